@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+/* For arrays on a hot path: spares what -ftrivial-auto-var-init would clear each time. What is read
+ * of it was written before. */
+#define UNINITIALIZED __attribute__((uninitialized))
+#define KIB	      1024ULL
+#define MIB	      (1024 * KIB)
+#define GIB	      (1024 * MIB)
+
+static inline bool is_power_of_2(uint64_t x)
+{
+	return x && !(x & (x - 1));
+}
+
+/* align is a power of 2; x + align must not overflow. */
+static inline uint64_t align_up(uint64_t x, uint64_t align)
+{
+	return (x + align - 1) & ~(align - 1);
+}
+
+static inline uint64_t align_down(uint64_t x, uint64_t align)
+{
+	return x & ~(align - 1);
+}
+
+/* Floor of log2; x is not 0. */
+static inline unsigned log2_floor(uint64_t x)
+{
+	return 63 - (unsigned)__builtin_clzll(x);
+}
+
+/* Smallest n with 2^n >= x; x is not 0. */
+static inline unsigned log2_ceil(uint64_t x)
+{
+	return x <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(x - 1);
+}

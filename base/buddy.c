@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buddy allocator; see buddy.h. Bookkeeping is by unit index, beside the arena, so that a
+ * wild write into a buffer (ours or a peer's RDMA) cannot corrupt it.
+ *
+ * A block of order n starts at a multiple of 2^n units; its buddy is the index with bit n
+ * flipped. order_of[] says for each unit whether a block starts there: its order, with
+ * IS_FREE while it is on heads[order], or NO_BLOCK inside of a block. Two free buddies
+ * never exist side by side, except at the highest order: merging joins them at once.
+ *
+ * Who takes and gives the same sizes all the time would split and merge all the time: up to WARM_MAX
+ * blocks that were given back wait on warm[order], marked IS_WARM, for the next one who takes their
+ * size. When nothing else is left they are merged after all.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/buddy.h"
+#include "base/check.h"
+
+enum {
+	IS_FREE = 0x80,
+	IS_WARM = 0x40,
+	WARM_MAX = 64,
+	NO_BLOCK = 0x7f,
+};
+
+static void push(struct buddy *b, int32_t block, unsigned order)
+{
+	b->order_of[block] = (uint8_t)(order | IS_FREE);
+	b->prev[block] = -1;
+	b->next[block] = b->heads[order];
+	if (b->next[block] >= 0)
+		b->prev[b->next[block]] = block;
+	b->heads[order] = block;
+}
+
+static void unlink_block(struct buddy *b, int32_t block, unsigned order)
+{
+	if (b->prev[block] >= 0)
+		b->next[b->prev[block]] = b->next[block];
+	else
+		b->heads[order] = b->next[block];
+	if (b->next[block] >= 0)
+		b->prev[b->next[block]] = b->prev[block];
+	b->order_of[block] = NO_BLOCK;
+}
+
+/* From the end down, so that the lowest blocks come first on the lists: they stay warm.
+ */
+static void carve_arena(struct buddy *b)
+{
+	uint32_t end = b->n_units;
+
+	while (end) {
+		unsigned order = MIN((unsigned)__builtin_ctz(end), b->n_orders - 1);
+
+		end -= 1U << order;
+		push(b, (int32_t)end, order);
+	}
+}
+
+int buddy_init(struct buddy *b, size_t size, size_t unit, size_t max_block)
+{
+	check(is_power_of_2(unit) && max_block >= unit);
+	*b = (struct buddy){.unit = unit};
+	if (size / unit > INT32_MAX || max_block / unit > INT32_MAX)
+		return -ENOMEM;
+	b->n_units = (unsigned)(size / unit);
+	b->n_orders = log2_ceil((max_block + unit - 1) / unit) + 1;
+	b->n_free_bytes = b->n_units * unit;
+	b->heads = malloc(b->n_orders * sizeof(*b->heads));
+	b->warm = malloc(b->n_orders * sizeof(*b->warm));
+	b->next = calloc(b->n_units + 1, sizeof(*b->next));
+	b->prev = calloc(b->n_units + 1, sizeof(*b->prev));
+	b->order_of = malloc(b->n_units + 1);
+	if (!b->heads || !b->warm || !b->next || !b->prev || !b->order_of) {
+		buddy_deinit(b);
+		return -ENOMEM;
+	}
+	memset(b->heads, 0xff, b->n_orders * sizeof(*b->heads));
+	memset(b->warm, 0xff, b->n_orders * sizeof(*b->warm));
+	memset(b->order_of, NO_BLOCK, b->n_units + 1);
+	carve_arena(b);
+	return 0;
+}
+
+void buddy_deinit(struct buddy *b)
+{
+	free(b->heads);
+	free(b->warm);
+	free(b->next);
+	free(b->prev);
+	free(b->order_of);
+	*b = (struct buddy){0};
+}
+
+/* Free to be taken as something else: joined with its buddy, and that with its own. */
+static void merge(struct buddy *b, int32_t block, unsigned order)
+{
+	b->order_of[block] = NO_BLOCK;
+	for (; order < b->n_orders - 1; order++) {
+		int32_t buddy = block ^ (1 << order);
+
+		if ((unsigned)buddy >= b->n_units ||
+		    b->order_of[buddy] != (order | IS_FREE))
+			break;
+		unlink_block(b, buddy, order);
+		block &= ~(1 << order);
+	}
+	push(b, block, order);
+}
+
+/* A block of that order off the lists, -1: there is none as large. */
+static int32_t split_off(struct buddy *b, unsigned order)
+{
+	unsigned from;
+	int32_t block;
+
+	for (from = order; from < b->n_orders && b->heads[from] < 0; from++)
+		;
+	if (from == b->n_orders)
+		return -1;
+	block = b->heads[from];
+	unlink_block(b, block, from);
+	while (from > order) { /* keep the lower half, free the upper one */
+		from--;
+		push(b, block + (1 << from), from);
+	}
+	return block;
+}
+
+static int32_t take_warm(struct buddy *b, unsigned order)
+{
+	int32_t block = b->warm[order];
+
+	if (block >= 0) {
+		b->warm[order] = b->next[block];
+		b->n_warm--;
+	}
+	return block;
+}
+
+static void merge_warm(struct buddy *b)
+{
+	for (unsigned order = 0; order < b->n_orders; order++) {
+		int32_t block;
+
+		while ((block = take_warm(b, order)) >= 0)
+			merge(b, block, order);
+	}
+}
+
+int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)
+{
+	unsigned order;
+	int32_t block;
+
+	check(n_bytes > 0 && n_bytes <= b->unit << (b->n_orders - 1));
+	order = log2_ceil((n_bytes + b->unit - 1) / b->unit);
+	block = take_warm(b, order);
+	if (block < 0)
+		block = split_off(b, order);
+	if (block < 0 && b->n_warm) {
+		merge_warm(b);
+		block = split_off(b, order);
+	}
+	if (block < 0)
+		return -ENOBUFS;
+	b->order_of[block] = (uint8_t)order;
+	b->n_free_bytes -= b->unit << order;
+	*ret_offset = (size_t)block * b->unit;
+	return 0;
+}
+
+void buddy_give(struct buddy *b, size_t offset)
+{
+	int32_t block = (int32_t)(offset / b->unit);
+	unsigned order;
+
+	check(offset % b->unit == 0 && offset / b->unit < b->n_units);
+	order = b->order_of[block];
+	check(order < b->n_orders); /* else it was given before, or never taken */
+	b->n_free_bytes += b->unit << order;
+	if (b->n_warm == WARM_MAX) {
+		merge(b, block, order);
+		return;
+	}
+	b->order_of[block] = (uint8_t)(order | IS_WARM);
+	b->next[block] = b->warm[order];
+	b->warm[order] = block;
+	b->n_warm++;
+}

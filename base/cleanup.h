@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Function-scoped ownership: declared where it is acquired, handed over with
+ * take_ptr/take_fd. */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _autofree_   _cleanup_(cleanup_free)
+#define _autoclose_  _cleanup_(cleanup_close)
+#define _autofclose_ _cleanup_(cleanup_fclose)
+
+static inline void cleanup_free(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void cleanup_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void cleanup_fclose(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+#define take_ptr(p)                                                                      \
+	({                                                                               \
+		__typeof__(p) taken_ = (p);                                              \
+		(p) = NULL;                                                              \
+		taken_;                                                                  \
+	})
+
+static inline int take_fd(int *fd)
+{
+	int taken = *fd;
+
+	*fd = -1;
+	return taken;
+}

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading configuration files; see conf.h. Used by the control thread of a program, at
+ * start and on reload.
+ *
+ *   text --libyaml events--> tree of conf_node --conf_apply (conf_schema.c)--> the
+ * caller's struct
+ *
+ * The text comes from an administrator, but is treated as hostile, because a control
+ * socket may carry it: size, depth and the number of nodes are bounded, and aliases are
+ * refused, so no input makes us use more than about 20 MiB. After a mistake in the syntax
+ * there is no tree to speak of, so that is then the last message; all others are
+ * collected.
+ *
+ * Lines and columns count as libyaml does, in characters; the carets rely on it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/bits.h"
+#include "base/cleanup.h"
+#include "base/conf.h"
+#include "base/conf_node.h"
+
+enum {
+	MAX_TEXT = 1024 * 1024,
+	MAX_NODES = 100000,
+	CARET_WIDTH = 90,  /* characters shown of a line */
+	CARET_BEFORE = 60, /* of these at most so many before the mistake */
+	MAX_NAME = 64,	   /* longest name that did-you-mean looks at */
+};
+
+struct conf {
+	char *name; /* owned */
+	char *text; /* owned */
+	size_t n;
+	FILE *out; /* borrowed: outlives conf */
+	unsigned n_errors;
+	struct conf_node *nodes; /* owned: all of them, while reading */
+};
+
+/* The state of turning events into nodes. */
+struct builder {
+	struct conf *conf;
+	yaml_parser_t yaml;
+	struct conf_node *root;
+	struct conf_node *
+		*tail[CONF_MAX_DEPTH + 1]; /* where the next node of each depth goes */
+	unsigned depth, n_nodes, n_documents;
+	bool is_complete; /* the end was reached */
+};
+
+/* Bytes of the line break at p, 0 if there is none: those that libyaml counts. */
+static unsigned break_length(const char *p, const char *end)
+{
+	size_t n = (size_t)(end - p);
+
+	if (n >= 2 && !memcmp(p, "\r\n", 2))
+		return 2;
+	if (n >= 1 && (*p == '\n' || *p == '\r'))
+		return 1;
+	if (n >= 2 && !memcmp(p, "\xc2\x85", 2))
+		return 2;
+	if (n >= 3 && (!memcmp(p, "\xe2\x80\xa8", 3) || !memcmp(p, "\xe2\x80\xa9", 3)))
+		return 3;
+	return 0;
+}
+
+/* Bytes of the character at p < end, 0 if it is not well-formed UTF-8. */
+static unsigned utf8_length(const char *p, const char *end)
+{
+	unsigned char lead = (unsigned char)*p;
+	unsigned n = lead < 0x80   ? 1
+		     : lead < 0xc2 ? 0
+		     : lead < 0xe0 ? 2
+		     : lead < 0xf0 ? 3
+				   : 4;
+
+	if (lead > 0xf4 || end - p < n)
+		return 0;
+	for (unsigned i = 1; i < n; i++)
+		if (((unsigned char)p[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+/* Where the character at a byte offset stands. */
+static struct conf_mark mark_of_offset(const struct conf *conf, size_t offset)
+{
+	struct conf_mark mark = {.line = 1, .column = 1, .length = 1};
+	const char *p = conf->text, *end = conf->text + conf->n;
+	const char *at = p + MIN(offset, conf->n);
+
+	while (p < at) {
+		unsigned n = break_length(p, end);
+
+		if (n) {
+			mark.line++;
+			mark.column = 1;
+		} else {
+			n = utf8_length(p, end);
+			mark.column++;
+		}
+		p += n ? n : 1;
+	}
+	return mark;
+}
+
+static const char *find_line(const struct conf *conf, unsigned line)
+{
+	const char *p = conf->text, *end = conf->text + conf->n;
+
+	while (p < end && line > 1) {
+		unsigned n = break_length(p, end);
+
+		if (n)
+			line--;
+		p += n ? n : 1;
+	}
+	return p;
+}
+
+/* One character, so that it takes one column and cannot command the terminal. */
+static void print_char(FILE *out, const char *p, unsigned n)
+{
+	if (n == 0 || (n == 1 && (*p == 0x7f || ((unsigned char)*p < ' ' && *p != '\t'))))
+		fputc('?', out);
+	else if (*p == '\t')
+		fputc(' ', out);
+	else
+		fwrite(p, 1, n, out);
+}
+
+/* The line of the mark, or what is around the mark of a long one, and a caret line below.
+ */
+static void print_source(const struct conf *conf, struct conf_mark mark)
+{
+	const char *p = find_line(conf, mark.line), *end = conf->text + conf->n;
+	unsigned first = mark.column > CARET_BEFORE + 10 ? mark.column - CARET_BEFORE : 1;
+	unsigned column = 1, indent = mark.column - first + (first > 1 ? 3 : 0);
+
+	if (p == end || break_length(p, end))
+		return; /* an empty line shows nothing */
+	if (first > 1)
+		fputs("...", conf->out);
+	for (; p < end && !break_length(p, end) && column < first + CARET_WIDTH;
+	     column++) {
+		unsigned n = utf8_length(p, end);
+
+		if (column >= first)
+			print_char(conf->out, p, n);
+		p += n ? n : 1;
+	}
+	fprintf(conf->out, "\n%*s^", (int)indent, "");
+	for (unsigned i = mark.column + 1; i < mark.column + mark.length && i < column;
+	     i++)
+		fputc('~', conf->out);
+	fputc('\n', conf->out);
+}
+
+void conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...)
+{
+	va_list ap;
+
+	conf->n_errors++;
+	if (conf->n_errors == CONF_MAX_ERRORS + 1)
+		fprintf(conf->out,
+			"%s: error: more than %d mistakes, not all are shown\n",
+			conf->name, CONF_MAX_ERRORS);
+	if (conf->n_errors > CONF_MAX_ERRORS)
+		return;
+	fputs(conf->name, conf->out);
+	if (mark.line)
+		fprintf(conf->out, ":%u:%u", mark.line, mark.column);
+	fputs(": error: ", conf->out);
+	va_start(ap, fmt);
+	vfprintf(conf->out, fmt, ap);
+	va_end(ap);
+	fputc('\n', conf->out);
+	if (mark.line)
+		print_source(conf, mark);
+}
+
+unsigned conf_n_errors(const struct conf *conf)
+{
+	return conf->n_errors;
+}
+
+static struct conf_mark mark_of_yaml(yaml_mark_t start, yaml_mark_t end)
+{
+	return (struct conf_mark){
+		.line = (unsigned)start.line + 1,
+		.column = (unsigned)start.column + 1,
+		.length = end.line == start.line && end.column > start.column
+				  ? (unsigned)(end.column - start.column)
+				  : 1,
+	};
+}
+
+static void report_encoding(struct builder *b)
+{
+	struct conf_mark mark = mark_of_offset(b->conf, b->yaml.problem_offset);
+
+	if (!strncmp(b->yaml.problem, "control", strlen("control")))
+		conf_error(b->conf, mark, "control character U+%04X is not allowed",
+			   (unsigned)b->yaml.problem_value);
+	else
+		conf_error(b->conf, mark, "not UTF-8 text: %s", b->yaml.problem);
+}
+
+static void report_syntax(struct builder *b)
+{
+	const yaml_parser_t *yaml = &b->yaml;
+	struct conf_mark mark = mark_of_yaml(yaml->problem_mark, yaml->problem_mark);
+	const char *at = (const char *)b->yaml.buffer.pointer;
+
+	if (yaml->error == YAML_MEMORY_ERROR || !yaml->problem) {
+		conf_error(b->conf, (struct conf_mark){0}, "out of memory");
+		return;
+	}
+	if (yaml->error == YAML_READER_ERROR) {
+		report_encoding(b);
+		return;
+	}
+	if (yaml->error == YAML_SCANNER_ERROR && at && at < (char *)yaml->buffer.last &&
+	    *at == '\t' && strstr(yaml->problem, "cannot start any token"))
+		conf_error(b->conf, mark,
+			   "a tab cannot be used for indentation, use spaces");
+	else if (yaml->context && yaml->context_mark.line != yaml->problem_mark.line)
+		conf_error(b->conf, mark, "%s %s that starts on line %zu", yaml->problem,
+			   yaml->context, yaml->context_mark.line + 1);
+	else if (yaml->context)
+		conf_error(b->conf, mark, "%s %s", yaml->problem, yaml->context);
+	else
+		conf_error(b->conf, mark, "%s", yaml->problem);
+}
+
+static bool is_null_text(const char *s)
+{
+	return !*s || !strcmp(s, "~") || !strcmp(s, "null");
+}
+
+static struct conf_node *add_node(struct builder *b, enum conf_node_kind kind,
+				  const yaml_event_t *event, const void *text, size_t n)
+{
+	struct conf_mark mark = mark_of_yaml(event->start_mark, event->end_mark);
+	struct conf_node *node;
+
+	if (++b->n_nodes > MAX_NODES) {
+		conf_error(b->conf, mark, "more than %d entries in one file", MAX_NODES);
+		return NULL;
+	}
+	node = calloc(1, sizeof(*node) + n + 1);
+	if (!node) {
+		conf_error(b->conf, mark, "out of memory");
+		return NULL;
+	}
+	node->kind = kind;
+	node->mark = mark;
+	if (n)
+		memcpy(node->text, text, n);
+	node->allocated = b->conf->nodes;
+	b->conf->nodes = node;
+	*b->tail[b->depth] = node;
+	b->tail[b->depth] = &node->next;
+	return node;
+}
+
+static void refuse_extras(struct builder *b, const yaml_event_t *event,
+			  const yaml_char_t *anchor, const yaml_char_t *tag)
+{
+	struct conf_mark mark = mark_of_yaml(event->start_mark, event->start_mark);
+
+	if (anchor)
+		conf_error(b->conf, mark,
+			   "anchors (&name) are not supported, repeat the text");
+	if (tag)
+		conf_error(b->conf, mark, "tags (!type) are not supported, leave it out");
+}
+
+static bool add_scalar(struct builder *b, const yaml_event_t *event)
+{
+	struct conf_node *node = add_node(b, CONF_NODE_SCALAR, event,
+					  event->data.scalar.value,
+					  event->data.scalar.length);
+
+	if (!node)
+		return false;
+	refuse_extras(b, event, event->data.scalar.anchor, event->data.scalar.tag);
+	if (strlen(node->text) != event->data.scalar.length) {
+		conf_error(b->conf, node->mark, "NUL characters (\\0) are not supported");
+		node->kind = CONF_NODE_BAD;
+	}
+	node->is_null = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+			is_null_text(node->text);
+	return true;
+}
+
+static bool add_alias(struct builder *b, const yaml_event_t *event)
+{
+	conf_error(b->conf, mark_of_yaml(event->start_mark, event->end_mark),
+		   "aliases (*name) are not supported, repeat the text");
+	return add_node(b, CONF_NODE_BAD, event, NULL, 0) != NULL;
+}
+
+static bool open_collection(struct builder *b, enum conf_node_kind kind,
+			    const yaml_event_t *event)
+{
+	struct conf_node *node = add_node(b, kind, event, NULL, 0);
+
+	if (!node)
+		return false;
+	if (b->depth == CONF_MAX_DEPTH) {
+		conf_error(b->conf, node->mark, "nested more than %d deep",
+			   CONF_MAX_DEPTH);
+		return false;
+	}
+	b->tail[++b->depth] = &node->first;
+	return true;
+}
+
+static bool open_document(struct builder *b, const yaml_event_t *event)
+{
+	if (!b->n_documents++)
+		return true;
+	conf_error(b->conf, mark_of_yaml(event->start_mark, event->end_mark),
+		   "only one document is allowed in a file");
+	return false;
+}
+
+/* False ends the reading. */
+static bool take_event(struct builder *b, const yaml_event_t *event)
+{
+	switch (event->type) {
+	case YAML_NO_EVENT:
+	case YAML_STREAM_START_EVENT:
+	case YAML_DOCUMENT_END_EVENT:
+		return true;
+	case YAML_STREAM_END_EVENT:
+		b->is_complete = true;
+		return false;
+	case YAML_DOCUMENT_START_EVENT:
+		return open_document(b, event);
+	case YAML_ALIAS_EVENT:
+		return add_alias(b, event);
+	case YAML_SCALAR_EVENT:
+		return add_scalar(b, event);
+	case YAML_SEQUENCE_START_EVENT:
+		refuse_extras(b, event, event->data.sequence_start.anchor,
+			      event->data.sequence_start.tag);
+		return open_collection(b, CONF_NODE_SEQUENCE, event);
+	case YAML_MAPPING_START_EVENT:
+		refuse_extras(b, event, event->data.mapping_start.anchor,
+			      event->data.mapping_start.tag);
+		return open_collection(b, CONF_NODE_MAPPING, event);
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		b->depth--;
+		return true;
+	}
+	return false;
+}
+
+static void build_tree(struct builder *b)
+{
+	bool goes_on = true;
+
+	while (goes_on) {
+		yaml_event_t event;
+
+		if (!yaml_parser_parse(&b->yaml, &event)) {
+			report_syntax(b);
+			return;
+		}
+		goes_on = take_event(b, &event);
+		yaml_event_delete(&event);
+	}
+}
+
+/* The tree of the text, or NULL when there is none; the mistakes have been reported. */
+static struct conf_node *parse_text(struct conf *conf)
+{
+	struct builder b = {.conf = conf};
+	unsigned n_before = conf->n_errors;
+
+	b.tail[0] = &b.root;
+	if (!yaml_parser_initialize(&b.yaml)) {
+		conf_error(conf, (struct conf_mark){0}, "out of memory");
+		return NULL;
+	}
+	/* Said, not guessed: else a file that begins like UTF-16 were taken for it. */
+	yaml_parser_set_encoding(&b.yaml, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&b.yaml, (const yaml_char_t *)conf->text, conf->n);
+	build_tree(&b);
+	yaml_parser_delete(&b.yaml);
+	if (conf->n_errors == n_before && (!b.root || b.root->is_null)) {
+		conf_error(conf, (struct conf_mark){0}, "the file is empty");
+		return NULL;
+	}
+	return b.is_complete ? b.root : NULL;
+}
+
+static void free_nodes(struct conf *conf)
+{
+	while (conf->nodes) {
+		struct conf_node *node = conf->nodes;
+
+		conf->nodes = node->allocated;
+		free(node);
+	}
+}
+
+/* Takes the text over, in any case. */
+static int read_owned_text(const char *name, char *text, size_t n,
+			   const struct conf_schema *schema, void *into, FILE *out,
+			   struct conf **ret_conf)
+{
+	struct conf *conf = calloc(1, sizeof(*conf));
+	struct conf_node *root = NULL;
+
+	if (!conf || !(conf->name = strdup(name))) {
+		free(conf);
+		free(text);
+		return -ENOMEM;
+	}
+	conf->text = text;
+	conf->n = n;
+	conf->out = out;
+	*ret_conf = conf;
+	memset(into, 0, schema->size);
+	if (!text)
+		return 0;
+	if (n > MAX_TEXT)
+		conf_error(conf, (struct conf_mark){0}, "larger than %d MiB",
+			   MAX_TEXT / (1024 * 1024));
+	else
+		root = parse_text(conf);
+	if (root)
+		conf_apply(conf, schema, root, into);
+	free_nodes(conf);
+	return 0;
+}
+
+/* A copy without the byte order mark that some editors leave. */
+static char *copy_text(const char *text, size_t *n)
+{
+	size_t n_skip = *n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+	char *copy = malloc(*n - n_skip + 1);
+
+	*n -= n_skip;
+	if (copy && *n) /* an empty text may be NULL */
+		memcpy(copy, text + n_skip, *n);
+	if (copy)
+		copy[*n] = '\0';
+	return copy;
+}
+
+int conf_read_text(const char *name, const char *text, size_t n,
+		   const struct conf_schema *schema, void *into, FILE *out,
+		   struct conf **ret_conf)
+{
+	char *copy = copy_text(text, &n);
+
+	if (!copy)
+		return -ENOMEM;
+	return read_owned_text(name, copy, n, schema, into, out, ret_conf);
+}
+
+/* At most one byte more than is allowed, so that the reader sees that it is too much. */
+static int load_file(const char *path, char **ret_text, size_t *ret_n)
+{
+	bool is_stdin = !strcmp(path, "-");
+	_autofclose_ FILE *opened = is_stdin ? NULL : fopen(path, "re");
+	FILE *file = is_stdin ? stdin : opened;
+	_autofree_ char *text = malloc(MAX_TEXT + 1);
+	size_t n;
+
+	if (!file)
+		return -errno;
+	if (!text)
+		return -ENOMEM;
+	errno = 0;
+	n = fread(text, 1, MAX_TEXT + 1, file);
+	if (ferror(file))
+		return errno ? -errno : -EIO;
+	*ret_text = take_ptr(text);
+	*ret_n = n;
+	return 0;
+}
+
+int conf_read(const char *path, const struct conf_schema *schema, void *into, FILE *out,
+	      struct conf **ret_conf)
+{
+	const char *name = strcmp(path, "-") ? path : "<stdin>";
+	_autofree_ char *text = NULL;
+	size_t n = 0;
+	int r, load_r = load_file(path, &text, &n);
+
+	if (load_r == 0)
+		return conf_read_text(name, text, n, schema, into, out, ret_conf);
+	r = read_owned_text(name, NULL, 0, schema, into, out, ret_conf);
+	if (r < 0)
+		return r;
+	conf_error(*ret_conf, (struct conf_mark){0}, "cannot read it: %s",
+		   strerror(-load_r));
+	return load_r;
+}
+
+void conf_free(struct conf *conf)
+{
+	if (!conf)
+		return;
+	free(conf->name);
+	free(conf->text);
+	free(conf);
+}
+
+static char fold(char c)
+{
+	return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+}
+
+/*
+ * Edit distance with transpositions of neighbours (optimal string alignment); a change of
+ * case, or of _ and -, is free. Both are at most MAX_NAME long.
+ */
+static unsigned distance(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+	unsigned rows[3][MAX_NAME + 1];
+	unsigned *before = rows[0], *last = rows[1], *row = rows[2];
+
+	for (size_t j = 0; j <= n_b; j++)
+		last[j] = before[j] = (unsigned)j;
+	for (size_t i = 1; i <= n_a; i++) {
+		unsigned *oldest = before;
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= n_b; j++) {
+			char x = fold(a[i - 1]), y = fold(b[j - 1]);
+
+			row[j] = MIN(last[j - 1] + (x != y),
+				     MIN(last[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && x == fold(b[j - 2]) && fold(a[i - 2]) == y)
+				row[j] = MIN(row[j], before[j - 2] + 1);
+		}
+		before = last;
+		last = row;
+		row = oldest;
+	}
+	return last[n_b];
+}
+
+const char *conf_did_you_mean(const char *s, const char *const *names)
+{
+	size_t n_s = strlen(s);
+	/* A third of the letters may be wrong; more would be guessing. */
+	unsigned limit = n_s < 3 ? 0 : n_s < 6 ? 1 : n_s < 10 ? 2 : 3;
+	const char *best = NULL;
+
+	if (n_s > MAX_NAME)
+		return NULL;
+	for (; *names; names++) {
+		size_t n = strlen(*names);
+		unsigned d;
+
+		if (n > MAX_NAME || n > n_s + limit || n_s > n + limit)
+			continue;
+		d = distance(s, n_s, *names, n);
+		if (best ? d < limit : d <= limit) {
+			best = *names;
+			limit = d;
+		}
+	}
+	return best;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading a tree of configuration nodes into plain structs, as a table of keys says; see
+ * conf.h.
+ *
+ * A mistake never ends the reading: the field keeps its zero, and the next node is read,
+ * so that one run names them all. That is also why conf_release must accept any
+ * half-filled struct.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/conf_node.h"
+#include "base/units.h"
+
+enum {
+	MAX_KEYS = 64,
+	REASON_MAX = 400,
+	SHOWN_MAX = 80, /* of a wrong value, quoted */
+};
+
+/* "must be ...", composed where a text is found wrong. */
+struct reason {
+	char text[REASON_MAX];
+};
+
+static void *field_of(const struct conf_key *key, void *base)
+{
+	return (char *)base + key->offset;
+}
+
+static void set_mark(size_t mark_offset, void *base, struct conf_mark mark)
+{
+	if (mark_offset)
+		memcpy((char *)base + mark_offset, &mark, sizeof(mark));
+}
+
+static const char *show(char buf[SHOWN_MAX], const char *value)
+{
+	return log_quote(buf, SHOWN_MAX, value, (unsigned)MIN(strlen(value), SHOWN_MAX));
+}
+
+__attribute__((format(printf, 2, 3))) static bool refuse(struct reason *why,
+							 const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why->text, sizeof(why->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool parse_bool(const char *text, bool *field, struct reason *why)
+{
+	char shown[SHOWN_MAX];
+
+	if (strcmp(text, "true") && strcmp(text, "false"))
+		return refuse(why, "must be true or false, not '%s'", show(shown, text));
+	*field = text[0] == 't';
+	return true;
+}
+
+static const char *format_number(char buf[UNITS_MAX], enum conf_type type, uint64_t value)
+{
+	if (type == CONF_SIZE)
+		return units_format_exact(buf, value);
+	if (type == CONF_DURATION)
+		return units_format_duration(buf, value);
+	snprintf(buf, UNITS_MAX, "%" PRIu64, value);
+	return buf;
+}
+
+static bool check_range(const struct conf_key *key, const char *text, uint64_t value,
+			struct reason *why)
+{
+	char min[UNITS_MAX], max[UNITS_MAX], shown[SHOWN_MAX];
+
+	format_number(min, key->type, key->min);
+	format_number(max, key->type, key->max);
+	if (key->max && (value < key->min || value > key->max))
+		return refuse(why, "must be between %s and %s, not %s", min, max,
+			      show(shown, text));
+	if (value < key->min)
+		return refuse(why, "must be at least %s, not %s", min, show(shown, text));
+	return true;
+}
+
+static bool parse_number(const struct conf_key *key, const char *text, uint64_t *field,
+			 struct reason *why)
+{
+	static const struct {
+		int (*parse)(const char *s, uint64_t *ret_value);
+		const char *what;
+	} kinds[] = {
+		[CONF_UINT] = {units_parse_uint, "a number"},
+		[CONF_SIZE] = {units_parse_size, "a size such as 64MiB"},
+		[CONF_DURATION] = {units_parse_duration, "a duration such as 500ms"},
+	};
+	char shown[SHOWN_MAX];
+	uint64_t value;
+	int r = kinds[key->type].parse(text, &value);
+
+	if (r == -ERANGE) /* beyond 64 bits; without a maximum, there is still that one */
+		return check_range(key, text, UINT64_MAX, why) && !key->max &&
+		       refuse(why, "is too large: %s", show(shown, text));
+	if (r < 0)
+		return refuse(why, "must be %s, not '%s'", kinds[key->type].what,
+			      show(shown, text));
+	if (!check_range(key, text, value, why))
+		return false;
+	*field = value;
+	return true;
+}
+
+static bool parse_enum(const struct conf_key *key, const char *text, unsigned *field,
+		       struct reason *why)
+{
+	const char *guess = conf_did_you_mean(text, key->names);
+	char list[REASON_MAX / 2] = "", shown[SHOWN_MAX];
+
+	for (unsigned i = 0; key->names[i]; i++) {
+		size_t n = strlen(list);
+
+		if (!strcmp(text, key->names[i])) {
+			*field = i;
+			return true;
+		}
+		snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
+			 key->names[i]);
+	}
+	return refuse(why, "must be one of %s, not '%s'%s%s%s", list, show(shown, text),
+		      guess ? " (did you mean '" : "", guess ? guess : "",
+		      guess ? "'?)" : "");
+}
+
+static bool parse_string(const struct conf_key *key, const char *text, char **field,
+			 struct reason *why)
+{
+	size_t n = strlen(text);
+	const char *wrong;
+
+	if (key->type == CONF_STRING && n < key->min)
+		return n ? refuse(why, "must have at least %" PRIu64 " characters",
+				  key->min)
+			 : refuse(why, "must not be empty");
+	if (key->type == CONF_STRING && key->max && n > key->max)
+		return refuse(why, "must have at most %" PRIu64 " characters, not %zu",
+			      key->max, n);
+	wrong = key->check ? (key->check)(text) : NULL; /* not the macro */
+	if (wrong)
+		return refuse(why, "%s", wrong);
+	*field = strdup(text);
+	return *field ? true : refuse(why, "does not fit into memory");
+}
+
+/* A scalar, from the file or a default. False with the reason; the field is then as it
+ * was. */
+static bool parse_scalar(const struct conf_key *key, const char *text, void *field,
+			 struct reason *why)
+{
+	const char *wrong;
+
+	switch (key->type) {
+	case CONF_BOOL:
+		return parse_bool(text, field, why);
+	case CONF_UINT:
+	case CONF_SIZE:
+	case CONF_DURATION:
+		return parse_number(key, text, field, why);
+	case CONF_ENUM:
+		return parse_enum(key, text, field, why);
+	case CONF_CUSTOM:
+		wrong = key->parse(text, field);
+		return wrong ? refuse(why, "%s", wrong) : true;
+	case CONF_STRING:
+	case CONF_LIST: /* an element of a list of strings */
+		return parse_string(key, text, field, why);
+	case CONF_STRUCT:
+	case CONF_MAP:
+		break;
+	}
+	return refuse(why, "has no value of this kind");
+}
+
+static const char *kind_name(enum conf_node_kind kind)
+{
+	return kind == CONF_NODE_SEQUENCE  ? "a list"
+	       : kind == CONF_NODE_MAPPING ? "a mapping"
+					   : "a single value";
+}
+
+static void apply_scalar(struct conf *conf, const char *label, const struct conf_key *key,
+			 const struct conf_node *node, void *field)
+{
+	struct reason why;
+
+	if (node->kind == CONF_NODE_BAD)
+		return;
+	if (node->kind != CONF_NODE_SCALAR)
+		conf_error(conf, node->mark, "%s must be a single value, not %s", label,
+			   kind_name(node->kind));
+	else if (node->is_null)
+		conf_error(conf, node->mark, "%s has no value", label);
+	else if (!parse_scalar(key, node->text, field, &why))
+		conf_error(conf, node->mark, "%s %s", label, why.text);
+}
+
+/* Nodes of a sequence, pairs of a mapping. */
+static unsigned count_elements(const struct conf_node *node)
+{
+	unsigned n = 0;
+
+	for (const struct conf_node *child = node->first; child; child = child->next)
+		n++;
+	return node->kind == CONF_NODE_MAPPING ? n / 2 : n;
+}
+
+static bool check_count(struct conf *conf, const struct conf_key *key,
+			const struct conf_node *node, unsigned n)
+{
+	if (n < key->min)
+		conf_error(conf, node->mark, "%s must have at least %" PRIu64 " entr%s",
+			   key->name, key->min, key->min == 1 ? "y" : "ies");
+	else if (key->max && n > key->max)
+		conf_error(conf, node->mark,
+			   "%s must have at most %" PRIu64 " entries, not %u", key->name,
+			   key->max, n);
+	else
+		return true;
+	return false;
+}
+
+/* Makes room for the elements; false when there is nothing to read, or something is
+ * wrong. */
+static bool start_list(struct conf *conf, const struct conf_key *key,
+		       const struct conf_node *node, enum conf_node_kind kind,
+		       size_t size, struct conf_list *list)
+{
+	unsigned n;
+
+	if (node->kind == CONF_NODE_BAD)
+		return false;
+	if (node->kind != kind && !node->is_null) {
+		conf_error(conf, node->mark, "%s must be %s, not %s", key->name,
+			   kind_name(kind), kind_name(node->kind));
+		return false;
+	}
+	n = count_elements(node);
+	if (!check_count(conf, key, node, n) || !n)
+		return false;
+	list->items = calloc(n, size);
+	if (!list->items) {
+		conf_error(conf, node->mark, "%s does not fit into memory", key->name);
+		return false;
+	}
+	list->n = n;
+	return true;
+}
+
+static void apply_struct(struct conf *conf, const struct conf_schema *schema,
+			 const struct conf_node *node, void *base);
+/* label is what messages call a scalar: the name of its key, or what the schema is about.
+ */
+static void apply_key(struct conf *conf, const struct conf_key *key, const char *label,
+		      const struct conf_node *node, void *base);
+
+static void apply_list(struct conf *conf, const struct conf_key *key,
+		       const struct conf_node *node, struct conf_list *list)
+{
+	size_t size = key->schema ? key->schema->size : sizeof(char *);
+	char *item;
+
+	if (!start_list(conf, key, node, CONF_NODE_SEQUENCE, size, list))
+		return;
+	item = list->items;
+	for (const struct conf_node *child = node->first; child; child = child->next) {
+		if (key->schema)
+			apply_struct(conf, key->schema, child, item);
+		else
+			apply_scalar(conf, key->name, key, child, item);
+		item += size;
+	}
+}
+
+static void apply_map(struct conf *conf, const struct conf_key *key,
+		      const struct conf_node *node, struct conf_list *list)
+{
+	const struct conf_schema *schema = key->schema;
+	char *item;
+
+	if (!start_list(conf, key, node, CONF_NODE_MAPPING, schema->size, list))
+		return;
+	item = list->items;
+	for (const struct conf_node *child = node->first; child;
+	     child = child->next->next) {
+		set_mark(schema->mark_offset, item, child->mark);
+		apply_key(conf, &schema->keys[0], schema->keys[0].name, child, item);
+		apply_key(conf, &schema->keys[1], schema->keys[1].name, child->next,
+			  item);
+		item += schema->size;
+	}
+}
+
+static void apply_key(struct conf *conf, const struct conf_key *key, const char *label,
+		      const struct conf_node *node, void *base)
+{
+	void *field = field_of(key, base);
+
+	set_mark(key->mark_offset, base, node->mark);
+	if (key->type == CONF_STRUCT)
+		apply_struct(conf, key->schema, node, field);
+	else if (key->type == CONF_LIST)
+		apply_list(conf, key, node, field);
+	else if (key->type == CONF_MAP)
+		apply_map(conf, key, node, field);
+	else
+		apply_scalar(conf, label, key, node, field);
+}
+
+static void apply_default(const struct conf_key *key, void *base)
+{
+	struct reason why;
+
+	if (key->type == CONF_STRUCT)
+		for (const struct conf_key *k = key->schema->keys; k->name; k++)
+			apply_default(k, field_of(key, base));
+	else if (key->default_value)
+		check(parse_scalar(key, key->default_value, field_of(key, base), &why));
+}
+
+static void apply_missing(struct conf *conf, const struct conf_schema *schema,
+			  const struct conf_node *node, const struct conf_mark *seen,
+			  void *base)
+{
+	for (unsigned i = 0; schema->keys[i].name; i++) {
+		const struct conf_key *key = &schema->keys[i];
+
+		if (seen[i].line)
+			continue;
+		if (key->is_required)
+			conf_error(conf, node->mark, "%s lacks the required key '%s'",
+				   schema->what, key->name);
+		else
+			apply_default(key, base);
+	}
+}
+
+static void refuse_key(struct conf *conf, const struct conf_schema *schema,
+		       const struct conf_node *name)
+{
+	const char *names[MAX_KEYS + 1] = {NULL}, *guess;
+	char shown[SHOWN_MAX];
+
+	for (unsigned i = 0; schema->keys[i].name; i++)
+		names[i] = schema->keys[i].name;
+	guess = conf_did_you_mean(name->text, names);
+	conf_error(conf, name->mark, "unknown key '%s' in %s%s%s%s",
+		   show(shown, name->text), schema->what, guess ? " (did you mean '" : "",
+		   guess ? guess : "", guess ? "'?)" : "");
+}
+
+static void apply_pair(struct conf *conf, const struct conf_schema *schema,
+		       const struct conf_node *name, struct conf_mark *seen, void *base)
+{
+	unsigned i = 0;
+
+	if (name->kind != CONF_NODE_SCALAR) {
+		if (name->kind != CONF_NODE_BAD)
+			conf_error(conf, name->mark, "a key in %s must be a name, not %s",
+				   schema->what, kind_name(name->kind));
+		return;
+	}
+	while (schema->keys[i].name && strcmp(schema->keys[i].name, name->text))
+		i++;
+	if (!schema->keys[i].name) {
+		refuse_key(conf, schema, name);
+	} else if (seen[i].line) {
+		conf_error(conf, name->mark, "key '%s' is given twice, first on line %u",
+			   name->text, seen[i].line);
+	} else {
+		seen[i] = name->mark;
+		apply_key(conf, &schema->keys[i], name->text, name->next, base);
+	}
+}
+
+static void apply_struct(struct conf *conf, const struct conf_schema *schema,
+			 const struct conf_node *node, void *base)
+{
+	struct conf_mark seen[MAX_KEYS] = {{0}};
+	unsigned n_keys = 0;
+
+	while (schema->keys[n_keys].name)
+		n_keys++;
+	check(n_keys && n_keys <= MAX_KEYS);
+	set_mark(schema->mark_offset, base, node->mark);
+	if (!schema->keys[0].name[0]) { /* elements are scalars */
+		apply_key(conf, &schema->keys[0], schema->what, node, base);
+		return;
+	}
+	if (node->kind == CONF_NODE_BAD)
+		return;
+	if (node->kind != CONF_NODE_MAPPING && !node->is_null) {
+		conf_error(conf, node->mark, "%s must be keys and values, not %s",
+			   schema->what, kind_name(node->kind));
+		return;
+	}
+	for (const struct conf_node *name = node->first; name; name = name->next->next)
+		apply_pair(conf, schema, name, seen, base);
+	apply_missing(conf, schema, node, seen, base);
+}
+
+void conf_apply(struct conf *conf, const struct conf_schema *schema,
+		const struct conf_node *root, void *into)
+{
+	apply_struct(conf, schema, root, into);
+}
+
+static void release_list(const struct conf_schema *schema, struct conf_list *list)
+{
+	for (unsigned i = 0; i < list->n; i++) {
+		if (schema)
+			conf_release(schema, (char *)list->items + i * schema->size);
+		else
+			free(((char **)list->items)[i]);
+	}
+	free(list->items);
+	*list = (struct conf_list){0};
+}
+
+static void release_string(char **field)
+{
+	free(*field);
+	*field = NULL;
+}
+
+void conf_release(const struct conf_schema *schema, void *into)
+{
+	for (const struct conf_key *key = schema->keys; key->name; key++) {
+		if (key->type == CONF_STRING)
+			release_string(field_of(key, into));
+		else if (key->type == CONF_STRUCT)
+			conf_release(key->schema, field_of(key, into));
+		else if (key->type == CONF_LIST || key->type == CONF_MAP)
+			release_list(key->schema, field_of(key, into));
+	}
+}

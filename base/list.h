@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Doubly linked list, embedded nodes, circular with a head (as in the Linux kernel). */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+	struct list *next, *prev;
+};
+
+#define container_of(ptr, type, member)                                                  \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+#define LIST_INIT(l)                                                                     \
+	{                                                                                \
+		&(l), &(l)                                                               \
+	}
+
+static inline void list_init(struct list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline bool list_is_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+static inline void list_add_tail(struct list *head, struct list *node)
+{
+	node->prev = head->prev;
+	node->next = head;
+	head->prev->next = node;
+	head->prev = node;
+}
+
+static inline void list_add_head(struct list *head, struct list *node)
+{
+	list_add_tail(head->next, node);
+}
+
+/* Leaves the node linked to itself, so removing twice is harmless. */
+static inline void list_remove(struct list *node)
+{
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	list_init(node);
+}
+
+/* Takes the first node out of the list; NULL when it is empty. */
+static inline struct list *list_take_first(struct list *head)
+{
+	struct list *node = head->next;
+
+	if (node == head)
+		return NULL;
+	list_remove(node);
+	return node;
+}
+
+/* Moves all nodes of from behind the nodes of head. */
+static inline void list_splice_tail(struct list *head, struct list *from)
+{
+	if (list_is_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	list_init(from);
+}
+
+#define list_entry(node, type, member) container_of(node, type, member)
+#define list_for_each(pos, head)                                                         \
+	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
+/* The body may remove pos. */
+#define list_for_each_safe(pos, head)                                                    \
+	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head);    \
+	     pos = pos##_next, pos##_next = pos->next)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Log records: one line on stderr each, "<priority>" prefixed when stderr is the journal,
+ * else "program: level: ...". A record starts with the object it speaks of. Nothing logs
+ * per I/O. Any thread may log; a record is written with one write(2).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level {
+	LOG_ERR,
+	LOG_WARN,
+	LOG_INFO,
+	LOG_DEBUG,
+};
+
+/* Once, before threads start; program is borrowed for ever. */
+void log_init(const char *program, enum log_level max_level);
+void log_set_level(enum log_level max_level);
+bool log_enabled(enum log_level level);
+
+__attribute__((format(printf, 2, 3))) void log_write(enum log_level level,
+						     const char *fmt, ...);
+/* The same as an error record, and returns r (a negative errno), for `return log_errno(r,
+ * ...)`. */
+__attribute__((format(printf, 2, 3))) int log_errno(int r, const char *fmt, ...);
+
+#define log_err(...)  log_write(LOG_ERR, __VA_ARGS__)
+#define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)                                                                   \
+	do {                                                                             \
+		if (log_enabled(LOG_DEBUG))                                              \
+			log_write(LOG_DEBUG, __VA_ARGS__);                               \
+	} while (0)
+
+/* Limits what one peer can make us write: at most burst records, refilled one a second.
+ */
+struct log_limit {
+	uint64_t last_ns;
+	unsigned tokens;
+	unsigned suppressed;
+};
+bool log_limit_pass(struct log_limit *limit, unsigned burst);
+
+/*
+ * Copies at most n_src bytes of a peer's string (it may lack its NUL) into dst, quoting
+ * what is not printable as \xHH; dst is always terminated. Returns dst.
+ */
+const char *log_quote(char *dst, unsigned n_dst, const void *src, unsigned n_src);

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The event loop; see loop.h for the contract.
+ *
+ * Sleeping and waking: a receiver stores is_sleeping and then looks at the inbox once
+ * more; a sender pushes and then looks at is_sleeping. Both are sequentially consistent,
+ * so at least one of them sees the other, and no message waits for the next unrelated
+ * wake-up.
+ *
+ * File descriptors are removed from epoll at once, but this turn's batch of events may
+ * still name one; `batch` lets loop_fd_remove strike it out.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/loop.h"
+
+enum {
+	BATCH = 32, /* events taken from epoll at once */
+	/* While sources keep us busy, look at the fds only every so many turns: */
+	INPUT_TURNS = 4,
+	DOORBELL_TURNS = 64, /* when there are none but doorbells */
+};
+
+static _Thread_local struct {
+	struct epoll_event events[BATCH];
+	int at, n;
+} batch;
+
+static void on_wake(struct loop_fd *lfd, uint32_t events)
+{
+	uint64_t count;
+
+	if (read(lfd->fd, &count, sizeof(count)) < 0)
+		check(errno == EAGAIN);
+}
+
+int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hooks)
+{
+	int r;
+
+	*loop = (struct loop){
+		.epoll_fd = -1, .wake_fd = -1, .hooks = hooks, .spin_ns = spin_ns};
+	list_init(&loop->timers);
+	list_init(&loop->calls);
+	list_init(&loop->sources);
+	loop->now_ns = clock_ns();
+	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	loop->wake = (struct loop_fd){.fd = loop->wake_fd,
+				      .events = EPOLLIN,
+				      .is_doorbell = true, /* for the inbox */
+				      .on_event = on_wake};
+	r = loop->epoll_fd < 0 || loop->wake_fd < 0 ? -errno
+						    : loop_fd_add(loop, &loop->wake);
+	if (r < 0)
+		loop_deinit(loop);
+	return r;
+}
+
+void loop_deinit(struct loop *loop)
+{
+	if (!loop->timers.next) /* zeroed: never initialised */
+		return;
+	if (loop->epoll_fd >= 0)
+		close(loop->epoll_fd);
+	if (loop->wake_fd >= 0)
+		close(loop->wake_fd);
+	loop->epoll_fd = loop->wake_fd = -1;
+}
+
+int loop_fd_add(struct loop *loop, struct loop_fd *lfd)
+{
+	struct epoll_event ev = {.events = lfd->events, .data.ptr = lfd};
+
+	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, lfd->fd, &ev) < 0)
+		return -errno;
+	lfd->loop = loop;
+	loop->n_inputs += !lfd->is_doorbell;
+	return 0;
+}
+
+int loop_fd_modify(struct loop_fd *lfd, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = lfd};
+
+	if (events == lfd->events)
+		return 0;
+	if (epoll_ctl(lfd->loop->epoll_fd, EPOLL_CTL_MOD, lfd->fd, &ev) < 0)
+		return -errno;
+	lfd->events = events;
+	return 0;
+}
+
+void loop_fd_remove(struct loop_fd *lfd)
+{
+	if (!lfd->loop)
+		return;
+	epoll_ctl(lfd->loop->epoll_fd, EPOLL_CTL_DEL, lfd->fd, NULL);
+	lfd->loop->n_inputs -= !lfd->is_doorbell;
+	for (int i = batch.at; i < batch.n; i++)
+		if (batch.events[i].data.ptr == lfd)
+			batch.events[i].data.ptr = NULL;
+	lfd->loop = NULL;
+}
+
+void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t delay_ns)
+{
+	struct list *after;
+
+	loop_timer_stop(timer);
+	timer->loop = loop;
+	timer->deadline_ns = clock_ns() + delay_ns;
+	for (after = loop->timers.prev; after != &loop->timers; after = after->prev)
+		if (list_entry(after, struct loop_timer, node)->deadline_ns <=
+		    timer->deadline_ns)
+			break;
+	list_add_head(after, &timer->node);
+}
+
+void loop_timer_stop(struct loop_timer *timer)
+{
+	if (!timer->loop)
+		return;
+	list_remove(&timer->node);
+	timer->loop = NULL;
+}
+
+bool loop_timer_is_running(const struct loop_timer *timer)
+{
+	return timer->loop != NULL;
+}
+
+void loop_defer(struct loop *loop, struct loop_call *call)
+{
+	if (call->is_queued)
+		return;
+	call->is_queued = true;
+	list_add_tail(&loop->calls, &call->node);
+}
+
+void loop_call_cancel(struct loop_call *call)
+{
+	if (!call->is_queued)
+		return;
+	call->is_queued = false;
+	list_remove(&call->node);
+}
+
+void loop_source_add(struct loop *loop, struct loop_source *source)
+{
+	list_add_tail(&loop->sources, &source->node);
+}
+
+void loop_source_remove(struct loop_source *source)
+{
+	if (source->node.next)
+		list_remove(&source->node);
+}
+
+static void wake(struct loop *loop)
+{
+	uint64_t one = 1;
+
+	if (write(loop->wake_fd, &one, sizeof(one)) < 0)
+		check(errno == EAGAIN); /* its counter is full: it is awake */
+}
+
+void loop_send(struct loop *loop, struct loop_msg *msg)
+{
+	struct loop_msg *head = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
+
+	do
+		msg->next = head;
+	while (!atomic_compare_exchange_weak(&loop->inbox, &head, msg));
+	if (atomic_load(&loop->is_sleeping))
+		wake(loop);
+}
+
+void loop_stop(struct loop *loop)
+{
+	atomic_store(&loop->must_stop, true);
+	if (atomic_load(&loop->is_sleeping))
+		wake(loop);
+}
+
+static unsigned run_messages(struct loop *loop)
+{
+	struct loop_msg *msg, *in_order = NULL;
+	unsigned n = 0;
+
+	if (!atomic_load_explicit(&loop->inbox, memory_order_relaxed))
+		return 0;
+	msg = atomic_exchange(&loop->inbox, NULL);
+	while (msg) {
+		struct loop_msg *next = msg->next;
+
+		msg->next = in_order;
+		in_order = msg;
+		msg = next;
+	}
+	while (in_order) {
+		msg = in_order;
+		in_order = msg->next;
+		msg->run(msg);
+		n++;
+	}
+	return n;
+}
+
+/* Only what is queued now: a call that defers itself again waits for the next turn. */
+static unsigned run_calls(struct loop *loop)
+{
+	struct list now, *node;
+	unsigned n = 0;
+
+	if (list_is_empty(&loop->calls))
+		return 0;
+	list_init(&now);
+	list_splice_tail(&now, &loop->calls);
+	while ((node = list_take_first(&now))) {
+		struct loop_call *call = list_entry(node, struct loop_call, node);
+
+		call->is_queued = false;
+		call->run(call);
+		n++;
+	}
+	return n;
+}
+
+static unsigned run_timers(struct loop *loop)
+{
+	unsigned n = 0;
+
+	while (!list_is_empty(&loop->timers)) {
+		struct loop_timer *timer = list_entry(loop->timers.next,
+						      struct loop_timer, node);
+
+		if (timer->deadline_ns > loop->now_ns)
+			break;
+		loop_timer_stop(timer);
+		timer->on_expiry(timer);
+		n++;
+	}
+	return n;
+}
+
+static void collect_fds(struct loop *loop, int timeout_ms)
+{
+	int n = epoll_wait(loop->epoll_fd, batch.events, BATCH, timeout_ms);
+
+	check(n >= 0 || errno == EINTR);
+	batch.at = 0;
+	batch.n = n;
+}
+
+static unsigned dispatch_fds(void)
+{
+	unsigned n_handled = 0;
+
+	while (batch.at < batch.n) {
+		struct epoll_event ev = batch.events[batch.at++];
+		struct loop_fd *lfd = ev.data.ptr;
+
+		if (!lfd)
+			continue; /* removed by an earlier event of this batch */
+		lfd->on_event(lfd, ev.events);
+		n_handled++;
+	}
+	return n_handled;
+}
+
+/*
+ * Goes through the sources while any of them, not only the current one, may be removed: those that
+ * are still to be visited wait on todo, so a removal finds them there.
+ */
+static struct loop_source *next_source(struct loop *loop, struct list *todo)
+{
+	struct list *node = list_take_first(todo);
+
+	if (!node)
+		return NULL;
+	list_add_tail(&loop->sources, node);
+	return list_entry(node, struct loop_source, node);
+}
+
+static void visit_sources(struct loop *loop, struct list *todo)
+{
+	list_init(todo);
+	list_splice_tail(todo, &loop->sources);
+}
+
+static unsigned poll_sources(struct loop *loop)
+{
+	struct loop_source *source;
+	struct list todo;
+	unsigned n = 0;
+
+	visit_sources(loop, &todo);
+	while ((source = next_source(loop, &todo)))
+		n += source->poll(source);
+	return n;
+}
+
+static void flush_sources(struct loop *loop)
+{
+	struct loop_source *source;
+	struct list todo;
+
+	visit_sources(loop, &todo);
+	while ((source = next_source(loop, &todo)))
+		if (source->flush)
+			source->flush(source);
+}
+
+static int sleep_ms(struct loop *loop, uint64_t timeout_ns)
+{
+	uint64_t now = clock_ns();
+
+	if (!list_is_empty(&loop->timers)) {
+		uint64_t deadline = list_entry(loop->timers.next, struct loop_timer, node)
+					    ->deadline_ns;
+
+		timeout_ns = MIN(timeout_ns, deadline > now ? deadline - now : 0);
+	}
+	if (timeout_ns == UINT64_MAX)
+		return -1;
+	/* Rounded up: waking before the deadline would only cost another turn. */
+	timeout_ns = (timeout_ns + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+	return timeout_ns > INT32_MAX ? INT32_MAX : (int)timeout_ns;
+}
+
+static unsigned one_pass(struct loop *loop, bool look_at_fds)
+{
+	unsigned n = poll_sources(loop);
+
+	n += run_messages(loop);
+	n += run_calls(loop);
+	if (!list_is_empty(&loop->timers)) {
+		loop->now_ns = clock_ns();
+		n += run_timers(loop);
+	}
+	if (look_at_fds) {
+		collect_fds(loop, 0);
+		n += dispatch_fds();
+	}
+	flush_sources(loop);
+	if (loop->hooks && loop->hooks->on_turn)
+		loop->hooks->on_turn();
+	return n;
+}
+
+/* Polls until something happens or spin_ns have passed without. */
+static unsigned spin(struct loop *loop)
+{
+	unsigned n, fd_turns = loop->n_inputs ? INPUT_TURNS : DOORBELL_TURNS;
+	uint64_t start = clock_ns();
+
+	loop->now_ns = start;
+	do {
+		n = one_pass(loop, ++loop->fd_turn % fd_turns == 0);
+		if (n || !loop->spin_ns)
+			break;
+		__builtin_ia32_pause();
+		loop->now_ns = clock_ns();
+	} while (loop->now_ns - start < loop->spin_ns);
+	return n;
+}
+
+static void arm_sources(struct loop *loop)
+{
+	struct loop_source *source;
+	struct list todo;
+
+	visit_sources(loop, &todo);
+	while ((source = next_source(loop, &todo)))
+		if (source->arm)
+			source->arm(source);
+}
+
+static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
+{
+	arm_sources(loop);
+	atomic_store(&loop->is_sleeping, true);
+	if (one_pass(loop, false) || !list_is_empty(&loop->calls) ||
+	    atomic_load(&loop->inbox) || atomic_load(&loop->must_stop)) {
+		atomic_store(&loop->is_sleeping, false);
+		return;
+	}
+	if (loop->hooks && loop->hooks->before_sleep)
+		loop->hooks->before_sleep();
+	/* Only collected while offline (RCU); the handlers run after after_sleep. */
+	collect_fds(loop, sleep_ms(loop, timeout_ns));
+	atomic_store(&loop->is_sleeping, false);
+	if (loop->hooks && loop->hooks->after_sleep)
+		loop->hooks->after_sleep();
+	loop->now_ns = clock_ns();
+	dispatch_fds();
+}
+
+void loop_turn(struct loop *loop, uint64_t timeout_ns)
+{
+	if (spin(loop) || !list_is_empty(&loop->calls))
+		return;
+	sleep_armed(loop, timeout_ns);
+}
+
+void loop_run(struct loop *loop)
+{
+	while (!atomic_load_explicit(&loop->must_stop, memory_order_relaxed))
+		loop_turn(loop, UINT64_MAX);
+}

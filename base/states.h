@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Table-driven state machines. A table names each state, its step function and the states
+ * it may go to; every move is checked against the table, so an impossible move stops the
+ * program where it happens instead of corrupting data later.
+ *
+ * States come in two kinds: doing (has a step, which returns the next state) and waiting
+ * (no step: someone else holds the object, and a completion re-enters by naming the next
+ * state).
+ */
+#pragma once
+
+#include "base/check.h"
+
+#define STATE_TO(s) (1ULL << (s))
+
+struct state_rule {
+	const char *name;
+	uint64_t may_go_to; /* bit mask of STATE_TO() */
+};
+
+__attribute__((noreturn, cold)) void states_bad_move(const char *machine,
+						     const struct state_rule *from,
+						     const struct state_rule *to);
+
+/* Moves *state to next, or stops the program if rules[] forbids it. */
+static inline void states_move(const char *machine, const struct state_rule *rules,
+			       unsigned *state, unsigned next)
+{
+	if (__builtin_expect(!(rules[*state].may_go_to & STATE_TO(next)), 0))
+		states_bad_move(machine, &rules[*state], &rules[next]);
+	*state = next;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues; see cq.h. All of it runs on the owner loop, but init and deinit.
+ *
+ * A turn: poll takes a batch of completions; each goes to its queue pair (qp_complete) or
+ * to its receive ring (recv_complete); queue pairs that got slots back then tell their
+ * owners once. flush posts what the turn has queued: receives first, so that a peer that
+ * sees a response finds the receive that its next command needs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <infiniband/verbs.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "transport/cq.h"
+#include "transport/cq_internal.h"
+
+enum {
+	BATCH = 32,
+	ACK_BATCH = 256, /* acknowledging takes a mutex: not for each event */
+	SLOTS_MIN = 64,
+};
+
+bool completion_is_flush(const struct completion *c)
+{
+	return c->status == IBV_WC_WR_FLUSH_ERR;
+}
+
+const char *completion_string(const struct completion *c)
+{
+	return ibv_wc_status_str((enum ibv_wc_status)c->status);
+}
+
+/* ---- queue pairs by number ---- */
+
+static unsigned slot_of(const struct cq *cq, uint32_t number)
+{
+	return number * 2654435761u & (cq->n_slots - 1);
+}
+
+struct qp *cq_find(const struct cq *cq, uint32_t number)
+{
+	unsigned i;
+
+	for (i = slot_of(cq, number); cq->by_qpn[i]; i = (i + 1) & (cq->n_slots - 1))
+		if (cq->by_qpn[i]->number == number)
+			return cq->by_qpn[i];
+	return NULL;
+}
+
+static void insert(struct cq *cq, struct qp *qp)
+{
+	unsigned i = slot_of(cq, qp->number);
+
+	while (cq->by_qpn[i])
+		i = (i + 1) & (cq->n_slots - 1);
+	cq->by_qpn[i] = qp;
+}
+
+static int rehash(struct cq *cq, unsigned n_slots)
+{
+	struct qp **old = cq->by_qpn;
+	unsigned n_old = cq->n_slots;
+	struct qp **new = calloc(n_slots, sizeof(struct qp *));
+
+	if (!new)
+		return -ENOMEM;
+	cq->by_qpn = new;
+	cq->n_slots = n_slots;
+	for (unsigned i = 0; i < n_old; i++)
+		if (old[i])
+			insert(cq, old[i]);
+	free(old);
+	return 0;
+}
+
+int cq_attach(struct cq *cq, struct qp *qp)
+{
+	if (2 * (cq->n_attached + 1) > cq->n_slots) {
+		int r = rehash(cq, MAX(SLOTS_MIN, 2 * cq->n_slots));
+
+		if (r < 0)
+			return r;
+	}
+	insert(cq, qp);
+	cq->n_attached++;
+	return 0;
+}
+
+/* Open addressing without tombstones: what follows in the cluster is put in again. */
+void cq_detach(struct cq *cq, struct qp *qp)
+{
+	unsigned i = slot_of(cq, qp->number);
+
+	while (cq->by_qpn[i] != qp) {
+		check(cq->by_qpn[i]);
+		i = (i + 1) & (cq->n_slots - 1);
+	}
+	cq->by_qpn[i] = NULL;
+	cq->n_attached--;
+	for (i = (i + 1) & (cq->n_slots - 1); cq->by_qpn[i];
+	     i = (i + 1) & (cq->n_slots - 1)) {
+		struct qp *moved = cq->by_qpn[i];
+
+		cq->by_qpn[i] = NULL;
+		insert(cq, moved);
+	}
+}
+
+/* ---- the polled source ---- */
+
+static void dispatch(struct cq *cq, const struct ibv_wc *wc)
+{
+	struct work *work = (struct work *)(uintptr_t)wc->wr_id;
+	struct completion c = {.status = wc->status};
+
+	if (work->qp) {
+		qp_complete(work->qp, work, &c);
+		return;
+	}
+	if (wc->status == IBV_WC_SUCCESS) {
+		c.byte_len = wc->byte_len;
+		c.has_invalidated = wc->wc_flags & IBV_WC_WITH_INV;
+		c.invalidated_rkey = c.has_invalidated ? wc->invalidated_rkey : 0;
+	}
+	recv_complete(work, cq->by_qpn ? cq_find(cq, wc->qp_num) : NULL, &c);
+}
+
+static unsigned poll(struct loop_source *source)
+{
+	struct cq *cq = container_of(source, struct cq, source);
+	struct ibv_wc wcs[BATCH] UNINITIALIZED;
+	struct list *node;
+	int n = ibv_poll_cq(cq->verbs, BATCH, wcs);
+
+	check(n >= 0);
+	for (int i = 0; i < n; i++)
+		dispatch(cq, &wcs[i]);
+	while ((node = list_take_first(&cq->credited)))
+		qp_credit(list_entry(node, struct qp, credited));
+	return (unsigned)n;
+}
+
+static void arm(struct loop_source *source)
+{
+	struct cq *cq = container_of(source, struct cq, source);
+	int r = ibv_req_notify_cq(cq->verbs, 0);
+
+	check(r == 0);
+}
+
+static void flush(struct loop_source *source)
+{
+	struct cq *cq = container_of(source, struct cq, source);
+	struct list *node;
+
+	while ((node = list_take_first(&cq->dirty_rings)))
+		recv_flush(list_entry(node, struct recv_ring, dirty));
+	while ((node = list_take_first(&cq->dirty)))
+		qp_flush(list_entry(node, struct qp, dirty));
+}
+
+static void on_channel_event(struct loop_fd *lfd, uint32_t events)
+{
+	struct cq *cq = container_of(lfd, struct cq, lfd);
+	struct ibv_cq *verbs;
+	void *context;
+
+	/* The completions themselves are taken by poll, in this turn or the next. */
+	while (!ibv_get_cq_event(cq->channel, &verbs, &context))
+		if (++cq->n_unacked_events == ACK_BATCH) {
+			ibv_ack_cq_events(cq->verbs, ACK_BATCH);
+			cq->n_unacked_events = 0;
+		}
+}
+
+int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth)
+{
+	*cq = (struct cq){.device = device,
+			  .loop = loop,
+			  .depth = MIN(depth, device->limits.max_cqe),
+			  .source = {.poll = poll, .arm = arm, .flush = flush}};
+	list_init(&cq->dirty);
+	list_init(&cq->dirty_rings);
+	list_init(&cq->credited);
+	errno = 0;
+	cq->channel = ibv_create_comp_channel(device->verbs);
+	if (cq->channel)
+		cq->verbs = ibv_create_cq(device->verbs, (int)cq->depth, NULL,
+					  cq->channel, 0);
+	if (!cq->verbs || fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) < 0) {
+		int r = errno ? -errno : -ENOMEM;
+
+		cq_deinit(cq);
+		return r;
+	}
+	cq->lfd = (struct loop_fd){.fd = cq->channel->fd,
+				   .events = EPOLLIN,
+				   .is_doorbell = true,
+				   .on_event = on_channel_event};
+	return 0;
+}
+
+int cq_start(struct cq *cq)
+{
+	int r = loop_fd_add(cq->loop, &cq->lfd);
+
+	if (r < 0)
+		return r;
+	loop_source_add(cq->loop, &cq->source);
+	return 0;
+}
+
+void cq_stop(struct cq *cq)
+{
+	check(cq->n_attached == 0);
+	loop_source_remove(&cq->source);
+	loop_fd_remove(&cq->lfd);
+}
+
+void cq_deinit(struct cq *cq)
+{
+	if (cq->verbs) {
+		ibv_ack_cq_events(cq->verbs, cq->n_unacked_events);
+		if (ibv_destroy_cq(cq->verbs))
+			log_warn("%s: a completion queue is still in use and stays",
+				 cq->device->name);
+	}
+	if (cq->channel)
+		ibv_destroy_comp_channel(cq->channel);
+	free(cq->by_qpn);
+	*cq = (struct cq){0};
+}
+
+/* The control thread reserves while the owner loop polls: depth and n_reserved are
+ * control's. */
+int cq_reserve(struct cq *cq, unsigned n)
+{
+	if (n > cq->depth - cq->n_reserved)
+		return -ENOSPC;
+	cq->n_reserved += n;
+	return 0;
+}
+
+void cq_release(struct cq *cq, unsigned n)
+{
+	check(n <= cq->n_reserved);
+	cq->n_reserved -= n;
+}

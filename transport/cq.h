@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A completion queue and its completion channel as a polled source of one loop.
+ * Completions are handed to the work they belong to; there is no switch on opcodes,
+ * because of a failed work request only wr_id, status and qp_num are defined
+ * (ibv_poll_cq(3)).
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "transport/device.h"
+
+struct ibv_cq;
+struct ibv_comp_channel;
+struct qp;
+
+/* The outcome of one work request. */
+struct completion {
+	unsigned status;      /* enum ibv_wc_status; 0 is success */
+	uint32_t byte_len;    /* of a receive */
+	bool has_invalidated; /* of a receive: the peer's SEND invalidated a key */
+	uint32_t invalidated_rkey;
+};
+bool completion_is_flush(
+	const struct completion *c); /* the queue pair died before it ran */
+const char *completion_string(const struct completion *c);
+
+/*
+ * One work request in the hands of the device; embedded in its owner, which must not be
+ * reused before done was called. done is called exactly once for each posted work, in
+ * posting order of its queue, on the loop of the completion queue.
+ */
+struct work {
+	void (*done)(struct work *work, const struct completion *c);
+	struct qp *qp; /* send queue: set by qp_send and friends; NULL marks a receive */
+	bool is_read;  /* holds a READ credit; set by qp_read */
+	bool is_done;  /* its own completion came */
+	uint16_t status; /* then: enum ibv_wc_status */
+	unsigned seq;	 /* place in its send queue */
+};
+
+struct cq {
+	/* Thread: owner loop; created and destroyed by control while the loop does not
+	 * poll it */
+	struct device *device;
+	struct loop *loop;
+	struct ibv_cq *verbs;
+	struct ibv_comp_channel *channel;
+	struct loop_source source;
+	struct loop_fd lfd;
+	unsigned depth;
+	unsigned n_reserved; /* entries promised to queue pairs and receive rings */
+	unsigned n_unacked_events;
+	struct list credited; /* queue pairs that got slots back in this batch */
+	struct qp *
+		*by_qpn; /* owned: hash table of attached queue pairs, open addressing */
+	unsigned n_slots, n_attached;
+	struct list dirty;	 /* queue pairs with an unposted chain */
+	struct list dirty_rings; /* receive rings with unposted receives */
+};
+
+/* Any thread before cq_start. depth is clamped to the device's limit. 0 or -errno. */
+int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth);
+/* Owner loop: begins polling. */
+int cq_start(struct cq *cq);
+/* Owner loop: ends polling. No queue pair is attached any more. */
+void cq_stop(struct cq *cq);
+/* After cq_stop. Accepts a zeroed one. */
+void cq_deinit(struct cq *cq);
+/* Entries are promised before anything is posted, so the queue cannot overrun. -ENOSPC if
+ * full. */
+int cq_reserve(struct cq *cq, unsigned n);
+void cq_release(struct cq *cq, unsigned n);

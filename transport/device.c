@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Devices, protection domains and memory registration.
+ *
+ * How a device goes. Its removal is noticed by an event of a connection or a listener, by
+ * IBV_EVENT_DEVICE_FATAL, or because it is missing from the list of devices, which is looked at
+ * when the kernel says that some device went or when connecting or listening fails. Its users are
+ * told; each releases in its own time; with the last one the device is forgotten. Drivers
+ * that cannot take a device away from under its users (rxe, siw) make the kernel wait until
+ * then, with everything locked that an administrator would try next.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <infiniband/verbs.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "transport/device.h"
+#include "transport/uevent.h"
+
+static struct device devices[DEVICE_MAX];
+static struct loop *control_loop;
+static struct uevents uevents;
+
+static int query_limits(struct ibv_context *verbs, struct device_limits *limits)
+{
+	struct ibv_device_attr attr = {0};
+
+	if (ibv_query_device(verbs, &attr))
+		return -errno;
+	*limits = (struct device_limits){
+		.max_qp_wr = (unsigned)attr.max_qp_wr,
+		.max_cqe = (unsigned)attr.max_cqe,
+		.max_sge = (unsigned)attr.max_sge,
+		.max_sge_rd = (unsigned)attr.max_sge_rd,
+		.max_srq_wr = (unsigned)attr.max_srq_wr,
+		.max_rd_atom = (unsigned)attr.max_qp_rd_atom,
+		.max_init_rd_atom = (unsigned)attr.max_qp_init_rd_atom,
+		.has_srq = attr.max_srq > 0 && attr.max_srq_sge >= 2,
+		.has_send_invalidate = attr.device_cap_flags &
+				       IBV_DEVICE_MEM_MGT_EXTENSIONS,
+		.is_iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP,
+	};
+	return 0;
+}
+
+/* ---- the way in ---- */
+
+static void on_event(struct loop_fd *lfd, uint32_t events)
+{
+	struct device *device = container_of(lfd, struct device, events);
+	struct ibv_async_event event;
+	bool is_fatal;
+
+	if (ibv_get_async_event(device->verbs, &event))
+		return;
+	is_fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
+	log_debug("%s: event: %s", device->name, ibv_event_type_str(event.event_type));
+	ibv_ack_async_event(&event);
+	if (is_fatal)
+		device_removed(device);
+}
+
+static void watch(struct device *device)
+{
+	int fd = device->verbs->async_fd;
+
+	if (!control_loop || device->events.loop ||
+	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
+		return;
+	device->events = (struct loop_fd){
+		.fd = fd, .events = EPOLLIN, .on_event = on_event};
+	if (loop_fd_add(control_loop, &device->events) < 0)
+		log_warn("%s: its events cannot be watched", device->name);
+}
+
+void devices_watch(struct loop *control)
+{
+	control_loop = control;
+	if (control && uevents_open(&uevents, control, devices_look) < 0)
+		log_debug("the kernel's events of devices cannot be heard");
+	if (!control)
+		uevents_close(&uevents);
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		if (control && devices[i].verbs)
+			watch(&devices[i]);
+		else if (devices[i].events.loop)
+			loop_fd_remove(&devices[i].events);
+}
+
+static int device_open(struct device *device, struct ibv_context *verbs)
+{
+	struct device_limits limits;
+	int r = query_limits(verbs, &limits);
+
+	if (r < 0)
+		return r;
+	*device = (struct device){
+		.index = (unsigned)(device - devices), .verbs = verbs, .limits = limits};
+	snprintf(device->name, sizeof(device->name), "%s",
+		 ibv_get_device_name(verbs->device));
+	list_init(&device->users);
+	list_init(&device->told);
+	watch(device);
+	return 0;
+}
+
+static int find(struct ibv_context *verbs, struct device **ret_device)
+{
+	struct device *vacant = NULL;
+
+	for (unsigned i = DEVICE_MAX; i-- > 0;) {
+		if (devices[i].verbs == verbs) {
+			*ret_device = &devices[i];
+			return 0;
+		}
+		if (!devices[i].verbs)
+			vacant = &devices[i];
+	}
+	*ret_device = vacant;
+	return vacant ? device_open(vacant, verbs) : -ENOSPC;
+}
+
+int device_hold(struct device_user *user, struct ibv_context *verbs)
+{
+	struct device *device;
+	int r = find(verbs, &device);
+
+	if (r < 0)
+		return r;
+	if (device->is_removed)
+		return -ENODEV;
+	user->device = device;
+	list_add_tail(&device->users, &user->node);
+	return 0;
+}
+
+/* ---- the way out ---- */
+
+/* A socket and a file at a time: without, libibverbs leaves devices out of its list. */
+static bool can_list(void)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return false;
+	close(fds[0]);
+	close(fds[1]);
+	return true;
+}
+
+/* Asked without opening any: an open device cannot be removed. */
+static bool is_listed(const struct device *device)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool found = !list || !can_list(); /* unknown is not gone */
+
+	for (unsigned i = 0; list && list[i]; i++)
+		found |= list[i] == device->verbs->device;
+	if (list)
+		ibv_free_device_list(list);
+	return found;
+}
+
+/*
+ * Lets go of the context's descriptors, on which the kernel waits. librdmacm owns the context,
+ * and closes that of a device that is gone only when it meets a new one (rdma-core, cma.c,
+ * sync_devices_list); until then it does not touch it. So it keeps the context, and descriptors
+ * of nothing, on which every request fails.
+ */
+static void close_descriptors(const struct device *device)
+{
+	const struct ibv_context *verbs = device->verbs;
+	int nothing = open("/", O_PATH | O_CLOEXEC);
+
+	if (nothing < 0 ||
+	    (verbs->cmd_fd >= 0 && dup3(nothing, verbs->cmd_fd, O_CLOEXEC) < 0) ||
+	    dup3(nothing, verbs->async_fd, O_CLOEXEC) < 0)
+		log_warn("%s: cannot be released: %s", device->name, strerror(errno));
+	else
+		log_info("%s: released", device->name);
+	if (nothing >= 0)
+		close(nothing);
+}
+
+/* A broken device that has not gone is taken up again with the next connection. */
+static void forget_when_unused(struct device *device)
+{
+	if (!device->is_removed || device->is_telling || !list_is_empty(&device->users) ||
+	    !list_is_empty(&device->told))
+		return;
+	if (is_listed(device)) {
+		device->is_removed = false;
+		return;
+	}
+	if (device->events.loop)
+		loop_fd_remove(&device->events);
+	close_descriptors(device);
+	*device = (struct device){0};
+}
+
+void device_release(struct device_user *user)
+{
+	struct device *device = user->device;
+
+	if (!device)
+		return;
+	user->device = NULL;
+	list_remove(&user->node);
+	forget_when_unused(device);
+}
+
+void device_removed(struct device *device)
+{
+	struct list *node;
+
+	if (device->is_removed)
+		return;
+	log_warn("%s: the RDMA device is going away", device->name);
+	device->is_removed = device->is_telling = true;
+	while ((node = list_take_first(&device->users))) {
+		struct device_user *user = list_entry(node, struct device_user, node);
+
+		list_add_tail(&device->told, node);
+		if (user->on_removed)
+			user->on_removed(user);
+	}
+	device->is_telling = false;
+	forget_when_unused(device);
+}
+
+void devices_look(void)
+{
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		if (devices[i].verbs && !is_listed(&devices[i]))
+			device_removed(&devices[i]);
+}
+
+/* ---- protection domains ---- */
+
+int domain_open(struct device *device, struct domain *domain)
+{
+	int r;
+
+	*domain = (struct domain){.device = device};
+	r = device_hold(&domain->user, device->verbs);
+	if (r < 0)
+		return r;
+	errno = 0;
+	domain->pd = ibv_alloc_pd(device->verbs);
+	if (domain->pd)
+		return 0;
+	r = errno ? -errno : -ENOMEM;
+	device_release(&domain->user);
+	return r;
+}
+
+void domain_close(struct domain *domain)
+{
+	if (domain->pd && ibv_dealloc_pd(domain->pd))
+		log_warn("%s: a protection domain is still in use and stays",
+			 domain->device->name);
+	domain->pd = NULL;
+	device_release(&domain->user);
+}
+
+/* ---- registered memory ---- */
+
+static int access_flags(const struct device *device, enum mr_access access)
+{
+	switch (access) {
+	case MR_LOCAL:
+		return IBV_ACCESS_LOCAL_WRITE |
+		       (device->limits.is_iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
+	case MR_REMOTE_READ:
+		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	case MR_REMOTE_WRITE:
+		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	case MR_REMOTE_BOTH:
+		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+		       IBV_ACCESS_REMOTE_WRITE;
+	}
+	return 0;
+}
+
+int mr_open(const struct domain *domain, void *base, size_t n_bytes,
+	    enum mr_access access, struct mr *ret_mr)
+{
+	int flags = access_flags(domain->device, access);
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = ibv_reg_mr(domain->pd, base, n_bytes, flags);
+	if (!mr)
+		return errno ? -errno : -ENOMEM;
+	*ret_mr = (struct mr){.verbs = mr, .lkey = mr->lkey, .rkey = mr->rkey};
+	return 0;
+}
+
+void mr_close(struct mr *mr)
+{
+	if (mr->verbs)
+		ibv_dereg_mr(mr->verbs);
+	*mr = (struct mr){0};
+}
+
+const char *mr_explain(int error, size_t n_bytes, char *buf, size_t n)
+{
+	char want[UNITS_MAX], have[UNITS_MAX];
+	struct rlimit limit;
+
+	units_format_size(want, n_bytes);
+	if (error == -ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY) {
+		units_format_size(have, limit.rlim_cur);
+		snprintf(buf, n, "cannot register %s for RDMA: locked-memory limit is %s",
+			 want, have);
+		return "raise it: LimitMEMLOCK=infinity in the unit, or ulimit -l "
+		       "unlimited";
+	}
+	snprintf(buf, n, "cannot register %s for RDMA: %s", want, strerror(-error));
+	return "";
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Choice of the RDMA devices; see fabric.h. The software provider is a preloaded library
+ * that defines the same ibv_ and rdma_ functions, so choosing it means starting the
+ * program again.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <infiniband/verbs.h>
+
+#include "base/args.h"
+#include "base/cleanup.h"
+#include "transport/fabric.h"
+
+#define PROVIDER "libsoftrdma.so"
+
+static bool is_preloaded(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, PROVIDER);
+}
+
+/* $SOFTRDMA_LIB, the build tree that this program lies in, or where it was installed. */
+static bool find_provider(char path[PATH_MAX])
+{
+	const char *env = getenv("SOFTRDMA_LIB");
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (env && snprintf(path, PATH_MAX, "%s", env) < PATH_MAX && !access(path, R_OK))
+		return true;
+	for (unsigned up = 0; n > 0 && up < 4; up++) {
+		char *slash = memrchr(self, '/', (size_t)n);
+
+		if (!slash)
+			break;
+		n = slash - self;
+		if (snprintf(path, PATH_MAX, "%.*s/transport/softrdma/" PROVIDER, (int)n,
+			     self) < PATH_MAX &&
+		    !access(path, R_OK))
+			return true;
+	}
+	snprintf(path, PATH_MAX, "%s", SOFTRDMA_INSTALLED);
+	return !access(path, R_OK);
+}
+
+static int rerun(const char *program, char **argv, const char *why)
+{
+	const char *preload = getenv("LD_PRELOAD");
+	char path[PATH_MAX];
+	_autofree_ char *value = NULL;
+
+	if (!find_provider(path))
+		return fail_with(program, EXIT_PRIVILEGE,
+				 "install softrdma or set SOFTRDMA_LIB to " PROVIDER,
+				 "%s, and the software RDMA provider was not found", why);
+	if (asprintf(&value, "%s%s%s", preload ? preload : "", preload ? ":" : "", path) <
+	    0)
+		return fail_with(program, EXIT_FAILED, NULL, "out of memory");
+	setenv("LD_PRELOAD", value, 1);
+	fprintf(stderr, "%s: %s: using the software RDMA provider\n", program, why);
+	execv("/proc/self/exe", argv);
+	return fail_with(program, EXIT_FAILED, NULL, "cannot run again under %s: %s",
+			 path, strerror(errno));
+}
+
+/* Whether there is a device, of that name if not NULL. */
+static bool has_device(const char *name)
+{
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
+	bool found = false;
+
+	for (int i = 0; list && i < n; i++)
+		found |= !name || !strcmp(ibv_get_device_name(list[i]), name);
+	if (list)
+		ibv_free_device_list(list);
+	return found;
+}
+
+int fabric_select(const char *program, const char *fabric, char **argv)
+{
+	bool is_auto = !fabric || !strcmp(fabric, "auto");
+
+	if (is_preloaded())
+		return 0;
+	if (fabric && !strcmp(fabric, "soft"))
+		return rerun(program, argv, "software fabric asked for");
+	if (has_device(is_auto ? NULL : fabric))
+		return 0;
+	if (is_auto)
+		return rerun(program, argv, "no RDMA device");
+	return fail_with(program, EXIT_NOT_FOUND,
+			 "list devices with: rdma link; or take --fabric auto",
+			 "there is no RDMA device '%s'", fabric);
+}

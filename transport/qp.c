@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs; see qp.h for the contract.
+ *
+ * posted is a ring of the works whose completion is still to come, oldest first:
+ *
+ *     head                                                  head + n_posted
+ *      | handed to the device | chain, not yet posted | unposted |
+ *
+ * The unposted ones were queued on a queue pair that is broken already, or were refused
+ * by ibv_post_send; they complete with a flush error as soon as all before them have come
+ * back. A completion of one work settles all before it: with success, since the device
+ * reports every failure, and completes in order (InfiniBand specification 1.4, 10.8.3.1);
+ * after the first failure they count as flushed. READs are settled by their own completion
+ * alone: siw completes them when their data has come, which may be after a later SEND.
+ * Whoever stands behind such a READ waits for it, so done is called in posting order on
+ * every device.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <rdma/rdma_cma.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "transport/cq_internal.h"
+#include "transport/qp.h"
+
+enum {
+	CHAIN_MAX = 32,
+	/* A draining queue pair that hears nothing for so long will hear nothing any more. */
+	QUIET_MS = 2000,
+	QUIET_IWARP_MS = 200,
+};
+
+static const struct completion flushed = {.status = IBV_WC_WR_FLUSH_ERR};
+static const struct completion succeeded = {.status = IBV_WC_SUCCESS};
+
+/* ---- making and unmaking ---- */
+
+static int make_verbs(struct qp *qp, const struct qp_config *config)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = qp->cq->verbs,
+		.recv_cq = qp->cq->verbs,
+		.srq = config->shared_ring ? config->shared_ring->srq : NULL,
+		.cap = {.max_send_wr = qp->depth,
+			.max_recv_wr = config->shared_ring ? 0 : config->n_recv,
+			.max_send_sge = QP_SGE_MAX,
+			.max_recv_sge = config->shared_ring ? 0 : 2,
+			.max_inline_data = QP_INLINE_MAX},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	if (rdma_create_qp(qp->id, config->domain->pd, &attr)) {
+		/* Not every device has inline data. */
+		attr.cap.max_inline_data = 0;
+		if (rdma_create_qp(qp->id, config->domain->pd, &attr))
+			return -errno;
+	}
+	qp->verbs = qp->id->qp;
+	qp->number = qp->verbs->qp_num;
+	/* siw refuses an inline SEND with invalidate, after ibv_post_send took it. */
+	qp->max_inline = config->domain->device->limits.is_iwarp
+				 ? 0
+				 : attr.cap.max_inline_data;
+	return 0;
+}
+
+static int make_rings(struct qp *qp, const struct qp_config *config)
+{
+	int r;
+
+	qp->posted = calloc(qp->depth, sizeof(struct work *));
+	qp->wrs = calloc(CHAIN_MAX, sizeof(struct ibv_send_wr));
+	qp->sges = calloc((size_t)CHAIN_MAX * QP_SGE_MAX, sizeof(struct ibv_sge));
+	if (!qp->posted || !qp->wrs || !qp->sges)
+		return -ENOMEM;
+	qp->ring = config->shared_ring;
+	if (qp->ring)
+		return 0;
+	r = recv_ring_init(&qp->own_ring, qp->cq, config->domain, false, config->n_recv,
+			   config->recv_capsule_bytes, config->recv_data_bytes);
+	qp->own_ring.qp = qp;
+	qp->ring = &qp->own_ring;
+	return r;
+}
+
+static void complete_unposted(struct loop_call *call);
+static void report_broken(struct loop_call *call);
+static void report_drained(struct loop_call *call);
+static void on_quiet(struct loop_timer *timer);
+
+int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config)
+{
+	int r;
+
+	*qp = (struct qp){
+		.cq = config->cq,
+		.id = id,
+		.depth = MIN(config->send_depth,
+			     config->domain->device->limits.max_qp_wr),
+		.unposted_call = {.run = complete_unposted},
+		.broken_call = {.run = report_broken},
+		.drained_call = {.run = report_drained},
+		.quiet = {.on_expiry = on_quiet},
+	};
+	list_init(&qp->dirty);
+	list_init(&qp->credited);
+	r = cq_reserve(qp->cq, qp->depth);
+	if (r < 0) {
+		*qp = (struct qp){0};
+		return r;
+	}
+	r = make_rings(qp, config);
+	if (r == 0)
+		r = make_verbs(qp, config);
+	if (r < 0)
+		qp_deinit(qp);
+	return r;
+}
+
+void qp_deinit(struct qp *qp)
+{
+	if (!qp->cq)
+		return;
+	check(!qp->is_attached);
+	if (qp->verbs)
+		rdma_destroy_qp(qp->id);
+	recv_ring_deinit(&qp->own_ring);
+	free(qp->posted);
+	free(qp->wrs);
+	free(qp->sges);
+	cq_release(qp->cq, qp->depth);
+	*qp = (struct qp){0};
+}
+
+int qp_attach(struct qp *qp)
+{
+	int r = cq_attach(qp->cq, qp);
+
+	if (r < 0)
+		return r;
+	qp->is_attached = true;
+	return qp->own_ring.n ? recv_ring_start(&qp->own_ring) : 0;
+}
+
+void qp_detach(struct qp *qp)
+{
+	check(qp->n_posted == 0);
+	list_remove(&qp->dirty);
+	list_remove(&qp->credited);
+	loop_call_cancel(&qp->unposted_call);
+	loop_call_cancel(&qp->broken_call);
+	loop_call_cancel(&qp->drained_call);
+	loop_timer_stop(&qp->quiet);
+	cq_detach(qp->cq, qp);
+	qp->is_attached = false;
+}
+
+/* ---- posting ---- */
+
+static void push_posted(struct qp *qp, struct work *work)
+{
+	unsigned tail = qp->head + qp->n_posted, tail_seq = qp->head_seq + qp->n_posted;
+
+	check(qp->n_posted < qp->depth);
+	qp->posted[tail < qp->depth ? tail : tail - qp->depth] = work;
+	qp->n_posted++;
+	work->qp = qp;
+	work->is_read = work->is_done = false;
+	work->seq = tail_seq;
+}
+
+static bool must_signal(const struct qp *qp)
+{
+	/* siw sends unsignaled data from where it lies and calls that done before TCP has
+	 * read it: a buffer used again at once would be sent with its new content. */
+	if (qp->cq->device->limits.is_iwarp)
+		return true;
+	/* The last free slot must come back by itself: its completion is all that a
+	 * waiter has. */
+	return qp->n_unsignaled >= qp->depth / 4 || qp_n_free(qp) == 0;
+}
+
+/* Its completion settles all before it. */
+static void signal(struct qp *qp, struct ibv_send_wr *wr)
+{
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	qp->n_unsignaled = 0;
+	qp->wants_signal = false;
+}
+
+/* Takes a place in the chain; NULL on a broken queue pair, which will flush the work. */
+static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
+				    const struct sge *sges, unsigned n_sges,
+				    unsigned flags)
+{
+	struct ibv_send_wr *wr;
+	struct ibv_sge *list;
+
+	if (qp->n_chain == CHAIN_MAX)
+		qp_flush(qp);
+	push_posted(qp, work);
+	if (qp->is_broken) {
+		qp->n_unposted++;
+		loop_defer(qp->cq->loop, &qp->unposted_call);
+		return NULL;
+	}
+	wr = &qp->wrs[qp->n_chain];
+	list = &qp->sges[qp->n_chain * QP_SGE_MAX];
+	for (unsigned i = 0; i < n_sges; i++)
+		list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
+					   .length = sges[i].length,
+					   .lkey = sges[i].lkey};
+	wr->wr_id = (uintptr_t)work;
+	wr->next = NULL;
+	wr->sg_list = list;
+	wr->num_sge = (int)n_sges;
+	wr->send_flags = (flags & QP_INLINE ? IBV_SEND_INLINE : 0) |
+			 (flags & QP_FENCE ? IBV_SEND_FENCE : 0);
+	qp->n_unsignaled++;
+	if (must_signal(qp))
+		signal(qp, wr);
+	else if (flags & QP_SIGNALED)
+		qp->wants_signal = true; /* the end of the chain is soon enough */
+	if (qp->n_chain)
+		wr[-1].next = wr;
+	else
+		list_add_tail(&qp->cq->dirty, &qp->dirty);
+	qp->n_chain++;
+	return wr;
+}
+
+void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned n_sges,
+	     unsigned flags, uint32_t invalidate_rkey)
+{
+	struct ibv_send_wr *wr = queue_wr(qp, work, sges, n_sges, flags);
+
+	if (!wr)
+		return;
+	wr->opcode = flags & QP_INVALIDATE ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+	wr->invalidate_rkey = flags & QP_INVALIDATE ? invalidate_rkey : 0;
+	/* libsiw takes the key from here, of every opcode. Nobody else looks, of a SEND. */
+	wr->wr.rdma.rkey = wr->invalidate_rkey;
+}
+
+void qp_write(struct qp *qp, struct work *work, const struct sge *sge,
+	      uint64_t remote_addr, uint32_t rkey, unsigned flags)
+{
+	struct ibv_send_wr *wr = queue_wr(qp, work, sge, 1, flags);
+
+	if (!wr)
+		return;
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	wr->wr.rdma.remote_addr = remote_addr;
+	wr->wr.rdma.rkey = rkey;
+}
+
+void qp_read(struct qp *qp, struct work *work, const struct sge *sge,
+	     uint64_t remote_addr, uint32_t rkey)
+{
+	struct ibv_send_wr *wr;
+
+	check(qp_has_read_credit(qp));
+	wr = queue_wr(qp, work, sge, 1, 0);
+	qp->n_reads++;
+	work->is_read = true;
+	if (!wr)
+		return;
+	signal(qp, wr); /* nothing else says that its data is there */
+	wr->opcode = IBV_WR_RDMA_READ;
+	wr->wr.rdma.remote_addr = remote_addr;
+	wr->wr.rdma.rkey = rkey;
+}
+
+void qp_flush(struct qp *qp)
+{
+	struct ibv_send_wr *bad = NULL;
+	int r;
+
+	list_remove(&qp->dirty);
+	if (!qp->n_chain)
+		return;
+	if (qp->wants_signal)
+		signal(qp, &qp->wrs[qp->n_chain - 1]);
+	/* A peer that sees a response may use its receive at once. */
+	if (qp->ring->n_chain)
+		recv_flush(qp->ring);
+	r = ibv_post_send(qp->verbs, qp->wrs, &bad);
+	if (r) {
+		/*
+		 * A chain can fail half-way: what is before bad is in the device's hands.
+		 * siw does not say where, so all of it may be: draining brings it back.
+		 */
+		if (bad)
+			qp->n_unposted += qp->n_chain - (unsigned)(bad - qp->wrs);
+		qp->n_chain = 0;
+		log_debug("qp %u: posting failed: %s", qp->number,
+			  strerror(r < 0 ? -r : r));
+		loop_defer(qp->cq->loop, &qp->unposted_call);
+		qp_break(qp, &flushed);
+	}
+	qp->n_chain = 0;
+}
+
+/* ---- completions ---- */
+
+static struct work *pop_posted(struct qp *qp)
+{
+	struct work *work = qp->posted[qp->head];
+
+	if (++qp->head == qp->depth)
+		qp->head = 0;
+	qp->head_seq++;
+	qp->n_posted--;
+	if (work->is_read)
+		qp->n_reads--;
+	return work;
+}
+
+static void note_credit(struct qp *qp)
+{
+	list_remove(&qp->credited);
+	list_add_tail(&qp->cq->credited, &qp->credited);
+}
+
+/* Hands back the oldest works, up to the first READ that is still on its way. */
+static void hand_back(struct qp *qp)
+{
+	while (qp->n_settled) {
+		struct work *work = qp->posted[qp->head];
+		struct completion c = qp->is_broken ? flushed : succeeded;
+
+		if (work->is_read && !work->is_done)
+			break;
+		if (work->is_done)
+			c.status = work->status;
+		pop_posted(qp);
+		qp->n_settled--;
+		work->done(work, &c);
+	}
+}
+
+void qp_complete(struct qp *qp, struct work *work, const struct completion *c)
+{
+	unsigned n_settled;
+
+	if (qp->has_drained)
+		return; /* later than anybody waits */
+	if (c->status != IBV_WC_SUCCESS)
+		qp_break(qp, c);
+	n_settled = work->seq - qp->head_seq + 1;
+	check(n_settled <= qp->n_posted - qp->n_unposted);
+	work->is_done = true;
+	work->status = (uint16_t)c->status;
+	qp->n_settled = MAX(qp->n_settled, n_settled);
+	note_credit(qp);
+	hand_back(qp);
+	if (qp->n_unposted)
+		loop_defer(qp->cq->loop, &qp->unposted_call);
+	qp_check_drained(qp);
+}
+
+/* Once everything that the device had has come back. */
+static void complete_unposted(struct loop_call *call)
+{
+	struct qp *qp = container_of(call, struct qp, unposted_call);
+
+	if (qp->n_posted != qp->n_unposted)
+		return; /* qp_complete defers it again */
+	while (qp->n_unposted) {
+		struct work *work = pop_posted(qp);
+
+		qp->n_unposted--;
+		work->done(work, &flushed);
+	}
+	qp_check_drained(qp);
+}
+
+void qp_credit(struct qp *qp)
+{
+	if (qp->on_credit && !qp->is_broken)
+		qp->on_credit(qp);
+}
+
+void qp_break(struct qp *qp, const struct completion *c)
+{
+	if (qp->is_broken)
+		return;
+	qp->is_broken = true;
+	qp->cause = *c;
+	qp_drop_chain(qp);
+	loop_defer(qp->cq->loop, &qp->broken_call);
+}
+
+static void report_broken(struct loop_call *call)
+{
+	struct qp *qp = container_of(call, struct qp, broken_call);
+
+	if (!qp->is_draining && qp->on_broken)
+		qp->on_broken(qp, &qp->cause);
+}
+
+/* ---- draining ---- */
+
+/* What was chained but not posted will never be. */
+void qp_drop_chain(struct qp *qp)
+{
+	list_remove(&qp->dirty);
+	if (!qp->n_chain)
+		return;
+	qp->n_unposted += qp->n_chain;
+	qp->n_chain = 0;
+	qp->wants_signal = false;
+	loop_defer(qp->cq->loop, &qp->unposted_call);
+}
+
+static void on_marker_done(struct work *work, const struct completion *c)
+{
+}
+
+/*
+ * The marker is the last work request of the queue pair: when it has come back,
+ * everything has, and with a shared receive queue every receive that this queue pair took
+ * has been reported too (no event says so on rxe and iWARP; it stands in for
+ * LAST_WQE_REACHED).
+ */
+static void post_marker(struct qp *qp)
+{
+	struct ibv_send_wr wr = {.wr_id = (uintptr_t)&qp->drain_marker,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+
+	qp->drain_marker = (struct work){.done = on_marker_done};
+	/* The unposted ones stand last in the ring: the marker must go before them. */
+	if (qp->n_unposted || ibv_post_send(qp->verbs, &wr, &bad)) {
+		loop_defer(qp->cq->loop, &qp->unposted_call);
+		return;
+	}
+	push_posted(qp, &qp->drain_marker);
+}
+
+void qp_drain(struct qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	check(!qp->is_draining);
+	qp->is_draining = true;
+	if (!qp->is_broken)
+		qp_flush(qp);
+	qp->is_broken = true;
+	qp_drop_chain(qp);
+	if (ibv_modify_qp(qp->verbs, &attr, IBV_QP_STATE))
+		log_debug("qp %u: cannot move to the error state: %s", qp->number,
+			  strerror(errno));
+	post_marker(qp);
+	qp_check_drained(qp);
+}
+
+static void wait_for_more(struct qp *qp)
+{
+	bool is_iwarp = qp->cq->device->limits.is_iwarp;
+
+	loop_timer_start(qp->cq->loop, &qp->quiet,
+			 (is_iwarp ? QUIET_IWARP_MS : QUIET_MS) * NSEC_PER_MSEC);
+}
+
+void qp_check_drained(struct qp *qp)
+{
+	if (!qp->is_draining)
+		return;
+	if (qp->n_posted == 0 && qp->own_ring.n_posted == 0)
+		loop_defer(qp->cq->loop, &qp->drained_call);
+	else
+		wait_for_more(qp);
+}
+
+/*
+ * Not every device brings everything back: siw loses what is posted in the error state (it flushes
+ * the rest before ibv_modify_qp returns), and a device that was removed brings nothing.
+ */
+static void on_quiet(struct loop_timer *timer)
+{
+	struct qp *qp = container_of(timer, struct qp, quiet);
+
+	log_debug("qp %u: %u work requests and %u receives never came back", qp->number,
+		  qp->n_posted, qp->own_ring.n_posted);
+	qp->own_ring.n_posted = 0;
+	qp->n_unposted = qp->n_posted;
+	qp->n_settled = 0;
+	complete_unposted(&qp->unposted_call);
+}
+
+static void report_drained(struct loop_call *call)
+{
+	struct qp *qp = container_of(call, struct qp, drained_call);
+
+	if (qp->has_drained)
+		return;
+	qp->has_drained = true;
+	loop_timer_stop(&qp->quiet);
+	qp->on_drained(qp);
+}

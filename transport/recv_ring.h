@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receive buffers: a set of registered capsules posted to a shared receive queue or to
+ * one queue pair's own. Each has room for a capsule of fixed size and, in a separate
+ * page-aligned area, in-capsule data (the second SGE of the receive), so that O_DIRECT
+ * can write it as it lies.
+ */
+#pragma once
+
+#include "transport/cq.h"
+
+struct ibv_srq;
+struct ibv_recv_wr;
+struct ibv_sge;
+struct recv_ring;
+
+struct recv {
+	struct work work;
+	struct recv_ring *ring;
+	void *capsule; /* capsule_bytes */
+	void *data;    /* data_bytes; NULL when the ring has none */
+};
+
+struct recv_ring {
+	/* Thread: owner loop of the cq; created by control */
+	struct cq *cq;
+	struct ibv_srq *srq; /* owned; NULL when it belongs to qp */
+	struct qp *qp;	     /* borrowed: the one queue pair, when it is not shared */
+	unsigned n;
+	uint32_t capsule_bytes, data_bytes;
+	void *memory; /* owned mapping */
+	size_t memory_bytes;
+	struct mr mr;
+	struct recv *recvs;	   /* owned */
+	unsigned n_posted;	   /* in the device's hands */
+	struct ibv_recv_wr *wrs;   /* owned: one a receive, built once */
+	struct ibv_sge *sges;	   /* owned */
+	struct ibv_recv_wr *chain; /* given back, not yet posted */
+	unsigned n_chain;
+	struct list dirty;
+	/* A capsule of c->byte_len bytes arrived on qp. The receiver keeps it until
+	 * recv_give. Failed and flushed receives never come here (a failure breaks its
+	 * queue pair). */
+	void (*on_recv)(struct recv *recv, struct qp *qp, const struct completion *c);
+};
+
+/* Control. shared: makes a shared receive queue. Reserves n entries of cq. 0 or -errno.
+ */
+int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain,
+		   bool shared, unsigned n, uint32_t capsule_bytes, uint32_t data_bytes);
+/* Owner loop, after on_recv was set (and, for an own ring, its qp was made): posts all.
+ */
+int recv_ring_start(struct recv_ring *ring);
+/* Owner loop: posts the buffer again, at the end of the turn or when the chain is full.
+ */
+void recv_give(struct recv *recv);
+/* When nothing of it is posted any more (own: queue pair drained; shared: all queue pairs
+ * gone). */
+void recv_ring_deinit(struct recv_ring *ring);

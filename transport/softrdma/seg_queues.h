@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Locks and queues in the shared segment; see seg.h for who writes what. */
+
+#define SEG_INLINE 128u /* a SEND up to this size travels inside its receive CQE */
+
+/* Who holds a lock: pid << 32 | low half of the process start time. 0 = free. */
+struct seg_lock {
+	_Atomic uint64_t owner;
+};
+
+/* A posted receive. The sge list follows, as many as the queue's max_sge. */
+struct seg_rqe {
+	uint64_t wr_id;
+	uint64_t seq; /* position in posting order */
+	uint32_t n_sge;
+	uint32_t slot;
+	struct ibv_sge sge[];
+};
+
+/* A receive queue: the ring of a QP. SRQs add an order ring, see seg_srq. */
+struct seg_rq {
+	uint64_t ring; /* offset of the first seg_rqe */
+	uint32_t stride;
+	uint32_t mask;
+	_Atomic uint64_t posted; /* owner */
+	_Atomic uint64_t head;	 /* next to be consumed: whoever holds the QP's lock */
+	_Atomic uint64_t polled; /* owner: completions taken by the application */
+};
+
+struct seg_srq {
+	struct seg_lock lock; /* held only to pop */
+	_Atomic uint32_t live;
+	uint32_t pd;
+	uint64_t ring;	/* offset of the seg_rqe slots */
+	uint64_t order; /* offset of uint32_t slot numbers in posting order */
+	uint32_t stride;
+	uint32_t mask;
+	_Atomic uint32_t popper;  /* peer: QP slot + 1 that pops right now */
+	_Atomic uint32_t limit;	  /* armed limit, 0 = none; peer: cleared when it fires */
+	_Atomic uint32_t fired;	  /* peer: limit event for the owner's helper */
+	_Atomic uint32_t waiters; /* peer: some QP of this SRQ has a waiter */
+	_Atomic uint64_t posted;
+	_Atomic uint64_t head;
+};
+
+enum seg_cqe_kind {
+	SEG_CQE_VOID,
+	SEG_CQE_SEND,
+	SEG_CQE_RECV
+};
+
+struct seg_cqe {
+	struct ibv_wc wc;
+	uint64_t seq; /* SEND: slots the SQ gets back up to here; RECV: RQ position */
+	uint16_t qp_slot;
+	uint8_t kind;
+	uint8_t solicited;
+	uint16_t rqe_slot; /* RECV: which seg_rqe */
+	uint16_t inl_len;  /* RECV: payload bytes in inl[] */
+	uint8_t inl[SEG_INLINE];
+};
+
+enum seg_arm {
+	SEG_ARM_NONE,
+	SEG_ARM_SOLICITED,
+	SEG_ARM_ANY
+};
+
+struct seg_cq {
+	struct seg_lock lock; /* producers */
+	_Atomic uint32_t live;
+	_Atomic uint32_t armed;	  /* enum seg_arm; peer: taken by who raises the event */
+	_Atomic uint32_t pending; /* peer: events raised, not yet fetched */
+	_Atomic uint32_t overrun; /* peer */
+	uint64_t ring;
+	uint32_t mask;
+	int32_t chan_fd;       /* owner's descriptor number, -1 = no channel */
+	uint64_t chan_serial;  /* names the channel in the peers' descriptor caches */
+	_Atomic uint64_t tail; /* peer: published entries */
+	_Atomic uint64_t head; /* owner: consumed entries */
+};

@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The same-host engine: the thread that posts a work request carries it out on both
+ * sides. It validates its own keys, takes the responder QP's lock in the responder's
+ * segment, checks what the responder's adapter would check, copies with
+ * process_vm_readv/writev (ourselves included: a bad pointer is then an error and
+ * not a SIGSEGV), and pushes both completions, its own first: the responder must not
+ * be able to answer before our completion is there.
+ *
+ * Small SENDs do not copy at all: the payload goes into the receive completion and
+ * is scattered by the responder when it polls.
+ *
+ * A process that has died takes no more messages, although its segment would.
+ *
+ * What a responder finds wrong ends its QP too: we set its state and kick its
+ * helper, which flushes (qp_run.c). The statuses are those of IBA table 61.
+ */
+#include "engine.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "chaos.h"
+#include "cq.h"
+#include "lock.h"
+#include "peer.h"
+#include "qp_late.h"
+#include "rq.h"
+#include "trace.h"
+#include "verbs_mr.h"
+
+/* Spares the hot path what -ftrivial-auto-var-init would clear. */
+#define NOINIT __attribute__((uninitialized))
+
+/* One transaction: the requester's side and what was found about the responder. */
+struct xact {
+	struct qp *qp;
+	const struct wqe *w;
+	uint64_t index;
+	struct peer *peer;
+	struct seg_qp *r; /* responder QP, locked */
+	uint32_t r_slot;
+	uint64_t length;
+	unsigned n_local;
+	struct iovec local[DEV_MAX_SGE];
+};
+
+/* ---- requester ------------------------------------------------------------- */
+
+static bool is_sink(uint32_t opcode)
+{
+	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void add_local(struct xact *x, uint64_t va, uint64_t len)
+{
+	if (!len)
+		return;
+	x->local[x->n_local].iov_base = (void *)(uintptr_t)va;
+	x->local[x->n_local++].iov_len = len;
+	x->length += len;
+}
+
+static enum ibv_wc_status gather(struct xact *x)
+{
+	const struct wqe *w = x->w;
+	uint32_t need = !is_sink(w->opcode) ? 0
+			: dev_is_siw() /* RFC 5040: its tag is on the wire */
+				? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+				: IBV_ACCESS_LOCAL_WRITE;
+	uint32_t pd = x->qp->s->pd;
+	uint64_t va;
+
+	x->n_local = 0;
+	x->length = 0;
+	if (w->flags & IBV_SEND_INLINE) {
+		add_local(x, (uintptr_t)w->data, w->inl_len);
+		return IBV_WC_SUCCESS;
+	}
+	for (uint32_t i = 0; i < w->n_sge; i++) {
+		const struct ibv_sge *s = &w->sge[i];
+
+		if (s->length &&
+		    !mr_allows(seg_self, s->lkey, pd, s->addr, s->length, need, &va))
+			return IBV_WC_LOC_PROT_ERR;
+		if (s->length)
+			add_local(x, va, s->length);
+	}
+	return x->length > DEV_MAX_MSG ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}
+
+/* Slow path after a failed copy: was it our memory that could not be accessed? */
+static bool local_is_readable(const struct xact *x)
+{
+	uint8_t byte;
+	struct iovec to = {&byte, 1};
+
+	for (unsigned i = 0; i < x->n_local; i++) {
+		uintptr_t at = (uintptr_t)x->local[i].iov_base;
+		uintptr_t end = at + x->local[i].iov_len;
+
+		for (; at < end; at = (at & ~(uintptr_t)4095) + 4096) {
+			struct iovec from = {(void *)at, 1};
+
+			if (process_vm_readv(peer_self->pid, &to, 1, &from, 1, 0) != 1)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ---- responder's verdicts -------------------------------------------------- */
+
+static enum ibv_wc_status transact(struct xact *x, enum qp_wait *wait);
+
+/* It has answered the READs before this request, although what it said is still on its way. */
+__attribute__((cold)) static void answer_late_reads(const struct xact *x)
+{
+	for (uint64_t i = x->qp->owed; i != x->index; i++) {
+		struct xact late = *x;
+		enum ibv_wc_status status;
+		enum qp_wait wait;
+
+		late.w = qp_wqe(x->qp, i);
+		late.index = i;
+		if (late.w->stage != WQE_LATE)
+			continue;
+		status = gather(&late);
+		do {
+			wait = WAIT_NO;
+			status = status ? status : transact(&late, &wait);
+		} while (wait == WAIT_CHAOS);
+		if (status || wait != WAIT_NO)
+			return;
+		x->qp->n_late--;
+	}
+}
+
+/* The responder's QP breaks: its owner's helper flushes it and raises the event. */
+static enum ibv_wc_status break_responder(struct xact *x, uint32_t events,
+					  enum ibv_wc_status status)
+{
+	if (x->qp->n_late)
+		answer_late_reads(x);
+	atomic_store(&x->r->state, IBV_QPS_ERR);
+	chaos_point();
+	peer_kick_qp(x->peer, x->r_slot, events | SEG_EV_FLUSH);
+	return status;
+}
+
+static enum ibv_wc_status access_error(struct xact *x)
+{
+	return break_responder(x, SEG_EV_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+}
+
+static void push_recv_error(struct xact *x, const struct taken *t,
+			    enum ibv_wc_status status)
+{
+	struct seg_cqe *e = cq_push_begin(x->peer, x->r->recv_cq);
+
+	if (e) {
+		cqe_error(e, atomic_load(&x->r->qpn), t->rqe->wr_id, status);
+		e->seq = t->seq;
+		e->qp_slot = (uint16_t)x->r_slot;
+		e->kind = SEG_CQE_RECV;
+		e->rqe_slot = (uint16_t)t->rqe->slot;
+		cq_push_end(x->peer, x->r->recv_cq, e);
+	}
+	rq_done(x->peer, x->r_slot, t);
+}
+
+static enum ibv_wc_status move(const struct xact *x, bool to_responder,
+			       const struct iovec *local, unsigned n_local,
+			       const struct iovec *remote, unsigned n_remote,
+			       uint64_t length, enum qp_wait *wait)
+{
+	ssize_t n;
+
+	/* The bare system call: like a device's DMA, it is no business of ThreadSanitizer, which
+	 * would report users who write one place of a peer's memory at once. */
+	n = syscall(to_responder ? SYS_process_vm_writev : SYS_process_vm_readv,
+		    x->peer->pid, local, n_local, remote, n_remote, 0);
+	if (n == (ssize_t)length)
+		return IBV_WC_SUCCESS;
+	if (n < 0 && errno == ESRCH) {
+		*wait = WAIT_RETRY;
+		return IBV_WC_SUCCESS;
+	}
+	return local_is_readable(x) ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR;
+}
+
+/* The bytes [from, from + length) of a list. Returns how many pieces that are. */
+static unsigned slice(const struct iovec *list, unsigned n, uint64_t from,
+		      uint64_t length, struct iovec *ret)
+{
+	unsigned n_ret = 0;
+
+	for (unsigned i = 0; i < n && length; i++) {
+		uint64_t len = list[i].iov_len;
+
+		if (from >= len) {
+			from -= len;
+			continue;
+		}
+		len -= from;
+		len = len < length ? len : length;
+		ret[n_ret++] = (struct iovec){(char *)list[i].iov_base + from, len};
+		length -= len;
+		from = 0;
+	}
+	return n_ret;
+}
+
+/*
+ * Chaos: one piece of a message, from either end. Nothing says in which order the bytes
+ * of a message arrive, nor that they arrive at once (IBA o9-20).
+ */
+__attribute__((cold)) static enum ibv_wc_status
+move_piece(const struct xact *x, bool to_responder, const struct iovec *remote,
+	   unsigned n_remote, enum qp_wait *wait)
+{
+	struct iovec from[DEV_MAX_SGE], to[DEV_MAX_SRQ_SGE];
+	struct wqe *w = qp_wqe(x->qp, x->index);
+	uint64_t left = x->length - w->moved, piece, at;
+	enum ibv_wc_status status;
+	unsigned n_from, n_to;
+
+	piece = chaos_piece(left, !w->moved, &w->backward);
+	at = w->backward ? left - piece : w->moved;
+	n_from = slice(x->local, x->n_local, at, piece, from);
+	n_to = slice(remote, n_remote, at, piece, to);
+	status = move(x, to_responder, from, n_from, to, n_to, piece, wait);
+	if (status || *wait)
+		return status;
+	w->moved += piece;
+	if (w->moved == x->length)
+		return status;
+	*wait = WAIT_CHAOS;
+	return status;
+}
+
+/* Copies between x->local and the responder. Its death turns into a wait. */
+static enum ibv_wc_status copy(struct xact *x, bool to_responder,
+			       const struct iovec *remote, unsigned n_remote,
+			       enum qp_wait *wait)
+{
+	enum ibv_wc_status status;
+
+	if (!x->length)
+		return IBV_WC_SUCCESS;
+	if (!chaos_on() && !x->w->moved)
+		return move(x, to_responder, x->local, x->n_local, remote, n_remote,
+			    x->length, wait);
+	status = move_piece(x, to_responder, remote, n_remote, wait);
+	if (*wait == WAIT_CHAOS)
+		qp_hold(x->qp, chaos_pause_ns());
+	return status;
+}
+
+/* ---- tracing --------------------------------------------------------------- */
+
+__attribute__((cold)) static void trace(const struct xact *x, enum trace_answer answer,
+					uint64_t atomic_old)
+{
+	const struct trace_message m = {.qp = x->qp,
+					.w = x->w,
+					.index = x->index,
+					.local = x->local,
+					.n_local = x->n_local,
+					.length = x->length,
+					.answer = answer,
+					.atomic_old = atomic_old};
+
+	trace_message(&m);
+}
+
+/* What did not succeed, unless it failed before a packet was sent or just keeps waiting. */
+__attribute__((cold)) static void
+trace_failure(const struct xact *x, enum ibv_wc_status status, enum qp_wait wait)
+{
+	if (wait == WAIT_RNR && x->qp->wait != WAIT_RNR)
+		trace(x, TRACE_RNR, 0);
+	else if (wait == WAIT_RETRY && x->qp->wait != WAIT_RETRY)
+		trace(x, TRACE_SILENCE, 0);
+	else if (status == IBV_WC_REM_INV_REQ_ERR)
+		trace(x, TRACE_NAK_REQUEST, 0);
+	else if (status == IBV_WC_REM_ACCESS_ERR)
+		trace(x, TRACE_NAK_ACCESS, 0);
+	else if (status == IBV_WC_REM_OP_ERR)
+		trace(x, TRACE_NAK_OPERATION, 0);
+}
+
+/* ---- completions ----------------------------------------------------------- */
+
+static unsigned recv_flags(uint32_t opcode)
+{
+	if (opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return IBV_WC_WITH_IMM;
+	return opcode == IBV_WR_SEND_WITH_INV ? IBV_WC_WITH_INV : 0;
+}
+
+static void push_recv(struct xact *x, const struct taken *t, const void *inl,
+		      size_t inl_len)
+{
+	const struct wqe *w = x->w;
+	struct seg_cqe *e = cq_push_begin(x->peer, x->r->recv_cq);
+	bool write = w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	if (e) {
+		e->wc = (struct ibv_wc){
+			.wr_id = t->rqe->wr_id,
+			.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+			.byte_len = (uint32_t)x->length,
+			.imm_data = w->imm,
+			.qp_num = atomic_load_explicit(&x->r->qpn, memory_order_relaxed),
+			.src_qp = x->qp->ib.qp_base.qp_num,
+			.wc_flags = recv_flags(w->opcode),
+		};
+		e->seq = t->seq;
+		e->qp_slot = (uint16_t)x->r_slot;
+		e->kind = SEG_CQE_RECV;
+		e->solicited = !!(w->flags & IBV_SEND_SOLICITED);
+		e->rqe_slot = (uint16_t)t->rqe->slot;
+		e->inl_len = (uint16_t)inl_len;
+		if (inl_len)
+			memcpy(e->inl, inl, inl_len);
+		cq_push_end(x->peer, x->r->recv_cq, e);
+	}
+	rq_done(x->peer, x->r_slot, t);
+}
+
+static void note_arrival(struct xact *x)
+{
+	if (__builtin_expect(atomic_load_explicit(&x->r->state, memory_order_relaxed) ==
+					     IBV_QPS_RTR &&
+				     !x->r->established,
+			     0)) {
+		x->r->established = 1;
+		peer_kick_qp(x->peer, x->r_slot, SEG_EV_COMM_EST);
+	}
+}
+
+/* Ours first: the responder must not answer before our completion is there. */
+static void complete_both(struct xact *x, const struct taken *t, const void *inl,
+			  size_t inl_len)
+{
+	bool theirs_first = chaos_on() && t && chaos_remote_first();
+
+	if (trace_on())
+		trace(x, TRACE_ACK, 0);
+	note_arrival(x);
+	if (theirs_first)
+		push_recv(x, t, inl, inl_len);
+	chaos_point();
+	qp_succeed(x->qp, x->index, 0);
+	chaos_point();
+	if (t && !theirs_first)
+		push_recv(x, t, inl, inl_len);
+}
+
+/* ---- SEND ------------------------------------------------------------------ */
+
+/* The responder's buffers for this message, checked. */
+static enum ibv_wc_status target(struct xact *x, const struct taken *t, struct iovec *to,
+				 unsigned *ret_n)
+{
+	uint64_t left = x->length, va;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < t->rqe->n_sge && left; i++) {
+		const struct ibv_sge *s = &t->rqe->sge[i];
+		uint64_t len = left < s->length ? left : s->length;
+
+		if (!len)
+			continue;
+		if (!mr_allows(x->peer->seg, s->lkey, t->pd, s->addr, s->length,
+			       IBV_ACCESS_LOCAL_WRITE, &va))
+			return IBV_WC_LOC_PROT_ERR;
+		to[n++] = (struct iovec){(void *)(uintptr_t)va, len};
+		left -= len;
+	}
+	*ret_n = n;
+	return left ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}
+
+/* What the receiver's error means for the requester, IBA table 61. */
+static enum ibv_wc_status refuse_receive(struct xact *x, const struct taken *t,
+					 enum ibv_wc_status theirs)
+{
+	push_recv_error(x, t, theirs);
+	if (theirs == IBV_WC_LOC_LEN_ERR)
+		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+	return break_responder(x, SEG_EV_FATAL, IBV_WC_REM_OP_ERR);
+}
+
+static size_t gather_inline(const struct xact *x, uint8_t *to)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < x->n_local; i++) {
+		memcpy(to + n, x->local[i].iov_base, x->local[i].iov_len);
+		n += x->local[i].iov_len;
+	}
+	return n;
+}
+
+/* Only a type 2 window of this QP can be invalidated; user regions cannot. */
+static enum ibv_wc_status send_invalidate(struct xact *x, const struct taken *t)
+{
+	if (x->w->opcode != IBV_WR_SEND_WITH_INV ||
+	    mr_invalidate(x->peer->seg, x->w->imm, x->r->pd, atomic_load(&x->r->qpn)))
+		return IBV_WC_SUCCESS;
+	push_recv_error(x, t, IBV_WC_REM_INV_REQ_ERR); /* as rxe, for IBA's class J */
+	return access_error(x);
+}
+
+/* The receive for this message; false: none, the queue waits until one is posted. */
+static bool take_receive(struct xact *x, struct taken *t, enum qp_wait *wait)
+{
+	if (rq_take(x->peer, x->r_slot, t))
+		return true;
+	atomic_store(&x->r->waiter, 1); /* Dekker with qp_post_recv: look again after */
+	if (rq_take(x->peer, x->r_slot, t))
+		return true;
+	*wait = WAIT_RNR;
+	return false;
+}
+
+static enum ibv_wc_status do_send(struct xact *x, enum qp_wait *wait)
+{
+	struct iovec to[DEV_MAX_SRQ_SGE] NOINIT;
+	uint8_t small[SEG_INLINE] NOINIT;
+	size_t inl = 0;
+	struct taken t;
+	unsigned n;
+	enum ibv_wc_status status;
+
+	if (!take_receive(x, &t, wait))
+		return IBV_WC_SUCCESS;
+	status = target(x, &t, to, &n);
+	if (status)
+		return refuse_receive(x, &t, status);
+	if (x->length <= SEG_INLINE)
+		inl = gather_inline(x, small);
+	else
+		status = copy(x, true, to, n, wait);
+	if (status == IBV_WC_REM_OP_ERR)
+		return refuse_receive(x, &t, IBV_WC_LOC_PROT_ERR);
+	if (!status && !*wait)
+		status = send_invalidate(x, &t);
+	if (status || *wait)
+		return status;
+	complete_both(x, &t, small, inl);
+	return IBV_WC_SUCCESS;
+}
+
+/* ---- WRITE, READ, atomics --------------------------------------------------- */
+
+/* The remote range, checked against key, domain, bounds, and both access rights. */
+static bool remote_range(struct xact *x, uint32_t need, uint64_t length,
+			 struct iovec *ret)
+{
+	const struct wqe *w = x->w;
+	uint64_t va = 0;
+
+	*ret = (struct iovec){.iov_len = length};
+	if ((x->r->access & need) != need)
+		return false;
+	if (!length) /* zero-length operations do not look at the key, IBA 9.7.5.2.6 */
+		return true;
+	if (w->rkey & MR_LKEY_BIT ||
+	    !mr_allows(x->peer->seg, w->rkey, x->r->pd, w->remote_addr, length, need,
+		       &va) ||
+	    !mr_window_fits(x->peer->seg, w->rkey, atomic_load(&x->r->qpn)))
+		return false;
+	ret->iov_base = (void *)(uintptr_t)va;
+	return true;
+}
+
+static enum ibv_wc_status do_write(struct xact *x, enum qp_wait *wait)
+{
+	bool imm = x->w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	enum ibv_wc_status status;
+	struct iovec to;
+	struct taken t;
+
+	if (!remote_range(x, IBV_ACCESS_REMOTE_WRITE, x->length, &to))
+		return access_error(x);
+	if (imm && !take_receive(x, &t, wait))
+		return IBV_WC_SUCCESS;
+	status = copy(x, true, &to, 1, wait);
+	if (*wait)
+		return status;
+	if (status == IBV_WC_REM_OP_ERR) /* the pages went away under the registration */
+		return break_responder(x, SEG_EV_FATAL, status);
+	if (status)
+		return status;
+	complete_both(x, imm ? &t : NULL, NULL, 0);
+	return IBV_WC_SUCCESS;
+}
+
+/*
+ * IBA 9.4.4: a responder refuses more READs and atomics at once than it has resources
+ * for. Here they are never under way together; those posted in one go count as such,
+ * as far as our own max_rd_atomic would have let them out.
+ */
+static bool lacks_rd_resources(const struct xact *x)
+{
+	unsigned limit = x->qp->attr.max_rd_atomic;
+	unsigned at_once;
+
+	if (x->w->flags & IBV_SEND_FENCE)
+		x->qp->burst = 0;
+	at_once = ++x->qp->burst;
+	if (at_once > limit)
+		at_once = limit;
+	return at_once > x->r->max_dest_rd;
+}
+
+static enum ibv_wc_status do_read(struct xact *x, enum qp_wait *wait)
+{
+	enum ibv_wc_status status;
+	struct iovec from;
+
+	if (lacks_rd_resources(x))
+		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+	if (!remote_range(x, IBV_ACCESS_REMOTE_READ, x->length, &from))
+		return access_error(x);
+	status = copy(x, false, &from, 1, wait);
+	if (*wait)
+		return status;
+	if (status == IBV_WC_REM_OP_ERR)
+		return break_responder(x, SEG_EV_FATAL, status);
+	if (status)
+		return status;
+	if (trace_on())
+		trace(x, TRACE_ACK, 0);
+	qp_succeed(x->qp, x->index, (uint32_t)x->length);
+	return status;
+}
+
+static uint64_t atomic_result(const struct wqe *w, uint64_t old)
+{
+	if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		return old + w->compare_add;
+	return old == w->compare_add ? w->swap : old;
+}
+
+/* IBV_ATOMIC_HCA: atomic among all QPs of the responder's device, not with its CPU. */
+static bool fetch_and_modify(struct xact *x, const struct iovec *at, uint64_t *old)
+{
+	struct seg_lock *l = &x->peer->seg->atomics;
+	struct iovec here = {old, 8};
+	uint64_t now;
+	bool ok;
+
+	lock_take(l);
+	ok = process_vm_readv(x->peer->pid, &here, 1, at, 1, 0) == 8;
+	now = atomic_result(x->w, *old);
+	here.iov_base = &now;
+	ok = ok && process_vm_writev(x->peer->pid, &here, 1, at, 1, 0) == 8;
+	lock_give(l);
+	return ok;
+}
+
+static enum ibv_wc_status do_atomic(struct xact *x)
+{
+	uint64_t old = 0;
+	struct iovec at, here = {&old, 8};
+
+	if (x->length != 8)
+		return IBV_WC_LOC_LEN_ERR;
+	if (lacks_rd_resources(x) || x->w->remote_addr % 8) /* IBA 9.7.5.2.6: alignment */
+		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+	if (!remote_range(x, IBV_ACCESS_REMOTE_ATOMIC, 8, &at))
+		return access_error(x);
+	if (!fetch_and_modify(x, &at, &old))
+		return break_responder(x, SEG_EV_FATAL, IBV_WC_REM_OP_ERR);
+	if (process_vm_writev(peer_self->pid, &here, 1, x->local, x->n_local, 0) != 8)
+		return IBV_WC_LOC_PROT_ERR;
+	if (trace_on())
+		trace(x, TRACE_ACK, old);
+	qp_succeed(x->qp, x->index, 8);
+	return IBV_WC_SUCCESS;
+}
+
+/* ---- the transaction -------------------------------------------------------- */
+
+/* Is the other end a QP that talks to us? Its lock is held. */
+static bool answers(const struct xact *x)
+{
+	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&x->r->state);
+
+	return atomic_load(&x->r->qpn) == x->qp->attr.dest_qp_num &&
+	       x->r->dest_qpn == x->qp->ib.qp_base.qp_num &&
+	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
+}
+
+static enum ibv_wc_status transact(struct xact *x, enum qp_wait *wait)
+{
+	if (!answers(x)) {
+		atomic_store(&x->r->waiter, 1); /* kicked when it comes to RTR */
+		*wait = WAIT_RETRY;
+		return IBV_WC_SUCCESS;
+	}
+	switch ((enum ibv_wr_opcode)x->w->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+		return do_send(x, wait);
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return do_write(x, wait);
+	case IBV_WR_RDMA_READ:
+		return do_read(x, wait);
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return do_atomic(x);
+	default:
+		return IBV_WC_LOC_QP_OP_ERR;
+	}
+}
+
+static bool is_local(uint32_t opcode)
+{
+	return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
+}
+
+static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w,
+					uint64_t index)
+{
+	uint32_t qpn = qp->ib.qp_base.qp_num;
+	enum ibv_wc_status status;
+
+	if (w->opcode == IBV_WR_BIND_MW)
+		status = mr_bind(w->mw, w->rkey, qpn, &w->bind);
+	else
+		status = mr_invalidate(seg_self, w->imm, qp->s->pd, qpn)
+				 ? IBV_WC_SUCCESS
+				 : IBV_WC_LOC_QP_OP_ERR;
+	if (!status)
+		qp_succeed(qp, index, 0);
+	return status;
+}
+
+enum ibv_wc_status engine_execute(struct qp *qp, const struct wqe *w, uint64_t index,
+				  enum qp_wait *wait)
+{
+	struct xact x NOINIT; /* iovecs are filled as far as used */
+	enum ibv_wc_status status;
+
+	if (is_local(w->opcode))
+		return execute_local(qp, w, index);
+	if (chaos_on() && chaos_port_is_down()) {
+		*wait = WAIT_RETRY;
+		return IBV_WC_SUCCESS;
+	}
+	x.qp = qp;
+	x.w = w;
+	x.index = index;
+	status = gather(&x);
+	if (status)
+		return status;
+	if (is_sink(w->opcode) && !qp->attr.max_rd_atomic)
+		return IBV_WC_LOC_QP_OP_ERR; /* could never be sent */
+	if (!qp->peer)
+		qp_find_peer(qp);
+	x.peer = qp->peer;
+	if (!x.peer || atomic_load(&x.peer->dead) || !seg_owner_lives(x.peer->seg)) {
+		*wait = WAIT_RETRY;
+		return IBV_WC_SUCCESS;
+	}
+	x.r = qp->remote;
+	x.r_slot = qp->remote_slot;
+	rq_lock(x.peer, x.r_slot);
+	chaos_point();
+	status = transact(&x, wait);
+	if (trace_on())
+		trace_failure(&x, status, *wait);
+	chaos_point();
+	rq_unlock(x.peer, x.r_slot);
+	return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Of the configuration (config.h): what rblkd uses, and what hosts may use of it. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/conf.h"
+
+enum config_poll {
+	POLL_ADAPTIVE, /* spins briefly after work, then sleeps */
+	POLL_ALWAYS,   /* never sleeps */
+	POLL_NEVER,    /* sleeps at once */
+};
+
+struct config_tuning {
+	uint64_t workers; /* pollers; 0: auto (one a core, at most 8) */
+	struct conf_mark spin_mark, buffers_mark;
+	unsigned poll;		  /* enum config_poll */
+	uint64_t spin_ns;	  /* of adaptive polling; default 20us, 0 on one core */
+	uint64_t queue_depth;	  /* largest submission queue offered; default 128 */
+	uint64_t inline_data;	  /* in-capsule data, bytes; default 4KiB */
+	uint64_t max_transfer;	  /* MDTS, a power of 2; default 1MiB */
+	uint64_t buffers;	  /* of all pollers together; default 64MiB */
+	uint64_t shared_receives; /* posted per poller; default 1024 */
+	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
+};
+
+struct config_limits {
+	uint64_t connections;	       /* queue pairs in all; default 1024 */
+	uint64_t connections_per_host; /* default 128 */
+	uint64_t controllers_per_host; /* default 32 */
+	uint64_t connect_rate;	       /* a second, sustained; default 200 */
+	uint64_t pending;	       /* those without Connect; default 64 */
+	uint64_t connect_timeout_ns;   /* to send Connect; default 5s */
+	uint64_t auth_timeout_ns;      /* to authenticate then; default 10s */
+};

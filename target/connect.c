@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Connect command: the first on every queue, and what makes a connection belong to a host.
+ *
+ *   poller: parse, fetch the 1024 bytes --> control: check, create or find the controller
+ *   poller: respond, queue is live     <--
+ *
+ * The host's data is copied into the queue's connect_op, names checked, before control sees it.
+ * Everything a host can get wrong has its status and, for Invalid Parameters, the offset of the
+ * wrong field. What may be right a moment later is refused without DNR (hosts stop reconnecting
+ * for ever when they see DNR). Each refusal is one log line, rate limited.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/rcu.h"
+#include "target/auth.h"
+#include "target/controller.h"
+#include "target/portal.h"
+
+enum {
+	REFUSALS_BURST = 5,
+};
+
+#define IN_DATA(field)                                                                   \
+	((uint32_t)offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
+#define IN_CMD(field) ((uint32_t)offsetof(struct nvmf_connect_cmd, field))
+
+/* ---- poller: the command ------------------------------------------------------------------- */
+
+static enum request_state execute(struct request *r);
+
+static enum nvme_status invalid_field(struct request *r, uint32_t where)
+{
+	r->result = where;
+	return NVME_CONNECT_INVALID_PARAM | NVME_DNR;
+}
+
+enum nvme_status connect_parse(struct request *r)
+{
+	struct queue *queue = r->queue;
+	struct connect_op *op = &queue->connect;
+	struct nvmf_connect_cmd cmd;
+
+	memcpy(&cmd, &r->sqe, sizeof(cmd));
+	if (queue->is_connect_sent)
+		return NVME_COMMAND_SEQUENCE | NVME_DNR;
+	if (get_le16(cmd.recfmt) != 0)
+		return NVME_CONNECT_FORMAT | NVME_DNR;
+	if (get_le16(cmd.qid) != queue->qid)
+		return invalid_field(r, IN_CMD(qid));
+	op->qid = get_le16(cmd.qid);
+	op->sqsize = get_le16(cmd.sqsize);
+	op->cattr = cmd.cattr;
+	op->kato_ms = get_le32(cmd.kato);
+	if (op->sqsize == 0 || op->sqsize >= queue->n_entries ||
+	    (op->qid && op->sqsize > controller_mqes(queue->target)))
+		return invalid_field(r, IN_CMD(sqsize));
+	if (op->kato_ms > KATO_MAX_MS)
+		op->kato_ms = KATO_MAX_MS;
+	r->direction = DIRECTION_H2C;
+	r->length = sizeof(struct nvmf_connect_data);
+	r->execute = execute;
+	return request_check_sgl(r, true);
+}
+
+static enum request_state execute(struct request *r)
+{
+	struct connect_op *op = &r->queue->connect;
+	struct nvmf_connect_data data;
+
+	if (r->queue->is_connect_sent) /* two at once */
+		return request_end(r, NVME_COMMAND_SEQUENCE | NVME_DNR);
+	memcpy(&data, r->data, sizeof(data));
+	memcpy(op->hostid, data.hostid, sizeof(op->hostid));
+	op->cntlid = get_le16(data.cntlid);
+	if (nqn_from_field(data.subnqn, sizeof(data.subnqn), op->subnqn) < 0)
+		return request_end(r, invalid_field(r, IN_DATA(subnqn)));
+	if (nqn_from_field(data.hostnqn, sizeof(data.hostnqn), op->hostnqn) < 0)
+		return request_end(r, invalid_field(r, IN_DATA(hostnqn)));
+	op->request = r;
+	op->msg.run = controller_on_connect;
+	r->queue->is_connect_sent = true;
+	loop_send(&r->queue->target->loop, &op->msg);
+	return REQUEST_CONTROL;
+}
+
+static void on_answer(struct loop_msg *msg)
+{
+	struct connect_op *op = container_of(msg, struct connect_op, msg);
+	struct queue *queue = op->queue;
+	struct request *r = op->request;
+
+	r->result = op->result;
+	r->status = op->status;
+	queue->is_connect_sent = op->status == NVME_OK;
+	if (op->status == NVME_OK) {
+		queue->controller = op->controller;
+		queue->sqsize = op->sqsize;
+		queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
+		queue->is_unproven = queue->auth;
+		if (queue->qid == 0)
+			controller_attach(op->controller, queue);
+	}
+	request_run(r, REQUEST_RESPOND);
+}
+
+/* ---- control: the decision ----------------------------------------------------------------- */
+
+void connect_answer(struct connect_op *op)
+{
+	struct queue *queue = op->queue;
+
+	/* A refused host may try again, but not sit here for ever. */
+	if (op->status != NVME_OK && queue->state == QUEUE_CONNECTING &&
+	    !loop_timer_is_running(&queue->connect_timer))
+		loop_timer_start(&queue->target->loop, &queue->connect_timer,
+				 queue->target->config->limits.connect_timeout_ns);
+	op->msg.run = on_answer;
+	loop_send(&op->queue->poller->loop, &op->msg);
+}
+
+static void refuse(struct connect_op *op, enum nvme_status status, uint32_t result,
+		   const char *why)
+{
+	op->status = status;
+	op->result = result;
+	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
+		log_warn("host %s: refused at %s (%s): %s", op->hostnqn, op->subnqn,
+			 op->queue->remote, why);
+}
+
+static bool is_over_host_limit(const struct connect_op *op)
+{
+	const struct target *target = op->queue->target;
+	uint64_t n = 0;
+
+	list_for_each (node, &target->queues) {
+		const struct queue *queue = list_entry(node, struct queue, node);
+
+		n += queue->member_of && !strcmp(queue->member_of->hostnqn, op->hostnqn);
+	}
+	return n >= target->config->limits.connections_per_host;
+}
+
+static bool is_over_controller_limit(const struct connect_op *op)
+{
+	const struct target *target = op->queue->target;
+	uint64_t n = 0;
+
+	list_for_each (node, &target->controllers)
+		n += !strcmp(list_entry(node, struct controller, node)->hostnqn,
+			     op->hostnqn);
+	return n >= target->config->limits.controllers_per_host;
+}
+
+static bool may_see_subsystem(struct connect_op *op)
+{
+	struct target *target = op->queue->target;
+	const struct snapshot *snapshot = atomic_load(&target->snapshot);
+	const struct subsystem *subsystem = snapshot_find(snapshot, op->subnqn);
+
+	if (!subsystem || !subsystem_is_on_portal(subsystem, op->queue->portal->index)) {
+		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(subnqn),
+		       subsystem ? "the subsystem is not on this portal: see its key "
+				   "portals"
+				 : "there is no such subsystem");
+		return false;
+	}
+	if (!subsystem_allows(subsystem, op->hostnqn)) {
+		refuse(op, NVME_CONNECT_INVALID_HOST | NVME_DNR, IN_DATA(hostnqn),
+		       "the host is not allowed: add it to allow_hosts of the subsystem");
+		return false;
+	}
+	return true;
+}
+
+/* False: refused. */
+static bool connect_admin(struct connect_op *op)
+{
+	if (op->cntlid != NVMF_CNTLID_DYNAMIC) {
+		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(cntlid),
+		       "it asks for a static controller");
+		return false;
+	}
+	if (is_over_controller_limit(op)) {
+		refuse(op, NVME_CONNECT_BUSY, 0,
+		       "too many associations: raise limits.controllers_per_host");
+		return false;
+	}
+	op->controller = controller_new(op);
+	if (!op->controller)
+		refuse(op, NVME_CONNECT_BUSY, 0, "out of memory or controller ids");
+	return op->controller;
+}
+
+static struct queue *find_queue(const struct controller *controller, uint16_t qid)
+{
+	list_for_each (node, &controller->queues)
+		if (list_entry(node, struct queue, member_node)->qid == qid)
+			return list_entry(node, struct queue, member_node);
+	return NULL;
+}
+
+/* False: refused. */
+static bool is_same_host(struct connect_op *op, const struct controller *controller)
+{
+	uint32_t where;
+
+	if (strcmp(controller->hostnqn, op->hostnqn) != 0)
+		where = IN_DATA(hostnqn);
+	else if (memcmp(controller->hostid, op->hostid, sizeof(op->hostid)) != 0)
+		where = IN_DATA(hostid);
+	else
+		return true;
+	refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, where,
+	       "an I/O queue of another host's controller");
+	return false;
+}
+
+/* False: refused. */
+static bool connect_io(struct connect_op *op)
+{
+	struct target *target = op->queue->target;
+	struct controller *controller = controller_find(target, op->subnqn, op->cntlid);
+	struct queue *twin;
+
+	if (!controller) {
+		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(cntlid),
+		       "an I/O queue of a controller that does not exist");
+		return false;
+	}
+	if (!is_same_host(op, controller))
+		return false;
+	twin = find_queue(controller, op->qid);
+	if (atomic_load(&controller->is_dying) || controller->is_resetting ||
+	    (twin && twin->state == QUEUE_DYING)) {
+		refuse(op, NVME_CONNECT_BUSY, 0, "the old queue is still being closed");
+		return false;
+	}
+	if (twin) {
+		refuse(op, NVME_COMMAND_SEQUENCE | NVME_DNR, 0,
+		       "the queue is connected already");
+		return false;
+	}
+	if (controller->is_discovery || !atomic_load(&controller->is_ready) ||
+	    op->qid > atomic_load(&controller->n_granted)) {
+		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_CMD(qid),
+		       "an I/O queue that was not granted");
+		return false;
+	}
+	op->controller = controller;
+	return true;
+}
+
+/* False: refused. */
+static bool decide(struct connect_op *op)
+{
+	bool is_discovery = snapshot_is_discovery(
+		atomic_load(&op->queue->target->snapshot), op->subnqn);
+
+	if (op->queue->target->is_stopping) {
+		refuse(op, NVME_CONNECT_BUSY, 0, "rblkd is stopping");
+		return false;
+	}
+	if (!is_discovery && !may_see_subsystem(op))
+		return false;
+	if (is_over_host_limit(op)) {
+		refuse(op, NVME_CONNECT_BUSY, 0,
+		       "too many connections: raise limits.connections_per_host");
+		return false;
+	}
+	auth_release(op->queue); /* of a Connect that was refused */
+	if (!is_discovery && auth_attach(op->queue, op->hostnqn, op->subnqn) < 0) {
+		refuse(op, NVME_CONNECT_BUSY, 0, "out of memory");
+		return false;
+	}
+	return op->qid == 0 ? connect_admin(op) : connect_io(op);
+}
+
+/* The host has a key: until it has proven to hold it, its time runs on. */
+static void ask_for_proof(struct connect_op *op)
+{
+	struct queue *queue = op->queue;
+
+	op->result |= NVMF_CONNECT_ATR;
+	loop_timer_start(&queue->target->loop, &queue->connect_timer,
+			 queue->target->config->limits.auth_timeout_ns);
+}
+
+static void grant(struct connect_op *op)
+{
+	struct queue *queue = op->queue;
+	const struct controller *controller = op->controller;
+
+	op->result = controller->id;
+	controller_add_queue(op->controller, queue);
+	if (queue->auth)
+		ask_for_proof(op);
+}
+
+void controller_on_connect(struct loop_msg *msg)
+{
+	struct connect_op *op = container_of(msg, struct connect_op, msg);
+	struct queue *queue = op->queue;
+
+	op->controller = NULL;
+	op->result = 0;
+	op->status = NVME_OK;
+	if (queue->state == QUEUE_DYING) {
+		op->status = NVME_ABORTED_SQ_DELETION;
+		connect_answer(op);
+		return;
+	}
+	/* A capsule may overtake the CM's own message. */
+	cm_notify_established(queue->conn);
+	if (op->qid == 0 && fence_hold(op))
+		return;
+	if (decide(op))
+		grant(op);
+	connect_answer(op);
+}

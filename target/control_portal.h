@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Control methods on one portal. Control thread. */
+#pragma once
+
+#include "base/rpc.h"
+
+/* drain {"portal", "undo"}: by name; returns at once with the connections that are still there. */
+struct json_object *control_drain(void *context, struct json_object *params,
+				  struct rpc_error *error);

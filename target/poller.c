@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pollers: making, running and stopping their threads, and their buffers; see poller.h. Their
+ * share of each RDMA device is made in poller_device.c.
+ *
+ * Life. pollers_start makes all of them before the first portal listens. At the end no queue is
+ * left: `stop` stops polling, the thread ends, the control thread frees.
+ *
+ * Memory. One mapping a poller, registered once with each device: a large arena for I/O, and a
+ * small one for Connect and admin commands, so that a slow disk that holds every buffer does not
+ * keep hosts from connecting or staying connected.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/rcu.h"
+#include "target/backend.h"
+#include "target/controller.h"
+#include "target/poller.h"
+#include "target/queue.h"
+#include "target/request.h"
+#include "target/response.h"
+
+enum {
+	BUFFER_UNIT = 4096,
+	ADMIN_BYTES = 256 * 1024, /* beside one transfer of full size */
+	BACKEND_DEPTH = 512,	  /* iocbs in flight a poller */
+	STALL_S = 5,
+	STALL_LOOK_S = 1,
+};
+
+/* ---- buffers ------------------------------------------------------------------------------ */
+
+bool buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer)
+{
+	size_t offset;
+
+	if (buddy_take(&arena->buddy, n_bytes, &offset) < 0)
+		return false;
+	*ret_buffer = (struct buffer){.data = arena->base + offset, .arena = arena};
+	return true;
+}
+
+void buffer_give(struct poller *poller, struct buffer *buffer)
+{
+	struct arena *arena = buffer->arena;
+
+	if (!buffer->data)
+		return;
+	buddy_give(&arena->buddy, (size_t)((char *)buffer->data - arena->base));
+	*buffer = (struct buffer){0};
+	if (!list_is_empty(&arena->waiters))
+		loop_defer(&poller->loop, &poller->resume);
+}
+
+static void resume_waiters(struct arena *arena)
+{
+	struct list *node;
+
+	arena->is_resuming = true;
+	arena->is_exhausted = false;
+	while (!arena->is_exhausted && (node = list_take_first(&arena->waiters)))
+		request_run(list_entry(node, struct request, wait), REQUEST_TAKE_BUFFER);
+	arena->is_resuming = false;
+}
+
+static void on_resume(struct loop_call *call)
+{
+	struct poller *poller = container_of(call, struct poller, resume);
+
+	resume_waiters(&poller->admin);
+	resume_waiters(&poller->data);
+}
+
+/* ---- hosts that do not take their data ---------------------------------------------------- */
+
+/*
+ * A host that posts no receive for a response keeps our SEND in retry for ever (RNR), and with it
+ * buffers, or keeps a guard's visit waiting for a namespace in memory that it reads. That is its own
+ * affair until others wait: then it may take STALL_S.
+ */
+static bool is_stalled(const struct poller *poller, uint64_t since_ns)
+{
+	return poller->loop.now_ns - since_ns >= STALL_S * NSEC_PER_SEC;
+}
+
+static void on_stall(struct loop_timer *timer)
+{
+	static const char why[] = "it does not take its data, and others wait";
+	struct poller *poller = container_of(timer, struct poller, stall);
+
+	list_for_each (node, &poller->sending) {
+		struct response *response = list_entry(node, struct response, node);
+
+		if (!is_stalled(poller, response->posted_ns))
+			break;
+		queue_fail(response->queue, "%s", why);
+	}
+	list_for_each (node, &poller->short_queues) {
+		struct queue *queue = list_entry(node, struct queue, short_node);
+
+		if (is_stalled(poller, queue->credit_ns))
+			queue_fail(queue, "%s", why);
+	}
+	if (poller->n_visits || !list_is_empty(&poller->data.waiters) ||
+	    !list_is_empty(&poller->admin.waiters))
+		poller_watch_stall(poller);
+}
+
+void poller_watch_stall(struct poller *poller)
+{
+	if (!loop_timer_is_running(&poller->stall))
+		loop_timer_start(&poller->loop, &poller->stall,
+				 STALL_LOOK_S * NSEC_PER_SEC);
+}
+
+static size_t data_bytes(const struct target *target)
+{
+	const struct config_tuning *tuning = &target->config->tuning;
+	size_t share = tuning->buffers / target->n_pollers;
+
+	return align_up(MAX(share, tuning->max_transfer), BUFFER_UNIT);
+}
+
+static int arena_init(struct arena *arena, char *base, size_t size, size_t max_block)
+{
+	arena->base = base;
+	list_init(&arena->waiters);
+	return buddy_init(&arena->buddy, size, BUFFER_UNIT, max_block);
+}
+
+static int make_memory(struct poller *poller)
+{
+	size_t max_block = poller->target->config->tuning.max_transfer;
+	size_t n_data = data_bytes(poller->target);
+	size_t n_admin = max_block + ADMIN_BYTES;
+	void *memory = mmap(NULL, n_data + n_admin, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r;
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	poller->memory = memory;
+	poller->memory_bytes = n_data + n_admin;
+	r = arena_init(&poller->data, memory, n_data, max_block);
+	return r < 0 ? r
+		     : arena_init(&poller->admin, (char *)memory + n_data, n_admin,
+				  max_block);
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static const struct loop_hooks rcu_hooks = {
+	.on_turn = rcu_quiescent,
+	.before_sleep = rcu_offline,
+	.after_sleep = rcu_online,
+};
+
+static void *run(void *arg)
+{
+	struct poller *poller = arg;
+	char name[16];
+
+	snprintf(name, sizeof(name), "poller-%u", poller->index);
+	pthread_setname_np(pthread_self(), name);
+	rcu_register_reader();
+	loop_run(&poller->loop);
+	rcu_unregister_reader();
+	return NULL;
+}
+
+static void on_stop(struct loop_msg *msg)
+{
+	struct poller *poller = container_of(msg, struct poller, stop);
+
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		poller_device_stop(&poller->devices[i]);
+	loop_timer_stop(&poller->stall);
+	loop_stop(&poller->loop);
+}
+
+static uint64_t spin_ns(const struct config_tuning *tuning)
+{
+	if (tuning->poll == POLL_NEVER)
+		return 0;
+	if (tuning->poll == POLL_ALWAYS)
+		return UINT64_MAX;
+	/* On one core the one we wait for cannot run while we spin. */
+	return cpus_usable() > 1 ? tuning->spin_ns : 0;
+}
+
+static int poller_start(struct poller *poller, struct target *target, unsigned index)
+{
+	int r;
+
+	*poller = (struct poller){.target = target,
+				  .index = index,
+				  .stall = {.on_expiry = on_stall},
+				  .resume = {.run = on_resume},
+				  .stop = {.run = on_stop}};
+	list_init(&poller->sending);
+	list_init(&poller->short_queues);
+	r = loop_init(&poller->loop, spin_ns(&target->config->tuning), &rcu_hooks);
+	if (r == 0)
+		r = make_memory(poller);
+	if (r == 0)
+		r = backend_thread_new(&poller->loop, BACKEND_DEPTH, &poller->backends);
+	if (r == 0)
+		r = -pthread_create(&poller->thread, NULL, run, poller);
+	poller->has_thread = r == 0;
+	return r;
+}
+
+static unsigned choose_n_pollers(const struct config_tuning *tuning)
+{
+	unsigned n_cores = cpus_usable();
+
+	if (tuning->workers)
+		return (unsigned)MIN(tuning->workers, POLLERS_MAX);
+	return MAX(1, MIN(n_cores, (unsigned)POLLERS_MAX));
+}
+
+int pollers_start(struct target *target)
+{
+	target->n_pollers = choose_n_pollers(&target->config->tuning);
+	target->pollers = aligned_alloc(
+		64, align_up(target->n_pollers * sizeof(struct poller), 64));
+	if (!target->pollers)
+		return -ENOMEM;
+	memset(target->pollers, 0, target->n_pollers * sizeof(struct poller));
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		int r = poller_start(&target->pollers[i], target, i);
+
+		if (r < 0)
+			return log_errno(r, "cannot start poller %u", i);
+	}
+	return 0;
+}
+
+static void poller_free(struct poller *poller)
+{
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		poller_device_free(&poller->devices[i]);
+	backend_thread_free(poller->backends);
+	buddy_deinit(&poller->data.buddy);
+	buddy_deinit(&poller->admin.buddy);
+	if (poller->memory)
+		munmap(poller->memory, poller->memory_bytes);
+	loop_deinit(&poller->loop);
+}
+
+void pollers_stop(struct target *target)
+{
+	for (unsigned i = 0; target->pollers && i < target->n_pollers; i++) {
+		struct poller *poller = &target->pollers[i];
+
+		if (poller->has_thread) {
+			loop_send(&poller->loop, &poller->stop);
+			pthread_join(poller->thread, NULL);
+		}
+		poller_free(poller);
+	}
+	free(target->pollers);
+	target->pollers = NULL;
+}
+
+struct poller *pollers_choose(struct target *target)
+{
+	struct poller *best = &target->pollers[0];
+
+	for (unsigned i = 1; i < target->n_pollers; i++)
+		if (target->pollers[i].n_queues < best->n_queues)
+			best = &target->pollers[i];
+	return best;
+}

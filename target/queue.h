@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One NVMe queue: a connection, its queue pair, its commands. Made by the control thread
+ * when a connect request passes all checks, handed to one poller for its life, handed
+ * back to be freed.
+ *
+ *     control:  ATTACHING ---> CONNECTING ---> LIVE
+ *                   |  attached    |  Connect    |   disconnect, error, timeout, shutdown
+ *                   +--------------+-------------+-> DYING --(poller: all is back)-->
+ * freed
+ */
+#pragma once
+
+#include "base/bits.h"
+#include "target/connect.h"
+#include "target/poller.h"
+#include "target/target.h"
+#include "transport/capsule.h"
+#include "transport/cm.h"
+#include "transport/qp.h"
+
+struct auth_session;
+struct controller;
+struct request;
+struct response;
+
+enum queue_state {
+	QUEUE_ATTACHING,  /* the poller posts receives */
+	QUEUE_CONNECTING, /* accepted; Connect has not succeeded yet */
+	QUEUE_LIVE,	  /* belongs to a controller */
+	QUEUE_DYING,	  /* disconnected; work requests and backend I/O come back */
+};
+
+struct queue_counters {
+	uint64_t n_commands, n_reads, n_writes, read_bytes, written_bytes, n_errors;
+};
+
+struct queue {
+	/* Thread: never changes */
+	struct target *target;
+	struct poller *poller;
+	struct poller_device *pd;
+	struct portal *portal;
+	uint16_t qid;
+	unsigned n_entries; /* of the submission queue: commands outstanding at most */
+	unsigned n_responses;
+	char remote[ADDR_STRING_MAX];
+	uint64_t created_ns;
+
+	/* Thread: control */
+	struct list node;	      /* target->queues */
+	struct list member_node;      /* controller->queues */
+	struct controller *member_of; /* NULL until Connect succeeded */
+	unsigned state;		      /* enum queue_state */
+	struct cm_conn *conn;	      /* owned */
+	bool is_accepted;
+	bool is_peer_gone;
+	bool is_finish_sent;
+	const char *finish_why; /* set before finish is sent, then its poller's */
+	bool is_pending;	/* counted in target->n_pending */
+	unsigned max_reads;	/* RDMA READs in flight towards the host (ORD) */
+	struct loop_timer connect_timer;
+	const char *why; /* it dies */
+	int attach_error;
+
+	/* Thread: poller */
+	struct qp qp;
+	struct controller *controller; /* NULL until Connect succeeded */
+	uint16_t sqsize;	       /* 0's based, from Connect */
+	uint16_t sqhd;
+	bool has_no_sqhd;     /* SQ flow control is off */
+	bool is_connect_sent; /* a Connect is at the control thread or has succeeded */
+	struct auth_session *auth; /* owned; NULL: its host has no key. Control makes and
+				      frees it */
+	bool is_unproven;   /* nothing is served before the host has proven itself */
+	bool is_auth_busy;  /* a worker thread has the session */
+	bool is_proof_told; /* proven was sent */
+	unsigned n_auth_refusals;
+	bool is_dying, is_drained;
+	bool is_finishing; /* shutdown: nothing new is started */
+	bool has_failed;   /* fail was sent */
+	bool is_fault;	   /* the host's doing, not only the end of the connection */
+	bool is_resuming;  /* who waited goes first */
+	unsigned n_busy;   /* requests in use, and other things that need the queue */
+	unsigned n_held;   /* of them: AERs */
+	struct request *requests;   /* owned: n_entries */
+	struct response *responses; /* owned: n_responses */
+	struct list free_requests, free_responses;
+	struct request *first; /* of a fused pair: the next command must be its second */
+	bool has_first_failed; /* and so does the second */
+	struct list
+		slot_waiters; /* of struct request: a send-queue slot for the response */
+	struct list read_waiters; /* of struct request: a slot and a READ credit */
+	struct list
+		short_node;    /* poller->short_queues, while slot_waiters is not empty */
+	uint64_t credit_ns;    /* when slots came back last, while that is so */
+	struct buffer cqes;    /* registered memory for responses, without inline data */
+	struct subsystem_ref { /* of the snapshot seen last */
+		uint64_t generation;
+		const struct subsystem *subsystem;
+	} subsystem_ref;
+	struct queue_counters counters;
+	char fail_reason[96];
+
+	struct loop_msg attach, die, finish, fail, dead;
+	struct loop_msg proven; /* to control, once */
+	struct connect_op connect;
+};
+
+/* Send-queue slots of a queue of n_entries: a response each, RDMA READs, the drain marker. */
+static inline unsigned queue_send_depth(unsigned n_entries)
+{
+	return n_entries + MIN(n_entries, 32) + 2;
+}
+
+/* ---- control
+ * ---------------------------------------------------------------------------- */
+
+/* A connect request that passed the checks of portal.c: makes the queue and hands it to a
+ * poller; it accepts when receives are posted. Takes conn, also on failure. */
+void queue_open(struct portal *portal, struct cm_conn *conn,
+		const struct cm_queue_request *wish, unsigned max_reads);
+/* Disconnects; the queue frees itself once everything is back. why is a constant. */
+void queue_kill(struct queue *queue, const char *why);
+/* Finishes the commands in flight and then dies. why is a constant. */
+void queue_finish(struct queue *queue, const char *why);
+/* Refuses a connection that has no queue yet. Takes conn. */
+void queue_refuse(struct cm_conn *conn, enum nvmf_cm_status status);
+/* Connect succeeded. */
+void queue_set_live(struct queue *queue);
+const char *queue_state_name(const struct queue *queue);
+
+/* ---- its poller
+ * ------------------------------------------------------------------------- */
+
+/* The queue cannot go on: the peer broke the protocol, the queue pair broke. Once is
+ * enough. */
+__attribute__((format(printf, 2, 3))) void queue_fail(struct queue *queue,
+						      const char *fmt, ...);
+/* Something that needed the queue is over (n_busy). The queue may be gone afterwards. */
+void queue_done_one(struct queue *queue);
+/* What is exported now to this queue's controller; NULL if its subsystem is gone. Under
+ * RCU: valid until the loop's turn ends. */
+const struct subsystem *queue_subsystem(struct queue *queue);

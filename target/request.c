@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a command, in the order in which things happen. Runs on the queue's poller.
+ *
+ *   capsule --> PARSE --> TAKE_BUFFER --> READ_DATA --> READING --> EXECUTE --> BACKEND
+ * --+ |        |      ^        |     ^        (device)   |  |  |   (disk)     | | v | v
+ * |                   |  |  +-> CONTROL ---+ |       WAIT_BUFFER     WAIT_READ |  +---->
+ * HELD ------+ |                                                  v                    |
+ *                 +-----------------------------------------------> RESPOND
+ * <-------------+ |   ^ FINISH <-------+   v WAIT_SLOT
+ *
+ * The happy path of a write of 64 KiB: the capsule is checked and its command copied, the
+ * receive goes back at once; a buffer; the host's data by RDMA READ; the backend; the
+ * response. Of a read: buffer, backend, RDMA WRITE and response in one post. A RAM
+ * namespace needs no buffer: the device moves data straight from and to its memory. Data
+ * in the capsule needs no RDMA READ: the backend writes it from the receive, which is
+ * then kept; when slow writes keep more than half of the shared receives, the data is
+ * copied and the receive goes back.
+ *
+ * Failures. A bad command gets its status and nothing else happens. A peer that breaks
+ * the protocol loses its connection. When the connection dies, who waits for something of
+ * ours is dropped; the device, the backend and the control thread return what they hold,
+ * and the request leaves by the same door. What has not been started by then never is
+ * (fence).
+ *
+ * Invariants: a request is in exactly one place: a step, one wait list, the device, the
+ * backend, the control thread. Nothing here allocates; who finds no buffer, slot or
+ * credit waits in order of arrival. A request's response is the last thing done with it.
+ */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/states.h"
+#include "target/admin.h"
+#include "target/queue.h"
+#include "target/request.h"
+#include "target/response.h"
+
+#define TO(s) STATE_TO(REQUEST_##s)
+
+static const struct state_rule rules[] = {
+	[REQUEST_FREE] = {"free", TO(PARSE)},
+	[REQUEST_PARSE] = {"parse", TO(TAKE_BUFFER) | TO(PAIR) | TO(RESPOND)},
+	[REQUEST_TAKE_BUFFER] = {"take-buffer",
+				 TO(WAIT_BUFFER) | TO(READ_DATA) | TO(EXECUTE)},
+	[REQUEST_WAIT_BUFFER] = {"wait-buffer",
+				 TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_READ_DATA] = {"read-data",
+			       TO(WAIT_READ) | TO(READING) | TO(PARKED) | TO(RESPOND)},
+	[REQUEST_WAIT_READ] = {"wait-read", TO(READ_DATA) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_READING] = {"reading", TO(READ_DATA) | TO(EXECUTE) | TO(FINISH)},
+	[REQUEST_PARKED] = {"parked",
+			    TO(READ_DATA) | TO(EXECUTE) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_EXECUTE] = {"execute", TO(PARKED) | TO(BACKEND) | TO(TURN) |
+						TO(CONTROL) | TO(HELD) | TO(RESPOND) |
+						TO(FINISH)},
+	[REQUEST_BACKEND] = {"backend", TO(READ_DATA) | TO(TURN) | TO(RESPOND)},
+	[REQUEST_TURN] = {"turn", TO(RESPOND)},
+	[REQUEST_PAIR] = {"pair", TO(RESPOND) | TO(FINISH)},
+	[REQUEST_CONTROL] = {"control", TO(RESPOND)},
+	[REQUEST_HELD] = {"held", TO(RESPOND) | TO(FINISH)},
+	[REQUEST_RESPOND] = {"respond", TO(WAIT_SLOT) | TO(FINISH)},
+	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
+	[REQUEST_FINISH] = {"finish", TO(FREE)},
+};
+
+/* ---- what a request holds
+ * ---------------------------------------------------------------- */
+
+static bool is_shared(const struct recv *recv, const struct queue *queue)
+{
+	return recv->ring == &queue->pd->ring;
+}
+
+static void keep_recv(struct request *r, struct recv *recv)
+{
+	r->recv = recv;
+	if (is_shared(recv, r->queue))
+		r->queue->pd->n_held++;
+}
+
+static void release_recv(struct request *r)
+{
+	if (!r->recv)
+		return;
+	if (is_shared(r->recv, r->queue))
+		r->queue->pd->n_held--;
+	recv_give(r->recv);
+	r->recv = NULL;
+}
+
+void namespace_take(struct queue *queue, struct namespace *ns)
+{
+	counter_add(&ns->counters[queue->poller->index].n_in_flight, 1);
+}
+
+void request_take_namespace(struct request *r, struct namespace *ns)
+{
+	r->ns = ns;
+	namespace_take(r->queue, ns);
+	pass_begin(&r->pass, ns->guard, r);
+}
+
+void request_give_namespace(struct request *r)
+{
+	pass_end(&r->pass);
+	namespace_give(r->queue, r->ns);
+	r->ns = NULL;
+}
+
+void namespace_give(struct queue *queue, struct namespace *ns)
+{
+	if (ns)
+		counter_add(&ns->counters[queue->poller->index].n_in_flight, UINT64_MAX);
+}
+
+static struct arena *arena_of(struct request *r)
+{
+	bool is_admin = r->queue->qid == 0 || r->sqe.opcode == NVME_FABRICS;
+
+	return is_admin ? &r->queue->poller->admin : &r->queue->poller->data;
+}
+
+/* ---- a capsule arrives
+ * ------------------------------------------------------------------- */
+
+static void prepare(struct request *r, struct recv *recv, uint32_t received)
+{
+	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
+	r->received = received;
+	r->status = NVME_OK;
+	r->result = 0;
+	r->sgl = (struct sgl_data){.place = SGL_NONE};
+	r->direction = DIRECTION_NONE;
+	r->length = 0;
+	r->is_direct = false;
+	r->execute = NULL;
+	r->data = NULL;
+	r->n_buffer = r->n_chunk = 0;
+	r->n_moved = 0;
+	r->abort_status = NVME_OK;
+	r->takes_turn = r->is_started = r->has_first_data = false;
+	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
+	keep_recv(r, recv);
+}
+
+static bool is_association_over(const struct queue *queue)
+{
+	return queue->controller &&
+	       atomic_load_explicit(&queue->controller->is_dying, memory_order_acquire);
+}
+
+/* Once the end has begun nothing is answered any more: the host shall ask somebody else, not take
+ * an answer for the truth. */
+static bool is_serving(const struct queue *queue)
+{
+	return !queue->is_dying && !queue->is_finishing && !queue->has_failed &&
+	       !is_association_over(queue);
+}
+
+void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
+{
+	struct queue *queue = qp->context;
+	struct request *r;
+	struct list *node;
+
+	if (!is_serving(queue)) {
+		recv_give(recv);
+		return;
+	}
+	if (c->byte_len < sizeof(struct nvme_sqe)) {
+		recv_give(recv);
+		queue_fail(queue, "a capsule of %u bytes", c->byte_len);
+		return;
+	}
+	node = list_take_first(&queue->free_requests);
+	if (!node) {
+		recv_give(recv);
+		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
+		return;
+	}
+	r = list_entry(node, struct request, wait);
+	queue->n_busy++;
+	counter_add(&queue->counters.n_commands, 1);
+	prepare(r, recv, c->byte_len);
+	request_run(r, REQUEST_PARSE);
+}
+
+/* ---- PARSE
+ * ------------------------------------------------------------------------------- */
+
+static enum nvme_status parse_fabrics(struct request *r)
+{
+	/* The fabrics command type stands where others have the NSID's lowest byte. */
+	uint8_t fctype = r->sqe.nsid.b[0];
+
+	if (fctype == NVMF_CONNECT)
+		return connect_parse(r);
+	if (!r->queue->controller)
+		return NVME_COMMAND_SEQUENCE | NVME_DNR;
+	if (fctype == NVMF_AUTH_SEND || fctype == NVMF_AUTH_RECEIVE)
+		return auth_parse(r);
+	if (r->queue->is_unproven)
+		return NVME_AUTH_REQUIRED | NVME_DNR;
+	if (fctype == NVMF_PROPERTY_GET || fctype == NVMF_PROPERTY_SET)
+		return property_parse(r);
+	return NVME_INVALID_OPCODE | NVME_DNR;
+}
+
+static enum nvme_status parse_command(struct request *r)
+{
+	struct controller *controller = r->queue->controller;
+	enum nvme_status status;
+
+	if ((r->sqe.flags & NVME_FLAGS_PSDT_MASK) != NVME_FLAGS_PSDT_SGL)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	status = fused_meet(r);
+	if (status == NVME_OK)
+		status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
+	if (status != NVME_OK)
+		return status;
+	if (controller)
+		keep_alive_note(controller, r->queue->poller->loop.now_ns);
+	if (r->sqe.opcode == NVME_FABRICS)
+		return parse_fabrics(r);
+	if (!controller)
+		return NVME_COMMAND_SEQUENCE | NVME_DNR;
+	if (r->queue->is_unproven)
+		return NVME_AUTH_REQUIRED | NVME_DNR;
+	return r->queue->qid == 0 ? admin_parse(r) : io_parse(r);
+}
+
+enum nvme_status request_check_sgl(const struct request *r, bool is_exact)
+{
+	if (r->direction == DIRECTION_C2H && r->sgl.place == SGL_CAPSULE)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	if (r->length > r->queue->target->config->tuning.max_transfer)
+		return NVME_SGL_LENGTH_INVALID | NVME_DNR;
+	if (is_exact ? r->sgl.length != r->length : r->sgl.length < r->length)
+		return NVME_SGL_LENGTH_INVALID | NVME_DNR;
+	return NVME_OK;
+}
+
+static enum request_state parse(struct request *r)
+{
+	bool is_first = request_fuse(r) == NVME_FLAGS_FUSE_FIRST;
+	enum nvme_status status = parse_command(r);
+
+	if (status == NVME_OK && r->direction == DIRECTION_NONE && r->sgl.length)
+		status = NVME_SGL_LENGTH_INVALID | NVME_DNR;
+	if (is_first)
+		status = fused_hold(r, status);
+	else if (status == NVME_OK && r->pair)
+		status = fused_join(r);
+	/* The command is copied: only data in the capsule is a reason to keep the
+	 * receive. */
+	if (status != NVME_OK || r->direction != DIRECTION_H2C ||
+	    r->sgl.place != SGL_CAPSULE)
+		release_recv(r);
+	if (status != NVME_OK)
+		return request_end(r, status);
+	return is_first ? REQUEST_PAIR : REQUEST_TAKE_BUFFER;
+}
+
+/* ---- TAKE_BUFFER
+ * ------------------------------------------------------------------------- */
+
+/* Whether data in the capsule must not stay there while the command runs. */
+static bool must_copy(const struct request *r)
+{
+	const struct poller_device *pd = r->queue->pd;
+
+	if (r->n_buffer)
+		return true;
+	if (!r->ns || r->is_direct)
+		return false; /* executed at once */
+	/* O_DIRECT wants pages; hosts put data at offset 0. */
+	return r->sgl.offset ||
+	       (is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n / 2);
+}
+
+static bool find_buffer(struct request *r)
+{
+	struct arena *arena = arena_of(r);
+
+	if ((arena->is_resuming || list_is_empty(&arena->waiters)) &&
+	    buffer_take(arena, r->n_buffer ? r->n_buffer : r->length, &r->buffer)) {
+		r->data = r->buffer.data;
+		r->lkey = r->queue->pd->mr.lkey;
+		return true;
+	}
+	if (arena->is_resuming)
+		list_add_head(&arena->waiters, &r->wait);
+	else
+		list_add_tail(&arena->waiters, &r->wait);
+	arena->is_exhausted = true;
+	poller_watch_stall(r->queue->poller);
+	return false;
+}
+
+/* A second of a fused pair fetches the first's data before its own. */
+static bool must_read_first(const struct request *r)
+{
+	return r->pair && !r->has_first_data;
+}
+
+static enum request_state take_buffer(struct request *r)
+{
+	if (r->direction == DIRECTION_NONE && !r->n_buffer)
+		return REQUEST_EXECUTE;
+	if (r->recv && !must_copy(r)) {
+		r->data = (char *)r->recv->data + r->sgl.offset;
+		return REQUEST_EXECUTE;
+	}
+	if (!r->is_direct && !find_buffer(r))
+		return REQUEST_WAIT_BUFFER;
+	if (r->pair)
+		fused_place(r);
+	if (r->recv) {
+		memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
+		release_recv(r);
+		return must_read_first(r) ? REQUEST_READ_DATA : REQUEST_EXECUTE;
+	}
+	return r->direction == DIRECTION_H2C ? REQUEST_READ_DATA : REQUEST_EXECUTE;
+}
+
+/* ---- entering the namespace
+ * ------------------------------------------------------------- */
+
+/* REQUEST_GONE: it is inside, or need not be. */
+static enum request_state enter(struct request *r)
+{
+	if (!r->pass.guard || r->pass.is_inside || r->takes_turn)
+		return REQUEST_GONE;
+	return (enum request_state)guard_enter(r);
+}
+
+/* ---- READ_DATA
+ * --------------------------------------------------------------------------- */
+
+static enum request_state after_read(struct request *r)
+{
+	if (!must_read_first(r))
+		return REQUEST_EXECUTE;
+	r->has_first_data = true;
+	return r->sgl.place == SGL_CAPSULE ? REQUEST_EXECUTE : REQUEST_READ_DATA;
+}
+
+static void on_read_done(struct work *work, const struct completion *c)
+{
+	struct request *r = container_of(work, struct request, read_work);
+
+	/* After a failure the queue pair is broken: there is nobody to answer. */
+	request_run(r, c->status ? REQUEST_FINISH : after_read(r));
+}
+
+static void post_read(struct request *r)
+{
+	bool is_first = must_read_first(r);
+	const struct request *whose = is_first ? r->pair : r;
+	struct sge sge = {.addr = is_first ? r->buffer.data : r->data,
+			  .length = request_chunk(r),
+			  .lkey = r->lkey};
+
+	r->read_work.done = on_read_done;
+	qp_read(&r->queue->qp, &r->read_work, &sge, whose->sgl.address + r->n_moved,
+		whose->sgl.key);
+}
+
+static enum request_state read_data(struct request *r)
+{
+	struct queue *queue = r->queue;
+	enum request_state next;
+
+	if (!(queue->is_resuming || list_is_empty(&queue->read_waiters)) ||
+	    qp_n_free(&queue->qp) == 0 || !qp_has_read_credit(&queue->qp)) {
+		list_add_tail(&queue->read_waiters, &r->wait);
+		return REQUEST_WAIT_READ;
+	}
+	/* The READ itself writes into the namespace. */
+	next = r->is_direct ? enter(r) : REQUEST_GONE;
+	if (next != REQUEST_GONE)
+		return next;
+	post_read(r);
+	return REQUEST_READING;
+}
+
+/* ---- EXECUTE
+ * ----------------------------------------------------------------------------- */
+
+static enum request_state execute(struct request *r)
+{
+	struct queue *queue = r->queue;
+	enum request_state next;
+
+	/* The fence: what the old association has not started is never started. */
+	if (queue->is_dying || queue->qp.is_broken || is_association_over(queue))
+		return REQUEST_FINISH;
+	if (r->ns &&
+	    !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
+		return request_end(r, NVME_ABORTED_SQ_DELETION);
+	next = enter(r);
+	return next == REQUEST_GONE ? r->execute(r) : next;
+}
+
+enum request_state request_end(struct request *r, enum nvme_status status)
+{
+	r->status = status;
+	return REQUEST_RESPOND;
+}
+
+/* ---- RESPOND
+ * ----------------------------------------------------------------------------- */
+
+static void wait_for_slots(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	if (list_is_empty(&queue->short_node)) {
+		list_add_tail(&queue->poller->short_queues, &queue->short_node);
+		queue->credit_ns = queue->poller->loop.now_ns;
+	}
+	list_add_tail(&queue->slot_waiters, &r->wait);
+}
+
+/* The first of a fused pair goes where its second goes, just before it. */
+static void bring_first(struct request *r, enum request_state next)
+{
+	struct request *first = r->pair;
+
+	if (!first)
+		return;
+	r->pair = first->pair = NULL;
+	request_run(first, next);
+}
+
+static enum request_state respond(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	bring_first(r, REQUEST_RESPOND);
+	if (!(r->is_direct &&
+	      response_n_slots(r) == 2)) /* else the device still reads there */
+		pass_leave(&r->pass);
+	release_recv(r); /* before the response that lets the host use it again */
+	if (response_n_slots(r) == 1)
+		buffer_give(queue->poller, &r->buffer);
+	if (queue->is_dying)
+		return REQUEST_FINISH;
+	if (!(queue->is_resuming || list_is_empty(&queue->slot_waiters)) ||
+	    qp_n_free(&queue->qp) < response_n_slots(r)) {
+		wait_for_slots(r);
+		return REQUEST_WAIT_SLOT;
+	}
+	if (r->status != NVME_OK) {
+		counter_add(&queue->counters.n_errors, 1);
+		if (queue->controller)
+			error_log_add(queue->controller, r);
+	}
+	response_post(r);
+	return REQUEST_FINISH;
+}
+
+/* ---- FINISH
+ * ------------------------------------------------------------------------------ */
+
+static enum request_state finish(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	bring_first(r, REQUEST_FINISH);
+	release_recv(r);
+	buffer_give(queue->poller, &r->buffer);
+	request_give_namespace(r);
+	states_move("request", rules, &r->state, REQUEST_FREE);
+	list_add_head(&queue->free_requests, &r->wait);
+	queue_done_one(queue);
+	return REQUEST_GONE;
+}
+
+/* ---- the machine
+ * ------------------------------------------------------------------------- */
+
+static enum request_state (*const steps[])(struct request *) = {
+	[REQUEST_PARSE] = parse,	 [REQUEST_TAKE_BUFFER] = take_buffer,
+	[REQUEST_READ_DATA] = read_data, [REQUEST_EXECUTE] = execute,
+	[REQUEST_RESPOND] = respond,	 [REQUEST_FINISH] = finish,
+	[REQUEST_GONE] = NULL,
+};
+
+void request_run(struct request *r, enum request_state next)
+{
+	while (next != REQUEST_GONE) {
+		states_move("request", rules, &r->state, next);
+		if (!steps[next])
+			return;
+		next = steps[next](r);
+	}
+}
+
+void request_resume(struct queue *queue)
+{
+	struct list *node;
+
+	queue->credit_ns = queue->poller->loop.now_ns;
+	queue->is_resuming = true;
+	while (!list_is_empty(&queue->slot_waiters)) {
+		struct request *r = list_entry(queue->slot_waiters.next, struct request,
+					       wait);
+
+		if (qp_n_free(&queue->qp) < response_n_slots(r))
+			break;
+		list_remove(&r->wait);
+		request_run(r, REQUEST_RESPOND);
+	}
+	while (list_is_empty(&queue->slot_waiters) && qp_n_free(&queue->qp) &&
+	       qp_has_read_credit(&queue->qp) &&
+	       (node = list_take_first(&queue->read_waiters)))
+		request_run(list_entry(node, struct request, wait), REQUEST_READ_DATA);
+	queue->is_resuming = false;
+	if (list_is_empty(&queue->slot_waiters))
+		list_remove(&queue->short_node);
+}
+
+bool request_abort_now(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	switch ((enum request_state)r->state) {
+	case REQUEST_WAIT_BUFFER:
+	case REQUEST_WAIT_READ:
+	case REQUEST_PARKED:
+		if (r->pass.is_inside)
+			return false;
+		list_remove(&r->wait);
+		break;
+	case REQUEST_PAIR:
+		if (r->pair)
+			return false; /* its second tells */
+		queue->first = NULL;
+		queue->has_first_failed = true;
+		break;
+	default:
+		return false;
+	}
+	request_run(r, request_end(r, r->abort_status));
+	return true;
+}
+
+bool request_abort(struct request *r, enum nvme_status status)
+{
+	bool can_find_out = r->pass.guard && !r->pass.is_inside && !r->is_started;
+
+	if (r->state == REQUEST_PAIR && r->pair)
+		r = r->pair;
+	r->abort_status = status;
+	if (request_abort_now(r))
+		return true;
+	if (can_find_out && (r->state == REQUEST_READING || r->state == REQUEST_TURN))
+		return true;
+	r->abort_status = NVME_OK;
+	return false;
+}
+
+void request_abort_waiting(struct queue *queue)
+{
+	list_remove(&queue->short_node);
+	for (unsigned i = 0; i < queue->n_entries; i++) {
+		struct request *r = &queue->requests[i];
+
+		switch ((enum request_state)r->state) {
+		case REQUEST_WAIT_BUFFER:
+		case REQUEST_WAIT_READ:
+		case REQUEST_WAIT_SLOT:
+		case REQUEST_PARKED:
+			list_remove(&r->wait);
+			request_run(r, REQUEST_FINISH);
+			break;
+		case REQUEST_PAIR:
+			if (!r->pair)
+				request_run(r, REQUEST_FINISH);
+			break;
+		case REQUEST_FREE:
+		case REQUEST_READING: /* the device */
+		case REQUEST_BACKEND: /* the disk */
+		case REQUEST_TURN:    /* the guard */
+		case REQUEST_CONTROL: /* the control thread */
+		case REQUEST_HELD:    /* controller_detach: each returns it */
+		case REQUEST_PARSE:
+		case REQUEST_TAKE_BUFFER:
+		case REQUEST_READ_DATA:
+		case REQUEST_EXECUTE:
+		case REQUEST_RESPOND:
+		case REQUEST_FINISH:
+		case REQUEST_GONE:
+			break;
+		}
+	}
+}

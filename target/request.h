@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One command, from its capsule to its response. request.c holds the machine and its
+ * drawing. Everything here runs on the queue's poller.
+ */
+#pragma once
+
+#include "target/backend.h"
+#include "target/guard.h"
+#include "target/poller.h"
+#include "transport/capsule.h"
+#include "transport/qp.h"
+
+struct controller;
+struct queue;
+struct request;
+
+enum request_state {
+	REQUEST_FREE,
+	REQUEST_PARSE, /* is the command well formed, what does it need? */
+	REQUEST_TAKE_BUFFER,
+	REQUEST_WAIT_BUFFER, /* arena->waiters */
+	REQUEST_READ_DATA,
+	REQUEST_WAIT_READ, /* queue->read_waiters */
+	REQUEST_READING,   /* the device fetches the host's data */
+	REQUEST_PARKED,	   /* guard->locals[].parked: somebody is alone in its range */
+	REQUEST_EXECUTE,
+	REQUEST_BACKEND, /* the backend has it */
+	REQUEST_TURN,	 /* guard->turns, or it has its turn */
+	REQUEST_PAIR, /* first of a fused pair: waits for the second, or goes with it */
+	REQUEST_CONTROL, /* the control thread has it (Connect, Abort) */
+	REQUEST_HELD,	 /* an Asynchronous Event Request without an event */
+	REQUEST_RESPOND,
+	REQUEST_WAIT_SLOT, /* queue->slot_waiters */
+	REQUEST_FINISH,
+	REQUEST_GONE, /* not a state: the request was finished, do not touch it */
+};
+
+/* Which way data goes, as the host sees it (the low bits of NVMe opcodes). */
+enum direction {
+	DIRECTION_NONE,
+	DIRECTION_H2C, /* host to controller: we RDMA READ, or it came in the capsule */
+	DIRECTION_C2H, /* controller to host: we RDMA WRITE */
+};
+
+struct request {
+	/* Thread: poller */
+	struct queue *queue;
+	struct list wait; /* free list, or whichever FIFO the state names */
+	unsigned state;	  /* enum request_state */
+	enum nvme_status status;
+	uint64_t result;     /* dwords 0 and 1 of the response */
+	struct nvme_sqe sqe; /* a copy: the receive goes back at once */
+	struct sgl_data sgl;
+	struct recv *recv; /* kept only for its in-capsule data */
+	uint32_t received; /* bytes of the capsule */
+
+	/* What parsing decided */
+	enum direction direction;
+	uint32_t length;      /* bytes to move; at most what the SGL offers */
+	bool is_direct;	      /* from and to namespace memory, no buffer */
+	struct namespace *ns; /* counted in its n_in_flight */
+	enum request_state (*execute)(
+		struct request *r); /* data is there; returns the next state */
+	uint32_t n_buffer;	    /* bytes of buffer to take, if not just length */
+
+	/* At the namespace: guard.h */
+	struct pass pass;
+	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */
+	bool takes_turn;	       /* it does not enter, its turn comes */
+	bool is_started;	       /* had its turn: cannot be aborted */
+	unsigned parked_at;	       /* enum request_state to go on with */
+	void (*on_turn)(struct request *r);
+	void (*on_saved)(struct request *r, int error);
+	struct queue *abort_queue; /* Abort: where its victim is */
+	uint64_t keys[2];	   /* of a reservation command */
+	void *old_state;	   /* owned until nobody can hold it */
+	struct loop_msg msg;
+
+	/* Where the data is */
+	void *data;
+	uint32_t lkey;
+	struct buffer buffer; /* owned; may be empty */
+	struct request *pair; /* fused: first and second point to each other */
+	bool has_first_data;  /* second: the first's data is there */
+	uint32_t n_chunk;     /* Compare, Verify, Copy: bytes at once; 0: all */
+	uint64_t n_moved;     /* of them: over and done */
+
+	struct work read_work;
+	struct backend_io io;
+	unsigned n_ranges, range; /* Dataset Management, Copy: done so far */
+};
+
+/* Bits of flags: none, first or second of a pair. */
+static inline unsigned request_fuse(const struct request *r)
+{
+	return r->sqe.flags & NVME_FLAGS_FUSE_MASK;
+}
+/* Bytes of the piece at hand. */
+static inline uint32_t request_chunk(const struct request *r)
+{
+	uint64_t left = r->length - r->n_moved;
+
+	return r->n_chunk && r->n_chunk < left ? r->n_chunk : (uint32_t)left;
+}
+
+/* recv_ring's on_recv, for shared and own rings. */
+void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c);
+/* Enters a state; runs steps until someone else holds the request. */
+void request_run(struct request *r, enum request_state next);
+/* Sets the status and result, for `return request_end(r, NVME_OK)` in an execute
+ * function. */
+enum request_state request_end(struct request *r, enum nvme_status status);
+/* Who waits for the queue's slots or credits goes on. */
+void request_resume(struct queue *queue);
+/* It has an abort_status: ends it if it waits for something of ours. False: it does not, and will
+ * find out before it starts, or has started. */
+bool request_abort_now(struct request *r);
+/* Abort: the same, with the status; false when it can be stopped no more. */
+bool request_abort(struct request *r, enum nvme_status status);
+/* A dying queue: drops requests that wait for something of ours. The others come back. */
+void request_abort_waiting(struct queue *queue);
+/* Counts the request in the namespace, whose memory lives at least until it finishes. */
+void request_take_namespace(struct request *r, struct namespace *ns);
+void request_give_namespace(struct request *r); /* accepts that none was taken */
+void namespace_take(struct queue *queue, struct namespace *ns);
+void namespace_give(struct queue *queue, struct namespace *ns); /* accepts NULL */
+/* io.c: a flush failed; from now on writes and flushes are refused. */
+void namespace_fail(struct namespace *ns, int error);
+/* The description of data came in another shape than length needs: the status to answer.
+ */
+enum nvme_status request_check_sgl(const struct request *r, bool is_exact);
+
+/* The parsers, one for each kind of queue: a status (then answered at once), or NVME_OK
+ * with direction, length and execute set. */
+enum nvme_status connect_parse(struct request *r);
+enum nvme_status auth_parse(struct request *r);
+enum nvme_status property_parse(struct request *r);
+enum nvme_status admin_parse(struct request *r);
+enum nvme_status io_parse(struct request *r);
+
+/* fused.c. Any command of an I/O queue, before it is parsed: does it follow a first of a pair? */
+enum nvme_status fused_meet(struct request *r);
+/* A first was parsed, with this status: it waits for its second, NVME_OK, or ends. */
+enum nvme_status fused_hold(struct request *r, enum nvme_status status);
+/* A second was parsed: do they belong together? */
+enum nvme_status fused_join(struct request *r);
+/* Its buffer is there: divides it, and takes over what came with the first's capsule. */
+void fused_place(struct request *r);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Responses: a completion queue entry by SEND, behind the data by RDMA WRITE when there
+ * is some, both in one chain (a queue pair keeps their order, so the data is there
+ * first). Runs on the queue's poller.
+ *
+ * Once posted, the request is free for the host's next command, which may arrive before
+ * our SEND has completed; what the device still reads lives in a struct response. There
+ * are as many of them as send-queue slots, so who has a slot has a response. The SEND is
+ * signaled only when it keeps something back (a buffer, a namespace's memory); else it
+ * completes with a later one.
+ */
+#include "base/check.h"
+#include "target/queue.h"
+#include "target/request.h"
+#include "target/response.h"
+
+static bool has_data(const struct request *r)
+{
+	return r->direction == DIRECTION_C2H && r->length &&
+	       nvme_status_code(r->status) == NVME_OK;
+}
+
+unsigned response_n_slots(const struct request *r)
+{
+	return has_data(r) ? 2 : 1;
+}
+
+static uint16_t next_sqhd(struct queue *queue)
+{
+	if (queue->has_no_sqhd)
+		return 0xffff;
+	queue->sqhd = queue->sqhd >= queue->sqsize ? 0 : (uint16_t)(queue->sqhd + 1);
+	return queue->sqhd;
+}
+
+static void build_cqe(const struct request *r, struct nvme_cqe *cqe)
+{
+	*cqe = (struct nvme_cqe){
+		.result = put_le64(r->result),
+		.sqhd = put_le16(next_sqhd(r->queue)),
+		.sqid = put_le16(r->queue->qid),
+		.cid = r->sqe.cid,
+		.status = put_nvme_status(r->status),
+	};
+}
+
+static void on_write_done(struct work *work, const struct completion *c)
+{
+}
+
+static void on_send_done(struct work *work, const struct completion *c)
+{
+	struct response *response = container_of(work, struct response, send_work);
+	struct queue *queue = response->queue;
+
+	buffer_give(queue->poller, &response->buffer);
+	pass_end(&response->pass);
+	namespace_give(queue, response->ns);
+	response->ns = NULL;
+	list_remove(&response->node); /* from poller->sending */
+	list_add_head(&queue->free_responses, &response->node);
+}
+
+static void post_data(struct request *r, struct response *response)
+{
+	struct sge sge = {.addr = r->data, .length = r->length, .lkey = r->lkey};
+
+	response->write_work.done = on_write_done;
+	qp_write(&r->queue->qp, &response->write_work, &sge, r->sgl.address, r->sgl.key,
+		 0);
+	response->buffer = r->buffer;
+	r->buffer = (struct buffer){0};
+	response->posted_ns = r->queue->poller->loop.now_ns;
+	if (response->buffer.data || r->is_direct)
+		list_add_tail(&r->queue->poller->sending, &response->node);
+	if (r->is_direct) {
+		response->ns = r->ns;
+		r->ns = NULL;
+		pass_move(&response->pass, &r->pass);
+	}
+}
+
+static void post_cqe(struct request *r, struct response *response)
+{
+	struct queue *queue = r->queue;
+	struct sge sge = {.addr = response->cqe,
+			  .length = sizeof(struct nvme_cqe),
+			  .lkey = queue->pd->mr.lkey};
+	unsigned flags = 0;
+
+	if (response->cqe == &response->inline_cqe)
+		flags |= QP_INLINE;
+	if (response->buffer.data || response->ns || queue->is_finishing)
+		flags |= QP_SIGNALED;
+	/* Whatever READ or WRITE used the key was completed or stands before this in the
+	 * chain. */
+	if (r->sgl.wants_invalidate && queue->pd->device->limits.has_send_invalidate)
+		flags |= QP_INVALIDATE;
+	response->send_work.done = on_send_done;
+	qp_send(&queue->qp, &response->send_work, &sge, 1, flags, r->sgl.key);
+}
+
+void response_post(struct request *r)
+{
+	struct list *node = list_take_first(&r->queue->free_responses);
+	struct response *response;
+
+	check(node);
+	response = list_entry(node, struct response, node);
+	build_cqe(r, response->cqe);
+	if (has_data(r))
+		post_data(r, response);
+	post_cqe(r, response);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The whole of rblkd, and the words its files share. One control thread owns what changes
+ * rarely: portals, connections as a whole, controllers, configuration. Pollers own what
+ * is fast: queue pairs, requests, buffers. A field is written by one thread; the comment
+ * of each struct tells which. Threads talk by messages (loop_send), never by locks.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "target/config.h"
+#include "target/subsystem.h"
+#include "transport/cm.h"
+#include "transport/device.h"
+
+struct control;
+struct poller;
+struct portal;
+
+/* Counters have one writer and any number of readers on other threads. */
+static inline void counter_add(uint64_t *counter, uint64_t n)
+{
+	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+static inline uint64_t counter_get(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* An RDMA device in use (poller_device.c). */
+struct target_device {
+	/* Thread: control */
+	struct target *target;
+	struct domain domain; /* pd NULL: not in use */
+	unsigned n_queues;
+	unsigned n_stopping; /* pollers that have not yet let go of it */
+	bool is_removed;
+};
+
+struct target {
+	/* Thread: control, but for what says otherwise */
+	struct loop loop;
+	/* tuning never changes, and any thread reads it; the rest is the control thread's, and
+	 * apply.c replaces it */
+	struct target_config *config;
+	const char *config_path;    /* where it was read; "-": standard input */
+	const char *control_socket; /* of the command line; NULL: the configuration's */
+	bool is_log_level_given;    /* on the command line, which has the last word */
+	_Atomic(struct snapshot *) snapshot; /* control sets; anybody gets under RCU */
+	_Atomic uint64_t n_portal_changes;   /* with the snapshot's generation: genctr */
+	uint64_t start_ns;
+	struct cm *cm;
+	struct target_device devices[DEVICE_MAX]; /* by device index */
+	struct poller *pollers; /* owned; n_pollers fixed from start to end */
+	unsigned n_pollers;
+	struct portal *portals; /* owned: PORTALS_MAX slots, some in use (portal.h) */
+	struct list queues;	/* of struct queue (node), every connection */
+	unsigned n_queues;
+	unsigned n_pending;	   /* of them: Connect has not succeeded yet */
+	struct list controllers;   /* of struct controller (node) */
+	struct list held_connects; /* of struct connect_op (node): wait for the fence */
+	struct list retired; /* of struct namespace (node): removed, commands under way */
+	struct loop_timer retire; /* looks whether they are over */
+	uint16_t last_cntlid;
+	uint64_t connects_paid_ns;	  /* until then limits.connect_rate is used up */
+	struct log_limit refusals;	  /* of hosts */
+	struct log_limit device_failures; /* while hosts try to connect */
+	struct control *control;	  /* control.c: the RPC server */
+	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
+};
+
+/* main.c: a queue was freed: who drains goes on; while stopping, the last one ends the program. */
+void target_check_stopped(struct target *target);
+
+/* control.c: the RPC socket at config->control_socket. 0 or -errno (said in the log). */
+int control_start(struct target *target);
+void control_stop(struct target *target); /* accepts one that was not started */

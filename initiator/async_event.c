@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asynchronous events (Base 2.0, 5.2). One request is always out while the controller is
+ * live; the only notice we ask for is that a namespace's attributes changed.
+ *
+ * Happy path: the request completes -> Get Log Page 04h, which lists the changed
+ * namespaces and unmasks the notice -> if ours is among them, Identify (descriptors, then
+ * namespace) -> ops->on_namespace -> the next request. Control loop.
+ *
+ * Failures: a target that refuses the request gets no second one. A target that completes
+ * it without end cannot keep us busy: after the first within a second the next waits for
+ * a second.
+ */
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "initiator/controller.h"
+#include "initiator/errors.h"
+
+static void submit(struct controller *c);
+
+static void rearm(struct controller *c)
+{
+	struct async_event *ae = &c->async_event;
+	uint64_t now = clock_ns(), since = now - ae->last_ns;
+
+	ae->is_reading = false;
+	ae->last_ns = now;
+	if (since < NSEC_PER_SEC)
+		loop_timer_start(c->loop, &ae->rearm, NSEC_PER_SEC);
+	else
+		submit(c);
+}
+
+static void on_identified(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+	struct identify_namespace ns;
+	const char *reason = NULL;
+
+	if (answer->status == NVME_OK)
+		reason = identify_parse_namespace(answer->data, &ns);
+	if (answer->status != NVME_OK || reason || !ns.n_blocks) {
+		log_warn("namespace %u of %s: %s", c->config->nsid, c->subnqn,
+			 reason ? reason : "the target has removed it");
+	} else {
+		c->ns = ns;
+		identify_merge_ids(&c->ids, &ns);
+		c->ops->on_namespace(c);
+	}
+	if (!c->is_down)
+		rearm(c);
+}
+
+static void on_ids(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+	struct admin_command command = controller_identify(c, NVME_CNS_NS,
+							   c->config->nsid);
+
+	if (answer->status == NVME_OK)
+		identify_parse_ids(answer->data, &c->ids);
+	command.done = on_identified;
+	controller_submit(c, &command);
+}
+
+static void on_log(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+	struct admin_command command = controller_identify(c, NVME_CNS_NS_DESCS,
+							   c->config->nsid);
+
+	if (answer->status != NVME_OK ||
+	    !identify_list_has(answer->data, c->config->nsid)) {
+		rearm(c);
+		return;
+	}
+	command.done = on_ids;
+	controller_submit(c, &command);
+}
+
+static void on_event(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+	struct admin_command command = controller_get_log(NVME_LOG_CHANGED_NS, 0,
+							  ADMIN_DATA_BYTES);
+
+	c->async_event.is_pending = false;
+	if (answer->status != NVME_OK) {
+		log_debug("%s: asynchronous event request: %s", c->subnqn,
+			  nvme_status_string(answer->status));
+		return;
+	}
+	if ((uint32_t)answer->result != NVME_AER_NS_CHANGED) {
+		rearm(c);
+		return;
+	}
+	c->async_event.is_reading = true;
+	command.done = on_log;
+	controller_submit(c, &command);
+}
+
+static void submit(struct controller *c)
+{
+	struct admin_command command = {
+		.sqe = {.opcode = NVME_ADMIN_ASYNC_EVENT_REQUEST},
+		.done = on_event,
+		.context = c,
+	};
+
+	if (admin_submit(&c->admin, &command) == 0)
+		c->async_event.is_pending = true;
+}
+
+static void on_rearm(struct loop_timer *timer)
+{
+	struct async_event *ae = container_of(timer, struct async_event, rearm);
+
+	submit(container_of(ae, struct controller, async_event));
+}
+
+void async_event_start(struct controller *c)
+{
+	c->async_event = (struct async_event){.rearm = {.on_expiry = on_rearm}};
+	if (c->id.async_events & NVME_OAES_NS_ATTR)
+		submit(c);
+}
+
+void async_event_stop(struct controller *c)
+{
+	loop_timer_stop(&c->async_event.rearm);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a volume_io to NVMe commands and back. I/O loop only; nothing is allocated here.
+ *
+ * Happy path: volume_io_submit puts the I/O at the end of the held ones and pumps: while
+ * there is a free command and room in the submission queue, the first held I/O becomes a
+ * command. Its answer ends in io_complete: the I/O is done, or, if one command could not
+ * do all of it, goes to the head of the held ones with done_bytes further on. So an I/O
+ * has at most one command in flight.
+ *
+ * Where data goes: a write not longer than the capsule's data room travels in the
+ * capsule; all else is described by a keyed descriptor, and the target fetches or brings
+ * it by RDMA.
+ *
+ * Failures: an answer that may be asked again (error_io_retry) sends the I/O to the
+ * waiting ones for a while. Everything else goes to done. done is called from completions
+ * or from finish_call, never from inside volume_io_submit.
+ */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "initiator/errors.h"
+#include "initiator/queue.h"
+
+enum {
+	RETRIES_MAX = 5,
+};
+#define RETRY_DELAY_NS (100 * NSEC_PER_MSEC)
+
+/* For the status, which control reads: plain stores of this one writer. */
+static void publish(struct volume_queue *queue)
+{
+	atomic_store_explicit(&queue->seen_held, queue->n_held, memory_order_relaxed);
+	atomic_store_explicit(&queue->seen_in_flight, queue->table.n_in_flight,
+			      memory_order_relaxed);
+}
+
+/* ---- ends ---- */
+
+static void finish_later(struct volume_queue *queue, struct volume_io *io, int error)
+{
+	io->error = error;
+	list_add_tail(&queue->finished, &io->node);
+	loop_defer(queue->loop, &queue->finish_call);
+}
+
+void io_on_finish(struct loop_call *call)
+{
+	struct volume_queue *queue = container_of(call, struct volume_queue, finish_call);
+	struct list now, *node;
+
+	list_init(&now);
+	list_splice_tail(&now, &queue->finished);
+	while ((node = list_take_first(&now))) {
+		struct volume_io *io = list_entry(node, struct volume_io, node);
+
+		io->done(io, io->error);
+	}
+}
+
+static void hold_first(struct volume_queue *queue, struct volume_io *io)
+{
+	list_add_head(&queue->held, &io->node);
+	queue->n_held++;
+}
+
+void io_hold_again(struct volume_queue *queue, struct volume_io *io)
+{
+	hold_first(queue, io);
+	publish(queue);
+}
+
+static struct volume_io *take_held(struct volume_queue *queue)
+{
+	struct list *node = list_take_first(&queue->held);
+
+	if (!node)
+		return NULL;
+	queue->n_held--;
+	return list_entry(node, struct volume_io, node);
+}
+
+void io_fail_held(struct volume_queue *queue)
+{
+	struct volume_io *io;
+	struct list *node;
+
+	while ((io = take_held(queue)))
+		finish_later(queue, io, -EIO);
+	while ((node = list_take_first(&queue->waiting)))
+		finish_later(queue, list_entry(node, struct volume_io, node), -EIO);
+	publish(queue);
+}
+
+/* ---- building commands ---- */
+
+static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_bytes,
+		      uint32_t rkey)
+{
+	sqe->sgl.keyed.address = put_le64((uintptr_t)address);
+	sqe->sgl.keyed.length = put_le24((uint32_t)n_bytes);
+	sqe->sgl.keyed.key = put_le32(rkey);
+}
+
+static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
+{
+	sqe->sgl = (struct nvme_sgl){.block = {
+					     .length = put_le32((uint32_t)n_bytes),
+					     .type = NVME_SGL_DATA_BLOCK_OFFSET,
+				     }};
+}
+
+static void set_blocks(struct nvme_sqe *sqe, uint64_t slba, uint64_t n_blocks,
+		       uint32_t flags)
+{
+	sqe->cdw10 = put_le32((uint32_t)slba);
+	sqe->cdw11 = put_le32((uint32_t)(slba >> 32));
+	sqe->cdw12 = put_le32((uint32_t)(n_blocks - 1) | flags);
+}
+
+/* How much of the I/O the next command does. */
+static uint64_t part_bytes(const struct volume_queue *queue, const struct volume_io *io)
+{
+	const struct queue_limits *limits = &queue->limits;
+	uint64_t left = io->length - io->done_bytes;
+
+	switch (io->op) {
+	case VOLUME_READ:
+	case VOLUME_WRITE:
+		return MIN(left, (uint64_t)limits->max_transfer);
+	case VOLUME_WRITE_ZEROES:
+		return MIN(left, limits->max_zero_blocks << limits->block_shift);
+	case VOLUME_TRIM:
+		return MIN(left, limits->max_trim_blocks << limits->block_shift);
+	case VOLUME_FLUSH:
+		break;
+	}
+	return 0;
+}
+
+/* Fills capsule and sges; returns the number of sges. */
+static unsigned build(struct volume_queue *queue, struct command *command,
+		      struct sge *sges)
+{
+	const struct queue_limits *limits = &queue->limits;
+	struct volume_io *io = command->io;
+	struct nvme_sqe *sqe = &command->capsule->sqe;
+	struct nvme_dsm_range *range = &command->capsule->range;
+	uint64_t slba = (io->offset + io->done_bytes) >> limits->block_shift;
+	uint64_t n_bytes = part_bytes(queue, io),
+		 n_blocks = n_bytes >> limits->block_shift;
+	uint32_t fua = io->is_fua ? NVME_RW_FUA : 0;
+	uint8_t *data = (uint8_t *)io->buffer + io->done_bytes;
+
+	sges[0] = (struct sge){sqe, sizeof(*sqe), queue->table.mr.lkey};
+	sqe->nsid = put_le32(limits->nsid);
+	command->n_bytes = n_bytes;
+	switch (io->op) {
+	case VOLUME_READ:
+		sqe->opcode = NVME_IO_READ;
+		set_blocks(sqe, slba, n_blocks, 0);
+		set_keyed(sqe, data, n_bytes, queue->slab_mr.rkey);
+		return 1;
+	case VOLUME_WRITE:
+		sqe->opcode = NVME_IO_WRITE;
+		set_blocks(sqe, slba, n_blocks, fua);
+		if (n_bytes > limits->in_capsule_bytes) {
+			set_keyed(sqe, data, n_bytes, queue->slab_mr.rkey);
+			return 1;
+		}
+		set_in_capsule(sqe, n_bytes);
+		sges[1] = (struct sge){data, (uint32_t)n_bytes, queue->slab_mr.lkey};
+		command->holds_buffer = true;
+		return 2;
+	case VOLUME_WRITE_ZEROES:
+		sqe->opcode = NVME_IO_WRITE_ZEROES;
+		if (io->may_unmap && limits->can_unmap_zeroes)
+			fua |= NVME_WZ_DEAC;
+		set_blocks(sqe, slba, n_blocks, fua);
+		return 1;
+	case VOLUME_TRIM:
+		sqe->opcode = NVME_IO_DSM;
+		sqe->cdw11 = put_le32(NVME_DSM_AD); /* cdw10 0: one range */
+		*range = (struct nvme_dsm_range){
+			.nlb = put_le32((uint32_t)n_blocks),
+			.slba = put_le64(slba),
+		};
+		if (sizeof(*range) > limits->in_capsule_bytes) {
+			set_keyed(sqe, range, sizeof(*range), queue->table.mr.rkey);
+			return 1;
+		}
+		set_in_capsule(sqe, sizeof(*range));
+		sges[0].length += (uint32_t)sizeof(
+			*range); /* it lies behind the command */
+		return 1;
+	case VOLUME_FLUSH:
+		sqe->opcode = NVME_IO_FLUSH;
+		return 1;
+	}
+	return 1;
+}
+
+static void start(struct volume_queue *queue, struct command *command,
+		  struct volume_io *io)
+{
+	struct sge sges[QP_SGE_MAX];
+	unsigned n, flags = 0;
+
+	command->io = io;
+	io->command = command;
+	n = build(queue, command, sges);
+	if (n == 1 && sges[0].length <= queue->qp.max_inline)
+		flags |= QP_INLINE;
+	if (command->holds_buffer)
+		flags |= QP_SIGNALED; /* its end is waited for */
+	command->send.done = queue_on_sent;
+	command->is_sending = true;
+	command_start(&queue->table, command, queue->loop->now_ns);
+	qp_send(&queue->qp, &command->send, sges, n, flags, 0);
+	queue_watch_timeout(queue);
+}
+
+/* ---- in ---- */
+
+static bool is_supported(const struct volume_queue *queue, const struct volume_io *io)
+{
+	if (io->op == VOLUME_WRITE_ZEROES)
+		return queue->limits.has_zero;
+	if (io->op == VOLUME_TRIM)
+		return queue->limits.has_trim;
+	return true;
+}
+
+/* What the target need not be asked for. */
+static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
+{
+	if (!is_supported(queue, io))
+		finish_later(queue, io, -EOPNOTSUPP);
+	else if (io->op == VOLUME_FLUSH ? !queue->limits.has_flush : !io->length)
+		finish_later(queue, io, 0);
+	else
+		return false;
+	return true;
+}
+
+void io_pump(struct volume_queue *queue)
+{
+	while (queue->is_live && queue->n_held && queue->table.n_free &&
+	       queue->table.n_in_flight < queue->limits.max_in_flight &&
+	       qp_n_free(&queue->qp)) {
+		struct volume_io *io = take_held(queue);
+
+		if (!finish_at_once(queue, io))
+			start(queue, command_take(&queue->table), io);
+	}
+	publish(queue);
+}
+
+void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
+{
+	io->done_bytes = 0;
+	io->n_retries = 0;
+	io->command = NULL;
+	io->submit_ns = queue->loop->now_ns;
+	if (queue->mode == QUEUE_FAIL) {
+		finish_later(queue, io, -EIO);
+		return;
+	}
+	list_add_tail(&queue->held, &io->node);
+	queue->n_held++;
+	io_pump(queue);
+}
+
+/* ---- out ---- */
+
+void io_on_retry(struct loop_timer *timer)
+{
+	struct volume_queue *queue = container_of(timer, struct volume_queue,
+						  retry_timer);
+
+	while (!list_is_empty(&queue->waiting)) {
+		struct list *last = queue->waiting.prev;
+
+		list_remove(last);
+		hold_first(queue, list_entry(last, struct volume_io, node));
+	}
+	io_pump(queue);
+}
+
+static bool may_retry(struct volume_queue *queue, struct volume_io *io,
+		      enum nvme_status status)
+{
+	uint64_t age = clock_ns() - io->submit_ns;
+
+	if (queue->mode == QUEUE_FAIL)
+		return false;
+	switch (error_io_retry(status)) {
+	case IO_RETRY_NO:
+		return false;
+	case IO_RETRY_COUNTED:
+		return io->n_retries++ < RETRIES_MAX;
+	case IO_RETRY_WHILE_LOST:
+		return age < queue->retry_for_ns;
+	}
+	return false;
+}
+
+static void complete_one(struct volume_queue *queue, struct volume_io *io,
+			 uint64_t n_bytes, enum nvme_status status)
+{
+	io->command = NULL;
+	if (status == NVME_OK) {
+		io->done_bytes += n_bytes;
+		if (io->done_bytes < io->length)
+			hold_first(queue, io); /* the next part */
+		else
+			io->done(io, 0);
+	} else if (may_retry(queue, io, status)) {
+		list_add_tail(&queue->waiting, &io->node);
+		if (!loop_timer_is_running(&queue->retry_timer))
+			loop_timer_start(queue->loop, &queue->retry_timer,
+					 RETRY_DELAY_NS);
+	} else {
+		io->done(io, error_of_io(status, io->op));
+	}
+}
+
+void io_complete(struct volume_queue *queue, struct command *command)
+{
+	struct volume_io *io = command->io;
+	uint64_t n_bytes = command->n_bytes;
+	enum nvme_status status = command->status;
+
+	/* First: done may submit again, and should find the slot. */
+	if (command->is_sending)
+		command->io = NULL; /* lingers, until queue_on_sent */
+	else
+		command_give(&queue->table, command);
+	complete_one(queue, io, n_bytes, status);
+	io_pump(queue);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Control's side of an I/O queue: its connection to the target (link.c). */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/loop.h"
+#include "transport/cm.h"
+
+struct volume_queue;
+
+enum link_state {
+	LINK_IDLE,
+	LINK_RESOLVING,
+	LINK_ATTACHING,	 /* the I/O loop takes cq and qp */
+	LINK_CONNECTING, /* the connection manager is at work */
+	LINK_STARTING,	 /* the Connect command is out */
+	LINK_LIVE,
+	LINK_STOPPING, /* the I/O loop drains */
+};
+
+struct link {
+	/* Thread: control */
+	unsigned state;		    /* enum link_state */
+	struct cm_conn *conn;	    /* owned */
+	struct loop_timer deadline; /* of one attempt to connect */
+	struct loop_timer retry;    /* a queue that alone could not be connected */
+	uint64_t down_since_ns;	    /* of such a queue; 0: none */
+	unsigned n_retries;
+};
+
+const char *link_state_name(unsigned state);
+/* The association is there: connects the queue. */
+void link_start(struct volume_queue *queue);
+/* Ends the connection, if there is one; reconnect_on_link_idle is told when it is
+ * gone. */
+void link_stop(struct volume_queue *queue);
+/* The messages' handlers. */
+void link_on_attached(struct loop_msg *msg);
+void link_on_connected(struct loop_msg *msg);
+void link_on_failed(struct loop_msg *msg);
+void link_on_stopped(struct loop_msg *msg);

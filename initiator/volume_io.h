@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * I/O on a queue of a volume (volume.h, which includes this): what a front end does on
+ * its I/O loop.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/loop.h"
+
+struct volume_queue;
+
+enum volume_op {
+	VOLUME_READ,
+	VOLUME_WRITE,
+	VOLUME_FLUSH,
+	VOLUME_WRITE_ZEROES,
+	VOLUME_TRIM,
+};
+
+/* One I/O; embedded in its owner's request, owned by the queue from submit until done. */
+struct volume_io {
+	enum volume_op op;
+	bool is_fua;	 /* write, write zeroes: durable at completion */
+	bool may_unmap;	 /* write zeroes: may deallocate */
+	uint64_t offset; /* bytes, multiple of the block size */
+	uint64_t length; /* bytes, multiple of the block size; read, write: <=
+			  * max_io_bytes; write zeroes, trim: any (split inside) */
+	void *buffer;	 /* read, write: inside one block taken with volume_buffer_take */
+	/* On the I/O loop, never from inside volume_io_submit. error: 0, or -EIO,
+	 * -ENOSPC, -EINVAL, -EPERM (write protected), -EOPNOTSUPP. May submit again. */
+	void (*done)(struct volume_io *io, int error);
+
+	/* the queue's own: */
+	struct list node;
+	uint64_t submit_ns;
+	uint64_t done_bytes;
+	unsigned n_retries;
+	int error;
+	void *command;
+};
+
+/* I/O loop. */
+void volume_io_submit(struct volume_queue *queue, struct volume_io *io);
+
+/* I/O loop. Registered memory of the queue's slab: n_bytes <= max_io_bytes, 4 KiB
+ * aligned. NULL when none is free. */
+void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes);
+void volume_buffer_give(struct volume_queue *queue, void *buffer);
+/* Calls waiter->run once, from the I/O loop, when a buffer was given back after
+ * volume_buffer_take failed. FIFO among waiters. Re-arm to be called again. */
+void volume_buffer_wait(struct volume_queue *queue, struct loop_call *waiter);
+void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *waiter);

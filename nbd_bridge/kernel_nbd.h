@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernel's nbd driver, spoken to by generic netlink. Blocking calls; the helper thread. */
+#pragma once
+
+#include <stdint.h>
+#include <uuid/uuid.h>
+
+enum {
+	KERNEL_NBD_SOCKETS_MAX = 16,
+};
+
+struct nl_sock;
+
+struct kernel_nbd {
+	struct nl_sock *sock; /* owned, NULL when closed */
+	int family;
+	uint32_t index; /* in the answer to CONNECT */
+};
+
+struct kernel_nbd_params {
+	uint64_t size_bytes;
+	uint32_t block_size;
+	uint64_t io_timeout_s;
+	uint64_t dead_conn_timeout_s;
+	uint16_t flags; /* enum nbd_transmission_flag */
+	char backend[UUID_STR_LEN];
+	int sockets[KERNEL_NBD_SOCKETS_MAX]; /* borrowed */
+	unsigned n_sockets;
+};
+
+/* Is the driver there? Tries to load it. 0 or -ENOENT. */
+int kernel_nbd_probe(void);
+int kernel_nbd_open(struct kernel_nbd *nbd);
+void kernel_nbd_close(struct kernel_nbd *nbd); /* accepts a zeroed one */
+/* A fresh device with these sockets. */
+int kernel_nbd_connect(struct kernel_nbd *nbd, const struct kernel_nbd_params *params,
+		       uint32_t *ret_index);
+/* The sockets take the places of dead ones; those for which there is no place the kernel closes. Size
+ * and timeouts are set anew. -EINVAL: no such device, or of another backend. */
+int kernel_nbd_reconfigure(struct kernel_nbd *nbd, uint32_t index,
+			   const struct kernel_nbd_params *params);
+/* Of params: size and backend. */
+int kernel_nbd_resize(struct kernel_nbd *nbd, uint32_t index,
+		      const struct kernel_nbd_params *params);
+/* From now on the device goes when nobody has it open any more; until it is reconfigured. */
+int kernel_nbd_end_on_close(struct kernel_nbd *nbd, uint32_t index,
+			    const struct kernel_nbd_params *params);
+int kernel_nbd_disconnect(struct kernel_nbd *nbd, uint32_t index);

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""User-space instructions an I/O costs one of our programs, the software provider's excluded.
+
+callgrind runs the program twice, with few I/Os and with many; the difference is what the I/Os cost.
+On one CPU, where they do not poll.
+What the program and its libraries execute counts, not what the provider executes, nor what that calls."""
+
+import ctypes
+import os
+import re
+import shutil
+import socket
+import struct
+import threading
+
+import machine
+import programs
+from machine import Failure, built
+
+PIDFD_GETFD = 438
+PROVIDER = "libsoftrdma"
+SECONDS = 0.5, 3
+NAMESPACE = {1: "ram: 64MiB, block_size: 4096"}
+LOAD = programs.Load("randread", 4096, 32)
+
+
+def read_profile(path, per_io):
+    """Of a callgrind.out file: (calls of the function per_io, instructions that are the program's own:
+    all, less what the provider executes and calls)."""
+    total = provider = n = 0
+    objects, functions = {}, {}
+    here = callee = ""
+    calls = 0
+    with open(path, encoding="utf-8", errors="replace") as f:
+        for line in f:
+            key, _, value = line.partition("=")
+            if key == "ob":
+                here = callee = name_of(objects, value)
+            elif key == "cob":
+                callee = name_of(objects, value)
+            elif key in ("fn", "cfn"):
+                function = name_of(functions, value)
+            elif key == "calls":
+                calls = int(value.split()[0])
+                n += calls if function == per_io else 0
+            elif re.match(r"[+\-*\d]", line):
+                cost = int(line.split()[1])
+                if not calls:
+                    total += cost
+                # The cost of a call is all that happens in it: what the provider calls is its own.
+                if PROVIDER in here and (not calls or PROVIDER not in callee):
+                    provider += cost
+                calls, callee = 0, here
+    return n, total - provider
+
+
+def name_of(names, value):
+    """callgrind writes a name once, as "(number) name", then "(number)"."""
+    number, _, name = value.strip().partition(" ")
+    return names.setdefault(number, name)
+
+
+class PidfdHelper:
+    """Does for a program under valgrind what that does not know (pidfd_shim.c asks)."""
+
+    def __init__(self, scratch):
+        self.path = os.path.join(scratch, "pidfd")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(self.path)
+        self.socket.listen()
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client = self.socket.accept()[0]
+            except OSError:
+                return
+            with client:
+                pid, there = struct.unpack("ii", client.recv(8))
+                fds = [os.pidfd_open(pid)]
+                if there >= 0:
+                    fds.append(self.libc.syscall(PIDFD_GETFD, fds[0], there, 0))
+                if fds[-1] >= 0:
+                    socket.send_fds(client, [b"f"], fds[-1:])
+                for fd in fds:
+                    if fd >= 0:
+                        os.close(fd)
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+class Traced:
+    """A server under callgrind, with the provider preloaded."""
+
+    def __init__(self, scratch, command, condition, env=None):
+        self.out = os.path.join(scratch, "callgrind.out")
+        self.helper = PidfdHelper(scratch)
+        env = machine.under_softrdma({"BENCH_PIDFD_SOCKET": self.helper.path, **(env or {})})
+        env["LD_PRELOAD"] = built("tools", "bench", "libbench-pidfd.so") + ":" + env["LD_PRELOAD"]
+        self.server = machine.Server(
+            ["taskset", "-c", "0", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.out}",
+             *command], env=env)
+        try:
+            self.server.wait_ready(lambda: condition(self.server))
+        except Failure:
+            self.server.stop()
+            raise
+
+    def end(self, per_io):
+        self.server.stop()
+        self.helper.close()
+        keep = os.environ.get("RBLK_BENCH_CALLGRIND")  # a folder, for callgrind_annotate
+        if keep:
+            shutil.copy(self.out, os.path.join(keep, f"{self.server.pid}.callgrind"))
+        return read_profile(self.out, per_io)
+
+
+def instructions_per_io(run):
+    """run(seconds): (I/Os, instructions) of a program that lived so long under load."""
+    few, many = run(SECONDS[0]), run(SECONDS[1])
+    if many[0] <= few[0]:
+        raise Failure("too busy a machine to count instructions")
+    return (many[1] - few[1]) / (many[0] - few[0])
+
+
+def of_target():
+    def run(seconds):
+        with programs.folder() as scratch:
+            port = machine.free_port()
+            config = programs.write_config(scratch, port, NAMESPACE, "{poll: never, workers: 1}")
+            traced = Traced(scratch, [built("target", "rblkd"), "--config", config],
+                            lambda server: server.has_said(programs.READY))
+            try:
+                programs.rblk_bench(programs.Target(traced.server, port), 1, LOAD, seconds)
+            finally:
+                result = traced.end("request_on_recv")
+            return result
+    return instructions_per_io(run)
+
+
+def of_volume():
+    def run(seconds):
+        with programs.folder() as scratch, programs.rblkd(scratch, NAMESPACE) as target:
+            command, env, path = programs.volume_command(scratch, target, 1)
+            traced = Traced(scratch, command, lambda _: os.path.exists(path) and machine.accepts(path), env)
+            try:
+                programs.fio_nbd(programs.Volume(f"nbd+unix:///?socket={path}", []), LOAD, seconds)
+            finally:
+                result = traced.end("on_read")
+            return result
+    return instructions_per_io(run)

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parts of the matrix. A part is a context manager that starts what it needs and yields cases; a
+case is one load and those who are measured under it, ours first; their runs alternate."""
+
+import collections
+import concurrent.futures as futures
+import contextlib
+import os
+
+import instructions
+import machine
+import programs
+from machine import Missing, call
+from programs import Load
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZE = 512 * MIB
+
+# ours: whom the others are compared with. contenders: {name: function(seconds) -> figures}.
+Case = collections.namedtuple("Case", "part title ours contenders bars")
+# value of ours against other's: "iops", "mb_per_s", "p50_us"; or ours alone when other is None.
+Bar = collections.namedtuple("Bar", "other figure relation bound offset", defaults=(0,))
+
+
+def title(load):
+    return f"{load.block // KIB} KiB {load.rw} d{load.depth}"
+
+
+# ---- the fabric, and what is beneath the software provider -----------------------------
+
+@contextlib.contextmanager
+def fabric():
+    def floor(*arguments):
+        return lambda seconds: programs.floor(*arguments, seconds)
+
+    def perftest(program, n_bytes, column, scale=1.0, figure="p50_us"):
+        return lambda seconds: {figure: programs.perftest(program, n_bytes, column) * scale}
+
+    cases = [Case("fabric", f"{n // KIB} KiB {what} d{depth}", "floor", {"floor": floor(what, n, depth)}, [])
+             for n, depth in ((4096, 1), (4096, 32), (128 * KIB, 16)) for what in ("read", "write")]
+    cases += [Case("fabric", "4 KiB copy", "process_vm_writev",
+                   {"process_vm_writev": floor("vmwrite", 4096, 0), "memcpy": floor("memcpy", 4096, 0),
+                    "writev, 256 MiB": floor("vmwrite", 4096, 256 * MIB),
+                    "memcpy, 256 MiB": floor("memcpy", 4096, 256 * MIB)}, []),
+              Case("fabric", "128 KiB copy", "ib_write_bw",
+                   {"ib_write_bw": perftest("ib_write_bw", 128 * KIB, 3, MIB / 1e6, "mb_per_s"),  # its MB is a MiB
+                    "process_vm_writev": floor("vmwrite", 128 * KIB, 0),
+                    "writev, 256 MiB": floor("vmwrite", 128 * KIB, 256 * MIB)},
+                   [Bar("process_vm_writev", "mb_per_s", ">=", 0.8)]),
+              Case("fabric", "SEND 64 B", "ib_send_lat", {"ib_send_lat": perftest("ib_send_lat", 64, 4)},
+                   [Bar(None, "p50_us", "<=", 1.0)]),
+              Case("fabric", "READ 4 KiB", "ib_read_lat", {"ib_read_lat": perftest("ib_read_lat", 4096, 4)},
+                   [Bar(None, "p50_us", "<=", 0.8)])]
+    yield cases
+
+
+# ---- the host library and rblkd ---------------------------------------------------------
+
+LOADS = [Load(rw, 4 * KIB, depth) for depth in (1, 8, 32, 128) for rw in ("randread", "randwrite")]
+LOADS += [Load(rw, 128 * KIB, 16) for rw in ("read", "write")]
+
+
+def rblk_on(target, nsid, load, *options):
+    return lambda seconds: programs.rblk_bench(target, nsid, load, seconds, *options)
+
+
+def ram_bars(load):
+    if load == Load("randread", 4 * KIB, 1):
+        return [Bar("floor", "p50_us", "<=", 1.6)]
+    if load == Load("randread", 4 * KIB, 32):
+        return [Bar("process_vm_writev", "iops", ">=", 0.6)]
+    if load.block == 128 * KIB and load.rw == "read":
+        return [Bar("process_vm_writev", "mb_per_s", ">=", 0.85)]
+    return []
+
+
+@contextlib.contextmanager
+def ram():
+    with programs.folder() as scratch, \
+            programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}, "{poll: always, workers: 1}") as target:
+        cases = []
+        for load in LOADS:
+            what = "write" if "write" in load.rw else "read"
+            contenders = {"rblk": rblk_on(target, 1, load, "--spin", "10ms"),
+                          "floor": lambda s, w=what, x=load: programs.floor(w, x.block, x.depth, s)}
+            if load.depth in (16, 32):
+                spread = 256 * MIB if load.block > 4 * KIB else 0
+                contenders["process_vm_writev"] = lambda s, x=load, n=spread: programs.floor("vmwrite", x.block, n, s)
+            if load == Load("randread", 4 * KIB, 32):
+                contenders["writev, 256 MiB"] = lambda s, x=load: programs.floor("vmwrite", x.block, 256 * MIB, s)
+            cases.append(Case("ram", title(load), "rblk", contenders, ram_bars(load)))
+        yield cases
+
+
+def file_bars(load):
+    if load.block == 4 * KIB and load.depth == 32:
+        return [Bar("fio libaio", "iops", ">=", 0.95)]
+    if load.block == 4 * KIB and load.depth == 1:
+        return [Bar("fio libaio", "p50_us", "<=", 1.0, 8)]
+    return []
+
+
+@contextlib.contextmanager
+def on_file(part, where, direct, bars, key="file", prepare=None):
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(programs.folder())
+        path = programs.fill_file(os.path.join(stack.enter_context(programs.folder(where)), "disk"), SIZE)
+        if prepare:
+            path = stack.enter_context(prepare(path))
+        target = stack.enter_context(programs.rblkd(scratch, {1: f"{key}: {path}"}))
+        cases = []
+        for load in LOADS:
+            contenders = {"rblk": rblk_on(target, 1, load)}
+            # Ours holds the file exclusively for other targets, not for readers and writers.
+            contenders["fio libaio"] = lambda s, x=load: programs.fio_file(path, SIZE, x, s, direct)
+            cases.append(Case(part, title(load), "rblk", contenders, bars(load)))
+        yield cases
+
+
+def disk():
+    return on_file("disk", os.environ.get("RBLK_BENCH_DISK", "/var/tmp"), 1, file_bars)
+
+
+def tmpfs():
+    return on_file("tmpfs", "/dev/shm", 0, lambda load: [])
+
+
+@contextlib.contextmanager
+def loop_device(path):
+    machine.need("losetup")
+    try:
+        name = call(["losetup", "--find", "--show", "--direct-io=on", path])[0].strip()
+    except machine.Failure as e:
+        raise Missing(f"no loop device: {e}") from None
+    try:
+        yield name
+    finally:
+        call(["losetup", "-d", name])
+
+
+def device():
+    return on_file("device", os.environ.get("RBLK_BENCH_DISK", "/var/tmp"), 1, file_bars, "device", loop_device)
+
+
+# ---- NBD --------------------------------------------------------------------------------
+
+def bridge_bars(load, jobs):
+    if jobs > 1:
+        return []
+    if load == Load("randread", 4 * KIB, 32):
+        return [Bar("nbdkit memory", "iops", ">=", 0.9), Bar("nbdkit, nbdkit TCP", "iops", ">=", 2.0),
+                Bar("qemu-nbd, nbdkit TCP", "iops", ">=", 2.0)]
+    if load == Load("randread", 4 * KIB, 1):
+        return [Bar("nbdkit memory", "p50_us", "<=", 1.5), Bar("nbdkit, nbdkit TCP", "p50_us", "<=", 0.6),
+                Bar("qemu-nbd, nbdkit TCP", "p50_us", "<=", 0.6)]
+    return [Bar("nbdkit memory", "mb_per_s", ">=", 1.0)] if load.block == 128 * KIB else []
+
+
+BRIDGE_LOADS = [Load("randread", 4 * KIB, 1), Load("randwrite", 4 * KIB, 1), Load("randread", 4 * KIB, 32),
+                Load("randwrite", 4 * KIB, 32), Load("read", 128 * KIB, 16), Load("write", 128 * KIB, 16)]
+
+
+@contextlib.contextmanager
+def bridge():
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(programs.folder())
+        fast = stack.enter_context(programs.folder("/dev/shm"))
+        target = stack.enter_context(programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}))
+        remote = stack.enter_context(programs.nbdkit_tcp(SIZE))
+        image = programs.fill_file(os.path.join(fast, "image"), SIZE)
+        servers = {
+            "rblk": stack.enter_context(programs.volume(scratch, target, 1)),
+            "nbdkit memory": stack.enter_context(programs.nbdkit_memory(scratch, SIZE)),
+            "qemu-nbd tmpfs": stack.enter_context(programs.qemu_nbd(scratch, image)),
+            "nbdkit, nbdkit TCP": stack.enter_context(programs.nbdkit_proxy(scratch, remote)),
+            "qemu-nbd, nbdkit TCP": stack.enter_context(programs.qemu_proxy(scratch, remote)),
+        }
+        cases = []
+        for load in BRIDGE_LOADS:
+            for jobs in (1, 4) if load.depth == 32 else (1,):
+                contenders = {name: lambda s, v=server, x=load, n=jobs: programs.fio_nbd(v, x, s, n)
+                              for name, server in servers.items()}
+                cases.append(Case("bridge", title(load) + (f" x{jobs}" if jobs > 1 else ""), "rblk", contenders,
+                                  bridge_bars(load, jobs)))
+        yield cases
+
+
+# ---- iSER -------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def iser():
+    with programs.folder() as scratch, programs.folder("/dev/shm") as fast:
+        files = [programs.fill_file(os.path.join(fast, name), 256 * MIB) for name in ("tgtd", "rblk")]
+        with programs.tgtd(scratch, files[0]) as peer, programs.rblkd(scratch, {1: f"file: {files[1]}"}) as target:
+            yield [Case("iser", title(load), "rblk",
+                        {"rblk": rblk_on(target, 1, load),
+                         "tgtd, libiscsi": lambda s, x=load: programs.iscsi_perf(peer, x, s)},
+                        [Bar("tgtd, libiscsi", "iops", ">=", bound)])
+                   for load, bound in ((Load("randread", 4 * KIB, 8), 3.0), (Load("read", 128 * KIB, 8), 1.5))]
+
+
+# ---- many connections ---------------------------------------------------------------------
+
+
+def with_queues(seconds, target, load, n_queues):
+    """n_queues connections, on one thread for each 64 of them (a volume has no more)."""
+    with futures.ThreadPoolExecutor() as pool:
+        each = min(n_queues, 64)
+        results = list(pool.map(lambda _: programs.rblk_bench(target, 1, load, seconds, "--queues", each,
+                                                              "--threads", 1, "--ramp", "500ms"),
+                                range(n_queues // each)))
+    total = {"iops": sum(r["iops"] for r in results), "mb_per_s": sum(r["mb_per_s"] for r in results),
+             "p50_us": max(r["p50_us"] for r in results), "p99_us": max(r["p99_us"] for r in results),
+             "p999_us": max(r["p999_us"] for r in results),
+             "fairness": min(r["fairness"] for r in results)}
+    return total
+
+
+@contextlib.contextmanager
+def connections():
+    with programs.folder() as scratch, \
+            programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}, "{workers: 1}") as target:
+        cases = []
+        for depth in (1, 32):
+            load = Load("randread", 4 * KIB, depth)
+            contenders = {f"{n} queues": lambda s, n=n, x=load: with_queues(s, target, x, n) for n in (256, 64, 16, 1)}
+            cases.append(Case("connections", title(load), "256 queues", contenders,
+                              [Bar("1 queues", "iops", ">=", 0.8)]))
+        yield cases
+
+
+# ---- instructions ---------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def count():
+    """User-space instructions an I/O, which do not depend on the machine's load (valgrind)."""
+    machine.need("valgrind")
+    yield [Case("count", "4 KiB randread d32", "rblkd",
+                {"rblkd": lambda s: {"instructions": instructions.of_target()}},
+                [Bar(None, "instructions", "<=", 1000)]),
+           Case("count", "4 KiB randread d32, NBD", "rblk serve",
+                {"rblk serve": lambda s: {"instructions": instructions.of_volume()}},
+                [Bar(None, "instructions", "<=", 1500)])]
+
+
+PARTS = {
+    "fabric": (fabric, "bare verbs, and the copies beneath the software provider"),
+    "ram": (ram, "host library -> rblkd, namespace in RAM, both spinning"),
+    "disk": (disk, "the same, a file on disk (RBLK_BENCH_DISK, /var/tmp), beside fio on that file"),
+    "tmpfs": (tmpfs, "the same, a file in memory"),
+    "device": (device, "the same, a loop device"),
+    "bridge": (bridge, "fio -> NBD bridge -> rblkd, beside nbdkit and qemu-nbd"),
+    "iser": (iser, "beside tgtd's iSER with libiscsi, on the same fabric"),
+    "connections": (connections, "1 to 256 queue pairs"),
+    "count": (count, "instructions an I/O, by callgrind"),
+}

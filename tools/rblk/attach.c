@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblk attach: starts a volume process in the background and waits until it is ready or has failed;
+ * then prints the one line that says where the volume is, or passes on the error and exit code.
+ *
+ * Attaching what is attached already is a success and prints the same line. Two attaches at the same
+ * time are sorted out by the control socket: the process that comes second cannot create it, and its
+ * parent finds the volume of the first.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/run_dir.h"
+#include "tools/rblk/volume_options.h"
+#include "tools/rblk/volumes.h"
+#include "transport/fabric.h"
+
+static const char program[] = "rblk attach";
+
+struct attach {
+	struct volume_options options;
+	struct bridge_config config;
+	unsigned output;
+	int argc;
+	char **args; /* borrowed: what followed "attach" */
+};
+
+static int show(const struct attach *attach, struct json_object *status)
+{
+	if (attach->output == OUTPUT_JSON)
+		return report_json(json_object_get(status));
+	volume_print_line(status);
+	return EXIT_OK;
+}
+
+/* Shows the volume if it is attached; returns whether that settles it, with the code. */
+static bool show_attached(const struct attach *attach, int *ret_code)
+{
+	struct volume_error error;
+	struct json_object *same, *taken;
+	struct volumes volumes;
+	int code = volumes_read(&volumes, &error);
+
+	same = code ? NULL : volumes_find_same(&volumes, &attach->config.volume);
+	taken = code ? NULL : volumes_find_name(&volumes, attach->config.name);
+	if (code) {
+		*ret_code = report_error(program, (enum output)attach->output, &error);
+	} else if (same) {
+		*ret_code = show(attach, same);
+	} else if (taken) {
+		/* one that does not answer does not say of what it is */
+		const char *nqn = json_text(taken, "subsystem");
+
+		report_fill(&error, EXIT_BUSY, "choose another --name",
+			    "there is a volume '%s'%s%s", attach->config.name,
+			    *nqn ? " of " : ", which does not answer", nqn);
+		*ret_code = report_error(program, (enum output)attach->output, &error);
+	}
+	volumes_release(&volumes);
+	return code || same || taken;
+}
+
+/* ---- the volume process -------------------------------------------------------------------- */
+
+static char **make_argv(const struct attach *attach, char *fd_text)
+{
+	static const char *const frontends[] = {"auto", "nbd", "socket"};
+	char **argv = calloc((size_t)attach->argc + 10, sizeof(*argv));
+	const char *ours[] = {"rblk",  "serve",	     "--ready-fd",
+			      fd_text, "--frontend", frontends[attach->options.frontend]};
+	unsigned n = 0;
+
+	if (!argv)
+		return NULL;
+	/* Ours come first, so that a "--" among the user's does not hide them. */
+	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		argv[n++] = strdup(ours[i]);
+	for (int i = 0; i < attach->argc; i++)
+		argv[n++] = strdup(attach->args[i]);
+	return argv;
+}
+
+static void free_argv(char **argv)
+{
+	for (unsigned i = 0; argv && argv[i]; i++)
+		free(argv[i]);
+	free(argv);
+}
+
+static int spawn(const struct attach *attach, int ready_fd, const char *log_path,
+		 pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	char fd_text[16];
+	char **argv;
+	int r;
+
+	snprintf(fd_text, sizeof(fd_text), "%d", ready_fd);
+	argv = make_argv(attach, fd_text);
+	if (!argv)
+		return -ENOMEM;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY,
+					 0);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log_path,
+					 O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0640);
+	posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID);
+	r = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	free_argv(argv);
+	return -r;
+}
+
+/* The object the process sends; NULL when it ended without. */
+static struct json_object *read_message(int fd)
+{
+	char text[4096];
+	size_t n = 0;
+	ssize_t got;
+
+	while (n < sizeof(text) - 1 &&
+	       (got = read(fd, text + n, sizeof(text) - 1 - n)) != 0) {
+		if (got < 0 && errno != EINTR)
+			break;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	text[n] = '\0';
+	return n ? json_tokener_parse(text) : NULL;
+}
+
+static int fail_from_message(struct json_object *message, const char *log_path,
+			     struct volume_error *error)
+{
+	char hint[PATH_MAX + 16];
+
+	snprintf(hint, sizeof(hint), "see %.230s", log_path);
+	if (!message)
+		report_fill(error, EXIT_FAILED, hint, "the volume process died");
+	else
+		report_fill(error, (enum exit_code)json_number(message, "code"),
+			    json_text(message, "hint"), "%s",
+			    json_text(message, "message"));
+	return (int)error->code;
+}
+
+/* Returns when the volume is ready: 0, or an exit code with *error filled. */
+static int start(const struct attach *attach, struct volume_error *error)
+{
+	char log_path[PATH_MAX];
+	struct json_object *message, *note = NULL;
+	int fds[2], code = run_dir_create(error), r;
+	pid_t pid;
+
+	if (code == 0)
+		code = run_dir_path(log_path, attach->config.name, "log", error);
+	if (code)
+		return code;
+	r = pipe(fds) < 0 || fcntl(fds[0], F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
+	if (r == 0)
+		r = spawn(attach, fds[1], log_path, &pid);
+	if (r < 0) {
+		report_fill(error, EXIT_FAILED, NULL,
+			    "cannot start the volume process: %s", strerror(-r));
+		return EXIT_FAILED;
+	}
+	close(fds[1]);
+	message = read_message(fds[0]);
+	close(fds[0]);
+	if (message && json_object_object_get_ex(message, "note", &note)) {
+		if (*json_object_get_string(note))
+			fprintf(stderr, "rblk: %s\n", json_object_get_string(note));
+	} else {
+		code = fail_from_message(message, log_path, error);
+		waitpid(pid, NULL, 0);
+	}
+	json_object_put(message);
+	return code;
+}
+
+static int run(struct attach *attach, const char *target)
+{
+	struct volume_error error = {0};
+	int code = volume_options_apply(&attach->options, target, &attach->config,
+					&error);
+
+	if (code)
+		return report_error(program, (enum output)attach->output, &error);
+	if (show_attached(attach, &code))
+		return code;
+	code = fabric_select(program, attach->options.fabric, rblk_argv);
+	if (code)
+		return code;
+	code = start(attach, &error);
+	if (code && code != EXIT_BUSY)
+		return report_error(program, (enum output)attach->output, &error);
+	if (show_attached(attach, &code))
+		return code;
+	if (code == EXIT_OK)
+		report_fill(&error, EXIT_FAILED, NULL,
+			    "the volume process ended right after its start");
+	return report_error(program, (enum output)attach->output, &error);
+}
+
+int attach_main(int argc, char **argv)
+{
+	struct attach attach = {.argc = argc - 1};
+	struct arg table[VOLUME_OPTIONS_MAX] = {
+		{"output", 'o', ARG_CHOICE, &attach.output, "normal|json",
+		 "output format", 0, 0, output_names},
+	};
+	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT]",
+					 "Attaches a namespace and prints where it is.",
+					 1, 1};
+	int at, code;
+
+	attach.args = rblk_argv + 2;
+	volume_options_init(&attach.options, BRIDGE_FRONTEND_AUTO);
+	volume_options_table(&attach.options, table, 1);
+	code = args_parse(&usage, table, argc, argv, &at);
+	return code >= 0 ? code : run(&attach, argv[at]);
+}

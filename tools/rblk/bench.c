@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblk bench: load on a namespace through the host library, without NBD: what the fabric and the
+ * target can do. One line of result, or JSON.
+ *
+ * The control thread opens the volume, spreads its queues over worker threads (bench_worker.c), lets
+ * them run, and takes everything down in the reverse order:
+ *
+ *   OPENING -> RAMP -> MEASURING -> STOPPING (what is in flight) -> REMOVING -> CLOSING
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "initiator/host_identity.h"
+#include "tools/rblk/bench_worker.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/target_name.h"
+#include "transport/fabric.h"
+
+static const char program[] = "rblk bench";
+#define BYTES_MAX (512 * MIB) /* in flight a queue; its memory is twice that */
+
+static const char *const modes[] = {"randread", "randwrite", "read", "write", NULL};
+
+struct bench {
+	/* Thread: control, but for what bench_worker.h says */
+	struct loop loop;
+	struct volume *volume;
+	struct volume_info info;
+	struct bench_load load;
+	struct bench_worker workers[VOLUME_QUEUES_MAX];
+	unsigned n_workers, n_queues, n_running;
+	uint64_t ramp_ns, runtime_ns, started_ns, took_ns;
+	uint64_t cpu_us; /* of the whole process, while measuring */
+	struct loop_timer ramp, end;
+	struct volume_error error;
+	bool has_failed;
+};
+
+/* Microseconds of CPU that this process has used. */
+static uint64_t cpu_used_us(void)
+{
+	struct rusage usage = {0};
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* ---- stopping ---- */
+
+static void on_removed(void *context)
+{
+	struct bench *bench = context;
+
+	if (--bench->n_running == 0)
+		volume_close(bench->volume);
+}
+
+/* A worker has nothing in flight any more. */
+static void on_worker_stopped(struct loop_msg *msg)
+{
+	struct bench_worker *worker = container_of(msg, struct bench_worker, stopped);
+	struct bench *bench = worker->context;
+
+	if (--bench->n_running)
+		return;
+	bench->took_ns = clock_ns() - bench->started_ns;
+	bench->cpu_us = cpu_used_us() - bench->cpu_us;
+	bench->n_running = bench->n_queues;
+	for (unsigned i = 0; i < bench->n_queues; i++) {
+		worker = &bench->workers[i % bench->n_workers];
+		volume_queue_remove(worker->queues[i / bench->n_workers].volume,
+				    on_removed, bench);
+	}
+}
+
+static void on_end(struct loop_timer *timer)
+{
+	struct bench *bench = container_of(timer, struct bench, end);
+
+	for (unsigned i = 0; i < bench->n_workers; i++)
+		bench_worker_stop(&bench->workers[i]);
+}
+
+/* ---- starting ---- */
+
+static void on_ramped(struct loop_timer *timer)
+{
+	struct bench *bench = container_of(timer, struct bench, ramp);
+
+	for (unsigned i = 0; i < bench->n_workers; i++)
+		bench_worker_measure(&bench->workers[i]);
+	bench->started_ns = clock_ns();
+	bench->cpu_us = cpu_used_us();
+	loop_timer_start(&bench->loop, &bench->end, bench->runtime_ns);
+}
+
+/* Worker i has the queues i, i + n_workers, i + 2 n_workers... */
+static int start_worker(struct bench *bench, unsigned i)
+{
+	struct bench_worker *worker = &bench->workers[i];
+	unsigned n = (bench->n_queues - i + bench->n_workers - 1) / bench->n_workers;
+	int r = bench_worker_init(worker, &bench->load, n, &bench->loop,
+				  on_worker_stopped, bench);
+
+	for (unsigned k = 0; k < n && r == 0; k++)
+		r = bench_worker_add_queue(worker, bench->volume, k,
+					   i + k * bench->n_workers);
+	return r < 0 ? r : bench_worker_start(worker);
+}
+
+static void on_opened(void *context, const struct volume_error *error)
+{
+	struct bench *bench = context;
+
+	if (error) {
+		bench->has_failed = true;
+		bench->error = *error;
+		volume_close(bench->volume);
+		return;
+	}
+	volume_get_info(bench->volume, &bench->info);
+	if (bench->info.n_queues_granted < bench->n_queues)
+		log_warn("the target grants %u queues", bench->info.n_queues_granted);
+	bench->n_queues = MIN(bench->n_queues, bench->info.n_queues_granted);
+	bench->n_workers = MIN(bench->n_workers, bench->n_queues);
+	bench->load.size_bytes = bench->info.size_bytes;
+	for (unsigned i = 0; i < bench->n_workers; i++) {
+		int r = start_worker(bench, i);
+
+		if (r < 0) {
+			log_errno(r, "cannot start worker %u", i);
+			exit(EXIT_FAILED); /* nothing is lost: it is a benchmark */
+		}
+	}
+	bench->n_running = bench->n_workers;
+	loop_timer_start(&bench->loop, &bench->ramp, bench->ramp_ns);
+}
+
+static void on_state(void *context, enum volume_state state)
+{
+	if (state == VOLUME_RECONNECTING)
+		log_warn("the connection was lost; the figures include the outage");
+}
+
+static void on_changed(void *context)
+{
+}
+
+static void on_closed(void *context)
+{
+	loop_stop(&((struct bench *)context)->loop);
+}
+
+static const struct volume_callbacks callbacks = {.on_opened = on_opened,
+						  .on_state = on_state,
+						  .on_changed = on_changed,
+						  .on_closed = on_closed};
+
+/* ---- the result ---- */
+
+struct result {
+	struct histogram latency;
+	uint64_t n_done, n_errors;
+	uint64_t min_done, max_done; /* of one queue: is the target fair? */
+	double seconds, iops, mb_per_s, cpu_us_per_io;
+};
+
+static void collect(const struct bench *bench, struct result *result)
+{
+	result->min_done = UINT64_MAX;
+	for (unsigned i = 0; i < bench->n_queues; i++) {
+		const struct bench_worker *worker = &bench->workers[i % bench->n_workers];
+		uint64_t n = worker->queues[i / bench->n_workers].n_done;
+
+		if (i < bench->n_workers) {
+			histogram_merge(&result->latency, &worker->latency);
+			result->n_errors += worker->n_errors;
+		}
+		result->n_done += n;
+		result->min_done = MIN(result->min_done, n);
+		result->max_done = MAX(result->max_done, n);
+	}
+	result->seconds = (double)bench->took_ns / 1e9;
+	result->iops = (double)(result->n_done - result->n_errors) / result->seconds;
+	result->mb_per_s = result->iops * (double)bench->load.block_bytes / 1e6;
+	if (result->n_done)
+		result->cpu_us_per_io = (double)bench->cpu_us / (double)result->n_done;
+}
+
+static void add_number(struct json_object *o, const char *key, double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.1f", value);
+	json_object_object_add(o, key, json_object_new_double_s(value, text));
+}
+
+static int print_json(const struct bench *bench, const struct result *result,
+		      const char *mode)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{"block", bench->load.block_bytes},
+		{"depth", bench->load.depth},
+		{"queues", bench->n_queues},
+		{"threads", bench->n_workers},
+		{"iops", (uint64_t)result->iops},
+		{"p50_ns", histogram_quantile(&result->latency, 0.5)},
+		{"p99_ns", histogram_quantile(&result->latency, 0.99)},
+		{"p999_ns", histogram_quantile(&result->latency, 0.999)},
+		{"queue_min_iops",
+		 (uint64_t)((double)result->min_done / result->seconds)},
+		{"queue_max_iops",
+		 (uint64_t)((double)result->max_done / result->seconds)},
+		{"errors", result->n_errors},
+	};
+	struct json_object *whole = json_object_new_object();
+
+	json_object_object_add(whole, "schema", json_object_new_int(1));
+	json_object_object_add(whole, "test", json_object_new_string(mode));
+	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
+		json_object_object_add(whole, numbers[i].key,
+				       json_object_new_uint64(numbers[i].value));
+	add_number(whole, "mb_per_s", result->mb_per_s);
+	json_object_object_add(whole, "cpu_us_per_io",
+			       json_object_new_double(result->cpu_us_per_io));
+	return report_json(whole);
+}
+
+static int print_table(const struct bench *bench, const struct result *result,
+		       const char *mode)
+{
+	char p50[UNITS_MAX], p99[UNITS_MAX], p999[UNITS_MAX];
+	const struct histogram *latency = &result->latency;
+
+	printf("%-9s  %8s  %5s  %6s  %9s  %8s  %7s  %7s  %7s  %9s\n", "TEST", "BLOCK",
+	       "DEPTH", "QUEUES", "IOPS", "MB/s", "p50", "p99", "p99.9", "CPU us/IO");
+	printf("%-9s  %8zu  %5u  %6u  %9.0f  %8.1f  %7s  %7s  %7s  %9.2f\n", mode,
+	       bench->load.block_bytes, bench->load.depth, bench->n_queues, result->iops,
+	       result->mb_per_s,
+	       units_format_duration(p50, histogram_quantile(latency, 0.5)),
+	       units_format_duration(p99, histogram_quantile(latency, 0.99)),
+	       units_format_duration(p999, histogram_quantile(latency, 0.999)),
+	       result->cpu_us_per_io);
+	return EXIT_OK;
+}
+
+static int print_result(const struct bench *bench, const char *mode, enum output output)
+{
+	struct result result = {0};
+
+	collect(bench, &result);
+	if (output == OUTPUT_JSON)
+		print_json(bench, &result, mode);
+	else
+		print_table(bench, &result, mode);
+	if (!result.n_errors)
+		return EXIT_OK;
+	return fail_with(program, EXIT_FAILED, NULL, "%llu of %llu I/O failed",
+			 (unsigned long long)result.n_errors,
+			 (unsigned long long)result.n_done);
+}
+
+/* ---- the command line ---- */
+
+static int run(struct bench *bench, const struct volume_config *config,
+	       enum output output)
+{
+	int r = loop_init(&bench->loop, 0, NULL);
+
+	bench->ramp.on_expiry = on_ramped;
+	bench->end.on_expiry = on_end;
+	if (r == 0)
+		r = volume_open(&bench->loop, config, &callbacks, bench, &bench->volume);
+	if (r < 0) {
+		log_errno(r, "cannot open the volume");
+		return EXIT_FAILED;
+	}
+	loop_run(&bench->loop);
+	for (unsigned i = 0; i < bench->n_workers && !bench->has_failed; i++)
+		bench_worker_join(&bench->workers[i]);
+	loop_deinit(&bench->loop);
+	return bench->has_failed ? report_error(program, output, &bench->error) : EXIT_OK;
+}
+
+struct bench_options {
+	uint64_t block, depth, n_queues, n_threads, nsid, spin_ns, runtime_ns, ramp_ns;
+	unsigned mode, output;
+	const char *fabric, *hostnqn, *hostid;
+};
+
+/* 0, or an exit code with *error filled. */
+static int configure(const struct bench_options *options, const char *target,
+		     struct volume_config *config, struct volume_error *error)
+{
+	int code;
+
+	volume_config_init(config);
+	if (options->depth * options->block > BYTES_MAX)
+		return (int)report_fill(error, EXIT_USAGE,
+					"take less --depth or a smaller --bs",
+					"more than 512 MiB in flight a queue")
+			->code;
+	code = target_name_parse(target, config, error);
+	if (code == 0 && host_identity_load("/etc/nvme", options->hostnqn,
+					    options->hostid, config, error) < 0)
+		code = (int)error->code;
+	config->nsid = (uint32_t)options->nsid;
+	config->n_queues = (unsigned)options->n_queues;
+	config->queue_size = (unsigned)MIN(MAX(config->queue_size, options->depth + 1),
+					   (uint64_t)BENCH_DEPTH_MAX);
+	config->slab_bytes = MAX(config->slab_bytes, 2 * options->depth * options->block);
+	return code;
+}
+
+static int bench_new(const struct bench_options *options, struct bench **ret_bench)
+{
+	struct bench *bench = calloc(1, sizeof(*bench));
+
+	if (!bench)
+		return fail_with(program, EXIT_FAILED, NULL, "out of memory");
+	bench->n_queues = bench->n_workers = (unsigned)options->n_queues;
+	if (options->n_threads)
+		bench->n_workers = (unsigned)MIN(options->n_threads, options->n_queues);
+	bench->ramp_ns = options->ramp_ns;
+	bench->runtime_ns = options->runtime_ns;
+	bench->load = (struct bench_load){
+		.is_random = options->mode < 2,
+		.is_write = options->mode % 2 == 1,
+		.block_bytes = options->block,
+		.depth = (unsigned)options->depth,
+		.spin_ns = options->spin_ns,
+	};
+	*ret_bench = bench;
+	return 0;
+}
+
+static int run_with(const struct bench_options *options, const char *target)
+{
+	enum output output = (enum output)options->output;
+	struct volume_config config;
+	struct volume_error error = {0};
+	struct bench *bench;
+	int code = configure(options, target, &config, &error);
+
+	if (code)
+		return report_error(program, output, &error);
+	code = bench_new(options, &bench);
+	if (code)
+		return code;
+	code = run(bench, &config, output);
+	if (code == EXIT_OK)
+		code = print_result(bench, modes[options->mode], output);
+	for (unsigned i = 0; i < bench->n_workers && !bench->has_failed; i++)
+		bench_worker_deinit(&bench->workers[i]);
+	free(bench);
+	return code;
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct bench_options o = {.block = 4096,
+				  .depth = 32,
+				  .n_queues = 1,
+				  .nsid = 1,
+				  .spin_ns = 50 * NSEC_PER_USEC,
+				  .runtime_ns = 5 * NSEC_PER_SEC,
+				  .ramp_ns = 100 * NSEC_PER_MSEC};
+	const struct arg table[] = {
+		{"ns", 'n', ARG_UINT, &o.nsid, "N", "namespace id", 1, UINT32_MAX - 1,
+		 NULL},
+		{"rw", 0, ARG_CHOICE, &o.mode, "randread|randwrite|read|write",
+		 "what to do; writing destroys what is there", 0, 0, modes},
+		{"bs", 0, ARG_SIZE, &o.block, "SIZE", "of one I/O", 512, 16 * MIB, NULL},
+		{"depth", 'd', ARG_UINT, &o.depth, "N", "I/O in flight a queue", 1,
+		 BENCH_DEPTH_MAX, NULL},
+		{"queues", 'q', ARG_UINT, &o.n_queues, "N", "I/O queues", 1,
+		 VOLUME_QUEUES_MAX, NULL},
+		{"threads", 0, ARG_UINT, &o.n_threads, "N",
+		 "threads that share the queues (default: one each)", 1,
+		 VOLUME_QUEUES_MAX, NULL},
+		{"runtime", 't', ARG_DURATION, &o.runtime_ns, "TIME",
+		 "how long to measure", NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
+		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME",
+		 "how long to run before that", 0, 3600 * NSEC_PER_SEC, NULL},
+		{"spin", 0, ARG_DURATION, &o.spin_ns, "TIME",
+		 "poll so long before sleeping", 0, NSEC_PER_SEC, NULL},
+		{"hostnqn", 0, ARG_STRING, &o.hostnqn, "NQN",
+		 "this host's NQN (default: /etc/nvme/hostnqn)", 0, 0, NULL},
+		{"hostid", 0, ARG_STRING, &o.hostid, "UUID",
+		 "this host's id (default: /etc/nvme/hostid)", 0, 0, NULL},
+		{"fabric", 0, ARG_STRING, &o.fabric, "auto|soft|DEVICE",
+		 "RDMA device, or the software provider (default: auto)", 0, 0, NULL},
+		{"output", 'o', ARG_CHOICE, &o.output, "normal|json", "output format", 0,
+		 0, output_names},
+		{0},
+	};
+	const struct args_usage usage = {
+		program, "NQN@ADDRESS[:PORT]",
+		"Measures a namespace through the host library, without NBD.", 1, 1};
+	int at, code = args_parse(&usage, table, argc, argv, &at);
+
+	if (code >= 0)
+		return code;
+	code = fabric_select(program, o.fabric, rblk_argv);
+	return code ? code : run_with(&o, argv[at]);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Is a block device in use, and by whom? */
+#pragma once
+
+#include "initiator/volume.h"
+
+/* 0 after everything written to it reached the volume; EXIT_BUSY with *error naming the holder; another
+ * exit code when it cannot be told or flushed. */
+int busy_check_and_sync(const char *device, struct volume_error *error);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblk detach: sees to it that nobody uses the volume, that everything written is flushed, and that
+ * the volume process ends, for whose end it waits.
+ *
+ * The flush of the block device is done here and not by the volume process: it waits for I/O, and
+ * the volume process is who does that I/O.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/rpc.h"
+#include "tools/rblk/busy.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/left.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/run_dir.h"
+#include "tools/rblk/volumes.h"
+
+static const char program[] = "rblk detach";
+
+enum {
+	CALL_TIMEOUT_MS = 5000,
+};
+
+struct detach {
+	bool is_forced;
+	uint64_t wait_ns;
+	unsigned output;
+};
+
+/* 0 when the process has ended. */
+static int wait_for_end(int pidfd, uint64_t wait_ns)
+{
+	struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
+	uint64_t deadline = clock_ns() + wait_ns;
+	int r;
+
+	do {
+		uint64_t now = clock_ns();
+
+		r = poll(&pfd, 1,
+			 now < deadline ? (int)((deadline - now) / NSEC_PER_MSEC) : 0);
+	} while (r < 0 && errno == EINTR);
+	return r > 0 ? 0 : -ETIMEDOUT;
+}
+
+static int fail_call(const char *name, int r, const struct rpc_error *said,
+		     struct volume_error *error)
+{
+	if (r == -EREMOTEIO)
+		report_fill(error, said->code, said->hint, "%s", said->message);
+	else
+		report_fill(error, EXIT_FAILED,
+			    "--force ends a process that does not answer",
+			    "the volume process of %s does not answer: %s", name,
+			    strerror(-r));
+	return (int)error->code;
+}
+
+/* One that says nothing helps nobody. */
+static void remove_empty_log(const char *name)
+{
+	struct volume_error ignored;
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (run_dir_path(path, name, "log", &ignored) == 0 && stat(path, &st) == 0 &&
+	    st.st_size == 0)
+		unlink(path);
+}
+
+static int end_process(const struct detach *detach, const char *name, int pidfd,
+		       struct volume_error *error)
+{
+	struct json_object *params = json_object_new_object(), *result = NULL;
+	struct rpc_error said = {0};
+	char path[PATH_MAX];
+	int r = run_dir_path(path, name, "sock", error);
+
+	if (r == 0) {
+		json_object_object_add(params, "force",
+				       json_object_new_boolean(detach->is_forced));
+		r = rpc_call(path, "detach", params, CALL_TIMEOUT_MS, &result, &said);
+	}
+	json_object_put(params);
+	json_object_put(result);
+	if (r < 0 && !(detach->is_forced && r != -EREMOTEIO))
+		return fail_call(name, r, &said, error);
+	if (wait_for_end(pidfd, detach->wait_ns) == 0)
+		return 0;
+	if (!detach->is_forced) {
+		report_fill(error, EXIT_UNREACHABLE,
+			    "see `rblk status`; --force ends it at once",
+			    "%s is still being flushed", name);
+		return EXIT_UNREACHABLE;
+	}
+	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	return wait_for_end(pidfd, detach->wait_ns) == 0 ? 0 : EXIT_FAILED;
+}
+
+static int detach_volume(const struct detach *detach, struct json_object *status,
+			 struct volume_error *error)
+{
+	const char *device = json_text(status, "device");
+	_autoclose_ int pidfd = -1;
+	int code;
+
+	if (!strcmp(json_text(status, "state"), "reconnecting") && !detach->is_forced) {
+		report_fill(error, EXIT_UNREACHABLE,
+			    "wait for the target; --force detaches without the flush",
+			    "%s cannot be flushed: the target is away",
+			    json_text(status, "name"));
+		return EXIT_UNREACHABLE;
+	}
+	if (*device && !detach->is_forced) {
+		code = busy_check_and_sync(device, error);
+		if (code)
+			return code;
+	}
+	pidfd = (int)syscall(SYS_pidfd_open, (pid_t)json_number(status, "pid"), 0);
+	if (pidfd < 0) {
+		report_fill(error, EXIT_FAILED, NULL,
+			    "cannot watch the volume process of %s: %s",
+			    json_text(status, "name"), strerror(errno));
+		return EXIT_FAILED;
+	}
+	code = end_process(detach, json_text(status, "name"), pidfd, error);
+	if (code == 0)
+		remove_empty_log(json_text(status, "name"));
+	return code;
+}
+
+/* No process of that name; but its device may be there. */
+static int detach_left(const struct detach *detach, const char *what,
+		       struct left_device *left, struct volume_error *error)
+{
+	if (!left_find(what, left))
+		return (int)error->code;
+	if (detach->is_forced)
+		return left_end(left, error);
+	report_fill(error, EXIT_BUSY,
+		    "attach it again to go on; --force gives up what is not written yet",
+		    "the process of volume '%s' is gone, /dev/nbd%u holds its I/O",
+		    left->volume, left->index);
+	return EXIT_BUSY;
+}
+
+static int show(const struct detach *detach, const char *name)
+{
+	struct json_object *o;
+
+	if (detach->output == OUTPUT_NORMAL) {
+		printf("detached %s\n", name);
+		return EXIT_OK;
+	}
+	o = json_object_new_object();
+	json_object_object_add(o, "schema", json_object_new_int(1));
+	json_object_object_add(o, "detached", json_object_new_string(name));
+	return report_json(o);
+}
+
+static int run(const struct detach *detach, const char *what)
+{
+	struct volume_error error = {0};
+	struct json_object *status = NULL;
+	struct left_device left;
+	struct volumes volumes;
+	int code = volumes_read(&volumes, &error);
+
+	if (code == 0) {
+		status = volumes_find(&volumes, what, &error);
+		code = status ? detach_volume(detach, status, &error)
+			      : detach_left(detach, what, &left, &error);
+	}
+	code = code ? report_error(program, (enum output)detach->output, &error)
+		    : show(detach, status ? json_text(status, "name") : left.volume);
+	volumes_release(&volumes);
+	return code;
+}
+
+int detach_main(int argc, char **argv)
+{
+	struct detach detach = {.wait_ns = 30 * NSEC_PER_SEC};
+	const struct arg table[] = {
+		{"force", 'f', ARG_FLAG, &detach.is_forced, NULL,
+		 "even while it is used, and without waiting for ever; may lose data"},
+		{"wait", 'w', ARG_DURATION, &detach.wait_ns, "TIME",
+		 "for the last flush (default: 30s)", 0, 3600 * NSEC_PER_SEC},
+		{"output", 'o', ARG_CHOICE, &detach.output, "normal|json",
+		 "output format", 0, 0, output_names},
+		{0},
+	};
+	const struct args_usage usage = {program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",
+					 "Flushes and detaches a volume.", 1, 1};
+	int at, code = args_parse(&usage, table, argc, argv, &at);
+
+	return code >= 0 ? code : run(&detach, argv[at]);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rblk discover: what a target's discovery controller shows to this host. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "initiator/discover.h"
+#include "initiator/host_identity.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/target_name.h"
+#include "transport/fabric.h"
+
+static const char program[] = "rblk discover";
+
+enum {
+	SUBTYPE_REFERRAL = 1,
+	SUBTYPE_SUBSYSTEM = 2,
+};
+
+static const char *type_name(const struct discover_record *record)
+{
+	return record->subtype == SUBTYPE_REFERRAL    ? "referral"
+	       : record->subtype == SUBTYPE_SUBSYSTEM ? "subsystem"
+						      : "discovery";
+}
+
+static const char *transport_name(const struct discover_record *record)
+{
+	static const char *const names[] = {[1] = "rdma", [2] = "fc", [3] = "tcp"};
+
+	return record->transport < ARRAY_LEN(names) && names[record->transport]
+		       ? names[record->transport]
+		       : "other";
+}
+
+static const char *format_address(char *buf, size_t n,
+				  const struct discover_record *record)
+{
+	bool is_v6 = record->address_family == 2;
+
+	snprintf(buf, n, "%s%s%s:%s", is_v6 ? "[" : "", record->traddr, is_v6 ? "]" : "",
+		 record->trsvcid);
+	return buf;
+}
+
+static int print_table(const struct discover_result *result)
+{
+	size_t width = strlen("SUBSYSTEM");
+	char address[512];
+
+	for (unsigned i = 0; i < result->n_records; i++)
+		width = MAX(width, strlen(result->records[i].subnqn));
+	printf("%-*s  %-22s  %-9s  %s\n", (int)width, "SUBSYSTEM", "ADDRESS", "TRANSPORT",
+	       "TYPE");
+	for (unsigned i = 0; i < result->n_records; i++) {
+		const struct discover_record *record = &result->records[i];
+
+		printf("%-*s  %-22s  %-9s  %s\n", (int)width, record->subnqn,
+		       format_address(address, sizeof(address), record),
+		       transport_name(record), type_name(record));
+	}
+	return EXIT_OK;
+}
+
+static int print_json(const struct discover_result *result)
+{
+	struct json_object *whole = json_object_new_object(),
+			   *array = json_object_new_array();
+
+	for (unsigned i = 0; i < result->n_records; i++) {
+		const struct discover_record *record = &result->records[i];
+		struct json_object *o = json_object_new_object();
+
+		json_object_object_add(o, "subsystem",
+				       json_object_new_string(record->subnqn));
+		json_object_object_add(o, "address",
+				       json_object_new_string(record->traddr));
+		json_object_object_add(o, "port",
+				       json_object_new_string(record->trsvcid));
+		json_object_object_add(o, "transport",
+				       json_object_new_string(transport_name(record)));
+		json_object_object_add(o, "type",
+				       json_object_new_string(type_name(record)));
+		json_object_array_add(array, o);
+	}
+	json_object_object_add(whole, "schema", json_object_new_int(1));
+	json_object_object_add(whole, "generation",
+			       json_object_new_uint64(result->genctr));
+	json_object_object_add(whole, "subsystems", array);
+	return report_json(whole);
+}
+
+static int run(const char *address, const char *hostnqn, const char *hostid,
+	       unsigned output)
+{
+	struct discover_result result = {0};
+	struct volume_error error = {0};
+	struct volume_config config;
+	int code;
+
+	volume_config_init(&config);
+	code = target_address_parse(address, &config.address, &error);
+	if (code == 0 &&
+	    (host_identity_load("/etc/nvme", hostnqn, hostid, &config, &error) < 0 ||
+	     discover(&config, &result, &error) < 0))
+		code = (int)error.code;
+	if (code)
+		return report_error(program, (enum output)output, &error);
+	code = output == OUTPUT_JSON ? print_json(&result) : print_table(&result);
+	discover_result_release(&result);
+	return code;
+}
+
+int discover_main(int argc, char **argv)
+{
+	const char *fabric = NULL, *hostnqn = NULL, *hostid = NULL;
+	unsigned output = OUTPUT_NORMAL;
+	const struct arg table[] = {
+		{"hostnqn", 0, ARG_STRING, &hostnqn, "NQN",
+		 "this host's NQN (default: /etc/nvme/hostnqn)", 0, 0, NULL},
+		{"hostid", 0, ARG_STRING, &hostid, "UUID",
+		 "this host's id (default: /etc/nvme/hostid)", 0, 0, NULL},
+		{"fabric", 0, ARG_STRING, &fabric, "auto|soft|DEVICE",
+		 "RDMA device, or the software provider (default: auto)", 0, 0, NULL},
+		{"output", 'o', ARG_CHOICE, &output, "normal|json", "output format", 0, 0,
+		 output_names},
+		{0},
+	};
+	const struct args_usage usage = {
+		program, "ADDRESS[:PORT]",
+		"Shows which subsystems a target offers to this host.", 1, 1};
+	int at, code = args_parse(&usage, table, argc, argv, &at);
+
+	if (code >= 0)
+		return code;
+	code = fabric_select(program, fabric, rblk_argv);
+	return code ? code : run(argv[at], hostnqn, hostid, output);
+}

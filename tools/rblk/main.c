@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblk, the initiator's command line. Every attached namespace is a process of its own, the volume
+ * process (`rblk serve`, which `attach` starts in the background); the other subcommands find those
+ * processes by their control sockets in the run directory. There is no other state.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/args.h"
+#include "base/log.h"
+#include "tools/rblk/commands.h"
+
+char **rblk_argv;
+
+static const struct subcommand commands[] = {
+	{"discover", discover_main, "show what a target offers to this host"},
+	{"attach", attach_main, "attach a namespace, as /dev/nbdN or as an NBD socket"},
+	{"detach", detach_main, "flush and detach a volume"},
+	{"list", list_main, "list attached volumes"},
+	{"status", status_main, "show everything about attached volumes"},
+	{"serve", serve_main, "attach a namespace in the foreground and serve it by NBD"},
+	{"bench", bench_main, "measure a namespace, without NBD"},
+	{NULL, NULL, NULL},
+};
+
+/* Parsing permutes argv; a second run must see it as it was. */
+static char **copy_of(int argc, char **argv)
+{
+	char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+
+	if (copy)
+		memcpy(copy, argv, (size_t)argc * sizeof(*copy));
+	return copy;
+}
+
+int main(int argc, char **argv)
+{
+	int code;
+
+	log_init("rblk", LOG_INFO);
+	rblk_argv = copy_of(argc, argv);
+	if (!rblk_argv)
+		return fail_with("rblk", EXIT_FAILED, NULL, "out of memory");
+	code = args_run_subcommand("rblk", "NVMe over RDMA volumes in user space",
+				   commands, argc, argv);
+	free(rblk_argv);
+	return code;
+}

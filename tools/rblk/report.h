@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What subcommands print: errors, JSON. */
+#pragma once
+
+#include <stdbool.h>
+#include <json-c/json.h>
+
+#include "base/args.h"
+#include "initiator/volume.h"
+
+/* --output normal | json */
+enum output {
+	OUTPUT_NORMAL,
+	OUTPUT_JSON,
+};
+extern const char *const output_names[];
+
+/* "rblk attach: error: ..." and the hint on stderr; with JSON an object on stdout. Returns the code. */
+int report_error(const char *program, enum output output,
+		 const struct volume_error *error);
+/* Prints with a line end, and gives it back; returns EXIT_OK. */
+int report_json(struct json_object *object);
+
+/* Fills *error, which it returns. */
+__attribute__((format(printf, 4, 5))) struct volume_error *
+report_fill(struct volume_error *error, enum exit_code code, const char *hint,
+	    const char *fmt, ...);
+
+/* Members of an object; "" and 0 when absent. */
+const char *json_text(struct json_object *object, const char *key);
+uint64_t json_number(struct json_object *object, const char *key);

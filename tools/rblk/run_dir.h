@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where volume processes meet the command line: $RBLK_RUN_DIR, else /run/rblk for root and
+ * $XDG_RUNTIME_DIR/rblk for others; in it volumes/NAME.sock (control), NAME.nbd (NBD), NAME.log, and
+ * by-uuid/UUID, which hold names for the udev rule of /dev/disk/by-rblk.
+ */
+#pragma once
+
+#include <limits.h>
+
+#include "initiator/volume.h"
+
+/* "RUN/volumes/NAME.SUFFIX", or the directory when name is NULL. 0, or an exit code with *error. */
+int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,
+		 struct volume_error *error);
+/* "RUN/by-uuid". */
+int run_dir_names(char path[PATH_MAX], struct volume_error *error);
+/* "RUN/volumes/.lock": held by who creates a control socket and by who removes a dead one. */
+int run_dir_lock_path(char path[PATH_MAX], struct volume_error *error);
+/* Makes the directories. 0, or an exit code with *error filled. */
+int run_dir_create(struct volume_error *error);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblk serve: the volume process, in the foreground for users and service managers, in the background
+ * for rblk attach, which gives it a pipe (--ready-fd). Through that goes one JSON object: {"note"}
+ * when the volume can be used, {"code", "message", "hint"} when it cannot.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+#ifdef HAVE_SYSTEMD
+#	include <systemd/sd-daemon.h>
+#endif
+
+#include "base/log.h"
+#include "base/units.h"
+#include "initiator/discover.h"
+#include "nbd_bridge/bridge.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/run_dir.h"
+#include "tools/rblk/volume_options.h"
+#include "transport/fabric.h"
+
+static const char program[] = "rblk serve";
+
+struct serve {
+	struct volume_options options;
+	struct bridge_config config;
+	uint64_t ready_fd; /* 0: none */
+	unsigned output;
+	bool is_stdio;
+	char control_path[PATH_MAX], socket_path[PATH_MAX], names_path[PATH_MAX],
+		lock_path[PATH_MAX];
+};
+
+static void tell_parent(struct serve *serve, struct json_object *message)
+{
+	FILE *pipe = fdopen((int)serve->ready_fd, "w");
+
+	if (pipe) {
+		fprintf(pipe, "%s\n", json_object_to_json_string(message));
+		fclose(pipe);
+	}
+	serve->ready_fd = 0;
+	json_object_put(message);
+}
+
+static void on_ready(void *context, const struct bridge_ready *ready)
+{
+	struct serve *serve = context;
+	const struct bridge_config *config = &serve->config;
+	char size[UNITS_MAX];
+
+#ifdef HAVE_SYSTEMD
+	sd_notify(0, "READY=1");
+#endif
+	if (serve->ready_fd) {
+		struct json_object *message = json_object_new_object();
+
+		json_object_object_add(message, "note",
+				       json_object_new_string(ready->note));
+		tell_parent(serve, message);
+		return;
+	}
+	if (*ready->note)
+		fprintf(stderr, "rblk: %s\n", ready->note);
+	if (serve->is_stdio)
+		return;
+	printf("%s  %s  %s  %s/%u  paths 1/1\n",
+	       *ready->device ? ready->device : ready->uri, config->name,
+	       units_format_size(size, ready->info->size_bytes), config->volume.subnqn,
+	       config->volume.nsid);
+	fflush(stdout);
+}
+
+static int report_failure(struct serve *serve, const struct volume_error *error)
+{
+	struct json_object *message;
+
+	if (!serve->ready_fd)
+		return report_error(program, (enum output)serve->output, error);
+	log_err("%s", error->message); /* for the log file */
+	message = json_object_new_object();
+	json_object_object_add(message, "code", json_object_new_int((int)error->code));
+	json_object_object_add(message, "message",
+			       json_object_new_string(error->message));
+	json_object_object_add(message, "hint", json_object_new_string(error->hint));
+	tell_parent(serve, message);
+	return (int)error->code;
+}
+
+/* The process may change its directory, and removes the socket by this name at its end. */
+static int make_absolute(const char *path, char absolute[PATH_MAX],
+			 struct volume_error *error)
+{
+	char here[PATH_MAX] = "";
+	int n;
+
+	if (path[0] != '/' && !getcwd(here, sizeof(here)))
+		here[0] = '\0';
+	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
+	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
+		return 0;
+	report_fill(error, EXIT_USAGE, NULL,
+		    "--socket: the path is longer than a socket's may be");
+	return EXIT_USAGE;
+}
+
+/* With standard input and output for the one client there is no need to be found by others. */
+static int choose_paths(struct serve *serve, struct volume_error *error)
+{
+	struct frontend_socket_config *sockets = &serve->config.sockets;
+	const char *own = serve->options.socket_path;
+	int r = 0;
+
+	sockets->is_stdio = serve->is_stdio;
+	sockets->n_inherited = frontend_n_inherited();
+	if (own)
+		r = make_absolute(own, serve->socket_path, error);
+	else if (!serve->is_stdio)
+		r = run_dir_path(serve->socket_path, serve->config.name, "nbd", error);
+	if (*serve->socket_path)
+		sockets->path = serve->socket_path;
+	if (r || serve->is_stdio)
+		return r;
+	r = run_dir_create(error);
+	if (r == 0)
+		r = run_dir_path(serve->control_path, serve->config.name, "sock", error);
+	if (r == 0)
+		r = run_dir_names(serve->names_path, error);
+	serve->config.kernel.names_directory = serve->names_path;
+	if (r == 0)
+		r = run_dir_lock_path(serve->lock_path, error);
+	serve->config.control_path = serve->control_path;
+	serve->config.lock_path = serve->lock_path;
+	return r;
+}
+
+static int run(struct serve *serve, const char *target)
+{
+	struct volume_error error = {0};
+	int code = volume_options_apply(&serve->options, target, &serve->config, &error);
+
+	if (code == 0)
+		code = choose_paths(serve, &error);
+	if (code)
+		return report_failure(serve, &error);
+	if (serve->options.is_verbose)
+		log_set_level(LOG_DEBUG);
+	code = bridge_run(&serve->config, &error);
+	if (code == EXIT_OK)
+		return EXIT_OK;
+	discover_suggest(&serve->config.volume, &error);
+	return report_failure(serve, &error);
+}
+
+int serve_main(int argc, char **argv)
+{
+	struct serve serve = {.config = {.on_ready = on_ready, .context = &serve}};
+	struct arg table[VOLUME_OPTIONS_MAX] = {
+		{"stdio", 0, ARG_FLAG, &serve.is_stdio, NULL,
+		 "speak NBD on standard input and output, end with the client"},
+		{"ready-fd", 0, ARG_UINT, &serve.ready_fd, "N",
+		 "say there, in JSON, when the volume is ready or why not", 3, 1 << 20},
+		{"output", 'o', ARG_CHOICE, &serve.output, "normal|json",
+		 "format of errors", 0, 0, output_names},
+	};
+	const struct args_usage usage = {
+		program, "NQN@ADDRESS[:PORT]",
+		"Attaches a namespace in the foreground and serves it by NBD "
+		"until SIGTERM.",
+		1, 1};
+	int at, code;
+
+	volume_options_init(&serve.options, BRIDGE_FRONTEND_SOCKET);
+	volume_options_table(&serve.options, table, 3);
+	code = args_parse(&usage, table, argc, argv, &at);
+	if (code >= 0)
+		return code;
+	code = fabric_select(program, serve.options.fabric, rblk_argv);
+	return code ? code : run(&serve, argv[at]);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rblk status: everything the volume processes say about themselves. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/volumes.h"
+
+static const char program[] = "rblk status";
+
+static void print_text(const char *label, const char *text)
+{
+	if (*text)
+		printf("  %-16s%s\n", label, text);
+}
+
+static void print_seconds(struct json_object *status, const char *label, const char *key,
+			  const char *absent)
+{
+	struct json_object *value = NULL;
+	char text[UNITS_MAX];
+
+	if (!json_object_object_get_ex(status, key, &value) || !value)
+		print_text(label, absent);
+	else
+		print_text(label,
+			   units_format_duration(text, json_object_get_uint64(value) *
+							       NSEC_PER_SEC));
+}
+
+static void print_namespace(struct json_object *status)
+{
+	char size[UNITS_MAX], text[128];
+
+	snprintf(text, sizeof(text), "%s (%s bytes), blocks of %s%s",
+		 units_format_size(size, json_number(status, "size_bytes")),
+		 json_text(status, "size_bytes"), json_text(status, "block_size"),
+		 strcmp(json_text(status, "read_only"), "true") ? "" : ", read only");
+	print_text("size", text);
+	print_text("uuid", json_text(status, "uuid"));
+	print_text("model", json_text(status, "model"));
+	print_text("serial", json_text(status, "serial"));
+}
+
+static void print_association(struct json_object *status)
+{
+	struct json_object *error = NULL;
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s/%s at %s", json_text(status, "subsystem"),
+		 json_text(status, "nsid"), json_text(status, "address"));
+	print_text("subsystem", text);
+	print_text("host", json_text(status, "hostnqn"));
+	print_text("rdma device", json_text(status, "rdma_device"));
+	snprintf(text, sizeof(text), "%s of %s live, controller %s, %s reconnects",
+		 json_text(status, "queues_live"), json_text(status, "queues"),
+		 json_text(status, "cntlid"), json_text(status, "reconnects"));
+	print_text("queues", text);
+	snprintf(text, sizeof(text), "%s in flight, %s held",
+		 json_text(status, "in_flight"), json_text(status, "held"));
+	print_text("I/O", text);
+	print_seconds(status, "keep alive", "keep_alive_s", "off");
+	print_seconds(status, "reconnect delay", "reconnect_delay_s", "-");
+	print_seconds(status, "gives up after", "ctrl_loss_tmo_s", "never");
+	print_seconds(status, "gives up in", "gives_up_in_s", "");
+	if (json_object_object_get_ex(status, "last_error", &error) && error)
+		print_text("last error", json_text(error, "message"));
+}
+
+static void print_workers(struct json_object *status)
+{
+	struct json_object *workers = NULL;
+	char read[UNITS_MAX], written[UNITS_MAX];
+
+	if (!json_object_object_get_ex(status, "workers", &workers))
+		return;
+	for (unsigned i = 0; i < json_object_array_length(workers); i++) {
+		struct json_object *o = json_object_array_get_idx(workers, i);
+
+		printf("  worker %-9s%s connections, %s in flight, %s reads (%s), %s "
+		       "writes (%s), "
+		       "%s errors\n",
+		       json_text(o, "worker"), json_text(o, "connections"),
+		       json_text(o, "in_flight"), json_text(o, "reads"),
+		       units_format_size(read, json_number(o, "read_bytes")),
+		       json_text(o, "writes"),
+		       units_format_size(written, json_number(o, "written_bytes")),
+		       json_text(o, "errors"));
+	}
+}
+
+static void print_connections(struct json_object *status)
+{
+	struct json_object *conns = NULL;
+	char text[128];
+
+	if (!json_object_object_get_ex(status, "connections", &conns))
+		return;
+	for (unsigned i = 0; i < json_object_array_length(conns); i++) {
+		struct json_object *o = json_object_array_get_idx(conns, i);
+
+		snprintf(text, sizeof(text), "%s, worker %s", json_text(o, "peer"),
+			 json_text(o, "worker"));
+		print_text("connection", text);
+	}
+}
+
+static void print_volume(struct json_object *status)
+{
+	uint64_t since_s = json_number(status, "state_since_s");
+	char text[128], since[UNITS_MAX] = "less than 1s";
+
+	if (since_s)
+		units_format_duration(since, since_s * NSEC_PER_SEC);
+	if (*json_text(status, "state_since_s"))
+		snprintf(text, sizeof(text), "%s for %s", json_text(status, "state"),
+			 since);
+	else /* it did not answer */
+		snprintf(text, sizeof(text), "%s", json_text(status, "state"));
+	printf("%s\n", json_text(status, "name"));
+	print_text("state", text);
+	print_text("reason", json_text(status, "reason"));
+	print_text("device", json_text(status, "device"));
+	print_text("uri", json_text(status, "uri"));
+	print_text("pid", json_text(status, "pid"));
+	if (!*json_text(status, "subsystem"))
+		return; /* it did not answer */
+	print_namespace(status);
+	print_association(status);
+	print_workers(status);
+	print_connections(status);
+}
+
+static int show_one(const struct volumes *volumes, const char *what, unsigned output)
+{
+	struct volume_error error;
+	struct json_object *status = volumes_find(volumes, what, &error);
+
+	if (!status)
+		return report_error(program, (enum output)output, &error);
+	if (output == OUTPUT_JSON)
+		return report_json(json_object_get(status));
+	print_volume(status);
+	return EXIT_OK;
+}
+
+static int show_all(const struct volumes *volumes, unsigned output)
+{
+	struct json_object *whole;
+
+	if (output == OUTPUT_JSON) {
+		whole = json_object_new_object();
+		json_object_object_add(whole, "schema", json_object_new_int(1));
+		json_object_object_add(whole, "volumes", json_object_get(volumes->array));
+		return report_json(whole);
+	}
+	for (unsigned i = 0; i < volumes->n; i++)
+		print_volume(volumes_get(volumes, i));
+	return EXIT_OK;
+}
+
+int status_main(int argc, char **argv)
+{
+	unsigned output = OUTPUT_NORMAL;
+	const struct arg table[] = {
+		{"output", 'o', ARG_CHOICE, &output, "normal|json", "output format", 0, 0,
+		 output_names},
+		{0},
+	};
+	const struct args_usage usage = {
+		program, "[NAME|DEVICE|NQN@ADDRESS[:PORT]]",
+		"Shows everything about one attached volume, or all.", 0, 1};
+	struct volume_error error;
+	struct volumes volumes;
+	int at, code = args_parse(&usage, table, argc, argv, &at);
+
+	if (code >= 0)
+		return code;
+	code = volumes_read(&volumes, &error);
+	if (code == 0)
+		volumes_add_left(&volumes);
+	if (code)
+		code = report_error(program, (enum output)output, &error);
+	else
+		code = at < argc ? show_one(&volumes, argv[at], output)
+				 : show_all(&volumes, output);
+	volumes_release(&volumes);
+	return code;
+}

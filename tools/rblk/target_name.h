@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* "NQN@ADDRESS[:PORT]", as users write what they want to attach. */
+#pragma once
+
+#include "initiator/volume.h"
+
+enum {
+	TARGET_DEFAULT_PORT = 4420,
+	VOLUME_NAME_MAX = 64, /* with NUL; of volumes on this machine */
+};
+
+/* Fills config's subnqn and address. 0, or an exit code with *error filled. */
+int target_name_parse(const char *text, struct volume_config *config,
+		      struct volume_error *error);
+/* Only "ADDRESS[:PORT]". */
+int target_address_parse(const char *text, union addr *ret_addr,
+			 struct volume_error *error);
+
+/* Letters, digits, '.', '_' and '-', so that a name fits paths and URIs as it is. */
+bool volume_name_is_valid(const char *name);
+/* "db" from nqn.2026-01.com.example:db, namespace 1; "db-5" for namespace 5. */
+void volume_name_default(const struct volume_config *config, char name[VOLUME_NAME_MAX]);

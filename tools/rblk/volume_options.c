@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From the command line to a configuration of the volume process; see volume_options.h. The defaults
+ * of what concerns NVMe come from volume_config_init, so that they stand in one place.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "initiator/host_identity.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/volume_options.h"
+
+static const char *const frontend_names[] = {"auto", "nbd", "socket", NULL};
+
+void volume_options_init(struct volume_options *options, enum bridge_frontend frontend)
+{
+	struct volume_config config;
+
+	volume_config_init(&config);
+	*options = (struct volume_options){
+		.nsid = config.nsid,
+		.n_queues = config.n_queues,
+		.queue_size = config.queue_size,
+		.keep_alive_ns = config.keep_alive_ns,
+		.reconnect_delay_ns = config.reconnect_delay_ns,
+		.max_connections = 16,
+		.n_kernel_connections = 1,
+		.socket_mode = "0600",
+		.frontend = frontend,
+	};
+}
+
+static unsigned add(struct arg *table, unsigned n, struct arg arg)
+{
+	table[n] = arg;
+	table[n + 1] = (struct arg){0};
+	return n + 1;
+}
+
+static unsigned add_connection_options(struct volume_options *o, struct arg *t,
+				       unsigned n)
+{
+	n = add(t, n,
+		(struct arg){"hostnqn", 0, ARG_STRING, &o->hostnqn, "NQN",
+			     "this host's NQN (default: /etc/nvme/hostnqn)"});
+	n = add(t, n,
+		(struct arg){"hostid", 0, ARG_STRING, &o->hostid, "UUID",
+			     "this host's id (default: /etc/nvme/hostid)"});
+	n = add(t, n,
+		(struct arg){"host-address", 0, ARG_STRING, &o->host_address, "ADDRESS",
+			     "connect from this address"});
+	n = add(t, n,
+		(struct arg){"dhchap-secret-file", 0, ARG_STRING, &o->secret_file, "PATH",
+			     "secret by which this host proves itself to the target"});
+	n = add(t, n,
+		(struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING,
+			     &o->ctrl_secret_file, "PATH",
+			     "secret by which the target must prove itself"});
+	n = add(t, n,
+		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|DEVICE",
+			     "RDMA device, or the software provider (default: auto)"});
+	n = add(t, n,
+		(struct arg){"queues", 0, ARG_UINT, &o->n_queues, "N",
+			     "I/O queues, each with a thread (default: 4)", 1,
+			     VOLUME_QUEUES_MAX});
+	n = add(t, n,
+		(struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
+			     "commands in flight on a queue (default: 128)", 16, 1024});
+	n = add(t, n,
+		(struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns, "TIME",
+			     "keep-alive timeout, 0: none (default: 10s)", 0,
+			     3600 * NSEC_PER_SEC});
+	n = add(t, n,
+		(struct arg){"reconnect-delay", 0, ARG_DURATION, &o->reconnect_delay_ns,
+			     "TIME", "between attempts to reconnect (default: 2s)",
+			     NSEC_PER_MSEC, 3600 * NSEC_PER_SEC});
+	n = add(t, n,
+		(struct arg){
+			"ctrl-loss-tmo", 0, ARG_STRING, &o->ctrl_loss_tmo, "TIME|never",
+			"give up reconnecting, and fail I/O, after (default: 10min)"});
+	return add(t, n,
+		   (struct arg){"fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo,
+				"TIME|never",
+				"fail I/O that waits for a reconnect this long (default: "
+				"never)"});
+}
+
+unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned n)
+{
+	n = add(t, n,
+		(struct arg){"ns", 'n', ARG_UINT, &o->nsid, "N",
+			     "namespace id (default: 1)", 1, UINT32_MAX - 1});
+	n = add(t, n,
+		(struct arg){"name", 0, ARG_STRING, &o->name, "NAME",
+			     "of the volume here (default: from the NQN)"});
+	n = add(t, n,
+		(struct arg){"read-only", 'r', ARG_FLAG, &o->is_read_only, NULL,
+			     "refuse writes"});
+	n = add(t, n,
+		(struct arg){"frontend", 0, ARG_CHOICE, &o->frontend, "auto|nbd|socket",
+			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: what "
+			     "can be had",
+			     0, 0, frontend_names});
+	n = add(t, n,
+		(struct arg){"socket", 0, ARG_STRING, &o->socket_path, "PATH",
+			     "NBD socket (default: in the run directory)"});
+	n = add(t, n,
+		(struct arg){"socket-mode", 0, ARG_STRING, &o->socket_mode, "MODE",
+			     "permissions of the NBD socket (default: 0600)"});
+	n = add(t, n,
+		(struct arg){
+			"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
+			"serve NBD by TCP too, to whoever can reach it (port 10809)"});
+	n = add(t, n,
+		(struct arg){"max-connections", 0, ARG_UINT, &o->max_connections, "N",
+			     "NBD clients at a time (default: 16)", 1, 1024});
+	n = add(t, n,
+		(struct arg){"device-connections", 0, ARG_UINT, &o->n_kernel_connections,
+			     "N", "queues of the block device (default: 1)", 1, 16});
+	n = add_connection_options(o, t, n);
+	return add(t, n,
+		   (struct arg){"verbose", 'v', ARG_FLAG, &o->is_verbose, NULL,
+				"log connections and state changes"});
+}
+
+/* ---- applying ------------------------------------------------------------------------------ */
+
+static int parse_timeout(const char *option, const char *text, uint64_t *into,
+			 struct volume_error *error)
+{
+	if (!text)
+		return 0;
+	if (!strcmp(text, "never") || !strcmp(text, "off") || !strcmp(text, "-1")) {
+		*into = UINT64_MAX;
+		return 0;
+	}
+	if (units_parse_duration(text, into) == 0)
+		return 0;
+	report_fill(error, EXIT_USAGE, NULL,
+		    "%s: '%.100s' is neither a time like 30s nor 'never'", option, text);
+	return EXIT_USAGE;
+}
+
+static int apply_path(const char *option, const char *path, char into[VOLUME_PATH_MAX],
+		      struct volume_error *error)
+{
+	if (!path)
+		return 0;
+	if (!*path || strlen(path) >= VOLUME_PATH_MAX) {
+		report_fill(error, EXIT_USAGE, NULL, "%s: not a path", option);
+		return EXIT_USAGE;
+	}
+	strcpy(into, path);
+	return 0;
+}
+
+static int apply_secrets(const struct volume_options *o, struct volume_config *config,
+			 struct volume_error *error)
+{
+	if (o->ctrl_secret_file && !o->secret_file) {
+		report_fill(error, EXIT_USAGE, NULL,
+			    "--dhchap-ctrl-secret-file needs --dhchap-secret-file: the "
+			    "host proves itself first");
+		return EXIT_USAGE;
+	}
+	return apply_path("--dhchap-secret-file", o->secret_file, config->secret_file,
+			  error)
+		       ?: apply_path("--dhchap-ctrl-secret-file", o->ctrl_secret_file,
+				     config->ctrl_secret_file, error);
+}
+
+static int apply_connection(const struct volume_options *o, struct volume_config *config,
+			    struct volume_error *error)
+{
+	config->nsid = (uint32_t)o->nsid;
+	config->n_queues = (unsigned)o->n_queues;
+	config->queue_size = (unsigned)o->queue_size;
+	config->keep_alive_ns = o->keep_alive_ns;
+	config->reconnect_delay_ns = o->reconnect_delay_ns;
+	if (apply_secrets(o, config, error))
+		return EXIT_USAGE;
+	if (parse_timeout("--ctrl-loss-tmo", o->ctrl_loss_tmo, &config->ctrl_loss_tmo_ns,
+			  error) ||
+	    parse_timeout("--fast-io-fail-tmo", o->fast_io_fail_tmo,
+			  &config->fast_io_fail_tmo_ns, error))
+		return EXIT_USAGE;
+	if (o->host_address &&
+	    addr_parse(o->host_address, 0, &config->host_address) < 0) {
+		report_fill(error, EXIT_USAGE, NULL,
+			    "--host-address: '%.100s' is not an address",
+			    o->host_address);
+		return EXIT_USAGE;
+	}
+	return host_identity_load("/etc/nvme", o->hostnqn, o->hostid, config, error) < 0
+		       ? (int)error->code
+		       : 0;
+}
+
+static int apply_mode(const struct volume_options *o,
+		      struct frontend_socket_config *sockets, struct volume_error *error)
+{
+	char *end;
+	unsigned long mode = strtoul(o->socket_mode, &end, 8);
+
+	if (*end || end == o->socket_mode || mode > 0777) {
+		report_fill(error, EXIT_USAGE, NULL,
+			    "--socket-mode: '%.20s' is not an octal number like 0660",
+			    o->socket_mode);
+		return EXIT_USAGE;
+	}
+	sockets->mode = (mode_t)mode;
+	return 0;
+}
+
+static int apply_listen(const struct volume_options *o,
+			struct frontend_socket_config *sockets,
+			struct volume_error *error)
+{
+	char text[512], *rest = text, *one;
+
+	snprintf(text, sizeof(text), "%s", o->listen ?: "");
+	while ((one = strsep(&rest, ","))) {
+		if (!*one)
+			continue;
+		if (sockets->n_listen == FRONTEND_LISTEN_MAX) {
+			report_fill(error, EXIT_USAGE, NULL,
+				    "--listen: at most %d addresses",
+				    FRONTEND_LISTEN_MAX);
+			return EXIT_USAGE;
+		}
+		if (addr_parse_with_port(one, NBD_DEFAULT_PORT,
+					 &sockets->listen[sockets->n_listen++]) < 0) {
+			report_fill(error, EXIT_USAGE, NULL,
+				    "--listen: '%.100s' is not an address", one);
+			return EXIT_USAGE;
+		}
+	}
+	return 0;
+}
+
+/* Longer than we hold I/O: a request that the kernel repeats could overtake its first copy. */
+static uint64_t kernel_timeout_s(const struct volume_config *config)
+{
+	if (config->ctrl_loss_tmo_ns == UINT64_MAX)
+		return 7 * 24 * 3600;
+	return config->ctrl_loss_tmo_ns / NSEC_PER_SEC + 60;
+}
+
+int volume_options_apply(struct volume_options *o, const char *target,
+			 struct bridge_config *config, struct volume_error *error)
+{
+	int r;
+
+	volume_config_init(&config->volume);
+	r = target_name_parse(target, &config->volume, error);
+	if (r == 0)
+		r = apply_connection(o, &config->volume, error);
+	if (r == 0)
+		r = apply_mode(o, &config->sockets, error);
+	if (r == 0)
+		r = apply_listen(o, &config->sockets, error);
+	if (r)
+		return r;
+	volume_name_default(&config->volume, o->default_name);
+	config->name = o->name ?: o->default_name;
+	if (!volume_name_is_valid(config->name)) {
+		report_fill(error, EXIT_USAGE,
+			    "use up to 63 letters, digits, '.', '_' and '-'",
+			    "'%.100s' cannot be the name of a volume", config->name);
+		return EXIT_USAGE;
+	}
+	config->frontend = (enum bridge_frontend)o->frontend;
+	config->is_read_only = o->is_read_only;
+	config->max_connections = (unsigned)o->max_connections;
+	config->kernel.n_connections = (unsigned)o->n_kernel_connections;
+	config->kernel.io_timeout_s = kernel_timeout_s(&config->volume);
+	return 0;
+}

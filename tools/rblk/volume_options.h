@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options that attach and serve have in common. */
+#pragma once
+
+#include "base/args.h"
+#include "initiator/volume.h"
+#include "nbd_bridge/bridge.h"
+#include "tools/rblk/target_name.h"
+
+enum {
+	VOLUME_OPTIONS_MAX = 40, /* room in a table, for those of the subcommand too */
+};
+
+struct volume_options {
+	/* As given. */
+	uint64_t nsid, n_queues, queue_size, keep_alive_ns, reconnect_delay_ns;
+	uint64_t max_connections, n_kernel_connections;
+	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
+	const char *name, *hostnqn, *hostid, *host_address, *fabric;
+	const char *socket_path, *socket_mode, *listen;
+	const char *secret_file, *ctrl_secret_file;
+	unsigned frontend;
+	bool is_read_only, is_verbose;
+
+	char default_name[VOLUME_NAME_MAX];
+};
+
+/* Defaults. */
+void volume_options_init(struct volume_options *options, enum bridge_frontend frontend);
+/* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
+unsigned volume_options_table(struct volume_options *options, struct arg *table,
+			      unsigned n);
+/*
+ * After parsing: options and "NQN@ADDRESS" become a configuration, names that were not given get
+ * their defaults, the host's identity is loaded. *config borrows from *options. 0, or an exit code
+ * with *error filled.
+ */
+int volume_options_apply(struct volume_options *options, const char *target,
+			 struct bridge_config *config, struct volume_error *error);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The attached volumes: what their control sockets say. */
+#pragma once
+
+#include <json-c/json.h>
+
+#include "initiator/volume.h"
+
+struct volumes {
+	struct json_object *array; /* owned: a status object each, by name */
+	unsigned n;
+};
+
+/* Asks every volume process; removes the sockets of dead ones. 0, or an exit code with *error. */
+int volumes_read(struct volumes *volumes, struct volume_error *error);
+/* Adds the block devices whose processes are gone, for people to see. */
+void volumes_add_left(struct volumes *volumes);
+void volumes_release(struct volumes *volumes);
+struct json_object *volumes_get(const struct volumes *volumes, unsigned i); /* borrowed */
+
+/* The one that text means: its name, device, NBD URI or socket, NQN, NQN@ADDRESS[:PORT], each
+ * with "/NSID" or without. Borrowed; NULL with *error filled when there is none, or several. */
+struct json_object *volumes_find(const struct volumes *volumes, const char *text,
+				 struct volume_error *error);
+/* The one attached to this namespace of this target; NULL. */
+struct json_object *volumes_find_same(const struct volumes *volumes,
+				      const struct volume_config *config);
+struct json_object *volumes_find_name(const struct volumes *volumes, const char *name);
+
+/* The device, or the URI where there is none. */
+const char *volume_where(struct json_object *status);
+/* "/dev/nbd0  db  100GiB  nqn...:db/1  paths 1/1" */
+void volume_print_line(struct json_object *status);

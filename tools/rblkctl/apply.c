@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl diff and apply: what a file would change in the running rblkd, and doing it.
+ *
+ *   + namespace    nqn.2026-01.com.example:db/3  file: /srv/rblk/log.img
+ *   - allow_hosts  nqn.2026-01.com.example:db    db2
+ *   ~ namespace    nqn.2026-01.com.example:db/1  size: 100GiB -> 200GiB
+ *   ! tuning                                     workers: auto -> 4  (needs a restart)
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/rblkctl/rblkctl.h"
+
+/* ---- showing -------------------------------------------------------------------------------- */
+
+static const char *sign_of(struct json_object *change)
+{
+	const char *kind = get_string(change, "change");
+
+	if (!get_bool(change, "live"))
+		return "!";
+	return !strcmp(kind, "add") ? "+" : !strcmp(kind, "remove") ? "-" : "~";
+}
+
+static const char *or_nothing(const char *s)
+{
+	return *s ? s : "(none)";
+}
+
+static void add_detail(struct table *table, struct json_object *change)
+{
+	const char *note = get_bool(change, "live") ? "" : "  (needs a restart)";
+	const char *kind = get_string(change, "change");
+
+	if (!strcmp(kind, "change"))
+		table_addf(table, "%s: %s -> %s%s", get_string(change, "key"),
+			   or_nothing(get_string(change, "before")),
+			   or_nothing(get_string(change, "after")), note);
+	else
+		table_addf(table, "%s%s",
+			   get_string(change, strcmp(kind, "add") ? "before" : "after"),
+			   note);
+}
+
+static void print_changes(struct json_object *changes)
+{
+	static const char *const titles[] = {"", "WHAT", "NAME", "CHANGE", NULL};
+	struct table table;
+
+	table_begin(&table, titles);
+	for (size_t i = 0; i < json_object_array_length(changes); i++) {
+		struct json_object *change = json_object_array_get_idx(changes, i);
+
+		table_add(&table, sign_of(change));
+		table_add(&table, get_string(change, "what"));
+		table_add(&table, get_string(change, "name"));
+		add_detail(&table, change);
+	}
+	table_end(&table);
+}
+
+static void print_messages(struct json_object *messages)
+{
+	for (size_t i = 0; i < json_object_array_length(messages); i++)
+		fprintf(stderr, "%s\n",
+			json_object_get_string(json_object_array_get_idx(messages, i)));
+}
+
+static void print_report(const char *program, struct json_object *report)
+{
+	struct json_object *changes = get_member(report, "changes");
+	size_t n = json_object_array_length(changes);
+
+	print_messages(get_member(report, "messages"));
+	if (n)
+		print_changes(changes);
+	else if (get_number(report, "code") == EXIT_OK)
+		puts("nothing to change");
+	if (get_number(report, "code") == EXIT_CONFIG)
+		fail_with(program, EXIT_CONFIG, NULL, "%s is wrong: nothing was changed",
+			  get_string(report, "file"));
+	if (get_member(report, "refusal"))
+		fail_with(program, EXIT_FAILED, NULL, "%s",
+			  get_string(report, "refusal"));
+	else if (get_bool(report, "applied") && n)
+		printf("applied: %zu change%s\n", n, n == 1 ? "" : "s");
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+/* rblkd reads the file, and does not stand where we do. */
+static struct json_object *absolute(const char *path)
+{
+	char real[PATH_MAX], here[PATH_MAX / 2];
+
+	if (*path == '/' || !getcwd(here, sizeof(here)))
+		return json_object_new_string(path);
+	snprintf(real, sizeof(real), "%s/%s", here, path);
+	return json_object_new_string(real);
+}
+
+static int run(const struct args_usage *usage, const char *method, int argc, char **argv)
+{
+	struct json_object *params, *report;
+	struct options options;
+	int first, r = options_parse(usage, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	params = json_object_new_object();
+	if (first < argc)
+		json_object_object_add(params, "file", absolute(argv[first]));
+	r = call(&options, method, params, &report);
+	if (r != EXIT_OK)
+		return r;
+	if (options.output == OUTPUT_JSON)
+		print_json(report);
+	else
+		print_report(usage->program, report);
+	r = (int)get_number(report, "code");
+	json_object_put(report);
+	return r;
+}
+
+int run_diff(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl diff",
+		.positional = "[FILE]",
+		.summary =
+			"Checks the configuration of rblkd, or FILE, and shows what it "
+			"would change.",
+		.max_positional = 1,
+	};
+
+	return run(&usage, "diff", argc, argv);
+}
+
+int run_apply(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl apply",
+		.positional = "[FILE]",
+		.summary = "Makes rblkd run with its changed configuration, or FILE: all "
+			   "of it, or nothing.",
+		.max_positional = 1,
+	};
+
+	return run(&usage, "apply", argc, argv);
+}

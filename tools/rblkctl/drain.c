@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl drain: asks for it, and asks again until the connections are gone, which rblkd sees to.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tools/rblkctl/rblkctl.h"
+
+enum {
+	PATIENCE_S = 30, /* rblkd disconnects after 5; what its disks hold takes longer */
+	LOOK_MS = 50,
+};
+
+static int ask(const struct options *options, const char *portal, bool is_undo,
+	       struct json_object **ret_result)
+{
+	struct json_object *params = json_object_new_object();
+
+	json_object_object_add(params, "portal", json_object_new_string(portal));
+	json_object_object_add(params, "undo", json_object_new_boolean(is_undo));
+	return call(options, "drain", params, ret_result);
+}
+
+/* EXIT_OK with the last answer. */
+static int wait_drained(const struct options *options, const char *portal,
+			struct json_object **result)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	int r = EXIT_OK;
+
+	while (r == EXIT_OK && get_number(*result, "queue_pairs") &&
+	       clock_ns() < deadline) {
+		json_object_put(*result);
+		usleep(LOOK_MS * 1000);
+		r = ask(options, portal, false, result);
+	}
+	return r;
+}
+
+static int print_result(const struct options *options, struct json_object *result)
+{
+	bool is_undone = strcmp(get_string(result, "state"), "drained") != 0;
+	uint64_t n = is_undone ? 0 : get_number(result, "queue_pairs");
+
+	if (options->output == OUTPUT_JSON)
+		print_json(result);
+	else if (n)
+		printf("%s: %s, %" PRIu64 " connections left\n",
+		       get_string(result, "portal"), get_string(result, "state"), n);
+	else
+		printf("%s: %s\n", get_string(result, "portal"),
+		       get_string(result, "state"));
+	return n ? EXIT_PARTIAL : EXIT_OK;
+}
+
+int run_drain(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl drain",
+		.positional = "PORTAL",
+		.summary = "Stops listening on a portal and lets its connections finish "
+			   "what they do.",
+		.min_positional = 1,
+		.max_positional = 1,
+	};
+	bool is_undo = false;
+	const struct arg more = {"undo", 0, ARG_FLAG, &is_undo, NULL, "listens again"};
+	struct json_object *result;
+	struct options options;
+	int first, r = options_parse_with(&usage, &more, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	r = ask(&options, argv[first], is_undo, &result);
+	if (r == EXIT_OK && !is_undo)
+		r = wait_drained(&options, argv[first], &result);
+	if (r != EXIT_OK)
+		return r;
+	r = print_result(&options, result);
+	json_object_put(result);
+	return r;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl list: what is exported, and who uses it. Without an argument the subsystems.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/conf.h"
+#include "tools/rblkctl/rblkctl.h"
+
+/* "left,right"; "-" for an empty list. */
+static void add_list(struct table *table, struct json_object *list)
+{
+	char text[256] = "-";
+	size_t n = 0;
+
+	for (size_t i = 0; i < json_object_array_length(list) && n < sizeof(text); i++) {
+		int r = snprintf(
+			text + n, sizeof(text) - n, "%s%s", i ? "," : "",
+			json_object_get_string(json_object_array_get_idx(list, i)));
+
+		n += r > 0 ? (size_t)r : 0;
+	}
+	table_add(table, text);
+}
+
+static void add_number(struct table *table, struct json_object *o, const char *key)
+{
+	table_addf(table, "%" PRIu64, get_number(o, key));
+}
+
+static const char *const subsystem_titles[] = {
+	"SUBSYSTEM", "SERIAL", "PORTALS", "HOSTS", ">NAMESPACES", ">CONTROLLERS", NULL};
+
+static void add_subsystem(struct table *table, const struct options *options,
+			  struct json_object *o)
+{
+	struct json_object *hosts = get_member(o, "allow_hosts");
+
+	table_add(table, get_string(o, "nqn"));
+	table_add(table, get_string(o, "serial"));
+	add_list(table, get_member(o, "portals"));
+	if (get_bool(o, "allow_any_host"))
+		table_add(table, "any");
+	else
+		table_addf(table, "%zu allowed", json_object_array_length(hosts));
+	add_number(table, o, "namespaces");
+	add_number(table, o, "controllers");
+}
+
+static const char *const namespace_titles[] = {
+	"SUBSYSTEM", ">NSID", ">SIZE", ">BLOCK", "KIND", "ACCESS", "STATE", "PATH", NULL};
+
+static void add_namespace(struct table *table, const struct options *options,
+			  struct json_object *o)
+{
+	table_add(table, get_string(o, "subsystem"));
+	add_number(table, o, "nsid");
+	table_add_size(table, options, get_number(o, "size"));
+	add_number(table, o, "block_size");
+	table_add(table, get_string(o, "kind"));
+	table_add(table, get_bool(o, "read_only") ? "read" : "write");
+	table_add(table, get_string(o, "state"));
+	table_add(table, get_member(o, "path") ? get_string(o, "path") : "");
+}
+
+static const char *const host_titles[] = {"HOST", ">CONTROLLERS", ">QPAIRS", "NQN", NULL};
+
+static void add_host(struct table *table, const struct options *options,
+		     struct json_object *o)
+{
+	table_add(table, get_string(o, "name"));
+	add_number(table, o, "controllers");
+	add_number(table, o, "queue_pairs");
+	table_add(table, get_string(o, "nqn"));
+}
+
+static const char *const connection_titles[] = {
+	"ADDRESS", "PORTAL", ">CNTLID",	 ">QUEUE", ">WORKER",	"STATE",
+	">AGE",	   ">READ",  ">WRITTEN", "HOST",   "SUBSYSTEM", NULL};
+
+static void add_connection(struct table *table, const struct options *options,
+			   struct json_object *o)
+{
+	char age[UNITS_MAX];
+
+	table_add(table, get_string(o, "address"));
+	table_add(table, get_string(o, "portal"));
+	table_add(table, get_string(o, "controller"));
+	if (get_number(o, "queue"))
+		add_number(table, o, "queue");
+	else
+		table_add(table, "admin");
+	add_number(table, o, "worker");
+	table_add(table, get_string(o, "state"));
+	table_add(table, units_format_duration(age, get_number(o, "age") * NSEC_PER_SEC));
+	table_add_size(table, options, get_number(o, "read_bytes"));
+	table_add_size(table, options, get_number(o, "written_bytes"));
+	table_add(table,
+		  get_string(o, get_member(o, "host_name") ? "host_name" : "host"));
+	table_add(table, get_string(o, "subsystem"));
+}
+
+static const char *const portal_titles[] = {"PORTAL",  "ADDRESS",   "RDMA",	"STATE",
+					    ">QPAIRS", ">ACCEPTED", ">REFUSED", NULL};
+
+static void add_portal(struct table *table, const struct options *options,
+		       struct json_object *o)
+{
+	table_add(table, get_string(o, "name"));
+	table_add(table, get_string(o, "address"));
+	table_add(table, get_string(o, "device"));
+	table_add(table, get_string(o, "state"));
+	add_number(table, o, "queue_pairs");
+	add_number(table, o, "accepted");
+	add_number(table, o, "refused");
+}
+
+static const struct kind {
+	const char *name;
+	const char *const *titles;
+	void (*add)(struct table *table, const struct options *options,
+		    struct json_object *o);
+} kinds[] = {
+	{"subsystems", subsystem_titles, add_subsystem},
+	{"namespaces", namespace_titles, add_namespace},
+	{"hosts", host_titles, add_host},
+	{"connections", connection_titles, add_connection},
+	{"portals", portal_titles, add_portal},
+};
+
+static const struct kind *find_kind(const char *name)
+{
+	const char *names[ARRAY_LEN(kinds) + 1] = {NULL}, *guess;
+
+	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+		names[i] = kinds[i].name;
+	}
+	guess = conf_did_you_mean(name, names);
+	fail_with("rblkctl list", EXIT_USAGE, NULL, "there is no list of '%s'%s%s%s",
+		  name, guess ? " (did you mean '" : "", guess ? guess : "",
+		  guess ? "'?)" : "");
+	return NULL;
+}
+
+static void print_table(const struct kind *kind, const struct options *options,
+			struct json_object *items)
+{
+	struct table table;
+
+	table_begin(&table, kind->titles);
+	for (size_t i = 0; i < json_object_array_length(items); i++)
+		kind->add(&table, options, json_object_array_get_idx(items, i));
+	table_end(&table);
+}
+
+int run_list(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl list",
+		.positional = "[subsystems|namespaces|hosts|connections|portals]",
+		.summary = "Lists what rblkd exports and who uses it; subsystems by "
+			   "default.",
+		.max_positional = 1,
+	};
+	struct json_object *params, *result;
+	const struct kind *kind = &kinds[0];
+	struct options options;
+	int first, r = options_parse(&usage, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	if (first < argc)
+		kind = find_kind(argv[first]);
+	if (!kind)
+		return EXIT_USAGE;
+	params = json_object_new_object();
+	json_object_object_add(params, "what", json_object_new_string(kind->name));
+	r = call(&options, "list", params, &result);
+	if (r != EXIT_OK)
+		return r;
+	if (options.output == OUTPUT_JSON)
+		print_json(result);
+	else
+		print_table(kind, &options, get_member(result, kind->name));
+	json_object_put(result);
+	return EXIT_OK;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl: asks a running rblkd over its control socket and shows the answer, as tables for people
+ * or as JSON for scripts. One file a subcommand; what they share is here.
+ *
+ * Every failure is one line on stderr with a hint, and the exit code of args.h; with -o json it is
+ * an object with "error" on stdout instead.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rpc.h"
+#include "tools/rblkctl/rblkctl.h"
+
+enum {
+	TIMEOUT_MS = 10000,
+};
+
+int options_parse_with(const struct args_usage *usage, const struct arg *more, int argc,
+		       char **argv, struct options *ret_options, int *ret_positional)
+{
+	static const char *const outputs[] = {
+		[OUTPUT_TABLE] = "table", [OUTPUT_JSON] = "json", NULL};
+	const char *socket = getenv("RBLK_CONTROL_SOCKET");
+	const struct arg none = {0};
+	const struct arg table[] = {
+		{"socket", 's', ARG_STRING, &ret_options->socket, "PATH",
+		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, "
+		 "else " DEFAULT_SOCKET},
+		{"output", 'o', ARG_CHOICE, &ret_options->output, "FORMAT",
+		 "table or json", .choices = outputs},
+		{"bytes", 'b', ARG_FLAG, &ret_options->wants_bytes, NULL,
+		 "sizes in bytes"},
+		more ? *more : none,
+		none,
+	};
+
+	*ret_options = (struct options){.socket = socket && *socket ? socket
+								    : DEFAULT_SOCKET};
+	return args_parse(usage, table, argc, argv, ret_positional);
+}
+
+int options_parse(const struct args_usage *usage, int argc, char **argv,
+		  struct options *ret_options, int *ret_positional)
+{
+	return options_parse_with(usage, NULL, argc, argv, ret_options, ret_positional);
+}
+
+/* ---- calling -------------------------------------------------------------------------------- */
+
+static int fail(const struct options *options, const struct rpc_error *error)
+{
+	struct json_object *answer, *o;
+
+	if (options->output != OUTPUT_JSON)
+		return fail_with("rblkctl", error->code,
+				 *error->hint ? error->hint : NULL, "%s", error->message);
+	answer = json_object_new_object();
+	o = json_object_new_object();
+	json_object_object_add(answer, "schema", json_object_new_int(1));
+	json_object_object_add(answer, "error", o);
+	json_object_object_add(o, "code", json_object_new_int((int)error->code));
+	json_object_object_add(o, "message", json_object_new_string(error->message));
+	json_object_object_add(o, "hint", json_object_new_string(error->hint));
+	print_json(answer);
+	json_object_put(answer);
+	return (int)error->code;
+}
+
+static void say(struct rpc_error *error, enum exit_code code, const char *socket,
+		const char *message, const char *hint)
+{
+	error->code = code;
+	snprintf(error->message, sizeof(error->message), "%s: %s", socket, message);
+	snprintf(error->hint, sizeof(error->hint), "%s", hint);
+}
+
+static void explain(int r, const char *socket, struct rpc_error *error)
+{
+	switch (r) {
+	case -EREMOTEIO:
+		break; /* rblkd has said it */
+	case -ENOENT:
+	case -ECONNREFUSED:
+		say(error, EXIT_UNREACHABLE, socket, "rblkd is not running",
+		    "start it (systemctl start rblkd), or name its control_socket with "
+		    "--socket");
+		break;
+	case -EACCES:
+	case -EPERM:
+		say(error, EXIT_DENIED, socket, "not allowed to ask rblkd",
+		    "run rblkctl as root, or as the user of rblkd");
+		break;
+	case -ETIMEDOUT:
+		say(error, EXIT_UNREACHABLE, socket, "rblkd does not answer",
+		    "look at its log: journalctl -u rblkd");
+		break;
+	default:
+		say(error, EXIT_UNREACHABLE, socket, strerror(-r),
+		    "is it the control socket of rblkd?");
+	}
+}
+
+int call(const struct options *options, const char *method, struct json_object *params,
+	 struct json_object **ret_result)
+{
+	struct rpc_error error = {.code = EXIT_FAILED};
+	int r = rpc_call(options->socket, method, params, TIMEOUT_MS, ret_result, &error);
+
+	json_object_put(params);
+	if (r == 0)
+		return EXIT_OK;
+	explain(r, options->socket, &error);
+	return fail(options, &error);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+void print_json(struct json_object *result)
+{
+	puts(json_object_to_json_string_ext(
+		result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+struct json_object *get_member(struct json_object *o, const char *key)
+{
+	struct json_object *value = NULL;
+
+	if (json_object_is_type(o, json_type_object))
+		json_object_object_get_ex(o, key, &value);
+	return value;
+}
+
+const char *get_string(struct json_object *o, const char *key)
+{
+	struct json_object *value = get_member(o, key);
+
+	return value ? json_object_get_string(value) : "-";
+}
+
+uint64_t get_number(struct json_object *o, const char *key)
+{
+	return json_object_get_uint64(get_member(o, key));
+}
+
+bool get_bool(struct json_object *o, const char *key)
+{
+	return json_object_get_boolean(get_member(o, key));
+}
+
+/* ---- options before the subcommand ------------------------------------------------------------ */
+
+static bool takes_next(const char *option)
+{
+	return !strcmp(option, "--socket") || !strcmp(option, "-s") ||
+	       !strcmp(option, "--output") || !strcmp(option, "-o");
+}
+
+/* "--socket PATH ns resize" becomes "ns resize --socket PATH". */
+static void move_subcommand_first(int argc, char **argv)
+{
+	int at = 1, n_words;
+	char *words[2];
+
+	while (at < argc && argv[at][0] == '-')
+		at += takes_next(argv[at]) ? 2 : 1;
+	if (at >= argc)
+		return;
+	n_words = !strcmp(argv[at], "ns") && at + 1 < argc ? 2 : 1;
+	memcpy(words, &argv[at], (size_t)n_words * sizeof(*words));
+	memmove(&argv[1 + n_words], &argv[1], (size_t)(at - 1) * sizeof(*argv));
+	memcpy(&argv[1], words, (size_t)n_words * sizeof(*words));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct subcommand table[] = {
+		{"status", run_status, "how rblkd is: portals, numbers, what is wrong"},
+		{"list", run_list,
+		 "subsystems, namespaces, hosts, connections or portals"},
+		{"diff", run_diff, "what the changed configuration would change"},
+		{"apply", run_apply, "makes rblkd run with it, all of it or nothing"},
+		{"drain", run_drain, "lets the connections of a portal go, in order"},
+		{"ns resize", run_ns_resize,
+		 "a file or device has grown: tells the hosts"},
+		{"gen-key", run_gen_key, "makes a secret for DH-HMAC-CHAP"},
+		{0},
+	};
+
+	log_init("rblkctl", LOG_INFO);
+	move_subcommand_first(argc, argv);
+	return args_run_subcommand("rblkctl", "Asks a running rblkd.", table, argc, argv);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl ns resize: tells rblkd that a file or device has grown; with a size, has it grow the file.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/rblkctl/rblkctl.h"
+
+static int fail_usage(const char *what, const char *value)
+{
+	return fail_with("rblkctl ns resize", EXIT_USAGE, NULL, "%s: '%s'", what, value);
+}
+
+static void print_result(const struct options *options, struct json_object *result)
+{
+	uint64_t old_size = get_number(result, "old_size");
+	uint64_t size = get_number(result, "size");
+	char was[UNITS_MAX], is[UNITS_MAX];
+
+	printf("%s/%u: %s", get_string(result, "subsystem"),
+	       (unsigned)get_number(result, "nsid"), format_size(options, was, old_size));
+	if (size == old_size)
+		puts(", as before");
+	else
+		printf(" -> %s\n", format_size(options, is, size));
+}
+
+int run_ns_resize(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl ns resize",
+		.positional = "NQN NSID [SIZE]",
+		.summary = "Makes the new size of a file or device known to hosts; with "
+			   "SIZE, grows the file to it before.",
+		.min_positional = 2,
+		.max_positional = 3,
+	};
+	bool is_forced = false;
+	const struct arg more = {"force",    0,	   ARG_FLAG,
+				 &is_forced, NULL, "also when it has become smaller"};
+	struct json_object *params, *result;
+	struct options options;
+	uint64_t nsid, size = 0;
+	int first, r = options_parse_with(&usage, &more, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	if (units_parse_uint(argv[first + 1], &nsid) < 0)
+		return fail_usage("NSID must be a number", argv[first + 1]);
+	if (argc - first > 2 &&
+	    (units_parse_size(argv[first + 2], &size) < 0 || !size || size > INT64_MAX))
+		return fail_usage("SIZE must be a size such as 100GiB", argv[first + 2]);
+	params = json_object_new_object();
+	json_object_object_add(params, "subsystem", json_object_new_string(argv[first]));
+	json_object_object_add(params, "nsid", json_object_new_uint64(nsid));
+	if (size)
+		json_object_object_add(params, "size", json_object_new_uint64(size));
+	json_object_object_add(params, "force", json_object_new_boolean(is_forced));
+	r = call(&options, "ns_resize", params, &result);
+	if (r != EXIT_OK)
+		return r;
+	if (options.output == OUTPUT_JSON)
+		print_json(result);
+	else
+		print_result(&options, result);
+	json_object_put(result);
+	return EXIT_OK;
+}

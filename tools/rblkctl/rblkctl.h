@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the subcommands of rblkctl share: options, the call, and how its answer is shown. */
+#pragma once
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/args.h"
+#include "base/units.h"
+
+#define DEFAULT_SOCKET "/run/rblk/rblkd.sock"
+
+enum output {
+	OUTPUT_TABLE,
+	OUTPUT_JSON,
+};
+
+struct options {
+	const char *socket; /* borrowed from argv or the environment */
+	unsigned output;    /* enum output */
+	bool wants_bytes;
+};
+
+/* Each subcommand, as args_run_subcommand calls it. */
+int run_status(int argc, char **argv);
+int run_list(int argc, char **argv);
+int run_ns_resize(int argc, char **argv);
+int run_diff(int argc, char **argv);
+int run_apply(int argc, char **argv);
+int run_drain(int argc, char **argv);
+int run_gen_key(int argc, char **argv);
+
+/* Fills options and the first positional argument; returns as args_parse does. */
+int options_parse(const struct args_usage *usage, int argc, char **argv,
+		  struct options *ret_options, int *ret_positional);
+
+/* The same with one more option. */
+int options_parse_with(const struct args_usage *usage, const struct arg *more, int argc,
+		       char **argv, struct options *ret_options, int *ret_positional);
+
+/* Calls rblkd. EXIT_OK with an owned *ret_result, or the exit code, everything said. */
+int call(const struct options *options, const char *method, struct json_object *params,
+	 struct json_object **ret_result);
+/* As it came, for scripts. */
+void print_json(struct json_object *result);
+
+/* Members of an answer; what is not there is "-", 0, false or NULL. */
+const char *get_string(struct json_object *o, const char *key);
+uint64_t get_number(struct json_object *o, const char *key);
+bool get_bool(struct json_object *o, const char *key);
+struct json_object *get_member(struct json_object *o, const char *key);
+
+/* "128MiB", or "134217728" with --bytes. */
+const char *format_size(const struct options *options, char buf[UNITS_MAX],
+			uint64_t bytes);
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+enum {
+	COLUMNS_MAX = 12,
+};
+
+/* Columns as wide as they need to be; those marked with '>' in front of their title are numbers,
+ * aligned to the right. */
+struct table {
+	unsigned n_columns, n_rows;
+	char **cells; /* owned: strings too; the first row holds the titles */
+	unsigned at;  /* the next cell */
+};
+
+void table_begin(struct table *table, const char *const *titles);
+/* Row by row, from the left; the text is copied. */
+void table_add(struct table *table, const char *text);
+__attribute__((format(printf, 2, 3))) void table_addf(struct table *table,
+						      const char *fmt, ...);
+void table_add_size(struct table *table, const struct options *options, uint64_t bytes);
+/* Prints and frees. */
+void table_end(struct table *table);

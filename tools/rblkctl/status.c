@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl status: one line on the daemon, one on each portal. The exit code is 0 when all is well
+ * and 6 (partial) when a portal does not listen or a namespace has failed, for scripts.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tools/rblkctl/rblkctl.h"
+
+static void print_summary(struct json_object *status)
+{
+	const char *state = get_string(status, "state");
+	char uptime[UNITS_MAX];
+
+	printf("%s %s running %s  portals %" PRIu64 "/%zu up  subsystems %" PRIu64
+	       "  namespaces %" PRIu64 "  hosts %" PRIu64 "  state ",
+	       get_string(status, "program"), get_string(status, "version"),
+	       units_format_duration(uptime, get_number(status, "uptime") * NSEC_PER_SEC),
+	       get_number(status, "portals_up"),
+	       json_object_array_length(get_member(status, "portals")),
+	       get_number(status, "subsystems"), get_number(status, "namespaces"),
+	       get_number(status, "hosts"));
+	for (; *state; state++)
+		putchar(strcmp(get_string(status, "state"), "ok") ? *state
+								  : toupper(*state));
+	putchar('\n');
+}
+
+static void print_portals(struct json_object *portals)
+{
+	static const char *const titles[] = {"PORTAL",	"ADDRESS", "RDMA", "STATE",
+					     ">QPAIRS", "",	   NULL};
+	struct table table;
+
+	table_begin(&table, titles);
+	for (size_t i = 0; i < json_object_array_length(portals); i++) {
+		struct json_object *portal = json_object_array_get_idx(portals, i);
+
+		table_add(&table, get_string(portal, "name"));
+		table_add(&table, get_string(portal, "address"));
+		table_add(&table, get_string(portal, "device"));
+		table_add(&table, get_string(portal, "state"));
+		table_addf(&table, "%" PRIu64, get_number(portal, "queue_pairs"));
+		table_add(&table, get_member(portal, "detail")
+					  ? get_string(portal, "detail")
+					  : "");
+	}
+	table_end(&table);
+}
+
+/* What hosts may rely on, for each namespace. */
+static void print_durability(struct json_object *namespaces)
+{
+	static const char *const titles[] = {"NAMESPACE", "KIND", "CACHE",
+					     "FLUSH",	  "FUA",  NULL};
+	struct table table;
+
+	if (!json_object_array_length(namespaces))
+		return;
+	putchar('\n');
+	table_begin(&table, titles);
+	for (size_t i = 0; i < json_object_array_length(namespaces); i++) {
+		struct json_object *o = json_object_array_get_idx(namespaces, i);
+		struct json_object *durability = get_member(o, "durability");
+
+		table_addf(&table, "%s/%" PRIu64, get_string(o, "subsystem"),
+			   get_number(o, "nsid"));
+		table_add(&table, get_string(o, "kind"));
+		table_add(&table, get_string(durability, "cache"));
+		table_add(&table, get_string(durability, "flush"));
+		table_add(&table, get_string(durability, "fua"));
+	}
+	table_end(&table);
+}
+
+int run_status(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl status",
+		.summary = "Shows how rblkd is. Ends with 6 when something is wrong with "
+			   "it.",
+	};
+	struct options options;
+	struct json_object *status;
+	bool is_well;
+	int first, r = options_parse(&usage, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	r = call(&options, "status", NULL, &status);
+	if (r != EXIT_OK)
+		return r;
+	if (options.output == OUTPUT_JSON) {
+		print_json(status);
+	} else {
+		print_summary(status);
+		print_portals(get_member(status, "portals"));
+		print_durability(get_member(status, "durability"));
+		if (get_number(status, "failed_namespaces"))
+			printf("%" PRIu64
+			       " namespaces have failed: rblkctl list namespaces\n",
+			       get_number(status, "failed_namespaces"));
+	}
+	is_well = !strcmp(get_string(status, "state"), "ok");
+	json_object_put(status);
+	return is_well ? EXIT_OK : EXIT_PARTIAL;
+}

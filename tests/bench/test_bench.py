@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""tools/bench/run and rblk bench on the build at hand: they measure, and say what they measured. No
+figure is judged here."""
+
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import BUILD, NQN, PATIENCE, Target, expect, rblk, run_cases  # noqa: E402
+
+RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
+
+
+def bench(*arguments):
+    return subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True, check=False,
+                          timeout=3 * PATIENCE, env=dict(os.environ, RBLK_BUILD=BUILD))
+
+
+def one_case(part, case, contenders):
+    def run(_scratch):
+        done = bench(part, "--case", case, "--runs", "1", "--seconds", "0.05", "-o", "json")
+        expect(done.returncode == 0, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
+        rows = {row["who"]: row for row in json.loads(done.stdout)["rows"]}
+        expect(set(rows) == contenders, f"rows {sorted(rows)}")
+        for name, row in rows.items():
+            expect(row["case"] == case and row["iops"] > 0, f"{name}: {row}")
+    return run
+
+
+def table(_scratch):
+    done = bench("fabric", "--case", "4 KiB copy", "--runs", "1", "--seconds", "0.01")
+    expect(done.returncode == 0, done.stdout + done.stderr)
+    lines = done.stdout.splitlines()
+    expect("CPUs" in lines[0] and "load" in lines[0], f"no machine and load: {lines[0]}")
+    expect(lines[2].split()[:4] == ["PART", "CASE", "WHO", "IOPS"], f"header: {lines[2]}")
+    at = lines[2].index("WHO")
+    expect(lines[3][at - 2:at] == "  " and lines[3][at:].startswith("process_vm_writev"), "not aligned")
+
+
+def bad_usage(_scratch):
+    done = bench("nonsense")
+    expect(done.returncode == 2 and "no part 'nonsense'" in done.stderr, done.stderr)
+
+
+def user_command(scratch):
+    target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
+    try:
+        where = f"{NQN}@{target.address}"
+        done = rblk(scratch, "bench", where, "--rw", "randwrite", "--depth", 4, "--queues", 4, "--threads", 2,
+                    "-t", "50ms", "-o", "json")
+        result = json.loads(done.stdout)
+        expect((result["queues"], result["threads"], result["depth"]) == (4, 2, 4), str(result))
+        expect(result["iops"] > 0 and result["errors"] == 0 and result["cpu_us_per_io"] > 0, str(result))
+        expect(0 < result["queue_min_iops"] <= result["queue_max_iops"], str(result))
+        expect(result["p50_ns"] <= result["p99_ns"] <= result["p999_ns"], str(result))
+        done = rblk(scratch, "bench", where, "-t", "10ms")
+        lines = done.stdout.splitlines()
+        expect(len(lines) == 2 and lines[0].startswith("TEST"), done.stdout)
+        done = rblk(scratch, "bench", where, "--bs", "16MiB", "--depth", 1000, check=False)
+        expect(done.returncode == 2 and "512 MiB" in done.stderr, done.stderr)
+        done = rblk(scratch, "bench", where, "--ns", 7, "-t", "10ms", check=False)
+        expect(done.returncode not in (0, 2) and "rblk bench: error:" in done.stderr, done.stderr)
+    finally:
+        target.stop()
+
+
+CASES = [
+    ("rblk bench measures, or says what is wrong", user_command),
+    ("the table is aligned and says what was measured on", table),
+    ("a part that does not exist is refused", bad_usage),
+    ("the fabric's floor", one_case("fabric", "4 KiB read d32", {"floor"})),
+    ("rblkd beside its floor and bare copies", one_case("ram", "4 KiB randread d32",
+                                                        {"rblk", "floor", "process_vm_writev",
+                                                         "writev, 256 MiB"})),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

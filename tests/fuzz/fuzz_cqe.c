@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queue entries of a hostile target, one after the other, at a host with some commands in
+ * flight: which command is meant, and what its status is called and made of.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "initiator/command.h"
+#include "initiator/errors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum {
+	COMMANDS = 8,
+	IN_FLIGHT = 5,
+};
+
+static void start_some(struct command_table *table)
+{
+	for (unsigned i = 0; i < IN_FLIGHT; i++)
+		command_start(table, command_take(table), i);
+}
+
+static void name_status(const struct nvme_cqe *cqe, enum nvme_status status)
+{
+	struct volume_config config = {.subnqn = "nqn.a", .hostnqn = "nqn.b"};
+	struct volume_error error;
+
+	config.address.sa.sa_family = AF_INET;
+	error_from_connect(&error, &config, get_le16(cqe->cid) & 1, status,
+			   get_le64(cqe->result));
+	check(strlen(error.message) < sizeof(error.message));
+	error_connect_is_permanent(status);
+	error_from_status(&error, "Identify", status);
+	check(strlen(error.hint) < sizeof(error.hint));
+}
+
+static void answer(struct command_table *table, const struct nvme_cqe *cqe)
+{
+	struct command *command = command_find(table, get_le16(cqe->cid));
+	enum nvme_status status = error_status_of(cqe);
+
+	for (enum volume_op op = VOLUME_READ; op <= VOLUME_TRIM; op++)
+		check(error_of_io(status, op) <= 0);
+	check(error_of_io(NVME_OK, VOLUME_READ) == 0);
+	error_io_retry(status);
+	name_status(cqe, status);
+	if (!command)
+		return;
+	check(command->is_in_flight);
+	command_stop(table, command);
+	command_give(table, command);
+	check(command_find(table, get_le16(cqe->cid)) == NULL); /* answered twice */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct command_table table = {0};
+	struct nvme_cqe cqe;
+
+	if (command_table_init(&table, NULL, COMMANDS) < 0)
+		return 0;
+	start_some(&table);
+	for (; n >= sizeof(cqe); data += sizeof(cqe), n -= sizeof(cqe)) {
+		memcpy(&cqe, data, sizeof(cqe));
+		answer(&table, &cqe);
+	}
+	command_table_deinit(&table);
+	return 0;
+}

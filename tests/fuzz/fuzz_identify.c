@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a hostile target says of itself: the first byte chooses the data structure, the rest is its
+ * beginning, zeros follow. Values that get through must be safe to reckon with.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "initiator/identify.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum {
+	CONTROLLER,
+	IO_CONTROLLER,
+	NAMESPACE,
+	IDS,
+	LIMITS,
+	LIST,
+	STRUCTURES,
+};
+
+static void parse_controller(const uint8_t *page, bool is_io)
+{
+	struct identify_controller controller;
+
+	if (identify_parse_controller(page, is_io, "nqn.a", &controller))
+		return;
+	check(controller.max_transfer_bytes >= 4096 &&
+	      controller.max_transfer_bytes <= IDENTIFY_TRANSFER_MAX);
+	check(controller.in_capsule_bytes <= IDENTIFY_TRANSFER_MAX);
+	check(strlen(controller.serial) < sizeof(controller.serial));
+	check(strlen(controller.model) < sizeof(controller.model));
+	check(strlen(controller.firmware) < sizeof(controller.firmware));
+}
+
+static void parse_namespace(const uint8_t *page)
+{
+	struct identify_ids ids = {0}, other = {0};
+	struct identify_namespace ns;
+
+	if (identify_parse_namespace(page, &ns) || !ns.n_blocks)
+		return;
+	check(ns.block_shift >= 9 && ns.block_shift <= 12);
+	check((int64_t)(ns.n_blocks << ns.block_shift) > 0);
+	identify_merge_ids(&ids, &ns);
+	check(identify_ids_match(&ids, &other));
+}
+
+static void parse_ids(const uint8_t *page)
+{
+	struct identify_ids ids;
+
+	identify_parse_ids(page, &ids);
+	check(identify_ids_match(&ids, &ids));
+	identify_ids_are_empty(&ids);
+}
+
+static void parse_list(const uint8_t *page)
+{
+	char text[128];
+
+	check(strlen(identify_format_list(page, text, sizeof(text))) < sizeof(text));
+	identify_list_has(page, page[0]);
+}
+
+static void parse(unsigned which, const uint8_t *page)
+{
+	struct identify_limits limits;
+
+	switch (which) {
+	case CONTROLLER:
+	case IO_CONTROLLER:
+		parse_controller(page, which == IO_CONTROLLER);
+		break;
+	case NAMESPACE:
+		parse_namespace(page);
+		break;
+	case IDS:
+		parse_ids(page);
+		break;
+	case LIMITS:
+		identify_parse_limits(page, &limits);
+		break;
+	default:
+		parse_list(page);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	uint8_t *page = n ? calloc(1, NVME_IDENTIFY_BYTES) : NULL;
+
+	if (!page)
+		return 0;
+	memcpy(page, data + 1, n - 1 < NVME_IDENTIFY_BYTES ? n - 1 : NVME_IDENTIFY_BYTES);
+	parse(data[0] % STRUCTURES, page);
+	free(page);
+	return 0;
+}

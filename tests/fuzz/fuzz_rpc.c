@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control socket's server, told anything by a client that is allowed to call: the whole input
+ * at once, then the end of the stream. A method that echoes its parameters brings them back out.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/rpc.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static struct {
+	struct loop loop;
+	struct rpc_server *server;
+	struct sockaddr_un addr;
+	char directory[32];
+} env = {.addr.sun_family = AF_UNIX, .directory = "/tmp/fuzz_rpc.XXXXXX"};
+
+static struct json_object *call_echo(void *context, struct json_object *params,
+				     struct rpc_error *error)
+{
+	return params ? json_object_get(params) : json_object_new_object();
+}
+
+static struct json_object *call_fail(void *context, struct json_object *params,
+				     struct rpc_error *error)
+{
+	*error = (struct rpc_error){.code = EXIT_NOT_FOUND, .message = "no", .hint = "x"};
+	return NULL;
+}
+
+static const struct rpc_method methods[] = {
+	{"echo", call_echo},
+	{"fail", call_fail},
+	{0},
+};
+
+static void stop(void)
+{
+	rpc_server_free(env.server);
+	loop_deinit(&env.loop);
+	rmdir(env.directory);
+}
+
+static void start(void)
+{
+	check(mkdtemp(env.directory));
+	snprintf(env.addr.sun_path, sizeof(env.addr.sun_path), "%s/s", env.directory);
+	check(loop_init(&env.loop, 0, NULL) == 0);
+	check(rpc_server_new(&env.loop, env.addr.sun_path, methods, NULL, &env.server) ==
+	      0);
+	atexit(stop);
+}
+
+/* What came back by now; false at the end of it, which is the end of a line. */
+static bool take_answers(int fd, char *last)
+{
+	char answers[4096];
+	ssize_t n;
+
+	while ((n = recv(fd, answers, sizeof(answers), MSG_DONTWAIT)) > 0)
+		*last = answers[n - 1];
+	check(n != 0 || *last == '\n');
+	return n != 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char last = '\n';
+
+	if (!env.server)
+		start();
+	check(fd >= 0);
+	check(connect(fd, (const struct sockaddr *)&env.addr, sizeof(env.addr)) == 0);
+	if (n && send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return 0;
+	shutdown(fd, SHUT_WR);
+	while (take_answers(fd, &last))
+		loop_turn(&env.loop, NSEC_PER_MSEC);
+	return 0;
+}

@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fake target's commands, by byte offsets (wire reference, sections 3 to 12). Each is
+ * checked as strictly as the specification allows, executed on memory, and answered; a
+ * rule may interfere.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/hostile_target/fake.h"
+
+enum {
+	SC_OPCODE = 0x4001,
+	SC_FIELD = 0x4002,
+	SC_NSID = 0x400b,
+	SC_SEQUENCE = 0x400c,
+	SC_LENGTH = 0x400f,
+	SC_RANGE = 0x4080,
+	SC_PROTECTED = 0x4020,
+	SC_PARAM = 0x4182,
+	SC_HOST = 0x4184,
+	DISCOVERY_ENTRIES = 3,
+};
+#define DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
+
+static uint32_t cc;
+static uint16_t next_cntlid = 1;
+static struct slot *aer; /* held */
+static struct conn *aer_conn;
+static uint64_t n_blocks_now;
+static bool is_discovery;
+static bool has_changed;
+
+static void done(struct slot *slot, unsigned status, uint64_t result)
+{
+	enum action action = slot->rule ? slot->rule->action : ACT_NONE;
+
+	slot->status = (uint16_t)status;
+	slot->result = result;
+	if (action == ACT_STATUS)
+		slot->status = (uint16_t)slot->rule->argument;
+	if (action == ACT_GARBAGE && slot->out == slot->data)
+		for (unsigned i = 0; i < slot->n_out; i++)
+			slot->data[i] = (uint8_t)rand();
+	if (action == ACT_LATE) {
+		slot->answer_at_ns = now_ns() + slot->rule->argument * 1000000;
+		return;
+	}
+	fabric_answer(slot);
+}
+
+static unsigned shift(void)
+{
+	return (unsigned)__builtin_ctz(opt.block_size);
+}
+
+/* ---- the data pointer ---- */
+
+static const uint8_t *sgl(const struct slot *slot)
+{
+	return slot->capsule + 24;
+}
+
+static bool is_in_capsule(const struct slot *slot)
+{
+	return sgl(slot)[15] == 0x01;
+}
+
+static uint32_t sgl_length(const struct slot *slot)
+{
+	return is_in_capsule(slot) ? rd32(sgl(slot) + 8) : rd24(sgl(slot) + 8);
+}
+
+static void check_capsule(const struct slot *slot)
+{
+	const uint8_t *c = slot->capsule;
+	unsigned type = sgl(slot)[15];
+
+	if ((c[1] & 0xc0) != 0x40 || c[1] & 0x3f)
+		violation("flags %02x", c[1]);
+	if (type != 0x40 && type != 0x01)
+		violation("descriptor type %02x", type);
+	if (rd64(c + 16))
+		violation("metadata pointer is set");
+	if (is_in_capsule(slot)) {
+		if (!slot->conn->qid)
+			violation("in-capsule data on the admin queue");
+		if (rd64(sgl(slot)))
+			violation("in-capsule data at an offset");
+		if (slot->n_received != SQE_BYTES + sgl_length(slot))
+			violation("%u bytes for %u of data", slot->n_received,
+				  sgl_length(slot));
+	} else if (slot->n_received != SQE_BYTES) {
+		violation("a command of %u bytes", slot->n_received);
+	}
+	if (type == 0x40 && !sgl_length(slot) &&
+	    (rd64(sgl(slot)) || rd32(sgl(slot) + 11)))
+		violation("a descriptor of no data with an address");
+}
+
+/* ---- Connect ---- */
+
+static void connect_with_data(struct slot *slot, const uint8_t *data)
+{
+	struct conn *conn = slot->conn;
+	const uint8_t *c = slot->capsule;
+	const char *subnqn = (const char *)data + 256,
+		   *hostnqn = (const char *)data + 512;
+
+	if (rd16(c + 40) || rd16(c + 42) != conn->qid || rd16(c + 44) != conn->n_sq - 1)
+		violation("Connect: recfmt %u qid %u sqsize %u, CM said %u and %u",
+			  rd16(c + 40), rd16(c + 42), rd16(c + 44), conn->qid,
+			  conn->n_sq - 1);
+	if (data[256 + 223] || data[512 + 223])
+		violation("Connect: an NQN without its end");
+	is_discovery = strcmp(subnqn, DISCOVERY_NQN) == 0;
+	if (!is_discovery && strcmp(subnqn, opt.nqn) != 0) {
+		done(slot, SC_PARAM, 256 | 1 << 16);
+		return;
+	}
+	if (opt.host && strcmp(hostnqn, opt.host) != 0) {
+		done(slot, SC_HOST, 512 | 1 << 16);
+		return;
+	}
+	if (conn->cntlid) {
+		violation("a second Connect");
+		done(slot, SC_SEQUENCE, 0);
+		return;
+	}
+	if (!conn->qid) {
+		if (rd16(data + 16) != 0xffff)
+			violation("Connect: cntlid %04x", rd16(data + 16));
+		conn->cntlid = next_cntlid++;
+		cc = 0;
+		done(slot, 0, conn->cntlid);
+		return;
+	}
+	for (unsigned i = 0; fabric_conn(i); i = fabric_conn(i)->index + 1) {
+		const struct conn *admin = fabric_conn(i);
+
+		if (admin->qid == 0 && !admin->is_dead &&
+		    admin->cntlid == rd16(data + 16)) {
+			conn->cntlid = admin->cntlid;
+			done(slot, 0, conn->cntlid);
+			return;
+		}
+	}
+	done(slot, SC_PARAM, 16 | 1 << 16);
+}
+
+static void start_connect(struct slot *slot)
+{
+	if (sgl_length(slot) != 1024) {
+		violation("Connect with %u bytes of data", sgl_length(slot));
+		done(slot, SC_LENGTH, 0);
+	} else if (is_in_capsule(slot)) {
+		connect_with_data(slot, slot->capsule + SQE_BYTES);
+	} else {
+		fabric_read(slot, slot->data, 1024);
+	}
+}
+
+/* ---- properties ---- */
+
+static void property_get(struct slot *slot)
+{
+	enum action action = slot->rule ? slot->rule->action : ACT_NONE;
+	uint64_t csts;
+
+	switch (rd32(slot->capsule + 44)) {
+	case 0x00:
+		if ((slot->capsule[40] & 7) != 1)
+			violation("CAP read with 4 bytes");
+		done(slot, 0, opt.mqes | 1ull << 16 | 10ull << 24 | 1ull << 37);
+		return;
+	case 0x08:
+		done(slot, 0, 0x10400);
+		return;
+	case 0x14:
+		done(slot, 0, cc);
+		return;
+	case 0x1c:
+		csts = (cc & 1 && action != ACT_NOT_READY) |
+		       (cc >> 14 & 3 ? 2u << 2 : 0) | (action == ACT_FATAL ? 2 : 0);
+		done(slot, 0, csts);
+		return;
+	}
+	done(slot, SC_FIELD, 0);
+}
+
+static void property_set(struct slot *slot)
+{
+	if (rd32(slot->capsule + 44) != 0x14) {
+		done(slot, SC_FIELD, 0);
+		return;
+	}
+	cc = rd32(slot->capsule + 48);
+	if (cc & 1 && ((cc >> 16 & 15) != 6 || (cc >> 20 & 15) != 4))
+		violation("CC %08x", cc);
+	done(slot, 0, 0);
+}
+
+/* ---- Identify, features, logs ---- */
+
+static void uuid_bytes(uint8_t *p)
+{
+	for (unsigned i = 0; i < 16; i++)
+		p[i] = (uint8_t)(opt.uuid_seed * 31 + i + 1);
+}
+
+static void pad(uint8_t *p, size_t n, const char *s)
+{
+	memset(p, ' ', n);
+	memcpy(p, s, strlen(s));
+}
+
+static void identify_ctrl(struct slot *slot)
+{
+	uint8_t *d = slot->data;
+
+	pad(d + 4, 20, "FAKE0001");
+	pad(d + 24, 40, "fake target");
+	pad(d + 64, 8, "1.0");
+	d[77] = (uint8_t)opt.mdts;
+	wr16(d + 78, slot->conn->cntlid);
+	wr32(d + 80, 0x10400);
+	wr32(d + 92, 1 << 8);
+	d[111] = is_discovery ? 2 : 1;
+	wr16(d + 320, 10);
+	d[512] = 0x66;
+	d[513] = 0x44;
+	wr16(d + 514, opt.maxcmd);
+	wr32(d + 516, 16);
+	wr16(d + 520, 1 << 2 | 1 << 3);
+	d[525] = opt.no_vwc ? 0 : 1;
+	wr32(d + 536, 0x00100005);
+	strcpy((char *)d + 768, is_discovery ? DISCOVERY_NQN : opt.nqn);
+	wr32(d + 1792, 4 + opt.icd / 16);
+	wr32(d + 1796, 1);
+	d[1803] = 1;
+}
+
+static void identify_ns(struct slot *slot)
+{
+	uint8_t *d = slot->data;
+
+	if (rd32(slot->capsule + 4) != opt.nsid)
+		return; /* zeroes: inactive */
+	wr64(d, n_blocks_now);
+	wr64(d + 8, n_blocks_now);
+	d[33] = 1 | 1 << 3;
+	d[99] = opt.read_only;
+	uuid_bytes(d + 104);
+	d[130] = (uint8_t)shift();
+}
+
+static void identify(struct slot *slot)
+{
+	uint8_t *d = slot->data;
+
+	memset(d, 0, DATA_BYTES);
+	slot->out = d;
+	slot->n_out = 4096;
+	if (sgl_length(slot) != 4096)
+		violation("Identify with %u bytes", sgl_length(slot));
+	switch (slot->capsule[40]) {
+	case 0x00:
+		identify_ns(slot);
+		break;
+	case 0x01:
+		identify_ctrl(slot);
+		break;
+	case 0x02:
+		wr32(d, opt.nsid);
+		break;
+	case 0x03:
+		if (rd32(slot->capsule + 4) != opt.nsid) {
+			done(slot, SC_NSID, 0);
+			return;
+		}
+		d[0] = 3;
+		d[1] = 16;
+		uuid_bytes(d + 4);
+		break;
+	case 0x06:
+		if (!opt.has_cns6) {
+			done(slot, SC_FIELD, 0);
+			return;
+		}
+		d[1] = (uint8_t)opt.wzsl;
+		wr32(d + 4, opt.dmrsl);
+		break;
+	default:
+		done(slot, SC_FIELD, 0);
+		return;
+	}
+	done(slot, 0, 0);
+}
+
+static void set_features(struct slot *slot)
+{
+	unsigned fid = slot->capsule[40], n;
+
+	if (fid == 7) {
+		n = rd16(slot->capsule + 44);
+		if (n > opt.queues - 1)
+			n = opt.queues - 1;
+		done(slot, 0, n | n << 16);
+		return;
+	}
+	done(slot, fid == 11 ? 0 : SC_FIELD, 0);
+}
+
+static void log_entry(uint8_t *e, unsigned i)
+{
+	memset(e, 0, 1024);
+	e[0] = 1;
+	e[1] = 1;
+	e[2] = i ? 2 : 3;
+	wr16(e + 6, 0xffff);
+	wr16(e + 8, 32);
+	if (i == 1) { /* one padded with blanks, as SPDK does */
+		pad(e + 32, 32, "4420");
+		pad(e + 512, 256, "127.0.0.1");
+	} else {
+		strcpy((char *)e + 32, "4420");
+		strcpy((char *)e + 512, "127.0.0.1");
+	}
+	strcpy((char *)e + 256, i == 0	 ? DISCOVERY_NQN
+				: i == 1 ? opt.nqn
+					 : "nqn.2026-01.x:other");
+}
+
+static void get_log(struct slot *slot)
+{
+	const uint8_t *c = slot->capsule;
+	uint32_t n = (rd16(c + 42) + 1u) * 4;
+	uint64_t offset = rd64(c + 48);
+	static uint8_t page[1024 * (1 + DISCOVERY_ENTRIES)];
+
+	if (n > DATA_BYTES || n != sgl_length(slot))
+		violation("Get Log Page of %u bytes, descriptor of %u", n,
+			  sgl_length(slot));
+	memset(slot->data, 0, DATA_BYTES);
+	slot->out = slot->data;
+	slot->n_out = n;
+	if (c[40] == 0x04) {
+		wr32(slot->data, has_changed ? opt.nsid : 0);
+		has_changed = false;
+	} else if (c[40] == 0x70) {
+		wr64(page, 1);
+		wr64(page + 8, DISCOVERY_ENTRIES);
+		for (unsigned i = 0; i < DISCOVERY_ENTRIES; i++)
+			log_entry(page + 1024 * (i + 1), i);
+		if (offset < sizeof(page))
+			memcpy(slot->data, page + offset,
+			       n < sizeof(page) - offset ? n : sizeof(page) - offset);
+	} else {
+		done(slot, SC_FIELD, 0);
+		return;
+	}
+	done(slot, 0, 0);
+}
+
+/* ---- I/O ---- */
+
+static bool is_in_range(const struct slot *slot, uint64_t slba, uint64_t n)
+{
+	if (slba <= n_blocks_now && n <= n_blocks_now - slba)
+		return true;
+	fprintf(stderr, "fake_target: %llu blocks at %llu of %llu\n",
+		(unsigned long long)n, (unsigned long long)slba,
+		(unsigned long long)n_blocks_now);
+	return false;
+}
+
+static void trim_with_data(struct slot *slot, const uint8_t *range)
+{
+	uint64_t n = rd32(range + 4), slba = rd64(range + 8);
+
+	if (slot->capsule[40] || !(slot->capsule[44] & 4))
+		violation("Dataset Management: %u ranges, attributes %02x",
+			  slot->capsule[40] + 1, slot->capsule[44]);
+	if (opt.dmrsl && n > opt.dmrsl)
+		violation("a range of %llu blocks", (unsigned long long)n);
+	if (!is_in_range(slot, slba, n)) {
+		done(slot, SC_RANGE, 0);
+		return;
+	}
+	memset(ram + (slba << shift()), 0, n << shift());
+	done(slot, 0, 0);
+}
+
+static void start_io(struct slot *slot)
+{
+	const uint8_t *c = slot->capsule;
+	uint64_t slba = rd64(c + 40), n = rd16(c + 48) + 1u, bytes = n << shift();
+	uint8_t *at = ram + (slba << shift());
+	bool has_data = slot->event == EV_READ || slot->event == EV_WRITE;
+
+	if (rd32(c + 4) != opt.nsid) {
+		done(slot, SC_NSID, 0);
+		return;
+	}
+	if (slot->event == EV_FLUSH) {
+		done(slot, 0, 0);
+		return;
+	}
+	if (slot->event == EV_TRIM) {
+		if (sgl_length(slot) < 16)
+			violation("a range of %u bytes", sgl_length(slot));
+		if (is_in_capsule(slot))
+			trim_with_data(slot, c + SQE_BYTES);
+		else
+			fabric_read(slot, slot->data, 16);
+		return;
+	}
+	if (!is_in_range(slot, slba, n)) {
+		done(slot, SC_RANGE, 0);
+		return;
+	}
+	if (has_data && sgl_length(slot) != bytes)
+		violation("%u bytes for %llu blocks", sgl_length(slot),
+			  (unsigned long long)n);
+	if (has_data && opt.mdts && bytes > 4096ull << opt.mdts)
+		violation("%llu bytes by one command", (unsigned long long)bytes);
+	if (opt.wzsl && slot->event == EV_ZERO && bytes > 4096ull << opt.wzsl)
+		violation("%llu bytes of zeroes", (unsigned long long)bytes);
+	if (slot->event != EV_READ && opt.read_only) {
+		done(slot, SC_PROTECTED, 0);
+	} else if (slot->event == EV_ZERO) {
+		memset(at, 0, bytes);
+		done(slot, 0, 0);
+	} else if (slot->event == EV_READ) {
+		slot->out = at;
+		slot->n_out = (uint32_t)bytes;
+		done(slot, 0, 0);
+	} else if (is_in_capsule(slot)) {
+		memcpy(at, c + SQE_BYTES, bytes);
+		done(slot, 0, 0);
+	} else {
+		fabric_read(slot, at, (uint32_t)bytes);
+	}
+}
+
+void command_have_data(struct slot *slot)
+{
+	if (slot->event == EV_WRITE)
+		done(slot, 0, 0);
+	else if (slot->event == EV_TRIM)
+		trim_with_data(slot, slot->data);
+	else
+		connect_with_data(slot, slot->data);
+}
+
+/* ---- events ---- */
+
+static void notify(void)
+{
+	struct slot *slot = aer;
+
+	has_changed = true;
+	aer = NULL;
+	if (slot && !aer_conn->is_dead)
+		done(slot, 0, 0x00040002);
+}
+
+static void start_aer(struct slot *slot)
+{
+	if (aer && aer_conn == slot->conn)
+		violation("a second Asynchronous Event Request");
+	aer = slot;
+	aer_conn = slot->conn;
+	if (has_changed)
+		notify(); /* what happened while none was out */
+}
+
+void command_forget(const struct conn *conn)
+{
+	if (conn == aer_conn)
+		aer = NULL;
+}
+
+void command_line(char *line)
+{
+	if (strncmp(line, "resize ", 7) == 0) {
+		n_blocks_now = strtoull(line + 7, NULL, 10);
+		notify();
+	} else if (strncmp(line, "uuid ", 5) == 0) {
+		opt.uuid_seed = (unsigned)strtoul(line + 5, NULL, 10);
+	} else if (strcmp(line, "notify") == 0) {
+		notify();
+	} else if (strcmp(line, "drop") == 0) {
+		fabric_disconnect_all();
+	}
+	printf("ok\n");
+	fflush(stdout);
+}
+
+/* ---- dispatch ---- */
+
+static int event_of_admin(const uint8_t *c)
+{
+	switch (c[0]) {
+	case 0x02:
+		return EV_GET_LOG;
+	case 0x06:
+		switch (c[40]) {
+		case 0:
+			return EV_IDENTIFY_NS;
+		case 1:
+			return EV_IDENTIFY_CTRL;
+		case 2:
+			return EV_IDENTIFY_LIST;
+		case 3:
+			return EV_IDENTIFY_IDS;
+		default:
+			return EV_IDENTIFY_LIMITS;
+		}
+	case 0x09:
+		return c[40] == 7 ? EV_SET_QUEUES : EV_SET_EVENTS;
+	case 0x0c:
+		return EV_AER;
+	case 0x18:
+		return EV_KEEP_ALIVE;
+	}
+	return -1;
+}
+
+static int event_of_io(const uint8_t *c)
+{
+	switch (c[0]) {
+	case 0x00:
+		return EV_FLUSH;
+	case 0x01:
+		return EV_WRITE;
+	case 0x02:
+		return EV_READ;
+	case 0x08:
+		return EV_ZERO;
+	case 0x09:
+		return EV_TRIM;
+	}
+	return -1;
+}
+
+static int event_of(const struct slot *slot)
+{
+	const uint8_t *c = slot->capsule;
+
+	if (c[0] == 0x7f) {
+		if (c[4] == 1)
+			return slot->conn->qid ? EV_CONNECT_IO : EV_CONNECT_ADMIN;
+		if (c[4] == 0)
+			return EV_SET_CC;
+		return rd32(c + 44) == 0x1c ? EV_GET_CSTS : EV_GET_CAP;
+	}
+	return slot->conn->qid ? event_of_io(c) : event_of_admin(c);
+}
+
+static void run(struct slot *slot)
+{
+	switch (slot->event) {
+	case EV_CONNECT_ADMIN:
+	case EV_CONNECT_IO:
+		start_connect(slot);
+		return;
+	case EV_GET_CAP:
+	case EV_GET_CSTS:
+		property_get(slot);
+		return;
+	case EV_SET_CC:
+		property_set(slot);
+		return;
+	case EV_GET_LOG:
+		get_log(slot);
+		return;
+	case EV_SET_QUEUES:
+	case EV_SET_EVENTS:
+		set_features(slot);
+		return;
+	case EV_KEEP_ALIVE:
+		done(slot, 0, 0);
+		return;
+	case EV_AER:
+		start_aer(slot);
+		return;
+	case EV_READ:
+	case EV_WRITE:
+	case EV_FLUSH:
+	case EV_ZERO:
+	case EV_TRIM:
+		start_io(slot);
+		return;
+	default:
+		identify(slot);
+	}
+}
+
+void command_start(struct slot *slot)
+{
+	int event = event_of(slot);
+	enum action action;
+
+	slot->out = NULL;
+	slot->n_out = 0;
+	slot->rule = NULL;
+	check_capsule(slot);
+	if (event < 0) {
+		violation("opcode %02x on queue %u", slot->capsule[0], slot->conn->qid);
+		done(slot, SC_OPCODE, 0);
+		return;
+	}
+	slot->event = (enum event)event;
+	if (!slot->conn->cntlid && event != EV_CONNECT_ADMIN && event != EV_CONNECT_IO)
+		violation("%s before Connect", rules_event_name(slot->event));
+	slot->rule = rules_find(slot->event);
+	action = slot->rule ? slot->rule->action : ACT_NONE;
+	if (action == ACT_EXIT)
+		_exit(0);
+	if (action == ACT_DISCONNECT)
+		fabric_disconnect(slot->conn);
+	if (action == ACT_DISCONNECT || action == ACT_SILENCE)
+		return;
+	if (action == ACT_STATUS && slot->event != EV_AER)
+		done(slot, 0, 0);
+	else
+		run(slot);
+}
+
+/* ---- start ---- */
+
+struct options opt = {
+	.block_size = 512,
+	.blocks = 65536,
+	.mdts = 5,
+	.icd = 4096,
+	.mqes = 127,
+	.maxcmd = 128,
+	.queues = 8,
+	.nsid = 1,
+	.has_cns6 = true,
+	.nqn = "nqn.2026-01.test:fake",
+	.uuid_seed = 1,
+};
+uint8_t *ram;
+
+static bool take_option(const char *arg)
+{
+	static const struct {
+		const char *name;
+		unsigned *value;
+	} table[] = {
+		{"port", &opt.port},	   {"block_size", &opt.block_size},
+		{"mdts", &opt.mdts},	   {"icd", &opt.icd},
+		{"mqes", &opt.mqes},	   {"maxcmd", &opt.maxcmd},
+		{"crqsize", &opt.crqsize}, {"queues", &opt.queues},
+		{"nsid", &opt.nsid},	   {"wzsl", &opt.wzsl},
+		{"dmrsl", &opt.dmrsl},	   {"uuid", &opt.uuid_seed},
+		{"seed", &opt.seed},
+	};
+	const char *equals = strchr(arg, '=');
+	size_t n = equals ? (size_t)(equals - arg) : 0;
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (n == strlen(table[i].name) && memcmp(arg, table[i].name, n) == 0) {
+			*table[i].value = (unsigned)strtoul(equals + 1, NULL, 10);
+			return true;
+		}
+	if (strncmp(arg, "blocks=", 7) == 0)
+		opt.blocks = strtoull(arg + 7, NULL, 10);
+	else if (strncmp(arg, "nqn=", 4) == 0)
+		opt.nqn = arg + 4;
+	else if (strncmp(arg, "host=", 5) == 0)
+		opt.host = arg + 5;
+	else if (strcmp(arg, "no-cns6") == 0)
+		opt.has_cns6 = false;
+	else if (strcmp(arg, "read-only") == 0)
+		opt.read_only = true;
+	else if (strcmp(arg, "no-vwc") == 0)
+		opt.no_vwc = true;
+	else
+		return false;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (!take_option(argv[i]) && !rules_parse(argv[i])) {
+			fprintf(stderr, "fake_target: what is '%s'?\n", argv[i]);
+			return 2;
+		}
+	srand(opt.seed);
+	n_blocks_now = opt.blocks;
+	ram = aligned_alloc(4096, opt.blocks * opt.block_size);
+	if (!ram)
+		return 4;
+	memset(ram, 0, opt.blocks * opt.block_size);
+	if (fabric_listen() < 0) {
+		perror("fake_target");
+		return 4;
+	}
+	return fabric_run();
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The initiator against the fake target: the good path in several sizes, and every kind
+ * of misbehaviour at every step of connecting (test_recovery.c has what comes after).
+ * After each test the target's exit code says whether the initiator kept to the protocol.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "initiator/discover.h"
+#include "tests/hostile_target/world.h"
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- the good path ---- */
+
+static void expect_zeroes(struct client *client, uint64_t offset, size_t n)
+{
+	uint8_t *in = volume_buffer_take(client->queue, n);
+
+	memset(in, 0xee, n);
+	assert_int_equal(do_io(client, VOLUME_READ, offset, n, in), 0);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(in[i], 0);
+	volume_buffer_give(client->queue, in);
+}
+
+static void use(struct client *client)
+{
+	struct volume_info info;
+	uint64_t far;
+
+	volume_get_info(client->volume, &info);
+	far = info.size_bytes - info.max_io_bytes;
+	write_and_read(client, 0, info.block_size, 1);
+	write_and_read(client, 4096, 4096, 2);
+	write_and_read(client, 8192, 8192, 3);
+	write_and_read(client, far, info.max_io_bytes, 4);
+	assert_int_equal(do_io(client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	if (info.has_write_zeroes) {
+		assert_int_equal(
+			do_io(client, VOLUME_WRITE_ZEROES, far, info.max_io_bytes, NULL),
+			0);
+		expect_zeroes(client, far, info.max_io_bytes);
+	}
+	write_and_read(client, 65536, 8192, 5);
+	assert_int_equal(do_io(client, VOLUME_TRIM, 65536, 8192, NULL), 0);
+	expect_zeroes(client, 65536, 8192);
+	assert_int_equal(do_io(client, VOLUME_WRITE_ZEROES, 0, info.size_bytes, NULL), 0);
+	assert_int_equal(do_io(client, VOLUME_TRIM, 0, info.size_bytes, NULL), 0);
+}
+
+static void good_path(const char *const *args)
+{
+	struct target target;
+	struct client client;
+
+	target_start(&target, 0, args);
+	client_init(&client, target.port);
+	client_open_with_queue(&client);
+	use(&client);
+	assert_int_equal(client.n_lost, 0);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+static void test_good_path(void **state)
+{
+	good_path(NULL);
+}
+
+static void test_block_size_4096(void **state)
+{
+	good_path(ARGS("block_size=4096", "blocks=8192"));
+}
+
+static void test_no_data_in_capsules(void **state)
+{
+	good_path(ARGS("icd=0"));
+}
+
+static void test_data_of_16k_in_capsules(void **state)
+{
+	good_path(ARGS("icd=16384"));
+}
+
+static void test_small_queue(void **state)
+{
+	good_path(ARGS("mqes=3", "maxcmd=4"));
+}
+
+static void test_few_receives(void **state)
+{
+	good_path(ARGS("crqsize=2"));
+}
+
+static void test_no_transfer_limit(void **state)
+{
+	good_path(ARGS("mdts=0"));
+}
+
+static void test_small_transfers(void **state)
+{
+	good_path(ARGS("mdts=1"));
+}
+
+static void test_limits_of_zeroes_and_trim(void **state)
+{
+	good_path(ARGS("wzsl=3", "dmrsl=1000"));
+}
+
+static void test_no_limits_page_no_cache(void **state)
+{
+	good_path(ARGS("no-cns6", "no-vwc"));
+}
+
+static void test_no_private_data(void **state)
+{
+	good_path(ARGS("cm-io=no-private", "cm-admin=no-private"));
+}
+
+static void test_info(void **state)
+{
+	struct target target;
+	struct client client;
+	struct volume_info info;
+	struct volume_status status;
+
+	target_start(&target, 0, ARGS("blocks=10000", "read-only"));
+	client_init(&client, target.port);
+	client_open_with_queue(&client);
+	volume_get_info(client.volume, &info);
+	assert_int_equal(info.size_bytes, 10000 * 512);
+	assert_int_equal(info.block_size, 512);
+	assert_int_equal(info.max_io_bytes, 128 * 1024);
+	assert_true(info.is_read_only && info.has_flush && info.has_trim);
+	assert_true(info.has_write_zeroes && info.reads_zero_after_trim);
+	assert_string_equal(info.serial, "FAKE0001");
+	assert_string_equal(info.model, "fake target");
+	assert_int_equal(info.n_queues_granted, 1);
+	assert_int_equal(info.uuid[0], 32);
+	assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 0, 512, NULL), -EPERM);
+	assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 10000 * 512, 512, NULL),
+			 -ENOSPC);
+	volume_get_status(client.volume, &status);
+	assert_int_equal(status.state, VOLUME_LIVE);
+	assert_int_equal(status.n_queues_live, 1);
+	assert_int_not_equal(status.device[0], 0);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* More I/O than the queue has entries, submitted before the queue is even connected. */
+static void test_many_at_once(void **state)
+{
+	static struct job jobs[200];
+	struct target target;
+	struct client client;
+	uint8_t *buffers[ARRAY_LEN(jobs)];
+
+	target_start(&target, 0, NULL);
+	client_init(&client, target.port);
+	client_open_with_queue(&client);
+	for (unsigned i = 0; i < ARRAY_LEN(jobs); i++) {
+		size_t n = i % 3 ? 4096 : 16384;
+
+		buffers[i] = volume_buffer_take(client.queue, n);
+		assert_non_null(buffers[i]);
+		fill_pattern(buffers[i], n, i);
+		job_start(&jobs[i], &client, VOLUME_WRITE, i * 16384, n, buffers[i]);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(jobs); i++) {
+		assert_int_equal(job_wait(&jobs[i], 5000), 0);
+		volume_buffer_give(client.queue, buffers[i]);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(jobs); i++) {
+		size_t n = i % 3 ? 4096 : 16384;
+		uint8_t *want = malloc(n), *got = volume_buffer_take(client.queue, n);
+
+		fill_pattern(want, n, i);
+		assert_int_equal(do_io(&client, VOLUME_READ, i * 16384, n, got), 0);
+		assert_memory_equal(got, want, n);
+		volume_buffer_give(client.queue, got);
+		free(want);
+	}
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+struct waiter {
+	struct loop_call call;
+	bool was_called;
+};
+
+static void on_buffer(struct loop_call *call)
+{
+	container_of(call, struct waiter, call)->was_called = true;
+}
+
+static void test_buffers_run_out(void **state)
+{
+	struct target target;
+	struct client client;
+	struct waiter first = {.call.run = on_buffer}, second = {.call.run = on_buffer};
+	void *buffers[2048];
+	unsigned n = 0;
+
+	target_start(&target, 0, NULL);
+	client_init(&client, target.port);
+	client_open_with_queue(&client);
+	while ((buffers[n] = volume_buffer_take(client.queue, 65536)))
+		n++;
+	assert_int_equal(n, 128);
+	volume_buffer_wait(client.queue, &first.call);
+	volume_buffer_wait(client.queue, &second.call);
+	world_run(20);
+	assert_false(first.was_called || second.was_called);
+	volume_buffer_give(client.queue, buffers[--n]);
+	world_run(20);
+	assert_true(first.was_called && !second.was_called);
+	volume_buffer_wait_cancel(client.queue, &second.call);
+	while (n)
+		volume_buffer_give(client.queue, buffers[--n]);
+	world_run(20);
+	assert_false(second.was_called);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* ---- misbehaviour while connecting for the first time ---- */
+
+struct refusal {
+	const char *rule;
+	enum exit_code code;
+	const char *message; /* a part of it */
+	struct target target;
+	struct client client;
+};
+
+static void run_refusals(struct refusal *table, unsigned n)
+{
+	/* all targets first: clients count the time from their own start */
+	for (unsigned i = 0; i < n; i++)
+		target_start(&table[i].target, 0, ARGS(table[i].rule));
+	for (unsigned i = 0; i < n; i++) {
+		client_init(&table[i].client, table[i].target.port);
+		client_open(&table[i].client);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct client *client = &table[i].client;
+
+		world_wait(&client->is_opened, 30000, table[i].rule);
+		if (!client->has_failed)
+			fail_msg("%s: it opened", table[i].rule);
+		if (client->error.code != table[i].code ||
+		    !strstr(client->error.message, table[i].message))
+			fail_msg("%s: %d: %s", table[i].rule, client->error.code,
+				 client->error.message);
+		client_close(client);
+		target_stop(&table[i].target);
+	}
+}
+
+static void test_refusals(void **state)
+{
+	struct refusal table[] = {
+		{"cm-admin=reject,4", EXIT_FAILED, "NVMe/RDMA status 4"},
+		{"cm-admin=bad-private", EXIT_FAILED, "private data"},
+		{"cm-admin=disconnect", EXIT_FAILED, "cannot connect"},
+		{"connect-admin=disconnect", EXIT_FAILED, "cannot connect"},
+		{"connect-admin=exit", EXIT_FAILED, "cannot connect"},
+		{"connect-admin=status,4184", EXIT_DENIED,
+		 "refuses host nqn.2026-01.test:host"},
+		{"connect-admin=status,4182", EXIT_FAILED, "refuses the Connect"},
+		{"connect-admin=status,4191", EXIT_DENIED, "requires authentication"},
+		{"connect-admin=wrong-cid", EXIT_FAILED, "not in flight"},
+		{"connect-admin=short", EXIT_FAILED, "8 bytes"},
+		{"connect-admin=invalidate", EXIT_FAILED, ""},
+		{"get-cap=status,4002", EXIT_FAILED, "CAP with Invalid Field"},
+		{"get-cap=disconnect", EXIT_FAILED, "cannot connect"},
+		{"get-csts=fatal", EXIT_FAILED, "fatal"},
+		{"get-csts=exit", EXIT_FAILED, "cannot connect"},
+		{"set-cc=status,2", EXIT_FAILED, "Invalid Field"},
+		{"identify-ctrl=disconnect", EXIT_FAILED, "cannot connect"},
+		{"identify-ctrl=status,6", EXIT_FAILED, "Identify Controller"},
+		{"identify-ctrl=garbage", EXIT_FAILED, "cannot be used"},
+		{"identify-ctrl=write-past", EXIT_FAILED, "cannot connect"},
+		{"identify-ids=status,400b", EXIT_NOT_FOUND, "it has: 1)"},
+		{"identify-ns=status,2", EXIT_FAILED, "Identify Namespace"},
+		{"identify-ns=wrong-cid", EXIT_FAILED, "not in flight"},
+		{"set-queues=status,4006", EXIT_FAILED, "number of queues"},
+		{"set-queues=old-cid", EXIT_FAILED, "not in flight"},
+	};
+
+	run_refusals(table, ARRAY_LEN(table));
+}
+
+static void test_silences(void **state)
+{
+	struct refusal table[] = {
+		{"cm-admin=silence", EXIT_UNREACHABLE, "no answer"},
+		{"connect-admin=silence", EXIT_UNREACHABLE, "connect command"},
+		{"get-cap=silence", EXIT_UNREACHABLE, "reading capabilities"},
+		{"set-cc:1=silence", EXIT_UNREACHABLE, "disabling"},
+		{"set-cc:2=silence", EXIT_UNREACHABLE, "enabling"},
+		{"get-csts=silence", EXIT_UNREACHABLE, "waiting for disabled"},
+		{"get-csts=not-ready", EXIT_UNREACHABLE, "took too long"},
+		{"identify-ctrl=silence", EXIT_UNREACHABLE, "identifying the controller"},
+		{"identify-limits=silence", EXIT_UNREACHABLE, "identifying limits"},
+		{"set-queues=silence", EXIT_UNREACHABLE, "asking for queues"},
+		{"identify-ns=silence", EXIT_UNREACHABLE, "identifying the namespace"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(table); i++)
+		table[i].client.config.keep_alive_ns = 0;
+	run_refusals(table, ARRAY_LEN(table));
+}
+
+static void test_tolerated(void **state)
+{
+	good_path(ARGS("identify-ids=status,2", "set-events=status,2", "aer=status,105"));
+	good_path(ARGS("identify-limits=garbage", "identify-ids=garbage", "seed=5"));
+	good_path(ARGS("connect-admin:1=status,181")); /* busy: asked again */
+	good_path(ARGS("cm-admin:1=reject,6"));
+	good_path(ARGS("connect-io:1=status,181", "cm-io:1=reject,6"));
+}
+
+static void test_nothing_listens(void **state)
+{
+	struct target target;
+	struct client client;
+
+	target_start(&target, 0, NULL);
+	target_stop(&target);
+	client_init(&client, target.port);
+	client_open(&client);
+	world_wait(&client.is_opened, 15000, "refusal");
+	assert_true(client.has_failed);
+	assert_int_equal(client.error.code, EXIT_UNREACHABLE);
+	assert_non_null(strstr(client.error.message, "nothing listens there"));
+	client_close(&client);
+}
+
+static void test_names(void **state)
+{
+	struct target target;
+	struct client client;
+	struct volume_error error;
+
+	target_start(&target, 0, ARGS("host=nqn.2026-01.test:other"));
+	client_init(&client, target.port);
+	client_open(&client);
+	world_wait(&client.is_opened, 5000, "refusal");
+	assert_int_equal(client.error.code, EXIT_DENIED);
+	assert_non_null(strstr(client.error.hint, "nqn.2026-01.test:host"));
+	client_close(&client);
+	target_stop(&target);
+
+	target_start(&target, 0, NULL);
+	client_init(&client, target.port);
+	strcpy(client.config.subnqn, "nqn.2026-01.test:fkae");
+	client_open(&client);
+	world_wait(&client.is_opened, 5000, "refusal");
+	assert_int_equal(client.error.code, EXIT_NOT_FOUND);
+	assert_non_null(strstr(client.error.message, "'nqn.2026-01.test:fkae'"));
+	error = client.error;
+	discover_suggest(&client.config, &error);
+	assert_string_equal(error.hint, "did you mean 'nqn.2026-01.test:fake'?");
+	client_close(&client);
+	client_init(&client, target.port);
+	client.config.nsid = 7;
+	client_open(&client);
+	world_wait(&client.is_opened, 5000, "refusal");
+	assert_int_equal(client.error.code, EXIT_NOT_FOUND);
+	assert_non_null(
+		strstr(client.error.message, "no namespace 7 for us (it has: 1)"));
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* A limit on locked memory is told when opening, with what to do about it. */
+static void test_memlock(void **state)
+{
+	struct rlimit old;
+	struct target target;
+	struct client client;
+
+	target_start(&target, 0, NULL);
+	client_init(&client, target.port);
+	getrlimit(RLIMIT_MEMLOCK, &old);
+	setenv("SOFTRDMA_MEMLOCK_STRICT", "1", 1);
+	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){4 << 20, old.rlim_max}))
+		fail_msg("setrlimit: %s", strerror(errno));
+	client_open(&client);
+	world_wait(&client.is_opened, 15000, "refusal");
+	unsetenv("SOFTRDMA_MEMLOCK_STRICT");
+	setrlimit(RLIMIT_MEMLOCK, &old);
+	assert_int_equal(client.error.code, EXIT_PRIVILEGE);
+	assert_non_null(
+		strstr(client.error.message,
+		       "cannot register 8MiB for RDMA: locked-memory limit is 4MiB"));
+	assert_non_null(strstr(client.error.hint, "LimitMEMLOCK"));
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* Closing at every moment of connecting. */
+static void test_close_early(void **state)
+{
+	struct target target;
+
+	target_start(&target, 0, NULL);
+	for (unsigned turns = 0; turns < 40; turns++) {
+		struct client client;
+
+		client_init(&client, target.port);
+		client_open(&client);
+		for (unsigned i = 0; i < turns; i++)
+			loop_turn(&world, NSEC_PER_MSEC);
+		client_close(&client);
+	}
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* Random controllers and namespaces: anything but a crash will do. */
+static void test_garbage(void **state)
+{
+	static struct {
+		struct target target;
+		struct client client;
+	} all[24];
+	char seed[32];
+
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
+			snprintf(seed, sizeof(seed), "seed=%u", round * 100 + i);
+			target_start(&all[i].target, 0,
+				     ARGS(i % 2 ? "identify-ns=garbage"
+						: "identify-list=garbage",
+					  i % 4 < 2 ? "identify-ids=garbage" : "no-cns6",
+					  seed));
+			client_init(&all[i].client, all[i].target.port);
+			all[i].client.config.nsid = i % 2 ? 1 : 9;
+			client_open(&all[i].client);
+		}
+		for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
+			world_wait(&all[i].client.is_opened, 15000, "garbage");
+			client_close(&all[i].client);
+			target_stop(&all[i].target);
+		}
+	}
+}
+
+/* ---- discovery ---- */
+
+static void test_discovery(void **state)
+{
+	struct target target;
+	struct client client;
+	struct discover_result result;
+	struct volume_error error;
+
+	target_start(&target, 0, NULL);
+	client_init(&client, target.port);
+	assert_int_equal(discover(&client.config, &result, &error), 0);
+	assert_int_equal(result.n_records, 3);
+	assert_int_equal(result.records[0].subtype, 3);
+	assert_string_equal(result.records[1].subnqn, "nqn.2026-01.test:fake");
+	assert_string_equal(result.records[1].traddr, "127.0.0.1");
+	assert_string_equal(result.records[1].trsvcid, "4420");
+	discover_result_release(&result);
+	assert_int_equal(target_stop(&target), 0);
+
+	target_start(&target, 0, ARGS("get-log:2=disconnect"));
+	client_init(&client, target.port);
+	assert_int_equal(discover(&client.config, &result, &error), -1);
+	assert_non_null(strstr(error.message, "lost the connection"));
+	target_stop(&target);
+
+	for (unsigned seed = 0; seed < 8; seed++) {
+		char arg[32];
+
+		snprintf(arg, sizeof(arg), "seed=%u", seed);
+		target_start(&target, 0,
+			     ARGS("get-log:2=garbage", "get-log:3=garbage", arg));
+		client_init(&client, target.port);
+		if (discover(&client.config, &result, &error) == 0)
+			discover_result_release(&result);
+		target_stop(&target);
+	}
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+/* An argument chooses among the tests: test_initiator 'test_good*'. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_good_path),
+		CASE(test_block_size_4096),
+		CASE(test_no_data_in_capsules),
+		CASE(test_data_of_16k_in_capsules),
+		CASE(test_small_queue),
+		CASE(test_few_receives),
+		CASE(test_no_transfer_limit),
+		CASE(test_small_transfers),
+		CASE(test_limits_of_zeroes_and_trim),
+		CASE(test_no_limits_page_no_cache),
+		CASE(test_no_private_data),
+		CASE(test_info),
+		CASE(test_many_at_once),
+		CASE(test_buffers_run_out),
+		CASE(test_refusals),
+		CASE(test_silences),
+		CASE(test_tolerated),
+		CASE(test_nothing_listens),
+		CASE(test_names),
+		CASE(test_memlock),
+		CASE(test_close_early),
+		CASE(test_garbage),
+		CASE(test_discovery),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	log_init("test_initiator", getenv("DEBUG") ? LOG_DEBUG : LOG_ERR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

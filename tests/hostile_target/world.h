@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For test_initiator.c: fake targets as child processes, and volumes on one loop. */
+#pragma once
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "initiator/volume.h"
+
+enum {
+	WORLD_ARGS = 16,
+	WORLD_IOS = 64,
+	IO_BYTES = 64 * 1024,
+};
+
+struct target {
+	pid_t pid;
+	unsigned port;
+	int in_fd;
+	FILE *out;
+	const char *args[WORLD_ARGS];
+};
+
+/* args ends with NULL; port 0: any. */
+void target_start(struct target *target, unsigned port, const char *const *args);
+void target_say(struct target *target, const char *line);
+/* Ends it and returns its exit code: 0, 3 for violations of the protocol; -1 when
+ * killed. */
+int target_stop(struct target *target);
+void target_kill(struct target *target);
+
+struct client {
+	struct volume *volume;
+	struct volume_config config;
+	struct volume_queue *queue;
+	bool is_opened, has_failed, is_closed, is_removed, is_changed;
+	unsigned n_lost; /* times it went to RECONNECTING */
+	enum volume_state state;
+	struct volume_error error;
+};
+
+extern struct loop world;
+
+/* Around each test. */
+int world_setup(void **state);
+int world_teardown(void **state);
+/* Turns until *flag or timeout; fails the test on timeout. */
+void world_wait(const bool *flag, unsigned timeout_ms, const char *what);
+void world_run(unsigned ms);
+
+/* Defaults for tests: short timeouts, one queue. */
+void client_init(struct client *client, unsigned port);
+void client_open(struct client *client);
+/* Opens, expects success, adds a queue. */
+void client_open_with_queue(struct client *client);
+void client_wait_state(struct client *client, enum volume_state state,
+		       unsigned timeout_ms);
+/* Removes the queue, if any, and closes. */
+void client_close(struct client *client);
+
+struct job {
+	struct volume_io io;
+	struct client *client;
+	bool is_done;
+	int result;
+};
+/* buffer may be NULL for operations without. */
+void job_start(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
+	       uint64_t length, void *buffer);
+int job_wait(struct job *job, unsigned timeout_ms);
+int do_io(struct client *client, enum volume_op op, uint64_t offset, uint64_t length,
+	  void *buffer);
+void fill_pattern(uint8_t *p, size_t n, unsigned seed);
+/* n bytes of a pattern out, back in, and compared. */
+void write_and_read(struct client *client, uint64_t offset, size_t n, unsigned seed);

@@ -1,0 +1,288 @@
+"""Whole programs in a scratch folder: a target, volumes attached to it, clients, and TAP output.
+
+    from harness import Case, Target, fio, run_cases
+
+Everything runs with its own run and state folders and its own port, so tests do not meet.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("RBLK_BUILD", os.path.join(ROOT, "build", "dev"))
+RBLKD = os.path.join(BUILD, "target", "rblkd")
+RBLK = os.path.join(BUILD, "tools", "rblk", "rblk")
+RBLKCTL = os.path.join(BUILD, "tools", "rblkctl", "rblkctl")
+IS_SANITIZED = os.path.basename(BUILD) in ("asan", "tsan")
+# Instrumented programs on a busy machine are slow; a test that waits this long has failed.
+PATIENCE = 120 if IS_SANITIZED else 60
+NQN = "nqn.2026-01.org.example:test"
+SANITIZER_REPORT = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak)Sanitizer|runtime error:")
+
+
+class Failure(Exception):
+    """An expectation that was not met; the message says which."""
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def expect_equal(got, wanted, what):
+    expect(got == wanted, f"{what}: got {got!r}, wanted {wanted!r}")
+
+
+def wait_until(condition, what, seconds=None):
+    deadline = time.monotonic() + (seconds or PATIENCE)
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise Failure(f"waited in vain: {what}")
+
+
+def free_port():
+    """A number nobody uses in TCP; RDMA ports are a name space of their own, kept apart by pid."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run(*command, check=True, timeout=None, **kwargs):
+    """Runs a command; returns the CompletedProcess with text output."""
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, errors="replace",
+                          timeout=timeout or 2 * PATIENCE,
+                          check=False, **kwargs)
+    if check and done.returncode:
+        raise Failure(f"{' '.join(map(str, command))}: exit status {done.returncode}\n"
+                      f"{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done
+
+
+class Scratch:
+    """A folder of its own, with the environment that makes programs keep to it."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="rblk-test.")
+        self.env = dict(os.environ, RBLK_RUN_DIR=self.file("run"), RBLK_STATE_DIR=self.file("state"),
+                        ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
+                        TSAN_OPTIONS=os.environ.get("TSAN_OPTIONS", "halt_on_error=0"))
+        os.makedirs(self.file("run"))
+        os.makedirs(self.file("state"))
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def make_file(self, name, size):
+        with open(self.file(name), "wb") as f:
+            f.truncate(size)
+        return self.file(name)
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Target:
+    """A running rblkd. namespaces: lines of YAML, "nsid: 1, ram: 64MiB"."""
+
+    def __init__(self, scratch, namespaces, port=None, extra="", subsystem_extra="allow_any_host: true",
+                 listen="127.0.0.1"):
+        self.scratch = scratch
+        self.port = port or free_port()
+        self.control = scratch.file("rblkd.sock")
+        self.config = scratch.file("target.yaml")
+        self.log = scratch.file("rblkd.log")
+        self.process = None
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(f"version: 1\ncontrol_socket: {self.control}\n{extra}\n"
+                    f"portals:\n  - {{name: p, address: {listen}, port: {self.port}}}\n"
+                    f"subsystems:\n  - nqn: {NQN}\n    {subsystem_extra}\n    namespaces:\n")
+            f.writelines(f"      - {{{ns}}}\n" for ns in namespaces)
+        self.start()
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([RBLKD, "--config", self.config], env=self.scratch.env,
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(self.is_ready, "rblkd is ready")
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            raise Failure(f"rblkd ended with {self.process.returncode}:\n{self.read_log()[-2000:]}")
+        return run(RBLKCTL, "status", "--socket", self.control, check=False,
+                   env=self.scratch.env).returncode == 0
+
+    def read_log(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def status(self):
+        return json.loads(run(RBLKCTL, "status", "--socket", self.control, "-o", "json",
+                              env=self.scratch.env).stdout)
+
+    def list(self, what):
+        return json.loads(run(RBLKCTL, "list", what, "--socket", self.control, "-o", "json",
+                              env=self.scratch.env).stdout)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """Ends it in order; a sanitizer's report or another exit status than 0 is a failure."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGABRT)
+                self.process.wait()
+                raise Failure("rblkd did not stop at SIGTERM:\n" + self.read_log()[-2000:]) from None
+        log = self.read_log()
+        expect(not SANITIZER_REPORT.search(log), "sanitizer report:\n" + log[-6000:])
+        return self.process.returncode
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+
+class Volume:
+    """A namespace attached with `rblk attach`; uri is for NBD clients."""
+
+    def __init__(self, target, nsid, name=None, *options):
+        self.target = target
+        self.scratch = target.scratch
+        self.name = name or f"v{nsid}"
+        self.socket = os.path.join(self.scratch.env["RBLK_RUN_DIR"], "volumes", self.name + ".nbd")
+        done = rblk(self.scratch, "attach", f"{NQN}@{target.address}", "--ns", nsid, "--name",
+                    self.name, "--frontend", "socket", *options)
+        self.uri = done.stdout.split()[0]
+
+    def status(self):
+        return json.loads(rblk(self.scratch, "status", self.name, "-o", "json").stdout)
+
+    def pid(self):
+        return find_key(self.status(), "pid")
+
+    def detach(self):
+        """In order; a volume that has just lost its target is given the time to find it again."""
+        wait_until(lambda: self.status()["state"] == "live", f"{self.name} is live", 60)
+        return rblk(self.scratch, "detach", self.name)
+
+
+def find_key(tree, key):
+    """The first value under this key anywhere in a JSON tree."""
+    if isinstance(tree, dict):
+        if key in tree:
+            return tree[key]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            value = find_key(branch, key)
+            if value is not None:
+                return value
+    return None
+
+
+def rblk(scratch, *arguments, check=True, timeout=None):
+    done = run(RBLK, *arguments, check=check, env=scratch.env, timeout=timeout)
+    expect(not SANITIZER_REPORT.search(done.stderr), "sanitizer report:\n" + done.stderr[-6000:])
+    return done
+
+
+def fio(scratch, uri, *options, check=True, timeout=None):
+    """fio with the nbd engine and crc32c verification unless options say otherwise."""
+    return run("fio", "--name=t", "--ioengine=nbd", f"--uri={uri}", "--group_reporting",
+               "--output-format=terse", f"--aux-path={scratch.path}", *options, check=check,
+               timeout=timeout, cwd=scratch.path)
+
+
+VERIFY = ("--verify=crc32c", "--do_verify=1", "--verify_fatal=1")
+
+
+def start_fio(scratch, uri, *options):
+    return subprocess.Popen(["fio", "--name=t", "--ioengine=nbd", f"--uri={uri}",
+                             "--output-format=terse", f"--aux-path={scratch.path}", *options],
+                            cwd=scratch.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True)
+
+
+def waits(function):
+    """A case that mostly waits for a deadline: run_cases runs it beside the others."""
+    function.waits = True
+    return function
+
+
+def run_case(i, name, function):
+    """One case in a Scratch of its own: whether it passed, and its TAP."""
+    scratch = Scratch()
+    try:
+        function(scratch)
+        expect_no_reports(scratch)
+        return True, f"ok {i} - {name}"
+    except Exception as error:  # noqa: a test's own mistakes are failures too
+        text = str(error) if isinstance(error, Failure) else traceback.format_exc()
+        return False, f"not ok {i} - {name}\n# " + text.replace("\n", "\n# ") + show_logs(scratch)
+    finally:
+        end_all(scratch)
+        scratch.remove()
+
+
+def run_cases(cases):
+    """Runs (name, function) pairs, each with a Scratch; prints TAP; exits."""
+    print(f"1..{len(cases)}", flush=True)
+    n_failed = 0
+    numbered = [(i, name, function) for i, (name, function) in enumerate(cases, 1)]
+    with ThreadPoolExecutor(max_workers=8) as beside:
+        waiting = {case[0]: beside.submit(run_case, *case)
+                   for case in numbered if hasattr(case[2], "waits")}
+        for case in numbered:
+            passed, tap = waiting[case[0]].result() if case[0] in waiting else run_case(*case)
+            n_failed += not passed
+            print(tap, flush=True)
+    sys.exit(1 if n_failed else 0)
+
+
+def logs(scratch):
+    """Names and texts of what programs wrote, volume processes too."""
+    for folder, _, files in os.walk(scratch.path):
+        for name in files:
+            if name.endswith(".log"):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as f:
+                    yield name, f.read()
+
+
+def expect_no_reports(scratch):
+    for name, text in logs(scratch):
+        expect(not SANITIZER_REPORT.search(text), f"sanitizer report in {name}:\n{text[-6000:]}")
+
+
+def show_logs(scratch):
+    return "".join(f"\n# {name}:\n#   " + "\n#   ".join(text.splitlines()[-40:])
+                   for name, text in logs(scratch))
+
+
+def end_all(scratch):
+    """Kills whatever a failed case left running in its folder."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                environ = f.read()
+            if scratch.path.encode() in environ and int(pid) != os.getpid():
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            continue

@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""Sizes that stay readable: 800 lines a file, 150 a header, 80 a function; and no notes to self."""
+
+import os
+import re
+import shutil
+import subprocess
+
+from common import ROOT, Tap, files, read
+
+FILE_LINES, HEADER_LINES, FUNCTION_LINES = 800, 150, 80
+
+# What may be longer, and why. (file, what: "file" or the name of a function) -> reason.
+EXCEPTIONS = {
+    ("nbd_bridge/nbd_wire.h", "file"): "mirrors the NBD specification, as transport/wire/ does",
+}
+# Headers that mirror a specification are as long as it is.
+LONG_HEADERS = "transport/wire/"
+NOTES = re.compile(r"\b(TODO|FIXME|XXX)\b")
+NOTED = (".c", ".h", ".py", ".sh", ".build", ".ini", ".md", ".scd", ".yaml", ".service")
+
+
+def file_faults(names, limit, used):
+    for name in names:
+        lines = read(name).count("\n")
+        if lines > limit and (name, "file") not in EXCEPTIONS:
+            yield f"{name}: {lines} lines, at most {limit}"
+        elif lines > limit:
+            used.add((name, "file"))
+
+
+def functions(names):
+    """Yields (file, function, lines), by universal-ctags."""
+    done = subprocess.run(["ctags", "-f", "-", "--languages=C", "--langmap=C:.c.h",
+                           "--kinds-C=f", "--fields=+ne", "--sort=no", "-L", "-"],
+                          cwd=ROOT, input="\n".join(names), stdout=subprocess.PIPE, text=True,
+                          check=True)
+    for line in done.stdout.splitlines():
+        start = re.search(r"\tline:(\d+)", line)
+        end = re.search(r"\tend:(\d+)", line)
+        if start and end:
+            name, file = line.split("\t")[:2]
+            yield file, name, int(end.group(1)) - int(start.group(1)) + 1
+
+
+def function_faults(names, used):
+    for file, name, lines in functions(names):
+        if lines > FUNCTION_LINES and (file, name) not in EXCEPTIONS:
+            yield f"{file}: {name} has {lines} lines, at most {FUNCTION_LINES}"
+        elif lines > FUNCTION_LINES:
+            used.add((file, name))
+
+
+def note_faults(names):
+    for name in names:
+        for number, line in enumerate(read(name).splitlines(), 1):
+            if NOTES.search(line):
+                yield f"{name}:{number}: {line.strip()}"
+
+
+def has_universal_ctags():
+    ctags = shutil.which("ctags")
+    return ctags and "Universal Ctags" in subprocess.run(
+        [ctags, "--version"], stdout=subprocess.PIPE, text=True).stdout
+
+
+def main():
+    tap = Tap()
+    used = set()
+    sources, headers = files(".c"), files(".h")
+    this = os.path.relpath(os.path.abspath(__file__), ROOT)
+
+    tap.check(f"no file has more than {FILE_LINES} lines",
+              list(file_faults(sources + files(".py", ".sh"), FILE_LINES, used)))
+    tap.check(f"no header has more than {HEADER_LINES} lines",
+              list(file_faults([h for h in headers if not h.startswith(LONG_HEADERS)],
+                               HEADER_LINES, used)))
+    if has_universal_ctags():
+        tap.check(f"no function has more than {FUNCTION_LINES} lines",
+                  list(function_faults(sources + headers, used)))
+        tap.check("each exception is needed", [f"{file}: {what}" for file, what in EXCEPTIONS
+                                               if (file, what) not in used])
+    else:
+        tap.skip(f"no function has more than {FUNCTION_LINES} lines",
+                 "universal-ctags is not installed")
+    tap.check("nothing is left to do in a comment",
+              list(note_faults(n for n in files(*NOTED) if n != this)))
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+"""rblkctl and its JSON, the durability switch, the example configuration, the manual's keys."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (NQN, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, free_port, run,  # noqa: E402
+                     run_cases, wait_until)
+
+USAGE, CONFIG, PARTIAL, UNREACHABLE = 2, 3, 6, 7
+HOST = "nqn.2026-01.org.example:db1"
+
+
+def ctl(target, *arguments, status=0):
+    done = run(RBLKCTL, *arguments, check=False,
+               env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
+    expect_equal(done.returncode, status, f"exit status of rblkctl {arguments}: {done.stderr}")
+    return done
+
+
+def aligned(text):
+    """Rows of a table: each cell begins or ends in the column of its title."""
+    lines = text.splitlines()
+    titles = [(m.start(), m.end()) for m in re.finditer(r"\S+", lines[0])]
+    for line in lines[1:]:
+        expect(not line.endswith(" "), f"blanks at the end: {line!r}")
+        for start, end in titles:
+            if end <= len(line):
+                expect(line[start] != " " or line[end - 1] != " ", f"not aligned: {line!r}")
+    return [line.split() for line in lines]
+
+
+def shows(scratch):
+    scratch.make_file("disk.img", 1 << 20)
+    target = Target(scratch, ["nsid: 7, ram: 16MiB, block_size: 4096, read_only: true",
+                              f"nsid: 1, file: {scratch.path}/disk.img"],
+                    extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}]",
+                    subsystem_extra="serial: S1\n    allow_hosts: [db1]")
+    done = ctl(target, "status")
+    (first, *table), durability = (part.splitlines() for part in done.stdout.split("\n\n"))
+    expect(re.fullmatch(r"rblkd \S+ running \S+  portals 1/1 up  subsystems 1  namespaces 2  "
+                        r"hosts 0  state OK", first), first)
+    rows = aligned("\n".join(table))
+    expect_equal(rows[1][0], "p", "portal")
+    expect_equal(rows[1][3], "listening", "its state")
+    expect_equal([line.split()[:2] for line in durability[1:]],
+                 [[f"{NQN}/1", "file"], [f"{NQN}/7", "ram"]], "durability")
+    rows = aligned(ctl(target, "list").stdout)
+    expect_equal(rows[1], [NQN, "S1", "p", "1", "allowed", "2", "0"], "subsystem")
+    rows = aligned(ctl(target, "list", "namespaces").stdout)
+    expect_equal(rows[1], [NQN, "1", "1MiB", "512", "file", "write", "ok", scratch.file("disk.img")],
+                 "namespace 1")
+    expect_equal(rows[2], [NQN, "7", "16MiB", "4096", "ram", "read", "ok"], "namespace 7")
+    expect("1048576" in ctl(target, "list", "namespaces", "--bytes").stdout, "--bytes")
+    rows = aligned(ctl(target, "list", "hosts").stdout)
+    expect_equal(rows[1], ["db1", "0", "0", HOST], "host")
+    expect_equal(len(aligned(ctl(target, "list", "connections").stdout)), 1, "no connections")
+    expect_equal(len(aligned(ctl(target, "list", "portals").stdout)), 2, "one portal")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def json_is_stable(scratch):
+    """Scripts rely on these keys: none may go."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    status = target.status()
+    wanted = {"schema", "program", "version", "pid", "uptime", "state", "workers", "portals_up",
+              "portals", "subsystems", "namespaces", "failed_namespaces", "hosts", "connections",
+              "durability"}
+    expect(wanted <= status.keys(), f"status lacks {wanted - status.keys()}")
+    expect_equal(status["schema"], 1, "schema")
+    expect_equal(status["pid"], target.process.pid, "pid")
+    for what, keys in (
+            ("portals", {"name", "address", "device", "state", "queue_pairs", "detail"}),
+            ("subsystems", {"nqn", "serial", "model", "portals", "allow_any_host", "allow_hosts",
+                            "namespaces", "controllers"}),
+            ("namespaces", {"subsystem", "nsid", "uuid", "kind", "path", "size", "block_size",
+                            "read_only", "state", "reads", "writes", "errors", "durability"}),
+            ("hosts", set()), ("connections", set())):
+        answer = target.list(what)
+        expect_equal(set(answer), {"schema", what}, f"list {what}")
+        for item in answer[what]:
+            expect(keys <= item.keys(), f"{what} lacks {keys - item.keys()}")
+    target.stop()
+
+
+def fails_well(scratch):
+    done = run(RBLKCTL, "status", "--socket", scratch.file("nobody"), check=False)
+    expect_equal(done.returncode, UNREACHABLE, "exit status")
+    expect_equal(done.stderr.count("error:"), 1, "error lines")
+    expect_equal(done.stderr.count("hint:"), 1, "hint lines")
+    done = run(RBLKCTL, "status", "-o", "json", "--socket", scratch.file("nobody"), check=False)
+    expect('"code":7' in done.stdout and not done.stderr, done.stdout + done.stderr)
+    done = run(RBLKCTL, "list", "namespace", check=False)
+    expect_equal(done.returncode, USAGE, "exit status")
+    expect("did you mean 'namespaces'" in done.stderr, done.stderr)
+
+
+def degraded(scratch):
+    """A portal without address: the daemon serves the others, and says what it waits for."""
+    control, config = scratch.file("c.sock"), scratch.file("two.yaml")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(f"version: 1\ncontrol_socket: {control}\nportals:\n"
+                f"- {{name: here, address: 127.0.0.1, port: {free_port()}}}\n"
+                "- {name: nowhere, address: 192.0.2.1}\n")
+    with open(scratch.file("log"), "wb") as log:
+        daemon = subprocess.Popen([RBLKD, "-c", config], env=scratch.env, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: run(RBLKCTL, "status", "-s", control, check=False).returncode !=
+                   UNREACHABLE, "rblkd answers")
+        done = run(RBLKCTL, "status", "-s", control, check=False)
+        expect_equal(done.returncode, PARTIAL, f"exit status ({done.stderr})")
+        expect("portals 1/2 up" in done.stdout and "state degraded" in done.stdout, done.stdout)
+        expect(re.search(r"nowhere +192.0.2.1:4420 +- +waiting +0  address not configured, "
+                         r"retry in \d s", done.stdout), done.stdout)
+        expect_equal(stat.S_IMODE(os.stat(control).st_mode), 0o660, "mode of the control socket")
+        second = run(RBLKD, "-c", config, check=False, env=scratch.env)
+        expect(second.returncode != 0 and "another rblkd" in second.stderr, second.stderr)
+    finally:
+        daemon.terminate()
+        daemon.wait(30)
+    expect(not os.path.exists(control), "the control socket is left behind")
+
+
+def config_anybody_may_write(scratch):
+    config = scratch.file("open.yaml")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write("version: 1\nportals: [{name: p, address: 127.0.0.1}]\n")
+    os.chmod(config, 0o666)
+    done = run(RBLKD, "--check", "-c", config, check=False)
+    expect_equal(done.returncode, CONFIG, "exit status")
+    expect("everybody may write this file" in done.stderr, done.stderr)
+    os.chmod(config, 0o644)
+    done = run(RBLKD, "--check", "-c", config)
+    expect_equal(done.stdout, f"{config}: ok (1 portal, 0 subsystems, 0 namespaces, 0 hosts)\n",
+                 "what --check says")
+
+
+def example_is_right(scratch):
+    """The example's only faults are the disks that this machine does not have."""
+    done = run(RBLKD, "--check", "-c", os.path.join(ROOT, "docs/examples/target.yaml"), check=False)
+    faults = [line for line in done.stderr.splitlines() if ": error: " in line]
+    expect(all("/srv/rblk/" in f or "/dev/disk/" in f for f in faults), "\n".join(faults))
+
+
+def manual_has_every_key(scratch):
+    with open(os.path.join(ROOT, "target/config_schema.c"), encoding="utf-8") as f:
+        keys = set(re.findall(r'\{"([a-z_]+)", CONF_', f.read()))
+    with open(os.path.join(ROOT, "docs/man/rblk-target.yaml.5.scd"), encoding="utf-8") as f:
+        described = set(re.findall(r"\*([a-z_]+)\*", f.read()))
+    expect(len(keys) > 30, f"only {len(keys)} keys found in the schema")
+    expect(keys <= described, f"the manual lacks {keys - described}")
+
+
+def controller_ids(scratch):
+    target = Target(scratch, [f"nsid: {i}, ram: 16MiB" for i in (1, 2, 3)],
+                    extra="controller_ids: {min: 700, max: 701}")
+    volumes = [Volume(target, nsid) for nsid in (1, 2)]
+    ids = {c["controller"] for c in target.list("connections")["connections"]}
+    expect_equal(ids, {700, 701}, "controller ids")
+    volumes[0].detach()
+    Volume(target, 3).detach()
+    volumes[1].detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    path = scratch.file("t.yaml")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("version: 1\nportals: [{name: p, address: 127.0.0.1}]\ncontroller_ids: {min: 9, max: 8}\n")
+    done = run(RBLKD, "--check", "--config", path, check=False)
+    expect_equal(done.returncode, CONFIG, done.stderr)
+    expect("max 8 is below min 9" in done.stderr, done.stderr)
+
+
+CASES = [
+    ("status and lists", shows),
+    ("JSON keys", json_is_stable),
+    ("rblkctl without rblkd, and misspelt", fails_well),
+    ("a portal without address", degraded),
+    ("a configuration that anybody may write", config_anybody_may_write),
+    ("controller ids keep to their range", controller_ids),
+    ("the example configuration", example_is_right),
+    ("the manual describes every key", manual_has_every_key),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

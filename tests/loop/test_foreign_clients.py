@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""NBD clients that others wrote, against an attached volume: what they show must be right."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
+
+SIZE = 64 << 20
+
+
+def with_volume(function, line="nsid: 1, ram: 64MiB"):
+    def case(scratch):
+        target = Target(scratch, [line])
+        volume = Volume(target, 1)
+        function(scratch, volume)
+        volume.detach()
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+    return case
+
+
+def random_image(scratch, name="random.img", size=SIZE):
+    path = scratch.file(name)
+    with open(path, "wb") as f:
+        # half of it holes, so that copies with block status and zeroes are exercised
+        for i in range(0, size, 4 << 20):
+            f.seek(i)
+            f.write(os.urandom(2 << 20))
+        f.truncate(size)
+    return path
+
+
+def nbdinfo(scratch, volume):
+    info = json.loads(run("nbdinfo", "--json", volume.uri).stdout)
+    expect_equal(info["protocol"], "newstyle-fixed", "protocol")
+    export = info["exports"][0]
+    expect_equal(export["export-size"], SIZE, "size")
+    for flag in ("can_cache", "can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero"):
+        expect(export[flag], f"nbdinfo: {flag} is false")
+    expect(not export["is_read_only"], "nbdinfo: read-only")
+    expect("base:allocation" in export["contexts"], "no base:allocation")
+    listed = json.loads(run("nbdinfo", "--list", "--json", volume.uri).stdout)
+    expect_equal(len(listed["exports"]), 1, "number of exports")
+    expect(run("nbdinfo", "--map", volume.uri).stdout.strip(), "nbdinfo --map printed nothing")
+
+
+def nbdcopy_both_ways(scratch, volume):
+    image = random_image(scratch)
+    run("nbdcopy", "--flush", image, volume.uri)
+    run("nbdcopy", volume.uri, scratch.file("back.img"))
+    run("cmp", image, scratch.file("back.img"))
+    run("nbdcopy", "--synchronous", "--connections=1", volume.uri, scratch.file("again.img"))
+    run("cmp", image, scratch.file("again.img"))
+
+
+def qemu_img(scratch, volume):
+    image = random_image(scratch)
+    run("qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image, volume.uri)
+    run("qemu-img", "compare", "-f", "raw", "-F", "raw", image, volume.uri)
+    run("qemu-img", "map", "-f", "raw", "--output=json", volume.uri)
+    run("qemu-img", "bench", "-f", "raw", "-c", "2000", "-d", "32", "-w", volume.uri)
+
+
+def qemu_io(scratch, volume):
+    run("qemu-io", "-f", "raw", "-c", "write -P 1 0 1M", "-c", "write -f -P 2 512 512",
+        "-c", "read -P 1 0 512", "-c", "read -P 2 512 512", "-c", "read -P 1 1024 1023k",
+        "-c", "aio_write -P 3 1M 2M", "-c", "aio_flush", "-c", "read -P 3 1M 2M", volume.uri)
+
+
+def unaligned(scratch, volume):
+    """Bytes at odd places of 4096 B blocks, by a client that asks for no alignment."""
+    script = """
+import os
+expected = bytearray(h.pread(1 << 20, 0))
+for i in range(200):
+    at, n = (i * 7919) % ((1 << 20) - 9000), 1 + (i * 131) % 9000
+    data = os.urandom(n)
+    h.pwrite(data, at)
+    expected[at:at + n] = data
+assert h.pread(1 << 20, 0) == expected
+h.zero(777, 12345)
+expected[12345:12345 + 777] = bytes(777)
+assert h.pread(1 << 20, 0) == expected
+"""
+    # Debian's python3, whatever other one comes first in PATH: that has the nbd module
+    run("nbdsh", "-u", volume.uri, "-c", "h.set_strict_mode(0)", "-c", script,
+        env=dict(scratch.env, PATH="/usr/bin:/bin"))
+
+
+def file_system(scratch, volume):
+    """A file system made on a copy, written in, read back out: e2fsck is the judge."""
+    image = scratch.file("fs.img")
+    with open(image, "wb") as f:
+        f.truncate(SIZE)
+    run("mke2fs", "-q", "-t", "ext4", "-F", "-d", os.path.dirname(os.path.abspath(__file__)), image)
+    run("nbdcopy", image, volume.uri)
+    run("nbdcopy", volume.uri, scratch.file("out.img"))
+    run("e2fsck", "-fn", scratch.file("out.img"))
+
+
+CASES = [
+    ("nbdinfo", with_volume(nbdinfo)),
+    ("nbdcopy both ways", with_volume(nbdcopy_both_ways)),
+    ("nbdcopy both ways, 4096 B blocks",
+     with_volume(nbdcopy_both_ways, "nsid: 1, ram: 64MiB, block_size: 4096")),
+    ("qemu-img convert, compare, map, bench", with_volume(qemu_img)),
+    ("qemu-io", with_volume(qemu_io)),
+    ("nbdsh, unaligned on 4096 B blocks", with_volume(unaligned, "nsid: 1, ram: 64MiB, block_size: 4096")),
+    ("nbdsh, unaligned on 512 B blocks", with_volume(unaligned)),
+    ("an ext4 file system there and back", with_volume(file_system)),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

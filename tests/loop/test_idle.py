@@ -1,0 +1,56 @@
+#!/usr/bin/python3
+"""An idle target with an idle attached volume uses no CPU: /proc figures over ten seconds."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import BUILD, VERIFY, Target, Volume, expect, fio, run_cases  # noqa: E402
+
+SECONDS = 10
+# ThreadSanitizer has a thread of its own that wakes up ten times a second.
+FOREIGN = 11 * SECONDS if os.path.basename(BUILD) == "tsan" else 0
+
+
+def switches(pid):
+    """Context switches of all threads, and CPU ticks of the process."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/status", encoding="utf-8") as f:
+            total += sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return total, int(fields[11]) + int(fields[12])
+
+
+def idle(keep_alive, allowed):
+    def case(scratch):
+        target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+        volume = Volume(target, 1, None, "--keep-alive", keep_alive)
+        fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=1m", *VERIFY)
+        pids = {"rblkd": target.process.pid, "volume process": volume.pid()}
+        time.sleep(1)  # the load's last timers
+        before = {name: switches(pid) for name, pid in pids.items()}
+        time.sleep(SECONDS)
+        for name, pid in pids.items():
+            n, ticks = (b - a for a, b in zip(before[name], switches(pid)))
+            print(f"# {name}: {n} context switches, {ticks} ticks in {SECONDS} s")
+            expect(n <= allowed + FOREIGN,
+                   f"{name}: {n} context switches in {SECONDS} s, {allowed} allowed")
+            # ticks are samples: whoever runs as one comes is charged 10 ms, once a wake-up at most
+            expect(ticks <= 1 + n, f"{name}: {ticks} CPU ticks in {SECONDS} s, {n} wake-ups")
+        volume.detach()
+        target.stop()
+    return case
+
+
+CASES = [
+    # reading /proc costs the process nothing; the allowance is for the kernel's own housekeeping
+    ("no keep alive: no wake-ups at all", idle("0", 4)),
+    # every 5 s: timer, SEND, completion on either side
+    ("keep alive every 5 s: nothing but that", idle("10s", 40)),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

@@ -1,0 +1,323 @@
+#!/usr/bin/python3
+"""rblkd is changed while hosts use it: nothing that stays is disturbed, what changes is seen."""
+
+import json
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, expect,  # noqa: E402
+                     expect_equal, find_key, fio, rblk, run, run_cases, start_fio, wait_until)
+
+FAILED, USAGE, CONFIG, NOT_FOUND, BUSY = 1, 2, 3, 4, 5
+MIB = 1 << 20
+OTHER = "nqn.2026-01.org.example:other"
+HOST, STRANGER = "nqn.2026-01.org.example:db1", "nqn.2026-01.org.example:db2"
+
+
+def ctl(target, *arguments, status=0):
+    done = run(RBLKCTL, *arguments, check=False,
+               env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
+    expect_equal(done.returncode, status, f"exit status of rblkctl {arguments}: {done.stderr}")
+    return done
+
+
+def one_error(done, what):
+    expect_equal(done.stderr.count("error:"), 1, f"error lines in {done.stderr!r}")
+    expect(what in done.stderr, f"{what!r} is not in {done.stderr!r}")
+
+
+def export_size(scratch, volume):
+    info = run("nbdinfo", "--json", volume.uri, env=scratch.env)
+    return find_key(json.loads(info.stdout), "export-size")
+
+
+def grows(scratch):
+    """File and volume, by truncate and by us; a client that connects afterwards sees all of it."""
+    image = scratch.make_file("disk.img", 16 * MIB)
+    target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 1MiB"])
+    volume = Volume(target, 1)
+    expect_equal(export_size(scratch, volume), 16 * MIB, "size before")
+    os.truncate(image, 24 * MIB)
+    done = ctl(target, "ns", "resize", NQN, "1")
+    expect_equal(done.stdout, f"{NQN}/1: 16MiB -> 24MiB\n", "answer")
+    wait_until(lambda: export_size(scratch, volume) == 24 * MIB, "the volume grows")
+    fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--offset=16m",
+        "--size=8m", *VERIFY)
+    answer = json.loads(ctl(target, "-o", "json", "ns", "resize", NQN, "1", "32MiB").stdout)
+    expect_equal(answer, {"schema": 1, "subsystem": NQN, "nsid": 1, "old_size": 24 * MIB,
+                          "size": 32 * MIB, "controllers_told": 1}, "answer")
+    expect_equal(os.path.getsize(image), 32 * MIB, "size of the file")
+    wait_until(lambda: export_size(scratch, volume) == 32 * MIB, "the volume grows again")
+    expect("as before" in ctl(target, "ns", "resize", NQN, "1").stdout, "nothing to do")
+    one_error(ctl(target, "ns", "resize", NQN, "1", "8MiB", status=BUSY), "is less than")
+    one_error(ctl(target, "ns", "resize", NQN, "1", "8MiB", "--force", status=FAILED),
+              "rblkd cuts no file")
+    one_error(ctl(target, "ns", "resize", NQN, "2", "8MiB", status=FAILED), "in the configuration")
+    one_error(ctl(target, "ns", "resize", NQN, "9", status=NOT_FOUND), "no namespace 9")
+    one_error(ctl(target, "ns", "resize", NQN, "one", status=USAGE), "NSID")
+    one_error(ctl(target, "ns", "resize", NQN, "1", "big", status=USAGE), "SIZE")
+    expect_equal(export_size(scratch, volume), 32 * MIB, "what was refused changed nothing")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def edit(target, *pairs):
+    """Each old text becomes the new one in the configuration."""
+    with open(target.config, encoding="utf-8") as f:
+        text = f.read()
+    for old, new in pairs:
+        expect(old in text, f"{old!r} is not in the configuration")
+        text = text.replace(old, new)
+    with open(target.config, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def changes(target, *arguments, status=0):
+    """(sign, what, name, key or value) of each change."""
+    report = json.loads(ctl(target, *arguments, "-o", "json", status=status).stdout)
+    expect_equal(report["schema"], 1, "schema")
+    return report, [(c["change"], c["what"], c["name"], c["key"] or c["after"] or c["before"])
+                    for c in report["changes"]]
+
+
+def quiet_port():
+    """One that is bound again and again: not among those that connections get for their own end."""
+    return 10000 + os.getpid() % 10000
+
+
+def nsids(target, nqn=NQN):
+    return [n["nsid"] for n in target.list("namespaces")["namespaces"] if n["subsystem"] == nqn]
+
+
+def shows_and_applies(scratch):
+    image = scratch.make_file("disk.img", 4 * MIB)
+    target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 1MiB"],
+                    extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}]",
+                    subsystem_extra="allow_hosts: [db1]")
+    expect_equal(ctl(target, "diff").stdout, "nothing to change\n", "diff of the same file")
+    expect_equal(ctl(target, "apply").stdout, "nothing to change\n", "apply of the same file")
+    edit(target, ("nsid: 2, ram: 1MiB", f"nsid: 3, file: {scratch.path}/new.img, size: 2MiB, create: true"),
+         ("allow_hosts: [db1]", f"allow_hosts: [db1, '{STRANGER}']"), ("version: 1", "version: 1\nlog: {level: debug}"))
+    os.truncate(image, 8 * MIB)
+    wanted = [("change", "log", "", "level"), ("add", "allow_hosts", NQN, STRANGER),
+              ("remove", "namespace", f"{NQN}/2", "ram: 1MiB"),
+              ("add", "namespace", f"{NQN}/3", f"file: {scratch.path}/new.img, size: 2MiB, create: true"),
+              ("change", "namespace", f"{NQN}/1", "size")]
+    report, found = changes(target, "diff")
+    expect_equal(found, wanted, "changes")
+    expect(not report["applied"] and not os.path.exists(scratch.file("new.img")), "diff does nothing")
+    expect_equal(nsids(target), [1, 2], "diff does nothing")
+    lines = ctl(target, "diff").stdout.splitlines()
+    expect_equal([line[0] for line in lines[1:]], ["~", "+", "-", "+", "~"], "signs")
+    column = lines[0].index("CHANGE")
+    expect(all(line[column - 1] == " " and line[column] != " " for line in lines[1:]),
+           f"not aligned: {lines}")
+    expect(lines[-1].endswith("size: 4MiB -> 8MiB"), lines[-1])
+    report, found = changes(target, "apply")
+    expect_equal(found, wanted, "changes")
+    expect(report["applied"], "it was applied")
+    sizes = {n["nsid"]: n["size"] for n in target.list("namespaces")["namespaces"]}
+    expect_equal(sizes, {1: 8 * MIB, 3: 2 * MIB}, "namespaces")
+    expect_equal(target.list("subsystems")["subsystems"][0]["allow_hosts"], [HOST, STRANGER], "hosts")
+    expect_equal(ctl(target, "diff").stdout, "nothing to change\n", "diff afterwards")
+    other = scratch.file("other.yaml")
+    with open(target.config, encoding="utf-8") as f, open(other, "w", encoding="utf-8") as g:
+        g.write(f.read().replace("size: 2MiB", "size: 3MiB"))
+    expect_equal(changes(target, "apply", other)[1], [("change", "namespace", f"{NQN}/3", "size")], "changes")
+    expect_equal(os.path.getsize(scratch.file("new.img")), 3 * MIB, "the file has grown")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def other_folder(scratch):
+    """A second folder, with a file that its rblkd exports."""
+    other = type(scratch)()
+    other.make_file("busy.img", MIB)
+    return other
+
+
+def rejects_as_a_whole(scratch):
+    """The messages of --check, and nothing is different afterwards: no file, no portal, no namespace."""
+    image = scratch.make_file("disk.img", 4 * MIB)
+    target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 2MiB"])
+    with open(target.config, encoding="utf-8") as f:
+        right = f.read()
+    before = [target.list(what) for what in ("portals", "subsystems", "namespaces")]
+    port = f"port: {target.port}}}"
+    other = other_folder(scratch)
+    listener = Target(other, [f"nsid: 1, file: {other.path}/busy.img"])
+    made = f"      - {{nsid: 5, file: {scratch.path}/made.img, size: 1MiB, create: true}}\n"
+    wrong = (
+        # edit, exit status, what is said
+        (("nsid: 2, ram", "nsidd: 2, ram"), CONFIG, r"target.yaml:\d+:\d+: error: unknown key 'nsidd'"),
+        (("ram: 2MiB}\n", "ram: 2MiB}\n" + made + "      - {nsid: 6, file: /nowhere/x}\n"), CONFIG,
+         r"target.yaml:\d+:\d+: error: /nowhere/x: no such file"),
+        (("ram: 2MiB}\n", "ram: 2MiB}\n" + made + f"      - {{nsid: 6, file: {other.path}/busy.img}}\n"),
+         CONFIG, r"target.yaml:\d+:\d+: error: \S+/busy.img: is in use"),
+        (("ram: 2MiB", "ram: 1MiB"), FAILED, "namespace .*/2: ram cannot change while rblkd runs"),
+        (("ram: 2MiB", "ram: 1GiB"), FAILED, "16 times"),
+        (("ram: 2MiB", "ram: 2MiB, block_size: 4096"), FAILED, "block_size cannot change while rblkd runs"),
+        (("version: 1", "version: 1\ntuning: {queue_depth: 64}"), FAILED,
+         "tuning: queue_depth cannot change while rblkd runs: nothing was changed"),
+        ((port, port + f"\n  - {{name: q, address: 127.0.0.1, port: {listener.port}}}"), BUSY,
+         "portal q: cannot listen on 127.0.0.1:"),
+    )
+    for change, status, message in wrong:
+        edit(target, change)
+        done = ctl(target, "apply", status=status)
+        expect(re.search(message, done.stderr), f"{message!r} is not in {done.stderr!r}")
+        expect_equal(len(re.findall("rblkctl apply: error:", done.stderr)), 1, f"errors of {done.stderr!r}")
+        if status == CONFIG and "is in use" not in done.stderr:
+            check = run(RBLKD, "--check", "-c", target.config, check=False, env=scratch.env)
+            expect(done.stderr.startswith(check.stderr), f"{done.stderr!r} is not {check.stderr!r}")
+        after = [target.list(what) for what in ("portals", "subsystems", "namespaces")]
+        expect_equal(after, before, f"after {change}")
+        expect(not os.path.exists(scratch.file("made.img")), "a file was left behind")
+        with open(target.config, "w", encoding="utf-8") as f:
+            f.write(right)
+    os.mkfifo(scratch.file("pipe"))
+    one_error(ctl(target, "apply", scratch.file("pipe"), status=USAGE), "is no regular file")
+    done = ctl(target, "apply", "nowhere.yaml", status=CONFIG)
+    expect("nowhere.yaml: error: cannot read it" in done.stderr, done.stderr)
+    expect_equal(ctl(target, "apply").stdout, "nothing to change\n", "the right file again")
+    expect_equal(listener.stop(), 0, "exit status of the other rblkd")
+    other.remove()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def disturbs_nobody(scratch):
+    """Namespaces, portals, hosts and subsystems come and go beside a volume under fio verify, which only
+    grows."""
+    target = Target(scratch, ["nsid: 1, ram: 32MiB", "nsid: 2, ram: 1MiB"])
+    with open(target.config, encoding="utf-8") as f:
+        first = f.read()
+    port = quiet_port()
+    second = first.replace(
+        "nsid: 2, ram: 1MiB", f"nsid: 3, file: {scratch.path}/three.img, size: 1MiB, create: true").replace(
+        "subsystems:", f"  - {{name: q, address: 127.0.0.1, port: {port}}}\n"
+        f"hosts: [{{name: db1, nqn: '{HOST}'}}]\nsubsystems:\n"
+        f"  - nqn: {OTHER}\n    allow_hosts: [db1]\n    namespaces: [{{nsid: 1, ram: 1MiB}}]")
+    volume = Volume(target, 1)
+    connections = lambda: sorted(c["address"] for c in target.list("connections")["connections"])
+    job = start_fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=32m",
+                    "--time_based", "--runtime=8", "--verify_backlog=64", *VERIFY)
+    wait_until(lambda: target.list("namespaces")["namespaces"][0]["writes"] > 0, "fio writes")
+    before = connections()
+    n_applied = 0
+    while job.poll() is None or n_applied < 4:
+        mib = 32 + min(n_applied + 1, 400)
+        with open(target.config, "w", encoding="utf-8") as f:
+            f.write((first if n_applied % 2 else second).replace("ram: 32MiB", f"ram: {mib}MiB"))
+        expect(changes(target, "apply")[0]["applied"], "applied")
+        n_applied += 1
+        sizes = [n["size"] for n in target.list("namespaces")["namespaces"] if n["subsystem"] == NQN]
+        expect_equal(sizes[0], mib * MIB, "size")
+        expect_equal(nsids(target), [1, 3] if n_applied % 2 else [1, 2], "namespaces")
+        expect_equal(nsids(target, OTHER), [1] if n_applied % 2 else [], "of the other subsystem")
+        expect_equal(target.status()["portals_up"], 1 + n_applied % 2, "portals")
+        if n_applied % 2:
+            found = rblk(scratch, "discover", f"127.0.0.1:{port}", "--hostnqn", HOST)
+            expect(OTHER in found.stdout and NQN in found.stdout, found.stdout)
+    text, _ = job.communicate()
+    expect_equal(job.returncode, 0, f"exit status of fio: {text}")
+    expect_equal(connections(), before, "connections, never broken")
+    wait_until(lambda: export_size(scratch, volume) == mib * MIB, "the volume has all of it")
+    fio(scratch, volume.uri, "--rw=randwrite", "--bs=64k", "--iodepth=16", "--offset=31m", "--size=4m",
+        *VERIFY)  # across the old end
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def ends_what_was_withdrawn(scratch):
+    """A host off the list loses its association, the other keeps it; an old portal's queues live on."""
+    port = quiet_port()
+    target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"],
+                    extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}, {{name: db2, nqn: '{STRANGER}'}}]",
+                    subsystem_extra="allow_hosts: [db1, db2]")
+    kept = Volume(target, 1, "kept", "--hostnqn", HOST)
+    lost = Volume(target, 2, "lost", "--hostnqn", STRANGER, "--ctrl-loss-tmo", "5s")
+    count = lambda nqn: sum(c["host"] == nqn for c in target.list("connections")["connections"])
+    n_kept = count(HOST)
+    expect(n_kept and count(STRANGER), "both are connected")
+    edit(target, ("allow_hosts: [db1, db2]", "allow_hosts: [db1]"))
+    ctl(target, "apply")
+    wait_until(lambda: count(STRANGER) == 0, "the withdrawn host is disconnected")
+    expect_equal(count(HOST), n_kept, "connections of the other")
+    expect("it is no longer allowed" in target.read_log(), target.read_log())
+    edit(target, (f"name: p, address: 127.0.0.1, port: {target.port}",
+                  f"name: p, address: 127.0.0.1, port: {port}"))
+    expect_equal(changes(target, "apply")[1], [("change", "portal", "p", "port")], "changes")
+    fio(scratch, kept.uri, "--rw=randwrite", "--bs=4k", "--size=4m", *VERIFY)
+    expect_equal(count(HOST), n_kept, "connections through the old portal live on")
+    found = rblk(scratch, "discover", f"127.0.0.1:{port}", "--hostnqn", HOST)
+    expect(NQN in found.stdout, found.stdout)
+    expect(rblk(scratch, "discover", f"127.0.0.1:{target.port}", "--hostnqn", HOST,
+                check=False).returncode, "nothing listens on the old port")
+    kept.detach()
+    rblk(scratch, "detach", "lost", "--force", check=False)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def hears_sighup(scratch):
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    edit(target, ("ram: 1MiB", "ram: 4MiB"))
+    target.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "applied, 1 change" in target.read_log(), "the signal is heard")
+    expect(f"~ namespace {NQN}/1 ram: 1MiB -> 4MiB" in target.read_log(), target.read_log())
+    expect_equal(target.list("namespaces")["namespaces"][0]["size"], 4 * MIB, "size")
+    edit(target, ("ram: 4MiB", "rom: 4MiB"))
+    target.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "not applied, nothing was changed" in target.read_log(), "the signal is heard")
+    expect("error: unknown key 'rom'" in target.read_log(), target.read_log())
+    expect_equal(target.list("namespaces")["namespaces"][0]["size"], 4 * MIB, "size")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def drains(scratch):
+    """One portal goes: its connections end, those through the other do not; and back again."""
+    port = quiet_port()
+    target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"])
+    edit(target, ("subsystems:", f"  - {{name: q, address: 127.0.0.1, port: {port}}}\nsubsystems:"))
+    ctl(target, "apply")
+    kept = Volume(target, 1, "kept")
+    rblk(scratch, "attach", f"{NQN}@127.0.0.1:{port}", "--ns", "2", "--name", "moved", "--frontend", "socket",
+         "--reconnect-delay", "100ms")
+    portals = lambda: {p["name"]: p for p in target.list("portals")["portals"]}
+    moved = os.path.join(scratch.env["RBLK_RUN_DIR"], "volumes", "moved.nbd")
+    uri = f"nbd+unix:///?socket={moved}"
+    expect(portals()["q"]["queue_pairs"] > 0, "connections through q")
+    n_kept = portals()["p"]["queue_pairs"]
+    job = start_fio(scratch, uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=8m", "--time_based",
+                    "--runtime=4", "--verify_backlog=64", *VERIFY)
+    wait_until(lambda: find_key([n for n in target.list("namespaces")["namespaces"] if n["nsid"] == 2],
+                                "writes") > 0, "fio writes")
+    expect_equal(ctl(target, "drain", "q").stdout, "q: drained\n", "answer")
+    expect_equal((portals()["q"]["state"], portals()["q"]["queue_pairs"]), ("drained", 0), "the drained one")
+    expect_equal((portals()["p"]["state"], portals()["p"]["queue_pairs"]), ("listening", n_kept), "the other")
+    expect("portal q: draining" in target.read_log(), target.read_log())
+    fio(scratch, kept.uri, "--rw=randwrite", "--bs=4k", "--size=4m", *VERIFY)
+    ctl(target, "apply")
+    expect_equal(portals()["q"]["state"], "drained", "a change does not undo it")
+    expect_equal(ctl(target, "drain", "q", "--undo").stdout, "q: listening\n", "answer")
+    text, _ = job.communicate()
+    expect_equal(job.returncode, 0, f"exit status of fio, whose I/O was held: {text}")
+    one_error(ctl(target, "drain", "r", status=NOT_FOUND), "there is no portal 'r'")
+    rblk(scratch, "detach", "moved")
+    kept.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+CASES = [
+    ("a namespace grows", grows),
+    ("a changed file is shown and applied", shows_and_applies),
+    ("a wrong file is rejected as a whole", rejects_as_a_whole),
+    ("changes disturb nobody", disturbs_nobody),
+    ("what is withdrawn ends", ends_what_was_withdrawn),
+    ("SIGHUP", hears_sighup),
+    ("a portal is drained", drains),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

@@ -1,0 +1,353 @@
+#!/usr/bin/python3
+"""Clients that send garbage, stall, do not read, die, or are too many; the others must not notice."""
+
+import os
+import random
+import resource
+import socket
+import struct
+import threading
+import time
+
+from nbd_server import (ABORT, ACK, ESHUTDOWN, FLUSH, GO, IHAVEOPT, LIST, MIB, POLICY, READ, WRITE,
+                        WRITE_ZEROES, Raw, Server, expect, expect_equal, go_data, pattern)
+from harness import IS_SANITIZED, PATIENCE, run_cases, wait_until, waits
+
+
+def rss_kib(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="utf-8") as f:
+        return int(next(line for line in f if line.startswith("VmRSS")).split()[1])
+
+
+def n_fds(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def check_alive(server, what):
+    raw = server.go()
+    expect_equal(raw.call(WRITE, 0, 5000, payload=bytes(5000))[0], 0, f"{what}: write")
+    expect_equal(raw.call(READ, 0, 5000)[0], 0, f"{what}: read")
+    raw.disconnect()
+
+
+def case_garbage_in_handshake(scratch):
+    server = Server(scratch)
+    rng = random.Random(1)
+    for i in range(300):
+        s = server.connect()
+        data = rng.randbytes(rng.choice((1, 4, 20, 100, 70000)))
+        if i % 3:
+            data = struct.pack(">I", 3) + data
+        if i % 3 == 2:
+            data = struct.pack(">IQII", 3, IHAVEOPT, rng.randrange(12), rng.randrange(200)) + data
+        try:
+            s.sendall(data)
+            if i % 2:
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(65536):
+                    pass
+        except ConnectionError:
+            pass
+        s.close()
+    check_alive(server, "after garbage")
+    wait_until(lambda: n_fds(server) < 30, "no file descriptor leaks")
+    server.stop()
+
+
+def case_garbage_in_transmission(scratch):
+    server = Server(scratch)
+    rng = random.Random(2)
+    for i in range(200):
+        raw = server.go(structured=i % 2)
+        try:
+            for _ in range(20):
+                raw.request(rng.randrange(12), rng.choice((0, 1, 4096, 2**64 - 1, rng.getrandbits(64))),
+                            rng.choice((0, 1, 4096, 2**32 - 1)), rng.choice((0, 1, rng.getrandbits(16))),
+                            rng.getrandbits(64))
+            raw.send(rng.randbytes(rng.randrange(1, 50000)))
+        except ConnectionError:
+            pass
+        raw.close()
+    raw = server.go()
+    raw.request(READ, 0, 512, magic=0x25609514)
+    raw.expect_closed()
+    check_alive(server, "after garbage")
+    server.stop()
+
+
+def case_killed_everywhere(scratch):
+    """The conversation cut off after every possible byte."""
+    server = Server(scratch, DELAY_US=500)
+    options = struct.pack(">IQII", 3, IHAVEOPT, LIST, 0) + struct.pack(">QII", IHAVEOPT, GO, 6) + go_data()
+    write = struct.pack(">IHHQQI", 0x25609513, 0, WRITE, 1, 100, 5000) + pattern(5000, 1)
+    read = struct.pack(">IHHQQI", 0x25609513, 0, READ, 2, 0, MIB)
+    script = options + read + write + read + write
+    steps = list(range(1, len(options) + 90)) + list(range(len(options) + 90, len(script), 997))
+    for n in steps:
+        s = server.connect()
+        s.sendall(script[:n])
+        if n % 3 == 0:
+            s.shutdown(socket.SHUT_WR)
+        s.close()
+    wait_until(lambda: n_fds(server) < 30, "no file descriptor leaks")
+    check_alive(server, "after the cuts")
+    server.stop()
+
+
+def case_half_written_payload_changes_nothing(scratch):
+    """Up to the largest I/O, in whole blocks, a write happens as a whole or not at all."""
+    server = Server(scratch)
+    raw = server.go()
+    data = pattern(MIB, 7)
+    expect_equal(raw.call(WRITE, 0, MIB, payload=data)[0], 0, "write")
+    for length in (1, 4096, 65536, MIB):
+        dying = server.go()
+        dying.request(WRITE, 0, length, payload=bytes(length - 1))
+        dying.close()
+    time.sleep(0.3)
+    error, got = raw.call(READ, 0, MIB)
+    expect(error == 0 and got == data, "a write whose payload never came changed something")
+    server.stop()
+
+
+def case_answers_after_half_close(scratch):
+    """A client that sends its requests, closes its sending side and then reads gets all answers."""
+    server = Server(scratch, DELAY_US=2000)
+    raw = server.go()
+    for i in range(50):
+        raw.request(WRITE, i * 4096, 4096, 0, i, bytes([i]) * 4096)
+    raw.sock.shutdown(socket.SHUT_WR)
+    cookies = {raw.recv_simple()[0] for _ in range(50)}
+    expect_equal(len(cookies), 50, "answers")
+    raw.expect_closed()
+    raw = server.go()
+    _, got = raw.call(READ, 0, 50 * 4096)
+    expect(got == b"".join(bytes([i]) * 4096 for i in range(50)), "what was acknowledged is there")
+    server.stop()
+
+
+def case_disc_with_writes_in_flight(scratch):
+    server = Server(scratch, DELAY_US=5000)
+    raw = server.go()
+    for i in range(20):
+        raw.request(WRITE, i * 4096, 4096, 0, i, bytes([i + 1]) * 4096)
+    raw.request(2)
+    for _ in range(20):
+        expect_equal(raw.recv_simple()[1], 0, "error")
+    raw.expect_closed()
+    server.stop()
+
+
+def case_slow_reader(scratch):
+    """A client that asks for much and reads nothing: memory stays, and others go on, even those on
+    the same queue."""
+    server = Server(scratch, QUEUES=1, SLAB=4 * MIB, MAX_IO=MIB)
+    check_alive(server, "before")
+    slow = server.go()
+    slow.sock.settimeout(0.5)
+    before = rss_kib(server)
+    try:
+        for i in range(100000):
+            slow.request(READ, 0, MIB, 0, i)
+    except TimeoutError:
+        pass
+    for _ in range(20):
+        check_alive(server, "beside a client that does not read")
+    grown = rss_kib(server) - before
+    expect(grown < (200 if IS_SANITIZED else 20) * 1024, f"grown by {grown} KiB")
+    slow.sock.settimeout(20)
+    for _ in range(40):
+        expect_equal(slow.recv_simple(MIB)[1], 0, "it can still read its answers")
+    slow.close()
+    check_alive(server, "after")
+    server.stop()
+
+
+def case_slow_writer(scratch):
+    """Clients that stop in the middle of a payload hold one part each, and no lock."""
+    server = Server(scratch, QUEUES=1, SLAB=8 * MIB, MAX_IO=MIB)
+    slow = [server.go() for _ in range(5)]
+    for raw in slow:
+        raw.request(WRITE, 0, MIB, payload=bytes(MIB // 2))
+    for _ in range(20):
+        check_alive(server, "beside stalled writers")
+    for raw in slow:
+        raw.send(bytes(MIB // 2))
+        expect_equal(raw.recv_simple()[1], 0, "the write at last")
+    server.stop()
+
+
+def case_scarce_memory(scratch):
+    """A slab of two buffers, many clients with large requests: slow, but nobody starves."""
+    server = Server(scratch, QUEUES=2, SLAB=512 << 10, MAX_IO=256 << 10, DELAY_US=200)
+    errors = []
+
+    def client(seed):
+        try:
+            raw = server.go(structured=seed % 2)
+            data = pattern(3 * MIB, seed)
+            for _ in range(4):
+                expect_equal(raw.call(WRITE, seed * 4 * MIB + seed, len(data), payload=data)[0], 0, "write")
+                error, got = raw.call(READ, seed * 4 * MIB + seed, len(data))
+                expect(error == 0 and got == data, f"read: {error}")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    server.stop()
+
+
+def case_too_many_connections(scratch):
+    server = Server(scratch, "--max-connections", "4")
+    clients = [server.go() for _ in range(4)]
+    raw = Raw(server.connect()).greet()
+    expect_equal(raw.option(GO, go_data())[-1][0], POLICY, "the fifth GO")
+    clients.pop().disconnect()
+    wait_until(lambda: raw.option(GO, go_data())[-1][0] == ACK, "a place becomes free")
+    # half-open ones are bounded too
+    n_before = n_fds(server)
+    idle = [server.connect() for _ in range(60)]
+    wait_until(lambda: "the next has to wait" in server.read_log(), "half-open connections are bounded")
+    expect(n_fds(server) < n_before + 20, f"{n_fds(server)} file descriptors, {n_before} before")
+    for s in idle:
+        s.close()
+    wait_until(lambda: n_fds(server) <= n_before, "they are gone")
+    server.stop()
+
+
+def case_a_crowd_waits_for_its_turn(scratch):
+    """More clients at a time than there are places for: each is served, none is turned away."""
+    server = Server(scratch, "--max-connections", "4")
+    crowd = [Raw(server.connect()) for _ in range(60)]
+    for raw in crowd:
+        expect_equal(raw.greet().option(ABORT), [(ACK, b"")], "the answer to ABORT")
+        raw.close()
+    check_alive(server, "after the crowd")
+    server.stop()
+
+
+@waits
+def case_handshake_deadline(scratch):
+    server = Server(scratch)
+    s = server.connect(30)
+    raw = Raw(s).greet()
+    start = time.monotonic()
+    raw.expect_closed()
+    expect(8 < time.monotonic() - start < PATIENCE, f"closed after {time.monotonic() - start:.1f} s")
+    server.stop()
+
+
+def case_stop_with_idle_clients(scratch):
+    server = Server(scratch)
+    clients = [server.go() for _ in range(6)]
+    half = Raw(server.connect()).greet()
+    start = time.monotonic()
+    server.stop()
+    expect(time.monotonic() - start < (5 if IS_SANITIZED else 2), "idle clients are not waited for")
+    for raw in clients + [half]:
+        raw.expect_closed()
+    expect(not os.path.exists(server.path), "the socket file is gone")
+
+
+def case_stop_answers_in_flight(scratch):
+    server = Server(scratch, DELAY_US=300000)
+    raw = server.go()
+    for i in range(40):
+        raw.request(WRITE, i * 4096, 4096, 0, i, bytes(4096))
+    time.sleep(0.05)
+    stopper = threading.Thread(target=server.process.terminate)
+    stopper.start()
+    answers = {}
+    try:
+        for i in range(40):
+            cookie, error, _ = raw.recv_simple()
+            answers[cookie] = error
+    except EOFError:
+        pass
+    expect_equal(len(answers), 40, "answers")
+    expect(set(answers.values()) <= {0, ESHUTDOWN}, f"errors {set(answers.values())}")
+    server.wait()
+
+
+def case_stop_refuses_new_requests(scratch):
+    server = Server(scratch, DELAY_US=1000000)
+    raw = server.go()
+    for i in range(20):
+        raw.request(FLUSH if i % 2 else WRITE_ZEROES, 0, 0 if i % 2 else 4096, 0, i)
+    time.sleep(0.1)
+    server.process.terminate()
+    time.sleep(0.1)
+    answers = {}
+    try:
+        for i in range(20, 30):
+            raw.request(READ, 0, 4096, 0, i)
+        while True:
+            cookie, error, _ = raw.recv_simple()
+            answers[cookie] = error
+    except (EOFError, ConnectionError):
+        pass
+    expect(all(answers.get(i) == 0 for i in range(20)), f"in flight: {answers}")
+    expect(all(answers.get(i) == ESHUTDOWN for i in range(20, 30)), f"new ones: {answers}")
+    server.wait()
+
+
+def case_stop_with_stalled_clients(scratch):
+    """Neither one in the middle of a payload nor one that does not read can hold up the end."""
+    server = Server(scratch)
+    stalled = server.go()
+    stalled.request(WRITE, 0, MIB, payload=bytes(1000))
+    deaf = server.go()
+    deaf.sock.settimeout(0.5)
+    try:
+        for i in range(1000):
+            deaf.request(READ, 0, MIB, 0, i)
+    except TimeoutError:
+        pass
+    server.stop(12)
+
+
+@waits
+def case_stop_while_target_is_away(scratch):
+    """I/O that the volume holds for ever: the process says so and goes."""
+    server = Server(scratch, HOLD=1)
+    server.go().request(READ, 0, 4096)
+    time.sleep(0.1)
+    server.process.terminate()
+    expect_equal(server.process.wait(30), 7, "exit status")
+    expect("the target did not answer" in server.read_log(), server.read_log())
+
+
+def case_grown_volume(scratch):
+    server = Server(scratch, SIZE=8 * MIB, GROW_TO=16 * MIB)
+    raw = server.go()
+    expect_equal(raw.call(READ, 8 * MIB, 4096)[0], 22, "before")
+    os.kill(server.process.pid, 10)
+    wait_until(lambda: raw.call(READ, 8 * MIB, 4096)[0] == 0, "the connected client may read more")
+    expect_equal(server.go().size, 16 * MIB, "size for new clients")
+    server.stop()
+
+
+def case_few_file_descriptors(scratch):
+    """Accepting fails for lack of file descriptors, and goes on later."""
+    server = Server(scratch)
+    check_alive(server, "before")
+    pid = server.process.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (n_fds(server) + 2, limits[1]))
+    clients = [server.go() for _ in range(2)]
+    waiting = server.connect()
+    time.sleep(0.3)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    Raw(waiting).go()
+    expect_equal(clients[0].call(READ, 0, 512)[0], 0, "the others work")
+    server.stop()
+
+
+run_cases([(name[5:].replace("_", " "), function)
+           for name, function in list(globals().items()) if name.startswith("case_")])

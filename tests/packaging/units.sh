@@ -1,0 +1,73 @@
+#!/bin/bash
+# What `meson install` installs: all of it is there, systemd understands it, and the services are as
+# locked up as they say. units.sh BUILD PREFIX SBINDIR
+build=$1 prefix=$2 sbindir=$3
+PATH=$PATH:/usr/sbin:/sbin
+
+n=0 failed=0
+result() { n=$((n + 1)); echo "$1 $n - $2"; }
+skip() { result ok "$1 # SKIP $2"; }
+check() {
+	local what=$1 said; shift
+	if said=$("$@" 2>&1); then result ok "$what"; return; fi
+	failed=1
+	result "not ok" "$what"
+	tail -n 20 <<<"$said" | sed 's/^/# /'
+}
+is() { check "$1" test "$2" = "$3"; }
+done_testing() { echo "1..$n"; exit $failed; }
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+check "meson install" meson install -C "$build" --no-rebuild --quiet --destdir "$root"
+system=$root$prefix/lib
+[ "$prefix" != /usr ] || system=$root/lib
+
+wanted="$prefix/bin/rblkctl $prefix/bin/softrdma $sbindir/rblkd $sbindir/rblk
+	$prefix/lib/sysusers.d/rblk-target.conf $prefix/lib/tmpfiles.d/rblk-target.conf
+	$prefix/share/bash-completion/completions/rblk
+	$prefix/share/bash-completion/completions/rblkctl
+	$prefix/share/doc/rblk/examples/target.yaml"
+for file in $wanted; do check "$file" test -s "$root$file"; done
+for file in modprobe.d/rblk.conf udev/rules.d/60-rblk.rules; do
+	check "$file" test -s "$system/$file"
+done
+check "softrdma finds its library" "$root$prefix/bin/softrdma" true
+for file in "$root$prefix"/share/bash-completion/completions/*; do
+	check "completion of ${file##*/} is bash" bash -n "$file"
+done
+
+if ! command -v systemd-analyze >/dev/null; then
+	skip "the units" "systemd-analyze is not installed"
+	done_testing
+fi
+
+# as on a machine where they are installed: the programs are where the units say
+units=$system/systemd/system
+sed -i "s|=$sbindir/|=$root$sbindir/|;s|=$prefix/bin/|=$root$prefix/bin/|" "$units"/rblk*.service
+verify() {
+	local said
+	said=$(SYSTEMD_UNIT_PATH=$units: systemd-analyze verify --man=no "$1" 2>&1) && [ -z "$said" ] ||
+		! echo "$said"
+}
+check "rblkd.service verifies" verify rblkd.service
+check "rblk-volume@.service verifies" verify rblk-volume@test.service
+
+# exposure UNIT MOST: tenths, as `systemd-analyze security` counts them
+exposure() { systemd-analyze security --offline=true --no-pager --threshold="$2" "$units/$1"; }
+check "rblkd.service: exposure of at most 2.0" exposure rblkd.service 20
+# it must be root with CAP_SYS_ADMIN, which counts 0.7 alone
+check "rblk-volume@.service: exposure of at most 2.0" exposure rblk-volume@.service 20
+
+if [ "$(id -u)" = 0 ] && [ -z "${FAKEROOTKEY:-}" ]; then
+	mkdir -p "$root/etc" "$root/run"
+	check "systemd-sysusers makes the user" systemd-sysusers --root="$root" rblk-target.conf
+	check "systemd-tmpfiles makes the directories" systemd-tmpfiles --root="$root" --create \
+		rblk-target.conf
+	is "/run/rblk is root's, sticky, for rblk to write" \
+		"$(stat -c '%a %u' "$root/run/rblk")" "1775 0"
+else
+	skip "the user and the directories" "needs root"
+fi
+done_testing

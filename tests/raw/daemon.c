@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See daemon.h. The program is $RBLKD. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/rpc.h"
+#include "tests/raw/daemon.h"
+#include "tests/raw/host.h"
+
+enum {
+	PATIENCE_S = 60,
+	PORT_BASE = 20000,
+	PORT_RANGE = 20000,
+};
+
+static void write_secret(const struct daemon *d, const char *secret)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/key", d->folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "%s\n", secret);
+	fclose(f);
+	assert_int_equal(chmod(path, 0600), 0);
+}
+
+static void write_config(const struct daemon *d, const char *tuning, const char *limits,
+			 const char *secret)
+{
+	char path[128], state[160] = "";
+	FILE *f;
+
+	if (d->keeps_state)
+		snprintf(state, sizeof(state), "state_directory: %s\n", d->folder);
+	snprintf(path, sizeof(path), "%s/target.yaml", d->folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f,
+		"version: 1\n"
+		"control_socket: %s/sock\n"
+		"%s"
+		"tuning: {max_transfer: 1MiB, buffers: 8MiB%s}\n"
+		"limits: {pending: 8, connect_timeout: 1s, connections_per_host: 16%s}\n"
+		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n"
+		"hosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
+		"subsystems:\n"
+		"  - nqn: %s\n    allow_hosts: [raw]\n    namespaces:\n"
+		"      - {nsid: 1, ram: 16MiB, block_size: 512}\n"
+		"      - {nsid: 2, file: %s/disk, size: 16MiB, create: true, block_size: "
+		"4096}\n"
+		"      - {nsid: 3, file: %s/fixed, block_size: 512, read_only: true}\n"
+		"      - {nsid: 4, ram: 256MiB, block_size: 4096}\n"
+		"  - nqn: nqn.2026-01.org.example:others\n    allow_hosts: []\n    "
+		"namespaces:\n"
+		"      - {nsid: 1, ram: 1MiB}\n",
+		d->folder, state, tuning, limits, d->port, RAW_HOSTNQN,
+		secret ? ", dhchap_key_file: " : "", secret ? d->folder : "",
+		secret ? "/key" : "", RAW_SUBNQN, d->folder, d->folder);
+	if (secret)
+		write_secret(d, secret);
+	fclose(f);
+	snprintf(path, sizeof(path), "%s/fixed", d->folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(ftruncate(fileno(f), 1024 * 1024), 0);
+	fclose(f);
+}
+
+static void run_program(const struct daemon *d)
+{
+	const char *program = getenv("RBLKD");
+	char config[128], log[128];
+	int fd;
+
+	snprintf(config, sizeof(config), "%s/target.yaml", d->folder);
+	snprintf(log, sizeof(log), "%s/log", d->folder);
+	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	dup2(fd, STDERR_FILENO);
+	dup2(fd, STDOUT_FILENO);
+	execl(program, program, "--config", config, "--log-level", "debug", NULL);
+	_exit(127);
+}
+
+static void show_log(const struct daemon *d)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "sed 's/^/# /' %s/log >&2", d->folder);
+	if (system(command))
+		fprintf(stderr, "# no log\n");
+}
+
+static void wait_ready(struct daemon *d)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+
+	while (!daemon_has_logged(d, "ready, portals 1/1 listening")) {
+		if (waitpid(d->pid, NULL, WNOHANG) == d->pid || clock_ns() > deadline) {
+			show_log(d);
+			fail_msg("rblkd does not start");
+		}
+		usleep(10000);
+	}
+}
+
+static void launch(struct daemon *d)
+{
+	char log[128];
+
+	/* The last one's must not be taken for its own. */
+	snprintf(log, sizeof(log), "%s/log", d->folder);
+	unlink(log);
+	d->is_terminated = false;
+	d->pid = fork();
+	assert_true(d->pid >= 0);
+	if (d->pid == 0)
+		run_program(d);
+	wait_ready(d);
+}
+
+static void start(struct daemon *d, const char *tuning, const char *limits,
+		  const char *secret, bool keeps_state)
+{
+	static unsigned n_started; /* a port each */
+	const char *tmp = getenv("TMPDIR");
+
+	*d = (struct daemon){
+		.port = (uint16_t)(PORT_BASE + (getpid() + 7 * n_started++) % PORT_RANGE),
+		.keeps_state = keeps_state};
+	snprintf(d->folder, sizeof(d->folder), "%s/rblk-raw.XXXXXX", tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(d->folder));
+	write_config(d, tuning, limits, secret);
+	launch(d);
+}
+
+void daemon_start(struct daemon *d, const char *tuning)
+{
+	daemon_start_limited(d, tuning, "");
+}
+
+void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits)
+{
+	start(d, tuning, limits, NULL, false);
+}
+
+void daemon_start_with_secret(struct daemon *d, const char *secret)
+{
+	start(d, "", ", auth_timeout: 1s", secret, false);
+}
+
+void daemon_start_keeping(struct daemon *d)
+{
+	start(d, "", "", NULL, true);
+}
+
+void daemon_kill_and_restart(struct daemon *d)
+{
+	kill(d->pid, SIGKILL);
+	waitpid(d->pid, NULL, 0);
+	launch(d);
+}
+
+void daemon_terminate(struct daemon *d)
+{
+	kill(d->pid, SIGTERM);
+	d->is_terminated = true;
+}
+
+void daemon_stop(struct daemon *d)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	char command[128];
+	int status = -1;
+	pid_t pid;
+
+	if (!d->is_terminated)
+		daemon_terminate(d);
+	while ((pid = waitpid(d->pid, &status, WNOHANG)) == 0 && clock_ns() < deadline)
+		usleep(10000);
+	if (pid == 0)
+		kill(d->pid, SIGABRT);
+	if (pid != d->pid || status != 0)
+		show_log(d);
+	snprintf(command, sizeof(command), "rm -rf %s", d->folder);
+	if (system(command))
+		fprintf(stderr, "# %s stays\n", d->folder);
+	assert_int_equal(pid, d->pid);
+	assert_int_equal(status, 0);
+}
+
+unsigned daemon_n_connections(const struct daemon *d)
+{
+	struct json_object *result = NULL;
+	struct rpc_error error;
+	unsigned n;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sock", d->folder);
+	if (rpc_call(path, "status", NULL, PATIENCE_S * 1000, &result, &error) < 0) {
+		show_log(d);
+		fail_msg("rblkd does not answer");
+	}
+	n = (unsigned)json_object_get_int(json_object_object_get(result, "connections"));
+	json_object_put(result);
+	return n;
+}
+
+void daemon_wait_empty(const struct daemon *d)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+
+	while (daemon_n_connections(d)) {
+		if (clock_ns() > deadline)
+			fail_msg("rblkd keeps connections");
+		usleep(5000);
+	}
+}
+
+bool daemon_has_logged(const struct daemon *d, const char *text)
+{
+	_autofclose_ FILE *f = NULL;
+	char path[128], line[1024];
+
+	snprintf(path, sizeof(path), "%s/log", d->folder);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, text))
+			return true;
+	return false;
+}
+
+void daemon_wait_logged(const struct daemon *d, const char *text)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+
+	while (!daemon_has_logged(d, text)) {
+		if (clock_ns() > deadline) {
+			show_log(d);
+			fail_msg("not in the log: %s", text);
+		}
+		usleep(5000);
+	}
+}

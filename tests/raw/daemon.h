@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rblkd of our own, as a child process in a scratch folder. Fails the test when it misbehaves. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct daemon {
+	pid_t pid;
+	bool is_terminated, keeps_state;
+	uint16_t port;
+	char folder[64]; /* holds its configuration, socket, log and disk image */
+};
+
+enum {
+	/* Namespaces of RAW_SUBNQN; anything else does not exist. */
+	DAEMON_RAM = 1,	      /* 16 MiB, 512 */
+	DAEMON_FILE = 2,      /* 16 MiB, 4096 */
+	DAEMON_READ_ONLY = 3, /* 1 MiB file, 512 */
+	DAEMON_BIG_RAM = 4,   /* 256 MiB, 4096 */
+};
+
+/* tuning: more keys of that section, ", workers: 1", or "". */
+void daemon_start(struct daemon *d, const char *tuning);
+/* The same with more keys of the section limits. */
+void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits);
+/* The host RAW_HOSTNQN must prove to have this secret. */
+void daemon_start_with_secret(struct daemon *d, const char *secret);
+/* With a state directory. */
+void daemon_start_keeping(struct daemon *d);
+/* kill -9, and the same again with what it has kept. */
+void daemon_kill_and_restart(struct daemon *d);
+/* Sends SIGTERM and does not wait. */
+void daemon_terminate(struct daemon *d);
+/* SIGTERM, if it was not sent before; it must end with 0 within some seconds. */
+void daemon_stop(struct daemon *d);
+/* Queue pairs that it has. */
+unsigned daemon_n_connections(const struct daemon *d);
+/* Waits until there are none. */
+void daemon_wait_empty(const struct daemon *d);
+bool daemon_has_logged(const struct daemon *d, const char *text);
+void daemon_wait_logged(const struct daemon *d, const char *text);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host in raw verbs: one connection, capsules as bytes, nothing of the initiator's code. Good
+ * and hostile hosts are written with it. Everything blocks, with a time limit.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <rdma/rdma_cma.h>
+
+#include "transport/wire/fabrics.h"
+#include "transport/wire/rdma_cm.h"
+
+enum {
+	RAW_DATA_BYTES = 2 * 1024 * 1024,
+	RAW_RECVS = 64,
+	RAW_CAPSULE_MAX = 64 + 16384,
+	RAW_DEPTH = 128,
+};
+
+struct raw_queue {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	char *memory; /* send capsule, receives, data */
+	char *data;   /* RAW_DATA_BYTES that the target may read and write */
+	bool is_connected;
+	bool keeps_receives; /* posts none again: responses run out of them */
+	bool is_dead; /* a work request failed or was flushed, or the target hung up */
+	uint8_t private_data[196]; /* of the target's answer */
+	unsigned n_private;
+	uint16_t next_cid;
+	struct nvme_cqe arrived[RAW_RECVS]; /* responses not yet asked for */
+	unsigned n_arrived;
+	uint32_t invalidated_rkey; /* by the last response */
+};
+
+/* Connects with these bytes as private data: 0, the status of an NVMe-oF reject, or -1. */
+int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
+		   uint8_t n, uint8_t responder_resources);
+/* The same with well-formed private data. */
+int raw_open(struct raw_queue *q, uint16_t port, uint16_t qid, unsigned n_entries);
+/* Accepts one that was not opened. */
+void raw_close(struct raw_queue *q);
+
+void raw_send(struct raw_queue *q, const void *capsule, uint32_t n);
+/* False: the connection died, or nothing came for that long. */
+bool raw_receive(struct raw_queue *q, struct nvme_cqe *ret_cqe, unsigned timeout_ms);
+/* Whether the target hangs up within 5 s. */
+bool raw_is_dropped(struct raw_queue *q);
+
+/* An SQE with PSDT set, a new CID and a keyed SGL of length 0. */
+struct nvme_sqe raw_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid);
+/* Binds a window of type 2 to length bytes at q->data + offset, under a new mw->rkey. */
+bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset,
+		     uint32_t length);
+/* Describes length bytes at q->data + offset. */
+void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset,
+		  uint32_t length);
+/* Sends the command (with in-capsule data, if n) and waits for its response. */
+enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe,
+			 const void *data, uint32_t n, struct nvme_cqe *ret_cqe);
+
+/* Connect: command and data as a host should send them; the caller spoils what it likes. */
+struct raw_connect {
+	struct nvmf_connect_cmd cmd;
+	struct nvmf_connect_data data;
+};
+void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid,
+		      uint16_t sqsize, uint16_t cntlid);
+/* By keyed SGL on the admin queue, in the capsule on others. */
+enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c,
+			     struct nvme_cqe *ret_cqe);
+
+enum nvme_status raw_property_set(struct raw_queue *q, uint32_t offset, uint64_t value);
+enum nvme_status raw_property_get(struct raw_queue *q, uint32_t offset, bool is_8_bytes,
+				  uint64_t *ret_value);
+/* Reads or writes blocks through q->data at 0. */
+enum nvme_status raw_io(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
+			unsigned n_blocks, uint32_t n_bytes);
+
+/* A whole good host: admin queue, enabled; I/O queue 1. Fails the test if it cannot. */
+struct raw_host {
+	struct raw_queue admin, io;
+	uint16_t cntlid;
+};
+void raw_host_open(struct raw_host *h, uint16_t port);
+void raw_host_open_admin(struct raw_host *h, uint16_t port, const char *subnqn);
+/* The same for another host of the subsystem, with a host identifier of its own. */
+void raw_host_open_as(struct raw_host *h, uint16_t port, unsigned number);
+void raw_host_close(struct raw_host *h);
+
+#define RAW_SUBNQN  "nqn.2026-01.org.example:raw"
+#define RAW_HOSTNQN "nqn.2014-08.org.nvmexpress:uuid:6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"

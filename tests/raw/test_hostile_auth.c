@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rblkd whose host has a key, and hosts that prove themselves by hand, wrongly, late or not at all.
+ * The bytes are written here as the specification has them, and the proof is computed with libcrypto
+ * alone, without any code of the product.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "tests/raw/daemon.h"
+#include "tests/raw/host.h"
+
+/* 32 bytes; used as it is (00). */
+#define SECRET "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
+
+enum {
+	PAGE = 4096,
+	NEGOTIATE = 72,
+	REPLY = 16 + 64,
+	DH_NULL = 0,
+	DH_8192 = 5,
+	SEND = 5,
+	RECEIVE = 6,
+	FAILURE1 = 0xf1,
+};
+
+static struct daemon d;
+
+static int start(void **state)
+{
+	daemon_start_with_secret(&d, SECRET);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	daemon_stop(&d);
+	return 0;
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+static struct nvme_sqe auth_sqe(struct raw_queue *q, uint8_t fctype, uint32_t n)
+{
+	struct nvme_sqe sqe = raw_sqe(q, NVME_FABRICS, fctype);
+	uint8_t *bytes = (uint8_t *)&sqe;
+
+	raw_describe(q, &sqe, 0, n);
+	bytes[41] = bytes[42] = 0x01;
+	bytes[43] = 0xe9;
+	bytes[44] = (uint8_t)n;
+	bytes[45] = (uint8_t)(n >> 8);
+	return sqe;
+}
+
+static enum nvme_status auth_send(struct raw_queue *q, const void *message, uint32_t n)
+{
+	struct nvme_sqe sqe = auth_sqe(q, SEND, n);
+	struct nvme_cqe cqe;
+
+	memcpy(q->data, message, n);
+	return raw_run(q, &sqe, NULL, 0, &cqe);
+}
+
+/* The message lies in q->data then. */
+static enum nvme_status auth_receive(struct raw_queue *q, uint32_t n)
+{
+	struct nvme_sqe sqe = auth_sqe(q, RECEIVE, n);
+	struct nvme_cqe cqe;
+
+	memset(q->data, 0xee, PAGE);
+	return raw_run(q, &sqe, NULL, 0, &cqe);
+}
+
+static void negotiate(uint8_t message[NEGOTIATE], uint8_t dhgroup)
+{
+	memset(message, 0, NEGOTIATE);
+	message[4] = 0x34; /* transaction 1234h */
+	message[5] = 0x12;
+	message[7] = 1;
+	message[8] = 1;
+	message[10] = 1; /* one hash */
+	message[11] = 1; /* one group */
+	message[12] = 1; /* SHA-256 */
+	message[42] = dhgroup;
+}
+
+/* Answers the challenge in q->data, with an exchange of the null group. */
+static void reply(const struct raw_queue *q, uint8_t message[REPLY])
+{
+	static const char words[] = "HostHost" RAW_HOSTNQN "\0" RAW_SUBNQN;
+	uint8_t key[48], text[512];
+	unsigned n = 32;
+
+	assert_int_equal(EVP_DecodeBlock(key, (const unsigned char *)SECRET + 10, 48),
+			 36);
+	memset(message, 0, REPLY);
+	message[0] = 1;
+	message[1] = 2;
+	memcpy(message + 4, q->data + 4, 2);
+	message[6] = 32;
+	memcpy(text, q->data + 16, 32);	    /* C1 */
+	memcpy(text + 32, q->data + 12, 4); /* S1 */
+	memcpy(text + 36, q->data + 4, 2);  /* the transaction */
+	text[38] = 0;
+	memcpy(text + 39, words, sizeof(words) - 1);
+	assert_non_null(HMAC(EVP_sha256(), key, 32, text, 39 + sizeof(words) - 1,
+			     message + 16, &n));
+}
+
+static void must_be_failure(struct raw_queue *q, uint8_t explanation)
+{
+	assert_int_equal(auth_receive(q, PAGE), NVME_OK);
+	assert_int_equal((uint8_t)q->data[0], 0);
+	assert_int_equal((uint8_t)q->data[1], FAILURE1);
+	assert_int_equal((uint8_t)q->data[6], 1);
+	assert_int_equal((uint8_t)q->data[7], explanation);
+	for (unsigned i = 8; i < PAGE; i++)
+		assert_int_equal(q->data[i], 0);
+}
+
+static void prove(struct raw_queue *q)
+{
+	uint8_t message[NEGOTIATE], answer[REPLY];
+
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(q, message, sizeof(message)), NVME_OK);
+	assert_int_equal(auth_receive(q, PAGE), NVME_OK);
+	assert_int_equal(q->data[0], 1);
+	assert_int_equal(q->data[1], 1);
+	assert_int_equal(q->data[6], 32);
+	assert_int_equal(q->data[8], 1);
+	assert_int_equal(q->data[9], 0);
+	reply(q, answer);
+	assert_int_equal(auth_send(q, answer, sizeof(answer)), NVME_OK);
+	assert_int_equal(auth_receive(q, PAGE), NVME_OK);
+	assert_int_equal(q->data[0], 1);
+	assert_int_equal(q->data[1], 3);
+	assert_int_equal(q->data[8], 0); /* we asked for no proof */
+}
+
+/* An admin queue that is connected, and whose host is nobody yet. */
+static uint16_t open_admin(struct raw_queue *q)
+{
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(q, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
+	raw_connect_init(&c, q, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(raw_connect(q, &c, &cqe), NVME_OK);
+	assert_int_equal(get_le32(cqe.dw0) >> 16, 2); /* ATR */
+	return (uint16_t)get_le32(cqe.dw0);
+}
+
+static void must_serve_good_host(void)
+{
+	struct raw_queue q;
+
+	open_admin(&q);
+	prove(&q);
+	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
+			 NVME_OK);
+	raw_close(&q);
+	daemon_wait_empty(&d);
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static void nothing_before_the_proof(void **state)
+{
+	static const uint8_t admin[] = {NVME_ADMIN_IDENTIFY, NVME_ADMIN_GET_LOG_PAGE,
+					NVME_ADMIN_KEEP_ALIVE,
+					NVME_ADMIN_ASYNC_EVENT_REQUEST};
+	struct raw_queue q, io;
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+	uint16_t cntlid = open_admin(&q);
+	uint64_t value;
+
+	assert_int_equal(raw_property_get(&q, NVME_PROP_CAP, true, &value),
+			 NVME_AUTH_REQUIRED | NVME_DNR);
+	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
+			 NVME_AUTH_REQUIRED | NVME_DNR);
+	for (unsigned i = 0; i < ARRAY_LEN(admin); i++) {
+		struct nvme_sqe sqe = raw_sqe(&q, admin[i], 0);
+
+		assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe),
+				 NVME_AUTH_REQUIRED | NVME_DNR);
+	}
+	assert_int_equal(raw_open(&io, d.port, 1, 32), 0);
+	raw_connect_init(&c, &io, 1, 31, cntlid);
+	assert_int_equal(raw_connect(&io, &c, &cqe),
+			 NVME_CONNECT_INVALID_PARAM | NVME_DNR);
+	raw_close(&io);
+	raw_close(&q);
+	must_serve_good_host();
+}
+
+static void io_queues_need_a_proof_too(void **state)
+{
+	struct raw_host h = {0};
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	h.cntlid = open_admin(&h.admin);
+	prove(&h.admin);
+	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
+			 NVME_OK);
+	assert_int_equal(raw_open(&h.io, d.port, 1, 32), 0);
+	raw_connect_init(&c, &h.io, 1, 31, h.cntlid);
+	assert_int_equal(raw_connect(&h.io, &c, &cqe), NVME_OK);
+	assert_int_equal(get_le32(cqe.dw0) >> 16, 2);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE),
+			 NVME_AUTH_REQUIRED | NVME_DNR);
+	prove(&h.io);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
+	/* Again, live; then it fails to, and nothing is served until it succeeds. */
+	prove(&h.io);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
+	assert_int_equal(auth_send(&h.io, (const uint8_t[16]){1, 2, 0, 0, 064, 022}, 16),
+			 NVME_OK);
+	must_be_failure(&h.io, 7);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE),
+			 NVME_AUTH_REQUIRED | NVME_DNR);
+	prove(&h.io);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
+	raw_host_close(&h);
+	must_serve_good_host();
+}
+
+static void malformed_commands(void **state)
+{
+	static const struct {
+		unsigned at;
+		uint8_t value;
+	} spoils[] = {{41, 0},	  {42, 2}, {43, 0},   {44, 0xff},
+		      {45, 0x10}, {46, 1}, {47, 0x80}};
+	uint8_t message[NEGOTIATE];
+	struct raw_queue q;
+	struct nvme_cqe cqe;
+
+	open_admin(&q);
+	for (unsigned i = 0; i < ARRAY_LEN(spoils); i++) {
+		for (uint8_t fctype = SEND; fctype <= RECEIVE; fctype++) {
+			struct nvme_sqe sqe = auth_sqe(&q, fctype, NEGOTIATE);
+			enum nvme_status status;
+
+			((uint8_t *)&sqe)[spoils[i].at] = spoils[i].value;
+			status = raw_run(&q, &sqe, NULL, 0, &cqe);
+			assert_true(status == (NVME_INVALID_FIELD | NVME_DNR) ||
+				    status == (NVME_SGL_LENGTH_INVALID | NVME_DNR));
+		}
+	}
+	assert_int_equal(auth_receive(&q, PAGE), NVME_COMMAND_SEQUENCE | NVME_DNR);
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(&q, message, sizeof(message)), NVME_OK);
+	assert_int_equal(auth_receive(&q, 47), NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(auth_receive(&q, 48), NVME_OK); /* just the Challenge */
+	assert_int_equal((uint8_t)q.data[48], 0xee);
+	assert_int_equal(auth_receive(&q, PAGE), NVME_COMMAND_SEQUENCE | NVME_DNR);
+	raw_close(&q);
+	must_serve_good_host();
+}
+
+/* Each costs a refusal, and a queue has three. */
+static void malformed_messages(void **state)
+{
+	uint8_t message[NEGOTIATE], answer[REPLY];
+	struct raw_queue q;
+
+	open_admin(&q);
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(&q, message, NEGOTIATE - 1), NVME_OK);
+	must_be_failure(&q, 6);
+	message[12] = 9;
+	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	must_be_failure(&q, 4);
+	raw_close(&q);
+
+	open_admin(&q);
+	negotiate(message, 77);
+	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	must_be_failure(&q, 5);
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+	reply(&q, answer);
+	answer[10] = 1; /* a value of Diffie-Hellman, where there is none */
+	assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
+	must_be_failure(&q, 6);
+	raw_close(&q);
+
+	open_admin(&q);
+	negotiate(message, DH_8192);
+	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+	memset(q.data + 16, 0, 32);
+	reply(&q, answer);
+	assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
+	must_be_failure(&q, 6);
+	raw_close(&q);
+	must_serve_good_host();
+}
+
+static void replayed_reply(void **state)
+{
+	uint8_t message[NEGOTIATE], old[REPLY];
+	struct raw_queue q;
+
+	open_admin(&q);
+	prove(&q);
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+	reply(&q, old);
+	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+	assert_int_equal(auth_send(&q, old, REPLY), NVME_OK);
+	must_be_failure(&q, 1);
+	assert_int_equal(auth_send(&q, old, REPLY), NVME_OK);
+	must_be_failure(&q, 7);
+	raw_close(&q);
+	must_serve_good_host();
+}
+
+static void three_failures_are_enough(void **state)
+{
+	uint8_t message[NEGOTIATE], answer[REPLY];
+	struct raw_queue q;
+	struct nvme_sqe sqe;
+
+	open_admin(&q);
+	negotiate(message, DH_NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+		assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+		reply(&q, answer);
+		answer[16] ^= 1;
+		assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
+		must_be_failure(&q, 1);
+	}
+	daemon_wait_logged(&d, "its response is wrong");
+	memcpy(q.data, message, NEGOTIATE);
+	sqe = auth_sqe(&q, SEND, NEGOTIATE);
+	raw_send(&q, &sqe, sizeof(sqe));
+	assert_true(raw_is_dropped(&q));
+	daemon_wait_logged(&d, "3 failed authentications");
+	raw_close(&q);
+	must_serve_good_host();
+}
+
+static void no_proof_in_time(void **state)
+{
+	uint8_t message[NEGOTIATE];
+	struct raw_queue silent, slow;
+
+	open_admin(&silent);
+	open_admin(&slow);
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(&slow, message, NEGOTIATE), NVME_OK);
+	assert_true(raw_is_dropped(&silent));
+	assert_true(raw_is_dropped(&slow));
+	daemon_wait_logged(&d, "did not authenticate in time");
+	raw_close(&silent);
+	raw_close(&slow);
+	must_serve_good_host();
+}
+
+/* Many at once, and gone while the workers compute. */
+static void in_a_hurry(void **state)
+{
+	uint8_t message[NEGOTIATE];
+
+	negotiate(message, DH_8192);
+	for (unsigned i = 0; i < 8; i++) {
+		struct raw_queue q;
+
+		open_admin(&q);
+		memcpy(q.data, message, NEGOTIATE);
+		for (unsigned j = 0; j < 6; j++) {
+			struct nvme_sqe sqe = auth_sqe(&q, j == 3 ? RECEIVE : SEND,
+						       NEGOTIATE);
+
+			raw_send(&q, &sqe, sizeof(sqe));
+		}
+		raw_close(&q);
+	}
+	daemon_wait_empty(&d);
+	must_serve_good_host();
+	assert_false(daemon_has_logged(&d, "ia6zGodOr4SE"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		/* first, for its log lines: there is a limit to what hosts make us write */
+		cmocka_unit_test(three_failures_are_enough),
+		cmocka_unit_test(nothing_before_the_proof),
+		cmocka_unit_test(io_queues_need_a_proof_too),
+		cmocka_unit_test(malformed_commands),
+		cmocka_unit_test(malformed_messages),
+		cmocka_unit_test(replayed_reply),
+		cmocka_unit_test(no_proof_in_time),
+		cmocka_unit_test(in_a_hurry),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hostile hosts against a whole rblkd: connecting. Connect requests (rule R1 of the security
+ * model), limits (R8), the Connect command, commands in the wrong order. After each, all that the
+ * host had is freed and the next good host connects quickly.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tests/raw/daemon.h"
+#include "tests/raw/host.h"
+
+static struct daemon d;
+
+static int start(void **state)
+{
+	daemon_start(&d, "");
+	return 0;
+}
+
+static int stop(void **state)
+{
+	daemon_stop(&d);
+	return 0;
+}
+
+/* Every test ends here: nothing has leaked, and a good host is served at once. */
+static int next_good_host(void **state)
+{
+	struct raw_host h;
+	uint64_t before;
+
+	daemon_wait_empty(&d);
+	before = clock_ns();
+	raw_host_open(&h, d.port);
+	assert_true(clock_ns() - before < 2 * NSEC_PER_SEC);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, 4096), NVME_OK);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+	return 0;
+}
+
+/* ---- R1: connect requests -------------------------------------------------------------------- */
+
+static int try_request(const void *bytes, uint8_t n, uint8_t responder_resources)
+{
+	struct raw_queue q;
+	int status = raw_open_bytes(&q, d.port, bytes, n, responder_resources);
+
+	raw_close(&q);
+	return status;
+}
+
+/* An InfiniBand CM pads private data with zeroes; others give its length as it is. */
+static void r1_connect_requests(void **state)
+{
+	static const struct {
+		struct nvmf_cm_req req;
+		uint8_t n;
+		uint8_t resources;
+		int status;
+	} cases[] = {
+		{{.recfmt = {{1}}, .hrqsize = {{32}}, .hsqsize = {{31}}},
+		 32,
+		 16,
+		 NVMF_CM_INVALID_RECFMT},
+		{{.hrqsize = {{32}}, .hsqsize = {{32}}}, 32, 16, NVMF_CM_INVALID_HSQSIZE},
+		{{.hrqsize = {{32}}, .hsqsize = {{0}}}, 32, 16, NVMF_CM_INVALID_HSQSIZE},
+		{{.hrqsize = {{0}}, .hsqsize = {{31}}}, 32, 16, NVMF_CM_INVALID_HRQSIZE},
+		{{.qid = {{1}}, .hrqsize = {{128}}, .hsqsize = {{128}}},
+		 32,
+		 16,
+		 NVMF_CM_INVALID_HSQSIZE},
+		{{.qid = {{1}}, .hrqsize = {{255, 255}}, .hsqsize = {{255, 255}}},
+		 32,
+		 16,
+		 NVMF_CM_INVALID_HSQSIZE},
+		{{.hrqsize = {{32}}, .hsqsize = {{31}}}, 32, 0, NVMF_CM_INVALID_IRD},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(
+			try_request(&cases[i].req, cases[i].n, cases[i].resources),
+			cases[i].status);
+}
+
+static void r8_too_many_pending(void **state)
+{
+	struct raw_queue queues[9];
+
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(raw_open(&queues[i], d.port, 0, 32), 0);
+	assert_int_equal(raw_open(&queues[8], d.port, 0, 32), NVMF_CM_NO_RESOURCES);
+	/* They send nothing: dropped after connect_timeout. */
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(raw_is_dropped(&queues[i]));
+	for (unsigned i = 0; i < 9; i++)
+		raw_close(&queues[i]);
+}
+
+static void r8_too_many_of_one_host(void **state)
+{
+	struct raw_queue queues[17] = {0};
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	for (unsigned i = 0; i < 17; i++) {
+		enum nvme_status wanted = i < 16 ? NVME_OK : NVME_CONNECT_BUSY;
+
+		assert_int_equal(raw_open(&queues[i], d.port, 0, 32), 0);
+		raw_connect_init(&c, &queues[i], 0, 31, NVMF_CNTLID_DYNAMIC);
+		assert_int_equal(raw_connect(&queues[i], &c, &cqe), wanted);
+	}
+	for (unsigned i = 0; i < 17; i++)
+		raw_close(&queues[i]);
+}
+
+/* A daemon of its own: the limits would get into the way of the other tests. */
+static void r8_too_many_associations(void **state)
+{
+	struct raw_queue queues[4] = {0};
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+	struct daemon own;
+
+	daemon_start_limited(&own, "", ", controllers_per_host: 3");
+	for (unsigned i = 0; i < 4; i++) {
+		enum nvme_status wanted = i < 3 ? NVME_OK : NVME_CONNECT_BUSY;
+
+		assert_int_equal(raw_open(&queues[i], own.port, 0, 32), 0);
+		raw_connect_init(&c, &queues[i], 0, 31, NVMF_CNTLID_DYNAMIC);
+		assert_int_equal(raw_connect(&queues[i], &c, &cqe), wanted);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		raw_close(&queues[i]);
+	daemon_stop(&own);
+}
+
+/* A burst of limits.connections passes, then one a second does. */
+static void r8_too_many_connects_in_a_short_time(void **state)
+{
+	struct daemon own;
+	unsigned n_passed = 0;
+	struct raw_queue q;
+
+	daemon_start_limited(&own, "", ", connections: 10, connect_rate: 1");
+	for (unsigned i = 0; i < 30; i++) {
+		int r = raw_open(&q, own.port, 0, 32);
+
+		assert_true(r == 0 || r == NVMF_CM_NO_RESOURCES);
+		n_passed += r == 0;
+		raw_close(&q);
+		daemon_wait_empty(&own);
+	}
+	assert_true(n_passed >= 10 && n_passed < 30);
+	daemon_wait_logged(&own, "raise limits.connect_rate");
+	daemon_stop(&own);
+}
+
+/* ---- Connect --------------------------------------------------------------------------------- */
+
+#define DATA_AT(field)                                                                   \
+	(offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
+#define CMD_AT(field) offsetof(struct nvmf_connect_cmd, field)
+
+/* On a fresh admin connection. result: dword 0, where the status is 1.82 or 1.84. */
+static void expect_connect(void (*spoil)(struct raw_connect *c), enum nvme_status status,
+			   uint32_t result)
+{
+	struct raw_connect c;
+	struct raw_queue q;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
+	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	spoil(&c);
+	assert_int_equal(raw_connect(&q, &c, &cqe), status);
+	assert_int_equal(get_le32(cqe.dw0), result);
+	assert_int_equal(get_le32(cqe.dw1), 0);
+	raw_close(&q);
+}
+
+static void bad_recfmt(struct raw_connect *c)
+{
+	c->cmd.recfmt = put_le16(1);
+}
+static void bad_qid(struct raw_connect *c)
+{
+	c->cmd.qid = put_le16(1);
+}
+static void sqsize_0(struct raw_connect *c)
+{
+	c->cmd.sqsize = put_le16(0);
+}
+static void sqsize_32(struct raw_connect *c)
+{
+	c->cmd.sqsize = put_le16(32);
+}
+static void short_data(struct raw_connect *c)
+{
+	c->cmd.sgl.keyed.length = put_le24(1023);
+}
+static void long_data(struct raw_connect *c)
+{
+	c->cmd.sgl.keyed.length = put_le24(1025);
+}
+static void no_data(struct raw_connect *c)
+{
+	c->cmd.sgl.keyed.length = put_le24(0);
+}
+static void static_controller(struct raw_connect *c)
+{
+	c->data.cntlid = put_le16(1);
+}
+static void unknown_subsystem(struct raw_connect *c)
+{
+	strcpy((char *)c->data.subnqn, "nqn.2026-01.org.example:nobody");
+}
+static void other_subsystem(struct raw_connect *c)
+{
+	strcpy((char *)c->data.subnqn, "nqn.2026-01.org.example:others");
+}
+static void endless_subnqn(struct raw_connect *c)
+{
+	memset(c->data.subnqn, 'n', sizeof(c->data.subnqn));
+}
+static void endless_hostnqn(struct raw_connect *c)
+{
+	memset(c->data.hostnqn, 'n', sizeof(c->data.hostnqn));
+}
+static void binary_hostnqn(struct raw_connect *c)
+{
+	memcpy(c->data.hostnqn, "nqn.2026-01.\x1b[2J", 16);
+}
+static void unknown_host(struct raw_connect *c)
+{
+	strcpy((char *)c->data.hostnqn, "nqn.2026-01.org.example:stranger");
+}
+/* Equal up to the configured name's end, and on. */
+static void longer_host(struct raw_connect *c)
+{
+	strcat((char *)c->data.hostnqn, "x");
+}
+
+/* Runs first: such lines are rate limited. */
+static void says_why_it_refuses(void **state)
+{
+	expect_connect(unknown_subsystem, NVME_CONNECT_INVALID_PARAM | NVME_DNR,
+		       DATA_AT(subnqn));
+	expect_connect(unknown_host, NVME_CONNECT_INVALID_HOST | NVME_DNR,
+		       DATA_AT(hostnqn));
+	daemon_wait_logged(&d, "there is no such subsystem");
+	daemon_wait_logged(&d, "add it to allow_hosts");
+}
+
+static void bad_connects_of_admin_queues(void **state)
+{
+	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
+	const enum nvme_status length = NVME_SGL_LENGTH_INVALID | NVME_DNR;
+	const enum nvme_status host = NVME_CONNECT_INVALID_HOST | NVME_DNR;
+
+	expect_connect(bad_recfmt, NVME_CONNECT_FORMAT | NVME_DNR, 0);
+	expect_connect(bad_qid, invalid, CMD_AT(qid));
+	expect_connect(sqsize_0, invalid, CMD_AT(sqsize));
+	expect_connect(sqsize_32, invalid, CMD_AT(sqsize));
+	expect_connect(short_data, length, 0);
+	expect_connect(long_data, length, 0);
+	expect_connect(no_data, length, 0);
+	expect_connect(static_controller, invalid, DATA_AT(cntlid));
+	expect_connect(unknown_subsystem, invalid, DATA_AT(subnqn));
+	expect_connect(endless_subnqn, invalid, DATA_AT(subnqn));
+	expect_connect(endless_hostnqn, invalid, DATA_AT(hostnqn));
+	expect_connect(binary_hostnqn, invalid, DATA_AT(hostnqn));
+	expect_connect(unknown_host, host, DATA_AT(hostnqn));
+	expect_connect(longer_host, host, DATA_AT(hostnqn));
+	expect_connect(other_subsystem, host, DATA_AT(hostnqn));
+}
+
+/* An I/O queue with a Connect that is spoilt in one place. */
+static void expect_io_connect(uint16_t cntlid, uint16_t qid,
+			      void (*spoil)(struct raw_connect *c),
+			      enum nvme_status status, uint32_t result)
+{
+	struct raw_connect c;
+	struct raw_queue q;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(&q, d.port, qid, 32), 0);
+	raw_connect_init(&c, &q, qid, 31, cntlid);
+	if (spoil)
+		spoil(&c);
+	assert_int_equal(raw_connect(&q, &c, &cqe), status);
+	assert_int_equal(get_le32(cqe.dw0), result);
+	raw_close(&q);
+}
+
+static void other_hostid(struct raw_connect *c)
+{
+	c->data.hostid[0] ^= 1;
+}
+
+static void bad_connects_of_io_queues(void **state)
+{
+	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
+	struct raw_host h;
+
+	raw_host_open(&h, d.port);
+	expect_io_connect((uint16_t)(h.cntlid + 1), 2, NULL, invalid, DATA_AT(cntlid));
+	expect_io_connect(0, 2, NULL, invalid, DATA_AT(cntlid));
+	expect_io_connect(NVMF_CNTLID_DYNAMIC, 2, NULL, invalid, DATA_AT(cntlid));
+	expect_io_connect(h.cntlid, 2, other_hostid, invalid, DATA_AT(hostid));
+	expect_io_connect(h.cntlid, 1, NULL, NVME_COMMAND_SEQUENCE | NVME_DNR, 0);
+	expect_io_connect(h.cntlid, 65, NULL, invalid, CMD_AT(qid));
+	expect_io_connect(h.cntlid, 65535, NULL, invalid, CMD_AT(qid));
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
+	raw_host_close(&h);
+}
+
+static void io_queue_before_enable(void **state)
+{
+	struct raw_connect c;
+	struct raw_queue q;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
+	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
+	expect_io_connect((uint16_t)get_le32(cqe.dw0), 1, NULL,
+			  NVME_CONNECT_INVALID_PARAM | NVME_DNR, CMD_AT(qid));
+	raw_close(&q);
+}
+
+static void commands_before_connect(void **state)
+{
+	const enum nvme_status sequence = NVME_COMMAND_SEQUENCE | NVME_DNR;
+	struct raw_queue q;
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+	uint64_t value;
+
+	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
+	sqe = raw_sqe(&q, NVME_ADMIN_KEEP_ALIVE, 0);
+	assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe), sequence);
+	assert_int_equal(raw_property_get(&q, NVME_PROP_CAP, true, &value), sequence);
+	raw_close(&q);
+	assert_int_equal(raw_open(&q, d.port, 1, 32), 0);
+	assert_int_equal(raw_io(&q, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), sequence);
+	raw_close(&q);
+}
+
+static void commands_in_the_wrong_order(void **state)
+{
+	struct raw_connect c;
+	struct raw_queue q;
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
+	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
+	sqe = raw_sqe(&q, NVME_ADMIN_KEEP_ALIVE, 0); /* before CC.EN */
+	assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe),
+			 NVME_COMMAND_SEQUENCE | NVME_DNR);
+	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_COMMAND_SEQUENCE | NVME_DNR);
+	raw_close(&q);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(says_why_it_refuses, next_good_host),
+		cmocka_unit_test_teardown(r1_connect_requests, next_good_host),
+		cmocka_unit_test_teardown(r8_too_many_pending, next_good_host),
+		cmocka_unit_test_teardown(r8_too_many_of_one_host, next_good_host),
+		cmocka_unit_test(r8_too_many_associations),
+		cmocka_unit_test(r8_too_many_connects_in_a_short_time),
+		cmocka_unit_test_teardown(bad_connects_of_admin_queues, next_good_host),
+		cmocka_unit_test_teardown(bad_connects_of_io_queues, next_good_host),
+		cmocka_unit_test_teardown(io_queue_before_enable, next_good_host),
+		cmocka_unit_test_teardown(commands_before_connect, next_good_host),
+		cmocka_unit_test_teardown(commands_in_the_wrong_order, next_good_host),
+	};
+
+	return cmocka_run_group_tests_name("hostile_connects", tests, start, stop);
+}

@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+"""Builds each profile and runs the tests that meson knows, reading their TAP output.
+
+A test program prints one "ok" or "not ok" line a case; "# SKIP reason" skips one. Exit status 77
+skips a whole program. A program that prints no plan, dies, or runs out of time has failed.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROFILES = ("dev", "asan", "tsan")
+# Suites that look at the sources or at foreign programs, not at our instrumented code.
+ONCE = {"lint", "packaging"}
+RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?\s*(.*))?$", re.I)
+# A script of the virtual machines: how it ended, its name, why it was skipped or its time and checks.
+VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, (\d+) checks"
+                       r"(?:, (\d+) failed.*)?)$")
+VM_LIMIT_S = 3600
+
+Counts = collections.namedtuple("Counts", "passed failed skipped")
+
+
+def build(profile):
+    directory = os.path.join(ROOT, "build", profile)
+    native = os.path.join(ROOT, "native", profile + ".ini")
+    start = time.monotonic()
+    if not os.path.exists(os.path.join(directory, "build.ninja")):
+        run_or_die(["meson", "setup", directory, "--native-file", native, "-Dtests=enabled"])
+    run_or_die(["ninja", "-C", directory])
+    print(f"built {profile:5} {time.monotonic() - start:6.1f} s", flush=True)
+    return directory
+
+
+def run_or_die(command):
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True)
+    if done.returncode:
+        print(done.stdout[-8000:])
+        sys.exit(f"{' '.join(command)} failed\n0 passed, 1 failed, 0 skipped")
+
+
+def known_tests(directory):
+    text = subprocess.run(["meson", "introspect", "--tests", directory], cwd=ROOT, check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(text)
+
+
+def suite_of(test):
+    return test["suite"][0].split(":")[-1] if test["suite"] else "other"
+
+
+def parse_tap(output):
+    """Returns counts and the lines worth showing when something failed or was skipped."""
+    passed = failed = skipped = 0
+    notes = []
+    for line in output.splitlines():
+        match = RESULT.match(line)
+        if not match:
+            continue
+        if match.group(5) and match.group(5).lower() == "skip":
+            skipped += 1
+            notes.append(f"skipped: {match.group(3).strip()}: {match.group(6).strip()}")
+        elif match.group(1):
+            failed += 1
+            notes.append(f"FAILED: {match.group(3).strip()}")
+        else:
+            passed += 1
+    return Counts(passed, failed, skipped), notes
+
+
+def run_program(test):
+    """Runs one test program in its own process group. Returns (status or None, output)."""
+    env = {**os.environ, **test.get("env", {})}
+    # by default every process under ThreadSanitizer waits a second before it ends
+    env["TSAN_OPTIONS"] = env.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=20"
+    process = subprocess.Popen(test["cmd"], cwd=test.get("workdir") or ROOT, env=env,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace",
+                               start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=test.get("timeout") or 300)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return None, output
+
+
+def judge(status, output):
+    counts, notes = parse_tap(output)
+    if status == 77:
+        reason = output.strip().splitlines()[-1] if output.strip() else "no reason given"
+        return Counts(0, 0, max(1, counts.skipped)), [f"skipped: {reason}"]
+    if status is None:
+        return counts._replace(failed=counts.failed + 1), notes + ["FAILED: ran out of time"]
+    if status and not counts.failed:
+        return counts._replace(failed=1), notes + [f"FAILED: exit status {status}"]
+    if not sum(counts):
+        return Counts(0, 1, 0), ["FAILED: printed no result"]
+    return counts, notes
+
+
+def run_test(profile, test):
+    name = f"{profile}/{suite_of(test)}/{test['name']}"
+    start = time.monotonic()
+    status, output = run_program(test)
+    counts, notes = judge(status, output)
+    lines = [f"{name:48} {counts.passed:4} passed {counts.failed:3} failed {counts.skipped:3} "
+             f"skipped {time.monotonic() - start:7.1f} s"]
+    lines += [f"    {note}" for note in notes]
+    if counts.failed:
+        telling = [line for line in output.strip().splitlines() if not line.startswith("ok ")]
+        lines += [f"    | {line}" for line in telling[-60:]]
+    print("\n".join(lines), flush=True)  # one call: two profiles may be running
+    return counts
+
+
+def run_profile(profile, directory, wanted_suites, is_first):
+    """Returns a list of (suite, counts)."""
+    results = []
+    for test in known_tests(directory):
+        suite = suite_of(test)
+        if wanted_suites and suite not in wanted_suites:
+            continue
+        if suite in ONCE and not is_first:
+            continue
+        results.append((suite, run_test(profile, test)))
+    return results
+
+
+def run_profiles(profiles, wanted_suites):
+    """The first alone; the sanitizers' then side by side, for their tests wait more than they work."""
+    directories = {profile: build(profile) for profile in profiles}
+
+    def run(profile):
+        return run_profile(profile, directories[profile], wanted_suites,
+                           profile == profiles[0])
+
+    results = run(profiles[0])
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for more in pool.map(run, profiles[1:]):
+            results += more
+    return results
+
+
+def run_vm_suite(totals):
+    suite = os.path.join(ROOT, "tests", "vm", "suite")
+    if not os.path.exists(suite):
+        return
+    install = subprocess.run([os.path.join(ROOT, "tools", "packages"), "vm"], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print(install.stdout, end="")
+    if install.returncode:
+        print("vm: FAILED: its packages are not there", flush=True)
+        totals["vm"] = add(totals.get("vm", Counts(0, 0, 0)), Counts(0, 1, 0))
+        return
+    # first, because a machine installs what this builds
+    packages = os.path.join(ROOT, "tests", "packaging", "packages")
+    counts = run_test("dev", {"name": "packages", "suite": ["packaging"], "cmd": [packages]})
+    totals["packaging"] = add(totals.get("packaging", Counts(0, 0, 0)), counts)
+    totals["vm"] = add(totals.get("vm", Counts(0, 0, 0)), run_vm_scripts(suite))
+
+
+def run_vm_scripts(suite):
+    """Runs all of them, a line each as it ends; counts are of the checks in them."""
+    process = subprocess.Popen([suite], cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               errors="replace", start_new_session=True)
+    start = time.monotonic()
+    timer = threading.Timer(VM_LIMIT_S, end_group, [process])
+    timer.start()
+    counts, n_planned, n_seen, is_telling = Counts(0, 0, 0), 1, 0, False
+    for line in process.stdout:
+        match = VM_SCRIPT.match(line)
+        if match:
+            counts = add(counts, report_vm_script(*match.groups()))
+            n_seen += 1
+            is_telling = match.group(1) == "not ok"
+        elif line.startswith("1.."):
+            n_planned = int(line[3:])
+        elif is_telling or "does not boot" in line:
+            print(f"    | {line.rstrip()}", flush=True)
+    status = process.wait()
+    timer.cancel()
+    if n_seen == n_planned:
+        return counts
+    why = (f"ran out of time after {VM_LIMIT_S} s" if time.monotonic() - start >= VM_LIMIT_S
+           else f"the suite ended with {status}")
+    print(f"    FAILED: {n_planned - n_seen} of {n_planned} scripts were not run to their end: {why}")
+    return add(counts, Counts(0, n_planned - n_seen, 0))
+
+
+def report_vm_script(verdict, name, why_skipped, seconds, n_checks, n_failed):
+    if why_skipped is not None:
+        counts = Counts(0, 0, 1)
+    else:
+        failed = 0 if verdict == "ok" else max(1, int(n_failed or 0))
+        counts = Counts(max(0, int(n_checks) - failed), failed, 0)
+    print(f"{'vm/' + name:48} {counts.passed:4} passed {counts.failed:3} failed "
+          f"{counts.skipped:3} skipped {float(seconds or 0):7.1f} s", flush=True)
+    if why_skipped is not None:
+        print(f"    skipped: {why_skipped}")
+    return counts
+
+
+def end_group(process):
+    """As by a terminal first, so that machines are switched off; then for good."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def add(a, b):
+    return Counts(*(x + y for x, y in zip(a, b)))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tests/run", description="Runs the tests.")
+    parser.add_argument("--quick", action="store_true", help="one build profile")
+    parser.add_argument("--profile", choices=PROFILES, help="only this build profile")
+    parser.add_argument("suites", nargs="*", help="only these suites")
+    args = parser.parse_args()
+    profiles = [args.profile] if args.profile else PROFILES[:1] if args.quick else PROFILES
+    totals = {}
+    start = time.monotonic()
+
+    for suite, counts in run_profiles(profiles, args.suites):
+        totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), counts)
+    if "vm" in args.suites:
+        run_vm_suite(totals)
+
+    print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8}")
+    for suite, counts in sorted(totals.items()):
+        print(f"{suite:12} {counts.passed:7} {counts.failed:7} {counts.skipped:8}")
+    total = Counts(*map(sum, zip(*totals.values()))) if totals else Counts(0, 0, 0)
+    print(f"\nin {(time.monotonic() - start) / 60:.1f} minutes")
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
+    sys.exit(1 if total.failed or not total.passed else 0)
+
+
+if __name__ == "__main__":
+    main()

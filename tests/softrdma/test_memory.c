@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory regions and windows. Sources: IBA 10.6.3.1 (access rights), ibv_reg_mr(3),
+ * ibv_bind_mw(3), ibv_alloc_mw(3), IBA 10.6.7 (windows), RLIMIT_MEMLOCK as in the
+ * kernel's ib_umem_get().
+ */
+#include "rig.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+static uint8_t *map(size_t len, int prot)
+{
+	uint8_t *p = mmap(NULL, len, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+/* IBA 10.6.3.1 and ibv_reg_mr(3): no remote write without the local one. */
+static void remote_write_needs_local_write(void **state)
+{
+	struct rig *r = *state;
+
+	assert_null(ibv_reg_mr(r->pd, r->a.buf, 64, IBV_ACCESS_REMOTE_WRITE));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(r->pd, r->a.buf, 64, IBV_ACCESS_REMOTE_ATOMIC));
+	assert_int_equal(errno, EINVAL);
+}
+
+/* IBA 10.6.3.1: a READ writes to the requester's memory, and its region must allow that. */
+static int setup_no_local_write(void **state)
+{
+	rig_opts.access = IBV_ACCESS_REMOTE_READ;
+	return rig_setup(state);
+}
+
+static void read_sink_needs_local_write(void **state)
+{
+	struct rig *r = *state;
+
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf,
+			      r->b.mr->rkey, 0),
+			 0);
+	expect_wc(r->a.scq, 1, IBV_WC_LOC_PROT_ERR);
+}
+
+/* As ib_umem_get() pins: it fails on what is not mapped, or not writable if that is asked for. */
+static void registering_pins(void **state)
+{
+	struct rig *r = *state;
+	uint8_t *p = map(3 * 4096, PROT_READ | PROT_WRITE);
+	struct ibv_mr *mr;
+
+	munmap(p + 4096, 4096);
+	assert_null(ibv_reg_mr(r->pd, p, 3 * 4096, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EFAULT);
+	mprotect(p, 4096, PROT_READ);
+	assert_null(ibv_reg_mr(r->pd, p, 4096, IBV_ACCESS_LOCAL_WRITE));
+	mr = ibv_reg_mr(r->pd, p, 4096, 0);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(p, 3 * 4096);
+}
+
+/* ibv_reg_mr(3): those in IBV_ACCESS_OPTIONAL_RANGE may be ignored, others may not. */
+static void unknown_optional_rights_are_ignored(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mr *mr = ibv_reg_mr(r->pd, r->a.buf, 64,
+				       IBV_ACCESS_LOCAL_WRITE |
+					       IBV_ACCESS_RELAXED_ORDERING);
+
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_null(ibv_reg_mr(r->pd, r->a.buf, 64, IBV_ACCESS_ON_DEMAND));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+/* ibv_reg_mr(3): work requests use the address given at registration. */
+static void region_at_another_address(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mr *mr = ibv_reg_mr_iova(r->pd, r->b.buf, 4096, 0x1000,
+					    rig_opts.access);
+
+	memset(r->a.buf, 'z', 64);
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, 0x1000 + 100, mr->rkey,
+			      IBV_SEND_SIGNALED),
+			 0);
+	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(r->b.buf + 100, r->a.buf, 64);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* ibv_dereg_mr(3): a key of the past is none, even if its place is taken again. */
+static void keys_are_not_reused_soon(void **state)
+{
+	struct rig *r = *state;
+	uint32_t keys[300];
+
+	for (unsigned i = 0; i < n_of(keys); i++) {
+		struct ibv_mr *mr = ibv_reg_mr(r->pd, r->a.buf, 64, 0);
+
+		keys[i] = mr->rkey;
+		assert_int_not_equal(mr->rkey, 0);
+		for (unsigned j = 0; j < i; j++)
+			assert_int_not_equal(keys[i], keys[j]);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+}
+
+/* ibv_rereg_mr(3): the same region with other memory and other rights. */
+static void reregister(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mr *mr = ibv_reg_mr(r->pd, r->b.buf, 64, IBV_ACCESS_LOCAL_WRITE);
+
+	assert_int_equal(
+		ibv_rereg_mr(mr,
+			     IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
+			     NULL, r->b.buf, RIG_BUF, (int)rig_opts.access),
+		0);
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64,
+			      (uintptr_t)r->b.buf + 1000, mr->rkey, IBV_SEND_SIGNALED),
+			 0);
+	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* More than may be locked is refused; SOFTRDMA_MEMLOCK_STRICT binds root too. */
+static void memlock_limit(void **state)
+{
+	struct rig *r = *state;
+	struct rlimit old, low;
+	uint8_t *p = map(1 << 20, PROT_READ | PROT_WRITE);
+	struct ibv_mr *mr;
+
+	getrlimit(RLIMIT_MEMLOCK, &old);
+	low = old;
+	low.rlim_cur = 512 << 10;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+	setenv("SOFTRDMA_MEMLOCK_STRICT", "1", 1);
+	assert_null(ibv_reg_mr(r->pd, p, 1 << 20, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, ENOMEM);
+	mr = ibv_reg_mr(r->pd, p, 256 << 10, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_null(ibv_reg_mr(r->pd, p, 256 << 10, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	mr = ibv_reg_mr(r->pd, p, 256 << 10, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	unsetenv("SOFTRDMA_MEMLOCK_STRICT");
+	setrlimit(RLIMIT_MEMLOCK, &old);
+	munmap(p, 1 << 20);
+}
+
+/* ---- windows ------------------------------------------------------------------ */
+
+static int bind2(struct rig *r, struct ibv_mw *mw, uint32_t rkey, size_t off, size_t len)
+{
+	struct ibv_send_wr wr = {.wr_id = 50,
+				 .opcode = IBV_WR_BIND_MW,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .bind_mw = {.mw = mw,
+					     .rkey = rkey,
+					     .bind_info =
+						     {.mr = r->b.mr,
+						      .addr = (uintptr_t)r->b.buf + off,
+						      .length = len,
+						      .mw_access_flags =
+							      IBV_ACCESS_REMOTE_WRITE}}},
+			   *bad;
+
+	return ibv_post_send(r->b.qp, &wr, &bad);
+}
+
+static void write_by_window(struct rig *r, uint64_t id, size_t off, uint32_t rkey)
+{
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, id, 0, 64,
+			      (uintptr_t)r->b.buf + off, rkey, IBV_SEND_SIGNALED),
+			 0);
+}
+
+/* IBA 10.6.7.2: bound by a work request, for one QP, to the byte; EBUSY for its region. */
+static void type_2_window(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_2);
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_send_wr inv = {.wr_id = 51,
+				  .opcode = IBV_WR_LOCAL_INV,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .invalidate_rkey = rkey},
+			   *bad;
+
+	assert_int_equal(bind2(r, mw, rkey, 1000, 1000), 0);
+	expect_wc(r->b.scq, 50, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(r->b.mr), EBUSY); /* it has a window */
+	write_by_window(r, 1, 1936, rkey);
+	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_post_send(r->b.qp, &inv, &bad), 0);
+	expect_wc(r->b.scq, 51, IBV_WC_SUCCESS);
+	rkey = ibv_inc_rkey(rkey);
+	assert_int_equal(bind2(r, mw, rkey, 1000, 1000), 0);
+	expect_wc(r->b.scq, 50, IBV_WC_SUCCESS);
+	write_by_window(r, 2, 1937, rkey); /* one byte too far */
+	expect_wc(r->a.scq, 2, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+/* IBA 10.6.7.2.3: must be unbound before it is bound again. */
+static void bound_window_cannot_be_bound(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_2);
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+
+	assert_int_equal(bind2(r, mw, rkey, 0, 1000), 0);
+	expect_wc(r->b.scq, 50, IBV_WC_SUCCESS);
+	assert_int_equal(bind2(r, mw, ibv_inc_rkey(rkey), 0, 1000), 0);
+	expect_wc(r->b.scq, 50, IBV_WC_MW_BIND_ERR);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+/* IBA 9.4.1.1: SEND with invalidate unbinds the receiver's window and says which. */
+static void send_with_invalidate(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_2);
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_send_wr wr = {.wr_id = 3,
+				 .opcode = IBV_WR_SEND_WITH_INV,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .invalidate_rkey = rkey},
+			   *bad;
+	struct ibv_wc wc;
+
+	assert_int_equal(bind2(r, mw, rkey, 0, 1000), 0);
+	expect_wc(r->b.scq, 50, IBV_WC_SUCCESS);
+	assert_int_equal(recv_at(&r->b, 1, 0, 64), 0);
+	assert_int_equal(ibv_post_send(r->a.qp, &wr, &bad), 0);
+	expect_wc(r->a.scq, 3, IBV_WC_SUCCESS);
+	wc = next_wc(r->b.rcq);
+	assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
+	assert_int_equal(wc.invalidated_rkey, rkey);
+	write_by_window(r, 4, 0, rkey);
+	expect_wc(r->a.scq, 4, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+/* ibv_post_send(3): windows can be invalidated; those of ibv_reg_mr(3) are not for it. */
+static void regions_cannot_be_invalidated(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.wr_id = 3,
+				 .opcode = IBV_WR_SEND_WITH_INV,
+				 .invalidate_rkey = r->b.mr->rkey},
+			   *bad;
+
+	assert_int_equal(recv_at(&r->b, 1, 0, 64), 0);
+	assert_int_equal(ibv_post_send(r->a.qp, &wr, &bad), 0);
+	expect_wc(r->a.scq, 3, IBV_WC_REM_ACCESS_ERR);
+	expect_wc(r->b.rcq, 1, IBV_WC_REM_INV_REQ_ERR);
+}
+
+/* The same for one's own work request; the status is that of rxe's do_local_ops. */
+static void regions_cannot_be_invalidated_locally(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.wr_id = 3,
+				 .opcode = IBV_WR_LOCAL_INV,
+				 .invalidate_rkey = r->a.mr->rkey},
+			   *bad;
+
+	assert_int_equal(ibv_post_send(r->a.qp, &wr, &bad), 0);
+	expect_wc(r->a.scq, 3, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(state_of(r->a.qp), IBV_QPS_ERR);
+	assert_int_equal(state_of(r->b.qp), IBV_QPS_RTS);
+	assert_int_equal(rdma(&r->b, IBV_WR_RDMA_READ, 4, 0, 64, (uintptr_t)r->a.buf,
+			      r->a.mr->rkey, 0),
+			 0);
+	expect_wc(r->b.scq, 4, IBV_WC_RETRY_EXC_ERR); /* nobody is there */
+}
+
+/* ibv_bind_mw(3): bound by a call, each time with another key, and again while bound. */
+static void type_1_window(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {
+		.wr_id = 60,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = {.mr = r->b.mr,
+			      .addr = (uintptr_t)r->b.buf,
+			      .length = 4096,
+			      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
+	uint32_t first;
+
+	assert_int_equal(ibv_bind_mw(r->b.qp, mw, &bind), 0);
+	expect_wc(r->b.scq, 60, IBV_WC_SUCCESS);
+	first = mw->rkey;
+	write_by_window(r, 1, 0, first);
+	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_bind_mw(r->b.qp, mw, &bind), 0); /* replaces the binding */
+	expect_wc(r->b.scq, 60, IBV_WC_SUCCESS);
+	assert_int_not_equal(first, mw->rkey);
+	write_by_window(r, 2, 0, first);
+	expect_wc(r->a.scq, 2, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+#define TS(f, s) cmocka_unit_test_setup_teardown(f, s, rig_teardown)
+#define T(f)	 TS(f, rig_setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(remote_write_needs_local_write),
+		TS(read_sink_needs_local_write, setup_no_local_write),
+		T(registering_pins),
+		T(unknown_optional_rights_are_ignored),
+		T(region_at_another_address),
+		T(keys_are_not_reused_soon),
+		T(reregister),
+		T(memlock_limit),
+		T(type_2_window),
+		T(bound_window_cannot_be_bound),
+		T(send_with_invalidate),
+		T(regions_cannot_be_invalidated),
+		T(regions_cannot_be_invalidated_locally),
+		T(type_1_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

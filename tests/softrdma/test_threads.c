@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Many threads on shared objects: verbs are thread safe (ibv_post_send(3) and the
+ * others say so). Meant to be run under TSan, where the happens-before edges between
+ * requester and responder in one process must come from the completion queue.
+ */
+#include "rig.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	PAIRS = 4,
+	ROUNDS = 400
+};
+
+static _Atomic unsigned failures;
+
+#define check(cond)                                                                      \
+	do {                                                                             \
+		if (!(cond))                                                             \
+			atomic_fetch_add(&failures, 1);                                  \
+	} while (0)
+
+struct pair {
+	struct rig *r;
+	struct end a, b;
+	unsigned index;
+};
+
+static struct ibv_wc wait_for(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	while (!ibv_poll_cq(cq, 1, &wc))
+		;
+	return wc;
+}
+
+static void new_end(struct rig *r, struct end *e)
+{
+	e->scq = ibv_create_cq(r->ctx, 64, NULL, NULL, 0);
+	e->rcq = ibv_create_cq(r->ctx, 64, NULL, NULL, 0);
+	e->buf = calloc(1, 16384);
+	e->mr = ibv_reg_mr(r->pd, e->buf, 16384, rig_opts.access);
+	e->qp = rig_new_qp(r, e, NULL);
+	check(!to_init(e->qp));
+}
+
+static void end_gone(struct end *e)
+{
+	check(!ibv_destroy_qp(e->qp));
+	check(!ibv_dereg_mr(e->mr));
+	check(!ibv_destroy_cq(e->scq));
+	check(!ibv_destroy_cq(e->rcq));
+	free(e->buf);
+}
+
+/* The answering side: plain reads and writes of memory that the other side filled. */
+static void *echo(void *arg)
+{
+	struct pair *p = arg;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		check(!wait_for(p->b.rcq).status);
+		memcpy(p->b.buf + 8192, p->b.buf, 4096);
+		check(!recv_at(&p->b, i, 0, 4096));
+		check(!send_from(&p->b, i, 8192, i & 1 ? 4096 : 64, IBV_SEND_SIGNALED));
+		check(!wait_for(p->b.scq).status);
+	}
+	return NULL;
+}
+
+static void ask(struct pair *p)
+{
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		memset(p->a.buf, (int)i, 4096);
+		check(!recv_at(&p->a, i, 8192, 4096));
+		check(!send_from(&p->a, i, 0, i & 1 ? 4096 : 64, IBV_SEND_SIGNALED));
+		check(!wait_for(p->a.scq).status);
+		check(!wait_for(p->a.rcq).status);
+		check(!memcmp(p->a.buf, p->a.buf + 8192, i & 1 ? 4096 : 64));
+	}
+}
+
+/* A life of two QPs, with everything created and destroyed beside the others. */
+static void *life(void *arg)
+{
+	struct pair *p = arg;
+	pthread_t t;
+
+	for (int i = 0; i < 3; i++) {
+		new_end(p->r, &p->a);
+		new_end(p->r, &p->b);
+		check(!to_rtr(p->a.qp, p->b.qp->qp_num));
+		check(!to_rtr(p->b.qp, p->a.qp->qp_num));
+		check(!to_rts(p->a.qp));
+		check(!to_rts(p->b.qp));
+		check(!recv_at(&p->b, 0, 0, 4096));
+		pthread_create(&t, NULL, echo, p);
+		ask(p);
+		pthread_join(t, NULL);
+		end_gone(&p->a);
+		end_gone(&p->b);
+	}
+	return NULL;
+}
+
+static void pairs_beside_each_other(void **state)
+{
+	struct rig *r = *state;
+	struct pair pairs[PAIRS];
+	pthread_t t[PAIRS];
+
+	for (unsigned i = 0; i < PAIRS; i++) {
+		pairs[i] = (struct pair){.r = r, .index = i};
+		pthread_create(&t[i], NULL, life, &pairs[i]);
+	}
+	for (unsigned i = 0; i < PAIRS; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
+/* One QP, one CQ, several posters and pollers. */
+static void *poster(void *arg)
+{
+	struct rig *r = arg;
+	struct ibv_wc wc;
+
+	for (unsigned sent = 0, done = 0; done < ROUNDS;) {
+		if (sent < ROUNDS &&
+		    !rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r->b.buf,
+			  r->b.mr->rkey, IBV_SEND_SIGNALED))
+			sent++;
+		if (ibv_poll_cq(r->a.scq, 1, &wc) == 1) {
+			check(!wc.status);
+			done++;
+		}
+	}
+	return NULL;
+}
+
+static void posters_of_one_queue(void **state)
+{
+	struct rig *r = *state;
+	pthread_t t[3];
+
+	for (unsigned i = 0; i < n_of(t); i++)
+		pthread_create(&t[i], NULL, poster, r);
+	for (unsigned i = 0; i < n_of(t); i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(atomic_load(&failures), 0);
+	expect_empty(r->a.scq);
+}
+
+/* Regions come and go while others are in use. */
+static void *registrar(void *arg)
+{
+	struct rig *r = arg;
+	static uint8_t memory[65536];
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct ibv_mr *mr = ibv_reg_mr(r->pd, memory, sizeof(memory),
+					       rig_opts.access);
+
+		check(mr);
+		check(mr && !ibv_dereg_mr(mr));
+	}
+	return NULL;
+}
+
+static void registering_beside_traffic(void **state)
+{
+	struct rig *r = *state;
+	pthread_t t;
+
+	pthread_create(&t, NULL, registrar, r);
+	poster(r);
+	pthread_join(t, NULL);
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
+/* ---- nobody copies by a key that is gone ------------------------------------- */
+
+struct target {
+	struct rig *r;
+	uint32_t rkey;
+	_Atomic bool stop;
+};
+
+static void *write_until_refused(void *arg)
+{
+	struct target *t = arg;
+	struct ibv_wc wc = {0};
+
+	memset(t->r->a.buf, 0xaa, 32768);
+	while (!wc.status && !atomic_load(&t->stop)) {
+		check(!rdma(&t->r->a, IBV_WR_RDMA_WRITE, 1, 0, 32768,
+			    (uintptr_t)t->r->b.buf, t->rkey, IBV_SEND_SIGNALED));
+		wc = wait_for(t->r->a.scq);
+	}
+	check(wc.status == IBV_WC_REM_ACCESS_ERR);
+	return NULL;
+}
+
+/* ibv_dereg_mr(3): when it returns the memory is the application's alone. */
+static void nobody_writes_after_deregistration(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mr *mr = ibv_reg_mr(r->pd, r->b.buf, RIG_BUF, rig_opts.access);
+	struct target t = {.r = r, .rkey = mr->rkey};
+	struct timespec nap = {.tv_nsec = 3000000};
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, write_until_refused, &t);
+	nanosleep(&nap, NULL);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	memset(r->b.buf, 0, 32768);
+	nanosleep(&nap, NULL);
+	for (unsigned i = 0; i < 32768; i++)
+		assert_int_equal(r->b.buf[i], 0);
+	atomic_store(&t.stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
+/* ---- whoever destroys waits for the acknowledgements ---------------------------- */
+
+struct doomed {
+	struct ibv_qp *qp;
+	struct ibv_cq *cq; /* or this */
+	_Atomic bool gone;
+};
+
+static void *destroy(void *arg)
+{
+	struct doomed *d = arg;
+
+	check(!(d->qp ? ibv_destroy_qp(d->qp) : ibv_destroy_cq(d->cq)));
+	atomic_store(&d->gone, true);
+	return NULL;
+}
+
+static void start_destroying(struct doomed *d, pthread_t *t)
+{
+	struct timespec nap = {.tv_nsec = 30000000};
+
+	assert_int_equal(pthread_create(t, NULL, destroy, d), 0);
+	nanosleep(&nap, NULL);
+	assert_false(atomic_load(&d->gone));
+}
+
+/* ibv_get_async_event(3): events must be acknowledged before their object can go. */
+static void destroy_waits_for_acked_events(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp_attr sqd = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct doomed d = {.qp = r->a.qp};
+	struct ibv_async_event ev;
+	pthread_t t;
+
+	assert_int_equal(
+		ibv_modify_qp(r->a.qp, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+		0);
+	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
+	assert_ptr_equal(ev.element.qp, r->a.qp);
+	start_destroying(&d, &t);
+	ibv_ack_async_event(&ev);
+	pthread_join(t, NULL);
+	r->a.qp = NULL;
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
+/* ibv_get_cq_event(3): the same for a CQ and its completion events. */
+static void destroy_cq_waits_for_acked_events(void **state)
+{
+	struct rig *r = *state;
+	struct doomed d = {.cq = ibv_create_cq(r->ctx, 1, NULL, r->ch, 0)};
+	struct end e = {.scq = d.cq, .rcq = d.cq, .buf = r->a.buf, .mr = r->a.mr};
+	struct ibv_cq *cq;
+	void *context;
+	pthread_t t;
+
+	e.qp = rig_new_qp(r, &e, NULL);
+	assert_int_equal(ibv_req_notify_cq(d.cq, 0), 0);
+	assert_int_equal(to_init(e.qp), 0);
+	assert_int_equal(to_state(e.qp, IBV_QPS_ERR), 0);
+	assert_int_equal(recv_at(&e, 1, 0, 8), 0);
+	assert_int_equal(ibv_get_cq_event(r->ch, &cq, &context), 0);
+	assert_ptr_equal(cq, d.cq);
+	assert_int_equal(ibv_destroy_qp(e.qp), 0);
+	start_destroying(&d, &t);
+	ibv_ack_cq_events(cq, 1);
+	pthread_join(t, NULL);
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
+/* ---- an idle process does not run --------------------------------------------- */
+
+static unsigned long switches_of_helper(void)
+{
+	char path[300], line[128];
+	unsigned long sum = 0, n;
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+
+	while ((e = readdir(d))) {
+		bool ours = false;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f)) {
+			ours = ours || !strcmp(line, "Name:\tsoftrdma\n");
+			if (ours && sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				sum += n;
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return sum;
+}
+
+/* Whoever woke it before may still have to wait for a processor of a busy machine. */
+static unsigned long switches_when_settled(void)
+{
+	struct timespec nap = {.tv_nsec = 100000000};
+	unsigned long before, now = switches_of_helper();
+	unsigned tries = 0;
+
+	do {
+		before = now;
+		nanosleep(&nap, NULL);
+		now = switches_of_helper();
+	} while (now != before && ++tries < 50);
+	return now;
+}
+
+static void idle_is_silent(void **state)
+{
+	struct rig *r = *state;
+	struct timespec second = {.tv_sec = 1};
+	unsigned long before;
+
+	assert_int_equal(send_from(&r->a, 1, 0, 64, 0),
+			 0); /* even with a send that waits */
+	before = switches_when_settled();
+	assert_int_not_equal(before, 0);
+	nanosleep(&second, NULL);
+	assert_int_equal(switches_of_helper(), before);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(pairs_beside_each_other),
+		T(posters_of_one_queue),
+		T(registering_beside_traffic),
+		T(nobody_writes_after_deregistration),
+		T(destroy_waits_for_acked_events),
+		T(destroy_cq_waits_for_acked_events),
+		T(idle_is_silent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

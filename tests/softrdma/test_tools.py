@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The conformance suite that others wrote: stock verbs programs over softrdma, as they come,
+with the data checked by those that can. SOFTRDMA_LIB names the library."""
+
+import functools
+import sys
+
+from foreign import Failure, HERE, alone, enter_own_network, pair, refusal, run
+
+N = 200  # iterations of perftest
+
+
+def case(name, function, *arguments):
+    return name, functools.partial(function, *arguments)
+
+
+def both(name, command):
+    """A program whose client is its server plus an address."""
+    return case(name, pair, command, command + " HERE")
+
+
+def pingpong(options):
+    return both(f"ibv_rc_pingpong {options}", f"ibv_rc_pingpong -g 0 -p PORT -n 300 {options}")
+
+
+def srq_pingpong(options):
+    return both(f"ibv_srq_pingpong {options}", f"ibv_srq_pingpong -g 0 -p PORT -n 300 {options}")
+
+
+def cm(name, server, client):
+    return case(name, pair, server, client)
+
+
+def perftest(program, options):
+    return both(f"{program} {options}".strip(), f"{program} -F -n {N} -p PORT {options}")
+
+
+def rping(address):
+    options = f"-a {address} -p PORT -V -C 20 -v"
+    first, second = pair(f"rping -s {options}", f"rping -c {options}")
+    for said in first, second:
+        if said.count("ping data: rdma-ping-") < 19:
+            raise Failure(f"rping did not get through:\n{said}")
+
+
+def perftest_cases():
+    for op in "send", "write", "read", "atomic":
+        for options in "", "-R", "-e":
+            if (op, options) != ("write", "-e"):  # refused by perftest itself
+                yield perftest(f"ib_{op}_lat", options)
+        events = [] if op == "write" else ["-e", "-R -q 4 -e"]
+        for options in "", "-R", "-q 4", *events:
+            yield perftest(f"ib_{op}_bw", options)
+    for atomic in "CMP_AND_SWAP", "FETCH_AND_ADD":
+        yield perftest("ib_atomic_bw", f"-A {atomic} -q 4")
+    yield perftest("ib_send_lat", "--use-srq")
+    for options in "--use-srq", "--use-srq -q 4", "--use-srq -R", "-b":
+        yield perftest("ib_send_bw", options)
+    yield perftest("ib_write_bw", "-b")
+
+
+def cases():
+    yield case("ibv_devices", alone, ["ibv_devices"], "softrdma0")
+    yield case("ibv_devinfo -v", alone, ["ibv_devinfo", "-v"], "softrdma0")
+    yield from map(pingpong, ["", "-e", "-N", "-c", "-c -e", "-c -N", "-c -N -e", "-s 1000000 -c"])
+    yield from map(srq_pingpong, ["", "-e", "-c", "-c -e"])
+    yield case("rping -V", rping, HERE)
+    yield case("rping -V, IPv6", rping, "::1")
+    yield cm("ucmatose", "ucmatose -p PORT -c 4", "ucmatose -p PORT -c 4 -s HERE")
+    yield cm("ucmatose with migration", "ucmatose -p PORT -c 4 -m", "ucmatose -p PORT -c 4 -m -s HERE")
+    yield cm("rdma_client", "rdma_server -p PORT", "rdma_client -s HERE -p PORT")
+    yield from perftest_cases()
+    # It sends inline data on a queue pair that it did not ask to have any.
+    yield case("rdma_xclient is refused", refusal, "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT")
+    # What reliable connections are not.
+    yield case("XRC is refused: rdma_xclient", refusal, "rdma_xserver -p PORT -c x",
+               "rdma_xclient -s HERE -p PORT -c x")
+    for program in "ibv_ud_pingpong", "ibv_uc_pingpong", "ibv_xsrq_pingpong":
+        yield case(f"{program} is refused", refusal, f"{program} -g 0 -p PORT", f"{program} -g 0 -p PORT HERE")
+    yield case("udaddy is refused", refusal, "udaddy -p PORT", "udaddy -p PORT -s HERE")
+
+
+if __name__ == "__main__":
+    enter_own_network()
+    sys.exit(run(list(cases())))

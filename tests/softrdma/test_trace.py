@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""softrdma --trace, read by others: Wireshark's dissectors find verbs, connections and NVMe
+capsules and nothing malformed, and every ICRC is right (computed here by zlib). Sources:
+the pcapng draft, IBA volume 1 and its annexes A16 and A17 (RoCE), NVMe over Fabrics."""
+
+import collections
+import functools
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+from foreign import (Failure, HERE, Program, enter_own_network, free_port, listens, need, run, softrdma,
+                     wait_until)
+
+BUILD = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(os.environ["SOFTRDMA_LIB"]))))
+RBLKD = os.path.join(BUILD, "target", "rblkd")
+RBLK = os.path.join(BUILD, "tools", "rblk", "rblk")
+NQN = "nqn.2026-01.org.example:trace"
+Packet = collections.namedtuple("Packet", "data length")
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+# ---- reading a trace without Wireshark ------------------------------------------------
+
+def packets(path):
+    """The packets of a pcapng file; every block must be whole."""
+    with open(path, "rb") as f:
+        data = f.read()
+    at, found = 0, []
+    while at < len(data):
+        kind, size = struct.unpack_from("=II", data, at)
+        expect(size >= 12 and size % 4 == 0 and at + size <= len(data), f"block of {size} bytes at {at}")
+        expect(struct.unpack_from("=I", data, at + size - 4)[0] == size, f"the block at {at} ends otherwise")
+        expect((kind == 0x0A0D0D0A) == (at == 0), f"a section begins at {at}")
+        if kind == 6:
+            kept, length = struct.unpack_from("=II", data, at + 20)
+            found.append(Packet(data[at + 28:at + 28 + kept], length))
+        at += size
+    return found
+
+
+def icrc(frame):
+    """As a receiver computes it, with what routers may change set to ones."""
+    ip = bytearray(frame[14:-4])
+    if ip[0] >> 4 == 4:
+        udp = 20
+        for i in 1, 8, 10, 11:
+            ip[i] = 0xFF
+    else:
+        udp = 40
+        ip[0] |= 0x0F
+        for i in 1, 2, 3, 7:
+            ip[i] = 0xFF
+    for i in udp + 6, udp + 7, udp + 8 + 4:
+        ip[i] = 0xFF
+    return zlib.crc32(bytes(ip), zlib.crc32(b"\xff" * 8)).to_bytes(4, "little")
+
+
+def opcodes(found):
+    """How often each BTH opcode occurs."""
+    return collections.Counter(p.data[42 if p.data[12:14] == b"\x08\x00" else 62] for p in found)
+
+
+# ---- reading it with tshark -----------------------------------------------------------
+
+def tshark(path, *arguments):
+    need("tshark")
+    done = subprocess.run(["tshark", "-r", path, *arguments], check=False, capture_output=True, text=True,
+                          timeout=120)
+    expect(done.returncode == 0, done.stderr)
+    return done.stdout.splitlines()
+
+
+def expect_well_formed(path, *arguments):
+    bad = tshark(path, "-Y", "_ws.malformed || _ws.expert.severity == error", *arguments)
+    expect(not bad, "malformed:\n" + "\n".join(bad[:10]))
+
+
+# ---- programs -------------------------------------------------------------------------
+
+def trace_pair(path, server, client, options=()):
+    port = free_port()
+    wrapper = softrdma("--trace", path, *options)
+    first = Program([*server, "-p", str(port)], wrapper)
+    try:
+        wait_until(lambda: listens(port), "the server listens", first)
+        second = Program([*client, "-p", str(port)], wrapper)
+        try:
+            second.expect_success()
+            first.expect_success()
+        finally:
+            second.end()
+    finally:
+        first.end()
+
+
+def rping(path, address, *options):
+    need("rping")
+    command = ["rping", "-a", address, "-C", "3", "-V"]
+    trace_pair(path, [*command, "-s"], [*command, "-c"], options)
+
+
+def in_scratch(function):
+    @functools.wraps(function)
+    def wrapper(*arguments):
+        with tempfile.TemporaryDirectory(prefix="softrdma-trace.") as folder:
+            function(os.path.join(folder, "trace.pcapng"), *arguments)
+    return wrapper
+
+
+@in_scratch
+def whole_blocks_and_icrcs(path, address):
+    rping(path, address)
+    found = packets(path)
+    expect(found, "no packets")
+    for i, p in enumerate(found, 1):
+        expect(p.length == len(p.data), f"packet {i} is cut")
+        expect(icrc(p.data) == p.data[-4:], f"packet {i}: ICRC {p.data[-4:].hex()}, not {icrc(p.data).hex()}")
+    n = opcodes(found)
+    # CM: REQ REP RTU DREQ DREP. Each of 3 pings: 4 SENDs, a READ and a WRITE; one SEND begins them
+    expect(n[0x64] in (4, 5), f"{n[0x64]} datagrams of the connection manager")
+    expect(n[10] == n[12] == n[16] == 3, f"WRITEs, READs, their answers: {n}")
+    expect(n[4] >= 12 and n[17] == n[4] + n[10], f"SENDs, acknowledgements: {n}")
+
+
+@in_scratch
+def verbs_decoded(path, address):
+    rping(path, address)
+    expect_well_formed(path)
+    lines = "\n".join(tshark(path))
+    for text in ("ConnectRequest", "ConnectReply", "ReadyToUse", "RC Send Only", "RDMA Read Request",
+                 "RDMA Read Response Only", "RDMA Write Only", "RC Acknowledge", "Disconnect"):
+        expect(text in lines, f"no {text} in\n{lines}")
+
+
+@in_scratch
+def cut_packets(path):
+    rping(path, HERE, "--snap", "60")
+    found = packets(path)
+    expect(found and max(len(p.data) for p in found) == 60, "a packet of more than 60 bytes")
+    expect(max(p.length for p in found) > 300, "the whole length is lost")
+    expect_well_formed(path)
+
+
+@in_scratch
+def large_messages(path):
+    """Cut to the path MTU, and put together again by the reader."""
+    size = 3 * 1024 + 5
+    command = ["ibv_rc_pingpong", "-g", "0", "-n", "2", "-r", "2", "-m", "1024", "-c", "-s", str(size)]
+    need(command[0])
+    trace_pair(path, command, [*command, HERE])
+    n = opcodes(packets(path))
+    expect((n[0], n[1], n[2], n[17]) == (4, 8, 4, 4), f"first, middle, last, acknowledged: {n}")
+    for p in packets(path):
+        expect(icrc(p.data) == p.data[-4:], "ICRC of a padded packet")
+    expect_well_formed(path)
+
+
+@in_scratch
+def atomics(path):
+    need("ib_atomic_lat")
+    command = ["ib_atomic_lat", "-F", "-n", "5"]
+    trace_pair(path, command, [*command, HERE])
+    n = opcodes(packets(path))
+    expect(n[20] == n[18] >= 5, f"FETCH & ADD and answers: {n}")
+    expect_well_formed(path)
+
+
+# ---- NVMe -----------------------------------------------------------------------------
+
+def bench(path, port, *options):
+    program = Program([RBLK, "bench", "--fabric", "soft", "-d", "1", "--ramp", "0", "-t", "10ms", *options,
+                       f"{NQN}@{HERE}:{port}"], wrapper=[], env={"SOFTRDMA_TRACE": path})
+    try:
+        program.expect_success()
+    finally:
+        program.end()
+
+
+@in_scratch
+def nvme_capsules(path):
+    need("tshark")
+    folder, port = os.path.dirname(path), free_port()
+    config = os.path.join(folder, "target.yaml")
+    with open(config, "w", encoding="ascii") as f:
+        f.write(f"version: 1\nfabric: soft\ncontrol_socket: {folder}/socket\n"
+                f"portals:\n  - {{name: p, address: {HERE}, port: {port}}}\n"
+                f"subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n"
+                "    namespaces:\n      - {nsid: 1, ram: 16MiB}\n")
+    target = Program([RBLKD, "--config", config], wrapper=[], env={"SOFTRDMA_TRACE": path})
+    try:
+        wait_until(lambda: listens(port), "rblkd listens", target)
+        for options in ["--rw", "read", "--bs", "4k"], ["--rw", "write", "--bs", "64k"], ["--rw", "read", "--bs", "16k"]:
+            bench(path, port, *options)
+        target.process.terminate()
+        target.expect_success()
+    finally:
+        target.end()
+    our_port = ["-o", f"nvme-rdma.subsystem_ports:{port}"]
+    expect_well_formed(path, *our_port)
+    lines = "\n".join(tshark(path, *our_port))
+    for text in ("NVMeOF Connect", "NVMeOF Property Get", "NVMeOF CQE for Connect", "NVMe Identify Controller",
+                 "NVMeOF Data for Identify", "NVMe Read", "NVMe CQE for Read", "NVMeOF Data for Read", "NVMe Write",
+                 "RDMA Read Request", "NVMeOF Data for Write", "NVMe CQE for Write"):
+        expect(text in lines, f"tshark found no {text} in\n" + lines[:4000])
+    # every command has its response: the order in the file is that of cause and effect
+    counts = [lines.count(text) for text in ("| NVMe Read", "CQE for Read", "| NVMe Write", "CQE for Write")]
+    expect(counts[0] == counts[1] > 0 and counts[2] == counts[3] > 0, f"commands and responses: {counts}")
+
+
+if __name__ == "__main__":
+    enter_own_network()
+    sys.exit(run([
+        ("blocks, lengths, packets and ICRCs of rping", functools.partial(whole_blocks_and_icrcs, HERE)),
+        ("blocks, lengths, packets and ICRCs over IPv6", functools.partial(whole_blocks_and_icrcs, "::1")),
+        ("tshark decodes rping", functools.partial(verbs_decoded, HERE)),
+        ("tshark decodes rping over IPv6", functools.partial(verbs_decoded, "::1")),
+        ("--snap cuts packets", cut_packets),
+        ("large messages come in packets of the path MTU", large_messages),
+        ("atomic operations", atomics),
+        ("tshark decodes a session of rblk", nvme_capsules),
+    ]))

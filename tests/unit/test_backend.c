@@ -1,0 +1,770 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Backends, on a real loop, with real files in a directory of their own. The kernel's answers that
+ * cannot be had at will (EAGAIN, short transfers, failing syncs) come from io_submit and fdatasync
+ * being defined here in front of the libraries' own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/magic.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "target/backend.h"
+
+enum {
+	BLOCK = 4096,
+	N_IOS = 128,
+	FILE_BYTES = N_IOS * 16 * BLOCK,
+};
+
+static char directory[] = "/tmp/test_backend.XXXXXX";
+static struct loop loop;
+static struct backend_thread *thread;
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static struct {
+	unsigned n_calls;
+	unsigned eagain_every; /* this call of io_submit and its multiples */
+	unsigned at_most;      /* iocbs taken a call */
+	unsigned short_bytes;  /* cuts transfers */
+	int refuse_flush;      /* -errno for IO_CMD_FDSYNC */
+	int refuse_dsync;      /* -errno for RWF_DSYNC */
+	int sync_error;	       /* errno of fdatasync */
+	unsigned n_syncs;
+} fault;
+
+int io_submit(void *context, long n, struct iocb **iocbs);
+int io_submit(void *context, long n, struct iocb **iocbs)
+{
+	long r;
+
+	fault.n_calls++;
+	if (fault.eagain_every && fault.n_calls % fault.eagain_every == 0)
+		return -EAGAIN;
+	if (fault.at_most && n > fault.at_most)
+		n = fault.at_most;
+	for (long i = 0; i < n; i++) {
+		int refuse = 0;
+
+		if (iocbs[i]->aio_lio_opcode == IOCB_CMD_FDSYNC)
+			refuse = fault.refuse_flush;
+		else if (iocbs[i]->aio_rw_flags)
+			refuse = fault.refuse_dsync;
+		else if (fault.short_bytes && iocbs[i]->aio_nbytes > fault.short_bytes)
+			iocbs[i]->aio_nbytes = fault.short_bytes;
+		if (refuse && i == 0)
+			return refuse;
+		if (refuse) {
+			n = i;
+			break;
+		}
+	}
+	r = syscall(SYS_io_submit, context, n, iocbs);
+	return r < 0 ? -errno : (int)r;
+}
+
+int fdatasync(int fd)
+{
+	__atomic_add_fetch(&fault.n_syncs, 1, __ATOMIC_RELAXED);
+	if (fault.sync_error) {
+		errno = fault.sync_error;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+struct test_io {
+	struct backend_io io;
+	bool is_submitting, is_done;
+	int error;
+};
+
+static void on_done(struct backend_io *io, int error)
+{
+	struct test_io *t = container_of(io, struct test_io, io);
+
+	assert_false(t->is_submitting);
+	assert_false(t->is_done);
+	t->is_done = true;
+	t->error = error;
+}
+
+static void start(struct backend *backend, struct test_io *t)
+{
+	t->io.done = on_done;
+	t->is_done = false;
+	t->is_submitting = true;
+	backend_submit(backend, thread, &t->io);
+	t->is_submitting = false;
+}
+
+static void finish(struct test_io *t)
+{
+	while (!t->is_done)
+		loop_turn(&loop, UINT64_MAX);
+}
+
+static int run(struct backend *backend, struct backend_io io)
+{
+	struct test_io t = {.io = io};
+
+	start(backend, &t);
+	finish(&t);
+	return t.error;
+}
+
+static void set_up_thread(unsigned depth)
+{
+	memset(&fault, 0, sizeof(fault));
+	assert_int_equal(loop_init(&loop, 0, NULL), 0);
+	assert_int_equal(backend_thread_new(&loop, depth, &thread), 0);
+}
+
+static int set_up_aio(void **state)
+{
+	set_up_thread(32);
+	return 0;
+}
+
+static int set_up_pool(void **state)
+{
+	set_up_thread(0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	backend_thread_free(thread);
+	loop_deinit(&loop);
+	return 0;
+}
+
+static char *path_of(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static struct backend_config new_file(const char *name, uint64_t size)
+{
+	struct backend_config config = {.path = path_of(name), .block_size = 512};
+	int fd = open(config.path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	close(fd);
+	return config;
+}
+
+static struct backend *must_open(const struct backend_ops *ops,
+				 const struct backend_config *config)
+{
+	struct backend *backend = NULL;
+	char why[256] = "";
+
+	if (ops->open(config, &backend, why, sizeof(why)) < 0)
+		fail_msg("%s", why);
+	return backend;
+}
+
+static void must_refuse(const struct backend_ops *ops,
+			const struct backend_config *config, int error, const char *says)
+{
+	struct backend *backend = NULL;
+	char why[256] = "";
+
+	assert_int_equal(ops->open(config, &backend, why, sizeof(why)), error);
+	assert_null(backend);
+	if (!strstr(why, says))
+		fail_msg("'%s' does not say '%s'", why, says);
+}
+
+static uint8_t *buffer_new(size_t n)
+{
+	uint8_t *buffer = aligned_alloc(4096, align_up(n, 4096));
+
+	assert_non_null(buffer);
+	memset(buffer, 0xee, n);
+	return buffer;
+}
+
+static void fill(uint8_t *buffer, size_t n, unsigned seed)
+{
+	for (size_t i = 0; i < n; i++)
+		buffer[i] = (uint8_t)(seed * 31 + i / 512 + i);
+}
+
+/* N_IOS at once, far more than the context takes; every byte comes back. */
+static void write_and_read(struct backend *backend, uint64_t n_each, bool is_fua)
+{
+	uint8_t *out = buffer_new(N_IOS * n_each), *in = buffer_new(N_IOS * n_each);
+	struct test_io *ios = calloc(N_IOS, sizeof(*ios));
+
+	fill(out, N_IOS * n_each, is_fua);
+	for (int op = BACKEND_WRITE; op >= BACKEND_READ; op--) {
+		for (unsigned i = 0; i < N_IOS; i++) {
+			ios[i].io = (struct backend_io){
+				.op = (enum backend_op)op,
+				.is_fua = is_fua && op == BACKEND_WRITE,
+				.offset = i * n_each,
+				.length = n_each,
+				.buffer = (op == BACKEND_WRITE ? out : in) + i * n_each,
+			};
+			start(backend, &ios[i]);
+		}
+		for (unsigned i = 0; i < N_IOS; i++) {
+			finish(&ios[i]);
+			assert_int_equal(ios[i].error, 0);
+			assert_int_equal(ios[i].io.op, op);
+		}
+	}
+	assert_memory_equal(out, in, N_IOS * n_each);
+	free(out);
+	free(in);
+	free(ios);
+}
+
+static void must_read(struct backend *backend, uint64_t offset, uint64_t n, int byte)
+{
+	uint8_t *buffer = buffer_new(n);
+
+	assert_int_equal(run(backend, (struct backend_io){.op = BACKEND_READ,
+							  .offset = offset,
+							  .length = n,
+							  .buffer = buffer}),
+			 0);
+	for (uint64_t i = 0; i < n; i++)
+		assert_int_equal(buffer[i], byte);
+	free(buffer);
+}
+
+static void write_all(struct backend *backend, int byte)
+{
+	uint64_t n = backend->limits.size_bytes;
+	uint8_t *buffer = buffer_new(n);
+
+	memset(buffer, byte, n);
+	assert_int_equal(run(backend, (struct backend_io){.op = BACKEND_WRITE,
+							  .length = n,
+							  .buffer = buffer}),
+			 0);
+	free(buffer);
+}
+
+static int change(struct backend *backend, enum backend_op op, uint64_t offset,
+		  uint64_t n, bool may_unmap)
+{
+	return run(backend, (struct backend_io){.op = op,
+						.offset = offset,
+						.length = n,
+						.may_unmap = may_unmap,
+						.is_fua = may_unmap});
+}
+
+static int flush(struct backend *backend)
+{
+	return run(backend, (struct backend_io){.op = BACKEND_FLUSH});
+}
+
+/* Everything a backend does, and nothing outside of the range it was told. */
+static void exercise(struct backend *backend, bool discard_is_exact)
+{
+	uint64_t size = backend->limits.size_bytes;
+
+	write_and_read(backend, size / N_IOS, false);
+	write_and_read(backend, size / N_IOS, true);
+	assert_int_equal(flush(backend), 0);
+	for (int may_unmap = 0; may_unmap < 2; may_unmap++) {
+		write_all(backend, 0x5a);
+		assert_int_equal(
+			change(backend, BACKEND_WRITE_ZEROES, 512, size / 2, may_unmap),
+			0);
+		must_read(backend, 0, 512, 0x5a);
+		must_read(backend, 512, size / 2, 0);
+		must_read(backend, size / 2 + 512, size / 2 - 512, 0x5a);
+	}
+	assert_int_equal(change(backend, BACKEND_DISCARD, size / 2, size / 2, false), 0);
+	if (discard_is_exact)
+		must_read(backend, size / 2, size / 2, 0);
+	assert_int_equal(flush(backend), 0);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static void file_does_all(void **state)
+{
+	struct backend_config config = new_file("all", FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+
+	assert_true(backend->limits.has_volatile_cache);
+	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
+	exercise(backend, true);
+	backend_file.close(backend);
+}
+
+static void file_survives_full_queue(void **state)
+{
+	struct backend_config config = new_file("eagain", FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+
+	fault.eagain_every = 2;
+	fault.at_most = 3;
+	exercise(backend, true);
+	backend_file.close(backend);
+}
+
+static void file_continues_short_transfers(void **state)
+{
+	struct backend_config config = new_file("short", FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+
+	fault.short_bytes = 8 * BLOCK;
+	write_and_read(backend, FILE_BYTES / N_IOS, false);
+	fault.short_bytes = 1536; /* 512 at a time if need be, and never less */
+	write_and_read(backend, BLOCK, false);
+	backend_file.close(backend);
+}
+
+static void file_end_is_an_error(void **state)
+{
+	struct backend_config config = new_file("end", 64 * BLOCK);
+	struct backend *backend = must_open(&backend_file, &config);
+	uint8_t *buffer = buffer_new(4 * BLOCK);
+	struct backend_io io = {.op = BACKEND_READ,
+				.offset = 62 * BLOCK,
+				.length = 4 * BLOCK,
+				.buffer = buffer};
+	char why[160];
+
+	assert_int_equal(run(backend, io), -EIO); /* half of it is there */
+	assert_int_equal(truncate(config.path, 62 * BLOCK), 0);
+	assert_int_equal(run(backend, io), -EIO);
+	assert_int_equal(backend_file.resize(backend, 0, why, sizeof(why)), 0);
+	assert_int_equal(backend->limits.size_bytes, 62 * BLOCK);
+	free(buffer);
+	backend_file.close(backend);
+}
+
+static void file_without_dsync_syncs(void **state)
+{
+	struct backend_config config = new_file("dsync", FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+
+	fault.refuse_dsync = -EOPNOTSUPP;
+	fault.refuse_flush = -EINVAL;
+	exercise(backend, true);
+	assert_true(fault.n_syncs >= N_IOS);
+	backend_file.close(backend);
+}
+
+static void file_refused_iocb_fails_alone(void **state)
+{
+	struct backend_config config = new_file("refused", 64 * BLOCK);
+	struct backend *backend = must_open(&backend_file, &config);
+	uint8_t *buffer = buffer_new(BLOCK);
+	struct test_io ios[8] = {0};
+
+	fault.refuse_dsync = -EDQUOT;
+	for (unsigned i = 0; i < 8; i++) {
+		ios[i].io = (struct backend_io){.op = BACKEND_WRITE,
+						.is_fua = i == 0 || i == 5,
+						.offset = i * BLOCK,
+						.length = BLOCK,
+						.buffer = buffer};
+		start(backend, &ios[i]);
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		finish(&ios[i]);
+		assert_int_equal(ios[i].error, ios[i].io.is_fua ? -EDQUOT : 0);
+	}
+	free(buffer);
+	backend_file.close(backend);
+}
+
+static void failed_sync_is_final(void **state)
+{
+	struct backend_config config = new_file("fsync", 64 * BLOCK);
+	struct backend *backend = must_open(&backend_file, &config);
+	uint8_t *buffer = buffer_new(BLOCK);
+	struct backend_io io = {.op = BACKEND_WRITE, .length = BLOCK, .buffer = buffer};
+
+	fault.refuse_flush = -EINVAL; /* so that it comes to fdatasync */
+	assert_int_equal(run(backend, io), 0);
+	fault.sync_error = EIO;
+	assert_int_equal(flush(backend), -EIO);
+	fault.sync_error = 0;
+	assert_int_equal(flush(backend), -EIO);
+	assert_int_equal(run(backend, io), -EIO);
+	must_read(backend, 0, BLOCK, 0xee);
+	free(buffer);
+	backend_file.close(backend);
+}
+
+static void file_is_locked(void **state)
+{
+	struct backend_config config = new_file("locked", 64 * BLOCK);
+	struct backend_config reader = config;
+	struct backend *backend = must_open(&backend_file, &config), *second;
+	uint64_t identity[2];
+	char why[256] = "";
+
+	reader.is_read_only = true;
+	must_refuse(&backend_file, &config, -EBUSY, "exported already");
+	must_refuse(&backend_file, &reader, -EBUSY, "exported already");
+	/* another rblkd may be asked for --check meanwhile */
+	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
+	assert_memory_equal(identity, backend->identity, sizeof(identity));
+	must_refuse(&backend_file, &config, -EBUSY,
+		    "locked"); /* check let go of nothing */
+	backend_file.close(backend);
+	backend = must_open(&backend_file, &reader);
+	second = must_open(&backend_file, &reader);
+	assert_int_equal(change(second, BACKEND_WRITE_ZEROES, 0, BLOCK, false), -EROFS);
+	backend_file.close(backend);
+	backend_file.close(second);
+}
+
+/* What is said of it, VWC and the file system agree. */
+static void file_says_how_durable_it_is(void **state)
+{
+	char shared[] = "/dev/shm/rblk-test.XXXXXX";
+	struct backend_config config = new_file("durable", FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+	int fd = mkstemp(shared);
+	struct statfs fs;
+
+	assert_int_equal(statfs(config.path, &fs), 0);
+	if (fs.f_type != TMPFS_MAGIC) {
+		assert_true(backend->limits.has_volatile_cache);
+		assert_true(backend->limits.durability == DURABILITY_FILE ||
+			    backend->limits.durability == DURABILITY_PAGE_CACHE);
+	}
+	backend_file.close(backend);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	assert_int_equal(fstatfs(fd, &fs), 0);
+	close(fd);
+	config.path = shared;
+	backend = must_open(&backend_file, &config);
+	unlink(shared);
+	assert_int_equal(backend->limits.has_volatile_cache, fs.f_type != TMPFS_MAGIC);
+	assert_int_equal(backend->limits.durability == DURABILITY_TMPFS,
+			 fs.f_type == TMPFS_MAGIC);
+	backend_file.close(backend);
+}
+
+static void file_is_created(void **state)
+{
+	struct backend_config config = {.path = path_of("made"),
+					.block_size = 4096,
+					.must_create = true,
+					.size_bytes = 1 << 30};
+	uint64_t identity[2];
+	struct backend *backend;
+	char why[256];
+	struct stat st;
+
+	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
+	assert_int_equal(identity[0] | identity[1], 0);
+	assert_int_equal(access(config.path, F_OK), -1); /* a check makes nothing */
+	backend = must_open(&backend_file, &config);
+	assert_int_equal(stat(config.path, &st), 0);
+	assert_int_equal(st.st_size, 1 << 30);
+	assert_true(st.st_blocks < 64); /* sparse */
+	assert_int_equal(st.st_mode & 0777, 0600);
+	must_read(backend, 0, BLOCK, 0);
+	assert_true(backend->is_created);
+	backend_file.close(backend);
+	config.size_bytes = 3 << 29;
+	backend = must_open(&backend_file, &config);
+	assert_false(backend->is_created);
+	assert_int_equal(backend->limits.size_bytes, 3 << 29);
+	must_read(backend, (uint64_t)(3 << 29) - BLOCK, BLOCK, 0);
+	backend_file.close(backend);
+	config.size_bytes = 1 << 20;
+	must_refuse(&backend_file, &config, -EINVAL,
+		    "exists with 1536MiB, but size says 1MiB");
+	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)),
+			 -EINVAL);
+}
+
+static void file_is_refused(void **state)
+{
+	struct backend_config config = new_file("odd", 4096 * 3 + 512);
+
+	config.block_size = 4096;
+	must_refuse(&backend_file, &config, -EINVAL,
+		    "/odd: 12800 bytes is not a multiple of block_size 4096");
+	config.path = path_of("nothing");
+	must_refuse(&backend_file, &config, -ENOENT,
+		    "/nothing: no such file (create: true");
+	config = new_file("empty", 0);
+	must_refuse(&backend_file, &config, -EINVAL, "is empty");
+	config.path = directory;
+	must_refuse(&backend_file, &config, -EISDIR, "");
+	config.path = "/dev/null";
+	must_refuse(&backend_file, &config, -EINVAL, "not a regular file");
+	config = new_file("real", 4096);
+	assert_int_equal(symlink("real", path_of("link")), 0);
+	config.path = path_of("link");
+	must_refuse(&backend_file, &config, -ELOOP, "/real itself");
+	assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+	config.path = path_of("pipe");
+	must_refuse(&backend_file, &config, -EINVAL, "not a regular file");
+	config.path = "/no/such/directory/file";
+	config.must_create = true;
+	config.size_bytes = 4096;
+	must_refuse(&backend_file, &config, -ENOENT, "no such directory");
+}
+
+/* A file on a file system of its own; skips the test who may not mount. */
+static struct backend_config new_file_on(const char *type, const char *options,
+					 uint64_t size)
+{
+	assert_int_equal(mkdir(path_of("mnt"), 0700), 0);
+	if (mount(type, path_of("mnt"), type, 0, options) < 0) {
+		rmdir(path_of("mnt"));
+		skip();
+	}
+	return new_file("mnt/disk", size);
+}
+
+static void unmount(void)
+{
+	assert_int_equal(umount(path_of("mnt")), 0);
+	assert_int_equal(rmdir(path_of("mnt")), 0);
+}
+
+/* ramfs knows neither O_DIRECT nor holes: worker threads write, zeroes too. */
+static void file_without_direct(void **state)
+{
+	struct backend_config config = new_file_on("ramfs", NULL, FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+
+	assert_false(backend->limits.can_discard);
+	exercise(backend, false);
+	backend_file.close(backend);
+	unmount();
+}
+
+/* Only what does not fit fails, and only until there is room again. */
+static void full_file_system_is_told(void **state)
+{
+	struct backend_config config = new_file_on("tmpfs", "size=64k", 256 * 1024);
+	struct backend *backend = must_open(&backend_file, &config);
+	uint8_t *buffer = buffer_new(64 * 1024);
+	struct backend_io io = {
+		.op = BACKEND_WRITE, .length = 64 * 1024, .buffer = buffer};
+
+	assert_int_equal(run(backend, io), 0);
+	io.offset = 128 * 1024;
+	assert_int_equal(run(backend, io), -ENOSPC);
+	must_read(backend, 0, 64 * 1024, 0xee);
+	assert_int_equal(change(backend, BACKEND_DISCARD, 0, 64 * 1024, false), 0);
+	assert_int_equal(run(backend, io), 0);
+	must_read(backend, 128 * 1024, 64 * 1024, 0xee);
+	assert_int_equal(flush(backend), 0);
+	free(buffer);
+	backend_file.close(backend);
+	unmount();
+}
+
+/* ---- memory and nothing --------------------------------------------------------------------- */
+
+static void ram_does_all(void **state)
+{
+	struct backend_config config = {.size_bytes = FILE_BYTES, .block_size = 512};
+	struct backend *backend = must_open(&backend_ram, &config);
+	uint8_t *memory = backend_ram.memory(backend);
+	unsigned char present[FILE_BYTES / BLOCK];
+
+	assert_non_null(memory);
+	assert_false(backend->limits.has_volatile_cache);
+	exercise(backend, true);
+	/* A discard frees no page: they are registered */
+	assert_int_equal(mincore(memory, FILE_BYTES, present), 0);
+	for (unsigned i = 0; i < FILE_BYTES / BLOCK; i++)
+		assert_int_equal(present[i] & 1, 1);
+	assert_int_equal(change(backend, BACKEND_WRITE_ZEROES, FILE_BYTES, 512, false),
+			 -EIO);
+	backend_ram.close(backend);
+}
+
+static void ram_grows_where_it_is(void **state)
+{
+	struct backend_config config = {.size_bytes = 4096 + 512, .block_size = 512};
+	struct backend *backend = must_open(&backend_ram, &config);
+	uint8_t *memory = backend_ram.memory(backend);
+	char why[160];
+
+	memset(memory, 0x5a, 4096 + 512);
+	assert_int_equal(backend_ram.resize(backend, 4096, why, sizeof(why)), -EINVAL);
+	assert_int_equal(backend_ram.resize(backend, 1 << 20, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "16 times"));
+	assert_int_equal(backend->limits.size_bytes, 4096 + 512);
+	assert_int_equal(backend_ram.resize(backend, 65536, why, sizeof(why)), 0);
+	assert_ptr_equal(backend_ram.memory(backend), memory);
+	assert_int_equal(backend->limits.size_bytes, 65536);
+	must_read(backend, 0, 4096 + 512, 0x5a);
+	must_read(backend, 4096 + 512, 65536 - 4096 - 512, 0);
+	exercise(backend, true);
+	backend_ram.close(backend);
+}
+
+static void ram_is_refused(void **state)
+{
+	struct backend_config config = {.size_bytes = 4096 + 512, .block_size = 4096};
+
+	must_refuse(&backend_ram, &config, -EINVAL, "not a multiple");
+	config.size_bytes = 1ULL << 50;
+	must_refuse(&backend_ram, &config, -ENOMEM, "more memory than");
+}
+
+static void skeleton_reads_zeroes(void **state)
+{
+	struct backend_config config = {.size_bytes = FILE_BYTES, .block_size = 512};
+	struct backend *backend = must_open(&backend_skeleton, &config);
+
+	write_all(backend, 1);
+	must_read(backend, 0, 4096, 0);
+	backend_skeleton.close(backend);
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+/* A loop device on a new file; skips the test where there are none. */
+static void open_loop(char ret_path[64], const char *options)
+{
+	struct backend_config config = new_file("disk", FILE_BYTES);
+	char command[256];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "losetup -f --show %s %s 2>/dev/null", options,
+		 config.path);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	if (!fgets(ret_path, 64, pipe))
+		ret_path[0] = '\0';
+	pclose(pipe);
+	if (!ret_path[0])
+		skip();
+	ret_path[strcspn(ret_path, "\n")] = '\0';
+}
+
+static void close_loop(const char *path)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "losetup -d %s", path);
+	assert_int_equal(system(command), 0);
+}
+
+static void device_does_all(void **state)
+{
+	struct backend_config config = {.block_size = 512};
+	struct backend_config as_file;
+	struct backend *backend;
+	uint64_t identity[2];
+	char path[64], why[256];
+
+	open_loop(path, "");
+	config.path = path;
+	backend = must_open(&backend_device, &config);
+	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
+	exercise(backend, false);
+	must_refuse(&backend_device, &config, -EBUSY, "is in use: mounted");
+	assert_int_equal(backend_device.check(&config, identity, why, sizeof(why)), 0);
+	assert_memory_equal(identity, backend->identity, sizeof(identity));
+	as_file = config;
+	must_refuse(&backend_file, &as_file, -EINVAL, "use 'device' instead");
+	backend_device.close(backend);
+	close_loop(path);
+	as_file = new_file("regular", 4096);
+	must_refuse(&backend_device, &as_file, -ENOTBLK, "use 'file' instead");
+	config.path = "/dev/no-such-disk";
+	must_refuse(&backend_device, &config, -ENOENT, "no such device");
+}
+
+static void device_has_sectors(void **state)
+{
+	struct backend_config config = {.block_size = 512};
+	struct backend *backend;
+	char path[64];
+
+	open_loop(path, "-b 4096 -r");
+	config.path = path;
+	must_refuse(&backend_device, &config, -EROFS, "set read_only: true");
+	config.is_read_only = true;
+	must_refuse(&backend_device, &config, -EINVAL, "set block_size: 4096");
+	config.block_size = 4096;
+	backend = must_open(&backend_device, &config);
+	assert_int_equal(backend->limits.min_block, 4096);
+	assert_int_equal(change(backend, BACKEND_DISCARD, 0, BLOCK, false), -EROFS);
+	must_read(backend, 0, BLOCK, 0);
+	backend_device.close(backend);
+	close_loop(path);
+}
+
+int main(void)
+{
+#define WITH(set_up, test)                                                               \
+	{                                                                                \
+#		test " (" #		   set_up ")", test, set_up, tear_down, NULL    \
+	}
+	const struct CMUnitTest tests[] = {
+		WITH(set_up_aio, file_does_all),
+		WITH(set_up_pool, file_does_all),
+		WITH(set_up_aio, file_survives_full_queue),
+		WITH(set_up_aio, file_continues_short_transfers),
+		WITH(set_up_aio, file_end_is_an_error),
+		WITH(set_up_pool, file_end_is_an_error),
+		WITH(set_up_aio, file_without_dsync_syncs),
+		WITH(set_up_aio, file_refused_iocb_fails_alone),
+		WITH(set_up_aio, failed_sync_is_final),
+		WITH(set_up_pool, failed_sync_is_final),
+		WITH(set_up_aio, file_is_locked),
+		WITH(set_up_aio, file_says_how_durable_it_is),
+		WITH(set_up_aio, file_is_created),
+		WITH(set_up_aio, file_is_refused),
+		WITH(set_up_aio, file_without_direct),
+		WITH(set_up_aio, full_file_system_is_told),
+		WITH(set_up_pool, full_file_system_is_told),
+		WITH(set_up_aio, ram_does_all),
+		WITH(set_up_aio, ram_grows_where_it_is),
+		WITH(set_up_aio, ram_is_refused),
+		WITH(set_up_aio, skeleton_reads_zeroes),
+		WITH(set_up_aio, device_does_all),
+		WITH(set_up_pool, device_does_all),
+		WITH(set_up_aio, device_has_sectors),
+	};
+	char command[128];
+	int n_failed;
+
+	log_init("test_backend", LOG_ERR);
+	if (!mkdtemp(directory))
+		return 1;
+	n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return system(command) || n_failed;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * target.yaml: what is read, every complaint with its line, and the snapshot that is built from it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "target/config.h"
+#include "target/subsystem.h"
+
+static char directory[] = "/tmp/test_config.XXXXXX";
+
+/* One reading: what came of it. */
+struct reading {
+	struct target_config config;
+	struct conf *conf;
+	char *said; /* all messages */
+	int error;
+};
+
+static void make_file(const char *name, uint64_t size)
+{
+	int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	close(fd);
+}
+
+static struct reading read_config(const char *text)
+{
+	struct reading r = {0};
+	size_t n;
+	FILE *out = open_memstream(&r.said, &n), *file = fopen("t.yaml", "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	chmod("t.yaml", 0644);
+	r.error = config_read("t.yaml", &r.config, out, &r.conf);
+	fclose(out);
+	return r;
+}
+
+static void release(struct reading *r)
+{
+	conf_free(r->conf);
+	config_release(&r->config);
+	free(r->said);
+}
+
+static void must_say(const struct reading *r, const char *text)
+{
+	if (!strstr(r->said, text))
+		fail_msg("'%s' is not in:\n%s", text, r->said);
+}
+
+static unsigned count(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* The text has exactly one mistake, and this is what is said of it. */
+static void must_refuse(const char *text, const char *says)
+{
+	struct reading r = read_config(text);
+
+	assert_int_equal(r.error, -EINVAL);
+	must_say(&r, says);
+	if (count(r.said, ": error: ") != 1)
+		fail_msg("not one message:\n%s", r.said);
+	release(&r);
+}
+
+#define HEAD "version: 1\nportals: [{name: p, address: 127.0.0.1}]\n"
+#define SUB  HEAD "subsystems:\n- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n"
+#define NS   SUB "  namespaces:\n"
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void smallest_has_defaults(void **state)
+{
+	struct reading r = read_config(HEAD);
+	const struct config_portal *portal = r.config.portals.items;
+
+	assert_string_equal(r.said, "");
+	assert_int_equal(r.error, 0);
+	assert_int_equal(r.config.log_level, LOG_INFO);
+	assert_string_equal(r.config.fabric, "auto");
+	assert_string_equal(r.config.control_socket, "/run/rblk/rblkd.sock");
+	assert_int_equal(r.config.tuning.workers, 0);
+	assert_int_equal(r.config.tuning.poll, POLL_ADAPTIVE);
+	assert_int_equal(r.config.tuning.queue_depth, 128);
+	assert_int_equal(r.config.tuning.inline_data, 4096);
+	assert_int_equal(r.config.tuning.max_transfer, 1 << 20);
+	assert_int_equal(r.config.tuning.buffers, 64 << 20);
+	assert_int_equal(r.config.tuning.shared_receives, 1024);
+	assert_int_equal(r.config.tuning.io_queues, 64);
+	assert_int_equal(r.config.limits.connections, 1024);
+	assert_int_equal(r.config.limits.connections_per_host, 128);
+	assert_int_equal(r.config.limits.pending, 64);
+	assert_int_equal(r.config.limits.connect_timeout_ns, 5 * NSEC_PER_SEC);
+	assert_int_equal(addr_port(&portal->addr), 4420);
+	release(&r);
+}
+
+static void all_keys_are_read(void **state)
+{
+	struct reading r = read_config(
+		"version: 1\n"
+		"log: {level: debug}\n"
+		"fabric: mlx5_0\n"
+		"control_socket: /tmp/x.sock\n"
+		"tuning: {workers: 2, poll: never, spin: 5us, queue_depth: 256,\n"
+		"  inline_data: 8KiB, max_transfer: 256KiB, buffers: 16MiB,\n"
+		"  shared_receives: 512, io_queues: 8}\n"
+		"limits: {connections: 10, connections_per_host: 5, pending: 3,\n"
+		"  connect_timeout: 500ms}\n"
+		"portals:\n"
+		"- {name: left, address: 127.0.0.1, port: 5000}\n"
+		"- {name: right, address: '::1'}\n"
+		"hosts:\n"
+		"- {name: db1, nqn: 'nqn.2014-08.org.nvmexpress:uuid:1'}\n"
+		"subsystems:\n"
+		"- nqn: nqn.2026-01.org.example:a\n"
+		"  serial: S1\n"
+		"  model: a model\n"
+		"  portals: [right]\n"
+		"  allow_hosts: [db1, 'nqn.2026-01.org.example:other']\n"
+		"  namespaces:\n"
+		"  - {nsid: 7, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10, ram: 1MiB,\n"
+		"     block_size: 4096, read_only: true}\n");
+	const struct config_tuning *t = &r.config.tuning;
+	struct snapshot *snapshot;
+	const struct subsystem *s;
+	struct namespace *ns;
+
+	assert_string_equal(r.said, "");
+	assert_int_equal(r.config.log_level, LOG_DEBUG);
+	assert_int_equal(t->workers, 2);
+	assert_int_equal(t->spin_ns, 5000);
+	assert_int_equal(t->poll, POLL_NEVER);
+	assert_int_equal(t->max_transfer, 256 << 10);
+	snapshot = snapshot_build(&r.config, r.conf);
+	assert_non_null(snapshot);
+	s = snapshot_find(snapshot, "nqn.2026-01.org.example:a");
+	assert_non_null(s);
+	assert_null(snapshot_find(snapshot, "nqn.2026-01.org.example:b"));
+	assert_string_equal(s->serial, "S1");
+	assert_string_equal(s->model, "a model");
+	assert_int_equal(s->portal_mask, 2);
+	assert_true(subsystem_is_on_portal(s, 1));
+	assert_false(subsystem_is_on_portal(s, 0));
+	assert_true(subsystem_allows(s, "nqn.2014-08.org.nvmexpress:uuid:1"));
+	assert_true(subsystem_allows(s, "nqn.2026-01.org.example:other"));
+	assert_false(subsystem_allows(s, "nqn.2026-01.org.example:othe"));
+	ns = subsystem_namespace(s, 7);
+	assert_non_null(ns);
+	assert_int_equal(ns->block_shift, 12);
+	assert_int_equal(ns->n_blocks, 256);
+	assert_true(ns->is_read_only);
+	assert_int_equal(ns->nguid[0], 0x0b);
+	assert_int_equal(ns->nguid[15], 0x10);
+	assert_string_equal(ns->kind, "ram");
+	assert_non_null(ns->memory);
+	snapshot_free(snapshot);
+	release(&r);
+}
+
+/* Hosts know them by these: they must never change. */
+static void identities_are_stable(void **state)
+{
+	struct reading r = read_config(NS "  - {nsid: 3, ram: 1MiB}\n"
+					  "  - {nsid: 1, ram: 1MiB}\n");
+	struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+	const struct subsystem *s = &snapshot->subsystems[0];
+	char uuid[37];
+
+	assert_string_equal(s->serial, "a11bf16bbab75d7183a8");
+	uuid_unparse_lower(subsystem_namespace(s, 1)->uuid, uuid);
+	assert_string_equal(uuid, "706eea03-a656-58c2-91a2-1b3fc525be2f");
+	uuid_unparse_lower(subsystem_namespace(s, 3)->uuid, uuid);
+	assert_string_equal(uuid, "be247f83-cfc5-5618-9c1f-1655eed1a0a9");
+	assert_int_equal(subsystem_next_namespace(s, 0)->nsid, 1);
+	assert_int_equal(subsystem_next_namespace(s, 1)->nsid, 3);
+	assert_null(subsystem_next_namespace(s, 3));
+	assert_null(subsystem_namespace(s, 2));
+	snapshot_free(snapshot);
+	release(&r);
+}
+
+static void nobody_allowed_is_a_warning(void **state)
+{
+	struct reading r = read_config(HEAD "subsystems:\n"
+					    "- nqn: nqn.2026-01.org.example:a\n");
+
+	assert_int_equal(r.error, 0);
+	must_say(&r, "t.yaml:4:3: warning: nobody can attach to this subsystem");
+	release(&r);
+}
+
+/* ---- mistakes ------------------------------------------------------------------------------- */
+
+static void mistakes_across_keys(void **state)
+{
+	must_refuse(HEAD "subsystem: []\n",
+		    "t.yaml:3:1: error: unknown key 'subsystem' in "
+		    "configuration (did you mean 'subsystems'?)");
+	must_refuse("version: 2\nportals: [{name: p, address: 127.0.0.1}]\n",
+		    "t.yaml:1:10: error: version must be 1");
+	must_refuse("version: 1\n", "lacks the required key 'portals'");
+	must_refuse("version: 1\nportals: [{name: p, address: 127.0.0.1},\n"
+		    "  {name: p, address: 127.0.0.2}]\n",
+		    "t.yaml:3:3: error: portal 'p' is there already, on line 2");
+	must_refuse("version: 1\nportals: [{name: p, address: 127.0.0.1},\n"
+		    "  {name: q, address: 127.0.0.1}]\n",
+		    "portal 'p' on line 2 listens on 127.0.0.1:4420 already");
+	must_refuse("version: 1\nportals: [{name: p, address: 127.0.0.1},\n"
+		    "  {name: q, address: 0.0.0.0}]\n",
+		    "overlap");
+	must_refuse("version: 1\nportals: [{name: p, address: 127.0.0.256}]\n",
+		    "address must be an IPv4 or IPv6 address");
+	must_refuse(HEAD "hosts: [{name: h, nqn: nqn.2026-01.org.example:1},\n"
+			 " {name: h, nqn: nqn.2026-01.org.example:2}]\n",
+		    "t.yaml:4:2: error: host 'h' is there already, on line 3");
+	must_refuse(HEAD "hosts: [{name: h, nqn: nqn.2026-01.org.example:1},\n"
+			 " {name: i, nqn: nqn.2026-01.org.example:1}]\n",
+		    "host 'h' on line 3 has this NQN already");
+	must_refuse(HEAD "hosts: [{name: h, nqn: bad}]\n", "nqn does not begin with");
+	must_refuse(SUB "- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n",
+		    "t.yaml:6:8: error: subsystem 'nqn.2026-01.org.example:a' is there "
+		    "already, on line 4");
+	must_refuse(SUB "  portals: [q]\n", "t.yaml:6:13: error: there is no portal 'q'");
+	must_refuse(SUB "  portals: [p, p]\n", "'p' is in this list twice");
+	must_refuse(SUB "  serial: '123456789012345678901'\n", "at most 20 characters");
+	must_refuse(SUB "  serial: \"\xc3\xa4\"\n", "serial must be printable ASCII");
+	must_refuse(HEAD "hosts: [{name: db1, nqn: nqn.2026-01.org.example:1}]\n"
+			 "subsystems:\n- nqn: nqn.2026-01.org.example:a\n"
+			 "  allow_hosts: [bd1]\n",
+		    "there is no host 'bd1' (did you mean 'db1'?)");
+	must_refuse(SUB "  allow_hosts: [nqn.2026-01.org.example:1]\n",
+		    "t.yaml:5:19: error: allow_any_host makes allow_hosts meaningless");
+	must_refuse(HEAD "tuning: {workers: 9}\n", "workers must be auto, or a number");
+	must_refuse(HEAD "tuning: {max_transfer: 96KiB}\n", "must be a power of 2");
+	must_refuse(HEAD "tuning: {workers: 4, buffers: 4MiB}\n",
+		    "buffers must be at least 8MiB: two of max_transfer (1MiB)");
+	must_refuse(HEAD "control_socket: rblkd.sock\n", "must be an absolute path");
+}
+
+static void mistakes_in_namespaces(void **state)
+{
+	char text[512];
+
+	must_refuse(NS "  - {nsid: 0, ram: 1MiB}\n", "nsid must be");
+	must_refuse(NS "  - {nsid: 1025, ram: 1MiB}\n", "nsid must be");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB}\n  - {nsid: 1, ram: 1MiB}\n",
+		    "t.yaml:8:12: error: nsid 1 is there already, on line 7");
+	must_refuse(NS "  - {nsid: 1}\n", "namespace needs one of file, device and ram");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, device: /dev/x}\n",
+		    "namespace needs only one of file, device and ram");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, size: 1MiB}\n", "size is for file only");
+	must_refuse(NS "  - {nsid: 1, file: /x, size: 1MiB}\n",
+		    "size is for a file that");
+	must_refuse(NS "  - {nsid: 1, file: /x, create: true}\n", "create needs a size");
+	must_refuse(NS "  - {nsid: 1, file: x}\n", "file must be an absolute path");
+	must_refuse(NS "  - {nsid: 1, file: /x, create: true, size: 5000}\n",
+		    "size: 5000 bytes is not a multiple of block_size 512");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, block_size: 1024}\n",
+		    "block_size must be 512 or 4096");
+	must_refuse(
+		NS "  - {nsid: 1, ram: 5120, block_size: 4096}\n",
+		"t.yaml:7:20: error: ram: 5120 bytes is not a multiple of block_size");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, uuid: 12}\n", "uuid must be a UUID");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, "
+		       "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}\n"
+		       "  - {nsid: 2, ram: 1MiB, "
+		       "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}\n",
+		    "the namespace on line 7 has this UUID already");
+	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/none}\n", directory);
+	must_refuse(text, "t.yaml:7:21: error: /tmp/test_config.");
+	must_refuse(text, "/none: no such file (create: true with a size makes it)");
+	make_file("odd", 4096 + 512);
+	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/odd, block_size: 4096}\n",
+		 directory);
+	must_refuse(text, "/odd: 4608 bytes is not a multiple of block_size 4096");
+}
+
+static void exported_twice(void **state)
+{
+	char text[1024];
+	struct reading r;
+	struct snapshot *snapshot;
+
+	make_file("a", 4096);
+	unlink("b");
+	assert_int_equal(link("a", "b"), 0);
+	snprintf(text, sizeof(text),
+		 NS "  - {nsid: 1, file: %s/a}\n  - {nsid: 2, file: %s/b}\n", directory,
+		 directory);
+	must_refuse(text, "/b is exported already, as nsid 1 on line 7");
+	snprintf(text, sizeof(text),
+		 NS "  - {nsid: 1, file: %s/new, create: true, size: 4KiB}\n"
+		    "  - {nsid: 2, file: %s/new, create: true, size: 4KiB}\n",
+		 directory, directory);
+	must_refuse(text, "/new is exported already, as nsid 1 on line 7");
+	snprintf(text, sizeof(text),
+		 NS "  - {nsid: 1, file: %s/a, read_only: true}\n"
+		    "  - {nsid: 2, file: %s/b, read_only: true}\n",
+		 directory, directory);
+	r = read_config(text);
+	assert_int_equal(r.error, 0);
+	snapshot = snapshot_build(&r.config, r.conf);
+	assert_non_null(snapshot);
+	snapshot_free(snapshot);
+	release(&r);
+}
+
+/* What only opening tells is told with its line too, for every namespace. */
+static void open_failures_have_lines(void **state)
+{
+	char text[1024];
+	struct reading first, second;
+	struct snapshot *snapshot;
+
+	make_file("x", 4096);
+	make_file("y", 4096);
+	snprintf(text, sizeof(text),
+		 NS "  - {nsid: 1, file: %s/x}\n  - {nsid: 2, file: %s/y}\n", directory,
+		 directory);
+	first = read_config(text);
+	snapshot = snapshot_build(&first.config, first.conf);
+	assert_non_null(snapshot);
+	second = read_config(text);
+	assert_int_equal(second.error, 0); /* --check beside a running rblkd */
+	config_release(&second.config);
+	conf_free(second.conf);
+	free(second.said);
+	second = (struct reading){0};
+	{
+		size_t n;
+		FILE *out = open_memstream(&second.said, &n);
+
+		assert_int_equal(config_read("t.yaml", &second.config, out, &second.conf),
+				 0);
+		assert_null(snapshot_build(&second.config, second.conf));
+		fclose(out);
+	}
+	must_say(&second, "t.yaml:7:21: error: ");
+	must_say(&second, "t.yaml:8:21: error: ");
+	assert_int_equal(count(second.said, "is in use: exported already"), 2);
+	release(&second);
+	snapshot_free(snapshot);
+	release(&first);
+}
+
+static void file_is_safe(void **state)
+{
+	struct reading r = read_config(HEAD);
+	struct target_config config;
+	struct conf *conf = NULL;
+	char *said = NULL;
+	size_t n;
+	FILE *out = open_memstream(&said, &n);
+
+	release(&r);
+	chmod("t.yaml", 0666);
+	assert_int_equal(config_read("t.yaml", &config, out, &conf), -EINVAL);
+	fflush(out);
+	assert_non_null(
+		strstr(said, "t.yaml: error: everybody may write this file (mode 0666)"));
+	conf_free(conf);
+	config_release(&config);
+	chmod("t.yaml", 0644);
+	assert_int_equal(config_read("none.yaml", &config, out, &conf), -ENOENT);
+	fclose(out);
+	conf_free(conf);
+	config_release(&config);
+	free(said);
+}
+
+/* Twenty mistakes of twenty kinds: twenty messages in one run. */
+static void twenty_mistakes(void **state)
+{
+	static const char text[] =
+		"version: 3\n"		 /* 1 */
+		"log: {level: chatty}\n" /* 2 */
+		"tuning:\n"
+		"  workers: many\n"    /* 3 */
+		"  poll: sometimes\n"  /* 4 */
+		"  queue_deptth: 64\n" /* 5 */
+		"  spin: 5 parsecs\n"  /* 6 */
+		"portals:\n"
+		"- {name: left, address: 127.0.0.1}\n"
+		"- {name: left, address: 127.0.0.1, port: 70000}\n" /* 7, 8 */
+		"hosts:\n"
+		"- {name: db1, nqn: iqn.1}\n" /* 9 */
+		"subsystems:\n"
+		"- nqn: nqn.2026-01.org.example:a\n"
+		"  serial: '0123456789012345678901234'\n" /* 10 */
+		"  portals: [lfet]\n"			  /* 11 */
+		"  allow_hosts: [db2]\n"		  /* 12 */
+		"  namespaces:\n"
+		"  - {nsid: 1, ram: 1MiB}\n"
+		"  - {nsid: 1, ram: 1MiB}\n"			/* 13 */
+		"  - {nsid: 2000, ram: 1MiB}\n"			/* 14 */
+		"  - {nsid: 2, file: /no/such/file}\n"		/* 15 */
+		"  - {nsid: 3, ram: 5000}\n"			/* 16 */
+		"  - {nsid: 4, ram: 1MiB, block_size: 520}\n"	/* 17 */
+		"  - {nsid: 5, ram: 1MiB, device: /dev/null}\n" /* 18 */
+		"  - {nsid: 6, ram: 1MiB, read_only: yes}\n"	/* 19 */
+		"- nqn: nqn.2026-01.org.example:a\n"		/* 20 */
+		"  allow_any_host: true\n";
+	struct reading r = read_config(text);
+
+	if (count(r.said, ": error: ") != 20)
+		fail_msg("%u messages:\n%s", count(r.said, ": error: "), r.said);
+	assert_int_equal(count(r.said, "t.yaml:"), 20); /* each with its line */
+	release(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(smallest_has_defaults),
+		cmocka_unit_test(all_keys_are_read),
+		cmocka_unit_test(identities_are_stable),
+		cmocka_unit_test(nobody_allowed_is_a_warning),
+		cmocka_unit_test(mistakes_across_keys),
+		cmocka_unit_test(mistakes_in_namespaces),
+		cmocka_unit_test(exported_twice),
+		cmocka_unit_test(open_failures_have_lines),
+		cmocka_unit_test(file_is_safe),
+		cmocka_unit_test(twenty_mistakes),
+	};
+	char command[128];
+	int n_failed;
+
+	if (!mkdtemp(directory) || chdir(directory))
+		return 1;
+	n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return system(command) || n_failed;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The initiator's smaller parts: command identifiers, Connect's bytes, errors' words. */
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "initiator/command.h"
+#include "initiator/connect.h"
+#include "initiator/errors.h"
+
+/* ---- commands ---- */
+
+static uint16_t cid_of(const struct command *command)
+{
+	return get_le16(command->capsule->sqe.cid);
+}
+
+static void test_command_table(void **state)
+{
+	struct command_table table;
+	struct command *commands[24], *a, *b;
+	uint16_t old;
+
+	assert_int_equal(command_table_init(&table, NULL, 24), 0);
+	for (unsigned i = 0; i < 24; i++) {
+		commands[i] = command_take(&table);
+		assert_non_null(commands[i]);
+		command_start(&table, commands[i], i);
+		for (unsigned j = 0; j < i; j++)
+			assert_int_not_equal(cid_of(commands[i]), cid_of(commands[j]));
+	}
+	assert_null(command_take(&table));
+	assert_int_equal(table.n_in_flight, 24);
+	a = commands[7];
+	old = cid_of(a);
+	assert_ptr_equal(command_find(&table, old), a);
+	command_stop(&table, a);
+	assert_null(command_find(&table, old)); /* a duplicate answer */
+	command_give(&table, a);
+	b = command_take(&table);
+	assert_ptr_equal(a, b);
+	command_start(&table, b, 99);
+	assert_null(command_find(&table, old)); /* a late one, to the slot's former use */
+	assert_ptr_equal(command_find(&table, cid_of(b)), b);
+	assert_null(command_find(&table, 24)); /* no such slot */
+	assert_null(command_find(&table, 31));
+	assert_ptr_equal(list_entry(table.in_flight.prev, struct command, node), b);
+	for (unsigned i = 0; i < 24; i++) {
+		command_stop(&table, commands[i]);
+		command_give(&table, commands[i]);
+	}
+	assert_int_equal(table.n_free, 24);
+	command_table_deinit(&table);
+}
+
+/* Every identifier but the one in flight is unknown; and a slot's come round only after all. */
+static void test_command_identifiers(void **state)
+{
+	struct command_table table;
+	unsigned n_found = 0, n_uses = 0;
+	uint16_t first;
+
+	assert_int_equal(command_table_init(&table, NULL, 256), 0);
+	for (;;) {
+		struct command *command = command_take(&table);
+
+		command_start(&table, command, 0);
+		if (!n_uses++)
+			first = cid_of(command);
+		else if (cid_of(command) == first)
+			break;
+		if (n_uses == 2)
+			for (unsigned cid = 0; cid <= UINT16_MAX; cid++)
+				n_found += command_find(&table, (uint16_t)cid) != NULL;
+		command_stop(&table, command);
+		command_give(&table, command);
+	}
+	assert_int_equal(n_found, 1);
+	assert_int_equal(n_uses, 257);
+	command_stop(&table, list_entry(table.in_flight.next, struct command, node));
+	command_table_deinit(&table);
+}
+
+/* ---- the bytes of wire reference, section 21 ---- */
+
+static void test_private_data(void **state)
+{
+	static const uint8_t want[32] = {0, 0, 1, 0, 0x80, 0, 0x7f, 0, 5};
+	uint8_t rep[196] = {0, 0, 0x80, 0};
+	struct nvmf_cm_req req;
+	unsigned n;
+
+	connect_fill_private(&req, 1, 128, 128, 5);
+	assert_memory_equal(&req, want, sizeof(want));
+	assert_int_equal(connect_parse_private(rep, sizeof(rep), &n), 0);
+	assert_int_equal(n, 128);
+	assert_int_equal(connect_parse_private(rep, 31, &n), 0);
+	assert_int_equal(n, UINT_MAX);
+	assert_int_equal(connect_parse_private(NULL, 0, &n), 0);
+	rep[2] = 0;
+	assert_int_equal(connect_parse_private(rep, 32, &n), 0);
+	assert_int_equal(n, UINT_MAX);
+	rep[0] = 1;
+	assert_int_equal(connect_parse_private(rep, 32, &n), -EPROTO);
+}
+
+static void test_connect_command(void **state)
+{
+	static const uint8_t head[8] = {0x7f, 0x40, 0x00, 0x10, 0x01};
+	static const uint8_t admin[12] = {0, 0, 0, 0, 0x1f, 0, 0, 0, 0x88, 0x13, 0, 0};
+	static const uint8_t io[12] = {0, 0, 1, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0};
+	struct nvme_sqe sqe = {.cid = put_le16(0x1000)};
+
+	connect_fill_command(&sqe, 0, 32, 5000);
+	assert_memory_equal(&sqe, head, sizeof(head));
+	assert_memory_equal((uint8_t *)&sqe + 40, admin, sizeof(admin));
+	sqe = (struct nvme_sqe){.cid = put_le16(0x1000)};
+	connect_fill_command(&sqe, 1, 128, 5000);
+	assert_memory_equal((uint8_t *)&sqe + 40, io, sizeof(io));
+}
+
+static void test_connect_data(void **state)
+{
+	struct volume_config config;
+	struct nvmf_connect_data data;
+	const uint8_t *bytes = (const uint8_t *)&data;
+
+	volume_config_init(&config);
+	memset(config.hostnqn, 'h', sizeof(config.hostnqn) - 1);
+	uuid_parse("00112233-4455-6677-8899-aabbccddeeff", config.hostid);
+	connect_fill_data(&data, &config, "nqn.x", 0xffff);
+	assert_int_equal(bytes[0], 0x00);
+	assert_int_equal(bytes[15], 0xff);
+	assert_int_equal(bytes[16], 0xff);
+	assert_string_equal((const char *)bytes + 256, "nqn.x");
+	assert_int_equal(strlen((const char *)bytes + 512), 223);
+	for (unsigned i = 768; i < 1024; i++)
+		assert_int_equal(bytes[i], 0);
+}
+
+/* ---- errors ---- */
+
+static void test_io_errors(void **state)
+{
+	assert_int_equal(error_of_io(NVME_OK, VOLUME_READ), 0);
+	assert_int_equal(error_of_io(0x4080, VOLUME_READ), -EINVAL);
+	assert_int_equal(error_of_io(0x4080, VOLUME_WRITE), -ENOSPC);
+	assert_int_equal(error_of_io(0x4080, VOLUME_WRITE_ZEROES), -ENOSPC);
+	assert_int_equal(error_of_io(0x4080, VOLUME_TRIM), -EINVAL);
+	assert_int_equal(error_of_io(0x0081, VOLUME_WRITE), -ENOSPC);
+	assert_int_equal(error_of_io(0x4020, VOLUME_WRITE), -EPERM);
+	assert_int_equal(error_of_io(0x0182, VOLUME_WRITE), -EPERM);
+	assert_int_equal(error_of_io(0x4002, VOLUME_WRITE), -EINVAL);
+	assert_int_equal(error_of_io(0x4001, VOLUME_TRIM), -EOPNOTSUPP);
+	assert_int_equal(error_of_io(0x4281, VOLUME_READ), -EIO);
+	assert_int_equal(error_of_io(0x4083, VOLUME_READ), -EIO);
+}
+
+static void test_retries(void **state)
+{
+	static const unsigned counted[] = {0x21, 0x22, 0x07, 0x08, 0x181};
+	static const unsigned lost[] = {0x82, 0x300, 0x301, 0x302, 0x303, 0x360};
+	static const unsigned never[] = {0x01, 0x02, 0x80, 0x81, 0x281, 0x370, 0x20};
+
+	for (unsigned i = 0; i < ARRAY_LEN(counted); i++) {
+		assert_int_equal(error_io_retry(counted[i]), IO_RETRY_COUNTED);
+		assert_int_equal(error_io_retry(counted[i] | NVME_DNR), IO_RETRY_NO);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(lost); i++) {
+		assert_int_equal(error_io_retry(lost[i]), IO_RETRY_WHILE_LOST);
+		assert_int_equal(error_io_retry(lost[i] | NVME_DNR), IO_RETRY_NO);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(never); i++)
+		assert_int_equal(error_io_retry(never[i]), IO_RETRY_NO);
+}
+
+static struct volume_config some_config(void)
+{
+	struct volume_config config;
+
+	volume_config_init(&config);
+	strcpy(config.subnqn, "nqn.2026-01.com.example:bd");
+	strcpy(config.hostnqn, "nqn.2014-08.org.nvmexpress:uuid:me");
+	addr_parse_with_port("10.77.0.1", 4420, &config.address);
+	return config;
+}
+
+static void expect_cm(struct cm_error cm, enum exit_code code, const char *message)
+{
+	struct volume_config config = some_config();
+	struct volume_error error;
+
+	error_from_cm(&error, &config.address, &cm);
+	assert_string_equal(error.message, message);
+	assert_int_equal(error.code, code);
+}
+
+static void test_cm_errors(void **state)
+{
+	expect_cm((struct cm_error){.failure = CM_ADDRESS, .error = -ENODEV},
+		  EXIT_UNREACHABLE,
+		  "cannot reach 10.77.0.1:4420: no RDMA device has a route to that "
+		  "address");
+	expect_cm((struct cm_error){.failure = CM_REJECTED, .reason = 8},
+		  EXIT_UNREACHABLE,
+		  "10.77.0.1:4420 rejected the connection: nothing listens there (CM "
+		  "status 8)");
+	expect_cm((struct cm_error){.failure = CM_REJECTED, .reason = -ECONNREFUSED},
+		  EXIT_UNREACHABLE,
+		  "10.77.0.1:4420 rejected the connection: nothing listens there (CM "
+		  "status "
+		  "-111)");
+	expect_cm((struct cm_error){.failure = CM_UNREACHABLE}, EXIT_UNREACHABLE,
+		  "cannot reach 10.77.0.1:4420: no answer");
+	assert_true(error_cm_is_transient(&(struct cm_error){
+		.failure = CM_REJECTED, .reason = 28, .nvmf_status = 6}));
+	assert_true(error_cm_is_transient(
+		&(struct cm_error){.failure = CM_REJECTED, .reason = 10}));
+	assert_false(error_cm_is_transient(
+		&(struct cm_error){.failure = CM_REJECTED, .reason = 8}));
+}
+
+static void expect_connect(unsigned status, uint64_t result, enum exit_code code,
+			   const char *message)
+{
+	struct volume_config config = some_config();
+	struct volume_error error;
+
+	error_from_connect(&error, &config, 0, status, result);
+	assert_string_equal(error.message, message);
+	assert_int_equal(error.code, code);
+}
+
+static void test_connect_errors(void **state)
+{
+	expect_connect(0x4182, 256 | 1 << 16, EXIT_NOT_FOUND,
+		       "target does not know subsystem 'nqn.2026-01.com.example:bd'");
+	expect_connect(0x4184, 512 | 1 << 16, EXIT_DENIED,
+		       "target refuses host nqn.2014-08.org.nvmexpress:uuid:me");
+	expect_connect(0x4182, 44, EXIT_FAILED,
+		       "target refuses the Connect: queue size 128 is not valid");
+	expect_connect(0x4182, 99, EXIT_FAILED,
+		       "target refuses the Connect: invalid parameter at byte 99 of the "
+		       "command");
+	expect_connect(0x0181, 0, EXIT_BUSY,
+		       "target is busy: it takes no further connection now");
+	assert_true(error_connect_is_permanent(0x4184));
+	assert_false(error_connect_is_permanent(0x4181));
+	assert_false(error_connect_is_permanent(0x0182));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_command_table),
+		cmocka_unit_test(test_command_identifiers),
+		cmocka_unit_test(test_private_data),
+		cmocka_unit_test(test_connect_command),
+		cmocka_unit_test(test_connect_data),
+		cmocka_unit_test(test_io_errors),
+		cmocka_unit_test(test_retries),
+		cmocka_unit_test(test_cm_errors),
+		cmocka_unit_test(test_connect_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,307 @@
+# shellcheck shell=bash
+# What test scripts use inside a machine: results, modules, fabrics, the kernel's own target and host, fio.
+# A script starts with `. tests/vm/lib.sh` and ends with `done_testing`. The environment tells it where it is:
+# FABRIC, ROLE (host, or target in a pair), NODE, OUT (shared with the host and the other machine).
+
+PEER=10.77.0.$((3 - NODE)) SELF=10.77.0.$NODE
+# where the target is: beside us, or the other machine of a pair
+[ "$TWO" = yes ] && TARGET=10.77.0.1 || TARGET=$SELF
+PORT=4420
+BUILD=${BUILD:-$VM_REPO/build/dev}
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+tests=0 failed=0
+
+# now: centiseconds since boot. No program is started here or in what polls: a fork is dear under translation.
+now() { local up _; read -r up _ </proc/uptime; echo "${up/./}"; }
+t_last=$(now)
+
+# result WHAT OK: one TAP line with the seconds since the one before
+result() {
+    local t
+    t=$(now)
+    tests=$((tests + 1))
+    [ "$2" = ok ] || failed=$((failed + 1))
+    printf '%s %d - %s # %d.%02ds\n' "$2" $tests "$1" $(((t - t_last) / 100)) $(((t - t_last) % 100))
+    t_last=$t
+}
+ok() { result "$1" ok; }
+not_ok() { result "$1" "not ok"; }
+note() { printf '# %s\n' "$*"; }
+skip_all() { echo "1..0 # SKIP $*"; exit 77; }
+
+# The kernel's messages from here on. Counted in lines, for 6.1 has no better mark.
+dmesg_mark() { dmesg | wc -l; }
+dmesg_since() { dmesg | tail -n "+$(($1 + 1))"; }
+
+# check WHAT COMMAND...: the command succeeds; what it said is shown only when it did not
+check() {
+    local what=$1 rc mark; shift
+    mark=$(dmesg_mark)
+    "$@" >/run/said 2>&1
+    rc=$?
+    [ $rc != 0 ] || { ok "$what"; return; }
+    not_ok "$what"
+    note "exit $rc of: $*"
+    tail -n 12 /run/said | cut -c1-200 | sed 's/^/#   /'
+    dmesg_since "$mark" | tail -n 12 | sed 's/^/#   dmesg: /'
+    return 1
+}
+
+# must WHAT COMMAND...: as check, but what follows would be pointless without it
+must() { check "$@" || done_testing; }
+
+# check_fails WHAT PATTERN COMMAND...: it fails and says so in words that match
+check_fails() {
+    local what=$1 pattern=$2; shift 2
+    if "$@" >/run/said 2>&1; then
+        not_ok "$what"
+        note "succeeded: $*"
+    elif grep -qE -- "$pattern" /run/said; then
+        ok "$what"
+    else
+        not_ok "$what"
+        note "no '$pattern' in:"
+        sed 's/^/#   /' /run/said
+    fi
+}
+
+# is WHAT GOT WANTED
+is() {
+    if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1"; note "got '$2', wanted '$3'"; fi
+}
+
+# like WHAT TEXT PATTERN
+like() {
+    if grep -qE -- "$3" <<<"$2"; then ok "$1"; else not_ok "$1"; note "no '$3' in:"; sed 's/^/#   /' <<<"$2"; fi
+}
+
+done_testing() {
+    local bad
+    # a kernel that complained is a finding even where every command succeeded
+    bad=$(dmesg | grep -E 'BUG:|WARNING:|Oops|general protection|blocked for more than|refcount_t' | head -5)
+    [ -z "$bad" ] || { not_ok "the kernel has nothing to complain about"; sed 's/^/#   /' <<<"$bad"; }
+    [ ! -e /run/notes ] || sed 's/^/# /' /run/notes
+    echo "1..$tests"
+    [ $failed = 0 ]
+    exit
+}
+
+# --- waiting -------------------------------------------------------------------------------------------------------
+
+# within SECONDS COMMAND...: waits for something that must happen in that time
+within() {
+    local end=$(($(now) + $1 * 100)); shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$(now)" -lt $end ] || return 1
+        sleep 0.1
+    done
+}
+
+# wait_for SECONDS COMMAND...: the same where the time says nothing: SECONDS are what a machine of its own needs, and one
+# that is translated on a busy host gets several times that
+wait_for() {
+    local seconds=$(($1 * 6)); shift
+    within $seconds "$@"
+}
+
+# The machines of a pair meet at named points; the shared folder carries the names.
+reached() { touch "$OUT/point.$1"; }
+await() { wait_for "${2:-60}" test -e "$OUT/point.$1" || { not_ok "the other machine reached '$1'"; done_testing; }; }
+
+# Ends this machine as a power cut does: nothing is flushed, nobody is told. What was shown so far counts.
+power_cut() {
+    echo "1..$tests"
+    echo "$failed" >"$OUT/status.$ROLE"
+    sync -f "$OUT"
+    echo o >/proc/sysrq-trigger
+    sleep 60
+}
+
+# --- modules and fabrics -------------------------------------------------------------------------------------------
+
+need_modules() { local m; for m; do modprobe -q "$m" || skip_all "no module $m"; done; }
+
+# fabric [rxe|siw]: an RDMA device over eth0, ready for use
+fabric() {
+    local kind=${1:-$FABRIC}
+    if [ "$kind" = rxe ]; then
+        # 6.1's rxe asks for crc32 by a name that only crc32_generic answers to
+        modprobe -q crc32_generic
+        need_modules rdma_rxe
+    else
+        need_modules siw
+    fi
+    modprobe -a rdma_cm rdma_ucm ib_uverbs
+    rdma link add "${kind}0" type "$kind" netdev eth0 || skip_all "no $kind device"
+    wait_for 10 grep -q ACTIVE "/sys/class/infiniband/${kind}0/ports/1/state" || skip_all "$kind does not come up"
+    wait_for 10 test -e /dev/infiniband/rdma_cm
+}
+
+# resources: how many QPs, MRs, PDs and CM ids exist; equal before and after means that nothing leaked. CQs are left
+# out: the kernel keeps those of its own drivers in a pool for as long as the device exists.
+resources() { rdma resource show | sed 's/ cq [0-9]*//;s/ ctx [0-9]*//;s/ srq [0-9]*//'; }
+
+# --- the kernel's target -------------------------------------------------------------------------------------------
+
+nvmet=/sys/kernel/config/nvmet
+
+nvmet_up() {
+    need_modules configfs nvmet nvmet-rdma
+    mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+}
+
+# nvmet_subsystem NQN DEVICE...: a subsystem open to everyone; namespace i is the i-th device or file
+nvmet_subsystem() {
+    local dir=$nvmet/subsystems/$1 n=0 dev; shift
+    mkdir "$dir"
+    echo 1 >"$dir/attr_allow_any_host"
+    for dev; do
+        n=$((n + 1))
+        mkdir "$dir/namespaces/$n"
+        echo -n "$dev" >"$dir/namespaces/$n/device_path"
+        echo 1 >"$dir/namespaces/$n/enable" || return
+    done
+}
+
+# nvmet_port ADDRESS [IN-CAPSULE-BYTES] [PORT]: publishes every subsystem there is; last, so that none is seen half made
+nvmet_port() {
+    local dir=$nvmet/ports/1 sub
+    mkdir "$dir"
+    echo rdma >"$dir/addr_trtype"
+    echo ipv4 >"$dir/addr_adrfam"
+    echo "$1" >"$dir/addr_traddr"
+    echo "${3:-$PORT}" >"$dir/addr_trsvcid"
+    [ -z "${2:-}" ] || echo "$2" >"$dir/param_inline_data_size"
+    for sub in "$nvmet"/subsystems/*; do ln -s "$sub" "$dir/subsystems/" || return; done
+}
+
+nvmet_down() {
+    local d
+    for d in "$nvmet"/ports/*/subsystems/*; do [ ! -e "$d" ] || rm "$d"; done
+    for d in "$nvmet"/ports/* "$nvmet"/subsystems/*/namespaces/* "$nvmet"/subsystems/*; do [ ! -e "$d" ] || rmdir "$d"; done
+}
+
+# ram_disk MIB [BLOCK-SIZE]: a memory-backed block device that discards; prints its path
+ram_disk() {
+    local dir n
+    modprobe -q null_blk nr_devices=0
+    mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+    for n in {0..9}; do mkdir "/sys/kernel/config/nullb/nullb$n" 2>/dev/null && break; done
+    dir=/sys/kernel/config/nullb/nullb$n
+    echo "$1" >"$dir/size"
+    echo "${2:-512}" >"$dir/blocksize"
+    echo 1 >"$dir/memory_backed"
+    echo 1 >"$dir/discard"
+    echo 1 >"$dir/power"
+    wait_for 5 test -b "/dev/nullb$n"
+    echo "/dev/nullb$n"
+}
+
+# --- the kernel's host ---------------------------------------------------------------------------------------------
+
+nvme_up() {
+    need_modules nvme-rdma
+    wait_for 5 test -e /dev/nvme-fabrics
+    host_identity
+}
+
+# who this machine is, as nvme-cli's package would have written it
+host_identity() {
+    mkdir -p /etc/nvme
+    echo "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000$NODE" >/etc/nvme/hostnqn
+    echo "00000000-0000-4000-8000-00000000000$NODE" >/etc/nvme/hostid
+}
+
+# twice COMMAND...: the accepting side of siw answers before it looks for data: a Connect that comes in between lies
+# there unseen, until the host gives it up after 60 s. That, and only that, is tried again.
+twice() {
+    local mark
+    mark=$(dmesg_mark)
+    "$@" && return
+    [ "$FABRIC" = siw ] && dmesg_since "$mark" | grep -qE 'QID [0-9]+ timeout' || return
+    echo "siw lost a Connect: $* was tried again" >>/run/notes
+    "$@"
+}
+
+nvme_discover() { twice nvme discover -t rdma -a "$TARGET" -s "$PORT" "$@"; }
+
+# nvme_connect NQN [OPTION...]: prints the controller's name once its namespaces are scanned
+nvme_connect() {
+    local nqn=$1; shift
+    twice nvme connect -t rdma -a "$TARGET" -s "$PORT" -n "$nqn" "$@" >/run/connect 2>&1 || { cat /run/connect; return 1; }
+    nvme_ready "$nqn"
+}
+
+# nvme_connect_as HOSTNQN HOSTID NQN [OPTION,...]: another host's connection from this machine. By hand, for bookworm's
+# nvme-cli calls a subsystem connected whoever is connected to it.
+nvme_connect_as() {
+    local options="transport=rdma,traddr=$TARGET,trsvcid=$PORT,hostnqn=$1,hostid=$2,nqn=$3${4:+,$4}"
+    twice eval "echo '$options' >/dev/nvme-fabrics" &&
+        nvme_ready "$3"
+}
+
+nvme_ready() {
+    local ctrl
+    wait_for 5 nvme_ctrl "$1" || return
+    ctrl=$(nvme_ctrl "$1")
+    wait_for 10 grep -q live "/sys/class/nvme/$ctrl/state" && wait_for 10 nvme_disk "$ctrl" && echo "$ctrl"
+}
+
+# nvme_ctrl NQN: the newest controller connected to it
+nvme_ctrl() {
+    local c nqn found=''
+    for c in /sys/class/nvme/nvme*; do
+        read -r nqn 2>/dev/null <"$c/subsysnqn" && [ "$nqn" = "$1" ] && found=${c##*/}
+    done
+    [ -n "$found" ] && echo "$found"
+}
+
+# nvme_disk CTRL [NSID]: its block device. With native multipath the disk belongs to the subsystem, hence the detour.
+nvme_disk() {
+    local d want=${2:-1} nqn its nsid
+    read -r nqn <"/sys/class/nvme/$1/subsysnqn" || return
+    for d in /sys/block/nvme*n*; do
+        [ -b "/dev/${d##*/}" ] && read -r its <"$d/device/subsysnqn" && [ "$its" = "$nqn" ] &&
+            read -r nsid <"$d/nsid" && [ "$nsid" = "$want" ] && echo "/dev/${d##*/}" && return
+    done 2>/dev/null
+    return 1
+}
+
+# --- load ----------------------------------------------------------------------------------------------------------
+
+# fio_verify FILE BLOCK-SIZE DEPTH SIZE [OPTION...]: writes with checksums, reads all of it back and compares. FILE is -
+# where an option names what is written.
+fio_verify() {
+    local dev=$1 bs=$2 depth=$3 size=$4; shift 4
+    [ "$dev" = - ] || set -- --filename="$dev" "$@"
+    fio --name=verify --rw=randwrite --bs="$bs" --iodepth="$depth" --size="$size" --ioengine=libaio \
+        --direct=1 --verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 --group_reporting --minimal "$@"
+}
+
+# fio_begin FILE BLOCK-SIZE DEPTH SECONDS: the same in the background, held back to fill the time: first half writing,
+# second half verifying. (Not by fio's --time_based, with which the verifying never begins.) Returns when it writes.
+fio_begin() {
+    local rate=300 before
+    rm -f /run/fio.rc
+    before=$(writes)
+    (
+        fio_verify "$1" "$2" "$3" $((${2%k} * rate * $4 / 2))k --rate_iops=$rate >/run/fio.log 2>&1
+        echo $? >/run/fio.rc
+    ) &
+    wait_for 10 eval "[ \$(writes) -gt $((before + 20)) ]"
+}
+
+# writes: how many all disks have done
+writes() {
+    local n total=0
+    while read -r _ _ _ _ _ _ _ n _; do total=$((total + n)); done </proc/diskstats
+    echo $total
+}
+
+# fio_end [SECONDS]: waits for it; succeeds if it verified everything
+fio_end() {
+    wait_for "${1:-60}" test -e /run/fio.rc || { echo "fio does not end"; return 1; }
+    [ "$(cat /run/fio.rc)" = 0 ] || { cut -c1-300 /run/fio.log; return 1; }
+}

@@ -1,0 +1,108 @@
+# shellcheck shell=bash
+# Our own programs inside a machine: configuration, start, stop. Used beside lib.sh.
+
+conf=/run/rblk/target.yaml
+
+# program NAME: where the build put it; as installed when there is no build. Looked for once: the tree is a long way.
+declare -A built
+while read -r path; do built[${path##*/}]=$path; done \
+    < <(find "$BUILD" -type f -perm -u+x \( -name rblkd -o -name rblk -o -name rblkctl \) 2>/dev/null)
+program() { if [ "${built[$1]:-}" ]; then echo "${built[$1]}"; else command -v "$1"; fi; }
+
+# rblkd_start [OPTION...]: with the configuration on stdin, in the background; returns when it listens. With no
+# configuration given (stdin is /dev/null) the one before is used again, as after a crash.
+rblkd_start() {
+    local new bin
+    mkdir -p /run/rblk
+    new=$(cat)
+    [ -z "$new" ] || echo "$new" >$conf
+    bin=$(program rblkd) || skip_all "no rblkd in $BUILD"
+    : >>/run/rblkd.log
+    "$bin" --config $conf "$@" >>/run/rblkd.log 2>&1 </dev/null &
+    rblkd=$!
+    rblkd_listens || { tail -n 30 /run/rblkd.log; return 1; }
+}
+
+# Asked of the kernel, not of rblkd: a listening CM id on a real device is what a host needs.
+listening() { rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$PORT"; }
+rblkd_listens() { wait_for 20 listening || ! note "rblkd does not listen"; }
+
+# rblkd_stop: as an administrator does; fails if it does not end or ends badly
+rblkd_stop() {
+    kill -TERM "$rblkd" 2>/dev/null || return
+    wait_for 20 test ! -e "/proc/$rblkd/exe" || { kill -9 "$rblkd"; return 1; }
+    wait "$rblkd"
+}
+
+rblkd_alive() { [ -e "/proc/$rblkd/exe" ]; }
+
+# rblkd_done: what every script checks of its target before it ends
+rblkd_done() {
+    local base=$1
+    check "rblkd stops when asked" rblkd_stop
+    wait_for 10 test "$(resources)" = "$base"
+    is "no RDMA resource is left" "$(resources)" "$base"
+    if grep -E 'ERROR: (Address|Leak|Undefined)Sanitizer|runtime error:|WARNING: ThreadSanitizer' /run/rblkd.log >/run/said; then
+        not_ok "no sanitizer complains"
+    fi
+    [ $failed = 0 ] || { note "rblkd's log:"; tail -n 40 /run/rblkd.log | sed 's/^/#   /'; }
+}
+
+# disks FILE-MIB DEVICE-MIB: the usual backing store. Prints nothing; sets `file` (on ext4, so that O_DIRECT works) and
+# `device` (4 KiB blocks, discards).
+disks() {
+    local under
+    under=$(ram_disk $(($1 + 32)))
+    mkfs.ext4 -q "$under" && mkdir -p /srv && mount "$under" /srv || return
+    file=/srv/a.img
+    # the tests sleep on allocation, not on what is in the file
+    truncate -s "${1}M" $file
+    device=$(ram_disk "$2" 4096)
+}
+
+need() { local p; for p; do command -v "$p" >/dev/null || skip_all "needs $p"; done; }
+
+rblk() { "$(program rblk)" "$@"; }
+rblkctl() { "$(program rblkctl)" "$@"; }
+
+# rblk_serve NQN@ADDRESS OPTION... SOCKET: a volume on an NBD socket, in the background; returns when the socket is there
+rblk_serve() {
+    "$(program rblk)" serve --frontend socket --socket "${@: -1}" "${@:1:$#-1}" >>/run/rblk.log 2>&1 </dev/null &
+    serving=$!
+    wait_for 20 test -S "${@: -1}" || { tail -n 20 /run/rblk.log; return 1; }
+}
+# rblk_serve_stop [PID]: the last one, or that one
+rblk_serve_stop() {
+    local pid=${1:-$serving}
+    kill -TERM "$pid"
+    wait_for 10 test ! -e "/proc/$pid/exe" || { kill -9 "$pid"; return 1; }
+    wait "$pid"
+}
+
+# nbd_attach NQN NAME [OPTION...]: prints the device
+nbd_attach() {
+    local nqn=$1 name=$2; shift 2
+    rblk attach "$nqn@$TARGET:$PORT" --ns 1 --name "$name" "$@" >/run/attached 2>&1 || { cat /run/attached; return 1; }
+    grep -o '/dev/nbd[0-9]*' /run/attached | head -1
+}
+
+# volume_works WHAT NQN NSID BACKING: rblk serves the namespace on an NBD socket; loads it with fio's own NBD engine,
+# nbdcopy and qemu-io, and compares it with the device that lies behind
+volume_works() {
+    local what=$1 sock=/run/$3.sock behind=$4 uri load
+    uri="nbd+unix:///vol?socket=$sock"
+    check "$what: rblk serve" rblk_serve "$2@$TARGET:$PORT" --ns "$3" --name vol "$sock" || return
+    is "  size" "$(nbdinfo --size "$uri")" "$(blockdev --getsize64 "$behind")"
+    for load in "512 1 32k" "512 16 2m --bsrange=512-64k" "4k 128 2m" "1m 4 8m"; do
+        # shellcheck disable=SC2086
+        check "  fio verify: $load" fio_verify - $load --ioengine=nbd --uri="$uri"
+    done
+    head -c 8M /dev/urandom >/run/random
+    check "  nbdcopy in" nbdcopy /run/random "$uri" --flush
+    is "  lies behind it" "$(dd if="$behind" bs=1M count=8 iflag=direct 2>/dev/null | md5sum)" "$(md5sum </run/random)"
+    check "  nbdcopy out" eval "nbdcopy '$uri' /run/out.img && cmp -n 8388608 /run/out.img /run/random"
+    rm -f /run/out.img
+    check "  trim and write zeroes" qemu-io -f raw -c 'write -P 0xaa 0 4M' -c 'discard 1M 1M' -c 'write -z 2M 1M' \
+        -c 'read -P 0 2M 1M' -c 'read -P 0xaa 0 1M' -c 'read -P 0xaa 3M 1M' -c flush "$uri"
+    check "  rblk ends when asked" rblk_serve_stop
+}

@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# For scripts that need a whole system: the script prepares it and calls boot_systemd; systemd then takes the place of
+# PID 1, boots, and runs the script again, where boot_systemd returns. Used beside lib.sh.
+
+boot_systemd() {
+    local unit=/etc/systemd/system
+    if [ -e /run/booted ]; then
+        wait_for 60 systemctl -q is-active multi-user.target
+        result "systemd is PID 1 and boots" "$([ "$(</proc/1/comm)" = systemd ] && systemctl is-active multi-user.target >/dev/null && echo ok || echo "not ok")"
+        return
+    fi
+    ln -sfn /lib/systemd/system/multi-user.target $unit/default.target
+    systemctl -q mask serial-getty@ttyS0.service systemd-logind.service systemd-update-utmp.service \
+        systemd-update-utmp-runlevel.service systemd-networkd.service networking.service \
+        console-getty.service dbus.service dbus.socket
+    # The host may be a container, this machine is none: mounts are shared, packages start and stop services.
+    rm -f /.dockerenv /usr/sbin/policy-rc.d
+    # it would walk through all that the host has in /tmp
+    ln -s /dev/null /etc/tmpfiles.d/tmp.conf
+    cat >$unit/vm-test.service <<END
+[Service]
+ExecStart=/bin/bash /run/booted
+StandardOutput=append:$OUT/log.$ROLE
+StandardError=inherit
+[Install]
+WantedBy=multi-user.target
+END
+    systemctl -q enable vm-test.service
+    # whatever happens, the console of a failed run shows it
+    mkdir -p /etc/systemd/journald.conf.d
+    printf '[Journal]\nStorage=volatile\nForwardToConsole=yes\n' >/etc/systemd/journald.conf.d/vm.conf
+    {
+        export -p
+        # lib.sh starts counting from zero
+        cat <<END
+cd $VM_REPO
+systemd_counts='tests=$tests failed=$failed' bash $VM_SCRIPT
+rc=\$?
+dmesg >$OUT/dmesg.$ROLE
+journalctl -b >$OUT/journal.$ROLE
+echo \$rc >$OUT/status.$ROLE
+sync -f $OUT
+busybox poweroff -f
+END
+    } >/run/booted
+    ln -s /lib/systemd/systemd /run/init
+    exit 0
+}
+
+# Of what the host has enabled nothing starts here but the mounting of file systems.
+if [ ! -e /run/booted ]; then
+    find /etc/systemd/system -path '*.wants/*' ! -name remote-fs.target -delete
+fi
+eval "${systemd_counts:-}"

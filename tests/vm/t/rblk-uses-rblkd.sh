@@ -1,0 +1,30 @@
+# vm: on=6.1/rxe,6.12/siw needs=rblk,rblkd timeout=900
+# Both our own on a real fabric: rblk against rblkd, 512 B and 4 KiB blocks.
+. tests/vm/lib.sh
+. tests/vm/rblk.sh
+nqn=nqn.2024-01.test:own
+need nbdcopy nbdinfo qemu-io
+
+fabric
+host_identity
+disk=$(ram_disk 24)
+disk_4k=$(ram_disk 24 4096)
+base=$(resources)
+must "rblkd listens" rblkd_start <<END
+version: 1
+portals:
+  - {name: a, address: $TARGET, port: $PORT}
+subsystems:
+  - nqn: $nqn
+    portals: [a]
+    allow_any_host: true
+    namespaces:
+      - {nsid: 1, device: $disk}
+      - {nsid: 2, device: $disk_4k, block_size: 4096}
+END
+like "rblk discover" "$(rblk discover "$TARGET:$PORT" 2>&1)" $nqn
+volume_works "512 B blocks" $nqn 1 "$disk"
+volume_works "4 KiB blocks" $nqn 2 "$disk_4k"
+[ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
+rblkd_done "$base"
+done_testing

@@ -120,7 +120,9 @@ def run_test(profile, test):
     lines += [f"    {note}" for note in notes]
     if counts.failed:
         telling = [line for line in output.strip().splitlines() if not line.startswith("ok ")]
-        lines += [f"    | {line}" for line in telling[-60:]]
+        if len(telling) > 160:  # a sanitizer says at the head what it found, a test at the end
+            telling = telling[:80] + ["..."] + telling[-80:]
+        lines += [f"    | {line}" for line in telling]
     print("\n".join(lines), flush=True)  # one call: two profiles may be running
     return counts
 

@@ -222,7 +222,7 @@ static int queue_recv(struct qp *qp, const struct ibv_recv_wr *wr)
 		return ENOMEM;
 	e = seg_rqe(seg_self, rq->ring, rq->stride, pos & rq->mask);
 	e->wr_id = wr->wr_id;
-	e->seq = pos;
+	atomic_store_explicit(&e->seq, pos, memory_order_relaxed);
 	e->slot = (uint32_t)pos & rq->mask;
 	e->n_sge = (uint32_t)wr->num_sge;
 	copy_sge_list(e->sge, wr->sg_list, e->n_sge);

@@ -17,7 +17,9 @@ struct seg_lock {
 /* A posted receive. The sge list follows, as many as the queue's max_sge. */
 struct seg_rqe {
 	uint64_t wr_id;
-	uint64_t seq; /* position in posting order */
+	/* Position in posting order; UINT64_MAX when free. In a shared receive queue a repair reads
+	 * it of a slot that may have been posted again. */
+	_Atomic uint64_t seq;
 	uint32_t n_sge;
 	uint32_t slot;
 	struct ibv_sge sge[];

@@ -191,7 +191,7 @@ static void post_one(struct srq *srq, const struct ibv_recv_wr *wr)
 	uint32_t *order = seg_at(seg_self, s->order);
 
 	e->wr_id = wr->wr_id;
-	e->seq = pos;
+	atomic_store_explicit(&e->seq, pos, memory_order_relaxed);
 	e->n_sge = (uint32_t)wr->num_sge;
 	e->slot = slot;
 	copy_sge_list(e->sge, wr->sg_list, e->n_sge);
@@ -224,8 +224,10 @@ int srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 void srq_give(struct srq *srq, uint32_t rqe_slot)
 {
+	struct seg_rqe *e = seg_rqe(seg_self, srq->s->ring, srq->s->stride, rqe_slot);
+
 	pthread_mutex_lock(&srq->lock);
-	seg_rqe(seg_self, srq->s->ring, srq->s->stride, rqe_slot)->seq = UINT64_MAX;
+	atomic_store_explicit(&e->seq, UINT64_MAX, memory_order_relaxed);
 	srq->free[srq->n_free++] = rqe_slot;
 	pthread_mutex_unlock(&srq->lock);
 }

@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/rcu.h"
-#include "target/auth.h"
+#include "target/auth/auth.h"
 #include "target/controller.h"
 #include "target/portal.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "target/admin.h"
+#include "target/admin/admin.h"
 #include "target/portal.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "target/notice.h"
+#include "target/change/notice.h"
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/target.h"

@@ -9,7 +9,7 @@
  */
 #include "base/bits.h"
 #include "base/clock.h"
-#include "target/admin.h"
+#include "target/admin/admin.h"
 
 enum {
 	DISCOVERY_IDLE_MS = 120 * 1000,

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/rcu.h"
-#include "target/backend.h"
+#include "target/backend/backend.h"
 #include "target/controller.h"
 #include "target/poller.h"
 #include "target/queue.h"

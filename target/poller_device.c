@@ -22,7 +22,7 @@
 #include "target/poller.h"
 #include "target/queue.h"
 #include "target/request.h"
-#include "target/retire.h"
+#include "target/change/retire.h"
 
 enum {
 	SPARE_CQES = 64,

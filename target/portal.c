@@ -13,7 +13,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/poller.h"
-#include "target/notice.h"
+#include "target/change/notice.h"
 #include "target/portal.h"
 #include "target/queue.h"
 

@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/rcu.h"
 #include "base/states.h"
-#include "target/auth.h"
+#include "target/auth/auth.h"
 #include "target/controller.h"
 #include "target/portal.h"
 #include "target/queue.h"

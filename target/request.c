@@ -31,7 +31,7 @@
 
 #include "base/check.h"
 #include "base/states.h"
-#include "target/admin.h"
+#include "target/admin/admin.h"
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"

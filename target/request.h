@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "target/backend.h"
-#include "target/guard.h"
+#include "target/backend/backend.h"
+#include "target/guard/guard.h"
 #include "target/poller.h"
 #include "transport/capsule.h"
 #include "transport/qp.h"

@@ -17,8 +17,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "target/config.h"
-#include "target/guard_state.h"
+#include "target/config/config.h"
+#include "target/guard/guard_state.h"
 #include "target/subsystem.h"
 
 /* Names become UUIDs (version 5) within this name space. Never change it. */

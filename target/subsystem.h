@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <uuid/uuid.h>
 
-#include "target/backend.h"
-#include "target/credentials.h"
-#include "target/guard.h"
+#include "target/backend/backend.h"
+#include "target/auth/credentials.h"
+#include "target/guard/guard.h"
 #include "transport/device.h"
 #include "transport/wire/fabrics.h"
 

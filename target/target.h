@@ -13,7 +13,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "target/config.h"
+#include "target/config/config.h"
 #include "target/subsystem.h"
 #include "transport/cm.h"
 #include "transport/device.h"

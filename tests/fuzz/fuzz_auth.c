@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "initiator/auth.h"
-#include "target/auth_session.h"
+#include "target/auth/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -147,7 +147,7 @@ def example_is_right(scratch):
 
 
 def manual_has_every_key(scratch):
-    with open(os.path.join(ROOT, "target/config_schema.c"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "target/config/schema.c"), encoding="utf-8") as f:
         keys = set(re.findall(r'\{"([a-z_]+)", CONF_', f.read()))
     with open(os.path.join(ROOT, "docs/man/rblk-target.yaml.5.scd"), encoding="utf-8") as f:
         described = set(re.findall(r"\*([a-z_]+)\*", f.read()))

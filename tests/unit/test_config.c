@@ -16,7 +16,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "target/config.h"
+#include "target/config/config.h"
 #include "target/subsystem.h"
 
 static char directory[] = "/tmp/test_config.XXXXXX";

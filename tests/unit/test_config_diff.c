@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "target/config_diff.h"
+#include "target/config/diff.h"
 
 #define HEAD	"version: 1\n"
 #define PORTALS "portals: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.2}]\n"

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Features that belong to a namespace: Reservation Notification Mask (82h), Reservation Persistence
+ * (83h), Namespace Write Protection (84h). Poller of the admin queue.
+ *
+ * Write protection (Base 2.0, 8.12): whoever sets it takes a turn. The state is on disk before it is
+ * valid; then writes on their way leave, the cache is flushed, and the host is answered: from then on
+ * nothing changes on the medium. "Until power cycle" ends with this rblkd, and cannot be taken back
+ * before. Without a state directory nothing could be kept, so protection is not offered.
+ */
+#include "base/bits.h"
+#include "base/check.h"
+#include "target/admin/admin.h"
+#include "target/guard/guard_state.h"
+#include "target/io/io.h"
+#include "target/guard/resv_notice.h"
+
+enum {
+	WRITE_PROTECT_MASK = 7,
+	RESV_MASK_BITS = 1 << NVME_RESV_REGISTRATION_PREEMPTED | 1 << NVME_RESV_RELEASED |
+			 1 << NVME_RESV_PREEMPTED,
+};
+
+bool ns_features_is_one(unsigned feature)
+{
+	return feature == NVME_FEAT_RESV_MASK || feature == NVME_FEAT_RESV_PERSIST ||
+	       feature == NVME_FEAT_WRITE_PROTECT;
+}
+
+bool write_protect_is_offered(const struct target *target)
+{
+	return target->config->state;
+}
+
+/* ---- get ------------------------------------------------------------------------------------ */
+
+enum nvme_status ns_features_get(struct request *r, unsigned feature)
+{
+	enum nvme_status status = io_find_namespace(r, ACCESS_NONE);
+	const struct reservation *reservation;
+
+	if (status != NVME_OK)
+		return status;
+	switch (feature) {
+	case NVME_FEAT_RESV_MASK:
+		r->result = r->queue->controller->resv_mask[r->ns->nsid];
+		return NVME_OK;
+	case NVME_FEAT_RESV_PERSIST:
+		reservation = atomic_load_explicit(&r->ns->guard->reservation,
+						   memory_order_acquire);
+		r->result = reservation && reservation->is_persistent;
+		return NVME_OK;
+	default:
+		if (!write_protect_is_offered(r->queue->target))
+			return NVME_INVALID_FIELD | NVME_DNR;
+		r->result = atomic_load(&r->ns->guard->write_protect);
+		return NVME_OK;
+	}
+}
+
+/* ---- reservations --------------------------------------------------------------------------- */
+
+static enum request_state execute_mask(struct request *r)
+{
+	struct controller *controller = r->queue->controller;
+	uint32_t nsid = get_le32(r->sqe.nsid), mask = get_le32(r->sqe.cdw11);
+
+	for (uint32_t i = 1; i <= NSID_MAX; i++)
+		if (nsid == NVME_NSID_ALL || nsid == i)
+			controller->resv_mask[i] = (uint8_t)mask;
+	return request_end(r, NVME_OK);
+}
+
+static void on_persistence_turn(struct request *r)
+{
+	struct reservation_wish wish = {
+		.hostid = r->queue->controller->hostid,
+		.cptpl = get_le32(r->sqe.cdw11) & 1 ? NVME_CPTPL_SET : NVME_CPTPL_CLEAR,
+		.can_persist = r->pass.guard->directory,
+	};
+
+	resv_change(r, reservation_set_persistence, &wish);
+}
+
+static enum request_state execute_persistence(struct request *r)
+{
+	return (enum request_state)guard_take_turn(r, on_persistence_turn);
+}
+
+/* ---- write protection ----------------------------------------------------------------------- */
+
+static void on_flushed(struct backend_io *io, int error)
+{
+	struct request *r = container_of(io, struct request, io);
+
+	if (error < 0)
+		namespace_fail(r->ns, error);
+	guard_finish_turn(r, error < 0 ? NVME_WRITE_FAULT | NVME_DNR : NVME_OK);
+}
+
+static bool is_write_inside(const struct request *owner, struct pass *pass)
+{
+	return pass->is_inside && pass->access == ACCESS_WRITE;
+}
+
+static void on_writes_left(struct request *r)
+{
+	resv_notice_attributes(r);
+	if (!atomic_load(&r->pass.guard->write_protect)) {
+		guard_finish_turn(r, NVME_OK);
+		return;
+	}
+	r->io.op = BACKEND_FLUSH;
+	r->io.offset = r->io.length = 0;
+	io_start(r, on_flushed);
+}
+
+static void on_saved(struct request *r, int error)
+{
+	struct guard *guard = r->pass.guard;
+
+	if (error < 0) {
+		guard_finish_turn(r, NVME_INTERNAL_ERROR);
+		return;
+	}
+	atomic_store(&guard->write_protect, guard->next.write_protect);
+	guard_set_flag(guard, GUARD_PROTECTED, guard->next.write_protect);
+	guard_visit(r, is_write_inside, on_writes_left);
+}
+
+static void on_protection_turn(struct request *r)
+{
+	struct guard *guard = r->pass.guard;
+	unsigned now = atomic_load(&guard->write_protect);
+	unsigned wanted = get_le32(r->sqe.cdw11) & WRITE_PROTECT_MASK;
+
+	if (wanted == now) {
+		guard_finish_turn(r, NVME_OK);
+		return;
+	}
+	if (now == NVME_WP_UNTIL_POWER_CYCLE) {
+		guard_finish_turn(r, NVME_FEATURE_NOT_CHANGEABLE | NVME_DNR);
+		return;
+	}
+	guard_begin_save(guard);
+	guard->next.write_protect = wanted;
+	guard_save(r, false, on_saved);
+}
+
+static enum request_state execute_protection(struct request *r)
+{
+	return (enum request_state)guard_take_turn(r, on_protection_turn);
+}
+
+/* ---- set ------------------------------------------------------------------------------------ */
+
+static enum nvme_status parse_turn(struct request *r,
+				   enum request_state (*execute)(struct request *r))
+{
+	r->takes_turn = true;
+	r->execute = execute;
+	return io_find_namespace(r, ACCESS_NONE);
+}
+
+enum nvme_status ns_features_parse_set(struct request *r, unsigned feature)
+{
+	uint32_t value = get_le32(r->sqe.cdw11);
+
+	switch (feature) {
+	case NVME_FEAT_RESV_MASK:
+		if (value & ~(uint32_t)RESV_MASK_BITS)
+			return NVME_INVALID_FIELD | NVME_DNR;
+		r->execute = execute_mask;
+		return get_le32(r->sqe.nsid) == NVME_NSID_ALL
+			       ? NVME_OK
+			       : io_find_namespace(r, ACCESS_NONE);
+	case NVME_FEAT_RESV_PERSIST:
+		return parse_turn(r, execute_persistence);
+	default:
+		if (!write_protect_is_offered(r->queue->target) ||
+		    (value & WRITE_PROTECT_MASK) > NVME_WP_UNTIL_POWER_CYCLE)
+			return NVME_INVALID_FIELD | NVME_DNR;
+		return parse_turn(r, execute_protection);
+	}
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a namespace's bytes live. A backend is an ops table; skeleton.c is a
+ * commented one that does nothing and is the place to start from.
+ *
+ * Threads. open, close, resize: control. submit: any poller, with that poller's
+ * backend_thread; an io stays on the poller that submitted it and completes there.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+
+struct backend;
+struct backend_thread;
+
+enum backend_op {
+	BACKEND_READ,
+	BACKEND_WRITE,
+	BACKEND_FLUSH,
+	BACKEND_WRITE_ZEROES,
+	BACKEND_DISCARD,
+	BACKEND_N_OPS,
+};
+
+/* One I/O, embedded in the request; the backend's from submit until done. */
+struct backend_io {
+	enum backend_op op;
+	bool is_fua;	 /* write, write zeroes: durable at completion */
+	bool may_unmap;	 /* write zeroes: holes are welcome */
+	uint64_t offset; /* bytes; multiples of the block size, checked by the caller */
+	uint64_t length;
+	void *buffer; /* read, write: length bytes, aligned to 4 KiB */
+	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short
+	 * transfer is -EIO, never success (reliability rule R4). */
+	void (*done)(struct backend_io *io, int error);
+
+	/* the backend's own while it has the io: */
+	struct list node;
+	struct loop_msg msg;
+	struct loop *loop;
+	struct backend *backend;
+	uint64_t n_done; /* bytes of a transfer done so far */
+	int result;
+	uint64_t private[16]; /* a struct iocb */
+};
+
+/* Where acknowledged writes are; durability.c has it in words. */
+enum backend_durability {
+	DURABILITY_MEMORY, /* ours */
+	DURABILITY_TMPFS,  /* a file in memory */
+	DURABILITY_FILE, /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
+	DURABILITY_PAGE_CACHE,	  /* a file without O_DIRECT */
+	DURABILITY_WRITE_BACK,	  /* a disk with a cache that power failure empties */
+	DURABILITY_WRITE_THROUGH, /* a disk without */
+	DURABILITY_UNKNOWN_CACHE, /* a disk that does not say */
+};
+
+struct backend_limits {
+	uint64_t size_bytes;
+	uint32_t min_block; /* smallest block size that can be served: O_DIRECT alignment
+			     */
+	uint32_t physical_block; /* preferred write granularity (NPWG), 0 unknown */
+	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
+	bool is_read_only;
+	bool has_volatile_cache; /* Flush matters (VWC) */
+	enum backend_durability durability;
+	bool can_discard;
+	bool discard_reads_zero;
+	bool can_write_zeroes; /* without writing zeroes one by one */
+	bool is_rotational;
+};
+
+struct backend_config {
+	const char *path;    /* file, device */
+	uint64_t size_bytes; /* ram; file with create */
+	uint32_t block_size; /* of the namespace */
+	bool must_create;
+	bool is_read_only;
+};
+
+struct backend_ops {
+	const char *name;
+	/* 0 or -errno with one line in why (n bytes): what is wrong and what to do. */
+	int (*open)(const struct backend_config *config, struct backend **ret_backend,
+		    char *why, size_t n);
+	/* No io is outstanding. */
+	void (*close)(struct backend *backend);
+	/* Whether open would work, as far as that can be seen without touching anything:
+	 * creates nothing, locks nothing. Fills *ret_identity (see struct backend; 0, 0
+	 * when there is nothing yet). As open otherwise. */
+	int (*check)(const struct backend_config *config, uint64_t ret_identity[2],
+		     char *why, size_t n);
+	/* Never completes io from inside. */
+	void (*submit)(struct backend *backend, struct backend_thread *thread,
+		       struct backend_io *io);
+	/* Looks at the backing store's size again; with a size, makes it that large before, if
+	 * the store can be made larger from here: it is never made smaller. I/O goes on. 0 with
+	 * limits.size_bytes updated, or -errno with one line in why, as open. */
+	int (*resize)(struct backend *backend, uint64_t size_bytes, char *why, size_t n);
+	/* Memory that can be registered and moved by RDMA directly; NULL for most
+	 * backends. */
+	void *(*memory)(struct backend *backend);
+};
+
+struct backend {
+	const struct backend_ops *ops;
+	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on (fault
+	 * F9). The backend sets it, any thread. */
+	_Atomic bool has_failed;
+	bool is_created;	      /* open has made what was not there before */
+	struct backend_limits limits; /* control writes in open, and size_bytes in resize:
+				       * no poller reads that one */
+	/* What is exported, to refuse exporting it twice: device and inode of the file,
+	 * or the device number of a block device and 0; both 0 for memory. */
+	uint64_t identity[2];
+};
+
+/*
+ * What one poller lends to all backends: a libaio context with its eventfd, polled as a
+ * source of the loop with ONE io_submit a turn, and the way back from the worker threads.
+ * depth is how many iocbs may be in flight; more wait. With depth 0, or where the system
+ * grants no context, worker threads do everything. 0 or -errno.
+ */
+int backend_thread_new(struct loop *loop, unsigned depth,
+		       struct backend_thread **ret_thread);
+/* Owner loop, before it runs and after it has stopped. */
+void backend_thread_free(struct backend_thread *thread);
+
+static inline void backend_submit(struct backend *backend, struct backend_thread *thread,
+				  struct backend_io *io)
+{
+	backend->ops->submit(backend, thread, io);
+}
+
+/* Work that is no I/O of a backend and takes long: on a worker thread; then io->done, on the loop. */
+void backend_run(struct backend_thread *thread, struct backend_io *io,
+		 int (*work)(struct backend_io *io));
+
+extern const struct backend_ops backend_file, backend_device, backend_ram,
+	backend_skeleton;

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Worker threads for what cannot be asked of the kernel without waiting: fallocate,
+ * discard, and all I/O of files that refuse O_DIRECT. One pool a process, shared by all
+ * pollers.
+ *
+ *   poller: backend_pool_start -> queue -> worker: work -> loop_send -> poller: then
+ *
+ * Threads are started as work arrives and nobody is idle, up to N_MAX, and wait without
+ * using any CPU. If none can be started while at least one runs, the work waits for that
+ * one; if there is none at all, the poller does the work itself, which is slow but right,
+ * and reports it through backend_skip as every other result.
+ *
+ * Two locks, taken in this order. `life` guards n_refs and is held while threads are
+ * joined, so that who gets a reference finds the pool at rest or running, never ending.
+ * `lock` guards the rest; nothing is called while it is held. A worker touches an io only
+ * between taking it from the queue and loop_send.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "target/backend/thread.h"
+
+enum {
+	N_MAX = 8,
+};
+
+static struct {
+	pthread_mutex_t life, lock;
+	pthread_cond_t has_work;
+	struct list queue; /* of backend_io.node */
+	pthread_t threads[N_MAX];
+	unsigned n_threads, n_idle, n_refs, n_queued;
+	bool must_stop;
+} pool = {
+	.life = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.has_work = PTHREAD_COND_INITIALIZER,
+	.queue = LIST_INIT(pool.queue),
+};
+
+static void on_result(struct loop_msg *msg)
+{
+	struct backend_io *io = container_of(msg, struct backend_io, msg);
+
+	backend_step(io)->then(io, io->result);
+}
+
+static struct backend_io *take_work(void)
+{
+	struct list *node;
+
+	pthread_mutex_lock(&pool.lock);
+	pool.n_idle++;
+	while (!(node = list_take_first(&pool.queue)) && !pool.must_stop)
+		pthread_cond_wait(&pool.has_work, &pool.lock);
+	pool.n_idle--;
+	if (node)
+		pool.n_queued--;
+	pthread_mutex_unlock(&pool.lock);
+	return node ? list_entry(node, struct backend_io, node) : NULL;
+}
+
+/* A thread inherits the CPU of the poller that starts it; it belongs where the process
+ * may run. */
+static void leave_poller_cpu(void)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(getpid(), sizeof(cpus), &cpus) == 0)
+		sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static void *worker(void *unused)
+{
+	struct backend_io *io;
+
+	leave_poller_cpu();
+	while ((io = take_work())) {
+		io->result = backend_step(io)->work(io);
+		io->msg.run = on_result;
+		loop_send(io->loop, &io->msg);
+	}
+	return NULL;
+}
+
+/* Locked. Signals are for the control thread. */
+static void start_worker(void)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	if (pthread_create(&pool.threads[pool.n_threads], NULL, worker, NULL) == 0)
+		pool.n_threads++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void backend_pool_start(struct backend_io *io, int (*work)(struct backend_io *io))
+{
+	bool has_worker;
+
+	backend_step(io)->work = work;
+	pthread_mutex_lock(&pool.lock);
+	if (pool.n_idle <= pool.n_queued && pool.n_threads < N_MAX)
+		start_worker();
+	has_worker = pool.n_threads > 0;
+	if (has_worker) {
+		list_add_tail(&pool.queue, &io->node);
+		pool.n_queued++;
+		pthread_cond_signal(&pool.has_work);
+	}
+	pthread_mutex_unlock(&pool.lock);
+	if (!has_worker)
+		backend_skip(io, work(io));
+}
+
+void backend_run(struct backend_thread *thread, struct backend_io *io,
+		 int (*work)(struct backend_io *io))
+{
+	backend_take(NULL, thread, io);
+	backend_pool_start(io, work);
+}
+
+void backend_pool_ref(void)
+{
+	pthread_mutex_lock(&pool.life);
+	pool.n_refs++;
+	pthread_mutex_unlock(&pool.life);
+}
+
+static void stop_workers(void)
+{
+	pthread_mutex_lock(&pool.lock);
+	check(list_is_empty(&pool.queue));
+	pool.must_stop = true;
+	pthread_cond_broadcast(&pool.has_work);
+	pthread_mutex_unlock(&pool.lock);
+	for (unsigned i = 0; i < pool.n_threads; i++)
+		pthread_join(pool.threads[i], NULL);
+	pool.n_threads = 0;
+	pool.must_stop = false;
+}
+
+void backend_pool_unref(void)
+{
+	pthread_mutex_lock(&pool.life);
+	check(pool.n_refs > 0);
+	if (--pool.n_refs == 0)
+		stop_workers();
+	pthread_mutex_unlock(&pool.life);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory: one memfd, mapped. It is registered with the RDMA devices (subsystem.c), so
+ * reads and writes of hosts normally never come here. What does come is done in place, on
+ * the poller, and reported in its next turn; only a large write zeroes or discard goes to
+ * a worker thread.
+ *
+ * Nothing is ever punched out of the memfd: a registration pins pages, and a hole would
+ * leave the devices writing to pages that are no longer ours. Zeroes are written.
+ *
+ * It grows in place: address space for more is reserved at the start, and nothing that is in use
+ * moves. What was added is not part of the registration; hosts' data for it goes through
+ * buffers.
+ *
+ * Contents are gone when rblkd ends. There is no cache behind it, so Flush has nothing to
+ * do.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/shared_memory.h"
+#include "base/units.h"
+#include "target/backend/thread.h"
+
+enum {
+	INLINE_ZEROES_BYTES = 256 * 1024,
+	GROWTH_MAX = 16, /* times what it was at first */
+	PAGE_BYTES = 4096,
+};
+
+struct ram {
+	struct backend backend;
+	int fd;		       /* owned */
+	uint8_t *memory;       /* owned: mapped */
+	size_t n_reserved;     /* of address space, the memory being its first part */
+	_Atomic uint64_t size; /* control writes, pollers read */
+};
+
+static struct ram *ram_of(struct backend *backend)
+{
+	return container_of(backend, struct ram, backend);
+}
+
+static int work_zero(struct backend_io *io)
+{
+	shared_zero(ram_of(io->backend)->memory + io->offset, io->length);
+	return 0;
+}
+
+static void zero(struct backend_io *io)
+{
+	if (io->length > INLINE_ZEROES_BYTES) {
+		backend_pool_start(io, work_zero);
+		return;
+	}
+	backend_skip(io, work_zero(io));
+}
+
+static bool is_within(const struct ram *ram, const struct backend_io *io)
+{
+	uint64_t size = atomic_load_explicit(&ram->size, memory_order_acquire);
+
+	return io->offset <= size && io->length <= size - io->offset;
+}
+
+static void ram_submit(struct backend *backend, struct backend_thread *thread,
+		       struct backend_io *io)
+{
+	struct ram *ram = ram_of(backend);
+	uint8_t *memory = ram->memory;
+
+	backend_take(backend, thread, io);
+	if (io->op != BACKEND_FLUSH && !is_within(ram, io)) {
+		backend_skip(io, -EIO);
+		return;
+	}
+	if (io->op != BACKEND_READ && io->op != BACKEND_FLUSH &&
+	    backend->limits.is_read_only) {
+		backend_skip(io, -EROFS);
+		return;
+	}
+	switch (io->op) {
+	case BACKEND_READ:
+		shared_copy(io->buffer, memory + io->offset, io->length);
+		backend_skip(io, 0);
+		return;
+	case BACKEND_WRITE:
+		shared_copy(memory + io->offset, io->buffer, io->length);
+		backend_skip(io, 0);
+		return;
+	case BACKEND_FLUSH:
+		backend_skip(io, 0);
+		return;
+	case BACKEND_WRITE_ZEROES:
+	case BACKEND_DISCARD:
+		zero(io);
+		return;
+	case BACKEND_N_OPS:
+		break;
+	}
+	check(!"an operation");
+}
+
+/* ---- life
+ * ----------------------------------------------------------------------------------- */
+
+static int ram_check(const struct backend_config *config, uint64_t ret_identity[2],
+		     char *why, size_t n)
+{
+	char wanted[UNITS_MAX], have[UNITS_MAX];
+	struct sysinfo info;
+	uint64_t total;
+
+	ret_identity[0] = ret_identity[1] = 0;
+	if (!config->size_bytes || config->size_bytes % config->block_size) {
+		snprintf(why, n,
+			 "ram: %" PRIu64 " bytes is not a multiple of block_size %u",
+			 config->size_bytes, config->block_size);
+		return -EINVAL;
+	}
+	total = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit
+				    : UINT64_MAX;
+	if (config->size_bytes > total) {
+		snprintf(why, n, "ram: %s is more memory than the %s of this machine",
+			 units_format_size(wanted, config->size_bytes),
+			 units_format_size(have, total));
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void ram_close(struct backend *backend)
+{
+	struct ram *ram;
+
+	if (!backend)
+		return;
+	ram = ram_of(backend);
+	if (ram->memory)
+		munmap(ram->memory, ram->n_reserved);
+	if (ram->fd >= 0)
+		close(ram->fd);
+	free(ram);
+}
+
+/* Where there is no address space to spare the memory cannot grow, and that is all. */
+static int reserve(struct ram *ram, uint64_t size)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *memory;
+
+	ram->n_reserved = align_up(size, PAGE_BYTES) * GROWTH_MAX;
+	memory = mmap(NULL, ram->n_reserved, PROT_NONE, flags, -1, 0);
+	if (memory == MAP_FAILED) {
+		ram->n_reserved = align_up(size, PAGE_BYTES);
+		memory = mmap(NULL, ram->n_reserved, PROT_NONE, flags, -1, 0);
+	}
+	if (memory == MAP_FAILED)
+		return -errno;
+	ram->memory = memory;
+	return 0;
+}
+
+/* Maps the pages behind those that are mapped already. */
+static int extend(struct ram *ram, uint64_t size)
+{
+	size_t from = align_up(ram->size, PAGE_BYTES), to = align_up(size, PAGE_BYTES);
+
+	if (ftruncate(ram->fd, (off_t)size) < 0)
+		return -errno;
+	if (to > from && mmap(ram->memory + from, to - from, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_FIXED, ram->fd, (off_t)from) == MAP_FAILED)
+		return -errno;
+	ram->backend.limits.size_bytes = size;
+	atomic_store_explicit(&ram->size, size, memory_order_release);
+	return 0;
+}
+
+/* Sealed: whoever gets at the file descriptor cannot take the memory away from under us.
+ */
+static int map_memory(struct ram *ram, uint64_t size)
+{
+	int r;
+
+	ram->fd = memfd_create("rblk-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (ram->fd < 0 || fcntl(ram->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+		return -errno;
+	r = reserve(ram, size);
+	return r < 0 ? r : extend(ram, size);
+}
+
+static int ram_open(const struct backend_config *config, struct backend **ret_backend,
+		    char *why, size_t n)
+{
+	struct ram *ram;
+	uint64_t identity[2];
+	int r = ram_check(config, identity, why, n);
+
+	if (r < 0)
+		return r;
+	ram = calloc(1, sizeof(*ram));
+	if (!ram) {
+		snprintf(why, n, "ram: out of memory");
+		return -ENOMEM;
+	}
+	ram->fd = -1;
+	ram->backend.ops = &backend_ram;
+	ram->backend.limits = (struct backend_limits){
+		.size_bytes = config->size_bytes,
+		.min_block = 512,
+		.physical_block = 4096,
+		.durability = DURABILITY_MEMORY,
+		.is_read_only = config->is_read_only,
+		.can_discard = true,
+		.discard_reads_zero = true,
+		.can_write_zeroes = true,
+	};
+	r = map_memory(ram, config->size_bytes);
+	if (r < 0) {
+		snprintf(why, n, "ram: cannot get %" PRIu64 " bytes of memory: %s",
+			 config->size_bytes, strerror(-r));
+		ram_close(&ram->backend);
+		return r;
+	}
+	*ret_backend = &ram->backend;
+	return 0;
+}
+
+static int ram_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
+{
+	struct ram *ram = ram_of(backend);
+	char has[UNITS_MAX], wanted[UNITS_MAX];
+	int r = 0;
+
+	if (!size_bytes || size_bytes == ram->size)
+		return 0;
+	if (size_bytes < ram->size || size_bytes > ram->n_reserved) {
+		snprintf(why, n, "ram: %s cannot become %s while it runs: %s",
+			 units_format_exact(has, ram->size),
+			 units_format_exact(wanted, size_bytes),
+			 size_bytes < ram->size
+				 ? "memory in use is not taken away"
+				 : "it may grow to 16 times its first size");
+		return -EINVAL;
+	}
+	r = extend(ram, size_bytes);
+	if (r < 0)
+		snprintf(why, n, "ram: cannot grow to %s: %s",
+			 units_format_exact(wanted, size_bytes), strerror(-r));
+	return r;
+}
+
+static void *ram_memory(struct backend *backend)
+{
+	return ram_of(backend)->memory;
+}
+
+const struct backend_ops backend_ram = {
+	.name = "ram",
+	.open = ram_open,
+	.close = ram_close,
+	.check = ram_check,
+	.submit = ram_submit,
+	.resize = ram_resize,
+	.memory = ram_memory,
+};

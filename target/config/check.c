@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is wrong with a configuration although each of its values is right: names given twice or
+ * meant but never given, keys that exclude each other, files that cannot be served. On the control
+ * thread, after conf_read, which may have found mistakes already: then strings may be NULL and
+ * numbers 0 here, and what was complained about is passed over in silence.
+ *
+ * Of two things that clash the later one in the file gets the message, which names the line of the
+ * earlier one.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "base/bits.h"
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "target/backend/backend.h"
+#include "target/config/config.h"
+#include "target/auth/credentials.h"
+#include "target/subsystem.h"
+#include "transport/wire/fabrics.h"
+
+/* A namespace seen before, to find what is exported twice. */
+struct seen {
+	const struct config_namespace *ns;
+	const char *path;
+	uint64_t identity[2];
+};
+
+struct checker {
+	struct target_config *config;
+	const char *path; /* of the configuration file, for warnings */
+	struct conf *conf;
+	FILE *out;
+	struct seen *seen; /* owned */
+	unsigned n_seen;
+	const char **names; /* owned: room for the names of all portals, or all hosts */
+};
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b && !strcmp(a, b);
+}
+
+__attribute__((format(printf, 3, 4))) static void
+warn_at(const struct checker *c, struct conf_mark mark, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(c->out, "%s:%u:%u: warning: ", c->path, mark.line, mark.column);
+	va_start(ap, fmt);
+	vfprintf(c->out, fmt, ap);
+	va_end(ap);
+	fputc('\n', c->out);
+}
+
+/* ---- portals and hosts ---------------------------------------------------------------------- */
+
+static bool has_address(const struct config_portal *portal)
+{
+	return portal->addr.sa.sa_family != AF_UNSPEC;
+}
+
+static bool covers(const struct config_portal *wide, const struct config_portal *narrow)
+{
+	return wide->addr.sa.sa_family == narrow->addr.sa.sa_family &&
+	       addr_port(&wide->addr) == addr_port(&narrow->addr) &&
+	       addr_is_wildcard(&wide->addr);
+}
+
+static void compare_portals(struct checker *c, const struct config_portal *portal,
+			    const struct config_portal *earlier)
+{
+	char text[ADDR_STRING_MAX];
+
+	if (is_same(portal->name, earlier->name))
+		conf_error(c->conf, portal->mark,
+			   "portal '%s' is there already, on line %u", portal->name,
+			   earlier->mark.line);
+	if (!has_address(portal) || !has_address(earlier))
+		return;
+	if (addr_is_equal(&portal->addr, &earlier->addr))
+		conf_error(c->conf, portal->address_mark,
+			   "portal '%s' on line %u listens on %s already", earlier->name,
+			   earlier->mark.line, addr_format(text, &portal->addr));
+	else if (covers(earlier, portal) || covers(portal, earlier))
+		conf_error(c->conf, portal->address_mark,
+			   "portals '%s' on line %u and '%s' overlap: one of them "
+			   "listens on "
+			   "all addresses",
+			   earlier->name, earlier->mark.line, portal->name);
+}
+
+static void check_portals(struct checker *c)
+{
+	struct config_portal *portals = c->config->portals.items;
+
+	for (unsigned i = 0; i < c->config->portals.n; i++) {
+		struct config_portal *portal = &portals[i];
+
+		portal->slot = i;
+		if (portal->address && portal->port &&
+		    addr_parse(portal->address, (uint16_t)portal->port, &portal->addr) <
+			    0)
+			conf_error(c->conf, portal->address_mark,
+				   "address '%s' names no interface of this machine",
+				   portal->address);
+		for (unsigned j = 0; j < i; j++)
+			compare_portals(c, portal, &portals[j]);
+	}
+}
+
+static void compare_hosts(struct checker *c, const struct config_host *host,
+			  const struct config_host *earlier)
+{
+	if (is_same(host->name, earlier->name))
+		conf_error(c->conf, host->mark, "host '%s' is there already, on line %u",
+			   host->name, earlier->mark.line);
+	if (is_same(host->nqn, earlier->nqn))
+		conf_error(c->conf, host->nqn_mark,
+			   "host '%s' on line %u has this NQN already",
+			   earlier->name ? earlier->name : "", earlier->mark.line);
+}
+
+static void check_choices(struct checker *c, const struct conf_list *list)
+{
+	const struct config_choice *choices = list->items;
+
+	for (unsigned i = 0; i < list->n; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (choices[i].value == choices[j].value)
+				conf_error(c->conf, choices[i].mark,
+					   "this is in the list twice");
+}
+
+static void check_keys(struct checker *c, const struct config_host *host)
+{
+	if (!host->key_file && host->ctrl_key_file)
+		conf_error(c->conf, host->ctrl_key_mark,
+			   "dhchap_ctrl_key_file needs dhchap_key_file: the host proves "
+			   "itself first");
+	if (!host->key_file && (host->hashes.n || host->dhgroups.n))
+		conf_error(c->conf, host->mark,
+			   "dhchap_hashes and dhchap_dhgroups need dhchap_key_file");
+	check_choices(c, &host->hashes);
+	check_choices(c, &host->dhgroups);
+}
+
+static void check_hosts(struct checker *c)
+{
+	const struct config_host *hosts = c->config->hosts.items;
+	struct credentials_list credentials;
+
+	for (unsigned i = 0; i < c->config->hosts.n; i++) {
+		for (unsigned j = 0; j < i; j++)
+			compare_hosts(c, &hosts[i], &hosts[j]);
+		check_keys(c, &hosts[i]);
+	}
+	credentials_load(c->config, c->conf, &credentials);
+	credentials_release(&credentials);
+}
+
+/* ---- names that are meant ------------------------------------------------------------------- */
+
+static void report_unknown(struct checker *c, const char *what,
+			   const struct config_name *name, unsigned n_names)
+{
+	const char *guess;
+
+	c->names[n_names] = NULL;
+	guess = conf_did_you_mean(name->name, c->names);
+	conf_error(c->conf, name->mark, "there is no %s '%s'%s%s%s", what, name->name,
+		   guess ? " (did you mean '" : "", guess ? guess : "",
+		   guess ? "'?)" : "");
+}
+
+static void check_portal_name(struct checker *c, const struct config_name *name)
+{
+	const struct config_portal *portals = c->config->portals.items;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->config->portals.n; i++) {
+		if (is_same(portals[i].name, name->name))
+			return;
+		if (portals[i].name)
+			c->names[n++] = portals[i].name;
+	}
+	report_unknown(c, "portal", name, n);
+}
+
+static void check_host_name(struct checker *c, const struct config_name *name)
+{
+	const struct config_host *hosts = c->config->hosts.items;
+	const char *wrong;
+	unsigned n = 0;
+
+	if (!strncmp(name->name, "nqn.", 4)) {
+		wrong = nqn_check(name->name);
+		if (wrong)
+			conf_error(c->conf, name->mark, "host's NQN %s", wrong);
+		return;
+	}
+	for (unsigned i = 0; i < c->config->hosts.n; i++) {
+		if (is_same(hosts[i].name, name->name))
+			return;
+		if (hosts[i].name)
+			c->names[n++] = hosts[i].name;
+	}
+	report_unknown(c, "host", name, n);
+}
+
+static void check_names(struct checker *c, const struct conf_list *list,
+			void (*check_name)(struct checker *c,
+					   const struct config_name *name))
+{
+	const struct config_name *names = list->items;
+
+	for (unsigned i = 0; i < list->n; i++) {
+		if (names[i].name)
+			check_name(c, &names[i]);
+		for (unsigned j = 0; j < i; j++)
+			if (is_same(names[i].name, names[j].name))
+				conf_error(c->conf, names[i].mark,
+					   "'%s' is in this list twice", names[i].name);
+	}
+}
+
+/* ---- namespaces ----------------------------------------------------------------------------- */
+
+static bool check_kind(struct checker *c, const struct config_namespace *ns)
+{
+	unsigned n = !!ns->file_mark.line + !!ns->device_mark.line + !!ns->ram_mark.line;
+
+	if (n != 1)
+		conf_error(c->conf, ns->mark, "namespace needs %s file, device and ram",
+			   n ? "only one of" : "one of");
+	return n == 1 && (ns->file || ns->device || ns->ram);
+}
+
+static bool check_size(struct checker *c, const struct config_namespace *ns)
+{
+	unsigned n_before = conf_n_errors(c->conf);
+	bool is_file = ns->file_mark.line;
+
+	if (ns->must_create && !is_file)
+		conf_error(c->conf, ns->create_mark, "create is for file only");
+	if (ns->must_create && is_file && !ns->size_mark.line)
+		conf_error(c->conf, ns->create_mark, "create needs a size");
+	if (ns->must_create && ns->is_read_only)
+		conf_error(c->conf, ns->create_mark,
+			   "a file that is read_only cannot be created");
+	if (ns->size_mark.line && !is_file)
+		conf_error(c->conf, ns->size_mark, "size is for file only%s",
+			   ns->ram_mark.line ? "; ram is its size already" : "");
+	if (ns->size_mark.line && is_file && !ns->create_mark.line)
+		conf_error(c->conf, ns->size_mark,
+			   "size is for a file that is made (create: true)");
+	if (ns->size && ns->block_size && ns->size % ns->block_size)
+		conf_error(c->conf, ns->size_mark,
+			   "size: %" PRIu64
+			   " bytes is not a multiple of block_size %" PRIu64,
+			   ns->size, ns->block_size);
+	return conf_n_errors(c->conf) == n_before;
+}
+
+/* Reading the same file through two namespaces harms nobody. */
+static void check_twice(struct checker *c, const struct seen *one, struct conf_mark mark)
+{
+	for (unsigned i = 0; i < c->n_seen; i++) {
+		const struct seen *other = &c->seen[i];
+		bool is_same_thing = one->identity[0] || one->identity[1]
+					     ? !memcmp(one->identity, other->identity,
+						       sizeof(one->identity))
+					     : is_same(one->path, other->path);
+
+		if (!is_same_thing || (one->ns->is_read_only && other->ns->is_read_only &&
+				       one->ns->file && other->ns->file))
+			continue;
+		conf_error(c->conf, mark,
+			   "%s is exported already, as nsid %" PRIu64 " on line %u",
+			   one->path, other->ns->nsid, other->ns->mark.line);
+		return;
+	}
+}
+
+static void check_backend(struct checker *c, const struct config_namespace *ns)
+{
+	struct seen one = {.ns = ns};
+	struct backend_config backend;
+	struct conf_mark mark;
+	const struct backend_ops *ops = config_backend(ns, &backend, &mark);
+	char why[512] = "";
+
+	if (!ns->block_size)
+		return;
+	if (ops->check(&backend, one.identity, why, sizeof(why)) < 0)
+		conf_error(c->conf, mark, "%s", why);
+	one.path = backend.path;
+	if (!one.path)
+		return;
+	check_twice(c, &one, mark);
+	c->seen[c->n_seen++] = one;
+}
+
+/* A UUID is written in one way only, but for upper and lower case. */
+static bool is_same_uuid(const char *a, const char *b)
+{
+	return a && b && !strcasecmp(a, b);
+}
+
+/* Against those before it in its subsystem. */
+static void check_nsid(struct checker *c, const struct config_subsystem *subsystem,
+		       const struct config_namespace *ns)
+{
+	struct config_namespace *first = subsystem->namespaces.items;
+
+	for (struct config_namespace *earlier = first; ns->nsid && earlier < ns;
+	     earlier++)
+		if (earlier->nsid == ns->nsid)
+			conf_error(c->conf, ns->nsid_mark,
+				   "nsid %" PRIu64 " is there already, on line %u",
+				   ns->nsid, earlier->nsid_mark.line);
+}
+
+/* Against all before it in the file, as its subsystem is the last one looked at. */
+static void check_uuid(struct checker *c, const struct config_namespace *ns)
+{
+	const struct config_subsystem *subsystem = c->config->subsystems.items;
+
+	for (;; subsystem++) {
+		const struct config_namespace *namespaces = subsystem->namespaces.items;
+
+		for (unsigned i = 0; i < subsystem->namespaces.n; i++) {
+			if (&namespaces[i] == ns)
+				return;
+			if (is_same_uuid(namespaces[i].uuid, ns->uuid))
+				conf_error(
+					c->conf, ns->uuid_mark,
+					"the namespace on line %u has this UUID already",
+					namespaces[i].mark.line);
+		}
+	}
+}
+
+static void check_namespace(struct checker *c, const struct config_subsystem *subsystem,
+			    const struct config_namespace *ns)
+{
+	bool is_kind_right = check_kind(c, ns), is_size_right = check_size(c, ns);
+
+	check_nsid(c, subsystem, ns);
+	if (ns->uuid)
+		check_uuid(c, ns);
+	if (is_kind_right && is_size_right)
+		check_backend(c, ns);
+}
+
+/* ---- subsystems ----------------------------------------------------------------------------- */
+
+static void check_access(struct checker *c, const struct config_subsystem *subsystem)
+{
+	if (subsystem->allows_any_host && subsystem->allow_hosts.n)
+		conf_error(
+			c->conf, subsystem->allow_any_mark,
+			"allow_any_host makes allow_hosts meaningless; keep one of them");
+	if (!subsystem->allows_any_host && !subsystem->allow_hosts.n)
+		warn_at(c, subsystem->mark,
+			"nobody can attach to this subsystem: there is neither "
+			"allow_hosts nor allow_any_host: true");
+}
+
+static void check_subsystem(struct checker *c, const struct config_subsystem *subsystem)
+{
+	const struct config_subsystem *earlier = c->config->subsystems.items;
+	const struct config_namespace *namespaces = subsystem->namespaces.items;
+
+	for (; earlier < subsystem; earlier++)
+		if (is_same(subsystem->nqn, earlier->nqn))
+			conf_error(c->conf, subsystem->nqn_mark,
+				   "subsystem '%s' is there already, on line %u",
+				   subsystem->nqn, earlier->nqn_mark.line);
+	if (is_same(subsystem->nqn, c->config->discovery.nqn))
+		conf_error(c->conf, subsystem->nqn_mark,
+			   "this is the name of the discovery service");
+	check_names(c, &subsystem->portals, check_portal_name);
+	check_names(c, &subsystem->allow_hosts, check_host_name);
+	check_access(c, subsystem);
+	for (unsigned i = 0; i < subsystem->namespaces.n; i++)
+		check_namespace(c, subsystem, &namespaces[i]);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static void check_buffers(struct checker *c)
+{
+	const struct config_tuning *t = &c->config->tuning;
+	uint64_t n = t->workers ? t->workers : MIN((uint64_t)cpus_usable(), POLLERS_MAX);
+	char wanted[UNITS_MAX], transfer[UNITS_MAX];
+
+	if (!t->buffers || !t->max_transfer || t->buffers >= 2 * n * t->max_transfer)
+		return;
+	conf_error(c->conf, t->buffers_mark,
+		   "buffers must be at least %s: two of max_transfer (%s) for each of "
+		   "%" PRIu64 " workers",
+		   units_format_exact(wanted, 2 * n * t->max_transfer),
+		   units_format_exact(transfer, t->max_transfer), n);
+}
+
+static void check_controller_ids(struct checker *c)
+{
+	const struct config_controller_ids *ids = &c->config->controller_ids;
+
+	if (ids->min && ids->max && ids->min > ids->max)
+		conf_error(c->conf, ids->max_mark,
+			   "controller_ids: max %" PRIu64 " is below min %" PRIu64,
+			   ids->max, ids->min);
+}
+
+void config_check(struct target_config *config, const char *path, struct conf *conf,
+		  FILE *out)
+{
+	struct checker c = {.config = config, .path = path, .conf = conf, .out = out};
+	const struct config_subsystem *subsystems = config->subsystems.items;
+	_autofree_ struct seen *seen = NULL;
+	_autofree_ const char **names = NULL;
+	size_t n_namespaces = 0;
+
+	for (unsigned i = 0; i < config->subsystems.n; i++)
+		n_namespaces += subsystems[i].namespaces.n;
+	seen = c.seen = calloc(n_namespaces + 1, sizeof(*seen));
+	names = c.names = calloc(MAX(config->portals.n, config->hosts.n) + 1,
+				 sizeof(*names));
+	if (!seen || !names) {
+		conf_error(conf, (struct conf_mark){0}, "out of memory");
+		return;
+	}
+	check_buffers(&c);
+	check_controller_ids(&c);
+	check_portals(&c);
+	check_hosts(&c);
+	for (unsigned i = 0; i < config->subsystems.n; i++)
+		check_subsystem(&c, &subsystems[i]);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading target.yaml, on the control thread: the table (schema.c), the checks across keys
+ * (check.c), and a look at the files and devices that are to be exported, each mistake with
+ * its line, all of them in one run. Nothing is opened for long, created or locked; that is
+ * snapshot_build's.
+ *
+ * Who may write the file may export any disk, so one that everybody may write is refused.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "target/backend/backend.h"
+#include "target/config/config.h"
+
+static void check_owner(const char *path, struct conf *conf)
+{
+	struct stat st;
+
+	if (!strcmp(path, "-") || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	if (st.st_mode & S_IWOTH)
+		conf_error(conf, (struct conf_mark){0},
+			   "everybody may write this file (mode %04o); chmod o-w it",
+			   st.st_mode & 07777U);
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		conf_error(conf, (struct conf_mark){0},
+			   "belongs to user %u, who is neither root nor the user of "
+			   "rblkd (%u)",
+			   st.st_uid, geteuid());
+}
+
+/* Spinning on the only CPU keeps from it what we wait for. */
+static void set_defaults(struct target_config *config)
+{
+	if (!config->tuning.spin_mark.line && cpus_usable() <= 1)
+		config->tuning.spin_ns = 0;
+}
+
+int config_read(const char *path, struct target_config *ret_config, FILE *out,
+		struct conf **ret_conf)
+{
+	int r = conf_read(path, &config_schema, ret_config, out, ret_conf);
+
+	if (r < 0)
+		return r;
+	check_owner(path, *ret_conf);
+	set_defaults(ret_config);
+	config_check(ret_config, strcmp(path, "-") ? path : "<stdin>", *ret_conf, out);
+	return conf_n_errors(*ret_conf) ? -EINVAL : 0;
+}
+
+void config_release(struct target_config *config)
+{
+	conf_release(&config_schema, config);
+}
+
+const struct backend_ops *config_backend(const struct config_namespace *ns,
+					 struct backend_config *ret_backend,
+					 struct conf_mark *ret_mark)
+{
+	*ret_backend = (struct backend_config){
+		.path = ns->file ? ns->file : ns->device,
+		.size_bytes = ns->ram ? ns->ram : ns->size,
+		.block_size = (uint32_t)ns->block_size,
+		.must_create = ns->must_create,
+		.is_read_only = ns->is_read_only,
+	};
+	*ret_mark = ns->file	 ? ns->file_mark
+		    : ns->device ? ns->device_mark
+				 : ns->ram_mark;
+	return ns->file ? &backend_file : ns->device ? &backend_device : &backend_ram;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). The table
+ * in schema.c is the truth: every key with type, range, default and help.
+ * check.c holds the checks across keys. A mark never comes first in a struct: to
+ * the reader offset 0 means that none is kept.
+ */
+#pragma once
+
+#include "base/addr.h"
+#include "base/conf.h"
+#include "base/log.h"
+#include "target/config/limits.h"
+
+/* A name where another thing is meant: of a portal, of a host. */
+struct config_name {
+	char *name;
+	struct conf_mark mark;
+};
+
+struct config_portal {
+	char *name;
+	struct conf_mark mark, address_mark;
+	char *address;
+	uint64_t port;
+	union addr addr; /* parsed from address and port */
+	unsigned slot;	 /* its place in target->portals; at first as in the file */
+};
+
+struct config_choice {
+	unsigned value;
+	struct conf_mark mark;
+};
+
+struct config_host {
+	char *name;
+	struct conf_mark mark, nqn_mark, key_mark, ctrl_key_mark;
+	char *nqn;
+	char *key_file,
+		*ctrl_key_file; /* DH-HMAC-CHAP; NULL: the host need not prove itself */
+	struct conf_list hashes, dhgroups; /* of struct config_choice; empty: all */
+};
+
+/* Another discovery service that hosts are sent to. */
+struct config_referral {
+	char *address;
+	struct conf_mark mark, address_mark;
+	uint64_t port;
+	char *nqn; /* default: the well-known one */
+};
+
+/* Targets that export the same subsystem give different ids. */
+struct config_controller_ids {
+	uint64_t min, max; /* default: all, 1 to FFEFh */
+	struct conf_mark max_mark;
+};
+
+struct config_discovery {
+	char *nqn;		    /* NULL: the service has only the well-known name */
+	struct conf_list referrals; /* of struct config_referral */
+};
+
+struct config_namespace {
+	uint64_t nsid;
+	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
+	struct conf_mark file_mark, device_mark, ram_mark;
+	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
+	char *file, *device; /* exactly one of file, device and ram */
+	uint64_t ram;
+	uint64_t size; /* file with create */
+	bool must_create;
+	uint64_t block_size; /* 512 or 4096 */
+	bool is_read_only;
+};
+
+struct config_subsystem {
+	char *nqn;
+	struct conf_mark mark, nqn_mark, allow_any_mark;
+	char *serial, *model;	      /* NULL: serial from the NQN, model "rblk" */
+	struct conf_list portals;     /* of struct config_name; empty: all */
+	struct conf_list allow_hosts; /* of struct config_name: hosts, or NQNs */
+	bool allows_any_host;
+	struct conf_list namespaces; /* of struct config_namespace */
+};
+
+struct target_config {
+	uint64_t version;      /* 1 */
+	unsigned log_level;    /* enum log_level */
+	char *fabric;	       /* "auto", "soft" or a device's name */
+	char *control_socket;  /* default /run/rblk/rblkd.sock */
+	char *state_directory; /* NULL: systemd's, or none */
+	struct conf_mark state_mark;
+	struct state_directory *state; /* main.c opens it; borrowed; NULL: none */
+	struct config_tuning tuning;
+	struct config_limits limits;
+	struct conf_list portals; /* of struct config_portal */
+	struct conf_list hosts;	  /* of struct config_host */
+	struct config_discovery discovery;
+	struct config_controller_ids controller_ids;
+	struct conf_list subsystems; /* of struct config_subsystem */
+};
+
+struct backend_config;
+struct backend_ops;
+
+extern const struct conf_schema config_schema;
+
+/*
+ * Reads and checks path; errors are printed on out as they are found, every one of the
+ * file. So is whatever can be seen of files and devices without touching them: this is
+ * all of rblkd --check, and works while another rblkd exports the same. 0, or -EINVAL
+ * when there were errors, or another -errno when it could not be read. *ret_conf stays for
+ * further checks with marks (snapshot_build). Both need their release in any case.
+ */
+int config_read(const char *path, struct target_config *ret_config, FILE *out,
+		struct conf **ret_conf);
+void config_release(struct target_config *config);
+/* check.c: across keys; reported through conf, warnings on out. */
+void config_check(struct target_config *config, const char *path, struct conf *conf,
+		  FILE *out);
+/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark is where
+ * to point when it cannot be. */
+const struct backend_ops *config_backend(const struct config_namespace *ns,
+					 struct backend_config *ret_backend,
+					 struct conf_mark *ret_mark);

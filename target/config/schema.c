@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every key of target.yaml: its type, range, default, and the line that the manual page has of it.
+ * conf_read reads a file against this table on the control thread; what concerns several keys is
+ * checked afterwards, in check.c.
+ *
+ * A key is added here and in config.h, and the rest follows: unknown keys, did-you-mean, ranges and
+ * duplicates are the reader's. There is no key that does nothing.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "target/config/config.h"
+#include "target/subsystem.h"
+#include "transport/wire/auth.h"
+
+enum {
+	HOSTS_MAX = 4096,
+	SUBSYSTEMS_MAX = 1024,
+	NAME_MAX_LENGTH = 64,
+	REFERRALS_MAX = 32,
+	SOCKET_PATH_MAX = 107,
+};
+
+#define AT(type, field)	  .offset = offsetof(struct type, field)
+#define MARK(type, field) .mark_offset = offsetof(struct type, field)
+
+/* ---- checks of one value -------------------------------------------------------------------- */
+
+static const char *check_name(const char *s)
+{
+	static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789._-";
+
+	if (strspn(s, legal) != strlen(s) || !*s)
+		return "must be letters, digits, '.', '_' and '-' only";
+	return strncmp(s, "nqn.", 4) ? NULL : "must not begin with 'nqn.'";
+}
+
+static const char *check_path(const char *s)
+{
+	return *s == '/' ? NULL : "must be an absolute path, beginning with '/'";
+}
+
+static const char *check_address(const char *s)
+{
+	char host[INET6_ADDRSTRLEN + 1];
+	struct in6_addr addr;
+	size_t n = strcspn(s, "%"); /* fe80::1%eth0 */
+
+	if (n < sizeof(host)) {
+		memcpy(host, s, n);
+		host[n] = '\0';
+		if (inet_pton(AF_INET6, host, &addr) == 1 ||
+		    (!s[n] && inet_pton(AF_INET, host, &addr) == 1))
+			return NULL;
+	}
+	return "must be an IPv4 or IPv6 address, such as 192.0.2.1 or 2001:db8::1";
+}
+
+static const char *check_uuid(const char *s)
+{
+	uuid_t uuid;
+
+	if (uuid_parse(s, uuid) < 0)
+		return "must be a UUID, such as 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10 "
+		       "(uuidgen "
+		       "makes one)";
+	return uuid_is_null(uuid) ? "must not be all zeroes" : NULL;
+}
+
+static const char *check_subnqn(const char *s)
+{
+	if (!strcmp(s, NVMF_DISCOVERY_NQN))
+		return "is the discovery service's own, choose another";
+	return nqn_check(s);
+}
+
+/* Identify Controller's texts are ASCII, padded with blanks. */
+static const char *check_ascii(const char *s)
+{
+	for (const char *p = s; *p; p++)
+		if (*p < ' ' || *p > '~')
+			return "must be printable ASCII";
+	return *s == ' ' || s[strlen(s) - 1] == ' ' ? "must not begin or end with a blank"
+						    : NULL;
+}
+
+static const char *parse_version(const char *value, void *field)
+{
+	uint64_t version;
+
+	if (units_parse_uint(value, &version) < 0 || version != 1)
+		return "must be 1, the only format there is";
+	memcpy(field, &version, sizeof(version));
+	return NULL;
+}
+
+static const char *parse_workers(const char *value, void *field)
+{
+	uint64_t n = 0;
+
+	static_assert(POLLERS_MAX == 8, "said below");
+	if (strcmp(value, "auto") &&
+	    (units_parse_uint(value, &n) < 0 || n < 1 || n > POLLERS_MAX))
+		return "must be auto, or a number from 1 to 8";
+	memcpy(field, &n, sizeof(n));
+	return NULL;
+}
+
+static const char *parse_max_transfer(const char *value, void *field)
+{
+	uint64_t n;
+
+	if (units_parse_size(value, &n) < 0 || n < 8 * KIB || n > 16 * MIB ||
+	    !is_power_of_2(n))
+		return "must be a power of 2 from 8KiB to 16MiB";
+	memcpy(field, &n, sizeof(n));
+	return NULL;
+}
+
+static const char *parse_inline_data(const char *value, void *field)
+{
+	uint64_t n;
+
+	if (units_parse_size(value, &n) < 0 || n > 16 * KIB || n % 512)
+		return "must be a multiple of 512 from 0 to 16KiB";
+	memcpy(field, &n, sizeof(n));
+	return NULL;
+}
+
+static const char *parse_block_size(const char *value, void *field)
+{
+	uint64_t n;
+
+	if (units_parse_size(value, &n) < 0 || (n != 512 && n != 4096))
+		return "must be 512 or 4096";
+	memcpy(field, &n, sizeof(n));
+	return NULL;
+}
+
+/* ---- namespaces ----------------------------------------------------------------------------- */
+
+static const struct conf_key namespace_keys[] = {
+	{"nsid", CONF_UINT, AT(config_namespace, nsid), MARK(config_namespace, nsid_mark),
+	 .is_required = true, .min = 1, .max = NSID_MAX,
+	 .help = "Namespace identifier, unique within the subsystem."},
+	{"uuid", CONF_STRING, AT(config_namespace, uuid),
+	 MARK(config_namespace, uuid_mark), .check = check_uuid,
+	 .help = "Identity that hosts see (UUID, NGUID); by default made from NQN and "
+		 "nsid."},
+	{"file", CONF_STRING, AT(config_namespace, file),
+	 MARK(config_namespace, file_mark), .max = PATH_MAX - 1, .check = check_path,
+	 .help = "Serves this regular file."},
+	{"device", CONF_STRING, AT(config_namespace, device),
+	 MARK(config_namespace, device_mark), .max = PATH_MAX - 1, .check = check_path,
+	 .help = "Serves this block device."},
+	{"ram", CONF_SIZE, AT(config_namespace, ram), MARK(config_namespace, ram_mark),
+	 .min = 4096, .max = 1ULL << 50,
+	 .help = "Serves this much memory; empty at each start."},
+	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
+	 .min = 4096, .max = 1ULL << 60, .help = "Size of a file that create makes."},
+	{"create", CONF_BOOL, AT(config_namespace, must_create),
+	 MARK(config_namespace, create_mark), .default_value = "false",
+	 .help = "Makes the file, sparse, when it is not there."},
+	{"block_size", CONF_CUSTOM, AT(config_namespace, block_size),
+	 .default_value = "512", .parse = parse_block_size,
+	 .help = "Logical block size: 512 or 4096."},
+	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only),
+	 .default_value = "false", .help = "Refuses writes."},
+	{0},
+};
+
+static const struct conf_schema namespace_schema = {
+	.what = "namespace",
+	.size = sizeof(struct config_namespace),
+	MARK(config_namespace, mark),
+	.keys = namespace_keys,
+};
+
+/* ---- subsystems ----------------------------------------------------------------------------- */
+
+static const struct conf_key name_keys[] = {
+	{"", CONF_STRING, AT(config_name, name), MARK(config_name, mark), .min = 1},
+	{0},
+};
+
+static const struct conf_schema portal_name_schema = {
+	.what = "portal",
+	.size = sizeof(struct config_name),
+	MARK(config_name, mark),
+	.keys = name_keys,
+};
+
+static const struct conf_schema host_name_schema = {
+	.what = "host",
+	.size = sizeof(struct config_name),
+	MARK(config_name, mark),
+	.keys = name_keys,
+};
+
+static const struct conf_key subsystem_keys[] = {
+	{"nqn", CONF_STRING, AT(config_subsystem, nqn), MARK(config_subsystem, nqn_mark),
+	 .is_required = true, .check = check_subnqn,
+	 .help = "NVMe qualified name, by which hosts attach."},
+	{"serial", CONF_STRING, AT(config_subsystem, serial), .min = 1, .max = 20,
+	 .check = check_ascii, .help = "Serial number; by default made from the NQN."},
+	{"model", CONF_STRING, AT(config_subsystem, model), .min = 1, .max = 40,
+	 .check = check_ascii, .default_value = "rblk", .help = "Model that hosts see."},
+	{"portals", CONF_LIST, AT(config_subsystem, portals), .max = PORTALS_MAX,
+	 .schema = &portal_name_schema,
+	 .help = "Names of the portals it is reached through; all without this key."},
+	{"allow_hosts", CONF_LIST, AT(config_subsystem, allow_hosts), .max = HOSTS_MAX,
+	 .schema = &host_name_schema,
+	 .help = "Names (from hosts) or NQNs of the hosts that may attach."},
+	{"allow_any_host", CONF_BOOL, AT(config_subsystem, allows_any_host),
+	 MARK(config_subsystem, allow_any_mark), .default_value = "false",
+	 .help = "Lets every host attach that can reach a portal."},
+	{"namespaces", CONF_LIST, AT(config_subsystem, namespaces), .max = NSID_MAX,
+	 .schema = &namespace_schema, .help = "What the subsystem offers."},
+	{0},
+};
+
+static const struct conf_schema subsystem_schema = {
+	.what = "subsystem",
+	.size = sizeof(struct config_subsystem),
+	MARK(config_subsystem, mark),
+	.keys = subsystem_keys,
+};
+
+/* ---- portals, hosts ------------------------------------------------------------------------- */
+
+static const struct conf_key portal_keys[] = {
+	{"name", CONF_STRING, AT(config_portal, name), .is_required = true,
+	 .max = NAME_MAX_LENGTH, .check = check_name, .help = "Used within this file."},
+	{"address", CONF_STRING, AT(config_portal, address),
+	 MARK(config_portal, address_mark), .is_required = true, .check = check_address,
+	 .help = "Address of an RDMA interface; 0.0.0.0 or :: means all."},
+	{"port", CONF_UINT, AT(config_portal, port), .min = 1, .max = UINT16_MAX,
+	 .default_value = "4420", .help = "Port."},
+	{0},
+};
+
+static const struct conf_schema portal_schema = {
+	.what = "portal",
+	.size = sizeof(struct config_portal),
+	MARK(config_portal, mark),
+	.keys = portal_keys,
+};
+
+static const char *const hash_names[] = {
+	[NVMF_HASH_SHA256 - 1] = "sha256",
+	[NVMF_HASH_SHA384 - 1] = "sha384",
+	[NVMF_HASH_SHA512 - 1] = "sha512",
+	NULL,
+};
+
+static const char *const dhgroup_names[] = {
+	[NVMF_DH_NULL] = "none", /* unquoted, YAML takes null for no value */
+	[NVMF_DH_2048] = "ffdhe2048", [NVMF_DH_3072] = "ffdhe3072",
+	[NVMF_DH_4096] = "ffdhe4096", [NVMF_DH_6144] = "ffdhe6144",
+	[NVMF_DH_8192] = "ffdhe8192", NULL,
+};
+
+static const struct conf_key hash_keys[] = {
+	{"", CONF_ENUM, AT(config_choice, value), MARK(config_choice, mark),
+	 .names = hash_names},
+	{0},
+};
+
+static const struct conf_key dhgroup_keys[] = {
+	{"", CONF_ENUM, AT(config_choice, value), MARK(config_choice, mark),
+	 .names = dhgroup_names},
+	{0},
+};
+
+static const struct conf_schema hash_schema = {
+	.what = "hash",
+	.size = sizeof(struct config_choice),
+	MARK(config_choice, mark),
+	.keys = hash_keys,
+};
+
+static const struct conf_schema dhgroup_schema = {
+	.what = "Diffie-Hellman group",
+	.size = sizeof(struct config_choice),
+	MARK(config_choice, mark),
+	.keys = dhgroup_keys,
+};
+
+static const struct conf_key host_keys[] = {
+	{"name", CONF_STRING, AT(config_host, name), .is_required = true,
+	 .max = NAME_MAX_LENGTH, .check = check_name, .help = "Used within this file."},
+	{"nqn", CONF_STRING, AT(config_host, nqn), MARK(config_host, nqn_mark),
+	 .is_required = true, .check = nqn_check,
+	 .help = "The host's NQN, as in its /etc/nvme/hostnqn."},
+	{"dhchap_key_file", CONF_STRING, AT(config_host, key_file),
+	 MARK(config_host, key_mark), .max = PATH_MAX - 1, .check = check_path,
+	 .help = "File with the secret that the host must prove to have (DH-HMAC-CHAP)."},
+	{"dhchap_ctrl_key_file", CONF_STRING, AT(config_host, ctrl_key_file),
+	 MARK(config_host, ctrl_key_mark), .max = PATH_MAX - 1, .check = check_path,
+	 .help = "File with the secret by which rblkd proves itself to the host."},
+	{"dhchap_hashes", CONF_LIST, AT(config_host, hashes), .max = NVMF_HASHES - 1,
+	 .schema = &hash_schema,
+	 .help = "sha256, sha384, sha512: the first that the host offers is used."},
+	{"dhchap_dhgroups", CONF_LIST, AT(config_host, dhgroups), .max = NVMF_DH_GROUPS,
+	 .schema = &dhgroup_schema,
+	 .help = "none, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192: "
+		 "likewise."},
+	{0},
+};
+
+static const struct conf_schema host_schema = {
+	.what = "host",
+	.size = sizeof(struct config_host),
+	MARK(config_host, mark),
+	.keys = host_keys,
+};
+
+/* ---- discovery ------------------------------------------------------------------------------ */
+
+static const struct conf_key referral_keys[] = {
+	{"address", CONF_STRING, AT(config_referral, address),
+	 MARK(config_referral, address_mark), .is_required = true, .check = check_address,
+	 .help = "Address of another discovery service."},
+	{"port", CONF_UINT, AT(config_referral, port), .min = 1, .max = UINT16_MAX,
+	 .default_value = "4420", .help = "Its port."},
+	{"nqn", CONF_STRING, AT(config_referral, nqn), .check = nqn_check,
+	 .default_value = NVMF_DISCOVERY_NQN, .help = "Its NQN."},
+	{0},
+};
+
+static const struct conf_schema referral_schema = {
+	.what = "referral",
+	.size = sizeof(struct config_referral),
+	MARK(config_referral, mark),
+	.keys = referral_keys,
+};
+
+static const struct conf_key discovery_keys[] = {
+	{"nqn", CONF_STRING, AT(config_discovery, nqn), .check = check_subnqn,
+	 .help = "A name of its own for the discovery service, beside the well-known "
+		 "one."},
+	{"referrals", CONF_LIST, AT(config_discovery, referrals), .max = REFERRALS_MAX,
+	 .schema = &referral_schema,
+	 .help = "Other discovery services that hosts shall ask, too."},
+	{0},
+};
+
+static const struct conf_schema discovery_schema = {
+	.what = "discovery",
+	.size = sizeof(struct config_discovery),
+	.keys = discovery_keys,
+};
+
+/* ---- controller ids ------------------------------------------------------------------------- */
+
+static const struct conf_key controller_ids_keys[] = {
+	{"min", CONF_UINT, AT(config_controller_ids, min), .min = 1,
+	 .max = NVMF_CNTLID_MAX, .default_value = "1", .help = "The first."},
+	{"max", CONF_UINT, AT(config_controller_ids, max),
+	 MARK(config_controller_ids, max_mark), .min = 1, .max = NVMF_CNTLID_MAX,
+	 .default_value = "65519", .help = "The last."},
+	{0},
+};
+
+static const struct conf_schema controller_ids_schema = {
+	.what = "controller_ids",
+	.size = sizeof(struct config_controller_ids),
+	.keys = controller_ids_keys,
+};
+
+/* ---- log, tuning, limits -------------------------------------------------------------------- */
+
+static const char *const log_levels[] = {
+	[LOG_ERR] = "error",
+	[LOG_WARN] = "warning",
+	[LOG_INFO] = "info",
+	[LOG_DEBUG] = "debug",
+	NULL,
+};
+
+/* The level stands in struct target_config itself. */
+static const struct conf_key log_keys[] = {
+	{"level", CONF_ENUM, .offset = 0, .names = log_levels, .default_value = "info",
+	 .help = "error, warning, info or debug."},
+	{0},
+};
+
+static const struct conf_schema log_schema = {
+	.what = "log",
+	.size = sizeof(unsigned),
+	.keys = log_keys,
+};
+
+static const char *const polls[] = {
+	[POLL_ADAPTIVE] = "adaptive",
+	[POLL_ALWAYS] = "always",
+	[POLL_NEVER] = "never",
+	NULL,
+};
+
+static const struct conf_key tuning_keys[] = {
+	{"workers", CONF_CUSTOM, AT(config_tuning, workers), .default_value = "auto",
+	 .parse = parse_workers,
+	 .help = "Threads that move data: auto (one a CPU, at most 8) or a number."},
+	{"poll", CONF_ENUM, AT(config_tuning, poll), .names = polls,
+	 .default_value = "adaptive",
+	 .help = "adaptive: polls a little while after work, then sleeps; always: never "
+		 "sleeps; never: sleeps at once."},
+	{"spin", CONF_DURATION, AT(config_tuning, spin_ns),
+	 MARK(config_tuning, spin_mark), .max = NSEC_PER_SEC, .default_value = "20us",
+	 .help = "How long adaptive polling goes on without work; 0s on one CPU."},
+	{"queue_depth", CONF_UINT, AT(config_tuning, queue_depth), .min = 16, .max = 1024,
+	 .default_value = "128", .help = "Most commands a host may have in a queue."},
+	{"inline_data", CONF_CUSTOM, AT(config_tuning, inline_data),
+	 .default_value = "4KiB", .parse = parse_inline_data,
+	 .help = "Largest write whose data comes with the command."},
+	{"max_transfer", CONF_CUSTOM, AT(config_tuning, max_transfer),
+	 .default_value = "1MiB", .parse = parse_max_transfer,
+	 .help = "Most data of one command, a power of 2."},
+	{"buffers", CONF_SIZE, AT(config_tuning, buffers),
+	 MARK(config_tuning, buffers_mark), .min = 1 * MIB, .max = 1024 * GIB,
+	 .default_value = "64MiB",
+	 .help = "Registered memory for data in flight, of all workers together."},
+	{"shared_receives", CONF_UINT, AT(config_tuning, shared_receives), .min = 16,
+	 .max = 32768, .default_value = "1024",
+	 .help = "Commands a worker can receive at once, of all connections."},
+	{"io_queues", CONF_UINT, AT(config_tuning, io_queues), .min = 1, .max = 1024,
+	 .default_value = "64", .help = "Most I/O queues of one controller."},
+	{0},
+};
+
+static const struct conf_schema tuning_schema = {
+	.what = "tuning",
+	.size = sizeof(struct config_tuning),
+	.keys = tuning_keys,
+};
+
+static const struct conf_key limits_keys[] = {
+	{"connections", CONF_UINT, AT(config_limits, connections), .min = 1, .max = 65535,
+	 .default_value = "1024", .help = "Most queue pairs in all."},
+	{"connections_per_host", CONF_UINT, AT(config_limits, connections_per_host),
+	 .min = 2, .max = 65535, .default_value = "128",
+	 .help = "Most queue pairs of one host."},
+	{"controllers_per_host", CONF_UINT, AT(config_limits, controllers_per_host),
+	 .min = 1, .max = 65535, .default_value = "32",
+	 .help = "Most associations of one host."},
+	{"connect_rate", CONF_UINT, AT(config_limits, connect_rate), .min = 1,
+	 .max = 1000000, .default_value = "200",
+	 .help = "New connections a second in the long run; a burst of "
+		 "limits.connections "
+		 "passes."},
+	{"pending", CONF_UINT, AT(config_limits, pending), .min = 1, .max = 65535,
+	 .default_value = "64",
+	 .help = "Most connections that have not said yet who they are."},
+	{"connect_timeout", CONF_DURATION, AT(config_limits, connect_timeout_ns),
+	 .min = 100 * NSEC_PER_MSEC, .max = 300 * NSEC_PER_SEC, .default_value = "5s",
+	 .help = "How long a connection may take to say it."},
+	{"auth_timeout", CONF_DURATION, AT(config_limits, auth_timeout_ns),
+	 .min = 100 * NSEC_PER_MSEC, .max = 300 * NSEC_PER_SEC, .default_value = "10s",
+	 .help = "How long a connection may take to prove it (hosts with a key)."},
+	{0},
+};
+
+static const struct conf_schema limits_schema = {
+	.what = "limits",
+	.size = sizeof(struct config_limits),
+	.keys = limits_keys,
+};
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static const struct conf_key keys[] = {
+	{"version", CONF_CUSTOM, AT(target_config, version), .is_required = true,
+	 .parse = parse_version, .help = "Format of this file: 1."},
+	{"log", CONF_STRUCT, AT(target_config, log_level), .schema = &log_schema,
+	 .help = "What is logged."},
+	{"fabric", CONF_STRING, AT(target_config, fabric), .min = 1, .max = 63,
+	 .check = check_name, .default_value = "auto",
+	 .help = "auto: RDMA devices if there are any, else soft; soft: the software "
+		 "provider; "
+		 "or the name of a device."},
+	{"control_socket", CONF_STRING, AT(target_config, control_socket),
+	 .max = SOCKET_PATH_MAX, .check = check_path,
+	 .default_value = "/run/rblk/rblkd.sock", .help = "Where rblkctl finds rblkd."},
+	{"state_directory", CONF_STRING, AT(target_config, state_directory),
+	 MARK(target_config, state_mark), .max = PATH_MAX - 64, .check = check_path,
+	 .help = "Where reservations, write protection and uncorrectable blocks are kept "
+		 "over "
+		 "a restart; by default the one systemd gives, or none."},
+	{"tuning", CONF_STRUCT, AT(target_config, tuning), .schema = &tuning_schema,
+	 .help = "Speed and memory."},
+	{"limits", CONF_STRUCT, AT(target_config, limits), .schema = &limits_schema,
+	 .help = "What hosts may use of us."},
+	{"portals", CONF_LIST, AT(target_config, portals), .is_required = true, .min = 1,
+	 .max = PORTALS_MAX, .schema = &portal_schema, .help = "Where hosts reach us."},
+	{"hosts", CONF_LIST, AT(target_config, hosts), .max = HOSTS_MAX,
+	 .schema = &host_schema, .help = "Names for hosts."},
+	{"discovery", CONF_STRUCT, AT(target_config, discovery),
+	 .schema = &discovery_schema, .help = "What the discovery service tells."},
+	{"controller_ids", CONF_STRUCT, AT(target_config, controller_ids),
+	 .schema = &controller_ids_schema,
+	 .help = "Ids that associations get; apart for targets that export the same."},
+	{"subsystems", CONF_LIST, AT(target_config, subsystems), .max = SUBSYSTEMS_MAX,
+	 .schema = &subsystem_schema, .help = "What is exported, to whom."},
+	{0},
+};
+
+const struct conf_schema config_schema = {
+	.what = "configuration",
+	.size = sizeof(struct target_config),
+	.keys = keys,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What rblkctl asks of a running rblkd, over the control socket. Everything runs on the control
+ * thread.
+ *
+ *   status           how the daemon is: uptime, state, portals, numbers
+ *   list {"what"}    subsystems, namespaces, hosts, connections or portals; all without "what"
+ *   ns_resize        ns.c
+ *   diff, apply      apply.c
+ *   drain            portal.c
+ *
+ * A namespace whose flush failed, or a portal that does not listen, makes the state "degraded".
+ */
+#include <errno.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/rcu.h"
+#include "base/rpc.h"
+#include "target/control/apply.h"
+#include "target/control/list.h"
+#include "target/control/ns.h"
+#include "target/control/portal.h"
+#include "target/portal.h"
+
+struct control {
+	/* Thread: control */
+	struct rpc_server *server; /* owned */
+};
+
+/* ---- methods -------------------------------------------------------------------------------- */
+
+static struct json_object *call_status(void *context, struct json_object *params,
+				       struct rpc_error *error)
+{
+	struct target *target = context;
+	struct json_object *o = json_object_new_object();
+	unsigned n_namespaces, n_failed, n_up = portals_n_listening(target);
+
+	control_count_namespaces(target, &n_namespaces, &n_failed);
+	control_add_number(o, "schema", CONTROL_SCHEMA);
+	control_add_string(o, "program", "rblkd");
+	control_add_string(o, "version", RBLK_VERSION);
+	control_add_number(o, "pid", (uint64_t)getpid());
+	control_add_seconds_since(o, "uptime", target->start_ns);
+	control_add_string(o, "state",
+			   target->is_stopping			       ? "stopping"
+			   : n_failed || n_up < portals_n_used(target) ? "degraded"
+								       : "ok");
+	control_add_number(o, "workers", target->n_pollers);
+	control_add_number(o, "portals_up", n_up);
+	json_object_object_add(o, "portals", control_list_portals(target));
+	control_add_number(o, "subsystems", rcu_get(&target->snapshot)->n_subsystems);
+	control_add_number(o, "namespaces", n_namespaces);
+	control_add_number(o, "failed_namespaces", n_failed);
+	json_object_object_add(o, "durability", control_list_durability(target));
+	control_add_number(o, "hosts", control_count_hosts(target));
+	control_add_number(o, "connections", target->n_queues);
+	return o;
+}
+
+static struct json_object *call_list(void *context, struct json_object *params,
+				     struct rpc_error *error)
+{
+	struct json_object *value = NULL, *lists;
+
+	json_object_object_get_ex(params, "what", &value);
+	lists = control_list(context, value ? json_object_get_string(value) : NULL);
+	if (lists)
+		return lists;
+	error->code = EXIT_USAGE;
+	snprintf(error->message, sizeof(error->message), "there is no list of that name");
+	snprintf(error->hint, sizeof(error->hint),
+		 "portals, subsystems, namespaces, hosts and connections");
+	return NULL;
+}
+
+static const struct rpc_method methods[] = {
+	{"status", call_status},
+	{"list", call_list},
+	{"ns_resize", control_ns_resize},
+	{"diff", control_diff},
+	{"apply", control_apply},
+	{"drain", control_drain},
+	{0}, /* one a line */
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* /run/rblk may not be there when no service manager made it. */
+static int make_directory(const char *path)
+{
+	_autofree_ char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	return mkdir(dirname(copy), 0750) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int control_start(struct target *target)
+{
+	const char *path = target->control_socket ? target->control_socket
+						  : target->config->control_socket;
+	struct control *control = calloc(1, sizeof(*control));
+	int r = control ? make_directory(path) : -ENOMEM;
+
+	if (r == 0)
+		r = rpc_server_new(&target->loop, path, methods, target,
+				   &control->server);
+	if (r < 0) {
+		free(control);
+		return log_errno(r, "cannot listen on control socket %s%s", path,
+				 r == -EADDRINUSE ? " (is another rblkd running?)" : "");
+	}
+	target->control = control;
+	return 0;
+}
+
+void control_stop(struct target *target)
+{
+	if (!target->control)
+		return;
+	rpc_server_free(target->control->server);
+	free(target->control);
+	target->control = NULL;
+}

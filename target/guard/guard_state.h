@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a guard keeps on disk: guard_state.c writes and reads it, state_file.c holds the files. */
+#pragma once
+
+#include "target/guard/guard.h"
+
+enum {
+	GUARD_FORMAT = 1,
+	GUARD_NAME_BYTES = 48, /* UUID.json */
+};
+
+/* ---- who has the turn ---- */
+
+/* guard->next becomes a copy of what is valid now; the owner changes it. */
+void guard_begin_save(struct guard *guard);
+/* Makes guard->next durable on a worker thread, and calls on_saved on the poller with 0 or -errno
+ * (said in the log). Nothing is kept without a directory, or if the caller says so: then on_saved
+ * is called at once. */
+void guard_save(struct request *r, bool is_skipped,
+		void (*on_saved)(struct request *r, int error));
+/* For guard_visit: waits for nobody but the pollers themselves. */
+bool guard_visit_nobody(const struct request *owner, struct pass *pass);
+
+/* ---- control ---- */
+
+void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES]);
+/* Takes over what was kept. 0; or -errno with one line in why. */
+int guard_load(struct guard *guard, char *why, size_t n);
+
+/* state_file.c: the directory, locked against a second rblkd. NULL with one line in why. */
+struct state_directory *state_directory_open(const char *path, char *why, size_t n);
+void state_directory_close(struct state_directory *directory); /* accepts NULL */
+const char *state_directory_path(const struct state_directory *directory);
+/* Any thread. Replaces the file (n bytes), or removes it (text NULL), so that a crash leaves either
+ * the old or the new. 0 or -errno. */
+int state_file_write(const struct state_directory *directory, const char *name,
+		     const char *text, size_t n);
+/* The whole file, to be freed, NUL-terminated; NULL with 0 when there is none; or -errno. */
+int state_file_read(const struct state_directory *directory, const char *name,
+		    char **ret_text);

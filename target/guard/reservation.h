@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reservations (Base 2.0, 8.19): who is registered, who holds what, who may do what. Pure: a state is
+ * immutable, each action makes the next one from it. resv_command.c brings them to the namespaces.
+ */
+#pragma once
+
+#include "target/guard/guard.h"
+#include "transport/wire/nvme_reservation.h"
+
+enum {
+	HOSTID_BYTES = 16,
+	REGISTRANTS_MAX = 256,
+};
+
+struct registrant {
+	uint8_t hostid[HOSTID_BYTES];
+	uint64_t key;
+};
+
+struct reservation {
+	uint32_t generation;
+	uint8_t type;	    /* enum nvme_reservation_type */
+	bool is_persistent; /* PTPL */
+	unsigned holder;    /* an index; matters for types 1 to 4 */
+	unsigned n;
+	struct registrant registrants[];
+};
+
+/* What a host wants, from its command. */
+struct reservation_wish {
+	const uint8_t *hostid;
+	unsigned action; /* RREGA, RACQA, RRELA */
+	bool ignores_key;
+	unsigned cptpl, type;
+	uint64_t crkey, key; /* key: NRKEY, PRKEY */
+	bool can_persist;    /* there is a state directory */
+};
+
+/*
+ * The namespace's next state, or the status to refuse with (with DNR) and *ret_next untouched. now is
+ * NULL where nothing was ever registered. The caller frees *ret_next with free().
+ */
+typedef enum nvme_status reservation_action(const struct reservation *now,
+					    const struct reservation_wish *wish,
+					    struct reservation **ret_next);
+reservation_action reservation_register, reservation_acquire, reservation_release;
+/* Set Features 83h. */
+reservation_action reservation_set_persistence;
+
+bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
+			enum access access);
+bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
+bool reservation_is_holder(const struct reservation *now, unsigned index);
+/* What the registrant of `before` is to be told about a change by actor; NONE for actor itself. */
+enum nvme_resv_notice reservation_notice(const struct reservation *before,
+					 const struct reservation *after,
+					 const uint8_t *actor, unsigned index);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
 enum {
@@ -19,20 +19,6 @@ enum {
 	FUSED_MAX = 256 * 1024, /* a quarter of max_transfer */
 	MIB = 1024 * 1024,
 };
-
-static struct daemon d;
-
-static int start(void **state)
-{
-	daemon_start_keeping(&d);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
-	return 0;
-}
 
 static unsigned block_of(uint32_t nsid)
 {
@@ -558,5 +544,5 @@ int main(void)
 		cmocka_unit_test(tells_the_truth),
 	};
 
-	return cmocka_run_group_tests_name("commands", tests, start, stop);
+	return cmocka_run_group_tests_name("commands", tests, start_keeping, stop);
 }

@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"
 
@@ -57,20 +57,6 @@ struct history {
 	uint32_t n_each, n[N_HOSTS];
 	struct op ops[];
 };
-
-static struct daemon d;
-
-static int start(void **state)
-{
-	daemon_start(&d, "");
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
-	return 0;
-}
 
 static uint32_t n_operations(void)
 {

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
 /* 32 bytes; used as it is (00). */
@@ -32,17 +32,9 @@ enum {
 	FAILURE1 = 0xf1,
 };
 
-static struct daemon d;
-
-static int start(void **state)
+static int start_with_secret(void **state)
 {
 	daemon_start_with_secret(&d, SECRET);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
 	return 0;
 }
 
@@ -412,5 +404,5 @@ int main(void)
 		cmocka_unit_test(in_a_hurry),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, start_with_secret, stop);
 }

@@ -14,39 +14,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
-
-static struct daemon d;
-
-static int start(void **state)
-{
-	daemon_start(&d, "");
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
-	return 0;
-}
-
-/* Every test ends here: nothing has leaked, and a good host is served at once. */
-static int next_good_host(void **state)
-{
-	struct raw_host h;
-	uint64_t before;
-
-	daemon_wait_empty(&d);
-	before = clock_ns();
-	raw_host_open(&h, d.port);
-	assert_true(clock_ns() - before < 2 * NSEC_PER_SEC);
-	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, 4096), NVME_OK);
-	raw_host_close(&h);
-	daemon_wait_empty(&d);
-	return 0;
-}
 
 /* ---- R1: connect requests -------------------------------------------------------------------- */
 

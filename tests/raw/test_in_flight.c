@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/rpc.h"
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
 enum {
@@ -23,18 +23,10 @@ enum {
 	WAIT_MS = 60000,
 };
 
-static struct daemon d;
-
-static int start(void **state)
+static int start_one_worker(void **state)
 {
 	/* One poller, so that connections meet; few receives, so that they run out. */
 	daemon_start(&d, ", workers: 1, shared_receives: 64");
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
 	return 0;
 }
 
@@ -340,5 +332,5 @@ int main(void)
 		cmocka_unit_test(answers_before_it_stops),
 	};
 
-	return cmocka_run_group_tests_name("in_flight", tests, start, stop);
+	return cmocka_run_group_tests_name("in_flight", tests, start_one_worker, stop);
 }

@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/rpc.h"
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
 enum {
@@ -24,20 +24,6 @@ enum {
 	EVENT_DISCOVERY = 1u << 31,
 	RETAIN = 1 << 15,
 };
-
-static struct daemon d;
-
-static int start(void **state)
-{
-	daemon_start(&d, "");
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
-	return 0;
-}
 
 /* ---- the administrator ---------------------------------------------------------------------- */
 

@@ -12,22 +12,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
-
-static struct daemon d;
-
-static int start(void **state)
-{
-	daemon_start(&d, "");
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
-	return 0;
-}
 
 static void fill(uint8_t *p, size_t n, unsigned seed)
 {

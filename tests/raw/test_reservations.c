@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/raw/daemon.h"
+#include "tests/raw/group.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"
 
@@ -23,20 +23,7 @@ enum {
 	INVALID = NVME_INVALID_FIELD | NVME_DNR,
 };
 
-static struct daemon d;
 static struct raw_host hosts[N_HOSTS];
-
-static int start(void **state)
-{
-	daemon_start_keeping(&d);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	daemon_stop(&d);
-	return 0;
-}
 
 static int connect_all(void **state)
 {
@@ -462,5 +449,5 @@ int main(void)
 						leave_all),
 	};
 
-	return cmocka_run_group_tests_name("reservations", tests, start, stop);
+	return cmocka_run_group_tests_name("reservations", tests, start_keeping, stop);
 }

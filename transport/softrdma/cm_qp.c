@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "qp.h"
 #include "srq.h"
 
 static void init_attr(struct cm_id *id, struct ibv_qp_attr *a, int *mask)
@@ -181,17 +182,7 @@ SR_API int rdma_create_qp_ex(struct rdma_cm_id *ib, struct ibv_qp_init_attr_ex *
 SR_API int rdma_create_qp(struct rdma_cm_id *ib, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *init)
 {
-	struct ibv_qp_init_attr_ex a = {
-		.qp_context = init->qp_context,
-		.send_cq = init->send_cq,
-		.recv_cq = init->recv_cq,
-		.srq = init->srq,
-		.cap = init->cap,
-		.qp_type = init->qp_type,
-		.sq_sig_all = init->sq_sig_all,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = pd ? pd : ib->pd,
-	};
+	struct ibv_qp_init_attr_ex a = qp_attr_ex(init, pd ? pd : ib->pd);
 	int r = rdma_create_qp_ex(ib, &a);
 
 	if (!r)

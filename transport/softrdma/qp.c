@@ -257,9 +257,10 @@ struct ibv_qp *qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a
 	return &qp->ib.qp_base;
 }
 
-SR_API struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *init,
+				      struct ibv_pd *pd)
 {
-	struct ibv_qp_init_attr_ex a = {
+	return (struct ibv_qp_init_attr_ex){
 		.qp_context = init->qp_context,
 		.send_cq = init->send_cq,
 		.recv_cq = init->recv_cq,
@@ -270,6 +271,11 @@ SR_API struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 	};
+}
+
+SR_API struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex a = qp_attr_ex(init, pd);
 	struct ibv_qp *qp = qp_create_ex(pd->context, &a);
 
 	if (qp)

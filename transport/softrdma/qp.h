@@ -110,6 +110,9 @@ static inline enum ibv_qp_state qp_state(const struct qp *qp)
 						       memory_order_acquire);
 }
 
+/* The attributes of ibv_create_qp as those of ibv_create_qp_ex. */
+struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *init,
+				      struct ibv_pd *pd);
 struct ibv_qp *qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int qp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -165,6 +165,24 @@ enum nvme_status reservation_set_persistence(const struct reservation *now,
 
 /* ---- Register ------------------------------------------------------------------------------- */
 
+static enum nvme_status replace(struct reservation *next,
+				const struct reservation_wish *wish, bool has_key)
+{
+	unsigned index = 0;
+	struct registrant *own = own_of(next, wish->hostid, &index);
+
+	if (!own && wish->ignores_key && wish->key)
+		return add(next, wish->hostid, wish->key);
+	if (!has_key)
+		return NVME_RESERVATION_CONFLICT;
+	/* Key 0 is none: Linux ends a registration so (linux/pr.h, IOC_PR_REGISTER). */
+	if (wish->key)
+		own->key = wish->key;
+	else
+		remove_at(next, index);
+	return NVME_OK;
+}
+
 static enum nvme_status change_registration(struct reservation *next,
 					    const struct reservation_wish *wish)
 {
@@ -186,14 +204,7 @@ static enum nvme_status change_registration(struct reservation *next,
 		remove_at(next, index);
 		return NVME_OK;
 	case NVME_RREGA_REPLACE:
-		if (!wish->key)
-			return NVME_INVALID_FIELD;
-		if (!own && wish->ignores_key)
-			return add(next, wish->hostid, wish->key);
-		if (!has_key)
-			return NVME_RESERVATION_CONFLICT;
-		own->key = wish->key;
-		return NVME_OK;
+		return replace(next, wish, has_key);
 	default:
 		return NVME_INVALID_FIELD;
 	}

@@ -227,6 +227,26 @@ static void registers(void **state)
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
+/* As Linux does it: a key that is replaced by none. With its holder the reservation goes. */
+static void replacing_by_no_key_unregisters(void **state)
+{
+	const uint32_t replace = NVME_RREGA_REPLACE;
+
+	assert_int_equal(regist(0, replace, 0, 0), CONFLICT);
+	assert_int_equal(regist(0, replace | NVME_RESV_IEKEY, 0, 0), CONFLICT);
+	assert_int_equal(regist(0, REGISTER, 0, 10), NVME_OK);
+	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
+	assert_int_equal(
+		acquire(0, NVME_RACQA_ACQUIRE, NVME_RTYPE_WRITE_EXCLUSIVE, 10, 0),
+		NVME_OK);
+	assert_int_equal(regist(1, replace, 10, 0), CONFLICT);
+	assert_state(2, NVME_RTYPE_WRITE_EXCLUSIVE);
+	assert_int_equal(regist(0, replace, 10, 0), NVME_OK);
+	assert_state(1, NVME_RTYPE_NONE);
+	assert_int_equal(regist(1, replace | NVME_RESV_IEKEY, 0, 0), NVME_OK);
+	assert_state(0, NVME_RTYPE_NONE);
+}
+
 static void acquires_and_releases(void **state)
 {
 	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 1, 10, 0), CONFLICT);
@@ -439,6 +459,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_type_lets_through, connect_all,
 						leave_all),
 		cmocka_unit_test_setup_teardown(registers, connect_all, leave_all),
+		cmocka_unit_test_setup_teardown(replacing_by_no_key_unregisters,
+						connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(acquires_and_releases, connect_all,
 						leave_all),
 		cmocka_unit_test_setup_teardown(preempts, connect_all, leave_all),

@@ -9,19 +9,23 @@ while read -r path; do built[${path##*/}]=$path; done \
     < <(find "$BUILD" -type f -perm -u+x \( -name rblkd -o -name rblk -o -name rblkctl \) 2>/dev/null)
 program() { if [ "${built[$1]:-}" ]; then echo "${built[$1]}"; else command -v "$1"; fi; }
 
-# rblkd_start [OPTION...]: with the configuration on stdin, in the background; returns when it listens. With no
+# rblkd_start [OPTION...]: with the configuration on stdin, in the background; returns when it is ready. With no
 # configuration given (stdin is /dev/null) the one before is used again, as after a crash.
 rblkd_start() {
-    local new bin
+    local new bin before
     mkdir -p /run/rblk
     new=$(cat)
     [ -z "$new" ] || echo "$new" >$conf
     bin=$(program rblkd) || skip_all "no rblkd in $BUILD"
     : >>/run/rblkd.log
+    before=$(times_ready)
     "$bin" --config $conf "$@" >>/run/rblkd.log 2>&1 </dev/null &
     rblkd=$!
-    rblkd_listens || { tail -n 30 /run/rblkd.log; return 1; }
+    # it listens before it has registered its memory, and what is counted from here on must not grow by that
+    { rblkd_listens && wait_for 20 is_ready_after "$before"; } || { tail -n 30 /run/rblkd.log; return 1; }
 }
+times_ready() { grep -c 'ready, portals [0-9]' /run/rblkd.log; }
+is_ready_after() { [ "$(times_ready)" -gt "$1" ]; }
 
 # Asked of the kernel, not of rblkd: a listening CM id on a real device is what a host needs.
 listening() { rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$PORT"; }

@@ -397,6 +397,22 @@ void cm_listener_close(struct cm_listener *listener)
 	device_release(&listener->user);
 }
 
+/*
+ * librdmacm lets peers WRITE (IBV_ACCESS_REMOTE_WRITE), where only keys keep them from it. Hosts never
+ * do. No key gives them any right, so a device that cannot be told twice is as good. An iWARP device
+ * may need it for the answers to our own READs.
+ */
+static void forbid_access(const struct cm_conn *conn)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = 0};
+
+	if (conn->device->limits.is_iwarp)
+		return;
+	if (ibv_modify_qp(conn->id->qp, &attr, IBV_QP_ACCESS_FLAGS))
+		log_debug("device %s: a queue pair keeps its access flags",
+			  conn->device->name);
+}
+
 int cm_accept(struct cm_conn *conn, const void *private_data, size_t n,
 	      unsigned initiator_depth)
 {
@@ -410,7 +426,10 @@ int cm_accept(struct cm_conn *conn, const void *private_data, size_t n,
 		.rnr_retry_count = RNR_RETRY};
 
 	check(n <= CM_PRIVATE_MAX);
-	return rdma_accept(conn->id, &param) ? last_error() : 0;
+	if (rdma_accept(conn->id, &param))
+		return last_error();
+	forbid_access(conn);
+	return 0;
 }
 
 void cm_reject(struct cm_conn *conn, const void *private_data, size_t n)

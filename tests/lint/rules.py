@@ -26,7 +26,7 @@ def rows(text):
 def run_by(name):
     """The functions in the list of tests in main()."""
     main = read(name).split("int main(", 1)[-1]
-    return set(re.findall(r"(?:\bTS?|cmocka_unit_test\w*)\(\s*(\w+)", main))
+    return set(re.findall(r"(?:\bTS?|\bCASE|cmocka_unit_test\w*)\(\s*(\w+)", main))
 
 
 def main():

@@ -181,21 +181,41 @@ void daemon_terminate(struct daemon *d)
 	d->is_terminated = true;
 }
 
-void daemon_stop(struct daemon *d)
+/* Its log is shown when it does not end as it should. */
+static void end(struct daemon *d, pid_t *ret_pid, int *ret_status)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
-	char command[128];
-	int status = -1;
-	pid_t pid;
 
 	if (!d->is_terminated)
 		daemon_terminate(d);
-	while ((pid = waitpid(d->pid, &status, WNOHANG)) == 0 && clock_ns() < deadline)
+	*ret_status = -1;
+	while ((*ret_pid = waitpid(d->pid, ret_status, WNOHANG)) == 0 &&
+	       clock_ns() < deadline)
 		usleep(10000);
-	if (pid == 0)
+	if (*ret_pid == 0)
 		kill(d->pid, SIGABRT);
-	if (pid != d->pid || status != 0)
+	if (*ret_pid != d->pid || *ret_status != 0)
 		show_log(d);
+}
+
+void daemon_restart(struct daemon *d)
+{
+	int status;
+	pid_t pid;
+
+	end(d, &pid, &status);
+	assert_int_equal(pid, d->pid);
+	assert_int_equal(status, 0);
+	launch(d);
+}
+
+void daemon_stop(struct daemon *d)
+{
+	char command[128];
+	int status;
+	pid_t pid;
+
+	end(d, &pid, &status);
 	snprintf(command, sizeof(command), "rm -rf %s", d->folder);
 	if (system(command))
 		fprintf(stderr, "# %s stays\n", d->folder);

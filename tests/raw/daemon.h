@@ -31,6 +31,8 @@ void daemon_start_with_secret(struct daemon *d, const char *secret);
 void daemon_start_keeping(struct daemon *d);
 /* kill -9, and the same again with what it has kept. */
 void daemon_kill_and_restart(struct daemon *d);
+/* SIGTERM, which must end with 0 within some seconds; and the same again. */
+void daemon_restart(struct daemon *d);
 /* Sends SIGTERM and does not wait. */
 void daemon_terminate(struct daemon *d);
 /* SIGTERM, if it was not sent before; it must end with 0 within some seconds. */

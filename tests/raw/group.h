@@ -7,7 +7,9 @@
 extern struct daemon d;
 
 int start(void **state);
-/* With a state directory. */
+/* tuning: as for daemon_start. */
+int start_tuned(const char *tuning);
+/* With a state directory; not for next_good_host. */
 int start_keeping(void **state);
 int stop(void **state);
 /* Teardown of a test of hostile hosts: nothing has leaked, and a good host is served at once. */

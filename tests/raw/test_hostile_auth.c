@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "tests/raw/good_host.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
@@ -31,12 +32,6 @@ enum {
 	RECEIVE = 6,
 	FAILURE1 = 0xf1,
 };
-
-static int start_with_secret(void **state)
-{
-	daemon_start_with_secret(&d, SECRET);
-	return 0;
-}
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
@@ -152,7 +147,7 @@ static uint16_t open_admin(struct raw_queue *q)
 	return (uint16_t)get_le32(cqe.dw0);
 }
 
-static void must_serve_good_host(void)
+static void visit(void)
 {
 	struct raw_queue q;
 
@@ -162,6 +157,22 @@ static void must_serve_good_host(void)
 			 NVME_OK);
 	raw_close(&q);
 	daemon_wait_empty(&d);
+}
+
+static struct good_host before;
+
+static int start_with_secret(void **state)
+{
+	daemon_start_with_secret(&d, SECRET);
+	visit();
+	good_host_remember(&before, &d);
+	return 0;
+}
+
+static void must_serve_good_host(void)
+{
+	visit();
+	good_host_check(&before);
 }
 
 /* ---- tests --------------------------------------------------------------------------------- */
@@ -302,6 +313,66 @@ static void malformed_messages(void **state)
 	must_serve_good_host();
 }
 
+/* Lengths in a Reply that do not fit its hash, its group or what came of it. */
+static void lengths_that_a_reply_claims(void **state)
+{
+	static const struct {
+		unsigned at;
+		uint8_t value;
+	} spoils[] = {{6, 0},  {6, 31}, {6, 33},   {6, 48}, {6, 64},   {6, 255},
+		      {10, 4}, {11, 1}, {11, 255}, {8, 1},  {10, 255}, {8, 0xff}};
+	uint8_t message[NEGOTIATE], answer[REPLY];
+
+	negotiate(message, DH_NULL);
+	for (unsigned i = 0; i < ARRAY_LEN(spoils); i++) {
+		struct raw_queue q;
+
+		open_admin(&q);
+		assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+		assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+		reply(&q, answer);
+		answer[spoils[i].at] = spoils[i].value;
+		/* What is claimed lies beyond what is sent. */
+		assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
+		assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+		assert_int_equal((uint8_t)q.data[1], FAILURE1);
+		raw_close(&q);
+		daemon_wait_empty(&d);
+	}
+	must_serve_good_host();
+}
+
+/* An exchange that fails after its key was made, and the next one over the same connection. */
+static void keys_are_freed_once(void **state)
+{
+	static const uint8_t groups[] = {1, 2, DH_NULL}; /* ffdhe2048, 3072 */
+	uint8_t message[NEGOTIATE], answer[REPLY];
+
+	for (unsigned round = 0; round < 6; round++) {
+		struct raw_queue q;
+
+		open_admin(&q);
+		for (unsigned i = 0; i < 2; i++) {
+			negotiate(message, groups[(round + i) % ARRAY_LEN(groups)]);
+			assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+			assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+			assert_int_equal((uint8_t)q.data[1], 1); /* a Challenge */
+			if (round & 1) /* a new exchange in the midst of it */
+				continue;
+			memcpy(answer, q.data, REPLY); /* ours comes back */
+			answer[1] = 2;
+			assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
+			assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
+			assert_int_equal((uint8_t)q.data[1], FAILURE1);
+		}
+		if (round < 4)
+			prove(&q);
+		raw_close(&q);
+		daemon_wait_empty(&d);
+	}
+	must_serve_good_host();
+}
+
 static void replayed_reply(void **state)
 {
 	uint8_t message[NEGOTIATE], old[REPLY];
@@ -399,6 +470,8 @@ int main(void)
 		cmocka_unit_test(io_queues_need_a_proof_too),
 		cmocka_unit_test(malformed_commands),
 		cmocka_unit_test(malformed_messages),
+		cmocka_unit_test(lengths_that_a_reply_claims),
+		cmocka_unit_test(keys_are_freed_once),
 		cmocka_unit_test(replayed_reply),
 		cmocka_unit_test(no_proof_in_time),
 		cmocka_unit_test(in_a_hurry),

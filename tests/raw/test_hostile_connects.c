@@ -61,6 +61,28 @@ static void r1_connect_requests(void **state)
 			cases[i].status);
 }
 
+/* Less than the request is long. InfiniBand's private data has one length, the rest is zero. */
+static void r1_short_requests(void **state)
+{
+	static const struct nvmf_cm_req req = {.hrqsize = {{32}}, .hsqsize = {{31}}};
+	const char *like = getenv("SOFTRDMA_LIKE");
+	bool is_iwarp = like && !strcmp(like, "siw");
+
+	for (uint8_t n = 0; n < sizeof(req); n++) {
+		int status = try_request(&req, n, 16);
+
+		if (is_iwarp)
+			assert_int_equal(status, NVMF_CM_INVALID_LENGTH);
+		else if (n <= offsetof(struct nvmf_cm_req, hrqsize))
+			assert_int_equal(status, NVMF_CM_INVALID_HSQSIZE);
+		else if (n <= offsetof(struct nvmf_cm_req, hsqsize))
+			assert_int_equal(status, NVMF_CM_INVALID_HSQSIZE);
+		else
+			assert_int_equal(status, 0);
+		daemon_wait_empty(&d);
+	}
+}
+
 static void r8_too_many_pending(void **state)
 {
 	struct raw_queue queues[9];
@@ -113,6 +135,29 @@ static void r8_too_many_associations(void **state)
 	daemon_stop(&own);
 }
 
+static void r8_too_many_in_all(void **state)
+{
+	struct raw_queue queues[5] = {0};
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+	struct daemon own;
+
+	daemon_start_limited(&own, "", ", connections: 4");
+	for (unsigned i = 0; i < 5; i++) {
+		int r = raw_open(&queues[i], own.port, 0, 32);
+
+		assert_int_equal(r, i < 4 ? 0 : NVMF_CM_NO_RESOURCES);
+		if (r)
+			continue;
+		raw_connect_init(&c, &queues[i], 0, 31, NVMF_CNTLID_DYNAMIC);
+		assert_int_equal(raw_connect(&queues[i], &c, &cqe), NVME_OK);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		raw_close(&queues[i]);
+	daemon_wait_empty(&own);
+	daemon_stop(&own);
+}
+
 /* A burst of limits.connections passes, then one a second does. */
 static void r8_too_many_connects_in_a_short_time(void **state)
 {
@@ -155,6 +200,8 @@ static void expect_connect(void (*spoil)(struct raw_connect *c), enum nvme_statu
 	assert_int_equal(get_le32(cqe.dw0), result);
 	assert_int_equal(get_le32(cqe.dw1), 0);
 	raw_close(&q);
+	daemon_wait_empty(
+		&d); /* the next is not one too many that has not said its name */
 }
 
 static void bad_recfmt(struct raw_connect *c)
@@ -217,6 +264,64 @@ static void unknown_host(struct raw_connect *c)
 static void longer_host(struct raw_connect *c)
 {
 	strcat((char *)c->data.hostnqn, "x");
+}
+
+/* 223 bytes are a name, 224 are none. */
+static void subnqn_of(struct raw_connect *c, size_t n)
+{
+	memset(c->data.subnqn, 'x', n);
+	memcpy(c->data.subnqn, "nqn.2026-01.org:", 16);
+	c->data.subnqn[n] = 0;
+}
+static void longest_subnqn(struct raw_connect *c)
+{
+	subnqn_of(c, 223);
+}
+static void too_long_subnqn(struct raw_connect *c)
+{
+	subnqn_of(c, 224);
+}
+static void empty_hostnqn(struct raw_connect *c)
+{
+	memset(c->data.hostnqn, 0, sizeof(c->data.hostnqn));
+}
+static void no_nqn(struct raw_connect *c)
+{
+	memcpy(c->data.hostnqn, "iqn", 3);
+}
+/* The allowed host's in all but one letter's case. */
+static void other_case(struct raw_connect *c)
+{
+	c->data.hostnqn[sizeof(RAW_HOSTNQN) - 2] ^= 0x20;
+}
+static void two_lines(struct raw_connect *c)
+{
+	strcpy((char *)c->data.hostnqn, "nqn.2026-01.org:a\nrblkd: forged");
+}
+static void high_bytes(struct raw_connect *c)
+{
+	strcpy((char *)c->data.subnqn, "nqn.2026-01.org:\xff\xfe\xc3\x28");
+}
+
+/* Names are compared whole, and nothing of one reaches the log that is not a letter of a name. */
+static void r10_names(void **state)
+{
+	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
+	const enum nvme_status host = NVME_CONNECT_INVALID_HOST | NVME_DNR;
+	static const char *const never[] = {"rblkd: forged", "\xff\xfe", "\x1b[2J",
+					    "nqn.2026-01.org:a\n"};
+
+	expect_connect(longest_subnqn, invalid, DATA_AT(subnqn));
+	expect_connect(too_long_subnqn, invalid, DATA_AT(subnqn));
+	expect_connect(empty_hostnqn, invalid, DATA_AT(hostnqn));
+	expect_connect(no_nqn, invalid, DATA_AT(hostnqn));
+	expect_connect(other_case, host, DATA_AT(hostnqn));
+	expect_connect(two_lines, invalid, DATA_AT(hostnqn));
+	expect_connect(binary_hostnqn, invalid, DATA_AT(hostnqn));
+	expect_connect(high_bytes, invalid, DATA_AT(subnqn));
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+		if (daemon_has_logged(&d, never[i]))
+			fail_msg("its log has name %u", (unsigned)i);
 }
 
 /* Runs first: such lines are rate limited. */
@@ -348,6 +453,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(says_why_it_refuses, next_good_host),
 		cmocka_unit_test_teardown(r1_connect_requests, next_good_host),
+		cmocka_unit_test_teardown(r1_short_requests, next_good_host),
+		cmocka_unit_test_teardown(r10_names, next_good_host),
+		cmocka_unit_test(r8_too_many_in_all),
 		cmocka_unit_test_teardown(r8_too_many_pending, next_good_host),
 		cmocka_unit_test_teardown(r8_too_many_of_one_host, next_good_host),
 		cmocka_unit_test(r8_too_many_associations),

@@ -26,8 +26,7 @@ enum {
 static int start_one_worker(void **state)
 {
 	/* One poller, so that connections meet; few receives, so that they run out. */
-	daemon_start(&d, ", workers: 1, shared_receives: 64");
-	return 0;
+	return start_tuned(", workers: 1, shared_receives: 64");
 }
 
 /* Every block says which one it is and in which round it was written. */
@@ -323,11 +322,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(full_depth),
-		cmocka_unit_test(more_than_there_are_buffers),
+		cmocka_unit_test_teardown(more_than_there_are_buffers, next_good_host),
 		cmocka_unit_test(many_in_capsules),
-		cmocka_unit_test(leaves_while_in_flight),
+		cmocka_unit_test_teardown(leaves_while_in_flight, next_good_host),
 		cmocka_unit_test(admin_beside_data),
-		cmocka_unit_test(host_that_takes_nothing),
+		cmocka_unit_test_teardown(host_that_takes_nothing, next_good_host),
 		cmocka_unit_test(stops_while_in_use),
 		cmocka_unit_test(answers_before_it_stops),
 	};

@@ -6,8 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "transport/capsule.h"
 
 static struct nvme_sgl keyed(uint8_t type, uint64_t address, uint32_t length,
@@ -177,6 +179,41 @@ static void nqn_fields(void **state)
 	assert_int_equal(nqn_from_field(field, sizeof(field), nqn), -EINVAL);
 }
 
+/* NQNs are UTF-8; what a log or a terminal could choke on is none. */
+static void nqn_characters(void **state)
+{
+	static const char *const good[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+					   "\xc2\xa0"};
+	static const char *const bad[] = {"\n",
+					  "\x1b[2J",
+					  "\x7f",
+					  "\xc2\x9b"
+					  "2J",
+					  "\xc2\x80",
+					  "\x80",
+					  "\xff",
+					  "\xc3",
+					  "\xc3(",
+					  "\xe2\x82",
+					  "\xe2\x82\x41",
+					  "\xc0\xaf",
+					  "\xe0\x80\xaf",
+					  "\xf0\x80\x80\xaf",
+					  "\xed\xa0\x80",
+					  "\xf4\x90\x80\x80",
+					  "\xf8\x88\x80\x80"};
+	char nqn[64];
+
+	for (unsigned i = 0; i < ARRAY_LEN(good); i++) {
+		snprintf(nqn, sizeof(nqn), "nqn.2026-01.org:%sx", good[i]);
+		assert_null(nqn_check(nqn));
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+		snprintf(nqn, sizeof(nqn), "nqn.2026-01.org:%s", bad[i]);
+		assert_non_null(nqn_check(nqn));
+	}
+}
+
 /* Section 21 of the wire's worked bytes: a completion with Invalid Field and DNR is
  * 0480h. */
 static void status_on_the_wire(void **state)
@@ -204,6 +241,7 @@ int main(void)
 		cmocka_unit_test(cm_request),
 		cmocka_unit_test(cm_request_refused),
 		cmocka_unit_test(nqn_fields),
+		cmocka_unit_test(nqn_characters),
 		cmocka_unit_test(status_on_the_wire),
 	};
 

@@ -103,17 +103,42 @@ const char *nvmf_cm_status_string(enum nvmf_cm_status status)
 	return "unknown reason";
 }
 
+/* The character at *s, and *s behind it; -1: this is no UTF-8 (RFC 3629). */
+static int32_t take_character(const char **s)
+{
+	static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
+	const unsigned char *p = (const unsigned char *)*s;
+	unsigned n = *p < 0x80 ? 0 : *p >> 5 == 6 ? 1 : *p >> 4 == 14 ? 2 : 3;
+	int32_t c = n ? *p & (0x3f >> n) : *p;
+
+	if (n == 3 && *p >> 3 != 30)
+		return -1;
+	for (unsigned i = 1; i <= n; i++) { /* a terminating zero ends it, too */
+		if (p[i] >> 6 != 2)
+			return -1;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	*s += n + 1;
+	return c < least[n] || c > 0x10ffff || c >> 11 == 0xd800 >> 11 ? -1 : c;
+}
+
 const char *nqn_check(const char *s)
 {
+	int32_t c;
+
 	if (strlen(s) > NVMF_NQN_MAX)
 		return "longer than 223 characters";
 	if (strncmp(s, "nqn.", 4) != 0)
 		return "does not begin with \"nqn.\"";
 	if (strlen(s) < 12)
 		return "too short: it looks like nqn.2026-01.org.example:name";
-	for (; *s; s++)
-		if ((unsigned char)*s <= ' ' || *s == 0x7f)
+	while (*s) {
+		c = take_character(&s);
+		if (c < 0)
+			return "is not UTF-8";
+		if (c <= ' ' || (c >= 0x7f && c < 0xa0)) /* U+0080 on: terminals obey */
 			return "contains a blank or control character";
+	}
 	return NULL;
 }
 

@@ -1,0 +1,42 @@
+#!/usr/bin/python3
+"""tests/raw/README.md: each fault of others and each rule of ours names tests, and these are run.
+
+And the other way: each test of a program that plays a hostile host is named there.
+"""
+
+from common import Tap, files, read
+from rules import rows, run_by
+
+TABLE = "tests/raw/README.md"
+FOLDERS = ("tests/raw/test_", "tests/hostile_target/test_")
+ALL_NAMED = {"peer_bugs", "hostile_commands", "hostile_connects", "hostile_auth"}
+RULES = {f"R{n}" for n in range(1, 12)}
+FAULTS = 19
+
+
+def program_of(name):
+    return next((name[len(f):-len(".c")] for f in FOLDERS if name.startswith(f)), None)
+
+
+def main():
+    tap = Tap()
+    table = list(rows(read(TABLE)))
+    tests = {program_of(n): run_by(n) for n in files(".c") if program_of(n)}
+    named = {(f, t) for _, _, held_by in table for f, names in held_by.items() for t in names}
+    first = [line.split("|")[1].strip() for line in read(TABLE).splitlines() if line.startswith("|")]
+
+    tap.check("each fault and rule names a test",
+              [f"{TABLE}:{n}" for n, what, held_by in table if not what or not held_by])
+    tap.check("each fault and rule is there",
+              sorted(f"{r} is not" for r in RULES - set(first))
+              + ([] if len(table) == FAULTS + len(RULES) else [f"{len(table)} rows"]))
+    tap.check("each test named is run",
+              sorted(f"{f}: {t}" for f, t in named if t not in tests.get(f, ())))
+    tap.check("each test of a hostile host is named",
+              sorted(f"{f}: {t}" for f in ALL_NAMED for t in tests.get(f, ["there is none"])
+                     if (f, t) not in named))
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -29,6 +29,7 @@ enum controller_event { /* bits */
 	EVENT_NS_CHANGED = 1 << 0,
 	EVENT_DISCOVERY_CHANGED = 1 << 1,
 	EVENT_RESERVATION = 1 << 2,
+	EVENT_ANA_CHANGED = 1 << 3,
 };
 
 /* What log page 80h will say; a ring. */
@@ -132,10 +133,8 @@ static inline uint64_t controller_max_transfer(const struct controller *controll
 
 	return controller->is_discovery ? MIN(max, DISCOVERY_TRANSFER) : max;
 }
-static inline uint32_t controller_oaes(const struct controller *controller)
-{
-	return controller->is_discovery ? NVME_OAES_DISCOVERY : NVME_OAES_NS_ATTR;
-}
+/* Under RCU. */
+uint32_t controller_oaes(struct queue *queue);
 /* Some namespace of it has a volatile write cache. Under RCU. */
 bool controller_has_cache(struct queue *queue);
 

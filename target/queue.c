@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/rcu.h"
 #include "base/states.h"
+#include "target/ana.h"
 #include "target/auth/auth.h"
 #include "target/controller.h"
 #include "target/portal.h"
@@ -485,4 +486,18 @@ const struct subsystem *queue_subsystem(struct queue *queue)
 		ref->generation = snapshot->generation;
 	}
 	return ref->subsystem;
+}
+
+const struct ana *queue_ana(struct queue *queue)
+{
+	const struct subsystem *subsystem = queue_subsystem(queue);
+
+	return subsystem ? rcu_get(&subsystem->ana) : NULL;
+}
+
+enum nvme_status queue_check_path(struct queue *queue, uint32_t nsid)
+{
+	const struct ana *ana = queue_ana(queue);
+
+	return ana ? ana_check(ana, nsid, queue->controller->portal->index) : NVME_OK;
 }

@@ -330,7 +330,14 @@ static enum request_state take_buffer(struct request *r)
 /* REQUEST_GONE: it is inside, or need not be. */
 static enum request_state enter(struct request *r)
 {
-	if (!r->pass.guard || r->pass.is_inside || r->takes_turn)
+	enum nvme_status status;
+
+	if (!r->pass.guard || r->pass.is_inside)
+		return REQUEST_GONE;
+	status = queue_check_path(r->queue, r->ns->nsid);
+	if (status != NVME_OK)
+		return request_end(r, status);
+	if (r->takes_turn)
 		return REQUEST_GONE;
 	return (enum request_state)guard_enter(r);
 }

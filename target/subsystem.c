@@ -17,6 +17,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/rcu.h"
+#include "target/ana.h"
 #include "target/config/config.h"
 #include "target/guard/guard_state.h"
 #include "target/subsystem.h"
@@ -64,6 +66,7 @@ void snapshot_retire(struct snapshot *snapshot, struct list *namespaces)
 		}
 		free(subsystem->namespaces);
 		free(subsystem->hosts);
+		free(rcu_get(&subsystem->ana));
 	}
 	free(snapshot->subsystems);
 	free(snapshot->referrals);
@@ -283,6 +286,19 @@ static uint32_t find_portals(const struct target_config *config,
 	return mask;
 }
 
+static void add_ana(struct builder *b, const struct config_subsystem *config,
+		    struct subsystem *subsystem)
+{
+	const struct subsystem *before = b->before ? snapshot_find(b->before, config->nqn)
+						   : NULL;
+	struct ana *ana;
+
+	if (ana_new(b->config, config, before ? rcu_get(&before->ana) : NULL, &ana) < 0)
+		fail_for_memory(b);
+	else
+		atomic_init(&subsystem->ana, ana);
+}
+
 static void choose_serial(const char *nqn, char ret_serial[21])
 {
 	uuid_t hash;
@@ -306,6 +322,7 @@ static void subsystem_init(struct builder *b, const struct config_subsystem *con
 	subsystem->portal_mask = find_portals(b->config, config);
 	add_hosts(b, config, subsystem);
 	add_namespaces(b, config, subsystem);
+	add_ana(b, config, subsystem);
 }
 
 static void add_discovery(struct builder *b)

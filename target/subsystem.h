@@ -26,6 +26,7 @@ enum {
 	PORTALS_MAX = 32, /* bits of subsystem.portal_mask */
 };
 
+struct ana;
 struct target_config;
 struct conf;
 
@@ -62,7 +63,7 @@ struct namespace
 };
 
 struct subsystem {
-	/* Thread: control builds; immutable once published */
+	/* Thread: control builds; immutable once published, but for the pointer ana */
 	char nqn[NVMF_NQN_MAX + 1];
 	char serial[21];
 	char model[41];
@@ -72,6 +73,7 @@ struct subsystem {
 	uint32_t portal_mask;	       /* bit i: reachable through target->portals[i] */
 	struct namespace **namespaces; /* owned: sorted by nsid */
 	unsigned n_namespaces;
+	_Atomic(struct ana *) ana; /* owned; NULL: no ANA. RCU: ana_change.c swaps it */
 };
 
 /* Another discovery service, as it stands in our log. */

@@ -49,6 +49,19 @@ static bool is_known(const struct controller *controller, unsigned feature)
 	       feature == NVME_FEAT_HOST_BEHAVIOR || feature == NVME_FEAT_HOST_ID;
 }
 
+/* Features that a namespace has, and so its path: those of it alone, and two of what it is read and
+ * written by (8.1). After a persistent loss none is set for it any more. */
+static enum nvme_status check_path(struct request *r, unsigned feature, bool is_set)
+{
+	enum nvme_status status = queue_check_path(r->queue, get_le32(r->sqe.nsid));
+
+	if (status == NVME_OK || ns_features_is_one(feature) ||
+	    feature == NVME_FEAT_ERROR_RECOVERY || feature == NVME_FEAT_WRITE_ATOMICITY ||
+	    (is_set && status == NVME_ANA_PERSISTENT_LOSS))
+		return status;
+	return NVME_OK;
+}
+
 /* ---- get ----------------------------------------------------------------------------------- */
 
 /* Of one that is a dword. */
@@ -104,10 +117,14 @@ enum nvme_status get_features_parse(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	unsigned feature = cdw10 & 0xff, select = cdw10 >> 8 & 7;
+	enum nvme_status status;
 
 	if (!is_known(r->queue->controller, feature) || select > SELECT_SUPPORTED)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->execute = execute_get;
+	status = check_path(r, feature, false);
+	if (status != NVME_OK)
+		return status;
 	if (feature == NVME_FEAT_HOST_ID && select != SELECT_SUPPORTED) {
 		if (!(get_le32(r->sqe.cdw11) &
 		      1)) /* CTRATT says 128-bit host identifiers */
@@ -140,11 +157,11 @@ static enum nvme_status set_queues(struct request *r, uint32_t cdw11)
 	return NVME_OK;
 }
 
-static enum nvme_status set_async_event(struct controller *controller, uint32_t mask)
+static enum nvme_status set_async_event(struct request *r, uint32_t mask)
 {
-	if (mask & ~(controller_oaes(controller) | AER_SMART_BITS))
+	if (mask & ~(controller_oaes(r->queue) | AER_SMART_BITS))
 		return NVME_INVALID_FIELD | NVME_DNR;
-	controller->event_mask = mask;
+	r->queue->controller->event_mask = mask;
 	return NVME_OK;
 }
 
@@ -163,7 +180,7 @@ static enum nvme_status set_feature(struct request *r, unsigned feature, uint32_
 
 	switch (feature) {
 	case NVME_FEAT_ASYNC_EVENT:
-		return set_async_event(controller, value);
+		return set_async_event(r, value);
 	case NVME_FEAT_KATO:
 		return set_kato(controller, value);
 	case NVME_FEAT_QUEUES:
@@ -189,6 +206,7 @@ enum nvme_status set_features_parse(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	unsigned feature = cdw10 & 0xff;
+	enum nvme_status status;
 
 	if (!is_known(r->queue->controller, feature))
 		return NVME_INVALID_FIELD | NVME_DNR;
@@ -196,6 +214,9 @@ enum nvme_status set_features_parse(struct request *r)
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
 	if (cdw10 >> 31)
 		return NVME_FEATURE_NOT_SAVEABLE | NVME_DNR;
+	status = check_path(r, feature, true);
+	if (status != NVME_OK)
+		return status;
 	if (ns_features_is_one(feature))
 		return ns_features_parse_set(r, feature);
 	r->execute = execute_set;

@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/rcu.h"
 #include "target/admin/admin.h"
+#include "target/ana.h"
 #include "target/io/io.h"
 
 enum {
@@ -45,7 +46,6 @@ static void fill_ctrl_common(const struct controller *controller, struct nvme_id
 			     MDTS_UNIT_SHIFT);
 	id->cntlid = put_le16(controller->id);
 	id->ver = put_le32(NVME_VS_1_4);
-	id->oaes = put_le32(controller_oaes(controller));
 	id->ctratt = put_le32(NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TBKAS);
 	id->acl = 3;
 	id->aerl = CONTROLLER_AERS - 1;
@@ -60,6 +60,13 @@ static void fill_ctrl_common(const struct controller *controller, struct nvme_id
 			      16);
 	id->iorcsz = put_le32(sizeof(struct nvme_cqe) / 16);
 	id->msdbd = 1;
+}
+
+uint32_t controller_oaes(struct queue *queue)
+{
+	if (queue->controller->is_discovery)
+		return NVME_OAES_DISCOVERY;
+	return NVME_OAES_NS_ATTR | (queue_ana(queue) ? NVME_OAES_ANA : 0);
 }
 
 static void fill_ctrl_discovery(const struct controller *controller,
@@ -113,6 +120,17 @@ static uint16_t fused_blocks(const struct target *target, unsigned block_shift)
 	return (uint16_t)(MIN(MAX(n, 1), UINT16_MAX) - 1);
 }
 
+static void fill_ctrl_ana(struct queue *queue, struct nvme_id_ctrl *id)
+{
+	if (!queue_ana(queue))
+		return;
+	id->cmic |= NVME_CMIC_ANA;
+	id->anatt = ANA_TRANSITION_S;
+	id->anacap = NVME_ANACAP_ALL_STATES;
+	id->anagrpmax = put_le32(ANA_GROUP_ID_MAX);
+	id->nanagrpid = put_le32(ANA_GROUPS_MAX);
+}
+
 static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 {
 	const struct subsystem *subsystem = queue_subsystem(queue);
@@ -120,6 +138,7 @@ static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 	put_ascii(id->sn, sizeof(id->sn), subsystem ? subsystem->serial : "");
 	put_ascii(id->mn, sizeof(id->mn), subsystem ? subsystem->model : "");
 	id->cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL;
+	fill_ctrl_ana(queue, id);
 	id->cntrltype = NVME_CNTRLTYPE_IO;
 	id->sqes = 0x66;
 	id->cqes = 0x44;
@@ -144,6 +163,7 @@ static enum request_state execute_ctrl(struct request *r)
 	struct nvme_id_ctrl *id = r->data;
 
 	fill_ctrl_common(controller, id);
+	id->oaes = put_le32(controller_oaes(r->queue));
 	if (controller->is_discovery)
 		fill_ctrl_discovery(controller, id);
 	else
@@ -209,6 +229,21 @@ static void fill_ns(const struct target *target, const struct namespace *ns,
 	id->lbaf[0].lbads = ns->block_shift;
 }
 
+/* What is not reached through this controller has an identity and a size, but nothing else to tell
+ * (8.1). */
+static void fill_ns_ana(struct queue *queue, const struct namespace *ns,
+			struct nvme_id_ns *id)
+{
+	const struct ana *ana = queue_ana(queue);
+	const struct ana_group *group = ana ? ana_group_of(ana, ns->nsid) : NULL;
+
+	if (!group)
+		return;
+	id->anagrpid = put_le32(group->id);
+	if (queue_check_path(queue, ns->nsid) != NVME_OK)
+		id->nuse = put_le64(0);
+}
+
 static struct namespace *find_ns(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -227,8 +262,10 @@ static enum request_state execute_ns(struct request *r)
 
 	if (!is_possible_nsid(get_le32(r->sqe.nsid)))
 		return request_end(r, NVME_INVALID_NSID | NVME_DNR);
-	if (ns) /* an inactive one is all zeroes */
+	if (ns) { /* an inactive one is all zeroes */
 		fill_ns(r->queue->target, ns, r->data);
+		fill_ns_ana(r->queue, ns, r->data);
+	}
 	return request_end(r, NVME_OK);
 }
 

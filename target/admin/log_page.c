@@ -4,14 +4,16 @@
  *
  * A page is built whole, at most 4 KiB, and the part the host asked for is copied; what it asked
  * for beyond the page is zero (R5). The offset may be anything up to the page's size. The discovery
- * log is generated piece by piece instead (discovery.c).
+ * log and that of ANA groups are generated piece by piece instead (discovery.c, ana.c).
  */
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/admin/admin.h"
+#include "target/ana.h"
 #include "target/guard/resv_notice.h"
+#include "target/portal.h"
 
 enum {
 	PAGE_BYTES = 4096,
@@ -124,7 +126,7 @@ static void build_smart(struct request *r, struct page *page)
 	page->n = sizeof(*smart);
 }
 
-/* ---- firmware (03h), changed namespaces (04h), effects (05h) --------------------------------- */
+/* ---- firmware (03h), changed namespaces (04h), reservations (80h) ---------------------------- */
 
 static void build_firmware(struct page *page)
 {
@@ -165,6 +167,26 @@ static void build_notification(struct controller *controller, struct page *page,
 	if (log->n_pages)
 		async_event_raise(controller, EVENT_RESERVATION);
 }
+
+/* ---- ANA (0Ch) ------------------------------------------------------------------------------ */
+
+static enum nvme_status fill_ana(struct request *r, uint64_t offset)
+{
+	struct controller *controller = r->queue->controller;
+	const struct ana *ana = queue_ana(r->queue);
+	uint32_t cdw10 = get_le32(r->sqe.cdw10);
+
+	if (!ana)
+		return NVME_LOG_PAGE_INVALID | NVME_DNR;
+	if (offset > ana_fill_log(ana, controller->portal->index, !(cdw10 & NVME_ANA_RGO),
+				  offset, r->data, r->length))
+		return NVME_INVALID_FIELD | NVME_DNR;
+	if (!(cdw10 & RETAIN_EVENT))
+		async_event_unmask(controller, EVENT_ANA_CHANGED);
+	return NVME_OK;
+}
+
+/* ---- effects (05h) -------------------------------------------------------------------------- */
 
 static void build_effects(struct page *page)
 {
@@ -251,6 +273,8 @@ static enum request_state execute(struct request *r)
 		return request_end(r, NVME_LOG_PAGE_INVALID | NVME_DNR);
 	if (is_discovery)
 		return request_end(r, discovery_fill_log(r, offset));
+	if ((cdw10 & 0xff) == NVME_LOG_ANA)
+		return request_end(r, fill_ana(r, offset));
 	status = build(r, cdw10 & 0xff, !(cdw10 & RETAIN_EVENT), &page);
 	return request_end(r, status == NVME_OK ? copy_part(r, &page, offset) : status);
 }

@@ -25,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/rcu.h"
 #include "base/units.h"
+#include "target/ana.h"
 #include "target/change/apply.h"
 #include "target/controller.h"
 #include "target/durability.h"
@@ -258,6 +259,14 @@ static void notice_missing(struct target *target, const struct subsystem *one,
 			notice_namespace(target, one->nqn, one->namespaces[i]->nsid);
 }
 
+static void notice_paths(struct target *target, const struct subsystem *before,
+			 const struct subsystem *after)
+{
+	for (unsigned portal = 0; portal < PORTALS_MAX; portal++)
+		if (ana_is_news(rcu_get(&before->ana), rcu_get(&after->ana), portal))
+			notice_ana(target, after->nqn, portal);
+}
+
 static void notice_namespaces(struct apply *a)
 {
 	for (unsigned i = 0; i < a->after->n_subsystems; i++) {
@@ -268,6 +277,7 @@ static void notice_namespaces(struct apply *a)
 			continue;
 		notice_missing(a->target, after, before);
 		notice_missing(a->target, before, after);
+		notice_paths(a->target, before, after);
 	}
 }
 

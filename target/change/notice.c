@@ -10,6 +10,7 @@
 #include "target/admin/admin.h"
 #include "target/controller.h"
 #include "target/change/notice.h"
+#include "target/portal.h"
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
 
@@ -35,6 +36,8 @@ static void on_notice(struct loop_msg *msg)
 	take_namespaces(controller);
 	if (atomic_exchange(&controller->notice.has_discovery_changed, false))
 		async_event_raise(controller, EVENT_DISCOVERY_CHANGED);
+	if (atomic_exchange(&controller->notice.has_ana_changed, false))
+		async_event_raise(controller, EVENT_ANA_CHANGED);
 }
 
 /* ---- control ------------------------------------------------------------------------------ */
@@ -63,6 +66,23 @@ unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t ns
 			continue;
 		atomic_fetch_or(&controller->notice.changed_ns[nsid / 64],
 				1ULL << nsid % 64);
+		send_notice(controller);
+		n++;
+	}
+	return n;
+}
+
+unsigned notice_ana(struct target *target, const char *subnqn, unsigned portal)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+
+		if (!can_be_told(controller) || controller->portal->index != portal ||
+		    strcmp(controller->subnqn, subnqn) != 0)
+			continue;
+		atomic_store(&controller->notice.has_ana_changed, true);
 		send_notice(controller);
 		n++;
 	}

@@ -20,11 +20,14 @@ struct notice {
 	struct loop_msg msg;
 	_Atomic bool is_sent;
 	_Atomic uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid */
-	_Atomic bool has_discovery_changed;
+	_Atomic bool has_discovery_changed, has_ana_changed;
 };
 
 /* Control. The namespace was added, removed or changed in size: tells every host that is attached
  * to the subsystem. Returns how many controllers. */
 unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t nsid);
+/* Control. Hosts that came through that portal shall read the ANA log page anew. Returns how many
+ * controllers. */
+unsigned notice_ana(struct target *target, const char *subnqn, unsigned portal);
 /* Control. What discovery shows may be different now. */
 void notice_discovery(struct target *target);

@@ -229,6 +229,80 @@ static void check_names(struct checker *c, const struct conf_list *list,
 	}
 }
 
+/* ---- ANA ------------------------------------------------------------------------------------ */
+
+/* Whether the subsystem is reached through that portal. */
+static bool has_portal(const struct config_subsystem *subsystem, const char *portal)
+{
+	const struct config_name *names = subsystem->portals.items;
+
+	for (unsigned i = 0; i < subsystem->portals.n; i++)
+		if (is_same(names[i].name, portal))
+			return true;
+	return !subsystem->portals.n;
+}
+
+static void check_ana_portals(struct checker *c, const struct config_subsystem *subsystem,
+			      const struct config_ana_group *group)
+{
+	const struct config_ana_portal *portals = group->portals.items;
+
+	for (unsigned i = 0; i < group->portals.n; i++) {
+		struct config_name name = {portals[i].portal, portals[i].mark};
+		unsigned n_before = conf_n_errors(c->conf);
+
+		if (!name.name)
+			continue;
+		check_portal_name(c, &name);
+		if (conf_n_errors(c->conf) == n_before &&
+		    !has_portal(subsystem, name.name))
+			conf_error(c->conf, name.mark,
+				   "the subsystem is not on portal '%s': see its key "
+				   "portals",
+				   name.name);
+		for (unsigned j = 0; j < i; j++)
+			if (is_same(name.name, portals[j].portal))
+				conf_error(c->conf, name.mark,
+					   "portal '%s' is in this list twice",
+					   name.name);
+	}
+}
+
+static void check_ana_groups(struct checker *c, const struct config_subsystem *subsystem)
+{
+	const struct config_ana_group *groups = subsystem->ana_groups.items;
+
+	for (unsigned i = 0; i < subsystem->ana_groups.n; i++) {
+		for (unsigned j = 0; groups[i].id && j < i; j++)
+			if (groups[i].id == groups[j].id)
+				conf_error(c->conf, groups[i].mark,
+					   "ANA group %" PRIu64
+					   " is there already, on line %u",
+					   groups[i].id, groups[j].mark.line);
+		check_ana_portals(c, subsystem, &groups[i]);
+	}
+}
+
+static void check_ana_group(struct checker *c, const struct config_subsystem *subsystem,
+			    const struct config_namespace *ns)
+{
+	const struct config_ana_group *groups = subsystem->ana_groups.items;
+	bool is_written = ns->ana_group_mark.line;
+
+	for (unsigned i = 0; i < subsystem->ana_groups.n; i++)
+		if (groups[i].id == ns->ana_group || !groups[i].id)
+			return; /* one that is wrong was complained about */
+	if (!ns->ana_group)
+		return;
+	if (subsystem->ana_groups.n)
+		conf_error(c->conf, is_written ? ns->ana_group_mark : ns->mark,
+			   "there is no ANA group %" PRIu64 " in this subsystem%s",
+			   ns->ana_group, is_written ? "" : ": name one with ana_group");
+	else if (is_written)
+		conf_error(c->conf, ns->ana_group_mark,
+			   "ana_group needs ana_groups in the subsystem");
+}
+
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
 static bool check_kind(struct checker *c, const struct config_namespace *ns)
@@ -352,6 +426,7 @@ static void check_namespace(struct checker *c, const struct config_subsystem *su
 	bool is_kind_right = check_kind(c, ns), is_size_right = check_size(c, ns);
 
 	check_nsid(c, subsystem, ns);
+	check_ana_group(c, subsystem, ns);
 	if (ns->uuid)
 		check_uuid(c, ns);
 	if (is_kind_right && is_size_right)
@@ -388,6 +463,7 @@ static void check_subsystem(struct checker *c, const struct config_subsystem *su
 	check_names(c, &subsystem->portals, check_portal_name);
 	check_names(c, &subsystem->allow_hosts, check_host_name);
 	check_access(c, subsystem);
+	check_ana_groups(c, subsystem);
 	for (unsigned i = 0; i < subsystem->namespaces.n; i++)
 		check_namespace(c, subsystem, &namespaces[i]);
 }

@@ -60,6 +60,20 @@ struct config_discovery {
 	struct conf_list referrals; /* of struct config_referral */
 };
 
+/* How an ANA group is through one portal. */
+struct config_ana_portal {
+	char *portal;
+	struct conf_mark mark;
+	unsigned state; /* index into ana_choices */
+};
+
+struct config_ana_group {
+	uint64_t id;
+	struct conf_mark mark;
+	unsigned state; /* index into ana_choices: through all portals but these */
+	struct conf_list portals; /* of struct config_ana_portal */
+};
+
 struct config_namespace {
 	uint64_t nsid;
 	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
@@ -71,6 +85,8 @@ struct config_namespace {
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;
+	uint64_t ana_group; /* default 1; means nothing without ana_groups */
+	struct conf_mark ana_group_mark;
 };
 
 struct config_subsystem {
@@ -80,6 +96,7 @@ struct config_subsystem {
 	struct conf_list portals;     /* of struct config_name; empty: all */
 	struct conf_list allow_hosts; /* of struct config_name: hosts, or NQNs */
 	bool allows_any_host;
+	struct conf_list ana_groups; /* of struct config_ana_group; empty: no ANA */
 	struct conf_list namespaces; /* of struct config_namespace */
 };
 

@@ -45,10 +45,13 @@ static const struct {
 	{"subsystem", "portals"},
 	{"subsystem", "allow_hosts"},
 	{"subsystem", "allow_any_host"},
+	{"ANA group", NULL},
+	{"portal of an ANA group", NULL},
 	{"namespace", ""},
 	{"namespace", "ram"},
 	{"namespace", "size"},
 	{"namespace", "create"},
+	{"namespace", "ana_group"},
 };
 
 struct place {

@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "target/ana.h"
 #include "target/config/config.h"
 #include "target/subsystem.h"
 #include "transport/wire/auth.h"
@@ -175,6 +176,9 @@ static const struct conf_key namespace_keys[] = {
 	 .help = "Logical block size: 512 or 4096."},
 	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only),
 	 .default_value = "false", .help = "Refuses writes."},
+	{"ana_group", CONF_UINT, AT(config_namespace, ana_group),
+	 MARK(config_namespace, ana_group_mark), .min = 1, .max = ANA_GROUP_ID_MAX,
+	 .default_value = "1", .help = "The ANA group it belongs to."},
 	{0},
 };
 
@@ -206,6 +210,40 @@ static const struct conf_schema host_name_schema = {
 	.keys = name_keys,
 };
 
+static const struct conf_key ana_portal_keys[] = {
+	{"portal", CONF_STRING, AT(config_ana_portal, portal), .is_required = true,
+	 .min = 1, .help = "Name of a portal of the subsystem."},
+	{"state", CONF_ENUM, AT(config_ana_portal, state), .is_required = true,
+	 .names = ana_choices, .help = "State through this portal."},
+	{0},
+};
+
+static const struct conf_schema ana_portal_schema = {
+	.what = "portal of an ANA group",
+	.size = sizeof(struct config_ana_portal),
+	MARK(config_ana_portal, mark),
+	.keys = ana_portal_keys,
+};
+
+static const struct conf_key ana_group_keys[] = {
+	{"id", CONF_UINT, AT(config_ana_group, id), .is_required = true, .min = 1,
+	 .max = ANA_GROUP_ID_MAX, .help = "By which namespaces refer to it."},
+	{"state", CONF_ENUM, AT(config_ana_group, state), .names = ana_choices,
+	 .default_value = "optimized",
+	 .help = "optimized, non_optimized, inaccessible, persistent_loss or change."},
+	{"portals", CONF_LIST, AT(config_ana_group, portals), .max = PORTALS_MAX,
+	 .schema = &ana_portal_schema,
+	 .help = "Portals through which the state is another one."},
+	{0},
+};
+
+static const struct conf_schema ana_group_schema = {
+	.what = "ANA group",
+	.size = sizeof(struct config_ana_group),
+	MARK(config_ana_group, mark),
+	.keys = ana_group_keys,
+};
+
 static const struct conf_key subsystem_keys[] = {
 	{"nqn", CONF_STRING, AT(config_subsystem, nqn), MARK(config_subsystem, nqn_mark),
 	 .is_required = true, .check = check_subnqn,
@@ -223,6 +261,9 @@ static const struct conf_key subsystem_keys[] = {
 	{"allow_any_host", CONF_BOOL, AT(config_subsystem, allows_any_host),
 	 MARK(config_subsystem, allow_any_mark), .default_value = "false",
 	 .help = "Lets every host attach that can reach a portal."},
+	{"ana_groups", CONF_LIST, AT(config_subsystem, ana_groups), .max = ANA_GROUPS_MAX,
+	 .schema = &ana_group_schema,
+	 .help = "Groups of namespaces whose paths differ (ANA); none without this key."},
 	{"namespaces", CONF_LIST, AT(config_subsystem, namespaces), .max = NSID_MAX,
 	 .schema = &namespace_schema, .help = "What the subsystem offers."},
 	{0},

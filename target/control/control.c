@@ -8,6 +8,7 @@
  *   ns_resize        ns.c
  *   diff, apply      apply.c
  *   drain            portal.c
+ *   ana_list, ana_set    ana.c
  *
  * A namespace whose flush failed, or a portal that does not listen, makes the state "degraded".
  */
@@ -20,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/rcu.h"
 #include "base/rpc.h"
+#include "target/control/ana.h"
 #include "target/control/apply.h"
 #include "target/control/list.h"
 #include "target/control/ns.h"
@@ -85,6 +87,8 @@ static const struct rpc_method methods[] = {
 	{"diff", control_diff},
 	{"apply", control_apply},
 	{"drain", control_drain},
+	{"ana_list", control_ana_list},
+	{"ana_set", control_ana_set},
 	{0}, /* one a line */
 };
 

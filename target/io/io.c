@@ -150,8 +150,13 @@ enum nvme_status io_find_namespace(struct request *r, enum access access)
 							       get_le32(r->sqe.nsid))
 					 : NULL;
 
+	enum nvme_status status;
+
 	if (!ns)
 		return NVME_INVALID_NSID | NVME_DNR;
+	status = queue_check_path(r->queue, ns->nsid);
+	if (status != NVME_OK)
+		return status;
 	request_take_namespace(r, ns);
 	r->pass.access = access;
 	if (access != ACCESS_WRITE || r->sqe.opcode == NVME_IO_FLUSH)
@@ -260,6 +265,7 @@ static enum request_state flush_from(struct request *r)
 {
 	const struct subsystem *subsystem;
 	enum request_state next;
+	enum nvme_status status;
 	struct namespace *ns;
 
 	if (get_le32(r->sqe.nsid) == NVME_NSID_ALL) {
@@ -267,6 +273,10 @@ static enum request_state flush_from(struct request *r)
 		ns = subsystem ? subsystem_next_namespace(subsystem, r->range) : NULL;
 		if (!ns)
 			return request_end(r, NVME_OK);
+		/* "All is safe" must not be said of what is not reached. */
+		status = queue_check_path(r->queue, ns->nsid);
+		if (status != NVME_OK)
+			return request_end(r, status);
 		request_take_namespace(r, ns);
 		r->pass.access = ACCESS_WRITE;
 		next = (enum request_state)guard_enter(r);

@@ -23,7 +23,7 @@
 enum {
 	PATIENCE_S = 60,
 	PORT_BASE = 20000,
-	PORT_RANGE = 20000,
+	PORT_RANGE = 20000, /* and as many above it for second portals */
 };
 
 static void write_secret(const struct daemon *d, const char *secret)
@@ -39,14 +39,25 @@ static void write_secret(const struct daemon *d, const char *secret)
 	assert_int_equal(chmod(path, 0600), 0);
 }
 
+#define ANA_GROUPS                                                                       \
+	"    ana_groups:\n"                                                              \
+	"      - {id: 9, state: change}\n"                                               \
+	"      - {id: 7, state: non_optimized,"                                          \
+	" portals: [{portal: q, state: inaccessible}]}\n"                                \
+	"      - {id: 1}\n"
+
 static void write_config(const struct daemon *d, const char *tuning, const char *limits,
 			 const char *secret)
 {
-	char path[128], state[160] = "";
+	char path[128], state[160] = "", second[128] = "";
+	const char *member = d->second_port ? ", ana_group: 7" : "";
 	FILE *f;
 
 	if (d->keeps_state)
 		snprintf(state, sizeof(state), "state_directory: %s\n", d->folder);
+	if (d->second_port)
+		snprintf(second, sizeof(second),
+			 "  - {name: q, address: 127.0.0.1, port: %u}\n", d->second_port);
 	snprintf(path, sizeof(path), "%s/target.yaml", d->folder);
 	f = fopen(path, "w");
 	assert_non_null(f);
@@ -56,21 +67,22 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 		"%s"
 		"tuning: {max_transfer: 1MiB, buffers: 8MiB%s}\n"
 		"limits: {pending: 8, connect_timeout: 1s, connections_per_host: 16%s}\n"
-		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n"
+		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n%s"
 		"hosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
 		"subsystems:\n"
-		"  - nqn: %s\n    allow_hosts: [raw]\n    namespaces:\n"
+		"  - nqn: %s\n    allow_hosts: [raw]\n%s    namespaces:\n"
 		"      - {nsid: 1, ram: 16MiB, block_size: 512}\n"
 		"      - {nsid: 2, file: %s/disk, size: 16MiB, create: true, block_size: "
-		"4096}\n"
+		"4096%s}\n"
 		"      - {nsid: 3, file: %s/fixed, block_size: 512, read_only: true}\n"
-		"      - {nsid: 4, ram: 256MiB, block_size: 4096}\n"
+		"      - {nsid: 4, ram: 256MiB, block_size: 4096%s}\n"
 		"  - nqn: nqn.2026-01.org.example:others\n    allow_hosts: []\n    "
 		"namespaces:\n"
 		"      - {nsid: 1, ram: 1MiB}\n",
-		d->folder, state, tuning, limits, d->port, RAW_HOSTNQN,
+		d->folder, state, tuning, limits, d->port, second, RAW_HOSTNQN,
 		secret ? ", dhchap_key_file: " : "", secret ? d->folder : "",
-		secret ? "/key" : "", RAW_SUBNQN, d->folder, d->folder);
+		secret ? "/key" : "", RAW_SUBNQN, d->second_port ? ANA_GROUPS : "",
+		d->folder, member, d->folder, member);
 	if (secret)
 		write_secret(d, secret);
 	fclose(f);
@@ -109,7 +121,8 @@ static void wait_ready(struct daemon *d)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
 
-	while (!daemon_has_logged(d, "ready, portals 1/1 listening")) {
+	while (!daemon_has_logged(d, d->second_port ? "ready, portals 2/2 listening"
+						    : "ready, portals 1/1 listening")) {
 		if (waitpid(d->pid, NULL, WNOHANG) == d->pid || clock_ns() > deadline) {
 			show_log(d);
 			fail_msg("rblkd does not start");
@@ -133,15 +146,18 @@ static void launch(struct daemon *d)
 	wait_ready(d);
 }
 
-static void start(struct daemon *d, const char *tuning, const char *limits,
-		  const char *secret, bool keeps_state)
+static uint16_t choose_port(void)
 {
 	static unsigned n_started; /* a port each */
+
+	return (uint16_t)(PORT_BASE + (getpid() + 7 * n_started++) % PORT_RANGE);
+}
+
+static void start(struct daemon *d, const char *tuning, const char *limits,
+		  const char *secret)
+{
 	const char *tmp = getenv("TMPDIR");
 
-	*d = (struct daemon){
-		.port = (uint16_t)(PORT_BASE + (getpid() + 7 * n_started++) % PORT_RANGE),
-		.keeps_state = keeps_state};
 	snprintf(d->folder, sizeof(d->folder), "%s/rblk-raw.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(d->folder));
 	write_config(d, tuning, limits, secret);
@@ -155,17 +171,27 @@ void daemon_start(struct daemon *d, const char *tuning)
 
 void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits)
 {
-	start(d, tuning, limits, NULL, false);
+	*d = (struct daemon){.port = choose_port()};
+	start(d, tuning, limits, NULL);
 }
 
 void daemon_start_with_secret(struct daemon *d, const char *secret)
 {
-	start(d, "", ", auth_timeout: 1s", secret, false);
+	*d = (struct daemon){.port = choose_port()};
+	start(d, "", ", auth_timeout: 1s", secret);
 }
 
 void daemon_start_keeping(struct daemon *d)
 {
-	start(d, "", "", NULL, true);
+	*d = (struct daemon){.port = choose_port(), .keeps_state = true};
+	start(d, "", "", NULL);
+}
+
+void daemon_start_ana(struct daemon *d)
+{
+	*d = (struct daemon){.port = choose_port()};
+	d->second_port = (uint16_t)(d->port + PORT_RANGE);
+	start(d, "", "", NULL);
 }
 
 void daemon_kill_and_restart(struct daemon *d)

@@ -10,7 +10,8 @@ struct daemon {
 	pid_t pid;
 	bool is_terminated, keeps_state;
 	uint16_t port;
-	char folder[64]; /* holds its configuration, socket, log and disk image */
+	uint16_t second_port; /* of a second portal, q; 0: there is none */
+	char folder[64];      /* holds its configuration, socket, log and disk image */
 };
 
 enum {
@@ -19,6 +20,7 @@ enum {
 	DAEMON_FILE = 2,      /* 16 MiB, 4096 */
 	DAEMON_READ_ONLY = 3, /* 1 MiB file, 512 */
 	DAEMON_BIG_RAM = 4,   /* 256 MiB, 4096 */
+	DAEMON_ANA_GROUP = 7,
 };
 
 /* tuning: more keys of that section, ", workers: 1", or "". */
@@ -27,6 +29,9 @@ void daemon_start(struct daemon *d, const char *tuning);
 void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits);
 /* The host RAW_HOSTNQN must prove to have this secret. */
 void daemon_start_with_secret(struct daemon *d, const char *secret);
+/* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the others in
+ * DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group 9 is empty. */
+void daemon_start_ana(struct daemon *d);
 /* With a state directory. */
 void daemon_start_keeping(struct daemon *d);
 /* kill -9, and the same again with what it has kept. */

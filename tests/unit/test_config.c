@@ -16,6 +16,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "target/ana.h"
 #include "target/config/config.h"
 #include "target/subsystem.h"
 
@@ -300,6 +301,80 @@ static void mistakes_in_namespaces(void **state)
 	must_refuse(text, "/odd: 4608 bytes is not a multiple of block_size 4096");
 }
 
+/* ---- ANA ------------------------------------------------------------------------------------ */
+
+#define TWO                                                                              \
+	"version: 1\nportals: [{name: p, address: 127.0.0.1},\n"                         \
+	"  {name: q, address: 127.0.0.2}]\n"                                             \
+	"subsystems:\n- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n"
+#define PLAIN "  namespaces: [{nsid: 1, ram: 1MiB}]\n"
+
+static void ana_groups(void **state)
+{
+	struct reading r = read_config(
+		TWO "  ana_groups:\n  - {id: 7, state: non_optimized,"
+		    " portals: [{portal: q, state: persistent_loss}]}\n  - {id: 1}\n"
+		    "  namespaces:\n  - {nsid: 1, ram: 1MiB}\n"
+		    "  - {nsid: 9, ram: 1MiB, ana_group: 7}\n");
+	const struct config_subsystem *subsystem = r.config.subsystems.items;
+	struct snapshot *snapshot;
+	const struct ana *ana;
+
+	assert_string_equal(r.said, "");
+	snapshot = snapshot_build(&r.config, r.conf);
+	assert_non_null(snapshot);
+	ana = atomic_load(&snapshot->subsystems[0].ana);
+	assert_int_equal(subsystem->ana_groups.n, 2);
+	assert_int_equal(ana->n_groups, 2);
+	assert_int_equal(ana->groups[0].id, 1); /* by id */
+	assert_int_equal(ana_group_of(ana, 1)->id, 1);
+	assert_int_equal(ana_group_of(ana, 9)->id, 7);
+	assert_null(ana_group_of(ana, 2));
+	assert_null(ana_group_of(ana, UINT32_MAX));
+	assert_int_equal(ana_check(ana, 1, 1), NVME_OK);
+	assert_int_equal(ana_check(ana, 9, 0), NVME_OK);
+	assert_int_equal(ana_check(ana, 9, 1), NVME_ANA_PERSISTENT_LOSS);
+	snapshot_free(snapshot);
+	release(&r);
+	r = read_config(TWO PLAIN);
+	snapshot = snapshot_build(&r.config, r.conf);
+	assert_non_null(snapshot);
+	assert_null(atomic_load(&snapshot->subsystems[0].ana));
+	snapshot_free(snapshot);
+	release(&r);
+}
+
+static void mistakes_in_ana_groups(void **state)
+{
+	must_refuse(TWO "  ana_groups: [{id: 0}]\n", "id must be");
+	must_refuse(TWO "  ana_groups: [{id: 65}]\n", "id must be");
+	must_refuse(TWO "  ana_groups: [{state: optimized}]\n",
+		    "ANA group lacks the required key 'id'");
+	must_refuse(TWO "  ana_groups: [{id: 1, state: optimised}]\n", "state must be");
+	must_refuse(TWO "  ana_groups: [{id: 2}, {id: 2}]\n",
+		    "t.yaml:7:25: error: ANA group 2 is there already, on line 7");
+	must_refuse(TWO "  ana_groups: [{id: 2}]\n" PLAIN,
+		    "t.yaml:8:16: error: there is no ANA group 1 in this subsystem: name "
+		    "one with ana_group");
+	must_refuse(TWO "  ana_groups: [{id: 2}]\n"
+			"  namespaces: [{nsid: 1, ram: 1MiB, ana_group: 3}]\n",
+		    "there is no ANA group 3 in this subsystem");
+	must_refuse(TWO "  namespaces: [{nsid: 1, ram: 1MiB, ana_group: 1}]\n",
+		    "ana_group needs ana_groups in the subsystem");
+	must_refuse(TWO
+		    "  ana_groups: [{id: 1, portals: [{portal: x, state: change}]}]\n",
+		    "there is no portal 'x'");
+	must_refuse(TWO "  ana_groups: [{id: 1, portals: [{portal: p}]}]\n",
+		    "lacks the required key 'state'");
+	must_refuse(TWO "  ana_groups: [{id: 1, portals: [{portal: p, state: change},\n"
+			"    {portal: p, state: optimized}]}]\n",
+		    "t.yaml:8:5: error: portal 'p' is in this list twice");
+	must_refuse(TWO
+		    "  portals: [p]\n"
+		    "  ana_groups: [{id: 1, portals: [{portal: q, state: change}]}]\n",
+		    "the subsystem is not on portal 'q'");
+}
+
 static void exported_twice(void **state)
 {
 	char text[1024];
@@ -442,6 +517,8 @@ int main(void)
 		cmocka_unit_test(nobody_allowed_is_a_warning),
 		cmocka_unit_test(mistakes_across_keys),
 		cmocka_unit_test(mistakes_in_namespaces),
+		cmocka_unit_test(ana_groups),
+		cmocka_unit_test(mistakes_in_ana_groups),
 		cmocka_unit_test(exported_twice),
 		cmocka_unit_test(open_failures_have_lines),
 		cmocka_unit_test(file_is_safe),

@@ -151,6 +151,30 @@ static void what_a_namespace_may_change(void **state)
 	}
 }
 
+static void ana_states(void **state)
+{
+	static const char head[] = HEAD PORTALS "subsystems:\n  - nqn: " NQN "\n";
+
+	char before[512], after[512];
+
+	snprintf(before, sizeof(before),
+		 "%s    ana_groups: [{id: 1}, {id: 2, portals: [{portal: a, state: "
+		 "change}]}]\n"
+		 "    namespaces: [{nsid: 1, ram: 1MiB}]\n",
+		 head);
+	snprintf(after, sizeof(after),
+		 "%s    ana_groups: [{id: 2, state: inaccessible, portals: [{portal: b, "
+		 "state: "
+		 "optimized}]}]\n    namespaces: [{nsid: 1, ram: 1MiB, ana_group: 2}]\n",
+		 head);
+	expect_diff(before, after,
+		    "- ANA group: " NQN "/1: \n"
+		    "~ ANA group: " NQN "/2: state optimized -> inaccessible\n"
+		    "- portal of an ANA group: " NQN "/2/a: state: change\n"
+		    "+ portal of an ANA group: " NQN "/2/b: state: optimized\n"
+		    "~ namespace: " NQN "/1: ana_group 1 -> 2\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +183,7 @@ int main(void)
 		cmocka_unit_test(things_with_names),
 		cmocka_unit_test(a_subsystem_with_all_in_it),
 		cmocka_unit_test(what_a_namespace_may_change),
+		cmocka_unit_test(ana_states),
 	};
 
 	return cmocka_run_group_tests_name("config_diff", tests, NULL, NULL);

@@ -159,6 +159,12 @@ static bool takes_next(const char *option)
 	       !strcmp(option, "--output") || !strcmp(option, "-o");
 }
 
+/* Subcommands of two words begin so. */
+static bool is_first_of_two(const char *word)
+{
+	return !strcmp(word, "ns") || !strcmp(word, "ana");
+}
+
 /* "--socket PATH ns resize" becomes "ns resize --socket PATH". */
 static void move_subcommand_first(int argc, char **argv)
 {
@@ -169,7 +175,7 @@ static void move_subcommand_first(int argc, char **argv)
 		at += takes_next(argv[at]) ? 2 : 1;
 	if (at >= argc)
 		return;
-	n_words = !strcmp(argv[at], "ns") && at + 1 < argc ? 2 : 1;
+	n_words = is_first_of_two(argv[at]) && at + 1 < argc ? 2 : 1;
 	memcpy(words, &argv[at], (size_t)n_words * sizeof(*words));
 	memmove(&argv[1 + n_words], &argv[1], (size_t)(at - 1) * sizeof(*argv));
 	memcpy(&argv[1], words, (size_t)n_words * sizeof(*words));
@@ -186,6 +192,8 @@ int main(int argc, char **argv)
 		{"drain", run_drain, "lets the connections of a portal go, in order"},
 		{"ns resize", run_ns_resize,
 		 "a file or device has grown: tells the hosts"},
+		{"ana list", run_ana_list, "ANA groups and their states"},
+		{"ana set", run_ana_set, "sets the state of an ANA group"},
 		{"gen-key", run_gen_key, "makes a secret for DH-HMAC-CHAP"},
 		{0},
 	};

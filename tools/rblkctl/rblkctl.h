@@ -29,6 +29,8 @@ int run_ns_resize(int argc, char **argv);
 int run_diff(int argc, char **argv);
 int run_apply(int argc, char **argv);
 int run_drain(int argc, char **argv);
+int run_ana_list(int argc, char **argv);
+int run_ana_set(int argc, char **argv);
 int run_gen_key(int argc, char **argv);
 
 /* Fills options and the first positional argument; returns as args_parse does. */

@@ -313,6 +313,7 @@ enum {
 	NVME_OAES_NS_ATTR = 1 << 8,
 	NVME_OAES_FW_ACTIVATION = 1 << 9,
 	NVME_OAES_ANA = 1 << 11,
+	NVME_ANACAP_ALL_STATES = 0x1f,
 	NVME_CTRATT_HOSTID_128 = 1,
 	NVME_CTRATT_TBKAS = 1 << 6,
 	NVME_LPA_SMART_NS = 1,
@@ -454,6 +455,38 @@ struct nvme_smart_log {
 	uint8_t rsvd192[320];
 };
 static_assert(sizeof(struct nvme_smart_log) == 512, "figure 196");
+
+/* Asymmetric Namespace Access (8.1, figure 211). */
+enum nvme_ana_state {
+	NVME_ANA_STATE_OPTIMIZED = 0x1,
+	NVME_ANA_STATE_NON_OPTIMIZED = 0x2,
+	NVME_ANA_STATE_INACCESSIBLE = 0x3,
+	NVME_ANA_STATE_PERSISTENT_LOSS = 0x4,
+	NVME_ANA_STATE_CHANGE = 0xf,
+};
+/* "optimized", "non_optimized"... "unknown" for what is none. */
+const char *nvme_ana_state_string(unsigned state);
+
+/* Log page 0Ch: the header, then descriptors, each followed by its NSIDs. */
+struct nvme_ana_log {
+	le64 chgcnt;
+	le16 ngrps;
+	uint8_t rsvd10[6];
+};
+static_assert(sizeof(struct nvme_ana_log) == 16, "figure 210");
+
+struct nvme_ana_group {
+	le32 grpid;
+	le32 nnsids;
+	le64 chgcnt;
+	uint8_t state; /* enum nvme_ana_state in bits 3:0 */
+	uint8_t rsvd17[15];
+};
+static_assert(sizeof(struct nvme_ana_group) == 32, "figure 211");
+enum {
+	NVME_ANA_STATE_MASK = 0xf,
+	NVME_ANA_RGO = 1 << 8, /* cdw10: groups without their NSIDs */
+};
 
 /* Asynchronous event results, dword 0 (figure 146): type | information << 8 | log page
  * << 16. */

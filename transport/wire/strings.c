@@ -103,6 +103,23 @@ const char *nvmf_cm_status_string(enum nvmf_cm_status status)
 	return "unknown reason";
 }
 
+const char *nvme_ana_state_string(unsigned state)
+{
+	switch ((enum nvme_ana_state)state) {
+	case NVME_ANA_STATE_OPTIMIZED:
+		return "optimized";
+	case NVME_ANA_STATE_NON_OPTIMIZED:
+		return "non_optimized";
+	case NVME_ANA_STATE_INACCESSIBLE:
+		return "inaccessible";
+	case NVME_ANA_STATE_PERSISTENT_LOSS:
+		return "persistent_loss";
+	case NVME_ANA_STATE_CHANGE:
+		return "change";
+	}
+	return "unknown";
+}
+
 /* The character at *s, and *s behind it; -1: this is no UTF-8 (RFC 3629). */
 static int32_t take_character(const char **s)
 {

@@ -124,6 +124,16 @@ static void choose_uuid(const struct config_subsystem *subsystem,
 	uuid_generate_sha1(ret_uuid, name_space, name, strlen(name));
 }
 
+/* Its digits were checked. */
+static void put_hex(uint8_t *bytes, size_t n, const char *text)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char pair[] = {text[2 * i], text[2 * i + 1], '\0'};
+
+		bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+}
+
 static bool open_backend(struct builder *b, const struct config_namespace *config,
 			 struct namespace *ns)
 {
@@ -176,6 +186,10 @@ static struct namespace *namespace_new(struct builder *b,
 	ns->is_read_only = config->is_read_only;
 	choose_uuid(subsystem, config, ns->uuid);
 	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
+	if (config->nguid)
+		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);
+	if (config->eui64)
+		put_hex(ns->eui64, sizeof(ns->eui64), config->eui64);
 	if (!open_backend(b, config, ns)) {
 		namespace_free(ns);
 		return NULL;

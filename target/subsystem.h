@@ -45,7 +45,8 @@ struct namespace
 	struct list node; /* of those that none holds any more; control only */
 	uint32_t nsid;
 	uuid_t uuid;
-	uint8_t nguid[16];	   /* big-endian; the uuid's bytes */
+	uint8_t nguid[16];	   /* big-endian; the uuid's bytes, or chosen */
+	uint8_t eui64[8];	   /* big-endian; all zero: none */
 	uint8_t block_shift;	   /* 9 or 12 */
 	_Atomic uint64_t n_blocks; /* control changes it: resize.c */
 	bool is_read_only;

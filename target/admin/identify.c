@@ -226,6 +226,7 @@ static void fill_ns(const struct target *target, const struct namespace *ns,
 	fill_ns_preferences(ns, id);
 	fill_ns_commands(target, ns, id);
 	memcpy(id->nguid, ns->nguid, sizeof(id->nguid));
+	memcpy(id->eui64, ns->eui64, sizeof(id->eui64));
 	id->lbaf[0].lbads = ns->block_shift;
 }
 
@@ -298,13 +299,16 @@ static uint8_t *put_desc(uint8_t *at, enum nvme_nidt type, const void *id, uint8
 
 static enum request_state execute_ns_descs(struct request *r)
 {
+	static const uint8_t none[sizeof(((struct namespace *)0)->eui64)];
 	struct namespace *ns = find_ns(r);
 	uint8_t *at = r->data;
 
 	if (!ns)
 		return request_end(r, NVME_INVALID_NSID | NVME_DNR);
 	at = put_desc(at, NVME_NIDT_UUID, ns->uuid, sizeof(ns->uuid));
-	put_desc(at, NVME_NIDT_NGUID, ns->nguid, sizeof(ns->nguid));
+	at = put_desc(at, NVME_NIDT_NGUID, ns->nguid, sizeof(ns->nguid));
+	if (memcmp(ns->eui64, none, sizeof(none)) != 0)
+		put_desc(at, NVME_NIDT_EUI64, ns->eui64, sizeof(ns->eui64));
 	return request_end(r, NVME_OK);
 }
 

@@ -82,6 +82,7 @@ struct backend_config {
 	uint32_t block_size; /* of the namespace */
 	bool must_create;
 	bool is_read_only;
+	bool is_shared; /* file: others that say so may have it, too */
 };
 
 struct backend_ops {

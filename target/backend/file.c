@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Regular files. Opened without following symbolic links, locked as a whole for as long
- * as they are exported (an open file description lock: neither another rblkd nor a second
+ * as they are exported (an open file description lock: neither another rblkd, unless both
+ * share it, nor a second
  * namespace of this one can have them for writing), and switched to O_DIRECT where the
  * file system allows it.
  *
@@ -178,7 +179,7 @@ static int lock_file(const struct backend_fd *disk, const struct backend_config 
 		     char *why, size_t n)
 {
 	struct flock lock = {
-		.l_type = config->is_read_only ? F_RDLCK : F_WRLCK,
+		.l_type = config->is_read_only || config->is_shared ? F_RDLCK : F_WRLCK,
 		.l_whence = SEEK_SET,
 	};
 

@@ -320,6 +320,10 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 	unsigned n_before = conf_n_errors(c->conf);
 	bool is_file = ns->file_mark.line;
 
+	if (ns->shared_mark.line && !is_file)
+		conf_error(c->conf, ns->shared_mark,
+			   "shared is for file only: nothing locks a device for other "
+			   "machines");
 	if (ns->must_create && !is_file)
 		conf_error(c->conf, ns->create_mark, "create is for file only");
 	if (ns->must_create && is_file && !ns->size_mark.line)
@@ -380,8 +384,8 @@ static void check_backend(struct checker *c, const struct config_namespace *ns)
 	c->seen[c->n_seen++] = one;
 }
 
-/* A UUID is written in one way only, but for upper and lower case. */
-static bool is_same_uuid(const char *a, const char *b)
+/* They are written in one way only, but for upper and lower case. */
+static bool is_same_id(const char *a, const char *b)
 {
 	return a && b && !strcasecmp(a, b);
 }
@@ -400,8 +404,27 @@ static void check_nsid(struct checker *c, const struct config_subsystem *subsyst
 				   ns->nsid, earlier->nsid_mark.line);
 }
 
+static void compare_ids(struct checker *c, const struct config_namespace *ns,
+			const struct config_namespace *earlier)
+{
+	const struct {
+		const char *what, *is, *was;
+		struct conf_mark mark;
+	} ids[] = {
+		{"UUID", ns->uuid, earlier->uuid, ns->uuid_mark},
+		{"NGUID", ns->nguid, earlier->nguid, ns->nguid_mark},
+		{"EUI-64", ns->eui64, earlier->eui64, ns->eui64_mark},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(ids); i++)
+		if (is_same_id(ids[i].is, ids[i].was))
+			conf_error(c->conf, ids[i].mark,
+				   "the namespace on line %u has this %s already",
+				   earlier->mark.line, ids[i].what);
+}
+
 /* Against all before it in the file, as its subsystem is the last one looked at. */
-static void check_uuid(struct checker *c, const struct config_namespace *ns)
+static void check_ids(struct checker *c, const struct config_namespace *ns)
 {
 	const struct config_subsystem *subsystem = c->config->subsystems.items;
 
@@ -411,11 +434,7 @@ static void check_uuid(struct checker *c, const struct config_namespace *ns)
 		for (unsigned i = 0; i < subsystem->namespaces.n; i++) {
 			if (&namespaces[i] == ns)
 				return;
-			if (is_same_uuid(namespaces[i].uuid, ns->uuid))
-				conf_error(
-					c->conf, ns->uuid_mark,
-					"the namespace on line %u has this UUID already",
-					namespaces[i].mark.line);
+			compare_ids(c, ns, &namespaces[i]);
 		}
 	}
 }
@@ -427,8 +446,7 @@ static void check_namespace(struct checker *c, const struct config_subsystem *su
 
 	check_nsid(c, subsystem, ns);
 	check_ana_group(c, subsystem, ns);
-	if (ns->uuid)
-		check_uuid(c, ns);
+	check_ids(c, ns);
 	if (is_kind_right && is_size_right)
 		check_backend(c, ns);
 }

@@ -68,6 +68,7 @@ const struct backend_ops *config_backend(const struct config_namespace *ns,
 		.block_size = (uint32_t)ns->block_size,
 		.must_create = ns->must_create,
 		.is_read_only = ns->is_read_only,
+		.is_shared = ns->is_shared,
 	};
 	*ret_mark = ns->file	 ? ns->file_mark
 		    : ns->device ? ns->device_mark

@@ -77,14 +77,17 @@ struct config_ana_group {
 struct config_namespace {
 	uint64_t nsid;
 	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
-	struct conf_mark file_mark, device_mark, ram_mark;
+	struct conf_mark file_mark, device_mark, ram_mark, shared_mark;
+	struct conf_mark nguid_mark, eui64_mark;
 	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
+	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
 	char *file, *device; /* exactly one of file, device and ram */
 	uint64_t ram;
 	uint64_t size; /* file with create */
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;
+	bool is_shared;	    /* file: other rblkd export it, too */
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */
 	struct conf_mark ana_group_mark;
 };

@@ -77,6 +77,23 @@ static const char *check_uuid(const char *s)
 	return uuid_is_null(uuid) ? "must not be all zeroes" : NULL;
 }
 
+static bool is_hex(const char *s, size_t n)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+
+	return strlen(s) == n && strspn(s, digits) == n && strspn(s, "0") != n;
+}
+
+static const char *check_nguid(const char *s)
+{
+	return is_hex(s, 32) ? NULL : "must be 32 hexadecimal digits, not all zero";
+}
+
+static const char *check_eui64(const char *s)
+{
+	return is_hex(s, 16) ? NULL : "must be 16 hexadecimal digits, not all zero";
+}
+
 static const char *check_subnqn(const char *s)
 {
 	if (!strcmp(s, NVMF_DISCOVERY_NQN))
@@ -157,6 +174,12 @@ static const struct conf_key namespace_keys[] = {
 	 MARK(config_namespace, uuid_mark), .check = check_uuid,
 	 .help = "Identity that hosts see (UUID, NGUID); by default made from NQN and "
 		 "nsid."},
+	{"nguid", CONF_STRING, AT(config_namespace, nguid),
+	 MARK(config_namespace, nguid_mark), .check = check_nguid,
+	 .help = "NGUID that hosts see, if it is not to be the UUID."},
+	{"eui64", CONF_STRING, AT(config_namespace, eui64),
+	 MARK(config_namespace, eui64_mark), .check = check_eui64,
+	 .help = "EUI-64 that hosts see; none without this key."},
 	{"file", CONF_STRING, AT(config_namespace, file),
 	 MARK(config_namespace, file_mark), .max = PATH_MAX - 1, .check = check_path,
 	 .help = "Serves this regular file."},
@@ -176,6 +199,9 @@ static const struct conf_key namespace_keys[] = {
 	 .help = "Logical block size: 512 or 4096."},
 	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only),
 	 .default_value = "false", .help = "Refuses writes."},
+	{"shared", CONF_BOOL, AT(config_namespace, is_shared),
+	 MARK(config_namespace, shared_mark), .default_value = "false",
+	 .help = "Another rblkd exports the file, too, as a path of the same namespace."},
 	{"ana_group", CONF_UINT, AT(config_namespace, ana_group),
 	 MARK(config_namespace, ana_group_mark), .min = 1, .max = ANA_GROUP_ID_MAX,
 	 .default_value = "1", .help = "The ANA group it belongs to."},

@@ -344,6 +344,83 @@ static void ana_groups(void **state)
 	release(&r);
 }
 
+static void identities_can_be_chosen(void **state)
+{
+	static const uint8_t nguid[] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0,
+					0x0f, 0xed, 0xcb, 0xa9, 0x87, 0x65, 0x43, 0x21};
+	static const uint8_t eui64[] = {0x02, 0, 0, 0, 0, 0, 0, 0xff};
+	struct reading r = read_config(
+		NS "  - {nsid: 1, ram: 1MiB, nguid: '123456789abcdef00FEDCBA987654321',\n"
+		   "     eui64: '02000000000000ff'}\n  - {nsid: 2, ram: 1MiB}\n");
+	struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+	struct namespace *const *namespaces;
+
+	assert_non_null(snapshot);
+	namespaces = snapshot->subsystems[0].namespaces;
+	assert_memory_equal(namespaces[0]->nguid, nguid, sizeof(nguid));
+	assert_memory_equal(namespaces[0]->eui64, eui64, sizeof(eui64));
+	assert_memory_equal(namespaces[1]->nguid, namespaces[1]->uuid, sizeof(nguid));
+	snapshot_free(snapshot);
+	release(&r);
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, nguid: '12'}\n",
+		    "nguid must be 32 hexadecimal digits");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, eui64: '0000000000000000'}\n",
+		    "eui64 must be 16 hexadecimal digits, not all zero");
+	must_refuse(
+		NS "  - {nsid: 1, ram: 1MiB, eui64: 02000000000000ff}\n"
+		   "  - {nsid: 2, ram: 1MiB, eui64: 02000000000000FF}\n",
+		"t.yaml:8:33: error: the namespace on line 7 has this EUI-64 already");
+}
+
+/* The file "s" with these keys, opened; NULL when it cannot be. */
+static struct snapshot *export_file(struct reading *r, const char *keys)
+{
+	struct snapshot *snapshot;
+	char text[512];
+	size_t n;
+	FILE *out;
+
+	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/s%s}\n", directory, keys);
+	*r = read_config(text);
+	assert_int_equal(r->error, 0);
+	release(r);
+	*r = (struct reading){0};
+	out = open_memstream(&r->said, &n); /* open for what building says, too */
+	assert_int_equal(config_read("t.yaml", &r->config, out, &r->conf), 0);
+	snapshot = snapshot_build(&r->config, r->conf);
+	fclose(out);
+	return snapshot;
+}
+
+/* Those that share a file have it together; who does not has it alone. */
+static void files_can_be_shared(void **state)
+{
+	struct reading first, second, third;
+	struct snapshot *one, *other;
+
+	make_file("s", 1 << 20);
+	one = export_file(&first, ", shared: true");
+	assert_non_null(one);
+	other = export_file(&second, ", shared: true");
+	assert_non_null(other);
+	assert_null(export_file(&third, ""));
+	must_say(&third, "is in use: exported already");
+	release(&third);
+	snapshot_free(one);
+	snapshot_free(other);
+	release(&first);
+	release(&second);
+	one = export_file(&first, "");
+	assert_non_null(one);
+	assert_null(export_file(&second, ", shared: true"));
+	must_say(&second, "is in use: exported already");
+	snapshot_free(one);
+	release(&first);
+	release(&second);
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, shared: true}\n",
+		    "shared is for file only");
+}
+
 static void mistakes_in_ana_groups(void **state)
 {
 	must_refuse(TWO "  ana_groups: [{id: 0}]\n", "id must be");
@@ -518,6 +595,8 @@ int main(void)
 		cmocka_unit_test(mistakes_across_keys),
 		cmocka_unit_test(mistakes_in_namespaces),
 		cmocka_unit_test(ana_groups),
+		cmocka_unit_test(identities_can_be_chosen),
+		cmocka_unit_test(files_can_be_shared),
 		cmocka_unit_test(mistakes_in_ana_groups),
 		cmocka_unit_test(exported_twice),
 		cmocka_unit_test(open_failures_have_lines),

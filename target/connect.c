@@ -23,6 +23,7 @@ enum {
 	REFUSALS_BURST = 5,
 };
 
+#define AGAIN "the queue is connected already"
 #define IN_DATA(field)                                                                   \
 	((uint32_t)offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
 #define IN_CMD(field) ((uint32_t)offsetof(struct nvmf_connect_cmd, field))
@@ -31,10 +32,22 @@ enum {
 
 static enum request_state execute(struct request *r);
 
-static enum nvme_status invalid_field(struct request *r, uint32_t where)
+/* Of a host that has not said its name yet. */
+static enum nvme_status complain(const struct request *r, enum nvme_status status,
+				 const char *why)
+{
+	const struct queue *queue = r->queue;
+
+	if (log_limit_pass(&queue->poller->complaints, REFUSALS_BURST))
+		log_warn("portal %s: %s: Connect refused: %s", queue->portal->name,
+			 queue->remote, why);
+	return status;
+}
+
+static enum nvme_status invalid_field(struct request *r, uint32_t where, const char *why)
 {
 	r->result = where;
-	return NVME_CONNECT_INVALID_PARAM | NVME_DNR;
+	return complain(r, NVME_CONNECT_INVALID_PARAM | NVME_DNR, why);
 }
 
 enum nvme_status connect_parse(struct request *r)
@@ -45,18 +58,21 @@ enum nvme_status connect_parse(struct request *r)
 
 	memcpy(&cmd, &r->sqe, sizeof(cmd));
 	if (queue->is_connect_sent)
-		return NVME_COMMAND_SEQUENCE | NVME_DNR;
+		return complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN);
 	if (get_le16(cmd.recfmt) != 0)
-		return NVME_CONNECT_FORMAT | NVME_DNR;
+		return complain(r, NVME_CONNECT_FORMAT | NVME_DNR,
+				"a record format that is not 0");
 	if (get_le16(cmd.qid) != queue->qid)
-		return invalid_field(r, IN_CMD(qid));
+		return invalid_field(r, IN_CMD(qid),
+				     "not the queue that the connection was made for");
 	op->qid = get_le16(cmd.qid);
 	op->sqsize = get_le16(cmd.sqsize);
 	op->cattr = cmd.cattr;
 	op->kato_ms = get_le32(cmd.kato);
 	if (op->sqsize == 0 || op->sqsize >= queue->n_entries ||
 	    (op->qid && op->sqsize > controller_mqes(queue->target)))
-		return invalid_field(r, IN_CMD(sqsize));
+		return invalid_field(r, IN_CMD(sqsize),
+				     "more entries than the connection was made for");
 	if (op->kato_ms > KATO_MAX_MS)
 		op->kato_ms = KATO_MAX_MS;
 	r->direction = DIRECTION_H2C;
@@ -65,20 +81,41 @@ enum nvme_status connect_parse(struct request *r)
 	return request_check_sgl(r, true);
 }
 
+static enum nvme_status wrong_nqn(struct request *r, uint32_t where, const char *whose,
+				  const uint8_t field[NVMF_NQN_FIELD])
+{
+	char quoted[NVMF_NQN_FIELD], why[NVMF_NQN_FIELD + 64];
+
+	snprintf(why, sizeof(why), "the %s's NQN is none: '%s'", whose,
+		 log_quote(quoted, sizeof(quoted), field, NVMF_NQN_FIELD));
+	return invalid_field(r, where, why);
+}
+
+static enum nvme_status take_names(struct request *r, struct connect_op *op,
+				   const struct nvmf_connect_data *data)
+{
+	if (nqn_from_field(data->subnqn, sizeof(data->subnqn), op->subnqn) < 0)
+		return wrong_nqn(r, IN_DATA(subnqn), "subsystem", data->subnqn);
+	if (hostnqn_from_field(data->hostnqn, sizeof(data->hostnqn), op->hostnqn) < 0)
+		return wrong_nqn(r, IN_DATA(hostnqn), "host", data->hostnqn);
+	return NVME_OK;
+}
+
 static enum request_state execute(struct request *r)
 {
 	struct connect_op *op = &r->queue->connect;
 	struct nvmf_connect_data data;
+	enum nvme_status status;
 
 	if (r->queue->is_connect_sent) /* two at once */
-		return request_end(r, NVME_COMMAND_SEQUENCE | NVME_DNR);
+		return request_end(r,
+				   complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN));
 	memcpy(&data, r->data, sizeof(data));
 	memcpy(op->hostid, data.hostid, sizeof(op->hostid));
 	op->cntlid = get_le16(data.cntlid);
-	if (nqn_from_field(data.subnqn, sizeof(data.subnqn), op->subnqn) < 0)
-		return request_end(r, invalid_field(r, IN_DATA(subnqn)));
-	if (nqn_from_field(data.hostnqn, sizeof(data.hostnqn), op->hostnqn) < 0)
-		return request_end(r, invalid_field(r, IN_DATA(hostnqn)));
+	status = take_names(r, op, &data);
+	if (status != NVME_OK)
+		return request_end(r, status);
 	op->request = r;
 	op->msg.run = controller_on_connect;
 	r->queue->is_connect_sent = true;
@@ -127,8 +164,8 @@ static void refuse(struct connect_op *op, enum nvme_status status, uint32_t resu
 	op->status = status;
 	op->result = result;
 	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s): %s", op->hostnqn, op->subnqn,
-			 op->queue->remote, why);
+		log_warn("host %s: refused at %s (%s): %s", hostnqn_label(op->hostnqn),
+			 op->subnqn, op->queue->remote, why);
 }
 
 static bool is_over_host_limit(const struct connect_op *op)

@@ -72,8 +72,8 @@ static void announce(struct controller *controller)
 	loop_timer_stop(&controller->announce);
 	log_write(level,
 		  "host %s: connected to %s from %s, controller %u, %u I/O queue%s",
-		  controller->hostnqn, controller->subnqn, controller->remote,
-		  controller->id, n_io, n_io == 1 ? "" : "s");
+		  hostnqn_label(controller->hostnqn), controller->subnqn,
+		  controller->remote, controller->id, n_io, n_io == 1 ? "" : "s");
 }
 
 static void on_announce(struct loop_timer *timer)
@@ -88,12 +88,14 @@ static void log_end(struct controller *controller, const char *why)
 	if (controller->is_unproven) {
 		/* It never was here; a refusal or a fault has a line of its own. */
 		log_debug("host %s: left %s, controller %u, without authentication: %s",
-			  controller->hostnqn, controller->subnqn, controller->id, why);
+			  hostnqn_label(controller->hostnqn), controller->subnqn,
+			  controller->id, why);
 		return;
 	}
 	announce(controller);
 	log_write(level, "host %s: disconnected from %s, controller %u: %s",
-		  controller->hostnqn, controller->subnqn, controller->id, why);
+		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
+		  why);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

@@ -290,8 +290,9 @@ static void log_fault(struct queue *queue)
 	if (!log_limit_pass(&queue->target->refusals, 5))
 		return;
 	if (controller)
-		log_warn("host %s: queue %u of controller %u: %s", controller->hostnqn,
-			 queue->qid, controller->id, queue->fail_reason);
+		log_warn("host %s: queue %u of controller %u: %s",
+			 hostnqn_label(controller->hostnqn), queue->qid, controller->id,
+			 queue->fail_reason);
 	else
 		log_warn("portal %s: %s: %s", queue->portal->name, queue->remote,
 			 queue->fail_reason);

@@ -40,8 +40,8 @@ void auth_on_timeout(struct queue *queue)
 	if (log_limit_pass(&queue->target->refusals, REFUSALS_BURST))
 		log_warn("host %s: refused at %s (%s), queue %u: it did not authenticate "
 			 "in time",
-			 queue->member_of->hostnqn, queue->member_of->subnqn,
-			 queue->remote, queue->qid);
+			 hostnqn_label(queue->member_of->hostnqn),
+			 queue->member_of->subnqn, queue->remote, queue->qid);
 	queue_kill(queue, "it did not authenticate in time");
 }
 
@@ -79,8 +79,8 @@ static void on_refused(struct queue *queue)
 	if (log_limit_pass(&queue->poller->auth_refusals, REFUSALS_BURST))
 		log_warn("host %s: refused at %s (%s), queue %u: authentication failed: "
 			 "%s",
-			 controller->hostnqn, controller->subnqn, queue->remote,
-			 queue->qid, queue->auth->why);
+			 hostnqn_label(controller->hostnqn), controller->subnqn,
+			 queue->remote, queue->qid, queue->auth->why);
 }
 
 static void on_success(struct queue *queue)
@@ -91,7 +91,7 @@ static void on_success(struct queue *queue)
 	queue->is_unproven = false;
 	if (queue->qid == 0 && queue->auth->has_used_second_key)
 		log_info("host %s: authenticated with the second key of its file",
-			 controller->hostnqn);
+			 hostnqn_label(controller->hostnqn));
 	if (queue->is_proof_told)
 		return;
 	queue->is_proof_told = true;

@@ -125,7 +125,7 @@ static void complain_about_persistence(const struct request *r,
 		log_warn(
 			"host %s: namespace %u: a reservation that survives a restart is "
 			"refused: set state_directory",
-			r->queue->controller->hostnqn, r->ns->nsid);
+			hostnqn_label(r->queue->controller->hostnqn), r->ns->nsid);
 }
 
 static void on_turn(struct request *r)

@@ -90,7 +90,7 @@ static void send_letter(struct controller *controller, uint32_t nsid, uint8_t ty
 
 	if (!letter) {
 		log_warn("host %s: a notification is lost: out of memory",
-			 controller->hostnqn);
+			 hostnqn_label(controller->hostnqn));
 		return;
 	}
 	*letter = (struct resv_letter){

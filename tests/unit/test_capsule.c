@@ -214,6 +214,25 @@ static void nqn_characters(void **state)
 	}
 }
 
+static void hosts_may_be_without_a_name(void **state)
+{
+	uint8_t field[256] = "";
+	char nqn[NVMF_NQN_MAX + 1];
+
+	assert_int_equal(hostnqn_from_field(field, sizeof(field), nqn), 0);
+	assert_string_equal(nqn, "");
+	assert_string_not_equal(hostnqn_label(nqn), "");
+	memcpy(field, "host7", 6);
+	assert_int_equal(hostnqn_from_field(field, sizeof(field), nqn), 0);
+	assert_string_equal(hostnqn_label(nqn), "host7");
+	memcpy(field, "a b", 4);
+	assert_int_equal(hostnqn_from_field(field, sizeof(field), nqn), -EINVAL);
+	memcpy(field, "a\x1b", 3);
+	assert_int_equal(hostnqn_from_field(field, sizeof(field), nqn), -EINVAL);
+	memset(field, 'n', sizeof(field));
+	assert_int_equal(hostnqn_from_field(field, sizeof(field), nqn), -EINVAL);
+}
+
 /* Section 21 of the wire's worked bytes: a completion with Invalid Field and DNR is
  * 0480h. */
 static void status_on_the_wire(void **state)
@@ -242,6 +261,7 @@ int main(void)
 		cmocka_unit_test(cm_request_refused),
 		cmocka_unit_test(nqn_fields),
 		cmocka_unit_test(nqn_characters),
+		cmocka_unit_test(hosts_may_be_without_a_name),
 		cmocka_unit_test(status_on_the_wire),
 	};
 

@@ -132,5 +132,13 @@ static_assert(offsetof(struct nvmf_discovery_entry, traddr) == 512,
  * Returns 0 with a terminated copy, or -EINVAL.
  */
 int nqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1]);
+/*
+ * A host's NQN as Connect has it. More is let in than the specification's names: SPDK's tools
+ * send none when they were told none, and hosts of other makers have names of their own. An allow
+ * list holds names alone, so such a host gets only what any host may have.
+ */
+int hostnqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1]);
+/* For records: never empty. */
+const char *hostnqn_label(const char *hostnqn);
 /* NULL if s is a legal NQN, else what is wrong with it, for a message. */
 const char *nqn_check(const char *s);

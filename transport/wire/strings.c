@@ -139,18 +139,12 @@ static int32_t take_character(const char **s)
 	return c < least[n] || c > 0x10ffff || c >> 11 == 0xd800 >> 11 ? -1 : c;
 }
 
-const char *nqn_check(const char *s)
+/* NULL, or why s is no name for records and terminals. */
+static const char *text_check(const char *s)
 {
-	int32_t c;
-
-	if (strlen(s) > NVMF_NQN_MAX)
-		return "longer than 223 characters";
-	if (strncmp(s, "nqn.", 4) != 0)
-		return "does not begin with \"nqn.\"";
-	if (strlen(s) < 12)
-		return "too short: it looks like nqn.2026-01.org.example:name";
 	while (*s) {
-		c = take_character(&s);
+		int32_t c = take_character(&s);
+
 		if (c < 0)
 			return "is not UTF-8";
 		if (c <= ' ' || (c >= 0x7f && c < 0xa0)) /* U+0080 on: terminals obey */
@@ -159,16 +153,50 @@ const char *nqn_check(const char *s)
 	return NULL;
 }
 
-int nqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1])
+const char *nqn_check(const char *s)
+{
+	if (strlen(s) > NVMF_NQN_MAX)
+		return "longer than 223 characters";
+	if (strncmp(s, "nqn.", 4) != 0)
+		return "does not begin with \"nqn.\"";
+	if (strlen(s) < 12)
+		return "too short: it looks like nqn.2026-01.org.example:name";
+	return text_check(s);
+}
+
+/* What a field holds up to its NUL, of at most NVMF_NQN_MAX characters. 0 or -EINVAL. */
+static int text_of_field(const uint8_t *field, size_t n, char ret[NVMF_NQN_MAX + 1])
 {
 	const uint8_t *end = memchr(field, 0, n);
-	char nqn[NVMF_NQN_MAX + 1] = {0};
 
 	if (!end || end - field > NVMF_NQN_MAX)
 		return -EINVAL;
-	memcpy(nqn, field, (size_t)(end - field));
-	if (nqn_check(nqn))
+	memset(ret, 0, NVMF_NQN_MAX + 1);
+	memcpy(ret, field, (size_t)(end - field));
+	return 0;
+}
+
+int nqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	char nqn[NVMF_NQN_MAX + 1];
+
+	if (text_of_field(field, n, nqn) || nqn_check(nqn))
 		return -EINVAL;
 	memcpy(ret_nqn, nqn, sizeof(nqn));
 	return 0;
+}
+
+int hostnqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	char nqn[NVMF_NQN_MAX + 1];
+
+	if (text_of_field(field, n, nqn) || text_check(nqn))
+		return -EINVAL;
+	memcpy(ret_nqn, nqn, sizeof(nqn));
+	return 0;
+}
+
+const char *hostnqn_label(const char *hostnqn)
+{
+	return *hostnqn ? hostnqn : "without a name";
 }

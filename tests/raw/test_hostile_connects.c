@@ -303,18 +303,18 @@ static void high_bytes(struct raw_connect *c)
 	strcpy((char *)c->data.subnqn, "nqn.2026-01.org:\xff\xfe\xc3\x28");
 }
 
-/* Names are compared whole, and nothing of one reaches the log that is not a letter of a name. */
+/* Names are compared whole, and what of one is no letter of a name reaches the log quoted. */
 static void r10_names(void **state)
 {
 	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
 	const enum nvme_status host = NVME_CONNECT_INVALID_HOST | NVME_DNR;
-	static const char *const never[] = {"rblkd: forged", "\xff\xfe", "\x1b[2J",
+	static const char *const never[] = {"\nrblkd: forged", "\xff\xfe", "\x1b[2J",
 					    "nqn.2026-01.org:a\n"};
 
 	expect_connect(longest_subnqn, invalid, DATA_AT(subnqn));
 	expect_connect(too_long_subnqn, invalid, DATA_AT(subnqn));
-	expect_connect(empty_hostnqn, invalid, DATA_AT(hostnqn));
-	expect_connect(no_nqn, invalid, DATA_AT(hostnqn));
+	expect_connect(empty_hostnqn, host, DATA_AT(hostnqn));
+	expect_connect(no_nqn, host, DATA_AT(hostnqn));
 	expect_connect(other_case, host, DATA_AT(hostnqn));
 	expect_connect(two_lines, invalid, DATA_AT(hostnqn));
 	expect_connect(binary_hostnqn, invalid, DATA_AT(hostnqn));
@@ -322,6 +322,23 @@ static void r10_names(void **state)
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
 		if (daemon_has_logged(&d, never[i]))
 			fail_msg("its log has name %u", (unsigned)i);
+}
+
+/* SPDK's tools send none when they were told none: what anybody may see, they may. */
+static void hosts_without_a_name_may_discover(void **state)
+{
+	struct raw_connect c;
+	struct raw_queue q;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
+	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	empty_hostnqn(&c);
+	memset(c.data.subnqn, 0, sizeof(c.data.subnqn));
+	strcpy((char *)c.data.subnqn, NVMF_DISCOVERY_NQN);
+	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
+	raw_close(&q);
+	daemon_wait_logged(&d, "host without a name");
 }
 
 /* Runs first: such lines are rate limited. */
@@ -455,6 +472,8 @@ int main(void)
 		cmocka_unit_test_teardown(r1_connect_requests, next_good_host),
 		cmocka_unit_test_teardown(r1_short_requests, next_good_host),
 		cmocka_unit_test_teardown(r10_names, next_good_host),
+		cmocka_unit_test_teardown(hosts_without_a_name_may_discover,
+					  next_good_host),
 		cmocka_unit_test(r8_too_many_in_all),
 		cmocka_unit_test_teardown(r8_too_many_pending, next_good_host),
 		cmocka_unit_test_teardown(r8_too_many_of_one_host, next_good_host),

@@ -19,8 +19,11 @@
 
 /* ---- misbehaviour while live ---- */
 
-/* The rule strikes once; I/O must come out right all the same, over a new association. */
-static void survive(const char *rule, bool expects_loss)
+/*
+ * The rule strikes once; I/O must come out right all the same, over a new association. What the
+ * target does late it does within late_ms; what has to be noticed by its lateness is after 2 s.
+ */
+static void survive_late(const char *rule, bool expects_loss, unsigned late_ms)
 {
 	struct target target;
 	struct client client;
@@ -28,6 +31,8 @@ static void survive(const char *rule, bool expects_loss)
 
 	target_start(&target, 0, ARGS(rule));
 	client_init(&client, target.port);
+	if (late_ms && expects_loss)
+		client.config.io_timeout_ns = 2 * NSEC_PER_SEC;
 	client_open_with_queue(&client);
 	for (unsigned i = 0; i < 4; i++) {
 		write_and_read(&client, i * 65536, 512, i);
@@ -36,15 +41,22 @@ static void survive(const char *rule, bool expects_loss)
 		assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 0, 4096, NULL), 0);
 		assert_int_equal(do_io(&client, VOLUME_TRIM, 0, 4096, NULL), 0);
 	}
-	if (expects_loss && !client.n_lost)
-		world_run(300);
+	if (expects_loss)
+		world_wait_lost(&client, 1);
 	if (client.n_lost != expects_loss)
 		fail_msg("%s: lost %u times", rule, client.n_lost);
+	if (expects_loss)
+		world_run(late_ms);
 	client_wait_state(&client, VOLUME_LIVE, 5000);
 	client_close(&client);
 	code = target_stop(&target);
 	if (code)
 		fail_msg("%s: the target exits with %d", rule, code);
+}
+
+static void survive(const char *rule, bool expects_loss)
+{
+	survive_late(rule, expects_loss, 0);
 }
 
 static void test_bad_answers(void **state)
@@ -66,8 +78,8 @@ static void test_slow_and_silent(void **state)
 {
 	survive("write:2=late,300", false);
 	survive("read:2=late,300", false);
-	survive("read:2=late,1500", true); /* the answer comes to a dead queue */
-	survive("write:3=silence", true);
+	survive_late("read:2=late,4000", true, 2500); /* it comes to a dead queue */
+	survive_late("write:3=silence", true, 1);
 	survive("keep-alive:1=silence", false); /* too short a test to notice */
 }
 
@@ -128,15 +140,15 @@ static void test_keep_alive(void **state)
 {
 	struct target target;
 	struct client client;
+	uint64_t start = clock_ns();
 
 	target_start(&target, 0, ARGS("keep-alive:2=silence"));
 	client_init(&client, target.port);
-	client.config.keep_alive_ns = 400 * NSEC_PER_MSEC;
+	client.config.keep_alive_ns = 1500 * NSEC_PER_MSEC;
 	client_open_with_queue(&client);
-	world_run(350);
-	assert_int_equal(client.n_lost, 0);
-	world_run(1000);
-	assert_int_equal(client.n_lost, 1);
+	world_wait_lost(&client, 1);
+	/* Not by the first, which was answered: the second leaves after one time, for another. */
+	assert_true(clock_ns() - start >= 2 * client.config.keep_alive_ns);
 	client_wait_state(&client, VOLUME_LIVE, 3000);
 	write_and_read(&client, 0, 4096, 1);
 	client_close(&client);
@@ -263,7 +275,8 @@ static void test_ctrl_loss(void **state)
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	start = clock_ns();
 	assert_int_equal(job_wait(&job, 5000), -EIO);
-	assert_in_range(clock_ns() - start, 900 * NSEC_PER_MSEC, 2500 * NSEC_PER_MSEC);
+	/* long before the default, whatever else the machine does */
+	assert_in_range(clock_ns() - start, 900 * NSEC_PER_MSEC, 20 * NSEC_PER_SEC);
 	expect_failed(&client, "nothing listens");
 	client_close(&client);
 }

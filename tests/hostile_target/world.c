@@ -19,6 +19,11 @@
 #include "base/clock.h"
 #include "tests/hostile_target/world.h"
 
+enum {
+	SLOWNESS = 6, /* sanitizers on a busy machine are many times slower */
+	REAP_S = 60,
+};
+
 extern char **environ;
 struct loop world;
 
@@ -65,16 +70,13 @@ void target_say(struct target *target, const char *line)
 
 static int reap(struct target *target)
 {
+	uint64_t until = clock_ns() + REAP_S * NSEC_PER_SEC;
 	int status = 0;
 
-	for (int i = 0; i < 500; i++) {
-		if (waitpid(target->pid, &status, WNOHANG) == target->pid)
-			break;
+	while (waitpid(target->pid, &status, WNOHANG) != target->pid) {
 		usleep(10000);
-		if (i == 499) {
+		if (clock_ns() > until)
 			kill(target->pid, SIGKILL);
-			waitpid(target->pid, &status, 0);
-		}
 	}
 	fclose(target->out);
 	target->pid = 0;
@@ -109,13 +111,21 @@ int world_teardown(void **state)
 
 void world_wait(const bool *flag, unsigned timeout_ms, const char *what)
 {
-	/* sanitizers on a busy machine are many times slower */
-	uint64_t until = clock_ns() + 6 * timeout_ms * NSEC_PER_MSEC;
+	uint64_t until = clock_ns() + SLOWNESS * timeout_ms * NSEC_PER_MSEC;
 
 	while (!*flag && clock_ns() < until)
 		loop_turn(&world, 10 * NSEC_PER_MSEC);
 	if (!*flag)
 		fail_msg("waited %u ms in vain for %s", timeout_ms, what);
+}
+
+void world_wait_lost(const struct client *client, unsigned n)
+{
+	uint64_t until = clock_ns() + 60 * NSEC_PER_SEC;
+
+	while (client->n_lost < n && clock_ns() < until)
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+	assert_int_equal(client->n_lost, n);
 }
 
 void world_run(unsigned ms)
@@ -180,10 +190,10 @@ void client_init(struct client *client, unsigned port)
 	config->n_queues = 1;
 	config->queue_size = 32;
 	config->slab_bytes = 8 << 20;
-	config->keep_alive_ns = 2 * NSEC_PER_SEC;
+	config->keep_alive_ns = 10 * NSEC_PER_SEC;
 	config->reconnect_delay_ns = 200 * NSEC_PER_MSEC;
 	config->ctrl_loss_tmo_ns = 30 * NSEC_PER_SEC;
-	config->io_timeout_ns = NSEC_PER_SEC;
+	config->io_timeout_ns = 10 * NSEC_PER_SEC;
 }
 
 void client_open(struct client *client)
@@ -205,7 +215,7 @@ void client_open_with_queue(struct client *client)
 void client_wait_state(struct client *client, enum volume_state state,
 		       unsigned timeout_ms)
 {
-	uint64_t until = clock_ns() + timeout_ms * NSEC_PER_MSEC;
+	uint64_t until = clock_ns() + SLOWNESS * timeout_ms * NSEC_PER_MSEC;
 	struct volume_status status;
 
 	do {

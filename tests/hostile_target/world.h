@@ -46,9 +46,14 @@ int world_setup(void **state);
 int world_teardown(void **state);
 /* Turns until *flag or timeout; fails the test on timeout. */
 void world_wait(const bool *flag, unsigned timeout_ms, const char *what);
+/* Turns until the client has lost its target n times, and no more. */
+void world_wait_lost(const struct client *client, unsigned n);
 void world_run(unsigned ms);
 
-/* Defaults for tests: short timeouts, one queue. */
+/*
+ * Defaults for tests: one queue; timeouts that a busy machine does not reach. Who waits for one sets
+ * it.
+ */
 void client_init(struct client *client, unsigned port);
 void client_open(struct client *client);
 /* Opens, expects success, adds a queue. */

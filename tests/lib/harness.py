@@ -7,6 +7,7 @@ Everything runs with its own run and state folders and its own port, so tests do
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -53,11 +54,24 @@ def wait_until(condition, what, seconds=None):
     raise Failure(f"waited in vain: {what}")
 
 
+PORTS = iter(random.sample(range(10000, 32000), 22000))
+TAKEN = []
+
+
 def free_port():
-    """A number nobody uses in TCP; RDMA ports are a name space of their own, kept apart by pid."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A number that is nobody's: below those that connections get for their own end, and held in UDP, where it
+    disturbs nobody, against other tests that run now. RDMA ports are a name space of their own."""
+    while True:
+        port = next(PORTS)
+        holder = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            holder.bind(("127.0.0.1", port))
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+            TAKEN.append(holder)
+            return port
+        except OSError:
+            holder.close()
 
 
 def run(*command, check=True, timeout=None, **kwargs):
@@ -178,9 +192,18 @@ class Volume:
     def pid(self):
         return find_key(self.status(), "pid")
 
+    def reconnects(self):
+        return find_key(self.status(), "reconnects") or 0
+
+    def is_live(self):
+        return self.status()["state"] == "live"
+
+    def wait_live(self):
+        wait_until(self.is_live, f"{self.name} is live")
+
     def detach(self):
         """In order; a volume that has just lost its target is given the time to find it again."""
-        wait_until(lambda: self.status()["state"] == "live", f"{self.name} is live", 60)
+        self.wait_live()
         return rblk(self.scratch, "detach", self.name)
 
 

@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (IS_SANITIZED, NQN, RBLKCTL, RBLKD, SANITIZER_REPORT, Target, Volume, expect,  # noqa: E402
-                     expect_equal, fio, free_port, rblk, run, run_cases, VERIFY)
+from harness import (IS_SANITIZED, NQN, PATIENCE, RBLKCTL, RBLKD, SANITIZER_REPORT, Target, Volume,  # noqa: E402
+                     expect, expect_equal, fio, free_port, rblk, run, run_cases, VERIFY)
 
 USAGE, CONFIG, NOT_FOUND, BUSY, UNREACHABLE, DENIED = 2, 3, 4, 5, 7, 8
 
@@ -28,7 +28,7 @@ def says(done, status, *words):
 
 
 def attach(scratch, where, *options):
-    done = rblk(scratch, "attach", where, "--frontend", "socket", *options, check=False, timeout=60)
+    done = rblk(scratch, "attach", where, "--frontend", "socket", *options, check=False)
     listed = rblk(scratch, "list", "-o", "json")
     expect('"name"' not in listed.stdout, "something is attached: " + listed.stdout)
     return done
@@ -117,7 +117,7 @@ subsystems:
 def check_config(scratch, text, *words, n=1):
     path = write_config(scratch, text)
     for arguments in (["--check"], []):
-        done = run(RBLKD, "--config", path, *arguments, check=False, env=scratch.env, timeout=30)
+        done = run(RBLKD, "--config", path, *arguments, check=False, env=scratch.env)
         expect_equal(done.returncode, CONFIG, f"exit status ({done.stderr})")
         errors = re.findall(r"target\.yaml:\d+:\d+: error: .*", done.stderr)
         expect_equal(len(errors), n, f"number of messages in\n{done.stderr}\n")
@@ -151,7 +151,7 @@ def backing_file_of_another_target(scratch):
     path = scratch.file("second.yaml")
     with open(path, "w", encoding="utf-8") as f:
         f.write((text + "      - {{nsid: 1, file: {scratch}/disk.img}}\n").format(scratch=scratch.path))
-    done = run(RBLKD, "--config", path, check=False, env=scratch.env, timeout=30)
+    done = run(RBLKD, "--config", path, check=False, env=scratch.env)
     expect(done.returncode in (CONFIG, BUSY), f"exit status {done.returncode}: {done.stderr}")
     expect("in use" in done.stderr or "exported" in done.stderr, done.stderr)
     volume = Volume(target, 1)
@@ -218,7 +218,7 @@ def port_in_use(scratch, target):
     path = scratch.file("second.yaml")
     with open(path, "w", encoding="utf-8") as f:
         f.write((text + "      - {{nsid: 1, ram: 16MiB}}\n").format(scratch=scratch.path))
-    done = run(RBLKD, "--config", path, check=False, env=scratch.env, timeout=30)
+    done = run(RBLKD, "--config", path, check=False, env=scratch.env)
     says(done, BUSY, str(target.port), "in use")
 
 
@@ -228,7 +228,7 @@ def control_socket_in_use(scratch, target):
     path = scratch.file("second.yaml")
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
-    done = run(RBLKD, "--config", path, check=False, env=scratch.env, timeout=60)
+    done = run(RBLKD, "--config", path, check=False, env=scratch.env)
     says(done, BUSY, target.control, "another rblkd", "in use")
     expect_equal(done.stderr.count("in use"), 1, f"{done.stderr}\ntimes that it says why")
 
@@ -260,7 +260,7 @@ def memlock(scratch):
     def limit():
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
 
-    done = subprocess.run([RBLKD, "--config", path], env=env, preexec_fn=limit, timeout=60,
+    done = subprocess.run([RBLKD, "--config", path], env=env, preexec_fn=limit, timeout=PATIENCE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     expect(done.returncode not in (0, None), "rblkd started under a memlock limit of 1 MiB")
     expect("locked-memory limit is 1MiB" in done.stderr, done.stderr)
@@ -289,7 +289,7 @@ def nbd_garbage(scratch, target):
     for garbage in (b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 4096, b"\0" * 100,
                     b"\0\0\0\1IHAVEOPT\0\0\0\1\xff\xff\xff\xff"):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(15)
+            s.settimeout(PATIENCE)
             s.connect(volume.socket)
             expect(s.recv(18).startswith(b"NBDMAGICIHAVEOPT"), "greeting")
             s.sendall(garbage)

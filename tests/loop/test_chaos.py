@@ -9,7 +9,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (VERIFY, Target, Volume, expect, expect_equal, fio, run_cases, start_fio)  # noqa: E402
+from harness import (VERIFY, Target, Volume, expect, expect_equal, fio, run_cases, start_fio,  # noqa: E402
+                     wait_until)
 
 NAMESPACES = ("nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB, block_size: 4096")
 MIX = ("--rw=randrw", "--bsrange=4k-128k", "--blockalign=4k", "--iodepth=16", "--size=6m", *VERIFY)
@@ -63,6 +64,7 @@ def broken(*faults):
         volume = Volume(target, 1)
         first = controllers(target)
         client = start_fio(scratch, volume.uri, "--time_based", "--runtime=6", *MIX)
+        wait_until(lambda: target.list("namespaces")["namespaces"][0]["writes"] > 0, "fio writes")
         for fault in faults:
             time.sleep(1)
             order(scratch, control, fault)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, free_port, run,  # noqa: E402
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, free_port, run,  # noqa: E402
                      run_cases, wait_until)
 
 USAGE, CONFIG, PARTIAL, UNREACHABLE = 2, 3, 6, 7
@@ -121,7 +121,7 @@ def degraded(scratch):
         expect(second.returncode != 0 and "another rblkd" in second.stderr, second.stderr)
     finally:
         daemon.terminate()
-        daemon.wait(30)
+        daemon.wait(PATIENCE)
     expect(not os.path.exists(control), "the control socket is left behind")
 
 

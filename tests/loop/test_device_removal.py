@@ -74,14 +74,6 @@ def portal(target):
     return find_key(target.list("portals"), "portals")[0]
 
 
-def reconnects(volume):
-    return find_key(volume.status(), "reconnects") or 0
-
-
-def is_live(volume):
-    return volume.status()["state"] == "live"
-
-
 def n_fds(pid):
     """Without eventfds, of which softrdma keeps some for each peer."""
     n = 0
@@ -102,14 +94,14 @@ def removed_from_target(scratch):
     loads = [Load(volume) for volume in volumes]
     fds = []
     for i in range(ROUNDS):
-        before = [reconnects(volume) for volume in volumes]
+        before = [volume.reconnects() for volume in volumes]
         device.remove(is_fatal=i % 2)
         expect_equal(portal(target)["state"], "waiting", "state of the portal")
         expect(portal(target)["device"] is None, "the portal names a device")
         device.bring_back()
         wait_until(lambda: portal(target)["state"] == "listening", "the portal listens")
         for volume, n in zip(volumes, before):
-            wait_until(lambda: reconnects(volume) > n and is_live(volume), f"{volume.name} is back")
+            wait_until(lambda: volume.reconnects() > n and volume.is_live(), f"{volume.name} is back")
         for load in loads:
             load.look()
         fds.append(n_fds(target.process.pid))
@@ -131,10 +123,10 @@ def removed_from_host(scratch):
         volume = Volume(target, 1)
     load = Load(volume)
     for i in range(ROUNDS):
-        before = reconnects(volume)
+        before = volume.reconnects()
         device.remove(is_fatal=i % 2)
         device.bring_back()
-        wait_until(lambda: reconnects(volume) > before and is_live(volume), "the volume is back")
+        wait_until(lambda: volume.reconnects() > before and volume.is_live(), "the volume is back")
         load.look()
     load.finish()
     volume.detach()
@@ -148,11 +140,11 @@ def removed_while_reconnecting(scratch):
     with Device(scratch, "host") as device:
         volume = Volume(target, 1)
     target.kill()
-    wait_until(lambda: not is_live(volume), "the volume has noticed")
+    wait_until(lambda: not volume.is_live(), "the volume has noticed")
     device.remove()
     target.start()
     device.bring_back()
-    wait_until(lambda: is_live(volume), "the volume is back")
+    wait_until(lambda: volume.is_live(), "the volume is back")
     fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--size=4m", *VERIFY)
     volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
@@ -164,11 +156,11 @@ def portal_at_every_address(scratch):
         target = Target(scratch, ["nsid: 1, ram: 16MiB"], listen="0.0.0.0")
     volume = Volume(target, 1)
     for i in range(3):
-        before = reconnects(volume)
+        before = volume.reconnects()
         device.remove(is_fatal=i % 2)
         expect_equal(portal(target)["state"], "listening", "state of the portal")
         device.bring_back()
-        wait_until(lambda: reconnects(volume) > before and is_live(volume), "the volume is back")
+        wait_until(lambda: volume.reconnects() > before and volume.is_live(), "the volume is back")
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--size=4m", *VERIFY)
     volume.detach()
     # and without any connection, when no event of the connection manager tells

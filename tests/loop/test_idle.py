@@ -10,15 +10,16 @@ from harness import BUILD, VERIFY, Target, Volume, expect, fio, run_cases  # noq
 
 SECONDS = 10
 # ThreadSanitizer has a thread of its own that wakes up ten times a second.
-FOREIGN = 11 * SECONDS if os.path.basename(BUILD) == "tsan" else 0
+FOREIGN = 11 if os.path.basename(BUILD) == "tsan" else 0
 
 
 def switches(pid):
-    """Context switches of all threads, and CPU ticks of the process."""
+    """Times that its threads went to sleep again, and CPU ticks of the process. Who is only pushed aside, by others
+    on a busy machine, has not woken up for that."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/status", encoding="utf-8") as f:
-            total += sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+            total += sum(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
     with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return total, int(fields[11]) + int(fields[12])
@@ -30,16 +31,19 @@ def idle(keep_alive, allowed):
         volume = Volume(target, 1, None, "--keep-alive", keep_alive)
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=1m", *VERIFY)
         pids = {"rblkd": target.process.pid, "volume process": volume.pid()}
-        time.sleep(1)  # the load's last timers
+        time.sleep(3)  # the load's last timers
+        start = time.monotonic()
         before = {name: switches(pid) for name, pid in pids.items()}
         time.sleep(SECONDS)
-        for name, pid in pids.items():
-            n, ticks = (b - a for a, b in zip(before[name], switches(pid)))
-            print(f"# {name}: {n} context switches, {ticks} ticks in {SECONDS} s")
-            expect(n <= allowed + FOREIGN,
-                   f"{name}: {n} context switches in {SECONDS} s, {allowed} allowed")
+        after = {name: switches(pid) for name, pid in pids.items()}
+        seconds = time.monotonic() - start
+        for name in pids:
+            n, ticks = (b - a for a, b in zip(before[name], after[name]))
+            print(f"# {name}: {n} wake-ups, {ticks} ticks in {seconds:.1f} s")
+            expect(n <= (allowed / SECONDS + FOREIGN) * seconds,
+                   f"{name}: {n} wake-ups in {seconds:.1f} s, {allowed} allowed in {SECONDS} s")
             # ticks are samples: whoever runs as one comes is charged 10 ms, once a wake-up at most
-            expect(ticks <= 1 + n, f"{name}: {ticks} CPU ticks in {SECONDS} s, {n} wake-ups")
+            expect(ticks <= 1 + n, f"{name}: {ticks} CPU ticks in {seconds:.1f} s, {n} wake-ups")
         volume.detach()
         target.stop()
     return case

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, expect,  # noqa: E402
-                     expect_equal, find_key, fio, rblk, run, run_cases, start_fio, wait_until)
+                     expect_equal, find_key, fio, free_port, rblk, run, run_cases, start_fio, wait_until)
 
 FAILED, USAGE, CONFIG, NOT_FOUND, BUSY = 1, 2, 3, 4, 5
 MIB = 1 << 20
@@ -81,11 +81,6 @@ def changes(target, *arguments, status=0):
     expect_equal(report["schema"], 1, "schema")
     return report, [(c["change"], c["what"], c["name"], c["key"] or c["after"] or c["before"])
                     for c in report["changes"]]
-
-
-def quiet_port():
-    """One that is bound again and again: not among those that connections get for their own end."""
-    return 10000 + os.getpid() % 10000
 
 
 def nsids(target, nqn=NQN):
@@ -193,7 +188,7 @@ def disturbs_nobody(scratch):
     target = Target(scratch, ["nsid: 1, ram: 32MiB", "nsid: 2, ram: 1MiB"])
     with open(target.config, encoding="utf-8") as f:
         first = f.read()
-    port = quiet_port()
+    port = free_port()
     second = first.replace(
         "nsid: 2, ram: 1MiB", f"nsid: 3, file: {scratch.path}/three.img, size: 1MiB, create: true").replace(
         "subsystems:", f"  - {{name: q, address: 127.0.0.1, port: {port}}}\n"
@@ -232,7 +227,7 @@ def disturbs_nobody(scratch):
 
 def ends_what_was_withdrawn(scratch):
     """A host off the list loses its association, the other keeps it; an old portal's queues live on."""
-    port = quiet_port()
+    port = free_port()
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"],
                     extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}, {{name: db2, nqn: '{STRANGER}'}}]",
                     subsystem_extra="allow_hosts: [db1, db2]")
@@ -277,7 +272,7 @@ def hears_sighup(scratch):
 
 def drains(scratch):
     """One portal goes: its connections end, those through the other do not; and back again."""
-    port = quiet_port()
+    port = free_port()
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"])
     edit(target, ("subsystems:", f"  - {{name: q, address: 127.0.0.1, port: {port}}}\nsubsystems:"))
     ctl(target, "apply")
@@ -304,6 +299,8 @@ def drains(scratch):
     text, _ = job.communicate()
     expect_equal(job.returncode, 0, f"exit status of fio, whose I/O was held: {text}")
     one_error(ctl(target, "drain", "r", status=NOT_FOUND), "there is no portal 'r'")
+    wait_until(lambda: find_key(json.loads(rblk(scratch, "status", "moved", "-o", "json").stdout),
+                                "state") == "live", "moved is live")
     rblk(scratch, "detach", "moved")
     kept.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")

@@ -11,6 +11,8 @@ from harness import (IS_SANITIZED, VERIFY, Target, Volume, expect, expect_equal,
                      rblk, run, run_cases, start_fio, wait_until)
 
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=64m", "--time_based=0", *VERIFY)
+# slow enough that all that a case does falls into it: 16384 writes, read back by and by
+SLOW = (*LOAD, "--rate_iops=2000")
 
 
 def finish(process, what):
@@ -22,20 +24,23 @@ def connections(target):
     return find_key(target.list("connections"), "connections") or []
 
 
+def wait_writes(target, n):
+    """Until this rblkd has done so many."""
+    wait_until(lambda: target.list("namespaces")["namespaces"][0]["writes"] >= n, f"{n} writes")
+
+
 def kill_target_under_load(scratch):
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1)
-    # slow enough that several kills fall into it
-    process = start_fio(scratch, volume.uri, *LOAD, "--rate_iops=4000")
-    for _ in range(3):
-        time.sleep(1.5)
-        if process.poll() is not None:
-            break
+    process = start_fio(scratch, volume.uri, *SLOW)
+    for i in range(3):
+        wait_writes(target, 1000)
+        expect(process.poll() is None, "fio ended before the kill")
         target.kill()
         target.start()
+        wait_until(lambda: volume.reconnects() > i, "the volume reconnects")
     finish(process, "kill -9 of rblkd")
-    expect(find_key(volume.status(), "reconnects") >= 2, "the volume did not reconnect")
     volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
@@ -45,8 +50,8 @@ def long_outage(scratch):
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1)
-    process = start_fio(scratch, volume.uri, *LOAD, "--rate_iops=6000")
-    time.sleep(1)
+    process = start_fio(scratch, volume.uri, *SLOW)
+    wait_writes(target, 1000)
     target.kill()
     time.sleep(6)
     expect(process.poll() is None, "fio ended while the target was away")
@@ -60,12 +65,13 @@ def frozen_target(scratch):
     """SIGSTOP: connections live on, only keep alive can notice."""
     target = Target(scratch, ["nsid: 1, ram: 64MiB"])
     volume = Volume(target, 1, None, "--keep-alive", "2s")
-    process = start_fio(scratch, volume.uri, *LOAD, "--rate_iops=6000")
-    time.sleep(1)
+    process = start_fio(scratch, volume.uri, *SLOW)
+    wait_writes(target, 1000)
     target.process.send_signal(signal.SIGSTOP)
-    time.sleep(6)
+    wait_until(lambda: volume.status()["state"] == "reconnecting", "the volume has noticed")
     target.process.send_signal(signal.SIGCONT)
     finish(process, "SIGSTOP of rblkd")
+    expect(volume.reconnects() >= 1, "the volume did not reconnect")
     volume.detach()
     target.stop()
 
@@ -75,8 +81,8 @@ def ctrl_loss(scratch):
     target = Target(scratch, ["nsid: 1, ram: 64MiB"])
     volume = Volume(target, 1, None, "--ctrl-loss-tmo", "4s", "--reconnect-delay", "1s")
     process = start_fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=4",
-                        "--size=64m", "--time_based=1", "--runtime=60")
-    time.sleep(1)
+                        "--size=64m", "--time_based=1", "--runtime=300")
+    wait_writes(target, 100)
     start = time.monotonic()
     target.kill()
     process.communicate(timeout=120)
@@ -94,7 +100,7 @@ def kill_volume_process(scratch):
     wait_until(lambda: len(connections(target)) >= 2, "connections are listed")
     os.kill(volume.pid(), signal.SIGKILL)
     process.communicate(timeout=120)
-    wait_until(lambda: not connections(target), "rblkd freed the connections", 20)
+    wait_until(lambda: not connections(target), "rblkd freed the connections")
     # and the next host is served
     again = Volume(target, 1, "again")
     fio(scratch, again.uri, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=4m", *VERIFY)
@@ -107,7 +113,7 @@ def storm(scratch):
     target = Target(scratch, ["nsid: 1, ram: 64MiB"])
 
     def figures():
-        wait_until(lambda: not connections(target), "connections are gone", 20)
+        wait_until(lambda: not connections(target), "connections are gone")
         with open(f"/proc/{target.process.pid}/smaps_rollup", encoding="utf-8") as f:
             rss = next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
         return len(os.listdir(f"/proc/{target.process.pid}/fd")), rss
@@ -139,8 +145,8 @@ def restart_in_order(scratch):
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1)
-    process = start_fio(scratch, volume.uri, *LOAD, "--rate_iops=6000")
-    time.sleep(1)
+    process = start_fio(scratch, volume.uri, *SLOW)
+    wait_writes(target, 1000)
     expect_equal(target.stop(), 0, "exit status of rblkd")
     target.start()
     finish(process, "SIGTERM and restart of rblkd")
@@ -154,7 +160,7 @@ def volume_stops_in_order(scratch):
     fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--size=8m")
     pid = volume.pid()
     os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the volume process ended", 20)
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the volume process ended")
     expect(not os.path.exists(volume.socket), "the NBD socket is still there")
     expect_equal(run("true").returncode, 0, "true")
     listed = rblk(scratch, "list", "-o", "json").stdout

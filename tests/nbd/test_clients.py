@@ -9,7 +9,7 @@ import subprocess
 import nbd
 
 from nbd_server import MIB, SERVER, Raw, Server, expect, expect_equal, pattern
-from harness import SANITIZER_REPORT, fio, free_port, run, run_cases
+from harness import PATIENCE, SANITIZER_REPORT, fio, free_port, run, run_cases
 
 
 def handle(server, opt_mode=False, strict=0):
@@ -234,7 +234,7 @@ def case_inherited_socket(scratch):
     size = run("nbdinfo", "--size", f"nbd+unix:///?socket={scratch.file('inherited')}").stdout.strip()
     expect_equal(size, str(64 * MIB), "size")
     process.terminate()
-    expect_equal(process.wait(20), 0, "exit status")
+    expect_equal(process.wait(PATIENCE), 0, "exit status")
 
 
 run_cases([(name[5:].replace("_", " "), function)

@@ -11,7 +11,7 @@ import sys
 import time
 
 from nbd_server import MIB, expect, expect_equal
-from harness import NQN, RBLK, Target, rblk, run, run_cases, wait_until
+from harness import NQN, PATIENCE, RBLK, Target, rblk, run, run_cases, wait_until
 
 BUSY, NOT_FOUND, USAGE, UNREACHABLE = 5, 4, 2, 7
 NAMESPACES = ["nsid: 1, ram: 16MiB", "nsid: 7, ram: 16MiB, block_size: 4096"]
@@ -144,7 +144,7 @@ def case_serve_in_foreground(scratch, target, where):
     expect_equal(run("nbdinfo", "--size", line[0]).stdout.strip(), str(16 * MIB), "size")
     expect_equal(volumes(scratch)[0]["name"], "fg", "it is listed")
     process.terminate()
-    expect_equal(process.wait(30), 0, "exit status")
+    expect_equal(process.wait(PATIENCE), 0, "exit status")
     expect(not os.path.exists(path), "its socket is gone")
 
 

@@ -48,7 +48,7 @@ void raw_close(struct raw_queue *q);
 void raw_send(struct raw_queue *q, const void *capsule, uint32_t n);
 /* False: the connection died, or nothing came for that long. */
 bool raw_receive(struct raw_queue *q, struct nvme_cqe *ret_cqe, unsigned timeout_ms);
-/* Whether the target hangs up within 5 s. */
+/* Whether the target hangs up within a minute. */
 bool raw_is_dropped(struct raw_queue *q);
 
 /* An SQE with PSDT set, a new CID and a keyed SGL of length 0. */

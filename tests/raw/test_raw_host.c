@@ -15,6 +15,10 @@
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
+enum {
+	LATE_MS = 20000, /* what a busy machine may add */
+};
+
 static void fill(uint8_t *p, size_t n, unsigned seed)
 {
 	for (size_t i = 0; i < n; i++)
@@ -103,7 +107,7 @@ static void shows_its_registers(void **state)
 
 static void wait_csts(struct raw_queue *q, uint32_t mask, uint32_t wanted)
 {
-	uint64_t csts = 0, deadline = clock_ns() + 10 * NSEC_PER_SEC;
+	uint64_t csts = 0, deadline = clock_ns() + 60 * NSEC_PER_SEC;
 
 	do
 		assert_int_equal(raw_property_get(q, NVME_PROP_CSTS, false, &csts),
@@ -553,15 +557,16 @@ static void silence_ends_the_association(void **state)
 	struct raw_connect c;
 	struct raw_host h = {0};
 	struct nvme_cqe cqe;
-	uint64_t start_ns;
+	uint64_t start_ns, ms;
 
 	assert_int_equal(raw_open(&h.admin, d.port, 0, 32), 0);
 	raw_connect_init(&c, &h.admin, 0, 31, NVMF_CNTLID_DYNAMIC);
 	c.cmd.kato = put_le32(1000);
-	assert_int_equal(raw_connect(&h.admin, &c, &cqe), NVME_OK);
 	start_ns = clock_ns();
+	assert_int_equal(raw_connect(&h.admin, &c, &cqe), NVME_OK);
 	assert_true(raw_is_dropped(&h.admin));
-	assert_in_range((clock_ns() - start_ns) / NSEC_PER_MSEC, 900, 4000);
+	ms = (clock_ns() - start_ns) / NSEC_PER_MSEC;
+	assert_in_range(ms, 1000, 1000 + LATE_MS);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }

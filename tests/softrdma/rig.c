@@ -223,13 +223,16 @@ static void nap(void)
 
 struct ibv_wc next_wc(struct ibv_cq *cq)
 {
+	struct timespec now;
 	struct ibv_wc wc;
-	int n = 0;
+	time_t end;
+	int n;
 
-	for (int i = 0; i < 10000 && !n; i++) {
-		n = ibv_poll_cq(cq, 1, &wc);
-		if (!n)
-			nap();
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = now.tv_sec + RIG_PATIENCE_MS / 1000;
+	while (!(n = ibv_poll_cq(cq, 1, &wc)) && now.tv_sec <= end) {
+		nap();
+		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
 	assert_int_equal(n, 1);
 	return wc;
@@ -257,7 +260,7 @@ enum ibv_event_type next_async(struct rig *r)
 	struct pollfd p = {.fd = r->ctx->async_fd, .events = POLLIN};
 	struct ibv_async_event ev;
 
-	assert_int_equal(poll(&p, 1, 2000), 1);
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1);
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
 	ibv_ack_async_event(&ev);
 	return ev.event_type;

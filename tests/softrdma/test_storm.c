@@ -31,7 +31,7 @@ enum {
 	MAX_CLIENTS = 3,
 	MSG = 8192,
 	BUF = 1 << 18,
-	PATIENCE_MS = 10000
+	PATIENCE_MS = 60000
 };
 enum {
 	DRAIN_SEED = 0x7fffffff

@@ -8,6 +8,9 @@
 #include "tests/transport/pair.h"
 #include "transport/wire/rdma_cm.h"
 
+/* with a busy machine */
+#define PATIENCE_NS (60 * NSEC_PER_SEC)
+
 static struct side *side_of(struct qp *qp)
 {
 	return container_of(qp, struct side, qp);
@@ -157,9 +160,9 @@ void pair_init(struct pair *p)
 
 void pair_connect(struct pair *p)
 {
-	uint64_t deadline = clock_ns() + 5 * NSEC_PER_SEC;
+	uint64_t deadline = clock_ns() + PATIENCE_NS;
 
-	check(cm_resolve(p->cm, &p->listener.address, NULL, 2000, &ops, p,
+	check(cm_resolve(p->cm, &p->listener.address, NULL, 60000, &ops, p,
 			 &p->active.conn) == 0);
 	while (!p->has_failed &&
 	       !(p->active.is_established && p->passive.is_established)) {
@@ -170,7 +173,7 @@ void pair_connect(struct pair *p)
 
 bool pair_wait(struct pair *p, const unsigned *counter, unsigned at_least)
 {
-	uint64_t deadline = clock_ns() + 5 * NSEC_PER_SEC;
+	uint64_t deadline = clock_ns() + PATIENCE_NS;
 
 	while (*counter < at_least && clock_ns() < deadline)
 		loop_turn(&p->loop, 10 * NSEC_PER_MSEC);

@@ -228,6 +228,11 @@ static void peer_hears_of_a_disconnect_once(void **state)
 	assert_int_equal(p->passive.n_disconnected, 1);
 }
 
+static unsigned count_receives(const struct pair *p)
+{
+	return p->passive.shared.n_posted + p->passive.shared.n_chain;
+}
+
 /* A queue pair that dies must not take receives of the others with it. */
 static void shared_receives_survive_a_dead_queue_pair(void **state)
 {
@@ -238,9 +243,9 @@ static void shared_receives_survive_a_dead_queue_pair(void **state)
 		qp_send(&p->active.qp, &works[i].work, &sge, 1, QP_SIGNALED, 0);
 	assert_true(pair_wait(p, &p->passive.n_received, 8));
 	side_drain(p, &p->passive);
-	pair_settle(p);
-	assert_int_equal(p->passive.shared.n_posted + p->passive.shared.n_chain,
-			 PAIR_RECEIVES);
+	for (unsigned i = 0; i < 1000 && count_receives(p) < PAIR_RECEIVES; i++)
+		pair_settle(p);
+	assert_int_equal(count_receives(p), PAIR_RECEIVES);
 }
 
 static void held_receives_stay_with_the_holder(void **state)

@@ -127,7 +127,7 @@ static void test_turn_sleeps_at_most(void **state)
 	uint64_t start_ns = clock_ns();
 
 	loop_turn(&loop, 0);
-	assert_in_range(clock_ns() - start_ns, 0, NSEC_PER_SEC);
+	assert_in_range(clock_ns() - start_ns, 0, 10 * NSEC_PER_SEC);
 	loop_turn(&loop, 20 * NSEC_PER_MSEC);
 	assert_true(clock_ns() - start_ns >= 20 * NSEC_PER_MSEC);
 	start_named(&t, 'a', 3600 * NSEC_PER_SEC);
@@ -452,7 +452,7 @@ static void test_hooks_surround_sleep_only(void **state)
 	uint64_t one = 1;
 
 	loop.hooks = &hooks;
-	start_named(&t, 't', 5 * NSEC_PER_MSEC);
+	start_named(&t, 't', NSEC_PER_SEC / 2); /* not yet due, however slow we are */
 	run_until(3);
 	assert_string_equal(trace, "()t");
 	trace[0] = '\0';

@@ -5,12 +5,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
-from harness import (BUILD, NQN, IS_SANITIZED, SANITIZER_REPORT, Target, expect, expect_equal,  # noqa: E402
-                     run_cases)
+from harness import (BUILD, NQN, PATIENCE, SANITIZER_REPORT, Target, expect, expect_equal, run_cases,  # noqa: E402
+                     wait_until)
 
 EXERCISE = os.path.join(BUILD, "tests", "loop", "initiator", "volume_exercise")
 FAKE = os.path.join(BUILD, "tests", "hostile_target", "fake_target")
@@ -32,7 +31,7 @@ class Fake:
 
     def stop(self):
         self.process.stdin.close()
-        expect_equal(self.process.wait(30), 0, "exit status of the fake target (3: violations)")
+        expect_equal(self.process.wait(PATIENCE), 0, "exit status of the fake target (3: violations)")
 
 
 def start(scratch, address, nqn, *options):
@@ -67,13 +66,16 @@ def real(namespace, options):
     return case
 
 
+def has_written(target):
+    return target.list("namespaces")["namespaces"][0]["writes"] >= 100
+
+
 def dying(end):
     def case(scratch):
         target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', 64 << 20)}"])
-        process = start(scratch, target.address, NQN, "--fresh", "-q", 3, "-d", 16, "-t",
-                        "20s" if IS_SANITIZED else "8s")
+        process = start(scratch, target.address, NQN, "--fresh", "-q", 3, "-d", 16, "-t", "2s", "--reconnects", 3)
         for _ in range(3):
-            time.sleep(4 if IS_SANITIZED else 1.5)
+            wait_until(lambda: has_written(target), "it has found the target")
             end(target)
             target.start()
         finish(process, 3)

@@ -27,13 +27,26 @@ static struct {
 	struct plan plan;
 	struct worker *workers;
 	unsigned n_workers, n_done, n_removed;
-	uint64_t start_ns, elapsed_ns, time_ns;
+	uint64_t start_ns, elapsed_ns, time_ns, min_reconnects;
+	struct loop_timer end;
 	bool is_closed, has_failed;
 } all;
 
 static const char *const op_names[OPS] = {"read", "write", "flush", "zero", "trim"};
 
 /* ---- the end ---- */
+
+/* The time is over; but whoever has still to be reconnected goes on. */
+static void on_end(struct loop_timer *timer)
+{
+	struct volume_status status;
+
+	volume_get_status(all.volume, &status);
+	if (status.n_reconnects >= all.min_reconnects)
+		atomic_store(&all.plan.is_over, true);
+	else
+		loop_timer_start(&all.control, timer, NSEC_PER_SEC / 10);
+}
 
 static void on_removed(void *context)
 {
@@ -92,7 +105,8 @@ static void on_opened(void *context, const struct volume_error *error)
 	if (!all.plan.max_io_bytes || all.plan.max_io_bytes > info->max_io_bytes)
 		all.plan.max_io_bytes = info->max_io_bytes;
 	all.start_ns = clock_ns();
-	all.plan.stop_ns = all.start_ns + all.time_ns;
+	all.end.on_expiry = on_end;
+	loop_timer_start(&all.control, &all.end, all.time_ns);
 	for (unsigned i = 0; i < all.n_workers; i++)
 		if (add_worker(i, info->size_bytes / info->block_size / all.n_workers) !=
 		    0) {
@@ -166,6 +180,8 @@ int main(int argc, char **argv)
 		{"queue-size", 0, ARG_UINT, &queue_size, "N", "entries of a queue", 16,
 		 1024, NULL},
 		{"time", 't', ARG_DURATION, &all.time_ns, "TIME", "how long", 0, 0, NULL},
+		{"reconnects", 0, ARG_UINT, &all.min_reconnects, "N",
+		 "go on until it has reconnected so often", 0, UINT64_MAX, NULL},
 		{"max-io", 0, ARG_SIZE, &max_io, "SIZE", "largest I/O", 4096, 1 << 20,
 		 NULL},
 		{"seed", 0, ARG_UINT, &seed, "N", "of the random numbers", 0, UINT64_MAX,

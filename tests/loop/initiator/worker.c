@@ -259,17 +259,17 @@ static bool start_final(struct worker *worker, struct job *job)
 static void start_jobs(struct worker *worker)
 {
 	const struct plan *plan = worker->plan;
+	bool is_over = atomic_load(&plan->is_over);
 
-	if (!worker->is_finishing && clock_ns() >= plan->stop_ns && !worker->n_busy)
+	if (!worker->is_finishing && is_over && !worker->n_busy)
 		worker->is_finishing = true;
 	for (unsigned i = 0; i < plan->depth; i++) {
 		struct job *job = &worker->jobs[i];
 
 		if (job->is_busy)
 			continue;
-		if (worker->is_finishing
-			    ? !start_final(worker, job)
-			    : clock_ns() >= plan->stop_ns || !start_random(worker, job))
+		if (worker->is_finishing ? !start_final(worker, job)
+					 : is_over || !start_random(worker, job))
 			break;
 	}
 	if (worker->is_finishing && !worker->n_busy &&

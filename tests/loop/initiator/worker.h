@@ -4,6 +4,8 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/histogram.h"
 #include "initiator/volume.h"
@@ -16,7 +18,7 @@ enum {
 struct plan {
 	unsigned depth;
 	uint64_t seed;
-	uint64_t stop_ns; /* clock_ns() when no new I/O is started */
+	_Atomic bool is_over; /* no new I/O is started; control says so */
 	uint32_t max_io_bytes;
 	bool is_fresh; /* the namespace reads as zeroes at the start */
 	bool reads_only;

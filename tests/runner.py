@@ -78,9 +78,22 @@ def parse_tap(output):
     return Counts(passed, failed, skipped), notes
 
 
+def end_all_with(mark):
+    """Kills what was started with this in its environment, in whatever session it is by now."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if mark.encode() in f.read():
+                    os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            continue  # it has ended
+
+
 def run_program(test):
-    """Runs one test program in its own process group. Returns (status or None, output)."""
-    env = {**os.environ, **test.get("env", {})}
+    """Runs one test program in its own process group; nothing of it lives on beside the next one. Returns
+    (status or None, output)."""
+    mark = f"RBLK_TEST_PROGRAM={os.getpid()}.{time.monotonic_ns()}"
+    env = {**os.environ, **test.get("env", {}), **dict([mark.split("=")])}
     # by default every process under ThreadSanitizer waits a second before it ends
     env["TSAN_OPTIONS"] = env.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=20"
     process = subprocess.Popen(test["cmd"], cwd=test.get("workdir") or ROOT, env=env,
@@ -88,12 +101,14 @@ def run_program(test):
                                stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True)
     try:
-        output, _ = process.communicate(timeout=test.get("timeout") or 300)
+        output, _ = process.communicate(timeout=test.get("timeout") or 900)
         return process.returncode, output
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end_all_with(mark)
         output, _ = process.communicate()
         return None, output
+    finally:
+        end_all_with(mark)
 
 
 def judge(status, output):

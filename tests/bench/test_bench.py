@@ -20,7 +20,7 @@ def bench(*arguments):
 
 def one_case(part, case, contenders):
     def run(_scratch):
-        done = bench(part, "--case", case, "--runs", "1", "--seconds", "0.05", "-o", "json")
+        done = bench(part, "--case", case, "--runs", "1", "--seconds", "0.5", "-o", "json")
         expect(done.returncode == 0, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
         rows = {row["who"]: row for row in json.loads(done.stdout)["rows"]}
         expect(set(rows) == contenders, f"rows {sorted(rows)}")
@@ -49,7 +49,7 @@ def user_command(scratch):
     try:
         where = f"{NQN}@{target.address}"
         done = rblk(scratch, "bench", where, "--rw", "randwrite", "--depth", 4, "--queues", 4, "--threads", 2,
-                    "-t", "50ms", "-o", "json")
+                    "-t", "1s", "-o", "json")
         result = json.loads(done.stdout)
         expect((result["queues"], result["threads"], result["depth"]) == (4, 2, 4), str(result))
         expect(result["iops"] > 0 and result["errors"] == 0 and result["cpu_us_per_io"] > 0, str(result))

@@ -164,7 +164,7 @@ def changed_while_it_runs(scratch):
     apply(target)
     write_keys(theirs, text_of(new))
     apply(target)
-    out = load.communicate(timeout=120)[0]
+    out = load.communicate(timeout=600)[0]
     expect_equal(load.returncode, 0, "exit status of fio: " + out[-500:])
     expect_equal(volume.status()["reconnects"], 0, "reconnects")
     volume.detach()

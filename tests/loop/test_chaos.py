@@ -68,7 +68,7 @@ def broken(*faults):
         for fault in faults:
             time.sleep(1)
             order(scratch, control, fault)
-        output, _ = client.communicate(timeout=200)
+        output, _ = client.communicate(timeout=600)
         order(scratch, control, "")
         expect_equal(client.returncode, 0, "fio " + output[-1500:])
         expect(controllers(target) != first, "nothing has broken")

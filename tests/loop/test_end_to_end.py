@@ -93,7 +93,7 @@ def many_namespaces(scratch):
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                  for v in volumes]
     for process in processes:
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=600)
         expect_equal(process.returncode, 0, "fio " + output[-1500:])
     for volume in volumes:
         volume.detach()

@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio, run, run_cases,  # noqa: E402
+from harness import (PATIENCE, RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio, run, run_cases,  # noqa: E402
                      wait_until)
 
 MIB = 1 << 20
@@ -38,7 +38,7 @@ def injected(target, *what):
         yield
     finally:
         strace.terminate()
-        strace.wait(30)
+        strace.wait(PATIENCE)
 
 
 def n_injected(scratch):

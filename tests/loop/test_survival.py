@@ -85,7 +85,7 @@ def ctrl_loss(scratch):
     wait_writes(target, 100)
     start = time.monotonic()
     target.kill()
-    process.communicate(timeout=120)
+    process.communicate(timeout=600)
     lasted = time.monotonic() - start
     expect(process.returncode != 0, "fio saw no error although the target never came back")
     expect(3.5 <= lasted < 60, f"the error came after {lasted:.1f} s, ctrl_loss_tmo is 4 s")
@@ -99,7 +99,7 @@ def kill_volume_process(scratch):
     process = start_fio(scratch, volume.uri, *LOAD, "--numjobs=2")
     wait_until(lambda: len(connections(target)) >= 2, "connections are listed")
     os.kill(volume.pid(), signal.SIGKILL)
-    process.communicate(timeout=120)
+    process.communicate(timeout=600)
     wait_until(lambda: not connections(target), "rblkd freed the connections")
     # and the next host is served
     again = Volume(target, 1, "again")

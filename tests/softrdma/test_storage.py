@@ -203,7 +203,7 @@ def across(namespace):
         wait_until(lambda: listens(port), "rping listens", server)
         client = Program(["rping", "-c", "-a", HERE, "-p", str(port), "-C", "3"], wrapper=[*wrapper, *softrdma()])
         try:
-            status = client.wait(20)
+            status = client.wait()
         finally:
             client.end()
         if status < 0:

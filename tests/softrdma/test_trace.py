@@ -74,7 +74,7 @@ def opcodes(found):
 def tshark(path, *arguments):
     need("tshark")
     done = subprocess.run(["tshark", "-r", path, *arguments], check=False, capture_output=True, text=True,
-                          timeout=120)
+                          timeout=600)
     expect(done.returncode == 0, done.stderr)
     return done.stdout.splitlines()
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import random
 import re
 import resource
 import shutil
@@ -43,10 +44,24 @@ def wait_until(condition, what, seconds=READY_S):
         time.sleep(0.02)
 
 
+PORTS = iter(random.sample(range(10000, 32000), 22000))
+TAKEN = []
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that connections get for their own end, and held in UDP, where it disturbs nobody, against
+    others who look for one. RDMA ports are a name space of their own."""
+    while True:
+        port = next(PORTS)
+        holder = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            holder.bind(("127.0.0.1", port))
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+            TAKEN.append(holder)
+            return port
+        except OSError:
+            holder.close()
 
 
 def accepts(address):

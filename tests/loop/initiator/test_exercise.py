@@ -41,7 +41,7 @@ def start(scratch, address, nqn, *options):
 
 
 def finish(process, min_reconnects=0):
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=600)
     expect(not SANITIZER_REPORT.search(output), output[-6000:])
     expect_equal(process.returncode, 0, output[-2000:] + "exit status")
     line = output.strip().splitlines()[-1]
@@ -93,7 +93,7 @@ CASES = [
     ("fake target, one at a time", fake([], ["-t", "1s", "-q", 1, "-d", 1, "--max-io", 4096])),
     ("fake target, more in flight than its queue holds",
      fake(["mqes=15", "maxcmd=16", "crqsize=8"], ["-t", "2s", "-d", 128])),
-    ("fake target on a bad day", fake(BAD_DAY, ["-t", "6s"], 4)),
+    ("fake target on a bad day", fake(BAD_DAY, ["-t", "6s", "--reconnects", 4], 4)),
     ("rblkd, ram", real("nsid: 1, ram: 64MiB", ["-t", "3s"])),
     ("rblkd, file of 4096 byte blocks, 4 queues of 32",
      real("nsid: 1, file: {}, block_size: 4096", ["-t", "3s", "-q", 4, "-d", 32])),

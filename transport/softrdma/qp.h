@@ -128,14 +128,11 @@ void qp_complete(struct qp *qp, const struct wqe *w, uint64_t freed,
 		 enum ibv_wc_status status, uint32_t byte_len);
 void qp_find_peer(struct qp *qp);
 void qp_stop_waiting(struct qp *qp);
-
 /* Called by cq_pop: the application has seen this completion. */
 void qp_on_polled(const struct seg_cqe *e);
 void qp_on_dropped(const struct seg_cqe *e);
-
 /* Reset or gone: completions and the claim on an SRQ vanish. */
 void qp_drop_completions(struct qp *qp);
-
 /* Helper. */
 void qp_attention(uint32_t slot);
 void qp_peer_died(struct peer *p);

@@ -212,7 +212,8 @@ static int poller_start(struct poller *poller, struct target *target, unsigned i
 	if (r == 0)
 		r = make_memory(poller);
 	if (r == 0)
-		r = backend_thread_new(&poller->loop, BACKEND_DEPTH, &poller->backends);
+		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH,
+				       &poller->backends);
 	if (r == 0)
 		r = -pthread_create(&poller->thread, NULL, run, poller);
 	poller->has_thread = r == 0;

@@ -16,6 +16,9 @@
  * also signals an eventfd, which only matters while the loop sleeps: arm empties it, the
  * loop polls once more, and whatever completes after that wakes the loop.
  *
+ * Shares. A disk that hangs gives nothing back. What it is asked beyond its share of the depth is
+ * held until something of its own comes back, and others go past.
+ *
  * Nothing is lost: an iocb that the kernel has no room for (EAGAIN) stays first in line
  * and is tried again when another completes, or by a timer; one that it refuses ends its
  * own io only. A short transfer goes on where it ended; when it makes no progress any
@@ -43,6 +46,7 @@ enum {
 	REAP_BATCH = 8,
 	DEPTH_MIN = 32, /* io_setup is asked for less and less down to this */
 	RETRY_MS = 1,
+	SHARE_PERCENT = 80, /* of what is free and its own, a backend may have */
 	RING_MAGIC = 0xa10a10a1,
 };
 
@@ -165,13 +169,52 @@ static void take_submitted(struct backend_aio *aio, int n)
 	aio->n_in_flight += (unsigned)n;
 }
 
+static struct backend_share *share_of(struct backend_io *io)
+{
+	struct backend_share *share =
+		&io->backend->shares[backend_step(io)->thread->index];
+
+	if (!share->held.next)
+		list_init(&share->held);
+	return share;
+}
+
+/*
+ * Whether the backend may have one more. The more is taken, the less each may have, so that any
+ * number of disks that hang leave room for one that does not; alone it has most of all.
+ */
+static bool has_share(const struct backend_aio *aio, const struct backend_share *share)
+{
+	unsigned n_taken = aio->n_in_flight + aio->n_waiting;
+	unsigned n_free = aio->depth > n_taken ? aio->depth - n_taken : 0;
+
+	return !share->n_taken ||
+	       share->n_taken < (n_free + share->n_taken) * SHARE_PERCENT / 100;
+}
+
+/* One of the backend's is over: the next of those held takes its place. */
+static void leave_share(struct backend_aio *aio, struct backend_io *io)
+{
+	struct backend_share *share = share_of(io);
+	struct list *node;
+
+	share->n_taken--;
+	while (has_share(aio, share) && (node = list_take_first(&share->held))) {
+		share->n_taken++;
+		list_add_tail(&aio->waiting, node);
+		aio->n_waiting++;
+	}
+}
+
 /* The kernel refused the first of the batch for good. */
 static void fail_first(struct backend_aio *aio, int error)
 {
-	struct list *node = list_take_first(&aio->waiting);
+	struct backend_io *io = list_entry(list_take_first(&aio->waiting),
+					   struct backend_io, node);
 
 	aio->n_waiting--;
-	backend_skip(list_entry(node, struct backend_io, node), error);
+	leave_share(aio, io);
+	backend_skip(io, error);
 }
 
 /* The kernel has no room now. The next completion gets us here again, but there may be
@@ -217,7 +260,14 @@ static void flush(struct loop_source *source)
 
 static void wait_in_line(struct backend_aio *aio, struct backend_io *io)
 {
+	struct backend_share *share = share_of(io);
+
 	fill_iocb(aio, io);
+	if (!has_share(aio, share)) {
+		list_add_tail(&share->held, &io->node);
+		return;
+	}
+	share->n_taken++;
 	list_add_tail(&aio->waiting, &io->node);
 	aio->n_waiting++;
 	if ((!aio->n_in_flight || aio->n_waiting >= EAGER) &&
@@ -266,6 +316,7 @@ static void on_event(struct backend_aio *aio, const struct io_event *event)
 
 	check(aio->n_in_flight > 0);
 	aio->n_in_flight--;
+	leave_share(aio, io);
 	if (result < 0)
 		backend_step(io)->then(io, (int)result);
 	else if (backend_step(io)->op == BACKEND_FLUSH)
@@ -408,7 +459,7 @@ static int aio_new(struct loop *loop, unsigned depth, struct backend_aio **ret_a
 	return 0;
 }
 
-int backend_thread_new(struct loop *loop, unsigned depth,
+int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread)
 {
 	struct backend_thread *thread = calloc(1, sizeof(*thread));
@@ -416,7 +467,9 @@ int backend_thread_new(struct loop *loop, unsigned depth,
 
 	if (!thread)
 		return -ENOMEM;
+	check(index < BACKEND_THREADS);
 	thread->loop = loop;
+	thread->index = index;
 	thread->call.run = run_over;
 	list_init(&thread->over);
 	backend_pool_ref();

@@ -16,6 +16,7 @@ struct backend_aio;
 struct backend_thread {
 	/* Thread: the loop's */
 	struct loop *loop; /* borrowed: outlives this */
+	unsigned index;	   /* of backend.shares */
 	struct list over;  /* of backend_io.node: steps that are over, then is due */
 	struct loop_call call;
 	struct backend_aio *aio; /* owned; NULL: worker threads do everything */

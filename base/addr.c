@@ -128,11 +128,17 @@ bool addr_is_wildcard(const union addr *addr)
 
 bool addr_is_equal(const union addr *a, const union addr *b)
 {
-	if (a->sa.sa_family != b->sa.sa_family || addr_port(a) != addr_port(b))
+	return addr_port(a) == addr_port(b) && addr_is_equal_host(a, b);
+}
+
+bool addr_is_equal_host(const union addr *a, const union addr *b)
+{
+	if (a->sa.sa_family != b->sa.sa_family)
 		return false;
 	if (a->sa.sa_family == AF_INET)
 		return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
-	return IN6_ARE_ADDR_EQUAL(&a->in6.sin6_addr, &b->in6.sin6_addr) &&
+	return a->sa.sa_family == AF_INET6 &&
+	       IN6_ARE_ADDR_EQUAL(&a->in6.sin6_addr, &b->in6.sin6_addr) &&
 	       a->in6.sin6_scope_id == b->in6.sin6_scope_id;
 }
 

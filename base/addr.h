@@ -26,6 +26,8 @@ socklen_t addr_len(const union addr *addr);
 uint16_t addr_port(const union addr *addr);
 bool addr_is_wildcard(const union addr *addr);
 bool addr_is_equal(const union addr *a, const union addr *b);
+/* The same without the port. A zeroed one equals none. */
+bool addr_is_equal_host(const union addr *a, const union addr *b);
 /* The address alone, "10.0.0.1" or "::1". */
 const char *addr_format_host(char buf[ADDR_STRING_MAX], const union addr *addr);
 /* "10.0.0.1:4420" or "[::1]:4420". */

@@ -17,6 +17,7 @@
 #include "base/rcu.h"
 #include "target/auth/auth.h"
 #include "target/controller.h"
+#include "target/host.h"
 #include "target/portal.h"
 
 enum {
@@ -171,25 +172,17 @@ static void refuse(struct connect_op *op, enum nvme_status status, uint32_t resu
 static bool is_over_host_limit(const struct connect_op *op)
 {
 	const struct target *target = op->queue->target;
-	uint64_t n = 0;
+	const struct host *host = host_find(target, op->hostnqn);
 
-	list_for_each (node, &target->queues) {
-		const struct queue *queue = list_entry(node, struct queue, node);
-
-		n += queue->member_of && !strcmp(queue->member_of->hostnqn, op->hostnqn);
-	}
-	return n >= target->config->limits.connections_per_host;
+	return host && host->n_queues >= target->config->limits.connections_per_host;
 }
 
 static bool is_over_controller_limit(const struct connect_op *op)
 {
 	const struct target *target = op->queue->target;
-	uint64_t n = 0;
+	const struct host *host = host_find(target, op->hostnqn);
 
-	list_for_each (node, &target->controllers)
-		n += !strcmp(list_entry(node, struct controller, node)->hostnqn,
-			     op->hostnqn);
-	return n >= target->config->limits.controllers_per_host;
+	return host && host->n_controllers >= target->config->limits.controllers_per_host;
 }
 
 static bool may_see_subsystem(struct connect_op *op)

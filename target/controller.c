@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "target/admin/admin.h"
+#include "target/host.h"
 #include "target/portal.h"
 
 enum {
@@ -109,6 +110,11 @@ struct controller *controller_new(struct connect_op *op)
 
 	if (!controller)
 		return NULL;
+	controller->host = host_take(target, op->hostnqn);
+	if (!controller->host) {
+		free(controller);
+		return NULL;
+	}
 	controller->target = target;
 	controller->id = id;
 	controller->is_discovery = snapshot_is_discovery(atomic_load(&target->snapshot),
@@ -137,6 +143,7 @@ struct controller *controller_new(struct connect_op *op)
 void controller_add_queue(struct controller *controller, struct queue *queue)
 {
 	queue->member_of = controller;
+	controller->host->n_queues++;
 	list_add_tail(&controller->queues, &queue->member_node);
 	controller->n_queues++;
 	if (queue->qid == 0) {
@@ -179,6 +186,7 @@ static void controller_free(struct controller *controller)
 	list_remove(&controller->node);
 	loop_timer_stop(&controller->announce);
 	pthread_mutex_destroy(&controller->errors_lock);
+	host_give(controller->host);
 	free(controller);
 }
 
@@ -220,6 +228,7 @@ void controller_remove_queue(struct queue *queue)
 		return;
 	list_remove(&queue->member_node);
 	controller->n_queues--;
+	controller->host->n_queues--;
 	if (queue->qid == 0)
 		controller->admin = NULL;
 	else

@@ -49,6 +49,7 @@ struct controller {
 	char remote[ADDR_STRING_MAX]; /* of the admin queue */
 	union addr local; /* where the host reached us: replaces wildcard portals */
 	struct portal *portal;
+	struct host *host;     /* counted */
 	struct poller *poller; /* of the admin queue */
 	uint64_t created_ns;
 

@@ -33,6 +33,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "target/admission.h"
 #include "target/change/apply.h"
 #include "target/controller.h"
 #include "target/change/drain.h"
@@ -213,12 +214,16 @@ static int init_target(struct daemon *d)
 	target->start_ns = clock_ns();
 	list_init(&target->queues);
 	list_init(&target->controllers);
+	list_init(&target->hosts);
 	list_init(&target->held_connects);
 	retire_init(target);
 	target->config_path = args.config;
 	target->control_socket = args.control_socket;
 	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
-	r = loop_init(&target->loop, 0, NULL);
+	atomic_store(&target->buffers_per_host,
+		     (unsigned)target->config->limits.buffers_per_host);
+	target->admission = admission_new();
+	r = target->admission ? loop_init(&target->loop, 0, NULL) : -ENOMEM;
 	if (r == 0)
 		r = open_signals(d);
 	if (r == 0)
@@ -308,6 +313,7 @@ static void end(struct daemon *d)
 		close(d->signals.fd);
 	}
 	loop_deinit(&target->loop);
+	admission_free(target->admission);
 }
 
 /* Not without end: what is too much is refused by who reads it. */

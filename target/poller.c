@@ -30,7 +30,6 @@
 #include "target/response.h"
 
 enum {
-	BUFFER_UNIT = 4096,
 	ADMIN_BYTES = 256 * 1024, /* beside one transfer of full size */
 	BACKEND_DEPTH = 512,	  /* iocbs in flight a poller */
 	STALL_S = 5,
@@ -39,37 +38,50 @@ enum {
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
-bool buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer)
-{
-	size_t offset;
-
-	if (buddy_take(&arena->buddy, n_bytes, &offset) < 0)
-		return false;
-	*ret_buffer = (struct buffer){.data = arena->base + offset, .arena = arena};
-	return true;
-}
-
 void buffer_give(struct poller *poller, struct buffer *buffer)
 {
-	struct arena *arena = buffer->arena;
-
-	if (!buffer->data)
-		return;
-	buddy_give(&arena->buddy, (size_t)((char *)buffer->data - arena->base));
-	*buffer = (struct buffer){0};
-	if (!list_is_empty(&arena->waiters))
+	if (buffer_put(buffer))
 		loop_defer(&poller->loop, &poller->resume);
 }
 
+static struct request *first_waiter(const struct arena *arena)
+{
+	struct fair_entry *entry = fair_first(&arena->waiters);
+
+	return entry ? container_of(entry, struct request, turn) : NULL;
+}
+
+/* Whether the first of the line got its buffer; then it is on its way. Else the next queue's turn comes,
+ * unless this one is owed the next buffer. */
+static bool resume_first(struct arena *arena)
+{
+	struct request *r = first_waiter(arena);
+	enum buffer_result result = request_take_buffer(r);
+
+	arena->is_exhausted = result == BUFFER_NONE && !r->may_be_passed;
+	if (arena->is_exhausted)
+		return false;
+	fair_rotate(&arena->waiters);
+	if (result != BUFFER_TAKEN)
+		return false;
+	fair_remove(&r->turn);
+	request_run(r, REQUEST_TAKE_BUFFER);
+	return true;
+}
+
+/* Round by round, as long as anybody gets something: one buffer a queue and round. */
 static void resume_waiters(struct arena *arena)
 {
-	struct list *node;
+	bool has_progress = true;
 
-	arena->is_resuming = true;
 	arena->is_exhausted = false;
-	while (!arena->is_exhausted && (node = list_take_first(&arena->waiters)))
-		request_run(list_entry(node, struct request, wait), REQUEST_TAKE_BUFFER);
-	arena->is_resuming = false;
+	while (has_progress && !arena->is_exhausted) {
+		unsigned n = fair_n_flows(&arena->waiters);
+
+		has_progress = false;
+		while (n-- && !arena->is_exhausted && !fair_is_empty(&arena->waiters))
+			has_progress |= resume_first(arena);
+	}
 }
 
 static void on_resume(struct loop_call *call)
@@ -92,9 +104,40 @@ static bool is_stalled(const struct poller *poller, uint64_t since_ns)
 	return poller->loop.now_ns - since_ns >= STALL_S * NSEC_PER_SEC;
 }
 
+/*
+ * Who waits for a large buffer keeps the others back, so that small ones do not take every piece of it.
+ * When nothing came in a whole period, what it needs is held by a disk that hangs: others go past.
+ */
+static void look_at_blocker(struct poller *poller, struct arena *arena)
+{
+	struct request *first = arena->is_exhausted ? first_waiter(arena) : NULL;
+
+	if (first && first == arena->blocker) {
+		first->may_be_passed = true;
+		first = NULL;
+		loop_defer(&poller->loop, &poller->resume);
+	}
+	arena->blocker = first;
+}
+
+static bool others_wait(const struct arena *arena, const struct queue *queue)
+{
+	unsigned n = fair_n_flows(&arena->waiters);
+
+	return n > 1 || (n == 1 && first_waiter(arena)->queue != queue);
+}
+
+static void end_stalled(struct queue *queue)
+{
+	const struct poller *poller = queue->poller;
+
+	if (poller->n_visits || others_wait(&poller->data, queue) ||
+	    others_wait(&poller->admin, queue))
+		queue_fail(queue, "it does not take its data, and others wait");
+}
+
 static void on_stall(struct loop_timer *timer)
 {
-	static const char why[] = "it does not take its data, and others wait";
 	struct poller *poller = container_of(timer, struct poller, stall);
 
 	list_for_each (node, &poller->sending) {
@@ -102,16 +145,18 @@ static void on_stall(struct loop_timer *timer)
 
 		if (!is_stalled(poller, response->posted_ns))
 			break;
-		queue_fail(response->queue, "%s", why);
+		end_stalled(response->queue);
 	}
 	list_for_each (node, &poller->short_queues) {
 		struct queue *queue = list_entry(node, struct queue, short_node);
 
 		if (is_stalled(poller, queue->credit_ns))
-			queue_fail(queue, "%s", why);
+			end_stalled(queue);
 	}
-	if (poller->n_visits || !list_is_empty(&poller->data.waiters) ||
-	    !list_is_empty(&poller->admin.waiters))
+	look_at_blocker(poller, &poller->admin);
+	look_at_blocker(poller, &poller->data);
+	if (poller->n_visits || !fair_is_empty(&poller->data.waiters) ||
+	    !fair_is_empty(&poller->admin.waiters))
 		poller_watch_stall(poller);
 }
 
@@ -128,13 +173,6 @@ static size_t data_bytes(const struct target *target)
 	size_t share = tuning->buffers / target->n_pollers;
 
 	return align_up(MAX(share, tuning->max_transfer), BUFFER_UNIT);
-}
-
-static int arena_init(struct arena *arena, char *base, size_t size, size_t max_block)
-{
-	arena->base = base;
-	list_init(&arena->waiters);
-	return buddy_init(&arena->buddy, size, BUFFER_UNIT, max_block);
 }
 
 static int make_memory(struct poller *poller)
@@ -251,8 +289,8 @@ static void poller_free(struct poller *poller)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_free(&poller->devices[i]);
 	backend_thread_free(poller->backends);
-	buddy_deinit(&poller->data.buddy);
-	buddy_deinit(&poller->admin.buddy);
+	arena_deinit(&poller->data);
+	arena_deinit(&poller->admin);
 	if (poller->memory)
 		munmap(poller->memory, poller->memory_bytes);
 	loop_deinit(&poller->loop);

@@ -8,27 +8,12 @@
 
 #include <pthread.h>
 
-#include "base/buddy.h"
 #include "base/loop.h"
+#include "target/buffer.h"
 #include "target/target.h"
 #include "transport/recv_ring.h"
 
 struct queue;
-
-/* A pool of buffers with a FIFO of requests that wait for one. */
-struct arena {
-	/* Thread: poller */
-	char *base;
-	struct buddy buddy;
-	struct list waiters; /* of struct request (wait) */
-	bool is_resuming;    /* who waited goes first */
-	bool is_exhausted;   /* the first waiter still got nothing */
-};
-
-struct buffer {
-	void *data;	     /* NULL: none */
-	struct arena *arena; /* where it goes back to */
-};
 
 /* A poller's share of one RDMA device. */
 struct poller_device {
@@ -89,8 +74,6 @@ void poller_device_free(struct poller_device *pd);
 /* Control. The one with the fewest connections. */
 struct poller *pollers_choose(struct target *target);
 
-/* Poller. n_bytes of arena (0 < n_bytes <= max_transfer). False: none is free. */
-bool buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer);
 /* Poller. Somebody waits for a buffer: hosts that do not take their data lose them in a while. */
 void poller_watch_stall(struct poller *poller);
 /* Poller. Accepts an empty one; wakes who waits, in the next turn. */

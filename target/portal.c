@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "target/admission.h"
 #include "target/poller.h"
 #include "target/change/notice.h"
 #include "target/portal.h"
@@ -61,43 +62,19 @@ static void set_state(struct portal *portal, enum portal_state state)
 
 /* ---- connect requests --------------------------------------------------------------------- */
 
-/*
- * Whether one more connection keeps to limits.connect_rate. Each takes an interval of time; who
- * is ahead by less than limits.connections of them is a burst (all hosts come back after our
- * restart), who is ahead by more is a storm.
- */
-static bool is_too_fast(const struct target *target)
-{
-	const struct config_limits *limits = &target->config->limits;
-	uint64_t interval_ns = NSEC_PER_SEC / limits->connect_rate;
-
-	return target->connects_paid_ns > clock_ns() + limits->connections * interval_ns;
-}
-
-static void pay_connect(struct target *target)
-{
-	target->connects_paid_ns = MAX(target->connects_paid_ns, clock_ns()) +
-				   NSEC_PER_SEC / target->config->limits.connect_rate;
-}
-
 /* Why, and what to do, for our own log. */
-static const char *advice(enum nvmf_cm_status status, const struct target *target)
+static const char *advice(enum nvmf_cm_status status, const struct target *target,
+			  const union addr *remote)
 {
+	const char *limit = admission_refuse(target, remote);
+
 	if (status == NVMF_CM_INVALID_HSQSIZE)
 		return "queue size is beyond tuning.queue_depth";
 	if (status == NVMF_CM_INVALID_IRD)
 		return "the host offers no RDMA READ resources";
 	if (status != NVMF_CM_NO_RESOURCES)
 		return "the host sent a malformed request";
-	if (target->is_stopping)
-		return "rblkd is stopping";
-	if (target->n_pending >= target->config->limits.pending)
-		return "too many connections without Connect: raise limits.pending";
-	if (target->n_queues >= target->config->limits.connections)
-		return "too many connections: raise limits.connections";
-	if (is_too_fast(target))
-		return "too many connections in a short time: raise limits.connect_rate";
-	return "out of memory, locked memory or device resources";
+	return limit ? limit : "out of memory, locked memory or device resources";
 }
 
 static enum nvmf_cm_status check_request(struct portal *portal,
@@ -106,7 +83,6 @@ static enum nvmf_cm_status check_request(struct portal *portal,
 					 struct cm_queue_request *ret_wish)
 {
 	struct target *target = portal->target;
-	const struct config_limits *limits = &target->config->limits;
 	enum nvmf_cm_status status = cm_req_parse(
 		request->private_data, request->n_private,
 		(unsigned)target->config->tuning.queue_depth, ret_wish);
@@ -116,8 +92,7 @@ static enum nvmf_cm_status check_request(struct portal *portal,
 	/* Hosts never READ; we READ their data, which needs at least one credit. */
 	if (MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom) == 0)
 		return NVMF_CM_INVALID_IRD;
-	if (target->is_stopping || target->n_queues >= limits->connections ||
-	    target->n_pending >= limits->pending || is_too_fast(target))
+	if (admission_refuse(target, &conn->remote))
 		return NVMF_CM_NO_RESOURCES;
 	if (pollers_add_device(target, conn->device) < 0)
 		return NVMF_CM_NO_RESOURCES;
@@ -134,7 +109,7 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 
 	if (status == NVMF_CM_OK) {
 		portal->n_accepted++;
-		pay_connect(portal->target);
+		admission_pay(portal->target, &conn->remote);
 		queue_open(portal, conn, &wish,
 			   MIN(request->initiator_depth,
 			       conn->device->limits.max_init_rd_atom));
@@ -144,7 +119,8 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 	if (log_limit_pass(&portal->refusals, REFUSALS_BURST))
 		log_warn("portal %s: refused a connection from %s: %s (%s)", portal->name,
 			 addr_format_host(remote, &conn->remote),
-			 nvmf_cm_status_string(status), advice(status, portal->target));
+			 nvmf_cm_status_string(status),
+			 advice(status, portal->target, &conn->remote));
 	queue_refuse(conn, status);
 }
 

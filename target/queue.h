@@ -77,12 +77,13 @@ struct queue {
 	bool is_proof_told; /* proven was sent */
 	unsigned n_auth_refusals;
 	bool is_dying, is_drained;
-	bool is_finishing; /* shutdown: nothing new is started */
-	bool has_failed;   /* fail was sent */
-	bool is_fault;	   /* the host's doing, not only the end of the connection */
-	bool is_resuming;  /* who waited goes first */
-	unsigned n_busy;   /* requests in use, and other things that need the queue */
-	unsigned n_held;   /* of them: AERs */
+	bool is_finishing;   /* shutdown: nothing new is started */
+	bool has_failed;     /* fail was sent */
+	bool is_fault;	     /* the host's doing, not only the end of the connection */
+	bool is_resuming;    /* who waited goes first */
+	unsigned n_busy;     /* requests in use, and other things that need the queue */
+	unsigned n_held;     /* of them: AERs */
+	size_t buffer_bytes; /* held, of the poller's buffers */
 	struct request *requests;   /* owned: n_entries */
 	struct response *responses; /* owned: n_responses */
 	struct list free_requests, free_responses;

@@ -32,6 +32,8 @@
 #include "base/check.h"
 #include "base/states.h"
 #include "target/admin/admin.h"
+#include "target/controller.h"
+#include "target/host.h"
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
@@ -140,6 +142,7 @@ static void prepare(struct request *r, struct recv *recv, uint32_t received)
 	r->n_moved = 0;
 	r->abort_status = NVME_OK;
 	r->takes_turn = r->is_started = r->has_first_data = false;
+	r->may_be_passed = false;
 	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
 	keep_recv(r, recv);
 }
@@ -279,21 +282,46 @@ static bool must_copy(const struct request *r)
 	       (is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n / 2);
 }
 
+enum buffer_result request_take_buffer(struct request *r)
+{
+	struct queue *queue = r->queue;
+	struct arena *arena = arena_of(r);
+	unsigned i = queue->poller->index;
+	size_t *held[BUFFER_HOLDERS] = {[HOLDER_QUEUE] = &queue->buffer_bytes};
+
+	if (r->ns)
+		held[HOLDER_NAMESPACE] = &r->ns->counters[i].buffer_bytes;
+	if (queue->controller) {
+		struct host_poller *host = &queue->controller->host->pollers[i];
+
+		held[HOLDER_HOST] = arena == &queue->poller->admin ? &host->admin_bytes
+								   : &host->data_bytes;
+	}
+	return buffer_take_share(arena, r->n_buffer ? r->n_buffer : r->length, held,
+				 atomic_load_explicit(&queue->target->buffers_per_host,
+						      memory_order_relaxed),
+				 &r->buffer);
+}
+
+/* Those who wait have had their chance; new ones stay behind their own queue's, and behind whom the
+ * arena owes the next buffer. */
 static bool find_buffer(struct request *r)
 {
 	struct arena *arena = arena_of(r);
+	bool must_wait = !fair_is_empty(&arena->waiters) &&
+			 (arena->is_exhausted || fair_has(&arena->waiters, r->queue));
+	enum buffer_result result = BUFFER_TAKEN;
 
-	if ((arena->is_resuming || list_is_empty(&arena->waiters)) &&
-	    buffer_take(arena, r->n_buffer ? r->n_buffer : r->length, &r->buffer)) {
+	if (!r->buffer.data)
+		result = must_wait ? BUFFER_OVER_SHARE : request_take_buffer(r);
+	if (result == BUFFER_TAKEN) {
 		r->data = r->buffer.data;
 		r->lkey = r->queue->pd->mr.lkey;
 		return true;
 	}
-	if (arena->is_resuming)
-		list_add_head(&arena->waiters, &r->wait);
-	else
-		list_add_tail(&arena->waiters, &r->wait);
-	arena->is_exhausted = true;
+	if (result == BUFFER_NONE)
+		arena->is_exhausted = true;
+	fair_add(&arena->waiters, &r->turn, r->queue);
 	poller_watch_stall(r->queue->poller);
 	return false;
 }
@@ -452,6 +480,8 @@ static enum request_state respond(struct request *r)
 	release_recv(r); /* before the response that lets the host use it again */
 	if (response_n_slots(r) == 1)
 		buffer_give(queue->poller, &r->buffer);
+	else /* the disk is done with it */
+		buffer_discharge(&r->buffer, HOLDER_NAMESPACE);
 	if (queue->is_dying)
 		return REQUEST_FINISH;
 	if (!(queue->is_resuming || list_is_empty(&queue->slot_waiters)) ||
@@ -535,6 +565,8 @@ bool request_abort_now(struct request *r)
 
 	switch ((enum request_state)r->state) {
 	case REQUEST_WAIT_BUFFER:
+		fair_remove(&r->turn);
+		break;
 	case REQUEST_WAIT_READ:
 	case REQUEST_PARKED:
 		if (r->pass.is_inside)
@@ -577,6 +609,9 @@ void request_abort_waiting(struct queue *queue)
 
 		switch ((enum request_state)r->state) {
 		case REQUEST_WAIT_BUFFER:
+			fair_remove(&r->turn);
+			request_run(r, REQUEST_FINISH);
+			break;
 		case REQUEST_WAIT_READ:
 		case REQUEST_WAIT_SLOT:
 		case REQUEST_PARKED:

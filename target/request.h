@@ -46,8 +46,9 @@ enum direction {
 struct request {
 	/* Thread: poller */
 	struct queue *queue;
-	struct list wait; /* free list, or whichever FIFO the state names */
-	unsigned state;	  /* enum request_state */
+	struct list wait;	/* free list, or whichever FIFO the state names */
+	struct fair_entry turn; /* of those that wait for a buffer */
+	unsigned state;		/* enum request_state */
 	enum nvme_status status;
 	uint64_t result;     /* dwords 0 and 1 of the response */
 	struct nvme_sqe sqe; /* a copy: the receive goes back at once */
@@ -60,9 +61,9 @@ struct request {
 	uint32_t length;      /* bytes to move; at most what the SGL offers */
 	bool is_direct;	      /* from and to namespace memory, no buffer */
 	struct namespace *ns; /* counted in its n_in_flight */
-	enum request_state (*execute)(
-		struct request *r); /* data is there; returns the next state */
-	uint32_t n_buffer;	    /* bytes of buffer to take, if not just length */
+	/* data is there; returns the next state */
+	enum request_state (*execute)(struct request *r);
+	uint32_t n_buffer; /* bytes of buffer to take, if not just length */
 
 	/* At the namespace: guard.h */
 	struct pass pass;
@@ -81,6 +82,7 @@ struct request {
 	void *data;
 	uint32_t lkey;
 	struct buffer buffer; /* owned; may be empty */
+	bool may_be_passed;   /* it waited long for a buffer: others need not any more */
 	struct request *pair; /* fused: first and second point to each other */
 	bool has_first_data;  /* second: the first's data is there */
 	uint32_t n_chunk;     /* Compare, Verify, Copy: bytes at once; 0: all */
@@ -108,9 +110,10 @@ static inline uint32_t request_chunk(const struct request *r)
 void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c);
 /* Enters a state; runs steps until someone else holds the request. */
 void request_run(struct request *r, enum request_state next);
-/* Sets the status and result, for `return request_end(r, NVME_OK)` in an execute
- * function. */
+/* Sets the status, for `return request_end(r, NVME_OK)` in an execute function. */
 enum request_state request_end(struct request *r, enum nvme_status status);
+/* Tries to get the buffer that it needs; those who wait are asked by poller.c. */
+enum buffer_result request_take_buffer(struct request *r);
 /* Who waits for the queue's slots or credits goes on. */
 void request_resume(struct queue *queue);
 /* It has an abort_status: ends it if it waits for something of ours. False: it does not, and will
@@ -127,12 +130,10 @@ void namespace_take(struct queue *queue, struct namespace *ns);
 void namespace_give(struct queue *queue, struct namespace *ns); /* accepts NULL */
 /* io.c: a flush failed; from now on writes and flushes are refused. */
 void namespace_fail(struct namespace *ns, int error);
-/* The description of data came in another shape than length needs: the status to answer.
- */
+/* The description of data came in another shape than length needs: the status to answer. */
 enum nvme_status request_check_sgl(const struct request *r, bool is_exact);
 
-/* The parsers, one for each kind of queue: a status (then answered at once), or NVME_OK
- * with direction, length and execute set. */
+/* The parsers: a status (then answered at once), or NVME_OK with direction, length, execute set. */
 enum nvme_status connect_parse(struct request *r);
 enum nvme_status auth_parse(struct request *r);
 enum nvme_status property_parse(struct request *r);

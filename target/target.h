@@ -18,6 +18,7 @@
 #include "transport/cm.h"
 #include "transport/device.h"
 
+struct admission;
 struct control;
 struct poller;
 struct portal;
@@ -63,15 +64,17 @@ struct target {
 	unsigned n_queues;
 	unsigned n_pending;	   /* of them: Connect has not succeeded yet */
 	struct list controllers;   /* of struct controller (node) */
+	struct list hosts;	   /* of struct host (node) */
 	struct list held_connects; /* of struct connect_op (node): wait for the fence */
 	struct list retired; /* of struct namespace (node): removed, commands under way */
 	struct loop_timer retire; /* looks whether they are over */
 	uint16_t last_cntlid;
-	uint64_t connects_paid_ns;	  /* until then limits.connect_rate is used up */
-	struct log_limit refusals;	  /* of hosts */
-	struct log_limit device_failures; /* while hosts try to connect */
-	struct control *control;	  /* control.c: the RPC server */
-	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
+	struct admission *admission;	   /* owned */
+	struct log_limit refusals;	   /* of hosts */
+	struct log_limit device_failures;  /* while hosts try to connect */
+	struct control *control;	   /* control.c: the RPC server */
+	bool is_stopping;		   /* SIGTERM: nothing new is accepted */
+	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read */
 };
 
 /* main.c: a queue was freed: who drains goes on; while stopping, the last one ends the program. */

@@ -15,13 +15,10 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "target/backend/share.h"
 
 struct backend;
 struct backend_thread;
-
-enum {
-	BACKEND_THREADS = 8,
-};
 
 enum backend_op {
 	BACKEND_READ,
@@ -113,21 +110,6 @@ struct backend_ops {
 	void *(*memory)(struct backend *backend);
 };
 
-/* What a backend has asked of the worker threads: its line (pool.c, under its lock). Zero is ready
- * for use, here and below. */
-struct backend_work {
-	struct list waiting; /* of backend_io.node */
-	struct list node;
-	unsigned n_waiting, n_running;
-};
-
-/* What a backend has asked of one poller's asynchronous I/O (aio.c, that poller's). */
-struct backend_share {
-	struct list held;   /* of backend_io.node: beyond its share */
-	unsigned n_taken;   /* in flight or next in line */
-	uint8_t apart[104]; /* pollers do not share cache lines */
-};
-
 struct backend {
 	const struct backend_ops *ops;
 	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on (fault
@@ -146,9 +128,8 @@ struct backend {
 /*
  * What one poller lends to all backends: a libaio context with its eventfd, polled as a
  * source of the loop with ONE io_submit a turn, and the way back from the worker threads.
- * depth is how many iocbs may be in flight; more wait, and a backend that hangs cannot have all of
- * them. With depth 0, or where the system grants no context, worker threads do everything. index
- * is below BACKEND_THREADS, each once. 0 or -errno.
+ * depth is how many iocbs may be in flight; more wait. With depth 0, or where the system grants no
+ * context, worker threads do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread);

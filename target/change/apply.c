@@ -315,6 +315,8 @@ static void commit(struct apply *a)
 	rcu_set(&target->snapshot, a->after);
 	portals_switch_done(target, &a->config);
 	swap_config(target->config, &a->config);
+	atomic_store(&target->buffers_per_host,
+		     (unsigned)target->config->limits.buffers_per_host);
 	rcu_wait();
 	if (!target->is_log_level_given)
 		log_set_level(target->config->log_level);

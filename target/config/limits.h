@@ -26,11 +26,14 @@ struct config_tuning {
 };
 
 struct config_limits {
-	uint64_t connections;	       /* queue pairs in all; default 1024 */
-	uint64_t connections_per_host; /* default 128 */
-	uint64_t controllers_per_host; /* default 32 */
-	uint64_t connect_rate;	       /* a second, sustained; default 200 */
-	uint64_t pending;	       /* those without Connect; default 64 */
-	uint64_t connect_timeout_ns;   /* to send Connect; default 5s */
-	uint64_t auth_timeout_ns;      /* to authenticate then; default 10s */
+	uint64_t connections;		/* queue pairs in all; default 1024 */
+	uint64_t connections_per_host;	/* default 128 */
+	uint64_t controllers_per_host;	/* default 32 */
+	uint64_t buffers_per_host;	/* percent; default 80 */
+	uint64_t connect_rate;		/* a second, sustained; default 200 */
+	uint64_t connect_rate_per_host; /* default 100 */
+	uint64_t pending;		/* those without Connect; default 64 */
+	uint64_t pending_per_host;	/* default 32 */
+	uint64_t connect_timeout_ns;	/* to send Connect; default 5s */
+	uint64_t auth_timeout_ns;	/* to authenticate then; default 10s */
 };

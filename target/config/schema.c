@@ -520,14 +520,25 @@ static const struct conf_key limits_keys[] = {
 	{"controllers_per_host", CONF_UINT, AT(config_limits, controllers_per_host),
 	 .min = 1, .max = 65535, .default_value = "32",
 	 .help = "Most associations of one host."},
+	{"buffers_per_host", CONF_UINT, AT(config_limits, buffers_per_host), .min = 1,
+	 .max = 100, .default_value = "80",
+	 .help = "Most of a worker's tuning.buffers that one host may have, in percent "
+		 "of "
+		 "what is free and its own."},
 	{"connect_rate", CONF_UINT, AT(config_limits, connect_rate), .min = 1,
 	 .max = 1000000, .default_value = "200",
 	 .help = "New connections a second in the long run; a burst of "
 		 "limits.connections "
 		 "passes."},
+	{"connect_rate_per_host", CONF_UINT, AT(config_limits, connect_rate_per_host),
+	 .min = 1, .max = 1000000, .default_value = "100",
+	 .help = "The same from one address; a burst of half of limits.connections "
+		 "passes."},
 	{"pending", CONF_UINT, AT(config_limits, pending), .min = 1, .max = 65535,
 	 .default_value = "64",
 	 .help = "Most connections that have not said yet who they are."},
+	{"pending_per_host", CONF_UINT, AT(config_limits, pending_per_host), .min = 1,
+	 .max = 65535, .default_value = "32", .help = "The same from one address."},
 	{"connect_timeout", CONF_DURATION, AT(config_limits, connect_timeout_ns),
 	 .min = 100 * NSEC_PER_MSEC, .max = 300 * NSEC_PER_SEC, .default_value = "5s",
 	 .help = "How long a connection may take to say it."},

@@ -70,7 +70,7 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 		"control_socket: %s/sock\n"
 		"%s"
 		"tuning: {max_transfer: 1MiB, buffers: 8MiB%s}\n"
-		"limits: {pending: 8, connect_timeout: 5s, connections_per_host: 16%s}\n"
+		"limits: {pending: 8, %sconnections_per_host: 16%s}\n"
 		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n%s"
 		"hosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
 		"subsystems:\n"
@@ -83,10 +83,11 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 		"  - nqn: nqn.2026-01.org.example:others\n    allow_hosts: []\n    "
 		"namespaces:\n"
 		"      - {nsid: 1, ram: 1MiB}\n",
-		d->folder, state, tuning, limits, d->port, second, RAW_HOSTNQN,
-		secret ? ", dhchap_key_file: " : "", secret ? d->folder : "",
-		secret ? "/key" : "", RAW_SUBNQN, d->second_port ? ANA_GROUPS : "",
-		d->folder, member, d->folder, member);
+		d->folder, state, tuning,
+		strstr(limits, "connect_timeout") ? "" : "connect_timeout: 5s, ", limits,
+		d->port, second, RAW_HOSTNQN, secret ? ", dhchap_key_file: " : "",
+		secret ? d->folder : "", secret ? "/key" : "", RAW_SUBNQN,
+		d->second_port ? ANA_GROUPS : "", d->folder, member, d->folder, member);
 	if (secret)
 		write_secret(d, secret);
 	fclose(f);

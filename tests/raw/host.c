@@ -94,6 +94,13 @@ static int reject_status(const struct raw_queue *q)
 	return get_le16(rej.sts);
 }
 
+static struct sockaddr_in source = {.sin_family = AF_INET};
+
+void raw_come_from(unsigned number)
+{
+	source.sin_addr.s_addr = htobe32(number ? 0x7f000000 + number : 0);
+}
+
 int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
 		   uint8_t n, uint8_t responder_resources)
 {
@@ -112,7 +119,10 @@ int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
 	assert_non_null(q->channel);
 	assert_int_equal(rdma_create_id(q->channel, &q->id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(
-		rdma_resolve_addr(q->id, NULL, (struct sockaddr *)&to, RESOLVE_MS), 0);
+		rdma_resolve_addr(
+			q->id, source.sin_addr.s_addr ? (struct sockaddr *)&source : NULL,
+			(struct sockaddr *)&to, RESOLVE_MS),
+		0);
 	assert_int_equal(next_event(q, TIMEOUT_MS), RDMA_CM_EVENT_ADDR_RESOLVED);
 	assert_int_equal(rdma_resolve_route(q->id, RESOLVE_MS), 0);
 	assert_int_equal(next_event(q, TIMEOUT_MS), RDMA_CM_EVENT_ROUTE_RESOLVED);

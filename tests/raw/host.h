@@ -40,6 +40,8 @@ struct raw_queue {
 /* Connects with these bytes as private data: 0, the status of an NVMe-oF reject, or -1. */
 int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
 		   uint8_t n, uint8_t responder_resources);
+/* From now on connections come from 127.0.0.NUMBER; 0: as the system likes. */
+void raw_come_from(unsigned number);
 /* The same with well-formed private data. */
 int raw_open(struct raw_queue *q, uint16_t port, uint16_t qid, unsigned n_entries);
 /* Accepts one that was not opened. */

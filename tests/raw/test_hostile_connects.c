@@ -165,7 +165,9 @@ static void r8_too_many_connects_in_a_short_time(void **state)
 	unsigned n_passed = 0;
 	struct raw_queue q;
 
-	daemon_start_limited(&own, "", ", connections: 10, connect_rate: 1");
+	daemon_start_limited(&own, "",
+			     ", connections: 10, connect_rate: 1, "
+			     "connect_rate_per_host: 1000000");
 	for (unsigned i = 0; i < 30; i++) {
 		int r = raw_open(&q, own.port, 0, 32);
 
@@ -176,6 +178,56 @@ static void r8_too_many_connects_in_a_short_time(void **state)
 	}
 	assert_true(n_passed >= 10 && n_passed < 30);
 	daemon_wait_logged(&own, "raise limits.connect_rate");
+	daemon_stop(&own);
+}
+
+/* Half of the burst passes, then one a second; who comes from elsewhere notices nothing. */
+static void r8_one_address_connects_too_often(void **state)
+{
+	struct daemon own;
+	unsigned n_passed = 0;
+	struct raw_queue q;
+
+	daemon_start_limited(&own, "",
+			     ", connections: 40, connect_rate: 1000000, "
+			     "connect_rate_per_host: 1");
+	for (unsigned i = 0; i < 60; i++) {
+		int r = raw_open(&q, own.port, 0, 32);
+
+		assert_true(r == 0 || r == NVMF_CM_NO_RESOURCES);
+		n_passed += r == 0;
+		raw_close(&q);
+		daemon_wait_empty(&own);
+	}
+	assert_true(n_passed >= 20 && n_passed < 60);
+	daemon_wait_logged(&own, "raise limits.connect_rate_per_host");
+	raw_come_from(2);
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(raw_open(&q, own.port, 0, 32), 0);
+		raw_close(&q);
+		daemon_wait_empty(&own);
+	}
+	raw_come_from(0);
+	daemon_stop(&own);
+}
+
+/* Connections that say nothing, from one address: others still get in. */
+static void r8_one_address_keeps_silent(void **state)
+{
+	struct raw_queue silent[4] = {0}, other;
+	struct daemon own;
+
+	daemon_start_limited(&own, "", ", pending_per_host: 3, connect_timeout: 300s");
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(raw_open(&silent[i], own.port, 0, 32),
+				 i < 3 ? 0 : NVMF_CM_NO_RESOURCES);
+	daemon_wait_logged(&own, "raise limits.pending_per_host");
+	raw_come_from(2);
+	assert_int_equal(raw_open(&other, own.port, 0, 32), 0);
+	raw_come_from(0);
+	raw_close(&other);
+	for (unsigned i = 0; i < 4; i++)
+		raw_close(&silent[i]);
 	daemon_stop(&own);
 }
 
@@ -479,6 +531,8 @@ int main(void)
 		cmocka_unit_test_teardown(r8_too_many_of_one_host, next_good_host),
 		cmocka_unit_test(r8_too_many_associations),
 		cmocka_unit_test(r8_too_many_connects_in_a_short_time),
+		cmocka_unit_test(r8_one_address_connects_too_often),
+		cmocka_unit_test(r8_one_address_keeps_silent),
 		cmocka_unit_test_teardown(bad_connects_of_admin_queues, next_good_host),
 		cmocka_unit_test_teardown(bad_connects_of_io_queues, next_good_host),
 		cmocka_unit_test_teardown(io_queue_before_enable, next_good_host),

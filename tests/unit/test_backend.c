@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +26,6 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "target/backend/backend.h"
-#include "target/backend/fd.h"
 
 enum {
 	BLOCK = 4096,
@@ -50,51 +48,13 @@ static struct {
 	int refuse_dsync;      /* -errno for RWF_DSYNC */
 	int sync_error;	       /* errno of fdatasync */
 	unsigned n_syncs;
-	int hanging_fd; /* what is asked of it does not end before `release` */
-	unsigned n_hanging;
-	struct iocb *hanging[N_IOS];
-	void *context; /* of the last io_submit */
-	bool is_released;
 } fault;
-
-static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t hang_over = PTHREAD_COND_INITIALIZER;
-
-/* A disk that hangs takes what it gets, and says nothing. */
-static long take_hanging(long n, struct iocb **iocbs)
-{
-	long n_taken = 0;
-
-	while (n_taken < n && fault.hanging_fd &&
-	       (int)iocbs[n_taken]->aio_fildes == fault.hanging_fd) {
-		assert_true(fault.n_hanging < N_IOS);
-		fault.hanging[fault.n_hanging++] = iocbs[n_taken++];
-	}
-	return n_taken;
-}
-
-static void hang(int fd)
-{
-	pthread_mutex_lock(&hang_lock);
-	if (fd == fault.hanging_fd)
-		fault.n_hanging++;
-	while (fd == fault.hanging_fd && !fault.is_released)
-		pthread_cond_wait(&hang_over, &hang_lock);
-	pthread_mutex_unlock(&hang_lock);
-}
 
 int io_submit(void *context, long n, struct iocb **iocbs);
 int io_submit(void *context, long n, struct iocb **iocbs)
 {
 	long r;
 
-	fault.context = context;
-	r = take_hanging(n, iocbs);
-	if (r)
-		return (int)r;
-	for (long i = 0; i < n; i++)
-		if (fault.hanging_fd && (int)iocbs[i]->aio_fildes == fault.hanging_fd)
-			n = i;
 	fault.n_calls++;
 	if (fault.eagain_every && fault.n_calls % fault.eagain_every == 0)
 		return -EAGAIN;
@@ -123,7 +83,6 @@ int io_submit(void *context, long n, struct iocb **iocbs)
 int fdatasync(int fd)
 {
 	__atomic_add_fetch(&fault.n_syncs, 1, __ATOMIC_RELAXED);
-	hang(fd);
 	if (fault.sync_error) {
 		errno = fault.sync_error;
 		return -1;
@@ -441,90 +400,6 @@ static void file_refused_iocb_fails_alone(void **state)
 	}
 	free(buffer);
 	backend_file.close(backend);
-}
-
-/* ---- a disk that hangs beside a good one ---------------------------------------------------- */
-
-static struct test_io hung[N_IOS];
-
-/* Submits N_IOS to a disk that hangs. */
-static struct backend *open_hanging(enum backend_op op, uint8_t *buffer)
-{
-	struct backend_config config = new_file("hanging", FILE_BYTES);
-	struct backend *backend = must_open(&backend_file, &config);
-
-	memset(hung, 0, sizeof(hung));
-	fault.hanging_fd = container_of(backend, struct backend_fd, backend)->fd;
-	for (unsigned i = 0; i < N_IOS; i++) {
-		bool has_data = op == BACKEND_READ;
-
-		hung[i].io = (struct backend_io){.op = op,
-						 .length = has_data ? BLOCK : 0,
-						 .buffer = has_data ? buffer : NULL};
-		start(backend, &hung[i]);
-	}
-	return backend;
-}
-
-static void finish_hung(struct backend *backend)
-{
-	for (unsigned i = 0; i < N_IOS; i++) {
-		finish(&hung[i]);
-		assert_int_equal(hung[i].error, 0);
-	}
-	backend_file.close(backend);
-}
-
-static unsigned count_hanging(void)
-{
-	unsigned n;
-
-	pthread_mutex_lock(&hang_lock);
-	n = fault.n_hanging;
-	pthread_mutex_unlock(&hang_lock);
-	return n;
-}
-
-static void hanging_disk_leaves_workers(void **state)
-{
-	struct backend *bad = open_hanging(BACKEND_FLUSH, NULL);
-	struct backend_config config = new_file("good", FILE_BYTES);
-	struct backend *good = must_open(&backend_file, &config);
-
-	while (count_hanging() < 8)
-		usleep(1000);
-	exercise(good, true);
-	for (unsigned i = 0; i < N_IOS; i++)
-		assert_false(hung[i].is_done);
-	assert_int_equal(count_hanging(), 8); /* not one more has a thread */
-	pthread_mutex_lock(&hang_lock);
-	fault.is_released = true;
-	pthread_cond_broadcast(&hang_over);
-	pthread_mutex_unlock(&hang_lock);
-	finish_hung(bad);
-	backend_file.close(good);
-}
-
-static void hanging_disk_leaves_depth(void **state)
-{
-	uint8_t *buffer = buffer_new(BLOCK);
-	struct backend *bad = open_hanging(BACKEND_READ, buffer);
-	struct backend_config config = new_file("good", FILE_BYTES);
-	struct backend *good = must_open(&backend_file, &config);
-	unsigned n_hanging;
-
-	exercise(good, true);
-	/* Most of 32, and not all. */
-	n_hanging = fault.n_hanging;
-	assert_in_range(n_hanging, 16, 31);
-	for (unsigned i = 0; i < N_IOS; i++)
-		assert_false(hung[i].is_done);
-	fault.hanging_fd = 0;
-	assert_int_equal(syscall(SYS_io_submit, fault.context, n_hanging, fault.hanging),
-			 n_hanging);
-	finish_hung(bad);
-	backend_file.close(good);
-	free(buffer);
 }
 
 static void failed_sync_is_final(void **state)
@@ -868,8 +743,6 @@ int main(void)
 		WITH(set_up_aio, file_refused_iocb_fails_alone),
 		WITH(set_up_aio, failed_sync_is_final),
 		WITH(set_up_pool, failed_sync_is_final),
-		WITH(set_up_pool, hanging_disk_leaves_workers),
-		WITH(set_up_aio, hanging_disk_leaves_depth),
 		WITH(set_up_aio, file_is_locked),
 		WITH(set_up_aio, file_says_how_durable_it_is),
 		WITH(set_up_aio, file_is_created),

@@ -78,7 +78,9 @@ static void values(void **state)
 {
 	expect_diff(HEAD PORTALS,
 		    HEAD PORTALS "log: {level: debug}\n"
-				 "limits: {connect_rate: 7, connections: 99}\n"
+				 "limits: {connect_rate: 7, connections: 99, "
+				 "buffers_per_host: 10, connect_rate_per_host: 8, "
+				 "pending_per_host: 9}\n"
 				 "tuning: {workers: 2, spin: 1ms, buffers: 1GiB}\n"
 				 "fabric: soft\n",
 		    "~ log: level info -> debug\n"
@@ -87,7 +89,10 @@ static void values(void **state)
 		    "~! tuning: spin 20us -> 1ms\n"
 		    "~! tuning: buffers 64MiB -> 1GiB\n"
 		    "~! limits: connections 1024 -> 99\n"
-		    "~ limits: connect_rate 200 -> 7\n");
+		    "~ limits: buffers_per_host 80 -> 10\n"
+		    "~ limits: connect_rate 200 -> 7\n"
+		    "~ limits: connect_rate_per_host 100 -> 8\n"
+		    "~ limits: pending_per_host 32 -> 9\n");
 }
 
 static void things_with_names(void **state)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How much of what all backends use one backend has: part of struct backend. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/list.h"
+
+enum {
+	BACKEND_THREADS = 8,
+};
+
+/* What a backend has asked of the worker threads: its line (pool.c, under its lock). Zero is ready
+ * for use, here and below. */
+struct backend_work {
+	struct list waiting; /* of backend_io.node */
+	struct list node;
+	unsigned n_waiting, n_running;
+};
+
+/* What a backend has asked of one poller's asynchronous I/O (aio.c, that poller's). */
+struct backend_share {
+	struct list held;   /* of backend_io.node: beyond its share */
+	unsigned n_taken;   /* in flight or next in line */
+	uint8_t apart[104]; /* pollers do not share cache lines */
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See host.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/host.h"
+
+struct host *host_find(const struct target *target, const char *nqn)
+{
+	list_for_each (node, &target->hosts) {
+		struct host *host = list_entry(node, struct host, node);
+
+		if (!strcmp(host->nqn, nqn))
+			return host;
+	}
+	return NULL;
+}
+
+static struct host *host_new(struct target *target, const char *nqn)
+{
+	struct host *host = aligned_alloc(_Alignof(struct host), sizeof(*host));
+
+	if (!host)
+		return NULL;
+	memset(host, 0, sizeof(*host));
+	snprintf(host->nqn, sizeof(host->nqn), "%s", nqn);
+	list_add_tail(&target->hosts, &host->node);
+	return host;
+}
+
+struct host *host_take(struct target *target, const char *nqn)
+{
+	struct host *host = host_find(target, nqn);
+
+	if (!host)
+		host = host_new(target, nqn);
+	if (host)
+		host->n_controllers++;
+	return host;
+}
+
+void host_give(struct host *host)
+{
+	if (!host || --host->n_controllers)
+		return;
+	list_remove(&host->node);
+	free(host);
+}

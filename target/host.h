@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hosts that are here, by NQN, whatever number of controllers each has: what is limited and counted
+ * per host. Made with a host's first controller, freed with its last.
+ */
+#pragma once
+
+#include "target/target.h"
+
+/* What one poller knows of a host; that poller's alone. */
+struct host_poller {
+	_Alignas(64) size_t data_bytes; /* of its buffers, held */
+	size_t admin_bytes;
+};
+
+struct host {
+	/* Thread: control */
+	struct list node; /* target->hosts */
+	unsigned n_controllers;
+	unsigned n_queues; /* of them, the admin queues too */
+	char nqn[NVMF_NQN_MAX + 1];
+	struct host_poller pollers[POLLERS_MAX];
+};
+
+/* All of these: control. */
+
+/* NULL: it is not here. */
+struct host *host_find(const struct target *target, const char *nqn);
+/* Counts one more controller; NULL without memory. */
+struct host *host_take(struct target *target, const char *nqn);
+/* Accepts NULL. */
+void host_give(struct host *host);

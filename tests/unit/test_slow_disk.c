@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A disk that hangs beside a good one, on one loop: threads and asynchronous I/O are left for the good
+ * one. io_submit and fdatasync are defined here in front of the libraries' own: of the disk that hangs
+ * they take what they get, and nothing comes back before it is released.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "target/backend/backend.h"
+#include "target/backend/fd.h"
+
+enum {
+	BLOCK = 4096,
+	N_IOS = 128,
+	FILE_BYTES = N_IOS * BLOCK,
+};
+
+static char directory[] = "/tmp/test_slow_disk.XXXXXX";
+static struct loop loop;
+static struct backend_thread *thread;
+static _Alignas(4096) uint8_t buffer[BLOCK];
+
+/* ---- the disk that hangs -------------------------------------------------------------------- */
+
+static struct {
+	int fd; /* of it; 0: there is none */
+	unsigned n;
+	struct iocb *iocbs[N_IOS];
+	void *context; /* of the last io_submit */
+	bool is_released;
+} hang;
+
+static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t hang_over = PTHREAD_COND_INITIALIZER;
+
+static bool hangs(const struct iocb *iocb)
+{
+	return hang.fd && (int)iocb->aio_fildes == hang.fd;
+}
+
+/* The first ones that hang, or the first ones that do not: io_submit may take fewer than it gets. */
+int io_submit(void *context, long n, struct iocb **iocbs);
+int io_submit(void *context, long n, struct iocb **iocbs)
+{
+	bool is_hanging = hangs(iocbs[0]);
+	long n_alike = 1, r;
+
+	hang.context = context;
+	while (n_alike < n && hangs(iocbs[n_alike]) == is_hanging)
+		n_alike++;
+	if (is_hanging) {
+		assert_true(hang.n + n_alike <= N_IOS);
+		for (long i = 0; i < n_alike; i++)
+			hang.iocbs[hang.n++] = iocbs[i];
+		return (int)n_alike;
+	}
+	r = syscall(SYS_io_submit, context, n_alike, iocbs);
+	return r < 0 ? -errno : (int)r;
+}
+
+int fdatasync(int fd)
+{
+	pthread_mutex_lock(&hang_lock);
+	if (fd == hang.fd)
+		hang.n++;
+	while (fd == hang.fd && !hang.is_released)
+		pthread_cond_wait(&hang_over, &hang_lock);
+	pthread_mutex_unlock(&hang_lock);
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+struct test_io {
+	struct backend_io io;
+	bool is_done;
+	int error;
+};
+
+static void on_done(struct backend_io *io, int error)
+{
+	struct test_io *t = container_of(io, struct test_io, io);
+
+	assert_false(t->is_done);
+	t->is_done = true;
+	t->error = error;
+}
+
+static void start(struct backend *backend, struct test_io *t)
+{
+	t->io.done = on_done;
+	backend_submit(backend, thread, &t->io);
+}
+
+static void finish_all(struct test_io *ios)
+{
+	for (unsigned i = 0; i < N_IOS; i++) {
+		while (!ios[i].is_done)
+			loop_turn(&loop, UINT64_MAX);
+		assert_int_equal(ios[i].error, 0);
+	}
+}
+
+static void set_up_thread(unsigned depth)
+{
+	memset(&hang, 0, sizeof(hang));
+	assert_int_equal(loop_init(&loop, 0, NULL), 0);
+	assert_int_equal(backend_thread_new(&loop, 0, depth, &thread), 0);
+}
+
+static int set_up_aio(void **state)
+{
+	set_up_thread(32);
+	return 0;
+}
+
+static int set_up_pool(void **state)
+{
+	set_up_thread(0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	backend_thread_free(thread);
+	loop_deinit(&loop);
+	return 0;
+}
+
+static struct backend *open_file(const char *name)
+{
+	char path[128], why[256] = "";
+	struct backend_config config = {.path = path,
+					.block_size = 512,
+					.size_bytes = FILE_BYTES,
+					.must_create = true};
+	struct backend *backend = NULL;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	if (backend_file.open(&config, &backend, why, sizeof(why)) < 0)
+		fail_msg("%s", why);
+	return backend;
+}
+
+/* N_IOS at once. */
+static void start_all(struct backend *backend, struct test_io *ios, enum backend_op op)
+{
+	bool has_data = op == BACKEND_READ || op == BACKEND_WRITE;
+
+	memset(ios, 0, N_IOS * sizeof(*ios));
+	for (unsigned i = 0; i < N_IOS; i++) {
+		ios[i].io = (struct backend_io){.op = op,
+						.offset = has_data ? i * BLOCK : 0,
+						.length = has_data ? BLOCK : 0,
+						.buffer = has_data ? buffer : NULL};
+		start(backend, &ios[i]);
+	}
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+static struct test_io hung[N_IOS], good[N_IOS];
+
+static struct backend *open_hanging(enum backend_op op)
+{
+	struct backend *backend = open_file("hanging");
+
+	hang.fd = container_of(backend, struct backend_fd, backend)->fd;
+	start_all(backend, hung, op);
+	return backend;
+}
+
+/* The good one does all that it is asked, and nothing of the other is done. */
+static void use_good(void)
+{
+	struct backend *backend = open_file("good");
+
+	for (int op = BACKEND_READ; op <= BACKEND_FLUSH; op++) {
+		start_all(backend, good, (enum backend_op)op);
+		finish_all(good);
+	}
+	for (unsigned i = 0; i < N_IOS; i++)
+		assert_false(hung[i].is_done);
+	backend_file.close(backend);
+}
+
+static unsigned count_hanging(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&hang_lock);
+	n = hang.n;
+	pthread_mutex_unlock(&hang_lock);
+	return n;
+}
+
+static void leaves_threads(void **state)
+{
+	struct backend *bad = open_hanging(BACKEND_FLUSH);
+
+	while (count_hanging() < 8)
+		usleep(1000);
+	use_good();
+	assert_int_equal(count_hanging(), 8); /* not one more has a thread */
+	pthread_mutex_lock(&hang_lock);
+	hang.is_released = true;
+	pthread_cond_broadcast(&hang_over);
+	pthread_mutex_unlock(&hang_lock);
+	finish_all(hung);
+	backend_file.close(bad);
+}
+
+static void leaves_depth(void **state)
+{
+	struct backend *bad = open_hanging(BACKEND_READ);
+	unsigned n;
+
+	use_good();
+	n = hang.n;
+	assert_in_range(n, 16, 31); /* most of 32, and not all */
+	hang.fd = 0;
+	assert_int_equal(syscall(SYS_io_submit, hang.context, n, hang.iocbs), n);
+	finish_all(hung);
+	backend_file.close(bad);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(leaves_threads, set_up_pool, tear_down),
+		cmocka_unit_test_setup_teardown(leaves_depth, set_up_aio, tear_down),
+	};
+	char command[128];
+	int n_failed;
+
+	log_init("test_slow_disk", LOG_ERR);
+	if (!mkdtemp(directory))
+		return 1;
+	n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return system(command) || n_failed;
+}

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Asynchronous events (Base 2.0, 5.2). One request is always out while the controller is
- * live; the only notice we ask for is that a namespace's attributes changed.
+ * live; the notices we ask for are that a namespace's attributes changed, and that the
+ * state of its ANA group, or the group itself, did.
  *
  * Happy path: the request completes -> Get Log Page 04h, which lists the changed
  * namespaces and unmasks the notice -> if ours is among them, Identify (descriptors, then
- * namespace) -> ops->on_namespace -> the next request. Control loop.
+ * namespace) -> ops->on_namespace -> the next request. Of ANA: Identify, for the group, then
+ * Get Log Page 0Ch (ana_log.c), which unmasks the notice -> ops->on_ana -> the next request.
+ * Control loop.
  *
  * Failures: a target that refuses the request gets no second one. A target that completes
  * it without end cannot keep us busy: after the first within a second the next waits for
@@ -15,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "initiator/controller.h"
+#include "initiator/controller_impl.h"
 #include "initiator/errors.h"
 
 static void submit(struct controller *c);
@@ -30,6 +34,23 @@ static void rearm(struct controller *c)
 		loop_timer_start(c->loop, &ae->rearm, NSEC_PER_SEC);
 	else
 		submit(c);
+}
+
+static void on_ana(struct controller *c)
+{
+	if (c->ana_state != c->ana_log.state_before)
+		c->ops->on_ana(c);
+	if (!c->is_down)
+		rearm(c);
+}
+
+/* A namespace that came back may be in another group: looked at after either notice. */
+static void look_at_path(struct controller *c)
+{
+	if (c->id.has_ana)
+		ana_log_read(c, on_ana);
+	else
+		rearm(c);
 }
 
 static void on_identified(void *context, const struct admin_answer *answer)
@@ -49,7 +70,7 @@ static void on_identified(void *context, const struct admin_answer *answer)
 		c->ops->on_namespace(c);
 	}
 	if (!c->is_down)
-		rearm(c);
+		look_at_path(c);
 }
 
 static void on_ids(void *context, const struct admin_answer *answer)
@@ -91,11 +112,17 @@ static void on_event(void *context, const struct admin_answer *answer)
 			  nvme_status_string(answer->status));
 		return;
 	}
+	c->async_event.is_reading = true;
+	if ((uint32_t)answer->result == NVME_AER_ANA_CHANGED && c->id.has_ana) {
+		command = controller_identify(c, NVME_CNS_NS, c->config->nsid);
+		command.done = on_identified;
+		controller_submit(c, &command);
+		return;
+	}
 	if ((uint32_t)answer->result != NVME_AER_NS_CHANGED) {
 		rearm(c);
 		return;
 	}
-	c->async_event.is_reading = true;
 	command.done = on_log;
 	controller_submit(c, &command);
 }
@@ -119,10 +146,17 @@ static void on_rearm(struct loop_timer *timer)
 	submit(container_of(ae, struct controller, async_event));
 }
 
+uint32_t async_event_mask(const struct controller *c)
+{
+	uint32_t wanted = NVME_OAES_NS_ATTR | (c->id.has_ana ? NVME_OAES_ANA : 0);
+
+	return c->id.async_events & wanted;
+}
+
 void async_event_start(struct controller *c)
 {
 	c->async_event = (struct async_event){.rearm = {.on_expiry = on_rearm}};
-	if (c->id.async_events & NVME_OAES_NS_ATTR)
+	if (async_event_mask(c))
 		submit(c);
 }
 

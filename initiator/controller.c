@@ -61,7 +61,9 @@ static const struct state_rule rules[] = {
 	RULE(CTRL_IDENTIFYING_IDS, "identifying the namespace",
 	     STATE_TO(CTRL_IDENTIFYING_NAMESPACE) | STATE_TO(CTRL_LISTING_NAMESPACES)),
 	RULE(CTRL_IDENTIFYING_NAMESPACE, "identifying the namespace",
-	     STATE_TO(CTRL_LIVE) | STATE_TO(CTRL_LISTING_NAMESPACES)),
+	     STATE_TO(CTRL_READING_ANA) | STATE_TO(CTRL_LIVE) |
+		     STATE_TO(CTRL_LISTING_NAMESPACES)),
+	RULE(CTRL_READING_ANA, "reading the ANA groups", STATE_TO(CTRL_LIVE)),
 	RULE(CTRL_LISTING_NAMESPACES, "listing namespaces", 0),
 	RULE(CTRL_LIVE, "live", STATE_TO(CTRL_SHUTTING_DOWN)),
 	RULE(CTRL_SHUTTING_DOWN, "shutting down", STATE_TO(CTRL_WAITING_SHUT_DOWN)),
@@ -259,6 +261,7 @@ void controller_start(struct controller *c)
 	c->is_down = c->is_established = c->has_admin = false;
 	c->is_permanent = c->is_transient = false;
 	c->error = (struct volume_error){0};
+	c->ana_state = 0;
 	controller_move(c, CTRL_RESOLVING);
 	c->timer.on_expiry = on_deadline;
 	loop_timer_start(c->loop, &c->timer, c->connect_timeout_ns);

@@ -7,7 +7,7 @@
  *   WAITING_DISABLED -> ENABLING -> WAITING_READY -> IDENTIFYING_CONTROLLER
  *       -> LIVE                                                            (discovery)
  *       -> IDENTIFYING_LIMITS -> SETTING_QUEUES -> SETTING_EVENTS -> IDENTIFYING_IDS ->
- *          IDENTIFYING_NAMESPACE -> LIVE                                   (I/O controller)
+ *          IDENTIFYING_NAMESPACE (-> READING_ANA) -> LIVE                  (I/O controller)
  *                  +-> LISTING_NAMESPACES -> (fails: there is no such namespace)
  *   LIVE -> SHUTTING_DOWN -> WAITING_SHUT_DOWN -> STOPPING -> IDLE
  *   any -> STOPPING -> IDLE
@@ -15,6 +15,7 @@
 #pragma once
 
 #include "initiator/admin.h"
+#include "initiator/ana_log.h"
 #include "initiator/auth.h"
 #include "initiator/identify.h"
 #include "initiator/volume.h"
@@ -36,6 +37,7 @@ enum controller_state {
 	CTRL_SETTING_EVENTS,
 	CTRL_IDENTIFYING_IDS,
 	CTRL_IDENTIFYING_NAMESPACE,
+	CTRL_READING_ANA,
 	CTRL_LISTING_NAMESPACES,
 	CTRL_LIVE,
 	CTRL_SHUTTING_DOWN,
@@ -55,6 +57,8 @@ struct controller_ops {
 	/* Live: the namespace was identified anew, c->ns and c->ids have changed or
 	 * not. NULL for discovery. */
 	void (*on_namespace)(struct controller *c);
+	/* Live: c->ana_state has changed. NULL for discovery. */
+	void (*on_ana)(struct controller *c);
 };
 
 struct keep_alive {
@@ -92,6 +96,7 @@ struct controller {
 	uint64_t poll_interval_ns;
 	struct keep_alive keep_alive;
 	struct async_event async_event;
+	struct ana_log ana_log;
 	struct loop_call down_call, stopped_call;
 	bool is_down; /* on_down is called, or will be */
 	bool is_established, has_admin;
@@ -105,6 +110,7 @@ struct controller {
 	struct identify_namespace ns;
 	struct identify_ids ids;
 	unsigned n_queues_granted;
+	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
 	struct volume_error error;
 	bool is_permanent; /* asking again is pointless */

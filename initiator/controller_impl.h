@@ -15,3 +15,6 @@ int controller_load_keys(struct controller *c);
 void controller_release_keys(struct controller *c);
 /* CONNECTING is done: enters SENDING_CONNECT, and all that follows. */
 void controller_send_connect(struct controller *c);
+
+/* async_event.c: of the notices that we listen to, those the target has. */
+uint32_t async_event_mask(const struct controller *c);

@@ -310,12 +310,12 @@ static void set_events(struct controller *c)
 	struct admin_command command = {
 		.sqe = {.opcode = NVME_ADMIN_SET_FEATURES,
 			.cdw10 = put_le32(NVME_FEAT_ASYNC_EVENT),
-			.cdw11 = put_le32(NVME_OAES_NS_ATTR)},
+			.cdw11 = put_le32(async_event_mask(c))},
 		.done = on_events,
 	};
 
 	controller_move(c, CTRL_SETTING_EVENTS);
-	if (c->id.async_events & NVME_OAES_NS_ATTR)
+	if (async_event_mask(c))
 		controller_submit(c, &command);
 	else
 		identify_ids(c);
@@ -347,7 +347,7 @@ static void set_queues(struct controller *c)
 	controller_submit(c, &command);
 }
 
-/* ---- IDENTIFYING_IDS, IDENTIFYING_NAMESPACE, LISTING_NAMESPACES ---- */
+/* ---- IDENTIFYING_IDS, IDENTIFYING_NAMESPACE, READING_ANA, LISTING_NAMESPACES ---- */
 
 static void on_list(void *context, const struct admin_answer *answer)
 {
@@ -397,7 +397,12 @@ static void on_namespace(void *context, const struct admin_answer *answer)
 		return;
 	}
 	identify_merge_ids(&c->ids, &c->ns);
-	become_live(c);
+	if (!c->id.has_ana) {
+		become_live(c);
+		return;
+	}
+	controller_move(c, CTRL_READING_ANA);
+	ana_log_read(c, become_live);
 }
 
 static void identify_namespace(struct controller *c)

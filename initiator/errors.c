@@ -292,6 +292,8 @@ enum io_retry error_io_retry(enum nvme_status status)
 
 	if (status & NVME_DNR)
 		return IO_RETRY_NO;
+	if (code == NVME_ANA_PERSISTENT_LOSS) /* it does not come back */
+		return IO_RETRY_NO;
 	/* Path errors, but those that the host itself makes up (3.70h and on). */
 	if (code >= 0x300 && code < NVME_HOST_PATH_ERROR)
 		return IO_RETRY_WHILE_LOST;

@@ -77,6 +77,7 @@ const char *identify_parse_controller(const void *data, bool is_io, const char *
 		.max_transfer_bytes = transfer_bytes(id->mdts),
 		.max_commands = get_le16(id->maxcmd),
 		.async_events = get_le32(id->oaes),
+		.has_ana = id->cmic & NVME_CMIC_ANA,
 		.has_keep_alive = get_le16(id->kas) != 0,
 		.has_volatile_cache = id->vwc & NVME_VWC_PRESENT,
 		.has_write_zeroes = oncs & NVME_ONCS_WRITE_ZEROES,
@@ -123,6 +124,7 @@ const char *identify_parse_namespace(const void *data, struct identify_namespace
 		return "its size is out of range";
 	ret->n_blocks = n_blocks;
 	ret->block_shift = format->lbads;
+	ret->ana_group = get_le32(id->anagrpid);
 	ret->is_read_only = id->nsattr & NVME_NSATTR_WRITE_PROTECTED;
 	ret->reads_zero_after_trim = (dlfeat & 7) == NVME_DLFEAT_READS_ZERO;
 	ret->can_unmap_zeroes = ret->reads_zero_after_trim &&

@@ -22,6 +22,7 @@ struct identify_controller {
 	uint32_t in_capsule_bytes;   /* data room of an I/O capsule; 0: none */
 	uint16_t max_commands;	     /* MAXCMD; 0: not told */
 	uint32_t async_events;	     /* OAES */
+	bool has_ana;		     /* namespaces belong to groups: log page 0Ch */
 	bool has_keep_alive;
 	bool has_volatile_cache;
 	bool has_write_zeroes, has_trim;
@@ -31,6 +32,7 @@ struct identify_controller {
 struct identify_namespace {
 	uint64_t n_blocks; /* 0: no such namespace */
 	unsigned block_shift;
+	uint32_t ana_group; /* 0: none */
 	bool is_read_only;
 	bool reads_zero_after_trim;
 	bool can_unmap_zeroes; /* DEAC in Write Zeroes is honoured, and reads back as zeroes */

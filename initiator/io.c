@@ -13,7 +13,8 @@
  * it by RDMA.
  *
  * Failures: an answer that may be asked again (error_io_retry) sends the I/O to the
- * waiting ones for a while. Everything else goes to done. done is called from completions
+ * waiting ones for a while: so does one that the path does not serve now (ANA), until it
+ * does, and control says so (queue_retry). Everything else goes to done. done is called from completions
  * or from finish_call, never from inside volume_io_submit.
  */
 #include <errno.h>
@@ -287,6 +288,14 @@ void io_on_retry(struct loop_timer *timer)
 		hold_first(queue, list_entry(last, struct volume_io, node));
 	}
 	io_pump(queue);
+}
+
+void io_retry_now(struct volume_queue *queue)
+{
+	if (list_is_empty(&queue->waiting))
+		return;
+	loop_timer_stop(&queue->retry_timer);
+	io_on_retry(&queue->retry_timer);
 }
 
 static bool may_retry(struct volume_queue *queue, struct volume_io *io,

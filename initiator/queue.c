@@ -314,6 +314,8 @@ static void on_mode(struct loop_msg *msg)
 	queue->mode = (enum queue_mode)atomic_load(&queue->wanted_mode);
 	if (queue->mode == QUEUE_FAIL && !queue->is_live)
 		io_fail_held(queue); /* what is in flight follows in on_drained */
+	else if (queue->mode == QUEUE_HOLD)
+		io_retry_now(queue);
 }
 
 void queue_set_mode(struct volume_queue *queue, enum queue_mode mode)
@@ -323,6 +325,11 @@ void queue_set_mode(struct volume_queue *queue, enum queue_mode mode)
 	atomic_store(&queue->wanted_mode, mode);
 	if (!atomic_exchange(&queue->is_mode_sent, true))
 		loop_send(queue->loop, &queue->mode_msg);
+}
+
+void queue_retry(struct volume_queue *queue)
+{
+	queue_set_mode(queue, (enum queue_mode)atomic_load(&queue->wanted_mode));
 }
 
 /* ---- making ---- */

@@ -108,6 +108,8 @@ int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
 	      struct volume_queue **ret_queue);
 void queue_free(struct volume_queue *queue); /* accepts a half-built one */
 void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
+/* What waits to be tried again is tried now. */
+void queue_retry(struct volume_queue *queue);
 
 /* ---- queue.c: I/O loop ---- */
 
@@ -134,3 +136,4 @@ void io_hold_again(struct volume_queue *queue, struct volume_io *io);
 void io_fail_held(struct volume_queue *queue);
 void io_on_finish(struct loop_call *call);
 void io_on_retry(struct loop_timer *timer);
+void io_retry_now(struct volume_queue *queue);

@@ -310,6 +310,17 @@ static bool may_come_back(struct volume *volume)
 	return true;
 }
 
+/* What ANA says of the path, where it is not that all is well. */
+static void say_path(const struct volume *volume)
+{
+	unsigned state = volume->controller.ana_state;
+
+	if (ana_must_wait(state) || state == NVME_ANA_STATE_PERSISTENT_LOSS)
+		log_warn(VOLUME_FMT ": the path is %s: I/O %s", VOLUME_ARG(volume),
+			 nvme_ana_state_string(state),
+			 ana_must_wait(state) ? "waits" : "fails");
+}
+
 static void come_back(struct volume *volume)
 {
 	char text[UNITS_MAX];
@@ -324,6 +335,7 @@ static void come_back(struct volume *volume)
 	volume->fails_fast = false;
 	log_info(VOLUME_FMT ": reconnected after %s", VOLUME_ARG(volume),
 		 units_format_duration(text, volume->live_since_ns - volume->lost_ns));
+	say_path(volume);
 	move(volume, PHASE_LIVE);
 	if (volume_learn(volume) && volume->callbacks.on_changed)
 		volume->callbacks.on_changed(volume->context);
@@ -349,6 +361,7 @@ static void on_live(struct controller *c)
 	volume->ids = c->ids;
 	volume_learn(volume);
 	volume->live_since_ns = clock_ns();
+	say_path(volume);
 	move(volume, PHASE_LIVE);
 	loop_defer(volume->control, &volume->report_call);
 }
@@ -398,11 +411,28 @@ static void on_namespace(struct controller *c)
 		volume->callbacks.on_changed(volume->context);
 }
 
+static void on_ana(struct controller *c)
+{
+	struct volume *volume = c->context;
+
+	if (volume->phase != PHASE_LIVE)
+		return;
+	say_path(volume);
+	if (ana_must_wait(c->ana_state))
+		return;
+	if (c->ana_state && c->ana_state != NVME_ANA_STATE_PERSISTENT_LOSS)
+		log_info(VOLUME_FMT ": the path is %s", VOLUME_ARG(volume),
+			 nvme_ana_state_string(c->ana_state));
+	list_for_each (node, &volume->queues)
+		queue_retry(list_entry(node, struct volume_queue, node));
+}
+
 const struct controller_ops reconnect_controller_ops = {
 	.on_live = on_live,
 	.on_down = on_down,
 	.on_stopped = on_stopped,
 	.on_namespace = on_namespace,
+	.on_ana = on_ana,
 };
 
 /* ---- first and last ---- */

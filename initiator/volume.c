@@ -153,6 +153,10 @@ void volume_get_status(const struct volume *volume, struct volume_status *ret_st
 		.last_error = volume->last_error,
 	};
 
+	if (volume->controller.ana_state) {
+		status.ana_state = nvme_ana_state_string(volume->controller.ana_state);
+		status.ana_group = volume->controller.ns.ana_group;
+	}
 	list_for_each (node, &volume->queues) {
 		struct volume_queue *queue = list_entry(node, struct volume_queue, node);
 

@@ -93,7 +93,9 @@ struct volume_status {
 	uint64_t n_in_flight;
 	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */
 	uint16_t cntlid;
-	char device[64]; /* RDMA device in use */
+	char device[64];       /* RDMA device in use */
+	const char *ana_state; /* of the path, "optimized"; NULL: not known, no ANA */
+	uint32_t ana_group;
 	struct volume_error last_error;
 };
 

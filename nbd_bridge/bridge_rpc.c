@@ -105,6 +105,10 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "in_flight", status.n_in_flight);
 	put_uint(o, "cntlid", status.cntlid);
 	put_string(o, "rdma_device", status.device);
+	json_object_object_add(o, "ana_state",
+			       status.ana_state ? json_object_new_string(status.ana_state)
+						: NULL);
+	put_uint(o, "ana_group", status.ana_group);
 	json_object_object_add(o, "last_error", error_to_json(&status.last_error));
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "initiator/ana_log.h"
 #include "initiator/identify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -57,12 +58,26 @@ static void parse_ids(const uint8_t *page)
 	identify_ids_are_empty(&ids);
 }
 
+/* As a page, and as the piece that follows. */
+static void parse_ana_log(const uint8_t *page)
+{
+	struct ana_cursor cursor = {.group = page[1]};
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t at = cursor.at;
+		enum ana_walk next = ana_log_walk(&cursor, page, NVME_IDENTIFY_BYTES);
+
+		check(next == ANA_WALK_FOUND || next == ANA_WALK_END || cursor.at > at);
+	}
+}
+
 static void parse_list(const uint8_t *page)
 {
 	char text[128];
 
 	check(strlen(identify_format_list(page, text, sizeof(text))) < sizeof(text));
 	identify_list_has(page, page[0]);
+	parse_ana_log(page);
 }
 
 static void parse(unsigned which, const uint8_t *page)

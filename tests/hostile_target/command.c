@@ -31,7 +31,7 @@ static struct slot *aer; /* held */
 static struct conn *aer_conn;
 static uint64_t n_blocks_now;
 static bool is_discovery;
-static bool has_changed;
+static bool has_changed, has_ana_changed;
 
 static void done(struct slot *slot, unsigned status, uint64_t result)
 {
@@ -226,7 +226,14 @@ static void identify_ctrl(struct slot *slot)
 	d[77] = (uint8_t)opt.mdts;
 	wr16(d + 78, slot->conn->cntlid);
 	wr32(d + 80, 0x10400);
-	wr32(d + 92, 1 << 8);
+	wr32(d + 92, 1 << 8 | (opt.ana ? 1 << 11 : 0));
+	if (opt.ana) {
+		d[76] = 0x0b;
+		d[342] = 10;
+		d[343] = 0x1f;
+		wr32(d + 344, opt.ana_groups);
+		wr32(d + 348, opt.ana_groups);
+	}
 	d[111] = is_discovery ? 2 : 1;
 	wr16(d + 320, 10);
 	d[512] = 0x66;
@@ -251,6 +258,7 @@ static void identify_ns(struct slot *slot)
 	wr64(d, n_blocks_now);
 	wr64(d + 8, n_blocks_now);
 	d[33] = 1 | 1 << 3;
+	wr32(d + 92, opt.ana ? opt.ana_groups : 0);
 	d[99] = opt.read_only;
 	uuid_bytes(d + 104);
 	d[130] = (uint8_t)shift();
@@ -333,6 +341,29 @@ static void log_entry(uint8_t *e, unsigned i)
 					 : "nqn.2026-01.x:other");
 }
 
+/* The groups alone: a host that has one namespace needs no list of them. */
+static bool ana_log(struct slot *slot, uint64_t offset, uint32_t n)
+{
+	const uint8_t *c = slot->capsule;
+	static uint8_t page[16 + 32 * 1024];
+	uint64_t size = 16 + 32 * opt.ana_groups;
+
+	if (!opt.ana)
+		return false;
+	if (!(c[41] & 1))
+		violation("ANA log with all NSIDs");
+	if (!(c[41] & 0x80))
+		has_ana_changed = false;
+	wr16(page + 8, opt.ana_groups);
+	for (unsigned i = 1; i <= opt.ana_groups; i++) {
+		wr32(page + 16 + 32 * (i - 1), i);
+		page[16 + 32 * (i - 1) + 16] = i < opt.ana_groups ? 1 : (uint8_t)opt.ana;
+	}
+	if (offset < size)
+		memcpy(slot->data, page + offset, n < size - offset ? n : size - offset);
+	return offset <= size;
+}
+
 static void get_log(struct slot *slot)
 {
 	const uint8_t *c = slot->capsule;
@@ -357,7 +388,7 @@ static void get_log(struct slot *slot)
 		if (offset < sizeof(page))
 			memcpy(slot->data, page + offset,
 			       n < sizeof(page) - offset ? n : sizeof(page) - offset);
-	} else {
+	} else if (c[40] != 0x0c || !ana_log(slot, offset, n)) {
 		done(slot, SC_FIELD, 0);
 		return;
 	}
@@ -402,6 +433,10 @@ static void start_io(struct slot *slot)
 
 	if (rd32(c + 4) != opt.nsid) {
 		done(slot, SC_NSID, 0);
+		return;
+	}
+	if (opt.ana > 2) {
+		done(slot, opt.ana == 3 ? 0x302 : opt.ana == 4 ? 0x301 : 0x303, 0);
 		return;
 	}
 	if (slot->event == EV_FLUSH) {
@@ -467,6 +502,16 @@ static void notify(void)
 		done(slot, 0, 0x00040002);
 }
 
+static void notify_ana(void)
+{
+	struct slot *slot = aer;
+
+	has_ana_changed = true;
+	aer = NULL;
+	if (slot && !aer_conn->is_dead)
+		done(slot, 0, 0x000c0302);
+}
+
 static void start_aer(struct slot *slot)
 {
 	if (aer && aer_conn == slot->conn)
@@ -475,6 +520,8 @@ static void start_aer(struct slot *slot)
 	aer_conn = slot->conn;
 	if (has_changed)
 		notify(); /* what happened while none was out */
+	else if (has_ana_changed)
+		notify_ana();
 }
 
 void command_forget(const struct conn *conn)
@@ -490,6 +537,11 @@ void command_line(char *line)
 		notify();
 	} else if (strncmp(line, "uuid ", 5) == 0) {
 		opt.uuid_seed = (unsigned)strtoul(line + 5, NULL, 10);
+	} else if (strncmp(line, "ana ", 4) == 0) {
+		opt.ana = (unsigned)strtoul(line + 4, NULL, 10);
+		notify_ana();
+	} else if (strncmp(line, "quiet-ana ", 10) == 0) {
+		opt.ana = (unsigned)strtoul(line + 10, NULL, 10);
 	} else if (strcmp(line, "notify") == 0) {
 		notify();
 	} else if (strcmp(line, "drop") == 0) {
@@ -644,6 +696,7 @@ struct options opt = {
 	.has_cns6 = true,
 	.nqn = "nqn.2026-01.test:fake",
 	.uuid_seed = 1,
+	.ana_groups = 1,
 };
 uint8_t *ram;
 
@@ -653,13 +706,21 @@ static bool take_option(const char *arg)
 		const char *name;
 		unsigned *value;
 	} table[] = {
-		{"port", &opt.port},	   {"block_size", &opt.block_size},
-		{"mdts", &opt.mdts},	   {"icd", &opt.icd},
-		{"mqes", &opt.mqes},	   {"maxcmd", &opt.maxcmd},
-		{"crqsize", &opt.crqsize}, {"queues", &opt.queues},
-		{"nsid", &opt.nsid},	   {"wzsl", &opt.wzsl},
-		{"dmrsl", &opt.dmrsl},	   {"uuid", &opt.uuid_seed},
+		{"port", &opt.port},
+		{"block_size", &opt.block_size},
+		{"mdts", &opt.mdts},
+		{"icd", &opt.icd},
+		{"mqes", &opt.mqes},
+		{"maxcmd", &opt.maxcmd},
+		{"crqsize", &opt.crqsize},
+		{"queues", &opt.queues},
+		{"nsid", &opt.nsid},
+		{"wzsl", &opt.wzsl},
+		{"dmrsl", &opt.dmrsl},
+		{"uuid", &opt.uuid_seed},
 		{"seed", &opt.seed},
+		{"ana", &opt.ana},
+		{"ana_groups", &opt.ana_groups},
 	};
 	const char *equals = strchr(arg, '=');
 	size_t n = equals ? (size_t)(equals - arg) : 0;

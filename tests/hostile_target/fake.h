@@ -86,7 +86,7 @@ struct options {
 	unsigned nsid;
 	unsigned wzsl, dmrsl;
 	const char *nqn, *host; /* host: the only one allowed; NULL: any */
-	unsigned uuid_seed, seed;
+	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
 	bool has_cns6, read_only, no_vwc;
 };
 
@@ -138,7 +138,7 @@ struct conn *fabric_conn(unsigned index); /* NULL past the last */
 void command_start(struct slot *slot);
 void command_have_data(struct slot *slot);
 void command_forget(const struct conn *conn); /* it is about to be freed */
-void command_line(char *line); /* from stdin: "resize BLOCKS", "uuid SEED", "drop" */
+void command_line(char *line);		      /* from stdin: what there is stands there */
 
 /* rules.c */
 bool rules_parse(const char *arg);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "initiator/discovery_log.h"
+#include "initiator/ana_log.h"
 #include "initiator/identify.h"
 
 #define NQN "nqn.2026-01.test:s"
@@ -255,6 +256,57 @@ static void test_lists(void **state)
 		assert_true(strlen(identify_format_list(data, text, i)) < i);
 }
 
+static size_t put_group(uint8_t *page, size_t at, uint32_t id, uint32_t n_nsids,
+			uint8_t ana_state)
+{
+	struct nvme_ana_group group = {
+		.grpid = put_le32(id), .nnsids = put_le32(n_nsids), .state = ana_state};
+
+	memcpy(page + at, &group, sizeof(group));
+	return at + sizeof(group) + 4 * (size_t)n_nsids;
+}
+
+static enum ana_walk walk(uint32_t group, const uint8_t *page, size_t n,
+			  struct ana_cursor *ret_cursor)
+{
+	*ret_cursor = (struct ana_cursor){.group = group};
+	return ana_log_walk(ret_cursor, page, n);
+}
+
+static void test_ana_log(void **state)
+{
+	uint8_t page[4096] = {0};
+	struct ana_cursor cursor;
+	size_t at = put_group(page, 16, 1, 0, NVME_ANA_STATE_OPTIMIZED);
+
+	page[8] = 3; /* groups */
+	at = put_group(page, at, 5, 2, 0xf0 | NVME_ANA_STATE_INACCESSIBLE);
+	at = put_group(page, at, 9, 0, 7); /* there is no such state */
+	assert_int_equal(walk(1, page, sizeof(page), &cursor), ANA_WALK_FOUND);
+	assert_int_equal(cursor.state, NVME_ANA_STATE_OPTIMIZED);
+	assert_int_equal(walk(5, page, sizeof(page), &cursor), ANA_WALK_FOUND);
+	assert_int_equal(cursor.state, NVME_ANA_STATE_INACCESSIBLE);
+	assert_int_equal(walk(9, page, sizeof(page), &cursor), ANA_WALK_FOUND);
+	assert_int_equal(cursor.state, 0);
+	assert_int_equal(walk(2, page, sizeof(page), &cursor), ANA_WALK_END);
+	/* In pieces, at each place where it may be cut. */
+	for (size_t n = 64; n <= at; n += 4) {
+		enum ana_walk first = walk(9, page, n, &cursor);
+
+		while (first == ANA_WALK_MORE)
+			first = ana_log_walk(&cursor, page + cursor.at, 64);
+		assert_int_equal(first, ANA_WALK_FOUND);
+	}
+	/* More groups than there are, and one with NSIDs without end. */
+	page[8] = page[9] = 0xff;
+	assert_int_equal(walk(2, page, sizeof(page), &cursor), ANA_WALK_MORE);
+	assert_in_range(cursor.at, 4096 - 32, 4096);
+	put_group(page, 16, 1, UINT32_MAX, NVME_ANA_STATE_OPTIMIZED);
+	assert_int_equal(walk(5, page, sizeof(page), &cursor), ANA_WALK_MORE);
+	assert_int_equal(cursor.at, 48 + 4 * (uint64_t)UINT32_MAX);
+	assert_int_equal(cursor.n_left, 0xfffe);
+}
+
 static void test_discovery_entry(void **state)
 {
 	struct nvmf_discovery_entry entry = {.trtype = 1, .adrfam = 2, .subtype = 2};
@@ -331,6 +383,7 @@ int main(void)
 		cmocka_unit_test(test_matching),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_ana_log),
 		cmocka_unit_test(test_discovery_entry),
 		cmocka_unit_test(test_discovery_header),
 		cmocka_unit_test(test_random),

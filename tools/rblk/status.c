@@ -48,7 +48,7 @@ static void print_namespace(struct json_object *status)
 
 static void print_association(struct json_object *status)
 {
-	struct json_object *error = NULL;
+	struct json_object *error = NULL, *ana = NULL;
 	char text[256];
 
 	snprintf(text, sizeof(text), "%s/%s at %s", json_text(status, "subsystem"),
@@ -60,6 +60,11 @@ static void print_association(struct json_object *status)
 		 json_text(status, "queues_live"), json_text(status, "queues"),
 		 json_text(status, "cntlid"), json_text(status, "reconnects"));
 	print_text("queues", text);
+	if (json_object_object_get_ex(status, "ana_state", &ana) && ana) {
+		snprintf(text, sizeof(text), "%s (ANA group %s)",
+			 json_text(status, "ana_state"), json_text(status, "ana_group"));
+		print_text("path", text);
+	}
 	snprintf(text, sizeof(text), "%s in flight, %s held",
 		 json_text(status, "in_flight"), json_text(status, "held"));
 	print_text("I/O", text);

@@ -218,6 +218,8 @@ static enum nvme_status parse_command(struct request *r)
 	if ((r->sqe.flags & NVME_FLAGS_PSDT_MASK) != NVME_FLAGS_PSDT_SGL)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	status = fused_meet(r);
+	if (status == NVME_OK && !fused_is_known(r))
+		status = NVME_INVALID_FIELD | NVME_DNR;
 	if (status == NVME_OK)
 		status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
 	if (status != NVME_OK)

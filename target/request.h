@@ -142,6 +142,8 @@ enum nvme_status io_parse(struct request *r);
 
 /* fused.c. Any command of an I/O queue, before it is parsed: does it follow a first of a pair? */
 enum nvme_status fused_meet(struct request *r);
+/* Whether it may be half of a pair, or is none. Fabrics and admin commands never are. */
+bool fused_is_known(const struct request *r);
 /* A first was parsed, with this status: it waits for its second, NVME_OK, or ends. */
 enum nvme_status fused_hold(struct request *r, enum nvme_status status);
 /* A second was parsed: do they belong together? */

@@ -60,6 +60,20 @@ enum nvme_status fused_meet(struct request *r)
 	return NVME_OK;
 }
 
+bool fused_is_known(const struct request *r)
+{
+	switch (request_fuse(r)) {
+	case 0:
+		return true;
+	case NVME_FLAGS_FUSE_FIRST:
+		return r->queue->qid && r->sqe.opcode == NVME_IO_COMPARE;
+	case NVME_FLAGS_FUSE_SECOND:
+		return r->queue->qid && r->sqe.opcode == NVME_IO_WRITE;
+	default:
+		return false;
+	}
+}
+
 enum nvme_status fused_hold(struct request *r, enum nvme_status status)
 {
 	const struct poller_device *pd = r->queue->pd;

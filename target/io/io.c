@@ -403,11 +403,6 @@ enum nvme_status io_parse(struct request *r)
 {
 	if (!atomic_load_explicit(&r->queue->controller->is_ready, memory_order_acquire))
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	if (request_fuse(r) == NVME_FLAGS_FUSE_MASK ||
-	    (request_fuse(r) == NVME_FLAGS_FUSE_FIRST &&
-	     r->sqe.opcode != NVME_IO_COMPARE) ||
-	    (request_fuse(r) == NVME_FLAGS_FUSE_SECOND && r->sqe.opcode != NVME_IO_WRITE))
-		return NVME_INVALID_FIELD | NVME_DNR;
 	switch (r->sqe.opcode) {
 	case NVME_IO_READ:
 		return parse_transfer(r, DIRECTION_C2H);

@@ -220,6 +220,36 @@ static void pairs_that_do_not_match(void **state)
 	daemon_wait_empty(&d);
 }
 
+/* A pair of anything but Compare and Write is none, on whichever queue. */
+static void only_compare_and_write_are_a_pair(void **state)
+{
+	struct raw_host h;
+
+	raw_host_open(&h, d.port);
+	for (unsigned i = 0; i < 2 * 256; i++) {
+		struct raw_queue *q = i % 2 ? &h.io : &h.admin;
+		uint8_t opcode = (uint8_t)(i / 2);
+		bool is_held = q == &h.io && opcode == NVME_IO_COMPARE;
+		struct nvme_sqe first = raw_sqe(q, opcode, DAEMON_RAM);
+		struct nvme_sqe second = raw_sqe(q, opcode, DAEMON_RAM);
+		struct nvme_sqe neither = raw_sqe(q, opcode, DAEMON_RAM);
+
+		send_half(q, &first, 1, 0, 512, false);
+		send_half(q, &second, 2, 0, 512, false);
+		send_half(q, &neither, 3, 0, 512, false);
+		assert_int_equal(answer(q, &first), (is_held ? NVME_ABORTED_FAILED_FUSED
+							     : NVME_INVALID_FIELD) |
+							    NVME_DNR);
+		assert_int_equal(
+			answer(q, &second),
+			(is_held ? NVME_INVALID_FIELD : NVME_ABORTED_FAILED_FUSED) |
+				NVME_DNR);
+		assert_int_equal(answer(q, &neither), NVME_INVALID_FIELD | NVME_DNR);
+	}
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+}
+
 /* A host reads a block in memory and takes no response: it must not keep another from being alone
  * there. */
 static void a_reader_that_takes_nothing(void **state)
@@ -536,6 +566,7 @@ int main(void)
 		cmocka_unit_test(compares),
 		cmocka_unit_test(compares_and_writes),
 		cmocka_unit_test(pairs_that_do_not_match),
+		cmocka_unit_test(only_compare_and_write_are_a_pair),
 		cmocka_unit_test(a_reader_that_takes_nothing),
 		cmocka_unit_test(blocks_are_lost_until_written),
 		cmocka_unit_test(copies),

@@ -7,20 +7,7 @@
 #include "base/bits.h"
 #include "base/histogram.h"
 
-static unsigned step_of(uint64_t ns)
-{
-	unsigned shift;
-
-	if (ns < HISTOGRAM_SUB)
-		return (unsigned)ns;
-	shift = log2_floor(ns) - log2_floor(HISTOGRAM_SUB);
-	if (shift + 1 >= HISTOGRAM_OCTAVES)
-		return HISTOGRAM_OCTAVES * HISTOGRAM_SUB - 1;
-	return (shift + 1) * HISTOGRAM_SUB + (unsigned)(ns >> shift) % HISTOGRAM_SUB;
-}
-
-/* The largest value that is counted in this step. */
-static uint64_t step_end(unsigned step)
+uint64_t histogram_step_end(unsigned step)
 {
 	unsigned row = step / HISTOGRAM_SUB, sub = step % HISTOGRAM_SUB;
 
@@ -31,10 +18,19 @@ static uint64_t step_end(unsigned step)
 
 void histogram_add(struct histogram *h, uint64_t ns)
 {
-	h->counts[step_of(ns)]++;
+	h->counts[histogram_step(ns)]++;
 	h->n++;
 	h->sum_ns += ns;
 	h->max_ns = MAX(h->max_ns, ns);
+}
+
+void histogram_add_step(struct histogram *h, unsigned step, uint64_t n)
+{
+	if (!n)
+		return;
+	h->counts[step] += n;
+	h->n += n;
+	h->max_ns = MAX(h->max_ns, histogram_step_end(step));
 }
 
 uint64_t histogram_quantile(const struct histogram *h, double fraction)
@@ -46,7 +42,7 @@ uint64_t histogram_quantile(const struct histogram *h, double fraction)
 	for (unsigned i = 0; i < ARRAY_LEN(h->counts) - 1; i++) {
 		n_below += h->counts[i];
 		if (n_below && (double)n_below >= rank)
-			return MIN(step_end(i), h->max_ns);
+			return MIN(histogram_step_end(i), h->max_ns);
 	}
 	return h->max_ns;
 }

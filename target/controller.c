@@ -18,6 +18,7 @@
 #include "target/admin/admin.h"
 #include "target/host.h"
 #include "target/portal.h"
+#include "target/stats/hosts.h"
 
 enum {
 	ANNOUNCE_MS = 1000,
@@ -144,6 +145,7 @@ void controller_add_queue(struct controller *controller, struct queue *queue)
 {
 	queue->member_of = controller;
 	controller->host->n_queues++;
+	host_stats_attach(queue, controller->hostnqn);
 	list_add_tail(&controller->queues, &queue->member_node);
 	controller->n_queues++;
 	if (queue->qid == 0) {

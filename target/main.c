@@ -42,6 +42,8 @@
 #include "target/poller.h"
 #include "target/portal.h"
 #include "target/queue.h"
+#include "target/stats/hosts.h"
+#include "target/stats/slow.h"
 #include "target/change/retire.h"
 #include "transport/fabric.h"
 
@@ -217,13 +219,17 @@ static int init_target(struct daemon *d)
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
 	retire_init(target);
+	ticks_init();
+	slow_set(target, d->config.slow_io_ns);
 	target->config_path = args.config;
 	target->control_socket = args.control_socket;
 	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
 	atomic_store(&target->buffers_per_host,
 		     (unsigned)target->config->limits.buffers_per_host);
 	target->admission = admission_new();
-	r = target->admission ? loop_init(&target->loop, 0, NULL) : -ENOMEM;
+	r = target->admission ? host_stats_init(target) : -ENOMEM;
+	if (r == 0)
+		r = loop_init(&target->loop, 0, NULL);
 	if (r == 0)
 		r = open_signals(d);
 	if (r == 0)
@@ -308,6 +314,7 @@ static void end(struct daemon *d)
 		domain_close(&target->devices[i].domain);
 	portals_deinit(target);
 	cm_free(target->cm);
+	host_stats_deinit(target);
 	if (d->signals.loop) {
 		loop_fd_remove(&d->signals);
 		close(d->signals.fd);

@@ -50,6 +50,7 @@ struct poller {
 	struct poller_device devices[DEVICE_MAX]; /* by device index */
 	unsigned n_visits; /* of guards, that wait for commands of this poller */
 	struct log_limit complaints; /* about what hosts ask for */
+	struct log_limit slow;	     /* commands */
 	struct loop_msg stop;
 	struct log_limit auth_refusals;
 	unsigned n_queues; /* control: connections placed here, to place the next */

@@ -32,6 +32,7 @@
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
+#include "target/stats/hosts.h"
 #include "transport/wire/rdma_cm.h"
 
 enum {
@@ -325,6 +326,7 @@ static void on_dead(struct loop_msg *msg)
 	target->n_queues--;
 	target->n_pending -= queue->is_pending;
 	queue->poller->n_queues--;
+	host_stats_detach(queue);
 	controller_remove_queue(queue);
 	free_memory(queue);
 	pollers_give_queue(target, device);

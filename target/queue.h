@@ -48,11 +48,12 @@ struct queue {
 	uint64_t created_ns;
 
 	/* Thread: control */
-	struct list node;	      /* target->queues */
-	struct list member_node;      /* controller->queues */
-	struct controller *member_of; /* NULL until Connect succeeded */
-	unsigned state;		      /* enum queue_state */
-	struct cm_conn *conn;	      /* owned */
+	struct list node;	       /* target->queues */
+	struct list member_node;       /* controller->queues */
+	struct controller *member_of;  /* NULL until Connect succeeded */
+	struct host_stats *host_stats; /* borrowed; likewise */
+	unsigned state;		       /* enum queue_state */
+	struct cm_conn *conn;	       /* owned */
 	bool is_accepted;
 	bool is_peer_gone;
 	bool is_finish_sent;
@@ -101,6 +102,7 @@ struct queue {
 		const struct subsystem *subsystem;
 	} subsystem_ref;
 	struct queue_counters counters;
+	struct io_stats io[STATS_CLASSES];
 	char fail_reason[96];
 
 	struct loop_msg attach, die, finish, fail, dead;
@@ -131,11 +133,9 @@ void queue_refuse(struct cm_conn *conn, enum nvmf_cm_status status);
 void queue_set_live(struct queue *queue);
 const char *queue_state_name(const struct queue *queue);
 
-/* ---- its poller
- * ------------------------------------------------------------------------- */
+/* ---- its poller ------------------------------------------------------------------------- */
 
-/* The queue cannot go on: the peer broke the protocol, the queue pair broke. Once is
- * enough. */
+/* The queue cannot go on: peer or queue pair broke. Once is enough. */
 __attribute__((format(printf, 2, 3))) void queue_fail(struct queue *queue,
 						      const char *fmt, ...);
 /* Something that needed the queue is over (n_busy). The queue may be gone afterwards. */

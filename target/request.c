@@ -130,6 +130,9 @@ static void prepare(struct request *r, struct recv *recv, uint32_t received)
 {
 	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
 	r->received = received;
+	timing_start(&r->timing, r->queue->counters.n_commands,
+		     atomic_load_explicit(&r->queue->target->slow_ticks,
+					  memory_order_relaxed));
 	r->status = NVME_OK;
 	r->result = 0;
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
@@ -387,6 +390,7 @@ static void on_read_done(struct work *work, const struct completion *c)
 {
 	struct request *r = container_of(work, struct request, read_work);
 
+	timing_enter(&r->timing, STAGE_RECEIVE);
 	/* After a failure the queue pair is broken: there is nobody to answer. */
 	request_run(r, c->status ? REQUEST_FINISH : after_read(r));
 }
@@ -399,6 +403,7 @@ static void post_read(struct request *r)
 			  .length = request_chunk(r),
 			  .lkey = r->lkey};
 
+	timing_enter(&r->timing, STAGE_FETCH);
 	r->read_work.done = on_read_done;
 	qp_read(&r->queue->qp, &r->read_work, &sge, whose->sgl.address + r->n_moved,
 		whose->sgl.key);
@@ -453,6 +458,7 @@ static void wait_for_slots(struct request *r)
 {
 	struct queue *queue = r->queue;
 
+	timing_enter(&r->timing, STAGE_SEND);
 	if (list_is_empty(&queue->short_node)) {
 		list_add_tail(&queue->poller->short_queues, &queue->short_node);
 		queue->credit_ns = queue->poller->loop.now_ns;

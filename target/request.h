@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "target/backend/backend.h"
 #include "target/guard/guard.h"
 #include "target/poller.h"
 #include "transport/capsule.h"
@@ -55,6 +54,7 @@ struct request {
 	struct sgl_data sgl;
 	struct recv *recv; /* kept only for its in-capsule data */
 	uint32_t received; /* bytes of the capsule */
+	struct timing timing;
 
 	/* What parsing decided */
 	enum direction direction;

@@ -54,6 +54,8 @@ static void on_send_done(struct work *work, const struct completion *c)
 	struct response *response = container_of(work, struct response, send_work);
 	struct queue *queue = response->queue;
 
+	if (response->timed_from)
+		stats_sent(response);
 	buffer_give(queue->poller, &response->buffer);
 	pass_end(&response->pass);
 	namespace_give(queue, response->ns);
@@ -74,11 +76,12 @@ static void post_data(struct request *r, struct response *response)
 	response->posted_ns = r->queue->poller->loop.now_ns;
 	if (response->buffer.data || r->is_direct)
 		list_add_tail(&r->queue->poller->sending, &response->node);
-	if (r->is_direct) {
-		response->ns = r->ns;
-		r->ns = NULL;
+	if (r->timing.is_staged && r->ns && r->sqe.opcode == NVME_IO_READ)
+		response->timed_from = r->timing.mark;
+	response->ns = r->ns;
+	r->ns = NULL;
+	if (r->is_direct)
 		pass_move(&response->pass, &r->pass);
-	}
 }
 
 static void post_cqe(struct request *r, struct response *response)
@@ -108,6 +111,7 @@ void response_post(struct request *r)
 
 	check(node);
 	response = list_entry(node, struct response, node);
+	stats_answered(r);
 	build_cqe(r, response->cqe);
 	if (has_data(r))
 		post_data(r, response);

@@ -15,7 +15,8 @@ struct response {
 	struct nvme_cqe inline_cqe;
 	struct buffer buffer; /* owned: data of a read on its way */
 	uint64_t posted_ns;   /* when that began */
-	struct namespace *ns; /* ram: its memory is on its way */
+	uint64_t timed_from;  /* ticks at that time, of a sampled Read; else 0 */
+	struct namespace *ns; /* its data is on its way */
 	struct pass pass;     /* so is it still inside */
 };
 

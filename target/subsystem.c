@@ -47,6 +47,7 @@ void namespace_free(struct namespace *ns)
 	if (ns->backend)
 		ns->backend->ops->close(ns->backend);
 	free(ns->path);
+	free(ns->stats);
 	free(ns);
 }
 
@@ -168,6 +169,17 @@ static bool make_guard(struct builder *b, const struct config_namespace *config,
 	return true;
 }
 
+static struct namespace_stats *new_stats(void)
+{
+	size_t n_bytes = POLLERS_MAX * sizeof(struct namespace_stats);
+	struct namespace_stats *stats = aligned_alloc(_Alignof(struct namespace_stats),
+						      n_bytes);
+
+	if (stats)
+		memset(stats, 0, n_bytes);
+	return stats;
+}
+
 static struct namespace *namespace_new(struct builder *b,
 				       const struct config_subsystem *subsystem,
 				       const struct config_namespace *config)
@@ -179,6 +191,12 @@ static struct namespace *namespace_new(struct builder *b,
 		return NULL;
 	}
 	memset(ns, 0, sizeof(*ns));
+	ns->stats = new_stats();
+	if (!ns->stats) {
+		free(ns);
+		fail_for_memory(b);
+		return NULL;
+	}
 	ns->n_refs = 1;
 	list_init(&ns->node);
 	ns->nsid = (uint32_t)config->nsid;

@@ -20,6 +20,7 @@
 
 struct admission;
 struct control;
+struct host_stats;
 struct poller;
 struct portal;
 
@@ -49,6 +50,8 @@ struct target {
 	/* tuning never changes, and any thread reads it; the rest is the control thread's, and
 	 * apply.c replaces it */
 	struct target_config *config;
+	_Atomic uint64_t
+		slow_ticks; /* commands that take as long are logged; UINT64_MAX: none */
 	const char *config_path;    /* where it was read; "-": standard input */
 	const char *control_socket; /* of the command line; NULL: the configuration's */
 	bool is_log_level_given;    /* on the command line, which has the last word */
@@ -62,9 +65,11 @@ struct target {
 	struct portal *portals; /* owned: PORTALS_MAX slots, some in use (portal.h) */
 	struct list queues;	/* of struct queue (node), every connection */
 	unsigned n_queues;
-	unsigned n_pending;	   /* of them: Connect has not succeeded yet */
-	struct list controllers;   /* of struct controller (node) */
-	struct list hosts;	   /* of struct host (node) */
+	unsigned n_pending;		/* of them: Connect has not succeeded yet */
+	struct list controllers;	/* of struct controller (node) */
+	struct list hosts;		/* of struct host (node) */
+	struct list host_stats;		/* of struct host_stats (node): stats/hosts.h */
+	struct host_stats *other_hosts; /* owned: those that are not remembered */
 	struct list held_connects; /* of struct connect_op (node): wait for the fence */
 	struct list retired; /* of struct namespace (node): removed, commands under way */
 	struct loop_timer retire; /* looks whether they are over */

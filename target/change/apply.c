@@ -27,6 +27,7 @@
 #include "base/units.h"
 #include "target/ana.h"
 #include "target/change/apply.h"
+#include "target/stats/slow.h"
 #include "target/controller.h"
 #include "target/durability.h"
 #include "target/change/portal_change.h"
@@ -242,6 +243,7 @@ static bool prepare(struct apply *a)
 static void swap_config(struct target_config *running, struct target_config *other)
 {
 	SWAP(running->log_level, other->log_level);
+	SWAP(running->slow_io_ns, other->slow_io_ns);
 	SWAP(running->limits, other->limits);
 	SWAP(running->portals, other->portals);
 	SWAP(running->hosts, other->hosts);
@@ -320,6 +322,7 @@ static void commit(struct apply *a)
 	rcu_wait();
 	if (!target->is_log_level_given)
 		log_set_level(target->config->log_level);
+	slow_set(target, target->config->slow_io_ns);
 	durability_log(a->after, a->before);
 	end_associations(a);
 	notice_namespaces(a);

@@ -106,6 +106,7 @@ struct config_subsystem {
 struct target_config {
 	uint64_t version;      /* 1 */
 	unsigned log_level;    /* enum log_level */
+	uint64_t slow_io_ns;   /* commands that take as long are logged; 0: none */
 	char *fabric;	       /* "auto", "soft" or a device's name */
 	char *control_socket;  /* default /run/rblk/rblkd.sock */
 	char *state_directory; /* NULL: systemd's, or none */

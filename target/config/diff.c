@@ -31,6 +31,7 @@ static const struct {
 	const char *what, *key; /* "": the thing as a whole; NULL: all of it */
 } live[] = {
 	{"log", NULL},
+	{"configuration", "slow_io"},
 	{"limits", "connections_per_host"},
 	{"limits", "controllers_per_host"},
 	{"limits", "buffers_per_host"},

@@ -561,6 +561,9 @@ static const struct conf_key keys[] = {
 	 .parse = parse_version, .help = "Format of this file: 1."},
 	{"log", CONF_STRUCT, AT(target_config, log_level), .schema = &log_schema,
 	 .help = "What is logged."},
+	{"slow_io", CONF_DURATION, AT(target_config, slow_io_ns),
+	 .max = 60 * NSEC_PER_SEC, .default_value = "0s",
+	 .help = "Commands that take as long are logged; 0s: none."},
 	{"fabric", CONF_STRING, AT(target_config, fabric), .min = 1, .max = 63,
 	 .check = check_name, .default_value = "auto",
 	 .help = "auto: RDMA devices if there are any, else soft; soft: the software "

@@ -9,6 +9,7 @@
  *   diff, apply      apply.c
  *   drain            portal.c
  *   ana_list, ana_set    ana.c
+ *   stats            target/stats/report.c
  *
  * A namespace whose flush failed, or a portal that does not listen, makes the state "degraded".
  */
@@ -27,6 +28,7 @@
 #include "target/control/ns.h"
 #include "target/control/portal.h"
 #include "target/portal.h"
+#include "target/stats/report.h"
 
 struct control {
 	/* Thread: control */
@@ -81,15 +83,11 @@ static struct json_object *call_list(void *context, struct json_object *params,
 }
 
 static const struct rpc_method methods[] = {
-	{"status", call_status},
-	{"list", call_list},
-	{"ns_resize", control_ns_resize},
-	{"diff", control_diff},
-	{"apply", control_apply},
-	{"drain", control_drain},
-	{"ana_list", control_ana_list},
-	{"ana_set", control_ana_set},
-	{0}, /* one a line */
+	{"status", call_status},	  {"list", call_list},
+	{"ns_resize", control_ns_resize}, {"diff", control_diff},
+	{"apply", control_apply},	  {"drain", control_drain},
+	{"ana_list", control_ana_list},	  {"ana_set", control_ana_set},
+	{"stats", control_stats},	  {0}, /* one a line */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */

@@ -252,8 +252,7 @@ static struct json_object *list_namespaces(struct target *target)
 
 /* ---- hosts and connections ------------------------------------------------------------------ */
 
-/* The name that the configuration has for a host, or NULL. */
-static const char *host_name(const struct target *target, const char *nqn)
+const char *control_host_name(const struct target *target, const char *nqn)
 {
 	const struct config_host *hosts = target->config->hosts.items;
 
@@ -276,7 +275,7 @@ static struct json_object *show_host(const struct target *target, const char *nq
 		n_controllers++;
 		n_queues += c->n_queues;
 	}
-	control_add_string(o, "name", host_name(target, nqn));
+	control_add_string(o, "name", control_host_name(target, nqn));
 	control_add_string(o, "nqn", nqn);
 	control_add_number(o, "controllers", n_controllers);
 	control_add_number(o, "queue_pairs", n_queues);
@@ -308,7 +307,7 @@ static struct json_object *list_hosts(struct target *target)
 	list_for_each (node, &target->controllers) {
 		const struct controller *c = list_entry(node, struct controller, node);
 
-		if (!host_name(target, c->hostnqn) && !is_seen(target, c))
+		if (!control_host_name(target, c->hostnqn) && !is_seen(target, c))
 			json_object_array_add(list, show_host(target, c->hostnqn));
 	}
 	return list;
@@ -332,7 +331,8 @@ static struct json_object *show_connection(const struct target *target,
 
 	control_add_string(o, "host", controller ? controller->hostnqn : NULL);
 	control_add_string(o, "host_name",
-			   controller ? host_name(target, controller->hostnqn) : NULL);
+			   controller ? control_host_name(target, controller->hostnqn)
+				      : NULL);
 	control_add_string(o, "address", queue->remote);
 	control_add_string(o, "portal", queue->portal->name);
 	control_add_string(o, "subsystem", controller ? controller->subnqn : NULL);

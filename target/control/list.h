@@ -17,6 +17,8 @@ struct json_object *control_list_portals(struct target *target);
 /* What Flush and FUA mean for each namespace. */
 struct json_object *control_list_durability(struct target *target);
 
+/* The name that the configuration has for a host, or NULL. */
+const char *control_host_name(const struct target *target, const char *nqn);
 /* Hosts that are attached. */
 unsigned control_count_hosts(const struct target *target);
 void control_count_namespaces(struct target *target, unsigned *ret_n,

@@ -128,6 +128,7 @@ static void on_io_done(struct backend_io *io, int error)
 enum request_state io_start(struct request *r,
 			    void (*done)(struct backend_io *io, int error))
 {
+	timing_enter(&r->timing, STAGE_BACKEND);
 	r->io.done = done;
 	backend_submit(r->ns->backend, r->queue->poller->backends, &r->io);
 	return REQUEST_BACKEND;

@@ -18,6 +18,7 @@ import tempfile
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("RBLK_BUILD", os.path.join(ROOT, "build", "dev"))
@@ -242,6 +243,32 @@ def start_fio(scratch, uri, *options):
                              "--output-format=terse", f"--aux-path={scratch.path}", *options],
                             cwd=scratch.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True)
+
+
+@contextmanager
+def injected(target, *what):
+    """strace makes system calls of the running rblkd fail."""
+    pid = target.process.pid
+    options = [option for w in what for option in ("-e", "inject=" + w)]
+    calls = ",".join(w.split(":")[0] for w in what)
+    strace = subprocess.Popen(["strace", "-f", "-qq", "-o", target.scratch.file("strace"), "-e",
+                               "trace=" + calls, *options, "-p", str(pid)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def is_attached():
+        expect(strace.poll() is None, "strace ended")
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8") as f:
+                if "TracerPid:\t0\n" in f.read():
+                    return False
+        return True
+
+    try:
+        wait_until(is_attached, "strace has attached")
+        yield
+    finally:
+        strace.terminate()
+        strace.wait(PATIENCE)
 
 
 def waits(function):

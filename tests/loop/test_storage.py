@@ -3,42 +3,15 @@
 happens to fails, nothing is told that is not true, and all works again when the cause is gone."""
 
 import os
-import subprocess
 import sys
 from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (PATIENCE, RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio, run, run_cases,  # noqa: E402
-                     wait_until)
+from harness import (RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio, injected, run,  # noqa: E402
+                     run_cases)
 
 MIB = 1 << 20
 PARTIAL = 6
-
-
-@contextmanager
-def injected(target, *what):
-    """strace makes system calls of the running rblkd fail."""
-    pid = target.process.pid
-    options = [option for w in what for option in ("-e", "inject=" + w)]
-    calls = ",".join(w.split(":")[0] for w in what)
-    strace = subprocess.Popen(["strace", "-f", "-qq", "-o", target.scratch.file("strace"), "-e",
-                               "trace=" + calls, *options, "-p", str(pid)],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def is_attached():
-        expect(strace.poll() is None, "strace ended")
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8") as f:
-                if "TracerPid:\t0\n" in f.read():
-                    return False
-        return True
-
-    try:
-        wait_until(is_attached, "strace has attached")
-        yield
-    finally:
-        strace.terminate()
-        strace.wait(PATIENCE)
 
 
 def n_injected(scratch):

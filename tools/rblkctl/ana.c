@@ -126,7 +126,7 @@ int run_ana_set(int argc, char **argv)
 	struct json_object *result;
 	struct options options;
 	uint64_t group;
-	int first, r = options_parse_with(&usage, &more, argc, argv, &options, &first);
+	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
 
 	if (r >= 0)
 		return r;

@@ -71,7 +71,7 @@ int run_drain(int argc, char **argv)
 	const struct arg more = {"undo", 0, ARG_FLAG, &is_undo, NULL, "listens again"};
 	struct json_object *result;
 	struct options options;
-	int first, r = options_parse_with(&usage, &more, argc, argv, &options, &first);
+	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
 
 	if (r >= 0)
 		return r;

@@ -11,22 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/rpc.h"
 #include "tools/rblkctl/rblkctl.h"
 
 enum {
 	TIMEOUT_MS = 10000,
+	OPTIONS_COMMON = 3,
+	OPTIONS_MAX = 10,
 };
 
-int options_parse_with(const struct args_usage *usage, const struct arg *more, int argc,
-		       char **argv, struct options *ret_options, int *ret_positional)
+int options_parse_with(const struct args_usage *usage, const struct arg *more,
+		       unsigned n_more, int argc, char **argv,
+		       struct options *ret_options, int *ret_positional)
 {
 	static const char *const outputs[] = {
 		[OUTPUT_TABLE] = "table", [OUTPUT_JSON] = "json", NULL};
 	const char *socket = getenv("RBLK_CONTROL_SOCKET");
-	const struct arg none = {0};
-	const struct arg table[] = {
+	struct arg table[OPTIONS_MAX] = {
 		{"socket", 's', ARG_STRING, &ret_options->socket, "PATH",
 		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, "
 		 "else " DEFAULT_SOCKET},
@@ -34,9 +37,11 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more, i
 		 "table or json", .choices = outputs},
 		{"bytes", 'b', ARG_FLAG, &ret_options->wants_bytes, NULL,
 		 "sizes in bytes"},
-		more ? *more : none,
-		none,
 	};
+
+	check(OPTIONS_COMMON + n_more < OPTIONS_MAX);
+	if (n_more)
+		memcpy(&table[OPTIONS_COMMON], more, n_more * sizeof(*more));
 
 	*ret_options = (struct options){.socket = socket && *socket ? socket
 								    : DEFAULT_SOCKET};
@@ -46,7 +51,8 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more, i
 int options_parse(const struct args_usage *usage, int argc, char **argv,
 		  struct options *ret_options, int *ret_positional)
 {
-	return options_parse_with(usage, NULL, argc, argv, ret_options, ret_positional);
+	return options_parse_with(usage, NULL, 0, argc, argv, ret_options,
+				  ret_positional);
 }
 
 /* ---- calling -------------------------------------------------------------------------------- */
@@ -187,6 +193,7 @@ int main(int argc, char **argv)
 		{"status", run_status, "how rblkd is: portals, numbers, what is wrong"},
 		{"list", run_list,
 		 "subsystems, namespaces, hosts, connections or portals"},
+		{"stats", run_stats, "how much hosts do, and how long it takes"},
 		{"diff", run_diff, "what the changed configuration would change"},
 		{"apply", run_apply, "makes rblkd run with it, all of it or nothing"},
 		{"drain", run_drain, "lets the connections of a portal go, in order"},

@@ -42,7 +42,7 @@ int run_ns_resize(int argc, char **argv)
 	struct json_object *params, *result;
 	struct options options;
 	uint64_t nsid, size = 0;
-	int first, r = options_parse_with(&usage, &more, argc, argv, &options, &first);
+	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
 
 	if (r >= 0)
 		return r;

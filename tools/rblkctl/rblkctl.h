@@ -25,6 +25,7 @@ struct options {
 /* Each subcommand, as args_run_subcommand calls it. */
 int run_status(int argc, char **argv);
 int run_list(int argc, char **argv);
+int run_stats(int argc, char **argv);
 int run_ns_resize(int argc, char **argv);
 int run_diff(int argc, char **argv);
 int run_apply(int argc, char **argv);
@@ -37,9 +38,10 @@ int run_gen_key(int argc, char **argv);
 int options_parse(const struct args_usage *usage, int argc, char **argv,
 		  struct options *ret_options, int *ret_positional);
 
-/* The same with one more option. */
-int options_parse_with(const struct args_usage *usage, const struct arg *more, int argc,
-		       char **argv, struct options *ret_options, int *ret_positional);
+/* The same with more options. */
+int options_parse_with(const struct args_usage *usage, const struct arg *more,
+		       unsigned n_more, int argc, char **argv,
+		       struct options *ret_options, int *ret_positional);
 
 /* Calls rblkd. EXIT_OK with an owned *ret_result, or the exit code, everything said. */
 int call(const struct options *options, const char *method, struct json_object *params,
@@ -60,7 +62,7 @@ const char *format_size(const struct options *options, char buf[UNITS_MAX],
 /* ---- tables --------------------------------------------------------------------------------- */
 
 enum {
-	COLUMNS_MAX = 12,
+	COLUMNS_MAX = 16,
 };
 
 /* Columns as wide as they need to be; those marked with '>' in front of their title are numbers,

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The processor's own counter: a stamp costs a few instructions, so every command can be timed.
+ * It is turned into nanoseconds by a rate measured once, good to a fraction of a percent where the
+ * counter runs evenly (all x86 processors of the last decade). For durations, not for deadlines.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/clock.h"
+
+enum {
+	TICKS_SHIFT = 22,
+	TICKS_LONG = 40, /* bits: some minutes; durations end there */
+};
+
+extern uint64_t ticks_rate; /* ns a tick, times 2^TICKS_SHIFT; ticks_init sets it */
+
+static inline uint64_t ticks_now(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	return clock_ns();
+#endif
+}
+
+/* From one stamp to a later one; 0 if another processor's counter is a little behind. */
+static inline uint64_t ticks_between(uint64_t from, uint64_t to)
+{
+	uint64_t ticks = to - from;
+
+	if (__builtin_expect(ticks >> TICKS_LONG, 0))
+		return (int64_t)ticks < 0 ? 0 : (1ULL << TICKS_LONG) - 1;
+	return ticks;
+}
+
+/* Of what ticks_between gave. */
+static inline uint64_t ticks_to_ns(uint64_t ticks)
+{
+	return ticks * ticks_rate >> TICKS_SHIFT;
+}
+
+/* For a limit that durations are compared with; at most the longest one there is. */
+static inline uint64_t ticks_from_ns(uint64_t ns)
+{
+	uint64_t ticks, most = (1ULL << TICKS_LONG) - 1;
+
+	if (__builtin_mul_overflow(ns, 1ULL << TICKS_SHIFT, &ticks))
+		return most;
+	ticks /= ticks_rate;
+	return ticks < most ? ticks : most;
+}
+
+/* Before other threads use it: measures the rate, for some milliseconds. */
+void ticks_init(void);

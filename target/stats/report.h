@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was counted, for rblkctl stats. Control thread. */
+#pragma once
+
+#include "base/rpc.h"
+
+/* stats {"what": "namespaces", "hosts" or "queues", "name": "NQN" or "NQN/NSID"}; the name is for
+ * namespaces, and may be left out. */
+struct json_object *control_stats(void *context, struct json_object *params,
+				  struct rpc_error *error);

@@ -1,0 +1,246 @@
+#!/usr/bin/python3
+"""rblkctl stats: what was done is what is counted, by namespace, host and queue; tables and mistakes."""
+
+import json
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (NQN, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, run, run_cases,  # noqa: E402
+                     injected, start_fio, wait_until)
+
+USAGE, CONFIG, NOT_FOUND, UNREACHABLE = 2, 3, 4, 7
+MIB = 1 << 20
+BLOCK = 65536  # larger than what comes in the capsule: a Write has to be fetched
+
+
+def ctl(target, *arguments, status=0):
+    done = run(RBLKCTL, *arguments, check=False,
+               env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
+    expect_equal(done.returncode, status, f"exit status of rblkctl {arguments}: {done.stderr}")
+    return done
+
+
+def counted(target, *arguments):
+    return json.loads(ctl(target, "stats", "-o", "json", *arguments).stdout)
+
+
+def nbdsh(volume, *lines):
+    return run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, *(x for line in lines for x in ("-c", line)))
+
+
+def work(volume, n_writes, n_reads):
+    nbdsh(volume, f"for i in range({n_writes}): h.pwrite(bytes([i % 251]) * {BLOCK}, i % 16 * {BLOCK})",
+          f"for i in range({n_reads}): h.pread({BLOCK}, i % 16 * {BLOCK})")
+
+
+def consistent(what, item):
+    """What holds of any counters at rest."""
+    for name, io in item["io"].items():
+        where = f"{what}, {name}"
+        expect_equal(sum(n for _, n in io["histogram"]), io["count"], f"{where}: histogram")
+        ends = [end for end, _ in io["histogram"]]
+        expect_equal(ends, sorted(set(ends)), f"{where}: steps")
+        expect(io["p50_ns"] <= io["p99_ns"] <= io["p999_ns"], f"{where}: quantiles {io}")
+        if not io["count"]:
+            expect_equal((io["sum_ns"], io["p999_ns"]), (0, 0), where)
+            continue
+        expect(io["p50_ns"] in ends and io["p999_ns"] in ends, f"{where}: quantiles {io}")
+        # Of each step the longest counts: the sum is at most that, and less by a step's width.
+        most = sum(end * n for end, n in io["histogram"])
+        expect(io["sum_ns"] <= most, f"{where}: sum {io['sum_ns']} above {most}")
+        expect(io["stages"]["samples"] <= io["count"], f"{where}: samples {io}")
+    return item
+
+
+def counts(item):
+    return tuple(item["io"][name]["count"] for name in ("read", "write"))
+
+
+def exact(scratch):
+    """By namespace, host and queue; and nothing is missing when connections are gone."""
+    image = scratch.make_file("disk.img", 16 * MIB)
+    target = Target(scratch, ["nsid: 1, ram: 16MiB", f"nsid: 2, file: {image}"])
+    ram, disk = Volume(target, 1, None, "--queues", "1"), Volume(target, 2, None, "--queues", "1")
+    before = {n["nsid"]: n for n in counted(target)["namespaces"]}
+    work(ram, 40, 25)
+    work(disk, 60, 35)
+    after = {n["nsid"]: consistent(n["nsid"], n) for n in counted(target)["namespaces"]}
+    for nsid, n_reads, n_writes in ((1, 25, 40), (2, 35, 60)):
+        done = [b - a for a, b in zip(counts(before[nsid]), counts(after[nsid]))]
+        expect_equal(done, [n_reads, n_writes], f"commands of namespace {nsid}")
+        expect_equal(after[nsid]["read_bytes"] - before[nsid]["read_bytes"], n_reads * BLOCK, "bytes read")
+        expect_equal(after[nsid]["written_bytes"] - before[nsid]["written_bytes"], n_writes * BLOCK,
+                     "bytes written")
+        expect_equal(after[nsid]["in_flight"], 0, "in flight")
+    stages = after[2]["io"]["write"]["stages"]
+    expect(stages["samples"] >= 60 // 16 and stages["fetch_ns"] and stages["backend_ns"] and
+           stages["receive_ns"], f"stages of writes to a file: {stages}")
+    expect_equal(after[1]["io"]["read"]["stages"]["fetch_ns"], 0, "RDMA READs of reads")
+    queues = counted(target, "--queues")["queues"]
+    all_done = [sum(x) for x in zip(*(counts(consistent("queue", q)) for q in queues))]
+    expect_equal(all_done, [sum(x) for x in zip(*map(counts, after.values()))], "of the queues")
+    hosts = [consistent("host", h) for h in counted(target, "--hosts")["hosts"]]
+    expect_equal(len(hosts), 1, "hosts")
+    expect_equal(list(counts(hosts[0])), all_done, "of the host")
+    ram.detach()
+    disk.detach()
+    wait_until(lambda: target.status()["connections"] == 0, "the connections are gone")
+    gone = consistent("host", counted(target, "--hosts")["hosts"][0])
+    last = {n["nsid"]: n for n in counted(target)["namespaces"]}
+    expect_equal(counts(gone), tuple(sum(x) for x in zip(*map(counts, last.values()))), "of the host then")
+    expect_equal((gone["queues"], counted(target, "--queues")["queues"]), (0, []), "its queues")
+    expect(gone["commands"] >= sum(all_done) and gone["read_bytes"] == sum(n["read_bytes"] for n in last.values()),
+           f"its counters: {gone}")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def lost(scratch):
+    """Hosts that vanish in the middle of their work: what was answered stays counted, for both."""
+    image = scratch.make_file("disk.img", 16 * MIB)
+    target = Target(scratch, [f"nsid: 1, file: {image}"])
+    for _ in range(3):
+        volume = Volume(target, 1)
+        before = counts(counted(target)["namespaces"][0])
+        load = start_fio(scratch, volume.uri, "--rw=randrw", "--bs=4k-64k", "--iodepth=16", "--size=16m",
+                         "--time_based", "--runtime=600")
+        wait_until(lambda: all(b - a > 100 for a, b in zip(before, counts(counted(target)["namespaces"][0]))),
+                   "it works")
+        os.kill(volume.pid(), signal.SIGKILL)
+        load.kill()
+        load.communicate()
+        wait_until(lambda: target.status()["connections"] == 0, "the connections are gone")
+        run(RBLK, "detach", "--force", volume.name, check=False, env=scratch.env)
+    wait_until(lambda: counted(target)["namespaces"][0]["in_flight"] == 0, "nothing is in flight")
+    host = consistent("host", counted(target, "--hosts")["hosts"][0])
+    namespace = consistent("namespace", counted(target)["namespaces"][0])
+    for key in ("reads", "writes", "read_bytes", "written_bytes"):
+        expect_equal(host[key], namespace[key], key)
+    for name in ("read", "write"):
+        expect_equal(host["io"][name]["histogram"], namespace["io"][name]["histogram"], f"histogram of {name}")
+        expect_equal(host["io"][name]["sum_ns"], namespace["io"][name]["sum_ns"], f"sum of {name}")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def tables(scratch):
+    target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"])
+    volume = Volume(target, 1)
+    work(volume, 20, 20)
+    rows = [line.split() for line in ctl(target, "stats", "--bytes").stdout.splitlines()]
+    expect_equal(rows[0], ["NAMESPACE", "OP", "COUNT", "BYTES", "ERRORS", "MEAN", "P50", "P99", "P99.9",
+                           "RECEIVE", "FETCH", "BACKEND", "SEND"], "titles")
+    written = next(row for row in rows if row[:2] == [f"{NQN}/1", "write"])
+    expect_equal(written[2:5], ["20", str(20 * BLOCK), "0"], "writes")
+    expect(re.fullmatch(r"[\d.]+(ns|us|ms|s)", written[5]), f"mean {written[5]}")
+    expect_equal(rows[-1], [f"{NQN}/2", "-", "0", "0", "0"] + ["-"] * 8, "an unused namespace")
+    one = ctl(target, "stats", f"{NQN}/2").stdout.splitlines()
+    expect_equal(len(one), 2, "lines for one namespace")
+    expect_equal(len(ctl(target, "stats", NQN).stdout.splitlines()), len(rows), "lines for a subsystem")
+    expect(len(ctl(target, "stats", "--queues").stdout.splitlines()) >= 2, "queues")
+    expect(" write " in ctl(target, "stats", "--hosts").stdout, "hosts")
+    top = ctl(target, "stats", "--top", "--interval", "200ms", "--count", "2").stdout
+    parts = top.rstrip("\n").split("\n\n")
+    expect_equal(len(parts), 2, f"looks: {top}")
+    for part in parts:  # nothing happens meanwhile
+        lines = [line.split() for line in part.splitlines()]
+        expect_equal(lines[0][2:4], ["IOPS", "BYTES/S"], "titles")
+        expect_equal([line[1:3] for line in lines[1:]], [["-", "0"]] * 2, part)
+    expect("\033" not in top, "control characters without a terminal")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def top_differs(scratch):
+    """Work while it looks is what it shows, in all intervals together."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    volume = Volume(target, 1)
+    work(volume, 100, 0)
+    first, n_before = counted(target)["namespaces"][0], 0
+    n_before = first["io"]["write"]["count"]
+    work(volume, 30, 0)
+    second = counted(target)["namespaces"][0]
+    expect_equal(second["io"]["write"]["count"] - n_before, 30, "writes in between")
+    old = dict(map(tuple, first["io"]["write"]["histogram"]))
+    new = dict(map(tuple, second["io"]["write"]["histogram"]))
+    expect(all(new.get(end, 0) >= n for end, n in old.items()), "a histogram only grows")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def slow(scratch):
+    """Commands of a slow disk are logged, and only while that is wanted."""
+    image = scratch.make_file("disk.img", 16 * MIB)
+    target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 16MiB"], extra="slow_io: 400ms")
+    volume, other = Volume(target, 1), Volume(target, 2)
+
+    def slow_lines():
+        return [line for line in target.read_log().splitlines() if ": slow: " in line]
+
+    with injected(target, "io_submit:delay_enter=600000"):
+        nbdsh(volume, f"h.pwrite(b'x' * {BLOCK}, {2 * BLOCK})")
+    wait_until(lambda: any("Write" in line for line in slow_lines()), "it is said")
+    line = next(line for line in slow_lines() if "Write" in line)
+    match = re.search(rf"host nqn\S+: slow: Write, {NQN}/1, LBA {2 * BLOCK // 512}, {BLOCK // 512} blocks: "
+                      r"(\S+) \(receive \S+, fetch \S+, backend (\S+), send \S+\), controller \d+, queue \d+", line)
+    expect(match, line)
+    for text in match.groups():
+        expect(text.endswith("ms") and float(text[:-2]) >= 500 or re.fullmatch(r"[\d.]+s", text), line)
+    with open(target.config, encoding="utf-8") as f:
+        text = f.read()
+    with open(target.config, "w", encoding="utf-8") as f:
+        f.write(text.replace("slow_io: 400ms\n", "slow_io: 0s\n"))
+    done = ctl(target, "apply")
+    expect(re.search(r"slow_io: 400ms -> 0", done.stdout), done.stdout)
+    n_lines = len(slow_lines())
+    with injected(target, "io_submit:delay_enter=600000"):
+        nbdsh(volume, f"h.pwrite(b'y' * {BLOCK}, 0)")
+    nbdsh(other, "h.pwrite(b'z' * 4096, 0)")
+    expect_equal(len(slow_lines()), n_lines, "lines afterwards")
+    volume.detach()
+    other.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    for value in ("2min", "slow", "-1s"):
+        with open(target.config, "w", encoding="utf-8") as f:
+            f.write(text.replace("slow_io: 400ms", f"slow_io: {value}"))
+        done = run(RBLKD, "--check", "-c", target.config, check=False)
+        expect_equal(done.returncode, CONFIG, f"slow_io: {value}: {done.stderr}")
+        expect("slow_io" in done.stderr, done.stderr)
+
+
+def mistakes(scratch):
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    for arguments, status, text in (
+            ((f"{NQN}/9",), NOT_FOUND, f"there is no namespace '{NQN}/9'"),
+            (("nqn.2026-01.org.example:none",), NOT_FOUND, "there is no namespace"),
+            (("--hosts", "--queues"), USAGE, "exclude each other"),
+            (("--hosts", NQN), USAGE, "a namespace cannot be chosen with --hosts"),
+            (("--top", "-o", "json"), USAGE, "--top shows tables"),
+            (("--interval", "1s"), USAGE, "need --top"),
+            (("--count", "3"), USAGE, "need --top"),
+            (("--top", "--interval", "1ms"), USAGE, "--interval"),
+            (("--top", "--count", "0"), USAGE, "--count"),
+            (("--nodes",), USAGE, "--nodes"),
+            ((NQN, NQN), USAGE, "")):
+        done = ctl(target, "stats", *arguments, status=status)
+        expect(text in done.stderr and not done.stdout, f"{arguments}: {done.stderr}{done.stdout}")
+        expect_equal(done.stderr.count("error:"), 1, f"error lines of {arguments}: {done.stderr}")
+    done = ctl(target, "stats", f"{NQN}/9", "-o", "json", status=NOT_FOUND)
+    expect_equal(json.loads(done.stdout)["error"]["code"], NOT_FOUND, "code")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    done = ctl(target, "stats", "--top", status=UNREACHABLE)
+    expect("rblkd is not running" in done.stderr, done.stderr)
+
+
+CASES = [
+    ("what was done is what is counted", exact),
+    ("hosts that vanish", lost),
+    ("tables", tables),
+    ("the difference of two answers", top_differs),
+    ("slow commands are logged", slow),
+    ("mistakes", mistakes),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl stats: what hosts do, how much of it and how long it takes, by namespace, host or queue.
+ *
+ * Without --top, since rblkd was started. With it, again and again, what happened since the look
+ * before: rblkd's counters only grow, so the difference of two answers is the interval, its
+ * quantiles too, for the histograms come along.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "tools/rblkctl/rblkctl.h"
+
+static const char *const classes[] = {"read", "write", "other"};
+static const char *const stages[] = {"receive_ns", "fetch_ns", "backend_ns", "send_ns"};
+
+/* Of one class of commands, in all or in an interval. */
+struct numbers {
+	struct histogram latency;
+	uint64_t n_bytes, n_errors;
+	uint64_t n_samples, stage_ns[ARRAY_LEN(stages)];
+};
+
+static struct {
+	bool is_hosts, is_queues, is_top;
+	uint64_t interval_ns, n_looks;
+} args;
+
+/* ---- an answer ------------------------------------------------------------------------------ */
+
+static void read_histogram(struct json_object *list, struct histogram *h)
+{
+	size_t n = json_object_is_type(list, json_type_array)
+			   ? json_object_array_length(list)
+			   : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *pair = json_object_array_get_idx(list, i);
+
+		if (json_object_is_type(pair, json_type_array) &&
+		    json_object_array_length(pair) == 2)
+			histogram_add_step(h,
+					   histogram_step(json_object_get_uint64(
+						   json_object_array_get_idx(pair, 0))),
+					   json_object_get_uint64(
+						   json_object_array_get_idx(pair, 1)));
+	}
+}
+
+static void read_numbers(struct json_object *item, const char *class,
+			 struct numbers *ret_numbers)
+{
+	struct json_object *o = get_member(get_member(item, "io"), class);
+	struct json_object *sums = get_member(o, "stages");
+
+	memset(ret_numbers, 0, sizeof(*ret_numbers));
+	read_histogram(get_member(o, "histogram"), &ret_numbers->latency);
+	ret_numbers->latency.sum_ns = get_number(o, "sum_ns");
+	ret_numbers->n_errors = get_number(o, "errors");
+	ret_numbers->n_bytes = !strcmp(class, "read") ? get_number(item, "read_bytes")
+			       : !strcmp(class, "write")
+				       ? get_number(item, "written_bytes")
+				       : 0;
+	ret_numbers->n_samples = get_number(sums, "samples");
+	for (unsigned i = 0; i < ARRAY_LEN(stages); i++)
+		ret_numbers->stage_ns[i] = get_number(sums, stages[i]);
+}
+
+/* What was counted before is taken away; what is counted anew (rblkd was started again, the
+ * namespace is another) stays. */
+static void take_away(struct numbers *now, const struct numbers *before)
+{
+	struct histogram *h = &now->latency;
+	const struct histogram *old = &before->latency;
+	struct histogram left = {0};
+
+	for (unsigned i = 0; i < ARRAY_LEN(h->counts); i++)
+		if (h->counts[i] < old->counts[i])
+			return;
+	for (unsigned i = 0; i < ARRAY_LEN(h->counts); i++)
+		histogram_add_step(&left, i, h->counts[i] - old->counts[i]);
+	left.sum_ns = h->sum_ns - MIN(old->sum_ns, h->sum_ns);
+	*h = left;
+	now->n_errors -= MIN(before->n_errors, now->n_errors);
+	now->n_bytes -= MIN(before->n_bytes, now->n_bytes);
+	now->n_samples -= MIN(before->n_samples, now->n_samples);
+	for (unsigned i = 0; i < ARRAY_LEN(stages); i++)
+		now->stage_ns[i] -= MIN(before->stage_ns[i], now->stage_ns[i]);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+#define IO_TITLES                                                                        \
+	">ERRORS", ">MEAN", ">P50", ">P99", ">P99.9", ">RECEIVE", ">FETCH", ">BACKEND",  \
+		">SEND", NULL
+
+static const struct kind {
+	const char *what;
+	const char *keys[3]; /* that name one, together */
+	const char *const *titles, *const *top_titles;
+} kinds[] = {
+	{"namespaces",
+	 {"subsystem", "nsid"},
+	 (const char *const[]){"NAMESPACE", "OP", ">COUNT", ">BYTES", IO_TITLES},
+	 (const char *const[]){"NAMESPACE", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
+	{"hosts",
+	 {"host"},
+	 (const char *const[]){"HOST", "OP", ">COUNT", ">BYTES", IO_TITLES},
+	 (const char *const[]){"HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
+	{"queues",
+	 {"controller", "queue", "address"},
+	 (const char *const[]){"QUEUE", "HOST", "OP", ">COUNT", ">BYTES", IO_TITLES},
+	 (const char *const[]){"QUEUE", "HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
+};
+
+static const struct kind *chosen_kind(void)
+{
+	return &kinds[args.is_hosts ? 1 : args.is_queues ? 2 : 0];
+}
+
+static void add_name(struct table *table, const struct kind *kind,
+		     struct json_object *item)
+{
+	const char *host = get_string(item, get_member(item, "host_name") ? "host_name"
+									  : "host");
+
+	if (kind == &kinds[0]) {
+		table_addf(table, "%s/%" PRIu64, get_string(item, "subsystem"),
+			   get_number(item, "nsid"));
+	} else if (kind == &kinds[1]) {
+		table_add(table, host);
+	} else {
+		table_addf(table, "%" PRIu64 "/%" PRIu64, get_number(item, "controller"),
+			   get_number(item, "queue"));
+		table_add(table, host);
+	}
+}
+
+static void add_time(struct table *table, bool is_known, uint64_t ns)
+{
+	char text[UNITS_MAX];
+
+	table_add(table, is_known ? units_format_duration(text, ns) : "-");
+}
+
+static void add_numbers(struct table *table, const struct options *options,
+			const struct numbers *n, uint64_t interval_ns)
+{
+	static const double quantiles[] = {0.5, 0.99, 0.999};
+	const struct histogram *h = &n->latency;
+
+	if (interval_ns) {
+		double seconds = (double)interval_ns / (double)NSEC_PER_SEC;
+
+		table_addf(table, "%.0f", (double)h->n / seconds);
+		table_add_size(table, options, (uint64_t)((double)n->n_bytes / seconds));
+	} else {
+		table_addf(table, "%" PRIu64, h->n);
+		table_add_size(table, options, n->n_bytes);
+	}
+	table_addf(table, "%" PRIu64, n->n_errors);
+	add_time(table, h->n, h->n ? h->sum_ns / h->n : 0);
+	for (unsigned i = 0; i < ARRAY_LEN(quantiles); i++)
+		add_time(table, h->n, histogram_quantile(h, quantiles[i]));
+	for (unsigned i = 0; i < ARRAY_LEN(stages); i++)
+		add_time(table, n->n_samples,
+			 n->n_samples ? n->stage_ns[i] / n->n_samples : 0);
+}
+
+static bool is_same(const struct kind *kind, struct json_object *a, struct json_object *b)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(kind->keys) && kind->keys[i]; i++)
+		if (strcmp(get_string(a, kind->keys[i]), get_string(b, kind->keys[i])))
+			return false;
+	return true;
+}
+
+static struct json_object *find_same(const struct kind *kind, struct json_object *list,
+				     struct json_object *item)
+{
+	for (size_t i = 0; list && i < json_object_array_length(list); i++)
+		if (is_same(kind, json_object_array_get_idx(list, i), item))
+			return json_object_array_get_idx(list, i);
+	return NULL;
+}
+
+/* A line for each class that has something to tell; one of dashes if none has. */
+static void add_item(struct table *table, const struct kind *kind,
+		     const struct options *options, struct json_object *item,
+		     struct json_object *before, uint64_t interval_ns)
+{
+	bool is_empty = true;
+
+	for (unsigned i = 0; i < ARRAY_LEN(classes); i++) {
+		struct numbers now, old;
+
+		read_numbers(item, classes[i], &now);
+		if (before) {
+			read_numbers(before, classes[i], &old);
+			take_away(&now, &old);
+		}
+		if (!now.latency.n)
+			continue;
+		is_empty = false;
+		add_name(table, kind, item);
+		table_add(table, classes[i]);
+		add_numbers(table, options, &now, interval_ns);
+	}
+	if (!is_empty)
+		return;
+	add_name(table, kind, item);
+	table_add(table, "-");
+	add_numbers(table, options, &(struct numbers){0}, interval_ns);
+}
+
+/* before is NULL, or the answer to compare with. */
+static void print_table(const struct options *options, struct json_object *answer,
+			struct json_object *before)
+{
+	const struct kind *kind = chosen_kind();
+	struct json_object *list = get_member(answer, kind->what);
+	struct json_object *old = get_member(before, kind->what);
+	uint64_t interval_ns = before ? get_number(answer, "time_ns") -
+						get_number(before, "time_ns")
+				      : 0;
+	struct table table;
+
+	table_begin(&table, before ? kind->top_titles : kind->titles);
+	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+		struct json_object *item = json_object_array_get_idx(list, i);
+
+		add_item(&table, kind, options, item, find_same(kind, old, item),
+			 interval_ns);
+	}
+	table_end(&table);
+}
+
+/* ---- once, or again and again --------------------------------------------------------------- */
+
+static int ask(const struct options *options, const char *name,
+	       struct json_object **ret_answer)
+{
+	struct json_object *params = json_object_new_object();
+
+	json_object_object_add(params, "what",
+			       json_object_new_string(chosen_kind()->what));
+	if (name)
+		json_object_object_add(params, "name", json_object_new_string(name));
+	return call(options, "stats", params, ret_answer);
+}
+
+static int look_once(const struct options *options, const char *name)
+{
+	struct json_object *answer;
+	int r = ask(options, name, &answer);
+
+	if (r != EXIT_OK)
+		return r;
+	if (options->output == OUTPUT_JSON)
+		print_json(answer);
+	else
+		print_table(options, answer, NULL);
+	json_object_put(answer);
+	return EXIT_OK;
+}
+
+static void pause_ns(uint64_t ns)
+{
+	const struct timespec time = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+				      .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+
+	nanosleep(&time, NULL);
+}
+
+static int look_again_and_again(const struct options *options, const char *name)
+{
+	bool is_terminal = isatty(STDOUT_FILENO);
+	struct json_object *before = NULL, *answer;
+	int r = ask(options, name, &before);
+
+	for (uint64_t i = 0; r == EXIT_OK && (!args.n_looks || i < args.n_looks); i++) {
+		pause_ns(args.interval_ns);
+		r = ask(options, name, &answer);
+		if (r != EXIT_OK)
+			break;
+		if (is_terminal)
+			fputs("\033[H\033[J", stdout); /* home, and clear what is below */
+		else if (i)
+			putchar('\n');
+		print_table(options, answer, before);
+		if (fflush(stdout) != 0)
+			r = EXIT_FAILED; /* who read it has gone */
+		json_object_put(before);
+		before = answer;
+	}
+	json_object_put(before);
+	return r;
+}
+
+static int check_usage(const struct options *options, const char *name)
+{
+	static const char program[] = "rblkctl stats";
+
+	if (args.is_hosts && args.is_queues)
+		return fail_with(program, EXIT_USAGE, NULL,
+				 "--hosts and --queues exclude each other");
+	if (name && (args.is_hosts || args.is_queues))
+		return fail_with(program, EXIT_USAGE, NULL,
+				 "a namespace cannot be chosen with --%s",
+				 args.is_hosts ? "hosts" : "queues");
+	if (args.is_top && options->output == OUTPUT_JSON)
+		return fail_with(program, EXIT_USAGE, NULL,
+				 "--top shows tables; scripts ask for -o json twice and "
+				 "subtract");
+	if (!args.is_top && (args.interval_ns || args.n_looks))
+		return fail_with(program, EXIT_USAGE, NULL,
+				 "--interval and --count need --top");
+	return EXIT_OK;
+}
+
+int run_stats(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl stats",
+		.positional = "[NQN[/NSID]]",
+		.summary = "Shows what hosts do and how long it takes; by namespace.",
+		.max_positional = 1,
+	};
+	static const struct arg more[] = {
+		{"hosts", 0, ARG_FLAG, &args.is_hosts, NULL, "by host"},
+		{"queues", 0, ARG_FLAG, &args.is_queues, NULL, "by queue"},
+		{"top", 0, ARG_FLAG, &args.is_top, NULL,
+		 "again and again, what has happened since the last look"},
+		{"interval", 'i', ARG_DURATION, &args.interval_ns, "TIME",
+		 "between two looks of --top, by default 1s", .min = 100 * NSEC_PER_MSEC,
+		 .max = 3600 * NSEC_PER_SEC},
+		{"count", 'n', ARG_UINT, &args.n_looks, "N", "so many looks of --top",
+		 .min = 1, .max = UINT32_MAX},
+	};
+	struct options options;
+	const char *name;
+	int first, r = options_parse_with(&usage, more, ARRAY_LEN(more), argc, argv,
+					  &options, &first);
+
+	if (r >= 0)
+		return r;
+	name = first < argc ? argv[first] : NULL;
+	r = check_usage(&options, name);
+	if (r != EXIT_OK)
+		return r;
+	if (!args.is_top)
+		return look_once(&options, name);
+	if (!args.interval_ns)
+		args.interval_ns = NSEC_PER_SEC;
+	return look_again_and_again(&options, name);
+}

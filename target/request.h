@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One command, from its capsule to its response. request.c holds the machine and its
- * drawing. Everything here runs on the queue's poller.
- */
+/* One command, from its capsule to its response; request.c has a drawing. The queue's poller. */
 #pragma once
 
 #include "target/guard/guard.h"

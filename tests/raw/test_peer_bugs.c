@@ -352,7 +352,7 @@ static void probe(enum ibv_wr_opcode opcode, uint64_t address, uint32_t rkey)
 				 .send_flags = IBV_SEND_SIGNALED,
 				 .wr.rdma = {.remote_addr = address, .rkey = rkey}},
 			   *bad;
-	uint64_t deadline = clock_ns() + 10 * NSEC_PER_SEC;
+	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;
 	struct raw_queue q;
 	struct ibv_wc wc;
 	int n = 0;

@@ -55,7 +55,7 @@ static void connects_with_the_worked_bytes(void **state)
 	sqe[39] = 0x40;
 	memcpy(sqe + 40, tail, sizeof(tail));
 	raw_send(&q, sqe, sizeof(sqe));
-	assert_true(raw_receive(&q, &cqe, 10000));
+	assert_true(raw_receive(&q, &cqe, 60000));
 	assert_memory_equal(&cqe.sqhd, answer, sizeof(answer));
 	assert_in_range(get_le32(cqe.dw0), 1,
 			NVMF_CNTLID_MAX); /* no authentication bits */

@@ -156,8 +156,9 @@ def listens(port):
                     return True
         except OSError:
             pass
+    # the name is there as soon as it is bound: flag 0x10000 says that it listens too
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
-        return re.search(rf"@softrdma\.cm\.\w+\.{port}\.", f.read()) is not None
+        return re.search(rf" 00010000 \S+ \S+ +\d+ @softrdma\.cm\.\w+\.{port}\.", f.read()) is not None
 
 
 def wait_until(condition, what, program=None):

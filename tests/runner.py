@@ -23,7 +23,7 @@ PROFILES = ("dev", "asan", "tsan")
 ONCE = {"lint", "packaging"}
 RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?\s*(.*))?$", re.I)
 # A script of the virtual machines: how it ended, its name, why it was skipped or its time and checks.
-VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, (\d+) checks"
+VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"
                        r"(?:, (\d+) failed.*)?)$")
 VM_LIMIT_S = 3600
 

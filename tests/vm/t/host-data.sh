@@ -1,4 +1,4 @@
-# vm: on=all needs=rblkd timeout=1200
+# vm: on=all core=6.12/siw needs=rblkd timeout=1200
 # The kernel's host on rblkd's namespaces of every kind (file, device of 4 KiB blocks, RAM): what is written is read
 # back, at every block size and depth, through file systems, and after discard and write zeroes; and it lies in the
 # backing store where it belongs.

@@ -1,4 +1,4 @@
-# vm: on=6.12/rxe also=6.1/rxe needs=rblk,rblkd timeout=900
+# vm: on=6.12/rxe core=6.1/rxe also=6.1/rxe needs=rblk,rblkd timeout=900
 # A volume as /dev/nbdN: set up as it should be, partitioned, with ext4 and xfs, trimmed and zeroed down to the target,
 # resized while mounted, found under its name, and not detached while somebody uses it.
 . tests/vm/lib.sh

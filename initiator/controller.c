@@ -99,12 +99,10 @@ void controller_fail(struct controller *c)
 	loop_defer(c->loop, &c->down_call);
 }
 
-void controller_fail_connection(struct controller *c, bool is_timeout, const char *reason)
+static void say_connection(struct controller *c, bool is_timeout, const char *reason)
 {
 	char where[ADDR_STRING_MAX];
 
-	if (c->is_down)
-		return;
 	addr_format(where, &c->config->address);
 	if (c->state == CTRL_LIVE)
 		error_set(&c->error, EXIT_UNREACHABLE, NULL,
@@ -113,6 +111,14 @@ void controller_fail_connection(struct controller *c, bool is_timeout, const cha
 		error_set(&c->error, is_timeout ? EXIT_UNREACHABLE : EXIT_FAILED, NULL,
 			  "cannot connect to %s: %s (while %s)", where, reason,
 			  controller_state_name(c));
+}
+
+void controller_fail_connection(struct controller *c, bool is_timeout, const char *reason)
+{
+	if (c->is_down)
+		return;
+	if (!controller_has_refused(c))
+		say_connection(c, is_timeout, reason);
 	controller_fail(c);
 }
 

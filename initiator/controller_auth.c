@@ -18,12 +18,21 @@ static void fail(struct controller *c, enum auth_host_failure failure,
 	controller_fail(c);
 }
 
+bool controller_has_refused(struct controller *c)
+{
+	if (c->state != CTRL_AUTHENTICATING || c->auth->failure == AUTH_HOST_OK)
+		return false;
+	error_from_auth(&c->error, c->config, c->auth->failure, c->auth->explanation);
+	return true;
+}
+
 static bool is_ok(struct controller *c, const char *what,
 		  const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
 		return true;
-	error_from_status(&c->error, what, answer->status);
+	if (!controller_has_refused(c))
+		error_from_status(&c->error, what, answer->status);
 	controller_fail(c);
 	return false;
 }

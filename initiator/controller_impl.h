@@ -8,6 +8,11 @@
 void controller_move(struct controller *c, enum controller_state next);
 /* SENDING_CONNECT is done, and was granted with this result. */
 void controller_authenticate(struct controller *c, uint64_t connect_result);
+/*
+ * Whether the exchange has failed by what we found wrong ourselves; then c->error says it, whatever
+ * became of telling the target: it may end the connection without an answer.
+ */
+bool controller_has_refused(struct controller *c);
 /* The target is content: enters READING_CAP. */
 void controller_read_cap(struct controller *c);
 /* For one association. 0, or -errno with c->error. */

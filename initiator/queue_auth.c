@@ -129,7 +129,8 @@ void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status)
 	struct queue_auth *auth = &queue->auth;
 	uint8_t copy[AUTH_BUFFER_BYTES];
 
-	if (status != NVME_OK) {
+	/* What we have refused ourselves is not the target's refusal. */
+	if (status != NVME_OK && auth->host->failure == AUTH_HOST_OK) {
 		end(queue, AUTH_HOST_REFUSED, NVMF_AUTH_FAILED);
 		return;
 	}

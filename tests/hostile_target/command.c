@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/hostile_target/auth.h"
 #include "tests/hostile_target/fake.h"
 
 enum {
@@ -22,6 +23,9 @@ enum {
 	SC_PARAM = 0x4182,
 	SC_HOST = 0x4184,
 	DISCOVERY_ENTRIES = 3,
+};
+enum {
+	ATR = 1 << 17, /* in the result of Connect: authentication required */
 };
 #define DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
 
@@ -134,7 +138,8 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 			violation("Connect: cntlid %04x", rd16(data + 16));
 		conn->cntlid = next_cntlid++;
 		cc = 0;
-		done(slot, 0, conn->cntlid);
+		auth_begin();
+		done(slot, 0, conn->cntlid | (opt.is_impostor ? ATR : 0));
 		return;
 	}
 	for (unsigned i = 0; fabric_conn(i); i = fabric_conn(i)->index + 1) {
@@ -482,7 +487,9 @@ static void start_io(struct slot *slot)
 
 void command_have_data(struct slot *slot)
 {
-	if (slot->event == EV_WRITE)
+	if (slot->event == EV_AUTH_SEND)
+		auth_take(slot);
+	if (slot->event == EV_WRITE || slot->event == EV_AUTH_SEND)
 		done(slot, 0, 0);
 	else if (slot->event == EV_TRIM)
 		trim_with_data(slot, slot->data);
@@ -607,6 +614,8 @@ static int event_of(const struct slot *slot)
 			return slot->conn->qid ? EV_CONNECT_IO : EV_CONNECT_ADMIN;
 		if (c[4] == 0)
 			return EV_SET_CC;
+		if (c[4] == 5 || c[4] == 6)
+			return c[4] == 5 ? EV_AUTH_SEND : EV_AUTH_RECEIVE;
 		return rd32(c + 44) == 0x1c ? EV_GET_CSTS : EV_GET_CAP;
 	}
 	return slot->conn->qid ? event_of_io(c) : event_of_admin(c);
@@ -618,6 +627,13 @@ static void run(struct slot *slot)
 	case EV_CONNECT_ADMIN:
 	case EV_CONNECT_IO:
 		start_connect(slot);
+		return;
+	case EV_AUTH_SEND:
+		fabric_read(slot, slot->data, sgl_length(slot));
+		return;
+	case EV_AUTH_RECEIVE:
+		auth_say(slot);
+		done(slot, 0, 0);
 		return;
 	case EV_GET_CAP:
 	case EV_GET_CSTS:
@@ -742,6 +758,8 @@ static bool take_option(const char *arg)
 		opt.read_only = true;
 	else if (strcmp(arg, "no-vwc") == 0)
 		opt.no_vwc = true;
+	else if (strcmp(arg, "impostor") == 0)
+		opt.is_impostor = true;
 	else
 		return false;
 	return true;

@@ -29,6 +29,8 @@ enum event {
 	EV_CM_IO,
 	EV_CONNECT_ADMIN,
 	EV_CONNECT_IO,
+	EV_AUTH_SEND,
+	EV_AUTH_RECEIVE,
 	EV_GET_CAP,
 	EV_GET_CSTS,
 	EV_SET_CC,
@@ -87,10 +89,8 @@ struct options {
 	unsigned wzsl, dmrsl;
 	const char *nqn, *host; /* host: the only one allowed; NULL: any */
 	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
-	bool has_cns6, read_only, no_vwc;
+	bool has_cns6, read_only, no_vwc, is_impostor;
 };
-
-struct conn;
 
 /* One receive: a command from its arrival until its answer was sent. */
 struct slot {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/bits.h"
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "initiator/discover.h"
 #include "tests/hostile_target/world.h"
+#include "transport/auth_key.h"
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -324,6 +326,50 @@ static void test_silences(void **state)
 	run_refusals(table, ARRAY_LEN(table));
 }
 
+/* Any secret, in a file that only we may read. */
+static void write_secret(char *path, size_t n)
+{
+	char text[AUTH_KEY_TEXT];
+	struct auth_key key;
+	int fd;
+
+	snprintf(path, n, "/tmp/rblk-secret.XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(auth_key_generate(32, NVMF_HASH_SHA256, &key), 0);
+	auth_key_format(&key, text);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* A target that cannot prove itself is named as such, however it takes being told. */
+static void test_impostor(void **state)
+{
+	const char *const rules[] = {"auth-send:3=none", "auth-send:3=disconnect",
+				     "auth-send:3=status,6", "auth-send:3=exit"};
+	char path[VOLUME_PATH_MAX];
+
+	write_secret(path, sizeof(path));
+	for (unsigned i = 0; i < ARRAY_LEN(rules); i++) {
+		struct target target;
+		struct client client;
+
+		target_start(&target, 0, ARGS("impostor", rules[i]));
+		client_init(&client, target.port);
+		strcpy(client.config.secret_file, path);
+		strcpy(client.config.ctrl_secret_file, path);
+		client_open(&client);
+		world_wait(&client.is_opened, 120000, rules[i]);
+		if (!client.has_failed || client.error.code != EXIT_DENIED ||
+		    !strstr(client.error.message, "the target's response is wrong"))
+			fail_msg("%s: %d: %s", rules[i], client.error.code,
+				 client.error.message);
+		client_close(&client);
+		target_stop(&target);
+	}
+	unlink(path);
+}
+
 static void test_tolerated(void **state)
 {
 	good_path(ARGS("identify-ids=status,2", "set-events=status,2", "aer=status,105"));
@@ -520,6 +566,7 @@ int main(int argc, char **argv)
 		CASE(test_buffers_run_out),
 		CASE(test_refusals),
 		CASE(test_silences),
+		CASE(test_impostor),
 		CASE(test_tolerated),
 		CASE(test_nothing_listens),
 		CASE(test_names),

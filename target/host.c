@@ -17,6 +17,24 @@ struct host *host_find(const struct target *target, const char *nqn)
 	return NULL;
 }
 
+static void set_qos(struct host *host, const struct target_config *config)
+{
+	const struct config_host *hosts = config->hosts.items;
+	const struct config_qos none = {0}, *qos = &none;
+
+	for (unsigned i = 0; i < config->hosts.n; i++)
+		if (!strcmp(hosts[i].nqn, host->nqn))
+			qos = &hosts[i].qos;
+	qos_set(&host->qos, qos);
+}
+
+void hosts_set_qos(struct target *target)
+{
+	list_for_each (node, &target->hosts) {
+		set_qos(list_entry(node, struct host, node), target->config);
+	}
+}
+
 static struct host *host_new(struct target *target, const char *nqn)
 {
 	struct host *host = aligned_alloc(_Alignof(struct host), sizeof(*host));
@@ -25,6 +43,8 @@ static struct host *host_new(struct target *target, const char *nqn)
 		return NULL;
 	memset(host, 0, sizeof(*host));
 	snprintf(host->nqn, sizeof(host->nqn), "%s", nqn);
+	qos_init(&host->qos);
+	set_qos(host, target->config);
 	list_add_tail(&target->hosts, &host->node);
 	return host;
 }

@@ -20,6 +20,7 @@ struct host {
 	unsigned n_queues; /* of them, the admin queues too */
 	char nqn[NVMF_NQN_MAX + 1];
 	struct host_poller pollers[POLLERS_MAX];
+	struct qos qos; /* of all namespaces together */
 };
 
 /* All of these: control. */
@@ -28,5 +29,7 @@ struct host {
 struct host *host_find(const struct target *target, const char *nqn);
 /* Counts one more controller; NULL without memory. */
 struct host *host_take(struct target *target, const char *nqn);
+/* The configuration has changed: limits of all hosts. */
+void hosts_set_qos(struct target *target);
 /* Accepts NULL. */
 void host_give(struct host *host);

@@ -26,6 +26,7 @@
 #include "target/controller.h"
 #include "target/poller.h"
 #include "target/queue.h"
+#include "target/qos/throttle.h"
 #include "target/request.h"
 #include "target/response.h"
 
@@ -222,6 +223,7 @@ static void on_stop(struct loop_msg *msg)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_stop(&poller->devices[i]);
 	loop_timer_stop(&poller->stall);
+	loop_timer_stop(&poller->throttle);
 	loop_stop(&poller->loop);
 }
 
@@ -242,9 +244,11 @@ static int poller_start(struct poller *poller, struct target *target, unsigned i
 	*poller = (struct poller){.target = target,
 				  .index = index,
 				  .stall = {.on_expiry = on_stall},
+				  .throttle = {.on_expiry = throttle_on_expiry},
 				  .resume = {.run = on_resume},
 				  .stop = {.run = on_stop}};
 	list_init(&poller->sending);
+	list_init(&poller->throttled);
 	list_init(&poller->short_queues);
 	r = loop_init(&poller->loop, spin_ns(&target->config->tuning), &rcu_hooks);
 	if (r == 0)

@@ -45,8 +45,10 @@ struct poller {
 		sending; /* of struct response (node): data on its way, oldest first */
 	struct list
 		short_queues; /* of struct queue (short_node): responses wait for slots */
-	struct loop_timer stall; /* runs while requests wait for buffers */
-	struct loop_call resume; /* requests that wait for a buffer */
+	struct list throttled;	    /* of struct qos_line (node) */
+	struct loop_timer throttle; /* runs while somebody waits there */
+	struct loop_timer stall;    /* runs while requests wait for buffers */
+	struct loop_call resume;    /* requests that wait for a buffer */
 	struct poller_device devices[DEVICE_MAX]; /* by device index */
 	unsigned n_visits; /* of guards, that wait for commands of this poller */
 	struct log_limit complaints; /* about what hosts ask for */

@@ -34,6 +34,7 @@
 #include "target/admin/admin.h"
 #include "target/controller.h"
 #include "target/host.h"
+#include "target/qos/throttle.h"
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
@@ -42,7 +43,9 @@
 
 static const struct state_rule rules[] = {
 	[REQUEST_FREE] = {"free", TO(PARSE)},
-	[REQUEST_PARSE] = {"parse", TO(TAKE_BUFFER) | TO(PAIR) | TO(RESPOND)},
+	[REQUEST_PARSE] = {"parse",
+			   TO(THROTTLED) | TO(TAKE_BUFFER) | TO(PAIR) | TO(RESPOND)},
+	[REQUEST_THROTTLED] = {"throttled", TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_TAKE_BUFFER] = {"take-buffer",
 				 TO(WAIT_BUFFER) | TO(READ_DATA) | TO(EXECUTE)},
 	[REQUEST_WAIT_BUFFER] = {"wait-buffer",
@@ -267,7 +270,9 @@ static enum request_state parse(struct request *r)
 		release_recv(r);
 	if (status != NVME_OK)
 		return request_end(r, status);
-	return is_first ? REQUEST_PAIR : REQUEST_TAKE_BUFFER;
+	if (is_first)
+		return REQUEST_PAIR;
+	return r->ns && throttle_hold(r) ? REQUEST_THROTTLED : REQUEST_TAKE_BUFFER;
 }
 
 /* ---- TAKE_BUFFER
@@ -331,6 +336,26 @@ static bool find_buffer(struct request *r)
 	return false;
 }
 
+void request_spare_receive(struct request *r)
+{
+	const struct poller_device *pd = r->queue->pd;
+
+	if (!r->recv || r->pair || !is_shared(r->recv, r->queue) ||
+	    pd->n_held <= pd->ring.n / 2 || request_take_buffer(r) != BUFFER_TAKEN)
+		return;
+	r->is_direct = false;
+	r->data = r->buffer.data;
+	r->lkey = pd->mr.lkey;
+	memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
+	release_recv(r);
+}
+
+/* Its data came in the capsule, and was copied. */
+static bool has_data(const struct request *r)
+{
+	return r->buffer.data && !r->recv && !r->pair && r->sgl.place == SGL_CAPSULE;
+}
+
 /* A second of a fused pair fetches the first's data before its own. */
 static bool must_read_first(const struct request *r)
 {
@@ -339,7 +364,7 @@ static bool must_read_first(const struct request *r)
 
 static enum request_state take_buffer(struct request *r)
 {
-	if (r->direction == DIRECTION_NONE && !r->n_buffer)
+	if ((r->direction == DIRECTION_NONE && !r->n_buffer) || has_data(r))
 		return REQUEST_EXECUTE;
 	if (r->recv && !must_copy(r)) {
 		r->data = (char *)r->recv->data + r->sgl.offset;
@@ -572,6 +597,9 @@ bool request_abort_now(struct request *r)
 	struct queue *queue = r->queue;
 
 	switch ((enum request_state)r->state) {
+	case REQUEST_THROTTLED:
+		throttle_leave(r);
+		break;
 	case REQUEST_WAIT_BUFFER:
 		fair_remove(&r->turn);
 		break;
@@ -616,6 +644,10 @@ void request_abort_waiting(struct queue *queue)
 		struct request *r = &queue->requests[i];
 
 		switch ((enum request_state)r->state) {
+		case REQUEST_THROTTLED:
+			throttle_leave(r);
+			request_run(r, REQUEST_FINISH);
+			break;
 		case REQUEST_WAIT_BUFFER:
 			fair_remove(&r->turn);
 			request_run(r, REQUEST_FINISH);

@@ -13,7 +13,8 @@ struct request;
 
 enum request_state {
 	REQUEST_FREE,
-	REQUEST_PARSE, /* is the command well formed, what does it need? */
+	REQUEST_PARSE,	   /* is the command well formed, what does it need? */
+	REQUEST_THROTTLED, /* in a line of qos/throttle.c */
 	REQUEST_TAKE_BUFFER,
 	REQUEST_WAIT_BUFFER, /* arena->waiters */
 	REQUEST_READ_DATA,
@@ -32,7 +33,7 @@ enum request_state {
 	REQUEST_GONE, /* not a state: the request was finished, do not touch it */
 };
 
-/* Which way data goes, as the host sees it (the low bits of NVMe opcodes). */
+/* As the host sees it (the low bits of NVMe opcodes). */
 enum direction {
 	DIRECTION_NONE,
 	DIRECTION_H2C, /* host to controller: we RDMA READ, or it came in the capsule */
@@ -43,7 +44,7 @@ struct request {
 	/* Thread: poller */
 	struct queue *queue;
 	struct list wait;	/* free list, or whichever FIFO the state names */
-	struct fair_entry turn; /* of those that wait for a buffer */
+	struct fair_entry turn; /* of those that are throttled, or wait for a buffer */
 	unsigned state;		/* enum request_state */
 	enum nvme_status status;
 	uint64_t result;     /* dwords 0 and 1 of the response */
@@ -111,10 +112,10 @@ void request_run(struct request *r, enum request_state next);
 enum request_state request_end(struct request *r, enum nvme_status status);
 /* Tries to get the buffer that it needs; those who wait are asked by poller.c. */
 enum buffer_result request_take_buffer(struct request *r);
+void request_spare_receive(struct request *r); /* it will wait: when those are few */
 /* Who waits for the queue's slots or credits goes on. */
 void request_resume(struct queue *queue);
-/* It has an abort_status: ends it if it waits for something of ours. False: it does not, and will
- * find out before it starts, or has started. */
+/* It has an abort_status: ends it if it waits for something of ours; else false. */
 bool request_abort_now(struct request *r);
 /* Abort: the same, with the status; false when it can be stopped no more. */
 bool request_abort(struct request *r, enum nvme_status status);

@@ -202,6 +202,8 @@ static struct namespace *namespace_new(struct builder *b,
 	ns->nsid = (uint32_t)config->nsid;
 	ns->block_shift = (uint8_t)log2_floor(config->block_size);
 	ns->is_read_only = config->is_read_only;
+	qos_init(&ns->qos);
+	qos_set(&ns->qos, &config->qos);
 	choose_uuid(subsystem, config, ns->uuid);
 	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	if (config->nguid)

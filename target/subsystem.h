@@ -17,6 +17,7 @@
 #include "target/backend/backend.h"
 #include "target/auth/credentials.h"
 #include "target/guard/guard.h"
+#include "target/qos/qos.h"
 #include "target/stats/stats.h"
 #include "transport/device.h"
 #include "transport/wire/fabrics.h"
@@ -63,6 +64,7 @@ struct namespace
 	const char *kind;	       /* "file", "device", "ram" */
 	char *path;		       /* owned; NULL for ram */
 	struct namespace_counters counters[POLLERS_MAX];
+	struct qos qos;		       /* of all hosts together */
 	struct namespace_stats *stats; /* owned: POLLERS_MAX */
 };
 

@@ -30,6 +30,7 @@
 #include "target/stats/slow.h"
 #include "target/controller.h"
 #include "target/durability.h"
+#include "target/host.h"
 #include "target/change/portal_change.h"
 #include "target/change/resize.h"
 #include "target/change/retire.h"
@@ -130,6 +131,12 @@ static bool prepare_size(struct apply *a, const struct kept *kept)
 		return true;
 	if (namespace_prepare_size(kept->ns, size, false, why, sizeof(why)) < 0)
 		return refuse(a, EXIT_FAILED, "%s", why);
+	return true;
+}
+
+static bool publish_qos(struct apply *a, const struct kept *kept)
+{
+	qos_set(&kept->ns->qos, &kept->config->qos);
 	return true;
 }
 
@@ -314,9 +321,11 @@ static void commit(struct apply *a)
 	struct snapshot *before = atomic_load(&target->snapshot);
 
 	for_each_kept(a, publish_size);
+	for_each_kept(a, publish_qos);
 	rcu_set(&target->snapshot, a->after);
 	portals_switch_done(target, &a->config);
 	swap_config(target->config, &a->config);
+	hosts_set_qos(target);
 	atomic_store(&target->buffers_per_host,
 		     (unsigned)target->config->limits.buffers_per_host);
 	rcu_wait();

@@ -39,6 +39,7 @@ struct config_host {
 	char *key_file,
 		*ctrl_key_file; /* DH-HMAC-CHAP; NULL: the host need not prove itself */
 	struct conf_list hashes, dhgroups; /* of struct config_choice; empty: all */
+	struct config_qos qos;
 };
 
 /* Another discovery service that hosts are sent to. */
@@ -87,6 +88,7 @@ struct config_namespace {
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;
+	struct config_qos qos;
 	bool is_shared;	    /* file: other rblkd export it, too */
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */
 	struct conf_mark ana_group_mark;

@@ -56,6 +56,7 @@ static const struct {
 	{"namespace", "size"},
 	{"namespace", "create"},
 	{"namespace", "ana_group"},
+	{"namespace", "qos"},
 };
 
 struct place {
@@ -167,6 +168,8 @@ static const char *format_value(const struct conf_key *key, const void *object,
 	case CONF_STRING:
 		return string(key, object);
 	case CONF_UINT:
+		if (!number(key, object) && !key->default_value)
+			return "";
 		snprintf(buf, VALUE_MAX, "%" PRIu64, number(key, object));
 		return buf;
 	case CONF_SIZE:

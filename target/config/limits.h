@@ -25,6 +25,13 @@ struct config_tuning {
 	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
 };
 
+/* Of a namespace or a host; 0: no limit. */
+struct config_qos {
+	uint64_t iops;
+	uint64_t read_bandwidth, write_bandwidth; /* bytes a second */
+	uint64_t burst_ns;			  /* default 100ms */
+};
+
 struct config_limits {
 	uint64_t connections;		/* queue pairs in all; default 1024 */
 	uint64_t connections_per_host;	/* default 128 */

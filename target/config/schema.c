@@ -164,6 +164,27 @@ static const char *parse_block_size(const char *value, void *field)
 	return NULL;
 }
 
+/* ---- rates ---------------------------------------------------------------------------------- */
+
+static const struct conf_key qos_keys[] = {
+	{"iops", CONF_UINT, AT(config_qos, iops), .min = 1, .max = 1000000000,
+	 .help = "Most operations a second."},
+	{"read_bandwidth", CONF_SIZE, AT(config_qos, read_bandwidth), .min = 4096,
+	 .max = 1000 * GIB, .help = "Most bytes a second that are read."},
+	{"write_bandwidth", CONF_SIZE, AT(config_qos, write_bandwidth), .min = 4096,
+	 .max = 1000 * GIB, .help = "Most bytes a second that are written."},
+	{"burst", CONF_DURATION, AT(config_qos, burst_ns), .min = NSEC_PER_MSEC,
+	 .max = 10 * NSEC_PER_SEC, .default_value = "100ms",
+	 .help = "What was not used for as long as this may be used at once."},
+	{0},
+};
+
+static const struct conf_schema qos_schema = {
+	.what = "qos",
+	.size = sizeof(struct config_qos),
+	.keys = qos_keys,
+};
+
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
 static const struct conf_key namespace_keys[] = {
@@ -199,6 +220,8 @@ static const struct conf_key namespace_keys[] = {
 	 .help = "Logical block size: 512 or 4096."},
 	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only),
 	 .default_value = "false", .help = "Refuses writes."},
+	{"qos", CONF_STRUCT, AT(config_namespace, qos), .schema = &qos_schema,
+	 .help = "What all hosts together may use of it."},
 	{"shared", CONF_BOOL, AT(config_namespace, is_shared),
 	 MARK(config_namespace, shared_mark), .default_value = "false",
 	 .help = "Another rblkd exports the file, too, as a path of the same namespace."},
@@ -381,6 +404,8 @@ static const struct conf_key host_keys[] = {
 	 .schema = &dhgroup_schema,
 	 .help = "none, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192: "
 		 "likewise."},
+	{"qos", CONF_STRUCT, AT(config_host, qos), .schema = &qos_schema,
+	 .help = "What it may use of all namespaces together."},
 	{0},
 };
 

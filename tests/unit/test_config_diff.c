@@ -132,6 +132,10 @@ static void what_a_namespace_may_change(void **state)
 	static const struct {
 		const char *before, *after, *wanted;
 	} cases[] = {
+		{"ram: 1MiB, qos: {burst: 1s}",
+		 "ram: 1MiB, qos: {iops: 7, write_bandwidth: 1MiB, burst: 1s}",
+		 "~ qos: " NQN "/1: iops  -> 7\n"
+		 "~ qos: " NQN "/1: write_bandwidth  -> 1MiB\n"},
 		{"ram: 1MiB", "ram: 2MiB", "~ namespace: " NQN "/1: ram 1MiB -> 2MiB\n"},
 		{"ram: 2MiB", "ram: 1MiB", "~! namespace: " NQN "/1: ram 2MiB -> 1MiB\n"},
 		{"file: /a, create: true, size: 1GiB", "file: /a",

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Limits of operations and bytes a second, set while hosts are there: kept, lifted, and nothing else
+ * held up by them. Only that a rate is not exceeded is judged by the clock, never that it is reached.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/rpc.h"
+#include "tests/raw/group.h"
+#include "tests/raw/host.h"
+
+enum {
+	PATIENCE_MS = 60000,
+	DEPTH = 31,
+	RATE = 200,
+};
+
+#define SLOW "{iops: 1}" /* none of many ends while somebody looks */
+
+static int start_small(void **state)
+{
+	daemon_start(&d, ", workers: 1, shared_receives: 64");
+	return 0;
+}
+
+/* In the line of the configuration with this word, the limits become these; NULL: none. */
+static void limit(const char *word, const char *qos)
+{
+	struct rpc_error error = {.code = EXIT_OK};
+	struct json_object *result = NULL;
+	char command[512], path[128];
+
+	snprintf(command, sizeof(command),
+		 "sed -i '/%s/{s/, qos: {[^}]*}//;s/}$/%s%s}/}' %s/target.yaml", word,
+		 qos ? ", qos: " : "", qos ? qos : "", d.folder);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/sock", d.folder);
+	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
+		fail_msg("apply: %s", error.message);
+	json_object_put(result);
+}
+
+static void send_read(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes)
+{
+	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_READ, nsid);
+	unsigned shift = nsid == DAEMON_FILE ? 12 : 9;
+
+	raw_describe(q, &sqe, 0, n_bytes);
+	sqe.cdw12 = put_le32((n_bytes >> shift) - 1);
+	raw_send(q, &sqe, sizeof(sqe));
+}
+
+static void collect(struct raw_queue *q, unsigned n)
+{
+	struct nvme_cqe cqe;
+
+	while (n--) {
+		assert_true(raw_receive(q, &cqe, PATIENCE_MS));
+		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
+	}
+}
+
+/* Reads n times, with as many outstanding as may be; returns how long that took. */
+static double read_many(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes, unsigned n)
+{
+	uint64_t begin = clock_ns();
+	unsigned n_sent = 0;
+
+	for (unsigned n_done = 0; n_done < n; n_done++) {
+		while (n_sent < n && n_sent - n_done < DEPTH) {
+			send_read(q, nsid, n_bytes);
+			n_sent++;
+		}
+		collect(q, 1);
+	}
+	return (double)(clock_ns() - begin) / NSEC_PER_SEC;
+}
+
+/* Burst, a batch, and one that may be ahead. */
+static void expect_at_most(double n, double rate, double seconds, double each)
+{
+	double most = rate * (seconds + 0.1 + 0.1 / 32) + 2 * each;
+
+	if (n > most)
+		fail_msg("%.0f in %.3f s, at most %.0f", n, seconds, most);
+}
+
+static void rates_are_kept(void **state)
+{
+	struct raw_host h;
+
+	raw_host_open(&h, d.port);
+	limit("nsid: 1, ram: 16", "{iops: 200}");
+	expect_at_most(300, RATE, read_many(&h.io, DAEMON_RAM, 512, 300), 1);
+	limit("nsid: 1, ram: 16", "{read_bandwidth: 4MiB}");
+	expect_at_most(8 << 20, 4 << 20, read_many(&h.io, DAEMON_RAM, 65536, 128), 65536);
+	limit("nsid: 1, ram: 16", NULL);
+	limit("name: raw", "{iops: 200}");
+	expect_at_most(300, RATE, read_many(&h.io, DAEMON_FILE, 4096, 300), 1);
+	limit("name: raw", NULL);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+}
+
+/* Of those outstanding, who is answered first; the limit is lifted then. */
+static void others_are_not_held(void **state)
+{
+	unsigned n_held = 0, n_others = 0;
+	struct raw_host h;
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+
+	raw_host_open(&h, d.port);
+	limit("nsid: 1, ram: 16", SLOW);
+	raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512); /* the burst */
+	for (unsigned i = 0; i < DEPTH - 2; i++)
+		send_read(&h.io, DAEMON_RAM, 512);
+	/* Flush of the same namespace, another namespace, the admin queue. */
+	sqe = raw_sqe(&h.io, NVME_IO_FLUSH, DAEMON_RAM);
+	raw_send(&h.io, &sqe, sizeof(sqe));
+	send_read(&h.io, DAEMON_FILE, 4096);
+	while (n_others < 2) {
+		uint16_t first = (uint16_t)(get_le16(sqe.cid));
+
+		assert_true(raw_receive(&h.io, &cqe, PATIENCE_MS));
+		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
+		if (get_le16(cqe.cid) >= first)
+			n_others++;
+		else
+			n_held++;
+		assert_true(n_held < DEPTH - 2);
+	}
+	sqe = raw_sqe(&h.admin, NVME_ADMIN_IDENTIFY, 0);
+	sqe.cdw10 = put_le32(1);
+	raw_describe(&h.admin, &sqe, 0, 4096);
+	assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe), NVME_OK);
+	limit("nsid: 1, ram: 16", NULL);
+	collect(&h.io, DEPTH - 2 - n_held);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+}
+
+static void held_commands_can_be_aborted(void **state)
+{
+	struct raw_host h;
+	struct nvme_sqe abort;
+	struct nvme_cqe cqe;
+	uint16_t victim;
+
+	raw_host_open(&h, d.port);
+	limit("nsid: 1, ram: 16", SLOW);
+	for (unsigned i = 0; i < DEPTH; i++)
+		send_read(&h.io, DAEMON_RAM, 512);
+	victim = (uint16_t)(h.io.next_cid - 1); /* the last in line */
+	abort = raw_sqe(&h.admin, NVME_ADMIN_ABORT, 0);
+	abort.cdw10 = put_le32((uint32_t)victim << 16 | 1);
+	assert_int_equal(raw_run(&h.admin, &abort, NULL, 0, &cqe), NVME_OK);
+	assert_int_equal(get_le32(cqe.dw0) & 1, 0);
+	do
+		assert_true(raw_receive(&h.io, &cqe, PATIENCE_MS));
+	while (get_le16(cqe.cid) != victim);
+	assert_int_equal(nvme_status_code(get_nvme_status(cqe.status)),
+			 NVME_ABORTED_BY_REQUEST);
+	/* The others are in line when the connection goes. */
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+	limit("nsid: 1, ram: 16", NULL);
+}
+
+/* Writes whose data came with them: they do not keep the receives that all hosts share. */
+static void held_writes_leave_receives(void **state)
+{
+	struct raw_host hogs[3], other;
+	char capsule[64 + 4096];
+
+	memset(capsule, 0x5a, sizeof(capsule));
+	limit("nsid: 1, ram: 16", SLOW);
+	for (unsigned i = 0; i < 3; i++) {
+		raw_host_open(&hogs[i], d.port);
+		for (unsigned k = 0; k < DEPTH; k++) {
+			struct nvme_sqe sqe = raw_sqe(&hogs[i].io, NVME_IO_WRITE,
+						      DAEMON_RAM);
+
+			memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+			sqe.sgl.block.length = put_le32(4096);
+			sqe.sgl.block.type = NVME_SGL_DATA_BLOCK_OFFSET;
+			sqe.cdw10 = put_le32(8 * (i * DEPTH + k));
+			sqe.cdw12 = put_le32(7);
+			memcpy(capsule, &sqe, sizeof(sqe));
+			raw_send(&hogs[i].io, capsule, sizeof(capsule));
+		}
+	}
+	raw_host_open(&other, d.port);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
+				 NVME_OK);
+	limit("nsid: 1, ram: 16", NULL);
+	for (unsigned i = 0; i < 3; i++)
+		collect(&hogs[i].io, DEPTH);
+	for (unsigned i = 0; i < 3 * DEPTH; i++) {
+		assert_int_equal(
+			raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, 8 * i, 8, 4096),
+			NVME_OK);
+		assert_memory_equal(other.io.data, capsule + 64, 4096);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		raw_host_close(&hogs[i]);
+	raw_host_close(&other);
+	daemon_wait_empty(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rates_are_kept),
+		cmocka_unit_test(others_are_not_held),
+		cmocka_unit_test(held_commands_can_be_aborted),
+		cmocka_unit_test(held_writes_leave_receives),
+	};
+
+	return cmocka_run_group_tests_name("throttle", tests, start_small, stop);
+}

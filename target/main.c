@@ -43,6 +43,7 @@
 #include "target/portal.h"
 #include "target/queue.h"
 #include "target/stats/hosts.h"
+#include "target/stats/http.h"
 #include "target/stats/slow.h"
 #include "target/change/retire.h"
 #include "transport/fabric.h"
@@ -289,6 +290,8 @@ static enum exit_code start(struct daemon *d)
 	if (r == 0)
 		r = control_start(target);
 	if (r == 0)
+		r = http_start(target);
+	if (r == 0)
 		r = portals_open(target);
 	if (r < 0)
 		return exit_code_of(r);
@@ -305,6 +308,7 @@ static void end(struct daemon *d)
 
 	loop_timer_stop(&d->finish_timer);
 	portals_close(target);
+	http_stop(target);
 	control_stop(target);
 	pollers_stop(target);
 	snapshot_free(atomic_load(&target->snapshot));

@@ -20,6 +20,7 @@
 
 struct admission;
 struct control;
+struct http;
 struct host_stats;
 struct poller;
 struct portal;
@@ -78,6 +79,7 @@ struct target {
 	struct log_limit refusals;	   /* of hosts */
 	struct log_limit device_failures;  /* while hosts try to connect */
 	struct control *control;	   /* control.c: the RPC server */
+	struct http *http;		   /* owned; stats/http.c */
 	bool is_stopping;		   /* SIGTERM: nothing new is accepted */
 	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read */
 };

@@ -116,6 +116,7 @@ struct target_config {
 	struct state_directory *state; /* main.c opens it; borrowed; NULL: none */
 	struct config_tuning tuning;
 	struct config_limits limits;
+	struct config_metrics metrics;
 	struct conf_list portals; /* of struct config_portal */
 	struct conf_list hosts;	  /* of struct config_host */
 	struct config_discovery discovery;

@@ -44,3 +44,11 @@ struct config_limits {
 	uint64_t connect_timeout_ns;	/* to send Connect; default 5s */
 	uint64_t auth_timeout_ns;	/* to authenticate then; default 10s */
 };
+
+enum {
+	METRICS_PORT = 9807, /* where the address has none */
+};
+
+struct config_metrics {
+	char *listen; /* an address, perhaps with a port; NULL: nowhere */
+};

@@ -101,6 +101,21 @@ static const char *check_subnqn(const char *s)
 	return nqn_check(s);
 }
 
+/* No host names: they would be looked up, and may be another address tomorrow. */
+static const char *check_listen(const char *s)
+{
+#ifdef HAVE_MICROHTTPD
+	union addr addr;
+
+	if (strspn(s, "0123456789abcdefABCDEF.:[]") == strlen(s) &&
+	    addr_parse_with_port(s, METRICS_PORT, &addr) == 0 && addr_port(&addr))
+		return NULL;
+	return "must be an address with a port, such as 127.0.0.1:9807 or [::1]:9807";
+#else
+	return "cannot be had: this rblkd was built without libmicrohttpd";
+#endif
+}
+
 /* Identify Controller's texts are ASCII, padded with blanks. */
 static const char *check_ascii(const char *s)
 {
@@ -579,6 +594,18 @@ static const struct conf_schema limits_schema = {
 	.keys = limits_keys,
 };
 
+static const struct conf_key metrics_keys[] = {
+	{"listen", CONF_STRING, AT(config_metrics, listen), .max = 63,
+	 .check = check_listen, .help = "Where Prometheus finds /metrics over HTTP."},
+	{0},
+};
+
+static const struct conf_schema metrics_schema = {
+	.what = "metrics",
+	.size = sizeof(struct config_metrics),
+	.keys = metrics_keys,
+};
+
 /* ---- the file ------------------------------------------------------------------------------- */
 
 static const struct conf_key keys[] = {
@@ -606,6 +633,8 @@ static const struct conf_key keys[] = {
 	 .help = "Speed and memory."},
 	{"limits", CONF_STRUCT, AT(target_config, limits), .schema = &limits_schema,
 	 .help = "What hosts may use of us."},
+	{"metrics", CONF_STRUCT, AT(target_config, metrics), .schema = &metrics_schema,
+	 .help = "An endpoint for Prometheus."},
 	{"portals", CONF_LIST, AT(target_config, portals), .is_required = true, .min = 1,
 	 .max = PORTALS_MAX, .schema = &portal_schema, .help = "Where hosts reach us."},
 	{"hosts", CONF_LIST, AT(target_config, hosts), .max = HOSTS_MAX,

@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+"""The endpoint for Prometheus: a strict reader of its format, the numbers of rblkctl stats, and clients
+that do not behave. Without libmicrohttpd: the key is refused."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, free_port, run,  # noqa: E402
+                     run_cases, wait_until)
+
+CONFIG, BUSY = 3, 5
+BLOCK = 65536
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"({NAME})(?:\{{({LABEL}(?:,{LABEL})*)\}})? ([0-9.e+-]+)")
+HAS_HTTP = os.environ["HAS_HTTP"] == "1"
+
+
+def parse(text):
+    """{name: {frozenset(labels): value}}; whatever the format forbids is a failure."""
+    samples, types, current = {}, {}, None
+    expect(text.endswith("\n") and "\r" not in text, "line ends")
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            current = line.split()[2]
+            expect(current not in types and len(line.split()) > 3, f"HELP: {line}")
+            types[current] = None
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            expect(name == current and types[name] is None and kind in ("counter", "gauge", "histogram"), line)
+            types[name] = kind
+        else:
+            match = SAMPLE.fullmatch(line)
+            expect(match, f"not a sample: {line!r}")
+            name, labels, value = match.group(1), match.group(2) or "", float(match.group(3))
+            family = re.sub("_(bucket|sum|count)$", "", name) if types[current] == "histogram" else name
+            expect_equal(family, current, f"the family of {line!r}")
+            expect(name.startswith("rblkd_") and name.endswith("_total") == (types[current] == "counter"), name)
+            pairs = re.findall(LABEL, labels)
+            key = frozenset(tuple(pair.split("=", 1)) for pair in pairs)
+            expect(len({k for k, _ in key}) == len(pairs), f"a label twice: {line}")
+            expect(key not in samples.setdefault(name, {}), f"twice: {line}")
+            expect(value >= 0, line)
+            samples[name][key] = value
+    return samples
+
+
+def get(address, path="/metrics", method="GET", body=None):
+    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
+    connection.request(method, path, body)
+    answer = connection.getresponse()
+    text = answer.read().decode("ascii")
+    connection.close()
+    return answer.status, answer.headers, text
+
+
+def scrape(address):
+    status, headers, text = get(address)
+    expect_equal((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"), "answer")
+    return parse(text)
+
+
+def value(samples, name, **labels):
+    return samples[name][frozenset((k, f'"{v}"') for k, v in labels.items())]
+
+
+def histograms_are_whole(samples):
+    buckets = {}
+    for key, n in samples["rblkd_namespace_latency_seconds_bucket"].items():
+        le = dict(key)["le"].strip('"')
+        rest = frozenset(pair for pair in key if pair[0] != "le")
+        buckets.setdefault(rest, []).append((float(le.replace("+Inf", "inf")), n))
+    for rest, pairs in buckets.items():
+        counts = [n for _, n in sorted(pairs)]
+        expect(counts == sorted(counts), f"buckets of {rest} fall: {counts}")
+        expect_equal(counts[-1], samples["rblkd_namespace_latency_seconds_count"][rest], "count")
+        expect_equal(counts[-1] > 0, samples["rblkd_namespace_latency_seconds_sum"][rest] > 0, "sum")
+
+
+def start(scratch, listen=None):
+    address = listen or f"127.0.0.1:{free_port()}"
+    return address, Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"],
+                           extra=f"metrics: {{listen: '{address}'}}")
+
+
+def numbers(scratch):
+    address, target = start(scratch)
+    volume = Volume(target, 1)
+    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c",
+        f"for i in range(50): h.pwrite(bytes({BLOCK}), i % 16 * {BLOCK})", "-c",
+        f"for i in range(30): h.pread({BLOCK}, 0)")
+    asked = json.loads(run(RBLKCTL, "stats", "-o", "json", "--socket", target.control).stdout)["namespaces"][0]
+    # What was collected a moment ago may be given once more.
+    samples = wait_until(lambda: (lambda s: s if value(s, "rblkd_namespace_latency_seconds_count", subsystem=NQN,
+                                                       nsid=1, op="write") >= 50 else None)(scrape(address)),
+                         "the writes are there")
+    histograms_are_whole(samples)
+    for op in ("read", "write"):
+        labels = {"subsystem": NQN, "nsid": 1, "op": op}
+        expect_equal(value(samples, "rblkd_namespace_latency_seconds_count", **labels), asked["io"][op]["count"], op)
+        expect_equal(value(samples, "rblkd_namespace_errors_total", **labels), asked["io"][op]["errors"], op)
+    expect_equal(value(samples, "rblkd_namespace_bytes_total", subsystem=NQN, nsid=1, op="write"),
+                 asked["written_bytes"], "bytes")
+    expect_equal(value(samples, "rblkd_namespace_bytes_total", subsystem=NQN, nsid=2, op="read"), 0, "bytes")
+    expect_equal(samples["rblkd_portal_listening"], {frozenset({("portal", '"p"')}): 1.0}, "portal")
+    expect_equal(len(samples["rblkd_host_queues"]), 1, "hosts")
+    expect(sum(samples["rblkd_host_queues"].values()) >= 2, "queues of the host")
+    host = sum(n for key, n in samples["rblkd_host_commands_total"].items() if ("op", '"write"') in key)
+    expect_equal(host, asked["io"]["write"]["count"], "writes of the host")
+    expect_equal(get(address, "/")[0], 404, "another path")
+    expect_equal(get(address, method="HEAD")[0], 200, "HEAD")
+    expect_equal(get(address, method="POST", body="x" * 100)[0], 405, "POST")
+    expect_equal(get(address, method="GET", body="x" * 100000)[0], 200, "GET with a body")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def hostile(scratch):
+    """More clients than may be, that say nothing, half of something, or too much: rblkd serves on."""
+    address, target = start(scratch)
+    host, port = address.split(":")
+    clients = []
+    for i in range(40):
+        client = socket.create_connection((host, int(port)), PATIENCE)
+        clients.append(client)
+        try:
+            client.sendall((b"", b"GET /met", b"\0\xff" * 1000, b"GET /" + b"x" * 30000)[i % 4])
+        except OSError:
+            pass  # it was shown the door
+    volume = Volume(target, 1)
+    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", "h.pwrite(b'a' * 4096, 0)")
+    volume.detach()
+    for client in clients:
+        client.close()
+
+    def answers():
+        try:
+            return get(address)[0] == 200
+        except OSError:
+            return False
+    wait_until(answers, "it answers again")
+    # One that waits for an answer must not hold up the end.
+    waiting = socket.create_connection((host, int(port)), PATIENCE)
+    waiting.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    waiting.close()
+
+
+def mistakes(scratch):
+    address, target = start(scratch)
+    with open(target.config, encoding="utf-8") as f:
+        text = f.read()
+    other = scratch.file("other.yaml")
+
+    def check(listen, *command):
+        with open(other, "w", encoding="utf-8") as f:
+            f.write(text.replace(f"'{address}'", f"'{listen}'").replace(target.control, target.control + "2")
+                    .replace(f"port: {target.port}", f"port: {free_port()}"))
+        return run(RBLKD, *command, "-c", other, check=False, env=scratch.env)
+    for listen in ("localhost:9807", "127.0.0.1:0", "127.0.0.1:99999", "1.2.3", ":9807", "/tmp/x"):
+        done = check(listen, "--check")
+        expect_equal(done.returncode, CONFIG, f"{listen}: {done.stderr}")
+        expect("must be an address with a port" in done.stderr, done.stderr)
+    for listen in ("127.0.0.1", "[::1]:9807", "0.0.0.0:1"):
+        expect_equal(check(listen, "--check").returncode, 0, listen)
+    done = check(address)
+    expect_equal(done.returncode, BUSY, done.stderr)
+    expect(f"metrics: cannot listen on {address}: Address already in use" in done.stderr, done.stderr)
+    with open(target.config, "w", encoding="utf-8") as f:
+        f.write(text.replace(address, f"127.0.0.1:{free_port()}"))
+    done = run(RBLKCTL, "apply", "--socket", target.control, check=False)
+    expect(done.returncode != 0 and "restart" in done.stderr + done.stdout, f"apply: {done.stdout}{done.stderr}")
+    expect_equal(get(address)[0], 200, "it is where it was")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def not_built(scratch):
+    config = scratch.file("t.yaml")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write("version: 1\nportals: [{name: p, address: 127.0.0.1}]\nmetrics: {listen: '127.0.0.1:9807'}\n")
+    done = run(RBLKD, "--check", "-c", config, check=False)
+    expect_equal(done.returncode, CONFIG, "exit status")
+    expect("was built without libmicrohttpd" in done.stderr, done.stderr)
+
+
+CASES = [
+    ("the numbers are those of rblkctl stats", numbers),
+    ("clients that do not behave", hostile),
+    ("mistakes", mistakes),
+] if HAS_HTTP else [("the key is refused", not_built)]
+
+if __name__ == "__main__":
+    run_cases(CASES)

@@ -324,15 +324,17 @@ static void apply_key(struct conf *conf, const struct conf_key *key, const char 
 		apply_scalar(conf, label, key, node, field);
 }
 
-static void apply_default(const struct conf_key *key, void *base)
+static void apply_default(struct conf *conf, const struct conf_key *key, void *base)
 {
 	struct reason why;
 
 	if (key->type == CONF_STRUCT)
 		for (const struct conf_key *k = key->schema->keys; k->name; k++)
-			apply_default(k, field_of(key, base));
-	else if (key->default_value)
-		check(parse_scalar(key, key->default_value, field_of(key, base), &why));
+			apply_default(conf, k, field_of(key, base));
+	else if (key->default_value &&
+		 !parse_scalar(key, key->default_value, field_of(key, base), &why))
+		conf_error(conf, (struct conf_mark){0}, "%s, by default %s: %s",
+			   key->name, key->default_value, why.text);
 }
 
 static void apply_missing(struct conf *conf, const struct conf_schema *schema,
@@ -348,7 +350,7 @@ static void apply_missing(struct conf *conf, const struct conf_schema *schema,
 			conf_error(conf, node->mark, "%s lacks the required key '%s'",
 				   schema->what, key->name);
 		else
-			apply_default(key, base);
+			apply_default(conf, key, base);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/rpc.h"
 
 enum {
@@ -99,11 +100,15 @@ static int send_request(int fd, const char *method, struct json_object *params,
 	const char *text;
 	size_t n;
 
-	json_object_object_add(request, "jsonrpc", json_object_new_string("2.0"));
-	json_object_object_add(request, "id", json_object_new_int(1));
-	json_object_object_add(request, "method", json_object_new_string(method));
+	json_add(request, "jsonrpc", json_object_new_string("2.0"));
+	json_add(request, "id", json_object_new_int(1));
+	json_add(request, "method", json_object_new_string(method));
 	if (params)
-		json_object_object_add(request, "params", json_object_get(params));
+		json_add(request, "params", json_object_get(params));
+	if (!json_is_whole()) {
+		json_object_put(request);
+		return -ENOMEM;
+	}
 	text = json_object_to_json_string_length(request, JSON_C_TO_STRING_PLAIN, &n);
 	line = text ? malloc(n + 1) : NULL;
 	if (line) {

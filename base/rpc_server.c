@@ -26,6 +26,7 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/rpc.h"
 
 enum {
@@ -95,13 +96,13 @@ static struct json_object *error_to_json(int code, const char *message, const ch
 {
 	struct json_object *error = json_object_new_object();
 
-	json_object_object_add(error, "code", json_object_new_int(code));
-	json_object_object_add(error, "message", json_object_new_string(message));
+	json_add(error, "code", json_object_new_int(code));
+	json_add(error, "message", json_object_new_string(message));
 	if (hint && *hint) {
 		struct json_object *data = json_object_new_object();
 
-		json_object_object_add(data, "hint", json_object_new_string(hint));
-		json_object_object_add(error, "data", data);
+		json_add(data, "hint", json_object_new_string(hint));
+		json_add(error, "data", data);
 	}
 	return error;
 }
@@ -116,10 +117,15 @@ static char *format_answer(struct json_object *id, const char *key,
 	char *line;
 	size_t n;
 
-	json_object_object_add(answer, "jsonrpc", json_object_new_string("2.0"));
-	json_object_object_add(answer, "id", json_object_get(id));
-	json_object_object_add(answer, key, value);
-	text = json_object_to_json_string_length(answer, JSON_C_TO_STRING_PLAIN, &n);
+	json_add(answer, "jsonrpc", json_object_new_string("2.0"));
+	if (id)
+		json_add(answer, "id", json_object_get(id));
+	else
+		json_add_null(answer, "id");
+	json_add(answer, key, value);
+	text = json_is_whole() ? json_object_to_json_string_length(
+					 answer, JSON_C_TO_STRING_PLAIN, &n)
+			       : NULL;
 	line = text ? malloc(n + 1) : NULL;
 	if (line) {
 		memcpy(line, text, n);
@@ -162,9 +168,16 @@ static void call_method(struct client *client, const struct rpc_method *method,
 			bool wants_answer)
 {
 	struct rpc_error error = {0};
-	struct json_object *result = method->call(client->server->context, params,
-						  &error);
+	struct json_object *result;
 
+	json_is_whole(); /* of what was made before, nobody wants to know */
+	result = method->call(client->server->context, params, &error);
+	if (!json_is_whole()) { /* what was asked for may have been done */
+		json_object_put(result);
+		result = NULL;
+		error = (struct rpc_error){.code = EXIT_FAILED,
+					   .message = "out of memory for the answer"};
+	}
 	if (!wants_answer)
 		json_object_put(result);
 	else if (result)

@@ -15,29 +15,31 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "nbd_bridge/bridge_internal.h"
 
 static void put_string(struct json_object *o, const char *key, const char *value)
 {
-	json_object_object_add(o, key, json_object_new_string(value));
+	json_add(o, key, json_object_new_string(value));
 }
 
 static void put_uint(struct json_object *o, const char *key, uint64_t value)
 {
-	json_object_object_add(o, key, json_object_new_uint64(value));
+	json_add(o, key, json_object_new_uint64(value));
 }
 
 static void put_bool(struct json_object *o, const char *key, bool value)
 {
-	json_object_object_add(o, key, json_object_new_boolean(value));
+	json_add(o, key, json_object_new_boolean(value));
 }
 
 /* Whole seconds; null for "never" and "off". */
 static void put_seconds(struct json_object *o, const char *key, uint64_t ns)
 {
-	json_object_object_add(
-		o, key,
-		ns == UINT64_MAX ? NULL : json_object_new_uint64(ns / NSEC_PER_SEC));
+	if (ns == UINT64_MAX)
+		json_add_null(o, key);
+	else
+		put_uint(o, key, ns / NSEC_PER_SEC);
 }
 
 static void put_target(struct json_object *o, const struct bridge *bridge)
@@ -72,17 +74,20 @@ static void put_namespace(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "queues", info->n_queues_granted);
 }
 
-static struct json_object *error_to_json(const struct volume_error *error)
+static void put_error(struct json_object *to, const char *at,
+		      const struct volume_error *error)
 {
 	struct json_object *o;
 
-	if (!*error->message)
-		return NULL;
+	if (!*error->message) {
+		json_add_null(to, at);
+		return;
+	}
 	o = json_object_new_object();
-	json_object_object_add(o, "code", json_object_new_int((int)error->code));
+	json_add(o, "code", json_object_new_int((int)error->code));
 	put_string(o, "message", error->message);
 	put_string(o, "hint", error->hint);
-	return o;
+	json_add(to, at, o);
 }
 
 static void put_association(struct json_object *o, const struct bridge *bridge)
@@ -105,11 +110,12 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "in_flight", status.n_in_flight);
 	put_uint(o, "cntlid", status.cntlid);
 	put_string(o, "rdma_device", status.device);
-	json_object_object_add(o, "ana_state",
-			       status.ana_state ? json_object_new_string(status.ana_state)
-						: NULL);
+	if (status.ana_state)
+		put_string(o, "ana_state", status.ana_state);
+	else
+		json_add_null(o, "ana_state");
 	put_uint(o, "ana_group", status.ana_group);
-	json_object_object_add(o, "last_error", error_to_json(&status.last_error));
+	put_error(o, "last_error", &status.last_error);
 }
 
 static void put_frontends(struct json_object *o, const struct bridge *bridge)
@@ -132,7 +138,7 @@ static struct json_object *conns_to_json(const struct bridge *bridge)
 		put_uint(o, "id", conn->id);
 		put_uint(o, "worker", conn->worker->index);
 		put_string(o, "peer", conn->peer);
-		json_object_array_add(array, o);
+		json_append(array, o);
 	}
 	return array;
 }
@@ -156,7 +162,7 @@ static struct json_object *workers_to_json(const struct bridge *bridge)
 		put_uint(o, "others", stats->n_others);
 		put_uint(o, "read_modify_writes", stats->n_rmw);
 		put_uint(o, "errors", stats->n_errors);
-		json_object_array_add(array, o);
+		json_append(array, o);
 	}
 	return array;
 }
@@ -167,16 +173,16 @@ static struct json_object *call_status(void *context, struct json_object *params
 	const struct bridge *bridge = context;
 	struct json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "schema", json_object_new_int(1));
+	json_add(o, "schema", json_object_new_int(1));
 	put_string(o, "name", bridge->config->name);
-	json_object_object_add(o, "pid", json_object_new_int(getpid()));
+	json_add(o, "pid", json_object_new_int(getpid()));
 	put_string(o, "version", RBLK_VERSION);
 	put_frontends(o, bridge);
 	put_target(o, bridge);
 	put_namespace(o, bridge);
 	put_association(o, bridge);
-	json_object_object_add(o, "workers", workers_to_json(bridge));
-	json_object_object_add(o, "connections", conns_to_json(bridge));
+	json_add(o, "workers", workers_to_json(bridge));
+	json_add(o, "connections", conns_to_json(bridge));
 	return o;
 }
 
@@ -210,7 +216,7 @@ static struct json_object *call_detach(void *context, struct json_object *params
 		return NULL;
 	}
 	o = json_object_new_object();
-	json_object_object_add(o, "pid", json_object_new_int(getpid()));
+	json_add(o, "pid", json_object_new_int(getpid()));
 	bridge_stop(bridge, false);
 	return o;
 }

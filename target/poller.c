@@ -277,7 +277,7 @@ int pollers_start(struct target *target)
 	target->pollers = aligned_alloc(
 		64, align_up(target->n_pollers * sizeof(struct poller), 64));
 	if (!target->pollers)
-		return -ENOMEM;
+		return log_errno(-ENOMEM, "cannot make the pollers");
 	memset(target->pollers, 0, target->n_pollers * sizeof(struct poller));
 	for (unsigned i = 0; i < target->n_pollers; i++) {
 		int r = poller_start(&target->pollers[i], target, i);

@@ -26,6 +26,7 @@ struct poller_device {
 	struct mr mr;	 /* of the poller's arena */
 	bool is_started; /* poller */
 	struct loop_msg start, stop;
+	struct loop_timer start_again; /* poller: runs while it could not */
 };
 
 struct poller {

@@ -19,6 +19,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "target/poller.h"
 #include "target/queue.h"
 #include "target/request.h"
@@ -46,14 +47,30 @@ static unsigned cq_depth(const struct target *target)
 	return (unsigned)MIN(depth + SPARE_CQES, INT32_MAX);
 }
 
+/* Until it can, connections that are placed here time out. */
+static void start_device(struct poller_device *pd)
+{
+	int r = cq_start(&pd->cq);
+
+	pd->is_started = r == 0;
+	if (r < 0) {
+		log_errno(r, "%s: poller %u cannot start, and tries again",
+			  pd->device->name, pd->poller->index);
+		loop_timer_start(&pd->poller->loop, &pd->start_again, NSEC_PER_SEC);
+	} else if (pd->ring.n && recv_ring_start(&pd->ring) < 0) {
+		log_err("%s: poller %u cannot receive: connections will fail",
+			pd->device->name, pd->poller->index);
+	}
+}
+
+static void on_start_again(struct loop_timer *timer)
+{
+	start_device(container_of(timer, struct poller_device, start_again));
+}
+
 static void on_device_start(struct loop_msg *msg)
 {
-	struct poller_device *pd = container_of(msg, struct poller_device, start);
-
-	pd->is_started = true;
-	if (cq_start(&pd->cq) < 0 || (pd->ring.n && recv_ring_start(&pd->ring) < 0))
-		log_err("%s: poller %u cannot start: connections will fail",
-			pd->device->name, pd->poller->index);
+	start_device(container_of(msg, struct poller_device, start));
 }
 
 void poller_device_free(struct poller_device *pd)
@@ -97,6 +114,7 @@ static int make_device(struct poller *poller, struct device *device,
 	*pd = (struct poller_device){.poller = poller,
 				     .device = device,
 				     .start = {.run = on_device_start},
+				     .start_again = {.on_expiry = on_start_again},
 				     .stop = {.run = on_device_stop}};
 	r = cq_init(&pd->cq, device, &poller->loop, cq_depth(poller->target));
 	if (r < 0)
@@ -182,6 +200,7 @@ int pollers_add_device(struct target *target, struct device *device)
 /* Its poller, before it ends or before the device does. */
 void poller_device_stop(struct poller_device *pd)
 {
+	loop_timer_stop(&pd->start_again);
 	if (pd->is_started)
 		cq_stop(&pd->cq);
 	pd->is_started = false;

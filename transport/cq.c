@@ -141,15 +141,17 @@ static unsigned poll(struct loop_source *source)
 		dispatch(cq, &wcs[i]);
 	while ((node = list_take_first(&cq->credited)))
 		qp_credit(list_entry(node, struct qp, credited));
+	if (cq->is_unarmed) { /* not work, but no event would wake us: it is tried again */
+		cq->is_unarmed = false;
+		return (unsigned)n + 1;
+	}
 	return (unsigned)n;
 }
 
 static void arm(struct loop_source *source)
 {
 	struct cq *cq = container_of(source, struct cq, source);
-	int r = ibv_req_notify_cq(cq->verbs, 0);
-
-	check(r == 0);
+	cq->is_unarmed = ibv_req_notify_cq(cq->verbs, 0);
 }
 
 static void flush(struct loop_source *source)

@@ -45,6 +45,8 @@ int config_read(const char *path, struct target_config *ret_config, FILE *out,
 {
 	int r = conf_read(path, &config_schema, ret_config, out, ret_conf);
 
+	if (r < 0 && !*ret_conf) /* else it was said */
+		fprintf(out, "%s: error: %s\n", path, strerror(-r));
 	if (r < 0)
 		return r;
 	check_owner(path, *ret_conf);

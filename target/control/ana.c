@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/conf.h"
 #include "base/rcu.h"
 #include "target/change/ana_change.h"
@@ -75,7 +76,7 @@ static struct json_object *show_portals(const struct target *target,
 		control_add_string(o, "configured",
 				   nvme_ana_state_string(view->configured));
 		control_add_number(o, "change_count", view->changed);
-		json_object_array_add(list, o);
+		json_append(list, o);
 	}
 	return list;
 }
@@ -87,7 +88,7 @@ static struct json_object *show_nsids(const struct ana *ana,
 
 	for (uint32_t nsid = 1; nsid <= NSID_MAX; nsid++)
 		if (ana_group_of(ana, nsid) == group)
-			json_object_array_add(list, json_object_new_int((int)nsid));
+			json_append(list, json_object_new_int((int)nsid));
 	return list;
 }
 
@@ -101,10 +102,9 @@ static void add_groups(struct json_object *list, const struct target *target,
 
 		control_add_string(o, "subsystem", subsystem->nqn);
 		control_add_number(o, "group", ana->groups[i].id);
-		json_object_object_add(o, "namespaces", show_nsids(ana, &ana->groups[i]));
-		json_object_object_add(o, "portals",
-				       show_portals(target, subsystem, &ana->groups[i]));
-		json_object_array_add(list, o);
+		json_add(o, "namespaces", show_nsids(ana, &ana->groups[i]));
+		json_add(o, "portals", show_portals(target, subsystem, &ana->groups[i]));
+		json_append(list, o);
 	}
 }
 
@@ -124,7 +124,7 @@ struct json_object *control_ana_list(void *context, struct json_object *params,
 		if (!nqn || !strcmp(nqn, snapshot->subsystems[i].nqn))
 			add_groups(list, target, &snapshot->subsystems[i]);
 	control_add_number(o, "schema", CONTROL_SCHEMA);
-	json_object_object_add(o, "groups", list);
+	json_add(o, "groups", list);
 	return o;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "target/change/apply.h"
+#include "base/json.h"
 #include "target/control/apply.h"
 #include "target/control/list.h"
 
@@ -23,7 +24,7 @@ static struct json_object *show_change(const struct config_change *change)
 			   change->kind == CHANGE_ADD ? NULL : change->before);
 	control_add_string(o, "after",
 			   change->kind == CHANGE_REMOVE ? NULL : change->after);
-	json_object_object_add(o, "live", json_object_new_boolean(change->is_live));
+	json_add(o, "live", json_object_new_boolean(change->is_live));
 	return o;
 }
 
@@ -34,7 +35,7 @@ static struct json_object *show_lines(const char *text)
 	while (text && *text) {
 		size_t n = strcspn(text, "\n");
 
-		json_object_array_add(list, json_object_new_string_len(text, (int)n));
+		json_append(list, json_object_new_string_len(text, (int)n));
 		text += n + (text[n] == '\n');
 	}
 	return list;
@@ -47,14 +48,14 @@ static struct json_object *show_report(const char *path,
 	struct json_object *changes = json_object_new_array();
 
 	for (unsigned i = 0; i < report->changes.n; i++)
-		json_object_array_add(changes, show_change(&report->changes.items[i]));
+		json_append(changes, show_change(&report->changes.items[i]));
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "file", path);
 	control_add_number(o, "code", (uint64_t)report->code);
-	json_object_object_add(o, "applied", json_object_new_boolean(report->is_applied));
+	json_add(o, "applied", json_object_new_boolean(report->is_applied));
 	control_add_string(o, "refusal", *report->refusal ? report->refusal : NULL);
-	json_object_object_add(o, "messages", show_lines(report->messages));
-	json_object_object_add(o, "changes", changes);
+	json_add(o, "messages", show_lines(report->messages));
+	json_add(o, "changes", changes);
 	return o;
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/rcu.h"
 #include "base/rpc.h"
 #include "target/control/ana.h"
@@ -56,11 +57,11 @@ static struct json_object *call_status(void *context, struct json_object *params
 								       : "ok");
 	control_add_number(o, "workers", target->n_pollers);
 	control_add_number(o, "portals_up", n_up);
-	json_object_object_add(o, "portals", control_list_portals(target));
+	json_add(o, "portals", control_list_portals(target));
 	control_add_number(o, "subsystems", rcu_get(&target->snapshot)->n_subsystems);
 	control_add_number(o, "namespaces", n_namespaces);
 	control_add_number(o, "failed_namespaces", n_failed);
-	json_object_object_add(o, "durability", control_list_durability(target));
+	json_add(o, "durability", control_list_durability(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
 	control_add_number(o, "connections", target->n_queues);
 	return o;

@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/rcu.h"
 #include "target/control/list.h"
 #include "target/controller.h"
@@ -23,17 +24,20 @@
 
 void control_add_string(struct json_object *o, const char *key, const char *value)
 {
-	json_object_object_add(o, key, value ? json_object_new_string(value) : NULL);
+	if (value)
+		json_add(o, key, json_object_new_string(value));
+	else
+		json_add_null(o, key);
 }
 
 void control_add_number(struct json_object *o, const char *key, uint64_t value)
 {
-	json_object_object_add(o, key, json_object_new_uint64(value));
+	json_add(o, key, json_object_new_uint64(value));
 }
 
 static void add_bool(struct json_object *o, const char *key, bool value)
 {
-	json_object_object_add(o, key, json_object_new_boolean(value));
+	json_add(o, key, json_object_new_boolean(value));
 }
 
 void control_add_seconds_since(struct json_object *o, const char *key, uint64_t then_ns)
@@ -93,8 +97,7 @@ struct json_object *control_list_portals(struct target *target)
 
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
 		if (target->portals[i].is_used)
-			json_object_array_add(list,
-					      show_portal(target, &target->portals[i]));
+			json_append(list, show_portal(target, &target->portals[i]));
 	return list;
 }
 
@@ -124,16 +127,16 @@ static struct json_object *show_subsystem(const struct target *target,
 
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
 		if (subsystem_is_on_portal(subsystem, i))
-			json_object_array_add(
-				portals, json_object_new_string(target->portals[i].name));
+			json_append(portals,
+				    json_object_new_string(target->portals[i].name));
 	for (unsigned i = 0; i < subsystem->n_hosts; i++)
-		json_object_array_add(hosts, json_object_new_string(subsystem->hosts[i]));
+		json_append(hosts, json_object_new_string(subsystem->hosts[i]));
 	control_add_string(o, "nqn", subsystem->nqn);
 	control_add_string(o, "serial", subsystem->serial);
 	control_add_string(o, "model", subsystem->model);
-	json_object_object_add(o, "portals", portals);
+	json_add(o, "portals", portals);
 	add_bool(o, "allow_any_host", subsystem->allows_any_host);
-	json_object_object_add(o, "allow_hosts", hosts);
+	json_add(o, "allow_hosts", hosts);
 	control_add_number(o, "namespaces", subsystem->n_namespaces);
 	control_add_number(o, "controllers", count_controllers(target, subsystem->nqn));
 	return o;
@@ -145,8 +148,7 @@ static struct json_object *list_subsystems(struct target *target)
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
-		json_object_array_add(list,
-				      show_subsystem(target, &snapshot->subsystems[i]));
+		json_append(list, show_subsystem(target, &snapshot->subsystems[i]));
 	return list;
 }
 
@@ -189,7 +191,7 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	control_add_string(durability, "cache", is->cache);
 	control_add_string(durability, "flush", is->flush);
 	control_add_string(durability, "fua", is->fua);
-	json_object_object_add(o, "durability", durability);
+	json_add(o, "durability", durability);
 }
 
 static struct json_object *show_namespace(const struct target *target,
@@ -229,7 +231,7 @@ struct json_object *control_list_durability(struct target *target)
 			control_add_number(o, "nsid", s->namespaces[j]->nsid);
 			control_add_string(o, "kind", s->namespaces[j]->kind);
 			add_durability(o, s->namespaces[j]);
-			json_object_array_add(list, o);
+			json_append(list, o);
 		}
 	}
 	return list;
@@ -244,8 +246,7 @@ static struct json_object *list_namespaces(struct target *target)
 		const struct subsystem *s = &snapshot->subsystems[i];
 
 		for (unsigned j = 0; j < s->n_namespaces; j++)
-			json_object_array_add(
-				list, show_namespace(target, s, s->namespaces[j]));
+			json_append(list, show_namespace(target, s, s->namespaces[j]));
 	}
 	return list;
 }
@@ -303,12 +304,12 @@ static struct json_object *list_hosts(struct target *target)
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < target->config->hosts.n; i++)
-		json_object_array_add(list, show_host(target, hosts[i].nqn));
+		json_append(list, show_host(target, hosts[i].nqn));
 	list_for_each (node, &target->controllers) {
 		const struct controller *c = list_entry(node, struct controller, node);
 
 		if (!control_host_name(target, c->hostnqn) && !is_seen(target, c))
-			json_object_array_add(list, show_host(target, c->hostnqn));
+			json_append(list, show_host(target, c->hostnqn));
 	}
 	return list;
 }
@@ -336,8 +337,10 @@ static struct json_object *show_connection(const struct target *target,
 	control_add_string(o, "address", queue->remote);
 	control_add_string(o, "portal", queue->portal->name);
 	control_add_string(o, "subsystem", controller ? controller->subnqn : NULL);
-	json_object_object_add(o, "controller",
-			       controller ? json_object_new_int(controller->id) : NULL);
+	if (controller)
+		json_add(o, "controller", json_object_new_int(controller->id));
+	else
+		json_add_null(o, "controller");
 	control_add_number(o, "queue", queue->qid);
 	control_add_number(o, "depth", queue->n_entries);
 	control_add_number(o, "worker", queue->poller->index);
@@ -356,9 +359,8 @@ static struct json_object *list_connections(struct target *target)
 	struct json_object *list = json_object_new_array();
 
 	list_for_each (node, &target->queues) {
-		json_object_array_add(
-			list,
-			show_connection(target, list_entry(node, struct queue, node)));
+		json_append(list, show_connection(target,
+						  list_entry(node, struct queue, node)));
 	}
 	return list;
 }
@@ -398,7 +400,7 @@ struct json_object *control_list(struct target *target, const char *what)
 	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
 		if (what && strcmp(what, lists[i].name))
 			continue;
-		json_object_object_add(o, lists[i].name, lists[i].list(target));
+		json_add(o, lists[i].name, lists[i].list(target));
 		is_known = true;
 	}
 	if (is_known)

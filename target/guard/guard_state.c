@@ -8,11 +8,12 @@
  * A namespace without anything to keep has no file. Numbers that need all 64 bits are strings.
  * guard_new.c reads it.
  */
+#include <errno.h>
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "target/io/bad_blocks.h"
 #include "target/controller.h"
@@ -36,8 +37,8 @@ static struct json_object *registrant_to_json(const struct registrant *registran
 	char key[20];
 
 	snprintf(key, sizeof(key), "%" PRIx64, registrant->key);
-	json_object_object_add(object, "host", hex_of(registrant->hostid, HOSTID_BYTES));
-	json_object_object_add(object, "key", json_object_new_string(key));
+	json_add(object, "host", hex_of(registrant->hostid, HOSTID_BYTES));
+	json_add(object, "key", json_object_new_string(key));
 	return object;
 }
 
@@ -47,12 +48,10 @@ static struct json_object *reservation_to_json(const struct reservation *reserva
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < reservation->n; i++)
-		json_object_array_add(list,
-				      registrant_to_json(&reservation->registrants[i]));
-	json_object_object_add(object, "type", json_object_new_int(reservation->type));
-	json_object_object_add(object, "holder",
-			       json_object_new_int((int)reservation->holder));
-	json_object_object_add(object, "registrants", list);
+		json_append(list, registrant_to_json(&reservation->registrants[i]));
+	json_add(object, "type", json_object_new_int(reservation->type));
+	json_add(object, "holder", json_object_new_int((int)reservation->holder));
+	json_add(object, "registrants", list);
 	return object;
 }
 
@@ -63,11 +62,10 @@ static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
 	for (unsigned i = 0; i < set->n; i++) {
 		struct json_object *range = json_object_new_array();
 
-		json_object_array_add(
-			range, json_object_new_int64((int64_t)set->ranges[i].slba));
-		json_object_array_add(
-			range, json_object_new_int64((int64_t)set->ranges[i].n_blocks));
-		json_object_array_add(list, range);
+		json_append(range, json_object_new_int64((int64_t)set->ranges[i].slba));
+		json_append(range,
+			    json_object_new_int64((int64_t)set->ranges[i].n_blocks));
+		json_append(list, range);
 	}
 	return list;
 }
@@ -85,15 +83,13 @@ static struct json_object *to_json(const struct guard *guard)
 	if (!is_reserved && !has_bad && !is_protected)
 		return NULL;
 	object = json_object_new_object();
-	json_object_object_add(object, "version", json_object_new_int(GUARD_FORMAT));
+	json_add(object, "version", json_object_new_int(GUARD_FORMAT));
 	if (is_protected)
-		json_object_object_add(object, "write_protected",
-				       json_object_new_boolean(true));
+		json_add(object, "write_protected", json_object_new_boolean(true));
 	if (has_bad)
-		json_object_object_add(object, "uncorrectable", bad_blocks_to_json(bad));
+		json_add(object, "uncorrectable", bad_blocks_to_json(bad));
 	if (is_reserved)
-		json_object_object_add(object, "reservation",
-				       reservation_to_json(reservation));
+		json_add(object, "reservation", reservation_to_json(reservation));
 	return object;
 }
 
@@ -111,20 +107,34 @@ bool guard_visit_nobody(const struct request *owner, struct pass *pass)
 	return false;
 }
 
+/* json-c says nothing when it runs out of memory in the midst of a text. */
+static bool is_text_of(const char *text, struct json_object *object)
+{
+	struct json_object *again = text ? json_tokener_parse(text) : NULL;
+	bool is_same = again && json_object_equal(again, object);
+
+	json_object_put(again);
+	return is_same;
+}
+
 /* Worker thread; the turn keeps everything as it is. */
 static int save(struct backend_io *io)
 {
 	const struct request *r = container_of(io, struct request, io);
 	const struct guard *guard = r->pass.guard;
-	struct json_object *object = to_json(guard);
-	const char *text = object ? json_object_to_json_string(object) : NULL;
 	char name[GUARD_NAME_BYTES];
-	int error;
+	struct json_object *object;
+	int error = -ENOMEM;
+	const char *text;
 
+	json_is_whole(); /* of what was made before, nobody wants to know */
+	object = to_json(guard);
+	text = object ? json_object_to_json_string(object) : NULL;
 	guard_file_name(guard, name);
-	error = state_file_write(guard->directory, name, text, text ? strlen(text) : 0);
-	if (object)
-		json_object_put(object);
+	if (json_is_whole() && (!object || is_text_of(text, object)))
+		error = state_file_write(guard->directory, name, text,
+					 text ? strlen(text) : 0);
+	json_object_put(object);
 	return error;
 }
 

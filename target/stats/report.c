@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "base/json.h"
 #include "base/clock.h"
 #include "base/rcu.h"
 #include "target/control/list.h"
@@ -47,10 +48,9 @@ static struct json_object *show_histogram(const struct histogram *h)
 		if (!h->counts[i])
 			continue;
 		pair = json_object_new_array();
-		json_object_array_add(pair,
-				      json_object_new_uint64(histogram_step_end(i)));
-		json_object_array_add(pair, json_object_new_uint64(h->counts[i]));
-		json_object_array_add(list, pair);
+		json_append(pair, json_object_new_uint64(histogram_step_end(i)));
+		json_append(pair, json_object_new_uint64(h->counts[i]));
+		json_append(list, pair);
 	}
 	return list;
 }
@@ -67,8 +67,8 @@ static struct json_object *show_class(const struct io_stats *stats)
 	control_add_number(o, "p50_ns", histogram_quantile(&h, 0.5));
 	control_add_number(o, "p99_ns", histogram_quantile(&h, 0.99));
 	control_add_number(o, "p999_ns", histogram_quantile(&h, 0.999));
-	json_object_object_add(o, "stages", show_stages(stats));
-	json_object_object_add(o, "histogram", show_histogram(&h));
+	json_add(o, "stages", show_stages(stats));
+	json_add(o, "histogram", show_histogram(&h));
 	return o;
 }
 
@@ -77,8 +77,8 @@ static void add_io(struct json_object *o, const struct io_stats io[STATS_CLASSES
 	struct json_object *classes = json_object_new_object();
 
 	for (unsigned i = 0; i < STATS_CLASSES; i++)
-		json_object_object_add(classes, stats_class_name(i), show_class(&io[i]));
-	json_object_object_add(o, "io", classes);
+		json_add(classes, stats_class_name(i), show_class(&io[i]));
+	json_add(o, "io", classes);
 }
 
 static void add_counters(struct json_object *o, const struct queue_counters *c)
@@ -138,9 +138,8 @@ static struct json_object *list_namespaces(struct target *target, const char *na
 
 		for (unsigned j = 0; j < s->n_namespaces; j++)
 			if (is_wanted(name, s, s->namespaces[j]))
-				json_object_array_add(
-					list,
-					show_namespace(target, s, s->namespaces[j]));
+				json_append(list,
+					    show_namespace(target, s, s->namespaces[j]));
 	}
 	return list;
 }
@@ -166,12 +165,11 @@ static struct json_object *list_hosts(struct target *target, const char *name)
 	struct json_object *list = json_object_new_array();
 
 	list_for_each (node, &target->host_stats) {
-		json_object_array_add(
-			list,
-			show_host(target, list_entry(node, struct host_stats, node)));
+		json_append(list,
+			    show_host(target, list_entry(node, struct host_stats, node)));
 	}
 	if (target->other_hosts->n_connects)
-		json_object_array_add(list, show_host(target, target->other_hosts));
+		json_append(list, show_host(target, target->other_hosts));
 	return list;
 }
 
@@ -207,7 +205,7 @@ static struct json_object *list_queues(struct target *target, const char *name)
 		const struct queue *queue = list_entry(node, struct queue, node);
 
 		if (queue->member_of && queue->qid)
-			json_object_array_add(list, show_queue(target, queue));
+			json_append(list, show_queue(target, queue));
 	}
 	return list;
 }
@@ -264,6 +262,6 @@ struct json_object *control_stats(void *context, struct json_object *params,
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_number(o, "time_ns", clock_ns());
 	control_add_number(o, "sample", STATS_SAMPLE);
-	json_object_object_add(o, what, list);
+	json_add(o, what, list);
 	return o;
 }

@@ -113,7 +113,7 @@ static void run_program(const struct daemon *d)
 	_exit(127);
 }
 
-static void show_log(const struct daemon *d)
+void daemon_show_log(const struct daemon *d)
 {
 	char command[128];
 
@@ -129,26 +129,56 @@ static void wait_ready(struct daemon *d)
 	while (!daemon_has_logged(d, d->second_port ? "ready, portals 2/2 listening"
 						    : "ready, portals 1/1 listening")) {
 		if (waitpid(d->pid, NULL, WNOHANG) == d->pid || clock_ns() > deadline) {
-			show_log(d);
+			daemon_show_log(d);
 			fail_msg("rblkd does not start");
 		}
 		usleep(10000);
 	}
 }
 
-static void launch(struct daemon *d)
+static void spawn(struct daemon *d)
 {
 	char log[128];
 
 	/* The last one's must not be taken for its own. */
 	snprintf(log, sizeof(log), "%s/log", d->folder);
 	unlink(log);
-	d->is_terminated = false;
+	d->is_terminated = d->has_ended = false;
 	d->pid = fork();
 	assert_true(d->pid >= 0);
 	if (d->pid == 0)
 		run_program(d);
+}
+
+static void launch(struct daemon *d)
+{
+	spawn(d);
 	wait_ready(d);
+}
+
+bool daemon_has_ended(struct daemon *d, int *ret_status)
+{
+	if (!d->has_ended)
+		d->has_ended = waitpid(d->pid, &d->status, WNOHANG) == d->pid;
+	*ret_status = d->status;
+	return d->has_ended;
+}
+
+bool daemon_try(struct daemon *d, int *ret_status)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+
+	spawn(d);
+	while (!daemon_has_logged(d, "ready, portals ")) {
+		if (daemon_has_ended(d, ret_status))
+			return false;
+		if (clock_ns() > deadline) {
+			daemon_show_log(d);
+			fail_msg("rblkd neither starts nor ends");
+		}
+		usleep(2000);
+	}
+	return true;
 }
 
 /*
@@ -230,45 +260,43 @@ void daemon_terminate(struct daemon *d)
 	d->is_terminated = true;
 }
 
-/* Its log is shown when it does not end as it should. */
-static void end(struct daemon *d, pid_t *ret_pid, int *ret_status)
+int daemon_end(struct daemon *d)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	int status = -1;
 
-	if (!d->is_terminated)
+	if (!d->is_terminated && !daemon_has_ended(d, &status))
 		daemon_terminate(d);
-	*ret_status = -1;
-	while ((*ret_pid = waitpid(d->pid, ret_status, WNOHANG)) == 0 &&
-	       clock_ns() < deadline)
-		usleep(10000);
-	if (*ret_pid == 0)
-		kill(d->pid, SIGABRT);
-	if (*ret_pid != d->pid || *ret_status != 0)
-		show_log(d);
+	while (!daemon_has_ended(d, &status)) {
+		if (clock_ns() > deadline)
+			kill(d->pid, SIGABRT);
+		usleep(2000);
+	}
+	if (status)
+		daemon_show_log(d);
+	return status;
+}
+
+void daemon_remove(struct daemon *d)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", d->folder);
+	if (system(command))
+		fprintf(stderr, "# %s stays\n", d->folder);
 }
 
 void daemon_restart(struct daemon *d)
 {
-	int status;
-	pid_t pid;
-
-	end(d, &pid, &status);
-	assert_int_equal(pid, d->pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(daemon_end(d), 0);
 	launch(d);
 }
 
 void daemon_stop(struct daemon *d)
 {
-	char command[128];
-	int status;
-	pid_t pid;
+	int status = daemon_end(d);
 
-	end(d, &pid, &status);
-	snprintf(command, sizeof(command), "rm -rf %s", d->folder);
-	if (system(command))
-		fprintf(stderr, "# %s stays\n", d->folder);
-	assert_int_equal(pid, d->pid);
+	daemon_remove(d);
 	assert_int_equal(status, 0);
 }
 
@@ -281,7 +309,7 @@ unsigned daemon_n_connections(const struct daemon *d)
 
 	snprintf(path, sizeof(path), "%s/sock", d->folder);
 	if (rpc_call(path, "status", NULL, PATIENCE_S * 1000, &result, &error) < 0) {
-		show_log(d);
+		daemon_show_log(d);
 		fail_msg("rblkd does not answer");
 	}
 	n = (unsigned)json_object_get_int(json_object_object_get(result, "connections"));
@@ -319,7 +347,7 @@ void daemon_wait_logged(const struct daemon *d, const char *text)
 
 	while (!daemon_has_logged(d, text)) {
 		if (clock_ns() > deadline) {
-			show_log(d);
+			daemon_show_log(d);
 			fail_msg("not in the log: %s", text);
 		}
 		usleep(5000);

@@ -9,6 +9,8 @@
 struct daemon {
 	pid_t pid;
 	bool is_terminated, keeps_state;
+	bool has_ended; /* status is waitpid's then */
+	int status;
 	uint16_t port;
 	uint16_t second_port; /* of a second portal, q; 0: there is none */
 	char folder[64];      /* holds its configuration, socket, log and disk image */
@@ -38,6 +40,18 @@ void daemon_start_keeping(struct daemon *d);
 void daemon_kill_and_restart(struct daemon *d);
 /* SIGTERM, which must end with 0 within some seconds; and the same again. */
 void daemon_restart(struct daemon *d);
+/*
+ * Starts one that was ended again, and waits: true when it is ready, though perhaps without its portal;
+ * false when it has ended, *ret_status is waitpid's then.
+ */
+bool daemon_try(struct daemon *d, int *ret_status);
+/* Whether it has ended by itself; *ret_status is waitpid's then. */
+bool daemon_has_ended(struct daemon *d, int *ret_status);
+/* SIGTERM if it has not been sent, and waits; waitpid's status. It is killed after some seconds. */
+int daemon_end(struct daemon *d);
+/* The folder goes. */
+void daemon_remove(struct daemon *d);
+void daemon_show_log(const struct daemon *d);
 /* Sends SIGTERM and does not wait. */
 void daemon_terminate(struct daemon *d);
 /* SIGTERM, if it was not sent before; it must end with 0 within some seconds. */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See json.h. json-c itself stops the program when it is given no object. */
+#include "base/json.h"
+
+static _Thread_local bool is_partial;
+
+void json_add(struct json_object *object, const char *key, struct json_object *value)
+{
+	if (value && object && json_object_object_add(object, key, value) == 0)
+		return;
+	is_partial = true;
+	json_object_put(value);
+}
+
+void json_append(struct json_object *array, struct json_object *value)
+{
+	if (value && array && json_object_array_add(array, value) == 0)
+		return;
+	is_partial = true;
+	json_object_put(value);
+}
+
+void json_add_null(struct json_object *object, const char *key)
+{
+	if (!object || json_object_object_add(object, key, NULL) < 0)
+		is_partial = true;
+}
+
+bool json_is_whole(void)
+{
+	bool is_whole = !is_partial;
+
+	is_partial = false;
+	return is_whole;
+}

@@ -51,7 +51,7 @@ struct cq {
 	unsigned depth;
 	unsigned n_reserved; /* entries promised to queue pairs and receive rings */
 	unsigned n_unacked_events;
-	bool is_unarmed; /* the device refused to: poll on */
+	bool is_unarmed;      /* the device refused to: poll on */
 	struct list credited; /* queue pairs that got slots back in this batch */
 	struct qp *
 		*by_qpn; /* owned: hash table of attached queue pairs, open addressing */

@@ -15,8 +15,8 @@
 #include "tests/raw/host.h"
 
 enum {
-	ANSWER_MS = 20000,
-	SERVED_S = 25,
+	ANSWER_MS = 60000,
+	SERVED_S = 60,
 	BLOCK = 4096,
 	NO_ANSWER = -1, /* the connection has ended */
 	SILENCE = -2,

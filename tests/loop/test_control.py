@@ -159,8 +159,10 @@ def controller_ids(scratch):
     target = Target(scratch, [f"nsid: {i}, ram: 16MiB" for i in (1, 2, 3)],
                     extra="controller_ids: {min: 700, max: 701}")
     volumes = [Volume(target, nsid) for nsid in (1, 2)]
-    ids = {c["controller"] for c in target.list("connections")["connections"]}
-    expect_equal(ids, {700, 701}, "controller ids")
+    # A connection has none before its Connect, and those of a volume's workers come when it is attached already.
+    ids = lambda: {c["controller"] for c in target.list("connections")["connections"]} - {None}
+    wait_until(lambda: len(ids()) == 2, "both volumes are connected")
+    expect_equal(ids(), {700, 701}, "controller ids")
     volumes[0].detach()
     Volume(target, 3).detach()
     volumes[1].detach()

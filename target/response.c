@@ -45,10 +45,6 @@ static void build_cqe(const struct request *r, struct nvme_cqe *cqe)
 	};
 }
 
-static void on_write_done(struct work *work, const struct completion *c)
-{
-}
-
 static void on_send_done(struct work *work, const struct completion *c)
 {
 	struct response *response = container_of(work, struct response, send_work);
@@ -68,9 +64,7 @@ static void post_data(struct request *r, struct response *response)
 {
 	struct sge sge = {.addr = r->data, .length = r->length, .lkey = r->lkey};
 
-	response->write_work.done = on_write_done;
-	qp_write(&r->queue->qp, &response->write_work, &sge, r->sgl.address, r->sgl.key,
-		 0);
+	qp_write(&r->queue->qp, &sge, r->sgl.address, r->sgl.key);
 	response->buffer = r->buffer;
 	r->buffer = (struct buffer){0};
 	response->posted_ns = r->queue->poller->loop.now_ns;

@@ -10,7 +10,7 @@ struct response {
 	/* Thread: poller */
 	struct queue *queue;
 	struct list node; /* queue->free_responses; with a buffer, poller->sending */
-	struct work write_work, send_work;
+	struct work send_work;
 	struct nvme_cqe *cqe; /* inline_cqe, or registered memory */
 	struct nvme_cqe inline_cqe;
 	struct buffer buffer; /* owned: data of a read on its way */

@@ -4,8 +4,11 @@
  *
  * posted is a ring of the works whose completion is still to come, oldest first:
  *
- *     head                                                  head + n_posted
+ *   head_seq                                              head_seq + n_posted
  *      | handed to the device | chain, not yet posted | unposted |
+ *
+ * A WRITE has a place in it, but no work there (NULL): it is settled by the SEND behind it. If it
+ * fails, that breaks the queue pair, and the SEND comes back flushed.
  *
  * The unposted ones were queued on a queue pair that is broken already, or were refused
  * by ibv_post_send; they complete with a flush error as soon as all before them have come
@@ -34,7 +37,6 @@ enum {
 };
 
 static const struct completion flushed = {.status = IBV_WC_WR_FLUSH_ERR};
-static const struct completion succeeded = {.status = IBV_WC_SUCCESS};
 
 /* ---- making and unmaking ---- */
 
@@ -67,15 +69,27 @@ static int make_verbs(struct qp *qp, const struct qp_config *config)
 	return 0;
 }
 
+/* Once: qp_flush only cuts it where it ends. */
+static void link_chain(struct qp *qp)
+{
+	for (unsigned i = 0; i < CHAIN_MAX; i++) {
+		qp->wrs[i].sg_list = &qp->sges[i * QP_SGE_MAX];
+		qp->wrs[i].next = &qp->wrs[i + 1];
+	}
+}
+
 static int make_rings(struct qp *qp, const struct qp_config *config)
 {
 	int r;
 
-	qp->posted = calloc(qp->depth, sizeof(struct work *));
+	for (qp->n_ring = 1; qp->n_ring < qp->depth; qp->n_ring *= 2)
+		;
+	qp->posted = calloc(qp->n_ring, sizeof(struct work *));
 	qp->wrs = calloc(CHAIN_MAX, sizeof(struct ibv_send_wr));
 	qp->sges = calloc((size_t)CHAIN_MAX * QP_SGE_MAX, sizeof(struct ibv_sge));
 	if (!qp->posted || !qp->wrs || !qp->sges)
 		return -ENOMEM;
+	link_chain(qp);
 	qp->ring = config->shared_ring;
 	if (qp->ring)
 		return 0;
@@ -105,6 +119,10 @@ int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config
 		.drained_call = {.run = report_drained},
 		.quiet = {.on_expiry = on_quiet},
 	};
+	qp->ahead.qp = qp;
+	/* siw sends unsignaled data from where it lies and calls that done before TCP has
+	 * read it: a buffer used again at once would be sent with its new content. */
+	qp->signal_every = config->domain->device->limits.is_iwarp ? 1 : qp->depth / 4;
 	list_init(&qp->dirty);
 	list_init(&qp->credited);
 	r = cq_reserve(qp->cq, qp->depth);
@@ -160,27 +178,31 @@ void qp_detach(struct qp *qp)
 
 /* ---- posting ---- */
 
+static struct work **posted_at(const struct qp *qp, unsigned seq)
+{
+	return &qp->posted[seq & (qp->n_ring - 1)];
+}
+
+/* work: NULL for a WRITE. */
 static void push_posted(struct qp *qp, struct work *work)
 {
-	unsigned tail = qp->head + qp->n_posted, tail_seq = qp->head_seq + qp->n_posted;
+	unsigned seq = qp->head_seq + qp->n_posted;
 
 	check(qp->n_posted < qp->depth);
-	qp->posted[tail < qp->depth ? tail : tail - qp->depth] = work;
+	*posted_at(qp, seq) = work;
 	qp->n_posted++;
+	if (!work)
+		return;
 	work->qp = qp;
 	work->is_read = work->is_done = false;
-	work->seq = tail_seq;
+	work->seq = seq;
 }
 
 static bool must_signal(const struct qp *qp)
 {
-	/* siw sends unsignaled data from where it lies and calls that done before TCP has
-	 * read it: a buffer used again at once would be sent with its new content. */
-	if (qp->cq->device->limits.is_iwarp)
-		return true;
 	/* The last free slot must come back by itself: its completion is all that a
 	 * waiter has. */
-	return qp->n_unsignaled >= qp->depth / 4 || qp_n_free(qp) == 0;
+	return qp->n_unsignaled >= qp->signal_every || qp_n_free(qp) == 0;
 }
 
 /* Its completion settles all before it. */
@@ -193,11 +215,9 @@ static void signal(struct qp *qp, struct ibv_send_wr *wr)
 
 /* Takes a place in the chain; NULL on a broken queue pair, which will flush the work. */
 static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
-				    const struct sge *sges, unsigned n_sges,
-				    unsigned flags)
+				    const struct sge *sges, unsigned n_sges)
 {
 	struct ibv_send_wr *wr;
-	struct ibv_sge *list;
 
 	if (qp->n_chain == CHAIN_MAX)
 		qp_flush(qp);
@@ -208,50 +228,51 @@ static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
 		return NULL;
 	}
 	wr = &qp->wrs[qp->n_chain];
-	list = &qp->sges[qp->n_chain * QP_SGE_MAX];
 	for (unsigned i = 0; i < n_sges; i++)
-		list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
-					   .length = sges[i].length,
-					   .lkey = sges[i].lkey};
-	wr->wr_id = (uintptr_t)work;
-	wr->next = NULL;
-	wr->sg_list = list;
+		wr->sg_list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
+						  .length = sges[i].length,
+						  .lkey = sges[i].lkey};
+	wr->wr_id = (uintptr_t)(work ? work : &qp->ahead);
 	wr->num_sge = (int)n_sges;
-	wr->send_flags = (flags & QP_INLINE ? IBV_SEND_INLINE : 0) |
-			 (flags & QP_FENCE ? IBV_SEND_FENCE : 0);
+	wr->send_flags = 0;
 	qp->n_unsignaled++;
-	if (must_signal(qp))
-		signal(qp, wr);
-	else if (flags & QP_SIGNALED)
-		qp->wants_signal = true; /* the end of the chain is soon enough */
-	if (qp->n_chain)
-		wr[-1].next = wr;
-	else
+	if (!qp->n_chain++)
 		list_add_tail(&qp->cq->dirty, &qp->dirty);
-	qp->n_chain++;
 	return wr;
 }
 
 void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned n_sges,
 	     unsigned flags, uint32_t invalidate_rkey)
 {
-	struct ibv_send_wr *wr = queue_wr(qp, work, sges, n_sges, flags);
+	struct ibv_send_wr *wr = queue_wr(qp, work, sges, n_sges);
 
 	if (!wr)
 		return;
+	if (flags & QP_INLINE)
+		wr->send_flags |= IBV_SEND_INLINE;
+	if (flags & QP_FENCE)
+		wr->send_flags |= IBV_SEND_FENCE;
+	if (must_signal(qp))
+		signal(qp, wr);
+	else if (flags & QP_SIGNALED)
+		qp->wants_signal = true; /* the end of the chain is soon enough */
 	wr->opcode = flags & QP_INVALIDATE ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
 	wr->invalidate_rkey = flags & QP_INVALIDATE ? invalidate_rkey : 0;
 	/* libsiw takes the key from here, of every opcode. Nobody else looks, of a SEND. */
 	wr->wr.rdma.rkey = wr->invalidate_rkey;
 }
 
-void qp_write(struct qp *qp, struct work *work, const struct sge *sge,
-	      uint64_t remote_addr, uint32_t rkey, unsigned flags)
+void qp_write(struct qp *qp, const struct sge *sge, uint64_t remote_addr, uint32_t rkey)
 {
-	struct ibv_send_wr *wr = queue_wr(qp, work, sge, 1, flags);
+	struct ibv_send_wr *wr;
 
+	if (qp->n_chain + 1 >= CHAIN_MAX)
+		qp_flush(qp); /* it and its SEND go together */
+	wr = queue_wr(qp, NULL, sge, 1);
 	if (!wr)
 		return;
+	if (qp->signal_every == 1)
+		wr->send_flags = IBV_SEND_SIGNALED;
 	wr->opcode = IBV_WR_RDMA_WRITE;
 	wr->wr.rdma.remote_addr = remote_addr;
 	wr->wr.rdma.rkey = rkey;
@@ -263,7 +284,7 @@ void qp_read(struct qp *qp, struct work *work, const struct sge *sge,
 	struct ibv_send_wr *wr;
 
 	check(qp_has_read_credit(qp));
-	wr = queue_wr(qp, work, sge, 1, 0);
+	wr = queue_wr(qp, work, sge, 1);
 	qp->n_reads++;
 	work->is_read = true;
 	if (!wr)
@@ -276,22 +297,26 @@ void qp_read(struct qp *qp, struct work *work, const struct sge *sge,
 
 void qp_flush(struct qp *qp)
 {
-	struct ibv_send_wr *bad = NULL;
+	struct ibv_send_wr *bad = NULL, *last;
 	int r;
 
 	list_remove(&qp->dirty);
 	if (!qp->n_chain)
 		return;
+	last = &qp->wrs[qp->n_chain - 1];
 	if (qp->wants_signal)
-		signal(qp, &qp->wrs[qp->n_chain - 1]);
+		signal(qp, last);
 	/* A peer that sees a response may use its receive at once. */
 	if (qp->ring->n_chain)
 		recv_flush(qp->ring);
+	last->next = NULL;
 	r = ibv_post_send(qp->verbs, qp->wrs, &bad);
+	last->next = last + 1;
 	if (r) {
 		/*
 		 * A chain can fail half-way: what is before bad is in the device's hands.
-		 * siw does not say where, so all of it may be: draining brings it back.
+		 * siw does not say where, so all of it may be: draining brings it back. A
+		 * WRITE whose SEND is the bad one is only given up when all is quiet.
 		 */
 		if (bad)
 			qp->n_unposted += qp->n_chain - (unsigned)(bad - qp->wrs);
@@ -308,13 +333,11 @@ void qp_flush(struct qp *qp)
 
 static struct work *pop_posted(struct qp *qp)
 {
-	struct work *work = qp->posted[qp->head];
+	struct work *work = *posted_at(qp, qp->head_seq);
 
-	if (++qp->head == qp->depth)
-		qp->head = 0;
 	qp->head_seq++;
 	qp->n_posted--;
-	if (work->is_read)
+	if (work && work->is_read)
 		qp->n_reads--;
 	return work;
 }
@@ -329,15 +352,18 @@ static void note_credit(struct qp *qp)
 static void hand_back(struct qp *qp)
 {
 	while (qp->n_settled) {
-		struct work *work = qp->posted[qp->head];
-		struct completion c = qp->is_broken ? flushed : succeeded;
+		struct work *work = *posted_at(qp, qp->head_seq);
+		struct completion c;
 
-		if (work->is_read && !work->is_done)
+		if (work && work->is_read && !work->is_done)
 			break;
-		if (work->is_done)
-			c.status = work->status;
 		pop_posted(qp);
 		qp->n_settled--;
+		if (!work)
+			continue;
+		c.status = work->is_done   ? work->status
+			   : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
+					   : IBV_WC_SUCCESS;
 		work->done(work, &c);
 	}
 }
@@ -350,6 +376,8 @@ void qp_complete(struct qp *qp, struct work *work, const struct completion *c)
 		return; /* later than anybody waits */
 	if (c->status != IBV_WC_SUCCESS)
 		qp_break(qp, c);
+	if (work == &qp->ahead)
+		return; /* the SEND behind it comes, too */
 	n_settled = work->seq - qp->head_seq + 1;
 	check(n_settled <= qp->n_posted - qp->n_unposted);
 	work->is_done = true;
@@ -373,7 +401,8 @@ static void complete_unposted(struct loop_call *call)
 		struct work *work = pop_posted(qp);
 
 		qp->n_unposted--;
-		work->done(work, &flushed);
+		if (work)
+			work->done(work, &flushed);
 	}
 	qp_check_drained(qp);
 }

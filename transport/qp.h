@@ -55,12 +55,15 @@ struct qp {
 	struct recv_ring own_ring; /* n == 0 when shared */
 	unsigned max_inline;
 	unsigned depth;
-	struct work **posted;	 /* owned: ring of depth entries, in posting order */
-	unsigned head, n_posted; /* of posted; queued but unflushed ones are included */
-	unsigned head_seq;	 /* seq of the oldest one */
-	unsigned n_settled;	 /* from the oldest on: over, but for READs among them */
-	unsigned n_unposted;	 /* the last of posted, which the device never got */
-	unsigned n_unsignaled;	 /* since the last signaled one */
+	struct work *
+		*posted;     /* owned: ring of n_ring entries, in posting order, by seq */
+	unsigned n_ring;     /* a power of 2, at least depth */
+	unsigned head_seq;   /* seq of the oldest one */
+	unsigned n_posted;   /* queued but unflushed ones are included */
+	unsigned n_settled;  /* from the oldest on: over, but for READs among them */
+	unsigned n_unposted; /* the last of posted, which the device never got */
+	unsigned n_unsignaled; /* since the last signaled one */
+	unsigned signal_every;
 	bool wants_signal; /* of the chain: somebody needs a completion of its last one */
 	unsigned max_reads,
 		n_reads; /* RDMA READ credits (ORD); set max_reads from the CM event */
@@ -72,6 +75,7 @@ struct qp {
 	struct list credited; /* in cq->credited when slots came back */
 	bool is_broken;	      /* a work request failed, or draining: nothing is posted */
 	bool is_draining, has_drained;
+	struct work ahead; /* stands for each WRITE, which has no work of its own */
 	struct work drain_marker;
 	struct completion cause; /* what broke it */
 	struct loop_call unposted_call, broken_call, drained_call;
@@ -123,8 +127,9 @@ enum {
  */
 void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned n_sges,
 	     unsigned flags, uint32_t invalidate_rkey);
-void qp_write(struct qp *qp, struct work *work, const struct sge *sge,
-	      uint64_t remote_addr, uint32_t rkey, unsigned flags);
+/* Data ahead of the SEND that is queued next: a slot, but no work of its own. It is over, and its
+ * memory free, when that SEND's work is done. */
+void qp_write(struct qp *qp, const struct sge *sge, uint64_t remote_addr, uint32_t rkey);
 /* Takes a READ credit too. Always signaled. */
 void qp_read(struct qp *qp, struct work *work, const struct sge *sge,
 	     uint64_t remote_addr, uint32_t rkey);

@@ -48,6 +48,16 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
+/* Puts by where node was. */
+static inline void list_replace(struct list *node, struct list *by)
+{
+	by->next = node->next;
+	by->prev = node->prev;
+	by->prev->next = by;
+	by->next->prev = by;
+	list_init(node);
+}
+
 /* Takes the first node out of the list; NULL when it is empty. */
 static inline struct list *list_take_first(struct list *head)
 {

@@ -154,13 +154,18 @@ void loop_call_cancel(struct loop_call *call)
 
 void loop_source_add(struct loop *loop, struct loop_source *source)
 {
+	source->loop = loop;
 	list_add_tail(&loop->sources, &source->node);
 }
 
 void loop_source_remove(struct loop_source *source)
 {
-	if (source->node.next)
-		list_remove(&source->node);
+	if (!source->loop)
+		return;
+	if (source->loop->next_source == &source->node)
+		source->loop->next_source = source->node.next;
+	list_remove(&source->node);
+	source->loop = NULL;
 }
 
 static void wake(struct loop *loop)
@@ -275,45 +280,37 @@ static unsigned dispatch_fds(void)
 	return n_handled;
 }
 
-/*
- * Goes through the sources while any of them, not only the current one, may be removed: those that
- * are still to be visited wait on todo, so a removal finds them there.
- */
-static struct loop_source *next_source(struct loop *loop, struct list *todo)
+/* Goes through the sources, while any of them, not only the current one, may be removed. */
+static struct loop_source *next_source(struct loop *loop)
 {
-	struct list *node = list_take_first(todo);
+	struct list *node = loop->next_source;
 
-	if (!node)
+	if (node == &loop->sources)
 		return NULL;
-	list_add_tail(&loop->sources, node);
+	loop->next_source = node->next;
 	return list_entry(node, struct loop_source, node);
 }
 
-static void visit_sources(struct loop *loop, struct list *todo)
+static struct loop_source *first_source(struct loop *loop)
 {
-	list_init(todo);
-	list_splice_tail(todo, &loop->sources);
+	loop->next_source = loop->sources.next;
+	return next_source(loop);
 }
 
 static unsigned poll_sources(struct loop *loop)
 {
-	struct loop_source *source;
-	struct list todo;
 	unsigned n = 0;
 
-	visit_sources(loop, &todo);
-	while ((source = next_source(loop, &todo)))
+	for (struct loop_source *source = first_source(loop); source;
+	     source = next_source(loop))
 		n += source->poll(source);
 	return n;
 }
 
 static void flush_sources(struct loop *loop)
 {
-	struct loop_source *source;
-	struct list todo;
-
-	visit_sources(loop, &todo);
-	while ((source = next_source(loop, &todo)))
+	for (struct loop_source *source = first_source(loop); source;
+	     source = next_source(loop))
 		if (source->flush)
 			source->flush(source);
 }
@@ -374,11 +371,8 @@ static unsigned spin(struct loop *loop)
 
 static void arm_sources(struct loop *loop)
 {
-	struct loop_source *source;
-	struct list todo;
-
-	visit_sources(loop, &todo);
-	while ((source = next_source(loop, &todo)))
+	for (struct loop_source *source = first_source(loop); source;
+	     source = next_source(loop))
 		if (source->arm)
 			source->arm(source);
 }

@@ -63,6 +63,7 @@ struct loop_source {
 	/* Called at the end of each turn, after every source was polled: submit batches.
 	 * May be NULL. */
 	void (*flush)(struct loop_source *source);
+	struct loop *loop;
 	struct list node;
 };
 
@@ -84,6 +85,7 @@ struct loop {
 	struct list timers; /* by deadline */
 	struct list calls;
 	struct list sources;
+	struct list *next_source;	/* to be visited; who removes it moves on */
 	const struct loop_hooks *hooks; /* borrowed */
 	uint64_t spin_ns;		/* 0: sleep as soon as a turn found nothing */
 	uint64_t now_ns;		/* time of this turn, for cheap timestamps */

@@ -39,7 +39,7 @@ enum {
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
-void buffer_give(struct poller *poller, struct buffer *buffer)
+void buffer_give_taken(struct poller *poller, struct buffer *buffer)
 {
 	if (buffer_put(buffer))
 		loop_defer(&poller->loop, &poller->resume);

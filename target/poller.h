@@ -80,5 +80,11 @@ struct poller *pollers_choose(struct target *target);
 
 /* Poller. Somebody waits for a buffer: hosts that do not take their data lose them in a while. */
 void poller_watch_stall(struct poller *poller);
-/* Poller. Accepts an empty one; wakes who waits, in the next turn. */
-void buffer_give(struct poller *poller, struct buffer *buffer);
+/* Poller. Wakes who waits, in the next turn. */
+void buffer_give_taken(struct poller *poller, struct buffer *buffer);
+/* The same; accepts an empty one. */
+static inline void buffer_give(struct poller *poller, struct buffer *buffer)
+{
+	if (buffer->data)
+		buffer_give_taken(poller, buffer);
+}

@@ -43,8 +43,8 @@
 
 static const struct state_rule rules[] = {
 	[REQUEST_FREE] = {"free", TO(PARSE)},
-	[REQUEST_PARSE] = {"parse",
-			   TO(THROTTLED) | TO(TAKE_BUFFER) | TO(PAIR) | TO(RESPOND)},
+	[REQUEST_PARSE] = {"parse", TO(THROTTLED) | TO(TAKE_BUFFER) | TO(EXECUTE) |
+					    TO(PAIR) | TO(RESPOND)},
 	[REQUEST_THROTTLED] = {"throttled", TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_TAKE_BUFFER] = {"take-buffer",
 				 TO(WAIT_BUFFER) | TO(READ_DATA) | TO(EXECUTE)},
@@ -132,22 +132,19 @@ static struct arena *arena_of(struct request *r)
 static void prepare(struct request *r, struct recv *recv, uint32_t received)
 {
 	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
-	r->received = received;
 	timing_start(&r->timing, r->queue->counters.n_commands,
 		     atomic_load_explicit(&r->queue->target->slow_ticks,
 					  memory_order_relaxed));
-	r->status = NVME_OK;
-	r->result = 0;
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
-	r->direction = DIRECTION_NONE;
-	r->length = 0;
-	r->is_direct = false;
-	r->execute = NULL;
+	r->received = received;
+	r->result = 0;
 	r->data = NULL;
-	r->n_buffer = r->n_chunk = 0;
+	r->execute = NULL;
 	r->n_moved = 0;
-	r->abort_status = NVME_OK;
-	r->takes_turn = r->is_started = r->has_first_data = false;
+	r->status = r->abort_status = NVME_OK;
+	r->direction = DIRECTION_NONE;
+	r->length = r->n_buffer = r->n_chunk = 0;
+	r->is_direct = r->takes_turn = r->is_started = r->has_first_data = false;
 	r->may_be_passed = false;
 	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
 	keep_recv(r, recv);
@@ -252,6 +249,12 @@ enum nvme_status request_check_sgl(const struct request *r, bool is_exact)
 	return NVME_OK;
 }
 
+/* The device takes the data from where it is: nothing to wait for. */
+static bool is_direct_read(const struct request *r)
+{
+	return r->is_direct && r->direction == DIRECTION_C2H;
+}
+
 static enum request_state parse(struct request *r)
 {
 	bool is_first = request_fuse(r) == NVME_FLAGS_FUSE_FIRST;
@@ -272,7 +275,9 @@ static enum request_state parse(struct request *r)
 		return request_end(r, status);
 	if (is_first)
 		return REQUEST_PAIR;
-	return r->ns && throttle_hold(r) ? REQUEST_THROTTLED : REQUEST_TAKE_BUFFER;
+	if (r->ns && throttle_hold(r))
+		return REQUEST_THROTTLED;
+	return is_direct_read(r) ? REQUEST_EXECUTE : REQUEST_TAKE_BUFFER;
 }
 
 /* ---- TAKE_BUFFER
@@ -385,18 +390,29 @@ static enum request_state take_buffer(struct request *r)
 /* ---- entering the namespace
  * ------------------------------------------------------------- */
 
+/* The rule: nothing there that guard_enter could stop or park a command of this poller for. */
+static bool is_open(const struct guard *guard, unsigned poller)
+{
+	return !guard_flags(guard) && !guard->locals[poller].is_closed;
+}
+
 /* REQUEST_GONE: it is inside, or need not be. */
 static enum request_state enter(struct request *r)
 {
+	struct pass *pass = &r->pass;
 	enum nvme_status status;
 
-	if (!r->pass.guard || r->pass.is_inside)
+	if (!pass->guard || pass->is_inside)
 		return REQUEST_GONE;
 	status = queue_check_path(r->queue, r->ns->nsid);
 	if (status != NVME_OK)
 		return request_end(r, status);
 	if (r->takes_turn)
 		return REQUEST_GONE;
+	if (is_open(pass->guard, r->queue->poller->index) && !r->abort_status) {
+		pass->is_inside = true;
+		return REQUEST_GONE;
+	}
 	return (enum request_state)guard_enter(r);
 }
 
@@ -430,7 +446,7 @@ static void post_read(struct request *r)
 
 	timing_enter(&r->timing, STAGE_FETCH);
 	r->read_work.done = on_read_done;
-	qp_read(&r->queue->qp, &r->read_work, &sge, whose->sgl.address + r->n_moved,
+	qp_read(&r->queue->qp, &r->read_work, sge, whose->sgl.address + r->n_moved,
 		whose->sgl.key);
 }
 
@@ -505,20 +521,20 @@ static void bring_first(struct request *r, enum request_state next)
 static enum request_state respond(struct request *r)
 {
 	struct queue *queue = r->queue;
+	unsigned n_slots = response_n_slots(r);
 
 	bring_first(r, REQUEST_RESPOND);
-	if (!(r->is_direct &&
-	      response_n_slots(r) == 2)) /* else the device still reads there */
+	if (!(r->is_direct && n_slots == 2)) /* else the device still reads there */
 		pass_leave(&r->pass);
 	release_recv(r); /* before the response that lets the host use it again */
-	if (response_n_slots(r) == 1)
+	if (n_slots == 1)
 		buffer_give(queue->poller, &r->buffer);
 	else /* the disk is done with it */
 		buffer_discharge(&r->buffer, HOLDER_NAMESPACE);
 	if (queue->is_dying)
 		return REQUEST_FINISH;
 	if (!(queue->is_resuming || list_is_empty(&queue->slot_waiters)) ||
-	    qp_n_free(&queue->qp) < response_n_slots(r)) {
+	    qp_n_free(&queue->qp) < n_slots) {
 		wait_for_slots(r);
 		return REQUEST_WAIT_SLOT;
 	}

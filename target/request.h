@@ -45,46 +45,44 @@ struct request {
 	struct queue *queue;
 	struct list wait;	/* free list, or whichever FIFO the state names */
 	struct fair_entry turn; /* of those that are throttled, or wait for a buffer */
-	unsigned state;		/* enum request_state */
-	enum nvme_status status;
-	uint64_t result;     /* dwords 0 and 1 of the response */
-	struct nvme_sqe sqe; /* a copy: the receive goes back at once */
+	struct nvme_sqe sqe;	/* a copy: the receive goes back at once */
 	struct sgl_data sgl;
-	struct recv *recv; /* kept only for its in-capsule data */
+	unsigned state;	   /* enum request_state */
 	uint32_t received; /* bytes of the capsule */
+	struct recv *recv; /* kept only for its in-capsule data */
 	struct timing timing;
 
-	/* What parsing decided */
+	/* Nothing yet, for each new command (request.c, prepare) */
+	uint64_t result; /* dwords 0 and 1 of the response */
+	void *data;	 /* where it is */
+	enum request_state (*execute)(
+		struct request *r); /* data is there; returns the next state */
+	uint64_t n_moved;	    /* of chunks: over and done */
+	enum nvme_status status;
+	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */
 	enum direction direction;
-	uint32_t length;      /* bytes to move; at most what the SGL offers */
-	bool is_direct;	      /* from and to namespace memory, no buffer */
-	struct namespace *ns; /* counted in its n_in_flight */
-	/* data is there; returns the next state */
-	enum request_state (*execute)(struct request *r);
-	uint32_t n_buffer; /* bytes of buffer to take, if not just length */
+	uint32_t length;     /* bytes to move; at most what the SGL offers */
+	uint32_t n_buffer;   /* bytes of buffer to take, if not just length */
+	uint32_t n_chunk;    /* Compare, Verify, Copy: bytes at once; 0: all */
+	bool is_direct;	     /* from and to namespace memory, no buffer */
+	bool takes_turn;     /* it does not enter, its turn comes */
+	bool is_started;     /* had its turn: cannot be aborted */
+	bool has_first_data; /* fused, second: the first's data is there */
+	bool may_be_passed;  /* it waited long for a buffer: others need not any more */
 
 	/* At the namespace: guard.h */
+	struct namespace *ns; /* counted in its n_in_flight */
 	struct pass pass;
-	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */
-	bool takes_turn;	       /* it does not enter, its turn comes */
-	bool is_started;	       /* had its turn: cannot be aborted */
-	unsigned parked_at;	       /* enum request_state to go on with */
+	unsigned parked_at; /* enum request_state to go on with */
 	void (*on_turn)(struct request *r);
 	void (*on_saved)(struct request *r, int error);
 	struct queue *abort_queue; /* Abort: where its victim is */
 	uint64_t keys[2];	   /* of a reservation command */
 	void *old_state;	   /* owned until nobody can hold it */
 	struct loop_msg msg;
-
-	/* Where the data is */
-	void *data;
-	uint32_t lkey;
+	uint32_t lkey;	      /* of data */
 	struct buffer buffer; /* owned; may be empty */
-	bool may_be_passed;   /* it waited long for a buffer: others need not any more */
 	struct request *pair; /* fused: first and second point to each other */
-	bool has_first_data;  /* second: the first's data is there */
-	uint32_t n_chunk;     /* Compare, Verify, Copy: bytes at once; 0: all */
-	uint64_t n_moved;     /* of them: over and done */
 
 	struct work read_work;
 	struct backend_io io;

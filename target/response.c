@@ -64,12 +64,11 @@ static void post_data(struct request *r, struct response *response)
 {
 	struct sge sge = {.addr = r->data, .length = r->length, .lkey = r->lkey};
 
-	qp_write(&r->queue->qp, &sge, r->sgl.address, r->sgl.key);
+	qp_write(&r->queue->qp, sge, r->sgl.address, r->sgl.key);
 	response->buffer = r->buffer;
 	r->buffer = (struct buffer){0};
 	response->posted_ns = r->queue->poller->loop.now_ns;
-	if (response->buffer.data || r->is_direct)
-		list_add_tail(&r->queue->poller->sending, &response->node);
+	list_add_tail(&r->queue->poller->sending, &response->node);
 	if (r->timing.is_staged && r->ns && r->sqe.opcode == NVME_IO_READ)
 		response->timed_from = r->timing.mark;
 	response->ns = r->ns;

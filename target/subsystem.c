@@ -469,8 +469,13 @@ static unsigned index_above(const struct subsystem *subsystem, uint32_t nsid)
 
 struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_t nsid)
 {
-	unsigned above = index_above(subsystem, nsid);
+	unsigned above;
 
+	/* Mostly they are numbered from 1 on. */
+	if (nsid - 1 < subsystem->n_namespaces &&
+	    subsystem->namespaces[nsid - 1]->nsid == nsid)
+		return subsystem->namespaces[nsid - 1];
+	above = index_above(subsystem, nsid);
 	if (!above || subsystem->namespaces[above - 1]->nsid != nsid)
 		return NULL;
 	return subsystem->namespaces[above - 1];

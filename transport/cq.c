@@ -115,12 +115,13 @@ void cq_detach(struct cq *cq, struct qp *qp)
 static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 {
 	struct work *work = (struct work *)(uintptr_t)wc->wr_id;
-	struct completion c = {.status = wc->status};
+	struct completion c;
 
 	if (work->qp) {
-		qp_complete(work->qp, work, &c);
+		qp_complete(work->qp, work, wc->status);
 		return;
 	}
+	c = (struct completion){.status = wc->status};
 	if (wc->status == IBV_WC_SUCCESS) {
 		c.byte_len = wc->byte_len;
 		c.has_invalidated = wc->wc_flags & IBV_WC_WITH_INV;

@@ -9,8 +9,8 @@ int cq_attach(struct cq *cq, struct qp *qp);
 void cq_detach(struct cq *cq, struct qp *qp);
 struct qp *cq_find(const struct cq *cq, uint32_t number);
 
-/* A completion of a send-queue work. */
-void qp_complete(struct qp *qp, struct work *work, const struct completion *c);
+/* A completion of a send-queue work. status: enum ibv_wc_status. */
+void qp_complete(struct qp *qp, struct work *work, unsigned status);
 /* A completion of a receive; qp is NULL when it is not attached any more. */
 void recv_complete(struct work *work, struct qp *qp, const struct completion *c);
 /* A receive of the queue pair failed otherwise than by a flush. */

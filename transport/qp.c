@@ -82,8 +82,7 @@ static int make_rings(struct qp *qp, const struct qp_config *config)
 {
 	int r;
 
-	for (qp->n_ring = 1; qp->n_ring < qp->depth; qp->n_ring *= 2)
-		;
+	qp->n_ring = 1u << log2_ceil(qp->depth);
 	qp->posted = calloc(qp->n_ring, sizeof(struct work *));
 	qp->wrs = calloc(CHAIN_MAX, sizeof(struct ibv_send_wr));
 	qp->sges = calloc((size_t)CHAIN_MAX * QP_SGE_MAX, sizeof(struct ibv_sge));
@@ -262,13 +261,13 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 	wr->wr.rdma.rkey = wr->invalidate_rkey;
 }
 
-void qp_write(struct qp *qp, const struct sge *sge, uint64_t remote_addr, uint32_t rkey)
+void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey)
 {
 	struct ibv_send_wr *wr;
 
 	if (qp->n_chain + 1 >= CHAIN_MAX)
 		qp_flush(qp); /* it and its SEND go together */
-	wr = queue_wr(qp, NULL, sge, 1);
+	wr = queue_wr(qp, NULL, &sge, 1);
 	if (!wr)
 		return;
 	if (qp->signal_every == 1)
@@ -278,13 +277,13 @@ void qp_write(struct qp *qp, const struct sge *sge, uint64_t remote_addr, uint32
 	wr->wr.rdma.rkey = rkey;
 }
 
-void qp_read(struct qp *qp, struct work *work, const struct sge *sge,
-	     uint64_t remote_addr, uint32_t rkey)
+void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr,
+	     uint32_t rkey)
 {
 	struct ibv_send_wr *wr;
 
 	check(qp_has_read_credit(qp));
-	wr = queue_wr(qp, work, sge, 1);
+	wr = queue_wr(qp, work, &sge, 1);
 	qp->n_reads++;
 	work->is_read = true;
 	if (!wr)
@@ -368,20 +367,20 @@ static void hand_back(struct qp *qp)
 	}
 }
 
-void qp_complete(struct qp *qp, struct work *work, const struct completion *c)
+void qp_complete(struct qp *qp, struct work *work, unsigned status)
 {
 	unsigned n_settled;
 
 	if (qp->has_drained)
 		return; /* later than anybody waits */
-	if (c->status != IBV_WC_SUCCESS)
-		qp_break(qp, c);
+	if (status != IBV_WC_SUCCESS)
+		qp_break(qp, &(struct completion){.status = status});
 	if (work == &qp->ahead)
 		return; /* the SEND behind it comes, too */
 	n_settled = work->seq - qp->head_seq + 1;
 	check(n_settled <= qp->n_posted - qp->n_unposted);
 	work->is_done = true;
-	work->status = (uint16_t)c->status;
+	work->status = (uint16_t)status;
 	qp->n_settled = MAX(qp->n_settled, n_settled);
 	note_credit(qp);
 	hand_back(qp);

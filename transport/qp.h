@@ -129,10 +129,10 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 	     unsigned flags, uint32_t invalidate_rkey);
 /* Data ahead of the SEND that is queued next: a slot, but no work of its own. It is over, and its
  * memory free, when that SEND's work is done. */
-void qp_write(struct qp *qp, const struct sge *sge, uint64_t remote_addr, uint32_t rkey);
+void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey);
 /* Takes a READ credit too. Always signaled. */
-void qp_read(struct qp *qp, struct work *work, const struct sge *sge,
-	     uint64_t remote_addr, uint32_t rkey);
+void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr,
+	     uint32_t rkey);
 /* Posts the chain now. The loop's turn does it anyway. */
 void qp_flush(struct qp *qp);
 

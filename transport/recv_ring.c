@@ -57,9 +57,10 @@ static void build(struct recv_ring *ring, unsigned i)
 					   .length = ring->data_bytes,
 					   .lkey = ring->mr.lkey};
 	}
-	ring->wrs[i] = (struct ibv_recv_wr){.wr_id = (uintptr_t)&recv->work,
-					    .sg_list = sges,
-					    .num_sge = ring->data_bytes ? SGES : 1};
+	recv->wr = &ring->wrs[i];
+	*recv->wr = (struct ibv_recv_wr){.wr_id = (uintptr_t)&recv->work,
+					 .sg_list = sges,
+					 .num_sge = ring->data_bytes ? SGES : 1};
 }
 
 static int make_srq(struct recv_ring *ring, const struct domain *domain)
@@ -137,12 +138,11 @@ int recv_ring_start(struct recv_ring *ring)
 void recv_give(struct recv *recv)
 {
 	struct recv_ring *ring = recv->ring;
-	unsigned i = (unsigned)(recv - ring->recvs);
 
 	if (ring->qp && ring->qp->is_draining)
 		return; /* it stays idle; the ring goes with its queue pair */
-	ring->wrs[i].next = ring->chain;
-	ring->chain = &ring->wrs[i];
+	recv->wr->next = ring->chain;
+	ring->chain = recv->wr;
 	if (++ring->n_chain == CHAIN_MAX)
 		recv_flush(ring);
 	else if (ring->n_chain == 1)

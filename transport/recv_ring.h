@@ -17,8 +17,9 @@ struct recv_ring;
 struct recv {
 	struct work work;
 	struct recv_ring *ring;
-	void *capsule; /* capsule_bytes */
-	void *data;    /* data_bytes; NULL when the ring has none */
+	void *capsule;		/* capsule_bytes */
+	void *data;		/* data_bytes; NULL when the ring has none */
+	struct ibv_recv_wr *wr; /* in ring->wrs */
 };
 
 struct recv_ring {

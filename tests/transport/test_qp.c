@@ -110,7 +110,7 @@ static void write_is_visible_with_the_send_behind_it(void **state)
 	struct sge data = piece(&p->passive, 0, 65536), cqe = piece(&p->passive, 0, 16);
 
 	memset(p->passive.memory, 0x5a, 65536);
-	qp_write(&p->passive.qp, &data, (uintptr_t)p->active.memory + 4096,
+	qp_write(&p->passive.qp, data, (uintptr_t)p->active.memory + 4096,
 		 p->active.mr.rkey);
 	qp_send(&p->passive.qp, &works[0].work, &cqe, 1, QP_SIGNALED, 0);
 	assert_true(pair_wait(p, &p->active.n_received, 1));
@@ -128,8 +128,8 @@ static void read_fetches_and_returns_its_credit(void **state)
 
 	memset(p->active.memory, 0x77, 4096);
 	for (unsigned i = 0; i < 4; i++)
-		qp_read(&p->passive.qp, &works[i].work, &sink,
-			(uintptr_t)p->active.memory, p->active.mr.rkey);
+		qp_read(&p->passive.qp, &works[i].work, sink, (uintptr_t)p->active.memory,
+			p->active.mr.rkey);
 	assert_false(qp_has_read_credit(&p->passive.qp));
 	assert_true(pair_wait(p, &n_done, 4));
 	assert_true(qp_has_read_credit(&p->passive.qp));
@@ -159,7 +159,7 @@ static void wrong_key_breaks_the_queue_pair_and_all_works_return(void **state)
 	struct pair *p = *state;
 	struct sge sge = piece(&p->passive, 0, 512);
 
-	qp_write(&p->passive.qp, &sge, (uintptr_t)p->active.memory,
+	qp_write(&p->passive.qp, sge, (uintptr_t)p->active.memory,
 		 p->active.mr.rkey ^ 0x5500);
 	for (unsigned i = 0; i < 8; i++)
 		qp_send(&p->passive.qp, &works[i].work, &sge, 1, 0, 0);
@@ -190,7 +190,7 @@ static void refused_works_return_when_drained(void **state)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 	struct sge sge = piece(&p->active, 0, 64);
 
-	qp_write(&p->active.qp, &sge, (uintptr_t)p->passive.memory, p->passive.mr.rkey);
+	qp_write(&p->active.qp, sge, (uintptr_t)p->passive.memory, p->passive.mr.rkey);
 	for (unsigned i = 0; i < 10; i++)
 		qp_send(&p->active.qp, &works[i].work, &sge, 1, 0, 0);
 	assert_int_equal(ibv_modify_qp(p->active.qp.verbs, &attr, IBV_QP_STATE), 0);

@@ -76,7 +76,7 @@ def rblk_bench(target, nsid, load, seconds, *options):
     before = cpu_us([target.pid])
     said, _ = call([built("tools", "rblk", "rblk"), "bench", target.where, "--ns", nsid, "--rw", load.rw,
                     "--bs", load.block, "--depth", load.depth, "-t", f"{int(seconds * 1000)}ms", "--ramp",
-                    f"{int(RAMP_S * 1000)}ms",                     "-o", "json", *options])
+                    f"{int(RAMP_S * 1000)}ms", "-o", "json", *options])
     result = json.loads(said)
     n = result["iops"] * (seconds + RAMP_S)
     return {"iops": result["iops"], "mb_per_s": result["mb_per_s"],
@@ -164,8 +164,8 @@ def fio(engine, load, seconds, pids=(), jobs=1):
     before = cpu_us(pids)
     with folder() as scratch:
         said, host_us = call(["fio", "--name=t", *engine, f"--rw={load.rw}", f"--bs={load.block}",
-                              f"--iodepth={load.depth}", f"--runtime={seconds}", "--time_based",
-                              f"--ramp_time={RAMP_S}", f"--numjobs={jobs}", "--group_reporting", "--randrepeat=0",
+                              f"--iodepth={load.depth}", f"--runtime={int(seconds * 1000)}ms", "--time_based",
+                              f"--ramp_time={int(RAMP_S * 1000)}ms", f"--numjobs={jobs}", "--group_reporting", "--randrepeat=0",
                               "--norandommap", "--lat_percentiles=1", "--clat_percentiles=0",
                               "--output-format=json", f"--aux-path={scratch}"], cwd=scratch)
     servers_us = cpu_us(pids) - before

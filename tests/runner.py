@@ -26,6 +26,8 @@ RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?
 VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"
                        r"(?:, (\d+) failed.*)?)$")
 VM_LIMIT_S = 3600
+FUZZ_S = 60  # each target
+FUZZ_LIMIT_S = 3600
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
 
@@ -188,6 +190,14 @@ def run_vm_suite(totals):
     totals["vm"] = add(totals.get("vm", Counts(0, 0, 0)), run_vm_scripts(suite))
 
 
+def run_fuzz_suite(totals):
+    """With a build of its own, so not once a profile. Two targets at a time."""
+    run = os.path.join(ROOT, "tests", "fuzz", "run")
+    counts = run_test("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "cmd": [run, str(FUZZ_S)],
+                               "timeout": FUZZ_LIMIT_S})
+    totals["fuzz"] = add(totals.get("fuzz", Counts(0, 0, 0)), counts)
+
+
 def run_vm_scripts(suite):
     """Runs all of them, a line each as it ends; counts are of the checks in them."""
     process = subprocess.Popen([suite], cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
@@ -255,6 +265,8 @@ def main():
 
     for suite, counts in run_profiles(profiles, args.suites):
         totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), counts)
+    if "fuzz" in args.suites:
+        run_fuzz_suite(totals)
     if "vm" in args.suites:
         run_vm_suite(totals)
 

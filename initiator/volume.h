@@ -125,8 +125,7 @@ void volume_close(struct volume *volume);
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
 void volume_get_status(const struct volume *volume, struct volume_status *ret_status);
 
-/* ---- I/O
- * ------------------------------------------------------------------------------- */
+/* ---- I/O --------------------------------------------------------------------------- */
 
 struct volume_queue;
 

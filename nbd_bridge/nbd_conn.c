@@ -86,8 +86,7 @@ static enum conn_step (*const steps[])(struct nbd_conn *conn) = {
 	[CONN_CLOSED] = NULL,
 };
 
-/* ---- birth and end
- * ------------------------------------------------------------------------ */
+/* ---- birth and end ----------------------------------------------------------------- */
 
 struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
 			      bool is_kernel)
@@ -205,8 +204,7 @@ static void on_deadline(struct loop_timer *timer)
 		loop_timer_start(&conn->worker->loop, &conn->deadline, DRAIN_DEADLINE_NS);
 }
 
-/* ---- input
- * -------------------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------- */
 
 static bool wants_input(const struct nbd_conn *conn)
 {
@@ -295,8 +293,7 @@ static void on_event(struct loop_fd *lfd, uint32_t events)
 	update_events(conn);
 }
 
-/* ---- waiting and going on
- * ------------------------------------------------------------------ */
+/* ---- waiting and going on ---------------------------------------------------------- */
 
 static void resume(struct loop_call *call)
 {
@@ -380,8 +377,7 @@ void nbd_conn_stop(struct nbd_conn *conn)
 	update_events(conn);
 }
 
-/* ---- output
- * ------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
 void nbd_conn_send(struct nbd_conn *conn, struct nbd_out *out)
 {

@@ -52,8 +52,7 @@ void nbd_part_move(struct nbd_part *part, enum part_state state)
 	states_move("nbd_part", rules, &part->state, state);
 }
 
-/* ---- taking and giving
- * --------------------------------------------------------------------- */
+/* ---- taking and giving ------------------------------------------------------------- */
 
 static void on_buffer_free(struct loop_call *call)
 {
@@ -162,8 +161,7 @@ void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset,
 	volume_io_submit(r->conn->worker->queue, &part->io);
 }
 
-/* ---- issuing
- * ------------------------------------------------------------------------------- */
+/* ---- issuing ----------------------------------------------------------------------- */
 
 bool nbd_io_has_more(const struct nbd_request *r)
 {

@@ -110,8 +110,7 @@ static void begin(struct nbd_conn *conn)
 	}
 }
 
-/* ---- starting, stopping
- * -------------------------------------------------------------------- */
+/* ---- starting, stopping ------------------------------------------------------------ */
 
 /* Its reply cannot carry an error, so whatever is wrong closes the connection. */
 static void run_export_name(struct nbd_conn *conn, struct reader data)
@@ -166,8 +165,7 @@ static void run_unsupported(struct nbd_conn *conn, struct reader data)
 	nbd_option_error(conn, NBD_REP_ERR_UNSUP, "this server does not do that");
 }
 
-/* ---- INFO and GO
- * --------------------------------------------------------------------------- */
+/* ---- INFO and GO ------------------------------------------------------------------- */
 
 static void reply_info_export(struct nbd_conn *conn)
 {
@@ -257,8 +255,7 @@ static void run_go(struct nbd_conn *conn, struct reader data)
 		begin(conn);
 }
 
-/* ---- meta contexts
- * ------------------------------------------------------------------------- */
+/* ---- meta contexts ----------------------------------------------------------------- */
 
 static bool is_query(struct reader query, const char *text)
 {
@@ -318,8 +315,7 @@ static void run_meta_context(struct nbd_conn *conn, struct reader data)
 	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
 }
 
-/* ---- the table
- * ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 static void (*const options[])(struct nbd_conn *conn, struct reader data) = {
 	[NBD_OPT_EXPORT_NAME] = run_export_name,

@@ -21,8 +21,7 @@
 #include "nbd_bridge/nbd_request.h"
 #include "nbd_bridge/worker.h"
 
-/* ---- life
- * ---------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static struct nbd_request *request_take(struct nbd_conn *conn)
 {
@@ -103,8 +102,7 @@ void nbd_request_drop(struct nbd_request *r)
 		nbd_io_settle(r);
 }
 
-/* ---- validation
- * ---------------------------------------------------------------------------- */
+/* ---- validation -------------------------------------------------------------------- */
 
 /* FUA is legal everywhere and means something for what changes data. */
 static const struct {
@@ -164,8 +162,7 @@ enum nbd_error nbd_request_check(const struct nbd_request *r)
 	return NBD_SUCCESS;
 }
 
-/* ---- start
- * --------------------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------------- */
 
 static void count(const struct nbd_request *r)
 {

@@ -25,8 +25,7 @@ enum {
 	NBD_EXPORT_NAME_PADDING = 124,
 };
 
-/* ---- handshake
- * --------------------------------------------------------------------------- */
+/* ---- handshake --------------------------------------------------------------------- */
 
 enum nbd_handshake_flag {
 	NBD_FIXED_NEWSTYLE = 1 << 0,
@@ -124,8 +123,7 @@ struct nbd_info_block_size {
 };
 static_assert(sizeof(struct nbd_info_block_size) == 14, "INFO_BLOCK_SIZE");
 
-/* ---- transmission
- * ------------------------------------------------------------------------ */
+/* ---- transmission ------------------------------------------------------------------ */
 
 enum nbd_command {
 	NBD_CMD_READ = 0,

@@ -48,8 +48,7 @@ struct nbd_part *nbd_write_take(struct nbd_request *r, bool with_data)
 	return part;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------- */
 
 static void on_done(struct volume_io *io, int error)
 {
@@ -101,8 +100,7 @@ void nbd_write_run(struct nbd_part *part, enum volume_op op)
 		run_locked(&part->lock);
 }
 
-/* ---- payload
- * ------------------------------------------------------------------------------- */
+/* ---- payload ----------------------------------------------------------------------- */
 
 static void copy_received(struct nbd_conn *conn, struct nbd_part *part)
 {

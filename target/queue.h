@@ -116,8 +116,7 @@ static inline unsigned queue_send_depth(unsigned n_entries)
 	return n_entries + MIN(n_entries, 32) + 2;
 }
 
-/* ---- control
- * ---------------------------------------------------------------------------- */
+/* ---- control ----------------------------------------------------------------------- */
 
 /* A connect request that passed the checks of portal.c: makes the queue and hands it to a
  * poller; it accepts when receives are posted. Takes conn, also on failure. */

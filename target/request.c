@@ -69,8 +69,7 @@ static const struct state_rule rules[] = {
 	[REQUEST_FINISH] = {"finish", TO(FREE)},
 };
 
-/* ---- what a request holds
- * ---------------------------------------------------------------- */
+/* ---- what a request holds ---------------------------------------------------------- */
 
 static bool is_shared(const struct recv *recv, const struct queue *queue)
 {
@@ -126,8 +125,7 @@ static struct arena *arena_of(struct request *r)
 	return is_admin ? &r->queue->poller->admin : &r->queue->poller->data;
 }
 
-/* ---- a capsule arrives
- * ------------------------------------------------------------------- */
+/* ---- a capsule arrives ------------------------------------------------------------- */
 
 static void prepare(struct request *r, struct recv *recv, uint32_t received)
 {
@@ -192,8 +190,7 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 	request_run(r, REQUEST_PARSE);
 }
 
-/* ---- PARSE
- * ------------------------------------------------------------------------------- */
+/* ---- PARSE ------------------------------------------------------------------------- */
 
 static enum nvme_status parse_fabrics(struct request *r)
 {
@@ -280,8 +277,7 @@ static enum request_state parse(struct request *r)
 	return is_direct_read(r) ? REQUEST_EXECUTE : REQUEST_TAKE_BUFFER;
 }
 
-/* ---- TAKE_BUFFER
- * ------------------------------------------------------------------------- */
+/* ---- TAKE_BUFFER ------------------------------------------------------------------- */
 
 /* Whether data in the capsule must not stay there while the command runs. */
 static bool must_copy(const struct request *r)
@@ -387,8 +383,7 @@ static enum request_state take_buffer(struct request *r)
 	return r->direction == DIRECTION_H2C ? REQUEST_READ_DATA : REQUEST_EXECUTE;
 }
 
-/* ---- entering the namespace
- * ------------------------------------------------------------- */
+/* ---- entering the namespace -------------------------------------------------------- */
 
 /* The rule: nothing there that guard_enter could stop or park a command of this poller for. */
 static bool is_open(const struct guard *guard, unsigned poller)
@@ -416,8 +411,7 @@ static enum request_state enter(struct request *r)
 	return (enum request_state)guard_enter(r);
 }
 
-/* ---- READ_DATA
- * --------------------------------------------------------------------------- */
+/* ---- READ_DATA --------------------------------------------------------------------- */
 
 static enum request_state after_read(struct request *r)
 {
@@ -468,8 +462,7 @@ static enum request_state read_data(struct request *r)
 	return REQUEST_READING;
 }
 
-/* ---- EXECUTE
- * ----------------------------------------------------------------------------- */
+/* ---- EXECUTE ----------------------------------------------------------------------- */
 
 static enum request_state execute(struct request *r)
 {
@@ -492,8 +485,7 @@ enum request_state request_end(struct request *r, enum nvme_status status)
 	return REQUEST_RESPOND;
 }
 
-/* ---- RESPOND
- * ----------------------------------------------------------------------------- */
+/* ---- RESPOND ----------------------------------------------------------------------- */
 
 static void wait_for_slots(struct request *r)
 {
@@ -547,8 +539,7 @@ static enum request_state respond(struct request *r)
 	return REQUEST_FINISH;
 }
 
-/* ---- FINISH
- * ------------------------------------------------------------------------------ */
+/* ---- FINISH ------------------------------------------------------------------------ */
 
 static enum request_state finish(struct request *r)
 {
@@ -564,8 +555,7 @@ static enum request_state finish(struct request *r)
 	return REQUEST_GONE;
 }
 
-/* ---- the machine
- * ------------------------------------------------------------------------- */
+/* ---- the machine ------------------------------------------------------------------- */
 
 static enum request_state (*const steps[])(struct request *) = {
 	[REQUEST_PARSE] = parse,	 [REQUEST_TAKE_BUFFER] = take_buffer,

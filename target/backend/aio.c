@@ -74,8 +74,7 @@ struct backend_aio {
 	bool may_be_signaled; /* the eventfd, by what was reaped since it was emptied */
 };
 
-/* ---- steps
- * ---------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------- */
 
 void backend_take(struct backend *backend, struct backend_thread *thread,
 		  struct backend_io *io)
@@ -118,8 +117,7 @@ static void run_over(struct loop_call *call)
 	}
 }
 
-/* ---- submission
- * ----------------------------------------------------------------------------- */
+/* ---- submission -------------------------------------------------------------------- */
 
 static struct iocb *iocb_of(struct backend_io *io)
 {
@@ -288,8 +286,7 @@ void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync,
 	wait_in_line(step->thread->aio, io);
 }
 
-/* ---- completion
- * ----------------------------------------------------------------------------- */
+/* ---- completion -------------------------------------------------------------------- */
 
 /* Goes on with a transfer that moved n bytes. O_DIRECT can only go on at a multiple of
  * align. */
@@ -391,8 +388,7 @@ static void on_signal(struct loop_fd *lfd, uint32_t events)
 	empty_eventfd(container_of(lfd, struct backend_aio, event));
 }
 
-/* ---- life
- * ----------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static void aio_free(struct backend_aio *aio)
 {

@@ -44,8 +44,7 @@ static int discard_range(struct backend_fd *disk, uint64_t offset, uint64_t n)
 	return ioctl(disk->fd, BLKDISCARD, range) < 0 ? -errno : 0;
 }
 
-/* ---- what the disk says of itself
- * ----------------------------------------------------------- */
+/* ---- what the disk says of itself -------------------------------------------------- */
 
 /* The line of a queue attribute; "" when there is none. */
 static void read_attribute(dev_t device, const char *name, char *ret_line, int n)
@@ -108,8 +107,7 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 	};
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------- */
 
 static int explain_open(const struct backend_config *config, int error, char *why,
 			size_t n)

@@ -46,8 +46,7 @@ static struct backend_fd *disk_of(struct backend *backend)
 	return container_of(backend, struct backend_fd, backend);
 }
 
-/* ---- on a worker thread
- * --------------------------------------------------------------------- */
+/* ---- on a worker thread ------------------------------------------------------------ */
 
 static int sync_data(struct backend_fd *disk)
 {
@@ -119,8 +118,7 @@ static int work_discard(struct backend_io *io)
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 
-/* ---- steps, on the poller
- * ------------------------------------------------------------------- */
+/* ---- steps, on the poller ---------------------------------------------------------- */
 
 /* Who asked for a flush says that it failed; of the one behind a FUA write only we know. */
 static void after_sync(struct backend_io *io, int error)
@@ -266,8 +264,7 @@ void backend_fd_submit(struct backend *backend, struct backend_thread *thread,
 	check(!"an operation");
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------- */
 
 struct backend_fd *backend_fd_new(const struct backend_ops *ops, const char *path)
 {

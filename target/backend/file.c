@@ -58,8 +58,7 @@ static int discard_range(struct backend_fd *disk, uint64_t offset, uint64_t n)
 	return change_range(disk, FALLOC_FL_PUNCH_HOLE, offset, n);
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------- */
 
 static int explain_open(const struct backend_config *config, int error, char *why,
 			size_t n)
@@ -310,8 +309,7 @@ static int file_open(const struct backend_config *config, struct backend **ret_b
 	return 0;
 }
 
-/* ---- checking without opening
- * --------------------------------------------------------------- */
+/* ---- checking without opening ------------------------------------------------------ */
 
 static int check_directory(const struct backend_config *config, char *why, size_t n)
 {
@@ -349,8 +347,7 @@ static int file_check(const struct backend_config *config, uint64_t ret_identity
 	return check_stat(config, &st, why, n);
 }
 
-/* ---- a new size
- * ----------------------------------------------------------------------------- */
+/* ---- a new size -------------------------------------------------------------------- */
 
 static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
 {

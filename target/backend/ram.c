@@ -109,8 +109,7 @@ static void ram_submit(struct backend *backend, struct backend_thread *thread,
 	check(!"an operation");
 }
 
-/* ---- life
- * ----------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static int ram_check(const struct backend_config *config, uint64_t ret_identity[2],
 		     char *why, size_t n)

@@ -463,6 +463,7 @@ static void on_timer(uint64_t serial)
 static void on_connection(struct cm_id *listener)
 {
 	struct cm_id *child;
+	uint64_t serial = listener->serial;
 	int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (sock < 0)
@@ -476,9 +477,7 @@ static void on_connection(struct cm_id *listener)
 	}
 	child->sock = sock;
 	child->state = CM_EMBRYO;
-	child->listener = 0;
-	if (cm_find(listener->serial) == listener)
-		child->listener = listener->serial;
+	child->listener = serial; /* it may be gone by now: then its request finds none */
 	if (node_watch(sock, W_CM, child->serial))
 		cm_free(child);
 }

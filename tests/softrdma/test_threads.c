@@ -6,8 +6,10 @@
  */
 #include "rig.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -365,6 +367,79 @@ static void idle_is_silent(void **state)
 	assert_int_equal(switches_of_helper(&runs), before);
 }
 
+/* ---- a listener goes while connections come ----------------------------------- */
+
+enum {
+	LISTENERS = 300
+};
+
+struct caller {
+	struct sockaddr_in to;
+	_Atomic bool is_over;
+};
+
+static enum rdma_cm_event_type next_event(struct rdma_event_channel *ch)
+{
+	enum rdma_cm_event_type type = RDMA_CM_EVENT_UNREACHABLE;
+	struct rdma_cm_event *e;
+
+	if (!rdma_get_cm_event(ch, &e)) {
+		type = e->event;
+		rdma_ack_cm_event(e);
+	}
+	return type;
+}
+
+/* Refused by a listener that has gone, or by none. */
+static void *call_again_and_again(void *arg)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_conn_param param = {.retry_count = 7};
+	struct caller *c = arg;
+	struct rdma_cm_id *id;
+
+	while (!atomic_load(&c->is_over)) {
+		check(!rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+		check(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&c->to, 1000));
+		check(next_event(ch) == RDMA_CM_EVENT_ADDR_RESOLVED);
+		check(!rdma_resolve_route(id, 1000));
+		check(next_event(ch) == RDMA_CM_EVENT_ROUTE_RESOLVED);
+		check(!rdma_connect(id, &param));
+		check(next_event(ch) == RDMA_CM_EVENT_REJECTED);
+		check(!rdma_destroy_id(id));
+	}
+	rdma_destroy_event_channel(ch);
+	return NULL;
+}
+
+static void listeners_go_while_connections_come(void **state)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct caller caller = {
+		.to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+	struct timespec nap = {0};
+	struct rdma_cm_id *id;
+	pthread_t t;
+
+	for (unsigned i = 0; i < LISTENERS; i++) {
+		assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&caller.to), 0);
+		caller.to.sin_port = rdma_get_src_port(id); /* the same for all */
+		assert_int_equal(rdma_listen(id, 4), 0);
+		if (!i)
+			assert_int_equal(
+				pthread_create(&t, NULL, call_again_and_again, &caller),
+				0);
+		nap.tv_nsec = i % 16 * 50000;
+		nanosleep(&nap, NULL);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	atomic_store(&caller.is_over, true);
+	pthread_join(t, NULL);
+	rdma_destroy_event_channel(ch);
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 
 int main(void)
@@ -377,6 +452,7 @@ int main(void)
 		T(destroy_waits_for_acked_events),
 		T(destroy_cq_waits_for_acked_events),
 		T(idle_is_silent),
+		T(listeners_go_while_connections_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

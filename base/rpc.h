@@ -22,6 +22,12 @@ struct rpc_error {
 	char hint[256]; /* may be empty */
 };
 
+/* Fills *error; hint "" for none. Returns NULL, for a method to return. */
+__attribute__((format(printf, 4, 5))) void *rpc_refuse(struct rpc_error *error,
+						       enum exit_code code,
+						       const char *hint, const char *fmt,
+						       ...);
+
 struct rpc_method {
 	const char *name; /* NULL ends the table */
 	/* params may be NULL, borrowed. Returns the result (owned by the caller), or NULL

@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -567,6 +569,19 @@ static void remove_own_file(const struct rpc_server *server)
 	if (lstat(server->addr.sun_path, &st) == 0 &&
 	    server->identity.st_ino == st.st_ino && server->identity.st_dev == st.st_dev)
 		unlink(server->addr.sun_path);
+}
+
+void *rpc_refuse(struct rpc_error *error, enum exit_code code, const char *hint,
+		 const char *fmt, ...)
+{
+	va_list args;
+
+	error->code = code;
+	snprintf(error->hint, sizeof(error->hint), "%s", hint);
+	va_start(args, fmt);
+	vsnprintf(error->message, sizeof(error->message), fmt, args);
+	va_end(args);
+	return NULL;
 }
 
 void rpc_server_free(struct rpc_server *server)

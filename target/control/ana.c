@@ -5,7 +5,6 @@
  * What is set lasts until the file says something else than it did (apply), or until the next start.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -17,21 +16,6 @@
 #include "target/portal.h"
 
 static const char list_hint[] = "rblkctl ana list shows what there is";
-
-__attribute__((format(printf, 4, 5))) static void *refuse(struct rpc_error *error,
-							  enum exit_code code,
-							  const char *hint,
-							  const char *fmt, ...)
-{
-	va_list args;
-
-	error->code = code;
-	snprintf(error->hint, sizeof(error->hint), "%s", hint);
-	va_start(args, fmt);
-	vsnprintf(error->message, sizeof(error->message), fmt, args);
-	va_end(args);
-	return NULL;
-}
 
 /* NULL: it is not there, or no string. */
 static const char *text(struct json_object *params, const char *key)
@@ -51,8 +35,8 @@ static const struct subsystem *find_subsystem(struct target *target, const char 
 							  nqn);
 
 	if (!subsystem)
-		refuse(error, EXIT_NOT_FOUND, "rblkctl list subsystems",
-		       "there is no subsystem '%s'", nqn);
+		rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list subsystems",
+			   "there is no subsystem '%s'", nqn);
 	return subsystem;
 }
 
@@ -148,10 +132,11 @@ static bool read_state(struct json_object *params, struct wish *wish,
 			return true;
 		}
 	guess = state ? conf_did_you_mean(state, ana_choices) : NULL;
-	refuse(error, EXIT_USAGE,
-	       "optimized, non_optimized, inaccessible, persistent_loss or change",
-	       "there is no ANA state '%s'%s%s%s", state ? state : "",
-	       guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
+	rpc_refuse(error, EXIT_USAGE,
+		   "optimized, non_optimized, inaccessible, persistent_loss or change",
+		   "there is no ANA state '%s'%s%s%s", state ? state : "",
+		   guess ? " (did you mean '" : "", guess ? guess : "",
+		   guess ? "'?)" : "");
 	return false;
 }
 
@@ -163,7 +148,7 @@ static bool read_group(struct json_object *params, struct wish *wish,
 	uint64_t id;
 
 	if (!ana)
-		return refuse(
+		return rpc_refuse(
 			error, EXIT_FAILED,
 			"add ana_groups to it in the configuration, then rblkctl apply",
 			"subsystem '%s' has no ANA groups", wish->subsystem->nqn);
@@ -172,9 +157,9 @@ static bool read_group(struct json_object *params, struct wish *wish,
 						       : 0;
 	wish->group = ana_find(ana, id);
 	if (!id || wish->group == ANA_GROUPS_MAX)
-		return refuse(error, EXIT_NOT_FOUND, list_hint,
-			      "there is no ANA group %" PRIu64 " in %s", id,
-			      wish->subsystem->nqn);
+		return rpc_refuse(error, EXIT_NOT_FOUND, list_hint,
+				  "there is no ANA group %" PRIu64 " in %s", id,
+				  wish->subsystem->nqn);
 	return true;
 }
 
@@ -193,13 +178,13 @@ static bool read_portal(struct target *target, struct json_object *params,
 			continue;
 		wish->portal_mask = 1U << i;
 		if (!subsystem_is_on_portal(wish->subsystem, i))
-			return refuse(error, EXIT_FAILED, list_hint,
-				      "subsystem '%s' is not on portal '%s'",
-				      wish->subsystem->nqn, name);
+			return rpc_refuse(error, EXIT_FAILED, list_hint,
+					  "subsystem '%s' is not on portal '%s'",
+					  wish->subsystem->nqn, name);
 		return true;
 	}
-	return refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
-		      "there is no portal '%s'", name);
+	return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
+			  "there is no portal '%s'", name);
 }
 
 struct json_object *control_ana_set(void *context, struct json_object *params,
@@ -216,10 +201,10 @@ struct json_object *control_ana_set(void *context, struct json_object *params,
 	    !read_portal(target, params, &wish, error))
 		return NULL;
 	if (target->is_stopping)
-		return refuse(error, EXIT_BUSY, "", "rblkd is stopping");
+		return rpc_refuse(error, EXIT_BUSY, "", "rblkd is stopping");
 	if (ana_change(target, wish.subsystem->nqn, wish.group, wish.portal_mask,
 		       wish.state, &n_told) < 0)
-		return refuse(error, EXIT_FAILED, "", "out of memory");
+		return rpc_refuse(error, EXIT_FAILED, "", "out of memory");
 	o = json_object_new_object();
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "subsystem", wish.subsystem->nqn);

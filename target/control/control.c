@@ -76,11 +76,9 @@ static struct json_object *call_list(void *context, struct json_object *params,
 	lists = control_list(context, value ? json_object_get_string(value) : NULL);
 	if (lists)
 		return lists;
-	error->code = EXIT_USAGE;
-	snprintf(error->message, sizeof(error->message), "there is no list of that name");
-	snprintf(error->hint, sizeof(error->hint),
-		 "portals, subsystems, namespaces, hosts and connections");
-	return NULL;
+	return rpc_refuse(error, EXIT_USAGE,
+			  "portals, subsystems, namespaces, hosts and connections",
+			  "there is no list of that name");
 }
 
 static const struct rpc_method methods[] = {

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/rcu.h"
@@ -23,21 +22,6 @@ struct wish {
 	uint64_t size; /* 0: as large as the backing store is */
 	bool is_forced;
 };
-
-__attribute__((format(printf, 4, 5))) static void *refuse(struct rpc_error *error,
-							  enum exit_code code,
-							  const char *hint,
-							  const char *fmt, ...)
-{
-	va_list args;
-
-	error->code = code;
-	snprintf(error->hint, sizeof(error->hint), "%s", hint);
-	va_start(args, fmt);
-	vsnprintf(error->message, sizeof(error->message), fmt, args);
-	va_end(args);
-	return NULL;
-}
 
 static struct json_object *member(struct json_object *params, const char *key,
 				  enum json_type type)
@@ -113,9 +97,9 @@ static struct json_object *resize(struct target *target, const struct wish *wish
 	int r = namespace_resize(ns, wish->size, wish->is_forced, why, sizeof(why));
 
 	if (r < 0)
-		return refuse(error, r == -EBUSY ? EXIT_BUSY : EXIT_FAILED,
-			      r == -EBUSY ? "--force takes it away from them" : "", "%s",
-			      why);
+		return rpc_refuse(error, r == -EBUSY ? EXIT_BUSY : EXIT_FAILED,
+				  r == -EBUSY ? "--force takes it away from them" : "",
+				  "%s", why);
 	size = namespace_bytes(ns);
 	if (size != old_size) {
 		n_told = notice_namespace(target, wish->subnqn, wish->nsid);
@@ -135,16 +119,17 @@ struct json_object *control_ns_resize(void *context, struct json_object *params,
 	struct wish wish;
 
 	if (!read_wish(params, &wish))
-		return refuse(error, EXIT_USAGE, "rblkctl list namespaces",
-			      "a resize needs a subsystem and an nsid from 1 to %d",
-			      NSID_MAX);
+		return rpc_refuse(error, EXIT_USAGE, "rblkctl list namespaces",
+				  "a resize needs a subsystem and an nsid from 1 to %d",
+				  NSID_MAX);
 	ns = find_namespace(target, &wish);
 	if (!ns)
-		return refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",
-			      "there is no namespace %u in %s", wish.nsid, wish.subnqn);
+		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",
+				  "there is no namespace %u in %s", wish.nsid,
+				  wish.subnqn);
 	config = find_config(target, &wish);
 	if (config && (config->ram || config->must_create))
-		return refuse(
+		return rpc_refuse(
 			error, EXIT_FAILED, "change it there, then rblkctl apply",
 			"the size of namespace %u of %s stands in the configuration",
 			wish.nsid, wish.subnqn);

@@ -26,15 +26,6 @@ static unsigned count_queues(const struct portal *portal)
 	return n;
 }
 
-static struct json_object *fail(struct rpc_error *error, enum exit_code code,
-				const char *what, const char *name, const char *hint)
-{
-	error->code = code;
-	snprintf(error->message, sizeof(error->message), "%s '%s'", what, name);
-	snprintf(error->hint, sizeof(error->hint), "%s", hint);
-	return NULL;
-}
-
 struct json_object *control_drain(void *context, struct json_object *params,
 				  struct rpc_error *error)
 {
@@ -48,16 +39,16 @@ struct json_object *control_drain(void *context, struct json_object *params,
 	name = value ? json_object_get_string(value) : "";
 	portal = find_portal(target, name);
 	if (!portal)
-		return fail(error, EXIT_NOT_FOUND, "there is no portal", name,
-			    "rblkctl list portals");
+		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
+				  "there is no portal '%s'", name);
 	if (target->is_stopping)
-		return fail(error, EXIT_BUSY, "rblkd is stopping, and with it portal",
-			    name, "");
+		return rpc_refuse(error, EXIT_BUSY, "",
+				  "rblkd is stopping, and with it portal '%s'", name);
 	if (!json_object_get_boolean(undo))
 		portal_drain(portal);
 	else if (portal_undrain(portal) < 0)
-		return fail(error, EXIT_FAILED, "cannot listen on portal", name,
-			    "the log of rblkd says why");
+		return rpc_refuse(error, EXIT_FAILED, "the log of rblkd says why",
+				  "cannot listen on portal '%s'", name);
 	o = json_object_new_object();
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "portal", portal->name);

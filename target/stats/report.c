@@ -231,15 +231,6 @@ static const char *get_string(struct json_object *params, const char *key)
 		       : NULL;
 }
 
-static struct json_object *refuse(struct rpc_error *error, enum exit_code code,
-				  const char *message, const char *name, const char *hint)
-{
-	error->code = code;
-	snprintf(error->message, sizeof(error->message), "%s '%s'", message, name);
-	snprintf(error->hint, sizeof(error->hint), "%s", hint);
-	return NULL;
-}
-
 struct json_object *control_stats(void *context, struct json_object *params,
 				  struct rpc_error *error)
 {
@@ -251,12 +242,12 @@ struct json_object *control_stats(void *context, struct json_object *params,
 		if (!strcmp(lists[i].name, what))
 			list = lists[i].list(context, name);
 	if (!list)
-		return refuse(error, EXIT_USAGE, "there are no counters of", what,
-			      "namespaces, hosts and queues");
+		return rpc_refuse(error, EXIT_USAGE, "namespaces, hosts and queues",
+				  "there are no counters of '%s'", what);
 	if (name && !strcmp(what, "namespaces") && !json_object_array_length(list)) {
 		json_object_put(list);
-		return refuse(error, EXIT_NOT_FOUND, "there is no namespace", name,
-			      "rblkctl list namespaces");
+		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",
+				  "there is no namespace '%s'", name);
 	}
 	o = json_object_new_object();
 	control_add_number(o, "schema", CONTROL_SCHEMA);

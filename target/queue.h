@@ -6,8 +6,7 @@
  *
  *     control:  ATTACHING ---> CONNECTING ---> LIVE
  *                   |  attached    |  Connect    |   disconnect, error, timeout, shutdown
- *                   +--------------+-------------+-> DYING --(poller: all is back)-->
- * freed
+ *                   +--------------+-------------+--> DYING --(poller: all is back)--> freed
  */
 #pragma once
 

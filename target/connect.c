@@ -19,6 +19,7 @@
 #include "target/controller.h"
 #include "target/host.h"
 #include "target/portal.h"
+#include "target/stats/capsules.h"
 
 enum {
 	REFUSALS_BURST = 5,
@@ -138,6 +139,8 @@ static void on_answer(struct loop_msg *msg)
 		queue->sqsize = op->sqsize;
 		queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
 		queue->is_unproven = queue->auth;
+		capsules_name(queue->capsules, op->controller->id,
+			      op->controller->hostnqn);
 		if (queue->qid == 0)
 			controller_attach(op->controller, queue);
 	}

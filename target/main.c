@@ -42,6 +42,8 @@
 #include "target/poller.h"
 #include "target/portal.h"
 #include "target/queue.h"
+#include "target/stats/capsules.h"
+#include "target/stats/fatal.h"
 #include "target/stats/hosts.h"
 #include "target/stats/http.h"
 #include "target/stats/slow.h"
@@ -230,6 +232,10 @@ static int init_target(struct daemon *d)
 	target->admission = admission_new();
 	r = target->admission ? host_stats_init(target) : -ENOMEM;
 	if (r == 0)
+		r = capsules_init(target);
+	if (r == 0)
+		fatal_init(target);
+	if (r == 0)
 		r = loop_init(&target->loop, 0, NULL);
 	if (r == 0)
 		r = open_signals(d);
@@ -319,6 +325,8 @@ static void end(struct daemon *d)
 	portals_deinit(target);
 	cm_free(target->cm);
 	host_stats_deinit(target);
+	fatal_deinit();
+	capsules_deinit(target);
 	if (d->signals.loop) {
 		loop_fd_remove(&d->signals);
 		close(d->signals.fd);

@@ -32,6 +32,7 @@
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
+#include "target/stats/capsules.h"
 #include "target/stats/hosts.h"
 #include "transport/wire/rdma_cm.h"
 
@@ -117,6 +118,7 @@ static void on_connect_timeout(struct loop_timer *timer)
 static void free_memory(struct queue *queue)
 {
 	auth_release(queue);
+	capsules_give(queue->target, queue->capsules);
 	free(queue->requests);
 	free(queue->responses);
 	free(queue);
@@ -126,7 +128,8 @@ static int make_lists(struct queue *queue)
 {
 	queue->requests = calloc(queue->n_entries, sizeof(struct request));
 	queue->responses = calloc(queue->n_responses, sizeof(struct response));
-	if (!queue->requests || !queue->responses)
+	queue->capsules = capsules_take(queue->target, queue->qid, queue->remote);
+	if (!queue->requests || !queue->responses || !queue->capsules)
 		return -ENOMEM;
 	for (unsigned i = 0; i < queue->n_entries; i++) {
 		queue->requests[i].queue = queue;
@@ -307,6 +310,8 @@ static void on_fail(struct loop_msg *msg)
 	if (queue->is_fault && queue->state != QUEUE_DYING &&
 	    (queue->qid != 0 || !queue->member_of || queue->member_of->is_unproven))
 		log_fault(queue);
+	if (queue->is_fault && queue->state != QUEUE_DYING)
+		capsules_log(queue);
 	queue_kill(queue, queue->fail_reason);
 }
 
@@ -352,6 +357,7 @@ void queue_fail(struct queue *queue, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(queue->fail_reason, sizeof(queue->fail_reason), fmt, args);
 	va_end(args);
+	capsules_keep_last(queue->capsules);
 	send_fail(queue, true);
 }
 

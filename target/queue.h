@@ -19,6 +19,7 @@
 #include "transport/qp.h"
 
 struct auth_session;
+struct capsule_ring;
 struct controller;
 struct request;
 struct response;
@@ -45,6 +46,7 @@ struct queue {
 	unsigned n_responses;
 	char remote[ADDR_STRING_MAX];
 	uint64_t created_ns;
+	struct capsule_ring *capsules; /* its last ones; the poller writes them */
 
 	/* Thread: control */
 	struct list node;	       /* target->queues */

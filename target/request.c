@@ -45,6 +45,7 @@
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
+#include "target/stats/capsules.h"
 
 #define TO(s) STATE_TO(REQUEST_##s)
 
@@ -140,6 +141,8 @@ static void prepare(struct request *r, struct recv *recv, uint32_t received)
 	timing_start(&r->timing, r->queue->counters.n_commands,
 		     atomic_load_explicit(&r->queue->target->slow_ticks,
 					  memory_order_relaxed));
+	r->capsule = capsules_add(r->queue->capsules, r->queue->counters.n_commands,
+				  &r->sqe, r->timing.started);
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
 	r->received = received;
 	r->result = 0;
@@ -186,6 +189,8 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 	}
 	node = list_take_first(&queue->free_requests);
 	if (!node) {
+		capsules_add(queue->capsules, queue->counters.n_commands + 1,
+			     recv->capsule, ticks_now());
 		recv_give(recv);
 		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
 		return;

@@ -51,6 +51,7 @@ struct request {
 	uint32_t received; /* bytes of the capsule */
 	struct recv *recv; /* kept only for its in-capsule data */
 	struct timing timing;
+	struct capsule *capsule; /* what is kept of it: its queue's */
 
 	/* Nothing yet, for each new command (request.c, prepare) */
 	uint64_t result; /* dwords 0 and 1 of the response */

@@ -19,6 +19,7 @@
 #include "transport/device.h"
 
 struct admission;
+struct capsules;
 struct control;
 struct http;
 struct host_stats;
@@ -77,6 +78,8 @@ struct target {
 	uint16_t last_cntlid;
 	struct admission *admission;	   /* owned */
 	struct log_limit refusals;	   /* of hosts */
+	struct capsules *capsules;	   /* owned; stats/capsules.h */
+	struct log_limit fault_capsules;   /* of queues that broke the protocol */
 	struct log_limit device_failures;  /* while hosts try to connect */
 	struct control *control;	   /* control.c: the RPC server */
 	struct http *http;		   /* owned; stats/http.c */

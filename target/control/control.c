@@ -10,6 +10,7 @@
  *   drain            portal.c
  *   ana_list, ana_set    ana.c
  *   stats            target/stats/report.c
+ *   capsules         capsules.c
  *
  * A namespace whose flush failed, or a portal that does not listen, makes the state "degraded".
  */
@@ -25,6 +26,7 @@
 #include "base/rpc.h"
 #include "target/control/ana.h"
 #include "target/control/apply.h"
+#include "target/control/capsules.h"
 #include "target/control/list.h"
 #include "target/control/ns.h"
 #include "target/control/portal.h"
@@ -82,11 +84,17 @@ static struct json_object *call_list(void *context, struct json_object *params,
 }
 
 static const struct rpc_method methods[] = {
-	{"status", call_status},	  {"list", call_list},
-	{"ns_resize", control_ns_resize}, {"diff", control_diff},
-	{"apply", control_apply},	  {"drain", control_drain},
-	{"ana_list", control_ana_list},	  {"ana_set", control_ana_set},
-	{"stats", control_stats},	  {0}, /* one a line */
+	{"status", call_status},
+	{"list", call_list},
+	{"ns_resize", control_ns_resize},
+	{"diff", control_diff},
+	{"apply", control_apply},
+	{"drain", control_drain},
+	{"ana_list", control_ana_list},
+	{"ana_set", control_ana_set},
+	{"stats", control_stats},
+	{"capsules", control_capsules},
+	{0}, /* one a line */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */

@@ -15,48 +15,9 @@ enum {
 	SLOW_BURST = 5,
 };
 
-static const char *op_name(uint8_t opcode)
-{
-	switch (opcode) {
-	case NVME_IO_READ:
-		return "Read";
-	case NVME_IO_WRITE:
-		return "Write";
-	case NVME_IO_FLUSH:
-		return "Flush";
-	case NVME_IO_WRITE_ZEROES:
-		return "Write Zeroes";
-	case NVME_IO_DSM:
-		return "Dataset Management";
-	case NVME_IO_COMPARE:
-		return "Compare";
-	case NVME_IO_VERIFY:
-		return "Verify";
-	case NVME_IO_COPY:
-		return "Copy";
-	case NVME_IO_WRITE_UNCORRECTABLE:
-		return "Write Uncorrectable";
-	case NVME_IO_RESERVATION_REGISTER:
-	case NVME_IO_RESERVATION_ACQUIRE:
-	case NVME_IO_RESERVATION_RELEASE:
-	case NVME_IO_RESERVATION_REPORT:
-		return "a reservation command";
-	default:
-		return "an unknown command";
-	}
-}
-
-/* Of those with SLBA and NLB at the usual places. */
-static bool has_range(uint8_t opcode)
-{
-	return opcode == NVME_IO_READ || opcode == NVME_IO_WRITE ||
-	       opcode == NVME_IO_WRITE_ZEROES || opcode == NVME_IO_COMPARE ||
-	       opcode == NVME_IO_VERIFY || opcode == NVME_IO_WRITE_UNCORRECTABLE;
-}
-
 static const char *format_range(const struct request *r, char *buf, size_t n)
 {
-	if (has_range(r->sqe.opcode))
+	if (nvme_has_range(r->sqe.opcode))
 		snprintf(buf, n, ", LBA %" PRIu64 ", %u block%s", io_slba(r),
 			 io_n_blocks(r), io_n_blocks(r) == 1 ? "" : "s");
 	else
@@ -86,6 +47,7 @@ void slow_answered(const struct request *r, uint64_t ns)
 	const struct controller *controller = queue->controller;
 	struct log_limit *limit = &queue->poller->slow;
 	char range[64], stages[160], took[UNITS_MAX], unsaid[48] = "";
+	const char *command = nvme_command_string(false, &r->sqe);
 
 	if (!log_limit_pass(limit, SLOW_BURST))
 		return;
@@ -93,9 +55,10 @@ void slow_answered(const struct request *r, uint64_t ns)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", limit->suppressed);
 	limit->suppressed = 0;
 	log_warn("host %s: slow: %s, %s/%u%s: %s (%s), controller %u, queue %u%s%s%s",
-		 hostnqn_label(controller->hostnqn), op_name(r->sqe.opcode),
-		 controller->subnqn, get_le32(r->sqe.nsid),
-		 format_range(r, range, sizeof(range)), units_format_duration(took, ns),
+		 hostnqn_label(controller->hostnqn),
+		 command ? command : "an unknown command", controller->subnqn,
+		 get_le32(r->sqe.nsid), format_range(r, range, sizeof(range)),
+		 units_format_duration(took, ns),
 		 format_stages(&r->timing, stages, sizeof(stages)), controller->id,
 		 queue->qid, r->status == NVME_OK ? "" : ", status ",
 		 r->status == NVME_OK ? "" : nvme_status_string(r->status), unsaid);

@@ -5,6 +5,7 @@
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
+#include "target/stats/capsules.h"
 #include "target/stats/slow.h"
 #include "target/stats/stats.h"
 
@@ -62,10 +63,11 @@ __attribute__((noinline)) void stats_answered(struct request *r)
 	uint64_t ticks, ns;
 	unsigned step;
 
+	ticks = ticks_between(r->timing.started, ticks_now());
+	capsule_answered(r->capsule, r->timing.started, r->status, ticks);
 	/* Admin commands may wait for hours, and are no load. */
 	if (queue->qid == 0 || r->sqe.opcode == NVME_FABRICS)
 		return;
-	ticks = ticks_between(r->timing.started, ticks_now());
 	ns = ticks_to_ns(ticks);
 	step = stats_step(ns);
 	theirs = r->ns ? &r->ns->stats[queue->poller->index].io[class] : NULL;

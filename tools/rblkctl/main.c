@@ -194,6 +194,8 @@ int main(int argc, char **argv)
 		{"list", run_list,
 		 "subsystems, namespaces, hosts, connections or portals"},
 		{"stats", run_stats, "how much hosts do, and how long it takes"},
+		{"capsules", run_capsules,
+		 "the last commands of each queue, and their answers"},
 		{"diff", run_diff, "what the changed configuration would change"},
 		{"apply", run_apply, "makes rblkd run with it, all of it or nothing"},
 		{"drain", run_drain, "lets the connections of a portal go, in order"},

@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+"""What can be seen of a running rblkd beside its counters: rblkctl capsules."""
+
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import RBLKCTL, Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
+
+USAGE, NOT_FOUND = 2, 4
+MIB = 1 << 20
+
+
+def ctl(target, *arguments, status=0):
+    done = run(RBLKCTL, *arguments, check=False,
+               env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
+    expect_equal(done.returncode, status, f"exit status of rblkctl {arguments}: {done.stderr}")
+    return done
+
+
+def nbdsh(volume, line):
+    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", line)
+
+
+def capsules(scratch):
+    """What a client did is what its queue shows; for people, for scripts, all queues or some."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    volume = Volume(target, 1, None, "--queues", "1")
+    nbdsh(volume, f"h.pwrite(bytes(65536), {MIB}); h.pread(4096, {2 * MIB}); h.flush()")
+    queues = json.loads(ctl(target, "capsules", "-o", "json").stdout)["queues"]
+    data = [queue for queue in queues if queue["queue"]]
+    expect_equal((len(data), data[0]["queue"], data[0]["state"]), (1, 1, "live"), "queues for data")
+    mine = [c for c in data[0]["capsules"] if c["command"] in ("Write", "Read")]
+    written = next(c for c in mine if c["command"] == "Write")
+    expect_equal((written["slba"], written["blocks"], written["nsid"], written["sgl"], written["length"]),
+                 (MIB // 512, 128, 1, "keyed", 65536), "the write")
+    expect(any(c["command"] == "Read" and c["slba"] == 2 * MIB // 512 for c in mine), f"the read: {mine}")
+    expect(all(c["status"] == 0 and c["took_ns"] <= c["age_ns"] for c in mine), f"answers: {mine}")
+    name = f"{data[0]['controller']}/1"
+    lines = ctl(target, "capsules", name, "--count", "2").stdout.splitlines()
+    expect_equal(lines[0].split(), ["QUEUE", "HOST", "AGE", "COMMAND", "CID", "NSID", "LBA", "BLOCKS", "SGL",
+                                    "LENGTH", "STATUS", "TOOK"], "titles")
+    expect_equal(len(lines), 3, f"lines: {lines}")
+    expect(all(line.startswith(name + " ") for line in lines[1:]), f"queue: {lines}")
+    expect("Successful Completion" in lines[1], f"answer: {lines}")
+    both = ctl(target, "capsules", str(data[0]["controller"])).stdout
+    expect(re.search(r"^\d+/0 .* Identify ", both, re.M) and re.search(r"^\d+/1 .* Connect ", both, re.M),
+           f"a controller: {both}")
+    for wrong, status, text in ((["9999"], NOT_FOUND, "there is no queue or controller '9999'"),
+                                ([name, "x"], NOT_FOUND, "there is no queue or controller 'x'"),
+                                (["--count", "33"], USAGE, "--count"), (["--count", "0"], USAGE, "--count")):
+        done = ctl(target, "capsules", *wrong, status=status)
+        expect(text in done.stderr and len(done.stderr.splitlines()) <= 2, f"{wrong}: {done.stderr}")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+CASES = [
+    ("the last capsules of each queue", capsules),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rblkctl capsules: the last commands that came on each queue, and what was answered. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/rblkctl/rblkctl.h"
+
+static uint64_t n_wanted;
+
+static const char *const titles[] = {"QUEUE",  "HOST",	">AGE",	   "COMMAND", ">CID",
+				     ">NSID",  ">LBA",	">BLOCKS", "SGL",     ">LENGTH",
+				     "STATUS", ">TOOK", NULL};
+
+static void add_number(struct table *table, struct json_object *o, const char *key)
+{
+	if (get_member(o, key))
+		table_addf(table, "%" PRIu64, get_number(o, key));
+	else
+		table_add(table, "-");
+}
+
+static void add_time(struct table *table, struct json_object *o, const char *key)
+{
+	char text[UNITS_MAX];
+
+	table_add(table, get_member(o, key)
+				 ? units_format_duration(text, get_number(o, key))
+				 : "-");
+}
+
+static void add_capsule(struct table *table, const struct options *options,
+			struct json_object *queue, struct json_object *capsule)
+{
+	table_addf(table, "%s/%" PRIu64,
+		   get_member(queue, "controller") ? get_string(queue, "controller")
+						   : "-",
+		   get_number(queue, "queue"));
+	table_add(table, get_member(queue, "host_name") ? get_string(queue, "host_name")
+			 : get_member(queue, "host")	? get_string(queue, "host")
+							: get_string(queue, "address"));
+	add_time(table, capsule, "age_ns");
+	table_add(table, get_string(capsule, "command"));
+	add_number(table, capsule, "cid");
+	add_number(table, capsule, "nsid");
+	add_number(table, capsule, "slba");
+	add_number(table, capsule, "blocks");
+	table_add(table, get_string(capsule, "sgl"));
+	table_add_size(table, options, get_number(capsule, "length"));
+	table_add(table, get_member(capsule, "status_name")
+				 ? get_string(capsule, "status_name")
+				 : "not answered");
+	add_time(table, capsule, "took_ns");
+}
+
+static void print_queues(const struct options *options, struct json_object *queues)
+{
+	struct table table;
+
+	table_begin(&table, titles);
+	for (size_t i = 0; i < json_object_array_length(queues); i++) {
+		struct json_object *queue = json_object_array_get_idx(queues, i);
+		struct json_object *list = get_member(queue, "capsules");
+
+		for (size_t k = 0; k < json_object_array_length(list); k++)
+			add_capsule(&table, options, queue,
+				    json_object_array_get_idx(list, k));
+	}
+	table_end(&table);
+}
+
+int run_capsules(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl capsules",
+		.positional = "[CNTLID[/QUEUE]...]",
+		.summary = "Shows the last commands of each queue and their answers; of "
+			   "these controllers or queues, or all.",
+		.max_positional = 64,
+	};
+	static const struct arg more = {
+		"count",
+		'n',
+		ARG_UINT,
+		&n_wanted,
+		"N",
+		"so many of each queue; by default 32, which is all that are kept",
+		.min = 1,
+		.max = 32};
+	struct json_object *params, *names, *result;
+	struct options options;
+	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	params = json_object_new_object();
+	names = json_object_new_array();
+	for (int i = first; i < argc; i++)
+		json_object_array_add(names, json_object_new_string(argv[i]));
+	json_object_object_add(params, "queues", names);
+	if (n_wanted)
+		json_object_object_add(params, "count", json_object_new_uint64(n_wanted));
+	r = call(&options, "capsules", params, &result);
+	if (r != EXIT_OK)
+		return r;
+	if (options.output == OUTPUT_JSON)
+		print_json(result);
+	else
+		print_queues(&options, get_member(result, "queues"));
+	json_object_put(result);
+	return EXIT_OK;
+}

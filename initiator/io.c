@@ -22,6 +22,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/probe.h"
 #include "initiator/errors.h"
 #include "initiator/queue.h"
 
@@ -219,6 +220,9 @@ static void start(struct volume_queue *queue, struct command *command,
 	command->send.done = queue_on_sent;
 	command->is_sending = true;
 	command_start(&queue->table, command, queue->loop->now_ns);
+	PROBE(rblk, command_sent, command, io, queue->limits.qid,
+	      command->capsule->sqe.opcode, PROBE_LE16(command->capsule->sqe.cid),
+	      command->n_bytes);
 	qp_send(&queue->qp, &command->send, sges, n, flags, 0);
 	queue_watch_timeout(queue);
 }

@@ -25,6 +25,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/probe.h"
 #include "initiator/connect.h"
 #include "initiator/errors.h"
 #include "initiator/queue.h"
@@ -123,6 +124,8 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe)
 	}
 	command_stop(&queue->table, command);
 	command->status = error_status_of(cqe);
+	PROBE(rblk, command_answered, command, command->io, PROBE_LE16(cqe->cid),
+	      command->status);
 	if (!command->io) {
 		on_setup_answer(queue, command, get_le64(cqe->result));
 		return;

@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "base/states.h"
 #include "base/units.h"
 #include "initiator/errors.h"
@@ -157,6 +158,7 @@ void reconnect_lost(struct volume *volume, const struct volume_error *error)
 				     ? volume->n_attempts
 				     : 0;
 	log_warn(VOLUME_FMT ": %s; reconnecting", VOLUME_ARG(volume), error->message);
+	PROBE(rblk, path_lost, volume, &error->message[0]);
 	if (volume->config.ctrl_loss_tmo_ns != UINT64_MAX)
 		loop_timer_start(volume->control, &volume->loss_timer,
 				 volume->config.ctrl_loss_tmo_ns);
@@ -335,6 +337,7 @@ static void come_back(struct volume *volume)
 	volume->fails_fast = false;
 	log_info(VOLUME_FMT ": reconnected after %s", VOLUME_ARG(volume),
 		 units_format_duration(text, volume->live_since_ns - volume->lost_ns));
+	PROBE(rblk, path_restored, volume, volume->n_reconnects);
 	say_path(volume);
 	move(volume, PHASE_LIVE);
 	if (volume_learn(volume) && volume->callbacks.on_changed)

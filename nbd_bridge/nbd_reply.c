@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "nbd_bridge/nbd_extents.h"
 #include "nbd_bridge/nbd_request.h"
 #include "nbd_bridge/worker.h"
@@ -76,6 +77,7 @@ static struct nbd_chunk chunk_of(const struct nbd_request *r, enum nbd_chunk_typ
 void nbd_reply_end(struct nbd_request *r)
 {
 	r->is_answered = true;
+	PROBE(rblk, nbd_reply, r, r->conn, r->error);
 	nbd_request_unref(r);
 }
 

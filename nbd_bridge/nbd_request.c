@@ -18,6 +18,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/probe.h"
 #include "nbd_bridge/nbd_request.h"
 #include "nbd_bridge/worker.h"
 
@@ -228,6 +229,7 @@ static struct nbd_request *parse(struct nbd_conn *conn,
 	r->offset = get_be64(header->offset);
 	r->length = get_be32(header->length);
 	r->error_offset = r->offset;
+	PROBE(rblk, nbd_request, r, r->conn, r->type, r->offset, r->length);
 	r->error = conn->is_stopping ? NBD_ESHUTDOWN : nbd_request_check(r);
 	return r;
 }

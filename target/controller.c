@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/probe.h"
 #include "target/admin/admin.h"
 #include "target/host.h"
 #include "target/portal.h"
@@ -151,6 +152,8 @@ void controller_add_queue(struct controller *controller, struct queue *queue)
 	if (queue->qid == 0) {
 		controller->admin = queue;
 		controller->is_unproven = queue->auth;
+		PROBE(rblkd, association_begin, controller->id, &controller->hostnqn[0],
+		      &controller->subnqn[0]);
 	} else {
 		atomic_fetch_add(&controller->n_io, 1);
 		if (!controller->is_announced)
@@ -158,6 +161,8 @@ void controller_add_queue(struct controller *controller, struct queue *queue)
 					 QUEUES_QUIET_MS * NSEC_PER_MSEC);
 	}
 	queue_set_live(queue);
+	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id,
+	      &queue->remote[0]);
 }
 
 void controller_on_proven(struct queue *queue)
@@ -179,6 +184,7 @@ void controller_kill(struct controller *controller, const char *why)
 	/* From here on no queue starts anything: the fence. */
 	atomic_store(&controller->is_ready, false);
 	log_end(controller, why);
+	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
 	list_for_each_safe (node, &controller->queues)
 		queue_kill(list_entry(node, struct queue, member_node), why);
 }

@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/probe.h"
 #include "base/rcu.h"
 #include "base/states.h"
 #include "target/ana.h"
@@ -264,6 +265,7 @@ void queue_kill(struct queue *queue, const char *why)
 		return;
 	states_move("queue", rules, &queue->state, QUEUE_DYING);
 	queue->why = why;
+	PROBE(rblkd, queue_ended, queue, queue->qid, why);
 	loop_timer_stop(&queue->connect_timer);
 	fence_cancel(queue);
 	if (queue->is_accepted)

@@ -37,6 +37,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "base/states.h"
 #include "target/admin/admin.h"
 #include "target/controller.h"
@@ -199,6 +200,8 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 	queue->n_busy++;
 	counter_add(&queue->counters.n_commands, 1);
 	prepare(r, recv, c->byte_len);
+	PROBE(rblkd, command_received, r, queue, queue->qid, r->sqe.opcode,
+	      PROBE_LE16(r->sqe.cid), PROBE_LE32(r->sqe.nsid));
 	request_run(r, REQUEST_PARSE);
 }
 
@@ -438,6 +441,7 @@ static void on_read_done(struct work *work, const struct completion *c)
 	struct request *r = container_of(work, struct request, read_work);
 
 	timing_enter(&r->timing, STAGE_RECEIVE);
+	PROBE(rblkd, read_end, r, c->status);
 	/* After a failure the queue pair is broken: there is nobody to answer. */
 	request_run(r, c->status ? REQUEST_FINISH : after_read(r));
 }
@@ -451,6 +455,7 @@ static void post_read(struct request *r)
 			  .lkey = r->lkey};
 
 	timing_enter(&r->timing, STAGE_FETCH);
+	PROBE(rblkd, read_begin, r, r->queue, sge.length);
 	r->read_work.done = on_read_done;
 	qp_read(&r->queue->qp, &r->read_work, sge, whose->sgl.address + r->n_moved,
 		whose->sgl.key);

@@ -11,6 +11,7 @@
  * completes with a later one.
  */
 #include "base/check.h"
+#include "base/probe.h"
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/response.h"
@@ -50,6 +51,7 @@ static void on_send_done(struct work *work, const struct completion *c)
 	struct response *response = container_of(work, struct response, send_work);
 	struct queue *queue = response->queue;
 
+	PROBE(rblkd, response_sent, response, queue, c->status);
 	if (response->timed_from)
 		stats_sent(response);
 	buffer_give(queue->poller, &response->buffer);
@@ -64,6 +66,7 @@ static void post_data(struct request *r, struct response *response)
 {
 	struct sge sge = {.addr = r->data, .length = r->length, .lkey = r->lkey};
 
+	PROBE(rblkd, write_begin, r, response, sge.length);
 	qp_write(&r->queue->qp, sge, r->sgl.address, r->sgl.key);
 	response->buffer = r->buffer;
 	r->buffer = (struct buffer){0};
@@ -108,5 +111,7 @@ void response_post(struct request *r)
 	build_cqe(r, response->cqe);
 	if (has_data(r))
 		post_data(r, response);
+	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid,
+	      PROBE_LE16(r->sqe.cid), r->status);
 	post_cqe(r, response);
 }

@@ -90,6 +90,7 @@ void backend_take(struct backend *backend, struct backend_thread *thread,
 
 void backend_done(struct backend_io *io, int error)
 {
+	PROBE(rblkd, backend_complete, io, error);
 	io->done(io, error);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "target/backend/share.h"
 
 struct backend;
@@ -139,6 +140,7 @@ void backend_thread_free(struct backend_thread *thread);
 static inline void backend_submit(struct backend *backend, struct backend_thread *thread,
 				  struct backend_io *io)
 {
+	PROBE(rblkd, backend_submit, io, io->op, io->offset, io->length);
 	backend->ops->submit(backend, thread, io);
 }
 

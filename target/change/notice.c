@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/probe.h"
 #include "target/admin/admin.h"
 #include "target/controller.h"
 #include "target/change/notice.h"
@@ -59,6 +60,7 @@ unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t ns
 {
 	unsigned n = 0;
 
+	PROBE(rblkd, namespace_changed, subnqn, nsid);
 	list_for_each (node, &target->controllers) {
 		struct controller *controller = list_entry(node, struct controller, node);
 

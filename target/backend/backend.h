@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a namespace's bytes live. A backend is an ops table; skeleton.c is a
- * commented one that does nothing and is the place to start from.
+ * Where a namespace's bytes live. A backend is an ops table; skeleton.c is one to start from.
  *
- * Threads. open, close, resize: control. submit: any poller, with that poller's
- * backend_thread; an io stays on the poller that submitted it and completes there.
+ * Threads. open, close, resize: control. submit: any poller, with its backend_thread; an io completes there.
  */
 #pragma once
 

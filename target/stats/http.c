@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The HTTP endpoint: GET /metrics. A thread of libmicrohttpd's own parses what clients send, so that
- * nothing they do takes time of the control thread or of pollers; few may be there at once, and who
- * says nothing for a while is disconnected.
+ * nothing they do takes time of the control thread or of pollers. Few may be there at once, fewer from one
+ * address, and a request must be there and answered in a time: who says a letter now and then, or takes
+ * one, is disconnected as who says nothing is. The library knows idle connections only, so the time is
+ * kept here: while there are any, the control thread looks and shuts the sockets of those that are late.
+ * A socket is closed after its place in the table is given back, so none is taken for another.
  *
  * The counters are the control thread's to collect: it is sent a message, and the HTTP thread waits.
  * What was collected a moment ago is given again, so that asking often costs little.
@@ -24,13 +27,23 @@
 
 enum {
 	CONNECTIONS_MAX = 16,
+	PER_ADDRESS_MAX = 4,
 	PATIENCE_S = 10,
 	MEMORY = 16 * 1024, /* of a connection: what is larger is refused */
 	BACKLOG = 16,
 	FRESH_MS = 100,
 };
 
+/* A place in the table of connections. */
+struct client {
+	int fd;		   /* the library's; -1: the place is free */
+	uint64_t since_ns; /* it came, or its last request was answered */
+};
+
 struct http {
+	/* Thread: control */
+	struct loop_timer look;
+
 	struct target *target;
 	struct MHD_Daemon *daemon;
 	pthread_mutex_t lock; /* guards all below; a leaf */
@@ -40,6 +53,9 @@ struct http {
 	char *text; /* owned; NULL: there was no memory for it */
 	size_t n_text;
 	uint64_t made_ns;
+	struct loop_msg watch; /* to control */
+	bool is_watched;
+	struct client clients[CONNECTIONS_MAX];
 };
 
 /* ---- control -------------------------------------------------------------------------------- */
@@ -58,6 +74,37 @@ static void collect(struct loop_msg *msg)
 	http->is_asked = false;
 	pthread_cond_signal(&http->is_answered);
 	pthread_mutex_unlock(&http->lock);
+}
+
+static bool is_late(const struct client *client, uint64_t now_ns)
+{
+	return now_ns - client->since_ns >= PATIENCE_S * NSEC_PER_SEC;
+}
+
+static void on_look(struct loop_timer *timer)
+{
+	struct http *http = container_of(timer, struct http, look);
+	uint64_t now_ns = clock_ns();
+
+	pthread_mutex_lock(&http->lock);
+	http->is_watched = false;
+	for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+		struct client *client = &http->clients[i];
+
+		http->is_watched |= client->fd >= 0;
+		if (client->fd >= 0 && is_late(client, now_ns))
+			shutdown(client->fd, SHUT_RDWR);
+	}
+	if (http->is_watched)
+		loop_timer_start(&http->target->loop, timer, NSEC_PER_SEC);
+	pthread_mutex_unlock(&http->lock);
+}
+
+static void on_watch(struct loop_msg *msg)
+{
+	struct http *http = container_of(msg, struct http, watch);
+
+	loop_timer_start(&http->target->loop, &http->look, NSEC_PER_SEC);
 }
 
 /* ---- the HTTP thread ------------------------------------------------------------------------ */
@@ -148,6 +195,50 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		      "text/plain; version=0.0.4; charset=utf-8");
 }
 
+static void take_place(struct http *http, int fd, void **ret_client)
+{
+	for (unsigned i = 0; i < CONNECTIONS_MAX && !*ret_client; i++)
+		if (http->clients[i].fd < 0) {
+			http->clients[i] = (struct client){fd, clock_ns()};
+			*ret_client = &http->clients[i];
+		}
+	if (http->is_watched)
+		return;
+	http->is_watched = true;
+	loop_send(&http->target->loop, &http->watch);
+}
+
+/* The library keeps *state with the connection. */
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+		connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct http *http = context;
+	struct client *client = *state;
+
+	pthread_mutex_lock(&http->lock);
+	if (what == MHD_CONNECTION_NOTIFY_STARTED && info)
+		take_place(http, info->connect_fd, state);
+	else if (client)
+		client->fd = -1;
+	pthread_mutex_unlock(&http->lock);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+			 enum MHD_RequestTerminationCode why)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct client *client = info ? info->socket_context : NULL;
+	struct http *http = context;
+
+	pthread_mutex_lock(&http->lock);
+	if (client)
+		client->since_ns = clock_ns();
+	pthread_mutex_unlock(&http->lock);
+}
+
 static void on_message(void *context, const char *fmt, va_list ap)
 {
 	char text[256];
@@ -184,6 +275,10 @@ static struct http *http_new(struct target *target)
 		return NULL;
 	http->target = target;
 	http->ask.run = collect;
+	http->watch.run = on_watch;
+	http->look.on_expiry = on_look;
+	for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
+		http->clients[i].fd = -1;
 	pthread_mutex_init(&http->lock, NULL);
 	pthread_cond_init(&http->is_answered, NULL);
 	return http;
@@ -195,9 +290,11 @@ static int start_daemon(struct http *http, int fd)
 		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC, 0, NULL,
 		NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL,
 		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
-		MHD_OPTION_END);
+		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+		(unsigned)PER_ADDRESS_MAX, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+		http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_END);
 	return http->daemon ? 0 : -ENOMEM;
 }
 
@@ -235,6 +332,7 @@ void http_stop(struct target *target)
 	pthread_mutex_unlock(&http->lock);
 	if (http->daemon)
 		MHD_stop_daemon(http->daemon); /* closes the listener, too */
+	loop_timer_stop(&http->look);
 	pthread_cond_destroy(&http->is_answered);
 	pthread_mutex_destroy(&http->lock);
 	free(http->text);

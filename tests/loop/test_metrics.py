@@ -151,6 +151,59 @@ def hostile(scratch):
     waiting.close()
 
 
+def from_address(number, address):
+    host, port = address.split(":")
+    client = socket.socket()
+    client.settimeout(PATIENCE)
+    client.bind((f"127.0.0.{number}", 0))
+    client.connect((host, int(port)))
+    return client
+
+
+def ask_from(number, address):
+    """The first line of the answer to a client that comes from there."""
+    with from_address(number, address) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return client.makefile("rb").readline()
+
+
+def is_open(client):
+    try:
+        client.sendall(b"x")
+        return True
+    except OSError:
+        return False
+
+
+def slow(scratch):
+    """Clients that stay and hardly say anything: those of one address leave places for others, and those of
+    many do not stay."""
+    address, target = start(scratch)
+    clients = [from_address(2, address) for _ in range(16)]
+    for client in clients:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    expect(ask_from(3, address).startswith(b"HTTP/1.1 200"), "another address, at once")
+    for client in clients:
+        client.close()
+    clients = [from_address(2 + i // 4, address) for i in range(16)]
+    for client in clients:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    # Never idle for long, and never at an end: their time is over all the same.
+    wait_until(lambda: not any([is_open(client) for client in clients]), "the slow ones are gone")
+    expect(ask_from(7, address).startswith(b"HTTP/1.1 200"), "then everybody else")
+    # Who asks again and again may stay.
+    with from_address(8, address) as client:
+        lines = client.makefile("rb")
+        for _ in range(3):
+            client.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            expect(lines.readline().startswith(b"HTTP/1.1 200"), "again and again")
+            while lines.readline() != b"\r\n":
+                pass
+    for client in clients:
+        client.close()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def mistakes(scratch):
     address, target = start(scratch)
     with open(target.config, encoding="utf-8") as f:
@@ -191,6 +244,7 @@ def not_built(scratch):
 CASES = [
     ("the numbers are those of rblkctl stats", numbers),
     ("clients that do not behave", hostile),
+    ("slow clients do not shut others out", slow),
     ("mistakes", mistakes),
 ] if HAS_HTTP else [("the key is refused", not_built)]
 

@@ -189,6 +189,16 @@ static bool parse_scalar(const struct conf_key *key, const char *text, void *fie
 	return refuse(why, "has no value of this kind");
 }
 
+bool conf_parse_value(const struct conf_key *key, const char *text, void *object,
+		      char *why, size_t n_why)
+{
+	struct reason reason = {.text = ""};
+	bool is_right = parse_scalar(key, text, field_of(key, object), &reason);
+
+	snprintf(why, n_why, "%s", reason.text);
+	return is_right;
+}
+
 static const char *kind_name(enum conf_node_kind kind)
 {
 	return kind == CONF_NODE_SEQUENCE  ? "a list"

@@ -128,6 +128,7 @@ struct backend_config;
 struct backend_ops;
 
 extern const struct conf_schema config_schema;
+extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
 
 /*
  * Reads and checks path; errors are printed on out as they are found, every one of the

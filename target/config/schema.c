@@ -194,7 +194,7 @@ static const struct conf_key qos_keys[] = {
 	{0},
 };
 
-static const struct conf_schema qos_schema = {
+const struct conf_schema config_qos_schema = {
 	.what = "qos",
 	.size = sizeof(struct config_qos),
 	.keys = qos_keys,
@@ -235,7 +235,7 @@ static const struct conf_key namespace_keys[] = {
 	 .help = "Logical block size: 512 or 4096."},
 	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only),
 	 .default_value = "false", .help = "Refuses writes."},
-	{"qos", CONF_STRUCT, AT(config_namespace, qos), .schema = &qos_schema,
+	{"qos", CONF_STRUCT, AT(config_namespace, qos), .schema = &config_qos_schema,
 	 .help = "What all hosts together may use of it."},
 	{"shared", CONF_BOOL, AT(config_namespace, is_shared),
 	 MARK(config_namespace, shared_mark), .default_value = "false",
@@ -419,7 +419,7 @@ static const struct conf_key host_keys[] = {
 	 .schema = &dhgroup_schema,
 	 .help = "none, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192: "
 		 "likewise."},
-	{"qos", CONF_STRUCT, AT(config_host, qos), .schema = &qos_schema,
+	{"qos", CONF_STRUCT, AT(config_host, qos), .schema = &config_qos_schema,
 	 .help = "What it may use of all namespaces together."},
 	{0},
 };

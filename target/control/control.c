@@ -11,6 +11,7 @@
  *   ana_list, ana_set    ana.c
  *   stats            target/stats/report.c
  *   capsules         capsules.c
+ *   qos_list, qos_set    qos.c
  *
  * A namespace whose flush failed, or a portal that does not listen, makes the state "degraded".
  */
@@ -30,6 +31,7 @@
 #include "target/control/list.h"
 #include "target/control/ns.h"
 #include "target/control/portal.h"
+#include "target/control/qos.h"
 #include "target/portal.h"
 #include "target/stats/report.h"
 
@@ -94,6 +96,8 @@ static const struct rpc_method methods[] = {
 	{"ana_set", control_ana_set},
 	{"stats", control_stats},
 	{"capsules", control_capsules},
+	{"qos_list", control_qos_list},
+	{"qos_set", control_qos_set},
 	{0}, /* one a line */
 };
 

@@ -168,7 +168,7 @@ static bool takes_next(const char *option)
 /* Subcommands of two words begin so. */
 static bool is_first_of_two(const char *word)
 {
-	return !strcmp(word, "ns") || !strcmp(word, "ana");
+	return !strcmp(word, "ns") || !strcmp(word, "ana") || !strcmp(word, "qos");
 }
 
 /* "--socket PATH ns resize" becomes "ns resize --socket PATH". */
@@ -203,6 +203,8 @@ int main(int argc, char **argv)
 		 "a file or device has grown: tells the hosts"},
 		{"ana list", run_ana_list, "ANA groups and their states"},
 		{"ana set", run_ana_set, "sets the state of an ANA group"},
+		{"qos list", run_qos_list, "limits of rates, and the rates"},
+		{"qos set", run_qos_set, "changes the limits of a namespace or a host"},
 		{"gen-key", run_gen_key, "makes a secret for DH-HMAC-CHAP"},
 		{0},
 	};

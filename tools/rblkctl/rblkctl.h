@@ -33,6 +33,8 @@ int run_apply(int argc, char **argv);
 int run_drain(int argc, char **argv);
 int run_ana_list(int argc, char **argv);
 int run_ana_set(int argc, char **argv);
+int run_qos_list(int argc, char **argv);
+int run_qos_set(int argc, char **argv);
 int run_gen_key(int argc, char **argv);
 
 /* Fills options and the first positional argument; returns as args_parse does. */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Limits of rates over the control socket. Control thread. */
+#pragma once
+
+#include "base/rpc.h"
+
+struct json_object *control_qos_list(void *context, struct json_object *params,
+				     struct rpc_error *error);
+struct json_object *control_qos_set(void *context, struct json_object *params,
+				    struct rpc_error *error);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rblkctl qos: the limits of rates of namespaces and hosts, beside the rates; setting them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "tools/rblkctl/rblkctl.h"
+
+/* ---- list ----------------------------------------------------------------------------------- */
+
+static const char *const titles[] = {"NAME",	 ">IOPS",  ">LIMIT", ">READ/S", ">LIMIT",
+				     ">WRITE/S", ">LIMIT", ">BURST", NULL};
+
+static bool is_same(struct json_object *a, struct json_object *b)
+{
+	return !strcmp(get_string(a, "host"), get_string(b, "host")) &&
+	       !strcmp(get_string(a, "subsystem"), get_string(b, "subsystem")) &&
+	       get_number(a, "nsid") == get_number(b, "nsid");
+}
+
+static struct json_object *find_same(struct json_object *list, struct json_object *item)
+{
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		if (is_same(json_object_array_get_idx(list, i), item))
+			return json_object_array_get_idx(list, i);
+	return NULL;
+}
+
+/* What a counter has grown by, a second. */
+static uint64_t rate(struct json_object *before, struct json_object *item,
+		     const char *key, uint64_t interval_ns)
+{
+	uint64_t then = get_number(before, key), now = get_number(item, key);
+
+	if (!before || now < then || !interval_ns)
+		return 0;
+	return (uint64_t)((double)(now - then) * NSEC_PER_SEC / (double)interval_ns +
+			  0.5);
+}
+
+static void add_limit(struct table *table, const struct options *options,
+		      struct json_object *qos, const char *key)
+{
+	if (!get_member(qos, key))
+		table_add(table, "-");
+	else if (!strcmp(key, "iops"))
+		table_addf(table, "%" PRIu64, get_number(qos, key));
+	else
+		table_add_size(table, options, get_number(qos, key));
+}
+
+static void add_item(struct table *table, const struct options *options,
+		     struct json_object *item, struct json_object *before,
+		     uint64_t interval_ns)
+{
+	struct json_object *qos = get_member(item, "qos");
+	char burst[UNITS_MAX];
+
+	if (get_member(item, "host"))
+		table_add(table, get_string(item, "host_name"));
+	else
+		table_addf(table, "%s/%" PRIu64, get_string(item, "subsystem"),
+			   get_number(item, "nsid"));
+	table_addf(table, "%" PRIu64, rate(before, item, "operations", interval_ns));
+	add_limit(table, options, qos, "iops");
+	table_add_size(table, options, rate(before, item, "read_bytes", interval_ns));
+	add_limit(table, options, qos, "read_bandwidth");
+	table_add_size(table, options, rate(before, item, "written_bytes", interval_ns));
+	add_limit(table, options, qos, "write_bandwidth");
+	table_add(table, units_format_duration(burst, get_number(qos, "burst_ns")));
+}
+
+static void print_lists(const struct options *options, struct json_object *before,
+			struct json_object *after)
+{
+	static const char *const kinds[] = {"namespaces", "hosts"};
+	uint64_t interval_ns = get_number(after, "time_ns") -
+			       get_number(before, "time_ns");
+	struct table table;
+
+	table_begin(&table, titles);
+	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct json_object *list = get_member(after, kinds[i]);
+		struct json_object *old = get_member(before, kinds[i]);
+
+		for (size_t k = 0; k < json_object_array_length(list); k++) {
+			struct json_object *item = json_object_array_get_idx(list, k);
+
+			add_item(&table, options, item, find_same(old, item),
+				 interval_ns);
+		}
+	}
+	table_end(&table);
+}
+
+static int ask(const struct options *options, const char *name,
+	       struct json_object **ret_answer)
+{
+	struct json_object *params = json_object_new_object();
+
+	if (name)
+		json_object_object_add(params, "name", json_object_new_string(name));
+	return call(options, "qos_list", params, ret_answer);
+}
+
+int run_qos_list(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl qos list",
+		.positional = "[NQN/NSID|HOST]",
+		.summary =
+			"Lists limits of rates and the rates; of a namespace, a host, or "
+			"all.",
+		.max_positional = 1,
+	};
+	uint64_t interval_ns = NSEC_PER_SEC;
+	const struct arg more = {"interval",
+				 'i',
+				 ARG_DURATION,
+				 &interval_ns,
+				 "TIME",
+				 "how long it looks, by default 1s",
+				 .min = 100 * NSEC_PER_MSEC,
+				 .max = 3600 * NSEC_PER_SEC};
+	struct json_object *before, *after;
+	struct timespec pause;
+	struct options options;
+	const char *name;
+	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	name = first < argc ? argv[first] : NULL;
+	r = ask(&options, name, &before);
+	if (r != EXIT_OK)
+		return r;
+	pause = (struct timespec){.tv_sec = (time_t)(interval_ns / NSEC_PER_SEC),
+				  .tv_nsec = (long)(interval_ns % NSEC_PER_SEC)};
+	nanosleep(&pause, NULL);
+	r = ask(&options, name, &after);
+	if (r != EXIT_OK) {
+		json_object_put(before);
+		return r;
+	}
+	if (options.output == OUTPUT_JSON) {
+		json_object_object_add(after, "before", json_object_get(before));
+		print_json(after);
+	} else {
+		print_lists(&options, before, after);
+	}
+	json_object_put(before);
+	json_object_put(after);
+	return EXIT_OK;
+}
+
+/* ---- set ------------------------------------------------------------------------------------ */
+
+/* NULL: a word is no KEY=VALUE, *ret_wrong. */
+static struct json_object *make_params(const char *name, char **words, int n,
+				       const char **ret_wrong)
+{
+	struct json_object *params = json_object_new_object();
+	struct json_object *qos = json_object_new_object();
+
+	json_object_object_add(params, "name", json_object_new_string(name));
+	json_object_object_add(params, "qos", qos);
+	for (int i = 0; i < n; i++) {
+		char *value = strchr(words[i], '=');
+
+		if (!value) {
+			*ret_wrong = words[i];
+			json_object_put(params);
+			return NULL;
+		}
+		*value++ = '\0';
+		json_object_object_add(qos, words[i], json_object_new_string(value));
+	}
+	return params;
+}
+
+static void print_result(const struct options *options, struct json_object *result)
+{
+	static const char *const keys[] = {"read_bandwidth", "write_bandwidth"};
+	struct json_object *qos = get_member(result, "qos");
+	char size[UNITS_MAX], burst[UNITS_MAX];
+
+	printf("%s: iops %s", get_string(result, "name"),
+	       get_member(qos, "iops") ? get_string(qos, "iops") : "none");
+	for (unsigned i = 0; i < ARRAY_LEN(keys); i++)
+		printf(", %s %s", keys[i],
+		       get_member(qos, keys[i])
+			       ? format_size(options, size, get_number(qos, keys[i]))
+			       : "none");
+	printf(", burst %s, until the next apply or start: the file is not changed\n",
+	       units_format_duration(burst, get_number(qos, "burst_ns")));
+}
+
+int run_qos_set(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkctl qos set",
+		.positional = "NQN/NSID|HOST KEY=VALUE...",
+		.summary = "Sets limits of a namespace or a host: iops, read_bandwidth, "
+			   "write_bandwidth, burst; none lifts one. The file is not "
+			   "changed.",
+		.min_positional = 2,
+		.max_positional = 5,
+	};
+	struct json_object *params, *result;
+	struct options options;
+	const char *wrong;
+	int first, r = options_parse(&usage, argc, argv, &options, &first);
+
+	if (r >= 0)
+		return r;
+	params = make_params(argv[first], argv + first + 1, argc - first - 1, &wrong);
+	if (!params)
+		return fail_with("rblkctl qos set", EXIT_USAGE, "such as iops=1000",
+				 "'%s' is not KEY=VALUE", wrong);
+	r = call(&options, "qos_set", params, &result);
+	if (r != EXIT_OK)
+		return r;
+	if (options.output == OUTPUT_JSON)
+		print_json(result);
+	else
+		print_result(&options, result);
+	json_object_put(result);
+	return EXIT_OK;
+}

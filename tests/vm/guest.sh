@@ -25,6 +25,8 @@ modprobe -q virtio_net
 ip link set eth0 up
 ip addr add "10.77.0.$NODE/24" dev eth0
 
+for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ ! -e "$cpu" ] || echo 1 >"$cpu"; done
+
 cd "$VM_REPO" || exit
 args=()
 [ ! -e $OUT/args ] || mapfile -d '' -t args <$OUT/args

@@ -1,4 +1,4 @@
-# vm: on=6.12/siw also=6.1/rxe needs=rblkd,rblk timeout=900
+# vm: on=6.12/siw also=6.1/rxe needs=rblkd,rblk cpus=1
 # Target and host of our own lose the RDMA device that they share, under load, and later while the host has nothing but
 # attempts to connect: each time `rdma link delete` returns, both live, and I/O goes on when the device is back.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: two=yes on=6.12/rxe needs=rblkd timeout=900
+# vm: two=yes on=6.12/rxe needs=rblkd cpus=1
 # The target's RDMA device goes away under load and comes back, twice (F5): rblkd gives up what was on it, so that
 # `rdma link delete` returns, lives on, listens again by itself when it is back, and the host resumes without an error.
 # A portal at every address survives too.

@@ -1,4 +1,4 @@
-# vm: two=yes on=6.12/siw also=6.1/rxe needs=rblkd timeout=600
+# vm: two=yes on=6.12/siw also=6.1/rxe needs=rblkd cpus=1
 # The host's machine loses power under load (F2): within its keep-alive time and 5 s rblkd has given back every
 # resource of it, and serves on.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: two=yes on=6.1/rxe also=6.12/siw needs=rblkd timeout=900
+# vm: two=yes on=6.1/rxe also=6.12/siw needs=rblkd cpus=1
 # Two machines and a cable that loses 5 % of the packets for 20 s and then all of them for 12 s (F3): the kernel's host
 # comes back to rblkd by itself, fio sees neither an error nor a wrong byte, and nothing is left behind in the target.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: on=6.12/siw also=6.1/rxe needs=rblkd timeout=900
+# vm: on=6.12/siw also=6.1/rxe needs=rblkd cpus=1
 # rblkd is stopped for 30 s while its connections stay up (F4): the host's keep-alive notices, not the fabric; the host
 # comes back by itself, fio sees neither an error nor a wrong byte.
 . tests/vm/lib.sh

@@ -1,6 +1,7 @@
-# vm: on=6.12/rxe also=6.1/rxe needs=rblkd timeout=900
-# What a host was told is durable is durable (F21): dm-log-writes under rblkd sees each flush and FUA that the host
-# sends, and the disk as a power cut at that moment would have left it holds every file that was synced.
+# vm: on=6.12/rxe also=6.1/rxe needs=rblkd,rblk cpus=1
+# What a host was told is durable is durable (F21): dm-log-writes under rblkd sees each flush and FUA that the kernel's
+# host and a volume at /dev/nbdN send, and the disk as a power cut at that moment would have left it holds every file
+# that was synced.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:flush
@@ -35,24 +36,34 @@ read_log() { blockdev --flushbufs "$log"; tests/vm/log-writes "$@"; }
 # a mark also brings the log's superblock up to date
 counts() { dmsetup message logged 0 mark count && read_log count "$log"; }
 of() { sed "s/.*$1=\([0-9]*\).*/\1/" <<<"$2"; }
-a=$(counts)
-check "100 writes, fdatasync between them" fio --name=w --filename="$disk" --rw=write --bs=4k --size=400k \
-    --ioengine=psync --direct=1 --fdatasync=1
-b=$(counts)
-check "  became a flush each" test $(($(of flushes "$b") - $(of flushes "$a"))) -ge 99
-note "$b"
-check "100 writes with O_DSYNC" fio --name=w --filename="$disk" --rw=write --bs=4k --size=400k --ioengine=psync \
-    --direct=1 --sync=dsync
-c=$(counts)
-check "  became 100 FUA writes or flushes" test $(($(of fuas "$c") + $(of flushes "$c") - $(of fuas "$b") - $(of flushes "$b"))) -ge 100
-note "$c"
+# flushes_reach WHO DISK
+flushes_reach() {
+    local a b c load="--name=w --filename=$2 --rw=write --bs=4k --size=400k --ioengine=psync --direct=1"
+    a=$(counts)
+    # shellcheck disable=SC2086
+    check "$1: 100 writes, fdatasync between them" fio $load --fdatasync=1
+    b=$(counts)
+    check "  became a flush each" test $(($(of flushes "$b") - $(of flushes "$a"))) -ge 99
+    note "$b"
+    # shellcheck disable=SC2086
+    check "$1: 100 writes with O_DSYNC" fio $load --sync=dsync
+    c=$(counts)
+    check "  became 100 FUA writes or flushes" \
+        test $(($(of fuas "$c") + $(of flushes "$c") - $(of fuas "$b") - $(of flushes "$b"))) -ge 100
+    note "$c"
+}
+flushes_reach "the kernel's host" "$disk"
+modprobe -q nbd nbds_max=0 || skip_all "no module nbd"
+must "rblk attach" nbd_attach $nqn logged
+flushes_reach /dev/nbd "$(grep -o '/dev/nbd[0-9]*' /run/attached | head -1)"
+check "rblk detach" rblk detach logged
 
-sums() { (cd "$1" && find lib[ab]* -type f -exec sha256sum {} +) | sort; }
+sums() { (cd "$1" && find liba* -type f -exec sha256sum {} +) | sort; }
 check "mkfs.ext4, mount" eval "mkfs.ext4 -q $disk && mount $disk /mnt"
-check "copy a tree of files in" cp -a /usr/share/doc/lib[ab]* /mnt/
+check "copy a tree of files in" cp -a /usr/share/doc/liba* /mnt/
 sync -f /mnt
 dmsetup message logged 0 mark synced
-cp -a /usr/share/doc/libc* /mnt/ 2>/dev/null
+cp -a /usr/share/doc/libb* /mnt/ 2>/dev/null
 umount /mnt
 truncate -s 256M /run/image
 check "the disk at the moment sync returned" read_log replay "$log" /run/image synced

@@ -1,4 +1,4 @@
-# vm: on=6.12/rxe also=6.12/siw needs=rblkd,rblk timeout=900
+# vm: on=6.12/rxe also=6.12/siw needs=rblkd,rblk cpus=1
 # DH-HMAC-CHAP with the kernel on the other side: its host at rblkd, and rblk at its target. Debian's 6.1 has neither.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh

@@ -1,4 +1,4 @@
-# vm: on=6.1/rxe also=6.12/siw needs=rblkd,rblkctl timeout=600
+# vm: on=6.1/rxe also=6.12/siw needs=rblkd,rblkctl
 # A kernel host with native multipath, and two rblkd that share a file: it makes one disk of them with two paths, follows
 # the ANA states that are set while fio writes and verifies, and lives on when one rblkd is killed.
 . tests/vm/lib.sh

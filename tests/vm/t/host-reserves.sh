@@ -1,4 +1,4 @@
-# vm: on=6.12/rxe,6.1/siw core=6.12/rxe also=6.1/rxe,6.12/siw needs=rblkd,rblkctl timeout=900
+# vm: on=6.12/rxe also=6.1/rxe,6.1/siw,6.12/siw needs=rblkd,rblkctl
 # Two hosts share a namespace: reservations by nvme-cli and by the block layer's own calls, with what each type forbids
 # the other host, preempted, cleared and kept over a restart; write protection; Compare, Verify, Write Uncorrectable and
 # Copy from a kernel host.

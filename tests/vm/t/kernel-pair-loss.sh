@@ -1,4 +1,4 @@
-# vm: two=yes also=6.1/rxe timeout=600
+# vm: two=yes also=6.1/rxe
 # Two machines and a cable that loses 3 % of the packets for 8 s and then all of them for 6 s, under the kernel's own
 # host and target: shows what the fabric itself survives, the measure for our programs.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: on=6.1/siw also=6.12/rxe needs=rblk,rblkd timeout=900
+# vm: on=6.1/siw also=6.12/rxe needs=rblk,rblkd
 # /dev/nbdN under a mounted file system and running fio while the volume process or the target is restarted, planned
 # and by kill -9: no error reaches fio or the file system.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: on=6.1/rxe also=6.12/siw timeout=1200 mem=3072
+# vm: on=6.1/rxe also=6.12/siw mem=3072
 # The Debian packages in a machine that runs systemd: they install; at boot rblkd is ready when its portals listen, a
 # volume is attached before remote file systems and one is mounted from it; what restarts, refuses and stops as it should.
 . tests/vm/lib.sh
@@ -25,7 +25,7 @@ if [ ! -e /run/booted ]; then
     mkdir -p /srv /mnt/data /run/tree
     mkfs.ext4 -q "$under" && mount "$under" /srv
     mkdir -p /srv/rblk
-    cp -a /usr/share/doc/lib[ab]* /run/tree/
+    cp -a /usr/share/doc/liba* /run/tree/
     must "a file system to export" mke2fs -q -t ext4 -d /run/tree /srv/rblk/data.img 96M
     chown -R rblk: /srv/rblk
     cat >/etc/rblk/target.yaml <<END

@@ -1,4 +1,4 @@
-# vm: on=6.1/siw,6.12/rxe core=6.12/rxe needs=rblk timeout=1200
+# vm: on=6.1/siw,6.12/rxe needs=rblk
 # The other side: rblk against the kernel's target, which takes 0, 4 KiB or 16 KiB of data in a command; discovery,
 # queues few and many, two hosts at once, growth, refusals, and a target that goes away under load.
 . tests/vm/lib.sh

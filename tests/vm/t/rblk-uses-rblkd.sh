@@ -1,4 +1,4 @@
-# vm: on=6.1/rxe,6.12/siw needs=rblk,rblkd timeout=900
+# vm: on=6.1/rxe,6.12/siw needs=rblk,rblkd cpus=1
 # Both our own on a real fabric: rblk against rblkd, 512 B and 4 KiB blocks.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh

@@ -1,4 +1,4 @@
-# vm: two=yes on=6.1/rxe needs=rblkd timeout=600
+# vm: two=yes on=6.1/rxe needs=rblkd cpus=1
 # An independent reading of the wire: what passes between the kernel's host and rblkd, from the connection manager to
 # the last response, is decoded by tshark without a malformed packet. It also shows that responses invalidate the host's
 # keys when it asks for that, and only then.

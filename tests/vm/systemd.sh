@@ -26,6 +26,9 @@ StandardError=inherit
 WantedBy=multi-user.target
 END
     systemctl -q enable vm-test.service
+    # a machine may boot slowly
+    mkdir -p /etc/systemd/system.conf.d
+    printf '[Manager]\nDefaultTimeoutStartSec=600\nDefaultTimeoutStopSec=600\n' >/etc/systemd/system.conf.d/vm.conf
     # whatever happens, the console of a failed run shows it
     mkdir -p /etc/systemd/journald.conf.d
     printf '[Journal]\nStorage=volatile\nForwardToConsole=yes\n' >/etc/systemd/journald.conf.d/vm.conf

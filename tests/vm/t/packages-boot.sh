@@ -48,7 +48,7 @@ END
         printf 'TARGET=%s\nOPTIONS=--ns %s --queues 2\n' "$nqn@$TARGET:$PORT" $nsid >/etc/rblk/volumes/$name.conf
     done
     check "volumes are enabled" systemctl -q enable rblk-volume@data rblk-volume@raw
-    echo "/dev/disk/by-rblk/data /mnt/data ext4 _netdev,x-systemd.device-timeout=60 0 0" >/etc/fstab
+    echo "/dev/disk/by-rblk/data /mnt/data ext4 _netdev,x-systemd.device-timeout=600 0 0" >/etc/fstab
 fi
 boot_systemd
 

@@ -188,6 +188,12 @@ static bool is_over_controller_limit(const struct connect_op *op)
 	return host && host->n_controllers >= target->config->limits.controllers_per_host;
 }
 
+static bool is_over_queue_limit(const struct connect_op *op)
+{
+	return atomic_load(&op->controller->host->n_io_queues) >=
+	       op->queue->target->config->limits.io_queues_per_host;
+}
+
 static bool may_see_subsystem(struct connect_op *op)
 {
 	struct target *target = op->queue->target;
@@ -284,7 +290,11 @@ static bool connect_io(struct connect_op *op)
 		return false;
 	}
 	op->controller = controller;
-	return true;
+	if (!is_over_queue_limit(op))
+		return true;
+	refuse(op, NVME_CONNECT_BUSY, 0,
+	       "too many I/O queues: raise limits.io_queues_per_host");
+	return false;
 }
 
 /* False: refused. */

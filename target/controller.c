@@ -156,6 +156,7 @@ void controller_add_queue(struct controller *controller, struct queue *queue)
 		      &controller->subnqn[0]);
 	} else {
 		atomic_fetch_add(&controller->n_io, 1);
+		atomic_fetch_add(&controller->host->n_io_queues, 1);
 		if (!controller->is_announced)
 			loop_timer_start(&controller->target->loop, &controller->announce,
 					 QUEUES_QUIET_MS * NSEC_PER_MSEC);
@@ -237,10 +238,12 @@ void controller_remove_queue(struct queue *queue)
 	list_remove(&queue->member_node);
 	controller->n_queues--;
 	controller->host->n_queues--;
-	if (queue->qid == 0)
+	if (queue->qid == 0) {
 		controller->admin = NULL;
-	else
+	} else {
 		atomic_fetch_sub(&controller->n_io, 1);
+		atomic_fetch_sub(&controller->host->n_io_queues, 1);
+	}
 	if (controller->n_queues == 0)
 		controller_free(controller);
 	else if (controller->is_resetting && !has_io_queues(controller))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "target/host.h"
 
 struct host *host_find(const struct target *target, const char *nqn)
@@ -33,6 +34,24 @@ void hosts_set_qos(struct target *target)
 	list_for_each (node, &target->hosts) {
 		set_qos(list_entry(node, struct host, node), target->config);
 	}
+}
+
+void hosts_set_limits(struct target *target)
+{
+	const struct config_limits *limits = &target->config->limits;
+	size_t bytes = limits->bytes_per_host / MAX(target->n_pollers, 1);
+
+	atomic_store(&target->buffers_per_host, (unsigned)limits->buffers_per_host);
+	atomic_store(&target->bytes_per_host, limits->bytes_per_host ? bytes : SIZE_MAX);
+	atomic_store(&target->io_queues_per_host, (unsigned)limits->io_queues_per_host);
+}
+
+unsigned host_room_for_queues(const struct target *target, const struct host *host)
+{
+	unsigned limit = atomic_load(&target->io_queues_per_host);
+	unsigned n = atomic_load(&host->n_io_queues);
+
+	return n < limit ? limit - n : 1;
 }
 
 static struct host *host_new(struct target *target, const char *nqn)

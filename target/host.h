@@ -11,13 +11,15 @@
 struct host_poller {
 	_Alignas(64) size_t data_bytes; /* of its buffers, held */
 	size_t admin_bytes;
+	bool is_held_said; /* that it is beyond bytes_per_host */
 };
 
 struct host {
 	/* Thread: control */
 	struct list node; /* target->hosts */
 	unsigned n_controllers;
-	unsigned n_queues; /* of them, the admin queues too */
+	unsigned n_queues;	      /* of them, the admin queues too */
+	_Atomic unsigned n_io_queues; /* any thread reads */
 	char nqn[NVMF_NQN_MAX + 1];
 	struct host_poller pollers[POLLERS_MAX];
 	struct qos qos; /* of all namespaces together */
@@ -31,5 +33,9 @@ struct host *host_find(const struct target *target, const char *nqn);
 struct host *host_take(struct target *target, const char *nqn);
 /* The configuration has changed: limits of all hosts. */
 void hosts_set_qos(struct target *target);
+/* The same of what pollers look at; once there are pollers. */
+void hosts_set_limits(struct target *target);
+/* Poller. How many I/O queues more it may have; at least 1, so that it is told why when it may not. */
+unsigned host_room_for_queues(const struct target *target, const struct host *host);
 /* Accepts NULL. */
 void host_give(struct host *host);

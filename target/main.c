@@ -39,6 +39,7 @@
 #include "target/change/drain.h"
 #include "target/durability.h"
 #include "target/guard/guard_state.h"
+#include "target/host.h"
 #include "target/poller.h"
 #include "target/portal.h"
 #include "target/queue.h"
@@ -227,8 +228,6 @@ static int init_target(struct daemon *d)
 	target->config_path = args.config;
 	target->control_socket = args.control_socket;
 	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
-	atomic_store(&target->buffers_per_host,
-		     (unsigned)target->config->limits.buffers_per_host);
 	target->admission = admission_new();
 	r = target->admission ? host_stats_init(target) : -ENOMEM;
 	if (r == 0)
@@ -291,6 +290,7 @@ static enum exit_code start(struct daemon *d)
 	atomic_store(&target->snapshot, snapshot);
 	durability_log(snapshot, NULL);
 	r = pollers_start(target);
+	hosts_set_limits(target);
 	if (r == 0)
 		r = portals_init(target);
 	if (r == 0)

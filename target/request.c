@@ -308,12 +308,30 @@ static bool must_copy(const struct request *r)
 	       (is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n / 2);
 }
 
+/* The first of a host always passes, whatever it needs. */
+static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
+{
+	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host,
+					   memory_order_relaxed);
+
+	if (!host->data_bytes || host->data_bytes + n_bytes <= most)
+		return false;
+	if (!host->is_held_said)
+		log_info("host %s: its transfers wait for one another, at %zu bytes: "
+			 "raise "
+			 "limits.bytes_per_host",
+			 hostnqn_label(r->queue->controller->hostnqn), most);
+	host->is_held_said = true;
+	return true;
+}
+
 enum buffer_result request_take_buffer(struct request *r)
 {
 	struct queue *queue = r->queue;
 	struct arena *arena = arena_of(r);
 	unsigned i = queue->poller->index;
 	size_t *held[BUFFER_HOLDERS] = {[HOLDER_QUEUE] = &queue->buffer_bytes};
+	uint32_t n_bytes = r->n_buffer ? r->n_buffer : r->length;
 
 	if (r->ns)
 		held[HOLDER_NAMESPACE] = &r->ns->counters[i].buffer_bytes;
@@ -322,8 +340,10 @@ enum buffer_result request_take_buffer(struct request *r)
 
 		held[HOLDER_HOST] = arena == &queue->poller->admin ? &host->admin_bytes
 								   : &host->data_bytes;
+		if (arena == &queue->poller->data && is_beyond_host(r, host, n_bytes))
+			return BUFFER_OVER_SHARE;
 	}
-	return buffer_take_share(arena, r->n_buffer ? r->n_buffer : r->length, held,
+	return buffer_take_share(arena, n_bytes, held,
 				 atomic_load_explicit(&queue->target->buffers_per_host,
 						      memory_order_relaxed),
 				 &r->buffer);

@@ -76,15 +76,18 @@ struct target {
 	struct list retired; /* of struct namespace (node): removed, commands under way */
 	struct loop_timer retire; /* looks whether they are over */
 	uint16_t last_cntlid;
-	struct admission *admission;	   /* owned */
-	struct log_limit refusals;	   /* of hosts */
-	struct capsules *capsules;	   /* owned; stats/capsules.h */
-	struct log_limit fault_capsules;   /* of queues that broke the protocol */
-	struct log_limit device_failures;  /* while hosts try to connect */
-	struct control *control;	   /* control.c: the RPC server */
-	struct http *http;		   /* owned; stats/http.c */
-	bool is_stopping;		   /* SIGTERM: nothing new is accepted */
-	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read */
+	struct admission *admission;	  /* owned */
+	struct log_limit refusals;	  /* of hosts */
+	struct capsules *capsules;	  /* owned; stats/capsules.h */
+	struct log_limit fault_capsules;  /* of queues that broke the protocol */
+	struct log_limit device_failures; /* while hosts try to connect */
+	struct control *control;	  /* control.c: the RPC server */
+	struct http *http;		  /* owned; stats/http.c */
+	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
+	_Atomic unsigned
+		buffers_per_host;      /* percent; control sets, pollers read; and so: */
+	_Atomic size_t bytes_per_host; /* of each poller; SIZE_MAX: no limit */
+	_Atomic unsigned io_queues_per_host;
 };
 
 /* main.c: a queue was freed: who drains goes on; while stopping, the last one ends the program. */

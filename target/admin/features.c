@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "target/admin/admin.h"
+#include "target/host.h"
 
 enum {
 	HOST_BEHAVIOR_BYTES = 512,
@@ -152,6 +153,7 @@ static enum nvme_status set_queues(struct request *r, uint32_t cdw11)
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
 	n = MIN(MIN(n_sq, n_cq) + 1,
 		(uint32_t)r->queue->target->config->tuning.io_queues);
+	n = MIN(n, host_room_for_queues(r->queue->target, controller->host));
 	atomic_store(&controller->n_granted, n);
 	r->result = (n - 1) | (n - 1) << 16;
 	return NVME_OK;

@@ -326,8 +326,7 @@ static void commit(struct apply *a)
 	portals_switch_done(target, &a->config);
 	swap_config(target->config, &a->config);
 	hosts_set_qos(target);
-	atomic_store(&target->buffers_per_host,
-		     (unsigned)target->config->limits.buffers_per_host);
+	hosts_set_limits(target);
 	rcu_wait();
 	if (!target->is_log_level_given)
 		log_set_level(target->config->log_level);

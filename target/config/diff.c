@@ -35,6 +35,8 @@ static const struct {
 	{"limits", "connections_per_host"},
 	{"limits", "controllers_per_host"},
 	{"limits", "buffers_per_host"},
+	{"limits", "bytes_per_host"},
+	{"limits", "io_queues_per_host"},
 	{"limits", "connect_rate"},
 	{"limits", "connect_rate_per_host"},
 	{"limits", "pending"},

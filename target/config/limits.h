@@ -37,6 +37,8 @@ struct config_limits {
 	uint64_t connections_per_host;	/* default 128 */
 	uint64_t controllers_per_host;	/* default 32 */
 	uint64_t buffers_per_host;	/* percent; default 80 */
+	uint64_t bytes_per_host;	/* of buffers, of all workers; 0: no limit */
+	uint64_t io_queues_per_host;	/* default 128 */
 	uint64_t connect_rate;		/* a second, sustained; default 200 */
 	uint64_t connect_rate_per_host; /* default 100 */
 	uint64_t pending;		/* those without Connect; default 64 */

@@ -565,6 +565,11 @@ static const struct conf_key limits_keys[] = {
 	 .help = "Most of a worker's tuning.buffers that one host may have, in percent "
 		 "of "
 		 "what is free and its own."},
+	{"bytes_per_host", CONF_SIZE, AT(config_limits, bytes_per_host), .min = 64 * KIB,
+	 .max = 1024 * GIB,
+	 .help = "Most bytes in buffers that one host may have on their way."},
+	{"io_queues_per_host", CONF_UINT, AT(config_limits, io_queues_per_host), .min = 1,
+	 .max = 65535, .default_value = "128", .help = "Most I/O queues of one host."},
 	{"connect_rate", CONF_UINT, AT(config_limits, connect_rate), .min = 1,
 	 .max = 1000000, .default_value = "200",
 	 .help = "New connections a second in the long run; a burst of "

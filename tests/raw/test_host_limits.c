@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What one host may have on its way, and how many I/O queues: a greedy host is held or refused, with a line
+ * in the log, and another is served beside it. Limits change while both are there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rpc.h"
+#include "tests/raw/group.h"
+#include "tests/raw/host.h"
+
+#define OTHER_HOSTNQN                                                                    \
+	"nqn.2014-08.org.nvmexpress:uuid:7a2b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8c"
+
+enum {
+	PATIENCE_MS = 60000,
+	GREEDY_READS = 31,
+	GREEDY_BYTES = 512 * 1024,
+	GOOD_READS = 4,
+	GOOD_BYTES = 1024 * 1024,
+};
+
+static void edit(const char *what)
+{
+	struct rpc_error error = {.code = EXIT_OK};
+	struct json_object *result = NULL;
+	char command[512], path[128];
+
+	snprintf(command, sizeof(command), "sed -i '%s' %s/target.yaml", what, d.folder);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/sock", d.folder);
+	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
+		fail_msg("apply: %s", error.message);
+	json_object_put(result);
+}
+
+static int start_limited(void **state)
+{
+	daemon_start_limited(&d, ", workers: 1",
+			     ", bytes_per_host: 2MiB, io_queues_per_host: 3");
+	edit("s/allow_hosts: .raw./allow_any_host: true/");
+	return 0;
+}
+
+/* A host that goes by another name, on one I/O queue. */
+static void open_other(struct raw_host *h)
+{
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	*h = (struct raw_host){0};
+	assert_int_equal(raw_open(&h->admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
+	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
+			 NVMF_CNTLID_DYNAMIC);
+	strcpy((char *)c.data.hostnqn, OTHER_HOSTNQN);
+	c.data.hostid[0] ^= 0xff;
+	assert_int_equal(raw_connect(&h->admin, &c, &cqe), NVME_OK);
+	h->cntlid = (uint16_t)get_le32(cqe.dw0);
+	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
+			 NVME_OK);
+	assert_int_equal(raw_open(&h->io, d.port, 1, 32), 0);
+	raw_connect_init(&c, &h->io, 1, 31, h->cntlid);
+	strcpy((char *)c.data.hostnqn, OTHER_HOSTNQN);
+	c.data.hostid[0] ^= 0xff;
+	assert_int_equal(raw_connect(&h->io, &c, &cqe), NVME_OK);
+}
+
+static void send_read(struct raw_queue *q, uint32_t n_bytes)
+{
+	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_READ, DAEMON_FILE);
+
+	raw_describe(q, &sqe, 0, n_bytes);
+	sqe.cdw12 = put_le32((n_bytes >> 12) - 1);
+	raw_send(q, &sqe, sizeof(sqe));
+}
+
+static void collect(struct raw_queue *q, unsigned n)
+{
+	struct nvme_cqe cqe;
+
+	while (n--) {
+		assert_true(raw_receive(q, &cqe, PATIENCE_MS));
+		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
+	}
+}
+
+/*
+ * The greedy host has no receives left, so what was read for it stays where it is: 2 of 8 MiB. Then
+ * another has large transfers, many at a time, which would not fit beside more.
+ */
+static void a_greedy_host_is_held(void **state)
+{
+	struct raw_host greedy, good;
+	struct nvme_cqe cqe;
+	unsigned n_early = 0;
+
+	raw_host_open(&greedy, d.port);
+	greedy.io.keeps_receives = true;
+	for (unsigned i = 1; i < RAW_RECVS; i++)
+		assert_int_equal(
+			raw_io(&greedy.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096),
+			NVME_OK);
+	for (unsigned i = 0; i < GREEDY_READS; i++)
+		send_read(&greedy.io, GREEDY_BYTES);
+	while (n_early < GREEDY_READS && raw_receive(&greedy.io, &cqe, 300))
+		n_early++;
+	assert_true(n_early < GREEDY_READS);
+	daemon_wait_logged(&d,
+			   "host " RAW_HOSTNQN ": its transfers wait for one another, "
+			   "at 2097152 bytes: raise limits.bytes_per_host");
+	open_other(&good);
+	for (unsigned i = 0; i < 10; i++) {
+		for (unsigned k = 0; k < GOOD_READS; k++)
+			send_read(&good.io, GOOD_BYTES);
+		collect(&good.io, GOOD_READS);
+	}
+	raw_host_close(&greedy);
+	raw_host_close(&good);
+	daemon_wait_empty(&d);
+}
+
+/* Held is not refused: with receives, all of it is answered; a single transfer beyond the limit, too. */
+static void what_is_held_goes_on(void **state)
+{
+	struct raw_host h;
+
+	edit("s/bytes_per_host: 2MiB/bytes_per_host: 64KiB/");
+	raw_host_open(&h, d.port);
+	for (unsigned i = 0; i < GREEDY_READS; i++)
+		send_read(&h.io, i % 2 ? GREEDY_BYTES : 4096);
+	collect(&h.io, GREEDY_READS);
+	for (unsigned i = 0; i < GREEDY_READS; i++)
+		send_read(&h.io, GREEDY_BYTES);
+	edit("s/, bytes_per_host: 64KiB//");
+	collect(&h.io, GREEDY_READS);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+}
+
+/* How many queues it is granted when it asks for 8. */
+static unsigned granted(struct raw_host *h)
+{
+	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_SET_FEATURES, 0);
+	struct nvme_cqe cqe;
+
+	sqe.cdw10 = put_le32(NVME_FEAT_QUEUES);
+	sqe.cdw11 = put_le32(7 << 16 | 7);
+	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe), NVME_OK);
+	return (get_le32(cqe.dw0) & 0xffff) + 1;
+}
+
+static enum nvme_status connect_io(struct raw_host *h, struct raw_queue *q)
+{
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(q, d.port, 1, 32), 0);
+	raw_connect_init(&c, q, 1, 31, h->cntlid);
+	return raw_connect(q, &c, &cqe);
+}
+
+static void too_many_queues_are_refused(void **state)
+{
+	struct raw_host hosts[4], good;
+
+	for (unsigned i = 0; i < 4; i++)
+		raw_host_open_admin(&hosts[i], d.port, RAW_SUBNQN);
+	assert_int_equal(granted(&hosts[0]), 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(connect_io(&hosts[i], &hosts[i].io), NVME_OK);
+	assert_int_equal(granted(&hosts[3]), 1);
+	assert_int_equal(connect_io(&hosts[3], &hosts[3].io), NVME_CONNECT_BUSY);
+	raw_close(&hosts[3].io);
+	daemon_wait_logged(&d, "too many I/O queues: raise limits.io_queues_per_host");
+	open_other(&good);
+	assert_int_equal(raw_io(&good.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
+	edit("s/io_queues_per_host: 3/io_queues_per_host: 4/");
+	assert_int_equal(connect_io(&hosts[3], &hosts[3].io), NVME_OK);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(
+			raw_io(&hosts[i].io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512),
+			NVME_OK);
+		raw_host_close(&hosts[i]);
+	}
+	raw_host_close(&good);
+	daemon_wait_empty(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_greedy_host_is_held),
+		cmocka_unit_test(what_is_held_goes_on),
+		cmocka_unit_test(too_many_queues_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("host_limits", tests, start_limited, stop);
+}

@@ -57,6 +57,21 @@ void command_table_deinit(struct command_table *table)
 	*table = (struct command_table){0};
 }
 
+int command_windows_open(struct command_table *table, const struct domain *domain)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < table->n && r == 0; i++)
+		r = window_open(domain, &table->commands[i].window);
+	return r;
+}
+
+void command_windows_close(struct command_table *table)
+{
+	for (unsigned i = 0; i < table->n; i++)
+		window_close(&table->commands[i].window);
+}
+
 struct command *command_take(struct command_table *table)
 {
 	struct command *command;
@@ -91,13 +106,15 @@ void command_stop(struct command_table *table, struct command *command)
 {
 	check(command->is_in_flight);
 	command->is_in_flight = false;
+	table->n_lent -= command->is_lent;
+	command->is_lent = false;
 	list_remove(&command->node);
 	table->n_in_flight--;
 }
 
 void command_give(struct command_table *table, struct command *command)
 {
-	check(!command->is_in_flight && !command->is_sending);
+	check(!command->is_in_flight && !command->is_sending && !command->is_revoking);
 	command->io = NULL;
 	table->free[table->n_free++] = command->slot;
 }

@@ -10,9 +10,15 @@
 #include "base/list.h"
 #include "initiator/volume.h"
 #include "transport/qp.h"
+#include "transport/window.h"
 #include "transport/wire/fabrics.h"
 
 struct volume_queue;
+
+enum {
+	/* of a queue: they linger until their SEND is known to be done (command.c) */
+	COMMANDS_PER_ENTRY = 2,
+};
 
 /* As it lies in registered memory: a capsule, when the short data goes in it. */
 struct command_capsule {
@@ -36,6 +42,11 @@ struct command {
 	bool is_sending;   /* the device still has the SEND */
 	bool holds_buffer; /* the SEND reads the I/O's buffer: not done before it is */
 	enum nvme_status status;
+	/* With windows: the key that the target has for the data of this command, and no longer. */
+	bool is_lent;	  /* in its SQE, until answered */
+	bool is_revoking; /* answered, but the target left the key to us: being invalidated */
+	struct window window;
+	struct work revoke;
 };
 
 struct command_table {
@@ -43,6 +54,7 @@ struct command_table {
 	struct command *commands; /* owned: n */
 	uint16_t *free;		  /* owned: stack of slots */
 	unsigned n, n_free, n_in_flight;
+	unsigned n_lent;
 	unsigned slot_bits;
 	struct list in_flight;
 	uint8_t *memory; /* owned mapping: n capsules, then the Connect data */
@@ -56,13 +68,17 @@ int command_table_init(struct command_table *table, struct volume_queue *queue,
 		       unsigned n);
 void command_table_deinit(struct command_table *table);
 
+/* Control, for an association. 0 or -errno; close accepts what was not opened, or in part. */
+int command_windows_open(struct command_table *table, const struct domain *domain);
+void command_windows_close(struct command_table *table);
+
 /* A free command, its capsule zeroed but for the identifier; NULL when there is none. */
 struct command *command_take(struct command_table *table);
 /* Puts it among those in flight. */
 void command_start(struct command_table *table, struct command *command, uint64_t now_ns);
 /* Takes it out again: the answer came, or the queue pair is dead. */
 void command_stop(struct command_table *table, struct command *command);
-/* Neither in flight nor being sent. */
+/* Neither in flight nor being sent nor revoking. */
 void command_give(struct command_table *table, struct command *command);
 /* The command in flight with this identifier; NULL for anything else. */
 struct command *command_find(struct command_table *table, uint16_t cid);

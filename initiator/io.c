@@ -10,7 +10,8 @@
  *
  * Where data goes: a write not longer than the capsule's data room travels in the
  * capsule; all else is described by a keyed descriptor, and the target fetches or brings
- * it by RDMA.
+ * it by RDMA. The key is that of all of the queue's buffers; or, with memory windows, one
+ * for this command's data alone, which the target is asked to invalidate with its answer.
  *
  * Failures: an answer that may be asked again (error_io_retry) sends the I/O to the
  * waiting ones for a while: so does one that the path does not serve now (ANA), until it
@@ -106,6 +107,24 @@ static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_byte
 	sqe->sgl.keyed.key = put_le32(rkey);
 }
 
+/* The data of a read (MR_REMOTE_WRITE) or of a write (MR_REMOTE_READ). */
+static void lend(struct volume_queue *queue, struct command *command, void *data,
+		 uint64_t n_bytes, enum mr_access access)
+{
+	struct nvme_sqe *sqe = &command->capsule->sqe;
+
+	if (!queue->limits.has_windows) {
+		set_keyed(sqe, data, n_bytes, queue->slab_mr.rkey);
+		return;
+	}
+	set_keyed(sqe, data, n_bytes,
+		  qp_bind(&queue->qp, &command->window, &queue->slab_mr, data,
+			  (uint32_t)n_bytes, access));
+	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
+	command->is_lent = true;
+	queue->table.n_lent++;
+}
+
 static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
 {
 	sqe->sgl = (struct nvme_sgl){.block = {
@@ -163,13 +182,13 @@ static unsigned build(struct volume_queue *queue, struct command *command,
 	case VOLUME_READ:
 		sqe->opcode = NVME_IO_READ;
 		set_blocks(sqe, slba, n_blocks, 0);
-		set_keyed(sqe, data, n_bytes, queue->slab_mr.rkey);
+		lend(queue, command, data, n_bytes, MR_REMOTE_WRITE);
 		return 1;
 	case VOLUME_WRITE:
 		sqe->opcode = NVME_IO_WRITE;
 		set_blocks(sqe, slba, n_blocks, fua);
 		if (n_bytes > limits->in_capsule_bytes) {
-			set_keyed(sqe, data, n_bytes, queue->slab_mr.rkey);
+			lend(queue, command, data, n_bytes, MR_REMOTE_READ);
 			return 1;
 		}
 		set_in_capsule(sqe, n_bytes);
@@ -250,11 +269,20 @@ static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
 	return true;
 }
 
+/* With windows a command takes two slots, and one more is kept back for each key that the target
+ * may leave to us. */
+static bool has_slots(const struct volume_queue *queue)
+{
+	unsigned n_kept = queue->limits.has_windows ? queue->table.n_lent + 2 : 0;
+
+	return qp_n_free(&queue->qp) > n_kept;
+}
+
 void io_pump(struct volume_queue *queue)
 {
 	while (queue->is_live && queue->n_held && queue->table.n_free &&
 	       queue->table.n_in_flight < queue->limits.max_in_flight &&
-	       qp_n_free(&queue->qp)) {
+	       has_slots(queue)) {
 		struct volume_io *io = take_held(queue);
 
 		if (!finish_at_once(queue, io))

@@ -148,6 +148,13 @@ static void on_retry(struct loop_timer *timer)
 
 /* ---- making and unmaking ---- */
 
+/* Of the send queue, for an entry of the submission queue: SENDs linger (command.c); with windows so
+ * do binds, and a key may have to be invalidated. */
+static unsigned slots_per_entry(const struct volume_queue *queue)
+{
+	return queue->limits.has_windows ? 4 : 2;
+}
+
 static unsigned n_entries(const struct volume_queue *queue, const struct device *device)
 {
 	const struct controller *c = &queue->volume->controller;
@@ -155,8 +162,8 @@ static unsigned n_entries(const struct volume_queue *queue, const struct device 
 
 	if (c->id.max_commands > 1)
 		n = MIN(n, (unsigned)c->id.max_commands);
-	n = MIN(n, device->limits.max_qp_wr / 2 - 1);
-	return MIN(n, device->limits.max_cqe / 4);
+	n = MIN(n, device->limits.max_qp_wr / slots_per_entry(queue) - 1);
+	return MIN(n, device->limits.max_cqe / (slots_per_entry(queue) + 2));
 }
 
 static int register_memory(struct volume_queue *queue, struct volume_error *error)
@@ -165,7 +172,8 @@ static int register_memory(struct volume_queue *queue, struct volume_error *erro
 	size_t n_bytes = queue->slab.n_bytes + queue->table.memory_bytes;
 	char text[160];
 	const char *hint;
-	int r = mr_open(domain, queue->slab.memory, queue->slab.n_bytes, MR_REMOTE_BOTH,
+	int r = mr_open(domain, queue->slab.memory, queue->slab.n_bytes,
+			queue->limits.has_windows ? MR_WINDOWS : MR_REMOTE_BOTH,
 			&queue->slab_mr);
 
 	/* What lies beside the commands is for the target to read: Connect data,
@@ -178,6 +186,14 @@ static int register_memory(struct volume_queue *queue, struct volume_error *erro
 		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
 		return r;
 	}
+	if (queue->limits.has_windows)
+		r = command_windows_open(&queue->table, domain);
+	if (r < 0) {
+		error_set(error, EXIT_FAILED, NULL,
+			  "%s: cannot make %u memory windows: %s", domain->device->name,
+			  queue->table.n, strerror(-r));
+		return r;
+	}
 	return queue_auth_make(queue, &queue->volume->config, domain, error);
 }
 
@@ -185,6 +201,7 @@ static void unmake(struct volume_queue *queue)
 {
 	qp_deinit(&queue->qp);
 	queue_auth_unmake(queue);
+	command_windows_close(&queue->table);
 	mr_close(&queue->slab_mr);
 	mr_close(&queue->table.mr);
 	cq_deinit(&queue->cq);
@@ -194,13 +211,11 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 {
 	struct volume *volume = queue->volume;
 	struct cm_conn *conn = queue->link.conn;
-	unsigned n_sq = n_entries(queue, conn->device);
+	unsigned n_sq;
 	struct qp_config config = {
 		.cq = &queue->cq,
 		.domain = &volume->controller.domain,
-		.n_recv = n_sq + RECV_SPARE,
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
-		.send_depth = 2 * n_sq + 1,
 	};
 	int r;
 
@@ -211,7 +226,10 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 		return -EXDEV;
 	}
 	volume_fill_limits(volume, &queue->limits);
+	n_sq = n_entries(queue, conn->device);
 	queue->limits.n_sq = n_sq;
+	config.n_recv = n_sq + RECV_SPARE;
+	config.send_depth = slots_per_entry(queue) * n_sq + 1;
 	connect_fill_data(queue->table.connect_data, &volume->config,
 			  volume->config.subnqn, volume->controller.cntlid);
 	r = register_memory(queue, error);

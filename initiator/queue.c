@@ -32,8 +32,6 @@
 #include "initiator/volume_impl.h"
 
 enum {
-	SLOTS_PER_ENTRY =
-		2, /* slots linger until their SEND is known to be done (command.c) */
 	CONNECT_BYTES = sizeof(struct nvmf_connect_data),
 };
 
@@ -113,13 +111,58 @@ static void on_setup_answer(struct volume_queue *queue, struct command *command,
 		queue_connected(queue, status);
 }
 
-static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe)
+static void count(_Atomic uint64_t *n)
 {
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* Answered; over when the device is done with the buffer and the target with its key. */
+static void complete_when_idle(struct volume_queue *queue, struct command *command)
+{
+	if (!command->is_revoking && !(command->is_sending && command->holds_buffer))
+		io_complete(queue, command);
+}
+
+/* The key is of no use any more. A connection that broke meanwhile has the same effect. */
+static void on_revoked(struct work *work, const struct completion *c)
+{
+	struct command *command = container_of(work, struct command, revoke);
+
+	command->is_revoking = false;
+	complete_when_idle(command->queue, command);
+}
+
+/* The target may have left the key to us (a host has to bear that: NVMe over RDMA binding); nothing
+ * is the front end's before the target can no longer reach it. */
+static void take_key_back(struct volume_queue *queue, struct command *command,
+			  bool is_invalidated)
+{
+	if (is_invalidated) {
+		count(&queue->n_invalidated);
+		return;
+	}
+	count(&queue->n_revoked);
+	command->is_revoking = true;
+	command->revoke.done = on_revoked;
+	qp_invalidate(&queue->qp, &command->revoke, &command->window);
+}
+
+static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
+		      const struct completion *c)
+{
+	bool was_lent;
 	struct command *command = command_find(&queue->table, get_le16(cqe->cid));
 
 	if (!command) {
 		queue_fail(queue, "target answered command %04x, which is not in flight",
 			   get_le16(cqe->cid));
+		return;
+	}
+	was_lent = command->is_lent;
+	if (c->has_invalidated &&
+	    !(was_lent && c->invalidated_rkey == command->window.rkey)) {
+		queue_fail(queue, "target invalidated a key it was not asked to");
 		return;
 	}
 	command_stop(&queue->table, command);
@@ -130,9 +173,9 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe)
 		on_setup_answer(queue, command, get_le64(cqe->result));
 		return;
 	}
-	if (!command->is_sending || !command->holds_buffer)
-		io_complete(queue, command);
-	/* else queue_on_sent does */
+	if (was_lent)
+		take_key_back(queue, command, c->has_invalidated);
+	complete_when_idle(queue, command);
 }
 
 static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
@@ -147,11 +190,8 @@ static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c
 	}
 	cqe = *(const struct nvme_cqe *)recv->capsule;
 	recv_give(recv); /* before the next command can be answered into it */
-	if (c->has_invalidated)
-		queue_fail(queue, "target invalidated a key it was not asked to");
-	if (queue->has_failed)
-		return;
-	on_answer(queue, &cqe);
+	if (!queue->has_failed)
+		on_answer(queue, &cqe, c);
 }
 
 /* The device is done with a SEND. Its command may have been answered long ago. */
@@ -164,7 +204,7 @@ void queue_on_sent(struct work *work, const struct completion *c)
 	if (command->is_in_flight)
 		return;
 	if (command->io)
-		io_complete(queue, command);
+		complete_when_idle(queue, command);
 	else
 		command_give(&queue->table, command);
 }
@@ -373,7 +413,7 @@ int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		      1ull << log2_ceil(volume->info.max_io_bytes));
 	if (r == 0)
 		r = command_table_init(&queue->table, queue,
-				       config->queue_size * SLOTS_PER_ENTRY);
+				       config->queue_size * COMMANDS_PER_ENTRY);
 	if (r < 0) {
 		queue_free(queue);
 		return r;

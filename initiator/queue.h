@@ -45,6 +45,7 @@ struct queue_limits {
 	uint32_t in_capsule_bytes; /* data room of a capsule; 0: none */
 	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */
 	bool has_zero, has_trim, has_flush, can_unmap_zeroes;
+	bool has_windows; /* each command lends a key of its own */
 };
 
 enum queue_mode {
@@ -80,8 +81,10 @@ struct volume_queue {
 	/* shared: the wanted mode, and whether mode_msg is under way */
 	_Atomic unsigned wanted_mode;
 	_Atomic bool is_mode_sent;
-	_Atomic unsigned seen_held,
-		seen_in_flight; /* figures for the status, written by I/O */
+	/* figures for the status, written by I/O */
+	_Atomic unsigned seen_held, seen_in_flight;
+	_Atomic uint64_t n_invalidated,
+		n_revoked; /* keys taken back, by the target and by us */
 
 	/* Thread: I/O loop */
 	struct loop *loop;    /* borrowed */

@@ -357,7 +357,8 @@ static void on_live(struct controller *c)
 	}
 	if (volume->phase != PHASE_OPENING)
 		return;
-	if (volume_try_memory(volume, &volume->last_error) < 0) {
+	if (volume_check_windows(volume, &volume->last_error) < 0 ||
+	    volume_try_memory(volume, &volume->last_error) < 0) {
 		take_down(volume);
 		return;
 	}

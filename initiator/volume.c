@@ -148,6 +148,8 @@ void volume_get_status(const struct volume *volume, struct volume_status *ret_st
 		.state = reconnect_state(volume),
 		.state_since_ns = volume->phase_since_ns,
 		.n_reconnects = volume->n_reconnects,
+		.n_invalidated = volume->n_invalidated,
+		.n_revoked = volume->n_revoked,
 		.gives_up_in_ns = gives_up_in_ns(volume),
 		.cntlid = volume->controller.cntlid,
 		.last_error = volume->last_error,
@@ -165,6 +167,10 @@ void volume_get_status(const struct volume *volume, struct volume_status *ret_st
 						      memory_order_relaxed);
 		status.n_in_flight += atomic_load_explicit(&queue->seen_in_flight,
 							   memory_order_relaxed);
+		status.n_invalidated += atomic_load_explicit(&queue->n_invalidated,
+							     memory_order_relaxed);
+		status.n_revoked += atomic_load_explicit(&queue->n_revoked,
+							 memory_order_relaxed);
 	}
 	if (volume->controller.domain.device)
 		memcpy(status.device, volume->controller.domain.device->name,
@@ -228,10 +234,31 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 					      : ZERO_BLOCKS_MAX;
 	limits->max_trim_blocks = trim_blocks ? MIN(trim_blocks, TRIM_BLOCKS_MAX)
 					      : TRIM_BLOCKS_MAX;
+	limits->has_windows = volume->config.has_windows;
 	limits->has_zero = c->id.has_write_zeroes;
 	limits->has_trim = c->id.has_trim;
 	limits->has_flush = c->id.has_volatile_cache;
 	limits->can_unmap_zeroes = c->ns.can_unmap_zeroes;
+}
+
+int volume_check_windows(const struct volume *volume, struct volume_error *error)
+{
+	const struct device *device = volume->controller.domain.device;
+	unsigned n_queues = volume->controller.n_queues_granted;
+	unsigned n = n_queues * volume->config.queue_size * COMMANDS_PER_ENTRY;
+
+	if (!volume->config.has_windows || n <= device->limits.max_windows)
+		return 0;
+	if (!device->limits.max_windows)
+		error_set(error, EXIT_FAILED, "attach without --memory-windows",
+			  "%s has no memory windows of type 2", device->name);
+	else
+		error_set(error, EXIT_FAILED,
+			  "take fewer --queues or a smaller --queue-size",
+			  "%s has %u memory windows, but %u queues of %u entries need %u",
+			  device->name, device->limits.max_windows, n_queues,
+			  volume->config.queue_size, n);
+	return -EOPNOTSUPP;
 }
 
 /* Registers as much as all queues together will, and lets go of it again: so a limit
@@ -247,8 +274,7 @@ int volume_try_memory(struct volume *volume, struct volume_error *error)
 	int r = -ENOMEM;
 
 	if (memory)
-		r = mr_open(&volume->controller.domain, memory, n_bytes, MR_REMOTE_BOTH,
-			    &mr);
+		r = mr_open(&volume->controller.domain, memory, n_bytes, MR_LOCAL, &mr);
 	mr_close(&mr);
 	slab_unmap(memory, n_bytes);
 	if (r < 0) {
@@ -321,6 +347,8 @@ void volume_on_queue_quitted(struct loop_msg *msg)
 	void *context = queue->on_removed_context;
 
 	list_remove(&queue->node);
+	volume->n_invalidated += atomic_load(&queue->n_invalidated);
+	volume->n_revoked += atomic_load(&queue->n_revoked);
 	volume->used_qids &= ~(1ull << (queue->limits.qid - 1));
 	queue_free(queue);
 	reconnect_on_link_idle(volume);

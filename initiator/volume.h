@@ -45,6 +45,7 @@ struct volume_config {
 	uint64_t reconnect_delay_ns;
 	uint64_t ctrl_loss_tmo_ns;    /* UINT64_MAX: try for ever */
 	uint64_t fast_io_fail_tmo_ns; /* UINT64_MAX: off */
+	bool has_windows; /* a key for each command alone: memory windows, remote invalidation */
 	uint64_t io_timeout_ns; /* a command older than this resets the association */
 	/* Secrets of DH-HMAC-CHAP, read again for each connection; "": none. By the first we prove
 	 * ourselves, by the second the target must. */
@@ -91,6 +92,8 @@ struct volume_status {
 	uint64_t n_reconnects;
 	uint64_t n_held; /* I/O waiting for the association */
 	uint64_t n_in_flight;
+	/* with memory windows: keys that the target invalidated with its answer, and that we had to */
+	uint64_t n_invalidated, n_revoked;
 	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */
 	uint16_t cntlid;
 	char device[64];       /* RDMA device in use */

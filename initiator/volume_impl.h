@@ -46,6 +46,7 @@ struct volume {
 	struct volume_info info; /* valid once it was live */
 	struct identify_ids ids;
 	uint64_t n_reconnects;
+	uint64_t n_invalidated, n_revoked; /* of queues that are gone */
 	struct volume_error last_error;
 };
 
@@ -61,6 +62,8 @@ unsigned volume_n_queues(const struct volume *volume);
 bool volume_learn(struct volume *volume);
 /* 0, or -errno with *error: the memory of all queues cannot be registered. */
 int volume_try_memory(struct volume *volume, struct volume_error *error);
+/* 0, or -errno with *error: the device has not as many memory windows as all queues want. */
+int volume_check_windows(const struct volume *volume, struct volume_error *error);
 void volume_free(struct volume *volume);
 /* "subnqn/nsid" for log records. */
 #define VOLUME_FMT    "%s/%u"

@@ -108,6 +108,9 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "reconnects", status.n_reconnects);
 	put_uint(o, "held", status.n_held);
 	put_uint(o, "in_flight", status.n_in_flight);
+	put_bool(o, "memory_windows", bridge->config->volume.has_windows);
+	put_uint(o, "keys_invalidated", status.n_invalidated);
+	put_uint(o, "keys_revoked", status.n_revoked);
 	put_uint(o, "cntlid", status.cntlid);
 	put_string(o, "rdma_device", status.device);
 	if (status.ana_state)

@@ -112,6 +112,13 @@ void cq_detach(struct cq *cq, struct qp *qp)
 
 /* ---- the polled source ---- */
 
+/* rxe hands on the kernel's number of the flag, which is that of IP_CSUM_OK for libibverbs. Reliable
+ * connections have no such checksum to report. */
+static bool has_invalidated(const struct ibv_wc *wc)
+{
+	return wc->wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK);
+}
+
 static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 {
 	struct work *work = (struct work *)(uintptr_t)wc->wr_id;
@@ -124,7 +131,7 @@ static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 	c = (struct completion){.status = wc->status};
 	if (wc->status == IBV_WC_SUCCESS) {
 		c.byte_len = wc->byte_len;
-		c.has_invalidated = wc->wc_flags & IBV_WC_WITH_INV;
+		c.has_invalidated = has_invalidated(wc);
 		c.invalidated_rkey = c.has_invalidated ? wc->invalidated_rkey : 0;
 	}
 	recv_complete(work, cq->by_qpn ? cq_find(cq, wc->qp_num) : NULL, &c);

@@ -45,6 +45,10 @@ static int query_limits(struct ibv_context *verbs, struct device_limits *limits)
 		.has_srq = attr.max_srq > 0 && attr.max_srq_sge >= 2,
 		.has_send_invalidate = attr.device_cap_flags &
 				       IBV_DEVICE_MEM_MGT_EXTENSIONS,
+		.max_windows = attr.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
+							IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+				       ? (unsigned)attr.max_mw
+				       : 0,
 		.is_iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP,
 	};
 	return 0;
@@ -285,6 +289,8 @@ static int access_flags(const struct device *device, enum mr_access access)
 	case MR_REMOTE_BOTH:
 		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 		       IBV_ACCESS_REMOTE_WRITE;
+	case MR_WINDOWS:
+		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 	}
 	return 0;
 }

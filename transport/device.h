@@ -32,6 +32,7 @@ struct device_limits {
 	unsigned max_init_rd_atom; /* READs we may have in flight */
 	bool has_srq;
 	bool has_send_invalidate; /* SEND_WITH_INV (IBV_DEVICE_MEM_MGT_EXTENSIONS) */
+	unsigned max_windows;	  /* type 2 memory windows; 0: none */
 	bool is_iwarp; /* a READ's sink must be remotely writable; one SGE a READ */
 };
 
@@ -89,6 +90,7 @@ enum mr_access {
 	MR_REMOTE_READ,	 /* a peer may RDMA READ it (the host's data of a write) */
 	MR_REMOTE_WRITE, /* a peer may RDMA WRITE it (the host's buffer of a read) */
 	MR_REMOTE_BOTH,
+	MR_WINDOWS, /* what memory windows bound to it allow (transport/window.h) */
 };
 
 struct mr {

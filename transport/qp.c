@@ -7,8 +7,8 @@
  *   head_seq                                              head_seq + n_posted
  *      | handed to the device | chain, not yet posted | unposted |
  *
- * A WRITE has a place in it, but no work there (NULL): it is settled by the SEND behind it. If it
- * fails, that breaks the queue pair, and the SEND comes back flushed.
+ * A WRITE and a bind have a place in it, but no work there (NULL): they are settled by the SEND behind
+ * them. If one fails, that breaks the queue pair, and the SEND comes back flushed.
  *
  * The unposted ones were queued on a queue pair that is broken already, or were refused
  * by ibv_post_send; they complete with a flush error as soon as all before them have come
@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "transport/cq_internal.h"
 #include "transport/qp.h"
+#include "transport/window.h"
 
 enum {
 	CHAIN_MAX = 32,
@@ -182,7 +183,7 @@ static struct work **posted_at(const struct qp *qp, unsigned seq)
 	return &qp->posted[seq & (qp->n_ring - 1)];
 }
 
-/* work: NULL for a WRITE. */
+/* work: NULL for a WRITE and a bind. */
 static void push_posted(struct qp *qp, struct work *work)
 {
 	unsigned seq = qp->head_seq + qp->n_posted;
@@ -261,13 +262,19 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 	wr->wr.rdma.rkey = wr->invalidate_rkey;
 }
 
+/* What has no work of its own; it and its SEND go together. */
+static struct ibv_send_wr *queue_ahead(struct qp *qp, const struct sge *sges,
+				       unsigned n_sges)
+{
+	if (qp->n_chain + 1 >= CHAIN_MAX)
+		qp_flush(qp);
+	return queue_wr(qp, NULL, sges, n_sges);
+}
+
 void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey)
 {
-	struct ibv_send_wr *wr;
+	struct ibv_send_wr *wr = queue_ahead(qp, &sge, 1);
 
-	if (qp->n_chain + 1 >= CHAIN_MAX)
-		qp_flush(qp); /* it and its SEND go together */
-	wr = queue_wr(qp, NULL, &sge, 1);
 	if (!wr)
 		return;
 	if (qp->signal_every == 1)
@@ -292,6 +299,41 @@ void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_a
 	wr->opcode = IBV_WR_RDMA_READ;
 	wr->wr.rdma.remote_addr = remote_addr;
 	wr->wr.rdma.rkey = rkey;
+}
+
+uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void *addr,
+		 uint32_t length, enum mr_access access)
+{
+	struct ibv_send_wr *wr = queue_ahead(qp, NULL, 0);
+
+	/* Providers read the old key from the window when the chain is posted, which the last
+	 * binding's chain has been: its command is over. */
+	window->verbs->rkey = window->rkey;
+	window->rkey = ibv_inc_rkey(window->rkey);
+	if (!wr)
+		return window->rkey;
+	wr->opcode = IBV_WR_BIND_MW;
+	wr->bind_mw.mw = window->verbs;
+	wr->bind_mw.rkey = window->rkey;
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = mr->verbs,
+		.addr = (uintptr_t)addr,
+		.length = length,
+		.mw_access_flags = access == MR_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE
+							     : IBV_ACCESS_REMOTE_READ,
+	};
+	return window->rkey;
+}
+
+void qp_invalidate(struct qp *qp, struct work *work, const struct window *window)
+{
+	struct ibv_send_wr *wr = queue_wr(qp, work, NULL, 0);
+
+	if (!wr)
+		return;
+	signal(qp, wr);
+	wr->opcode = IBV_WR_LOCAL_INV;
+	wr->invalidate_rkey = window->rkey;
 }
 
 void qp_flush(struct qp *qp)

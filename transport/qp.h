@@ -22,6 +22,7 @@
 struct ibv_qp;
 struct ibv_send_wr;
 struct rdma_cm_id;
+struct window;
 
 enum {
 	QP_SGE_MAX = 2,
@@ -31,8 +32,7 @@ enum {
 struct qp_config {
 	struct cq *cq;
 	const struct domain *domain;
-	struct recv_ring
-		*shared_ring; /* NULL: qp_init makes the own ring described below */
+	struct recv_ring *shared_ring; /* NULL: qp_init makes an own one */
 	unsigned n_recv;
 	uint32_t recv_capsule_bytes, recv_data_bytes;
 	unsigned send_depth; /* slots; clamped to the device's limit */
@@ -65,9 +65,8 @@ struct qp {
 	unsigned n_unsignaled; /* since the last signaled one */
 	unsigned signal_every;
 	bool wants_signal; /* of the chain: somebody needs a completion of its last one */
-	unsigned max_reads,
-		n_reads; /* RDMA READ credits (ORD); set max_reads from the CM event */
-	struct ibv_send_wr *wrs; /* owned: the chain */
+	unsigned max_reads, n_reads; /* RDMA READ credits (ORD, of the CM event) */
+	struct ibv_send_wr *wrs;     /* owned: the chain */
 	struct ibv_sge *sges;
 	unsigned n_chain;
 	struct list dirty; /* in cq->dirty while the chain is not empty */
@@ -75,7 +74,8 @@ struct qp {
 	struct list credited; /* in cq->credited when slots came back */
 	bool is_broken;	      /* a work request failed, or draining: nothing is posted */
 	bool is_draining, has_drained;
-	struct work ahead; /* stands for each WRITE, which has no work of its own */
+	struct work
+		ahead; /* stands for each WRITE and bind, which have no work of their own */
 	struct work drain_marker;
 	struct completion cause; /* what broke it */
 	struct loop_call unposted_call, broken_call, drained_call;
@@ -90,8 +90,7 @@ struct qp {
 	void *context; /* the owner's */
 };
 
-/* Control. Makes the queue pair on the cm id (not yet connected) and reserves cq entries.
- */
+/* Control. Makes the queue pair on the cm id, not yet connected; reserves cq entries. */
 int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config);
 /* Owner loop. The callbacks, and ring->on_recv of an own ring, are set. Posts own
  * receives. */
@@ -130,6 +129,12 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 /* Data ahead of the SEND that is queued next: a slot, but no work of its own. It is over, and its
  * memory free, when that SEND's work is done. */
 void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey);
+/* Binds a window that is not bound to a piece of mr (MR_WINDOWS), ahead of the SEND that is queued
+ * next, like qp_write. access: MR_REMOTE_READ or MR_REMOTE_WRITE. Returns the key for that SEND. */
+uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void *addr,
+		 uint32_t length, enum mr_access access);
+/* Takes the window's key back; it is of no use to the peer when the work is done. */
+void qp_invalidate(struct qp *qp, struct work *work, const struct window *window);
 /* Takes a READ credit too. Always signaled. */
 void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr,
 	     uint32_t rkey);

@@ -84,7 +84,7 @@ static void check_capsule(const struct slot *slot)
 
 	if ((c[1] & 0xc0) != 0x40 || c[1] & 0x3f)
 		violation("flags %02x", c[1]);
-	if (type != 0x40 && type != 0x01)
+	if (type != 0x40 && type != 0x01 && !(type == 0x4f && slot->conn->qid))
 		violation("descriptor type %02x", type);
 	if (rd64(c + 16))
 		violation("metadata pointer is set");

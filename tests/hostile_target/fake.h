@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target for testing the initiator: NVMe over RDMA on raw verbs, with namespaces in
- * memory. It shares no code with the rest of the tree and reads and writes capsules by
- * byte offsets, so that it is a second reading of the specification. It behaves well, and
- * checks strictly what the host sends, until a rule tells it otherwise.
+ * A target for testing the initiator: NVMe over RDMA on raw verbs, namespaces in memory. It shares
+ * no code with the rest of the tree and goes by byte offsets: a second reading of the specification.
+ * It behaves well, and checks strictly what the host sends, until a rule tells it otherwise.
  *
  *   fake_target [OPTION=VALUE...] [EVENT[:N]=ACTION[,ARGUMENT]...]
  */
@@ -63,14 +62,15 @@ enum action {
 	ACT_EXIT,   /* the process dies */
 	ACT_STATUS, /* answer with this status (hexadecimal, as in CQE >> 1) */
 	ACT_WRONG_CID,
-	ACT_OLD_CID,	/* right slot, another generation */
-	ACT_DUPLICATE,	/* two answers */
-	ACT_SHORT,	/* an answer of 8 bytes */
-	ACT_INVALIDATE, /* SEND with invalidate, which nobody asked for */
-	ACT_GARBAGE,	/* random data */
-	ACT_FATAL,	/* CSTS.CFS */
-	ACT_NOT_READY,	/* CSTS.RDY stays 0 */
-	ACT_WRITE_PAST, /* RDMA WRITE far outside of the host's buffer */
+	ACT_OLD_CID,	      /* right slot, another generation */
+	ACT_DUPLICATE,	      /* two answers */
+	ACT_SHORT,	      /* an answer of 8 bytes */
+	ACT_INVALIDATE,	      /* SEND with invalidate, whether asked for or not */
+	ACT_INVALIDATE_OTHER, /* with the key of another command in flight */
+	ACT_GARBAGE,	      /* random data */
+	ACT_FATAL,	      /* CSTS.CFS */
+	ACT_NOT_READY,	      /* CSTS.RDY stays 0 */
+	ACT_WRITE_PAST,	      /* RDMA WRITE far outside of the host's buffer */
 	ACT_N,
 };
 

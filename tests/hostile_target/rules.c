@@ -38,8 +38,8 @@ static const char *const event_names[EV_N] = {
 static const char *const action_names[ACT_N] = {
 	"none",	   "reject",	 "no-private", "bad-private", "silence",
 	"late",	   "disconnect", "exit",       "status",      "wrong-cid",
-	"old-cid", "duplicate",	 "short",      "invalidate",  "garbage",
-	"fatal",   "not-ready",	 "write-past",
+	"old-cid", "duplicate",	 "short",      "invalidate",  "invalidate-other",
+	"garbage", "fatal",	 "not-ready",  "write-past",
 };
 
 static struct rule rules[MAX_RULES];

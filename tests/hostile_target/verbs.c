@@ -277,7 +277,23 @@ static void write_out(struct slot *slot, bool is_past)
 	post_send(slot->conn, &wr);
 }
 
-static void send_cqe(struct slot *slot, const uint8_t *cqe, uint32_t n, bool invalidate)
+static uint32_t key_of(const struct slot *slot)
+{
+	return rd32(slot->capsule + 24 + 11);
+}
+
+static uint32_t key_of_another(const struct slot *slot)
+{
+	const struct conn *conn = slot->conn;
+
+	for (unsigned i = 0; i < conn->n_slots; i++)
+		if (conn->slots[i].is_busy && key_of(&conn->slots[i]) != key_of(slot))
+			return key_of(&conn->slots[i]);
+	return ~key_of(slot);
+}
+
+static void send_cqe(struct slot *slot, const uint8_t *cqe, uint32_t n,
+		     enum action action)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)cqe, .length = n};
 	struct ibv_send_wr wr = {.wr_id = (uintptr_t)slot | TAG_SEND,
@@ -286,9 +302,10 @@ static void send_cqe(struct slot *slot, const uint8_t *cqe, uint32_t n, bool inv
 				 .opcode = IBV_WR_SEND,
 				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE};
 
-	if (invalidate) {
+	if (action == ACT_INVALIDATE || action == ACT_INVALIDATE_OTHER) {
 		wr.opcode = IBV_WR_SEND_WITH_INV;
-		wr.invalidate_rkey = rd32(sgl(slot) + 11);
+		wr.invalidate_rkey = action == ACT_INVALIDATE ? key_of(slot)
+							      : key_of_another(slot);
 	}
 	post_send(slot->conn, &wr);
 }
@@ -315,18 +332,14 @@ void fabric_answer(struct slot *slot)
 	wr16(cqe + 14, (unsigned)slot->status << 1);
 	if (slot->n_out && !slot->status)
 		write_out(slot, action == ACT_WRITE_PAST);
-	if (action == ACT_INVALIDATE) {
-		send_cqe(slot, cqe, CQE_BYTES, true);
-		return;
-	}
 	/* The host may use the receive as soon as it has the answer; but the next
 	 * command must not overwrite data that has not left yet. */
 	slot->is_posted_late = slot->n_out && slot->out == slot->data;
 	if (!slot->is_posted_late)
 		post_recv(slot);
-	send_cqe(slot, cqe, action == ACT_SHORT ? 8 : CQE_BYTES, false);
+	send_cqe(slot, cqe, action == ACT_SHORT ? 8 : CQE_BYTES, action);
 	if (action == ACT_DUPLICATE)
-		send_cqe(slot, cqe, CQE_BYTES, false);
+		send_cqe(slot, cqe, CQE_BYTES, ACT_NONE);
 }
 
 /* ---- completions ---- */

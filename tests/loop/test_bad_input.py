@@ -81,6 +81,19 @@ def bad_usage(scratch):
     says(run(RBLKD, "--confg", "x", check=False, env=scratch.env), USAGE, "--config")
 
 
+def no_windows(scratch):
+    scratch.env.update(SOFTRDMA_LIKE="siw")
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    says(attach(scratch, f"{NQN}@{target.address}", "--memory-windows"), 1, "softrdma0", "memory windows",
+         "attach without --memory-windows")
+    target.stop()
+
+
+def too_few_windows(scratch, target):
+    says(attach(scratch, f"{NQN}@{target.address}", "--memory-windows", "--queues", "64", "--queue-size", "1024"), 1,
+         "64 queues of 1024 entries need 131072", "--queues", "--queue-size")
+
+
 def not_attached(scratch):
     says(rblk(scratch, "detach", "ghost", check=False), NOT_FOUND, "ghost")
     says(rblk(scratch, "status", "ghost", check=False), NOT_FOUND, "ghost")
@@ -311,6 +324,8 @@ CASES = [
                                      subsystem_extra="allow_hosts: [friend]")),
     ("nothing listening", nothing_listens),
     ("no route to the address", no_route),
+    ("memory windows on a device without", no_windows),
+    ("more memory windows than there are", with_target(too_few_windows)),
     ("detach and status of what is not attached", not_attached),
     ("attaching twice is no mistake", with_target(attach_twice)),
     ("backing file missing", backing_file_missing),

@@ -46,6 +46,19 @@ static void no_immediates_and_no_atomics(void **state)
 			 EINVAL);
 }
 
+/* siw_query_device(): no windows, and no call that makes one. */
+static void no_windows(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_device_attr dev;
+
+	assert_int_equal(ibv_query_device(r->ctx, &dev), 0);
+	assert_int_equal(dev.device_cap_flags, IBV_DEVICE_MEM_MGT_EXTENSIONS);
+	assert_int_equal(dev.max_mw, 0);
+	assert_null(ibv_alloc_mw(r->pd, IBV_MW_TYPE_2));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
 /* siw_post_send() and siw_post_receive(): in the error state they take it and forget it. */
 static void posts_in_error_are_lost(void **state)
 {
@@ -117,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(read_sink_needs_remote_write),
 		T(no_immediates_and_no_atomics),
+		T(no_windows),
 		T(posts_in_error_are_lost),
 		cmocka_unit_test(private_data_has_its_length),
 	};

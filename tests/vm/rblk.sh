@@ -90,6 +90,23 @@ nbd_attach() {
     grep -o '/dev/nbd[0-9]*' /run/attached | head -1
 }
 
+# windows_work NQN: with --memory-windows the target invalidates the key of every command; on a device without windows
+# rblk says so
+windows_work() {
+    local sock=/run/windows.sock status
+    if [[ $FABRIC = siw ]]; then
+        check_fails "a device without memory windows" 'no memory windows' \
+            timeout 60 "$(program rblk)" serve --frontend socket --socket $sock --memory-windows "$1@$TARGET:$PORT"
+        return
+    fi
+    check "memory windows: rblk serve" rblk_serve "$1@$TARGET:$PORT" --name windows --memory-windows $sock || return
+    check "  fio verify" fio_verify - 512 32 2m --bsrange=512-64k --ioengine=nbd --uri="nbd+unix:///?socket=$sock"
+    status=$(rblk status windows -o json)
+    like "  the target has invalidated keys" "$(jq .keys_invalidated <<<"$status")" '^[1-9]'
+    is "  and has left none" "$(jq .keys_revoked <<<"$status")" 0
+    check "  rblk ends when asked" rblk_serve_stop
+}
+
 # volume_works WHAT NQN NSID BACKING: rblk serves the namespace on an NBD socket; loads it with fio's own NBD engine,
 # nbdcopy and qemu-io, and compares it with the device that lies behind
 volume_works() {

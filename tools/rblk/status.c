@@ -46,6 +46,20 @@ static void print_namespace(struct json_object *status)
 	print_text("serial", json_text(status, "serial"));
 }
 
+static void print_keys(struct json_object *status)
+{
+	struct json_object *has_windows = NULL;
+	char text[128];
+
+	if (!json_object_object_get_ex(status, "memory_windows", &has_windows) ||
+	    !json_object_get_boolean(has_windows))
+		return;
+	snprintf(text, sizeof(text), "%s keys invalidated by the target, %s left to us",
+		 json_text(status, "keys_invalidated"),
+		 json_text(status, "keys_revoked"));
+	print_text("windows", text);
+}
+
 static void print_association(struct json_object *status)
 {
 	struct json_object *error = NULL, *ana = NULL;
@@ -68,6 +82,7 @@ static void print_association(struct json_object *status)
 	snprintf(text, sizeof(text), "%s in flight, %s held",
 		 json_text(status, "in_flight"), json_text(status, "held"));
 	print_text("I/O", text);
+	print_keys(status);
 	print_seconds(status, "keep alive", "keep_alive_s", "off");
 	print_seconds(status, "reconnect delay", "reconnect_delay_s", "-");
 	print_seconds(status, "gives up after", "ctrl_loss_tmo_s", "never");

@@ -72,6 +72,10 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t,
 		(struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
 			     "commands in flight on a queue (default: 128)", 16, 1024});
 	n = add(t, n,
+		(struct arg){
+			"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
+			"lend the target a key for each command alone (type 2 windows)"});
+	n = add(t, n,
 		(struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns, "TIME",
 			     "keep-alive timeout, 0: none (default: 10s)", 0,
 			     3600 * NSEC_PER_SEC});
@@ -180,6 +184,7 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->nsid = (uint32_t)o->nsid;
 	config->n_queues = (unsigned)o->n_queues;
 	config->queue_size = (unsigned)o->queue_size;
+	config->has_windows = o->has_windows;
 	config->keep_alive_ns = o->keep_alive_ns;
 	config->reconnect_delay_ns = o->reconnect_delay_ns;
 	if (apply_secrets(o, config, error))

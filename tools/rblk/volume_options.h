@@ -20,7 +20,7 @@ struct volume_options {
 	const char *socket_path, *socket_mode, *listen;
 	const char *secret_file, *ctrl_secret_file;
 	unsigned frontend;
-	bool is_read_only, is_verbose;
+	bool is_read_only, is_verbose, has_windows;
 
 	char default_name[VOLUME_NAME_MAX];
 };

@@ -149,8 +149,11 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 		.local_ca_ack_delay = 15,
 		.phys_port_cnt = 1,
 	};
-	if (is_siw)
+	if (is_siw) { /* siw_query_device() */
 		a->atomic_cap = IBV_ATOMIC_NONE;
+		a->device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS;
+		a->max_mw = 0;
+	}
 	return 0;
 }
 

@@ -335,6 +335,10 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct mw *mw;
 	uint32_t index;
 
+	if (dev_is_siw()) { /* its driver has no such call */
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
 		errno = EINVAL;
 		return NULL;

@@ -40,7 +40,7 @@ def start(scratch, address, nqn, *options):
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def finish(process, min_reconnects=0):
+def finish(process, min_reconnects=0, keys=None):
     output, _ = process.communicate(timeout=600)
     expect(not SANITIZER_REPORT.search(output), output[-6000:])
     expect_equal(process.returncode, 0, output[-2000:] + "exit status")
@@ -48,20 +48,22 @@ def finish(process, min_reconnects=0):
     print(f"# {line}")
     reconnects = int(re.search(r"reconnects (\d+)", line).group(1))
     expect(reconnects >= min_reconnects, f"only {reconnects} reconnects")
+    found = {kind: int(re.search(kind + r" (\d+)", line).group(1)) > 0 for kind in ("invalidated", "revoked")}
+    expect_equal({kind for kind in found if found[kind]}, set(keys or ()), "keys taken back")
 
 
-def fake(arguments, options, min_reconnects=0):
+def fake(arguments, options, min_reconnects=0, keys=None):
     def case(scratch):
         target = Fake(scratch, *arguments)
-        finish(start(scratch, target.address, FAKE_NQN, "--fresh", *options), min_reconnects)
+        finish(start(scratch, target.address, FAKE_NQN, "--fresh", *options), min_reconnects, keys)
         target.stop()
     return case
 
 
-def real(namespace, options):
+def real(namespace, options, keys=None):
     def case(scratch):
         target = Target(scratch, [namespace.format(scratch.make_file("disk.img", 64 << 20))])
-        finish(start(scratch, target.address, NQN, "--fresh", *options))
+        finish(start(scratch, target.address, NQN, "--fresh", *options), keys=keys)
         expect_equal(target.stop(), 0, "exit status of rblkd")
     return case
 
@@ -86,6 +88,8 @@ def dying(end):
 BAD_DAY = ["read:300=disconnect", "write:900=wrong-cid", "read:2000=duplicate", "flush:100=short",
            "trim:170=disconnect", "zero:260=old-cid", "read:4000=late,200", "write:3000=status,22"]
 
+WINDOWS = ["--memory-windows"]
+
 CASES = [
     ("fake target, 512 bytes a block", fake([], ["-t", "2s"])),
     ("fake target, 4096, nothing in capsules, 4 queues of 64",
@@ -101,6 +105,12 @@ CASES = [
      real("nsid: 1, file: {}", ["-t", "2s", "-q", 1, "-d", 1, "--max-io", 8192])),
     ("rblkd, ram, full depth", real("nsid: 1, ram: 64MiB",
                                     ["-t", "3s", "-q", 2, "-d", 200, "--max-io", 65536])),
+    ("windows: rblkd takes every key back", real("nsid: 1, file: {}", ["-t", "2s", "-q", 2, "-d", 64, *WINDOWS],
+                                                 {"invalidated"})),
+    ("windows: a target that leaves keys to us", fake([], ["-t", "2s", "-d", 128, *WINDOWS], keys={"revoked"})),
+    ("windows: a target on a bad day",
+     fake(BAD_DAY + ["read:900=invalidate", "write:700=invalidate", "read:3000=invalidate-other"],
+          ["-t", "6s", "--reconnects", 5, *WINDOWS], 5, {"invalidated", "revoked"})),
     ("kill -9 of rblkd, three times", dying(Target.kill)),
     ("SIGTERM of rblkd, three times", dying(Target.stop)),
 ]

@@ -155,10 +155,12 @@ static int report(bool with_table, const struct volume_status *status)
 	if (with_table)
 		print_table();
 	printf("ops %llu  iops %.0f  MB/s %.1f  errors %llu  mismatches %llu  reconnects "
-	       "%llu\n",
+	       "%llu  invalidated %llu  revoked %llu\n",
 	       (unsigned long long)n, (double)n / seconds, (double)bytes / seconds / 1e6,
 	       (unsigned long long)errors, (unsigned long long)mismatches,
-	       (unsigned long long)status->n_reconnects);
+	       (unsigned long long)status->n_reconnects,
+	       (unsigned long long)status->n_invalidated,
+	       (unsigned long long)status->n_revoked);
 	return errors || mismatches ? EXIT_FAILED : EXIT_OK;
 }
 
@@ -170,7 +172,7 @@ int main(int argc, char **argv)
 	const char *hostnqn = NULL;
 	uint64_t n_queues = 2, depth = 16, seed = 1, nsid = 1, max_io = 0,
 		 queue_size = 128;
-	bool with_table = false, is_verbose = false;
+	bool with_table = false, is_verbose = false, has_windows = false;
 	int at, r;
 	struct arg table[] = {
 		{"queues", 'q', ARG_UINT, &n_queues, "N", "queues, each with a thread", 1,
@@ -179,6 +181,8 @@ int main(int argc, char **argv)
 		 DEPTH_MAX, NULL},
 		{"queue-size", 0, ARG_UINT, &queue_size, "N", "entries of a queue", 16,
 		 1024, NULL},
+		{"memory-windows", 0, ARG_FLAG, &has_windows, NULL,
+		 "a key for each command", 0, 0, NULL},
 		{"time", 't', ARG_DURATION, &all.time_ns, "TIME", "how long", 0, 0, NULL},
 		{"reconnects", 0, ARG_UINT, &all.min_reconnects, "N",
 		 "go on until it has reconnected so often", 0, UINT64_MAX, NULL},
@@ -207,6 +211,7 @@ int main(int argc, char **argv)
 	volume_config_init(&config);
 	config.n_queues = (unsigned)n_queues;
 	config.queue_size = (unsigned)queue_size;
+	config.has_windows = has_windows;
 	config.nsid = (uint32_t)nsid;
 	config.reconnect_delay_ns = 500 * NSEC_PER_MSEC;
 	config.ctrl_loss_tmo_ns = 60 * NSEC_PER_SEC;

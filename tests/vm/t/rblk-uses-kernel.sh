@@ -25,6 +25,7 @@ for inline in 4096 0 16384; do
     if [ $inline = 4096 ]; then
         volume_works "512 B blocks" $nqn 1 "$disk"
         volume_works "4 KiB blocks" $nqn 2 "$disk_4k"
+        windows_work $nqn
     else
         check "  rblk serve" rblk_serve $nqn@$TARGET:$PORT --name inline /run/inline.sock
         check "  fio verify of sizes 512 B to 32 KiB" verify inline 512 16 1m --bsrange=512-32k

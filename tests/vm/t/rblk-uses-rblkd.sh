@@ -25,6 +25,7 @@ END
 like "rblk discover" "$(rblk discover "$TARGET:$PORT" 2>&1)" $nqn
 volume_works "512 B blocks" $nqn 1 "$disk"
 volume_works "4 KiB blocks" $nqn 2 "$disk_4k"
+windows_work $nqn
 [ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
 rblkd_done "$base"
 done_testing

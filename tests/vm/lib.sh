@@ -296,7 +296,7 @@ fio_verify() {
 # fio_begin FILE BLOCK-SIZE DEPTH SECONDS: the same in the background, held back to fill the time: first half writing,
 # second half verifying. (Not by fio's --time_based, with which the verifying never begins.) Returns when it writes.
 fio_begin() {
-    local rate=300 before
+    local rate=150 before
     rm -f /run/fio.rc
     before=$(writes)
     (

@@ -61,11 +61,16 @@ static void tune(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
+static void accept_again(struct listener *listener)
+{
+	if (loop_fd_modify(&listener->lfd, EPOLLIN) < 0)
+		loop_timer_start(listener->owner->frontend.host->loop, &listener->retry,
+				 NSEC_PER_SEC);
+}
+
 static void on_retry(struct loop_timer *timer)
 {
-	struct listener *listener = container_of(timer, struct listener, retry);
-
-	loop_fd_modify(&listener->lfd, EPOLLIN);
+	accept_again(container_of(timer, struct listener, retry));
 }
 
 static void on_connecting(struct loop_fd *lfd, uint32_t events)
@@ -107,7 +112,7 @@ static void has_room(struct frontend *frontend)
 		if (!listener->is_full)
 			continue;
 		listener->is_full = false;
-		loop_fd_modify(&listener->lfd, EPOLLIN);
+		accept_again(listener);
 	}
 }
 

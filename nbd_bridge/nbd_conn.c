@@ -216,8 +216,8 @@ static void update_events(struct nbd_conn *conn)
 	uint32_t events = (wants_input(conn) ? EPOLLIN : 0) |
 			  (conn->is_send_blocked ? EPOLLOUT : 0);
 
-	if (conn->lfd.loop)
-		loop_fd_modify(&conn->lfd, events);
+	if (conn->lfd.loop && loop_fd_modify(&conn->lfd, events) < 0)
+		nbd_conn_resume_soon(conn); /* or nobody would hear of the client again */
 }
 
 static void consume(struct nbd_conn *conn)

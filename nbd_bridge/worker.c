@@ -78,15 +78,21 @@ int worker_new(struct volume *volume, struct loop *control, unsigned index,
 		goto out_free;
 	worker->source = (struct loop_source){.poll = poll_nothing, .flush = flush_dirty};
 	loop_source_add(&worker->loop, &worker->source);
-	r = volume_queue_add(volume, &worker->loop, &worker->queue);
+	/* The thread first: it can be ended at once, a queue cannot. */
+	r = -pthread_create(&worker->thread, NULL, run, worker);
 	if (r < 0)
 		goto out_deinit_loop;
-	r = -pthread_create(&worker->thread, NULL, run, worker);
-	check(r == 0); /* the queue, once added, knows the loop: there is no way back */
+	r = volume_queue_add(volume, &worker->loop, &worker->queue);
+	if (r < 0)
+		goto out_join;
 	*ret_worker = worker;
 	return 0;
 
+out_join:
+	loop_stop(&worker->loop);
+	pthread_join(worker->thread, NULL);
 out_deinit_loop:
+	loop_source_remove(&worker->source);
 	loop_deinit(&worker->loop);
 out_free:
 	free(worker);

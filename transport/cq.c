@@ -137,6 +137,15 @@ static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 	recv_complete(work, cq->by_qpn ? cq_find(cq, wc->qp_num) : NULL, &c);
 }
 
+/* Counts as work, for the loop to try again and not to sleep. */
+static unsigned complain(struct cq *cq, int error)
+{
+	if (log_limit_pass(&cq->poll_errors, 1))
+		log_err("%s: cannot poll a completion queue (error %d); trying again",
+			cq->device->name, -error);
+	return 1;
+}
+
 static unsigned poll(struct loop_source *source)
 {
 	struct cq *cq = container_of(source, struct cq, source);
@@ -144,7 +153,8 @@ static unsigned poll(struct loop_source *source)
 	struct list *node;
 	int n = ibv_poll_cq(cq->verbs, BATCH, wcs);
 
-	check(n >= 0);
+	if (n < 0) /* the completions are still there */
+		return complain(cq, n);
 	for (int i = 0; i < n; i++)
 		dispatch(cq, &wcs[i]);
 	while ((node = list_take_first(&cq->credited)))

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "transport/device.h"
 
@@ -58,6 +59,7 @@ struct cq {
 	unsigned n_slots, n_attached;
 	struct list dirty;	 /* queue pairs with an unposted chain */
 	struct list dirty_rings; /* receive rings with unposted receives */
+	struct log_limit poll_errors;
 };
 
 /* Any thread before cq_start. depth is clamped to the device's limit. 0 or -errno. */

@@ -575,6 +575,12 @@ static int req_notify_cq(struct ibv_cq *cq, int is_solicited)
 					  : plain.req_notify_cq(cq, is_solicited);
 }
 
+/* Before the real one, so that no completion is lost with it. */
+static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs)
+{
+	return fails("ibv_poll_cq") ? -EIO : plain.poll_cq(cq, n, wcs);
+}
+
 /* What is called through the context; all contexts of the provider are alike. */
 static void take_over(struct ibv_context *context)
 {
@@ -587,6 +593,7 @@ static void take_over(struct ibv_context *context)
 	ops->post_recv = post_recv;
 	ops->post_srq_recv = post_srq_recv;
 	ops->req_notify_cq = req_notify_cq;
+	ops->poll_cq = poll_cq;
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)

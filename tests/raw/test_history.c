@@ -9,7 +9,8 @@
  * an older one after a younger one, which a late write of a preempted host would bring back.
  *
  * Connections are lost on the way, with a pair or a write in flight: it may count, or not.
- * RBLK_HISTORY is the number of operations, by default 100000.
+ * RBLK_HISTORY is the number of operations, by default 100000; RBLK_HISTORY_RESERVED is that of those under
+ * a reservation, by default a share of the other, because each is many commands.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +34,7 @@ enum {
 	BLOCK = 512,
 	WAIT_MS = 60000,
 	LOSE_EVERY = 997, /* operations of a host */
-	FENCE_SHARE =
-		20, /* reservations: so many operations less, each is many commands */
+	FENCE_SHARE = 20, /* of all operations */
 	WRITE_AT = 1024 * 1024,
 };
 
@@ -58,11 +58,16 @@ struct history {
 	struct op ops[];
 };
 
+static uint32_t number_of(const char *name, uint32_t by_default)
+{
+	const char *n = getenv(name);
+
+	return n ? (uint32_t)strtoul(n, NULL, 10) : by_default;
+}
+
 static uint32_t n_operations(void)
 {
-	const char *n = getenv("RBLK_HISTORY");
-
-	return n ? (uint32_t)strtoul(n, NULL, 10) : 100000;
+	return number_of("RBLK_HISTORY", 100000);
 }
 
 /* ---- the hosts ------------------------------------------------------------------------------ */
@@ -470,7 +475,7 @@ static void compare_and_write_is_one(void **state)
 
 static void who_was_preempted_writes_no_more(void **state)
 {
-	uint32_t n = n_operations() / FENCE_SHARE;
+	uint32_t n = number_of("RBLK_HISTORY_RESERVED", n_operations() / FENCE_SHARE);
 	struct history *history = play(n, play_reservations);
 	struct judge j;
 

@@ -40,6 +40,7 @@
 #include "target/durability.h"
 #include "target/guard/guard_state.h"
 #include "target/host.h"
+#include "target/namespace_memory.h"
 #include "target/poller.h"
 #include "target/portal.h"
 #include "target/queue.h"
@@ -319,6 +320,7 @@ static void end(struct daemon *d)
 	pollers_stop(target);
 	snapshot_free(atomic_load(&target->snapshot));
 	retire_end(target);
+	namespace_memory_end();
 	state_directory_close(d->config.state);
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		domain_close(&target->devices[i].domain);

@@ -136,15 +136,8 @@ static int make_device(struct poller *poller, struct device *device,
 /* On iWARP the sink of a READ must be remotely writable: no namespace ever is. */
 static void register_namespaces(struct target *target, const struct domain *domain)
 {
-	int r;
-
-	if (domain->device->limits.is_iwarp)
-		return;
-	r = snapshot_register_memory(atomic_load(&target->snapshot), domain);
-	if (r < 0)
-		log_warn("%s: ram namespaces are not registered (%s): their data is "
-			 "copied",
-			 domain->device->name, strerror(-r));
+	if (!domain->device->limits.is_iwarp)
+		snapshot_register_memory(atomic_load(&target->snapshot), domain);
 }
 
 static int make_device_everywhere(struct target_device *td, struct device *device)

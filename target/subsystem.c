@@ -21,6 +21,7 @@
 #include "target/ana.h"
 #include "target/config/config.h"
 #include "target/guard/guard_state.h"
+#include "target/namespace_memory.h"
 #include "target/subsystem.h"
 
 /* Names become UUIDs (version 5) within this name space. Never change it. */
@@ -42,7 +43,7 @@ void namespace_free(struct namespace *ns)
 	if (!ns)
 		return;
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
-		mr_close(&ns->mrs[i]);
+		namespace_memory_forget(ns, i);
 	guard_unref(ns->guard);
 	if (ns->backend)
 		ns->backend->ops->close(ns->backend);
@@ -491,49 +492,21 @@ struct namespace *subsystem_next_namespace(const struct subsystem *subsystem,
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static int register_namespace(const struct subsystem *subsystem, struct namespace *ns,
-			      const struct domain *domain)
+void snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain)
 {
-	unsigned index = domain->device->index;
-	size_t n_bytes = (size_t)(ns->n_blocks << ns->block_shift);
-	char why[160];
-	int r;
+	char what[NVMF_NQN_MAX + 32];
 
-	if (!ns->memory || atomic_load(&ns->registered) >> index & 1)
-		return 0;
-	r = mr_open(domain, ns->memory, n_bytes, MR_LOCAL, &ns->mrs[index]);
-	if (r < 0) {
-		const char *hint = mr_explain(r, n_bytes, why, sizeof(why));
-
-		return log_errno(r, "%s, namespace %u: %s%s%s%s", subsystem->nqn,
-				 ns->nsid, why, hint ? " (" : "", hint ? hint : "",
-				 hint ? ")" : "");
-	}
-	ns->mr_bytes[index] = n_bytes;
-	atomic_fetch_or(&ns->registered, 1U << index);
-	return 0;
-}
-
-int snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain)
-{
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
 		const struct subsystem *subsystem = &snapshot->subsystems[i];
 
 		for (unsigned j = 0; j < subsystem->n_namespaces; j++) {
-			int r = register_namespace(subsystem, subsystem->namespaces[j],
-						   domain);
+			struct namespace *ns = subsystem->namespaces[j];
 
-			if (r < 0)
-				return r;
+			snprintf(what, sizeof(what), "%s, namespace %u", subsystem->nqn,
+				 ns->nsid);
+			namespace_memory_register(ns, domain, what);
 		}
 	}
-	return 0;
-}
-
-void namespace_forget_memory(struct namespace *ns, unsigned device_index)
-{
-	atomic_fetch_and(&ns->registered, ~(1U << device_index));
-	mr_close(&ns->mrs[device_index]);
 }
 
 void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index)
@@ -542,6 +515,6 @@ void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index)
 		const struct subsystem *subsystem = &snapshot->subsystems[i];
 
 		for (unsigned j = 0; j < subsystem->n_namespaces; j++)
-			namespace_forget_memory(subsystem->namespaces[j], device_index);
+			namespace_memory_forget(subsystem->namespaces[j], device_index);
 	}
 }

@@ -57,8 +57,8 @@ struct namespace
 	struct guard *guard;	   /* counted: of the medium, not of this description */
 	struct backend *backend;   /* owned */
 	void *memory;		   /* ram: borrowed from the backend, else NULL */
-	struct mr mrs[DEVICE_MAX]; /* ram: its registration, by device index; control adds
-				    */
+	struct mr mrs[DEVICE_MAX]; /* ram: its registration, by device index:
+				      namespace_memory.c */
 	uint64_t mr_bytes[DEVICE_MAX]; /* what they cover, from the start of memory */
 	_Atomic uint32_t registered;   /* bit mask of the valid mrs */
 	const char *kind;	       /* "file", "device", "ram" */
@@ -135,9 +135,7 @@ struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_
 struct namespace *subsystem_next_namespace(const struct subsystem *subsystem,
 					   uint32_t above);
 
-/* Control thread: registers the memory of ram namespaces with a domain of a device. 0 or
- * -errno. */
-int snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain);
+/* Control thread: begins to register the memory of ram namespaces with a domain of a device. */
+void snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain);
 /* Control thread: undo that; nobody uses the device any more. */
 void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index);
-void namespace_forget_memory(struct namespace *ns, unsigned device_index);

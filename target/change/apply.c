@@ -205,11 +205,8 @@ static void register_memory(struct apply *a)
 	for (unsigned i = 0; i < DEVICE_MAX; i++) {
 		const struct domain *domain = &a->target->devices[i].domain;
 
-		if (domain->pd && !domain->device->limits.is_iwarp &&
-		    snapshot_register_memory(a->after, domain) < 0)
-			log_warn("%s: new ram namespaces are not registered: their data "
-				 "is copied",
-				 domain->device->name);
+		if (domain->pd && !domain->device->limits.is_iwarp)
+			snapshot_register_memory(a->after, domain);
 	}
 }
 

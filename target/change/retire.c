@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/rcu.h"
 #include "target/change/retire.h"
+#include "target/namespace_memory.h"
 
 enum {
 	LOOK_MS = 10,
@@ -71,7 +72,7 @@ void retire_snapshot(struct target *target, struct snapshot *snapshot)
 void retire_forget_device(struct target *target, unsigned device_index)
 {
 	list_for_each (node, &target->retired)
-		namespace_forget_memory(list_entry(node, struct namespace, node),
+		namespace_memory_forget(list_entry(node, struct namespace, node),
 					device_index);
 }
 

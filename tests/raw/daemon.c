@@ -25,6 +25,7 @@
 
 enum {
 	PATIENCE_S = 60,
+	N_RAM = 3, /* namespaces in RAM, see write_config */
 	/* Below those that connections get for their own end. */
 	PORT_BASE = 10000,
 	PORT_RANGE = 22000,
@@ -328,28 +329,47 @@ void daemon_wait_empty(const struct daemon *d)
 	}
 }
 
-bool daemon_has_logged(const struct daemon *d, const char *text)
+/* Lines of the log with that in them. */
+static unsigned n_logged(const struct daemon *d, const char *text)
 {
 	_autofclose_ FILE *f = NULL;
 	char path[128], line[1024];
+	unsigned n = 0;
 
 	snprintf(path, sizeof(path), "%s/log", d->folder);
 	f = fopen(path, "r");
 	while (f && fgets(line, sizeof(line), f))
-		if (strstr(line, text))
-			return true;
-	return false;
+		n += strstr(line, text) != NULL;
+	return n;
 }
 
-void daemon_wait_logged(const struct daemon *d, const char *text)
+bool daemon_has_logged(const struct daemon *d, const char *text)
+{
+	return n_logged(d, text) > 0;
+}
+
+static void wait_logged(const struct daemon *d, const char *text, unsigned n)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
 
-	while (!daemon_has_logged(d, text)) {
+	while (n_logged(d, text) < n) {
 		if (clock_ns() > deadline) {
 			daemon_show_log(d);
 			fail_msg("not in the log: %s", text);
 		}
 		usleep(5000);
 	}
+}
+
+void daemon_wait_logged(const struct daemon *d, const char *text)
+{
+	wait_logged(d, text, 1);
+}
+
+void daemon_wait_registered(const struct daemon *d)
+{
+	const char *like = getenv("SOFTRDMA_LIKE");
+
+	if (!like || strcmp(like, "siw") != 0) /* iWARP: they never are */
+		wait_logged(d, ": registered with", N_RAM);
 }

@@ -62,3 +62,5 @@ unsigned daemon_n_connections(const struct daemon *d);
 void daemon_wait_empty(const struct daemon *d);
 bool daemon_has_logged(const struct daemon *d, const char *text);
 void daemon_wait_logged(const struct daemon *d, const char *text);
+/* Waits until the namespaces in RAM are registered memory: that begins when it starts. */
+void daemon_wait_registered(const struct daemon *d);

@@ -159,6 +159,7 @@ void good_host_remember(struct good_host *g, const struct daemon *d)
 	unsigned now[HELD_KINDS];
 
 	g->d = d;
+	daemon_wait_registered(d);
 	count(d, g->held);
 	/* The descriptor of who asked it last over its control socket may still be open. */
 	for (unsigned i = 0; i < LOOKS; i++) {

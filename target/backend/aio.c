@@ -19,6 +19,11 @@
  * Shares. A disk that hangs gives nothing back. What it is asked beyond its share of the depth is
  * held until something of its own comes back, and others go past.
  *
+ * A disk that is full. Where a device has no place (tag) left, io_submit would wait for one, and all other
+ * disks with it; RWF_NOWAIT (Linux 4.13; of block devices all multi-queue drivers, and what is stacked on
+ * them, know it) brings -EAGAIN instead. Then the backend is asked for no more than it had in flight, and
+ * for one more with each that comes back; see on_full.
+ *
  * Nothing is lost: an iocb that the kernel has no room for (EAGAIN) stays first in line
  * and is tried again when another completes, or by a timer; one that it refuses ends its
  * own io only. A short transfer goes on where it ended; when it makes no progress any
@@ -47,6 +52,7 @@ enum {
 	DEPTH_MIN = 32, /* io_setup is asked for less and less down to this */
 	RETRY_MS = 1,
 	SHARE_PERCENT = 80, /* of what is free and its own, a backend may have */
+	SPLIT_BYTES = 128 * 1024,
 	RING_MAGIC = 0xa10a10a1,
 };
 
@@ -125,6 +131,16 @@ static struct iocb *iocb_of(struct backend_io *io)
 	return (struct iocb *)(void *)backend_step(io)->iocb;
 }
 
+static struct backend_share *share_of(struct backend_io *io)
+{
+	struct backend_share *share =
+		&io->backend->shares[backend_step(io)->thread->index];
+
+	if (!share->held.next)
+		list_init(&share->held);
+	return share;
+}
+
 /* io_prep_* clear the whole iocb. */
 static void fill_iocb(struct backend_aio *aio, struct backend_io *io)
 {
@@ -143,6 +159,8 @@ static void fill_iocb(struct backend_aio *aio, struct backend_io *io)
 	} else {
 		io_prep_fdsync(iocb, step->fd);
 	}
+	if (step->work && !share_of(io)->lacks_nowait)
+		iocb->aio_rw_flags |= RWF_NOWAIT;
 	iocb->data = io;
 	io_set_eventfd(iocb, aio->event.fd);
 }
@@ -168,16 +186,6 @@ static void take_submitted(struct backend_aio *aio, int n)
 	aio->n_in_flight += (unsigned)n;
 }
 
-static struct backend_share *share_of(struct backend_io *io)
-{
-	struct backend_share *share =
-		&io->backend->shares[backend_step(io)->thread->index];
-
-	if (!share->held.next)
-		list_init(&share->held);
-	return share;
-}
-
 /*
  * Whether the backend may have one more. The more is taken, the less each may have, so that any
  * number of disks that hang leave room for one that does not; alone it has most of all.
@@ -187,22 +195,35 @@ static bool has_share(const struct backend_aio *aio, const struct backend_share 
 	unsigned n_taken = aio->n_in_flight + aio->n_waiting;
 	unsigned n_free = aio->depth > n_taken ? aio->depth - n_taken : 0;
 
-	return !share->n_taken ||
-	       share->n_taken < (n_free + share->n_taken) * SHARE_PERCENT / 100;
+	if (!share->n_taken)
+		return true;
+	if (share->n_places && share->n_taken >= share->n_places)
+		return false;
+	return share->n_taken < (n_free + share->n_taken) * SHARE_PERCENT / 100;
 }
 
-/* One of the backend's is over: the next of those held takes its place. */
-static void leave_share(struct backend_aio *aio, struct backend_io *io)
+/* Those held take what there is of the share. */
+static void fill_share(struct backend_aio *aio, struct backend_share *share)
 {
-	struct backend_share *share = share_of(io);
 	struct list *node;
 
-	share->n_taken--;
 	while (has_share(aio, share) && (node = list_take_first(&share->held))) {
 		share->n_taken++;
 		list_add_tail(&aio->waiting, node);
 		aio->n_waiting++;
 	}
+}
+
+/* One of the backend's is over: the next of those held takes its place. Where the disk was full, it
+ * may have room for one more now. */
+static void leave_share(struct backend_aio *aio, struct backend_io *io)
+{
+	struct backend_share *share = share_of(io);
+
+	share->n_taken--;
+	if (share->n_places && ++share->n_places >= aio->depth)
+		share->n_places = 0;
+	fill_share(aio, share);
 }
 
 /* The kernel refused the first of the batch for good. */
@@ -246,6 +267,9 @@ static void submit(struct backend_aio *aio)
 		} else if (r == 0 || r == -EAGAIN || r == -EINTR) {
 			try_later(aio);
 			return;
+		} else if (r == -EOPNOTSUPP && batch[0]->aio_rw_flags & RWF_NOWAIT) {
+			batch[0]->aio_rw_flags &= ~RWF_NOWAIT;
+			share_of(batch[0]->data)->lacks_nowait = true;
 		} else {
 			fail_first(aio, r);
 		}
@@ -275,7 +299,7 @@ static void wait_in_line(struct backend_aio *aio, struct backend_io *io)
 }
 
 void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync, int fd,
-		       uint32_t align)
+		       uint32_t align, int (*if_full)(struct backend_io *io))
 {
 	struct backend_step *step = backend_step(io);
 
@@ -284,6 +308,7 @@ void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync,
 	step->is_dsync = is_dsync;
 	step->fd = fd;
 	step->align = align;
+	step->work = if_full;
 	wait_in_line(step->thread->aio, io);
 }
 
@@ -307,6 +332,25 @@ static void on_transfer(struct backend_aio *aio, struct backend_io *io, uint64_t
 		step->then(io, -EIO); /* the end of the file, or a lie */
 }
 
+/*
+ * The disk has no place for it. If it has others of ours, the next of those makes one, hopefully. If not, or if
+ * this one may be what the kernel would have to split, for which it finds no place ever, a worker waits.
+ */
+static void on_full(struct backend_aio *aio, struct backend_io *io)
+{
+	struct backend_share *share = share_of(io);
+
+	share->n_taken--;
+	if (share->n_taken && io->length <= SPLIT_BYTES) {
+		share->n_places = share->n_taken;
+		list_add_head(&share->held, &io->node);
+		return;
+	}
+	backend_pool_start(io, backend_step(io)->work);
+	if (!share->n_taken)
+		fill_share(aio, share);
+}
+
 static void on_event(struct backend_aio *aio, const struct io_event *event)
 {
 	struct backend_io *io = event->data;
@@ -314,6 +358,10 @@ static void on_event(struct backend_aio *aio, const struct io_event *event)
 
 	check(aio->n_in_flight > 0);
 	aio->n_in_flight--;
+	if (result == -EAGAIN && iocb_of(io)->aio_rw_flags & RWF_NOWAIT) {
+		on_full(aio, io);
+		return;
+	}
 	leave_share(aio, io);
 	if (result < 0)
 		backend_step(io)->then(io, (int)result);

@@ -183,7 +183,7 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 		r = check_open_device(config, disk->fd, &size, &sector, why, n);
 	if (r < 0)
 		return r;
-	disk->is_direct = true;
+	disk->is_direct = disk->can_be_full = true;
 	disk->backend.identity[0] = st.st_rdev;
 	fill_limits(disk, config, st.st_rdev, size, sector);
 	return 0;

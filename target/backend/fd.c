@@ -54,11 +54,12 @@ static int sync_data(struct backend_fd *disk)
 }
 
 /* All n bytes or an error: what a short transfer leaves is done next. */
-static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t offset)
+static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t offset,
+		    int flags)
 {
 	while (n) {
 		struct iovec iov = {.iov_base = buffer, .iov_len = n};
-		ssize_t r = is_write ? pwritev2(fd, &iov, 1, (off_t)offset, 0)
+		ssize_t r = is_write ? pwritev2(fd, &iov, 1, (off_t)offset, flags)
 				     : preadv2(fd, &iov, 1, (off_t)offset, 0);
 
 		if (r < 0 && errno == EINTR)
@@ -79,7 +80,16 @@ static int work_transfer(struct backend_io *io)
 	struct backend_fd *disk = disk_of(io->backend);
 
 	return transfer(disk->fd, io->op == BACKEND_WRITE, io->buffer, io->length,
-			io->offset);
+			io->offset, 0);
+}
+
+/* What aio would have done. */
+static int work_when_full(struct backend_io *io)
+{
+	struct backend_fd *disk = disk_of(io->backend);
+
+	return transfer(disk->fd, io->op == BACKEND_WRITE, io->buffer, io->length,
+			io->offset, backend_step(io)->is_dsync ? RWF_DSYNC : 0);
 }
 
 static int work_sync(struct backend_io *io)
@@ -94,7 +104,7 @@ static int write_zeroes(struct backend_fd *disk, uint64_t offset, uint64_t n)
 	while (n && r == 0) {
 		uint64_t n_now = MIN(n, (uint64_t)ZEROES_BYTES);
 
-		r = transfer(disk->fd, true, zeroes, n_now, offset);
+		r = transfer(disk->fd, true, zeroes, n_now, offset, 0);
 		offset += n_now;
 		n -= n_now;
 	}
@@ -159,7 +169,7 @@ static void start_sync(struct backend_io *io)
 
 	if (has_aio(io) && !atomic_load(&disk->lacks_aio_sync)) {
 		backend_step(io)->then = after_aio_sync;
-		backend_aio_start(io, BACKEND_FLUSH, false, disk->fd, 1);
+		backend_aio_start(io, BACKEND_FLUSH, false, disk->fd, 1, NULL);
 	} else {
 		backend_step(io)->then = after_sync;
 		backend_pool_start(io, work_sync);
@@ -187,6 +197,11 @@ static void after_dsync_write(struct backend_io *io, int error)
 	backend_done(io, error);
 }
 
+static int (*if_full(const struct backend_fd *disk))(struct backend_io *io)
+{
+	return disk->can_be_full ? work_when_full : NULL;
+}
+
 static void start_read(struct backend_io *io)
 {
 	struct backend_fd *disk = disk_of(io->backend);
@@ -194,7 +209,7 @@ static void start_read(struct backend_io *io)
 	backend_step(io)->then = backend_done;
 	if (has_aio(io))
 		backend_aio_start(io, BACKEND_READ, false, disk->fd,
-				  disk->backend.limits.min_block);
+				  disk->backend.limits.min_block, if_full(disk));
 	else
 		backend_pool_start(io, work_transfer);
 }
@@ -212,7 +227,7 @@ static void start_write(struct backend_io *io)
 	if (is_dsync)
 		backend_step(io)->then = after_dsync_write;
 	backend_aio_start(io, BACKEND_WRITE, is_dsync, disk->fd,
-			  disk->backend.limits.min_block);
+			  disk->backend.limits.min_block, if_full(disk));
 }
 
 static void start_on_pool(struct backend_io *io, int (*work)(struct backend_io *io))

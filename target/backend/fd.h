@@ -13,9 +13,10 @@
 struct backend_fd {
 	struct backend backend;
 	/* Thread: control writes, in open; any reads */
-	int fd;		/* owned */
-	bool is_direct; /* O_DIRECT: fit for libaio; else worker threads */
-	char *path;	/* owned */
+	int fd;		  /* owned */
+	bool is_direct;	  /* O_DIRECT: fit for libaio; else worker threads */
+	bool can_be_full; /* a disk with so many places, for which a submit would wait */
+	char *path;	  /* owned */
 	/* On a worker thread; 0 or -errno, -EOPNOTSUPP when it cannot. */
 	int (*zero)(struct backend_fd *disk, uint64_t offset, uint64_t n, bool may_unmap);
 	int (*discard)(struct backend_fd *disk, uint64_t offset, uint64_t n);

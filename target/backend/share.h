@@ -2,6 +2,7 @@
 /* How much of what all backends use one backend has: part of struct backend. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -20,7 +21,9 @@ struct backend_work {
 
 /* What a backend has asked of one poller's asynchronous I/O (aio.c, that poller's). */
 struct backend_share {
-	struct list held;   /* of backend_io.node: beyond its share */
-	unsigned n_taken;   /* in flight or next in line */
-	uint8_t apart[104]; /* pollers do not share cache lines */
+	struct list held;  /* of backend_io.node: beyond its share */
+	unsigned n_taken;  /* in flight or next in line */
+	unsigned n_places; /* what its disk had room for when it was full; 0: it is not */
+	bool lacks_nowait; /* the kernel cannot tell whether the disk is full */
+	uint8_t apart[96]; /* pollers do not share cache lines */
 };

@@ -51,10 +51,11 @@ void backend_done(struct backend_io *io, int error);
 /* A step without work: then is called in the loop's next turn. */
 void backend_skip(struct backend_io *io, int error);
 
-/* aio.c. Reads, writes (with FUA if is_dsync) or flushes through libaio on fd.
- * Call only where thread->aio is there. */
+/* aio.c. Reads, writes (with FUA if is_dsync) or flushes through libaio on fd. Where a disk that is full
+ * would make the poller wait, if_full does it on a worker thread, when the disk does not get room by what
+ * comes back; NULL: nothing is full, or it may wait. Call only where thread->aio is there. */
 void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync, int fd,
-		       uint32_t align);
+		       uint32_t align, int (*if_full)(struct backend_io *io));
 
 /* pool.c. work(io) on a worker thread. */
 void backend_pool_start(struct backend_io *io, int (*work)(struct backend_io *io));

@@ -3,6 +3,10 @@
  * A disk that hangs beside a good one, on one loop: threads and asynchronous I/O are left for the good
  * one. io_submit and fdatasync are defined here in front of the libraries' own: of the disk that hangs
  * they take what they get, and nothing comes back before it is released.
+ *
+ * And a disk that is full (it has no tags left): with RWF_NOWAIT the kernel answers -EAGAIN, without it
+ * would wait. Here it is a file, of which io_submit takes so many, or only each second. Real -EAGAIN come
+ * out of an empty pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -41,7 +46,16 @@ static struct {
 	struct iocb *iocbs[N_IOS];
 	void *context; /* of the last io_submit */
 	bool is_released;
+	unsigned n_tags; /* 0: it is never full */
 } hang;
+
+static struct {
+	int fd;		 /* of it; 0: there is none */
+	bool is_unknown; /* to the kernel: it refuses RWF_NOWAIT */
+	unsigned n_asked, n_full, n_waited;
+} flaky;
+
+static int empty_pipe[2];
 
 static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t hang_over = PTHREAD_COND_INITIALIZER;
@@ -49,6 +63,26 @@ static pthread_cond_t hang_over = PTHREAD_COND_INITIALIZER;
 static bool hangs(const struct iocb *iocb)
 {
 	return hang.fd && (int)iocb->aio_fildes == hang.fd;
+}
+
+/* Answers -EAGAIN. */
+static int submit_full(void *context, struct iocb *iocb)
+{
+	struct iocb *one = iocb;
+
+	assert_true(iocb->aio_rw_flags & RWF_NOWAIT); /* or it would wait for ever */
+	flaky.n_full++;
+	iocb->aio_fildes = (unsigned)empty_pipe[0];
+	iocb->aio_lio_opcode = IOCB_CMD_PREAD;
+	return (int)syscall(SYS_io_submit, context, 1, &one);
+}
+
+static bool is_full(const struct iocb *iocb)
+{
+	if (hangs(iocb))
+		return hang.n_tags && hang.n >= hang.n_tags;
+	return flaky.fd && (int)iocb->aio_fildes == flaky.fd &&
+	       iocb->aio_rw_flags & RWF_NOWAIT && flaky.n_asked++ % 2;
 }
 
 /* The first ones that hang, or the first ones that do not: io_submit may take fewer than it gets. */
@@ -59,6 +93,12 @@ int io_submit(void *context, long n, struct iocb **iocbs)
 	long n_alike = 1, r;
 
 	hang.context = context;
+	if (flaky.is_unknown && iocbs[0]->aio_rw_flags & RWF_NOWAIT)
+		return -EOPNOTSUPP;
+	if (flaky.fd || hang.n_tags)
+		n = 1;
+	if (is_full(iocbs[0]))
+		return submit_full(context, iocbs[0]);
 	while (n_alike < n && hangs(iocbs[n_alike]) == is_hanging)
 		n_alike++;
 	if (is_hanging) {
@@ -69,6 +109,26 @@ int io_submit(void *context, long n, struct iocb **iocbs)
 	}
 	r = syscall(SYS_io_submit, context, n_alike, iocbs);
 	return r < 0 ? -errno : (int)r;
+}
+
+/* Those that a worker does instead. */
+static void count_waited(int fd)
+{
+	pthread_mutex_lock(&hang_lock);
+	flaky.n_waited += flaky.fd && fd == flaky.fd;
+	pthread_mutex_unlock(&hang_lock);
+}
+
+ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	count_waited(fd);
+	return syscall(SYS_preadv2, fd, iov, n, at, 0, flags);
+}
+
+ssize_t pwritev64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	count_waited(fd);
+	return syscall(SYS_pwritev2, fd, iov, n, at, 0, flags);
 }
 
 int fdatasync(int fd)
@@ -117,6 +177,7 @@ static void finish_all(struct test_io *ios)
 static void set_up_thread(unsigned depth)
 {
 	memset(&hang, 0, sizeof(hang));
+	memset(&flaky, 0, sizeof(flaky));
 	assert_int_equal(loop_init(&loop, 0, NULL), 0);
 	assert_int_equal(backend_thread_new(&loop, 0, depth, &thread), 0);
 }
@@ -237,17 +298,101 @@ static void leaves_depth(void **state)
 	backend_file.close(bad);
 }
 
+static struct backend *open_full(int *fd)
+{
+	struct backend *backend = open_file("full");
+	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
+
+	disk->can_be_full = true;
+	*fd = disk->fd;
+	return backend;
+}
+
+/* It takes 4 and hangs: nobody asks in vain more than a few times, and the good disk does not wait. */
+static void is_full_and_hangs(void **state)
+{
+	struct backend *bad = open_full(&hang.fd);
+
+	hang.n_tags = 4;
+	start_all(bad, hung, BACKEND_READ);
+	use_good();
+	assert_int_equal(hang.n, 4);
+	assert_in_range(flaky.n_full, 1, 32);
+	hang.fd = 0;
+	assert_int_equal(syscall(SYS_io_submit, hang.context, 4, hang.iocbs), 4);
+	finish_all(hung);
+	backend_file.close(bad);
+}
+
+/* Each second time it is full: all is done once, and what was written is there. */
+static void is_full_now_and_then(void **state)
+{
+	struct backend *backend = open_full(&flaky.fd);
+
+	for (unsigned round = 0; round < 2; round++) {
+		memset(buffer, 'a' + (int)round, sizeof(buffer));
+		start_all(backend, good, BACKEND_WRITE);
+		finish_all(good);
+		memset(buffer, 0, sizeof(buffer));
+		start_all(backend, good, BACKEND_READ);
+		finish_all(good);
+		for (unsigned i = 0; i < BLOCK; i++)
+			assert_int_equal(buffer[i], 'a' + round);
+	}
+	assert_true(flaky.n_full > 0);
+	backend_file.close(backend);
+}
+
+/* Nothing of it is in flight, so nothing that comes back makes room: a worker waits, with FUA too. */
+static void is_full_of_others(void **state)
+{
+	struct backend *backend = open_full(&flaky.fd);
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct test_io t = {.io = {.op = i ? BACKEND_READ : BACKEND_WRITE,
+					   .is_fua = !i,
+					   .length = BLOCK,
+					   .buffer = buffer}};
+
+		flaky.n_asked = 1;
+		start(backend, &t);
+		while (!t.is_done)
+			loop_turn(&loop, UINT64_MAX);
+		assert_int_equal(t.error, 0);
+		assert_int_equal(flaky.n_waited, i + 1);
+	}
+	backend_file.close(backend);
+}
+
+/* The kernel refuses to answer that: it is asked once, and waits then. */
+static void cannot_tell(void **state)
+{
+	struct backend *backend = open_full(&flaky.fd);
+
+	flaky.is_unknown = true;
+	start_all(backend, good, BACKEND_READ);
+	finish_all(good);
+	assert_int_equal(flaky.n_full, 0);
+	assert_int_equal(flaky.n_waited, 0);
+	backend_file.close(backend);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(leaves_threads, set_up_pool, tear_down),
 		cmocka_unit_test_setup_teardown(leaves_depth, set_up_aio, tear_down),
+		cmocka_unit_test_setup_teardown(is_full_and_hangs, set_up_aio, tear_down),
+		cmocka_unit_test_setup_teardown(is_full_now_and_then, set_up_aio,
+						tear_down),
+		cmocka_unit_test_setup_teardown(is_full_of_others, set_up_aio, tear_down),
+		cmocka_unit_test_setup_teardown(cannot_tell, set_up_aio, tear_down),
 	};
 	char command[128];
 	int n_failed;
 
 	log_init("test_slow_disk", LOG_ERR);
-	if (!mkdtemp(directory))
+	if (!mkdtemp(directory) || pipe2(empty_pipe, O_NONBLOCK | O_CLOEXEC) < 0)
 		return 1;
 	n_failed = cmocka_run_group_tests(tests, NULL, NULL);
 	snprintf(command, sizeof(command), "rm -rf %s", directory);

@@ -132,15 +132,10 @@ static int make_lists(struct queue *queue)
 	queue->capsules = capsules_take(queue->target, queue->qid, queue->remote);
 	if (!queue->requests || !queue->responses || !queue->capsules)
 		return -ENOMEM;
-	for (unsigned i = 0; i < queue->n_entries; i++) {
-		queue->requests[i].queue = queue;
-		list_add_tail(&queue->free_requests, &queue->requests[i].wait);
-	}
-	for (unsigned i = 0; i < queue->n_responses; i++) {
-		queue->responses[i].queue = queue;
-		queue->responses[i].cqe = &queue->responses[i].inline_cqe;
-		list_add_tail(&queue->free_responses, &queue->responses[i].node);
-	}
+	for (unsigned i = 0; i < queue->n_entries; i++)
+		request_init(&queue->requests[i], queue);
+	for (unsigned i = 0; i < queue->n_responses; i++)
+		response_init(&queue->responses[i], queue);
 	return 0;
 }
 
@@ -196,8 +191,6 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 	list_init(&queue->node);
 	list_init(&queue->member_node);
 	list_init(&queue->connect.node);
-	list_init(&queue->free_requests);
-	list_init(&queue->free_responses);
 	list_init(&queue->slot_waiters);
 	list_init(&queue->read_waiters);
 	list_init(&queue->short_node);
@@ -345,7 +338,7 @@ static void on_dead(struct loop_msg *msg)
 
 static void send_fail(struct queue *queue, bool is_fault)
 {
-	queue->has_failed = true;
+	queue->has_failed = queue->is_closed = true;
 	queue->is_fault = is_fault;
 	loop_send(&queue->target->loop, &queue->fail);
 }
@@ -436,7 +429,7 @@ static void die(struct loop_msg *msg)
 {
 	struct queue *queue = container_of(msg, struct queue, die);
 
-	queue->is_dying = true;
+	queue->is_dying = queue->is_closed = true;
 	queue->n_busy++; /* until the end of this function */
 	request_abort_waiting(queue);
 	if (queue->qid == 0 && queue->controller)
@@ -469,14 +462,12 @@ static void finish_up(struct loop_msg *msg)
 
 	if (queue->is_dying)
 		return;
-	queue->is_finishing = true;
+	queue->is_finishing = queue->is_closed = true;
 	check_finished(queue);
 }
 
-void queue_done_one(struct queue *queue)
+static __attribute__((noinline)) void check_over(struct queue *queue)
 {
-	check(queue->n_busy > 0);
-	queue->n_busy--;
 	if (queue->is_finishing)
 		check_finished(queue);
 	if (!queue->is_dying || !queue->is_drained || queue->n_busy)
@@ -487,16 +478,33 @@ void queue_done_one(struct queue *queue)
 	loop_send(&queue->target->loop, &queue->dead);
 }
 
+void queue_done_one(struct queue *queue)
+{
+	check(queue->n_busy > 0);
+	queue->n_busy--;
+	if (__builtin_expect(queue->is_closed, 0))
+		check_over(queue);
+}
+
+static __attribute__((noinline)) const struct subsystem *
+find_subsystem(struct queue *queue, const struct snapshot *snapshot)
+{
+	struct subsystem_ref *ref = &queue->subsystem_ref;
+
+	ref->subsystem = snapshot_find(snapshot, queue->controller->subnqn);
+	ref->generation = snapshot->generation;
+	return ref->subsystem;
+}
+
 const struct subsystem *queue_subsystem(struct queue *queue)
 {
 	const struct snapshot *snapshot = rcu_get(&queue->target->snapshot);
-	struct subsystem_ref *ref = &queue->subsystem_ref;
+	const struct subsystem_ref *ref = &queue->subsystem_ref;
 
-	if (ref->generation != snapshot->generation || !ref->subsystem) {
-		ref->subsystem = snapshot_find(snapshot, queue->controller->subnqn);
-		ref->generation = snapshot->generation;
-	}
-	return ref->subsystem;
+	if (__builtin_expect(ref->generation == snapshot->generation && ref->subsystem,
+			     1))
+		return ref->subsystem;
+	return find_subsystem(queue, snapshot);
 }
 
 const struct ana *queue_ana(struct queue *queue)

@@ -81,18 +81,19 @@ struct queue {
 	bool is_dying, is_drained;
 	bool is_finishing;   /* shutdown: nothing new is started */
 	bool has_failed;     /* fail was sent */
+	bool is_closed;	     /* any of the three: nothing new is served */
 	bool is_fault;	     /* the host's doing, not only the end of the connection */
 	bool is_resuming;    /* who waited goes first */
 	unsigned n_busy;     /* requests in use, and other things that need the queue */
 	unsigned n_held;     /* of them: AERs */
 	size_t buffer_bytes; /* held, of the poller's buffers */
-	struct request *requests;   /* owned: n_entries */
-	struct response *responses; /* owned: n_responses */
-	struct list free_requests, free_responses;
+	struct request *requests;	 /* owned: n_entries */
+	struct response *responses;	 /* owned: n_responses */
+	struct request *free_requests;	 /* by next_free */
+	struct response *free_responses; /* likewise */
 	struct request *first; /* of a fused pair: the next command must be its second */
 	bool has_first_failed; /* and so does the second */
-	struct list
-		slot_waiters; /* of struct request: a send-queue slot for the response */
+	struct list slot_waiters; /* of struct request: for a slot to answer with */
 	struct list read_waiters; /* of struct request: a slot and a READ credit */
 	struct list
 		short_node;    /* poller->short_queues, while slot_waiters is not empty */

@@ -42,6 +42,7 @@
 #include "target/admin/admin.h"
 #include "target/controller.h"
 #include "target/host.h"
+#include "target/io/fused.h"
 #include "target/qos/throttle.h"
 #include "target/queue.h"
 #include "target/request.h"
@@ -102,29 +103,36 @@ static void release_recv(struct request *r)
 	r->recv = NULL;
 }
 
-void namespace_take(struct queue *queue, struct namespace *ns)
+struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns)
 {
-	counter_add(&ns->counters[queue->poller->index].n_in_flight, 1);
+	struct namespace_counters *counters = &ns->counters[queue->poller->index];
+
+	counter_add(&counters->n_in_flight, 1);
+	return counters;
 }
 
 void request_take_namespace(struct request *r, struct namespace *ns)
 {
 	r->ns = ns;
-	namespace_take(r->queue, ns);
-	pass_begin(&r->pass, ns->guard, r);
+	r->counters = namespace_take(r->queue, ns);
+	pass_begin(&r->pass, ns->guard);
+	if (!r->is_fresh)
+		pass_show(&r->pass);
 }
 
 void request_give_namespace(struct request *r)
 {
+	if (!r->ns)
+		return;
 	pass_end(&r->pass);
-	namespace_give(r->queue, r->ns);
+	namespace_give(r->counters);
 	r->ns = NULL;
 }
 
-void namespace_give(struct queue *queue, struct namespace *ns)
+void namespace_give(struct namespace_counters *counters)
 {
-	if (ns)
-		counter_add(&ns->counters[queue->poller->index].n_in_flight, UINT64_MAX);
+	if (counters)
+		counter_add(&counters->n_in_flight, UINT64_MAX);
 }
 
 static struct arena *arena_of(struct request *r)
@@ -135,6 +143,20 @@ static struct arena *arena_of(struct request *r)
 }
 
 /* ---- a capsule arrives ------------------------------------------------------------- */
+
+static void put_free(struct request *r)
+{
+	r->next_free = r->queue->free_requests;
+	r->queue->free_requests = r;
+}
+
+void request_init(struct request *r, struct queue *queue)
+{
+	r->queue = queue;
+	list_init(&r->wait);
+	pass_init(&r->pass, queue, r);
+	put_free(r);
+}
 
 static void prepare(struct request *r, struct recv *recv, uint32_t received)
 {
@@ -155,8 +177,13 @@ static void prepare(struct request *r, struct recv *recv, uint32_t received)
 	r->length = r->n_buffer = r->n_chunk = 0;
 	r->is_direct = r->takes_turn = r->is_started = r->has_first_data = false;
 	r->may_be_passed = false;
+	r->is_fresh = r->queue->qid != 0;
 	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
-	keep_recv(r, recv);
+	/* The command is copied: only data in the capsule is a reason to keep the receive. */
+	if (r->sqe.sgl.keyed.type == NVME_SGL_DATA_BLOCK_OFFSET)
+		keep_recv(r, recv);
+	else
+		recv_give(recv);
 }
 
 static bool is_association_over(const struct queue *queue)
@@ -169,15 +196,13 @@ static bool is_association_over(const struct queue *queue)
  * an answer for the truth. */
 static bool is_serving(const struct queue *queue)
 {
-	return !queue->is_dying && !queue->is_finishing && !queue->has_failed &&
-	       !is_association_over(queue);
+	return !queue->is_closed && !is_association_over(queue);
 }
 
 void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
 {
 	struct queue *queue = qp->context;
 	struct request *r;
-	struct list *node;
 
 	if (!is_serving(queue)) {
 		recv_give(recv);
@@ -188,15 +213,15 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 		queue_fail(queue, "a capsule of %u bytes", c->byte_len);
 		return;
 	}
-	node = list_take_first(&queue->free_requests);
-	if (!node) {
+	r = queue->free_requests;
+	if (!r) {
 		capsules_add(queue->capsules, queue->counters.n_commands + 1,
 			     recv->capsule, ticks_now());
 		recv_give(recv);
 		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
 		return;
 	}
-	r = list_entry(node, struct request, wait);
+	queue->free_requests = r->next_free;
 	queue->n_busy++;
 	counter_add(&queue->counters.n_commands, 1);
 	prepare(r, recv, c->byte_len);
@@ -225,7 +250,7 @@ static enum nvme_status parse_fabrics(struct request *r)
 	return NVME_INVALID_OPCODE | NVME_DNR;
 }
 
-static enum nvme_status parse_command(struct request *r)
+static inline enum nvme_status parse_command(struct request *r)
 {
 	struct controller *controller = r->queue->controller;
 	enum nvme_status status;
@@ -267,7 +292,7 @@ static bool is_direct_read(const struct request *r)
 	return r->is_direct && r->direction == DIRECTION_C2H;
 }
 
-static enum request_state parse(struct request *r)
+static inline enum request_state parse(struct request *r)
 {
 	bool is_first = request_fuse(r) == NVME_FLAGS_FUSE_FIRST;
 	enum nvme_status status = parse_command(r);
@@ -278,16 +303,14 @@ static enum request_state parse(struct request *r)
 		status = fused_hold(r, status);
 	else if (status == NVME_OK && r->pair)
 		status = fused_join(r);
-	/* The command is copied: only data in the capsule is a reason to keep the
-	 * receive. */
-	if (status != NVME_OK || r->direction != DIRECTION_H2C ||
-	    r->sgl.place != SGL_CAPSULE)
+	if (r->recv && (status != NVME_OK || r->direction != DIRECTION_H2C ||
+			r->sgl.place != SGL_CAPSULE))
 		release_recv(r);
 	if (status != NVME_OK)
 		return request_end(r, status);
 	if (is_first)
 		return REQUEST_PAIR;
-	if (r->ns && throttle_hold(r))
+	if (r->ns && throttle_applies(r) && throttle_hold(r))
 		return REQUEST_THROTTLED;
 	return is_direct_read(r) ? REQUEST_EXECUTE : REQUEST_TAKE_BUFFER;
 }
@@ -427,14 +450,14 @@ static bool is_open(const struct guard *guard, unsigned poller)
 }
 
 /* REQUEST_GONE: it is inside, or need not be. */
-static enum request_state enter(struct request *r)
+static inline enum request_state enter(struct request *r)
 {
 	struct pass *pass = &r->pass;
 	enum nvme_status status;
 
 	if (!pass->guard || pass->is_inside)
 		return REQUEST_GONE;
-	status = queue_check_path(r->queue, r->ns->nsid);
+	status = r->is_fresh ? NVME_OK : queue_check_path(r->queue, r->ns->nsid);
 	if (status != NVME_OK)
 		return request_end(r, status);
 	if (r->takes_turn)
@@ -501,18 +524,30 @@ static enum request_state read_data(struct request *r)
 
 /* ---- EXECUTE ----------------------------------------------------------------------- */
 
-static enum request_state execute(struct request *r)
+/* After it has waited: REQUEST_GONE, or why not. */
+static enum request_state may_still_start(struct request *r)
 {
-	struct queue *queue = r->queue;
-	enum request_state next;
+	const struct queue *queue = r->queue;
 
-	/* The fence: what the old association has not started is never started. */
-	if (queue->is_dying || queue->qp.is_broken || is_association_over(queue))
+	if (queue->is_dying || is_association_over(queue))
 		return REQUEST_FINISH;
 	if (r->ns &&
 	    !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
 		return request_end(r, NVME_ABORTED_SQ_DELETION);
-	next = enter(r);
+	return REQUEST_GONE;
+}
+
+static enum request_state execute(struct request *r)
+{
+	enum request_state next = REQUEST_GONE;
+
+	/* The fence: what the old association has not started is never started. */
+	if (r->queue->qp.is_broken)
+		return REQUEST_FINISH;
+	if (!r->is_fresh)
+		next = may_still_start(r);
+	if (next == REQUEST_GONE)
+		next = enter(r);
 	return next == REQUEST_GONE ? r->execute(r) : next;
 }
 
@@ -550,15 +585,16 @@ static void bring_first(struct request *r, enum request_state next)
 static enum request_state respond(struct request *r)
 {
 	struct queue *queue = r->queue;
-	unsigned n_slots = response_n_slots(r);
+	bool has_data = response_has_data(r);
+	unsigned n_slots = has_data ? 2 : 1;
 
 	bring_first(r, REQUEST_RESPOND);
-	if (!(r->is_direct && n_slots == 2)) /* else the device still reads there */
+	if (!(r->is_direct && has_data)) /* else the device still reads there */
 		pass_leave(&r->pass);
 	release_recv(r); /* before the response that lets the host use it again */
-	if (n_slots == 1)
+	if (!has_data)
 		buffer_give(queue->poller, &r->buffer);
-	else /* the disk is done with it */
+	else if (r->buffer.data) /* the disk is done with it */
 		buffer_discharge(&r->buffer, HOLDER_NAMESPACE);
 	if (queue->is_dying)
 		return REQUEST_FINISH;
@@ -572,7 +608,7 @@ static enum request_state respond(struct request *r)
 		if (queue->controller)
 			error_log_add(queue->controller, r);
 	}
-	response_post(r);
+	response_post(r, has_data);
 	return REQUEST_FINISH;
 }
 
@@ -587,27 +623,61 @@ static enum request_state finish(struct request *r)
 	buffer_give(queue->poller, &r->buffer);
 	request_give_namespace(r);
 	states_move("request", rules, &r->state, REQUEST_FREE);
-	list_add_head(&queue->free_requests, &r->wait);
+	put_free(r);
 	queue_done_one(queue);
 	return REQUEST_GONE;
 }
 
 /* ---- the machine ------------------------------------------------------------------- */
 
-static enum request_state (*const steps[])(struct request *) = {
-	[REQUEST_PARSE] = parse,	 [REQUEST_TAKE_BUFFER] = take_buffer,
-	[REQUEST_READ_DATA] = read_data, [REQUEST_EXECUTE] = execute,
-	[REQUEST_RESPOND] = respond,	 [REQUEST_FINISH] = finish,
-	[REQUEST_GONE] = NULL,
-};
+/* It waits for somebody, who may be another thread: others must see it from now on. */
+static enum request_state rest(struct request *r)
+{
+	r->is_fresh = false;
+	pass_show(&r->pass);
+	return REQUEST_GONE;
+}
+
+/* Direct calls, not a table: the compiler makes one function of it. */
+static enum request_state take_step(struct request *r, enum request_state state)
+{
+	switch (state) {
+	case REQUEST_PARSE:
+		return parse(r);
+	case REQUEST_TAKE_BUFFER:
+		return take_buffer(r);
+	case REQUEST_READ_DATA:
+		return read_data(r);
+	case REQUEST_EXECUTE:
+		return execute(r);
+	case REQUEST_RESPOND:
+		return respond(r);
+	case REQUEST_FINISH:
+		return finish(r);
+	case REQUEST_THROTTLED:
+	case REQUEST_WAIT_BUFFER:
+	case REQUEST_WAIT_READ:
+	case REQUEST_READING:
+	case REQUEST_PARKED:
+	case REQUEST_BACKEND:
+	case REQUEST_TURN:
+	case REQUEST_PAIR:
+	case REQUEST_CONTROL:
+	case REQUEST_HELD:
+	case REQUEST_WAIT_SLOT:
+		return rest(r);
+	case REQUEST_FREE:
+	case REQUEST_GONE:
+		break;
+	}
+	return REQUEST_GONE;
+}
 
 void request_run(struct request *r, enum request_state next)
 {
 	while (next != REQUEST_GONE) {
 		states_move("request", rules, &r->state, next);
-		if (!steps[next])
-			return;
-		next = steps[next](r);
+		next = take_step(r, next);
 	}
 }
 

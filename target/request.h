@@ -43,7 +43,8 @@ enum direction {
 struct request {
 	/* Thread: poller */
 	struct queue *queue;
-	struct list wait;	/* free list, or whichever FIFO the state names */
+	struct list wait; /* whichever FIFO the state names */
+	struct request *next_free;
 	struct fair_entry turn; /* of those that are throttled, or wait for a buffer */
 	struct nvme_sqe sqe;	/* a copy: the receive goes back at once */
 	struct sgl_data sgl;
@@ -70,9 +71,13 @@ struct request {
 	bool is_started;     /* had its turn: cannot be aborted */
 	bool has_first_data; /* fused, second: the first's data is there */
 	bool may_be_passed;  /* it waited long for a buffer: others need not any more */
+	/* Of an I/O queue, and it has not waited for anything yet: what its arrival and its parser
+	 * have checked holds, for it is the same turn of the loop, and no visit has come. */
+	bool is_fresh;
 
 	/* At the namespace: guard.h */
-	struct namespace *ns; /* counted in its n_in_flight */
+	struct namespace *ns;		     /* counted in its n_in_flight */
+	struct namespace_counters *counters; /* its, of this poller */
 	struct pass pass;
 	unsigned parked_at; /* enum request_state to go on with */
 	void (*on_turn)(struct request *r);
@@ -103,6 +108,8 @@ static inline uint32_t request_chunk(const struct request *r)
 	return r->n_chunk && r->n_chunk < left ? r->n_chunk : (uint32_t)left;
 }
 
+/* Control. Once, zeroed: it is free. */
+void request_init(struct request *r, struct queue *queue);
 /* recv_ring's on_recv, for shared and own rings. */
 void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c);
 /* Enters a state; runs steps until someone else holds the request. */
@@ -123,8 +130,9 @@ void request_abort_waiting(struct queue *queue);
 /* Counts the request in the namespace, whose memory lives at least until it finishes. */
 void request_take_namespace(struct request *r, struct namespace *ns);
 void request_give_namespace(struct request *r); /* accepts that none was taken */
-void namespace_take(struct queue *queue, struct namespace *ns);
-void namespace_give(struct queue *queue, struct namespace *ns); /* accepts NULL */
+/* Returns its counters, for namespace_give (which accepts NULL). */
+struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns);
+void namespace_give(struct namespace_counters *counters);
 /* io.c: a flush failed; from now on writes and flushes are refused. */
 void namespace_fail(struct namespace *ns, int error);
 /* The description of data came in another shape than length needs: the status to answer. */
@@ -136,14 +144,3 @@ enum nvme_status auth_parse(struct request *r);
 enum nvme_status property_parse(struct request *r);
 enum nvme_status admin_parse(struct request *r);
 enum nvme_status io_parse(struct request *r);
-
-/* fused.c. Any command of an I/O queue, before it is parsed: does it follow a first of a pair? */
-enum nvme_status fused_meet(struct request *r);
-/* Whether it may be half of a pair, or is none. Fabrics and admin commands never are. */
-bool fused_is_known(const struct request *r);
-/* A first was parsed, with this status: it waits for its second, NVME_OK, or ends. */
-enum nvme_status fused_hold(struct request *r, enum nvme_status status);
-/* A second was parsed: do they belong together? */
-enum nvme_status fused_join(struct request *r);
-/* Its buffer is there: divides it, and takes over what came with the first's capsule. */
-void fused_place(struct request *r);

@@ -16,15 +16,19 @@
 #include "target/request.h"
 #include "target/response.h"
 
-static bool has_data(const struct request *r)
+static void put_free(struct response *response)
 {
-	return r->direction == DIRECTION_C2H && r->length &&
-	       nvme_status_code(r->status) == NVME_OK;
+	response->next_free = response->queue->free_responses;
+	response->queue->free_responses = response;
 }
 
-unsigned response_n_slots(const struct request *r)
+void response_init(struct response *response, struct queue *queue)
 {
-	return has_data(r) ? 2 : 1;
+	response->queue = queue;
+	response->cqe = &response->inline_cqe;
+	list_init(&response->node);
+	pass_init(&response->pass, queue, NULL);
+	put_free(response);
 }
 
 static uint16_t next_sqhd(struct queue *queue)
@@ -56,10 +60,10 @@ static void on_send_done(struct work *work, const struct completion *c)
 		stats_sent(response);
 	buffer_give(queue->poller, &response->buffer);
 	pass_end(&response->pass);
-	namespace_give(queue, response->ns);
-	response->ns = NULL;
+	namespace_give(response->counters);
+	response->counters = NULL;
 	list_remove(&response->node); /* from poller->sending */
-	list_add_head(&queue->free_responses, &response->node);
+	put_free(response);
 }
 
 static void post_data(struct request *r, struct response *response)
@@ -68,16 +72,21 @@ static void post_data(struct request *r, struct response *response)
 
 	PROBE(rblkd, write_begin, r, response, sge.length);
 	qp_write(&r->queue->qp, sge, r->sgl.address, r->sgl.key);
-	response->buffer = r->buffer;
-	r->buffer = (struct buffer){0};
+	if (r->buffer.data) {
+		response->buffer = r->buffer;
+		r->buffer = (struct buffer){0};
+	}
 	response->posted_ns = r->queue->poller->loop.now_ns;
 	list_add_tail(&r->queue->poller->sending, &response->node);
 	if (r->timing.is_staged && r->ns && r->sqe.opcode == NVME_IO_READ)
 		response->timed_from = r->timing.mark;
-	response->ns = r->ns;
+	if (r->ns)
+		response->counters = r->counters;
 	r->ns = NULL;
 	if (r->is_direct)
 		pass_move(&response->pass, &r->pass);
+	else
+		pass_end(&r->pass);
 }
 
 static void post_cqe(struct request *r, struct response *response)
@@ -90,7 +99,7 @@ static void post_cqe(struct request *r, struct response *response)
 
 	if (response->cqe == &response->inline_cqe)
 		flags |= QP_INLINE;
-	if (response->buffer.data || response->ns || queue->is_finishing)
+	if (response->buffer.data || response->counters || queue->is_finishing)
 		flags |= QP_SIGNALED;
 	/* Whatever READ or WRITE used the key was completed or stands before this in the
 	 * chain. */
@@ -100,16 +109,15 @@ static void post_cqe(struct request *r, struct response *response)
 	qp_send(&queue->qp, &response->send_work, &sge, 1, flags, r->sgl.key);
 }
 
-void response_post(struct request *r)
+void response_post(struct request *r, bool has_data)
 {
-	struct list *node = list_take_first(&r->queue->free_responses);
-	struct response *response;
+	struct response *response = r->queue->free_responses;
 
-	check(node);
-	response = list_entry(node, struct response, node);
+	check(response);
+	r->queue->free_responses = response->next_free;
 	stats_answered(r);
 	build_cqe(r, response->cqe);
-	if (has_data(r))
+	if (has_data)
 		post_data(r, response);
 	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid,
 	      PROBE_LE16(r->sqe.cid), r->status);

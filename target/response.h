@@ -9,18 +9,29 @@
 struct response {
 	/* Thread: poller */
 	struct queue *queue;
-	struct list node; /* queue->free_responses; with a buffer, poller->sending */
+	struct response *next_free;
+	struct list node; /* poller->sending, with data */
 	struct work send_work;
 	struct nvme_cqe *cqe; /* inline_cqe, or registered memory */
 	struct nvme_cqe inline_cqe;
 	struct buffer buffer; /* owned: data of a read on its way */
 	uint64_t posted_ns;   /* when that began */
 	uint64_t timed_from;  /* ticks at that time, of a sampled Read; else 0 */
-	struct namespace *ns; /* its data is on its way */
-	struct pass pass;     /* so is it still inside */
+	struct namespace_counters *counters; /* of where its data comes from, or NULL */
+	struct pass pass;		     /* so is it still inside */
 };
 
-/* Slots that its response takes: 2 with data to the host, else 1. */
-unsigned response_n_slots(const struct request *r);
-/* Slots are there. Takes over the buffer and, for direct data, the namespace. */
-void response_post(struct request *r);
+/* Control. Once, zeroed: it is free. */
+void response_init(struct response *response, struct queue *queue);
+/* Data goes to the host ahead of it. */
+static inline bool response_has_data(const struct request *r)
+{
+	return r->direction == DIRECTION_C2H && r->length && r->status == NVME_OK;
+}
+/* Slots that it takes. */
+static inline unsigned response_n_slots(const struct request *r)
+{
+	return response_has_data(r) ? 2 : 1;
+}
+/* Slots are there. Takes over the buffer and the namespace, when there is data. */
+void response_post(struct request *r, bool has_data);

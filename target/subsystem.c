@@ -198,6 +198,8 @@ static struct namespace *namespace_new(struct builder *b,
 		fail_for_memory(b);
 		return NULL;
 	}
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
+		ns->counters[i].stats = &ns->stats[i];
 	ns->n_refs = 1;
 	list_init(&ns->node);
 	ns->nsid = (uint32_t)config->nsid;

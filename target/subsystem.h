@@ -36,8 +36,9 @@ struct conf;
 struct namespace_counters {
 	_Alignas(64) uint64_t n_in_flight;
 	uint64_t n_reads, n_writes, read_blocks, written_blocks, n_flushes, n_errors;
-	uint64_t n_media_errors; /* of n_errors: the medium's */
-	size_t buffer_bytes;	 /* of the poller's buffers, held for it */
+	uint64_t n_media_errors;       /* of n_errors: the medium's */
+	size_t buffer_bytes;	       /* of the poller's buffers, held for it */
+	struct namespace_stats *stats; /* borrowed from the namespace */
 };
 
 struct namespace

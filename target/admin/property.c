@@ -37,7 +37,7 @@ static void on_flushed(struct backend_io *io, int error)
 	controller->flush_ns = NULL;
 	if (!queue->is_dying)
 		flush_next(controller, ns->nsid);
-	namespace_give(queue, ns);
+	namespace_give(&ns->counters[queue->poller->index]);
 	queue_done_one(queue);
 }
 

@@ -3,12 +3,13 @@
  * Guards: who may touch a namespace, and who must wait.
  *
  * An ordinary Read or Write pays for all of it with one load of the flags, one look at its poller's
- * own part, and a place in its poller's list of commands: no lock, no atomic write.
+ * own part, and a place in its poller's list of commands: no lock, no atomic write. It takes that
+ * place when it first waits for something: before, within one turn of the loop, no visit comes.
  *
- *   pass_begin --> guard_enter --> inside --> pass_leave, pass_end
- *                       |  ^
- *                       v  | who is alone there is done
- *                      parked
+ *   pass_begin, pass_show --> guard_enter --> inside --> pass_leave, pass_end
+ *                                  |  ^
+ *                                  v  | who is alone there is done
+ *                                 parked
  *
  * What changes rules (a reservation, write protection, bad blocks) or must be alone in a range
  * (Compare and Write) takes turns, one owner at a time:
@@ -56,11 +57,32 @@ static void stop_waiting(struct guard *guard, struct guard_local *local)
 	answer(guard);
 }
 
-void pass_begin(struct pass *pass, struct guard *guard, struct request *r)
+void pass_init(struct pass *pass, struct queue *queue, struct request *request)
+{
+	pass->queue = queue;
+	pass->request = request;
+	list_init(&pass->node);
+}
+
+void pass_begin(struct pass *pass, struct guard *guard)
 {
 	check(!pass->guard);
-	*pass = (struct pass){.guard = guard, .queue = r->queue, .request = r};
-	list_add_tail(&local_of(pass)->passes, &pass->node);
+	pass->guard = guard;
+	pass->slba = pass->n_blocks = 0;
+	pass->access = ACCESS_NONE;
+	pass->is_inside = pass->is_awaited = false;
+}
+
+void pass_show(struct pass *pass)
+{
+	if (pass->guard && list_is_empty(&pass->node))
+		list_add_tail(&local_of(pass)->passes, &pass->node);
+}
+
+static __attribute__((noinline)) void end_awaited(struct pass *pass)
+{
+	pass->is_awaited = false;
+	stop_waiting(pass->guard, local_of(pass));
 }
 
 void pass_leave(struct pass *pass)
@@ -68,10 +90,8 @@ void pass_leave(struct pass *pass)
 	if (!pass->guard)
 		return;
 	pass->is_inside = false;
-	if (pass->is_awaited) {
-		pass->is_awaited = false;
-		stop_waiting(pass->guard, local_of(pass));
-	}
+	if (__builtin_expect(pass->is_awaited, 0))
+		end_awaited(pass);
 }
 
 void pass_end(struct pass *pass)
@@ -87,9 +107,14 @@ void pass_move(struct pass *to, struct pass *from)
 {
 	if (!from->guard)
 		return;
-	*to = *from;
-	to->request = NULL;
-	list_replace(&from->node, &to->node);
+	to->guard = from->guard;
+	to->slba = from->slba;
+	to->n_blocks = from->n_blocks;
+	to->access = from->access;
+	to->is_inside = from->is_inside;
+	to->is_awaited = from->is_awaited;
+	list_remove(&from->node);
+	list_add_tail(&local_of(to)->passes, &to->node);
 	from->guard = NULL;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "target/guard/pass.h"
 #include "transport/wire/nvme.h"
 
 struct bad_blocks;
@@ -27,25 +28,6 @@ struct state_directory;
 
 enum {
 	GUARD_POLLERS = 8, /* POLLERS_MAX */
-};
-
-enum access {
-	ACCESS_NONE,
-	ACCESS_READ,
-	ACCESS_WRITE, /* and whatever else changes or settles what is on the medium */
-};
-
-/* One command at a namespace, from its parsing until it touches the medium no more. */
-struct pass {
-	/* Thread: poller */
-	struct list node; /* guard->locals[].passes */
-	struct guard *guard;
-	struct queue *queue;
-	struct request *request; /* NULL: of a response whose data is on its way */
-	uint64_t slba, n_blocks; /* what it touches; all of it with UINT64_MAX */
-	enum access access;
-	bool is_inside;	 /* may touch the medium */
-	bool is_awaited; /* a visit waits until it leaves */
 };
 
 enum guard_flag { /* bits; 0 is the rule */
@@ -111,15 +93,6 @@ void guard_ref(struct guard *guard);
 void guard_unref(struct guard *guard);
 
 /* ---- poller of the command ---------------------------------------------------------------- */
-
-/* The command is there, outside. */
-void pass_begin(struct pass *pass, struct guard *guard, struct request *r);
-/* It leaves the medium, but may come back (its turn). Accepts one that never entered. */
-void pass_leave(struct pass *pass);
-/* It is gone. Accepts a zeroed one. */
-void pass_end(struct pass *pass);
-/* What touches the medium lives on in another place. */
-void pass_move(struct pass *to, struct pass *from);
 
 /* Just before the command touches the medium: REQUEST_GONE when it may (the caller goes on), else
  * the state to return: parked, or the end with a status. */

@@ -17,6 +17,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "target/io/fused.h"
 #include "target/io/io.h"
 
 enum {
@@ -42,6 +43,8 @@ enum nvme_status fused_meet(struct request *r)
 	struct request *first = queue->first;
 	bool has_first_failed = queue->has_first_failed;
 
+	if (!first && !has_first_failed && !request_fuse(r))
+		return NVME_OK;
 	queue->first = NULL;
 	queue->has_first_failed = false;
 	if (request_fuse(r) == NVME_FLAGS_FUSE_SECOND) {

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/rcu.h"
 #include "base/shared_memory.h"
 #include "target/controller.h"
 #include "target/io/io.h"
@@ -55,23 +56,25 @@ void namespace_fail(struct namespace *ns, int error)
 			ns->nsid, ns->path ? ns->path : ns->kind, strerror(-error));
 }
 
-static struct namespace_counters *counters_of(struct request *r)
+static inline void count_read(struct request *r)
 {
-	return &r->ns->counters[r->queue->poller->index];
+	counter_add(&r->queue->counters.n_reads, 1);
+	counter_add(&r->queue->counters.read_bytes, r->length);
+	counter_add(&r->counters->n_reads, 1);
+	counter_add(&r->counters->read_blocks, r->length >> r->ns->block_shift);
 }
 
 /* What SMART counts as reads and writes of hosts (NVM Command Set 4.1.4.2). */
 static void count(struct request *r)
 {
-	struct namespace_counters *counters = counters_of(r);
+	struct namespace_counters *counters = r->counters;
 	struct queue_counters *mine = &r->queue->counters;
 	uint64_t n_bytes = io_n_bytes(r), n_blocks = n_bytes >> r->ns->block_shift;
 
 	switch (r->sqe.opcode) {
 	case NVME_IO_READ:
-		counter_add(&mine->n_reads, 1);
-		counter_add(&mine->read_bytes, n_bytes);
-		/* fall through */
+		count_read(r);
+		break;
 	case NVME_IO_COMPARE:
 		counter_add(&counters->n_reads, 1);
 		/* fall through */
@@ -103,10 +106,11 @@ static bool is_media_error(enum nvme_status status)
 
 enum request_state io_end(struct request *r, enum nvme_status status)
 {
-	struct namespace_counters *counters = counters_of(r);
+	struct namespace_counters *counters = r->counters;
 
 	/* A write brings a block back that was uncorrectable. */
-	if (status == NVME_OK && uncorrectable_must_heal(r))
+	if (status == NVME_OK && r->direction != DIRECTION_C2H &&
+	    uncorrectable_must_heal(r))
 		return uncorrectable_heal(r);
 	if (status == NVME_OK)
 		count(r);
@@ -144,20 +148,21 @@ bool io_is_in_range(const struct namespace *ns, uint64_t slba, uint64_t n_blocks
 	       end_lba <= ns->n_blocks;
 }
 
-enum nvme_status io_find_namespace(struct request *r, enum access access)
+static inline enum nvme_status find_namespace(struct request *r, enum access access)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
 	struct namespace *ns = subsystem ? subsystem_namespace(subsystem,
 							       get_le32(r->sqe.nsid))
 					 : NULL;
-
 	enum nvme_status status;
 
 	if (!ns)
 		return NVME_INVALID_NSID | NVME_DNR;
-	status = queue_check_path(r->queue, ns->nsid);
-	if (status != NVME_OK)
-		return status;
+	if (rcu_get(&subsystem->ana)) {
+		status = queue_check_path(r->queue, ns->nsid);
+		if (status != NVME_OK)
+			return status;
+	}
 	request_take_namespace(r, ns);
 	r->pass.access = access;
 	if (access != ACCESS_WRITE || r->sqe.opcode == NVME_IO_FLUSH)
@@ -169,6 +174,11 @@ enum nvme_status io_find_namespace(struct request *r, enum access access)
 	return NVME_OK;
 }
 
+enum nvme_status io_find_namespace(struct request *r, enum access access)
+{
+	return find_namespace(r, access);
+}
+
 enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_blocks)
 {
 	if (!io_is_in_range(r->ns, slba, n_blocks))
@@ -178,11 +188,16 @@ enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_bloc
 	return NVME_OK;
 }
 
-enum nvme_status io_find_blocks(struct request *r, enum access access)
+static inline enum nvme_status find_blocks(struct request *r, enum access access)
 {
-	enum nvme_status status = io_find_namespace(r, access);
+	enum nvme_status status = find_namespace(r, access);
 
 	return status == NVME_OK ? io_take_range(r, io_slba(r), io_n_blocks(r)) : status;
+}
+
+enum nvme_status io_find_blocks(struct request *r, enum access access)
+{
+	return find_blocks(r, access);
 }
 
 /* ---- Read and Write ------------------------------------------------------------------------ */
@@ -210,6 +225,10 @@ static enum request_state execute_transfer(struct request *r)
 	bool is_write = r->direction == DIRECTION_H2C;
 	uint64_t offset = io_offset(r);
 
+	if (r->is_direct && !is_write) { /* as io_end */
+		count_read(r);
+		return request_end(r, NVME_OK);
+	}
 	if (r->is_direct) {
 		if (r->recv)
 			shared_copy((char *)r->ns->memory + offset, r->data, r->length);
@@ -227,7 +246,7 @@ static enum request_state execute_transfer(struct request *r)
 static enum nvme_status parse_transfer(struct request *r, enum direction direction)
 {
 	enum access access = direction == DIRECTION_H2C ? ACCESS_WRITE : ACCESS_READ;
-	enum nvme_status status = io_find_blocks(r, access);
+	enum nvme_status status = find_blocks(r, access);
 
 	if (status != NVME_OK)
 		return status;
@@ -248,7 +267,7 @@ static void on_flush_done(struct backend_io *io, int error)
 {
 	struct request *r = container_of(io, struct request, io);
 
-	counter_add(&counters_of(r)->n_flushes, 1);
+	counter_add(&r->counters->n_flushes, 1);
 	if (error < 0)
 		namespace_fail(r->ns, error);
 	if (error < 0 || get_le32(r->sqe.nsid) != NVME_NSID_ALL || r->queue->is_dying) {
@@ -404,9 +423,9 @@ enum nvme_status io_parse(struct request *r)
 {
 	if (!atomic_load_explicit(&r->queue->controller->is_ready, memory_order_acquire))
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	switch (r->sqe.opcode) {
-	case NVME_IO_READ:
+	if (r->sqe.opcode == NVME_IO_READ)
 		return parse_transfer(r, DIRECTION_C2H);
+	switch (r->sqe.opcode) {
 	case NVME_IO_WRITE:
 		return parse_transfer(r, DIRECTION_H2C);
 	case NVME_IO_FLUSH:

@@ -20,6 +20,16 @@ static_assert((int)QOS_LINES == POLLERS_MAX, "a line for each");
 
 /* ---- one command ---------------------------------------------------------------------------- */
 
+static bool is_on(const struct qos *qos)
+{
+	return atomic_load_explicit(&qos->is_on, memory_order_relaxed);
+}
+
+bool throttle_applies(const struct request *r)
+{
+	return is_on(&r->ns->qos) || is_on(&r->queue->controller->host->qos);
+}
+
 /* Of these, how many. */
 static unsigned find_limits(const struct request *r, struct qos *ret_limits[QOS_MAX])
 {
@@ -27,7 +37,7 @@ static unsigned find_limits(const struct request *r, struct qos *ret_limits[QOS_
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < QOS_MAX; i++)
-		if (atomic_load_explicit(&all[i]->is_on, memory_order_relaxed))
+		if (is_on(all[i]))
 			ret_limits[n++] = all[i];
 	return n;
 }
@@ -116,7 +126,7 @@ static void stand_in_line(struct request *r, struct qos *qos, uint64_t wait_ns)
 	wake_in(poller, wait_ns);
 }
 
-bool throttle_hold(struct request *r)
+__attribute__((noinline)) bool throttle_hold(struct request *r)
 {
 	uint64_t cost[QOS_KINDS] = {0}, wait_ns = 0;
 	struct qos *limits[QOS_MAX], *qos = NULL;

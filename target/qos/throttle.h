@@ -10,7 +10,9 @@
 
 struct request;
 
-/* A parsed I/O command: whether it must wait; then it stands in a line. */
+/* A parsed I/O command: whether there are limits for it at all. */
+bool throttle_applies(const struct request *r);
+/* If there are: whether it must wait; then it stands in a line. */
 bool throttle_hold(struct request *r);
 /* One that waits leaves its line. */
 void throttle_leave(struct request *r);

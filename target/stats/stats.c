@@ -55,7 +55,7 @@ static inline void count(struct io_stats *stats, unsigned step, uint64_t ns)
 	counter_add(&stats->sum_ns, ns);
 }
 
-__attribute__((noinline)) void stats_answered(struct request *r)
+void stats_answered(struct request *r)
 {
 	struct queue *queue = r->queue;
 	enum stats_class class = class_of(r->sqe.opcode);
@@ -70,7 +70,7 @@ __attribute__((noinline)) void stats_answered(struct request *r)
 		return;
 	ns = ticks_to_ns(ticks);
 	step = stats_step(ns);
-	theirs = r->ns ? &r->ns->stats[queue->poller->index].io[class] : NULL;
+	theirs = r->ns ? &r->counters->stats->io[class] : NULL;
 	count(mine, step, ns);
 	if (theirs)
 		count(theirs, step, ns);
@@ -90,7 +90,7 @@ __attribute__((noinline)) void stats_sent(struct response *response)
 {
 	struct queue *queue = response->queue;
 	uint64_t ns = ticks_to_ns(ticks_between(response->timed_from, ticks_now()));
-	struct namespace_stats *stats = &response->ns->stats[queue->poller->index];
+	struct namespace_stats *stats = response->counters->stats;
 
 	response->timed_from = 0;
 	counter_add(&queue->io[STATS_READ].stage_ns[STAGE_SEND], ns);

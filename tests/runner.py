@@ -140,36 +140,28 @@ def run_test(profile, test):
         if len(telling) > 160:  # a sanitizer says at the head what it found, a test at the end
             telling = telling[:80] + ["..."] + telling[-80:]
         lines += [f"    | {line}" for line in telling]
-    print("\n".join(lines), flush=True)  # one call: two profiles may be running
+    print("\n".join(lines), flush=True)  # one call: others print too
     return counts
 
 
-def run_profile(profile, directory, wanted_suites, is_first):
-    """Returns a list of (suite, counts)."""
-    results = []
+def jobs_of(profile, directory, wanted_suites, is_first):
+    """(profile, test) of all that is to be run, in the order that meson knows."""
     for test in known_tests(directory):
         suite = suite_of(test)
         if wanted_suites and suite not in wanted_suites:
             continue
         if suite in ONCE and not is_first:
             continue
-        results.append((suite, run_test(profile, test)))
-    return results
+        yield profile, test
 
 
-def run_profiles(profiles, wanted_suites):
-    """The first alone; the sanitizers' then side by side, for their tests wait more than they work."""
-    directories = {profile: build(profile) for profile in profiles}
-
-    def run(profile):
-        return run_profile(profile, directories[profile], wanted_suites,
-                           profile == profiles[0])
-
-    results = run(profiles[0])
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        for more in pool.map(run, profiles[1:]):
-            results += more
-    return results
+def run_profiles(profiles, wanted_suites, n_at_a_time):
+    """Returns a list of (suite, counts). Several programs at a time, for most wait more than they work."""
+    jobs = [job for profile in profiles
+            for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])]
+    with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
+        counts = pool.map(lambda job: run_test(*job), jobs)
+        return [(suite_of(test), c) for (_, test), c in zip(jobs, counts)]
 
 
 def run_vm_suite(totals):
@@ -255,19 +247,22 @@ def add(a, b):
 
 def main():
     parser = argparse.ArgumentParser(prog="tests/run", description="Runs the tests.")
-    parser.add_argument("--quick", action="store_true", help="one build profile")
+    parser.add_argument("--quick", action="store_true", help="one build profile; no fuzzing, no virtual machines")
     parser.add_argument("--profile", choices=PROFILES, help="only this build profile")
+    parser.add_argument("--jobs", type=int, metavar="N", default=(os.cpu_count() or 1) + 1,
+                        help="programs at a time (default: one more than there are cores)")
     parser.add_argument("suites", nargs="*", help="only these suites")
     args = parser.parse_args()
     profiles = [args.profile] if args.profile else PROFILES[:1] if args.quick else PROFILES
     totals = {}
     start = time.monotonic()
 
-    for suite, counts in run_profiles(profiles, args.suites):
+    for suite, counts in run_profiles(profiles, args.suites, args.jobs):
         totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), counts)
-    if "fuzz" in args.suites:
+    is_everything = not (args.quick or args.profile or args.suites)
+    if is_everything or "fuzz" in args.suites:
         run_fuzz_suite(totals)
-    if "vm" in args.suites:
+    if is_everything or "vm" in args.suites:
         run_vm_suite(totals)
 
     print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8}")

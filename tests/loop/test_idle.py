@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, VERIFY, Target, Volume, expect, fio, run_cases  # noqa: E402
 
 SECONDS = 10
+WINDOWS = 4  # in one of which it must have come to rest
 # ThreadSanitizer has a thread of its own that wakes up ten times a second.
 FOREIGN = 11 if os.path.basename(BUILD) == "tsan" else 0
 
@@ -25,25 +26,37 @@ def switches(pid):
     return total, int(fields[11]) + int(fields[12])
 
 
+def excess(pids, allowed):
+    """What is too much in the next ten seconds, a line each."""
+    start = time.monotonic()
+    before = {name: switches(pid) for name, pid in pids.items()}
+    time.sleep(SECONDS)
+    after = {name: switches(pid) for name, pid in pids.items()}
+    seconds = time.monotonic() - start
+    found = []
+    for name in pids:
+        n, ticks = (b - a for a, b in zip(before[name], after[name]))
+        print(f"# {name}: {n} wake-ups, {ticks} ticks in {seconds:.1f} s")
+        if n > (allowed / SECONDS + FOREIGN) * seconds:
+            found.append(f"{name}: {n} wake-ups in {seconds:.1f} s, {allowed} allowed in {SECONDS} s")
+        # ticks are samples: whoever runs as one comes is charged 10 ms, once a wake-up at most
+        if ticks > 1 + n:
+            found.append(f"{name}: {ticks} CPU ticks in {seconds:.1f} s, {n} wake-ups")
+    return found
+
+
 def idle(keep_alive, allowed):
     def case(scratch):
         target = Target(scratch, ["nsid: 1, ram: 16MiB"])
         volume = Volume(target, 1, None, "--keep-alive", keep_alive)
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=1m", *VERIFY)
         pids = {"rblkd": target.process.pid, "volume process": volume.pid()}
-        time.sleep(3)  # the load's last timers
-        start = time.monotonic()
-        before = {name: switches(pid) for name, pid in pids.items()}
-        time.sleep(SECONDS)
-        after = {name: switches(pid) for name, pid in pids.items()}
-        seconds = time.monotonic() - start
-        for name in pids:
-            n, ticks = (b - a for a, b in zip(before[name], after[name]))
-            print(f"# {name}: {n} wake-ups, {ticks} ticks in {seconds:.1f} s")
-            expect(n <= (allowed / SECONDS + FOREIGN) * seconds,
-                   f"{name}: {n} wake-ups in {seconds:.1f} s, {allowed} allowed in {SECONDS} s")
-            # ticks are samples: whoever runs as one comes is charged 10 ms, once a wake-up at most
-            expect(ticks <= 1 + n, f"{name}: {ticks} CPU ticks in {seconds:.1f} s, {n} wake-ups")
+        # the load's last timers still run, on a busy machine for a while; then there is rest for good
+        for _ in range(WINDOWS):
+            found = excess(pids, allowed)
+            if not found:
+                break
+        expect(not found, "; ".join(found))
         volume.detach()
         target.stop()
     return case

@@ -26,7 +26,6 @@
 #include "base/conf_node.h"
 
 enum {
-	MAX_TEXT = 1024 * 1024,
 	MAX_NODES = 100000,
 	CARET_WIDTH = 90,  /* characters shown of a line */
 	CARET_BEFORE = 60, /* of these at most so many before the mistake */
@@ -414,13 +413,15 @@ static void free_nodes(struct conf *conf)
 }
 
 /* Takes the text over, in any case. */
-static int read_owned_text(const char *name, char *text, size_t n,
-			   const struct conf_schema *schema, void *into, FILE *out,
-			   struct conf **ret_conf)
+int conf_read_owned(const char *name, char *text, size_t n,
+		    const struct conf_schema *schema, void *into, FILE *out,
+		    struct conf **ret_conf)
 {
 	struct conf *conf = calloc(1, sizeof(*conf));
 	struct conf_node *root = NULL;
 
+	*ret_conf = NULL;
+	memset(into, 0, schema->size); /* to be released, whatever happens */
 	if (!conf || !(conf->name = strdup(name))) {
 		free(conf);
 		free(text);
@@ -430,12 +431,11 @@ static int read_owned_text(const char *name, char *text, size_t n,
 	conf->n = n;
 	conf->out = out;
 	*ret_conf = conf;
-	memset(into, 0, schema->size);
 	if (!text)
 		return 0;
-	if (n > MAX_TEXT)
+	if (n > CONF_MAX_TEXT)
 		conf_error(conf, (struct conf_mark){0}, "larger than %d MiB",
-			   MAX_TEXT / (1024 * 1024));
+			   CONF_MAX_TEXT / (1024 * 1024));
 	else
 		root = parse_text(conf);
 	if (root)
@@ -464,49 +464,11 @@ int conf_read_text(const char *name, const char *text, size_t n,
 {
 	char *copy = copy_text(text, &n);
 
+	*ret_conf = NULL;
+	memset(into, 0, schema->size);
 	if (!copy)
 		return -ENOMEM;
-	return read_owned_text(name, copy, n, schema, into, out, ret_conf);
-}
-
-/* At most one byte more than is allowed, so that the reader sees that it is too much. */
-static int load_file(const char *path, char **ret_text, size_t *ret_n)
-{
-	bool is_stdin = !strcmp(path, "-");
-	_autofclose_ FILE *opened = is_stdin ? NULL : fopen(path, "re");
-	FILE *file = is_stdin ? stdin : opened;
-	_autofree_ char *text = malloc(MAX_TEXT + 1);
-	size_t n;
-
-	if (!file)
-		return -errno;
-	if (!text)
-		return -ENOMEM;
-	errno = 0;
-	n = fread(text, 1, MAX_TEXT + 1, file);
-	if (ferror(file))
-		return errno ? -errno : -EIO;
-	*ret_text = take_ptr(text);
-	*ret_n = n;
-	return 0;
-}
-
-int conf_read(const char *path, const struct conf_schema *schema, void *into, FILE *out,
-	      struct conf **ret_conf)
-{
-	const char *name = strcmp(path, "-") ? path : "<stdin>";
-	_autofree_ char *text = NULL;
-	size_t n = 0;
-	int r, load_r = load_file(path, &text, &n);
-
-	if (load_r == 0)
-		return conf_read_text(name, text, n, schema, into, out, ret_conf);
-	r = read_owned_text(name, NULL, 0, schema, into, out, ret_conf);
-	if (r < 0)
-		return r;
-	conf_error(*ret_conf, (struct conf_mark){0}, "cannot read it: %s",
-		   strerror(-load_r));
-	return load_r;
+	return conf_read_owned(name, copy, n, schema, into, out, ret_conf);
 }
 
 void conf_free(struct conf *conf)

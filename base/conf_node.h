@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tree between conf.c, which builds it from YAML, and conf_schema.c, which reads it.
- */
+/* Between conf_file.c, which has the text, conf.c, which builds a tree of its YAML, and conf_schema.c,
+ * which reads that. */
 #pragma once
 
 #include "base/conf.h"
 
 enum {
+	CONF_MAX_TEXT = 1024 * 1024,
 	CONF_MAX_DEPTH = 32,
 	CONF_MAX_ERRORS = 50,
 };
@@ -30,3 +31,8 @@ struct conf_node {
 /* Reads the tree into *into, which is zeroed. Mistakes go to conf_error. */
 void conf_apply(struct conf *conf, const struct conf_schema *schema,
 		const struct conf_node *root, void *into);
+
+/* As conf_read_text, but takes text over; NULL: there is none to read, *into is zeroed. */
+int conf_read_owned(const char *name, char *text, size_t n,
+		    const struct conf_schema *schema, void *into, FILE *out,
+		    struct conf **ret_conf);

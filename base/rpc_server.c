@@ -7,14 +7,10 @@
  * nothing more is read, so a client that does not take its answers holds one of them and
  * 64 KiB of requests, no more. Its timer runs while a message is incomplete or an answer
  * waits, and ends it.
- *
- * What is not JSON ends the connection after an answer that says so; a proper message
- * with a mistake in it is answered, and the connection goes on.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,25 +24,18 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/log.h"
 #include "base/rpc.h"
+#include "base/rpc_request.h"
 
 enum {
 	MAX_CLIENTS = 64,
 	MAX_MESSAGE = 64 * 1024,
-	MAX_DEPTH = 16,
 	BACKLOG = 64,
 	TIMEOUT_S = 5,
 	ACCEPT_BATCH = 16, /* per turn, so that connecting in a loop starves nobody */
 	LOCK_TRIES = 500,
 	LOCK_PAUSE_MS = 10,
-};
-
-/* Reserved by JSON-RPC 2.0, section 5.1. */
-enum {
-	RPC_NOT_JSON = -32700,
-	RPC_NOT_A_REQUEST = -32600,
-	RPC_NO_SUCH_METHOD = -32601,
 };
 
 struct rpc_server {
@@ -92,193 +81,15 @@ static void on_timeout(struct loop_timer *timer)
 	client_free(container_of(timer, struct client, timer));
 }
 
-/* Answers */
+/* Lines */
 
-static struct json_object *error_to_json(int code, const char *message, const char *hint)
-{
-	struct json_object *error = json_object_new_object();
-
-	json_add(error, "code", json_object_new_int(code));
-	json_add(error, "message", json_object_new_string(message));
-	if (hint && *hint) {
-		struct json_object *data = json_object_new_object();
-
-		json_add(data, "hint", json_object_new_string(hint));
-		json_add(error, "data", data);
-	}
-	return error;
-}
-
-/* One line, owned by the caller. Takes over value; id is borrowed. NULL without memory.
- */
-static char *format_answer(struct json_object *id, const char *key,
-			   struct json_object *value, size_t *ret_n)
-{
-	struct json_object *answer = json_object_new_object();
-	const char *text;
-	char *line;
-	size_t n;
-
-	json_add(answer, "jsonrpc", json_object_new_string("2.0"));
-	if (id)
-		json_add(answer, "id", json_object_get(id));
-	else
-		json_add_null(answer, "id");
-	json_add(answer, key, value);
-	text = json_is_whole() ? json_object_to_json_string_length(
-					 answer, JSON_C_TO_STRING_PLAIN, &n)
-			       : NULL;
-	line = text ? malloc(n + 1) : NULL;
-	if (line) {
-		memcpy(line, text, n);
-		line[n] = '\n';
-		*ret_n = n + 1;
-	}
-	json_object_put(answer);
-	return line;
-}
-
-static void answer_with(struct client *client, struct json_object *id, const char *key,
-			struct json_object *value)
+static void answer_with(struct client *client, struct rpc_answer answer)
 {
 	check(!client->out);
 	client->at_out = 0;
-	client->out = format_answer(id, key, value, &client->n_out);
-	if (!client->out)
-		client->must_close = true;
-}
-
-static void answer_error(struct client *client, struct json_object *id, int code,
-			 const char *message)
-{
-	answer_with(client, id, "error", error_to_json(code, message, NULL));
-}
-
-/* Requests */
-
-static const struct rpc_method *find_method(const struct rpc_server *server,
-					    const char *name)
-{
-	for (const struct rpc_method *method = server->methods; method->name; method++)
-		if (!strcmp(method->name, name))
-			return method;
-	return NULL;
-}
-
-static void call_method(struct client *client, const struct rpc_method *method,
-			struct json_object *params, struct json_object *id,
-			bool wants_answer)
-{
-	struct rpc_error error = {0};
-	struct json_object *result;
-
-	json_is_whole(); /* of what was made before, nobody wants to know */
-	result = method->call(client->server->context, params, &error);
-	if (!json_is_whole()) { /* what was asked for may have been done */
-		json_object_put(result);
-		result = NULL;
-		error = (struct rpc_error){.code = EXIT_FAILED,
-					   .message = "out of memory for the answer"};
-	}
-	if (!wants_answer)
-		json_object_put(result);
-	else if (result)
-		answer_with(client, id, "result", result);
-	else
-		answer_with(client, id, "error",
-			    error_to_json(error.code ? (int)error.code : EXIT_FAILED,
-					  error.message, error.hint));
-}
-
-/* What is wrong with the members of a request, NULL if nothing is. */
-static const char *find_fault(struct json_object *version, struct json_object *method,
-			      struct json_object *params, struct json_object *id)
-{
-	if (!json_object_is_type(version, json_type_string) ||
-	    strcmp(json_object_get_string(version), "2.0"))
-		return "\"jsonrpc\" must be \"2.0\"";
-	if (!json_object_is_type(method, json_type_string))
-		return "\"method\" must be a string";
-	if (params && !json_object_is_type(params, json_type_object) &&
-	    !json_object_is_type(params, json_type_array))
-		return "\"params\" must be an object or an array";
-	if (json_object_is_type(id, json_type_object) ||
-	    json_object_is_type(id, json_type_array) ||
-	    json_object_is_type(id, json_type_boolean))
-		return "\"id\" must be a string or a number";
-	return NULL;
-}
-
-static void run_request(struct client *client, struct json_object *request)
-{
-	struct json_object *version = NULL, *name = NULL, *params = NULL, *id = NULL;
-	const struct rpc_method *method;
-	const char *fault;
-	bool has_id;
-
-	if (!json_object_is_type(request, json_type_object)) {
-		answer_error(client, NULL, RPC_NOT_A_REQUEST,
-			     "a request must be an object; batches are not supported");
-		return;
-	}
-	json_object_object_get_ex(request, "jsonrpc", &version);
-	json_object_object_get_ex(request, "method", &name);
-	json_object_object_get_ex(request, "params", &params);
-	has_id = json_object_object_get_ex(request, "id", &id);
-	fault = find_fault(version, name, params, id);
-	if (fault) {
-		answer_error(client, NULL, RPC_NOT_A_REQUEST, fault);
-		return;
-	}
-	method = find_method(client->server, json_object_get_string(name));
-	if (method) {
-		call_method(client, method, params, id, has_id);
-	} else if (has_id) {
-		char quoted[64], message[128];
-
-		log_quote(quoted, sizeof(quoted), json_object_get_string(name),
-			  (unsigned)json_object_get_string_len(name));
-		snprintf(message, sizeof(message), "unknown method '%s'", quoted);
-		answer_error(client, id, RPC_NO_SUCH_METHOD, message);
-	}
-}
-
-/* NULL if it is no JSON, or has anything behind it. */
-static struct json_object *parse_line(const char *line, size_t n)
-{
-	struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
-	struct json_object *value;
-
-	if (!tokener)
-		return NULL;
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	value = json_tokener_parse_ex(tokener, line, (int)n);
-	if (json_tokener_get_error(tokener) != json_tokener_success ||
-	    json_tokener_get_parse_end(tokener) != n) {
-		json_object_put(value);
-		value = NULL;
-	}
-	json_tokener_free(tokener);
-	return value;
-}
-
-static void run_line(struct client *client, const char *line, size_t n)
-{
-	struct json_object *request;
-
-	while (n && strchr(" \t\r", line[n - 1]) && line[n - 1])
-		n--;
-	if (!n)
-		return;
-	request = parse_line(line, n);
-	if (request) {
-		run_request(client, request);
-		json_object_put(request);
-	} else {
-		answer_error(client, NULL, RPC_NOT_JSON,
-			     "not a JSON object on one line, at most 16 levels deep");
-		client->must_close = true;
-	}
+	client->out = answer.line;
+	client->n_out = answer.n;
+	client->must_close |= answer.must_close;
 }
 
 /* Runs the first complete line in the buffer; false if there is none. */
@@ -290,12 +101,11 @@ static bool run_next_line(struct client *client)
 	if (!newline) {
 		if (client->n_in < sizeof(client->in))
 			return false;
-		answer_error(client, NULL, RPC_NOT_JSON,
-			     "a message is longer than 64 KiB");
-		client->must_close = true;
+		answer_with(client, rpc_answer_too_long());
 		return true;
 	}
-	run_line(client, client->in, (size_t)(newline - client->in));
+	answer_with(client, rpc_run_line(client->server->methods, client->server->context,
+					 client->in, (size_t)(newline - client->in)));
 	n_used = (size_t)(newline - client->in) + 1;
 	client->n_in -= n_used;
 	memmove(client->in, newline + 1, client->n_in);
@@ -378,11 +188,10 @@ static bool is_allowed(const struct rpc_server *server, int fd, uid_t *ret_uid)
 /* To one that does not become a client. Its socket is new, so this line fits. */
 static void turn_away(int fd, enum exit_code code, const char *message)
 {
-	size_t n;
-	_autofree_ char *line = format_answer(
-		NULL, "error", error_to_json((int)code, message, NULL), &n);
+	struct rpc_answer answer = rpc_answer_error((int)code, message);
+	_autofree_ char *line = answer.line;
 
-	if (line && send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (line && send(fd, line, answer.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return; /* it will see the connection end instead */
 }
 
@@ -569,19 +378,6 @@ static void remove_own_file(const struct rpc_server *server)
 	if (lstat(server->addr.sun_path, &st) == 0 &&
 	    server->identity.st_ino == st.st_ino && server->identity.st_dev == st.st_dev)
 		unlink(server->addr.sun_path);
-}
-
-void *rpc_refuse(struct rpc_error *error, enum exit_code code, const char *hint,
-		 const char *fmt, ...)
-{
-	va_list args;
-
-	error->code = code;
-	snprintf(error->hint, sizeof(error->hint), "%s", hint);
-	va_start(args, fmt);
-	vsnprintf(error->message, sizeof(error->message), fmt, args);
-	va_end(args);
-	return NULL;
 }
 
 void rpc_server_free(struct rpc_server *server)

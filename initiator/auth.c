@@ -4,11 +4,9 @@
  * does not is never connected to: neither when its response is wrong or absent, nor when it asks for
  * no authentication at all, as an impostor would.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "initiator/auth.h"
-#include "initiator/errors.h"
 
 enum {
 	ALL_HASHES = 1 << NVMF_HASH_SHA256 | 1 << NVMF_HASH_SHA384 |
@@ -16,38 +14,7 @@ enum {
 	ALL_DHGROUPS = (1 << NVMF_DH_GROUPS) - 1,
 };
 
-/* ---- keys ---------------------------------------------------------------------------------- */
-
-static int load(const char *path, const char *option, struct auth_key *key,
-		struct volume_error *error)
-{
-	struct auth_key keys[AUTH_KEYS];
-	char why[200];
-	int r;
-
-	if (!*path)
-		return 0;
-	/* Of two keys in a file, as targets take them, the first is ours. */
-	r = auth_key_read_file(path, keys, AUTH_KEYS, why, sizeof(why));
-	*key = keys[0];
-	auth_wipe(keys, sizeof(keys));
-	if (r < 0)
-		error_set(error, EXIT_DENIED, option, "%s", why);
-	return r < 0 ? r : 0;
-}
-
-int auth_keys_load(const struct volume_config *config, struct auth_keys *ret_keys,
-		   struct volume_error *error)
-{
-	int r = load(config->secret_file, "it is the file of --dhchap-secret-file",
-		     &ret_keys->key, error);
-
-	if (r < 0)
-		return r;
-	return load(config->ctrl_secret_file,
-		    "it is the file of --dhchap-ctrl-secret-file", &ret_keys->ctrl_key,
-		    error);
-}
+/* ---- whether it is asked for ---------------------------------------------------------------- */
 
 bool auth_host_is_asked(const struct auth_keys *keys, uint64_t connect_result,
 			enum auth_host_failure *ret_failure)

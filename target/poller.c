@@ -237,7 +237,7 @@ static uint64_t spin_ns(const struct config_tuning *tuning)
 	return cpus_usable() > 1 ? tuning->spin_ns : 0;
 }
 
-static int poller_start(struct poller *poller, struct target *target, unsigned index)
+int poller_init(struct poller *poller, struct target *target, unsigned index)
 {
 	int r;
 
@@ -256,6 +256,13 @@ static int poller_start(struct poller *poller, struct target *target, unsigned i
 	if (r == 0)
 		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH,
 				       &poller->backends);
+	return r;
+}
+
+static int poller_start(struct poller *poller, struct target *target, unsigned index)
+{
+	int r = poller_init(poller, target, index);
+
 	if (r == 0)
 		r = -pthread_create(&poller->thread, NULL, run, poller);
 	poller->has_thread = r == 0;
@@ -288,7 +295,7 @@ int pollers_start(struct target *target)
 	return 0;
 }
 
-static void poller_free(struct poller *poller)
+void poller_deinit(struct poller *poller)
 {
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_free(&poller->devices[i]);
@@ -309,7 +316,7 @@ void pollers_stop(struct target *target)
 			loop_send(&poller->loop, &poller->stop);
 			pthread_join(poller->thread, NULL);
 		}
-		poller_free(poller);
+		poller_deinit(poller);
 	}
 	free(target->pollers);
 	target->pollers = NULL;

@@ -64,6 +64,10 @@ struct poller {
 int pollers_start(struct target *target);
 /* Control. No queue is left. Stops and frees; accepts what was never started. */
 void pollers_stop(struct target *target);
+/* Control. One of them without its thread: whoever calls turns its loop. 0 or -errno; deinit in any
+ * case. */
+int poller_init(struct poller *poller, struct target *target, unsigned index);
+void poller_deinit(struct poller *poller);
 
 /* Control. Makes every poller's share of the device, at first sight of it. 0 or -errno
  * (said). It ends by itself when the device is removed and has no queues any more. */

@@ -139,6 +139,7 @@ void namespace_fail(struct namespace *ns, int error);
 enum nvme_status request_check_sgl(const struct request *r, bool is_exact);
 
 /* The parsers: a status (then answered at once), or NVME_OK with direction, length, execute set. */
+enum nvme_status command_parse(struct request *r); /* by one of the others */
 enum nvme_status connect_parse(struct request *r);
 enum nvme_status auth_parse(struct request *r);
 enum nvme_status property_parse(struct request *r);

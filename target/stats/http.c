@@ -239,7 +239,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 	pthread_mutex_unlock(&http->lock);
 }
 
-static void on_message(void *context, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void on_message(void *context,
+							     const char *fmt, va_list ap)
 {
 	char text[256];
 

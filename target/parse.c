@@ -4,6 +4,7 @@
  * is its description of data one. The parsers of the commands do the rest. The queue's poller.
  */
 #include "target/admin/admin.h"
+#include "target/io/fused.h"
 
 static enum nvme_status parse_fabrics(struct request *r)
 {

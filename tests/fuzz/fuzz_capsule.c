@@ -2,7 +2,8 @@
 /*
  * The first thing a hostile host sends: private data of its connect request, and capsules with one
  * SGL descriptor. The first byte bounds the queue's size, the rest is the message. What is accepted
- * must be what capsule.h promises.
+ * must be what capsule.h promises. And what our host would say with these bytes for names and numbers,
+ * our target must understand.
  */
 #include <stdlib.h>
 
@@ -40,19 +41,51 @@ static void parse_sgl(const uint8_t *capsule, size_t n)
 	(void)seen;
 }
 
+static void say_private(uint16_t qid, unsigned n_sq, unsigned max_sq)
+{
+	struct cm_queue_request request;
+	struct nvmf_cm_req req;
+
+	connect_fill_private(&req, qid, n_sq, n_sq, 7);
+	if (cm_req_parse(&req, sizeof(req), max_sq, &request) == NVMF_CM_OK)
+		check(request.qid == qid && request.n_sq == n_sq &&
+		      request.n_rq == n_sq && request.cntlid == 7);
+	else
+		check(n_sq < 2 || n_sq > (qid ? max_sq : NVMF_ADMIN_SQ_ENTRIES));
+}
+
+static void say_connect(const uint8_t *message, size_t n, uint16_t qid)
+{
+	struct volume_config config = {0};
+	struct nvmf_connect_data data;
+	struct nvmf_connect_cmd cmd;
+	struct nvme_sqe sqe = {0};
+	char name[NVMF_NQN_MAX + 1];
+
+	memcpy(config.hostnqn, message, n < NVMF_NQN_MAX ? n : NVMF_NQN_MAX);
+	connect_fill_command(&sqe, qid, NVMF_ADMIN_SQ_ENTRIES, 5000);
+	memcpy(&cmd, &sqe, sizeof(cmd));
+	check(get_le16(cmd.qid) == qid && get_le32(cmd.kato) == (qid ? 0 : 5000));
+	connect_fill_data(&data, &config, config.hostnqn, 7);
+	if (nqn_from_field(data.subnqn, sizeof(data.subnqn), name) == 0)
+		check(!strcmp(name, config.hostnqn));
+	if (hostnqn_from_field(data.hostnqn, sizeof(data.hostnqn), name) == 0)
+		check(!strcmp(name, config.hostnqn));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	uint8_t *message;
 
 	if (n == 0)
 		return 0;
-	message = malloc(n - 1 ? n - 1
-			       : 1); /* of its very size: a sanitizer sees the end */
-	if (!message)
-		return 0;
+	message = malloc(n > 1 ? n - 1 : 1); /* a sanitizer sees its end */
+	check(message);
 	memcpy(message, data + 1, n - 1);
 	parse_private(message, n - 1, 1 + data[0]);
 	parse_sgl(message, n - 1);
+	say_private(data[0] & 1, (unsigned)n & 63, 1 + data[0]);
+	say_connect(message, n - 1, data[0] & 1);
 	free(message);
 	return 0;
 }

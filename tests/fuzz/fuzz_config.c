@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * target.yaml: the reader, the table of keys, and the checks across keys. Paths of files, devices
- * and keys are emptied before the checks look at them, for these are the fuzzer's invention.
+ * and keys are emptied before the checks look at them, for these are the fuzzer's invention. A second
+ * table has what the reader can read beside that.
  */
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "target/config/config.h"
+#include "tests/fuzz/fuzz_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -36,23 +40,102 @@ static void empty_paths(struct target_config *config)
 	}
 }
 
+/* A comment in the first line says which call for memory fails. */
+static unsigned which_fails(const char *text)
+{
+	unsigned n = 0;
+
+	return sscanf(text, "#fail %u", &n) == 1 ? n : 0;
+}
+
+/* ---- what the reader knows, and no key of target.yaml is ---- */
+
+struct place {
+	char *name;
+	uint64_t value;
+	struct conf_mark mark;
+};
+
+struct other {
+	int unused;
+	struct conf_list places;
+	struct conf_list words;
+	uint64_t small;
+	char *word;
+	bool is_on;
+};
+
+static const struct conf_key place_keys[] = {
+	{.name = "place", .type = CONF_STRING, .offset = offsetof(struct place, name)},
+	{.name = "value", .type = CONF_UINT, .offset = offsetof(struct place, value)},
+	{0},
+};
+
+static const struct conf_schema place_schema = {
+	.what = "place",
+	.size = sizeof(struct place),
+	.mark_offset = offsetof(struct place, mark),
+	.keys = place_keys,
+};
+
+static const struct conf_key other_keys[] = {
+	{.name = "places",
+	 .type = CONF_MAP,
+	 .offset = offsetof(struct other, places),
+	 .schema = &place_schema},
+	{.name = "words", .type = CONF_LIST, .offset = offsetof(struct other, words)},
+	{.name = "small",
+	 .type = CONF_UINT,
+	 .offset = offsetof(struct other, small),
+	 .min = 7},
+	{.name = "word",
+	 .type = CONF_STRING,
+	 .offset = offsetof(struct other, word),
+	 .min = 3},
+	{.name = "on",
+	 .type = CONF_BOOL,
+	 .offset = offsetof(struct other, is_on),
+	 .default_value = "perhaps"},
+	{0},
+};
+
+static const struct conf_schema other_schema = {
+	.what = "other",
+	.size = sizeof(struct other),
+	.keys = other_keys,
+};
+
+static void read_other(const char *text, size_t n, FILE *out)
+{
+	struct conf *conf = NULL;
+	struct other other;
+
+	conf_read_text("o.yaml", text, n, &other_schema, &other, out, &conf);
+	conf_free(conf);
+	conf_release(&other_schema, &other);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct target_config config;
 	struct conf *conf = NULL;
-	char *text = malloc(
-		n ? n : 1); /* of its very size, so that a sanitizer sees the end */
+	char *text = malloc(n +
+			    1); /* of its very size, so that a sanitizer sees the end */
 	FILE *out = fopen("/dev/null", "w");
 
 	check(text && out);
-	if (n)
-		memcpy(text, data, n);
+	memcpy(text, data, n);
+	text[n] = '\0';
+	memory_fail(which_fails(text));
 	if (conf_read_text("t.yaml", text, n, &config_schema, &config, out, &conf) == 0) {
 		empty_paths(&config);
 		config_check(&config, "t.yaml", conf, out);
 	}
 	conf_free(conf);
 	config_release(&config);
+	memory_fail(which_fails(text));
+	read_other(text, n, out);
+	memory_fail(0);
 	fclose(out);
 	free(text);
 	return 0;

@@ -2,16 +2,20 @@
 /*
  * One NBD client, from its first byte to the end of its stream: the connection as it is, on a
  * worker's loop without a thread, over a small volume in memory (fuzz_volume.c). The first byte
- * chooses: with or without the handshake, and what the volume can do.
+ * chooses: with or without the handshake, what the volume can do, and whether two more bytes say what
+ * goes wrong meanwhile (struct plan).
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "nbd_bridge/nbd_conn.h"
 #include "nbd_bridge/worker.h"
+#include "tests/fuzz/fuzz_memory.h"
 #include "tests/fuzz/fuzz_volume.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -21,6 +25,37 @@ enum {
 	IS_READ_ONLY = 1 << 1,
 	IS_SIMPLE = 1 << 2, /* neither Write Zeroes nor Dataset Management */
 	HAS_4K = 1 << 3,
+	HAS_PLAN = 1 << 4,
+	IS_FULL = 1 << 5,	     /* as many others are connected as may be */
+	IS_SHORT_OF_MEMORY = 1 << 6, /* the first byte of the plan: which call fails */
+};
+
+enum event {
+	EVENT_NONE,
+	EVENT_STOP,	  /* the server is stopped */
+	EVENT_LATE,	  /* a deadline has passed */
+	EVENT_HANG_UP,	  /* the client is gone, whatever it has not taken */
+	EVENT_NOT_TAKING, /* it takes no replies from here on */
+	EVENT_SHORT,	  /* it sends little at a time from here on */
+	EVENT_SHRINKS,	  /* the volume is smaller */
+	EVENT_NO_PARTS,	  /* others have all parts, for a while */
+	EVENTS,
+};
+
+/* The first byte: which errno (low bits), of how many I/Os one fails; the second: an event, after how
+ * many turns (high bits). */
+struct plan {
+	int error;
+	unsigned every;
+	enum event event;
+	unsigned turn;
+	unsigned memory;
+};
+
+enum {
+	TURNS_NOT_TAKING = 30, /* then it does */
+	TURNS_NO_PARTS = 4,
+	SHORT_BYTES = 20,
 };
 
 static struct {
@@ -89,26 +124,119 @@ static void swallow(int fd)
 		;
 }
 
-static void talk(struct nbd_export *export, bool is_kernel, const uint8_t *data, size_t n)
+static struct plan read_plan(const uint8_t bytes[2])
 {
-	struct nbd_conn *conn;
-	int fds[2];
+	static const int errors[] = {0,	     EIO,     EPERM,	  EROFS,    ENOSPC,
+				     EINVAL, ENOTSUP, EOPNOTSUPP, ESHUTDOWN};
+
+	return (struct plan){.error = errors[(bytes[0] & 15) % ARRAY_LEN(errors)],
+			     .every = 1u + (bytes[0] >> 4),
+			     .event = (enum event)((bytes[1] & 7) % EVENTS),
+			     .turn = bytes[1] >> 3};
+}
+
+static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event event,
+		   int fd)
+{
+	if (event == EVENT_STOP) {
+		nbd_conn_stop(conn);
+		nbd_conn_stop(conn); /* once is enough */
+	} else if (event == EVENT_LATE && loop_timer_is_running(&conn->deadline)) {
+		loop_timer_stop(&conn->deadline);
+		conn->deadline.on_expiry(&conn->deadline);
+	} else if (event == EVENT_HANG_UP) {
+		shutdown(fd, SHUT_RDWR);
+	} else if (event == EVENT_SHRINKS) {
+		atomic_store(&export->size_bytes, FUZZ_VOLUME_BYTES / 2);
+	}
+}
+
+/* Its parts are with us meanwhile. */
+static void borrow_parts(struct nbd_conn *conn, bool is_over)
+{
+	static struct list borrowed;
+
+	if (!is_over)
+		borrowed.next = NULL;
+	if (!conn->requests)
+		return;
+	if (!is_over) {
+		list_init(&borrowed);
+		list_splice_tail(&borrowed, &conn->free_parts);
+	} else if (borrowed.next) {
+		list_splice_tail(&conn->free_parts, &borrowed);
+		borrowed.next = NULL;
+		nbd_conn_resume_soon(conn);
+	}
+}
+
+static size_t send_some(int fd, const uint8_t *data, size_t n)
+{
+	ssize_t r = n ? send(fd, data, n, MSG_NOSIGNAL) : 0;
+
+	return r > 0 ? (size_t)r : 0;
+}
+
+/* A client that takes nothing fills its socket soon. */
+static void open_sockets(int fds[2])
+{
+	int little = 1;
 
 	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ==
 	      0);
+	check(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)) == 0);
+}
+
+static void turn(struct nbd_export *export, struct nbd_conn *conn,
+		 const struct plan *plan, unsigned n, int fd)
+{
+	bool is_taking = plan->event != EVENT_NOT_TAKING || n < plan->turn ||
+			 n > plan->turn + TURNS_NOT_TAKING;
+
+	bool is_there = !list_is_empty(&conn->node); /* not on its way back */
+
+	if (n == plan->turn && is_there)
+		happen(export, conn, plan->event, fd);
+	if (plan->event == EVENT_NO_PARTS && is_there &&
+	    (n == plan->turn || n == plan->turn + TURNS_NO_PARTS))
+		borrow_parts(conn, n != plan->turn);
+	loop_turn(&env.worker.loop, is_taking ? NSEC_PER_MSEC : 0);
+	if (is_taking)
+		swallow(fd);
+}
+
+/* Before its parts are gone, the client must not have sent its first request. */
+static bool is_sent_short(const struct plan *plan, unsigned n)
+{
+	return (plan->event == EVENT_SHORT && n >= plan->turn) ||
+	       (plan->event == EVENT_NO_PARTS && n < plan->turn);
+}
+
+static void talk(struct nbd_export *export, bool is_kernel, const struct plan *plan,
+		 const uint8_t *data, size_t n)
+{
+	struct nbd_conn *conn;
+	unsigned n_turns = 0;
+	int fds[2];
+
+	open_sockets(fds);
+	memory_fail(plan->memory);
 	conn = nbd_conn_new(export, 1, fds[0], is_kernel);
-	check(conn);
+	if (!conn) {
+		close(fds[1]);
+		return;
+	}
 	env.returned = NULL;
 	worker_add_conn(&env.worker, conn);
 	while (!env.returned) {
-		ssize_t r = n ? send(fds[1], data, n, MSG_NOSIGNAL) : 0;
+		bool is_short = is_sent_short(plan, n_turns);
+		size_t r = send_some(fds[1], data, is_short ? MIN(n, SHORT_BYTES) : n);
 
-		data += r > 0 ? r : 0;
-		n -= r > 0 ? (size_t)r : 0;
+		data += r;
+		n -= r;
 		if (n == 0)
 			shutdown(fds[1], SHUT_WR);
-		loop_turn(&env.worker.loop, NSEC_PER_MSEC);
-		swallow(fds[1]);
+		turn(export, conn, plan, n_turns++, fds[1]);
 	}
 	close(fds[1]);
 	nbd_conn_free(conn);
@@ -117,17 +245,29 @@ static void talk(struct nbd_export *export, bool is_kernel, const uint8_t *data,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
+	bool has_plan = n >= 3 && data[0] & HAS_PLAN;
+	struct plan plan = {0};
 	struct nbd_export *export;
+	unsigned n_others;
 
 	if (n == 0)
 		return 0;
 	if (!env.worker.queue)
 		start();
+	if (has_plan)
+		plan = read_plan(data + 1);
+	if (data[0] & IS_SHORT_OF_MEMORY)
+		plan.memory = 1u + data[has_plan] % 8;
+	fuzz_volume_fail(plan.error, plan.every);
 	export = calloc(1, sizeof(*export));
 	check(export);
 	init_export(export, data[0]);
-	talk(export, data[0] & IS_KERNEL, data + 1, n - 1);
-	check(export->n_established == 0);
+	n_others = data[0] & IS_FULL ? export->max_established : 0;
+	export->n_established = n_others;
+	talk(export, data[0] & IS_KERNEL, &plan, data + (has_plan ? 3 : 1),
+	     n - (has_plan ? 3 : 1));
+	memory_fail(0);
+	check(export->n_established == n_others);
 	nbd_export_deinit(export);
 	free(export);
 	return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control socket's server, told anything by a client that is allowed to call: the whole input
- * at once, then the end of the stream. A method that echoes its parameters brings them back out.
+ * at once, or again and again until it is too long, then the end of the stream. A method that echoes
+ * its parameters brings them back out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,10 @@
 #include "base/rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum {
+	IS_LONG = 1, /* first byte */
+};
 
 static struct {
 	struct loop loop;
@@ -33,8 +38,7 @@ static struct json_object *call_echo(void *context, struct json_object *params,
 static struct json_object *call_fail(void *context, struct json_object *params,
 				     struct rpc_error *error)
 {
-	*error = (struct rpc_error){.code = EXIT_NOT_FOUND, .message = "no", .hint = "x"};
-	return NULL;
+	return rpc_refuse(error, EXIT_NOT_FOUND, "x", "no %s", "such thing");
 }
 
 static const struct rpc_method methods[] = {
@@ -72,6 +76,25 @@ static bool take_answers(int fd, char *last)
 	return n != 0;
 }
 
+/* More than a message may be. */
+static void send_long(int fd, const uint8_t *data, size_t n)
+{
+	static uint8_t bytes[(64 << 10) + 1];
+	size_t at = 0;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = data[i % n];
+	while (at < sizeof(bytes)) {
+		ssize_t r = send(fd, bytes + at, sizeof(bytes) - at,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (r < 0)
+			return;
+		at += (size_t)r;
+		loop_turn(&env.loop, 0);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -81,7 +104,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		start();
 	check(fd >= 0);
 	check(connect(fd, (const struct sockaddr *)&env.addr, sizeof(env.addr)) == 0);
-	if (n && send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (n > 1 && data[0] == IS_LONG)
+		send_long(fd, data + 1, n - 1);
+	else if (n && send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return 0;
 	shutdown(fd, SHUT_WR);
 	while (take_answers(fd, &last))

@@ -16,6 +16,8 @@ struct volume_queue {
 	struct list submitted, waiters;
 	struct loop_call run;
 	unsigned n_taken;
+	int error;
+	unsigned every, n_done;
 	uint8_t *buffers
 		[FUZZ_BUFFERS]; /* owned while taken: a sanitizer sees their ends */
 	uint8_t bytes[FUZZ_VOLUME_BYTES];
@@ -61,6 +63,10 @@ static void run(struct loop_call *call)
 	while ((node = list_take_first(&now))) {
 		struct volume_io *io = list_entry(node, struct volume_io, node);
 
+		if (volume.error && ++volume.n_done % volume.every == 0) {
+			io->done(io, -volume.error);
+			continue;
+		}
 		execute(io);
 		io->done(io, 0);
 	}
@@ -73,6 +79,13 @@ struct volume_queue *fuzz_volume_start(struct loop *loop)
 	list_init(&volume.submitted);
 	list_init(&volume.waiters);
 	return &volume;
+}
+
+void fuzz_volume_fail(int error, unsigned every)
+{
+	volume.error = error;
+	volume.every = every;
+	volume.n_done = 0;
 }
 
 void fuzz_volume_check_idle(void)

@@ -13,5 +13,7 @@ enum {
 
 /* The one queue; it lives as long as the process. */
 struct volume_queue *fuzz_volume_start(struct loop *loop);
+/* From now on one of so many fails with this errno; 0: none does. */
+void fuzz_volume_fail(int error, unsigned every);
 /* Nothing is in flight, no buffer is taken, nobody waits for one. */
 void fuzz_volume_check_idle(void);

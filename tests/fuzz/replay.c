@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs a fuzz target over a kept corpus (argv[1]: the folder), each file also cut and spoilt: at each
- * byte, or in a longer file at as many places. TAP.
+ * byte, or in a longer file at as many places as argv[2] says, by default 100; 0: whole only. TAP.
  */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -13,15 +14,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 enum {
-	FILE_MAX = 8192,
-	PLACES_MAX = 100,
+	FILE_MAX = 32768,
+	PLACES = 100,
 };
 
-static void replay(uint8_t *data, size_t n)
+static void replay(uint8_t *data, size_t n, size_t n_places)
 {
-	size_t step = 1 + n / PLACES_MAX;
+	size_t step = n_places ? 1 + n / n_places : 1;
 
 	LLVMFuzzerTestOneInput(data, n);
+	if (!n_places)
+		return;
 	for (size_t cut = 0; cut < n; cut += step)
 		LLVMFuzzerTestOneInput(data, cut);
 	for (size_t i = 0; i < n; i += step) {
@@ -40,7 +43,8 @@ int main(int argc, char **argv)
 	static uint8_t data[FILE_MAX];
 	unsigned n_files = 0;
 	struct dirent *entry;
-	DIR *dir = argc == 2 ? opendir(argv[1]) : NULL;
+	DIR *dir = argc >= 2 ? opendir(argv[1]) : NULL;
+	size_t n_places = argc >= 3 ? strtoul(argv[2], NULL, 10) : PLACES;
 
 	while (dir && (entry = readdir(dir))) {
 		_autofclose_ FILE *f = NULL;
@@ -52,7 +56,7 @@ int main(int argc, char **argv)
 		f = fopen(path, "rb");
 		if (!f)
 			continue;
-		replay(data, fread(data, 1, sizeof(data), f));
+		replay(data, fread(data, 1, sizeof(data), f), n_places);
 		printf("ok %u - %s\n", ++n_files, entry->d_name);
 	}
 	if (dir)

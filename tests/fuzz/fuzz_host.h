@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The target in one thread, over fuzz_wire.h, and hosts that play a script: the fuzzer's input. A script
+ * is a row of steps, the kind in the low bits of the first byte:
+ *
+ *   0 raw          connection, n (2 bytes), SQE (64 bytes), then, if the command sends data, its n bytes:
+ *                  the SGL is what the script says
+ *   1 keyed        the same; the SGL describes n bytes under a key
+ *   2 in capsule   the same; the data comes with the command
+ *   3 invalidate   as keyed, and the key is to be invalidated
+ *   4 open         connection (bits 4 and 5: the portal), RDMA READs offered, 32 bytes of private data
+ *   5 close        connection: the host hangs up; bit 7: instead, hosts hear of a change; bit 6: it
+ *                  proves that it has the key of the host that has one
+ *   6 disk         errno (0: none), how often: what the disk of namespace 2 says next; bit 7 of the
+ *                  errno: it answers only at the next such step
+ *   7 time         how many of the next steps come at once; bit 7: the device does nothing meanwhile;
+ *                  all other bits: who should have connected or proven himself has taken too long
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum host_world {		  /* bits of the first byte */
+	WORLD_DISCOVERY = 1 << 0, /* connection 0 is a discovery controller's */
+	WORLD_STATE = 1 << 1,	  /* with a state directory */
+	WORLD_ANA = 1 << 2,	  /* of the subsystem with ANA groups */
+	WORLD_NO_INLINE = 1 << 3,
+	WORLD_STOPPING =
+		1
+		<< 4, /* rblkd is stopping; and a state directory knows many bad blocks */
+	WORLD_NO_FLOW = 1 << 5, /* submission queue flow control is off */
+	WORLD_KEEPS_ALIVE = 1 << 6,
+	WORLD_BROKEN_STATE = 1 << 7, /* the state directory cannot be written */
+};
+
+/* Begins anew; is_connected: two hosts have enabled their controllers and have an I/O queue each,
+ * connections 0 and 1, 2 and 3. */
+void host_begin(unsigned world, bool is_connected);
+void host_play(const uint8_t *script, size_t n);
+/* All hang up; nothing is left of them. */
+void host_end(void);

@@ -2,6 +2,7 @@
 /* See fuzz_host.h. */
 #include <errno.h>
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -238,6 +239,19 @@ static void put_disk(struct snapshot *snapshot)
 	ns->guard->is_volatile = false;
 }
 
+/* A thread registers namespaces in RAM; what comes next must not depend on when. */
+static void await_memory(const struct snapshot *snapshot)
+{
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
+		for (unsigned j = 0; j < snapshot->subsystems[i].n_namespaces; j++) {
+			const struct namespace *ns =
+				snapshot->subsystems[i].namespaces[j];
+
+			while (ns->memory && !(atomic_load(&ns->registered) & 1))
+				sched_yield();
+		}
+}
+
 static void begin_target(unsigned world)
 {
 	struct target *target = &env.target;
@@ -265,6 +279,7 @@ static void begin_target(unsigned world)
 	env.poller.complaints = env.poller.auth_refusals = target->refusals =
 		(struct log_limit){0};
 	check(portals_init(target) == 0 && portals_open(target) == 0);
+	await_memory(snapshot);
 }
 
 static void end_target(void)
@@ -274,6 +289,7 @@ static void end_target(void)
 	portals_close(target);
 	poller_device_stop(&env.poller.devices[0]);
 	poller_device_free(&env.poller.devices[0]);
+	snapshot_forget_memory(atomic_load(&target->snapshot), 0);
 	target->devices[0] = (struct target_device){0};
 	snapshot_free(atomic_load(&target->snapshot));
 	retire_end(target);

@@ -473,9 +473,11 @@ static void invalidates_keys_when_asked(void **state)
 
 	raw_host_open(&h, d.port);
 	mw = ibv_alloc_mw(h.io.pd, IBV_MW_TYPE_2);
-	if (!mw) {
+	if (!mw) { /* siw has none, so no host can ask */
+		assert_int_equal(h.io.id->verbs->device->transport_type,
+				 IBV_TRANSPORT_IWARP);
 		raw_host_close(&h);
-		skip();
+		return;
 	}
 	expect_invalidate(&h.io, mw, NVME_IO_WRITE, 0, NVME_OK);
 	expect_invalidate(&h.io, mw, NVME_IO_READ, 0, NVME_OK);

@@ -57,7 +57,7 @@ struct volume_queue {
 	unsigned n_buffers;
 	size_t n_taken;
 	unsigned seed;
-	struct loop_msg removed;
+	struct loop_msg added, removed;
 	void (*on_removed)(void *context);
 	void *removed_context;
 };
@@ -259,6 +259,14 @@ static void on_timer(struct loop_fd *timer, uint32_t events)
 		complete_due(container_of(timer, struct volume_queue, timer));
 }
 
+static void on_added(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, added);
+
+	check(loop_fd_add(queue->loop, &queue->timer) == 0);
+}
+
+/* io_loop may be running already, in its own thread. */
 int volume_queue_add(struct volume *volume, struct loop *io_loop,
 		     struct volume_queue **ret_queue)
 {
@@ -276,10 +284,12 @@ int volume_queue_add(struct volume *volume, struct loop *io_loop,
 		.events = EPOLLIN,
 		.on_event = on_timer,
 	};
-	check(queue->timer.fd >= 0 && loop_fd_add(io_loop, &queue->timer) == 0);
+	check(queue->timer.fd >= 0);
 	queue->seed = ++volume->n_queues;
 	list_init(&queue->pending);
 	list_init(&queue->waiters);
+	queue->added.run = on_added;
+	loop_send(io_loop, &queue->added);
 	*ret_queue = queue;
 	return 0;
 }

@@ -57,21 +57,6 @@ void command_table_deinit(struct command_table *table)
 	*table = (struct command_table){0};
 }
 
-int command_windows_open(struct command_table *table, const struct domain *domain)
-{
-	int r = 0;
-
-	for (unsigned i = 0; i < table->n && r == 0; i++)
-		r = window_open(domain, &table->commands[i].window);
-	return r;
-}
-
-void command_windows_close(struct command_table *table)
-{
-	for (unsigned i = 0; i < table->n; i++)
-		window_close(&table->commands[i].window);
-}
-
 struct command *command_take(struct command_table *table)
 {
 	struct command *command;

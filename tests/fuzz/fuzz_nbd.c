@@ -61,6 +61,7 @@ enum {
 static struct {
 	struct worker worker;
 	struct nbd_conn *returned;
+	struct list borrowed; /* parts that the connection does without for a while */
 } env;
 
 static void on_closed(struct worker *worker, struct nbd_conn *conn)
@@ -154,18 +155,12 @@ static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event 
 /* Its parts are with us meanwhile. */
 static void borrow_parts(struct nbd_conn *conn, bool is_over)
 {
-	static struct list borrowed;
-
-	if (!is_over)
-		borrowed.next = NULL;
 	if (!conn->requests)
 		return;
 	if (!is_over) {
-		list_init(&borrowed);
-		list_splice_tail(&borrowed, &conn->free_parts);
-	} else if (borrowed.next) {
-		list_splice_tail(&conn->free_parts, &borrowed);
-		borrowed.next = NULL;
+		list_splice_tail(&env.borrowed, &conn->free_parts);
+	} else if (!list_is_empty(&env.borrowed)) {
+		list_splice_tail(&conn->free_parts, &env.borrowed);
 		nbd_conn_resume_soon(conn);
 	}
 }
@@ -227,6 +222,7 @@ static void talk(struct nbd_export *export, bool is_kernel, const struct plan *p
 		return;
 	}
 	env.returned = NULL;
+	list_init(&env.borrowed); /* what the last one did not get back went with it */
 	worker_add_conn(&env.worker, conn);
 	while (!env.returned) {
 		bool is_short = is_sent_short(plan, n_turns);

@@ -164,16 +164,19 @@ def run_profiles(profiles, wanted_suites, n_at_a_time):
         return [(suite_of(test), c) for (_, test), c in zip(jobs, counts)]
 
 
-def run_vm_suite(totals):
-    suite = os.path.join(ROOT, "tests", "vm", "suite")
-    if not os.path.exists(suite):
-        return
-    install = subprocess.run([os.path.join(ROOT, "tools", "packages"), "vm"], text=True,
+def has_packages(suite, totals):
+    install = subprocess.run([os.path.join(ROOT, "tools", "packages"), suite], text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(install.stdout, end="")
     if install.returncode:
-        print("vm: FAILED: its packages are not there", flush=True)
-        totals["vm"] = add(totals.get("vm", Counts(0, 0, 0)), Counts(0, 1, 0))
+        print(f"{suite}: FAILED: its packages are not there", flush=True)
+        totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), Counts(0, 1, 0))
+    return install.returncode == 0
+
+
+def run_vm_suite(totals):
+    suite = os.path.join(ROOT, "tests", "vm", "suite")
+    if not os.path.exists(suite) or not has_packages("vm", totals):
         return
     # first, because a machine installs what this builds
     packages = os.path.join(ROOT, "tests", "packaging", "packages")
@@ -184,6 +187,8 @@ def run_vm_suite(totals):
 
 def run_fuzz_suite(totals):
     """With a build of its own, so not once a profile. Two targets at a time."""
+    if not has_packages("fuzz", totals):
+        return
     run = os.path.join(ROOT, "tests", "fuzz", "run")
     counts = run_test("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "cmd": [run, str(FUZZ_S)],
                                "timeout": FUZZ_LIMIT_S})

@@ -246,6 +246,17 @@ bool raw_receive(struct raw_queue *q, struct nvme_cqe *ret_cqe, unsigned timeout
 	return true;
 }
 
+bool raw_collect(struct raw_queue *q, unsigned n, unsigned timeout_ms)
+{
+	struct nvme_cqe cqe;
+
+	while (n--)
+		if (!raw_receive(q, &cqe, timeout_ms) ||
+		    get_nvme_status(cqe.status) != NVME_OK)
+			return false;
+	return true;
+}
+
 bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset,
 		     uint32_t length)
 {
@@ -286,6 +297,17 @@ struct nvme_sqe raw_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid)
 			       .nsid = put_le32(nsid)};
 
 	sqe.sgl.keyed.type = NVME_SGL_KEYED_ADDRESS;
+	return sqe;
+}
+
+struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
+			   uint64_t slba, unsigned n_blocks)
+{
+	struct nvme_sqe sqe = raw_sqe(q, opcode, nsid);
+
+	sqe.cdw10 = put_le32((uint32_t)slba);
+	sqe.cdw11 = put_le32((uint32_t)(slba >> 32));
+	sqe.cdw12 = put_le32(n_blocks - 1);
 	return sqe;
 }
 

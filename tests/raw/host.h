@@ -50,11 +50,16 @@ void raw_close(struct raw_queue *q);
 void raw_send(struct raw_queue *q, const void *capsule, uint32_t n);
 /* False: the connection died, or nothing came for that long. */
 bool raw_receive(struct raw_queue *q, struct nvme_cqe *ret_cqe, unsigned timeout_ms);
+/* Whether the next n responses come, each within that time, and all say success. */
+bool raw_collect(struct raw_queue *q, unsigned n, unsigned timeout_ms);
 /* Whether the target hangs up within a minute. */
 bool raw_is_dropped(struct raw_queue *q);
 
 /* An SQE with PSDT set, a new CID and a keyed SGL of length 0. */
 struct nvme_sqe raw_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid);
+/* The same of a command on blocks; the data is described by the caller, if there is any. */
+struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
+			   uint64_t slba, unsigned n_blocks);
 /* Binds a window of type 2 to length bytes at q->data + offset, under a new mw->rkey. */
 bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset,
 		     uint32_t length);

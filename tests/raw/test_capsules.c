@@ -85,20 +85,9 @@ static void expect_text(struct json_object *o, const char *key, const char *want
 
 /* ---- what a host does ----------------------------------------------------------------------- */
 
-static struct nvme_sqe io_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
-			      uint64_t slba, unsigned n_blocks)
-{
-	struct nvme_sqe sqe = raw_sqe(q, opcode, nsid);
-
-	sqe.cdw10 = put_le32((uint32_t)slba);
-	sqe.cdw11 = put_le32((uint32_t)(slba >> 32));
-	sqe.cdw12 = put_le32(n_blocks - 1);
-	return sqe;
-}
-
 static enum nvme_status run_read(struct raw_host *h, uint64_t slba)
 {
-	struct nvme_sqe sqe = io_sqe(&h->io, NVME_IO_READ, DAEMON_RAM, slba, 8);
+	struct nvme_sqe sqe = raw_blocks(&h->io, NVME_IO_READ, DAEMON_RAM, slba, 8);
 	struct nvme_cqe cqe;
 
 	raw_describe(&h->io, &sqe, 0, 4096);
@@ -117,11 +106,11 @@ static void known_commands_are_shown(void **state)
 
 	raw_host_open(&h, d.port);
 	assert_int_equal(run_read(&h, 24), NVME_OK);
-	write = io_sqe(&h.io, NVME_IO_WRITE, DAEMON_RAM, 0x1234, 1);
+	write = raw_blocks(&h.io, NVME_IO_WRITE, DAEMON_RAM, 0x1234, 1);
 	write.sgl = (struct nvme_sgl){
 		.block = {.length = put_le32(512), .type = NVME_SGL_DATA_BLOCK_OFFSET}};
 	assert_int_equal(raw_run(&h.io, &write, data, sizeof(data), &cqe), NVME_OK);
-	lost = io_sqe(&h.io, NVME_IO_WRITE_ZEROES, 77, (uint64_t)5 << 32 | 6, 3);
+	lost = raw_blocks(&h.io, NVME_IO_WRITE_ZEROES, 77, (uint64_t)5 << 32 | 6, 3);
 	assert_int_equal(raw_run(&h.io, &lost, NULL, 0, &cqe),
 			 NVME_INVALID_NSID | NVME_DNR);
 

@@ -25,17 +25,6 @@ static unsigned block_of(uint32_t nsid)
 	return nsid == DAEMON_FILE || nsid == DAEMON_BIG_RAM ? 4096 : 512;
 }
 
-static struct nvme_sqe blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
-			      uint64_t slba, unsigned n_blocks)
-{
-	struct nvme_sqe sqe = raw_sqe(q, opcode, nsid);
-
-	sqe.cdw10 = put_le32((uint32_t)slba);
-	sqe.cdw11 = put_le32((uint32_t)(slba >> 32));
-	sqe.cdw12 = put_le32(n_blocks - 1);
-	return sqe;
-}
-
 static enum nvme_status run(struct raw_queue *q, const struct nvme_sqe *sqe)
 {
 	struct nvme_cqe cqe;
@@ -53,7 +42,7 @@ static enum nvme_status io(struct raw_host *h, uint8_t opcode, uint32_t nsid,
 static enum nvme_status without_data(struct raw_host *h, uint8_t opcode, uint32_t nsid,
 				     uint64_t slba, unsigned n_blocks)
 {
-	struct nvme_sqe sqe = blocks(&h->io, opcode, nsid, slba, n_blocks);
+	struct nvme_sqe sqe = raw_blocks(&h->io, opcode, nsid, slba, n_blocks);
 
 	return run(&h->io, &sqe);
 }
@@ -130,8 +119,8 @@ static enum nvme_status answer(struct raw_queue *q, const struct nvme_sqe *sqe)
 static struct pair fused(struct raw_queue *q, uint32_t nsid, uint64_t slba,
 			 unsigned n_blocks, bool is_in_capsule)
 {
-	struct nvme_sqe c = blocks(q, NVME_IO_COMPARE, nsid, slba, n_blocks);
-	struct nvme_sqe w = blocks(q, NVME_IO_WRITE, nsid, slba, n_blocks);
+	struct nvme_sqe c = raw_blocks(q, NVME_IO_COMPARE, nsid, slba, n_blocks);
+	struct nvme_sqe w = raw_blocks(q, NVME_IO_WRITE, nsid, slba, n_blocks);
 	uint32_t n_bytes = n_blocks * block_of(nsid);
 	struct pair result;
 
@@ -183,8 +172,8 @@ static void pairs_that_do_not_match(void **state)
 	raw_host_open(&h, d.port);
 	q = &h.io;
 	/* Another range; too long. */
-	c = blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
-	w = blocks(q, NVME_IO_WRITE, DAEMON_RAM, 1, 1);
+	c = raw_blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
+	w = raw_blocks(q, NVME_IO_WRITE, DAEMON_RAM, 1, 1);
 	send_half(q, &c, 1, 0, 512, false);
 	send_half(q, &w, 2, MIB, 512, false);
 	assert_int_equal(answer(q, &c), NVME_ABORTED_FAILED_FUSED | NVME_DNR);
@@ -194,27 +183,27 @@ static void pairs_that_do_not_match(void **state)
 	assert_pair(fused(q, DAEMON_RAM, 1ULL << 40, 1, false), NVME_LBA_OUT_OF_RANGE,
 		    NVME_ABORTED_FAILED_FUSED);
 	/* A second alone, a first alone, a first after a first. */
-	w = blocks(q, NVME_IO_WRITE, DAEMON_RAM, 0, 1);
+	w = raw_blocks(q, NVME_IO_WRITE, DAEMON_RAM, 0, 1);
 	send_half(q, &w, 2, MIB, 512, false);
 	assert_int_equal(answer(q, &w), NVME_ABORTED_MISSING_FUSED | NVME_DNR);
-	c = blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
-	other = blocks(q, NVME_IO_FLUSH, DAEMON_RAM, 0, 1);
+	c = raw_blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
+	other = raw_blocks(q, NVME_IO_FLUSH, DAEMON_RAM, 0, 1);
 	send_half(q, &c, 1, 0, 512, true);
 	raw_send(q, &other, sizeof(other));
 	assert_int_equal(answer(q, &c), NVME_ABORTED_MISSING_FUSED | NVME_DNR);
 	assert_int_equal(answer(q, &other), NVME_OK);
 	/* Read and Write are no pair; 3 is no place in one. */
-	c = blocks(q, NVME_IO_READ, DAEMON_RAM, 0, 1);
+	c = raw_blocks(q, NVME_IO_READ, DAEMON_RAM, 0, 1);
 	send_half(q, &c, 1, 0, 512, false);
 	assert_int_equal(answer(q, &c), NVME_INVALID_FIELD | NVME_DNR);
-	c = blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
+	c = raw_blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
 	send_half(q, &c, 3, 0, 512, false);
 	assert_int_equal(answer(q, &c), NVME_INVALID_FIELD | NVME_DNR);
 	/* A read-only namespace; a host that leaves between the two. */
 	memset(q->data, 0, 512);
 	assert_pair(fused(q, DAEMON_READ_ONLY, 0, 1, false), NVME_ABORTED_FAILED_FUSED,
 		    NVME_NS_WRITE_PROTECTED);
-	c = blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
+	c = raw_blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
 	send_half(q, &c, 1, 0, 512, true);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
@@ -262,7 +251,7 @@ static void a_reader_that_takes_nothing(void **state)
 	for (unsigned i = 0; i < RAW_RECVS; i++)
 		assert_int_equal(io(&bad, NVME_IO_READ, DAEMON_RAM, 9, 1), NVME_OK);
 	for (unsigned i = 0; i < 4; i++) {
-		struct nvme_sqe sqe = blocks(&bad.io, NVME_IO_READ, DAEMON_RAM, 9, 1);
+		struct nvme_sqe sqe = raw_blocks(&bad.io, NVME_IO_READ, DAEMON_RAM, 9, 1);
 
 		raw_describe(&bad.io, &sqe, 0, 512);
 		raw_send(&bad.io, &sqe, sizeof(sqe));
@@ -491,12 +480,12 @@ static void aborts_what_waits(void **state)
 	assert_int_equal(abort_command(&h, 0, aer.cid), 1); /* not there any more */
 	assert_int_equal(abort_command(&h, 7, aer.cid), 1); /* no such queue */
 	/* A first that waits for its second, which fails then. */
-	first = blocks(&h.io, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
+	first = raw_blocks(&h.io, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
 	send_half(&h.io, &first, 1, 0, 512, true);
 	while (abort_command(&h, 1, first.cid)) /* until it has arrived */
 		;
 	assert_int_equal(answer(&h.io, &first), NVME_ABORTED_BY_REQUEST);
-	first = blocks(&h.io, NVME_IO_WRITE, DAEMON_RAM, 0, 1);
+	first = raw_blocks(&h.io, NVME_IO_WRITE, DAEMON_RAM, 0, 1);
 	send_half(&h.io, &first, 2, 0, 512, false);
 	assert_int_equal(answer(&h.io, &first), NVME_ABORTED_FAILED_FUSED | NVME_DNR);
 	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_RAM, 0, 1), NVME_OK);

@@ -80,16 +80,6 @@ static void send_read(struct raw_queue *q, uint32_t n_bytes)
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-static void collect(struct raw_queue *q, unsigned n)
-{
-	struct nvme_cqe cqe;
-
-	while (n--) {
-		assert_true(raw_receive(q, &cqe, PATIENCE_MS));
-		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
-	}
-}
-
 /*
  * The greedy host has no receives left, so what was read for it stays where it is: 2 of 8 MiB. Then
  * another has large transfers, many at a time, which would not fit beside more.
@@ -118,7 +108,7 @@ static void a_greedy_host_is_held(void **state)
 	for (unsigned i = 0; i < 10; i++) {
 		for (unsigned k = 0; k < GOOD_READS; k++)
 			send_read(&good.io, GOOD_BYTES);
-		collect(&good.io, GOOD_READS);
+		assert_true(raw_collect(&good.io, GOOD_READS, PATIENCE_MS));
 	}
 	raw_host_close(&greedy);
 	raw_host_close(&good);
@@ -134,11 +124,11 @@ static void what_is_held_goes_on(void **state)
 	raw_host_open(&h, d.port);
 	for (unsigned i = 0; i < GREEDY_READS; i++)
 		send_read(&h.io, i % 2 ? GREEDY_BYTES : 4096);
-	collect(&h.io, GREEDY_READS);
+	assert_true(raw_collect(&h.io, GREEDY_READS, PATIENCE_MS));
 	for (unsigned i = 0; i < GREEDY_READS; i++)
 		send_read(&h.io, GREEDY_BYTES);
 	edit("s/, bytes_per_host: 64KiB//");
-	collect(&h.io, GREEDY_READS);
+	assert_true(raw_collect(&h.io, GREEDY_READS, PATIENCE_MS));
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }

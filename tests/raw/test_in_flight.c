@@ -67,16 +67,6 @@ static void send_one(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-static void collect(struct raw_queue *q, unsigned n)
-{
-	struct nvme_cqe cqe;
-
-	for (unsigned i = 0; i < n; i++) {
-		assert_true(raw_receive(q, &cqe, WAIT_MS));
-		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
-	}
-}
-
 static void collect_until_dropped(struct raw_queue *q)
 {
 	struct nvme_cqe cqe;
@@ -96,11 +86,11 @@ static void write_and_read_back(struct raw_queue *q, uint32_t nsid, uint32_t n_b
 		send_one(q, NVME_IO_WRITE, nsid, base + i * n_bytes, i * n_bytes,
 			 n_bytes);
 	}
-	collect(q, DEPTH);
+	assert_true(raw_collect(q, DEPTH, WAIT_MS));
 	memset(q->data, 0, DEPTH * n_bytes);
 	for (unsigned i = 0; i < DEPTH; i++)
 		send_one(q, NVME_IO_READ, nsid, base + i * n_bytes, i * n_bytes, n_bytes);
-	collect(q, DEPTH);
+	assert_true(raw_collect(q, DEPTH, WAIT_MS));
 	assert_true(is_stamped(q->data, DEPTH * n_bytes, base, round));
 }
 
@@ -130,11 +120,11 @@ static void more_than_there_are_buffers(void **state)
 		for (unsigned i = 0; i < DEPTH; i++)
 			send_one(&h.io, NVME_IO_WRITE, DAEMON_FILE, (uint64_t)i % 16 * n,
 				 0, n);
-		collect(&h.io, DEPTH);
+		assert_true(raw_collect(&h.io, DEPTH, WAIT_MS));
 		for (unsigned i = 0; i < DEPTH; i++)
 			send_one(&h.io, NVME_IO_READ, DAEMON_FILE, (uint64_t)i % 16 * n,
 				 n, n);
-		collect(&h.io, DEPTH);
+		assert_true(raw_collect(&h.io, DEPTH, WAIT_MS));
 		assert_true(is_stamped(h.io.data + n, n, 0, round));
 	}
 	raw_host_close(&h);
@@ -168,11 +158,11 @@ static void many_in_capsules(void **state)
 			send_in_capsule(&h[i % 3].io, i % 3 * share + i / 3 * 4096,
 					round);
 		for (unsigned i = 0; i < 3; i++)
-			collect(&h[i].io, DEPTH);
+			assert_true(raw_collect(&h[i].io, DEPTH, WAIT_MS));
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		send_one(&h[i].io, NVME_IO_READ, DAEMON_FILE, i * share, 0, DEPTH * 4096);
-		collect(&h[i].io, 1);
+		assert_true(raw_collect(&h[i].io, 1, WAIT_MS));
 		assert_true(is_stamped(h[i].io.data, DEPTH * 4096, i * share, 59));
 		raw_host_close(&h[i]);
 	}
@@ -220,7 +210,7 @@ static void admin_beside_data(void **state)
 		hold_admin_alive(&busy);
 		raw_host_open(&other, d.port);
 		raw_host_close(&other);
-		collect(&busy.io, DEPTH);
+		assert_true(raw_collect(&busy.io, DEPTH, WAIT_MS));
 	}
 	raw_host_close(&busy);
 	daemon_wait_empty(&d);
@@ -239,12 +229,12 @@ static void host_that_takes_nothing(void **state)
 	bad.io.keeps_receives = true;
 	for (unsigned i = 0; i < RAW_RECVS; i++) {
 		send_one(&bad.io, NVME_IO_READ, DAEMON_RAM, 0, 0, 512);
-		collect(&bad.io, 1);
+		assert_true(raw_collect(&bad.io, 1, WAIT_MS));
 	}
 	for (unsigned i = 0; i < DEPTH; i++)
 		send_one(&bad.io, NVME_IO_READ, DAEMON_FILE, 0, 0, 1 << 20);
 	send_one(&good.io, NVME_IO_READ, DAEMON_FILE, 0, 0, 1 << 20);
-	collect(&good.io, 1);
+	assert_true(raw_collect(&good.io, 1, WAIT_MS));
 	assert_true(raw_is_dropped(&bad.io));
 	daemon_wait_logged(&d, "it does not take its data, and others wait");
 	raw_host_close(&bad);

@@ -57,16 +57,6 @@ static void send_read(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes)
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-static void collect(struct raw_queue *q, unsigned n)
-{
-	struct nvme_cqe cqe;
-
-	while (n--) {
-		assert_true(raw_receive(q, &cqe, PATIENCE_MS));
-		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
-	}
-}
-
 /* Reads n times, with as many outstanding as may be; returns how long that took. */
 static double read_many(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes, unsigned n)
 {
@@ -78,7 +68,7 @@ static double read_many(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes, un
 			send_read(q, nsid, n_bytes);
 			n_sent++;
 		}
-		collect(q, 1);
+		assert_true(raw_collect(q, 1, PATIENCE_MS));
 	}
 	return (double)(clock_ns() - begin) / NSEC_PER_SEC;
 }
@@ -142,7 +132,7 @@ static void others_are_not_held(void **state)
 	raw_describe(&h.admin, &sqe, 0, 4096);
 	assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe), NVME_OK);
 	limit("nsid: 1, ram: 16", NULL);
-	collect(&h.io, DEPTH - 2 - n_held);
+	assert_true(raw_collect(&h.io, DEPTH - 2 - n_held, PATIENCE_MS));
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
@@ -203,7 +193,7 @@ static void held_writes_leave_receives(void **state)
 				 NVME_OK);
 	limit("nsid: 1, ram: 16", NULL);
 	for (unsigned i = 0; i < 3; i++)
-		collect(&hogs[i].io, DEPTH);
+		assert_true(raw_collect(&hogs[i].io, DEPTH, PATIENCE_MS));
 	for (unsigned i = 0; i < 3 * DEPTH; i++) {
 		assert_int_equal(
 			raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, 8 * i, 8, 4096),

@@ -46,8 +46,9 @@ static const char config_text[] =
 	"version: 1\n"
 	"tuning: {workers: 1, queue_depth: 16, inline_data: 4KiB, max_transfer: 64KiB,\n"
 	"  buffers: 1MiB, shared_receives: 16, io_queues: 2}\n"
-	"limits: {connections: 64, connections_per_host: 5, controllers_per_host: 2,\n"
-	"  connect_rate: 1000000, connect_rate_per_host: 1000000}\n"
+	"limits: {connections: 64, connections_per_host: 5, controllers_per_host: 3,\n"
+	"  io_queues_per_host: 2, connect_rate: 1000000, connect_rate_per_host: "
+	"1000000}\n"
 	"controller_ids: {min: 1, max: 4}\n"
 	"portals:\n"
 	"  - {name: a, address: 192.0.2.1}\n"
@@ -555,6 +556,10 @@ static void play_close(unsigned what)
 	}
 	if (!(what & 0x80)) {
 		hang_up(what % CONNS);
+		return;
+	}
+	if (what == 0xff) {
+		env.target.is_stopping = true;
 		return;
 	}
 	notice_discovery(&env.target);

@@ -10,7 +10,7 @@
  *   3 invalidate   as keyed, and the key is to be invalidated
  *   4 open         connection (bits 4 and 5: the portal), RDMA READs offered, 32 bytes of private data
  *   5 close        connection: the host hangs up; bit 7: instead, hosts hear of a change; bit 6: it
- *                  proves that it has the key of the host that has one
+ *                  proves that it has the key of the host that has one; all bits: rblkd is stopping
  *   6 disk         errno (0: none), how often: what the disk of namespace 2 says next; bit 7 of the
  *                  errno: it answers only at the next such step
  *   7 time         how many of the next steps come at once; bit 7: the device does nothing meanwhile;

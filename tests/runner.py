@@ -25,9 +25,11 @@ RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?
 # A script of the virtual machines: how it ended, its name, why it was skipped or its time and checks.
 VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"
                        r"(?:, (\d+) failed.*)?)$")
-VM_LIMIT_S = 3600
+LONG_S = 3600
 FUZZ_S = 60  # each target
-FUZZ_LIMIT_S = 3600
+# Not one program for each profile, but with builds of their own; so never with --quick unless named.
+EXTRAS = ("fuzz", "vm")
+NICE = ["nice", "-n", "10"]
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
 
@@ -164,44 +166,51 @@ def run_profiles(profiles, wanted_suites, n_at_a_time):
         return [(suite_of(test), c) for (_, test), c in zip(jobs, counts)]
 
 
+class Beside(threading.Thread):
+    """What computes for long and waits for nobody, one after the other and below everything else: the
+    fuzzers, with a build of their own, and the packages, which a virtual machine installs."""
+
+    def __init__(self, extras):
+        super().__init__(daemon=True)
+        self.totals = {}
+        self.jobs = []
+        if "fuzz" in extras:
+            self.jobs.append(("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "timeout": LONG_S,
+                                       "cmd": NICE + [path("fuzz", "run"), "-jobs", "1", str(FUZZ_S)]}))
+        if "vm" in extras:
+            self.jobs.append(("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
+                                      "cmd": NICE + [path("packaging", "packages")]}))
+
+    def run(self):
+        for profile, test in self.jobs:
+            count(self.totals, suite_of(test), run_test(profile, test))
+
+
+def path(*parts):
+    return os.path.join(ROOT, "tests", *parts)
+
+
+def count(totals, suite, counts):
+    totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), counts)
+
+
 def has_packages(suite, totals):
     install = subprocess.run([os.path.join(ROOT, "tools", "packages"), suite], text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(install.stdout, end="")
     if install.returncode:
         print(f"{suite}: FAILED: its packages are not there", flush=True)
-        totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), Counts(0, 1, 0))
+        count(totals, suite, Counts(0, 1, 0))
     return install.returncode == 0
 
 
-def run_vm_suite(totals):
-    suite = os.path.join(ROOT, "tests", "vm", "suite")
-    if not os.path.exists(suite) or not has_packages("vm", totals):
-        return
-    # first, because a machine installs what this builds
-    packages = os.path.join(ROOT, "tests", "packaging", "packages")
-    counts = run_test("dev", {"name": "packages", "suite": ["packaging"], "cmd": [packages]})
-    totals["packaging"] = add(totals.get("packaging", Counts(0, 0, 0)), counts)
-    totals["vm"] = add(totals.get("vm", Counts(0, 0, 0)), run_vm_scripts(suite))
-
-
-def run_fuzz_suite(totals):
-    """With a build of its own, so not once a profile. Two targets at a time."""
-    if not has_packages("fuzz", totals):
-        return
-    run = os.path.join(ROOT, "tests", "fuzz", "run")
-    counts = run_test("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "cmd": [run, str(FUZZ_S)],
-                               "timeout": FUZZ_LIMIT_S})
-    totals["fuzz"] = add(totals.get("fuzz", Counts(0, 0, 0)), counts)
-
-
-def run_vm_scripts(suite):
+def run_vm_scripts():
     """Runs all of them, a line each as it ends; counts are of the checks in them."""
-    process = subprocess.Popen([suite], cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+    process = subprocess.Popen([path("vm", "suite")], cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                errors="replace", start_new_session=True)
     start = time.monotonic()
-    timer = threading.Timer(VM_LIMIT_S, end_group, [process])
+    timer = threading.Timer(LONG_S, end_group, [process])
     timer.start()
     counts, n_planned, n_seen, is_telling = Counts(0, 0, 0), 1, 0, False
     for line in process.stdout:
@@ -218,7 +227,7 @@ def run_vm_scripts(suite):
     timer.cancel()
     if n_seen == n_planned:
         return counts
-    why = (f"ran out of time after {VM_LIMIT_S} s" if time.monotonic() - start >= VM_LIMIT_S
+    why = (f"ran out of time after {LONG_S} s" if time.monotonic() - start >= LONG_S
            else f"the suite ended with {status}")
     print(f"    FAILED: {n_planned - n_seen} of {n_planned} scripts were not run to their end: {why}")
     return add(counts, Counts(0, n_planned - n_seen, 0))
@@ -259,15 +268,22 @@ def main():
     parser.add_argument("suites", nargs="*", help="only these suites")
     args = parser.parse_args()
     profiles = [args.profile] if args.profile else PROFILES[:1] if args.quick else PROFILES
+    is_all = not (args.suites or args.quick or args.profile)
     totals = {}
+    # before anything runs: a machine sees the file system of this one, which must not change below it
+    extras = [extra for extra in EXTRAS
+              if (is_all or extra in args.suites) and has_packages(extra, totals)]
     start = time.monotonic()
 
+    beside = Beside(extras)
+    beside.start()
     for suite, counts in run_profiles(profiles, args.suites, args.jobs):
-        totals[suite] = add(totals.get(suite, Counts(0, 0, 0)), counts)
-    if "fuzz" in args.suites:
-        run_fuzz_suite(totals)
-    if "vm" in args.suites:
-        run_vm_suite(totals)
+        count(totals, suite, counts)
+    beside.join()
+    for suite, counts in beside.totals.items():
+        count(totals, suite, counts)
+    if "vm" in extras:
+        count(totals, "vm", run_vm_scripts())
 
     print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8}")
     for suite, counts in sorted(totals.items()):

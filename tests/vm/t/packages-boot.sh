@@ -69,9 +69,11 @@ in_order() {
     done
 }
 main_pid() { property "$1" MainPID; }
-# replaced PID: the volume's process is another one, and ready
+# replaced PID: the volume's process is another one, and ready; between two processes it is 0
 replaced() {
-    systemctl -q is-active rblk-volume@data && [ "$(main_pid rblk-volume@data)" != "$1" ]
+    local now
+    now=$(main_pid rblk-volume@data)
+    [ "$now" != 0 ] && [ "$now" != "$1" ] && systemctl -q is-active rblk-volume@data
 }
 linked() { [ -b "/dev/disk/by-rblk/$1" ]; }
 

@@ -3,11 +3,12 @@
 
 conf=/run/rblk/target.yaml
 
-# program NAME: where the build put it; as installed when there is no build. Looked for once: the tree is a long way.
-declare -A built
-while read -r path; do built[${path##*/}]=$path; done \
-    < <(find "$BUILD" -type f -perm -u+x \( -name rblkd -o -name rblk -o -name rblkctl \) 2>/dev/null)
-program() { if [ "${built[$1]:-}" ]; then echo "${built[$1]}"; else command -v "$1"; fi; }
+# program NAME: where the build put it; as installed when there is no build
+program() {
+    local path
+    for path in "$BUILD/target/$1" "$BUILD/tools/$1/$1"; do [ ! -x "$path" ] || [ -d "$path" ] || { echo "$path"; return; }; done
+    command -v "$1"
+}
 
 # rblkd_start [OPTION...]: with the configuration on stdin, in the background; returns when it is ready. With no
 # configuration given (stdin is /dev/null) the one before is used again, as after a crash.

@@ -11,7 +11,8 @@
 struct host_poller {
 	_Alignas(64) size_t data_bytes; /* of its buffers, held */
 	size_t admin_bytes;
-	bool is_held_said; /* that it is beyond bytes_per_host */
+	unsigned n_receives; /* kept by its commands that wait, of those that all share */
+	bool is_held_said;   /* that it is beyond bytes_per_host */
 };
 
 struct host {

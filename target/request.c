@@ -22,7 +22,7 @@
  * namespace needs no buffer: the device moves data straight from and to its memory. Data
  * in the capsule needs no RDMA READ: the backend writes it from the receive, which is
  * then kept; when slow writes keep more than half of the shared receives, the data is
- * copied and the receive goes back.
+ * copied and the receive goes back (receives.h).
  *
  * Failures. A bad command gets its status and nothing else happens. A peer that breaks
  * the protocol loses its connection. When the connection dies, who waits for something of
@@ -45,6 +45,7 @@
 #include "target/io/fused.h"
 #include "target/qos/throttle.h"
 #include "target/queue.h"
+#include "target/receives.h"
 #include "target/request.h"
 #include "target/response.h"
 #include "target/stats/capsules.h"
@@ -81,15 +82,10 @@ static const struct state_rule rules[] = {
 
 /* ---- what a request holds ---------------------------------------------------------- */
 
-static bool is_shared(const struct recv *recv, const struct queue *queue)
-{
-	return recv->ring == &queue->pd->ring;
-}
-
 static void keep_recv(struct request *r, struct recv *recv)
 {
 	r->recv = recv;
-	if (is_shared(recv, r->queue))
+	if (receive_is_shared(recv, r->queue))
 		r->queue->pd->n_held++;
 }
 
@@ -97,10 +93,18 @@ static void release_recv(struct request *r)
 {
 	if (!r->recv)
 		return;
-	if (is_shared(r->recv, r->queue))
+	if (receive_is_shared(r->recv, r->queue))
 		r->queue->pd->n_held--;
+	if (r->kept)
+		--*r->kept;
 	recv_give(r->recv);
 	r->recv = NULL;
+	r->kept = NULL;
+}
+
+void request_release_receive(struct request *r)
+{
+	release_recv(r);
 }
 
 struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns)
@@ -266,24 +270,23 @@ static inline enum request_state parse(struct request *r)
 /* Whether data in the capsule must not stay there while the command runs. */
 static bool must_copy(const struct request *r)
 {
-	const struct poller_device *pd = r->queue->pd;
-
 	if (r->n_buffer)
 		return true;
 	if (!r->ns || r->is_direct)
 		return false; /* executed at once */
 	/* O_DIRECT wants pages; hosts put data at offset 0. */
-	return r->sgl.offset ||
-	       (is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n / 2);
+	return r->sgl.offset || receive_is_scarce(r);
 }
 
-/* The first of a host always passes, whatever it needs. */
+/* The first of a host always passes, whatever it needs; and what is here already, if it stands in the
+ * way of others there. */
 static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
 {
 	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host,
 					   memory_order_relaxed);
 
-	if (!host->data_bytes || host->data_bytes + n_bytes <= most)
+	if (!host->data_bytes || host->data_bytes + n_bytes <= most ||
+	    receive_is_scarce(r))
 		return false;
 	if (!host->is_held_said)
 		log_info("host %s: its transfers wait for one another, at %zu bytes: "
@@ -337,22 +340,9 @@ static bool find_buffer(struct request *r)
 	if (result == BUFFER_NONE)
 		arena->is_exhausted = true;
 	fair_add(&arena->waiters, &r->turn, r->queue);
+	receive_keep(r);
 	poller_watch_stall(r->queue->poller);
 	return false;
-}
-
-void request_spare_receive(struct request *r)
-{
-	const struct poller_device *pd = r->queue->pd;
-
-	if (!r->recv || r->pair || !is_shared(r->recv, r->queue) ||
-	    pd->n_held <= pd->ring.n / 2 || request_take_buffer(r) != BUFFER_TAKEN)
-		return;
-	r->is_direct = false;
-	r->data = r->buffer.data;
-	r->lkey = pd->mr.lkey;
-	memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
-	release_recv(r);
 }
 
 /* Its data came in the capsule, and was copied. */

@@ -51,6 +51,7 @@ struct request {
 	unsigned state;	   /* enum request_state */
 	uint32_t received; /* bytes of the capsule */
 	struct recv *recv; /* kept only for its in-capsule data */
+	unsigned *kept;	   /* its host's, while it counts there (receives.h) */
 	struct timing timing;
 	struct capsule *capsule; /* what is kept of it: its queue's */
 
@@ -118,7 +119,7 @@ void request_run(struct request *r, enum request_state next);
 enum request_state request_end(struct request *r, enum nvme_status status);
 /* Tries to get the buffer that it needs; those who wait are asked by poller.c. */
 enum buffer_result request_take_buffer(struct request *r);
-void request_spare_receive(struct request *r); /* it will wait: when those are few */
+void request_release_receive(struct request *r); /* its data was copied */
 /* Who waits for the queue's slots or credits goes on. */
 void request_resume(struct queue *queue);
 /* It has an abort_status: ends it if it waits for something of ours; else false. */

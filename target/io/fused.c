@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "target/io/fused.h"
 #include "target/io/io.h"
+#include "target/receives.h"
 
 enum {
 	PAGE = 4096, /* O_DIRECT */
@@ -79,11 +80,8 @@ bool fused_is_known(const struct request *r)
 
 enum nvme_status fused_hold(struct request *r, enum nvme_status status)
 {
-	const struct poller_device *pd = r->queue->pd;
-
 	/* Receives that all queues share must not be held by hosts that do not go on. */
-	if (status == NVME_OK && r->sgl.place == SGL_CAPSULE &&
-	    pd->n_held > pd->ring.n / 2)
+	if (status == NVME_OK && receive_is_scarce(r))
 		status = NVME_INTERRUPTED;
 	if (status == NVME_OK)
 		r->queue->first = r;

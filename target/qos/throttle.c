@@ -9,8 +9,7 @@
 #include "target/host.h"
 #include "target/io/io.h"
 #include "target/qos/throttle.h"
-#include "target/queue.h"
-#include "target/request.h"
+#include "target/receives.h"
 
 enum {
 	QOS_MAX = 2, /* of a command: namespace and host */
@@ -141,7 +140,7 @@ __attribute__((noinline)) bool throttle_hold(struct request *r)
 		qos = pay(r, &wait_ns);
 	if (!qos)
 		return false;
-	request_spare_receive(r);
+	receive_spare(r);
 	if (wait_ns)
 		stand_in_line(r, qos, wait_ns);
 	else /* behind others, whose time the timer knows */

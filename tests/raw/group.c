@@ -4,10 +4,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/rpc.h"
 #include "tests/raw/good_host.h"
 #include "tests/raw/group.h"
+
+enum {
+	PATIENCE_MS = 60000,
+};
 
 struct daemon d;
 static struct good_host before;
@@ -15,6 +22,13 @@ static struct good_host before;
 int start_tuned(const char *tuning)
 {
 	daemon_start(&d, tuning);
+	good_host_first(&before, &d);
+	return 0;
+}
+
+int start_limited(const char *tuning, const char *limits)
+{
+	daemon_start_limited(&d, tuning, limits);
 	good_host_first(&before, &d);
 	return 0;
 }
@@ -40,4 +54,20 @@ int next_good_host(void **state)
 {
 	good_host_next(&before);
 	return 0;
+}
+
+void limit_rate(const char *word, const char *qos)
+{
+	struct rpc_error error = {.code = EXIT_OK};
+	struct json_object *result = NULL;
+	char command[512], path[128];
+
+	snprintf(command, sizeof(command),
+		 "sed -i '/%s/{s/, qos: {[^}]*}//;s/}$/%s%s}/}' %s/target.yaml", word,
+		 qos ? ", qos: " : "", qos ? qos : "", d.folder);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/sock", d.folder);
+	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
+		fail_msg("apply: %s", error.message);
+	json_object_put(result);
 }

@@ -9,8 +9,12 @@ extern struct daemon d;
 int start(void **state);
 /* tuning: as for daemon_start. */
 int start_tuned(const char *tuning);
+/* limits: as for daemon_start_limited. */
+int start_limited(const char *tuning, const char *limits);
 /* With a state directory; not for next_good_host. */
 int start_keeping(void **state);
 int stop(void **state);
 /* Teardown of a test of hostile hosts: nothing has leaked, and a good host is served at once. */
 int next_good_host(void **state);
+/* In the line of the configuration with this word, the limits of rates become these; NULL: none. */
+void limit_rate(const char *word, const char *qos);

@@ -40,7 +40,7 @@ static void edit(const char *what)
 	json_object_put(result);
 }
 
-static int start_limited(void **state)
+static int start_with_limits(void **state)
 {
 	daemon_start_limited(&d, ", workers: 1",
 			     ", bytes_per_host: 2MiB, io_queues_per_host: 3");
@@ -190,5 +190,5 @@ int main(void)
 		cmocka_unit_test(too_many_queues_are_refused),
 	};
 
-	return cmocka_run_group_tests_name("host_limits", tests, start_limited, stop);
+	return cmocka_run_group_tests_name("host_limits", tests, start_with_limits, stop);
 }

@@ -6,13 +6,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/rpc.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
@@ -28,23 +26,6 @@ static int start_small(void **state)
 {
 	daemon_start(&d, ", workers: 1, shared_receives: 64");
 	return 0;
-}
-
-/* In the line of the configuration with this word, the limits become these; NULL: none. */
-static void limit(const char *word, const char *qos)
-{
-	struct rpc_error error = {.code = EXIT_OK};
-	struct json_object *result = NULL;
-	char command[512], path[128];
-
-	snprintf(command, sizeof(command),
-		 "sed -i '/%s/{s/, qos: {[^}]*}//;s/}$/%s%s}/}' %s/target.yaml", word,
-		 qos ? ", qos: " : "", qos ? qos : "", d.folder);
-	assert_int_equal(system(command), 0);
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
-	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
-		fail_msg("apply: %s", error.message);
-	json_object_put(result);
 }
 
 static void send_read(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes)
@@ -87,14 +68,14 @@ static void rates_are_kept(void **state)
 	struct raw_host h;
 
 	raw_host_open(&h, d.port);
-	limit("nsid: 1, ram: 16", "{iops: 200}");
+	limit_rate("nsid: 1, ram: 16", "{iops: 200}");
 	expect_at_most(300, RATE, read_many(&h.io, DAEMON_RAM, 512, 300), 1);
-	limit("nsid: 1, ram: 16", "{read_bandwidth: 4MiB}");
+	limit_rate("nsid: 1, ram: 16", "{read_bandwidth: 4MiB}");
 	expect_at_most(8 << 20, 4 << 20, read_many(&h.io, DAEMON_RAM, 65536, 128), 65536);
-	limit("nsid: 1, ram: 16", NULL);
-	limit("name: raw", "{iops: 200}");
+	limit_rate("nsid: 1, ram: 16", NULL);
+	limit_rate("name: raw", "{iops: 200}");
 	expect_at_most(300, RATE, read_many(&h.io, DAEMON_FILE, 4096, 300), 1);
-	limit("name: raw", NULL);
+	limit_rate("name: raw", NULL);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
@@ -108,7 +89,7 @@ static void others_are_not_held(void **state)
 	struct nvme_cqe cqe;
 
 	raw_host_open(&h, d.port);
-	limit("nsid: 1, ram: 16", SLOW);
+	limit_rate("nsid: 1, ram: 16", SLOW);
 	raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512); /* the burst */
 	for (unsigned i = 0; i < DEPTH - 2; i++)
 		send_read(&h.io, DAEMON_RAM, 512);
@@ -131,7 +112,7 @@ static void others_are_not_held(void **state)
 	sqe.cdw10 = put_le32(1);
 	raw_describe(&h.admin, &sqe, 0, 4096);
 	assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe), NVME_OK);
-	limit("nsid: 1, ram: 16", NULL);
+	limit_rate("nsid: 1, ram: 16", NULL);
 	assert_true(raw_collect(&h.io, DEPTH - 2 - n_held, PATIENCE_MS));
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
@@ -145,7 +126,7 @@ static void held_commands_can_be_aborted(void **state)
 	uint16_t victim;
 
 	raw_host_open(&h, d.port);
-	limit("nsid: 1, ram: 16", SLOW);
+	limit_rate("nsid: 1, ram: 16", SLOW);
 	for (unsigned i = 0; i < DEPTH; i++)
 		send_read(&h.io, DAEMON_RAM, 512);
 	victim = (uint16_t)(h.io.next_cid - 1); /* the last in line */
@@ -161,7 +142,7 @@ static void held_commands_can_be_aborted(void **state)
 	/* The others are in line when the connection goes. */
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
-	limit("nsid: 1, ram: 16", NULL);
+	limit_rate("nsid: 1, ram: 16", NULL);
 }
 
 /* Writes whose data came with them: they do not keep the receives that all hosts share. */
@@ -171,7 +152,7 @@ static void held_writes_leave_receives(void **state)
 	char capsule[64 + 4096];
 
 	memset(capsule, 0x5a, sizeof(capsule));
-	limit("nsid: 1, ram: 16", SLOW);
+	limit_rate("nsid: 1, ram: 16", SLOW);
 	for (unsigned i = 0; i < 3; i++) {
 		raw_host_open(&hogs[i], d.port);
 		for (unsigned k = 0; k < DEPTH; k++) {
@@ -191,7 +172,7 @@ static void held_writes_leave_receives(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
 				 NVME_OK);
-	limit("nsid: 1, ram: 16", NULL);
+	limit_rate("nsid: 1, ram: 16", NULL);
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(raw_collect(&hogs[i].io, DEPTH, PATIENCE_MS));
 	for (unsigned i = 0; i < 3 * DEPTH; i++) {

@@ -4,6 +4,7 @@ figure is judged here."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -13,9 +14,9 @@ from harness import BUILD, NQN, PATIENCE, Target, expect, rblk, run_cases  # noq
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
 
 
-def bench(*arguments):
+def bench(*arguments, **env):
     return subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True, check=False,
-                          timeout=3 * PATIENCE, env=dict(os.environ, RBLK_BUILD=BUILD))
+                          timeout=3 * PATIENCE, env=dict(os.environ, RBLK_BUILD=BUILD, **env))
 
 
 def one_case(part, case, contenders):
@@ -44,6 +45,16 @@ def bad_usage(_scratch):
     expect(done.returncode == 2 and "no part 'nonsense'" in done.stderr, done.stderr)
 
 
+def no_virtual_machine(scratch):
+    """What is missing stands in the row."""
+    for program in ("bash", "dirname", "realpath", "sed"):
+        os.symlink(shutil.which(program), os.path.join(scratch.path, program))
+    done = bench("vm", "-o", "json", PATH=scratch.path)
+    rows = json.loads(done.stdout)["rows"]
+    expect(done.returncode == 1 and len(rows) == 1, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
+    expect("needs qemu-system-x86" in rows[0]["error"], str(rows))
+
+
 def user_command(scratch):
     target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
     try:
@@ -70,6 +81,7 @@ CASES = [
     ("rblk bench measures, or says what is wrong", user_command),
     ("the table is aligned and says what was measured on", table),
     ("a part that does not exist is refused", bad_usage),
+    ("a machine without virtual machines says so", no_virtual_machine),
     ("the fabric's floor", one_case("fabric", "4 KiB read d32", {"floor"})),
     ("rblkd beside its floor and bare copies", one_case("ram", "4 KiB randread d32",
                                                         {"rblk", "floor", "process_vm_writev",

@@ -100,22 +100,28 @@ class Server:
 
     def __init__(self, command, env=None, cwd=None):
         self.name = os.path.basename(str(command[0]))
-        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        # Its place is shared with the program, which must not write where we read.
+        self.log = tempfile.TemporaryFile("a+", errors="replace")
         self.process = subprocess.Popen([str(c) for c in command], env=env, cwd=cwd, stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log)
 
-    def wait_ready(self, condition):
+    def wait_ready(self, condition, seconds=READY_S):
         def look():
             if self.process.poll() is not None:
-                self.log.seek(0)
-                raise Failure(f"{self.name} ended: {' '.join(self.log.read().splitlines()[-1:])}")
+                raise Failure(f"{self.name} ended: {' '.join(self.said().splitlines()[-1:])}")
             return condition()
-        wait_until(look, f"{self.name} is ready")
+        wait_until(look, f"{self.name} is ready", seconds)
         return self
 
-    def has_said(self, text):
+    def wait_ended(self, seconds=READY_S):
+        wait_until(lambda: self.process.poll() is not None, f"{self.name} ends", seconds)
+
+    def said(self):
         self.log.seek(0)
-        return text in self.log.read()
+        return self.log.read()
+
+    def has_said(self, text):
+        return text in self.said()
 
     @property
     def pid(self):

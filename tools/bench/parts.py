@@ -11,6 +11,7 @@ import threading
 import instructions
 import machine
 import programs
+import vm
 from machine import Missing, call
 from programs import Load
 
@@ -18,7 +19,8 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZE = 512 * MIB
 
 # ours: whom the others are compared with. contenders: {name: function(seconds) -> figures}.
-Case = collections.namedtuple("Case", "part title ours contenders bars")
+# where: not on this machine but there, in words.
+Case = collections.namedtuple("Case", "part title ours contenders bars where", defaults=(None,))
 # value of ours against other's: "iops", "mb_per_s", "p50_us"; or ours alone when other is None.
 Bar = collections.namedtuple("Bar", "other figure relation bound offset", defaults=(0,))
 
@@ -282,6 +284,52 @@ def count():
                 [Bar(None, "instructions", "<=", 1500)])]
 
 
+# ---- a virtual machine with SoftRoCE --------------------------------------------------------
+
+READ_1, READ_32, READ_BIG = (Load("randread", 4 * KIB, 1), Load("randread", 4 * KIB, 32), Load("read", 128 * KIB, 16))
+VM_SECONDS = 1.5  # at least, of a run: translated, fewer would be too few I/Os
+VM_TUNING = "{spin: 1ms}"  # two I/Os of depth 1, as 20 us are where programs are not translated
+
+
+def kernel_host(guest):
+    """The same host on two targets."""
+    bounds = {READ_1: 1.4, READ_32: 1.05, READ_BIG: 1.0}
+    for load in (READ_1, Load("randwrite", 4 * KIB, 1), READ_32, Load("randwrite", 4 * KIB, 32), READ_BIG,
+                 Load("write", 128 * KIB, 16)):
+        bars = [Bar("nvmet", "iops", ">=", bounds[load])] if load in bounds else []
+        yield (f"kernel host, {title(load)}", {"rblkd": guest.fio("$kernel_rblkd", load),
+                                               "nvmet": guest.fio("$kernel_nvmet", load)}, bars)
+
+
+def hosts(guest):
+    """Hosts beside the kernel's, which is measured through its block device."""
+    for load, bound in ((READ_1, 2.2), (READ_32, 1.1)):
+        yield (f"to nvmet, {title(load)}", {"rblk bench": guest.bench("$nvmet_at", load),
+                                            "kernel host": guest.fio("$kernel_nvmet", load)},
+               [Bar("kernel host", "iops", ">=", bound)])
+    yield (f"both ours, {title(READ_1)}", {"rblk bench, rblkd": guest.bench("$rblkd_at", READ_1),
+                                           "kernel host, nvmet": guest.fio("$kernel_nvmet", READ_1)},
+           [Bar("kernel host, nvmet", "iops", ">=", 4.0)])
+
+
+def block_devices(guest):
+    for load in (READ_1, READ_32, READ_BIG):
+        bars = [Bar("nvme, rblkd", "iops", ">=", 0.6)] if load is READ_32 else []
+        yield (f"/dev, {title(load)}", {"nbd, rblk, rblkd": guest.fio("$nbd", load),
+                                        "nvme, rblkd": guest.fio("$kernel_rblkd", load),
+                                        "nbd-client, nbdkit": guest.fio("$nbdkit", load)}, bars)
+
+
+@contextlib.contextmanager
+def in_vm():
+    with vm.guest(VM_SECONDS, VM_TUNING) as guest:
+        cases = [*kernel_host(guest), *hosts(guest), *block_devices(guest),
+                 ("idle, attached", {"rblkd, rblk": guest.idle("$rblkd $volume")},
+                  [Bar(None, "cpu_percent", "<=", 0.5)])]
+        yield [Case("vm", what, next(iter(contenders)), contenders, bars, guest.where)
+               for what, contenders, bars in cases]
+
+
 PARTS = {
     "fabric": (fabric, "bare verbs, and the copies beneath the software provider"),
     "ram": (ram, "host library -> rblkd, namespace in RAM, both spinning"),
@@ -292,4 +340,5 @@ PARTS = {
     "iser": (iser, "beside tgtd's iSER with libiscsi, on the same fabric"),
     "connections": (connections, "1 to 256 queue pairs"),
     "count": (count, "instructions an I/O, by callgrind"),
+    "vm": (in_vm, "in a virtual machine on SoftRoCE, beside the kernel's host and target, and nbd-client"),
 }

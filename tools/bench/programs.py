@@ -71,19 +71,27 @@ def rblkd(scratch, namespaces, tuning="{}"):
         server.stop()
 
 
-def rblk_bench(target, nsid, load, seconds, *options):
-    """load: a Load. Through the host library, without NBD."""
-    before = cpu_us([target.pid])
-    said, _ = call([built("tools", "rblk", "rblk"), "bench", target.where, "--ns", nsid, "--rw", load.rw,
-                    "--bs", load.block, "--depth", load.depth, "-t", f"{int(seconds * 1000)}ms", "--ramp",
-                    f"{int(RAMP_S * 1000)}ms", "-o", "json", *options])
+def bench_options(nsid, load, seconds):
+    """What `rblk bench` is asked for."""
+    return ["--ns", nsid, "--rw", load.rw, "--bs", load.block, "--depth", load.depth, "-t", f"{int(seconds * 1000)}ms",
+            "--ramp", f"{int(RAMP_S * 1000)}ms", "-o", "json"]
+
+
+def bench_figures(said):
     result = json.loads(said)
-    n = result["iops"] * (seconds + RAMP_S)
     return {"iops": result["iops"], "mb_per_s": result["mb_per_s"],
             "p50_us": result["p50_ns"] / 1000, "p99_us": result["p99_ns"] / 1000,
             "p999_us": result["p999_ns"] / 1000, "host_us": result["cpu_us_per_io"],
-            "target_us": (cpu_us([target.pid]) - before) / max(n, 1),
             "fairness": result["queue_min_iops"] / max(result["queue_max_iops"], 1)}
+
+
+def rblk_bench(target, nsid, load, seconds, *options):
+    """load: a Load. Through the host library, without NBD."""
+    before = cpu_us([target.pid])
+    said, _ = call([built("tools", "rblk", "rblk"), "bench", target.where, *bench_options(nsid, load, seconds), *options])
+    figures = bench_figures(said)
+    n = figures["iops"] * (seconds + RAMP_S)
+    return {**figures, "target_us": (cpu_us([target.pid]) - before) / max(n, 1)}
 
 
 class Volume:
@@ -159,26 +167,33 @@ def qemu_proxy(scratch, remote):
 
 # ---- fio ------------------------------------------------------------------------------
 
-def fio(engine, load, seconds, pids=(), jobs=1):
-    need("fio")
-    before = cpu_us(pids)
-    with folder() as scratch:
-        said, host_us = call(["fio", "--name=t", *engine, f"--rw={load.rw}", f"--bs={load.block}",
-                              f"--iodepth={load.depth}", f"--runtime={int(seconds * 1000)}ms", "--time_based",
-                              f"--ramp_time={int(RAMP_S * 1000)}ms", f"--numjobs={jobs}", "--group_reporting", "--randrepeat=0",
-                              "--norandommap", "--lat_percentiles=1", "--clat_percentiles=0",
-                              "--output-format=json", f"--aux-path={scratch}"], cwd=scratch)
-    servers_us = cpu_us(pids) - before
+def fio_command(engine, load, seconds, jobs=1):
+    return ["fio", "--name=t", *engine, f"--rw={load.rw}", f"--bs={load.block}", f"--iodepth={load.depth}",
+            f"--runtime={int(seconds * 1000)}ms", "--time_based", f"--ramp_time={int(RAMP_S * 1000)}ms",
+            f"--numjobs={jobs}", "--group_reporting", "--randrepeat=0", "--norandommap", "--lat_percentiles=1",
+            "--clat_percentiles=0", "--output-format=json"]
+
+
+def fio_figures(said, load):
     job = json.loads(said[said.index("{"):])["jobs"][0]
     part = job["write" if "write" in load.rw else "read"]
     if job["error"] or not part["total_ios"]:
         raise Failure(f"fio: error {job['error']}")
     times = part["lat_ns"].get("percentile", {})  # with the submission, as ours
-    n = part["iops"] * (seconds + RAMP_S)
     return {"iops": part["iops"], "mb_per_s": part["bw_bytes"] / 1e6,
             "p50_us": times.get("50.000000", 0) / 1000, "p99_us": times.get("99.000000", 0) / 1000,
-            "p999_us": times.get("99.900000", 0) / 1000,
-            "host_us": host_us / n, "target_us": servers_us / n if pids else None}
+            "p999_us": times.get("99.900000", 0) / 1000}
+
+
+def fio(engine, load, seconds, pids=(), jobs=1):
+    need("fio")
+    before = cpu_us(pids)
+    with folder() as scratch:
+        said, host_us = call([*fio_command(engine, load, seconds, jobs), f"--aux-path={scratch}"], cwd=scratch)
+    servers_us = cpu_us(pids) - before
+    figures = fio_figures(said, load)
+    n = figures["iops"] * (seconds + RAMP_S)
+    return {**figures, "host_us": host_us / n, "target_us": servers_us / n if pids else None}
 
 
 def fio_nbd(server, load, seconds, jobs=1):

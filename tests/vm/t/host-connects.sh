@@ -104,12 +104,12 @@ for options in "--nr-io-queues=1" "--nr-io-queues=1 --queue-size=16" "--queue-si
 done
 
 mark=$(dmesg_mark)
-check_fails "a host that is not on the list is refused" . nvme connect -t rdma -a "$TARGET" -s $PORT -n $closed
+check_fails "a host that is not on the list is refused" . twice nvme connect -t rdma -a "$TARGET" -s $PORT -n $closed
 like "  with Connect Invalid Host, do not retry" "$(dmesg_since "$mark")" 'not allowed|Connect Invalid Host|16772|subsystem.*host'
 check "  and the host on the list is not" nvme_connect_as $friend 00000000-0000-4000-8000-0000000000aa $closed
 nvme disconnect -n $closed >/dev/null
 mark=$(dmesg_mark)
-check_fails "a wrong NQN is refused" . nvme connect -t rdma -a "$TARGET" -s $PORT -n nqn.2024-01.test:none
+check_fails "a wrong NQN is refused" . twice nvme connect -t rdma -a "$TARGET" -s $PORT -n nqn.2024-01.test:none
 like "  with Connect Invalid Parameters, pointing at the NQN" "$(dmesg_since "$mark")" 'Connect Invalid Data Parameter.*subsysnqn|subsysnqn'
 check "rblkd lives" rblkd_alive
 check "connect and disconnect 5 times" eval 'for i in {1..5}; do nvme_connect $nqn >/dev/null && nvme disconnect -n $nqn || break; done'

@@ -23,12 +23,13 @@ null_disk() {
 # idle SECONDS PID...: the part of a CPU that these processes need, in percent
 idle() {
     local seconds=$1 pid before after; shift
+    for pid; do [ -e "/proc/$pid/schedstat" ] || { echo "no process $pid" >&2; return 1; }; done
     before=$(run_time "$@")
     pause "$seconds"
     after=$(run_time "$@")
     echo "{\"cpu_percent\": $(awk "BEGIN { print ($after - $before) / $seconds / 1e7 }")}"
 }
-run_time() { local pid; for pid; do cat "/proc/$pid"/task/*/schedstat; done | awk '{ n += $1 } END { printf "%d", n }'; }
+run_time() { local pid; for pid; do cat "/proc/$pid"/task/*/schedstat; done | awk '{ n += $1 } END { printf "%.0f", n }'; }
 
 fabric
 nvme_up

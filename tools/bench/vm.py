@@ -16,7 +16,7 @@ from machine import Failure, Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUN_VM = os.path.join(machine.ROOT, "tests", "vm", "run-vm")
-KERNEL = os.environ.get("RBLK_BENCH_KERNEL", "6.12")
+KERNEL = os.environ.get("RBLK_BENCH_KERNEL", "6.1")
 # Translated on a busy machine, all of it takes its time.
 READY_S, ANSWER_S, HOURS = 900, 180, 4
 IDLE_S = 10

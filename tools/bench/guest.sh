@@ -24,6 +24,7 @@ null_disk() {
 idle() {
     local seconds=$1 pid before after; shift
     for pid; do [ -e "/proc/$pid/schedstat" ] || { echo "no process $pid" >&2; return 1; }; done
+    pause 10 # attaching and the load before are over
     before=$(run_time "$@")
     pause "$seconds"
     after=$(run_time "$@")

@@ -16,6 +16,10 @@
 #include "base/addr.h"
 #include "base/units.h"
 
+enum {
+	PARTY_PREFIX_BYTES = 8,
+};
+
 static void set_port(union addr *addr, uint16_t port)
 {
 	if (addr->sa.sa_family == AF_INET)
@@ -126,12 +130,7 @@ bool addr_is_wildcard(const union addr *addr)
 	return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
-bool addr_is_equal(const union addr *a, const union addr *b)
-{
-	return addr_port(a) == addr_port(b) && addr_is_equal_host(a, b);
-}
-
-bool addr_is_equal_host(const union addr *a, const union addr *b)
+static bool is_equal_host(const union addr *a, const union addr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family)
 		return false;
@@ -140,6 +139,25 @@ bool addr_is_equal_host(const union addr *a, const union addr *b)
 	return a->sa.sa_family == AF_INET6 &&
 	       IN6_ARE_ADDR_EQUAL(&a->in6.sin6_addr, &b->in6.sin6_addr) &&
 	       a->in6.sin6_scope_id == b->in6.sin6_scope_id;
+}
+
+bool addr_is_equal(const union addr *a, const union addr *b)
+{
+	return addr_port(a) == addr_port(b) && is_equal_host(a, b);
+}
+
+static bool has_party_prefix(const union addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 &&
+	       !IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
+	       !IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr);
+}
+
+bool addr_is_same_party(const union addr *a, const union addr *b)
+{
+	if (!has_party_prefix(a) || !has_party_prefix(b))
+		return is_equal_host(a, b);
+	return !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, PARTY_PREFIX_BYTES);
 }
 
 const char *addr_format_host(char buf[ADDR_STRING_MAX], const union addr *addr)

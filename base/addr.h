@@ -26,8 +26,10 @@ socklen_t addr_len(const union addr *addr);
 uint16_t addr_port(const union addr *addr);
 bool addr_is_wildcard(const union addr *addr);
 bool addr_is_equal(const union addr *a, const union addr *b);
-/* The same without the port. A zeroed one equals none. */
-bool addr_is_equal_host(const union addr *a, const union addr *b);
+/* Whether one party can come from both, whatever the port: of IPv6 the first 64 bits tell, for who has
+ * one address has the others behind them. Of link-local ones and those that carry an IPv4 address, where
+ * all share these bits, the whole address does. A zeroed one has no party. */
+bool addr_is_same_party(const union addr *a, const union addr *b);
 /* The address alone, "10.0.0.1" or "::1". */
 const char *addr_format_host(char buf[ADDR_STRING_MAX], const union addr *addr);
 /* "10.0.0.1:4420" or "[::1]:4420". */

@@ -6,7 +6,8 @@
  * the burst that all have.
  *
  * The addresses of those who came of late stand in a table of fixed size. When it is full of others
- * that are all ahead of the clock, an address is not told apart: the limits for all hold.
+ * that are all ahead of the clock, an address is not told apart: the limits for all hold. Who has one
+ * IPv6 address has as many as he likes: they count by their prefix (addr_is_same_party).
  */
 #include <stdlib.h>
 
@@ -45,7 +46,7 @@ void admission_free(struct admission *admission)
 static struct origin *find_origin(struct admission *admission, const union addr *address)
 {
 	for (unsigned i = 0; i < ADDRESSES; i++)
-		if (addr_is_equal_host(&admission->origins[i].address, address))
+		if (addr_is_same_party(&admission->origins[i].address, address))
 			return &admission->origins[i];
 	return NULL;
 }
@@ -96,7 +97,7 @@ static uint64_t count_pending(const struct target *target, const union addr *rem
 		const struct queue *queue = list_entry(node, struct queue, node);
 
 		n += queue->is_pending &&
-		     addr_is_equal_host(&queue->conn->remote, remote);
+		     addr_is_same_party(&queue->conn->remote, remote);
 	}
 	return n;
 }

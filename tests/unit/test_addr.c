@@ -145,12 +145,41 @@ static void test_accessors(void **state)
 	assert_true(addr_is_wildcard(&v6));
 }
 
+static bool is_same_party(const char *a, const char *b)
+{
+	union addr x, y;
+
+	assert_int_equal(addr_parse(a, 1, &x), 0);
+	assert_int_equal(addr_parse(b, 2, &y), 0);
+	return addr_is_same_party(&x, &y);
+}
+
+static void test_parties(void **state)
+{
+	union addr empty = {0}, addr;
+
+	assert_true(is_same_party("10.0.0.1", "10.0.0.1"));
+	assert_false(is_same_party("10.0.0.1", "10.0.0.2"));
+	assert_true(is_same_party("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff"));
+	assert_false(is_same_party("2001:db8:1:2::1", "2001:db8:1:3::1"));
+	assert_true(is_same_party("fe80::1", "fe80::1"));
+	assert_false(is_same_party("fe80::1", "fe80::2"));
+	assert_true(is_same_party("::ffff:10.0.0.1", "::ffff:10.0.0.1"));
+	assert_false(is_same_party("::ffff:10.0.0.1", "::ffff:10.0.0.2"));
+	assert_false(is_same_party("::ffff:10.0.0.1", "::1"));
+	assert_false(is_same_party("10.0.0.1", "2001:db8::1"));
+	assert_int_equal(addr_parse("2001:db8::1", 1, &addr), 0);
+	assert_false(addr_is_same_party(&empty, &empty));
+	assert_false(addr_is_same_party(&addr, &empty));
+	assert_false(addr_is_same_party(&empty, &addr));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_with_port), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_too_long),  cmocka_unit_test(test_names),
-		cmocka_unit_test(test_accessors),
+		cmocka_unit_test(test_accessors), cmocka_unit_test(test_parties),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections of those who have not said who they are: counted and timed by where they come from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "target/admission.h"
+#include "target/queue.h"
+
+enum {
+	BURST = 8, /* of one party: half of limits.connections */
+	PENDING = 4,
+};
+
+static struct target_config config = {
+	.limits = {.connections = 2 * BURST,
+		   .pending = 64,
+		   .pending_per_host = PENDING,
+		   .connect_rate = NSEC_PER_SEC,
+		   .connect_rate_per_host = 1},
+};
+static struct target target;
+
+static int begin(void **state)
+{
+	target = (struct target){.config = &config, .admission = admission_new()};
+	list_init(&target.queues);
+	return target.admission ? 0 : -1;
+}
+
+static int end(void **state)
+{
+	admission_free(target.admission);
+	return 0;
+}
+
+static union addr address(const char *prefix, unsigned n)
+{
+	char text[ADDR_STRING_MAX];
+	union addr addr;
+
+	snprintf(text, sizeof(text), "%s%u", prefix, n);
+	check(addr_parse(text, 4420, &addr) == 0);
+	return addr;
+}
+
+/* How many are let in that come one after the other from addresses with this prefix. */
+static unsigned let_in(const char *prefix, unsigned n)
+{
+	unsigned n_in = 0;
+
+	for (unsigned i = 1; i <= n; i++) {
+		union addr from = address(prefix, i);
+
+		if (admission_refuse(&target, &from))
+			continue;
+		admission_pay(&target, &from);
+		n_in++;
+	}
+	return n_in;
+}
+
+/* At most the burst and one that may be ahead; a slow machine earns some more. */
+static void rates_count_parties(void **state)
+{
+	assert_in_range(let_in("2001:db8:0:1::", 64), BURST, BURST + 32);
+	assert_int_equal(let_in("2001:db8:0:2::", BURST), BURST);
+	assert_int_equal(let_in("10.0.0.", 64), 64);
+	assert_int_equal(let_in("fe80::", 64), 64);
+	assert_int_equal(let_in("::ffff:10.0.1.", 64), 64);
+}
+
+/* Those that are here and have not said who they are. */
+static void add_pending(struct queue *queue, struct cm_conn *conn, union addr from)
+{
+	*conn = (struct cm_conn){.remote = from};
+	*queue = (struct queue){.conn = conn, .is_pending = true};
+	list_add_tail(&target.queues, &queue->node);
+	target.n_pending++;
+}
+
+static void silence_counts_parties(void **state)
+{
+	struct cm_conn conns[PENDING];
+	struct queue queues[PENDING];
+	union addr same = address("2001:db8:0:1::", 9999);
+	union addr other = address("2001:db8:0:2::", 1);
+
+	for (unsigned i = 0; i < PENDING; i++) {
+		assert_null(admission_refuse(&target, &same));
+		add_pending(&queues[i], &conns[i], address("2001:db8:0:1::", i + 1));
+	}
+	assert_non_null(admission_refuse(&target, &same));
+	assert_null(admission_refuse(&target, &other));
+	list_init(&target.queues);
+	for (unsigned i = 0; i < PENDING; i++)
+		add_pending(&queues[i], &conns[i], address("10.0.0.", i + 1));
+	same = address("10.0.0.", 1);
+	assert_null(admission_refuse(&target, &same));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(rates_count_parties, begin, end),
+		cmocka_unit_test_setup_teardown(silence_counts_parties, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

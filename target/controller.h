@@ -91,6 +91,7 @@ struct controller {
 	unsigned n_aborts;			/* on their way */
 	struct resv_notices resv_notices;
 	uint8_t resv_mask[NSID_MAX + 1]; /* feature 82h: bits of enum nvme_resv_notice */
+	uint16_t error_recovery[NSID_MAX + 1]; /* feature 05h: TLER */
 	uint32_t features[FEATURES_PLAIN];
 	uint8_t host_behavior[512];
 	struct backend_io flush; /* shutdown: flushes one namespace after the other */

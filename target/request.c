@@ -175,6 +175,7 @@ static void prepare(struct request *r, struct recv *recv, uint32_t received)
 	r->result = 0;
 	r->data = NULL;
 	r->execute = NULL;
+	r->after_turn = NULL;
 	r->n_moved = 0;
 	r->status = r->abort_status = NVME_OK;
 	r->direction = DIRECTION_NONE;

@@ -82,6 +82,8 @@ struct request {
 	struct pass pass;
 	unsigned parked_at; /* enum request_state to go on with */
 	void (*on_turn)(struct request *r);
+	void (*after_turn)(
+		struct request *r); /* NULL: it is done; else goes on, or ends it */
 	void (*on_saved)(struct request *r, int error);
 	struct queue *abort_queue; /* Abort: where its victim is */
 	uint64_t keys[2];	   /* of a reservation command */

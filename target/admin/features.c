@@ -29,7 +29,6 @@ static bool is_plain(unsigned feature)
 	case NVME_FEAT_ARBITRATION:
 	case NVME_FEAT_POWER:
 	case NVME_FEAT_TEMPERATURE:
-	case NVME_FEAT_ERROR_RECOVERY:
 	case NVME_FEAT_INTERRUPT_COALESCING:
 	case NVME_FEAT_INTERRUPT_VECTOR:
 	case NVME_FEAT_WRITE_ATOMICITY:
@@ -50,17 +49,31 @@ static bool is_known(const struct controller *controller, unsigned feature)
 	       feature == NVME_FEAT_HOST_BEHAVIOR || feature == NVME_FEAT_HOST_ID;
 }
 
-/* Features that a namespace has, and so its path: those of it alone, and two of what it is read and
- * written by (8.1). After a persistent loss none is set for it any more. */
+/* Features that a namespace has, and so its path: those of it alone, and one of what it is written by
+ * (8.1). After a persistent loss none is set for it any more. */
 static enum nvme_status check_path(struct request *r, unsigned feature, bool is_set)
 {
 	enum nvme_status status = queue_check_path(r->queue, get_le32(r->sqe.nsid));
 
 	if (status == NVME_OK || ns_features_is_one(feature) ||
-	    feature == NVME_FEAT_ERROR_RECOVERY || feature == NVME_FEAT_WRITE_ATOMICITY ||
+	    feature == NVME_FEAT_WRITE_ATOMICITY ||
 	    (is_set && status == NVME_ANA_PERSISTENT_LOSS))
 		return status;
 	return NVME_OK;
+}
+
+/* To set what is not of one namespace for one is an error, so that nobody takes it for that (5.27). */
+static enum nvme_status check_scope(struct request *r, unsigned feature)
+{
+	const struct subsystem *subsystem = queue_subsystem(r->queue);
+	uint32_t nsid = get_le32(r->sqe.nsid);
+
+	if (ns_features_is_one(feature) || nsid == 0 || nsid == NVME_NSID_ALL)
+		return NVME_OK;
+	return (subsystem && subsystem_namespace(subsystem, nsid)
+			? NVME_FEATURE_NOT_NS_SPECIFIC
+			: NVME_INVALID_NSID) |
+	       NVME_DNR;
 }
 
 /* ---- get ----------------------------------------------------------------------------------- */
@@ -217,6 +230,8 @@ enum nvme_status set_features_parse(struct request *r)
 	if (cdw10 >> 31)
 		return NVME_FEATURE_NOT_SAVEABLE | NVME_DNR;
 	status = check_path(r, feature, true);
+	if (status == NVME_OK)
+		status = check_scope(r, feature);
 	if (status != NVME_OK)
 		return status;
 	if (ns_features_is_one(feature))

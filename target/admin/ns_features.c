@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Features that belong to a namespace: Reservation Notification Mask (82h), Reservation Persistence
- * (83h), Namespace Write Protection (84h). Poller of the admin queue.
+ * Features that belong to a namespace: Error Recovery (05h), Reservation Notification Mask (82h),
+ * Reservation Persistence (83h), Namespace Write Protection (84h). Poller of the admin queue.
+ *
+ * Set for NSID FFFFFFFFh they change for all namespaces, for one after the other where that takes a turn;
+ * the first that cannot change ends it, and its status is the answer. To get them needs one namespace.
  *
  * Write protection (Base 2.0, 8.12): whoever sets it takes a turn. The state is on disk before it is
  * valid; then writes on their way leave, the cache is flushed, and the host is answered: from then on
@@ -16,6 +19,7 @@
 #include "target/guard/resv_notice.h"
 
 enum {
+	ERROR_RECOVERY_TLER = 0xffff,
 	WRITE_PROTECT_MASK = 7,
 	RESV_MASK_BITS = 1 << NVME_RESV_REGISTRATION_PREEMPTED | 1 << NVME_RESV_RELEASED |
 			 1 << NVME_RESV_PREEMPTED,
@@ -23,8 +27,8 @@ enum {
 
 bool ns_features_is_one(unsigned feature)
 {
-	return feature == NVME_FEAT_RESV_MASK || feature == NVME_FEAT_RESV_PERSIST ||
-	       feature == NVME_FEAT_WRITE_PROTECT;
+	return feature == NVME_FEAT_ERROR_RECOVERY || feature == NVME_FEAT_RESV_MASK ||
+	       feature == NVME_FEAT_RESV_PERSIST || feature == NVME_FEAT_WRITE_PROTECT;
 }
 
 bool write_protect_is_offered(const struct target *target)
@@ -36,12 +40,20 @@ bool write_protect_is_offered(const struct target *target)
 
 enum nvme_status ns_features_get(struct request *r, unsigned feature)
 {
-	enum nvme_status status = io_find_namespace(r, ACCESS_NONE);
+	bool is_of_reservations = feature == NVME_FEAT_RESV_MASK ||
+				  feature == NVME_FEAT_RESV_PERSIST;
 	const struct reservation *reservation;
+	enum nvme_status status;
 
+	if (get_le32(r->sqe.nsid) == NVME_NSID_ALL && is_of_reservations)
+		return NVME_INVALID_FIELD | NVME_DNR; /* not Invalid NSID: 5.27.1.26 */
+	status = io_find_namespace(r, ACCESS_NONE);
 	if (status != NVME_OK)
 		return status;
 	switch (feature) {
+	case NVME_FEAT_ERROR_RECOVERY:
+		r->result = r->queue->controller->error_recovery[r->ns->nsid];
+		return NVME_OK;
 	case NVME_FEAT_RESV_MASK:
 		r->result = r->queue->controller->resv_mask[r->ns->nsid];
 		return NVME_OK;
@@ -58,18 +70,26 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature)
 	}
 }
 
-/* ---- reservations --------------------------------------------------------------------------- */
+/* ---- values of the controller, one a namespace ---------------------------------------------- */
 
-static enum request_state execute_mask(struct request *r)
+static enum request_state execute_value(struct request *r)
 {
 	struct controller *controller = r->queue->controller;
-	uint32_t nsid = get_le32(r->sqe.nsid), mask = get_le32(r->sqe.cdw11);
+	uint32_t nsid = get_le32(r->sqe.nsid), value = get_le32(r->sqe.cdw11);
+	bool is_mask = (get_le32(r->sqe.cdw10) & 0xff) == NVME_FEAT_RESV_MASK;
 
-	for (uint32_t i = 1; i <= NSID_MAX; i++)
-		if (nsid == NVME_NSID_ALL || nsid == i)
-			controller->resv_mask[i] = (uint8_t)mask;
+	for (uint32_t i = 1; i <= NSID_MAX; i++) {
+		if (nsid != NVME_NSID_ALL && nsid != i)
+			continue;
+		if (is_mask)
+			controller->resv_mask[i] = (uint8_t)value;
+		else
+			controller->error_recovery[i] = (uint16_t)value;
+	}
 	return request_end(r, NVME_OK);
 }
+
+/* ---- reservations --------------------------------------------------------------------------- */
 
 static void on_persistence_turn(struct request *r)
 {
@@ -80,11 +100,6 @@ static void on_persistence_turn(struct request *r)
 	};
 
 	resv_change(r, reservation_set_persistence, &wish);
-}
-
-static enum request_state execute_persistence(struct request *r)
-{
-	return (enum request_state)guard_take_turn(r, on_persistence_turn);
 }
 
 /* ---- write protection ----------------------------------------------------------------------- */
@@ -147,39 +162,77 @@ static void on_protection_turn(struct request *r)
 	guard_save(r, false, on_saved);
 }
 
-static enum request_state execute_protection(struct request *r)
-{
-	return (enum request_state)guard_take_turn(r, on_protection_turn);
-}
-
 /* ---- set ------------------------------------------------------------------------------------ */
 
-static enum nvme_status parse_turn(struct request *r,
-				   enum request_state (*execute)(struct request *r))
+static enum request_state take_turn(struct request *r)
+{
+	bool is_protection = (get_le32(r->sqe.cdw10) & 0xff) == NVME_FEAT_WRITE_PROTECT;
+
+	return (enum request_state)guard_take_turn(
+		r, is_protection ? on_protection_turn : on_persistence_turn);
+}
+
+/* Of all namespaces, the next one above r->range. */
+static enum request_state take_next_turn(struct request *r)
+{
+	const struct subsystem *subsystem = queue_subsystem(r->queue);
+	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, r->range)
+					 : NULL;
+	enum nvme_status status;
+
+	if (!ns || r->queue->is_dying)
+		return request_end(r, NVME_OK);
+	status = queue_check_path(r->queue, ns->nsid);
+	if (status != NVME_OK)
+		return request_end(r, status);
+	r->range = ns->nsid;
+	request_take_namespace(r, ns);
+	return take_turn(r);
+}
+
+static void after_turn(struct request *r)
+{
+	request_give_namespace(r);
+	if (take_next_turn(r) == REQUEST_RESPOND)
+		request_run(r, REQUEST_RESPOND);
+}
+
+static enum nvme_status parse_turn(struct request *r)
 {
 	r->takes_turn = true;
-	r->execute = execute;
-	return io_find_namespace(r, ACCESS_NONE);
+	if (get_le32(r->sqe.nsid) != NVME_NSID_ALL) {
+		r->execute = take_turn;
+		return io_find_namespace(r, ACCESS_NONE);
+	}
+	r->range = 0;
+	r->after_turn = after_turn;
+	r->execute = take_next_turn;
+	return NVME_OK;
+}
+
+static enum nvme_status parse_value(struct request *r, uint32_t bits)
+{
+	if (get_le32(r->sqe.cdw11) & ~bits)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	r->execute = execute_value;
+	return get_le32(r->sqe.nsid) == NVME_NSID_ALL ? NVME_OK
+						      : io_find_namespace(r, ACCESS_NONE);
 }
 
 enum nvme_status ns_features_parse_set(struct request *r, unsigned feature)
 {
-	uint32_t value = get_le32(r->sqe.cdw11);
-
 	switch (feature) {
+	case NVME_FEAT_ERROR_RECOVERY: /* no namespace has what DULBE would turn on */
+		return parse_value(r, ERROR_RECOVERY_TLER);
 	case NVME_FEAT_RESV_MASK:
-		if (value & ~(uint32_t)RESV_MASK_BITS)
-			return NVME_INVALID_FIELD | NVME_DNR;
-		r->execute = execute_mask;
-		return get_le32(r->sqe.nsid) == NVME_NSID_ALL
-			       ? NVME_OK
-			       : io_find_namespace(r, ACCESS_NONE);
+		return parse_value(r, RESV_MASK_BITS);
 	case NVME_FEAT_RESV_PERSIST:
-		return parse_turn(r, execute_persistence);
+		return parse_turn(r);
 	default:
 		if (!write_protect_is_offered(r->queue->target) ||
-		    (value & WRITE_PROTECT_MASK) > NVME_WP_UNTIL_POWER_CYCLE)
+		    (get_le32(r->sqe.cdw11) & WRITE_PROTECT_MASK) >
+			    NVME_WP_UNTIL_POWER_CYCLE)
 			return NVME_INVALID_FIELD | NVME_DNR;
-		return parse_turn(r, execute_protection);
+		return parse_turn(r);
 	}
 }

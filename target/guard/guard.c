@@ -238,7 +238,10 @@ void guard_end_turn(struct request *r)
 void guard_finish_turn(struct request *r, enum nvme_status status)
 {
 	guard_end_turn(r);
-	request_run(r, request_end(r, status));
+	if (status == NVME_OK && r->after_turn)
+		r->after_turn(r);
+	else
+		request_run(r, request_end(r, status));
 }
 
 /* ---- visits --------------------------------------------------------------------------------- */

@@ -11,13 +11,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
 enum {
 	WAIT_MS = 60000,
 	FUSED_MAX = 256 * 1024, /* a quarter of max_transfer */
-	MIB = 1024 * 1024,
 };
 
 static unsigned block_of(uint32_t nsid)
@@ -452,6 +452,99 @@ static void namespaces_are_write_protected(void **state)
 	daemon_wait_empty(&d);
 }
 
+/* ---- features of one namespace, or of all --------------------------------------------------- */
+
+static enum nvme_status set_feature(struct raw_host *h, unsigned id, uint32_t nsid,
+				    uint32_t value)
+{
+	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_SET_FEATURES, nsid);
+
+	sqe.cdw10 = put_le32(id);
+	sqe.cdw11 = put_le32(value);
+	return run(&h->admin, &sqe);
+}
+
+static enum nvme_status get_feature(struct raw_host *h, unsigned id, uint32_t nsid,
+				    uint32_t *ret_value)
+{
+	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_GET_FEATURES, nsid);
+	struct nvme_cqe cqe;
+	enum nvme_status status;
+
+	sqe.cdw10 = put_le32(id);
+	status = raw_run(&h->admin, &sqe, NULL, 0, &cqe);
+	*ret_value = get_le32(cqe.dw0);
+	return status;
+}
+
+static void features_of_all_namespaces(void **state)
+{
+	static const struct {
+		unsigned id;
+		uint32_t value;
+		enum nvme_status get_all; /* for NSID FFFFFFFFh */
+	} features[] = {
+		{NVME_FEAT_ERROR_RECOVERY, 7, NVME_INVALID_NSID},
+		{NVME_FEAT_RESV_MASK, 6, NVME_INVALID_FIELD},
+		{NVME_FEAT_RESV_PERSIST, 1, NVME_INVALID_FIELD},
+		{NVME_FEAT_WRITE_PROTECT, NVME_WP_PROTECTED, NVME_INVALID_NSID},
+	};
+	struct raw_host h;
+	uint32_t value;
+
+	raw_host_open(&h, d.port);
+	for (unsigned i = 0; i < ARRAY_LEN(features); i++) {
+		unsigned id = features[i].id;
+
+		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, features[i].value),
+				 NVME_OK);
+		for (uint32_t nsid = DAEMON_RAM; nsid <= DAEMON_BIG_RAM; nsid++) {
+			assert_int_equal(get_feature(&h, id, nsid, &value), NVME_OK);
+			assert_int_equal(value, features[i].value);
+		}
+		assert_int_equal(set_feature(&h, id, DAEMON_FILE, 0), NVME_OK);
+		assert_int_equal(get_feature(&h, id, DAEMON_FILE, &value), NVME_OK);
+		assert_int_equal(value, 0);
+		assert_int_equal(get_feature(&h, id, DAEMON_RAM, &value), NVME_OK);
+		assert_int_equal(value, features[i].value);
+		assert_int_equal(get_feature(&h, id, NVME_NSID_ALL, &value),
+				 features[i].get_all | NVME_DNR);
+		assert_int_equal(get_feature(&h, id, 0, &value),
+				 NVME_INVALID_NSID | NVME_DNR);
+		assert_int_equal(set_feature(&h, id, 0, 0), NVME_INVALID_NSID | NVME_DNR);
+		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
+		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, 0), NVME_OK);
+	}
+	/* The first that cannot change ends it. */
+	assert_int_equal(protect(&h, DAEMON_FILE, NVME_WP_UNTIL_POWER_CYCLE), NVME_OK);
+	assert_int_equal(protect(&h, NVME_NSID_ALL, NVME_WP_PROTECTED),
+			 NVME_FEATURE_NOT_CHANGEABLE | NVME_DNR);
+	assert_int_equal(protection(&h, DAEMON_RAM), NVME_WP_PROTECTED);
+	assert_int_equal(protection(&h, DAEMON_BIG_RAM), NVME_WP_NONE);
+	assert_int_equal(protect(&h, DAEMON_RAM, NVME_WP_NONE), NVME_OK);
+	raw_host_close(&h);
+	daemon_kill_and_restart(&d); /* the power cycle */
+}
+
+static void features_of_no_namespace(void **state)
+{
+	struct raw_host h;
+
+	raw_host_open(&h, d.port);
+	for (unsigned id = NVME_FEAT_ARBITRATION; id <= NVME_FEAT_POWER; id++) {
+		assert_int_equal(set_feature(&h, id, 0, 0), NVME_OK);
+		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, 0), NVME_OK);
+		assert_int_equal(set_feature(&h, id, DAEMON_RAM, 0),
+				 NVME_FEATURE_NOT_NS_SPECIFIC | NVME_DNR);
+		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
+	}
+	/* Nobody reports blocks that are not there: DULBE. */
+	assert_int_equal(set_feature(&h, NVME_FEAT_ERROR_RECOVERY, DAEMON_RAM, 0x10000),
+			 NVME_INVALID_FIELD | NVME_DNR);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+}
+
 /* ---- Abort ---------------------------------------------------------------------------------- */
 
 static uint32_t abort_command(struct raw_host *h, uint16_t qid, le16 cid)
@@ -560,6 +653,8 @@ int main(void)
 		cmocka_unit_test(blocks_are_lost_until_written),
 		cmocka_unit_test(copies),
 		cmocka_unit_test(namespaces_are_write_protected),
+		cmocka_unit_test(features_of_all_namespaces),
+		cmocka_unit_test(features_of_no_namespace),
 		cmocka_unit_test(aborts_what_waits),
 		cmocka_unit_test(tells_the_truth),
 	};

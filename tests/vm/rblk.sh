@@ -32,6 +32,21 @@ is_ready_after() { [ "$(times_ready)" -gt "$1" ]; }
 listening() { rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$PORT"; }
 rblkd_listens() { wait_for 20 listening || ! note "rblkd does not listen"; }
 
+# siw_is_deaf: siw gives a connection that it has not accepted yet the callbacks of its listener. When such a one ends it
+# closes the listener, whose CM id listens on with nothing below, and counts its references wrongly ever after.
+siw_is_deaf() {
+    [ "$FABRIC" = siw ] && listening && ! grep -qE ":$(printf %04X "$PORT") 0+:0000 0A " /proc/net/tcp /proc/net/tcp6
+}
+
+# host_returns COMMAND...: waits until it succeeds. To a deaf siw rblkd is started again, and only to that.
+host_returns() {
+    wait_for 20 "$@" && return
+    siw_is_deaf || return
+    touch /run/siw-was-deaf
+    echo "siw closed the listener of rblkd, which was started again" >>/run/notes
+    rblkd_stop && rblkd_start </dev/null && wait_for 20 "$@"
+}
+
 # rblkd_stop: as an administrator does; fails if it does not end or ends badly
 rblkd_stop() {
     kill -TERM "$rblkd" 2>/dev/null || return

@@ -46,13 +46,13 @@ check "fio verified everything" fio_end
 load 6
 kill -9 "$rblkd"
 check "rblkd starts again after kill -9 under load" rblkd_start </dev/null
-check "  the host is back" wait_for 20 live
+check "  the host is back" host_returns live
 check "  fio verified everything" fio_end
 
 load 6
 check "rblkd stops under load" rblkd_stop
 check "  and starts again" rblkd_start </dev/null
-check "  the host is back" wait_for 20 live
+check "  the host is back" host_returns live
 check "  fio verified everything" fio_end
 
 load 20

@@ -137,16 +137,26 @@ static void end_stalled(struct queue *queue)
 		queue_fail(queue, "it does not take its data, and others wait");
 }
 
+static bool has_stalled_data(const struct poller *poller, const struct queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_responses; i++) {
+		uint64_t sending_ns = queue->responses[i].sending_ns;
+
+		if (sending_ns && is_stalled(poller, sending_ns))
+			return true;
+	}
+	return false;
+}
+
 static void on_stall(struct loop_timer *timer)
 {
 	struct poller *poller = container_of(timer, struct poller, stall);
 
-	list_for_each (node, &poller->sending) {
-		struct response *response = list_entry(node, struct response, node);
+	list_for_each (node, &poller->queues) {
+		struct queue *queue = list_entry(node, struct queue, poller_node);
 
-		if (!is_stalled(poller, response->posted_ns))
-			break;
-		end_stalled(response->queue);
+		if (has_stalled_data(poller, queue))
+			end_stalled(queue);
 	}
 	list_for_each (node, &poller->short_queues) {
 		struct queue *queue = list_entry(node, struct queue, short_node);
@@ -247,7 +257,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 				  .throttle = {.on_expiry = throttle_on_expiry},
 				  .resume = {.run = on_resume},
 				  .stop = {.run = on_stop}};
-	list_init(&poller->sending);
+	list_init(&poller->queues);
 	list_init(&poller->throttled);
 	list_init(&poller->short_queues);
 	r = loop_init(&poller->loop, spin_ns(&target->config->tuning), &rcu_hooks);

@@ -42,8 +42,7 @@ struct poller {
 	struct arena data; /* of I/O commands */
 	struct arena
 		admin; /* of Connect and admin commands: data can never starve them */
-	struct list
-		sending; /* of struct response (node): data on its way, oldest first */
+	struct list queues; /* of struct queue (poller_node) */
 	struct list
 		short_queues; /* of struct queue (short_node): responses wait for slots */
 	struct list throttled;	    /* of struct qos_line (node) */

@@ -194,6 +194,7 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 	list_init(&queue->slot_waiters);
 	list_init(&queue->read_waiters);
 	list_init(&queue->short_node);
+	list_init(&queue->poller_node);
 	return queue;
 }
 
@@ -403,7 +404,7 @@ static int place_responses(struct queue *queue)
 		return -ENOBUFS;
 	cqes = queue->cqes.data;
 	for (unsigned i = 0; i < queue->n_responses; i++)
-		queue->responses[i].cqe = &cqes[i];
+		response_place(&queue->responses[i], &cqes[i]);
 	return 0;
 }
 
@@ -421,6 +422,8 @@ static void attach(struct loop_msg *msg)
 	queue->attach_error = place_responses(queue);
 	if (queue->attach_error == 0)
 		queue->attach_error = qp_attach(qp);
+	if (qp->is_attached)
+		list_add_tail(&queue->poller->queues, &queue->poller_node);
 	queue->attach.run = on_attached;
 	loop_send(&queue->target->loop, &queue->attach);
 }
@@ -474,6 +477,7 @@ static __attribute__((noinline)) void check_over(struct queue *queue)
 		return;
 	if (queue->qp.is_attached)
 		qp_detach(&queue->qp);
+	list_remove(&queue->poller_node);
 	buffer_give(queue->poller, &queue->cqes);
 	loop_send(&queue->target->loop, &queue->dead);
 }

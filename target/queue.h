@@ -66,14 +66,14 @@ struct queue {
 	int attach_error;
 
 	/* Thread: poller */
+	struct list poller_node; /* poller->queues, while the queue pair is attached */
 	struct qp qp;
 	struct controller *controller; /* NULL until Connect succeeded */
 	uint16_t sqsize;	       /* 0's based, from Connect */
 	uint16_t sqhd;
 	bool has_no_sqhd;     /* SQ flow control is off */
 	bool is_connect_sent; /* a Connect is at the control thread or has succeeded */
-	struct auth_session *auth; /* owned; NULL: its host has no key. Control makes and
-				      frees it */
+	struct auth_session *auth; /* owned by control; NULL: its host has no key */
 	bool is_unproven;   /* nothing is served before the host has proven itself */
 	bool is_auth_busy;  /* a worker thread has the session */
 	bool is_proof_told; /* proven was sent */

@@ -162,14 +162,17 @@ void request_init(struct request *r, struct queue *queue)
 	put_free(r);
 }
 
-static void prepare(struct request *r, struct recv *recv, uint32_t received)
+static void prepare(struct request *r, struct queue *queue, struct recv *recv,
+		    uint32_t received)
 {
+	uint64_t n = queue->counters.n_commands + 1;
+
+	counter_add(&queue->counters.n_commands, 1);
 	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
-	timing_start(&r->timing, r->queue->counters.n_commands,
-		     atomic_load_explicit(&r->queue->target->slow_ticks,
-					  memory_order_relaxed));
-	r->capsule = capsules_add(r->queue->capsules, r->queue->counters.n_commands,
-				  &r->sqe, r->timing.started);
+	timing_start(
+		&r->timing, n,
+		atomic_load_explicit(&queue->target->slow_ticks, memory_order_relaxed));
+	r->capsule = capsules_add(queue->capsules, n, &r->sqe, r->timing.started);
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
 	r->received = received;
 	r->result = 0;
@@ -182,7 +185,7 @@ static void prepare(struct request *r, struct recv *recv, uint32_t received)
 	r->length = r->n_buffer = r->n_chunk = 0;
 	r->is_direct = r->takes_turn = r->is_started = r->has_first_data = false;
 	r->may_be_passed = false;
-	r->is_fresh = r->queue->qid != 0;
+	r->is_fresh = queue->qid != 0;
 	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
 	/* The command is copied: only data in the capsule is a reason to keep the receive. */
 	if (r->sqe.sgl.keyed.type == NVME_SGL_DATA_BLOCK_OFFSET)
@@ -228,8 +231,7 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 	}
 	queue->free_requests = r->next_free;
 	queue->n_busy++;
-	counter_add(&queue->counters.n_commands, 1);
-	prepare(r, recv, c->byte_len);
+	prepare(r, queue, recv, c->byte_len);
 	PROBE(rblkd, command_received, r, queue, queue->qid, r->sqe.opcode,
 	      PROBE_LE16(r->sqe.cid), PROBE_LE32(r->sqe.nsid));
 	request_run(r, REQUEST_PARSE);
@@ -298,7 +300,8 @@ static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t
 	return true;
 }
 
-enum buffer_result request_take_buffer(struct request *r)
+/* Not within request_run, which has no use for its array. */
+__attribute__((noinline)) enum buffer_result request_take_buffer(struct request *r)
 {
 	struct queue *queue = r->queue;
 	struct arena *arena = arena_of(r);

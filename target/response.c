@@ -22,15 +22,6 @@ static void put_free(struct response *response)
 	response->queue->free_responses = response;
 }
 
-void response_init(struct response *response, struct queue *queue)
-{
-	response->queue = queue;
-	response->cqe = &response->inline_cqe;
-	list_init(&response->node);
-	pass_init(&response->pass, queue, NULL);
-	put_free(response);
-}
-
 static uint16_t next_sqhd(struct queue *queue)
 {
 	if (queue->has_no_sqhd)
@@ -50,20 +41,43 @@ static void build_cqe(const struct request *r, struct nvme_cqe *cqe)
 	};
 }
 
+/* What a read of memory mostly has nothing of; apart, so that on_send_done saves no registers. */
+__attribute__((noinline)) static void give_back(struct response *response)
+{
+	if (response->timed_from)
+		stats_sent(response);
+	buffer_give(response->queue->poller, &response->buffer);
+	pass_leave(&response->pass);
+}
+
 static void on_send_done(struct work *work, const struct completion *c)
 {
 	struct response *response = container_of(work, struct response, send_work);
-	struct queue *queue = response->queue;
 
-	PROBE(rblkd, response_sent, response, queue, c->status);
-	if (response->timed_from)
-		stats_sent(response);
-	buffer_give(queue->poller, &response->buffer);
+	PROBE(rblkd, response_sent, response, response->queue, c->status);
+	if (response->timed_from || response->buffer.data || response->pass.is_awaited)
+		give_back(response);
 	pass_end(&response->pass);
 	namespace_give(response->counters);
 	response->counters = NULL;
-	list_remove(&response->node); /* from poller->sending */
+	response->sending_ns = 0;
 	put_free(response);
+}
+
+void response_init(struct response *response, struct queue *queue)
+{
+	response->queue = queue;
+	response->cqe = &response->inline_cqe;
+	response->flags = QP_INLINE;
+	response->send_work.done = on_send_done;
+	pass_init(&response->pass, queue, NULL);
+	put_free(response);
+}
+
+void response_place(struct response *response, struct nvme_cqe *cqe)
+{
+	response->cqe = cqe;
+	response->flags = 0;
 }
 
 static void post_data(struct request *r, struct response *response)
@@ -76,8 +90,7 @@ static void post_data(struct request *r, struct response *response)
 		response->buffer = r->buffer;
 		r->buffer = (struct buffer){0};
 	}
-	response->posted_ns = r->queue->poller->loop.now_ns;
-	list_add_tail(&r->queue->poller->sending, &response->node);
+	response->sending_ns = r->queue->poller->loop.now_ns;
 	if (r->timing.is_staged && r->ns && r->sqe.opcode == NVME_IO_READ)
 		response->timed_from = r->timing.mark;
 	if (r->ns)
@@ -95,17 +108,14 @@ static void post_cqe(struct request *r, struct response *response)
 	struct sge sge = {.addr = response->cqe,
 			  .length = sizeof(struct nvme_cqe),
 			  .lkey = queue->pd->mr.lkey};
-	unsigned flags = 0;
+	unsigned flags = response->flags;
 
-	if (response->cqe == &response->inline_cqe)
-		flags |= QP_INLINE;
 	if (response->buffer.data || response->counters || queue->is_finishing)
 		flags |= QP_SIGNALED;
 	/* Whatever READ or WRITE used the key was completed or stands before this in the
 	 * chain. */
 	if (r->sgl.wants_invalidate && queue->pd->device->limits.has_send_invalidate)
 		flags |= QP_INVALIDATE;
-	response->send_work.done = on_send_done;
 	qp_send(&queue->qp, &response->send_work, &sge, 1, flags, r->sgl.key);
 }
 

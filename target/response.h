@@ -10,12 +10,12 @@ struct response {
 	/* Thread: poller */
 	struct queue *queue;
 	struct response *next_free;
-	struct list node; /* poller->sending, with data */
 	struct work send_work;
 	struct nvme_cqe *cqe; /* inline_cqe, or registered memory */
 	struct nvme_cqe inline_cqe;
+	unsigned flags;	      /* of its SEND: QP_INLINE for inline_cqe */
 	struct buffer buffer; /* owned: data of a read on its way */
-	uint64_t posted_ns;   /* when that began */
+	uint64_t sending_ns;  /* since when data is on its way; 0: none is */
 	uint64_t timed_from;  /* ticks at that time, of a sampled Read; else 0 */
 	struct namespace_counters *counters; /* of where its data comes from, or NULL */
 	struct pass pass;		     /* so is it still inside */
@@ -23,6 +23,8 @@ struct response {
 
 /* Control. Once, zeroed: it is free. */
 void response_init(struct response *response, struct queue *queue);
+/* Poller. Its entry is built in registered memory, for a device that takes none inline. */
+void response_place(struct response *response, struct nvme_cqe *cqe);
 /* Data goes to the host ahead of it. */
 static inline bool response_has_data(const struct request *r)
 {

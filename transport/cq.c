@@ -122,7 +122,7 @@ static bool has_invalidated(const struct ibv_wc *wc)
 static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 {
 	struct work *work = (struct work *)(uintptr_t)wc->wr_id;
-	struct completion c;
+	struct completion c UNINITIALIZED;
 
 	if (work->qp) {
 		qp_complete(work->qp, work, wc->status);

@@ -36,8 +36,9 @@ struct work {
 	struct qp *qp; /* send queue: set by qp_send and friends; NULL marks a receive */
 	bool is_read;  /* holds a READ credit; set by qp_read */
 	bool is_done;  /* its own completion came */
-	uint16_t status; /* then: enum ibv_wc_status */
-	unsigned seq;	 /* place in its send queue */
+	uint16_t status;  /* then: enum ibv_wc_status */
+	uint16_t n_slots; /* that it takes in its send queue */
+	unsigned seq;	  /* the first of them */
 };
 
 struct cq {

@@ -7,8 +7,9 @@
  *   head_seq                                              head_seq + n_posted
  *      | handed to the device | chain, not yet posted | unposted |
  *
- * A WRITE and a bind have a place in it, but no work there (NULL): they are settled by the SEND behind
- * them. If one fails, that breaks the queue pair, and the SEND comes back flushed.
+ * A WRITE and a bind have a slot but no work: they belong to the SEND behind them, which stands at the
+ * first slot of both, is queued with them and settles them. If one fails, that breaks the queue pair, and
+ * the SEND comes back flushed.
  *
  * The unposted ones were queued on a queue pair that is broken already, or were refused
  * by ibv_post_send; they complete with a flush error as soon as all before them have come
@@ -183,18 +184,18 @@ static struct work **posted_at(const struct qp *qp, unsigned seq)
 	return &qp->posted[seq & (qp->n_ring - 1)];
 }
 
-/* work: NULL for a WRITE and a bind. */
+/* With what goes ahead of it. */
 static void push_posted(struct qp *qp, struct work *work)
 {
+	unsigned n_slots = qp->has_ahead ? 2 : 1;
 	unsigned seq = qp->head_seq + qp->n_posted;
 
-	check(qp->n_posted < qp->depth);
+	check(qp->n_posted + n_slots <= qp->depth);
 	*posted_at(qp, seq) = work;
-	qp->n_posted++;
-	if (!work)
-		return;
+	qp->n_posted += n_slots;
 	work->qp = qp;
 	work->is_read = work->is_done = false;
+	work->n_slots = (uint16_t)n_slots;
 	work->seq = seq;
 }
 
@@ -213,6 +214,18 @@ static void signal(struct qp *qp, struct ibv_send_wr *wr)
 	qp->wants_signal = false;
 }
 
+static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges,
+		 unsigned n_sges)
+{
+	for (unsigned i = 0; i < n_sges; i++)
+		wr->sg_list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
+						  .length = sges[i].length,
+						  .lkey = sges[i].lkey};
+	wr->wr_id = id;
+	wr->num_sge = (int)n_sges;
+	wr->send_flags = 0;
+}
+
 /* Takes a place in the chain; NULL on a broken queue pair, which will flush the work. */
 static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
 				    const struct sge *sges, unsigned n_sges)
@@ -222,22 +235,18 @@ static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
 	if (qp->n_chain == CHAIN_MAX)
 		qp_flush(qp);
 	push_posted(qp, work);
+	qp->has_ahead = false;
 	if (qp->is_broken) {
-		qp->n_unposted++;
+		qp->n_unposted += work->n_slots;
 		loop_defer(qp->cq->loop, &qp->unposted_call);
 		return NULL;
 	}
-	wr = &qp->wrs[qp->n_chain];
-	for (unsigned i = 0; i < n_sges; i++)
-		wr->sg_list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
-						  .length = sges[i].length,
-						  .lkey = sges[i].lkey};
-	wr->wr_id = (uintptr_t)(work ? work : &qp->ahead);
-	wr->num_sge = (int)n_sges;
-	wr->send_flags = 0;
-	qp->n_unsignaled++;
-	if (!qp->n_chain++)
+	if (!qp->n_chain)
 		list_add_tail(&qp->cq->dirty, &qp->dirty);
+	qp->n_chain += work->n_slots;
+	qp->n_unsignaled += work->n_slots;
+	wr = &qp->wrs[qp->n_chain - 1];
+	fill(wr, (uintptr_t)work, sges, n_sges);
 	return wr;
 }
 
@@ -262,21 +271,25 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 	wr->wr.rdma.rkey = wr->invalidate_rkey;
 }
 
-/* What has no work of its own; it and its SEND go together. */
-static struct ibv_send_wr *queue_ahead(struct qp *qp, const struct sge *sges,
-				       unsigned n_sges)
+/* What has no work of its own: it is filled in here, and queued together with its SEND. */
+static struct ibv_send_wr *put_ahead(struct qp *qp, const struct sge *sges,
+				     unsigned n_sges)
 {
+	struct ibv_send_wr *wr;
+
+	check(!qp->has_ahead);
 	if (qp->n_chain + 1 >= CHAIN_MAX)
 		qp_flush(qp);
-	return queue_wr(qp, NULL, sges, n_sges);
+	qp->has_ahead = true;
+	wr = &qp->wrs[qp->n_chain];
+	fill(wr, (uintptr_t)&qp->ahead, sges, n_sges);
+	return wr;
 }
 
 void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey)
 {
-	struct ibv_send_wr *wr = queue_ahead(qp, &sge, 1);
+	struct ibv_send_wr *wr = put_ahead(qp, &sge, 1);
 
-	if (!wr)
-		return;
 	if (qp->signal_every == 1)
 		wr->send_flags = IBV_SEND_SIGNALED;
 	wr->opcode = IBV_WR_RDMA_WRITE;
@@ -304,14 +317,12 @@ void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_a
 uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void *addr,
 		 uint32_t length, enum mr_access access)
 {
-	struct ibv_send_wr *wr = queue_ahead(qp, NULL, 0);
+	struct ibv_send_wr *wr = put_ahead(qp, NULL, 0);
 
 	/* Providers read the old key from the window when the chain is posted, which the last
 	 * binding's chain has been: its command is over. */
 	window->verbs->rkey = window->rkey;
 	window->rkey = ibv_inc_rkey(window->rkey);
-	if (!wr)
-		return window->rkey;
 	wr->opcode = IBV_WR_BIND_MW;
 	wr->bind_mw.mw = window->verbs;
 	wr->bind_mw.rkey = window->rkey;
@@ -376,9 +387,9 @@ static struct work *pop_posted(struct qp *qp)
 {
 	struct work *work = *posted_at(qp, qp->head_seq);
 
-	qp->head_seq++;
-	qp->n_posted--;
-	if (work && work->is_read)
+	qp->head_seq += work->n_slots;
+	qp->n_posted -= work->n_slots;
+	if (work->is_read)
 		qp->n_reads--;
 	return work;
 }
@@ -394,17 +405,15 @@ static void hand_back(struct qp *qp)
 {
 	while (qp->n_settled) {
 		struct work *work = *posted_at(qp, qp->head_seq);
-		struct completion c;
+		struct completion c UNINITIALIZED;
 
-		if (work && work->is_read && !work->is_done)
+		if (work->is_read && !work->is_done)
 			break;
 		pop_posted(qp);
-		qp->n_settled--;
-		if (!work)
-			continue;
-		c.status = work->is_done   ? work->status
-			   : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
-					   : IBV_WC_SUCCESS;
+		qp->n_settled -= work->n_slots;
+		c = (struct completion){.status = work->is_done	  ? work->status
+						  : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
+								  : IBV_WC_SUCCESS};
 		work->done(work, &c);
 	}
 }
@@ -419,7 +428,7 @@ void qp_complete(struct qp *qp, struct work *work, unsigned status)
 		qp_break(qp, &(struct completion){.status = status});
 	if (work == &qp->ahead)
 		return; /* the SEND behind it comes, too */
-	n_settled = work->seq - qp->head_seq + 1;
+	n_settled = work->seq + work->n_slots - qp->head_seq;
 	check(n_settled <= qp->n_posted - qp->n_unposted);
 	work->is_done = true;
 	work->status = (uint16_t)status;
@@ -441,9 +450,8 @@ static void complete_unposted(struct loop_call *call)
 	while (qp->n_unposted) {
 		struct work *work = pop_posted(qp);
 
-		qp->n_unposted--;
-		if (work)
-			work->done(work, &flushed);
+		qp->n_unposted -= work->n_slots;
+		work->done(work, &flushed);
 	}
 	qp_check_drained(qp);
 }

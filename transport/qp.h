@@ -59,7 +59,7 @@ struct qp {
 		*posted;     /* owned: ring of n_ring entries, in posting order, by seq */
 	unsigned n_ring;     /* a power of 2, at least depth */
 	unsigned head_seq;   /* seq of the oldest one */
-	unsigned n_posted;   /* queued but unflushed ones are included */
+	unsigned n_posted;   /* slots; queued but unflushed ones are included */
 	unsigned n_settled;  /* from the oldest on: over, but for READs among them */
 	unsigned n_unposted; /* the last of posted, which the device never got */
 	unsigned n_unsignaled; /* since the last signaled one */
@@ -69,13 +69,13 @@ struct qp {
 	struct ibv_send_wr *wrs;     /* owned: the chain */
 	struct ibv_sge *sges;
 	unsigned n_chain;
+	bool has_ahead;	   /* behind the chain is what the next SEND takes along */
 	struct list dirty; /* in cq->dirty while the chain is not empty */
 	bool is_attached;
 	struct list credited; /* in cq->credited when slots came back */
 	bool is_broken;	      /* a work request failed, or draining: nothing is posted */
 	bool is_draining, has_drained;
-	struct work
-		ahead; /* stands for each WRITE and bind, which have no work of their own */
+	struct work ahead; /* for WRITEs and binds, which have no work of their own */
 	struct work drain_marker;
 	struct completion cause; /* what broke it */
 	struct loop_call unposted_call, broken_call, drained_call;

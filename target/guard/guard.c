@@ -113,7 +113,8 @@ void pass_move(struct pass *to, struct pass *from)
 	to->access = from->access;
 	to->is_inside = from->is_inside;
 	to->is_awaited = from->is_awaited;
-	list_remove(&from->node);
+	if (!list_is_empty(&from->node))
+		list_remove(&from->node);
 	list_add_tail(&local_of(to)->passes, &to->node);
 	from->guard = NULL;
 }

@@ -58,10 +58,14 @@ void namespace_fail(struct namespace *ns, int error)
 
 static inline void count_read(struct request *r)
 {
-	counter_add(&r->queue->counters.n_reads, 1);
-	counter_add(&r->queue->counters.read_bytes, r->length);
-	counter_add(&r->counters->n_reads, 1);
-	counter_add(&r->counters->read_blocks, r->length >> r->ns->block_shift);
+	struct namespace_counters *counters = r->counters;
+	struct queue_counters *mine = &r->queue->counters;
+	uint32_t n_bytes = r->length, n_blocks = n_bytes >> r->ns->block_shift;
+
+	counter_add(&mine->n_reads, 1);
+	counter_add(&mine->read_bytes, n_bytes);
+	counter_add(&counters->n_reads, 1);
+	counter_add(&counters->read_blocks, n_blocks);
 }
 
 /* What SMART counts as reads and writes of hosts (NVM Command Set 4.1.4.2). */
@@ -223,12 +227,13 @@ static void choose_direct(struct request *r, uint64_t offset)
 static enum request_state execute_transfer(struct request *r)
 {
 	bool is_write = r->direction == DIRECTION_H2C;
-	uint64_t offset = io_offset(r);
+	uint64_t offset;
 
 	if (r->is_direct && !is_write) { /* as io_end */
 		count_read(r);
 		return request_end(r, NVME_OK);
 	}
+	offset = io_offset(r);
 	if (r->is_direct) {
 		if (r->recv)
 			shared_copy((char *)r->ns->memory + offset, r->data, r->length);

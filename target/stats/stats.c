@@ -59,7 +59,7 @@ void stats_answered(struct request *r)
 {
 	struct queue *queue = r->queue;
 	enum stats_class class = class_of(r->sqe.opcode);
-	struct io_stats *mine = &queue->io[class], *theirs;
+	struct io_stats *mine = &queue->io[class], *theirs = NULL;
 	uint64_t ticks, ns;
 	unsigned step;
 
@@ -70,10 +70,11 @@ void stats_answered(struct request *r)
 		return;
 	ns = ticks_to_ns(ticks);
 	step = stats_step(ns);
-	theirs = r->ns ? &r->counters->stats->io[class] : NULL;
 	count(mine, step, ns);
-	if (theirs)
+	if (r->ns) {
+		theirs = &r->counters->stats->io[class];
 		count(theirs, step, ns);
+	}
 	if (__builtin_expect(!(r->timing.is_staged || r->status != NVME_OK), 1))
 		return;
 	timing_enter(&r->timing, STAGE_SEND);

@@ -4,7 +4,8 @@
  * Reservation Persistence (83h), Namespace Write Protection (84h). Poller of the admin queue.
  *
  * Set for NSID FFFFFFFFh they change for all namespaces, for one after the other where that takes a turn;
- * the first that cannot change ends it, and its status is the answer. To get them needs one namespace.
+ * the first that cannot change ends it, and its status is the answer. To get them needs one namespace; but
+ * who asks a controller what its error recovery is, as nvme-cli does, hears what it is by default.
  *
  * Write protection (Base 2.0, 8.12): whoever sets it takes a turn. The state is on disk before it is
  * valid; then writes on their way leave, the cache is flushed, and the host is answered: from then on
@@ -45,6 +46,8 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature)
 	const struct reservation *reservation;
 	enum nvme_status status;
 
+	if (!get_le32(r->sqe.nsid) && feature == NVME_FEAT_ERROR_RECOVERY)
+		return NVME_OK;
 	if (get_le32(r->sqe.nsid) == NVME_NSID_ALL && is_of_reservations)
 		return NVME_INVALID_FIELD | NVME_DNR; /* not Invalid NSID: 5.27.1.26 */
 	status = io_find_namespace(r, ACCESS_NONE);

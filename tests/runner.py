@@ -157,33 +157,55 @@ def jobs_of(profile, directory, wanted_suites, is_first):
         yield profile, test
 
 
-def run_profiles(profiles, wanted_suites, n_at_a_time):
-    """Returns a list of (suite, counts). Several programs at a time, for most wait more than they work."""
-    jobs = [job for profile in profiles
-            for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])]
-    with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
-        counts = pool.map(lambda job: run_test(*job), jobs)
-        return [(suite_of(test), c) for (_, test), c in zip(jobs, counts)]
+class Jobs:
+    """(profile, test) of all that is to be run. Several workers take from it, for most programs wait more
+    than they work."""
 
-
-class Beside(threading.Thread):
-    """What computes for long and waits for nobody, one after the other and below everything else: the
-    fuzzers, with a build of their own, and the packages, which a virtual machine installs."""
-
-    def __init__(self, extras):
-        super().__init__(daemon=True)
+    def __init__(self):
+        self.waiting = collections.deque()
         self.totals = {}
-        self.jobs = []
-        if "fuzz" in extras:
-            self.jobs.append(("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "timeout": LONG_S,
-                                       "cmd": NICE + [path("fuzz", "run"), "-jobs", "1", str(FUZZ_S)]}))
-        if "vm" in extras:
-            self.jobs.append(("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
-                                      "cmd": NICE + [path("packaging", "packages")]}))
+        self.lock = threading.Lock()
 
-    def run(self):
-        for profile, test in self.jobs:
-            count(self.totals, suite_of(test), run_test(profile, test))
+    def work(self):
+        while self.waiting:
+            try:
+                job = self.waiting.popleft()
+            except IndexError:
+                return  # another was faster
+            self.run(*job)
+
+    def run(self, profile, test):
+        counts = run_test(profile, test)
+        with self.lock:
+            count(self.totals, suite_of(test), counts)
+
+
+def run_programs(profiles, wanted_suites, extras, n_at_a_time):
+    """Returns the counts of each suite."""
+    jobs = Jobs()
+    beside = threading.Thread(target=run_beside, args=(jobs, extras), daemon=True)
+    beside.start()
+    known = [job for profile in profiles
+             for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])]
+    jobs.waiting.extend(sorted(known, key=lambda job: -job[1]["priority"]))
+    with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
+        for worker in [pool.submit(jobs.work) for _ in range(n_at_a_time)]:
+            worker.result()
+    beside.join()
+    return jobs.totals
+
+
+def run_beside(jobs, extras):
+    """What computes for long and waits for nobody, one after the other and below everything else: the
+    fuzzers, with a build of their own, and the packages, which a virtual machine installs. Then it helps."""
+    if "fuzz" in extras:
+        jobs.run("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "timeout": LONG_S,
+                          "cmd": NICE + [path("fuzz", "run"), "-jobs", "1", str(FUZZ_S)]})
+    if "vm" in extras:
+        jobs.run("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
+                         "cmd": NICE + [path("packaging", "packages")]})
+    if extras:
+        jobs.work()
 
 
 def path(*parts):
@@ -275,12 +297,7 @@ def main():
               if (is_all or extra in args.suites) and has_packages(extra, totals)]
     start = time.monotonic()
 
-    beside = Beside(extras)
-    beside.start()
-    for suite, counts in run_profiles(profiles, args.suites, args.jobs):
-        count(totals, suite, counts)
-    beside.join()
-    for suite, counts in beside.totals.items():
+    for suite, counts in run_programs(profiles, args.suites, extras, args.jobs).items():
         count(totals, suite, counts)
     if "vm" in extras:
         count(totals, "vm", run_vm_scripts())

@@ -185,9 +185,9 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
     jobs = Jobs()
     beside = threading.Thread(target=run_beside, args=(jobs, extras), daemon=True)
     beside.start()
-    known = [job for profile in profiles
-             for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])]
-    jobs.waiting.extend(sorted(known, key=lambda job: -job[1]["priority"]))
+    jobs.waiting.extend(
+        [job for profile in profiles
+         for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])])
     with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
         for worker in [pool.submit(jobs.work) for _ in range(n_at_a_time)]:
             worker.result()

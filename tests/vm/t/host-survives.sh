@@ -38,7 +38,7 @@ check "  and uses the new part" fio_verify "$disk" 4k 8 1m --offset=136m
 
 load 6
 for i in 1 2 3; do
-    check "nvme reset under load ($i)" nvme reset "/dev/$ctrl"
+    check "nvme reset under load ($i)" twice eval "wait_for 20 live && nvme reset /dev/$ctrl"
     check "  the controller is live again" wait_for 20 live
 done
 check "fio verified everything" fio_end

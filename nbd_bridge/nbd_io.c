@@ -247,9 +247,11 @@ bool nbd_io_issue_starved(struct nbd_conn *conn)
 
 void nbd_io_settle(struct nbd_request *r)
 {
+	if (r->is_answered)
+		return;
 	if (r->type != NBD_CMD_WRITE)
 		nbd_io_issue(r);
-	else if (!nbd_io_has_more(r) && !r->n_pending && !r->is_answered)
+	else if (!nbd_io_has_more(r) && !r->n_pending)
 		finish(r);
 }
 

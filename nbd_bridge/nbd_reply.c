@@ -34,8 +34,7 @@ static void on_part_sent(struct nbd_out *out)
 
 	nbd_request_ref(r);
 	nbd_part_give(part);
-	if (!r->is_answered)
-		nbd_io_settle(r); /* there is room for a further part */
+	nbd_io_settle(r); /* there is room for a further part */
 	nbd_request_unref(r);
 }
 

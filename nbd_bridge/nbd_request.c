@@ -38,18 +38,10 @@ static struct nbd_request *request_take(struct nbd_conn *conn)
 	return r;
 }
 
-void nbd_request_ref(struct nbd_request *r)
-{
-	r->n_refs++;
-}
-
-void nbd_request_unref(struct nbd_request *r)
+void nbd_request_free(struct nbd_request *r)
 {
 	struct nbd_conn *conn = r->conn;
 
-	check(r->n_refs > 0);
-	if (--r->n_refs > 0)
-		return;
 	check(r->is_answered && !r->is_starved && !r->n_parts);
 	if (conn->alone == r)
 		conn->alone = NULL;

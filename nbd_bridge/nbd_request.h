@@ -3,6 +3,7 @@
  * thread. */
 #pragma once
 
+#include "base/check.h"
 #include "nbd_bridge/nbd_conn.h"
 
 /* ---- nbd_request.c ---- */
@@ -14,9 +15,21 @@ enum conn_step nbd_request_skip_payload(struct nbd_conn *conn);
 /* The fields of a request against the protocol, what was negotiated on its connection,
  * and the bounds of the export; changes nothing. */
 enum nbd_error nbd_request_check(const struct nbd_request *request);
-void nbd_request_ref(struct nbd_request *request);
-/* Frees at zero, back to the connection's pool. */
-void nbd_request_unref(struct nbd_request *request);
+/* Back to the connection's pool: by nbd_request_unref, when nobody refers to it any more. */
+void nbd_request_free(struct nbd_request *request);
+
+static inline void nbd_request_ref(struct nbd_request *request)
+{
+	request->n_refs++;
+}
+
+static inline void nbd_request_unref(struct nbd_request *request)
+{
+	check(request->n_refs > 0);
+	if (!--request->n_refs)
+		nbd_request_free(request);
+}
+
 /* Keeps the first error, mapped from a negative errno of the volume. */
 void nbd_request_fail(struct nbd_request *request, int error, uint64_t offset);
 /* The payload of a write stopped coming: what was written stays, no answer. */

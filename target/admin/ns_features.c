@@ -5,7 +5,7 @@
  *
  * Set for NSID FFFFFFFFh they change for all namespaces, for one after the other where that takes a turn;
  * the first that cannot change ends it, and its status is the answer. To get them needs one namespace; but
- * who asks a controller what its error recovery is, as nvme-cli does, hears what it is by default.
+ * who asks a controller for its error recovery, as nvme-cli does, hears what was last set for all.
  *
  * Write protection (Base 2.0, 8.12): whoever sets it takes a turn. The state is on disk before it is
  * valid; then writes on their way leave, the cache is flushed, and the host is answered: from then on
@@ -43,12 +43,15 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature)
 {
 	bool is_of_reservations = feature == NVME_FEAT_RESV_MASK ||
 				  feature == NVME_FEAT_RESV_PERSIST;
+	uint32_t nsid = get_le32(r->sqe.nsid);
 	const struct reservation *reservation;
 	enum nvme_status status;
 
-	if (!get_le32(r->sqe.nsid) && feature == NVME_FEAT_ERROR_RECOVERY)
+	if ((!nsid || nsid == NVME_NSID_ALL) && feature == NVME_FEAT_ERROR_RECOVERY) {
+		r->result = r->queue->controller->error_recovery[0];
 		return NVME_OK;
-	if (get_le32(r->sqe.nsid) == NVME_NSID_ALL && is_of_reservations)
+	}
+	if (nsid == NVME_NSID_ALL && is_of_reservations)
 		return NVME_INVALID_FIELD | NVME_DNR; /* not Invalid NSID: 5.27.1.26 */
 	status = io_find_namespace(r, ACCESS_NONE);
 	if (status != NVME_OK)
@@ -81,7 +84,7 @@ static enum request_state execute_value(struct request *r)
 	uint32_t nsid = get_le32(r->sqe.nsid), value = get_le32(r->sqe.cdw11);
 	bool is_mask = (get_le32(r->sqe.cdw10) & 0xff) == NVME_FEAT_RESV_MASK;
 
-	for (uint32_t i = 1; i <= NSID_MAX; i++) {
+	for (uint32_t i = 0; i <= NSID_MAX; i++) { /* 0: what was set for all */
 		if (nsid != NVME_NSID_ALL && nsid != i)
 			continue;
 		if (is_mask)

@@ -484,7 +484,7 @@ static void features_of_all_namespaces(void **state)
 		uint32_t value;
 		enum nvme_status get_all, get_none; /* for NSIDs FFFFFFFFh and 0 */
 	} features[] = {
-		{NVME_FEAT_ERROR_RECOVERY, 7, NVME_INVALID_NSID | NVME_DNR, NVME_OK},
+		{NVME_FEAT_ERROR_RECOVERY, 7, NVME_OK, NVME_OK},
 		{NVME_FEAT_RESV_MASK, 6, NVME_INVALID_FIELD | NVME_DNR,
 		 NVME_INVALID_NSID | NVME_DNR},
 		{NVME_FEAT_RESV_PERSIST, 1, NVME_INVALID_FIELD | NVME_DNR,
@@ -512,8 +512,11 @@ static void features_of_all_namespaces(void **state)
 		assert_int_equal(value, features[i].value);
 		assert_int_equal(get_feature(&h, id, NVME_NSID_ALL, &value),
 				 features[i].get_all);
+		assert_int_equal(value,
+				 features[i].get_all == NVME_OK ? features[i].value : 0);
 		assert_int_equal(get_feature(&h, id, 0, &value), features[i].get_none);
-		assert_int_equal(value, 0);
+		assert_int_equal(value,
+				 features[i].get_all == NVME_OK ? features[i].value : 0);
 		assert_int_equal(set_feature(&h, id, 0, 0), NVME_INVALID_NSID | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, 0), NVME_OK);

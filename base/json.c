@@ -33,3 +33,12 @@ bool json_is_whole(void)
 	is_partial = false;
 	return is_whole;
 }
+
+bool json_is_text_of(const char *text, struct json_object *object)
+{
+	struct json_object *again = text ? json_tokener_parse(text) : NULL;
+	bool is_same = again && json_object_equal(again, object);
+
+	json_object_put(again);
+	return is_same;
+}

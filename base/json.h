@@ -15,3 +15,6 @@ void json_append(struct json_object *array, struct json_object *value);
 void json_add_null(struct json_object *object, const char *key);
 /* Whether nothing was left out since it was last asked. */
 bool json_is_whole(void);
+/* Whether the text, which may be NULL, says what the object does: json-c tells nobody when it runs out
+ * of memory in the midst of a text. */
+bool json_is_text_of(const char *text, struct json_object *object);

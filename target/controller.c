@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "target/admin/admin.h"
+#include "target/health/health.h"
 #include "target/host.h"
 #include "target/portal.h"
 #include "target/stats/hosts.h"
@@ -103,6 +104,14 @@ static void log_end(struct controller *controller, const char *why)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
+static struct health_record *health_of(struct target *target, const char *subnqn)
+{
+	const struct subsystem *subsystem = snapshot_find(atomic_load(&target->snapshot),
+							  subnqn);
+
+	return subsystem ? subsystem->health : NULL;
+}
+
 struct controller *controller_new(struct connect_op *op)
 {
 	struct queue *queue = op->queue;
@@ -128,6 +137,7 @@ struct controller *controller_new(struct connect_op *op)
 	controller->local = queue->conn->local;
 	controller->portal = queue->portal;
 	controller->poller = queue->poller;
+	controller->health = health_of(target, op->subnqn);
 	controller->created_ns = clock_ns();
 	controller->kato_ms = op->kato_ms;
 	controller->announce.on_expiry = on_announce;
@@ -139,6 +149,8 @@ struct controller *controller_new(struct connect_op *op)
 	list_add_tail(&target->controllers, &controller->node);
 	loop_timer_start(&target->loop, &controller->announce,
 			 ANNOUNCE_MS * NSEC_PER_MSEC);
+	if (controller->health)
+		health_note_host(controller->health->health);
 	return controller;
 }
 

@@ -49,8 +49,9 @@ struct controller {
 	char remote[ADDR_STRING_MAX]; /* of the admin queue */
 	union addr local; /* where the host reached us: replaces wildcard portals */
 	struct portal *portal;
-	struct host *host;     /* counted */
-	struct poller *poller; /* of the admin queue */
+	struct host *host;	      /* counted */
+	struct health_record *health; /* of its subsystem; borrowed; NULL: of discovery */
+	struct poller *poller;	      /* of the admin queue */
 	uint64_t created_ns;
 
 	/* Thread: control */

@@ -38,7 +38,8 @@
 #include "target/controller.h"
 #include "target/change/drain.h"
 #include "target/durability.h"
-#include "target/guard/guard_state.h"
+#include "target/guard/state_file.h"
+#include "target/health/health.h"
 #include "target/host.h"
 #include "target/namespace_memory.h"
 #include "target/poller.h"
@@ -274,6 +275,16 @@ static bool open_state(struct daemon *d)
 	return d->config.state;
 }
 
+static bool open_health(struct daemon *d)
+{
+	char why[PATH_MAX + 160] = "";
+
+	d->config.health = health_new(d->config.state, why, sizeof(why));
+	if (!d->config.health)
+		conf_error(d->conf, d->config.state_mark, "%s", why);
+	return d->config.health;
+}
+
 /* Everything is built, then we listen. */
 static enum exit_code start(struct daemon *d)
 {
@@ -283,7 +294,7 @@ static enum exit_code start(struct daemon *d)
 
 	if (r < 0)
 		return EXIT_FAILED;
-	if (!open_state(d))
+	if (!open_state(d) || !open_health(d))
 		return EXIT_CONFIG;
 	snapshot = snapshot_build(&d->config, d->conf);
 	if (!snapshot)
@@ -298,8 +309,10 @@ static enum exit_code start(struct daemon *d)
 		r = control_start(target);
 	if (r == 0)
 		r = http_start(target);
-	if (r == 0)
+	if (r == 0) {
+		health_begin(d->config.health, target);
 		r = portals_open(target);
+	}
 	if (r < 0)
 		return exit_code_of(r);
 	log_info("ready, portals %u/%u listening", portals_n_listening(target),
@@ -318,9 +331,11 @@ static void end(struct daemon *d)
 	http_stop(target);
 	control_stop(target);
 	pollers_stop(target);
+	health_end(d->config.health);
 	snapshot_free(atomic_load(&target->snapshot));
 	retire_end(target);
 	namespace_memory_end();
+	health_free(d->config.health);
 	state_directory_close(d->config.state);
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		domain_close(&target->devices[i].domain);

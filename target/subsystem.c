@@ -21,6 +21,7 @@
 #include "target/ana.h"
 #include "target/config/config.h"
 #include "target/guard/guard_state.h"
+#include "target/health/health.h"
 #include "target/namespace_memory.h"
 #include "target/subsystem.h"
 
@@ -44,6 +45,7 @@ void namespace_free(struct namespace *ns)
 		return;
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		namespace_memory_forget(ns, i);
+	health_remove_namespace(ns);
 	guard_unref(ns->guard);
 	if (ns->backend)
 		ns->backend->ops->close(ns->backend);
@@ -183,7 +185,8 @@ static struct namespace_stats *new_stats(void)
 
 static struct namespace *namespace_new(struct builder *b,
 				       const struct config_subsystem *subsystem,
-				       const struct config_namespace *config)
+				       const struct config_namespace *config,
+				       struct health_record *health)
 {
 	struct namespace *ns = aligned_alloc(_Alignof(struct namespace), sizeof(*ns));
 
@@ -202,6 +205,7 @@ static struct namespace *namespace_new(struct builder *b,
 		ns->counters[i].stats = &ns->stats[i];
 	ns->n_refs = 1;
 	list_init(&ns->node);
+	list_init(&ns->health_node);
 	ns->nsid = (uint32_t)config->nsid;
 	ns->block_shift = (uint8_t)log2_floor(config->block_size);
 	ns->is_read_only = config->is_read_only;
@@ -222,6 +226,8 @@ static struct namespace *namespace_new(struct builder *b,
 		namespace_free(ns);
 		return NULL;
 	}
+	if (health)
+		health_add_namespace(health, ns);
 	return ns;
 }
 
@@ -239,12 +245,13 @@ static struct namespace *find_before(const struct builder *b,
 
 static struct namespace *take_namespace(struct builder *b,
 					const struct config_subsystem *subsystem,
-					const struct config_namespace *config)
+					const struct config_namespace *config,
+					struct health_record *health)
 {
 	struct namespace *ns = find_before(b, subsystem, config);
 
 	if (!ns)
-		return namespace_new(b, subsystem, config);
+		return namespace_new(b, subsystem, config, health);
 	ns->n_refs++;
 	return ns;
 }
@@ -268,7 +275,8 @@ static void add_namespaces(struct builder *b, const struct config_subsystem *con
 		return;
 	}
 	for (unsigned i = 0; i < config->namespaces.n; i++) {
-		struct namespace *ns = take_namespace(b, config, &namespaces[i]);
+		struct namespace *ns = take_namespace(b, config, &namespaces[i],
+						      subsystem->health);
 
 		if (ns)
 			subsystem->namespaces[subsystem->n_namespaces++] = ns;
@@ -345,6 +353,15 @@ static void choose_serial(const char *nqn, char ret_serial[21])
 		snprintf(ret_serial + 2 * i, 3, "%02x", hash[i]);
 }
 
+static void add_health(struct builder *b, const char *nqn, struct subsystem *subsystem)
+{
+	if (!b->config->health)
+		return;
+	subsystem->health = health_find(b->config->health, nqn);
+	if (!subsystem->health)
+		fail_for_memory(b);
+}
+
 static void subsystem_init(struct builder *b, const struct config_subsystem *config,
 			   struct subsystem *subsystem)
 {
@@ -357,6 +374,7 @@ static void subsystem_init(struct builder *b, const struct config_subsystem *con
 	else
 		choose_serial(config->nqn, subsystem->serial);
 	subsystem->portal_mask = find_portals(b->config, config);
+	add_health(b, config->nqn, subsystem);
 	add_hosts(b, config, subsystem);
 	add_namespaces(b, config, subsystem);
 	add_ana(b, config, subsystem);

@@ -29,6 +29,7 @@ enum {
 };
 
 struct ana;
+struct health_record;
 struct target_config;
 struct conf;
 
@@ -67,6 +68,8 @@ struct namespace
 	struct namespace_counters counters[POLLERS_MAX];
 	struct qos qos;		       /* of all hosts together */
 	struct namespace_stats *stats; /* owned: POLLERS_MAX */
+	struct health_record *health;  /* its subsystem's; borrowed; may be NULL */
+	struct list health_node;       /* health->namespaces */
 };
 
 struct subsystem {
@@ -81,6 +84,7 @@ struct subsystem {
 	struct namespace **namespaces; /* owned: sorted by nsid */
 	unsigned n_namespaces;
 	_Atomic(struct ana *) ana; /* owned; NULL: no ANA. RCU: ana_change.c swaps it */
+	struct health_record *health; /* borrowed; NULL: nothing is counted */
 };
 
 /* Another discovery service, as it stands in our log. */

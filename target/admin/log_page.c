@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/clock.h"
 #include "target/admin/admin.h"
 #include "target/ana.h"
 #include "target/guard/resv_notice.h"
+#include "target/health/health.h"
 #include "target/portal.h"
 
 enum {
@@ -50,7 +50,10 @@ __attribute__((noinline)) void error_log_add(struct controller *controller,
 		entry.lba = put_le64(get_le32(r->sqe.cdw10) |
 				     (uint64_t)get_le32(r->sqe.cdw11) << 32);
 	pthread_mutex_lock(&controller->errors_lock);
-	entry.count = put_le64(++controller->n_errors);
+	/* Entries are numbered over the life of the subsystem, as SMART counts them. */
+	controller->n_errors++;
+	entry.count = put_le64(controller->health ? health_count_error(controller->health)
+						  : controller->n_errors);
 	controller->errors[controller->n_errors % CONTROLLER_ERRORS] = entry;
 	pthread_mutex_unlock(&controller->errors_lock);
 }
@@ -70,25 +73,6 @@ static void build_errors(struct controller *controller, struct page *page)
 
 /* ---- SMART (02h) --------------------------------------------------------------------------- */
 
-struct sums {
-	uint64_t n_reads, n_writes, read_units, written_units, n_media_errors;
-};
-
-static void add_namespace(struct sums *sums, const struct namespace *ns,
-			  unsigned n_pollers)
-{
-	for (unsigned i = 0; i < n_pollers; i++) {
-		const struct namespace_counters *c = &ns->counters[i];
-		unsigned shift = ns->block_shift - 9u;
-
-		sums->n_reads += counter_get(&c->n_reads);
-		sums->n_writes += counter_get(&c->n_writes);
-		sums->read_units += counter_get(&c->read_blocks) << shift;
-		sums->written_units += counter_get(&c->written_blocks) << shift;
-		sums->n_media_errors += counter_get(&c->n_media_errors);
-	}
-}
-
 static void put_128(uint8_t field[16], uint64_t value)
 {
 	le64 low = put_le64(value);
@@ -96,35 +80,34 @@ static void put_128(uint8_t field[16], uint64_t value)
 	memcpy(field, &low, sizeof(low));
 }
 
+/* Of the whole subsystem, over its whole life: health.h. */
 static void build_smart(struct request *r, struct page *page)
 {
 	struct controller *controller = r->queue->controller;
-	const struct target *target = controller->target;
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
 	struct nvme_smart_log *smart = (struct nvme_smart_log *)(void *)page->bytes;
+	struct health_figures f = {0};
 	struct namespace *ns = NULL;
-	struct sums sums = {0};
-	uint32_t nsid = 0;
 
-	while (subsystem && (ns = subsystem_next_namespace(subsystem, nsid))) {
-		add_namespace(&sums, ns, target->n_pollers);
+	for (uint32_t nsid = 0;
+	     subsystem && (ns = subsystem_next_namespace(subsystem, nsid));
+	     nsid = ns->nsid)
 		if (atomic_load(&ns->has_failed))
 			smart->critical_warning |= CRITICAL_READ_ONLY;
-		nsid = ns->nsid;
-	}
+	if (controller->health)
+		health_read(controller->health, &f);
 	smart->temperature = put_le16(ROOM_TEMPERATURE_K);
 	smart->avail_spare = 100;
-	put_128(smart->data_units_read, (sums.read_units + UNITS_512B - 1) / UNITS_512B);
+	put_128(smart->data_units_read, (f.read_units + UNITS_512B - 1) / UNITS_512B);
 	put_128(smart->data_units_written,
-		(sums.written_units + UNITS_512B - 1) / UNITS_512B);
-	put_128(smart->host_reads, sums.n_reads);
-	put_128(smart->host_writes, sums.n_writes);
-	put_128(smart->power_on_hours,
-		(clock_ns() - target->start_ns) / (3600 * NSEC_PER_SEC));
-	put_128(smart->media_errors, sums.n_media_errors);
-	pthread_mutex_lock(&controller->errors_lock);
-	put_128(smart->n_error_entries, controller->n_errors);
-	pthread_mutex_unlock(&controller->errors_lock);
+		(f.written_units + UNITS_512B - 1) / UNITS_512B);
+	put_128(smart->host_reads, f.n_reads);
+	put_128(smart->host_writes, f.n_writes);
+	put_128(smart->power_cycles, f.power_cycles);
+	put_128(smart->power_on_hours, f.power_on_s / 3600);
+	put_128(smart->unsafe_shutdowns, f.unsafe_shutdowns);
+	put_128(smart->media_errors, f.n_media_errors);
+	put_128(smart->n_error_entries, f.n_errors);
 	page->n = sizeof(*smart);
 }
 

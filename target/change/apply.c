@@ -30,6 +30,7 @@
 #include "target/stats/slow.h"
 #include "target/controller.h"
 #include "target/durability.h"
+#include "target/health/health.h"
 #include "target/host.h"
 #include "target/change/portal_change.h"
 #include "target/change/resize.h"
@@ -220,6 +221,7 @@ static bool prepare(struct apply *a)
 			"connections through removed portals still use their places: "
 			"try again when they are gone");
 	a->config.state = a->target->config->state;
+	a->config.health = a->target->config->health;
 	a->after = snapshot_rebuild(&a->config, a->conf, a->before);
 	if (!a->after) {
 		a->report->code = EXIT_CONFIG;
@@ -329,6 +331,7 @@ static void commit(struct apply *a)
 		log_set_level(target->config->log_level);
 	slow_set(target, target->config->slow_io_ns);
 	durability_log(a->after, a->before);
+	health_follow(target->config->health, a->after);
 	end_associations(a);
 	notice_namespaces(a);
 	notice_discovery(target);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). The table
- * in schema.c is the truth: every key with type, range, default and help.
- * check.c holds the checks across keys. A mark never comes first in a struct: to
- * the reader offset 0 means that none is kept.
+ * in schema.c is the truth: every key with type, range, default and help; check.c checks
+ * across keys. A mark never comes first in a struct: offset 0 means that none is kept.
  */
 #pragma once
 
@@ -114,6 +113,7 @@ struct target_config {
 	char *state_directory; /* NULL: systemd's, or none */
 	struct conf_mark state_mark;
 	struct state_directory *state; /* main.c opens it; borrowed; NULL: none */
+	struct health *health; /* main.c makes it; borrowed; NULL: nothing is counted */
 	struct config_tuning tuning;
 	struct config_limits limits;
 	struct config_metrics metrics;

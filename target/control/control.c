@@ -32,6 +32,8 @@
 #include "target/control/ns.h"
 #include "target/control/portal.h"
 #include "target/control/qos.h"
+#include "target/guard/state_file.h"
+#include "target/health/health.h"
 #include "target/portal.h"
 #include "target/stats/report.h"
 
@@ -41,6 +43,20 @@ struct control {
 };
 
 /* ---- methods -------------------------------------------------------------------------------- */
+
+/* Where the counts of SMART survive a restart, or why they do not. */
+static struct json_object *show_smart(const struct target *target)
+{
+	const struct health *health = target->config->health;
+	struct json_object *o = json_object_new_object();
+	int error = atomic_load(&health->error);
+
+	control_add_string(o, "directory",
+			   health->directory ? state_directory_path(health->directory)
+					     : NULL);
+	control_add_string(o, "error", error ? strerror(-error) : NULL);
+	return o;
+}
 
 static struct json_object *call_status(void *context, struct json_object *params,
 				       struct rpc_error *error)
@@ -66,6 +82,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "namespaces", n_namespaces);
 	control_add_number(o, "failed_namespaces", n_failed);
 	json_add(o, "durability", control_list_durability(target));
+	json_add(o, "smart", show_smart(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
 	control_add_number(o, "connections", target->n_queues);
 	return o;

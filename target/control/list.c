@@ -17,6 +17,7 @@
 #include "target/control/list.h"
 #include "target/controller.h"
 #include "target/durability.h"
+#include "target/health/health.h"
 #include "target/portal.h"
 #include "target/queue.h"
 
@@ -118,6 +119,16 @@ static unsigned count_controllers(const struct target *target, const char *subnq
 	return n;
 }
 
+/* Of what SMART tells hosts: what tells one start from another. */
+static void add_life(struct json_object *o, const struct subsystem *subsystem)
+{
+	struct health_figures figures;
+
+	health_read(subsystem->health, &figures);
+	control_add_number(o, "power_cycles", figures.power_cycles);
+	control_add_number(o, "unsafe_shutdowns", figures.unsafe_shutdowns);
+}
+
 static struct json_object *show_subsystem(const struct target *target,
 					  const struct subsystem *subsystem)
 {
@@ -139,6 +150,7 @@ static struct json_object *show_subsystem(const struct target *target,
 	json_add(o, "allow_hosts", hosts);
 	control_add_number(o, "namespaces", subsystem->n_namespaces);
 	control_add_number(o, "controllers", count_controllers(target, subsystem->nqn));
+	add_life(o, subsystem);
 	return o;
 }
 

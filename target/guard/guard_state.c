@@ -107,16 +107,6 @@ bool guard_visit_nobody(const struct request *owner, struct pass *pass)
 	return false;
 }
 
-/* json-c says nothing when it runs out of memory in the midst of a text. */
-static bool is_text_of(const char *text, struct json_object *object)
-{
-	struct json_object *again = text ? json_tokener_parse(text) : NULL;
-	bool is_same = again && json_object_equal(again, object);
-
-	json_object_put(again);
-	return is_same;
-}
-
 /* Worker thread; the turn keeps everything as it is. */
 static int save(struct backend_io *io)
 {
@@ -131,7 +121,7 @@ static int save(struct backend_io *io)
 	object = to_json(guard);
 	text = object ? json_object_to_json_string(object) : NULL;
 	guard_file_name(guard, name);
-	if (json_is_whole() && (!object || is_text_of(text, object)))
+	if (json_is_whole() && (!object || json_is_text_of(text, object)))
 		error = state_file_write(guard->directory, name, text,
 					 text ? strlen(text) : 0);
 	json_object_put(object);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "target/guard/guard.h"
+#include "target/guard/state_file.h"
 
 enum {
 	GUARD_FORMAT = 1,
@@ -26,15 +27,3 @@ bool guard_visit_nobody(const struct request *owner, struct pass *pass);
 void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES]);
 /* Takes over what was kept. 0; or -errno with one line in why. */
 int guard_load(struct guard *guard, char *why, size_t n);
-
-/* state_file.c: the directory, locked against a second rblkd. NULL with one line in why. */
-struct state_directory *state_directory_open(const char *path, char *why, size_t n);
-void state_directory_close(struct state_directory *directory); /* accepts NULL */
-const char *state_directory_path(const struct state_directory *directory);
-/* Any thread. Replaces the file (n bytes), or removes it (text NULL), so that a crash leaves either
- * the old or the new. 0 or -errno. */
-int state_file_write(const struct state_directory *directory, const char *name,
-		     const char *text, size_t n);
-/* The whole file, to be freed, NUL-terminated; NULL with 0 when there is none; or -errno. */
-int state_file_read(const struct state_directory *directory, const char *name,
-		    char **ret_text);

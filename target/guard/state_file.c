@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "target/guard/guard_state.h"
+#include "target/guard/state_file.h"
 
 enum {
 	FILE_MAX = 1024 * 1024,

@@ -19,6 +19,7 @@
 #include "target/change/notice.h"
 #include "target/change/retire.h"
 #include "target/guard/guard_state.h"
+#include "target/health/health.h"
 #include "target/poller.h"
 #include "target/portal.h"
 #include "target/stats/capsules.h"
@@ -257,10 +258,13 @@ static void begin_target(unsigned world)
 {
 	struct target *target = &env.target;
 	struct snapshot *snapshot;
+	char why[64];
 
 	env.config.state = world & WORLD_STATE ? disk_state(!(world & WORLD_BROKEN_STATE),
 							    world & WORLD_STOPPING)
 					       : NULL;
+	env.config.health = health_new(NULL, why, sizeof(why));
+	check(env.config.health);
 	list_init(&target->queues);
 	list_init(&target->controllers);
 	list_init(&target->hosts);
@@ -294,6 +298,7 @@ static void end_target(void)
 	target->devices[0] = (struct target_device){0};
 	snapshot_free(atomic_load(&target->snapshot));
 	retire_end(target);
+	health_free(env.config.health);
 	portals_deinit(target);
 	host_stats_deinit(target);
 	capsules_deinit(target);

@@ -41,7 +41,7 @@ def shows(scratch):
                     extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}]",
                     subsystem_extra="serial: S1\n    allow_hosts: [db1]")
     done = ctl(target, "status")
-    (first, *table), durability = (part.splitlines() for part in done.stdout.split("\n\n"))
+    (first, *table), durability, smart = (part.splitlines() for part in done.stdout.split("\n\n"))
     expect(re.fullmatch(r"rblkd \S+ running \S+  portals 1/1 up  subsystems 1  namespaces 2  "
                         r"hosts 0  state OK", first), first)
     rows = aligned("\n".join(table))
@@ -49,6 +49,7 @@ def shows(scratch):
     expect_equal(rows[1][3], "listening", "its state")
     expect_equal([line.split()[:2] for line in durability[1:]],
                  [[f"{NQN}/1", "file"], [f"{NQN}/7", "ram"]], "durability")
+    expect_equal(smart, ["SMART counters begin with this start: there is no state_directory"], "smart")
     rows = aligned(ctl(target, "list").stdout)
     expect_equal(rows[1], [NQN, "S1", "p", "1", "allowed", "2", "0"], "subsystem")
     rows = aligned(ctl(target, "list", "namespaces").stdout)
@@ -69,14 +70,14 @@ def json_is_stable(scratch):
     status = target.status()
     wanted = {"schema", "program", "version", "pid", "uptime", "state", "workers", "portals_up",
               "portals", "subsystems", "namespaces", "failed_namespaces", "hosts", "connections",
-              "durability"}
+              "durability", "smart"}
     expect(wanted <= status.keys(), f"status lacks {wanted - status.keys()}")
     expect_equal(status["schema"], 1, "schema")
     expect_equal(status["pid"], target.process.pid, "pid")
     for what, keys in (
             ("portals", {"name", "address", "device", "state", "queue_pairs", "detail"}),
             ("subsystems", {"nqn", "serial", "model", "portals", "allow_any_host", "allow_hosts",
-                            "namespaces", "controllers"}),
+                            "namespaces", "controllers", "power_cycles", "unsafe_shutdowns"}),
             ("namespaces", {"subsystem", "nsid", "uuid", "kind", "path", "size", "block_size",
                             "read_only", "state", "reads", "writes", "errors", "durability"}),
             ("hosts", set()), ("connections", set())):

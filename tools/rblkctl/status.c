@@ -77,6 +77,21 @@ static void print_durability(struct json_object *namespaces)
 	table_end(&table);
 }
 
+/* Where what SMART tells hosts survives a restart. */
+static void print_smart(struct json_object *smart)
+{
+	const char *directory = get_string(smart, "directory");
+
+	if (get_member(smart, "error"))
+		printf("\nSMART counters cannot be kept in %s: %s\n", directory,
+		       get_string(smart, "error"));
+	else if (get_member(smart, "directory"))
+		printf("\nSMART counters are kept in %s\n", directory);
+	else
+		printf("\nSMART counters begin with this start: there is no "
+		       "state_directory\n");
+}
+
 int run_status(int argc, char **argv)
 {
 	static const struct args_usage usage = {
@@ -100,6 +115,7 @@ int run_status(int argc, char **argv)
 		print_summary(status);
 		print_portals(get_member(status, "portals"));
 		print_durability(get_member(status, "durability"));
+		print_smart(get_member(status, "smart"));
 		if (get_number(status, "failed_namespaces"))
 			printf("%" PRIu64
 			       " namespaces have failed: rblkctl list namespaces\n",

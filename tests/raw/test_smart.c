@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SMART over restarts and crashes, in raw capsules: what is counted, what is kept, and where. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/args.h"
+#include "tests/raw/daemon.h"
+#include "tests/raw/host.h"
+
+enum {
+	N_WRITES = 3,
+	UNIT_BLOCKS = 250, /* 4096 bytes each: two data units */
+};
+
+static struct daemon d;
+
+/* ---- the page ------------------------------------------------------------------------------- */
+
+static void read_page(struct raw_queue *admin, unsigned id, uint32_t n)
+{
+	struct nvme_sqe sqe = raw_sqe(admin, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL);
+	struct nvme_cqe cqe;
+
+	sqe.cdw10 = put_le32(id | (n / 4 - 1) << 16);
+	memset(admin->data, 0xee, n);
+	raw_describe(admin, &sqe, 0, n);
+	assert_int_equal(raw_run(admin, &sqe, NULL, 0, &cqe), NVME_OK);
+}
+
+/* The low half of a counter, whose high half is zero. */
+static uint64_t counter_at(const char *page, size_t at)
+{
+	le64 low, high;
+
+	memcpy(&low, page + at, sizeof(low));
+	memcpy(&high, page + at + 8, sizeof(high));
+	assert_int_equal(get_le64(high), 0);
+	return get_le64(low);
+}
+
+struct smart {
+	uint64_t units_read, units_written, reads, writes, cycles, hours, unsafe, media,
+		errors;
+};
+
+/* At the places of figure 196. */
+static struct smart smart(struct raw_host *h)
+{
+	const char *page = h->admin.data;
+
+	read_page(&h->admin, NVME_LOG_SMART, 512);
+	return (struct smart){
+		.units_read = counter_at(page, 32),
+		.units_written = counter_at(page, 48),
+		.reads = counter_at(page, 64),
+		.writes = counter_at(page, 80),
+		.cycles = counter_at(page, 112),
+		.hours = counter_at(page, 128),
+		.unsafe = counter_at(page, 144),
+		.media = counter_at(page, 160),
+		.errors = counter_at(page, 176),
+	};
+}
+
+/* The newest entry's number. */
+static uint64_t newest_error(struct raw_host *h)
+{
+	le64 count;
+
+	read_page(&h->admin, NVME_LOG_ERROR, 64);
+	memcpy(&count, h->admin.data, sizeof(count));
+	return get_le64(count);
+}
+
+static enum nvme_status lose_block(struct raw_host *h)
+{
+	struct nvme_sqe sqe = raw_blocks(&h->io, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_FILE,
+					 4000, 1);
+	struct nvme_cqe cqe;
+
+	return raw_run(&h->io, &sqe, NULL, 0, &cqe);
+}
+
+/* Writes, one Read, a block that cannot be read, a namespace that is none. */
+static void use(struct raw_host *h)
+{
+	for (unsigned i = 0; i < N_WRITES; i++)
+		assert_int_equal(raw_io(&h->io, NVME_IO_WRITE, DAEMON_FILE, 0,
+					UNIT_BLOCKS, UNIT_BLOCKS * 4096),
+				 NVME_OK);
+	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_FILE, 0, UNIT_BLOCKS,
+				UNIT_BLOCKS * 4096),
+			 NVME_OK);
+	assert_int_equal(lose_block(h), NVME_OK);
+	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_FILE, 4000, 1, 4096),
+			 NVME_UNRECOVERED_READ | NVME_DNR);
+	assert_int_equal(raw_io(&h->io, NVME_IO_READ, 99, 0, 1, 4096),
+			 NVME_INVALID_NSID | NVME_DNR);
+}
+
+static void expect_counts(const struct smart *s, unsigned n)
+{
+	assert_int_equal(s->writes, n * N_WRITES);
+	assert_int_equal(s->reads, n);
+	assert_int_equal(s->units_written, n * N_WRITES * UNIT_BLOCKS * 8 / 1000);
+	assert_int_equal(s->units_read, n * UNIT_BLOCKS * 8 / 1000);
+	assert_int_equal(s->media, n);
+	assert_int_equal(s->errors, n * 2);
+	assert_int_equal(s->hours, 0);
+}
+
+/* ---- lives ---------------------------------------------------------------------------------- */
+
+static void lives_on(void **state)
+{
+	struct raw_host h;
+	struct smart s;
+
+	daemon_start_keeping(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 1);
+	assert_int_equal(s.unsafe, 0);
+	expect_counts(&s, 0);
+	assert_int_equal(newest_error(&h), 0);
+	use(&h);
+	assert_int_equal(newest_error(&h), 2);
+	s = smart(&h);
+	expect_counts(&s, 1);
+	raw_host_close(&h);
+	daemon_restart(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 2);
+	assert_int_equal(s.unsafe, 0);
+	expect_counts(&s, 1);
+	use(&h);
+	/* Errors are numbered over restarts; the log itself is of the association. */
+	assert_int_equal(newest_error(&h), 4);
+	raw_host_close(&h);
+	daemon_restart(&d);
+	daemon_kill_and_restart(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 4);
+	assert_int_equal(s.unsafe, 1);
+	expect_counts(&s, 2);
+	raw_host_close(&h);
+	daemon_restart(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 5);
+	assert_int_equal(s.unsafe, 1);
+	raw_host_close(&h);
+	daemon_stop(&d);
+}
+
+static void without_a_directory_it_begins_anew(void **state)
+{
+	struct raw_host h;
+	struct smart s;
+
+	daemon_start(&d, "");
+	raw_host_open(&h, d.port);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
+	assert_int_equal(smart(&h).reads, 1);
+	raw_host_close(&h);
+	daemon_restart(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 1);
+	assert_int_equal(s.unsafe, 0);
+	assert_int_equal(s.reads, 0);
+	raw_host_close(&h);
+	daemon_stop(&d);
+}
+
+static void a_damaged_file_stops_the_start(void **state)
+{
+	struct raw_host h;
+	char path[128];
+	int status;
+	FILE *f;
+
+	daemon_start_keeping(&d);
+	assert_int_equal(daemon_end(&d), 0);
+	snprintf(path, sizeof(path), "%s/health.json", d.folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs("{\"version\": 1, \"subsystems\": [{\"power_cycles\": 1}]}", f);
+	fclose(f);
+	assert_false(daemon_try(&d, &status));
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), EXIT_CONFIG);
+	assert_true(daemon_has_logged(&d, "health.json is damaged"));
+	assert_int_equal(unlink(path), 0);
+	assert_true(daemon_try(&d, &status));
+	raw_host_open(&h, d.port);
+	assert_int_equal(smart(&h).cycles, 1);
+	raw_host_close(&h);
+	daemon_stop(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lives_on),
+		cmocka_unit_test(without_a_directory_it_begins_anew),
+		cmocka_unit_test(a_damaged_file_stops_the_start),
+	};
+
+	return cmocka_run_group_tests_name("smart", tests, NULL, NULL);
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What SMART counts over restarts: what is added up, what the file holds, and files that are none of ours. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "target/guard/state_file.h"
+#include "target/health/health.h"
+#include "target/target.h"
+
+#define NQN   "nqn.2026-01.org.example:one"
+#define OTHER "nqn.2026-01.org.example:two"
+#define RECORD                                                                           \
+	"\"is_on\": false, \"power_cycles\": 1, \"unsafe_shutdowns\": 0, "               \
+	"\"power_on_seconds\": 0, \"reads\": 0, \"writes\": 0, \"read_units\": 0, "      \
+	"\"written_units\": 0, \"media_errors\": 0"
+
+enum {
+	PATIENCE_S = 60,
+	MANY = HEALTH_RECORDS_MAX + 500,
+};
+
+static char folder[] = "/tmp/test_health.XXXXXX", path[64], aside[64];
+static struct state_directory *directory;
+static struct health *health;
+static struct target target;
+static struct subsystem subsystems[2];
+static struct snapshot snapshot;
+
+/* ---- a life of rblkd ------------------------------------------------------------------------ */
+
+static struct health *load(char why[200])
+{
+	return health_new(directory, why, 200);
+}
+
+static void begin(unsigned n_subsystems)
+{
+	static const char *const nqns[] = {NQN, OTHER};
+	char why[200] = "";
+
+	health = load(why);
+	if (!health)
+		fail_msg("%s", why);
+	for (unsigned i = 0; i < 2; i++)
+		subsystems[i].health = health_find(health, nqns[i]);
+	snapshot = (struct snapshot){.subsystems = subsystems,
+				     .n_subsystems = n_subsystems};
+	memset(&target, 0, sizeof(target));
+	assert_int_equal(loop_init(&target.loop, 0, NULL), 0);
+	list_init(&target.controllers);
+	atomic_store(&target.snapshot, &snapshot);
+	health_begin(health, &target);
+}
+
+static void leave(bool in_order)
+{
+	if (in_order)
+		health_end(health);
+	else
+		loop_timer_stop(&health->timer);
+	health_free(health);
+	health = NULL;
+	loop_deinit(&target.loop);
+}
+
+static struct namespace *new_namespace(struct health_record *record)
+{
+	struct namespace *ns = aligned_alloc(_Alignof(struct namespace), sizeof(*ns));
+
+	assert_non_null(ns);
+	memset(ns, 0, sizeof(*ns));
+	list_init(&ns->health_node);
+	ns->block_shift = 12;
+	health_add_namespace(record, ns);
+	return ns;
+}
+
+static void use(struct namespace *ns)
+{
+	struct namespace_counters *c = &ns->counters[POLLERS_MAX - 1];
+
+	counter_add(&c->n_reads, 1);
+	counter_add(&c->n_writes, 2);
+	counter_add(&c->read_blocks, 3);
+	counter_add(&c->written_blocks, 4);
+	counter_add(&c->n_media_errors, 5);
+}
+
+static struct health_figures figures(unsigned i)
+{
+	struct health_figures f;
+
+	health_read(subsystems[i].health, &f);
+	return f;
+}
+
+static char *read_file(void)
+{
+	char *text;
+
+	assert_int_equal(state_file_read(directory, HEALTH_FILE, &text), 0);
+	return text;
+}
+
+static bool file_has(const char *piece)
+{
+	char *text = read_file();
+	bool has_it = text && strstr(text, piece);
+
+	free(text);
+	return has_it;
+}
+
+static int setup(void **state)
+{
+	char why[200];
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/" HEALTH_FILE, folder);
+	snprintf(aside, sizeof(aside), "%s/" HEALTH_FILE ".new", folder);
+	directory = state_directory_open(folder, why, sizeof(why));
+	assert_non_null(directory);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char lock[64];
+
+	state_directory_close(directory);
+	snprintf(lock, sizeof(lock), "%s/.lock", folder);
+	unlink(lock);
+	unlink(path);
+	return rmdir(folder);
+}
+
+static int forget(void **state)
+{
+	unlink(path);
+	return 0;
+}
+
+/* ---- counting ------------------------------------------------------------------------------- */
+
+static void adds_up(void **state)
+{
+	struct namespace *a, *b;
+	struct health_figures f;
+
+	begin(1);
+	a = new_namespace(subsystems[0].health);
+	b = new_namespace(subsystems[0].health);
+	use(a);
+	use(b);
+	f = figures(0);
+	assert_int_equal(f.n_reads, 2);
+	assert_int_equal(f.n_writes, 4);
+	assert_int_equal(f.read_units, 2 * 3 * 8);
+	assert_int_equal(f.written_units, 2 * 4 * 8);
+	assert_int_equal(f.n_media_errors, 10);
+	assert_int_equal(f.power_cycles, 1);
+	assert_int_equal(f.unsafe_shutdowns, 0);
+	/* What a namespace has counted stays when it goes. */
+	health_remove_namespace(a);
+	free(a);
+	use(b);
+	f = figures(0);
+	assert_int_equal(f.n_reads, 3);
+	assert_int_equal(f.written_units, 3 * 4 * 8);
+	assert_int_equal(health_count_error(subsystems[0].health), 1);
+	assert_int_equal(health_count_error(subsystems[0].health), 2);
+	assert_int_equal(figures(1).n_errors, 0);
+	health_remove_namespace(b);
+	free(b);
+	leave(true);
+	begin(1);
+	f = figures(0);
+	assert_int_equal(f.n_reads, 3);
+	assert_int_equal(f.n_writes, 6);
+	assert_int_equal(f.read_units, 3 * 3 * 8);
+	assert_int_equal(f.written_units, 3 * 4 * 8);
+	assert_int_equal(f.n_media_errors, 15);
+	assert_int_equal(f.n_errors, 2);
+	assert_int_equal(health_count_error(subsystems[0].health), 3);
+	leave(true);
+}
+
+static void expect_life(unsigned i, unsigned power_cycles, unsigned unsafe_shutdowns)
+{
+	struct health_figures f = figures(i);
+
+	assert_int_equal(f.power_cycles, power_cycles);
+	assert_int_equal(f.unsafe_shutdowns, unsafe_shutdowns);
+}
+
+static void starts_and_ends(void **state)
+{
+	begin(1);
+	assert_true(file_has("\"is_on\": true"));
+	leave(true);
+	assert_false(file_has("\"is_on\": true"));
+	begin(1);
+	expect_life(0, 2, 0);
+	leave(false);
+	/* Who was not there when the crash became known hears of it when he is. */
+	begin(0);
+	expect_life(0, 2, 0);
+	leave(true);
+	begin(1);
+	expect_life(0, 3, 1);
+	expect_life(1, 0, 0);
+	leave(true);
+	begin(1);
+	expect_life(0, 4, 1);
+	leave(true);
+}
+
+/* One that is removed and comes back while rblkd runs was never off for long. */
+static void comes_and_goes(void **state)
+{
+	struct snapshot less;
+
+	begin(2);
+	less = (struct snapshot){.subsystems = subsystems, .n_subsystems = 1};
+	health_follow(health, &less);
+	expect_life(1, 1, 0);
+	assert_int_equal(subsystems[1].health->on_since_ns, 0);
+	health_follow(health, &snapshot);
+	expect_life(1, 1, 0);
+	assert_int_not_equal(subsystems[1].health->on_since_ns, 0);
+	leave(true);
+	begin(2);
+	expect_life(1, 2, 0);
+	leave(true);
+}
+
+static void a_change_is_saved_at_once(void **state)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	struct snapshot more;
+
+	begin(1);
+	assert_false(file_has(OTHER));
+	more = (struct snapshot){.subsystems = subsystems, .n_subsystems = 2};
+	health_follow(health, &more);
+	while (!file_has(OTHER)) {
+		assert_true(clock_ns() < deadline);
+		usleep(1000);
+	}
+	leave(true);
+	begin(2);
+	expect_life(1, 2, 0);
+	leave(true);
+}
+
+/* ---- the timer ------------------------------------------------------------------------------ */
+
+static void expire(void)
+{
+	loop_timer_stop(&health->timer);
+	health->timer.on_expiry(&health->timer);
+}
+
+/* Time has come to save; waits until that is done. */
+static void expire_and_save(void)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+
+	expire();
+	assert_non_null(health->text);
+	while (!atomic_load(&health->is_saved)) {
+		assert_true(clock_ns() < deadline);
+		usleep(1000);
+	}
+	expire();
+	assert_null(health->text);
+}
+
+static uint64_t seconds_to_wait(void)
+{
+	assert_true(loop_timer_is_running(&health->timer));
+	return (health->timer.deadline_ns - clock_ns()) / NSEC_PER_SEC;
+}
+
+static void saves_what_has_changed(void **state)
+{
+	struct namespace *ns;
+
+	begin(1);
+	assert_true(seconds_to_wait() > 600);
+	health_note_host(health);
+	assert_true(seconds_to_wait() <= 60);
+	assert_int_equal(unlink(path), 0);
+	ns = new_namespace(subsystems[0].health);
+	expire();
+	assert_null(health->text);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_true(seconds_to_wait() > 600); /* nobody is connected any more */
+	use(ns);
+	expire_and_save();
+	assert_true(file_has("\"reads\": 1"));
+	use(ns);
+	health_count_error(subsystems[0].health);
+	expire_and_save();
+	/* A crash: what came after the last time is lost. */
+	use(ns);
+	health_remove_namespace(ns);
+	free(ns);
+	leave(false);
+	begin(1);
+	assert_int_equal(figures(0).n_reads, 2);
+	assert_int_equal(figures(0).n_errors, 1);
+	assert_int_equal(figures(0).unsafe_shutdowns, 1);
+	leave(true);
+}
+
+static void tries_again(void **state)
+{
+	begin(1);
+	assert_int_equal(mkdir(aside, 0700), 0);
+	health_count_error(subsystems[0].health);
+	expire_and_save();
+	assert_int_equal(atomic_load(&health->error), -EISDIR);
+	assert_true(seconds_to_wait() <= 60);
+	assert_int_equal(rmdir(aside), 0);
+	expire_and_save();
+	assert_int_equal(atomic_load(&health->error), 0);
+	assert_true(file_has("\"errors\": 1"));
+	leave(true);
+}
+
+static void without_a_directory(void **state)
+{
+	struct state_directory *there = directory;
+
+	directory = NULL;
+	begin(1);
+	expect_life(0, 1, 0);
+	assert_false(loop_timer_is_running(&health->timer));
+	leave(true);
+	directory = there;
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void cannot_be_written(void **state)
+{
+	begin(1);
+	leave(true);
+	assert_int_equal(mkdir(aside, 0700), 0);
+	begin(1);
+	expect_life(0, 2, 0);
+	assert_int_equal(atomic_load(&health->error), -EISDIR);
+	assert_true(health->has_news);
+	assert_int_equal(rmdir(aside), 0);
+	leave(true);
+	begin(1);
+	expect_life(0, 3, 0);
+	assert_int_equal(atomic_load(&health->error), 0);
+	leave(true);
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+/* As many as are exported are kept, and of the others as many as there is room for. */
+static void stays_small(void **state)
+{
+	struct subsystem *many = calloc(MANY, sizeof(*many));
+	struct snapshot all = {.subsystems = many, .n_subsystems = MANY};
+	char nqn[NVMF_NQN_MAX + 1], why[200];
+	struct stat st;
+
+	assert_non_null(many);
+	begin(1);
+	for (unsigned i = 0; i < MANY; i++) {
+		memset(nqn, '/', NVMF_NQN_MAX);
+		snprintf(nqn + NVMF_NQN_MAX - 5, 6, "%05u", i);
+		many[i].health = health_find(health, nqn);
+	}
+	health_follow(health, &all);
+	health_follow(health, &snapshot);
+	leave(true);
+	free(many);
+	assert_int_equal(stat(path, &st), 0);
+	assert_in_range(st.st_size, HEALTH_RECORDS_MAX * NVMF_NQN_MAX, 1024 * 1024);
+	health = load(why);
+	assert_non_null(health);
+	health_free(health);
+}
+
+static void write_file(const char *text, size_t n)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(text, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void expect_refused(const char *text, size_t n)
+{
+	char why[200] = "", *after;
+
+	write_file(text, n);
+	health = load(why);
+	if (health)
+		fail_msg("accepted: %s", text);
+	if (!strstr(why, "health.json is damaged"))
+		fail_msg("%s: %s", text, why);
+	after = read_file();
+	assert_memory_equal(after, text, n);
+	free(after);
+}
+
+static void damaged_files(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"null",
+		"[]",
+		"{}",
+		"{\"version\": 1",
+		"{\"version\": 1}",
+		"{\"version\": 2, \"subsystems\": []}",
+		"{\"version\": 4294967297, \"subsystems\": []}",
+		"{\"version\": \"1\", \"subsystems\": []}",
+		"{\"version\": 1, \"subsystems\": {}}",
+		"{\"version\": 1, \"subsystems\": [null]}",
+		"{\"version\": 1, \"subsystems\": [[]]}",
+		"{\"version\": 1, \"subsystems\": [{}]}",
+		/* no errors; not a number; negative; too many; no name; twice */
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD "}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": 1.5}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": -1}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": 99999999999999999999}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"\", " RECORD
+		", \"errors\": 0}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\\u0000b\", " RECORD
+		", \"errors\": 0}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": 5, " RECORD
+		", \"errors\": 0}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": 0}, {\"nqn\": \"a\", " RECORD ", \"errors\": 0}]}",
+	};
+	char why[200], long_one[1024];
+	int n;
+
+	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		expect_refused(texts[i], strlen(texts[i]));
+	n = snprintf(long_one, sizeof(long_one),
+		     "{\"version\": 1, \"subsystems\": [{\"nqn\": \"%0224d\", " RECORD
+		     ", \"errors\": 0}]}",
+		     0);
+	expect_refused(long_one, (size_t)n);
+	/* What they lack; what is more than we know does no harm. */
+	n = snprintf(long_one, sizeof(long_one),
+		     "{\"version\": 1, \"more\": 1, \"subsystems\": [{\"nqn\": "
+		     "\"%0223d\", " RECORD ", \"errors\": 7}]}",
+		     0);
+	write_file(long_one, (size_t)n);
+	health = load(why);
+	assert_non_null(health);
+	health_free(health);
+}
+
+/* Cut anywhere it is damaged; with one byte another it is damaged or says another number, and nobody
+ * falls over. */
+static void spoilt_files(void **state)
+{
+	char why[200], *text;
+	size_t n;
+
+	begin(2);
+	leave(true);
+	text = read_file();
+	n = strlen(text);
+	for (size_t i = 0; i < n; i++)
+		if (strspn(text + i, " \n") != n - i)
+			expect_refused(text, i);
+	for (size_t i = 0; i < n; i++) {
+		char was = text[i];
+
+		text[i] ^= 0x11;
+		write_file(text, n);
+		health_free(load(why));
+		text[i] = was;
+	}
+	free(text);
+}
+
+static void too_large(void **state)
+{
+	enum {
+		N = 1024 * 1024 + 1
+	};
+	char why[200] = "", *text = malloc(N);
+
+	assert_non_null(text);
+	memset(text, ' ', N);
+	write_file(text, N);
+	free(text);
+	assert_null(load(why));
+	assert_non_null(strstr(why, "cannot read"));
+}
+
+#define CASE(f) cmocka_unit_test_teardown(f, forget)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(adds_up),
+		CASE(starts_and_ends),
+		CASE(comes_and_goes),
+		CASE(a_change_is_saved_at_once),
+		CASE(saves_what_has_changed),
+		CASE(tries_again),
+		CASE(without_a_directory),
+		CASE(cannot_be_written),
+		CASE(stays_small),
+		CASE(damaged_files),
+		CASE(spoilt_files),
+		CASE(too_large),
+	};
+
+	return cmocka_run_group_tests_name("health", tests, setup, teardown);
+}

@@ -5,7 +5,8 @@
  *
  * The buffer holds the descriptors first, then a piece of data on its way. When a range cannot be
  * copied, dword 0 of the answer is its number; what comes before it is copied (NVM Command Set
- * 3.2.2). Ranges are copied in their order: a destination that overlaps a later source changes it.
+ * 3.2.2). Ranges are copied in their order: a destination that overlaps a later source changes it. One
+ * that overlaps its own source gets what stood there before, however large the pieces are.
  */
 #include <string.h>
 
@@ -91,6 +92,33 @@ static enum request_state fail(struct request *r, enum nvme_status status)
 	return io_end(r, status);
 }
 
+/* Where the range at hand begins, and its copy. */
+static uint64_t range_offset(const struct request *r)
+{
+	return range_slba(r, r->range) << r->ns->block_shift;
+}
+
+static uint32_t range_bytes(const struct request *r)
+{
+	return range_blocks(r, r->range) << r->ns->block_shift;
+}
+
+static uint64_t copy_offset(const struct request *r)
+{
+	return io_offset(r) + r->n_moved - (range_bytes(r) - r->n_chunk);
+}
+
+/* Where in the range the next piece lies: from its end on, if pieces from its beginning on would be
+ * written over those that are still to be read. */
+static uint64_t piece_offset(const struct request *r)
+{
+	uint64_t from = range_offset(r), to = copy_offset(r);
+
+	if (from < to && to < from + range_bytes(r))
+		return r->n_chunk - r->io.length;
+	return range_bytes(r) - r->n_chunk;
+}
+
 /* r->n_chunk is what is left of the range. */
 static void on_written(struct backend_io *io, int error)
 {
@@ -105,7 +133,7 @@ static void on_written(struct backend_io *io, int error)
 		r->n_moved += io->length;
 		r->n_chunk -= (uint32_t)io->length;
 		if (!r->n_chunk && ++r->range < r->n_ranges)
-			r->n_chunk = range_blocks(r, r->range) << r->ns->block_shift;
+			r->n_chunk = range_bytes(r);
 		next = r->n_chunk ? copy_piece(r) : io_end(r, NVME_OK);
 	}
 	if (next != REQUEST_BACKEND)
@@ -123,20 +151,18 @@ static void on_read(struct backend_io *io, int error)
 	r->io.op = BACKEND_WRITE;
 	r->io.is_fua = get_le32(r->sqe.cdw12) & NVME_RW_FUA;
 	r->io.may_unmap = false;
-	r->io.offset = io_offset(r) + r->n_moved;
+	r->io.offset = copy_offset(r) + piece_offset(r);
 	io_start(r, on_written);
 }
 
 static enum request_state copy_piece(struct request *r)
 {
-	uint32_t range_bytes = range_blocks(r, r->range) << r->ns->block_shift;
 	uint32_t room = r->n_buffer - DESCRIPTOR_BYTES;
 
 	r->io.op = BACKEND_READ;
 	r->io.is_fua = r->io.may_unmap = false;
-	r->io.offset = (range_slba(r, r->range) << r->ns->block_shift) + range_bytes -
-		       r->n_chunk;
 	r->io.length = MIN(r->n_chunk, room);
+	r->io.offset = range_offset(r) + piece_offset(r);
 	r->io.buffer = (char *)r->data + DESCRIPTOR_BYTES;
 	return io_start(r, on_read);
 }
@@ -151,7 +177,7 @@ static enum request_state execute(struct request *r)
 	/* What is healed when all is written. */
 	r->pass.slba = io_slba(r);
 	r->pass.n_blocks = n_blocks;
-	r->n_chunk = range_blocks(r, 0) << r->ns->block_shift;
+	r->n_chunk = range_bytes(r);
 	return copy_piece(r);
 }
 

@@ -388,6 +388,87 @@ static void copies(void **state)
 	daemon_wait_empty(&d);
 }
 
+static void put_all(struct raw_host *h, uint32_t nsid, const char *bytes)
+{
+	unsigned n = MIB / block_of(nsid);
+
+	for (unsigned i = 0; i < 2; i++) {
+		memcpy(h->io.data, bytes + i * MIB, MIB);
+		assert_int_equal(io(h, NVME_IO_WRITE, nsid, (uint64_t)i * n, n), NVME_OK);
+	}
+}
+
+static void expect_all(struct raw_host *h, uint32_t nsid, const char *bytes)
+{
+	unsigned n = MIB / block_of(nsid);
+
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(io(h, NVME_IO_READ, nsid, (uint64_t)i * n, n), NVME_OK);
+		assert_memory_equal(h->io.data, bytes + i * MIB, MIB);
+	}
+}
+
+/* Ranges within the first 2 MiB, one after the other: what stood in each before goes to its place. */
+static void copy_as_memmove(struct raw_host *h, uint32_t nsid, size_t to,
+			    const size_t *from, const size_t *n_bytes, unsigned n)
+{
+	unsigned block = block_of(nsid), n_blocks[4];
+	char *model = malloc(2 * (size_t)MIB);
+	size_t at = to;
+	uint64_t slbas[4];
+	uint32_t result;
+
+	assert_non_null(model);
+	for (size_t i = 0; i < 2 * (size_t)MIB; i++)
+		model[i] = (char)(i / 512 * 7 + i / 65536 + i % 512);
+	put_all(h, nsid, model);
+	for (unsigned i = 0; i < n; i++) {
+		memmove(model + at, model + from[i], n_bytes[i]);
+		at += n_bytes[i];
+		slbas[i] = from[i] / block;
+		n_blocks[i] = (unsigned)(n_bytes[i] / block);
+	}
+	assert_int_equal(copy(h, nsid, to / block, slbas, n_blocks, n, &result), NVME_OK);
+	expect_all(h, nsid, model);
+	free(model);
+}
+
+/* Onto itself, by less than a piece, by a piece, by more, upwards and downwards. */
+static void copies_onto_itself(void **state)
+{
+	enum {
+		PIECE = 256 * KIB - 128 * 32, /* what is copied at once */
+		BASE = 512 * KIB,
+		N_BYTES = 900 * KIB,
+	};
+	static const uint32_t nsids[] = {DAEMON_RAM, DAEMON_FILE};
+	static const size_t shifts[] = {4 * KIB,	 12 * KIB, 100 * KIB,
+					PIECE - 4 * KIB, PIECE,	   PIECE + 4 * KIB,
+					500 * KIB};
+	struct raw_host h;
+
+	raw_host_open(&h, d.port);
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(shifts); i++) {
+		uint32_t nsid = nsids[i % 2];
+		size_t shift = shifts[i / 2];
+		size_t from[] = {BASE, BASE + 8 * KIB, BASE - 4 * KIB, 0};
+		size_t n_bytes[] = {N_BYTES, PIECE + shift, 12 * KIB, 4 * KIB};
+
+		copy_as_memmove(&h, nsid, BASE + shift, from, n_bytes, 1);
+		copy_as_memmove(&h, nsid, BASE - shift, from, n_bytes, 1);
+		/* One range after the other, the next one of what the last one wrote. */
+		copy_as_memmove(&h, nsid, 16 * KIB, &from[1], &n_bytes[1], 3);
+		copy_as_memmove(&h, nsid, BASE + shift / 8192 * 4096, &from[1],
+				&n_bytes[1], 3);
+	}
+	copy_as_memmove(&h, DAEMON_RAM, BASE + 512, &(size_t){BASE}, &(size_t){N_BYTES},
+			1);
+	copy_as_memmove(&h, DAEMON_RAM, BASE - 512, &(size_t){BASE}, &(size_t){N_BYTES},
+			1);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+}
+
 /* ---- write protection ----------------------------------------------------------------------- */
 
 static enum nvme_status protect(struct raw_host *h, uint32_t nsid, uint32_t how)
@@ -658,6 +739,7 @@ int main(void)
 		cmocka_unit_test(a_reader_that_takes_nothing),
 		cmocka_unit_test(blocks_are_lost_until_written),
 		cmocka_unit_test(copies),
+		cmocka_unit_test(copies_onto_itself),
 		cmocka_unit_test(namespaces_are_write_protected),
 		cmocka_unit_test(features_of_all_namespaces),
 		cmocka_unit_test(features_of_no_namespace),

@@ -49,12 +49,28 @@ static bool is_known(const struct controller *controller, unsigned feature)
 	       feature == NVME_FEAT_HOST_BEHAVIOR || feature == NVME_FEAT_HOST_ID;
 }
 
+/* To set anything for all namespaces needs all of their paths, whatever it is (8.1). */
+static enum nvme_status check_all_paths(struct request *r)
+{
+	const struct subsystem *subsystem = queue_subsystem(r->queue);
+	enum nvme_status status = NVME_OK;
+	struct namespace *ns = NULL;
+
+	for (uint32_t nsid = 0; status == NVME_OK && subsystem &&
+				(ns = subsystem_next_namespace(subsystem, nsid));
+	     nsid = ns->nsid)
+		status = queue_check_path(r->queue, ns->nsid);
+	return status;
+}
+
 /* Features that a namespace has, and so its path: those of it alone, and one of what it is written by
  * (8.1). After a persistent loss none is set for it any more. */
 static enum nvme_status check_path(struct request *r, unsigned feature, bool is_set)
 {
 	enum nvme_status status = queue_check_path(r->queue, get_le32(r->sqe.nsid));
 
+	if (is_set && get_le32(r->sqe.nsid) == NVME_NSID_ALL)
+		return check_all_paths(r);
 	if (status == NVME_OK || ns_features_is_one(feature) ||
 	    feature == NVME_FEAT_WRITE_ATOMICITY ||
 	    (is_set && status == NVME_ANA_PERSISTENT_LOSS))

@@ -230,18 +230,20 @@ static void fill_ns(const struct target *target, const struct namespace *ns,
 	id->lbaf[0].lbads = ns->block_shift;
 }
 
-/* What is not reached through this controller has an identity and a size, but nothing else to tell
- * (8.1). */
+/* What is not reached through this controller has an identity and a size, but nothing else to tell; in
+ * change it has (8.1). */
 static void fill_ns_ana(struct queue *queue, const struct namespace *ns,
 			struct nvme_id_ns *id)
 {
 	const struct ana *ana = queue_ana(queue);
 	const struct ana_group *group = ana ? ana_group_of(ana, ns->nsid) : NULL;
+	enum nvme_status status;
 
 	if (!group)
 		return;
 	id->anagrpid = put_le32(group->id);
-	if (queue_check_path(queue, ns->nsid) != NVME_OK)
+	status = queue_check_path(queue, ns->nsid);
+	if (status == NVME_ANA_INACCESSIBLE || status == NVME_ANA_PERSISTENT_LOSS)
 		id->nuse = put_le64(0);
 }
 

@@ -462,6 +462,42 @@ static void commands_of_a_namespace(void **state)
 	}
 }
 
+/* Logs and Identify need no path; what a namespace uses is told where it can be known. */
+static void what_every_state_answers(void **state)
+{
+	static const unsigned logs[] = {NVME_LOG_ERROR,	     NVME_LOG_SMART,
+					NVME_LOG_FIRMWARE,   NVME_LOG_CHANGED_NS,
+					NVME_LOG_EFFECTS,    NVME_LOG_ANA,
+					NVME_LOG_RESERVATION};
+	static const unsigned pages[] = {NVME_CNS_CTRL, NVME_CNS_NS_LIST,
+					 NVME_CNS_NS_DESCS, NVME_CNS_CSI_NS,
+					 NVME_CNS_CSI_CTRL};
+
+	for (unsigned i = 0; i < ARRAY_LEN(states); i++) {
+		bool is_away = states[i].status == NVME_ANA_INACCESSIBLE ||
+			       states[i].status == NVME_ANA_PERSISTENT_LOSS;
+		const uint8_t *id;
+
+		set(states[i].name, "p");
+		for (unsigned j = 0; j < ARRAY_LEN(logs); j++) {
+			struct nvme_sqe sqe = raw_sqe(&p.admin, NVME_ADMIN_GET_LOG_PAGE,
+						      NVME_NSID_ALL);
+
+			raw_describe(&p.admin, &sqe, 0, 64);
+			sqe.cdw10 = put_le32(logs[j] | RETAIN | 15 << 16);
+			assert_int_equal(run(&p.admin, &sqe), NVME_OK);
+		}
+		for (unsigned j = 0; j < ARRAY_LEN(pages); j++)
+			identify(&p.admin, pages[j],
+				 pages[j] == NVME_CNS_NS_LIST ? 0 : DAEMON_FILE);
+		id = identify(&p.admin, NVME_CNS_NS, DAEMON_FILE);
+		assert_int_not_equal(u64(id, 0), 0);
+		assert_int_equal(u64(id, 16), is_away ? 0 : u64(id, 0));
+		id = identify(&p.admin, NVME_CNS_NS, DAEMON_RAM);
+		assert_int_equal(u64(id, 16), u64(id, 0));
+	}
+}
+
 static enum nvme_status feature(uint8_t opcode, unsigned id, uint32_t nsid)
 {
 	struct nvme_sqe sqe = raw_sqe(&p.admin, opcode, nsid);
@@ -508,6 +544,25 @@ static void features_of_a_namespace(void **state)
 		assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, 0x01, 0), NVME_OK);
 		identify(&p.admin, NVME_CNS_NS, DAEMON_FILE);
 		identify(&p.admin, NVME_CNS_NS_DESCS, DAEMON_FILE);
+	}
+}
+
+/* Whatever it is: the status is that of the paths, and nothing is set for anybody. */
+static void features_of_all_namespaces(void **state)
+{
+	static const unsigned ids[] = {0x01, 0x05, 0x0a, 0x0b, 0x82};
+
+	for (unsigned i = 0; i < ARRAY_LEN(states); i++) {
+		set(states[i].name, "p");
+		for (unsigned j = 0; j < ARRAY_LEN(ids); j++)
+			assert_int_equal(
+				feature(NVME_ADMIN_SET_FEATURES, ids[j], NVME_NSID_ALL),
+				states[i].status);
+		assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, 0x82, DAEMON_RAM),
+				 NVME_OK);
+		/* Nothing of it is of a namespace. */
+		assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, 0x0b, NVME_NSID_ALL),
+				 NVME_OK);
 	}
 }
 
@@ -669,7 +724,9 @@ int main(void)
 		CASE(hears_again_after_it_has_looked),
 		CASE(who_did_not_ask_is_not_told),
 		CASE(commands_of_a_namespace),
+		CASE(what_every_state_answers),
 		CASE(features_of_a_namespace),
+		CASE(features_of_all_namespaces),
 		CASE(commands_in_flight_end),
 		CASE(a_fused_pair_is_refused),
 		CASE(follows_the_file),

@@ -6,9 +6,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
@@ -21,9 +25,14 @@ enum {
 
 #define TOO_MANY "of 64 receives: raise tuning.shared_receives"
 
-/* Few receives, and a host may have 80 KiB of buffers. */
+/* Few receives, and a host may have 80 KiB of buffers. Of rblkd alone the disk can hang. */
 static int start_small(void **state)
 {
+	char preload[8192];
+
+	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"),
+		 getenv("LD_PRELOAD"));
+	setenv("LD_PRELOAD", preload, 1);
 	return start_limited(", workers: 1, shared_receives: 64",
 			     ", buffers_per_host: 1");
 }
@@ -79,6 +88,68 @@ static void writes_that_wait_leave_receives(void **state)
 	limit_rate("nsid: 1, ram: 16", NULL);
 }
 
+static void hang_disk(bool is_hung)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/hung", d.folder);
+	if (!is_hung) {
+		assert_int_equal(unlink(path), 0);
+		return;
+	}
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+}
+
+static bool is_any_dead(struct raw_host hogs[N_HOGS])
+{
+	struct nvme_cqe cqe;
+	bool is_any = false;
+
+	for (unsigned i = 0; i < N_HOGS; i++) {
+		assert_false(raw_receive(&hogs[i].io, &cqe, 10));
+		is_any |= hogs[i].io.is_dead;
+	}
+	return is_any;
+}
+
+/* The disk has some of the receives, and gives none back; other writes wait for buffers. What is not on
+ * that disk is served; and when it comes back, so is what waited for it. */
+static void a_disk_that_hangs_leaves_receives(void **state)
+{
+	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;
+	struct raw_host hogs[N_HOGS], other;
+
+	hang_disk(true);
+	for (unsigned i = 0; i < N_HOGS; i++) {
+		raw_host_open(&hogs[i], d.port);
+		for (unsigned k = 0; k < N_WRITES && !hogs[i].io.is_dead; k++)
+			send_write(&hogs[i].io, DAEMON_FILE, 4096);
+	}
+	while (!is_any_dead(hogs))
+		assert_true(clock_ns() < deadline);
+	assert_true(daemon_has_logged(&d, TOO_MANY));
+	raw_host_open(&other, d.port);
+	for (unsigned i = 0; i < N_READS; i++) {
+		send_write(&other.io, DAEMON_RAM, 512);
+		assert_true(raw_collect(&other.io, 1, 60000));
+		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, i, 1, 512),
+				 NVME_OK);
+	}
+	hang_disk(false);
+	for (unsigned i = 0; i < N_HOGS; i++)
+		if (!hogs[i].io.is_dead)
+			assert_true(raw_collect(&hogs[i].io, N_WRITES, 60000));
+	assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096),
+			 NVME_OK);
+	assert_int_equal(other.io.data[0], 0x5a);
+	raw_host_close(&other);
+	for (unsigned i = 0; i < N_HOGS; i++)
+		raw_host_close(&hogs[i]);
+}
+
 /* One that does it again and again. */
 static void no_receive_is_lost(void **state)
 {
@@ -97,6 +168,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(writes_that_wait_leave_receives,
+					  next_good_host),
+		cmocka_unit_test_teardown(a_disk_that_hangs_leaves_receives,
 					  next_good_host),
 		cmocka_unit_test_teardown(no_receive_is_lost, next_good_host),
 	};

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, what goes to FOLDER/disk
+ * does not come back: asynchronous I/O is held, whoever waits for it sleeps. When the file is gone, all of
+ * it goes to the disk. Nothing else is touched.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	HELD_MAX = 4096,
+	LOOK_US = 2000,
+};
+
+static struct {
+	void *context;
+	struct iocb *iocb;
+} held[HELD_MAX];
+static unsigned n_held;
+static bool has_thread;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char control[PATH_MAX]; /* of the first that was held */
+
+/* Whether it is the disk, and hangs; then path is that of the file that says so. */
+static bool is_hung(int fd, char path[PATH_MAX])
+{
+	char link[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, PATH_MAX - 1);
+	if (n < 5 || memcmp(path + n - 5, "/disk", 5) != 0)
+		return false;
+	memcpy(path + n - 4, "hung", 5);
+	return access(path, F_OK) == 0;
+}
+
+static long submit(void *context, struct iocb *iocb)
+{
+	return syscall(SYS_io_submit, context, 1L, &iocb) < 0 ? -errno : 1;
+}
+
+static void *release(void *arg)
+{
+	while (access(control, F_OK) == 0)
+		usleep(LOOK_US);
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < n_held; i++)
+		while (submit(held[i].context, held[i].iocb) == -EAGAIN)
+			usleep(LOOK_US);
+	n_held = 0;
+	has_thread = false;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* False: it does not hang. */
+static bool hold(void *context, struct iocb *iocb)
+{
+	char path[PATH_MAX];
+	pthread_t thread;
+	bool is_held = false;
+
+	pthread_mutex_lock(&lock);
+	if (n_held < HELD_MAX && is_hung((int)iocb->aio_fildes, path)) {
+		strcpy(control, path);
+		is_held = has_thread || !pthread_create(&thread, NULL, release, NULL);
+		if (is_held && !has_thread)
+			pthread_detach(thread);
+		has_thread = is_held;
+	}
+	if (is_held) {
+		held[n_held].context = context;
+		held[n_held++].iocb = iocb;
+	}
+	pthread_mutex_unlock(&lock);
+	return is_held;
+}
+
+/* libaio's. */
+int io_submit(void *context, long n, struct iocb **iocbs);
+int io_submit(void *context, long n, struct iocb **iocbs)
+{
+	for (long i = 0; i < n; i++) {
+		long r = hold(context, iocbs[i]) ? 1 : submit(context, iocbs[i]);
+
+		if (r < 0)
+			return (int)(i ? i : r);
+	}
+	return (int)n;
+}
+
+static void wait_for(int fd)
+{
+	char path[PATH_MAX];
+
+	while (is_hung(fd, path))
+		usleep(LOOK_US);
+}
+
+ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	wait_for(fd);
+	return syscall(SYS_preadv2, fd, iov, n, at, 0, flags);
+}
+
+ssize_t pwritev64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	wait_for(fd);
+	return syscall(SYS_pwritev2, fd, iov, n, at, 0, flags);
+}

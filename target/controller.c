@@ -206,6 +206,7 @@ static void controller_free(struct controller *controller)
 {
 	list_remove(&controller->node);
 	loop_timer_stop(&controller->announce);
+	event_page_release(controller);
 	pthread_mutex_destroy(&controller->errors_lock);
 	host_give(controller->host);
 	free(controller);
@@ -231,6 +232,8 @@ void controller_on_reset(struct loop_msg *msg)
 	struct controller *controller = container_of(msg, struct controller, reset);
 
 	controller->is_resetting = true;
+	if (controller->health)
+		event_log_add_reset(controller->health, controller);
 	list_for_each_safe (node, &controller->queues) {
 		struct queue *queue = list_entry(node, struct queue, member_node);
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "target/change/notice.h"
+#include "target/health/event_log.h"
 #include "target/queue.h"
 #include "target/request.h"
 #include "target/target.h"
@@ -90,6 +91,7 @@ struct controller {
 	unsigned pending, masked;		/* bits of enum controller_event */
 	uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid, for log page 04h */
 	unsigned n_aborts;			/* on their way */
+	struct event_context events;
 	struct resv_notices resv_notices;
 	uint8_t resv_mask[NSID_MAX + 1]; /* feature 82h: bits of enum nvme_resv_notice */
 	uint16_t error_recovery[NSID_MAX + 1]; /* feature 05h: TLER */

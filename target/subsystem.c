@@ -353,13 +353,18 @@ static void choose_serial(const char *nqn, char ret_serial[21])
 		snprintf(ret_serial + 2 * i, 3, "%02x", hash[i]);
 }
 
-static void add_health(struct builder *b, const char *nqn, struct subsystem *subsystem)
+static void add_health(struct builder *b, const struct config_subsystem *config,
+		       struct subsystem *subsystem)
 {
+	char why[512] = "";
+
 	if (!b->config->health)
 		return;
-	subsystem->health = health_find(b->config->health, nqn);
+	subsystem->health = health_find(b->config->health, config->nqn);
 	if (!subsystem->health)
 		fail_for_memory(b);
+	else if (event_log_open(subsystem->health, why, sizeof(why)) < 0)
+		fail(b, config->mark, why);
 }
 
 static void subsystem_init(struct builder *b, const struct config_subsystem *config,
@@ -374,7 +379,7 @@ static void subsystem_init(struct builder *b, const struct config_subsystem *con
 	else
 		choose_serial(config->nqn, subsystem->serial);
 	subsystem->portal_mask = find_portals(b->config, config);
-	add_health(b, config->nqn, subsystem);
+	add_health(b, config, subsystem);
 	add_hosts(b, config, subsystem);
 	add_namespaces(b, config, subsystem);
 	add_ana(b, config, subsystem);

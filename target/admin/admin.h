@@ -36,6 +36,21 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature);
 enum nvme_status ns_features_parse_set(struct request *r, unsigned feature);
 bool write_protect_is_offered(const struct target *target);
 
+/* identify.c: left-justified, filled up with spaces */
+void put_ascii(uint8_t *field, size_t n, const char *s);
+
+/* log_page.c */
+enum request_state log_page_execute(struct request *r);
+
+/* event_page.c */
+/* Fills length bytes at data from offset of the log page 0Dh; the rest is zero already. */
+enum nvme_status event_page_fill(struct request *r, uint64_t offset);
+/* Whether the command is one on that page whose length and offset say nothing; then, its parser. */
+bool event_page_has_no_length(const struct request *r);
+enum nvme_status event_page_parse(struct request *r);
+/* Ends the reporting context, if there is one; also control's, when the queues are gone. */
+void event_page_release(struct controller *controller);
+
 /* Parsers, as in request.h */
 enum nvme_status identify_parse(struct request *r);
 enum nvme_status log_page_parse(struct request *r);

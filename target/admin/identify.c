@@ -13,6 +13,7 @@
 #include "base/rcu.h"
 #include "target/admin/admin.h"
 #include "target/ana.h"
+#include "target/health/health.h"
 #include "target/io/io.h"
 
 enum {
@@ -25,8 +26,7 @@ enum {
 	DMRSL = 8 * 1024 * 1024, /* blocks: a range may be longer, but takes its time */
 };
 
-/* ASCII, left justified, padded with blanks. */
-static void put_ascii(uint8_t *field, size_t n, const char *s)
+void put_ascii(uint8_t *field, size_t n, const char *s)
 {
 	size_t length = MIN(strlen(s), n);
 
@@ -140,6 +140,10 @@ static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 	id->cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL;
 	fill_ctrl_ana(queue, id);
 	id->cntrltype = NVME_CNTRLTYPE_IO;
+	if (event_log_is_kept(queue->controller->health)) {
+		id->lpa |= NVME_LPA_EVENTS;
+		id->pels = put_le32(EVENT_LOG_UNITS);
+	}
 	id->sqes = 0x66;
 	id->cqes = 0x44;
 	id->nn = put_le32(NSID_MAX);

@@ -4,7 +4,8 @@
  *
  * A page is built whole, at most 4 KiB, and the part the host asked for is copied; what it asked
  * for beyond the page is zero (R5). The offset may be anything up to the page's size. The discovery
- * log and that of ANA groups are generated piece by piece instead (discovery.c, ana.c).
+ * log and that of ANA groups are generated piece by piece instead (discovery.c, ana.c), and that of events
+ * is read out of what the host has begun with (event_page.c).
  */
 #include <string.h>
 
@@ -21,9 +22,6 @@ enum {
 	EFFECT_SUPPORTED = 1,
 	EFFECT_LBCC = 2, /* changes the content of blocks */
 	CHANGED_MAX = 1024,
-	ROOM_TEMPERATURE_K = 298,
-	UNITS_512B = 1000, /* a SMART data unit */
-	CRITICAL_READ_ONLY = 1 << 3,
 };
 
 struct page {
@@ -73,41 +71,19 @@ static void build_errors(struct controller *controller, struct page *page)
 
 /* ---- SMART (02h) --------------------------------------------------------------------------- */
 
-static void put_128(uint8_t field[16], uint64_t value)
-{
-	le64 low = put_le64(value);
-
-	memcpy(field, &low, sizeof(low));
-}
-
 /* Of the whole subsystem, over its whole life: health.h. */
 static void build_smart(struct request *r, struct page *page)
 {
-	struct controller *controller = r->queue->controller;
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
 	struct nvme_smart_log *smart = (struct nvme_smart_log *)(void *)page->bytes;
-	struct health_figures f = {0};
 	struct namespace *ns = NULL;
 
+	health_fill_smart(r->queue->controller->health, smart);
 	for (uint32_t nsid = 0;
 	     subsystem && (ns = subsystem_next_namespace(subsystem, nsid));
 	     nsid = ns->nsid)
 		if (atomic_load(&ns->has_failed))
-			smart->critical_warning |= CRITICAL_READ_ONLY;
-	if (controller->health)
-		health_read(controller->health, &f);
-	smart->temperature = put_le16(ROOM_TEMPERATURE_K);
-	smart->avail_spare = 100;
-	put_128(smart->data_units_read, (f.read_units + UNITS_512B - 1) / UNITS_512B);
-	put_128(smart->data_units_written,
-		(f.written_units + UNITS_512B - 1) / UNITS_512B);
-	put_128(smart->host_reads, f.n_reads);
-	put_128(smart->host_writes, f.n_writes);
-	put_128(smart->power_cycles, f.power_cycles);
-	put_128(smart->power_on_hours, f.power_on_s / 3600);
-	put_128(smart->unsafe_shutdowns, f.unsafe_shutdowns);
-	put_128(smart->media_errors, f.n_media_errors);
-	put_128(smart->n_error_entries, f.n_errors);
+			smart->critical_warning |= NVME_CRITICAL_READ_ONLY;
 	page->n = sizeof(*smart);
 }
 
@@ -245,7 +221,7 @@ static enum nvme_status copy_part(struct request *r, const struct page *page,
 	return NVME_OK;
 }
 
-static enum request_state execute(struct request *r)
+enum request_state log_page_execute(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	uint64_t offset = get_le32(r->sqe.cdw12) | (uint64_t)get_le32(r->sqe.cdw13) << 32;
@@ -260,6 +236,8 @@ static enum request_state execute(struct request *r)
 		return request_end(r, discovery_fill_log(r, offset));
 	if ((cdw10 & 0xff) == NVME_LOG_ANA)
 		return request_end(r, fill_ana(r, offset));
+	if ((cdw10 & 0xff) == NVME_LOG_EVENTS)
+		return request_end(r, event_page_fill(r, offset));
 	status = build(r, cdw10 & 0xff, !(cdw10 & RETAIN_EVENT), &page);
 	return request_end(r, status == NVME_OK ? copy_part(r, &page, offset) : status);
 }
@@ -269,11 +247,13 @@ enum nvme_status log_page_parse(struct request *r)
 	uint32_t cdw10 = get_le32(r->sqe.cdw10), cdw11 = get_le32(r->sqe.cdw11);
 	uint64_t n_dwords = (cdw10 >> 16 | (uint64_t)(cdw11 & 0xffff) << 16) + 1;
 
+	if (event_page_has_no_length(r))
+		return event_page_parse(r);
 	if (get_le32(r->sqe.cdw12) & 3 ||
 	    n_dwords * 4 > controller_max_transfer(r->queue->controller))
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->direction = DIRECTION_C2H;
 	r->length = (uint32_t)n_dwords * 4;
-	r->execute = execute;
+	r->execute = log_page_execute;
 	return request_check_sgl(r, false);
 }

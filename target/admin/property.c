@@ -114,6 +114,7 @@ static void disable(struct controller *controller)
 	async_event_end_all(controller, NVME_ABORTED_SQ_DELETION);
 	controller->pending = controller->masked = 0;
 	controller->event_mask = 0;
+	event_page_release(controller);
 	if (controller->is_reset_sent)
 		return;
 	controller->is_reset_sent = true;

@@ -7,7 +7,8 @@
  * are saved once a minute while hosts are connected, once an hour otherwise, and only if they have
  * changed, for which an hour of being on is enough; and at the end. So a crash loses a minute of them.
  *
- * Saving takes as long as the disk does, so a thread of its own writes, that lives just as long.
+ * Saving takes as long as the disk does, so a thread of its own writes, that lives just as long. It
+ * writes event logs that have grown, too; events are rare, and saved at once.
  */
 #include <errno.h>
 #include <signal.h>
@@ -26,6 +27,7 @@ enum {
 	BUSY_S = 60,
 	IDLE_S = 3600,
 	SAVING_S = 1,
+	SNAPSHOT_S = 23 * 3600, /* at least once in 24 hours, looked at each hour */
 };
 
 /* ---- records -------------------------------------------------------------------------------- */
@@ -54,8 +56,13 @@ void health_free(struct health *health)
 
 	if (!health)
 		return;
-	while ((node = list_take_first(&health->records)))
-		free(list_entry(node, struct health_record, node));
+	while ((node = list_take_first(&health->records))) {
+		struct health_record *record = list_entry(node, struct health_record,
+							  node);
+
+		event_log_close(record);
+		free(record);
+	}
 	pthread_mutex_destroy(&health->lock);
 	free(health);
 }
@@ -136,15 +143,20 @@ void health_read(struct health_record *record, struct health_figures *ret_figure
 
 static void turn_on(struct health_record *record)
 {
+	bool is_start = !record->has_begun;
+
 	pthread_mutex_lock(&record->health->lock);
 	record->on_since_ns = clock_ns();
-	if (!record->has_begun) {
+	if (is_start) {
 		record->past.power_cycles++;
 		record->past.unsafe_shutdowns += record->was_on;
 	}
 	pthread_mutex_unlock(&record->health->lock);
 	record->has_begun = true;
 	record->was_on = false;
+	if (is_start)
+		event_log_add_power_on(record);
+	event_log_add_smart(record);
 }
 
 static void turn_off(struct health_record *record)
@@ -153,6 +165,20 @@ static void turn_off(struct health_record *record)
 	record->past.power_on_s += (clock_ns() - record->on_since_ns) / NSEC_PER_SEC;
 	record->on_since_ns = 0;
 	pthread_mutex_unlock(&record->health->lock);
+	event_log_add_smart(record);
+}
+
+/* What SMART says now, if it was not written down for long. */
+static void take_snapshots(struct health *health)
+{
+	list_for_each (node, &health->records) {
+		struct health_record *record = list_entry(node, struct health_record,
+							  node);
+
+		if (record->on_since_ns &&
+		    clock_ns() - record->events.snapshot_ns >= SNAPSHOT_S * NSEC_PER_SEC)
+			event_log_add_smart(record);
+	}
 }
 
 /* NULL: nothing is exported any more. */
@@ -184,18 +210,32 @@ static void note_result(struct health *health, int error)
 	int before = atomic_exchange(&health->error, error);
 
 	if (error < 0 && error != before)
-		log_err("what SMART counts cannot be kept in %s: %s: the next start will "
-			"not know of it; it is tried again",
+		log_err("what SMART counts, or an event log, cannot be kept in %s: "
+			"%s: the next start will not know of it; it is tried again",
 			state_directory_path(health->directory), strerror(-error));
 	else if (error == 0 && before < 0)
-		log_info("what SMART counts is kept in %s again",
+		log_info("what SMART counts, and event logs, are kept in %s again",
 			 state_directory_path(health->directory));
 }
 
-static int write_text(const struct health *health)
+static const char *nqn_of(struct event_log *log)
 {
-	return state_file_write(health->directory, HEALTH_FILE, health->text,
-				strlen(health->text));
+	return container_of(log, struct health_record, events)->nqn;
+}
+
+/* All of it, whatever fails; the first error. */
+static int write_all(struct health *health)
+{
+	int r = state_file_write(health->directory, HEALTH_FILE, health->text,
+				 strlen(health->text));
+
+	for (struct event_log *log = health->saving; log; log = log->next_saving) {
+		log->result = event_file_write(health->directory, nqn_of(log),
+					       log->saving);
+		if (r == 0)
+			r = log->result;
+	}
+	return r;
 }
 
 static void *run_saver(void *arg)
@@ -203,9 +243,53 @@ static void *run_saver(void *arg)
 	struct health *health = arg;
 
 	pthread_setname_np(pthread_self(), "health");
-	note_result(health, write_text(health));
+	note_result(health, write_all(health));
 	atomic_store(&health->is_saved, true);
 	return NULL;
+}
+
+/* Event logs that are not in their files as they are now. */
+static void pick_logs(struct health *health)
+{
+	list_for_each (node, &health->records) {
+		struct event_log *log =
+			&list_entry(node, struct health_record, node)->events;
+
+		if (!log->is_news)
+			continue;
+		log->is_news = false;
+		log->saving = log->image;
+		atomic_fetch_add(&log->saving->n_refs, 1);
+		log->next_saving = health->saving;
+		health->saving = log;
+	}
+}
+
+static bool has_newer_log(struct health *health)
+{
+	list_for_each (node, &health->records)
+		if (list_entry(node, struct health_record, node)->events.is_news)
+			return true;
+	return false;
+}
+
+/* They were written, or could not be. */
+static void drop_logs(struct health *health)
+{
+	for (; health->saving; health->saving = health->saving->next_saving) {
+		struct event_log *log = health->saving;
+
+		log->is_news = log->is_news || log->result < 0;
+		event_image_give(log->saving);
+		log->saving = NULL;
+	}
+}
+
+static void end_saving(struct health *health)
+{
+	drop_logs(health);
+	free(health->text);
+	health->text = NULL;
 }
 
 /* Waits for the saver, if there is one. */
@@ -214,8 +298,7 @@ static void join_saver(struct health *health)
 	if (!health->text)
 		return;
 	pthread_join(health->saver, NULL);
-	free(health->text);
-	health->text = NULL;
+	end_saving(health);
 	if (atomic_load(&health->error))
 		health->has_news = true; /* again, the next time */
 }
@@ -255,17 +338,18 @@ static bool prepare(struct health *health)
 	return true;
 }
 
-static void save_now(struct health *health)
+static void save_now(struct health *health, bool with_logs)
 {
 	int r;
 
 	join_saver(health);
 	if (!prepare(health))
 		return;
-	r = write_text(health);
+	if (with_logs)
+		pick_logs(health);
+	r = write_all(health);
 	note_result(health, r);
-	free(health->text);
-	health->text = NULL;
+	end_saving(health);
 	health->has_news = r < 0;
 }
 
@@ -276,6 +360,7 @@ static void save_aside(struct health *health)
 
 	if (!prepare(health))
 		return;
+	pick_logs(health);
 	atomic_store(&health->is_saved, false);
 	sigfillset(&all); /* signals are for the control thread */
 	pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -284,8 +369,9 @@ static void save_aside(struct health *health)
 	if (r == 0)
 		return;
 	note_result(health, -r);
-	free(health->text);
-	health->text = NULL;
+	for (struct event_log *log = health->saving; log; log = log->next_saving)
+		log->result = -r;
+	end_saving(health);
 	health->has_news = true;
 }
 
@@ -302,6 +388,7 @@ static void on_turn(struct loop_timer *timer)
 {
 	struct health *health = container_of(timer, struct health, timer);
 
+	take_snapshots(health);
 	if (health->text && atomic_load(&health->is_saved)) {
 		join_saver(health);
 		/* What came meanwhile; after an error it is not that urgent. */
@@ -321,14 +408,23 @@ void health_begin(struct health *health, struct target *target)
 	health->target = target;
 	health->timer.on_expiry = on_turn;
 	follow(health, atomic_load(&target->snapshot));
-	save_now(health);
+	save_now(health, false);
+	/* Portals open without waiting for a file of each subsystem. */
+	health->has_news = health->has_news || has_newer_log(health);
+	if (health->has_news && !atomic_load(&health->error))
+		save_aside(health);
 	wait_for_turn(health);
 }
 
 void health_follow(struct health *health, const struct snapshot *snapshot)
 {
 	follow(health, snapshot);
-	if (!health->has_news || health->text)
+	health_save_soon(health);
+}
+
+void health_save_soon(struct health *health)
+{
+	if (!health->target || !health->has_news || health->text)
 		return; /* whose turn comes soon */
 	save_aside(health);
 	wait_for_turn(health);
@@ -350,6 +446,6 @@ void health_end(struct health *health)
 	loop_timer_stop(&health->timer);
 	follow(health, NULL);
 	health->has_news = true;
-	save_now(health);
+	save_now(health, true);
 	health->target = NULL;
 }

@@ -4,7 +4,7 @@
  * and what hosts have done with it. There is a record for each subsystem, by its NQN, until rblkd
  * ends. What was counted by namespaces that are gone, and by earlier rblkd, is added up in it; what the
  * namespaces of now have counted is read where their pollers count it, so this costs the data path
- * nothing. health_file.c keeps it all in the state directory.
+ * nothing. health_file.c keeps it all in the state directory; and event_log.h what has happened.
  */
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "target/health/event_log.h"
 #include "transport/wire/fabrics.h"
 
 struct namespace;
@@ -57,6 +58,8 @@ struct health_record {
 		past;		/* without what its namespaces count now, and n_errors */
 	uint64_t on_since_ns;	/* 0: not exported */
 	struct list namespaces; /* of struct namespace (health_node) */
+
+	struct event_log events; /* who may touch it: event_log.h */
 };
 
 struct health {
@@ -73,8 +76,9 @@ struct health {
 	bool is_busy;  /* hosts are connected: saved once a minute */
 	bool has_news; /* more than counters has changed */
 	uint64_t saved_ns, saved_sum;
-	pthread_t saver; /* runs while text is there */
-	char *text;	 /* owned; the saver reads it */
+	struct event_log *saving; /* those whose image is being saved, too */
+	pthread_t saver;	  /* runs while text is there */
+	char *text;		  /* owned; the saver reads it */
 	_Atomic bool is_saved;
 	_Atomic int error; /* of the last time: 0, or -errno */
 };
@@ -96,6 +100,8 @@ void health_remove_namespace(struct namespace *ns);
 void health_begin(struct health *health, struct target *target);
 /* Another snapshot is current. */
 void health_follow(struct health *health, const struct snapshot *snapshot);
+/* Something is worth to be saved at once. */
+void health_save_soon(struct health *health);
 /* A host has connected. */
 void health_note_host(struct health *health);
 /* Pollers have stopped: saves for the last time, and that the end was in order. Accepts NULL, and one
@@ -105,10 +111,20 @@ void health_end(struct health *health);
 /* ---- any thread ---- */
 
 void health_read(struct health_record *record, struct health_figures *ret_figures);
+/* smart.c: all of the page but its warnings. record NULL: nothing has been counted. */
+void health_fill_smart(struct health_record *record, struct nvme_smart_log *smart);
+/* smart.c: of all its namespaces. */
+uint8_t health_critical_warning(struct health_record *record);
 /* Another entry of an error log: its number. */
 static inline uint64_t health_count_error(struct health_record *record)
 {
 	return atomic_fetch_add_explicit(&record->n_errors, 1, memory_order_relaxed) + 1;
+}
+
+/* Whether log page 0Dh exists. Accepts NULL. */
+static inline bool event_log_is_kept(const struct health_record *record)
+{
+	return record && record->health->directory;
 }
 
 /* ---- health_file.c: control ---- */

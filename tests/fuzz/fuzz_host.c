@@ -263,7 +263,7 @@ static void begin_target(unsigned world)
 	env.config.state = world & WORLD_STATE ? disk_state(!(world & WORLD_BROKEN_STATE),
 							    world & WORLD_STOPPING)
 					       : NULL;
-	env.config.health = health_new(NULL, why, sizeof(why));
+	env.config.health = health_new(env.config.state, why, sizeof(why));
 	check(env.config.health);
 	list_init(&target->queues);
 	list_init(&target->controllers);

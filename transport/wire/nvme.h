@@ -283,7 +283,8 @@ struct nvme_id_ctrl {
 	uint8_t rsvd322[20];
 	uint8_t anatt, anacap;
 	le32 anagrpmax, nanagrpid;
-	uint8_t rsvd352[160];
+	le32 pels;
+	uint8_t rsvd356[156];
 	uint8_t sqes, cqes;
 	le16 maxcmd;
 	le32 nn;
@@ -311,6 +312,7 @@ static_assert(offsetof(struct nvme_id_ctrl, cntrltype) == 111, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, oacs) == 256, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, kas) == 320, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, anatt) == 342, "figure 275");
+static_assert(offsetof(struct nvme_id_ctrl, pels) == 352, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, sqes) == 512, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, sgls) == 536, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, subnqn) == 768, "figure 275");
@@ -329,6 +331,7 @@ enum {
 	NVME_LPA_SMART_NS = 1,
 	NVME_LPA_EFFECTS = 2,
 	NVME_LPA_EXTENDED = 4,
+	NVME_LPA_EVENTS = 1 << 4,
 	NVME_ONCS_COMPARE = 1 << 0,
 	NVME_ONCS_WRITE_UNCORRECTABLE = 1 << 1,
 	NVME_ONCS_DSM = 1 << 2,
@@ -434,6 +437,7 @@ enum nvme_log {
 	NVME_LOG_CHANGED_NS = 0x04,
 	NVME_LOG_EFFECTS = 0x05,
 	NVME_LOG_ANA = 0x0c,
+	NVME_LOG_EVENTS = 0x0d, /* persistent: nvme_event.h */
 	NVME_LOG_DISCOVERY = 0x70,
 	NVME_LOG_RESERVATION = 0x80,
 };
@@ -465,6 +469,10 @@ struct nvme_smart_log {
 	uint8_t rsvd192[320];
 };
 static_assert(sizeof(struct nvme_smart_log) == 512, "figure 196");
+
+enum {
+	NVME_CRITICAL_READ_ONLY = 1 << 3,
+};
 
 /* Asymmetric Namespace Access (8.1, figure 211). */
 enum nvme_ana_state {

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What has happened to a subsystem (log page 0Dh): its starts, resets of its controllers, and what
+ * SMART said then. The control thread adds events. The log is an image, exactly as hosts read it behind the header,
+ * which never changes: another event makes another image. So a host that reads piece by piece only keeps
+ * the one it began with. event_file.c keeps them in the state directory; without one there is no log.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/wire/nvme_event.h"
+
+enum {
+	EVENT_LOG_UNITS = 1, /* PELS */
+	EVENT_LOG_BYTES = EVENT_LOG_UNITS * NVME_EVENT_UNIT -
+			  (int)sizeof(struct nvme_event_log_header),
+	EVENT_FORMAT = 1,
+	EVENT_NAME_BYTES = 56, /* events-UUID.json */
+};
+
+struct controller;
+struct health;
+struct health_record;
+struct state_directory;
+
+struct event_image {
+	/* Thread: never changes */
+	_Atomic unsigned n_refs; /* any thread */
+	uint16_t generation;	 /* another image has another */
+	uint32_t n_events, n_bytes;
+	uint8_t bytes[]; /* newest first */
+};
+
+/* What a host reads of log page 0Dh, until it releases it. */
+struct event_context {
+	struct event_image *image; /* counted; NULL: it is not established */
+	struct nvme_event_log_header header;
+};
+
+struct event_log {
+	/* Guarded by health->lock; control sets */
+	struct event_image *image; /* counted; NULL: there is no log */
+
+	/* Thread: control */
+	bool is_news;	      /* it is not in the file yet */
+	uint64_t snapshot_ns; /* when SMART was last written down */
+	unsigned n_tokens;    /* resets that may still be written down now */
+	uint64_t tokens_ns;   /* up to when they were counted */
+
+	/* Thread: the saver's while it runs; control's otherwise */
+	struct event_log *next_saving;
+	struct event_image *saving; /* counted */
+	int result;
+};
+
+/* ---- control: event_log.c ---- */
+
+/* Takes over what was kept; may be called again. 0; or -errno with one line in why. */
+int event_log_open(struct health_record *record, char *why, size_t n);
+void event_log_close(struct health_record *record); /* accepts one that was not opened */
+/* rblkd has started: it is on. */
+void event_log_add_power_on(struct health_record *record);
+void event_log_add_smart(struct health_record *record);
+/* The host has reset it. Writes it down unless that happens too often. */
+void event_log_add_reset(struct health_record *record,
+			 const struct controller *controller);
+
+/* ---- any thread: event_log.c ---- */
+
+/* The log of now, counted; NULL: there is none. */
+struct event_image *event_image_take(struct health_record *record);
+void event_image_give(struct event_image *image); /* accepts NULL */
+/* Milliseconds since 1970. */
+uint64_t event_time_ms(void);
+
+/* ---- event_file.c ---- */
+
+/* Control: the image in the file, an empty one without a file; or NULL with one line in why. */
+struct event_image *event_file_read(const struct state_directory *directory,
+				    const char *nqn, char *why, size_t n);
+/* Any thread: 0 or -errno. */
+int event_file_write(const struct state_directory *directory, const char *nqn,
+		     const struct event_image *image);

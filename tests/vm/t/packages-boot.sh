@@ -9,6 +9,16 @@ debs=$VM_REPO/build/deb
 # the programs that the packages install, not those of a build
 unset -f rblk rblkctl
 
+# few_installed DEB...: cuts what dpkg takes for installed to what these depend on, for it reads each package's list of
+# files, and a host may have thousands
+few_installed() {
+    local deb names status=/var/lib/dpkg/status
+    names=$(for deb; do dpkg-deb -f "$deb" Depends; done | sed 's/([^)]*)//g;s/[,|]/ /g')
+    awk -v RS= -v ORS='\n\n' -v names="dpkg ${names//$'\n'/ }" 'BEGIN { n = split(names, a, " "); while (n) wanted[a[n--]] }
+        match($0, /(^|\n)Package: [^\n]*/) { split(substr($0, RSTART, RLENGTH), name, ": "); if (name[2] in wanted) print }' \
+        $status >/run/status && mv /run/status $status
+}
+
 # --- before systemd -----------------------------------------------------------------------------------------------
 
 if [ ! -e /run/booted ]; then
@@ -16,8 +26,10 @@ if [ ! -e /run/booted ]; then
     need dpkg systemctl
     fabric
     host_identity
+    packages=("$debs"/rblk-{target,initiator}_*.deb "$debs"/softrdma_*.deb)
+    few_installed "${packages[@]}"
     # triggers: the index of all manual pages would be made anew
-    must "the packages install" dpkg -i --no-triggers "$debs"/rblk-{target,initiator}_*.deb "$debs"/softrdma_*.deb
+    must "the packages install" dpkg -i --no-triggers "${packages[@]}"
 
     # a file system in a file, on a disk that takes O_DIRECT, and a disk
     under=$(ram_disk 160)

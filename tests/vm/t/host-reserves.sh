@@ -46,6 +46,14 @@ reservation() {
     nvme resv-report "$one_disk" -n 1 --eds -o json | jq -r '"\(.regctl) registered, type \(.rtype)"'
 }
 
+# --- what a state directory keeps beside ---------------------------------------------------------------------------
+
+events=$(nvme persistent-event-log "/dev/$one" --action=1 --log_len=4096 2>&1)
+like "nvme persistent-event-log: the start" "$events" 'Power On'
+like "  and a SMART snapshot" "$events" 'SMART'
+check "  released" nvme persistent-event-log "/dev/$one" --action=2 --log_len=0
+is "smart-log: the first power cycle" "$(nvme smart-log "/dev/$one" -o json | jq -r .power_cycles)" 1
+
 # --- nvme-cli ------------------------------------------------------------------------------------------------------
 
 is "nobody is registered" "$(reservation)" "0 registered, type 0"

@@ -27,10 +27,8 @@ VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s 
                        r"(?:, (\d+) failed.*)?)$")
 LONG_S = 3600
 FUZZ_S = 60  # each target
-# Not one program for each profile, but with builds of their own; so never with --quick unless named. The
-# machines take as long as all the rest: only when named.
+# Not one program for each profile, but with builds of their own; so never with --quick unless named.
 EXTRAS = ("fuzz", "vm")
-ALWAYS = ("fuzz",)
 NICE = ["nice", "-n", "10"]
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
@@ -167,6 +165,7 @@ class Jobs:
         self.waiting = collections.deque()
         self.totals = {}
         self.lock = threading.Lock()
+        self.are_built = threading.Event()
 
     def work(self):
         while self.waiting:
@@ -177,9 +176,11 @@ class Jobs:
             self.run(*job)
 
     def run(self, profile, test):
-        counts = run_test(profile, test)
+        self.add(suite_of(test), run_test(profile, test))
+
+    def add(self, suite, counts):
         with self.lock:
-            count(self.totals, suite_of(test), counts)
+            count(self.totals, suite, counts)
 
 
 def run_programs(profiles, wanted_suites, extras, n_at_a_time):
@@ -190,6 +191,7 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
     jobs.waiting.extend(
         [job for profile in profiles
          for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])])
+    jobs.are_built.set()
     with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
         for worker in [pool.submit(jobs.work) for _ in range(n_at_a_time)]:
             worker.result()
@@ -199,15 +201,15 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
 
 def run_beside(jobs, extras):
     """What computes for long and waits for nobody, one after the other and below everything else: the
-    fuzzers, with a build of their own, and the packages, which a virtual machine installs. Then it helps."""
+    fuzzers, with a build of their own; the packages, which a virtual machine installs; the machines."""
     if "fuzz" in extras:
         jobs.run("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "timeout": LONG_S,
                           "cmd": NICE + [path("fuzz", "run"), "-jobs", "1", str(FUZZ_S)]})
     if "vm" in extras:
         jobs.run("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
                          "cmd": NICE + [path("packaging", "packages")]})
-    if extras:
-        jobs.work()
+        jobs.are_built.wait()  # a machine sees our files, which must not change below it
+        jobs.add("vm", run_vm_scripts())
 
 
 def path(*parts):
@@ -230,8 +232,8 @@ def has_packages(suite, totals):
 
 def run_vm_scripts():
     """Runs all of them, a line each as it ends; counts are of the checks in them."""
-    process = subprocess.Popen([path("vm", "suite")], cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    process = subprocess.Popen(NICE + [path("vm", "suite")], cwd=ROOT, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True)
     start = time.monotonic()
     timer = threading.Timer(LONG_S, end_group, [process])
@@ -294,15 +296,12 @@ def main():
     profiles = [args.profile] if args.profile else PROFILES[:1] if args.quick else PROFILES
     is_all = not (args.suites or args.quick or args.profile)
     totals = {}
-    # before anything runs: a machine sees the file system of this one, which must not change below it
     extras = [extra for extra in EXTRAS
-              if (is_all and extra in ALWAYS or extra in args.suites) and has_packages(extra, totals)]
+              if (is_all or extra in args.suites) and has_packages(extra, totals)]
     start = time.monotonic()
 
     for suite, counts in run_programs(profiles, args.suites, extras, args.jobs).items():
         count(totals, suite, counts)
-    if "vm" in extras:
-        count(totals, "vm", run_vm_scripts())
 
     print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8}")
     for suite, counts in sorted(totals.items()):

@@ -41,8 +41,8 @@ struct config_limits {
 	uint64_t io_queues_per_host;	/* default 128 */
 	uint64_t connect_rate;		/* a second, sustained; default 200 */
 	uint64_t connect_rate_per_host; /* default 100 */
-	uint64_t pending;		/* those without Connect; default 64 */
-	uint64_t pending_per_host;	/* default 32 */
+	uint64_t pending;		/* those without Connect; default 256 */
+	uint64_t pending_per_host;	/* default 72 */
 	uint64_t connect_timeout_ns;	/* to send Connect; default 5s */
 	uint64_t auth_timeout_ns;	/* to authenticate then; default 10s */
 };

@@ -580,10 +580,10 @@ static const struct conf_key limits_keys[] = {
 	 .help = "The same from one address; a burst of half of limits.connections "
 		 "passes."},
 	{"pending", CONF_UINT, AT(config_limits, pending), .min = 1, .max = 65535,
-	 .default_value = "64",
+	 .default_value = "256",
 	 .help = "Most connections that have not said yet who they are."},
 	{"pending_per_host", CONF_UINT, AT(config_limits, pending_per_host), .min = 1,
-	 .max = 65535, .default_value = "32", .help = "The same from one address."},
+	 .max = 65535, .default_value = "72", .help = "The same from one address."},
 	{"connect_timeout", CONF_DURATION, AT(config_limits, connect_timeout_ns),
 	 .min = 100 * NSEC_PER_MSEC, .max = 300 * NSEC_PER_SEC, .default_value = "5s",
 	 .help = "How long a connection may take to say it."},

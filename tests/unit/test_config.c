@@ -114,7 +114,7 @@ static void smallest_has_defaults(void **state)
 	assert_int_equal(r.config.tuning.io_queues, 64);
 	assert_int_equal(r.config.limits.connections, 1024);
 	assert_int_equal(r.config.limits.connections_per_host, 128);
-	assert_int_equal(r.config.limits.pending, 64);
+	assert_int_equal(r.config.limits.pending, 256);
 	assert_int_equal(r.config.limits.connect_timeout_ns, 5 * NSEC_PER_SEC);
 	assert_int_equal(addr_port(&portal->addr), 4420);
 	release(&r);

@@ -92,7 +92,7 @@ static void values(void **state)
 		    "~ limits: buffers_per_host 80 -> 10\n"
 		    "~ limits: connect_rate 200 -> 7\n"
 		    "~ limits: connect_rate_per_host 100 -> 8\n"
-		    "~ limits: pending_per_host 32 -> 9\n");
+		    "~ limits: pending_per_host 72 -> 9\n");
 }
 
 static void things_with_names(void **state)

@@ -77,8 +77,19 @@ def user_command(scratch):
         target.stop()
 
 
+def all_queues_at_once(scratch):
+    """As many as a controller has by default: no limit of a target that nobody has configured is in their way."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
+    try:
+        done = rblk(scratch, "bench", f"{NQN}@{target.address}", "--queues", 64, "-t", "10ms", "-o", "json")
+        expect(json.loads(done.stdout)["queues"] == 64 and "rejected" not in done.stderr, done.stdout + done.stderr)
+    finally:
+        target.stop()
+
+
 CASES = [
     ("rblk bench measures, or says what is wrong", user_command),
+    ("all queues of a host connect at once", all_queues_at_once),
     ("the table is aligned and says what was measured on", table),
     ("a part that does not exist is refused", bad_usage),
     ("a machine without virtual machines says so", no_virtual_machine),

@@ -49,11 +49,16 @@ class Target:
         self.where = f"{NQN}@127.0.0.1:{port}"
 
 
+# One host of a benchmark has more queues than one that should leave room for others.
+LIMITS = ("{connections_per_host: 1024, io_queues_per_host: 1024, connect_rate_per_host: 1000, connect_rate: 1000, "
+          "pending: 1024, pending_per_host: 1024}")
+
+
 def write_config(scratch, port, namespaces, tuning):
     """namespaces: {nsid: "ram: 64MiB"}. The control socket is scratch/rblkd.sock."""
     path = os.path.join(scratch, "target.yaml")
     with open(path, "w", encoding="utf-8") as f:
-        f.write(f"version: 1\ncontrol_socket: {scratch}/rblkd.sock\ntuning: {tuning}\n"
+        f.write(f"version: 1\ncontrol_socket: {scratch}/rblkd.sock\ntuning: {tuning}\nlimits: {LIMITS}\n"
                 f"portals:\n  - {{name: p, address: 127.0.0.1, port: {port}}}\n"
                 f"subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n    namespaces:\n")
         f.writelines(f"      - {{nsid: {nsid}, {what}}}\n" for nsid, what in namespaces.items())

@@ -321,7 +321,8 @@ static int configure(const struct bench_options *options, const char *target,
 	config->n_queues = (unsigned)options->n_queues;
 	config->queue_size = (unsigned)MIN(MAX(config->queue_size, options->depth + 1),
 					   (uint64_t)BENCH_DEPTH_MAX);
-	config->slab_bytes = MAX(config->slab_bytes, 2 * options->depth * options->block);
+	/* as little as will do, for there may be hundreds of queues; one I/O gets a quarter of it at most */
+	config->slab_bytes = MAX(2 * options->depth, UINT64_C(4)) * options->block;
 	return code;
 }
 

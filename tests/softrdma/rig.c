@@ -123,6 +123,7 @@ void rig_up(struct rig *r)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	assert_non_null(list);
+	assert_non_null(list[0]);
 	assert_string_equal(ibv_get_device_name(list[0]), "softrdma0");
 	r->ctx = ibv_open_device(list[0]);
 	ibv_free_device_list(list);

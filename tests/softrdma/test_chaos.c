@@ -541,6 +541,51 @@ static void removes_the_device(void **state)
 	expect_wc(r->b.rcq, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
+static bool device_is_there(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool is_there;
+
+	assert_non_null(list);
+	is_there = list[0] != NULL;
+	ibv_free_device_list(list);
+	return is_there;
+}
+
+/* A context is gone when the helper has seen its descriptor hang up: soon after it was closed. */
+static void wait_for_device(void)
+{
+	for (unsigned ms = 0; !device_is_there(); ms++) {
+		assert_true(ms < RIG_PATIENCE_MS);
+		usleep(1000);
+	}
+}
+
+static int teardown_removed(void **state)
+{
+	int r = teardown(state);
+
+	wait_for_device();
+	return r;
+}
+
+/* It is held by what exists, and is there again as soon as nothing does. */
+static void comes_back(void **state)
+{
+	struct rig *r = *state;
+
+	for (unsigned i = 0; i < 20; i++) {
+		chaos(r, "remove=2");
+		assert_false(device_is_there());
+		chaos(r, "");
+		assert_false(device_is_there());
+		unlink(control);
+		rig_down(r);
+		wait_for_device();
+		rig_up(r);
+	}
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -554,7 +599,9 @@ int main(void)
 		T(refuses_a_registration),
 		T(exhausts_a_queue),
 		T(spurious_events),
-		T(removes_the_device),
+		cmocka_unit_test_setup_teardown(removes_the_device, setup,
+						teardown_removed),
+		T(comes_back),
 		T(completes_after_the_peer),
 		T(overtakes_a_read),
 		T(fence_waits_for_a_read),

@@ -9,7 +9,8 @@
  *
  * Random decisions come from a counter hashed with the seed: the same seed and the
  * same order of calls give the same faults. Faults at the n-th occasion count from
- * the moment they are asked for, over the whole process, and happen once.
+ * the moment they are asked for, over the whole process, and happen once; who sees one
+ * knows that all else that was asked for with it is in force.
  */
 #include "chaos.h"
 
@@ -230,7 +231,7 @@ void chaos_point_slow(void)
 
 /* ---- requests ------------------------------------------------------------------- */
 
-static void set(char *word)
+static void set(uint32_t asked[N_KNOBS], char *word)
 {
 	char *value = strchr(word, '='), *end = word;
 	unsigned long n;
@@ -245,7 +246,7 @@ static void set(char *word)
 	for (unsigned k = 0; k < N_KNOBS; k++) {
 		if (strcmp(word, names[k]) != 0)
 			continue;
-		atomic_store(&knobs[k], n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
+		asked[k] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 		return;
 	}
 	fprintf(stderr, "softrdma: unknown chaos '%s'\n", word);
@@ -271,26 +272,33 @@ static void happen(bool port_was_down)
 	}
 }
 
+static bool happens_once(enum knob k)
+{
+	return k == FAIL || k == REFUSE_MR || k == OVERRUN || k == DIE;
+}
+
 static void configure(char *text)
 {
-	char *save, *word;
+	uint32_t asked[N_KNOBS] = {[DELAY] = DEFAULT_DELAY_US,
+				   [LATE_READ] = dev_is_siw() ? SIW_LATE_READ : 0};
 	bool on = dev_is_siw(), port_was_down = chaos_port_is_down();
+	char *save, *word;
 
-	for (unsigned k = 0; k < N_KNOBS; k++)
-		atomic_store(&knobs[k], 0);
-	atomic_store(&knobs[DELAY], DEFAULT_DELAY_US);
-	if (dev_is_siw())
-		atomic_store(&knobs[LATE_READ], SIW_LATE_READ);
-	atomic_store(&draws, 0);
 	for (word = strtok_r(text, ", \t\n", &save); word;
 	     word = strtok_r(NULL, ", \t\n", &save)) {
-		set(word);
+		set(asked, word);
 		on = true;
 	}
-	if (!atomic_load(&knobs[DELAY]))
-		atomic_store(&knobs[DELAY], 1);
+	if (!asked[DELAY])
+		asked[DELAY] = 1;
+	for (unsigned k = 0; k < N_KNOBS; k++)
+		atomic_store(&knobs[k], happens_once(k) ? 0 : asked[k]);
+	atomic_store(&draws, 0);
 	atomic_store(&chaos_is_on, on);
 	happen(port_was_down);
+	for (unsigned k = 0; k < N_KNOBS; k++)
+		if (happens_once(k))
+			atomic_store(&knobs[k], asked[k]);
 }
 
 static void read_control(void)

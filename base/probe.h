@@ -14,6 +14,8 @@ typedef uint16_t probe_u16 __attribute__((may_alias, aligned(1)));
 typedef uint32_t probe_u32 __attribute__((may_alias, aligned(1)));
 #define PROBE_LE16(field) (*(const probe_u16 *)&(field))
 #define PROBE_LE32(field) (*(const probe_u32 *)&(field))
+/* gdb has no name for every byte of a register that a note may speak of. */
+#define PROBE_BYTE(field) ((uint32_t)(field))
 
 #ifdef HAVE_SDT
 #	define SDT_USE_VARIADIC

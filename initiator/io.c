@@ -240,8 +240,8 @@ static void start(struct volume_queue *queue, struct command *command,
 	command->is_sending = true;
 	command_start(&queue->table, command, queue->loop->now_ns);
 	PROBE(rblk, command_sent, command, io, queue->limits.qid,
-	      command->capsule->sqe.opcode, PROBE_LE16(command->capsule->sqe.cid),
-	      command->n_bytes);
+	      PROBE_BYTE(command->capsule->sqe.opcode),
+	      PROBE_LE16(command->capsule->sqe.cid), command->n_bytes);
 	qp_send(&queue->qp, &command->send, sges, n, flags, 0);
 	queue_watch_timeout(queue);
 }

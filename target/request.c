@@ -232,7 +232,7 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 	queue->free_requests = r->next_free;
 	queue->n_busy++;
 	prepare(r, queue, recv, c->byte_len);
-	PROBE(rblkd, command_received, r, queue, queue->qid, r->sqe.opcode,
+	PROBE(rblkd, command_received, r, queue, queue->qid, PROBE_BYTE(r->sqe.opcode),
 	      PROBE_LE16(r->sqe.cid), PROBE_LE32(r->sqe.nsid));
 	request_run(r, REQUEST_PARSE);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What can be seen of running programs beside their counters: the last capsules, static probes."""
+"""What can be seen of running programs beside their counters, and set: the last capsules, limits of rates."""
 
 import json
 import os
@@ -8,11 +8,10 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import NQN, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
+from harness import NQN, RBLKCTL, Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
 
 USAGE, NOT_FOUND = 2, 4
 MIB = 1 << 20
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def ctl(target, *arguments, status=0):
@@ -113,58 +112,9 @@ def limits(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
-# ---- static probes -----------------------------------------------------------------------------------------
-
-
-def documented(page):
-    """{probe: number of its arguments}, as the manual page has them."""
-    with open(os.path.join(ROOT, "docs/man", page), encoding="utf-8") as f:
-        section = f.read().split("\n# PROBES\n")[1].split("\n# ")[0]
-    return {name: arguments.count(",") + 1
-            for name, arguments in re.findall(r"\*(\w+)\*\((_[\w, \n]+_)\)", section)}
-
-
-def probes(program):
-    """[(provider, probe, address, [argument])] of the notes in the file."""
-    notes = run("readelf", "--notes", "--wide", program).stdout
-    found = re.findall(r"Provider: (\S+)\s+Name: (\S+)\s+Location: 0x(\w+), Base: \S+, Semaphore: 0x0+\s+"
-                       r"Arguments:(.*)", notes)
-    expect_equal(len(found), notes.count("Provider:"), "notes without a semaphore")
-    return [(provider, name, int(address, 16), arguments.split()) for provider, name, address, arguments in found]
-
-
-def code_at(program, address):
-    """The byte of the file that is loaded there."""
-    for line in run("readelf", "--program-headers", "--wide", program).stdout.splitlines():
-        words = line.split()
-        if words[:1] != ["LOAD"]:
-            continue
-        offset, start, size = int(words[1], 16), int(words[2], 16), int(words[4], 16)
-        if start <= address < start + size:
-            with open(program, "rb") as f:
-                f.seek(offset + address - start)
-                return f.read(1)[0]
-    return None
-
-
-def static_probes(scratch):
-    """Those of the manual pages are in the programs, with as many arguments; and each is a nop."""
-    for program, provider, page in ((RBLKD, "rblkd", "rblkd.8.scd"), (RBLK, "rblk", "rblk.8.scd")):
-        wanted, found = documented(page), probes(program)
-        expect(len(wanted) > 5, f"documented: {wanted}")
-        if os.environ["HAS_PROBES"] != "1":
-            expect_equal(found, [], f"probes of {program}, built without")
-            continue
-        expect_equal({(p, name, len(arguments)) for p, name, _, arguments in found},
-                     {(provider, name, n) for name, n in wanted.items()}, f"probes of {program}")
-        if os.uname().machine == "x86_64":
-            expect_equal({code_at(program, address) for _, _, address, _ in found}, {0x90}, "what stands there")
-
-
 CASES = [
     ("the last capsules of each queue", capsules),
     ("limits of rates, set while it runs", limits),
-    ("static probes", static_probes),
 ]
 
 if __name__ == "__main__":

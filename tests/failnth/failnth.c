@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <unwind.h>
 #include <infiniband/verbs.h>
@@ -493,11 +494,29 @@ FAILING(ssize_t, pwritev64v2,
 	(fd, iov, n, at, flags), -1, ENOSPC)
 FAILING(int, renameat, (int from, const char *old, int to, const char *name),
 	(from, old, to, name), -1, EIO)
+FAILING(int, unlinkat, (int folder, const char *path, int flags), (folder, path, flags),
+	-1, EROFS)
+FAILING(int, unlink, (const char *path), (path), -1, EROFS)
 FAILING(int, mkdir, (const char *path, mode_t mode), (path, mode), -1, EACCES)
 FAILING(int, flock, (int fd, int operation), (fd, operation), -1, ENOLCK)
+FAILING(off64_t, lseek64, (int fd, off64_t at, int whence), (fd, at, whence), -1, EIO)
+FAILING(int, statx,
+	(int folder, const char *path, int flags, unsigned mask, struct statx *st),
+	(folder, path, flags, mask, st), -1, EIO)
+FAILING(int, fstatfs64, (int fd, struct statfs64 *fs), (fd, fs), -1, EIO)
+FAILING(int, faccessat, (int folder, const char *path, int mode, int flags),
+	(folder, path, mode, flags), -1, EIO)
+FAILING(int, chmod, (const char *path, mode_t mode), (path, mode), -1, EROFS)
+FAILING(int, fchmod, (int fd, mode_t mode), (fd, mode), -1, EROFS)
+FAILING(char *, realpath, (const char *path, char *resolved), (path, resolved), NULL, EIO)
+FAILING(char *, fgets, (char *text, int n, FILE *f), (text, n, f), NULL, EIO)
 
 /* ---- descriptors and sockets ----------------------------------------------------------------- */
 
+FAILING(int, memfd_create, (const char *name, unsigned flags), (name, flags), -1, EMFILE)
+FAILING(int, pipe2, (int fds[2], int flags), (fds, flags), -1, EMFILE)
+FAILING(int, dup2, (int fd, int as), (fd, as), -1, EMFILE)
+FAILING(int, dup3, (int fd, int as, int flags), (fd, as, flags), -1, EMFILE)
 FAILING(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1,
 	EMFILE)
 FAILING(int, socketpair, (int domain, int type, int protocol, int fds[2]),
@@ -509,6 +528,8 @@ FAILING(int, accept4, (int fd, struct sockaddr *from, socklen_t *n, int flags),
 	(fd, from, n, flags), -1, EMFILE)
 FAILING(int, connect, (int fd, const struct sockaddr *to, socklen_t n), (fd, to, n), -1,
 	EAGAIN)
+FAILING(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t n),
+	(fd, level, option, value, n), -1, ENOBUFS)
 FAILING(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *n),
 	(fd, level, option, value, n), -1, ENOBUFS)
 FAILING(ssize_t, recv, (int fd, void *p, size_t n, int flags), (fd, p, n, flags), -1,
@@ -536,6 +557,11 @@ int io_submit(void *context, long n, struct iocb **iocbs);
 FAILING(int, io_setup, (int n, void *ret_context), (n, ret_context), -EAGAIN, 0)
 FAILING(int, io_submit, (void *context, long n, struct iocb **iocbs), (context, n, iocbs),
 	-EAGAIN, 0)
+int io_getevents(void *context, long least, long most, void *events,
+		 struct timespec *time);
+FAILING(int, io_getevents,
+	(void *context, long least, long most, void *events, struct timespec *time),
+	(context, least, most, events, time), -EINTR, 0)
 
 /* ---- verbs ----------------------------------------------------------------------------------- */
 
@@ -622,6 +648,8 @@ FAILING(struct ibv_srq *, ibv_create_srq,
 	(struct ibv_pd * pd, struct ibv_srq_init_attr *attr), (pd, attr), NULL, ENOMEM)
 FAILING(int, ibv_modify_qp, (struct ibv_qp * qp, struct ibv_qp_attr *attr, int mask),
 	(qp, attr, mask), EINVAL, EINVAL)
+FAILING(int, ibv_get_async_event, (struct ibv_context * c, struct ibv_async_event *event),
+	(c, event), -1, EIO)
 FAILING(int, ibv_get_cq_event,
 	(struct ibv_comp_channel * ch, struct ibv_cq **cq, void **context),
 	(ch, cq, context), -1, EAGAIN)

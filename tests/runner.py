@@ -27,10 +27,8 @@ VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s 
                        r"(?:, (\d+) failed.*)?)$")
 LONG_S = 3600
 FUZZ_S = 60  # each target
-# Not one program for each profile, but with builds of their own; so never with --quick unless named. The
-# machines only when named: with them a whole run takes 50 minutes on two cores.
+# Not one program for each profile, but with builds of their own; never with --quick unless named.
 EXTRAS = ("fuzz", "vm")
-ALWAYS = ("fuzz",)
 NICE = ["nice", "-n", "10"]
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
@@ -167,7 +165,6 @@ class Jobs:
         self.waiting = collections.deque()
         self.totals = {}
         self.lock = threading.Lock()
-        self.are_built = threading.Event()
 
     def work(self):
         while self.waiting:
@@ -193,25 +190,26 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
     jobs.waiting.extend(
         [job for profile in profiles
          for job in jobs_of(profile, build(profile), wanted_suites, profile == profiles[0])])
-    jobs.are_built.set()
     with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
         for worker in [pool.submit(jobs.work) for _ in range(n_at_a_time)]:
             worker.result()
     beside.join()
+    if "vm" in extras:  # last: they take all of the machine, and see our files, which must not change below them
+        jobs.add("vm", run_vm_scripts())
     return jobs.totals
 
 
 def run_beside(jobs, extras):
     """What computes for long and waits for nobody, one after the other and below everything else: the
-    fuzzers, with a build of their own; the packages, which a virtual machine installs; the machines."""
+    fuzzers, with a build of their own; what virtual machines boot, and the packages that one installs."""
     if "fuzz" in extras:
         jobs.run("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "timeout": LONG_S,
                           "cmd": NICE + [path("fuzz", "run"), "-jobs", "1", str(FUZZ_S)]})
     if "vm" in extras:
+        subprocess.run(NICE + [path("vm", "suite"), "--prepare"], check=False, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)  # what is missing the machines will say
         jobs.run("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
                          "cmd": NICE + [path("packaging", "packages")]})
-        jobs.are_built.wait()  # a machine sees our files, which must not change below it
-        jobs.add("vm", run_vm_scripts())
 
 
 def path(*parts):
@@ -234,7 +232,7 @@ def has_packages(suite, totals):
 
 def run_vm_scripts():
     """Runs all of them, a line each as it ends; counts are of the checks in them."""
-    process = subprocess.Popen(NICE + [path("vm", "suite")], cwd=ROOT, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([path("vm", "suite")], cwd=ROOT, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True)
     start = time.monotonic()
@@ -299,7 +297,7 @@ def main():
     is_all = not (args.suites or args.quick or args.profile)
     totals = {}
     extras = [extra for extra in EXTRAS
-              if (is_all and extra in ALWAYS or extra in args.suites) and has_packages(extra, totals)]
+              if (is_all or extra in args.suites) and has_packages(extra, totals)]
     start = time.monotonic()
 
     for suite, counts in run_programs(profiles, args.suites, extras, args.jobs).items():

@@ -65,7 +65,7 @@ static void carve_arena(struct buddy *b)
 int buddy_init(struct buddy *b, size_t size, size_t unit, size_t max_block)
 {
 	check(is_power_of_2(unit) && max_block >= unit);
-	*b = (struct buddy){.unit = unit};
+	*b = (struct buddy){.unit = unit, .unit_shift = log2_floor(unit)};
 	if (size / unit > INT32_MAX || max_block / unit > INT32_MAX)
 		return -ENOMEM;
 	b->n_units = (unsigned)(size / unit);
@@ -159,7 +159,7 @@ int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)
 	int32_t block;
 
 	check(n_bytes > 0 && n_bytes <= b->unit << (b->n_orders - 1));
-	order = log2_ceil((n_bytes + b->unit - 1) / b->unit);
+	order = log2_ceil((n_bytes + b->unit - 1) >> b->unit_shift);
 	block = take_warm(b, order);
 	if (block < 0)
 		block = split_off(b, order);
@@ -171,16 +171,16 @@ int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)
 		return -ENOBUFS;
 	b->order_of[block] = (uint8_t)order;
 	b->n_free_bytes -= b->unit << order;
-	*ret_offset = (size_t)block * b->unit;
+	*ret_offset = (size_t)block << b->unit_shift;
 	return 0;
 }
 
 void buddy_give(struct buddy *b, size_t offset)
 {
-	int32_t block = (int32_t)(offset / b->unit);
+	int32_t block = (int32_t)(offset >> b->unit_shift);
 	unsigned order;
 
-	check(offset % b->unit == 0 && offset / b->unit < b->n_units);
+	check(!(offset & (b->unit - 1)) && offset >> b->unit_shift < b->n_units);
 	order = b->order_of[block];
 	check(order < b->n_orders); /* else it was given before, or never taken */
 	b->n_free_bytes += b->unit << order;

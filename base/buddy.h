@@ -12,7 +12,8 @@
 
 struct buddy {
 	/* Thread: owner */
-	size_t unit;	  /* smallest block in bytes, a power of 2 */
+	size_t unit; /* smallest block in bytes, a power of 2: */
+	unsigned unit_shift;
 	unsigned n_units; /* a power of 2 multiple is not needed */
 	unsigned n_orders;
 	size_t n_free_bytes;

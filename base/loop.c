@@ -196,13 +196,13 @@ void loop_stop(struct loop *loop)
 		wake(loop);
 }
 
-static unsigned run_messages(struct loop *loop)
+/* What most turns have none of is kept out of one_pass (noinline): messages, calls, a look at fds. */
+
+static __attribute__((noinline)) unsigned take_messages(struct loop *loop)
 {
 	struct loop_msg *msg, *in_order = NULL;
 	unsigned n = 0;
 
-	if (!atomic_load_explicit(&loop->inbox, memory_order_relaxed))
-		return 0;
 	msg = atomic_exchange(&loop->inbox, NULL);
 	while (msg) {
 		struct loop_msg *next = msg->next;
@@ -220,14 +220,19 @@ static unsigned run_messages(struct loop *loop)
 	return n;
 }
 
+static unsigned run_messages(struct loop *loop)
+{
+	return atomic_load_explicit(&loop->inbox, memory_order_relaxed)
+		       ? take_messages(loop)
+		       : 0;
+}
+
 /* Only what is queued now: a call that defers itself again waits for the next turn. */
-static unsigned run_calls(struct loop *loop)
+static __attribute__((noinline)) unsigned take_calls(struct loop *loop)
 {
 	struct list now, *node;
 	unsigned n = 0;
 
-	if (list_is_empty(&loop->calls))
-		return 0;
 	list_init(&now);
 	list_splice_tail(&now, &loop->calls);
 	while ((node = list_take_first(&now))) {
@@ -240,16 +245,25 @@ static unsigned run_calls(struct loop *loop)
 	return n;
 }
 
+static unsigned run_calls(struct loop *loop)
+{
+	return list_is_empty(&loop->calls) ? 0 : take_calls(loop);
+}
+
+static struct loop_timer *first_timer(const struct loop *loop)
+{
+	return list_is_empty(&loop->timers)
+		       ? NULL
+		       : list_entry(loop->timers.next, struct loop_timer, node);
+}
+
+/* Those that were due when the turn began. */
 static unsigned run_timers(struct loop *loop)
 {
+	struct loop_timer *timer;
 	unsigned n = 0;
 
-	while (!list_is_empty(&loop->timers)) {
-		struct loop_timer *timer = list_entry(loop->timers.next,
-						      struct loop_timer, node);
-
-		if (timer->deadline_ns > loop->now_ns)
-			break;
+	while ((timer = first_timer(loop)) && timer->deadline_ns <= loop->now_ns) {
 		loop_timer_stop(timer);
 		timer->on_expiry(timer);
 		n++;
@@ -334,20 +348,22 @@ static int sleep_ms(struct loop *loop, uint64_t timeout_ns)
 	return timeout_ns > INT32_MAX ? INT32_MAX : (int)timeout_ns;
 }
 
-static unsigned one_pass(struct loop *loop, bool look_at_fds)
+static __attribute__((noinline)) unsigned look_at_fds(struct loop *loop)
+{
+	collect_fds(loop, 0);
+	return dispatch_fds();
+}
+
+/* now_ns is the time at which it begins. */
+static unsigned one_pass(struct loop *loop, bool must_look_at_fds)
 {
 	unsigned n = poll_sources(loop);
 
 	n += run_messages(loop);
 	n += run_calls(loop);
-	if (!list_is_empty(&loop->timers)) {
-		loop->now_ns = clock_ns();
-		n += run_timers(loop);
-	}
-	if (look_at_fds) {
-		collect_fds(loop, 0);
-		n += dispatch_fds();
-	}
+	n += run_timers(loop);
+	if (must_look_at_fds)
+		n += look_at_fds(loop);
 	flush_sources(loop);
 	if (loop->hooks && loop->hooks->on_turn)
 		loop->hooks->on_turn();
@@ -364,15 +380,22 @@ static void pause_polling(unsigned n_looks)
 		__builtin_ia32_pause();
 }
 
+static bool is_fd_turn(struct loop *loop)
+{
+	unsigned turn = ++loop->fd_turn;
+
+	return (loop->n_inputs ? turn % INPUT_TURNS : turn % DOORBELL_TURNS) == 0;
+}
+
 /* Polls until something happens or spin_ns have passed without. */
 static unsigned spin(struct loop *loop)
 {
-	unsigned n, n_looks = 0, fd_turns = loop->n_inputs ? INPUT_TURNS : DOORBELL_TURNS;
+	unsigned n, n_looks = 0;
 	uint64_t start = clock_ns();
 
 	loop->now_ns = start;
 	do {
-		n = one_pass(loop, ++loop->fd_turn % fd_turns == 0);
+		n = one_pass(loop, is_fd_turn(loop));
 		if (n || !loop->spin_ns)
 			break;
 		pause_polling(++n_looks);

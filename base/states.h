@@ -27,7 +27,7 @@ __attribute__((noreturn, cold)) void states_bad_move(const char *machine,
 static inline void states_move(const char *machine, const struct state_rule *rules,
 			       unsigned *state, unsigned next)
 {
-	if (__builtin_expect(!(rules[*state].may_go_to & STATE_TO(next)), 0))
+	if (!(rules[*state].may_go_to & STATE_TO(next)))
 		states_bad_move(machine, &rules[*state], &rules[next]);
 	*state = next;
 }

@@ -6,7 +6,7 @@
 #include "target/admin/admin.h"
 #include "target/io/fused.h"
 
-static enum nvme_status parse_fabrics(struct request *r)
+static __attribute__((noinline)) enum nvme_status parse_fabrics(struct request *r)
 {
 	/* The fabrics command type stands where others have the NSID's lowest byte. */
 	uint8_t fctype = r->sqe.nsid.b[0];

@@ -89,10 +89,8 @@ static void keep_recv(struct request *r, struct recv *recv)
 		r->queue->pd->n_held++;
 }
 
-static void release_recv(struct request *r)
+static __attribute__((noinline)) void give_recv(struct request *r)
 {
-	if (!r->recv)
-		return;
 	if (receive_is_shared(r->recv, r->queue))
 		r->queue->pd->n_held--;
 	if (r->kept)
@@ -100,6 +98,12 @@ static void release_recv(struct request *r)
 	recv_give(r->recv);
 	r->recv = NULL;
 	r->kept = NULL;
+}
+
+static void release_recv(struct request *r)
+{
+	if (r->recv)
+		give_recv(r);
 }
 
 void request_release_receive(struct request *r)
@@ -162,6 +166,15 @@ void request_init(struct request *r, struct queue *queue)
 	put_free(r);
 }
 
+/* What every command begins with is zero. */
+static void clear(struct request *r)
+{
+	static_assert(NVME_OK == 0 && DIRECTION_NONE == 0, "zero");
+
+	memset((char *)r + offsetof(struct request, result), 0,
+	       offsetof(struct request, is_fresh) - offsetof(struct request, result));
+}
+
 static void prepare(struct request *r, struct queue *queue, struct recv *recv,
 		    uint32_t received)
 {
@@ -175,16 +188,7 @@ static void prepare(struct request *r, struct queue *queue, struct recv *recv,
 	r->capsule = capsules_add(queue->capsules, n, &r->sqe, r->timing.started);
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
 	r->received = received;
-	r->result = 0;
-	r->data = NULL;
-	r->execute = NULL;
-	r->after_turn = NULL;
-	r->n_moved = 0;
-	r->status = r->abort_status = NVME_OK;
-	r->direction = DIRECTION_NONE;
-	r->length = r->n_buffer = r->n_chunk = 0;
-	r->is_direct = r->takes_turn = r->is_started = r->has_first_data = false;
-	r->may_be_passed = false;
+	clear(r);
 	r->is_fresh = queue->qid != 0;
 	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
 	/* The command is copied: only data in the capsule is a reason to keep the receive. */
@@ -384,9 +388,9 @@ static enum request_state take_buffer(struct request *r)
 /* ---- entering the namespace -------------------------------------------------------- */
 
 /* The rule: nothing there that guard_enter could stop or park a command of this poller for. */
-static bool is_open(const struct guard *guard, unsigned poller)
+static bool is_open(const struct pass *pass)
 {
-	return !guard_flags(guard) && !guard->locals[poller].is_closed;
+	return !guard_flags(pass->guard) && !pass->local->is_closed;
 }
 
 /* REQUEST_GONE: it is inside, or need not be. */
@@ -402,7 +406,7 @@ static inline enum request_state enter(struct request *r)
 		return request_end(r, status);
 	if (r->takes_turn)
 		return REQUEST_GONE;
-	if (is_open(pass->guard, r->queue->poller->index) && !r->abort_status) {
+	if (is_open(pass) && !r->abort_status) {
 		pass->is_inside = true;
 		return REQUEST_GONE;
 	}
@@ -512,21 +516,25 @@ static void wait_for_slots(struct request *r)
 }
 
 /* The first of a fused pair goes where its second goes, just before it. */
-static void bring_first(struct request *r, enum request_state next)
+static __attribute__((noinline)) void bring_pair(struct request *r,
+						 enum request_state next)
 {
 	struct request *first = r->pair;
 
-	if (!first)
-		return;
 	r->pair = first->pair = NULL;
 	request_run(first, next);
+}
+
+static void bring_first(struct request *r, enum request_state next)
+{
+	if (__builtin_expect(r->pair != NULL, 0))
+		bring_pair(r, next);
 }
 
 static enum request_state respond(struct request *r)
 {
 	struct queue *queue = r->queue;
 	bool has_data = response_has_data(r);
-	unsigned n_slots = has_data ? 2 : 1;
 
 	bring_first(r, REQUEST_RESPOND);
 	if (!(r->is_direct && has_data)) /* else the device still reads there */
@@ -539,7 +547,7 @@ static enum request_state respond(struct request *r)
 	if (queue->is_dying)
 		return REQUEST_FINISH;
 	if (!(queue->is_resuming || list_is_empty(&queue->slot_waiters)) ||
-	    qp_n_free(&queue->qp) < n_slots) {
+	    qp_n_free(&queue->qp) <= (unsigned)has_data) { /* a slot for each */
 		wait_for_slots(r);
 		return REQUEST_WAIT_SLOT;
 	}
@@ -578,8 +586,10 @@ static enum request_state rest(struct request *r)
 	return REQUEST_GONE;
 }
 
-/* Direct calls, not a table: the compiler makes one function of it. */
-static enum request_state take_step(struct request *r, enum request_state state)
+/* Direct calls, not a table, and all of it is request_run: registers are saved once a command, not with
+ * each step. What is seldom, or calls much, is kept out of it (noinline). */
+static inline __attribute__((always_inline)) enum request_state
+take_step(struct request *r, enum request_state state)
 {
 	switch (state) {
 	case REQUEST_PARSE:
@@ -610,10 +620,10 @@ static enum request_state take_step(struct request *r, enum request_state state)
 	case REQUEST_GONE:
 		break;
 	}
-	return REQUEST_GONE;
+	__builtin_unreachable(); /* states_move would not have let it through */
 }
 
-void request_run(struct request *r, enum request_state next)
+__attribute__((noinline)) void request_run(struct request *r, enum request_state next)
 {
 	while (next != REQUEST_GONE) {
 		states_move("request", rules, &r->state, next);

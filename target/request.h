@@ -55,11 +55,13 @@ struct request {
 	struct timing timing;
 	struct capsule *capsule; /* what is kept of it: its queue's */
 
-	/* Nothing yet, for each new command (request.c, prepare) */
+	/* Zero for each new command, from here to is_fresh (request.c, prepare) */
 	uint64_t result; /* dwords 0 and 1 of the response */
 	void *data;	 /* where it is */
 	enum request_state (*execute)(
 		struct request *r); /* data is there; returns the next state */
+	void (*after_turn)(
+		struct request *r); /* NULL: it is done; else goes on, or ends it */
 	uint64_t n_moved;	    /* of chunks: over and done */
 	enum nvme_status status;
 	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */
@@ -82,8 +84,6 @@ struct request {
 	struct pass pass;
 	unsigned parked_at; /* enum request_state to go on with */
 	void (*on_turn)(struct request *r);
-	void (*after_turn)(
-		struct request *r); /* NULL: it is done; else goes on, or ends it */
 	void (*on_saved)(struct request *r, int error);
 	struct queue *abort_queue; /* Abort: where its victim is */
 	uint64_t keys[2];	   /* of a reservation command */

@@ -41,6 +41,15 @@ static void build_cqe(const struct request *r, struct nvme_cqe *cqe)
 	};
 }
 
+static void free_sent(struct response *response)
+{
+	pass_end(&response->pass);
+	namespace_give(response->counters);
+	response->counters = NULL;
+	response->sending_ns = 0;
+	put_free(response);
+}
+
 /* What a read of memory mostly has nothing of; apart, so that on_send_done saves no registers. */
 __attribute__((noinline)) static void give_back(struct response *response)
 {
@@ -48,6 +57,7 @@ __attribute__((noinline)) static void give_back(struct response *response)
 		stats_sent(response);
 	buffer_give(response->queue->poller, &response->buffer);
 	pass_leave(&response->pass);
+	free_sent(response);
 }
 
 static void on_send_done(struct work *work, const struct completion *c)
@@ -55,13 +65,12 @@ static void on_send_done(struct work *work, const struct completion *c)
 	struct response *response = container_of(work, struct response, send_work);
 
 	PROBE(rblkd, response_sent, response, response->queue, c->status);
-	if (response->timed_from || response->buffer.data || response->pass.is_awaited)
+	if (__builtin_expect(response->timed_from || response->buffer.data ||
+				     response->pass.is_awaited,
+			     0))
 		give_back(response);
-	pass_end(&response->pass);
-	namespace_give(response->counters);
-	response->counters = NULL;
-	response->sending_ns = 0;
-	put_free(response);
+	else
+		free_sent(response);
 }
 
 void response_init(struct response *response, struct queue *queue)
@@ -102,7 +111,7 @@ static void post_data(struct request *r, struct response *response)
 		pass_end(&r->pass);
 }
 
-static void post_cqe(struct request *r, struct response *response)
+static void post_cqe(struct request *r, struct response *response, bool has_data)
 {
 	struct queue *queue = r->queue;
 	struct sge sge = {.addr = response->cqe,
@@ -110,7 +119,7 @@ static void post_cqe(struct request *r, struct response *response)
 			  .lkey = queue->pd->mr.lkey};
 	unsigned flags = response->flags;
 
-	if (response->buffer.data || response->counters || queue->is_finishing)
+	if (has_data || queue->is_finishing)
 		flags |= QP_SIGNALED;
 	/* Whatever READ or WRITE used the key was completed or stands before this in the
 	 * chain. */
@@ -131,5 +140,5 @@ void response_post(struct request *r, bool has_data)
 		post_data(r, response);
 	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid,
 	      PROBE_LE16(r->sqe.cid), r->status);
-	post_cqe(r, response);
+	post_cqe(r, response, has_data);
 }

@@ -30,7 +30,7 @@ static inline bool response_has_data(const struct request *r)
 {
 	return r->direction == DIRECTION_C2H && r->length && r->status == NVME_OK;
 }
-/* Slots that it takes. */
+/* Slots that it takes: one, and one for the data. */
 static inline unsigned response_n_slots(const struct request *r)
 {
 	return response_has_data(r) ? 2 : 1;

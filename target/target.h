@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/counter.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "target/config/config.h"
@@ -25,21 +26,6 @@ struct http;
 struct host_stats;
 struct poller;
 struct portal;
-
-/* Counters have one writer and any number of readers on other threads. */
-static inline void counter_add(uint64_t *counter, uint64_t n)
-{
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-	/* As the line below, in one instruction: compilers make three of it. */
-	__asm__("addq %1, %0" : "+m"(*counter) : "er"(n) : "cc");
-#else
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-#endif
-}
-static inline uint64_t counter_get(const uint64_t *counter)
-{
-	return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
 
 /* An RDMA device in use (poller_device.c). */
 struct target_device {

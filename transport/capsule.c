@@ -25,6 +25,18 @@ static enum nvme_status parse_in_capsule(const struct nvme_sgl *sgl, uint32_t re
 	return NVME_OK;
 }
 
+/* One load for its three fields, which lie at odd places. */
+static void parse_keyed(const struct nvme_sgl *sgl, struct sgl_data *data)
+{
+	uint64_t rest = get_le64(sgl->word.rest);
+
+	data->length = rest & 0xffffff;
+	data->address = get_le64(sgl->word.address);
+	data->key = (uint32_t)(rest >> 24);
+	data->place = data->length ? SGL_HOST : SGL_NONE;
+	data->wants_invalidate = data->length && rest >> 56 == NVME_SGL_KEYED_INVALIDATE;
+}
+
 enum nvme_status sgl_parse(const struct nvme_sgl *sgl, uint32_t received,
 			   struct sgl_data *ret_data)
 {
@@ -36,12 +48,7 @@ enum nvme_status sgl_parse(const struct nvme_sgl *sgl, uint32_t received,
 	switch (sgl->keyed.type) {
 	case NVME_SGL_KEYED_ADDRESS:
 	case NVME_SGL_KEYED_INVALIDATE:
-		data.length = get_le24(sgl->keyed.length);
-		data.address = get_le64(sgl->keyed.address);
-		data.key = get_le32(sgl->keyed.key);
-		data.place = data.length ? SGL_HOST : SGL_NONE;
-		data.wants_invalidate = data.length &&
-					sgl->keyed.type == NVME_SGL_KEYED_INVALIDATE;
+		parse_keyed(sgl, &data);
 		break;
 	case NVME_SGL_DATA_BLOCK_OFFSET:
 		status = parse_in_capsule(sgl, received, &data);

@@ -259,8 +259,6 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 		return;
 	if (flags & QP_INLINE)
 		wr->send_flags |= IBV_SEND_INLINE;
-	if (flags & QP_FENCE)
-		wr->send_flags |= IBV_SEND_FENCE;
 	if (must_signal(qp))
 		signal(qp, wr);
 	else if (flags & QP_SIGNALED)
@@ -396,24 +394,25 @@ static struct work *pop_posted(struct qp *qp)
 
 static void note_credit(struct qp *qp)
 {
-	list_remove(&qp->credited);
-	list_add_tail(&qp->cq->credited, &qp->credited);
+	if (list_is_empty(&qp->credited))
+		list_add_tail(&qp->cq->credited, &qp->credited);
 }
 
 /* Hands back the oldest works, up to the first READ that is still on its way. */
 static void hand_back(struct qp *qp)
 {
+	struct completion c = {0};
+
 	while (qp->n_settled) {
 		struct work *work = *posted_at(qp, qp->head_seq);
-		struct completion c UNINITIALIZED;
 
 		if (work->is_read && !work->is_done)
 			break;
 		pop_posted(qp);
 		qp->n_settled -= work->n_slots;
-		c = (struct completion){.status = work->is_done	  ? work->status
-						  : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
-								  : IBV_WC_SUCCESS};
+		c.status = work->is_done   ? work->status
+			   : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
+					   : IBV_WC_SUCCESS;
 		work->done(work, &c);
 	}
 }

@@ -117,7 +117,6 @@ enum {
 	QP_SIGNALED = 1 << 0, /* done is wanted soon, not only with a later completion */
 	QP_INLINE = 1 << 1, /* copied at qp_flush time at the latest; <= qp->max_inline */
 	QP_INVALIDATE = 1 << 2, /* SEND only: with remote invalidate of rkey */
-	QP_FENCE = 1 << 3,
 };
 /*
  * Owner loop. Each takes one slot (the caller saw qp_n_free) and the work until done. On

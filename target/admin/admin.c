@@ -9,7 +9,7 @@ static enum nvme_status without_data(struct request *r,
 	return NVME_OK;
 }
 
-enum nvme_status admin_parse(struct request *r)
+__attribute__((noinline)) enum nvme_status admin_parse(struct request *r)
 {
 	const struct controller *controller = r->queue->controller;
 

@@ -278,7 +278,10 @@ static void submit(struct backend_aio *aio)
 
 static void flush(struct loop_source *source)
 {
-	submit(container_of(source, struct backend_aio, source));
+	struct backend_aio *aio = container_of(source, struct backend_aio, source);
+
+	if (aio->n_waiting)
+		submit(aio);
 }
 
 static void wait_in_line(struct backend_aio *aio, struct backend_io *io)
@@ -397,20 +400,24 @@ static unsigned read_events(io_context_t context, struct io_event *events)
 }
 
 /* All events are out of the ring before the first io is given back. */
-static unsigned reap(struct loop_source *source)
+static __attribute__((noinline)) unsigned reap_some(struct backend_aio *aio)
 {
-	struct backend_aio *aio = container_of(source, struct backend_aio, source);
 	struct io_event events[REAP_BATCH] UNINITIALIZED;
 	unsigned n;
 
-	if (!aio->n_in_flight)
-		return 0;
 	n = aio->ring ? read_ring(aio->ring, events) : read_events(aio->context, events);
 	if (n)
 		aio->may_be_signaled = true;
 	for (unsigned i = 0; i < n; i++)
 		on_event(aio, &events[i]);
 	return n;
+}
+
+static unsigned reap(struct loop_source *source)
+{
+	struct backend_aio *aio = container_of(source, struct backend_aio, source);
+
+	return aio->n_in_flight ? reap_some(aio) : 0;
 }
 
 static void empty_eventfd(struct backend_aio *aio)

@@ -32,11 +32,6 @@
 
 /* ---- commands come and go ------------------------------------------------------------------- */
 
-static struct guard_local *local_of(const struct pass *pass)
-{
-	return &pass->guard->locals[pass->queue->poller->index];
-}
-
 /* One answer of this poller less; with the last one the visit is over. */
 static void answer(struct guard *guard)
 {
@@ -68,6 +63,7 @@ void pass_begin(struct pass *pass, struct guard *guard)
 {
 	check(!pass->guard);
 	pass->guard = guard;
+	pass->local = &guard->locals[pass->queue->poller->index];
 	pass->slba = pass->n_blocks = 0;
 	pass->access = ACCESS_NONE;
 	pass->is_inside = pass->is_awaited = false;
@@ -76,13 +72,13 @@ void pass_begin(struct pass *pass, struct guard *guard)
 void pass_show(struct pass *pass)
 {
 	if (pass->guard && list_is_empty(&pass->node))
-		list_add_tail(&local_of(pass)->passes, &pass->node);
+		list_add_tail(&pass->local->passes, &pass->node);
 }
 
 static __attribute__((noinline)) void end_awaited(struct pass *pass)
 {
 	pass->is_awaited = false;
-	stop_waiting(pass->guard, local_of(pass));
+	stop_waiting(pass->guard, pass->local);
 }
 
 void pass_leave(struct pass *pass)
@@ -108,6 +104,7 @@ void pass_move(struct pass *to, struct pass *from)
 	if (!from->guard)
 		return;
 	to->guard = from->guard;
+	to->local = from->local;
 	to->slba = from->slba;
 	to->n_blocks = from->n_blocks;
 	to->access = from->access;
@@ -115,7 +112,7 @@ void pass_move(struct pass *to, struct pass *from)
 	to->is_awaited = from->is_awaited;
 	if (!list_is_empty(&from->node))
 		list_remove(&from->node);
-	list_add_tail(&local_of(to)->passes, &to->node);
+	list_add_tail(&to->local->passes, &to->node);
 	from->guard = NULL;
 }
 
@@ -159,7 +156,7 @@ enum nvme_status guard_check(const struct request *r)
 unsigned guard_enter(struct request *r)
 {
 	struct pass *pass = &r->pass;
-	struct guard_local *local = local_of(pass);
+	struct guard_local *local = pass->local;
 	enum nvme_status status = r->abort_status ? r->abort_status : guard_check(r);
 
 	if (status != NVME_OK)

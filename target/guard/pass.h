@@ -8,6 +8,7 @@
 #include "base/list.h"
 
 struct guard;
+struct guard_local;
 struct queue;
 struct request;
 
@@ -22,9 +23,10 @@ struct pass {
 	/* Thread: poller */
 	struct list node; /* guard->locals[].passes, from its first turn of the loop on */
 	struct guard *guard;
-	struct queue *queue;	 /* it and request never change */
-	struct request *request; /* NULL: of a response whose data is on its way */
-	uint64_t slba, n_blocks; /* what it touches; all of it with UINT64_MAX */
+	struct guard_local *local; /* its poller's part of that */
+	struct queue *queue;	   /* it and request never change */
+	struct request *request;   /* NULL: of a response whose data is on its way */
+	uint64_t slba, n_blocks;   /* what it touches; all of it with UINT64_MAX */
 	enum access access;
 	bool is_inside;	 /* may touch the medium */
 	bool is_awaited; /* a visit waits until it leaves */

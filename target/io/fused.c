@@ -78,7 +78,8 @@ bool fused_is_known(const struct request *r)
 	}
 }
 
-enum nvme_status fused_hold(struct request *r, enum nvme_status status)
+__attribute__((noinline)) enum nvme_status fused_hold(struct request *r,
+						      enum nvme_status status)
 {
 	/* Receives that all queues share must not be held by hosts that do not go on. */
 	if (status == NVME_OK && receive_is_scarce(r))
@@ -92,7 +93,7 @@ enum nvme_status fused_hold(struct request *r, enum nvme_status status)
 
 static enum request_state begin(struct request *r);
 
-enum nvme_status fused_join(struct request *r)
+__attribute__((noinline)) enum nvme_status fused_join(struct request *r)
 {
 	const struct request *first = r->pair;
 

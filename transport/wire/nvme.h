@@ -66,6 +66,10 @@ struct nvme_sgl {
 			uint8_t type;
 		} keyed;
 		struct {
+			le64 address;
+			le64 rest; /* length, key and type of keyed as one number */
+		} word;
+		struct {
 			le64 offset;
 			le32 length;
 			uint8_t rsvd[3];
@@ -76,6 +80,7 @@ struct nvme_sgl {
 };
 static_assert(sizeof(struct nvme_sgl) == 16, "4.1.2");
 static_assert(offsetof(struct nvme_sgl, keyed.key) == 11, "4.1.2");
+static_assert(offsetof(struct nvme_sgl, keyed.type) == 15, "4.1.2");
 
 struct nvme_sqe {
 	uint8_t opcode;

@@ -2,11 +2,11 @@
 /*
  * From a volume_io to NVMe commands and back. I/O loop only; nothing is allocated here.
  *
- * Happy path: volume_io_submit puts the I/O at the end of the held ones and pumps: while
- * there is a free command and room in the submission queue, the first held I/O becomes a
- * command. Its answer ends in io_complete: the I/O is done, or, if one command could not
- * do all of it, goes to the head of the held ones with done_bytes further on. So an I/O
- * has at most one command in flight.
+ * Happy path: volume_io_submit makes the I/O a command. While there is none free, or no room
+ * in the submission queue, or others wait for that, it goes to the end of the held ones, which
+ * io_pump takes in order. A command's answer ends in io_complete: the I/O is done, or, if one
+ * command could not do all of it, goes to the head of the held ones with done_bytes further on.
+ * So an I/O has at most one command in flight.
  *
  * Where data goes: a write not longer than the capsule's data room travels in the
  * capsule; all else is described by a keyed descriptor, and the target fetches or brings
@@ -107,22 +107,28 @@ static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_byte
 	sqe->sgl.keyed.key = put_le32(rkey);
 }
 
-/* The data of a read (MR_REMOTE_WRITE) or of a write (MR_REMOTE_READ). */
-static void lend(struct volume_queue *queue, struct command *command, void *data,
-		 uint64_t n_bytes, enum mr_access access)
+static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
+						  struct command *command, void *data,
+						  uint64_t n_bytes, enum mr_access access)
 {
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 
-	if (!queue->limits.has_windows) {
-		set_keyed(sqe, data, n_bytes, queue->slab_mr.rkey);
-		return;
-	}
 	set_keyed(sqe, data, n_bytes,
 		  qp_bind(&queue->qp, &command->window, &queue->slab_mr, data,
 			  (uint32_t)n_bytes, access));
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
 	command->is_lent = true;
 	queue->table.n_lent++;
+}
+
+/* The data of a read (MR_REMOTE_WRITE) or of a write (MR_REMOTE_READ). */
+static inline void lend(struct volume_queue *queue, struct command *command, void *data,
+			uint64_t n_bytes, enum mr_access access)
+{
+	if (queue->limits.has_windows)
+		lend_window(queue, command, data, n_bytes, access);
+	else
+		set_keyed(&command->capsule->sqe, data, n_bytes, queue->slab_mr.rkey);
 }
 
 static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
@@ -223,10 +229,11 @@ static unsigned build(struct volume_queue *queue, struct command *command,
 	return 1;
 }
 
-static void start(struct volume_queue *queue, struct command *command,
-		  struct volume_io *io)
+static __attribute__((noinline)) void start(struct volume_queue *queue,
+					    struct volume_io *io)
 {
-	struct sge sges[QP_SGE_MAX];
+	struct command *command = command_take(&queue->table);
+	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
 	unsigned n, flags = 0;
 
 	command->io = io;
@@ -278,16 +285,28 @@ static bool has_slots(const struct volume_queue *queue)
 	return qp_n_free(&queue->qp) > n_kept;
 }
 
+static bool may_start(const struct volume_queue *queue)
+{
+	return queue->is_live && queue->table.n_free &&
+	       queue->table.n_in_flight < queue->limits.max_in_flight && has_slots(queue);
+}
+
+static void begin(struct volume_queue *queue, struct volume_io *io)
+{
+	if (!finish_at_once(queue, io))
+		start(queue, io);
+}
+
+static __attribute__((noinline)) void start_held(struct volume_queue *queue)
+{
+	while (queue->n_held && may_start(queue))
+		begin(queue, take_held(queue));
+}
+
 void io_pump(struct volume_queue *queue)
 {
-	while (queue->is_live && queue->n_held && queue->table.n_free &&
-	       queue->table.n_in_flight < queue->limits.max_in_flight &&
-	       has_slots(queue)) {
-		struct volume_io *io = take_held(queue);
-
-		if (!finish_at_once(queue, io))
-			start(queue, command_take(&queue->table), io);
-	}
+	if (queue->n_held)
+		start_held(queue);
 	publish(queue);
 }
 
@@ -299,6 +318,11 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	io->submit_ns = queue->loop->now_ns;
 	if (queue->mode == QUEUE_FAIL) {
 		finish_later(queue, io, -EIO);
+		return;
+	}
+	if (!queue->n_held && may_start(queue)) {
+		begin(queue, io);
+		publish(queue);
 		return;
 	}
 	list_add_tail(&queue->held, &io->node);
@@ -348,17 +372,11 @@ static bool may_retry(struct volume_queue *queue, struct volume_io *io,
 	return false;
 }
 
-static void complete_one(struct volume_queue *queue, struct volume_io *io,
-			 uint64_t n_bytes, enum nvme_status status)
+/* Apart: what it needs on its stack is no part of every completion. */
+static __attribute__((noinline)) void
+fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status status)
 {
-	io->command = NULL;
-	if (status == NVME_OK) {
-		io->done_bytes += n_bytes;
-		if (io->done_bytes < io->length)
-			hold_first(queue, io); /* the next part */
-		else
-			io->done(io, 0);
-	} else if (may_retry(queue, io, status)) {
+	if (may_retry(queue, io, status)) {
 		list_add_tail(&queue->waiting, &io->node);
 		if (!loop_timer_is_running(&queue->retry_timer))
 			loop_timer_start(queue->loop, &queue->retry_timer,
@@ -366,6 +384,21 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io,
 	} else {
 		io->done(io, error_of_io(status, io->op));
 	}
+}
+
+static void complete_one(struct volume_queue *queue, struct volume_io *io,
+			 uint64_t n_bytes, enum nvme_status status)
+{
+	io->command = NULL;
+	if (status != NVME_OK) {
+		fail_or_retry(queue, io, status);
+		return;
+	}
+	io->done_bytes += n_bytes;
+	if (io->done_bytes < io->length)
+		hold_first(queue, io); /* the next part */
+	else
+		io->done(io, 0);
 }
 
 void io_complete(struct volume_queue *queue, struct command *command)

@@ -157,14 +157,14 @@ static struct json_object *workers_to_json(const struct bridge *bridge)
 
 		put_uint(o, "worker", worker->index);
 		put_uint(o, "connections", worker->n_assigned);
-		put_uint(o, "in_flight", stats->n_running);
-		put_uint(o, "reads", stats->n_reads);
-		put_uint(o, "read_bytes", stats->n_read_bytes);
-		put_uint(o, "writes", stats->n_writes);
-		put_uint(o, "written_bytes", stats->n_written_bytes);
-		put_uint(o, "others", stats->n_others);
-		put_uint(o, "read_modify_writes", stats->n_rmw);
-		put_uint(o, "errors", stats->n_errors);
+		put_uint(o, "in_flight", counter_get(&stats->n_running));
+		put_uint(o, "reads", counter_get(&stats->n_reads));
+		put_uint(o, "read_bytes", counter_get(&stats->n_read_bytes));
+		put_uint(o, "writes", counter_get(&stats->n_writes));
+		put_uint(o, "written_bytes", counter_get(&stats->n_written_bytes));
+		put_uint(o, "others", counter_get(&stats->n_others));
+		put_uint(o, "read_modify_writes", counter_get(&stats->n_rmw));
+		put_uint(o, "errors", counter_get(&stats->n_errors));
 		json_append(array, o);
 	}
 	return array;

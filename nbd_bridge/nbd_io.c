@@ -103,14 +103,14 @@ struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t 
 		}
 	}
 	part = list_entry(list_take_first(&conn->free_parts), struct nbd_part, node);
-	*part = (struct nbd_part){.request = r,
-				  .state = part->state,
-				  .buffer = buffer,
-				  .n_buffer_bytes = n_bytes,
-				  .payload = buffer,
-				  .offset = offset,
-				  .length = length};
-	list_init(&part->node);
+	/* io, out and lock are filled in where they are used, each whole. */
+	part->request = r;
+	part->buffer = part->payload = buffer;
+	part->n_buffer_bytes = n_bytes;
+	part->offset = offset;
+	part->length = length;
+	part->n_filled = 0;
+	part->is_rmw = false;
 	nbd_part_move(part, PART_TAKEN);
 	conn->n_held_bytes += n_bytes;
 	r->n_parts++;
@@ -147,18 +147,17 @@ void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset,
 		     void (*done)(struct volume_io *io, int error))
 {
 	const struct nbd_request *r = part->request;
+	struct volume_io *io = &part->io;
 
 	nbd_part_move(part, op == VOLUME_READ ? PART_READING : PART_WRITING);
-	part->io = (struct volume_io){
-		.op = op,
-		.is_fua = r->flags & NBD_CMD_FLAG_FUA,
-		.may_unmap = !(r->flags & NBD_CMD_FLAG_NO_HOLE),
-		.offset = offset,
-		.length = length,
-		.buffer = buffer,
-		.done = done,
-	};
-	volume_io_submit(r->conn->worker->queue, &part->io);
+	io->op = op;
+	io->is_fua = r->flags & NBD_CMD_FLAG_FUA;
+	io->may_unmap = !(r->flags & NBD_CMD_FLAG_NO_HOLE);
+	io->offset = offset;
+	io->length = length;
+	io->buffer = buffer;
+	io->done = done;
+	volume_io_submit(r->conn->worker->queue, io);
 }
 
 /* ---- issuing ----------------------------------------------------------------------- */

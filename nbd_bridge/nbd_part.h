@@ -19,7 +19,10 @@ struct nbd_out {
 	const void *payload;
 	uint32_t payload_length;
 	uint32_t header_length;
-	uint8_t header[40];
+	union {
+		uint8_t header[40];
+		struct nbd_chunk_data data; /* of a part that is a chunk */
+	};
 };
 
 enum part_state {

@@ -61,16 +61,23 @@ static void send_data(struct nbd_part *part)
 	nbd_conn_send(part->request->conn, &part->out);
 }
 
+static inline void fill_chunk(struct nbd_chunk *chunk, const struct nbd_request *r,
+			      enum nbd_chunk_type type, bool is_last, size_t n_bytes)
+{
+	chunk->magic = put_be32(NBD_CHUNK_MAGIC);
+	chunk->flags = put_be16(is_last ? NBD_CHUNK_FLAG_DONE : 0);
+	chunk->type = put_be16((uint16_t)type);
+	chunk->cookie = r->cookie;
+	chunk->length = put_be32((uint32_t)n_bytes);
+}
+
 static struct nbd_chunk chunk_of(const struct nbd_request *r, enum nbd_chunk_type type,
 				 bool is_last, size_t n_bytes)
 {
-	return (struct nbd_chunk){
-		.magic = put_be32(NBD_CHUNK_MAGIC),
-		.flags = put_be16(is_last ? NBD_CHUNK_FLAG_DONE : 0),
-		.type = put_be16((uint16_t)type),
-		.cookie = r->cookie,
-		.length = put_be32((uint32_t)n_bytes),
-	};
+	struct nbd_chunk chunk;
+
+	fill_chunk(&chunk, r, type, is_last, n_bytes);
+	return chunk;
 }
 
 void nbd_reply_end(struct nbd_request *r)
@@ -120,7 +127,7 @@ void nbd_reply_status(struct nbd_request *r)
 
 	if (r->error) {
 		r->conn->n_errors++;
-		worker_count(&r->conn->worker->stats.n_errors, 1);
+		counter_add(&r->conn->worker->stats.n_errors, 1);
 	}
 	if (r->conn->is_structured && has_data)
 		send_structured(r);
@@ -155,13 +162,12 @@ void nbd_reply_extents(struct nbd_request *r)
 void nbd_reply_chunk(struct nbd_part *part, bool is_last)
 {
 	struct nbd_request *r = part->request;
-	struct nbd_chunk_data header = {
-		.chunk = chunk_of(r, NBD_CHUNK_OFFSET_DATA, is_last,
-				  sizeof(header.offset) + part->length),
-		.offset = put_be64(part->offset),
-	};
+	struct nbd_chunk_data *header = &part->out.data;
 
-	set_header(&part->out, &header, sizeof(header));
+	fill_chunk(&header->chunk, r, NBD_CHUNK_OFFSET_DATA, is_last,
+		   sizeof(header->offset) + part->length);
+	header->offset = put_be64(part->offset);
+	part->out.header_length = sizeof(*header);
 	send_data(part);
 	if (is_last)
 		nbd_reply_end(r);

@@ -29,12 +29,18 @@ static struct nbd_request *request_take(struct nbd_conn *conn)
 	struct nbd_request *r = list_entry(list_take_first(&conn->free_requests),
 					   struct nbd_request, node);
 
-	*r = (struct nbd_request){.conn = conn, .n_refs = 1};
-	list_init(&r->node);
+	/* What parse fills in, and out, are not cleared before. */
+	r->conn = conn;
+	r->cursor = 0;
+	r->n_refs = 1;
+	r->n_parts = r->n_pending = 0;
+	r->mode = REPLY_SIMPLE;
+	r->is_starved = r->is_answered = r->is_header_sent = false;
+	r->is_dropped = r->must_flush = false;
 	list_init(&r->parts);
 	conn->n_running++;
 	conn->n_requests++;
-	worker_count(&conn->worker->stats.n_running, 1);
+	counter_add(&conn->worker->stats.n_running, 1);
 	return r;
 }
 
@@ -47,7 +53,7 @@ void nbd_request_free(struct nbd_request *r)
 		conn->alone = NULL;
 	list_add_head(&conn->free_requests, &r->node);
 	conn->n_running--;
-	worker_count(&conn->worker->stats.n_running, (uint64_t)-1);
+	counter_add(&conn->worker->stats.n_running, (uint64_t)-1);
 	if (conn->is_waiting || !list_is_empty(&conn->starved))
 		nbd_conn_resume_soon(conn);
 	nbd_conn_check_end(conn);
@@ -157,18 +163,18 @@ enum nbd_error nbd_request_check(const struct nbd_request *r)
 
 /* ---- start ------------------------------------------------------------------------- */
 
-static void count(const struct nbd_request *r)
+static inline void count(const struct nbd_request *r)
 {
 	struct worker_stats *stats = &r->conn->worker->stats;
 
 	if (r->type == NBD_CMD_READ) {
-		worker_count(&stats->n_reads, 1);
-		worker_count(&stats->n_read_bytes, r->length);
+		counter_add(&stats->n_reads, 1);
+		counter_add(&stats->n_read_bytes, r->length);
 	} else if (r->type == NBD_CMD_WRITE) {
-		worker_count(&stats->n_writes, 1);
-		worker_count(&stats->n_written_bytes, r->length);
+		counter_add(&stats->n_writes, 1);
+		counter_add(&stats->n_written_bytes, r->length);
 	} else {
-		worker_count(&stats->n_others, 1);
+		counter_add(&stats->n_others, 1);
 	}
 }
 

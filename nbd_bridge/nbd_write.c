@@ -90,7 +90,7 @@ void nbd_write_run(struct nbd_part *part, enum volume_op op)
 	struct nbd_conn *conn = part->request->conn;
 
 	if (part->is_rmw)
-		worker_count(&conn->worker->stats.n_rmw, 1);
+		counter_add(&conn->worker->stats.n_rmw, 1);
 	part->op = op;
 	part->lock.on_granted = run_locked;
 	part->lock.loop = &conn->worker->loop;

@@ -214,8 +214,8 @@ void worker_flush_volume(struct worker *worker,
 
 void worker_mark_dirty(struct worker *worker, struct nbd_conn *conn)
 {
-	list_remove(&conn->dirty);
-	list_add_tail(&worker->dirty, &conn->dirty);
+	if (list_is_empty(&conn->dirty))
+		list_add_tail(&worker->dirty, &conn->dirty);
 }
 
 uint64_t worker_share(const struct worker *worker, const struct nbd_export *export)

@@ -4,17 +4,17 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
+#include "base/counter.h"
 #include "base/loop.h"
 #include "nbd_bridge/nbd_conn.h"
 
-/* Counted by the worker, read by anybody. */
+/* Counted by the worker, read by anybody (base/counter.h). */
 struct worker_stats {
-	_Atomic uint64_t n_reads, n_read_bytes;
-	_Atomic uint64_t n_writes, n_written_bytes;
-	_Atomic uint64_t n_others, n_errors, n_rmw;
-	_Atomic uint64_t n_running;
+	uint64_t n_reads, n_read_bytes;
+	uint64_t n_writes, n_written_bytes;
+	uint64_t n_others, n_errors, n_rmw;
+	uint64_t n_running;
 };
 
 struct worker {
@@ -68,11 +68,3 @@ void worker_mark_dirty(struct worker *worker, struct nbd_conn *conn);
 uint64_t worker_share(const struct worker *worker, const struct nbd_export *export);
 /* The connection is done; it goes back to control. */
 void worker_return_conn(struct worker *worker, struct nbd_conn *conn);
-
-/* One writer: a plain add, but readable from elsewhere. */
-static inline void worker_count(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_store_explicit(counter,
-			      atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}

@@ -229,11 +229,24 @@ static void consume(struct nbd_conn *conn)
 	conn->is_waiting = step == STEP_WAITS;
 }
 
+/* How much to receive past what is known to come. Behind one large payload mostly comes another: its
+ * header alone, so that it goes straight to its place and is not copied there. */
+static size_t room_ahead(const struct nbd_conn *conn, size_t n_left)
+{
+	const size_t n_header = sizeof(struct nbd_request_header);
+
+	if (conn->is_bulk && n_left < n_header &&
+	    (conn->state == CONN_REQUEST || conn->state == CONN_PAYLOAD))
+		return n_header - n_left;
+	return CONN_RECV_BYTES - n_left;
+}
+
 /* The rest of a payload past the buffer, whatever follows it into the buffer. */
 static ssize_t receive_bytes(struct nbd_conn *conn, bool *ret_is_short)
 {
 	struct nbd_part *part = conn->filling;
 	size_t n_payload = 0, n_left = nbd_conn_n_input(conn);
+	size_t n_ahead = room_ahead(conn, n_left);
 	struct iovec iov[2];
 	unsigned n_iov = 0;
 	ssize_t n;
@@ -245,11 +258,11 @@ static ssize_t receive_bytes(struct nbd_conn *conn, bool *ret_is_short)
 		n_payload = part->length - part->n_filled;
 		iov[n_iov++] = (struct iovec){part->payload + part->n_filled, n_payload};
 	}
-	iov[n_iov++] = (struct iovec){conn->in + n_left, CONN_RECV_BYTES - n_left};
+	iov[n_iov++] = (struct iovec){conn->in + n_left, n_ahead};
 	n = readv(conn->fd, iov, (int)n_iov);
 	if (n <= 0)
 		return n;
-	*ret_is_short = (size_t)n < n_payload + CONN_RECV_BYTES - n_left;
+	*ret_is_short = (size_t)n < n_payload + n_ahead;
 	if (part)
 		part->n_filled += (uint32_t)MIN((size_t)n, n_payload);
 	conn->in_end += (size_t)n - MIN((size_t)n, n_payload);

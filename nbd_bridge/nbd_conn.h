@@ -76,6 +76,7 @@ struct nbd_conn {
 	/* Input: in[in_at..in_end) is unread. */
 	uint8_t *in; /* owned, CONN_RECV_BYTES */
 	size_t in_at, in_end;
+	bool is_bulk;		    /* the last request brought a large payload */
 	bool is_waiting;	    /* the last step said STEP_WAITS */
 	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
 	bool is_hung;	  /* taken out of epoll, for a dead peer would wake us for ever */

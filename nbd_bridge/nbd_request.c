@@ -183,6 +183,7 @@ static void start_payload(struct nbd_request *r)
 	struct nbd_conn *conn = r->conn;
 
 	conn->current = r;
+	conn->is_bulk = r->length >= CONN_RECV_BYTES;
 	if (!r->error) {
 		count(r);
 		nbd_conn_move(conn, CONN_PAYLOAD);
@@ -200,6 +201,7 @@ static void start(struct nbd_request *r)
 		start_payload(r);
 		return;
 	}
+	r->conn->is_bulk = false;
 	if (!r->error)
 		count(r);
 	if (r->error || r->type == NBD_CMD_CACHE) {

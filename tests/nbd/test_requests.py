@@ -287,6 +287,40 @@ def case_many_in_flight(scratch):
         server.stop()
 
 
+def stream_of_writes(model):
+    """(what goes over the wire, {cookie: error}): large payloads, what comes behind them, and one that is refused."""
+    wire, expected, offset = bytearray(), {}, 0
+    for i, length in enumerate((131072, 131072, 100, 32768, 32767, 300000, 1, 131072, 65536, None, 131072, 0, 99999)):
+        command, at, payload = WRITE, offset, pattern(length or 0, i)
+        if length is None:
+            command = FLUSH
+        elif i == 8:
+            at = SIZE
+        else:
+            model[at:at + length] = payload
+            offset += length
+        wire += struct.pack(">IHHQQI", 0x25609513, 0, command, i, 0 if command == FLUSH else at, length or 0) + payload
+        expected[i] = ENOSPC if at == SIZE else 0
+    return bytes(wire), expected
+
+
+def case_large_writes_in_a_stream(scratch):
+    """However the stream is cut, at a header, within it or behind it, each payload goes to its place."""
+    for n_piece in (1 << 30, 131072 + 28, 131072, 32768, 5000, 131072 + 27, 131072 + 29):
+        server = Server(scratch, MAX_IO=262144)
+        raw, model = server.go(), bytearray(2 * MIB)
+        wire, expected = stream_of_writes(model)
+        sender = threading.Thread(target=lambda: [raw.send(wire[at:at + n_piece])
+                                                  for at in range(0, len(wire), n_piece)])
+        sender.start()
+        got = dict(raw.recv_simple()[:2] for _ in expected)
+        sender.join()
+        expect_equal(got, expected, f"answers, in pieces of {n_piece}")
+        error, data = raw.call(READ, 0, len(model))
+        expect(error == 0 and data == model, f"the data, in pieces of {n_piece}: error {error}")
+        server.stop()
+
+
 def case_no_flush(scratch):
     server = Server(scratch, NO_FLUSH=1)
     expect_equal(server.go().call(FLUSH)[0], 0, "a flush without a cache succeeds")

@@ -4,6 +4,7 @@ figure is judged here."""
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,27 @@ def table(_scratch):
     expect(lines[2].split()[:4] == ["PART", "CASE", "WHO", "IOPS"], f"header: {lines[2]}")
     at = lines[2].index("WHO")
     expect(lines[3][at - 2:at] == "  " and lines[3][at:].startswith("process_vm_writev"), "not aligned")
+
+
+def stopped(_scratch):
+    """Who watches sees rows as they come; who ends it early has those that there are."""
+    terminal, watched = pty.openpty()
+    process = subprocess.Popen([sys.executable, RUN, "fabric", "--runs", "1", "--seconds", "1", "-o", "json"],
+                               stdout=subprocess.PIPE, stderr=watched, text=True, env=dict(os.environ, RBLK_BUILD=BUILD))
+    os.close(watched)
+    try:
+        seen = b""
+        while b"fabric: 4 KiB read d1: floor: IOPS " not in seen:
+            seen += os.read(terminal, 4096)  # an error when nobody holds its other end
+        process.terminate()
+        said, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    result = json.loads(said)
+    expect(process.returncode == 143 and result["machine"]["stopped"], f"exit status {process.returncode}: {said}")
+    expect(result["rows"][0]["case"] == "4 KiB read d1" and result["rows"][0]["iops"] > 0, said)
 
 
 def bad_usage(_scratch):
@@ -91,6 +113,7 @@ CASES = [
     ("rblk bench measures, or says what is wrong", user_command),
     ("all queues of a host connect at once", all_queues_at_once),
     ("the table is aligned and says what was measured on", table),
+    ("rows are seen as they come, and kept when it is ended", stopped),
     ("a part that does not exist is refused", bad_usage),
     ("a machine without virtual machines says so", no_virtual_machine),
     ("the fabric's floor", one_case("fabric", "4 KiB read d32", {"floor"})),

@@ -257,10 +257,20 @@ def with_queues(seconds, target, load, n_queues):
     return total
 
 
+def touch_all(target, size):
+    """Reads the namespace from its beginning to its end: its pages are no queue's."""
+    for _ in range(10):
+        programs.rblk_bench(target, 1, Load("read", 128 * KIB, 16), 1)
+        if machine.resident_bytes(target.pid) >= size:
+            return
+    raise machine.Failure("the namespace's memory does not become resident")
+
+
 @contextlib.contextmanager
 def connections():
     with programs.folder() as scratch, \
-            programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}, "{workers: 1}") as target:
+            programs.rblkd(scratch, {1: f"ram: {SIZE >> 20}MiB, block_size: 4096"}, "{workers: 1}") as target:
+        touch_all(target, SIZE)
         cases = []
         for depth in (1, 32):
             load = Load("randread", 4 * KIB, depth)

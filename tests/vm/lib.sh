@@ -197,9 +197,9 @@ nvmet_down() {
     for d in "$nvmet"/ports/* "$nvmet"/subsystems/*/namespaces/* "$nvmet"/subsystems/*; do [ ! -e "$d" ] || rmdir "$d"; done
 }
 
-# ram_disk MIB [BLOCK-SIZE]: a memory-backed block device that discards; prints its path
+# ram_disk MIB [BLOCK-SIZE [ATTRIBUTE=VALUE...]]: a memory-backed block device that discards, null_blk's; prints its path
 ram_disk() {
-    local dir n
+    local dir n fact
     modprobe -q null_blk nr_devices=0
     mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
     for n in {0..9}; do mkdir "/sys/kernel/config/nullb/nullb$n" 2>/dev/null && break; done
@@ -208,6 +208,7 @@ ram_disk() {
     echo "${2:-512}" >"$dir/blocksize"
     echo 1 >"$dir/memory_backed"
     echo 1 >"$dir/discard"
+    for fact in "${@:3}"; do echo "${fact#*=}" >"$dir/${fact%=*}"; done
     echo 1 >"$dir/power"
     wait_for 5 test -b "/dev/nullb$n"
     echo "/dev/nullb$n"

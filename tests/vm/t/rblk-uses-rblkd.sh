@@ -1,5 +1,6 @@
 # vm: on=6.1/rxe,6.12/siw needs=rblk,rblkd cpus=1
-# Both our own on a real fabric: rblk against rblkd, 512 B and 4 KiB blocks.
+# Both our own on a real fabric: rblk against rblkd, 512 B and 4 KiB blocks, and a device that takes one request at a
+# time: whoever submits a second one there waits for a tag in the kernel, which a poller must not.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:own
@@ -9,6 +10,7 @@ fabric
 host_identity
 disk=$(ram_disk 24)
 disk_4k=$(ram_disk 24 4096)
+disk_slow=$(ram_disk 24 512 submit_queues=1 hw_queue_depth=1 irqmode=2 completion_nsec=500000)
 base=$(resources)
 must "rblkd listens" rblkd_start <<END
 version: 1
@@ -21,10 +23,12 @@ subsystems:
     namespaces:
       - {nsid: 1, device: $disk}
       - {nsid: 2, device: $disk_4k, block_size: 4096}
+      - {nsid: 3, device: $disk_slow}
 END
 like "rblk discover" "$(rblk discover "$TARGET:$PORT" 2>&1)" $nqn
 volume_works "512 B blocks" $nqn 1 "$disk"
 volume_works "4 KiB blocks" $nqn 2 "$disk_4k"
+volume_works "one request at a time" $nqn 3 "$disk_slow"
 windows_work $nqn
 [ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
 rblkd_done "$base"

@@ -11,7 +11,6 @@
  * still name one; `batch` lets loop_fd_remove strike it out.
  */
 #include <errno.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -26,7 +25,6 @@ enum {
 	/* While sources keep us busy, look at the fds only every so many turns: */
 	INPUT_TURNS = 4,
 	DOORBELL_TURNS = 64, /* when there are none but doorbells */
-	YIELD_TURNS = 16,    /* of polling in vain, between two offers of the CPU */
 };
 
 static _Thread_local struct {
@@ -370,16 +368,6 @@ static unsigned one_pass(struct loop *loop, bool must_look_at_fds)
 	return n;
 }
 
-/* Who polls in vain may keep from its CPU the one it waits for: where there are more threads than CPUs, that
- * is worth a tick of the scheduler. To offer the CPU to nobody costs no more than some looks. */
-static void pause_polling(unsigned n_looks)
-{
-	if (n_looks % YIELD_TURNS == 0)
-		sched_yield();
-	else
-		__builtin_ia32_pause();
-}
-
 static bool is_fd_turn(struct loop *loop)
 {
 	unsigned turn = ++loop->fd_turn;
@@ -390,7 +378,7 @@ static bool is_fd_turn(struct loop *loop)
 /* Polls until something happens or spin_ns have passed without. */
 static unsigned spin(struct loop *loop)
 {
-	unsigned n, n_looks = 0;
+	unsigned n;
 	uint64_t start = clock_ns();
 
 	loop->now_ns = start;
@@ -398,7 +386,7 @@ static unsigned spin(struct loop *loop)
 		n = one_pass(loop, is_fd_turn(loop));
 		if (n || !loop->spin_ns)
 			break;
-		pause_polling(++n_looks);
+		__builtin_ia32_pause();
 		loop->now_ns = clock_ns();
 	} while (loop->now_ns - start < loop->spin_ns);
 	return n;

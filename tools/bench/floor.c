@@ -490,6 +490,16 @@ static void measure_copy(bool is_vm, size_t bytes, size_t spread, uint64_t durat
 	}
 }
 
+/* Who polls and finds nothing, as a host does whose target works. */
+static void measure_poll(uint64_t duration_ns)
+{
+	uint64_t start = clock_ns(), now = start, n = 0;
+
+	for (; now - start < duration_ns; now = clock_ns(), n++)
+		__builtin_ia32_pause();
+	print_rate(n, now - start, 0, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t bytes, n, duration_ns;
@@ -498,9 +508,9 @@ int main(int argc, char **argv)
 	if (code)
 		return code;
 	if (argc != 5)
-		return fail_with(
-			"floor", EXIT_USAGE, NULL,
-			"floor read|write|vmwrite|memcpy BYTES DEPTH|SPREAD SECONDS");
+		return fail_with("floor", EXIT_USAGE, NULL,
+				 "floor read|write|vmwrite|memcpy|poll BYTES "
+				 "DEPTH|SPREAD SECONDS");
 	bytes = strtoull(argv[2], NULL, 0);
 	n = strtoull(argv[3], NULL, 0);
 	duration_ns = (uint64_t)(strtod(argv[4], NULL) * 1e9);
@@ -508,6 +518,8 @@ int main(int argc, char **argv)
 		return fail_with("floor", EXIT_USAGE, NULL, "impossible numbers");
 	if (!strcmp(argv[1], "vmwrite") || !strcmp(argv[1], "memcpy"))
 		measure_copy(*argv[1] == 'v', bytes, n, duration_ns);
+	else if (!strcmp(argv[1], "poll"))
+		measure_poll(duration_ns);
 	else
 		measure_fabric(!strcmp(argv[1], "write"), (uint32_t)bytes, (unsigned)n,
 			       duration_ns);

@@ -103,6 +103,12 @@ def file_bars(load):
     return []
 
 
+def beside_a_poller(path, load, seconds, direct):
+    """What the disk gives to one while another CPU is busy, as the host's is beside ours."""
+    with programs.busy_cpu():
+        return programs.fio_file(path, SIZE, load, seconds, direct)
+
+
 @contextlib.contextmanager
 def on_file(part, where, direct, bars, key="file", prepare=None):
     with contextlib.ExitStack() as stack:
@@ -116,6 +122,7 @@ def on_file(part, where, direct, bars, key="file", prepare=None):
             contenders = {"rblk": rblk_on(target, 1, load)}
             # Ours holds the file exclusively for other targets, not for readers and writers.
             contenders["fio libaio"] = lambda s, x=load: programs.fio_file(path, SIZE, x, s, direct)
+            contenders["fio, a CPU polls"] = lambda s, x=load: beside_a_poller(path, x, s, direct)
             cases.append(Case(part, title(load), "rblk", contenders, bars(load)))
         yield cases
 

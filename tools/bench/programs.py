@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import subprocess
 import tempfile
 
 import machine
@@ -216,6 +217,18 @@ def floor(what, n_bytes, number, seconds):
     return {"iops": result["iops"], "mb_per_s": result["mb_per_s"],
             "p50_us": result.get("p50_ns", result["us"] * 1000) / 1000,
             "p99_us": result.get("p99_ns", 0) / 1000 or None, "p999_us": result.get("p999_ns", 0) / 1000 or None}
+
+
+@contextlib.contextmanager
+def busy_cpu():
+    """Somebody polls meanwhile."""
+    poller = subprocess.Popen([built("tools", "bench", "bench-floor"), "poll", "1", "1", "600"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=machine.under_softrdma())
+    try:
+        yield
+    finally:
+        poller.kill()
+        poller.wait()
 
 
 def perftest(program, n_bytes, column):

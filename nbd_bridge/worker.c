@@ -31,9 +31,8 @@ static unsigned poll_nothing(struct loop_source *source)
 	return 0;
 }
 
-static void flush_dirty(struct loop_source *source)
+static __attribute__((noinline)) void flush_conns(struct worker *worker)
 {
-	struct worker *worker = container_of(source, struct worker, source);
 	struct list now;
 	struct list *node;
 
@@ -41,6 +40,15 @@ static void flush_dirty(struct loop_source *source)
 	list_splice_tail(&now, &worker->dirty);
 	while ((node = list_take_first(&now)))
 		nbd_conn_flush(list_entry(node, struct nbd_conn, dirty));
+}
+
+/* Most turns of a loop that polls have nothing to send. */
+static void flush_dirty(struct loop_source *source)
+{
+	struct worker *worker = container_of(source, struct worker, source);
+
+	if (!list_is_empty(&worker->dirty))
+		flush_conns(worker);
 }
 
 static void *run(void *arg)

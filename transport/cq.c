@@ -172,15 +172,23 @@ static void arm(struct loop_source *source)
 	cq->is_unarmed = ibv_req_notify_cq(cq->verbs, 0);
 }
 
-static void flush(struct loop_source *source)
+static __attribute__((noinline)) void flush_chains(struct cq *cq)
 {
-	struct cq *cq = container_of(source, struct cq, source);
 	struct list *node;
 
 	while ((node = list_take_first(&cq->dirty_rings)))
 		recv_flush(list_entry(node, struct recv_ring, dirty));
 	while ((node = list_take_first(&cq->dirty)))
 		qp_flush(list_entry(node, struct qp, dirty));
+}
+
+/* Most turns of a loop that polls have nothing to post. */
+static void flush(struct loop_source *source)
+{
+	struct cq *cq = container_of(source, struct cq, source);
+
+	if (!list_is_empty(&cq->dirty_rings) || !list_is_empty(&cq->dirty))
+		flush_chains(cq);
 }
 
 static void on_channel_event(struct loop_fd *lfd, uint32_t events)

@@ -148,7 +148,7 @@ fabric() {
         need_modules siw
     fi
     modprobe -a rdma_cm rdma_ucm ib_uverbs
-    [ -e "/sys/class/infiniband/${kind}0" ] || rdma link add "${kind}0" type "$kind" netdev eth0 || skip_all "no $kind device"
+    rdma link add "${kind}0" type "$kind" netdev eth0 || skip_all "no $kind device"
     wait_for 10 grep -q ACTIVE "/sys/class/infiniband/${kind}0/ports/1/state" || skip_all "$kind does not come up"
     wait_for 10 test -e /dev/infiniband/rdma_cm
 }

@@ -8,6 +8,7 @@
  *   floor vmwrite BYTES SPREAD SECONDS   process_vm_writev to another process: out of random places in
  *                                        SPREAD bytes, into 32 buffers; SPREAD 0: one place, one buffer
  *   floor memcpy BYTES SPREAD SECONDS
+ *   floor poll 1 1 SECONDS            nothing: a CPU is busy, as that of a host is whose target works
  *
  * Two processes, connected over the loopback address; both spin. The target takes what has come, does
  * it, and posts all of it in one chain, as rblkd does. Whatever goes wrong ends the program: it is a

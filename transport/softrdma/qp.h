@@ -28,7 +28,7 @@ struct wqe {
 	bool fated;	   /* chaos has decided about it */
 	bool backward;	   /* chaos moves it in pieces, the last one first */
 	uint32_t byte_len; /* LATE and OWED: what the completion will say */
-	uint64_t moved;	   /* bytes of it that chaos has let through */
+	uint64_t moved;	   /* bytes that are there, ahead or as chaos lets them */
 	uint64_t due_ns;   /* LATE and OWED: not before */
 	struct ibv_mw *mw;
 	struct ibv_mw_bind_info bind;

@@ -2,10 +2,9 @@
 /*
  * The same-host engine: the thread that posts a work request carries it out on both
  * sides. It validates its own keys, takes the responder QP's lock in the responder's
- * segment, checks what the responder's adapter would check, copies with
- * process_vm_readv/writev (ourselves included: a bad pointer is then an error and
- * not a SIGSEGV), and pushes both completions, its own first: the responder must not
- * be able to answer before our completion is there.
+ * segment, checks what the responder's adapter would check, copies (x_copy.c), and
+ * pushes both completions, its own first: the responder must not be able to answer
+ * before our completion is there.
  *
  * Small SENDs do not copy at all: the payload goes into the receive completion and
  * is scattered by the responder when it polls.
@@ -17,11 +16,8 @@
  */
 #include "engine.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "chaos.h"
 #include "cq.h"
@@ -31,87 +27,7 @@
 #include "rq.h"
 #include "trace.h"
 #include "verbs_mr.h"
-
-/* Spares the hot path what -ftrivial-auto-var-init would clear. */
-#define NOINIT __attribute__((uninitialized))
-
-/* One transaction: the requester's side and what was found about the responder. */
-struct xact {
-	struct qp *qp;
-	const struct wqe *w;
-	uint64_t index;
-	struct peer *peer;
-	struct seg_qp *r; /* responder QP, locked */
-	uint32_t r_slot;
-	uint64_t length;
-	unsigned n_local;
-	struct iovec local[DEV_MAX_SGE];
-};
-
-/* ---- requester ------------------------------------------------------------- */
-
-static bool is_sink(uint32_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static void add_local(struct xact *x, uint64_t va, uint64_t len)
-{
-	if (!len)
-		return;
-	x->local[x->n_local].iov_base = (void *)(uintptr_t)va;
-	x->local[x->n_local++].iov_len = len;
-	x->length += len;
-}
-
-static enum ibv_wc_status gather(struct xact *x)
-{
-	const struct wqe *w = x->w;
-	uint32_t need = !is_sink(w->opcode) ? 0
-			: dev_is_siw() /* RFC 5040: its tag is on the wire */
-				? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-				: IBV_ACCESS_LOCAL_WRITE;
-	uint32_t pd = x->qp->s->pd;
-	uint64_t va;
-
-	x->n_local = 0;
-	x->length = 0;
-	if (w->flags & IBV_SEND_INLINE) {
-		add_local(x, (uintptr_t)w->data, w->inl_len);
-		return IBV_WC_SUCCESS;
-	}
-	for (uint32_t i = 0; i < w->n_sge; i++) {
-		const struct ibv_sge *s = &w->sge[i];
-
-		if (s->length &&
-		    !mr_allows(seg_self, s->lkey, pd, s->addr, s->length, need, &va))
-			return IBV_WC_LOC_PROT_ERR;
-		if (s->length)
-			add_local(x, va, s->length);
-	}
-	return x->length > DEV_MAX_MSG ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
-}
-
-/* Slow path after a failed copy: was it our memory that could not be accessed? */
-static bool local_is_readable(const struct xact *x)
-{
-	uint8_t byte;
-	struct iovec to = {&byte, 1};
-
-	for (unsigned i = 0; i < x->n_local; i++) {
-		uintptr_t at = (uintptr_t)x->local[i].iov_base;
-		uintptr_t end = at + x->local[i].iov_len;
-
-		for (; at < end; at = (at & ~(uintptr_t)4095) + 4096) {
-			struct iovec from = {(void *)at, 1};
-
-			if (process_vm_readv(peer_self->pid, &to, 1, &from, 1, 0) != 1)
-				return false;
-		}
-	}
-	return true;
-}
+#include "x_copy.h"
 
 /* ---- responder's verdicts -------------------------------------------------- */
 
@@ -129,7 +45,7 @@ __attribute__((cold)) static void answer_late_reads(const struct xact *x)
 		late.index = i;
 		if (late.w->stage != WQE_LATE)
 			continue;
-		status = gather(&late);
+		status = x_gather(&late);
 		do {
 			wait = WAIT_NO;
 			status = status ? status : transact(&late, &wait);
@@ -171,94 +87,6 @@ static void push_recv_error(struct xact *x, const struct taken *t,
 		cq_push_end(x->peer, x->r->recv_cq, e);
 	}
 	rq_done(x->peer, x->r_slot, t);
-}
-
-static enum ibv_wc_status move(const struct xact *x, bool to_responder,
-			       const struct iovec *local, unsigned n_local,
-			       const struct iovec *remote, unsigned n_remote,
-			       uint64_t length, enum qp_wait *wait)
-{
-	ssize_t n;
-
-	/* The bare system call: like a device's DMA, it is no business of ThreadSanitizer, which
-	 * would report users who write one place of a peer's memory at once. */
-	n = syscall(to_responder ? SYS_process_vm_writev : SYS_process_vm_readv,
-		    x->peer->pid, local, n_local, remote, n_remote, 0);
-	if (n == (ssize_t)length)
-		return IBV_WC_SUCCESS;
-	if (n < 0 && errno == ESRCH) {
-		*wait = WAIT_RETRY;
-		return IBV_WC_SUCCESS;
-	}
-	return local_is_readable(x) ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR;
-}
-
-/* The bytes [from, from + length) of a list. Returns how many pieces that are. */
-static unsigned slice(const struct iovec *list, unsigned n, uint64_t from,
-		      uint64_t length, struct iovec *ret)
-{
-	unsigned n_ret = 0;
-
-	for (unsigned i = 0; i < n && length; i++) {
-		uint64_t len = list[i].iov_len;
-
-		if (from >= len) {
-			from -= len;
-			continue;
-		}
-		len -= from;
-		len = len < length ? len : length;
-		ret[n_ret++] = (struct iovec){(char *)list[i].iov_base + from, len};
-		length -= len;
-		from = 0;
-	}
-	return n_ret;
-}
-
-/*
- * Chaos: one piece of a message, from either end. Nothing says in which order the bytes
- * of a message arrive, nor that they arrive at once (IBA o9-20).
- */
-__attribute__((cold)) static enum ibv_wc_status
-move_piece(const struct xact *x, bool to_responder, const struct iovec *remote,
-	   unsigned n_remote, enum qp_wait *wait)
-{
-	struct iovec from[DEV_MAX_SGE], to[DEV_MAX_SRQ_SGE];
-	struct wqe *w = qp_wqe(x->qp, x->index);
-	uint64_t left = x->length - w->moved, piece, at;
-	enum ibv_wc_status status;
-	unsigned n_from, n_to;
-
-	piece = chaos_piece(left, !w->moved, &w->backward);
-	at = w->backward ? left - piece : w->moved;
-	n_from = slice(x->local, x->n_local, at, piece, from);
-	n_to = slice(remote, n_remote, at, piece, to);
-	status = move(x, to_responder, from, n_from, to, n_to, piece, wait);
-	if (status || *wait)
-		return status;
-	w->moved += piece;
-	if (w->moved == x->length)
-		return status;
-	*wait = WAIT_CHAOS;
-	return status;
-}
-
-/* Copies between x->local and the responder. Its death turns into a wait. */
-static enum ibv_wc_status copy(struct xact *x, bool to_responder,
-			       const struct iovec *remote, unsigned n_remote,
-			       enum qp_wait *wait)
-{
-	enum ibv_wc_status status;
-
-	if (!x->length)
-		return IBV_WC_SUCCESS;
-	if (!chaos_on() && !x->w->moved)
-		return move(x, to_responder, x->local, x->n_local, remote, n_remote,
-			    x->length, wait);
-	status = move_piece(x, to_responder, remote, n_remote, wait);
-	if (*wait == WAIT_CHAOS)
-		qp_hold(x->qp, chaos_pause_ns());
-	return status;
 }
 
 /* ---- tracing --------------------------------------------------------------- */
@@ -447,7 +275,7 @@ static enum ibv_wc_status do_send(struct xact *x, enum qp_wait *wait)
 	if (x->length <= SEG_INLINE)
 		inl = gather_inline(x, small);
 	else
-		status = copy(x, true, to, n, wait);
+		status = x_copy(x, to, n, wait);
 	if (status == IBV_WC_REM_OP_ERR)
 		return refuse_receive(x, &t, IBV_WC_LOC_PROT_ERR);
 	if (!status && !*wait)
@@ -460,27 +288,6 @@ static enum ibv_wc_status do_send(struct xact *x, enum qp_wait *wait)
 
 /* ---- WRITE, READ, atomics --------------------------------------------------- */
 
-/* The remote range, checked against key, domain, bounds, and both access rights. */
-static bool remote_range(struct xact *x, uint32_t need, uint64_t length,
-			 struct iovec *ret)
-{
-	const struct wqe *w = x->w;
-	uint64_t va = 0;
-
-	*ret = (struct iovec){.iov_len = length};
-	if ((x->r->access & need) != need)
-		return false;
-	if (!length) /* zero-length operations do not look at the key, IBA 9.7.5.2.6 */
-		return true;
-	if (w->rkey & MR_LKEY_BIT ||
-	    !mr_allows(x->peer->seg, w->rkey, x->r->pd, w->remote_addr, length, need,
-		       &va) ||
-	    !mr_window_fits(x->peer->seg, w->rkey, atomic_load(&x->r->qpn)))
-		return false;
-	ret->iov_base = (void *)(uintptr_t)va;
-	return true;
-}
-
 static enum ibv_wc_status do_write(struct xact *x, enum qp_wait *wait)
 {
 	bool imm = x->w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -488,11 +295,11 @@ static enum ibv_wc_status do_write(struct xact *x, enum qp_wait *wait)
 	struct iovec to;
 	struct taken t;
 
-	if (!remote_range(x, IBV_ACCESS_REMOTE_WRITE, x->length, &to))
+	if (!x_remote_range(x, IBV_ACCESS_REMOTE_WRITE, x->length, &to))
 		return access_error(x);
 	if (imm && !take_receive(x, &t, wait))
 		return IBV_WC_SUCCESS;
-	status = copy(x, true, &to, 1, wait);
+	status = x_copy_range(x, &to, wait);
 	if (*wait)
 		return status;
 	if (status == IBV_WC_REM_OP_ERR) /* the pages went away under the registration */
@@ -528,9 +335,9 @@ static enum ibv_wc_status do_read(struct xact *x, enum qp_wait *wait)
 
 	if (lacks_rd_resources(x))
 		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	if (!remote_range(x, IBV_ACCESS_REMOTE_READ, x->length, &from))
+	if (!x_remote_range(x, IBV_ACCESS_REMOTE_READ, x->length, &from))
 		return access_error(x);
-	status = copy(x, false, &from, 1, wait);
+	status = x_copy_range(x, &from, wait);
 	if (*wait)
 		return status;
 	if (status == IBV_WC_REM_OP_ERR)
@@ -576,7 +383,7 @@ static enum ibv_wc_status do_atomic(struct xact *x)
 		return IBV_WC_LOC_LEN_ERR;
 	if (lacks_rd_resources(x) || x->w->remote_addr % 8) /* IBA 9.7.5.2.6: alignment */
 		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	if (!remote_range(x, IBV_ACCESS_REMOTE_ATOMIC, 8, &at))
+	if (!x_remote_range(x, IBV_ACCESS_REMOTE_ATOMIC, 8, &at))
 		return access_error(x);
 	if (!fetch_and_modify(x, &at, &old))
 		return break_responder(x, SEG_EV_FATAL, IBV_WC_REM_OP_ERR);
@@ -662,7 +469,7 @@ enum ibv_wc_status engine_execute(struct qp *qp, const struct wqe *w, uint64_t i
 	x.qp = qp;
 	x.w = w;
 	x.index = index;
-	status = gather(&x);
+	status = x_gather(&x);
 	if (status)
 		return status;
 	if (is_sink(w->opcode) && !qp->attr.max_rd_atomic)

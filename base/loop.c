@@ -44,8 +44,8 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 {
 	int r;
 
-	*loop = (struct loop){
-		.epoll_fd = -1, .wake_fd = -1, .hooks = hooks, .spin_ns = spin_ns};
+	*loop = (struct loop){.epoll_fd = -1, .wake_fd = -1, .hooks = hooks};
+	patience_init(&loop->patience, spin_ns);
 	list_init(&loop->timers);
 	list_init(&loop->calls);
 	list_init(&loop->sources);
@@ -375,20 +375,19 @@ static bool is_fd_turn(struct loop *loop)
 	return (loop->n_inputs ? turn % INPUT_TURNS : turn % DOORBELL_TURNS) == 0;
 }
 
-/* Polls until something happens or spin_ns have passed without. */
+/* Polls until something happens or it is time to sleep. */
 static unsigned spin(struct loop *loop)
 {
 	unsigned n;
-	uint64_t start = clock_ns();
 
-	loop->now_ns = start;
-	do {
-		n = one_pass(loop, is_fd_turn(loop));
-		if (n || !loop->spin_ns)
-			break;
+	loop->now_ns = clock_ns();
+	while ((n = one_pass(loop, is_fd_turn(loop))) == 0) {
+		if (!patience_lasts(&loop->patience, loop->now_ns))
+			return 0;
 		__builtin_ia32_pause();
 		loop->now_ns = clock_ns();
-	} while (loop->now_ns - start < loop->spin_ns);
+	}
+	patience_found(&loop->patience, loop->now_ns, n);
 	return n;
 }
 
@@ -400,12 +399,22 @@ static void arm_sources(struct loop *loop)
 			source->arm(source);
 }
 
+/* What came while the sources were armed, or is a reason not to sleep at all. */
+static bool has_come(struct loop *loop)
+{
+	unsigned n = one_pass(loop, false);
+
+	if (n)
+		patience_found(&loop->patience, loop->now_ns, n);
+	return n || !list_is_empty(&loop->calls) || atomic_load(&loop->inbox) ||
+	       atomic_load(&loop->must_stop);
+}
+
 static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 {
 	arm_sources(loop);
 	atomic_store(&loop->is_sleeping, true);
-	if (one_pass(loop, false) || !list_is_empty(&loop->calls) ||
-	    atomic_load(&loop->inbox) || atomic_load(&loop->must_stop)) {
+	if (has_come(loop)) {
 		atomic_store(&loop->is_sleeping, false);
 		return;
 	}
@@ -417,7 +426,9 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 	if (loop->hooks && loop->hooks->after_sleep)
 		loop->hooks->after_sleep();
 	loop->now_ns = clock_ns();
-	dispatch_fds();
+	patience_woke(&loop->patience, loop->now_ns);
+	if (dispatch_fds())
+		patience_found(&loop->patience, loop->now_ns, 0);
 }
 
 void loop_turn(struct loop *loop, uint64_t timeout_ns)

@@ -4,10 +4,10 @@
  * threads, and polled sources (completion queues, aio rings) with adaptive spinning.
  *
  * A turn: poll the sources; run messages and deferred calls; fire timers; look at file
- * descriptors. While anything made progress within the last spin_ns the loop does not
- * sleep. Before it sleeps it arms each source and polls it once more (a completion that
- * arrived before the arming raises no event), and then blocks in epoll until the next
- * timer. An idle loop uses no CPU at all.
+ * descriptors. A loop that found nothing polls on while that is worth it (patience.h).
+ * Before it sleeps it arms each source and polls it once more (a completion that arrived
+ * before the arming raises no event), and then blocks in epoll until the next timer. An
+ * idle loop uses no CPU at all.
  *
  * Everything here is called by the loop's own thread, but loop_send and loop_stop.
  */
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/patience.h"
 
 struct loop;
 
@@ -87,13 +88,13 @@ struct loop {
 	struct list sources;
 	struct list *next_source;	/* to be visited; who removes it moves on */
 	const struct loop_hooks *hooks; /* borrowed */
-	uint64_t spin_ns;		/* 0: sleep as soon as a turn found nothing */
+	struct patience patience;	/* of polling */
 	uint64_t now_ns;		/* time of this turn, for cheap timestamps */
 	unsigned fd_turn;  /* counts turns between looks at epoll when busy */
 	unsigned n_inputs; /* fds that are no doorbells */
 };
 
-/* Returns 0 or -errno. */
+/* spin_ns: how long to poll before sleeping, see patience.h. Returns 0 or -errno. */
 int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hooks);
 /* Accepts a zeroed loop. Every fd, timer and source must have been removed. */
 void loop_deinit(struct loop *loop);

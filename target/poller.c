@@ -242,7 +242,7 @@ static uint64_t spin_ns(const struct config_tuning *tuning)
 	if (tuning->poll == POLL_NEVER)
 		return 0;
 	if (tuning->poll == POLL_ALWAYS)
-		return UINT64_MAX;
+		return PATIENCE_ENDLESS;
 	/* On one core the one we wait for cannot run while we spin. */
 	return cpus_usable() > 1 ? tuning->spin_ns : 0;
 }

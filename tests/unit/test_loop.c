@@ -478,7 +478,7 @@ static void test_idle_costs_nothing(void **state)
 {
 	uint64_t start_ns = clock_ns(), start_cpu_ns = cpu_ns();
 
-	loop.spin_ns = 20 * NSEC_PER_USEC;
+	loop.patience.spin_ns = 20 * NSEC_PER_USEC;
 	while (clock_ns() - start_ns < 200 * NSEC_PER_MSEC)
 		loop_turn(&loop, 50 * NSEC_PER_MSEC);
 	assert_in_range(cpu_ns() - start_cpu_ns, 0, 20 * NSEC_PER_MSEC);
@@ -490,7 +490,7 @@ static void test_spins_before_sleep(void **state)
 	struct named_timer t = {{0}};
 
 	loop.hooks = &hooks;
-	loop.spin_ns = NSEC_PER_SEC;
+	loop.patience.spin_ns = NSEC_PER_SEC;
 	start_named(&t, 't', 2 * NSEC_PER_MSEC);
 	loop_turn(&loop, UINT64_MAX);
 	assert_string_equal(trace, "t");

@@ -5,6 +5,7 @@
  *
  *   floor read BYTES DEPTH SECONDS    SEND 64 -> WRITE BYTES + SEND 16     what a read causes
  *   floor write BYTES DEPTH SECONDS   SEND 64 -> READ BYTES -> SEND 16     what a write causes
+ *   floor read|write BYTES DEPTH SECONDS FILE   the same, from or to random places of a file by libaio, O_DIRECT
  *   floor vmwrite BYTES SPREAD SECONDS   process_vm_writev to another process: out of random places in
  *                                        SPREAD bytes, into 32 buffers; SPREAD 0: one place, one buffer
  *   floor memcpy BYTES SPREAD SECONDS
@@ -15,7 +16,9 @@
  * measurement.
  */
 #include <err.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <libaio.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +41,7 @@ enum {
 	RESPONSE_BYTES = 16,
 	DEPTH_MAX = 128,
 	BATCH = 32,
+	REAP = 8, /* of a file's completions at once, as rblkd: the rest of them go on meanwhile */
 	SIGNAL_EVERY = 16,
 };
 #define TARGET_BYTES (256 * MIB) /* more than any cache */
@@ -249,6 +253,108 @@ static void push_response(struct end *end, uint64_t slot)
 	push_message(end, response, sizeof(*response));
 }
 
+/* The file behind the target; one I/O a slot. */
+struct file {
+	int fd;
+	uint64_t n_bytes;
+	io_context_t context;
+	struct command commands[DEPTH_MAX];
+	struct iocb iocbs[DEPTH_MAX], *batch[DEPTH_MAX];
+	unsigned n_batch;
+};
+
+static void file_open(struct file *file, const char *path)
+{
+	file->fd = open(path, O_RDWR | O_DIRECT);
+	file->n_bytes = file->fd < 0 ? 0 : (uint64_t)lseek(file->fd, 0, SEEK_END);
+	if (file->fd < 0 || io_setup(DEPTH_MAX, &file->context))
+		err(EXIT_FAILED, "%s", path);
+}
+
+static char *slot_buffer(struct end *end, const struct command *command)
+{
+	return end->data + command->slot * command->length;
+}
+
+static void push_io(struct file *file, struct end *end, uint64_t slot, bool is_write,
+		    uint64_t *random)
+{
+	const struct command *command = &file->commands[slot];
+	struct iocb *iocb = &file->iocbs[slot];
+	uint64_t n_places = file->n_bytes / command->length;
+	long long at = (long long)(next_random(random) % n_places * command->length);
+
+	if (is_write)
+		io_prep_pwrite(iocb, file->fd, slot_buffer(end, command), command->length,
+			       at);
+	else
+		io_prep_pread(iocb, file->fd, slot_buffer(end, command), command->length,
+			      at);
+	iocb->data = &file->commands[slot];
+	file->batch[file->n_batch++] = iocb;
+}
+
+static void submit_ios(struct file *file)
+{
+	if (file->n_batch &&
+	    io_submit(file->context, file->n_batch, file->batch) != (int)file->n_batch)
+		errx(EXIT_FAILED, "io_submit");
+	file->n_batch = 0;
+}
+
+static void reap_ios(struct file *file, struct end *end, bool is_write)
+{
+	struct timespec now = {0};
+	struct io_event events[REAP];
+	int n = io_getevents(file->context, 0, REAP, events, &now);
+
+	for (int i = 0; i < n; i++) {
+		const struct command *command = events[i].data;
+
+		if (events[i].res != command->length)
+			errx(EXIT_FAILED, "an I/O failed");
+		if (!is_write)
+			push_data(end, IBV_WR_RDMA_WRITE, slot_buffer(end, command),
+				  command);
+		push_response(end, command->slot);
+	}
+	post_sends(end);
+}
+
+/* For ever: the host kills it. */
+static void serve_file(struct end *end, bool is_write, const char *path)
+{
+	static struct file file;
+	uint64_t random = 88172645463325252u;
+	struct ibv_wc wcs[BATCH];
+
+	file_open(&file, path);
+	for (;;) {
+		int n = poll(end, wcs);
+
+		for (int i = 0; i < n; i++) {
+			struct command command;
+
+			if (wcs[i].opcode == IBV_WC_RDMA_READ)
+				push_io(&file, end, wcs[i].wr_id, true, &random);
+			if (wcs[i].opcode != IBV_WC_RECV)
+				continue;
+			memcpy(&command, end->messages + wcs[i].wr_id * COMMAND_BYTES,
+			       sizeof(command));
+			push_recv(end, wcs[i].wr_id);
+			file.commands[command.slot] = command;
+			if (is_write)
+				push_data(end, IBV_WR_RDMA_READ,
+					  slot_buffer(end, &command), &command);
+			else
+				push_io(&file, end, command.slot, false, &random);
+		}
+		post_sends(end);
+		submit_ios(&file);
+		reap_ios(&file, end, is_write);
+	}
+}
+
 /* For ever: the host kills it. */
 static void serve(struct end *end, bool is_write)
 {
@@ -279,7 +385,7 @@ static void serve(struct end *end, bool is_write)
 	}
 }
 
-static void run_target(int port_pipe, bool is_write, unsigned depth)
+static void run_target(int port_pipe, bool is_write, unsigned depth, const char *path)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -300,6 +406,8 @@ static void run_target(int port_pipe, bool is_write, unsigned depth)
 	prepare(&end, depth, TARGET_BYTES);
 	if (rdma_accept(end.id, &parameter))
 		err(EXIT_FAILED, "rdma_accept");
+	if (path)
+		serve_file(&end, is_write, path);
 	serve(&end, is_write);
 }
 
@@ -409,8 +517,9 @@ static void on_target_died(int signal)
 	_exit(EXIT_FAILED);
 }
 
+/* path: of the file behind the target, or NULL. */
 static void measure_fabric(bool is_write, uint32_t bytes, unsigned depth,
-			   uint64_t duration_ns)
+			   uint64_t duration_ns, const char *path)
 {
 	struct end end = {0};
 	uint16_t port = 0;
@@ -422,7 +531,7 @@ static void measure_fabric(bool is_write, uint32_t bytes, unsigned depth,
 	signal(SIGCHLD, on_target_died);
 	target = fork();
 	if (target == 0)
-		run_target(pipes[1], is_write, depth);
+		run_target(pipes[1], is_write, depth, path);
 	close(pipes[1]);
 	if (read(pipes[0], &port, sizeof(port)) != sizeof(port))
 		errx(EXIT_FAILED, "the target did not start");
@@ -508,10 +617,10 @@ int main(int argc, char **argv)
 
 	if (code)
 		return code;
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
 		return fail_with("floor", EXIT_USAGE, NULL,
 				 "floor read|write|vmwrite|memcpy|poll BYTES "
-				 "DEPTH|SPREAD SECONDS");
+				 "DEPTH|SPREAD SECONDS [FILE]");
 	bytes = strtoull(argv[2], NULL, 0);
 	n = strtoull(argv[3], NULL, 0);
 	duration_ns = (uint64_t)(strtod(argv[4], NULL) * 1e9);
@@ -523,6 +632,6 @@ int main(int argc, char **argv)
 		measure_poll(duration_ns);
 	else
 		measure_fabric(!strcmp(argv[1], "write"), (uint32_t)bytes, (unsigned)n,
-			       duration_ns);
+			       duration_ns, argv[5]);
 	return EXIT_OK;
 }

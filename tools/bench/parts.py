@@ -122,6 +122,9 @@ def on_file(part, where, direct, bars, key="file", prepare=None):
             contenders = {"rblk": rblk_on(target, 1, load)}
             # Ours holds the file exclusively for other targets, not for readers and writers.
             contenders["fio libaio"] = lambda s, x=load: programs.fio_file(path, SIZE, x, s, direct)
+            if direct:
+                what = "write" if "write" in load.rw else "read"
+                contenders["bare libaio, verbs"] = lambda s, w=what, x=load: programs.floor(w, x.block, x.depth, s, path)
             contenders["fio, a CPU polls"] = lambda s, x=load: beside_a_poller(path, x, s, direct)
             cases.append(Case(part, title(load), "rblk", contenders, bars(load)))
         yield cases

@@ -212,8 +212,8 @@ def fio_file(path, size, load, seconds, direct=1):
 
 # ---- the fabric -----------------------------------------------------------------------
 
-def floor(what, n_bytes, number, seconds):
-    result = json.loads(call([built("tools", "bench", "bench-floor"), what, n_bytes, number, seconds])[0])
+def floor(what, n_bytes, number, seconds, *path):
+    result = json.loads(call([built("tools", "bench", "bench-floor"), what, n_bytes, number, seconds, *path])[0])
     return {"iops": result["iops"], "mb_per_s": result["mb_per_s"],
             "p50_us": result.get("p50_ns", result["us"] * 1000) / 1000,
             "p99_us": result.get("p99_ns", 0) / 1000 or None, "p999_us": result.get("p999_ns", 0) / 1000 or None}

@@ -46,6 +46,7 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 
 	*loop = (struct loop){.epoll_fd = -1, .wake_fd = -1, .hooks = hooks};
 	patience_init(&loop->patience, spin_ns);
+	crowd_init(&loop->crowd);
 	list_init(&loop->timers);
 	list_init(&loop->calls);
 	list_init(&loop->sources);
@@ -72,6 +73,7 @@ void loop_deinit(struct loop *loop)
 	if (loop->wake_fd >= 0)
 		close(loop->wake_fd);
 	loop->epoll_fd = loop->wake_fd = -1;
+	crowd_deinit(&loop->crowd);
 }
 
 int loop_fd_add(struct loop *loop, struct loop_fd *lfd)
@@ -382,6 +384,9 @@ static unsigned spin(struct loop *loop)
 
 	loop->now_ns = clock_ns();
 	while ((n = one_pass(loop, is_fd_turn(loop))) == 0) {
+		if (patience_must_look(&loop->patience, loop->now_ns))
+			patience_looked(&loop->patience, loop->now_ns,
+					crowd_is_here(&loop->crowd, loop->now_ns));
 		if (!patience_lasts(&loop->patience, loop->now_ns))
 			return 0;
 		__builtin_ia32_pause();
@@ -426,7 +431,6 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 	if (loop->hooks && loop->hooks->after_sleep)
 		loop->hooks->after_sleep();
 	loop->now_ns = clock_ns();
-	patience_woke(&loop->patience, loop->now_ns);
 	if (dispatch_fds())
 		patience_found(&loop->patience, loop->now_ns, 0);
 }

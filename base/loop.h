@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/crowd.h"
 #include "base/list.h"
 #include "base/patience.h"
 
@@ -89,7 +90,8 @@ struct loop {
 	struct list *next_source;	/* to be visited; who removes it moves on */
 	const struct loop_hooks *hooks; /* borrowed */
 	struct patience patience;	/* of polling */
-	uint64_t now_ns;		/* time of this turn, for cheap timestamps */
+	struct crowd crowd;
+	uint64_t now_ns;   /* time of this turn, for cheap timestamps */
 	unsigned fd_turn;  /* counts turns between looks at epoll when busy */
 	unsigned n_inputs; /* fds that are no doorbells */
 };

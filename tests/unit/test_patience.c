@@ -16,11 +16,13 @@ enum {
 
 static struct patience patience;
 static uint64_t now_ns;
+static uint64_t work_ns; /* that what comes takes */
 
 static int setup(void **state)
 {
 	patience_init(&patience, SPIN_NS);
 	now_ns = NSEC_PER_SEC;
+	work_ns = NSEC_PER_USEC;
 	return 0;
 }
 
@@ -28,15 +30,16 @@ static int setup(void **state)
  * Returns for how long it polled. */
 static uint64_t polled_ns(unsigned n, uint64_t pause_ns)
 {
-	uint64_t start_ns = now_ns, end_ns;
+	uint64_t start_ns, end_ns;
 
 	patience_found(&patience, now_ns, n);
+	now_ns += work_ns;
+	start_ns = now_ns;
 	while (now_ns - start_ns < pause_ns && patience_lasts(&patience, now_ns))
 		now_ns += LOOK_NS;
 	end_ns = now_ns;
 	if (now_ns - start_ns < pause_ns) {
 		now_ns = start_ns + pause_ns;
-		patience_woke(&patience, now_ns);
 	}
 	return end_ns - start_ns;
 }
@@ -45,15 +48,6 @@ static void pause_often(unsigned n_times, unsigned n, uint64_t pause_ns)
 {
 	for (unsigned i = 0; i < n_times; i++)
 		polled_ns(n, pause_ns);
-}
-
-/* Between two looks in vain somebody else has the CPU. */
-static void be_late(void)
-{
-	patience_found(&patience, now_ns, 1);
-	assert_true(patience_lasts(&patience, now_ns));
-	now_ns += PATIENCE_LATE_NS;
-	patience_lasts(&patience, now_ns);
 }
 
 static void test_short_at_first(void **state)
@@ -97,21 +91,19 @@ static void test_always(void **state)
 {
 	patience_init(&patience, PATIENCE_ENDLESS);
 	assert_int_equal(polled_ns(1, NSEC_PER_SEC), NSEC_PER_SEC);
-	be_late();
-	be_late();
+	patience_looked(&patience, now_ns, true);
 	pause_often(40, 9, 10 * NSEC_PER_USEC);
 	assert_int_equal(polled_ns(9, NSEC_PER_SEC), NSEC_PER_SEC);
 }
 
-/* Who is brought several things at once leaves a crowded CPU to the others. */
+/* Who is brought several things at once leaves a crowded CPU to the others, for a while. */
 static void test_crowded(void **state)
 {
 	pause_often(40, 9, 10 * NSEC_PER_USEC);
-	be_late();
-	assert_in_range(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC,
-			10 * NSEC_PER_USEC);
-	be_late();
-	pause_often(40, 9, 10 * NSEC_PER_USEC);
+	patience_looked(&patience, now_ns, false);
+	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+	patience_looked(&patience, now_ns, true);
+	patience_looked(&patience, now_ns, false); /* is not over so soon */
 	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 0);
 	now_ns += PATIENCE_CROWDED_NS;
 	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
@@ -119,29 +111,43 @@ static void test_crowded(void **state)
 
 static void test_crowded_one_at_a_time(void **state)
 {
-	be_late();
-	be_late();
+	patience_looked(&patience, now_ns, true);
 	pause_often(40, 1, 10 * NSEC_PER_USEC);
 	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 }
 
-/* An interrupt, a page fault: once is no crowd. */
-static void test_late_now_and_then(void **state)
+/* One that takes long, as those of 128 KiB. */
+static void test_crowded_long_work(void **state)
 {
-	for (unsigned i = 0; i < 10; i++) {
-		be_late();
-		patience_found(&patience, now_ns, 1);
-		now_ns += PATIENCE_AGAIN_NS;
-	}
-	pause_often(40, 9, 10 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+	work_ns = 40 * NSEC_PER_USEC;
+	pause_often(40, 1, 10 * NSEC_PER_USEC);
+	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+	patience_looked(&patience, now_ns, true);
+	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 0);
 }
 
-/* Time that was slept is no time that others took. */
-static void test_sleeps_are_not_late(void **state)
+/* Short work that was interrupted once is short work. */
+static void test_crowded_interrupted(void **state)
 {
-	pause_often(40, 9, 500 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+	pause_often(40, 1, 10 * NSEC_PER_USEC);
+	patience_looked(&patience, now_ns, true);
+	work_ns = 5 * NSEC_PER_MSEC;
+	polled_ns(1, 10 * NSEC_PER_USEC);
+	work_ns = NSEC_PER_USEC;
+	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+}
+
+/* The look itself is a system call: not often, and not where its answer changes nothing. */
+static void test_looks_seldom(void **state)
+{
+	assert_true(patience_must_look(&patience, now_ns));
+	patience_looked(&patience, now_ns, false);
+	assert_false(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS - 1));
+	assert_true(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS));
+	patience_init(&patience, 0);
+	assert_false(patience_must_look(&patience, now_ns));
+	patience_init(&patience, PATIENCE_ENDLESS);
+	assert_false(patience_must_look(&patience, now_ns));
 }
 
 int main(void)
@@ -155,8 +161,9 @@ int main(void)
 		cmocka_unit_test_setup(test_always, setup),
 		cmocka_unit_test_setup(test_crowded, setup),
 		cmocka_unit_test_setup(test_crowded_one_at_a_time, setup),
-		cmocka_unit_test_setup(test_late_now_and_then, setup),
-		cmocka_unit_test_setup(test_sleeps_are_not_late, setup),
+		cmocka_unit_test_setup(test_crowded_long_work, setup),
+		cmocka_unit_test_setup(test_crowded_interrupted, setup),
+		cmocka_unit_test_setup(test_looks_seldom, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -538,7 +538,7 @@ static const struct conf_key tuning_keys[] = {
 	 .default_value = "64MiB",
 	 .help = "Registered memory for data in flight, of all workers together."},
 	{"shared_receives", CONF_UINT, AT(config_tuning, shared_receives), .min = 16,
-	 .max = 32768, .default_value = "1024",
+	 .max = 32768, .default_value = "4096",
 	 .help = "Commands a worker can receive at once, of all connections."},
 	{"io_queues", CONF_UINT, AT(config_tuning, io_queues), .min = 1, .max = 1024,
 	 .default_value = "64", .help = "Most I/O queues of one controller."},

@@ -7,7 +7,7 @@
  * shorter than half of that in the mean: those in which a disk works, or the host thinks.
  *
  * Crowds. Polling costs nothing where nobody else wants the CPU. Where somebody does (crowd.h), and for a
- * while after, who is brought several things at once, or one that takes longer than being woken, sleeps without polling:
+ * while after, who is brought several things at once, or long work (half of spin_ns), sleeps without polling:
  * others have the CPU, and more comes together meanwhile, which is cheaper by the piece. Who is brought one
  * small thing at a time polls on, for there its wake-up is what everybody waits for.
  */
@@ -25,10 +25,11 @@ enum {
 	PATIENCE_WEIGHT = 8,		     /* of a mean, 1 of them the new value's */
 	PATIENCE_LOOK_NS = 4 * 1000 * 1000,  /* from one look for a crowd to the next */
 	PATIENCE_CROWDED_NS = 200 * 1000 * 1000,
-	PATIENCE_SEVERAL = 2,		  /* things at once, in the mean */
-	PATIENCE_UNIT = 16,		  /* of that mean, to a thing */
-	PATIENCE_WORK_NS = 10 * 1000,	  /* in the mean: longer than to be woken */
-	PATIENCE_WORK_MAX_NS = 64 * 1000, /* who was interrupted has not worked longer */
+	PATIENCE_SEVERAL = 2, /* things at once, in the mean */
+	PATIENCE_UNIT = 16,   /* of that mean, to a thing */
+	PATIENCE_WORK = 2,    /* spin_ns by this, in the mean: longer than to be woken */
+	PATIENCE_WORK_MAX =
+		3, /* times spin_ns: who was interrupted has not worked longer */
 };
 
 /* As spin_ns: never sleep. */
@@ -75,7 +76,7 @@ static inline void patience_begin_pause(struct patience *p, uint64_t now_ns)
 {
 	p->since_ns = now_ns;
 	p->work_ns = patience_mean(
-		p->work_ns, MIN(now_ns - p->found_ns, (uint64_t)PATIENCE_WORK_MAX_NS));
+		p->work_ns, MIN(now_ns - p->found_ns, PATIENCE_WORK_MAX * p->spin_ns));
 	p->n_at_once = (unsigned)patience_mean(p->n_at_once, p->n_found * PATIENCE_UNIT);
 	p->n_found = 0;
 }
@@ -92,7 +93,7 @@ static inline bool patience_yields(const struct patience *p, uint64_t now_ns)
 {
 	return now_ns < p->crowded_until_ns &&
 	       (p->n_at_once >= PATIENCE_SEVERAL * PATIENCE_UNIT ||
-		p->work_ns >= PATIENCE_WORK_NS);
+		p->work_ns >= p->spin_ns / PATIENCE_WORK);
 }
 
 /* A look at now_ns found nothing. Whether to look again: else it is time to sleep. */

@@ -25,7 +25,7 @@ MAY_INCLUDE = {
 # System headers that only these places may see.
 ONLY_IN = [
     ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*", ("transport/", "tools/bench/floor.c")),
-    ("libaio.h", r"libaio\.h", ("target/backend/aio.c",)),
+    ("libaio.h", r"libaio\.h", ("target/backend/aio.c", "tools/bench/floor.c")),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

@@ -1,7 +1,7 @@
 # vm: cpus=2 mem=2048
 # The machine's side of `tools/bench/run vm` (vm.py): sets up everybody who is measured, then runs the commands that
 # arrive, a line each, and puts what they print where the other side finds it. The namespaces are as large, and what the
-# kernel's target serves costs least: a null_blk without memory, whose reads move nothing.
+# kernel's target serves first costs least: a null_blk without memory, whose reads move nothing.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 name=nqn.2026-01.org.example
@@ -39,7 +39,8 @@ need_modules nbd
 need fio jq nbdkit nbd-client
 
 must "null_blk" null_disk 512
-must "nvmet" nvmet_subsystem $name:nvmet /dev/nullb0
+memory=$(ram_disk 512 4096) # beside it one that moves its data, as ours
+must "nvmet" nvmet_subsystem $name:nvmet /dev/nullb0 "$memory"
 must "nvmet listens" nvmet_port "$TARGET" 16384 $nvmet_port
 PORT=$rblkd_port
 must "rblkd" rblkd_start <<END
@@ -58,6 +59,7 @@ kernel_rblkd=$(nvme_disk "$(nvme_ctrl $name:rblkd)")
 PORT=$nvmet_port
 must "kernel host -> nvmet" nvme_connect $name:nvmet
 kernel_nvmet=$(nvme_disk "$(nvme_ctrl $name:nvmet)")
+kernel_memory=$(nvme_disk "$(nvme_ctrl $name:nvmet)" 2)
 PORT=$rblkd_port
 must "rblk attach" nbd_attach $name:rblkd volume
 nbd=$(grep -o '/dev/nbd[0-9]*' /run/attached | head -1)

@@ -321,7 +321,8 @@ def kernel_host(guest):
                  Load("write", 128 * KIB, 16)):
         bars = [Bar("nvmet", "iops", ">=", bounds[load])] if load in bounds else []
         yield (f"kernel host, {title(load)}", {"rblkd": guest.fio("$kernel_rblkd", load),
-                                               "nvmet": guest.fio("$kernel_nvmet", load)}, bars)
+                                               "nvmet": guest.fio("$kernel_nvmet", load),
+                                               "nvmet, memory": guest.fio("$kernel_memory", load)}, bars)
 
 
 def hosts(guest):

@@ -81,6 +81,7 @@ in_order() {
     done
 }
 main_pid() { property "$1" MainPID; }
+fd_of() { find "/proc/$(main_pid "$1")/fd" -lname "$2" | grep -q .; }
 # replaced PID: the volume's process is another one, and ready; between two processes it is 0
 replaced() {
     local now
@@ -106,6 +107,10 @@ like "  in a seccomp filter" "$(cat "/proc/$pid/status")" 'Seccomp:.2'
 like "  with memory to lock" "$(cat "/proc/$pid/limits")" 'Max locked memory +unlimited'
 like "rblkctl finds it" "$(rblkctl status 2>&1)" 'portals 1/1'
 is "the volume process is the last that the kernel kills" "$(cat "/proc/$(main_pid rblk-volume@data)/oom_score_adj")" -1000
+# who polls sees there whether others want the CPU (base/crowd.h)
+for unit in rblkd rblk-volume@data; do
+    check "$unit sees how many threads run" fd_of "$unit" /proc/loadavg
+done
 
 fio_begin /mnt/data/fio 4k 8 8
 sleep 2

@@ -39,7 +39,7 @@ static unsigned long n_running(const struct crowd *crowd)
 			    ? -1
 			    : pread(crowd->loadavg_fd, line, sizeof(line) - 1, 0);
 
-	if (n < 0)
+	if (n <= 0)
 		return 0;
 	line[n] = '\0';
 	for (unsigned i = 0; at && i < 3; i++)

@@ -25,11 +25,10 @@ enum {
 	PATIENCE_WEIGHT = 8,		     /* of a mean, 1 of them the new value's */
 	PATIENCE_LOOK_NS = 4 * 1000 * 1000,  /* from one look for a crowd to the next */
 	PATIENCE_CROWDED_NS = 200 * 1000 * 1000,
-	PATIENCE_SEVERAL = 2, /* things at once, in the mean */
-	PATIENCE_UNIT = 16,   /* of that mean, to a thing */
-	PATIENCE_WORK = 2,    /* spin_ns by this, in the mean: longer than to be woken */
-	PATIENCE_WORK_MAX =
-		3, /* times spin_ns: who was interrupted has not worked longer */
+	PATIENCE_SEVERAL = 2,  /* things at once, in the mean */
+	PATIENCE_UNIT = 16,    /* of that mean, to a thing */
+	PATIENCE_WORK = 2,     /* spin_ns by this is long work, in the mean */
+	PATIENCE_WORK_MAX = 3, /* times spin_ns: the rest was an interruption */
 };
 
 /* As spin_ns: never sleep. */

@@ -228,12 +228,12 @@ def bridge():
 def iser():
     with programs.folder() as scratch, programs.folder("/dev/shm") as fast:
         files = [programs.fill_file(os.path.join(fast, name), 256 * MIB) for name in ("tgtd", "rblk")]
-        # Memory is a file to tgtd, which has nothing else; ours is measured on such a file, too.
+        # On the same kind of file, for tgtd has no other memory; beside it what ours does from RAM.
         with programs.tgtd(scratch, files[0]) as peer, \
-                programs.rblkd(scratch, {1: "ram: 256MiB", 2: f"file: {files[1]}"}) as target:
+                programs.rblkd(scratch, {1: f"file: {files[1]}", 2: "ram: 256MiB"}) as target:
             yield [Case("iser", title(load), "rblk",
                         {"rblk": rblk_on(target, 1, load),
-                         "rblk, a file": rblk_on(target, 2, load),
+                         "rblk, RAM": rblk_on(target, 2, load),
                          "tgtd, libiscsi": lambda s, x=load: programs.iscsi_perf(peer, x, s)},
                         [Bar("tgtd, libiscsi", "iops", ">=", bound)])
                    for load, bound in ((Load("randread", 4 * KIB, 8), 3.0), (Load("read", 128 * KIB, 8), 1.5))]
@@ -282,7 +282,7 @@ def touch_all(target, size):
 @contextlib.contextmanager
 def connections():
     with programs.folder() as scratch, \
-            programs.rblkd(scratch, {1: f"ram: {SIZE >> 20}MiB, block_size: 4096"}, "{workers: 1, shared_receives: 8192}") as target:
+            programs.rblkd(scratch, {1: f"ram: {SIZE >> 20}MiB, block_size: 4096"}, "{workers: 1}") as target:
         touch_all(target, SIZE)
         cases = []
         for depth in (1, 32):

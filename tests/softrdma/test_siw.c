@@ -59,6 +59,16 @@ static void no_windows(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+/* providers/siw/siw.c has no resize_cq. */
+static void completion_queues_stay_as_they_are(void **state)
+{
+	struct rig *r = *state;
+	int cqe = r->a.scq->cqe;
+
+	assert_int_equal(ibv_resize_cq(r->a.scq, 2 * cqe), EOPNOTSUPP);
+	assert_int_equal(r->a.scq->cqe, cqe);
+}
+
 /* siw_post_send() and siw_post_receive(): in the error state they take it and forget it. */
 static void posts_in_error_are_lost(void **state)
 {
@@ -131,6 +141,7 @@ int main(void)
 		T(read_sink_needs_remote_write),
 		T(no_immediates_and_no_atomics),
 		T(no_windows),
+		T(completion_queues_stay_as_they_are),
 		T(posts_in_error_are_lost),
 		cmocka_unit_test(private_data_has_its_length),
 	};

@@ -381,6 +381,8 @@ SR_API int ibv_resize_cq(struct ibv_cq *ib, int cqe)
 	uint32_t size;
 	uint64_t ring, old;
 
+	if (dev_is_siw())
+		return EOPNOTSUPP; /* libsiw has no such call */
 	if (cqe < 1 || cqe > DEV_MAX_CQE)
 		return EINVAL;
 	size = round_pow2((uint32_t)cqe);

@@ -19,7 +19,6 @@
 #include "peer.h"
 #include "rq.h"
 #include "verbs_mr.h"
-#include "wqe.h"
 
 /* ---- sends ----------------------------------------------------------------- */
 
@@ -36,7 +35,7 @@ int wqe_inline(const struct qp *qp, struct wqe *w, const void *data, size_t len)
 		return ENOMEM;
 	if (len)
 		memcpy(w->data + w->inl_len, data, len);
-	w->inl_len += (uint32_t)len;
+	w->inl_len = (uint16_t)(w->inl_len + len);
 	return 0;
 }
 
@@ -44,11 +43,12 @@ static int copy_sges(const struct qp *qp, struct wqe *w, const struct ibv_send_w
 {
 	int r = 0;
 
-	w->n_sge = w->inl_len = 0;
+	w->n_sge = 0;
+	w->inl_len = 0;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
 		return EINVAL;
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		w->n_sge = (uint32_t)wr->num_sge;
+		w->n_sge = (uint8_t)wr->num_sge;
 		copy_sge_list(w->sge, wr->sg_list, w->n_sge);
 		return 0;
 	}
@@ -191,7 +191,8 @@ int qp_post_bind(struct qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bin
 		w->mw = mw;
 		w->rkey = ibv_inc_rkey(mw->rkey); /* a type 1 window gets its key here */
 		w->bind = bind->bind_info;
-		w->n_sge = w->inl_len = 0;
+		w->n_sge = 0;
+		w->inl_len = 0;
 		mw->rkey = w->rkey;
 		qp->head++;
 		qp_run(qp);

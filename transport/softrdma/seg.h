@@ -21,7 +21,7 @@
  */
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
-#define SEG_VERSION 1u
+#define SEG_VERSION 2u
 #define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched */
 
 #define SEG_MAX_MR   65536u

@@ -7,7 +7,7 @@
 
 /* Locks and queues in the shared segment; see seg.h for who writes what. */
 
-#define SEG_INLINE 128u /* a SEND up to this size travels inside its receive CQE */
+#define SEG_INLINE 64u /* a SEND up to this size travels inside its receive CQE */
 
 /* Who holds a lock: pid << 32 | low half of the process start time. 0 = free. */
 struct seg_lock {

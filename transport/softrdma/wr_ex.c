@@ -7,7 +7,7 @@
  * The first error is remembered and makes wr_complete fail with nothing posted:
  * unlike the classic call this interface posts all or nothing (ibv_wr_post(3)).
  */
-#include "wqe.h"
+#include "qp.h"
 
 #include <errno.h>
 
@@ -63,7 +63,8 @@ static struct wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 	w->stage = WQE_QUEUED;
 	w->fated = false;
 	w->moved = 0;
-	w->n_sge = w->inl_len = 0;
+	w->n_sge = 0;
+	w->inl_len = 0;
 	qp->head++;
 	return w;
 }
@@ -176,7 +177,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ib, size_t n, const struct ibv_sge
 		qp->ex_error = EINVAL;
 		return;
 	}
-	w->n_sge = (uint32_t)n;
+	w->n_sge = (uint8_t)n;
 	copy_sge_list(w->sge, list, (uint32_t)n);
 }
 

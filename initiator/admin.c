@@ -271,6 +271,7 @@ static int attach(struct admin *admin, struct cm_conn *conn, const struct domain
 		.domain = domain,
 		.n_recv = N_RECV,
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
+		.inline_bytes = sizeof(struct nvme_sqe),
 		.send_depth = SEND_DEPTH,
 	};
 	int r = qp_init(&admin->qp, conn->id, &config);
@@ -309,7 +310,8 @@ int admin_start(struct admin *admin, struct cm_conn *conn, const struct domain *
 		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
 		return r;
 	}
-	r = cq_init(&admin->cq, domain->device, admin->loop, N_RECV + SEND_DEPTH);
+	r = cq_init(&admin->cq, domain->device, admin->loop, N_RECV + SEND_DEPTH,
+		    N_RECV + SEND_DEPTH);
 	if (r == 0)
 		r = attach(admin, conn, domain);
 	if (r < 0) {

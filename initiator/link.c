@@ -216,6 +216,7 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 		.cq = &queue->cq,
 		.domain = &volume->controller.domain,
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
+		.inline_bytes = sizeof(struct nvme_sqe),
 	};
 	int r;
 
@@ -236,7 +237,7 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 	if (r < 0)
 		return r;
 	r = cq_init(&queue->cq, conn->device, queue->loop,
-		    config.n_recv + config.send_depth);
+		    config.n_recv + config.send_depth, config.n_recv + config.send_depth);
 	if (r == 0)
 		r = qp_init(&queue->qp, conn->id, &config);
 	if (r < 0)

@@ -21,7 +21,9 @@ struct poller_device {
 	struct poller *poller;
 	struct device *device;
 	struct cq cq;
-	struct recv_ring ring; /* shared by the I/O queues; n is 0 without SRQ */
+	struct recv_ring ring; /* shared by the I/O queues; n_max is 0 without SRQ */
+	struct recv_part *first_receives; /* of it: posted when it starts */
+	unsigned n_promised; /* control: commands that its queues may have in all */
 	unsigned n_held; /* of the shared ring: receives kept for their in-capsule data */
 	struct mr mr;	 /* of the poller's arena */
 	bool is_started; /* poller */
@@ -74,6 +76,10 @@ int pollers_add_device(struct target *target, struct device *device);
 /* Control. A queue of the device was made; was freed. */
 void pollers_take_queue(struct target *target, const struct device *device);
 void pollers_give_queue(struct target *target, const struct device *device);
+/* Control. A queue comes that may have n commands: the shared ring has a receive for each of them,
+ * until tuning.shared_receives is reached. 0 or -errno (said); give in any other case. */
+int poller_device_take_receives(struct poller_device *pd, unsigned n);
+void poller_device_give_receives(struct poller_device *pd, unsigned n);
 /* Poller. Stops polling its share of a device; accepts one that was not started. */
 void poller_device_stop(struct poller_device *pd);
 /* Control, when it was stopped. Accepts a zeroed one. */

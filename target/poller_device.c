@@ -27,6 +27,8 @@
 
 enum {
 	SPARE_CQES = 64,
+	FIRST_CQES = 1024, /* it grows */
+	RECEIVES_STEP = 256,
 	FAILURES_BURST = 3,
 };
 
@@ -35,7 +37,7 @@ static void on_device_removed(struct device_user *user);
 
 /* ---- a device comes ------------------------------------------------------------------------- */
 
-/* Room for every connection the limits allow, spread evenly, and for the receives. */
+/* Room for every connection the limits allow, spread evenly, and for the receives: at most. */
 static unsigned cq_depth(const struct target *target)
 {
 	uint64_t n_queues = target->config->limits.connections / target->n_pollers + 1;
@@ -45,6 +47,13 @@ static unsigned cq_depth(const struct target *target)
 	uint64_t depth = target->config->tuning.shared_receives + n_queues * per_queue;
 
 	return (unsigned)MIN(depth + SPARE_CQES, INT32_MAX);
+}
+
+static void post_receives(struct poller_device *pd, struct recv_part *part)
+{
+	if (recv_part_post(part) < 0)
+		log_err("%s: poller %u cannot receive: connections will fail",
+			pd->device->name, pd->poller->index);
 }
 
 /* Until it can, connections that are placed here time out. */
@@ -57,9 +66,8 @@ static void start_device(struct poller_device *pd)
 		log_errno(r, "%s: poller %u cannot start, and tries again",
 			  pd->device->name, pd->poller->index);
 		loop_timer_start(&pd->poller->loop, &pd->start_again, NSEC_PER_SEC);
-	} else if (pd->ring.n && recv_ring_start(&pd->ring) < 0) {
-		log_err("%s: poller %u cannot receive: connections will fail",
-			pd->device->name, pd->poller->index);
+	} else if (pd->first_receives) {
+		post_receives(pd, pd->first_receives);
 	}
 }
 
@@ -102,6 +110,19 @@ static int say_no_memory(struct target *target, const struct device *device, int
 	return r;
 }
 
+/* They stay when their queues are gone, for the next ones. */
+static int make_receives(struct poller_device *pd, unsigned n,
+			 struct recv_part **ret_part)
+{
+	struct target *target = pd->poller->target;
+	const struct domain *domain = &target->devices[pd->device->index].domain;
+	int r = recv_ring_add(&pd->ring, domain, n, ret_part);
+
+	return r < 0 ? say_no_memory(target, pd->device, r,
+				     n * (size_t)(64 + pd->ring.data_bytes))
+		     : 0;
+}
+
 static int make_device(struct poller *poller, struct device *device,
 		       struct domain *domain)
 {
@@ -116,7 +137,7 @@ static int make_device(struct poller *poller, struct device *device,
 				     .start = {.run = on_device_start},
 				     .start_again = {.on_expiry = on_start_again},
 				     .stop = {.run = on_device_stop}};
-	r = cq_init(&pd->cq, device, &poller->loop, cq_depth(poller->target));
+	r = cq_init(&pd->cq, device, &poller->loop, FIRST_CQES, cq_depth(poller->target));
 	if (r < 0)
 		return say_cannot(poller->target, device, r, "a completion queue");
 	r = mr_open(domain, poller->memory, poller->memory_bytes, MR_LOCAL, &pd->mr);
@@ -127,10 +148,40 @@ static int make_device(struct poller *poller, struct device *device,
 	r = recv_ring_init(&pd->ring, &pd->cq, domain, true, n_recv,
 			   sizeof(struct nvme_sqe), (uint32_t)tuning->inline_data);
 	if (r < 0)
-		return say_no_memory(poller->target, device, r,
-				     n_recv * (64 + tuning->inline_data));
+		return say_cannot(poller->target, device, r, "a shared receive queue");
 	pd->ring.on_recv = request_on_recv;
+	return make_receives(pd, MIN(RECEIVES_STEP, n_recv), &pd->first_receives);
+}
+
+static void on_more_receives(struct loop_msg *msg)
+{
+	struct recv_part *part = container_of(msg, struct recv_part, msg);
+
+	post_receives(container_of(part->ring, struct poller_device, ring), part);
+}
+
+int poller_device_take_receives(struct poller_device *pd, unsigned n)
+{
+	const struct recv_ring *ring = &pd->ring;
+	uint64_t n_wanted = MIN(align_up(pd->n_promised + n, RECEIVES_STEP), ring->n_max);
+	struct recv_part *part;
+
+	if (n_wanted > ring->n_made) {
+		int r = make_receives(pd, (unsigned)n_wanted - ring->n_made, &part);
+
+		if (r < 0)
+			return r;
+		part->msg.run = on_more_receives;
+		loop_send(&pd->poller->loop, &part->msg);
+	}
+	pd->n_promised += n;
 	return 0;
+}
+
+void poller_device_give_receives(struct poller_device *pd, unsigned n)
+{
+	check(n <= pd->n_promised);
+	pd->n_promised -= n;
 }
 
 /* On iWARP the sink of a READ must be remotely writable: no namespace ever is. */

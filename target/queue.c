@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -39,6 +40,7 @@
 
 enum {
 	ADMIN_SPARE_RECV = 1,
+	CACHE_LINE = 64,
 	QUEUE_FREED = QUEUE_DYING + 1,
 };
 
@@ -116,34 +118,47 @@ static void on_connect_timeout(struct loop_timer *timer)
 	queue_kill(queue, "no Connect command in time");
 }
 
-static void free_memory(struct queue *queue)
+static size_t requests_offset(void)
 {
-	auth_release(queue);
-	capsules_give(queue->target, queue->capsules);
-	free(queue->requests);
-	free(queue->responses);
-	free(queue);
+	return align_up(sizeof(struct queue), CACHE_LINE);
 }
 
-static int make_lists(struct queue *queue)
+/* A queue, its requests and its responses are one mapping: all that it will ever need is there, but
+ * a page only from when it is first used. Most hosts send fewer commands at once than they may. */
+static size_t mapping_bytes(unsigned n_entries)
 {
-	queue->requests = calloc(queue->n_entries, sizeof(struct request));
-	queue->responses = calloc(queue->n_responses, sizeof(struct response));
-	queue->capsules = capsules_take(queue->target, queue->qid, queue->remote);
-	if (!queue->requests || !queue->responses || !queue->capsules)
-		return -ENOMEM;
-	for (unsigned i = 0; i < queue->n_entries; i++)
-		request_init(&queue->requests[i], queue);
-	for (unsigned i = 0; i < queue->n_responses; i++)
-		response_init(&queue->responses[i], queue);
-	return 0;
+	return requests_offset() + n_entries * sizeof(struct request) +
+	       queue_send_depth(n_entries) * sizeof(struct response);
+}
+
+static struct queue *map_memory(unsigned n_entries)
+{
+	struct queue *queue = mmap(NULL, mapping_bytes(n_entries), PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (queue == MAP_FAILED)
+		return NULL;
+	queue->n_entries = n_entries;
+	queue->n_slots = queue_send_depth(n_entries);
+	queue->requests = (struct request *)((char *)queue + requests_offset());
+	queue->responses = (struct response *)(queue->requests + n_entries);
+	return queue;
+}
+
+static void free_memory(struct queue *queue)
+{
+	poller_device_give_receives(queue->pd, queue->n_shared);
+	auth_release(queue);
+	capsules_give(queue->target, queue->capsules);
+	munmap(queue, mapping_bytes(queue->n_entries));
 }
 
 /* Admin queues have receives of their own: data can never starve them. */
 static int make_qp(struct queue *queue)
 {
 	struct target *target = queue->target;
-	bool is_shared = queue->qid != 0 && queue->pd->ring.n;
+	bool is_shared = queue->qid != 0 && queue->pd->ring.n_max;
+	int r = is_shared ? poller_device_take_receives(queue->pd, queue->n_entries) : 0;
 	struct qp_config config = {
 		.cq = &queue->pd->cq,
 		.domain = &target->devices[queue->pd->device->index].domain,
@@ -151,9 +166,13 @@ static int make_qp(struct queue *queue)
 		.n_recv = queue->n_entries + ADMIN_SPARE_RECV,
 		.recv_capsule_bytes = sizeof(struct nvme_sqe),
 		.recv_data_bytes = (uint32_t)target->config->tuning.inline_data,
-		.send_depth = queue->n_responses,
+		.send_depth = queue->n_slots,
+		.inline_bytes = sizeof(struct nvme_cqe),
 	};
 
+	if (r < 0)
+		return r;
+	queue->n_shared = is_shared ? queue->n_entries : 0;
 	return qp_init(&queue->qp, queue->conn->id, &config);
 }
 
@@ -167,7 +186,7 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 			       const struct cm_queue_request *wish)
 {
 	struct target *target = portal->target;
-	struct queue *queue = calloc(1, sizeof(*queue));
+	struct queue *queue = map_memory(wish->n_sq);
 
 	if (!queue)
 		return NULL;
@@ -176,11 +195,10 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 	queue->poller = pollers_choose(target);
 	queue->pd = &queue->poller->devices[conn->device->index];
 	queue->qid = wish->qid;
-	queue->n_entries = wish->n_sq;
-	queue->n_responses = queue_send_depth(wish->n_sq);
 	queue->created_ns = clock_ns();
 	queue->conn = conn;
 	addr_format(queue->remote, &conn->remote);
+	queue->capsules = capsules_take(target, queue->qid, queue->remote);
 	queue->connect_timer.on_expiry = on_connect_timeout;
 	queue->attach.run = attach;
 	queue->die.run = die;
@@ -203,10 +221,8 @@ void queue_open(struct portal *portal, struct cm_conn *conn,
 {
 	struct target *target = portal->target;
 	struct queue *queue = queue_new(portal, conn, wish);
-	int r = queue ? make_lists(queue) : -ENOMEM;
+	int r = queue && queue->capsules ? make_qp(queue) : -ENOMEM;
 
-	if (r == 0)
-		r = make_qp(queue);
 	if (r < 0) {
 		if (log_limit_pass(&target->refusals, 5))
 			log_warn("portal %s: cannot take another connection: %s",
@@ -395,17 +411,12 @@ static void on_credit(struct qp *qp)
 /* Without inline data responses leave from registered memory. */
 static int place_responses(struct queue *queue)
 {
-	struct nvme_cqe *cqes;
-
 	if (queue->qp.max_inline >= sizeof(struct nvme_cqe))
 		return 0;
-	if (!buffer_take(&queue->poller->admin,
-			 queue->n_responses * sizeof(struct nvme_cqe), &queue->cqes))
-		return -ENOBUFS;
-	cqes = queue->cqes.data;
-	for (unsigned i = 0; i < queue->n_responses; i++)
-		response_place(&queue->responses[i], &cqes[i]);
-	return 0;
+	return buffer_take(&queue->poller->admin,
+			   queue->n_slots * sizeof(struct nvme_cqe), &queue->cqes)
+		       ? 0
+		       : -ENOBUFS;
 }
 
 static void attach(struct loop_msg *msg)
@@ -417,7 +428,7 @@ static void attach(struct loop_msg *msg)
 	qp->on_broken = on_broken;
 	qp->on_drained = on_drained;
 	qp->on_credit = on_credit;
-	if (qp->own_ring.n)
+	if (qp->own_ring.n_max)
 		qp->own_ring.on_recv = request_on_recv;
 	queue->attach_error = place_responses(queue);
 	if (queue->attach_error == 0)

@@ -43,7 +43,8 @@ struct queue {
 	struct portal *portal;
 	uint16_t qid;
 	unsigned n_entries; /* of the submission queue: commands outstanding at most */
-	unsigned n_responses;
+	unsigned n_slots;   /* of the send queue: responses under way at most */
+	unsigned n_shared;  /* receives in the shared ring for it; 0: it has its own */
 	char remote[ADDR_STRING_MAX];
 	uint64_t created_ns;
 	struct capsule_ring *capsules; /* its last ones; the poller writes them */
@@ -87,17 +88,16 @@ struct queue {
 	unsigned n_busy;     /* requests in use, and other things that need the queue */
 	unsigned n_held;     /* of them: AERs */
 	size_t buffer_bytes; /* held, of the poller's buffers */
-	struct request *requests;	 /* owned: n_entries */
-	struct response *responses;	 /* owned: n_responses */
-	struct request *free_requests;	 /* by next_free */
-	struct response *free_responses; /* likewise */
+	/* Behind the queue in its mapping; of those that were ever used the free ones */
+	struct request *requests, *free_requests;
+	struct response *responses, *free_responses;
+	unsigned n_requests, n_responses;
 	struct request *first; /* of a fused pair: the next command must be its second */
 	bool has_first_failed; /* and so does the second */
 	struct list slot_waiters; /* of struct request: for a slot to answer with */
 	struct list read_waiters; /* of struct request: a slot and a READ credit */
-	struct list
-		short_node;    /* poller->short_queues, while slot_waiters is not empty */
-	uint64_t credit_ns;    /* when slots came back last, while that is so */
+	struct list short_node;	  /* poller->short_queues: slot_waiters is not empty */
+	uint64_t credit_ns;	  /* when slots came back last, while that is so */
 	struct buffer cqes;    /* registered memory for responses, without inline data */
 	struct subsystem_ref { /* of the snapshot seen last */
 		uint64_t generation;
@@ -107,15 +107,15 @@ struct queue {
 	struct io_stats io[STATS_CLASSES];
 	char fail_reason[96];
 
-	struct loop_msg attach, die, finish, fail, dead;
-	struct loop_msg proven; /* to control, once */
+	struct loop_msg attach, die, finish, fail, dead, proven;
 	struct connect_op connect;
 };
 
-/* Send-queue slots of a queue of n_entries: a response each, RDMA READs, the drain marker. */
+/* Send-queue slots of a queue of n_entries. A response takes one or, with its data, two; not all are on
+ * the wire at once, and who finds none waits (REQUEST_WAIT_SLOT). */
 static inline unsigned queue_send_depth(unsigned n_entries)
 {
-	return n_entries + MIN(n_entries, 32) + 2;
+	return MAX(n_entries / 2, MIN(2 * n_entries, 64));
 }
 
 /* ---- control ----------------------------------------------------------------------- */

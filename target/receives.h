@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives that commands keep because their data is in them. I/O queues share a poller's: one that is
- * kept is missed by all. So data is copied to a buffer when more than half are kept; who finds no
+ * Receives that commands keep because their data is in them. I/O queues share a poller's, which has as
+ * many as they may have commands, but tuning.shared_receives at most: then one that is kept is missed by
+ * all. So data is copied to a buffer when more than half of these are kept; who finds no
  * buffer and has to wait may keep its receive as long as its host has no more than its share of them,
  * half of what is free and its own. Any number of hosts leave something for Connect and for the next
  * one. Nothing can be taken back from a host that sends more, and its writes must not fail for a want
@@ -23,7 +24,7 @@ static inline bool receive_is_scarce(const struct request *r)
 	const struct poller_device *pd = r->queue->pd;
 
 	return r->recv && receive_is_shared(r->recv, r->queue) &&
-	       pd->n_held > pd->ring.n / 2;
+	       pd->n_held > pd->ring.n_max / 2;
 }
 
 /* It will wait for its turn: its data is copied if receives are few and there is a buffer; then

@@ -158,12 +158,28 @@ static void put_free(struct request *r)
 	r->queue->free_requests = r;
 }
 
-void request_init(struct request *r, struct queue *queue)
+/* One that was never used, in memory that is zero; NULL: the host has sent more than it may. */
+static __attribute__((noinline)) struct request *make_request(struct queue *queue)
 {
+	struct request *r = &queue->requests[queue->n_requests];
+
+	if (queue->n_requests == queue->n_entries)
+		return NULL;
+	queue->n_requests++;
 	r->queue = queue;
 	list_init(&r->wait);
 	pass_init(&r->pass, queue, r);
-	put_free(r);
+	return r;
+}
+
+static struct request *take_free(struct queue *queue)
+{
+	struct request *r = queue->free_requests;
+
+	if (!r)
+		return make_request(queue);
+	queue->free_requests = r->next_free;
+	return r;
 }
 
 /* What every command begins with is zero. */
@@ -225,7 +241,7 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 		queue_fail(queue, "a capsule of %u bytes", c->byte_len);
 		return;
 	}
-	r = queue->free_requests;
+	r = take_free(queue);
 	if (!r) {
 		capsules_add(queue->capsules, queue->counters.n_commands + 1,
 			     recv->capsule, ticks_now());
@@ -233,7 +249,6 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
 		return;
 	}
-	queue->free_requests = r->next_free;
 	queue->n_busy++;
 	prepare(r, queue, recv, c->byte_len);
 	PROBE(rblkd, command_received, r, queue, queue->qid, PROBE_BYTE(r->sqe.opcode),

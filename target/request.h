@@ -111,8 +111,6 @@ static inline uint32_t request_chunk(const struct request *r)
 	return r->n_chunk && r->n_chunk < left ? r->n_chunk : (uint32_t)left;
 }
 
-/* Control. Once, zeroed: it is free. */
-void request_init(struct request *r, struct queue *queue);
 /* recv_ring's on_recv, for shared and own rings. */
 void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c);
 /* Enters a state; runs steps until someone else holds the request. */

@@ -56,7 +56,7 @@ bool request_abort(struct request *r, enum nvme_status status)
 void request_abort_waiting(struct queue *queue)
 {
 	list_remove(&queue->short_node);
-	for (unsigned i = 0; i < queue->n_entries; i++) {
+	for (unsigned i = 0; i < queue->n_requests; i++) {
 		struct request *r = &queue->requests[i];
 
 		switch ((enum request_state)r->state) {

@@ -73,20 +73,31 @@ static void on_send_done(struct work *work, const struct completion *c)
 		free_sent(response);
 }
 
-void response_init(struct response *response, struct queue *queue)
+/* One that was never used, in memory that is zero. */
+static __attribute__((noinline)) struct response *make_response(struct queue *queue)
 {
+	struct nvme_cqe *cqes = queue->cqes.data;
+	unsigned i = queue->n_responses;
+	struct response *response = &queue->responses[i];
+
+	check(i < queue->n_slots);
+	queue->n_responses++;
 	response->queue = queue;
-	response->cqe = &response->inline_cqe;
-	response->flags = QP_INLINE;
+	response->cqe = cqes ? &cqes[i] : &response->inline_cqe;
+	response->flags = cqes ? 0 : QP_INLINE;
 	response->send_work.done = on_send_done;
 	pass_init(&response->pass, queue, NULL);
-	put_free(response);
+	return response;
 }
 
-void response_place(struct response *response, struct nvme_cqe *cqe)
+static struct response *take_free(struct queue *queue)
 {
-	response->cqe = cqe;
-	response->flags = 0;
+	struct response *response = queue->free_responses;
+
+	if (!response)
+		return make_response(queue);
+	queue->free_responses = response->next_free;
+	return response;
 }
 
 static void post_data(struct request *r, struct response *response)
@@ -130,10 +141,8 @@ static void post_cqe(struct request *r, struct response *response, bool has_data
 
 void response_post(struct request *r, bool has_data)
 {
-	struct response *response = r->queue->free_responses;
+	struct response *response = take_free(r->queue);
 
-	check(response);
-	r->queue->free_responses = response->next_free;
 	stats_answered(r);
 	build_cqe(r, response->cqe);
 	if (has_data)

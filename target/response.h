@@ -21,10 +21,6 @@ struct response {
 	struct pass pass;		     /* so is it still inside */
 };
 
-/* Control. Once, zeroed: it is free. */
-void response_init(struct response *response, struct queue *queue);
-/* Poller. Its entry is built in registered memory, for a device that takes none inline. */
-void response_place(struct response *response, struct nvme_cqe *cqe);
 /* Data goes to the host ahead of it. */
 static inline bool response_has_data(const struct request *r)
 {

@@ -205,11 +205,40 @@ static void on_channel_event(struct loop_fd *lfd, uint32_t events)
 		}
 }
 
-int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth)
+/* Whether a queue can grow: no iWARP device's can, and drivers without it say so at the first
+ * call, while the queue is empty. */
+static bool can_grow(const struct cq *cq)
+{
+	return !cq->device->limits.is_iwarp && !ibv_resize_cq(cq->verbs, (int)cq->depth);
+}
+
+/* Devices round up, most of them to a power of 2. */
+static void note_depth(struct cq *cq)
+{
+	cq->depth = (unsigned)cq->verbs->cqe;
+}
+
+static void make_verbs(struct cq *cq, unsigned depth)
+{
+	bool is_final = depth == cq->max_depth;
+
+	cq->verbs = ibv_create_cq(cq->device->verbs, (int)depth, NULL, cq->channel, 0);
+	if (!cq->verbs)
+		return;
+	note_depth(cq);
+	if (is_final || can_grow(cq))
+		return;
+	ibv_destroy_cq(cq->verbs);
+	errno = 0;
+	make_verbs(cq, cq->max_depth);
+}
+
+int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth,
+	    unsigned max_depth)
 {
 	*cq = (struct cq){.device = device,
 			  .loop = loop,
-			  .depth = MIN(depth, device->limits.max_cqe),
+			  .max_depth = MIN(max_depth, device->limits.max_cqe),
 			  .source = {.poll = poll, .arm = arm, .flush = flush}};
 	list_init(&cq->dirty);
 	list_init(&cq->dirty_rings);
@@ -217,8 +246,7 @@ int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned de
 	errno = 0;
 	cq->channel = ibv_create_comp_channel(device->verbs);
 	if (cq->channel)
-		cq->verbs = ibv_create_cq(device->verbs, (int)cq->depth, NULL,
-					  cq->channel, 0);
+		make_verbs(cq, MIN(depth, cq->max_depth));
 	if (!cq->verbs || fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) < 0) {
 		int r = errno ? -errno : -ENOMEM;
 
@@ -263,12 +291,29 @@ void cq_deinit(struct cq *cq)
 	*cq = (struct cq){0};
 }
 
-/* The control thread reserves while the owner loop polls: depth and n_reserved are
- * control's. */
+/* By half of what it has at least, for this is seldom. */
+static int grow(struct cq *cq, unsigned n_needed)
+{
+	unsigned depth = MIN(MAX(n_needed, cq->depth + cq->depth / 2), cq->max_depth);
+	int r;
+
+	if (n_needed > cq->max_depth)
+		return -ENOSPC;
+	r = ibv_resize_cq(cq->verbs, (int)depth);
+	if (r)
+		return r < 0 ? r : -r;
+	note_depth(cq);
+	return 0;
+}
+
 int cq_reserve(struct cq *cq, unsigned n)
 {
+	int r = 0;
+
 	if (n > cq->depth - cq->n_reserved)
-		return -ENOSPC;
+		r = grow(cq, cq->n_reserved + n);
+	if (r < 0)
+		return r;
 	cq->n_reserved += n;
 	return 0;
 }

@@ -50,8 +50,9 @@ struct cq {
 	struct ibv_comp_channel *channel;
 	struct loop_source source;
 	struct loop_fd lfd;
-	unsigned depth;
-	unsigned n_reserved; /* entries promised to queue pairs and receive rings */
+	/* Control: entries, how many they may become, and those promised to queue pairs and
+	 * receive rings */
+	unsigned depth, max_depth, n_reserved;
 	unsigned n_unacked_events;
 	bool is_unarmed;      /* the device refused to: poll on */
 	struct list credited; /* queue pairs that got slots back in this batch */
@@ -63,15 +64,18 @@ struct cq {
 	struct log_limit poll_errors;
 };
 
-/* Any thread before cq_start. depth is clamped to the device's limit. 0 or -errno. */
-int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth);
+/* Any thread before cq_start. It begins with depth entries and grows to max_depth, both clamped
+ * to the device's limit; a device whose queues cannot grow gives max_depth at once. 0 or
+ * -errno. */
+int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth,
+	    unsigned max_depth);
 /* Owner loop: begins polling. */
 int cq_start(struct cq *cq);
 /* Owner loop: ends polling. No queue pair is attached any more. */
 void cq_stop(struct cq *cq);
 /* After cq_stop. Accepts a zeroed one. */
 void cq_deinit(struct cq *cq);
-/* Entries are promised before anything is posted, so the queue cannot overrun. -ENOSPC if
- * full. */
+/* Control, also while the owner loop polls. Entries are promised before anything is posted,
+ * so the queue cannot overrun: it grows when it must. -ENOSPC if it cannot. */
 int cq_reserve(struct cq *cq, unsigned n);
 void cq_release(struct cq *cq, unsigned n);

@@ -52,7 +52,7 @@ static int make_verbs(struct qp *qp, const struct qp_config *config)
 			.max_recv_wr = config->shared_ring ? 0 : config->n_recv,
 			.max_send_sge = QP_SGE_MAX,
 			.max_recv_sge = config->shared_ring ? 0 : 2,
-			.max_inline_data = QP_INLINE_MAX},
+			.max_inline_data = config->inline_bytes},
 		.qp_type = IBV_QPT_RC,
 	};
 
@@ -80,10 +80,22 @@ static void link_chain(struct qp *qp)
 	}
 }
 
+static int make_own_ring(struct qp *qp, const struct qp_config *config)
+{
+	int r = recv_ring_init(&qp->own_ring, qp->cq, config->domain, false,
+			       config->n_recv, config->recv_capsule_bytes,
+			       config->recv_data_bytes);
+
+	if (r < 0)
+		return r;
+	qp->own_ring.qp = qp;
+	qp->ring = &qp->own_ring;
+	return recv_ring_add(&qp->own_ring, config->domain, config->n_recv,
+			     &qp->own_part);
+}
+
 static int make_rings(struct qp *qp, const struct qp_config *config)
 {
-	int r;
-
 	qp->n_ring = 1u << log2_ceil(qp->depth);
 	qp->posted = calloc(qp->n_ring, sizeof(struct work *));
 	qp->wrs = calloc(CHAIN_MAX, sizeof(struct ibv_send_wr));
@@ -94,11 +106,7 @@ static int make_rings(struct qp *qp, const struct qp_config *config)
 	qp->ring = config->shared_ring;
 	if (qp->ring)
 		return 0;
-	r = recv_ring_init(&qp->own_ring, qp->cq, config->domain, false, config->n_recv,
-			   config->recv_capsule_bytes, config->recv_data_bytes);
-	qp->own_ring.qp = qp;
-	qp->ring = &qp->own_ring;
-	return r;
+	return make_own_ring(qp, config);
 }
 
 static void complete_unposted(struct loop_call *call);
@@ -161,7 +169,7 @@ int qp_attach(struct qp *qp)
 	if (r < 0)
 		return r;
 	qp->is_attached = true;
-	return qp->own_ring.n ? recv_ring_start(&qp->own_ring) : 0;
+	return qp->own_part ? recv_part_post(qp->own_part) : 0;
 }
 
 void qp_detach(struct qp *qp)

@@ -26,7 +26,7 @@ struct window;
 
 enum {
 	QP_SGE_MAX = 2,
-	QP_INLINE_MAX = 64, /* asked for; qp->max_inline is what the device gave */
+	QP_INLINE_MAX = 64, /* worth asking for; qp->max_inline is what came */
 };
 
 struct qp_config {
@@ -35,7 +35,8 @@ struct qp_config {
 	struct recv_ring *shared_ring; /* NULL: qp_init makes an own one */
 	unsigned n_recv;
 	uint32_t recv_capsule_bytes, recv_data_bytes;
-	unsigned send_depth; /* slots; clamped to the device's limit */
+	unsigned send_depth;   /* slots; clamped to the device's limit */
+	unsigned inline_bytes; /* longest SEND that goes inline; at most QP_INLINE_MAX */
 };
 
 /* A piece of local registered memory. */
@@ -52,9 +53,9 @@ struct qp {
 	struct ibv_qp *verbs;
 	uint32_t number;
 	struct recv_ring *ring;
-	struct recv_ring own_ring; /* n == 0 when shared */
-	unsigned max_inline;
-	unsigned depth;
+	struct recv_ring own_ring; /* n_max == 0 when shared */
+	struct recv_part *own_part;
+	unsigned max_inline, depth;
 	struct work *
 		*posted;     /* owned: ring of n_ring entries, in posting order, by seq */
 	unsigned n_ring;     /* a power of 2, at least depth */

@@ -21,51 +21,122 @@ enum {
 	SGES = 2,
 };
 
-static int map_memory(struct recv_ring *ring, const struct domain *domain)
+static size_t capsule_stride(const struct recv_ring *ring)
 {
-	size_t capsules = align_up((uint64_t)ring->n *
-					   align_up(ring->capsule_bytes, CAPSULE_ALIGN),
-				   DATA_ALIGN);
-	size_t data = (size_t)ring->n * align_up(ring->data_bytes, DATA_ALIGN);
-	void *memory = mmap(NULL, capsules + data, PROT_READ | PROT_WRITE,
+	return align_up(ring->capsule_bytes, CAPSULE_ALIGN);
+}
+
+static size_t data_stride(const struct recv_ring *ring)
+{
+	return align_up(ring->data_bytes, DATA_ALIGN);
+}
+
+/* Capsules first, then their data. */
+static size_t data_offset(const struct recv_part *part)
+{
+	return align_up(part->n * capsule_stride(part->ring), DATA_ALIGN);
+}
+
+static int map_memory(struct recv_part *part, const struct domain *domain)
+{
+	size_t n_bytes = data_offset(part) + part->n * data_stride(part->ring);
+	void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return -errno;
-	ring->memory = memory;
-	ring->memory_bytes = capsules + data;
-	return mr_open(domain, memory, ring->memory_bytes, MR_LOCAL, &ring->mr);
+	part->memory = memory;
+	part->memory_bytes = n_bytes;
+	return mr_open(domain, memory, n_bytes, MR_LOCAL, &part->mr);
 }
 
 /* The work request and SGEs of receive i, which never change. */
-static void build(struct recv_ring *ring, unsigned i)
+static void build(struct recv_part *part, unsigned i)
 {
-	size_t stride = align_up(ring->capsule_bytes, CAPSULE_ALIGN);
-	char *data_area = (char *)ring->memory +
-			  align_up((uint64_t)ring->n * stride, DATA_ALIGN);
-	struct recv *recv = &ring->recvs[i];
-	struct ibv_sge *sges = &ring->sges[i * SGES];
+	struct recv_ring *ring = part->ring;
+	struct recv *recv = &part->recvs[i];
+	struct ibv_sge *sges = &part->sges[i * SGES];
 
 	recv->ring = ring;
-	recv->capsule = (char *)ring->memory + i * stride;
+	recv->capsule = (char *)part->memory + i * capsule_stride(ring);
 	sges[0] = (struct ibv_sge){.addr = (uintptr_t)recv->capsule,
 				   .length = ring->capsule_bytes,
-				   .lkey = ring->mr.lkey};
+				   .lkey = part->mr.lkey};
 	if (ring->data_bytes) {
-		recv->data = data_area + i * align_up(ring->data_bytes, DATA_ALIGN);
+		recv->data = (char *)part->memory + data_offset(part) +
+			     i * data_stride(ring);
 		sges[1] = (struct ibv_sge){.addr = (uintptr_t)recv->data,
 					   .length = ring->data_bytes,
-					   .lkey = ring->mr.lkey};
+					   .lkey = part->mr.lkey};
 	}
-	recv->wr = &ring->wrs[i];
+	recv->wr = &part->wrs[i];
 	*recv->wr = (struct ibv_recv_wr){.wr_id = (uintptr_t)&recv->work,
 					 .sg_list = sges,
 					 .num_sge = ring->data_bytes ? SGES : 1};
 }
 
+static void free_part(struct recv_part *part)
+{
+	list_remove(&part->node);
+	mr_close(&part->mr);
+	if (part->memory)
+		munmap(part->memory, part->memory_bytes);
+	free(part->recvs);
+	free(part->wrs);
+	free(part->sges);
+	free(part);
+}
+
+static int make_part(struct recv_part *part, const struct domain *domain)
+{
+	int r;
+
+	part->recvs = calloc(part->n, sizeof(struct recv));
+	part->wrs = calloc(part->n, sizeof(struct ibv_recv_wr));
+	part->sges = calloc((size_t)part->n * SGES, sizeof(struct ibv_sge));
+	if (!part->recvs || !part->wrs || !part->sges)
+		return -ENOMEM;
+	r = map_memory(part, domain);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < part->n; i++)
+		build(part, i);
+	return 0;
+}
+
+int recv_ring_add(struct recv_ring *ring, const struct domain *domain, unsigned n,
+		  struct recv_part **ret_part)
+{
+	struct recv_part *part;
+	int r;
+
+	check(n <= ring->n_max - ring->n_made);
+	r = cq_reserve(ring->cq, n);
+	if (r < 0)
+		return r;
+	part = calloc(1, sizeof(*part));
+	if (part) {
+		part->ring = ring;
+		part->n = n;
+		list_init(&part->node);
+	}
+	r = part ? make_part(part, domain) : -ENOMEM;
+	if (r < 0) {
+		if (part)
+			free_part(part);
+		cq_release(ring->cq, n);
+		return r;
+	}
+	ring->n_made += n;
+	list_add_tail(&ring->parts, &part->node);
+	*ret_part = part;
+	return 0;
+}
+
 static int make_srq(struct recv_ring *ring, const struct domain *domain)
 {
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = ring->n, .max_sge = SGES}};
+	struct ibv_srq_init_attr attr = {
+		.attr = {.max_wr = ring->n_max, .max_sge = SGES}};
 
 	errno = 0;
 	ring->srq = ibv_create_srq(domain->pd, &attr);
@@ -74,37 +145,19 @@ static int make_srq(struct recv_ring *ring, const struct domain *domain)
 	return 0;
 }
 
-static int init_parts(struct recv_ring *ring, const struct domain *domain, bool shared)
+int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain,
+		   bool shared, unsigned n_max, uint32_t capsule_bytes,
+		   uint32_t data_bytes)
 {
 	int r;
 
-	ring->recvs = calloc(ring->n, sizeof(struct recv));
-	ring->wrs = calloc(ring->n, sizeof(struct ibv_recv_wr));
-	ring->sges = calloc((size_t)ring->n * SGES, sizeof(struct ibv_sge));
-	if (!ring->recvs || !ring->wrs || !ring->sges)
-		return -ENOMEM;
-	r = map_memory(ring, domain);
-	if (r < 0)
-		return r;
-	for (unsigned i = 0; i < ring->n; i++)
-		build(ring, i);
-	return shared ? make_srq(ring, domain) : 0;
-}
-
-int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain,
-		   bool shared, unsigned n, uint32_t capsule_bytes, uint32_t data_bytes)
-{
-	int r = cq_reserve(cq, n);
-
-	*ring = (struct recv_ring){0};
-	if (r < 0)
-		return r;
 	*ring = (struct recv_ring){.cq = cq,
-				   .n = n,
+				   .n_max = n_max,
 				   .capsule_bytes = capsule_bytes,
 				   .data_bytes = data_bytes};
+	list_init(&ring->parts);
 	list_init(&ring->dirty);
-	r = init_parts(ring, domain, shared);
+	r = shared ? make_srq(ring, domain) : 0;
 	if (r < 0)
 		recv_ring_deinit(ring);
 	return r;
@@ -112,27 +165,30 @@ int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *d
 
 void recv_ring_deinit(struct recv_ring *ring)
 {
-	if (!ring->n)
+	struct list *node;
+
+	if (!ring->n_max)
 		return;
 	list_remove(&ring->dirty);
 	if (ring->srq && ibv_destroy_srq(ring->srq))
 		log_warn("a shared receive queue is still in use and stays");
-	mr_close(&ring->mr);
-	if (ring->memory)
-		munmap(ring->memory, ring->memory_bytes);
-	free(ring->recvs);
-	free(ring->wrs);
-	free(ring->sges);
-	cq_release(ring->cq, ring->n);
+	while ((node = list_take_first(&ring->parts)))
+		free_part(list_entry(node, struct recv_part, node));
+	cq_release(ring->cq, ring->n_made);
 	*ring = (struct recv_ring){0};
 }
 
-int recv_ring_start(struct recv_ring *ring)
+int recv_part_post(struct recv_part *part)
 {
-	for (unsigned i = 0; i < ring->n; i++)
-		recv_give(&ring->recvs[i]);
+	struct recv_ring *ring = part->ring;
+	unsigned n_before;
+
 	recv_flush(ring);
-	return ring->n_posted == ring->n ? 0 : -EIO;
+	n_before = ring->n_posted;
+	for (unsigned i = 0; i < part->n; i++)
+		recv_give(&part->recvs[i]);
+	recv_flush(ring);
+	return ring->n_posted == n_before + part->n ? 0 : -EIO;
 }
 
 void recv_give(struct recv *recv)
@@ -161,7 +217,7 @@ void recv_flush(struct recv_ring *ring)
 	r = ring->srq ? ibv_post_srq_recv(ring->srq, ring->chain, &bad)
 		      : ibv_post_recv(ring->qp->verbs, ring->chain, &bad);
 	if (r) {
-		/* Never for lack of room: n is what was asked for. The device or the
+		/* Never for lack of room: n_max is what was asked for. The device or the
 		 * queue pair is dying, and its owner will hear of that by other ways. */
 		log_debug("posting receives failed: %s", strerror(r < 0 ? -r : r));
 		for (; bad; bad = bad->next)

@@ -32,7 +32,7 @@ static struct request *find(struct queue *queue, const struct request *abort)
 {
 	uint16_t cid = (uint16_t)(get_le32(abort->sqe.cdw10) >> 16);
 
-	for (unsigned i = 0; i < queue->n_entries; i++) {
+	for (unsigned i = 0; i < queue->n_requests; i++) {
 		struct request *r = &queue->requests[i];
 
 		if (r != abort && r->state != REQUEST_FREE && get_le16(r->sqe.cid) == cid)

@@ -47,7 +47,7 @@ struct backend_io {
 	struct backend *backend;
 	uint64_t n_done; /* bytes of a transfer done so far */
 	int result;
-	uint64_t private[16]; /* a struct iocb */
+	uint64_t private[13]; /* a struct backend_step */
 };
 
 /* Where acknowledged writes are; durability.c has it in words. */

@@ -21,7 +21,7 @@ struct config_tuning {
 	uint64_t inline_data;	  /* in-capsule data, bytes; default 4KiB */
 	uint64_t max_transfer;	  /* MDTS, a power of 2; default 1MiB */
 	uint64_t buffers;	  /* of all pollers together; default 64MiB */
-	uint64_t shared_receives; /* posted per poller; default 1024 */
+	uint64_t shared_receives; /* of one poller at most; default 8192 */
 	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
 };
 

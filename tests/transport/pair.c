@@ -51,9 +51,11 @@ static void make_side(struct pair *p, struct side *side)
 				   .n_recv = PAIR_RECEIVES,
 				   .recv_capsule_bytes = PAIR_CAPSULE,
 				   .recv_data_bytes = PAIR_DATA,
-				   .send_depth = PAIR_DEPTH};
+				   .send_depth = PAIR_DEPTH,
+				   .inline_bytes = QP_INLINE_MAX};
+	struct recv_part *part;
 
-	check(cq_init(&side->cq, device, &p->loop, 256) == 0);
+	check(cq_init(&side->cq, device, &p->loop, 16, PAIR_CQES) == 0);
 	check(cq_start(&side->cq) == 0);
 	check(domain_open(device, &side->domain) == 0);
 	side->memory = mmap(NULL, PAIR_MEMORY, PROT_READ | PROT_WRITE,
@@ -63,9 +65,11 @@ static void make_side(struct pair *p, struct side *side)
 		      &side->mr) == 0);
 	if (p->uses_shared_ring) {
 		check(recv_ring_init(&side->shared, &side->cq, &side->domain, true,
-				     PAIR_RECEIVES, PAIR_CAPSULE, PAIR_DATA) == 0);
+				     2 * PAIR_RECEIVES, PAIR_CAPSULE, PAIR_DATA) == 0);
 		side->shared.on_recv = on_recv;
-		check(recv_ring_start(&side->shared) == 0);
+		check(recv_ring_add(&side->shared, &side->domain, PAIR_RECEIVES, &part) ==
+		      0);
+		check(recv_part_post(part) == 0);
 		config.shared_ring = &side->shared;
 	}
 	check(qp_init(&side->qp, side->conn->id, &config) == 0);

@@ -11,6 +11,7 @@ enum {
 	PAIR_MEMORY = 1 << 20,
 	PAIR_RECEIVES = 16,
 	PAIR_DEPTH = 16,
+	PAIR_CQES = 256,
 };
 
 struct side {

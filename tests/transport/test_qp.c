@@ -262,6 +262,54 @@ static void held_receives_stay_with_the_holder(void **state)
 	side_drain(p, &p->passive);
 }
 
+static void send_received(struct pair *p, unsigned first, unsigned n)
+{
+	struct sge sge = piece(&p->active, 0, 64);
+
+	for (unsigned i = first; i < first + n; i++) {
+		qp_send(&p->active.qp, &works[i].work, &sge, 1, QP_SIGNALED, 0);
+		assert_true(pair_wait(p, &n_done, i + 1));
+		assert_true(pair_wait(p, &p->passive.n_received, i + 1));
+	}
+}
+
+/* While all that it had are kept: the new ones go to the same queue pairs. */
+static void a_shared_ring_grows(void **state)
+{
+	struct pair *p = *state;
+	struct recv_part *part;
+
+	p->passive.keeps_receives = true;
+	send_received(p, 0, PAIR_RECEIVES);
+	assert_int_equal(count_receives(p), 0);
+	assert_int_equal(recv_ring_add(&p->passive.shared, &p->passive.domain,
+				       PAIR_RECEIVES, &part),
+			 0);
+	assert_int_equal(recv_part_post(part), 0);
+	assert_int_equal(count_receives(p), PAIR_RECEIVES);
+	send_received(p, PAIR_RECEIVES, PAIR_RECEIVES);
+	assert_int_equal(count_receives(p), 0);
+}
+
+/* As far as was said, and no completion is lost. A device whose queues cannot grow gave it all. */
+static void a_completion_queue_grows(void **state)
+{
+	struct pair *p = *state;
+	struct cq *cq = &p->passive.cq;
+	unsigned n = PAIR_CQES - cq->n_reserved;
+
+	if (cq->device->limits.is_iwarp)
+		assert_in_range(cq->verbs->cqe, PAIR_CQES, INT32_MAX);
+	else
+		assert_in_range(cq->verbs->cqe, 16, PAIR_CQES - 1);
+	send_received(p, 0, 4);
+	assert_int_equal(cq_reserve(cq, n + 1), -ENOSPC);
+	assert_int_equal(cq_reserve(cq, n), 0);
+	assert_in_range(cq->verbs->cqe, PAIR_CQES, INT32_MAX);
+	send_received(p, 4, 4);
+	cq_release(cq, n);
+}
+
 static void reject_carries_the_status(void **state)
 {
 	static struct pair p;
@@ -319,6 +367,9 @@ int main(void)
 		SHARED(drain_brings_back_queued_works),
 		CONNECTED(peer_hears_of_a_disconnect_once),
 		SHARED(shared_receives_survive_a_dead_queue_pair),
+		SHARED(a_shared_ring_grows),
+		SHARED(a_completion_queue_grows),
+		CONNECTED(a_completion_queue_grows),
 		CONNECTED(held_receives_stay_with_the_holder),
 		cmocka_unit_test(reject_carries_the_status),
 		cmocka_unit_test(nobody_listens),

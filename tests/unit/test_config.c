@@ -110,7 +110,7 @@ static void smallest_has_defaults(void **state)
 	assert_int_equal(r.config.tuning.inline_data, 4096);
 	assert_int_equal(r.config.tuning.max_transfer, 1 << 20);
 	assert_int_equal(r.config.tuning.buffers, 64 << 20);
-	assert_int_equal(r.config.tuning.shared_receives, 4096);
+	assert_int_equal(r.config.tuning.shared_receives, 8192);
 	assert_int_equal(r.config.tuning.io_queues, 64);
 	assert_int_equal(r.config.limits.connections, 1024);
 	assert_int_equal(r.config.limits.connections_per_host, 128);

@@ -27,7 +27,7 @@
 
 enum {
 	SPARE_CQES = 64,
-	FIRST_CQES = 1024, /* it grows */
+	FIRST_CQES = 512, /* it grows */
 	RECEIVES_STEP = 256,
 	FAILURES_BURST = 3,
 };

@@ -77,7 +77,7 @@ int pollers_add_device(struct target *target, struct device *device);
 void pollers_take_queue(struct target *target, const struct device *device);
 void pollers_give_queue(struct target *target, const struct device *device);
 /* Control. A queue comes that may have n commands: the shared ring has a receive for each of them,
- * until tuning.shared_receives is reached. 0 or -errno (said); give in any other case. */
+ * until tuning.shared_receives is reached. 0, and then give when it is gone; or -errno (said). */
 int poller_device_take_receives(struct poller_device *pd, unsigned n);
 void poller_device_give_receives(struct poller_device *pd, unsigned n);
 /* Poller. Stops polling its share of a device; accepts one that was not started. */

@@ -118,6 +118,9 @@ static int make_receives(struct poller_device *pd, unsigned n,
 	const struct domain *domain = &target->devices[pd->device->index].domain;
 	int r = recv_ring_add(&pd->ring, domain, n, ret_part);
 
+	if (r == -ENOSPC)
+		return say_cannot(target, pd->device, r,
+				  "more receives, its completion queues are full");
 	return r < 0 ? say_no_memory(target, pd->device, r,
 				     n * (size_t)(64 + pd->ring.data_bytes))
 		     : 0;

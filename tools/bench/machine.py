@@ -4,7 +4,6 @@
 import contextlib
 import os
 import random
-import re
 import resource
 import shutil
 import socket

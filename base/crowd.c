@@ -4,16 +4,17 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/bits.h"
 
 enum {
-	SWITCHES_PER_S = 400, /* who has a CPU to itself is switched 5 to 100 times */
-	EXCESS = 200,	      /* of 1000 looks; 20 where nobody is in the way */
-	WEIGHT = 8,	      /* of the mean, 1 of them the last look's */
-	LOADAVG_BYTES = 64,
+	WAITS = 220,  /* of 1000: a crowd */
+	EXCESS = 600, /* the same */
+	WEIGHT = 16,  /* of a mean, 1 of them the last look's */
+	AGAIN = 5,    /* sixths of them, from which a crowd is looked for again */
+	LINE_BYTES = 64,
+	NOT_OPENED = -2, /* as a descriptor: the owner's thread has not looked yet */
 };
 
 void crowd_init(struct crowd *crowd)
@@ -21,6 +22,7 @@ void crowd_init(struct crowd *crowd)
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
 	*crowd = (struct crowd){.loadavg_fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC),
+				.schedstat_fd = NOT_OPENED,
 				.n_cpus = n > 0 ? (unsigned)n : 1};
 }
 
@@ -28,49 +30,63 @@ void crowd_deinit(struct crowd *crowd)
 {
 	if (crowd->loadavg_fd >= 0)
 		close(crowd->loadavg_fd);
-	crowd->loadavg_fd = -1;
+	if (crowd->schedstat_fd >= 0)
+		close(crowd->schedstat_fd);
+	crowd->loadavg_fd = crowd->schedstat_fd = -1;
 }
 
-/* "0.20 0.18 0.12 3/80 11206": 3 threads run or want to, we among them. 0: not known. */
-static unsigned long n_running(const struct crowd *crowd)
+/* The number behind so many spaces of a file of one line; 0: not known. */
+static uint64_t number_in(int fd, unsigned n_spaces)
 {
-	char line[LOADAVG_BYTES], *at = line;
-	ssize_t n = crowd->loadavg_fd < 0
-			    ? -1
-			    : pread(crowd->loadavg_fd, line, sizeof(line) - 1, 0);
+	char line[LINE_BYTES], *at = line;
+	ssize_t n = fd < 0 ? -1 : pread(fd, line, sizeof(line) - 1, 0);
 
 	if (n <= 0)
 		return 0;
 	line[n] = '\0';
-	for (unsigned i = 0; at && i < 3; i++)
+	for (unsigned i = 0; at && i < n_spaces; i++)
 		at = strchr(at + 1, ' ');
-	return at ? strtoul(at, NULL, 10) : 0;
+	return at ? strtoull(at, NULL, 10) : 0;
 }
 
-static bool is_switched_often(struct crowd *crowd, uint64_t now_ns)
+static unsigned mean(unsigned mean, unsigned value)
 {
-	struct rusage usage = {0};
-	uint64_t n, n_switches, elapsed_ns = now_ns - crowd->looked_ns;
-
-	getrusage(RUSAGE_THREAD, &usage);
-	n_switches = (uint64_t)usage.ru_nivcsw;
-	n = n_switches - crowd->n_switches;
-	crowd->n_switches = n_switches;
-	return crowd->looked_ns && n * NSEC_PER_SEC >= elapsed_ns * SWITCHES_PER_S;
+	return (mean * (WEIGHT - 1) + value) / WEIGHT;
 }
 
-static bool is_full(struct crowd *crowd)
+/* "104210933 2201871 1093": ns on a CPU, ns for which it waited for one. */
+static void look_at_waits(struct crowd *crowd, uint64_t now_ns)
 {
-	unsigned is_over = n_running(crowd) > crowd->n_cpus ? 1000 : 0;
+	uint64_t waited_ns = number_in(crowd->schedstat_fd, 1);
+	uint64_t n_ns = waited_ns - crowd->waited_ns;
+	uint64_t elapsed_ns = now_ns - crowd->looked_ns;
 
-	crowd->excess = (crowd->excess * (WEIGHT - 1) + is_over) / WEIGHT;
-	return crowd->excess >= EXCESS;
+	if (crowd->has_looked && elapsed_ns)
+		crowd->waits = mean(crowd->waits, (unsigned)(MIN(n_ns, elapsed_ns) *
+							     1000 / elapsed_ns));
+	crowd->has_looked = true;
+	crowd->looked_ns = now_ns;
+	crowd->waited_ns = waited_ns;
+}
+
+/* "0.20 0.18 0.12 3/80 11206": 3 threads run or want to, we among them. */
+static void look_at_excess(struct crowd *crowd)
+{
+	crowd->excess = mean(crowd->excess,
+			     number_in(crowd->loadavg_fd, 3) > crowd->n_cpus ? 1000 : 0);
 }
 
 bool crowd_is_here(struct crowd *crowd, uint64_t now_ns)
 {
-	bool is_switched = is_switched_often(crowd, now_ns), is_over = is_full(crowd);
-
-	crowd->looked_ns = now_ns;
-	return is_switched || is_over;
+	if (crowd->schedstat_fd == NOT_OPENED)
+		crowd->schedstat_fd = open("/proc/thread-self/schedstat",
+					   O_RDONLY | O_CLOEXEC);
+	look_at_waits(crowd, now_ns);
+	look_at_excess(crowd);
+	if (crowd->waits < WAITS && crowd->excess < EXCESS)
+		return false;
+	crowd->waits = MIN(crowd->waits, WAITS * AGAIN / 6U);
+	crowd->excess = MIN(crowd->excess, EXCESS * AGAIN / 6U);
+	crowd->has_looked = false;
+	return true;
 }

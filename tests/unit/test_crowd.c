@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether others want our CPUs: base/crowd.h, with a /proc/loadavg of our own. */
+/* Whether others want our CPUs: base/crowd.h, with files of our own for what /proc says. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,23 +19,28 @@
 
 enum {
 	N_CPUS = 2,
-	LOOKS = 40,
+	LOOKS = 100,
+	LOOK_NS = 2 * 1000 * 1000,
 };
 
+/* N_CPUS want to run, and one more. */
+#define FREE "0.20 0.18 0.12 2/80 11206\n"
+#define FULL "0.20 0.18 0.12 3/80 11206\n"
+
 static struct crowd crowd;
-static int file;
-/* So much between two looks that whatever this machine does to us is seldom. */
-static uint64_t now_ns;
+static int loadavg_file, schedstat_file;
+static uint64_t now_ns, waited_ns;
 
 static int setup(void **state)
 {
 	crowd_init(&crowd);
 	crowd_deinit(&crowd);
-	file = memfd_create("loadavg", 0);
-	crowd.loadavg_fd = file;
+	crowd.loadavg_fd = loadavg_file = memfd_create("loadavg", 0);
+	crowd.schedstat_fd = schedstat_file = memfd_create("schedstat", 0);
 	crowd.n_cpus = N_CPUS;
-	now_ns = 1;
-	return file < 0;
+	now_ns = NSEC_PER_SEC;
+	waited_ns = 0;
+	return loadavg_file < 0 || schedstat_file < 0;
 }
 
 static int teardown(void **state)
@@ -44,12 +50,39 @@ static int teardown(void **state)
 	return 0;
 }
 
-static bool look(const char *loadavg)
+static void say(int file, const char *text)
 {
 	assert_int_equal(ftruncate(file, 0), 0);
-	assert_int_equal(pwrite(file, loadavg, strlen(loadavg), 0), strlen(loadavg));
-	now_ns += 1000 * NSEC_PER_SEC;
+	assert_int_equal(pwrite(file, text, strlen(text), 0), strlen(text));
+}
+
+/* The next look, after so many thousandths of its time without a CPU. */
+static bool look_after(unsigned waits, const char *loadavg)
+{
+	char text[64];
+
+	now_ns += LOOK_NS;
+	waited_ns += (uint64_t)waits * LOOK_NS / 1000;
+	snprintf(text, sizeof(text), "123456789 %llu 42\n",
+		 (unsigned long long)waited_ns);
+	say(schedstat_file, text);
+	say(loadavg_file, loadavg);
 	return crowd_is_here(&crowd, now_ns);
+}
+
+static bool look(const char *loadavg)
+{
+	return look_after(0, loadavg);
+}
+
+/* Looks until a crowd is seen; LOOKS: it is not. */
+static unsigned looks_until_crowd(unsigned waits, const char *loadavg)
+{
+	unsigned n = 0;
+
+	while (n < LOOKS && !look_after(waits, loadavg))
+		n++;
+	return n;
 }
 
 static void test_as_many_as_cpus(void **state)
@@ -60,27 +93,43 @@ static void test_as_many_as_cpus(void **state)
 
 static void test_more_than_cpus(void **state)
 {
-	for (unsigned i = 0; i < LOOKS; i++)
-		look("0.20 0.18 0.12 3/80 11206\n");
-	assert_true(look("0.20 0.18 0.12 3/80 11206\n"));
-	for (unsigned i = 0; i < LOOKS; i++)
-		look("0.20 0.18 0.12 1/80 11206\n");
-	assert_false(look("0.20 0.18 0.12 1/80 11206\n"));
+	assert_in_range(looks_until_crowd(0, FULL), 5, 25); /* one look is no proof */
+	assert_in_range(looks_until_crowd(0, FULL), 1,
+			6); /* it is still here: seen sooner */
+	assert_int_equal(looks_until_crowd(0, "0.20 0.18 0.12 1/80 11206\n"), LOOKS);
+	assert_in_range(looks_until_crowd(0, FULL), 5, 25);
 }
 
-/* One look is no proof; now and then is nothing; half of the looks is a crowd. */
+/* Now and then is nothing, as where the kernel's threads help us; most of the time is a crowd. */
 static void test_now_and_then(void **state)
 {
 	bool is_here = false;
 
 	for (unsigned i = 0; i < LOOKS; i++)
-		assert_false(look(i % 16 ? "0 0 0 2/80 1\n" : "0 0 0 9/80 1\n"));
+		assert_false(look(i % 3 ? FREE : FULL));
 	for (unsigned i = 0; i < LOOKS; i++)
-		is_here = look(i % 2 ? "0 0 0 2/80 1\n" : "0 0 0 9/80 1\n");
+		is_here |= look(i % 8 ? FULL : FREE);
 	assert_true(is_here);
 }
 
-static void test_what_is_no_loadavg(void **state)
+/* Who waits for a CPU is in a crowd, whatever else is running. */
+static void test_waits(void **state)
+{
+	assert_int_equal(looks_until_crowd(180, FREE), LOOKS);
+	assert_in_range(looks_until_crowd(330, FREE), 1, 25);
+	assert_in_range(looks_until_crowd(330, FREE), 1, 6);
+	assert_int_equal(looks_until_crowd(0, FREE), LOOKS);
+}
+
+/* It slept for a while after a crowd: what it waited for then counts no more. */
+static void test_forgets_the_crowd(void **state)
+{
+	assert_in_range(looks_until_crowd(330, FREE), 1, 25);
+	waited_ns += NSEC_PER_SEC;
+	assert_int_equal(looks_until_crowd(100, FREE), LOOKS);
+}
+
+static void test_what_is_no_number(void **state)
 {
 	static const char *const texts[] = {
 		"",
@@ -93,12 +142,14 @@ static void test_what_is_no_loadavg(void **state)
 		"0.20 0.18 0.12 /80 1"};
 
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		for (unsigned n = 0; n < LOOKS; n++)
+		for (unsigned n = 0; n < LOOKS; n++) {
 			assert_false(look(texts[i]));
-	close(crowd.loadavg_fd);
-	crowd.loadavg_fd = -1;
+			say(schedstat_file, texts[i]);
+			assert_false(crowd_is_here(&crowd, ++now_ns));
+		}
+	crowd_deinit(&crowd);
 	for (unsigned n = 0; n < LOOKS; n++) {
-		now_ns += 1000 * NSEC_PER_SEC;
+		now_ns += LOOK_NS;
 		assert_false(crowd_is_here(&crowd, now_ns));
 	}
 }
@@ -114,9 +165,8 @@ static void *compute(void *arg)
 	return NULL;
 }
 
-/* Without /proc the scheduler's own count tells. One CPU for both, and a clock that hardly goes on: the
- * machine's speed does not matter. */
-static void test_switched_away(void **state)
+/* The kernel's own files. One CPU for both: each has none for half of the time, however fast the machine is. */
+static void test_shared_cpu(void **state)
 {
 	uint64_t start_ns = clock_ns();
 	cpu_set_t before, one;
@@ -124,6 +174,7 @@ static void test_switched_away(void **state)
 	bool is_here = false;
 
 	crowd_deinit(&crowd);
+	crowd_init(&crowd);
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	CPU_ZERO(&one);
 	for (int cpu = 0; !CPU_COUNT(&one); cpu++)
@@ -132,10 +183,13 @@ static void test_switched_away(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 	atomic_store(&must_end, false);
 	assert_int_equal(pthread_create(&other, NULL, compute, NULL), 0);
-	now_ns = 1;
-	crowd_is_here(&crowd, now_ns);
-	while (!is_here && clock_ns() - start_ns < 60 * NSEC_PER_SEC)
-		is_here = crowd_is_here(&crowd, ++now_ns);
+	while (!is_here && clock_ns() - start_ns < 60 * NSEC_PER_SEC) {
+		uint64_t look_ns = clock_ns() + LOOK_NS;
+
+		while (clock_ns() < look_ns)
+			;
+		is_here = crowd_is_here(&crowd, clock_ns());
+	}
 	atomic_store(&must_end, true);
 	pthread_join(other, NULL);
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
@@ -148,8 +202,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_as_many_as_cpus, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_more_than_cpus, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_now_and_then, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_no_loadavg, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_switched_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_forgets_the_crowd, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_no_number, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared_cpu, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,8 +68,39 @@ static void test_follows_the_pauses(void **state)
 
 static void test_pauses_that_are_too_long(void **state)
 {
-	pause_often(40, 1, 130 * NSEC_PER_USEC);
+	pause_often(100, 1, PATIENCE_LONG_NS + 50 * NSEC_PER_USEC);
 	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
+}
+
+/* What sleeping adds to a pause does not keep it asleep. */
+static void test_tries(void **state)
+{
+	enum {
+		PAUSE_NS = 100 * 1000,
+		WAKE_UP_NS = 150 * 1000,
+		N = 100
+	};
+	uint64_t polled = 0;
+
+	for (unsigned i = 0; i < N; i++)
+		polled = polled_ns(1,
+				   polled < PAUSE_NS ? PAUSE_NS + WAKE_UP_NS : PAUSE_NS);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(polled_ns(1, PAUSE_NS), PAUSE_NS);
+}
+
+/* Pauses that are really between the two: a try now and then, and mostly sleep. */
+static void test_tries_seldom(void **state)
+{
+	enum {
+		PAUSE_NS = 300 * 1000,
+		N = 300
+	};
+	unsigned n_long = 0;
+
+	for (unsigned i = 0; i < N; i++)
+		n_long += polled_ns(1, PAUSE_NS) == PAUSE_NS;
+	assert_in_range(n_long, 1, N / 10);
 }
 
 static void test_asked_for_more(void **state)
@@ -103,16 +134,30 @@ static void test_crowded(void **state)
 	patience_looked(&patience, now_ns, false);
 	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 	patience_looked(&patience, now_ns, true);
-	patience_looked(&patience, now_ns, false); /* is not over so soon */
+	assert_false(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS - 1));
 	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 0);
 	now_ns += PATIENCE_CROWDED_NS;
 	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 }
 
+/* What belongs to one I/O may come at once. */
 static void test_crowded_one_at_a_time(void **state)
 {
 	patience_looked(&patience, now_ns, true);
+	pause_often(40, 2, 10 * NSEC_PER_USEC);
+	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+}
+
+/* Several at once now and then: there is more in flight than one. */
+static void test_crowded_several_now_and_then(void **state)
+{
 	pause_often(40, 1, 10 * NSEC_PER_USEC);
+	patience_looked(&patience, now_ns, true);
+	polled_ns(8, 10 * NSEC_PER_USEC);
+	for (unsigned i = 0; i < 30; i++)
+		assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 0);
+	patience_looked(&patience, now_ns, true);
+	pause_often(100, 1, 10 * NSEC_PER_USEC);
 	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 }
 
@@ -144,6 +189,9 @@ static void test_looks_seldom(void **state)
 	patience_looked(&patience, now_ns, false);
 	assert_false(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS - 1));
 	assert_true(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS));
+	patience_looked(&patience, now_ns, true);
+	assert_false(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS));
+	assert_true(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS));
 	patience_init(&patience, 0);
 	assert_false(patience_must_look(&patience, now_ns));
 	patience_init(&patience, PATIENCE_ENDLESS);
@@ -156,11 +204,14 @@ int main(void)
 		cmocka_unit_test_setup(test_short_at_first, setup),
 		cmocka_unit_test_setup(test_follows_the_pauses, setup),
 		cmocka_unit_test_setup(test_pauses_that_are_too_long, setup),
+		cmocka_unit_test_setup(test_tries, setup),
+		cmocka_unit_test_setup(test_tries_seldom, setup),
 		cmocka_unit_test_setup(test_asked_for_more, setup),
 		cmocka_unit_test_setup(test_never, setup),
 		cmocka_unit_test_setup(test_always, setup),
 		cmocka_unit_test_setup(test_crowded, setup),
 		cmocka_unit_test_setup(test_crowded_one_at_a_time, setup),
+		cmocka_unit_test_setup(test_crowded_several_now_and_then, setup),
 		cmocka_unit_test_setup(test_crowded_long_work, setup),
 		cmocka_unit_test_setup(test_crowded_interrupted, setup),
 		cmocka_unit_test_setup(test_looks_seldom, setup),

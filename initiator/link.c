@@ -204,7 +204,8 @@ static void unmake(struct volume_queue *queue)
 	command_windows_close(&queue->table);
 	mr_close(&queue->slab_mr);
 	mr_close(&queue->table.mr);
-	cq_deinit(&queue->cq);
+	queue_cq_give(queue->cq);
+	queue->cq = NULL;
 }
 
 static int make(struct volume_queue *queue, struct volume_error *error)
@@ -213,7 +214,6 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 	struct cm_conn *conn = queue->link.conn;
 	unsigned n_sq;
 	struct qp_config config = {
-		.cq = &queue->cq,
 		.domain = &volume->controller.domain,
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
 		.inline_bytes = sizeof(struct nvme_sqe),
@@ -236,10 +236,12 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 	r = register_memory(queue, error);
 	if (r < 0)
 		return r;
-	r = cq_init(&queue->cq, conn->device, queue->loop,
-		    config.n_recv + config.send_depth, config.n_recv + config.send_depth);
-	if (r == 0)
+	r = queue_cq_take(volume, conn->device, queue->loop,
+			  config.n_recv + config.send_depth, &queue->cq);
+	if (r == 0) {
+		config.cq = &queue->cq->cq;
 		r = qp_init(&queue->qp, conn->id, &config);
+	}
 	if (r < 0)
 		error_set(error, EXIT_FAILED, NULL, "%s: cannot make a queue pair: %s",
 			  conn->device->name, strerror(-r));

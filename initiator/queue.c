@@ -225,7 +225,7 @@ static void on_drained(struct qp *qp);
 
 static int attach(struct volume_queue *queue)
 {
-	int r = cq_start(&queue->cq);
+	int r = queue_cq_start(queue->cq);
 
 	if (r < 0)
 		return r;
@@ -236,7 +236,7 @@ static int attach(struct volume_queue *queue)
 	queue->qp.ring->on_recv = on_recv;
 	r = qp_attach(&queue->qp);
 	if (r < 0 && !queue->qp.is_attached) {
-		cq_stop(&queue->cq);
+		queue_cq_stop(queue->cq);
 		return r;
 	}
 	queue->is_attached = true;
@@ -314,7 +314,7 @@ static void on_drained(struct qp *qp)
 	check(queue->table.n_free == queue->table.n);
 	loop_timer_stop(&queue->io_timer);
 	qp_detach(&queue->qp);
-	cq_stop(&queue->cq);
+	queue_cq_stop(queue->cq);
 	queue->is_attached = false;
 	if (queue->mode == QUEUE_FAIL)
 		io_fail_held(queue);

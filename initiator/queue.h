@@ -28,6 +28,7 @@
 #include "initiator/command.h"
 #include "initiator/link.h"
 #include "initiator/queue_auth.h"
+#include "initiator/queue_cq.h"
 #include "initiator/slab.h"
 #include "initiator/volume.h"
 #include "transport/qp.h"
@@ -63,7 +64,7 @@ struct volume_queue {
 	void *on_removed_context;
 
 	/* made by control, the I/O loop's between attach and stopped */
-	struct cq cq;
+	struct queue_cq *cq; /* of the volume's queues on the loop */
 	struct qp qp;
 	struct mr slab_mr;
 	struct queue_limits limits;

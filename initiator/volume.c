@@ -99,6 +99,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	volume->callbacks = *callbacks;
 	volume->context = context;
 	list_init(&volume->queues);
+	list_init(&volume->cqs);
 	r = cm_new(control, &volume->cm);
 	if (r < 0) {
 		free(volume);
@@ -113,7 +114,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 
 void volume_close(struct volume *volume)
 {
-	check(list_is_empty(&volume->queues));
+	check(list_is_empty(&volume->queues) && list_is_empty(&volume->cqs));
 	reconnect_close(volume);
 }
 

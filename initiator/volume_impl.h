@@ -29,6 +29,7 @@ struct volume {
 	struct cm *cm; /* owned */
 	struct controller controller;
 	struct list queues; /* volume_queue.node, owned */
+	struct list cqs;    /* queue_cq.node, each owned by its users */
 	uint64_t used_qids;
 
 	unsigned phase; /* enum volume_phase */

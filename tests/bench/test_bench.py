@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import BUILD, NQN, PATIENCE, Target, expect, rblk, run_cases  # noqa: E402
+from harness import BUILD, NQN, PATIENCE, RBLK, Target, expect, rblk, run_cases, wait_until  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
 
@@ -109,7 +109,37 @@ def all_queues_at_once(scratch):
         target.stop()
 
 
+def has_written(target):
+    return target.list("namespaces")["namespaces"][0]["writes"] >= 100
+
+
+def queues_of_one_thread(like):
+    """They have one completion queue, which goes and comes with them, also where it cannot grow."""
+    def case(scratch):
+        scratch.env.update(like)
+        target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
+        try:
+            process = subprocess.Popen(
+                [RBLK, "bench", f"{NQN}@{target.address}", "--rw", "randwrite", "--depth", "8", "--queues", "9",
+                 "--threads", "2", "-t", "6s", "-o", "json"],
+                env=scratch.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for _ in range(2):
+                wait_until(lambda: has_written(target), "the benchmark writes")
+                target.kill()
+                target.start()
+            said, errors = process.communicate(timeout=PATIENCE)
+            result = json.loads(said)
+            expect(process.returncode == 0 and result["errors"] == 0, said + errors)
+            expect(result["queues"] == 9 and result["queue_min_iops"] > 0, said)
+            expect(errors.count("lost the connection") == 2, errors)
+        finally:
+            target.stop()
+    return case
+
+
 CASES = [
+    ("queues of one thread outlive a target that dies", queues_of_one_thread({})),
+    ("so they do on a device like siw", queues_of_one_thread({"SOFTRDMA_LIKE": "siw"})),
     ("rblk bench measures, or says what is wrong", user_command),
     ("all queues of a host connect at once", all_queues_at_once),
     ("the table is aligned and says what was measured on", table),

@@ -12,7 +12,8 @@
  * Crowds. Polling costs nothing where nobody else wants the CPU. Where somebody does (crowd.h), and for a
  * while after, who is brought several things at once now and then, or long work (spin_ns), sleeps without
  * polling: others have the CPU, and more comes together meanwhile, which is cheaper by the piece. Who is brought one
- * small thing at a time polls on, for there its wake-up is what everybody waits for.
+ * small thing at a time polls on, for there its wake-up is what everybody waits for; but not so long, for it
+ * may be on the CPU of the one that it waits for.
  */
 #pragma once
 
@@ -24,6 +25,7 @@
 enum {
 	PATIENCE_LONG = 25, /* times spin_ns, but at most: */
 	PATIENCE_LONG_NS = 500 * 1000,
+	PATIENCE_CROWDED = 5,		     /* times spin_ns, in a crowd */
 	PATIENCE_PAUSE_MAX_NS = 2500 * 1000, /* forgotten sooner than a longer one */
 	PATIENCE_WEIGHT = 8,		     /* of a mean, 1 of them the new value's */
 	PATIENCE_LOOK_NS = 2 * 1000 * 1000,  /* from one look for a crowd to the next */
@@ -106,6 +108,17 @@ static inline void patience_judge(struct patience *p)
 	}
 }
 
+/* For how long to poll, as the last pauses were. */
+static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_ns)
+{
+	uint64_t long_ns = now_ns < p->crowded_until_ns
+				   ? MIN(patience_long_ns(p),
+					 PATIENCE_CROWDED * p->spin_ns)
+				   : patience_long_ns(p);
+
+	return p->is_long ? MAX(p->spin_ns, long_ns) : p->spin_ns;
+}
+
 static inline bool patience_yields(const struct patience *p, uint64_t now_ns)
 {
 	return now_ns < p->crowded_until_ns &&
@@ -121,8 +134,7 @@ static inline bool patience_lasts(struct patience *p, uint64_t now_ns)
 	if (!p->since_ns)
 		patience_begin_pause(p, now_ns);
 	return !patience_yields(p, now_ns) &&
-	       now_ns - p->since_ns <
-		       (p->is_long ? MAX(p->spin_ns, patience_long_ns(p)) : p->spin_ns);
+	       now_ns - p->since_ns < patience_limit_ns(p, now_ns);
 }
 
 /* A look at now_ns found n things. */

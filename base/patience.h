@@ -36,8 +36,7 @@ enum {
 	PATIENCE_WORK_MAX = 3, /* times spin_ns: the rest was an interruption */
 };
 
-/* As spin_ns: never sleep. */
-#define PATIENCE_ENDLESS UINT64_MAX
+#define PATIENCE_ENDLESS UINT64_MAX /* as spin_ns: never sleep */
 
 struct patience {
 	/* Thread: the owner's */
@@ -45,13 +44,12 @@ struct patience {
 	uint64_t since_ns; /* nothing came since then; 0: the last look found something */
 	uint64_t pause_ns; /* mean */
 	bool is_long; /* pauses are worth more than spin_ns, or that is being tried */
-	uint64_t found_ns;  /* when the last pause ended */
-	uint64_t work_ns;   /* mean, from there to the next */
-	unsigned n_found;   /* things that came since found_ns */
-	unsigned n_at_once; /* the most of late, in PATIENCE_UNIT */
-	uint64_t looked_ns; /* for a crowd */
-	uint64_t
-		crowded_until_ns; /* meanwhile nobody looks: while we sleep there is less of one */
+	uint64_t found_ns;	   /* when the last pause ended */
+	uint64_t work_ns;	   /* mean, from there to the next */
+	unsigned n_found;	   /* things that came since found_ns */
+	unsigned n_at_once;	   /* the most of late, in PATIENCE_UNIT */
+	uint64_t looked_ns;	   /* for a crowd */
+	uint64_t crowded_until_ns; /* nobody looks meanwhile: we sleep */
 };
 
 static inline void patience_init(struct patience *p, uint64_t spin_ns)
@@ -108,22 +106,24 @@ static inline void patience_judge(struct patience *p)
 	}
 }
 
+/* Leaves a crowded CPU to the others. */
+static inline bool patience_yields(const struct patience *p)
+{
+	return p->n_at_once >= PATIENCE_SEVERAL * PATIENCE_UNIT ||
+	       p->work_ns >= p->spin_ns;
+}
+
 /* For how long to poll, as the last pauses were. */
 static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_ns)
 {
-	uint64_t long_ns = now_ns < p->crowded_until_ns
-				   ? MIN(patience_long_ns(p),
-					 PATIENCE_CROWDED * p->spin_ns)
-				   : patience_long_ns(p);
+	uint64_t long_ns = patience_long_ns(p);
 
+	if (now_ns < p->crowded_until_ns) {
+		if (patience_yields(p))
+			return 0;
+		long_ns = MIN(long_ns, PATIENCE_CROWDED * p->spin_ns);
+	}
 	return p->is_long ? MAX(p->spin_ns, long_ns) : p->spin_ns;
-}
-
-static inline bool patience_yields(const struct patience *p, uint64_t now_ns)
-{
-	return now_ns < p->crowded_until_ns &&
-	       (p->n_at_once >= PATIENCE_SEVERAL * PATIENCE_UNIT ||
-		p->work_ns >= p->spin_ns);
 }
 
 /* A look at now_ns found nothing. Whether to look again: else it is time to sleep. */
@@ -133,8 +133,7 @@ static inline bool patience_lasts(struct patience *p, uint64_t now_ns)
 		return true;
 	if (!p->since_ns)
 		patience_begin_pause(p, now_ns);
-	return !patience_yields(p, now_ns) &&
-	       now_ns - p->since_ns < patience_limit_ns(p, now_ns);
+	return now_ns - p->since_ns < patience_limit_ns(p, now_ns);
 }
 
 /* A look at now_ns found n things. */

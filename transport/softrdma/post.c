@@ -14,6 +14,7 @@
 #include "qp.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "peer.h"
@@ -64,7 +65,37 @@ static int copy_sges(const struct qp *qp, struct wqe *w, const struct ibv_send_w
 	return r;
 }
 
-static int copy_operation(struct wqe *w, const struct ibv_send_wr *wr)
+static union wqe_extra *extra_at(struct qp *qp, const struct wqe *w)
+{
+	if (!qp->extras)
+		qp->extras = calloc(qp->wqe_mask + 1ULL, sizeof(*qp->extras));
+	return qp->extras ? &qp->extras[wqe_slot(qp, w)] : NULL;
+}
+
+int wqe_atomic(struct qp *qp, const struct wqe *w, uint64_t compare_add, uint64_t swap)
+{
+	union wqe_extra *extra = extra_at(qp, w);
+
+	if (!extra)
+		return ENOMEM;
+	extra->atomic.compare_add = compare_add;
+	extra->atomic.swap = swap;
+	return 0;
+}
+
+int wqe_bind(struct qp *qp, const struct wqe *w, struct ibv_mw *mw,
+	     const struct ibv_mw_bind_info *info)
+{
+	union wqe_extra *extra = extra_at(qp, w);
+
+	if (!extra)
+		return ENOMEM;
+	extra->bind.mw = mw;
+	extra->bind.info = *info;
+	return 0;
+}
+
+static int copy_operation(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	switch (wr->opcode) {
 	case IBV_WR_SEND:
@@ -83,17 +114,13 @@ static int copy_operation(struct wqe *w, const struct ibv_send_wr *wr)
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		w->remote_addr = wr->wr.atomic.remote_addr;
-		w->compare_add = wr->wr.atomic.compare_add;
-		w->swap = wr->wr.atomic.swap;
 		w->rkey = wr->wr.atomic.rkey;
-		return 0;
+		return wqe_atomic(qp, w, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
 	case IBV_WR_BIND_MW:
 		if (wr->bind_mw.mw->type != IBV_MW_TYPE_2)
 			return EINVAL;
-		w->mw = wr->bind_mw.mw;
 		w->rkey = wr->bind_mw.rkey;
-		w->bind = wr->bind_mw.bind_info;
-		return 0;
+		return wqe_bind(qp, w, wr->bind_mw.mw, &wr->bind_mw.bind_info);
 	default:
 		return EINVAL;
 	}
@@ -125,11 +152,11 @@ static int queue_one(struct qp *qp, const struct ibv_send_wr *wr)
 		return ENOMEM;
 	w->wr_id = wr->wr_id;
 	w->opcode = wr->opcode;
-	w->flags = wr->send_flags;
+	w->flags = (uint8_t)wr->send_flags;
 	w->stage = WQE_QUEUED;
 	w->fated = false;
 	w->moved = 0;
-	r = copy_operation(w, wr);
+	r = copy_operation(qp, w, wr);
 	if (!r && dev_is_siw())
 		r = siw_refuses(w);
 	if (!r)
@@ -182,15 +209,13 @@ int qp_post_bind(struct qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bin
 
 	pthread_mutex_lock(&qp->sq_lock);
 	w = wqe_may_post(qp) ? wqe_next(qp) : NULL;
-	if (w) {
+	if (w && !wqe_bind(qp, w, mw, &bind->bind_info)) {
 		w->wr_id = bind->wr_id;
 		w->opcode = IBV_WR_BIND_MW;
-		w->flags = bind->send_flags;
+		w->flags = (uint8_t)bind->send_flags;
 		w->stage = WQE_QUEUED;
 		w->fated = false;
-		w->mw = mw;
 		w->rkey = ibv_inc_rkey(mw->rkey); /* a type 1 window gets its key here */
-		w->bind = bind->bind_info;
 		w->n_sge = 0;
 		w->inl_len = 0;
 		mw->rkey = w->rkey;

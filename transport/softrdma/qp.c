@@ -176,6 +176,7 @@ static void free_qp(struct qp *qp)
 	pthread_mutex_destroy(&qp->sq_lock);
 	pthread_mutex_destroy(&qp->rq_lock);
 	free(qp->wqes);
+	free(qp->extras);
 	free(qp);
 }
 

@@ -35,7 +35,8 @@ struct qp {
 		peer; /* ref; NULL until found. Also read by posters of receives */
 	struct seg_qp *remote;
 	uint32_t remote_slot;
-	void *wqes; /* owned ring of struct wqe */
+	void *wqes;		 /* owned ring of struct wqe */
+	union wqe_extra *extras; /* owned: as many, from the first atomic or bind on */
 	uint32_t wqe_stride, wqe_mask;
 	uint64_t head;	 /* next to be posted */
 	uint64_t exec;	 /* next to be executed */
@@ -70,6 +71,17 @@ static inline struct wqe *qp_wqe(const struct qp *qp, uint64_t i)
 {
 	return (struct wqe *)(void *)((char *)qp->wqes +
 				      (i & qp->wqe_mask) * qp->wqe_stride);
+}
+
+static inline size_t wqe_slot(const struct qp *qp, const struct wqe *w)
+{
+	return (size_t)((const char *)w - (const char *)qp->wqes) / qp->wqe_stride;
+}
+
+/* Of an atomic or a bind. */
+static inline const union wqe_extra *qp_extra(const struct qp *qp, const struct wqe *w)
+{
+	return &qp->extras[wqe_slot(qp, w)];
 }
 
 static inline enum ibv_qp_state qp_state(const struct qp *qp)

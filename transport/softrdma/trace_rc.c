@@ -238,13 +238,14 @@ static void put_atomic_request(const struct trace_message *m, struct stream *s)
 				.dest_qpn = s->dest_qpn,
 				.psn = s->psn,
 				.ack_request = true};
+	const union wqe_extra *extra = qp_extra(m->qp, m->w);
 	struct trace_packet p;
 
 	packet_begin(&p, &s->there, &bth);
 	packet_add64(&p, m->w->remote_addr);
 	packet_add32(&p, m->w->rkey);
-	packet_add64(&p, add ? m->w->compare_add : m->w->swap);
-	packet_add64(&p, add ? 0 : m->w->compare_add);
+	packet_add64(&p, add ? extra->atomic.compare_add : extra->atomic.swap);
+	packet_add64(&p, add ? 0 : extra->atomic.compare_add);
 	packet_end(&p);
 }
 

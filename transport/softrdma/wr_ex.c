@@ -58,7 +58,7 @@ static struct wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 		return NULL;
 	}
 	w->wr_id = ib->wr_id;
-	w->flags = ib->wr_flags & ~(unsigned)IBV_SEND_INLINE;
+	w->flags = (uint8_t)(ib->wr_flags & ~(unsigned)IBV_SEND_INLINE);
 	w->opcode = opcode;
 	w->stage = WQE_QUEUED;
 	w->fated = false;
@@ -67,6 +67,13 @@ static struct wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 	w->inl_len = 0;
 	qp->head++;
 	return w;
+}
+
+/* What wr_complete returns is the first error. */
+static void note(struct ibv_qp_ex *ib, int error)
+{
+	if (!from_ex(ib)->ex_error)
+		from_ex(ib)->ex_error = error;
 }
 
 /* The request that the setters are about. */
@@ -134,8 +141,7 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr
 		return;
 	w->rkey = rkey;
 	w->remote_addr = addr;
-	w->compare_add = compare;
-	w->swap = swap;
+	note(ib, wqe_atomic(from_ex(ib), w, compare, swap));
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr,
@@ -147,7 +153,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t ad
 		return;
 	w->rkey = rkey;
 	w->remote_addr = addr;
-	w->compare_add = add;
+	note(ib, wqe_atomic(from_ex(ib), w, add, 0));
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
@@ -157,11 +163,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
 
 	if (!w)
 		return;
-	if (mw->type != IBV_MW_TYPE_2)
-		from_ex(ib)->ex_error = EINVAL;
-	w->mw = mw;
 	w->rkey = rkey;
-	w->bind = *info;
+	note(ib, mw->type == IBV_MW_TYPE_2 ? wqe_bind(from_ex(ib), w, mw, info) : EINVAL);
 }
 
 /* ---- data ------------------------------------------------------------------ */

@@ -180,7 +180,7 @@ __attribute__((cold)) static enum ibv_wc_status move_piece(const struct xact *x,
 	status = move(x, from, n_from, to, n_to, piece, wait);
 	if (status || *wait)
 		return status;
-	w->moved += piece;
+	w->moved += (uint32_t)piece;
 	if (w->moved == x->length)
 		return status;
 	*wait = WAIT_CHAOS;
@@ -285,7 +285,7 @@ static bool carry(const struct xact *x, const struct iovec *remote)
 	if (process_vm(x, c.local, c.n_local, c.remote, c.n) != (ssize_t)c.length)
 		return false;
 	for (unsigned i = 0; i < c.n; i++)
-		c.wqe[i]->moved = c.bytes[i];
+		c.wqe[i]->moved = (uint32_t)c.bytes[i];
 	return true;
 }
 

@@ -350,11 +350,13 @@ static enum ibv_wc_status do_read(struct xact *x, enum qp_wait *wait)
 	return status;
 }
 
-static uint64_t atomic_result(const struct wqe *w, uint64_t old)
+static uint64_t atomic_result(const struct xact *x, uint64_t old)
 {
-	if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		return old + w->compare_add;
-	return old == w->compare_add ? w->swap : old;
+	const union wqe_extra *extra = qp_extra(x->qp, x->w);
+
+	if (x->w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		return old + extra->atomic.compare_add;
+	return old == extra->atomic.compare_add ? extra->atomic.swap : old;
 }
 
 /* IBV_ATOMIC_HCA: atomic among all QPs of the responder's device, not with its CPU. */
@@ -367,7 +369,7 @@ static bool fetch_and_modify(struct xact *x, const struct iovec *at, uint64_t *o
 
 	lock_take(l);
 	ok = process_vm_readv(x->peer->pid, &here, 1, at, 1, 0) == 8;
-	now = atomic_result(x->w, *old);
+	now = atomic_result(x, *old);
 	here.iov_base = &now;
 	ok = ok && process_vm_writev(x->peer->pid, &here, 1, at, 1, 0) == 8;
 	lock_give(l);
@@ -444,7 +446,8 @@ static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w,
 	enum ibv_wc_status status;
 
 	if (w->opcode == IBV_WR_BIND_MW)
-		status = mr_bind(w->mw, w->rkey, qpn, &w->bind);
+		status = mr_bind(qp_extra(qp, w)->bind.mw, w->rkey, qpn,
+				 &qp_extra(qp, w)->bind.info);
 	else
 		status = mr_invalidate(seg_self, w->imm, qp->s->pd, qpn)
 				 ? IBV_WC_SUCCESS

@@ -273,6 +273,7 @@ static int attach(struct admin *admin, struct cm_conn *conn, const struct domain
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
 		.inline_bytes = sizeof(struct nvme_sqe),
 		.send_depth = SEND_DEPTH,
+		.n_sges = QP_SGE_MAX,
 	};
 	int r = qp_init(&admin->qp, conn->id, &config);
 

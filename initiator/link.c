@@ -217,6 +217,7 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 		.domain = &volume->controller.domain,
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
 		.inline_bytes = sizeof(struct nvme_sqe),
+		.n_sges = QP_SGE_MAX,
 	};
 	int r;
 

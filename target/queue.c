@@ -167,6 +167,7 @@ static int make_qp(struct queue *queue)
 		.recv_capsule_bytes = sizeof(struct nvme_sqe),
 		.recv_data_bytes = (uint32_t)target->config->tuning.inline_data,
 		.send_depth = queue->n_slots,
+		.n_sges = 1,
 		.inline_bytes = sizeof(struct nvme_cqe),
 	};
 

@@ -104,11 +104,11 @@ struct queue {
 		const struct subsystem *subsystem;
 	} subsystem_ref;
 	struct queue_counters counters;
-	struct io_stats io[STATS_CLASSES];
 	char fail_reason[96];
 
 	struct loop_msg attach, die, finish, fail, dead, proven;
 	struct connect_op connect;
+	struct io_stats io[STATS_CLASSES]; /* last: of 11 KiB a read uses a third */
 };
 
 /* Send-queue slots of a queue of n_entries. A response takes one or, with its data, two: of 32 commands all

@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "transport/chain.h"
 #include "transport/cq.h"
 #include "transport/cq_internal.h"
 
@@ -245,7 +246,7 @@ int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned de
 	list_init(&cq->credited);
 	errno = 0;
 	cq->channel = ibv_create_comp_channel(device->verbs);
-	if (cq->channel)
+	if (cq->channel && !chains_init(&cq->chains))
 		make_verbs(cq, MIN(depth, cq->max_depth));
 	if (!cq->verbs || fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) < 0) {
 		int r = errno ? -errno : -ENOMEM;
@@ -287,6 +288,7 @@ void cq_deinit(struct cq *cq)
 	}
 	if (cq->channel)
 		ibv_destroy_comp_channel(cq->channel);
+	chains_deinit(&cq->chains);
 	free(cq->by_qpn);
 	*cq = (struct cq){0};
 }

@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "transport/device.h"
 
+struct chain;
 struct ibv_cq;
 struct ibv_comp_channel;
 struct qp;
@@ -41,6 +42,13 @@ struct work {
 	unsigned seq;	  /* the first of them */
 };
 
+/* What queue pairs queue into; chain.h. */
+struct chains {
+	struct chain *all;  /* owned */
+	struct chain *free; /* of those that were ever used */
+	unsigned n_used;
+};
+
 struct cq {
 	/* Thread: owner loop; created and destroyed by control while the loop does not
 	 * poll it */
@@ -61,6 +69,7 @@ struct cq {
 	unsigned n_slots, n_attached;
 	struct list dirty;	 /* queue pairs with an unposted chain */
 	struct list dirty_rings; /* receive rings with unposted receives */
+	struct chains chains;	 /* for them */
 	struct log_limit poll_errors;
 };
 

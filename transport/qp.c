@@ -27,12 +27,11 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "transport/chain.h"
 #include "transport/cq_internal.h"
-#include "transport/qp.h"
 #include "transport/window.h"
 
 enum {
-	CHAIN_MAX = 32,
 	/* A draining queue pair that hears nothing for so long will hear nothing any more. */
 	QUIET_MS = 2000,
 	QUIET_IWARP_MS = 200,
@@ -50,7 +49,7 @@ static int make_verbs(struct qp *qp, const struct qp_config *config)
 		.srq = config->shared_ring ? config->shared_ring->srq : NULL,
 		.cap = {.max_send_wr = qp->depth,
 			.max_recv_wr = config->shared_ring ? 0 : config->n_recv,
-			.max_send_sge = QP_SGE_MAX,
+			.max_send_sge = config->n_sges,
 			.max_recv_sge = config->shared_ring ? 0 : 2,
 			.max_inline_data = config->inline_bytes},
 		.qp_type = IBV_QPT_RC,
@@ -71,15 +70,6 @@ static int make_verbs(struct qp *qp, const struct qp_config *config)
 	return 0;
 }
 
-/* Once: qp_flush only cuts it where it ends. */
-static void link_chain(struct qp *qp)
-{
-	for (unsigned i = 0; i < CHAIN_MAX; i++) {
-		qp->wrs[i].sg_list = &qp->sges[i * QP_SGE_MAX];
-		qp->wrs[i].next = &qp->wrs[i + 1];
-	}
-}
-
 static int make_own_ring(struct qp *qp, const struct qp_config *config)
 {
 	int r = recv_ring_init(&qp->own_ring, qp->cq, config->domain, false,
@@ -98,11 +88,8 @@ static int make_rings(struct qp *qp, const struct qp_config *config)
 {
 	qp->n_ring = 1u << log2_ceil(qp->depth);
 	qp->posted = calloc(qp->n_ring, sizeof(struct work *));
-	qp->wrs = calloc(CHAIN_MAX, sizeof(struct ibv_send_wr));
-	qp->sges = calloc((size_t)CHAIN_MAX * QP_SGE_MAX, sizeof(struct ibv_sge));
-	if (!qp->posted || !qp->wrs || !qp->sges)
+	if (!qp->posted)
 		return -ENOMEM;
-	link_chain(qp);
 	qp->ring = config->shared_ring;
 	if (qp->ring)
 		return 0;
@@ -156,8 +143,6 @@ void qp_deinit(struct qp *qp)
 		rdma_destroy_qp(qp->id);
 	recv_ring_deinit(&qp->own_ring);
 	free(qp->posted);
-	free(qp->wrs);
-	free(qp->sges);
 	cq_release(qp->cq, qp->depth);
 	*qp = (struct qp){0};
 }
@@ -174,7 +159,7 @@ int qp_attach(struct qp *qp)
 
 void qp_detach(struct qp *qp)
 {
-	check(qp->n_posted == 0);
+	check(qp->n_posted == 0 && !qp->chain);
 	list_remove(&qp->dirty);
 	list_remove(&qp->credited);
 	loop_call_cancel(&qp->unposted_call);
@@ -234,6 +219,21 @@ static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges,
 	wr->send_flags = 0;
 }
 
+static void give_chain(struct qp *qp)
+{
+	if (qp->chain)
+		chain_give(qp->cq, qp->chain);
+	qp->chain = NULL;
+	qp->n_chain = 0;
+}
+
+static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
+{
+	if (!qp->chain)
+		qp->chain = chain_take(qp->cq);
+	return &qp->chain->wrs[i];
+}
+
 /* Takes a place in the chain; NULL on a broken queue pair, which will flush the work. */
 static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
 				    const struct sge *sges, unsigned n_sges)
@@ -247,13 +247,14 @@ static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
 	if (qp->is_broken) {
 		qp->n_unposted += work->n_slots;
 		loop_defer(qp->cq->loop, &qp->unposted_call);
+		give_chain(qp); /* of what went ahead */
 		return NULL;
 	}
 	if (!qp->n_chain)
 		list_add_tail(&qp->cq->dirty, &qp->dirty);
 	qp->n_chain += work->n_slots;
 	qp->n_unsignaled += work->n_slots;
-	wr = &qp->wrs[qp->n_chain - 1];
+	wr = chained_at(qp, qp->n_chain - 1);
 	fill(wr, (uintptr_t)work, sges, n_sges);
 	return wr;
 }
@@ -287,7 +288,7 @@ static struct ibv_send_wr *put_ahead(struct qp *qp, const struct sge *sges,
 	if (qp->n_chain + 1 >= CHAIN_MAX)
 		qp_flush(qp);
 	qp->has_ahead = true;
-	wr = &qp->wrs[qp->n_chain];
+	wr = chained_at(qp, qp->n_chain);
 	fill(wr, (uintptr_t)&qp->ahead, sges, n_sges);
 	return wr;
 }
@@ -353,38 +354,42 @@ void qp_invalidate(struct qp *qp, struct work *work, const struct window *window
 	wr->invalidate_rkey = window->rkey;
 }
 
+/*
+ * A chain can fail half-way: what is before bad is in the device's hands. siw does not say where, so all of it
+ * may be: draining brings it back. A WRITE whose SEND is the bad one is only given up when all is quiet.
+ */
+static void on_post_failed(struct qp *qp, const struct ibv_send_wr *bad, int error)
+{
+	if (bad)
+		qp->n_unposted += qp->n_chain - (unsigned)(bad - qp->chain->wrs);
+	give_chain(qp);
+	log_debug("qp %u: posting failed: %s", qp->number, strerror(error));
+	loop_defer(qp->cq->loop, &qp->unposted_call);
+	qp_break(qp, &flushed);
+}
+
 void qp_flush(struct qp *qp)
 {
-	struct ibv_send_wr *bad = NULL, *last;
+	struct ibv_send_wr *bad = NULL, *last, *rest;
 	int r;
 
 	list_remove(&qp->dirty);
 	if (!qp->n_chain)
 		return;
-	last = &qp->wrs[qp->n_chain - 1];
+	last = &qp->chain->wrs[qp->n_chain - 1];
 	if (qp->wants_signal)
 		signal(qp, last);
 	/* A peer that sees a response may use its receive at once. */
 	if (qp->ring->n_chain)
 		recv_flush(qp->ring);
+	rest = last->next;
 	last->next = NULL;
-	r = ibv_post_send(qp->verbs, qp->wrs, &bad);
-	last->next = last + 1;
-	if (r) {
-		/*
-		 * A chain can fail half-way: what is before bad is in the device's hands.
-		 * siw does not say where, so all of it may be: draining brings it back. A
-		 * WRITE whose SEND is the bad one is only given up when all is quiet.
-		 */
-		if (bad)
-			qp->n_unposted += qp->n_chain - (unsigned)(bad - qp->wrs);
-		qp->n_chain = 0;
-		log_debug("qp %u: posting failed: %s", qp->number,
-			  strerror(r < 0 ? -r : r));
-		loop_defer(qp->cq->loop, &qp->unposted_call);
-		qp_break(qp, &flushed);
-	}
-	qp->n_chain = 0;
+	r = ibv_post_send(qp->verbs, qp->chain->wrs, &bad);
+	last->next = rest;
+	if (r)
+		on_post_failed(qp, bad, r < 0 ? -r : r);
+	else
+		give_chain(qp);
 }
 
 /* ---- completions ---- */
@@ -496,7 +501,7 @@ void qp_drop_chain(struct qp *qp)
 	if (!qp->n_chain)
 		return;
 	qp->n_unposted += qp->n_chain;
-	qp->n_chain = 0;
+	give_chain(qp);
 	qp->wants_signal = false;
 	loop_defer(qp->cq->loop, &qp->unposted_call);
 }

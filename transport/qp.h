@@ -19,8 +19,8 @@
 #include "transport/cq.h"
 #include "transport/recv_ring.h"
 
+struct chain;
 struct ibv_qp;
-struct ibv_send_wr;
 struct rdma_cm_id;
 struct window;
 
@@ -35,7 +35,8 @@ struct qp_config {
 	struct recv_ring *shared_ring; /* NULL: qp_init makes an own one */
 	unsigned n_recv;
 	uint32_t recv_capsule_bytes, recv_data_bytes;
-	unsigned send_depth;   /* slots; clamped to the device's limit */
+	unsigned send_depth; /* slots; clamped to the device's limit */
+	unsigned n_sges;     /* pieces of memory that a SEND may have; 1 to QP_SGE_MAX */
 	unsigned inline_bytes; /* longest SEND that goes inline; at most QP_INLINE_MAX */
 };
 
@@ -67,8 +68,8 @@ struct qp {
 	unsigned signal_every;
 	bool wants_signal; /* of the chain: somebody needs a completion of its last one */
 	unsigned max_reads, n_reads; /* RDMA READ credits (ORD, of the CM event) */
-	struct ibv_send_wr *wrs;     /* owned: the chain */
-	struct ibv_sge *sges;
+	struct chain
+		*chain; /* NULL while nothing is queued; one for the cq until attach */
 	unsigned n_chain;
 	bool has_ahead;	   /* behind the chain is what the next SEND takes along */
 	struct list dirty; /* in cq->dirty while the chain is not empty */
@@ -85,8 +86,7 @@ struct qp {
 	void (*on_broken)(struct qp *qp,
 			  const struct completion *c); /* first error, once */
 	void (*on_drained)(struct qp *qp);
-	/* Slots or READ credits came back: run who waits. Called at most once a batch.
-	 * May be NULL. */
+	/* Slots or READ credits came back. At most once a batch. May be NULL. */
 	void (*on_credit)(struct qp *qp);
 	void *context; /* the owner's */
 };

@@ -52,6 +52,7 @@ static void make_side(struct pair *p, struct side *side)
 				   .recv_capsule_bytes = PAIR_CAPSULE,
 				   .recv_data_bytes = PAIR_DATA,
 				   .send_depth = PAIR_DEPTH,
+				   .n_sges = QP_SGE_MAX,
 				   .inline_bytes = QP_INLINE_MAX};
 	struct recv_part *part;
 

@@ -11,6 +11,7 @@
 #include <infiniband/verbs.h>
 
 #include "tests/transport/pair.h"
+#include "transport/chain.h"
 #include "transport/wire/rdma_cm.h"
 
 struct counted {
@@ -102,6 +103,37 @@ static void capsule_and_data_arrive_apart(void **state)
 	assert_int_equal(p->passive.last_data[999], 0xcd);
 	assert_int_not_equal(p->passive.last_data[1000], 0xcd);
 	assert_true(pair_wait(p, &n_done, 1));
+}
+
+/* As when more queue pairs of a completion queue have something to post than it has chains. */
+static void who_needs_the_last_chain_posts_what_is_in_it(void **state)
+{
+	struct pair *p = *state;
+	struct sge sges[1] = {piece(&p->active, 0, 64)};
+	struct chain *chain;
+	unsigned n_used;
+
+	qp_send(&p->active.qp, &works[0].work, sges, 1, 0, 0);
+	qp_send(&p->active.qp, &works[1].work, sges, 1, QP_SIGNALED, 0);
+	assert_non_null(p->active.qp.chain);
+
+	n_used = p->active.cq.chains.n_used;
+	p->active.cq.chains.n_used = CHAINS_MAX;
+	chain = chain_take(&p->active.cq);
+	p->active.cq.chains.n_used = n_used;
+	assert_non_null(chain);
+	assert_null(p->active.qp.chain);
+	assert_int_equal(p->active.qp.n_chain, 0);
+	chain_give(&p->active.cq, chain);
+	assert_true(pair_wait(p, &p->passive.n_received, 2));
+	assert_true(pair_wait(p, &n_done, 2));
+
+	qp_send(&p->active.qp, &works[2].work, sges, 1, QP_SIGNALED, 0);
+	assert_ptr_equal(p->active.qp.chain, chain);
+	assert_true(pair_wait(p, &p->passive.n_received, 3));
+	assert_true(pair_wait(p, &n_done, 3));
+	assert_true(was_in_order);
+	assert_int_equal(n_flushed, 0);
 }
 
 static void write_is_visible_with_the_send_behind_it(void **state)
@@ -355,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(private_data_is_exchanged),
 		CONNECTED(capsule_and_data_arrive_apart),
+		CONNECTED(who_needs_the_last_chain_posts_what_is_in_it),
 		CONNECTED(write_is_visible_with_the_send_behind_it),
 		CONNECTED(read_fetches_and_returns_its_credit),
 		CONNECTED(unsignaled_works_complete_once_and_in_order),

@@ -19,7 +19,7 @@ void chains_deinit(struct chains *chains)
 }
 
 /* Once: qp_flush only cuts it where it ends. */
-static void link(struct chain *chain)
+static void link_requests(struct chain *chain)
 {
 	for (unsigned i = 0; i < CHAIN_MAX; i++) {
 		chain->wrs[i].sg_list = &chain->sges[i * QP_SGE_MAX];
@@ -34,7 +34,7 @@ struct chain *chain_take(struct cq *cq)
 
 	if (!chains->free && chains->n_used < CHAINS_MAX) {
 		chain = &chains->all[chains->n_used++];
-		link(chain);
+		link_requests(chain);
 		return chain;
 	}
 	if (!chains->free)

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Sizes that stay readable: 800 lines a file, 150 a header, 80 a function; and no notes to self."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ EXCEPTIONS = {
 }
 # Headers that mirror a specification are as long as it is.
 LONG_HEADERS = "transport/wire/"
-NOTES = re.compile(r"\b(TODO|FIXME|XXX)\b")
+NOTES = re.compile(r"\b([T]ODO|[F]IXME|[X]XX)\b")  # it does not find itself
 NOTED = (".c", ".h", ".py", ".sh", ".build", ".ini", ".md", ".scd", ".yaml", ".service")
 
 
@@ -68,7 +67,6 @@ def main():
     tap = Tap()
     used = set()
     sources, headers = files(".c"), files(".h")
-    this = os.path.relpath(os.path.abspath(__file__), ROOT)
 
     tap.check(f"no file has more than {FILE_LINES} lines",
               list(file_faults(sources + files(".py", ".sh"), FILE_LINES, used)))
@@ -84,7 +82,7 @@ def main():
         tap.skip(f"no function has more than {FUNCTION_LINES} lines",
                  "universal-ctags is not installed")
     tap.check("nothing is left to do in a comment",
-              list(note_faults(n for n in files(*NOTED) if n != this)))
+              list(note_faults(files(*NOTED))))
     tap.finish()
 
 

@@ -37,8 +37,10 @@ struct chain *chain_take(struct cq *cq)
 		link_requests(chain);
 		return chain;
 	}
-	if (!chains->free)
+	if (!chains->free) {
+		check(!list_is_empty(&cq->dirty));
 		qp_flush(list_entry(cq->dirty.next, struct qp, dirty));
+	}
 	chain = chains->free;
 	check(chain);
 	chains->free = chain->next;

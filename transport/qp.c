@@ -219,7 +219,7 @@ static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges,
 	wr->send_flags = 0;
 }
 
-static void give_chain(struct qp *qp)
+static void return_chain(struct qp *qp)
 {
 	if (qp->chain)
 		chain_give(qp->cq, qp->chain);
@@ -247,7 +247,7 @@ static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
 	if (qp->is_broken) {
 		qp->n_unposted += work->n_slots;
 		loop_defer(qp->cq->loop, &qp->unposted_call);
-		give_chain(qp); /* of what went ahead */
+		return_chain(qp); /* of what went ahead */
 		return NULL;
 	}
 	if (!qp->n_chain)
@@ -362,7 +362,7 @@ static void on_post_failed(struct qp *qp, const struct ibv_send_wr *bad, int err
 {
 	if (bad)
 		qp->n_unposted += qp->n_chain - (unsigned)(bad - qp->chain->wrs);
-	give_chain(qp);
+	return_chain(qp);
 	log_debug("qp %u: posting failed: %s", qp->number, strerror(error));
 	loop_defer(qp->cq->loop, &qp->unposted_call);
 	qp_break(qp, &flushed);
@@ -389,7 +389,7 @@ void qp_flush(struct qp *qp)
 	if (r)
 		on_post_failed(qp, bad, r < 0 ? -r : r);
 	else
-		give_chain(qp);
+		return_chain(qp);
 }
 
 /* ---- completions ---- */
@@ -501,7 +501,7 @@ void qp_drop_chain(struct qp *qp)
 	if (!qp->n_chain)
 		return;
 	qp->n_unposted += qp->n_chain;
-	give_chain(qp);
+	return_chain(qp);
 	qp->wants_signal = false;
 	loop_defer(qp->cq->loop, &qp->unposted_call);
 }

@@ -68,8 +68,7 @@ struct qp {
 	unsigned signal_every;
 	bool wants_signal; /* of the chain: somebody needs a completion of its last one */
 	unsigned max_reads, n_reads; /* RDMA READ credits (ORD, of the CM event) */
-	struct chain
-		*chain; /* NULL while nothing is queued; one for the cq until attach */
+	struct chain *chain; /* lent by the cq while something is queued; else NULL */
 	unsigned n_chain;
 	bool has_ahead;	   /* behind the chain is what the next SEND takes along */
 	struct list dirty; /* in cq->dirty while the chain is not empty */

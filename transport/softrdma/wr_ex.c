@@ -46,7 +46,7 @@ static void wr_abort(struct ibv_qp_ex *ib)
 	pthread_mutex_unlock(&qp->sq_lock);
 }
 
-/* Queues a request; a scratch one after an error, so that setters have a target. */
+/* Queues a request. NULL: there is an error already, which wr_complete returns. */
 static struct wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 {
 	struct qp *qp = from_ex(ib);
@@ -67,13 +67,6 @@ static struct wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 	w->inl_len = 0;
 	qp->head++;
 	return w;
-}
-
-/* What wr_complete returns is the first error. */
-static void note(struct ibv_qp_ex *ib, int error)
-{
-	if (!from_ex(ib)->ex_error)
-		from_ex(ib)->ex_error = error;
 }
 
 /* The request that the setters are about. */
@@ -141,7 +134,7 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr
 		return;
 	w->rkey = rkey;
 	w->remote_addr = addr;
-	note(ib, wqe_atomic(from_ex(ib), w, compare, swap));
+	from_ex(ib)->ex_error = wqe_atomic(from_ex(ib), w, compare, swap);
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr,
@@ -153,7 +146,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t ad
 		return;
 	w->rkey = rkey;
 	w->remote_addr = addr;
-	note(ib, wqe_atomic(from_ex(ib), w, add, 0));
+	from_ex(ib)->ex_error = wqe_atomic(from_ex(ib), w, add, 0);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
@@ -164,7 +157,9 @@ static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
 	if (!w)
 		return;
 	w->rkey = rkey;
-	note(ib, mw->type == IBV_MW_TYPE_2 ? wqe_bind(from_ex(ib), w, mw, info) : EINVAL);
+	from_ex(ib)->ex_error = mw->type == IBV_MW_TYPE_2
+					? wqe_bind(from_ex(ib), w, mw, info)
+					: EINVAL;
 }
 
 /* ---- data ------------------------------------------------------------------ */

@@ -117,6 +117,7 @@ void controller_fail_connection(struct controller *c, bool is_timeout, const cha
 {
 	if (c->is_down)
 		return;
+	c->is_unanswered = c->state == CTRL_SENDING_CONNECT;
 	if (!controller_has_refused(c))
 		say_connection(c, is_timeout, reason);
 	controller_fail(c);
@@ -265,7 +266,7 @@ void controller_start(struct controller *c)
 
 	check(c->state == CTRL_IDLE && !c->domain.pd);
 	c->is_down = c->is_established = c->has_admin = false;
-	c->is_permanent = c->is_transient = false;
+	c->is_permanent = c->is_transient = c->is_unanswered = false;
 	c->error = (struct volume_error){0};
 	c->ana_state = 0;
 	controller_move(c, CTRL_RESOLVING);

@@ -80,8 +80,7 @@ struct controller {
 	const struct volume_config *config; /* borrowed */
 	const char *subnqn;		    /* borrowed: config's, or the discovery NQN */
 	bool is_discovery;
-	uint64_t
-		connect_timeout_ns; /* for resolving and connecting; the owner may change it */
+	uint64_t connect_timeout_ns; /* to resolve and connect; the owner may change it */
 	const struct controller_ops *ops;
 	void *context;
 
@@ -115,6 +114,7 @@ struct controller {
 	struct volume_error error;
 	bool is_permanent; /* asking again is pointless */
 	bool is_transient; /* it will pass soon, even when connecting for the first time */
+	bool is_unanswered; /* the Connect command: it or its answer was lost */
 };
 
 void controller_init(struct controller *c, struct loop *loop, struct cm *cm,

@@ -6,8 +6,9 @@
  * generation counter is the same, what was read is one state of the log, and we shut
  * down; else everything is read again, at most TRIES times.
  *
- * Failures end the association and leave c->error for the caller. The target decides how
- * many records there are, but not how many we take: DISCOVER_RECORDS_MAX.
+ * Failures end the association and leave c->error for the caller; only a Connect command that
+ * is not answered is sent once more (reconnect.c says why). The target decides how many records
+ * there are, but not how many we take: DISCOVER_RECORDS_MAX.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ struct discovery {
 	struct discover_result result;
 	struct volume_error error;
 	unsigned n_expected, n_read, n_tries;
-	bool is_done, is_good;
+	bool is_done, is_good, has_asked_again;
 };
 
 static void read_header(struct discovery *d);
@@ -145,6 +146,12 @@ static void on_stopped(struct controller *c)
 {
 	struct discovery *d = c->context;
 
+	if (c->is_unanswered && !d->has_asked_again) {
+		d->has_asked_again = true;
+		controller_close_domain(c);
+		controller_start(c);
+		return;
+	}
 	d->is_done = true;
 }
 

@@ -210,6 +210,23 @@ static void finish_close(struct volume *volume)
 	callbacks.on_closed(context);
 }
 
+/*
+ * Of the first attempts, made while somebody waits for the outcome. A Connect command may get lost with nobody to
+ * blame (siw's accepting side does not see what comes before it has finished accepting), so one that is not answered
+ * is sent once more; not more often, for a target may well hang.
+ */
+static bool may_open_again(struct volume *volume)
+{
+	const struct controller *c = &volume->controller;
+
+	if (c->is_unanswered && !volume->has_asked_again) {
+		volume->has_asked_again = true;
+		log_info("%s; trying once more", c->error.message);
+		return true;
+	}
+	return c->is_transient && clock_ns() < volume->open_until_ns;
+}
+
 /* The last queue pair of the association is gone. */
 static void on_all_stopped(struct loop_call *call)
 {
@@ -224,7 +241,7 @@ static void on_all_stopped(struct loop_call *call)
 		finish_close(volume);
 		return;
 	case PHASE_OPENING:
-		if (volume->controller.is_transient && clock_ns() < volume->open_until_ns)
+		if (may_open_again(volume))
 			loop_timer_start(volume->control, &volume->attempt_timer,
 					 OPEN_RETRY_NS);
 		else

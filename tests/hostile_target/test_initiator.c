@@ -278,7 +278,7 @@ static void test_refusals(void **state)
 		{"cm-admin=bad-private", EXIT_FAILED, "private data"},
 		{"cm-admin=disconnect", EXIT_FAILED, "cannot connect"},
 		{"connect-admin=disconnect", EXIT_FAILED, "cannot connect"},
-		{"connect-admin=exit", EXIT_FAILED, "cannot connect"},
+		{"connect-admin=exit", EXIT_UNREACHABLE, "nothing listens there"},
 		{"connect-admin=status,4184", EXIT_DENIED,
 		 "refuses host nqn.2026-01.test:host"},
 		{"connect-admin=status,4182", EXIT_FAILED, "refuses the Connect"},
@@ -303,6 +303,29 @@ static void test_refusals(void **state)
 	};
 
 	run_refusals(table, ARRAY_LEN(table));
+}
+
+/* A Connect command that gets lost is sent once more; a second one is not forgiven (test_refusals, test_silences). */
+static void test_lost_connect(void **state)
+{
+	static const char *const rules[] = {"connect-admin:1=disconnect",
+					    "connect-admin:1=silence"};
+	struct target targets[ARRAY_LEN(rules)];
+	struct client clients[ARRAY_LEN(rules)];
+
+	for (unsigned i = 0; i < ARRAY_LEN(rules); i++)
+		target_start(&targets[i], 0, ARGS(rules[i]));
+	for (unsigned i = 0; i < ARRAY_LEN(rules); i++) {
+		client_init(&clients[i], targets[i].port);
+		client_open(&clients[i]);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(rules); i++) {
+		world_wait(&clients[i].is_opened, 30000, rules[i]);
+		if (clients[i].has_failed)
+			fail_msg("%s: %s", rules[i], clients[i].error.message);
+		client_close(&clients[i]);
+		assert_int_equal(target_stop(&targets[i]), 0);
+	}
 }
 
 static void test_silences(void **state)
@@ -525,6 +548,19 @@ static void test_discovery(void **state)
 	discover_result_release(&result);
 	assert_int_equal(target_stop(&target), 0);
 
+	target_start(&target, 0, ARGS("connect-admin:1=disconnect"));
+	client_init(&client, target.port);
+	assert_int_equal(discover(&client.config, &result, &error), 0);
+	assert_int_equal(result.n_records, 3);
+	discover_result_release(&result);
+	assert_int_equal(target_stop(&target), 0);
+
+	target_start(&target, 0, ARGS("connect-admin=disconnect"));
+	client_init(&client, target.port);
+	assert_int_equal(discover(&client.config, &result, &error), -1);
+	assert_non_null(strstr(error.message, "while connect command"));
+	target_stop(&target);
+
 	target_start(&target, 0, ARGS("get-log:2=disconnect"));
 	client_init(&client, target.port);
 	assert_int_equal(discover(&client.config, &result, &error), -1);
@@ -565,6 +601,7 @@ int main(int argc, char **argv)
 		CASE(test_many_at_once),
 		CASE(test_buffers_run_out),
 		CASE(test_refusals),
+		CASE(test_lost_connect),
 		CASE(test_silences),
 		CASE(test_impostor),
 		CASE(test_tolerated),

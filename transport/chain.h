@@ -13,8 +13,8 @@
 #include "transport/qp.h"
 
 enum {
-	CHAIN_MAX = 32,	 /* work requests */
-	CHAINS_MAX = 32, /* of a completion queue */
+	CHAIN_MAX = 64,	 /* work requests: 32 Reads that are answered at once */
+	CHAINS_MAX = 16, /* of a completion queue */
 };
 
 struct chain {

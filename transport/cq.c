@@ -20,7 +20,8 @@
 #include "transport/cq_internal.h"
 
 enum {
-	BATCH = 32,
+	BATCH = 128, /* completions of a look: what a queue pair sends together arrives together, and should stay so */
+	AHEAD = 6,   /* works are fetched: with many queue pairs no cache has them */
 	ACK_BATCH = 256, /* acknowledging takes a mutex: not for each event */
 	SLOTS_MIN = 64,
 };
@@ -156,8 +157,11 @@ static unsigned poll(struct loop_source *source)
 
 	if (n < 0) /* the completions are still there */
 		return complain(cq, n);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		if (i + AHEAD < n)
+			__builtin_prefetch((void *)(uintptr_t)wcs[i + AHEAD].wr_id, 1);
 		dispatch(cq, &wcs[i]);
+	}
 	while ((node = list_take_first(&cq->credited)))
 		qp_credit(list_entry(node, struct qp, credited));
 	if (cq->is_unarmed) { /* not work, but no event would wake us: it is tried again */

@@ -120,6 +120,39 @@ static void reads(void **state)
 	all_are_moved(*state, IBV_WR_RDMA_READ);
 }
 
+/* Where piece i lies at b: some follow one another, upwards or downwards, most do not. */
+static unsigned place_of(unsigned i)
+{
+	return i < 6 ? i : i < 12 ? 17 - i : 12 + (i - 12) * 11 % (N - 12);
+}
+
+static void all_are_moved_apart(struct rig *r, enum ibv_wr_opcode opcode)
+{
+	static struct chain c;
+
+	c.n = 0;
+	fill(r);
+	for (unsigned i = 0; i < N; i++)
+		add_rdma(&c, r, opcode, i)->wr.rdma.remote_addr = (uintptr_t)r->b.buf +
+								  place_of(i) * PIECE;
+	post(r, &c);
+	for (unsigned i = 0; i < N; i++) {
+		expect_wc(r->a.scq, i, IBV_WC_SUCCESS);
+		assert_memory_equal(r->a.buf + i * PIECE, r->b.buf + place_of(i) * PIECE,
+				    PIECE);
+	}
+}
+
+static void writes_apart(void **state)
+{
+	all_are_moved_apart(*state, IBV_WR_RDMA_WRITE);
+}
+
+static void reads_apart(void **state)
+{
+	all_are_moved_apart(*state, IBV_WR_RDMA_READ);
+}
+
 /* As the answers of many commands: each SEND says that the WRITE before it is there. */
 static void writes_and_sends(void **state)
 {
@@ -249,6 +282,37 @@ static void write_to_a_page_that_is_gone(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* One after the other in memory, of which the end is gone: what lies before it arrives. */
+static void writes_up_to_a_page_that_is_gone(void **state)
+{
+	static struct chain c;
+	struct rig *r = *state;
+	uint8_t *here = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *gone = here + 4096, *first = gone - BAD * PIECE;
+	struct ibv_mr *mr = ibv_reg_mr(r->pd, here, 8192, rig_opts.access);
+
+	assert_non_null(mr);
+	munmap(gone, 4096);
+	c.n = 0;
+	fill(r);
+	for (unsigned i = 0; i < BAD + 3; i++) {
+		struct ibv_send_wr *wr = add_rdma(&c, r, IBV_WR_RDMA_WRITE, i);
+
+		wr->wr.rdma.remote_addr = (uintptr_t)first + i * PIECE;
+		wr->wr.rdma.rkey = mr->rkey;
+	}
+	post(r, &c);
+	for (unsigned i = 0; i < BAD; i++)
+		expect_wc(r->a.scq, i, IBV_WC_SUCCESS);
+	expect_wc(r->a.scq, BAD, IBV_WC_REM_OP_ERR);
+	for (unsigned i = BAD + 1; i < BAD + 3; i++)
+		expect_wc(r->a.scq, i, IBV_WC_WR_FLUSH_ERR);
+	assert_memory_equal(first, r->a.buf, BAD * PIECE);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(here, 4096);
+}
+
 /* IBA 9.4.1.1: the SEND takes the key away, and the WRITE behind it comes too late. */
 static void write_behind_an_invalidation(void **state)
 {
@@ -296,12 +360,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(writes),
 		T(reads),
+		T(writes_apart),
+		T(reads_apart),
 		T(writes_and_sends),
 		T(of_all_kinds),
 		T(write_with_bad_remote_key),
 		T(read_with_bad_remote_key),
 		T(write_with_bad_local_key),
 		T(write_to_a_page_that_is_gone),
+		T(writes_up_to_a_page_that_is_gone),
 		T(write_behind_an_invalidation),
 	};
 

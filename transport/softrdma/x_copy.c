@@ -22,7 +22,7 @@
 #include "verbs_mr.h"
 
 enum {
-	RIDERS = 16,		 /* messages of one system call, the first included */
+	RIDERS = 32,		 /* messages of one system call, the first included */
 	RIDER_BYTES = 16 * 1024, /* what is longer hardly feels the system call */
 	PIECES = RIDERS + DEV_MAX_SGE,
 };
@@ -206,7 +206,7 @@ enum ibv_wc_status x_copy(const struct xact *x, const struct iovec *remote,
 
 /* What one system call moves, of the first and of those behind it. */
 struct carriage {
-	unsigned n, n_local;
+	unsigned n, n_local, n_remote;
 	uint64_t length;
 	struct wqe *wqe[RIDERS];
 	uint64_t bytes[RIDERS];
@@ -214,13 +214,25 @@ struct carriage {
 	struct iovec remote[RIDERS];
 };
 
+/* What begins where the last one ends is one with it: the kernel looks up the pages of a piece together. Hosts use
+ * their buffers one after the other. */
+static void add_piece(struct iovec *list, unsigned *n, const struct iovec *piece)
+{
+	struct iovec *last = *n ? &list[*n - 1] : NULL;
+
+	if (last && (char *)last->iov_base + last->iov_len == piece->iov_base)
+		last->iov_len += piece->iov_len;
+	else
+		list[(*n)++] = *piece;
+}
+
 static void board(struct carriage *c, const struct xact *x, const struct iovec *remote)
 {
 	for (unsigned i = 0; i < x->n_local; i++)
-		c->local[c->n_local++] = x->local[i];
+		add_piece(c->local, &c->n_local, &x->local[i]);
+	add_piece(c->remote, &c->n_remote, remote);
 	c->wqe[c->n] = qp_wqe(x->qp, x->index);
-	c->bytes[c->n] = x->length;
-	c->remote[c->n++] = *remote;
+	c->bytes[c->n++] = x->length;
 	c->length += x->length;
 }
 
@@ -278,11 +290,11 @@ static bool carry(const struct xact *x, const struct iovec *remote)
 {
 	struct carriage c NOINIT;
 
-	c.n = c.n_local = 0;
+	c.n = c.n_local = c.n_remote = 0;
 	c.length = 0;
 	board(&c, x, remote);
 	board_riders(&c, x);
-	if (process_vm(x, c.local, c.n_local, c.remote, c.n) != (ssize_t)c.length)
+	if (process_vm(x, c.local, c.n_local, c.remote, c.n_remote) != (ssize_t)c.length)
 		return false;
 	for (unsigned i = 0; i < c.n; i++)
 		c.wqe[i]->moved = (uint32_t)c.bytes[i];

@@ -160,6 +160,20 @@ void controller_stop(struct controller *c)
 	controller_move(c, CTRL_STOPPING);
 }
 
+/*
+ * A Connect command may get lost with nobody to blame (siw's accepting side does not see what comes before it has
+ * finished accepting). Somebody who waits for the outcome of the first attempt sends it once more; not more often,
+ * for a target may well hang.
+ */
+bool controller_may_ask_again(struct controller *c)
+{
+	if (!c->is_unanswered || c->has_asked_again)
+		return false;
+	c->has_asked_again = true;
+	log_info("%s; trying once more", c->error.message);
+	return true;
+}
+
 void controller_close_domain(struct controller *c)
 {
 	check(c->state == CTRL_IDLE);

@@ -49,13 +49,11 @@ struct controller;
 
 struct controller_ops {
 	void (*on_live)(struct controller *c);
-	/* Once for each start: failed, or not live any more; c->error says why. Stop
-	 * it. */
+	/* Once for each start: failed, or not live any more (c->error). Stop it. */
 	void (*on_down)(struct controller *c);
 	/* After controller_stop: the admin queue is gone; the domain is still open. */
 	void (*on_stopped)(struct controller *c);
-	/* Live: the namespace was identified anew, c->ns and c->ids have changed or
-	 * not. NULL for discovery. */
+	/* Live: identified anew; c->ns and c->ids may differ. NULL for discovery. */
 	void (*on_namespace)(struct controller *c);
 	/* Live: c->ana_state has changed. NULL for discovery. */
 	void (*on_ana)(struct controller *c);
@@ -98,7 +96,7 @@ struct controller {
 	struct ana_log ana_log;
 	struct loop_call down_call, stopped_call;
 	bool is_down; /* on_down is called, or will be */
-	bool is_established, has_admin;
+	bool is_established, has_admin, has_asked_again;
 
 	/* what we learnt */
 	uint16_t cntlid;
@@ -126,6 +124,8 @@ void controller_start(struct controller *c);
 void controller_shut_down(struct controller *c);
 /* Not IDLE. on_stopped follows, not from inside. Stopping twice is stopping once. */
 void controller_stop(struct controller *c);
+/* After on_stopped: true, once, if the Connect command was not answered. */
+bool controller_may_ask_again(struct controller *c);
 /* IDLE, and everything registered in the domain is gone. */
 void controller_close_domain(struct controller *c);
 const char *controller_state_name(const struct controller *c);

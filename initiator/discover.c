@@ -7,7 +7,7 @@
  * down; else everything is read again, at most TRIES times.
  *
  * Failures end the association and leave c->error for the caller; only a Connect command that
- * is not answered is sent once more (reconnect.c says why). The target decides how many records
+ * is not answered is sent once more (controller.c says why). The target decides how many records
  * there are, but not how many we take: DISCOVER_RECORDS_MAX.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@ struct discovery {
 	struct discover_result result;
 	struct volume_error error;
 	unsigned n_expected, n_read, n_tries;
-	bool is_done, is_good, has_asked_again;
+	bool is_done, is_good;
 };
 
 static void read_header(struct discovery *d);
@@ -146,8 +146,7 @@ static void on_stopped(struct controller *c)
 {
 	struct discovery *d = c->context;
 
-	if (c->is_unanswered && !d->has_asked_again) {
-		d->has_asked_again = true;
+	if (controller_may_ask_again(c)) {
 		controller_close_domain(c);
 		controller_start(c);
 		return;

@@ -210,21 +210,13 @@ static void finish_close(struct volume *volume)
 	callbacks.on_closed(context);
 }
 
-/*
- * Of the first attempts, made while somebody waits for the outcome. A Connect command may get lost with nobody to
- * blame (siw's accepting side does not see what comes before it has finished accepting), so one that is not answered
- * is sent once more; not more often, for a target may well hang.
- */
+/* After the first attempt, for whose outcome somebody waits. */
 static bool may_open_again(struct volume *volume)
 {
-	const struct controller *c = &volume->controller;
+	struct controller *c = &volume->controller;
 
-	if (c->is_unanswered && !volume->has_asked_again) {
-		volume->has_asked_again = true;
-		log_info("%s; trying once more", c->error.message);
-		return true;
-	}
-	return c->is_transient && clock_ns() < volume->open_until_ns;
+	return controller_may_ask_again(c) ||
+	       (c->is_transient && clock_ns() < volume->open_until_ns);
 }
 
 /* The last queue pair of the association is gone. */

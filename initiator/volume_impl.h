@@ -42,7 +42,6 @@ struct volume {
 	uint64_t live_since_ns, lost_ns;
 	uint64_t
 		open_until_ns; /* transient refusals of the first attempt are tried until then */
-	bool has_asked_again; /* the first attempt's Connect command stayed unanswered */
 	unsigned n_attempts;
 
 	struct volume_info info; /* valid once it was live */

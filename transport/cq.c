@@ -21,7 +21,7 @@
 
 enum {
 	BATCH = 128, /* completions of a look: what a queue pair sends together arrives together, and should stay so */
-	AHEAD = 6,   /* works are fetched: with many queue pairs no cache has them */
+	AHEAD = 6, /* so many works are fetched: with many queue pairs no cache has them */
 	ACK_BATCH = 256, /* acknowledging takes a mutex: not for each event */
 	SLOTS_MIN = 64,
 };

@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/conf.h"
+#include "base/output.h"
 #include "base/units.h"
 
 enum {
@@ -36,34 +37,13 @@ struct parser {
 	char **argv;
 };
 
-__attribute__((format(printf, 2, 0))) static void print_error(const char *program,
-							      const char *fmt, va_list ap)
-{
-	fprintf(stderr, "%s: error: ", program);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-}
-
-int fail_with(const char *program, enum exit_code code, const char *hint, const char *fmt,
-	      ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	print_error(program, fmt, ap);
-	va_end(ap);
-	if (hint)
-		fprintf(stderr, "%s: hint: %s\n", program, hint);
-	return code;
-}
-
 __attribute__((format(printf, 2, 3))) static int bad_usage(const struct parser *p,
 							   const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	print_error(p->usage->program, fmt, ap);
+	fail_with_list(p->usage->program, EXIT_USAGE, NULL, fmt, ap);
 	va_end(ap);
 	return EXIT_USAGE;
 }
@@ -553,6 +533,7 @@ int args_run_subcommand(const char *program, const char *summary,
 {
 	struct commands c = {.program = program, .summary = summary, .table = table};
 
+	output_look(argc, argv);
 	if (argc < 2)
 		return fail_with(program, EXIT_USAGE, NULL,
 				 "no command given, see '%s --help'", program);

@@ -70,7 +70,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_string(o, "program", "rblkd");
 	control_add_string(o, "version", RBLK_VERSION);
 	control_add_number(o, "pid", (uint64_t)getpid());
-	control_add_seconds_since(o, "uptime", target->start_ns);
+	control_add_seconds_since(o, "uptime_s", target->start_ns);
 	control_add_string(o, "state",
 			   target->is_stopping			       ? "stopping"
 			   : n_failed || n_up < portals_n_used(target) ? "degraded"

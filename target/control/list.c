@@ -219,7 +219,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_string(o, "uuid", uuid);
 	control_add_string(o, "kind", ns->kind);
 	control_add_string(o, "path", ns->path);
-	control_add_number(o, "size", ns->n_blocks << ns->block_shift);
+	control_add_number(o, "size_bytes", ns->n_blocks << ns->block_shift);
 	control_add_number(o, "block_size", 1U << ns->block_shift);
 	add_bool(o, "read_only", ns->is_read_only);
 	control_add_string(o, "state", has_failed(ns) ? "failed" : "ok");
@@ -357,7 +357,7 @@ static struct json_object *show_connection(const struct target *target,
 	control_add_number(o, "depth", queue->n_entries);
 	control_add_number(o, "worker", queue->poller->index);
 	control_add_string(o, "state", queue_state_name(queue));
-	control_add_seconds_since(o, "age", queue->created_ns);
+	control_add_seconds_since(o, "age_s", queue->created_ns);
 	control_add_number(o, "commands", counter_get(&queue->counters.n_commands));
 	control_add_number(o, "read_bytes", counter_get(&queue->counters.read_bytes));
 	control_add_number(o, "written_bytes",

@@ -36,7 +36,7 @@ static bool read_wish(struct json_object *params, struct wish *ret_wish)
 {
 	struct json_object *nqn = member(params, "subsystem", json_type_string);
 	struct json_object *nsid = member(params, "nsid", json_type_int);
-	struct json_object *size = member(params, "size", json_type_int);
+	struct json_object *size = member(params, "size_bytes", json_type_int);
 	uint64_t n = nsid ? json_object_get_uint64(nsid) : 0;
 
 	*ret_wish = (struct wish){
@@ -82,8 +82,8 @@ static struct json_object *answer(const struct wish *wish, uint64_t old_size,
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "subsystem", wish->subnqn);
 	control_add_number(o, "nsid", wish->nsid);
-	control_add_number(o, "old_size", old_size);
-	control_add_number(o, "size", size);
+	control_add_number(o, "old_size_bytes", old_size);
+	control_add_number(o, "size_bytes", size);
 	control_add_number(o, "controllers_told", n_told);
 	return o;
 }

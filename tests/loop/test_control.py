@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """rblkctl and its JSON, the durability switch, the example configuration, the manual's keys."""
 
+import json
 import os
 import re
 import stat
@@ -68,7 +69,7 @@ def json_is_stable(scratch):
     """Scripts rely on these keys: none may go."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     status = target.status()
-    wanted = {"schema", "program", "version", "pid", "uptime", "state", "workers", "portals_up",
+    wanted = {"schema", "program", "version", "pid", "uptime_s", "state", "workers", "portals_up",
               "portals", "subsystems", "namespaces", "failed_namespaces", "hosts", "connections",
               "durability", "smart"}
     expect(wanted <= status.keys(), f"status lacks {wanted - status.keys()}")
@@ -78,7 +79,7 @@ def json_is_stable(scratch):
             ("portals", {"name", "address", "device", "state", "queue_pairs", "detail"}),
             ("subsystems", {"nqn", "serial", "model", "portals", "allow_any_host", "allow_hosts",
                             "namespaces", "controllers", "power_cycles", "unsafe_shutdowns"}),
-            ("namespaces", {"subsystem", "nsid", "uuid", "kind", "path", "size", "block_size",
+            ("namespaces", {"subsystem", "nsid", "uuid", "kind", "path", "size_bytes", "block_size",
                             "read_only", "state", "reads", "writes", "errors", "durability"}),
             ("hosts", set()), ("connections", set())):
         answer = target.list(what)
@@ -94,7 +95,10 @@ def fails_well(scratch):
     expect_equal(done.stderr.count("error:"), 1, "error lines")
     expect_equal(done.stderr.count("hint:"), 1, "hint lines")
     done = run(RBLKCTL, "status", "-o", "json", "--socket", scratch.file("nobody"), check=False)
-    expect('"code":7' in done.stdout and not done.stderr, done.stdout + done.stderr)
+    expect_equal(json.loads(done.stdout)["error"]["code"], UNREACHABLE, "code")
+    expect_equal(done.stderr, "", "with -o json")
+    done = run(RBLKCTL, "lst", "-o", "json", check=False)
+    expect_equal(json.loads(done.stdout)["error"]["code"], USAGE, "code of a word that it does not know")
     done = run(RBLKCTL, "list", "namespace", check=False)
     expect_equal(done.returncode, USAGE, "exit status")
     expect("did you mean 'namespaces'" in done.stderr, done.stderr)

@@ -47,8 +47,8 @@ def grows(scratch):
     fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--offset=16m",
         "--size=8m", *VERIFY)
     answer = json.loads(ctl(target, "-o", "json", "ns", "resize", NQN, "1", "32MiB").stdout)
-    expect_equal(answer, {"schema": 1, "subsystem": NQN, "nsid": 1, "old_size": 24 * MIB,
-                          "size": 32 * MIB, "controllers_told": 1}, "answer")
+    expect_equal(answer, {"schema": 1, "subsystem": NQN, "nsid": 1, "old_size_bytes": 24 * MIB,
+                          "size_bytes": 32 * MIB, "controllers_told": 1}, "answer")
     expect_equal(os.path.getsize(image), 32 * MIB, "size of the file")
     wait_until(lambda: export_size(scratch, volume) == 32 * MIB, "the volume grows again")
     expect("as before" in ctl(target, "ns", "resize", NQN, "1").stdout, "nothing to do")
@@ -114,7 +114,7 @@ def shows_and_applies(scratch):
     report, found = changes(target, "apply")
     expect_equal(found, wanted, "changes")
     expect(report["applied"], "it was applied")
-    sizes = {n["nsid"]: n["size"] for n in target.list("namespaces")["namespaces"]}
+    sizes = {n["nsid"]: n["size_bytes"] for n in target.list("namespaces")["namespaces"]}
     expect_equal(sizes, {1: 8 * MIB, 3: 2 * MIB}, "namespaces")
     expect_equal(target.list("subsystems")["subsystems"][0]["allow_hosts"], [HOST, STRANGER], "hosts")
     expect_equal(ctl(target, "diff").stdout, "nothing to change\n", "diff afterwards")
@@ -207,7 +207,7 @@ def disturbs_nobody(scratch):
             f.write((first if n_applied % 2 else second).replace("ram: 32MiB", f"ram: {mib}MiB"))
         expect(changes(target, "apply")[0]["applied"], "applied")
         n_applied += 1
-        sizes = [n["size"] for n in target.list("namespaces")["namespaces"] if n["subsystem"] == NQN]
+        sizes = [n["size_bytes"] for n in target.list("namespaces")["namespaces"] if n["subsystem"] == NQN]
         expect_equal(sizes[0], mib * MIB, "size")
         expect_equal(nsids(target), [1, 3] if n_applied % 2 else [1, 2], "namespaces")
         expect_equal(nsids(target, OTHER), [1] if n_applied % 2 else [], "of the other subsystem")
@@ -261,12 +261,12 @@ def hears_sighup(scratch):
     target.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "applied, 1 change" in target.read_log(), "the signal is heard")
     expect(f"~ namespace {NQN}/1 ram: 1MiB -> 4MiB" in target.read_log(), target.read_log())
-    expect_equal(target.list("namespaces")["namespaces"][0]["size"], 4 * MIB, "size")
+    expect_equal(target.list("namespaces")["namespaces"][0]["size_bytes"], 4 * MIB, "size")
     edit(target, ("ram: 4MiB", "rom: 4MiB"))
     target.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "not applied, nothing was changed" in target.read_log(), "the signal is heard")
     expect("error: unknown key 'rom'" in target.read_log(), target.read_log())
-    expect_equal(target.list("namespaces")["namespaces"][0]["size"], 4 * MIB, "size")
+    expect_equal(target.list("namespaces")["namespaces"][0]["size_bytes"], 4 * MIB, "size")
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 

@@ -180,7 +180,7 @@ def case_did_you_mean(scratch, target, where):
 def case_discover(scratch, target, where):
     found = json.loads(rblk(scratch, "discover", target.address, "-o", "json").stdout)
     expect_equal(found["schema"], 1, "schema")
-    expect(any(s["subsystem"] == NQN and s["port"] == str(target.port) for s in found["subsystems"]),
+    expect(any(s["subsystem"] == NQN and s["port"] == target.port for s in found["subsystems"]),
            f"{found}")
     expect(NQN in rblk(scratch, "discover", target.address).stdout, "the table")
 

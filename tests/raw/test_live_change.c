@@ -57,7 +57,8 @@ static enum exit_code resize(uint32_t nsid, uint64_t size, bool is_forced)
 	json_object_object_add(params, "subsystem", json_object_new_string(RAW_SUBNQN));
 	json_object_object_add(params, "nsid", json_object_new_int((int)nsid));
 	if (size)
-		json_object_object_add(params, "size", json_object_new_uint64(size));
+		json_object_object_add(params, "size_bytes",
+				       json_object_new_uint64(size));
 	json_object_object_add(params, "force", json_object_new_boolean(is_forced));
 	ask("ns_resize", params, &error);
 	return error.code;

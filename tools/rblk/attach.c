@@ -53,7 +53,7 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 	same = code ? NULL : volumes_find_same(&volumes, &attach->config.volume);
 	taken = code ? NULL : volumes_find_name(&volumes, attach->config.name);
 	if (code) {
-		*ret_code = report_error(program, (enum output)attach->output, &error);
+		*ret_code = report_error(program, &error);
 	} else if (same) {
 		*ret_code = show(attach, same);
 	} else if (taken) {
@@ -63,7 +63,7 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 		report_fill(&error, EXIT_BUSY, "choose another --name",
 			    "there is a volume '%s'%s%s", attach->config.name,
 			    *nqn ? " of " : ", which does not answer", nqn);
-		*ret_code = report_error(program, (enum output)attach->output, &error);
+		*ret_code = report_error(program, &error);
 	}
 	volumes_release(&volumes);
 	return code || same || taken;
@@ -197,7 +197,7 @@ static int run(struct attach *attach, const char *target)
 					&error);
 
 	if (code)
-		return report_error(program, (enum output)attach->output, &error);
+		return report_error(program, &error);
 	if (show_attached(attach, &code))
 		return code;
 	code = fabric_select(program, attach->options.fabric, rblk_argv);
@@ -205,21 +205,21 @@ static int run(struct attach *attach, const char *target)
 		return code;
 	code = start(attach, &error);
 	if (code && code != EXIT_BUSY)
-		return report_error(program, (enum output)attach->output, &error);
+		return report_error(program, &error);
 	if (show_attached(attach, &code))
 		return code;
 	if (code == EXIT_OK)
 		report_fill(&error, EXIT_FAILED, NULL,
 			    "the volume process ended right after its start");
-	return report_error(program, (enum output)attach->output, &error);
+	return report_error(program, &error);
 }
 
 int attach_main(int argc, char **argv)
 {
 	struct attach attach = {.argc = argc - 1};
 	struct arg table[VOLUME_OPTIONS_MAX] = {
-		{"output", 'o', ARG_CHOICE, &attach.output, "normal|json",
-		 "output format", 0, 0, output_names},
+		{"output", 'o', ARG_CHOICE, &attach.output, OUTPUT_CHOICES, OUTPUT_HELP,
+		 0, 0, output_names},
 	};
 	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT]",
 					 "Attaches a namespace and prints where it is.",

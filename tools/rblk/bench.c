@@ -292,7 +292,7 @@ static int run(struct bench *bench, const struct volume_config *config,
 	for (unsigned i = 0; i < bench->n_workers && !bench->has_failed; i++)
 		bench_worker_join(&bench->workers[i]);
 	loop_deinit(&bench->loop);
-	return bench->has_failed ? report_error(program, output, &bench->error) : EXIT_OK;
+	return bench->has_failed ? report_error(program, &bench->error) : EXIT_OK;
 }
 
 struct bench_options {
@@ -357,7 +357,7 @@ static int run_with(const struct bench_options *options, const char *target)
 	int code = configure(options, target, &config, &error);
 
 	if (code)
-		return report_error(program, output, &error);
+		return report_error(program, &error);
 	code = bench_new(options, &bench);
 	if (code)
 		return code;
@@ -404,8 +404,8 @@ int bench_main(int argc, char **argv)
 		 "this host's id (default: /etc/nvme/hostid)", 0, 0, NULL},
 		{"fabric", 0, ARG_STRING, &o.fabric, "auto|soft|DEVICE",
 		 "RDMA device, or the software provider (default: auto)", 0, 0, NULL},
-		{"output", 'o', ARG_CHOICE, &o.output, "normal|json", "output format", 0,
-		 0, output_names},
+		{"output", 'o', ARG_CHOICE, &o.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
+		 output_names},
 		{0},
 	};
 	const struct args_usage usage = {

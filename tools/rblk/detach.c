@@ -158,7 +158,7 @@ static int show(const struct detach *detach, const char *name)
 {
 	struct json_object *o;
 
-	if (detach->output == OUTPUT_NORMAL) {
+	if (detach->output == OUTPUT_TABLE) {
 		printf("detached %s\n", name);
 		return EXIT_OK;
 	}
@@ -181,7 +181,7 @@ static int run(const struct detach *detach, const char *what)
 		code = status ? detach_volume(detach, status, &error)
 			      : detach_left(detach, what, &left, &error);
 	}
-	code = code ? report_error(program, (enum output)detach->output, &error)
+	code = code ? report_error(program, &error)
 		    : show(detach, status ? json_text(status, "name") : left.volume);
 	volumes_release(&volumes);
 	return code;
@@ -195,8 +195,8 @@ int detach_main(int argc, char **argv)
 		 "even while it is used, and without waiting for ever; may lose data"},
 		{"wait", 'w', ARG_DURATION, &detach.wait_ns, "TIME",
 		 "for the last flush (default: 30s)", 0, 3600 * NSEC_PER_SEC},
-		{"output", 'o', ARG_CHOICE, &detach.output, "normal|json",
-		 "output format", 0, 0, output_names},
+		{"output", 'o', ARG_CHOICE, &detach.output, OUTPUT_CHOICES, OUTPUT_HELP,
+		 0, 0, output_names},
 		{0},
 	};
 	const struct args_usage usage = {program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/units.h"
 #include "initiator/discover.h"
 #include "initiator/host_identity.h"
 #include "tools/rblk/commands.h"
@@ -46,21 +47,36 @@ static const char *format_address(char *buf, size_t n,
 
 static int print_table(const struct discover_result *result)
 {
-	size_t width = strlen("SUBSYSTEM");
+	size_t name = strlen("SUBSYSTEM"), where = strlen("ADDRESS");
 	char address[512];
 
-	for (unsigned i = 0; i < result->n_records; i++)
-		width = MAX(width, strlen(result->records[i].subnqn));
-	printf("%-*s  %-22s  %-9s  %s\n", (int)width, "SUBSYSTEM", "ADDRESS", "TRANSPORT",
-	       "TYPE");
 	for (unsigned i = 0; i < result->n_records; i++) {
 		const struct discover_record *record = &result->records[i];
 
-		printf("%-*s  %-22s  %-9s  %s\n", (int)width, record->subnqn,
+		format_address(address, sizeof(address), record);
+		name = MAX(name, strlen(record->subnqn));
+		where = MAX(where, strlen(address));
+	}
+	printf("%-*s  %-*s  %-9s  %s\n", (int)name, "SUBSYSTEM", (int)where, "ADDRESS",
+	       "TRANSPORT", "TYPE");
+	for (unsigned i = 0; i < result->n_records; i++) {
+		const struct discover_record *record = &result->records[i];
+
+		printf("%-*s  %-*s  %-9s  %s\n", (int)name, record->subnqn, (int)where,
 		       format_address(address, sizeof(address), record),
 		       transport_name(record), type_name(record));
 	}
 	return EXIT_OK;
+}
+
+/* A service id of RDMA is a port number (NVMe-oF, TRSVCID); what is none stays a text. */
+static struct json_object *port_of(const struct discover_record *record)
+{
+	uint64_t port;
+
+	if (units_parse_uint(record->trsvcid, &port) < 0)
+		return json_object_new_string(record->trsvcid);
+	return json_object_new_uint64(port);
 }
 
 static int print_json(const struct discover_result *result)
@@ -76,8 +92,7 @@ static int print_json(const struct discover_result *result)
 				       json_object_new_string(record->subnqn));
 		json_object_object_add(o, "address",
 				       json_object_new_string(record->traddr));
-		json_object_object_add(o, "port",
-				       json_object_new_string(record->trsvcid));
+		json_object_object_add(o, "port", port_of(record));
 		json_object_object_add(o, "transport",
 				       json_object_new_string(transport_name(record)));
 		json_object_object_add(o, "type",
@@ -106,7 +121,7 @@ static int run(const char *address, const char *hostnqn, const char *hostid,
 	     discover(&config, &result, &error) < 0))
 		code = (int)error.code;
 	if (code)
-		return report_error(program, (enum output)output, &error);
+		return report_error(program, &error);
 	code = output == OUTPUT_JSON ? print_json(&result) : print_table(&result);
 	discover_result_release(&result);
 	return code;
@@ -115,7 +130,7 @@ static int run(const char *address, const char *hostnqn, const char *hostid,
 int discover_main(int argc, char **argv)
 {
 	const char *fabric = NULL, *hostnqn = NULL, *hostid = NULL;
-	unsigned output = OUTPUT_NORMAL;
+	unsigned output = OUTPUT_TABLE;
 	const struct arg table[] = {
 		{"hostnqn", 0, ARG_STRING, &hostnqn, "NQN",
 		 "this host's NQN (default: /etc/nvme/hostnqn)", 0, 0, NULL},
@@ -123,7 +138,7 @@ int discover_main(int argc, char **argv)
 		 "this host's id (default: /etc/nvme/hostid)", 0, 0, NULL},
 		{"fabric", 0, ARG_STRING, &fabric, "auto|soft|DEVICE",
 		 "RDMA device, or the software provider (default: auto)", 0, 0, NULL},
-		{"output", 'o', ARG_CHOICE, &output, "normal|json", "output format", 0, 0,
+		{"output", 'o', ARG_CHOICE, &output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},
 		{0},
 	};

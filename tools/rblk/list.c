@@ -97,9 +97,9 @@ static int print_table(const struct volumes *volumes)
 
 int list_main(int argc, char **argv)
 {
-	unsigned output = OUTPUT_NORMAL;
+	unsigned output = OUTPUT_TABLE;
 	const struct arg table[] = {
-		{"output", 'o', ARG_CHOICE, &output, "normal|json", "output format", 0, 0,
+		{"output", 'o', ARG_CHOICE, &output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},
 		{0},
 	};
@@ -115,7 +115,7 @@ int list_main(int argc, char **argv)
 	if (code == 0)
 		volumes_add_left(&volumes);
 	if (code)
-		code = report_error(program, (enum output)output, &error);
+		code = report_error(program, &error);
 	else
 		code = output == OUTPUT_JSON ? print_json(&volumes)
 					     : print_table(&volumes);

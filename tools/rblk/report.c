@@ -5,32 +5,15 @@
 
 #include "tools/rblk/report.h"
 
-const char *const output_names[] = {"normal", "json", NULL};
-
-int report_error(const char *program, enum output output,
-		 const struct volume_error *error)
+int report_error(const char *program, const struct volume_error *error)
 {
-	struct json_object *whole, *inner;
-
-	if (output == OUTPUT_NORMAL)
-		return fail_with(program, error->code, *error->hint ? error->hint : NULL,
-				 "%s", error->message);
-	whole = json_object_new_object();
-	inner = json_object_new_object();
-	json_object_object_add(whole, "schema", json_object_new_int(1));
-	json_object_object_add(whole, "error", inner);
-	json_object_object_add(inner, "code", json_object_new_int((int)error->code));
-	json_object_object_add(inner, "message", json_object_new_string(error->message));
-	json_object_object_add(inner, "hint", json_object_new_string(error->hint));
-	report_json(whole);
-	return (int)error->code;
+	return fail_with(program, error->code, *error->hint ? error->hint : NULL, "%s",
+			 error->message);
 }
 
 int report_json(struct json_object *object)
 {
-	puts(json_object_to_json_string_ext(
-		object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-				JSON_C_TO_STRING_NOSLASHESCAPE));
+	output_json(object);
 	json_object_put(object);
 	return EXIT_OK;
 }

@@ -6,18 +6,11 @@
 #include <json-c/json.h>
 
 #include "base/args.h"
+#include "base/output.h"
 #include "initiator/volume.h"
 
-/* --output normal | json */
-enum output {
-	OUTPUT_NORMAL,
-	OUTPUT_JSON,
-};
-extern const char *const output_names[];
-
-/* "rblk attach: error: ..." and the hint on stderr; with JSON an object on stdout. Returns the code. */
-int report_error(const char *program, enum output output,
-		 const struct volume_error *error);
+/* Tells the failure as fail_with does (base/args.h). Returns its exit code. */
+int report_error(const char *program, const struct volume_error *error);
 /* Prints with a line end, and gives it back; returns EXIT_OK. */
 int report_json(struct json_object *object);
 

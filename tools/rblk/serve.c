@@ -80,7 +80,7 @@ static int report_failure(struct serve *serve, const struct volume_error *error)
 	struct json_object *message;
 
 	if (!serve->ready_fd)
-		return report_error(program, (enum output)serve->output, error);
+		return report_error(program, error);
 	log_err("%s", error->message); /* for the log file */
 	message = json_object_new_object();
 	json_object_object_add(message, "code", json_object_new_int((int)error->code));
@@ -164,8 +164,8 @@ int serve_main(int argc, char **argv)
 		 "speak NBD on standard input and output, end with the client"},
 		{"ready-fd", 0, ARG_UINT, &serve.ready_fd, "N",
 		 "say there, in JSON, when the volume is ready or why not", 3, 1 << 20},
-		{"output", 'o', ARG_CHOICE, &serve.output, "normal|json",
-		 "format of errors", 0, 0, output_names},
+		{"output", 'o', ARG_CHOICE, &serve.output, OUTPUT_CHOICES, OUTPUT_HELP, 0,
+		 0, output_names},
 	};
 	const struct args_usage usage = {
 		program, "NQN@ADDRESS[:PORT]",

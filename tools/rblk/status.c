@@ -161,7 +161,7 @@ static int show_one(const struct volumes *volumes, const char *what, unsigned ou
 	struct json_object *status = volumes_find(volumes, what, &error);
 
 	if (!status)
-		return report_error(program, (enum output)output, &error);
+		return report_error(program, &error);
 	if (output == OUTPUT_JSON)
 		return report_json(json_object_get(status));
 	print_volume(status);
@@ -185,9 +185,9 @@ static int show_all(const struct volumes *volumes, unsigned output)
 
 int status_main(int argc, char **argv)
 {
-	unsigned output = OUTPUT_NORMAL;
+	unsigned output = OUTPUT_TABLE;
 	const struct arg table[] = {
-		{"output", 'o', ARG_CHOICE, &output, "normal|json", "output format", 0, 0,
+		{"output", 'o', ARG_CHOICE, &output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},
 		{0},
 	};
@@ -204,7 +204,7 @@ int status_main(int argc, char **argv)
 	if (code == 0)
 		volumes_add_left(&volumes);
 	if (code)
-		code = report_error(program, (enum output)output, &error);
+		code = report_error(program, &error);
 	else
 		code = at < argc ? show_one(&volumes, argv[at], output)
 				 : show_all(&volumes, output);

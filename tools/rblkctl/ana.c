@@ -78,7 +78,7 @@ int run_ana_list(int argc, char **argv)
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else
 		print_groups(get_member(result, "groups"));
 	json_object_put(result);
@@ -137,7 +137,7 @@ int run_ana_set(int argc, char **argv)
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else
 		print_result(result);
 	json_object_put(result);

@@ -117,7 +117,7 @@ static int run(const struct args_usage *usage, const char *method, int argc, cha
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(report);
+		output_json(report);
 	else
 		print_report(usage->program, report);
 	r = (int)get_number(report, "code");

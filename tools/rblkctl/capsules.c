@@ -103,7 +103,7 @@ int run_capsules(int argc, char **argv)
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else
 		print_queues(&options, get_member(result, "queues"));
 	json_object_put(result);

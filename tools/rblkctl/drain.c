@@ -47,7 +47,7 @@ static int print_result(const struct options *options, struct json_object *resul
 	uint64_t n = is_undone ? 0 : get_number(result, "queue_pairs");
 
 	if (options->output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else if (n)
 		printf("%s: %s, %" PRIu64 " connections left\n",
 		       get_string(result, "portal"), get_string(result, "state"), n);

@@ -59,7 +59,7 @@ static void add_namespace(struct table *table, const struct options *options,
 {
 	table_add(table, get_string(o, "subsystem"));
 	add_number(table, o, "nsid");
-	table_add_size(table, options, get_number(o, "size"));
+	table_add_size(table, options, get_number(o, "size_bytes"));
 	add_number(table, o, "block_size");
 	table_add(table, get_string(o, "kind"));
 	table_add(table, get_bool(o, "read_only") ? "read" : "write");
@@ -96,7 +96,8 @@ static void add_connection(struct table *table, const struct options *options,
 		table_add(table, "admin");
 	add_number(table, o, "worker");
 	table_add(table, get_string(o, "state"));
-	table_add(table, units_format_duration(age, get_number(o, "age") * NSEC_PER_SEC));
+	table_add(table,
+		  units_format_duration(age, get_number(o, "age_s") * NSEC_PER_SEC));
 	table_add_size(table, options, get_number(o, "read_bytes"));
 	table_add_size(table, options, get_number(o, "written_bytes"));
 	table_add(table,
@@ -185,7 +186,7 @@ int run_list(int argc, char **argv)
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else
 		print_table(kind, &options, get_member(result, kind->name));
 	json_object_put(result);

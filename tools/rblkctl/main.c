@@ -3,8 +3,8 @@
  * rblkctl: asks a running rblkd over its control socket and shows the answer, as tables for people
  * or as JSON for scripts. One file a subcommand; what they share is here.
  *
- * Every failure is one line on stderr with a hint, and the exit code of args.h; with -o json it is
- * an object with "error" on stdout instead.
+ * Each failure is one line on stderr with a hint, and the exit code of args.h; with -o json it is an
+ * object with "error" on stdout instead (base/output.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,15 +26,13 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more,
 		       unsigned n_more, int argc, char **argv,
 		       struct options *ret_options, int *ret_positional)
 {
-	static const char *const outputs[] = {
-		[OUTPUT_TABLE] = "table", [OUTPUT_JSON] = "json", NULL};
 	const char *socket = getenv("RBLK_CONTROL_SOCKET");
 	struct arg table[OPTIONS_MAX] = {
 		{"socket", 's', ARG_STRING, &ret_options->socket, "PATH",
 		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, "
 		 "else " DEFAULT_SOCKET},
-		{"output", 'o', ARG_CHOICE, &ret_options->output, "FORMAT",
-		 "table or json", .choices = outputs},
+		{"output", 'o', ARG_CHOICE, &ret_options->output, OUTPUT_CHOICES,
+		 OUTPUT_HELP, .choices = output_names},
 		{"bytes", 'b', ARG_FLAG, &ret_options->wants_bytes, NULL,
 		 "sizes in bytes"},
 	};
@@ -56,25 +54,6 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 }
 
 /* ---- calling -------------------------------------------------------------------------------- */
-
-static int fail(const struct options *options, const struct rpc_error *error)
-{
-	struct json_object *answer, *o;
-
-	if (options->output != OUTPUT_JSON)
-		return fail_with("rblkctl", error->code,
-				 *error->hint ? error->hint : NULL, "%s", error->message);
-	answer = json_object_new_object();
-	o = json_object_new_object();
-	json_object_object_add(answer, "schema", json_object_new_int(1));
-	json_object_object_add(answer, "error", o);
-	json_object_object_add(o, "code", json_object_new_int((int)error->code));
-	json_object_object_add(o, "message", json_object_new_string(error->message));
-	json_object_object_add(o, "hint", json_object_new_string(error->hint));
-	print_json(answer);
-	json_object_put(answer);
-	return (int)error->code;
-}
 
 static void say(struct rpc_error *error, enum exit_code code, const char *socket,
 		const char *message, const char *hint)
@@ -120,16 +99,11 @@ int call(const struct options *options, const char *method, struct json_object *
 	if (r == 0)
 		return EXIT_OK;
 	explain(r, options->socket, &error);
-	return fail(options, &error);
+	return fail_with("rblkctl", error.code, *error.hint ? error.hint : NULL, "%s",
+			 error.message);
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
-
-void print_json(struct json_object *result)
-{
-	puts(json_object_to_json_string_ext(
-		result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-}
 
 struct json_object *get_member(struct json_object *o, const char *key)
 {

@@ -14,8 +14,8 @@ static int fail_usage(const char *what, const char *value)
 
 static void print_result(const struct options *options, struct json_object *result)
 {
-	uint64_t old_size = get_number(result, "old_size");
-	uint64_t size = get_number(result, "size");
+	uint64_t old_size = get_number(result, "old_size_bytes");
+	uint64_t size = get_number(result, "size_bytes");
 	char was[UNITS_MAX], is[UNITS_MAX];
 
 	printf("%s/%u: %s", get_string(result, "subsystem"),
@@ -55,13 +55,14 @@ int run_ns_resize(int argc, char **argv)
 	json_object_object_add(params, "subsystem", json_object_new_string(argv[first]));
 	json_object_object_add(params, "nsid", json_object_new_uint64(nsid));
 	if (size)
-		json_object_object_add(params, "size", json_object_new_uint64(size));
+		json_object_object_add(params, "size_bytes",
+				       json_object_new_uint64(size));
 	json_object_object_add(params, "force", json_object_new_boolean(is_forced));
 	r = call(&options, "ns_resize", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else
 		print_result(&options, result);
 	json_object_put(result);

@@ -147,7 +147,7 @@ int run_qos_list(int argc, char **argv)
 	}
 	if (options.output == OUTPUT_JSON) {
 		json_object_object_add(after, "before", json_object_get(before));
-		print_json(after);
+		output_json(after);
 	} else {
 		print_lists(&options, before, after);
 	}
@@ -224,7 +224,7 @@ int run_qos_set(int argc, char **argv)
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
-		print_json(result);
+		output_json(result);
 	else
 		print_result(&options, result);
 	json_object_put(result);

@@ -7,14 +7,10 @@
 #include <stdint.h>
 
 #include "base/args.h"
+#include "base/output.h"
 #include "base/units.h"
 
 #define DEFAULT_SOCKET "/run/rblk/rblkd.sock"
-
-enum output {
-	OUTPUT_TABLE,
-	OUTPUT_JSON,
-};
 
 struct options {
 	const char *socket; /* borrowed from argv or the environment */
@@ -49,8 +45,6 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more,
 /* Calls rblkd. EXIT_OK with an owned *ret_result, or the exit code, everything said. */
 int call(const struct options *options, const char *method, struct json_object *params,
 	 struct json_object **ret_result);
-/* As it came, for scripts. */
-void print_json(struct json_object *result);
 
 /* Members of an answer; what is not there is "-", 0, false or NULL. */
 const char *get_string(struct json_object *o, const char *key);

@@ -264,7 +264,7 @@ static int look_once(const struct options *options, const char *name)
 	if (r != EXIT_OK)
 		return r;
 	if (options->output == OUTPUT_JSON)
-		print_json(answer);
+		output_json(answer);
 	else
 		print_table(options, answer, NULL);
 	json_object_put(answer);

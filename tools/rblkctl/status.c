@@ -19,7 +19,8 @@ static void print_summary(struct json_object *status)
 	printf("%s %s running %s  portals %" PRIu64 "/%zu up  subsystems %" PRIu64
 	       "  namespaces %" PRIu64 "  hosts %" PRIu64 "  state ",
 	       get_string(status, "program"), get_string(status, "version"),
-	       units_format_duration(uptime, get_number(status, "uptime") * NSEC_PER_SEC),
+	       units_format_duration(uptime,
+				     get_number(status, "uptime_s") * NSEC_PER_SEC),
 	       get_number(status, "portals_up"),
 	       json_object_array_length(get_member(status, "portals")),
 	       get_number(status, "subsystems"), get_number(status, "namespaces"),
@@ -110,7 +111,7 @@ int run_status(int argc, char **argv)
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON) {
-		print_json(status);
+		output_json(status);
 	} else {
 		print_summary(status);
 		print_portals(get_member(status, "portals"));

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log records; see log.h. State: program name and level, set before threads start. */
+/* Log records; see log.h. State: program name, level and form, set before threads start. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -14,13 +16,31 @@
 
 static const char *program_name = "rblk";
 static _Atomic int max_shown = LOG_INFO;
-static bool is_journal;
+static bool is_journal, has_time;
+
+/* Whether stderr is the stream that $JOURNAL_STREAM names ("DEVICE:INODE", systemd.exec(5)). The
+ * variable alone proves nothing: children of a unit inherit it, and redirect stderr. */
+static bool is_journal_stream(void)
+{
+	const char *text = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device &&
+	       st.st_ino == inode;
+}
 
 void log_init(const char *program, enum log_level max_level)
 {
 	program_name = program;
 	atomic_store(&max_shown, (int)max_level);
-	is_journal = getenv("JOURNAL_STREAM") != NULL;
+	is_journal = is_journal_stream();
+}
+
+void log_show_time(enum log_time time)
+{
+	has_time = time == LOG_TIME_ALWAYS || (time == LOG_TIME_AUTO && !is_journal);
 }
 
 void log_set_level(enum log_level max_level)
@@ -33,20 +53,44 @@ bool log_enabled(enum log_level level)
 	return (int)level <= atomic_load_explicit(&max_shown, memory_order_relaxed);
 }
 
-static int format_prefix(char *buf, size_t n, enum log_level level)
+/* "2026-11-23T12:40:23.123+0100 ", as journalctl -o short-iso shows it. */
+static int format_time(char *buf, size_t n)
+{
+	struct timespec now;
+	struct tm local;
+	size_t at;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (!localtime_r(&now.tv_sec, &local))
+		return 0;
+	at = strftime(buf, n, "%Y-%m-%dT%H:%M:%S", &local);
+	at += (size_t)snprintf(buf + at, n - at, ".%03ld",
+			       now.tv_nsec / (long)NSEC_PER_MSEC);
+	return (int)(at + strftime(buf + at, n - at, "%z ", &local));
+}
+
+static int format_name(char *buf, size_t n, enum log_level level)
 {
 	static const char *const names[] = {[LOG_ERR] = "error",
 					    [LOG_WARN] = "warning",
 					    [LOG_INFO] = "info",
 					    [LOG_DEBUG] = "debug"};
-	static const int priorities[] = {
-		[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
 
-	if (is_journal)
-		return snprintf(buf, n, "<%d>", priorities[level]);
 	if (level == LOG_INFO)
 		return snprintf(buf, n, "%s: ", program_name);
 	return snprintf(buf, n, "%s: %s: ", program_name, names[level]);
+}
+
+/* The journal knows the program; the priority in front is that of sd-daemon(3). */
+static int format_prefix(char *buf, size_t n, enum log_level level)
+{
+	static const int priorities[] = {
+		[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
+	int at = is_journal ? snprintf(buf, n, "<%d>", priorities[level]) : 0;
+
+	if (has_time)
+		at += format_time(buf + at, n - (size_t)at);
+	return is_journal ? at : at + format_name(buf + at, n - (size_t)at, level);
 }
 
 __attribute__((format(printf, 2, 0))) static void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Log records: one line on stderr each, "<priority>" prefixed when stderr is the journal,
- * else "program: level: ...". A record starts with the object it speaks of. Nothing logs
+ * else "program: level: ...", with the time in front where the program asks for it. A record starts with the object it speaks of. Nothing logs
  * per I/O. Any thread may log; a record is written with one write(2).
  */
 #pragma once
@@ -18,6 +18,14 @@ enum log_level {
 
 /* Once, before threads start; program is borrowed for ever. */
 void log_init(const char *program, enum log_level max_level);
+/* Whether records begin with the local time: those of daemons do, but the journal's, which has its own. */
+enum log_time {
+	LOG_TIME_AUTO, /* unless stderr is the journal */
+	LOG_TIME_ALWAYS,
+	LOG_TIME_NEVER, /* until log_show_time is called */
+};
+/* After log_init, before threads start. */
+void log_show_time(enum log_time time);
 void log_set_level(enum log_level max_level);
 bool log_enabled(enum log_level level);
 

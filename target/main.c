@@ -60,6 +60,10 @@ enum {
 };
 
 static const char *const log_levels[] = {"error", "warning", "info", "debug", NULL};
+static const char *const log_times[] = {[LOG_TIME_AUTO] = "auto",
+					[LOG_TIME_ALWAYS] = "always",
+					[LOG_TIME_NEVER] = "never",
+					NULL};
 
 static struct {
 	const char *config;
@@ -67,6 +71,7 @@ static struct {
 	const char *fabric;
 	const char *control_socket;
 	unsigned log_level;
+	unsigned log_time;
 } args = {.config = DEFAULT_CONFIG, .log_level = ARRAY_LEN(log_levels)};
 
 static const struct arg arg_table[] = {
@@ -96,6 +101,12 @@ static const struct arg arg_table[] = {
 	 .placeholder = "LEVEL",
 	 .help = "error, warning, info or debug",
 	 .choices = log_levels},
+	{.name = "log-timestamps",
+	 .type = ARG_CHOICE,
+	 .value = &args.log_time,
+	 .placeholder = "auto|always|never",
+	 .help = "begin log records with the time; auto: unless the journal does",
+	 .choices = log_times},
 	{0},
 };
 
@@ -431,6 +442,8 @@ int main(int argc, char **argv)
 	if (r >= 0)
 		return r;
 	log_init("rblkd", LOG_INFO);
+	if (!args.is_check)
+		log_show_time(args.log_time);
 	prctl(PR_SET_NAME, "rblkd"); /* started again, it would be called "exe" */
 	raise_fd_limit();
 	r = run(argv);

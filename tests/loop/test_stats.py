@@ -216,7 +216,6 @@ def mistakes(scratch):
             (("nqn.2026-01.org.example:none",), NOT_FOUND, "there is no namespace"),
             (("--hosts", "--queues"), USAGE, "exclude each other"),
             (("--hosts", NQN), USAGE, "a namespace cannot be chosen with --hosts"),
-            (("--top", "-o", "json"), USAGE, "--top shows tables"),
             (("--interval", "1s"), USAGE, "need --top"),
             (("--count", "3"), USAGE, "need --top"),
             (("--top", "--interval", "1ms"), USAGE, "--interval"),
@@ -226,6 +225,8 @@ def mistakes(scratch):
         done = ctl(target, "stats", *arguments, status=status)
         expect(text in done.stderr and not done.stdout, f"{arguments}: {done.stderr}{done.stdout}")
         expect_equal(done.stderr.count("error:"), 1, f"error lines of {arguments}: {done.stderr}")
+    done = ctl(target, "stats", "--top", "-o", "json", status=USAGE)
+    expect("--top shows tables" in json.loads(done.stdout)["error"]["message"] and not done.stderr, done.stdout)
     done = ctl(target, "stats", f"{NQN}/9", "-o", "json", status=NOT_FOUND)
     expect_equal(json.loads(done.stdout)["error"]["code"], NOT_FOUND, "code")
     expect_equal(target.stop(), 0, "exit status of rblkd")

@@ -179,6 +179,7 @@ int serve_main(int argc, char **argv)
 	code = args_parse(&usage, table, argc, argv, &at);
 	if (code >= 0)
 		return code;
+	log_show_time(LOG_TIME_AUTO);
 	code = fabric_select(program, serve.options.fabric, rblk_argv);
 	return code ? code : run(&serve, argv[at]);
 }

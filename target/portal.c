@@ -230,6 +230,8 @@ void portal_init(struct portal *portal, const struct config_portal *config)
 	portal->address = config->addr;
 	portal->is_used = true;
 	portal->is_draining = false;
+	loop_timer_stop(
+		&portal->drain_timer); /* of the slot's last portal: it ends connections */
 	portal->error = 0;
 	portal->retry = (struct loop_timer){.on_expiry = on_retry};
 	portal->n_accepted = portal->n_refused = 0;

@@ -196,7 +196,19 @@ static bool compare(struct apply *a)
 		return refuse(a, EXIT_FAILED, "out of memory");
 	if (!config_changes_find_fixed(changes))
 		for_each_kept(a, look_at_size);
+	if (change_users_find(a->target, changes, &a->report->users) < 0)
+		return refuse(a, EXIT_FAILED, "out of memory");
 	return changes->has_failed ? refuse(a, EXIT_FAILED, "out of memory") : true;
+}
+
+/* One line for the refusal; the report names all of them. */
+static bool refuse_used(struct apply *a)
+{
+	const struct change_user *user = &a->report->users.items[0];
+	const struct config_change *change = &a->report->changes.items[user->change];
+
+	return refuse(a, EXIT_BUSY, "%s %s is in use by host %s: nothing was changed",
+		      change->what, change->name, user->host);
 }
 
 /* ---- preparing ------------------------------------------------------------------------------ */
@@ -341,7 +353,7 @@ static void commit(struct apply *a)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static void run(struct apply *a, const char *path, bool is_for_show)
+static void run(struct apply *a, const char *path, enum apply_mode mode)
 {
 	const struct config_change *fixed;
 
@@ -349,11 +361,15 @@ static void run(struct apply *a, const char *path, bool is_for_show)
 		refuse(a, EXIT_BUSY, "rblkd is stopping");
 		return;
 	}
-	if (!read_file(a, path) || !compare(a) || is_for_show)
+	if (!read_file(a, path) || !compare(a) || mode == APPLY_SHOW)
 		return;
 	fixed = config_changes_find_fixed(&a->report->changes);
 	if (fixed) {
 		refuse_fixed(a, fixed);
+		return;
+	}
+	if (mode == APPLY_IF_UNUSED && a->report->users.n) {
+		refuse_used(a);
 		return;
 	}
 	if (prepare(a))
@@ -362,7 +378,7 @@ static void run(struct apply *a, const char *path, bool is_for_show)
 		snapshot_discard(a->after);
 }
 
-void apply_file(struct target *target, const char *path, bool is_for_show,
+void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report)
 {
 	struct apply a = {.target = target,
@@ -376,7 +392,7 @@ void apply_file(struct target *target, const char *path, bool is_for_show,
 		refuse(&a, EXIT_FAILED, "out of memory");
 		return;
 	}
-	run(&a, path ? path : target->config_path, is_for_show);
+	run(&a, path ? path : target->config_path, mode);
 	config_release(&a.config);
 	conf_free(a.conf);
 	fclose(a.out);
@@ -385,6 +401,7 @@ void apply_file(struct target *target, const char *path, bool is_for_show,
 void apply_report_free(struct apply_report *report)
 {
 	config_changes_free(&report->changes);
+	change_users_free(&report->users);
 	free(report->messages);
 	report->messages = NULL;
 }
@@ -413,18 +430,32 @@ static void log_change(const struct config_change *change)
 			 change->before, change->after);
 }
 
+void apply_log(const char *path, const struct apply_report *report)
+{
+	const struct change_users *users = &report->users;
+
+	for (unsigned i = 0; i < users->n; i++) {
+		const struct config_change *change =
+			&report->changes.items[users->items[i].change];
+
+		log_warn("%s: %s %s was taken away from host %s, which used it", path,
+			 change->what, change->name, users->items[i].host);
+	}
+	log_info("%s: applied, %u change%s", path, report->changes.n,
+		 report->changes.n == 1 ? "" : "s");
+}
+
 void apply_and_log(struct target *target)
 {
 	struct apply_report report;
 
-	apply_file(target, NULL, false, &report);
+	apply_file(target, NULL, APPLY_ALL, &report);
 	if (report.messages)
 		log_lines(report.code == EXIT_OK ? LOG_WARN : LOG_ERR, report.messages);
 	if (report.is_applied) {
 		for (unsigned i = 0; i < report.changes.n; i++)
 			log_change(&report.changes.items[i]);
-		log_info("%s: applied, %u changes", target->config_path,
-			 report.changes.n);
+		apply_log(target->config_path, &report);
 	} else {
 		log_err("%s: not applied, nothing was changed%s%s", target->config_path,
 			*report.refusal ? ": " : "", report.refusal);

@@ -7,8 +7,20 @@
 #include "target/control/apply.h"
 #include "target/control/list.h"
 
-static struct json_object *show_change(const struct config_change *change)
+/* The NQNs of hosts that lose what the change takes away. */
+static struct json_object *show_users(const struct change_users *users, unsigned change)
 {
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < users->n; i++)
+		if (users->items[i].change == change)
+			json_append(list, json_object_new_string(users->items[i].host));
+	return list;
+}
+
+static struct json_object *show_change(const struct apply_report *report, unsigned i)
+{
+	const struct config_change *change = &report->changes.items[i];
 	static const char *const kinds[] = {
 		[CHANGE_ADD] = "add",
 		[CHANGE_REMOVE] = "remove",
@@ -25,6 +37,7 @@ static struct json_object *show_change(const struct config_change *change)
 	control_add_string(o, "after",
 			   change->kind == CHANGE_REMOVE ? NULL : change->after);
 	json_add(o, "live", json_object_new_boolean(change->is_live));
+	json_add(o, "hosts", show_users(&report->users, i));
 	return o;
 }
 
@@ -48,7 +61,7 @@ static struct json_object *show_report(const char *path,
 	struct json_object *changes = json_object_new_array();
 
 	for (unsigned i = 0; i < report->changes.n; i++)
-		json_append(changes, show_change(&report->changes.items[i]));
+		json_append(changes, show_change(report, i));
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "file", path);
 	control_add_number(o, "code", (uint64_t)report->code);
@@ -60,7 +73,7 @@ static struct json_object *show_report(const char *path,
 }
 
 static struct json_object *answer(struct target *target, struct json_object *params,
-				  bool is_for_show)
+				  enum apply_mode mode)
 {
 	struct json_object *file = NULL, *o;
 	struct apply_report report;
@@ -69,11 +82,10 @@ static struct json_object *answer(struct target *target, struct json_object *par
 	json_object_object_get_ex(params, "file", &file);
 	if (file)
 		path = json_object_get_string(file);
-	apply_file(target, path, is_for_show, &report);
+	apply_file(target, path, mode, &report);
 	o = show_report(path ? path : target->config_path, &report);
 	if (report.is_applied)
-		log_info("%s: applied, %u changes", path ? path : target->config_path,
-			 report.changes.n);
+		apply_log(path ? path : target->config_path, &report);
 	apply_report_free(&report);
 	return o;
 }
@@ -81,11 +93,15 @@ static struct json_object *answer(struct target *target, struct json_object *par
 struct json_object *control_diff(void *context, struct json_object *params,
 				 struct rpc_error *error)
 {
-	return answer(context, params, true);
+	return answer(context, params, APPLY_SHOW);
 }
 
 struct json_object *control_apply(void *context, struct json_object *params,
 				  struct rpc_error *error)
 {
-	return answer(context, params, false);
+	struct json_object *if_unused = NULL;
+
+	json_object_object_get_ex(params, "if_unused", &if_unused);
+	return answer(context, params,
+		      json_object_get_boolean(if_unused) ? APPLY_IF_UNUSED : APPLY_ALL);
 }

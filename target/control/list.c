@@ -48,12 +48,14 @@ void control_add_seconds_since(struct json_object *o, const char *key, uint64_t 
 
 /* ---- portals -------------------------------------------------------------------------------- */
 
+/* By name: a portal that was moved to another address keeps the connections that it had. */
 static unsigned count_queues(const struct target *target, const struct portal *portal)
 {
 	unsigned n = 0;
 
 	list_for_each (node, &target->queues) {
-		n += list_entry(node, struct queue, node)->portal == portal;
+		n += !strcmp(list_entry(node, struct queue, node)->portal->name,
+			     portal->name);
 	}
 	return n;
 }

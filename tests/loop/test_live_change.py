@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, expect,  # noqa: E402
                      expect_equal, find_key, fio, free_port, rblk, run, run_cases, start_fio, wait_until)
 
-FAILED, USAGE, CONFIG, NOT_FOUND, BUSY = 1, 2, 3, 4, 5
+FAILED, USAGE, CONFIG, NOT_FOUND, BUSY, PARTIAL = 1, 2, 3, 4, 5, 6
 MIB = 1 << 20
 OTHER = "nqn.2026-01.org.example:other"
 HOST, STRANGER = "nqn.2026-01.org.example:db1", "nqn.2026-01.org.example:db2"
@@ -306,6 +306,55 @@ def drains(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def drains_what_was_moved(scratch):
+    """A portal that moved to another address: its old connections are its own, also when it is removed."""
+    target = Target(scratch, ["nsid: 1, ram: 8MiB"])
+    volume = Volume(target, 1, "old", "--reconnect-delay", "100ms")
+    n = len(target.list("connections")["connections"])
+    expect(n > 0, "connections")
+    port, other = target.port, free_port()
+    edit(target, (f"port: {port}", f"port: {other}"))
+    ctl(target, "apply")
+    portal = target.list("portals")["portals"][0]
+    expect_equal((portal["queue_pairs"], portal["state"]), (n, "listening"), "connections of the old address")
+    expect_equal(ctl(target, "drain", "p").stdout, "p: drained\n", "answer")
+    expect_equal(target.list("connections")["connections"], [], "connections after it")
+    expect_equal(ctl(target, "drain", "p", "--undo").stdout, "p: listening\n", "answer")
+    edit(target, (f"port: {other}", f"port: {port}"))
+    ctl(target, "apply")
+    volume.wait_live()
+    edit(target, (f"name: p, address: 127.0.0.1, port: {port}", f"name: q, address: 127.0.0.1, port: {other}"))
+    ctl(target, "apply")
+    one_error(ctl(target, "drain", "p", "--undo", status=NOT_FOUND), "no longer in the configuration")
+    expect_equal(ctl(target, "drain", "p").stdout, "p: drained\n", "a removed one")
+    expect_equal(target.list("connections")["connections"], [], "connections after it")
+    rblk(scratch, "detach", "old", "--force")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def names_users(scratch):
+    """Hosts that use what goes are named before it goes, when it goes, and in the log."""
+    target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"])
+    volume = Volume(target, 1, "used")
+    host = find_key(target.list("hosts")["hosts"], "nqn")
+    edit(target, ("      - {nsid: 1, ram: 8MiB}\n", ""))
+    wanted = f"warning: namespace {NQN}/1 is in use by host {host}\n"
+    expect_equal(ctl(target, "diff").stderr, wanted, "diff")
+    expect_equal(ctl(target, "diff", "--exit-code", status=PARTIAL).stderr, wanted, "diff --exit-code")
+    report = json.loads(ctl(target, "diff", "-o", "json").stdout)
+    expect_equal([c["hosts"] for c in report["changes"]], [[host]], "hosts in JSON")
+    done = ctl(target, "apply", "--if-unused", status=BUSY)
+    expect(f"namespace {NQN}/1 is in use by host {host}: nothing was changed" in done.stderr, done.stderr)
+    expect_equal(nsids(target), [1, 2], "nothing was changed")
+    done = ctl(target, "apply", "--quiet")
+    expect_equal((done.stdout, done.stderr), ("", wanted.replace(" is ", " was ")), "apply --quiet")
+    expect_equal(nsids(target), [2], "applied")
+    expect(f"namespace {NQN}/1 was taken away from host {host}" in target.read_log(), target.read_log())
+    expect_equal(ctl(target, "diff", "--exit-code").stdout, "nothing to change\n", "nothing differs")
+    rblk(scratch, "detach", volume.name, "--force")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
     ("a namespace grows", grows),
     ("a changed file is shown and applied", shows_and_applies),
@@ -314,6 +363,8 @@ CASES = [
     ("what is withdrawn ends", ends_what_was_withdrawn),
     ("SIGHUP", hears_sighup),
     ("a portal is drained", drains),
+    ("a portal that was moved is drained", drains_what_was_moved),
+    ("hosts that lose something are named", names_users),
 ]
 
 if __name__ == "__main__":

@@ -12,7 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "tools/rblkctl/rblkctl.h"
+
+static struct {
+	bool is_quiet, is_if_unused, wants_code;
+} args;
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
@@ -69,24 +74,68 @@ static void print_messages(struct json_object *messages)
 			json_object_get_string(json_object_array_get_idx(messages, i)));
 }
 
+/* Hosts that use what goes: an administrator wants to know before they call. */
+static void print_users(struct json_object *changes, bool is_applied)
+{
+	for (size_t i = 0; i < json_object_array_length(changes); i++) {
+		struct json_object *change = json_object_array_get_idx(changes, i);
+		struct json_object *hosts = get_member(change, "hosts");
+
+		for (size_t j = 0; hosts && j < json_object_array_length(hosts); j++)
+			fprintf(stderr, "warning: %s %s %s in use by host %s\n",
+				get_string(change, "what"), get_string(change, "name"),
+				is_applied ? "was" : "is",
+				json_object_get_string(
+					json_object_array_get_idx(hosts, j)));
+	}
+}
+
+static unsigned count_fixed(struct json_object *changes)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < json_object_array_length(changes); i++)
+		n += !get_bool(json_object_array_get_idx(changes, i), "live");
+	return n;
+}
+
+static void print_fixed(struct json_object *changes)
+{
+	unsigned n = count_fixed(changes);
+
+	if (n)
+		fprintf(stderr,
+			"%u change%s a restart of rblkd: apply refuses the file\n", n,
+			n == 1 ? " needs" : "s need");
+}
+
+static void print_outcome(const char *program, struct json_object *report, size_t n)
+{
+	enum exit_code code = (enum exit_code)get_number(report, "code");
+
+	if (code == EXIT_CONFIG)
+		fail_with(program, code, NULL, "%s is wrong: nothing was changed",
+			  get_string(report, "file"));
+	if (get_member(report, "refusal"))
+		fail_with(program, code, NULL, "%s", get_string(report, "refusal"));
+	else if (code == EXIT_OK && !n && !args.is_quiet)
+		puts("nothing to change");
+	else if (get_bool(report, "applied") && !args.is_quiet)
+		printf("applied: %zu change%s\n", n, n == 1 ? "" : "s");
+}
+
 static void print_report(const char *program, struct json_object *report)
 {
 	struct json_object *changes = get_member(report, "changes");
 	size_t n = json_object_array_length(changes);
 
 	print_messages(get_member(report, "messages"));
-	if (n)
+	if (n && !args.is_quiet)
 		print_changes(changes);
-	else if (get_number(report, "code") == EXIT_OK)
-		puts("nothing to change");
-	if (get_number(report, "code") == EXIT_CONFIG)
-		fail_with(program, EXIT_CONFIG, NULL, "%s is wrong: nothing was changed",
-			  get_string(report, "file"));
-	if (get_member(report, "refusal"))
-		fail_with(program, EXIT_FAILED, NULL, "%s",
-			  get_string(report, "refusal"));
-	else if (get_bool(report, "applied") && n)
-		printf("applied: %zu change%s\n", n, n == 1 ? "" : "s");
+	print_users(changes, get_bool(report, "applied"));
+	if (!get_member(report, "refusal"))
+		print_fixed(changes);
+	print_outcome(program, report, n);
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */
@@ -102,17 +151,21 @@ static struct json_object *absolute(const char *path)
 	return json_object_new_string(real);
 }
 
-static int run(const struct args_usage *usage, const char *method, int argc, char **argv)
+static int run(const struct args_usage *usage, const struct arg *more, unsigned n_more,
+	       const char *method, int argc, char **argv)
 {
 	struct json_object *params, *report;
 	struct options options;
-	int first, r = options_parse(usage, argc, argv, &options, &first);
+	int first,
+		r = options_parse_with(usage, more, n_more, argc, argv, &options, &first);
 
 	if (r >= 0)
 		return r;
 	params = json_object_new_object();
 	if (first < argc)
 		json_object_object_add(params, "file", absolute(argv[first]));
+	json_object_object_add(params, "if_unused",
+			       json_object_new_boolean(args.is_if_unused));
 	r = call(&options, method, params, &report);
 	if (r != EXIT_OK)
 		return r;
@@ -121,6 +174,9 @@ static int run(const struct args_usage *usage, const char *method, int argc, cha
 	else
 		print_report(usage->program, report);
 	r = (int)get_number(report, "code");
+	if (r == EXIT_OK && args.wants_code &&
+	    json_object_array_length(get_member(report, "changes")))
+		r = EXIT_PARTIAL;
 	json_object_put(report);
 	return r;
 }
@@ -135,8 +191,12 @@ int run_diff(int argc, char **argv)
 			"would change.",
 		.max_positional = 1,
 	};
+	static const struct arg more[] = {
+		{"exit-code", 0, ARG_FLAG, &args.wants_code, NULL,
+		 "end with 6 when something differs"},
+	};
 
-	return run(&usage, "diff", argc, argv);
+	return run(&usage, more, ARRAY_LEN(more), "diff", argc, argv);
 }
 
 int run_apply(int argc, char **argv)
@@ -148,6 +208,12 @@ int run_apply(int argc, char **argv)
 			   "of it, or nothing.",
 		.max_positional = 1,
 	};
+	static const struct arg more[] = {
+		{"if-unused", 0, ARG_FLAG, &args.is_if_unused, NULL,
+		 "refuse what takes something away from a host that is connected"},
+		{"quiet", 'q', ARG_FLAG, &args.is_quiet, NULL,
+		 "print only what is wrong, and hosts that lose something"},
+	};
 
-	return run(&usage, "apply", argc, argv);
+	return run(&usage, more, ARRAY_LEN(more), "apply", argc, argv);
 }

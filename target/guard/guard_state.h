@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a guard keeps on disk: guard_state.c writes and reads it, state_file.c holds the files. */
+/* What a guard keeps on disk: guard_text.c says how, state_file.c holds the files. */
 #pragma once
 
 #include "target/guard/guard.h"
@@ -27,3 +27,10 @@ bool guard_visit_nobody(const struct request *owner, struct pass *pass);
 void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES]);
 /* Takes over what was kept. 0; or -errno with one line in why. */
 int guard_load(struct guard *guard, char *why, size_t n);
+
+/* ---- guard_text.c: any thread ---- */
+
+/* What is to be kept of guard->next, to be freed; *ret_text is NULL when that is nothing. 0 or -ENOMEM. */
+int guard_format(const struct guard *guard, char **ret_text);
+/* Takes it over into a new guard, before anybody enters. False: it is not as guard_format makes it. */
+bool guard_parse(struct guard *guard, const char *text);

@@ -52,6 +52,11 @@ static struct registrant *own_of(struct reservation *next, const uint8_t *hostid
 	return find(next, hostid, ret_index) ? &next->registrants[*ret_index] : NULL;
 }
 
+bool reservation_has_holder(unsigned type)
+{
+	return type != NVME_RTYPE_NONE && !is_all(type);
+}
+
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid)
 {
 	unsigned index;
@@ -108,6 +113,9 @@ static struct reservation *copy(const struct reservation *now)
 static enum nvme_status finish(struct reservation *next, enum nvme_status status,
 			       struct reservation **ret_next)
 {
+	/* What means nothing has one value: equal states are equal when they are read again, too. */
+	if (!reservation_has_holder(next->type))
+		next->holder = 0;
 	if (status == NVME_OK)
 		*ret_next = next;
 	else
@@ -130,7 +138,7 @@ static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uin
 /* With its holder a reservation goes; one of all registrants with the last of them. */
 static void remove_at(struct reservation *next, unsigned index)
 {
-	if (next->type && !is_all(next->type) && next->holder == index)
+	if (reservation_has_holder(next->type) && next->holder == index)
 		next->type = NVME_RTYPE_NONE;
 	next->n--;
 	memmove(&next->registrants[index], &next->registrants[index + 1],
@@ -272,13 +280,13 @@ static enum nvme_status take_over(struct reservation *next,
 static enum nvme_status preempt(struct reservation *next, unsigned own,
 				const struct reservation_wish *wish)
 {
-	bool is_of_all = next->type && is_all(next->type);
-	bool has_holder = next->type && !is_of_all;
+	bool is_of_all = is_all(next->type);
 	unsigned n_removed;
 
 	if (!wish->key)
 		return is_of_all ? take_over(next, wish) : NVME_INVALID_FIELD;
-	if (has_holder && wish->key == next->registrants[next->holder].key)
+	if (reservation_has_holder(next->type) &&
+	    wish->key == next->registrants[next->holder].key)
 		return take_over(next, wish);
 	n_removed = remove_others(next, wish->hostid, wish->key);
 	return n_removed || wish->key == next->registrants[own].key

@@ -22,7 +22,7 @@ struct reservation {
 	uint32_t generation;
 	uint8_t type;	    /* enum nvme_reservation_type */
 	bool is_persistent; /* PTPL */
-	unsigned holder;    /* an index; matters for types 1 to 4 */
+	unsigned holder;    /* an index; 0 where reservation_has_holder says no */
 	unsigned n;
 	struct registrant registrants[];
 };
@@ -50,6 +50,8 @@ reservation_action reservation_set_persistence;
 
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
 			enum access access);
+/* Whether one registrant has it: not with types of all registrants, not without a reservation. */
+bool reservation_has_holder(unsigned type);
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
 bool reservation_is_holder(const struct reservation *now, unsigned index);
 /* What the registrant of `before` is to be told about a change by actor; NONE for actor itself. */

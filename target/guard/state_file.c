@@ -119,6 +119,8 @@ int state_file_write(const struct state_directory *directory, const char *name,
 	char aside[NAME_BYTES];
 	int r;
 
+	if (n > FILE_MAX)
+		return -EFBIG; /* it would not be read again */
 	snprintf(aside, sizeof(aside), "%s.new", name);
 	r = text ? write_aside(directory->fd, aside, text, n)
 		 : remove_file(directory->fd, name);

@@ -19,6 +19,9 @@
 #include "target/guard/state_file.h"
 #include "target/health/health.h"
 
+/* Nothing real comes near the bound, and sums of two stay far from wrapping. */
+static const uint64_t number_max = INT64_MAX / 4 - 1;
+
 /* Numbers of a record, by their names in the file. */
 static const struct {
 	const char *key;
@@ -53,7 +56,8 @@ static struct json_object *record_to_json(struct health_record *record)
 		 json_object_new_boolean(record->on_since_ns || record->was_on));
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
 		json_add(object, numbers[i].key,
-			 json_object_new_int64((int64_t)*number_in(&figures, i)));
+			 json_object_new_int64(
+				 (int64_t)MIN(*number_in(&figures, i), number_max)));
 	return object;
 }
 
@@ -100,7 +104,6 @@ static bool get(struct json_object *object, const char *key, json_type type,
 	       json_object_is_type(*ret_value, type);
 }
 
-/* Nothing real comes near the bound, and sums stay far from wrapping. */
 static bool get_number(struct json_object *object, const char *key, uint64_t *ret_number)
 {
 	struct json_object *value;
@@ -110,7 +113,7 @@ static bool get_number(struct json_object *object, const char *key, uint64_t *re
 		return false;
 	n = json_object_get_int64(value);
 	*ret_number = (uint64_t)n;
-	return n >= 0 && n < INT64_MAX / 4;
+	return n >= 0 && *ret_number <= number_max;
 }
 
 static bool is_known(const struct health *health, const char *nqn)

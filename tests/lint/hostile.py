@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """tests/raw/README.md: each fault of others and each rule of ours names tests, and these are run.
 
-And the other way: each test of a program that plays a hostile host is named there.
+And the other way: each test of a program that plays a hostile host is named there. Of what examinations
+broke, the table names files below tests/ and what in them shows it.
 """
+
+import re
 
 from common import Tap, files, read
 from rules import rows, run_by
@@ -18,12 +21,18 @@ def program_of(name):
     return next((name[len(f):-len(".c")] for f in FOLDERS if name.startswith(f)), None)
 
 
+def is_there(file, name):
+    sources = [n for n in files(".c", ".py") if n.rsplit(".", 1)[0] == f"tests/{file}"]
+    return any(re.search(rf"\b{name}\b", read(n)) for n in sources)
+
+
 def main():
     tap = Tap()
-    table = list(rows(read(TABLE)))
+    text, _, broken = read(TABLE).partition("## 4.")
+    table = list(rows(text))
     tests = {program_of(n): run_by(n) for n in files(".c") if program_of(n)}
     named = {(f, t) for _, _, held_by in table for f, names in held_by.items() for t in names}
-    first = [line.split("|")[1].strip() for line in read(TABLE).splitlines() if line.startswith("|")]
+    first = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")]
 
     tap.check("each fault and rule names a test",
               [f"{TABLE}:{n}" for n, what, held_by in table if not what or not held_by])
@@ -35,6 +44,10 @@ def main():
     tap.check("each test of a hostile host is named",
               sorted(f"{f}: {t}" for f in ALL_NAMED for t in tests.get(f, ["there is none"])
                      if (f, t) not in named))
+    tap.check("each test of what examinations broke is there",
+              [f"{row}: {file}: {name}" for row, what, held_by in rows(broken)
+               for file, names in held_by.items() or [("", ["no test"])] for name in names
+               if not what or not is_there(file, name)])
     tap.finish()
 
 

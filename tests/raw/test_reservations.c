@@ -453,6 +453,29 @@ static void persists_when_asked_to(void **state)
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
+/* Of all registrants, taken by one that leaves: what is kept is no one's, and read again. */
+static void of_all_outlives_who_took_it(void **state)
+{
+	const uint32_t set = (uint32_t)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT;
+	const uint32_t no = (uint32_t)NVME_CPTPL_CLEAR << NVME_RESV_CPTPL_SHIFT;
+
+	assert_int_equal(regist(0, REGISTER | set, 0, 10), NVME_OK);
+	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
+	assert_int_equal(
+		acquire(1, NVME_RACQA_ACQUIRE, NVME_RTYPE_WRITE_EXCLUSIVE_ALL, 11, 0),
+		NVME_OK);
+	assert_int_equal(regist(1, NVME_RREGA_UNREGISTER, 11, 0), NVME_OK);
+	leave_all(NULL);
+	daemon_restart(&d);
+	connect_all(NULL);
+	assert_state(1, NVME_RTYPE_WRITE_EXCLUSIVE_ALL);
+	assert_int_equal(report(0).registrants[0].rcsts, 1);
+	assert_int_equal(io(0, NVME_IO_WRITE), NVME_OK);
+	assert_int_equal(io(1, NVME_IO_WRITE), CONFLICT);
+	assert_int_equal(regist(0, REGISTER | no, 0, 10), NVME_OK);
+	clear(0, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -468,6 +491,8 @@ int main(void)
 						connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(others_are_told, connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(persists_when_asked_to, connect_all,
+						leave_all),
+		cmocka_unit_test_setup_teardown(of_all_outlives_who_took_it, connect_all,
 						leave_all),
 	};
 

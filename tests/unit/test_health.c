@@ -396,6 +396,25 @@ static void stays_small(void **state)
 	health_free(health);
 }
 
+/* However high it counts: what is written is read again. */
+static void the_highest_numbers(void **state)
+{
+	struct health_figures f;
+
+	begin(1);
+	memset(&subsystems[0].health->past, 0xff, sizeof(struct health_figures));
+	atomic_store(&subsystems[0].health->n_errors, UINT64_MAX);
+	leave(true);
+	begin(1);
+	f = figures(0);
+	assert_true(f.n_reads > INT64_MAX / 8 && f.n_errors > INT64_MAX / 8);
+	assert_int_equal(f.n_reads, f.written_units);
+	leave(true);
+	begin(1);
+	assert_int_equal(figures(0).n_reads, f.n_reads);
+	leave(true);
+}
+
 static void write_file(const char *text, size_t n)
 {
 	FILE *f = fopen(path, "w");
@@ -528,6 +547,7 @@ int main(void)
 		CASE(without_a_directory),
 		CASE(cannot_be_written),
 		CASE(stays_small),
+		CASE(the_highest_numbers),
 		CASE(damaged_files),
 		CASE(spoilt_files),
 		CASE(too_large),

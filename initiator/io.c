@@ -17,6 +17,11 @@
  * waiting ones for a while: so does one that the path does not serve now (ANA), until it
  * does, and control says so (queue_retry). Everything else goes to done. done is called from completions
  * or from finish_call, never from inside volume_io_submit.
+ *
+ * Taking back: an I/O whose user is gone is not sent any more. Held and waiting ones end at once. One
+ * that is on the wire is not stopped, for the target may have done it; but it is not sent again. When its
+ * connection broke, nobody was told of its end, so that it happened is as right as that it did not. What
+ * the target still does of it is over before the next association's first command (reconnect.c).
  */
 #include <errno.h>
 
@@ -32,6 +37,13 @@ enum {
 };
 #define RETRY_DELAY_NS (100 * NSEC_PER_MSEC)
 
+/* Where an I/O is, as far as cancelling must know. */
+enum io_place {
+	IO_ELSEWHERE, /* on the wire, or on its way to done */
+	IO_HELD,
+	IO_WAITING,
+};
+
 /* For the status, which control reads: plain stores of this one writer. */
 static void publish(struct volume_queue *queue)
 {
@@ -45,6 +57,7 @@ static void publish(struct volume_queue *queue)
 static void finish_later(struct volume_queue *queue, struct volume_io *io, int error)
 {
 	io->error = error;
+	io->place = IO_ELSEWHERE;
 	list_add_tail(&queue->finished, &io->node);
 	loop_defer(queue->loop, &queue->finish_call);
 }
@@ -66,23 +79,31 @@ void io_on_finish(struct loop_call *call)
 static void hold_first(struct volume_queue *queue, struct volume_io *io)
 {
 	list_add_head(&queue->held, &io->node);
+	io->place = IO_HELD;
 	queue->n_held++;
 }
 
 void io_hold_again(struct volume_queue *queue, struct volume_io *io)
 {
-	hold_first(queue, io);
+	io->command = NULL;
+	if (io->is_cancelled)
+		finish_later(queue, io, -ECANCELED);
+	else
+		hold_first(queue, io);
 	publish(queue);
 }
 
 static struct volume_io *take_held(struct volume_queue *queue)
 {
 	struct list *node = list_take_first(&queue->held);
+	struct volume_io *io;
 
 	if (!node)
 		return NULL;
 	queue->n_held--;
-	return list_entry(node, struct volume_io, node);
+	io = list_entry(node, struct volume_io, node);
+	io->place = IO_ELSEWHERE;
+	return io;
 }
 
 void io_fail_held(struct volume_queue *queue)
@@ -314,6 +335,8 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 {
 	io->done_bytes = 0;
 	io->n_retries = 0;
+	io->place = IO_ELSEWHERE;
+	io->is_cancelled = false;
 	io->command = NULL;
 	io->submit_ns = queue->loop->now_ns;
 	if (queue->mode == QUEUE_FAIL) {
@@ -326,8 +349,37 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 		return;
 	}
 	list_add_tail(&queue->held, &io->node);
+	io->place = IO_HELD;
 	queue->n_held++;
 	io_pump(queue);
+}
+
+/* ---- taken back ---- */
+
+bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
+{
+	io->is_cancelled = true;
+	if (io->place == IO_ELSEWHERE)
+		return false;
+	if (io->place == IO_HELD)
+		queue->n_held--;
+	list_remove(&io->node);
+	finish_later(queue, io, -ECANCELED);
+	publish(queue);
+	return true;
+}
+
+void volume_io_set_before_held(struct volume_queue *queue, void (*run)(void *context),
+			       void *context)
+{
+	queue->before_held = run;
+	queue->before_held_context = context;
+}
+
+void io_before_held(struct volume_queue *queue)
+{
+	if (queue->before_held && (queue->n_held || !list_is_empty(&queue->waiting)))
+		queue->before_held(queue->before_held_context);
 }
 
 /* ---- out ---- */
@@ -337,6 +389,7 @@ void io_on_retry(struct loop_timer *timer)
 	struct volume_queue *queue = container_of(timer, struct volume_queue,
 						  retry_timer);
 
+	io_before_held(queue);
 	while (!list_is_empty(&queue->waiting)) {
 		struct list *last = queue->waiting.prev;
 
@@ -359,7 +412,7 @@ static bool may_retry(struct volume_queue *queue, struct volume_io *io,
 {
 	uint64_t age = clock_ns() - io->submit_ns;
 
-	if (queue->mode == QUEUE_FAIL)
+	if (queue->mode == QUEUE_FAIL || io->is_cancelled)
 		return false;
 	switch (error_io_retry(status)) {
 	case IO_RETRY_NO:
@@ -378,6 +431,7 @@ fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status
 {
 	if (may_retry(queue, io, status)) {
 		list_add_tail(&queue->waiting, &io->node);
+		io->place = IO_WAITING;
 		if (!loop_timer_is_running(&queue->retry_timer))
 			loop_timer_start(queue->loop, &queue->retry_timer,
 					 RETRY_DELAY_NS);
@@ -395,10 +449,12 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io,
 		return;
 	}
 	io->done_bytes += n_bytes;
-	if (io->done_bytes < io->length)
-		hold_first(queue, io); /* the next part */
-	else
+	if (io->done_bytes >= io->length)
 		io->done(io, 0);
+	else if (io->is_cancelled)
+		io->done(io, -ECANCELED);
+	else
+		hold_first(queue, io); /* the next part */
 }
 
 void io_complete(struct volume_queue *queue, struct command *command)

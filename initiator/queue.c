@@ -85,6 +85,7 @@ void queue_watch_timeout(struct volume_queue *queue)
 void queue_connected(struct volume_queue *queue, enum nvme_status status)
 {
 	queue->connect_status = status;
+	io_before_held(queue);
 	queue->is_live = status == NVME_OK && !queue->has_failed;
 	tell(queue, &queue->connected_msg);
 	io_pump(queue);

@@ -97,6 +97,8 @@ struct volume_queue {
 		waiting; /* volume_io.node: to be tried again when retry_timer fires */
 	struct list finished; /* volume_io.node: done is to be called by finish_call */
 	unsigned n_held;
+	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
+	void *before_held_context;
 	enum queue_mode mode;
 	bool is_attached, is_live, has_failed;
 	struct loop_call finish_call;
@@ -132,9 +134,11 @@ void queue_connected(struct volume_queue *queue, enum nvme_status status);
 
 /* Sends what is held, as far as there is room. */
 void io_pump(struct volume_queue *queue);
+/* What was held for long is about to be sent: the front end may still take it back. */
+void io_before_held(struct volume_queue *queue);
 /* The answer to an I/O command, and its SEND, are in. */
 void io_complete(struct volume_queue *queue, struct command *command);
-/* The queue pair is dead: the command's I/O is held again, before all others. */
+/* The queue pair is dead: the command's I/O is held again, before all others, unless it is cancelled. */
 void io_hold_again(struct volume_queue *queue, struct volume_io *io);
 /* Mode QUEUE_FAIL: everything held fails. */
 void io_fail_held(struct volume_queue *queue);

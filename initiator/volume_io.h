@@ -31,20 +31,31 @@ struct volume_io {
 			  * max_io_bytes; write zeroes, trim: any (split inside) */
 	void *buffer;	 /* read, write: inside one block taken with volume_buffer_take */
 	/* On the I/O loop, never from inside volume_io_submit. error: 0, or -EIO,
-	 * -ENOSPC, -EINVAL, -EPERM (write protected), -EOPNOTSUPP. May submit again. */
+	 * -ENOSPC, -EINVAL, -EPERM (write protected), -EOPNOTSUPP, -ECANCELED. May submit again. */
 	void (*done)(struct volume_io *io, int error);
 
 	/* the queue's own: */
 	struct list node;
 	uint64_t submit_ns;
 	uint64_t done_bytes;
-	unsigned n_retries;
+	uint32_t n_retries;
+	uint8_t place; /* enum io_place */
+	bool is_cancelled;
 	int error;
 	void *command;
 };
 
 /* I/O loop. */
 void volume_io_submit(struct volume_queue *queue, struct volume_io *io);
+/* I/O loop; submitted and not done. What is not on the wire is never sent, and done follows with
+ * -ECANCELED, not from inside: true. What is on the wire takes its course: done follows with its result,
+ * or, when it ends otherwise than by an answer (the connection to the target broke) or is to be sent
+ * again or further, with -ECANCELED: false. Twice is once. */
+bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io);
+/* I/O loop. run is called before I/O that was held while the queue was not connected, or the path not
+ * served, is sent: the last moment in which to cancel it. */
+void volume_io_set_before_held(struct volume_queue *queue, void (*run)(void *context),
+			       void *context);
 
 /* I/O loop. Registered memory of the queue's slab: n_bytes <= max_io_bytes, 4 KiB
  * aligned. NULL when none is free. */

@@ -83,6 +83,7 @@ static int add_worker(struct bridge *bridge)
 	worker->owner = bridge;
 	worker->on_conn_closed = on_conn_closed;
 	list_add_tail(&bridge->workers, &worker->node);
+	gate_add_worker(&bridge->gate, worker);
 	bridge->n_workers++;
 	return 0;
 }
@@ -125,6 +126,7 @@ static void describe_peer(struct nbd_conn *conn)
 	} else if (getpeername(conn->fd, &addr.sa, &n_addr) == 0 &&
 		   addr.sa.sa_family != AF_UNIX) {
 		addr_format(conn->peer, &addr);
+		conn->is_tcp = true;
 	} else if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &n_cred) == 0) {
 		_autofclose_ FILE *f = NULL;
 
@@ -166,11 +168,13 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 	if (must_exit)
 		bridge->exit_with = conn;
 	describe_peer(conn);
+	conn->ticket = gate_take_ticket(&bridge->gate, !bridge->n_conns);
 	list_add_tail(&bridge->conns, &conn->owned);
 	bridge->n_conns++;
 	if (!is_kernel)
 		bridge->n_clients++;
 	worker_add_conn(choose_worker(bridge), conn);
+	gate_ask(&bridge->gate);
 	return 0;
 }
 
@@ -471,6 +475,7 @@ int bridge_run(const struct bridge_config *config, struct volume_error *error)
 	bridge->error = error;
 	list_init(&bridge->workers);
 	list_init(&bridge->conns);
+	bridge->gate.workers = &bridge->workers;
 	r = prepare(bridge);
 	if (r == 0) {
 		loop_run(&bridge->loop);

@@ -34,6 +34,7 @@ struct bridge {
 	struct loop_fd signals;
 	struct loop_timer deadline;
 	struct list workers, conns;
+	struct gate gate;
 	unsigned n_workers, n_removing;
 	unsigned n_conns, next_conn_id;
 	unsigned n_clients;		  /* of n_conns, the kernel's aside */

@@ -4,7 +4,7 @@
  *
  *   NEW -> CLIENT_FLAGS -> OPTION <-> OPTION_DATA, OPTION_SKIP
  *                            | GO, EXPORT_NAME
- *                          REQUEST <-> PAYLOAD, PAYLOAD_SKIP
+ *           (WAITING ->)   REQUEST <-> PAYLOAD, PAYLOAD_SKIP
  *                            | DISC, end of input, server shutdown
  *   any -- error --> CLOSED <- DRAINING
  *
@@ -19,15 +19,17 @@
  * is not read itself: nothing grows.
  *
  * The end. DRAINING answers what is in flight, then closes the socket. abort closes it at
- * once. Either way the object stays until its last I/O came back from the volume, for the
- * volume's buffers and its requests belong to it; then the worker returns it to the
- * control thread.
+ * once, and takes back what is not on the wire yet: a write of a client that is gone must not
+ * overtake those of the client that has taken its place. Either way the object stays until its
+ * last I/O came back from the volume, for the volume's buffers and its requests belong to it;
+ * then the worker returns it to the control thread.
  *
- * A hung-up peer makes epoll report for ever. When there is nothing to read for it or to
- * tell it, it is taken out of epoll (is_hung), and resume() reads the rest of its input
- * directly.
+ * A client that has closed only its sending side wants its answers: DRAINING. One that has closed both
+ * is gone: abort. A unix socket tells these apart (EPOLLHUP); TCP does not, and there a client that ends
+ * is one that is gone. While its input is read, what it sent before it went is still taken.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -56,14 +58,15 @@ enum {
 #define TO(s)  STATE_TO(CONN_##s)
 #define TO_END (TO(DRAINING) | TO(CLOSED))
 static const struct state_rule rules[] = {
-	[CONN_NEW] = {"new", TO(CLIENT_FLAGS) | TO(REQUEST) | TO(CLOSED)},
+	[CONN_NEW] = {"new", TO(CLIENT_FLAGS) | TO(WAITING) | TO(CLOSED)},
 	[CONN_CLIENT_FLAGS] = {"client-flags", TO(OPTION) | TO_END},
 	[CONN_OPTION] = {"option", TO(OPTION_DATA) | TO(OPTION_SKIP) | TO_END},
-	[CONN_OPTION_DATA] = {"option-data", TO(OPTION) | TO(REQUEST) | TO_END},
+	[CONN_OPTION_DATA] = {"option-data", TO(OPTION) | TO(WAITING) | TO_END},
 	[CONN_OPTION_SKIP] = {"option-skip", TO(OPTION) | TO_END},
 	[CONN_REQUEST] = {"request", TO(PAYLOAD) | TO(PAYLOAD_SKIP) | TO_END},
 	[CONN_PAYLOAD] = {"payload", TO(REQUEST) | TO_END},
 	[CONN_PAYLOAD_SKIP] = {"payload-skip", TO(REQUEST) | TO_END},
+	[CONN_WAITING] = {"waiting", TO(REQUEST) | TO_END},
 	[CONN_DRAINING] = {"draining", TO(CLOSED)},
 	[CONN_CLOSED] = {"closed", 0},
 };
@@ -75,6 +78,11 @@ void nbd_conn_move(struct nbd_conn *conn, enum conn_state state)
 	states_move("nbd_conn", rules, &conn->state, state);
 }
 
+static enum conn_step wait_for_gate(struct nbd_conn *conn)
+{
+	return STEP_WAITS;
+}
+
 static enum conn_step (*const steps[])(struct nbd_conn *conn) = {
 	[CONN_CLIENT_FLAGS] = nbd_handshake_client_flags,
 	[CONN_OPTION] = nbd_handshake_option,
@@ -83,6 +91,7 @@ static enum conn_step (*const steps[])(struct nbd_conn *conn) = {
 	[CONN_REQUEST] = nbd_request_receive,
 	[CONN_PAYLOAD] = nbd_write_payload,
 	[CONN_PAYLOAD_SKIP] = nbd_request_skip_payload,
+	[CONN_WAITING] = wait_for_gate,
 	[CONN_CLOSED] = NULL,
 };
 
@@ -180,6 +189,16 @@ void nbd_conn_drain(struct nbd_conn *conn)
 	worker_mark_dirty(conn->worker, conn);
 }
 
+static void take_back(struct nbd_conn *conn)
+{
+	unsigned n = nbd_io_take_back(conn);
+
+	if (n)
+		log_info("nbd %u, %s, has ended: %u I/O that waited to be sent are "
+			 "dropped",
+			 conn->id, conn->peer, n);
+}
+
 void nbd_conn_abort(struct nbd_conn *conn, const char *why)
 {
 	if (conn->state == CONN_CLOSED)
@@ -188,6 +207,7 @@ void nbd_conn_abort(struct nbd_conn *conn, const char *why)
 	if (nbd_conn_is_open(conn))
 		end_input(conn);
 	close_socket(conn);
+	take_back(conn);
 	worker_mark_dirty(conn->worker, conn); /* throws away what was to be sent */
 	nbd_conn_resume_soon(conn);	       /* lets the starved fail */
 }
@@ -213,7 +233,9 @@ static bool wants_input(const struct nbd_conn *conn)
 
 static void update_events(struct nbd_conn *conn)
 {
-	uint32_t events = (wants_input(conn) ? EPOLLIN : 0) |
+	uint32_t events = (wants_input(conn) ? EPOLLIN
+			   : conn->is_tcp    ? EPOLLRDHUP
+					     : 0) |
 			  (conn->is_send_blocked ? EPOLLOUT : 0);
 
 	if (conn->lfd.loop && loop_fd_modify(&conn->lfd, events) < 0)
@@ -282,6 +304,8 @@ static void receive(struct nbd_conn *conn)
 			nbd_conn_abort(conn, strerror(errno));
 		else if (n == 0 && conn->state < CONN_REQUEST)
 			nbd_conn_abort(conn, "the client left during the handshake");
+		else if (n == 0 && conn->is_tcp)
+			nbd_conn_abort(conn, "the client is gone");
 		else if (n == 0)
 			nbd_conn_drain(conn);
 		else
@@ -299,11 +323,17 @@ static void on_event(struct loop_fd *lfd, uint32_t events)
 	}
 	if (wants_input(conn) && events & ~EPOLLOUT)
 		receive(conn);
-	else if (events & (EPOLLHUP | EPOLLERR)) {
-		conn->is_hung = true;
-		loop_fd_remove(&conn->lfd);
-	}
+	else if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		nbd_conn_abort(conn, "the client is gone");
 	update_events(conn);
+}
+
+void nbd_conn_look(struct nbd_conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd, .events = conn->is_tcp ? POLLRDHUP : 0};
+
+	if (conn->state != CONN_CLOSED && poll(&pfd, 1, 0) == 1)
+		nbd_conn_abort(conn, "the client is gone");
 }
 
 /* ---- waiting and going on ---------------------------------------------------------- */
@@ -314,13 +344,8 @@ static void resume(struct loop_call *call)
 
 	if (!nbd_io_issue_starved(conn))
 		return;
-	if (nbd_conn_is_open(conn)) {
+	if (nbd_conn_is_open(conn))
 		consume(conn);
-		if (conn->is_hung && wants_input(conn)) {
-			receive(conn);
-			nbd_conn_resume_soon(conn);
-		}
-	}
 	update_events(conn);
 	nbd_conn_check_end(conn);
 }
@@ -362,15 +387,28 @@ int nbd_conn_begin_transmission(struct nbd_conn *conn)
 		list_add_tail(&conn->free_requests, &conn->requests[i].node);
 	for (unsigned i = 0; i < CONN_PARTS; i++)
 		list_add_tail(&conn->free_parts, &conn->parts[i].node);
-	nbd_conn_move(conn, CONN_REQUEST);
+	nbd_conn_move(conn, CONN_WAITING);
 	loop_timer_stop(&conn->deadline);
+	if (gate_is_open(&conn->worker->gate, conn->ticket))
+		nbd_conn_admit(conn);
 	return 0;
+}
+
+void nbd_conn_admit(struct nbd_conn *conn)
+{
+	if (conn->state != CONN_WAITING)
+		return;
+	nbd_conn_move(conn, CONN_REQUEST);
+	if (conn->is_waiting)
+		nbd_conn_resume_soon(conn);
 }
 
 /* During shutdown: nothing in flight, and no request half read. */
 static void close_if_idle(struct nbd_conn *conn)
 {
-	if (conn->is_stopping && conn->state == CONN_REQUEST && !conn->n_running)
+	bool is_between = conn->state == CONN_REQUEST || conn->state == CONN_WAITING;
+
+	if (conn->is_stopping && is_between && !conn->n_running)
 		nbd_conn_drain(conn);
 }
 

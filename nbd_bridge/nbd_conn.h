@@ -44,6 +44,7 @@ enum conn_state {
 	CONN_REQUEST,
 	CONN_PAYLOAD,
 	CONN_PAYLOAD_SKIP,
+	CONN_WAITING,  /* the handshake is over; the gate is not open yet (gate.h) */
 	CONN_DRAINING, /* reads no more; answers what is in flight */
 	CONN_CLOSED,   /* the socket is closed; I/O may still be with the volume */
 };
@@ -65,7 +66,11 @@ struct nbd_conn {
 	unsigned id;
 	unsigned state;
 	bool is_kernel; /* the kernel's end of a socketpair: no handshake */
-	int fd;		/* owned */
+	bool is_tcp;	/* the end of its input is the end of it: TCP does not say more */
+	uint64_t
+		ticket; /* its transmission begins when the gate is open up to here (gate.h) */
+	bool is_waited_for; /* it has ended, and the gate waits for its I/O */
+	int fd;		    /* owned */
 	struct loop_fd lfd;
 	struct loop_msg msg; /* to the worker and back */
 	struct list node;    /* worker.conns */
@@ -79,8 +84,7 @@ struct nbd_conn {
 	bool is_bulk;		    /* the last request brought a large payload */
 	bool is_waiting;	    /* the last step said STEP_WAITS */
 	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
-	bool is_hung;	  /* taken out of epoll, for a dead peer would wake us for ever */
-	bool is_stopping; /* server shutdown: new requests are refused */
+	bool is_stopping;	    /* server shutdown: new requests are refused */
 
 	/* Output. */
 	struct list outs;
@@ -131,6 +135,10 @@ void nbd_conn_resume_soon(struct nbd_conn *conn);
 /* A request was freed or the last output sent: closes and hands back when that was all.
  */
 void nbd_conn_check_end(struct nbd_conn *conn);
+/* Ends it when its client is gone: it has closed its end, and takes no replies either. */
+void nbd_conn_look(struct nbd_conn *conn);
+/* The gate is open: a connection that waits for it begins its transmission. */
+void nbd_conn_admit(struct nbd_conn *conn);
 /* The handshake is over. -ENOMEM. */
 int nbd_conn_begin_transmission(struct nbd_conn *conn);
 /* Queues for sending at the end of this turn. */

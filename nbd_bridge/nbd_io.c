@@ -24,6 +24,9 @@
  *
  * The first error of a request stops the making of further parts; parts on their way
  * finish.
+ *
+ * A client that is gone has no claim that its I/O is done, and another may have taken its place: what
+ * is not on the wire yet is taken back (nbd_io_take_back), and what has no I/O yet makes none.
  */
 #include <errno.h>
 
@@ -39,7 +42,7 @@ static const struct state_rule rules[] = {
 	[PART_TAKEN] = {"taken",
 			TO(FREE) | TO(FILLING) | TO(LOCKING) | TO(READING) | TO(WRITING)},
 	[PART_FILLING] = {"filling", TO(FREE) | TO(LOCKING) | TO(WRITING)},
-	[PART_LOCKING] = {"locking", TO(READING) | TO(WRITING)},
+	[PART_LOCKING] = {"locking", TO(FREE) | TO(READING) | TO(WRITING)},
 	[PART_READING] = {"reading", TO(FREE) | TO(WRITING) | TO(READ) | TO(SENDING)},
 	[PART_WRITING] = {"writing", TO(FREE)},
 	[PART_READ] = {"read", TO(FREE) | TO(SENDING)},
@@ -158,6 +161,32 @@ void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset,
 	io->buffer = buffer;
 	io->done = done;
 	volume_io_submit(r->conn->worker->queue, io);
+}
+
+static bool may_be_with_volume(const struct nbd_part *part)
+{
+	return part->state == PART_READING || part->state == PART_WRITING;
+}
+
+unsigned nbd_io_take_back(struct nbd_conn *conn)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; conn->parts && i < CONN_PARTS; i++)
+		if (may_be_with_volume(&conn->parts[i]))
+			n += volume_io_cancel(conn->worker->queue, &conn->parts[i].io);
+	return n;
+}
+
+bool nbd_io_has_writes(const struct nbd_conn *conn)
+{
+	for (unsigned i = 0; conn->requests && i < CONN_REQUESTS; i++) {
+		const struct nbd_request *r = &conn->requests[i];
+
+		if (r->n_refs && !r->is_answered && r->type != NBD_CMD_READ)
+			return true;
+	}
+	return false;
 }
 
 /* ---- issuing ----------------------------------------------------------------------- */

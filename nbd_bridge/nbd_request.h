@@ -42,6 +42,11 @@ void nbd_request_drop(struct nbd_request *request);
 void nbd_io_issue(struct nbd_request *request);
 /* Goes on with the starved ones; true when none is left. */
 bool nbd_io_issue_starved(struct nbd_conn *conn);
+/* The client is gone: nothing of its I/O is sent to the target any more. Returns how many were taken
+ * back; those that are on the wire come back by themselves. */
+unsigned nbd_io_take_back(struct nbd_conn *conn);
+/* Is there a request that may still change the volume? */
+bool nbd_io_has_writes(const struct nbd_conn *conn);
 /* No longer wants to hear of free memory. */
 void nbd_io_stop_waiting(struct nbd_conn *conn);
 /* Is there something for which no part was made yet? */

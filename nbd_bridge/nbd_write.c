@@ -13,6 +13,7 @@
  * need the detour. Such a part has memory for two blocks: the payload, and behind it the
  * block.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -64,6 +65,8 @@ static void on_block_read(struct volume_io *io, int error)
 	uint32_t block_size = part->request->conn->export->block_size;
 	uint8_t *block = part->buffer + block_size;
 
+	if (!error && part->request->conn->state == CONN_CLOSED)
+		error = -ECANCELED;
 	if (error) {
 		on_done(io, error);
 		return;
@@ -77,7 +80,10 @@ static void run_locked(struct range_waiter *waiter)
 	struct nbd_part *part = container_of(waiter, struct nbd_part, lock);
 	uint32_t block_size = part->request->conn->export->block_size;
 
-	if (part->is_rmw)
+	if (part->request->conn->state ==
+	    CONN_CLOSED) /* it waited, and the client has gone */
+		on_done(&part->io, -ECANCELED);
+	else if (part->is_rmw)
 		nbd_part_submit(part, VOLUME_READ, align_down(part->offset, block_size),
 				block_size, part->buffer + block_size, on_block_read);
 	else

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -54,8 +55,14 @@ static void copy(int from, int to)
 
 static void *pump_in(void *arg)
 {
+	struct pollfd out = {.fd = STDOUT_FILENO};
+
 	copy(STDIN_FILENO, pump.fd);
 	shutdown(pump.fd, SHUT_WR);
+	/* Without a reader of the answers the client is gone. */
+	while (poll(&out, 1, -1) < 0 && errno == EINTR)
+		;
+	shutdown(pump.fd, SHUT_RDWR);
 	return NULL;
 }
 

@@ -117,12 +117,22 @@ void worker_free(struct worker *worker)
 	free(worker);
 }
 
+/* The target is back: what clients that are gone have left behind is not sent. */
+static void look_at_conns(void *context)
+{
+	struct worker *worker = context;
+
+	list_for_each_safe (node, &worker->conns)
+		nbd_conn_look(list_entry(node, struct nbd_conn, node));
+}
+
 static void on_conn_arrived(struct loop_msg *msg)
 {
 	struct nbd_conn *conn = container_of(msg, struct nbd_conn, msg);
 
 	list_add_tail(&conn->worker->conns, &conn->node);
 	conn->worker->n_conns++;
+	volume_io_set_before_held(conn->worker->queue, look_at_conns, conn->worker);
 	nbd_conn_start(conn);
 }
 
@@ -148,6 +158,7 @@ void worker_return_conn(struct worker *worker, struct nbd_conn *conn)
 	list_remove(&conn->node);
 	list_remove(&conn->dirty);
 	worker->n_conns--;
+	gate_conn_gone(worker, conn);
 	conn->msg.run = on_conn_returned;
 	loop_send(worker->control, &conn->msg);
 }

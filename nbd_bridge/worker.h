@@ -7,6 +7,7 @@
 
 #include "base/counter.h"
 #include "base/loop.h"
+#include "nbd_bridge/gate.h"
 #include "nbd_bridge/nbd_conn.h"
 
 /* Counted by the worker, read by anybody (base/counter.h). */
@@ -42,6 +43,7 @@ struct worker {
 
 	/* Thread: any */
 	struct worker_stats stats;
+	struct gate_worker gate;
 };
 
 /* Control thread: starts the thread and adds the queue. 0 or -errno. */

@@ -104,6 +104,17 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	loop_defer(queue->loop, &queue->run);
 }
 
+/* All of it is on the wire at once. */
+bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
+{
+	return false;
+}
+
+void volume_io_set_before_held(struct volume_queue *queue, void (*call)(void *context),
+			       void *context)
+{
+}
+
 void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 {
 	check(n_bytes > 0 && n_bytes <= FUZZ_IO_BYTES);

@@ -242,7 +242,7 @@ static void complete_due(struct volume_queue *queue)
 			return;
 		}
 		list_remove(&io->node);
-		io->done(io, run_io(queue->volume, io));
+		io->done(io, io->is_cancelled ? -ECANCELED : run_io(queue->volume, io));
 	}
 }
 
@@ -346,6 +346,7 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 
 	if (io->op == VOLUME_READ || io->op == VOLUME_WRITE)
 		check(is_in_a_buffer(queue, io));
+	io->is_cancelled = false;
 	if (queue->volume->holds) {
 		io->submit_ns = UINT64_MAX;
 		list_add_tail(&queue->pending, &io->node);
@@ -357,6 +358,24 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 			break;
 	list_add_head(after, &io->node);
 	loop_defer(queue->loop, &queue->call);
+}
+
+/* What is held for ever is what is not on the wire. */
+bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
+{
+	if (io->submit_ns != UINT64_MAX)
+		return false;
+	list_remove(&io->node);
+	io->submit_ns = 0;
+	list_add_head(&queue->pending, &io->node);
+	io->is_cancelled = true;
+	loop_defer(queue->loop, &queue->call);
+	return true;
+}
+
+void volume_io_set_before_held(struct volume_queue *queue, void (*call)(void *context),
+			       void *context)
+{
 }
 
 void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)

@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""NBD clients that are gone: nothing that they left behind is done later, over what others have written since."""
+
+import os
+import socket
+import subprocess
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
+from harness import (NQN, PATIENCE, RBLK, Target, Volume, expect, expect_equal, find_key,  # noqa: E402
+                     free_port, rblk, run_cases, wait_until)
+from nbd_server import DISC, READ, WRITE, Raw  # noqa: E402
+
+BLOCK = 4096
+
+
+def client(volume, port=None):
+    if port:
+        sock = socket.create_connection(("127.0.0.1", port))
+    else:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(volume.socket)
+    sock.settimeout(PATIENCE)
+    return Raw(sock).go()
+
+
+def held(volume):
+    return find_key(volume.status(), "held")
+
+
+def lose(target, volume):
+    target.kill()
+    wait_until(lambda: volume.status()["state"] == "reconnecting", "the volume has noticed")
+
+
+def attach(scratch, *options):
+    image = scratch.make_file("disk.img", 64 << 20)
+    target = Target(scratch, [f"nsid: 1, file: {image}"])
+    return target, Volume(target, 1, None, *options)
+
+
+def finish(target, volume):
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def expect_block(raw, wanted, what):
+    error, data = raw.call(READ, 0, BLOCK)
+    expect_equal((error, data[:16]), (0, wanted[:16]), what)
+    expect(data == wanted, f"{what}: the block is not of one write")
+
+
+def write_of_a_gone_client_is_taken_back(scratch):
+    """It waited for the target; the client that lives on writes the same block meanwhile."""
+    target, volume = attach(scratch, "--queues", "4")
+    for i in range(4):
+        volume.wait_live()
+        lives, dies = client(volume), client(volume)
+        expect_equal(lives.call(READ, 0, BLOCK)[0], 0, "read")
+        expect_equal(dies.call(READ, 0, BLOCK)[0], 0, "read")
+        lose(target, volume)
+        dies.request(WRITE, 0, BLOCK, payload=b"old %12d" % i * 256)
+        wait_until(lambda: held(volume) == 1, "the write is held")
+        dies.close()
+        wait_until(lambda: held(volume) == 0, "the write of the client that is gone is taken back")
+        new = b"new %12d" % i * 256
+        lives.request(WRITE, 0, BLOCK, payload=new)
+        target.start()
+        expect_equal(lives.recv_simple()[1], 0, "write")
+        expect_block(lives, new, "after the write")
+        volume.wait_live()
+        again = client(volume)  # not before what is left of the other one is over
+        expect_block(again, new, "as another client sees it")
+        again.close()
+        lives.close()
+    finish(target, volume)
+
+
+def ways_to_go(scratch):
+    """Over TCP, after DISC, with pipes, in the middle of a payload: what waits is taken back."""
+    port = free_port()
+    target, volume = attach(scratch, "--queues", "2", "--listen", f"127.0.0.1:{port}")
+    lives = client(volume)
+    expect_equal(lives.call(READ, 0, BLOCK)[0], 0, "read")
+    dying = {(tcp, disc): client(volume, port if tcp else None)
+             for tcp in (False, True) for disc in (False, True)}
+    dying[True, "half a request"] = client(volume, port)
+    lose(target, volume)
+    for how, raw in dying.items():
+        for i in range(3):
+            raw.request(WRITE, i * BLOCK, BLOCK, payload=bytes([i + 1]) * BLOCK)
+        raw.request(READ, 0, 3 * BLOCK)
+        wait_until(lambda: held(volume) == 4, f"{how}: I/O is held")
+        if how[1] is True:
+            raw.request(DISC)
+        elif how[1]:
+            raw.request(WRITE, 0, 2 * BLOCK, payload=b"x" * 100)
+        raw.close()
+        wait_until(lambda: held(volume) == 0, f"{how}: all is taken back")
+    target.start()
+    expect_block(lives, bytes(BLOCK), "nothing of it was done")
+    lives.close()
+    finish(target, volume)
+
+
+def only_client_on_stdio_goes(scratch):
+    """Through pipes, both of which are closed."""
+    image = scratch.make_file("disk.img", 64 << 20)
+    target = Target(scratch, [f"nsid: 1, file: {image}"])
+    with open(scratch.file("serve.log"), "wb") as log:
+        process = subprocess.Popen([RBLK, "serve", f"{NQN}@{target.address}", "--stdio", "--name", "io"],
+                                   env=scratch.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+    ours, theirs = socket.socketpair()
+    raw = Raw(ours)
+    raw.recv = process.stdout.read
+    raw.send = lambda data: (process.stdin.write(data), process.stdin.flush())
+    raw.go()
+    expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "read")
+    target.kill()
+    raw.request(WRITE, 0, BLOCK, payload=b"x" * BLOCK)
+    process.stdin.close()
+    process.stdout.close()
+    process.wait(PATIENCE)  # the target is still away: its write was taken back
+    ours.close()
+    theirs.close()
+    target.start()
+    with open(image, "rb") as f:
+        expect_equal(f.read(16), bytes(16), "the disk")
+    target.stop()
+
+
+def lock_of_a_gone_client(scratch):
+    """A write of a part of a block has its block to itself, also while it is held; one behind it waits."""
+    image = scratch.make_file("disk.img", 64 << 20)
+    target = Target(scratch, [f"nsid: 1, file: {image}, block_size: 4096"])
+    volume = Volume(target, 1, None, "--queues", "3")
+    lives, dies, behind = client(volume), client(volume), client(volume)
+    for raw in (lives, dies, behind):
+        expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "read")
+    lose(target, volume)
+    dies.request(WRITE, 0, 100, payload=b"1" * 100)
+    wait_until(lambda: held(volume) == 1, "the first half write is held")
+    behind.request(WRITE, 100, 100, payload=b"2" * 100)
+    lives.request(WRITE, 200, 100, payload=b"3" * 100)
+    lives.request(WRITE, BLOCK, BLOCK, payload=b"4" * BLOCK)
+    behind.close()
+    dies.close()
+    wait_until(lambda: "reconnecting" in volume.status()["state"] and held(volume) >= 1, "others hold theirs")
+    target.start()
+    expect_equal([lives.recv_simple()[1] for _ in range(2)], [0, 0], "writes of the one that lives")
+    expect_block(lives, bytes(200) + b"3" * 100 + bytes(BLOCK - 300), "the block")
+    lives.close()
+    finish(target, volume)
+
+
+def later_clients_wait_for_what_is_on_the_wire(scratch):
+    """Writes that the target has begun are over before a client that comes later writes; others go on."""
+    image = scratch.make_file("disk.img", 64 << 20)
+    target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 64KiB}}"])
+    volume = Volume(target, 1, None, "--queues", "4")
+    n_old = 24
+    lives, dies = client(volume), client(volume)
+    for raw in (lives, dies):
+        expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "read")
+    for i in range(n_old):
+        dies.request(WRITE, 0, BLOCK, payload=b"old %12d" % i * 256)
+    wait_until(lambda: find_key(volume.status(), "in_flight") >= n_old // 2, "its writes are at the target")
+    dies.close()
+    later = [client(volume) for _ in range(2)]
+    expect_equal(lives.call(READ, BLOCK, BLOCK)[0], 0, "a client that lives on does not wait")
+    for i, raw in enumerate(later):
+        new = b"new %12d" % i * 256
+        expect_equal(raw.call(WRITE, 0, BLOCK, payload=new)[0], 0, "write")
+        n_done = target.list("namespaces")["namespaces"][0]["writes"]
+        expect(n_done >= n_old + 1 + i, f"{n_done} writes were done, and {n_old} are older than this one")
+        expect_block(raw, new, "after the write")
+    for raw in (lives, *later):
+        raw.close()
+    finish(target, volume)
+
+
+def sent_writes_are_not_sent_again(scratch):
+    """Their client is gone when the connection to the target breaks: nobody needs them any more."""
+    image = scratch.make_file("disk.img", 64 << 20)
+    target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 4KiB}}"])
+    volume = Volume(target, 1, None, "--queues", "2")
+    lives, dies = client(volume), client(volume)
+    for raw in (lives, dies):
+        expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "read")
+    for i in range(8):
+        dies.request(WRITE, (i + 1) * BLOCK, BLOCK, payload=b"x" * BLOCK)
+    wait_until(lambda: find_key(volume.status(), "in_flight") >= 6, "its writes are at the target")
+    dies.close()
+    lose(target, volume)
+    wait_until(lambda: (held(volume), find_key(volume.status(), "in_flight")) == (0, 0), "none is held")
+    target.start()
+    expect_equal(lives.call(READ, 0, BLOCK)[0], 0, "read")
+    expect_equal(target.list("namespaces")["namespaces"][0]["writes"], 0, "writes that were sent again")
+    lives.close()
+    rblk(scratch, "detach", volume.name)
+    target.stop()
+
+
+CASES = (write_of_a_gone_client_is_taken_back, ways_to_go, only_client_on_stdio_goes, lock_of_a_gone_client,
+         later_clients_wait_for_what_is_on_the_wire, sent_writes_are_not_sent_again)
+run_cases([(case.__name__.replace("_", " "), case) for case in CASES
+           if len(sys.argv) < 2 or sys.argv[1] in case.__name__])

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One NBD connection. It lives on one worker from its first byte to its end; everything
- * in these structs belongs to that worker's thread. The files, in the order things
- * happen:
- *
- *   nbd_conn       birth, input and output of bytes, end      nbd_handshake  greeting,
- * options nbd_options    one function an option                     nbd_request    parse,
- * validate, answer nbd_io         cutting into parts, buffers, waiting       nbd_read
- * reads nbd_write      payload, writes, read-modify-write         nbd_zero       zeroes,
- * trim, flush nbd_extents    block status                               nbd_reply what
- * goes out
+ * One NBD connection. It lives on one worker from its first byte to its end; everything in these structs
+ * belongs to that worker's thread. Files, in the order in which things happen: nbd_conn (birth, bytes in and
+ * out, end), nbd_handshake, nbd_options, nbd_request (parse, validate), nbd_io (parts, buffers, waiting),
+ * nbd_read, nbd_write, nbd_zero, nbd_extents, nbd_reply.
  */
 #pragma once
 

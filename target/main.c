@@ -342,6 +342,7 @@ static void end(struct daemon *d)
 	http_stop(target);
 	control_stop(target);
 	pollers_stop(target);
+	snapshot_settle(atomic_load(&target->snapshot));
 	health_end(d->config.health);
 	snapshot_free(atomic_load(&target->snapshot));
 	retire_end(target);

@@ -78,6 +78,13 @@ void snapshot_retire(struct snapshot *snapshot, struct list *namespaces)
 	free(snapshot);
 }
 
+void snapshot_settle(const struct snapshot *snapshot)
+{
+	for (unsigned i = 0; snapshot && i < snapshot->n_subsystems; i++)
+		for (unsigned j = 0; j < snapshot->subsystems[i].n_namespaces; j++)
+			guard_settle(snapshot->subsystems[i].namespaces[j]->guard);
+}
+
 void snapshot_free(struct snapshot *snapshot)
 {
 	struct list namespaces, *node;

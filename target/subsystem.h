@@ -120,7 +120,9 @@ struct snapshot *snapshot_rebuild(const struct target_config *config, struct con
 				  const struct snapshot *before);
 /* Control thread; nobody reads it any more. Closes namespaces no other snapshot holds. */
 void snapshot_free(struct snapshot *snapshot);
-/* The same, but commands may still use its namespaces: those that no other snapshot holds are
+/* Control thread; pollers have stopped. What namespaces keep over a restart is kept, if it was not. */
+void snapshot_settle(const struct snapshot *snapshot);
+/* As snapshot_free, but commands may still use its namespaces: those that no other snapshot holds are
  * appended to namespaces (by node), for namespace_free. */
 void snapshot_retire(struct snapshot *snapshot, struct list *namespaces);
 /* Control thread. No command of the namespace is under way, and none can come. */

@@ -13,7 +13,8 @@
  *   capsules         capsules.c
  *   qos_list, qos_set    qos.c
  *
- * A namespace whose flush failed, or a portal that does not listen, makes the state "degraded".
+ * A namespace whose flush failed, or whose state file may say what is not valid, or a portal that does
+ * not listen, makes the state "degraded".
  */
 #include <errno.h>
 #include <libgen.h>
@@ -64,6 +65,8 @@ static struct json_object *call_status(void *context, struct json_object *params
 	struct target *target = context;
 	struct json_object *o = json_object_new_object();
 	unsigned n_namespaces, n_failed, n_up = portals_n_listening(target);
+	unsigned n_unkept = control_count_unkept(target);
+	bool is_well = !n_failed && !n_unkept && n_up == portals_n_used(target);
 
 	control_count_namespaces(target, &n_namespaces, &n_failed);
 	control_add_number(o, "schema", CONTROL_SCHEMA);
@@ -72,15 +75,16 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "pid", (uint64_t)getpid());
 	control_add_seconds_since(o, "uptime_s", target->start_ns);
 	control_add_string(o, "state",
-			   target->is_stopping			       ? "stopping"
-			   : n_failed || n_up < portals_n_used(target) ? "degraded"
-								       : "ok");
+			   target->is_stopping ? "stopping"
+			   : is_well	       ? "ok"
+					       : "degraded");
 	control_add_number(o, "workers", target->n_pollers);
 	control_add_number(o, "portals_up", n_up);
 	json_add(o, "portals", control_list_portals(target));
 	control_add_number(o, "subsystems", rcu_get(&target->snapshot)->n_subsystems);
 	control_add_number(o, "namespaces", n_namespaces);
 	control_add_number(o, "failed_namespaces", n_failed);
+	control_add_number(o, "unkept_namespaces", n_unkept);
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "smart", show_smart(target));
 	control_add_number(o, "hosts", control_count_hosts(target));

@@ -195,6 +195,13 @@ static bool has_failed(const struct namespace *ns)
 	return atomic_load(&ns->has_failed) || atomic_load(&ns->backend->has_failed);
 }
 
+static const char *state_of(const struct namespace *ns)
+{
+	if (has_failed(ns))
+		return "failed";
+	return atomic_load(&ns->guard->is_unkept) ? "unkept" : "ok";
+}
+
 static void add_durability(struct json_object *o, const struct namespace *ns)
 {
 	const struct durability *is = durability_of(ns);
@@ -224,7 +231,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_number(o, "size_bytes", ns->n_blocks << ns->block_shift);
 	control_add_number(o, "block_size", 1U << ns->block_shift);
 	add_bool(o, "read_only", ns->is_read_only);
-	control_add_string(o, "state", has_failed(ns) ? "failed" : "ok");
+	control_add_string(o, "state", state_of(ns));
 	add_durability(o, ns);
 	add_counters(o, target, ns);
 	return o;
@@ -392,6 +399,20 @@ void control_count_namespaces(struct target *target, unsigned *ret_n,
 		for (unsigned j = 0; j < s->n_namespaces; j++)
 			*ret_failed += has_failed(s->namespaces[j]);
 	}
+}
+
+unsigned control_count_unkept(struct target *target)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *s = &snapshot->subsystems[i];
+
+		for (unsigned j = 0; j < s->n_namespaces; j++)
+			n += atomic_load(&s->namespaces[j]->guard->is_unkept);
+	}
+	return n;
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */

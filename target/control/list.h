@@ -23,6 +23,8 @@ const char *control_host_name(const struct target *target, const char *nqn);
 unsigned control_count_hosts(const struct target *target);
 void control_count_namespaces(struct target *target, unsigned *ret_n,
 			      unsigned *ret_failed);
+/* Of them, those whose state file may not say what is valid. */
+unsigned control_count_unkept(struct target *target);
 
 void control_add_string(struct json_object *o, const char *key, const char *value);
 void control_add_number(struct json_object *o, const char *key, uint64_t value);

@@ -39,6 +39,13 @@ enum guard_flag { /* bits; 0 is the rule */
 /* Whether the owner of the turn must wait until this command has left. Poller of the command. */
 typedef bool guard_visit_fn(const struct request *owner, struct pass *pass);
 
+/* What is kept over a restart: guard_state.h. Borrowed. */
+struct guard_kept {
+	struct reservation *reservation;
+	struct bad_blocks *bad_blocks;
+	unsigned write_protect;
+};
+
 struct guard_local {
 	/* Thread: poller of this index */
 	_Alignas(64) struct list passes;
@@ -57,6 +64,8 @@ struct guard {
 	_Atomic(struct reservation *) reservation; /* NULL: nobody is registered */
 	_Atomic(struct bad_blocks *) bad_blocks;   /* NULL: none */
 	_Atomic unsigned write_protect;		   /* enum nvme_write_protect */
+	_Atomic bool
+		is_unkept; /* the file may say something else than these: guard_state.c */
 
 	/* Thread: never changes */
 	uuid_t uuid;
@@ -73,11 +82,7 @@ struct guard {
 	/* Thread: who has the turn; pollers read during a visit */
 	uint64_t slba, n_blocks; /* where the owner is alone */
 	bool closes;
-	struct { /* what is being made valid: guard_state.h */
-		struct reservation *reservation;
-		struct bad_blocks *bad_blocks;
-		unsigned write_protect;
-	} next;
+	struct guard_kept next; /* what is being made valid: guard_state.h */
 	guard_visit_fn *visit;
 	void (*on_visited)(struct request *owner);
 	_Atomic unsigned n_pending; /* pollers that have not answered */

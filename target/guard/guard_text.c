@@ -70,13 +70,14 @@ static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
 }
 
 /* NULL when there is nothing to keep. */
-static struct json_object *to_json(const struct guard *guard)
+static struct json_object *to_json(const struct guard *guard,
+				   const struct guard_kept *kept)
 {
-	const struct reservation *reservation = guard->next.reservation;
-	const struct bad_blocks *bad = guard->next.bad_blocks;
+	const struct reservation *reservation = kept->reservation;
+	const struct bad_blocks *bad = kept->bad_blocks;
 	bool is_reserved = reservation && reservation->is_persistent;
 	bool has_bad = bad && bad->n && !guard->is_volatile;
-	bool is_protected = guard->next.write_protect == NVME_WP_PROTECTED;
+	bool is_protected = kept->write_protect == NVME_WP_PROTECTED;
 	struct json_object *object;
 
 	if (!is_reserved && !has_bad && !is_protected)
@@ -92,7 +93,8 @@ static struct json_object *to_json(const struct guard *guard)
 	return object;
 }
 
-int guard_format(const struct guard *guard, char **ret_text)
+int guard_format(const struct guard *guard, const struct guard_kept *kept,
+		 char **ret_text)
 {
 	struct json_object *object;
 	const char *text;
@@ -100,7 +102,7 @@ int guard_format(const struct guard *guard, char **ret_text)
 
 	*ret_text = NULL;
 	json_is_whole(); /* of what was made before, nobody wants to know */
-	object = to_json(guard);
+	object = to_json(guard, kept);
 	text = object ? json_object_to_json_string(object) : NULL;
 	is_whole = json_is_whole() && (!object || json_is_text_of(text, object));
 	if (is_whole && text) {

@@ -113,23 +113,33 @@ static int remove_file(int dirfd, const char *name)
 	return unlinkat(dirfd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-int state_file_write(const struct state_directory *directory, const char *name,
-		     const char *text, size_t n)
+/* Until the directory is synced, not for good. */
+static int change(int dirfd, const char *name, const char *text, size_t n)
 {
 	char aside[NAME_BYTES];
 	int r;
 
-	if (n > FILE_MAX)
-		return -EFBIG; /* it would not be read again */
+	if (!text)
+		return remove_file(dirfd, name);
 	snprintf(aside, sizeof(aside), "%s.new", name);
-	r = text ? write_aside(directory->fd, aside, text, n)
-		 : remove_file(directory->fd, name);
-	if (r == 0 && text && renameat(directory->fd, aside, directory->fd, name) < 0)
+	r = write_aside(dirfd, aside, text, n);
+	if (r == 0 && renameat(dirfd, aside, dirfd, name) < 0)
 		r = -errno;
+	if (r < 0)
+		unlinkat(dirfd, aside, 0);
+	return r;
+}
+
+int state_file_write(const struct state_directory *directory, const char *name,
+		     const char *text, size_t n, bool *ret_is_old)
+{
+	/* A longer one would not be read again. */
+	int r = n > FILE_MAX ? -EFBIG : change(directory->fd, name, text, n);
+
+	if (ret_is_old)
+		*ret_is_old = r < 0;
 	if (r == 0 && fsync(directory->fd) < 0)
 		r = -errno;
-	if (r < 0 && text)
-		unlinkat(directory->fd, aside, 0);
 	return r;
 }
 

@@ -83,7 +83,7 @@ int event_file_write(const struct state_directory *directory, const char *nqn,
 	text = json_is_whole() && object ? json_object_to_json_string(object) : NULL;
 	file_name(nqn, name);
 	if (text && json_is_text_of(text, object))
-		r = state_file_write(directory, name, text, strlen(text));
+		r = state_file_write(directory, name, text, strlen(text), NULL);
 	json_object_put(object);
 	return r;
 }

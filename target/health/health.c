@@ -227,7 +227,7 @@ static const char *nqn_of(struct event_log *log)
 static int write_all(struct health *health)
 {
 	int r = state_file_write(health->directory, HEALTH_FILE, health->text,
-				 strlen(health->text));
+				 strlen(health->text), NULL);
 
 	for (struct event_log *log = health->saving; log; log = log->next_saving) {
 		log->result = event_file_write(health->directory, nqn_of(log),

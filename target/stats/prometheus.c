@@ -133,6 +133,10 @@ static uint64_t get_failed(const struct ns_row *row)
 	return atomic_load(&row->ns->has_failed) ||
 	       atomic_load(&row->ns->backend->has_failed);
 }
+static uint64_t get_unkept(const struct ns_row *row)
+{
+	return atomic_load(&row->ns->guard->is_unkept);
+}
 static uint64_t get_in_flight(const struct ns_row *row)
 {
 	return row->counters.n_in_flight;
@@ -148,6 +152,8 @@ static const struct {
 } ns_values[] = {
 	{"namespace_size_bytes", "gauge", "Size of the namespace.", get_size},
 	{"namespace_failed", "gauge", "1 after a flush failed.", get_failed},
+	{"namespace_unkept", "gauge",
+	 "1 while the state directory may say of it what is not valid.", get_unkept},
 	{"namespace_in_flight", "gauge", "Commands it has now.", get_in_flight},
 	{"namespace_media_errors_total", "counter", "Errors of its medium.",
 	 get_media_errors},

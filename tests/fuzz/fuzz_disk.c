@@ -127,9 +127,11 @@ const char *state_directory_path(const struct state_directory *d)
 }
 
 int state_file_write(const struct state_directory *d, const char *name, const char *text,
-		     size_t n)
+		     size_t n, bool *ret_is_old)
 {
 	check(!text || strnlen(text, n + 1) == n);
+	if (ret_is_old)
+		*ret_is_old = !d->can_write;
 	return d->can_write ? 0 : -EROFS;
 }
 

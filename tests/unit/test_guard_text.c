@@ -48,10 +48,11 @@ static struct guard *restart(struct reservation *reservation, struct bad_blocks 
 	struct guard *before = fresh(is_volatile), *after = fresh(is_volatile);
 	char *text;
 
-	before->next.reservation = reservation;
-	before->next.bad_blocks = bad;
-	before->next.write_protect = write_protect;
-	assert_int_equal(guard_format(before, &text), 0);
+	assert_int_equal(
+		guard_format(before,
+			     &(struct guard_kept){reservation, bad, write_protect},
+			     &text),
+		0);
 	if (text && !guard_parse(after, text))
 		fail_msg("written, and not read again: %s", text);
 	free(text);

@@ -121,6 +121,10 @@ int run_status(int argc, char **argv)
 			printf("%" PRIu64
 			       " namespaces have failed: rblkctl list namespaces\n",
 			       get_number(status, "failed_namespaces"));
+		if (get_number(status, "unkept_namespaces"))
+			printf("%" PRIu64 " namespaces may be kept wrongly: see "
+			       "the log, set the state directory right, restart rblkd\n",
+			       get_number(status, "unkept_namespaces"));
 	}
 	is_well = !strcmp(get_string(status, "state"), "ok");
 	json_object_put(status);

@@ -87,7 +87,7 @@ static void run(struct job *job)
 	find_pages(job);
 	if (atomic_load(&job->is_cancelled))
 		return;
-	r = mr_open(job->domain, ns->memory, job->n_bytes, MR_LOCAL, &ns->mrs[index]);
+	r = mr_open(job->domain, ns->memory, job->n_bytes, MR_SINK, &ns->mrs[index]);
 	if (r < 0) {
 		hint = mr_explain(r, job->n_bytes, why, sizeof(why));
 		log_warn("%s: %s: its data is copied%s%s", job->what, why,

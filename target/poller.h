@@ -25,7 +25,7 @@ struct poller_device {
 	struct recv_part *first_receives; /* of it: posted when it starts */
 	unsigned n_promised; /* control: commands that its queues may have in all */
 	unsigned n_held; /* of the shared ring: receives kept for their in-capsule data */
-	struct mr mr;	 /* of the poller's arena */
+	struct mr mr;	 /* of the poller's arenas; none on iWARP (sink.h) */
 	bool is_started; /* poller */
 	struct loop_msg start, stop;
 	struct loop_timer start_again; /* poller: runs while it could not */

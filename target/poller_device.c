@@ -143,7 +143,10 @@ static int make_device(struct poller *poller, struct device *device,
 	r = cq_init(&pd->cq, device, &poller->loop, FIRST_CQES, cq_depth(poller->target));
 	if (r < 0)
 		return say_cannot(poller->target, device, r, "a completion queue");
-	r = mr_open(domain, poller->memory, poller->memory_bytes, MR_LOCAL, &pd->mr);
+	/* On iWARP each queue has its own (sink.h). */
+	if (!device->limits.is_iwarp)
+		r = mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK,
+			    &pd->mr);
 	if (r < 0)
 		return say_no_memory(poller->target, device, r, poller->memory_bytes);
 	if (!device->limits.has_srq)

@@ -147,6 +147,7 @@ static struct queue *map_memory(unsigned n_entries)
 
 static void free_memory(struct queue *queue)
 {
+	sinks_close(queue);
 	poller_device_give_receives(queue->pd, queue->n_shared);
 	auth_release(queue);
 	capsules_give(queue->target, queue->capsules);
@@ -158,10 +159,8 @@ static int make_qp(struct queue *queue)
 {
 	struct target *target = queue->target;
 	bool is_shared = queue->qid != 0 && queue->pd->ring.n_max;
-	int r = is_shared ? poller_device_take_receives(queue->pd, queue->n_entries) : 0;
 	struct qp_config config = {
 		.cq = &queue->pd->cq,
-		.domain = &target->devices[queue->pd->device->index].domain,
 		.shared_ring = is_shared ? &queue->pd->ring : NULL,
 		.n_recv = queue->n_entries + ADMIN_SPARE_RECV,
 		.recv_capsule_bytes = sizeof(struct nvme_sqe),
@@ -171,8 +170,13 @@ static int make_qp(struct queue *queue)
 		.inline_bytes = sizeof(struct nvme_cqe),
 	};
 
+	int r = sinks_open(queue);
+
+	if (r == 0 && is_shared)
+		r = poller_device_take_receives(queue->pd, queue->n_entries);
 	if (r < 0)
 		return r;
+	config.domain = sinks_domain(queue);
 	queue->n_shared = is_shared ? queue->n_entries : 0;
 	return qp_init(&queue->qp, queue->conn->id, &config);
 }

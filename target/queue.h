@@ -13,7 +13,7 @@
 #include "base/bits.h"
 #include "target/connect.h"
 #include "target/poller.h"
-#include "target/target.h"
+#include "target/sink.h"
 #include "transport/capsule.h"
 #include "transport/cm.h"
 #include "transport/qp.h"
@@ -34,7 +34,6 @@ enum queue_state {
 struct queue_counters {
 	uint64_t n_commands, n_reads, n_writes, read_bytes, written_bytes, n_errors;
 };
-
 struct queue {
 	/* Thread: never changes */
 	struct target *target;
@@ -47,6 +46,8 @@ struct queue {
 	unsigned n_shared;  /* receives in the shared ring for it; 0: it has its own */
 	char remote[ADDR_STRING_MAX];
 	uint64_t created_ns;
+	struct sinks sinks;	       /* iWARP only */
+	uint32_t lkey;		       /* of its poller's memory */
 	struct capsule_ring *capsules; /* its last ones; the poller writes them */
 
 	/* Thread: control */
@@ -56,9 +57,7 @@ struct queue {
 	struct host_stats *host_stats; /* borrowed; likewise */
 	unsigned state;		       /* enum queue_state */
 	struct cm_conn *conn;	       /* owned */
-	bool is_accepted;
-	bool is_peer_gone;
-	bool is_finish_sent;
+	bool is_accepted, is_peer_gone, is_finish_sent;
 	const char *finish_why; /* set before finish is sent, then its poller's */
 	bool is_pending;	/* counted in target->n_pending */
 	unsigned max_reads;	/* RDMA READs in flight towards the host (ORD) */
@@ -79,15 +78,15 @@ struct queue {
 	bool is_auth_busy;  /* a worker thread has the session */
 	bool is_proof_told; /* proven was sent */
 	unsigned n_auth_refusals;
-	bool is_dying, is_drained;
-	bool is_finishing;   /* shutdown: nothing new is started */
-	bool has_failed;     /* fail was sent */
-	bool is_closed;	     /* any of the three: nothing new is served */
-	bool is_fault;	     /* the host's doing, not only the end of the connection */
-	bool is_resuming;    /* who waited goes first */
-	unsigned n_busy;     /* requests in use, and other things that need the queue */
-	unsigned n_held;     /* of them: AERs */
-	size_t buffer_bytes; /* held, of the poller's buffers */
+	bool is_dying, is_drained,
+		is_finishing; /* the last: shutdown, nothing new is started */
+	bool has_failed;      /* fail was sent */
+	bool is_closed;	      /* any of the three: nothing new is served */
+	bool is_fault;	      /* the host's doing, not only the end of the connection */
+	bool is_resuming;     /* who waited goes first */
+	unsigned n_busy;      /* requests in use, and other things that need the queue */
+	unsigned n_held;      /* of them: AERs */
+	size_t buffer_bytes;  /* held, of the poller's buffers */
 	/* Behind the queue in its mapping; of those that were ever used the free ones */
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;

@@ -43,7 +43,7 @@ void receive_spare(struct request *r)
 	}
 	r->is_direct = false;
 	r->data = r->buffer.data;
-	r->lkey = r->queue->pd->mr.lkey;
+	r->lkey = r->queue->lkey;
 	memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
 	request_release_receive(r);
 }

@@ -357,7 +357,7 @@ static bool find_buffer(struct request *r)
 		result = must_wait ? BUFFER_OVER_SHARE : request_take_buffer(r);
 	if (result == BUFFER_TAKEN) {
 		r->data = r->buffer.data;
-		r->lkey = r->queue->pd->mr.lkey;
+		r->lkey = r->queue->lkey;
 		return true;
 	}
 	if (result == BUFFER_NONE)
@@ -448,7 +448,13 @@ static void on_read_done(struct work *work, const struct completion *c)
 	request_run(r, c->status ? REQUEST_FINISH : after_read(r));
 }
 
-static void post_read(struct request *r)
+static void on_sink_read_done(struct work *work, const struct completion *c)
+{
+	sink_close(container_of(work, struct request, read_work));
+	on_read_done(work, c);
+}
+
+static enum request_state post_read(struct request *r)
 {
 	bool is_first = must_read_first(r);
 	const struct request *whose = is_first ? r->pair : r;
@@ -456,11 +462,17 @@ static void post_read(struct request *r)
 			  .length = request_chunk(r),
 			  .lkey = r->lkey};
 
+	r->read_work.done = on_read_done;
+	if (__builtin_expect(r->queue->sinks.domain.pd != NULL, 0)) {
+		if (sink_open(r, &sge) < 0)
+			return request_end(r, NVME_INTERRUPTED);
+		r->read_work.done = on_sink_read_done;
+	}
 	timing_enter(&r->timing, STAGE_FETCH);
 	PROBE(rblkd, read_begin, r, r->queue, sge.length);
-	r->read_work.done = on_read_done;
 	qp_read(&r->queue->qp, &r->read_work, sge, whose->sgl.address + r->n_moved,
 		whose->sgl.key);
+	return REQUEST_READING;
 }
 
 static enum request_state read_data(struct request *r)
@@ -477,8 +489,7 @@ static enum request_state read_data(struct request *r)
 	next = r->is_direct ? enter(r) : REQUEST_GONE;
 	if (next != REQUEST_GONE)
 		return next;
-	post_read(r);
-	return REQUEST_READING;
+	return post_read(r);
 }
 
 /* ---- EXECUTE ----------------------------------------------------------------------- */

@@ -94,6 +94,7 @@ struct request {
 	struct request *pair; /* fused: first and second point to each other */
 
 	struct work read_work;
+	struct mr sink; /* iWARP: of its READ while that is on its way */
 	struct backend_io io;
 	unsigned n_ranges, range; /* Dataset Management, Copy: done so far */
 };

@@ -127,7 +127,7 @@ static void post_cqe(struct request *r, struct response *response, bool has_data
 	struct queue *queue = r->queue;
 	struct sge sge = {.addr = response->cqe,
 			  .length = sizeof(struct nvme_cqe),
-			  .lkey = queue->pd->mr.lkey};
+			  .lkey = queue->lkey};
 	unsigned flags = response->flags;
 
 	if (has_data || queue->is_finishing)

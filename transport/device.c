@@ -280,6 +280,8 @@ static int access_flags(const struct device *device, enum mr_access access)
 {
 	switch (access) {
 	case MR_LOCAL:
+		return IBV_ACCESS_LOCAL_WRITE;
+	case MR_SINK:
 		return IBV_ACCESS_LOCAL_WRITE |
 		       (device->limits.is_iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
 	case MR_REMOTE_READ:

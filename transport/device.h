@@ -86,7 +86,8 @@ void domain_close(struct domain *domain);
 
 /* What a peer may do with registered memory. */
 enum mr_access {
-	MR_LOCAL, /* our own READs land here, our WRITEs and SENDs leave from here */
+	MR_LOCAL, /* our WRITEs and SENDs leave from here, receives land here */
+	MR_SINK,  /* our own READs land here: MR_LOCAL, and what iWARP wants for that */
 	MR_REMOTE_READ,	 /* a peer may RDMA READ it (the host's data of a write) */
 	MR_REMOTE_WRITE, /* a peer may RDMA WRITE it (the host's buffer of a read) */
 	MR_REMOTE_BOTH,
@@ -99,9 +100,10 @@ struct mr {
 };
 
 /*
- * Registers memory; it must stay mapped until mr_close. On iWARP MR_LOCAL becomes
- * remotely writable, as that is what a READ's sink needs there (RFC 5040, 5.2). 0 or
- * -errno; -ENOMEM means nearly always RLIMIT_MEMLOCK, which mr_explain puts into words.
+ * Registers memory; it must stay mapped until mr_close. On iWARP MR_SINK becomes remotely
+ * writable for all queue pairs of the domain, as that is what a READ's sink needs there
+ * (RFC 5040, 5.2). 0 or -errno; -ENOMEM means nearly always RLIMIT_MEMLOCK, which mr_explain
+ * puts into words.
  */
 int mr_open(const struct domain *domain, void *base, size_t n_bytes,
 	    enum mr_access access, struct mr *ret_mr);

@@ -206,23 +206,23 @@ static bool get_range(struct json_object *pair, uint64_t *ret_slba, uint64_t *re
 	return slba >= 0 && n > 0 && slba <= INT64_MAX - n;
 }
 
+/* Sorted and apart, as they are in memory. */
 static struct bad_blocks *get_bad_blocks(struct json_object *list)
 {
-	struct bad_blocks *set = NULL;
-	uint64_t slba, n;
+	size_t n = json_object_array_length(list);
+	struct bad_blocks *set = calloc(1, sizeof(*set) + n * sizeof(set->ranges[0]));
+	uint64_t end = 0;
 
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		struct bad_blocks *before = set;
+	for (size_t i = 0; set && i < n; i++) {
+		struct bad_range *range = &set->ranges[set->n++];
 
-		if (!get_range(json_object_array_get_idx(list, i), &slba, &n) ||
-		    i > BAD_RANGES_MAX) {
+		if (!get_range(json_object_array_get_idx(list, i), &range->slba,
+			       &range->n_blocks) ||
+		    (i && range->slba <= end)) {
 			free(set);
 			return NULL;
 		}
-		set = bad_blocks_add(before, slba, n);
-		free(before);
-		if (!set)
-			return NULL;
+		end = range->slba + range->n_blocks;
 	}
 	return set;
 }

@@ -64,6 +64,15 @@ struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba
 	return rest;
 }
 
+uint64_t bad_blocks_worst(const struct bad_blocks *set)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; set && i < set->n; i++)
+		n += set->ranges[i].n_blocks / 2 + set->ranges[i].n_blocks % 2;
+	return n;
+}
+
 bool bad_blocks_overlap(const struct bad_blocks *set, uint64_t slba, uint64_t n_blocks)
 {
 	unsigned low = 0, high = set ? set->n : 0;

@@ -108,14 +108,10 @@ static bool is_media_error(enum nvme_status status)
 	return code == NVME_UNRECOVERED_READ || code == NVME_WRITE_FAULT;
 }
 
-enum request_state io_end(struct request *r, enum nvme_status status)
+enum request_state io_settle(struct request *r, enum nvme_status status)
 {
 	struct namespace_counters *counters = r->counters;
 
-	/* A write brings a block back that was uncorrectable. */
-	if (status == NVME_OK && r->direction != DIRECTION_C2H &&
-	    uncorrectable_must_heal(r))
-		return uncorrectable_heal(r);
 	if (status == NVME_OK)
 		count(r);
 	else
@@ -123,6 +119,15 @@ enum request_state io_end(struct request *r, enum nvme_status status)
 	if (is_media_error(status))
 		counter_add(&counters->n_media_errors, 1);
 	return request_end(r, status);
+}
+
+enum request_state io_end(struct request *r, enum nvme_status status)
+{
+	/* A write brings a block back that was uncorrectable. */
+	if (status == NVME_OK && r->direction != DIRECTION_C2H &&
+	    uncorrectable_must_heal(r))
+		return uncorrectable_heal(r);
+	return io_settle(r, status);
 }
 
 static void on_io_done(struct backend_io *io, int error)

@@ -36,8 +36,10 @@ enum nvme_status io_status_of(enum backend_op op, int error);
 /* Hands r->io to the backend. */
 enum request_state io_start(struct request *r,
 			    void (*done)(struct backend_io *io, int error));
-/* Counts the outcome; heals uncorrectable blocks that were written. The next state. */
+/* Heals uncorrectable blocks that were written, then settles. The next state. */
 enum request_state io_end(struct request *r, enum nvme_status status);
+/* Counts the outcome: nothing is left to do but answer. The next state, RESPOND. */
+enum request_state io_settle(struct request *r, enum nvme_status status);
 
 /* ---- commands with files of their own: parsers, as in request.h ---- */
 
@@ -70,5 +72,5 @@ void resv_change(struct request *r, reservation_action *action,
 /* uncorrectable.c */
 bool uncorrectable_is_offered(const struct namespace *ns);
 bool uncorrectable_must_heal(const struct request *r);
-/* The state to return; the command ends well, or with Write Fault. */
+/* The state to return; once the blocks are healed, or could not be, the command settles. */
 enum request_state uncorrectable_heal(struct request *r);

@@ -5,9 +5,14 @@
  *
  * The medium knows nothing of it: the guard keeps a set of ranges. Reads that touch one end with
  * Unrecovered Read Error; a write that touches one takes a turn when its data is on the medium, and
- * takes the blocks out of the set, before it is answered. The set is kept in the state directory, so
+ * takes the blocks out of the set, before it is answered. It does so once: a host that declares them
+ * lost again meanwhile has done so after the write. The set is kept in the state directory, so
  * that the blocks are still lost after a restart; without one the command is not offered. Of a
  * namespace in memory the set is forgotten as its blocks are.
+ *
+ * A write must not fail because the set is full: its data is on the medium. Writes into the middle of
+ * a range make two of it, so Write Uncorrectable is refused beyond what would be too many ranges after
+ * any writes (bad_blocks_worst).
  */
 #include <stdlib.h>
 
@@ -28,14 +33,18 @@ static struct bad_blocks *current(const struct guard *guard)
 	return atomic_load_explicit(&guard->bad_blocks, memory_order_acquire);
 }
 
-/* Nobody holds the old set any more. */
+/* The next owner may publish another set at once: nothing of the guard is looked at any more. */
+static void finish(struct request *r, enum nvme_status status)
+{
+	guard_end_turn(r);
+	request_run(r, io_settle(r, status));
+}
+
+/* No poller holds the old set any more. */
 static void on_visited(struct request *r)
 {
 	free(r->old_state);
-	guard_end_turn(r);
-	request_run(r, r->sqe.opcode == NVME_IO_WRITE_UNCORRECTABLE
-			       ? request_end(r, NVME_OK)
-			       : io_end(r, NVME_OK));
+	finish(r, NVME_OK);
 }
 
 static void on_saved(struct request *r, int error)
@@ -45,7 +54,7 @@ static void on_saved(struct request *r, int error)
 
 	if (error < 0) {
 		free(set);
-		guard_finish_turn(r, NVME_INTERNAL_ERROR);
+		finish(r, NVME_INTERNAL_ERROR);
 		return;
 	}
 	r->old_state = current(guard);
@@ -58,9 +67,8 @@ static void change(struct request *r, struct bad_blocks *set)
 {
 	struct guard *guard = r->pass.guard;
 
-	if (!set || set->n > BAD_RANGES_MAX) {
-		free(set);
-		guard_finish_turn(r, NVME_WRITE_FAULT | NVME_DNR);
+	if (!set) { /* no memory: the host may try again */
+		finish(r, NVME_INTERNAL_ERROR);
 		return;
 	}
 	guard_begin_save(guard);
@@ -70,15 +78,29 @@ static void change(struct request *r, struct bad_blocks *set)
 
 /* ---- Write Uncorrectable -------------------------------------------------------------------- */
 
+static bool is_too_much(const struct bad_blocks *now, const struct bad_blocks *next)
+{
+	return bad_blocks_worst(next) > BAD_RANGES_WORST ||
+	       (next->n > BAD_RANGES_MAX && next->n > (now ? now->n : 0));
+}
+
 static void on_turn(struct request *r)
 {
+	const struct bad_blocks *now = current(r->pass.guard);
 	enum nvme_status status = guard_check(r);
+	struct bad_blocks *next;
 
-	if (status != NVME_OK)
-		guard_finish_turn(r, status);
-	else
-		change(r, bad_blocks_add(current(r->pass.guard), r->pass.slba,
-					 r->pass.n_blocks));
+	if (status != NVME_OK) {
+		finish(r, status);
+		return;
+	}
+	next = bad_blocks_add(now, r->pass.slba, r->pass.n_blocks);
+	if (next && is_too_much(now, next)) {
+		free(next);
+		finish(r, NVME_COMMAND_SIZE_LIMIT | NVME_DNR);
+		return;
+	}
+	change(r, next);
 }
 
 static enum request_state execute(struct request *r)

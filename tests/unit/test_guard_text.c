@@ -390,6 +390,8 @@ static void damaged_files(void **state)
 		"{\"version\": 1, \"uncorrectable\": [[-1, 1]]}",
 		"{\"version\": 1, \"uncorrectable\": [[1, 0]]}",
 		"{\"version\": 1, \"uncorrectable\": [[9223372036854775807, 1]]}",
+		"{\"version\": 1, \"uncorrectable\": [[5, 2], [6, 1]]}",
+		"{\"version\": 1, \"uncorrectable\": [[5, 2], [1, 1]]}",
 		"{\"version\": 1, \"reservation\": {}}",
 		RESERVATION("7", "0", HOST),
 		RESERVATION("-1", "0", HOST),

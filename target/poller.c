@@ -183,12 +183,12 @@ static size_t data_bytes(const struct target *target)
 	const struct config_tuning *tuning = &target->config->tuning;
 	size_t share = tuning->buffers / target->n_pollers;
 
-	return align_up(MAX(share, tuning->max_transfer), BUFFER_UNIT);
+	return align_up(MAX(share, tuning_block(tuning)), BUFFER_UNIT);
 }
 
 static int make_memory(struct poller *poller)
 {
-	size_t max_block = poller->target->config->tuning.max_transfer;
+	size_t max_block = tuning_block(&poller->target->config->tuning);
 	size_t n_data = data_bytes(poller->target);
 	size_t n_admin = max_block + ADMIN_BYTES;
 	void *memory = mmap(NULL, n_data + n_admin, PROT_READ | PROT_WRITE,

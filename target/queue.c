@@ -413,6 +413,9 @@ static void on_credit(struct qp *qp)
 	}
 }
 
+static_assert(QUEUE_DEPTH_MAX * sizeof(struct nvme_cqe) <= BLOCK_MIN,
+	      "the responses of the largest queue fit: queue_send_depth");
+
 /* Without inline data responses leave from registered memory. */
 static int place_responses(struct queue *queue)
 {

@@ -38,19 +38,39 @@ bool request_abort_now(struct request *r)
 	return true;
 }
 
-bool request_abort(struct request *r, enum nvme_status status)
+/* It is asked again before it starts. */
+static bool can_find_out(const struct request *r)
 {
-	bool can_find_out = r->pass.guard && !r->pass.is_inside && !r->is_started;
+	return r->pass.guard && !r->pass.is_inside && !r->is_started &&
+	       (r->state == REQUEST_READING || r->state == REQUEST_TURN);
+}
 
-	if (r->state == REQUEST_PAIR && r->pair)
-		r = r->pair;
+static bool stop(struct request *r, enum nvme_status status)
+{
 	r->abort_status = status;
-	if (request_abort_now(r))
-		return true;
-	if (can_find_out && (r->state == REQUEST_READING || r->state == REQUEST_TURN))
+	if (request_abort_now(r) || can_find_out(r))
 		return true;
 	r->abort_status = NVME_OK;
 	return false;
+}
+
+/* The second does everything, so it is the second that must stop; each is told its own. */
+static bool stop_first(struct request *first, enum nvme_status status)
+{
+	enum nvme_status before = first->status;
+
+	first->status = status;
+	if (stop(first->pair, NVME_ABORTED_FAILED_FUSED | NVME_DNR))
+		return true;
+	first->status = before;
+	return false;
+}
+
+bool request_abort(struct request *r, enum nvme_status status)
+{
+	bool is_paired_first = r->state == REQUEST_PAIR && r->pair;
+
+	return is_paired_first ? stop_first(r, status) : stop(r, status);
 }
 
 void request_abort_waiting(struct queue *queue)

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "base/conf.h"
 
 enum config_poll {
@@ -24,6 +25,23 @@ struct config_tuning {
 	uint64_t shared_receives; /* of one poller at most; default 8192 */
 	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
 };
+
+/* What the keys above may be. */
+enum {
+	QUEUE_DEPTH_MAX = 1024,
+	INLINE_DATA_MAX = 16 * 1024,
+	MAX_TRANSFER_MIN = 8 * 1024,
+	MAX_TRANSFER_MAX = 16 * 1024 * 1024,
+	BLOCK_MIN = 32 * 1024,
+};
+
+/* Bytes of the largest buffer that a command can need, a power of 2: all of its data, or a part of it
+ * and what it is compared with; and whatever the smallest configuration needs (static_asserts where
+ * buffers are asked for). Pollers have buffers up to that. */
+static inline uint64_t tuning_block(const struct config_tuning *tuning)
+{
+	return MAX(tuning->max_transfer, BLOCK_MIN);
+}
 
 /* Of a namespace or a host; 0: no limit. */
 struct config_qos {

@@ -152,8 +152,8 @@ static const char *parse_max_transfer(const char *value, void *field)
 {
 	uint64_t n;
 
-	if (units_parse_size(value, &n) < 0 || n < 8 * KIB || n > 16 * MIB ||
-	    !is_power_of_2(n))
+	if (units_parse_size(value, &n) < 0 || n < MAX_TRANSFER_MIN ||
+	    n > MAX_TRANSFER_MAX || !is_power_of_2(n))
 		return "must be a power of 2 from 8KiB to 16MiB";
 	memcpy(field, &n, sizeof(n));
 	return NULL;
@@ -163,7 +163,7 @@ static const char *parse_inline_data(const char *value, void *field)
 {
 	uint64_t n;
 
-	if (units_parse_size(value, &n) < 0 || n > 16 * KIB || n % 512)
+	if (units_parse_size(value, &n) < 0 || n > INLINE_DATA_MAX || n % 512)
 		return "must be a multiple of 512 from 0 to 16KiB";
 	memcpy(field, &n, sizeof(n));
 	return NULL;
@@ -525,8 +525,9 @@ static const struct conf_key tuning_keys[] = {
 	{"spin", CONF_DURATION, AT(config_tuning, spin_ns),
 	 MARK(config_tuning, spin_mark), .max = NSEC_PER_SEC, .default_value = "20us",
 	 .help = "How long adaptive polling goes on without work; 0s on one CPU."},
-	{"queue_depth", CONF_UINT, AT(config_tuning, queue_depth), .min = 16, .max = 1024,
-	 .default_value = "128", .help = "Most commands a host may have in a queue."},
+	{"queue_depth", CONF_UINT, AT(config_tuning, queue_depth), .min = 16,
+	 .max = QUEUE_DEPTH_MAX, .default_value = "128",
+	 .help = "Most commands a host may have in a queue."},
 	{"inline_data", CONF_CUSTOM, AT(config_tuning, inline_data),
 	 .default_value = "4KiB", .parse = parse_inline_data,
 	 .help = "Largest write whose data comes with the command."},

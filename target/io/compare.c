@@ -4,7 +4,8 @@
  *
  * Both read the medium into a buffer that no host sees, piece by piece: Verify in pieces of 256 KiB
  * whatever its length, Compare in halves of the largest buffer, because the host's data needs the
- * other half. A host that compares more than that has its data fetched piece by piece too.
+ * other half. A host that compares more than that has its data fetched piece by piece too; what came
+ * in the capsule is never more.
  */
 #include <string.h>
 
@@ -17,9 +18,11 @@ enum {
 	PAGE = 4096, /* O_DIRECT */
 };
 
+static_assert(2 * INLINE_DATA_MAX <= BLOCK_MIN, "what came in the capsule is one piece");
+
 uint32_t io_chunk_bytes(const struct target *target)
 {
-	return (uint32_t)MIN(CHUNK_BYTES, target->config->tuning.max_transfer);
+	return (uint32_t)MIN(CHUNK_BYTES, tuning_block(&target->config->tuning));
 }
 
 static enum request_state read_piece(struct request *r, void *to,
@@ -70,7 +73,7 @@ enum nvme_status compare_parse(struct request *r)
 		return status;
 	r->direction = DIRECTION_H2C;
 	r->length = (uint32_t)io_n_bytes(r);
-	r->n_chunk = (uint32_t)MIN(align_up(r->length, PAGE), tuning->max_transfer / 2);
+	r->n_chunk = (uint32_t)MIN(align_up(r->length, PAGE), tuning_block(tuning) / 2);
 	r->n_buffer = 2 * r->n_chunk;
 	r->execute = execute_compare;
 	return request_check_sgl(r, true);

@@ -20,6 +20,8 @@ enum {
 	COPY_BYTES = 128 * 1024 * 1024,
 };
 
+static_assert(2 * DESCRIPTOR_BYTES <= BLOCK_MIN, "data fits beside its descriptors");
+
 uint32_t copy_max_range_blocks(const struct namespace *ns)
 {
 	return (uint32_t)RANGE_BYTES >> ns->block_shift;
@@ -61,7 +63,21 @@ static enum nvme_status check_range(const struct request *r, unsigned i)
 	return NVME_OK;
 }
 
-static enum nvme_status check_ranges(struct request *r, uint64_t *ret_n_blocks)
+/* What it touches, for those who want to be alone in a part of that: from the first block of its
+ * sources and its destination to the last. */
+static void take_hull(struct request *r, uint64_t n_blocks)
+{
+	uint64_t begin = io_slba(r), end = begin + n_blocks;
+
+	for (unsigned i = 0; i < r->n_ranges; i++) {
+		begin = MIN(begin, range_slba(r, i));
+		end = MAX(end, range_slba(r, i) + range_blocks(r, i));
+	}
+	r->pass.slba = begin;
+	r->pass.n_blocks = end - begin;
+}
+
+static enum nvme_status check_ranges(struct request *r)
 {
 	uint64_t n_blocks = 0;
 
@@ -78,7 +94,7 @@ static enum nvme_status check_ranges(struct request *r, uint64_t *ret_n_blocks)
 		return NVME_COMMAND_SIZE_LIMIT | NVME_DNR;
 	if (!io_is_in_range(r->ns, io_slba(r), n_blocks))
 		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
-	*ret_n_blocks = n_blocks;
+	take_hull(r, n_blocks);
 	return NVME_OK;
 }
 
@@ -119,6 +135,14 @@ static uint64_t piece_offset(const struct request *r)
 	return range_bytes(r) - r->n_chunk;
 }
 
+/* The sources are read; what was written is healed. */
+static enum request_state finish(struct request *r)
+{
+	r->pass.slba = io_slba(r);
+	r->pass.n_blocks = r->n_moved >> r->ns->block_shift;
+	return io_end(r, NVME_OK);
+}
+
 /* r->n_chunk is what is left of the range. */
 static void on_written(struct backend_io *io, int error)
 {
@@ -134,7 +158,7 @@ static void on_written(struct backend_io *io, int error)
 		r->n_chunk -= (uint32_t)io->length;
 		if (!r->n_chunk && ++r->range < r->n_ranges)
 			r->n_chunk = range_bytes(r);
-		next = r->n_chunk ? copy_piece(r) : io_end(r, NVME_OK);
+		next = r->n_chunk ? copy_piece(r) : finish(r);
 	}
 	if (next != REQUEST_BACKEND)
 		request_run(r, next);
@@ -169,14 +193,10 @@ static enum request_state copy_piece(struct request *r)
 
 static enum request_state execute(struct request *r)
 {
-	uint64_t n_blocks = 0;
-	enum nvme_status status = check_ranges(r, &n_blocks);
+	enum nvme_status status = check_ranges(r);
 
 	if (status != NVME_OK)
 		return io_end(r, status);
-	/* What is healed when all is written. */
-	r->pass.slba = io_slba(r);
-	r->pass.n_blocks = n_blocks;
 	r->n_chunk = range_bytes(r);
 	return copy_piece(r);
 }

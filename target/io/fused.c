@@ -30,10 +30,14 @@ static uint32_t slot_bytes(const struct request *r)
 	return (uint32_t)align_up(r->length, PAGE);
 }
 
+static_assert(4 * PAGE <= BLOCK_MIN, "the largest block of a namespace fits");
+
 /* Three slots in a buffer, which is a power of 2. */
 uint32_t fused_max_bytes(const struct target *target)
 {
-	return (uint32_t)(target->config->tuning.max_transfer / 4);
+	const struct config_tuning *tuning = &target->config->tuning;
+
+	return (uint32_t)MIN(tuning_block(tuning) / 4, tuning->max_transfer);
 }
 
 /* ---- two become one ------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 		"version: 1\n"
 		"control_socket: %s/sock\n"
 		"%s"
-		"tuning: {max_transfer: 1MiB, buffers: 8MiB%s}\n"
+		"tuning: {poll: adaptive%s%s%s}\n"
 		"limits: {pending: 8, %sconnections_per_host: 16%s}\n"
 		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n%s"
 		"hosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
@@ -84,7 +84,9 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 		"  - nqn: nqn.2026-01.org.example:others\n    allow_hosts: []\n    "
 		"namespaces:\n"
 		"      - {nsid: 1, ram: 1MiB}\n",
-		d->folder, state, tuning,
+		d->folder, state,
+		strstr(tuning, "max_transfer") ? "" : ", max_transfer: 1MiB",
+		strstr(tuning, "buffers") ? "" : ", buffers: 8MiB", tuning,
 		strstr(limits, "connect_timeout") ? "" : "connect_timeout: 5s, ", limits,
 		d->port, second, RAW_HOSTNQN, secret ? ", dhchap_key_file: " : "",
 		secret ? d->folder : "", secret ? "/key" : "", RAW_SUBNQN,

@@ -2,9 +2,10 @@
 /*
  * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, what goes to FOLDER/disk
  * does not come back: asynchronous I/O is held, whoever waits for it sleeps. When the file is gone, all of
- * it goes to the disk. Nothing else is touched.
+ * it goes to the disk. Nothing else is touched. FOLDER/held is there while asynchronous I/O is held.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/aio_abi.h>
 #include <pthread.h>
@@ -48,6 +49,19 @@ static long submit(void *context, struct iocb *iocb)
 	return syscall(SYS_io_submit, context, 1L, &iocb) < 0 ? -errno : 1;
 }
 
+/* Says beside FOLDER/hung whether anything is held. */
+static void tell(bool is_any_held)
+{
+	char path[PATH_MAX];
+
+	strcpy(path, control);
+	memcpy(path + strlen(path) - 4, "held", 4);
+	if (is_any_held)
+		close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	else
+		unlink(path);
+}
+
 static void *release(void *arg)
 {
 	while (access(control, F_OK) == 0)
@@ -57,6 +71,7 @@ static void *release(void *arg)
 		while (submit(held[i].context, held[i].iocb) == -EAGAIN)
 			usleep(LOOK_US);
 	n_held = 0;
+	tell(false);
 	has_thread = false;
 	pthread_mutex_unlock(&lock);
 	return NULL;
@@ -80,6 +95,7 @@ static bool hold(void *context, struct iocb *iocb)
 	if (is_held) {
 		held[n_held].context = context;
 		held[n_held++].iocb = iocb;
+		tell(true);
 	}
 	pthread_mutex_unlock(&lock);
 	return is_held;

@@ -222,7 +222,8 @@ void discover_suggest(const struct volume_config *config, struct volume_error *e
 			names[n++] = result.records[i].subnqn;
 	names[n] = NULL;
 	close_one = conf_did_you_mean(config->subnqn, names);
-	if (close_one)
+	/* It is the namespace that is not there when the subsystem is. */
+	if (close_one && strcmp(close_one, config->subnqn) != 0)
 		snprintf(error->hint, sizeof(error->hint), "did you mean '%.220s'?",
 			 close_one);
 	discover_result_release(&result);

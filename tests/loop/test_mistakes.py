@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""An administrator's mistakes, a table: what is typed, the exit status, the line that is said.
+
+A row has one line with the error, and says what to do about it where that is not plain (hint). It is followed by
+a look at what is attached: a mistake attaches nothing. All rows share one target with two namespaces, and the volume
+"demo" of the first. In commands {nqn}, {address}, {port} are the target's, {tmp} is the row's own folder.
+
+To add one: a line of ROWS, and what it needs beforehand in a function (given) that takes the World and the folder.
+"""
+
+import os
+import re
+import resource
+import shlex
+import sys
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (BUILD, NQN, RBLK, RBLKCTL, RBLKD, ROOT, SANITIZER_REPORT, Scratch, Target, Volume,  # noqa: E402
+                     end_all, expect, expect_equal, free_port, run, run_cases)
+
+OK, FAILED, USAGE, CONFIG, NOT_FOUND, BUSY, PARTIAL, UNREACHABLE, DENIED, PRIVILEGE = range(10)
+PROGRAMS = {"rblk": RBLK, "rblkd": RBLKD, "rblkctl": RBLKCTL,
+            **{name: os.path.join(ROOT, "tools", name) for name in ("softrdma", "packages", "deb", "quickstart")}}
+
+
+@dataclass
+class Row:
+    """error and hint: regular expressions, each must be found in exactly one line of what is said on stderr."""
+    what: str
+    command: str
+    status: int
+    error: str
+    hint: str = ""
+    never: str = ""  # what no line may say
+    given: Optional[Callable] = None
+    env: dict = field(default_factory=dict)
+    limits: dict = field(default_factory=dict)  # RLIMIT_*: how much
+
+
+class World:
+    """What all rows share."""
+
+    def __init__(self):
+        self.scratch = Scratch()
+        self.scratch.env.update(RBLK_CONTROL_SOCKET=self.scratch.file("rblkd.sock"))
+        self.target = Target(self.scratch, ["nsid: 1, ram: 16MiB", "nsid: 5, ram: 16MiB"])
+        self.volume = Volume(self.target, 1, "demo")
+
+    def names(self, tmp):
+        return {"nqn": NQN, "address": self.target.address, "port": self.target.port, "tmp": tmp,
+                "free": free_port(), "where": f"{NQN}@{self.target.address}", "root": ROOT,
+                "control": self.target.control, "config": self.target.config, "build": BUILD}
+
+    def attached(self):
+        names = os.listdir(os.path.join(self.scratch.env["RBLK_RUN_DIR"], "volumes"))
+        return sorted(name for name in names if name.endswith(".sock"))
+
+
+def expect_line(pattern, text, what):
+    lines = [line for line in text.splitlines() if re.search(pattern, line)]
+    expect_equal(len(lines), 1, f"{text}\nlines with the {what} /{pattern}/")
+
+
+def try_row(world, row, scratch):
+    names = world.names(scratch.path)
+    if row.given:
+        row.given(world, scratch)
+    before = world.attached()
+    program, *arguments = [word.format(**names) for word in shlex.split(row.command)]
+
+    def limit():
+        for which, n in row.limits.items():
+            resource.setrlimit(which, (n, n))
+
+    done = run(PROGRAMS.get(program, program), *arguments, check=False, cwd=scratch.path,
+               env=dict(world.scratch.env, **{k: v.format(**names) for k, v in row.env.items()}),
+               preexec_fn=limit if row.limits else None)
+    said = done.stderr
+    expect(not SANITIZER_REPORT.search(said), said)
+    expect_equal(done.returncode, row.status, f"{done.stdout}{said}\nexit status")
+    expect_line(row.error, said, "error")
+    if row.hint:
+        expect_line(row.hint, said, "hint")
+    expect(not row.never or not re.search(row.never, said), f"{said}\nsays /{row.never}/")
+    expect_equal(world.attached(), before, "what is attached")
+
+
+# ---- what rows need beforehand ----------------------------------------------------------------------------
+
+def write(name, text, mode=0o600):
+    def given(_, scratch):
+        with open(scratch.file(name), "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(scratch.file(name), mode)
+    return given
+
+
+EXAMPLE = """version: 1
+control_socket: CONTROL
+portals:
+  - {name: p, address: 127.0.0.1, port: PORT}
+subsystems:
+  - nqn: nqn.2026-01.org.example:second
+    allow_any_host: true
+    namespaces:
+      - {nsid: 1, ram: 16MiB}
+"""
+
+
+def second(control="{control}", port="{port}"):
+    """{tmp}/target.yaml, of a second rblkd: what is not said to be its own is the first one's."""
+    def given(world, scratch):
+        names = world.names(scratch.path)
+        text = EXAMPLE.replace("CONTROL", control.format(**names)).replace("PORT", port.format(**names))
+        write("target.yaml", text)(world, scratch)
+    return given
+
+
+# ---- the table --------------------------------------------------------------------------------------------
+
+ATTACH_ROWS = [
+    Row("a namespace that is not there", "rblk attach {where} --ns 77", NOT_FOUND,
+        r"error: subsystem .* has no namespace 77 for us \(it has: 1, 5\)", never="did you mean"),
+    Row("an NQN with a typing error", "rblk attach nqn.2026-01.org.example:tset@{address}", NOT_FOUND,
+        "error: target does not know subsystem 'nqn.2026-01.org.example:tset'", f"hint: did you mean '{NQN}'"),
+    Row("a wrong port", "rblk attach {nqn}@127.0.0.1:{free}", UNREACHABLE, "error: .*nothing listens there",
+        "hint: check 'rblkctl status' on the target"),
+    Row("discovery at a wrong port", "rblk discover 127.0.0.1:{free}", UNREACHABLE, "error: .*nothing listens there"),
+    Row("an address that nobody has", "rblk attach {nqn}@192.0.2.1", UNREACHABLE, "error: cannot reach 192.0.2.1"),
+    Row("no target", "rblk attach", USAGE, r"error: .*NQN@ADDRESS"),
+    Row("a command with a typing error", "rblk atach {where}", USAGE, r"error: .*did you mean 'attach'\?"),
+    Row("an option with a typing error", "rblk attach {where} --nss 1", USAGE, r"error: .*--nss"),
+    Row("an option's value out of range", "rblk attach {where} --queues 0", USAGE, "error: .*--queues.*1"),
+    Row("the address forgotten", "rblk attach {nqn}", USAGE, "error: .*lacks the '@'", "hint: write NQN@ADDRESS"),
+    Row("what is no NQN", "rblk attach demo@{address}", USAGE, "error: 'demo' is not an NQN"),
+    Row("a port that is no port", "rblk attach {nqn}@127.0.0.1:port", USAGE, "error: '127.0.0.1:port' is not an addr",
+        "hint: write it like 192.0.2.1:4420"),
+    Row("a name that is none", "rblk attach {where} --ns 5 --name a/b", USAGE, "error: 'a/b' cannot be the name",
+        "hint: use up to 63 letters"),
+    Row("a mode that is none", "rblk attach {where} --ns 5 --socket-mode 9", USAGE, "error: --socket-mode: '9' is not"),
+    Row("a time that is none", "rblk attach {where} --ns 5 --ctrl-loss-tmo soon", USAGE,
+        "error: --ctrl-loss-tmo: 'soon' is neither a time like 30s nor 'never'"),
+    Row("a name that another volume has", "rblk attach {where} --ns 5 --name demo", BUSY,
+        "error: there is a volume 'demo'", "hint: choose another --name"),
+    Row("the target's secret without the host's", "rblk attach {where} --ns 5 --dhchap-ctrl-secret-file k", USAGE,
+        "error: --dhchap-ctrl-secret-file needs --dhchap-secret-file"),
+]
+
+VOLUME_ROWS = [
+    Row("detach of what is not attached", "rblk detach ghost", NOT_FOUND, "error: no volume 'ghost' is attached",
+        "hint: `rblk list`"),
+    Row("status of what is not attached", "rblk status ghost", NOT_FOUND, "error: no volume 'ghost' is attached"),
+    Row("a run directory that is relative", "rblk list", USAGE, "error: the run directory must be an absolute path",
+        env={"RBLK_RUN_DIR": "run"}),
+]
+
+TARGET_ROWS = [
+    Row("an option of rblkd with a typing error", "rblkd --confg x", USAGE, "error: .*--config"),
+    Row("a portal's port that another rblkd has", "rblkd --config {tmp}/target.yaml", BUSY,
+        "error: .*in use", given=second(control="{tmp}/own.sock")),
+    Row("a control socket that another rblkd has", "rblkd --config {tmp}/target.yaml", BUSY,
+        "error: .*another rblkd", given=second(port="{free}")),
+]
+
+TOOL_ROWS = [
+    Row("softrdma without a program", "softrdma", USAGE, "softrdma: no command given"),
+    Row("softrdma with a trace in a folder that is not there", "softrdma --trace {tmp}/none/x true", USAGE,
+        "softrdma: no such directory"),
+    Row("packages for what is unknown", "packages everything", USAGE, r"usage: tools/packages build\|run"),
+]
+
+ROWS = ATTACH_ROWS + VOLUME_ROWS + TARGET_ROWS + TOOL_ROWS
+
+
+def main():
+    world = World()
+    try:
+        def case(row):
+            return lambda scratch: try_row(world, row, scratch)
+        run_cases([(row.what, case(row)) for row in ROWS])
+    finally:
+        world.volume.detach()
+        world.target.stop()
+        end_all(world.scratch)
+        world.scratch.remove()
+
+
+if __name__ == "__main__":
+    main()

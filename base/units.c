@@ -205,6 +205,8 @@ const char *units_format_duration(char buf[UNITS_MAX], uint64_t ns)
 {
 	double value = (double)ns;
 
+	if (ns == 0)
+		return strcpy(buf, "0s");
 	if (ns < 1000)
 		return format_short(buf, value, "ns");
 	if (value < 999.5 * NSEC_PER_USEC)

@@ -1,15 +1,21 @@
 #!/usr/bin/python3
 """rblkctl stats: what was done is what is counted, by namespace, host and queue; tables and mistakes."""
 
+import fcntl
 import json
 import os
+import pty
 import re
+import select
 import signal
+import struct
+import subprocess
 import sys
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, run, run_cases,  # noqa: E402
-                     injected, start_fio, wait_until)
+from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, injected, run,  # noqa: E402
+                     run_cases, start_fio, wait_until)
 
 USAGE, CONFIG, NOT_FOUND, UNREACHABLE = 2, 3, 4, 7
 MIB = 1 << 20
@@ -152,6 +158,61 @@ def tables(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+LONG = "nqn.2026-01.org.example.of-a-department-with-a-long-name:" + 40 * "x"
+
+
+def fits(scratch):
+    """Tables on a terminal of 80 columns: no line is longer, and names keep the end that tells them apart."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"], extra=f"hosts:\n  - {{name: long, nqn: '{LONG}'}}")
+    volume = Volume(target, 1, "one", "--hostnqn", LONG)
+    work(volume, 5, 5)
+    environment = dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control, COLUMNS="80")
+    for arguments in (["status"], ["stats"], ["stats", "--queues"], ["stats", "--hosts"], ["capsules"],
+                      ["qos", "list", "--interval", "100ms"], ["list", "subsystems"], ["list", "namespaces"],
+                      ["list", "hosts"], ["list", "connections"], ["list", "portals"]):
+        lines = run(RBLKCTL, *arguments, env=environment).stdout.splitlines()
+        expect(len(lines) >= 2 and max(map(len, lines)) <= 80, f"{arguments}: {lines}")
+    hosts = run(RBLKCTL, "list", "hosts", env=environment).stdout
+    expect("…" in hosts and 8 * "x" in hosts, hosts)
+    expect(LONG in ctl(target, "list", "hosts").stdout, "whole names without a terminal")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def read_screen(fd, text, mark, n):
+    """What a terminal shows, from text on, until mark has come n times."""
+    while text.count(mark) < n:
+        expect(select.select([fd], [], [], PATIENCE)[0], f"waited in vain for {mark!r}: {text}")
+        text += os.read(fd, 65536).decode()
+    return text
+
+
+def top_on_a_terminal(scratch):
+    """What is idle is hidden, the busiest comes first, q ends it and leaves the terminal as it was."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"])
+    volume = Volume(target, 2)
+    load = start_fio(scratch, volume.uri, "--rw=randread", "--bs=4k", "--size=16m", "--time_based", "--runtime=600")
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    before = termios.tcgetattr(slave)
+    top = subprocess.Popen([RBLKCTL, "stats", "--top", "--interval", "100ms"], stdin=slave, stdout=slave,
+                           stderr=subprocess.STDOUT,
+                           env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
+    screen = read_screen(master, "", "\033[H\033[J", 3).split("\033[H\033[J")[1]
+    wait_until(lambda: f"{NQN}/2"[-10:] in read_screen(master, "", "\033[H\033[J", 2), "reads of namespace 2")
+    lines = read_screen(master, "", "\033[H\033[J", 2).split("\033[H\033[J")[1].splitlines()
+    expect(all(len(line) <= 80 for line in lines), f"{lines}")
+    expect(not any("/1 " in line for line in lines) and "1 idle (--idle shows it)" in lines[-1], f"{lines}")
+    expect("NAMESPACE" in screen, screen)
+    os.write(master, b"q")
+    expect_equal(top.wait(PATIENCE), 0, "exit status after q")
+    expect_equal(termios.tcgetattr(slave), before, "the terminal")
+    load.terminate()
+    load.communicate()
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def top_differs(scratch):
     """Work while it looks is what it shows, in all intervals together."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
@@ -238,6 +299,8 @@ CASES = [
     ("what was done is what is counted", exact),
     ("hosts that vanish", lost),
     ("tables", tables),
+    ("80 columns", fits),
+    ("--top on a terminal", top_on_a_terminal),
     ("the difference of two answers", top_differs),
     ("slow commands are logged", slow),
     ("mistakes", mistakes),

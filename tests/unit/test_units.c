@@ -145,7 +145,7 @@ static void test_format_duration(void **state)
 		uint64_t ns;
 		const char *text;
 	} samples[] = {
-		{0, "0ns"},
+		{0, "0s"},
 		{999, "999ns"},
 		{1000, "1us"},
 		{1249, "1.2us"},

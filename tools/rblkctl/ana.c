@@ -8,7 +8,7 @@
 
 /* ---- list ----------------------------------------------------------------------------------- */
 
-static const char *const titles[] = {"SUBSYSTEM",  ">GROUP",	 "PORTAL", "STATE",
+static const char *const titles[] = {"~SUBSYSTEM", ">GROUP",	 "PORTAL", "STATE",
 				     "CONFIGURED", "NAMESPACES", NULL};
 
 /* "1,2,7"; "-" for none. */

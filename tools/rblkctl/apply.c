@@ -52,7 +52,7 @@ static void add_detail(struct table *table, struct json_object *change)
 
 static void print_changes(struct json_object *changes)
 {
-	static const char *const titles[] = {"", "WHAT", "NAME", "CHANGE", NULL};
+	static const char *const titles[] = {"", "WHAT", "~NAME", "~CHANGE", NULL};
 	struct table table;
 
 	table_begin(&table, titles);

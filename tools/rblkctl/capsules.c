@@ -7,9 +7,9 @@
 
 static uint64_t n_wanted;
 
-static const char *const titles[] = {"QUEUE",  "HOST",	">AGE",	   "COMMAND", ">CID",
-				     ">NSID",  ">LBA",	">BLOCKS", "SGL",     ">LENGTH",
-				     "STATUS", ">TOOK", NULL};
+static const char *const titles[] = {
+	"QUEUE",   "~HOST", ">AGE",	"^COMMAND", "?>CID",  "?>NSID", ">LBA",
+	">BLOCKS", "?SGL",  "?>LENGTH", "^STATUS",  "?>TOOK", NULL};
 
 static void add_number(struct table *table, struct json_object *o, const char *key)
 {

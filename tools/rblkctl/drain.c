@@ -49,8 +49,9 @@ static int print_result(const struct options *options, struct json_object *resul
 	if (options->output == OUTPUT_JSON)
 		output_json(result);
 	else if (n)
-		printf("%s: %s, %" PRIu64 " connections left\n",
-		       get_string(result, "portal"), get_string(result, "state"), n);
+		printf("%s: %s, %" PRIu64 " connection%s left\n",
+		       get_string(result, "portal"), get_string(result, "state"), n,
+		       n == 1 ? "" : "s");
 	else
 		printf("%s: %s\n", get_string(result, "portal"),
 		       get_string(result, "state"));

@@ -33,7 +33,7 @@ static void add_number(struct table *table, struct json_object *o, const char *k
 }
 
 static const char *const subsystem_titles[] = {
-	"SUBSYSTEM", "SERIAL", "PORTALS", "HOSTS", ">NAMESPACES", ">CONTROLLERS", NULL};
+	"~SUBSYSTEM", "?SERIAL", "PORTALS", "HOSTS", ">NAMESPACES", ">CONTROLLERS", NULL};
 
 static void add_subsystem(struct table *table, const struct options *options,
 			  struct json_object *o)
@@ -51,8 +51,9 @@ static void add_subsystem(struct table *table, const struct options *options,
 	add_number(table, o, "controllers");
 }
 
-static const char *const namespace_titles[] = {
-	"SUBSYSTEM", ">NSID", ">SIZE", ">BLOCK", "KIND", "ACCESS", "STATE", "PATH", NULL};
+static const char *const namespace_titles[] = {"~SUBSYSTEM", ">NSID", ">SIZE",
+					       "?>BLOCK",    "KIND",  "ACCESS",
+					       "STATE",	     "~PATH", NULL};
 
 static void add_namespace(struct table *table, const struct options *options,
 			  struct json_object *o)
@@ -67,7 +68,8 @@ static void add_namespace(struct table *table, const struct options *options,
 	table_add(table, get_member(o, "path") ? get_string(o, "path") : "");
 }
 
-static const char *const host_titles[] = {"HOST", ">CONTROLLERS", ">QPAIRS", "NQN", NULL};
+static const char *const host_titles[] = {"~HOST", ">CONTROLLERS", ">QPAIRS", "~NQN",
+					  NULL};
 
 static void add_host(struct table *table, const struct options *options,
 		     struct json_object *o)
@@ -79,8 +81,8 @@ static void add_host(struct table *table, const struct options *options,
 }
 
 static const char *const connection_titles[] = {
-	"ADDRESS", "PORTAL", ">CNTLID",	 ">QUEUE", ">WORKER",	"STATE",
-	">AGE",	   ">READ",  ">WRITTEN", "HOST",   "SUBSYSTEM", NULL};
+	"ADDRESS", "?PORTAL", ">CNTLID",  ">QUEUE", "?>WORKER",	  "STATE",
+	"?>AGE",   ">READ",   ">WRITTEN", "~HOST",  "~SUBSYSTEM", NULL};
 
 static void add_connection(struct table *table, const struct options *options,
 			   struct json_object *o)

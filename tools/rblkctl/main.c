@@ -19,7 +19,7 @@
 enum {
 	TIMEOUT_MS = 10000,
 	OPTIONS_COMMON = 3,
-	OPTIONS_MAX = 10,
+	OPTIONS_MAX = 12,
 };
 
 int options_parse_with(const struct args_usage *usage, const struct arg *more,

@@ -11,8 +11,8 @@
 
 /* ---- list ----------------------------------------------------------------------------------- */
 
-static const char *const titles[] = {"NAME",	 ">IOPS",  ">LIMIT", ">READ/S", ">LIMIT",
-				     ">WRITE/S", ">LIMIT", ">BURST", NULL};
+static const char *const titles[] = {"~NAME",	 ">IOPS",  ">LIMIT",  ">READ/S", ">LIMIT",
+				     ">WRITE/S", ">LIMIT", "?>BURST", NULL};
 
 static bool is_same(struct json_object *a, struct json_object *b)
 {

@@ -62,8 +62,8 @@ enum {
 	COLUMNS_MAX = 16,
 };
 
-/* Columns as wide as they need to be; those marked with '>' in front of their title are numbers,
- * aligned to the right. */
+/* Columns as wide as they need to be, or as the terminal allows. Marks in front of a title: '>' a number,
+ * aligned to the right; '~' a name that may lose its beginning, '^' words that may lose their end; '?' left out first, from the right. */
 struct table {
 	unsigned n_columns, n_rows;
 	char **cells; /* owned: strings too; the first row holds the titles */

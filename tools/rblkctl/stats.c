@@ -10,13 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "tools/rblkctl/rblkctl.h"
+#include "tools/rblkctl/terminal.h"
 
 static const char *const classes[] = {"read", "write", "other"};
 static const char *const stages[] = {"receive_ns", "fetch_ns", "backend_ns", "send_ns"};
@@ -28,8 +29,22 @@ struct numbers {
 	uint64_t n_samples, stage_ns[ARRAY_LEN(stages)];
 };
 
+enum order {
+	BY_RATE,
+	BY_BYTES,
+	BY_P99,
+	BY_NAME,
+};
+
+static const char *const orders[] = {[BY_RATE] = "rate",
+				     [BY_BYTES] = "bytes",
+				     [BY_P99] = "p99",
+				     [BY_NAME] = "name",
+				     NULL};
+
 static struct {
-	bool is_hosts, is_queues, is_top;
+	bool is_hosts, is_queues, is_top, wants_idle;
+	unsigned order; /* enum order, of --top */
 	uint64_t interval_ns, n_looks;
 } args;
 
@@ -98,8 +113,8 @@ static void take_away(struct numbers *now, const struct numbers *before)
 /* ---- tables --------------------------------------------------------------------------------- */
 
 #define IO_TITLES                                                                        \
-	">ERRORS", ">MEAN", ">P50", ">P99", ">P99.9", ">RECEIVE", ">FETCH", ">BACKEND",  \
-		">SEND", NULL
+	">ERRORS", "?>MEAN", ">P50", ">P99", "?>P99.9", "?>RECEIVE", "?>FETCH",          \
+		"?>BACKEND", "?>SEND", NULL
 
 static const struct kind {
 	const char *what;
@@ -108,16 +123,16 @@ static const struct kind {
 } kinds[] = {
 	{"namespaces",
 	 {"subsystem", "nsid"},
-	 (const char *const[]){"NAMESPACE", "OP", ">COUNT", ">BYTES", IO_TITLES},
-	 (const char *const[]){"NAMESPACE", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
+	 (const char *const[]){"~NAMESPACE", "OP", ">COUNT", ">BYTES", IO_TITLES},
+	 (const char *const[]){"~NAMESPACE", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
 	{"hosts",
 	 {"host"},
-	 (const char *const[]){"HOST", "OP", ">COUNT", ">BYTES", IO_TITLES},
-	 (const char *const[]){"HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
+	 (const char *const[]){"~HOST", "OP", ">COUNT", ">BYTES", IO_TITLES},
+	 (const char *const[]){"~HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
 	{"queues",
 	 {"controller", "queue", "address"},
-	 (const char *const[]){"QUEUE", "HOST", "OP", ">COUNT", ">BYTES", IO_TITLES},
-	 (const char *const[]){"QUEUE", "HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
+	 (const char *const[]){"QUEUE", "~HOST", "OP", ">COUNT", ">BYTES", IO_TITLES},
+	 (const char *const[]){"QUEUE", "~HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
 };
 
 static const struct kind *chosen_kind(void)
@@ -191,55 +206,123 @@ static struct json_object *find_same(const struct kind *kind, struct json_object
 	return NULL;
 }
 
-/* A line for each class that has something to tell; one of dashes if none has. */
-static void add_item(struct table *table, const struct kind *kind,
-		     const struct options *options, struct json_object *item,
-		     struct json_object *before, uint64_t interval_ns)
+/* One of the list, in all or over the interval. */
+struct entry {
+	struct json_object *item; /* borrowed */
+	struct numbers of[ARRAY_LEN(classes)];
+	uint64_t n, n_bytes, p99_ns;
+	size_t place; /* in rblkd's answer, which is sorted by name */
+};
+
+static void fill(struct entry *entry, struct json_object *item,
+		 struct json_object *before, size_t place)
 {
-	bool is_empty = true;
-
+	*entry = (struct entry){.item = item, .place = place};
 	for (unsigned i = 0; i < ARRAY_LEN(classes); i++) {
-		struct numbers now, old;
+		struct numbers *now = &entry->of[i], old;
 
-		read_numbers(item, classes[i], &now);
+		read_numbers(item, classes[i], now);
 		if (before) {
 			read_numbers(before, classes[i], &old);
-			take_away(&now, &old);
+			take_away(now, &old);
 		}
-		if (!now.latency.n)
-			continue;
-		is_empty = false;
-		add_name(table, kind, item);
-		table_add(table, classes[i]);
-		add_numbers(table, options, &now, interval_ns);
+		entry->n += now->latency.n;
+		entry->n_bytes += now->n_bytes;
+		entry->p99_ns = MAX(
+			entry->p99_ns,
+			now->latency.n ? histogram_quantile(&now->latency, 0.99) : 0);
 	}
-	if (!is_empty)
+}
+
+static uint64_t key_of(const struct entry *entry)
+{
+	switch ((enum order)args.order) {
+	case BY_RATE:
+		return entry->n;
+	case BY_BYTES:
+		return entry->n_bytes;
+	case BY_P99:
+		return entry->p99_ns;
+	case BY_NAME:
+		break;
+	}
+	return 0;
+}
+
+/* The most first; equal ones as rblkd has them. */
+static int compare(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (key_of(x) != key_of(y))
+		return key_of(x) < key_of(y) ? 1 : -1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* A line for each class that has something to tell; one of dashes if none has. */
+static void add_entry(struct table *table, const struct kind *kind,
+		      const struct options *options, const struct entry *entry,
+		      uint64_t interval_ns)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(classes); i++) {
+		if (!entry->of[i].latency.n)
+			continue;
+		add_name(table, kind, entry->item);
+		table_add(table, classes[i]);
+		add_numbers(table, options, &entry->of[i], interval_ns);
+	}
+	if (entry->n)
 		return;
-	add_name(table, kind, item);
+	add_name(table, kind, entry->item);
 	table_add(table, "-");
 	add_numbers(table, options, &(struct numbers){0}, interval_ns);
 }
 
-/* before is NULL, or the answer to compare with. */
+/* Owned by the caller; NULL if there are none. */
+static struct entry *collect(const struct kind *kind, struct json_object *answer,
+			     struct json_object *before, size_t *ret_n)
+{
+	struct json_object *list = get_member(answer, kind->what);
+	struct json_object *old = get_member(before, kind->what);
+	size_t n = list ? json_object_array_length(list) : 0;
+	struct entry *entries = n ? calloc(n, sizeof(*entries)) : NULL;
+
+	*ret_n = entries ? n : 0;
+	for (size_t i = 0; entries && i < n; i++) {
+		struct json_object *item = json_object_array_get_idx(list, i);
+
+		fill(&entries[i], item, find_same(kind, old, item), i);
+	}
+	if (entries && before)
+		qsort(entries, n, sizeof(*entries), compare);
+	return entries;
+}
+
+/* With before, the answer to compare with: what has happened since; on a terminal without what did
+ * nothing. */
 static void print_table(const struct options *options, struct json_object *answer,
 			struct json_object *before)
 {
 	const struct kind *kind = chosen_kind();
-	struct json_object *list = get_member(answer, kind->what);
-	struct json_object *old = get_member(before, kind->what);
 	uint64_t interval_ns = before ? get_number(answer, "time_ns") -
 						get_number(before, "time_ns")
 				      : 0;
+	bool hides_idle = before && !args.wants_idle && isatty(STDOUT_FILENO);
+	size_t n, n_idle = 0;
+	_autofree_ struct entry *entries = collect(kind, answer, before, &n);
 	struct table table;
 
 	table_begin(&table, before ? kind->top_titles : kind->titles);
-	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
-		struct json_object *item = json_object_array_get_idx(list, i);
-
-		add_item(&table, kind, options, item, find_same(kind, old, item),
-			 interval_ns);
+	for (size_t i = 0; i < n; i++) {
+		if (hides_idle && !entries[i].n)
+			n_idle++;
+		else
+			add_entry(&table, kind, options, &entries[i], interval_ns);
 	}
 	table_end(&table);
+	if (n_idle)
+		printf("%zu idle (--idle shows %s)\n", n_idle,
+		       n_idle == 1 ? "it" : "them");
 }
 
 /* ---- once, or again and again --------------------------------------------------------------- */
@@ -271,12 +354,18 @@ static int look_once(const struct options *options, const char *name)
 	return EXIT_OK;
 }
 
-static void pause_ns(uint64_t ns)
+/* Over what the terminal shows: home, each line to its end, and clear what is below. */
+static void start_screen(bool is_terminal, bool is_first)
 {
-	const struct timespec time = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-				      .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+	if (is_terminal)
+		fputs("\033[H\033[J", stdout);
+	else if (!is_first)
+		putchar('\n');
+}
 
-	nanosleep(&time, NULL);
+static bool wants_to_end(int key)
+{
+	return key == 'q' || key == 'Q' || key == TERMINAL_ENDED;
 }
 
 static int look_again_and_again(const struct options *options, const char *name)
@@ -285,21 +374,22 @@ static int look_again_and_again(const struct options *options, const char *name)
 	struct json_object *before = NULL, *answer;
 	int r = ask(options, name, &before);
 
+	if (is_terminal)
+		terminal_begin();
 	for (uint64_t i = 0; r == EXIT_OK && (!args.n_looks || i < args.n_looks); i++) {
-		pause_ns(args.interval_ns);
+		if (wants_to_end(terminal_wait(args.interval_ns)))
+			break;
 		r = ask(options, name, &answer);
 		if (r != EXIT_OK)
 			break;
-		if (is_terminal)
-			fputs("\033[H\033[J", stdout); /* home, and clear what is below */
-		else if (i)
-			putchar('\n');
+		start_screen(is_terminal, i == 0);
 		print_table(options, answer, before);
 		if (fflush(stdout) != 0)
-			r = EXIT_FAILED; /* who read it has gone */
+			r = EXIT_FAILED; /* the reader has gone */
 		json_object_put(before);
 		before = answer;
 	}
+	terminal_end();
 	json_object_put(before);
 	return r;
 }
@@ -319,9 +409,10 @@ static int check_usage(const struct options *options, const char *name)
 		return fail_with(program, EXIT_USAGE, NULL,
 				 "--top shows tables; scripts ask for -o json twice and "
 				 "subtract");
-	if (!args.is_top && (args.interval_ns || args.n_looks))
+	if (!args.is_top && (args.interval_ns || args.n_looks || args.order != BY_RATE ||
+			     args.wants_idle))
 		return fail_with(program, EXIT_USAGE, NULL,
-				 "--interval and --count need --top");
+				 "--interval, --count, --sort and --idle need --top");
 	return EXIT_OK;
 }
 
@@ -337,12 +428,17 @@ int run_stats(int argc, char **argv)
 		{"hosts", 0, ARG_FLAG, &args.is_hosts, NULL, "by host"},
 		{"queues", 0, ARG_FLAG, &args.is_queues, NULL, "by queue"},
 		{"top", 0, ARG_FLAG, &args.is_top, NULL,
-		 "again and again, what has happened since the last look"},
+		 "refresh until q is pressed, showing changes since the last sample"},
 		{"interval", 'i', ARG_DURATION, &args.interval_ns, "TIME",
-		 "between two looks of --top, by default 1s", .min = 100 * NSEC_PER_MSEC,
-		 .max = 3600 * NSEC_PER_SEC},
-		{"count", 'n', ARG_UINT, &args.n_looks, "N", "so many looks of --top",
+		 "between two samples of --top, by default 1s",
+		 .min = 100 * NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC},
+		{"count", 'n', ARG_UINT, &args.n_looks, "N", "stop --top after N samples",
 		 .min = 1, .max = UINT32_MAX},
+		{"sort", 0, ARG_CHOICE, &args.order, "rate|bytes|p99|name",
+		 "what --top shows first, by default the highest rate",
+		 .choices = orders},
+		{"idle", 0, ARG_FLAG, &args.wants_idle, NULL,
+		 "let --top show also what did nothing"},
 	};
 	struct options options;
 	const char *name;

@@ -3,32 +3,49 @@
  * rblkctl status: one line on the daemon, one on each portal. The exit code is 0 when all is well
  * and 6 (partial) when a portal does not listen or a namespace has failed, for scripts.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "tools/rblkctl/rblkctl.h"
+#include "tools/rblkctl/terminal.h"
+
+enum {
+	SUMMARY_MAX = 256,
+};
+
+/* In two lines where one does not fit. */
+static void print_line(char *text)
+{
+	unsigned room = terminal_columns();
+	char *gap = NULL;
+
+	if (room && strlen(text) > room)
+		for (char *p = text; (p = strstr(p, "  ")) && (size_t)(p - text) <= room;
+		     p++)
+			gap = p;
+	if (gap)
+		*gap++ = '\n';
+	puts(text);
+}
 
 static void print_summary(struct json_object *status)
 {
 	const char *state = get_string(status, "state");
-	char uptime[UNITS_MAX];
+	char text[SUMMARY_MAX], uptime[UNITS_MAX];
 
-	printf("%s %s running %s  portals %" PRIu64 "/%zu up  subsystems %" PRIu64
-	       "  namespaces %" PRIu64 "  hosts %" PRIu64 "  state ",
-	       get_string(status, "program"), get_string(status, "version"),
-	       units_format_duration(uptime,
-				     get_number(status, "uptime_s") * NSEC_PER_SEC),
-	       get_number(status, "portals_up"),
-	       json_object_array_length(get_member(status, "portals")),
-	       get_number(status, "subsystems"), get_number(status, "namespaces"),
-	       get_number(status, "hosts"));
-	for (; *state; state++)
-		putchar(strcmp(get_string(status, "state"), "ok") ? *state
-								  : toupper(*state));
-	putchar('\n');
+	snprintf(text, sizeof(text),
+		 "%s %s running %s  portals %" PRIu64 "/%zu up  subsystems %" PRIu64
+		 "  namespaces %" PRIu64 "  hosts %" PRIu64 "  state %s",
+		 get_string(status, "program"), get_string(status, "version"),
+		 units_format_duration(uptime,
+				       get_number(status, "uptime_s") * NSEC_PER_SEC),
+		 get_number(status, "portals_up"),
+		 json_object_array_length(get_member(status, "portals")),
+		 get_number(status, "subsystems"), get_number(status, "namespaces"),
+		 get_number(status, "hosts"), strcmp(state, "ok") ? state : "OK");
+	print_line(text);
 }
 
 static void print_portals(struct json_object *portals)
@@ -56,8 +73,8 @@ static void print_portals(struct json_object *portals)
 /* What hosts may rely on, for each namespace. */
 static void print_durability(struct json_object *namespaces)
 {
-	static const char *const titles[] = {"NAMESPACE", "KIND", "CACHE",
-					     "FLUSH",	  "FUA",  NULL};
+	static const char *const titles[] = {"~NAMESPACE", "KIND", "CACHE",
+					     "^FLUSH",	   "^FUA", NULL};
 	struct table table;
 
 	if (!json_object_array_length(namespaces))
@@ -118,8 +135,8 @@ int run_status(int argc, char **argv)
 		print_durability(get_member(status, "durability"));
 		print_smart(get_member(status, "smart"));
 		if (get_number(status, "failed_namespaces"))
-			printf("%" PRIu64
-			       " namespaces have failed: rblkctl list namespaces\n",
+			printf("failed namespaces: %" PRIu64
+			       " (rblkctl list namespaces)\n",
 			       get_number(status, "failed_namespaces"));
 		if (get_number(status, "unkept_namespaces"))
 			printf("%" PRIu64 " namespaces may be kept wrongly: see "

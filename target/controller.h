@@ -81,6 +81,7 @@ struct controller {
 	/* Thread: poller of the admin queue */
 	struct queue *admin_queue; /* between attach and detach */
 	uint32_t cc, csts;
+	unsigned life;	    /* counts resets and enables: property.c */
 	bool is_reset_sent; /* the control thread drops the I/O queues */
 	uint32_t kato_ms;
 	struct loop_timer keep_alive;
@@ -98,6 +99,7 @@ struct controller {
 	uint32_t features[FEATURES_PLAIN];
 	uint8_t host_behavior[512];
 	struct backend_io flush; /* shutdown: flushes one namespace after the other */
+	unsigned flush_life;	 /* in which that was begun */
 	struct namespace *flush_ns;
 	struct queue *flush_queue; /* busy with it, and so alive */
 	struct loop_msg reset;	   /* to control and back */

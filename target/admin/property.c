@@ -6,6 +6,9 @@
  * the control thread to drop the I/O queues; RDY goes 0 when they are gone, so a host that sees it
  * knows that none of its old writes is on its way. Shutdown (CC.SHN): I/O stops, every namespace
  * with a volatile cache is flushed, one after the other, then CSTS.SHST says complete.
+ *
+ * Disabling and enabling each begin another life. A flush of an earlier one may still be at the disk:
+ * its end is not that of a shutdown of now, which flushes all again when it is back.
  */
 #include <string.h>
 
@@ -14,6 +17,7 @@
 
 enum {
 	READY_TIMEOUT = 30, /* CAP.TO, in 500 ms */
+	SHST_MASK = NVME_CSTS_SHST_OCCURRING | NVME_CSTS_SHST_COMPLETE,
 };
 
 static uint64_t capabilities(const struct target *target)
@@ -26,6 +30,17 @@ static uint64_t capabilities(const struct target *target)
 
 static void flush_next(struct controller *controller, uint32_t after);
 
+static void set_shutdown(struct controller *controller, uint32_t shst)
+{
+	controller->csts = (controller->csts & ~SHST_MASK) | shst;
+}
+
+static bool is_shutting_down(const struct controller *controller)
+{
+	return NVME_CSTS_SHST(controller->csts) ==
+	       NVME_CSTS_SHST(NVME_CSTS_SHST_OCCURRING);
+}
+
 static void on_flushed(struct backend_io *io, int error)
 {
 	struct controller *controller = container_of(io, struct controller, flush);
@@ -35,8 +50,9 @@ static void on_flushed(struct backend_io *io, int error)
 	if (error < 0)
 		namespace_fail(ns, error);
 	controller->flush_ns = NULL;
-	if (!queue->is_dying)
-		flush_next(controller, ns->nsid);
+	if (!queue->is_dying && is_shutting_down(controller))
+		flush_next(controller,
+			   controller->flush_life == controller->life ? ns->nsid : 0);
 	namespace_give(&ns->counters[queue->poller->index]);
 	queue_done_one(queue);
 }
@@ -47,6 +63,7 @@ static void submit_flush(struct controller *controller, struct namespace *ns)
 
 	controller->flush_ns = ns;
 	controller->flush_queue = queue;
+	controller->flush_life = controller->life;
 	controller->flush = (struct backend_io){.op = BACKEND_FLUSH, .done = on_flushed};
 	namespace_take(queue, ns);
 	queue->n_busy++;
@@ -64,14 +81,13 @@ static void flush_next(struct controller *controller, uint32_t after)
 	if (ns)
 		submit_flush(controller, ns);
 	else
-		controller->csts = (controller->csts & ~NVME_CSTS_SHST_OCCURRING) |
-				   NVME_CSTS_SHST_COMPLETE;
+		set_shutdown(controller, NVME_CSTS_SHST_COMPLETE);
 }
 
 static void begin_shutdown(struct controller *controller)
 {
 	atomic_store(&controller->is_ready, false);
-	controller->csts |= NVME_CSTS_SHST_OCCURRING;
+	set_shutdown(controller, NVME_CSTS_SHST_OCCURRING);
 	if (!controller->flush_ns)
 		flush_next(controller, 0);
 }
@@ -93,6 +109,7 @@ static void enable(struct controller *controller)
 		controller->csts |= NVME_CSTS_CFS;
 		return;
 	}
+	controller->life++;
 	controller->csts = NVME_CSTS_RDY;
 	keep_alive_start(controller);
 	atomic_store(&controller->is_ready, true);
@@ -103,13 +120,16 @@ void property_reset_done(struct loop_msg *msg)
 	struct controller *controller = container_of(msg, struct controller, reset);
 
 	controller->is_reset_sent = false;
-	controller->csts = 0;
+	/* A shutdown that has begun since goes on. */
+	controller->csts &= SHST_MASK;
 	if (controller->cc & NVME_CC_EN)
 		enable(controller);
 }
 
 static void disable(struct controller *controller)
 {
+	controller->life++;
+	set_shutdown(controller, 0);
 	atomic_store(&controller->is_ready, false);
 	async_event_end_all(controller, NVME_ABORTED_SQ_DELETION);
 	controller->pending = controller->masked = 0;

@@ -2,7 +2,8 @@
 /*
  * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, what goes to FOLDER/disk
  * does not come back: asynchronous I/O is held, whoever waits for it sleeps. When the file is gone, all of
- * it goes to the disk. Nothing else is touched. FOLDER/held is there while asynchronous I/O is held.
+ * it goes to the disk. FOLDER/held is there while asynchronous I/O is held. While there is a file
+ * FOLDER/syncs, it gets a byte for each sync of the disk that rblkd asks for. Nothing else is touched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,18 +31,38 @@ static bool has_thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char control[PATH_MAX]; /* of the first that was held */
 
-/* Whether it is the disk, and hangs; then path is that of the file that says so. */
-static bool is_hung(int fd, char path[PATH_MAX])
+/* Whether it is the disk; then path is that of the file of this name beside it. */
+static bool is_disk(int fd, const char *name, char path[PATH_MAX])
 {
 	char link[64];
 	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, PATH_MAX - 1);
+	n = readlink(link, path, PATH_MAX - 8);
 	if (n < 5 || memcmp(path + n - 5, "/disk", 5) != 0)
 		return false;
-	memcpy(path + n - 4, "hung", 5);
-	return access(path, F_OK) == 0;
+	strcpy(path + n - 4, name);
+	return true;
+}
+
+/* Whether it is the disk, and hangs; then path is that of the file that says so. */
+static bool is_hung(int fd, char path[PATH_MAX])
+{
+	return is_disk(fd, "hung", path) && access(path, F_OK) == 0;
+}
+
+static void count_sync(int fd)
+{
+	char path[PATH_MAX];
+	int file = is_disk(fd, "syncs", path)
+			   ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
+			   : -1;
+
+	if (file < 0)
+		return;
+	if (write(file, ".", 1) != 1)
+		perror(path);
+	close(file);
 }
 
 static long submit(void *context, struct iocb *iocb)
@@ -106,7 +127,11 @@ int io_submit(void *context, long n, struct iocb **iocbs);
 int io_submit(void *context, long n, struct iocb **iocbs)
 {
 	for (long i = 0; i < n; i++) {
-		long r = hold(context, iocbs[i]) ? 1 : submit(context, iocbs[i]);
+		long r;
+
+		if (iocbs[i]->aio_lio_opcode == IOCB_CMD_FDSYNC)
+			count_sync((int)iocbs[i]->aio_fildes);
+		r = hold(context, iocbs[i]) ? 1 : submit(context, iocbs[i]);
 
 		if (r < 0)
 			return (int)(i ? i : r);
@@ -132,4 +157,11 @@ ssize_t pwritev64v2(int fd, const struct iovec *iov, int n, off64_t at, int flag
 {
 	wait_for(fd);
 	return syscall(SYS_pwritev2, fd, iov, n, at, 0, flags);
+}
+
+int fdatasync(int fd)
+{
+	count_sync(fd);
+	wait_for(fd);
+	return (int)syscall(SYS_fdatasync, fd);
 }

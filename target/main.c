@@ -326,6 +326,7 @@ static enum exit_code start(struct daemon *d)
 	}
 	if (r < 0)
 		return exit_code_of(r);
+	snapshot_keep(snapshot);
 	log_info("ready, portals %u/%u listening", portals_n_listening(target),
 		 portals_n_used(target));
 	notify("READY=1");
@@ -344,7 +345,7 @@ static void end(struct daemon *d)
 	pollers_stop(target);
 	snapshot_settle(atomic_load(&target->snapshot));
 	health_end(d->config.health);
-	snapshot_free(atomic_load(&target->snapshot));
+	snapshot_discard(atomic_load(&target->snapshot));
 	retire_end(target);
 	namespace_memory_end();
 	health_free(d->config.health);

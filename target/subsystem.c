@@ -19,10 +19,12 @@
 #include "base/check.h"
 #include "base/rcu.h"
 #include "target/ana.h"
+#include "target/backend/grow.h"
 #include "target/config/config.h"
 #include "target/guard/guard_state.h"
 #include "target/health/health.h"
 #include "target/namespace_memory.h"
+#include "target/stats/io_errors.h"
 #include "target/subsystem.h"
 
 /* Names become UUIDs (version 5) within this name space. Never change it. */
@@ -46,6 +48,7 @@ void namespace_free(struct namespace *ns)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		namespace_memory_forget(ns, i);
 	health_remove_namespace(ns);
+	io_errors_free(ns);
 	guard_unref(ns->guard);
 	if (ns->backend)
 		ns->backend->ops->close(ns->backend);
@@ -95,9 +98,18 @@ void snapshot_free(struct snapshot *snapshot)
 		namespace_free(list_entry(node, struct namespace, node));
 }
 
-void snapshot_discard(struct snapshot *snapshot)
+void snapshot_keep(struct snapshot *snapshot)
+{
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
+		for (unsigned j = 0; j < snapshot->subsystems[i].n_namespaces; j++)
+			backend_keep_grown(
+				snapshot->subsystems[i].namespaces[j]->backend);
+}
+
+unsigned snapshot_discard(struct snapshot *snapshot)
 {
 	struct list namespaces, *node;
+	unsigned n_left = 0;
 
 	list_init(&namespaces);
 	snapshot_retire(snapshot, &namespaces);
@@ -106,8 +118,11 @@ void snapshot_discard(struct snapshot *snapshot)
 
 		if (ns->backend && ns->backend->is_created && unlink(ns->path) == 0)
 			log_info("%s: removed again", ns->path);
+		else if (ns->backend)
+			n_left += !backend_undo_grow(ns->backend);
 		namespace_free(ns);
 	}
+	return n_left;
 }
 
 /* ---- building ------------------------------------------------------------------------------- */
@@ -145,8 +160,8 @@ static void put_hex(uint8_t *bytes, size_t n, const char *text)
 	}
 }
 
-static bool open_backend(struct builder *b, const struct config_namespace *config,
-			 struct namespace *ns)
+static bool open_backend(struct builder *b, const char *subnqn,
+			 const struct config_namespace *config, struct namespace *ns)
 {
 	struct backend_config how;
 	struct conf_mark mark;
@@ -160,6 +175,8 @@ static bool open_backend(struct builder *b, const struct config_namespace *confi
 		fail(b, mark, why);
 		return false;
 	}
+	if (!io_errors_watch(ns, subnqn))
+		return fail_for_memory(b);
 	ns->memory = ops->memory ? ops->memory(ns->backend) : NULL;
 	return true;
 }
@@ -224,7 +241,7 @@ static struct namespace *namespace_new(struct builder *b,
 		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);
 	if (config->eui64)
 		put_hex(ns->eui64, sizeof(ns->eui64), config->eui64);
-	if (!open_backend(b, config, ns)) {
+	if (!open_backend(b, subsystem->nqn, config, ns)) {
 		namespace_free(ns);
 		return NULL;
 	}
@@ -447,7 +464,10 @@ struct snapshot *snapshot_rebuild(const struct target_config *config, struct con
 	if (credentials_load(config, conf, &b.snapshot->credentials) < 0)
 		b.has_failed = true;
 	if (b.has_failed) {
-		snapshot_discard(b.snapshot);
+		if (snapshot_discard(b.snapshot))
+			conf_error(conf, (struct conf_mark){0},
+				   "files that were made larger for it stay so: see the "
+				   "log");
 		return NULL;
 	}
 	return b.snapshot;

@@ -64,7 +64,8 @@ static void submit_flush(struct controller *controller, struct namespace *ns)
 	controller->flush_ns = ns;
 	controller->flush_queue = queue;
 	controller->flush_life = controller->life;
-	controller->flush = (struct backend_io){.op = BACKEND_FLUSH, .done = on_flushed};
+	controller->flush = (struct backend_io){
+		.op = BACKEND_FLUSH, .is_shutdown = true, .done = on_flushed};
 	namespace_take(queue, ns);
 	queue->n_busy++;
 	backend_submit(ns->backend, queue->poller->backends, &controller->flush);

@@ -94,10 +94,28 @@ void backend_take(struct backend *backend, struct backend_thread *thread,
 	step->then = backend_done;
 }
 
+/* Work without a backend (backend_run) says itself what has failed. */
+static __attribute__((noinline)) void tell_error(struct backend_io *io, int error)
+{
+	struct backend *backend = io->backend;
+
+	if (backend && backend->on_error)
+		backend->on_error(backend, io, error);
+	io->is_short = false;
+}
+
 void backend_done(struct backend_io *io, int error)
 {
 	PROBE(rblkd, backend_complete, io, error);
+	if (__builtin_expect(error != 0, 0))
+		tell_error(io, error);
 	io->done(io, error);
+}
+
+void backend_end_short(struct backend_io *io)
+{
+	io->is_short = true;
+	backend_step(io)->then(io, -EIO);
 }
 
 void backend_skip(struct backend_io *io, int error)
@@ -332,7 +350,7 @@ static void on_transfer(struct backend_aio *aio, struct backend_io *io, uint64_t
 	else if (n_done > before && n_done < io->length)
 		wait_in_line(aio, io);
 	else
-		step->then(io, -EIO); /* the end of the file, or a lie */
+		backend_end_short(io); /* the end of the file, or a lie */
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/probe.h"
+#include "target/backend/limits.h"
 #include "target/backend/share.h"
 
 struct backend;
@@ -35,7 +36,9 @@ struct backend_io {
 	bool may_unmap;	 /* write zeroes: holes are welcome */
 	uint64_t offset; /* bytes; multiples of the block size, checked by the caller */
 	uint64_t length;
-	void *buffer; /* read, write: length bytes, aligned to 4 KiB */
+	void *buffer;	  /* read, write: length bytes, aligned to 4 KiB */
+	bool is_shutdown; /* of no command, but of a controller that is shut down */
+	bool is_short;	  /* for on_error: the store ends before it */
 	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short
 	 * transfer is -EIO, never success (reliability rule R4). */
 	void (*done)(struct backend_io *io, int error);
@@ -48,32 +51,6 @@ struct backend_io {
 	uint64_t n_done; /* bytes of a transfer done so far */
 	int result;
 	uint64_t private[13]; /* a struct backend_step */
-};
-
-/* Where acknowledged writes are; durability.c has it in words. */
-enum backend_durability {
-	DURABILITY_MEMORY, /* ours */
-	DURABILITY_TMPFS,  /* a file in memory */
-	DURABILITY_FILE, /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
-	DURABILITY_PAGE_CACHE,	  /* a file without O_DIRECT */
-	DURABILITY_WRITE_BACK,	  /* a disk with a cache that power failure empties */
-	DURABILITY_WRITE_THROUGH, /* a disk without */
-	DURABILITY_UNKNOWN_CACHE, /* a disk that does not say */
-};
-
-struct backend_limits {
-	uint64_t size_bytes;
-	uint32_t min_block; /* smallest block size that can be served: O_DIRECT alignment
-			     */
-	uint32_t physical_block; /* preferred write granularity (NPWG), 0 unknown */
-	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
-	bool is_read_only;
-	bool has_volatile_cache; /* Flush matters (VWC) */
-	enum backend_durability durability;
-	bool can_discard;
-	bool discard_reads_zero;
-	bool can_write_zeroes; /* without writing zeroes one by one */
-	bool is_rotational;
 };
 
 struct backend_config {
@@ -104,6 +81,9 @@ struct backend_ops {
 	 * the store can be made larger from here: it is never made smaller. I/O goes on. 0 with
 	 * limits.size_bytes updated, or -errno with one line in why, as open. */
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *why, size_t n);
+	/* Makes the store as large as it was before open or resize made it larger (grown_from, grown_to):
+	 * nothing was written there. 0, or -errno with one line in why: it stays larger. */
+	int (*undo_grow)(struct backend *backend, char *why, size_t n);
 	/* Memory that can be registered and moved by RDMA directly; NULL for most
 	 * backends. */
 	void *(*memory)(struct backend *backend);
@@ -114,7 +94,13 @@ struct backend {
 	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on (fault
 	 * F9). The backend sets it, any thread. */
 	_Atomic bool has_failed;
-	bool is_created;	      /* open has made what was not there before */
+	bool is_created; /* open has made what was not there before */
+	/* Bytes of the store before open or resize made it larger, and then, until that is
+	 * kept or undone; grown_to 0: it has not. Control. */
+	uint64_t grown_from, grown_to;
+	/* Hears of each io that fails, on its poller, before its done. NULL, and owner: the owner's. */
+	void (*on_error)(struct backend *backend, struct backend_io *io, int error);
+	void *owner;
 	struct backend_limits limits; /* control writes in open, and size_bytes in resize:
 				       * no poller reads that one */
 	/* What is exported, to refuse exporting it twice: device and inode of the file,

@@ -14,7 +14,9 @@
  * When a sync fails, the kernel has dropped what it could not write and a second sync
  * would succeed although acknowledged data is gone. So the first failure is final: from
  * then on every write and flush of this backend fails, until rblkd is started again
- * (fault F9). Reads go on.
+ * (fault F9). Reads go on. An RWF_DSYNC write is a write and a sync, and the kernel does
+ * not say which of the two failed: it counts as a sync, but for what only a write, which
+ * comes first, is refused with.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +55,11 @@ static int sync_data(struct backend_fd *disk)
 	return fdatasync(disk->fd) < 0 ? -errno : 0;
 }
 
-/* All n bytes or an error: what a short transfer leaves is done next. */
+enum {
+	SHORT = 1, /* of transfer: no error, and no more to be had */
+};
+
+/* All n bytes, an error or SHORT: what a short transfer leaves is done next. */
 static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t offset,
 		    int flags)
 {
@@ -67,7 +73,7 @@ static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t of
 		if (r < 0)
 			return -errno;
 		if (r == 0)
-			return -EIO; /* the end of the file */
+			return SHORT; /* the end of the file */
 		buffer = (char *)buffer + r;
 		n -= (uint64_t)r;
 		offset += (uint64_t)r;
@@ -75,21 +81,24 @@ static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t of
 	return 0;
 }
 
+static int transfer_io(struct backend_io *io, int flags)
+{
+	int r = transfer(disk_of(io->backend)->fd, io->op == BACKEND_WRITE, io->buffer,
+			 io->length, io->offset, flags);
+
+	io->is_short = r == SHORT;
+	return io->is_short ? -EIO : r;
+}
+
 static int work_transfer(struct backend_io *io)
 {
-	struct backend_fd *disk = disk_of(io->backend);
-
-	return transfer(disk->fd, io->op == BACKEND_WRITE, io->buffer, io->length,
-			io->offset, 0);
+	return transfer_io(io, 0);
 }
 
 /* What aio would have done. */
 static int work_when_full(struct backend_io *io)
 {
-	struct backend_fd *disk = disk_of(io->backend);
-
-	return transfer(disk->fd, io->op == BACKEND_WRITE, io->buffer, io->length,
-			io->offset, backend_step(io)->is_dsync ? RWF_DSYNC : 0);
+	return transfer_io(io, backend_step(io)->is_dsync ? RWF_DSYNC : 0);
 }
 
 static int work_sync(struct backend_io *io)
@@ -108,7 +117,7 @@ static int write_zeroes(struct backend_fd *disk, uint64_t offset, uint64_t n)
 		offset += n_now;
 		n -= n_now;
 	}
-	return r;
+	return r == SHORT ? -EIO : r;
 }
 
 static int work_zero(struct backend_io *io)
@@ -130,17 +139,10 @@ static int work_discard(struct backend_io *io)
 
 /* ---- steps, on the poller ---------------------------------------------------------- */
 
-/* Who asked for a flush says that it failed; of the one behind a FUA write only we know. */
 static void after_sync(struct backend_io *io, int error)
 {
-	struct backend_fd *disk = disk_of(io->backend);
-
-	if (error && !atomic_exchange(&disk->backend.has_failed, true) &&
-	    io->op != BACKEND_FLUSH)
-		log_err("%s: sync failed: %s; acknowledged writes may be lost: refusing "
-			"writes and "
-			"flushes until rblkd is restarted",
-			disk->path, strerror(-error));
+	if (error)
+		atomic_store(&io->backend->has_failed, true);
 	backend_done(io, error);
 }
 
@@ -186,6 +188,25 @@ static void after_change(struct backend_io *io, int error)
 
 static void start_write(struct backend_io *io);
 
+/* Of what the write is refused with before anything is synced. With O_DIRECT blocks are allocated by
+ * the write, so a full file system is no failed sync, either. */
+static bool is_of_write_alone(int error)
+{
+	switch (-error) {
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EINVAL:
+	case EAGAIN:
+	case ENOMEM:
+	case EPERM:
+	case ETXTBSY:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* The write is all there is to do, if the kernel knows RWF_DSYNC. */
 static void after_dsync_write(struct backend_io *io, int error)
 {
@@ -194,6 +215,8 @@ static void after_dsync_write(struct backend_io *io, int error)
 		start_write(io);
 		return;
 	}
+	if (error && !is_of_write_alone(error))
+		atomic_store(&io->backend->has_failed, true);
 	backend_done(io, error);
 }
 

@@ -16,6 +16,7 @@ struct backend_fd {
 	int fd;		  /* owned */
 	bool is_direct;	  /* O_DIRECT: fit for libaio; else worker threads */
 	bool can_be_full; /* a disk with so many places, for which a submit would wait */
+	bool is_shared;	  /* another rblkd may have it, too */
 	char *path;	  /* owned */
 	/* On a worker thread; 0 or -errno, -EOPNOTSUPP when it cannot. */
 	int (*zero)(struct backend_fd *disk, uint64_t offset, uint64_t n, bool may_unmap);

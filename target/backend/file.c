@@ -29,6 +29,11 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "target/backend/fd.h"
+#include "target/backend/grow.h"
+
+enum {
+	HOLE_BYTES = 4096,
+};
 
 static int change_range(struct backend_fd *disk, int mode, uint64_t offset, uint64_t n)
 {
@@ -111,11 +116,14 @@ static int check_stat(const struct backend_config *config, const struct stat *st
 
 	if (r < 0)
 		return r;
+	units_format_exact(is, size);
+	units_format_exact(wanted, config->size_bytes);
 	if (config->must_create && size > config->size_bytes)
 		return backend_fd_refuse(config, -EINVAL, why, n,
-					 "exists with %s, but size says %s",
-					 units_format_exact(is, size),
-					 units_format_exact(wanted, config->size_bytes));
+					 "exists with %s, but size says %s: no file is "
+					 "cut; set size: %s to "
+					 "export all of it",
+					 is, wanted, is);
 	return backend_fd_check_size(config, size, why, n);
 }
 
@@ -227,6 +235,37 @@ static enum backend_durability find_durability(const struct backend_fd *disk)
 	return disk->is_direct ? DURABILITY_FILE : DURABILITY_PAGE_CACHE;
 }
 
+/* The largest offset that the file system has for the file: a seek moves nothing but the position of
+ * the descriptor, which no I/O of ours uses. */
+static uint64_t max_offset(const struct backend_fd *disk)
+{
+	uint64_t low = 0, high = INT64_MAX;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low + 1) / 2;
+
+		if (lseek(disk->fd, (off_t)middle, SEEK_SET) < 0)
+			high = middle - 1;
+		else
+			low = middle;
+	}
+	return low;
+}
+
+/*
+ * Whether a hole can be made, by making one in the last block that the file could ever have. Just behind
+ * the end may be what another rblkd has grown the file by and its host has written, and what somebody
+ * has allocated ahead.
+ */
+static bool can_have_holes(struct backend_fd *disk, const struct stat *st)
+{
+	uint64_t n = MAX((uint64_t)st->st_blksize, (uint64_t)HOLE_BYTES);
+	uint64_t last = max_offset(disk) / n;
+
+	return last > 1 && (last - 1) * n > (uint64_t)st->st_size &&
+	       discard_range(disk, (last - 1) * n, n) == 0;
+}
+
 static void fill_limits(struct backend_fd *disk, const struct backend_config *config,
 			const struct stat *st)
 {
@@ -237,28 +276,60 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 	limits->is_read_only = config->is_read_only;
 	limits->durability = find_durability(disk);
 	limits->has_volatile_cache = limits->durability != DURABILITY_TMPFS;
-	/* A hole behind the end changes nothing, and tells whether there can be any. */
-	limits->can_discard = !config->is_read_only &&
-			      discard_range(disk, (uint64_t)st->st_size,
-					    limits->min_block) == 0;
+	limits->can_discard = !config->is_read_only && can_have_holes(disk, st);
 	limits->discard_reads_zero = limits->can_discard;
 	limits->can_write_zeroes = limits->can_discard;
 }
 
 /* The new size must be on disk before a host hears of it. */
-static int grow(const struct backend_fd *disk, const struct backend_config *config,
-		uint64_t size, char *why, size_t n)
+static int grow(struct backend_fd *disk, const struct backend_config *config,
+		uint64_t old_size, uint64_t size, char *why, size_t n)
 {
 	char wanted[UNITS_MAX];
+	int r;
 
 	if (config->is_read_only)
 		return backend_fd_refuse(
 			config, -EROFS, why, n,
 			"is exported read_only: it cannot be grown here");
-	if (ftruncate(disk->fd, (off_t)size) < 0 || fsync(disk->fd) < 0)
+	if (ftruncate(disk->fd, (off_t)size) < 0)
 		return backend_fd_refuse(config, -errno, why, n, "cannot grow to %s: %s",
 					 units_format_exact(wanted, size),
 					 strerror(errno));
+	disk->backend.grown_from = old_size;
+	disk->backend.grown_to = size;
+	if (fsync(disk->fd) == 0)
+		return 0;
+	r = -errno;
+	/* The kernel tells a failure once, and this may be that of a host's writes. */
+	atomic_store(&disk->backend.has_failed, true);
+	return backend_fd_refuse(config, r, why, n, "cannot sync it: %s", strerror(-r));
+}
+
+static int file_undo_grow(struct backend *backend, char *why, size_t n)
+{
+	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
+	const struct backend_config config = {.path = disk->path};
+	char is[UNITS_MAX];
+	struct stat st;
+	int r;
+
+	units_format_exact(is, backend->grown_to);
+	if (disk->is_shared)
+		return backend_fd_refuse(
+			&config, -EBUSY, why, n,
+			"stays %s: others that share it may have seen that", is);
+	if (fstat(disk->fd, &st) < 0)
+		return backend_fd_refuse(&config, -errno, why, n, "stays %s: %s", is,
+					 strerror(errno));
+	if ((uint64_t)st.st_size != backend->grown_to)
+		return backend_fd_refuse(&config, -EBUSY, why, n,
+					 "keeps its size, which somebody has changed");
+	r = ftruncate(disk->fd, (off_t)backend->grown_from) < 0 ? -errno : 0;
+	if (r < 0)
+		return backend_fd_refuse(&config, r, why, n, "stays %s: %s", is,
+					 strerror(-r));
+	backend->limits.size_bytes = backend->grown_from;
 	return 0;
 }
 
@@ -276,7 +347,7 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 	if (r == 0)
 		r = set_direct(disk, config, why, n);
 	if (r == 0 && config->must_create && config->size_bytes > (uint64_t)st.st_size)
-		r = grow(disk, config, config->size_bytes, why, n);
+		r = grow(disk, config, (uint64_t)st.st_size, config->size_bytes, why, n);
 	if (r < 0 || fstat(disk->fd, &st) < 0)
 		return r < 0 ? r : -errno;
 	disk->backend.identity[0] = st.st_dev;
@@ -296,9 +367,11 @@ static int file_open(const struct backend_config *config, struct backend **ret_b
 	disk->zero = zero_range;
 	disk->discard = discard_range;
 	r = disk->fd = open_file(config, &disk->backend.is_created, why, n);
+	disk->is_shared = config->is_shared;
 	if (r >= 0)
 		r = prepare(disk, config, why, n);
 	if (r < 0) {
+		backend_undo_grow(&disk->backend);
 		backend_fd_close(&disk->backend);
 		return r;
 	}
@@ -361,7 +434,7 @@ static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, 
 	if (fstat(disk->fd, &st) < 0)
 		return backend_fd_refuse(&config, -errno, why, n, "%s", strerror(errno));
 	if (size_bytes > (uint64_t)st.st_size)
-		r = grow(disk, &config, size_bytes, why, n);
+		r = grow(disk, &config, (uint64_t)st.st_size, size_bytes, why, n);
 	else if (size_bytes && size_bytes < (uint64_t)st.st_size)
 		r = backend_fd_refuse(&config, -EINVAL, why, n,
 				      "has %s: rblkd cuts no file; truncate it yourself, "
@@ -380,4 +453,5 @@ const struct backend_ops backend_file = {
 	.check = file_check,
 	.submit = backend_fd_submit,
 	.resize = file_resize,
+	.undo_grow = file_undo_grow,
 };

@@ -41,6 +41,7 @@ struct ram {
 	int fd;		       /* owned */
 	uint8_t *memory;       /* owned: mapped */
 	size_t n_reserved;     /* of address space, the memory being its first part */
+	size_t n_mapped;       /* more than size where growing was undone */
 	_Atomic uint64_t size; /* control writes, pollers read */
 };
 
@@ -171,13 +172,15 @@ static int reserve(struct ram *ram, uint64_t size)
 /* Maps the pages behind those that are mapped already. */
 static int extend(struct ram *ram, uint64_t size)
 {
-	size_t from = align_up(ram->size, PAGE_BYTES), to = align_up(size, PAGE_BYTES);
+	size_t from = ram->n_mapped, to = align_up(size, PAGE_BYTES);
 
-	if (ftruncate(ram->fd, (off_t)size) < 0)
-		return -errno;
-	if (to > from && mmap(ram->memory + from, to - from, PROT_READ | PROT_WRITE,
-			      MAP_SHARED | MAP_FIXED, ram->fd, (off_t)from) == MAP_FAILED)
-		return -errno;
+	if (to > from) {
+		if (ftruncate(ram->fd, (off_t)to) < 0 ||
+		    mmap(ram->memory + from, to - from, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, ram->fd, (off_t)from) == MAP_FAILED)
+			return -errno;
+		ram->n_mapped = to;
+	}
 	ram->backend.limits.size_bytes = size;
 	atomic_store_explicit(&ram->size, size, memory_order_release);
 	return 0;
@@ -237,6 +240,7 @@ static int ram_resize(struct backend *backend, uint64_t size_bytes, char *why, s
 {
 	struct ram *ram = ram_of(backend);
 	char has[UNITS_MAX], wanted[UNITS_MAX];
+	uint64_t old_size = ram->size;
 	int r = 0;
 
 	if (!size_bytes || size_bytes == ram->size)
@@ -254,7 +258,21 @@ static int ram_resize(struct backend *backend, uint64_t size_bytes, char *why, s
 	if (r < 0)
 		snprintf(why, n, "ram: cannot grow to %s: %s",
 			 units_format_exact(wanted, size_bytes), strerror(-r));
-	return r;
+	if (r < 0)
+		return r;
+	backend->grown_from = old_size;
+	backend->grown_to = size_bytes;
+	return 0;
+}
+
+/* The pages stay mapped; no host can reach them. */
+static int ram_undo_grow(struct backend *backend, char *why, size_t n)
+{
+	struct ram *ram = ram_of(backend);
+
+	backend->limits.size_bytes = backend->grown_from;
+	atomic_store_explicit(&ram->size, backend->grown_from, memory_order_release);
+	return 0;
 }
 
 static void *ram_memory(struct backend *backend)
@@ -269,5 +287,6 @@ const struct backend_ops backend_ram = {
 	.check = ram_check,
 	.submit = ram_submit,
 	.resize = ram_resize,
+	.undo_grow = ram_undo_grow,
 	.memory = ram_memory,
 };

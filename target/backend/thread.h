@@ -48,6 +48,8 @@ void backend_take(struct backend *backend, struct backend_thread *thread,
 		  struct backend_io *io);
 /* Gives the io back. From a step's then; for submit see backend_skip. */
 void backend_done(struct backend_io *io, int error);
+/* Ends a step with -EIO: no more of the transfer can be had. */
+void backend_end_short(struct backend_io *io);
 /* A step without work: then is called in the loop's next turn. */
 void backend_skip(struct backend_io *io, int error);
 

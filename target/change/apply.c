@@ -8,6 +8,7 @@
  *                        and is undone                             hear of it
  *
  * The pollers see one pointer change. Namespaces that stay are the same objects in both snapshots.
+ * Stores grow last, when all else is prepared, and each is made small again when another cannot grow.
  * Commands that use a removed one finish first (retire.c); the next ones find no such namespace. The
  * associations of a host that is no longer allowed end at once; those through a removed portal
  * live on.
@@ -123,6 +124,22 @@ static bool look_at_size(struct apply *a, const struct kept *kept)
 	return true;
 }
 
+static bool check_size(struct apply *a, const struct kept *kept)
+{
+	uint64_t size = configured_size(kept->config);
+	char why[200];
+
+	if (size && namespace_check_size(kept->ns, size, why, sizeof(why)) < 0)
+		return refuse(a, EXIT_FAILED, "%s", why);
+	return true;
+}
+
+static bool forget_size(struct apply *a, const struct kept *kept)
+{
+	a->report->n_left += !namespace_forget_size(kept->ns);
+	return true;
+}
+
 static bool prepare_size(struct apply *a, const struct kept *kept)
 {
 	uint64_t size = configured_size(kept->config);
@@ -227,6 +244,8 @@ static bool prepare(struct apply *a)
 {
 	char why[200];
 
+	if (!for_each_kept(a, check_size))
+		return false;
 	if (portals_plan(a->target, &a->config) < 0)
 		return refuse(
 			a, EXIT_BUSY,
@@ -244,6 +263,7 @@ static bool prepare(struct apply *a)
 	register_memory(a);
 	if (for_each_kept(a, prepare_size))
 		return true;
+	for_each_kept(a, forget_size);
 	portals_switch_back(a->target, &a->config);
 	return false;
 }
@@ -333,6 +353,7 @@ static void commit(struct apply *a)
 
 	for_each_kept(a, publish_size);
 	for_each_kept(a, publish_qos);
+	snapshot_keep(a->after);
 	rcu_set(&target->snapshot, a->after);
 	portals_switch_done(target, &a->config);
 	swap_config(target->config, &a->config);
@@ -375,7 +396,12 @@ static void run(struct apply *a, const char *path, enum apply_mode mode)
 	if (prepare(a))
 		commit(a);
 	else if (a->after)
-		snapshot_discard(a->after);
+		a->report->n_left += snapshot_discard(a->after);
+	if (a->report->n_left)
+		fprintf(a->out,
+			"warning: %u files that were made larger for it stay so: see the "
+			"log of rblkd\n",
+			a->report->n_left);
 }
 
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
@@ -457,7 +483,8 @@ void apply_and_log(struct target *target)
 			log_change(&report.changes.items[i]);
 		apply_log(target->config_path, &report);
 	} else {
-		log_err("%s: not applied, nothing was changed%s%s", target->config_path,
+		log_err("%s: not applied, %s%s%s", target->config_path,
+			report.n_left ? "files stay larger" : "nothing was changed",
 			*report.refusal ? ": " : "", report.refusal);
 	}
 	apply_report_free(&report);

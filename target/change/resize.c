@@ -12,7 +12,9 @@
 #include <stdio.h>
 
 #include "base/units.h"
+#include "target/backend/grow.h"
 #include "target/change/resize.h"
+#include "target/request.h"
 
 uint64_t namespace_bytes(const struct namespace *ns)
 {
@@ -52,12 +54,30 @@ int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_s
 
 	if (r == 0)
 		r = backend->ops->resize(backend, size_bytes, why, n);
-	return r < 0 ? r : check_size(ns, backend->limits.size_bytes, may_shrink, why, n);
+	if (r == 0)
+		r = check_size(ns, backend->limits.size_bytes, may_shrink, why, n);
+	if (r < 0)
+		backend_undo_grow(backend);
+	if (r < 0 && atomic_load(&backend->has_failed))
+		namespace_fail(ns, r);
+	return r;
+}
+
+int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, char *why,
+			 size_t n)
+{
+	return check_size(ns, size_bytes, false, why, n);
+}
+
+bool namespace_forget_size(struct namespace *ns)
+{
+	return backend_undo_grow(ns->backend);
 }
 
 void namespace_publish_size(struct namespace *ns)
 {
 	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
+	backend_keep_grown(ns->backend);
 }
 
 int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink,

@@ -15,4 +15,9 @@ int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
 int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
 			   char *why, size_t n);
 void namespace_publish_size(struct namespace *ns);
+/* Instead of that: what was prepared is undone. False, and a warning: the store stays larger. */
+bool namespace_forget_size(struct namespace *ns);
+/* Whether the size fits the namespace, as far as can be seen without touching what is behind it. */
+int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, char *why,
+			 size_t n);
 uint64_t namespace_bytes(const struct namespace *ns);

@@ -12,9 +12,10 @@
  *   stats            target/stats/report.c
  *   capsules         capsules.c
  *   qos_list, qos_set    qos.c
+ *   clear            io_errors.c
  *
- * A namespace whose flush failed, or whose state file may say what is not valid, or a portal that does
- * not listen, makes the state "degraded".
+ * A namespace whose store has failed at something, or whose state file may say what is not valid, or a
+ * portal that does not listen, makes the state "degraded".
  */
 #include <errno.h>
 #include <libgen.h>
@@ -29,6 +30,7 @@
 #include "target/control/ana.h"
 #include "target/control/apply.h"
 #include "target/control/capsules.h"
+#include "target/control/io_errors.h"
 #include "target/control/list.h"
 #include "target/control/ns.h"
 #include "target/control/portal.h"
@@ -64,11 +66,12 @@ static struct json_object *call_status(void *context, struct json_object *params
 {
 	struct target *target = context;
 	struct json_object *o = json_object_new_object();
-	unsigned n_namespaces, n_failed, n_up = portals_n_listening(target);
+	unsigned n_namespaces, n_failed, n_degraded, n_up = portals_n_listening(target);
 	unsigned n_unkept = control_count_unkept(target);
-	bool is_well = !n_failed && !n_unkept && n_up == portals_n_used(target);
+	bool is_well = !n_unkept && n_up == portals_n_used(target);
 
-	control_count_namespaces(target, &n_namespaces, &n_failed);
+	control_count_namespaces(target, &n_namespaces, &n_failed, &n_degraded);
+	is_well = is_well && !n_failed && !n_degraded;
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "program", "rblkd");
 	control_add_string(o, "version", RBLK_VERSION);
@@ -85,6 +88,8 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "namespaces", n_namespaces);
 	control_add_number(o, "failed_namespaces", n_failed);
 	control_add_number(o, "unkept_namespaces", n_unkept);
+	control_add_number(o, "degraded_namespaces", n_degraded);
+	json_add(o, "errors", control_list_errors(target));
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "smart", show_smart(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
@@ -107,19 +112,13 @@ static struct json_object *call_list(void *context, struct json_object *params,
 }
 
 static const struct rpc_method methods[] = {
-	{"status", call_status},
-	{"list", call_list},
-	{"ns_resize", control_ns_resize},
-	{"diff", control_diff},
-	{"apply", control_apply},
-	{"drain", control_drain},
-	{"ana_list", control_ana_list},
-	{"ana_set", control_ana_set},
-	{"stats", control_stats},
-	{"capsules", control_capsules},
-	{"qos_list", control_qos_list},
-	{"qos_set", control_qos_set},
-	{0}, /* one a line */
+	{"status", call_status},	  {"list", call_list},
+	{"ns_resize", control_ns_resize}, {"diff", control_diff},
+	{"apply", control_apply},	  {"drain", control_drain},
+	{"ana_list", control_ana_list},	  {"ana_set", control_ana_set},
+	{"stats", control_stats},	  {"capsules", control_capsules},
+	{"qos_list", control_qos_list},	  {"qos_set", control_qos_set},
+	{"clear", control_clear},	  {0}, /* one a line */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */

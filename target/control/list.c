@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/control/list.h"
+#include "target/control/io_errors.h"
 #include "target/controller.h"
 #include "target/durability.h"
 #include "target/health/health.h"
@@ -190,18 +191,6 @@ static void add_counters(struct json_object *o, const struct target *target,
 	control_add_number(o, "errors", n_errors);
 }
 
-static bool has_failed(const struct namespace *ns)
-{
-	return atomic_load(&ns->has_failed) || atomic_load(&ns->backend->has_failed);
-}
-
-static const char *state_of(const struct namespace *ns)
-{
-	if (has_failed(ns))
-		return "failed";
-	return atomic_load(&ns->guard->is_unkept) ? "unkept" : "ok";
-}
-
 static void add_durability(struct json_object *o, const struct namespace *ns)
 {
 	const struct durability *is = durability_of(ns);
@@ -231,7 +220,8 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_number(o, "size_bytes", ns->n_blocks << ns->block_shift);
 	control_add_number(o, "block_size", 1U << ns->block_shift);
 	add_bool(o, "read_only", ns->is_read_only);
-	control_add_string(o, "state", state_of(ns));
+	control_add_string(o, "state", control_namespace_state(ns));
+	control_add_errors(o, ns);
 	add_durability(o, ns);
 	add_counters(o, target, ns);
 	return o;
@@ -387,17 +377,21 @@ static struct json_object *list_connections(struct target *target)
 }
 
 void control_count_namespaces(struct target *target, unsigned *ret_n,
-			      unsigned *ret_failed)
+			      unsigned *ret_failed, unsigned *ret_degraded)
 {
 	const struct snapshot *snapshot = get_snapshot(target);
 
-	*ret_n = *ret_failed = 0;
+	*ret_n = *ret_failed = *ret_degraded = 0;
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
 		const struct subsystem *s = &snapshot->subsystems[i];
 
 		*ret_n += s->n_namespaces;
-		for (unsigned j = 0; j < s->n_namespaces; j++)
-			*ret_failed += has_failed(s->namespaces[j]);
+		for (unsigned j = 0; j < s->n_namespaces; j++) {
+			const char *state = control_namespace_state(s->namespaces[j]);
+
+			*ret_failed += !strcmp(state, "failed");
+			*ret_degraded += !strcmp(state, "degraded");
+		}
 	}
 }
 

@@ -47,15 +47,6 @@ enum nvme_status io_status_of(enum backend_op op, int error)
 	}
 }
 
-void namespace_fail(struct namespace *ns, int error)
-{
-	if (!atomic_exchange(&ns->has_failed, true))
-		log_err("namespace %u (%s): flush failed: %s; acknowledged writes may be "
-			"lost: "
-			"refusing writes and flushes until rblkd is restarted",
-			ns->nsid, ns->path ? ns->path : ns->kind, strerror(-error));
-}
-
 static inline void count_read(struct request *r)
 {
 	struct namespace_counters *counters = r->counters;

@@ -16,6 +16,7 @@
 #include "target/control/list.h"
 #include "target/portal.h"
 #include "target/stats/hosts.h"
+#include "target/stats/io_errors.h"
 #include "target/stats/prometheus.h"
 
 enum {
@@ -33,6 +34,7 @@ struct ns_row {
 	const struct namespace *ns;
 	struct namespace_counters counters;
 	struct namespace_stats stats;
+	struct io_errors_figures errors;
 };
 
 struct rows {
@@ -137,6 +139,14 @@ static uint64_t get_unkept(const struct ns_row *row)
 {
 	return atomic_load(&row->ns->guard->is_unkept);
 }
+static uint64_t get_degraded(const struct ns_row *row)
+{
+	return row->errors.is_degraded;
+}
+static uint64_t get_last_error(const struct ns_row *row)
+{
+	return row->errors.last.time_s;
+}
 static uint64_t get_in_flight(const struct ns_row *row)
 {
 	return row->counters.n_in_flight;
@@ -154,6 +164,10 @@ static const struct {
 	{"namespace_failed", "gauge", "1 after a flush failed.", get_failed},
 	{"namespace_unkept", "gauge",
 	 "1 while the state directory may say of it what is not valid.", get_unkept},
+	{"namespace_degraded", "gauge", "1 after its store failed, until cleared.",
+	 get_degraded},
+	{"namespace_last_error_timestamp_seconds", "gauge",
+	 "When its store failed last, since 1970; 0: never.", get_last_error},
 	{"namespace_in_flight", "gauge", "Commands it has now.", get_in_flight},
 	{"namespace_media_errors_total", "counter", "Errors of its medium.",
 	 get_media_errors},
@@ -201,6 +215,22 @@ static void write_ns_errors(FILE *f, const struct rows *rows)
 			ns_labels(f, name, row);
 			fprintf(f, ",op=\"%s\"} %" PRIu64 "\n", stats_class_name(ops[op]),
 				row->stats.io[ops[op]].n_errors);
+		}
+	}
+}
+
+static void write_ns_backend_errors(FILE *f, const struct rows *rows)
+{
+	static const char name[] = "namespace_backend_errors_total";
+
+	family(f, name, "counter", "What its store has failed at.");
+	for (unsigned i = 0; i < rows->n_namespaces; i++) {
+		const struct ns_row *row = &rows->namespaces[i];
+
+		for (unsigned kind = 0; kind < IO_ERROR_KINDS; kind++) {
+			ns_labels(f, name, row);
+			fprintf(f, ",kind=\"%s\"} %" PRIu64 "\n",
+				io_error_kind_name(kind), row->errors.counts[kind]);
 		}
 	}
 }
@@ -325,9 +355,9 @@ static void write_host_values(FILE *f, const struct rows *rows)
 static bool collect_namespaces(struct target *target, struct rows *rows)
 {
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);
-	unsigned n, n_failed;
+	unsigned n, n_failed, n_degraded;
 
-	control_count_namespaces(target, &n, &n_failed);
+	control_count_namespaces(target, &n, &n_failed, &n_degraded);
 	rows->namespaces = aligned_alloc(_Alignof(struct ns_row),
 					 (n + 1) * sizeof(*rows->namespaces));
 	if (!rows->namespaces)
@@ -339,6 +369,7 @@ static bool collect_namespaces(struct target *target, struct rows *rows)
 			row->subsystem = &snapshot->subsystems[i];
 			row->ns = row->subsystem->namespaces[j];
 			namespace_sum(target, row->ns, &row->counters, &row->stats);
+			io_errors_read(row->ns, &row->errors);
 		}
 	return true;
 }
@@ -376,6 +407,7 @@ char *prometheus_text(struct target *target, size_t *ret_n)
 		write_ns_values(f, &rows);
 		write_ns_bytes(f, &rows);
 		write_ns_errors(f, &rows);
+		write_ns_backend_errors(f, &rows);
 		write_ns_latency(f, &rows);
 		write_ns_stages(f, &rows);
 		write_hosts(f, &rows);

@@ -172,6 +172,7 @@ int main(int argc, char **argv)
 		 "the last commands of each queue, and their answers"},
 		{"diff", run_diff, "what the changed configuration would change"},
 		{"apply", run_apply, "makes rblkd run with it, all of it or nothing"},
+		{"clear", run_clear, "takes errors of disks as known"},
 		{"drain", run_drain, "lets the connections of a portal go, in order"},
 		{"ns resize", run_ns_resize,
 		 "a file or device has grown: tells the hosts"},

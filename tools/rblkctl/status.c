@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rblkctl status: one line on the daemon, one on each portal. The exit code is 0 when all is well
- * and 6 (partial) when a portal does not listen or a namespace has failed, for scripts.
+ * and 6 (partial) when a portal does not listen, a namespace has failed, or its disk has failed at
+ * something that no administrator has cleared, for scripts.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,6 +96,48 @@ static void print_durability(struct json_object *namespaces)
 	table_end(&table);
 }
 
+/* "2026-07-01T12:00:00Z, write of 8 blocks at LBA 64, host NQN: No space left on device" */
+static void add_last_error(struct table *table, struct json_object *error)
+{
+	char range[64] = "";
+
+	if (get_number(error, "blocks"))
+		snprintf(range, sizeof(range), " of %" PRIu64 " blocks at LBA %" PRIu64,
+			 get_number(error, "blocks"), get_number(error, "lba"));
+	table_addf(table, "%s, %s%s, host %s: %s", get_string(error, "time"),
+		   get_string(error, "operation"), range, get_string(error, "host"),
+		   get_string(error, "error"));
+}
+
+/* What the stores of namespaces have failed at. */
+static void print_errors(struct json_object *namespaces)
+{
+	static const char *const titles[] = {"NAMESPACE", "STATE", ">ERRORS",
+					     "LAST ERROR", NULL};
+	struct table table;
+
+	if (!json_object_array_length(namespaces))
+		return;
+	putchar('\n');
+	table_begin(&table, titles);
+	for (size_t i = 0; i < json_object_array_length(namespaces); i++) {
+		struct json_object *o = json_object_array_get_idx(namespaces, i);
+		uint64_t n = 0;
+
+		json_object_object_foreach(get_member(o, "backend_errors"), kind, value)
+		{
+			(void)kind;
+			n += json_object_get_uint64(value);
+		}
+		table_addf(&table, "%s/%" PRIu64, get_string(o, "subsystem"),
+			   get_number(o, "nsid"));
+		table_add(&table, get_string(o, "state"));
+		table_addf(&table, "%" PRIu64, n);
+		add_last_error(&table, get_member(o, "last_error"));
+	}
+	table_end(&table);
+}
+
 /* Where what SMART tells hosts survives a restart. */
 static void print_smart(struct json_object *smart)
 {
@@ -132,6 +175,7 @@ int run_status(int argc, char **argv)
 	} else {
 		print_summary(status);
 		print_portals(get_member(status, "portals"));
+		print_errors(get_member(status, "errors"));
 		print_durability(get_member(status, "durability"));
 		print_smart(get_member(status, "smart"));
 		if (get_number(status, "failed_namespaces"))
@@ -142,6 +186,10 @@ int run_status(int argc, char **argv)
 			printf("%" PRIu64 " namespaces may be kept wrongly: see "
 			       "the log, set the state directory right, restart rblkd\n",
 			       get_number(status, "unkept_namespaces"));
+		if (get_number(status, "degraded_namespaces"))
+			printf("%" PRIu64 " namespaces are degraded by errors of their "
+			       "disks: rblkctl clear, when you know of them\n",
+			       get_number(status, "degraded_namespaces"));
 	}
 	is_well = !strcmp(get_string(status, "state"), "ok");
 	json_object_put(status);

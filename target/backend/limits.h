@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a backend says of its store. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where acknowledged writes are; durability.c has it in words. */
+enum backend_durability {
+	DURABILITY_MEMORY, /* ours */
+	DURABILITY_TMPFS,  /* a file in memory */
+	DURABILITY_FILE, /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
+	DURABILITY_PAGE_CACHE,	  /* a file without O_DIRECT */
+	DURABILITY_WRITE_BACK,	  /* a disk with a cache that power failure empties */
+	DURABILITY_WRITE_THROUGH, /* a disk without */
+	DURABILITY_UNKNOWN_CACHE, /* a disk that does not say */
+};
+
+struct backend_limits {
+	uint64_t size_bytes;
+	uint32_t min_block; /* smallest block size that can be served: O_DIRECT alignment
+			     */
+	uint32_t physical_block; /* preferred write granularity (NPWG), 0 unknown */
+	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
+	bool is_read_only;
+	bool has_volatile_cache; /* Flush matters (VWC) */
+	enum backend_durability durability;
+	bool can_discard;
+	bool discard_reads_zero;
+	bool can_write_zeroes; /* without writing zeroes one by one */
+	bool is_rotational;
+};

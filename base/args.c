@@ -463,13 +463,14 @@ static int print_commands(const struct commands *c, const char *group)
 
 static int refuse_command(const struct commands *c, int n_words, char **words)
 {
+	bool is_half = is_group(c, words[0]) && (n_words == 1 || words[1][0] == '-');
 	bool has_two = n_words > 1 && is_group(c, words[0]);
 	_autofree_ const char **names = NULL;
 	_autofree_ char *wrong = NULL;
 	const char *guess = NULL;
 	unsigned n = 0;
 
-	if (n_words == 1 && is_group(c, words[0]))
+	if (is_half)
 		return fail_with(c->program, EXIT_USAGE, NULL,
 				 "'%s' needs a command, see '%s help %s'", words[0],
 				 c->program, words[0]);

@@ -36,9 +36,9 @@ struct conf {
 	char *name; /* owned */
 	char *text; /* owned */
 	size_t n;
-	FILE *out; /* borrowed: outlives conf */
-	unsigned n_errors;
-	struct conf_node *nodes; /* owned: all of them, while reading */
+	FILE *out;		   /* borrowed: outlives conf */
+	unsigned n_errors, n_busy; /* of them, those of things in use */
+	struct conf_node *nodes;   /* owned: all of them, while reading */
 };
 
 /* The state of turning events into nodes. */
@@ -181,6 +181,16 @@ void conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...)
 	fputc('\n', conf->out);
 	if (mark.line)
 		print_source(conf, mark);
+}
+
+void conf_note_busy(struct conf *conf)
+{
+	conf->n_busy++;
+}
+
+bool conf_is_busy(const struct conf *conf)
+{
+	return conf->n_errors && conf->n_busy == conf->n_errors;
 }
 
 unsigned conf_n_errors(const struct conf *conf)

@@ -96,6 +96,10 @@ unsigned conf_n_errors(const struct conf *conf);
 /* A mistake that the schema cannot see: duplicate NSID, unknown portal, no such file. */
 __attribute__((format(printf, 3, 4))) void
 conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...);
+/* The error that was just told is of something that is in use: the file may be right all the same. */
+void conf_note_busy(struct conf *conf);
+/* Whether there are errors, and all of them are such. */
+bool conf_is_busy(const struct conf *conf);
 void conf_free(struct conf *conf);
 /* Frees everything conf_read put into *into. */
 void conf_release(const struct conf_schema *schema, void *into);

@@ -277,12 +277,16 @@ static bool open_state(struct daemon *d)
 	const char *path = d->config.state_directory ? d->config.state_directory
 						     : getenv("STATE_DIRECTORY");
 	char why[PATH_MAX + 160] = "";
+	int r;
 
 	if (!path || *path != '/' || strchr(path, ':')) /* systemd gives several */
 		return true;
 	d->config.state = state_directory_open(path, why, sizeof(why));
+	r = errno;
 	if (!d->config.state)
 		conf_error(d->conf, d->config.state_mark, "state_directory: %s", why);
+	if (!d->config.state && r == EBUSY)
+		conf_note_busy(d->conf);
 	return d->config.state;
 }
 
@@ -296,6 +300,11 @@ static bool open_health(struct daemon *d)
 	return d->config.health;
 }
 
+static enum exit_code exit_code_of_config(const struct daemon *d)
+{
+	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
+}
+
 /* Everything is built, then we listen. */
 static enum exit_code start(struct daemon *d)
 {
@@ -306,10 +315,10 @@ static enum exit_code start(struct daemon *d)
 	if (r < 0)
 		return EXIT_FAILED;
 	if (!open_state(d) || !open_health(d))
-		return EXIT_CONFIG;
+		return exit_code_of_config(d);
 	snapshot = snapshot_build(&d->config, d->conf);
 	if (!snapshot)
-		return EXIT_CONFIG;
+		return exit_code_of_config(d);
 	atomic_store(&target->snapshot, snapshot);
 	durability_log(snapshot, NULL);
 	r = pollers_start(target);

@@ -167,12 +167,16 @@ static bool open_backend(struct builder *b, const char *subnqn,
 	struct conf_mark mark;
 	const struct backend_ops *ops = config_backend(config, &how, &mark);
 	char why[512] = "";
+	int r;
 
 	ns->kind = ops->name;
 	if (how.path && !(ns->path = strdup(how.path)))
 		return fail_for_memory(b);
-	if (ops->open(&how, &ns->backend, why, sizeof(why)) < 0) {
+	r = ops->open(&how, &ns->backend, why, sizeof(why));
+	if (r < 0) {
 		fail(b, mark, why);
+		if (r == -EBUSY)
+			conf_note_busy(b->conf);
 		return false;
 	}
 	if (!io_errors_watch(ns, subnqn))

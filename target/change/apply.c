@@ -255,7 +255,7 @@ static bool prepare(struct apply *a)
 	a->config.health = a->target->config->health;
 	a->after = snapshot_rebuild(&a->config, a->conf, a->before);
 	if (!a->after) {
-		a->report->code = EXIT_CONFIG;
+		a->report->code = conf_is_busy(a->conf) ? EXIT_BUSY : EXIT_CONFIG;
 		return false;
 	}
 	if (portals_switch(a->target, &a->config, why, sizeof(why)) < 0)

@@ -41,9 +41,11 @@ static int take_lock(int dirfd)
 struct state_directory *state_directory_open(const char *path, char *why, size_t n)
 {
 	struct state_directory *directory = malloc(sizeof(*directory) + strlen(path) + 1);
+	int r;
 
 	if (!directory) {
 		snprintf(why, n, "out of memory");
+		errno = ENOMEM;
 		return NULL;
 	}
 	strcpy(directory->path, path);
@@ -57,7 +59,9 @@ struct state_directory *state_directory_open(const char *path, char *why, size_t
 	else
 		snprintf(why, n, "%s: %s: it must be a directory that rblkd may write to",
 			 path, strerror(-directory->lock_fd));
+	r = directory->lock_fd;
 	state_directory_close(directory);
+	errno = -r;
 	return NULL;
 }
 

@@ -7,7 +7,8 @@
 
 struct state_directory;
 
-/* Control. The directory, locked against a second rblkd. NULL with one line in why. */
+/* Control. The directory, locked against a second rblkd. NULL with one line in why, and errno: EBUSY when another
+ * rblkd has it. */
 struct state_directory *state_directory_open(const char *path, char *why, size_t n);
 void state_directory_close(struct state_directory *directory); /* accepts NULL */
 const char *state_directory_path(const struct state_directory *directory);

@@ -299,6 +299,19 @@ static int start_daemon(struct http *http, int fd)
 	return http->daemon ? 0 : -ENOMEM;
 }
 
+static int say_cannot_listen(const char *where, int r)
+{
+	const char *advice = r == -EADDRINUSE	   ? "; another program listens there: "
+						     "choose another port in metrics.listen"
+			     : r == -EADDRNOTAVAIL ? "; the address is not on this host"
+			     : r == -EACCES	   ? "; ports below 1024 need "
+						     "CAP_NET_BIND_SERVICE"
+						   : "";
+
+	log_err("metrics: cannot listen on %s: %s%s", where, strerror(-r), advice);
+	return r;
+}
+
 int http_start(struct target *target)
 {
 	const char *where = target->config->metrics.listen;
@@ -311,7 +324,7 @@ int http_start(struct target *target)
 	if (r == 0)
 		r = open_listener(&address, &fd);
 	if (r < 0)
-		return log_errno(r, "metrics: cannot listen on %s", where);
+		return say_cannot_listen(where, r);
 	target->http = http_new(target);
 	r = target->http ? start_daemon(target->http, fd) : -ENOMEM;
 	if (r < 0) {

@@ -8,10 +8,12 @@ a look at what is attached: a mistake attaches nothing. All rows share one targe
 To add one: a line of ROWS, and what it needs beforehand in a function (given) that takes the World and the folder.
 """
 
+import fcntl
 import os
 import re
 import resource
 import shlex
+import socket
 import sys
 from dataclasses import dataclass, field
 from typing import Callable, Optional
@@ -164,6 +166,114 @@ TARGET_ROWS = [
         "error: .*another rblkd", given=second(port="{free}")),
 ]
 
+OTHER = EXAMPLE.replace("CONTROL", "{tmp}/own.sock").replace("PORT", "{free}")
+
+
+def other(*changes):
+    """{tmp}/target.yaml as of an rblkd of its own, but for these changes of its text."""
+    def given(world, scratch):
+        names, text = world.names(scratch.path), OTHER
+        for name in ("tmp", "free"):
+            text = text.replace("{" + name + "}", str(names[name]))
+        for old, new in changes:
+            expect(old in text, f"{old} is not in {text}")
+            text = text.replace(old, new.replace("{tmp}", scratch.path))
+        write("target.yaml", text)(world, scratch)
+    return given
+
+
+def busy_state(world, scratch):
+    """A state directory that another process has locked, as rblkd does."""
+    folder = scratch.file("state")
+    holder = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")  # until the row's process group ends
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    HELD.append(holder)
+    other(("portals:", f"state_directory: {folder}\nportals:"))(world, scratch)
+
+
+def busy_file(world, scratch):
+    """A backing file that a running rblkd exports."""
+    image = scratch.make_file("disk.img", 1 << 20)
+    holder = open(image, "r+b")
+    fcntl.lockf(holder, fcntl.LOCK_EX)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    HELD.append(holder)
+    other(("ram: 16MiB", "file: {tmp}/disk.img"))(world, scratch)
+
+
+def busy_port(world, scratch):
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    holder.listen()
+    HELD.append(holder)
+    other(("portals:", f"metrics: {{listen: '127.0.0.1:{holder.getsockname()[1]}'}}\nportals:"))(world, scratch)
+
+
+HELD = []  # files and sockets of rows, until the end
+
+DAEMON_ROWS = [
+    Row("a state directory that another rblkd has", "rblkd --config {tmp}/target.yaml", BUSY,
+        "error: state_directory: .*another rblkd uses this directory: choose another", given=busy_state),
+    Row("a state directory that is not there", "rblkd --config {tmp}/target.yaml", CONFIG,
+        "error: state_directory: .*must be a directory", given=other(("portals:", "state_directory: /none\nportals:"))),
+    Row("a backing file that another program has", "rblkd --config {tmp}/target.yaml", BUSY, "is in use",
+        given=busy_file),
+    Row("a backing file that is not there", "rblkd --config {tmp}/target.yaml", CONFIG,
+        r"target.yaml:\d+:\d+: error: .*none.img", given=other(("ram: 16MiB", "file: {tmp}/none.img"))),
+    Row("a metrics port that another program has", "rblkd --config {tmp}/target.yaml", BUSY,
+        "metrics: cannot listen on .*Address already in use.*metrics.listen", given=busy_port),
+    Row("an RDMA device that is not there", "rblkd --config {tmp}/target.yaml --fabric mlx5_9", NOT_FOUND,
+        "error: there is no RDMA device 'mlx5_9'", "hint: list devices with", given=other()),
+    Row("a key with a typing error", "rblkd --check --config {tmp}/target.yaml", CONFIG,
+        r"target.yaml:\d+:\d+: error: unknown key 'nsidd' in namespace \(did you mean 'nsid'\?\)",
+        given=other(("nsid: 1", "nsidd: 1"))),
+    Row("a namespace twice", "rblkd --check --config {tmp}/target.yaml", CONFIG, "error: .*1.*line",
+        given=other(("      - {nsid: 1", "      - {nsid: 1, ram: 1MiB}\n      - {nsid: 1"))),
+    Row("a namespace with two stores", "rblkd --check --config {tmp}/target.yaml", CONFIG,
+        "error: namespace needs only one of file, device and ram", given=other(("ram: 16MiB", "ram: 16MiB, file: /x"))),
+    Row("an NQN that is none", "rblkd --check --config {tmp}/target.yaml", CONFIG, "error: .*NQN|error: .*nqn",
+        given=other(("nqn.2026-01.org.example:second", "second"))),
+    Row("a size without a unit that exists", "rblkd --check --config {tmp}/target.yaml", CONFIG, "error: .*16MB",
+        given=other(("16MiB", "16MB"))),
+    Row("a configuration that is not there", "rblkd --config {tmp}/none.yaml", CONFIG,
+        "none.yaml: .*No such file"),
+    Row("a log level that is none", "rblkd --log-level loud", USAGE, "error: --log-level must be one of"),
+    Row("an argument that rblkd does not take", "rblkd target.yaml", USAGE, "error: unexpected argument 'target.yaml'"),
+]
+
+CONTROL_ROWS = [
+    Row("rblkd does not run", "rblkctl status --socket {tmp}/none", UNREACHABLE, "error: .*rblkd is not running",
+        "hint: .*--socket"),
+    Row("a socket that is a file", "rblkctl status --socket {config}", UNREACHABLE,
+        "error: .*rblkd is not running"),
+    Row("a subcommand with a typing error", "rblkctl staus", USAGE, r"error: .*did you mean 'status'\?"),
+    Row("half a subcommand", "rblkctl ns", USAGE, "error: 'ns' needs a command, see 'rblkctl help ns'"),
+    Row("a list that is none", "rblkctl list host", USAGE, r"error: .*did you mean 'hosts'\?"),
+    Row("an output format that is none", "rblkctl status -o yaml", USAGE, "error: --output must be one of table, json"),
+    Row("drain of a portal that is not there", "rblkctl drain q", NOT_FOUND, "error: there is no portal 'q'",
+        "hint: rblkctl list portals"),
+    Row("resize of a namespace that is not there", "rblkctl ns resize {nqn} 9", NOT_FOUND,
+        "error: there is no namespace 9 in"),
+    Row("resize of what the file sizes", "rblkctl ns resize {nqn} 1 32MiB", FAILED, "error: .*in the configuration",
+        "hint: change it there, then rblkctl apply"),
+    Row("resize without a namespace", "rblkctl ns resize {nqn}", USAGE, "error: missing argument"),
+    Row("diff with a file that is not there", "rblkctl diff {tmp}/none.yaml", CONFIG, "error: .*nothing was changed"),
+    Row("apply of a folder", "rblkctl apply {tmp}", USAGE, "error: .*is no regular file"),
+    Row("apply of a wrong file", "rblkctl apply {tmp}/target.yaml", CONFIG, "is wrong: nothing was changed",
+        given=other(("nsid: 1", "nsidd: 1"))),
+    Row("apply of what needs a restart", "rblkctl apply {tmp}/target.yaml", FAILED,
+        "error: .*cannot change while rblkd runs: nothing was changed; to change it, restart rblkd", given=other()),
+    Row("ANA state without ANA groups", "rblkctl ana set {nqn} 7 optimized", FAILED, "error: .*has no ANA groups",
+        "hint: add ana_groups"),
+    Row("an ANA state that is none", "rblkctl ana set {nqn} 1 perfect", USAGE, "error: .*perfect"),
+    Row("a rate of what is not there", "rblkctl qos set {nqn}/9 iops=5", NOT_FOUND, "error: there is no .*/9"),
+    Row("a rate with a key that is none", "rblkctl qos set {nqn}/1 iop=5", USAGE, "error: .*iop"),
+    Row("stats of a namespace that is not there", "rblkctl stats {nqn}/9", NOT_FOUND, "error: there is no namespace"),
+    Row("capsules of a queue that is not there", "rblkctl capsules 99/9", NOT_FOUND, "error: there is no .*99/9"),
+    Row("a secret over another", "rblkctl gen-key --file {tmp}/key", BUSY, "error: .*key", given=write("key", "x")),
+    Row("a secret's length that is none", "rblkctl gen-key --length 31", USAGE, "error: --length"),
+]
+
 TOOL_ROWS = [
     Row("softrdma without a program", "softrdma", USAGE, "softrdma: no command given"),
     Row("softrdma with a trace in a folder that is not there", "softrdma --trace {tmp}/none/x true", USAGE,
@@ -171,7 +281,7 @@ TOOL_ROWS = [
     Row("packages for what is unknown", "packages everything", USAGE, r"usage: tools/packages build\|run"),
 ]
 
-ROWS = ATTACH_ROWS + VOLUME_ROWS + TARGET_ROWS + TOOL_ROWS
+ROWS = ATTACH_ROWS + VOLUME_ROWS + TARGET_ROWS + DAEMON_ROWS + CONTROL_ROWS + TOOL_ROWS
 
 
 def main():

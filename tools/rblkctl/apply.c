@@ -116,6 +116,9 @@ static void print_outcome(const char *program, struct json_object *report, size_
 	if (code == EXIT_CONFIG)
 		fail_with(program, code, NULL, "%s is wrong: nothing was changed",
 			  get_string(report, "file"));
+	else if (code != EXIT_OK && !get_member(report, "refusal"))
+		fail_with(program, code, NULL, "%s cannot be had: nothing was changed",
+			  get_string(report, "file"));
 	if (get_member(report, "refusal"))
 		fail_with(program, code, NULL, "%s", get_string(report, "refusal"));
 	else if (code == EXIT_OK && !n && !args.is_quiet)

@@ -166,9 +166,9 @@ int run_list(int argc, char **argv)
 {
 	static const struct args_usage usage = {
 		.program = "rblkctl list",
-		.positional = "[subsystems|namespaces|hosts|connections|portals]",
-		.summary = "Lists what rblkd exports and who uses it; subsystems by "
-			   "default.",
+		.positional = "[KIND]",
+		.summary = "Lists what rblkd exports and who uses it: subsystems (the "
+			   "default), namespaces, hosts, connections or portals.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;

@@ -128,10 +128,12 @@ void daemon_show_log(const struct daemon *d)
 static void wait_ready(struct daemon *d)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	int status;
 
 	while (!daemon_has_logged(d, d->second_port ? "ready, portals 2/2 listening"
 						    : "ready, portals 1/1 listening")) {
-		if (waitpid(d->pid, NULL, WNOHANG) == d->pid || clock_ns() > deadline) {
+		/* The teardown has to know when it has ended. */
+		if (daemon_has_ended(d, &status) || clock_ns() > deadline) {
 			daemon_show_log(d);
 			fail_msg("rblkd does not start");
 		}

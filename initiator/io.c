@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "initiator/errors.h"
+#include "initiator/io_errors.h"
 #include "initiator/queue.h"
 
 enum {
@@ -60,6 +61,13 @@ static void finish_later(struct volume_queue *queue, struct volume_io *io, int e
 	io->place = IO_ELSEWHERE;
 	list_add_tail(&queue->finished, &io->node);
 	loop_defer(queue->loop, &queue->finish_call);
+}
+
+/* The target cannot be reached, and is not waited for any more. */
+static void give_up(struct volume_queue *queue, struct volume_io *io)
+{
+	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR);
+	finish_later(queue, io, -EIO);
 }
 
 void io_on_finish(struct loop_call *call)
@@ -112,9 +120,9 @@ void io_fail_held(struct volume_queue *queue)
 	struct list *node;
 
 	while ((io = take_held(queue)))
-		finish_later(queue, io, -EIO);
+		give_up(queue, io);
 	while ((node = list_take_first(&queue->waiting)))
-		finish_later(queue, list_entry(node, struct volume_io, node), -EIO);
+		give_up(queue, list_entry(node, struct volume_io, node));
 	publish(queue);
 }
 
@@ -340,7 +348,7 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	io->command = NULL;
 	io->submit_ns = queue->loop->now_ns;
 	if (queue->mode == QUEUE_FAIL) {
-		finish_later(queue, io, -EIO);
+		give_up(queue, io);
 		return;
 	}
 	if (!queue->n_held && may_start(queue)) {
@@ -436,6 +444,7 @@ fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status
 			loop_timer_start(queue->loop, &queue->retry_timer,
 					 RETRY_DELAY_NS);
 	} else {
+		volume_io_errors_add(queue, io, status);
 		io->done(io, error_of_io(status, io->op));
 	}
 }

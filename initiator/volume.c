@@ -98,10 +98,12 @@ int volume_open(struct loop *control, const struct volume_config *config,
 						   KEEP_ALIVE_MIN_NS);
 	volume->callbacks = *callbacks;
 	volume->context = context;
+	volume_io_errors_init(&volume->io_errors);
 	list_init(&volume->queues);
 	list_init(&volume->cqs);
 	r = cm_new(control, &volume->cm);
 	if (r < 0) {
+		volume_io_errors_deinit(&volume->io_errors);
 		free(volume);
 		return r;
 	}
@@ -121,6 +123,7 @@ void volume_close(struct volume *volume)
 void volume_free(struct volume *volume)
 {
 	cm_free(volume->cm);
+	volume_io_errors_deinit(&volume->io_errors);
 	free(volume);
 }
 
@@ -143,7 +146,7 @@ static uint64_t gives_up_in_ns(const struct volume *volume)
 		       : 0;
 }
 
-void volume_get_status(const struct volume *volume, struct volume_status *ret_status)
+void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 {
 	struct volume_status status = {
 		.state = reconnect_state(volume),
@@ -156,6 +159,7 @@ void volume_get_status(const struct volume *volume, struct volume_status *ret_st
 		.last_error = volume->last_error,
 	};
 
+	volume_io_errors_read(&volume->io_errors, &status.io_errors);
 	if (volume->controller.ana_state) {
 		status.ana_state = nvme_ana_state_string(volume->controller.ana_state);
 		status.ana_group = volume->controller.ns.ana_group;

@@ -100,6 +100,7 @@ struct volume_status {
 	const char *ana_state; /* of the path, "optimized"; NULL: not known, no ANA */
 	uint32_t ana_group;
 	struct volume_error last_error;
+	struct volume_io_figures io_errors;
 };
 
 struct volume;
@@ -126,7 +127,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 void volume_close(struct volume *volume);
 /* Control thread; copies. Other threads keep their own copy of the info. */
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
-void volume_get_status(const struct volume *volume, struct volume_status *ret_status);
+void volume_get_status(struct volume *volume, struct volume_status *ret_status);
 
 /* ---- I/O --------------------------------------------------------------------------- */
 

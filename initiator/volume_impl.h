@@ -7,6 +7,7 @@
 #pragma once
 
 #include "initiator/controller.h"
+#include "initiator/io_errors.h"
 #include "initiator/queue.h"
 #include "initiator/volume.h"
 
@@ -49,6 +50,8 @@ struct volume {
 	uint64_t n_reconnects;
 	uint64_t n_invalidated, n_revoked; /* of queues that are gone */
 	struct volume_error last_error;
+
+	struct volume_io_errors io_errors; /* Thread: any */
 };
 
 /* ---- volume.c ---- */

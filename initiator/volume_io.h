@@ -21,6 +21,23 @@ enum volume_op {
 	VOLUME_TRIM,
 };
 
+enum {
+	VOLUME_OPS = VOLUME_TRIM + 1,
+};
+
+/* The last I/O that failed. */
+struct volume_io_error {
+	uint64_t time_s;      /* since 1970 */
+	uint64_t lba, blocks; /* blocks 0: of no range */
+	char operation[24];   /* "write with FUA" */
+	char words[128];      /* "Capacity Exceeded (status 0.81)" */
+};
+
+struct volume_io_figures {
+	uint64_t n, counts[VOLUME_OPS]; /* I/O that failed, for good */
+	struct volume_io_error last;	/* if n */
+};
+
 /* One I/O; embedded in its owner's request, owned by the queue from submit until done. */
 struct volume_io {
 	enum volume_op op;

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -90,6 +91,43 @@ static void put_error(struct json_object *to, const char *at,
 	json_add(to, at, o);
 }
 
+/* I/O that has failed: how often, by operation, and the last. */
+static void put_io_errors(struct json_object *to, const struct volume_io_figures *figures)
+{
+	static const char *const names[VOLUME_OPS] = {
+		[VOLUME_READ] = "read",	  [VOLUME_WRITE] = "write",
+		[VOLUME_FLUSH] = "flush", [VOLUME_WRITE_ZEROES] = "write_zeroes",
+		[VOLUME_TRIM] = "trim",
+	};
+	const struct volume_io_error *last = &figures->last;
+	struct json_object *counts = json_object_new_object(), *o;
+	time_t then = (time_t)last->time_s, now = time(NULL);
+	char text[32] = "";
+	struct tm tm;
+
+	put_uint(to, "io_errors", figures->n);
+	for (unsigned i = 0; i < VOLUME_OPS; i++)
+		put_uint(counts, names[i], figures->counts[i]);
+	json_add(to, "io_errors_by_operation", counts);
+	if (!figures->n) {
+		json_add_null(to, "last_io_error");
+		return;
+	}
+	o = json_object_new_object();
+	if (gmtime_r(&then, &tm))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	put_string(o, "time", text);
+	put_uint(o, "age_s", now > then ? (uint64_t)(now - then) : 0);
+	put_string(o, "operation", last->operation);
+	if (last->blocks)
+		put_uint(o, "lba", last->lba);
+	else
+		json_add_null(o, "lba");
+	put_uint(o, "blocks", last->blocks);
+	put_string(o, "error", last->words);
+	json_add(to, "last_io_error", o);
+}
+
 static void put_association(struct json_object *o, const struct bridge *bridge)
 {
 	struct volume_status status = {.state = VOLUME_CLOSING};
@@ -119,6 +157,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 		json_add_null(o, "ana_state");
 	put_uint(o, "ana_group", status.ana_group);
 	put_error(o, "last_error", &status.last_error);
+	put_io_errors(o, &status.io_errors);
 }
 
 static void put_frontends(struct json_object *o, const struct bridge *bridge)

@@ -9,19 +9,25 @@ import sys
 from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, RBLKCTL, Target, Volume, expect, expect_equal, injected, run, run_cases,  # noqa: E402
+from harness import (NQN, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, injected, run, run_cases,  # noqa: E402
                      wait_until)
 
 MIB = 1 << 20
 OK, CONFIG, NOT_FOUND, PARTIAL = 0, 3, 4, 6
 KINDS = ("read", "write", "flush", "discard", "no_space", "busy")
 EIO = "Input/output error"
+WRITE_FAULT, READ_ERROR = "Write Fault (status 2.80)", "Unrecovered Read Error (status 2.81)"
 
 
 def ctl(target, *arguments, status=OK):
     done = run(RBLKCTL, *arguments, "--socket", target.control, check=False, env=target.scratch.env)
     expect_equal(done.returncode, status, f"exit status of rblkctl {arguments}: {done.stderr}{done.stdout}")
     return done.stdout
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return f.read()
 
 
 def nbdsh(volume, *lines):
@@ -53,7 +59,7 @@ class Store:
     def namespace(self):
         return self.target.list("namespaces")["namespaces"][0]
 
-    def expect_heard(self, kind, operation, words, n_bytes=4096, state="degraded", host_words=None):
+    def expect_heard(self, kind, operation, words, n_bytes=4096, state="degraded", status=None):
         """One error of that kind is the last, and all who should know do."""
         block = self.namespace()["block_size"]
         host = self.volume.status()["hostnqn"]
@@ -77,7 +83,24 @@ class Store:
         expect(words in text and last["time"] in text and host in text, text)
         expect(self.namespace()["last_error"] == last or self.namespace()["last_error"]["age_s"] > last["age_s"],
                "the list agrees")
+        self.expect_host_heard(operation, status, n_bytes, block)
         return last
+
+    def expect_host_heard(self, operation, status, n_bytes, block):
+        """So does the volume: its log, its status, and the list."""
+        told = self.volume.status()
+        last = told["last_io_error"]
+        expect_equal((last["operation"], last["blocks"] * block, last["error"]), (operation, n_bytes, status), "of the volume")
+        expect(told["io_errors"] >= 1 and told["io_errors"] == sum(told["io_errors_by_operation"].values()), str(told))
+        expect(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", last["time"]) and last["age_s"] < 3600, f"time: {last}")
+        where = f" of {last['blocks']} blocks at LBA {last['lba']}" if n_bytes else ""
+        log = read(self.volume.scratch.file("run/volumes/v1.log"))
+        expect(f"{self.name}: {operation}{where} failed: {status}" in log, log)
+        env = self.volume.scratch.env
+        text = run(RBLK, "status", self.volume.name, env=env).stdout
+        expect(f"{told['io_errors']}, the last at {last['time']}: {operation}{where}: {status}" in text, text)
+        text = run(RBLK, "list", env=env).stdout
+        expect(f"({told['io_errors']} I/O errors, see rblk status)" in text, text)
 
     def expect_clears(self, n=1):
         counts = self.errors()[0]["backend_errors"]
@@ -110,12 +133,12 @@ class Store:
         expect_equal(self.target.stop(), 0, "exit status of rblkd")
 
 
-def fails_once(scratch, call, kind, operation, n_bytes=4096, is_final=False):
+def fails_once(scratch, call, kind, operation, n_bytes=4096, is_final=False, status=WRITE_FAULT):
     store = Store(scratch)
     nbdsh(store.volume, "h.pwrite(b'o' * 4096, 0); h.flush()")
     with injected(store.target, "io_submit:error=EIO"):
         nbdsh(store.volume, fails(call))
-    last = store.expect_heard(kind, operation, EIO, n_bytes, "failed" if is_final else "degraded")
+    last = store.expect_heard(kind, operation, EIO, n_bytes, "failed" if is_final else "degraded", status)
     expect_equal(last["errno"], "EIO", "errno")
     if is_final:
         store.expect_final()
@@ -127,7 +150,7 @@ def fails_once(scratch, call, kind, operation, n_bytes=4096, is_final=False):
 
 
 def read_fails(scratch):
-    fails_once(scratch, READ, "read", "read")
+    fails_once(scratch, READ, "read", "read", status=READ_ERROR)
 
 
 def write_fails(scratch):
@@ -166,7 +189,8 @@ def runs_out_of_room(scratch):
               "        break\n"
               "else:\n"
               "    assert False, 'there was room'\n")
-        store.expect_heard("no_space", "write", "No space left on device", MIB)
+        store.expect_heard("no_space", "write", "No space left on device", MIB,
+                           status="Capacity Exceeded (status 0.81)")
         nbdsh(store.volume, fails("h.pwrite(b'g' * 1048576, 15 << 20, nbd.CMD_FLAG_FUA)", "ENOSPC"),
               "assert h.pread(1048576, 0) == b'o' * 1048576; h.flush()",
               "h.trim(6 << 20, 7 << 20); h.pwrite(b'h' * 1048576, 15 << 20, nbd.CMD_FLAG_FUA); h.flush()",
@@ -181,7 +205,8 @@ def is_cut(scratch):
     nbdsh(store.volume, "h.pwrite(b'o' * 16777216, 0); h.flush()")
     os.truncate(store.path, MIB)
     nbdsh(store.volume, "assert h.pread(1048576, 0) == b'o' * 1048576", fails("h.pread(4096, 8 << 20)"))
-    store.expect_heard("read", "read", "it ends before that: file or device is smaller than the namespace")
+    store.expect_heard("read", "read", "it ends before that: file or device is smaller than the namespace",
+                       status=READ_ERROR)
     nbdsh(store.volume, fails("h.pread(4096, 16773120)"), WRITE, FLUSH)
     expect_equal(store.errors()[0]["backend_errors"]["read"], 2, "errors")
     os.truncate(store.path, 16 * MIB)
@@ -229,6 +254,24 @@ def several(scratch):
     expect_equal(states(), ["ok", "ok", "ok"], "states")
     for volume in volumes:
         volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def target_stays_away(scratch):
+    """What the volume gives up for want of a target is told, too."""
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    volume = Volume(target, 1, "v1", "--fast-io-fail-tmo", "0", "--reconnect-delay", "100ms")
+    target.kill()
+    nbdsh(volume, fails("h.pread(4096, 8192)"))
+    status = volume.status()
+    expect_equal(status["last_io_error"]["error"], "the target cannot be reached", "error")
+    expect_equal((status["last_io_error"]["operation"], status["last_io_error"]["lba"]), ("read", 16), "I/O")
+    expect("read of 8 blocks at LBA 16 failed: the target cannot be reached"
+           in read(scratch.file("run/volumes/v1.log")), "the log")
+    target.start()
+    volume.wait_live()
+    nbdsh(volume, "h.pread(4096, 8192)")
+    volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
@@ -300,6 +343,7 @@ CASES = [
     ("a file is cut behind our back", is_cut),
     ("a thousand errors", tells_little_of_many),
     ("one of several", several),
+    ("the target stays away", target_stays_away),
     ("an apply that fails grows nothing", failed_apply_grows_nothing),
     ("a start that fails grows nothing", failed_start_grows_nothing),
 ]

@@ -13,9 +13,10 @@ static const char program[] = "rblk list";
 
 /* What scripts want in a list; `rblk status` has the rest. */
 static const char *const list_keys[] = {
-	"name",		 "device",    "uri",	 "socket",     "pid",	"size_bytes",
-	"block_size",	 "read_only", "state",	 "paths_live", "paths", "held",
-	"gives_up_in_s", "subsystem", "address", "nsid",       "uuid",
+	"name",	      "device",	    "uri",	     "socket",	      "pid",
+	"size_bytes", "block_size", "read_only",     "state",	      "paths_live",
+	"paths",      "held",	    "gives_up_in_s", "subsystem",     "address",
+	"nsid",	      "uuid",	    "io_errors",     "last_io_error",
 };
 
 static struct json_object *short_form(struct json_object *status)
@@ -40,11 +41,14 @@ static int print_json(const struct volumes *volumes)
 	return report_json(whole);
 }
 
-/* "  (gives up in 588 s, 34 I/O held)" */
+/* "  (3 I/O errors, see rblk status)  (gives up in 588 s, 34 I/O held)" */
 static void print_trouble(struct json_object *status)
 {
 	struct json_object *gives_up = NULL;
 
+	if (json_number(status, "io_errors"))
+		printf("  (%s I/O errors, see rblk status)",
+		       json_text(status, "io_errors"));
 	if (strcmp(json_text(status, "state"), "reconnecting") != 0)
 		return;
 	json_object_object_get_ex(status, "gives_up_in_s", &gives_up);

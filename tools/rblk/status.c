@@ -60,6 +60,23 @@ static void print_keys(struct json_object *status)
 	print_text("windows", text);
 }
 
+/* "3, the last at 2026-07-01T12:00:00Z: write of 8 blocks at LBA 64: Capacity Exceeded (status 0.81)" */
+static void print_io_errors(struct json_object *status)
+{
+	struct json_object *last = NULL;
+	char text[384], range[64] = "";
+
+	if (!json_object_object_get_ex(status, "last_io_error", &last) || !last)
+		return;
+	if (json_number(last, "blocks"))
+		snprintf(range, sizeof(range), " of %s blocks at LBA %s",
+			 json_text(last, "blocks"), json_text(last, "lba"));
+	snprintf(text, sizeof(text), "%s, the last at %s: %s%s: %s",
+		 json_text(status, "io_errors"), json_text(last, "time"),
+		 json_text(last, "operation"), range, json_text(last, "error"));
+	print_text("I/O errors", text);
+}
+
 static void print_association(struct json_object *status)
 {
 	struct json_object *error = NULL, *ana = NULL;
@@ -89,6 +106,7 @@ static void print_association(struct json_object *status)
 	print_seconds(status, "gives up in", "gives_up_in_s", "");
 	if (json_object_object_get_ex(status, "last_error", &error) && error)
 		print_text("last error", json_text(error, "message"));
+	print_io_errors(status);
 }
 
 static void print_workers(struct json_object *status)

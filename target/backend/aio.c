@@ -372,6 +372,17 @@ static void on_full(struct backend_aio *aio, struct backend_io *io)
 		fill_share(aio, share);
 }
 
+/*
+ * The device does not know RWF_NOWAIT any more, which io_submit still believes of its descriptor: a volume of
+ * the device mapper has got another table. Whether it was RWF_DSYNC that is not known shows without.
+ */
+static void on_lost_nowait(struct backend_aio *aio, struct backend_io *io)
+{
+	share_of(io)->lacks_nowait = true;
+	leave_share(aio, io);
+	wait_in_line(aio, io);
+}
+
 static void on_event(struct backend_aio *aio, const struct io_event *event)
 {
 	struct backend_io *io = event->data;
@@ -381,6 +392,10 @@ static void on_event(struct backend_aio *aio, const struct io_event *event)
 	aio->n_in_flight--;
 	if (result == -EAGAIN && iocb_of(io)->aio_rw_flags & RWF_NOWAIT) {
 		on_full(aio, io);
+		return;
+	}
+	if (result == -EOPNOTSUPP && iocb_of(io)->aio_rw_flags & RWF_NOWAIT) {
+		on_lost_nowait(aio, io);
 		return;
 	}
 	leave_share(aio, io);

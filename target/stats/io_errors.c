@@ -132,7 +132,9 @@ static void on_error(struct backend *backend, struct backend_io *io, int error)
 	bool must_say;
 	unsigned n_unsaid;
 
-	if (error == -EOPNOTSUPP) /* it has no such operation: nothing is broken */
+	/* It cannot do that, and never could: nothing is broken. */
+	if (error == -EOPNOTSUPP &&
+	    (io->op == BACKEND_DISCARD || io->op == BACKEND_WRITE_ZEROES))
 		return;
 	describe(ns, io, error, &last);
 	pthread_mutex_lock(&errors->lock);

@@ -27,7 +27,7 @@ RBLK = os.path.join(BUILD, "tools", "rblk", "rblk")
 RBLKCTL = os.path.join(BUILD, "tools", "rblkctl", "rblkctl")
 IS_SANITIZED = os.path.basename(BUILD) in ("asan", "tsan")
 # Instrumented programs on a busy machine are slow; a test that waits this long has failed.
-PATIENCE = 120 if IS_SANITIZED else 60
+PATIENCE = 240 if IS_SANITIZED else 120
 NQN = "nqn.2026-01.org.example:test"
 SANITIZER_REPORT = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak)Sanitizer|runtime error:")
 

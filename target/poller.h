@@ -47,7 +47,7 @@ struct poller {
 	struct list queues; /* of struct queue (poller_node) */
 	struct list
 		short_queues; /* of struct queue (short_node): responses wait for slots */
-	struct list throttled;	    /* of struct qos_line (node) */
+	struct list throttled;	    /* of struct line (node) */
 	struct loop_timer throttle; /* runs while somebody waits there */
 	struct loop_timer stall;    /* runs while requests wait for buffers */
 	struct loop_call resume;    /* requests that wait for a buffer */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One NVMe queue: a connection, its queue pair, its commands. Made by the control thread
- * when a connect request passes all checks, handed to one poller for its life, handed
- * back to be freed.
+ * One NVMe queue: a connection, its queue pair, its commands. Made by the control thread when a
+ * connect request passes all checks, handed to one poller for its life, handed back to be freed.
  *
  *     control:  ATTACHING ---> CONNECTING ---> LIVE
  *                   |  attached    |  Connect    |   disconnect, error, timeout, shutdown
@@ -13,6 +12,7 @@
 #include "base/bits.h"
 #include "target/connect.h"
 #include "target/poller.h"
+#include "target/qos/line.h"
 #include "target/sink.h"
 #include "transport/capsule.h"
 #include "transport/cm.h"
@@ -102,6 +102,7 @@ struct queue {
 		uint64_t generation;
 		const struct subsystem *subsystem;
 	} subsystem_ref;
+	struct flow_past past; /* under rates */
 	struct queue_counters counters;
 	char fail_reason[96];
 

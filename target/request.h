@@ -47,6 +47,7 @@ struct request {
 	struct request *next_free;
 	struct fair_entry turn; /* of those that are throttled, or wait for a buffer */
 	struct nvme_sqe sqe;	/* a copy: the receive goes back at once */
+	struct line *line;	/* where it stands, while it is throttled */
 	struct sgl_data sgl;
 	unsigned state;	   /* enum request_state */
 	uint32_t received; /* bytes of the capsule */
@@ -58,8 +59,7 @@ struct request {
 	/* Zero for each new command, from here to is_fresh (request.c, prepare) */
 	uint64_t result; /* dwords 0 and 1 of the response */
 	void *data;	 /* where it is */
-	enum request_state (*execute)(
-		struct request *r); /* data is there; returns the next state */
+	enum request_state (*execute)(struct request *r); /* returns the next state */
 	void (*after_turn)(
 		struct request *r); /* NULL: it is done; else goes on, or ends it */
 	uint64_t n_moved;	    /* of chunks: over and done */
@@ -68,6 +68,7 @@ struct request {
 	enum direction direction;
 	uint32_t length;     /* bytes to move; at most what the SGL offers */
 	uint32_t n_buffer;   /* bytes of buffer to take, if not just length */
+	unsigned n_paid;     /* of the steps of qos/throttle.c */
 	uint32_t n_chunk;    /* Compare, Verify, Copy: bytes at once; 0: all */
 	bool is_direct;	     /* from and to namespace memory, no buffer */
 	bool takes_turn;     /* it does not enter, its turn comes */

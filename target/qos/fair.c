@@ -33,14 +33,56 @@ bool fair_has(const struct fair *fair, const void *flow)
 	return find(fair, flow);
 }
 
-void fair_add(struct fair *fair, struct fair_entry *entry, const void *flow)
+/* Most flows come last: it is looked for from the end. */
+static void place(struct fair *fair, struct fair_entry *first)
+{
+	struct list *before = fair->flows.prev;
+
+	while (before != &fair->flows &&
+	       list_entry(before, struct fair_entry, node)->tag > first->tag)
+		before = before->prev;
+	list_add_head(before, &first->node);
+}
+
+void fair_add_tagged(struct fair *fair, struct fair_entry *entry, const void *flow,
+		     uint64_t tag)
 {
 	struct fair_entry *first = find(fair, flow);
 
 	entry->flow = flow;
+	entry->tag = tag;
 	entry->is_first = !first;
 	list_init(&entry->behind);
-	list_add_tail(first ? &first->behind : &fair->flows, &entry->node);
+	if (first)
+		list_add_tail(&first->behind, &entry->node);
+	else
+		place(fair, entry);
+}
+
+void fair_add(struct fair *fair, struct fair_entry *entry, const void *flow)
+{
+	fair_add_tagged(fair, entry, flow, 0);
+}
+
+void fair_take_first(struct fair *fair, uint64_t tag)
+{
+	struct fair_entry *first = fair_first(fair);
+	bool has_more = !list_is_empty(&first->behind);
+
+	fair_remove(first);
+	if (!has_more)
+		return;
+	first = fair_first(fair);
+	first->tag = tag;
+	list_remove(&first->node);
+	place(fair, first);
+}
+
+void fair_retag(struct fair *fair, uint64_t tag)
+{
+	list_for_each (node, &fair->flows) {
+		list_entry(node, struct fair_entry, node)->tag = tag;
+	}
 }
 
 struct fair_entry *fair_first(const struct fair *fair)
@@ -66,6 +108,7 @@ void fair_remove(struct fair_entry *entry)
 		struct fair_entry *next = list_entry(node, struct fair_entry, node);
 
 		next->is_first = true;
+		next->tag = entry->tag;
 		list_splice_tail(&next->behind, &entry->behind);
 		list_add_head(&entry->node, &next->node);
 	}

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See qos.h. */
-#include <string.h>
-
+#include "base/clock.h"
 #include "target/qos/qos.h"
 
 void qos_init(struct qos *qos)
 {
-	memset(qos, 0, sizeof(*qos));
-	for (unsigned i = 0; i < QOS_LINES; i++) {
-		list_init(&qos->lines[i].node);
-		fair_init(&qos->lines[i].waiters);
-	}
+	atomic_store(&qos->is_on, false);
+	for (unsigned i = 0; i < QOS_KINDS; i++)
+		rate_init(&qos->rates[i], qos->lines[i]);
 }
 
 void qos_set(struct qos *qos, const struct config_qos *config)
 {
-	bucket_set(&qos->buckets[QOS_OPERATIONS], config->iops, config->burst_ns);
-	bucket_set(&qos->buckets[QOS_READ], config->read_bandwidth, config->burst_ns);
-	bucket_set(&qos->buckets[QOS_WRITE], config->write_bandwidth, config->burst_ns);
+	uint64_t now_ns = clock_ns(), burst_ns = config->burst_ns;
+
+	rate_set(&qos->rates[QOS_OPERATIONS], config->iops, burst_ns, now_ns);
+	rate_set(&qos->rates[QOS_READ], config->read_bandwidth, burst_ns, now_ns);
+	rate_set(&qos->rates[QOS_WRITE], config->write_bandwidth, burst_ns, now_ns);
 	atomic_store(&qos->is_on,
 		     config->iops || config->read_bandwidth || config->write_bandwidth);
 }

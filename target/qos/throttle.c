@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See throttle.h. A command passes two limits, its namespace's and its host's; it waits in the line of
- * the first that is used up, and pays both when both have enough. New commands do not overtake those in
- * line. What came in a capsule does not keep the receive while it waits, when those become few.
+ * See throttle.h. A command passes the rates of its namespace and then those of its host, and pays
+ * one after the other; it waits in the line of the one that is used up. What it has paid stays
+ * paid, so two rates that are both short cannot send it to and fro. New commands do not overtake
+ * those in line. What came in a capsule does not keep the receive while it waits, when those become
+ * few.
  */
 #include "base/bits.h"
 #include "target/controller.h"
@@ -12,10 +14,12 @@
 #include "target/receives.h"
 
 enum {
-	QOS_MAX = 2, /* of a command: namespace and host */
+	LIMITS = 2, /* of a command: its namespace's, its host's */
+	STEPS = LIMITS * QOS_KINDS,
+	LOOK_MS = 100, /* rates may have changed */
 };
 
-static_assert((int)QOS_LINES == POLLERS_MAX, "a line for each");
+static_assert((int)LINES_MAX == POLLERS_MAX, "a line for each");
 
 /* ---- one command ---------------------------------------------------------------------------- */
 
@@ -29,183 +33,122 @@ bool throttle_applies(const struct request *r)
 	return is_on(&r->ns->qos) || is_on(&r->queue->controller->host->qos);
 }
 
-/* Of these, how many. */
-static unsigned find_limits(const struct request *r, struct qos *ret_limits[QOS_MAX])
+/* What it costs of a kind. */
+static uint64_t find_cost(const struct request *r, enum qos_kind kind)
 {
-	struct qos *all[QOS_MAX] = {&r->ns->qos, &r->queue->controller->host->qos};
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < QOS_MAX; i++)
-		if (is_on(all[i]))
-			ret_limits[n++] = all[i];
-	return n;
-}
-
-/* What it costs. False: nothing, it is never held. */
-static bool find_cost(const struct request *r, uint64_t cost[QOS_KINDS])
-{
-	cost[QOS_OPERATIONS] = 1;
 	switch (r->sqe.opcode) {
 	case NVME_IO_READ:
 	case NVME_IO_COMPARE:
 	case NVME_IO_VERIFY:
-		cost[QOS_READ] = io_n_bytes(r);
-		return true;
+		return kind == QOS_READ ? io_n_bytes(r) : kind == QOS_OPERATIONS;
 	case NVME_IO_WRITE:
-		cost[QOS_WRITE] = r->length;
-		return true;
+		return kind == QOS_WRITE ? r->length : kind == QOS_OPERATIONS;
 	case NVME_IO_WRITE_ZEROES:
 	case NVME_IO_DSM:
 	case NVME_IO_COPY:
-		return true;
+		return kind == QOS_OPERATIONS;
 	default:
-		return false;
+		return 0; /* it is never held */
 	}
-}
-
-static struct qos_line *line_of(struct qos *qos, const struct poller *poller)
-{
-	return &qos->lines[poller->index];
-}
-
-/* 0, or how long to wait. */
-static uint64_t fill_purses(struct qos *qos, const struct request *r,
-			    const uint64_t cost[QOS_KINDS])
-{
-	const struct poller *poller = r->queue->poller;
-	struct qos_line *line = line_of(qos, poller);
-	uint64_t wait_ns = 0;
-
-	for (unsigned i = 0; i < QOS_KINDS; i++)
-		if (cost[i])
-			wait_ns = MAX(wait_ns,
-				      bucket_fill(&qos->buckets[i], &line->purses[i],
-						  cost[i], poller->loop.now_ns));
-	return wait_ns;
-}
-
-/* NULL: it has paid all. Else which limit it must wait for, and how long. */
-static struct qos *pay(const struct request *r, uint64_t *ret_wait_ns)
-{
-	uint64_t cost[QOS_KINDS] = {0};
-	struct qos *limits[QOS_MAX];
-	unsigned n = find_limits(r, limits);
-
-	find_cost(r, cost);
-	for (unsigned i = 0; i < n; i++) {
-		*ret_wait_ns = fill_purses(limits[i], r, cost);
-		if (*ret_wait_ns)
-			return limits[i];
-	}
-	for (unsigned i = 0; i < n; i++)
-		for (unsigned k = 0; k < QOS_KINDS; k++)
-			bucket_spend(&limits[i]->buckets[k],
-				     &line_of(limits[i], r->queue->poller)->purses[k],
-				     cost[k]);
-	return NULL;
 }
 
 static void wake_in(struct poller *poller, uint64_t wait_ns)
 {
 	struct loop_timer *timer = &poller->throttle;
 
+	wait_ns = MIN(wait_ns, LOOK_MS * NSEC_PER_MSEC);
 	if (!loop_timer_is_running(timer) ||
 	    timer->deadline_ns > poller->loop.now_ns + wait_ns)
 		loop_timer_start(&poller->loop, timer, wait_ns);
 }
 
-static void stand_in_line(struct request *r, struct qos *qos, uint64_t wait_ns)
+static void stand_in_line(struct request *r, struct line *line, uint64_t wait_ns)
 {
 	struct poller *poller = r->queue->poller;
-	struct qos_line *line = line_of(qos, poller);
 
-	fair_add(&line->waiters, &r->turn, r->queue);
+	line_add(line, &r->turn, r->queue, &r->queue->past);
+	r->line = line;
 	if (list_is_empty(&line->node))
 		list_add_tail(&poller->throttled, &line->node);
 	wake_in(poller, wait_ns);
 }
 
-__attribute__((noinline)) bool throttle_hold(struct request *r)
+/* One step: true when that is paid, or costs nothing; else it stands in line. */
+static bool pay(struct request *r, struct qos *qos, enum qos_kind kind)
 {
-	uint64_t cost[QOS_KINDS] = {0}, wait_ns = 0;
-	struct qos *limits[QOS_MAX], *qos = NULL;
-	unsigned n = find_limits(r, limits);
+	struct poller *poller = r->queue->poller;
+	struct line *line = &qos->lines[kind][poller->index];
+	uint64_t n_tokens = is_on(qos) ? find_cost(r, kind) : 0, wait_ns;
 
-	if (!n || !find_cost(r, cost))
-		return false;
-	for (unsigned i = 0; i < n && !qos; i++)
-		if (!fair_is_empty(&line_of(limits[i], r->queue->poller)->waiters))
-			qos = limits[i];
-	if (!qos)
-		qos = pay(r, &wait_ns);
-	if (!qos)
-		return false;
-	receive_spare(r);
-	if (wait_ns)
-		stand_in_line(r, qos, wait_ns);
-	else /* behind others, whose time the timer knows */
-		fair_add(&line_of(qos, r->queue->poller)->waiters, &r->turn, r->queue);
+	if (!n_tokens)
+		return true;
+	wait_ns = line_pay_at_once(line, &r->queue->past, n_tokens, poller->loop.now_ns);
+	if (!wait_ns)
+		return true;
+	stand_in_line(r, line, wait_ns);
+	return false;
+}
+
+/* Whether it has paid all; else it stands in line. */
+static bool pay_rest(struct request *r)
+{
+	struct qos *limits[LIMITS] = {&r->ns->qos, &r->queue->controller->host->qos};
+
+	for (; r->n_paid < STEPS; r->n_paid++)
+		if (!pay(r, limits[r->n_paid / QOS_KINDS], r->n_paid % QOS_KINDS))
+			return false;
 	return true;
 }
 
-/* ---- those who wait ------------------------------------------------------------------------- */
-
-static void drop_empty_lines(struct poller *poller)
+__attribute__((noinline)) bool throttle_hold(struct request *r)
 {
-	list_for_each_safe (node, &poller->throttled) {
-		struct qos_line *line = list_entry(node, struct qos_line, node);
-
-		if (fair_is_empty(&line->waiters))
-			list_remove(&line->node);
-	}
+	if (pay_rest(r))
+		return false;
+	receive_spare(r);
+	return true;
 }
+
+/* ---- those that wait ------------------------------------------------------------------------ */
 
 void throttle_leave(struct request *r)
 {
-	fair_remove(&r->turn);
-	drop_empty_lines(r->queue->poller);
+	line_leave(r->line, &r->turn);
+	if (fair_is_empty(&r->line->waiters))
+		list_remove(&r->line->node);
 }
 
-/* The first of the flow whose turn it is goes on, or its flow waits for the next turn. */
-static bool serve_first(struct poller *poller, struct qos_line *line)
+/* The first pays and goes on, or stands in its next line. False: the rate is used up. */
+static bool serve_first(struct poller *poller, struct line *line)
 {
 	struct fair_entry *first = fair_first(&line->waiters);
 	struct request *r = container_of(first, struct request, turn);
-	uint64_t wait_ns;
-	struct qos *qos = pay(r, &wait_ns);
+	uint64_t n_tokens = find_cost(r, r->n_paid % QOS_KINDS), wait_ns;
 
-	fair_rotate(&line->waiters);
-	if (qos && line_of(qos, poller) == line) {
+	wait_ns = line_pay_first(line, &r->queue->past, n_tokens, poller->loop.now_ns);
+	if (wait_ns) {
 		wake_in(poller, wait_ns);
 		return false;
 	}
-	fair_remove(&r->turn);
-	if (qos)
-		stand_in_line(r, qos, wait_ns);
-	else
+	r->n_paid++;
+	if (pay_rest(r))
 		request_run(r, REQUEST_TAKE_BUFFER);
 	return true;
 }
 
-static void serve(struct poller *poller, struct qos_line *line)
-{
-	bool has_progress = true;
-
-	while (has_progress) {
-		unsigned n = fair_n_flows(&line->waiters);
-
-		has_progress = false;
-		while (n-- && !fair_is_empty(&line->waiters))
-			has_progress |= serve_first(poller, line);
-	}
-}
-
+/* Lines may empty, and come, while commands go on. */
 void throttle_on_expiry(struct loop_timer *timer)
 {
 	struct poller *poller = container_of(timer, struct poller, throttle);
+	struct list lines, *node;
 
-	list_for_each (node, &poller->throttled) {
-		serve(poller, list_entry(node, struct qos_line, node));
+	list_init(&lines);
+	list_splice_tail(&lines, &poller->throttled);
+	while ((node = list_take_first(&lines))) {
+		struct line *line = list_entry(node, struct line, node);
+
+		while (!fair_is_empty(&line->waiters) && serve_first(poller, line))
+			;
+		if (!fair_is_empty(&line->waiters) && list_is_empty(&line->node))
+			list_add_tail(&poller->throttled, &line->node);
 	}
-	drop_empty_lines(poller);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands keep to the limits of their namespace and their host. One that is beyond them waits before
- * it gets a buffer, in a line of its poller in which queues take turns; a timer wakes it. Flush,
- * reservations and all that is no I/O is never held. Everything here runs on the poller.
+ * Commands keep to the limits of their namespace and their host. One that is beyond them waits
+ * before it gets a buffer, in a line of its poller in which queues take turns; a timer wakes it.
+ * Flush, reservations and all that is no I/O is never held. Everything here runs on the poller.
  */
 #pragma once
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of operations and bytes a second, set while hosts are there: kept, lifted, and nothing else
- * held up by them. Only that a rate is not exceeded is judged by the clock, never that it is reached.
+ * Limits of operations and bytes a second, set while hosts are there: kept, lifted, and nothing
+ * else held up by them. Only that a rate is not exceeded is judged by the clock, never that it is
+ * reached.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
@@ -187,6 +189,94 @@ static void held_writes_leave_receives(void **state)
 	daemon_wait_empty(&d);
 }
 
+/* ---- shares --------------------------------------------------------------------------------- */
+
+/* A host that keeps so many reads of so many bytes outstanding. */
+struct reader {
+	struct raw_host h;
+	unsigned depth, n_bytes, n_outstanding, n_done;
+};
+
+static void read_on(struct reader *reader)
+{
+	struct nvme_cqe cqe;
+
+	while (reader->n_outstanding && raw_receive(&reader->h.io, &cqe, 0)) {
+		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
+		reader->n_outstanding--;
+		reader->n_done++;
+	}
+	assert_false(reader->h.io.is_dead);
+	for (; reader->n_outstanding < reader->depth; reader->n_outstanding++)
+		send_read(&reader->h.io, DAEMON_RAM, reader->n_bytes);
+}
+
+/* Until the first has read so many bytes more; counts anew. */
+static void read_together(struct reader readers[2], uint64_t n_bytes)
+{
+	uint64_t end = clock_ns() + PATIENCE_MS * NSEC_PER_MSEC;
+
+	readers[0].n_done = readers[1].n_done = 0;
+	while ((uint64_t)readers[0].n_done * readers[0].n_bytes < n_bytes) {
+		read_on(&readers[0]);
+		read_on(&readers[1]);
+		assert_true(clock_ns() < end);
+		usleep(500);
+	}
+}
+
+/* The one with little gets as much as the one with much, in the unit of the rate. */
+static void expect_equal(const char *qos, unsigned depth, unsigned n_bytes, bool is_bytes)
+{
+	struct reader readers[2] = {{.depth = 1, .n_bytes = 4096},
+				    {.depth = depth, .n_bytes = n_bytes}};
+	struct raw_host other;
+	double n[2];
+
+	raw_host_open(&readers[1].h, d.port);
+	raw_host_open_admin(&other, d.port,
+			    RAW_SUBNQN); /* the next I/O queue has another poller */
+	raw_host_open_as(&readers[0].h, d.port, 1);
+	limit_rate("nsid: 1, ram: 16", qos);
+	read_together(readers,
+		      20 * 4096); /* the burst, and what came before there was a rate */
+	read_together(readers, 60 * 4096);
+	for (unsigned i = 0; i < 2; i++)
+		n[i] = readers[i].n_done * (is_bytes ? readers[i].n_bytes : 1.0);
+	print_message("# %s: %.0f to %.0f\n", qos, n[0], n[1]);
+	if (n[0] < 0.5 * n[1] || n[1] < 0.5 * n[0])
+		fail_msg("%s, depth %u, %u bytes: %.0f to %.0f", qos, depth, n_bytes,
+			 n[0], n[1]);
+	limit_rate("nsid: 1, ram: 16", NULL);
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(raw_collect(&readers[i].h.io, readers[i].n_outstanding,
+					PATIENCE_MS));
+	raw_host_close(&readers[0].h);
+	raw_host_close(&other);
+	raw_host_close(&readers[1].h);
+	daemon_wait_empty(&d);
+}
+
+/* A16. Rates so low that a host in time for its turn need not be fast. */
+static void depth_buys_no_operations(void **state)
+{
+	expect_equal("{iops: 100}", 28, 4096, false);
+	expect_equal("{iops: 100}", 28, 131072, false);
+}
+
+static void depth_and_size_buy_no_bytes(void **state)
+{
+	expect_equal("{read_bandwidth: 400KiB}", 28, 4096, true);
+	expect_equal("{read_bandwidth: 400KiB}", 28, 16384, true);
+}
+
+static int start_again_with_two(void **state)
+{
+	stop(state);
+	daemon_start(&d, ", workers: 2");
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +284,10 @@ int main(void)
 		cmocka_unit_test(others_are_not_held),
 		cmocka_unit_test(held_commands_can_be_aborted),
 		cmocka_unit_test(held_writes_leave_receives),
+		cmocka_unit_test(depth_buys_no_operations),
+		cmocka_unit_test(depth_and_size_buy_no_bytes),
+		cmocka_unit_test_setup(depth_buys_no_operations, start_again_with_two),
+		cmocka_unit_test(depth_and_size_buy_no_bytes),
 	};
 
 	return cmocka_run_group_tests_name("throttle", tests, start_small, stop);

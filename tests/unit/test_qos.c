@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rates: what is granted over a time of a clock that the test moves, and of threads that share one. */
+/* Rates: what is granted over a time of a clock that the test moves, and of threads that share one.
+ * */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "target/qos/bucket.h"
+#include "target/qos/line.h"
 
 enum {
 	BURST_MS = 100,
@@ -29,14 +30,15 @@ static void set_up(uint64_t rate)
 	for (unsigned i = 0; i < N_PURSES; i++)
 		purses[i] = (struct purse){0};
 	now_ns = START_S * NSEC_PER_SEC;
-	bucket_set(&bucket, rate, BURST_MS * NSEC_PER_MSEC);
+	bucket_set(&bucket, rate, BURST_MS * NSEC_PER_MSEC, now_ns);
 }
 
 static bool take(unsigned purse, uint64_t n)
 {
-	if (bucket_fill(&bucket, &purses[purse], n, now_ns))
+	if (bucket_fill(&bucket, &purses[purse], bucket_cost(&bucket, n),
+			bucket_batch(&bucket), now_ns))
 		return false;
-	bucket_spend(&bucket, &purses[purse], n);
+	bucket_spend(&purses[purse], bucket_cost(&bucket, n));
 	return true;
 }
 
@@ -52,7 +54,9 @@ static uint64_t run(unsigned n_purses, uint64_t n, uint64_t duration_ns)
 			while (take(i, n))
 				n_taken += n;
 			wait_ns = MIN(wait_ns,
-				      bucket_fill(&bucket, &purses[i], n, now_ns));
+				      bucket_fill(&bucket, &purses[i],
+						  bucket_cost(&bucket, n),
+						  bucket_batch(&bucket), now_ns));
 		}
 		assert_true(wait_ns > 0);
 		now_ns += MAX(wait_ns, 1000);
@@ -122,7 +126,8 @@ static void wait_is_as_long_as_said(void **state)
 	set_up(10);
 	while (take(0, 1))
 		;
-	wait_ns = bucket_fill(&bucket, &purses[0], 1, now_ns);
+	wait_ns = bucket_fill(&bucket, &purses[0], bucket_cost(&bucket, 1),
+			      bucket_batch(&bucket), now_ns);
 	assert_in_range(wait_ns, 1, 100 * NSEC_PER_MSEC);
 	now_ns += wait_ns - 1;
 	assert_false(take(0, 1));
@@ -135,10 +140,10 @@ static void rate_changes_at_once(void **state)
 	set_up(10);
 	while (take(0, 1))
 		;
-	bucket_set(&bucket, 0, 0); /* no limit */
+	bucket_set(&bucket, 0, 0, now_ns); /* no limit */
 	for (unsigned i = 0; i < 1000; i++)
 		assert_true(take(0, 1 << 20));
-	bucket_set(&bucket, 1000, BURST_MS * NSEC_PER_MSEC);
+	bucket_set(&bucket, 1000, BURST_MS * NSEC_PER_MSEC, now_ns);
 	run(1, 1, NSEC_PER_SEC);
 	assert_in_range(run(1, 1, 10 * NSEC_PER_SEC), 9800, 10200);
 }
@@ -180,6 +185,317 @@ static void threads_share_one_rate(void **state)
 			THREAD_TOKENS + THREAD_TOKENS / BUCKET_BATCHES + 4);
 }
 
+/* ---- flows --------------------------------------------------------------------------------- */
+
+enum {
+	FLOWS_MAX = 12,
+	DEPTH_MAX = 64,
+	TRIP_US = 20, /* from the end of a command until its flow's next one comes */
+	LATE_US = 30, /* timers fire up to so late */
+};
+
+struct command {
+	struct fair_entry turn;
+	struct flow *flow;
+	uint64_t comes_ns; /* while it is away */
+	bool is_here;
+};
+
+struct flow {
+	unsigned poller, depth;
+	uint64_t n_tokens; /* of each command */
+	struct flow_past past;
+	struct command commands[DEPTH_MAX];
+	uint64_t n_served, worst_ns, last_ns;
+};
+
+static struct rate rate;
+static struct line lines[LINES_MAX];
+static struct flow flows[FLOWS_MAX];
+static unsigned n_flows;
+static uint64_t wake_ns[LINES_MAX], random_state = 1;
+
+static uint64_t draw(uint64_t n)
+{
+	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (random_state >> 33) % n;
+}
+
+static void set_up_flows(uint64_t n_a_second)
+{
+	now_ns = START_S * NSEC_PER_SEC;
+	rate_init(&rate, lines);
+	rate_set(&rate, n_a_second, BURST_MS * NSEC_PER_MSEC, now_ns);
+	n_flows = 0;
+	for (unsigned i = 0; i < LINES_MAX; i++)
+		wake_ns[i] = UINT64_MAX;
+}
+
+static struct flow *add_flow(unsigned poller, unsigned depth, uint64_t n_tokens)
+{
+	struct flow *flow = &flows[n_flows++];
+
+	*flow = (struct flow){.poller = poller, .depth = depth, .n_tokens = n_tokens};
+	for (unsigned i = 0; i < depth; i++)
+		flow->commands[i] = (struct command){.flow = flow, .comes_ns = now_ns};
+	return flow;
+}
+
+static void note_served(struct command *command)
+{
+	struct flow *flow = command->flow;
+
+	flow->n_served++;
+	if (flow->last_ns)
+		flow->worst_ns = MAX(flow->worst_ns, now_ns - flow->last_ns);
+	flow->last_ns = now_ns;
+	command->is_here = false;
+	command->comes_ns = now_ns + TRIP_US * NSEC_PER_USEC;
+}
+
+static void wake_in(unsigned poller, uint64_t wait_ns)
+{
+	uint64_t at = now_ns + wait_ns + draw(LATE_US * NSEC_PER_USEC);
+
+	wake_ns[poller] = MIN(wake_ns[poller], at);
+}
+
+static void arrive(struct command *command)
+{
+	struct flow *flow = command->flow;
+	struct line *line = &lines[flow->poller];
+	uint64_t wait_ns;
+
+	command->is_here = true;
+	wait_ns = line_pay_at_once(line, &flow->past, flow->n_tokens, now_ns);
+	if (!wait_ns) {
+		note_served(command);
+		return;
+	}
+	if (wait_ns != LINE_IS_LONG)
+		wake_in(flow->poller, wait_ns);
+	line_add(line, &command->turn, flow, &flow->past);
+}
+
+static void serve_line(unsigned poller)
+{
+	struct line *line = &lines[poller];
+	struct fair_entry *first;
+
+	wake_ns[poller] = UINT64_MAX;
+	while ((first = fair_first(&line->waiters))) {
+		struct command *command = container_of(first, struct command, turn);
+		struct flow *flow = command->flow;
+		uint64_t wait_ns = line_pay_first(line, &flow->past, flow->n_tokens,
+						  now_ns);
+
+		if (wait_ns) {
+			wake_in(poller, wait_ns);
+			return;
+		}
+		note_served(command);
+	}
+}
+
+/* The next that happens, of all commands and timers. False: not before end. */
+static bool step(uint64_t end_ns)
+{
+	struct command *next = NULL;
+	uint64_t at = end_ns;
+	unsigned poller = LINES_MAX;
+
+	for (unsigned i = 0; i < n_flows; i++)
+		for (unsigned k = 0; k < flows[i].depth; k++) {
+			struct command *command = &flows[i].commands[k];
+
+			if (!command->is_here && command->comes_ns < at) {
+				next = command;
+				at = command->comes_ns;
+			}
+		}
+	for (unsigned i = 0; i < LINES_MAX; i++)
+		if (wake_ns[i] < at) {
+			poller = i;
+			at = wake_ns[i];
+		}
+	if (at >= end_ns)
+		return false;
+	now_ns = MAX(now_ns, at);
+	if (poller < LINES_MAX)
+		serve_line(poller);
+	else
+		arrive(next);
+	return true;
+}
+
+static void run_flows(double seconds)
+{
+	uint64_t end_ns = now_ns + (uint64_t)(seconds * NSEC_PER_SEC);
+
+	for (unsigned i = 0; i < n_flows; i++) {
+		flows[i].n_served = 0;
+		flows[i].worst_ns = 0;
+	}
+	while (step(end_ns))
+		;
+	now_ns = end_ns;
+}
+
+/* Each has its share of the tokens, and together they have the rate. */
+static void expect_shares(const char *what, double seconds, uint64_t n_a_second)
+{
+	double sum = 0, share = seconds * (double)n_a_second / n_flows;
+
+	for (unsigned i = 0; i < n_flows; i++) {
+		double n = (double)(flows[i].n_served * flows[i].n_tokens);
+
+		if (n < 0.8 * share)
+			fail_msg("%s: flow %u of %u (poller %u, depth %u, %llu each): "
+				 "%.0f of %.0f",
+				 what, i, n_flows, flows[i].poller, flows[i].depth,
+				 (unsigned long long)flows[i].n_tokens, n, share);
+		sum += n;
+	}
+	if (sum < 0.95 * share * n_flows || sum > 1.05 * share * n_flows)
+		fail_msg("%s: %.0f in all, of %.0f", what, sum, share * n_flows);
+}
+
+static void depth_buys_nothing(void **state)
+{
+	static const uint64_t rates[] = {20, 100, 1000, 8000};
+
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned n = 2; n <= 6; n++)
+			for (unsigned n_pollers = 1; n_pollers <= 3; n_pollers++) {
+				double seconds = MAX(200.0 * n / (double)rates[i], 1.0);
+
+				set_up_flows(rates[i]);
+				for (unsigned k = 0; k < n; k++)
+					add_flow(k % n_pollers, k % 2 ? 1 : 28, 1);
+				run_flows(1); /* the burst */
+				run_flows(seconds);
+				expect_shares("operations", seconds, rates[i]);
+			}
+}
+
+/* Each flow's commands have another size; what is shared is bytes. */
+static void size_buys_nothing(void **state)
+{
+	static const uint64_t rates[] = {64 << 10, 1 << 20, 32 << 20, 128 << 20};
+	static const uint64_t sizes[] = {4096, 128 << 10, 512, 1 << 20, 16384};
+
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned n = 2; n <= 5; n++)
+			for (unsigned n_pollers = 1; n_pollers <= 2; n_pollers++) {
+				/* the largest has 20 turns */
+				uint64_t largest = n < 4 ? 128 << 10 : 1 << 20;
+				double seconds = MAX(20.0 * (double)(largest * n) /
+							     (double)rates[i],
+						     0.3);
+
+				set_up_flows(rates[i]);
+				for (unsigned k = 0; k < n; k++)
+					add_flow(k % n_pollers, k % 2 ? 1 : 16, sizes[k]);
+				run_flows(2 * (double)(largest * n) / (double)rates[i] +
+					  0.2);
+				run_flows(seconds);
+				expect_shares("bytes", seconds, rates[i]);
+			}
+}
+
+/* One poller has many flows, the other one. */
+static void pollers_buy_nothing(void **state)
+{
+	for (unsigned many = 1; many <= 8; many++)
+		for (unsigned depth = 1; depth <= 32; depth += 31) {
+			set_up_flows(500);
+			for (unsigned k = 0; k < many; k++)
+				add_flow(0, 32, 1);
+			add_flow(5, depth, 1);
+			run_flows(1);
+			run_flows(10);
+			expect_shares("lopsided", 10, 500);
+		}
+}
+
+/* A flow that was away neither saves up nor is behind, and the others have all meanwhile. */
+static void a_flow_that_was_away_has_its_share(void **state)
+{
+	set_up_flows(1000);
+	add_flow(0, 16, 1);
+	run_flows(20);
+	expect_shares("alone", 20, 1000);
+	add_flow(1, 1, 1);
+	add_flow(0, 4, 1);
+	run_flows(3);
+	expect_shares("together", 3, 1000);
+	/* At one time a second each has at most some turns of the others before it. */
+	for (unsigned i = 0; i < n_flows; i++)
+		assert_in_range(flows[i].worst_ns, 0, 30 * NSEC_PER_MSEC);
+}
+
+/* What was paid under a low rate is no reason to wait under a high one. */
+static void rate_changes_for_those_in_line(void **state)
+{
+	set_up_flows(4096);
+	add_flow(0, 16, 128 << 10);
+	add_flow(1, 1, 4096);
+	run_flows(100);
+	rate_set(&rate, 64 << 20, BURST_MS * NSEC_PER_MSEC, now_ns);
+	serve_line(0);
+	serve_line(1);
+	run_flows(1);
+	run_flows(3);
+	expect_shares("after", 3, 64 << 20);
+	rate_set(&rate, 1 << 20, BURST_MS * NSEC_PER_MSEC, now_ns);
+	run_flows(5);
+	run_flows(10);
+	expect_shares("down", 10, 1 << 20);
+}
+
+/* A flow has several rates, as a command has several kinds of limits: they are remembered apart. */
+static void rates_are_remembered_apart(void **state)
+{
+	static struct rate others[PASTS - 1];
+	static struct line other_lines[PASTS - 1][LINES_MAX];
+
+	set_up_flows(100);
+	for (unsigned i = 0; i < PASTS - 1; i++)
+		rate_init(&others[i], other_lines[i]);
+	rate_set(&others[1], 1000000, BURST_MS * NSEC_PER_MSEC, now_ns);
+	add_flow(0, 1, 1);
+	add_flow(1, 8, 1);
+	run_flows(1);
+	for (unsigned i = 0; i < 1000; i++) {
+		uint64_t n[2] = {flows[0].n_served, flows[1].n_served};
+
+		for (unsigned k = 0; k < PASTS - 1; k++)
+			line_pay_at_once(&other_lines[k][0], &flows[0].past, 1, now_ns);
+		run_flows(0.01);
+		for (unsigned k = 0; k < 2; k++)
+			flows[k].n_served += n[k];
+	}
+	assert_in_range(flows[0].n_served, 400, 700);
+	assert_in_range(flows[1].n_served, 400, 700);
+}
+
+/* A flow leaves its line (its connection ends): the others do not wait for it. */
+static void a_flow_that_leaves_holds_none(void **state)
+{
+	struct flow *gone;
+
+	set_up_flows(1000);
+	add_flow(0, 8, 1);
+	gone = add_flow(1, 8, 1);
+	run_flows(5);
+	for (unsigned k = 0; k < gone->depth; k++)
+		if (gone->commands[k].is_here)
+			line_leave(&lines[1], &gone->commands[k].turn);
+	n_flows = 1;
+	run_flows(5);
+	expect_shares("left alone", 5, 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +506,13 @@ int main(void)
 		cmocka_unit_test(wait_is_as_long_as_said),
 		cmocka_unit_test(rate_changes_at_once),
 		cmocka_unit_test(threads_share_one_rate),
+		cmocka_unit_test(depth_buys_nothing),
+		cmocka_unit_test(size_buys_nothing),
+		cmocka_unit_test(pollers_buy_nothing),
+		cmocka_unit_test(a_flow_that_was_away_has_its_share),
+		cmocka_unit_test(rate_changes_for_those_in_line),
+		cmocka_unit_test(rates_are_remembered_apart),
+		cmocka_unit_test(a_flow_that_leaves_holds_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@
 #include "tests/hostile_target/world.h"
 
 enum {
-	PATIENCE_S = 120, /* of a busy machine under a sanitizer: what takes longer has failed */
+	PATIENCE_S = 120, /* a busy machine, a sanitizer: what takes longer has failed */
 	REAP_S = 120,
 };
 

@@ -7,10 +7,13 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static uint8_t *map(size_t len, int prot)
 {
@@ -132,7 +135,7 @@ static void reregister(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* More than may be locked is refused; SOFTRDMA_MEMLOCK_STRICT binds root too. */
+/* With SOFTRDMA_MEMLOCK_STRICT more than may be locked is refused, as with a device. */
 static void memlock_limit(void **state)
 {
 	struct rig *r = *state;
@@ -156,6 +159,32 @@ static void memlock_limit(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	unsetenv("SOFTRDMA_MEMLOCK_STRICT");
 	setrlimit(RLIMIT_MEMLOCK, &old);
+	munmap(p, 1 << 20);
+}
+
+/* Nothing is locked, so the limit does not bind: not even who lacks CAP_IPC_LOCK. */
+static void no_memlock_limit(void **state)
+{
+	struct rig *r = *state;
+	struct rlimit old, low;
+	uint8_t *p = map(1 << 20, PROT_READ | PROT_WRITE);
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct was[2], without[2];
+	struct ibv_mr *mr;
+
+	assert_int_equal(syscall(SYS_capget, &h, was), 0);
+	memcpy(without, was, sizeof(was));
+	without[0].effective &= ~(1u << CAP_IPC_LOCK);
+	assert_int_equal(syscall(SYS_capset, &h, without), 0);
+	getrlimit(RLIMIT_MEMLOCK, &old);
+	low = old;
+	low.rlim_cur = 512 << 10;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+	mr = ibv_reg_mr(r->pd, p, 1 << 20, IBV_ACCESS_LOCAL_WRITE);
+	setrlimit(RLIMIT_MEMLOCK, &old);
+	assert_int_equal(syscall(SYS_capset, &h, was), 0);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
 	munmap(p, 1 << 20);
 }
 
@@ -328,6 +357,7 @@ int main(void)
 		T(keys_are_not_reused_soon),
 		T(reregister),
 		T(memlock_limit),
+		T(no_memlock_limit),
 		T(type_2_window),
 		T(bound_window_cannot_be_bound),
 		T(send_with_invalidate),

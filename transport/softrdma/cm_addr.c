@@ -54,7 +54,8 @@ static void set_port(struct sockaddr *sa, uint16_t port)
 	((struct sockaddr_in *)(void *)sa)->sin_port = htons(port);
 }
 
-static bool is_local(const struct sockaddr *sa)
+/* 0 if it is; -EADDRNOTAVAIL and the like, or that no socket is left to find out with. */
+static int check_local(const struct sockaddr *sa)
 {
 	struct sockaddr_storage copy = {0};
 	int fd, r;
@@ -63,10 +64,15 @@ static bool is_local(const struct sockaddr *sa)
 	set_port((struct sockaddr *)&copy, 0);
 	fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return false;
-	r = bind(fd, (struct sockaddr *)&copy, cm_sockaddr_len(sa));
+		return -errno;
+	r = bind(fd, (struct sockaddr *)&copy, cm_sockaddr_len(sa)) ? -EADDRNOTAVAIL : 0;
 	close(fd);
-	return !r;
+	return r;
+}
+
+static bool is_shortage(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM;
 }
 
 /* ---- names ----------------------------------------------------------------- */
@@ -189,8 +195,9 @@ int cm_bind(struct cm_id *id, const struct sockaddr *sa)
 		return -EAFNOSUPPORT;
 	if (id->state != CM_IDLE)
 		return -EINVAL;
-	if (!is_any(sa) && !is_local(sa))
-		return -EADDRNOTAVAIL;
+	r = is_any(sa) ? 0 : check_local(sa);
+	if (r)
+		return is_shortage(r) ? r : -EADDRNOTAVAIL;
 	r = open_socket(id);
 	if (r)
 		return r;
@@ -275,7 +282,10 @@ static int resolve(struct cm_id *id, const struct sockaddr *src,
 		return -EAFNOSUPPORT;
 	memcpy(dst, dst_in, cm_sockaddr_len(dst_in));
 	loopback_for_any(dst);
-	if (!is_local(dst)) { /* this engine ends at the edge of the host */
+	r = check_local(dst);
+	if (is_shortage(r))
+		return r;
+	if (r) { /* this engine ends at the edge of the host */
 		cm_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 		return 0;
 	}

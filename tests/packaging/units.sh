@@ -2,6 +2,7 @@
 # What `meson install` installs: all of it is there, systemd understands it, and the services are as
 # locked up as they say. units.sh BUILD PREFIX SBINDIR
 build=$1 prefix=$2 sbindir=$3
+source=$(cd "$(dirname "$0")/../.." && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
 n=0 failed=0
@@ -28,7 +29,7 @@ wanted="$prefix/bin/rblkctl $prefix/bin/softrdma $sbindir/rblkd $sbindir/rblk
 	$prefix/lib/sysusers.d/rblk-target.conf $prefix/lib/tmpfiles.d/rblk-target.conf
 	$prefix/share/bash-completion/completions/rblk
 	$prefix/share/bash-completion/completions/rblkctl
-	$prefix/share/doc/rblk/examples/target.yaml"
+	$prefix/share/doc/rblk/examples/target.yaml $prefix/share/doc/rblk/examples/ram.yaml"
 for file in $wanted; do check "$file" test -s "$root$file"; done
 for file in modprobe.d/rblk.conf udev/rules.d/60-rblk.rules; do
 	check "$file" test -s "$system/$file"
@@ -37,6 +38,21 @@ check "softrdma finds its library" "$root$prefix/bin/softrdma" true
 for file in "$root$prefix"/share/bash-completion/completions/*; do
 	check "completion of ${file##*/} is bash" bash -n "$file"
 done
+
+check "an example runs as it is" "$root$sbindir/rblkd" --check --config "$root$prefix/share/doc/rblk/examples/ram.yaml"
+
+# tools/deb "installs what it needs": what the source package builds with, and what the script itself calls
+has_packages() (
+	eval "$(sed -n '/^build=/,/^bench=/p' "$source/tools/packages")"
+	has=" $(echo $build $deb) " lacks=
+	for package in git build-essential $(sed -n '/^Build-Depends:/,/^Standards/ s/^ \([a-z0-9.-]*\).*/\1/p' \
+		"$source/debian/control"); do
+		[ "$package" != debhelper-compat ] || package=debhelper
+		[[ $has == *" $package "* ]] || lacks+=" $package"
+	done
+	[ -z "$lacks" ] || ! echo "it lacks$lacks"
+)
+check "tools/packages has what tools/deb needs" has_packages
 
 if ! command -v systemd-analyze >/dev/null; then
 	skip "the units" "systemd-analyze is not installed"

@@ -17,7 +17,7 @@ static int load(const char *path, const char *option, struct auth_key *key,
 	*key = keys[0];
 	auth_wipe(keys, sizeof(keys));
 	if (r < 0)
-		error_set(error, EXIT_DENIED, option, "%s", why);
+		error_set(error, EXIT_CONFIG, option, "%s", why);
 	return r < 0 ? r : 0;
 }
 

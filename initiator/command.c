@@ -20,15 +20,24 @@
 #include "initiator/command.h"
 #include "initiator/slab.h"
 
+static size_t capsules_bytes(unsigned n)
+{
+	return n * sizeof(struct command_capsule);
+}
+
+size_t command_table_bytes(unsigned n)
+{
+	return align_up(capsules_bytes(n) + sizeof(struct nvmf_connect_data), SLAB_UNIT);
+}
+
 int command_table_init(struct command_table *table, struct volume_queue *queue,
 		       unsigned n)
 {
-	size_t capsules = n * sizeof(struct command_capsule);
+	size_t capsules = capsules_bytes(n);
 
 	*table = (struct command_table){.n = n, .slot_bits = log2_ceil(n)};
 	list_init(&table->in_flight);
-	table->memory_bytes = align_up(capsules + sizeof(struct nvmf_connect_data),
-				       SLAB_UNIT);
+	table->memory_bytes = command_table_bytes(n);
 	table->memory = slab_map(table->memory_bytes);
 	table->commands = calloc(n, sizeof(*table->commands));
 	table->free = calloc(n, sizeof(*table->free));

@@ -63,6 +63,8 @@ struct command_table {
 	struct mr mr; /* of memory, for this association */
 };
 
+/* Registered memory of a table of n. */
+size_t command_table_bytes(unsigned n);
 /* 0 or -ENOMEM. */
 int command_table_init(struct command_table *table, struct volume_queue *queue,
 		       unsigned n);

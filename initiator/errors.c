@@ -12,6 +12,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "initiator/errors.h"
@@ -83,23 +85,74 @@ static void from_reject(struct volume_error *error, const char *where,
 		  where, cm->reason);
 }
 
-void error_from_cm(struct volume_error *error, const union addr *address,
-		   const struct cm_error *cm)
+/* What this process lacks, whatever was to be reached. */
+static bool from_shortage(struct volume_error *error, const char *where, int r)
 {
-	char where[ADDR_STRING_MAX];
+	struct rlimit limit = {0};
 
-	addr_format(where, address);
-	switch (cm->failure) {
-	case CM_REJECTED:
-		from_reject(error, where, cm);
-		return;
-	case CM_ADDRESS:
+	if (r != -EMFILE && r != -ENFILE)
+		return false;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	error_set(error, EXIT_PRIVILEGE,
+		  "raise it: LimitNOFILE=65536 in the unit, or ulimit -n 65536",
+		  "cannot connect to %s: %s: the limit of open files is %llu", where,
+		  strerror(-r), (unsigned long long)limit.rlim_cur);
+	return true;
+}
+
+/* softrdma: the two programs may not reach each other's memory. */
+static bool from_other_user(struct volume_error *error, const char *where,
+			    const struct cm_error *cm)
+{
+	char hint[128];
+
+	if (!(cm->failure == CM_UNREACHABLE &&
+	      (cm->error == -EPERM || cm->error == -EXDEV)) &&
+	    !(cm->failure == CM_REJECTED && cm->reason == CM_REASON_UNSUPPORTED))
+		return false;
+	snprintf(hint, sizeof(hint),
+		 "run both as one user (this program runs as uid %u), or take an RDMA "
+		 "device",
+		 (unsigned)geteuid());
+	error_set(error, EXIT_UNREACHABLE, hint,
+		  "cannot reach %s: softrdma connects programs of one user in one "
+		  "container, and the target is another's",
+		  where);
+	return true;
+}
+
+static void from_address(struct volume_error *error, const char *where, int r)
+{
+	if (r == -EADDRNOTAVAIL)
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"'ip address' lists the addresses, 'rdma link' the RDMA devices",
+			"cannot connect to %s: no RDMA device here has the address of "
+			"--host-address",
+			where);
+	else
 		error_set(error, EXIT_UNREACHABLE,
 			  "'rdma link' lists the RDMA devices; 'rdma link add rxe0 type "
 			  "rxe "
 			  "netdev eth0' makes one of a network card",
 			  "cannot reach %s: no RDMA device has a route to that address",
 			  where);
+}
+
+void error_from_cm(struct volume_error *error, const union addr *address,
+		   const struct cm_error *cm)
+{
+	char where[ADDR_STRING_MAX];
+
+	addr_format(where, address);
+	if (from_shortage(error, where, cm->error) || from_other_user(error, where, cm))
+		return;
+	switch (cm->failure) {
+	case CM_REJECTED:
+		from_reject(error, where, cm);
+		return;
+	case CM_ADDRESS:
+		from_address(error, where, cm->error);
 		return;
 	case CM_ROUTE:
 		error_set(error, EXIT_UNREACHABLE, NULL,

@@ -20,12 +20,16 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/run_dir.h"
 #include "initiator/errors.h"
 #include "initiator/host_identity.h"
 #include "transport/wire/fabrics.h"
 
-#define UUID_NQN      "nqn.2014-08.org.nvmexpress:uuid:"
-#define STATE_DEFAULT "/run/rblk"
+#define UUID_NQN "nqn.2014-08.org.nvmexpress:uuid:"
+#define NQN_HINT                                                                         \
+	"an NQN is like nqn.2014-08.org.nvmexpress:uuid:UUID; 'nvme gen-hostnqn' makes " \
+	"one"
+#define NQN_FILE_HINT "'nvme gen-hostnqn' prints one for it; or remove the file"
 
 enum {
 	LINE_MAX_BYTES = 512,
@@ -49,21 +53,22 @@ static int read_line(const char *path, char *buf, size_t n)
 	return len ? 0 : -EINVAL;
 }
 
-static int bad_file(struct volume_error *error, const char *path, int r, const char *why)
+static int bad_file(struct volume_error *error, const char *path, int r, const char *why,
+		    const char *hint)
 {
-	error_set(error, EXIT_CONFIG, NULL, "%s: %s", path,
+	error_set(error, EXIT_CONFIG, hint, "%s: %s", path,
 		  r == -EINVAL ? why : strerror(-r));
 	return -1;
 }
 
-static int set_nqn(const char *nqn, const char *where, struct volume_config *config,
+static int set_nqn(const char *nqn, const char *where, enum exit_code code,
+		   const char *hint, struct volume_config *config,
 		   struct volume_error *error)
 {
 	const char *wrong = nqn_check(nqn);
 
 	if (wrong) {
-		error_set(error, EXIT_CONFIG, NULL, "%s: not a host NQN: %s", where,
-			  wrong);
+		error_set(error, code, hint, "%s: not a host NQN: %s", where, wrong);
 		return -1;
 	}
 	memcpy(config->hostnqn, nqn, strlen(nqn) + 1); /* it fits: nqn_check said so */
@@ -80,8 +85,9 @@ static int take_nqn(const char *path, struct volume_config *config,
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return bad_file(error, path, r, "it is empty");
-	return set_nqn(line, path, config, error) < 0 ? -1 : 1;
+		return bad_file(error, path, r, "it is empty", NQN_FILE_HINT);
+	return set_nqn(line, path, EXIT_CONFIG, NQN_FILE_HINT, config, error) < 0 ? -1
+										  : 1;
 }
 
 /* Writes text to a new file beside path and moves it there, unless another process was
@@ -135,7 +141,7 @@ static int generate(const char *directory, struct volume_config *config,
 	uuid_generate_random(uuid);
 	uuid_unparse_lower(uuid, text);
 	snprintf(line, sizeof(line), UUID_NQN "%s\n", text);
-	snprintf(path, sizeof(path), "%s/hostnqn", directory);
+	snprintf(path, sizeof(path), "%.4000s/hostnqn", directory);
 	r = make_directory(directory);
 	if (r == 0)
 		r = keep(path, line);
@@ -158,7 +164,7 @@ static int find_nqn(const char *directory, struct volume_config *config,
 		    struct volume_error *error)
 {
 	const char *state = getenv("RBLK_STATE_DIR");
-	char path[PATH_MAX];
+	char path[PATH_MAX], base[PATH_MAX];
 	int r;
 
 	snprintf(path, sizeof(path), "%s/hostnqn", directory);
@@ -166,8 +172,8 @@ static int find_nqn(const char *directory, struct volume_config *config,
 	if (r)
 		return r == 1 ? 0 : -1;
 	if (!state || !*state)
-		state = STATE_DEFAULT;
-	snprintf(path, sizeof(path), "%s/hostnqn", state);
+		state = run_dir_base(base) == 0 ? base : RUN_DIR_SYSTEM;
+	snprintf(path, sizeof(path), "%.4000s/hostnqn", state);
 	r = take_nqn(path, config, error);
 	if (r)
 		return r == 1 ? 0 : -1;
@@ -202,14 +208,16 @@ static int find_id(const char *directory, struct volume_config *config,
 	if (r == 0 && uuid_parse(line, config->hostid))
 		r = -EINVAL;
 	if (r < 0)
-		return bad_file(error, path, r, "not a UUID");
+		return bad_file(error, path, r, "not a UUID",
+				"write a UUID there (uuidgen), or remove the file");
 	return 0;
 }
 
 int host_identity_load(const char *directory, const char *hostnqn, const char *hostid,
 		       struct volume_config *config, struct volume_error *error)
 {
-	int r = hostnqn ? set_nqn(hostnqn, hostnqn, config, error)
+	int r = hostnqn ? set_nqn(hostnqn, "--hostnqn", EXIT_USAGE, NQN_HINT, config,
+				  error)
 			: find_nqn(directory, config, error);
 
 	if (r < 0)
@@ -217,8 +225,9 @@ int host_identity_load(const char *directory, const char *hostnqn, const char *h
 	if (!hostid)
 		return find_id(directory, config, error);
 	if (uuid_parse(hostid, config->hostid)) {
-		error_set(error, EXIT_USAGE, NULL,
-			  "'%s' is not a host identifier (a UUID)", hostid);
+		error_set(error, EXIT_USAGE,
+			  "uuidgen makes one; without --hostid it comes from the NQN",
+			  "--hostid: '%.100s' is not a host identifier (a UUID)", hostid);
 		return -1;
 	}
 	return 0;

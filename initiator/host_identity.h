@@ -7,7 +7,7 @@
 
 /*
  * Fills config->hostnqn and hostid: from the arguments when not NULL; else from the files
- * in directory (normally "/etc/nvme"); else from $RBLK_STATE_DIR or /run/rblk, where a
+ * in directory (normally "/etc/nvme"); else from $RBLK_STATE_DIR or the run directory, where a
  * generated identity is kept for the time until reboot. 0, or -1 with *error (malformed
  * file, bad NQN).
  */

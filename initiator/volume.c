@@ -9,8 +9,10 @@
  * normal shutdown of the controller, everything undone, on_closed.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -25,8 +27,8 @@ enum {
 };
 #define RECONNECT_DELAY_MIN_NS (10 * NSEC_PER_MSEC)
 #define KEEP_ALIVE_MIN_NS      (100 * NSEC_PER_MSEC)
-#define SLAB_BYTES_MIN	       (256 * KIB)
-#define ZERO_BLOCKS_MAX	       65536u /* NLB has 16 bits, 0's based */
+#define QUEUE_EXTRA	       (64 * KIB) /* receives, authentication */
+#define ZERO_BLOCKS_MAX	       65536u	  /* NLB has 16 bits, 0's based */
 #define TRIM_BLOCKS_MAX	       0xffffffffu
 
 void volume_config_init(struct volume_config *config)
@@ -36,6 +38,7 @@ void volume_config_init(struct volume_config *config)
 		.n_queues = 4,
 		.queue_size = 128,
 		.slab_bytes = 32 * MIB,
+		.may_shrink_slab = true,
 		.keep_alive_ns = 10 * NSEC_PER_SEC,
 		.reconnect_delay_ns = 2 * NSEC_PER_SEC,
 		.ctrl_loss_tmo_ns = 600 * NSEC_PER_SEC,
@@ -63,7 +66,7 @@ const char *volume_state_name(enum volume_state state)
 
 size_t volume_slab_bytes(const struct volume_config *config)
 {
-	return align_up(MAX(config->slab_bytes, SLAB_BYTES_MIN), SLAB_UNIT);
+	return align_up(MAX(config->slab_bytes, (uint64_t)VOLUME_SLAB_MIN), SLAB_UNIT);
 }
 
 /* ---- open and close ---- */
@@ -201,6 +204,7 @@ bool volume_learn(struct volume *volume)
 	struct volume_info info = {
 		.size_bytes = c->ns.n_blocks << c->ns.block_shift,
 		.block_size = 1u << c->ns.block_shift,
+		.slab_bytes = volume_slab_bytes(&volume->config),
 		.max_io_bytes = max_io_bytes(volume),
 		.is_read_only = c->ns.is_read_only,
 		.has_flush = c->id.has_volatile_cache,
@@ -266,24 +270,55 @@ int volume_check_windows(const struct volume *volume, struct volume_error *error
 	return -EOPNOTSUPP;
 }
 
-/* Registers as much as all queues together will, and lets go of it again: so a limit
- * on locked memory is told when attaching, and not by a connection later on. */
-int volume_try_memory(struct volume *volume, struct volume_error *error)
+static int try_memory(struct volume *volume, size_t n_bytes)
 {
-	size_t n_bytes = volume_slab_bytes(&volume->config) *
-			 volume->controller.n_queues_granted;
 	void *memory = slab_map(n_bytes);
 	struct mr mr = {0};
-	char text[160];
-	const char *hint;
 	int r = -ENOMEM;
 
 	if (memory)
 		r = mr_open(&volume->controller.domain, memory, n_bytes, MR_LOCAL, &mr);
 	mr_close(&mr);
 	slab_unmap(memory, n_bytes);
+	return r;
+}
+
+/* The slabs of all queues, and what else they register. */
+static size_t all_memory(const struct volume *volume)
+{
+	const struct volume_config *config = &volume->config;
+
+	return (volume_slab_bytes(config) +
+		command_table_bytes(config->queue_size * COMMANDS_PER_ENTRY) +
+		QUEUE_EXTRA) *
+	       volume->controller.n_queues_granted;
+}
+
+static bool can_shrink(const struct volume *volume)
+{
+	struct rlimit limit;
+
+	return volume->config.may_shrink_slab &&
+	       volume->config.slab_bytes > (uint64_t)VOLUME_SLAB_MIN &&
+	       getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Registers as much as all queues together will, and lets go of it again: so a limit
+ * on locked memory is told when attaching, and not by a connection later on. */
+int volume_try_memory(struct volume *volume, struct volume_error *error)
+{
+	char text[160], hint[256];
+	const char *how;
+	int r;
+
+	while ((r = try_memory(volume, all_memory(volume))) == -ENOMEM &&
+	       can_shrink(volume))
+		volume->config.slab_bytes = MAX(volume->config.slab_bytes / 2,
+						(uint64_t)VOLUME_SLAB_MIN);
 	if (r < 0) {
-		hint = mr_explain(r, n_bytes, text, sizeof(text));
+		how = mr_explain(r, all_memory(volume), text, sizeof(text));
+		snprintf(hint, sizeof(hint), "%s%s", how,
+			 *how ? "; or take less memory: --buffers, --queues" : "");
 		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
 	}
 	return r;

@@ -29,6 +29,7 @@ enum {
 	VOLUME_NQN_MAX = 224, /* with NUL */
 	VOLUME_QUEUES_MAX = 64,
 	VOLUME_PATH_MAX = 1024,
+	VOLUME_SLAB_MIN = 256 * 1024, /* bytes */
 };
 
 struct volume_config {
@@ -41,6 +42,7 @@ struct volume_config {
 	unsigned n_queues;	/* asked for; the target may grant fewer */
 	unsigned queue_size;	/* entries of a submission queue, 16..1024 */
 	uint64_t slab_bytes;	/* registered memory of a queue */
+	bool may_shrink_slab;	/* to what the limit of locked memory allows: see info */
 	uint64_t keep_alive_ns; /* KATO; 0: none */
 	uint64_t reconnect_delay_ns;
 	uint64_t ctrl_loss_tmo_ns;    /* UINT64_MAX: try for ever */
@@ -57,6 +59,7 @@ void volume_config_init(struct volume_config *config);
 struct volume_info {
 	uint64_t size_bytes;
 	uint32_t block_size;
+	uint64_t slab_bytes;   /* registered memory of a queue: as configured, or less */
 	uint32_t max_io_bytes; /* of one read or write: MDTS, slab and device */
 	bool is_read_only;
 	bool has_flush; /* volatile write cache present */

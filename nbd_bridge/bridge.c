@@ -28,6 +28,7 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/states.h"
+#include "base/units.h"
 #include "nbd_bridge/bridge_internal.h"
 
 enum {
@@ -180,6 +181,22 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 
 /* ---- the volume's events -------------------------------------------------------------------- */
 
+static int fail_to_serve(const struct bridge *bridge, int r, struct volume_error *error)
+{
+	bool lacks_fds = r == -EMFILE || r == -ENFILE;
+
+	error->code = lacks_fds ? EXIT_PRIVILEGE : EXIT_FAILED;
+	snprintf(error->message, sizeof(error->message),
+		 "cannot serve the namespace, with blocks of %u and I/O of at most %u "
+		 "bytes: %s",
+		 bridge->info.block_size, bridge->info.max_io_bytes, strerror(-r));
+	snprintf(error->hint, sizeof(error->hint), "%s",
+		 lacks_fds ? "raise the limit of open files: LimitNOFILE=65536 in the "
+			     "unit, or ulimit -n 65536"
+			   : "");
+	return (int)error->code;
+}
+
 static int serve(struct bridge *bridge, struct volume_error *error)
 {
 	const struct bridge_config *config = bridge->config;
@@ -189,21 +206,14 @@ static int serve(struct bridge *bridge, struct volume_error *error)
 	snprintf(description, sizeof(description), "NVMe namespace %u of %s",
 		 config->volume.nsid, config->volume.subnqn);
 	r = nbd_export_init(&bridge->export, config->name, description, &bridge->info,
-			    config->volume.slab_bytes);
+			    bridge->info.slab_bytes);
 	if (r == 0) {
 		nbd_export_update(&bridge->export, &bridge->info, config->is_read_only);
 		bridge->export.max_established = config->max_connections;
 		r = add_worker(bridge);
 	}
-	if (r < 0) {
-		error->code = EXIT_FAILED;
-		snprintf(error->message, sizeof(error->message),
-			 "cannot serve the namespace, with blocks of %u and I/O of at "
-			 "most %u bytes: %s",
-			 bridge->info.block_size, bridge->info.max_io_bytes,
-			 strerror(-r));
-		return EXIT_FAILED;
-	}
+	if (r < 0)
+		return fail_to_serve(bridge, r, error);
 	r = bridge->sockets->ops->start(bridge->sockets, error);
 	if (r == 0 && bridge->kernel)
 		r = bridge->kernel->ops->start(bridge->kernel, error);
@@ -237,6 +247,23 @@ static void tell_ready(const struct bridge *bridge)
 
 	if (bridge->config->on_ready)
 		bridge->config->on_ready(bridge->config->context, &ready);
+}
+
+/* What was there before stays; it has room. */
+static void note_buffers(struct bridge *bridge)
+{
+	const struct bridge_config *config = bridge->config;
+	char is[UNITS_MAX], asked[UNITS_MAX];
+	size_t n = strlen(bridge->note);
+
+	if (bridge->info.slab_bytes >= config->volume.slab_bytes)
+		return;
+	snprintf(bridge->note + n, sizeof(bridge->note) - n,
+		 "%sthe limit of locked memory leaves %s of buffers a queue, not %s; "
+		 "raise "
+		 "it (ulimit -l, LimitMEMLOCK=infinity) for speed",
+		 n ? "; " : "", units_format_size(is, bridge->info.slab_bytes),
+		 units_format_size(asked, config->volume.slab_bytes));
 }
 
 static void on_frontend_started(struct frontend_host *host,
@@ -277,6 +304,7 @@ static void on_opened(void *context, const struct volume_error *error)
 	if (bridge->state != BRIDGE_OPENING)
 		return; /* told to stop meanwhile */
 	volume_get_info(bridge->volume, &bridge->info);
+	note_buffers(bridge);
 	bridge_move(bridge, BRIDGE_SERVING);
 	if (serve(bridge, &own) != 0)
 		bridge_fail(bridge, &own);

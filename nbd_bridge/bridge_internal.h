@@ -40,7 +40,7 @@ struct bridge {
 	unsigned n_clients;		  /* of n_conns, the kernel's aside */
 	const struct nbd_conn *exit_with; /* the process ends with this connection */
 	struct log_limit log_limit;
-	char note[sizeof(((struct volume_error *)0)->message) * 2 + 4];
+	char note[sizeof(((struct volume_error *)0)->message) * 3 + 4];
 	int exit_code;
 	struct volume_error *error; /* borrowed: the caller's */
 };

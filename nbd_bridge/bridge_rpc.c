@@ -73,6 +73,7 @@ static void put_namespace(struct json_object *o, const struct bridge *bridge)
 	put_string(o, "serial", info->serial);
 	put_string(o, "model", info->model);
 	put_uint(o, "queues", info->n_queues_granted);
+	put_uint(o, "buffer_bytes", info->n_queues_granted * info->slab_bytes);
 }
 
 static void put_error(struct json_object *to, const char *at,
@@ -223,6 +224,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	put_target(o, bridge);
 	put_namespace(o, bridge);
 	put_association(o, bridge);
+	json_add(o, "options", bridge_options(bridge->config));
 	json_add(o, "workers", workers_to_json(bridge));
 	json_add(o, "connections", conns_to_json(bridge));
 	return o;

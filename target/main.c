@@ -22,8 +22,8 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #ifdef HAVE_SYSTEMD
 #	include <systemd/sd-daemon.h>
@@ -33,6 +33,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd_limit.h"
 #include "target/admission.h"
 #include "target/change/apply.h"
 #include "target/controller.h"
@@ -211,17 +212,6 @@ static void print_summary(const struct target_config *config)
 	       args.config, n_portals, plural(n_portals), n_subsystems,
 	       plural(n_subsystems), n_namespaces, plural(n_namespaces), n_hosts,
 	       plural(n_hosts));
-}
-
-/* Many connections need many descriptors: as many as we may have. */
-static void raise_fd_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 static int init_target(struct daemon *d)
@@ -407,6 +397,19 @@ static enum exit_code keep_stdin(void)
 	return EXIT_CONFIG;
 }
 
+/* What is wrong with its text has been said, with lines. */
+static void hint_at_examples(const char *path)
+{
+	struct stat st;
+
+	if (strcmp(path, "-") != 0 && (stat(path, &st) < 0 || !S_ISREG(st.st_mode)))
+		fprintf(stderr,
+			"rblkd: hint: name a file with --config; examples, of which "
+			"ram.yaml runs as it is, are in "
+			"/usr/share/doc/rblk-target/examples, or docs/examples of the "
+			"source\n");
+}
+
 static enum exit_code run(char **argv)
 {
 	static struct daemon d; /* large */
@@ -416,6 +419,7 @@ static enum exit_code run(char **argv)
 	if (code != EXIT_OK)
 		return code;
 	if (config_read(args.config, &d.config, stderr, &d.conf) < 0) {
+		hint_at_examples(args.config);
 		code = EXIT_CONFIG;
 	} else if (args.is_check) {
 		print_summary(&d.config);
@@ -456,7 +460,9 @@ int main(int argc, char **argv)
 	if (!args.is_check)
 		log_show_time(args.log_time);
 	prctl(PR_SET_NAME, "rblkd"); /* started again, it would be called "exe" */
-	raise_fd_limit();
+	r = fd_limit_raise("rblkd");
+	if (r != EXIT_OK)
+		return r;
 	r = run(argv);
 	if (r == EXIT_OK && !args.is_check)
 		log_info("stopped");

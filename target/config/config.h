@@ -109,7 +109,7 @@ struct target_config {
 	unsigned log_level;    /* enum log_level */
 	uint64_t slow_io_ns;   /* commands that take as long are logged; 0: none */
 	char *fabric;	       /* "auto", "soft" or a device's name */
-	char *control_socket;  /* default /run/rblk/rblkd.sock */
+	char *control_socket;  /* NULL: rblkd.sock in the run directory */
 	char *state_directory; /* NULL: systemd's, or none */
 	struct conf_mark state_mark;
 	struct state_directory *state; /* main.c opens it; borrowed; NULL: none */

@@ -629,7 +629,8 @@ static const struct conf_key keys[] = {
 		 "or the name of a device."},
 	{"control_socket", CONF_STRING, AT(target_config, control_socket),
 	 .max = SOCKET_PATH_MAX, .check = check_path,
-	 .default_value = "/run/rblk/rblkd.sock", .help = "Where rblkctl finds rblkd."},
+	 .help = "Where rblkctl finds rblkd; by default rblkd.sock in the run "
+		 "directory."},
 	{"state_directory", CONF_STRING, AT(target_config, state_directory),
 	 MARK(target_config, state_mark), .max = PATH_MAX - 64, .check = check_path,
 	 .help = "Where reservations, write protection and uncorrectable blocks are kept "

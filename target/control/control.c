@@ -19,6 +19,7 @@
  */
 #include <errno.h>
 #include <libgen.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "base/rpc.h"
+#include "base/run_dir.h"
 #include "target/control/ana.h"
 #include "target/control/apply.h"
 #include "target/control/capsules.h"
@@ -123,7 +125,7 @@ static const struct rpc_method methods[] = {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* /run/rblk may not be there when no service manager made it. */
+/* The run directory may not be there when no service manager made it. */
 static int make_directory(const char *path)
 {
 	_autofree_ char *copy = strdup(path);
@@ -133,20 +135,41 @@ static int make_directory(const char *path)
 	return mkdir(dirname(copy), 0750) < 0 && errno != EEXIST ? -errno : 0;
 }
 
+/* 0 or -errno: said, with what to do. */
+static int say_cannot_listen(const char *path, int r)
+{
+	const char *hint = "";
+
+	if (r == -EADDRINUSE)
+		hint = " (is another rblkd running?); another one needs a "
+		       "--control-socket of its own";
+	else if (r == -EACCES || r == -EPERM || r == -EROFS)
+		hint = "; name one in a directory of your own: --control-socket PATH, or "
+		       "set RBLK_RUN_DIR";
+	else if (r == -ENOENT || r == -ENOTDIR)
+		hint = "; make the directory, or name another: --control-socket PATH";
+	log_err("cannot listen on control socket %s: %s%s", path, strerror(-r), hint);
+	return r;
+}
+
 int control_start(struct target *target)
 {
-	const char *path = target->control_socket ? target->control_socket
-						  : target->config->control_socket;
+	const char *path = target->control_socket ?: target->config->control_socket;
 	struct control *control = calloc(1, sizeof(*control));
-	int r = control ? make_directory(path) : -ENOMEM;
+	char default_path[PATH_MAX];
+	int r;
 
+	if (!path) {
+		run_dir_socket(default_path, "rblkd.sock");
+		path = default_path;
+	}
+	r = control ? make_directory(path) : -ENOMEM;
 	if (r == 0)
 		r = rpc_server_new(&target->loop, path, methods, target,
 				   &control->server);
 	if (r < 0) {
 		free(control);
-		return log_errno(r, "cannot listen on control socket %s%s", path,
-				 r == -EADDRINUSE ? " (is another rblkd running?)" : "");
+		return say_cannot_listen(path, r);
 	}
 	target->control = control;
 	return 0;

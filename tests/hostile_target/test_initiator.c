@@ -455,9 +455,11 @@ static void test_names(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* A limit on locked memory is told when opening, with what to do about it. */
+/* Under a limit on locked memory buffers are smaller; those that were asked for are refused, and it is told when
+ * opening, with what to do about it. */
 static void test_memlock(void **state)
 {
+	struct volume_info info;
 	struct rlimit old;
 	struct target target;
 	struct client client;
@@ -469,14 +471,22 @@ static void test_memlock(void **state)
 	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){4 << 20, old.rlim_max}))
 		fail_msg("setrlimit: %s", strerror(errno));
 	client_open(&client);
+	world_wait(&client.is_opened, 15000, "opening");
+	assert_int_equal(client.error.code, EXIT_OK);
+	volume_get_info(client.volume, &info);
+	assert_in_range(info.slab_bytes, VOLUME_SLAB_MIN, 2 << 20);
+	client_close(&client);
+	client_init(&client, target.port);
+	client.config.may_shrink_slab = false;
+	client_open(&client);
 	world_wait(&client.is_opened, 15000, "refusal");
 	unsetenv("SOFTRDMA_MEMLOCK_STRICT");
 	setrlimit(RLIMIT_MEMLOCK, &old);
 	assert_int_equal(client.error.code, EXIT_PRIVILEGE);
 	assert_non_null(
-		strstr(client.error.message,
-		       "cannot register 8MiB for RDMA: locked-memory limit is 4MiB"));
+		strstr(client.error.message, "for RDMA: locked-memory limit is 4MiB"));
 	assert_non_null(strstr(client.error.hint, "LimitMEMLOCK"));
+	assert_non_null(strstr(client.error.hint, "--buffers"));
 	client_close(&client);
 	assert_int_equal(target_stop(&target), 0);
 }

@@ -143,7 +143,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	volume->bytes = mmap(NULL, volume->n_bytes, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	check(volume->bytes != MAP_FAILED);
-	volume->slab_bytes = config->slab_bytes;
+	volume->slab_bytes = volume->info.slab_bytes = config->slab_bytes;
 	volume->delay_ns = number("VOLUME_RAM_DELAY_US", 0) * NSEC_PER_USEC;
 	volume->error_at = number("VOLUME_RAM_ERROR_AT", UINT64_MAX);
 	volume->holds = getenv("VOLUME_RAM_HOLD");

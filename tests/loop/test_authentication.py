@@ -50,10 +50,10 @@ def ctrl_secret(path):
     return ("--dhchap-ctrl-secret-file", path)
 
 
-def must_refuse(scratch, target, options, *words):
+def must_refuse(scratch, target, options, *words, status=DENIED):
     done = rblk(scratch, "attach", f"{NQN}@{target.address}", "--frontend", "socket", *IDENTITY,
                 *options, check=False)
-    expect_equal(done.returncode, DENIED, "exit status: " + done.stderr)
+    expect_equal(done.returncode, status, "exit status: " + done.stderr)
     for word in words:
         expect(word in done.stderr, f"the message lacks {word!r}:\n{done.stderr}")
 
@@ -86,9 +86,9 @@ def refused(scratch):
     must_refuse(scratch, target, secret(other), "the target refuses us", other)
     must_refuse(scratch, target, secret(bound), "the target refuses us")
     must_refuse(scratch, target, secret(key) + ctrl_secret(other), "the target's response is wrong", other)
-    must_refuse(scratch, target, secret(scratch.file("none")), "No such file")
+    must_refuse(scratch, target, secret(scratch.file("none")), "No such file", status=CONFIG)
     os.chmod(other, 0o644)
-    must_refuse(scratch, target, secret(other), "chmod 600")
+    must_refuse(scratch, target, secret(other), "chmod 600", status=CONFIG)
     log = target.read_log()
     for words in (f"host {HOST}: refused at {NQN}", "its response is wrong", "it refuses us"):
         expect(words in log, f"rblkd's log lacks {words!r}:\n{log}")

@@ -47,13 +47,13 @@ class World:
     def __init__(self):
         self.scratch = Scratch()
         self.scratch.env.update(RBLK_CONTROL_SOCKET=self.scratch.file("rblkd.sock"))
-        self.target = Target(self.scratch, ["nsid: 1, ram: 16MiB", "nsid: 5, ram: 16MiB"])
+        self.target = Target(self.scratch, ["nsid: 1, ram: 16MiB", "nsid: 5, ram: 16MiB", "nsid: 6, ram: 512KiB"])
         self.volume = Volume(self.target, 1, "demo")
 
     def names(self, tmp):
         return {"nqn": NQN, "address": self.target.address, "port": self.target.port, "tmp": tmp,
                 "free": free_port(), "where": f"{NQN}@{self.target.address}", "root": ROOT,
-                "control": self.target.control, "config": self.target.config, "build": BUILD}
+                "control": self.target.control, "config": self.target.config, "build": BUILD, "rblk": RBLK, "rblkd": RBLKD}
 
     def attached(self):
         names = os.listdir(os.path.join(self.scratch.env["RBLK_RUN_DIR"], "volumes"))
@@ -120,11 +120,21 @@ def second(control="{control}", port="{port}"):
     return given
 
 
+def for_all(given):
+    """The folder is another user's too, but closed/ in it."""
+    def both(world, scratch):
+        given(world, scratch)
+        os.mkdir(scratch.file("closed"), 0o755)
+        os.chmod(scratch.path, 0o755)
+        os.chmod(scratch.file("target.yaml"), 0o644)
+    return both
+
+
 # ---- the table --------------------------------------------------------------------------------------------
 
 ATTACH_ROWS = [
     Row("a namespace that is not there", "rblk attach {where} --ns 77", NOT_FOUND,
-        r"error: subsystem .* has no namespace 77 for us \(it has: 1, 5\)", never="did you mean"),
+        r"error: subsystem .* has no namespace 77 for us \(it has: 1, 5, 6\)", never="did you mean"),
     Row("an NQN with a typing error", "rblk attach nqn.2026-01.org.example:tset@{address}", NOT_FOUND,
         "error: target does not know subsystem 'nqn.2026-01.org.example:tset'", f"hint: did you mean '{NQN}'"),
     Row("a wrong port", "rblk attach {nqn}@127.0.0.1:{free}", UNREACHABLE, "error: .*nothing listens there",
@@ -150,16 +160,99 @@ ATTACH_ROWS = [
         "error: --dhchap-ctrl-secret-file needs --dhchap-secret-file"),
 ]
 
+
+def differs(what, options, *said, given=None, status=BUSY):
+    """Of the volume that is attached already, with an option that differs."""
+    return Row(f"attached already: {what}", "rblk attach {where} " + options, status,
+               "error: " + (said[0] if status != BUSY else "attached already as demo, but " + said[0]),
+               "hint: detach it first" if status == BUSY else "", given=given)
+
+
+ATTACHED_ROWS = [
+    differs("read-only", "-r", "--read-only is no, not yes"),
+    differs("its name", "--name other", "--name is demo"),
+    differs("its front end", "--frontend nbd", "--frontend is socket, not nbd"),
+    differs("its fabric", "--fabric mlx5_9", "there is no RDMA device 'mlx5_9'", status=NOT_FOUND),
+    differs("its socket", "--socket {tmp}/own.nbd", "--socket is .*/demo.nbd, not .*/own.nbd"),
+    differs("a socket that cannot be", "--socket {tmp}/none/own.nbd", "--socket: there is no directory", status=USAGE),
+    differs("a secret that is not there", "--dhchap-secret-file {tmp}/none", "{tmp}/none".replace("{tmp}", ".*"),
+            status=CONFIG),
+    differs("its keep-alive timeout", "--keep-alive 7s", "--keep-alive is 10s, not 7s"),
+    differs("TCP", "--listen 127.0.0.1:{free}", r"--listen is none, not 127.0.0.1:\d+"),
+    differs("where it connects from", "--host-address 127.0.0.1", r"--host-address is none, not 127.0.0.1"),
+    differs("its queues", "--queues 2 --queue-size 64", "--queues is 4, not 2, --queue-size is 128, not 64"),
+    differs("its buffers", "--buffers 64MiB", "--buffers is 128MiB, not 64MiB"),
+    differs("who we are", "--hostnqn nqn.2026-01.org.example:other", "--hostnqn is .*, not nqn.2026-01.org.example:ot"),
+]
+
+HOST_ROWS = [
+    Row("an address that is not ours", "rblk attach {where} --ns 5 --host-address 192.0.2.9", UNREACHABLE,
+        "error: cannot connect to .*: no RDMA device here has the address of --host-address", "hint: 'ip address'"),
+    Row("too few open files", "rblk attach {where} --ns 5", PRIVILEGE, "error: the limit of open files is 20, and 64",
+        "hint: raise it: ulimit -n", limits={resource.RLIMIT_NOFILE: 20}),
+    Row("a host NQN that is none", "rblk attach {where} --ns 5 --hostnqn foo", USAGE,
+        "error: --hostnqn: not a host NQN", "hint: an NQN is like nqn.2014-08"),
+    Row("a host identifier that is none", "rblk attach {where} --ns 5 --hostid 123", USAGE,
+        "error: --hostid: '123' is not a host identifier", "hint: uuidgen makes one"),
+    Row("a hostnqn file with something else in it", "rblk attach {where} --ns 5", CONFIG,
+        "error: .*/hostnqn: not a host NQN", "hint: 'nvme gen-hostnqn'", given=write("hostnqn", "junk\n"),
+        env={"RBLK_STATE_DIR": "{tmp}"}),
+    Row("an empty hostnqn file", "rblk attach {where} --ns 5", CONFIG, "error: .*/hostnqn: it is empty",
+        "hint: 'nvme gen-hostnqn'", given=write("hostnqn", ""), env={"RBLK_STATE_DIR": "{tmp}"}),
+    Row("a secret file that is not there", "rblk attach {where} --ns 5 --dhchap-secret-file {tmp}/none", CONFIG,
+        "error: .*/none", "hint: it is the file of --dhchap-secret-file"),
+    Row("a secret file that others may read", "rblk attach {where} --ns 5 --dhchap-secret-file {tmp}/key", CONFIG,
+        "error: .*/key.*chmod 600", given=write("key", "DHHC-1:00:x:\n", 0o644)),
+    Row("a socket in a folder that is not there", "rblk attach {where} --ns 5 --socket {tmp}/none/x", USAGE,
+        "error: --socket: there is no directory .*/none", "hint: make it first"),
+    Row("a socket where a file is", "rblk attach {where} --ns 5 --socket {tmp}/file", USAGE,
+        "error: --socket: .*/file exists, and is no socket", "hint: remove it", given=write("file", "x")),
+    Row("buffers that are too few", "rblk attach {where} --ns 5 --buffers 1MiB --queues 8", USAGE,
+        "error: --buffers: a queue needs 256 KiB, so 8 of them 2048 KiB", "hint: take fewer --queues"),
+    Row("buffers beyond the limit of locked memory", "rblk attach {where} --ns 5 --buffers 64MiB", PRIVILEGE,
+        "error: cannot register .* for RDMA: locked-memory limit is 8MiB", "hint: raise it: .*--buffers",
+        env={"SOFTRDMA_MEMLOCK_STRICT": "1"}, limits={resource.RLIMIT_MEMLOCK: 8 << 20}),
+    Row("a block that is no multiple", "rblk bench {where} --ns 5 --bs 4097", USAGE,
+        "error: --bs: 4097 bytes are no multiple of the namespace's blocks of 512"),
+    Row("a block larger than the namespace", "rblk bench {where} --ns 6 --bs 1MiB", USAGE,
+        "error: --bs: 1048576 bytes are more than the namespace has"),
+]
+
+if os.path.exists("/etc/nvme/hostnqn"):  # then the other is not read
+    HOST_ROWS = [row for row in HOST_ROWS if "RBLK_STATE_DIR" not in row.env]
+
+if os.geteuid() == 0:
+    HOST_ROWS.append(
+        Row("rblkd of a user, with a socket where root's is", "setpriv --reuid 65534 --regid 65534 --clear-groups "
+            "{rblkd} --config {tmp}/target.yaml", PRIVILEGE,
+            "cannot listen on control socket .*/own.sock: Permission denied; name one in a directory of your own: "
+            "--control-socket PATH", given=for_all(second(control="{tmp}/closed/own.sock", port="{free}"))))
+    HOST_ROWS.append(
+        Row("softrdma, and the target of another user", "setpriv --reuid 65534 --regid 65534 --clear-groups "
+            "{rblk} discover {address} --hostnqn nqn.2026-01.org.example:me", UNREACHABLE,
+            "error: cannot reach .*: softrdma connects programs of one user", r"hint: run both as one user .*uid 65534"))
+
 VOLUME_ROWS = [
     Row("detach of what is not attached", "rblk detach ghost", NOT_FOUND, "error: no volume 'ghost' is attached",
         "hint: `rblk list`"),
     Row("status of what is not attached", "rblk status ghost", NOT_FOUND, "error: no volume 'ghost' is attached"),
+    Row("detach of a namespace that is not attached", "rblk detach {nqn} --ns 5", NOT_FOUND,
+        "error: no volume '{nqn}' with namespace 5 is attached".replace("{nqn}", NQN)),
     Row("a run directory that is relative", "rblk list", USAGE, "error: the run directory must be an absolute path",
         env={"RBLK_RUN_DIR": "run"}),
 ]
 
 TARGET_ROWS = [
     Row("an option of rblkd with a typing error", "rblkd --confg x", USAGE, "error: .*--config"),
+    Row("a configuration that is not there", "rblkd --config {tmp}/none.yaml", CONFIG,
+        "none.yaml: error: cannot read it: No such file", "hint: name a file with --config; examples, of which ram.yaml"),
+    Row("a folder as the configuration", "rblkd --check --config {tmp}", CONFIG, "error: cannot read it: Is a directory",
+        "hint: name a file with --config"),
+    Row("a control socket in a folder that is not there", "rblkd --config {tmp}/target.yaml", FAILED,
+        "cannot listen on control socket .*/none/deep/own.sock: No such file or directory; make the directory",
+        given=second(control="{tmp}/none/deep/own.sock", port="{free}")),
+    Row("too few open files for rblkd", "rblkd --config {config}", PRIVILEGE, "error: the limit of open files is 20",
+        "hint: raise it", limits={resource.RLIMIT_NOFILE: 20}),
     Row("a portal's port that another rblkd has", "rblkd --config {tmp}/target.yaml", BUSY,
         "error: .*in use", given=second(control="{tmp}/own.sock")),
     Row("a control socket that another rblkd has", "rblkd --config {tmp}/target.yaml", BUSY,
@@ -278,10 +371,18 @@ TOOL_ROWS = [
     Row("softrdma without a program", "softrdma", USAGE, "softrdma: no command given"),
     Row("softrdma with a trace in a folder that is not there", "softrdma --trace {tmp}/none/x true", USAGE,
         "softrdma: no such directory"),
+    Row("softrdma with a program that is not there", "softrdma nosuchprogram", 127, "softrdma: command not found: nosuchprogram"),
+    Row("softrdma like a device that it cannot be", "softrdma --like mlx5 true", USAGE, "--like wants roce or siw"),
+    Row("quickstart with an option that it has not", "quickstart --fast", USAGE,
+        "quickstart: it takes no '--fast'; see tools/quickstart --help"),
+    Row("packages where there is no apt-get", "sh -c 'mkdir bin && ln -s $(command -v bash) $(command -v sort) "
+        "$(command -v fmt) $(command -v sed) bin && PATH=bin bash {root}/tools/packages run'", PRIVILEGE,
+        "neither Debian nor Ubuntu: there is no apt-get", "hint: install what Debian calls so"),
     Row("packages for what is unknown", "packages everything", USAGE, r"usage: tools/packages build\|run"),
 ]
 
-ROWS = ATTACH_ROWS + VOLUME_ROWS + TARGET_ROWS + DAEMON_ROWS + CONTROL_ROWS + TOOL_ROWS
+ROWS = (ATTACH_ROWS + ATTACHED_ROWS + HOST_ROWS + VOLUME_ROWS + TARGET_ROWS + DAEMON_ROWS + CONTROL_ROWS +
+        TOOL_ROWS)
 
 
 def main():

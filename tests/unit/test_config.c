@@ -103,7 +103,7 @@ static void smallest_has_defaults(void **state)
 	assert_int_equal(r.error, 0);
 	assert_int_equal(r.config.log_level, LOG_INFO);
 	assert_string_equal(r.config.fabric, "auto");
-	assert_string_equal(r.config.control_socket, "/run/rblk/rblkd.sock");
+	assert_null(r.config.control_socket); /* chosen at the start */
 	assert_int_equal(r.config.tuning.workers, 0);
 	assert_int_equal(r.config.tuning.poll, POLL_ADAPTIVE);
 	assert_int_equal(r.config.tuning.queue_depth, 128);

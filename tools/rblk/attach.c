@@ -3,7 +3,7 @@
  * rblk attach: starts a volume process in the background and waits until it is ready or has failed;
  * then prints the one line that says where the volume is, or passes on the error and exit code.
  *
- * Attaching what is attached already is a success and prints the same line. Two attaches at the same
+ * Attaching what is attached already, with the same options, is a success and prints the same line. Two attaches at the same
  * time are sorted out by the control socket: the process that comes second cannot create it, and its
  * parent finds the volume of the first.
  */
@@ -16,10 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd_limit.h"
 #include "base/cleanup.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
+#include "tools/rblk/same_options.h"
 #include "tools/rblk/volume_options.h"
 #include "tools/rblk/volumes.h"
 #include "transport/fabric.h"
@@ -52,6 +54,9 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 
 	same = code ? NULL : volumes_find_same(&volumes, &attach->config.volume);
 	taken = code ? NULL : volumes_find_name(&volumes, attach->config.name);
+	if (code == 0 && same)
+		code = same_options_check(same, &attach->options, &attach->config,
+					  &error);
 	if (code) {
 		*ret_code = report_error(program, &error);
 	} else if (same) {
@@ -196,9 +201,14 @@ static int run(struct attach *attach, const char *target)
 	int code = volume_options_apply(&attach->options, target, &attach->config,
 					&error);
 
+	if (code == 0)
+		code = volume_options_socket(&attach->options, &attach->config, &error);
 	if (code)
 		return report_error(program, &error);
-	if (show_attached(attach, &code))
+	/* A device that is not there is a mistake, attached or not. */
+	if (attach->options.fabric)
+		code = fabric_select(program, attach->options.fabric, rblk_argv);
+	if (code || show_attached(attach, &code))
 		return code;
 	code = fabric_select(program, attach->options.fabric, rblk_argv);
 	if (code)
@@ -230,5 +240,7 @@ int attach_main(int argc, char **argv)
 	volume_options_init(&attach.options, BRIDGE_FRONTEND_AUTO);
 	volume_options_table(&attach.options, table, 1);
 	code = args_parse(&usage, table, argc, argv, &at);
-	return code >= 0 ? code : run(&attach, argv[at]);
+	if (code < 0)
+		code = fd_limit_raise(program) ?: run(&attach, argv[at]);
+	return code;
 }

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/fd_limit.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -118,6 +119,24 @@ static int start_worker(struct bench *bench, unsigned i)
 	return r < 0 ? r : bench_worker_start(worker);
 }
 
+/* Else each I/O would fail, and say as little as the first. */
+static bool can_do_load(struct bench *bench)
+{
+	const struct volume_info *info = &bench->info;
+	size_t block = bench->load.block_bytes;
+
+	if (block % info->block_size)
+		report_fill(&bench->error, EXIT_USAGE, NULL,
+			    "--bs: %zu bytes are no multiple of the namespace's blocks "
+			    "of %u",
+			    block, info->block_size);
+	else if (block > info->size_bytes)
+		report_fill(&bench->error, EXIT_USAGE, NULL,
+			    "--bs: %zu bytes are more than the namespace has (%llu)",
+			    block, (unsigned long long)info->size_bytes);
+	return !bench->error.code;
+}
+
 static void on_opened(void *context, const struct volume_error *error)
 {
 	struct bench *bench = context;
@@ -129,6 +148,11 @@ static void on_opened(void *context, const struct volume_error *error)
 		return;
 	}
 	volume_get_info(bench->volume, &bench->info);
+	if (!can_do_load(bench)) {
+		bench->has_failed = true;
+		volume_close(bench->volume);
+		return;
+	}
 	if (bench->info.n_queues_granted < bench->n_queues)
 		log_warn("the target grants %u queues", bench->info.n_queues_granted);
 	bench->n_queues = MIN(bench->n_queues, bench->info.n_queues_granted);
@@ -296,10 +320,30 @@ static int run(struct bench *bench, const struct volume_config *config,
 }
 
 struct bench_options {
-	uint64_t block, depth, n_queues, n_threads, nsid, spin_ns, runtime_ns, ramp_ns;
+	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, spin_ns,
+		runtime_ns, ramp_ns;
 	unsigned mode, output;
 	const char *fabric, *hostnqn, *hostid;
 };
+
+/* What the load needs is known; what is given on top of it is there for larger I/O. */
+static int apply_buffers(const struct bench_options *options,
+			 struct volume_config *config, struct volume_error *error)
+{
+	uint64_t needed = MAX(config->slab_bytes, (uint64_t)VOLUME_SLAB_MIN);
+	char text[UNITS_MAX];
+
+	if (!options->buffer_bytes)
+		return 0;
+	config->slab_bytes = options->buffer_bytes / options->n_queues;
+	if (config->slab_bytes >= needed)
+		return 0;
+	report_fill(error, EXIT_USAGE,
+		    "take less --depth, a smaller --bs or fewer --queues",
+		    "--buffers: this load needs %s",
+		    units_format_size(text, needed * options->n_queues));
+	return EXIT_USAGE;
+}
 
 /* 0, or an exit code with *error filled. */
 static int configure(const struct bench_options *options, const char *target,
@@ -323,7 +367,8 @@ static int configure(const struct bench_options *options, const char *target,
 					   (uint64_t)BENCH_DEPTH_MAX);
 	/* as little as will do, for there may be hundreds of queues; one I/O gets a quarter of it at most */
 	config->slab_bytes = MAX(2 * options->depth, UINT64_C(4)) * options->block;
-	return code;
+	config->may_shrink_slab = false;
+	return code ? code : apply_buffers(options, config, error);
 }
 
 static int bench_new(const struct bench_options *options, struct bench **ret_bench)
@@ -392,6 +437,9 @@ int bench_main(int argc, char **argv)
 		{"threads", 0, ARG_UINT, &o.n_threads, "N",
 		 "threads that share the queues (default: one each)", 1,
 		 VOLUME_QUEUES_MAX, NULL},
+		{"buffers", 0, ARG_SIZE, &o.buffer_bytes, "SIZE",
+		 "locked memory of all queues (default: what the load needs)", MIB,
+		 64 * GIB, NULL},
 		{"runtime", 't', ARG_DURATION, &o.runtime_ns, "TIME",
 		 "how long to measure", NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
 		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME",
@@ -415,6 +463,6 @@ int bench_main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	code = fabric_select(program, o.fabric, rblk_argv);
+	code = fd_limit_raise(program) ?: fabric_select(program, o.fabric, rblk_argv);
 	return code ? code : run_with(&o, argv[at]);
 }

@@ -33,7 +33,7 @@ enum {
 
 struct detach {
 	bool is_forced;
-	uint64_t wait_ns;
+	uint64_t wait_ns, nsid;
 	unsigned output;
 };
 
@@ -177,9 +177,10 @@ static int run(const struct detach *detach, const char *what)
 	int code = volumes_read(&volumes, &error);
 
 	if (code == 0) {
-		status = volumes_find(&volumes, what, &error);
-		code = status ? detach_volume(detach, status, &error)
-			      : detach_left(detach, what, &left, &error);
+		status = volumes_find(&volumes, what, (uint32_t)detach->nsid, &error);
+		code = status	      ? detach_volume(detach, status, &error)
+		       : detach->nsid ? (int)error.code
+				      : detach_left(detach, what, &left, &error);
 	}
 	code = code ? report_error(program, &error)
 		    : show(detach, status ? json_text(status, "name") : left.volume);
@@ -193,6 +194,9 @@ int detach_main(int argc, char **argv)
 	const struct arg table[] = {
 		{"force", 'f', ARG_FLAG, &detach.is_forced, NULL,
 		 "even while it is used, and without waiting for ever; may lose data"},
+		{"ns", 'n', ARG_UINT, &detach.nsid, "N",
+		 "namespace id, where several of an NQN are attached", 1, UINT32_MAX - 1,
+		 NULL},
 		{"wait", 'w', ARG_DURATION, &detach.wait_ns, "TIME",
 		 "for the last flush (default: 30s)", 0, 3600 * NSEC_PER_SEC},
 		{"output", 'o', ARG_CHOICE, &detach.output, OUTPUT_CHOICES, OUTPUT_HELP,

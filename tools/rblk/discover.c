@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd_limit.h"
 #include "base/bits.h"
 #include "base/units.h"
 #include "initiator/discover.h"
@@ -149,6 +150,6 @@ int discover_main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	code = fabric_select(program, fabric, rblk_argv);
+	code = fd_limit_raise(program) ?: fabric_select(program, fabric, rblk_argv);
 	return code ? code : run(argv[at], hostnqn, hostid, output);
 }

@@ -2,39 +2,30 @@
 /* The run directory; see run_dir.h. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/run_dir.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 
-/* Nobody's directory in /tmp: others could put sockets there. */
 static int find_base(char base[PATH_MAX], struct volume_error *error)
 {
-	const char *own = getenv("RBLK_RUN_DIR"), *xdg = getenv("XDG_RUNTIME_DIR");
-	int n;
-
-	if (own && *own)
-		n = snprintf(base, PATH_MAX, "%s", own);
-	else if (geteuid() == 0)
-		n = snprintf(base, PATH_MAX, "/run/rblk");
-	else if (xdg && *xdg)
-		n = snprintf(base, PATH_MAX, "%s/rblk", xdg);
-	else {
+	switch (run_dir_base(base)) {
+	case 0:
+		return 0;
+	case -ENOENT:
 		report_fill(error, EXIT_PRIVILEGE,
 			    "set RBLK_RUN_DIR to a directory of your own",
 			    "no run directory: neither root nor XDG_RUNTIME_DIR");
 		return EXIT_PRIVILEGE;
-	}
-	if (n >= PATH_MAX || base[0] != '/') {
+	default:
 		report_fill(error, EXIT_USAGE, NULL,
 			    "the run directory must be an absolute path");
 		return EXIT_USAGE;
 	}
-	return 0;
 }
 
 int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,

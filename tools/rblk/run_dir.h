@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where volume processes meet the command line: $RBLK_RUN_DIR, else /run/rblk for root and
- * $XDG_RUNTIME_DIR/rblk for others; in it volumes/NAME.sock (control), NAME.nbd (NBD), NAME.log, and
+ * Where volume processes meet the command line: in the run directory (base/run_dir.h) volumes/NAME.sock (control), NAME.nbd (NBD), NAME.log, and
  * by-uuid/UUID, which hold names for the udev rule of /dev/disk/by-rblk.
  */
 #pragma once

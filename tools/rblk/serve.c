@@ -7,12 +7,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 #ifdef HAVE_SYSTEMD
 #	include <systemd/sd-daemon.h>
 #endif
 
+#include "base/fd_limit.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "initiator/discover.h"
@@ -31,8 +31,7 @@ struct serve {
 	uint64_t ready_fd; /* 0: none */
 	unsigned output;
 	bool is_stdio;
-	char control_path[PATH_MAX], socket_path[PATH_MAX], names_path[PATH_MAX],
-		lock_path[PATH_MAX];
+	char control_path[PATH_MAX], names_path[PATH_MAX], lock_path[PATH_MAX];
 };
 
 static void tell_parent(struct serve *serve, struct json_object *message)
@@ -91,38 +90,16 @@ static int report_failure(struct serve *serve, const struct volume_error *error)
 	return (int)error->code;
 }
 
-/* The process may change its directory, and removes the socket by this name at its end. */
-static int make_absolute(const char *path, char absolute[PATH_MAX],
-			 struct volume_error *error)
-{
-	char here[PATH_MAX] = "";
-	int n;
-
-	if (path[0] != '/' && !getcwd(here, sizeof(here)))
-		here[0] = '\0';
-	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
-	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
-		return 0;
-	report_fill(error, EXIT_USAGE, NULL,
-		    "--socket: the path is longer than a socket's may be");
-	return EXIT_USAGE;
-}
-
 /* With standard input and output for the one client there is no need to be found by others. */
 static int choose_paths(struct serve *serve, struct volume_error *error)
 {
 	struct frontend_socket_config *sockets = &serve->config.sockets;
-	const char *own = serve->options.socket_path;
 	int r = 0;
 
 	sockets->is_stdio = serve->is_stdio;
 	sockets->n_inherited = frontend_n_inherited();
-	if (own)
-		r = make_absolute(own, serve->socket_path, error);
-	else if (!serve->is_stdio)
-		r = run_dir_path(serve->socket_path, serve->config.name, "nbd", error);
-	if (*serve->socket_path)
-		sockets->path = serve->socket_path;
+	if (serve->options.socket_path || !serve->is_stdio)
+		r = volume_options_socket(&serve->options, &serve->config, error);
 	if (r || serve->is_stdio)
 		return r;
 	r = run_dir_create(error);
@@ -180,6 +157,7 @@ int serve_main(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	log_show_time(LOG_TIME_AUTO);
-	code = fabric_select(program, serve.options.fabric, rblk_argv);
+	code = fd_limit_raise(program)
+		       ?: fabric_select(program, serve.options.fabric, rblk_argv);
 	return code ? code : run(&serve, argv[at]);
 }

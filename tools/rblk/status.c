@@ -176,7 +176,7 @@ static void print_volume(struct json_object *status)
 static int show_one(const struct volumes *volumes, const char *what, unsigned output)
 {
 	struct volume_error error;
-	struct json_object *status = volumes_find(volumes, what, &error);
+	struct json_object *status = volumes_find(volumes, what, 0, &error);
 
 	if (!status)
 		return report_error(program, &error);

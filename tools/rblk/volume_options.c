@@ -7,12 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "initiator/auth.h"
 #include "initiator/host_identity.h"
 #include "tools/rblk/report.h"
+#include "tools/rblk/run_dir.h"
 #include "tools/rblk/volume_options.h"
 
 static const char *const frontend_names[] = {"auto", "nbd", "socket", NULL};
@@ -71,6 +76,12 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t,
 	n = add(t, n,
 		(struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
 			     "commands in flight on a queue (default: 128)", 16, 1024});
+	n = add(t, n,
+		(struct arg){
+			"buffers", 0, ARG_SIZE, &o->buffer_bytes, "SIZE",
+			"locked memory of all queues (default: 32MiB each, less where "
+			"the limit is)",
+			MIB, 64 * GIB});
 	n = add(t, n,
 		(struct arg){
 			"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
@@ -163,6 +174,16 @@ static int apply_path(const char *option, const char *path, char into[VOLUME_PAT
 	return 0;
 }
 
+/* Each connection reads them again; here it is told at once what is wrong with them. */
+static int check_secrets(const struct volume_config *config, struct volume_error *error)
+{
+	struct auth_keys *keys = auth_alloc(sizeof(*keys));
+	int r = keys ? auth_keys_load(config, keys, error) : 0;
+
+	auth_free(keys, sizeof(*keys));
+	return r < 0 ? (int)error->code : 0;
+}
+
 static int apply_secrets(const struct volume_options *o, struct volume_config *config,
 			 struct volume_error *error)
 {
@@ -172,10 +193,29 @@ static int apply_secrets(const struct volume_options *o, struct volume_config *c
 			    "host proves itself first");
 		return EXIT_USAGE;
 	}
-	return apply_path("--dhchap-secret-file", o->secret_file, config->secret_file,
-			  error)
-		       ?: apply_path("--dhchap-ctrl-secret-file", o->ctrl_secret_file,
-				     config->ctrl_secret_file, error);
+	if (apply_path("--dhchap-secret-file", o->secret_file, config->secret_file,
+		       error) ||
+	    apply_path("--dhchap-ctrl-secret-file", o->ctrl_secret_file,
+		       config->ctrl_secret_file, error))
+		return EXIT_USAGE;
+	return check_secrets(config, error);
+}
+
+/* Each queue has a part of them. */
+static int apply_buffers(const struct volume_options *o, struct volume_config *config,
+			 struct volume_error *error)
+{
+	if (!o->buffer_bytes)
+		return 0;
+	config->slab_bytes = o->buffer_bytes / o->n_queues;
+	config->may_shrink_slab = false;
+	if (config->slab_bytes >= VOLUME_SLAB_MIN)
+		return 0;
+	report_fill(error, EXIT_USAGE, "take fewer --queues, or more",
+		    "--buffers: a queue needs %u KiB, so %u of them %u KiB",
+		    (unsigned)(VOLUME_SLAB_MIN / KIB), (unsigned)o->n_queues,
+		    (unsigned)(o->n_queues * (VOLUME_SLAB_MIN / KIB)));
+	return EXIT_USAGE;
 }
 
 static int apply_connection(const struct volume_options *o, struct volume_config *config,
@@ -187,8 +227,8 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->has_windows = o->has_windows;
 	config->keep_alive_ns = o->keep_alive_ns;
 	config->reconnect_delay_ns = o->reconnect_delay_ns;
-	if (apply_secrets(o, config, error))
-		return EXIT_USAGE;
+	if (apply_buffers(o, config, error) || apply_secrets(o, config, error))
+		return (int)error->code;
 	if (parse_timeout("--ctrl-loss-tmo", o->ctrl_loss_tmo, &config->ctrl_loss_tmo_ns,
 			  error) ||
 	    parse_timeout("--fast-io-fail-tmo", o->fast_io_fail_tmo,
@@ -285,4 +325,56 @@ int volume_options_apply(struct volume_options *o, const char *target,
 	config->kernel.n_connections = (unsigned)o->n_kernel_connections;
 	config->kernel.io_timeout_s = kernel_timeout_s(&config->volume);
 	return 0;
+}
+
+/* ---- the NBD socket -------------------------------------------------------------------------- */
+
+/* The process may change its directory, and removes the socket by this name at its end. */
+static int make_absolute(const char *path, char absolute[PATH_MAX],
+			 struct volume_error *error)
+{
+	char here[PATH_MAX] = "";
+	int n;
+
+	if (path[0] != '/' && !getcwd(here, sizeof(here)))
+		here[0] = '\0';
+	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
+	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
+		return 0;
+	report_fill(error, EXIT_USAGE, NULL,
+		    "--socket: the path is longer than a socket's may be");
+	return EXIT_USAGE;
+}
+
+static int check_socket(const char *path, struct volume_error *error)
+{
+	const char *slash = strrchr(path, '/');
+	char directory[PATH_MAX];
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+		report_fill(error, EXIT_USAGE, "remove it, or name another path",
+			    "--socket: %.200s exists, and is no socket", path);
+		return EXIT_USAGE;
+	}
+	snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path) + 1, path);
+	if (stat(directory, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	report_fill(error, EXIT_USAGE, "make it first, or name another path",
+		    "--socket: there is no directory %.200s", directory);
+	return EXIT_USAGE;
+}
+
+int volume_options_socket(struct volume_options *o, struct bridge_config *config,
+			  struct volume_error *error)
+{
+	int r;
+
+	if (o->socket_path)
+		r = make_absolute(o->socket_path, o->socket, error)
+			    ?: check_socket(o->socket, error);
+	else
+		r = run_dir_path(o->socket, config->name, "nbd", error);
+	config->sockets.path = o->socket;
+	return r;
 }

@@ -2,6 +2,8 @@
 /* The options that attach and serve have in common. */
 #pragma once
 
+#include <limits.h>
+
 #include "base/args.h"
 #include "initiator/volume.h"
 #include "nbd_bridge/bridge.h"
@@ -13,7 +15,8 @@ enum {
 
 struct volume_options {
 	/* As given. */
-	uint64_t nsid, n_queues, queue_size, keep_alive_ns, reconnect_delay_ns;
+	uint64_t nsid, n_queues, queue_size, buffer_bytes, keep_alive_ns,
+		reconnect_delay_ns;
 	uint64_t max_connections, n_kernel_connections;
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
@@ -23,6 +26,7 @@ struct volume_options {
 	bool is_read_only, is_verbose, has_windows;
 
 	char default_name[VOLUME_NAME_MAX];
+	char socket[PATH_MAX];
 };
 
 /* Defaults. */
@@ -37,3 +41,7 @@ unsigned volume_options_table(struct volume_options *options, struct arg *table,
  */
 int volume_options_apply(struct volume_options *options, const char *target,
 			 struct bridge_config *config, struct volume_error *error);
+/* After that, unless there shall be no NBD socket: where it is. *config borrows it. 0, or an exit code with
+ * *error: no socket can be made there. */
+int volume_options_socket(struct volume_options *options, struct bridge_config *config,
+			  struct volume_error *error);

@@ -213,28 +213,40 @@ static bool is_meant(struct json_object *status, const char *text)
 	       is_meant_by_nqn(status, text);
 }
 
+static bool is_of_ns(struct json_object *status, uint32_t nsid)
+{
+	return !nsid || nsid == json_number(status, "nsid");
+}
+
 struct json_object *volumes_find(const struct volumes *volumes, const char *text,
-				 struct volume_error *error)
+				 uint32_t nsid, struct volume_error *error)
 {
 	struct json_object *found = volumes_find_name(volumes, text);
+	char number[32] = "";
+
+	if (found && !is_of_ns(found, nsid))
+		found = NULL;
 
 	for (unsigned i = 0;
 	     i < volumes->n && !(found && !strcmp(json_text(found, "name"), text)); i++) {
 		struct json_object *status = volumes_get(volumes, i);
 
-		if (!is_meant(status, text))
+		if (!is_meant(status, text) || !is_of_ns(status, nsid))
 			continue;
 		if (found) {
-			report_fill(error, EXIT_USAGE, "give the name of one of them",
+			report_fill(error, EXIT_USAGE,
+				    "give the name of one of them, or its --ns",
 				    "'%.120s' means several volumes: %.40s, %.40s", text,
 				    json_text(found, "name"), json_text(status, "name"));
 			return NULL;
 		}
 		found = status;
 	}
+	if (nsid)
+		snprintf(number, sizeof(number), " with namespace %u", nsid);
 	if (!found)
 		report_fill(error, EXIT_NOT_FOUND, "`rblk list` shows what is attached",
-			    "no volume '%.200s' is attached", text);
+			    "no volume '%.190s'%s is attached", text, number);
 	return found;
 }
 

@@ -19,9 +19,9 @@ void volumes_release(struct volumes *volumes);
 struct json_object *volumes_get(const struct volumes *volumes, unsigned i); /* borrowed */
 
 /* The one that text means: its name, device, NBD URI or socket, NQN, NQN@ADDRESS[:PORT], each
- * with "/NSID" or without. Borrowed; NULL with *error filled when there is none, or several. */
+ * with "/NSID" or without; of namespace nsid, unless it is 0. Borrowed; NULL with *error filled when there is none, or several. */
 struct json_object *volumes_find(const struct volumes *volumes, const char *text,
-				 struct volume_error *error);
+				 uint32_t nsid, struct volume_error *error);
 /* The one attached to this namespace of this target; NULL. */
 struct json_object *volumes_find_same(const struct volumes *volumes,
 				      const struct volume_config *config);

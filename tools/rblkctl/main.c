@@ -10,17 +10,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/rpc.h"
+#include "base/run_dir.h"
 #include "tools/rblkctl/rblkctl.h"
+
+#define SYSTEM_SOCKET RUN_DIR_SYSTEM "/rblkd.sock"
 
 enum {
 	TIMEOUT_MS = 10000,
 	OPTIONS_COMMON = 3,
 	OPTIONS_MAX = 12,
 };
+
+/* Our own rblkd's; else, for who may ask it, the machine's. */
+static const char *default_socket(void)
+{
+	static char path[PATH_MAX];
+
+	run_dir_socket(path, "rblkd.sock");
+	if (access(path, F_OK) < 0 && !access(SYSTEM_SOCKET, F_OK))
+		return SYSTEM_SOCKET;
+	return path;
+}
 
 int options_parse_with(const struct args_usage *usage, const struct arg *more,
 		       unsigned n_more, int argc, char **argv,
@@ -29,8 +44,8 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more,
 	const char *socket = getenv("RBLK_CONTROL_SOCKET");
 	struct arg table[OPTIONS_MAX] = {
 		{"socket", 's', ARG_STRING, &ret_options->socket, "PATH",
-		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, "
-		 "else " DEFAULT_SOCKET},
+		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, else rblkd.sock in "
+		 "the run directory"},
 		{"output", 'o', ARG_CHOICE, &ret_options->output, OUTPUT_CHOICES,
 		 OUTPUT_HELP, .choices = output_names},
 		{"bytes", 'b', ARG_FLAG, &ret_options->wants_bytes, NULL,
@@ -42,7 +57,7 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more,
 		memcpy(&table[OPTIONS_COMMON], more, n_more * sizeof(*more));
 
 	*ret_options = (struct options){.socket = socket && *socket ? socket
-								    : DEFAULT_SOCKET};
+								    : default_socket()};
 	return args_parse(usage, table, argc, argv, ret_positional);
 }
 

@@ -10,8 +10,6 @@
 #include "base/output.h"
 #include "base/units.h"
 
-#define DEFAULT_SOCKET "/run/rblk/rblkd.sock"
-
 struct options {
 	const char *socket; /* borrowed from argv or the environment */
 	unsigned output;    /* enum output */

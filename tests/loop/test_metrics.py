@@ -241,8 +241,38 @@ def not_built(scratch):
     expect("was built without libmicrohttpd" in done.stderr, done.stderr)
 
 
+def errors_of_disks(scratch):
+    path = scratch.make_file("disk.img", 1 << 20)
+    address = f"127.0.0.1:{free_port()}"
+    target = Target(scratch, [f"nsid: 1, file: {path}", "nsid: 2, ram: 1MiB"],
+                    extra=f"metrics: {{listen: '{address}'}}")
+    volume = Volume(target, 1)
+    who, other = {"subsystem": NQN, "nsid": 1}, {"subsystem": NQN, "nsid": 2}
+    samples = scrape(address)
+    expect_equal(value(samples, "rblkd_namespace_degraded", **who), 0, "degraded")
+    expect_equal(value(samples, "rblkd_namespace_last_error_timestamp_seconds", **who), 0, "time")
+    os.truncate(path, 0)
+    failed = run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", f"h.pread({BLOCK}, 0)", check=False)
+    expect(failed.returncode, "a read of a file that is cut")
+
+    def is_degraded():
+        samples = scrape(address)
+        return samples if value(samples, "rblkd_namespace_degraded", **who) else None
+
+    samples = wait_until(is_degraded, "it is degraded")
+    expect_equal(value(samples, "rblkd_namespace_backend_errors_total", kind="read", **who), 1, "read errors")
+    expect_equal(value(samples, "rblkd_namespace_backend_errors_total", kind="write", **who), 0, "write errors")
+    expect(value(samples, "rblkd_namespace_last_error_timestamp_seconds", **who) > 1.7e9, "time")
+    expect_equal(value(samples, "rblkd_namespace_degraded", **other), 0, "the other")
+    run(RBLKCTL, "clear", "--socket", target.control)
+    wait_until(lambda: not is_degraded(), "an administrator has cleared it")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
     ("the numbers are those of rblkctl stats", numbers),
+    ("errors of disks", errors_of_disks),
     ("clients that do not behave", hostile),
     ("slow clients do not shut others out", slow),
     ("mistakes", mistakes),

@@ -9,8 +9,8 @@ import sys
 from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, injected, run, run_cases,  # noqa: E402
-                     wait_until)
+from harness import (NQN, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, injected, rblk,  # noqa: E402
+                     run, run_cases, wait_until)
 
 MIB = 1 << 20
 OK, CONFIG, NOT_FOUND, PARTIAL = 0, 3, 4, 6
@@ -163,6 +163,19 @@ def fua_write_fails(scratch):
 
 def flush_fails(scratch):
     fails_once(scratch, FLUSH, "flush", "flush", n_bytes=0, is_final=True)
+
+
+def flush_at_shutdown_fails(scratch):
+    """A host that goes has its data flushed; that it cannot be is no command's error, and heard all the same."""
+    store = Store(scratch)
+    host = store.volume.status()["hostnqn"]
+    nbdsh(store.volume, "h.pwrite(b'o' * 4096, 0)")
+    with injected(store.target, "io_submit:error=EIO"):
+        rblk(scratch, "detach", "--force", store.volume.name, check=False)
+        wait_until(lambda: f"flush at shutdown failed: {EIO}; host {host}" in store.target.read_log(), "it is told")
+    expect_equal(store.namespace()["state"], "failed", "state of the namespace")
+    expect_equal(store.errors()[0]["last_error"]["operation"], "flush at shutdown", "last error")
+    expect_equal(store.target.stop(), 0, "exit status of rblkd")
 
 
 @contextmanager
@@ -339,6 +352,7 @@ CASES = [
     ("a write fails", write_fails),
     ("a FUA write fails", fua_write_fails),
     ("a flush fails", flush_fails),
+    ("the flush of a host that goes fails", flush_at_shutdown_fails),
     ("there is no room for all of a write", runs_out_of_room),
     ("a file is cut behind our back", is_cut),
     ("a thousand errors", tells_little_of_many),

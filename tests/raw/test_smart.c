@@ -207,12 +207,44 @@ static void a_damaged_file_stops_the_start(void **state)
 	daemon_stop(&d);
 }
 
+/* The disk itself fails, not a host that has asked for it: the file is cut behind rblkd's back. */
+static void a_disk_that_fails_is_heard(void **state)
+{
+	struct nvme_error_entry entry;
+	char path[160];
+	struct raw_host h;
+
+	daemon_start_keeping(&d);
+	snprintf(path, sizeof(path), "%s/disk", d.folder);
+	raw_host_open(&h, d.port);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_FILE, 1234, 8, 8 * 4096),
+			 NVME_OK);
+	assert_int_equal(truncate(path, 4096), 0);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_FILE, 1234, 8, 8 * 4096),
+			 NVME_UNRECOVERED_READ | NVME_DNR);
+	read_page(&h.admin, NVME_LOG_ERROR, 64);
+	memcpy(&entry, h.admin.data, sizeof(entry));
+	assert_int_equal(get_le64(entry.lba), 1234);
+	assert_int_equal(get_le32(entry.nsid), DAEMON_FILE);
+	assert_int_equal(get_le16(entry.sqid), 1);
+	assert_int_equal(get_le16(entry.status) >> 1 & 0x7ff,
+			 nvme_status_code(NVME_UNRECOVERED_READ));
+	assert_int_equal(smart(&h).media, 1);
+	assert_int_equal(smart(&h).errors, 1);
+	assert_true(daemon_has_logged(&d, "read of 8 blocks at LBA 1234 failed: it ends "
+					  "before that"));
+	assert_true(daemon_has_logged(&d, "host " RAW_HOSTNQN));
+	raw_host_close(&h);
+	daemon_stop(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lives_on),
 		cmocka_unit_test(without_a_directory_it_begins_anew),
 		cmocka_unit_test(a_damaged_file_stops_the_start),
+		cmocka_unit_test(a_disk_that_fails_is_heard),
 	};
 
 	return cmocka_run_group_tests_name("smart", tests, NULL, NULL);

@@ -11,6 +11,7 @@
  * for ever when they see DNR). Each refusal is one log line, rate limited.
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -18,6 +19,7 @@
 #include "target/auth/auth.h"
 #include "target/controller.h"
 #include "target/host.h"
+#include "target/host_id.h"
 #include "target/portal.h"
 #include "target/stats/capsules.h"
 
@@ -216,6 +218,35 @@ static bool may_see_subsystem(struct connect_op *op)
 }
 
 /* False: refused. */
+static bool has_own_identifier(struct connect_op *op)
+{
+	char owner[NVMF_NQN_MAX + 1], why[NVMF_NQN_MAX + 160];
+	enum nvme_status status = NVME_CONNECT_INVALID_PARAM;
+
+	switch (host_id_find_owner(op->queue->target, op->subnqn, op->hostid, op->hostnqn,
+				   owner)) {
+	case HOST_ID_OWN:
+		return true;
+	case HOST_ID_REGISTERED_OTHER:
+		status |= NVME_DNR;
+		snprintf(
+			why, sizeof(why),
+			"its host identifier is that of host %s, which has registered it "
+			"for reservations: give each host its own",
+			owner);
+		break;
+	case HOST_ID_CONNECTED_OTHER: /* which may leave */
+		snprintf(why, sizeof(why),
+			 "its host identifier is that of host %s, which is connected: "
+			 "give each host its own",
+			 hostnqn_label(owner));
+		break;
+	}
+	refuse(op, status, IN_DATA(hostid), why);
+	return false;
+}
+
+/* False: refused. */
 static bool connect_admin(struct connect_op *op)
 {
 	if (op->cntlid != NVMF_CNTLID_DYNAMIC) {
@@ -308,6 +339,8 @@ static bool decide(struct connect_op *op)
 		return false;
 	}
 	if (!is_discovery && !may_see_subsystem(op))
+		return false;
+	if (!is_discovery && op->qid == 0 && !has_own_identifier(op))
 		return false;
 	if (is_over_host_limit(op)) {
 		refuse(op, NVME_CONNECT_BUSY, 0,

@@ -19,6 +19,7 @@
 #include "target/admin/admin.h"
 #include "target/health/health.h"
 #include "target/host.h"
+#include "target/host_id.h"
 #include "target/portal.h"
 #include "target/stats/hosts.h"
 
@@ -187,6 +188,7 @@ void controller_on_proven(struct queue *queue)
 	controller->is_unproven = false;
 	loop_timer_start(&controller->target->loop, &controller->announce,
 			 ANNOUNCE_MS * NSEC_PER_MSEC);
+	host_id_check(controller); /* another may have come first */
 }
 
 void controller_kill(struct controller *controller, const char *why)

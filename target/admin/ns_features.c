@@ -101,6 +101,7 @@ static void on_persistence_turn(struct request *r)
 {
 	struct reservation_wish wish = {
 		.hostid = r->queue->controller->hostid,
+		.hostnqn = r->queue->controller->hostnqn,
 		.cptpl = get_le32(r->sqe.cdw11) & 1 ? NVME_CPTPL_SET : NVME_CPTPL_CLEAR,
 		.can_persist = r->pass.guard->directory,
 	};

@@ -33,6 +33,7 @@
 #include "target/durability.h"
 #include "target/health/health.h"
 #include "target/host.h"
+#include "target/host_id.h"
 #include "target/change/portal_change.h"
 #include "target/change/resize.h"
 #include "target/change/retire.h"
@@ -343,6 +344,8 @@ static void end_associations(struct apply *a)
 			controller_kill(controller, "it is no longer allowed");
 		else if (lacks_proof(a, controller))
 			controller_kill(controller, "it must prove who it is now");
+		else if (!controller->is_unproven)
+			host_id_check(controller); /* of namespaces that were added */
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "target/guard/pass.h"
+#include "transport/wire/fabrics.h"
 #include "transport/wire/nvme.h"
 
 struct bad_blocks;
@@ -75,8 +76,10 @@ struct guard {
 	/* Thread: control */
 	unsigned n_refs;
 
-	pthread_mutex_t lock; /* a leaf: guards turns and owner */
-	struct list turns;    /* of struct request (wait), in order of arrival */
+	pthread_mutex_t
+		lock; /* a leaf: guards turns and owner; and reservation is only replaced
+			       * with it, for threads that are no pollers */
+	struct list turns; /* of struct request (wait), in order of arrival */
 	struct request *owner;
 
 	/* Thread: who has the turn; pollers read during a visit */
@@ -96,6 +99,10 @@ struct guard *guard_new(const uuid_t uuid, struct state_directory *directory,
 void guard_ref(struct guard *guard);
 /* Nobody is in it any more. Accepts NULL. */
 void guard_unref(struct guard *guard);
+
+/* Any thread. Whether a host of another NQN is registered with this identifier: then *ret_nqn is that. */
+bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char *hostnqn,
+		       char ret_nqn[NVMF_NQN_MAX + 1]);
 
 /* ---- poller of the command ---------------------------------------------------------------- */
 

@@ -66,6 +66,20 @@ void guard_set_flag(struct guard *guard, enum guard_flag flag, bool is_set)
 		atomic_fetch_and(&guard->flags, ~(unsigned)flag);
 }
 
+bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char *hostnqn,
+		       char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	const struct reservation *reservation;
+	bool is_of_other;
+
+	pthread_mutex_lock(&guard->lock);
+	reservation = atomic_load(&guard->reservation);
+	is_of_other = reservation &&
+		      reservation_is_of_other(reservation, hostid, hostnqn, ret_nqn);
+	pthread_mutex_unlock(&guard->lock);
+	return is_of_other;
+}
+
 void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES])
 {
 	char uuid[UUID_STR_LEN];

@@ -3,9 +3,10 @@
  * What a guard keeps on disk, one file a namespace, named after its UUID:
  *
  *   {"version": 1, "write_protected": true, "uncorrectable": [[slba, blocks], ...],
- *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex}, ...]}}
+ *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
+ *     "nqn": "..."}, ...]}}
  *
- * A namespace without anything to keep has no file. Numbers that need all 64 bits are strings. What
+ * Without "nqn" it is not known which host that is: an earlier rblkd has written it. A namespace without anything to keep has no file. Numbers that need all 64 bits are strings. What
  * this file writes it reads again, whatever hosts have done (tests/unit/test_guard_text.c).
  */
 #include <errno.h>
@@ -30,7 +31,8 @@ static struct json_object *hex_of(const uint8_t *bytes, unsigned n)
 	return json_object_new_string(text);
 }
 
-static struct json_object *registrant_to_json(const struct registrant *registrant)
+static struct json_object *registrant_to_json(const struct registrant *registrant,
+					      const char *hostnqn)
 {
 	struct json_object *object = json_object_new_object();
 	char key[20];
@@ -38,16 +40,19 @@ static struct json_object *registrant_to_json(const struct registrant *registran
 	snprintf(key, sizeof(key), "%" PRIx64, registrant->key);
 	json_add(object, "host", hex_of(registrant->hostid, HOSTID_BYTES));
 	json_add(object, "key", json_object_new_string(key));
+	if (*hostnqn)
+		json_add(object, "nqn", json_object_new_string(hostnqn));
 	return object;
 }
 
-static struct json_object *reservation_to_json(const struct reservation *reservation)
+static struct json_object *reservation_to_json(struct reservation *reservation)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < reservation->n; i++)
-		json_append(list, registrant_to_json(&reservation->registrants[i]));
+		json_append(list, registrant_to_json(&reservation->registrants[i],
+						     reservation_name(reservation, i)));
 	json_add(object, "type", json_object_new_int(reservation->type));
 	json_add(object, "holder", json_object_new_int((int)reservation->holder));
 	json_add(object, "registrants", list);
@@ -73,7 +78,7 @@ static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
 static struct json_object *to_json(const struct guard *guard,
 				   const struct guard_kept *kept)
 {
-	const struct reservation *reservation = kept->reservation;
+	struct reservation *reservation = kept->reservation;
 	const struct bad_blocks *bad = kept->bad_blocks;
 	bool is_reserved = reservation && reservation->is_persistent;
 	bool has_bad = bad && bad->n && !guard->is_volatile;
@@ -144,15 +149,28 @@ static bool get_key(struct json_object *object, uint64_t *ret_key)
 	return !errno && end > text && !*end && *ret_key;
 }
 
-static bool get_registrant(struct json_object *object, struct registrant *ret_registrant)
+/* Its bytes and its NUL are those of a field of Connect. */
+static bool get_name(struct json_object *object, char ret_nqn[NVMF_NQN_MAX + 1])
 {
-	struct json_object *host, *key;
+	size_t n = (size_t)json_object_get_string_len(object) + 1;
+	const char *text = json_object_get_string(object);
+
+	return strlen(text) + 1 == n &&
+	       hostnqn_from_field((const uint8_t *)text, n, ret_nqn) == 0;
+}
+
+static bool get_registrant(struct json_object *object, struct registrant *ret_registrant,
+			   char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	struct json_object *host, *key, *nqn;
 
 	return json_object_is_type(object, json_type_object) &&
 	       get(object, "host", json_type_string, &host) &&
 	       get(object, "key", json_type_string, &key) &&
 	       get_hostid(host, ret_registrant->hostid) &&
-	       get_key(key, &ret_registrant->key);
+	       get_key(key, &ret_registrant->key) &&
+	       (!json_object_object_get_ex(object, "nqn", &nqn) ||
+		(json_object_is_type(nqn, json_type_string) && get_name(nqn, ret_nqn)));
 }
 
 static struct reservation *get_reservation(struct json_object *object)
@@ -176,8 +194,7 @@ static struct reservation *get_reservation(struct json_object *object)
 	if (has_holder && (json_object_get_int64(holder) < 0 ||
 			   (size_t)json_object_get_int64(holder) >= n))
 		return NULL;
-	reservation = calloc(1, sizeof(*reservation) +
-					(n + 1) * sizeof(reservation->registrants[0]));
+	reservation = reservation_new((unsigned)n);
 	if (!reservation)
 		return NULL;
 	reservation->type = (uint8_t)json_object_get_int(type);
@@ -185,7 +202,8 @@ static struct reservation *get_reservation(struct json_object *object)
 	reservation->is_persistent = true;
 	for (; reservation->n < n; reservation->n++)
 		if (!get_registrant(json_object_array_get_idx(list, reservation->n),
-				    &reservation->registrants[reservation->n])) {
+				    &reservation->registrants[reservation->n],
+				    reservation_name(reservation, reservation->n))) {
 			free(reservation);
 			return NULL;
 		}

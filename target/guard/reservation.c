@@ -13,6 +13,10 @@
 #include "base/check.h"
 #include "target/guard/reservation.h"
 
+enum {
+	NAME_BYTES = NVMF_NQN_MAX + 1,
+};
+
 /* ---- looking -------------------------------------------------------------------------------- */
 
 static bool is_all(unsigned type)
@@ -69,6 +73,40 @@ bool reservation_is_holder(const struct reservation *now, unsigned index)
 	return now->type && (is_all(now->type) || now->holder == index);
 }
 
+struct reservation *reservation_new(unsigned room)
+{
+	struct reservation *state = calloc(
+		1, sizeof(*state) + room * (sizeof(struct registrant) + NAME_BYTES));
+
+	if (state)
+		state->room = room;
+	return state;
+}
+
+static const char *name_of(const struct reservation *state, unsigned index)
+{
+	return (const char *)&state->registrants[state->room] +
+	       (size_t)index * NAME_BYTES;
+}
+
+char *reservation_name(struct reservation *reservation, unsigned index)
+{
+	return (char *)&reservation->registrants[reservation->room] +
+	       (size_t)index * NAME_BYTES;
+}
+
+bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
+			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	unsigned index;
+
+	if (!find(now, hostid, &index) || !*name_of(now, index) ||
+	    !strcmp(name_of(now, index), hostnqn))
+		return false;
+	strcpy(ret_nqn, name_of(now, index));
+	return true;
+}
+
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
 			enum access access)
 {
@@ -102,25 +140,43 @@ enum nvme_resv_notice reservation_notice(const struct reservation *before,
 
 static struct reservation *copy(const struct reservation *now)
 {
-	static const struct reservation none;
-	const struct reservation *from = now ? now : &none;
-	size_t n_bytes = sizeof(*from) + from->n * sizeof(from->registrants[0]);
-	struct reservation *next = malloc(n_bytes + sizeof(from->registrants[0]));
+	struct reservation *next = reservation_new(now ? now->n + 1 : 1);
 
-	return next ? memcpy(next, from, n_bytes) : NULL;
+	if (!next || !now)
+		return next;
+	next->generation = now->generation;
+	next->type = now->type;
+	next->is_persistent = now->is_persistent;
+	next->holder = now->holder;
+	next->n = now->n;
+	memcpy(next->registrants, now->registrants, now->n * sizeof(now->registrants[0]));
+	memcpy(reservation_name(next, 0), name_of(now, 0), (size_t)now->n * NAME_BYTES);
+	return next;
+}
+
+/* Who is registered with this identifier is who asks, if that is not known. */
+static void name_registrant(struct reservation *next, const struct reservation_wish *wish)
+{
+	unsigned index;
+
+	if (find(next, wish->hostid, &index) && !*name_of(next, index))
+		strcpy(reservation_name(next, index), wish->hostnqn);
 }
 
 static enum nvme_status finish(struct reservation *next, enum nvme_status status,
+			       const struct reservation_wish *wish,
 			       struct reservation **ret_next)
 {
+	if (status != NVME_OK) {
+		free(next);
+		return status | NVME_DNR;
+	}
 	/* What means nothing has one value: equal states are equal when they are read again, too. */
 	if (!reservation_has_holder(next->type))
 		next->holder = 0;
-	if (status == NVME_OK)
-		*ret_next = next;
-	else
-		free(next);
-	return status == NVME_OK ? NVME_OK : status | NVME_DNR;
+	name_registrant(next, wish);
+	*ret_next = next;
+	return NVME_OK;
 }
 
 static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uint64_t key)
@@ -131,6 +187,7 @@ static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uin
 		return NVME_RESERVATION_CONFLICT;
 	memcpy(registrant->hostid, hostid, HOSTID_BYTES);
 	registrant->key = key;
+	*reservation_name(next, next->n) = '\0';
 	next->n++;
 	return NVME_OK;
 }
@@ -143,6 +200,8 @@ static void remove_at(struct reservation *next, unsigned index)
 	next->n--;
 	memmove(&next->registrants[index], &next->registrants[index + 1],
 		(next->n - index) * sizeof(next->registrants[0]));
+	memmove(reservation_name(next, index), reservation_name(next, index + 1),
+		(size_t)(next->n - index) * NAME_BYTES);
 	if (next->holder > index)
 		next->holder--;
 	if (next->n == 0)
@@ -168,7 +227,7 @@ enum nvme_status reservation_set_persistence(const struct reservation *now,
 
 	if (!next)
 		return NVME_INTERNAL_ERROR;
-	return finish(next, set_persistence(next, wish), ret_next);
+	return finish(next, set_persistence(next, wish), wish, ret_next);
 }
 
 /* ---- Register ------------------------------------------------------------------------------- */
@@ -231,7 +290,7 @@ enum nvme_status reservation_register(const struct reservation *now,
 	if (status == NVME_OK)
 		status = change_registration(next, wish);
 	next->generation++;
-	return finish(next, status, ret_next);
+	return finish(next, status, wish, ret_next);
 }
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
@@ -320,7 +379,7 @@ enum nvme_status reservation_acquire(const struct reservation *now,
 
 	if (!next)
 		return NVME_INTERNAL_ERROR;
-	return finish(next, change_holder(next, wish), ret_next);
+	return finish(next, change_holder(next, wish), wish, ret_next);
 }
 
 /* ---- Release -------------------------------------------------------------------------------- */
@@ -358,5 +417,5 @@ enum nvme_status reservation_release(const struct reservation *now,
 
 	if (!next)
 		return NVME_INTERNAL_ERROR;
-	return finish(next, give_up(next, wish), ret_next);
+	return finish(next, give_up(next, wish), wish, ret_next);
 }

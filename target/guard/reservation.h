@@ -23,14 +23,16 @@ struct reservation {
 	uint8_t type;	    /* enum nvme_reservation_type */
 	bool is_persistent; /* PTPL */
 	unsigned holder;    /* an index; 0 where reservation_has_holder says no */
-	unsigned n;
-	struct registrant registrants[];
+	unsigned n, room;
+	struct registrant
+		registrants[]; /* room; and behind them as many names of hosts */
 };
 
 /* What a host wants, from its command. */
 struct reservation_wish {
 	const uint8_t *hostid;
-	unsigned action; /* RREGA, RACQA, RRELA */
+	const char *hostnqn; /* of who asks */
+	unsigned action;     /* RREGA, RACQA, RRELA */
 	bool ignores_key;
 	unsigned cptpl, type;
 	uint64_t crkey, key; /* key: NRKEY, PRKEY */
@@ -48,6 +50,14 @@ reservation_action reservation_register, reservation_acquire, reservation_releas
 /* Set Features 83h. */
 reservation_action reservation_set_persistence;
 
+/* Nobody is registered. To be freed with free(); NULL without memory. */
+struct reservation *reservation_new(unsigned room);
+/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does not say
+ * it, and it is that of the first host with this identifier that changes anything. */
+char *reservation_name(struct reservation *reservation, unsigned index);
+/* guard_is_of_other. */
+bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
+			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1]);
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
 			enum access access);
 /* Whether one registrant has it: not with types of all registrants, not without a reservation. */

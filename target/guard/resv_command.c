@@ -21,6 +21,7 @@
 #include "target/io/io.h"
 #include "target/guard/resv_notice.h"
 #include "target/guard/reservation.h"
+#include "target/host_id.h"
 
 enum {
 	COMPLAINTS_BURST = 5,
@@ -84,7 +85,9 @@ static void on_saved(struct request *r, int error)
 		return;
 	}
 	r->old_state = current(guard);
+	pthread_mutex_lock(&guard->lock);
 	atomic_store_explicit(&guard->reservation, next, memory_order_release);
+	pthread_mutex_unlock(&guard->lock);
 	guard_set_flag(guard, GUARD_RESERVED, next->type);
 	guard_visit(r, must_leave, on_left);
 }
@@ -110,13 +113,6 @@ void resv_change(struct request *r, reservation_action *action,
 
 /* ---- the three that change ------------------------------------------------------------------ */
 
-static bool is_zero(const uint8_t *hostid)
-{
-	static const uint8_t zero[HOSTID_BYTES];
-
-	return !memcmp(hostid, zero, sizeof(zero));
-}
-
 static void complain_about_persistence(const struct request *r,
 				       const struct reservation_wish *wish)
 {
@@ -133,6 +129,7 @@ static void on_turn(struct request *r)
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	struct reservation_wish wish = {
 		.hostid = hostid_of(r->queue),
+		.hostnqn = r->queue->controller->hostnqn,
 		.action = cdw10 & NVME_RESV_ACTION_MASK,
 		.ignores_key = cdw10 & NVME_RESV_IEKEY,
 		.crkey = r->keys[0],
@@ -158,7 +155,7 @@ static enum request_state execute(struct request *r)
 	le64 keys[2] = {0};
 
 	/* Who cannot be told from others cannot be a registrant (8.19.1). */
-	if (is_zero(hostid_of(r->queue)))
+	if (host_id_is_none(hostid_of(r->queue)))
 		return request_end(r, NVME_INVALID_FIELD | NVME_DNR);
 	memcpy(keys, r->data, r->length);
 	r->keys[0] = get_le64(keys[0]);

@@ -16,7 +16,6 @@
 #include "target/guard/state_file.h"
 
 enum {
-	FILE_MAX = 1024 * 1024,
 	NAME_BYTES = 96,
 };
 
@@ -137,8 +136,7 @@ static int change(int dirfd, const char *name, const char *text, size_t n)
 int state_file_write(const struct state_directory *directory, const char *name,
 		     const char *text, size_t n, bool *ret_is_old)
 {
-	/* A longer one would not be read again. */
-	int r = n > FILE_MAX ? -EFBIG : change(directory->fd, name, text, n);
+	int r = n > STATE_FILE_MAX ? -EFBIG : change(directory->fd, name, text, n);
 
 	if (ret_is_old)
 		*ret_is_old = r < 0;
@@ -157,7 +155,7 @@ static int read_all(int fd, char **ret_text)
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+	if (!S_ISREG(st.st_mode) || st.st_size > STATE_FILE_MAX)
 		return -EFBIG;
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)

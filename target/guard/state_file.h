@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum {
+	STATE_FILE_MAX = 1024 * 1024, /* a longer one is neither written nor read */
+};
+
 struct state_directory;
 
 /* Control. The directory, locked against a second rblkd. NULL with one line in why, and errno: EBUSY when another

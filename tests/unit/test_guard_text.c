@@ -29,6 +29,8 @@ enum {
 
 static const uint8_t hostids[N_HOSTS][HOSTID_BYTES] = {
 	{1}, {0xff, [15] = 2}, "host number 3.."};
+static const char *const nqns[N_HOSTS] = {"nqn.2026-01.org.example:one",
+					  "\"quoted\"/\\\xc3\xa4%s", ""};
 
 /* ---- a restart ------------------------------------------------------------------------------ */
 
@@ -64,7 +66,10 @@ static bool is_equal(const struct reservation *a, const struct reservation *b)
 {
 	return a->type == b->type && a->is_persistent == b->is_persistent &&
 	       a->holder == b->holder && a->n == b->n &&
-	       !memcmp(a->registrants, b->registrants, a->n * sizeof(a->registrants[0]));
+	       !memcmp(a->registrants, b->registrants,
+		       a->n * sizeof(a->registrants[0])) &&
+	       !memcmp(&a->registrants[a->room], &b->registrants[b->room],
+		       a->n * (NVMF_NQN_MAX + (size_t)1));
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -94,6 +99,7 @@ static void add_step(reservation_action *action, unsigned host, unsigned op,
 	walk.steps[walk.n_steps++] = (struct step){
 		.action = action,
 		.wish = {.hostid = hostids[host],
+			 .hostnqn = nqns[host],
 			 .action = op,
 			 .ignores_key = ignores_key,
 			 .cptpl = has_cptpl ? cptpl_or_type : 0,
@@ -281,37 +287,77 @@ static void each_state_is_read_again(void **state)
 
 /* ---- extremes ------------------------------------------------------------------------------- */
 
-static void as_many_registrants_as_there_may_be(void **state)
+/* The last holds it; each name takes two bytes a character. */
+static struct reservation *largest_reservation(void)
 {
 	struct reservation *now = NULL, *next;
+	struct reservation_wish wish = {.action = NVME_RREGA_REGISTER,
+					.cptpl = NVME_CPTPL_SET,
+					.can_persist = true};
 	uint8_t hostid[HOSTID_BYTES];
+	char nqn[NVMF_NQN_MAX + 1];
 
+	wish.hostid = hostid;
+	wish.hostnqn = nqn;
 	for (unsigned i = 0; i < REGISTRANTS_MAX; i++) {
-		struct reservation_wish wish = {.hostid = hostid,
-						.action = NVME_RREGA_REGISTER,
-						.cptpl = NVME_CPTPL_SET,
-						.key = UINT64_MAX - i,
-						.can_persist = true};
-
 		memset(hostid, 0xff, sizeof(hostid));
 		hostid[3] = (uint8_t)i;
+		memset(nqn, '/', NVMF_NQN_MAX);
+		snprintf(nqn + NVMF_NQN_MAX - 3, 4, "%03u", i);
+		wish.key = UINT64_MAX - i;
 		assert_int_equal(reservation_register(now, &wish, &next), NVME_OK);
 		free(now);
 		now = next;
 	}
-	/* The last holds it. */
-	assert_int_equal(
-		reservation_acquire(now,
-				    &(struct reservation_wish){
-					    .hostid = hostid,
-					    .action = NVME_RACQA_ACQUIRE,
-					    .type = NVME_RTYPE_EXCLUSIVE_ACCESS,
-					    .crkey = UINT64_MAX - REGISTRANTS_MAX + 1},
-				    &next),
-		NVME_OK);
-	expect_kept(next);
+	hostid[3] = 0;
+	wish.key = 1;
+	hostid[4] = 0;
+	assert_int_equal(nvme_status_code(reservation_register(now, &wish, &next)),
+			 NVME_RESERVATION_CONFLICT);
+	hostid[3] = REGISTRANTS_MAX - 1;
+	hostid[4] = 0xff;
+	wish = (struct reservation_wish){.hostid = hostid,
+					 .hostnqn = nqn,
+					 .action = NVME_RACQA_ACQUIRE,
+					 .type = NVME_RTYPE_EXCLUSIVE_ACCESS,
+					 .crkey = UINT64_MAX - REGISTRANTS_MAX + 1};
+	assert_int_equal(reservation_acquire(now, &wish, &next), NVME_OK);
 	free(now);
-	free(next);
+	return next;
+}
+
+static void as_many_registrants_as_there_may_be(void **state)
+{
+	struct reservation *reservation = largest_reservation();
+
+	expect_kept(reservation);
+	free(reservation);
+}
+
+/* At the end of the largest namespace, with every other block lost. */
+static void the_longest_file(void **state)
+{
+	struct reservation *reservation = largest_reservation();
+	struct bad_blocks *set = calloc(1, sizeof(*set) + BAD_RANGES_WORST *
+								  sizeof(set->ranges[0]));
+	struct guard *guard = fresh(false);
+	struct guard_kept kept = {reservation, set, NVME_WP_PROTECTED};
+	char *text;
+
+	assert_non_null(set);
+	for (; set->n < BAD_RANGES_WORST; set->n++)
+		set->ranges[set->n] = (struct bad_range){
+			INT64_MAX / 512 - 2 * (uint64_t)(BAD_RANGES_WORST - set->n), 1};
+	assert_int_equal(guard_format(guard, &kept, &text), 0);
+	print_message("# %zu of %d bytes\n", strlen(text), STATE_FILE_MAX);
+	assert_in_range(strlen(text), STATE_FILE_MAX / 2, STATE_FILE_MAX);
+	assert_true(guard_parse(guard, text));
+	assert_int_equal(atomic_load(&guard->bad_blocks)->n, BAD_RANGES_WORST);
+	assert_true(is_equal(atomic_load(&guard->reservation), reservation));
+	guard_unref(guard);
+	free(text);
+	free(set);
+	free(reservation);
 }
 
 static void bad_blocks_and_protection(void **state)
@@ -352,6 +398,9 @@ static void bad_blocks_and_protection(void **state)
 /* ---- files of others ------------------------------------------------------------------------ */
 
 #define HOST "{\"host\": \"01000000000000000000000000000000\", \"key\": \"1\"}"
+#define NAMED(nqn)                                                                       \
+	"{\"host\": \"01000000000000000000000000000000\", \"key\": \"1\", \"nqn\": " nqn \
+	"}"
 #define RESERVATION(type, holder, registrants)                                           \
 	"{\"version\": 1, \"reservation\": {\"type\": " type ", \"holder\": " holder     \
 	", \"registrants\": [" registrants "]}}"
@@ -379,6 +428,41 @@ static void files_of_an_earlier_rblkd(void **state)
 	}
 }
 
+/* A name that is not known is that of the first host which changes anything. */
+static void whose_an_identifier_is(void **state)
+{
+	struct reservation_wish wish = {.hostid = hostids[0],
+					.hostnqn = nqns[0],
+					.action = NVME_RREGA_REPLACE,
+					.ignores_key = true,
+					.key = 2};
+	struct guard *guard = fresh(false);
+	struct reservation *next;
+	char owner[NVMF_NQN_MAX + 1];
+
+	assert_true(guard_parse(guard, RESERVATION("1", "0", HOST)));
+	assert_false(guard_is_of_other(guard, hostids[0], nqns[0], owner));
+	assert_false(guard_is_of_other(guard, hostids[0], nqns[1], owner));
+	assert_int_equal(
+		reservation_register(atomic_load(&guard->reservation), &wish, &next),
+		NVME_OK);
+	guard_unref(guard);
+	guard = restart(next, NULL, 0, false);
+	assert_false(guard_is_of_other(guard, hostids[0], nqns[0], owner));
+	assert_false(guard_is_of_other(guard, hostids[1], nqns[1], owner));
+	assert_true(guard_is_of_other(guard, hostids[0], nqns[1], owner));
+	assert_string_equal(owner, nqns[0]);
+	/* Another that changes something does not take the name. */
+	wish.hostnqn = nqns[1];
+	free(next);
+	assert_int_equal(
+		reservation_register(atomic_load(&guard->reservation), &wish, &next),
+		NVME_OK);
+	assert_string_equal(reservation_name(next, 0), nqns[0]);
+	free(next);
+	guard_unref(guard);
+}
+
 static void damaged_files(void **state)
 {
 	static const char *const texts[] = {
@@ -401,6 +485,10 @@ static void damaged_files(void **state)
 		RESERVATION("1", "0", "{}"),
 		RESERVATION("1", "0", "{\"host\": \"01\", \"key\": \"1\"}"),
 		RESERVATION("1", "0", HOST ", null"),
+		RESERVATION("1", "0", NAMED("1")),
+		RESERVATION("1", "0", NAMED("null")),
+		RESERVATION("1", "0", NAMED("\"a\\u0000b\"")),
+		RESERVATION("1", "0", NAMED("\"a\\u0007b\"")),
 	};
 
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -417,8 +505,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_state_is_read_again),
 		cmocka_unit_test(as_many_registrants_as_there_may_be),
+		cmocka_unit_test(the_longest_file),
 		cmocka_unit_test(bad_blocks_and_protection),
 		cmocka_unit_test(files_of_an_earlier_rblkd),
+		cmocka_unit_test(whose_an_identifier_is),
 		cmocka_unit_test(damaged_files),
 	};
 

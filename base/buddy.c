@@ -158,7 +158,8 @@ int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)
 	unsigned order;
 	int32_t block;
 
-	check(n_bytes > 0 && n_bytes <= b->unit << (b->n_orders - 1));
+	if (__builtin_expect(!n_bytes || n_bytes > b->unit << (b->n_orders - 1), 0))
+		return -EMSGSIZE;
 	order = log2_ceil((n_bytes + b->unit - 1) >> b->unit_shift);
 	block = take_warm(b, order);
 	if (block < 0)

@@ -33,6 +33,7 @@ int buddy_init(struct buddy *b, size_t size, size_t unit, size_t max_block);
 /* Accepts a zeroed one. */
 void buddy_deinit(struct buddy *b);
 
-/* A block of at least n_bytes (1 .. max_block). Returns 0 or -ENOBUFS: none is free. */
+/* A block of at least n_bytes. Returns 0; -ENOBUFS: none is free; -EMSGSIZE: there never is one, as n_bytes
+ * is not 1 .. max_block. */
 int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset);
 void buddy_give(struct buddy *b, size_t offset);

@@ -59,8 +59,10 @@ void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 {
 	struct slab *slab = &queue->slab;
 	size_t offset;
+	int r = buddy_take(&slab->buddy, n_bytes, &offset);
 
-	if (buddy_take(&slab->buddy, n_bytes, &offset) < 0)
+	check(r != -EMSGSIZE); /* who waits for that waits for ever */
+	if (r < 0)
 		return NULL;
 	slab->n_taken++;
 	return slab->memory + offset;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See buffer.h. */
+#include <errno.h>
+
 #include "base/bits.h"
 #include "target/buffer.h"
 
@@ -15,16 +17,18 @@ void arena_deinit(struct arena *arena)
 	buddy_deinit(&arena->buddy);
 }
 
-bool buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer)
+enum buffer_result buffer_take(struct arena *arena, size_t n_bytes,
+			       struct buffer *ret_buffer)
 {
 	size_t offset;
+	int r = buddy_take(&arena->buddy, n_bytes, &offset);
 
-	if (buddy_take(&arena->buddy, n_bytes, &offset) < 0)
-		return false;
+	if (r < 0)
+		return r == -EMSGSIZE ? BUFFER_NEVER : BUFFER_NONE;
 	*ret_buffer = (struct buffer){.data = arena->base + offset,
 				      .arena = arena,
 				      .n_bytes = align_up(n_bytes, BUFFER_UNIT)};
-	return true;
+	return BUFFER_TAKEN;
 }
 
 static bool has_share(const struct arena *arena, const size_t *held, size_t n_bytes,
@@ -39,12 +43,15 @@ enum buffer_result buffer_take_share(struct arena *arena, size_t n_bytes,
 				     size_t *const held[BUFFER_HOLDERS],
 				     unsigned host_percent, struct buffer *ret_buffer)
 {
+	enum buffer_result result;
+
 	if (!has_share(arena, held[HOLDER_QUEUE], n_bytes, BUFFER_SHARE_PERCENT) ||
 	    !has_share(arena, held[HOLDER_NAMESPACE], n_bytes, BUFFER_SHARE_PERCENT) ||
 	    !has_share(arena, held[HOLDER_HOST], n_bytes, host_percent))
 		return BUFFER_OVER_SHARE;
-	if (!buffer_take(arena, n_bytes, ret_buffer))
-		return BUFFER_NONE;
+	result = buffer_take(arena, n_bytes, ret_buffer);
+	if (result != BUFFER_TAKEN)
+		return result;
 	for (unsigned i = 0; i < BUFFER_HOLDERS; i++) {
 		ret_buffer->held[i] = held[i];
 		if (held[i])

@@ -47,6 +47,7 @@ enum buffer_result {
 	BUFFER_TAKEN,
 	BUFFER_OVER_SHARE, /* there are some, for others */
 	BUFFER_NONE,
+	BUFFER_NEVER, /* none is as large: a mistake of ours */
 };
 
 /* size bytes at base, with blocks of max_block at most. 0 or -ENOMEM. */
@@ -54,8 +55,9 @@ int arena_init(struct arena *arena, char *base, size_t size, size_t max_block);
 /* Accepts a zeroed one. */
 void arena_deinit(struct arena *arena);
 
-/* n_bytes of arena (0 < n_bytes <= max_transfer), charged to nobody. False: none is free. */
-bool buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer);
+/* n_bytes of arena (0 < n_bytes <= max_block), charged to nobody. */
+enum buffer_result buffer_take(struct arena *arena, size_t n_bytes,
+			       struct buffer *ret_buffer);
 /* The same for these holders, each as many bytes as it has now; they outlive the charge. The host may
  * have this many percent. */
 enum buffer_result buffer_take_share(struct arena *arena, size_t n_bytes,

@@ -25,14 +25,21 @@ static bool is_same_host(const struct controller *controller, const struct conne
 	       !memcmp(controller->hostid, op->hostid, sizeof(op->hostid));
 }
 
+/* What a defect of ours has stranded is not waited for. */
 static bool has_dying_queue(const struct controller *controller)
 {
-	if (atomic_load(&controller->is_dying))
-		return true;
-	list_for_each (node, &controller->queues)
-		if (list_entry(node, struct queue, member_node)->state == QUEUE_DYING)
+	unsigned n_left = 0;
+
+	list_for_each (node, &controller->queues) {
+		const struct queue *queue = list_entry(node, struct queue, member_node);
+
+		if (queue->defect.is_stranded)
+			continue;
+		if (queue->state == QUEUE_DYING)
 			return true;
-	return false;
+		n_left++;
+	}
+	return n_left && atomic_load(&controller->is_dying);
 }
 
 static bool must_wait(const struct connect_op *op)

@@ -38,6 +38,7 @@
 #include "target/change/apply.h"
 #include "target/controller.h"
 #include "target/change/drain.h"
+#include "target/defect.h"
 #include "target/durability.h"
 #include "target/guard/state_file.h"
 #include "target/health/health.h"
@@ -131,7 +132,7 @@ struct daemon {
 void target_check_stopped(struct target *target)
 {
 	drain_continue(target);
-	if (target->is_stopping && target->n_queues == 0)
+	if (target->is_stopping && defect_has_all_stranded(target))
 		loop_stop(&target->loop);
 }
 
@@ -364,6 +365,16 @@ static void end(struct daemon *d)
 	admission_free(target->admission);
 }
 
+/* The device or a disk may still have memory of queues that a defect has stranded: all of it stays. */
+static __attribute__((noreturn)) void end_at_once(struct daemon *d)
+{
+	log_err("stopping with %u connections that are not whole", d->target.n_stranded);
+	portals_close(&d->target);
+	control_stop(&d->target);
+	health_end(d->config.health);
+	_exit(EXIT_FAILED);
+}
+
 /* Not without end: what is too much is refused by who reads it. */
 static int copy_input(int from, int to)
 {
@@ -436,6 +447,8 @@ static enum exit_code run(char **argv)
 			code = start(&d);
 			if (code == EXIT_OK)
 				loop_run(&d.target.loop);
+			if (d.target.n_stranded)
+				end_at_once(&d);
 			end(&d);
 		}
 	}

@@ -59,6 +59,11 @@ static bool resume_first(struct arena *arena)
 	struct request *r = first_waiter(arena);
 	enum buffer_result result = request_take_buffer(r);
 
+	if (result == BUFFER_NEVER) {
+		fair_remove(&r->turn);
+		request_run(r, request_no_buffer(r));
+		return true;
+	}
 	arena->is_exhausted = result == BUFFER_NONE && !r->may_be_passed;
 	if (arena->is_exhausted)
 		return false;

@@ -58,9 +58,21 @@ const char *queue_state_name(const struct queue *queue)
 	return rules[queue->state].name;
 }
 
+/* What a host's connection and commands drive: a move that may not be ends the queue. */
+static bool move_to(struct queue *queue, enum queue_state next)
+{
+	if (states_try(rules, &queue->state, next))
+		return true;
+	queue_break_at_control(queue, next == QUEUE_LIVE
+					      ? "it may not become live in its state"
+					      : "it may not be accepted in its state");
+	return false;
+}
+
 void queue_set_live(struct queue *queue)
 {
-	states_move("queue", rules, &queue->state, QUEUE_LIVE);
+	if (!move_to(queue, QUEUE_LIVE))
+		return;
 	loop_timer_stop(&queue->connect_timer);
 	queue->is_pending = false;
 	queue->target->n_pending--;
@@ -262,7 +274,8 @@ static void on_attached(struct loop_msg *msg)
 		queue_kill(queue, "its receives cannot be posted");
 		return;
 	}
-	states_move("queue", rules, &queue->state, QUEUE_CONNECTING);
+	if (!move_to(queue, QUEUE_CONNECTING))
+		return;
 	loop_timer_start(&queue->target->loop, &queue->connect_timer,
 			 queue->target->config->limits.connect_timeout_ns);
 	queue->is_accepted = true;
@@ -328,7 +341,7 @@ static void on_fail(struct loop_msg *msg)
 	    (queue->qid != 0 || !queue->member_of || queue->member_of->is_unproven))
 		log_fault(queue);
 	if (queue->is_fault && queue->state != QUEUE_DYING)
-		capsules_log(queue);
+		capsules_log(queue, &queue->target->fault_capsules);
 	queue_kill(queue, queue->fail_reason);
 }
 
@@ -339,6 +352,7 @@ static void on_dead(struct loop_msg *msg)
 	const struct device *device = queue->pd->device;
 
 	states_move("queue", rules, &queue->state, QUEUE_FREED);
+	defect_forget(queue);
 	qp_deinit(&queue->qp);
 	if (queue->is_accepted || queue->is_peer_gone)
 		cm_conn_destroy(queue->conn);
@@ -422,7 +436,8 @@ static int place_responses(struct queue *queue)
 	if (queue->qp.max_inline >= sizeof(struct nvme_cqe))
 		return 0;
 	return buffer_take(&queue->poller->admin,
-			   queue->n_slots * sizeof(struct nvme_cqe), &queue->cqes)
+			   queue->n_slots * sizeof(struct nvme_cqe),
+			   &queue->cqes) == BUFFER_TAKEN
 		       ? 0
 		       : -ENOBUFS;
 }

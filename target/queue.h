@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "target/connect.h"
+#include "target/defect.h"
 #include "target/poller.h"
 #include "target/qos/line.h"
 #include "target/sink.h"
@@ -21,8 +22,6 @@
 struct auth_session;
 struct capsule_ring;
 struct controller;
-struct request;
-struct response;
 
 enum queue_state {
 	QUEUE_ATTACHING,  /* the poller posts receives */
@@ -107,6 +106,7 @@ struct queue {
 	char fail_reason[96];
 
 	struct loop_msg attach, die, finish, fail, dead, proven;
+	struct defect defect;
 	struct connect_op connect;
 	struct io_stats io[STATS_CLASSES]; /* last: of 11 KiB a read uses a third */
 };

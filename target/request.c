@@ -57,8 +57,8 @@ static const struct state_rule rules[] = {
 	[REQUEST_PARSE] = {"parse", TO(THROTTLED) | TO(TAKE_BUFFER) | TO(EXECUTE) |
 					    TO(PAIR) | TO(RESPOND)},
 	[REQUEST_THROTTLED] = {"throttled", TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
-	[REQUEST_TAKE_BUFFER] = {"take-buffer",
-				 TO(WAIT_BUFFER) | TO(READ_DATA) | TO(EXECUTE)},
+	[REQUEST_TAKE_BUFFER] = {"take-buffer", TO(WAIT_BUFFER) | TO(READ_DATA) |
+							TO(EXECUTE) | TO(RESPOND)},
 	[REQUEST_WAIT_BUFFER] = {"wait-buffer",
 				 TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_READ_DATA] = {"read-data",
@@ -77,7 +77,7 @@ static const struct state_rule rules[] = {
 	[REQUEST_HELD] = {"held", TO(RESPOND) | TO(FINISH)},
 	[REQUEST_RESPOND] = {"respond", TO(WAIT_SLOT) | TO(FINISH)},
 	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
-	[REQUEST_FINISH] = {"finish", TO(FREE)},
+	[REQUEST_FINISH] = {"finish", 0}, /* FREE, when all is given back */
 };
 
 /* ---- what a request holds ---------------------------------------------------------- */
@@ -191,6 +191,12 @@ static void clear(struct request *r)
 	       offsetof(struct request, is_fresh) - offsetof(struct request, result));
 }
 
+/* It holds something, or is on its way: it was not finished. Nothing of it is used then, nor given up. */
+static bool is_soiled(const struct request *r)
+{
+	return r->state != REQUEST_FREE || r->ns || r->buffer.data || r->recv || r->pair;
+}
+
 static void prepare(struct request *r, struct queue *queue, struct recv *recv,
 		    uint32_t received)
 {
@@ -206,7 +212,6 @@ static void prepare(struct request *r, struct queue *queue, struct recv *recv,
 	r->received = received;
 	clear(r);
 	r->is_fresh = queue->qid != 0;
-	check(!r->ns && !r->buffer.data && !r->recv && !r->pair);
 	/* The command is copied: only data in the capsule is a reason to keep the receive. */
 	if (r->sqe.sgl.keyed.type == NVME_SGL_DATA_BLOCK_OFFSET)
 		keep_recv(r, recv);
@@ -247,6 +252,12 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 			     recv->capsule, ticks_now());
 		recv_give(recv);
 		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
+		return;
+	}
+	if (__builtin_expect(is_soiled(r), 0)) {
+		recv_give(recv);
+		queue_break(queue, "a free command is not free, but in state %s",
+			    rules[r->state].name);
 		return;
 	}
 	queue->n_busy++;
@@ -344,9 +355,17 @@ __attribute__((noinline)) enum buffer_result request_take_buffer(struct request 
 				 &r->buffer);
 }
 
+enum request_state request_no_buffer(struct request *r)
+{
+	queue_break(r->queue,
+		    "opcode %02x needs a buffer of %u bytes, which there never is",
+		    r->sqe.opcode, r->n_buffer ? r->n_buffer : r->length);
+	return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
+}
+
 /* Those who wait have had their chance; new ones stay behind their own queue's, and behind whom the
- * arena owes the next buffer. */
-static bool find_buffer(struct request *r)
+ * arena owes the next buffer. REQUEST_GONE: it has one. */
+static enum request_state find_buffer(struct request *r)
 {
 	struct arena *arena = arena_of(r);
 	bool must_wait = !fair_is_empty(&arena->waiters) &&
@@ -358,14 +377,16 @@ static bool find_buffer(struct request *r)
 	if (result == BUFFER_TAKEN) {
 		r->data = r->buffer.data;
 		r->lkey = r->queue->lkey;
-		return true;
+		return REQUEST_GONE;
 	}
+	if (result == BUFFER_NEVER)
+		return request_no_buffer(r);
 	if (result == BUFFER_NONE)
 		arena->is_exhausted = true;
 	fair_add(&arena->waiters, &r->turn, r->queue);
 	receive_keep(r);
 	poller_watch_stall(r->queue->poller);
-	return false;
+	return REQUEST_WAIT_BUFFER;
 }
 
 /* Its data came in the capsule, and was copied. */
@@ -388,8 +409,12 @@ static enum request_state take_buffer(struct request *r)
 		r->data = (char *)r->recv->data + r->sgl.offset;
 		return REQUEST_EXECUTE;
 	}
-	if (!r->is_direct && !find_buffer(r))
-		return REQUEST_WAIT_BUFFER;
+	if (!r->is_direct) {
+		enum request_state next = find_buffer(r);
+
+		if (next != REQUEST_GONE)
+			return next;
+	}
 	if (r->pair)
 		fused_place(r);
 	if (r->recv) {
@@ -462,6 +487,11 @@ static enum request_state post_read(struct request *r)
 			  .length = request_chunk(r),
 			  .lkey = r->lkey};
 
+	if (__builtin_expect(whose->sgl.place != SGL_HOST, 0)) {
+		queue_break(r->queue, "opcode %02x would fetch what is not with its host",
+			    r->sqe.opcode);
+		return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
+	}
 	r->read_work.done = on_read_done;
 	if (__builtin_expect(r->queue->sinks.domain.pd != NULL, 0)) {
 		if (sink_open(r, &sge) < 0)
@@ -596,7 +626,7 @@ static enum request_state finish(struct request *r)
 	release_recv(r);
 	buffer_give(queue->poller, &r->buffer);
 	request_give_namespace(r);
-	states_move("request", rules, &r->state, REQUEST_FREE);
+	r->state = REQUEST_FREE;
 	put_free(r);
 	queue_done_one(queue);
 	return REQUEST_GONE;
@@ -646,13 +676,25 @@ take_step(struct request *r, enum request_state state)
 	case REQUEST_GONE:
 		break;
 	}
-	__builtin_unreachable(); /* states_move would not have let it through */
+	__builtin_unreachable(); /* states_try would not have let it through */
+}
+
+/* It stays where it is: if the device, the disk or a line has it there, it comes back from there. */
+static __attribute__((noinline, cold)) void refuse_move(struct request *r,
+							enum request_state next)
+{
+	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s",
+		    r->sqe.opcode, get_le16(r->sqe.cid), rules[r->state].name,
+		    rules[next].name);
 }
 
 __attribute__((noinline)) void request_run(struct request *r, enum request_state next)
 {
 	while (next != REQUEST_GONE) {
-		states_move("request", rules, &r->state, next);
+		if (!states_try(rules, &r->state, next)) {
+			refuse_move(r, next);
+			return;
+		}
 		next = take_step(r, next);
 	}
 }

@@ -7,7 +7,6 @@
 #include "transport/capsule.h"
 #include "transport/qp.h"
 
-struct controller;
 struct queue;
 struct request;
 
@@ -121,7 +120,8 @@ void request_run(struct request *r, enum request_state next);
 enum request_state request_end(struct request *r, enum nvme_status status);
 /* Tries to get the buffer that it needs; those who wait are asked by poller.c. */
 enum buffer_result request_take_buffer(struct request *r);
-void request_release_receive(struct request *r); /* its data was copied */
+enum request_state request_no_buffer(struct request *r); /* there never is: a defect */
+void request_release_receive(struct request *r);	 /* its data was copied */
 /* Who waits for the queue's slots or credits goes on. */
 void request_resume(struct queue *queue);
 /* It has an abort_status: ends it if it waits for something of ours; else false. */

@@ -67,10 +67,12 @@ struct target {
 	struct list retired; /* of struct namespace (node): removed, commands under way */
 	struct loop_timer retire; /* looks whether they are over */
 	uint16_t last_cntlid;
-	struct admission *admission;	  /* owned */
-	struct log_limit refusals;	  /* of hosts */
-	struct capsules *capsules;	  /* owned; stats/capsules.h */
-	struct log_limit fault_capsules;  /* of queues that broke the protocol */
+	struct admission *admission;	 /* owned */
+	struct log_limit refusals;	 /* of hosts */
+	struct capsules *capsules;	 /* owned; stats/capsules.h */
+	struct log_limit fault_capsules; /* of queues that broke the protocol */
+	struct log_limit defects;	 /* of ours: defect.h */
+	unsigned n_defects, n_stranded;
 	struct log_limit device_failures; /* while hosts try to connect */
 	struct control *control;	  /* control.c: the RPC server */
 	struct http *http;		  /* owned; stats/http.c */

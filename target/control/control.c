@@ -70,7 +70,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	struct json_object *o = json_object_new_object();
 	unsigned n_namespaces, n_failed, n_degraded, n_up = portals_n_listening(target);
 	unsigned n_unkept = control_count_unkept(target);
-	bool is_well = !n_unkept && n_up == portals_n_used(target);
+	bool is_well = !n_unkept && !target->n_defects && n_up == portals_n_used(target);
 
 	control_count_namespaces(target, &n_namespaces, &n_failed, &n_degraded);
 	is_well = is_well && !n_failed && !n_degraded;
@@ -90,6 +90,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "namespaces", n_namespaces);
 	control_add_number(o, "failed_namespaces", n_failed);
 	control_add_number(o, "unkept_namespaces", n_unkept);
+	control_add_number(o, "defects", target->n_defects);
 	control_add_number(o, "degraded_namespaces", n_degraded);
 	json_add(o, "errors", control_list_errors(target));
 	json_add(o, "durability", control_list_durability(target));

@@ -120,13 +120,13 @@ void capsules_keep_last(struct capsule_ring *ring)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-void capsules_log(const struct queue *queue)
+void capsules_log(const struct queue *queue, struct log_limit *limit)
 {
 	const struct capsule_ring *ring = queue->capsules;
 	uint64_t now = ticks_now();
 	char line[CAPSULE_LINE_MAX];
 
-	if (!ring->n_last || !log_limit_pass(&queue->target->fault_capsules, LOG_BURST))
+	if (!ring->n_last || (limit && !log_limit_pass(limit, LOG_BURST)))
 		return;
 	log_warn("%s: queue %u: its last capsules, oldest first:", queue->remote,
 		 queue->qid);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "base/log.h"
 #include "base/ticks.h"
 #include "transport/wire/fabrics.h"
 
@@ -81,8 +82,8 @@ static inline void capsule_answered(struct capsule *capsule, uint64_t received,
 void capsules_name(struct capsule_ring *ring, uint16_t cntlid, const char *hostnqn);
 /* Poller. The queue fails: keeps a copy of the last ones for the log. */
 void capsules_keep_last(struct capsule_ring *ring);
-/* Control, after that. */
-void capsules_log(const struct queue *queue);
+/* Control, after that. limit: of those who could flood the log; NULL: none. */
+void capsules_log(const struct queue *queue, struct log_limit *limit);
 
 /* Those that are there, oldest first, at most max of them, the newest. Returns how many. */
 unsigned capsules_sort(const struct capsule_ring *ring, unsigned max,

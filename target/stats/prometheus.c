@@ -113,6 +113,8 @@ static void write_daemon(FILE *f, const struct target *target)
 		  target->n_queues);
 	write_one(f, "hosts", "gauge", "Hosts that are attached.",
 		  control_count_hosts(target));
+	write_one(f, "defects_total", "counter",
+		  "Queues ended by a mistake of rblkd's own.", target->n_defects);
 	family(f, "portal_listening", "gauge", "1 while hosts can reach the portal.");
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &target->portals[i];

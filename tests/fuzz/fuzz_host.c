@@ -282,7 +282,7 @@ static void begin_target(unsigned world)
 	put_disk(snapshot);
 	atomic_store(&target->snapshot, snapshot);
 	env.poller.complaints = env.poller.auth_refusals = target->refusals =
-		(struct log_limit){0};
+		target->defects = (struct log_limit){0};
 	check(portals_init(target) == 0 && portals_open(target) == 0);
 	await_memory(snapshot);
 }
@@ -443,6 +443,30 @@ void host_begin(unsigned world, bool is_connected)
 	connect_host(0, world & WORLD_DISCOVERY ? NVMF_DISCOVERY_NQN : subnqn, 1, world);
 	connect_host(2, subnqn, 2, world);
 	env.target.is_stopping = world & WORLD_STOPPING;
+}
+
+struct queue *host_queue(unsigned i)
+{
+	forget_dead();
+	return env.queues[i];
+}
+
+void host_send(unsigned i, const struct nvme_sqe *sqe, size_t n)
+{
+	struct nvme_sqe keyed = *sqe;
+
+	describe_keyed(&keyed, n, 0, NVME_SGL_KEYED_ADDRESS);
+	send_capsule(i, &keyed, NULL, 0);
+}
+
+void host_settle(void)
+{
+	settle();
+}
+
+void host_return(unsigned i)
+{
+	connect_host(i, SUBNQN, 1, 0);
 }
 
 /* ---- the script ----------------------------------------------------------------------------- */

@@ -22,6 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct nvme_sqe;
+struct queue;
+
 enum host_world {		  /* bits of the first byte */
 	WORLD_DISCOVERY = 1 << 0, /* connection 0 is a discovery controller's */
 	WORLD_STATE = 1 << 1,	  /* with a state directory */
@@ -39,5 +42,12 @@ enum host_world {		  /* bits of the first byte */
  * connections 0 and 1, 2 and 3. */
 void host_begin(unsigned world, bool is_connected);
 void host_play(const uint8_t *script, size_t n);
+/* For unit tests, which look behind the scenes: the queue of a connection, NULL when it is gone; a command
+ * from it, with n bytes of its host's memory described; turns, until nothing is left to do. */
+struct queue *host_queue(unsigned i);
+void host_send(unsigned i, const struct nvme_sqe *sqe, size_t n);
+void host_settle(void);
+/* The host of connections 0 and 1 comes once more, as connections i and i + 1. */
+void host_return(unsigned i);
 /* All hang up; nothing is left of them. */
 void host_end(void);

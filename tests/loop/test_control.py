@@ -71,7 +71,7 @@ def json_is_stable(scratch):
     status = target.status()
     wanted = {"schema", "program", "version", "pid", "uptime_s", "state", "workers", "portals_up",
               "portals", "subsystems", "namespaces", "failed_namespaces", "hosts", "connections",
-              "durability", "smart", "unkept_namespaces"}
+              "durability", "smart", "unkept_namespaces", "defects"}
     expect(wanted <= status.keys(), f"status lacks {wanted - status.keys()}")
     expect_equal(status["schema"], 1, "schema")
     expect_equal(status["pid"], target.process.pid, "pid")

@@ -186,6 +186,11 @@ int run_status(int argc, char **argv)
 			printf("%" PRIu64 " namespaces may be kept wrongly: see "
 			       "the log, set the state directory right, restart rblkd\n",
 			       get_number(status, "unkept_namespaces"));
+		if (get_number(status, "defects"))
+			printf("%" PRIu64
+			       " queues were ended by defects of rblkd: see the "
+			       "log, report them, restart rblkd\n",
+			       get_number(status, "defects"));
 		if (get_number(status, "degraded_namespaces"))
 			printf("%" PRIu64 " namespaces are degraded by errors of their "
 			       "disks: rblkctl clear, when you know of them\n",

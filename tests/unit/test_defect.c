@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An invariant of one queue breaks, as each of these tests makes it: that queue ends, the log says why and what
+ * its host sent last, and nothing else notices. The target in one thread, over the fabric of tests/fuzz.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "target/controller.h"
+#include "target/defect.h"
+#include "tests/fuzz/fuzz_disk.h"
+#include "tests/fuzz/fuzz_host.h"
+#include "tests/fuzz/fuzz_wire.h"
+
+enum {
+	ADMIN,
+	IO, /* of the host whose queue breaks */
+	OTHER_ADMIN,
+	OTHER_IO,
+	AGAIN, /* and the next: it comes once more */
+	ON_RAM = 1,
+	ON_DISK = 2,
+	BLOCK = 512,
+};
+
+static char log_path[] = "/tmp/test_defect.XXXXXX";
+static int log_fd, real_stderr;
+
+/* ---- what rblkd says ------------------------------------------------------------------------ */
+
+static int begin(void **state)
+{
+	host_begin(0, true);
+	assert_int_equal(ftruncate(log_fd, 0), 0);
+	lseek(log_fd, 0, SEEK_SET);
+	fflush(stderr);
+	dup2(log_fd, STDERR_FILENO);
+	log_set_level(LOG_WARN);
+	return 0;
+}
+
+static int end(void **state)
+{
+	log_set_level((enum log_level) - 1);
+	dup2(real_stderr, STDERR_FILENO);
+	host_end();
+	return 0;
+}
+
+static void expect_logged(const char *text, bool is_there)
+{
+	char log[16384];
+	ssize_t n = pread(log_fd, log, sizeof(log) - 1, 0);
+
+	assert_true(n >= 0);
+	log[n] = 0;
+	if (!strstr(log, text) == is_there) {
+		print_message("%s\n", log);
+		fail_msg("%s the log: %s", is_there ? "not in" : "in", text);
+	}
+}
+
+/* ---- what hosts do -------------------------------------------------------------------------- */
+
+static void send_io(unsigned i, uint8_t opcode, uint32_t nsid, unsigned n_blocks,
+		    unsigned cid)
+{
+	struct nvme_sqe sqe = {.opcode = opcode,
+			       .flags = NVME_FLAGS_PSDT_SGL,
+			       .cid = put_le16((uint16_t)cid),
+			       .nsid = put_le32(nsid),
+			       .cdw12 = put_le32(n_blocks - 1)};
+
+	host_send(i, &sqe, (size_t)n_blocks * BLOCK);
+}
+
+static struct request *only_request_in(unsigned i, enum request_state state)
+{
+	struct queue *queue = host_queue(i);
+	struct request *found = NULL;
+
+	assert_non_null(queue);
+	for (unsigned k = 0; k < queue->n_requests; k++)
+		if (queue->requests[k].state == state) {
+			assert_null(found);
+			found = &queue->requests[k];
+		}
+	assert_non_null(found);
+	return found;
+}
+
+/* The other host, and the admin queue of this one, are served as before. */
+static void expect_others_well(void)
+{
+	static const uint8_t opcodes[] = {NVME_IO_WRITE, NVME_IO_READ};
+
+	assert_int_equal(host_queue(ADMIN)->state, QUEUE_LIVE);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct queue_counters *counters = &host_queue(OTHER_IO)->counters;
+		uint64_t n_errors = counters->n_errors, n = counters->n_commands;
+
+		send_io(OTHER_IO, opcodes[i], ON_RAM, 8, 99);
+		host_settle();
+		assert_int_equal(host_queue(OTHER_IO)->state, QUEUE_LIVE);
+		assert_int_equal(counters->n_commands, n + 1);
+		assert_int_equal(counters->n_errors, n_errors);
+	}
+}
+
+static void expect_said(const char *what)
+{
+	expect_logged("a defect of rblkd: ", true);
+	expect_logged(what, true);
+	expect_logged("queue 1: its last capsules, oldest first:", true);
+	expect_logged("Read (0x2)", true);
+}
+
+/* A read that the disk holds. */
+static struct request *hold_read(unsigned cid)
+{
+	disk_say(0, 0, true);
+	send_io(IO, NVME_IO_READ, ON_DISK, 8, cid);
+	host_settle();
+	return only_request_in(IO, REQUEST_BACKEND);
+}
+
+static void wait_too_long(void)
+{
+	static const uint8_t time[] = {7, 0x7f};
+
+	host_play(time, sizeof(time));
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+/* The disk has the command all the while: nothing of it is given up before it comes back. */
+static void a_move_that_may_not_be(void **state)
+{
+	struct request *r = hold_read(7);
+	struct queue *queue = host_queue(IO);
+	struct target *target = queue->target;
+	unsigned n_before = target->n_defects;
+
+	request_run(r, REQUEST_PARSE);
+	assert_int_equal(r->state, REQUEST_BACKEND);
+	host_settle();
+	expect_said("opcode 02, CID 7 may not go from state backend to parse");
+	assert_int_equal(queue->state, QUEUE_DYING);
+	assert_non_null(r->buffer.data);
+	expect_others_well();
+	disk_say(0, 0, false);
+	host_settle();
+	assert_null(host_queue(IO));
+	expect_others_well();
+	assert_int_equal(target->n_defects, n_before + 1);
+	assert_int_equal(target->n_stranded, 0);
+}
+
+/* The disk gives back a command that is thought to be free: it, and its queue, stay for ever. */
+static void a_command_that_is_lost(void **state)
+{
+	struct request *r = hold_read(8);
+	struct queue *queue = host_queue(IO);
+	struct target *target = queue->target;
+
+	r->state = REQUEST_FREE;
+	disk_say(0, 0, false);
+	host_settle();
+	expect_said("opcode 02, CID 8 may not go from state free to respond");
+	assert_int_equal(queue->state, QUEUE_DYING);
+	expect_logged("its memory stays", false);
+	wait_too_long();
+	expect_logged("its memory stays", true);
+	assert_int_equal(target->n_stranded, 1);
+	assert_false(defect_has_all_stranded(target));
+	expect_others_well();
+	/* The fence does not wait for it. */
+	host_return(AGAIN);
+	assert_int_equal(host_queue(AGAIN + 1)->state, QUEUE_LIVE);
+	expect_others_well();
+	/* It is found after all. */
+	r->state = REQUEST_BACKEND;
+	request_run(r, request_end(r, NVME_OK));
+	host_settle();
+	assert_null(host_queue(IO));
+	assert_int_equal(target->n_stranded, 0);
+}
+
+static void a_free_command_that_is_not(void **state)
+{
+	struct queue *queue = host_queue(IO);
+
+	send_io(IO, NVME_IO_READ, ON_RAM, 8, 1);
+	host_settle();
+	queue->free_requests->pair = queue->free_requests;
+	send_io(IO, NVME_IO_READ, ON_RAM, 8, 2);
+	host_settle();
+	expect_said("a free command is not free, but in state free");
+	assert_null(host_queue(IO));
+	expect_others_well();
+}
+
+/* Of so small an arena that 4096 bytes are the largest. */
+static void expect_no_buffer(void)
+{
+	host_settle();
+	expect_said("opcode 02 needs a buffer of 8192 bytes, which there never is");
+	assert_null(host_queue(IO));
+	expect_others_well();
+}
+
+static void a_buffer_that_there_never_is(void **state)
+{
+	struct buddy *buddy = &host_queue(IO)->poller->data.buddy;
+	unsigned n_orders = buddy->n_orders;
+
+	buddy->n_orders = 1;
+	send_io(IO, NVME_IO_READ, ON_DISK, 16, 3);
+	buddy->n_orders = n_orders;
+	expect_no_buffer();
+}
+
+/* The first has what its host may have, so the second is asked for when that is given back. */
+static void a_buffer_that_is_waited_for_in_vain(void **state)
+{
+	struct buddy *buddy = &host_queue(IO)->poller->data.buddy;
+	unsigned n_orders = buddy->n_orders;
+
+	hold_read(3);
+	send_io(IO, NVME_IO_READ, ON_DISK, 16, 4);
+	only_request_in(IO, REQUEST_WAIT_BUFFER);
+	buddy->n_orders = 1;
+	disk_say(0, 0, false);
+	host_settle();
+	buddy->n_orders = n_orders;
+	expect_no_buffer();
+}
+
+static void a_fetch_of_what_is_not_there(void **state)
+{
+	struct request *r;
+
+	wire_hold(true);
+	for (unsigned i = 0; i < 2; i++) /* here a host has one buffer at once */
+		send_io(IO, NVME_IO_WRITE, ON_DISK, 8, 4 + i);
+	host_settle();
+	r = only_request_in(IO, REQUEST_WAIT_BUFFER);
+	r->sgl.place = SGL_NONE;
+	wire_hold(false);
+	host_settle();
+	expect_logged("opcode 01 would fetch what is not with its host", true);
+	assert_null(host_queue(IO));
+	expect_others_well();
+}
+
+static void a_queue_that_lives_already(void **state)
+{
+	struct queue *queue = host_queue(IO);
+
+	queue_set_live(queue);
+	host_settle();
+	expect_logged("it may not become live in its state", true);
+	assert_null(host_queue(IO));
+	expect_others_well();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_move_that_may_not_be, begin, end),
+		cmocka_unit_test_setup_teardown(a_command_that_is_lost, begin, end),
+		cmocka_unit_test_setup_teardown(a_free_command_that_is_not, begin, end),
+		cmocka_unit_test_setup_teardown(a_buffer_that_there_never_is, begin, end),
+		cmocka_unit_test_setup_teardown(a_buffer_that_is_waited_for_in_vain,
+						begin, end),
+		cmocka_unit_test_setup_teardown(a_fetch_of_what_is_not_there, begin, end),
+		cmocka_unit_test_setup_teardown(a_queue_that_lives_already, begin, end),
+	};
+	int r;
+
+	log_fd = mkstemp(log_path);
+	real_stderr = dup(STDERR_FILENO);
+	r = cmocka_run_group_tests_name("defect", tests, NULL, NULL);
+	unlink(log_path);
+	return r;
+}

@@ -139,13 +139,20 @@ static bool fail_for_memory(struct builder *b)
 	return false;
 }
 
+/* Hosts that find another identity stop, and those that find the same go on. Memory begins empty each
+ * time, so it is another namespace each time; unless the file says that hosts shall not mind. */
 static void choose_uuid(const struct config_subsystem *subsystem,
-			const struct config_namespace *config, uuid_t ret_uuid)
+			const struct config_namespace *config, bool is_memory,
+			uuid_t ret_uuid)
 {
 	char name[NVMF_NQN_MAX + 16];
 
 	if (config->uuid && uuid_parse(config->uuid, ret_uuid) == 0)
 		return;
+	if (is_memory) {
+		uuid_generate_random(ret_uuid);
+		return;
+	}
 	snprintf(name, sizeof(name), "%s:%u", subsystem->nqn, (unsigned)config->nsid);
 	uuid_generate_sha1(ret_uuid, name_space, name, strlen(name));
 }
@@ -188,9 +195,11 @@ static bool open_backend(struct builder *b, const char *subnqn,
 static bool make_guard(struct builder *b, const struct config_namespace *config,
 		       struct namespace *ns)
 {
+	/* What is kept for an identity that does not come back would never be found again. */
+	bool comes_back = !ns->memory || config->uuid;
 	char why[512] = "";
 
-	ns->guard = guard_new(ns->uuid, b->config->state, ns->memory);
+	ns->guard = guard_new(ns->uuid, comes_back ? b->config->state : NULL, ns->memory);
 	if (!ns->guard)
 		return fail_for_memory(b);
 	if (guard_load(ns->guard, why, sizeof(why)) < 0) {
@@ -239,16 +248,16 @@ static struct namespace *namespace_new(struct builder *b,
 	ns->is_read_only = config->is_read_only;
 	qos_init(&ns->qos);
 	qos_set(&ns->qos, &config->qos);
-	choose_uuid(subsystem, config, ns->uuid);
+	if (!open_backend(b, subsystem->nqn, config, ns)) {
+		namespace_free(ns);
+		return NULL;
+	}
+	choose_uuid(subsystem, config, ns->memory, ns->uuid);
 	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	if (config->nguid)
 		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);
 	if (config->eui64)
 		put_hex(ns->eui64, sizeof(ns->eui64), config->eui64);
-	if (!open_backend(b, subsystem->nqn, config, ns)) {
-		namespace_free(ns);
-		return NULL;
-	}
 	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
 	if (!make_guard(b, config, ns)) {
 		namespace_free(ns);

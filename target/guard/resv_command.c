@@ -120,7 +120,7 @@ static void complain_about_persistence(const struct request *r,
 	    log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
 		log_warn(
 			"host %s: namespace %u: a reservation that survives a restart is "
-			"refused: set state_directory",
+			"refused: set state_directory (and uuid, if it is ram)",
 			hostnqn_label(r->queue->controller->hostnqn), r->ns->nsid);
 }
 

@@ -29,6 +29,8 @@ IS_SANITIZED = os.path.basename(BUILD) in ("asan", "tsan")
 # Instrumented programs on a busy machine are slow; a test that waits this long has failed.
 PATIENCE = 240 if IS_SANITIZED else 120
 NQN = "nqn.2026-01.org.example:test"
+# A ram namespace with it is, for its hosts, the same after a restart, though empty.
+LASTING = "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
 SANITIZER_REPORT = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak)Sanitizer|runtime error:")
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, find_key, fio, logs,  # noqa: E402
+from harness import (LASTING, NQN, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, find_key, fio, logs,  # noqa: E402
                      rblk, run, run_cases, start_fio, VERIFY, wait_until)
 
 DENIED, CONFIG, USAGE, BUSY = 8, 3, 2, 5
@@ -38,7 +38,7 @@ def hosts(key, extra=""):
 
 
 def start(scratch, key, extra=""):
-    return Target(scratch, ["nsid: 1, ram: 16MiB"], extra="log: {level: debug}\n" + hosts(key, extra),
+    return Target(scratch, [f"nsid: 1, ram: 16MiB, {LASTING}"], extra="log: {level: debug}\n" + hosts(key, extra),
                   subsystem_extra="allow_hosts: [h]")
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (VERIFY, Failure, Target, Volume, expect, expect_equal, find_key, fio,  # noqa: E402
+from harness import (LASTING, VERIFY, Failure, Target, Volume, expect, expect_equal, find_key, fio,  # noqa: E402
                      run_cases, start_fio, wait_until, waits)
 
 ROUNDS = 10
@@ -136,7 +136,7 @@ def removed_from_host(scratch):
 @waits
 def removed_while_reconnecting(scratch):
     """Nothing of the host stands on the device, so that no event tells: its next attempt finds out."""
-    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    target = Target(scratch, [f"nsid: 1, ram: 16MiB, {LASTING}"])
     with Device(scratch, "host") as device:
         volume = Volume(target, 1)
     target.kill()

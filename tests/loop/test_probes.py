@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (PATIENCE, RBLK, RBLKD, ROOT, Failure, Target, Volume, expect, expect_equal, run,  # noqa: E402
+from harness import (LASTING, PATIENCE, RBLK, RBLKD, ROOT, Failure, Target, Volume, expect, expect_equal, run,  # noqa: E402
                      run_cases, wait_until)
 
 HAS_PROBES = os.environ["HAS_PROBES"] == "1"
@@ -140,7 +140,7 @@ def target_is_traced(scratch):
 
 def volume_is_traced(scratch):
     """The same write and read in the volume process, until its target is lost."""
-    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    target = Target(scratch, [f"nsid: 1, ram: 16MiB, {LASTING}"])
     volume = Volume(target, 1, None, "--queues", "1")
     tracer = Tracer(scratch, volume.pid(), "rblk",
                     ("nbd_request", "nbd_reply", "command_sent", "command_answered"), "path_lost")

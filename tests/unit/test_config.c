@@ -183,15 +183,50 @@ static void all_keys_are_read(void **state)
 	release(&r);
 }
 
+#define LASTING "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
+
+/* It begins empty each time, and hosts must not take it for what they have written to. */
+static void memory_is_another_each_time(void **state)
+{
+	uuid_t seen[2][2], lasting;
+
+	uuid_parse(LASTING, lasting);
+	for (unsigned i = 0; i < 2; i++) {
+		struct reading r = read_config(
+			NS "  - {nsid: 1, ram: 1MiB}\n"
+			   "  - {nsid: 2, ram: 1MiB, uuid: " LASTING "}\n");
+		struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+
+		for (unsigned nsid = 1; nsid <= 2; nsid++) {
+			const struct namespace *ns = subsystem_namespace(
+				&snapshot->subsystems[0], nsid);
+
+			uuid_copy(seen[i][nsid - 1], ns->uuid);
+			assert_memory_equal(ns->nguid, ns->uuid, sizeof(ns->nguid));
+		}
+		snapshot_free(snapshot);
+		release(&r);
+	}
+	assert_int_not_equal(uuid_compare(seen[0][0], seen[1][0]), 0);
+	assert_int_equal(uuid_compare(seen[0][1], lasting), 0);
+	assert_int_equal(uuid_compare(seen[1][1], lasting), 0);
+}
+
 /* Hosts know them by these: they must never change. */
 static void identities_are_stable(void **state)
 {
-	struct reading r = read_config(NS "  - {nsid: 3, ram: 1MiB}\n"
-					  "  - {nsid: 1, ram: 1MiB}\n");
-	struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
-	const struct subsystem *s = &snapshot->subsystems[0];
-	char uuid[37];
+	struct snapshot *snapshot;
+	const struct subsystem *s;
+	struct reading r;
+	char text[512], uuid[37];
 
+	snprintf(text, sizeof(text),
+		 NS "  - {nsid: 3, file: %s/three, size: 4KiB, create: true}\n"
+		    "  - {nsid: 1, file: %s/one, size: 4KiB, create: true}\n",
+		 directory, directory);
+	r = read_config(text);
+	snapshot = snapshot_build(&r.config, r.conf);
+	s = &snapshot->subsystems[0];
 	assert_string_equal(s->serial, "a11bf16bbab75d7183a8");
 	uuid_unparse_lower(subsystem_namespace(s, 1)->uuid, uuid);
 	assert_string_equal(uuid, "706eea03-a656-58c2-91a2-1b3fc525be2f");
@@ -591,6 +626,7 @@ int main(void)
 		cmocka_unit_test(smallest_has_defaults),
 		cmocka_unit_test(all_keys_are_read),
 		cmocka_unit_test(identities_are_stable),
+		cmocka_unit_test(memory_is_another_each_time),
 		cmocka_unit_test(nobody_allowed_is_a_warning),
 		cmocka_unit_test(mistakes_across_keys),
 		cmocka_unit_test(mistakes_in_namespaces),

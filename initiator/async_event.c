@@ -53,6 +53,11 @@ static void look_at_path(struct controller *c)
 		rearm(c);
 }
 
+static bool is_no_namespace(enum nvme_status status)
+{
+	return nvme_status_code(status) == NVME_INVALID_NSID;
+}
+
 static void on_identified(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
@@ -61,15 +66,23 @@ static void on_identified(void *context, const struct admin_answer *answer)
 
 	if (answer->status == NVME_OK)
 		reason = identify_parse_namespace(answer->data, &ns);
-	if (answer->status != NVME_OK || reason || !ns.n_blocks) {
+	if (reason) {
+		log_warn("namespace %u of %s: %s", c->config->nsid, c->subnqn, reason);
+	} else if (answer->status == NVME_OK ? !ns.n_blocks
+					     : is_no_namespace(answer->status)) {
+		error_set(&c->error, EXIT_NOT_FOUND, NULL,
+			  "target has removed namespace %u of '%.100s'", c->config->nsid,
+			  c->subnqn);
+		c->ops->on_gone(c);
+	} else if (answer->status != NVME_OK) {
 		log_warn("namespace %u of %s: %s", c->config->nsid, c->subnqn,
-			 reason ? reason : "the target has removed it");
+			 nvme_status_string(answer->status));
 	} else {
 		c->ns = ns;
 		identify_merge_ids(&c->ids, &ns);
 		c->ops->on_namespace(c);
 	}
-	if (!c->is_down)
+	if (!c->is_down && c->state == CTRL_LIVE)
 		look_at_path(c);
 }
 

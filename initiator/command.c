@@ -104,6 +104,7 @@ void command_stop(struct command_table *table, struct command *command)
 	command->is_lent = false;
 	list_remove(&command->node);
 	table->n_in_flight--;
+	table->n_answered++;
 }
 
 void command_give(struct command_table *table, struct command *command)

@@ -54,6 +54,7 @@ struct command_table {
 	struct command *commands; /* owned: n */
 	uint16_t *free;		  /* owned: stack of slots */
 	unsigned n, n_free, n_in_flight;
+	uint32_t n_answered; /* so far: whether there is progress */
 	unsigned n_lent;
 	unsigned slot_bits;
 	struct list in_flight;

@@ -55,6 +55,8 @@ struct controller_ops {
 	void (*on_stopped)(struct controller *c);
 	/* Live: identified anew; c->ns and c->ids may differ. NULL for discovery. */
 	void (*on_namespace)(struct controller *c);
+	/* Live: there is no such namespace any more (c->error). NULL for discovery. */
+	void (*on_gone)(struct controller *c);
 	/* Live: c->ana_state has changed. NULL for discovery. */
 	void (*on_ana)(struct controller *c);
 };
@@ -110,7 +112,8 @@ struct controller {
 	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
 	struct volume_error error;
-	bool is_permanent; /* asking again is pointless */
+	bool is_permanent; /* the target says that asking again is pointless */
+	bool is_missing;   /* it has no such namespace */
 	bool is_transient; /* it will pass soon, even when connecting for the first time */
 	bool is_unanswered; /* the Connect command: it or its answer was lost */
 };

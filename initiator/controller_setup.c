@@ -356,6 +356,7 @@ static void on_list(void *context, const struct admin_answer *answer)
 
 	if (answer->status == NVME_OK)
 		identify_format_list(answer->data, list, sizeof(list));
+	c->is_missing = true;
 	error_set(&c->error, EXIT_NOT_FOUND, "name one of them with --ns",
 		  "subsystem '%.100s' has no namespace %u for us (it has: %s)", c->subnqn,
 		  c->config->nsid, list);

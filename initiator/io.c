@@ -293,12 +293,13 @@ static bool is_supported(const struct volume_queue *queue, const struct volume_i
 	return true;
 }
 
-/* What the target need not be asked for. */
+/* What the target need not be asked for. Of a Flush it always is: what it said of its cache when we
+ * connected may be no longer true of the namespace, and where there is no cache a Flush costs little. */
 static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
 {
 	if (!is_supported(queue, io))
 		finish_later(queue, io, -EOPNOTSUPP);
-	else if (io->op == VOLUME_FLUSH ? !queue->limits.has_flush : !io->length)
+	else if (io->op != VOLUME_FLUSH && !io->length)
 		finish_later(queue, io, 0);
 	else
 		return false;
@@ -433,10 +434,26 @@ static bool may_retry(struct volume_queue *queue, struct volume_io *io,
 	return false;
 }
 
+/* The namespace is not there. Before anything is sent again control looks whether it is back, and still
+ * the same: nothing must be written to what may come in its place. */
+static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
+			       enum nvme_status status)
+{
+	if (nvme_status_code(status) != NVME_INVALID_NSID || io->is_cancelled ||
+	    queue->mode == QUEUE_FAIL ||
+	    clock_ns() - io->submit_ns >= queue->retry_for_ns)
+		return false;
+	hold_first(queue, io);
+	queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
+	return true;
+}
+
 /* Apart: what it needs on its stack is no part of every completion. */
 static __attribute__((noinline)) void
 fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status status)
 {
+	if (hold_for_namespace(queue, io, status))
+		return;
 	if (may_retry(queue, io, status)) {
 		list_add_tail(&queue->waiting, &io->node);
 		io->place = IO_WAITING;

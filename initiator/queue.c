@@ -8,7 +8,7 @@
  * every command's I/O back to the held ones) -> detached.
  *
  * Failures: whatever is wrong with the connection - a failed work request, an answer that
- * is short or names no command in flight, a command without answer for io_timeout - goes
+ * is short or names no command in flight, a command without answer for too long - goes
  * to queue_fail. It is not repaired here: control tears the association down and builds
  * another (link.c, reconnect.c). Until then nothing is sent and no further answer is
  * believed.
@@ -25,6 +25,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/probe.h"
 #include "initiator/connect.h"
 #include "initiator/errors.h"
@@ -33,6 +34,7 @@
 
 enum {
 	CONNECT_BYTES = sizeof(struct nvmf_connect_data),
+	OVERDUE = 10, /* times io_timeout: such a command is given up in any case */
 };
 
 static void tell(struct volume_queue *queue, struct loop_msg *msg)
@@ -56,6 +58,32 @@ void queue_fail(struct volume_queue *queue, const char *fmt, ...)
 
 /* ---- timeouts ---- */
 
+/*
+ * A command is old. That is no reason to end the association while the target is only slow: a rate may
+ * hold commands for long, and after a reconnect it would hold the same ones again, from the start. It is
+ * slow as long as it answers others on this queue, or Keep Alive, without which control ends the
+ * association. But a command may have been forgotten: beyond OVERDUE times the timeout it is.
+ */
+static bool is_only_slow(struct volume_queue *queue, uint64_t age)
+{
+	bool has_progress = queue->table.n_answered != queue->n_answered_before;
+
+	queue->n_answered_before = queue->table.n_answered;
+	return age < OVERDUE * queue->io_timeout_ns &&
+	       (has_progress || queue->is_watched) &&
+	       list_entry(queue->table.in_flight.next, struct command, node)->io;
+}
+
+static void tell_slow(struct volume_queue *queue, uint64_t age)
+{
+	if (queue->has_told_slow)
+		return;
+	queue->has_told_slow = true;
+	log_warn("queue %u: no answer to a command for %llu s, but the target is there: "
+		 "waiting on",
+		 queue->limits.qid, (unsigned long long)(age / NSEC_PER_SEC));
+}
+
 static void on_io_timer(struct loop_timer *timer)
 {
 	struct volume_queue *queue = container_of(timer, struct volume_queue, io_timer);
@@ -69,6 +97,11 @@ static void on_io_timer(struct loop_timer *timer)
 		loop_timer_start(queue->loop, timer, queue->io_timeout_ns - age);
 		return;
 	}
+	if (is_only_slow(queue, age)) {
+		tell_slow(queue, age);
+		loop_timer_start(queue->loop, timer, queue->io_timeout_ns);
+		return;
+	}
 	queue_fail(queue, "no answer to a command for %llu s",
 		   (unsigned long long)(age / NSEC_PER_SEC));
 }
@@ -76,8 +109,10 @@ static void on_io_timer(struct loop_timer *timer)
 /* One timer for all commands: it is started by the first, and looks at the oldest. */
 void queue_watch_timeout(struct volume_queue *queue)
 {
-	if (!loop_timer_is_running(&queue->io_timer))
-		loop_timer_start(queue->loop, &queue->io_timer, queue->io_timeout_ns);
+	if (loop_timer_is_running(&queue->io_timer))
+		return;
+	queue->n_answered_before = queue->table.n_answered;
+	loop_timer_start(queue->loop, &queue->io_timer, queue->io_timeout_ns);
 }
 
 /* ---- answers ---- */
@@ -242,6 +277,7 @@ static int attach(struct volume_queue *queue)
 	}
 	queue->is_attached = true;
 	queue->has_failed = false;
+	queue->has_told_slow = false;
 	return r;
 }
 
@@ -392,6 +428,8 @@ int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
 	queue->control = volume->control;
 	queue->limits.qid = qid;
 	queue->io_timeout_ns = config->io_timeout_ns;
+	queue->is_watched = config->keep_alive_ns &&
+			    config->keep_alive_ns <= config->io_timeout_ns;
 	queue->retry_for_ns = config->ctrl_loss_tmo_ns;
 	queue->attach_msg.run = on_attach;
 	queue->start_msg.run = on_start;

@@ -45,7 +45,7 @@ struct queue_limits {
 	uint32_t max_transfer;	   /* bytes of one read or write */
 	uint32_t in_capsule_bytes; /* data room of a capsule; 0: none */
 	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */
-	bool has_zero, has_trim, has_flush, can_unmap_zeroes;
+	bool has_zero, has_trim, can_unmap_zeroes;
 	bool has_windows; /* each command lends a key of its own */
 };
 
@@ -105,6 +105,9 @@ struct volume_queue {
 	struct loop_timer io_timer; /* runs while commands are in flight */
 	struct loop_timer retry_timer;
 	uint64_t io_timeout_ns;
+	uint32_t n_answered_before; /* when io_timer looked last */
+	bool is_watched; /* keep alive would tell within io_timeout that the target is dead */
+	bool has_told_slow;
 	uint64_t retry_for_ns; /* how long lost paths are tried: ctrl_loss_tmo */
 };
 

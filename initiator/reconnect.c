@@ -12,15 +12,20 @@
  * scheduled: the first at once, then after ever longer delays up to reconnect_delay. I/O
  * is held meanwhile.
  *
- * The end: ctrl_loss_tmo has passed, or the target said never (a Connect refused with
- * DNR), or what answers is not the namespace that was attached. Then all I/O fails, for
- * good.
+ * A target that answers, but refuses us for good (DNR) or has no such namespace, is an obstacle (DENIED,
+ * GONE). Mostly somebody has made a mistake there and will mend it: so it is tried on, slowly, and I/O is
+ * held as in any outage. A namespace that goes while we are live takes the association with it: its identity
+ * is looked at again before any I/O is sent to what may come in its place.
+ *
+ * The end: ctrl_loss_tmo has passed, or what answers is not the namespace that was attached, or there is an
+ * obstacle and fails_on_denial. Then all I/O fails, until volume_reopen.
  *
  * A write that was in flight is sent again on a new association. That an old copy of it
  * does not land later is the target's duty, as it is the same host and the same path
  * (wire reference, section 17, "Fence"); another path would need proof first (reliability
  * I2).
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -39,6 +44,9 @@
 #define CONNECT_MAX_NS	 (10 * NSEC_PER_SEC)
 #define OPEN_RETRY_NS	 (200 * NSEC_PER_MSEC)
 #define OPEN_PATIENCE_NS (10 * NSEC_PER_SEC)
+/* Between attempts at an obstacle. */
+#define OBSTACLE_MIN_NS (1 * NSEC_PER_SEC)
+#define OBSTACLE_MAX_NS (5 * NSEC_PER_SEC)
 /* An association that lives shorter than this does not earn an attempt at once. */
 #define STABLE_NS (2 * NSEC_PER_SEC)
 
@@ -52,7 +60,7 @@ static const struct state_rule rules[] = {
 	     STATE_TO(PHASE_CONNECTING) | STATE_TO(PHASE_FAILED)),
 	RULE(PHASE_CONNECTING, "connecting",
 	     STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
-	RULE(PHASE_FAILED, "failed", 0),
+	RULE(PHASE_FAILED, "failed", STATE_TO(PHASE_WAITING)),
 	[PHASE_CLOSING] = {"closing", 0},
 };
 
@@ -66,7 +74,9 @@ enum volume_state reconnect_state(const struct volume *volume)
 	case PHASE_RESETTING:
 	case PHASE_WAITING:
 	case PHASE_CONNECTING:
-		return VOLUME_RECONNECTING;
+		return volume->obstacle == OBSTACLE_DENIED ? VOLUME_DENIED
+		       : volume->obstacle == OBSTACLE_GONE ? VOLUME_GONE
+							   : VOLUME_RECONNECTING;
 	case PHASE_FAILED:
 		return VOLUME_FAILED;
 	case PHASE_CLOSING:
@@ -75,17 +85,34 @@ enum volume_state reconnect_state(const struct volume *volume)
 	return VOLUME_FAILED;
 }
 
-static void move(struct volume *volume, enum volume_phase next)
+static void tell_state(struct volume *volume, enum volume_state before)
 {
-	enum volume_state before = reconnect_state(volume), now;
+	enum volume_state now = reconnect_state(volume);
 
-	states_move("volume", rules, &volume->phase, next);
-	now = reconnect_state(volume);
 	if (now == before)
 		return;
 	volume->phase_since_ns = clock_ns();
 	if (volume->callbacks.on_state)
 		volume->callbacks.on_state(volume->context, now);
+}
+
+static void move(struct volume *volume, enum volume_phase next)
+{
+	enum volume_state before = reconnect_state(volume);
+
+	states_move("volume", rules, &volume->phase, next);
+	tell_state(volume, before);
+}
+
+static void set_obstacle(struct volume *volume, enum volume_obstacle obstacle)
+{
+	enum volume_state before = reconnect_state(volume);
+
+	if (obstacle == volume->obstacle)
+		return;
+	volume->obstacle = obstacle;
+	volume->n_refusals = 0;
+	tell_state(volume, before);
 }
 
 static void set_all_modes(struct volume *volume, enum queue_mode mode)
@@ -148,6 +175,16 @@ static void become_failed(struct volume *volume)
 			volume->last_error.message);
 }
 
+static void start_deadlines(struct volume *volume)
+{
+	if (volume->config.ctrl_loss_tmo_ns != UINT64_MAX)
+		loop_timer_start(volume->control, &volume->loss_timer,
+				 volume->config.ctrl_loss_tmo_ns);
+	if (volume->config.fast_io_fail_tmo_ns != UINT64_MAX)
+		loop_timer_start(volume->control, &volume->fast_timer,
+				 volume->config.fast_io_fail_tmo_ns);
+}
+
 void reconnect_lost(struct volume *volume, const struct volume_error *error)
 {
 	if (volume->phase != PHASE_LIVE)
@@ -159,23 +196,21 @@ void reconnect_lost(struct volume *volume, const struct volume_error *error)
 				     : 0;
 	log_warn(VOLUME_FMT ": %s; reconnecting", VOLUME_ARG(volume), error->message);
 	PROBE(rblk, path_lost, volume, &error->message[0]);
-	if (volume->config.ctrl_loss_tmo_ns != UINT64_MAX)
-		loop_timer_start(volume->control, &volume->loss_timer,
-				 volume->config.ctrl_loss_tmo_ns);
-	if (volume->config.fast_io_fail_tmo_ns != UINT64_MAX)
-		loop_timer_start(volume->control, &volume->fast_timer,
-				 volume->config.fast_io_fail_tmo_ns);
+	start_deadlines(volume);
 	move(volume, PHASE_RESETTING);
 	take_down(volume);
 }
 
 /* ---- the next attempt ---- */
 
-/* At once, 100 ms, 200 ms, ... up to reconnect_delay. */
+/* At once, 100 ms, 200 ms, ... up to reconnect_delay. At an obstacle 1 s, 2 s, ... */
 static uint64_t delay_ns(const struct volume *volume)
 {
 	uint64_t delay;
 
+	if (volume->obstacle)
+		return MIN(OBSTACLE_MIN_NS << MIN(volume->n_refusals - 1, 8u),
+			   MAX(OBSTACLE_MAX_NS, volume->config.reconnect_delay_ns));
 	if (!volume->n_attempts)
 		return 0;
 	delay = DELAY_MIN_NS << MIN(volume->n_attempts - 1, 16u);
@@ -282,7 +317,8 @@ static const char *find_difference(const struct volume *volume)
 	const struct controller *c = &volume->controller;
 
 	if (!identify_ids_match(&volume->ids, &c->ids))
-		return "its identifier has changed";
+		return "its identifier has changed; ram has a new one whenever it begins "
+		       "empty";
 	if (identify_ids_are_empty(&volume->ids) &&
 	    strcmp(volume->info.serial, c->id.serial) != 0)
 		return "the controller's serial number has changed";
@@ -295,7 +331,8 @@ static void set_other_namespace(struct volume *volume, const char *difference)
 {
 	error_set(&volume->last_error, EXIT_FAILED,
 		  "detach it, and attach it again if it is the right one",
-		  "namespace %u of '%.100s' is not the one that was attached: %s",
+		  "the contents of namespace %u of '%.80s' are not those that were "
+		  "attached: %s",
 		  volume->config.nsid, volume->config.subnqn, difference);
 	volume->must_fail = true;
 }
@@ -341,6 +378,7 @@ static void come_back(struct volume *volume)
 		return;
 	}
 	stop_timers(volume);
+	set_obstacle(volume, OBSTACLE_NONE);
 	volume->n_reconnects++;
 	volume->live_since_ns = clock_ns();
 	volume->fails_fast = false;
@@ -379,6 +417,24 @@ static void on_live(struct controller *c)
 	loop_defer(volume->control, &volume->report_call);
 }
 
+/* An attempt failed: is there an obstacle now, and which? */
+static void note_refusal(struct volume *volume)
+{
+	const struct controller *c = &volume->controller;
+	enum volume_obstacle obstacle = c->is_missing	  ? OBSTACLE_GONE
+					: c->is_permanent ? OBSTACLE_DENIED
+							  : OBSTACLE_NONE;
+	bool is_new = obstacle != volume->obstacle;
+
+	if (obstacle && volume->config.fails_on_denial)
+		volume->must_fail = true;
+	set_obstacle(volume, obstacle);
+	volume->n_refusals++;
+	if (obstacle && is_new && !volume->must_fail)
+		log_warn(VOLUME_FMT ": %s; it is tried again, and I/O waits",
+			 VOLUME_ARG(volume), c->error.message);
+}
+
 static void on_down(struct controller *c)
 {
 	struct volume *volume = c->context;
@@ -391,8 +447,8 @@ static void on_down(struct controller *c)
 		volume->last_error = c->error;
 		log_debug(VOLUME_FMT ": attempt %u: %s", VOLUME_ARG(volume),
 			  volume->n_attempts, c->error.message);
-		if (volume->phase == PHASE_CONNECTING && c->is_permanent)
-			volume->must_fail = true;
+		if (volume->phase == PHASE_CONNECTING)
+			note_refusal(volume);
 	}
 	if (!volume->is_taking_down)
 		take_down(volume);
@@ -424,6 +480,15 @@ static void on_namespace(struct controller *c)
 		volume->callbacks.on_changed(volume->context);
 }
 
+static void on_gone(struct controller *c)
+{
+	struct volume *volume = c->context;
+	struct volume_error error = c->error;
+
+	if (volume->phase == PHASE_LIVE)
+		reconnect_lost(volume, &error);
+}
+
 static void on_ana(struct controller *c)
 {
 	struct volume *volume = c->context;
@@ -445,6 +510,7 @@ const struct controller_ops reconnect_controller_ops = {
 	.on_down = on_down,
 	.on_stopped = on_stopped,
 	.on_namespace = on_namespace,
+	.on_gone = on_gone,
 	.on_ana = on_ana,
 };
 
@@ -470,6 +536,21 @@ void reconnect_open(struct volume *volume)
 	volume->stopped_call.run = on_all_stopped;
 	volume->report_call.run = report_opened;
 	controller_start(&volume->controller);
+}
+
+int reconnect_reopen(struct volume *volume)
+{
+	if (volume->phase != PHASE_FAILED || !volume->live_since_ns)
+		return -EINVAL;
+	log_info(VOLUME_FMT ": is tried again, as told", VOLUME_ARG(volume));
+	volume->must_fail = volume->fails_fast = false;
+	volume->lost_ns = clock_ns();
+	volume->n_attempts = 0;
+	set_obstacle(volume, OBSTACLE_NONE);
+	set_all_modes(volume, QUEUE_HOLD);
+	start_deadlines(volume);
+	wait_for_attempt(volume);
+	return 0;
 }
 
 void reconnect_close(struct volume *volume)

@@ -56,6 +56,10 @@ const char *volume_state_name(enum volume_state state)
 		return "live";
 	case VOLUME_RECONNECTING:
 		return "reconnecting";
+	case VOLUME_DENIED:
+		return "denied";
+	case VOLUME_GONE:
+		return "gone";
 	case VOLUME_FAILED:
 		return "failed";
 	case VOLUME_CLOSING:
@@ -123,6 +127,11 @@ void volume_close(struct volume *volume)
 	reconnect_close(volume);
 }
 
+int volume_reopen(struct volume *volume)
+{
+	return reconnect_reopen(volume);
+}
+
 void volume_free(struct volume *volume)
 {
 	cm_free(volume->cm);
@@ -141,7 +150,7 @@ static uint64_t gives_up_in_ns(const struct volume *volume)
 {
 	uint64_t elapsed = clock_ns() - volume->lost_ns;
 
-	if (reconnect_state(volume) != VOLUME_RECONNECTING ||
+	if (!volume_state_holds(reconnect_state(volume)) ||
 	    volume->config.ctrl_loss_tmo_ns == UINT64_MAX)
 		return UINT64_MAX;
 	return volume->config.ctrl_loss_tmo_ns > elapsed
@@ -246,7 +255,6 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 	limits->has_windows = volume->config.has_windows;
 	limits->has_zero = c->id.has_write_zeroes;
 	limits->has_trim = c->id.has_trim;
-	limits->has_flush = c->id.has_volatile_cache;
 	limits->can_unmap_zeroes = c->ns.can_unmap_zeroes;
 }
 

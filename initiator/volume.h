@@ -47,8 +47,11 @@ struct volume_config {
 	uint64_t reconnect_delay_ns;
 	uint64_t ctrl_loss_tmo_ns;    /* UINT64_MAX: try for ever */
 	uint64_t fast_io_fail_tmo_ns; /* UINT64_MAX: off */
+	bool fails_on_denial; /* DENIED and GONE are FAILED at once, as with Linux */
 	bool has_windows; /* a key for each command alone: memory windows, remote invalidation */
-	uint64_t io_timeout_ns; /* a command older than this resets the association */
+	/* A command older than this resets the association, unless the target answers others, or Keep
+	 * Alive; one that is ten times as old does in any case. */
+	uint64_t io_timeout_ns;
 	/* Secrets of DH-HMAC-CHAP, read again for each connection; "": none. By the first we prove
 	 * ourselves, by the second the target must. */
 	char secret_file[VOLUME_PATH_MAX], ctrl_secret_file[VOLUME_PATH_MAX];
@@ -62,7 +65,7 @@ struct volume_info {
 	uint64_t slab_bytes;   /* registered memory of a queue: as configured, or less */
 	uint32_t max_io_bytes; /* of one read or write: MDTS, slab and device */
 	bool is_read_only;
-	bool has_flush; /* volatile write cache present */
+	bool has_flush; /* volatile write cache present, when we connected; Flush is sent in any case */
 	bool has_write_zeroes;
 	bool has_trim; /* Dataset Management, deallocate */
 	bool reads_zero_after_trim;
@@ -75,11 +78,19 @@ struct volume_info {
 enum volume_state {
 	VOLUME_CONNECTING, /* the first time */
 	VOLUME_LIVE,
-	VOLUME_RECONNECTING, /* I/O is held */
-	VOLUME_FAILED,	     /* ctrl_loss_tmo passed, or the target said never (DNR) */
+	VOLUME_RECONNECTING, /* I/O is held, and so in the next two */
+	VOLUME_DENIED, /* the target answers, but says that it never takes us (DNR) */
+	VOLUME_GONE,   /* the target has no such namespace any more */
+	VOLUME_FAILED, /* ctrl_loss_tmo passed, or the contents are others */
 	VOLUME_CLOSING,
 };
 const char *volume_state_name(enum volume_state state);
+/* I/O is held until the association is back. */
+static inline bool volume_state_holds(enum volume_state state)
+{
+	return state == VOLUME_RECONNECTING || state == VOLUME_DENIED ||
+	       state == VOLUME_GONE;
+}
 
 /* Why connecting failed, ready to be shown. code is what the program exits with. */
 struct volume_error {
@@ -128,6 +139,9 @@ int volume_open(struct loop *control, const struct volume_config *config,
 /* Control thread. Every queue must have been removed. Shuts the controller down, then
  * on_closed. */
 void volume_close(struct volume *volume);
+/* Control thread. A volume that has FAILED after it was live tries again, as after any loss: ctrl_loss_tmo
+ * begins anew, and I/O is held. -EINVAL in any other state. */
+int volume_reopen(struct volume *volume);
 /* Control thread; copies. Other threads keep their own copy of the info. */
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
 void volume_get_status(struct volume *volume, struct volume_status *ret_status);

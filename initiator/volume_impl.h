@@ -21,6 +21,13 @@ enum volume_phase {
 	PHASE_CLOSING,
 };
 
+/* Why a target that answers does not serve us. */
+enum volume_obstacle {
+	OBSTACLE_NONE,
+	OBSTACLE_DENIED, /* Connect was refused, for good (DNR) */
+	OBSTACLE_GONE,	 /* there is no such namespace */
+};
+
 struct volume {
 	/* Thread: control */
 	struct loop *control; /* borrowed */
@@ -35,6 +42,8 @@ struct volume {
 
 	unsigned phase; /* enum volume_phase */
 	uint64_t phase_since_ns;
+	enum volume_obstacle obstacle;
+	unsigned n_refusals; /* of the obstacle, since it was met */
 	bool is_taking_down; /* controller and links are being stopped */
 	bool must_fail;	     /* no further attempt: see last_error */
 	bool fails_fast;     /* fast_io_fail_tmo has passed */
@@ -78,6 +87,7 @@ void volume_free(struct volume *volume);
 extern const struct controller_ops reconnect_controller_ops;
 
 void reconnect_open(struct volume *volume);
+int reconnect_reopen(struct volume *volume); /* as volume_reopen */
 void reconnect_close(struct volume *volume);
 /* A live link or controller failed: everything goes down, and is built up again. */
 void reconnect_lost(struct volume *volume, const struct volume_error *error);

@@ -3,6 +3,7 @@
  * What the volume process answers on its control socket, to rblk list, status, attach and detach:
  *
  *   status            everything there is to know, one object ("schema": 1; keys are only added)
+ *   reopen            a volume that has failed tries its target again; answers as status
  *   detach {force}    begins the orderly end, unless somebody uses the volume; the caller waits for
  *                     the process to go
  *
@@ -139,8 +140,8 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	put_seconds(o, "state_since_s",
 		    status.state_since_ns ? clock_ns() - status.state_since_ns : 0);
 	put_seconds(o, "gives_up_in_s",
-		    status.state == VOLUME_RECONNECTING ? status.gives_up_in_ns
-							: UINT64_MAX);
+		    volume_state_holds(status.state) ? status.gives_up_in_ns
+						     : UINT64_MAX);
 	put_uint(o, "paths_live", status.state == VOLUME_LIVE);
 	put_uint(o, "paths", 1);
 	put_uint(o, "queues_live", status.n_queues_live);
@@ -265,8 +266,22 @@ static struct json_object *call_detach(void *context, struct json_object *params
 	return o;
 }
 
+static struct json_object *call_reopen(void *context, struct json_object *params,
+				       struct rpc_error *error)
+{
+	struct bridge *bridge = context;
+
+	if (bridge->state == BRIDGE_SERVING && volume_reopen(bridge->volume) == 0)
+		return call_status(bridge, params, error);
+	error->code = EXIT_BUSY;
+	snprintf(error->message, sizeof(error->message), "%s has not failed",
+		 bridge->config->name);
+	return NULL;
+}
+
 const struct rpc_method bridge_rpc_methods[] = {
 	{"status", call_status},
+	{"reopen", call_reopen},
 	{"detach", call_detach},
 	{NULL, NULL},
 };

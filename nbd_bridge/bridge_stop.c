@@ -67,8 +67,7 @@ static void on_flushed(struct worker *worker, int error)
 
 static bool needs_flush(const struct bridge *bridge)
 {
-	return bridge->n_workers && bridge->export.has_flush &&
-	       !bridge->export.is_read_only;
+	return bridge->n_workers && !bridge->export.is_read_only;
 }
 
 void bridge_stop_goes_on(struct bridge *bridge)

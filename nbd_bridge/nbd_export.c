@@ -43,7 +43,6 @@ void nbd_export_update(struct nbd_export *export, const struct volume_info *info
 {
 	atomic_store(&export->size_bytes, info->size_bytes);
 	atomic_store(&export->is_read_only, info->is_read_only || force_read_only);
-	atomic_store(&export->has_flush, info->has_flush);
 	atomic_store(&export->has_trim, info->has_trim);
 	atomic_store(&export->has_write_zeroes, info->has_write_zeroes);
 }

@@ -27,7 +27,6 @@ struct nbd_export {
 	/* ...but these, which change while clients are connected. */
 	_Atomic uint64_t size_bytes;
 	_Atomic bool is_read_only;
-	_Atomic bool has_flush;
 	_Atomic bool has_trim;
 	_Atomic bool has_write_zeroes;
 	_Atomic unsigned n_established; /* connections past the handshake, not counting

@@ -195,8 +195,6 @@ static void start_payload(struct nbd_request *r)
 
 static void start(struct nbd_request *r)
 {
-	const struct nbd_export *export = r->conn->export;
-
 	if (r->type == NBD_CMD_WRITE && r->length) {
 		start_payload(r);
 		return;
@@ -211,9 +209,8 @@ static void start(struct nbd_request *r)
 	} else if (r->type == NBD_CMD_READ) {
 		nbd_read_start(r);
 	} else {
-		r->must_flush = export->has_flush && (r->type == NBD_CMD_FLUSH ||
-						      (r->type == NBD_CMD_TRIM &&
-						       r->flags & NBD_CMD_FLAG_FUA));
+		r->must_flush = r->type == NBD_CMD_FLUSH ||
+				(r->type == NBD_CMD_TRIM && r->flags & NBD_CMD_FLAG_FUA);
 		nbd_io_issue(r);
 	}
 }

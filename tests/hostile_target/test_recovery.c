@@ -243,6 +243,76 @@ static void expect_failed(struct client *client, const char *message)
 	assert_int_equal(do_io(client, VOLUME_FLUSH, 0, 0, NULL), -EIO);
 }
 
+/* It is held on, and tried again: the target may change its mind. */
+static void test_denied(void **state)
+{
+	struct target target;
+	struct client client;
+	struct job job;
+	struct volume_status status;
+
+	target_start(&target, 0,
+		     ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
+	client_init(&client, target.port);
+	client_open_with_queue(&client);
+	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
+	client_wait_state(&client, VOLUME_DENIED, 10000);
+	volume_get_status(client.volume, &status);
+	assert_non_null(strstr(status.last_error.message, "refuses host"));
+	assert_true(status.gives_up_in_ns <= client.config.ctrl_loss_tmo_ns);
+	assert_int_equal(job_wait(&job, 10000), 0);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* A target that answers, but not this command: not before ten times the timeout is it given up. */
+static void test_slow(void **state)
+{
+	struct target target;
+	struct client client;
+	struct job job;
+
+	target_start(&target, 0, ARGS("flush:1=late,4000", "flush:2=late,4000"));
+	client_init(&client, target.port);
+	client.config.io_timeout_ns = NSEC_PER_SEC;
+	client_open_with_queue(&client);
+	/* Others are answered meanwhile. */
+	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
+	while (!job.is_done)
+		write_and_read(&client, 0, 4096, 1);
+	assert_int_equal(job_wait(&job, 0), 0);
+	assert_int_equal(client.n_lost, 0);
+	client_close(&client);
+	/* Keep Alive is. */
+	client_init(&client, target.port);
+	client.config.io_timeout_ns = client.config.keep_alive_ns = NSEC_PER_SEC;
+	client_open_with_queue(&client);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	assert_int_equal(client.n_lost, 0);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* One that is never answered is given up, whatever else is. */
+static void test_forgotten(void **state)
+{
+	struct target target;
+	struct client client;
+	struct job job;
+
+	target_start(&target, 0, ARGS("flush:1=silence"));
+	client_init(&client, target.port);
+	client.config.io_timeout_ns = 200 * NSEC_PER_MSEC;
+	client_open_with_queue(&client);
+	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
+	while (!job.is_done)
+		write_and_read(&client, 0, 4096, 1);
+	assert_int_equal(job_wait(&job, 0), 0);
+	assert_int_equal(client.n_lost, 1);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
 static void test_never_again(void **state)
 {
 	struct target target;
@@ -252,10 +322,17 @@ static void test_never_again(void **state)
 	target_start(&target, 0,
 		     ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
 	client_init(&client, target.port);
+	client.config.fails_on_denial = true;
 	client_open_with_queue(&client);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	assert_int_equal(job_wait(&job, 5000), -EIO);
 	expect_failed(&client, "refuses host");
+	/* Told to, it tries again, and is let in. */
+	assert_int_equal(volume_reopen(client.volume), 0);
+	assert_int_equal(volume_reopen(client.volume), -EINVAL);
+	client_wait_state(&client, VOLUME_LIVE, 10000);
+	world_run(100);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
 	client_close(&client);
 	assert_int_equal(target_stop(&target), 0);
 }
@@ -460,7 +537,10 @@ int main(int argc, char **argv)
 		CASE(test_keep_alive),
 		CASE(test_spoilt_reconnects),
 		CASE(test_target_restarts),
+		CASE(test_denied),
 		CASE(test_never_again),
+		CASE(test_slow),
+		CASE(test_forgotten),
 		CASE(test_ctrl_loss),
 		CASE(test_fast_fail),
 		CASE(test_other_namespace),

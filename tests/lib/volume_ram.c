@@ -174,6 +174,11 @@ void volume_close(struct volume *volume)
 	loop_send(volume->control, &volume->closed);
 }
 
+int volume_reopen(struct volume *volume)
+{
+	return -EINVAL;
+}
+
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info)
 {
 	*ret_info = volume->info;

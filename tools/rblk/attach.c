@@ -19,6 +19,7 @@
 #include "base/fd_limit.h"
 #include "base/cleanup.h"
 #include "tools/rblk/commands.h"
+#include "tools/rblk/reopen.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 #include "tools/rblk/same_options.h"
@@ -44,6 +45,23 @@ static int show(const struct attach *attach, struct json_object *status)
 	return EXIT_OK;
 }
 
+/* One that has failed tries its target again first. */
+static int show_same(const struct attach *attach, struct json_object *status)
+{
+	struct volume_error error;
+	struct json_object *now;
+	int code;
+
+	if (strcmp(json_text(status, "state"), "failed") != 0)
+		return show(attach, status);
+	code = reopen_volume(json_text(status, "name"), &now, &error);
+	if (code)
+		return report_error(program, &error);
+	code = show(attach, now);
+	json_object_put(now);
+	return code;
+}
+
 /* Shows the volume if it is attached; returns whether that settles it, with the code. */
 static bool show_attached(const struct attach *attach, int *ret_code)
 {
@@ -60,7 +78,7 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 	if (code) {
 		*ret_code = report_error(program, &error);
 	} else if (same) {
-		*ret_code = show(attach, same);
+		*ret_code = show_same(attach, same);
 	} else if (taken) {
 		/* one that does not answer does not say of what it is */
 		const char *nqn = json_text(taken, "subsystem");

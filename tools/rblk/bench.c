@@ -172,7 +172,7 @@ static void on_opened(void *context, const struct volume_error *error)
 
 static void on_state(void *context, enum volume_state state)
 {
-	if (state == VOLUME_RECONNECTING)
+	if (volume_state_holds(state))
 		log_warn("the connection was lost; the figures include the outage");
 }
 

@@ -114,7 +114,7 @@ static int detach_volume(const struct detach *detach, struct json_object *status
 	_autoclose_ int pidfd = -1;
 	int code;
 
-	if (!strcmp(json_text(status, "state"), "reconnecting") && !detach->is_forced) {
+	if (volume_holds_io(status) && !detach->is_forced) {
 		report_fill(error, EXIT_UNREACHABLE,
 			    "wait for the target; --force detaches without the flush",
 			    "%s cannot be flushed: the target is away",

@@ -49,7 +49,7 @@ static void print_trouble(struct json_object *status)
 	if (json_number(status, "io_errors"))
 		printf("  (%s I/O errors, see rblk status)",
 		       json_text(status, "io_errors"));
-	if (strcmp(json_text(status, "state"), "reconnecting") != 0)
+	if (!volume_holds_io(status))
 		return;
 	json_object_object_get_ex(status, "gives_up_in_s", &gives_up);
 	if (gives_up)

@@ -32,6 +32,7 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 		.n_queues = config.n_queues,
 		.queue_size = config.queue_size,
 		.keep_alive_ns = config.keep_alive_ns,
+		.io_timeout_ns = config.io_timeout_ns,
 		.reconnect_delay_ns = config.reconnect_delay_ns,
 		.max_connections = 16,
 		.n_kernel_connections = 1,
@@ -91,6 +92,11 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t,
 			     "keep-alive timeout, 0: none (default: 10s)", 0,
 			     3600 * NSEC_PER_SEC});
 	n = add(t, n,
+		(struct arg){"io-timeout", 0, ARG_DURATION, &o->io_timeout_ns, "TIME",
+			     "after which a command without an answer is looked into "
+			     "(default: 30s)",
+			     NSEC_PER_SEC, 3600 * NSEC_PER_SEC});
+	n = add(t, n,
 		(struct arg){"reconnect-delay", 0, ARG_DURATION, &o->reconnect_delay_ns,
 			     "TIME", "between attempts to reconnect (default: 2s)",
 			     NSEC_PER_MSEC, 3600 * NSEC_PER_SEC});
@@ -98,6 +104,10 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t,
 		(struct arg){
 			"ctrl-loss-tmo", 0, ARG_STRING, &o->ctrl_loss_tmo, "TIME|never",
 			"give up reconnecting, and fail I/O, after (default: 10min)"});
+	n = add(t, n,
+		(struct arg){"fail-on-denial", 0, ARG_FLAG, &o->fails_on_denial, NULL,
+			     "fail I/O at once when the target refuses us or removes the "
+			     "namespace"});
 	return add(t, n,
 		   (struct arg){"fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo,
 				"TIME|never",
@@ -225,7 +235,9 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->n_queues = (unsigned)o->n_queues;
 	config->queue_size = (unsigned)o->queue_size;
 	config->has_windows = o->has_windows;
+	config->fails_on_denial = o->fails_on_denial;
 	config->keep_alive_ns = o->keep_alive_ns;
+	config->io_timeout_ns = o->io_timeout_ns;
 	config->reconnect_delay_ns = o->reconnect_delay_ns;
 	if (apply_buffers(o, config, error) || apply_secrets(o, config, error))
 		return (int)error->code;
@@ -288,12 +300,15 @@ static int apply_listen(const struct volume_options *o,
 	return 0;
 }
 
-/* Longer than we hold I/O: a request that the kernel repeats could overtake its first copy. */
+/* Longer than we hold I/O and wait for the target's answer (queue.c, OVERDUE): a request that the kernel
+ * repeats could overtake its first copy. */
 static uint64_t kernel_timeout_s(const struct volume_config *config)
 {
+	uint64_t answer_s = 10 * config->io_timeout_ns / NSEC_PER_SEC;
+
 	if (config->ctrl_loss_tmo_ns == UINT64_MAX)
 		return 7 * 24 * 3600;
-	return config->ctrl_loss_tmo_ns / NSEC_PER_SEC + 60;
+	return config->ctrl_loss_tmo_ns / NSEC_PER_SEC + answer_s + 60;
 }
 
 int volume_options_apply(struct volume_options *o, const char *target,

@@ -16,14 +16,14 @@ enum {
 struct volume_options {
 	/* As given. */
 	uint64_t nsid, n_queues, queue_size, buffer_bytes, keep_alive_ns,
-		reconnect_delay_ns;
+		reconnect_delay_ns, io_timeout_ns;
 	uint64_t max_connections, n_kernel_connections;
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
 	const char *socket_path, *socket_mode, *listen;
 	const char *secret_file, *ctrl_secret_file;
 	unsigned frontend;
-	bool is_read_only, is_verbose, has_windows;
+	bool is_read_only, is_verbose, has_windows, fails_on_denial;
 
 	char default_name[VOLUME_NAME_MAX];
 	char socket[PATH_MAX];

@@ -284,6 +284,14 @@ const char *volume_where(struct json_object *status)
 	return *device ? device : *uri ? uri : "-";
 }
 
+bool volume_holds_io(struct json_object *status)
+{
+	const char *state = json_text(status, "state");
+
+	return !strcmp(state, "reconnecting") || !strcmp(state, "denied") ||
+	       !strcmp(state, "gone");
+}
+
 void volume_print_line(struct json_object *status)
 {
 	char size[UNITS_MAX];

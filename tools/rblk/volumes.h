@@ -29,5 +29,7 @@ struct json_object *volumes_find_name(const struct volumes *volumes, const char 
 
 /* The device, or the URI where there is none. */
 const char *volume_where(struct json_object *status);
+/* It waits for its target, or for the target to serve it again. */
+bool volume_holds_io(struct json_object *status);
 /* "/dev/nbd0  db  100GiB  nqn...:db/1  paths 1/1" */
 void volume_print_line(struct json_object *status);

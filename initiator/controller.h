@@ -1,49 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One association with a controller: from an address to "live", and down again. It makes
- * one attempt; whoever owns it (reconnect.c, discover.c) decides about further ones.
- *
- *   IDLE -> RESOLVING -> CONNECTING -> SENDING_CONNECT (-> AUTHENTICATING) -> READING_CAP -> DISABLING ->
- *   WAITING_DISABLED -> ENABLING -> WAITING_READY -> IDENTIFYING_CONTROLLER
- *       -> LIVE                                                            (discovery)
- *       -> IDENTIFYING_LIMITS -> SETTING_QUEUES -> SETTING_EVENTS -> IDENTIFYING_IDS ->
- *          IDENTIFYING_NAMESPACE (-> READING_ANA) -> LIVE                  (I/O controller)
- *                  +-> LISTING_NAMESPACES -> (fails: there is no such namespace)
- *   LIVE -> SHUTTING_DOWN -> WAITING_SHUT_DOWN -> STOPPING -> IDLE
- *   any -> STOPPING -> IDLE
+ * One association with a controller: from an address to "live", and down again. One attempt; the owner
+ * (reconnect.c, discover.c) decides about further ones.
  */
 #pragma once
 
 #include "initiator/admin.h"
 #include "initiator/ana_log.h"
 #include "initiator/auth.h"
+#include "initiator/controller_state.h"
 #include "initiator/identify.h"
 #include "initiator/volume.h"
-
-enum controller_state {
-	CTRL_IDLE,
-	CTRL_RESOLVING,
-	CTRL_CONNECTING,
-	CTRL_SENDING_CONNECT,
-	CTRL_AUTHENTICATING,
-	CTRL_READING_CAP,
-	CTRL_DISABLING,
-	CTRL_WAITING_DISABLED,
-	CTRL_ENABLING,
-	CTRL_WAITING_READY,
-	CTRL_IDENTIFYING_CONTROLLER,
-	CTRL_IDENTIFYING_LIMITS,
-	CTRL_SETTING_QUEUES,
-	CTRL_SETTING_EVENTS,
-	CTRL_IDENTIFYING_IDS,
-	CTRL_IDENTIFYING_NAMESPACE,
-	CTRL_READING_ANA,
-	CTRL_LISTING_NAMESPACES,
-	CTRL_LIVE,
-	CTRL_SHUTTING_DOWN,
-	CTRL_WAITING_SHUT_DOWN,
-	CTRL_STOPPING,
-};
 
 struct controller;
 
@@ -91,8 +58,7 @@ struct controller {
 	struct auth_keys *keys;	 /* owned: auth_alloc; NULL: none are configured */
 	struct auth_host *auth;	 /* owned: auth_alloc; with keys */
 	struct loop_timer timer; /* deadline of CM states, interval of polling */
-	uint64_t poll_until_ns;
-	uint64_t poll_interval_ns;
+	uint64_t poll_until_ns, poll_interval_ns;
 	struct keep_alive keep_alive;
 	struct async_event async_event;
 	struct ana_log ana_log;

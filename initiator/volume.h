@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The initiator's face to its front ends (the NBD bridge, benchmarks): one attached
- * namespace.
+ * The initiator's face to its front ends (the NBD bridge, benchmarks): one attached namespace.
  *
- * Threads. The control loop owns the volume: discovery, controller, reconnecting, keep
- * alive. Each volume_queue belongs to the I/O loop it was made for: one I/O queue pair,
- * its slab of registered memory, its commands. No lock between them; they talk by loop
- * messages.
+ * Threads. The control loop owns the volume: discovery, controller, reconnecting, keep alive. Each
+ * volume_queue belongs to the I/O loop it was made for: one I/O queue pair, its slab of registered memory,
+ * its commands. No lock between them; they talk by loop messages.
  *
- * I/O is never lost: while the association is being reconnected, submitted I/O is held,
- * and what was in flight is sent again once its old queue pair is dead, until
- * ctrl_loss_tmo_ns has passed. Only then does it complete, with -EIO (or at once after
- * fast_io_fail_tmo_ns).
+ * I/O is never lost: while the association is being reconnected, submitted I/O is held, and what was in
+ * flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed. Only then does it
+ * complete, with -EIO (or at once after fast_io_fail_tmo_ns).
  */
 #pragma once
 
@@ -119,25 +116,21 @@ struct volume_status {
 
 struct volume;
 struct volume_callbacks {
-	/* On the control loop. The first connect succeeded: info is valid; or failed: see
-	 * error. */
+	/* On the control loop. The first connect succeeded: info is valid; or failed: see error. */
 	void (*on_opened)(void *context,
 			  const struct volume_error *error /* NULL: success */);
 	void (*on_state)(void *context, enum volume_state state);
-	/* Size, read-only or trim ability changed while live (namespace attribute
-	 * notice). */
+	/* Size, read-only or trim ability changed while live (namespace attribute notice). */
 	void (*on_changed)(void *context);
 	/* volume_close is done: nothing of the volume is used any more. */
 	void (*on_closed)(void *context);
 };
 
-/* Control thread. Starts connecting; on_opened tells. -errno only for resources. config
- * is copied. */
+/* Control thread. Starts connecting; on_opened tells. -errno only for resources. config is copied. */
 int volume_open(struct loop *control, const struct volume_config *config,
 		const struct volume_callbacks *callbacks, void *context,
 		struct volume **ret_volume);
-/* Control thread. Every queue must have been removed. Shuts the controller down, then
- * on_closed. */
+/* Control thread. Every queue must have been removed. Shuts the controller down, then on_closed. */
 void volume_close(struct volume *volume);
 /* Control thread. A volume that has FAILED after it was live tries again, as after any loss: ctrl_loss_tmo
  * begins anew, and I/O is held. -EINVAL in any other state. */
@@ -150,12 +143,12 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status);
 
 struct volume_queue;
 
-/* Control thread, after on_opened. io_loop may be running already in its own thread. I/O
- * can be submitted from the loop's thread at once: it is held until the queue pair is
- * connected. At most info.n_queues_granted queues exist at a time (-EUSERS). */
+/* Control thread, after on_opened. io_loop may be running already in its own thread. I/O can be submitted
+ * from the loop's thread at once: it is held until the queue pair is connected. At most
+ * info.n_queues_granted queues exist at a time (-EUSERS). */
 int volume_queue_add(struct volume *volume, struct loop *io_loop,
 		     struct volume_queue **ret_queue);
-/* Control thread. No I/O may be outstanding, no buffer taken. on_removed runs on the
- * control loop, after which the io_loop no longer knows of the queue. */
+/* Control thread. No I/O may be outstanding, no buffer taken. on_removed runs on the control loop, after
+ * which the io_loop no longer knows of the queue. */
 void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *context),
 			 void *context);

@@ -92,8 +92,8 @@ static inline bool volume_state_holds(enum volume_state state)
 /* Why connecting failed, ready to be shown. code is what the program exits with. */
 struct volume_error {
 	enum exit_code code;
-	char message[256]; /* one line, no program name, no full stop */
-	char hint[256];	   /* may be empty */
+	char message[256],
+		hint[256]; /* one line each, no program name, no full stop; hint: or empty */
 };
 
 struct volume_status {

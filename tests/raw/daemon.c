@@ -213,13 +213,18 @@ static uint16_t choose_port(void)
 	return 0;
 }
 
-static void start(struct daemon *d, const char *tuning, const char *limits,
-		  const char *secret)
+static void make_folder(struct daemon *d)
 {
 	const char *tmp = getenv("TMPDIR");
 
 	snprintf(d->folder, sizeof(d->folder), "%s/rblk-raw.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(d->folder));
+}
+
+static void start(struct daemon *d, const char *tuning, const char *limits,
+		  const char *secret)
+{
+	make_folder(d);
 	write_config(d, tuning, limits, secret);
 	launch(d);
 }
@@ -239,6 +244,14 @@ void daemon_start_with_secret(struct daemon *d, const char *secret)
 {
 	*d = (struct daemon){.port = choose_port()};
 	start(d, "", ", auth_timeout: 5s", secret);
+}
+
+void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d))
+{
+	*d = (struct daemon){.port = choose_port(), .second_port = choose_port()};
+	make_folder(d);
+	write(d);
+	launch(d);
 }
 
 void daemon_start_keeping(struct daemon *d)

@@ -34,6 +34,8 @@ void daemon_start_with_secret(struct daemon *d, const char *secret);
 /* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the others in
  * DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group 9 is empty. */
 void daemon_start_ana(struct daemon *d);
+/* With two portals, and a configuration that write puts into d->folder. */
+void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d));
 /* With a state directory. */
 void daemon_start_keeping(struct daemon *d);
 /* kill -9, and the same again with what it has kept. */

@@ -59,9 +59,9 @@ struct request {
 	uint64_t result; /* dwords 0 and 1 of the response */
 	void *data;	 /* where it is */
 	enum request_state (*execute)(struct request *r); /* returns the next state */
-	void (*after_turn)(
-		struct request *r); /* NULL: it is done; else goes on, or ends it */
-	uint64_t n_moved;	    /* of chunks: over and done */
+	void (*after_turn)(struct request *r); /* NULL: done; else goes on, or ends it */
+	uint64_t held_ns;		       /* by rates; while it is: since when */
+	uint64_t n_moved;		       /* of chunks: over and done */
 	enum nvme_status status;
 	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */
 	enum direction direction;

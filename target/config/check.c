@@ -24,6 +24,10 @@
 #include "target/subsystem.h"
 #include "transport/wire/fabrics.h"
 
+enum {
+	RATE_HOLDS_S = 5,
+};
+
 /* A namespace seen before, to find what is exported twice. */
 struct seen {
 	const struct config_namespace *ns;
@@ -503,6 +507,42 @@ static void check_buffers(struct checker *c)
 		   units_format_exact(transfer, t->max_transfer), n);
 }
 
+/* Hosts give a command up after 30 s; one alone should take much less. */
+static void check_rate(struct checker *c, const struct config_qos *qos,
+		       struct conf_mark mark)
+{
+	uint64_t rates[] = {qos->read_bandwidth, qos->write_bandwidth};
+	uint64_t transfer = c->config->tuning.max_transfer;
+	char text[UNITS_MAX], size[UNITS_MAX];
+
+	for (unsigned i = 0; i < ARRAY_LEN(rates); i++)
+		if (rates[i] && transfer / rates[i] >= RATE_HOLDS_S)
+			warn_at(c, mark,
+				"qos: at %s a second a command of %s (max_transfer) "
+				"takes %" PRIu64
+				" s, and hosts give up commands after some 30 s; raise "
+				"%s_bandwidth, or lower max_transfer",
+				units_format_exact(text, rates[i]),
+				units_format_exact(size, transfer), transfer / rates[i],
+				i ? "write" : "read");
+}
+
+static void check_rates(struct checker *c)
+{
+	const struct config_subsystem *subsystems = c->config->subsystems.items;
+	const struct config_host *hosts = c->config->hosts.items;
+
+	for (unsigned i = 0; i < c->config->hosts.n; i++)
+		check_rate(c, &hosts[i].qos, hosts[i].mark);
+	for (unsigned i = 0; i < c->config->subsystems.n; i++) {
+		const struct config_namespace *namespaces =
+			subsystems[i].namespaces.items;
+
+		for (unsigned k = 0; k < subsystems[i].namespaces.n; k++)
+			check_rate(c, &namespaces[k].qos, namespaces[k].mark);
+	}
+}
+
 static void check_controller_ids(struct checker *c)
 {
 	const struct config_controller_ids *ids = &c->config->controller_ids;
@@ -532,6 +572,7 @@ void config_check(struct target_config *config, const char *path, struct conf *c
 		return;
 	}
 	check_buffers(&c);
+	check_rates(&c);
 	check_controller_ids(&c);
 	check_portals(&c);
 	check_hosts(&c);

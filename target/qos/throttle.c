@@ -104,6 +104,7 @@ __attribute__((noinline)) bool throttle_hold(struct request *r)
 {
 	if (pay_rest(r))
 		return false;
+	r->held_ns = r->queue->poller->loop.now_ns;
 	receive_spare(r);
 	return true;
 }
@@ -112,6 +113,7 @@ __attribute__((noinline)) bool throttle_hold(struct request *r)
 
 void throttle_leave(struct request *r)
 {
+	r->held_ns = r->queue->poller->loop.now_ns - r->held_ns;
 	line_leave(r->line, &r->turn);
 	if (fair_is_empty(&r->line->waiters))
 		list_remove(&r->line->node);
@@ -130,8 +132,10 @@ static bool serve_first(struct poller *poller, struct line *line)
 		return false;
 	}
 	r->n_paid++;
-	if (pay_rest(r))
+	if (pay_rest(r)) {
+		r->held_ns = poller->loop.now_ns - r->held_ns;
 		request_run(r, REQUEST_TAKE_BUFFER);
+	}
 	return true;
 }
 

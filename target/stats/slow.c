@@ -41,12 +41,25 @@ static const char *format_stages(const struct timing *t, char *buf, size_t n)
 	return buf;
 }
 
+/* The stage is that of all that waits; what an administrator can change is the rate. */
+static const char *format_rate(const struct request *r, char *buf, size_t n)
+{
+	char text[UNITS_MAX];
+
+	if (r->held_ns)
+		snprintf(buf, n, ", held by a rate (qos) for %s",
+			 units_format_duration(text, r->held_ns));
+	else
+		*buf = '\0';
+	return buf;
+}
+
 void slow_answered(const struct request *r, uint64_t ns)
 {
 	const struct queue *queue = r->queue;
 	const struct controller *controller = queue->controller;
 	struct log_limit *limit = &queue->poller->slow;
-	char range[64], stages[160], took[UNITS_MAX], unsaid[48] = "";
+	char rate[64], range[64], stages[160], took[UNITS_MAX], unsaid[48] = "";
 	const char *command = nvme_command_string(false, &r->sqe);
 
 	if (!log_limit_pass(limit, SLOW_BURST))
@@ -54,13 +67,14 @@ void slow_answered(const struct request *r, uint64_t ns)
 	if (limit->suppressed)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", limit->suppressed);
 	limit->suppressed = 0;
-	log_warn("host %s: slow: %s, %s/%u%s: %s (%s), controller %u, queue %u%s%s%s",
+	log_warn("host %s: slow: %s, %s/%u%s: %s (%s)%s, controller %u, queue %u%s%s%s",
 		 hostnqn_label(controller->hostnqn),
 		 command ? command : "an unknown command", controller->subnqn,
 		 get_le32(r->sqe.nsid), format_range(r, range, sizeof(range)),
 		 units_format_duration(took, ns),
-		 format_stages(&r->timing, stages, sizeof(stages)), controller->id,
-		 queue->qid, r->status == NVME_OK ? "" : ", status ",
+		 format_stages(&r->timing, stages, sizeof(stages)),
+		 format_rate(r, rate, sizeof(rate)), controller->id, queue->qid,
+		 r->status == NVME_OK ? "" : ", status ",
 		 r->status == NVME_OK ? "" : nvme_status_string(r->status), unsaid);
 }
 

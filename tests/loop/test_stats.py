@@ -248,6 +248,12 @@ def slow(scratch):
     expect(match, line)
     for text in match.groups():
         expect(text.endswith("ms") and float(text[:-2]) >= 500 or re.fullmatch(r"[\d.]+s", text), line)
+    expect_equal(ctl(target, "qos", "set", f"{NQN}/2", "write_bandwidth=4KiB").returncode, 0, "a rate is set")
+    nbdsh(other, "h.pwrite(b'a' * 8192, 0); h.pwrite(b'b' * 4096, 0)")
+    wait_until(lambda: any("held by a rate" in line for line in slow_lines()), "the rate is named")
+    line = next(line for line in slow_lines() if "held by a rate" in line)
+    expect(re.search(rf"{NQN}/2.*held by a rate \(qos\) for (1\.\d+s|2s|[5-9]\d\d[.\d]*ms)", line), line)
+    expect_equal(ctl(target, "qos", "set", f"{NQN}/2", "write_bandwidth=none").returncode, 0, "it is lifted")
     with open(target.config, encoding="utf-8") as f:
         text = f.read()
     with open(target.config, "w", encoding="utf-8") as f:

@@ -114,6 +114,8 @@ static void others_are_not_held(void **state)
 	sqe.cdw10 = put_le32(1);
 	raw_describe(&h.admin, &sqe, 0, 4096);
 	assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe), NVME_OK);
+	sqe = raw_sqe(&h.admin, NVME_ADMIN_KEEP_ALIVE, 0);
+	assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe), NVME_OK);
 	limit_rate("nsid: 1, ram: 16", NULL);
 	assert_true(raw_collect(&h.io, DEPTH - 2 - n_held, PATIENCE_MS));
 	raw_host_close(&h);

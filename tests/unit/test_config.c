@@ -240,6 +240,24 @@ static void identities_are_stable(void **state)
 	release(&r);
 }
 
+/* A11: one command alone would be held longer than hosts wait. */
+static void a_rate_that_holds_too_long_is_a_warning(void **state)
+{
+	struct reading r = read_config(
+		HEAD "subsystems:\n"
+		     "- nqn: nqn.2026-01.org.example:a\n"
+		     "  allow_any_host: true\n"
+		     "  namespaces:\n"
+		     "  - {nsid: 1, ram: 1MiB, qos: {write_bandwidth: 64KiB}}\n"
+		     "  - {nsid: 2, ram: 1MiB, qos: {read_bandwidth: 1MiB, iops: 1}}\n");
+
+	assert_int_equal(r.error, 0);
+	must_say(&r, "warning: qos: at 64KiB a second a command of 1MiB (max_transfer) "
+		     "takes 16 s");
+	assert_null(strstr(r.said, "at 1MiB a second"));
+	release(&r);
+}
+
 static void nobody_allowed_is_a_warning(void **state)
 {
 	struct reading r = read_config(HEAD "subsystems:\n"
@@ -628,6 +646,7 @@ int main(void)
 		cmocka_unit_test(identities_are_stable),
 		cmocka_unit_test(memory_is_another_each_time),
 		cmocka_unit_test(nobody_allowed_is_a_warning),
+		cmocka_unit_test(a_rate_that_holds_too_long_is_a_warning),
 		cmocka_unit_test(mistakes_across_keys),
 		cmocka_unit_test(mistakes_in_namespaces),
 		cmocka_unit_test(ana_groups),

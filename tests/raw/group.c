@@ -56,18 +56,25 @@ int next_good_host(void **state)
 	return 0;
 }
 
-void limit_rate(const char *word, const char *qos)
+void apply_edited(const char *edit)
 {
 	struct rpc_error error = {.code = EXIT_OK};
 	struct json_object *result = NULL;
 	char command[512], path[128];
 
-	snprintf(command, sizeof(command),
-		 "sed -i '/%s/{s/, qos: {[^}]*}//;s/}$/%s%s}/}' %s/target.yaml", word,
-		 qos ? ", qos: " : "", qos ? qos : "", d.folder);
+	snprintf(command, sizeof(command), "sed -i '%s' %s/target.yaml", edit, d.folder);
 	assert_int_equal(system(command), 0);
 	snprintf(path, sizeof(path), "%s/sock", d.folder);
 	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
 		fail_msg("apply: %s", error.message);
 	json_object_put(result);
+}
+
+void limit_rate(const char *word, const char *qos)
+{
+	char edit[256];
+
+	snprintf(edit, sizeof(edit), "/%s/{s/, qos: {[^}]*}//;s/}$/%s%s}/}", word,
+		 qos ? ", qos: " : "", qos ? qos : "");
+	apply_edited(edit);
 }

@@ -16,5 +16,7 @@ int start_keeping(void **state);
 int stop(void **state);
 /* Teardown of a test of hostile hosts: nothing has leaked, and a good host is served at once. */
 int next_good_host(void **state);
+/* The configuration, edited by a command of sed without ', is applied. */
+void apply_edited(const char *edit);
 /* In the line of the configuration with this word, the limits of rates become these; NULL: none. */
 void limit_rate(const char *word, const char *qos);

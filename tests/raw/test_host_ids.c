@@ -12,7 +12,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/rpc.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"
@@ -23,29 +22,13 @@
 	((uint32_t)offsetof(struct nvmf_connect_data, hostid) | NVMF_CONNECT_IATTR_DATA)
 
 enum {
-	PATIENCE_MS = 60000,
 	KEY = 10,
 };
-
-static void apply(const char *change)
-{
-	struct rpc_error error = {.code = EXIT_OK};
-	struct json_object *result = NULL;
-	char command[512], path[128];
-
-	snprintf(command, sizeof(command), "sed -i '%s' %s/target.yaml", change,
-		 d.folder);
-	assert_int_equal(system(command), 0);
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
-	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
-		fail_msg("apply: %s", error.message);
-	json_object_put(result);
-}
 
 static int start_open(void **state)
 {
 	start_keeping(state);
-	apply("s/allow_hosts: .raw./allow_any_host: true/");
+	apply_edited("s/allow_hosts: .raw./allow_any_host: true/");
 	return 0;
 }
 
@@ -219,9 +202,9 @@ static void a_namespace_that_is_added(void **state)
 	struct raw_host other;
 
 	register_and_leave();
-	apply("s/^      - {nsid: 2,/      #- {nsid: 2,/");
+	apply_edited("s/^      - {nsid: 2,/      #- {nsid: 2,/");
 	expect_let_in(OTHER_HOSTNQN, NULL, &other);
-	apply("s/^      #- {nsid: 2,/      - {nsid: 2,/");
+	apply_edited("s/^      #- {nsid: 2,/      - {nsid: 2,/");
 	assert_true(raw_is_dropped(&other.admin));
 	daemon_wait_logged(&d, "host " OTHER_HOSTNQN ": its host identifier is that of "
 			       "host " RAW_HOSTNQN);
@@ -238,7 +221,7 @@ static void a_claim_without_proof(void **state)
 
 	daemon_stop(&d);
 	daemon_start_with_secret(&d, SECRET);
-	apply("s/allow_hosts: .raw./allow_any_host: true/");
+	apply_edited("s/allow_hosts: .raw./allow_any_host: true/");
 	assert_int_equal(come(&claims, RAW_HOSTNQN, NULL, RAW_SUBNQN, &cqe), NVME_OK);
 	expect_let_in(OTHER_HOSTNQN, NULL, &owner);
 	raw_host_close(&owner);

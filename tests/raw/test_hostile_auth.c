@@ -239,6 +239,41 @@ static void io_queues_need_a_proof_too(void **state)
 	must_serve_good_host();
 }
 
+/* A claim keeps nobody out; and who comes first has the identifier, also before who proves its name later. */
+static void an_identifier_taken_before_the_proof(void **state)
+{
+	uint8_t message[NEGOTIATE], answer[REPLY];
+	struct raw_queue late, first;
+	struct raw_connect c;
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+
+	apply_edited("s/allow_hosts: .raw./allow_any_host: true/");
+	open_admin(&late);
+	assert_int_equal(raw_open(&first, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
+	raw_connect_init(&c, &first, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
+	strcpy((char *)c.data.hostnqn, "nqn.2026-01.org.example:first");
+	assert_int_equal(raw_connect(&first, &c, &cqe), NVME_OK);
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(&late, message, sizeof(message)), NVME_OK);
+	assert_int_equal(auth_receive(&late, PAGE), NVME_OK);
+	reply(&late, answer);
+	assert_int_equal(auth_send(&late, answer, sizeof(answer)), NVME_OK);
+	sqe = auth_sqe(&late, RECEIVE,
+		       PAGE); /* it may be dropped before the answer comes */
+	raw_send(&late, &sqe, sizeof(sqe));
+	assert_true(raw_is_dropped(&late));
+	assert_true(daemon_has_logged(&d,
+				      "host " RAW_HOSTNQN ": its host identifier is that "
+				      "of host nqn.2026-01.org.example:first"));
+	assert_int_equal(raw_property_set(&first, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
+			 NVME_OK);
+	raw_close(&late);
+	raw_close(&first);
+	apply_edited("s/allow_any_host: true/allow_hosts: [raw]/");
+	must_serve_good_host();
+}
+
 static void malformed_commands(void **state)
 {
 	static const struct {
@@ -468,6 +503,7 @@ int main(void)
 		cmocka_unit_test(three_failures_are_enough),
 		cmocka_unit_test(nothing_before_the_proof),
 		cmocka_unit_test(io_queues_need_a_proof_too),
+		cmocka_unit_test(an_identifier_taken_before_the_proof),
 		cmocka_unit_test(malformed_commands),
 		cmocka_unit_test(malformed_messages),
 		cmocka_unit_test(lengths_that_a_reply_claims),

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, injected, rblk,  # noqa: E402
+from harness import (LASTING, NQN, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, injected, rblk,  # noqa: E402
                      run, run_cases, wait_until)
 
 MIB = 1 << 20
@@ -272,7 +272,7 @@ def several(scratch):
 
 def target_stays_away(scratch):
     """What the volume gives up for want of a target is told, too."""
-    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    target = Target(scratch, [f"nsid: 1, ram: 1MiB, {LASTING}"])
     volume = Volume(target, 1, "v1", "--fast-io-fail-tmo", "0", "--reconnect-delay", "100ms")
     target.kill()
     nbdsh(volume, fails("h.pread(4096, 8192)"))

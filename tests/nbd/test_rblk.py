@@ -49,7 +49,7 @@ def case_names(scratch, target, where):
     expect_equal((line[1], line[2], line[3]), ("test", "16MiB", f"{NQN}/1"), "the line")
     expect_equal(attach(scratch, where, "--ns", "7").stdout.split()[1], "test-7", "default name")
     taken = attach(scratch, where, "--ns", "7", "--name", "test", check=False)
-    expect_equal(taken.returncode, 0, "already attached, under another name")
+    expect_equal(taken.returncode, BUSY, "already attached, under another name")
     expect(re.search("state +live for (less than 1s|[1-9])", rblk(scratch, "status", "test").stdout), "state")
     for name in ("../x", "a/b", ".hidden", "", "x" * 64, "a b", "-n"):
         done = attach(scratch, where, "--name=" + name, check=False)

@@ -64,7 +64,8 @@ static void finish_later(struct volume_queue *queue, struct volume_io *io, int e
 }
 
 /* The target cannot be reached, and is not waited for any more. */
-static void give_up(struct volume_queue *queue, struct volume_io *io)
+static __attribute__((noinline, cold)) void give_up(struct volume_queue *queue,
+						    struct volume_io *io)
 {
 	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR);
 	finish_later(queue, io, -EIO);

@@ -62,8 +62,9 @@ static void say(const struct volume *volume, const struct volume_io_error *error
 		 range, error->words, unsaid);
 }
 
-void volume_io_errors_add(struct volume_queue *queue, const struct volume_io *io,
-			  enum nvme_status status)
+__attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *queue,
+							  const struct volume_io *io,
+							  enum nvme_status status)
 {
 	struct volume_io_errors *errors = &queue->volume->io_errors;
 	struct volume_io_error last;

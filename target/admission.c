@@ -8,12 +8,15 @@
  * The addresses of those who came of late stand in a table of fixed size. When it is full of others
  * that are all ahead of the clock, an address is not told apart: the limits for all hold. Who has one
  * IPv6 address has as many as he likes: they count by their prefix (addr_is_same_party).
+ *
+ * A connection is pending until its host is known: named by Connect, and proven where it has a key.
  */
 #include <stdlib.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/admission.h"
+#include "target/host.h"
 #include "target/queue.h"
 
 enum {
@@ -89,14 +92,15 @@ void admission_pay(struct target *target, const union addr *remote)
 
 /* ---- all limits ----------------------------------------------------------------------------- */
 
-static uint64_t count_pending(const struct target *target, const union addr *remote)
+static uint64_t count_from(const struct target *target, const union addr *remote,
+			   bool is_pending)
 {
 	uint64_t n = 0;
 
 	list_for_each (node, &target->queues) {
 		const struct queue *queue = list_entry(node, struct queue, node);
 
-		n += queue->is_pending &&
+		n += (queue->is_pending || !is_pending) &&
 		     addr_is_same_party(&queue->conn->remote, remote);
 	}
 	return n;
@@ -111,11 +115,17 @@ const char *admission_refuse(const struct target *target, const union addr *remo
 		return "rblkd is stopping";
 	if (target->n_queues >= limits->connections)
 		return "too many connections: raise limits.connections";
+	if (limits->connections_per_address &&
+	    target->n_queues >= limits->connections_per_address &&
+	    count_from(target, remote, false) >= limits->connections_per_address)
+		return "too many connections from there: raise "
+		       "limits.connections_per_address";
 	if (target->n_pending >= limits->pending)
-		return "too many connections without Connect: raise limits.pending";
+		return "too many connections without Connect or proof: raise "
+		       "limits.pending";
 	if (target->n_pending >= limits->pending_per_host &&
-	    count_pending(target, remote) >= limits->pending_per_host)
-		return "too many connections from there without Connect: raise "
+	    count_from(target, remote, true) >= limits->pending_per_host)
+		return "too many connections from there without Connect or proof: raise "
 		       "limits.pending_per_host";
 	if (is_used_up(target->admission->paid_ns, limits->connect_rate,
 		       limits->connections))
@@ -125,5 +135,21 @@ const char *admission_refuse(const struct target *target, const union addr *remo
 				 limits->connections / 2))
 		return "too many connections from there in a short time: raise "
 		       "limits.connect_rate_per_host";
+	return NULL;
+}
+
+const char *admission_refuse_discovery(const struct target *target,
+				       const union addr *remote)
+{
+	const struct config_limits *limits = &target->config->limits;
+	const struct host *guest = host_find_guest(target, remote);
+
+	if (target->n_discovery >= limits->discovery)
+		return "too many discovery associations: raise limits.discovery";
+	if (target->n_discovery >= MAX(limits->connections / 2, 1))
+		return "discovery associations have half of limits.connections: raise it";
+	if (guest && guest->n_controllers >= limits->discovery_per_address)
+		return "too many discovery associations from there: raise "
+		       "limits.discovery_per_address";
 	return NULL;
 }

@@ -16,10 +16,11 @@
 
 #include "base/check.h"
 #include "base/rcu.h"
+#include "target/admission.h"
 #include "target/auth/auth.h"
 #include "target/controller.h"
-#include "target/host.h"
 #include "target/host_id.h"
+#include "target/member.h"
 #include "target/portal.h"
 #include "target/stats/capsules.h"
 
@@ -174,28 +175,6 @@ static void refuse(struct connect_op *op, enum nvme_status status, uint32_t resu
 			 op->subnqn, op->queue->remote, why);
 }
 
-static bool is_over_host_limit(const struct connect_op *op)
-{
-	const struct target *target = op->queue->target;
-	const struct host *host = host_find(target, op->hostnqn);
-
-	return host && host->n_queues >= target->config->limits.connections_per_host;
-}
-
-static bool is_over_controller_limit(const struct connect_op *op)
-{
-	const struct target *target = op->queue->target;
-	const struct host *host = host_find(target, op->hostnqn);
-
-	return host && host->n_controllers >= target->config->limits.controllers_per_host;
-}
-
-static bool is_over_queue_limit(const struct connect_op *op)
-{
-	return atomic_load(&op->controller->host->n_io_queues) >=
-	       op->queue->target->config->limits.io_queues_per_host;
-}
-
 static bool may_see_subsystem(struct connect_op *op)
 {
 	struct target *target = op->queue->target;
@@ -247,30 +226,26 @@ static bool has_own_identifier(struct connect_op *op)
 }
 
 /* False: refused. */
-static bool connect_admin(struct connect_op *op)
+static bool connect_admin(struct connect_op *op, bool is_discovery)
 {
+	const struct target *target = op->queue->target;
+	const char *why;
+
 	if (op->cntlid != NVMF_CNTLID_DYNAMIC) {
 		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(cntlid),
 		       "it asks for a static controller");
 		return false;
 	}
-	if (is_over_controller_limit(op)) {
-		refuse(op, NVME_CONNECT_BUSY, 0,
-		       "too many associations: raise limits.controllers_per_host");
+	why = is_discovery ? admission_refuse_discovery(target, &op->queue->conn->remote)
+			   : member_refuse_association(target, op->hostnqn);
+	if (why) {
+		refuse(op, NVME_CONNECT_BUSY, 0, why);
 		return false;
 	}
 	op->controller = controller_new(op);
 	if (!op->controller)
 		refuse(op, NVME_CONNECT_BUSY, 0, "out of memory or controller ids");
 	return op->controller;
-}
-
-static struct queue *find_queue(const struct controller *controller, uint16_t qid)
-{
-	list_for_each (node, &controller->queues)
-		if (list_entry(node, struct queue, member_node)->qid == qid)
-			return list_entry(node, struct queue, member_node);
-	return NULL;
 }
 
 /* False: refused. */
@@ -295,6 +270,7 @@ static bool connect_io(struct connect_op *op)
 	struct target *target = op->queue->target;
 	struct controller *controller = controller_find(target, op->subnqn, op->cntlid);
 	struct queue *twin;
+	const char *why;
 
 	if (!controller) {
 		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(cntlid),
@@ -303,7 +279,7 @@ static bool connect_io(struct connect_op *op)
 	}
 	if (!is_same_host(op, controller))
 		return false;
-	twin = find_queue(controller, op->qid);
+	twin = member_find(controller, op->qid);
 	if (atomic_load(&controller->is_dying) || controller->is_resetting ||
 	    (twin && twin->state == QUEUE_DYING)) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "the old queue is still being closed");
@@ -321,11 +297,10 @@ static bool connect_io(struct connect_op *op)
 		return false;
 	}
 	op->controller = controller;
-	if (!is_over_queue_limit(op))
-		return true;
-	refuse(op, NVME_CONNECT_BUSY, 0,
-	       "too many I/O queues: raise limits.io_queues_per_host");
-	return false;
+	why = member_refuse(controller);
+	if (why)
+		refuse(op, NVME_CONNECT_BUSY, 0, why);
+	return !why;
 }
 
 /* False: refused. */
@@ -342,17 +317,12 @@ static bool decide(struct connect_op *op)
 		return false;
 	if (!is_discovery && op->qid == 0 && !has_own_identifier(op))
 		return false;
-	if (is_over_host_limit(op)) {
-		refuse(op, NVME_CONNECT_BUSY, 0,
-		       "too many connections: raise limits.connections_per_host");
-		return false;
-	}
 	auth_release(op->queue); /* of a Connect that was refused */
 	if (!is_discovery && auth_attach(op->queue, op->hostnqn, op->subnqn) < 0) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "out of memory");
 		return false;
 	}
-	return op->qid == 0 ? connect_admin(op) : connect_io(op);
+	return op->qid == 0 ? connect_admin(op, is_discovery) : connect_io(op);
 }
 
 /* The host has a key: until it has proven to hold it, its time runs on. */
@@ -376,6 +346,13 @@ static void grant(struct connect_op *op)
 		ask_for_proof(op);
 }
 
+void connect_decide(struct connect_op *op)
+{
+	if (decide(op))
+		grant(op);
+	connect_answer(op);
+}
+
 void controller_on_connect(struct loop_msg *msg)
 {
 	struct connect_op *op = container_of(msg, struct connect_op, msg);
@@ -393,7 +370,5 @@ void controller_on_connect(struct loop_msg *msg)
 	cm_notify_established(queue->conn);
 	if (op->qid == 0 && fence_hold(op))
 		return;
-	if (decide(op))
-		grant(op);
-	connect_answer(op);
+	connect_decide(op);
 }

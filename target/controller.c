@@ -19,14 +19,9 @@
 #include "target/admin/admin.h"
 #include "target/health/health.h"
 #include "target/host.h"
-#include "target/host_id.h"
+#include "target/member.h"
 #include "target/portal.h"
 #include "target/stats/hosts.h"
-
-enum {
-	ANNOUNCE_MS = 1000,
-	QUEUES_QUIET_MS = 200,
-};
 
 static bool is_id_taken(struct target *target, uint16_t id)
 {
@@ -86,6 +81,12 @@ static void on_announce(struct loop_timer *timer)
 	announce(container_of(timer, struct controller, announce));
 }
 
+void controller_announce_soon(struct controller *controller, uint64_t ns)
+{
+	if (!controller->is_announced)
+		loop_timer_start(&controller->target->loop, &controller->announce, ns);
+}
+
 static void log_end(struct controller *controller, const char *why)
 {
 	enum log_level level = controller->is_discovery ? LOG_DEBUG : LOG_INFO;
@@ -122,15 +123,17 @@ struct controller *controller_new(struct connect_op *op)
 
 	if (!controller)
 		return NULL;
-	controller->host = host_take(target, op->hostnqn);
+	controller->is_discovery = snapshot_is_discovery(atomic_load(&target->snapshot),
+							 op->subnqn);
+	controller->host = controller->is_discovery
+				   ? host_take_guest(target, &queue->conn->remote)
+				   : host_take(target, op->hostnqn);
 	if (!controller->host) {
 		free(controller);
 		return NULL;
 	}
 	controller->target = target;
 	controller->id = id;
-	controller->is_discovery = snapshot_is_discovery(atomic_load(&target->snapshot),
-							 op->subnqn);
 	memcpy(controller->subnqn, op->subnqn, sizeof(controller->subnqn));
 	memcpy(controller->hostnqn, op->hostnqn, sizeof(controller->hostnqn));
 	memcpy(controller->hostid, op->hostid, sizeof(controller->hostid));
@@ -150,16 +153,12 @@ struct controller *controller_new(struct connect_op *op)
 	list_add_tail(&target->controllers, &controller->node);
 	loop_timer_start(&target->loop, &controller->announce,
 			 ANNOUNCE_MS * NSEC_PER_MSEC);
-	if (controller->health)
-		health_note_host(controller->health->health);
 	return controller;
 }
 
 void controller_add_queue(struct controller *controller, struct queue *queue)
 {
 	queue->member_of = controller;
-	controller->host->n_queues++;
-	host_stats_attach(queue, controller->hostnqn);
 	list_add_tail(&controller->queues, &queue->member_node);
 	controller->n_queues++;
 	if (queue->qid == 0) {
@@ -167,28 +166,12 @@ void controller_add_queue(struct controller *controller, struct queue *queue)
 		controller->is_unproven = queue->auth;
 		PROBE(rblkd, association_begin, controller->id, &controller->hostnqn[0],
 		      &controller->subnqn[0]);
-	} else {
-		atomic_fetch_add(&controller->n_io, 1);
-		atomic_fetch_add(&controller->host->n_io_queues, 1);
-		if (!controller->is_announced)
-			loop_timer_start(&controller->target->loop, &controller->announce,
-					 QUEUES_QUIET_MS * NSEC_PER_MSEC);
 	}
 	queue_set_live(queue);
+	if (!queue->auth)
+		member_admit(queue);
 	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id,
 	      &queue->remote[0]);
-}
-
-void controller_on_proven(struct queue *queue)
-{
-	struct controller *controller = queue->member_of;
-
-	if (queue->qid != 0 || !controller->is_unproven)
-		return;
-	controller->is_unproven = false;
-	loop_timer_start(&controller->target->loop, &controller->announce,
-			 ANNOUNCE_MS * NSEC_PER_MSEC);
-	host_id_check(controller); /* another may have come first */
 }
 
 void controller_kill(struct controller *controller, const char *why)
@@ -254,13 +237,9 @@ void controller_remove_queue(struct queue *queue)
 		return;
 	list_remove(&queue->member_node);
 	controller->n_queues--;
-	controller->host->n_queues--;
-	if (queue->qid == 0) {
+	member_discount(queue);
+	if (queue->qid == 0)
 		controller->admin = NULL;
-	} else {
-		atomic_fetch_sub(&controller->n_io, 1);
-		atomic_fetch_sub(&controller->host->n_io_queues, 1);
-	}
 	if (controller->n_queues == 0)
 		controller_free(controller);
 	else if (controller->is_resetting && !has_io_queues(controller))

@@ -50,7 +50,7 @@ struct controller {
 	char remote[ADDR_STRING_MAX]; /* of the admin queue */
 	union addr local; /* where the host reached us: replaces wildcard portals */
 	struct portal *portal;
-	struct host *host;	      /* counted */
+	struct host *host;	      /* counted; of discovery a guest */
 	struct health_record *health; /* of its subsystem; borrowed; NULL: of discovery */
 	struct poller *poller;	      /* of the admin queue */
 	uint64_t created_ns;
@@ -60,8 +60,11 @@ struct controller {
 	struct list queues;  /* of struct queue (member_node), the admin queue too */
 	unsigned n_queues;   /* of them */
 	struct queue *admin; /* NULL once it is freed */
-	bool is_announced;   /* its connect line is in the log */
-	bool is_unproven;    /* the host has not authenticated its admin queue yet */
+	struct { /* fence.c: commands that came, and in which of its ticks some did */
+		uint64_t n_commands, tick;
+	} heard;
+	bool is_announced; /* its connect line is in the log */
+	bool is_unproven;  /* the host has not authenticated its admin queue yet */
 	struct loop_timer announce;
 	bool is_resetting; /* CC.EN went 0: I/O queues die, then reset goes back */
 
@@ -72,10 +75,8 @@ struct controller {
 	_Atomic unsigned n_granted;	  /* I/O queues */
 	_Atomic unsigned n_io;		  /* I/O queues connected; control writes */
 	struct notice notice;		  /* of changes, for asynchronous events */
-	pthread_mutex_t
-		errors_lock; /* guards errors and n_errors; a leaf, held for a copy */
-	struct nvme_error_entry
-		errors[CONTROLLER_ERRORS]; /* ring; failed commands only */
+	pthread_mutex_t errors_lock;	  /* of the two below; a leaf, held for a copy */
+	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: those that failed */
 	uint64_t n_errors;
 
 	/* Thread: poller of the admin queue */
@@ -111,8 +112,8 @@ struct controller {
 /* NULL without memory or free id. */
 struct controller *controller_new(struct connect_op *op);
 void controller_add_queue(struct controller *controller, struct queue *queue);
-/* The host has authenticated this queue. */
-void controller_on_proven(struct queue *queue);
+/* Its line in the log comes then, when nothing more does; unless it is there. */
+void controller_announce_soon(struct controller *controller, uint64_t ns);
 /* The queue is about to be freed. Frees the controller with the last one. */
 void controller_remove_queue(struct queue *queue);
 /* Kills all its queues. why is for the log. */

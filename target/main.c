@@ -233,7 +233,8 @@ static int init_target(struct daemon *d)
 	target->control_socket = args.control_socket;
 	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
 	target->admission = admission_new();
-	r = target->admission ? host_stats_init(target) : -ENOMEM;
+	target->fence = fence_new(target);
+	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;
 	if (r == 0)
 		r = capsules_init(target);
 	if (r == 0)
@@ -361,6 +362,7 @@ static void end(struct daemon *d)
 		loop_fd_remove(&d->signals);
 		close(d->signals.fd);
 	}
+	fence_free(target->fence);
 	loop_deinit(&target->loop);
 	admission_free(target->admission);
 }

@@ -38,7 +38,8 @@ enum nvme_status command_parse(struct request *r)
 		status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
 	if (status != NVME_OK)
 		return status;
-	if (controller)
+	/* Who has proven nothing keeps no association alive but his own. */
+	if (controller && !(r->queue->is_unproven && r->queue->qid))
 		keep_alive_note(controller, r->queue->poller->loop.now_ns);
 	if (r->sqe.opcode == NVME_FABRICS)
 		return parse_fabrics(r);

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "target/poller.h"
 #include "target/queue.h"
+#include "target/response.h"
 #include "target/request.h"
 #include "target/change/retire.h"
 

@@ -13,7 +13,8 @@
  * sees something wrong sends `fail` and goes on until told to die.
  *
  * Messages of one thread arrive in order, and each is used once (connect goes back and forth), so
- * none can outlive the queue: `dead` is the last that a poller sends, `die` the last it gets.
+ * none can outlive the queue: `dead` is the last that a poller sends, and `die` the last it gets,
+ * but for answers that it waits for (n_busy).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -74,8 +75,12 @@ void queue_set_live(struct queue *queue)
 	if (!move_to(queue, QUEUE_LIVE))
 		return;
 	loop_timer_stop(&queue->connect_timer);
+}
+
+void queue_admit(struct queue *queue)
+{
+	queue->target->n_pending -= queue->is_pending;
 	queue->is_pending = false;
-	queue->target->n_pending--;
 }
 
 /* ---- control: the way in ------------------------------------------------------------------ */
@@ -230,6 +235,7 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 	list_init(&queue->read_waiters);
 	list_init(&queue->short_node);
 	list_init(&queue->poller_node);
+	list_init(&queue->proof.node);
 	return queue;
 }
 
@@ -299,6 +305,7 @@ void queue_kill(struct queue *queue, const char *why)
 	if (queue->is_accepted)
 		cm_disconnect(queue->conn);
 	loop_send(&queue->poller->loop, &queue->die);
+	auth_cancel(queue);
 	if (controller && queue->qid == 0)
 		controller_kill(controller, why);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/bits.h"
+#include "target/auth/proof.h"
 #include "target/connect.h"
 #include "target/defect.h"
 #include "target/poller.h"
@@ -58,11 +59,13 @@ struct queue {
 	struct cm_conn *conn;	       /* owned */
 	bool is_accepted, is_peer_gone, is_finish_sent;
 	const char *finish_why; /* set before finish is sent, then its poller's */
-	bool is_pending;	/* counted in target->n_pending */
-	unsigned max_reads;	/* RDMA READs in flight towards the host (ORD) */
+	bool is_pending;    /* counted in target->n_pending: until its host is known */
+	unsigned max_reads; /* RDMA READs in flight towards the host (ORD) */
 	struct loop_timer connect_timer;
 	const char *why; /* it dies */
 	int attach_error;
+	struct proof proof;
+	struct fence_question question;
 
 	/* Thread: poller */
 	struct list poller_node; /* poller->queues, while the queue pair is attached */
@@ -76,7 +79,7 @@ struct queue {
 	bool is_unproven;   /* nothing is served before the host has proven itself */
 	bool is_auth_busy;  /* a worker thread has the session */
 	bool is_proof_told; /* proven was sent */
-	unsigned n_auth_refusals;
+	unsigned n_auth_refusals; /* since the last proof */
 	bool is_dying, is_drained,
 		is_finishing; /* the last: shutdown, nothing new is started */
 	bool has_failed;      /* fail was sent */
@@ -111,13 +114,6 @@ struct queue {
 	struct io_stats io[STATS_CLASSES]; /* last: of 11 KiB a read uses a third */
 };
 
-/* Send-queue slots of a queue of n_entries. A response takes one or, with its data, two: of 32 commands all
- * are under way at once, of more half, and hosts answer 28 of a chain before its last, signaled one is over. */
-static inline unsigned queue_send_depth(unsigned n_entries)
-{
-	return MAX(n_entries / 2, MIN(2 * n_entries, 64)) + 28;
-}
-
 /* ---- control ----------------------------------------------------------------------- */
 
 /* A connect request that passed the checks of portal.c: makes the queue and hands it to a
@@ -132,6 +128,8 @@ void queue_finish(struct queue *queue, const char *why);
 void queue_refuse(struct cm_conn *conn, enum nvmf_cm_status status);
 /* Connect succeeded. */
 void queue_set_live(struct queue *queue);
+/* Its host is known now, and proven where it has a key. */
+void queue_admit(struct queue *queue);
 const char *queue_state_name(const struct queue *queue);
 
 /* ---- its poller ------------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ static const struct state_rule rules[] = {
 	[REQUEST_BACKEND] = {"backend", TO(READ_DATA) | TO(TURN) | TO(RESPOND)},
 	[REQUEST_TURN] = {"turn", TO(RESPOND)},
 	[REQUEST_PAIR] = {"pair", TO(RESPOND) | TO(FINISH)},
-	[REQUEST_CONTROL] = {"control", TO(RESPOND)},
+	[REQUEST_CONTROL] = {"control", TO(BACKEND) | TO(RESPOND)},
 	[REQUEST_HELD] = {"held", TO(RESPOND) | TO(FINISH)},
 	[REQUEST_RESPOND] = {"respond", TO(WAIT_SLOT) | TO(FINISH)},
 	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
@@ -342,7 +342,10 @@ __attribute__((noinline)) enum buffer_result request_take_buffer(struct request 
 	if (r->ns)
 		held[HOLDER_NAMESPACE] = &r->ns->counters[i].buffer_bytes;
 	if (queue->controller) {
-		struct host_poller *host = &queue->controller->host->pollers[i];
+		struct host *whose = queue->is_unproven && queue->proof.guest
+					     ? queue->proof.guest
+					     : queue->controller->host;
+		struct host_poller *host = &whose->pollers[i];
 
 		held[HOLDER_HOST] = arena == &queue->poller->admin ? &host->admin_bytes
 								   : &host->data_bytes;

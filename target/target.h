@@ -22,6 +22,7 @@
 struct admission;
 struct capsules;
 struct control;
+struct fence;
 struct http;
 struct host_stats;
 struct poller;
@@ -58,12 +59,14 @@ struct target {
 	struct portal *portals; /* owned: PORTALS_MAX slots, some in use (portal.h) */
 	struct list queues;	/* of struct queue (node), every connection */
 	unsigned n_queues;
-	unsigned n_pending;		/* of them: Connect has not succeeded yet */
+	unsigned n_pending;		/* of them: no Connect, or no proof yet */
+	unsigned n_discovery;		/* discovery controllers */
 	struct list controllers;	/* of struct controller (node) */
 	struct list hosts;		/* of struct host (node) */
 	struct list host_stats;		/* of struct host_stats (node): stats/hosts.h */
 	struct host_stats *other_hosts; /* owned: those that are not remembered */
 	struct list held_connects; /* of struct connect_op (node): wait for the fence */
+	struct fence *fence;	   /* owned */
 	struct list retired; /* of struct namespace (node): removed, commands under way */
 	struct loop_timer retire; /* looks whether they are over */
 	uint16_t last_cntlid;
@@ -81,6 +84,7 @@ struct target {
 		buffers_per_host;      /* percent; control sets, pollers read; and so: */
 	_Atomic size_t bytes_per_host; /* of each poller; SIZE_MAX: no limit */
 	_Atomic unsigned io_queues_per_host;
+	_Atomic uint64_t discovery_timeout_ns;
 };
 
 /* main.c: a queue was freed: who drains goes on; while stopping, the last one ends the program. */

@@ -3,13 +3,17 @@
  * Authentication Send and Receive. Poller of the queue; what takes long (Diffie-Hellman) on a worker
  * thread:
  *
- *   Send:    fetch the message -> EXECUTE -> worker: auth_session_take -> respond
+ *   Send:    fetch the message -> EXECUTE -> control: its turn? -> worker: auth_session_take -> respond
  *   Receive: EXECUTE -> auth_session_give -> respond
  *
  * Messages that are wrong are answered as the specification wants it: the Send succeeds, and the
  * Failure1 is there for the host to read. Hosts get MAX_REFUSALS of them a connection, and the time
  * of limits.auth_timeout for their first proof. A host that is proven may prove itself again; if
  * that fails, the queue serves nothing until it succeeds.
+ *
+ * Hosts need not prove anything to make us compute. So a connection may begin MAX_NEGOTIATIONS
+ * exchanges without a proof, and all that come from one address have PROOFS_PER_ADDRESS worker
+ * threads at once; the others of the address wait, in order.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,13 +22,34 @@
 #include "target/auth/auth.h"
 #include "target/auth/session.h"
 #include "target/controller.h"
+#include "target/host.h"
+#include "target/member.h"
 
 enum {
 	MAX_REFUSALS = 3,
+	/* Each makes us compute a key: one for each try, and one more. */
+	MAX_NEGOTIATIONS = MAX_REFUSALS + 1,
+	/* Of the 8 worker threads, that work for those who come from one address. */
+	PROOFS_PER_ADDRESS = 2,
 	REFUSALS_BURST = 5,
 };
 
+static void on_turn(struct loop_msg *msg);
+
 /* ---- control ------------------------------------------------------------------------------- */
+
+static void answer_turn(struct queue *queue)
+{
+	queue->proof.ask.run = on_turn;
+	loop_send(&queue->poller->loop, &queue->proof.ask);
+}
+
+static void begin_turn(struct queue *queue)
+{
+	queue->proof.guest->n_proofs++;
+	queue->proof.has_turn = true;
+	answer_turn(queue);
+}
 
 static void on_proven(struct loop_msg *msg)
 {
@@ -32,7 +57,7 @@ static void on_proven(struct loop_msg *msg)
 
 	loop_timer_stop(&queue->connect_timer);
 	if (queue->member_of && queue->state == QUEUE_LIVE)
-		controller_on_proven(queue);
+		member_on_proven(queue);
 }
 
 void auth_on_timeout(struct queue *queue)
@@ -54,6 +79,11 @@ int auth_attach(struct queue *queue, const char *hostnqn, const char *subnqn)
 	queue->auth = auth_alloc(sizeof(*queue->auth));
 	if (!queue->auth)
 		return -ENOMEM;
+	queue->proof.guest = host_take_guest(queue->target, &queue->conn->remote);
+	if (!queue->proof.guest) {
+		auth_release(queue);
+		return -ENOMEM;
+	}
 	queue->auth->hostnqn = hostnqn;
 	queue->auth->subnqn = subnqn;
 	queue->proven.run = on_proven;
@@ -62,10 +92,65 @@ int auth_attach(struct queue *queue, const char *hostnqn, const char *subnqn)
 
 void auth_release(struct queue *queue)
 {
+	host_give(queue->proof.guest);
+	queue->proof.guest = NULL;
 	if (queue->auth)
 		auth_session_reset(queue->auth);
 	auth_free(queue->auth, sizeof(*queue->auth));
 	queue->auth = NULL;
+}
+
+/* The poller has sent this queue's turn back, or never gets one. */
+static void end_turn(struct queue *queue)
+{
+	struct host *guest = queue->proof.guest;
+	struct list *node;
+
+	list_remove(&queue->proof.node);
+	if (!queue->proof.has_turn)
+		return;
+	queue->proof.has_turn = false;
+	guest->n_proofs--;
+	node = list_take_first(&guest->provers);
+	if (node)
+		begin_turn(list_entry(node, struct queue, proof.node));
+}
+
+static void on_prove_over(struct loop_msg *msg)
+{
+	end_turn(container_of(msg, struct queue, proof.over));
+}
+
+static void wait_for_turn(struct queue *queue)
+{
+	char address[ADDR_STRING_MAX];
+
+	log_debug("host %s: queue %u waits until others of %s have proven themselves",
+		  hostnqn_label(queue->auth->hostnqn), queue->qid,
+		  addr_format_host(address, &queue->conn->remote));
+	list_add_tail(&queue->proof.guest->provers, &queue->proof.node);
+}
+
+/* A Send wants a worker thread. */
+static void on_prove(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, proof.ask);
+
+	queue->proof.over.run = on_prove_over;
+	if (queue->state == QUEUE_DYING)
+		answer_turn(queue);
+	else if (queue->proof.guest->n_proofs >= PROOFS_PER_ADDRESS)
+		wait_for_turn(queue);
+	else
+		begin_turn(queue);
+}
+
+void auth_cancel(struct queue *queue)
+{
+	if (list_is_empty(&queue->proof.node))
+		return;
+	list_remove(&queue->proof.node);
+	answer_turn(queue);
 }
 
 /* ---- poller: outcomes ---------------------------------------------------------------------- */
@@ -87,7 +172,7 @@ static void on_success(struct queue *queue)
 {
 	const struct controller *controller = queue->controller;
 
-	queue->n_auth_refusals = 0;
+	queue->n_auth_refusals = queue->proof.n_negotiations = 0;
 	queue->is_unproven = false;
 	if (queue->qid == 0 && queue->auth->has_used_second_key)
 		log_info("host %s: authenticated with the second key of its file",
@@ -113,11 +198,32 @@ static void on_taken(struct backend_io *io, int outcome)
 	struct request *r = container_of(io, struct request, io);
 
 	r->queue->is_auth_busy = false;
+	loop_send(&r->queue->target->loop, &r->queue->proof.over);
 	if (outcome == AUTH_REFUSED)
 		on_refused(r->queue);
 	else if (outcome == AUTH_PROVEN)
 		on_success(r->queue);
 	request_run(r, REQUEST_RESPOND);
+}
+
+/* Its turn has come, or it dies. */
+static void on_turn(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, proof.ask);
+	struct request *r = queue->proof.request;
+
+	r->io = (struct backend_io){.done = on_taken};
+	if (queue->is_dying) {
+		on_taken(&r->io, AUTH_GOES_ON);
+		return;
+	}
+	if (auth_message_kind(r->data, r->length) == AUTH_KIND_NEGOTIATE)
+		auth_session_begin(
+			queue->auth,
+			credentials_find(&rcu_get(&queue->target->snapshot)->credentials,
+					 queue->controller->hostnqn));
+	backend_run(queue->poller->backends, &r->io, take_message);
+	request_run(r, REQUEST_BACKEND);
 }
 
 static enum request_state execute_send(struct request *r)
@@ -130,15 +236,16 @@ static enum request_state execute_send(struct request *r)
 		queue_fail(queue, "%u failed authentications", queue->n_auth_refusals);
 		return request_end(r, NVME_AUTH_REQUIRED | NVME_DNR);
 	}
-	if (auth_message_kind(r->data, r->length) == AUTH_KIND_NEGOTIATE)
-		auth_session_begin(
-			queue->auth,
-			credentials_find(&rcu_get(&queue->target->snapshot)->credentials,
-					 queue->controller->hostnqn));
+	if (auth_message_kind(r->data, r->length) == AUTH_KIND_NEGOTIATE &&
+	    queue->proof.n_negotiations++ >= MAX_NEGOTIATIONS) {
+		queue_fail(queue, "%d negotiations without a proof", MAX_NEGOTIATIONS);
+		return request_end(r, NVME_AUTH_REQUIRED | NVME_DNR);
+	}
 	queue->is_auth_busy = true;
-	r->io = (struct backend_io){.done = on_taken};
-	backend_run(queue->poller->backends, &r->io, take_message);
-	return REQUEST_BACKEND;
+	queue->proof.request = r;
+	queue->proof.ask.run = on_prove;
+	loop_send(&queue->target->loop, &queue->proof.ask);
+	return REQUEST_CONTROL;
 }
 
 /* ---- poller: Receive ----------------------------------------------------------------------- */

@@ -63,6 +63,18 @@ static struct json_object *show_smart(const struct target *target)
 	return o;
 }
 
+/* Of what status counts. */
+static struct json_object *show_limits(const struct config_limits *limits)
+{
+	struct json_object *o = json_object_new_object();
+
+	control_add_number(o, "connections", limits->connections);
+	control_add_number(o, "pending_connections", limits->pending);
+	control_add_number(o, "discovery_associations",
+			   MIN(limits->discovery, MAX(limits->connections / 2, 1)));
+	return o;
+}
+
 static struct json_object *call_status(void *context, struct json_object *params,
 				       struct rpc_error *error)
 {
@@ -97,6 +109,9 @@ static struct json_object *call_status(void *context, struct json_object *params
 	json_add(o, "smart", show_smart(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
 	control_add_number(o, "connections", target->n_queues);
+	control_add_number(o, "pending_connections", target->n_pending);
+	control_add_number(o, "discovery_associations", target->n_discovery);
+	json_add(o, "limits", show_limits(&target->config->limits));
 	return o;
 }
 

@@ -111,6 +111,11 @@ static void write_daemon(FILE *f, const struct target *target)
 	print_seconds(f, clock_ns() - target->start_ns);
 	write_one(f, "connections", "gauge", "Queue pairs, also of hosts that connect.",
 		  target->n_queues);
+	write_one(f, "pending_connections", "gauge",
+		  "Of them, whose host is not known or has not proven itself.",
+		  target->n_pending);
+	write_one(f, "discovery_associations", "gauge", "Discovery controllers.",
+		  target->n_discovery);
 	write_one(f, "hosts", "gauge", "Hosts that are attached.",
 		  control_count_hosts(target));
 	write_one(f, "defects_total", "counter",

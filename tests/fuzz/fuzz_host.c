@@ -275,7 +275,8 @@ static void begin_target(unsigned world)
 	target->is_stopping = false;
 	atomic_store(&target->buffers_per_host, 80);
 	target->admission = admission_new();
-	check(target->admission && host_stats_init(target) == 0);
+	target->fence = fence_new(target);
+	check(target->admission && target->fence && host_stats_init(target) == 0);
 	check(capsules_init(target) == 0);
 	snapshot = snapshot_build(&env.config, env.conf);
 	check(snapshot);
@@ -303,6 +304,7 @@ static void end_target(void)
 	host_stats_deinit(target);
 	capsules_deinit(target);
 	admission_free(target->admission);
+	fence_free(target->fence);
 }
 
 /* ---- what a host does ----------------------------------------------------------------------- */

@@ -42,9 +42,10 @@ def shows(scratch):
                     extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}]",
                     subsystem_extra="serial: S1\n    allow_hosts: [db1]")
     done = ctl(target, "status")
-    (first, *table), durability, smart = (part.splitlines() for part in done.stdout.split("\n\n"))
+    (first, uses, *table), durability, smart = (part.splitlines() for part in done.stdout.split("\n\n"))
     expect(re.fullmatch(r"rblkd \S+ running \S+  portals 1/1 up  subsystems 1  namespaces 2  "
                         r"hosts 0  state OK", first), first)
+    expect_equal(uses, "connections 0 of 1024, pending 0 of 256, discovery 0 of 256", "limits")
     rows = aligned("\n".join(table))
     expect_equal(rows[1][0], "p", "portal")
     expect_equal(rows[1][3], "listening", "its state")
@@ -71,7 +72,8 @@ def json_is_stable(scratch):
     status = target.status()
     wanted = {"schema", "program", "version", "pid", "uptime_s", "state", "workers", "portals_up",
               "portals", "subsystems", "namespaces", "failed_namespaces", "hosts", "connections",
-              "durability", "smart", "unkept_namespaces", "defects"}
+              "pending_connections", "discovery_associations", "limits", "durability", "smart",
+              "unkept_namespaces", "defects"}
     expect(wanted <= status.keys(), f"status lacks {wanted - status.keys()}")
     expect_equal(status["schema"], 1, "schema")
     expect_equal(status["pid"], target.process.pid, "pid")

@@ -242,8 +242,14 @@ void daemon_start_limited(struct daemon *d, const char *tuning, const char *limi
 
 void daemon_start_with_secret(struct daemon *d, const char *secret)
 {
+	daemon_start_with_secret_limited(d, secret, ", auth_timeout: 5s");
+}
+
+void daemon_start_with_secret_limited(struct daemon *d, const char *secret,
+				      const char *limits)
+{
 	*d = (struct daemon){.port = choose_port()};
-	start(d, "", ", auth_timeout: 5s", secret);
+	start(d, "", limits, secret);
 }
 
 void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d))
@@ -348,8 +354,7 @@ void daemon_wait_empty(const struct daemon *d)
 	}
 }
 
-/* Lines of the log with that in them. */
-static unsigned n_logged(const struct daemon *d, const char *text)
+unsigned daemon_n_logged(const struct daemon *d, const char *text)
 {
 	_autofclose_ FILE *f = NULL;
 	char path[128], line[1024];
@@ -364,14 +369,14 @@ static unsigned n_logged(const struct daemon *d, const char *text)
 
 bool daemon_has_logged(const struct daemon *d, const char *text)
 {
-	return n_logged(d, text) > 0;
+	return daemon_n_logged(d, text) > 0;
 }
 
-static void wait_logged(const struct daemon *d, const char *text, unsigned n)
+void daemon_wait_logged_again(const struct daemon *d, const char *text, unsigned n)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
 
-	while (n_logged(d, text) < n) {
+	while (daemon_n_logged(d, text) < n) {
 		if (clock_ns() > deadline) {
 			daemon_show_log(d);
 			fail_msg("not in the log: %s", text);
@@ -382,7 +387,7 @@ static void wait_logged(const struct daemon *d, const char *text, unsigned n)
 
 void daemon_wait_logged(const struct daemon *d, const char *text)
 {
-	wait_logged(d, text, 1);
+	daemon_wait_logged_again(d, text, 1);
 }
 
 void daemon_wait_registered(const struct daemon *d)
@@ -390,5 +395,5 @@ void daemon_wait_registered(const struct daemon *d)
 	const char *like = getenv("SOFTRDMA_LIKE");
 
 	if (!like || strcmp(like, "siw") != 0) /* iWARP: they never are */
-		wait_logged(d, ": registered with", N_RAM);
+		daemon_wait_logged_again(d, ": registered with", N_RAM);
 }

@@ -29,8 +29,10 @@ enum {
 void daemon_start(struct daemon *d, const char *tuning);
 /* The same with more keys of the section limits. */
 void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits);
-/* The host RAW_HOSTNQN must prove to have this secret. */
+/* The host RAW_HOSTNQN must prove to have this secret. limits: as above. */
 void daemon_start_with_secret(struct daemon *d, const char *secret);
+void daemon_start_with_secret_limited(struct daemon *d, const char *secret,
+				      const char *limits);
 /* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the others in
  * DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group 9 is empty. */
 void daemon_start_ana(struct daemon *d);
@@ -63,6 +65,10 @@ unsigned daemon_n_connections(const struct daemon *d);
 /* Waits until there are none. */
 void daemon_wait_empty(const struct daemon *d);
 bool daemon_has_logged(const struct daemon *d, const char *text);
+/* Lines of the log with that in them. */
+unsigned daemon_n_logged(const struct daemon *d, const char *text);
+/* Waits until there is one; until there are n. */
 void daemon_wait_logged(const struct daemon *d, const char *text);
+void daemon_wait_logged_again(const struct daemon *d, const char *text, unsigned n);
 /* Waits until the namespaces in RAM are registered memory: that begins when it starts. */
 void daemon_wait_registered(const struct daemon *d);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "tests/raw/good_host.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
@@ -147,15 +148,33 @@ static uint16_t open_admin(struct raw_queue *q)
 	return (uint16_t)get_le32(cqe.dw0);
 }
 
+/* The same of an I/O queue; *q is closed already. */
+static void open_io(struct raw_queue *q, uint16_t cntlid)
+{
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(q, d.port, 1, 32), 0);
+	raw_connect_init(&c, q, 1, 31, cntlid);
+	assert_int_equal(raw_connect(q, &c, &cqe), NVME_OK);
+	assert_int_equal(get_le32(cqe.dw0) >> 16, 2);
+}
+
+/* A host with its admin queue. */
+static void open_proven(struct raw_host *h)
+{
+	h->cntlid = open_admin(&h->admin);
+	prove(&h->admin);
+	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
+			 NVME_OK);
+}
+
 static void visit(void)
 {
-	struct raw_queue q;
+	struct raw_host h = {0};
 
-	open_admin(&q);
-	prove(&q);
-	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
-	raw_close(&q);
+	open_proven(&h);
+	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
 
@@ -210,17 +229,9 @@ static void nothing_before_the_proof(void **state)
 static void io_queues_need_a_proof_too(void **state)
 {
 	struct raw_host h = {0};
-	struct raw_connect c;
-	struct nvme_cqe cqe;
 
-	h.cntlid = open_admin(&h.admin);
-	prove(&h.admin);
-	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
-	assert_int_equal(raw_open(&h.io, d.port, 1, 32), 0);
-	raw_connect_init(&c, &h.io, 1, 31, h.cntlid);
-	assert_int_equal(raw_connect(&h.io, &c, &cqe), NVME_OK);
-	assert_int_equal(get_le32(cqe.dw0) >> 16, 2);
+	open_proven(&h);
+	open_io(&h.io, h.cntlid);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE),
 			 NVME_AUTH_REQUIRED | NVME_DNR);
 	prove(&h.io);
@@ -496,6 +507,165 @@ static void in_a_hurry(void **state)
 	assert_false(daemon_has_logged(&d, "ia6zGodOr4SE"));
 }
 
+/* A Negotiate makes us compute a key: a connection has four without a proof, and begins anew with one. */
+static void negotiations_without_end(void **state)
+{
+	uint8_t message[NEGOTIATE];
+	struct nvme_sqe sqe;
+	struct raw_queue q;
+
+	open_admin(&q);
+	negotiate(message, DH_NULL);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	prove(&q);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
+	memcpy(q.data, message, NEGOTIATE);
+	sqe = auth_sqe(&q, SEND, NEGOTIATE);
+	raw_send(&q, &sqe, sizeof(sqe));
+	assert_true(raw_is_dropped(&q));
+	daemon_wait_logged(&d, "4 negotiations without a proof");
+	raw_close(&q);
+	must_serve_good_host();
+}
+
+enum {
+	N_PROVERS = 7,
+	LEAVES = 5,
+};
+
+/* All at once, and one of them leaves; the others have their turn and go on. */
+static void compute_at_once(void)
+{
+	struct raw_queue queues[N_PROVERS];
+	uint8_t message[NEGOTIATE];
+
+	negotiate(message, DH_8192);
+	for (unsigned i = 0; i < N_PROVERS; i++)
+		open_admin(&queues[i]);
+	for (unsigned i = 0; i < N_PROVERS; i++) {
+		struct nvme_sqe sqe = auth_sqe(&queues[i], SEND, NEGOTIATE);
+
+		memcpy(queues[i].data, message, NEGOTIATE);
+		raw_send(&queues[i], &sqe, sizeof(sqe));
+	}
+	raw_close(&queues[LEAVES]);
+	for (unsigned i = 0; i < N_PROVERS; i++) {
+		if (i == LEAVES)
+			continue;
+		assert_true(raw_collect(&queues[i], 1, 60000));
+		prove(&queues[i]);
+	}
+	for (unsigned i = 0; i < N_PROVERS; i++)
+		raw_close(&queues[i]);
+	daemon_wait_empty(&d);
+}
+
+/* Of one address two compute at once; again, should they have come one after the other. */
+static void proofs_take_turns(void **state)
+{
+	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;
+	struct daemon shared = d;
+
+	daemon_start_with_secret_limited(&d, SECRET, ", auth_timeout: 300s");
+	do
+		compute_at_once();
+	while (!daemon_has_logged(&d, "waits until others of 127.0.0.1 have proven") &&
+	       clock_ns() < deadline);
+	daemon_wait_logged(&d, "waits until others of 127.0.0.1 have proven");
+	daemon_stop(&d);
+	d = shared;
+}
+
+static enum nvme_status discover_as_the_host(struct raw_queue *q)
+{
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	assert_int_equal(raw_open(q, d.port, 0, 32), 0);
+	raw_connect_init(&c, q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	memset(c.data.subnqn, 0, sizeof(c.data.subnqn));
+	strcpy((char *)c.data.subnqn, NVMF_DISCOVERY_NQN);
+	return raw_connect(q, &c, &cqe);
+}
+
+/* All is right, but there is no room for it: whether the last answer comes is a matter of time. */
+static void prove_in_vain(struct raw_queue *q)
+{
+	uint8_t message[NEGOTIATE], answer[REPLY];
+	struct nvme_sqe sqe;
+
+	negotiate(message, DH_NULL);
+	assert_int_equal(auth_send(q, message, sizeof(message)), NVME_OK);
+	assert_int_equal(auth_receive(q, PAGE), NVME_OK);
+	reply(q, answer);
+	assert_int_equal(auth_send(q, answer, sizeof(answer)), NVME_OK);
+	sqe = auth_sqe(q, RECEIVE, PAGE);
+	raw_send(q, &sqe, sizeof(sqe));
+	assert_true(raw_is_dropped(q));
+	raw_close(q);
+}
+
+/* Who only claims to be the host takes nothing of its limits: as many as may come from one address, in its
+ * name, and the host still has all its associations, queues and queue numbers. */
+static void claimed_names_take_nothing(void **state)
+{
+	struct raw_queue looking[4], claiming[3], extra, in_its_place;
+	struct raw_host h[2] = {0}, third = {0};
+	struct daemon shared = d;
+	struct raw_connect c;
+	struct nvme_cqe cqe;
+
+	daemon_start_with_secret_limited(
+		&d, SECRET,
+		", controllers_per_host: 2, io_queues_per_host: 2, "
+		"discovery_per_address: 4, pending_per_host: 3, "
+		"auth_timeout: 300s");
+	raw_come_from(9);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(discover_as_the_host(&looking[i]), NVME_OK);
+	assert_int_equal(discover_as_the_host(&extra), NVME_CONNECT_BUSY);
+	raw_close(&extra);
+	for (unsigned i = 0; i < 3; i++)
+		open_admin(&claiming[i]);
+	assert_int_equal(raw_open(&extra, d.port, 0, 32), NVMF_CM_NO_RESOURCES);
+	raw_close(&extra);
+	raw_come_from(0);
+	for (unsigned i = 0; i < 2; i++)
+		open_proven(&h[i]);
+	/* A place that is given back is free at once: this one claims a queue of the host's. */
+	raw_close(&claiming[2]);
+	while (daemon_n_connections(&d) > 8)
+		usleep(1000);
+	raw_come_from(9);
+	open_io(&in_its_place, h[0].cntlid);
+	raw_come_from(0);
+	for (unsigned i = 0; i < 2; i++) {
+		open_io(&h[i].io, h[i].cntlid);
+		prove(&h[i].io);
+		assert_int_equal(raw_io(&h[i].io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE),
+				 NVME_OK);
+	}
+	/* Even with a proof that queue would be one too many now. */
+	prove_in_vain(&in_its_place);
+	/* What it has proven counts. */
+	assert_int_equal(raw_open(&third.admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
+	raw_connect_init(&c, &third.admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
+			 NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(raw_connect(&third.admin, &c, &cqe), NVME_CONNECT_BUSY);
+	raw_host_close(&third);
+	for (unsigned i = 0; i < 2; i++)
+		raw_host_close(&h[i]);
+	for (unsigned i = 0; i < 2; i++)
+		raw_close(&claiming[i]);
+	for (unsigned i = 0; i < 4; i++)
+		raw_close(&looking[i]);
+	daemon_wait_empty(&d);
+	daemon_stop(&d);
+	d = shared;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -511,6 +681,9 @@ int main(void)
 		cmocka_unit_test(replayed_reply),
 		cmocka_unit_test(no_proof_in_time),
 		cmocka_unit_test(in_a_hurry),
+		cmocka_unit_test(negotiations_without_end),
+		cmocka_unit_test(proofs_take_turns),
+		cmocka_unit_test(claimed_names_take_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, start_with_secret, stop);

@@ -56,7 +56,7 @@ static void open_hogs(struct raw_host hogs[N_HOGS])
 {
 	limit_rate("nsid: 1, ram: 16", "{iops: 1}");
 	for (unsigned i = 0; i < N_HOGS; i++) {
-		raw_host_open(&hogs[i], d.port);
+		raw_host_open_as(&hogs[i], d.port, i + 1);
 		for (unsigned k = 0; k < N_WRITES && !hogs[i].io.is_dead; k++)
 			send_write(&hogs[i].io, DAEMON_RAM, 512);
 	}
@@ -124,7 +124,7 @@ static void a_disk_that_hangs_leaves_receives(void **state)
 
 	hang_disk(true);
 	for (unsigned i = 0; i < N_HOGS; i++) {
-		raw_host_open(&hogs[i], d.port);
+		raw_host_open_as(&hogs[i], d.port, i + 1);
 		for (unsigned k = 0; k < N_WRITES && !hogs[i].io.is_dead; k++)
 			send_write(&hogs[i].io, DAEMON_FILE, 4096);
 	}

@@ -158,7 +158,7 @@ static void held_writes_leave_receives(void **state)
 	memset(capsule, 0x5a, sizeof(capsule));
 	limit_rate("nsid: 1, ram: 16", SLOW);
 	for (unsigned i = 0; i < 3; i++) {
-		raw_host_open(&hogs[i], d.port);
+		raw_host_open_as(&hogs[i], d.port, i + 1);
 		for (unsigned k = 0; k < DEPTH; k++) {
 			struct nvme_sqe sqe = raw_sqe(&hogs[i].io, NVME_IO_WRITE,
 						      DAEMON_RAM);

@@ -49,6 +49,21 @@ static void print_summary(struct json_object *status)
 	print_line(text);
 }
 
+static void print_use(const char *what, const char *key, struct json_object *status)
+{
+	printf("%s %" PRIu64 " of %" PRIu64, what, get_number(status, key),
+	       get_number(get_member(status, "limits"), key));
+}
+
+/* How near it is to refusing connections. */
+static void print_uses(struct json_object *status)
+{
+	print_use("connections", "connections", status);
+	print_use(", pending", "pending_connections", status);
+	print_use(", discovery", "discovery_associations", status);
+	putchar('\n');
+}
+
 static void print_portals(struct json_object *portals)
 {
 	static const char *const titles[] = {"PORTAL",	"ADDRESS", "RDMA", "STATE",
@@ -174,6 +189,7 @@ int run_status(int argc, char **argv)
 		output_json(status);
 	} else {
 		print_summary(status);
+		print_uses(status);
 		print_portals(get_member(status, "portals"));
 		print_errors(get_member(status, "errors"));
 		print_durability(get_member(status, "durability"));

@@ -196,6 +196,12 @@ const char *nvme_status_string(enum nvme_status status);
 const char *nvme_command_string(bool is_admin, const struct nvme_sqe *sqe);
 
 /* I/O commands with SLBA in dwords 10 and 11, NLB in 12. */
+/* Data, if any, goes from controller to host (Base 2.0, figure 87: bits 1:0 of an opcode). */
+static inline bool nvme_is_c2h(uint8_t opcode)
+{
+	return (opcode & 3) == 2;
+}
+
 static inline bool nvme_has_range(uint8_t opcode)
 {
 	return opcode == NVME_IO_READ || opcode == NVME_IO_WRITE ||

@@ -45,7 +45,8 @@ def keys_of(tree):
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield key
-            yield from keys_of(value)
+            if key != "options":  # those of rblk attach, by their own names
+                yield from keys_of(value)
     elif isinstance(tree, list):
         for item in tree:
             yield from keys_of(item)

@@ -47,6 +47,7 @@ struct namespace
 	struct guard *guard;	   /* counted: of the medium, not of this description */
 	struct backend *backend;   /* owned */
 	void *memory;		   /* ram: borrowed from the backend, else NULL */
+	struct whole *whole;	   /* likewise */
 	struct mr mrs[DEVICE_MAX]; /* ram: its registration, by device index:
 				      namespace_memory.c */
 	uint64_t mr_bytes[DEVICE_MAX]; /* what they cover, from the start of memory */

@@ -137,7 +137,7 @@ static void end_stalled(struct queue *queue)
 {
 	const struct poller *poller = queue->poller;
 
-	if (poller->n_visits || others_wait(&poller->data, queue) ||
+	if (poller->n_visits || poller->is_awaited || others_wait(&poller->data, queue) ||
 	    others_wait(&poller->admin, queue))
 		queue_fail(queue, "it does not take its data, and others wait");
 }
@@ -171,6 +171,7 @@ static void on_stall(struct loop_timer *timer)
 	}
 	look_at_blocker(poller, &poller->admin);
 	look_at_blocker(poller, &poller->data);
+	poller->is_awaited = false; /* who still waits says so again */
 	if (poller->n_visits || !fair_is_empty(&poller->data.waiters) ||
 	    !fair_is_empty(&poller->admin.waiters))
 		poller_watch_stall(poller);
@@ -181,6 +182,28 @@ void poller_watch_stall(struct poller *poller)
 	if (!loop_timer_is_running(&poller->stall))
 		loop_timer_start(&poller->loop, &poller->stall,
 				 STALL_LOOK_S * NSEC_PER_SEC);
+}
+
+static void on_look(struct loop_msg *msg)
+{
+	struct poller *poller = container_of(msg, struct poller, look);
+
+	atomic_store(&poller->is_look_sent, false);
+	poller->is_awaited = true;
+	poller_watch_stall(poller);
+}
+
+/* A write of this poller waits for a read of memory, whose host does not take its data: any poller's. */
+static void on_stuck(void *context)
+{
+	struct target *target = ((struct poller *)context)->target;
+
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		struct poller *poller = &target->pollers[i];
+
+		if (!atomic_exchange(&poller->is_look_sent, true))
+			loop_send(&poller->loop, &poller->look);
+	}
 }
 
 static size_t data_bytes(const struct target *target)
@@ -261,6 +284,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 				  .stall = {.on_expiry = on_stall},
 				  .throttle = {.on_expiry = throttle_on_expiry},
 				  .resume = {.run = on_resume},
+				  .look = {.run = on_look},
 				  .stop = {.run = on_stop}};
 	list_init(&poller->queues);
 	list_init(&poller->throttled);
@@ -271,6 +295,8 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	if (r == 0)
 		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH,
 				       &poller->backends);
+	if (r == 0)
+		backend_thread_watch(poller->backends, on_stuck, poller);
 	return r;
 }
 

@@ -53,6 +53,9 @@ struct poller {
 	struct loop_call resume;    /* requests that wait for a buffer */
 	struct poller_device devices[DEVICE_MAX]; /* by device index */
 	unsigned n_visits; /* of guards, that wait for commands of this poller */
+	bool is_awaited; /* a write waits for reads of memory, perhaps for one of this poller */
+	struct loop_msg look;	     /* says so */
+	_Atomic bool is_look_sent;   /* any thread */
 	struct log_limit complaints; /* about what hosts ask for */
 	struct log_limit slow;	     /* commands */
 	struct loop_msg stop;

@@ -18,8 +18,10 @@
  *
  * The happy path of a write of 64 KiB: the capsule is checked and its command copied, the
  * receive goes back at once; a buffer; the host's data by RDMA READ; the backend; the
- * response. Of a read: buffer, backend, RDMA WRITE and response in one post. A RAM
- * namespace needs no buffer: the device moves data straight from and to its memory. Data
+ * response. Of a read: buffer, backend, RDMA WRITE and response in one post. A read of a RAM
+ * namespace needs no buffer: the device takes its data straight from memory. What a write brings
+ * goes through a buffer there too, and is copied block by block when all of it has come: so others
+ * see whole blocks, also when the host dies in the middle (backend/whole.h). Data
  * in the capsule needs no RDMA READ: the backend writes it from the receive, which is
  * then kept; when slow writes keep more than half of the shared receives, the data is
  * copied and the receive goes back (receives.h).
@@ -61,15 +63,13 @@ static const struct state_rule rules[] = {
 							TO(EXECUTE) | TO(RESPOND)},
 	[REQUEST_WAIT_BUFFER] = {"wait-buffer",
 				 TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
-	[REQUEST_READ_DATA] = {"read-data",
-			       TO(WAIT_READ) | TO(READING) | TO(PARKED) | TO(RESPOND)},
+	[REQUEST_READ_DATA] = {"read-data", TO(WAIT_READ) | TO(READING) | TO(RESPOND)},
 	[REQUEST_WAIT_READ] = {"wait-read", TO(READ_DATA) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_READING] = {"reading", TO(READ_DATA) | TO(EXECUTE) | TO(FINISH)},
-	[REQUEST_PARKED] = {"parked",
-			    TO(READ_DATA) | TO(EXECUTE) | TO(RESPOND) | TO(FINISH)},
-	[REQUEST_EXECUTE] = {"execute", TO(PARKED) | TO(BACKEND) | TO(TURN) |
-						TO(CONTROL) | TO(HELD) | TO(RESPOND) |
-						TO(FINISH)},
+	[REQUEST_PARKED] = {"parked", TO(EXECUTE) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_EXECUTE] = {"execute", TO(TAKE_BUFFER) | TO(PARKED) | TO(BACKEND) |
+						TO(TURN) | TO(CONTROL) | TO(HELD) |
+						TO(RESPOND) | TO(FINISH)},
 	[REQUEST_BACKEND] = {"backend", TO(READ_DATA) | TO(TURN) | TO(RESPOND)},
 	[REQUEST_TURN] = {"turn", TO(RESPOND)},
 	[REQUEST_PAIR] = {"pair", TO(RESPOND) | TO(FINISH)},
@@ -132,6 +132,8 @@ void request_give_namespace(struct request *r)
 {
 	if (!r->ns)
 		return;
+	whole_give(r->hold);
+	r->hold = 0;
 	pass_end(&r->pass);
 	namespace_give(r->counters);
 	r->ns = NULL;
@@ -511,17 +513,12 @@ static enum request_state post_read(struct request *r)
 static enum request_state read_data(struct request *r)
 {
 	struct queue *queue = r->queue;
-	enum request_state next;
 
 	if (!(queue->is_resuming || list_is_empty(&queue->read_waiters)) ||
 	    qp_n_free(&queue->qp) == 0 || !qp_has_read_credit(&queue->qp)) {
 		list_add_tail(&queue->read_waiters, &r->wait);
 		return REQUEST_WAIT_READ;
 	}
-	/* The READ itself writes into the namespace. */
-	next = r->is_direct ? enter(r) : REQUEST_GONE;
-	if (next != REQUEST_GONE)
-		return next;
 	return post_read(r);
 }
 
@@ -628,7 +625,8 @@ static enum request_state finish(struct request *r)
 	bring_first(r, REQUEST_FINISH);
 	release_recv(r);
 	buffer_give(queue->poller, &r->buffer);
-	request_give_namespace(r);
+	if (r->ns) /* but of a read of memory: its response has it */
+		request_give_namespace(r);
 	r->state = REQUEST_FREE;
 	put_free(r);
 	queue_done_one(queue);

@@ -2,6 +2,7 @@
 /* One command, from its capsule to its response; request.c has a drawing. The queue's poller. */
 #pragma once
 
+#include "target/backend/whole.h"
 #include "target/guard/guard.h"
 #include "target/poller.h"
 #include "transport/capsule.h"
@@ -62,6 +63,7 @@ struct request {
 	void (*after_turn)(struct request *r); /* NULL: done; else goes on, or ends it */
 	uint64_t held_ns;		       /* by rates; while it is: since when */
 	uint64_t n_moved;		       /* of chunks: over and done */
+	whole_hold hold; /* of blocks in memory that the device reads */
 	enum nvme_status status;
 	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */
 	enum direction direction;
@@ -69,7 +71,7 @@ struct request {
 	uint32_t n_buffer;   /* bytes of buffer to take, if not just length */
 	unsigned n_paid;     /* of the steps of qos/throttle.c */
 	uint32_t n_chunk;    /* Compare, Verify, Copy: bytes at once; 0: all */
-	bool is_direct;	     /* from and to namespace memory, no buffer */
+	bool is_direct;	     /* from or to namespace memory, no buffer */
 	bool takes_turn;     /* it does not enter, its turn comes */
 	bool is_started;     /* had its turn: cannot be aborted */
 	bool has_first_data; /* fused, second: the first's data is there */
@@ -92,13 +94,11 @@ struct request {
 	uint32_t lkey;	      /* of data */
 	struct buffer buffer; /* owned; may be empty */
 	struct request *pair; /* fused: first and second point to each other */
-
 	struct work read_work;
 	struct mr sink; /* iWARP: of its READ while that is on its way */
 	struct backend_io io;
 	unsigned n_ranges, range; /* Dataset Management, Copy: done so far */
 };
-
 /* Bits of flags: none, first or second of a pair. */
 static inline unsigned request_fuse(const struct request *r)
 {

@@ -46,6 +46,8 @@ static void free_sent(struct response *response)
 	pass_end(&response->pass);
 	namespace_give(response->counters);
 	response->counters = NULL;
+	whole_give_one(response->hold);
+	response->hold = 0;
 	response->sending_ns = 0;
 	put_free(response);
 }
@@ -57,6 +59,10 @@ __attribute__((noinline)) static void give_back(struct response *response)
 		stats_sent(response);
 	buffer_give(response->queue->poller, &response->buffer);
 	pass_leave(&response->pass);
+	if (whole_is_many(response->hold)) {
+		whole_give(response->hold);
+		response->hold = 0;
+	}
 	free_sent(response);
 }
 
@@ -66,7 +72,8 @@ static void on_send_done(struct work *work, const struct completion *c)
 
 	PROBE(rblkd, response_sent, response, response->queue, c->status);
 	if (__builtin_expect(response->timed_from || response->buffer.data ||
-				     response->pass.is_awaited,
+				     response->pass.is_awaited ||
+				     whole_is_many(response->hold),
 			     0))
 		give_back(response);
 	else
@@ -116,10 +123,12 @@ static void post_data(struct request *r, struct response *response)
 	if (r->ns)
 		response->counters = r->counters;
 	r->ns = NULL;
-	if (r->is_direct)
+	if (r->is_direct) {
 		pass_move(&response->pass, &r->pass);
-	else
+		response->hold = r->hold;
+	} else {
 		pass_end(&r->pass);
+	}
 }
 
 static void post_cqe(struct request *r, struct response *response, bool has_data)

@@ -20,6 +20,7 @@ struct response {
 	uint64_t timed_from;  /* ticks at that time, of a sampled Read; else 0 */
 	struct namespace_counters *counters; /* of where its data comes from, or NULL */
 	struct pass pass;		     /* so is it still inside */
+	whole_hold hold;		     /* and holds its blocks */
 };
 
 /* Data goes to the host ahead of it. */

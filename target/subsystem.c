@@ -189,6 +189,7 @@ static bool open_backend(struct builder *b, const char *subnqn,
 	if (!io_errors_watch(ns, subnqn))
 		return fail_for_memory(b);
 	ns->memory = ops->memory ? ops->memory(ns->backend) : NULL;
+	ns->whole = ns->memory ? ns->backend->whole : NULL;
 	return true;
 }
 

@@ -199,7 +199,8 @@ static void fill_ns_preferences(const struct namespace *ns, struct nvme_id_ns *i
 
 /*
  * A write is whole to others, and after a loss of power, block by block and no further: nothing
- * behind us promises more. Compare and Write is whole as long as it may be.
+ * behind us promises more. Of memory we see to it ourselves (backend/whole.h); a file or a disk is as
+ * its file system and its device are. Compare and Write is whole as long as it may be.
  */
 static void fill_ns_commands(const struct target *target, const struct namespace *ns,
 			     struct nvme_id_ns *id)

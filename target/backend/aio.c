@@ -575,6 +575,13 @@ int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 	return 0;
 }
 
+void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
+			  void *context)
+{
+	thread->on_stuck = on_stuck;
+	thread->stuck_context = context;
+}
+
 void backend_thread_free(struct backend_thread *thread)
 {
 	if (!thread)

@@ -19,6 +19,7 @@
 
 struct backend;
 struct backend_thread;
+struct whole;
 
 enum backend_op {
 	BACKEND_READ,
@@ -106,6 +107,8 @@ struct backend {
 	/* What is exported, to refuse exporting it twice: device and inode of the file,
 	 * or the device number of a block device and 0; both 0 for memory. */
 	uint64_t identity[2];
+	struct whole
+		*whole; /* owned by the backend; NULL: its medium keeps blocks whole */
 	struct backend_work work;
 	struct backend_share shares[BACKEND_THREADS]; /* by backend_thread's index */
 };
@@ -118,6 +121,10 @@ struct backend {
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread);
+/* Owner loop, before it runs. on_stuck: an io has waited long for readers of memory; from then on once a
+ * second, while it does. */
+void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
+			  void *context);
 /* Owner loop, before it runs and after it has stopped. */
 void backend_thread_free(struct backend_thread *thread);
 

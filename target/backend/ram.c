@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory: one memfd, mapped. It is registered with the RDMA devices (subsystem.c), so
- * reads and writes of hosts normally never come here. What does come is done in place, on
- * the poller, and reported in its next turn; only a large write zeroes or discard goes to
- * a worker thread.
+ * Memory: one memfd, mapped. It is registered with the RDMA devices (subsystem.c), which take the
+ * data of reads from it, and io.c copies that of writes, so they normally never come here. What does
+ * come is done in place, on the poller, and reported in its next turn; only a large write zeroes or
+ * discard goes to a worker thread. Who finds a block in use (whole.h) goes on in a later turn.
  *
  * Nothing is ever punched out of the memfd: a registration pins pages, and a hole would
  * leave the devices writing to pages that are no longer ours. Zeroes are written.
@@ -26,13 +26,14 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/shared_memory.h"
 #include "base/units.h"
 #include "target/backend/thread.h"
+#include "target/backend/whole.h"
 
 enum {
 	INLINE_ZEROES_BYTES = 256 * 1024,
 	GROWTH_MAX = 16, /* times what it was at first */
+	STUCK_NS = 1000 * 1000 * 1000,
 	PAGE_BYTES = 4096,
 };
 
@@ -50,19 +51,96 @@ static struct ram *ram_of(struct backend *backend)
 	return container_of(backend, struct ram, backend);
 }
 
-static int work_zero(struct backend_io *io)
+/* Of an io that found a block in use: where a step keeps what libaio needs. */
+struct ram_wait {
+	uint64_t since_ns;
+	uint64_t offset; /* of the piece that it wants */
+	bool wants;
+};
+static_assert(sizeof(struct ram_wait) <= sizeof(((struct backend_step *)0)->iocb),
+	      "it must fit into the step");
+
+static struct ram_wait *wait_of(struct backend_io *io)
 {
-	shared_zero(ram_of(io->backend)->memory + io->offset, io->length);
+	return (struct ram_wait *)(void *)backend_step(io)->iocb;
+}
+
+/* As far as it goes now. */
+static int move(struct backend_io *io)
+{
+	struct ram *ram = ram_of(io->backend);
+	uint64_t offset = io->offset + io->n_done, left = io->length - io->n_done;
+	char *at = io->buffer ? (char *)io->buffer + io->n_done : NULL;
+
+	io->n_done += io->op == BACKEND_READ
+			      ? whole_read(io->backend->whole, ram->memory, offset, at,
+					   left)
+			      : whole_write(io->backend->whole, ram->memory, offset,
+					    io->op == BACKEND_WRITE ? at : NULL, left);
 	return 0;
 }
 
-static void zero(struct backend_io *io)
+static void stop_wanting(struct backend_io *io)
 {
-	if (io->length > INLINE_ZEROES_BYTES) {
-		backend_pool_start(io, work_zero);
+	struct ram_wait *wait = wait_of(io);
+
+	if (wait->wants)
+		whole_want_no_more(io->backend->whole, wait->offset);
+	wait->wants = false;
+}
+
+static void go_on(struct backend_io *io, int error);
+
+/* A copy is over soon. A device that reads is, when its host has taken its data. */
+static void try_later(struct backend_io *io)
+{
+	struct ram_wait *wait = wait_of(io);
+	struct backend_thread *thread = backend_step(io)->thread;
+	uint64_t offset = io->offset + io->n_done;
+
+	if (wait->offset != offset || !wait->since_ns) {
+		stop_wanting(io);
+		wait->offset = offset;
+		wait->since_ns = thread->loop->now_ns;
+	}
+	if (!wait->wants && io->op != BACKEND_READ) {
+		whole_want(io->backend->whole, offset);
+		wait->wants = true;
+	}
+	if (thread->loop->now_ns - wait->since_ns > STUCK_NS && thread->on_stuck) {
+		wait->since_ns = thread->loop->now_ns;
+		thread->on_stuck(thread->stuck_context);
+	}
+	backend_step(io)->then = go_on;
+	backend_skip(io, 0);
+}
+
+static void begin(struct backend_io *io)
+{
+	bool is_zero = io->op != BACKEND_READ && io->op != BACKEND_WRITE;
+
+	if (is_zero && !wait_of(io)->since_ns && io->length > INLINE_ZEROES_BYTES) {
+		backend_step(io)->then = go_on;
+		backend_pool_start(io, move);
 		return;
 	}
-	backend_skip(io, work_zero(io));
+	move(io);
+	if (io->n_done < io->length)
+		try_later(io);
+	else
+		backend_skip(io, 0);
+}
+
+static void go_on(struct backend_io *io, int error)
+{
+	if (io->n_done < io->length)
+		move(io);
+	if (io->n_done < io->length) {
+		try_later(io);
+		return;
+	}
+	stop_wanting(io);
+	backend_done(io, 0);
 }
 
 static bool is_within(const struct ram *ram, const struct backend_io *io)
@@ -76,7 +154,6 @@ static void ram_submit(struct backend *backend, struct backend_thread *thread,
 		       struct backend_io *io)
 {
 	struct ram *ram = ram_of(backend);
-	uint8_t *memory = ram->memory;
 
 	backend_take(backend, thread, io);
 	if (io->op != BACKEND_FLUSH && !is_within(ram, io)) {
@@ -88,26 +165,13 @@ static void ram_submit(struct backend *backend, struct backend_thread *thread,
 		backend_skip(io, -EROFS);
 		return;
 	}
-	switch (io->op) {
-	case BACKEND_READ:
-		shared_copy(io->buffer, memory + io->offset, io->length);
+	if (io->op == BACKEND_FLUSH) {
 		backend_skip(io, 0);
 		return;
-	case BACKEND_WRITE:
-		shared_copy(memory + io->offset, io->buffer, io->length);
-		backend_skip(io, 0);
-		return;
-	case BACKEND_FLUSH:
-		backend_skip(io, 0);
-		return;
-	case BACKEND_WRITE_ZEROES:
-	case BACKEND_DISCARD:
-		zero(io);
-		return;
-	case BACKEND_N_OPS:
-		break;
 	}
-	check(!"an operation");
+	io->n_done = 0;
+	*wait_of(io) = (struct ram_wait){0};
+	begin(io);
 }
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -144,6 +208,7 @@ static void ram_close(struct backend *backend)
 	if (!backend)
 		return;
 	ram = ram_of(backend);
+	whole_free(ram->backend.whole);
 	if (ram->memory)
 		munmap(ram->memory, ram->n_reserved);
 	if (ram->fd >= 0)
@@ -225,7 +290,8 @@ static int ram_open(const struct backend_config *config, struct backend **ret_ba
 		.discard_reads_zero = true,
 		.can_write_zeroes = true,
 	};
-	r = map_memory(ram, config->size_bytes);
+	ram->backend.whole = whole_new();
+	r = ram->backend.whole ? map_memory(ram, config->size_bytes) : -ENOMEM;
 	if (r < 0) {
 		snprintf(why, n, "ram: cannot get %" PRIu64 " bytes of memory: %s",
 			 config->size_bytes, strerror(-r));

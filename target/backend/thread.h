@@ -19,12 +19,14 @@ struct backend_thread {
 	unsigned index;	   /* of backend.shares */
 	struct list over;  /* of backend_io.node: steps that are over, then is due */
 	struct loop_call call;
-	struct backend_aio *aio; /* owned; NULL: worker threads do everything */
+	struct backend_aio *aio;	 /* owned; NULL: worker threads do everything */
+	void (*on_stuck)(void *context); /* may be NULL */
+	void *stuck_context;
 };
 
 /* Lies in backend_io.private while a backend has the io. */
 struct backend_step {
-	uint64_t iocb[8]; /* a struct iocb */
+	uint64_t iocb[8]; /* a struct iocb; ram.c: a struct ram_wait */
 	struct backend_thread *thread;
 	int (*work)(struct backend_io *io); /* on a worker thread; 0 or -errno */
 	/* The step is over: on the loop, error is 0 or -errno. Ends the io or starts

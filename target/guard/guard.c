@@ -25,6 +25,9 @@
  * No circles: an owner waits only for commands that are inside, and those wait for nobody but their
  * backend. So who is inside leaves before he takes a turn.
  */
+#include <stddef.h>
+#include <string.h>
+
 #include "base/check.h"
 #include "target/io/bad_blocks.h"
 #include "target/guard/guard.h"
@@ -103,13 +106,9 @@ void pass_move(struct pass *to, struct pass *from)
 {
 	if (!from->guard)
 		return;
-	to->guard = from->guard;
-	to->local = from->local;
-	to->slba = from->slba;
-	to->n_blocks = from->n_blocks;
-	to->access = from->access;
-	to->is_inside = from->is_inside;
-	to->is_awaited = from->is_awaited;
+	memcpy((char *)to + offsetof(struct pass, guard),
+	       (char *)from + offsetof(struct pass, guard),
+	       sizeof(*to) - offsetof(struct pass, guard));
 	if (!list_is_empty(&from->node))
 		list_remove(&from->node);
 	list_add_tail(&to->local->passes, &to->node);

@@ -22,10 +22,11 @@ enum access {
 struct pass {
 	/* Thread: poller */
 	struct list node; /* guard->locals[].passes, from its first turn of the loop on */
+	struct queue *queue;	 /* it and request never change */
+	struct request *request; /* NULL: of a response whose data is on its way */
+	/* From here on pass_move copies all at once */
 	struct guard *guard;
 	struct guard_local *local; /* its poller's part of that */
-	struct queue *queue;	   /* it and request never change */
-	struct request *request;   /* NULL: of a response whose data is on its way */
 	uint64_t slba, n_blocks;   /* what it touches; all of it with UINT64_MAX */
 	enum access access;
 	bool is_inside;	 /* may touch the medium */

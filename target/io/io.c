@@ -47,11 +47,10 @@ enum nvme_status io_status_of(enum backend_op op, int error)
 	}
 }
 
-static inline void count_read(struct request *r)
+static inline void count_read(struct request *r, uint32_t n_bytes, uint32_t n_blocks)
 {
 	struct namespace_counters *counters = r->counters;
 	struct queue_counters *mine = &r->queue->counters;
-	uint32_t n_bytes = r->length, n_blocks = n_bytes >> r->ns->block_shift;
 
 	counter_add(&mine->n_reads, 1);
 	counter_add(&mine->read_bytes, n_bytes);
@@ -68,7 +67,7 @@ static void count(struct request *r)
 
 	switch (r->sqe.opcode) {
 	case NVME_IO_READ:
-		count_read(r);
+		count_read(r, r->length, (uint32_t)n_blocks);
 		break;
 	case NVME_IO_COMPARE:
 		counter_add(&counters->n_reads, 1);
@@ -202,8 +201,9 @@ enum nvme_status io_find_blocks(struct request *r, enum access access)
 
 /* ---- Read and Write ------------------------------------------------------------------------ */
 
-/* Memory that the device can reach needs no buffer; data in the capsule needs only the memory. */
-static void choose_direct(struct request *r, uint64_t offset)
+/* Memory that the device can reach needs no buffer to be read; data in the capsule needs only the memory. */
+static inline __attribute__((always_inline)) void choose_direct(struct request *r,
+								uint64_t offset)
 {
 	struct namespace *ns = r->ns;
 	unsigned device = r->queue->pd->device->index;
@@ -212,12 +212,32 @@ static void choose_direct(struct request *r, uint64_t offset)
 
 	/* What it grew by is not. */
 	is_registered = is_registered && offset + r->length <= ns->mr_bytes[device];
-	if (!ns->memory || !(is_registered || r->sgl.place == SGL_CAPSULE))
+	if (!ns->memory || !(r->direction == DIRECTION_C2H ? is_registered
+							   : r->sgl.place == SGL_CAPSULE))
 		return;
 	r->is_direct = true;
 	r->data = (char *)ns->memory + offset;
 	if (is_registered)
 		r->lkey = ns->mrs[device].lkey;
+}
+
+/* To or from memory, if none of it is in use by others. */
+static bool move_at_once(const struct request *r, uint64_t offset)
+{
+	const struct namespace *ns = r->ns;
+
+	return r->length ==
+	       (r->direction == DIRECTION_H2C
+			? whole_write(ns->whole, ns->memory, offset, r->data, r->length)
+			: whole_read(ns->whole, ns->memory, offset, r->data, r->length));
+}
+
+/* A write is at one of the blocks, or waits for it: the read gets a copy. It does not wait inside. */
+static __attribute__((noinline)) enum request_state read_by_copy(struct request *r)
+{
+	pass_leave(&r->pass);
+	r->is_direct = false;
+	return REQUEST_TAKE_BUFFER;
 }
 
 /* Data is or goes to where no backend is needed for it, or it is. */
@@ -226,11 +246,8 @@ static __attribute__((noinline)) enum request_state transfer(struct request *r)
 	bool is_write = r->direction == DIRECTION_H2C;
 	uint64_t offset = io_offset(r);
 
-	if (r->is_direct) {
-		if (r->recv)
-			shared_copy((char *)r->ns->memory + offset, r->data, r->length);
+	if (r->ns->memory && move_at_once(r, offset))
 		return io_end(r, NVME_OK);
-	}
 	r->io.op = is_write ? BACKEND_WRITE : BACKEND_READ;
 	r->io.is_fua = get_le32(r->sqe.cdw12) & NVME_RW_FUA;
 	r->io.may_unmap = false;
@@ -240,11 +257,30 @@ static __attribute__((noinline)) enum request_state transfer(struct request *r)
 	return io_start(r, on_io_done);
 }
 
+static __attribute__((noinline)) enum request_state read_many(struct request *r)
+{
+	if (!whole_take(r->ns->whole, io_offset(r), r->length, &r->hold))
+		return read_by_copy(r);
+	count_read(r, r->length, r->length >> r->ns->block_shift);
+	return request_end(r, NVME_OK);
+}
+
 static enum request_state execute_transfer(struct request *r)
 {
+	const struct namespace *ns = r->ns;
+	uint32_t n_bytes = r->length;
+	unsigned block_shift = ns->block_shift;
+	uint64_t offset = io_slba(r) << block_shift;
+
 	if (!r->is_direct || r->direction != DIRECTION_C2H)
 		return transfer(r);
-	count_read(r); /* as io_end: the device takes the data from where it is */
+	/* What is kept in registers is loaded once: calls but those at the end would cost more. */
+	if (__builtin_expect(!whole_is_one(offset, n_bytes), 0))
+		return read_many(r);
+	if (__builtin_expect(!whole_take_one(ns->whole, offset, &r->hold), 0))
+		return read_by_copy(r);
+	/* as io_end: the device takes the data from where it is */
+	count_read(r, n_bytes, n_bytes >> block_shift);
 	return request_end(r, NVME_OK);
 }
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import BUILD, NQN, PATIENCE, RBLK, Target, expect, rblk, run_cases, wait_until  # noqa: E402
+from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, rblk, run_cases, wait_until  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
 
@@ -117,7 +117,7 @@ def queues_of_one_thread(like):
     """They have one completion queue, which goes and comes with them, also where it cannot grow."""
     def case(scratch):
         scratch.env.update(like)
-        target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
+        target = Target(scratch, [f"nsid: 1, ram: 16MiB, block_size: 4096, {LASTING}"])
         try:
             process = subprocess.Popen(
                 [RBLK, "bench", f"{NQN}@{target.address}", "--rw", "randwrite", "--depth", "8", "--queues", "9",

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio, injected, run,  # noqa: E402
+from harness import (LASTING, RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio, injected, run,  # noqa: E402
                      run_cases)
 
 MIB = 1 << 20
@@ -98,7 +98,7 @@ def failed_flush(scratch):
     run("mkfs.ext4", "-q", "-F", scratch.make_file("fs.img", 64 * MIB))
     with mounted(scratch, "ext4", "-o", "loop,data=journal", what=scratch.file("fs.img")) as mnt:
         scratch.make_file("mnt/disk.img", 16 * MIB)
-        target = Target(scratch, [f"nsid: 1, file: {mnt}/disk.img", "nsid: 2, ram: 16MiB"])
+        target = Target(scratch, [f"nsid: 1, file: {mnt}/disk.img", f"nsid: 2, ram: 16MiB, {LASTING}"])
         volume, other = Volume(target, 1), Volume(target, 2)
         fails = ("for call in (h.flush, lambda: h.pwrite(bytes(4096), 0)):\n"
                  "    try:\n"

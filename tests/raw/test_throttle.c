@@ -20,6 +20,7 @@ enum {
 	PATIENCE_MS = 60000,
 	DEPTH = 31,
 	RATE = 200,
+	KATO_MS = 600000,
 };
 
 #define SLOW "{iops: 1}" /* none of many ends while somebody looks */
@@ -82,6 +83,17 @@ static void rates_are_kept(void **state)
 	daemon_wait_empty(&d);
 }
 
+/* Keep Alive is an error for a host that has none (Base 2.0, 5.15). */
+static void set_keep_alive(struct raw_host *h, uint32_t kato_ms)
+{
+	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_SET_FEATURES, 0);
+	struct nvme_cqe cqe;
+
+	sqe.cdw10 = put_le32(NVME_FEAT_KATO);
+	sqe.cdw11 = put_le32(kato_ms);
+	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe), NVME_OK);
+}
+
 /* Of those outstanding, who is answered first; the limit is lifted then. */
 static void others_are_not_held(void **state)
 {
@@ -91,6 +103,7 @@ static void others_are_not_held(void **state)
 	struct nvme_cqe cqe;
 
 	raw_host_open(&h, d.port);
+	set_keep_alive(&h, KATO_MS);
 	limit_rate("nsid: 1, ram: 16", SLOW);
 	raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512); /* the burst */
 	for (unsigned i = 0; i < DEPTH - 2; i++)

@@ -30,6 +30,7 @@
 #include "base/states.h"
 #include "target/ana.h"
 #include "target/auth/auth.h"
+#include "target/auth/turn.h"
 #include "target/controller.h"
 #include "target/portal.h"
 #include "target/queue.h"
@@ -305,7 +306,7 @@ void queue_kill(struct queue *queue, const char *why)
 	if (queue->is_accepted)
 		cm_disconnect(queue->conn);
 	loop_send(&queue->poller->loop, &queue->die);
-	auth_cancel(queue);
+	turn_cancel(queue);
 	if (controller && queue->qid == 0)
 		controller_kill(controller, why);
 }

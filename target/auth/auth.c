@@ -12,8 +12,7 @@
  * that fails, the queue serves nothing until it succeeds.
  *
  * Hosts need not prove anything to make us compute. So a connection may begin MAX_NEGOTIATIONS
- * exchanges without a proof, and all that come from one address have PROOFS_PER_ADDRESS worker
- * threads at once; the others of the address wait, in order.
+ * exchanges without a proof, and a Send waits for its turn at the worker threads (turn.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "base/rcu.h"
 #include "target/auth/auth.h"
 #include "target/auth/session.h"
+#include "target/auth/turn.h"
 #include "target/controller.h"
 #include "target/host.h"
 #include "target/member.h"
@@ -29,27 +29,10 @@ enum {
 	MAX_REFUSALS = 3,
 	/* Each makes us compute a key: one for each try, and one more. */
 	MAX_NEGOTIATIONS = MAX_REFUSALS + 1,
-	/* Of the 8 worker threads, that work for those who come from one address. */
-	PROOFS_PER_ADDRESS = 2,
 	REFUSALS_BURST = 5,
 };
 
-static void on_turn(struct loop_msg *msg);
-
 /* ---- control ------------------------------------------------------------------------------- */
-
-static void answer_turn(struct queue *queue)
-{
-	queue->proof.ask.run = on_turn;
-	loop_send(&queue->poller->loop, &queue->proof.ask);
-}
-
-static void begin_turn(struct queue *queue)
-{
-	queue->proof.guest->n_proofs++;
-	queue->proof.has_turn = true;
-	answer_turn(queue);
-}
 
 static void on_proven(struct loop_msg *msg)
 {
@@ -100,59 +83,6 @@ void auth_release(struct queue *queue)
 	queue->auth = NULL;
 }
 
-/* The poller has sent this queue's turn back, or never gets one. */
-static void end_turn(struct queue *queue)
-{
-	struct host *guest = queue->proof.guest;
-	struct list *node;
-
-	list_remove(&queue->proof.node);
-	if (!queue->proof.has_turn)
-		return;
-	queue->proof.has_turn = false;
-	guest->n_proofs--;
-	node = list_take_first(&guest->provers);
-	if (node)
-		begin_turn(list_entry(node, struct queue, proof.node));
-}
-
-static void on_prove_over(struct loop_msg *msg)
-{
-	end_turn(container_of(msg, struct queue, proof.over));
-}
-
-static void wait_for_turn(struct queue *queue)
-{
-	char address[ADDR_STRING_MAX];
-
-	log_debug("host %s: queue %u waits until others of %s have proven themselves",
-		  hostnqn_label(queue->auth->hostnqn), queue->qid,
-		  addr_format_host(address, &queue->conn->remote));
-	list_add_tail(&queue->proof.guest->provers, &queue->proof.node);
-}
-
-/* A Send wants a worker thread. */
-static void on_prove(struct loop_msg *msg)
-{
-	struct queue *queue = container_of(msg, struct queue, proof.ask);
-
-	queue->proof.over.run = on_prove_over;
-	if (queue->state == QUEUE_DYING)
-		answer_turn(queue);
-	else if (queue->proof.guest->n_proofs >= PROOFS_PER_ADDRESS)
-		wait_for_turn(queue);
-	else
-		begin_turn(queue);
-}
-
-void auth_cancel(struct queue *queue)
-{
-	if (list_is_empty(&queue->proof.node))
-		return;
-	list_remove(&queue->proof.node);
-	answer_turn(queue);
-}
-
 /* ---- poller: outcomes ---------------------------------------------------------------------- */
 
 static void on_refused(struct queue *queue)
@@ -198,7 +128,7 @@ static void on_taken(struct backend_io *io, int outcome)
 	struct request *r = container_of(io, struct request, io);
 
 	r->queue->is_auth_busy = false;
-	loop_send(&r->queue->target->loop, &r->queue->proof.over);
+	turn_end(r->queue);
 	if (outcome == AUTH_REFUSED)
 		on_refused(r->queue);
 	else if (outcome == AUTH_PROVEN)
@@ -207,9 +137,8 @@ static void on_taken(struct backend_io *io, int outcome)
 }
 
 /* Its turn has come, or it dies. */
-static void on_turn(struct loop_msg *msg)
+static void on_turn(struct queue *queue)
 {
-	struct queue *queue = container_of(msg, struct queue, proof.ask);
 	struct request *r = queue->proof.request;
 
 	r->io = (struct backend_io){.done = on_taken};
@@ -243,8 +172,7 @@ static enum request_state execute_send(struct request *r)
 	}
 	queue->is_auth_busy = true;
 	queue->proof.request = r;
-	queue->proof.ask.run = on_prove;
-	loop_send(&queue->target->loop, &queue->proof.ask);
+	turn_ask(queue, on_turn);
 	return REQUEST_CONTROL;
 }
 

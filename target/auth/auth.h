@@ -13,7 +13,5 @@
 int auth_attach(struct queue *queue, const char *hostnqn, const char *subnqn);
 /* Control thread: the time for the first proof is over. */
 void auth_on_timeout(struct queue *queue);
-/* Control thread, the queue dies: it waits for no worker thread any more. */
-void auth_cancel(struct queue *queue);
 /* Control thread, the queue is freed. Accepts one without a session. */
 void auth_release(struct queue *queue);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of a queue: whose proof it is, and its turn to have it computed (auth.c). */
+/* Of a queue: whose proof it is, and its turn to have it computed (turn.h). */
 #pragma once
 
 #include "base/list.h"
 #include "base/loop.h"
 
 struct host;
+struct queue;
 struct request;
 
 struct proof {
@@ -14,7 +15,8 @@ struct proof {
 	struct list node;   /* guest->provers, while it waits for a worker thread */
 	bool has_turn;	    /* counted in guest->n_proofs */
 	/* Thread: poller */
-	struct request *request;   /* the Send that is computed for */
-	unsigned n_negotiations;   /* since the last proof */
+	struct request *request; /* the Send that is computed for */
+	unsigned n_negotiations; /* since the last proof */
+	void (*on_turn)(struct queue *queue);
 	struct loop_msg ask, over; /* the first to control and back */
 };

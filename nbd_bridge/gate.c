@@ -17,6 +17,8 @@
  *
  * Connections that live on are not stopped: only who comes later can know that an earlier one has ended.
  */
+#include <poll.h>
+
 #include "base/bits.h"
 #include "nbd_bridge/gate.h"
 #include "nbd_bridge/nbd_request.h"
@@ -33,6 +35,14 @@ static void answer(struct worker *worker)
 	loop_send(worker->control, &worker->gate.ask);
 }
 
+void gate_look(struct nbd_conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd, .events = conn->is_tcp ? POLLRDHUP : 0};
+
+	if (conn->state != CONN_CLOSED && poll(&pfd, 1, 0) == 1)
+		nbd_conn_abort(conn, "the client is gone");
+}
+
 static void on_ask(struct loop_msg *msg)
 {
 	struct worker *worker = container_of(msg, struct worker, gate.ask);
@@ -41,7 +51,7 @@ static void on_ask(struct loop_msg *msg)
 	list_for_each_safe (node, &worker->conns) {
 		struct nbd_conn *conn = list_entry(node, struct nbd_conn, node);
 
-		nbd_conn_look(conn);
+		gate_look(conn);
 		if (nbd_conn_is_open(conn) || !nbd_io_has_writes(conn))
 			continue;
 		conn->is_waited_for = true;
@@ -50,6 +60,11 @@ static void on_ask(struct loop_msg *msg)
 	gate->must_answer = gate->n_waited_for;
 	if (!gate->must_answer)
 		answer(worker);
+}
+
+enum conn_step gate_wait(struct nbd_conn *conn)
+{
+	return STEP_WAITS; /* until on_open */
 }
 
 void gate_conn_gone(struct worker *worker, struct nbd_conn *conn)

@@ -51,5 +51,7 @@ static inline bool gate_is_open(struct gate_worker *gate, uint64_t ticket)
 {
 	return ticket <= atomic_load(&gate->open_up_to);
 }
+/* Worker thread: ends it when its client is gone: it has closed its end, and takes no replies either. */
+void gate_look(struct nbd_conn *conn);
 /* Worker thread: the connection's last I/O is back. */
 void gate_conn_gone(struct worker *worker, struct nbd_conn *conn);

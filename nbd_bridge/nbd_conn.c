@@ -29,7 +29,6 @@
  * is one that is gone. While its input is read, what it sent before it went is still taken.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -78,11 +77,6 @@ void nbd_conn_move(struct nbd_conn *conn, enum conn_state state)
 	states_move("nbd_conn", rules, &conn->state, state);
 }
 
-static enum conn_step wait_for_gate(struct nbd_conn *conn)
-{
-	return STEP_WAITS;
-}
-
 static enum conn_step (*const steps[])(struct nbd_conn *conn) = {
 	[CONN_CLIENT_FLAGS] = nbd_handshake_client_flags,
 	[CONN_OPTION] = nbd_handshake_option,
@@ -91,7 +85,7 @@ static enum conn_step (*const steps[])(struct nbd_conn *conn) = {
 	[CONN_REQUEST] = nbd_request_receive,
 	[CONN_PAYLOAD] = nbd_write_payload,
 	[CONN_PAYLOAD_SKIP] = nbd_request_skip_payload,
-	[CONN_WAITING] = wait_for_gate,
+	[CONN_WAITING] = gate_wait,
 	[CONN_CLOSED] = NULL,
 };
 
@@ -189,16 +183,6 @@ void nbd_conn_drain(struct nbd_conn *conn)
 	worker_mark_dirty(conn->worker, conn);
 }
 
-static void take_back(struct nbd_conn *conn)
-{
-	unsigned n = nbd_io_take_back(conn);
-
-	if (n)
-		log_info("nbd %u, %s, has ended: %u I/O that waited to be sent are "
-			 "dropped",
-			 conn->id, conn->peer, n);
-}
-
 void nbd_conn_abort(struct nbd_conn *conn, const char *why)
 {
 	if (conn->state == CONN_CLOSED)
@@ -207,7 +191,7 @@ void nbd_conn_abort(struct nbd_conn *conn, const char *why)
 	if (nbd_conn_is_open(conn))
 		end_input(conn);
 	close_socket(conn);
-	take_back(conn);
+	nbd_io_take_back(conn);
 	worker_mark_dirty(conn->worker, conn); /* throws away what was to be sent */
 	nbd_conn_resume_soon(conn);	       /* lets the starved fail */
 }
@@ -326,14 +310,6 @@ static void on_event(struct loop_fd *lfd, uint32_t events)
 	else if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		nbd_conn_abort(conn, "the client is gone");
 	update_events(conn);
-}
-
-void nbd_conn_look(struct nbd_conn *conn)
-{
-	struct pollfd pfd = {.fd = conn->fd, .events = conn->is_tcp ? POLLRDHUP : 0};
-
-	if (conn->state != CONN_CLOSED && poll(&pfd, 1, 0) == 1)
-		nbd_conn_abort(conn, "the client is gone");
 }
 
 /* ---- waiting and going on ---------------------------------------------------------- */

@@ -129,8 +129,6 @@ void nbd_conn_resume_soon(struct nbd_conn *conn);
 /* A request was freed or the last output sent: closes and hands back when that was all.
  */
 void nbd_conn_check_end(struct nbd_conn *conn);
-/* Ends it when its client is gone: it has closed its end, and takes no replies either. */
-void nbd_conn_look(struct nbd_conn *conn);
 /* The gate is open: a connection that waits for it begins its transmission. */
 void nbd_conn_admit(struct nbd_conn *conn);
 /* The handshake is over. -ENOMEM. */

@@ -32,6 +32,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/states.h"
 #include "nbd_bridge/nbd_request.h"
 #include "nbd_bridge/worker.h"
@@ -168,14 +169,17 @@ static bool may_be_with_volume(const struct nbd_part *part)
 	return part->state == PART_READING || part->state == PART_WRITING;
 }
 
-unsigned nbd_io_take_back(struct nbd_conn *conn)
+void nbd_io_take_back(struct nbd_conn *conn)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; conn->parts && i < CONN_PARTS; i++)
 		if (may_be_with_volume(&conn->parts[i]))
 			n += volume_io_cancel(conn->worker->queue, &conn->parts[i].io);
-	return n;
+	if (n)
+		log_info("nbd %u, %s, has ended: %u I/O that waited to be sent are "
+			 "dropped",
+			 conn->id, conn->peer, n);
 }
 
 bool nbd_io_has_writes(const struct nbd_conn *conn)

@@ -6,6 +6,11 @@
 #include "base/check.h"
 #include "nbd_bridge/nbd_conn.h"
 
+/* ---- gate.c ---- */
+
+/* A step of the input machine: in CONN_WAITING, until the gate opens. */
+enum conn_step gate_wait(struct nbd_conn *conn);
+
 /* ---- nbd_request.c ---- */
 
 /* Steps of the connection's input machine. */
@@ -42,9 +47,9 @@ void nbd_request_drop(struct nbd_request *request);
 void nbd_io_issue(struct nbd_request *request);
 /* Goes on with the starved ones; true when none is left. */
 bool nbd_io_issue_starved(struct nbd_conn *conn);
-/* The client is gone: nothing of its I/O is sent to the target any more. Returns how many were taken
- * back; those that are on the wire come back by themselves. */
-unsigned nbd_io_take_back(struct nbd_conn *conn);
+/* The client is gone: nothing of its I/O is sent to the target any more, and the log says how many were
+ * taken back; those that are on the wire come back by themselves. */
+void nbd_io_take_back(struct nbd_conn *conn);
 /* Is there a request that may still change the volume? */
 bool nbd_io_has_writes(const struct nbd_conn *conn);
 /* No longer wants to hear of free memory. */

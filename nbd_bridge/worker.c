@@ -123,7 +123,7 @@ static void look_at_conns(void *context)
 	struct worker *worker = context;
 
 	list_for_each_safe (node, &worker->conns)
-		nbd_conn_look(list_entry(node, struct nbd_conn, node));
+		gate_look(list_entry(node, struct nbd_conn, node));
 }
 
 static void on_conn_arrived(struct loop_msg *msg)

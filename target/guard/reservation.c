@@ -13,10 +13,6 @@
 #include "base/check.h"
 #include "target/guard/reservation.h"
 
-enum {
-	NAME_BYTES = NVMF_NQN_MAX + 1,
-};
-
 /* ---- looking -------------------------------------------------------------------------------- */
 
 static bool is_all(unsigned type)
@@ -37,23 +33,12 @@ static bool is_for_writes(unsigned type)
 	       type == NVME_RTYPE_WRITE_EXCLUSIVE_ALL;
 }
 
-static bool find(const struct reservation *state, const uint8_t *hostid,
-		 unsigned *ret_index)
-{
-	for (unsigned i = 0; state && i < state->n; i++) {
-		if (memcmp(state->registrants[i].hostid, hostid, HOSTID_BYTES) != 0)
-			continue;
-		*ret_index = i;
-		return true;
-	}
-	return false;
-}
-
 /* To be changed, in a state that is being made. NULL: not registered. */
 static struct registrant *own_of(struct reservation *next, const uint8_t *hostid,
 				 unsigned *ret_index)
 {
-	return find(next, hostid, ret_index) ? &next->registrants[*ret_index] : NULL;
+	return reservation_find(next, hostid, ret_index) ? &next->registrants[*ret_index]
+							 : NULL;
 }
 
 bool reservation_has_holder(unsigned type)
@@ -65,46 +50,12 @@ bool reservation_is_registered(const struct reservation *now, const uint8_t *hos
 {
 	unsigned index;
 
-	return find(now, hostid, &index);
+	return reservation_find(now, hostid, &index);
 }
 
 bool reservation_is_holder(const struct reservation *now, unsigned index)
 {
 	return now->type && (is_all(now->type) || now->holder == index);
-}
-
-struct reservation *reservation_new(unsigned room)
-{
-	struct reservation *state = calloc(
-		1, sizeof(*state) + room * (sizeof(struct registrant) + NAME_BYTES));
-
-	if (state)
-		state->room = room;
-	return state;
-}
-
-static const char *name_of(const struct reservation *state, unsigned index)
-{
-	return (const char *)&state->registrants[state->room] +
-	       (size_t)index * NAME_BYTES;
-}
-
-char *reservation_name(struct reservation *reservation, unsigned index)
-{
-	return (char *)&reservation->registrants[reservation->room] +
-	       (size_t)index * NAME_BYTES;
-}
-
-bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
-			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1])
-{
-	unsigned index;
-
-	if (!find(now, hostid, &index) || !*name_of(now, index) ||
-	    !strcmp(name_of(now, index), hostnqn))
-		return false;
-	strcpy(ret_nqn, name_of(now, index));
-	return true;
 }
 
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
@@ -115,7 +66,7 @@ bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
 	if (!now || !now->type || access == ACCESS_NONE ||
 	    (access == ACCESS_READ && is_for_writes(now->type)))
 		return true;
-	return find(now, hostid, &index) &&
+	return reservation_find(now, hostid, &index) &&
 	       (!is_only_holder(now->type) || now->holder == index);
 }
 
@@ -150,7 +101,8 @@ static struct reservation *copy(const struct reservation *now)
 	next->holder = now->holder;
 	next->n = now->n;
 	memcpy(next->registrants, now->registrants, now->n * sizeof(now->registrants[0]));
-	memcpy(reservation_name(next, 0), name_of(now, 0), (size_t)now->n * NAME_BYTES);
+	memcpy(reservation_name(next, 0), reservation_name_of(now, 0),
+	       (size_t)now->n * REGISTRANT_NAME_BYTES);
 	return next;
 }
 
@@ -159,7 +111,8 @@ static void name_registrant(struct reservation *next, const struct reservation_w
 {
 	unsigned index;
 
-	if (find(next, wish->hostid, &index) && !*name_of(next, index))
+	if (reservation_find(next, wish->hostid, &index) &&
+	    !*reservation_name_of(next, index))
 		strcpy(reservation_name(next, index), wish->hostnqn);
 }
 
@@ -201,7 +154,7 @@ static void remove_at(struct reservation *next, unsigned index)
 	memmove(&next->registrants[index], &next->registrants[index + 1],
 		(next->n - index) * sizeof(next->registrants[0]));
 	memmove(reservation_name(next, index), reservation_name(next, index + 1),
-		(size_t)(next->n - index) * NAME_BYTES);
+		(size_t)(next->n - index) * REGISTRANT_NAME_BYTES);
 	if (next->holder > index)
 		next->holder--;
 	if (next->n == 0)
@@ -332,7 +285,7 @@ static enum nvme_status take_over(struct reservation *next,
 
 	next->type = NVME_RTYPE_NONE;
 	remove_others(next, wish->hostid, wish->key);
-	find(next, wish->hostid, &own);
+	reservation_find(next, wish->hostid, &own);
 	return acquire(next, own, wish->type);
 }
 

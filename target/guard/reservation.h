@@ -11,6 +11,7 @@
 enum {
 	HOSTID_BYTES = 16,
 	REGISTRANTS_MAX = 256,
+	REGISTRANT_NAME_BYTES = NVMF_NQN_MAX + 1,
 };
 
 struct registrant {
@@ -50,14 +51,6 @@ reservation_action reservation_register, reservation_acquire, reservation_releas
 /* Set Features 83h. */
 reservation_action reservation_set_persistence;
 
-/* Nobody is registered. To be freed with free(); NULL without memory. */
-struct reservation *reservation_new(unsigned room);
-/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does not say
- * it, and it is that of the first host with this identifier that changes anything. */
-char *reservation_name(struct reservation *reservation, unsigned index);
-/* guard_is_of_other. */
-bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
-			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1]);
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
 			enum access access);
 /* Whether one registrant has it: not with types of all registrants, not without a reservation. */
@@ -68,3 +61,18 @@ bool reservation_is_holder(const struct reservation *now, unsigned index);
 enum nvme_resv_notice reservation_notice(const struct reservation *before,
 					 const struct reservation *after,
 					 const uint8_t *actor, unsigned index);
+
+/* ---- registrant.c ---- */
+
+/* Without a registrant. To be freed with free(); NULL without memory. */
+struct reservation *reservation_new(unsigned room);
+/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does not say
+ * it, and it is that of the first host with this identifier that changes anything. */
+char *reservation_name(struct reservation *reservation, unsigned index);
+const char *reservation_name_of(const struct reservation *reservation, unsigned index);
+/* guard_is_of_other. */
+bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
+			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1]);
+/* The registrant with this identifier; false: not registered, or now is NULL. */
+bool reservation_find(const struct reservation *now, const uint8_t *hostid,
+		      unsigned *ret_index);

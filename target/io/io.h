@@ -72,5 +72,8 @@ void resv_change(struct request *r, reservation_action *action,
 /* uncorrectable.c */
 bool uncorrectable_is_offered(const struct namespace *ns);
 bool uncorrectable_must_heal(const struct request *r);
+
+/* lost_blocks.c: declares the command's blocks lost. */
+enum request_state uncorrectable_execute(struct request *r);
 /* The state to return; once the blocks are healed, or could not be, the command settles. */
 enum request_state uncorrectable_heal(struct request *r);

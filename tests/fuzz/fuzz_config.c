@@ -131,6 +131,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		empty_paths(&config);
 		config_check(&config, "t.yaml", conf, out);
 	}
+	/* Paths are empty: no error is that of a thing in use. */
+	check(!conf || !conf_is_busy(conf));
 	conf_free(conf);
 	config_release(&config);
 	memory_fail(which_fails(text));

@@ -93,6 +93,7 @@ static void on_deadline(struct loop_timer *timer)
 	if (bridge->sockets)
 		bridge->sockets->ops->stop(bridge->sockets, false);
 	rpc_server_free(bridge->rpc);
+	stdio_leave();
 	_exit(EXIT_UNREACHABLE);
 }
 

@@ -102,3 +102,5 @@ int frontend_kernel_check(struct volume_error *error);
 int stdio_open(int *ret_fd);
 /* Waits until everything that was sent is written to standard output. */
 void stdio_finish(void);
+/* The process ends now: the writer is not waited for. */
+void stdio_leave(void);

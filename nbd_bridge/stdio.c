@@ -118,6 +118,13 @@ int stdio_open(int *ret_fd)
 	return 0;
 }
 
+void stdio_leave(void)
+{
+	if (pump.has_writer)
+		pthread_detach(pump.writer);
+	pump.has_writer = false;
+}
+
 void stdio_finish(void)
 {
 	if (!pump.has_writer)

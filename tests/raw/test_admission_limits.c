@@ -159,9 +159,9 @@ static void one_address_has_its_share(void **state)
 	daemon_wait_logged(&d, "raise limits.connections_per_address");
 	raw_come_from(3);
 	assert_int_equal(raw_open(&other, d.port, 0, 32), 0);
-	raw_close(&other);
+	give_back(&other);
 	raw_come_from(2);
-	raw_close(&queues[3]);
+	raw_close(&queues[3]); /* which was refused */
 	give_back(&queues[2]);
 	assert_int_equal(raw_open(&queues[2], d.port, 0, 32), 0);
 	raw_come_from(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Assertions about our own code, on in every build. Never about data that a peer sent; and where what breaks is one
- * peer's alone and memory is safe, the owner ends that (target/defect.h).
+ * peer's alone and memory is safe, the owner ends that (target/engine/defect.h).
  */
 #pragma once
 

@@ -40,7 +40,7 @@ static bool find_provider(char path[PATH_MAX])
 		if (!slash)
 			break;
 		n = slash - self;
-		if (snprintf(path, PATH_MAX, "%.*s/transport/softrdma/" PROVIDER, (int)n,
+		if (snprintf(path, PATH_MAX, "%.*s/softrdma/" PROVIDER, (int)n,
 			     self) < PATH_MAX &&
 		    !access(path, R_OK))
 			return true;

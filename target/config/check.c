@@ -18,10 +18,10 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/units.h"
-#include "target/backend/backend.h"
+#include "target/store/backend.h"
 #include "target/config/config.h"
-#include "target/auth/credentials.h"
-#include "target/subsystem.h"
+#include "target/export/credentials.h"
+#include "target/export/subsystem.h"
 #include "transport/wire/fabrics.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
-#include "target/backend/backend.h"
+#include "target/store/backend.h"
 #include "target/config/config.h"
 
 static void check_owner(const char *path, struct conf *conf)

@@ -17,9 +17,9 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "target/ana.h"
+#include "target/export/ana.h"
 #include "target/config/config.h"
-#include "target/subsystem.h"
+#include "target/export/subsystem.h"
 #include "transport/wire/auth.h"
 
 enum {

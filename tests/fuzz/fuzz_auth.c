@@ -13,8 +13,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "initiator/auth.h"
-#include "target/auth/session.h"
+#include "initiator/control/auth.h"
+#include "target/association/auth/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

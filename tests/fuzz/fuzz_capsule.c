@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "initiator/connect.h"
+#include "initiator/control/connect.h"
 #include "transport/capsule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

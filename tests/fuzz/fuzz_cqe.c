@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "initiator/command.h"
-#include "initiator/errors.h"
+#include "initiator/io/command.h"
+#include "initiator/control/errors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "initiator/discovery_log.h"
+#include "initiator/control/discovery_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

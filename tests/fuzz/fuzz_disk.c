@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "target/guard/guard_state.h"
-#include "target/health/health.h"
-#include "target/io/bad_blocks.h"
+#include "target/export/guard/guard_state.h"
+#include "target/export/health/health.h"
+#include "target/export/bad_blocks.h"
 #include "tests/fuzz/fuzz_disk.h"
 
 static struct {

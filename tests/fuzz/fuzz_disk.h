@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A disk in memory that fails and hangs when told to, and a state directory that is none, in place of
- * target/guard/state_file.c.
+ * target/export/state_file.c.
  */
 #pragma once
 
-#include "target/backend/backend.h"
+#include "target/store/backend.h"
 
 enum {
 	DISK_BYTES = 256 << 10,

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "initiator/ana_log.h"
-#include "initiator/identify.h"
+#include "initiator/control/ana_log.h"
+#include "initiator/control/identify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -13,8 +13,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "nbd_bridge/nbd_conn.h"
-#include "nbd_bridge/worker.h"
+#include "nbd_bridge/io/nbd_conn.h"
+#include "nbd_bridge/io/worker.h"
 #include "tests/fuzz/fuzz_memory.h"
 #include "tests/fuzz/fuzz_volume.h"
 

@@ -2,7 +2,7 @@
 /* A volume in memory, in place of initiator/: one queue, answered in the next turn of its loop. */
 #pragma once
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 enum {
 	FUZZ_VOLUME_BYTES = 256 << 10,

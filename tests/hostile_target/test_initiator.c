@@ -16,7 +16,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "initiator/discover.h"
+#include "initiator/control/discover.h"
 #include "tests/hostile_target/world.h"
 #include "transport/auth_key.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 enum {
 	WORLD_ARGS = 16,

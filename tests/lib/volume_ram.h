@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A volume in memory, for tests of front ends: implements initiator/volume.h without a target.
+ * A volume in memory, for tests of front ends: implements initiator/control/volume.h without a target.
  * The environment says what it is like:
  *
  *   VOLUME_RAM_SIZE, _BLOCK_SIZE, _MAX_IO, _SLAB, _QUEUES   numbers (bytes)
@@ -15,4 +15,4 @@
  */
 #pragma once
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"

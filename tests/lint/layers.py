@@ -13,7 +13,7 @@ from common import ROOT, Tap, files, read
 
 # Longest folder first: a file belongs to the first one that it lies in.
 MAY_INCLUDE = {
-    "transport/softrdma": [],
+    "softrdma": [],
     "base": [],
     "transport": ["base"],
     "target": ["base", "transport"],
@@ -25,7 +25,7 @@ MAY_INCLUDE = {
 # System headers that only these places may see.
 ONLY_IN = [
     ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*", ("transport/", "tools/bench/floor.c")),
-    ("libaio.h", r"libaio\.h", ("target/backend/aio.c", "tools/bench/floor.c")),
+    ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -52,9 +52,9 @@ def layer_faults(folder, allowed, names):
     prefixes = [f if f.endswith(".h") else f + "/" for f in [folder] + allowed]
     for name in names:
         for number, path, is_ours in includes(name):
-            inside_softrdma = path.startswith("transport/softrdma/")
+            inside_softrdma = path.startswith("softrdma/")
             if is_ours and (not path.startswith(tuple(prefixes)) or
-                            (inside_softrdma and folder != "transport/softrdma")):
+                            (inside_softrdma and folder != "softrdma")):
                 yield f"{name}:{number}: includes {path}"
 
 

@@ -11,7 +11,7 @@
 
 #include "base/args.h"
 #include "base/log.h"
-#include "nbd_bridge/bridge.h"
+#include "nbd_bridge/control/bridge.h"
 #include "tests/lib/volume_ram.h"
 
 static void on_ready(void *context, const struct bridge_ready *ready)

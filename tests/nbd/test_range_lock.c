@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "nbd_bridge/range_lock.h"
+#include "nbd_bridge/io/range_lock.h"
 
 enum {
 	THREADS = 4,

@@ -11,8 +11,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "target/admission.h"
-#include "target/queue.h"
+#include "target/association/admission.h"
+#include "target/engine/queue.h"
 
 enum {
 	BURST = 8, /* of one party: half of limits.connections */

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "initiator/auth.h"
-#include "target/auth/session.h"
+#include "initiator/control/auth.h"
+#include "target/association/auth/session.h"
 
 #define HOSTNQN "nqn.2014-08.org.nvmexpress:uuid:6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"
 #define SUBNQN	"nqn.2026-01.org.example:raw"

@@ -25,7 +25,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "target/backend/backend.h"
+#include "target/store/backend.h"
 
 enum {
 	BLOCK = 4096,

@@ -16,9 +16,9 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "target/ana.h"
+#include "target/export/ana.h"
 #include "target/config/config.h"
-#include "target/subsystem.h"
+#include "target/export/subsystem.h"
 
 static char directory[] = "/tmp/test_config.XXXXXX";
 

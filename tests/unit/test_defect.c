@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "target/controller.h"
-#include "target/defect.h"
+#include "target/association/controller.h"
+#include "target/engine/defect.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
 #include "tests/fuzz/fuzz_wire.h"

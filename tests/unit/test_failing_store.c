@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "target/backend/backend.h"
-#include "target/backend/grow.h"
+#include "target/store/backend.h"
+#include "target/store/grow.h"
 
 enum {
 	BLOCK = 4096,

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "target/buffer.h"
+#include "target/engine/buffer.h"
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 

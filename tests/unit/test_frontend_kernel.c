@@ -17,10 +17,10 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "nbd_bridge/frontend.h"
-#include "nbd_bridge/kernel_device.h"
-#include "nbd_bridge/kernel_helper.h"
-#include "nbd_bridge/kernel_name.h"
+#include "nbd_bridge/control/frontend.h"
+#include "nbd_bridge/control/kernel_device.h"
+#include "nbd_bridge/control/kernel_helper.h"
+#include "nbd_bridge/control/kernel_name.h"
 
 enum {
 	NO_JOB = -1,

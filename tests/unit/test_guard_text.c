@@ -13,9 +13,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "target/guard/guard_state.h"
-#include "target/guard/reservation.h"
-#include "target/io/bad_blocks.h"
+#include "target/export/guard/guard_state.h"
+#include "target/export/guard/reservation.h"
+#include "target/export/bad_blocks.h"
 
 enum {
 	DEPTH = 5,

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "target/guard/state_file.h"
-#include "target/health/health.h"
-#include "target/target.h"
+#include "target/export/state_file.h"
+#include "target/export/health/health.h"
+#include "target/engine/target.h"
 
 #define NQN   "nqn.2026-01.org.example:one"
 #define OTHER "nqn.2026-01.org.example:two"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "initiator/host_identity.h"
+#include "initiator/control/host_identity.h"
 
 #define UUID_A "6d6b4ca0-8bed-4bdb-a28e-07ea8ed0acf7"
 #define UUID_B "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"

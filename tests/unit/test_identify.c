@@ -7,9 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "initiator/discovery_log.h"
-#include "initiator/ana_log.h"
-#include "initiator/identify.h"
+#include "initiator/control/discovery_log.h"
+#include "initiator/control/ana_log.h"
+#include "initiator/control/identify.h"
 
 #define NQN "nqn.2026-01.test:s"
 

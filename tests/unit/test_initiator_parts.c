@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "initiator/command.h"
-#include "initiator/connect.h"
-#include "initiator/errors.h"
+#include "initiator/io/command.h"
+#include "initiator/control/connect.h"
+#include "initiator/control/errors.h"
 
 /* ---- commands ---- */
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "nbd_bridge/kernel_device.h"
-#include "nbd_bridge/kernel_name.h"
+#include "nbd_bridge/control/kernel_device.h"
+#include "nbd_bridge/control/kernel_name.h"
 
 static const char backend[] = "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10";
 

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "target/qos/line.h"
+#include "target/export/qos/line.h"
 
 enum {
 	BURST_MS = 100,

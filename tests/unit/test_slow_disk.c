@@ -24,8 +24,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "target/backend/backend.h"
-#include "target/backend/fd.h"
+#include "target/store/backend.h"
+#include "target/store/fd.h"
 
 enum {
 	BLOCK = 4096,

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/ticks.h"
-#include "target/stats/hosts.h"
-#include "target/stats/stats.h"
+#include "target/engine/hosts.h"
+#include "target/engine/stats.h"
 
 static void test_steps(void **state)
 {

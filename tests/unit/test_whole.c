@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* target/backend/whole.c: marks of blocks in memory. */
+/* target/store/whole.c: marks of blocks in memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "target/backend/whole.h"
+#include "target/store/whole.h"
 
 enum {
 	PIECES = 4,

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "initiator/host_identity.h"
+#include "initiator/control/host_identity.h"
 #include "tools/rblk/bench_worker.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"

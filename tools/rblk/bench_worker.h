@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "base/histogram.h"
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 enum {
 	BENCH_DEPTH_MAX = 1024,

@@ -2,7 +2,7 @@
 /* Is a block device in use, and by whom? */
 #pragma once
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 /* 0 after everything written to it reached the volume; EXIT_BUSY with *error naming the holder; another
  * exit code when it cannot be told or flushed. */

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nbd_bridge/kernel_device.h"
-#include "nbd_bridge/kernel_name.h"
-#include "nbd_bridge/kernel_nbd.h"
+#include "nbd_bridge/control/kernel_device.h"
+#include "nbd_bridge/control/kernel_name.h"
+#include "nbd_bridge/control/kernel_nbd.h"
 #include "tools/rblk/left.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 struct left_device {
 	char volume[64];

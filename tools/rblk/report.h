@@ -7,7 +7,7 @@
 
 #include "base/args.h"
 #include "base/output.h"
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 /* Tells the failure as fail_with does (base/args.h). Returns its exit code. */
 int report_error(const char *program, const struct volume_error *error);

@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 /* "RUN/volumes/NAME.SUFFIX", or the directory when name is NULL. 0, or an exit code with *error. */
 int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,

@@ -4,7 +4,7 @@
 
 #include <json-c/json.h>
 
-#include "nbd_bridge/bridge.h"
+#include "nbd_bridge/control/bridge.h"
 #include "tools/rblk/volume_options.h"
 
 /* status: of the volume that is attached; options and *config: what is asked for. 0, or EXIT_BUSY with

@@ -2,7 +2,7 @@
 /* "NQN@ADDRESS[:PORT]", as users write what they want to attach. */
 #pragma once
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 enum {
 	TARGET_DEFAULT_PORT = 4420,

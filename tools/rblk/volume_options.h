@@ -5,8 +5,8 @@
 #include <limits.h>
 
 #include "base/args.h"
-#include "initiator/volume.h"
-#include "nbd_bridge/bridge.h"
+#include "initiator/control/volume.h"
+#include "nbd_bridge/control/bridge.h"
 #include "tools/rblk/target_name.h"
 
 enum {

@@ -4,7 +4,7 @@
 
 #include <json-c/json.h>
 
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 struct volumes {
 	struct json_object *array; /* owned: a status object each, by name */

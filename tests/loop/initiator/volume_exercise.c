@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * volume_exercise: verified random I/O through initiator/volume.h, without NBD: all
+ * volume_exercise: verified random I/O through initiator/control/volume.h, without NBD: all
  * operations, all sizes, several queues each on a thread of its own. Runs against any
  * target, real or fake; whoever kills the target meanwhile sees whether anything was
  * lost.
@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "initiator/host_identity.h"
+#include "initiator/control/host_identity.h"
 #include "tests/loop/initiator/worker.h"
 
 static struct {

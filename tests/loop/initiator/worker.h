@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "base/histogram.h"
-#include "initiator/volume.h"
+#include "initiator/control/volume.h"
 
 enum {
 	OPS = VOLUME_TRIM + 1,

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log page 0Ch as a target sends it: the walk to our group; see ana_log.h. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "initiator/control/controller.h"
+
+static unsigned known_state(uint8_t state)
+{
+	switch ((enum nvme_ana_state)(state & NVME_ANA_STATE_MASK)) {
+	case NVME_ANA_STATE_OPTIMIZED:
+	case NVME_ANA_STATE_NON_OPTIMIZED:
+	case NVME_ANA_STATE_INACCESSIBLE:
+	case NVME_ANA_STATE_PERSISTENT_LOSS:
+	case NVME_ANA_STATE_CHANGE:
+		return state & NVME_ANA_STATE_MASK;
+	}
+	return 0;
+}
+
+static uint64_t begin(struct ana_cursor *cursor, const uint8_t *data)
+{
+	struct nvme_ana_log header;
+
+	memcpy(&header, data, sizeof(header));
+	cursor->n_left = get_le16(header.ngrps);
+	return sizeof(header);
+}
+
+enum ana_walk ana_log_walk(struct ana_cursor *cursor, const void *data, size_t n)
+{
+	const uint8_t *bytes = data;
+	uint64_t pos = cursor->at ? 0 : begin(cursor, bytes);
+
+	while (cursor->n_left && pos + sizeof(struct nvme_ana_group) <= n) {
+		struct nvme_ana_group group;
+
+		memcpy(&group, bytes + pos, sizeof(group));
+		if (get_le32(group.grpid) == cursor->group) {
+			cursor->state = known_state(group.state);
+			return ANA_WALK_FOUND;
+		}
+		/* Who gives the NSIDs although they are not wanted is passed over them. */
+		pos += sizeof(group) + (uint64_t)get_le32(group.nnsids) * sizeof(le32);
+		cursor->n_left--;
+	}
+	cursor->at += pos;
+	return cursor->n_left ? ANA_WALK_MORE : ANA_WALK_END;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One association with a controller: from an address to "live", and down again. One attempt; the owner
+ * (reconnect.c, discover.c) decides about further ones.
+ */
+#pragma once
+
+#include "initiator/control/admin.h"
+#include "initiator/control/ana_log.h"
+#include "initiator/control/auth.h"
+#include "initiator/control/controller_state.h"
+#include "initiator/control/identify.h"
+#include "initiator/control/volume.h"
+
+struct controller;
+
+struct controller_ops {
+	void (*on_live)(struct controller *c);
+	/* Once for each start: failed, or not live any more (c->error). Stop it. */
+	void (*on_down)(struct controller *c);
+	/* After controller_stop: the admin queue is gone; the domain is still open. */
+	void (*on_stopped)(struct controller *c);
+	/* Live: identified anew; c->ns and c->ids may differ. NULL for discovery. */
+	void (*on_namespace)(struct controller *c);
+	/* Live: there is no such namespace any more (c->error). NULL for discovery. */
+	void (*on_gone)(struct controller *c);
+	/* Live: c->ana_state has changed. NULL for discovery. */
+	void (*on_ana)(struct controller *c);
+};
+
+struct keep_alive {
+	struct loop_timer timer;
+	bool is_pending;
+};
+
+struct async_event {
+	struct loop_timer rearm;
+	uint64_t last_ns;
+	bool is_pending; /* a request is out */
+	bool is_reading; /* the log, and then the namespace */
+};
+
+struct controller {
+	/* Thread: control */
+	struct loop *loop;		    /* borrowed */
+	struct cm *cm;			    /* borrowed */
+	const struct volume_config *config; /* borrowed */
+	const char *subnqn;		    /* borrowed: config's, or the discovery NQN */
+	bool is_discovery;
+	uint64_t connect_timeout_ns; /* to resolve and connect; the owner may change it */
+	const struct controller_ops *ops;
+	void *context;
+
+	unsigned state;	      /* enum controller_state */
+	struct cm_conn *conn; /* owned */
+	struct domain domain; /* owned; opened on resolving */
+	struct admin admin;
+	struct auth_keys *keys;	 /* owned: auth_alloc; NULL: none are configured */
+	struct auth_host *auth;	 /* owned: auth_alloc; with keys */
+	struct loop_timer timer; /* deadline of CM states, interval of polling */
+	uint64_t poll_until_ns, poll_interval_ns;
+	struct keep_alive keep_alive;
+	struct async_event async_event;
+	struct ana_log ana_log;
+	struct loop_call down_call, stopped_call;
+	bool is_down; /* on_down is called, or will be */
+	bool is_established, has_admin, has_asked_again;
+
+	/* what we learnt */
+	uint16_t cntlid;
+	unsigned n_admin_recv; /* the target's */
+	uint64_t cap;
+	struct identify_controller id;
+	struct identify_limits limits;
+	struct identify_namespace ns;
+	struct identify_ids ids;
+	unsigned n_queues_granted;
+	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
+
+	struct volume_error error;
+	bool is_permanent; /* the target says that asking again is pointless */
+	bool is_missing;   /* it has no such namespace */
+	bool is_transient; /* it will pass soon, even when connecting for the first time */
+	bool is_unanswered; /* the Connect command: it or its answer was lost */
+};
+
+void controller_init(struct controller *c, struct loop *loop, struct cm *cm,
+		     const struct volume_config *config, bool is_discovery,
+		     const struct controller_ops *ops, void *context);
+/* IDLE, the domain closed. on_live or on_down follow, not from inside. */
+void controller_start(struct controller *c);
+/* Live: normal shutdown, then as controller_stop. */
+void controller_shut_down(struct controller *c);
+/* Not IDLE. on_stopped follows, not from inside. Stopping twice is stopping once. */
+void controller_stop(struct controller *c);
+/* After on_stopped: true, once, if the Connect command was not answered. */
+bool controller_may_ask_again(struct controller *c);
+/* IDLE, and everything registered in the domain is gone. */
+void controller_close_domain(struct controller *c);
+const char *controller_state_name(const struct controller *c);
+
+/* ---- for keep_alive.c, async_event.c and discover.c ---- */
+
+/* Calls on_down with c->error, which was filled; then waits to be stopped. */
+void controller_fail(struct controller *c);
+/* "lost the connection: reason", or in a state before LIVE "cannot connect ...". */
+void controller_fail_connection(struct controller *c, bool is_timeout,
+				const char *reason);
+/* Sends with the admin timeout; a full queue fails the association (it cannot happen). */
+void controller_submit(struct controller *c, struct admin_command *command);
+struct admin_command controller_identify(const struct controller *c, enum nvme_cns cns,
+					 uint32_t nsid);
+struct admin_command controller_get_log(enum nvme_log log, uint64_t offset,
+					uint32_t n_bytes);
+
+void keep_alive_start(struct controller *c);
+void keep_alive_stop(struct controller *c);
+void async_event_start(struct controller *c);
+void async_event_stop(struct controller *c);

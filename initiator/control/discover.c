@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Discovery, blocking: a temporary loop, one association with the discovery controller.
+ *
+ * Happy path: live -> header -> entries, four a command -> header again: if the
+ * generation counter is the same, what was read is one state of the log, and we shut
+ * down; else everything is read again, at most TRIES times.
+ *
+ * Failures end the association and leave c->error for the caller; only a Connect command that
+ * is not answered is sent once more (controller.c says why). The target decides how many records
+ * there are, but not how many we take: DISCOVER_RECORDS_MAX.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/conf.h"
+#include "initiator/control/controller.h"
+#include "initiator/control/discover.h"
+#include "initiator/control/discovery_log.h"
+#include "initiator/control/errors.h"
+
+enum {
+	TRIES = 10,
+	ENTRY_BYTES = sizeof(struct nvmf_discovery_entry),
+	CHUNK = ADMIN_DATA_BYTES / ENTRY_BYTES,
+};
+
+struct discovery {
+	struct loop loop;
+	struct cm *cm;
+	struct controller controller;
+	struct discover_result result;
+	struct volume_error error;
+	unsigned n_expected, n_read, n_tries;
+	bool is_done, is_good;
+};
+
+static void read_header(struct discovery *d);
+static void read_entries(struct discovery *d);
+
+static void fail(struct discovery *d, const char *reason)
+{
+	controller_fail_connection(&d->controller, false, reason);
+}
+
+static bool is_ok(struct discovery *d, const struct admin_answer *answer)
+{
+	if (answer->status == NVME_OK)
+		return true;
+	error_from_status(&d->controller.error, "Get Log Page (discovery)",
+			  answer->status);
+	controller_fail(&d->controller);
+	return false;
+}
+
+static void on_entries(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+	struct discovery *d = c->context;
+	unsigned n = MIN(d->n_expected - d->n_read, (unsigned)CHUNK);
+
+	if (!is_ok(d, answer))
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		struct discover_record *record = &d->result.records[d->result.n_records];
+
+		if (discovery_parse_entry(answer->data + i * ENTRY_BYTES, record) == 0)
+			d->result.n_records++;
+	}
+	d->n_read += n;
+	read_entries(d);
+}
+
+static void read_entries(struct discovery *d)
+{
+	unsigned n = MIN(d->n_expected - d->n_read, (unsigned)CHUNK);
+	struct admin_command command;
+
+	if (!n) {
+		read_header(d); /* has it changed while we read? */
+		return;
+	}
+	command = controller_get_log(NVME_LOG_DISCOVERY, (d->n_read + 1ull) * ENTRY_BYTES,
+				     n * ENTRY_BYTES);
+	command.sqe.nsid = put_le32(0);
+	command.done = on_entries;
+	controller_submit(&d->controller, &command);
+}
+
+static void on_header(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+	struct discovery *d = c->context;
+	uint64_t genctr;
+	unsigned n;
+
+	if (!is_ok(d, answer))
+		return;
+	if (discovery_parse_header(answer->data, &genctr, &n) < 0) {
+		fail(d, "its discovery log has an unknown format");
+		return;
+	}
+	if (d->n_tries && genctr == d->result.genctr && n == d->n_expected) {
+		d->is_good = true;
+		controller_shut_down(c);
+		return;
+	}
+	if (d->n_tries++ == TRIES) {
+		fail(d, "its discovery log does not stop changing");
+		return;
+	}
+	free(d->result.records);
+	d->result = (struct discover_result){.genctr = genctr};
+	d->n_read = 0;
+	d->n_expected = n;
+	d->result.records = calloc(n ? n : 1, sizeof(*d->result.records));
+	if (d->result.records)
+		read_entries(d);
+	else
+		fail(d, "out of memory");
+}
+
+static void read_header(struct discovery *d)
+{
+	struct admin_command command = controller_get_log(
+		NVME_LOG_DISCOVERY, 0, sizeof(struct nvmf_discovery_header));
+
+	command.sqe.nsid = put_le32(0);
+	command.done = on_header;
+	controller_submit(&d->controller, &command);
+}
+
+static void on_live(struct controller *c)
+{
+	read_header(c->context);
+}
+
+static void on_down(struct controller *c)
+{
+	controller_stop(c);
+}
+
+static void on_stopped(struct controller *c)
+{
+	struct discovery *d = c->context;
+
+	if (controller_may_ask_again(c)) {
+		controller_close_domain(c);
+		controller_start(c);
+		return;
+	}
+	d->is_done = true;
+}
+
+static const struct controller_ops ops = {
+	.on_live = on_live,
+	.on_down = on_down,
+	.on_stopped = on_stopped,
+};
+
+static int out_of_resources(struct volume_error *error, int r)
+{
+	error_set(error, EXIT_FAILED, NULL, "cannot start: %s", strerror(-r));
+	return -1;
+}
+
+int discover(const struct volume_config *config, struct discover_result *ret_result,
+	     struct volume_error *error)
+{
+	struct discovery *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return out_of_resources(error, -ENOMEM);
+	r = loop_init(&d->loop, 0, NULL);
+	if (r == 0)
+		r = cm_new(&d->loop, &d->cm);
+	if (r < 0) {
+		loop_deinit(&d->loop);
+		free(d);
+		return out_of_resources(error, r);
+	}
+	controller_init(&d->controller, &d->loop, d->cm, config, true, &ops, d);
+	controller_start(&d->controller);
+	while (!d->is_done)
+		loop_turn(&d->loop, UINT64_MAX);
+	controller_close_domain(&d->controller);
+	cm_free(d->cm);
+	loop_deinit(&d->loop);
+	if (d->is_good) {
+		*ret_result = d->result;
+		r = 0;
+	} else {
+		*error = d->controller.error;
+		free(d->result.records);
+		r = -1;
+	}
+	free(d);
+	return r;
+}
+
+void discover_result_release(struct discover_result *result)
+{
+	free(result->records);
+	*result = (struct discover_result){0};
+}
+
+void discover_suggest(const struct volume_config *config, struct volume_error *error)
+{
+	const char *names[DISCOVER_RECORDS_MAX + 1];
+	struct discover_result result;
+	struct volume_error ignored;
+	const char *close_one;
+	unsigned n = 0;
+
+	if (error->code != EXIT_NOT_FOUND || discover(config, &result, &ignored) < 0)
+		return;
+	for (unsigned i = 0; i < result.n_records; i++)
+		if (result.records[i].subtype == NVMF_SUBTYPE_NVM)
+			names[n++] = result.records[i].subnqn;
+	names[n] = NULL;
+	close_one = conf_did_you_mean(config->subnqn, names);
+	/* It is the namespace that is not there when the subsystem is. */
+	if (close_one && strcmp(close_one, config->subnqn) != 0)
+		snprintf(error->hint, sizeof(error->hint), "did you mean '%.220s'?",
+			 close_one);
+	discover_result_release(&result);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See io_errors.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "initiator/control/volume_impl.h"
+
+enum {
+	BURST = 5, /* records of a volume at once, and then one a second */
+};
+
+static const char *operation_of(const struct volume_io *io)
+{
+	switch (io->op) {
+	case VOLUME_READ:
+		return "read";
+	case VOLUME_WRITE:
+		return io->is_fua ? "write with FUA" : "write";
+	case VOLUME_FLUSH:
+		return "flush";
+	case VOLUME_WRITE_ZEROES:
+		return io->is_fua ? "write zeroes with FUA" : "write zeroes";
+	case VOLUME_TRIM:
+		return "trim";
+	}
+	return "I/O";
+}
+
+static void describe(const struct volume_queue *queue, const struct volume_io *io,
+		     enum nvme_status status, struct volume_io_error *ret_error)
+{
+	unsigned code = nvme_status_code(status);
+
+	*ret_error = (struct volume_io_error){.time_s = (uint64_t)time(NULL)};
+	if (io->op != VOLUME_FLUSH) {
+		ret_error->lba = io->offset >> queue->limits.block_shift;
+		ret_error->blocks = io->length >> queue->limits.block_shift;
+	}
+	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s",
+		 operation_of(io));
+	if (code == NVME_HOST_PATH_ERROR)
+		snprintf(ret_error->words, sizeof(ret_error->words),
+			 "the target cannot be reached");
+	else
+		snprintf(ret_error->words, sizeof(ret_error->words),
+			 "%s (status %x.%02x)", nvme_status_string(status), code >> 8 & 7,
+			 code & 0xff);
+}
+
+static void say(const struct volume *volume, const struct volume_io_error *error,
+		unsigned n_unsaid)
+{
+	char range[64] = "", unsaid[48] = "";
+
+	if (error->blocks)
+		snprintf(range, sizeof(range), " of %" PRIu64 " block%s at LBA %" PRIu64,
+			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
+	if (n_unsaid)
+		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
+	log_warn(VOLUME_FMT ": %s%s failed: %s%s", VOLUME_ARG(volume), error->operation,
+		 range, error->words, unsaid);
+}
+
+__attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *queue,
+							  const struct volume_io *io,
+							  enum nvme_status status)
+{
+	struct volume_io_errors *errors = &queue->volume->io_errors;
+	struct volume_io_error last;
+	unsigned n_unsaid;
+	bool must_say;
+
+	describe(queue, io, status, &last);
+	pthread_mutex_lock(&errors->lock);
+	errors->figures.n++;
+	errors->figures.counts[io->op]++;
+	errors->figures.last = last;
+	must_say = log_limit_pass(&errors->limit, BURST);
+	n_unsaid = errors->limit.suppressed;
+	if (must_say)
+		errors->limit.suppressed = 0;
+	pthread_mutex_unlock(&errors->lock);
+	if (must_say)
+		say(queue->volume, &last, n_unsaid);
+}
+
+void volume_io_errors_init(struct volume_io_errors *errors)
+{
+	pthread_mutex_init(&errors->lock, NULL);
+}
+
+void volume_io_errors_deinit(struct volume_io_errors *errors)
+{
+	pthread_mutex_destroy(&errors->lock);
+}
+
+void volume_io_errors_read(struct volume_io_errors *errors,
+			   struct volume_io_figures *ret_figures)
+{
+	pthread_mutex_lock(&errors->lock);
+	*ret_figures = errors->figures;
+	pthread_mutex_unlock(&errors->lock);
+}

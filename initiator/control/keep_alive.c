@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keep Alive (Base 2.0, 3.9): twice in each keep alive time we say that we are there, and
+ * see that the controller is. Control loop. It is the only thing that wakes an idle
+ * volume.
+ *
+ * A target that hangs while its RDMA device goes on acknowledging (a stopped process) is
+ * noticed by nothing else: no answer within the keep alive time is the end of the
+ * association (admin.c's timeout), so it is noticed after at most one and a half of them.
+ */
+#include "base/bits.h"
+#include "base/clock.h"
+#include "initiator/control/controller.h"
+#include "initiator/control/errors.h"
+
+static void on_done(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+
+	c->keep_alive.is_pending = false;
+	if (answer->status == NVME_OK)
+		return;
+	error_from_status(&c->error, "Keep Alive", answer->status);
+	controller_fail(c);
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+	struct keep_alive *ka = container_of(timer, struct keep_alive, timer);
+	struct controller *c = container_of(ka, struct controller, keep_alive);
+	struct admin_command command = {
+		.sqe = {.opcode = NVME_ADMIN_KEEP_ALIVE},
+		.timeout_ns = c->config->keep_alive_ns,
+		.done = on_done,
+		.context = c,
+	};
+
+	loop_timer_start(c->loop, timer, c->config->keep_alive_ns / 2);
+	if (ka->is_pending)
+		return; /* its own timeout decides */
+	ka->is_pending = true;
+	controller_submit(c, &command);
+}
+
+void keep_alive_start(struct controller *c)
+{
+	c->keep_alive.timer.on_expiry = on_timer;
+	c->keep_alive.is_pending = false;
+	if (!c->is_discovery && c->config->keep_alive_ns)
+		loop_timer_start(c->loop, &c->keep_alive.timer,
+				 c->config->keep_alive_ns / 2);
+}
+
+void keep_alive_stop(struct controller *c)
+{
+	loop_timer_stop(&c->keep_alive.timer);
+}

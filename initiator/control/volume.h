@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The initiator's face to its front ends (the NBD bridge, benchmarks): one attached namespace.
+ *
+ * Threads. The control loop owns the volume: discovery, controller, reconnecting, keep alive. Each
+ * volume_queue belongs to the I/O loop it was made for: one I/O queue pair, its slab of registered memory,
+ * its commands. No lock between them; they talk by loop messages.
+ *
+ * I/O is never lost: while the association is being reconnected, submitted I/O is held, and what was in
+ * flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed. Only then does it
+ * complete, with -EIO (or at once after fast_io_fail_tmo_ns).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uuid/uuid.h>
+
+#include "base/addr.h"
+#include "base/args.h"
+#include "base/loop.h"
+#include "initiator/io/volume_io.h"
+#include "initiator/control/volume_state.h"
+
+enum {
+	VOLUME_NQN_MAX = 224, /* with NUL */
+	VOLUME_QUEUES_MAX = 64,
+	VOLUME_PATH_MAX = 1024,
+	VOLUME_SLAB_MIN = 256 * 1024, /* bytes */
+};
+
+struct volume_config {
+	union addr address;	 /* of the portal */
+	union addr host_address; /* source; sa_family 0: any */
+	char subnqn[VOLUME_NQN_MAX];
+	char hostnqn[VOLUME_NQN_MAX];
+	uuid_t hostid;
+	uint32_t nsid;
+	unsigned n_queues;	/* asked for; the target may grant fewer */
+	unsigned queue_size;	/* entries of a submission queue, 16..1024 */
+	uint64_t slab_bytes;	/* registered memory of a queue */
+	bool may_shrink_slab;	/* to what the limit of locked memory allows: see info */
+	uint64_t keep_alive_ns; /* KATO; 0: none */
+	uint64_t reconnect_delay_ns;
+	uint64_t ctrl_loss_tmo_ns;    /* UINT64_MAX: try for ever */
+	uint64_t fast_io_fail_tmo_ns; /* UINT64_MAX: off */
+	bool fails_on_denial; /* DENIED and GONE are FAILED at once, as with Linux */
+	bool has_windows; /* a key for each command alone: memory windows, remote invalidation */
+	/* A command older than this resets the association, unless the target answers others, or Keep
+	 * Alive; one that is ten times as old does in any case. */
+	uint64_t io_timeout_ns;
+	/* Secrets of DH-HMAC-CHAP, read again for each connection; "": none. By the first we prove
+	 * ourselves, by the second the target must. */
+	char secret_file[VOLUME_PATH_MAX], ctrl_secret_file[VOLUME_PATH_MAX];
+};
+/* The documented defaults; addresses and names stay empty. */
+void volume_config_init(struct volume_config *config);
+
+struct volume_info {
+	uint64_t size_bytes;
+	uint32_t block_size;
+	uint64_t slab_bytes;   /* registered memory of a queue: as configured, or less */
+	uint32_t max_io_bytes; /* of one read or write: MDTS, slab and device */
+	bool is_read_only;
+	bool has_flush; /* volatile write cache present, when we connected; Flush is sent in any case */
+	bool has_write_zeroes;
+	bool has_trim; /* Dataset Management, deallocate */
+	bool reads_zero_after_trim;
+	uuid_t uuid; /* all zero when the target gives none */
+	uint8_t nguid[16];
+	char serial[21], model[41], firmware[9];
+	unsigned n_queues_granted;
+};
+
+/* Why connecting failed, ready to be shown. code is what the program exits with. */
+struct volume_error {
+	enum exit_code code;
+	char message[256],
+		hint[256]; /* one line each, no program name, no full stop; hint: or empty */
+};
+
+struct volume_status {
+	enum volume_state state;
+	uint64_t state_since_ns; /* clock_ns() */
+	unsigned n_queues_live;
+	uint64_t n_reconnects;
+	uint64_t n_held; /* I/O waiting for the association */
+	uint64_t n_in_flight;
+	/* with memory windows: keys that the target invalidated with its answer, and that we had to */
+	uint64_t n_invalidated, n_revoked;
+	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */
+	uint16_t cntlid;
+	char device[64];       /* RDMA device in use */
+	const char *ana_state; /* of the path, "optimized"; NULL: not known, no ANA */
+	uint32_t ana_group;
+	struct volume_error last_error;
+	struct volume_io_figures io_errors;
+};
+
+struct volume;
+struct volume_callbacks {
+	/* On the control loop. The first connect succeeded: info is valid; or failed: see error. */
+	void (*on_opened)(void *context,
+			  const struct volume_error *error /* NULL: success */);
+	void (*on_state)(void *context, enum volume_state state);
+	/* Size, read-only or trim ability changed while live (namespace attribute notice). */
+	void (*on_changed)(void *context);
+	/* volume_close is done: nothing of the volume is used any more. */
+	void (*on_closed)(void *context);
+};
+
+/* Control thread. Starts connecting; on_opened tells. -errno only for resources. config is copied. */
+int volume_open(struct loop *control, const struct volume_config *config,
+		const struct volume_callbacks *callbacks, void *context,
+		struct volume **ret_volume);
+/* Control thread. Every queue must have been removed. Shuts the controller down, then on_closed. */
+void volume_close(struct volume *volume);
+/* Control thread. A volume that has FAILED after it was live tries again, as after any loss: ctrl_loss_tmo
+ * begins anew, and I/O is held. -EINVAL in any other state. */
+int volume_reopen(struct volume *volume);
+/* Control thread; copies. Other threads keep their own copy of the info. */
+void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
+void volume_get_status(struct volume *volume, struct volume_status *ret_status);
+
+/* ---- I/O --------------------------------------------------------------------------- */
+
+struct volume_queue;
+
+/* Control thread, after on_opened. io_loop may be running already in its own thread. I/O can be submitted
+ * from the loop's thread at once: it is held until the queue pair is connected. At most
+ * info.n_queues_granted queues exist at a time (-EUSERS). */
+int volume_queue_add(struct volume *volume, struct loop *io_loop,
+		     struct volume_queue **ret_queue);
+/* Control thread. No I/O may be outstanding, no buffer taken. on_removed runs on the control loop, after
+ * which the io_loop no longer knows of the queue. */
+void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *context),
+			 void *context);

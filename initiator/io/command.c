@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of commands of an I/O queue. I/O loop only; nothing is allocated after init.
+ *
+ * A command is taken, started (in flight), and at its end stopped (answered) and sent
+ * (the SEND's completion is in), in whichever order; then it is given back. The
+ * completion of a SEND may be learnt late, because not every SEND asks for one
+ * (transport/qp.h): until then the slot lingers, neither in flight nor free. That is why
+ * the table has more slots than the queue has entries.
+ *
+ * Invariant: each slot is exactly one of free, taken by a step that runs now, or in
+ * flight and/or being sent. in_flight is sorted by time of sending: its head is the
+ * oldest command.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "initiator/io/command.h"
+#include "initiator/io/slab.h"
+
+static size_t capsules_bytes(unsigned n)
+{
+	return n * sizeof(struct command_capsule);
+}
+
+size_t command_table_bytes(unsigned n)
+{
+	return align_up(capsules_bytes(n) + sizeof(struct nvmf_connect_data), SLAB_UNIT);
+}
+
+int command_table_init(struct command_table *table, struct volume_queue *queue,
+		       unsigned n)
+{
+	size_t capsules = capsules_bytes(n);
+
+	*table = (struct command_table){.n = n, .slot_bits = log2_ceil(n)};
+	list_init(&table->in_flight);
+	table->memory_bytes = command_table_bytes(n);
+	table->memory = slab_map(table->memory_bytes);
+	table->commands = calloc(n, sizeof(*table->commands));
+	table->free = calloc(n, sizeof(*table->free));
+	if (!table->memory || !table->commands || !table->free)
+		return -ENOMEM;
+	table->connect_data = (void *)(table->memory + capsules);
+	for (unsigned i = 0; i < n; i++) {
+		struct command *command = &table->commands[i];
+
+		command->queue = queue;
+		command->slot = (uint16_t)i;
+		command->capsule = (void *)(table->memory +
+					    i * sizeof(struct command_capsule));
+		list_init(&command->node);
+		table->free[i] = (uint16_t)(n - 1 - i);
+	}
+	table->n_free = n;
+	return 0;
+}
+
+void command_table_deinit(struct command_table *table)
+{
+	slab_unmap(table->memory, table->memory_bytes);
+	free(table->commands);
+	free(table->free);
+	*table = (struct command_table){0};
+}
+
+struct command *command_take(struct command_table *table)
+{
+	struct command *command;
+	uint16_t cid;
+
+	if (!table->n_free)
+		return NULL;
+	command = &table->commands[table->free[--table->n_free]];
+	command->generation++;
+	command->io = NULL;
+	command->holds_buffer = false;
+	command->n_bytes = 0;
+	command->status = NVME_OK;
+	cid = (uint16_t)(command->slot | command->generation << table->slot_bits);
+	command->capsule->sqe = (struct nvme_sqe){
+		.flags = NVME_FLAGS_PSDT_SGL,
+		.cid = put_le16(cid),
+		.sgl.keyed.type = NVME_SGL_KEYED_ADDRESS,
+	};
+	return command;
+}
+
+void command_start(struct command_table *table, struct command *command, uint64_t now_ns)
+{
+	command->is_in_flight = true;
+	command->start_ns = now_ns;
+	list_add_tail(&table->in_flight, &command->node);
+	table->n_in_flight++;
+}
+
+void command_stop(struct command_table *table, struct command *command)
+{
+	check(command->is_in_flight);
+	command->is_in_flight = false;
+	table->n_lent -= command->is_lent;
+	command->is_lent = false;
+	list_remove(&command->node);
+	table->n_in_flight--;
+	table->n_answered++;
+}
+
+void command_give(struct command_table *table, struct command *command)
+{
+	check(!command->is_in_flight && !command->is_sending && !command->is_revoking);
+	command->io = NULL;
+	table->free[table->n_free++] = command->slot;
+}
+
+struct command *command_find(struct command_table *table, uint16_t cid)
+{
+	unsigned slot = cid & ((1u << table->slot_bits) - 1);
+	struct command *command;
+
+	if (slot >= table->n)
+		return NULL;
+	command = &table->commands[slot];
+	if (!command->is_in_flight)
+		return NULL;
+	if (cid != (uint16_t)(slot | (unsigned)command->generation << table->slot_bits))
+		return NULL;
+	return command;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The commands of an I/O queue: a fixed table, each slot with its piece of registered
+ * memory for the submission queue entry. A command identifier is slot | generation << k,
+ * and a slot's generation counts up with each use, so that a late or invented answer is
+ * recognised (I3).
+ */
+#pragma once
+
+#include "base/list.h"
+#include "initiator/control/volume.h"
+#include "transport/qp.h"
+#include "transport/window.h"
+#include "transport/wire/fabrics.h"
+
+struct volume_queue;
+
+enum {
+	/* of a queue: they linger until their SEND is known to be done (command.c) */
+	COMMANDS_PER_ENTRY = 2,
+};
+
+/* As it lies in registered memory: a capsule, when the short data goes in it. */
+struct command_capsule {
+	struct nvme_sqe sqe;
+	struct nvme_dsm_range range;
+	uint8_t pad[48];
+};
+static_assert(sizeof(struct command_capsule) == 128, "two cache lines");
+
+struct command {
+	/* Thread: I/O loop */
+	struct work send; /* queue_on_sent finds the command by it */
+	struct volume_queue *queue;
+	struct list node;     /* in table->in_flight, in the order of sending */
+	struct volume_io *io; /* NULL: the Connect */
+	struct command_capsule *capsule;
+	uint64_t start_ns;
+	uint64_t n_bytes; /* of the I/O that this command does */
+	uint16_t slot, generation;
+	bool is_in_flight; /* sent, no answer yet */
+	bool is_sending;   /* the device still has the SEND */
+	bool holds_buffer; /* the SEND reads the I/O's buffer: not done before it is */
+	enum nvme_status status;
+	/* With windows: the key that the target has for the data of this command, and no longer. */
+	bool is_lent;	  /* in its SQE, until answered */
+	bool is_revoking; /* answered, but the target left the key to us: being invalidated */
+	struct window window;
+	struct work revoke;
+};
+
+struct command_table {
+	/* Thread: I/O loop; made and freed by control */
+	struct command *commands; /* owned: n */
+	uint16_t *free;		  /* owned: stack of slots */
+	unsigned n, n_free, n_in_flight;
+	uint32_t n_answered; /* so far: whether there is progress */
+	unsigned n_lent;
+	unsigned slot_bits;
+	struct list in_flight;
+	uint8_t *memory; /* owned mapping: n capsules, then the Connect data */
+	size_t memory_bytes;
+	struct nvmf_connect_data *connect_data;
+	struct mr mr; /* of memory, for this association */
+};
+
+/* Registered memory of a table of n. */
+size_t command_table_bytes(unsigned n);
+/* 0 or -ENOMEM. */
+int command_table_init(struct command_table *table, struct volume_queue *queue,
+		       unsigned n);
+void command_table_deinit(struct command_table *table);
+
+/* Control, for an association. 0 or -errno; close accepts what was not opened, or in part. */
+int command_windows_open(struct command_table *table, const struct domain *domain);
+void command_windows_close(struct command_table *table);
+
+/* A free command, its capsule zeroed but for the identifier; NULL when there is none. */
+struct command *command_take(struct command_table *table);
+/* Puts it among those in flight. */
+void command_start(struct command_table *table, struct command *command, uint64_t now_ns);
+/* Takes it out again: the answer came, or the queue pair is dead. */
+void command_stop(struct command_table *table, struct command *command);
+/* Neither in flight nor being sent nor revoking. */
+void command_give(struct command_table *table, struct command *command);
+/* The command in flight with this identifier; NULL for anything else. */
+struct command *command_find(struct command_table *table, uint16_t cid);

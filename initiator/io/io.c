@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a volume_io to NVMe commands and back. I/O loop only; nothing is allocated here.
+ *
+ * Happy path: volume_io_submit makes the I/O a command. While there is none free, or no room
+ * in the submission queue, or others wait for that, it goes to the end of the held ones, which
+ * io_pump takes in order. A command's answer ends in io_complete: the I/O is done, or, if one
+ * command could not do all of it, goes to the head of the held ones with done_bytes further on.
+ * So an I/O has at most one command in flight.
+ *
+ * Where data goes: a write not longer than the capsule's data room travels in the
+ * capsule; all else is described by a keyed descriptor, and the target fetches or brings
+ * it by RDMA. The key is that of all of the queue's buffers; or, with memory windows, one
+ * for this command's data alone, which the target is asked to invalidate with its answer.
+ *
+ * Failures: an answer that may be asked again (error_io_retry) sends the I/O to the
+ * waiting ones for a while: so does one that the path does not serve now (ANA), until it
+ * does, and control says so (queue_retry). Everything else goes to done. done is called from completions
+ * or from finish_call, never from inside volume_io_submit.
+ *
+ * Taking back: an I/O whose user is gone is not sent any more. Held and waiting ones end at once. One
+ * that is on the wire is not stopped, for the target may have done it; but it is not sent again. When its
+ * connection broke, nobody was told of its end, so that it happened is as right as that it did not. What
+ * the target still does of it is over before the next association's first command (reconnect.c).
+ */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/probe.h"
+#include "initiator/control/errors.h"
+#include "initiator/control/io_errors.h"
+#include "initiator/io/queue.h"
+
+enum {
+	RETRIES_MAX = 5,
+};
+#define RETRY_DELAY_NS (100 * NSEC_PER_MSEC)
+
+/* Where an I/O is, as far as cancelling must know. */
+enum io_place {
+	IO_ELSEWHERE, /* on the wire, or on its way to done */
+	IO_HELD,
+	IO_WAITING,
+};
+
+/* For the status, which control reads: plain stores of this one writer. */
+static void publish(struct volume_queue *queue)
+{
+	atomic_store_explicit(&queue->seen_held, queue->n_held, memory_order_relaxed);
+	atomic_store_explicit(&queue->seen_in_flight, queue->table.n_in_flight,
+			      memory_order_relaxed);
+}
+
+/* ---- ends ---- */
+
+static void finish_later(struct volume_queue *queue, struct volume_io *io, int error)
+{
+	io->error = error;
+	io->place = IO_ELSEWHERE;
+	list_add_tail(&queue->finished, &io->node);
+	loop_defer(queue->loop, &queue->finish_call);
+}
+
+/* The target cannot be reached, and is not waited for any more. */
+static __attribute__((noinline, cold)) void give_up(struct volume_queue *queue,
+						    struct volume_io *io)
+{
+	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR);
+	finish_later(queue, io, -EIO);
+}
+
+void io_on_finish(struct loop_call *call)
+{
+	struct volume_queue *queue = container_of(call, struct volume_queue, finish_call);
+	struct list now, *node;
+
+	list_init(&now);
+	list_splice_tail(&now, &queue->finished);
+	while ((node = list_take_first(&now))) {
+		struct volume_io *io = list_entry(node, struct volume_io, node);
+
+		io->done(io, io->error);
+	}
+}
+
+static void hold_first(struct volume_queue *queue, struct volume_io *io)
+{
+	list_add_head(&queue->held, &io->node);
+	io->place = IO_HELD;
+	queue->n_held++;
+}
+
+void io_hold_again(struct volume_queue *queue, struct volume_io *io)
+{
+	io->command = NULL;
+	if (io->is_cancelled)
+		finish_later(queue, io, -ECANCELED);
+	else
+		hold_first(queue, io);
+	publish(queue);
+}
+
+static struct volume_io *take_held(struct volume_queue *queue)
+{
+	struct list *node = list_take_first(&queue->held);
+	struct volume_io *io;
+
+	if (!node)
+		return NULL;
+	queue->n_held--;
+	io = list_entry(node, struct volume_io, node);
+	io->place = IO_ELSEWHERE;
+	return io;
+}
+
+void io_fail_held(struct volume_queue *queue)
+{
+	struct volume_io *io;
+	struct list *node;
+
+	while ((io = take_held(queue)))
+		give_up(queue, io);
+	while ((node = list_take_first(&queue->waiting)))
+		give_up(queue, list_entry(node, struct volume_io, node));
+	publish(queue);
+}
+
+/* ---- building commands ---- */
+
+static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_bytes,
+		      uint32_t rkey)
+{
+	sqe->sgl.keyed.address = put_le64((uintptr_t)address);
+	sqe->sgl.keyed.length = put_le24((uint32_t)n_bytes);
+	sqe->sgl.keyed.key = put_le32(rkey);
+}
+
+static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
+						  struct command *command, void *data,
+						  uint64_t n_bytes, enum mr_access access)
+{
+	struct nvme_sqe *sqe = &command->capsule->sqe;
+
+	set_keyed(sqe, data, n_bytes,
+		  qp_bind(&queue->qp, &command->window, &queue->slab_mr, data,
+			  (uint32_t)n_bytes, access));
+	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
+	command->is_lent = true;
+	queue->table.n_lent++;
+}
+
+/* The data of a read (MR_REMOTE_WRITE) or of a write (MR_REMOTE_READ). */
+static inline void lend(struct volume_queue *queue, struct command *command, void *data,
+			uint64_t n_bytes, enum mr_access access)
+{
+	if (queue->limits.has_windows)
+		lend_window(queue, command, data, n_bytes, access);
+	else
+		set_keyed(&command->capsule->sqe, data, n_bytes, queue->slab_mr.rkey);
+}
+
+static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
+{
+	sqe->sgl = (struct nvme_sgl){.block = {
+					     .length = put_le32((uint32_t)n_bytes),
+					     .type = NVME_SGL_DATA_BLOCK_OFFSET,
+				     }};
+}
+
+static void set_blocks(struct nvme_sqe *sqe, uint64_t slba, uint64_t n_blocks,
+		       uint32_t flags)
+{
+	sqe->cdw10 = put_le32((uint32_t)slba);
+	sqe->cdw11 = put_le32((uint32_t)(slba >> 32));
+	sqe->cdw12 = put_le32((uint32_t)(n_blocks - 1) | flags);
+}
+
+/* How much of the I/O the next command does. */
+static uint64_t part_bytes(const struct volume_queue *queue, const struct volume_io *io)
+{
+	const struct queue_limits *limits = &queue->limits;
+	uint64_t left = io->length - io->done_bytes;
+
+	switch (io->op) {
+	case VOLUME_READ:
+	case VOLUME_WRITE:
+		return MIN(left, (uint64_t)limits->max_transfer);
+	case VOLUME_WRITE_ZEROES:
+		return MIN(left, limits->max_zero_blocks << limits->block_shift);
+	case VOLUME_TRIM:
+		return MIN(left, limits->max_trim_blocks << limits->block_shift);
+	case VOLUME_FLUSH:
+		break;
+	}
+	return 0;
+}
+
+/* Fills capsule and sges; returns the number of sges. */
+static unsigned build(struct volume_queue *queue, struct command *command,
+		      struct sge *sges)
+{
+	const struct queue_limits *limits = &queue->limits;
+	struct volume_io *io = command->io;
+	struct nvme_sqe *sqe = &command->capsule->sqe;
+	struct nvme_dsm_range *range = &command->capsule->range;
+	uint64_t slba = (io->offset + io->done_bytes) >> limits->block_shift;
+	uint64_t n_bytes = part_bytes(queue, io),
+		 n_blocks = n_bytes >> limits->block_shift;
+	uint32_t fua = io->is_fua ? NVME_RW_FUA : 0;
+	uint8_t *data = (uint8_t *)io->buffer + io->done_bytes;
+
+	sges[0] = (struct sge){sqe, sizeof(*sqe), queue->table.mr.lkey};
+	sqe->nsid = put_le32(limits->nsid);
+	command->n_bytes = n_bytes;
+	switch (io->op) {
+	case VOLUME_READ:
+		sqe->opcode = NVME_IO_READ;
+		set_blocks(sqe, slba, n_blocks, 0);
+		lend(queue, command, data, n_bytes, MR_REMOTE_WRITE);
+		return 1;
+	case VOLUME_WRITE:
+		sqe->opcode = NVME_IO_WRITE;
+		set_blocks(sqe, slba, n_blocks, fua);
+		if (n_bytes > limits->in_capsule_bytes) {
+			lend(queue, command, data, n_bytes, MR_REMOTE_READ);
+			return 1;
+		}
+		set_in_capsule(sqe, n_bytes);
+		sges[1] = (struct sge){data, (uint32_t)n_bytes, queue->slab_mr.lkey};
+		command->holds_buffer = true;
+		return 2;
+	case VOLUME_WRITE_ZEROES:
+		sqe->opcode = NVME_IO_WRITE_ZEROES;
+		if (io->may_unmap && limits->can_unmap_zeroes)
+			fua |= NVME_WZ_DEAC;
+		set_blocks(sqe, slba, n_blocks, fua);
+		return 1;
+	case VOLUME_TRIM:
+		sqe->opcode = NVME_IO_DSM;
+		sqe->cdw11 = put_le32(NVME_DSM_AD); /* cdw10 0: one range */
+		*range = (struct nvme_dsm_range){
+			.nlb = put_le32((uint32_t)n_blocks),
+			.slba = put_le64(slba),
+		};
+		if (sizeof(*range) > limits->in_capsule_bytes) {
+			set_keyed(sqe, range, sizeof(*range), queue->table.mr.rkey);
+			return 1;
+		}
+		set_in_capsule(sqe, sizeof(*range));
+		sges[0].length += (uint32_t)sizeof(
+			*range); /* it lies behind the command */
+		return 1;
+	case VOLUME_FLUSH:
+		sqe->opcode = NVME_IO_FLUSH;
+		return 1;
+	}
+	return 1;
+}
+
+static __attribute__((noinline)) void start(struct volume_queue *queue,
+					    struct volume_io *io)
+{
+	struct command *command = command_take(&queue->table);
+	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
+	unsigned n, flags = 0;
+
+	command->io = io;
+	io->command = command;
+	n = build(queue, command, sges);
+	if (n == 1 && sges[0].length <= queue->qp.max_inline)
+		flags |= QP_INLINE;
+	if (command->holds_buffer)
+		flags |= QP_SIGNALED; /* its end is waited for */
+	command->send.done = queue_on_sent;
+	command->is_sending = true;
+	command_start(&queue->table, command, queue->loop->now_ns);
+	PROBE(rblk, command_sent, command, io, queue->limits.qid,
+	      PROBE_BYTE(command->capsule->sqe.opcode),
+	      PROBE_LE16(command->capsule->sqe.cid), command->n_bytes);
+	qp_send(&queue->qp, &command->send, sges, n, flags, 0);
+	queue_watch_timeout(queue);
+}
+
+/* ---- in ---- */
+
+static bool is_supported(const struct volume_queue *queue, const struct volume_io *io)
+{
+	if (io->op == VOLUME_WRITE_ZEROES)
+		return queue->limits.has_zero;
+	if (io->op == VOLUME_TRIM)
+		return queue->limits.has_trim;
+	return true;
+}
+
+/* What the target need not be asked for. Of a Flush it always is: what it said of its cache when we
+ * connected may be no longer true of the namespace, and where there is no cache a Flush costs little. */
+static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
+{
+	if (!is_supported(queue, io))
+		finish_later(queue, io, -EOPNOTSUPP);
+	else if (io->op != VOLUME_FLUSH && !io->length)
+		finish_later(queue, io, 0);
+	else
+		return false;
+	return true;
+}
+
+/* With windows a command takes two slots, and one more is kept back for each key that the target
+ * may leave to us. */
+static bool has_slots(const struct volume_queue *queue)
+{
+	unsigned n_kept = queue->limits.has_windows ? queue->table.n_lent + 2 : 0;
+
+	return qp_n_free(&queue->qp) > n_kept;
+}
+
+static bool may_start(const struct volume_queue *queue)
+{
+	return queue->is_live && queue->table.n_free &&
+	       queue->table.n_in_flight < queue->limits.max_in_flight && has_slots(queue);
+}
+
+static void begin(struct volume_queue *queue, struct volume_io *io)
+{
+	if (!finish_at_once(queue, io))
+		start(queue, io);
+}
+
+static __attribute__((noinline)) void start_held(struct volume_queue *queue)
+{
+	while (queue->n_held && may_start(queue))
+		begin(queue, take_held(queue));
+}
+
+void io_pump(struct volume_queue *queue)
+{
+	if (queue->n_held)
+		start_held(queue);
+	publish(queue);
+}
+
+void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
+{
+	io->done_bytes = 0;
+	io->n_retries = 0;
+	io->place = IO_ELSEWHERE;
+	io->is_cancelled = false;
+	io->command = NULL;
+	io->submit_ns = queue->loop->now_ns;
+	if (queue->mode == QUEUE_FAIL) {
+		give_up(queue, io);
+		return;
+	}
+	if (!queue->n_held && may_start(queue)) {
+		begin(queue, io);
+		publish(queue);
+		return;
+	}
+	list_add_tail(&queue->held, &io->node);
+	io->place = IO_HELD;
+	queue->n_held++;
+	io_pump(queue);
+}
+
+/* ---- taken back ---- */
+
+bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
+{
+	io->is_cancelled = true;
+	if (io->place == IO_ELSEWHERE)
+		return false;
+	if (io->place == IO_HELD)
+		queue->n_held--;
+	list_remove(&io->node);
+	finish_later(queue, io, -ECANCELED);
+	publish(queue);
+	return true;
+}
+
+void volume_io_set_before_held(struct volume_queue *queue, void (*run)(void *context),
+			       void *context)
+{
+	queue->before_held = run;
+	queue->before_held_context = context;
+}
+
+void io_before_held(struct volume_queue *queue)
+{
+	if (queue->before_held && (queue->n_held || !list_is_empty(&queue->waiting)))
+		queue->before_held(queue->before_held_context);
+}
+
+/* ---- out ---- */
+
+void io_on_retry(struct loop_timer *timer)
+{
+	struct volume_queue *queue = container_of(timer, struct volume_queue,
+						  retry_timer);
+
+	io_before_held(queue);
+	while (!list_is_empty(&queue->waiting)) {
+		struct list *last = queue->waiting.prev;
+
+		list_remove(last);
+		hold_first(queue, list_entry(last, struct volume_io, node));
+	}
+	io_pump(queue);
+}
+
+void io_retry_now(struct volume_queue *queue)
+{
+	if (list_is_empty(&queue->waiting))
+		return;
+	loop_timer_stop(&queue->retry_timer);
+	io_on_retry(&queue->retry_timer);
+}
+
+static bool may_retry(struct volume_queue *queue, struct volume_io *io,
+		      enum nvme_status status)
+{
+	uint64_t age = clock_ns() - io->submit_ns;
+
+	if (queue->mode == QUEUE_FAIL || io->is_cancelled)
+		return false;
+	switch (error_io_retry(status)) {
+	case IO_RETRY_NO:
+		return false;
+	case IO_RETRY_COUNTED:
+		return io->n_retries++ < RETRIES_MAX;
+	case IO_RETRY_WHILE_LOST:
+		return age < queue->retry_for_ns;
+	}
+	return false;
+}
+
+/* The namespace is not there. Before anything is sent again control looks whether it is back, and still
+ * the same: nothing must be written to what may come in its place. */
+static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
+			       enum nvme_status status)
+{
+	if (nvme_status_code(status) != NVME_INVALID_NSID || io->is_cancelled ||
+	    queue->mode == QUEUE_FAIL ||
+	    clock_ns() - io->submit_ns >= queue->retry_for_ns)
+		return false;
+	hold_first(queue, io);
+	queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
+	return true;
+}
+
+/* Apart: what it needs on its stack is no part of every completion. */
+static __attribute__((noinline)) void
+fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status status)
+{
+	if (hold_for_namespace(queue, io, status))
+		return;
+	if (may_retry(queue, io, status)) {
+		list_add_tail(&queue->waiting, &io->node);
+		io->place = IO_WAITING;
+		if (!loop_timer_is_running(&queue->retry_timer))
+			loop_timer_start(queue->loop, &queue->retry_timer,
+					 RETRY_DELAY_NS);
+	} else {
+		volume_io_errors_add(queue, io, status);
+		io->done(io, error_of_io(status, io->op));
+	}
+}
+
+static void complete_one(struct volume_queue *queue, struct volume_io *io,
+			 uint64_t n_bytes, enum nvme_status status)
+{
+	io->command = NULL;
+	if (status != NVME_OK) {
+		fail_or_retry(queue, io, status);
+		return;
+	}
+	io->done_bytes += n_bytes;
+	if (io->done_bytes >= io->length)
+		io->done(io, 0);
+	else if (io->is_cancelled)
+		io->done(io, -ECANCELED);
+	else
+		hold_first(queue, io); /* the next part */
+}
+
+void io_complete(struct volume_queue *queue, struct command *command)
+{
+	struct volume_io *io = command->io;
+	uint64_t n_bytes = command->n_bytes;
+	enum nvme_status status = command->status;
+
+	/* First: done may submit again, and should find the slot. */
+	if (command->is_sending)
+		command->io = NULL; /* lingers, until queue_on_sent */
+	else
+		command_give(&queue->table, command);
+	complete_one(queue, io, n_bytes, status);
+	io_pump(queue);
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The I/O loop's side of an I/O queue: its life on the loop, answers, timeouts.
+ *
+ * Happy path: attach (poll the completion queue, post receives) -> start (send Connect)
+ * -> its answer makes the queue live -> answers to commands come in by on_recv, which
+ * checks each against the table of commands and hands it to io.c -> stop (drain, give
+ * every command's I/O back to the held ones) -> detached.
+ *
+ * Failures: whatever is wrong with the connection - a failed work request, an answer that
+ * is short or names no command in flight, a command without answer for too long - goes
+ * to queue_fail. It is not repaired here: control tears the association down and builds
+ * another (link.c, reconnect.c). Until then nothing is sent and no further answer is
+ * believed.
+ *
+ * Invariants: an I/O is in exactly one of held, waiting, finished, or a command in
+ * flight. Its buffer was in a queue pair's hands only if that queue pair is this one, and
+ * it leaves a dead one only after on_drained (reliability I2).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/probe.h"
+#include "initiator/control/connect.h"
+#include "initiator/control/errors.h"
+#include "initiator/io/queue.h"
+#include "initiator/control/volume_impl.h"
+
+enum {
+	CONNECT_BYTES = sizeof(struct nvmf_connect_data),
+	OVERDUE = 10, /* times io_timeout: such a command is given up in any case */
+};
+
+static void tell(struct volume_queue *queue, struct loop_msg *msg)
+{
+	loop_send(queue->control, msg);
+}
+
+void queue_fail(struct volume_queue *queue, const char *fmt, ...)
+{
+	va_list ap;
+
+	queue->is_live = false;
+	if (queue->has_failed || !queue->is_attached)
+		return;
+	queue->has_failed = true;
+	va_start(ap, fmt);
+	vsnprintf(queue->fail_reason, sizeof(queue->fail_reason), fmt, ap);
+	va_end(ap);
+	tell(queue, &queue->failed_msg);
+}
+
+/* ---- timeouts ---- */
+
+/*
+ * A command is old. That is no reason to end the association while the target is only slow: a rate may
+ * hold commands for long, and after a reconnect it would hold the same ones again, from the start. It is
+ * slow as long as it answers others on this queue, or Keep Alive, without which control ends the
+ * association. But a command may have been forgotten: beyond OVERDUE times the timeout it is.
+ */
+static bool is_only_slow(struct volume_queue *queue, uint64_t age)
+{
+	bool has_progress = queue->table.n_answered != queue->n_answered_before;
+
+	queue->n_answered_before = queue->table.n_answered;
+	return age < OVERDUE * queue->io_timeout_ns &&
+	       (has_progress || queue->is_watched) &&
+	       list_entry(queue->table.in_flight.next, struct command, node)->io;
+}
+
+static void tell_slow(struct volume_queue *queue, uint64_t age)
+{
+	if (queue->has_told_slow)
+		return;
+	queue->has_told_slow = true;
+	log_warn("queue %u: no answer to a command for %llu s, but the target is there: "
+		 "waiting on",
+		 queue->limits.qid, (unsigned long long)(age / NSEC_PER_SEC));
+}
+
+static void on_io_timer(struct loop_timer *timer)
+{
+	struct volume_queue *queue = container_of(timer, struct volume_queue, io_timer);
+	struct list *in_flight = &queue->table.in_flight;
+	uint64_t age;
+
+	if (list_is_empty(in_flight) || queue->has_failed)
+		return;
+	age = clock_ns() - list_entry(in_flight->next, struct command, node)->start_ns;
+	if (age < queue->io_timeout_ns) {
+		loop_timer_start(queue->loop, timer, queue->io_timeout_ns - age);
+		return;
+	}
+	if (is_only_slow(queue, age)) {
+		tell_slow(queue, age);
+		loop_timer_start(queue->loop, timer, queue->io_timeout_ns);
+		return;
+	}
+	queue_fail(queue, "no answer to a command for %llu s",
+		   (unsigned long long)(age / NSEC_PER_SEC));
+}
+
+/* One timer for all commands: it is started by the first, and looks at the oldest. */
+void queue_watch_timeout(struct volume_queue *queue)
+{
+	if (loop_timer_is_running(&queue->io_timer))
+		return;
+	queue->n_answered_before = queue->table.n_answered;
+	loop_timer_start(queue->loop, &queue->io_timer, queue->io_timeout_ns);
+}
+
+/* ---- answers ---- */
+
+void queue_connected(struct volume_queue *queue, enum nvme_status status)
+{
+	queue->connect_status = status;
+	io_before_held(queue);
+	queue->is_live = status == NVME_OK && !queue->has_failed;
+	tell(queue, &queue->connected_msg);
+	io_pump(queue);
+}
+
+/* To Connect, or to a command of the authentication that follows it. */
+static void on_setup_answer(struct volume_queue *queue, struct command *command,
+			    uint64_t result)
+{
+	const struct nvmf_connect_data *data = queue->table.connect_data;
+	enum nvme_status status = command->status;
+
+	if (!command->is_sending)
+		command_give(&queue->table, command);
+	if (queue->auth.is_running) {
+		queue_auth_on_answer(queue, status);
+		return;
+	}
+	queue->connect_result = result;
+	if (status == NVME_OK)
+		queue_auth_start(queue, result, (const char *)data->hostnqn,
+				 (const char *)data->subnqn);
+	else
+		queue_connected(queue, status);
+}
+
+static void count(_Atomic uint64_t *n)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* Answered; over when the device is done with the buffer and the target with its key. */
+static void complete_when_idle(struct volume_queue *queue, struct command *command)
+{
+	if (!command->is_revoking && !(command->is_sending && command->holds_buffer))
+		io_complete(queue, command);
+}
+
+/* The key is of no use any more. A connection that broke meanwhile has the same effect. */
+static void on_revoked(struct work *work, const struct completion *c)
+{
+	struct command *command = container_of(work, struct command, revoke);
+
+	command->is_revoking = false;
+	complete_when_idle(command->queue, command);
+}
+
+/* The target may have left the key to us (a host has to bear that: NVMe over RDMA binding); nothing
+ * is the front end's before the target can no longer reach it. */
+static void take_key_back(struct volume_queue *queue, struct command *command,
+			  bool is_invalidated)
+{
+	if (is_invalidated) {
+		count(&queue->n_invalidated);
+		return;
+	}
+	count(&queue->n_revoked);
+	command->is_revoking = true;
+	command->revoke.done = on_revoked;
+	qp_invalidate(&queue->qp, &command->revoke, &command->window);
+}
+
+static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
+		      const struct completion *c)
+{
+	bool was_lent;
+	struct command *command = command_find(&queue->table, get_le16(cqe->cid));
+
+	if (!command) {
+		queue_fail(queue, "target answered command %04x, which is not in flight",
+			   get_le16(cqe->cid));
+		return;
+	}
+	was_lent = command->is_lent;
+	if (c->has_invalidated &&
+	    !(was_lent && c->invalidated_rkey == command->window.rkey)) {
+		queue_fail(queue, "target invalidated a key it was not asked to");
+		return;
+	}
+	command_stop(&queue->table, command);
+	command->status = error_status_of(cqe);
+	PROBE(rblk, command_answered, command, command->io, PROBE_LE16(cqe->cid),
+	      command->status);
+	if (!command->io) {
+		on_setup_answer(queue, command, get_le64(cqe->result));
+		return;
+	}
+	if (was_lent)
+		take_key_back(queue, command, c->has_invalidated);
+	complete_when_idle(queue, command);
+}
+
+static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
+{
+	struct volume_queue *queue = qp->context;
+	struct nvme_cqe cqe;
+
+	if (c->byte_len < sizeof(cqe)) {
+		recv_give(recv);
+		queue_fail(queue, "target sent an answer of %u bytes", c->byte_len);
+		return;
+	}
+	cqe = *(const struct nvme_cqe *)recv->capsule;
+	recv_give(recv); /* before the next command can be answered into it */
+	if (!queue->has_failed)
+		on_answer(queue, &cqe, c);
+}
+
+/* The device is done with a SEND. Its command may have been answered long ago. */
+void queue_on_sent(struct work *work, const struct completion *c)
+{
+	struct command *command = container_of(work, struct command, send);
+	struct volume_queue *queue = command->queue;
+
+	command->is_sending = false;
+	if (command->is_in_flight)
+		return;
+	if (command->io)
+		complete_when_idle(queue, command);
+	else
+		command_give(&queue->table, command);
+}
+
+static void on_broken(struct qp *qp, const struct completion *c)
+{
+	queue_fail(qp->context, "the connection broke: %s", completion_string(c));
+}
+
+static void on_credit(struct qp *qp)
+{
+	io_pump(qp->context);
+}
+
+/* ---- attach and start ---- */
+
+static void on_drained(struct qp *qp);
+
+static int attach(struct volume_queue *queue)
+{
+	int r = queue_cq_start(queue->cq);
+
+	if (r < 0)
+		return r;
+	queue->qp.context = queue;
+	queue->qp.on_broken = on_broken;
+	queue->qp.on_drained = on_drained;
+	queue->qp.on_credit = on_credit;
+	queue->qp.ring->on_recv = on_recv;
+	r = qp_attach(&queue->qp);
+	if (r < 0 && !queue->qp.is_attached) {
+		queue_cq_stop(queue->cq);
+		return r;
+	}
+	queue->is_attached = true;
+	queue->has_failed = false;
+	queue->has_told_slow = false;
+	return r;
+}
+
+static void on_attach(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, attach_msg);
+
+	queue->attach_result = attach(queue);
+	tell(queue, &queue->attached_msg);
+}
+
+static void send_connect(struct volume_queue *queue, struct command *command)
+{
+	struct command_table *table = &queue->table;
+	struct nvme_sqe *sqe = &command->capsule->sqe;
+	bool in_capsule = queue->limits.in_capsule_bytes >= CONNECT_BYTES;
+	struct sge sges[] = {
+		{sqe, sizeof(*sqe), table->mr.lkey},
+		{table->connect_data, CONNECT_BYTES, table->mr.lkey},
+	};
+
+	if (in_capsule) {
+		sqe->sgl = (struct nvme_sgl){.block = {
+						     .length = put_le32(CONNECT_BYTES),
+						     .type = NVME_SGL_DATA_BLOCK_OFFSET,
+					     }};
+	} else {
+		sqe->sgl.keyed.address = put_le64((uintptr_t)table->connect_data);
+		sqe->sgl.keyed.length = put_le24(CONNECT_BYTES);
+		sqe->sgl.keyed.key = put_le32(table->mr.rkey);
+	}
+	connect_fill_command(sqe, queue->limits.qid, queue->limits.n_sq, 0);
+	command->send.done = queue_on_sent;
+	command->is_sending = true;
+	command_start(table, command, clock_ns());
+	qp_send(&queue->qp, &command->send, sges, in_capsule ? 2 : 1, QP_SIGNALED, 0);
+	queue_watch_timeout(queue);
+}
+
+static void on_start(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, start_msg);
+	struct command *command;
+
+	if (queue->has_failed)
+		return;
+	command = command_take(&queue->table);
+	check(command && qp_n_free(&queue->qp));
+	send_connect(queue, command);
+}
+
+/* ---- stop ---- */
+
+/* Nothing of the queue pair is in the device's hands any more. */
+static void on_drained(struct qp *qp)
+{
+	struct volume_queue *queue = qp->context;
+	struct list *in_flight = &queue->table.in_flight;
+
+	/* From the youngest to the oldest, each to the head: the old order again. */
+	while (!list_is_empty(in_flight)) {
+		struct command *command = list_entry(in_flight->prev, struct command,
+						     node);
+		struct volume_io *io = command->io;
+
+		command_stop(&queue->table, command);
+		command_give(&queue->table, command);
+		if (io)
+			io_hold_again(queue, io);
+	}
+	check(queue->table.n_free == queue->table.n);
+	loop_timer_stop(&queue->io_timer);
+	qp_detach(&queue->qp);
+	queue_cq_stop(queue->cq);
+	queue->is_attached = false;
+	if (queue->mode == QUEUE_FAIL)
+		io_fail_held(queue);
+	tell(queue, &queue->stopped_msg);
+}
+
+static void on_stop(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, stop_msg);
+
+	queue->is_live = false;
+	queue->has_failed =
+		true; /* and so no answer is believed, nor a failure reported */
+	if (queue->is_attached)
+		qp_drain(&queue->qp);
+	else
+		tell(queue, &queue->stopped_msg);
+}
+
+static void on_quit(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, quit_msg);
+
+	check(list_is_empty(&queue->held) && list_is_empty(&queue->waiting) &&
+	      list_is_empty(&queue->finished));
+	loop_timer_stop(&queue->io_timer);
+	loop_timer_stop(&queue->retry_timer);
+	loop_call_cancel(&queue->finish_call);
+	tell(queue, &queue->quitted_msg);
+}
+
+/* ---- mode ---- */
+
+static void on_mode(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, mode_msg);
+
+	atomic_store(&queue->is_mode_sent,
+		     false); /* before the look: a later change sends again */
+	queue->mode = (enum queue_mode)atomic_load(&queue->wanted_mode);
+	if (queue->mode == QUEUE_FAIL && !queue->is_live)
+		io_fail_held(queue); /* what is in flight follows in on_drained */
+	else if (queue->mode == QUEUE_HOLD)
+		io_retry_now(queue);
+}
+
+void queue_set_mode(struct volume_queue *queue, enum queue_mode mode)
+{
+	if (queue->is_removing)
+		return; /* the I/O loop may have let go of it */
+	atomic_store(&queue->wanted_mode, mode);
+	if (!atomic_exchange(&queue->is_mode_sent, true))
+		loop_send(queue->loop, &queue->mode_msg);
+}
+
+void queue_retry(struct volume_queue *queue)
+{
+	queue_set_mode(queue, (enum queue_mode)atomic_load(&queue->wanted_mode));
+}
+
+/* ---- making ---- */
+
+int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
+	      struct volume_queue **ret_queue)
+{
+	const struct volume_config *config = &volume->config;
+	struct volume_queue *queue = calloc(1, sizeof(*queue));
+	int r;
+
+	if (!queue)
+		return -ENOMEM;
+	queue->volume = volume;
+	queue->loop = io_loop;
+	queue->control = volume->control;
+	queue->limits.qid = qid;
+	queue->io_timeout_ns = config->io_timeout_ns;
+	queue->is_watched = config->keep_alive_ns &&
+			    config->keep_alive_ns <= config->io_timeout_ns;
+	queue->retry_for_ns = config->ctrl_loss_tmo_ns;
+	queue->attach_msg.run = on_attach;
+	queue->start_msg.run = on_start;
+	queue->stop_msg.run = on_stop;
+	queue->quit_msg.run = on_quit;
+	queue->mode_msg.run = on_mode;
+	queue->attached_msg.run = link_on_attached;
+	queue->connected_msg.run = link_on_connected;
+	queue->failed_msg.run = link_on_failed;
+	queue->stopped_msg.run = link_on_stopped;
+	queue->quitted_msg.run = volume_on_queue_quitted;
+	queue->finish_call.run = io_on_finish;
+	queue->io_timer.on_expiry = on_io_timer;
+	queue->retry_timer.on_expiry = io_on_retry;
+	list_init(&queue->node);
+	list_init(&queue->held);
+	list_init(&queue->waiting);
+	list_init(&queue->finished);
+	r = slab_init(&queue->slab, volume_slab_bytes(config),
+		      1ull << log2_ceil(volume->info.max_io_bytes));
+	if (r == 0)
+		r = command_table_init(&queue->table, queue,
+				       config->queue_size * COMMANDS_PER_ENTRY);
+	if (r < 0) {
+		queue_free(queue);
+		return r;
+	}
+	*ret_queue = queue;
+	return 0;
+}
+
+void queue_free(struct volume_queue *queue)
+{
+	command_table_deinit(&queue->table);
+	slab_deinit(&queue->slab);
+	free(queue);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An I/O queue. It has two sides, which talk by loop messages only:
+ *
+ *   control loop (link.c): resolves, makes completion queue, queue pair and
+ *       registrations, connects, takes them apart again; decides when.
+ *   I/O loop (queue.c, io.c, command.c, slab.c): sends commands, takes answers, holds
+ *       what cannot be sent.
+ *
+ *     control                                  I/O loop
+ *     resolve, make cq and qp   -- attach -->  polls the cq, posts receives
+ *                               <- attached -
+ *     connect (CM)              -- start  -->  sends the Connect command
+ *                               <- connected-  live: sends what was held
+ *                               <-- failed --  (first error, once per attach)
+ *     disconnect                -- stop   -->  drains; commands in flight are held again
+ *                               <- stopped --
+ *     unmake; maybe again from the top
+ *                               -- quit   -->  timers and calls of the queue are gone
+ *                               <- quitted --
+ *
+ * What control made, and limits, belong to the I/O loop from attach to stopped.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "initiator/io/command.h"
+#include "initiator/control/link.h"
+#include "initiator/io/queue_auth.h"
+#include "initiator/io/queue_cq.h"
+#include "initiator/io/slab.h"
+#include "initiator/control/volume.h"
+#include "transport/qp.h"
+
+struct volume;
+
+/* What an association lets a queue do; control fills it before each attach. */
+struct queue_limits {
+	uint32_t nsid;
+	unsigned block_shift;
+	uint16_t qid, cntlid;
+	unsigned n_sq;		   /* entries of the submission queue */
+	unsigned max_in_flight;	   /* and how many we use of them; known when connected */
+	uint32_t max_transfer;	   /* bytes of one read or write */
+	uint32_t in_capsule_bytes; /* data room of a capsule; 0: none */
+	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */
+	bool has_zero, has_trim, can_unmap_zeroes;
+	bool has_windows; /* each command lends a key of its own */
+};
+
+enum queue_mode {
+	QUEUE_HOLD, /* what cannot be sent now waits */
+	QUEUE_FAIL, /* it fails with -EIO */
+};
+
+struct volume_queue {
+	/* Thread: control */
+	struct volume *volume; /* borrowed: outlives its queues */
+	struct list node;      /* in volume->queues */
+	struct link link;
+	bool is_removing;
+	void (*on_removed)(void *context);
+	void *on_removed_context;
+
+	/* made by control, the I/O loop's between attach and stopped */
+	struct queue_cq *cq; /* of the volume's queues on the loop */
+	struct qp qp;
+	struct mr slab_mr;
+	struct queue_limits limits;
+	struct queue_auth auth;
+
+	/* messages, each the receiver's from sending until it is run; results travel
+	 * with them */
+	struct loop_msg attach_msg, start_msg, stop_msg, quit_msg, mode_msg;
+	struct loop_msg attached_msg, connected_msg, failed_msg, stopped_msg, quitted_msg;
+	int attach_result;
+	enum nvme_status connect_status;
+	uint64_t connect_result;
+	char fail_reason[160];
+
+	/* shared: the wanted mode, and whether mode_msg is under way */
+	_Atomic unsigned wanted_mode;
+	_Atomic bool is_mode_sent;
+	/* figures for the status, written by I/O */
+	_Atomic unsigned seen_held, seen_in_flight;
+	_Atomic uint64_t n_invalidated,
+		n_revoked; /* keys taken back, by the target and by us */
+
+	/* Thread: I/O loop */
+	struct loop *loop;    /* borrowed */
+	struct loop *control; /* borrowed; only to send to */
+	struct slab slab;
+	struct command_table table;
+	struct list held; /* volume_io.node: to be sent, in order */
+	struct list
+		waiting; /* volume_io.node: to be tried again when retry_timer fires */
+	struct list finished; /* volume_io.node: done is to be called by finish_call */
+	unsigned n_held;
+	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
+	void *before_held_context;
+	enum queue_mode mode;
+	bool is_attached, is_live, has_failed;
+	struct loop_call finish_call;
+	struct loop_timer io_timer; /* runs while commands are in flight */
+	struct loop_timer retry_timer;
+	uint64_t io_timeout_ns;
+	uint32_t n_answered_before; /* when io_timer looked last */
+	bool is_watched; /* keep alive would tell within io_timeout that the target is dead */
+	bool has_told_slow;
+	uint64_t retry_for_ns; /* how long lost paths are tried: ctrl_loss_tmo */
+};
+
+/* ---- queue.c: control's calls ---- */
+
+int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
+	      struct volume_queue **ret_queue);
+void queue_free(struct volume_queue *queue); /* accepts a half-built one */
+void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
+/* What waits to be tried again is tried now. */
+void queue_retry(struct volume_queue *queue);
+
+/* ---- queue.c: I/O loop ---- */
+
+/* The association cannot be trusted any more: tells control, once, and sends nothing
+ * further. */
+__attribute__((format(printf, 2, 3))) void queue_fail(struct volume_queue *queue,
+						      const char *fmt, ...);
+void queue_watch_timeout(struct volume_queue *queue); /* a command was started */
+/* The done of every command's SEND. */
+void queue_on_sent(struct work *work, const struct completion *c);
+
+/* Connect, and authentication where it is asked for, are over: tells control; NVME_OK: live. */
+void queue_connected(struct volume_queue *queue, enum nvme_status status);
+
+/* ---- io.c: I/O loop ---- */
+
+/* Sends what is held, as far as there is room. */
+void io_pump(struct volume_queue *queue);
+/* What was held for long is about to be sent: the front end may still take it back. */
+void io_before_held(struct volume_queue *queue);
+/* The answer to an I/O command, and its SEND, are in. */
+void io_complete(struct volume_queue *queue, struct command *command);
+/* The queue pair is dead: the command's I/O is held again, before all others, unless it is cancelled. */
+void io_hold_again(struct volume_queue *queue, struct volume_io *io);
+/* Mode QUEUE_FAIL: everything held fails. */
+void io_fail_held(struct volume_queue *queue);
+void io_on_finish(struct loop_call *call);
+void io_on_retry(struct loop_timer *timer);
+void io_retry_now(struct volume_queue *queue);

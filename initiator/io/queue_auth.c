@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exchange of an I/O queue, between its Connect command and its first I/O. I/O loop: what is
+ * computed here for some milliseconds delays the I/O of this queue alone, which is held anyway.
+ *
+ * Messages go through a page of registered memory that the target may read and write while the queue
+ * is attached; what came is copied out before it is looked at.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "initiator/control/errors.h"
+#include "initiator/io/queue.h"
+#include "initiator/io/slab.h"
+
+static void do_step(struct volume_queue *queue, enum auth_host_step step);
+
+/* ---- control ------------------------------------------------------------------------------- */
+
+int queue_auth_make(struct volume_queue *queue, const struct volume_config *config,
+		    const struct domain *domain, struct volume_error *error)
+{
+	struct queue_auth *auth = &queue->auth;
+	int r;
+
+	queue_auth_unmake(queue);
+	if (!*config->secret_file && !*config->ctrl_secret_file)
+		return 0;
+	auth->keys = auth_alloc(sizeof(*auth->keys));
+	auth->host = auth_alloc(sizeof(*auth->host));
+	auth->memory = slab_map(AUTH_BUFFER_BYTES);
+	error_set(error, EXIT_FAILED, NULL, "no memory for authentication");
+	if (!auth->keys || !auth->host || !auth->memory)
+		return -ENOMEM;
+	r = mr_open(domain, auth->memory, AUTH_BUFFER_BYTES, MR_REMOTE_BOTH, &auth->mr);
+	return r < 0 ? r : auth_keys_load(config, auth->keys, error);
+}
+
+void queue_auth_unmake(struct volume_queue *queue)
+{
+	struct queue_auth *auth = &queue->auth;
+
+	mr_close(&auth->mr);
+	if (auth->host)
+		auth_host_reset(auth->host);
+	auth_free(auth->host, sizeof(*auth->host));
+	auth_free(auth->keys, sizeof(*auth->keys));
+	slab_unmap(auth->memory, AUTH_BUFFER_BYTES);
+	*auth = (struct queue_auth){0};
+}
+
+/* ---- I/O loop ------------------------------------------------------------------------------ */
+
+static void end(struct volume_queue *queue, enum auth_host_failure failure,
+		enum nvmf_auth_failure explanation)
+{
+	struct queue_auth *auth = &queue->auth;
+
+	auth->is_running = false;
+	auth->failure = failure;
+	auth->explanation = explanation;
+	if (auth->host)
+		auth_host_reset(auth->host);
+	queue_connected(queue, failure == AUTH_HOST_OK ? NVME_OK : NVME_AUTH_REQUIRED);
+}
+
+static void send_command(struct volume_queue *queue, enum auth_host_step step)
+{
+	struct queue_auth *auth = &queue->auth;
+	struct command *command = command_take(&queue->table);
+	struct nvme_sqe *sqe;
+	struct sge sge;
+	uint32_t n;
+
+	check(command && qp_n_free(&queue->qp));
+	sqe = &command->capsule->sqe;
+	n = auth_host_fill_command(auth->host, step, sqe);
+	memset(auth->memory, 0, AUTH_BUFFER_BYTES);
+	if (step == AUTH_HOST_SEND)
+		memcpy(auth->memory, auth->host->message, n);
+	sqe->sgl.keyed.address = put_le64((uintptr_t)auth->memory);
+	sqe->sgl.keyed.length = put_le24(n);
+	sqe->sgl.keyed.key = put_le32(auth->mr.rkey);
+	auth->is_sending = step == AUTH_HOST_SEND;
+	command->send.done = queue_on_sent;
+	command->is_sending = true;
+	command_start(&queue->table, command, clock_ns());
+	sge = (struct sge){sqe, sizeof(*sqe), queue->table.mr.lkey};
+	qp_send(&queue->qp, &command->send, &sge, 1, QP_SIGNALED, 0);
+	queue_watch_timeout(queue);
+}
+
+static void do_step(struct volume_queue *queue, enum auth_host_step step)
+{
+	struct auth_host *host = queue->auth.host;
+
+	switch (step) {
+	case AUTH_HOST_SEND:
+	case AUTH_HOST_RECEIVE:
+		send_command(queue, step);
+		break;
+	case AUTH_HOST_DONE:
+		end(queue, AUTH_HOST_OK, NVMF_AUTH_OK);
+		break;
+	case AUTH_HOST_FAILED:
+		end(queue, host->failure, host->explanation);
+		break;
+	}
+}
+
+void queue_auth_start(struct volume_queue *queue, uint64_t connect_result,
+		      const char *hostnqn, const char *subnqn)
+{
+	struct queue_auth *auth = &queue->auth;
+	enum auth_host_failure failure;
+
+	if (!auth_host_is_asked(auth->keys, connect_result, &failure)) {
+		end(queue, failure, NVMF_AUTH_OK);
+		return;
+	}
+	auth->is_running = true;
+	do_step(queue, auth_host_begin(auth->host, auth->keys, hostnqn, subnqn));
+}
+
+void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status)
+{
+	struct queue_auth *auth = &queue->auth;
+	uint8_t copy[AUTH_BUFFER_BYTES];
+
+	/* What we have refused ourselves is not the target's refusal. */
+	if (status != NVME_OK && auth->host->failure == AUTH_HOST_OK) {
+		end(queue, AUTH_HOST_REFUSED, NVMF_AUTH_FAILED);
+		return;
+	}
+	if (auth->is_sending) {
+		do_step(queue, auth_host_sent(auth->host));
+		return;
+	}
+	memcpy(copy, auth->memory, sizeof(copy));
+	do_step(queue, auth_host_take(auth->host, copy));
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The authentication of an I/O queue, after its Connect (queue_auth.c). */
+#pragma once
+
+#include "initiator/control/auth.h"
+#include "transport/device.h"
+
+struct volume_queue;
+
+/* Authentication of the queue. Control makes and unmakes it, like cq and qp. */
+struct queue_auth {
+	struct auth_keys *keys; /* owned: auth_alloc; NULL: none are configured */
+	struct auth_host *host; /* owned: auth_alloc */
+	uint8_t *memory;	/* owned mapping: the message on its way */
+	struct mr mr;
+	bool is_running, is_sending;
+	enum auth_host_failure failure; /* with connect_status */
+	enum nvmf_auth_failure explanation;
+};
+
+/* Control. Reads the secrets as they are now. 0, or -errno with *error; unmake accepts what is half
+ * made. */
+int queue_auth_make(struct volume_queue *queue, const struct volume_config *config,
+		    const struct domain *domain, struct volume_error *error);
+void queue_auth_unmake(struct volume_queue *queue);
+/* I/O loop: Connect was granted; queue_connected follows. */
+void queue_auth_start(struct volume_queue *queue, uint64_t connect_result,
+		      const char *hostnqn, const char *subnqn);
+/* I/O loop: the answer to one of its commands. */
+void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status);

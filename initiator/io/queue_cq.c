@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "initiator/io/queue_cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "initiator/control/volume_impl.h"
+
+static struct queue_cq *find(struct volume *volume, const struct device *device,
+			     const struct loop *loop, unsigned n)
+{
+	list_for_each (node, &volume->cqs) {
+		struct queue_cq *cq = list_entry(node, struct queue_cq, node);
+
+		if (cq->cq.loop == loop && cq->cq.device == device &&
+		    cq->cq.max_depth - cq->cq.n_reserved >= n)
+			return cq;
+	}
+	return NULL;
+}
+
+static unsigned n_queues_on(const struct volume *volume, const struct loop *loop)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &volume->queues)
+		n += list_entry(node, struct volume_queue, node)->loop == loop;
+	return n;
+}
+
+static int make(struct volume *volume, struct device *device, struct loop *loop,
+		unsigned n, struct queue_cq **ret_cq)
+{
+	struct queue_cq *cq = calloc(1, sizeof(*cq));
+	int r = cq ? cq_init(&cq->cq, device, loop, n, n * n_queues_on(volume, loop))
+		   : -ENOMEM;
+
+	if (r < 0) {
+		free(cq);
+		return r;
+	}
+	list_add_tail(&volume->cqs, &cq->node);
+	*ret_cq = cq;
+	return 0;
+}
+
+int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop,
+		  unsigned n, struct queue_cq **ret_cq)
+{
+	struct queue_cq *cq = find(volume, device, loop, n);
+	int r = cq ? 0 : make(volume, device, loop, n, &cq);
+
+	if (r < 0)
+		return r;
+	cq->n_users++;
+	*ret_cq = cq;
+	return 0;
+}
+
+void queue_cq_give(struct queue_cq *cq)
+{
+	if (!cq || --cq->n_users)
+		return;
+	list_remove(&cq->node);
+	cq_deinit(&cq->cq);
+	free(cq);
+}
+
+int queue_cq_start(struct queue_cq *cq)
+{
+	int r = cq->n_started ? 0 : cq_start(&cq->cq);
+
+	cq->n_started += r == 0;
+	return r;
+}
+
+void queue_cq_stop(struct queue_cq *cq)
+{
+	check(cq->n_started);
+	if (!--cq->n_started)
+		cq_stop(&cq->cq);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The volume process's own state, between bridge.c, bridge_stop.c and bridge_rpc.c. */
+#pragma once
+
+#include <signal.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/rpc.h"
+#include "nbd_bridge/control/bridge.h"
+#include "nbd_bridge/io/worker.h"
+
+enum bridge_state {
+	BRIDGE_OPENING,
+	BRIDGE_SERVING,
+	BRIDGE_STOPPING, /* connections finish what is in flight */
+	BRIDGE_FLUSHING,
+	BRIDGE_REMOVING, /* the queues go */
+	BRIDGE_CLOSING,	 /* the volume goes */
+};
+
+struct bridge {
+	/* Thread: control */
+	const struct bridge_config *config; /* borrowed */
+	struct loop loop;
+	unsigned state;
+	struct volume *volume;
+	struct volume_info info;
+	struct nbd_export export;
+	struct frontend_host host;
+	struct frontend *kernel;  /* owned, NULL without */
+	struct frontend *sockets; /* owned */
+	struct rpc_server *rpc;
+	struct loop_fd signals;
+	struct loop_timer deadline;
+	struct list workers, conns;
+	struct gate gate;
+	unsigned n_workers, n_removing;
+	unsigned n_conns, next_conn_id;
+	unsigned n_clients;		  /* of n_conns, the kernel's aside */
+	const struct nbd_conn *exit_with; /* the process ends with this connection */
+	struct log_limit log_limit;
+	char note[sizeof(((struct volume_error *)0)->message) * 3 + 4];
+	int exit_code;
+	struct volume_error *error; /* borrowed: the caller's */
+};
+
+/* ---- bridge.c ---- */
+enum {
+	BRIDGE_URI_MAX = 512,
+};
+/* Where NBD clients find it, or "". */
+const char *bridge_uri(const struct bridge *bridge, char buf[BRIDGE_URI_MAX]);
+const char *bridge_device(const struct bridge *bridge);
+void bridge_move(struct bridge *bridge, enum bridge_state state);
+
+/* ---- bridge_stop.c ---- */
+
+/* Begins the orderly end; more calls change nothing. may_leave: see struct frontend_ops. */
+void bridge_stop(struct bridge *bridge, bool may_leave);
+/* The same because of an error, which bridge_run will return. */
+void bridge_fail(struct bridge *bridge, const struct volume_error *error);
+/* A connection is gone: was it the last one a stop waits for? */
+void bridge_stop_goes_on(struct bridge *bridge);
+
+/* ---- bridge_rpc.c ---- */
+extern const struct rpc_method bridge_rpc_methods[];

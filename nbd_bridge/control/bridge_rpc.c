@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the volume process answers on its control socket, to rblk list, status, attach and detach:
+ *
+ *   status            everything there is to know, one object ("schema": 1; keys are only added)
+ *   reopen            a volume that has failed tries its target again; answers as status
+ *   detach {force}    begins the orderly end, unless somebody uses the volume; the caller waits for
+ *                     the process to go
+ *
+ * Runs on the control loop and never blocks. Counters of the workers are read while they run.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "nbd_bridge/control/bridge_internal.h"
+
+static void put_string(struct json_object *o, const char *key, const char *value)
+{
+	json_add(o, key, json_object_new_string(value));
+}
+
+static void put_uint(struct json_object *o, const char *key, uint64_t value)
+{
+	json_add(o, key, json_object_new_uint64(value));
+}
+
+static void put_bool(struct json_object *o, const char *key, bool value)
+{
+	json_add(o, key, json_object_new_boolean(value));
+}
+
+/* Whole seconds; null for "never" and "off". */
+static void put_seconds(struct json_object *o, const char *key, uint64_t ns)
+{
+	if (ns == UINT64_MAX)
+		json_add_null(o, key);
+	else
+		put_uint(o, key, ns / NSEC_PER_SEC);
+}
+
+static void put_target(struct json_object *o, const struct bridge *bridge)
+{
+	const struct volume_config *config = &bridge->config->volume;
+	char address[ADDR_STRING_MAX];
+
+	put_string(o, "subsystem", config->subnqn);
+	put_string(o, "address", addr_format(address, &config->address));
+	put_uint(o, "nsid", config->nsid);
+	put_string(o, "hostnqn", config->hostnqn);
+	put_seconds(o, "keep_alive_s", config->keep_alive_ns);
+	put_seconds(o, "reconnect_delay_s", config->reconnect_delay_ns);
+	put_seconds(o, "ctrl_loss_tmo_s", config->ctrl_loss_tmo_ns);
+	put_seconds(o, "fast_io_fail_tmo_s", config->fast_io_fail_tmo_ns);
+}
+
+static void put_namespace(struct json_object *o, const struct bridge *bridge)
+{
+	const struct volume_info *info = &bridge->info;
+	char uuid[UUID_STR_LEN] = "";
+
+	if (!uuid_is_null(info->uuid))
+		uuid_unparse_lower(info->uuid, uuid);
+	put_uint(o, "size_bytes", info->size_bytes);
+	put_uint(o, "block_size", info->block_size);
+	put_uint(o, "max_io_bytes", info->max_io_bytes);
+	put_bool(o, "read_only", info->is_read_only || bridge->config->is_read_only);
+	put_string(o, "uuid", uuid);
+	put_string(o, "serial", info->serial);
+	put_string(o, "model", info->model);
+	put_uint(o, "queues", info->n_queues_granted);
+	put_uint(o, "buffer_bytes", info->n_queues_granted * info->slab_bytes);
+}
+
+static void put_error(struct json_object *to, const char *at,
+		      const struct volume_error *error)
+{
+	struct json_object *o;
+
+	if (!*error->message) {
+		json_add_null(to, at);
+		return;
+	}
+	o = json_object_new_object();
+	json_add(o, "code", json_object_new_int((int)error->code));
+	put_string(o, "message", error->message);
+	put_string(o, "hint", error->hint);
+	json_add(to, at, o);
+}
+
+/* I/O that has failed: how often, by operation, and the last. */
+static void put_io_errors(struct json_object *to, const struct volume_io_figures *figures)
+{
+	static const char *const names[VOLUME_OPS] = {
+		[VOLUME_READ] = "read",	  [VOLUME_WRITE] = "write",
+		[VOLUME_FLUSH] = "flush", [VOLUME_WRITE_ZEROES] = "write_zeroes",
+		[VOLUME_TRIM] = "trim",
+	};
+	const struct volume_io_error *last = &figures->last;
+	struct json_object *counts = json_object_new_object(), *o;
+	time_t then = (time_t)last->time_s, now = time(NULL);
+	char text[32] = "";
+	struct tm tm;
+
+	put_uint(to, "io_errors", figures->n);
+	for (unsigned i = 0; i < VOLUME_OPS; i++)
+		put_uint(counts, names[i], figures->counts[i]);
+	json_add(to, "io_errors_by_operation", counts);
+	if (!figures->n) {
+		json_add_null(to, "last_io_error");
+		return;
+	}
+	o = json_object_new_object();
+	if (gmtime_r(&then, &tm))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	put_string(o, "time", text);
+	put_uint(o, "age_s", now > then ? (uint64_t)(now - then) : 0);
+	put_string(o, "operation", last->operation);
+	if (last->blocks)
+		put_uint(o, "lba", last->lba);
+	else
+		json_add_null(o, "lba");
+	put_uint(o, "blocks", last->blocks);
+	put_string(o, "error", last->words);
+	json_add(to, "last_io_error", o);
+}
+
+static void put_association(struct json_object *o, const struct bridge *bridge)
+{
+	struct volume_status status = {.state = VOLUME_CLOSING};
+
+	if (bridge->volume)
+		volume_get_status(bridge->volume, &status);
+	put_string(o, "state", volume_state_name(status.state));
+	put_seconds(o, "state_since_s",
+		    status.state_since_ns ? clock_ns() - status.state_since_ns : 0);
+	put_seconds(o, "gives_up_in_s",
+		    volume_state_holds(status.state) ? status.gives_up_in_ns
+						     : UINT64_MAX);
+	put_uint(o, "paths_live", status.state == VOLUME_LIVE);
+	put_uint(o, "paths", 1);
+	put_uint(o, "queues_live", status.n_queues_live);
+	put_uint(o, "reconnects", status.n_reconnects);
+	put_uint(o, "held", status.n_held);
+	put_uint(o, "in_flight", status.n_in_flight);
+	put_bool(o, "memory_windows", bridge->config->volume.has_windows);
+	put_uint(o, "keys_invalidated", status.n_invalidated);
+	put_uint(o, "keys_revoked", status.n_revoked);
+	put_uint(o, "cntlid", status.cntlid);
+	put_string(o, "rdma_device", status.device);
+	if (status.ana_state)
+		put_string(o, "ana_state", status.ana_state);
+	else
+		json_add_null(o, "ana_state");
+	put_uint(o, "ana_group", status.ana_group);
+	put_error(o, "last_error", &status.last_error);
+	put_io_errors(o, &status.io_errors);
+}
+
+static void put_frontends(struct json_object *o, const struct bridge *bridge)
+{
+	char uri[BRIDGE_URI_MAX];
+
+	put_string(o, "device", bridge_device(bridge));
+	put_string(o, "uri", bridge_uri(bridge, uri));
+	put_string(o, "socket", bridge->config->sockets.path ?: "");
+}
+
+static struct json_object *conns_to_json(const struct bridge *bridge)
+{
+	struct json_object *array = json_object_new_array();
+
+	list_for_each (node, &bridge->conns) {
+		const struct nbd_conn *conn = list_entry(node, struct nbd_conn, owned);
+		struct json_object *o = json_object_new_object();
+
+		put_uint(o, "id", conn->id);
+		put_uint(o, "worker", conn->worker->index);
+		put_string(o, "peer", conn->peer);
+		json_append(array, o);
+	}
+	return array;
+}
+
+static struct json_object *workers_to_json(const struct bridge *bridge)
+{
+	struct json_object *array = json_object_new_array();
+
+	list_for_each (node, &bridge->workers) {
+		const struct worker *worker = list_entry(node, struct worker, node);
+		const struct worker_stats *stats = &worker->stats;
+		struct json_object *o = json_object_new_object();
+
+		put_uint(o, "worker", worker->index);
+		put_uint(o, "connections", worker->n_assigned);
+		put_uint(o, "in_flight", counter_get(&stats->n_running));
+		put_uint(o, "reads", counter_get(&stats->n_reads));
+		put_uint(o, "read_bytes", counter_get(&stats->n_read_bytes));
+		put_uint(o, "writes", counter_get(&stats->n_writes));
+		put_uint(o, "written_bytes", counter_get(&stats->n_written_bytes));
+		put_uint(o, "others", counter_get(&stats->n_others));
+		put_uint(o, "read_modify_writes", counter_get(&stats->n_rmw));
+		put_uint(o, "errors", counter_get(&stats->n_errors));
+		json_append(array, o);
+	}
+	return array;
+}
+
+static struct json_object *call_status(void *context, struct json_object *params,
+				       struct rpc_error *error)
+{
+	const struct bridge *bridge = context;
+	struct json_object *o = json_object_new_object();
+
+	json_add(o, "schema", json_object_new_int(1));
+	put_string(o, "name", bridge->config->name);
+	json_add(o, "pid", json_object_new_int(getpid()));
+	put_string(o, "version", RBLK_VERSION);
+	put_frontends(o, bridge);
+	put_target(o, bridge);
+	put_namespace(o, bridge);
+	put_association(o, bridge);
+	json_add(o, "options", bridge_options(bridge->config));
+	json_add(o, "workers", workers_to_json(bridge));
+	json_add(o, "connections", conns_to_json(bridge));
+	return o;
+}
+
+/* A client of the sockets, the kernel's connections aside; NULL if there is none. */
+static const struct nbd_conn *find_user(const struct bridge *bridge)
+{
+	list_for_each (node, &bridge->conns) {
+		const struct nbd_conn *conn = list_entry(node, struct nbd_conn, owned);
+
+		if (!conn->is_kernel)
+			return conn;
+	}
+	return NULL;
+}
+
+static struct json_object *call_detach(void *context, struct json_object *params,
+				       struct rpc_error *error)
+{
+	struct bridge *bridge = context;
+	const struct nbd_conn *user = find_user(bridge);
+	struct json_object *force = NULL, *o;
+
+	if (params)
+		json_object_object_get_ex(params, "force", &force);
+	if (user && !json_object_get_boolean(force)) {
+		error->code = EXIT_BUSY;
+		snprintf(error->message, sizeof(error->message), "%s is busy: used by %s",
+			 bridge->config->name, user->peer);
+		snprintf(error->hint, sizeof(error->hint),
+			 "end that program, or use --force to cut it off");
+		return NULL;
+	}
+	o = json_object_new_object();
+	json_add(o, "pid", json_object_new_int(getpid()));
+	bridge_stop(bridge, false);
+	return o;
+}
+
+static struct json_object *call_reopen(void *context, struct json_object *params,
+				       struct rpc_error *error)
+{
+	struct bridge *bridge = context;
+
+	if (bridge->state == BRIDGE_SERVING && volume_reopen(bridge->volume) == 0)
+		return call_status(bridge, params, error);
+	error->code = EXIT_BUSY;
+	snprintf(error->message, sizeof(error->message), "%s has not failed",
+		 bridge->config->name);
+	return NULL;
+}
+
+const struct rpc_method bridge_rpc_methods[] = {
+	{"status", call_status},
+	{"reopen", call_reopen},
+	{"detach", call_detach},
+	{NULL, NULL},
+};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The orderly end of the volume process, in the reverse order of its start:
+ *
+ *   STOPPING  front ends close; every connection answers what is in flight, refuses what comes and
+ *             closes, without waiting for idle clients; a block device in use is left to a successor
+ *             unless its user gave it up (detach)
+ *   FLUSHING  one flush of the volume: what was acknowledged is durable
+ *   REMOVING  queues, then worker threads
+ *   CLOSING   the controller is shut down; on_closed ends the loop
+ *
+ * All this needs a target that answers. When it does not answer within ten seconds the process says
+ * what is left undone and goes; the target drops our association by itself.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "nbd_bridge/control/bridge_internal.h"
+
+#define STOP_DEADLINE_NS (10 * NSEC_PER_SEC)
+
+static void close_volume(struct bridge *bridge)
+{
+	list_for_each_safe (node, &bridge->workers) {
+		list_remove(node);
+		worker_free(list_entry(node, struct worker, node));
+	}
+	bridge_move(bridge, BRIDGE_CLOSING);
+	volume_close(bridge->volume);
+}
+
+static void on_queue_removed(void *context)
+{
+	struct bridge *bridge = context;
+
+	if (--bridge->n_removing == 0)
+		close_volume(bridge);
+}
+
+static void remove_queues(struct bridge *bridge)
+{
+	bridge_move(bridge, BRIDGE_REMOVING);
+	bridge->n_removing = bridge->n_workers;
+	if (!bridge->n_workers)
+		close_volume(bridge);
+	list_for_each (node, &bridge->workers)
+		volume_queue_remove(list_entry(node, struct worker, node)->queue,
+				    on_queue_removed, bridge);
+}
+
+static void on_flushed(struct worker *worker, int error)
+{
+	struct bridge *bridge = worker->owner;
+
+	if (error && !bridge->exit_code) {
+		bridge->exit_code = EXIT_FAILED;
+		bridge->error->code = EXIT_FAILED;
+		snprintf(bridge->error->message, sizeof(bridge->error->message),
+			 "the last flush failed, acknowledged data may be lost");
+		log_err("volume %s: %s", bridge->config->name, bridge->error->message);
+	}
+	remove_queues(bridge);
+}
+
+static bool needs_flush(const struct bridge *bridge)
+{
+	return bridge->n_workers && !bridge->export.is_read_only;
+}
+
+void bridge_stop_goes_on(struct bridge *bridge)
+{
+	if (bridge->state != BRIDGE_STOPPING || bridge->n_conns)
+		return;
+	if (!needs_flush(bridge)) {
+		remove_queues(bridge);
+		return;
+	}
+	bridge_move(bridge, BRIDGE_FLUSHING);
+	worker_flush_volume(list_entry(bridge->workers.next, struct worker, node),
+			    on_flushed);
+}
+
+static void on_deadline(struct loop_timer *timer)
+{
+	struct bridge *bridge = container_of(timer, struct bridge, deadline);
+
+	log_err("volume %s: the target did not answer for 10 s; leaving with %u "
+		"connections open",
+		bridge->config->name, bridge->n_conns);
+	if (bridge->sockets)
+		bridge->sockets->ops->stop(bridge->sockets, false);
+	rpc_server_free(bridge->rpc);
+	stdio_leave();
+	_exit(EXIT_UNREACHABLE);
+}
+
+void bridge_stop(struct bridge *bridge, bool may_leave)
+{
+	if (bridge->state > BRIDGE_SERVING)
+		return;
+	bridge->deadline.on_expiry = on_deadline;
+	loop_timer_start(&bridge->loop, &bridge->deadline, STOP_DEADLINE_NS);
+	if (bridge->state == BRIDGE_OPENING) {
+		bridge_move(bridge, BRIDGE_CLOSING);
+		volume_close(bridge->volume);
+		return;
+	}
+	bridge_move(bridge, BRIDGE_STOPPING);
+	if (bridge->kernel)
+		bridge->kernel->ops->stop(bridge->kernel, may_leave);
+	bridge->sockets->ops->stop(bridge->sockets, may_leave);
+	list_for_each (node, &bridge->workers)
+		worker_stop_conns(list_entry(node, struct worker, node));
+	bridge_stop_goes_on(bridge);
+}
+
+void bridge_fail(struct bridge *bridge, const struct volume_error *error)
+{
+	*bridge->error = *error;
+	bridge->exit_code = (int)error->code;
+	bridge_stop(bridge, true);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Front ends: ways in which users of this machine reach the volume. Sockets that speak NBD are one
+ * (frontend_socket.c), the kernel's /dev/nbdN another (frontend_kernel.c); ublk could be a third.
+ * A front end lives on the control thread and brings connections to the volume process, its host,
+ * which puts them on workers.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/addr.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "initiator/control/volume.h"
+#include "nbd_bridge/io/nbd_export.h"
+
+/* What a front end gets from the volume process. */
+struct frontend_host {
+	struct loop *loop; /* control */
+	const struct nbd_export *export;
+	const struct volume_info *info;
+	/* May another client come now? When not, ops->has_room follows. */
+	bool (*has_room)(struct frontend_host *host);
+	/* Takes fd, a connected stream socket; is_kernel: no handshake. How long it lives is decided by
+	 * its peer. must_exit: the process ends with it. */
+	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel,
+			bool must_exit);
+	/* A front end that was starting has started, or failed. */
+	void (*on_started)(struct frontend_host *host, const struct volume_error *error);
+	/* While stopping: the device stays, its connections answer what is in flight and close. Why is what
+	 * the process ends with. */
+	void (*on_left)(struct frontend_host *host, const struct volume_error *why);
+	/* Somebody else detached the device. */
+	void (*on_lost)(struct frontend_host *host);
+};
+
+struct frontend;
+struct frontend_ops {
+	const char *name;
+	/* The volume is live: users may come. 0 or an exit code, with *error filled. When it leaves
+	 * is_starting set, host.on_started follows. */
+	int (*start)(struct frontend *frontend, struct volume_error *error);
+	/* The volume's size changed; NULL: nothing to do. */
+	void (*resize)(struct frontend *frontend);
+	/* One of the kernel's connections is gone, its I/O too; was_used: it carried requests. */
+	void (*conn_gone)(struct frontend *frontend, bool was_used, unsigned n_left);
+	/* There is room for clients again; NULL: it never asks. */
+	void (*has_room)(struct frontend *frontend);
+	/* No new users from now on; what it brought ends by itself. may_leave: what is in use may stay,
+	 * for a successor. */
+	void (*stop)(struct frontend *frontend, bool may_leave);
+	void (*free)(struct frontend *frontend);
+};
+
+struct frontend {
+	const struct frontend_ops *ops;
+	struct frontend_host *host; /* borrowed */
+	bool is_starting;
+};
+
+/* ---- frontend_socket.c ---- */
+
+enum {
+	FRONTEND_LISTEN_MAX = 8,
+};
+
+struct frontend_socket_config {
+	const char *path; /* unix socket, or NULL */
+	mode_t mode;
+	union addr listen[FRONTEND_LISTEN_MAX]; /* TCP */
+	unsigned n_listen;
+	bool is_stdio;	      /* one connection: standard input and output */
+	unsigned n_inherited; /* listening sockets 3, 4, ... (LISTEN_FDS) */
+};
+
+/* How many listening sockets a service manager gave to this process ($LISTEN_FDS, $LISTEN_PID). */
+unsigned frontend_n_inherited(void);
+struct frontend *frontend_socket_new(struct frontend_host *host,
+				     const struct frontend_socket_config *config);
+
+/* ---- frontend_kernel.c ---- */
+
+struct frontend_kernel_config {
+	unsigned n_connections; /* sockets, and so queues of the block device */
+	uint64_t io_timeout_s;	/* after which the kernel gives up a request */
+	const char *
+		names_directory; /* for udev: files by UUID that hold volumes' names; or NULL */
+};
+
+struct frontend *frontend_kernel_new(struct frontend_host *host,
+				     const struct frontend_kernel_config *config);
+/* "/dev/nbd0", or "" while it is not attached. */
+const char *frontend_kernel_device(struct frontend *frontend);
+/* Can this machine do it? 0, or an exit code and why not. */
+int frontend_kernel_check(struct volume_error *error);
+
+/* ---- stdio.c ---- */
+
+/* A stream socket whose other end is standard input and output; 0 or -errno. */
+int stdio_open(int *ret_fd);
+/* Waits until everything that was sent is written to standard output. */
+void stdio_finish(void);
+/* The process ends now: the writer is not waited for. */
+void stdio_leave(void);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The gate: a connection's transmission begins when the I/O of all connections that ended before it came
+ * is back. A client that takes another one's place, or the same that connects again, must not find its
+ * writes overwritten by older ones that were still on their way, on another queue.
+ *
+ *   control                                      each worker
+ *   a connection comes: it takes a ticket
+ *   and goes to its worker; shakes hands
+ *   gate_ask                       -- ask -->    looks whose clients are gone, ends those
+ *                                  <- answer --  when the I/O of connections that had ended is back
+ *   all have answered that ticket  -- open -->   connections with such tickets begin
+ *
+ * What ends after the question is not waited for, so nobody can keep the gate closed by coming and going.
+ * A worker that is being asked answers first; tickets that are taken meanwhile are asked for together,
+ * afterwards. The first connection, which is alone, does not wait.
+ *
+ * Connections that live on are not stopped: only who comes later can know that an earlier one has ended.
+ */
+#include <poll.h>
+
+#include "base/bits.h"
+#include "nbd_bridge/io/gate.h"
+#include "nbd_bridge/io/nbd_request.h"
+#include "nbd_bridge/io/worker.h"
+
+/* ---- worker -------------------------------------------------------------------------------- */
+
+static void on_answer(struct loop_msg *msg);
+
+static void answer(struct worker *worker)
+{
+	worker->gate.must_answer = false;
+	worker->gate.ask.run = on_answer;
+	loop_send(worker->control, &worker->gate.ask);
+}
+
+void gate_look(struct nbd_conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd, .events = conn->is_tcp ? POLLRDHUP : 0};
+
+	if (conn->state != CONN_CLOSED && poll(&pfd, 1, 0) == 1)
+		nbd_conn_abort(conn, "the client is gone");
+}
+
+static void on_ask(struct loop_msg *msg)
+{
+	struct worker *worker = container_of(msg, struct worker, gate.ask);
+	struct gate_worker *gate = &worker->gate;
+
+	list_for_each_safe (node, &worker->conns) {
+		struct nbd_conn *conn = list_entry(node, struct nbd_conn, node);
+
+		gate_look(conn);
+		if (nbd_conn_is_open(conn) || !nbd_io_has_writes(conn))
+			continue;
+		conn->is_waited_for = true;
+		gate->n_waited_for++;
+	}
+	gate->must_answer = gate->n_waited_for;
+	if (!gate->must_answer)
+		answer(worker);
+}
+
+enum conn_step gate_wait(struct nbd_conn *conn)
+{
+	return STEP_WAITS; /* until on_open */
+}
+
+void gate_conn_gone(struct worker *worker, struct nbd_conn *conn)
+{
+	struct gate_worker *gate = &worker->gate;
+
+	if (!conn->is_waited_for)
+		return;
+	conn->is_waited_for = false;
+	if (!--gate->n_waited_for && gate->must_answer)
+		answer(worker);
+}
+
+static void on_open(struct loop_msg *msg)
+{
+	struct worker *worker = container_of(msg, struct worker, gate.open);
+
+	/* Before the look: what opens it further later sends again. */
+	atomic_store(&worker->gate.is_open_sent, false);
+	list_for_each_safe (node, &worker->conns) {
+		struct nbd_conn *conn = list_entry(node, struct nbd_conn, node);
+
+		if (gate_is_open(&worker->gate, conn->ticket))
+			nbd_conn_admit(conn);
+	}
+}
+
+/* ---- control ------------------------------------------------------------------------------- */
+
+static void open_up_to(struct worker *worker, uint64_t ticket)
+{
+	struct gate_worker *gate = &worker->gate;
+
+	if (gate_is_open(gate, ticket))
+		return;
+	atomic_store(&gate->open_up_to, ticket);
+	if (!atomic_exchange(&gate->is_open_sent, true))
+		loop_send(&worker->loop, &gate->open);
+}
+
+static void open_where_answered(struct gate *gate)
+{
+	uint64_t answered = UINT64_MAX;
+
+	list_for_each (node, gate->workers) {
+		struct worker *worker = list_entry(node, struct worker, node);
+
+		answered = MIN(answered, worker->gate.answered);
+	}
+	list_for_each (node, gate->workers)
+		open_up_to(list_entry(node, struct worker, node), answered);
+}
+
+static void ask(struct worker *worker)
+{
+	struct gate_worker *gate = &worker->gate;
+
+	if (gate->is_asked || gate->asked == gate->gate->n_tickets)
+		return;
+	gate->is_asked = true;
+	gate->asked = gate->gate->n_tickets;
+	gate->ask.run = on_ask;
+	loop_send(&worker->loop, &gate->ask);
+}
+
+static void on_answer(struct loop_msg *msg)
+{
+	struct worker *worker = container_of(msg, struct worker, gate.ask);
+
+	worker->gate.is_asked = false;
+	worker->gate.answered = worker->gate.asked;
+	open_where_answered(worker->gate.gate);
+	ask(worker);
+}
+
+void gate_add_worker(struct gate *gate, struct worker *worker)
+{
+	struct gate_worker *own = &worker->gate;
+
+	own->gate = gate;
+	own->asked = own->answered = gate->n_tickets;
+	own->open.run = on_open;
+}
+
+uint64_t gate_take_ticket(struct gate *gate, bool is_alone)
+{
+	return is_alone ? 0 : ++gate->n_tickets;
+}
+
+void gate_ask(struct gate *gate)
+{
+	list_for_each (node, gate->workers)
+		ask(list_entry(node, struct worker, node));
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See admission.h. A rate is kept as the time until which it is used up: each connection moves it on
+ * by an interval. Who is ahead of the clock by less than a burst is a host that comes back after our
+ * restart, with all of its queues; who is ahead by more is a storm. One address can use up half of
+ * the burst that all have.
+ *
+ * The addresses of those who came of late stand in a table of fixed size. When it is full of others
+ * that are all ahead of the clock, an address is not told apart: the limits for all hold. Who has one
+ * IPv6 address has as many as he likes: they count by their prefix (addr_is_same_party).
+ *
+ * A connection is pending until its host is known: named by Connect, and proven where it has a key.
+ */
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "target/association/admission.h"
+#include "target/association/host.h"
+#include "target/engine/queue.h"
+
+enum {
+	ADDRESSES = 256,
+};
+
+struct origin {
+	union addr address;
+	uint64_t paid_ns; /* in the past: the place is free */
+};
+
+struct admission {
+	/* Thread: control */
+	uint64_t paid_ns; /* of all */
+	struct origin origins[ADDRESSES];
+};
+
+struct admission *admission_new(void)
+{
+	return calloc(1, sizeof(struct admission));
+}
+
+void admission_free(struct admission *admission)
+{
+	free(admission);
+}
+
+/* ---- rates ---------------------------------------------------------------------------------- */
+
+static struct origin *find_origin(struct admission *admission, const union addr *address)
+{
+	for (unsigned i = 0; i < ADDRESSES; i++)
+		if (addr_is_same_party(&admission->origins[i].address, address))
+			return &admission->origins[i];
+	return NULL;
+}
+
+static struct origin *take_origin(struct admission *admission, const union addr *address,
+				  uint64_t now_ns)
+{
+	struct origin *origin = find_origin(admission, address);
+
+	for (unsigned i = 0; i < ADDRESSES && !origin; i++)
+		if (admission->origins[i].paid_ns < now_ns)
+			origin = &admission->origins[i];
+	if (origin)
+		origin->address = *address;
+	return origin;
+}
+
+static bool is_used_up(uint64_t paid_ns, uint64_t rate, uint64_t burst)
+{
+	return paid_ns > clock_ns() + burst * (NSEC_PER_SEC / rate);
+}
+
+static uint64_t pay(uint64_t paid_ns, uint64_t rate, uint64_t now_ns)
+{
+	return MAX(paid_ns, now_ns) + NSEC_PER_SEC / rate;
+}
+
+void admission_pay(struct target *target, const union addr *remote)
+{
+	const struct config_limits *limits = &target->config->limits;
+	uint64_t now_ns = clock_ns();
+	struct origin *origin = take_origin(target->admission, remote, now_ns);
+
+	target->admission->paid_ns = pay(target->admission->paid_ns, limits->connect_rate,
+					 now_ns);
+	if (origin)
+		origin->paid_ns = pay(origin->paid_ns, limits->connect_rate_per_host,
+				      now_ns);
+}
+
+/* ---- all limits ----------------------------------------------------------------------------- */
+
+static uint64_t count_from(const struct target *target, const union addr *remote,
+			   bool is_pending)
+{
+	uint64_t n = 0;
+
+	list_for_each (node, &target->queues) {
+		const struct queue *queue = list_entry(node, struct queue, node);
+
+		n += (queue->is_pending || !is_pending) &&
+		     addr_is_same_party(&queue->conn->remote, remote);
+	}
+	return n;
+}
+
+const char *admission_refuse(const struct target *target, const union addr *remote)
+{
+	const struct config_limits *limits = &target->config->limits;
+	const struct origin *origin;
+
+	if (target->is_stopping)
+		return "rblkd is stopping";
+	if (target->n_queues >= limits->connections)
+		return "too many connections: raise limits.connections";
+	if (limits->connections_per_address &&
+	    target->n_queues >= limits->connections_per_address &&
+	    count_from(target, remote, false) >= limits->connections_per_address)
+		return "too many connections from there: raise "
+		       "limits.connections_per_address";
+	if (target->n_pending >= limits->pending)
+		return "too many connections without Connect or proof: raise "
+		       "limits.pending";
+	if (target->n_pending >= limits->pending_per_host &&
+	    count_from(target, remote, true) >= limits->pending_per_host)
+		return "too many connections from there without Connect or proof: raise "
+		       "limits.pending_per_host";
+	if (is_used_up(target->admission->paid_ns, limits->connect_rate,
+		       limits->connections))
+		return "too many connections in a short time: raise limits.connect_rate";
+	origin = find_origin(target->admission, remote);
+	if (origin && is_used_up(origin->paid_ns, limits->connect_rate_per_host,
+				 limits->connections / 2))
+		return "too many connections from there in a short time: raise "
+		       "limits.connect_rate_per_host";
+	return NULL;
+}
+
+const char *admission_refuse_discovery(const struct target *target,
+				       const union addr *remote)
+{
+	const struct config_limits *limits = &target->config->limits;
+	const struct host *guest = host_find_guest(target, remote);
+
+	if (target->n_discovery >= limits->discovery)
+		return "too many discovery associations: raise limits.discovery";
+	if (target->n_discovery >= MAX(limits->connections / 2, 1))
+		return "discovery associations have half of limits.connections: raise it";
+	if (guest && guest->n_controllers >= limits->discovery_per_address)
+		return "too many discovery associations from there: raise "
+		       "limits.discovery_per_address";
+	return NULL;
+}

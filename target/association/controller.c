@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The registry of controllers, on the control thread, and what a controller does on its poller
+ * when its admin queue comes and goes.
+ *
+ * A controller is born with the Connect of its admin queue and dies with that queue: then, or when
+ * keep-alive expires, all its queues are killed, and the last one to be freed frees it. I/O queues
+ * come and go in between; losing one does not end the association (the host decides).
+ *
+ * Log: one line a little after Connect, when the I/O queues are there, and one at the end. What a
+ * host did wrong in between is said when it happens.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/probe.h"
+#include "target/command/admin/admin.h"
+#include "target/export/health/health.h"
+#include "target/association/host.h"
+#include "target/association/member.h"
+#include "target/association/portal.h"
+#include "target/engine/hosts.h"
+
+static bool is_id_taken(struct target *target, uint16_t id)
+{
+	list_for_each (node, &target->controllers)
+		if (list_entry(node, struct controller, node)->id == id)
+			return true;
+	return false;
+}
+
+/* Ids go round, so that one is not given again soon; 0 when all are taken. */
+static uint16_t new_id(struct target *target)
+{
+	const struct config_controller_ids *ids = &target->config->controller_ids;
+
+	for (uint64_t tries = ids->min; tries <= ids->max; tries++) {
+		uint16_t next = (uint16_t)(target->last_cntlid + 1);
+
+		if (target->last_cntlid < ids->min || target->last_cntlid >= ids->max)
+			next = (uint16_t)ids->min;
+		target->last_cntlid = next;
+		if (!is_id_taken(target, next))
+			return next;
+	}
+	return 0;
+}
+
+struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id)
+{
+	list_for_each (node, &target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+
+		if (controller->id == id && !strcmp(controller->subnqn, subnqn))
+			return controller;
+	}
+	return NULL;
+}
+
+/* ---- log ---------------------------------------------------------------------------------- */
+
+static void announce(struct controller *controller)
+{
+	unsigned n_io = atomic_load(&controller->n_io);
+	enum log_level level = controller->is_discovery ? LOG_DEBUG : LOG_INFO;
+
+	if (controller->is_announced || controller->is_unproven)
+		return;
+	controller->is_announced = true;
+	loop_timer_stop(&controller->announce);
+	log_write(level,
+		  "host %s: connected to %s from %s, controller %u, %u I/O queue%s",
+		  hostnqn_label(controller->hostnqn), controller->subnqn,
+		  controller->remote, controller->id, n_io, n_io == 1 ? "" : "s");
+}
+
+static void on_announce(struct loop_timer *timer)
+{
+	announce(container_of(timer, struct controller, announce));
+}
+
+void controller_announce_soon(struct controller *controller, uint64_t ns)
+{
+	if (!controller->is_announced)
+		loop_timer_start(&controller->target->loop, &controller->announce, ns);
+}
+
+static void log_end(struct controller *controller, const char *why)
+{
+	enum log_level level = controller->is_discovery ? LOG_DEBUG : LOG_INFO;
+
+	if (controller->is_unproven) {
+		/* It never was here; a refusal or a fault has a line of its own. */
+		log_debug("host %s: left %s, controller %u, without authentication: %s",
+			  hostnqn_label(controller->hostnqn), controller->subnqn,
+			  controller->id, why);
+		return;
+	}
+	announce(controller);
+	log_write(level, "host %s: disconnected from %s, controller %u: %s",
+		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
+		  why);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static struct health_record *health_of(struct target *target, const char *subnqn)
+{
+	const struct subsystem *subsystem = snapshot_find(atomic_load(&target->snapshot),
+							  subnqn);
+
+	return subsystem ? subsystem->health : NULL;
+}
+
+struct controller *controller_new(struct connect_op *op)
+{
+	struct queue *queue = op->queue;
+	struct target *target = queue->target;
+	uint16_t id = new_id(target);
+	struct controller *controller = id ? calloc(1, sizeof(*controller)) : NULL;
+
+	if (!controller)
+		return NULL;
+	controller->is_discovery = snapshot_is_discovery(atomic_load(&target->snapshot),
+							 op->subnqn);
+	controller->host = controller->is_discovery
+				   ? host_take_guest(target, &queue->conn->remote)
+				   : host_take(target, op->hostnqn);
+	if (!controller->host) {
+		free(controller);
+		return NULL;
+	}
+	controller->target = target;
+	controller->id = id;
+	memcpy(controller->subnqn, op->subnqn, sizeof(controller->subnqn));
+	memcpy(controller->hostnqn, op->hostnqn, sizeof(controller->hostnqn));
+	memcpy(controller->hostid, op->hostid, sizeof(controller->hostid));
+	memcpy(controller->remote, queue->remote, sizeof(controller->remote));
+	controller->local = queue->conn->local;
+	controller->portal = queue->portal;
+	controller->poller = queue->poller;
+	controller->health = health_of(target, op->subnqn);
+	controller->created_ns = clock_ns();
+	controller->kato_ms = op->kato_ms;
+	controller->announce.on_expiry = on_announce;
+	atomic_store(&controller->n_granted, (unsigned)target->config->tuning.io_queues);
+	atomic_store(&controller->last_traffic_ns, controller->created_ns);
+	pthread_mutex_init(&controller->errors_lock, NULL);
+	list_init(&controller->queues);
+	list_init(&controller->aers);
+	list_add_tail(&target->controllers, &controller->node);
+	loop_timer_start(&target->loop, &controller->announce,
+			 ANNOUNCE_MS * NSEC_PER_MSEC);
+	return controller;
+}
+
+void controller_add_queue(struct controller *controller, struct queue *queue)
+{
+	queue->member_of = controller;
+	list_add_tail(&controller->queues, &queue->member_node);
+	controller->n_queues++;
+	if (queue->qid == 0) {
+		controller->admin = queue;
+		controller->is_unproven = queue->auth;
+		PROBE(rblkd, association_begin, controller->id, &controller->hostnqn[0],
+		      &controller->subnqn[0]);
+	}
+	queue_set_live(queue);
+	if (!queue->auth)
+		member_admit(queue);
+	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id,
+	      &queue->remote[0]);
+}
+
+void controller_kill(struct controller *controller, const char *why)
+{
+	if (atomic_load(&controller->is_dying))
+		return;
+	atomic_store(&controller->is_dying, true);
+	/* From here on no queue starts anything: the fence. */
+	atomic_store(&controller->is_ready, false);
+	log_end(controller, why);
+	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
+	list_for_each_safe (node, &controller->queues)
+		queue_kill(list_entry(node, struct queue, member_node), why);
+}
+
+static void controller_free(struct controller *controller)
+{
+	list_remove(&controller->node);
+	loop_timer_stop(&controller->announce);
+	event_page_release(controller);
+	pthread_mutex_destroy(&controller->errors_lock);
+	host_give(controller->host);
+	free(controller);
+}
+
+static bool has_io_queues(const struct controller *controller)
+{
+	return controller->n_queues > (controller->admin ? 1 : 0);
+}
+
+/* All I/O queues are gone: tells the poller, if the admin queue is there to tell the host. */
+static void end_reset(struct controller *controller)
+{
+	controller->is_resetting = false;
+	if (!controller->admin || controller->admin->state != QUEUE_LIVE)
+		return;
+	controller->reset.run = property_reset_done;
+	loop_send(&controller->poller->loop, &controller->reset);
+}
+
+void controller_on_reset(struct loop_msg *msg)
+{
+	struct controller *controller = container_of(msg, struct controller, reset);
+
+	controller->is_resetting = true;
+	if (controller->health)
+		event_log_add_reset(controller->health, controller);
+	list_for_each_safe (node, &controller->queues) {
+		struct queue *queue = list_entry(node, struct queue, member_node);
+
+		if (queue->qid != 0)
+			queue_kill(queue, "the host disabled the controller");
+	}
+	if (!has_io_queues(controller))
+		end_reset(controller);
+}
+
+void controller_remove_queue(struct queue *queue)
+{
+	struct controller *controller = queue->member_of;
+
+	if (!controller)
+		return;
+	list_remove(&queue->member_node);
+	controller->n_queues--;
+	member_discount(queue);
+	if (queue->qid == 0)
+		controller->admin = NULL;
+	if (controller->n_queues == 0)
+		controller_free(controller);
+	else if (controller->is_resetting && !has_io_queues(controller))
+		end_reset(controller);
+}
+
+/* ---- poller of the admin queue ------------------------------------------------------------ */
+
+void controller_attach(struct controller *controller, struct queue *admin_queue)
+{
+	controller->admin_queue = admin_queue;
+	keep_alive_start(controller);
+}
+
+void controller_detach(struct controller *controller)
+{
+	keep_alive_stop(controller);
+	async_event_end_all(controller, NVME_ABORTED_SQ_DELETION);
+	controller->admin_queue = NULL;
+}

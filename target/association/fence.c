@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fence between two associations of one host. Control thread, but for what says otherwise.
+ *
+ * A host whose connection died sends its unanswered writes again on a new one. If the old write
+ * were still in our hands and reached the disk later, it would undo what the host has written
+ * since (SPDK issue 3593). So the Connect of a new admin queue is held back
+ *
+ * - while a queue of the same host and subsystem is dying: those start nothing any more, and are
+ *   gone when their backend I/O has come back;
+ * - while an association of them that seems to live has writes outstanding that had come before
+ *   the Connect. When the link was cut, the host's goodbye is lost, and nothing of ours need be on
+ *   its way to the host: then we learn of its death much later, or never without a KATO. Meanwhile
+ *   a write that waits for a rate or a slow disk needs the host no more.
+ *
+ * After 10 s the host is told to try again later, without DNR.
+ *
+ * Nothing is killed for that, because hosts have several associations for good reasons: a path to
+ * each portal, or two to one (another host address or interface, duplicate_connect, SPDK). None of
+ * them is told from a dead one by its names. Such a host loses little: its older writes mostly end
+ * within milliseconds, and later ones do not count. And should one hang, the association shows that
+ * it lives: what it says SAYS_TICKS after the Connect is not from before it. A host that has taken
+ * down a connection, as it must before it sends again what was on it, says nothing there any more,
+ * and what is still in the network is not older than a second. A paused machine makes ticks of this
+ * program late, too; so every poller has had a whole tick for what had come before the pause.
+ *
+ * Who claims to be a host and has not proven it holds nobody up: it has nothing in our hands.
+ *
+ * What live ones have outstanding only their pollers know. Control asks all of them, in rounds, as
+ * long as a Connect is held. In the first ROUNDS_BEFORE of a Connect the pollers take what had come
+ * before it from their completion queues; what is outstanding then, it waits for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/ticks.h"
+#include "target/association/controller.h"
+
+enum {
+	FENCE_WAIT_S = 10,
+	LOOK_MS = 5,
+	TICK_MS = 1000,
+	SAYS_TICKS =
+		3, /* the first may have begun before the Connect; a whole one; the next */
+	ROUNDS_BEFORE = 2,
+	REFUSALS_BURST = 5,
+};
+
+static const uint64_t no_write = UINT64_MAX;
+
+struct fence_ask {
+	struct loop_msg msg;
+	struct fence *fence;
+	struct poller *poller;
+};
+
+struct fence {
+	/* Thread: control */
+	struct target *target;
+	struct loop_timer look, tick;
+	uint64_t n_ticks;
+	unsigned n_asked; /* pollers that have not answered */
+	struct fence_ask asks[POLLERS_MAX];
+};
+
+/* ---- poller -------------------------------------------------------------------------------- */
+
+/* Its answer to the host may wait for ever, but nothing of it reaches the medium any more. */
+static bool may_still_write(const struct request *r)
+{
+	return r->state != REQUEST_FREE && r->state != REQUEST_WAIT_SLOT &&
+	       !nvme_is_c2h(r->sqe.opcode);
+}
+
+static uint64_t find_oldest_write(const struct queue *queue)
+{
+	uint64_t oldest = no_write;
+
+	for (unsigned i = 0; i < queue->n_requests; i++)
+		if (may_still_write(&queue->requests[i]))
+			oldest = MIN(oldest, queue->requests[i].timing.started);
+	return oldest;
+}
+
+static void on_answer(struct loop_msg *msg);
+
+static void on_question(struct loop_msg *msg)
+{
+	struct fence_ask *ask = container_of(msg, struct fence_ask, msg);
+
+	list_for_each (node, &ask->poller->queues) {
+		struct queue *queue = list_entry(node, struct queue, poller_node);
+
+		if (!atomic_load(&queue->question.is_asked))
+			continue;
+		atomic_store(&queue->question.oldest_write, find_oldest_write(queue));
+		atomic_store(&queue->question.is_asked, false);
+	}
+	ask->msg.run = on_answer;
+	loop_send(&ask->fence->target->loop, &ask->msg);
+}
+
+/* ---- whom a Connect waits for -------------------------------------------------------------- */
+
+static bool is_same_host(const struct controller *controller, const struct connect_op *op)
+{
+	return !controller->is_discovery && !controller->is_unproven &&
+	       !strcmp(controller->subnqn, op->subnqn) &&
+	       !strcmp(controller->hostnqn, op->hostnqn) &&
+	       !memcmp(controller->hostid, op->hostid, sizeof(op->hostid));
+}
+
+/* What a defect of ours has stranded is not waited for. */
+static bool has_dying_queue(const struct controller *controller)
+{
+	unsigned n_left = 0;
+
+	list_for_each (node, &controller->queues) {
+		const struct queue *queue = list_entry(node, struct queue, member_node);
+
+		if (queue->defect.is_stranded)
+			continue;
+		if (queue->state == QUEUE_DYING && !queue->is_pending)
+			return true;
+		n_left++;
+	}
+	return n_left && atomic_load(&controller->is_dying);
+}
+
+static bool has_older_write(const struct controller *controller,
+			    const struct connect_op *op)
+{
+	list_for_each (node, &controller->queues) {
+		const struct queue *queue = list_entry(node, struct queue, member_node);
+
+		if (queue->qid != 0 && !queue->is_pending && !queue->defect.is_stranded &&
+		    atomic_load(&queue->question.oldest_write) <= op->since)
+			return true;
+	}
+	return false;
+}
+
+/* Of one that is not known to be dying. */
+static bool is_in_the_way(const struct controller *controller,
+			  const struct connect_op *op)
+{
+	if (!atomic_load(&controller->n_io) || atomic_load(&controller->is_dying) ||
+	    (op->is_held && controller->heard.tick >= op->tick + SAYS_TICKS))
+		return false;
+	return op->n_rounds <= ROUNDS_BEFORE || has_older_write(controller, op);
+}
+
+static bool must_wait(struct connect_op *op)
+{
+	bool must = false;
+
+	op->is_asking = false;
+	list_for_each (node, &op->queue->target->controllers) {
+		const struct controller *controller = list_entry(node, struct controller,
+								 node);
+
+		if (!is_same_host(controller, op))
+			continue;
+		if (has_dying_queue(controller))
+			must = true;
+		else if (is_in_the_way(controller, op))
+			op->is_asking = must = true;
+	}
+	return must;
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+static struct connect_op *op_at(struct list *node)
+{
+	return list_entry(node, struct connect_op, node);
+}
+
+static void hear(struct controller *controller, uint64_t tick)
+{
+	uint64_t n = 0;
+
+	list_for_each (node, &controller->queues) {
+		const struct queue *queue = list_entry(node, struct queue, member_node);
+
+		if (!queue->is_pending)
+			n += counter_get(&queue->counters.n_commands);
+	}
+	if (n > controller->heard.n_commands)
+		controller->heard.tick = tick;
+	controller->heard.n_commands = n; /* less, when a queue has gone */
+}
+
+static void on_tick(struct loop_timer *timer)
+{
+	struct fence *fence = container_of(timer, struct fence, tick);
+	struct target *target = fence->target;
+
+	fence->n_ticks++;
+	list_for_each (node, &target->controllers) {
+		hear(list_entry(node, struct controller, node), fence->n_ticks);
+	}
+	if (!list_is_empty(&target->held_connects))
+		loop_timer_start(&target->loop, timer, TICK_MS * NSEC_PER_MSEC);
+}
+
+static void mark(const struct connect_op *op)
+{
+	list_for_each (node, &op->queue->target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+
+		if (!is_same_host(controller, op))
+			continue;
+		list_for_each (member, &controller->queues) {
+			struct queue *queue = list_entry(member, struct queue,
+							 member_node);
+
+			atomic_store(&queue->question.is_asked, queue->qid != 0);
+		}
+	}
+}
+
+static void begin_round(struct fence *fence)
+{
+	struct target *target = fence->target;
+
+	if (fence->n_asked || list_is_empty(&target->held_connects))
+		return;
+	loop_timer_stop(&fence->look);
+	list_for_each (node, &target->held_connects) {
+		mark(op_at(node));
+		op_at(node)->is_in_round = true;
+	}
+	fence->n_asked = target->n_pollers;
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		fence->asks[i].poller = &target->pollers[i];
+		fence->asks[i].msg.run = on_question;
+		loop_send(&target->pollers[i].loop, &fence->asks[i].msg);
+	}
+}
+
+/* Who still asks, asks again, at once while it is in a hurry. */
+static void plan(struct fence *fence)
+{
+	bool must_ask = false, is_hurried = false;
+
+	list_for_each (node, &fence->target->held_connects) {
+		must_ask |= op_at(node)->is_asking;
+		is_hurried |= op_at(node)->is_asking &&
+			      op_at(node)->n_rounds <= ROUNDS_BEFORE;
+	}
+	if (is_hurried)
+		begin_round(fence);
+	else if (must_ask && !fence->n_asked && !loop_timer_is_running(&fence->look))
+		loop_timer_start(&fence->target->loop, &fence->look,
+				 LOOK_MS * NSEC_PER_MSEC);
+}
+
+static void say_it_waits(const struct connect_op *op)
+{
+	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
+		log_info("host %s: connecting to %s (%s) waits for writes of its older "
+			 "association",
+			 hostnqn_label(op->hostnqn), op->subnqn, op->queue->remote);
+}
+
+/* All have answered. */
+static void end_round(struct fence *fence)
+{
+	list_for_each (node, &fence->target->held_connects) {
+		struct connect_op *op = op_at(node);
+
+		if (!op->is_in_round)
+			continue; /* it came meanwhile */
+		op->is_in_round = false;
+		if (++op->n_rounds == ROUNDS_BEFORE)
+			op->since = ticks_now();
+	}
+	fence_check(fence->target);
+	list_for_each (node, &fence->target->held_connects) {
+		const struct connect_op *op = op_at(node);
+
+		if (op->n_rounds == ROUNDS_BEFORE + 1 && op->is_asking)
+			say_it_waits(op);
+	}
+}
+
+static void on_answer(struct loop_msg *msg)
+{
+	struct fence *fence = container_of(msg, struct fence_ask, msg)->fence;
+
+	if (--fence->n_asked == 0)
+		end_round(fence);
+}
+
+static void on_look(struct loop_timer *timer)
+{
+	begin_round(container_of(timer, struct fence, look));
+}
+
+struct fence *fence_new(struct target *target)
+{
+	struct fence *fence = calloc(1, sizeof(*fence));
+
+	if (!fence)
+		return NULL;
+	fence->target = target;
+	fence->look.on_expiry = on_look;
+	fence->tick.on_expiry = on_tick;
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
+		fence->asks[i].fence = fence;
+	return fence;
+}
+
+void fence_free(struct fence *fence)
+{
+	if (!fence)
+		return;
+	loop_timer_stop(&fence->look);
+	loop_timer_stop(&fence->tick);
+	free(fence);
+}
+
+/* ---- a Connect is held --------------------------------------------------------------------- */
+
+static void release(struct connect_op *op)
+{
+	op->is_held = false;
+	list_remove(&op->node);
+	loop_timer_stop(&op->deadline);
+}
+
+static void on_deadline(struct loop_timer *timer)
+{
+	struct connect_op *op = container_of(timer, struct connect_op, deadline);
+
+	log_warn("host %s: old I/O to %s does not finish; connecting must wait",
+		 op->hostnqn, op->subnqn);
+	release(op);
+	op->status = NVME_CONNECT_BUSY;
+	connect_answer(op);
+}
+
+bool fence_hold(struct connect_op *op)
+{
+	struct fence *fence = op->queue->target->fence;
+
+	check(!op->is_held);
+	op->n_rounds = 0;
+	op->is_in_round = false;
+	if (!must_wait(op))
+		return false;
+	op->is_held = true;
+	op->tick = fence->n_ticks;
+	op->deadline.on_expiry = on_deadline;
+	/* The host has done its part. */
+	loop_timer_stop(&op->queue->connect_timer);
+	list_add_tail(&fence->target->held_connects, &op->node);
+	loop_timer_start(&fence->target->loop, &op->deadline,
+			 FENCE_WAIT_S * NSEC_PER_SEC);
+	if (!loop_timer_is_running(&fence->tick))
+		loop_timer_start(&fence->target->loop, &fence->tick,
+				 TICK_MS * NSEC_PER_MSEC);
+	plan(fence);
+	return true;
+}
+
+void fence_check(struct target *target)
+{
+	list_for_each_safe (node, &target->held_connects) {
+		struct connect_op *op = op_at(node);
+
+		if (must_wait(op))
+			continue;
+		release(op);
+		connect_decide(op);
+	}
+	plan(target->fence);
+}
+
+void fence_cancel(struct queue *queue)
+{
+	struct connect_op *op = &queue->connect;
+
+	if (!op->is_held)
+		return;
+	release(op);
+	op->status = NVME_ABORTED_SQ_DELETION;
+	connect_answer(op);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Portals: listening, and the first look at who connects. Control thread.
+ *
+ * A connect request is checked in full (private data, sizes, limits) before anything is allocated
+ * for it; what passes becomes a queue (queue.c). Refusals carry the status that hosts print, and
+ * one log line, at most a few in a row for each portal.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "target/association/admission.h"
+#include "target/engine/poller.h"
+#include "target/association/notice.h"
+#include "target/association/portal.h"
+#include "target/engine/queue.h"
+
+enum {
+	BACKLOG = 128,
+	RETRY_S = 4,
+	REFUSALS_BURST = 5,
+};
+
+const char *portal_state_name(enum portal_state state)
+{
+	static const char *const names[] = {
+		[PORTAL_CLOSED] = "closed",   [PORTAL_LISTENING] = "listening",
+		[PORTAL_WAITING] = "waiting", [PORTAL_DRAINED] = "drained",
+		[PORTAL_FAILED] = "failed",
+	};
+
+	return names[state];
+}
+
+unsigned portals_n_used(const struct target *target)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PORTALS_MAX; i++)
+		n += target->portals[i].is_used;
+	return n;
+}
+
+unsigned portals_n_listening(const struct target *target)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PORTALS_MAX; i++)
+		n += atomic_load(&target->portals[i].state) == PORTAL_LISTENING;
+	return n;
+}
+
+static void set_state(struct portal *portal, enum portal_state state)
+{
+	atomic_store(&portal->state, state);
+	atomic_fetch_add(&portal->target->n_portal_changes, 1);
+	notice_discovery(portal->target);
+}
+
+/* ---- connect requests --------------------------------------------------------------------- */
+
+/* Why, and what to do, for our own log. */
+static const char *advice(enum nvmf_cm_status status, const struct target *target,
+			  const union addr *remote)
+{
+	const char *limit = admission_refuse(target, remote);
+
+	if (status == NVMF_CM_INVALID_HSQSIZE)
+		return "queue size is beyond tuning.queue_depth";
+	if (status == NVMF_CM_INVALID_IRD)
+		return "the host offers no RDMA READ resources";
+	if (status != NVMF_CM_NO_RESOURCES)
+		return "the host sent a malformed request";
+	return limit ? limit : "out of memory, locked memory or device resources";
+}
+
+static enum nvmf_cm_status check_request(struct portal *portal,
+					 const struct cm_conn *conn,
+					 const struct cm_request *request,
+					 struct cm_queue_request *ret_wish)
+{
+	struct target *target = portal->target;
+	enum nvmf_cm_status status = cm_req_parse(
+		request->private_data, request->n_private,
+		(unsigned)target->config->tuning.queue_depth, ret_wish);
+
+	if (status != NVMF_CM_OK)
+		return status;
+	/* Hosts never READ; we READ their data, which needs at least one credit. */
+	if (MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom) == 0)
+		return NVMF_CM_INVALID_IRD;
+	if (admission_refuse(target, &conn->remote))
+		return NVMF_CM_NO_RESOURCES;
+	if (pollers_add_device(target, conn->device) < 0)
+		return NVMF_CM_NO_RESOURCES;
+	return NVMF_CM_OK;
+}
+
+static void on_request(struct cm_listener *listener, struct cm_conn *conn,
+		       const struct cm_request *request)
+{
+	struct portal *portal = listener->context;
+	struct cm_queue_request wish;
+	enum nvmf_cm_status status = check_request(portal, conn, request, &wish);
+	char remote[ADDR_STRING_MAX];
+
+	if (status == NVMF_CM_OK) {
+		portal->n_accepted++;
+		admission_pay(portal->target, &conn->remote);
+		queue_open(portal, conn, &wish,
+			   MIN(request->initiator_depth,
+			       conn->device->limits.max_init_rd_atom));
+		return;
+	}
+	portal->n_refused++;
+	if (log_limit_pass(&portal->refusals, REFUSALS_BURST))
+		log_warn("portal %s: refused a connection from %s: %s (%s)", portal->name,
+			 addr_format_host(remote, &conn->remote),
+			 nvmf_cm_status_string(status),
+			 advice(status, portal->target, &conn->remote));
+	queue_refuse(conn, status);
+}
+
+/* ---- listening ---------------------------------------------------------------------------- */
+
+static void on_device_removed(struct cm_listener *listener);
+
+static void wait_for_address(struct portal *portal)
+{
+	set_state(portal, PORTAL_WAITING);
+	loop_timer_start(&portal->target->loop, &portal->retry, RETRY_S * NSEC_PER_SEC);
+}
+
+static bool is_missing_address(int r)
+{
+	return r == -EADDRNOTAVAIL || r == -ENODEV;
+}
+
+static const char *advice_listen(int r)
+{
+	switch (-r) {
+	case EADDRINUSE:
+		return "is another rblkd running? stop what listens there, or change the "
+		       "port";
+	case EACCES:
+	case EPERM:
+		return "ports below 1024 need CAP_NET_BIND_SERVICE";
+	case EADDRNOTAVAIL:
+		return "the address is not on this host yet; trying every 4 s";
+	case ENODEV:
+		return "no RDMA device has the address yet; trying every 4 s";
+	default:
+		return "";
+	}
+}
+
+static int say_cannot_listen(struct portal *portal, int r)
+{
+	char address[ADDR_STRING_MAX];
+	const char *advice = advice_listen(r);
+
+	if (portal->is_said)
+		return r;
+	log_write(is_missing_address(r) ? LOG_WARN : LOG_ERR,
+		  "portal %s: cannot listen on %s: %s%s%s", portal->name,
+		  addr_format(address, &portal->address), strerror(-r),
+		  *advice ? "; " : "", advice);
+	return r;
+}
+
+static int try_listen(struct portal *portal)
+{
+	int r;
+
+	portal->listener = (struct cm_listener){.on_request = on_request,
+						.on_device_removed = on_device_removed,
+						.context = portal};
+	portal->is_said = false;
+	r = cm_listen(portal->target->cm, &portal->address, BACKLOG, &portal->listener);
+	/* Buffers are registered now, not when the first host comes: it may fail. */
+	if (r == 0 && portal->listener.device) {
+		r = pollers_add_device(portal->target, portal->listener.device);
+		portal->is_said = r < 0;
+		if (r < 0)
+			cm_listener_close(&portal->listener);
+	}
+	portal->error = r;
+	if (r == 0)
+		set_state(portal, PORTAL_LISTENING);
+	return r;
+}
+
+static void on_retry(struct loop_timer *timer)
+{
+	struct portal *portal = container_of(timer, struct portal, retry);
+	char address[ADDR_STRING_MAX];
+	int before = portal->error;
+	int r = try_listen(portal);
+
+	if (r == 0) {
+		log_info("portal %s: listening on %s", portal->name,
+			 addr_format(address, &portal->address));
+		return;
+	}
+	if (r != before)
+		say_cannot_listen(portal, r);
+	wait_for_address(portal);
+}
+
+static void on_device_removed(struct cm_listener *listener)
+{
+	struct portal *portal = listener->context;
+
+	log_warn("portal %s: its RDMA device went away; trying every %d s", portal->name,
+		 RETRY_S);
+	cm_listener_close(listener);
+	portal->error = -ENODEV;
+	wait_for_address(portal);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+void portal_init(struct portal *portal, const struct config_portal *config)
+{
+	/* Its state is closed: pollers look at nothing else of it. */
+	snprintf(portal->name, sizeof(portal->name), "%s", config->name);
+	portal->address = config->addr;
+	portal->is_used = true;
+	portal->is_draining = false;
+	loop_timer_stop(
+		&portal->drain_timer); /* of the slot's last portal: it ends connections */
+	portal->error = 0;
+	portal->retry = (struct loop_timer){.on_expiry = on_retry};
+	portal->n_accepted = portal->n_refused = 0;
+}
+
+int portals_init(struct target *target)
+{
+	const struct conf_list *list = &target->config->portals;
+	const struct config_portal *wanted = list->items;
+
+	target->portals = calloc(PORTALS_MAX, sizeof(struct portal));
+	if (!target->portals)
+		return log_errno(-ENOMEM, "cannot make the portals");
+	for (unsigned i = 0; i < PORTALS_MAX; i++) {
+		target->portals[i].target = target;
+		target->portals[i].index = i;
+	}
+	for (unsigned i = 0; i < list->n; i++)
+		portal_init(&target->portals[wanted[i].slot], &wanted[i]);
+	return 0;
+}
+
+int portal_open(struct portal *portal)
+{
+	int r = try_listen(portal);
+
+	if (r == 0)
+		return 0;
+	say_cannot_listen(portal, r);
+	if (!is_missing_address(r))
+		return r;
+	wait_for_address(portal);
+	return 0;
+}
+
+int portals_open(struct target *target)
+{
+	for (unsigned i = 0; i < PORTALS_MAX; i++) {
+		int r = target->portals[i].is_used ? portal_open(&target->portals[i]) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void portal_close(struct portal *portal)
+{
+	loop_timer_stop(&portal->retry);
+	cm_listener_close(&portal->listener);
+	set_state(portal, portal->is_draining ? PORTAL_DRAINED : PORTAL_CLOSED);
+}
+
+void portals_close(struct target *target)
+{
+	for (unsigned i = 0; target->portals && i < PORTALS_MAX; i++)
+		if (target->portals[i].is_used)
+			portal_close(&target->portals[i]);
+}
+
+void portals_deinit(struct target *target)
+{
+	for (unsigned i = 0; target->portals && i < PORTALS_MAX; i++)
+		loop_timer_stop(&target->portals[i].drain_timer);
+	free(target->portals);
+	target->portals = NULL;
+}

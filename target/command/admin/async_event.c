@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asynchronous Event Requests: commands that we hold until there is something to tell. Poller of
+ * the admin queue.
+ *
+ * An event that happens goes to the oldest held request, or stays pending until one comes. Once
+ * told it is masked until the host reads its log page (Base 2.0, 5.2), so that a host that does
+ * not look is told once.
+ */
+#include "base/bits.h"
+#include "base/check.h"
+#include "target/command/admin/admin.h"
+
+static const struct {
+	enum controller_event event;
+	uint32_t mask;	 /* bit of feature 0Bh */
+	uint32_t result; /* dword 0 */
+} events[] = {
+	{EVENT_NS_CHANGED, NVME_OAES_NS_ATTR, NVME_AER_NS_CHANGED},
+	{EVENT_DISCOVERY_CHANGED, NVME_OAES_DISCOVERY, NVME_AER_DISCOVERY_CHANGED},
+	{EVENT_ANA_CHANGED, NVME_OAES_ANA, NVME_AER_ANA_CHANGED},
+	/* Feature 82h masks it before it gets here. */
+	{EVENT_RESERVATION, 0, NVME_AER_RESERVATION},
+};
+
+static struct request *take(struct controller *controller)
+{
+	struct list *node = list_take_first(&controller->aers);
+	struct request *r;
+
+	if (!node)
+		return NULL;
+	r = list_entry(node, struct request, wait);
+	controller->n_aers--;
+	r->queue->n_held--;
+	return r;
+}
+
+static void tell(struct controller *controller)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(events); i++) {
+		struct request *r;
+
+		if (!(controller->pending & ~controller->masked & events[i].event) ||
+		    (events[i].mask && !(controller->event_mask & events[i].mask)))
+			continue;
+		r = take(controller);
+		if (!r)
+			return;
+		controller->pending &= ~(unsigned)events[i].event;
+		controller->masked |= events[i].event;
+		r->result = events[i].result;
+		request_run(r, REQUEST_RESPOND);
+	}
+}
+
+enum request_state async_event_execute(struct request *r)
+{
+	struct controller *controller = r->queue->controller;
+
+	if (controller->n_aers == CONTROLLER_AERS)
+		return request_end(r, NVME_AER_LIMIT | NVME_DNR);
+	list_add_tail(&controller->aers, &r->wait);
+	controller->n_aers++;
+	r->queue->n_held++;
+	/* The request is not held before this step is over: tell in the next turn. */
+	if (controller->pending & ~controller->masked)
+		loop_defer(&controller->poller->loop, &controller->tell);
+	return REQUEST_HELD;
+}
+
+static void on_tell(struct loop_call *call)
+{
+	tell(container_of(call, struct controller, tell));
+}
+
+void async_event_raise(struct controller *controller, enum controller_event event)
+{
+	if (!controller->admin_queue)
+		return;
+	controller->pending |= event;
+	controller->tell.run = on_tell;
+	loop_defer(&controller->poller->loop, &controller->tell);
+}
+
+void async_event_unmask(struct controller *controller, enum controller_event event)
+{
+	controller->masked &= ~(unsigned)event;
+	if (controller->pending)
+		loop_defer(&controller->poller->loop, &controller->tell);
+}
+
+void async_event_ns_changed(struct controller *controller, uint32_t nsid)
+{
+	check(nsid <= NSID_MAX);
+	controller->changed_ns[nsid / 64] |= 1ULL << nsid % 64;
+	async_event_raise(controller, EVENT_NS_CHANGED);
+}
+
+void async_event_end(struct request *r, enum nvme_status status)
+{
+	list_remove(&r->wait);
+	r->queue->controller->n_aers--;
+	r->queue->n_held--;
+	request_run(r, request_end(r, status));
+}
+
+void async_event_end_all(struct controller *controller, enum nvme_status status)
+{
+	struct request *r;
+
+	loop_call_cancel(&controller->tell);
+	while ((r = take(controller))) {
+		r->status = status;
+		request_run(r, r->queue->is_dying ? REQUEST_FINISH : REQUEST_RESPOND);
+	}
+}

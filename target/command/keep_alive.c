@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keep-alive: a host from which nothing has come for KATO is gone, and so is its association.
+ * Poller of the admin queue; the time of the last command is noted by every poller (traffic based
+ * keep-alive, TBKAS), at most ten times a second, so that the line it lies in stays shared.
+ *
+ * One timer a controller. It is set to the moment when the host would be late and looks then: an
+ * idle association costs one wake-up a KATO. A discovery controller without KATO is for a look at
+ * the log (Base 2.0, 3.1.2.3): it gets limits.discovery_timeout in all, whatever it says meanwhile.
+ */
+#include "base/bits.h"
+#include "base/clock.h"
+#include "target/command/admin/admin.h"
+
+enum {
+	NOTE_MS = 100,
+};
+
+void keep_alive_note(struct controller *controller, uint64_t now_ns)
+{
+	uint64_t last = atomic_load_explicit(&controller->last_traffic_ns,
+					     memory_order_relaxed);
+
+	if (now_ns > last + NOTE_MS * NSEC_PER_MSEC)
+		atomic_store_explicit(&controller->last_traffic_ns, now_ns,
+				      memory_order_relaxed);
+}
+
+/* 0: never. */
+static uint64_t timeout_ns(const struct controller *controller)
+{
+	uint64_t ms = (controller->kato_ms + KAS_MS - 1) / KAS_MS * (uint64_t)KAS_MS;
+
+	/* What is noted may be that much too old. */
+	return ms ? (ms + NOTE_MS) * NSEC_PER_MSEC : 0;
+}
+
+/* Of an association that may be only for a look: 0: it is not. */
+static uint64_t age_limit_ns(const struct controller *controller)
+{
+	return controller->is_discovery && !controller->kato_ms
+		       ? atomic_load_explicit(&controller->target->discovery_timeout_ns,
+					      memory_order_relaxed)
+		       : 0;
+}
+
+/* Its life began with Connect, however often it was enabled since. */
+static uint64_t age_left_ns(const struct controller *controller, uint64_t limit_ns)
+{
+	uint64_t age_ns = clock_ns() - controller->created_ns;
+
+	return age_ns < limit_ns ? limit_ns - age_ns : 0;
+}
+
+static void check_age(struct controller *controller, uint64_t limit_ns)
+{
+	uint64_t left_ns = age_left_ns(controller, limit_ns);
+
+	if (left_ns)
+		loop_timer_start(&controller->poller->loop, &controller->keep_alive,
+				 left_ns);
+	else
+		queue_fail(controller->admin_queue,
+			   "discovery without keep alive for %llu s, which is "
+			   "limits.discovery_timeout",
+			   (unsigned long long)(limit_ns / NSEC_PER_SEC));
+}
+
+static void on_expiry(struct loop_timer *timer)
+{
+	struct controller *controller = container_of(timer, struct controller,
+						     keep_alive);
+	uint64_t limit_ns = age_limit_ns(controller);
+	uint64_t deadline = atomic_load_explicit(&controller->last_traffic_ns,
+						 memory_order_relaxed) +
+			    timeout_ns(controller);
+	uint64_t now = clock_ns();
+
+	if (limit_ns)
+		check_age(controller, limit_ns);
+	else if (now < deadline)
+		loop_timer_start(&controller->poller->loop, timer, deadline - now);
+	else
+		queue_fail(controller->admin_queue, "nothing heard for %llu s",
+			   (unsigned long long)(timeout_ns(controller) / NSEC_PER_SEC));
+}
+
+void keep_alive_start(struct controller *controller)
+{
+	uint64_t limit_ns = age_limit_ns(controller);
+	uint64_t ns = timeout_ns(controller);
+
+	loop_timer_stop(&controller->keep_alive);
+	controller->keep_alive.on_expiry = on_expiry;
+	atomic_store_explicit(&controller->last_traffic_ns, clock_ns(),
+			      memory_order_relaxed);
+	if (limit_ns)
+		loop_timer_start(&controller->poller->loop, &controller->keep_alive,
+				 age_left_ns(controller, limit_ns));
+	else if (ns)
+		loop_timer_start(&controller->poller->loop, &controller->keep_alive, ns);
+}
+
+void keep_alive_stop(struct controller *controller)
+{
+	loop_timer_stop(&controller->keep_alive);
+}
+
+enum request_state keep_alive_execute(struct request *r)
+{
+	/* That it came has been noted. */
+	return request_end(r, r->queue->controller->kato_ms
+				      ? NVME_OK
+				      : NVME_KATO_INVALID | NVME_DNR);
+}

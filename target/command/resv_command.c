@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reservation Register, Acquire, Release and Report. The queue's poller.
+ *
+ *   data is there --> turn --> reservation.c makes the next state
+ *     --> on disk, if it is to survive (PTPL) --> published
+ *     --> visit: commands that it forbids leave; Preempt and Abort also stops those of its victims
+ *     --> notifications, answer
+ *
+ * So when a host reads that it holds the reservation, no command of another that the reservation
+ * forbids is still on its way to the medium, whether it had been admitted before or not. That holds
+ * for every action; Preempt and Abort adds that commands of victims that were allowed, but wait for
+ * something, end with "aborted due to preempt and abort", and that the others have finished.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "target/export/guard/guard_state.h"
+#include "target/command/io/io.h"
+#include "target/export/guard/resv_notice.h"
+#include "target/export/guard/reservation.h"
+#include "target/association/host_id.h"
+
+enum {
+	COMPLAINTS_BURST = 5,
+};
+
+static struct reservation *current(const struct guard *guard)
+{
+	return atomic_load_explicit(&guard->reservation, memory_order_acquire);
+}
+
+static const uint8_t *hostid_of(const struct queue *queue)
+{
+	return queue->controller->hostid;
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+static bool is_preempt_and_abort(const struct request *r)
+{
+	return r->sqe.opcode == NVME_IO_RESERVATION_ACQUIRE &&
+	       (get_le32(r->sqe.cdw10) & NVME_RESV_ACTION_MASK) ==
+		       NVME_RACQA_PREEMPT_ABORT;
+}
+
+/* Was registered, and is no more. */
+static bool is_victim(const struct request *owner, const struct pass *pass)
+{
+	const uint8_t *hostid = hostid_of(pass->queue);
+
+	return pass->request != owner && is_preempt_and_abort(owner) &&
+	       reservation_is_registered(owner->old_state, hostid) &&
+	       !reservation_is_registered(current(pass->guard), hostid);
+}
+
+static bool must_leave(const struct request *owner, struct pass *pass)
+{
+	bool must_abort = is_victim(owner, pass);
+
+	if (must_abort && pass->request && !pass->is_inside && !pass->request->is_started)
+		pass->request->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
+	return pass->is_inside &&
+	       (must_abort || !reservation_allows(current(pass->guard),
+						  hostid_of(pass->queue), pass->access));
+}
+
+static void on_left(struct request *r)
+{
+	resv_notice_send(r, r->old_state, current(r->pass.guard));
+	free(r->old_state);
+	guard_finish_turn(r, NVME_OK);
+}
+
+static void on_saved(struct request *r, int error)
+{
+	struct guard *guard = r->pass.guard;
+	struct reservation *next = guard->next.reservation;
+
+	if (error < 0) {
+		free(next);
+		guard_finish_turn(r, NVME_INTERNAL_ERROR);
+		return;
+	}
+	r->old_state = current(guard);
+	pthread_mutex_lock(&guard->lock);
+	atomic_store_explicit(&guard->reservation, next, memory_order_release);
+	pthread_mutex_unlock(&guard->lock);
+	guard_set_flag(guard, GUARD_RESERVED, next->type);
+	guard_visit(r, must_leave, on_left);
+}
+
+void resv_change(struct request *r, reservation_action *action,
+		 const struct reservation_wish *wish)
+{
+	struct guard *guard = r->pass.guard;
+	const struct reservation *now = current(guard);
+	struct reservation *next;
+	enum nvme_status status = action(now, wish, &next);
+	bool is_kept;
+
+	if (status != NVME_OK) {
+		guard_finish_turn(r, status);
+		return;
+	}
+	is_kept = next->is_persistent || (now && now->is_persistent);
+	guard_begin_save(guard);
+	guard->next.reservation = next;
+	guard_save(r, !is_kept, on_saved);
+}
+
+/* ---- the three that change ------------------------------------------------------------------ */
+
+static void complain_about_persistence(const struct request *r,
+				       const struct reservation_wish *wish)
+{
+	if (wish->cptpl == NVME_CPTPL_SET && !wish->can_persist &&
+	    log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
+		log_warn(
+			"host %s: namespace %u: a reservation that survives a restart is "
+			"refused: set state_directory (and uuid, if it is ram)",
+			hostnqn_label(r->queue->controller->hostnqn), r->ns->nsid);
+}
+
+static void on_turn(struct request *r)
+{
+	uint32_t cdw10 = get_le32(r->sqe.cdw10);
+	struct reservation_wish wish = {
+		.hostid = hostid_of(r->queue),
+		.hostnqn = r->queue->controller->hostnqn,
+		.action = cdw10 & NVME_RESV_ACTION_MASK,
+		.ignores_key = cdw10 & NVME_RESV_IEKEY,
+		.crkey = r->keys[0],
+		.key = r->keys[1],
+		.can_persist = r->pass.guard->directory,
+	};
+
+	if (r->sqe.opcode == NVME_IO_RESERVATION_REGISTER)
+		wish.cptpl = cdw10 >> NVME_RESV_CPTPL_SHIFT;
+	else
+		wish.type = cdw10 >> NVME_RESV_RTYPE_SHIFT & 0xff;
+	complain_about_persistence(r, &wish);
+	if (r->sqe.opcode == NVME_IO_RESERVATION_REGISTER)
+		resv_change(r, reservation_register, &wish);
+	else if (r->sqe.opcode == NVME_IO_RESERVATION_ACQUIRE)
+		resv_change(r, reservation_acquire, &wish);
+	else
+		resv_change(r, reservation_release, &wish);
+}
+
+static enum request_state execute(struct request *r)
+{
+	le64 keys[2] = {0};
+
+	/* Who cannot be told from others cannot be a registrant (8.19.1). */
+	if (host_id_is_none(hostid_of(r->queue)))
+		return request_end(r, NVME_INVALID_FIELD | NVME_DNR);
+	memcpy(keys, r->data, r->length);
+	r->keys[0] = get_le64(keys[0]);
+	r->keys[1] = get_le64(keys[1]);
+	return (enum request_state)guard_take_turn(r, on_turn);
+}
+
+static enum nvme_status parse(struct request *r, size_t n_bytes)
+{
+	enum nvme_status status = io_find_namespace(r, ACCESS_NONE);
+
+	if (status != NVME_OK)
+		return status;
+	r->takes_turn = true;
+	r->direction = DIRECTION_H2C;
+	r->length = (uint32_t)n_bytes;
+	r->execute = execute;
+	return request_check_sgl(r, false);
+}
+
+enum nvme_status resv_register_parse(struct request *r)
+{
+	return parse(r, sizeof(struct nvme_resv_register));
+}
+
+enum nvme_status resv_acquire_parse(struct request *r)
+{
+	return parse(r, sizeof(struct nvme_resv_acquire));
+}
+
+enum nvme_status resv_release_parse(struct request *r)
+{
+	return parse(r, sizeof(struct nvme_resv_release));
+}
+
+/* ---- Report --------------------------------------------------------------------------------- */
+
+static void put(struct request *r, size_t offset, const void *from, size_t n)
+{
+	if (offset < r->length)
+		memcpy((char *)r->data + offset, from, MIN(n, r->length - offset));
+}
+
+static enum request_state execute_report(struct request *r)
+{
+	const struct reservation *now = current(r->pass.guard);
+	unsigned n = now ? now->n : 0;
+	struct nvme_resv_status status = {
+		.regctl = {(uint8_t)n, (uint8_t)(n >> 8)},
+	};
+
+	memset(r->data, 0, r->length);
+	if (now) {
+		status.gen = put_le32(now->generation);
+		status.rtype = now->type;
+		status.ptpls = now->is_persistent;
+	}
+	put(r, 0, &status, sizeof(status));
+	for (unsigned i = 0; i < n; i++) {
+		struct nvme_resv_registrant entry = {
+			.cntlid = put_le16(NVMF_CNTLID_DYNAMIC),
+			.rcsts = reservation_is_holder(now, i),
+			.rkey = put_le64(now->registrants[i].key),
+		};
+
+		memcpy(entry.hostid, now->registrants[i].hostid, HOSTID_BYTES);
+		put(r, sizeof(status) + i * sizeof(entry), &entry, sizeof(entry));
+	}
+	return request_end(r, NVME_OK);
+}
+
+enum nvme_status resv_report_parse(struct request *r)
+{
+	uint64_t n_bytes = ((uint64_t)get_le32(r->sqe.cdw10) + 1) * sizeof(le32);
+	enum nvme_status status = io_find_namespace(r, ACCESS_NONE);
+
+	if (status != NVME_OK)
+		return status;
+	/* Hosts have identifiers of 128 bits here, which only the extended structure holds. */
+	if (!(get_le32(r->sqe.cdw11) & NVME_RESV_EDS))
+		return NVME_HOST_ID_INCONSISTENT | NVME_DNR;
+	if (n_bytes > r->queue->target->config->tuning.max_transfer)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	r->direction = DIRECTION_C2H;
+	r->length = (uint32_t)n_bytes;
+	r->execute = execute_report;
+	return request_check_sgl(r, false);
+}

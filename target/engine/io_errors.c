@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See io_errors.h. Errors come on pollers; nothing here waits for more than a copy. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "target/association/controller.h"
+#include "target/engine/io_errors.h"
+
+enum {
+	BURST = 5, /* records of one namespace at once, and then one a second */
+};
+
+static enum io_error_kind kind_of(enum backend_op op, int error)
+{
+	switch (-error) { /* as io_status_of() */
+	case ENOSPC:
+	case EDQUOT:
+		return IO_ERROR_SPACE;
+	case EAGAIN:
+	case ENOMEM:
+	case EBUSY:
+	case EINTR:
+		return IO_ERROR_BUSY;
+	default:
+		break;
+	}
+	switch (op) {
+	case BACKEND_READ:
+		return IO_ERROR_READ;
+	case BACKEND_FLUSH:
+		return IO_ERROR_FLUSH;
+	case BACKEND_DISCARD:
+		return IO_ERROR_DISCARD;
+	case BACKEND_WRITE:
+	case BACKEND_WRITE_ZEROES:
+	case BACKEND_N_OPS:
+		break;
+	}
+	return IO_ERROR_WRITE;
+}
+
+static const char *operation_of(struct backend_io *io)
+{
+	switch (io->op) {
+	case BACKEND_READ:
+		return "read";
+	case BACKEND_WRITE:
+		return io->is_fua ? "write with FUA" : "write";
+	case BACKEND_FLUSH:
+		return io->is_shutdown ? "flush at shutdown" : "flush";
+	case BACKEND_WRITE_ZEROES:
+		return io->is_fua ? "write zeroes with FUA" : "write zeroes";
+	case BACKEND_DISCARD:
+		return "discard";
+	case BACKEND_N_OPS:
+		break;
+	}
+	return "I/O";
+}
+
+static const char *host_of(struct backend_io *io)
+{
+	const struct controller *controller;
+
+	if (io->is_shutdown)
+		controller = container_of(io, struct controller, flush);
+	else
+		controller = container_of(io, struct request, io)->queue->controller;
+	return controller ? controller->hostnqn : "";
+}
+
+/* What the kernel calls "No data available" is a sector that cannot be read (BLK_STS_MEDIUM). */
+static const char *words_of(struct backend_io *io, int error)
+{
+	if (io->is_short)
+		return "it ends before that: file or device is smaller than the "
+		       "namespace";
+	return error == -ENODATA ? "medium error" : strerror(-error);
+}
+
+static void describe(const struct namespace *ns, struct backend_io *io, int error,
+		     struct io_error *ret_error)
+{
+	const char *name = strerrorname_np(-error);
+
+	*ret_error = (struct io_error){
+		.time_s = (uint64_t)time(NULL),
+		.lba = io->op == BACKEND_FLUSH ? 0 : io->offset >> ns->block_shift,
+		.blocks = io->op == BACKEND_FLUSH ? 0 : io->length >> ns->block_shift,
+	};
+	snprintf(ret_error->host, sizeof(ret_error->host), "%s", host_of(io));
+	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s",
+		 operation_of(io));
+	snprintf(ret_error->words, sizeof(ret_error->words), "%s", words_of(io, error));
+	snprintf(ret_error->name, sizeof(ret_error->name), "%s", name ? name : "");
+}
+
+static void say(const struct namespace *ns, const struct io_error *error,
+		unsigned n_unsaid)
+{
+	char range[64] = "", unsaid[48] = "";
+
+	if (error->blocks)
+		snprintf(range, sizeof(range), " of %" PRIu64 " block%s at LBA %" PRIu64,
+			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
+	if (n_unsaid)
+		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
+	log_warn("namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn,
+		 ns->nsid, ns->path ? ns->path : ns->kind, error->operation, range,
+		 error->words, hostnqn_label(error->host), unsaid);
+}
+
+void namespace_fail(struct namespace *ns, int error)
+{
+	if (!atomic_exchange(&ns->has_failed, true))
+		log_err("namespace %u (%s): sync failed: %s; acknowledged writes may be "
+			"lost: "
+			"refusing writes and flushes until rblkd is restarted",
+			ns->nsid, ns->path ? ns->path : ns->kind, strerror(-error));
+}
+
+static void on_error(struct backend *backend, struct backend_io *io, int error)
+{
+	struct namespace *ns = backend->owner;
+	struct io_errors *errors = ns->errors;
+	enum io_error_kind kind = kind_of(io->op, error);
+	struct io_error last;
+	bool must_say;
+	unsigned n_unsaid;
+
+	/* It cannot do that, and never could: nothing is broken. */
+	if (error == -EOPNOTSUPP &&
+	    (io->op == BACKEND_DISCARD || io->op == BACKEND_WRITE_ZEROES))
+		return;
+	describe(ns, io, error, &last);
+	pthread_mutex_lock(&errors->lock);
+	errors->figures.counts[kind]++;
+	errors->figures.n++;
+	errors->figures.is_degraded |= kind != IO_ERROR_BUSY;
+	errors->figures.last = last;
+	must_say = log_limit_pass(&errors->limit, BURST);
+	n_unsaid = errors->limit.suppressed;
+	if (must_say)
+		errors->limit.suppressed = 0;
+	pthread_mutex_unlock(&errors->lock);
+	if (must_say)
+		say(ns, &last, n_unsaid);
+	if (atomic_load(&backend->has_failed))
+		namespace_fail(ns, error);
+}
+
+bool io_errors_watch(struct namespace *ns, const char *subnqn)
+{
+	ns->errors = calloc(1, sizeof(*ns->errors));
+	if (!ns->errors)
+		return false;
+	snprintf(ns->errors->subnqn, sizeof(ns->errors->subnqn), "%s", subnqn);
+	pthread_mutex_init(&ns->errors->lock, NULL);
+	ns->backend->owner = ns;
+	ns->backend->on_error = on_error;
+	return true;
+}
+
+void io_errors_free(struct namespace *ns)
+{
+	if (!ns->errors)
+		return;
+	pthread_mutex_destroy(&ns->errors->lock);
+	free(ns->errors);
+	ns->errors = NULL;
+}
+
+void io_errors_read(const struct namespace *ns, struct io_errors_figures *ret_figures)
+{
+	pthread_mutex_lock(&ns->errors->lock);
+	*ret_figures = ns->errors->figures;
+	pthread_mutex_unlock(&ns->errors->lock);
+}
+
+bool io_errors_clear(struct namespace *ns)
+{
+	bool was_degraded;
+
+	pthread_mutex_lock(&ns->errors->lock);
+	was_degraded = ns->errors->figures.is_degraded;
+	ns->errors->figures.is_degraded = false;
+	pthread_mutex_unlock(&ns->errors->lock);
+	return was_degraded;
+}
+
+const char *io_error_kind_name(enum io_error_kind kind)
+{
+	static const char *const names[] = {
+		[IO_ERROR_READ] = "read",      [IO_ERROR_WRITE] = "write",
+		[IO_ERROR_FLUSH] = "flush",    [IO_ERROR_DISCARD] = "discard",
+		[IO_ERROR_SPACE] = "no_space", [IO_ERROR_BUSY] = "busy",
+	};
+
+	return names[kind];
+}

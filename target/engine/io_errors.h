@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the store behind a namespace has failed at: counted by kind, kept of the last one, and told in
+ * the log, so that an administrator hears of it without asking each host. Only an error costs anything.
+ *
+ * The namespace is degraded from then on until an administrator has seen it (rblkctl clear), or rblkd
+ * ends: a disk that has failed once is looked at by a person, not forgotten by a timer. What the host
+ * is told to try again (IO_ERROR_BUSY) counts, but degrades nothing.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "target/export/subsystem.h"
+
+enum io_error_kind {
+	IO_ERROR_READ,
+	IO_ERROR_WRITE, /* Write Zeroes, too */
+	IO_ERROR_FLUSH,
+	IO_ERROR_DISCARD,
+	IO_ERROR_SPACE, /* no room on the file system, or in the quota */
+	IO_ERROR_BUSY,	/* passes: the host tries again */
+	IO_ERROR_KINDS,
+};
+
+struct io_error {
+	uint64_t time_s;      /* since 1970 */
+	uint64_t lba, blocks; /* blocks 0: of no range */
+	char host[NVMF_NQN_MAX + 1];
+	char operation[24]; /* "write with FUA" */
+	char words[96];	    /* what was wrong */
+	char name[16];	    /* "ENOSPC" */
+};
+
+struct io_errors_figures {
+	uint64_t counts[IO_ERROR_KINDS];
+	uint64_t n; /* of all kinds */
+	bool is_degraded;
+	struct io_error last; /* if n */
+};
+
+struct io_errors {
+	/* Thread: never changes */
+	char subnqn[NVMF_NQN_MAX + 1];
+
+	/* Guarded by lock, a leaf; taken for errors, and by control */
+	pthread_mutex_t lock;
+	struct io_errors_figures figures;
+	struct log_limit limit;
+};
+
+/* Control. Follows the namespace's backend, which is open. False: no memory. */
+bool io_errors_watch(struct namespace *ns, const char *subnqn);
+void io_errors_free(struct namespace *ns); /* accepts one that has none */
+/* Any thread. */
+void io_errors_read(const struct namespace *ns, struct io_errors_figures *ret_figures);
+/* An administrator knows: it is no longer degraded. Whether it was. Any thread. */
+bool io_errors_clear(struct namespace *ns);
+const char *io_error_kind_name(enum io_error_kind kind);

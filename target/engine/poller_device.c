@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RDMA devices of the target, and each poller's share of them: completion queue, shared receives,
+ * registered buffers. Control thread, but for what says poller.
+ *
+ * A device joins when it is first seen (at a portal's address, or with a connection): the control
+ * thread makes the shares while the pollers do not know of them, then sends `start`; later
+ * messages about queue pairs of that device arrive behind it.
+ *
+ * A device that is removed goes in this order, as each thing stands on the next: its queues die,
+ * whose backend I/O pins their buffers as ever; with the last freed one the pollers are sent
+ * `stop` and cease polling; when all have answered, receives, registrations, completion queues,
+ * namespaces' registrations and the protection domain are undone. Then transport/device.c, when
+ * the portals have let go too, gives up the device itself.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue.h"
+#include "target/engine/response.h"
+#include "target/engine/request.h"
+#include "target/export/retire.h"
+
+enum {
+	SPARE_CQES = 64,
+	FIRST_CQES = 512, /* it grows */
+	RECEIVES_STEP = 256,
+	FAILURES_BURST = 3,
+};
+
+static void on_device_stop(struct loop_msg *msg);
+static void on_device_removed(struct device_user *user);
+
+/* ---- a device comes ------------------------------------------------------------------------- */
+
+/* Room for every connection the limits allow, spread evenly, and for the receives: at most. */
+static unsigned cq_depth(const struct target *target)
+{
+	uint64_t n_queues = target->config->limits.connections / target->n_pollers + 1;
+	uint64_t per_queue = queue_send_depth(
+				     (unsigned)target->config->tuning.queue_depth) +
+			     target->config->tuning.queue_depth + 1;
+	uint64_t depth = target->config->tuning.shared_receives + n_queues * per_queue;
+
+	return (unsigned)MIN(depth + SPARE_CQES, INT32_MAX);
+}
+
+static void post_receives(struct poller_device *pd, struct recv_part *part)
+{
+	if (recv_part_post(part) < 0)
+		log_err("%s: poller %u cannot receive: connections will fail",
+			pd->device->name, pd->poller->index);
+}
+
+/* Until it can, connections that are placed here time out. */
+static void start_device(struct poller_device *pd)
+{
+	int r = cq_start(&pd->cq);
+
+	pd->is_started = r == 0;
+	if (r < 0) {
+		log_errno(r, "%s: poller %u cannot start, and tries again",
+			  pd->device->name, pd->poller->index);
+		loop_timer_start(&pd->poller->loop, &pd->start_again, NSEC_PER_SEC);
+	} else if (pd->first_receives) {
+		post_receives(pd, pd->first_receives);
+	}
+}
+
+static void on_start_again(struct loop_timer *timer)
+{
+	start_device(container_of(timer, struct poller_device, start_again));
+}
+
+static void on_device_start(struct loop_msg *msg)
+{
+	start_device(container_of(msg, struct poller_device, start));
+}
+
+void poller_device_free(struct poller_device *pd)
+{
+	if (!pd->poller)
+		return;
+	recv_ring_deinit(&pd->ring);
+	mr_close(&pd->mr);
+	cq_deinit(&pd->cq);
+	*pd = (struct poller_device){0};
+}
+
+static int say_cannot(struct target *target, const struct device *device, int r,
+		      const char *what)
+{
+	if (log_limit_pass(&target->device_failures, FAILURES_BURST))
+		log_err("%s: cannot make %s: %s", device->name, what, strerror(-r));
+	return r;
+}
+
+static int say_no_memory(struct target *target, const struct device *device, int r,
+			 size_t n_bytes)
+{
+	char what[160];
+	const char *hint = mr_explain(r, n_bytes, what, sizeof(what));
+
+	if (log_limit_pass(&target->device_failures, FAILURES_BURST))
+		log_err("%s: %s%s%s", device->name, what, *hint ? "; " : "", hint);
+	return r;
+}
+
+/* They stay when their queues are gone, for the next ones. */
+static int make_receives(struct poller_device *pd, unsigned n,
+			 struct recv_part **ret_part)
+{
+	struct target *target = pd->poller->target;
+	const struct domain *domain = &target->devices[pd->device->index].domain;
+	int r = recv_ring_add(&pd->ring, domain, n, ret_part);
+
+	if (r == -ENOSPC)
+		return say_cannot(target, pd->device, r,
+				  "more receives, its completion queues are full");
+	return r < 0 ? say_no_memory(target, pd->device, r,
+				     n * (size_t)(64 + pd->ring.data_bytes))
+		     : 0;
+}
+
+static int make_device(struct poller *poller, struct device *device,
+		       struct domain *domain)
+{
+	const struct config_tuning *tuning = &poller->target->config->tuning;
+	struct poller_device *pd = &poller->devices[device->index];
+	unsigned n_recv = (unsigned)MIN(tuning->shared_receives,
+					device->limits.max_srq_wr);
+	int r;
+
+	*pd = (struct poller_device){.poller = poller,
+				     .device = device,
+				     .start = {.run = on_device_start},
+				     .start_again = {.on_expiry = on_start_again},
+				     .stop = {.run = on_device_stop}};
+	r = cq_init(&pd->cq, device, &poller->loop, FIRST_CQES, cq_depth(poller->target));
+	if (r < 0)
+		return say_cannot(poller->target, device, r, "a completion queue");
+	/* On iWARP each queue has its own (sink.h). */
+	if (!device->limits.is_iwarp)
+		r = mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK,
+			    &pd->mr);
+	if (r < 0)
+		return say_no_memory(poller->target, device, r, poller->memory_bytes);
+	if (!device->limits.has_srq)
+		return 0;
+	r = recv_ring_init(&pd->ring, &pd->cq, domain, true, n_recv,
+			   sizeof(struct nvme_sqe), (uint32_t)tuning->inline_data);
+	if (r < 0)
+		return say_cannot(poller->target, device, r, "a shared receive queue");
+	pd->ring.on_recv = request_on_recv;
+	return make_receives(pd, MIN(RECEIVES_STEP, n_recv), &pd->first_receives);
+}
+
+static void on_more_receives(struct loop_msg *msg)
+{
+	struct recv_part *part = container_of(msg, struct recv_part, msg);
+
+	post_receives(container_of(part->ring, struct poller_device, ring), part);
+}
+
+int poller_device_take_receives(struct poller_device *pd, unsigned n)
+{
+	const struct recv_ring *ring = &pd->ring;
+	uint64_t n_wanted = MIN(align_up(pd->n_promised + n, RECEIVES_STEP), ring->n_max);
+	struct recv_part *part;
+
+	if (n_wanted > ring->n_made) {
+		int r = make_receives(pd, (unsigned)n_wanted - ring->n_made, &part);
+
+		if (r < 0)
+			return r;
+		part->msg.run = on_more_receives;
+		loop_send(&pd->poller->loop, &part->msg);
+	}
+	pd->n_promised += n;
+	return 0;
+}
+
+void poller_device_give_receives(struct poller_device *pd, unsigned n)
+{
+	check(n <= pd->n_promised);
+	pd->n_promised -= n;
+}
+
+/* On iWARP the sink of a READ must be remotely writable: no namespace ever is. */
+static void register_namespaces(struct target *target, const struct domain *domain)
+{
+	if (!domain->device->limits.is_iwarp)
+		snapshot_register_memory(atomic_load(&target->snapshot), domain);
+}
+
+static int make_device_everywhere(struct target_device *td, struct device *device)
+{
+	struct target *target = td->target;
+	int r = domain_open(device, &td->domain);
+
+	if (r < 0)
+		return say_cannot(target, device, r, "a protection domain");
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		r = make_device(&target->pollers[i], device, &td->domain);
+		if (r < 0)
+			return r;
+	}
+	register_namespaces(target, &td->domain);
+	return 0;
+}
+
+static void unmake(struct target_device *td)
+{
+	struct target *target = td->target;
+	unsigned index = (unsigned)(td - target->devices);
+
+	snapshot_forget_memory(atomic_load(&target->snapshot), index);
+	retire_forget_device(target, index);
+	for (unsigned i = 0; i < target->n_pollers; i++)
+		poller_device_free(&target->pollers[i].devices[index]);
+	domain_close(&td->domain);
+}
+
+int pollers_add_device(struct target *target, struct device *device)
+{
+	struct target_device *td = &target->devices[device->index];
+	int r;
+
+	if (td->domain.pd)
+		return device->is_removed ? -ENODEV : 0;
+	*td = (struct target_device){.target = target};
+	r = make_device_everywhere(td, device);
+	if (r < 0) {
+		unmake(td);
+		return r;
+	}
+	td->domain.user.on_removed = on_device_removed;
+	for (unsigned p = 0; p < target->n_pollers; p++)
+		loop_send(&target->pollers[p].loop,
+			  &target->pollers[p].devices[device->index].start);
+	return 0;
+}
+
+/* ---- a device goes -------------------------------------------------------------------------- */
+
+/* Its poller, before it ends or before the device does. */
+void poller_device_stop(struct poller_device *pd)
+{
+	loop_timer_stop(&pd->start_again);
+	if (pd->is_started)
+		cq_stop(&pd->cq);
+	pd->is_started = false;
+}
+
+static void on_device_stopped(struct loop_msg *msg)
+{
+	struct poller_device *pd = container_of(msg, struct poller_device, stop);
+	struct target *target = pd->poller->target;
+	struct target_device *td = &target->devices[pd->device->index];
+
+	if (--td->n_stopping == 0)
+		unmake(td);
+}
+
+static void on_device_stop(struct loop_msg *msg)
+{
+	struct poller_device *pd = container_of(msg, struct poller_device, stop);
+
+	poller_device_stop(pd);
+	pd->stop.run = on_device_stopped;
+	loop_send(&pd->poller->target->loop, &pd->stop);
+}
+
+/* Nothing is posted any more, and nothing new comes: pollers let go of their share. */
+static void stop_when_unused(struct target_device *td)
+{
+	struct target *target = td->target;
+	unsigned index = (unsigned)(td - target->devices);
+
+	if (!td->is_removed || td->n_queues || td->n_stopping)
+		return;
+	td->n_stopping = target->n_pollers;
+	for (unsigned p = 0; p < target->n_pollers; p++)
+		loop_send(&target->pollers[p].loop,
+			  &target->pollers[p].devices[index].stop);
+}
+
+/* Its connections and its portals hear of it by themselves. */
+static void on_device_removed(struct device_user *user)
+{
+	struct domain *domain = container_of(user, struct domain, user);
+	struct target_device *td = container_of(domain, struct target_device, domain);
+
+	td->is_removed = true;
+	stop_when_unused(td);
+}
+
+void pollers_take_queue(struct target *target, const struct device *device)
+{
+	target->devices[device->index].n_queues++;
+}
+
+void pollers_give_queue(struct target *target, const struct device *device)
+{
+	struct target_device *td = &target->devices[device->index];
+
+	check(td->n_queues > 0);
+	td->n_queues--;
+	stop_when_unused(td);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See receives.h. */
+#include <string.h>
+
+#include "target/association/controller.h"
+#include "target/association/host.h"
+#include "target/engine/receives.h"
+
+enum {
+	HOST_PERCENT = 50, /* of what is free and its own */
+};
+
+static void charge(struct request *r)
+{
+	struct queue *queue = r->queue;
+	const struct poller_device *pd = queue->pd;
+	unsigned *n_kept;
+
+	if (!r->ns || !r->recv || r->kept || !receive_is_shared(r->recv, queue))
+		return;
+	n_kept = &queue->controller->host->pollers[queue->poller->index].n_receives;
+	r->kept = n_kept;
+	++*n_kept;
+	if (*n_kept > (pd->ring.n_max - pd->n_held + *n_kept) * HOST_PERCENT / 100)
+		queue_fail(queue,
+			   "its host's waiting writes keep %u of %u receives: raise "
+			   "tuning.shared_receives",
+			   *n_kept, pd->ring.n_max);
+}
+
+void receive_keep(struct request *r)
+{
+	charge(r);
+	if (r->pair)
+		charge(r->pair);
+}
+
+void receive_spare(struct request *r)
+{
+	if (r->pair || !receive_is_scarce(r) || request_take_buffer(r) != BUFFER_TAKEN) {
+		receive_keep(r);
+		return;
+	}
+	r->is_direct = false;
+	r->data = r->buffer.data;
+	r->lkey = r->queue->lkey;
+	memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
+	request_release_receive(r);
+}

@@ -1,0 +1,725 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a command, in the order in which things happen. Runs on the queue's poller.
+ *
+ *   step         what happens there               who cannot go on waits in
+ *   PARSE        capsule checked, command copied  THROTTLED    for its rate
+ *                                                 PAIR         a fused first, for its second
+ *   TAKE_BUFFER  memory for the data              WAIT_BUFFER
+ *   READ_DATA    RDMA READ of the host's data     WAIT_READ    for a slot or a credit
+ *                                                 READING      for the device
+ *   EXECUTE      enters the namespace, works      PARKED       at the guard
+ *                                                 BACKEND      for the disk
+ *                                                 TURN         to be alone there
+ *                                                 CONTROL      for the control thread
+ *                                                 HELD         for an event to tell
+ *   RESPOND      WRITE of data, SEND of response  WAIT_SLOT    for room in the send queue
+ *   FINISH       everything is given back
+ *
+ * The happy path of a write of 64 KiB: the capsule is checked and its command copied, the
+ * receive goes back at once; a buffer; the host's data by RDMA READ; the backend; the
+ * response. Of a read: buffer, backend, RDMA WRITE and response in one post. A read of a RAM
+ * namespace needs no buffer: the device takes its data straight from memory. What a write brings
+ * goes through a buffer there too, and is copied block by block when all of it has come: so others
+ * see whole blocks, also when the host dies in the middle (backend/whole.h). Data
+ * in the capsule needs no RDMA READ: the backend writes it from the receive, which is
+ * then kept; when slow writes keep more than half of the shared receives, the data is
+ * copied and the receive goes back (receives.h).
+ *
+ * Failures. A bad command gets its status and nothing else happens. A peer that breaks
+ * the protocol loses its connection. When the connection dies, who waits for something of
+ * ours is dropped; the device, the backend and the control thread return what they hold,
+ * and the request leaves by the same door. What has not been started by then never is
+ * (fence).
+ *
+ * Invariants: a request is in exactly one place: a step, one wait list, the device, the
+ * backend, the control thread. Nothing here allocates; who finds no buffer, slot or
+ * credit waits in order of arrival. A request's response is the last thing done with it.
+ */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/probe.h"
+#include "base/states.h"
+#include "target/command/admin/admin.h"
+#include "target/association/controller.h"
+#include "target/association/host.h"
+#include "target/command/io/fused.h"
+#include "target/engine/throttle.h"
+#include "target/engine/queue.h"
+#include "target/engine/receives.h"
+#include "target/engine/request.h"
+#include "target/engine/response.h"
+#include "target/engine/capsules.h"
+
+#define TO(s) STATE_TO(REQUEST_##s)
+
+static const struct state_rule rules[] = {
+	[REQUEST_FREE] = {"free", TO(PARSE)},
+	[REQUEST_PARSE] = {"parse", TO(THROTTLED) | TO(TAKE_BUFFER) | TO(EXECUTE) |
+					    TO(PAIR) | TO(RESPOND)},
+	[REQUEST_THROTTLED] = {"throttled", TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_TAKE_BUFFER] = {"take-buffer", TO(WAIT_BUFFER) | TO(READ_DATA) |
+							TO(EXECUTE) | TO(RESPOND)},
+	[REQUEST_WAIT_BUFFER] = {"wait-buffer",
+				 TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_READ_DATA] = {"read-data", TO(WAIT_READ) | TO(READING) | TO(RESPOND)},
+	[REQUEST_WAIT_READ] = {"wait-read", TO(READ_DATA) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_READING] = {"reading", TO(READ_DATA) | TO(EXECUTE) | TO(FINISH)},
+	[REQUEST_PARKED] = {"parked", TO(EXECUTE) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_EXECUTE] = {"execute", TO(TAKE_BUFFER) | TO(PARKED) | TO(BACKEND) |
+						TO(TURN) | TO(CONTROL) | TO(HELD) |
+						TO(RESPOND) | TO(FINISH)},
+	[REQUEST_BACKEND] = {"backend", TO(READ_DATA) | TO(TURN) | TO(RESPOND)},
+	[REQUEST_TURN] = {"turn", TO(RESPOND)},
+	[REQUEST_PAIR] = {"pair", TO(RESPOND) | TO(FINISH)},
+	[REQUEST_CONTROL] = {"control", TO(BACKEND) | TO(RESPOND)},
+	[REQUEST_HELD] = {"held", TO(RESPOND) | TO(FINISH)},
+	[REQUEST_RESPOND] = {"respond", TO(WAIT_SLOT) | TO(FINISH)},
+	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
+	[REQUEST_FINISH] = {"finish", 0}, /* FREE, when all is given back */
+};
+
+/* ---- what a request holds ---------------------------------------------------------- */
+
+static void keep_recv(struct request *r, struct recv *recv)
+{
+	r->recv = recv;
+	if (receive_is_shared(recv, r->queue))
+		r->queue->pd->n_held++;
+}
+
+static __attribute__((noinline)) void give_recv(struct request *r)
+{
+	if (receive_is_shared(r->recv, r->queue))
+		r->queue->pd->n_held--;
+	if (r->kept)
+		--*r->kept;
+	recv_give(r->recv);
+	r->recv = NULL;
+	r->kept = NULL;
+}
+
+static void release_recv(struct request *r)
+{
+	if (r->recv)
+		give_recv(r);
+}
+
+void request_release_receive(struct request *r)
+{
+	release_recv(r);
+}
+
+struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns)
+{
+	struct namespace_counters *counters = &ns->counters[queue->poller->index];
+
+	counter_add(&counters->n_in_flight, 1);
+	return counters;
+}
+
+void request_take_namespace(struct request *r, struct namespace *ns)
+{
+	r->ns = ns;
+	r->counters = namespace_take(r->queue, ns);
+	pass_begin(&r->pass, ns->guard);
+	if (!r->is_fresh)
+		pass_show(&r->pass);
+}
+
+void request_give_namespace(struct request *r)
+{
+	if (!r->ns)
+		return;
+	whole_give(r->hold);
+	r->hold = 0;
+	pass_end(&r->pass);
+	namespace_give(r->counters);
+	r->ns = NULL;
+}
+
+void namespace_give(struct namespace_counters *counters)
+{
+	if (counters)
+		counter_add(&counters->n_in_flight, UINT64_MAX);
+}
+
+static struct arena *arena_of(struct request *r)
+{
+	bool is_admin = r->queue->qid == 0 || r->sqe.opcode == NVME_FABRICS;
+
+	return is_admin ? &r->queue->poller->admin : &r->queue->poller->data;
+}
+
+/* ---- a capsule arrives ------------------------------------------------------------- */
+
+static void put_free(struct request *r)
+{
+	r->next_free = r->queue->free_requests;
+	r->queue->free_requests = r;
+}
+
+/* One that was never used, in memory that is zero; NULL: the host has sent more than it may. */
+static __attribute__((noinline)) struct request *make_request(struct queue *queue)
+{
+	struct request *r = &queue->requests[queue->n_requests];
+
+	if (queue->n_requests == queue->n_entries)
+		return NULL;
+	queue->n_requests++;
+	r->queue = queue;
+	list_init(&r->wait);
+	pass_init(&r->pass, queue, r);
+	return r;
+}
+
+static struct request *take_free(struct queue *queue)
+{
+	struct request *r = queue->free_requests;
+
+	if (!r)
+		return make_request(queue);
+	queue->free_requests = r->next_free;
+	return r;
+}
+
+/* What every command begins with is zero. */
+static void clear(struct request *r)
+{
+	static_assert(NVME_OK == 0 && DIRECTION_NONE == 0, "zero");
+
+	memset((char *)r + offsetof(struct request, result), 0,
+	       offsetof(struct request, is_fresh) - offsetof(struct request, result));
+}
+
+/* It holds something, or is on its way: it was not finished. Nothing of it is used then, nor given up. */
+static bool is_soiled(const struct request *r)
+{
+	return r->state != REQUEST_FREE || r->ns || r->buffer.data || r->recv || r->pair;
+}
+
+static void prepare(struct request *r, struct queue *queue, struct recv *recv,
+		    uint32_t received)
+{
+	uint64_t n = queue->counters.n_commands + 1;
+
+	counter_add(&queue->counters.n_commands, 1);
+	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
+	timing_start(
+		&r->timing, n,
+		atomic_load_explicit(&queue->target->slow_ticks, memory_order_relaxed));
+	r->capsule = capsules_add(queue->capsules, n, &r->sqe, r->timing.started);
+	r->sgl = (struct sgl_data){.place = SGL_NONE};
+	r->received = received;
+	clear(r);
+	r->is_fresh = queue->qid != 0;
+	/* The command is copied: only data in the capsule is a reason to keep the receive. */
+	if (r->sqe.sgl.keyed.type == NVME_SGL_DATA_BLOCK_OFFSET)
+		keep_recv(r, recv);
+	else
+		recv_give(recv);
+}
+
+static bool is_association_over(const struct queue *queue)
+{
+	return queue->controller &&
+	       atomic_load_explicit(&queue->controller->is_dying, memory_order_acquire);
+}
+
+/* Once the end has begun nothing is answered any more: the host shall ask somebody else, not take
+ * an answer for the truth. */
+static bool is_serving(const struct queue *queue)
+{
+	return !queue->is_closed && !is_association_over(queue);
+}
+
+void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
+{
+	struct queue *queue = qp->context;
+	struct request *r;
+
+	if (!is_serving(queue)) {
+		recv_give(recv);
+		return;
+	}
+	if (c->byte_len < sizeof(struct nvme_sqe)) {
+		recv_give(recv);
+		queue_fail(queue, "a capsule of %u bytes", c->byte_len);
+		return;
+	}
+	r = take_free(queue);
+	if (!r) {
+		capsules_add(queue->capsules, queue->counters.n_commands + 1,
+			     recv->capsule, ticks_now());
+		recv_give(recv);
+		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
+		return;
+	}
+	if (__builtin_expect(is_soiled(r), 0)) {
+		recv_give(recv);
+		queue_break(queue, "a free command is not free, but in state %s",
+			    rules[r->state].name);
+		return;
+	}
+	queue->n_busy++;
+	prepare(r, queue, recv, c->byte_len);
+	PROBE(rblkd, command_received, r, queue, queue->qid, PROBE_BYTE(r->sqe.opcode),
+	      PROBE_LE16(r->sqe.cid), PROBE_LE32(r->sqe.nsid));
+	request_run(r, REQUEST_PARSE);
+}
+
+/* ---- PARSE ------------------------------------------------------------------------- */
+
+/* The device takes the data from where it is: nothing to wait for. */
+static bool is_direct_read(const struct request *r)
+{
+	return r->is_direct && r->direction == DIRECTION_C2H;
+}
+
+static inline enum request_state parse(struct request *r)
+{
+	bool is_first = request_fuse(r) == NVME_FLAGS_FUSE_FIRST;
+	enum nvme_status status = command_parse(r);
+
+	if (status == NVME_OK && r->direction == DIRECTION_NONE && r->sgl.length)
+		status = NVME_SGL_LENGTH_INVALID | NVME_DNR;
+	if (is_first)
+		status = fused_hold(r, status);
+	else if (status == NVME_OK && r->pair)
+		status = fused_join(r);
+	if (r->recv && (status != NVME_OK || r->direction != DIRECTION_H2C ||
+			r->sgl.place != SGL_CAPSULE))
+		release_recv(r);
+	if (status != NVME_OK)
+		return request_end(r, status);
+	if (is_first)
+		return REQUEST_PAIR;
+	if (r->ns && throttle_applies(r) && throttle_hold(r))
+		return REQUEST_THROTTLED;
+	return is_direct_read(r) ? REQUEST_EXECUTE : REQUEST_TAKE_BUFFER;
+}
+
+/* ---- TAKE_BUFFER ------------------------------------------------------------------- */
+
+/* Whether data in the capsule must not stay there while the command runs. */
+static bool must_copy(const struct request *r)
+{
+	if (r->n_buffer)
+		return true;
+	if (!r->ns || r->is_direct)
+		return false; /* executed at once */
+	/* O_DIRECT wants pages; hosts put data at offset 0. */
+	return r->sgl.offset || receive_is_scarce(r);
+}
+
+/* The first of a host always passes, whatever it needs; and what is here already, if it stands in the
+ * way of others there. */
+static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
+{
+	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host,
+					   memory_order_relaxed);
+
+	if (!host->data_bytes || host->data_bytes + n_bytes <= most ||
+	    receive_is_scarce(r))
+		return false;
+	if (!host->is_held_said)
+		log_info("host %s: its transfers wait for one another, at %zu bytes: "
+			 "raise "
+			 "limits.bytes_per_host",
+			 hostnqn_label(r->queue->controller->hostnqn), most);
+	host->is_held_said = true;
+	return true;
+}
+
+/* Not within request_run, which has no use for its array. */
+__attribute__((noinline)) enum buffer_result request_take_buffer(struct request *r)
+{
+	struct queue *queue = r->queue;
+	struct arena *arena = arena_of(r);
+	unsigned i = queue->poller->index;
+	size_t *held[BUFFER_HOLDERS] = {[HOLDER_QUEUE] = &queue->buffer_bytes};
+	uint32_t n_bytes = r->n_buffer ? r->n_buffer : r->length;
+
+	if (r->ns)
+		held[HOLDER_NAMESPACE] = &r->ns->counters[i].buffer_bytes;
+	if (queue->controller) {
+		struct host *whose = queue->is_unproven && queue->proof.guest
+					     ? queue->proof.guest
+					     : queue->controller->host;
+		struct host_poller *host = &whose->pollers[i];
+
+		held[HOLDER_HOST] = arena == &queue->poller->admin ? &host->admin_bytes
+								   : &host->data_bytes;
+		if (arena == &queue->poller->data && is_beyond_host(r, host, n_bytes))
+			return BUFFER_OVER_SHARE;
+	}
+	return buffer_take_share(arena, n_bytes, held,
+				 atomic_load_explicit(&queue->target->buffers_per_host,
+						      memory_order_relaxed),
+				 &r->buffer);
+}
+
+enum request_state request_no_buffer(struct request *r)
+{
+	queue_break(r->queue,
+		    "opcode %02x needs a buffer of %u bytes, which there never is",
+		    r->sqe.opcode, r->n_buffer ? r->n_buffer : r->length);
+	return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
+}
+
+/* Those who wait have had their chance; new ones stay behind their own queue's, and behind whom the
+ * arena owes the next buffer. REQUEST_GONE: it has one. */
+static enum request_state find_buffer(struct request *r)
+{
+	struct arena *arena = arena_of(r);
+	bool must_wait = !fair_is_empty(&arena->waiters) &&
+			 (arena->is_exhausted || fair_has(&arena->waiters, r->queue));
+	enum buffer_result result = BUFFER_TAKEN;
+
+	if (!r->buffer.data)
+		result = must_wait ? BUFFER_OVER_SHARE : request_take_buffer(r);
+	if (result == BUFFER_TAKEN) {
+		r->data = r->buffer.data;
+		r->lkey = r->queue->lkey;
+		return REQUEST_GONE;
+	}
+	if (result == BUFFER_NEVER)
+		return request_no_buffer(r);
+	if (result == BUFFER_NONE)
+		arena->is_exhausted = true;
+	fair_add(&arena->waiters, &r->turn, r->queue);
+	receive_keep(r);
+	poller_watch_stall(r->queue->poller);
+	return REQUEST_WAIT_BUFFER;
+}
+
+/* Its data came in the capsule, and was copied. */
+static bool has_data(const struct request *r)
+{
+	return r->buffer.data && !r->recv && !r->pair && r->sgl.place == SGL_CAPSULE;
+}
+
+/* A second of a fused pair fetches the first's data before its own. */
+static bool must_read_first(const struct request *r)
+{
+	return r->pair && !r->has_first_data;
+}
+
+static enum request_state take_buffer(struct request *r)
+{
+	if ((r->direction == DIRECTION_NONE && !r->n_buffer) || has_data(r))
+		return REQUEST_EXECUTE;
+	if (r->recv && !must_copy(r)) {
+		r->data = (char *)r->recv->data + r->sgl.offset;
+		return REQUEST_EXECUTE;
+	}
+	if (!r->is_direct) {
+		enum request_state next = find_buffer(r);
+
+		if (next != REQUEST_GONE)
+			return next;
+	}
+	if (r->pair)
+		fused_place(r);
+	if (r->recv) {
+		memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
+		release_recv(r);
+		return must_read_first(r) ? REQUEST_READ_DATA : REQUEST_EXECUTE;
+	}
+	return r->direction == DIRECTION_H2C ? REQUEST_READ_DATA : REQUEST_EXECUTE;
+}
+
+/* ---- entering the namespace -------------------------------------------------------- */
+
+/* The rule: nothing there that guard_enter could stop or park a command of this poller for. */
+static bool is_open(const struct pass *pass)
+{
+	return !guard_flags(pass->guard) && !pass->local->is_closed;
+}
+
+/* REQUEST_GONE: it is inside, or need not be. */
+static inline enum request_state enter(struct request *r)
+{
+	struct pass *pass = &r->pass;
+	enum nvme_status status;
+
+	if (!pass->guard || pass->is_inside)
+		return REQUEST_GONE;
+	status = r->is_fresh ? NVME_OK : queue_check_path(r->queue, r->ns->nsid);
+	if (status != NVME_OK)
+		return request_end(r, status);
+	if (r->takes_turn)
+		return REQUEST_GONE;
+	if (is_open(pass) && !r->abort_status) {
+		pass->is_inside = true;
+		return REQUEST_GONE;
+	}
+	return (enum request_state)guard_enter(r);
+}
+
+/* ---- READ_DATA --------------------------------------------------------------------- */
+
+static enum request_state after_read(struct request *r)
+{
+	if (!must_read_first(r))
+		return REQUEST_EXECUTE;
+	r->has_first_data = true;
+	return r->sgl.place == SGL_CAPSULE ? REQUEST_EXECUTE : REQUEST_READ_DATA;
+}
+
+static void on_read_done(struct work *work, const struct completion *c)
+{
+	struct request *r = container_of(work, struct request, read_work);
+
+	timing_enter(&r->timing, STAGE_RECEIVE);
+	PROBE(rblkd, read_end, r, c->status);
+	/* After a failure the queue pair is broken: there is nobody to answer. */
+	request_run(r, c->status ? REQUEST_FINISH : after_read(r));
+}
+
+static void on_sink_read_done(struct work *work, const struct completion *c)
+{
+	sink_close(container_of(work, struct request, read_work));
+	on_read_done(work, c);
+}
+
+static enum request_state post_read(struct request *r)
+{
+	bool is_first = must_read_first(r);
+	const struct request *whose = is_first ? r->pair : r;
+	struct sge sge = {.addr = is_first ? r->buffer.data : r->data,
+			  .length = request_chunk(r),
+			  .lkey = r->lkey};
+
+	if (__builtin_expect(whose->sgl.place != SGL_HOST, 0)) {
+		queue_break(r->queue, "opcode %02x would fetch what is not with its host",
+			    r->sqe.opcode);
+		return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
+	}
+	r->read_work.done = on_read_done;
+	if (__builtin_expect(r->queue->sinks.domain.pd != NULL, 0)) {
+		if (sink_open(r, &sge) < 0)
+			return request_end(r, NVME_INTERRUPTED);
+		r->read_work.done = on_sink_read_done;
+	}
+	timing_enter(&r->timing, STAGE_FETCH);
+	PROBE(rblkd, read_begin, r, r->queue, sge.length);
+	qp_read(&r->queue->qp, &r->read_work, sge, whose->sgl.address + r->n_moved,
+		whose->sgl.key);
+	return REQUEST_READING;
+}
+
+static enum request_state read_data(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	if (!(queue->is_resuming || list_is_empty(&queue->read_waiters)) ||
+	    qp_n_free(&queue->qp) == 0 || !qp_has_read_credit(&queue->qp)) {
+		list_add_tail(&queue->read_waiters, &r->wait);
+		return REQUEST_WAIT_READ;
+	}
+	return post_read(r);
+}
+
+/* ---- EXECUTE ----------------------------------------------------------------------- */
+
+/* After it has waited: REQUEST_GONE, or why not. */
+static enum request_state may_still_start(struct request *r)
+{
+	const struct queue *queue = r->queue;
+
+	if (queue->is_dying || is_association_over(queue))
+		return REQUEST_FINISH;
+	if (r->ns &&
+	    !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
+		return request_end(r, NVME_ABORTED_SQ_DELETION);
+	return REQUEST_GONE;
+}
+
+static enum request_state execute(struct request *r)
+{
+	enum request_state next = REQUEST_GONE;
+
+	/* The fence: what the old association has not started is never started. */
+	if (r->queue->qp.is_broken)
+		return REQUEST_FINISH;
+	if (!r->is_fresh)
+		next = may_still_start(r);
+	if (next == REQUEST_GONE)
+		next = enter(r);
+	return next == REQUEST_GONE ? r->execute(r) : next;
+}
+
+enum request_state request_end(struct request *r, enum nvme_status status)
+{
+	r->status = status;
+	return REQUEST_RESPOND;
+}
+
+/* ---- RESPOND ----------------------------------------------------------------------- */
+
+static void wait_for_slots(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	timing_enter(&r->timing, STAGE_SEND);
+	if (list_is_empty(&queue->short_node)) {
+		list_add_tail(&queue->poller->short_queues, &queue->short_node);
+		queue->credit_ns = queue->poller->loop.now_ns;
+	}
+	list_add_tail(&queue->slot_waiters, &r->wait);
+}
+
+/* The first of a fused pair goes where its second goes, just before it. */
+static __attribute__((noinline)) void bring_pair(struct request *r,
+						 enum request_state next)
+{
+	struct request *first = r->pair;
+
+	r->pair = first->pair = NULL;
+	request_run(first, next);
+}
+
+static void bring_first(struct request *r, enum request_state next)
+{
+	if (__builtin_expect(r->pair != NULL, 0))
+		bring_pair(r, next);
+}
+
+static enum request_state respond(struct request *r)
+{
+	struct queue *queue = r->queue;
+	bool has_data = response_has_data(r);
+
+	bring_first(r, REQUEST_RESPOND);
+	if (!(r->is_direct && has_data)) /* else the device still reads there */
+		pass_leave(&r->pass);
+	release_recv(r); /* before the response that lets the host use it again */
+	if (!has_data)
+		buffer_give(queue->poller, &r->buffer);
+	else if (r->buffer.data) /* the disk is done with it */
+		buffer_discharge(&r->buffer, HOLDER_NAMESPACE);
+	if (queue->is_dying)
+		return REQUEST_FINISH;
+	if (!(queue->is_resuming || list_is_empty(&queue->slot_waiters)) ||
+	    qp_n_free(&queue->qp) <= (unsigned)has_data) { /* a slot for each */
+		wait_for_slots(r);
+		return REQUEST_WAIT_SLOT;
+	}
+	if (r->status != NVME_OK) {
+		counter_add(&queue->counters.n_errors, 1);
+		if (queue->controller)
+			error_log_add(queue->controller, r);
+	}
+	response_post(r, has_data);
+	return REQUEST_FINISH;
+}
+
+/* ---- FINISH ------------------------------------------------------------------------ */
+
+static enum request_state finish(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	bring_first(r, REQUEST_FINISH);
+	release_recv(r);
+	buffer_give(queue->poller, &r->buffer);
+	if (r->ns) /* but of a read of memory: its response has it */
+		request_give_namespace(r);
+	r->state = REQUEST_FREE;
+	put_free(r);
+	queue_done_one(queue);
+	return REQUEST_GONE;
+}
+
+/* ---- the machine ------------------------------------------------------------------- */
+
+/* It waits for somebody, who may be another thread: others must see it from now on. */
+static enum request_state rest(struct request *r)
+{
+	r->is_fresh = false;
+	pass_show(&r->pass);
+	return REQUEST_GONE;
+}
+
+/* Direct calls, not a table, and all of it is request_run: registers are saved once a command, not with
+ * each step. What is seldom, or calls much, is kept out of it (noinline). */
+static inline __attribute__((always_inline)) enum request_state
+take_step(struct request *r, enum request_state state)
+{
+	switch (state) {
+	case REQUEST_PARSE:
+		return parse(r);
+	case REQUEST_TAKE_BUFFER:
+		return take_buffer(r);
+	case REQUEST_READ_DATA:
+		return read_data(r);
+	case REQUEST_EXECUTE:
+		return execute(r);
+	case REQUEST_RESPOND:
+		return respond(r);
+	case REQUEST_FINISH:
+		return finish(r);
+	case REQUEST_THROTTLED:
+	case REQUEST_WAIT_BUFFER:
+	case REQUEST_WAIT_READ:
+	case REQUEST_READING:
+	case REQUEST_PARKED:
+	case REQUEST_BACKEND:
+	case REQUEST_TURN:
+	case REQUEST_PAIR:
+	case REQUEST_CONTROL:
+	case REQUEST_HELD:
+	case REQUEST_WAIT_SLOT:
+		return rest(r);
+	case REQUEST_FREE:
+	case REQUEST_GONE:
+		break;
+	}
+	__builtin_unreachable(); /* states_try would not have let it through */
+}
+
+/* It stays where it is: if the device, the disk or a line has it there, it comes back from there. */
+static __attribute__((noinline, cold)) void refuse_move(struct request *r,
+							enum request_state next)
+{
+	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s",
+		    r->sqe.opcode, get_le16(r->sqe.cid), rules[r->state].name,
+		    rules[next].name);
+}
+
+__attribute__((noinline)) void request_run(struct request *r, enum request_state next)
+{
+	while (next != REQUEST_GONE) {
+		if (!states_try(rules, &r->state, next)) {
+			refuse_move(r, next);
+			return;
+		}
+		next = take_step(r, next);
+	}
+}
+
+void request_resume(struct queue *queue)
+{
+	struct list *node;
+
+	queue->credit_ns = queue->poller->loop.now_ns;
+	queue->is_resuming = true;
+	while (!list_is_empty(&queue->slot_waiters)) {
+		struct request *r = list_entry(queue->slot_waiters.next, struct request,
+					       wait);
+
+		if (qp_n_free(&queue->qp) < response_n_slots(r))
+			break;
+		list_remove(&r->wait);
+		request_run(r, REQUEST_RESPOND);
+	}
+	while (list_is_empty(&queue->slot_waiters) && qp_n_free(&queue->qp) &&
+	       qp_has_read_credit(&queue->qp) &&
+	       (node = list_take_first(&queue->read_waiters)))
+		request_run(list_entry(node, struct request, wait), REQUEST_READ_DATA);
+	queue->is_resuming = false;
+	if (list_is_empty(&queue->slot_waiters))
+		list_remove(&queue->short_node);
+}

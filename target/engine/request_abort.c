@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands that end before their time: aborted by the host, forbidden by new rules, or left by a
+ * connection that dies. Who waits for something of ours is taken out of its line; what the device, the
+ * disk or another thread holds comes back by itself. Runs on the queue's poller.
+ */
+#include "target/engine/throttle.h"
+#include "target/engine/queue.h"
+#include "target/engine/request.h"
+
+bool request_abort_now(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	switch ((enum request_state)r->state) {
+	case REQUEST_THROTTLED:
+		throttle_leave(r);
+		break;
+	case REQUEST_WAIT_BUFFER:
+		fair_remove(&r->turn);
+		break;
+	case REQUEST_WAIT_READ:
+	case REQUEST_PARKED:
+		if (r->pass.is_inside)
+			return false;
+		list_remove(&r->wait);
+		break;
+	case REQUEST_PAIR:
+		if (r->pair)
+			return false; /* its second tells */
+		queue->first = NULL;
+		queue->has_first_failed = true;
+		break;
+	default:
+		return false;
+	}
+	request_run(r, request_end(r, r->abort_status));
+	return true;
+}
+
+/* It is asked again before it starts. */
+static bool can_find_out(const struct request *r)
+{
+	return r->pass.guard && !r->pass.is_inside && !r->is_started &&
+	       (r->state == REQUEST_READING || r->state == REQUEST_TURN);
+}
+
+static bool stop(struct request *r, enum nvme_status status)
+{
+	r->abort_status = status;
+	if (request_abort_now(r) || can_find_out(r))
+		return true;
+	r->abort_status = NVME_OK;
+	return false;
+}
+
+/* The second does everything, so it is the second that must stop; each is told its own. */
+static bool stop_first(struct request *first, enum nvme_status status)
+{
+	enum nvme_status before = first->status;
+
+	first->status = status;
+	if (stop(first->pair, NVME_ABORTED_FAILED_FUSED | NVME_DNR))
+		return true;
+	first->status = before;
+	return false;
+}
+
+bool request_abort(struct request *r, enum nvme_status status)
+{
+	bool is_paired_first = r->state == REQUEST_PAIR && r->pair;
+
+	return is_paired_first ? stop_first(r, status) : stop(r, status);
+}
+
+void request_abort_waiting(struct queue *queue)
+{
+	list_remove(&queue->short_node);
+	for (unsigned i = 0; i < queue->n_requests; i++) {
+		struct request *r = &queue->requests[i];
+
+		switch ((enum request_state)r->state) {
+		case REQUEST_THROTTLED:
+			throttle_leave(r);
+			request_run(r, REQUEST_FINISH);
+			break;
+		case REQUEST_WAIT_BUFFER:
+			fair_remove(&r->turn);
+			request_run(r, REQUEST_FINISH);
+			break;
+		case REQUEST_WAIT_READ:
+		case REQUEST_WAIT_SLOT:
+		case REQUEST_PARKED:
+			list_remove(&r->wait);
+			request_run(r, REQUEST_FINISH);
+			break;
+		case REQUEST_PAIR:
+			if (!r->pair)
+				request_run(r, REQUEST_FINISH);
+			break;
+		case REQUEST_FREE:
+		case REQUEST_READING: /* the device */
+		case REQUEST_BACKEND: /* the disk */
+		case REQUEST_TURN:    /* the guard */
+		case REQUEST_CONTROL: /* the control thread */
+		case REQUEST_HELD:    /* controller_detach: each returns it */
+		case REQUEST_PARSE:
+		case REQUEST_TAKE_BUFFER:
+		case REQUEST_READ_DATA:
+		case REQUEST_EXECUTE:
+		case REQUEST_RESPOND:
+		case REQUEST_FINISH:
+		case REQUEST_GONE:
+			break;
+		}
+	}
+}

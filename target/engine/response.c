@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Responses: a completion queue entry by SEND, behind the data by RDMA WRITE when there
+ * is some, both in one chain (a queue pair keeps their order, so the data is there
+ * first). Runs on the queue's poller.
+ *
+ * Once posted, the request is free for the host's next command, which may arrive before
+ * our SEND has completed; what the device still reads lives in a struct response. There
+ * are as many of them as send-queue slots, so who has a slot has a response. The SEND is
+ * signaled only when it keeps something back (a buffer, a namespace's memory); else it
+ * completes with a later one.
+ */
+#include "base/check.h"
+#include "base/probe.h"
+#include "target/engine/queue.h"
+#include "target/engine/request.h"
+#include "target/engine/response.h"
+
+static void put_free(struct response *response)
+{
+	response->next_free = response->queue->free_responses;
+	response->queue->free_responses = response;
+}
+
+static uint16_t next_sqhd(struct queue *queue)
+{
+	if (queue->has_no_sqhd)
+		return 0xffff;
+	queue->sqhd = queue->sqhd >= queue->sqsize ? 0 : (uint16_t)(queue->sqhd + 1);
+	return queue->sqhd;
+}
+
+static void build_cqe(const struct request *r, struct nvme_cqe *cqe)
+{
+	*cqe = (struct nvme_cqe){
+		.result = put_le64(r->result),
+		.sqhd = put_le16(next_sqhd(r->queue)),
+		.sqid = put_le16(r->queue->qid),
+		.cid = r->sqe.cid,
+		.status = put_nvme_status(r->status),
+	};
+}
+
+static void free_sent(struct response *response)
+{
+	pass_end(&response->pass);
+	namespace_give(response->counters);
+	response->counters = NULL;
+	whole_give_one(response->hold);
+	response->hold = 0;
+	response->sending_ns = 0;
+	put_free(response);
+}
+
+/* What a read of memory mostly has nothing of; apart, so that on_send_done saves no registers. */
+__attribute__((noinline)) static void give_back(struct response *response)
+{
+	if (response->timed_from)
+		stats_sent(response);
+	buffer_give(response->queue->poller, &response->buffer);
+	pass_leave(&response->pass);
+	if (whole_is_many(response->hold)) {
+		whole_give(response->hold);
+		response->hold = 0;
+	}
+	free_sent(response);
+}
+
+static void on_send_done(struct work *work, const struct completion *c)
+{
+	struct response *response = container_of(work, struct response, send_work);
+
+	PROBE(rblkd, response_sent, response, response->queue, c->status);
+	if (__builtin_expect(response->timed_from || response->buffer.data ||
+				     response->pass.is_awaited ||
+				     whole_is_many(response->hold),
+			     0))
+		give_back(response);
+	else
+		free_sent(response);
+}
+
+/* One that was never used, in memory that is zero. */
+static __attribute__((noinline)) struct response *make_response(struct queue *queue)
+{
+	struct nvme_cqe *cqes = queue->cqes.data;
+	unsigned i = queue->n_responses;
+	struct response *response = &queue->responses[i];
+
+	check(i < queue->n_slots);
+	queue->n_responses++;
+	response->queue = queue;
+	response->cqe = cqes ? &cqes[i] : &response->inline_cqe;
+	response->flags = cqes ? 0 : QP_INLINE;
+	response->send_work.done = on_send_done;
+	pass_init(&response->pass, queue, NULL);
+	return response;
+}
+
+static struct response *take_free(struct queue *queue)
+{
+	struct response *response = queue->free_responses;
+
+	if (!response)
+		return make_response(queue);
+	queue->free_responses = response->next_free;
+	return response;
+}
+
+static void post_data(struct request *r, struct response *response)
+{
+	struct sge sge = {.addr = r->data, .length = r->length, .lkey = r->lkey};
+
+	PROBE(rblkd, write_begin, r, response, sge.length);
+	qp_write(&r->queue->qp, sge, r->sgl.address, r->sgl.key);
+	if (r->buffer.data) {
+		response->buffer = r->buffer;
+		r->buffer = (struct buffer){0};
+	}
+	response->sending_ns = r->queue->poller->loop.now_ns;
+	if (r->timing.is_staged && r->ns && r->sqe.opcode == NVME_IO_READ)
+		response->timed_from = r->timing.mark;
+	if (r->ns)
+		response->counters = r->counters;
+	r->ns = NULL;
+	if (r->is_direct) {
+		pass_move(&response->pass, &r->pass);
+		response->hold = r->hold;
+	} else {
+		pass_end(&r->pass);
+	}
+}
+
+static void post_cqe(struct request *r, struct response *response, bool has_data)
+{
+	struct queue *queue = r->queue;
+	struct sge sge = {.addr = response->cqe,
+			  .length = sizeof(struct nvme_cqe),
+			  .lkey = queue->lkey};
+	unsigned flags = response->flags;
+
+	if (has_data || queue->is_finishing)
+		flags |= QP_SIGNALED;
+	/* Whatever READ or WRITE used the key was completed or stands before this in the
+	 * chain. */
+	if (r->sgl.wants_invalidate && queue->pd->device->limits.has_send_invalidate)
+		flags |= QP_INVALIDATE;
+	qp_send(&queue->qp, &response->send_work, &sge, 1, flags, r->sgl.key);
+}
+
+void response_post(struct request *r, bool has_data)
+{
+	struct response *response = take_free(r->queue);
+
+	stats_answered(r);
+	build_cqe(r, response->cqe);
+	if (has_data)
+		post_data(r, response);
+	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid,
+	      PROBE_LE16(r->sqe.cid), r->status);
+	post_cqe(r, response, has_data);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See throttle.h. A command passes the rates of its namespace and then those of its host, and pays
+ * one after the other; it waits in the line of the one that is used up. What it has paid stays
+ * paid, so two rates that are both short cannot send it to and fro. New commands do not overtake
+ * those in line. What came in a capsule does not keep the receive while it waits, when those become
+ * few.
+ */
+#include "base/bits.h"
+#include "target/association/controller.h"
+#include "target/association/host.h"
+#include "target/command/io/io.h"
+#include "target/engine/throttle.h"
+#include "target/engine/receives.h"
+
+enum {
+	LIMITS = 2, /* of a command: its namespace's, its host's */
+	STEPS = LIMITS * QOS_KINDS,
+	LOOK_MS = 100, /* rates may have changed */
+};
+
+static_assert((int)LINES_MAX == POLLERS_MAX, "a line for each");
+
+/* ---- one command ---------------------------------------------------------------------------- */
+
+static bool is_on(const struct qos *qos)
+{
+	return atomic_load_explicit(&qos->is_on, memory_order_relaxed);
+}
+
+bool throttle_applies(const struct request *r)
+{
+	return is_on(&r->ns->qos) || is_on(&r->queue->controller->host->qos);
+}
+
+/* What it costs of a kind. */
+static uint64_t find_cost(const struct request *r, enum qos_kind kind)
+{
+	switch (r->sqe.opcode) {
+	case NVME_IO_READ:
+	case NVME_IO_COMPARE:
+	case NVME_IO_VERIFY:
+		return kind == QOS_READ ? io_n_bytes(r) : kind == QOS_OPERATIONS;
+	case NVME_IO_WRITE:
+		return kind == QOS_WRITE ? r->length : kind == QOS_OPERATIONS;
+	case NVME_IO_WRITE_ZEROES:
+	case NVME_IO_DSM:
+	case NVME_IO_COPY:
+		return kind == QOS_OPERATIONS;
+	default:
+		return 0; /* it is never held */
+	}
+}
+
+static void wake_in(struct poller *poller, uint64_t wait_ns)
+{
+	struct loop_timer *timer = &poller->throttle;
+
+	wait_ns = MIN(wait_ns, LOOK_MS * NSEC_PER_MSEC);
+	if (!loop_timer_is_running(timer) ||
+	    timer->deadline_ns > poller->loop.now_ns + wait_ns)
+		loop_timer_start(&poller->loop, timer, wait_ns);
+}
+
+static void stand_in_line(struct request *r, struct line *line, uint64_t wait_ns)
+{
+	struct poller *poller = r->queue->poller;
+
+	line_add(line, &r->turn, r->queue, &r->queue->past);
+	r->line = line;
+	if (list_is_empty(&line->node))
+		list_add_tail(&poller->throttled, &line->node);
+	wake_in(poller, wait_ns);
+}
+
+/* One step: true when that is paid, or costs nothing; else it stands in line. */
+static bool pay(struct request *r, struct qos *qos, enum qos_kind kind)
+{
+	struct poller *poller = r->queue->poller;
+	struct line *line = &qos->lines[kind][poller->index];
+	uint64_t n_tokens = is_on(qos) ? find_cost(r, kind) : 0, wait_ns;
+
+	if (!n_tokens)
+		return true;
+	wait_ns = line_pay_at_once(line, &r->queue->past, n_tokens, poller->loop.now_ns);
+	if (!wait_ns)
+		return true;
+	stand_in_line(r, line, wait_ns);
+	return false;
+}
+
+/* Whether it has paid all; else it stands in line. */
+static bool pay_rest(struct request *r)
+{
+	struct qos *limits[LIMITS] = {&r->ns->qos, &r->queue->controller->host->qos};
+
+	for (; r->n_paid < STEPS; r->n_paid++)
+		if (!pay(r, limits[r->n_paid / QOS_KINDS], r->n_paid % QOS_KINDS))
+			return false;
+	return true;
+}
+
+__attribute__((noinline)) bool throttle_hold(struct request *r)
+{
+	if (pay_rest(r))
+		return false;
+	r->held_ns = r->queue->poller->loop.now_ns;
+	receive_spare(r);
+	return true;
+}
+
+/* ---- those that wait ------------------------------------------------------------------------ */
+
+void throttle_leave(struct request *r)
+{
+	r->held_ns = r->queue->poller->loop.now_ns - r->held_ns;
+	line_leave(r->line, &r->turn);
+	if (fair_is_empty(&r->line->waiters))
+		list_remove(&r->line->node);
+}
+
+/* The first pays and goes on, or stands in its next line. False: the rate is used up. */
+static bool serve_first(struct poller *poller, struct line *line)
+{
+	struct fair_entry *first = fair_first(&line->waiters);
+	struct request *r = container_of(first, struct request, turn);
+	uint64_t n_tokens = find_cost(r, r->n_paid % QOS_KINDS), wait_ns;
+
+	wait_ns = line_pay_first(line, &r->queue->past, n_tokens, poller->loop.now_ns);
+	if (wait_ns) {
+		wake_in(poller, wait_ns);
+		return false;
+	}
+	r->n_paid++;
+	if (pay_rest(r)) {
+		r->held_ns = poller->loop.now_ns - r->held_ns;
+		request_run(r, REQUEST_TAKE_BUFFER);
+	}
+	return true;
+}
+
+/* Lines may empty, and come, while commands go on. */
+void throttle_on_expiry(struct loop_timer *timer)
+{
+	struct poller *poller = container_of(timer, struct poller, throttle);
+	struct list lines, *node;
+
+	list_init(&lines);
+	list_splice_tail(&lines, &poller->throttled);
+	while ((node = list_take_first(&lines))) {
+		struct line *line = list_entry(node, struct line, node);
+
+		while (!fair_is_empty(&line->waiters) && serve_first(poller, line))
+			;
+		if (!fair_is_empty(&line->waiters) && list_is_empty(&line->node))
+			list_add_tail(&poller->throttled, &line->node);
+	}
+}

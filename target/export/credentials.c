@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The keys of hosts, from the files that the configuration names; see credentials.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "target/export/credentials.h"
+
+/* The first choice is the cheapest that is good; a group in any case before none. */
+static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384,
+					 NVMF_HASH_SHA512};
+static const uint8_t default_dhgroups[] = {NVMF_DH_2048, NVMF_DH_3072, NVMF_DH_4096,
+					   NVMF_DH_6144, NVMF_DH_8192, NVMF_DH_NULL};
+
+/* base: the identifier of the first word. */
+static unsigned fill_choices(const struct conf_list *list, unsigned base,
+			     const uint8_t *defaults, unsigned n_defaults,
+			     uint8_t *ret_ids)
+{
+	const struct config_choice *choices = list->items;
+
+	if (!list->n) {
+		memcpy(ret_ids, defaults, n_defaults);
+		return n_defaults;
+	}
+	for (unsigned i = 0; i < list->n; i++)
+		ret_ids[i] = (uint8_t)(base + choices[i].value);
+	return list->n;
+}
+
+static int read_keys(const char *path, struct conf_mark mark, struct conf *conf,
+		     struct auth_key *keys, unsigned max)
+{
+	char why[512];
+	int r = auth_key_read_file(path, keys, max, why, sizeof(why));
+
+	if (r < 0)
+		conf_error(conf, mark, "%s", why);
+	return r;
+}
+
+static int load_host(const struct config_host *host, struct conf *conf,
+		     struct credentials *c)
+{
+	int r = read_keys(host->key_file, host->key_mark, conf, c->keys, AUTH_KEYS);
+
+	if (r > 0)
+		c->n_keys = (unsigned)r;
+	if (host->ctrl_key_file && read_keys(host->ctrl_key_file, host->ctrl_key_mark,
+					     conf, &c->ctrl_key, 1) < 0)
+		r = -EINVAL;
+	snprintf(c->hostnqn, sizeof(c->hostnqn), "%s", host->nqn);
+	c->n_hashes = fill_choices(&host->hashes, NVMF_HASH_SHA256, default_hashes,
+				   sizeof(default_hashes), c->hashes);
+	c->n_dhgroups = fill_choices(&host->dhgroups, NVMF_DH_NULL, default_dhgroups,
+				     sizeof(default_dhgroups), c->dhgroups);
+	return r < 0 ? -EINVAL : 0;
+}
+
+int credentials_load(const struct target_config *config, struct conf *conf,
+		     struct credentials_list *ret_list)
+{
+	const struct config_host *hosts = config->hosts.items;
+	unsigned n = 0;
+	int r = 0;
+
+	*ret_list = (struct credentials_list){0};
+	for (unsigned i = 0; i < config->hosts.n; i++)
+		n += hosts[i].key_file && hosts[i].nqn;
+	if (!n)
+		return 0;
+	ret_list->items = auth_alloc(n * sizeof(*ret_list->items));
+	if (!ret_list->items) {
+		conf_error(conf, (struct conf_mark){0}, "out of memory");
+		return -ENOMEM;
+	}
+	ret_list->n = n;
+	for (unsigned i = 0, at = 0; i < config->hosts.n; i++)
+		if (hosts[i].key_file && hosts[i].nqn &&
+		    load_host(&hosts[i], conf, &ret_list->items[at++]) < 0)
+			r = -EINVAL;
+	return r;
+}
+
+void credentials_release(struct credentials_list *list)
+{
+	auth_free(list->items, list->n * sizeof(*list->items));
+	*list = (struct credentials_list){0};
+}
+
+const struct credentials *credentials_find(const struct credentials_list *list,
+					   const char *hostnqn)
+{
+	for (unsigned i = 0; i < list->n; i++)
+		if (!strcmp(list->items[i].hostnqn, hostnqn))
+			return &list->items[i];
+	return NULL;
+}

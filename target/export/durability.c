@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The durability contract, in words; see durability.h. The backend knows which row it is when it has
+ * opened its store, and sets has_volatile_cache by the same knowledge.
+ */
+#include "base/log.h"
+#include "target/export/durability.h"
+
+static const struct durability meanings[] = {
+	[DURABILITY_MEMORY] = {"none", "nothing: the contents end with rblkd",
+			       "nothing: the contents end with rblkd"},
+	[DURABILITY_TMPFS] = {"none", "nothing: a file in memory, gone with the machine",
+			      "nothing: a file in memory, gone with the machine"},
+	[DURABILITY_FILE] = {"of the disk", "fdatasync", "O_DSYNC write"},
+	[DURABILITY_PAGE_CACHE] = {"page cache", "fdatasync", "write, then fdatasync"},
+	[DURABILITY_WRITE_BACK] = {"write back", "fdatasync: the disk's cache is emptied",
+				   "O_DSYNC write"},
+	[DURABILITY_WRITE_THROUGH] = {"none",
+				      "nothing left to do: each write is safe when it "
+				      "ends",
+				      "as every write"},
+	[DURABILITY_UNKNOWN_CACHE] = {"unknown, taken for write back",
+				      "fdatasync: the disk's cache is emptied",
+				      "O_DSYNC write"},
+};
+
+const struct durability *durability_of(const struct namespace *ns)
+{
+	return &meanings[ns->backend->limits.durability];
+}
+
+static bool is_new(const struct snapshot *before, const struct subsystem *subsystem,
+		   const struct namespace *ns)
+{
+	const struct subsystem *was = before ? snapshot_find(before, subsystem->nqn)
+					     : NULL;
+
+	return !was || subsystem_namespace(was, ns->nsid) != ns;
+}
+
+void durability_log(const struct snapshot *snapshot, const struct snapshot *before)
+{
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *subsystem = &snapshot->subsystems[i];
+
+		for (unsigned j = 0; j < subsystem->n_namespaces; j++) {
+			const struct namespace *ns = subsystem->namespaces[j];
+			const struct durability *is = durability_of(ns);
+
+			if (is_new(before, subsystem, ns))
+				log_info("%s, namespace %u (%s): cache: %s; Flush: %s; "
+					 "FUA: %s",
+					 subsystem->nqn, ns->nsid,
+					 ns->path ? ns->path : ns->kind, is->cache,
+					 is->flush, is->fua);
+		}
+	}
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a guard keeps on disk, one file a namespace, named after its UUID:
+ *
+ *   {"version": 1, "write_protected": true, "uncorrectable": [[slba, blocks], ...],
+ *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
+ *     "nqn": "..."}, ...]}}
+ *
+ * Without "nqn" it is not known which host that is: an earlier rblkd has written it. A namespace without anything to keep has no file. Numbers that need all 64 bits are strings. What
+ * this file writes it reads again, whatever hosts have done (tests/unit/test_guard_text.c).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "target/export/bad_blocks.h"
+#include "target/export/guard/guard_state.h"
+#include "target/export/guard/reservation.h"
+
+/* ---- to text -------------------------------------------------------------------------------- */
+
+static struct json_object *hex_of(const uint8_t *bytes, unsigned n)
+{
+	char text[2 * HOSTID_BYTES + 1] = "";
+
+	for (unsigned i = 0; i < n; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	return json_object_new_string(text);
+}
+
+static struct json_object *registrant_to_json(const struct registrant *registrant,
+					      const char *hostnqn)
+{
+	struct json_object *object = json_object_new_object();
+	char key[20];
+
+	snprintf(key, sizeof(key), "%" PRIx64, registrant->key);
+	json_add(object, "host", hex_of(registrant->hostid, HOSTID_BYTES));
+	json_add(object, "key", json_object_new_string(key));
+	if (*hostnqn)
+		json_add(object, "nqn", json_object_new_string(hostnqn));
+	return object;
+}
+
+static struct json_object *reservation_to_json(struct reservation *reservation)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < reservation->n; i++)
+		json_append(list, registrant_to_json(&reservation->registrants[i],
+						     reservation_name(reservation, i)));
+	json_add(object, "type", json_object_new_int(reservation->type));
+	json_add(object, "holder", json_object_new_int((int)reservation->holder));
+	json_add(object, "registrants", list);
+	return object;
+}
+
+static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < set->n; i++) {
+		struct json_object *range = json_object_new_array();
+
+		json_append(range, json_object_new_int64((int64_t)set->ranges[i].slba));
+		json_append(range,
+			    json_object_new_int64((int64_t)set->ranges[i].n_blocks));
+		json_append(list, range);
+	}
+	return list;
+}
+
+/* NULL when there is nothing to keep. */
+static struct json_object *to_json(const struct guard *guard,
+				   const struct guard_kept *kept)
+{
+	struct reservation *reservation = kept->reservation;
+	const struct bad_blocks *bad = kept->bad_blocks;
+	bool is_reserved = reservation && reservation->is_persistent;
+	bool has_bad = bad && bad->n && !guard->is_volatile;
+	bool is_protected = kept->write_protect == NVME_WP_PROTECTED;
+	struct json_object *object;
+
+	if (!is_reserved && !has_bad && !is_protected)
+		return NULL;
+	object = json_object_new_object();
+	json_add(object, "version", json_object_new_int(GUARD_FORMAT));
+	if (is_protected)
+		json_add(object, "write_protected", json_object_new_boolean(true));
+	if (has_bad)
+		json_add(object, "uncorrectable", bad_blocks_to_json(bad));
+	if (is_reserved)
+		json_add(object, "reservation", reservation_to_json(reservation));
+	return object;
+}
+
+int guard_format(const struct guard *guard, const struct guard_kept *kept,
+		 char **ret_text)
+{
+	struct json_object *object;
+	const char *text;
+	bool is_whole;
+
+	*ret_text = NULL;
+	json_is_whole(); /* of what was made before, nobody wants to know */
+	object = to_json(guard, kept);
+	text = object ? json_object_to_json_string(object) : NULL;
+	is_whole = json_is_whole() && (!object || json_is_text_of(text, object));
+	if (is_whole && text) {
+		*ret_text = strdup(text);
+		is_whole = *ret_text;
+	}
+	json_object_put(object);
+	return is_whole ? 0 : -ENOMEM;
+}
+
+/* ---- from text ------------------------------------------------------------------------------ */
+
+static bool get(struct json_object *object, const char *key, json_type type,
+		struct json_object **ret_value)
+{
+	return json_object_object_get_ex(object, key, ret_value) &&
+	       json_object_is_type(*ret_value, type);
+}
+
+static bool get_hostid(struct json_object *object, uint8_t *ret_hostid)
+{
+	const char *text = json_object_get_string(object);
+
+	if (strlen(text) != 2 * HOSTID_BYTES ||
+	    strspn(text, "0123456789abcdef") != 2 * HOSTID_BYTES)
+		return false;
+	for (unsigned i = 0; i < HOSTID_BYTES; i++)
+		sscanf(text + 2 * i, "%2hhx", &ret_hostid[i]);
+	return true;
+}
+
+static bool get_key(struct json_object *object, uint64_t *ret_key)
+{
+	const char *text = json_object_get_string(object);
+	char *end;
+
+	errno = 0;
+	*ret_key = strtoull(text, &end, 16);
+	return !errno && end > text && !*end && *ret_key;
+}
+
+/* Its bytes and its NUL are those of a field of Connect. */
+static bool get_name(struct json_object *object, char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	size_t n = (size_t)json_object_get_string_len(object) + 1;
+	const char *text = json_object_get_string(object);
+
+	return strlen(text) + 1 == n &&
+	       hostnqn_from_field((const uint8_t *)text, n, ret_nqn) == 0;
+}
+
+static bool get_registrant(struct json_object *object, struct registrant *ret_registrant,
+			   char ret_nqn[NVMF_NQN_MAX + 1])
+{
+	struct json_object *host, *key, *nqn;
+
+	return json_object_is_type(object, json_type_object) &&
+	       get(object, "host", json_type_string, &host) &&
+	       get(object, "key", json_type_string, &key) &&
+	       get_hostid(host, ret_registrant->hostid) &&
+	       get_key(key, &ret_registrant->key) &&
+	       (!json_object_object_get_ex(object, "nqn", &nqn) ||
+		(json_object_is_type(nqn, json_type_string) && get_name(nqn, ret_nqn)));
+}
+
+static struct reservation *get_reservation(struct json_object *object)
+{
+	struct json_object *type, *holder, *list;
+	struct reservation *reservation;
+	bool has_holder;
+	size_t n;
+
+	if (!get(object, "type", json_type_int, &type) ||
+	    !get(object, "holder", json_type_int, &holder) ||
+	    !get(object, "registrants", json_type_array, &list))
+		return NULL;
+	n = json_object_array_length(list);
+	if (n > REGISTRANTS_MAX || json_object_get_int64(type) < NVME_RTYPE_NONE ||
+	    json_object_get_int64(type) > NVME_RTYPE_EXCLUSIVE_ACCESS_ALL ||
+	    (json_object_get_int64(type) && !n))
+		return NULL;
+	has_holder = reservation_has_holder((unsigned)json_object_get_int(type));
+	/* Without one the number means nothing; an earlier rblkd left there what it had been. */
+	if (has_holder && (json_object_get_int64(holder) < 0 ||
+			   (size_t)json_object_get_int64(holder) >= n))
+		return NULL;
+	reservation = reservation_new((unsigned)n);
+	if (!reservation)
+		return NULL;
+	reservation->type = (uint8_t)json_object_get_int(type);
+	reservation->holder = has_holder ? (unsigned)json_object_get_int(holder) : 0;
+	reservation->is_persistent = true;
+	for (; reservation->n < n; reservation->n++)
+		if (!get_registrant(json_object_array_get_idx(list, reservation->n),
+				    &reservation->registrants[reservation->n],
+				    reservation_name(reservation, reservation->n))) {
+			free(reservation);
+			return NULL;
+		}
+	return reservation;
+}
+
+static bool get_range(struct json_object *pair, uint64_t *ret_slba, uint64_t *ret_n)
+{
+	int64_t slba, n;
+
+	if (!json_object_is_type(pair, json_type_array) ||
+	    json_object_array_length(pair) != 2)
+		return false;
+	slba = json_object_get_int64(json_object_array_get_idx(pair, 0));
+	n = json_object_get_int64(json_object_array_get_idx(pair, 1));
+	*ret_slba = (uint64_t)slba;
+	*ret_n = (uint64_t)n;
+	return slba >= 0 && n > 0 && slba <= INT64_MAX - n;
+}
+
+/* Sorted and apart, as they are in memory. */
+static struct bad_blocks *get_bad_blocks(struct json_object *list)
+{
+	size_t n = json_object_array_length(list);
+	struct bad_blocks *set = calloc(1, sizeof(*set) + n * sizeof(set->ranges[0]));
+	uint64_t end = 0;
+
+	for (size_t i = 0; set && i < n; i++) {
+		struct bad_range *range = &set->ranges[set->n++];
+
+		if (!get_range(json_object_array_get_idx(list, i), &range->slba,
+			       &range->n_blocks) ||
+		    (i && range->slba <= end)) {
+			free(set);
+			return NULL;
+		}
+		end = range->slba + range->n_blocks;
+	}
+	return set;
+}
+
+static bool take_over(struct guard *guard, struct json_object *object)
+{
+	struct json_object *value;
+	struct reservation *reservation;
+	struct bad_blocks *bad;
+
+	if (!get(object, "version", json_type_int, &value) ||
+	    json_object_get_int(value) != GUARD_FORMAT)
+		return false;
+	if (get(object, "write_protected", json_type_boolean, &value) &&
+	    json_object_get_boolean(value)) {
+		atomic_store(&guard->write_protect, NVME_WP_PROTECTED);
+		guard_set_flag(guard, GUARD_PROTECTED, true);
+	}
+	if (get(object, "uncorrectable", json_type_array, &value)) {
+		bad = get_bad_blocks(value);
+		if (!bad)
+			return false;
+		atomic_store(&guard->bad_blocks, bad);
+		guard_set_flag(guard, GUARD_BAD_BLOCKS, true);
+	}
+	if (get(object, "reservation", json_type_object, &value)) {
+		reservation = get_reservation(value);
+		if (!reservation)
+			return false;
+		atomic_store(&guard->reservation, reservation);
+		guard_set_flag(guard, GUARD_RESERVED, reservation->type);
+	}
+	return true;
+}
+
+bool guard_parse(struct guard *guard, const char *text)
+{
+	struct json_object *object = json_tokener_parse(text);
+	bool is_sound = object && json_object_is_type(object, json_type_object) &&
+			take_over(guard, object);
+
+	json_object_put(object);
+	return is_sound;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reservations (Base 2.0, 8.19): who is registered, who holds what, who may do what. Pure: a state is
+ * immutable, each action makes the next one from it. resv_command.c brings them to the namespaces.
+ */
+#pragma once
+
+#include "target/export/guard/guard.h"
+#include "transport/wire/nvme_reservation.h"
+
+enum {
+	HOSTID_BYTES = 16,
+	REGISTRANTS_MAX = 256,
+	REGISTRANT_NAME_BYTES = NVMF_NQN_MAX + 1,
+};
+
+struct registrant {
+	uint8_t hostid[HOSTID_BYTES];
+	uint64_t key;
+};
+
+struct reservation {
+	uint32_t generation;
+	uint8_t type;	    /* enum nvme_reservation_type */
+	bool is_persistent; /* PTPL */
+	unsigned holder;    /* an index; 0 where reservation_has_holder says no */
+	unsigned n, room;
+	struct registrant
+		registrants[]; /* room; and behind them as many names of hosts */
+};
+
+/* What a host wants, from its command. */
+struct reservation_wish {
+	const uint8_t *hostid;
+	const char *hostnqn; /* of who asks */
+	unsigned action;     /* RREGA, RACQA, RRELA */
+	bool ignores_key;
+	unsigned cptpl, type;
+	uint64_t crkey, key; /* key: NRKEY, PRKEY */
+	bool can_persist;    /* there is a state directory */
+};
+
+/*
+ * The namespace's next state, or the status to refuse with (with DNR) and *ret_next untouched. now is
+ * NULL where nothing was ever registered. The caller frees *ret_next with free().
+ */
+typedef enum nvme_status reservation_action(const struct reservation *now,
+					    const struct reservation_wish *wish,
+					    struct reservation **ret_next);
+reservation_action reservation_register, reservation_acquire, reservation_release;
+/* Set Features 83h. */
+reservation_action reservation_set_persistence;
+
+bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
+			enum access access);
+/* Whether one registrant has it: not with types of all registrants, not without a reservation. */
+bool reservation_has_holder(unsigned type);
+bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
+bool reservation_is_holder(const struct reservation *now, unsigned index);
+/* What the registrant of `before` is to be told about a change by actor; NONE for actor itself. */
+enum nvme_resv_notice reservation_notice(const struct reservation *before,
+					 const struct reservation *after,
+					 const uint8_t *actor, unsigned index);
+
+/* ---- registrant.c ---- */
+
+/* Without a registrant. To be freed with free(); NULL without memory. */
+struct reservation *reservation_new(unsigned room);
+/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does not say
+ * it, and it is that of the first host with this identifier that changes anything. */
+char *reservation_name(struct reservation *reservation, unsigned index);
+const char *reservation_name_of(const struct reservation *reservation, unsigned index);
+/* guard_is_of_other. */
+bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
+			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1]);
+/* The registrant with this identifier; false: not registered, or now is NULL. */
+bool reservation_find(const struct reservation *now, const uint8_t *hostid,
+		      unsigned *ret_index);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See resv_notice.h.
+ *
+ *   poller that acted: a list of hosts and what each must hear
+ *     -> control: for each controller of such a host at this subsystem, a letter
+ *       -> its poller: into its log, and an event
+ *
+ * A letter arrives before the message that would end the controller, because both are sent by the
+ * control thread. Without memory a notification is lost, as when a controller's log is full: the
+ * log's count shows it to the host.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "target/command/admin/admin.h"
+#include "target/association/notice.h"
+#include "target/export/guard/reservation.h"
+#include "target/export/guard/resv_notice.h"
+
+struct addressee {
+	uint8_t hostid[HOSTID_BYTES];
+	uint8_t type; /* enum nvme_resv_notice */
+};
+
+struct resv_notice {
+	struct loop_msg msg;
+	struct target *target;
+	char subnqn[NVMF_NQN_MAX + 1];
+	uint32_t nsid;
+	bool is_ns_changed; /* for all; else for the addressees */
+	unsigned n;
+	struct addressee addressees[];
+};
+
+struct resv_letter {
+	struct loop_msg msg;
+	struct controller *controller;
+	uint32_t nsid;
+	uint8_t type; /* enum nvme_resv_notice */
+};
+
+/* ---- the controller's poller ---------------------------------------------------------------- */
+
+static void add_to_log(struct controller *controller, uint32_t nsid, uint8_t type)
+{
+	struct resv_notices *log = &controller->resv_notices;
+	struct nvme_resv_log *entry;
+
+	if (++log->count == 0)
+		log->count = 1;
+	if (log->n == RESV_NOTICES)
+		return; /* the next count shows the gap */
+	entry = &log->entries[(log->first + log->n++) % RESV_NOTICES];
+	*entry = (struct nvme_resv_log){
+		.count = put_le64(log->count), .type = type, .nsid = put_le32(nsid)};
+	async_event_raise(controller, EVENT_RESERVATION);
+}
+
+static void on_letter(struct loop_msg *msg)
+{
+	struct resv_letter *letter = container_of(msg, struct resv_letter, msg);
+	struct controller *controller = letter->controller;
+
+	if (controller->admin_queue &&
+	    !(controller->resv_mask[letter->nsid] >> letter->type & 1))
+		add_to_log(controller, letter->nsid, letter->type);
+	free(letter);
+}
+
+void resv_log_take(struct controller *controller, struct nvme_resv_log *ret_log)
+{
+	struct resv_notices *log = &controller->resv_notices;
+
+	if (!log->n)
+		return;
+	*ret_log = log->entries[log->first];
+	log->first = (log->first + 1) % RESV_NOTICES;
+	log->n--;
+	ret_log->n_pages = (uint8_t)log->n;
+}
+
+/* ---- control -------------------------------------------------------------------------------- */
+
+static void send_letter(struct controller *controller, uint32_t nsid, uint8_t type)
+{
+	struct resv_letter *letter = malloc(sizeof(*letter));
+
+	if (!letter) {
+		log_warn("host %s: a notification is lost: out of memory",
+			 hostnqn_label(controller->hostnqn));
+		return;
+	}
+	*letter = (struct resv_letter){
+		.controller = controller, .nsid = nsid, .type = type};
+	letter->msg.run = on_letter;
+	loop_send(&controller->poller->loop, &letter->msg);
+}
+
+static void tell(const struct resv_notice *notice, struct controller *controller)
+{
+	for (unsigned i = 0; i < notice->n; i++)
+		if (!memcmp(notice->addressees[i].hostid, controller->hostid,
+			    HOSTID_BYTES))
+			send_letter(controller, notice->nsid, notice->addressees[i].type);
+}
+
+static void on_notice(struct loop_msg *msg)
+{
+	struct resv_notice *notice = container_of(msg, struct resv_notice, msg);
+
+	if (notice->is_ns_changed)
+		notice_namespace(notice->target, notice->subnqn, notice->nsid);
+	list_for_each (node, &notice->target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+
+		if (!controller->is_discovery && controller->admin &&
+		    controller->admin->state == QUEUE_LIVE &&
+		    !strcmp(controller->subnqn, notice->subnqn))
+			tell(notice, controller);
+	}
+	free(notice);
+}
+
+/* ---- the poller that acted ------------------------------------------------------------------ */
+
+static struct resv_notice *notice_new(const struct request *r, unsigned n_addressees)
+{
+	struct resv_notice *notice = calloc(
+		1, sizeof(*notice) + n_addressees * sizeof(notice->addressees[0]));
+
+	if (!notice) {
+		log_warn("namespace %u: notifications are lost: out of memory",
+			 r->ns->nsid);
+		return NULL;
+	}
+	notice->msg.run = on_notice;
+	notice->target = r->queue->target;
+	memcpy(notice->subnqn, r->queue->controller->subnqn, sizeof(notice->subnqn));
+	notice->nsid = r->ns->nsid;
+	return notice;
+}
+
+static void send_off(struct resv_notice *notice)
+{
+	loop_send(&notice->target->loop, &notice->msg);
+}
+
+void resv_notice_attributes(const struct request *r)
+{
+	struct resv_notice *notice = notice_new(r, 0);
+
+	if (!notice)
+		return;
+	notice->is_ns_changed = true;
+	send_off(notice);
+}
+
+void resv_notice_send(const struct request *r, const struct reservation *before,
+		      const struct reservation *after)
+{
+	const uint8_t *actor = r->queue->controller->hostid;
+	struct resv_notice *notice = before ? notice_new(r, before->n) : NULL;
+
+	if (!notice)
+		return;
+	for (unsigned i = 0; i < before->n; i++) {
+		struct addressee *to = &notice->addressees[notice->n];
+
+		to->type = (uint8_t)reservation_notice(before, after, actor, i);
+		memcpy(to->hostid, before->registrants[i].hostid, HOSTID_BYTES);
+		notice->n += to->type != NVME_RESV_NOTICE_NONE;
+	}
+	if (notice->n)
+		send_off(notice);
+	else
+		free(notice);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records of subsystems, and when they are saved; see health.h. Control thread, but for health_read.
+ *
+ * A start of rblkd is a power cycle of what it exports. "is_on" stands in the file from before the
+ * portals open until rblkd has ended in order: who finds it there finds an unsafe shutdown. Counters
+ * are saved once a minute while hosts are connected, once an hour otherwise, and only if they have
+ * changed, for which an hour of being on is enough; and at the end. So a crash loses a minute of them.
+ *
+ * Saving takes as long as the disk does, so a thread of its own writes, that lives just as long. It
+ * writes event logs that have grown, too; events are rare, and saved at once.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "target/export/state_file.h"
+#include "target/export/health/health.h"
+#include "target/engine/target.h"
+
+enum {
+	BUSY_S = 60,
+	IDLE_S = 3600,
+	SAVING_S = 1,
+	SNAPSHOT_S = 23 * 3600, /* at least once in 24 hours, looked at each hour */
+};
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+struct health *health_new(struct state_directory *directory, char *why, size_t n)
+{
+	struct health *health = calloc(1, sizeof(*health));
+
+	if (!health) {
+		snprintf(why, n, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_init(&health->lock, NULL);
+	list_init(&health->records);
+	health->directory = directory;
+	if (directory && health_load(health, why, n) < 0) {
+		health_free(health);
+		return NULL;
+	}
+	return health;
+}
+
+void health_free(struct health *health)
+{
+	struct list *node;
+
+	if (!health)
+		return;
+	while ((node = list_take_first(&health->records))) {
+		struct health_record *record = list_entry(node, struct health_record,
+							  node);
+
+		event_log_close(record);
+		free(record);
+	}
+	pthread_mutex_destroy(&health->lock);
+	free(health);
+}
+
+struct health_record *health_find(struct health *health, const char *nqn)
+{
+	struct health_record *record;
+
+	list_for_each (node, &health->records) {
+		record = list_entry(node, struct health_record, node);
+		if (!strcmp(record->nqn, nqn))
+			return record;
+	}
+	record = calloc(1, sizeof(*record));
+	if (!record)
+		return NULL;
+	snprintf(record->nqn, sizeof(record->nqn), "%s", nqn);
+	record->health = health;
+	list_init(&record->namespaces);
+	list_add_tail(&health->records, &record->node);
+	return record;
+}
+
+/* ---- counters ------------------------------------------------------------------------------- */
+
+static void add_namespace(const struct namespace *ns, struct health_figures *figures)
+{
+	unsigned shift = ns->block_shift - 9u;
+
+	for (unsigned i = 0; i < POLLERS_MAX; i++) {
+		const struct namespace_counters *c = &ns->counters[i];
+
+		figures->n_reads += counter_get(&c->n_reads);
+		figures->n_writes += counter_get(&c->n_writes);
+		figures->read_units += counter_get(&c->read_blocks) << shift;
+		figures->written_units += counter_get(&c->written_blocks) << shift;
+		figures->n_media_errors += counter_get(&c->n_media_errors);
+	}
+}
+
+void health_add_namespace(struct health_record *record, struct namespace *ns)
+{
+	ns->health = record;
+	pthread_mutex_lock(&record->health->lock);
+	list_add_tail(&record->namespaces, &ns->health_node);
+	pthread_mutex_unlock(&record->health->lock);
+}
+
+void health_remove_namespace(struct namespace *ns)
+{
+	struct health_record *record = ns->health;
+
+	if (!record)
+		return;
+	pthread_mutex_lock(&record->health->lock);
+	add_namespace(ns, &record->past);
+	list_remove(&ns->health_node);
+	pthread_mutex_unlock(&record->health->lock);
+	ns->health = NULL;
+}
+
+void health_read(struct health_record *record, struct health_figures *ret_figures)
+{
+	pthread_mutex_lock(&record->health->lock);
+	*ret_figures = record->past;
+	list_for_each (node, &record->namespaces)
+		add_namespace(list_entry(node, struct namespace, health_node),
+			      ret_figures);
+	if (record->on_since_ns)
+		ret_figures->power_on_s += (clock_ns() - record->on_since_ns) /
+					   NSEC_PER_SEC;
+	pthread_mutex_unlock(&record->health->lock);
+	ret_figures->n_errors = atomic_load_explicit(&record->n_errors,
+						     memory_order_relaxed);
+}
+
+/* ---- on and off ----------------------------------------------------------------------------- */
+
+static void turn_on(struct health_record *record)
+{
+	bool is_start = !record->has_begun;
+
+	pthread_mutex_lock(&record->health->lock);
+	record->on_since_ns = clock_ns();
+	if (is_start) {
+		record->past.power_cycles++;
+		record->past.unsafe_shutdowns += record->was_on;
+	}
+	pthread_mutex_unlock(&record->health->lock);
+	record->has_begun = true;
+	record->was_on = false;
+	if (is_start)
+		event_log_add_power_on(record);
+	event_log_add_smart(record);
+}
+
+static void turn_off(struct health_record *record)
+{
+	pthread_mutex_lock(&record->health->lock);
+	record->past.power_on_s += (clock_ns() - record->on_since_ns) / NSEC_PER_SEC;
+	record->on_since_ns = 0;
+	pthread_mutex_unlock(&record->health->lock);
+	event_log_add_smart(record);
+}
+
+/* What SMART says now, if it was not written down for long. */
+static void take_snapshots(struct health *health)
+{
+	list_for_each (node, &health->records) {
+		struct health_record *record = list_entry(node, struct health_record,
+							  node);
+
+		if (record->on_since_ns &&
+		    clock_ns() - record->events.snapshot_ns >= SNAPSHOT_S * NSEC_PER_SEC)
+			event_log_add_smart(record);
+	}
+}
+
+/* NULL: nothing is exported any more. */
+static void follow(struct health *health, const struct snapshot *snapshot)
+{
+	health->n_follows++;
+	for (unsigned i = 0; snapshot && i < snapshot->n_subsystems; i++)
+		snapshot->subsystems[i].health->seen = health->n_follows;
+	list_for_each (node, &health->records) {
+		struct health_record *record = list_entry(node, struct health_record,
+							  node);
+		bool is_on = record->seen == health->n_follows;
+
+		if (is_on == (record->on_since_ns != 0))
+			continue;
+		if (is_on)
+			turn_on(record);
+		else
+			turn_off(record);
+		health->has_news = true;
+	}
+}
+
+/* ---- saving --------------------------------------------------------------------------------- */
+
+/* Says it once, and once that it is over. */
+static void note_result(struct health *health, int error)
+{
+	int before = atomic_exchange(&health->error, error);
+
+	if (error < 0 && error != before)
+		log_err("what SMART counts, or an event log, cannot be kept in %s: "
+			"%s: the next start will not know of it; it is tried again",
+			state_directory_path(health->directory), strerror(-error));
+	else if (error == 0 && before < 0)
+		log_info("what SMART counts, and event logs, are kept in %s again",
+			 state_directory_path(health->directory));
+}
+
+static const char *nqn_of(struct event_log *log)
+{
+	return container_of(log, struct health_record, events)->nqn;
+}
+
+/* All of it, whatever fails; the first error. */
+static int write_all(struct health *health)
+{
+	int r = state_file_write(health->directory, HEALTH_FILE, health->text,
+				 strlen(health->text), NULL);
+
+	for (struct event_log *log = health->saving; log; log = log->next_saving) {
+		log->result = event_file_write(health->directory, nqn_of(log),
+					       log->saving);
+		if (r == 0)
+			r = log->result;
+	}
+	return r;
+}
+
+static void *run_saver(void *arg)
+{
+	struct health *health = arg;
+
+	pthread_setname_np(pthread_self(), "health");
+	note_result(health, write_all(health));
+	atomic_store(&health->is_saved, true);
+	return NULL;
+}
+
+/* Event logs that are not in their files as they are now. */
+static void pick_logs(struct health *health)
+{
+	list_for_each (node, &health->records) {
+		struct event_log *log =
+			&list_entry(node, struct health_record, node)->events;
+
+		if (!log->is_news)
+			continue;
+		log->is_news = false;
+		log->saving = log->image;
+		atomic_fetch_add(&log->saving->n_refs, 1);
+		log->next_saving = health->saving;
+		health->saving = log;
+	}
+}
+
+static bool has_newer_log(struct health *health)
+{
+	list_for_each (node, &health->records)
+		if (list_entry(node, struct health_record, node)->events.is_news)
+			return true;
+	return false;
+}
+
+/* They were written, or could not be. */
+static void drop_logs(struct health *health)
+{
+	for (; health->saving; health->saving = health->saving->next_saving) {
+		struct event_log *log = health->saving;
+
+		log->is_news = log->is_news || log->result < 0;
+		event_image_give(log->saving);
+		log->saving = NULL;
+	}
+}
+
+static void end_saving(struct health *health)
+{
+	drop_logs(health);
+	free(health->text);
+	health->text = NULL;
+}
+
+/* Waits for the saver, if there is one. */
+static void join_saver(struct health *health)
+{
+	if (!health->text)
+		return;
+	pthread_join(health->saver, NULL);
+	end_saving(health);
+	if (atomic_load(&health->error))
+		health->has_news = true; /* again, the next time */
+}
+
+/* Grows with everything that is counted. */
+static uint64_t sum_up(struct health *health)
+{
+	uint64_t sum = 0;
+
+	list_for_each (node, &health->records) {
+		struct health_figures f;
+
+		health_read(list_entry(node, struct health_record, node), &f);
+		sum += f.n_reads + f.n_writes + f.read_units + f.written_units +
+		       f.n_media_errors + f.n_errors;
+	}
+	return sum;
+}
+
+/* Whether there is anything to save; then text holds it. */
+static bool prepare(struct health *health)
+{
+	uint64_t now = clock_ns(), sum = sum_up(health);
+	bool is_old = now - health->saved_ns >= (IDLE_S - BUSY_S) * NSEC_PER_SEC;
+
+	if (!health->directory ||
+	    !(health->has_news || is_old || sum != health->saved_sum))
+		return false;
+	health->text = health_format(health);
+	if (!health->text) {
+		note_result(health, -ENOMEM);
+		return false;
+	}
+	health->saved_ns = now;
+	health->saved_sum = sum;
+	health->has_news = false;
+	return true;
+}
+
+static void save_now(struct health *health, bool with_logs)
+{
+	int r;
+
+	join_saver(health);
+	if (!prepare(health))
+		return;
+	if (with_logs)
+		pick_logs(health);
+	r = write_all(health);
+	note_result(health, r);
+	end_saving(health);
+	health->has_news = r < 0;
+}
+
+static void save_aside(struct health *health)
+{
+	sigset_t all, before;
+	int r;
+
+	if (!prepare(health))
+		return;
+	pick_logs(health);
+	atomic_store(&health->is_saved, false);
+	sigfillset(&all); /* signals are for the control thread */
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	r = pthread_create(&health->saver, NULL, run_saver, health);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r == 0)
+		return;
+	note_result(health, -r);
+	for (struct event_log *log = health->saving; log; log = log->next_saving)
+		log->result = -r;
+	end_saving(health);
+	health->has_news = true;
+}
+
+static void wait_for_turn(struct health *health)
+{
+	bool is_soon = health->is_busy || health->has_news;
+	uint64_t s = health->text ? SAVING_S : is_soon ? BUSY_S : IDLE_S;
+
+	if (health->directory)
+		loop_timer_start(&health->target->loop, &health->timer, s * NSEC_PER_SEC);
+}
+
+static void on_turn(struct loop_timer *timer)
+{
+	struct health *health = container_of(timer, struct health, timer);
+
+	take_snapshots(health);
+	if (health->text && atomic_load(&health->is_saved)) {
+		join_saver(health);
+		/* What came meanwhile; after an error it is not that urgent. */
+		if (health->has_news && !atomic_load(&health->error))
+			save_aside(health);
+	} else if (!health->text) {
+		save_aside(health);
+	}
+	health->is_busy = !list_is_empty(&health->target->controllers);
+	wait_for_turn(health);
+}
+
+/* ---- from start to end ---------------------------------------------------------------------- */
+
+void health_begin(struct health *health, struct target *target)
+{
+	health->target = target;
+	health->timer.on_expiry = on_turn;
+	follow(health, atomic_load(&target->snapshot));
+	save_now(health, false);
+	/* Portals open without waiting for a file of each subsystem. */
+	health->has_news = health->has_news || has_newer_log(health);
+	if (health->has_news && !atomic_load(&health->error))
+		save_aside(health);
+	wait_for_turn(health);
+}
+
+void health_follow(struct health *health, const struct snapshot *snapshot)
+{
+	follow(health, snapshot);
+	health_save_soon(health);
+}
+
+void health_save_soon(struct health *health)
+{
+	if (!health->target || !health->has_news || health->text)
+		return; /* whose turn comes soon */
+	save_aside(health);
+	wait_for_turn(health);
+}
+
+void health_note_host(struct health *health)
+{
+	if (!health->target || health->is_busy)
+		return;
+	health->is_busy = true;
+	if (!health->text)
+		wait_for_turn(health);
+}
+
+void health_end(struct health *health)
+{
+	if (!health || !health->target)
+		return;
+	loop_timer_stop(&health->timer);
+	follow(health, NULL);
+	health->has_news = true;
+	save_now(health, true);
+	health->target = NULL;
+}

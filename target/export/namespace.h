@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A namespace, as pollers see it: one disk of a subsystem (subsystem.h). */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uuid/uuid.h>
+
+#include "target/store/backend.h"
+#include "target/export/guard/guard.h"
+#include "target/export/qos/qos.h"
+#include "target/engine/stats.h"
+#include "transport/device.h"
+
+enum {
+	POLLERS_MAX = 8,
+	NSID_MAX = 1024, /* NN */
+};
+
+struct health_record;
+struct io_errors;
+
+/* What one poller counts about one namespace; written by that poller alone. */
+struct namespace_counters {
+	_Alignas(64) uint64_t n_in_flight;
+	uint64_t n_reads, n_writes, read_blocks, written_blocks, n_flushes, n_errors;
+	uint64_t n_media_errors;       /* of n_errors: the medium's */
+	size_t buffer_bytes;	       /* of the poller's buffers, held for it */
+	struct namespace_stats *stats; /* borrowed from the namespace */
+};
+
+struct namespace
+{
+	/* Thread: control builds; immutable once published, but for what is atomic, and the
+	 * counters */
+	unsigned n_refs;  /* snapshots that hold it; control only */
+	struct list node; /* of those that none holds any more; control only */
+	uint32_t nsid;
+	uuid_t uuid;
+	uint8_t nguid[16];	   /* big-endian; the uuid's bytes, or chosen */
+	uint8_t eui64[8];	   /* big-endian; all zero: none */
+	uint8_t block_shift;	   /* 9 or 12 */
+	_Atomic uint64_t n_blocks; /* control changes it: resize.c */
+	bool is_read_only;
+	_Atomic bool has_failed;   /* a flush failed: writes and flushes are refused */
+	struct guard *guard;	   /* counted: of the medium, not of this description */
+	struct backend *backend;   /* owned */
+	void *memory;		   /* ram: borrowed from the backend, else NULL */
+	struct whole *whole;	   /* likewise */
+	struct mr mrs[DEVICE_MAX]; /* ram: its registration, by device index:
+				      namespace_memory.c */
+	uint64_t mr_bytes[DEVICE_MAX]; /* what they cover, from the start of memory */
+	_Atomic uint32_t registered;   /* bit mask of the valid mrs */
+	const char *kind;	       /* "file", "device", "ram" */
+	char *path;		       /* owned; NULL for ram */
+	struct namespace_counters counters[POLLERS_MAX];
+	struct qos qos;		       /* of all hosts together */
+	struct namespace_stats *stats; /* owned: POLLERS_MAX */
+	struct health_record *health;  /* its subsystem's; borrowed; may be NULL */
+	struct list health_node;       /* health->namespaces */
+	struct io_errors *errors;      /* owned */
+};

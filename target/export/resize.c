@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growing a namespace in place; see resize.h.
+ *
+ * It stays the same object with the same backend, and the number of its blocks is all that changes:
+ * a store before which the backing store is larger already, so no snapshot is needed. Commands that
+ * were checked against the old number go on. Of a smaller one, which only an administrator can
+ * insist on, they may fail at the backing store.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/units.h"
+#include "target/store/grow.h"
+#include "target/export/resize.h"
+#include "target/engine/request.h"
+
+uint64_t namespace_bytes(const struct namespace *ns)
+{
+	return ns->n_blocks << ns->block_shift;
+}
+
+static const char *name_of(const struct namespace *ns)
+{
+	return ns->path ? ns->path : ns->kind;
+}
+
+static int check_size(const struct namespace *ns, uint64_t size, bool may_shrink,
+		      char *why, size_t n)
+{
+	char was[UNITS_MAX], is[UNITS_MAX];
+
+	if (size & ((1U << ns->block_shift) - 1) || !size) {
+		snprintf(why, n,
+			 "%s: %" PRIu64 " bytes is not a multiple of block_size %u",
+			 name_of(ns), size, 1U << ns->block_shift);
+		return -EINVAL;
+	}
+	if (size < namespace_bytes(ns) && !may_shrink) {
+		snprintf(why, n, "%s: %s is less than the %s that hosts use", name_of(ns),
+			 units_format_exact(is, size),
+			 units_format_exact(was, namespace_bytes(ns)));
+		return -EBUSY;
+	}
+	return 0;
+}
+
+int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
+			   char *why, size_t n)
+{
+	struct backend *backend = ns->backend;
+	int r = size_bytes ? check_size(ns, size_bytes, may_shrink, why, n) : 0;
+
+	if (r == 0)
+		r = backend->ops->resize(backend, size_bytes, why, n);
+	if (r == 0)
+		r = check_size(ns, backend->limits.size_bytes, may_shrink, why, n);
+	if (r < 0)
+		backend_undo_grow(backend);
+	if (r < 0 && atomic_load(&backend->has_failed))
+		namespace_fail(ns, r);
+	return r;
+}
+
+int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, char *why,
+			 size_t n)
+{
+	return check_size(ns, size_bytes, false, why, n);
+}
+
+bool namespace_forget_size(struct namespace *ns)
+{
+	return backend_undo_grow(ns->backend);
+}
+
+void namespace_publish_size(struct namespace *ns)
+{
+	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
+	backend_keep_grown(ns->backend);
+}
+
+int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
+		     char *why, size_t n)
+{
+	int r = namespace_prepare_size(ns, size_bytes, may_shrink, why, n);
+
+	if (r == 0)
+		namespace_publish_size(ns);
+	return r;
+}

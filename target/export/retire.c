@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands keep using a namespace that has been removed until they end, each counted in
+ * n_in_flight by its poller. When nothing finds the namespace any more those counts only fall; a
+ * timer looks until all are 0. One more grace period, and what the pollers did with it is done.
+ */
+#include "base/clock.h"
+#include "base/rcu.h"
+#include "target/export/retire.h"
+#include "target/export/namespace_memory.h"
+
+enum {
+	LOOK_MS = 10,
+};
+
+static bool is_idle(const struct target *target, const struct namespace *ns)
+{
+	for (unsigned i = 0; i < target->n_pollers; i++)
+		if (counter_get(&ns->counters[i].n_in_flight))
+			return false;
+	return true;
+}
+
+static void free_all(struct list *namespaces)
+{
+	struct list *node;
+
+	while ((node = list_take_first(namespaces))) {
+		struct namespace *ns = list_entry(node, struct namespace, node);
+
+		log_debug("namespace %u (%s): closed", ns->nsid,
+			  ns->path ? ns->path : ns->kind);
+		namespace_free(ns);
+	}
+}
+
+static void look(struct target *target)
+{
+	struct list idle;
+
+	list_init(&idle);
+	list_for_each_safe (node, &target->retired) {
+		if (!is_idle(target, list_entry(node, struct namespace, node)))
+			continue;
+		list_remove(node);
+		list_add_tail(&idle, node);
+	}
+	if (!list_is_empty(&idle))
+		rcu_wait();
+	free_all(&idle);
+	if (!list_is_empty(&target->retired))
+		loop_timer_start(&target->loop, &target->retire, LOOK_MS * NSEC_PER_MSEC);
+}
+
+static void on_look(struct loop_timer *timer)
+{
+	look(container_of(timer, struct target, retire));
+}
+
+void retire_init(struct target *target)
+{
+	list_init(&target->retired);
+	target->retire.on_expiry = on_look;
+}
+
+void retire_snapshot(struct target *target, struct snapshot *snapshot)
+{
+	snapshot_retire(snapshot, &target->retired);
+	look(target);
+}
+
+void retire_forget_device(struct target *target, unsigned device_index)
+{
+	list_for_each (node, &target->retired)
+		namespace_memory_forget(list_entry(node, struct namespace, node),
+					device_index);
+}
+
+void retire_end(struct target *target)
+{
+	loop_timer_stop(&target->retire);
+	free_all(&target->retired);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Small files that must survive anything: written aside, synced, renamed, and the directory synced.
+ * After a crash there is the old file or the new one, never a part. Worker threads write, the
+ * control thread reads at start. One rblkd has a directory for itself, by a lock on it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/export/state_file.h"
+
+enum {
+	NAME_BYTES = 96,
+};
+
+struct state_directory {
+	int fd, lock_fd; /* owned */
+	char path[];
+};
+
+/* A file of its own: the lock on a directory itself may be somebody else's business. */
+static int take_lock(int dirfd)
+{
+	int fd = openat(dirfd, ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	close(fd);
+	return -EBUSY;
+}
+
+struct state_directory *state_directory_open(const char *path, char *why, size_t n)
+{
+	struct state_directory *directory = malloc(sizeof(*directory) + strlen(path) + 1);
+	int r;
+
+	if (!directory) {
+		snprintf(why, n, "out of memory");
+		errno = ENOMEM;
+		return NULL;
+	}
+	strcpy(directory->path, path);
+	directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	directory->lock_fd = directory->fd < 0 ? -errno : take_lock(directory->fd);
+	if (directory->lock_fd >= 0)
+		return directory;
+	if (directory->lock_fd == -EBUSY)
+		snprintf(why, n, "%s: another rblkd uses this directory: choose another",
+			 path);
+	else
+		snprintf(why, n, "%s: %s: it must be a directory that rblkd may write to",
+			 path, strerror(-directory->lock_fd));
+	r = directory->lock_fd;
+	state_directory_close(directory);
+	errno = -r;
+	return NULL;
+}
+
+void state_directory_close(struct state_directory *directory)
+{
+	if (!directory)
+		return;
+	if (directory->fd >= 0)
+		close(directory->fd);
+	if (directory->lock_fd >= 0)
+		close(directory->lock_fd);
+	free(directory);
+}
+
+const char *state_directory_path(const struct state_directory *directory)
+{
+	return directory->path;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static int write_all(int fd, const char *text, size_t n)
+{
+	while (n) {
+		ssize_t r = write(fd, text, n);
+
+		if (r < 0 && errno != EINTR)
+			return -errno;
+		if (r > 0) {
+			text += r;
+			n -= (size_t)r;
+		}
+	}
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+static int write_aside(int dirfd, const char *aside, const char *text, size_t n)
+{
+	int fd = openat(dirfd, aside,
+			O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = write_all(fd, text, n);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+static int remove_file(int dirfd, const char *name)
+{
+	return unlinkat(dirfd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Until the directory is synced, not for good. */
+static int change(int dirfd, const char *name, const char *text, size_t n)
+{
+	char aside[NAME_BYTES];
+	int r;
+
+	if (!text)
+		return remove_file(dirfd, name);
+	snprintf(aside, sizeof(aside), "%s.new", name);
+	r = write_aside(dirfd, aside, text, n);
+	if (r == 0 && renameat(dirfd, aside, dirfd, name) < 0)
+		r = -errno;
+	if (r < 0)
+		unlinkat(dirfd, aside, 0);
+	return r;
+}
+
+int state_file_write(const struct state_directory *directory, const char *name,
+		     const char *text, size_t n, bool *ret_is_old)
+{
+	int r = n > STATE_FILE_MAX ? -EFBIG : change(directory->fd, name, text, n);
+
+	if (ret_is_old)
+		*ret_is_old = r < 0;
+	if (r == 0 && fsync(directory->fd) < 0)
+		r = -errno;
+	return r;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int read_all(int fd, char **ret_text)
+{
+	struct stat st;
+	size_t n = 0;
+	char *text;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size > STATE_FILE_MAX)
+		return -EFBIG;
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return -ENOMEM;
+	while (n < (size_t)st.st_size) {
+		ssize_t r = read(fd, text + n, (size_t)st.st_size - n);
+
+		if (r <= 0 && !(r < 0 && errno == EINTR)) {
+			free(text);
+			return r < 0 ? -errno : -EIO;
+		}
+		n += r > 0 ? (size_t)r : 0;
+	}
+	text[n] = '\0';
+	*ret_text = text;
+	return 0;
+}
+
+int state_file_read(const struct state_directory *directory, const char *name,
+		    char **ret_text)
+{
+	int fd = openat(directory->fd, name,
+			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int r;
+
+	*ret_text = NULL;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	r = read_all(fd, ret_text);
+	close(fd);
+	return r;
+}

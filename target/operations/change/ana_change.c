@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl ana set; see ana_change.h. Control thread.
+ *
+ * The pollers see one pointer change: in the subsystem of the snapshot that is current. Nobody else
+ * replaces that meanwhile, for snapshots are the control thread's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/rcu.h"
+#include "target/operations/change/ana_change.h"
+#include "target/association/notice.h"
+#include "target/association/portal.h"
+
+static struct subsystem *find(struct target *target, const char *subnqn)
+{
+	struct snapshot *snapshot = atomic_load(&target->snapshot);
+	const struct subsystem *subsystem = snapshot_find(snapshot, subnqn);
+
+	/* Ours to change: only the pointer, which is atomic. */
+	return &snapshot->subsystems[subsystem - snapshot->subsystems];
+}
+
+static unsigned tell(struct target *target, const char *subnqn, const struct ana *before,
+		     const struct ana *after, unsigned group)
+{
+	unsigned n = 0;
+
+	for (unsigned portal = 0; portal < PORTALS_MAX; portal++) {
+		enum nvme_ana_state is = after->groups[group].views[portal].state;
+
+		if (before->groups[group].views[portal].state == is)
+			continue;
+		if (target->portals[portal].is_used)
+			log_info("%s, ANA group %u, portal %s: %s", subnqn,
+				 after->groups[group].id, target->portals[portal].name,
+				 nvme_ana_state_string(is));
+		if (ana_is_news(before, after, portal))
+			n += notice_ana(target, subnqn, portal);
+	}
+	return n;
+}
+
+int ana_change(struct target *target, const char *subnqn, unsigned group,
+	       uint32_t portal_mask, enum nvme_ana_state state, unsigned *ret_n_told)
+{
+	struct subsystem *subsystem = find(target, subnqn);
+	struct ana *before = rcu_get(&subsystem->ana);
+	struct ana *after = ana_with_state(before, group, portal_mask, state);
+
+	if (!after)
+		return -ENOMEM;
+	rcu_set(&subsystem->ana, after);
+	rcu_wait();
+	*ret_n_told = tell(target, subsystem->nqn, before, after, group);
+	free(before);
+	return 0;
+}

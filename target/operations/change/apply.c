@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkctl apply, and SIGHUP. Control thread.
+ *
+ *   read --> compare --> prepare --------------------------------> commit
+ *   (as      (config_    slots, snapshot with new backends,        sizes, snapshot pointer,
+ *   --check) diff.c)     portals, larger stores: all can fail,     configuration, portals; hosts
+ *                        and is undone                             hear of it
+ *
+ * The pollers see one pointer change. Namespaces that stay are the same objects in both snapshots.
+ * Stores grow last, when all else is prepared, and each is made small again when another cannot grow.
+ * Commands that use a removed one finish first (retire.c); the next ones find no such namespace. The
+ * associations of a host that is no longer allowed end at once; those through a removed portal
+ * live on.
+ *
+ * Even without a difference in the file a new snapshot is made: what the file refers to may have
+ * changed (a file has grown, a key was replaced).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/rcu.h"
+#include "base/units.h"
+#include "target/export/ana.h"
+#include "target/operations/change/apply.h"
+#include "target/engine/slow.h"
+#include "target/association/controller.h"
+#include "target/export/durability.h"
+#include "target/export/health/health.h"
+#include "target/association/host.h"
+#include "target/association/host_id.h"
+#include "target/operations/change/portal_change.h"
+#include "target/export/resize.h"
+#include "target/export/retire.h"
+
+struct apply {
+	struct target *target;
+	struct target_config config; /* the new one; after commit the old one */
+	struct conf *conf;
+	FILE *out; /* writes report->messages */
+	const struct snapshot *before;
+	struct snapshot *after;
+	struct apply_report *report;
+};
+
+__attribute__((format(printf, 3, 4))) static bool
+refuse(struct apply *a, enum exit_code code, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(a->report->refusal, sizeof(a->report->refusal), fmt, args);
+	va_end(args);
+	a->report->code = code;
+	return false;
+}
+
+/* ---- namespaces that stay ------------------------------------------------------------------- */
+
+struct kept {
+	const struct config_subsystem *subsystem;
+	const struct config_namespace *config; /* the new one */
+	struct namespace *ns;
+};
+
+/* False as soon as visit says so. */
+static bool for_each_kept(struct apply *a,
+			  bool (*visit)(struct apply *a, const struct kept *kept))
+{
+	const struct config_subsystem *subsystems = a->config.subsystems.items;
+
+	for (unsigned i = 0; i < a->config.subsystems.n; i++) {
+		const struct config_namespace *namespaces =
+			subsystems[i].namespaces.items;
+		const struct subsystem *before = snapshot_find(a->before,
+							       subsystems[i].nqn);
+
+		for (unsigned j = 0; before && j < subsystems[i].namespaces.n; j++) {
+			struct kept kept = {.subsystem = &subsystems[i],
+					    .config = &namespaces[j]};
+
+			kept.ns = subsystem_namespace(before,
+						      (uint32_t)namespaces[j].nsid);
+			if (kept.ns && !visit(a, &kept))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The size that stands in the configuration; 0: whatever its backing store has. */
+static uint64_t configured_size(const struct config_namespace *config)
+{
+	return config->ram ? config->ram : config->must_create ? config->size : 0;
+}
+
+/* A change that is not in the file: the backing store has grown. */
+static bool look_at_size(struct apply *a, const struct kept *kept)
+{
+	char name[NVMF_NQN_MAX + 16], was[UNITS_MAX], is[UNITS_MAX], why[200];
+	struct backend *backend = kept->ns->backend;
+
+	if (configured_size(kept->config))
+		return true;
+	snprintf(name, sizeof(name), "%s/%u", kept->subsystem->nqn, kept->ns->nsid);
+	if (namespace_prepare_size(kept->ns, 0, false, why, sizeof(why)) < 0)
+		fprintf(a->out, "warning: namespace %s keeps its size: %s\n", name, why);
+	else if (backend->limits.size_bytes != namespace_bytes(kept->ns))
+		config_changes_add(
+			&a->report->changes,
+			&(struct config_change){.kind = CHANGE_VALUE,
+						.what = "namespace",
+						.name = name,
+						.key = "size",
+						.before = units_format_exact(
+							was, namespace_bytes(kept->ns)),
+						.after = units_format_exact(
+							is, backend->limits.size_bytes),
+						.is_live = true});
+	return true;
+}
+
+static bool check_size(struct apply *a, const struct kept *kept)
+{
+	uint64_t size = configured_size(kept->config);
+	char why[200];
+
+	if (size && namespace_check_size(kept->ns, size, why, sizeof(why)) < 0)
+		return refuse(a, EXIT_FAILED, "%s", why);
+	return true;
+}
+
+static bool forget_size(struct apply *a, const struct kept *kept)
+{
+	a->report->n_left += !namespace_forget_size(kept->ns);
+	return true;
+}
+
+static bool prepare_size(struct apply *a, const struct kept *kept)
+{
+	uint64_t size = configured_size(kept->config);
+	char why[200];
+
+	if (!size || size == namespace_bytes(kept->ns))
+		return true;
+	if (namespace_prepare_size(kept->ns, size, false, why, sizeof(why)) < 0)
+		return refuse(a, EXIT_FAILED, "%s", why);
+	return true;
+}
+
+static bool publish_qos(struct apply *a, const struct kept *kept)
+{
+	qos_set(&kept->ns->qos, &kept->config->qos);
+	return true;
+}
+
+static bool publish_size(struct apply *a, const struct kept *kept)
+{
+	uint64_t size = configured_size(kept->config);
+	uint64_t old_size = namespace_bytes(kept->ns);
+
+	/* One that shrank, or does not fit the blocks, was warned of. */
+	if (kept->ns->backend->limits.size_bytes < old_size ||
+	    (!size &&
+	     kept->ns->backend->limits.size_bytes & ((1U << kept->ns->block_shift) - 1)))
+		return true;
+	namespace_publish_size(kept->ns);
+	if (namespace_bytes(kept->ns) != old_size)
+		notice_namespace(a->target, kept->subsystem->nqn, kept->ns->nsid);
+	return true;
+}
+
+/* ---- reading and comparing ------------------------------------------------------------------ */
+
+static bool read_file(struct apply *a, const char *path)
+{
+	struct stat st;
+
+	if (!strcmp(path, "-"))
+		return refuse(
+			a, EXIT_USAGE,
+			"rblkd has read its configuration from standard input: name "
+			"a file");
+	/* The control thread must not wait for whoever writes into a pipe. */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return refuse(a, EXIT_USAGE, "%s is no regular file: name one", path);
+	if (config_read(path, &a->config, a->out, &a->conf) == 0)
+		return true;
+	a->report->code = EXIT_CONFIG;
+	return false;
+}
+
+/* "tuning workers": for the message. */
+static bool refuse_fixed(struct apply *a, const struct config_change *change)
+{
+	return refuse(
+		a, EXIT_FAILED,
+		"%s%s%s%s%s cannot change while rblkd runs: nothing was changed; to "
+		"change it, restart rblkd",
+		change->what, *change->name ? " " : "", change->name,
+		*change->key ? ": " : "", change->key);
+}
+
+static bool compare(struct apply *a)
+{
+	struct config_changes *changes = &a->report->changes;
+
+	if (config_diff(a->target->config, &a->config, changes) < 0)
+		return refuse(a, EXIT_FAILED, "out of memory");
+	if (!config_changes_find_fixed(changes))
+		for_each_kept(a, look_at_size);
+	if (change_users_find(a->target, changes, &a->report->users) < 0)
+		return refuse(a, EXIT_FAILED, "out of memory");
+	return changes->has_failed ? refuse(a, EXIT_FAILED, "out of memory") : true;
+}
+
+/* One line for the refusal; the report names all of them. */
+static bool refuse_used(struct apply *a)
+{
+	const struct change_user *user = &a->report->users.items[0];
+	const struct config_change *change = &a->report->changes.items[user->change];
+
+	return refuse(a, EXIT_BUSY, "%s %s is in use by host %s: nothing was changed",
+		      change->what, change->name, user->host);
+}
+
+/* ---- preparing ------------------------------------------------------------------------------ */
+
+static void register_memory(struct apply *a)
+{
+	for (unsigned i = 0; i < DEVICE_MAX; i++) {
+		const struct domain *domain = &a->target->devices[i].domain;
+
+		if (domain->pd && !domain->device->limits.is_iwarp)
+			snapshot_register_memory(a->after, domain);
+	}
+}
+
+static bool prepare(struct apply *a)
+{
+	char why[200];
+
+	if (!for_each_kept(a, check_size))
+		return false;
+	if (portals_plan(a->target, &a->config) < 0)
+		return refuse(
+			a, EXIT_BUSY,
+			"connections through removed portals still use their places: "
+			"try again when they are gone");
+	a->config.state = a->target->config->state;
+	a->config.health = a->target->config->health;
+	a->after = snapshot_rebuild(&a->config, a->conf, a->before);
+	if (!a->after) {
+		a->report->code = conf_is_busy(a->conf) ? EXIT_BUSY : EXIT_CONFIG;
+		return false;
+	}
+	if (portals_switch(a->target, &a->config, why, sizeof(why)) < 0)
+		return refuse(a, EXIT_BUSY, "%s", why);
+	register_memory(a);
+	if (for_each_kept(a, prepare_size))
+		return true;
+	for_each_kept(a, forget_size);
+	portals_switch_back(a->target, &a->config);
+	return false;
+}
+
+/* ---- committing ----------------------------------------------------------------------------- */
+
+#define SWAP(a, b)                                                                       \
+	do {                                                                             \
+		__auto_type swapped_ = (a);                                              \
+		(a) = (b);                                                               \
+		(b) = swapped_;                                                          \
+	} while (0)
+
+/* Not tuning, which is the same, and which pollers read. */
+static void swap_config(struct target_config *running, struct target_config *other)
+{
+	SWAP(running->log_level, other->log_level);
+	SWAP(running->slow_io_ns, other->slow_io_ns);
+	SWAP(running->limits, other->limits);
+	SWAP(running->portals, other->portals);
+	SWAP(running->hosts, other->hosts);
+	SWAP(running->discovery, other->discovery);
+	SWAP(running->subsystems, other->subsystems);
+}
+
+/* Namespaces of one that are not the same in the other. */
+static void notice_missing(struct target *target, const struct subsystem *one,
+			   const struct subsystem *other)
+{
+	for (unsigned i = 0; i < one->n_namespaces; i++)
+		if (subsystem_namespace(other, one->namespaces[i]->nsid) !=
+		    one->namespaces[i])
+			notice_namespace(target, one->nqn, one->namespaces[i]->nsid);
+}
+
+static void notice_paths(struct target *target, const struct subsystem *before,
+			 const struct subsystem *after)
+{
+	for (unsigned portal = 0; portal < PORTALS_MAX; portal++)
+		if (ana_is_news(rcu_get(&before->ana), rcu_get(&after->ana), portal))
+			notice_ana(target, after->nqn, portal);
+}
+
+static void notice_namespaces(struct apply *a)
+{
+	for (unsigned i = 0; i < a->after->n_subsystems; i++) {
+		const struct subsystem *after = &a->after->subsystems[i];
+		const struct subsystem *before = snapshot_find(a->before, after->nqn);
+
+		if (!before)
+			continue;
+		notice_missing(a->target, after, before);
+		notice_missing(a->target, before, after);
+		notice_paths(a->target, before, after);
+	}
+}
+
+/* A host that was given a key, and came before it. One whose key was changed has proven enough. */
+static bool lacks_proof(const struct apply *a, const struct controller *controller)
+{
+	return controller->admin && !controller->admin->auth &&
+	       credentials_find(&a->after->credentials, controller->hostnqn);
+}
+
+static void end_associations(struct apply *a)
+{
+	list_for_each_safe (node, &a->target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+		const struct subsystem *subsystem = snapshot_find(a->after,
+								  controller->subnqn);
+
+		if (controller->is_discovery)
+			continue;
+		if (!subsystem)
+			controller_kill(controller, "the subsystem was removed");
+		else if (!subsystem_allows(subsystem, controller->hostnqn))
+			controller_kill(controller, "it is no longer allowed");
+		else if (lacks_proof(a, controller))
+			controller_kill(controller, "it must prove who it is now");
+		else if (!controller->is_unproven)
+			host_id_check(controller); /* of namespaces that were added */
+	}
+}
+
+static void commit(struct apply *a)
+{
+	struct target *target = a->target;
+	struct snapshot *before = atomic_load(&target->snapshot);
+
+	for_each_kept(a, publish_size);
+	for_each_kept(a, publish_qos);
+	snapshot_keep(a->after);
+	rcu_set(&target->snapshot, a->after);
+	portals_switch_done(target, &a->config);
+	swap_config(target->config, &a->config);
+	hosts_set_qos(target);
+	hosts_set_limits(target);
+	rcu_wait();
+	if (!target->is_log_level_given)
+		log_set_level(target->config->log_level);
+	slow_set(target, target->config->slow_io_ns);
+	durability_log(a->after, a->before);
+	health_follow(target->config->health, a->after);
+	end_associations(a);
+	notice_namespaces(a);
+	notice_discovery(target);
+	retire_snapshot(target, before);
+	a->report->is_applied = true;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static void run(struct apply *a, const char *path, enum apply_mode mode)
+{
+	const struct config_change *fixed;
+
+	if (a->target->is_stopping) {
+		refuse(a, EXIT_BUSY, "rblkd is stopping");
+		return;
+	}
+	if (!read_file(a, path) || !compare(a) || mode == APPLY_SHOW)
+		return;
+	fixed = config_changes_find_fixed(&a->report->changes);
+	if (fixed) {
+		refuse_fixed(a, fixed);
+		return;
+	}
+	if (mode == APPLY_IF_UNUSED && a->report->users.n) {
+		refuse_used(a);
+		return;
+	}
+	if (prepare(a))
+		commit(a);
+	else if (a->after)
+		a->report->n_left += snapshot_discard(a->after);
+	if (a->report->n_left)
+		fprintf(a->out,
+			"warning: %u files that were made larger for it stay so: see the "
+			"log of rblkd\n",
+			a->report->n_left);
+}
+
+void apply_file(struct target *target, const char *path, enum apply_mode mode,
+		struct apply_report *ret_report)
+{
+	struct apply a = {.target = target,
+			  .before = atomic_load(&target->snapshot),
+			  .report = ret_report};
+	size_t n;
+
+	*ret_report = (struct apply_report){.code = EXIT_OK};
+	a.out = open_memstream(&ret_report->messages, &n);
+	if (!a.out) {
+		refuse(&a, EXIT_FAILED, "out of memory");
+		return;
+	}
+	run(&a, path ? path : target->config_path, mode);
+	config_release(&a.config);
+	conf_free(a.conf);
+	fclose(a.out);
+}
+
+void apply_report_free(struct apply_report *report)
+{
+	config_changes_free(&report->changes);
+	change_users_free(&report->users);
+	free(report->messages);
+	report->messages = NULL;
+}
+
+/* ---- SIGHUP --------------------------------------------------------------------------------- */
+
+static void log_lines(enum log_level level, char *text)
+{
+	char *rest = text, *line;
+
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_write(level, "%s", line);
+}
+
+static void log_change(const struct config_change *change)
+{
+	static const char signs[] = {
+		[CHANGE_ADD] = '+', [CHANGE_REMOVE] = '-', [CHANGE_VALUE] = '~'};
+
+	if (change->kind == CHANGE_VALUE)
+		log_info("%c %s %s %s: %s -> %s", signs[change->kind], change->what,
+			 change->name, change->key, change->before, change->after);
+	else
+		log_info("%c %s %s %s%s", signs[change->kind], change->what, change->name,
+			 change->before, change->after);
+}
+
+void apply_log(const char *path, const struct apply_report *report)
+{
+	const struct change_users *users = &report->users;
+
+	for (unsigned i = 0; i < users->n; i++) {
+		const struct config_change *change =
+			&report->changes.items[users->items[i].change];
+
+		log_warn("%s: %s %s was taken away from host %s, which used it", path,
+			 change->what, change->name, users->items[i].host);
+	}
+	log_info("%s: applied, %u change%s", path, report->changes.n,
+		 report->changes.n == 1 ? "" : "s");
+}
+
+void apply_and_log(struct target *target)
+{
+	struct apply_report report;
+
+	apply_file(target, NULL, APPLY_ALL, &report);
+	if (report.messages)
+		log_lines(report.code == EXIT_OK ? LOG_WARN : LOG_ERR, report.messages);
+	if (report.is_applied) {
+		for (unsigned i = 0; i < report.changes.n; i++)
+			log_change(&report.changes.items[i]);
+		apply_log(target->config_path, &report);
+	} else {
+		log_err("%s: not applied, %s%s%s", target->config_path,
+			report.n_left ? "files stay larger" : "nothing was changed",
+			*report.refusal ? ": " : "", report.refusal);
+	}
+	apply_report_free(&report);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Draining; see drain.h. Of an association the I/O queues finish first: with the admin queue all of
+ * it ends. Each queue that is freed brings us here again, so nothing is waited for.
+ *
+ * Hosts hold the I/O that is not answered, and take another path to us if they have one.
+ */
+#include "base/clock.h"
+#include "target/association/controller.h"
+#include "target/operations/change/drain.h"
+
+static const char *why_drained(const struct queue *queue)
+{
+	if (queue->target->is_stopping)
+		return "rblkd is stopping";
+	return queue->portal->is_draining ? "the portal is drained" : NULL;
+}
+
+void drain_continue(struct target *target)
+{
+	list_for_each_safe (node, &target->queues) {
+		struct queue *queue = list_entry(node, struct queue, node);
+		bool has_io = queue->member_of && atomic_load(&queue->member_of->n_io);
+		const char *why = why_drained(queue);
+
+		if (why && (queue->qid != 0 || !has_io))
+			queue_finish(queue, why);
+	}
+}
+
+static void on_timeout(struct loop_timer *timer)
+{
+	struct portal *portal = container_of(timer, struct portal, drain_timer);
+
+	list_for_each_safe (node, &portal->target->queues) {
+		struct queue *queue = list_entry(node, struct queue, node);
+
+		if (queue->portal == portal)
+			queue_kill(queue, "the portal is drained, and its commands did "
+					  "not finish");
+	}
+}
+
+void portal_drain(struct portal *portal)
+{
+	struct target *target = portal->target;
+
+	if (portal->is_draining)
+		return;
+	log_info("portal %s: draining", portal->name);
+	portal->is_draining = true;
+	portal_close(portal);
+	portal->drain_timer.on_expiry = on_timeout;
+	loop_timer_start(&target->loop, &portal->drain_timer, DRAIN_S * NSEC_PER_SEC);
+	notice_discovery(target);
+	drain_continue(target);
+}
+
+int portal_undrain(struct portal *portal)
+{
+	if (!portal->is_draining)
+		return 0;
+	loop_timer_stop(&portal->drain_timer);
+	portal->is_draining = false;
+	notice_discovery(portal->target);
+	return portal_open(portal);
+}

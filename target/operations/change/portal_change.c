@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From the portals that run to those of a new configuration.
+ *
+ * A portal whose name and address stay keeps its slot and its listener. A removed one stops
+ * listening; its connections live on, and hold the slot until the last of them is gone. Old
+ * listeners close before new ones open, as a new address may contain an old one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rcu.h"
+#include "target/association/controller.h"
+#include "target/operations/change/portal_change.h"
+
+static bool is_same(const struct portal *portal, const struct config_portal *config)
+{
+	return portal->is_used && !strcmp(portal->name, config->name) &&
+	       addr_is_equal(&portal->address, &config->addr);
+}
+
+static bool is_free(const struct target *target, const struct portal *portal)
+{
+	if (portal->is_used)
+		return false;
+	list_for_each (node, &target->queues)
+		if (list_entry(node, struct queue, node)->portal == portal)
+			return false;
+	list_for_each (node, &target->controllers)
+		if (list_entry(node, struct controller, node)->portal == portal)
+			return false;
+	return true;
+}
+
+/* Of the configuration's portals, the one in that slot. */
+static const struct config_portal *find_planned(const struct target_config *config,
+						unsigned slot)
+{
+	const struct config_portal *portals = config->portals.items;
+
+	for (unsigned i = 0; i < config->portals.n; i++)
+		if (portals[i].slot == slot)
+			return &portals[i];
+	return NULL;
+}
+
+static void keep_slots(struct target *target, struct target_config *config)
+{
+	struct config_portal *portals = config->portals.items;
+
+	for (unsigned i = 0; i < config->portals.n; i++) {
+		portals[i].slot = PORTALS_MAX; /* none */
+		for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
+			if (is_same(&target->portals[slot], &portals[i]))
+				portals[i].slot = slot;
+	}
+}
+
+int portals_plan(struct target *target, struct target_config *config)
+{
+	struct config_portal *portals = config->portals.items;
+
+	keep_slots(target, config);
+	for (unsigned i = 0; i < config->portals.n; i++) {
+		for (unsigned slot = 0;
+		     slot < PORTALS_MAX && portals[i].slot == PORTALS_MAX; slot++)
+			if (is_free(target, &target->portals[slot]) &&
+			    !find_planned(config, slot))
+				portals[i].slot = slot;
+		if (portals[i].slot == PORTALS_MAX)
+			return -EBUSY;
+	}
+	return 0;
+}
+
+static bool is_kept(const struct target *target, const struct target_config *config,
+		    unsigned slot)
+{
+	const struct config_portal *planned = find_planned(config, slot);
+
+	return planned && is_same(&target->portals[slot], planned);
+}
+
+static void close_old(struct target *target, const struct target_config *config)
+{
+	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
+		if (target->portals[slot].is_used && !is_kept(target, config, slot))
+			portal_close(&target->portals[slot]);
+}
+
+static int open_new(struct portal *portal, const struct config_portal *config, char *why,
+		    size_t n)
+{
+	char address[ADDR_STRING_MAX];
+	int r;
+
+	portal_init(portal, config);
+	portal->is_new = true;
+	r = portal_open(portal);
+	if (r < 0)
+		snprintf(why, n, "portal %s: cannot listen on %s: %s", portal->name,
+			 addr_format(address, &portal->address), strerror(-r));
+	return r;
+}
+
+int portals_switch(struct target *target, const struct target_config *config, char *why,
+		   size_t n)
+{
+	close_old(target, config);
+	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
+		const struct config_portal *planned = find_planned(config, slot);
+
+		if (!planned || target->portals[slot].is_used)
+			continue;
+		if (open_new(&target->portals[slot], planned, why, n) < 0) {
+			portals_switch_back(target, config);
+			return -EADDRNOTAVAIL;
+		}
+	}
+	return 0;
+}
+
+/* First all new ones close: an old one may be within their address. */
+void portals_switch_back(struct target *target, const struct target_config *config)
+{
+	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
+		struct portal *portal = &target->portals[slot];
+
+		if (!portal->is_new)
+			continue;
+		portal_close(portal);
+		portal->is_new = portal->is_used = false;
+	}
+	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
+		if (target->portals[slot].is_used && !is_kept(target, config, slot) &&
+		    !target->portals[slot].is_draining)
+			portal_open(&target->portals[slot]);
+	rcu_wait(); /* a poller may still look at an address that the next change replaces */
+}
+
+void portals_switch_done(struct target *target, const struct target_config *config)
+{
+	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
+		struct portal *portal = &target->portals[slot];
+
+		portal->is_new = false;
+		portal->is_used = find_planned(config, slot);
+	}
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What rblkctl asks of a running rblkd, over the control socket. Everything runs on the control
+ * thread.
+ *
+ *   status           how the daemon is: uptime, state, portals, numbers
+ *   list {"what"}    subsystems, namespaces, hosts, connections or portals; all without "what"
+ *   ns_resize        ns.c
+ *   diff, apply      apply.c
+ *   drain            portal.c
+ *   ana_list, ana_set    ana.c
+ *   stats            target/operations/stats/report.c
+ *   capsules         capsules.c
+ *   qos_list, qos_set    qos.c
+ *   clear            io_errors.c
+ *
+ * A namespace whose store has failed at something, or whose state file may say what is not valid, or a
+ * portal that does not listen, makes the state "degraded".
+ */
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/rcu.h"
+#include "base/rpc.h"
+#include "base/run_dir.h"
+#include "target/operations/control/ana.h"
+#include "target/operations/control/apply.h"
+#include "target/operations/control/capsules.h"
+#include "target/operations/control/io_errors.h"
+#include "target/operations/control/list.h"
+#include "target/operations/control/ns.h"
+#include "target/operations/control/portal.h"
+#include "target/operations/control/qos.h"
+#include "target/export/state_file.h"
+#include "target/export/health/health.h"
+#include "target/association/portal.h"
+#include "target/operations/stats/report.h"
+
+struct control {
+	/* Thread: control */
+	struct rpc_server *server; /* owned */
+};
+
+/* ---- methods -------------------------------------------------------------------------------- */
+
+/* Where the counts of SMART survive a restart, or why they do not. */
+static struct json_object *show_smart(const struct target *target)
+{
+	const struct health *health = target->config->health;
+	struct json_object *o = json_object_new_object();
+	int error = atomic_load(&health->error);
+
+	control_add_string(o, "directory",
+			   health->directory ? state_directory_path(health->directory)
+					     : NULL);
+	control_add_string(o, "error", error ? strerror(-error) : NULL);
+	return o;
+}
+
+/* Of what status counts. */
+static struct json_object *show_limits(const struct config_limits *limits)
+{
+	struct json_object *o = json_object_new_object();
+
+	control_add_number(o, "connections", limits->connections);
+	control_add_number(o, "pending_connections", limits->pending);
+	control_add_number(o, "discovery_associations",
+			   MIN(limits->discovery, MAX(limits->connections / 2, 1)));
+	return o;
+}
+
+static struct json_object *call_status(void *context, struct json_object *params,
+				       struct rpc_error *error)
+{
+	struct target *target = context;
+	struct json_object *o = json_object_new_object();
+	unsigned n_namespaces, n_failed, n_degraded, n_up = portals_n_listening(target);
+	unsigned n_unkept = control_count_unkept(target);
+	bool is_well = !n_unkept && !target->n_defects && n_up == portals_n_used(target);
+
+	control_count_namespaces(target, &n_namespaces, &n_failed, &n_degraded);
+	is_well = is_well && !n_failed && !n_degraded;
+	control_add_number(o, "schema", CONTROL_SCHEMA);
+	control_add_string(o, "program", "rblkd");
+	control_add_string(o, "version", RBLK_VERSION);
+	control_add_number(o, "pid", (uint64_t)getpid());
+	control_add_seconds_since(o, "uptime_s", target->start_ns);
+	control_add_string(o, "state",
+			   target->is_stopping ? "stopping"
+			   : is_well	       ? "ok"
+					       : "degraded");
+	control_add_number(o, "workers", target->n_pollers);
+	control_add_number(o, "portals_up", n_up);
+	json_add(o, "portals", control_list_portals(target));
+	control_add_number(o, "subsystems", rcu_get(&target->snapshot)->n_subsystems);
+	control_add_number(o, "namespaces", n_namespaces);
+	control_add_number(o, "failed_namespaces", n_failed);
+	control_add_number(o, "unkept_namespaces", n_unkept);
+	control_add_number(o, "defects", target->n_defects);
+	control_add_number(o, "degraded_namespaces", n_degraded);
+	json_add(o, "errors", control_list_errors(target));
+	json_add(o, "durability", control_list_durability(target));
+	json_add(o, "smart", show_smart(target));
+	control_add_number(o, "hosts", control_count_hosts(target));
+	control_add_number(o, "connections", target->n_queues);
+	control_add_number(o, "pending_connections", target->n_pending);
+	control_add_number(o, "discovery_associations", target->n_discovery);
+	json_add(o, "limits", show_limits(&target->config->limits));
+	return o;
+}
+
+static struct json_object *call_list(void *context, struct json_object *params,
+				     struct rpc_error *error)
+{
+	struct json_object *value = NULL, *lists;
+
+	json_object_object_get_ex(params, "what", &value);
+	lists = control_list(context, value ? json_object_get_string(value) : NULL);
+	if (lists)
+		return lists;
+	return rpc_refuse(error, EXIT_USAGE,
+			  "portals, subsystems, namespaces, hosts and connections",
+			  "there is no list of that name");
+}
+
+static const struct rpc_method methods[] = {
+	{"status", call_status},	  {"list", call_list},
+	{"ns_resize", control_ns_resize}, {"diff", control_diff},
+	{"apply", control_apply},	  {"drain", control_drain},
+	{"ana_list", control_ana_list},	  {"ana_set", control_ana_set},
+	{"stats", control_stats},	  {"capsules", control_capsules},
+	{"qos_list", control_qos_list},	  {"qos_set", control_qos_set},
+	{"clear", control_clear},	  {0}, /* one a line */
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* The run directory may not be there when no service manager made it. */
+static int make_directory(const char *path)
+{
+	_autofree_ char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	return mkdir(dirname(copy), 0750) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* 0 or -errno: said, with what to do. */
+static int say_cannot_listen(const char *path, int r)
+{
+	const char *hint = "";
+
+	if (r == -EADDRINUSE)
+		hint = " (is another rblkd running?); another one needs a "
+		       "--control-socket of its own";
+	else if (r == -EACCES || r == -EPERM || r == -EROFS)
+		hint = "; name one in a directory of your own: --control-socket PATH, or "
+		       "set RBLK_RUN_DIR";
+	else if (r == -ENOENT || r == -ENOTDIR)
+		hint = "; make the directory, or name another: --control-socket PATH";
+	log_err("cannot listen on control socket %s: %s%s", path, strerror(-r), hint);
+	return r;
+}
+
+int control_start(struct target *target)
+{
+	const char *path = target->control_socket ?: target->config->control_socket;
+	struct control *control = calloc(1, sizeof(*control));
+	char default_path[PATH_MAX];
+	int r;
+
+	if (!path) {
+		run_dir_socket(default_path, "rblkd.sock");
+		path = default_path;
+	}
+	r = control ? make_directory(path) : -ENOMEM;
+	if (r == 0)
+		r = rpc_server_new(&target->loop, path, methods, target,
+				   &control->server);
+	if (r < 0) {
+		free(control);
+		return say_cannot_listen(path, r);
+	}
+	target->control = control;
+	return 0;
+}
+
+void control_stop(struct target *target)
+{
+	if (!target->control)
+		return;
+	rpc_server_free(target->control->server);
+	free(target->control);
+	target->control = NULL;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What rblkd shows of itself: portals, subsystems, namespaces, hosts, connections, each as a list of
+ * JSON objects. Called by control.c on the control thread, which owns portals, queues, controllers
+ * and the snapshot; what pollers count is read as it is, without stopping them.
+ *
+ * Scripts rely on the keys: they are only ever added to (tests/loop/test_control.py). Sizes are
+ * bytes, times seconds.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/rcu.h"
+#include "target/operations/control/list.h"
+#include "target/operations/control/io_errors.h"
+#include "target/association/controller.h"
+#include "target/export/durability.h"
+#include "target/export/health/health.h"
+#include "target/association/portal.h"
+#include "target/engine/queue.h"
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+void control_add_string(struct json_object *o, const char *key, const char *value)
+{
+	if (value)
+		json_add(o, key, json_object_new_string(value));
+	else
+		json_add_null(o, key);
+}
+
+void control_add_number(struct json_object *o, const char *key, uint64_t value)
+{
+	json_add(o, key, json_object_new_uint64(value));
+}
+
+static void add_bool(struct json_object *o, const char *key, bool value)
+{
+	json_add(o, key, json_object_new_boolean(value));
+}
+
+void control_add_seconds_since(struct json_object *o, const char *key, uint64_t then_ns)
+{
+	control_add_number(o, key, (clock_ns() - then_ns) / NSEC_PER_SEC);
+}
+
+/* ---- portals -------------------------------------------------------------------------------- */
+
+/* By name: a portal that was moved to another address keeps the connections that it had. */
+static unsigned count_queues(const struct target *target, const struct portal *portal)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &target->queues) {
+		n += !strcmp(list_entry(node, struct queue, node)->portal->name,
+			     portal->name);
+	}
+	return n;
+}
+
+static const char *explain_portal(const struct portal *portal, char *buf, size_t n)
+{
+	uint64_t now = clock_ns(), then = portal->retry.deadline_ns;
+	const char *what = portal->error == -EADDRNOTAVAIL ? "address not configured"
+			   : portal->error == -ENODEV ? "no RDMA device has the address"
+						      : strerror(-portal->error);
+
+	if (!loop_timer_is_running(&portal->retry))
+		return portal->error ? what : NULL;
+	snprintf(buf, n, "%s, retry in %u s", what,
+		 then > now ? (unsigned)((then - now) / NSEC_PER_SEC + 1) : 0);
+	return buf;
+}
+
+static struct json_object *show_portal(const struct target *target,
+				       const struct portal *portal)
+{
+	struct json_object *o = json_object_new_object();
+	enum portal_state state = atomic_load(&portal->state);
+	const struct device *device = portal->listener.device;
+	char address[ADDR_STRING_MAX], detail[160];
+
+	control_add_string(o, "name", portal->name);
+	control_add_string(o, "address", addr_format(address, &portal->address));
+	control_add_string(o, "device",
+			   state == PORTAL_LISTENING && device ? device->name : NULL);
+	control_add_string(o, "state", portal_state_name(state));
+	control_add_number(o, "queue_pairs", count_queues(target, portal));
+	control_add_number(o, "accepted", portal->n_accepted);
+	control_add_number(o, "refused", portal->n_refused);
+	control_add_string(o, "detail", explain_portal(portal, detail, sizeof(detail)));
+	return o;
+}
+
+struct json_object *control_list_portals(struct target *target)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < PORTALS_MAX; i++)
+		if (target->portals[i].is_used)
+			json_append(list, show_portal(target, &target->portals[i]));
+	return list;
+}
+
+/* ---- subsystems and namespaces -------------------------------------------------------------- */
+
+static const struct snapshot *get_snapshot(struct target *target)
+{
+	return rcu_get(&target->snapshot);
+}
+
+static unsigned count_controllers(const struct target *target, const char *subnqn)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &target->controllers) {
+		n += !strcmp(list_entry(node, struct controller, node)->subnqn, subnqn);
+	}
+	return n;
+}
+
+/* Of what SMART tells hosts: what tells one start from another. */
+static void add_life(struct json_object *o, const struct subsystem *subsystem)
+{
+	struct health_figures figures;
+
+	health_read(subsystem->health, &figures);
+	control_add_number(o, "power_cycles", figures.power_cycles);
+	control_add_number(o, "unsafe_shutdowns", figures.unsafe_shutdowns);
+}
+
+static struct json_object *show_subsystem(const struct target *target,
+					  const struct subsystem *subsystem)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *portals = json_object_new_array();
+	struct json_object *hosts = json_object_new_array();
+
+	for (unsigned i = 0; i < PORTALS_MAX; i++)
+		if (subsystem_is_on_portal(subsystem, i))
+			json_append(portals,
+				    json_object_new_string(target->portals[i].name));
+	for (unsigned i = 0; i < subsystem->n_hosts; i++)
+		json_append(hosts, json_object_new_string(subsystem->hosts[i]));
+	control_add_string(o, "nqn", subsystem->nqn);
+	control_add_string(o, "serial", subsystem->serial);
+	control_add_string(o, "model", subsystem->model);
+	json_add(o, "portals", portals);
+	add_bool(o, "allow_any_host", subsystem->allows_any_host);
+	json_add(o, "allow_hosts", hosts);
+	control_add_number(o, "namespaces", subsystem->n_namespaces);
+	control_add_number(o, "controllers", count_controllers(target, subsystem->nqn));
+	add_life(o, subsystem);
+	return o;
+}
+
+static struct json_object *list_subsystems(struct target *target)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
+		json_append(list, show_subsystem(target, &snapshot->subsystems[i]));
+	return list;
+}
+
+static void add_counters(struct json_object *o, const struct target *target,
+			 const struct namespace *ns)
+{
+	uint64_t n_reads = 0, n_writes = 0, read_blocks = 0, written_blocks = 0;
+	uint64_t n_flushes = 0, n_errors = 0;
+
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		const struct namespace_counters *c = &ns->counters[i];
+
+		n_reads += counter_get(&c->n_reads);
+		n_writes += counter_get(&c->n_writes);
+		read_blocks += counter_get(&c->read_blocks);
+		written_blocks += counter_get(&c->written_blocks);
+		n_flushes += counter_get(&c->n_flushes);
+		n_errors += counter_get(&c->n_errors);
+	}
+	control_add_number(o, "reads", n_reads);
+	control_add_number(o, "writes", n_writes);
+	control_add_number(o, "read_bytes", read_blocks << ns->block_shift);
+	control_add_number(o, "written_bytes", written_blocks << ns->block_shift);
+	control_add_number(o, "flushes", n_flushes);
+	control_add_number(o, "errors", n_errors);
+}
+
+static void add_durability(struct json_object *o, const struct namespace *ns)
+{
+	const struct durability *is = durability_of(ns);
+	struct json_object *durability = json_object_new_object();
+
+	add_bool(durability, "volatile_write_cache",
+		 ns->backend->limits.has_volatile_cache);
+	control_add_string(durability, "cache", is->cache);
+	control_add_string(durability, "flush", is->flush);
+	control_add_string(durability, "fua", is->fua);
+	json_add(o, "durability", durability);
+}
+
+static struct json_object *show_namespace(const struct target *target,
+					  const struct subsystem *subsystem,
+					  const struct namespace *ns)
+{
+	struct json_object *o = json_object_new_object();
+	char uuid[UUID_STR_LEN];
+
+	uuid_unparse_lower(ns->uuid, uuid);
+	control_add_string(o, "subsystem", subsystem->nqn);
+	control_add_number(o, "nsid", ns->nsid);
+	control_add_string(o, "uuid", uuid);
+	control_add_string(o, "kind", ns->kind);
+	control_add_string(o, "path", ns->path);
+	control_add_number(o, "size_bytes", ns->n_blocks << ns->block_shift);
+	control_add_number(o, "block_size", 1U << ns->block_shift);
+	add_bool(o, "read_only", ns->is_read_only);
+	control_add_string(o, "state", control_namespace_state(ns));
+	control_add_errors(o, ns);
+	add_durability(o, ns);
+	add_counters(o, target, ns);
+	return o;
+}
+
+struct json_object *control_list_durability(struct target *target)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *s = &snapshot->subsystems[i];
+
+		for (unsigned j = 0; j < s->n_namespaces; j++) {
+			struct json_object *o = json_object_new_object();
+
+			control_add_string(o, "subsystem", s->nqn);
+			control_add_number(o, "nsid", s->namespaces[j]->nsid);
+			control_add_string(o, "kind", s->namespaces[j]->kind);
+			add_durability(o, s->namespaces[j]);
+			json_append(list, o);
+		}
+	}
+	return list;
+}
+
+static struct json_object *list_namespaces(struct target *target)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *s = &snapshot->subsystems[i];
+
+		for (unsigned j = 0; j < s->n_namespaces; j++)
+			json_append(list, show_namespace(target, s, s->namespaces[j]));
+	}
+	return list;
+}
+
+/* ---- hosts and connections ------------------------------------------------------------------ */
+
+const char *control_host_name(const struct target *target, const char *nqn)
+{
+	const struct config_host *hosts = target->config->hosts.items;
+
+	for (unsigned i = 0; i < target->config->hosts.n; i++)
+		if (!strcmp(hosts[i].nqn, nqn))
+			return hosts[i].name;
+	return NULL;
+}
+
+static struct json_object *show_host(const struct target *target, const char *nqn)
+{
+	struct json_object *o = json_object_new_object();
+	unsigned n_controllers = 0, n_queues = 0;
+
+	list_for_each (node, &target->controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+
+		if (strcmp(c->hostnqn, nqn))
+			continue;
+		n_controllers++;
+		n_queues += c->n_queues;
+	}
+	control_add_string(o, "name", control_host_name(target, nqn));
+	control_add_string(o, "nqn", nqn);
+	control_add_number(o, "controllers", n_controllers);
+	control_add_number(o, "queue_pairs", n_queues);
+	return o;
+}
+
+/* Whether a controller before this one in the list is of the same host. */
+static bool is_seen(const struct target *target, const struct controller *controller)
+{
+	list_for_each (node, &target->controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+
+		if (c == controller)
+			return false;
+		if (!strcmp(c->hostnqn, controller->hostnqn))
+			return true;
+	}
+	return false;
+}
+
+/* Those of the configuration, then others that are attached. */
+static struct json_object *list_hosts(struct target *target)
+{
+	const struct config_host *hosts = target->config->hosts.items;
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < target->config->hosts.n; i++)
+		json_append(list, show_host(target, hosts[i].nqn));
+	list_for_each (node, &target->controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+
+		if (!control_host_name(target, c->hostnqn) && !is_seen(target, c))
+			json_append(list, show_host(target, c->hostnqn));
+	}
+	return list;
+}
+
+unsigned control_count_hosts(const struct target *target)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &target->controllers) {
+		n += !is_seen(target, list_entry(node, struct controller, node));
+	}
+	return n;
+}
+
+static struct json_object *show_connection(const struct target *target,
+					   const struct queue *queue)
+{
+	const struct controller *controller = queue->member_of;
+	struct json_object *o = json_object_new_object();
+
+	control_add_string(o, "host", controller ? controller->hostnqn : NULL);
+	control_add_string(o, "host_name",
+			   controller ? control_host_name(target, controller->hostnqn)
+				      : NULL);
+	control_add_string(o, "address", queue->remote);
+	control_add_string(o, "portal", queue->portal->name);
+	control_add_string(o, "subsystem", controller ? controller->subnqn : NULL);
+	if (controller)
+		json_add(o, "controller", json_object_new_int(controller->id));
+	else
+		json_add_null(o, "controller");
+	control_add_number(o, "queue", queue->qid);
+	control_add_number(o, "depth", queue->n_entries);
+	control_add_number(o, "worker", queue->poller->index);
+	control_add_string(o, "state", queue_state_name(queue));
+	control_add_seconds_since(o, "age_s", queue->created_ns);
+	control_add_number(o, "commands", counter_get(&queue->counters.n_commands));
+	control_add_number(o, "read_bytes", counter_get(&queue->counters.read_bytes));
+	control_add_number(o, "written_bytes",
+			   counter_get(&queue->counters.written_bytes));
+	control_add_number(o, "errors", counter_get(&queue->counters.n_errors));
+	return o;
+}
+
+static struct json_object *list_connections(struct target *target)
+{
+	struct json_object *list = json_object_new_array();
+
+	list_for_each (node, &target->queues) {
+		json_append(list, show_connection(target,
+						  list_entry(node, struct queue, node)));
+	}
+	return list;
+}
+
+void control_count_namespaces(struct target *target, unsigned *ret_n,
+			      unsigned *ret_failed, unsigned *ret_degraded)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+
+	*ret_n = *ret_failed = *ret_degraded = 0;
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *s = &snapshot->subsystems[i];
+
+		*ret_n += s->n_namespaces;
+		for (unsigned j = 0; j < s->n_namespaces; j++) {
+			const char *state = control_namespace_state(s->namespaces[j]);
+
+			*ret_failed += !strcmp(state, "failed");
+			*ret_degraded += !strcmp(state, "degraded");
+		}
+	}
+}
+
+unsigned control_count_unkept(struct target *target)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *s = &snapshot->subsystems[i];
+
+		for (unsigned j = 0; j < s->n_namespaces; j++)
+			n += atomic_load(&s->namespaces[j]->guard->is_unkept);
+	}
+	return n;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	struct json_object *(*list)(struct target *target);
+} lists[] = {
+	{"portals", control_list_portals}, {"subsystems", list_subsystems},
+	{"namespaces", list_namespaces},   {"hosts", list_hosts},
+	{"connections", list_connections},
+};
+
+struct json_object *control_list(struct target *target, const char *what)
+{
+	struct json_object *o = json_object_new_object();
+	bool is_known = false;
+
+	control_add_number(o, "schema", CONTROL_SCHEMA);
+	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
+		if (what && strcmp(what, lists[i].name))
+			continue;
+		json_add(o, lists[i].name, lists[i].list(target));
+		is_known = true;
+	}
+	if (is_known)
+		return o;
+	json_object_put(o);
+	return NULL;
+}

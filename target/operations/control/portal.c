@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* drain: a portal gives up its connections, or takes some again. Control thread. */
+#include <stdio.h>
+#include <string.h>
+
+#include "target/operations/control/list.h"
+#include "target/operations/control/portal.h"
+#include "target/association/controller.h"
+#include "target/operations/change/drain.h"
+
+static unsigned count_queues(const struct portal *portal)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &portal->target->queues) {
+		n += list_entry(node, struct queue, node)->portal == portal;
+	}
+	return n;
+}
+
+static bool has_name(const struct portal *portal, const char *name)
+{
+	return name && portal->target && !strcmp(portal->name, name);
+}
+
+/* The portal of that name: the one that listens, or else one that was moved or removed and has
+ * connections still, or had them when it was drained (rblkctl asks until none is left). */
+static struct portal *find_portal(struct target *target, const char *name)
+{
+	struct portal *left = NULL;
+
+	for (unsigned i = 0; i < PORTALS_MAX; i++) {
+		struct portal *portal = &target->portals[i];
+
+		if (!has_name(portal, name))
+			continue;
+		if (portal->is_used)
+			return portal;
+		if (portal->is_draining || count_queues(portal))
+			left = portal;
+	}
+	return left;
+}
+
+/* Of all portals of that name: connections of an address that it had before are its connections. */
+static unsigned count_all_queues(const struct target *target, const char *name)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PORTALS_MAX; i++)
+		if (has_name(&target->portals[i], name))
+			n += count_queues(&target->portals[i]);
+	return n;
+}
+
+static void drain_all(struct target *target, const char *name)
+{
+	for (unsigned i = 0; i < PORTALS_MAX; i++) {
+		struct portal *portal = &target->portals[i];
+
+		if (has_name(portal, name) && (portal->is_used || count_queues(portal)))
+			portal_drain(portal);
+	}
+}
+
+struct json_object *control_drain(void *context, struct json_object *params,
+				  struct rpc_error *error)
+{
+	struct json_object *value = NULL, *undo = NULL, *o;
+	struct target *target = context;
+	struct portal *portal;
+	const char *name;
+
+	json_object_object_get_ex(params, "portal", &value);
+	json_object_object_get_ex(params, "undo", &undo);
+	name = value ? json_object_get_string(value) : "";
+	portal = find_portal(target, name);
+	if (!portal)
+		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
+				  "there is no portal '%s'", name);
+	if (target->is_stopping)
+		return rpc_refuse(error, EXIT_BUSY, "",
+				  "rblkd is stopping, and with it portal '%s'", name);
+	if (!json_object_get_boolean(undo))
+		drain_all(target, name);
+	else if (!portal->is_used)
+		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
+				  "portal '%s' is no longer in the configuration", name);
+	else if (portal_undrain(portal) < 0)
+		return rpc_refuse(error, EXIT_FAILED, "the log of rblkd says why",
+				  "cannot listen on portal '%s'", name);
+	o = json_object_new_object();
+	control_add_number(o, "schema", CONTROL_SCHEMA);
+	control_add_string(o, "portal", portal->name);
+	control_add_string(o, "state", portal_state_name(atomic_load(&portal->state)));
+	control_add_number(o, "queue_pairs", count_all_queues(target, name));
+	return o;
+}

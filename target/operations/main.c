@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblkd: the target daemon. Start, signals, stop. Control thread.
+ *
+ * Start: configuration, fabric (which may start the program again under the software provider),
+ * backends and snapshot, pollers, control socket, and only then portals: whoever can connect finds
+ * everything in its place (R11: a host that is told "not allowed" a moment too early never comes
+ * back).
+ *
+ * Change (SIGHUP): the file is read again and applied, or rejected; see apply.c.
+ *
+ * Stop (SIGTERM, SIGINT): portals close, each connection finishes the commands it has and is
+ * disconnected, at the latest after 5 s; with the last freed connection the loop ends. A second
+ * signal ends the process at once.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef HAVE_SYSTEMD
+#	include <systemd/sd-daemon.h>
+#endif
+
+#include "base/args.h"
+#include "base/bits.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd_limit.h"
+#include "target/association/admission.h"
+#include "target/operations/change/apply.h"
+#include "target/association/controller.h"
+#include "target/operations/change/drain.h"
+#include "target/engine/defect.h"
+#include "target/export/durability.h"
+#include "target/export/state_file.h"
+#include "target/export/health/health.h"
+#include "target/association/host.h"
+#include "target/export/namespace_memory.h"
+#include "target/engine/poller.h"
+#include "target/association/portal.h"
+#include "target/engine/queue.h"
+#include "target/engine/capsules.h"
+#include "target/engine/fatal.h"
+#include "target/engine/hosts.h"
+#include "target/operations/stats/http.h"
+#include "target/engine/slow.h"
+#include "target/export/retire.h"
+#include "transport/fabric.h"
+
+#define DEFAULT_CONFIG "/etc/rblk/target.yaml"
+
+enum {
+	STDIN_MAX = 16 * 1024 * 1024,
+};
+
+static const char *const log_levels[] = {"error", "warning", "info", "debug", NULL};
+static const char *const log_times[] = {[LOG_TIME_AUTO] = "auto",
+					[LOG_TIME_ALWAYS] = "always",
+					[LOG_TIME_NEVER] = "never",
+					NULL};
+
+static struct {
+	const char *config;
+	bool is_check;
+	const char *fabric;
+	const char *control_socket;
+	unsigned log_level;
+	unsigned log_time;
+} args = {.config = DEFAULT_CONFIG, .log_level = ARRAY_LEN(log_levels)};
+
+static const struct arg arg_table[] = {
+	{.name = "config",
+	 .letter = 'c',
+	 .type = ARG_STRING,
+	 .value = &args.config,
+	 .placeholder = "FILE",
+	 .help = "configuration, by default " DEFAULT_CONFIG},
+	{.name = "check",
+	 .type = ARG_FLAG,
+	 .value = &args.is_check,
+	 .help = "check the configuration and exit"},
+	{.name = "fabric",
+	 .type = ARG_STRING,
+	 .value = &args.fabric,
+	 .placeholder = "auto|soft|DEVICE",
+	 .help = "which RDMA device to use"},
+	{.name = "control-socket",
+	 .type = ARG_STRING,
+	 .value = &args.control_socket,
+	 .placeholder = "PATH",
+	 .help = "where rblkctl finds this daemon"},
+	{.name = "log-level",
+	 .type = ARG_CHOICE,
+	 .value = &args.log_level,
+	 .placeholder = "LEVEL",
+	 .help = "error, warning, info or debug",
+	 .choices = log_levels},
+	{.name = "log-timestamps",
+	 .type = ARG_CHOICE,
+	 .value = &args.log_time,
+	 .placeholder = "auto|always|never",
+	 .help = "begin log records with the time; auto: unless the journal does",
+	 .choices = log_times},
+	{0},
+};
+
+static void notify(const char *state)
+{
+#ifdef HAVE_SYSTEMD
+	sd_notify(0, state);
+#endif
+}
+
+/* ---- stop --------------------------------------------------------------------------------- */
+
+struct daemon {
+	struct target target;
+	struct target_config config;
+	struct conf *conf;
+	struct loop_fd signals;
+	struct loop_timer finish_timer;
+};
+
+void target_check_stopped(struct target *target)
+{
+	drain_continue(target);
+	if (target->is_stopping && defect_has_all_stranded(target))
+		loop_stop(&target->loop);
+}
+
+static void on_finish_timeout(struct loop_timer *timer)
+{
+	struct daemon *d = container_of(timer, struct daemon, finish_timer);
+
+	log_warn("stopping: %u connections do not finish their commands; disconnecting "
+		 "them",
+		 d->target.n_queues);
+	list_for_each_safe (node, &d->target.queues)
+		queue_kill(list_entry(node, struct queue, node), "rblkd is stopping");
+}
+
+static void stop(struct daemon *d)
+{
+	struct target *target = &d->target;
+
+	if (target->is_stopping) {
+		log_warn("stopping at once");
+		_exit(EXIT_FAILED);
+	}
+	notify("STOPPING=1");
+	log_info("stopping: %u connections to finish", target->n_queues);
+	target->is_stopping = true;
+	portals_close(target);
+	d->finish_timer.on_expiry = on_finish_timeout;
+	loop_timer_start(&target->loop, &d->finish_timer, DRAIN_S * NSEC_PER_SEC);
+	target_check_stopped(target);
+}
+
+static void on_signal(struct loop_fd *lfd, uint32_t events)
+{
+	struct daemon *d = container_of(lfd, struct daemon, signals);
+	struct signalfd_siginfo info;
+
+	if (read(lfd->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGHUP)
+		apply_and_log(&d->target);
+	else
+		stop(d);
+}
+
+/* ---- start -------------------------------------------------------------------------------- */
+
+static int open_signals(struct daemon *d)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL); /* before threads: they inherit it */
+	signal(SIGPIPE, SIG_IGN);
+	d->signals = (struct loop_fd){
+		.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+		.events = EPOLLIN,
+		.on_event = on_signal};
+	return d->signals.fd < 0 ? -errno : loop_fd_add(&d->target.loop, &d->signals);
+}
+
+static const char *plural(unsigned n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_summary(const struct target_config *config)
+{
+	const struct config_subsystem *subsystems = config->subsystems.items;
+	unsigned n_portals = config->portals.n, n_hosts = config->hosts.n;
+	unsigned n_subsystems = config->subsystems.n, n_namespaces = 0;
+
+	for (unsigned i = 0; i < n_subsystems; i++)
+		n_namespaces += subsystems[i].namespaces.n;
+	printf("%s: ok (%u portal%s, %u subsystem%s, %u namespace%s, %u host%s)\n",
+	       args.config, n_portals, plural(n_portals), n_subsystems,
+	       plural(n_subsystems), n_namespaces, plural(n_namespaces), n_hosts,
+	       plural(n_hosts));
+}
+
+static int init_target(struct daemon *d)
+{
+	struct target *target = &d->target;
+	int r;
+
+	target->config = &d->config;
+	target->start_ns = clock_ns();
+	list_init(&target->queues);
+	list_init(&target->controllers);
+	list_init(&target->hosts);
+	list_init(&target->held_connects);
+	retire_init(target);
+	ticks_init();
+	slow_set(target, d->config.slow_io_ns);
+	target->config_path = args.config;
+	target->control_socket = args.control_socket;
+	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
+	target->admission = admission_new();
+	target->fence = fence_new(target);
+	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;
+	if (r == 0)
+		r = capsules_init(target);
+	if (r == 0)
+		fatal_init(target);
+	if (r == 0)
+		r = loop_init(&target->loop, 0, NULL);
+	if (r == 0)
+		r = open_signals(d);
+	if (r == 0)
+		r = cm_new(&target->loop, &target->cm);
+	return r < 0 ? log_errno(r, "cannot start the control thread") : 0;
+}
+
+static enum exit_code exit_code_of(int r)
+{
+	switch (-r) {
+	case EADDRINUSE:
+	case EBUSY:
+		return EXIT_BUSY;
+	case ENOMEM: /* nearly always the locked-memory limit */
+	case EACCES:
+	case EPERM:
+		return EXIT_PRIVILEGE;
+	default:
+		return EXIT_FAILED;
+	}
+}
+
+/* What must survive a restart is kept where the configuration says, or where systemd does. */
+static bool open_state(struct daemon *d)
+{
+	const char *path = d->config.state_directory ? d->config.state_directory
+						     : getenv("STATE_DIRECTORY");
+	char why[PATH_MAX + 160] = "";
+	int r;
+
+	if (!path || *path != '/' || strchr(path, ':')) /* systemd gives several */
+		return true;
+	d->config.state = state_directory_open(path, why, sizeof(why));
+	r = errno;
+	if (!d->config.state)
+		conf_error(d->conf, d->config.state_mark, "state_directory: %s", why);
+	if (!d->config.state && r == EBUSY)
+		conf_note_busy(d->conf);
+	return d->config.state;
+}
+
+static bool open_health(struct daemon *d)
+{
+	char why[PATH_MAX + 160] = "";
+
+	d->config.health = health_new(d->config.state, why, sizeof(why));
+	if (!d->config.health)
+		conf_error(d->conf, d->config.state_mark, "%s", why);
+	return d->config.health;
+}
+
+static enum exit_code exit_code_of_config(const struct daemon *d)
+{
+	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
+}
+
+/* Everything is built, then we listen. */
+static enum exit_code start(struct daemon *d)
+{
+	struct target *target = &d->target;
+	struct snapshot *snapshot;
+	int r = init_target(d);
+
+	if (r < 0)
+		return EXIT_FAILED;
+	if (!open_state(d) || !open_health(d))
+		return exit_code_of_config(d);
+	snapshot = snapshot_build(&d->config, d->conf);
+	if (!snapshot)
+		return exit_code_of_config(d);
+	atomic_store(&target->snapshot, snapshot);
+	durability_log(snapshot, NULL);
+	r = pollers_start(target);
+	hosts_set_limits(target);
+	if (r == 0)
+		r = portals_init(target);
+	if (r == 0)
+		r = control_start(target);
+	if (r == 0)
+		r = http_start(target);
+	if (r == 0) {
+		health_begin(d->config.health, target);
+		r = portals_open(target);
+	}
+	if (r < 0)
+		return exit_code_of(r);
+	snapshot_keep(snapshot);
+	log_info("ready, portals %u/%u listening", portals_n_listening(target),
+		 portals_n_used(target));
+	notify("READY=1");
+	return EXIT_OK;
+}
+
+/* In reverse order; accepts one that was started half. */
+static void end(struct daemon *d)
+{
+	struct target *target = &d->target;
+
+	loop_timer_stop(&d->finish_timer);
+	portals_close(target);
+	http_stop(target);
+	control_stop(target);
+	pollers_stop(target);
+	snapshot_settle(atomic_load(&target->snapshot));
+	health_end(d->config.health);
+	snapshot_discard(atomic_load(&target->snapshot));
+	retire_end(target);
+	namespace_memory_end();
+	health_free(d->config.health);
+	state_directory_close(d->config.state);
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		domain_close(&target->devices[i].domain);
+	portals_deinit(target);
+	cm_free(target->cm);
+	host_stats_deinit(target);
+	fatal_deinit();
+	capsules_deinit(target);
+	if (d->signals.loop) {
+		loop_fd_remove(&d->signals);
+		close(d->signals.fd);
+	}
+	fence_free(target->fence);
+	loop_deinit(&target->loop);
+	admission_free(target->admission);
+}
+
+/* The device or a disk may still have memory of queues that a defect has stranded: all of it stays. */
+static __attribute__((noreturn)) void end_at_once(struct daemon *d)
+{
+	log_err("stopping with %u connections that are not whole", d->target.n_stranded);
+	portals_close(&d->target);
+	control_stop(&d->target);
+	health_end(d->config.health);
+	_exit(EXIT_FAILED);
+}
+
+/* Not without end: what is too much is refused by who reads it. */
+static int copy_input(int from, int to)
+{
+	char buf[65536];
+	ssize_t n = 0;
+
+	for (size_t total = 0; total < STDIN_MAX; total += (size_t)n) {
+		n = read(from, buf, sizeof(buf));
+		if (n <= 0)
+			break;
+		if (write(to, buf, (size_t)n) != n)
+			return -EIO;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+/*
+ * The program that fabric_select starts again reads its configuration again. So that it can, what
+ * comes from a pipe is put into memory, which takes the place of standard input.
+ */
+static enum exit_code keep_stdin(void)
+{
+	_autoclose_ int fd = memfd_create("rblkd-config", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : copy_input(STDIN_FILENO, fd);
+
+	if (r == 0 && (lseek(fd, 0, SEEK_SET) < 0 || dup2(fd, STDIN_FILENO) < 0))
+		r = -errno;
+	if (r == 0)
+		return EXIT_OK;
+	log_errno(r, "cannot read the configuration from standard input");
+	return EXIT_CONFIG;
+}
+
+/* What is wrong with its text has been said, with lines. */
+static void hint_at_examples(const char *path)
+{
+	struct stat st;
+
+	if (strcmp(path, "-") != 0 && (stat(path, &st) < 0 || !S_ISREG(st.st_mode)))
+		fprintf(stderr,
+			"rblkd: hint: name a file with --config; examples, of which "
+			"ram.yaml runs as it is, are in "
+			"/usr/share/doc/rblk-target/examples, or docs/examples of the "
+			"source\n");
+}
+
+static enum exit_code run(char **argv)
+{
+	static struct daemon d; /* large */
+	bool is_stdin = !strcmp(args.config, "-");
+	enum exit_code code = is_stdin ? keep_stdin() : EXIT_OK;
+
+	if (code != EXIT_OK)
+		return code;
+	if (config_read(args.config, &d.config, stderr, &d.conf) < 0) {
+		hint_at_examples(args.config);
+		code = EXIT_CONFIG;
+	} else if (args.is_check) {
+		print_summary(&d.config);
+		code = EXIT_OK;
+	} else {
+		log_set_level(args.log_level < ARRAY_LEN(log_levels)
+				      ? args.log_level
+				      : d.config.log_level);
+		if (is_stdin)
+			lseek(STDIN_FILENO, 0, SEEK_SET);
+		code = (enum exit_code)fabric_select(
+			"rblkd", args.fabric ? args.fabric : d.config.fabric, argv);
+		if (code == EXIT_OK) {
+			code = start(&d);
+			if (code == EXIT_OK)
+				loop_run(&d.target.loop);
+			if (d.target.n_stranded)
+				end_at_once(&d);
+			end(&d);
+		}
+	}
+	config_release(&d.config);
+	conf_free(d.conf);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct args_usage usage = {
+		.program = "rblkd",
+		.positional = "",
+		.summary = "Exports files, block devices and memory as NVMe over RDMA.",
+	};
+	int positional;
+	int r = args_parse(&usage, arg_table, argc, argv, &positional);
+
+	if (r >= 0)
+		return r;
+	log_init("rblkd", LOG_INFO);
+	if (!args.is_check)
+		log_show_time(args.log_time);
+	prctl(PR_SET_NAME, "rblkd"); /* started again, it would be called "exe" */
+	r = fd_limit_raise("rblkd");
+	if (r != EXIT_OK)
+		return r;
+	r = run(argv);
+	if (r == EXIT_OK && !args.is_check)
+		log_info("stopped");
+	return r;
+}

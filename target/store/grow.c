@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See grow.h. */
+#include "base/log.h"
+#include "base/units.h"
+#include "target/store/grow.h"
+
+void backend_keep_grown(struct backend *backend)
+{
+	backend->is_created = false;
+	backend->grown_from = backend->grown_to = 0;
+}
+
+bool backend_undo_grow(struct backend *backend)
+{
+	char why[512] = "", was[UNITS_MAX], had[UNITS_MAX];
+	int r;
+
+	if (!backend->grown_to)
+		return true;
+	r = backend->ops->undo_grow(backend, why, sizeof(why));
+	if (r < 0)
+		log_warn("%s", why);
+	else
+		log_info("%s: back from %s to %s, as nothing was changed",
+			 backend->ops->name, units_format_exact(had, backend->grown_to),
+			 units_format_exact(was, backend->grown_from));
+	backend->grown_from = backend->grown_to = 0;
+	return r == 0;
+}

@@ -93,8 +93,7 @@ int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_a
 
 	if (*s == '[') {
 		end = strchr(++s, ']');
-		if (!end || (end[1] && end[1] != ':') ||
-		    !memchr(s, ':', (size_t)(end - s)))
+		if (!end || (end[1] && end[1] != ':') || !memchr(s, ':', (size_t)(end - s)))
 			return -EINVAL;
 		colon = end[1] ? end + 1 : NULL;
 	} else if (colon && !strchr(colon + 1, ':')) {
@@ -119,8 +118,7 @@ socklen_t addr_len(const union addr *addr)
 
 uint16_t addr_port(const union addr *addr)
 {
-	return ntohs(addr->sa.sa_family == AF_INET ? addr->in.sin_port
-						   : addr->in6.sin6_port);
+	return ntohs(addr->sa.sa_family == AF_INET ? addr->in.sin_port : addr->in6.sin6_port);
 }
 
 bool addr_is_wildcard(const union addr *addr)
@@ -148,8 +146,7 @@ bool addr_is_equal(const union addr *a, const union addr *b)
 
 static bool has_party_prefix(const union addr *addr)
 {
-	return addr->sa.sa_family == AF_INET6 &&
-	       !IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
+	return addr->sa.sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
 	       !IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr);
 }
 
@@ -162,8 +159,7 @@ bool addr_is_same_party(const union addr *a, const union addr *b)
 
 const char *addr_format_host(char buf[ADDR_STRING_MAX], const union addr *addr)
 {
-	if (getnameinfo(&addr->sa, addr_len(addr), buf, ADDR_STRING_MAX, NULL, 0,
-			NI_NUMERICHOST))
+	if (getnameinfo(&addr->sa, addr_len(addr), buf, ADDR_STRING_MAX, NULL, 0, NI_NUMERICHOST))
 		strcpy(buf, "-"); /* zeroed: no address yet */
 	return buf;
 }
@@ -174,9 +170,8 @@ const char *addr_format(char buf[ADDR_STRING_MAX], const union addr *addr)
 
 	addr_format_host(host, addr);
 	/* At most 63 characters: full link-local address, interface name, port. */
-	if (snprintf(buf, ADDR_STRING_MAX,
-		     addr->sa.sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-		     addr_port(addr)) >= ADDR_STRING_MAX)
+	if (snprintf(buf, ADDR_STRING_MAX, addr->sa.sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u",
+		     host, addr_port(addr)) >= ADDR_STRING_MAX)
 		buf[ADDR_STRING_MAX - 1] = '\0';
 	return buf;
 }

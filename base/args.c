@@ -37,8 +37,8 @@ struct parser {
 	char **argv;
 };
 
-__attribute__((format(printf, 2, 3))) static int bad_usage(const struct parser *p,
-							   const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int bad_usage(const struct parser *p, const char *fmt,
+							   ...)
 {
 	va_list ap;
 
@@ -88,10 +88,7 @@ static void format_left(char buf[LEFT_MAX], const struct arg *arg)
 }
 
 static const struct arg standard[] = {
-	{.name = "help",
-	 .letter = 'h',
-	 .type = ARG_FLAG,
-	 .help = "show this help and exit"},
+	{.name = "help", .letter = 'h', .type = ARG_FLAG, .help = "show this help and exit"},
 	{.name = "version", .type = ARG_FLAG, .help = "show the version and exit"},
 	{0},
 };
@@ -155,8 +152,7 @@ static int refuse_range(const struct parser *p, const struct arg *arg, const cha
 
 	format_value(min, arg->type, arg->min);
 	if (!arg->max)
-		return bad_usage(p, "--%s must be at least %s, not %s", arg->name, min,
-				 text);
+		return bad_usage(p, "--%s must be at least %s, not %s", arg->name, min, text);
 	return bad_usage(p, "--%s must be between %s and %s, not %s", arg->name, min,
 			 format_value(max, arg->type, arg->max), text);
 }
@@ -194,13 +190,11 @@ static int set_choice(const struct parser *p, const struct arg *arg, const char 
 			*(unsigned *)arg->value = i;
 			return GO_ON;
 		}
-		snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
-			 arg->choices[i]);
+		snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", arg->choices[i]);
 	}
 	guess = conf_did_you_mean(text, arg->choices);
-	return bad_usage(p, "--%s must be one of %s, not '%s'%s%s%s", arg->name, list,
-			 text, guess ? " (did you mean '" : "", guess ? guess : "",
-			 guess ? "'?)" : "");
+	return bad_usage(p, "--%s must be one of %s, not '%s'%s%s%s", arg->name, list, text,
+			 guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
 static int set_value(const struct parser *p, const struct arg *arg, const char *text)
@@ -273,8 +267,7 @@ static int refuse_long(const struct parser *p, const char *name, size_t n)
 		guess = conf_did_you_mean(wrong, names);
 	}
 	return bad_usage(p, "unknown option '--%.*s'%s%s%s", (int)n, name,
-			 guess ? " (did you mean '--" : "", guess ? guess : "",
-			 guess ? "'?)" : "");
+			 guess ? " (did you mean '--" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
 /* "name" or "name=value", after the dashes. */
@@ -330,8 +323,7 @@ static void move_forward(char **argv, int first, int from, int to)
 	for (; from < to; from++, first++) {
 		char *moved = argv[from];
 
-		memmove(&argv[first + 1], &argv[first],
-			(size_t)(from - first) * sizeof(*argv));
+		memmove(&argv[first + 1], &argv[first], (size_t)(from - first) * sizeof(*argv));
 		argv[first] = moved;
 	}
 }
@@ -351,16 +343,14 @@ static int check_positional(const struct parser *p, int first)
 		return bad_usage(p, "unexpected argument '%s'",
 				 p->argv[first + (int)p->usage->max_positional]);
 	if (n < p->usage->min_positional)
-		return bad_usage(p, "missing argument, expected %s",
-				 p->usage->positional);
+		return bad_usage(p, "missing argument, expected %s", p->usage->positional);
 	return GO_ON;
 }
 
-int args_parse(const struct args_usage *usage, const struct arg *table, int argc,
-	       char **argv, int *ret_positional)
+int args_parse(const struct args_usage *usage, const struct arg *table, int argc, char **argv,
+	       int *ret_positional)
 {
-	struct parser p = {
-		.usage = usage, .table = table, .argc = argc, .argv = argv, .at = 1};
+	struct parser p = {.usage = usage, .table = table, .argc = argc, .argv = argv, .at = 1};
 	int first = 1, r;
 
 	while (p.at < argc) {
@@ -406,8 +396,8 @@ static int n_matching_words(const char *name, int n_words, char **words)
 	return name[n] == ' ' && n_words > 1 && !strcmp(name + n + 1, words[1]) ? 2 : 0;
 }
 
-static const struct subcommand *find_command(const struct commands *c, int n_words,
-					     char **words, int *ret_n_matching)
+static const struct subcommand *find_command(const struct commands *c, int n_words, char **words,
+					     int *ret_n_matching)
 {
 	const struct subcommand *best = NULL;
 
@@ -472,13 +462,12 @@ static int refuse_command(const struct commands *c, int n_words, char **words)
 
 	if (is_half)
 		return fail_with(c->program, EXIT_USAGE, NULL,
-				 "'%s' needs a command, see '%s help %s'", words[0],
-				 c->program, words[0]);
+				 "'%s' needs a command, see '%s help %s'", words[0], c->program,
+				 words[0]);
 	while (c->table[n].name)
 		n++;
 	names = calloc(n + 1, sizeof(*names));
-	if (asprintf(&wrong, "%s%s%s", words[0], has_two ? " " : "",
-		     has_two ? words[1] : "") < 0)
+	if (asprintf(&wrong, "%s%s%s", words[0], has_two ? " " : "", has_two ? words[1] : "") < 0)
 		wrong = NULL;
 	if (names && wrong) {
 		for (unsigned i = 0; i < n; i++)
@@ -529,23 +518,22 @@ static int run_command(const struct commands *c, int n_words, char **words)
 	return refuse_command(c, n_words, words);
 }
 
-int args_run_subcommand(const char *program, const char *summary,
-			const struct subcommand *table, int argc, char **argv)
+int args_run_subcommand(const char *program, const char *summary, const struct subcommand *table,
+			int argc, char **argv)
 {
 	struct commands c = {.program = program, .summary = summary, .table = table};
 
 	output_look(argc, argv);
 	if (argc < 2)
-		return fail_with(program, EXIT_USAGE, NULL,
-				 "no command given, see '%s --help'", program);
+		return fail_with(program, EXIT_USAGE, NULL, "no command given, see '%s --help'",
+				 program);
 	if (is_help(argv[1]))
 		return print_commands(&c, NULL);
 	if (!strcmp(argv[1], "--version"))
 		return print_version(program);
 	if (argv[1][0] == '-')
-		return fail_with(program, EXIT_USAGE, NULL,
-				 "unknown option '%s', see '%s --help'", argv[1],
-				 program);
+		return fail_with(program, EXIT_USAGE, NULL, "unknown option '%s', see '%s --help'",
+				 argv[1], program);
 	if (!strcmp(argv[1], "help"))
 		return run_help(&c, argc - 2, argv + 2);
 	return run_command(&c, argc - 1, argv + 1);

@@ -56,8 +56,8 @@ struct args_usage {
  * of the first positional argument, argv having been permuted; argc - *ret_positional of
  * them follow.
  */
-int args_parse(const struct args_usage *usage, const struct arg *table, int argc,
-	       char **argv, int *ret_positional);
+int args_parse(const struct args_usage *usage, const struct arg *table, int argc, char **argv,
+	       int *ret_positional);
 
 struct subcommand {
 	const char *name; /* "discover", or "namespace add"; NULL ends the table */
@@ -67,11 +67,10 @@ struct subcommand {
 };
 
 /* Dispatches argv[1], and argv[2] for two-word names; says itself what is wrong. */
-int args_run_subcommand(const char *program, const char *summary,
-			const struct subcommand *table, int argc, char **argv);
+int args_run_subcommand(const char *program, const char *summary, const struct subcommand *table,
+			int argc, char **argv);
 
 /* Prints "program: error: ..." and, if hint is not NULL, "program: hint: ..." on stderr; with -o json
  * an object with "error" on stdout (output.h). Returns code. */
-__attribute__((format(printf, 4, 5))) int fail_with(const char *program,
-						    enum exit_code code, const char *hint,
-						    const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) int fail_with(const char *program, enum exit_code code,
+						    const char *hint, const char *fmt, ...);

@@ -34,8 +34,7 @@ static inline uint64_t align_down(uint64_t x, uint64_t align)
 /* Floor of log2; x is not 0. */
 static inline unsigned log2_floor(uint64_t x)
 {
-	return 63 ^
-	       (unsigned)__builtin_clzll(x); /* one instruction; a difference is two */
+	return 63 ^ (unsigned)__builtin_clzll(x); /* one instruction; a difference is two */
 }
 
 /* Smallest n with 2^n >= x; x is not 0. */

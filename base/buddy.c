@@ -104,8 +104,7 @@ static void merge(struct buddy *b, int32_t block, unsigned order)
 	for (; order < b->n_orders - 1; order++) {
 		int32_t buddy = block ^ (1 << order);
 
-		if ((unsigned)buddy >= b->n_units ||
-		    b->order_of[buddy] != (order | IS_FREE))
+		if ((unsigned)buddy >= b->n_units || b->order_of[buddy] != (order | IS_FREE))
 			break;
 		unlink_block(b, buddy, order);
 		block &= ~(1 << order);

@@ -18,13 +18,11 @@ struct buddy {
 	unsigned n_orders;
 	size_t n_free_bytes;
 	int32_t *heads; /* owned: first free block of each order, -1 for none */
-	int32_t *
-		warm; /* owned: of each order, first block given back and not merged yet */
+	int32_t *warm;	/* owned: of each order, first block given back and not merged yet */
 	unsigned n_warm;
 	int32_t *next; /* owned: by unit index */
 	int32_t *prev;
-	uint8_t *
-		order_of; /* owned: of the block that starts here, and whether it is free */
+	uint8_t *order_of; /* owned: of the block that starts here, and whether it is free */
 };
 
 /* size is rounded down to a multiple of unit; blocks have at most max_block bytes.

@@ -31,19 +31,19 @@ typedef struct {
 	uint8_t b[8];
 } be64;
 
-#define BYTES_DEFINE(type, host, from_wire, to_wire)                                     \
-	static inline host get_##type(type v)                                            \
-	{                                                                                \
-		host x;                                                                  \
-		memcpy(&x, v.b, sizeof(x));                                              \
-		return from_wire(x);                                                     \
-	}                                                                                \
-	static inline type put_##type(host x)                                            \
-	{                                                                                \
-		type v;                                                                  \
-		x = to_wire(x);                                                          \
-		memcpy(v.b, &x, sizeof(x));                                              \
-		return v;                                                                \
+#define BYTES_DEFINE(type, host, from_wire, to_wire)                                               \
+	static inline host get_##type(type v)                                                      \
+	{                                                                                          \
+		host x;                                                                            \
+		memcpy(&x, v.b, sizeof(x));                                                        \
+		return from_wire(x);                                                               \
+	}                                                                                          \
+	static inline type put_##type(host x)                                                      \
+	{                                                                                          \
+		type v;                                                                            \
+		x = to_wire(x);                                                                    \
+		memcpy(v.b, &x, sizeof(x));                                                        \
+		return v;                                                                          \
 	}
 
 BYTES_DEFINE(le16, uint16_t, le16toh, htole16)

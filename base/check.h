@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include "base/log.h"
 
-#define check(cond)                                                                      \
-	do {                                                                             \
-		if (__builtin_expect(!(cond), 0))                                        \
-			check_failed(__FILE__, __LINE__, __func__, #cond);               \
+#define check(cond)                                                                                \
+	do {                                                                                       \
+		if (__builtin_expect(!(cond), 0))                                                  \
+			check_failed(__FILE__, __LINE__, __func__, #cond);                         \
 	} while (0)
 
-__attribute__((noreturn, cold)) void check_failed(const char *file, int line,
-						  const char *func, const char *cond);
+__attribute__((noreturn, cold)) void check_failed(const char *file, int line, const char *func,
+						  const char *cond);

@@ -29,11 +29,11 @@ static inline void cleanup_fclose(FILE **f)
 		fclose(*f);
 }
 
-#define take_ptr(p)                                                                      \
-	({                                                                               \
-		__typeof__(p) taken_ = (p);                                              \
-		(p) = NULL;                                                              \
-		taken_;                                                                  \
+#define take_ptr(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) taken_ = (p);                                                        \
+		(p) = NULL;                                                                        \
+		taken_;                                                                            \
 	})
 
 static inline int take_fd(int *fd)

@@ -46,8 +46,7 @@ struct builder {
 	struct conf *conf;
 	yaml_parser_t yaml;
 	struct conf_node *root;
-	struct conf_node *
-		*tail[CONF_MAX_DEPTH + 1]; /* where the next node of each depth goes */
+	struct conf_node **tail[CONF_MAX_DEPTH + 1]; /* where the next node of each depth goes */
 	unsigned depth, n_nodes, n_documents;
 	bool is_complete; /* the end was reached */
 };
@@ -72,11 +71,7 @@ static unsigned break_length(const char *p, const char *end)
 static unsigned utf8_length(const char *p, const char *end)
 {
 	unsigned char lead = (unsigned char)*p;
-	unsigned n = lead < 0x80   ? 1
-		     : lead < 0xc2 ? 0
-		     : lead < 0xe0 ? 2
-		     : lead < 0xf0 ? 3
-				   : 4;
+	unsigned n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 
 	if (lead > 0xf4 || end - p < n)
 		return 0;
@@ -145,8 +140,7 @@ static void print_source(const struct conf *conf, struct conf_mark mark)
 		return; /* an empty line shows nothing */
 	if (first > 1)
 		fputs("...", conf->out);
-	for (; p < end && !break_length(p, end) && column < first + CARET_WIDTH;
-	     column++) {
+	for (; p < end && !break_length(p, end) && column < first + CARET_WIDTH; column++) {
 		unsigned n = utf8_length(p, end);
 
 		if (column >= first)
@@ -154,8 +148,7 @@ static void print_source(const struct conf *conf, struct conf_mark mark)
 		p += n ? n : 1;
 	}
 	fprintf(conf->out, "\n%*s^", (int)indent, "");
-	for (unsigned i = mark.column + 1; i < mark.column + mark.length && i < column;
-	     i++)
+	for (unsigned i = mark.column + 1; i < mark.column + mark.length && i < column; i++)
 		fputc('~', conf->out);
 	fputc('\n', conf->out);
 }
@@ -166,8 +159,7 @@ void conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...)
 
 	conf->n_errors++;
 	if (conf->n_errors == CONF_MAX_ERRORS + 1)
-		fprintf(conf->out,
-			"%s: error: more than %d mistakes, not all are shown\n",
+		fprintf(conf->out, "%s: error: more than %d mistakes, not all are shown\n",
 			conf->name, CONF_MAX_ERRORS);
 	if (conf->n_errors > CONF_MAX_ERRORS)
 		return;
@@ -236,8 +228,7 @@ static void report_syntax(struct builder *b)
 	}
 	if (yaml->error == YAML_SCANNER_ERROR && at && at < (char *)yaml->buffer.last &&
 	    *at == '\t' && strstr(yaml->problem, "cannot start any token"))
-		conf_error(b->conf, mark,
-			   "a tab cannot be used for indentation, use spaces");
+		conf_error(b->conf, mark, "a tab cannot be used for indentation, use spaces");
 	else if (yaml->context && yaml->context_mark.line != yaml->problem_mark.line)
 		conf_error(b->conf, mark, "%s %s that starts on line %zu", yaml->problem,
 			   yaml->context, yaml->context_mark.line + 1);
@@ -278,22 +269,20 @@ static struct conf_node *add_node(struct builder *b, enum conf_node_kind kind,
 	return node;
 }
 
-static void refuse_extras(struct builder *b, const yaml_event_t *event,
-			  const yaml_char_t *anchor, const yaml_char_t *tag)
+static void refuse_extras(struct builder *b, const yaml_event_t *event, const yaml_char_t *anchor,
+			  const yaml_char_t *tag)
 {
 	struct conf_mark mark = mark_of_yaml(event->start_mark, event->start_mark);
 
 	if (anchor)
-		conf_error(b->conf, mark,
-			   "anchors (&name) are not supported, repeat the text");
+		conf_error(b->conf, mark, "anchors (&name) are not supported, repeat the text");
 	if (tag)
 		conf_error(b->conf, mark, "tags (!type) are not supported, leave it out");
 }
 
 static bool add_scalar(struct builder *b, const yaml_event_t *event)
 {
-	struct conf_node *node = add_node(b, CONF_NODE_SCALAR, event,
-					  event->data.scalar.value,
+	struct conf_node *node = add_node(b, CONF_NODE_SCALAR, event, event->data.scalar.value,
 					  event->data.scalar.length);
 
 	if (!node)
@@ -315,16 +304,14 @@ static bool add_alias(struct builder *b, const yaml_event_t *event)
 	return add_node(b, CONF_NODE_BAD, event, NULL, 0) != NULL;
 }
 
-static bool open_collection(struct builder *b, enum conf_node_kind kind,
-			    const yaml_event_t *event)
+static bool open_collection(struct builder *b, enum conf_node_kind kind, const yaml_event_t *event)
 {
 	struct conf_node *node = add_node(b, kind, event, NULL, 0);
 
 	if (!node)
 		return false;
 	if (b->depth == CONF_MAX_DEPTH) {
-		conf_error(b->conf, node->mark, "nested more than %d deep",
-			   CONF_MAX_DEPTH);
+		conf_error(b->conf, node->mark, "nested more than %d deep", CONF_MAX_DEPTH);
 		return false;
 	}
 	b->tail[++b->depth] = &node->first;
@@ -423,9 +410,8 @@ static void free_nodes(struct conf *conf)
 }
 
 /* Takes the text over, in any case. */
-int conf_read_owned(const char *name, char *text, size_t n,
-		    const struct conf_schema *schema, void *into, FILE *out,
-		    struct conf **ret_conf)
+int conf_read_owned(const char *name, char *text, size_t n, const struct conf_schema *schema,
+		    void *into, FILE *out, struct conf **ret_conf)
 {
 	struct conf *conf = calloc(1, sizeof(*conf));
 	struct conf_node *root = NULL;
@@ -468,9 +454,8 @@ static char *copy_text(const char *text, size_t *n)
 	return copy;
 }
 
-int conf_read_text(const char *name, const char *text, size_t n,
-		   const struct conf_schema *schema, void *into, FILE *out,
-		   struct conf **ret_conf)
+int conf_read_text(const char *name, const char *text, size_t n, const struct conf_schema *schema,
+		   void *into, FILE *out, struct conf **ret_conf)
 {
 	char *copy = copy_text(text, &n);
 
@@ -513,8 +498,7 @@ static unsigned distance(const char *a, size_t n_a, const char *b, size_t n_b)
 		for (size_t j = 1; j <= n_b; j++) {
 			char x = fold(a[i - 1]), y = fold(b[j - 1]);
 
-			row[j] = MIN(last[j - 1] + (x != y),
-				     MIN(last[j], row[j - 1]) + 1);
+			row[j] = MIN(last[j - 1] + (x != y), MIN(last[j], row[j - 1]) + 1);
 			if (i > 1 && j > 1 && x == fold(b[j - 2]) && fold(a[i - 2]) == y)
 				row[j] = MIN(row[j], before[j - 2] + 1);
 		}

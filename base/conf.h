@@ -39,9 +39,9 @@ enum conf_type {
 	CONF_ENUM,     /* unsigned, index into names[] */
 	CONF_STRUCT,   /* nested mapping, in place */
 	CONF_LIST,     /* struct conf_list of structs, or of char * without a schema */
-	CONF_MAP,    /* mapping with free keys, as a struct conf_list; of the two keys of
+	CONF_MAP,      /* mapping with free keys, as a struct conf_list; of the two keys of
 		      * the schema, the first takes each key, the second each value */
-	CONF_CUSTOM, /* parse(value, field) */
+	CONF_CUSTOM,   /* parse(value, field) */
 };
 
 /* A parsed sequence: items is owned, n elements of the schema's element size each. */
@@ -56,7 +56,7 @@ struct conf_key {
 	size_t offset;	    /* of the field in the struct */
 	size_t mark_offset; /* of a struct conf_mark in the struct; 0: none is kept */
 	bool is_required;
-	uint64_t min, max; /* numbers; for strings and lists: lengths (max 0: none) */
+	uint64_t min, max;	   /* numbers; for strings and lists: lengths (max 0: none) */
 	const char *default_value; /* as it would be written in the file; NULL: zero */
 	const char *const *names;  /* CONF_ENUM, NULL-terminated */
 	const struct conf_schema *schema; /* of what is nested; NULL: a list of strings */
@@ -89,13 +89,12 @@ struct conf; /* one read: the text, for carets, and the messages */
 int conf_read(const char *path, const struct conf_schema *schema, void *into, FILE *out,
 	      struct conf **ret_conf);
 /* The same on a text in memory; name is what messages call it. */
-int conf_read_text(const char *name, const char *text, size_t n,
-		   const struct conf_schema *schema, void *into, FILE *out,
-		   struct conf **ret_conf);
+int conf_read_text(const char *name, const char *text, size_t n, const struct conf_schema *schema,
+		   void *into, FILE *out, struct conf **ret_conf);
 unsigned conf_n_errors(const struct conf *conf);
 /* A mistake that the schema cannot see: duplicate NSID, unknown portal, no such file. */
-__attribute__((format(printf, 3, 4))) void
-conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void conf_error(struct conf *conf, struct conf_mark mark,
+						      const char *fmt, ...);
 /* The error that was just told is of something that is in use: the file may be right all the same. */
 void conf_note_busy(struct conf *conf);
 /* Whether there are errors, and all of them are such. */
@@ -104,7 +103,7 @@ void conf_free(struct conf *conf);
 /* Frees everything conf_read put into *into. */
 void conf_release(const struct conf_schema *schema, void *into);
 /* One scalar by itself, as it would stand in a file, into its field of object. False: why is "must be ...". */
-bool conf_parse_value(const struct conf_key *key, const char *text, void *object,
-		      char *why, size_t n_why);
+bool conf_parse_value(const struct conf_key *key, const char *text, void *object, char *why,
+		      size_t n_why);
 /* The name closest to s among names (NULL-terminated), or NULL if none is close. */
 const char *conf_did_you_mean(const char *s, const char *const *names);

@@ -42,7 +42,6 @@ int conf_read(const char *path, const struct conf_schema *schema, void *into, FI
 	r = conf_read_owned(name, NULL, 0, schema, into, out, ret_conf);
 	if (r < 0)
 		return r;
-	conf_error(*ret_conf, (struct conf_mark){0}, "cannot read it: %s",
-		   strerror(-load_r));
+	conf_error(*ret_conf, (struct conf_mark){0}, "cannot read it: %s", strerror(-load_r));
 	return load_r;
 }

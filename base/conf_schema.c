@@ -46,8 +46,7 @@ static const char *show(char buf[SHOWN_MAX], const char *value)
 	return log_quote(buf, SHOWN_MAX, value, (unsigned)MIN(strlen(value), SHOWN_MAX));
 }
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct reason *why,
-							 const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static bool refuse(struct reason *why, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -132,12 +131,10 @@ static bool parse_enum(const struct conf_key *key, const char *text, unsigned *f
 			*field = i;
 			return true;
 		}
-		snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
-			 key->names[i]);
+		snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", key->names[i]);
 	}
 	return refuse(why, "must be one of %s, not '%s'%s%s%s", list, show(shown, text),
-		      guess ? " (did you mean '" : "", guess ? guess : "",
-		      guess ? "'?)" : "");
+		      guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
 static bool parse_string(const struct conf_key *key, const char *text, char **field,
@@ -147,12 +144,11 @@ static bool parse_string(const struct conf_key *key, const char *text, char **fi
 	const char *wrong;
 
 	if (key->type == CONF_STRING && n < key->min)
-		return n ? refuse(why, "must have at least %" PRIu64 " characters",
-				  key->min)
+		return n ? refuse(why, "must have at least %" PRIu64 " characters", key->min)
 			 : refuse(why, "must not be empty");
 	if (key->type == CONF_STRING && key->max && n > key->max)
-		return refuse(why, "must have at most %" PRIu64 " characters, not %zu",
-			      key->max, n);
+		return refuse(why, "must have at most %" PRIu64 " characters, not %zu", key->max,
+			      n);
 	wrong = key->check ? (key->check)(text) : NULL; /* not the macro */
 	if (wrong)
 		return refuse(why, "%s", wrong);
@@ -189,8 +185,8 @@ static bool parse_scalar(const struct conf_key *key, const char *text, void *fie
 	return refuse(why, "has no value of this kind");
 }
 
-bool conf_parse_value(const struct conf_key *key, const char *text, void *object,
-		      char *why, size_t n_why)
+bool conf_parse_value(const struct conf_key *key, const char *text, void *object, char *why,
+		      size_t n_why)
 {
 	struct reason reason = {.text = ""};
 	bool is_right = parse_scalar(key, text, field_of(key, object), &reason);
@@ -232,16 +228,15 @@ static unsigned count_elements(const struct conf_node *node)
 	return node->kind == CONF_NODE_MAPPING ? n / 2 : n;
 }
 
-static bool check_count(struct conf *conf, const struct conf_key *key,
-			const struct conf_node *node, unsigned n)
+static bool check_count(struct conf *conf, const struct conf_key *key, const struct conf_node *node,
+			unsigned n)
 {
 	if (n < key->min)
-		conf_error(conf, node->mark, "%s must have at least %" PRIu64 " entr%s",
-			   key->name, key->min, key->min == 1 ? "y" : "ies");
+		conf_error(conf, node->mark, "%s must have at least %" PRIu64 " entr%s", key->name,
+			   key->min, key->min == 1 ? "y" : "ies");
 	else if (key->max && n > key->max)
-		conf_error(conf, node->mark,
-			   "%s must have at most %" PRIu64 " entries, not %u", key->name,
-			   key->max, n);
+		conf_error(conf, node->mark, "%s must have at most %" PRIu64 " entries, not %u",
+			   key->name, key->max, n);
 	else
 		return true;
 	return false;
@@ -249,17 +244,16 @@ static bool check_count(struct conf *conf, const struct conf_key *key,
 
 /* Makes room for the elements; false when there is nothing to read, or something is
  * wrong. */
-static bool start_list(struct conf *conf, const struct conf_key *key,
-		       const struct conf_node *node, enum conf_node_kind kind,
-		       size_t size, struct conf_list *list)
+static bool start_list(struct conf *conf, const struct conf_key *key, const struct conf_node *node,
+		       enum conf_node_kind kind, size_t size, struct conf_list *list)
 {
 	unsigned n;
 
 	if (node->kind == CONF_NODE_BAD)
 		return false;
 	if (node->kind != kind && !node->is_null) {
-		conf_error(conf, node->mark, "%s must be %s, not %s", key->name,
-			   kind_name(kind), kind_name(node->kind));
+		conf_error(conf, node->mark, "%s must be %s, not %s", key->name, kind_name(kind),
+			   kind_name(node->kind));
 		return false;
 	}
 	n = count_elements(node);
@@ -281,8 +275,8 @@ static void apply_struct(struct conf *conf, const struct conf_schema *schema,
 static void apply_key(struct conf *conf, const struct conf_key *key, const char *label,
 		      const struct conf_node *node, void *base);
 
-static void apply_list(struct conf *conf, const struct conf_key *key,
-		       const struct conf_node *node, struct conf_list *list)
+static void apply_list(struct conf *conf, const struct conf_key *key, const struct conf_node *node,
+		       struct conf_list *list)
 {
 	size_t size = key->schema ? key->schema->size : sizeof(char *);
 	char *item;
@@ -299,8 +293,8 @@ static void apply_list(struct conf *conf, const struct conf_key *key,
 	}
 }
 
-static void apply_map(struct conf *conf, const struct conf_key *key,
-		      const struct conf_node *node, struct conf_list *list)
+static void apply_map(struct conf *conf, const struct conf_key *key, const struct conf_node *node,
+		      struct conf_list *list)
 {
 	const struct conf_schema *schema = key->schema;
 	char *item;
@@ -308,12 +302,10 @@ static void apply_map(struct conf *conf, const struct conf_key *key,
 	if (!start_list(conf, key, node, CONF_NODE_MAPPING, schema->size, list))
 		return;
 	item = list->items;
-	for (const struct conf_node *child = node->first; child;
-	     child = child->next->next) {
+	for (const struct conf_node *child = node->first; child; child = child->next->next) {
 		set_mark(schema->mark_offset, item, child->mark);
 		apply_key(conf, &schema->keys[0], schema->keys[0].name, child, item);
-		apply_key(conf, &schema->keys[1], schema->keys[1].name, child->next,
-			  item);
+		apply_key(conf, &schema->keys[1], schema->keys[1].name, child->next, item);
 		item += schema->size;
 	}
 }
@@ -343,13 +335,12 @@ static void apply_default(struct conf *conf, const struct conf_key *key, void *b
 			apply_default(conf, k, field_of(key, base));
 	else if (key->default_value &&
 		 !parse_scalar(key, key->default_value, field_of(key, base), &why))
-		conf_error(conf, (struct conf_mark){0}, "%s, by default %s: %s",
-			   key->name, key->default_value, why.text);
+		conf_error(conf, (struct conf_mark){0}, "%s, by default %s: %s", key->name,
+			   key->default_value, why.text);
 }
 
 static void apply_missing(struct conf *conf, const struct conf_schema *schema,
-			  const struct conf_node *node, const struct conf_mark *seen,
-			  void *base)
+			  const struct conf_node *node, const struct conf_mark *seen, void *base)
 {
 	for (unsigned i = 0; schema->keys[i].name; i++) {
 		const struct conf_key *key = &schema->keys[i];
@@ -357,8 +348,8 @@ static void apply_missing(struct conf *conf, const struct conf_schema *schema,
 		if (seen[i].line)
 			continue;
 		if (key->is_required)
-			conf_error(conf, node->mark, "%s lacks the required key '%s'",
-				   schema->what, key->name);
+			conf_error(conf, node->mark, "%s lacks the required key '%s'", schema->what,
+				   key->name);
 		else
 			apply_default(conf, key, base);
 	}
@@ -373,9 +364,9 @@ static void refuse_key(struct conf *conf, const struct conf_schema *schema,
 	for (unsigned i = 0; schema->keys[i].name; i++)
 		names[i] = schema->keys[i].name;
 	guess = conf_did_you_mean(name->text, names);
-	conf_error(conf, name->mark, "unknown key '%s' in %s%s%s%s",
-		   show(shown, name->text), schema->what, guess ? " (did you mean '" : "",
-		   guess ? guess : "", guess ? "'?)" : "");
+	conf_error(conf, name->mark, "unknown key '%s' in %s%s%s%s", show(shown, name->text),
+		   schema->what, guess ? " (did you mean '" : "", guess ? guess : "",
+		   guess ? "'?)" : "");
 }
 
 static void apply_pair(struct conf *conf, const struct conf_schema *schema,
@@ -419,8 +410,8 @@ static void apply_struct(struct conf *conf, const struct conf_schema *schema,
 	if (node->kind == CONF_NODE_BAD)
 		return;
 	if (node->kind != CONF_NODE_MAPPING && !node->is_null) {
-		conf_error(conf, node->mark, "%s must be keys and values, not %s",
-			   schema->what, kind_name(node->kind));
+		conf_error(conf, node->mark, "%s must be keys and values, not %s", schema->what,
+			   kind_name(node->kind));
 		return;
 	}
 	for (const struct conf_node *name = node->first; name; name = name->next->next)
@@ -428,8 +419,8 @@ static void apply_struct(struct conf *conf, const struct conf_schema *schema,
 	apply_missing(conf, schema, node, seen, base);
 }
 
-void conf_apply(struct conf *conf, const struct conf_schema *schema,
-		const struct conf_node *root, void *into)
+void conf_apply(struct conf *conf, const struct conf_schema *schema, const struct conf_node *root,
+		void *into)
 {
 	apply_struct(conf, schema, root, into);
 }

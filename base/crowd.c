@@ -62,8 +62,8 @@ static void look_at_waits(struct crowd *crowd, uint64_t now_ns)
 	uint64_t elapsed_ns = now_ns - crowd->looked_ns;
 
 	if (crowd->has_looked && elapsed_ns)
-		crowd->waits = mean(crowd->waits, (unsigned)(MIN(n_ns, elapsed_ns) *
-							     1000 / elapsed_ns));
+		crowd->waits = mean(crowd->waits,
+				    (unsigned)(MIN(n_ns, elapsed_ns) * 1000 / elapsed_ns));
 	crowd->has_looked = true;
 	crowd->looked_ns = now_ns;
 	crowd->waited_ns = waited_ns;
@@ -79,8 +79,7 @@ static void look_at_excess(struct crowd *crowd)
 bool crowd_is_here(struct crowd *crowd, uint64_t now_ns)
 {
 	if (crowd->schedstat_fd == NOT_OPENED)
-		crowd->schedstat_fd = open("/proc/thread-self/schedstat",
-					   O_RDONLY | O_CLOEXEC);
+		crowd->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	look_at_waits(crowd, now_ns);
 	look_at_excess(crowd);
 	if (crowd->waits < WAITS && crowd->excess < EXCESS)

@@ -9,12 +9,11 @@ struct list {
 	struct list *next, *prev;
 };
 
-#define container_of(ptr, type, member)                                                  \
-	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-#define LIST_INIT(l)                                                                     \
-	{                                                                                \
-		&(l), &(l)                                                               \
+#define LIST_INIT(l)                                                                               \
+	{                                                                                          \
+		&(l), &(l)                                                                         \
 	}
 
 static inline void list_init(struct list *l)
@@ -82,9 +81,9 @@ static inline void list_splice_tail(struct list *head, struct list *from)
 }
 
 #define list_entry(node, type, member) container_of(node, type, member)
-#define list_for_each(pos, head)                                                         \
+#define list_for_each(pos, head)                                                                   \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 /* The body may remove pos. */
-#define list_for_each_safe(pos, head)                                                    \
-	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head);    \
+#define list_for_each_safe(pos, head)                                                              \
+	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head);              \
 	     pos = pos##_next, pos##_next = pos->next)

@@ -27,8 +27,7 @@ static bool is_journal_stream(void)
 	struct stat st;
 
 	return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
-	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device &&
-	       st.st_ino == inode;
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
 }
 
 void log_init(const char *program, enum log_level max_level)
@@ -64,8 +63,7 @@ static int format_time(char *buf, size_t n)
 	if (!localtime_r(&now.tv_sec, &local))
 		return 0;
 	at = strftime(buf, n, "%Y-%m-%dT%H:%M:%S", &local);
-	at += (size_t)snprintf(buf + at, n - at, ".%03ld",
-			       now.tv_nsec / (long)NSEC_PER_MSEC);
+	at += (size_t)snprintf(buf + at, n - at, ".%03ld", now.tv_nsec / (long)NSEC_PER_MSEC);
 	return (int)(at + strftime(buf + at, n - at, "%z ", &local));
 }
 
@@ -139,9 +137,8 @@ bool log_limit_pass(struct log_limit *limit, unsigned burst)
 	uint64_t refill = (now - limit->last_ns) / NSEC_PER_SEC;
 
 	if (refill) {
-		limit->tokens = refill + limit->tokens > burst
-					? burst
-					: limit->tokens + (unsigned)refill;
+		limit->tokens = refill + limit->tokens > burst ? burst
+							       : limit->tokens + (unsigned)refill;
 		limit->last_ns = now;
 	}
 	if (!limit->tokens) {
@@ -158,8 +155,7 @@ const char *log_quote(char *dst, unsigned n_dst, const void *src, unsigned n_src
 	unsigned at = 0;
 
 	for (unsigned i = 0; i < n_src && s[i]; i++) {
-		bool is_plain = s[i] >= 0x20 && s[i] < 0x7f && s[i] != '\\' &&
-				s[i] != '"';
+		bool is_plain = s[i] >= 0x20 && s[i] < 0x7f && s[i] != '\\' && s[i] != '"';
 
 		if (at + (is_plain ? 1 : 4) + 1 > n_dst)
 			break;

@@ -29,8 +29,7 @@ void log_show_time(enum log_time time);
 void log_set_level(enum log_level max_level);
 bool log_enabled(enum log_level level);
 
-__attribute__((format(printf, 2, 3))) void log_write(enum log_level level,
-						     const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void log_write(enum log_level level, const char *fmt, ...);
 /* The same as an error record, and returns r (a negative errno), for `return log_errno(r,
  * ...)`. */
 __attribute__((format(printf, 2, 3))) int log_errno(int r, const char *fmt, ...);
@@ -38,10 +37,10 @@ __attribute__((format(printf, 2, 3))) int log_errno(int r, const char *fmt, ...)
 #define log_err(...)  log_write(LOG_ERR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
-#define log_debug(...)                                                                   \
-	do {                                                                             \
-		if (log_enabled(LOG_DEBUG))                                              \
-			log_write(LOG_DEBUG, __VA_ARGS__);                               \
+#define log_debug(...)                                                                             \
+	do {                                                                                       \
+		if (log_enabled(LOG_DEBUG))                                                        \
+			log_write(LOG_DEBUG, __VA_ARGS__);                                         \
 	} while (0)
 
 /* Limits what one peer can make us write: at most burst records, refilled one a second.

@@ -57,8 +57,7 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 				      .events = EPOLLIN,
 				      .is_doorbell = true, /* for the inbox */
 				      .on_event = on_wake};
-	r = loop->epoll_fd < 0 || loop->wake_fd < 0 ? -errno
-						    : loop_fd_add(loop, &loop->wake);
+	r = loop->epoll_fd < 0 || loop->wake_fd < 0 ? -errno : loop_fd_add(loop, &loop->wake);
 	if (r < 0)
 		loop_deinit(loop);
 	return r;
@@ -119,8 +118,7 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t dela
 	timer->loop = loop;
 	timer->deadline_ns = clock_ns() + delay_ns;
 	for (after = loop->timers.prev; after != &loop->timers; after = after->prev)
-		if (list_entry(after, struct loop_timer, node)->deadline_ns <=
-		    timer->deadline_ns)
+		if (list_entry(after, struct loop_timer, node)->deadline_ns <= timer->deadline_ns)
 			break;
 	list_add_head(after, &timer->node);
 }
@@ -222,9 +220,7 @@ static __attribute__((noinline)) unsigned take_messages(struct loop *loop)
 
 static unsigned run_messages(struct loop *loop)
 {
-	return atomic_load_explicit(&loop->inbox, memory_order_relaxed)
-		       ? take_messages(loop)
-		       : 0;
+	return atomic_load_explicit(&loop->inbox, memory_order_relaxed) ? take_messages(loop) : 0;
 }
 
 /* Only what is queued now: a call that defers itself again waits for the next turn. */
@@ -317,16 +313,14 @@ static unsigned poll_sources(struct loop *loop)
 {
 	unsigned n = 0;
 
-	for (struct loop_source *source = first_source(loop); source;
-	     source = next_source(loop))
+	for (struct loop_source *source = first_source(loop); source; source = next_source(loop))
 		n += source->poll(source);
 	return n;
 }
 
 static void flush_sources(struct loop *loop)
 {
-	for (struct loop_source *source = first_source(loop); source;
-	     source = next_source(loop))
+	for (struct loop_source *source = first_source(loop); source; source = next_source(loop))
 		if (source->flush)
 			source->flush(source);
 }
@@ -336,8 +330,8 @@ static int sleep_ms(struct loop *loop, uint64_t timeout_ns)
 	uint64_t now = clock_ns();
 
 	if (!list_is_empty(&loop->timers)) {
-		uint64_t deadline = list_entry(loop->timers.next, struct loop_timer, node)
-					    ->deadline_ns;
+		uint64_t deadline =
+			list_entry(loop->timers.next, struct loop_timer, node)->deadline_ns;
 
 		timeout_ns = MIN(timeout_ns, deadline > now ? deadline - now : 0);
 	}
@@ -398,8 +392,7 @@ static unsigned spin(struct loop *loop)
 
 static void arm_sources(struct loop *loop)
 {
-	for (struct loop_source *source = first_source(loop); source;
-	     source = next_source(loop))
+	for (struct loop_source *source = first_source(loop); source; source = next_source(loop))
 		if (source->arm)
 			source->arm(source);
 }

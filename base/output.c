@@ -12,8 +12,7 @@ enum {
 	SCHEMA = 1,
 };
 
-const char *const output_names[] = {
-	[OUTPUT_TABLE] = "table", [OUTPUT_JSON] = "json", NULL};
+const char *const output_names[] = {[OUTPUT_TABLE] = "table", [OUTPUT_JSON] = "json", NULL};
 
 static bool is_json;
 
@@ -39,9 +38,9 @@ void output_look(int argc, char **argv)
 
 void output_json(struct json_object *object)
 {
-	puts(json_object_to_json_string_ext(
-		object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-				JSON_C_TO_STRING_NOSLASHESCAPE));
+	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
+							    JSON_C_TO_STRING_SPACED |
+							    JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
 static void print_failure(const char *program, enum exit_code code, const char *hint,
@@ -60,8 +59,8 @@ static void print_failure(const char *program, enum exit_code code, const char *
 	json_object_put(whole);
 }
 
-int fail_with_list(const char *program, enum exit_code code, const char *hint,
-		   const char *fmt, va_list ap)
+int fail_with_list(const char *program, enum exit_code code, const char *hint, const char *fmt,
+		   va_list ap)
 {
 	char message[MESSAGE_MAX];
 
@@ -76,8 +75,7 @@ int fail_with_list(const char *program, enum exit_code code, const char *hint,
 	return code;
 }
 
-int fail_with(const char *program, enum exit_code code, const char *hint, const char *fmt,
-	      ...)
+int fail_with(const char *program, enum exit_code code, const char *hint, const char *fmt, ...)
 {
 	va_list ap;
 

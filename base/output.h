@@ -28,7 +28,6 @@ void output_look(int argc, char **argv);
 void output_json(struct json_object *object);
 
 /* fail_with (args.h) with a list of arguments. */
-__attribute__((format(printf, 4, 0))) int fail_with_list(const char *program,
-							 enum exit_code code,
-							 const char *hint,
-							 const char *fmt, va_list ap);
+__attribute__((format(printf, 4, 0))) int fail_with_list(const char *program, enum exit_code code,
+							 const char *hint, const char *fmt,
+							 va_list ap);

@@ -40,10 +40,10 @@ enum {
 
 struct patience {
 	/* Thread: the owner's */
-	uint64_t spin_ns;  /* 0: sleep as soon as a look found nothing */
-	uint64_t since_ns; /* nothing came since then; 0: the last look found something */
-	uint64_t pause_ns; /* mean */
-	bool is_long; /* pauses are worth more than spin_ns, or that is being tried */
+	uint64_t spin_ns;	   /* 0: sleep as soon as a look found nothing */
+	uint64_t since_ns;	   /* nothing came since then; 0: the last look found something */
+	uint64_t pause_ns;	   /* mean */
+	bool is_long;		   /* pauses are worth more than spin_ns, or that is being tried */
 	uint64_t found_ns;	   /* when the last pause ended */
 	uint64_t work_ns;	   /* mean, from there to the next */
 	unsigned n_found;	   /* things that came since found_ns */
@@ -65,8 +65,8 @@ static inline uint64_t patience_mean(uint64_t mean, uint64_t value)
 /* Whether it is time to look for a crowd. */
 static inline bool patience_must_look(const struct patience *p, uint64_t now_ns)
 {
-	return p->spin_ns && p->spin_ns != PATIENCE_ENDLESS &&
-	       now_ns >= p->crowded_until_ns && now_ns - p->looked_ns >= PATIENCE_LOOK_NS;
+	return p->spin_ns && p->spin_ns != PATIENCE_ENDLESS && now_ns >= p->crowded_until_ns &&
+	       now_ns - p->looked_ns >= PATIENCE_LOOK_NS;
 }
 
 static inline void patience_looked(struct patience *p, uint64_t now_ns, bool is_crowded)
@@ -79,8 +79,8 @@ static inline void patience_looked(struct patience *p, uint64_t now_ns, bool is_
 static inline void patience_begin_pause(struct patience *p, uint64_t now_ns)
 {
 	p->since_ns = now_ns;
-	p->work_ns = patience_mean(
-		p->work_ns, MIN(now_ns - p->found_ns, PATIENCE_WORK_MAX * p->spin_ns));
+	p->work_ns = patience_mean(p->work_ns,
+				   MIN(now_ns - p->found_ns, PATIENCE_WORK_MAX * p->spin_ns));
 	p->n_at_once = MAX(p->n_found * PATIENCE_UNIT,
 			   p->n_at_once - p->n_at_once / PATIENCE_FORGETS);
 	p->n_found = 0;
@@ -98,8 +98,7 @@ static inline void patience_judge(struct patience *p)
 
 	if (p->is_long && p->pause_ns > long_ns / 2) {
 		p->is_long = false;
-		p->pause_ns =
-			PATIENCE_PAUSE_MAX_NS; /* for a while there is no other try */
+		p->pause_ns = PATIENCE_PAUSE_MAX_NS; /* for a while there is no other try */
 	} else if (!p->is_long && p->pause_ns <= long_ns) {
 		p->is_long = true;
 		p->pause_ns = long_ns / 2; /* a try: one long pause ends it */
@@ -109,8 +108,7 @@ static inline void patience_judge(struct patience *p)
 /* Leaves a crowded CPU to the others. */
 static inline bool patience_yields(const struct patience *p)
 {
-	return p->n_at_once >= PATIENCE_SEVERAL * PATIENCE_UNIT ||
-	       p->work_ns >= p->spin_ns;
+	return p->n_at_once >= PATIENCE_SEVERAL * PATIENCE_UNIT || p->work_ns >= p->spin_ns;
 }
 
 /* For how long to poll, as the last pauses were. */
@@ -142,8 +140,8 @@ static inline void patience_found(struct patience *p, uint64_t now_ns, unsigned 
 	p->n_found += n;
 	if (!p->since_ns)
 		return;
-	p->pause_ns = patience_mean(
-		p->pause_ns, MIN(now_ns - p->since_ns, (uint64_t)PATIENCE_PAUSE_MAX_NS));
+	p->pause_ns = patience_mean(p->pause_ns,
+				    MIN(now_ns - p->since_ns, (uint64_t)PATIENCE_PAUSE_MAX_NS));
 	patience_judge(p);
 	p->since_ns = 0;
 	p->found_ns = now_ns;

@@ -26,9 +26,9 @@ typedef uint32_t probe_u32 __attribute__((may_alias, aligned(1)));
 static inline void probe_nothing(int n, ...)
 {
 }
-#	define PROBE(provider, name, ...)                                               \
-		do {                                                                     \
-			if (0)                                                           \
-				probe_nothing(0, __VA_ARGS__);                           \
+#	define PROBE(provider, name, ...)                                                         \
+		do {                                                                               \
+			if (0)                                                                     \
+				probe_nothing(0, __VA_ARGS__);                                     \
 		} while (0)
 #endif

@@ -15,8 +15,8 @@ static char grace;
 #	define GRACE_RELEASE() __tsan_release(&grace)
 #	define GRACE_ACQUIRE() __tsan_acquire(&grace)
 #else
-#	define GRACE_RELEASE()                                                          \
-		do {                                                                     \
+#	define GRACE_RELEASE()                                                                    \
+		do {                                                                               \
 		} while (0)
 #	define GRACE_ACQUIRE() GRACE_RELEASE()
 #endif

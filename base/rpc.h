@@ -23,10 +23,8 @@ struct rpc_error {
 };
 
 /* Fills *error; hint "" for none. Returns NULL, for a method to return. */
-__attribute__((format(printf, 4, 5))) void *rpc_refuse(struct rpc_error *error,
-						       enum exit_code code,
-						       const char *hint, const char *fmt,
-						       ...);
+__attribute__((format(printf, 4, 5))) void *rpc_refuse(struct rpc_error *error, enum exit_code code,
+						       const char *hint, const char *fmt, ...);
 
 struct rpc_method {
 	const char *name; /* NULL ends the table */
@@ -48,5 +46,5 @@ void rpc_server_free(struct rpc_server *server);
  * NULL. 0 with an owned *ret_result; -ENOENT/-ECONNREFUSED when nobody listens;
  * -EREMOTEIO with *error when the call failed; -ETIMEDOUT; -EPROTO when the answer is
  * none; other -errno. */
-int rpc_call(const char *path, const char *method, struct json_object *params,
-	     int timeout_ms, struct json_object **ret_result, struct rpc_error *error);
+int rpc_call(const char *path, const char *method, struct json_object *params, int timeout_ms,
+	     struct json_object **ret_result, struct rpc_error *error);

@@ -32,8 +32,7 @@ static int remaining_ms(uint64_t deadline_ns)
 		return -1;
 	if (now >= deadline_ns)
 		return 0;
-	return (int)MIN((deadline_ns - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC,
-			INT32_MAX);
+	return (int)MIN((deadline_ns - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC, INT32_MAX);
 }
 
 static int wait_for(int fd, short events, uint64_t deadline_ns)
@@ -50,8 +49,7 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 static int connect_to(const char *path, uint64_t deadline_ns, int *ret_fd)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				    0);
+	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -errno;
@@ -147,9 +145,8 @@ static int receive_line(int fd, uint64_t deadline_ns, char **ret_line)
 		char *newline;
 
 		if (n == size) {
-			char *grown = size < MAX_ANSWER
-					      ? realloc(buf, size + size / 2 + 4096)
-					      : NULL;
+			char *grown = size < MAX_ANSWER ? realloc(buf, size + size / 2 + 4096)
+							: NULL;
 
 			if (!grown)
 				return size < MAX_ANSWER ? -ENOMEM : -EPROTO;
@@ -191,8 +188,7 @@ static void read_error(struct json_object *json, struct rpc_error *error)
 	*error = (struct rpc_error){.code = EXIT_FAILED};
 	if (value >= EXIT_FAILED && value <= EXIT_PRIVILEGE)
 		error->code = (enum exit_code)value;
-	snprintf(error->message, sizeof(error->message), "%s",
-		 string_member(json, "message"));
+	snprintf(error->message, sizeof(error->message), "%s", string_member(json, "message"));
 	snprintf(error->hint, sizeof(error->hint), "%s", string_member(data, "hint"));
 }
 
@@ -214,8 +210,7 @@ static int read_answer(struct json_object *answer, struct json_object **ret_resu
 	return 0;
 }
 
-static int parse_answer(const char *line, struct json_object **ret_result,
-			struct rpc_error *error)
+static int parse_answer(const char *line, struct json_object **ret_result, struct rpc_error *error)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
 	struct json_object *answer;
@@ -231,12 +226,11 @@ static int parse_answer(const char *line, struct json_object **ret_result,
 	return r;
 }
 
-int rpc_call(const char *path, const char *method, struct json_object *params,
-	     int timeout_ms, struct json_object **ret_result, struct rpc_error *error)
+int rpc_call(const char *path, const char *method, struct json_object *params, int timeout_ms,
+	     struct json_object **ret_result, struct rpc_error *error)
 {
 	uint64_t deadline_ns = timeout_ms < 0 ? UINT64_MAX
-					      : clock_ns() + (uint64_t)timeout_ms *
-								     NSEC_PER_MSEC;
+					      : clock_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
 	_autofree_ char *line = NULL;
 	_autoclose_ int fd = -1;
 	int r = connect_to(path, deadline_ns, &fd);

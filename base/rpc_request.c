@@ -27,8 +27,8 @@ enum {
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-void *rpc_refuse(struct rpc_error *error, enum exit_code code, const char *hint,
-		 const char *fmt, ...)
+void *rpc_refuse(struct rpc_error *error, enum exit_code code, const char *hint, const char *fmt,
+		 ...)
 {
 	va_list args;
 
@@ -57,8 +57,8 @@ static struct json_object *error_to_json(int code, const char *message, const ch
 
 /* One line, owned by the caller. Takes over value; id is borrowed. NULL without memory.
  */
-static char *format_answer(struct json_object *id, const char *key,
-			   struct json_object *value, size_t *ret_n)
+static char *format_answer(struct json_object *id, const char *key, struct json_object *value,
+			   size_t *ret_n)
 {
 	struct json_object *answer = json_object_new_object();
 	const char *text;
@@ -71,9 +71,9 @@ static char *format_answer(struct json_object *id, const char *key,
 	else
 		json_add_null(answer, "id");
 	json_add(answer, key, value);
-	text = json_is_whole() ? json_object_to_json_string_length(
-					 answer, JSON_C_TO_STRING_PLAIN, &n)
-			       : NULL;
+	text = json_is_whole()
+		       ? json_object_to_json_string_length(answer, JSON_C_TO_STRING_PLAIN, &n)
+		       : NULL;
 	line = text ? malloc(n + 1) : NULL;
 	if (line) {
 		memcpy(line, text, n);
@@ -121,8 +121,7 @@ struct rpc_answer rpc_answer_too_long(void)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static const struct rpc_method *find_method(const struct rpc_method *methods,
-					    const char *name)
+static const struct rpc_method *find_method(const struct rpc_method *methods, const char *name)
 {
 	for (const struct rpc_method *method = methods; method->name; method++)
 		if (!strcmp(method->name, name))
@@ -152,8 +151,8 @@ static struct rpc_answer call_method(const struct rpc_method *method, void *cont
 	if (result)
 		return answer_with(id, "result", result);
 	return answer_with(id, "error",
-			   error_to_json(error.code ? (int)error.code : EXIT_FAILED,
-					 error.message, error.hint));
+			   error_to_json(error.code ? (int)error.code : EXIT_FAILED, error.message,
+					 error.hint));
 }
 
 /* What is wrong with the members of a request, NULL if nothing is. */
@@ -168,8 +167,7 @@ static const char *find_fault(struct json_object *version, struct json_object *m
 	if (params && !json_object_is_type(params, json_type_object) &&
 	    !json_object_is_type(params, json_type_array))
 		return "\"params\" must be an object or an array";
-	if (json_object_is_type(id, json_type_object) ||
-	    json_object_is_type(id, json_type_array) ||
+	if (json_object_is_type(id, json_type_object) || json_object_is_type(id, json_type_array) ||
 	    json_object_is_type(id, json_type_boolean))
 		return "\"id\" must be a string or a number";
 	return NULL;
@@ -194,9 +192,8 @@ static struct rpc_answer run_request(const struct rpc_method *methods, void *con
 	bool has_id;
 
 	if (!json_object_is_type(request, json_type_object))
-		return rpc_answer_error(
-			RPC_NOT_A_REQUEST,
-			"a request must be an object; batches are not supported");
+		return rpc_answer_error(RPC_NOT_A_REQUEST,
+					"a request must be an object; batches are not supported");
 	json_object_object_get_ex(request, "jsonrpc", &version);
 	json_object_object_get_ex(request, "method", &name);
 	json_object_object_get_ex(request, "params", &params);
@@ -229,8 +226,8 @@ static struct json_object *parse_line(const char *line, size_t n)
 	return value;
 }
 
-struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context,
-			       const char *line, size_t n)
+struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context, const char *line,
+			       size_t n)
 {
 	struct json_object *request;
 	struct rpc_answer answer;
@@ -241,8 +238,7 @@ struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context,
 		return (struct rpc_answer){0};
 	request = parse_line(line, n);
 	if (!request)
-		return refuse_stream(
-			"not a JSON object on one line, at most 16 levels deep");
+		return refuse_stream("not a JSON object on one line, at most 16 levels deep");
 	answer = run_request(methods, context, request);
 	json_object_put(request);
 	return answer;

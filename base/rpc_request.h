@@ -11,8 +11,8 @@ struct rpc_answer {
 };
 
 /* Calls the method that n bytes ask for, without a newline; they are not trusted. */
-struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context,
-			       const char *line, size_t n);
+struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context, const char *line,
+			       size_t n);
 /* To who asked for nothing that could be told: an exit code or one of JSON-RPC's. */
 struct rpc_answer rpc_answer_error(int code, const char *message);
 /* A line did not end within what is allowed. */

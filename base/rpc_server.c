@@ -125,8 +125,7 @@ static bool write_answer(struct client *client)
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR;
-		loop_timer_stop(
-			&client->timer); /* it takes something: its time restarts */
+		loop_timer_stop(&client->timer); /* it takes something: its time restarts */
 		client->at_out += (size_t)n;
 		if (client->at_out == client->n_out) {
 			free(client->out);
@@ -152,8 +151,7 @@ static void advance(struct client *client)
 	if (!client->out && !client->n_in)
 		loop_timer_stop(&client->timer);
 	else if (!loop_timer_is_running(&client->timer))
-		loop_timer_start(client->server->loop, &client->timer,
-				 TIMEOUT_S * NSEC_PER_SEC);
+		loop_timer_start(client->server->loop, &client->timer, TIMEOUT_S * NSEC_PER_SEC);
 }
 
 static void on_client_event(struct loop_fd *lfd, uint32_t events)
@@ -165,8 +163,7 @@ static void on_client_event(struct loop_fd *lfd, uint32_t events)
 		advance(client);
 		return;
 	}
-	n = recv(lfd->fd, client->in + client->n_in, sizeof(client->in) - client->n_in,
-		 0);
+	n = recv(lfd->fd, client->in + client->n_in, sizeof(client->in) - client->n_in, 0);
 	if (n > 0)
 		client->n_in += (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -204,8 +201,7 @@ static void add_client(struct rpc_server *server, int accepted_fd)
 	if (!is_allowed(server, fd, &uid)) {
 		if (log_limit_pass(&server->log_limit, 5))
 			log_warn("%s: refused user %u", server->addr.sun_path, uid);
-		turn_away(fd, EXIT_DENIED,
-			  "only root and the owner of the service may call");
+		turn_away(fd, EXIT_DENIED, "only root and the owner of the service may call");
 		return;
 	}
 	if (server->n_clients == MAX_CLIENTS) {
@@ -219,8 +215,7 @@ static void add_client(struct rpc_server *server, int accepted_fd)
 	memset(client, 0, offsetof(struct client, in));
 	client->server = server;
 	client->timer.on_expiry = on_timeout;
-	client->lfd = (struct loop_fd){
-		.fd = fd, .events = EPOLLIN, .on_event = on_client_event};
+	client->lfd = (struct loop_fd){.fd = fd, .events = EPOLLIN, .on_event = on_client_event};
 	if (loop_fd_add(server->loop, &client->lfd) < 0) {
 		free(client);
 		return;
@@ -271,9 +266,7 @@ static void on_connection(struct loop_fd *lfd, uint32_t events)
 static int lock_directory(const char *path)
 {
 	_autofree_ char *copy = strdup(path);
-	_autoclose_ int fd = copy ? open(dirname(copy),
-					 O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-				  : -1;
+	_autoclose_ int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	if (fd < 0)
 		return -errno;
@@ -290,8 +283,7 @@ static int lock_directory(const char *path)
 /* Removes a socket file that nobody listens on; 0, or why it may not be removed. */
 static int remove_stale(const struct sockaddr_un *addr)
 {
-	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				    0);
+	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
 
 	if (fd < 0)
@@ -300,8 +292,7 @@ static int remove_stale(const struct sockaddr_un *addr)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
 		return -EADDRINUSE;
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 ||
-	    errno != ECONNREFUSED)
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno != ECONNREFUSED)
 		return -EADDRINUSE;
 	return unlink(addr->sun_path) < 0 && errno != ENOENT ? -errno : 0;
 }
@@ -310,8 +301,7 @@ static int open_listener(struct rpc_server *server)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&server->addr;
 	_autoclose_ int lock = lock_directory(server->addr.sun_path);
-	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				    0);
+	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int r;
 
 	if (fd < 0 || lock < 0)
@@ -375,8 +365,8 @@ static void remove_own_file(const struct rpc_server *server)
 {
 	struct stat st;
 
-	if (lstat(server->addr.sun_path, &st) == 0 &&
-	    server->identity.st_ino == st.st_ino && server->identity.st_dev == st.st_dev)
+	if (lstat(server->addr.sun_path, &st) == 0 && server->identity.st_ino == st.st_ino &&
+	    server->identity.st_dev == st.st_dev)
 		unlink(server->addr.sun_path);
 }
 

@@ -23,13 +23,12 @@ struct state_rule {
 	uint64_t may_go_to; /* bit mask of STATE_TO() */
 };
 
-__attribute__((noreturn, cold)) void states_bad_move(const char *machine,
-						     const struct state_rule *from,
-						     const struct state_rule *to);
+__attribute__((noreturn, cold)) void
+states_bad_move(const char *machine, const struct state_rule *from, const struct state_rule *to);
 
 /* Moves *state to next, or stops the program if rules[] forbids it. */
-static inline void states_move(const char *machine, const struct state_rule *rules,
-			       unsigned *state, unsigned next)
+static inline void states_move(const char *machine, const struct state_rule *rules, unsigned *state,
+			       unsigned next)
 {
 	if (!(rules[*state].may_go_to & STATE_TO(next)))
 		states_bad_move(machine, &rules[*state], &rules[next]);
@@ -37,8 +36,7 @@ static inline void states_move(const char *machine, const struct state_rule *rul
 }
 
 /* The same, but false, and nothing is moved, if rules[] forbids it. */
-static inline bool states_try(const struct state_rule *rules, unsigned *state,
-			      unsigned next)
+static inline bool states_try(const struct state_rule *rules, unsigned *state, unsigned next)
 {
 	if (__builtin_expect(!(rules[*state].may_go_to & STATE_TO(next)), 0))
 		return false;

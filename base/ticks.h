@@ -47,8 +47,7 @@ static inline uint64_t ticks_to_ns_long(uint64_t ticks)
 {
 	const uint64_t below = (1ULL << TICKS_SHIFT) - 1;
 
-	return (ticks >> TICKS_SHIFT) * ticks_rate +
-	       ((ticks & below) * ticks_rate >> TICKS_SHIFT);
+	return (ticks >> TICKS_SHIFT) * ticks_rate + ((ticks & below) * ticks_rate >> TICKS_SHIFT);
 }
 
 /* For a limit that durations are compared with; at most the longest one there is. */

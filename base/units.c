@@ -215,6 +215,5 @@ const char *units_format_duration(char buf[UNITS_MAX], uint64_t ns)
 		return format_short(buf, value / NSEC_PER_MSEC, "ms");
 	if (value < 59.5 * NSEC_PER_SEC)
 		return format_short(buf, value / NSEC_PER_SEC, "s");
-	return format_long(buf,
-			   ns / NSEC_PER_SEC + (ns % NSEC_PER_SEC >= NSEC_PER_SEC / 2));
+	return format_long(buf, ns / NSEC_PER_SEC + (ns % NSEC_PER_SEC >= NSEC_PER_SEC / 2));
 }

@@ -223,8 +223,7 @@ static void forget(struct ibv_context *context, enum about what, const void *ele
 
 void async_forget_qp(struct ibv_qp *qp, unsigned *delivered)
 {
-	forget(qp->context, ABOUT_QP, qp, delivered, &qp->mutex, &qp->cond,
-	       &qp->events_completed);
+	forget(qp->context, ABOUT_QP, qp, delivered, &qp->mutex, &qp->cond, &qp->events_completed);
 }
 
 void async_forget_cq(struct ibv_cq *cq, unsigned *delivered)

@@ -29,14 +29,14 @@
 
 enum knob {
 	SEED,
-	DEFER,	   /* percent of work requests executed later, by the helper ... */
-	DELAY,	   /* ... within this many microseconds; those below too */
-	CHUNK,	   /* percent of messages that move in pieces, with pauses between them */
-	LATE_ACK,  /* percent of work requests that complete later than at the peer */
-	LATE_READ, /* percent of READs and atomics that later requests overtake */
-	RNR,	   /* percent of messages for which the receiver is not ready */
-	REORDER,   /* percent of polls that change the order of two queues' completions */
-	LOSS,	   /* percent of work requests that lose a packet: one time-out later */
+	DEFER,	      /* percent of work requests executed later, by the helper ... */
+	DELAY,	      /* ... within this many microseconds; those below too */
+	CHUNK,	      /* percent of messages that move in pieces, with pauses between them */
+	LATE_ACK,     /* percent of work requests that complete later than at the peer */
+	LATE_READ,    /* percent of READs and atomics that later requests overtake */
+	RNR,	      /* percent of messages for which the receiver is not ready */
+	REORDER,      /* percent of polls that change the order of two queues' completions */
+	LOSS,	      /* percent of work requests that lose a packet: one time-out later */
 	REMOTE_FIRST, /* percent of work requests whose completions come in that order */
 	SPURIOUS,     /* percent of completions that raise an event too many */
 	POLL,	      /* completions returned by one poll at most */
@@ -258,8 +258,7 @@ static void happen(bool port_was_down)
 	bool port_is_down = chaos_port_is_down();
 
 	if (port_is_down != port_was_down) {
-		async_raise_all(port_is_down ? IBV_EVENT_PORT_ERR
-					     : IBV_EVENT_PORT_ACTIVE);
+		async_raise_all(port_is_down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
 		qp_kick_all();
 	}
 	if (atomic_exchange(&knobs[GID_CHANGE], 0))
@@ -279,13 +278,12 @@ static bool happens_once(enum knob k)
 
 static void configure(char *text)
 {
-	uint32_t asked[N_KNOBS] = {[DELAY] = DEFAULT_DELAY_US,
-				   [LATE_READ] = dev_is_siw() ? SIW_LATE_READ : 0};
+	uint32_t asked[N_KNOBS] = {
+		[DELAY] = DEFAULT_DELAY_US, [LATE_READ] = dev_is_siw() ? SIW_LATE_READ : 0};
 	bool on = dev_is_siw(), port_was_down = chaos_port_is_down();
 	char *save, *word;
 
-	for (word = strtok_r(text, ", \t\n", &save); word;
-	     word = strtok_r(NULL, ", \t\n", &save)) {
+	for (word = strtok_r(text, ", \t\n", &save); word; word = strtok_r(NULL, ", \t\n", &save)) {
 		set(asked, word);
 		on = true;
 	}
@@ -347,8 +345,7 @@ static void watch_control(void)
 		slash[slash == dir] = '\0';
 	inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (inotify_fd < 0 ||
-	    inotify_add_watch(inotify_fd, slash ? dir : ".",
-			      IN_CLOSE_WRITE | IN_MOVED_TO) < 0 ||
+	    inotify_add_watch(inotify_fd, slash ? dir : ".", IN_CLOSE_WRITE | IN_MOVED_TO) < 0 ||
 	    node_watch(inotify_fd, W_CONTROL, 0))
 		perror("softrdma: cannot watch SOFTRDMA_CONTROL");
 }

@@ -15,8 +15,7 @@ extern _Atomic bool chaos_is_on;
 
 static inline bool chaos_on(void)
 {
-	return __builtin_expect(atomic_load_explicit(&chaos_is_on, memory_order_relaxed),
-				0);
+	return __builtin_expect(atomic_load_explicit(&chaos_is_on, memory_order_relaxed), 0);
 }
 
 /* Reads SOFTRDMA_CHAOS and begins to watch SOFTRDMA_CONTROL. Once, from node_start. */

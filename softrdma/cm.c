@@ -200,8 +200,7 @@ static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
 }
 
-struct cm_id *cm_new(struct rdma_event_channel *ch, void *context,
-		     enum rdma_port_space ps)
+struct cm_id *cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps)
 {
 	struct cm_id *id = calloc(1, sizeof(*id));
 
@@ -278,8 +277,8 @@ void cm_free(struct cm_id *id)
 	free(id);
 }
 
-SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret,
-			  void *context, enum rdma_port_space ps)
+SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret, void *context,
+			  enum rdma_port_space ps)
 {
 	struct rdma_event_channel *own = NULL;
 	struct cm_id *id;
@@ -413,8 +412,7 @@ static int int_option(const void *val, size_t len, bool *ret)
 	return 0;
 }
 
-SR_API int rdma_set_option(struct rdma_cm_id *ib, int level, int name, void *val,
-			   size_t len)
+SR_API int rdma_set_option(struct rdma_cm_id *ib, int level, int name, void *val, size_t len)
 {
 	struct cm_id *id = to_cm(ib);
 

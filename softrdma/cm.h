@@ -15,8 +15,7 @@ enum {
 	CM_MAX_DATA = 196,
 	CM_REJ_NO_LISTENER = 8, /* IBA table 99: invalid service id */
 	CM_REJ_CONSUMER = 28,
-	CM_REJ_UNREACHABLE =
-		5, /* "unsupported request": the two cannot copy to each other */
+	CM_REJ_UNREACHABLE = 5, /* "unsupported request": the two cannot copy to each other */
 	CM_DEFAULT_BACKLOG = 1024,
 };
 
@@ -26,7 +25,7 @@ enum cm_state {
 	CM_ADDR_RESOLVED,
 	CM_ROUTE_RESOLVED,
 	CM_LISTEN,
-	CM_EMBRYO, /* socket accepted, REQ not here yet; not known to the application */
+	CM_EMBRYO,     /* socket accepted, REQ not here yet; not known to the application */
 	CM_REQ_FLYING, /* nobody listened so far */
 	CM_REQ_SENT,
 	CM_REQ_RECEIVED,
@@ -107,8 +106,7 @@ static inline struct cm_id *to_cm(struct rdma_cm_id *id)
 int cm_fail(int err); /* errno = err; -1 */
 
 /* cm.c: ids */
-struct cm_id *cm_new(struct rdma_event_channel *ch, void *context,
-		     enum rdma_port_space ps);
+struct cm_id *cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps);
 void cm_free(struct cm_id *id);
 struct cm_id *cm_find(uint64_t serial);
 int cm_set_device(struct cm_id *id);
@@ -127,8 +125,7 @@ int cm_find_listener(struct cm_id *id);
 socklen_t cm_sockaddr_len(const struct sockaddr *sa);
 
 /* cm_event.c */
-struct cm_event *cm_event_new(struct cm_id *about, enum rdma_cm_event_type type,
-			      int status);
+struct cm_event *cm_event_new(struct cm_id *about, enum rdma_cm_event_type type, int status);
 void cm_event_queue(struct rdma_event_channel *ch, struct cm_event *e);
 void cm_raise(struct cm_id *id, enum rdma_cm_event_type type, int status);
 void cm_event_data(struct cm_event *e, const struct cm_msg *m, uint8_t padded_len);

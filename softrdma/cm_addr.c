@@ -30,17 +30,14 @@ enum {
 
 socklen_t cm_sockaddr_len(const struct sockaddr *sa)
 {
-	return sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					 : sizeof(struct sockaddr_in);
+	return sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 static bool is_any(const struct sockaddr *sa)
 {
 	if (sa->sa_family == AF_INET)
-		return ((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr ==
-		       0;
-	return IN6_IS_ADDR_UNSPECIFIED(
-		&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
+		return ((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr == 0;
+	return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
 }
 
 static uint16_t get_port(const struct sockaddr *sa)
@@ -82,19 +79,14 @@ static void address_text(const struct sockaddr *sa, bool both, char *buf, size_t
 	char text[INET6_ADDRSTRLEN] = "*";
 
 	if (is_any(sa)) {
-		snprintf(buf, size, "%s:*",
-			 both			    ? "46"
-			 : sa->sa_family == AF_INET ? "4"
-						    : "6");
+		snprintf(buf, size, "%s:*", both ? "46" : sa->sa_family == AF_INET ? "4" : "6");
 		return;
 	}
 	if (sa->sa_family == AF_INET)
-		inet_ntop(AF_INET,
-			  &((const struct sockaddr_in *)(const void *)sa)->sin_addr, text,
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, text,
 			  sizeof(text));
 	else
-		inet_ntop(AF_INET6,
-			  &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr,
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr,
 			  text, sizeof(text));
 	snprintf(buf, size, "%s:%s", sa->sa_family == AF_INET ? "4" : "6", text);
 }
@@ -134,8 +126,7 @@ static bool covered_by_other(enum rdma_port_space ps, uint16_t port, const char 
 		unsigned state = 0;
 
 		line[strcspn(line, "\n")] = '\0';
-		if (name && sscanf(line, "%*s %*s %*s %*s %*s %x", &state) == 1 &&
-		    state == 1)
+		if (name && sscanf(line, "%*s %*s %*s %*s %*s %x", &state) == 1 && state == 1)
 			found = overlap(name + strlen(prefix), address);
 	}
 	fclose(f);
@@ -145,8 +136,7 @@ static bool covered_by_other(enum rdma_port_space ps, uint16_t port, const char 
 static int open_socket(struct cm_id *id)
 {
 	if (id->sock < 0)
-		id->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				  0);
+		id->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	return id->sock < 0 ? -errno : 0;
 }
 
@@ -201,8 +191,7 @@ int cm_bind(struct cm_id *id, const struct sockaddr *sa)
 	r = open_socket(id);
 	if (r)
 		return r;
-	address_text(sa, sa->sa_family == AF_INET6 && !id->afonly, address,
-		     sizeof(address));
+	address_text(sa, sa->sa_family == AF_INET6 && !id->afonly, address, sizeof(address));
 	r = port ? bind_port(id, port, address) : bind_any_port(id, address, &port);
 	if (r)
 		return r;
@@ -246,15 +235,13 @@ static void loopback_for_any(struct sockaddr *dst)
 	if (!is_any(dst))
 		return;
 	if (dst->sa_family == AF_INET)
-		((struct sockaddr_in *)(void *)dst)->sin_addr.s_addr = htonl(
-			INADDR_LOOPBACK);
+		((struct sockaddr_in *)(void *)dst)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	else
 		((struct sockaddr_in6 *)(void *)dst)->sin6_addr = in6addr_loopback;
 }
 
 /* From where does a connection to dst come: if not told, from dst, which is local. */
-static int bind_source(struct cm_id *id, const struct sockaddr *src,
-		       const struct sockaddr *dst)
+static int bind_source(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
 	struct sockaddr_storage s = {0};
 
@@ -264,14 +251,12 @@ static int bind_source(struct cm_id *id, const struct sockaddr *src,
 		memcpy(&s, src, cm_sockaddr_len(src));
 	} else {
 		memcpy(&s, dst, cm_sockaddr_len(dst));
-		set_port((struct sockaddr *)&s,
-			 src && src->sa_family ? get_port(src) : 0);
+		set_port((struct sockaddr *)&s, src && src->sa_family ? get_port(src) : 0);
 	}
 	return cm_bind(id, (struct sockaddr *)&s);
 }
 
-static int resolve(struct cm_id *id, const struct sockaddr *src,
-		   const struct sockaddr *dst_in)
+static int resolve(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst_in)
 {
 	struct sockaddr *dst = &id->ib.route.addr.dst_addr;
 	int r;
@@ -292,8 +277,7 @@ static int resolve(struct cm_id *id, const struct sockaddr *src,
 	r = bind_source(id, src, dst);
 	if (r)
 		return r;
-	gid_from_sockaddr(&id->ib.route.addr.src_addr,
-			  &id->ib.route.addr.addr.ibaddr.sgid);
+	gid_from_sockaddr(&id->ib.route.addr.src_addr, &id->ib.route.addr.addr.ibaddr.sgid);
 	gid_from_sockaddr(dst, &id->ib.route.addr.addr.ibaddr.dgid);
 	id->ib.route.addr.addr.ibaddr.pkey = DEV_PKEY;
 	id->state = CM_ADDR_RESOLVED;
@@ -301,8 +285,8 @@ static int resolve(struct cm_id *id, const struct sockaddr *src,
 	return 0;
 }
 
-SR_API int rdma_resolve_addr(struct rdma_cm_id *ib, struct sockaddr *src,
-			     struct sockaddr *dst, int timeout_ms)
+SR_API int rdma_resolve_addr(struct rdma_cm_id *ib, struct sockaddr *src, struct sockaddr *dst,
+			     int timeout_ms)
 {
 	struct cm_id *id = to_cm(ib);
 	int r;
@@ -321,8 +305,7 @@ static void fill_path(struct ibv_sa_path_rec *p, const struct cm_id *id)
 	p->reversible = 1;
 	p->numb_path = 1;
 	p->pkey = DEV_PKEY;
-	p->mtu_selector = p->rate_selector = p->packet_life_time_selector =
-		2; /* exactly */
+	p->mtu_selector = p->rate_selector = p->packet_life_time_selector = 2; /* exactly */
 	p->mtu = IBV_MTU_4096;
 	p->rate = IBV_RATE_100_GBPS;
 }

@@ -196,13 +196,11 @@ static void fly(struct cm_id *id)
 	}
 	if (r) { /* nobody listens, or it has too much to do */
 		raise_failed(id, RDMA_CM_EVENT_REJECTED,
-			     r == -ECONNREFUSED ? CM_REJ_NO_LISTENER : CM_REJ_CONSUMER,
-			     NULL);
+			     r == -ECONNREFUSED ? CM_REJ_NO_LISTENER : CM_REJ_CONSUMER, NULL);
 		return;
 	}
 	id->state = CM_REQ_SENT;
-	timer_start(&id->timer, chaos_cm_timeout_ms(REQ_PATIENCE_MS) * MS, on_timer,
-		    id->serial);
+	timer_start(&id->timer, chaos_cm_timeout_ms(REQ_PATIENCE_MS) * MS, on_timer, id->serial);
 	if (node_watch(id->sock, W_CM, id->serial) || send_msg(id, id->req))
 		raise_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
 }
@@ -214,8 +212,7 @@ static int start_connect(struct cm_id *id, const struct rdma_conn_param *p)
 
 	if (id->state != CM_ROUTE_RESOLVED)
 		return -EINVAL;
-	id->responder_resources = or_default(p ? p->responder_resources
-					       : RDMA_MAX_RESP_RES,
+	id->responder_resources = or_default(p ? p->responder_resources : RDMA_MAX_RESP_RES,
 					     RDMA_MAX_RESP_RES, DEV_MAX_RD_ATOMIC);
 	id->initiator_depth = or_default(p ? p->initiator_depth : RDMA_MAX_INIT_DEPTH,
 					 RDMA_MAX_INIT_DEPTH, DEV_MAX_RD_ATOMIC);
@@ -223,10 +220,8 @@ static int start_connect(struct cm_id *id, const struct rdma_conn_param *p)
 	if (r)
 		return r;
 	id->retry_count = m.retry_count;
-	memcpy(&m.src, &id->ib.route.addr.src_addr,
-	       cm_sockaddr_len(&id->ib.route.addr.src_addr));
-	memcpy(&m.dst, &id->ib.route.addr.dst_addr,
-	       cm_sockaddr_len(&id->ib.route.addr.dst_addr));
+	memcpy(&m.src, &id->ib.route.addr.src_addr, cm_sockaddr_len(&id->ib.route.addr.src_addr));
+	memcpy(&m.dst, &id->ib.route.addr.dst_addr, cm_sockaddr_len(&id->ib.route.addr.dst_addr));
 	id->req = malloc(sizeof(m));
 	if (!id->req)
 		return -ENOMEM;
@@ -514,9 +509,7 @@ static void on_req(struct cm_id *id, const struct cm_msg *m, int fds[2])
 	int r = admit(id, m, fds);
 
 	if (r || !l || l->state != CM_LISTEN || !l->backlog) {
-		drop_embryo(id, r   ? CM_REJ_UNREACHABLE
-				: l ? CM_REJ_CONSUMER
-				    : CM_REJ_NO_LISTENER);
+		drop_embryo(id, r ? CM_REJ_UNREACHABLE : l ? CM_REJ_CONSUMER : CM_REJ_NO_LISTENER);
 		return;
 	}
 	e = cm_event_new(l, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -532,10 +525,8 @@ static void on_req(struct cm_id *id, const struct cm_msg *m, int fds[2])
 	id->ib.qp_type = l->ib.qp_type;
 	memcpy(&id->ib.route.addr.src_storage, &m->dst, sizeof(m->dst));
 	memcpy(&id->ib.route.addr.dst_storage, &m->src, sizeof(m->src));
-	gid_from_sockaddr(&id->ib.route.addr.src_addr,
-			  &id->ib.route.addr.addr.ibaddr.sgid);
-	gid_from_sockaddr(&id->ib.route.addr.dst_addr,
-			  &id->ib.route.addr.addr.ibaddr.dgid);
+	gid_from_sockaddr(&id->ib.route.addr.src_addr, &id->ib.route.addr.addr.ibaddr.sgid);
+	gid_from_sockaddr(&id->ib.route.addr.dst_addr, &id->ib.route.addr.addr.ibaddr.dgid);
 	remember(id, m);
 	id->retry_count = m->retry_count;
 	id->state = CM_REQ_RECEIVED;

@@ -30,8 +30,7 @@ static int copy_addr(struct sockaddr **to, socklen_t *to_len, const struct socka
 
 static void defaults(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
-	r->ai_port_space = hints && hints->ai_port_space ? hints->ai_port_space
-							 : RDMA_PS_TCP;
+	r->ai_port_space = hints && hints->ai_port_space ? hints->ai_port_space : RDMA_PS_TCP;
 	r->ai_qp_type = hints && hints->ai_qp_type	  ? hints->ai_qp_type
 			: r->ai_port_space == RDMA_PS_UDP ? IBV_QPT_UD
 							  : IBV_QPT_RC;
@@ -44,12 +43,10 @@ static int to_rai(struct rdma_addrinfo *r, const struct addrinfo *ai,
 	r->ai_family = ai->ai_family;
 	if (hints && hints->ai_flags & RAI_PASSIVE) {
 		r->ai_flags = RAI_PASSIVE;
-		return copy_addr(&r->ai_src_addr, &r->ai_src_len, ai->ai_addr,
-				 ai->ai_addrlen);
+		return copy_addr(&r->ai_src_addr, &r->ai_src_len, ai->ai_addr, ai->ai_addrlen);
 	}
 	if (hints && hints->ai_src_len &&
-	    copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr,
-		      hints->ai_src_len))
+	    copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr, hints->ai_src_len))
 		return -1;
 	return copy_addr(&r->ai_dst_addr, &r->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
 }
@@ -67,11 +64,11 @@ static int from_hints(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints
 {
 	defaults(r, hints);
 	r->ai_flags = hints->ai_flags;
-	if (hints->ai_src_len && copy_addr(&r->ai_src_addr, &r->ai_src_len,
-					   hints->ai_src_addr, hints->ai_src_len))
+	if (hints->ai_src_len &&
+	    copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr, hints->ai_src_len))
 		return -1;
-	if (hints->ai_dst_len && copy_addr(&r->ai_dst_addr, &r->ai_dst_len,
-					   hints->ai_dst_addr, hints->ai_dst_len))
+	if (hints->ai_dst_len &&
+	    copy_addr(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len))
 		return -1;
 	r->ai_family = r->ai_dst_addr	? r->ai_dst_addr->sa_family
 		       : r->ai_src_addr ? r->ai_src_addr->sa_family
@@ -96,8 +93,7 @@ SR_API void rdma_freeaddrinfo(struct rdma_addrinfo *r)
 SR_API int rdma_getaddrinfo(const char *node, const char *service,
 			    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
-	struct addrinfo want = {.ai_socktype = SOCK_STREAM,
-				.ai_family = family_hint(hints)};
+	struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_family = family_hint(hints)};
 	struct addrinfo *ai = NULL;
 	struct rdma_addrinfo *r = calloc(1, sizeof(*r));
 	int err;
@@ -149,8 +145,7 @@ static int passive_ep(struct rdma_cm_id *ib, struct rdma_addrinfo *res, struct i
 static int active_ep(struct rdma_cm_id *ib, struct rdma_addrinfo *res, struct ibv_pd *pd,
 		     struct ibv_qp_init_attr *attr)
 {
-	if (rdma_resolve_addr(ib, res->ai_src_addr, res->ai_dst_addr,
-			      RESOLVE_TIMEOUT_MS) ||
+	if (rdma_resolve_addr(ib, res->ai_src_addr, res->ai_dst_addr, RESOLVE_TIMEOUT_MS) ||
 	    rdma_resolve_route(ib, RESOLVE_TIMEOUT_MS))
 		return -1;
 	if (!attr)
@@ -159,8 +154,8 @@ static int active_ep(struct rdma_cm_id *ib, struct rdma_addrinfo *res, struct ib
 	return rdma_create_qp(ib, pd, attr);
 }
 
-SR_API int rdma_create_ep(struct rdma_cm_id **ret, struct rdma_addrinfo *res,
-			  struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+SR_API int rdma_create_ep(struct rdma_cm_id **ret, struct rdma_addrinfo *res, struct ibv_pd *pd,
+			  struct ibv_qp_init_attr *attr)
 {
 	struct rdma_cm_id *ib;
 	int r;

@@ -46,8 +46,7 @@ SR_API void rdma_destroy_event_channel(struct rdma_event_channel *ib)
 	free(ch);
 }
 
-struct cm_event *cm_event_new(struct cm_id *about, enum rdma_cm_event_type type,
-			      int status)
+struct cm_event *cm_event_new(struct cm_id *about, enum rdma_cm_event_type type, int status)
 {
 	struct cm_event *e = calloc(1, sizeof(*e));
 

@@ -28,8 +28,8 @@ static void init_attr(struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 
 static void rtr_attr(struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
-	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-		IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	a->path_mtu = IBV_MTU_4096;
 	a->dest_qp_num = id->remote_qpn;
 	a->rq_psn = id->remote_psn;
@@ -120,11 +120,9 @@ static int default_cqs(struct cm_id *id, struct ibv_qp_init_attr_ex *a)
 	struct rdma_cm_id *ib = &id->ib;
 
 	id->own_cqs = !a->send_cq || !a->recv_cq;
-	if (!a->recv_cq &&
-	    make_cq(id, a->cap.max_recv_wr, &ib->recv_cq_channel, &ib->recv_cq))
+	if (!a->recv_cq && make_cq(id, a->cap.max_recv_wr, &ib->recv_cq_channel, &ib->recv_cq))
 		return -1;
-	if (!a->send_cq &&
-	    make_cq(id, a->cap.max_send_wr, &ib->send_cq_channel, &ib->send_cq))
+	if (!a->send_cq && make_cq(id, a->cap.max_send_wr, &ib->send_cq_channel, &ib->send_cq))
 		return -1;
 	if (!a->recv_cq)
 		a->recv_cq = ib->recv_cq;
@@ -179,8 +177,7 @@ SR_API int rdma_create_qp_ex(struct rdma_cm_id *ib, struct ibv_qp_init_attr_ex *
 	return 0;
 }
 
-SR_API int rdma_create_qp(struct rdma_cm_id *ib, struct ibv_pd *pd,
-			  struct ibv_qp_init_attr *init)
+SR_API int rdma_create_qp(struct rdma_cm_id *ib, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	struct ibv_qp_init_attr_ex a = qp_attr_ex(init, pd ? pd : ib->pd);
 	int r = rdma_create_qp_ex(ib, &a);
@@ -214,8 +211,7 @@ SR_API int rdma_create_srq_ex(struct rdma_cm_id *ib, struct ibv_srq_init_attr_ex
 	return 0;
 }
 
-SR_API int rdma_create_srq(struct rdma_cm_id *ib, struct ibv_pd *pd,
-			   struct ibv_srq_init_attr *init)
+SR_API int rdma_create_srq(struct rdma_cm_id *ib, struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	struct ibv_srq_init_attr_ex a = {
 		.srq_context = init->srq_context,

@@ -112,8 +112,7 @@ bool cq_holds_recv(struct seg *s, uint32_t cq_slot, uint32_t qp_slot, uint64_t s
 	bool found = false;
 
 	lock_take(&c->lock);
-	for (uint64_t i = atomic_load(&c->head); i != atomic_load(&c->tail) && !found;
-	     i++) {
+	for (uint64_t i = atomic_load(&c->head); i != atomic_load(&c->tail) && !found; i++) {
 		const struct seg_cqe *e = seg_cqe(s, c, i);
 
 		found = e->kind == SEG_CQE_RECV && e->qp_slot == qp_slot && e->seq == seq;
@@ -365,8 +364,7 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex
 	uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 			 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-	if (a->wc_flags & ~known ||
-	    a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) {
+	if (a->wc_flags & ~known || a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
@@ -399,8 +397,7 @@ SR_API int ibv_resize_cq(struct ibv_cq *ib, int cqe)
 	}
 	old = s->ring;
 	for (uint64_t i = atomic_load(&s->head); i != atomic_load(&s->tail); i++)
-		((struct seg_cqe *)seg_at(seg_self,
-					  ring))[i & (size - 1)] = cq->ring[i & s->mask];
+		((struct seg_cqe *)seg_at(seg_self, ring))[i & (size - 1)] = cq->ring[i & s->mask];
 	s->ring = ring;
 	s->mask = size - 1;
 	cq->ring = seg_at(seg_self, ring);
@@ -525,8 +522,7 @@ static struct cq *take_event(struct chan *ch)
 	return cq;
 }
 
-SR_API int ibv_get_cq_event(struct ibv_comp_channel *ib, struct ibv_cq **ret,
-			    void **context)
+SR_API int ibv_get_cq_event(struct ibv_comp_channel *ib, struct ibv_cq **ret, void **context)
 {
 	struct chan *ch = container_of(ib, struct chan, ib);
 	struct cq *cq;

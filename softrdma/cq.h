@@ -43,8 +43,7 @@ struct seg_cqe *cq_push_begin(struct peer *owner, uint32_t slot);
 void cq_push_end(struct peer *owner, uint32_t slot, const struct seg_cqe *e);
 
 /* An error entry: only wr_id, status, qp_num and vendor_err mean anything. */
-void cqe_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id,
-	       enum ibv_wc_status status);
+void cqe_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status);
 
 /* Is there an entry, not yet polled, for this receive? For repairs. */
 bool cq_holds_recv(struct seg *s, uint32_t cq_slot, uint32_t qp_slot, uint64_t seq);

@@ -35,12 +35,11 @@ const char *ibv_get_sysfs_path(void);
 
 #define NODE_GUID 0x0200000000535244ULL /* locally administered */
 
-#define DEVICE                                                                           \
-	{                                                                                \
-		.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB,            \
-		.name = "softrdma0", .dev_name = "uverbs0",                              \
-		.dev_path = "/sys/class/infiniband_verbs/uverbs0",                       \
-		.ibdev_path = "/sys/class/infiniband/softrdma0",                         \
+#define DEVICE                                                                                     \
+	{                                                                                          \
+		.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "softrdma0", \
+		.dev_name = "uverbs0", .dev_path = "/sys/class/infiniband_verbs/uverbs0",          \
+		.ibdev_path = "/sys/class/infiniband/softrdma0",                                   \
 	}
 
 /* When it was removed and comes back it is another one, which looks the same. */
@@ -67,8 +66,7 @@ __attribute__((constructor)) static void choose_likeness(void)
 		return;
 	is_siw = !strcmp(like, "siw");
 	if (!is_siw) {
-		fprintf(stderr, "softrdma: SOFTRDMA_LIKE=%s: neither roce nor siw\n",
-			like);
+		fprintf(stderr, "softrdma: SOFTRDMA_LIKE=%s: neither roce nor siw\n", like);
 		return;
 	}
 	for (unsigned i = 0; i < 2; i++) {
@@ -125,11 +123,9 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 		.vendor_part_id = 1,
 		.max_qp = SEG_MAX_QP,
 		.max_qp_wr = DEV_MAX_WR,
-		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
-				    IBV_DEVICE_PORT_ACTIVE_EVENT |
-				    IBV_DEVICE_SYS_IMAGE_GUID |
-				    IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
-				    IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+				    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 				    IBV_DEVICE_MEM_MGT_EXTENSIONS,
 		.max_sge = DEV_MAX_SGE,
 		.max_sge_rd = DEV_MAX_SGE,
@@ -157,8 +153,7 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	return 0;
 }
 
-static int query_device_ex(struct ibv_context *c,
-			   const struct ibv_query_device_ex_input *in,
+static int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 			   struct ibv_device_attr_ex *attr, size_t size)
 {
 	struct ibv_device_attr_ex a = {0};
@@ -175,8 +170,7 @@ static int query_device_ex(struct ibv_context *c,
 	return 0;
 }
 
-static int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr,
-		      size_t size)
+static int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
 	struct ibv_port_attr a = {
 		.state = chaos_port_is_down() ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
@@ -202,8 +196,7 @@ static int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr 
 }
 
 /* The exported symbol fills the structure of old headers, which ends at link_layer. */
-SR_API int ibv_query_port(struct ibv_context *c, uint8_t port,
-			  struct _compat_ibv_port_attr *attr)
+SR_API int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	return query_port(c, port, (struct ibv_port_attr *)attr,
 			  offsetof(struct ibv_port_attr, flags));

@@ -13,8 +13,7 @@
 
 #define SR_API __attribute__((visibility("default")))
 
-#define container_of(ptr, type, member)                                                  \
-	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* What the device says it can do: about what a common adapter does. */
 enum {

@@ -97,8 +97,7 @@ int gid_index(const struct sockaddr *sa)
 	return 0;
 }
 
-SR_API int ibv_query_gid(struct ibv_context *c, uint8_t port, int index,
-			 union ibv_gid *gid)
+SR_API int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
 {
 	int r = port == 1 ? gid_at(index, gid, NULL) : -EINVAL;
 
@@ -109,18 +108,16 @@ SR_API int ibv_query_gid(struct ibv_context *c, uint8_t port, int index,
 }
 
 /* Not in a header, but ibv_devinfo calls it (private version node of rdma-core). */
-int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index,
-		       int *type);
+int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, int *type);
 
-SR_API int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index,
-			      int *type)
+SR_API int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, int *type)
 {
 	*type = 1; /* RoCE v2, in the numbering of that function */
 	return 0;
 }
 
-static void fill(struct ibv_gid_entry *e, size_t size, int index,
-		 const union ibv_gid *gid, uint32_t ifindex)
+static void fill(struct ibv_gid_entry *e, size_t size, int index, const union ibv_gid *gid,
+		 uint32_t ifindex)
 {
 	struct ibv_gid_entry full = {.gid = *gid,
 				     .gid_index = (uint32_t)index,
@@ -154,7 +151,7 @@ SR_API ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry 
 	if (flags || (size_t)n > max)
 		return -EINVAL;
 	for (int i = 0; i < n; i++)
-		fill((struct ibv_gid_entry *)(void *)((char *)entries + (size_t)i * size),
-		     size, i, &table[i].gid, table[i].ifindex);
+		fill((struct ibv_gid_entry *)(void *)((char *)entries + (size_t)i * size), size, i,
+		     &table[i].gid, table[i].ifindex);
 	return n;
 }

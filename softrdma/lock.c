@@ -99,8 +99,7 @@ bool lock_slow(struct seg_lock *l)
 		bool dead = seen && seen != lock_self && worth_checking(round) &&
 			    !lock_owner_alive(seen);
 
-		if ((!seen || dead) &&
-		    atomic_compare_exchange_strong(&l->owner, &seen, lock_self))
+		if ((!seen || dead) && atomic_compare_exchange_strong(&l->owner, &seen, lock_self))
 			return dead;
 		pause_for(round);
 	}

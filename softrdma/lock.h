@@ -19,9 +19,9 @@ static inline bool lock_take(struct seg_lock *l)
 {
 	uint64_t none = 0;
 
-	if (__builtin_expect(atomic_compare_exchange_strong_explicit(
-				     &l->owner, &none, lock_self, memory_order_seq_cst,
-				     memory_order_relaxed),
+	if (__builtin_expect(atomic_compare_exchange_strong_explicit(&l->owner, &none, lock_self,
+								     memory_order_seq_cst,
+								     memory_order_relaxed),
 			     1))
 		return false;
 	return lock_slow(l);

@@ -48,8 +48,7 @@ int node_name(uint16_t base, struct sockaddr_un *ret)
 	int n;
 
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	n = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "softrdma.node.%04x",
-		     base);
+	n = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "softrdma.node.%04x", base);
 	return (int)offsetof(struct sockaddr_un, sun_path) + 1 + n;
 }
 
@@ -196,13 +195,11 @@ static int add_base(void)
 		struct sockaddr_un name;
 		uint16_t base = (uint16_t)(try % 65535u + 1);
 		int len = node_name(base, &name);
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				0);
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 		if (fd < 0)
 			return -errno;
-		if (!bind(fd, (struct sockaddr *)&name, (socklen_t)len) &&
-		    !listen(fd, 4096)) {
+		if (!bind(fd, (struct sockaddr *)&name, (socklen_t)len) && !listen(fd, 4096)) {
 			base_fd[index] = fd;
 			seg_self->base[index] = base;
 			atomic_store(&seg_self->n_base, index + 1);

@@ -65,8 +65,7 @@ void node_unwatch(int fd);
 /* Our hello, and the two descriptors that go with it (borrowed). */
 void node_hello(struct hello *ret, int ret_fds[2]);
 /* Checks that both sides may copy; takes the descriptors. 0 or -errno, with a ref. */
-int peer_admit(const struct hello *h, int fds[2], const struct ucred *cred,
-	       struct peer **ret);
+int peer_admit(const struct hello *h, int fds[2], const struct ucred *cred, struct peer **ret);
 /* The owner of a QP number, introduced if necessary (blocks a moment). With a ref. */
 int peer_by_qpn(uint32_t qpn, struct peer **ret);
 /* The same if it has been introduced, or NULL. */

@@ -31,9 +31,9 @@
 #undef ibv_reg_mr_iova
 
 #define PAGE 4096u
-#define ACCESS_KNOWN                                                                     \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |     \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |         \
+#define ACCESS_KNOWN                                                                               \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
 	 IBV_ACCESS_HUGETLB)
 
 /* Guards the index allocator, windows' bindings and `pinned`. Leaf. */
@@ -157,8 +157,7 @@ static int pin(void *addr, size_t len, uint32_t access, size_t *ret_pinned)
 {
 	uintptr_t first = (uintptr_t)addr & ~(uintptr_t)(PAGE - 1);
 	size_t bytes = len ? pages_of(addr, len) : 0;
-	int advice = access & IBV_ACCESS_LOCAL_WRITE ? MADV_POPULATE_WRITE
-						     : MADV_POPULATE_READ;
+	int advice = access & IBV_ACCESS_LOCAL_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
 	int r = account(bytes);
 
 	if (r)
@@ -208,8 +207,8 @@ static void withdraw(uint32_t index)
 	quiesce();
 }
 
-static struct mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
-		      unsigned int access, int *err)
+static struct mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int access,
+		      int *err)
 {
 	struct mr *mr;
 
@@ -243,8 +242,8 @@ static struct mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 	return mr;
 }
 
-SR_API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
-				       uint64_t iova, unsigned int access)
+SR_API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
+				       unsigned int access)
 {
 	int err;
 	struct mr *mr = reg(pd, addr, len, iova, access, &err);
@@ -260,8 +259,8 @@ SR_API struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int 
 	return ibv_reg_mr_iova2(pd, addr, len, (uintptr_t)addr, (unsigned)access);
 }
 
-SR_API struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
-				      uint64_t iova, int access)
+SR_API struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
+				      int access)
 {
 	return ibv_reg_mr_iova2(pd, addr, len, iova, (unsigned)access);
 }
@@ -273,8 +272,8 @@ SR_API struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	return NULL;
 }
 
-SR_API int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *addr,
-			size_t len, int access)
+SR_API int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *addr, size_t len,
+			int access)
 {
 	struct mr *mr = container_of(ib, struct mr, ib);
 	size_t bytes = 0;
@@ -285,8 +284,7 @@ SR_API int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *a
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION &&
-	    pin(addr, len, (uint32_t)access, &bytes)) {
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && pin(addr, len, (uint32_t)access, &bytes)) {
 		errno = EFAULT;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -401,8 +399,7 @@ static bool bind_range_ok(const struct mr *mr, const struct ibv_mw_bind_info *in
 		return false;
 	/* IBA 10.6.7.2.2: write and atomics through a window need a writable region */
 	return mr->access & IBV_ACCESS_LOCAL_WRITE ||
-	       !(info->mw_access_flags &
-		 (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
+	       !(info->mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
 }
 
 enum ibv_wc_status mr_bind(struct ibv_mw *ib, uint32_t rkey, uint32_t qpn,

@@ -37,7 +37,7 @@ static pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct peer *peers; /* live ones, not ourselves; each holds one ref */
 static uint64_t last_serial;
 struct peer *peer_self;
-static _Atomic bool seeking; /* one at a time is enough: who finds none asks again */
+static _Atomic bool seeking;	    /* one at a time is enough: who finds none asks again */
 static _Atomic uint32_t sought_for; /* the slot of the queue pair that waits */
 
 int packet_send(int sock, const void *data, size_t len, const int *fds)
@@ -187,16 +187,14 @@ static bool can_copy(const struct hello *h, int32_t pid)
 	struct iovec to = {&seen, sizeof(seen)};
 	struct iovec from = {(void *)(uintptr_t)h->nonce_addr, sizeof(seen)};
 
-	return process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof(seen) &&
-	       seen == h->nonce;
+	return process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof(seen) && seen == h->nonce;
 }
 
 static int check_hello(const struct hello *h, const struct ucred *cred)
 {
 	if (h->magic != SEG_MAGIC || h->version != SEG_VERSION)
 		return -EPROTONOSUPPORT;
-	if (h->pid !=
-	    cred->pid) /* another pid namespace: we could not name the process */
+	if (h->pid != cred->pid) /* another pid namespace: we could not name the process */
 		return -EXDEV;
 	return can_copy(h, cred->pid) ? 0 : -EPERM;
 }
@@ -242,8 +240,7 @@ static void enlist(struct peer *p)
 	node_watch(p->pidfd, W_PEER, p->serial);
 }
 
-int peer_admit(const struct hello *h, int fds[2], const struct ucred *cred,
-	       struct peer **ret)
+int peer_admit(const struct hello *h, int fds[2], const struct ucred *cred, struct peer **ret)
 {
 	/* two introductions of the same process at once must yield one peer */
 	static pthread_mutex_t admission = PTHREAD_MUTEX_INITIALIZER;
@@ -371,9 +368,7 @@ int peer_by_qpn(uint32_t qpn, struct peer **ret)
 	if (sock < 0)
 		return -errno;
 	len = node_name(base, &name);
-	r = connect(sock, (struct sockaddr *)&name, (socklen_t)len)
-		    ? -errno
-		    : introduce(sock, ret);
+	r = connect(sock, (struct sockaddr *)&name, (socklen_t)len) ? -errno : introduce(sock, ret);
 	if (r)
 		close(sock);
 	else
@@ -456,8 +451,7 @@ void peer_verify(struct peer *p)
 
 	if (p == peer_self)
 		return;
-	if (process_vm_readv(p->pid, &to, 1, &from, 1, 0) != sizeof(seen) ||
-	    seen != p->nonce)
+	if (process_vm_readv(p->pid, &to, 1, &from, 1, 0) != sizeof(seen) || seen != p->nonce)
 		bury(p);
 }
 

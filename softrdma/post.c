@@ -243,8 +243,7 @@ static int queue_recv(struct qp *qp, const struct ibv_recv_wr *wr)
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
 		return EINVAL;
-	if (pos - atomic_load_explicit(&rq->polled, memory_order_acquire) >=
-	    qp->cap.max_recv_wr)
+	if (pos - atomic_load_explicit(&rq->polled, memory_order_acquire) >= qp->cap.max_recv_wr)
 		return ENOMEM;
 	e = seg_rqe(seg_self, rq->ring, rq->stride, pos & rq->mask);
 	e->wr_id = wr->wr_id;
@@ -252,8 +251,7 @@ static int queue_recv(struct qp *qp, const struct ibv_recv_wr *wr)
 	e->slot = (uint32_t)pos & rq->mask;
 	e->n_sge = (uint32_t)wr->num_sge;
 	copy_sge_list(e->sge, wr->sg_list, e->n_sge);
-	atomic_store(&rq->posted,
-		     pos + 1); /* seq_cst: before the looks at waiter and state */
+	atomic_store(&rq->posted, pos + 1); /* seq_cst: before the looks at waiter and state */
 	return 0;
 }
 

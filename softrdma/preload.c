@@ -23,8 +23,7 @@ static int is_ours(const char *file)
 	const char *base = file ? strrchr(file, '/') : NULL;
 
 	base = base ? base + 1 : file;
-	return base && (!strncmp(base, "libibverbs.so", 13) ||
-			!strncmp(base, "librdmacm.so", 12));
+	return base && (!strncmp(base, "libibverbs.so", 13) || !strncmp(base, "librdmacm.so", 12));
 }
 
 SR_API void *dlopen(const char *file, int mode)
@@ -144,15 +143,14 @@ SR_API int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 	return 0;
 }
 
-SR_API int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
-			       void *context)
+SR_API int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
 	errno = EOPNOTSUPP;
 	return -1;
 }
 
-SR_API int rdma_join_multicast_ex(struct rdma_cm_id *id,
-				  struct rdma_cm_join_mc_attr_ex *attr, void *context)
+SR_API int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				  void *context)
 {
 	errno = EOPNOTSUPP;
 	return -1;

@@ -84,9 +84,8 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_qp_cap *c = &a->cap;
 
-	if (a->comp_mask &
-		    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-				IBV_QP_INIT_ATTR_CREATE_FLAGS) ||
+	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+				       IBV_QP_INIT_ATTR_CREATE_FLAGS) ||
 	    (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags) ||
 	    (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     a->send_ops_flags & (IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE)))
@@ -110,8 +109,7 @@ static int open_sq(struct qp *qp)
 
 	if (data < qp->cap.max_inline_data)
 		data = qp->cap.max_inline_data;
-	qp->wqe_stride = (uint32_t)((offsetof(struct wqe, data) + data + 63) &
-				    ~(size_t)63);
+	qp->wqe_stride = (uint32_t)((offsetof(struct wqe, data) + data + 63) & ~(size_t)63);
 	qp->wqe_mask = size - 1;
 	qp->wqes = aligned_alloc(64, (size_t)size * qp->wqe_stride);
 	return qp->wqes ? 0 : -ENOMEM;
@@ -148,8 +146,7 @@ static void open_shared(struct qp *qp, uint32_t pd)
 	atomic_store(&s->rq.polled, 0);
 }
 
-static void fill_ib(struct qp *qp, struct ibv_context *c,
-		    const struct ibv_qp_init_attr_ex *a)
+static void fill_ib(struct qp *qp, struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
 {
 	uint32_t qpn = (uint32_t)seg_self->base[qp->slot / 256] << 8 | qp->slot % 256;
 
@@ -258,8 +255,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a
 	return &qp->ib.qp_base;
 }
 
-struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *init,
-				      struct ibv_pd *pd)
+struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *init, struct ibv_pd *pd)
 {
 	return (struct ibv_qp_init_attr_ex){
 		.qp_context = init->qp_context,
@@ -354,8 +350,8 @@ static enum ibv_wc_opcode wc_opcode(uint32_t opcode)
 	}
 }
 
-void qp_complete(struct qp *qp, const struct wqe *w, uint64_t freed,
-		 enum ibv_wc_status status, uint32_t byte_len)
+void qp_complete(struct qp *qp, const struct wqe *w, uint64_t freed, enum ibv_wc_status status,
+		 uint32_t byte_len)
 {
 	uint32_t qpn = qp->ib.qp_base.qp_num;
 	struct seg_cqe *e;
@@ -401,8 +397,7 @@ static void scatter(const struct seg_rqe *r, uint32_t pd, const struct seg_cqe *
 
 void qp_on_polled(const struct seg_cqe *e)
 {
-	struct qp *qp =
-		qp_table[e->qp_slot]; /* stays while entries of it are in the CQ */
+	struct qp *qp = qp_table[e->qp_slot]; /* stays while entries of it are in the CQ */
 
 	if (e->kind == SEG_CQE_SEND) {
 		atomic_store_explicit(&qp->freed, e->seq, memory_order_release);
@@ -412,14 +407,13 @@ void qp_on_polled(const struct seg_cqe *e)
 		struct seg_srq *s = qp->srq->s;
 
 		if (e->inl_len)
-			scatter(seg_rqe(seg_self, s->ring, s->stride, e->rqe_slot), s->pd,
-				e);
+			scatter(seg_rqe(seg_self, s->ring, s->stride, e->rqe_slot), s->pd, e);
 		srq_give(qp->srq, e->rqe_slot);
 		return;
 	}
 	if (e->inl_len)
-		scatter(seg_rqe(seg_self, qp->s->rq.ring, qp->s->rq.stride, e->rqe_slot),
-			qp->s->pd, e);
+		scatter(seg_rqe(seg_self, qp->s->rq.ring, qp->s->rq.stride, e->rqe_slot), qp->s->pd,
+			e);
 	atomic_store_explicit(&qp->s->rq.polled, e->seq + 1, memory_order_release);
 }
 

@@ -31,8 +31,7 @@ struct qp {
 	/* Guards all below, and execution. Taken before any QP's shared lock. */
 	pthread_mutex_t sq_lock;
 	struct ibv_qp_attr attr;
-	struct peer *_Atomic
-		peer; /* ref; NULL until found. Also read by posters of receives */
+	struct peer *_Atomic peer; /* ref; NULL until found. Also read by posters of receives */
 	struct seg_qp *remote;
 	uint32_t remote_slot;
 	void *wqes;		 /* owned ring of struct wqe */
@@ -47,8 +46,7 @@ struct qp {
 	enum qp_wait wait;
 	uint64_t wait_until; /* 0 = for ever */
 	struct timer timer;
-	unsigned
-		burst; /* READs and atomics in a row that a wire would have under way at once */
+	unsigned burst;	   /* READs and atomics in a row that a wire would have under way at once */
 	bool drained;	   /* LAST_WQE_REACHED has been raised since ERR was entered */
 	uint64_t ex_start; /* ibv_wr_*: head at wr_start, and the first error since */
 	int ex_error;
@@ -69,8 +67,7 @@ static inline struct qp *to_qp(struct ibv_qp *q)
 
 static inline struct wqe *qp_wqe(const struct qp *qp, uint64_t i)
 {
-	return (struct wqe *)(void *)((char *)qp->wqes +
-				      (i & qp->wqe_mask) * qp->wqe_stride);
+	return (struct wqe *)(void *)((char *)qp->wqes + (i & qp->wqe_mask) * qp->wqe_stride);
 }
 
 static inline size_t wqe_slot(const struct qp *qp, const struct wqe *w)
@@ -86,13 +83,11 @@ static inline const union wqe_extra *qp_extra(const struct qp *qp, const struct 
 
 static inline enum ibv_qp_state qp_state(const struct qp *qp)
 {
-	return (enum ibv_qp_state)atomic_load_explicit(&qp->s->state,
-						       memory_order_acquire);
+	return (enum ibv_qp_state)atomic_load_explicit(&qp->s->state, memory_order_acquire);
 }
 
 /* The attributes of ibv_create_qp as those of ibv_create_qp_ex. */
-struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *init,
-				      struct ibv_pd *pd);
+struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *init, struct ibv_pd *pd);
 struct ibv_qp *qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int qp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -104,8 +99,8 @@ void qp_ex_init(struct qp *qp);
 void qp_run(struct qp *qp);   /* execute what can be executed */
 void qp_error(struct qp *qp); /* -> ERR: flush both queues */
 /* Pushes a completion, if asked for or an error; polling it gives back slots to `freed`. */
-void qp_complete(struct qp *qp, const struct wqe *w, uint64_t freed,
-		 enum ibv_wc_status status, uint32_t byte_len);
+void qp_complete(struct qp *qp, const struct wqe *w, uint64_t freed, enum ibv_wc_status status,
+		 uint32_t byte_len);
 void qp_find_peer(struct qp *qp);
 void qp_stop_waiting(struct qp *qp);
 /* Called by cq_pop: the application has seen this completion. */

@@ -23,10 +23,10 @@
 #include "rq.h"
 
 /* IBA table 45: encoded RNR NAK timer, in units of 10 microseconds. */
-static const uint32_t rnr_10us[32] = {
-	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	 32,
-	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024, 1536,
-	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+static const uint32_t rnr_10us[32] = {65536, 1,	   2,	 3,	4,     6,     8,     12,
+				      16,    24,   32,	 48,	64,    96,    128,   192,
+				      256,   384,  512,	 768,	1024,  1536,  2048,  3072,
+				      4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 #define LOOK_AGAIN_MIN_NS 20000000ULL  /* 20 ms */
 #define LOOK_AGAIN_MAX_NS 500000000ULL /* 500 ms */
@@ -44,10 +44,9 @@ void qp_resume_later(struct qp *qp, struct timer *t, uint64_t delay_ns)
 static uint64_t patience_ns(const struct qp *qp, enum qp_wait why)
 {
 	if (why == WAIT_RNR)
-		return qp->attr.rnr_retry == 7
-			       ? 0
-			       : qp->attr.rnr_retry * 10000ULL *
-					 rnr_10us[qp->remote->min_rnr_timer & 31];
+		return qp->attr.rnr_retry == 7 ? 0
+					       : qp->attr.rnr_retry * 10000ULL *
+							 rnr_10us[qp->remote->min_rnr_timer & 31];
 	if (!qp->attr.timeout)
 		return 0;
 	return (qp->attr.retry_cnt + 1ULL) * (4096ULL << qp->attr.timeout);
@@ -127,8 +126,7 @@ void qp_error(struct qp *qp)
 		qp->drained = false;
 	if (qp->srq && !dev_is_siw() &&
 	    !qp->drained) /* IBA 11.6.3.2: the SRQ gets no further use from us */
-		async_raise(qp->ib.qp_base.context, IBV_EVENT_QP_LAST_WQE_REACHED,
-			    &qp->ib);
+		async_raise(qp->ib.qp_base.context, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ib);
 	qp->drained = true;
 }
 
@@ -153,8 +151,7 @@ static uint64_t rnr_ns(const struct qp *qp)
 static bool wants_receive(const struct wqe *w)
 {
 	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
-	       w->opcode == IBV_WR_SEND_WITH_INV ||
-	       w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	       w->opcode == IBV_WR_SEND_WITH_INV || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 /* What chaos has in store for this request, asked once. True: stand still first. */

@@ -28,13 +28,11 @@ struct transition {
 };
 
 static const struct transition transitions[] = {
-	{IBV_QPS_RESET, IBV_QPS_INIT,
-	 IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-	{IBV_QPS_INIT, IBV_QPS_INIT, 0,
-	 IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	{IBV_QPS_INIT, IBV_QPS_RTR,
-	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+		 IBV_QP_MIN_RNR_TIMER,
 	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	{IBV_QPS_RTR, IBV_QPS_RTS,
 	 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -42,8 +40,8 @@ static const struct transition transitions[] = {
 	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
 		 IBV_QP_PATH_MIG_STATE},
 	{IBV_QPS_RTS, IBV_QPS_RTS, 0,
-	 IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH |
-		 IBV_QP_PATH_MIG_STATE | IBV_QP_MIN_RNR_TIMER},
+	 IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE |
+		 IBV_QP_MIN_RNR_TIMER},
 	{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 	{IBV_QPS_SQD, IBV_QPS_RTS, 0,
 	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
@@ -51,8 +49,8 @@ static const struct transition transitions[] = {
 	{IBV_QPS_SQD, IBV_QPS_SQD, 0,
 	 IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CUR_STATE |
-		 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
-		 IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+		 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER |
+		 IBV_QP_PATH_MIG_STATE},
 };
 
 static bool transition_ok(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
@@ -77,8 +75,7 @@ static bool values_ok(const struct ibv_qp_attr *a, int mask)
 		return false;
 	if (mask & IBV_QP_AV && a->ah_attr.port_num != 1)
 		return false;
-	if (mask & IBV_QP_PATH_MTU &&
-	    (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
+	if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
 		return false;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > DEV_MAX_RD_ATOMIC)
 		return false;
@@ -208,10 +205,8 @@ static void arrive(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to,
 		break;
 	case IBV_QPS_SQD:
 		publish(qp, to);
-		if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && a->en_sqd_async_notify &&
-		    from != to)
-			async_raise(qp->ib.qp_base.context, IBV_EVENT_SQ_DRAINED,
-				    &qp->ib);
+		if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && a->en_sqd_async_notify && from != to)
+			async_raise(qp->ib.qp_base.context, IBV_EVENT_SQ_DRAINED, &qp->ib);
 		break;
 	default:
 		publish(qp, to);
@@ -220,8 +215,7 @@ static void arrive(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to,
 	}
 }
 
-static int modify(struct qp *qp, const struct ibv_qp_attr *a, int mask,
-		  struct peer *found)
+static int modify(struct qp *qp, const struct ibv_qp_attr *a, int mask, struct peer *found)
 {
 	enum ibv_qp_state from = qp_state(qp);
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
@@ -247,8 +241,7 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 	 * May wait for the other process' helper, so not under our locks, which ours may
 	 * want. A QP number that nobody has is no error: sends to it time out.
 	 */
-	if (mask & IBV_QP_STATE && mask & IBV_QP_DEST_QPN &&
-	    attr->qp_state == IBV_QPS_RTR)
+	if (mask & IBV_QP_STATE && mask & IBV_QP_DEST_QPN && attr->qp_state == IBV_QPS_RTR)
 		peer_by_qpn(attr->dest_qp_num, &found);
 	pthread_mutex_lock(&qp->rq_lock);
 	pthread_mutex_lock(&qp->sq_lock);
@@ -282,8 +275,7 @@ SR_API int ibv_query_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-SR_API int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
-				      uint32_t flags)
+SR_API int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	return 0;
 }

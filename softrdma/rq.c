@@ -144,8 +144,7 @@ static void repair_srq(struct seg *s, uint32_t qp_slot, struct seg_srq *srq)
 	popped = atomic_load(&srq->head) > pos;
 	lock_give(&srq->lock);
 	if (!popped || cq_holds_recv(s, q->recv_cq, qp_slot, pos) ||
-	    atomic_load(&claim_rqe(s, srq, claim)->seq) !=
-		    pos) /* polled, perhaps posted again */
+	    atomic_load(&claim_rqe(s, srq, claim)->seq) != pos) /* polled, perhaps posted again */
 		atomic_store(&q->claim, 0);
 }
 
@@ -161,8 +160,7 @@ void rq_repair(struct peer *owner, uint32_t qp_slot)
 	}
 	if (head == atomic_load(&q->rq.posted))
 		return;
-	if (cq_holds_recv(s, q->recv_cq, qp_slot, head) ||
-	    atomic_load(&q->rq.polled) > head)
+	if (cq_holds_recv(s, q->recv_cq, qp_slot, head) || atomic_load(&q->rq.polled) > head)
 		atomic_store(&q->rq.head, head + 1);
 }
 

@@ -117,8 +117,8 @@ int seg_map(int fd, uint64_t instance, int32_t pid, struct seg **ret)
 	s = map(fd);
 	if (!s)
 		return -errno;
-	if (s->magic != SEG_MAGIC || s->version != SEG_VERSION ||
-	    s->instance != instance || s->pid != pid) {
+	if (s->magic != SEG_MAGIC || s->version != SEG_VERSION || s->instance != instance ||
+	    s->pid != pid) {
 		seg_unmap(s);
 		return -EPROTO;
 	}
@@ -143,8 +143,7 @@ uint64_t seg_alloc(size_t bytes)
 			continue;
 		at = r->start;
 		r->start += need;
-		if (r->start == r->end &&
-		    r->next) { /* always keep one run to grow from */
+		if (r->start == r->end && r->next) { /* always keep one run to grow from */
 			*p = r->next;
 			free(r);
 		}

@@ -84,9 +84,8 @@ struct seg {
 	uint64_t instance; /* random, names this segment */
 	_Atomic uint32_t n_base;
 	uint16_t base[SEG_MAX_BASE]; /* QP slots 256*i.. are base[i] << 8 | slot % 256 */
-	pthread_mutex_t
-		life; /* robust, held by the owner's helper: see seg_owner_lives */
-	struct seg_lock atomics; /* one atomic operation at a time on this memory */
+	pthread_mutex_t life;	     /* robust, held by the owner's helper: see seg_owner_lives */
+	struct seg_lock atomics;     /* one atomic operation at a time on this memory */
 	_Atomic uint64_t attn_qp[SEG_MAX_QP / 64];
 	_Atomic uint64_t attn_cq[SEG_MAX_CQ / 64];
 	_Atomic uint64_t attn_srq[SEG_MAX_SRQ / 64];
@@ -102,8 +101,7 @@ struct seg {
  */
 static inline bool seg_owner_lives(const struct seg *s)
 {
-	return !(__atomic_load_n(&s->life.__data.__lock, __ATOMIC_RELAXED) &
-		 FUTEX_OWNER_DIED);
+	return !(__atomic_load_n(&s->life.__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED);
 }
 
 static inline void *seg_at(struct seg *s, uint64_t offset)
@@ -111,8 +109,7 @@ static inline void *seg_at(struct seg *s, uint64_t offset)
 	return (uint8_t *)s + offset;
 }
 
-static inline struct seg_rqe *seg_rqe(struct seg *s, uint64_t ring, uint32_t stride,
-				      uint64_t index)
+static inline struct seg_rqe *seg_rqe(struct seg *s, uint64_t ring, uint32_t stride, uint64_t index)
 {
 	return seg_at(s, ring + index * stride);
 }

@@ -55,8 +55,7 @@ static int open_srq(struct srq *srq, uint32_t pd)
 
 	while (size < srq->max_wr)
 		size *= 2;
-	stride = (uint32_t)(sizeof(struct seg_rqe) +
-			    srq->max_sge * sizeof(struct ibv_sge));
+	stride = (uint32_t)(sizeof(struct seg_rqe) + srq->max_sge * sizeof(struct ibv_sge));
 	srq->ring_bytes = (size_t)size * stride;
 	srq->order_bytes = size * sizeof(uint32_t);
 	srq->free = calloc(srq->max_wr, sizeof(*srq->free));
@@ -250,7 +249,6 @@ void srq_peer_died(void)
 	pthread_mutex_lock(&table_lock);
 	for (uint32_t i = 0; i < SEG_MAX_SRQ; i++)
 		if (table[i] && atomic_load(&table[i]->s->fired))
-			peer_kick_srq(peer_self,
-				      i); /* it may have died before it kicked */
+			peer_kick_srq(peer_self, i); /* it may have died before it kicked */
 	pthread_mutex_unlock(&table_lock);
 }

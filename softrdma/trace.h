@@ -21,8 +21,7 @@ extern _Atomic bool trace_is_on;
 
 static inline bool trace_on(void)
 {
-	return __builtin_expect(atomic_load_explicit(&trace_is_on, memory_order_relaxed),
-				0);
+	return __builtin_expect(atomic_load_explicit(&trace_is_on, memory_order_relaxed), 0);
 }
 
 /* Opens the file if the environment names one. Once, from node_start. */
@@ -83,8 +82,7 @@ void trace_end(void);
 /* Queue one finished packet. */
 void trace_put(const struct trace_packet *p);
 
-void packet_begin(struct trace_packet *p, const struct trace_flow *f,
-		  const struct trace_bth *bth);
+void packet_begin(struct trace_packet *p, const struct trace_flow *f, const struct trace_bth *bth);
 /* Room for n more bytes, zeroed. */
 uint8_t *packet_add(struct trace_packet *p, unsigned n);
 void packet_add16(struct trace_packet *p, uint32_t v);

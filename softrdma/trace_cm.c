@@ -41,10 +41,9 @@ static uint32_t comm_id(uint32_t qpn, uint32_t psn)
 
 static uint16_t port_of(const struct sockaddr *sa)
 {
-	return be16toh(
-		sa->sa_family == AF_INET6
-			? ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port
-			: ((const struct sockaddr_in *)(const void *)sa)->sin_port);
+	return be16toh(sa->sa_family == AF_INET6
+			       ? ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port
+			       : ((const struct sockaddr_in *)(const void *)sa)->sin_port);
 }
 
 /* Annex A11: the addresses, in front of the consumer's private data. */
@@ -67,8 +66,7 @@ static void add_ip_header(struct trace_packet *p, const struct cm_id *id,
 	}
 }
 
-static void add_req(struct trace_packet *p, const struct cm_id *id,
-		    const struct cm_msg *m)
+static void add_req(struct trace_packet *p, const struct cm_id *id, const struct cm_msg *m)
 {
 	const struct rdma_addr *a = &id->ib.route.addr;
 	struct trace_flow f;
@@ -77,8 +75,7 @@ static void add_req(struct trace_packet *p, const struct cm_id *id,
 	gid_from_sockaddr(&a->dst_addr, &f.to);
 	packet_add32(p, comm_id(m->qpn, m->psn));
 	packet_add32(p, 0);
-	packet_add64(p, RDMA_IP_CM | (uint64_t)(id->ib.ps & 0xff) << 16 |
-				port_of(&a->dst_addr));
+	packet_add64(p, RDMA_IP_CM | (uint64_t)(id->ib.ps & 0xff) << 16 | port_of(&a->dst_addr));
 	packet_add64(p, be64toh(ibv_get_device_guid(dev_incarnation(0))));
 	packet_add32(p, 0);
 	packet_add32(p, 0); /* Q_Key */
@@ -107,8 +104,7 @@ static void add_ids(struct trace_packet *p, const struct cm_id *id)
 	packet_add32(p, comm_id(id->remote_qpn, id->remote_psn));
 }
 
-static void add_rep(struct trace_packet *p, const struct cm_id *id,
-		    const struct cm_msg *m)
+static void add_rep(struct trace_packet *p, const struct cm_id *id, const struct cm_msg *m)
 {
 	add_ids(p, id);
 	packet_add32(p, 0); /* Q_Key */
@@ -123,8 +119,7 @@ static void add_rep(struct trace_packet *p, const struct cm_id *id,
 	memcpy(packet_add(p, CM_REP_DATA), m->data, MIN(m->data_len, CM_REP_DATA));
 }
 
-static void add_rej(struct trace_packet *p, const struct cm_id *id,
-		    const struct cm_msg *m)
+static void add_rej(struct trace_packet *p, const struct cm_id *id, const struct cm_msg *m)
 {
 	add_ids(p, id);
 	packet_add16(p, 0); /* which message: the REQ */
@@ -133,8 +128,7 @@ static void add_rej(struct trace_packet *p, const struct cm_id *id,
 	memcpy(packet_add(p, CM_REJ_DATA), m->data, MIN(m->data_len, CM_REJ_DATA));
 }
 
-static void add_mad(struct trace_packet *p, const struct cm_id *id,
-		    const struct cm_msg *m)
+static void add_mad(struct trace_packet *p, const struct cm_id *id, const struct cm_msg *m)
 {
 	unsigned start = p->len;
 	uint32_t tid = m->type == CM_MSG_REQ ? m->psn : id->remote_psn;

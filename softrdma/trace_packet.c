@@ -115,8 +115,7 @@ static void add_ip6(struct trace_packet *p, const struct trace_flow *f)
 	memcpy(ip + 24, f->to.raw, 16);
 }
 
-void packet_begin(struct trace_packet *p, const struct trace_flow *f,
-		  const struct trace_bth *bth)
+void packet_begin(struct trace_packet *p, const struct trace_flow *f, const struct trace_bth *bth)
 {
 	bool v4 = is_ip4(&f->to) && is_ip4(&f->from);
 	uint8_t *at;

@@ -105,8 +105,8 @@ known:
 /* ---- packets ------------------------------------------------------------------------ */
 
 /* Like the engine's copies: by system call, so that a bad pointer is no crash. */
-static void add_payload(struct trace_packet *p, const struct trace_message *m,
-			uint64_t skip, uint32_t n)
+static void add_payload(struct trace_packet *p, const struct trace_message *m, uint64_t skip,
+			uint32_t n)
 {
 	struct iovec from[DEV_MAX_SGE], to = {packet_add(p, n), n};
 	unsigned used = 0;
@@ -153,8 +153,7 @@ static uint8_t part(uint32_t i, uint32_t n, uint8_t only)
 	return i == 0 ? 0 : i == n - 1 ? LAST : MIDDLE;
 }
 
-static uint32_t part_len(const struct trace_message *m, const struct stream *s,
-			 uint32_t i)
+static uint32_t part_len(const struct trace_message *m, const struct stream *s, uint32_t i)
 {
 	uint64_t left = m->length - (uint64_t)i * s->mtu;
 
@@ -178,8 +177,7 @@ static uint8_t request_opcode(uint32_t opcode, uint8_t part)
 }
 
 /* One packet of a SEND or WRITE. */
-static void put_data(const struct trace_message *m, struct stream *s, uint32_t i,
-		     uint32_t n)
+static void put_data(const struct trace_message *m, struct stream *s, uint32_t i, uint32_t n)
 {
 	uint32_t op = m->w->opcode;
 	uint8_t which = part(i, n, ONLY);
@@ -219,9 +217,8 @@ static void put_read_response(const struct trace_message *m, struct stream *s, u
 			      uint32_t n)
 {
 	uint8_t which = part(i, n, READ_ONLY);
-	struct trace_bth bth = {.opcode = (uint8_t)(READ_FIRST + which),
-				.dest_qpn = s->qpn,
-				.psn = s->psn + i};
+	struct trace_bth bth = {
+		.opcode = (uint8_t)(READ_FIRST + which), .dest_qpn = s->qpn, .psn = s->psn + i};
 	struct trace_packet p;
 
 	packet_begin(&p, &s->back, &bth);

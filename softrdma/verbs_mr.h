@@ -26,8 +26,8 @@ struct mw {
  * waits for (the responder's QP lock for remote use, the send or poll lock for
  * local use), so what it finds stays true until the lock is given.
  */
-static inline bool mr_allows(struct seg *s, uint32_t key, uint32_t pd, uint64_t addr,
-			     uint64_t len, uint32_t need, uint64_t *ret_va)
+static inline bool mr_allows(struct seg *s, uint32_t key, uint32_t pd, uint64_t addr, uint64_t len,
+			     uint32_t need, uint64_t *ret_va)
 {
 	const struct seg_mr *m = &s->mr[key >> 8 & (SEG_MAX_MR - 1)];
 	const _Atomic uint32_t *k = key & MR_LKEY_BIT ? &m->lkey : &m->rkey;

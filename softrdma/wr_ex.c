@@ -77,8 +77,8 @@ static struct wqe *current(struct ibv_qp_ex *ib)
 	return qp->ex_error || qp->head == qp->ex_start ? NULL : qp_wqe(qp, qp->head - 1);
 }
 
-static void rdma(struct ibv_qp_ex *ib, enum ibv_wr_opcode op, uint32_t rkey,
-		 uint64_t addr, uint32_t imm)
+static void rdma(struct ibv_qp_ex *ib, enum ibv_wr_opcode op, uint32_t rkey, uint64_t addr,
+		 uint32_t imm)
 {
 	struct wqe *w = begin(ib, op);
 
@@ -99,8 +99,7 @@ static void wr_rdma_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr)
 	rdma(ib, IBV_WR_RDMA_WRITE, rkey, addr, 0);
 }
 
-static void wr_rdma_write_imm(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr,
-			      __be32 imm)
+static void wr_rdma_write_imm(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, __be32 imm)
 {
 	rdma(ib, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
 }
@@ -125,8 +124,8 @@ static void wr_local_inv(struct ibv_qp_ex *ib, uint32_t rkey)
 	rdma(ib, IBV_WR_LOCAL_INV, 0, 0, rkey);
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr,
-			      uint64_t compare, uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, uint64_t compare,
+			      uint64_t swap)
 {
 	struct wqe *w = begin(ib, IBV_WR_ATOMIC_CMP_AND_SWP);
 
@@ -137,8 +136,7 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr
 	from_ex(ib)->ex_error = wqe_atomic(from_ex(ib), w, compare, swap);
 }
 
-static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr,
-				uint64_t add)
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, uint64_t add)
 {
 	struct wqe *w = begin(ib, IBV_WR_ATOMIC_FETCH_AND_ADD);
 
@@ -157,9 +155,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
 	if (!w)
 		return;
 	w->rkey = rkey;
-	from_ex(ib)->ex_error = mw->type == IBV_MW_TYPE_2
-					? wqe_bind(from_ex(ib), w, mw, info)
-					: EINVAL;
+	from_ex(ib)->ex_error = mw->type == IBV_MW_TYPE_2 ? wqe_bind(from_ex(ib), w, mw, info)
+							  : EINVAL;
 }
 
 /* ---- data ------------------------------------------------------------------ */
@@ -186,8 +183,7 @@ static void wr_set_sge(struct ibv_qp_ex *ib, uint32_t lkey, uint64_t addr, uint3
 	wr_set_sge_list(ib, 1, &sge);
 }
 
-static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n,
-				    const struct ibv_data_buf *list)
+static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct ibv_data_buf *list)
 {
 	struct qp *qp = from_ex(ib);
 	struct wqe *w = current(ib);
@@ -219,8 +215,7 @@ static void wr_send_tso(struct ibv_qp_ex *ib, void *hdr, uint16_t hdr_sz, uint16
 	unsupported(ib);
 }
 
-static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn,
-			   uint32_t qkey)
+static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	unsupported(ib);
 }
@@ -230,8 +225,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ib, uint32_t srqn)
 	unsupported(ib);
 }
 
-static void wr_atomic_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr,
-			    const void *value)
+static void wr_atomic_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, const void *value)
 {
 	unsupported(ib);
 }

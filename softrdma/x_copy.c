@@ -57,8 +57,7 @@ enum ibv_wc_status x_gather(struct xact *x)
 	for (uint32_t i = 0; i < w->n_sge; i++) {
 		const struct ibv_sge *s = &w->sge[i];
 
-		if (s->length &&
-		    !mr_allows(seg_self, s->lkey, pd, s->addr, s->length, need, &va))
+		if (s->length && !mr_allows(seg_self, s->lkey, pd, s->addr, s->length, need, &va))
 			return IBV_WC_LOC_PROT_ERR;
 		if (s->length)
 			add_local(x, va, s->length);
@@ -67,8 +66,7 @@ enum ibv_wc_status x_gather(struct xact *x)
 }
 
 /* The remote range, checked against key, domain, bounds, and both access rights. */
-bool x_remote_range(const struct xact *x, uint32_t need, uint64_t length,
-		    struct iovec *ret)
+bool x_remote_range(const struct xact *x, uint32_t need, uint64_t length, struct iovec *ret)
 {
 	const struct wqe *w = x->w;
 	uint64_t va = 0;
@@ -79,8 +77,7 @@ bool x_remote_range(const struct xact *x, uint32_t need, uint64_t length,
 	if (!length) /* zero-length operations do not look at the key, IBA 9.7.5.2.6 */
 		return true;
 	if (w->rkey & MR_LKEY_BIT ||
-	    !mr_allows(x->peer->seg, w->rkey, x->r->pd, w->remote_addr, length, need,
-		       &va) ||
+	    !mr_allows(x->peer->seg, w->rkey, x->r->pd, w->remote_addr, length, need, &va) ||
 	    !mr_window_fits(x->peer->seg, w->rkey, atomic_load(&x->r->qpn)))
 		return false;
 	ret->iov_base = (void *)(uintptr_t)va;
@@ -111,17 +108,17 @@ static bool local_is_readable(const struct xact *x)
 
 /* The bare system call: like a device's DMA, it is no business of ThreadSanitizer, which would
  * report users who write one place of a peer's memory at once. */
-static ssize_t process_vm(const struct xact *x, const struct iovec *local,
-			  unsigned n_local, const struct iovec *remote, unsigned n_remote)
+static ssize_t process_vm(const struct xact *x, const struct iovec *local, unsigned n_local,
+			  const struct iovec *remote, unsigned n_remote)
 {
 	return syscall(x->w->opcode == IBV_WR_RDMA_READ ? SYS_process_vm_readv
 							: SYS_process_vm_writev,
 		       x->peer->pid, local, n_local, remote, n_remote, 0);
 }
 
-static enum ibv_wc_status move(const struct xact *x, const struct iovec *local,
-			       unsigned n_local, const struct iovec *remote,
-			       unsigned n_remote, uint64_t length, enum qp_wait *wait)
+static enum ibv_wc_status move(const struct xact *x, const struct iovec *local, unsigned n_local,
+			       const struct iovec *remote, unsigned n_remote, uint64_t length,
+			       enum qp_wait *wait)
 {
 	ssize_t n = process_vm(x, local, n_local, remote, n_remote);
 
@@ -137,8 +134,8 @@ static enum ibv_wc_status move(const struct xact *x, const struct iovec *local,
 /* ---- chaos: in pieces ------------------------------------------------------- */
 
 /* The bytes [from, from + length) of a list. Returns how many pieces that are. */
-static unsigned slice(const struct iovec *list, unsigned n, uint64_t from,
-		      uint64_t length, struct iovec *ret)
+static unsigned slice(const struct iovec *list, unsigned n, uint64_t from, uint64_t length,
+		      struct iovec *ret)
 {
 	unsigned n_ret = 0;
 
@@ -162,10 +159,8 @@ static unsigned slice(const struct iovec *list, unsigned n, uint64_t from,
  * Chaos: one piece of a message, from either end. Nothing says in which order the bytes
  * of a message arrive, nor that they arrive at once (IBA o9-20).
  */
-__attribute__((cold)) static enum ibv_wc_status move_piece(const struct xact *x,
-							   const struct iovec *remote,
-							   unsigned n_remote,
-							   enum qp_wait *wait)
+__attribute__((cold)) static enum ibv_wc_status
+move_piece(const struct xact *x, const struct iovec *remote, unsigned n_remote, enum qp_wait *wait)
 {
 	struct iovec from[DEV_MAX_SGE], to[DEV_MAX_SRQ_SGE];
 	struct wqe *w = qp_wqe(x->qp, x->index);
@@ -187,8 +182,8 @@ __attribute__((cold)) static enum ibv_wc_status move_piece(const struct xact *x,
 	return status;
 }
 
-enum ibv_wc_status x_copy(const struct xact *x, const struct iovec *remote,
-			  unsigned n_remote, enum qp_wait *wait)
+enum ibv_wc_status x_copy(const struct xact *x, const struct iovec *remote, unsigned n_remote,
+			  enum qp_wait *wait)
 {
 	enum ibv_wc_status status;
 
@@ -245,10 +240,8 @@ static bool is_short(const struct xact *x)
  * in their turn. */
 static bool may_carry(const struct xact *x)
 {
-	return is_short(x) && !x->w->moved && !chaos_on() &&
-	       x->index + 1 != x->qp->head &&
-	       (x->w->opcode != IBV_WR_RDMA_READ ||
-		x->qp->attr.max_rd_atomic <= x->r->max_dest_rd);
+	return is_short(x) && !x->w->moved && !chaos_on() && x->index + 1 != x->qp->head &&
+	       (x->w->opcode != IBV_WR_RDMA_READ || x->qp->attr.max_rd_atomic <= x->r->max_dest_rd);
 }
 
 /* The request at index, of the kind of the first, if all is well with it: boards. */
@@ -264,8 +257,7 @@ static bool board_rider(struct carriage *c, const struct xact *first, uint64_t i
 	x.r = first->r;
 	if (x_gather(&x) || !is_short(&x) || c->n_local + x.n_local > PIECES ||
 	    !x_remote_range(&x,
-			    is_sink(x.w->opcode) ? IBV_ACCESS_REMOTE_READ
-						 : IBV_ACCESS_REMOTE_WRITE,
+			    is_sink(x.w->opcode) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
 			    x.length, &remote))
 		return false;
 	board(c, &x, &remote);

@@ -35,15 +35,14 @@ enum ibv_wc_status x_gather(struct xact *x);
 
 /* The remote range of a WRITE, READ or atomic, checked against key, domain, bounds, and both access
  * rights. Under the responder's lock. */
-bool x_remote_range(const struct xact *x, uint32_t need, uint64_t length,
-		    struct iovec *ret);
+bool x_remote_range(const struct xact *x, uint32_t need, uint64_t length, struct iovec *ret);
 
 /*
  * Copies a SEND that does not fit into a completion, from x->local to the receiver. x_copy_range: a WRITE
  * or READ, between x->local and the responder's range; what was posted behind it may be copied with it.
  * Under the responder's lock. With *ret_wait set it is to be tried again later; what was copied stays noted.
  */
-enum ibv_wc_status x_copy(const struct xact *x, const struct iovec *remote,
-			  unsigned n_remote, enum qp_wait *ret_wait);
+enum ibv_wc_status x_copy(const struct xact *x, const struct iovec *remote, unsigned n_remote,
+			  enum qp_wait *ret_wait);
 enum ibv_wc_status x_copy_range(const struct xact *x, const struct iovec *remote,
 				enum qp_wait *ret_wait);

@@ -73,8 +73,7 @@ static enum ibv_wc_status access_error(struct xact *x)
 	return break_responder(x, SEG_EV_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void push_recv_error(struct xact *x, const struct taken *t,
-			    enum ibv_wc_status status)
+static void push_recv_error(struct xact *x, const struct taken *t, enum ibv_wc_status status)
 {
 	struct seg_cqe *e = cq_push_begin(x->peer, x->r->recv_cq);
 
@@ -107,8 +106,8 @@ __attribute__((cold)) static void trace(const struct xact *x, enum trace_answer 
 }
 
 /* What did not succeed, unless it failed before a packet was sent or just keeps waiting. */
-__attribute__((cold)) static void
-trace_failure(const struct xact *x, enum ibv_wc_status status, enum qp_wait wait)
+__attribute__((cold)) static void trace_failure(const struct xact *x, enum ibv_wc_status status,
+						enum qp_wait wait)
 {
 	if (wait == WAIT_RNR && x->qp->wait != WAIT_RNR)
 		trace(x, TRACE_RNR, 0);
@@ -131,8 +130,7 @@ static unsigned recv_flags(uint32_t opcode)
 	return opcode == IBV_WR_SEND_WITH_INV ? IBV_WC_WITH_INV : 0;
 }
 
-static void push_recv(struct xact *x, const struct taken *t, const void *inl,
-		      size_t inl_len)
+static void push_recv(struct xact *x, const struct taken *t, const void *inl, size_t inl_len)
 {
 	const struct wqe *w = x->w;
 	struct seg_cqe *e = cq_push_begin(x->peer, x->r->recv_cq);
@@ -173,8 +171,7 @@ static void note_arrival(struct xact *x)
 }
 
 /* Ours first: the responder must not answer before our completion is there. */
-static void complete_both(struct xact *x, const struct taken *t, const void *inl,
-			  size_t inl_len)
+static void complete_both(struct xact *x, const struct taken *t, const void *inl, size_t inl_len)
 {
 	bool theirs_first = chaos_on() && t && chaos_remote_first();
 
@@ -439,8 +436,7 @@ static bool is_local(uint32_t opcode)
 	return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
 }
 
-static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w,
-					uint64_t index)
+static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w, uint64_t index)
 {
 	uint32_t qpn = qp->ib.qp_base.qp_num;
 	enum ibv_wc_status status;
@@ -449,9 +445,8 @@ static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w,
 		status = mr_bind(qp_extra(qp, w)->bind.mw, w->rkey, qpn,
 				 &qp_extra(qp, w)->bind.info);
 	else
-		status = mr_invalidate(seg_self, w->imm, qp->s->pd, qpn)
-				 ? IBV_WC_SUCCESS
-				 : IBV_WC_LOC_QP_OP_ERR;
+		status = mr_invalidate(seg_self, w->imm, qp->s->pd, qpn) ? IBV_WC_SUCCESS
+									 : IBV_WC_LOC_QP_OP_ERR;
 	if (!status)
 		qp_succeed(qp, index, 0);
 	return status;

@@ -124,8 +124,8 @@ int auth_dh_derive(const struct auth_dh *dh, const uint8_t *peer_value,
 
 /* ---- responses ----------------------------------------------------------------------------- */
 
-static bool hmac(unsigned hash, const uint8_t *key, unsigned n_key, const void *data,
-		 size_t n, uint8_t ret_mac[AUTH_HASH_MAX])
+static bool hmac(unsigned hash, const uint8_t *key, unsigned n_key, const void *data, size_t n,
+		 uint8_t ret_mac[AUTH_HASH_MAX])
 {
 	unsigned n_mac = AUTH_HASH_MAX;
 
@@ -157,8 +157,7 @@ static bool transform_key(const struct auth_proof *p, struct auth_key *ret_key)
 	append(&text, nqn, strlen(nqn));
 	append(&text, "NVMe-over-Fabrics", 17);
 	ret_key->n = (uint8_t)auth_hash_bytes(p->key->hash);
-	return hmac(p->key->hash, p->key->bytes, p->key->n, text.bytes, text.n,
-		    ret_key->bytes);
+	return hmac(p->key->hash, p->key->bytes, p->key->n, text.bytes, text.n, ret_key->bytes);
 }
 
 /* The challenge itself, or mixed with the secret of the exchange. */
@@ -172,15 +171,15 @@ static bool augment(const struct auth_proof *p, uint8_t ret_challenge[AUTH_HASH_
 		memcpy(ret_challenge, p->challenge, n);
 		return true;
 	}
-	is_good = EVP_Digest(p->secret, p->n_secret, key, &n_key, hashes[p->hash].md(),
-			     NULL) == 1 &&
+	is_good = EVP_Digest(p->secret, p->n_secret, key, &n_key, hashes[p->hash].md(), NULL) ==
+			  1 &&
 		  hmac(p->hash, key, n, p->challenge, n, ret_challenge);
 	auth_wipe(key, sizeof(key));
 	return is_good;
 }
 
-static void concatenate(const struct auth_proof *p,
-			const uint8_t challenge[AUTH_HASH_MAX], struct text *text)
+static void concatenate(const struct auth_proof *p, const uint8_t challenge[AUTH_HASH_MAX],
+			struct text *text)
 {
 	const char *word = p->is_controllers ? "Controller" : "HostHost";
 	const char *first = p->is_controllers ? p->subnqn : p->hostnqn;
@@ -207,8 +206,7 @@ int auth_respond(const struct auth_proof *proof, uint8_t ret_response[AUTH_HASH_
 
 	if (is_good) {
 		concatenate(proof, challenge, &text);
-		is_good = hmac(proof->hash, key.bytes, key.n, text.bytes, text.n,
-			       ret_response);
+		is_good = hmac(proof->hash, key.bytes, key.n, text.bytes, text.n, ret_response);
 	}
 	auth_wipe(&key, sizeof(key));
 	auth_wipe(challenge, sizeof(challenge));

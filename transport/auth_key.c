@@ -22,8 +22,7 @@ enum {
 };
 
 static const char prefix[] = "DHHC-1:";
-static const char alphabet[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* The CRC of Ethernet and zlib. Keys are read seldom: no table. */
 static uint32_t crc32(const uint8_t *bytes, unsigned n)
@@ -46,8 +45,7 @@ static bool is_base64(const char *text, size_t n)
 
 	if (n_plain > n)
 		return false;
-	return n % 4 == 0 && n - n_plain <= 2 &&
-	       strspn(text + n_plain, "=") == n - n_plain;
+	return n % 4 == 0 && n - n_plain <= 2 && strspn(text + n_plain, "=") == n - n_plain;
 }
 
 /* Bytes that came out, 0 if the text is no base64 of a key with its CRC. */
@@ -142,15 +140,15 @@ static int check_access(const char *path, int fd, char *why, size_t n)
 		return -EINVAL;
 	}
 	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-		snprintf(why, n,
-			 "%s holds a secret, but others have access to it (mode %04o): "
-			 "chmod 600 it",
-			 path, st.st_mode & 07777U);
+		snprintf(
+			why, n,
+			"%s holds a secret, but others have access to it (mode %04o): chmod 600 it",
+			path, st.st_mode & 07777U);
 		return -EACCES;
 	}
 	if (st.st_uid != 0 && st.st_uid != geteuid()) {
-		snprintf(why, n, "%s belongs to user %u, who is neither root nor us (%u)",
-			 path, st.st_uid, geteuid());
+		snprintf(why, n, "%s belongs to user %u, who is neither root nor us (%u)", path,
+			 st.st_uid, geteuid());
 		return -EACCES;
 	}
 	return 0;
@@ -169,8 +167,8 @@ static ssize_t read_all(int fd, char *text, size_t n)
 	return (ssize_t)at;
 }
 
-static int parse_lines(const char *path, char *text, struct auth_key *keys, unsigned max,
-		       char *why, size_t n)
+static int parse_lines(const char *path, char *text, struct auth_key *keys, unsigned max, char *why,
+		       size_t n)
 {
 	unsigned n_keys = 0, number = 0;
 	char *line;
@@ -184,15 +182,13 @@ static int parse_lines(const char *path, char *text, struct auth_key *keys, unsi
 		if (!*line || *line == '#')
 			continue;
 		if (n_keys == max) {
-			snprintf(why, n, "%s:%u: more than %u secret%s", path, number,
-				 max, max == 1 ? "" : "s");
+			snprintf(why, n, "%s:%u: more than %u secret%s", path, number, max,
+				 max == 1 ? "" : "s");
 			return -EINVAL;
 		}
 		wrong = auth_key_parse(line, &keys[n_keys++]);
 		if (wrong) {
-			snprintf(why, n,
-				 "%s:%u: not a secret as 'rblkctl gen-key' makes "
-				 "them: %s",
+			snprintf(why, n, "%s:%u: not a secret as 'rblkctl gen-key' makes them: %s",
 				 path, number, wrong);
 			return -EINVAL;
 		}
@@ -202,8 +198,8 @@ static int parse_lines(const char *path, char *text, struct auth_key *keys, unsi
 	return n_keys ? (int)n_keys : -EINVAL;
 }
 
-int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max,
-		       char *why, size_t n)
+int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max, char *why,
+		       size_t n)
 {
 	_autoclose_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char text[FILE_BYTES + 1];
@@ -237,8 +233,7 @@ int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max
 
 void *auth_alloc(size_t n)
 {
-	void *memory = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
+	void *memory = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;

@@ -38,8 +38,8 @@ int auth_key_generate(unsigned n, enum nvmf_auth_hash hash, struct auth_key *ret
  * file must belong to us or root, and nobody else may have any access to it. Returns how many keys
  * there are, 1 to max; or -errno with one line in why (n bytes) that never holds a secret.
  */
-int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max,
-		       char *why, size_t n);
+int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max, char *why,
+		       size_t n);
 
 /* Zeroed memory that is in no core dump; NULL without memory. */
 void *auth_alloc(size_t n);

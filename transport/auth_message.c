@@ -5,8 +5,7 @@
 #include "base/bits.h"
 #include "transport/auth_message.h"
 
-static struct nvmf_auth_header header(enum nvmf_auth_type type, enum nvmf_auth_id id,
-				      uint16_t tid)
+static struct nvmf_auth_header header(enum nvmf_auth_type type, enum nvmf_auth_id id, uint16_t tid)
 {
 	return (struct nvmf_auth_header){
 		.type = (uint8_t)type, .id = (uint8_t)id, .tid = put_le16(tid)};
@@ -111,8 +110,8 @@ enum nvmf_auth_failure auth_parse_challenge(const uint8_t *message, size_t n,
 		return NVMF_AUTH_HASH;
 	if (m.dhgid >= NVMF_DH_GROUPS)
 		return NVMF_AUTH_DHGROUP;
-	if (m.hl != n_hash || get_le16(m.dhvlen) != n_dh ||
-	    n < sizeof(m) + n_hash + n_dh || get_le32(m.seqnum) == 0)
+	if (m.hl != n_hash || get_le16(m.dhvlen) != n_dh || n < sizeof(m) + n_hash + n_dh ||
+	    get_le32(m.seqnum) == 0)
 		return NVMF_AUTH_PAYLOAD;
 	*ret_challenge = (struct auth_challenge){
 		.tid = get_le16(m.header.tid),
@@ -173,12 +172,11 @@ size_t auth_write_reply(const struct auth_reply *reply, unsigned hash, unsigned 
 			uint8_t *ret_message)
 {
 	unsigned n_hash = auth_hash_bytes(hash), n_dh = auth_dh_bytes(dhgroup);
-	struct nvmf_auth_reply m = {
-		.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_REPLY, reply->tid),
-		.hl = (uint8_t)n_hash,
-		.cvalid = reply->has_challenge,
-		.dhvlen = put_le16((uint16_t)n_dh),
-		.seqnum = put_le32(reply->has_challenge ? reply->seqnum : 0)};
+	struct nvmf_auth_reply m = {.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_REPLY, reply->tid),
+				    .hl = (uint8_t)n_hash,
+				    .cvalid = reply->has_challenge,
+				    .dhvlen = put_le16((uint16_t)n_dh),
+				    .seqnum = put_le32(reply->has_challenge ? reply->seqnum : 0)};
 	uint8_t *at = ret_message + sizeof(m);
 
 	memcpy(ret_message, &m, sizeof(m));
@@ -193,8 +191,8 @@ size_t auth_write_reply(const struct auth_reply *reply, unsigned hash, unsigned 
 
 /* ---- Success and failure ------------------------------------------------------------------- */
 
-enum nvmf_auth_failure auth_parse_success1(const uint8_t *message, size_t n,
-					   unsigned hash, const uint8_t **ret_response)
+enum nvmf_auth_failure auth_parse_success1(const uint8_t *message, size_t n, unsigned hash,
+					   const uint8_t **ret_response)
 {
 	unsigned n_hash = auth_hash_bytes(hash);
 	struct nvmf_auth_success1 m;
@@ -218,10 +216,9 @@ size_t auth_write_success1(uint16_t tid, unsigned hash, const uint8_t *response,
 {
 	unsigned n_hash = auth_hash_bytes(hash);
 	/* Linux wants the length of the hash even where there is no response. */
-	struct nvmf_auth_success1 m = {
-		.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_SUCCESS1, tid),
-		.hl = (uint8_t)n_hash,
-		.rvalid = response != NULL};
+	struct nvmf_auth_success1 m = {.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_SUCCESS1, tid),
+				       .hl = (uint8_t)n_hash,
+				       .rvalid = response != NULL};
 
 	memcpy(ret_message, &m, sizeof(m));
 	if (response)
@@ -231,8 +228,7 @@ size_t auth_write_success1(uint16_t tid, unsigned hash, const uint8_t *response,
 
 size_t auth_write_success2(uint16_t tid, uint8_t *ret_message)
 {
-	struct nvmf_auth_success2 m = {
-		.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_SUCCESS2, tid)};
+	struct nvmf_auth_success2 m = {.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_SUCCESS2, tid)};
 
 	memcpy(ret_message, &m, sizeof(m));
 	return sizeof(m);
@@ -250,8 +246,8 @@ enum nvmf_auth_failure auth_parse_failure(const uint8_t *message, size_t n)
 		       : NVMF_AUTH_FAILED;
 }
 
-size_t auth_write_failure(enum nvmf_auth_id id, uint16_t tid,
-			  enum nvmf_auth_failure explanation, uint8_t *ret_message)
+size_t auth_write_failure(enum nvmf_auth_id id, uint16_t tid, enum nvmf_auth_failure explanation,
+			  uint8_t *ret_message)
 {
 	struct nvmf_auth_failure_message m = {.header = header(NVMF_AUTH_COMMON, id, tid),
 					      .reason = NVMF_AUTH_REASON_FAILED,

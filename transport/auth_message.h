@@ -11,8 +11,7 @@
 
 enum {
 	/* The longest is a Reply: header, response, challenge, Diffie-Hellman value. */
-	AUTH_MESSAGE_MAX = sizeof(struct nvmf_auth_reply) + 2 * AUTH_HASH_MAX +
-			   AUTH_DH_MAX,
+	AUTH_MESSAGE_MAX = sizeof(struct nvmf_auth_reply) + 2 * AUTH_HASH_MAX + AUTH_DH_MAX,
 	/* What is taken, and offered as room: hosts and targets use a page. */
 	AUTH_BUFFER_BYTES = 4096,
 };
@@ -65,8 +64,8 @@ size_t auth_write_reply(const struct auth_reply *reply, unsigned hash, unsigned 
 			uint8_t *ret_message);
 
 /* *ret_response is NULL when there is none. */
-enum nvmf_auth_failure auth_parse_success1(const uint8_t *message, size_t n,
-					   unsigned hash, const uint8_t **ret_response);
+enum nvmf_auth_failure auth_parse_success1(const uint8_t *message, size_t n, unsigned hash,
+					   const uint8_t **ret_response);
 /* response may be NULL. */
 size_t auth_write_success1(uint16_t tid, unsigned hash, const uint8_t *response,
 			   uint8_t *ret_message);
@@ -74,7 +73,7 @@ size_t auth_write_success2(uint16_t tid, uint8_t *ret_message);
 
 /* What the peer says is wrong: failure1 or failure2. */
 enum nvmf_auth_failure auth_parse_failure(const uint8_t *message, size_t n);
-size_t auth_write_failure(enum nvmf_auth_id id, uint16_t tid,
-			  enum nvmf_auth_failure explanation, uint8_t *ret_message);
+size_t auth_write_failure(enum nvmf_auth_id id, uint16_t tid, enum nvmf_auth_failure explanation,
+			  uint8_t *ret_message);
 /* "authentication failed", "hash not usable"; never NULL. */
 const char *auth_failure_string(enum nvmf_auth_failure explanation);

@@ -37,8 +37,7 @@ static void parse_keyed(const struct nvme_sgl *sgl, struct sgl_data *data)
 	data->wants_invalidate = data->length && rest >> 56 == NVME_SGL_KEYED_INVALIDATE;
 }
 
-enum nvme_status sgl_parse(const struct nvme_sgl *sgl, uint32_t received,
-			   struct sgl_data *ret_data)
+enum nvme_status sgl_parse(const struct nvme_sgl *sgl, uint32_t received, struct sgl_data *ret_data)
 {
 	struct sgl_data data = {.place = SGL_NONE};
 	enum nvme_status status = NVME_OK;

@@ -127,8 +127,7 @@ static void on_rejected(struct cm_conn *conn, int status, const uint8_t *data, s
  */
 static void set_rnr_timer(struct cm_conn *conn)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-				   .min_rnr_timer = MIN_RNR_TIMER};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .min_rnr_timer = MIN_RNR_TIMER};
 
 	if (conn->id->qp && !conn->device->limits.is_iwarp &&
 	    ibv_modify_qp(conn->id->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER))
@@ -186,19 +185,14 @@ struct event {
 /* Copies what a handler may need, and acknowledges. */
 static void take_event(struct rdma_cm_event *ev, struct event *out)
 {
-	*out = (struct event){.type = ev->event,
-			      .status = ev->status,
-			      .id = ev->id,
-			      .listen_id = ev->listen_id};
-	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
-	    ev->event == RDMA_CM_EVENT_ESTABLISHED ||
+	*out = (struct event){
+		.type = ev->event, .status = ev->status, .id = ev->id, .listen_id = ev->listen_id};
+	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST || ev->event == RDMA_CM_EVENT_ESTABLISHED ||
 	    ev->event == RDMA_CM_EVENT_REJECTED) {
-		size_t n = ev->param.conn.private_data ? ev->param.conn.private_data_len
-						       : 0;
+		size_t n = ev->param.conn.private_data ? ev->param.conn.private_data_len : 0;
 
 		if (n)
-			memcpy(out->data, ev->param.conn.private_data,
-			       MIN(n, sizeof(out->data)));
+			memcpy(out->data, ev->param.conn.private_data, MIN(n, sizeof(out->data)));
 		out->request = (struct cm_request){
 			.private_data = out->data,
 			.n_private = MIN(n, sizeof(out->data)),
@@ -244,8 +238,7 @@ static void dispatch_conn(struct cm_conn *conn, const struct event *ev)
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		set_rnr_timer(conn);
-		conn->ops->on_established(conn, ev->request.private_data,
-					  ev->request.n_private);
+		conn->ops->on_established(conn, ev->request.private_data, ev->request.n_private);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
@@ -350,8 +343,7 @@ static int take_listener_device(struct cm_listener *listener)
 	return r;
 }
 
-static int bind_and_listen(struct cm_listener *listener, const union addr *address,
-			   int backlog)
+static int bind_and_listen(struct cm_listener *listener, const union addr *address, int backlog)
 {
 	union addr bound = *address;
 	int one = 1;
@@ -364,8 +356,7 @@ static int bind_and_listen(struct cm_listener *listener, const union addr *addre
 	return listener->id->verbs ? take_listener_device(listener) : 0;
 }
 
-int cm_listen(struct cm *cm, const union addr *address, int backlog,
-	      struct cm_listener *listener)
+int cm_listen(struct cm *cm, const union addr *address, int backlog, struct cm_listener *listener)
 {
 	int r;
 
@@ -409,12 +400,10 @@ static void forbid_access(const struct cm_conn *conn)
 	if (conn->device->limits.is_iwarp)
 		return;
 	if (ibv_modify_qp(conn->id->qp, &attr, IBV_QP_ACCESS_FLAGS))
-		log_debug("device %s: a queue pair keeps its access flags",
-			  conn->device->name);
+		log_debug("device %s: a queue pair keeps its access flags", conn->device->name);
 }
 
-int cm_accept(struct cm_conn *conn, const void *private_data, size_t n,
-	      unsigned initiator_depth)
+int cm_accept(struct cm_conn *conn, const void *private_data, size_t n, unsigned initiator_depth)
 {
 	struct rdma_conn_param param = {
 		.private_data = private_data,

@@ -29,8 +29,8 @@ enum cm_failure {
 /* What is known of a failed connect. */
 struct cm_error {
 	enum cm_failure failure;
-	int error;  /* -errno, where there is one */
-	int reason; /* CM_REJECTED: the CM's status (28 consumer, 8 no listener on IB) */
+	int error;	      /* -errno, where there is one */
+	int reason;	      /* CM_REJECTED: the CM's status (28 consumer, 8 no listener on IB) */
 	unsigned nvmf_status; /* CM_REJECTED by a consumer: enum nvmf_cm_status; 0 unknown
 			       */
 };
@@ -38,8 +38,7 @@ struct cm_error {
 struct cm_conn_ops {
 	/* Active side, in this order: make the queue pair; connected; or failed at any
 	 * point. */
-	void (*on_resolved)(
-		struct cm_conn *conn); /* device known: qp_init, attach, cm_connect */
+	void (*on_resolved)(struct cm_conn *conn); /* device known: qp_init, attach, cm_connect */
 	void (*on_established)(struct cm_conn *conn, const void *private_data, size_t n);
 	void (*on_failed)(struct cm_conn *conn, const struct cm_error *error);
 	/* Either side, at most once: the peer hung up, the device went, the address
@@ -96,14 +95,12 @@ int cm_new(struct loop *control, struct cm **ret_cm);
 void cm_free(struct cm *cm); /* accepts NULL; no listener or connection is left */
 
 /* 0 or -errno: -EADDRNOTAVAIL (no device has the address), -EADDRINUSE... */
-int cm_listen(struct cm *cm, const union addr *address, int backlog,
-	      struct cm_listener *listener);
+int cm_listen(struct cm *cm, const union addr *address, int backlog, struct cm_listener *listener);
 void cm_listener_close(struct cm_listener *listener); /* accepts a zeroed one */
 
 /* Passive side. The queue pair was made on conn->id and attached (receives are posted). 0
  * or -errno. */
-int cm_accept(struct cm_conn *conn, const void *private_data, size_t n,
-	      unsigned initiator_depth);
+int cm_accept(struct cm_conn *conn, const void *private_data, size_t n, unsigned initiator_depth);
 /* Then destroys conn. */
 void cm_reject(struct cm_conn *conn, const void *private_data, size_t n);
 

@@ -21,7 +21,7 @@
 
 enum {
 	BATCH = 128, /* completions of a look: what a queue pair sends together arrives together, and should stay so */
-	AHEAD = 6, /* so many works are fetched: with many queue pairs no cache has them */
+	AHEAD = 6,	 /* so many works are fetched: with many queue pairs no cache has them */
 	ACK_BATCH = 256, /* acknowledging takes a mutex: not for each event */
 	SLOTS_MIN = 64,
 };
@@ -103,8 +103,7 @@ void cq_detach(struct cq *cq, struct qp *qp)
 	}
 	cq->by_qpn[i] = NULL;
 	cq->n_attached--;
-	for (i = (i + 1) & (cq->n_slots - 1); cq->by_qpn[i];
-	     i = (i + 1) & (cq->n_slots - 1)) {
+	for (i = (i + 1) & (cq->n_slots - 1); cq->by_qpn[i]; i = (i + 1) & (cq->n_slots - 1)) {
 		struct qp *moved = cq->by_qpn[i];
 
 		cq->by_qpn[i] = NULL;

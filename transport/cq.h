@@ -23,8 +23,7 @@ struct completion {
 	bool has_invalidated; /* of a receive: the peer's SEND invalidated a key */
 	uint32_t invalidated_rkey;
 };
-bool completion_is_flush(
-	const struct completion *c); /* the queue pair died before it ran */
+bool completion_is_flush(const struct completion *c); /* the queue pair died before it ran */
 const char *completion_string(const struct completion *c);
 
 /*
@@ -34,9 +33,9 @@ const char *completion_string(const struct completion *c);
  */
 struct work {
 	void (*done)(struct work *work, const struct completion *c);
-	struct qp *qp; /* send queue: set by qp_send and friends; NULL marks a receive */
-	bool is_read;  /* holds a READ credit; set by qp_read */
-	bool is_done;  /* its own completion came */
+	struct qp *qp;	  /* send queue: set by qp_send and friends; NULL marks a receive */
+	bool is_read;	  /* holds a READ credit; set by qp_read */
+	bool is_done;	  /* its own completion came */
 	uint16_t status;  /* then: enum ibv_wc_status */
 	uint16_t n_slots; /* that it takes in its send queue */
 	unsigned seq;	  /* the first of them */
@@ -64,8 +63,7 @@ struct cq {
 	unsigned n_unacked_events;
 	bool is_unarmed;      /* the device refused to: poll on */
 	struct list credited; /* queue pairs that got slots back in this batch */
-	struct qp *
-		*by_qpn; /* owned: hash table of attached queue pairs, open addressing */
+	struct qp **by_qpn;   /* owned: hash table of attached queue pairs, open addressing */
 	unsigned n_slots, n_attached;
 	struct list dirty;	 /* queue pairs with an unposted chain */
 	struct list dirty_rings; /* receive rings with unposted receives */

@@ -43,8 +43,7 @@ static int query_limits(struct ibv_context *verbs, struct device_limits *limits)
 		.max_rd_atom = (unsigned)attr.max_qp_rd_atom,
 		.max_init_rd_atom = (unsigned)attr.max_qp_init_rd_atom,
 		.has_srq = attr.max_srq > 0 && attr.max_srq_sge >= 2,
-		.has_send_invalidate = attr.device_cap_flags &
-				       IBV_DEVICE_MEM_MGT_EXTENSIONS,
+		.has_send_invalidate = attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS,
 		.max_windows = attr.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
 							IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 				       ? (unsigned)attr.max_mw
@@ -78,8 +77,7 @@ static void watch(struct device *device)
 	if (!control_loop || device->events.loop ||
 	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 		return;
-	device->events = (struct loop_fd){
-		.fd = fd, .events = EPOLLIN, .on_event = on_event};
+	device->events = (struct loop_fd){.fd = fd, .events = EPOLLIN, .on_event = on_event};
 	if (loop_fd_add(control_loop, &device->events) < 0)
 		log_warn("%s: its events cannot be watched", device->name);
 }
@@ -107,8 +105,7 @@ static int device_open(struct device *device, struct ibv_context *verbs)
 		return r;
 	*device = (struct device){
 		.index = (unsigned)(device - devices), .verbs = verbs, .limits = limits};
-	snprintf(device->name, sizeof(device->name), "%s",
-		 ibv_get_device_name(verbs->device));
+	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(verbs->device));
 	list_init(&device->users);
 	list_init(&device->told);
 	watch(device);
@@ -183,8 +180,7 @@ static void close_descriptors(const struct device *device)
 	const struct ibv_context *verbs = device->verbs;
 	int nothing = open("/", O_PATH | O_CLOEXEC);
 
-	if (nothing < 0 ||
-	    (verbs->cmd_fd >= 0 && dup3(nothing, verbs->cmd_fd, O_CLOEXEC) < 0) ||
+	if (nothing < 0 || (verbs->cmd_fd >= 0 && dup3(nothing, verbs->cmd_fd, O_CLOEXEC) < 0) ||
 	    dup3(nothing, verbs->async_fd, O_CLOEXEC) < 0)
 		log_warn("%s: cannot be released: %s", device->name, strerror(errno));
 	else
@@ -268,8 +264,7 @@ int domain_open(struct device *device, struct domain *domain)
 void domain_close(struct domain *domain)
 {
 	if (domain->pd && ibv_dealloc_pd(domain->pd))
-		log_warn("%s: a protection domain is still in use and stays",
-			 domain->device->name);
+		log_warn("%s: a protection domain is still in use and stays", domain->device->name);
 	domain->pd = NULL;
 	device_release(&domain->user);
 }
@@ -289,16 +284,15 @@ static int access_flags(const struct device *device, enum mr_access access)
 	case MR_REMOTE_WRITE:
 		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	case MR_REMOTE_BOTH:
-		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-		       IBV_ACCESS_REMOTE_WRITE;
+		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 	case MR_WINDOWS:
 		return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 	}
 	return 0;
 }
 
-int mr_open(const struct domain *domain, void *base, size_t n_bytes,
-	    enum mr_access access, struct mr *ret_mr)
+int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,
+	    struct mr *ret_mr)
 {
 	int flags = access_flags(domain->device, access);
 	struct ibv_mr *mr;
@@ -327,10 +321,9 @@ const char *mr_explain(int error, size_t n_bytes, char *buf, size_t n)
 	if (error == -ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 	    limit.rlim_cur != RLIM_INFINITY) {
 		units_format_size(have, limit.rlim_cur);
-		snprintf(buf, n, "cannot register %s for RDMA: locked-memory limit is %s",
-			 want, have);
-		return "raise it: LimitMEMLOCK=infinity in the unit, or ulimit -l "
-		       "unlimited";
+		snprintf(buf, n, "cannot register %s for RDMA: locked-memory limit is %s", want,
+			 have);
+		return "raise it: LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited";
 	}
 	snprintf(buf, n, "cannot register %s for RDMA: %s", want, strerror(-error));
 	return "";

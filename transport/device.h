@@ -33,7 +33,7 @@ struct device_limits {
 	bool has_srq;
 	bool has_send_invalidate; /* SEND_WITH_INV (IBV_DEVICE_MEM_MGT_EXTENSIONS) */
 	unsigned max_windows;	  /* type 2 memory windows; 0: none */
-	bool is_iwarp; /* a READ's sink must be remotely writable; one SGE a READ */
+	bool is_iwarp;		  /* a READ's sink must be remotely writable; one SGE a READ */
 };
 
 struct device {
@@ -86,8 +86,8 @@ void domain_close(struct domain *domain);
 
 /* What a peer may do with registered memory. */
 enum mr_access {
-	MR_LOCAL, /* our WRITEs and SENDs leave from here, receives land here */
-	MR_SINK,  /* our own READs land here: MR_LOCAL, and what iWARP wants for that */
+	MR_LOCAL,	 /* our WRITEs and SENDs leave from here, receives land here */
+	MR_SINK,	 /* our own READs land here: MR_LOCAL, and what iWARP wants for that */
 	MR_REMOTE_READ,	 /* a peer may RDMA READ it (the host's data of a write) */
 	MR_REMOTE_WRITE, /* a peer may RDMA WRITE it (the host's buffer of a read) */
 	MR_REMOTE_BOTH,
@@ -105,8 +105,8 @@ struct mr {
  * (RFC 5040, 5.2). 0 or -errno; -ENOMEM means nearly always RLIMIT_MEMLOCK, which mr_explain
  * puts into words.
  */
-int mr_open(const struct domain *domain, void *base, size_t n_bytes,
-	    enum mr_access access, struct mr *ret_mr);
+int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,
+	    struct mr *ret_mr);
 void mr_close(struct mr *mr); /* accepts a zeroed one */
 /* "cannot register 256MiB for RDMA: locked-memory limit is 8MiB" into buf; returns the
  * hint. */

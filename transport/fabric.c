@@ -40,8 +40,7 @@ static bool find_provider(char path[PATH_MAX])
 		if (!slash)
 			break;
 		n = slash - self;
-		if (snprintf(path, PATH_MAX, "%.*s/softrdma/" PROVIDER, (int)n,
-			     self) < PATH_MAX &&
+		if (snprintf(path, PATH_MAX, "%.*s/softrdma/" PROVIDER, (int)n, self) < PATH_MAX &&
 		    !access(path, R_OK))
 			return true;
 	}
@@ -59,14 +58,13 @@ static int rerun(const char *program, char **argv, const char *why)
 		return fail_with(program, EXIT_PRIVILEGE,
 				 "install softrdma or set SOFTRDMA_LIB to " PROVIDER,
 				 "%s, and the software RDMA provider was not found", why);
-	if (asprintf(&value, "%s%s%s", preload ? preload : "", preload ? ":" : "", path) <
-	    0)
+	if (asprintf(&value, "%s%s%s", preload ? preload : "", preload ? ":" : "", path) < 0)
 		return fail_with(program, EXIT_FAILED, NULL, "out of memory");
 	setenv("LD_PRELOAD", value, 1);
 	fprintf(stderr, "%s: %s: using the software RDMA provider\n", program, why);
 	execv("/proc/self/exe", argv);
-	return fail_with(program, EXIT_FAILED, NULL, "cannot run again under %s: %s",
-			 path, strerror(errno));
+	return fail_with(program, EXIT_FAILED, NULL, "cannot run again under %s: %s", path,
+			 strerror(errno));
 }
 
 /* Whether there is a device, of that name if not NULL. */

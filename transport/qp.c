@@ -64,24 +64,20 @@ static int make_verbs(struct qp *qp, const struct qp_config *config)
 	qp->verbs = qp->id->qp;
 	qp->number = qp->verbs->qp_num;
 	/* siw refuses an inline SEND with invalidate, after ibv_post_send took it. */
-	qp->max_inline = config->domain->device->limits.is_iwarp
-				 ? 0
-				 : attr.cap.max_inline_data;
+	qp->max_inline = config->domain->device->limits.is_iwarp ? 0 : attr.cap.max_inline_data;
 	return 0;
 }
 
 static int make_own_ring(struct qp *qp, const struct qp_config *config)
 {
-	int r = recv_ring_init(&qp->own_ring, qp->cq, config->domain, false,
-			       config->n_recv, config->recv_capsule_bytes,
-			       config->recv_data_bytes);
+	int r = recv_ring_init(&qp->own_ring, qp->cq, config->domain, false, config->n_recv,
+			       config->recv_capsule_bytes, config->recv_data_bytes);
 
 	if (r < 0)
 		return r;
 	qp->own_ring.qp = qp;
 	qp->ring = &qp->own_ring;
-	return recv_ring_add(&qp->own_ring, config->domain, config->n_recv,
-			     &qp->own_part);
+	return recv_ring_add(&qp->own_ring, config->domain, config->n_recv, &qp->own_part);
 }
 
 static int make_rings(struct qp *qp, const struct qp_config *config)
@@ -108,8 +104,7 @@ int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config
 	*qp = (struct qp){
 		.cq = config->cq,
 		.id = id,
-		.depth = MIN(config->send_depth,
-			     config->domain->device->limits.max_qp_wr),
+		.depth = MIN(config->send_depth, config->domain->device->limits.max_qp_wr),
 		.unposted_call = {.run = complete_unposted},
 		.broken_call = {.run = report_broken},
 		.drained_call = {.run = report_drained},
@@ -207,8 +202,7 @@ static void signal(struct qp *qp, struct ibv_send_wr *wr)
 	qp->wants_signal = false;
 }
 
-static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges,
-		 unsigned n_sges)
+static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges, unsigned n_sges)
 {
 	for (unsigned i = 0; i < n_sges; i++)
 		wr->sg_list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
@@ -235,8 +229,8 @@ static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
 }
 
 /* Takes a place in the chain; NULL on a broken queue pair, which will flush the work. */
-static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work,
-				    const struct sge *sges, unsigned n_sges)
+static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const struct sge *sges,
+				    unsigned n_sges)
 {
 	struct ibv_send_wr *wr;
 
@@ -279,8 +273,7 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 }
 
 /* What has no work of its own: it is filled in here, and queued together with its SEND. */
-static struct ibv_send_wr *put_ahead(struct qp *qp, const struct sge *sges,
-				     unsigned n_sges)
+static struct ibv_send_wr *put_ahead(struct qp *qp, const struct sge *sges, unsigned n_sges)
 {
 	struct ibv_send_wr *wr;
 
@@ -304,8 +297,7 @@ void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey
 	wr->wr.rdma.rkey = rkey;
 }
 
-void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr,
-	     uint32_t rkey)
+void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey)
 {
 	struct ibv_send_wr *wr;
 
@@ -543,8 +535,7 @@ void qp_drain(struct qp *qp)
 	qp->is_broken = true;
 	qp_drop_chain(qp);
 	if (ibv_modify_qp(qp->verbs, &attr, IBV_QP_STATE))
-		log_debug("qp %u: cannot move to the error state: %s", qp->number,
-			  strerror(errno));
+		log_debug("qp %u: cannot move to the error state: %s", qp->number, strerror(errno));
 	post_marker(qp);
 	qp_check_drained(qp);
 }

@@ -35,8 +35,8 @@ struct qp_config {
 	struct recv_ring *shared_ring; /* NULL: qp_init makes an own one */
 	unsigned n_recv;
 	uint32_t recv_capsule_bytes, recv_data_bytes;
-	unsigned send_depth; /* slots; clamped to the device's limit */
-	unsigned n_sges;     /* pieces of memory that a SEND may have; 1 to QP_SGE_MAX */
+	unsigned send_depth;   /* slots; clamped to the device's limit */
+	unsigned n_sges;       /* pieces of memory that a SEND may have; 1 to QP_SGE_MAX */
 	unsigned inline_bytes; /* longest SEND that goes inline; at most QP_INLINE_MAX */
 };
 
@@ -57,18 +57,17 @@ struct qp {
 	struct recv_ring own_ring; /* n_max == 0 when shared */
 	struct recv_part *own_part;
 	unsigned max_inline, depth;
-	struct work *
-		*posted;     /* owned: ring of n_ring entries, in posting order, by seq */
-	unsigned n_ring;     /* a power of 2, at least depth */
-	unsigned head_seq;   /* seq of the oldest one */
-	unsigned n_posted;   /* slots; queued but unflushed ones are included */
-	unsigned n_settled;  /* from the oldest on: over, but for READs among them */
-	unsigned n_unposted; /* the last of posted, which the device never got */
+	struct work **posted;  /* owned: ring of n_ring entries, in posting order, by seq */
+	unsigned n_ring;       /* a power of 2, at least depth */
+	unsigned head_seq;     /* seq of the oldest one */
+	unsigned n_posted;     /* slots; queued but unflushed ones are included */
+	unsigned n_settled;    /* from the oldest on: over, but for READs among them */
+	unsigned n_unposted;   /* the last of posted, which the device never got */
 	unsigned n_unsignaled; /* since the last signaled one */
 	unsigned signal_every;
-	bool wants_signal; /* of the chain: somebody needs a completion of its last one */
+	bool wants_signal;	     /* of the chain: somebody needs a completion of its last one */
 	unsigned max_reads, n_reads; /* RDMA READ credits (ORD, of the CM event) */
-	struct chain *chain; /* lent by the cq while something is queued; else NULL */
+	struct chain *chain;	     /* lent by the cq while something is queued; else NULL */
 	unsigned n_chain;
 	bool has_ahead;	   /* behind the chain is what the next SEND takes along */
 	struct list dirty; /* in cq->dirty while the chain is not empty */
@@ -82,8 +81,7 @@ struct qp {
 	struct loop_call unposted_call, broken_call, drained_call;
 	struct loop_timer quiet; /* while draining */
 	/* All three from the loop's turn, never from inside a call of the owner's. */
-	void (*on_broken)(struct qp *qp,
-			  const struct completion *c); /* first error, once */
+	void (*on_broken)(struct qp *qp, const struct completion *c); /* first error, once */
 	void (*on_drained)(struct qp *qp);
 	/* Slots or READ credits came back. At most once a batch. May be NULL. */
 	void (*on_credit)(struct qp *qp);
@@ -114,8 +112,8 @@ static inline bool qp_has_read_credit(const struct qp *qp)
 }
 
 enum {
-	QP_SIGNALED = 1 << 0, /* done is wanted soon, not only with a later completion */
-	QP_INLINE = 1 << 1, /* copied at qp_flush time at the latest; <= qp->max_inline */
+	QP_SIGNALED = 1 << 0,	/* done is wanted soon, not only with a later completion */
+	QP_INLINE = 1 << 1,	/* copied at qp_flush time at the latest; <= qp->max_inline */
 	QP_INVALIDATE = 1 << 2, /* SEND only: with remote invalidate of rkey */
 };
 /*
@@ -135,8 +133,7 @@ uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void
 /* Takes the window's key back; it is of no use to the peer when the work is done. */
 void qp_invalidate(struct qp *qp, struct work *work, const struct window *window);
 /* Takes a READ credit too. Always signaled. */
-void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr,
-	     uint32_t rkey);
+void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey);
 /* Posts the chain now. The loop's turn does it anyway. */
 void qp_flush(struct qp *qp);
 

@@ -40,8 +40,8 @@ static size_t data_offset(const struct recv_part *part)
 static int map_memory(struct recv_part *part, const struct domain *domain)
 {
 	size_t n_bytes = data_offset(part) + part->n * data_stride(part->ring);
-	void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
 
 	if (memory == MAP_FAILED)
 		return -errno;
@@ -63,8 +63,7 @@ static void build(struct recv_part *part, unsigned i)
 				   .length = ring->capsule_bytes,
 				   .lkey = part->mr.lkey};
 	if (ring->data_bytes) {
-		recv->data = (char *)part->memory + data_offset(part) +
-			     i * data_stride(ring);
+		recv->data = (char *)part->memory + data_offset(part) + i * data_stride(ring);
 		sges[1] = (struct ibv_sge){.addr = (uintptr_t)recv->data,
 					   .length = ring->data_bytes,
 					   .lkey = part->mr.lkey};
@@ -135,8 +134,7 @@ int recv_ring_add(struct recv_ring *ring, const struct domain *domain, unsigned 
 
 static int make_srq(struct recv_ring *ring, const struct domain *domain)
 {
-	struct ibv_srq_init_attr attr = {
-		.attr = {.max_wr = ring->n_max, .max_sge = SGES}};
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = ring->n_max, .max_sge = SGES}};
 
 	errno = 0;
 	ring->srq = ibv_create_srq(domain->pd, &attr);
@@ -145,16 +143,13 @@ static int make_srq(struct recv_ring *ring, const struct domain *domain)
 	return 0;
 }
 
-int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain,
-		   bool shared, unsigned n_max, uint32_t capsule_bytes,
-		   uint32_t data_bytes)
+int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain, bool shared,
+		   unsigned n_max, uint32_t capsule_bytes, uint32_t data_bytes)
 {
 	int r;
 
-	*ring = (struct recv_ring){.cq = cq,
-				   .n_max = n_max,
-				   .capsule_bytes = capsule_bytes,
-				   .data_bytes = data_bytes};
+	*ring = (struct recv_ring){
+		.cq = cq, .n_max = n_max, .capsule_bytes = capsule_bytes, .data_bytes = data_bytes};
 	list_init(&ring->parts);
 	list_init(&ring->dirty);
 	r = shared ? make_srq(ring, domain) : 0;

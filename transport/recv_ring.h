@@ -62,9 +62,8 @@ struct recv_ring {
 
 /* Control. A ring without receives, with room for n_max. shared: makes a shared receive
  * queue. 0 or -errno. */
-int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain,
-		   bool shared, unsigned n_max, uint32_t capsule_bytes,
-		   uint32_t data_bytes);
+int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain, bool shared,
+		   unsigned n_max, uint32_t capsule_bytes, uint32_t data_bytes);
 /* Control. Makes n receives more, n_max in all at most, and reserves as many entries of the
  * cq; their part is the ring's. 0 or -errno. */
 int recv_ring_add(struct recv_ring *ring, const struct domain *domain, unsigned n,

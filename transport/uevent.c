@@ -33,8 +33,7 @@ static void on_message(struct loop_fd *lfd, uint32_t events)
 	struct sockaddr_nl from = {0};
 	socklen_t n_from = sizeof(from);
 	char text[MESSAGE_MAX + 1];
-	ssize_t n = recvfrom(lfd->fd, text, MESSAGE_MAX, 0, (struct sockaddr *)&from,
-			     &n_from);
+	ssize_t n = recvfrom(lfd->fd, text, MESSAGE_MAX, 0, (struct sockaddr *)&from, &n_from);
 
 	if (n < 0) {
 		if (errno == ENOBUFS) /* some were lost */
@@ -56,9 +55,8 @@ int uevents_open(struct uevents *uevents, struct loop *loop, void (*on_removal)(
 	*uevents = (struct uevents){0};
 	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return -errno;
-	*uevents = (struct uevents){
-		.lfd = {.fd = fd, .events = EPOLLIN, .on_event = on_message},
-		.on_removal = on_removal};
+	*uevents = (struct uevents){.lfd = {.fd = fd, .events = EPOLLIN, .on_event = on_message},
+				    .on_removal = on_removal};
 	r = loop_fd_add(loop, &uevents->lfd);
 	if (r == 0)
 		take_fd(&fd);

@@ -33,13 +33,12 @@ enum {
 	N_RECV = NVMF_ADMIN_SQ_ENTRIES + 1,
 	SEND_DEPTH = 4 * ADMIN_SLOTS,
 	SLOT_BYTES = ADMIN_DATA_BYTES,
-	MEMORY_BYTES = ADMIN_SLOTS * SLOT_BYTES +
-		       4096, /* data of each slot, then the commands */
+	MEMORY_BYTES = ADMIN_SLOTS * SLOT_BYTES + 4096, /* data of each slot, then the commands */
 };
 static_assert(1 << SLOT_BITS == ADMIN_SLOTS, "CID = slot | generation << SLOT_BITS");
 
-__attribute__((format(printf, 3, 4))) static void
-fail(struct admin *admin, bool is_timeout, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void fail(struct admin *admin, bool is_timeout,
+						       const char *fmt, ...)
 {
 	char reason[160];
 	va_list ap;
@@ -155,8 +154,8 @@ static void on_answer(struct admin *admin, const struct nvme_cqe *cqe)
 	struct admin_slot *slot = &admin->slots[cid & (ADMIN_SLOTS - 1)];
 
 	if (!slot->is_in_flight || cid != cid_of(slot)) {
-		fail(admin, false,
-		     "target answered admin command %04x, which is not in flight", cid);
+		fail(admin, false, "target answered admin command %04x, which is not in flight",
+		     cid);
 		return;
 	}
 	slot->is_in_flight = false;
@@ -173,8 +172,7 @@ static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c
 
 	if (c->byte_len < sizeof(cqe)) {
 		recv_give(recv);
-		fail(admin, false, "target sent an admin answer of %u bytes",
-		     c->byte_len);
+		fail(admin, false, "target sent an admin answer of %u bytes", c->byte_len);
 		return;
 	}
 	cqe = *(const struct nvme_cqe *)recv->capsule;
@@ -321,8 +319,7 @@ int admin_start(struct admin *admin, struct cm_conn *conn, const struct domain *
 			hint = mr_explain(r, MEMORY_BYTES, text, sizeof(text));
 			error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
 		} else {
-			error_set(error, EXIT_FAILED, NULL,
-				  "%s: cannot make a queue pair: %s",
+			error_set(error, EXIT_FAILED, NULL, "%s: cannot make a queue pair: %s",
 				  domain->device->name, strerror(-r));
 		}
 	}

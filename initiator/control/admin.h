@@ -20,8 +20,7 @@ struct admin;
 struct admin_answer {
 	enum nvme_status status;
 	uint64_t result;
-	const uint8_t
-		*data; /* ADMIN_DATA_BYTES of a command that reads; until done returns */
+	const uint8_t *data; /* ADMIN_DATA_BYTES of a command that reads; until done returns */
 };
 
 struct admin_command {

@@ -42,8 +42,8 @@ static void on_piece(void *context, const struct admin_answer *answer)
 
 static void read_piece(struct controller *c)
 {
-	struct admin_command command = controller_get_log(
-		NVME_LOG_ANA, c->ana_log.cursor.at, ADMIN_DATA_BYTES);
+	struct admin_command command = controller_get_log(NVME_LOG_ANA, c->ana_log.cursor.at,
+							  ADMIN_DATA_BYTES);
 	uint32_t flags = NVME_ANA_RGO | (c->ana_log.n_reads ? RETAIN_EVENT : 0);
 
 	command.sqe.cdw10 = put_le32(get_le32(command.sqe.cdw10) | flags);
@@ -54,8 +54,7 @@ static void read_piece(struct controller *c)
 
 void ana_log_read(struct controller *c, void (*done)(struct controller *c))
 {
-	c->ana_log = (struct ana_log){.cursor = {.group = c->ns.ana_group},
-				      .state_before = c->ana_state,
-				      .done = done};
+	c->ana_log = (struct ana_log){
+		.cursor = {.group = c->ns.ana_group}, .state_before = c->ana_state, .done = done};
 	read_piece(c);
 }

@@ -22,8 +22,7 @@ struct ana_cursor {
 	uint32_t group;	 /* wanted */
 	uint64_t at;	 /* where the next piece begins; 0: with the header */
 	unsigned n_left; /* descriptors */
-	unsigned
-		state; /* enum nvme_ana_state, once found; 0: it has none that is known */
+	unsigned state;	 /* enum nvme_ana_state, once found; 0: it has none that is known */
 };
 
 enum ana_walk {

@@ -68,8 +68,7 @@ static void on_identified(void *context, const struct admin_answer *answer)
 		reason = identify_parse_namespace(answer->data, &ns);
 	if (reason) {
 		log_warn("namespace %u of %s: %s", c->config->nsid, c->subnqn, reason);
-	} else if (answer->status == NVME_OK ? !ns.n_blocks
-					     : is_no_namespace(answer->status)) {
+	} else if (answer->status == NVME_OK ? !ns.n_blocks : is_no_namespace(answer->status)) {
 		error_set(&c->error, EXIT_NOT_FOUND, NULL,
 			  "target has removed namespace %u of '%.100s'", c->config->nsid,
 			  c->subnqn);
@@ -89,8 +88,7 @@ static void on_identified(void *context, const struct admin_answer *answer)
 static void on_ids(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
-	struct admin_command command = controller_identify(c, NVME_CNS_NS,
-							   c->config->nsid);
+	struct admin_command command = controller_identify(c, NVME_CNS_NS, c->config->nsid);
 
 	if (answer->status == NVME_OK)
 		identify_parse_ids(answer->data, &c->ids);
@@ -101,11 +99,9 @@ static void on_ids(void *context, const struct admin_answer *answer)
 static void on_log(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
-	struct admin_command command = controller_identify(c, NVME_CNS_NS_DESCS,
-							   c->config->nsid);
+	struct admin_command command = controller_identify(c, NVME_CNS_NS_DESCS, c->config->nsid);
 
-	if (answer->status != NVME_OK ||
-	    !identify_list_has(answer->data, c->config->nsid)) {
+	if (answer->status != NVME_OK || !identify_list_has(answer->data, c->config->nsid)) {
 		rearm(c);
 		return;
 	}
@@ -116,8 +112,7 @@ static void on_log(void *context, const struct admin_answer *answer)
 static void on_event(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
-	struct admin_command command = controller_get_log(NVME_LOG_CHANGED_NS, 0,
-							  ADMIN_DATA_BYTES);
+	struct admin_command command = controller_get_log(NVME_LOG_CHANGED_NS, 0, ADMIN_DATA_BYTES);
 
 	c->async_event.is_pending = false;
 	if (answer->status != NVME_OK) {

@@ -9,8 +9,7 @@
 #include "initiator/control/auth.h"
 
 enum {
-	ALL_HASHES = 1 << NVMF_HASH_SHA256 | 1 << NVMF_HASH_SHA384 |
-		     1 << NVMF_HASH_SHA512,
+	ALL_HASHES = 1 << NVMF_HASH_SHA256 | 1 << NVMF_HASH_SHA384 | 1 << NVMF_HASH_SHA512,
 	ALL_DHGROUPS = (1 << NVMF_DH_GROUPS) - 1,
 };
 
@@ -104,9 +103,8 @@ static enum auth_host_step answer(struct auth_host *auth, const struct auth_chal
 {
 	struct auth_proof proof = proof_of(auth);
 	uint8_t response[AUTH_HASH_MAX];
-	struct auth_reply reply = {.tid = auth->tid,
-				   .response = response,
-				   .dh_value = auth->dh.public_value};
+	struct auth_reply reply = {
+		.tid = auth->tid, .response = response, .dh_value = auth->dh.public_value};
 
 	proof.key = &auth->keys.key;
 	proof.challenge = c->challenge;
@@ -121,8 +119,7 @@ static enum auth_host_step answer(struct auth_host *auth, const struct auth_chal
 static enum auth_host_step take_challenge(struct auth_host *auth, const uint8_t *bytes)
 {
 	struct auth_challenge c;
-	enum nvmf_auth_failure failure = auth_parse_challenge(bytes, AUTH_BUFFER_BYTES,
-							      &c);
+	enum nvmf_auth_failure failure = auth_parse_challenge(bytes, AUTH_BUFFER_BYTES, &c);
 
 	if (failure != NVMF_AUTH_OK)
 		return refuse(auth, AUTH_HOST_PROTOCOL, failure);
@@ -155,8 +152,8 @@ static bool is_target_right(const struct auth_host *auth, const uint8_t *respons
 static enum auth_host_step take_success1(struct auth_host *auth, const uint8_t *bytes)
 {
 	const uint8_t *response;
-	enum nvmf_auth_failure failure = auth_parse_success1(bytes, AUTH_BUFFER_BYTES,
-							     auth->hash, &response);
+	enum nvmf_auth_failure failure = auth_parse_success1(bytes, AUTH_BUFFER_BYTES, auth->hash,
+							     &response);
 
 	if (failure != NVMF_AUTH_OK)
 		return refuse(auth, AUTH_HOST_PROTOCOL, failure);
@@ -183,8 +180,7 @@ enum auth_host_step auth_host_take(struct auth_host *auth, const uint8_t *bytes)
 	int kind = auth_message_kind(bytes, AUTH_BUFFER_BYTES);
 
 	if (kind == AUTH_KIND_FAILURE1)
-		return fail(auth, AUTH_HOST_REFUSED,
-			    auth_parse_failure(bytes, AUTH_BUFFER_BYTES));
+		return fail(auth, AUTH_HOST_REFUSED, auth_parse_failure(bytes, AUTH_BUFFER_BYTES));
 	if (kind != auth->wanted || auth_message_tid(bytes) != auth->tid)
 		return refuse(auth, AUTH_HOST_PROTOCOL, NVMF_AUTH_MESSAGE);
 	return kind == AUTH_KIND_CHALLENGE ? take_challenge(auth, bytes)

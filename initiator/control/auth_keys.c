@@ -24,12 +24,11 @@ static int load(const char *path, const char *option, struct auth_key *key,
 int auth_keys_load(const struct volume_config *config, struct auth_keys *ret_keys,
 		   struct volume_error *error)
 {
-	int r = load(config->secret_file, "it is the file of --dhchap-secret-file",
-		     &ret_keys->key, error);
+	int r = load(config->secret_file, "it is the file of --dhchap-secret-file", &ret_keys->key,
+		     error);
 
 	if (r < 0)
 		return r;
-	return load(config->ctrl_secret_file,
-		    "it is the file of --dhchap-ctrl-secret-file", &ret_keys->ctrl_key,
-		    error);
+	return load(config->ctrl_secret_file, "it is the file of --dhchap-ctrl-secret-file",
+		    &ret_keys->ctrl_key, error);
 }

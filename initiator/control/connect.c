@@ -11,8 +11,8 @@
 
 #include "initiator/control/connect.h"
 
-void connect_fill_private(struct nvmf_cm_req *req, uint16_t qid, unsigned n_sq,
-			  unsigned n_recv, uint16_t cntlid)
+void connect_fill_private(struct nvmf_cm_req *req, uint16_t qid, unsigned n_sq, unsigned n_recv,
+			  uint16_t cntlid)
 {
 	*req = (struct nvmf_cm_req){
 		.qid = put_le16(qid),
@@ -37,8 +37,7 @@ int connect_parse_private(const void *private_data, size_t n, unsigned *ret_n_re
 	return 0;
 }
 
-void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq,
-			  uint32_t kato_ms)
+void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq, uint32_t kato_ms)
 {
 	struct nvmf_connect_cmd cmd;
 

@@ -7,15 +7,14 @@
 #include "transport/wire/rdma_cm.h"
 
 /* n_sq and n_recv count from 1. */
-void connect_fill_private(struct nvmf_cm_req *req, uint16_t qid, unsigned n_sq,
-			  unsigned n_recv, uint16_t cntlid);
+void connect_fill_private(struct nvmf_cm_req *req, uint16_t qid, unsigned n_sq, unsigned n_recv,
+			  uint16_t cntlid);
 /* Private data of the accept: how many receives the target posts, or UINT_MAX when it
  * does not say. 0, or -EPROTO. */
 int connect_parse_private(const void *private_data, size_t n, unsigned *ret_n_recv);
 
 /* All but CID and SGL, which the caller has filled. kato_ms counts on the admin queue
  * only. */
-void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq,
-			  uint32_t kato_ms);
+void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq, uint32_t kato_ms);
 void connect_fill_data(struct nvmf_connect_data *data, const struct volume_config *config,
 		       const char *subnqn, uint16_t cntlid);

@@ -50,19 +50,16 @@ static const struct state_rule rules[] = {
 	RULE(CTRL_DISABLING, "disabling", STATE_TO(CTRL_WAITING_DISABLED)),
 	RULE(CTRL_WAITING_DISABLED, "waiting for disabled", STATE_TO(CTRL_ENABLING)),
 	RULE(CTRL_ENABLING, "enabling", STATE_TO(CTRL_WAITING_READY)),
-	RULE(CTRL_WAITING_READY, "waiting for ready",
-	     STATE_TO(CTRL_IDENTIFYING_CONTROLLER)),
+	RULE(CTRL_WAITING_READY, "waiting for ready", STATE_TO(CTRL_IDENTIFYING_CONTROLLER)),
 	RULE(CTRL_IDENTIFYING_CONTROLLER, "identifying the controller",
 	     STATE_TO(CTRL_IDENTIFYING_LIMITS) | STATE_TO(CTRL_LIVE)),
-	RULE(CTRL_IDENTIFYING_LIMITS, "identifying limits",
-	     STATE_TO(CTRL_SETTING_QUEUES)),
+	RULE(CTRL_IDENTIFYING_LIMITS, "identifying limits", STATE_TO(CTRL_SETTING_QUEUES)),
 	RULE(CTRL_SETTING_QUEUES, "asking for queues", STATE_TO(CTRL_SETTING_EVENTS)),
 	RULE(CTRL_SETTING_EVENTS, "asking for events", STATE_TO(CTRL_IDENTIFYING_IDS)),
 	RULE(CTRL_IDENTIFYING_IDS, "identifying the namespace",
 	     STATE_TO(CTRL_IDENTIFYING_NAMESPACE) | STATE_TO(CTRL_LISTING_NAMESPACES)),
 	RULE(CTRL_IDENTIFYING_NAMESPACE, "identifying the namespace",
-	     STATE_TO(CTRL_READING_ANA) | STATE_TO(CTRL_LIVE) |
-		     STATE_TO(CTRL_LISTING_NAMESPACES)),
+	     STATE_TO(CTRL_READING_ANA) | STATE_TO(CTRL_LIVE) | STATE_TO(CTRL_LISTING_NAMESPACES)),
 	RULE(CTRL_READING_ANA, "reading the ANA groups", STATE_TO(CTRL_LIVE)),
 	RULE(CTRL_LISTING_NAMESPACES, "listing namespaces", 0),
 	RULE(CTRL_LIVE, "live", STATE_TO(CTRL_SHUTTING_DOWN)),
@@ -105,8 +102,8 @@ static void say_connection(struct controller *c, bool is_timeout, const char *re
 
 	addr_format(where, &c->config->address);
 	if (c->state == CTRL_LIVE)
-		error_set(&c->error, EXIT_UNREACHABLE, NULL,
-			  "lost the connection to %s: %s", where, reason);
+		error_set(&c->error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s", where,
+			  reason);
 	else
 		error_set(&c->error, is_timeout ? EXIT_UNREACHABLE : EXIT_FAILED, NULL,
 			  "cannot connect to %s: %s (while %s)", where, reason,
@@ -206,8 +203,7 @@ static void connect_admin(struct controller *c)
 	controller_move(c, CTRL_CONNECTING);
 	r = domain_open(c->conn->device, &c->domain);
 	if (r < 0) {
-		error_set(&c->error, EXIT_FAILED, NULL,
-			  "%s: cannot make a protection domain: %s",
+		error_set(&c->error, EXIT_FAILED, NULL, "%s: cannot make a protection domain: %s",
 			  c->conn->device->name, strerror(-r));
 		controller_fail(c);
 		return;
@@ -243,8 +239,7 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 		return;
 	loop_timer_stop(&c->timer);
 	if (connect_parse_private(private_data, n, &c->n_admin_recv) < 0) {
-		controller_fail_connection(c, false,
-					   "its private data has an unknown format");
+		controller_fail_connection(c, false, "its private data has an unknown format");
 		return;
 	}
 	controller_send_connect(c);
@@ -290,8 +285,8 @@ void controller_start(struct controller *c)
 		controller_fail(c);
 		return;
 	}
-	r = cm_resolve(c->cm, &c->config->address, source->sa.sa_family ? source : NULL,
-		       RESOLVE_MS, &cm_ops, c, &c->conn);
+	r = cm_resolve(c->cm, &c->config->address, source->sa.sa_family ? source : NULL, RESOLVE_MS,
+		       &cm_ops, c, &c->conn);
 	if (r < 0) {
 		error_from_cm(&c->error, &c->config->address,
 			      &(struct cm_error){.failure = CM_ADDRESS, .error = r});
@@ -343,8 +338,7 @@ struct admin_command controller_identify(const struct controller *c, enum nvme_c
 	};
 }
 
-struct admin_command controller_get_log(enum nvme_log log, uint64_t offset,
-					uint32_t n_bytes)
+struct admin_command controller_get_log(enum nvme_log log, uint64_t offset, uint32_t n_bytes)
 {
 	uint32_t n_dwords = n_bytes / 4 - 1; /* 0's based */
 

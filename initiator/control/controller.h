@@ -78,9 +78,9 @@ struct controller {
 	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
 	struct volume_error error;
-	bool is_permanent; /* the target says that asking again is pointless */
-	bool is_missing;   /* it has no such namespace */
-	bool is_transient; /* it will pass soon, even when connecting for the first time */
+	bool is_permanent;  /* the target says that asking again is pointless */
+	bool is_missing;    /* it has no such namespace */
+	bool is_transient;  /* it will pass soon, even when connecting for the first time */
 	bool is_unanswered; /* the Connect command: it or its answer was lost */
 };
 
@@ -104,14 +104,12 @@ const char *controller_state_name(const struct controller *c);
 /* Calls on_down with c->error, which was filled; then waits to be stopped. */
 void controller_fail(struct controller *c);
 /* "lost the connection: reason", or in a state before LIVE "cannot connect ...". */
-void controller_fail_connection(struct controller *c, bool is_timeout,
-				const char *reason);
+void controller_fail_connection(struct controller *c, bool is_timeout, const char *reason);
 /* Sends with the admin timeout; a full queue fails the association (it cannot happen). */
 void controller_submit(struct controller *c, struct admin_command *command);
 struct admin_command controller_identify(const struct controller *c, enum nvme_cns cns,
 					 uint32_t nsid);
-struct admin_command controller_get_log(enum nvme_log log, uint64_t offset,
-					uint32_t n_bytes);
+struct admin_command controller_get_log(enum nvme_log log, uint64_t offset, uint32_t n_bytes);
 
 void keep_alive_start(struct controller *c);
 void keep_alive_stop(struct controller *c);

@@ -26,8 +26,7 @@ bool controller_has_refused(struct controller *c)
 	return true;
 }
 
-static bool is_ok(struct controller *c, const char *what,
-		  const struct admin_answer *answer)
+static bool is_ok(struct controller *c, const char *what, const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
 		return true;
@@ -91,8 +90,7 @@ void controller_authenticate(struct controller *c, uint64_t connect_result)
 
 	if (!auth_host_is_asked(c->keys, connect_result, &failure)) {
 		/* What a discovery service tells is not believed beyond the next Connect. */
-		if (failure == AUTH_HOST_OK ||
-		    (failure == AUTH_HOST_NOT_ASKED && c->is_discovery))
+		if (failure == AUTH_HOST_OK || (failure == AUTH_HOST_NOT_ASKED && c->is_discovery))
 			controller_read_cap(c);
 		else
 			fail(c, failure, NVMF_AUTH_OK);

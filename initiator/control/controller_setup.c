@@ -27,8 +27,7 @@
 typedef void answer_fn(void *context, const struct admin_answer *answer);
 
 /* A refusal without further thought. */
-static bool is_ok(struct controller *c, const char *what,
-		  const struct admin_answer *answer)
+static bool is_ok(struct controller *c, const char *what, const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
 		return true;
@@ -39,15 +38,14 @@ static bool is_ok(struct controller *c, const char *what,
 
 static void fail_unusable(struct controller *c, const char *what, const char *reason)
 {
-	error_set(&c->error, EXIT_FAILED, NULL, "%s of '%s' cannot be used: %s", what,
-		  c->subnqn, reason);
+	error_set(&c->error, EXIT_FAILED, NULL, "%s of '%s' cannot be used: %s", what, c->subnqn,
+		  reason);
 	controller_fail(c);
 }
 
 /* ---- properties ---- */
 
-static void property_get(struct controller *c, uint32_t offset, bool is_8_bytes,
-			 answer_fn *done)
+static void property_get(struct controller *c, uint32_t offset, bool is_8_bytes, answer_fn *done)
 {
 	struct nvmf_property_cmd cmd = {
 		.opcode = NVME_FABRICS,
@@ -81,8 +79,7 @@ static void on_csts(void *context, const struct admin_answer *answer);
 
 static void poll_csts(struct loop_timer *timer)
 {
-	property_get(container_of(timer, struct controller, timer), NVME_PROP_CSTS, false,
-		     on_csts);
+	property_get(container_of(timer, struct controller, timer), NVME_PROP_CSTS, false, on_csts);
 }
 
 static void start_polling(struct controller *c, uint64_t limit_ns)
@@ -99,8 +96,7 @@ static void poll_again(struct controller *c)
 		if (c->state == CTRL_WAITING_SHUT_DOWN)
 			controller_stop(c);
 		else
-			controller_fail_connection(c, true,
-						   "the controller took too long");
+			controller_fail_connection(c, true, "the controller took too long");
 		return;
 	}
 	loop_timer_start(c->loop, &c->timer, c->poll_interval_ns);
@@ -126,8 +122,7 @@ static void on_csts(void *context, const struct admin_answer *answer)
 		return;
 	}
 	if (csts & NVME_CSTS_CFS) {
-		controller_fail_connection(c, false,
-					   "the controller reports a fatal status");
+		controller_fail_connection(c, false, "the controller reports a fatal status");
 		return;
 	}
 	if (is_ready != (c->state == CTRL_WAITING_READY))
@@ -175,8 +170,7 @@ static void on_connected(void *context, const struct admin_answer *answer)
 	if (answer->status != NVME_OK) {
 		c->is_permanent = error_connect_is_permanent(answer->status);
 		c->is_transient = nvme_status_code(answer->status) == NVME_CONNECT_BUSY;
-		error_from_connect(&c->error, c->config, 0, answer->status,
-				   answer->result);
+		error_from_connect(&c->error, c->config, 0, answer->status, answer->result);
 		controller_fail(c);
 		return;
 	}
@@ -210,8 +204,7 @@ static void on_cap(void *context, const struct admin_answer *answer)
 		return;
 	c->cap = answer->result;
 	if (c->cap >> 48 & 0xf) {
-		fail_unusable(c, "the controller",
-			      "its smallest memory page is above 4 KiB");
+		fail_unusable(c, "the controller", "its smallest memory page is above 4 KiB");
 		return;
 	}
 	if (!NVME_CAP_MQES(c->cap)) {
@@ -262,12 +255,10 @@ static void on_controller(void *context, const struct admin_answer *answer)
 
 	if (!is_ok(c, "Identify Controller", answer))
 		return;
-	reason = identify_parse_controller(answer->data, !c->is_discovery, c->subnqn,
-					   &c->id);
+	reason = identify_parse_controller(answer->data, !c->is_discovery, c->subnqn, &c->id);
 	if (!reason && c->id.cntlid != c->cntlid)
 		reason = "it calls itself by another id than in its answer to Connect";
-	if (!reason && !c->is_discovery && c->config->keep_alive_ns &&
-	    !c->id.has_keep_alive)
+	if (!reason && !c->is_discovery && c->config->keep_alive_ns && !c->id.has_keep_alive)
 		reason = "it does not support Keep Alive";
 	if (reason) {
 		fail_unusable(c, "the controller", reason);
@@ -408,8 +399,7 @@ static void on_namespace(void *context, const struct admin_answer *answer)
 
 static void identify_namespace(struct controller *c)
 {
-	struct admin_command command = controller_identify(c, NVME_CNS_NS,
-							   c->config->nsid);
+	struct admin_command command = controller_identify(c, NVME_CNS_NS, c->config->nsid);
 
 	controller_move(c, CTRL_IDENTIFYING_NAMESPACE);
 	command.done = on_namespace;
@@ -431,8 +421,7 @@ static void on_ids(void *context, const struct admin_answer *answer)
 
 static void identify_ids(struct controller *c)
 {
-	struct admin_command command = controller_identify(c, NVME_CNS_NS_DESCS,
-							   c->config->nsid);
+	struct admin_command command = controller_identify(c, NVME_CNS_NS_DESCS, c->config->nsid);
 
 	controller_move(c, CTRL_IDENTIFYING_IDS);
 	c->ids = (struct identify_ids){0};

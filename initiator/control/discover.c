@@ -49,8 +49,7 @@ static bool is_ok(struct discovery *d, const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
 		return true;
-	error_from_status(&d->controller.error, "Get Log Page (discovery)",
-			  answer->status);
+	error_from_status(&d->controller.error, "Get Log Page (discovery)", answer->status);
 	controller_fail(&d->controller);
 	return false;
 }
@@ -124,8 +123,8 @@ static void on_header(void *context, const struct admin_answer *answer)
 
 static void read_header(struct discovery *d)
 {
-	struct admin_command command = controller_get_log(
-		NVME_LOG_DISCOVERY, 0, sizeof(struct nvmf_discovery_header));
+	struct admin_command command = controller_get_log(NVME_LOG_DISCOVERY, 0,
+							  sizeof(struct nvmf_discovery_header));
 
 	command.sqe.nsid = put_le32(0);
 	command.done = on_header;
@@ -224,7 +223,6 @@ void discover_suggest(const struct volume_config *config, struct volume_error *e
 	close_one = conf_did_you_mean(config->subnqn, names);
 	/* It is the namespace that is not there when the subsystem is. */
 	if (close_one && strcmp(close_one, config->subnqn) != 0)
-		snprintf(error->hint, sizeof(error->hint), "did you mean '%.220s'?",
-			 close_one);
+		snprintf(error->hint, sizeof(error->hint), "did you mean '%.220s'?", close_one);
 	discover_result_release(&result);
 }

@@ -11,7 +11,7 @@ enum {
 };
 
 struct discover_record {
-	unsigned subtype; /* 1 referral, 2 NVM subsystem, 3 current discovery subsystem */
+	unsigned subtype;	 /* 1 referral, 2 NVM subsystem, 3 current discovery subsystem */
 	unsigned transport;	 /* 1 RDMA */
 	unsigned address_family; /* 1 IPv4, 2 IPv6 */
 	unsigned port_id;

@@ -50,10 +50,8 @@ int discovery_parse_entry(const void *data, struct discover_record *ret)
 		.port_id = get_le16(entry->portid),
 	};
 
-	if (take_text(record.subnqn, sizeof(record.subnqn), entry->subnqn,
-		      sizeof(entry->subnqn)) ||
-	    take_text(record.traddr, sizeof(record.traddr), entry->traddr,
-		      sizeof(entry->traddr)) ||
+	if (take_text(record.subnqn, sizeof(record.subnqn), entry->subnqn, sizeof(entry->subnqn)) ||
+	    take_text(record.traddr, sizeof(record.traddr), entry->traddr, sizeof(entry->traddr)) ||
 	    take_text(record.trsvcid, sizeof(record.trsvcid), entry->trsvcid,
 		      sizeof(entry->trsvcid)))
 		return -EPROTO;

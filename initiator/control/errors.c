@@ -31,8 +31,8 @@ enum nvme_status error_status_of(const struct nvme_cqe *cqe)
 	return nvme_status_code(status) == NVME_OK ? NVME_OK : status;
 }
 
-void error_set(struct volume_error *error, enum exit_code code, const char *hint,
-	       const char *fmt, ...)
+void error_set(struct volume_error *error, enum exit_code code, const char *hint, const char *fmt,
+	       ...)
 {
 	va_list ap;
 
@@ -49,40 +49,34 @@ static bool is_nobody_listening(const struct cm_error *cm)
 	       cm->reason == ECONNREFUSED || cm->error == -ECONNREFUSED;
 }
 
-static void from_reject(struct volume_error *error, const char *where,
-			const struct cm_error *cm)
+static void from_reject(struct volume_error *error, const char *where, const struct cm_error *cm)
 {
 	const char *words;
 
 	if (cm->nvmf_status) {
 		words = nvmf_cm_status_string((enum nvmf_cm_status)cm->nvmf_status);
-		error_set(error,
-			  cm->nvmf_status == NVMF_CM_NO_RESOURCES ? EXIT_BUSY
-								  : EXIT_FAILED,
-			  NULL, "%s rejected the connection: %s (NVMe/RDMA status %u)",
-			  where, words, cm->nvmf_status);
+		error_set(error, cm->nvmf_status == NVMF_CM_NO_RESOURCES ? EXIT_BUSY : EXIT_FAILED,
+			  NULL, "%s rejected the connection: %s (NVMe/RDMA status %u)", where,
+			  words, cm->nvmf_status);
 		return;
 	}
 	if (is_nobody_listening(cm)) {
-		error_set(error, EXIT_UNREACHABLE,
-			  "check 'rblkctl status' on the target: is it running, and is "
-			  "this "
-			  "one of its portals?",
-			  "%s rejected the connection: nothing listens there (CM status "
-			  "%d)",
-			  where, cm->reason);
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"check 'rblkctl status' on the target: is it running, and is this one of its portals?",
+			"%s rejected the connection: nothing listens there (CM status %d)", where,
+			cm->reason);
 		return;
 	}
 	if (cm->reason == CM_REASON_STALE) {
 		error_set(
 			error, EXIT_UNREACHABLE, NULL,
-			"%s rejected the connection: it still holds an older one of ours "
-			"(CM status %d)",
+			"%s rejected the connection: it still holds an older one of ours (CM status %d)",
 			where, cm->reason);
 		return;
 	}
-	error_set(error, EXIT_FAILED, NULL, "%s rejected the connection (CM status %d)",
-		  where, cm->reason);
+	error_set(error, EXIT_FAILED, NULL, "%s rejected the connection (CM status %d)", where,
+		  cm->reason);
 }
 
 /* What this process lacks, whatever was to be reached. */
@@ -95,8 +89,8 @@ static bool from_shortage(struct volume_error *error, const char *where, int r)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	error_set(error, EXIT_PRIVILEGE,
 		  "raise it: LimitNOFILE=65536 in the unit, or ulimit -n 65536",
-		  "cannot connect to %s: %s: the limit of open files is %llu", where,
-		  strerror(-r), (unsigned long long)limit.rlim_cur);
+		  "cannot connect to %s: %s: the limit of open files is %llu", where, strerror(-r),
+		  (unsigned long long)limit.rlim_cur);
 	return true;
 }
 
@@ -106,18 +100,16 @@ static bool from_other_user(struct volume_error *error, const char *where,
 {
 	char hint[128];
 
-	if (!(cm->failure == CM_UNREACHABLE &&
-	      (cm->error == -EPERM || cm->error == -EXDEV)) &&
+	if (!(cm->failure == CM_UNREACHABLE && (cm->error == -EPERM || cm->error == -EXDEV)) &&
 	    !(cm->failure == CM_REJECTED && cm->reason == CM_REASON_UNSUPPORTED))
 		return false;
 	snprintf(hint, sizeof(hint),
-		 "run both as one user (this program runs as uid %u), or take an RDMA "
-		 "device",
+		 "run both as one user (this program runs as uid %u), or take an RDMA device",
 		 (unsigned)geteuid());
-	error_set(error, EXIT_UNREACHABLE, hint,
-		  "cannot reach %s: softrdma connects programs of one user in one "
-		  "container, and the target is another's",
-		  where);
+	error_set(
+		error, EXIT_UNREACHABLE, hint,
+		"cannot reach %s: softrdma connects programs of one user in one container, and the target is another's",
+		where);
 	return true;
 }
 
@@ -127,20 +119,16 @@ static void from_address(struct volume_error *error, const char *where, int r)
 		error_set(
 			error, EXIT_UNREACHABLE,
 			"'ip address' lists the addresses, 'rdma link' the RDMA devices",
-			"cannot connect to %s: no RDMA device here has the address of "
-			"--host-address",
+			"cannot connect to %s: no RDMA device here has the address of --host-address",
 			where);
 	else
-		error_set(error, EXIT_UNREACHABLE,
-			  "'rdma link' lists the RDMA devices; 'rdma link add rxe0 type "
-			  "rxe "
-			  "netdev eth0' makes one of a network card",
-			  "cannot reach %s: no RDMA device has a route to that address",
-			  where);
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"'rdma link' lists the RDMA devices; 'rdma link add rxe0 type rxe netdev eth0' makes one of a network card",
+			"cannot reach %s: no RDMA device has a route to that address", where);
 }
 
-void error_from_cm(struct volume_error *error, const union addr *address,
-		   const struct cm_error *cm)
+void error_from_cm(struct volume_error *error, const union addr *address, const struct cm_error *cm)
 {
 	char where[ADDR_STRING_MAX];
 
@@ -160,15 +148,14 @@ void error_from_cm(struct volume_error *error, const union addr *address,
 			  cm->error ? ": " : "", cm->error ? strerror(-cm->error) : "");
 		return;
 	case CM_UNREACHABLE:
-		error_set(error, EXIT_UNREACHABLE,
-			  "is the target's host up, and does a firewall drop RDMA "
-			  "(UDP port 4791 for RoCE)?",
-			  "cannot reach %s: no answer", where);
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"is the target's host up, and does a firewall drop RDMA (UDP port 4791 for RoCE)?",
+			"cannot reach %s: no answer", where);
 		return;
 	case CM_CONNECT:
 		error_set(error, EXIT_FAILED, NULL, "cannot connect to %s: %s", where,
-			  cm->error ? strerror(-cm->error)
-				    : "the connection manager failed");
+			  cm->error ? strerror(-cm->error) : "the connection manager failed");
 		return;
 	}
 }
@@ -187,8 +174,8 @@ const char *error_of_disconnect(const struct cm_conn *conn)
 
 /* 1.82h tells the offset of the field it means, and whether in the data or in the
  * command. */
-static void from_invalid_param(struct volume_error *error,
-			       const struct volume_config *config, uint64_t result)
+static void from_invalid_param(struct volume_error *error, const struct volume_config *config,
+			       uint64_t result)
 {
 	unsigned offset = (unsigned)(result & 0xffff);
 	bool in_data = result & NVMF_CONNECT_IATTR_DATA;
@@ -197,17 +184,15 @@ static void from_invalid_param(struct volume_error *error,
 	addr_format_host(where, &config->address);
 	if (in_data && offset == offsetof(struct nvmf_connect_data, subnqn)) {
 		snprintf(hint, sizeof(hint),
-			 "'rblk discover %s' lists the subsystems that this host may use",
-			 where);
-		error_set(error, EXIT_NOT_FOUND, hint,
-			  "target does not know subsystem '%s'", config->subnqn);
+			 "'rblk discover %s' lists the subsystems that this host may use", where);
+		error_set(error, EXIT_NOT_FOUND, hint, "target does not know subsystem '%s'",
+			  config->subnqn);
 	} else if (in_data && offset == offsetof(struct nvmf_connect_data, hostnqn)) {
 		error_set(error, EXIT_DENIED, NULL, "target refuses host NQN '%s'",
 			  config->hostnqn);
 	} else if (in_data && offset == offsetof(struct nvmf_connect_data, cntlid)) {
 		error_set(error, EXIT_FAILED, NULL,
-			  "target refuses the Connect: controller id is not valid any "
-			  "more");
+			  "target refuses the Connect: controller id is not valid any more");
 	} else if (!in_data && offset == offsetof(struct nvmf_connect_cmd, sqsize)) {
 		error_set(error, EXIT_FAILED, "try a smaller queue size",
 			  "target refuses the Connect: queue size %u is not valid",
@@ -217,8 +202,7 @@ static void from_invalid_param(struct volume_error *error,
 			  "target refuses the Connect: queue id is not valid");
 	} else {
 		error_set(error, EXIT_FAILED, NULL,
-			  "target refuses the Connect: invalid parameter at byte %u of "
-			  "the %s",
+			  "target refuses the Connect: invalid parameter at byte %u of the %s",
 			  offset, in_data ? "data" : "command");
 	}
 }
@@ -235,19 +219,18 @@ void error_from_connect(struct volume_error *error, const struct volume_config *
 	case NVME_CONNECT_INVALID_HOST:
 		snprintf(hint, sizeof(hint), "add it to the target's allow_hosts: %s",
 			 config->hostnqn);
-		error_set(error, EXIT_DENIED, hint, "target refuses host %s",
-			  config->hostnqn);
+		error_set(error, EXIT_DENIED, hint, "target refuses host %s", config->hostnqn);
 		return;
 	case NVME_CONNECT_BUSY:
 		error_set(error, EXIT_BUSY, NULL,
 			  "target is busy: it takes no further connection now");
 		return;
 	case NVME_HOST_ID_INCONSISTENT:
-		error_set(error, EXIT_DENIED,
-			  "/etc/nvme/hostid and /etc/nvme/hostnqn belong together: "
-			  "no other host may have a copy of one of them",
-			  "target has seen our hostid with another host NQN than %s",
-			  config->hostnqn);
+		error_set(
+			error, EXIT_DENIED,
+			"/etc/nvme/hostid and /etc/nvme/hostnqn belong together: no other host may have a copy of one of them",
+			"target has seen our hostid with another host NQN than %s",
+			config->hostnqn);
 		return;
 	case NVME_AUTH_REQUIRED:
 		error_set(error, EXIT_DENIED, NULL,
@@ -255,9 +238,9 @@ void error_from_connect(struct volume_error *error, const struct volume_config *
 		return;
 	default:
 		error_set(error, EXIT_FAILED, NULL,
-			  "target refuses the Connect of queue %u: %s (status %x.%02x)",
-			  qid, nvme_status_string(status),
-			  nvme_status_code(status) >> 8 & 7, status & 0xff);
+			  "target refuses the Connect of queue %u: %s (status %x.%02x)", qid,
+			  nvme_status_string(status), nvme_status_code(status) >> 8 & 7,
+			  status & 0xff);
 	}
 }
 
@@ -273,28 +256,25 @@ void error_from_auth(struct volume_error *error, const struct volume_config *con
 			  "target requires authentication, which is not configured here");
 		return;
 	case AUTH_HOST_NOT_ASKED:
-		error_set(error, EXIT_DENIED,
-			  "set dhchap_key_file and dhchap_ctrl_key_file at the target",
-			  "target does not authenticate, but must prove itself "
-			  "(--dhchap-ctrl-secret-file)");
+		error_set(
+			error, EXIT_DENIED,
+			"set dhchap_key_file and dhchap_ctrl_key_file at the target",
+			"target does not authenticate, but must prove itself (--dhchap-ctrl-secret-file)");
 		return;
 	case AUTH_HOST_REFUSED:
 		error_set(error, EXIT_DENIED,
 			  "its log says more; is the same secret on both sides?",
-			  "authentication failed: the target refuses us: %s (secret in "
-			  "%.100s)",
+			  "authentication failed: the target refuses us: %s (secret in %.100s)",
 			  said, config->secret_file);
 		return;
 	case AUTH_HOST_WRONG_TARGET:
-		error_set(error, EXIT_DENIED,
-			  "another machine may answer in the target's place",
-			  "authentication failed: the target's response is wrong (secret "
-			  "in %.100s)",
-			  config->ctrl_secret_file);
+		error_set(
+			error, EXIT_DENIED, "another machine may answer in the target's place",
+			"authentication failed: the target's response is wrong (secret in %.100s)",
+			config->ctrl_secret_file);
 		return;
 	case AUTH_HOST_PROTOCOL:
-		error_set(error, EXIT_DENIED, NULL,
-			  "authentication failed: target sent %s", said);
+		error_set(error, EXIT_DENIED, NULL, "authentication failed: target sent %s", said);
 		return;
 	case AUTH_HOST_OK:
 	case AUTH_HOST_RESOURCES:
@@ -309,12 +289,10 @@ bool error_connect_is_permanent(enum nvme_status status)
 	return status & NVME_DNR && nvme_status_code(status) != NVME_CONNECT_BUSY;
 }
 
-void error_from_status(struct volume_error *error, const char *what,
-		       enum nvme_status status)
+void error_from_status(struct volume_error *error, const char *what, enum nvme_status status)
 {
-	error_set(error, EXIT_FAILED, NULL, "target answered %s with %s (status %x.%02x)",
-		  what, nvme_status_string(status), nvme_status_code(status) >> 8 & 7,
-		  status & 0xff);
+	error_set(error, EXIT_FAILED, NULL, "target answered %s with %s (status %x.%02x)", what,
+		  nvme_status_string(status), nvme_status_code(status) >> 8 & 7, status & 0xff);
 }
 
 int error_of_io(enum nvme_status status, enum volume_op op)
@@ -323,8 +301,7 @@ int error_of_io(enum nvme_status status, enum volume_op op)
 	case NVME_OK:
 		return 0;
 	case NVME_LBA_OUT_OF_RANGE:
-		return op == VOLUME_WRITE || op == VOLUME_WRITE_ZEROES ? -ENOSPC
-								       : -EINVAL;
+		return op == VOLUME_WRITE || op == VOLUME_WRITE_ZEROES ? -ENOSPC : -EINVAL;
 	case NVME_CAPACITY_EXCEEDED:
 		return -ENOSPC;
 	case NVME_NS_WRITE_PROTECTED:

@@ -11,10 +11,8 @@
 enum nvme_status error_status_of(const struct nvme_cqe *cqe);
 
 /* hint may be NULL or "". */
-__attribute__((format(printf, 4, 5))) void error_set(struct volume_error *error,
-						     enum exit_code code,
-						     const char *hint, const char *fmt,
-						     ...);
+__attribute__((format(printf, 4, 5))) void
+error_set(struct volume_error *error, enum exit_code code, const char *hint, const char *fmt, ...);
 
 /* Why the connection manager could not connect to address. */
 void error_from_cm(struct volume_error *error, const union addr *address,
@@ -35,15 +33,14 @@ void error_from_auth(struct volume_error *error, const struct volume_config *con
 bool error_connect_is_permanent(enum nvme_status status);
 
 /* An answer other than success to the command called what. */
-void error_from_status(struct volume_error *error, const char *what,
-		       enum nvme_status status);
+void error_from_status(struct volume_error *error, const char *what, enum nvme_status status);
 
 /* What volume_io.done reports: 0 or -errno. */
 int error_of_io(enum nvme_status status, enum volume_op op);
 
 enum io_retry {
 	IO_RETRY_NO,
-	IO_RETRY_COUNTED, /* passes by itself: a few times */
+	IO_RETRY_COUNTED,    /* passes by itself: a few times */
 	IO_RETRY_WHILE_LOST, /* the path or namespace is away: as long as a reconnect may last */
 };
 enum io_retry error_io_retry(enum nvme_status status);

@@ -26,8 +26,8 @@
 #include "transport/wire/fabrics.h"
 
 #define UUID_NQN "nqn.2014-08.org.nvmexpress:uuid:"
-#define NQN_HINT                                                                         \
-	"an NQN is like nqn.2014-08.org.nvmexpress:uuid:UUID; 'nvme gen-hostnqn' makes " \
+#define NQN_HINT                                                                                   \
+	"an NQN is like nqn.2014-08.org.nvmexpress:uuid:UUID; 'nvme gen-hostnqn' makes "           \
 	"one"
 #define NQN_FILE_HINT "'nvme gen-hostnqn' prints one for it; or remove the file"
 
@@ -56,14 +56,12 @@ static int read_line(const char *path, char *buf, size_t n)
 static int bad_file(struct volume_error *error, const char *path, int r, const char *why,
 		    const char *hint)
 {
-	error_set(error, EXIT_CONFIG, hint, "%s: %s", path,
-		  r == -EINVAL ? why : strerror(-r));
+	error_set(error, EXIT_CONFIG, hint, "%s: %s", path, r == -EINVAL ? why : strerror(-r));
 	return -1;
 }
 
-static int set_nqn(const char *nqn, const char *where, enum exit_code code,
-		   const char *hint, struct volume_config *config,
-		   struct volume_error *error)
+static int set_nqn(const char *nqn, const char *where, enum exit_code code, const char *hint,
+		   struct volume_config *config, struct volume_error *error)
 {
 	const char *wrong = nqn_check(nqn);
 
@@ -76,8 +74,7 @@ static int set_nqn(const char *nqn, const char *where, enum exit_code code,
 }
 
 /* From a file if there is one: 1 taken, 0 absent, -1 error. */
-static int take_nqn(const char *path, struct volume_config *config,
-		    struct volume_error *error)
+static int take_nqn(const char *path, struct volume_config *config, struct volume_error *error)
 {
 	char line[LINE_MAX_BYTES];
 	int r = read_line(path, line, sizeof(line));
@@ -86,8 +83,7 @@ static int take_nqn(const char *path, struct volume_config *config,
 		return 0;
 	if (r < 0)
 		return bad_file(error, path, r, "it is empty", NQN_FILE_HINT);
-	return set_nqn(line, path, EXIT_CONFIG, NQN_FILE_HINT, config, error) < 0 ? -1
-										  : 1;
+	return set_nqn(line, path, EXIT_CONFIG, NQN_FILE_HINT, config, error) < 0 ? -1 : 1;
 }
 
 /* Writes text to a new file beside path and moves it there, unless another process was
@@ -99,8 +95,7 @@ static int keep(const char *path, const char *text)
 	size_t n = strlen(text);
 	int r = 0;
 
-	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >=
-	    (int)sizeof(temporary))
+	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
 		return -ENAMETOOLONG;
 	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0)
@@ -131,8 +126,7 @@ static int make_directory(const char *path)
 	return mkdir(partial, 0755) && errno != EEXIST ? -errno : 0;
 }
 
-static int generate(const char *directory, struct volume_config *config,
-		    struct volume_error *error)
+static int generate(const char *directory, struct volume_config *config, struct volume_error *error)
 {
 	char path[PATH_MAX], line[LINE_MAX_BYTES], text[UUID_STR_LEN];
 	uuid_t uuid;
@@ -148,8 +142,7 @@ static int generate(const char *directory, struct volume_config *config,
 	if (r < 0) {
 		error_set(
 			error, EXIT_FAILED,
-			"set RBLK_STATE_DIR to a directory that can be written, or make "
-			"/etc/nvme/hostnqn with 'nvme gen-hostnqn'",
+			"set RBLK_STATE_DIR to a directory that can be written, or make /etc/nvme/hostnqn with 'nvme gen-hostnqn'",
 			"%s: cannot keep a host NQN there: %s", path, strerror(-r));
 		return -1;
 	}
@@ -160,8 +153,7 @@ static int generate(const char *directory, struct volume_config *config,
 	return r == 1 ? 0 : -1;
 }
 
-static int find_nqn(const char *directory, struct volume_config *config,
-		    struct volume_error *error)
+static int find_nqn(const char *directory, struct volume_config *config, struct volume_error *error)
 {
 	const char *state = getenv("RBLK_STATE_DIR");
 	char path[PATH_MAX], base[PATH_MAX];
@@ -191,8 +183,7 @@ static void derive_id(struct volume_config *config)
 }
 
 /* The hostid file belongs to the hostnqn file: it counts when that says our NQN. */
-static int find_id(const char *directory, struct volume_config *config,
-		   struct volume_error *error)
+static int find_id(const char *directory, struct volume_config *config, struct volume_error *error)
 {
 	char path[PATH_MAX], line[LINE_MAX_BYTES];
 	int r;
@@ -216,8 +207,7 @@ static int find_id(const char *directory, struct volume_config *config,
 int host_identity_load(const char *directory, const char *hostnqn, const char *hostid,
 		       struct volume_config *config, struct volume_error *error)
 {
-	int r = hostnqn ? set_nqn(hostnqn, "--hostnqn", EXIT_USAGE, NQN_HINT, config,
-				  error)
+	int r = hostnqn ? set_nqn(hostnqn, "--hostnqn", EXIT_USAGE, NQN_HINT, config, error)
 			: find_nqn(directory, config, error);
 
 	if (r < 0)

@@ -54,8 +54,7 @@ static const char *parse_fabrics(const struct nvme_id_ctrl *id, const char *subn
 		return "its capsules are smaller than a command";
 	if (get_le16(id->icdoff))
 		return "its in-capsule data has an offset";
-	if (nqn_from_field(id->subnqn, sizeof(id->subnqn), nqn) ||
-	    strcmp(nqn, subnqn) != 0)
+	if (nqn_from_field(id->subnqn, sizeof(id->subnqn), nqn) || strcmp(nqn, subnqn) != 0)
 		return "it belongs to another subsystem than was asked for";
 	if (id->cntrltype != 0 && id->cntrltype != NVME_CNTRLTYPE_IO)
 		return "it is not an I/O controller";
@@ -127,8 +126,7 @@ const char *identify_parse_namespace(const void *data, struct identify_namespace
 	ret->ana_group = get_le32(id->anagrpid);
 	ret->is_read_only = id->nsattr & NVME_NSATTR_WRITE_PROTECTED;
 	ret->reads_zero_after_trim = (dlfeat & 7) == NVME_DLFEAT_READS_ZERO;
-	ret->can_unmap_zeroes = ret->reads_zero_after_trim &&
-				(dlfeat & NVME_DLFEAT_WZ_DEAC);
+	ret->can_unmap_zeroes = ret->reads_zero_after_trim && (dlfeat & NVME_DLFEAT_WZ_DEAC);
 	memcpy(ret->nguid, id->nguid, sizeof(ret->nguid));
 	memcpy(ret->eui64, id->eui64, sizeof(ret->eui64));
 	return NULL;

@@ -37,19 +37,16 @@ static void describe(const struct volume_queue *queue, const struct volume_io *i
 		ret_error->lba = io->offset >> queue->limits.block_shift;
 		ret_error->blocks = io->length >> queue->limits.block_shift;
 	}
-	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s",
-		 operation_of(io));
+	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s", operation_of(io));
 	if (code == NVME_HOST_PATH_ERROR)
 		snprintf(ret_error->words, sizeof(ret_error->words),
 			 "the target cannot be reached");
 	else
-		snprintf(ret_error->words, sizeof(ret_error->words),
-			 "%s (status %x.%02x)", nvme_status_string(status), code >> 8 & 7,
-			 code & 0xff);
+		snprintf(ret_error->words, sizeof(ret_error->words), "%s (status %x.%02x)",
+			 nvme_status_string(status), code >> 8 & 7, code & 0xff);
 }
 
-static void say(const struct volume *volume, const struct volume_io_error *error,
-		unsigned n_unsaid)
+static void say(const struct volume *volume, const struct volume_io_error *error, unsigned n_unsaid)
 {
 	char range[64] = "", unsaid[48] = "";
 
@@ -58,8 +55,8 @@ static void say(const struct volume *volume, const struct volume_io_error *error
 			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
-	log_warn(VOLUME_FMT ": %s%s failed: %s%s", VOLUME_ARG(volume), error->operation,
-		 range, error->words, unsaid);
+	log_warn(VOLUME_FMT ": %s%s failed: %s%s", VOLUME_ARG(volume), error->operation, range,
+		 error->words, unsaid);
 }
 
 __attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *queue,
@@ -95,8 +92,7 @@ void volume_io_errors_deinit(struct volume_io_errors *errors)
 	pthread_mutex_destroy(&errors->lock);
 }
 
-void volume_io_errors_read(struct volume_io_errors *errors,
-			   struct volume_io_figures *ret_figures)
+void volume_io_errors_read(struct volume_io_errors *errors, struct volume_io_figures *ret_figures)
 {
 	pthread_mutex_lock(&errors->lock);
 	*ret_figures = errors->figures;

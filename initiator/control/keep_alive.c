@@ -47,8 +47,7 @@ void keep_alive_start(struct controller *c)
 	c->keep_alive.timer.on_expiry = on_timer;
 	c->keep_alive.is_pending = false;
 	if (!c->is_discovery && c->config->keep_alive_ns)
-		loop_timer_start(c->loop, &c->keep_alive.timer,
-				 c->config->keep_alive_ns / 2);
+		loop_timer_start(c->loop, &c->keep_alive.timer, c->config->keep_alive_ns / 2);
 }
 
 void keep_alive_stop(struct controller *c)

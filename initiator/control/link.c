@@ -37,8 +37,7 @@ enum {
 #define ATTEMPT_TIMEOUT_NS (10 * NSEC_PER_SEC)
 #define RETRY_MIN_NS	   (100 * NSEC_PER_MSEC)
 
-#define RULE(s, name, next)                                                              \
-	[s] = {name, (next) | STATE_TO(LINK_STOPPING) | STATE_TO(LINK_IDLE)}
+#define RULE(s, name, next) [s] = {name, (next) | STATE_TO(LINK_STOPPING) | STATE_TO(LINK_IDLE)}
 static const struct state_rule rules[] = {
 	[LINK_IDLE] = {"idle", STATE_TO(LINK_RESOLVING)},
 	RULE(LINK_RESOLVING, "resolving", STATE_TO(LINK_ATTACHING)),
@@ -110,8 +109,8 @@ static void lost(struct volume_queue *queue, const struct volume_error *error)
 	}
 	volume->last_error = *error;
 	if (!queue->link.n_retries)
-		log_warn(VOLUME_FMT ": queue %u: %s", VOLUME_ARG(volume),
-			 queue->limits.qid, error->message);
+		log_warn(VOLUME_FMT ": queue %u: %s", VOLUME_ARG(volume), queue->limits.qid,
+			 error->message);
 	link_stop(queue);
 }
 
@@ -122,13 +121,12 @@ static void lost_connection(struct volume_queue *queue, const char *reason)
 
 	addr_format(where, &queue->volume->config.address);
 	if (queue->link.state == LINK_LIVE)
-		error_set(&error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s",
-			  where, reason);
+		error_set(&error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s", where,
+			  reason);
 	else
 		error_set(&error, EXIT_UNREACHABLE, NULL,
-			  "cannot connect queue %u to %s: %s (while %s)",
-			  queue->limits.qid, where, reason,
-			  link_state_name(queue->link.state));
+			  "cannot connect queue %u to %s: %s (while %s)", queue->limits.qid, where,
+			  reason, link_state_name(queue->link.state));
 	lost(queue, &error);
 }
 
@@ -173,14 +171,13 @@ static int register_memory(struct volume_queue *queue, struct volume_error *erro
 	char text[160];
 	const char *hint;
 	int r = mr_open(domain, queue->slab.memory, queue->slab.n_bytes,
-			queue->limits.has_windows ? MR_WINDOWS : MR_REMOTE_BOTH,
-			&queue->slab_mr);
+			queue->limits.has_windows ? MR_WINDOWS : MR_REMOTE_BOTH, &queue->slab_mr);
 
 	/* What lies beside the commands is for the target to read: Connect data,
 	 * ranges. */
 	if (r == 0)
-		r = mr_open(domain, queue->table.memory, queue->table.memory_bytes,
-			    MR_REMOTE_READ, &queue->table.mr);
+		r = mr_open(domain, queue->table.memory, queue->table.memory_bytes, MR_REMOTE_READ,
+			    &queue->table.mr);
 	if (r < 0) {
 		hint = mr_explain(r, n_bytes, text, sizeof(text));
 		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
@@ -189,9 +186,8 @@ static int register_memory(struct volume_queue *queue, struct volume_error *erro
 	if (queue->limits.has_windows)
 		r = command_windows_open(&queue->table, domain);
 	if (r < 0) {
-		error_set(error, EXIT_FAILED, NULL,
-			  "%s: cannot make %u memory windows: %s", domain->device->name,
-			  queue->table.n, strerror(-r));
+		error_set(error, EXIT_FAILED, NULL, "%s: cannot make %u memory windows: %s",
+			  domain->device->name, queue->table.n, strerror(-r));
 		return r;
 	}
 	return queue_auth_make(queue, &queue->volume->config, domain, error);
@@ -223,8 +219,7 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 
 	if (conn->device != volume->controller.domain.device) {
 		error_set(error, EXIT_FAILED, NULL,
-			  "the way to the target has changed to device %s",
-			  conn->device->name);
+			  "the way to the target has changed to device %s", conn->device->name);
 		return -EXDEV;
 	}
 	volume_fill_limits(volume, &queue->limits);
@@ -232,13 +227,13 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 	queue->limits.n_sq = n_sq;
 	config.n_recv = n_sq + RECV_SPARE;
 	config.send_depth = slots_per_entry(queue) * n_sq + 1;
-	connect_fill_data(queue->table.connect_data, &volume->config,
-			  volume->config.subnqn, volume->controller.cntlid);
+	connect_fill_data(queue->table.connect_data, &volume->config, volume->config.subnqn,
+			  volume->controller.cntlid);
 	r = register_memory(queue, error);
 	if (r < 0)
 		return r;
-	r = queue_cq_take(volume, conn->device, queue->loop,
-			  config.n_recv + config.send_depth, &queue->cq);
+	r = queue_cq_take(volume, conn->device, queue->loop, config.n_recv + config.send_depth,
+			  &queue->cq);
 	if (r == 0) {
 		config.cq = &queue->cq->cq;
 		r = qp_init(&queue->qp, conn->id, &config);
@@ -305,9 +300,8 @@ void link_start(struct volume_queue *queue)
 	link->deadline.on_expiry = on_deadline;
 	loop_timer_stop(&link->retry);
 	loop_timer_start(volume->control, &link->deadline, ATTEMPT_TIMEOUT_NS);
-	r = cm_resolve(volume->cm, &volume->config.address,
-		       source->sa.sa_family ? source : NULL, RESOLVE_MS, &cm_ops, queue,
-		       &link->conn);
+	r = cm_resolve(volume->cm, &volume->config.address, source->sa.sa_family ? source : NULL,
+		       RESOLVE_MS, &cm_ops, queue, &link->conn);
 	if (r < 0) {
 		error_from_cm(&error, &volume->config.address,
 			      &(struct cm_error){.failure = CM_ADDRESS, .error = r});
@@ -367,8 +361,7 @@ static bool is_controller_gone(enum nvme_status status, uint64_t result)
 
 void link_on_connected(struct loop_msg *msg)
 {
-	struct volume_queue *queue = container_of(msg, struct volume_queue,
-						  connected_msg);
+	struct volume_queue *queue = container_of(msg, struct volume_queue, connected_msg);
 	struct volume *volume = queue->volume;
 	enum nvme_status status = queue->connect_status;
 	struct volume_error error;

@@ -54,10 +54,8 @@
 static const struct state_rule rules[] = {
 	RULE(PHASE_OPENING, "opening", STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_FAILED)),
 	RULE(PHASE_LIVE, "live", STATE_TO(PHASE_RESETTING)),
-	RULE(PHASE_RESETTING, "resetting",
-	     STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
-	RULE(PHASE_WAITING, "waiting",
-	     STATE_TO(PHASE_CONNECTING) | STATE_TO(PHASE_FAILED)),
+	RULE(PHASE_RESETTING, "resetting", STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
+	RULE(PHASE_WAITING, "waiting", STATE_TO(PHASE_CONNECTING) | STATE_TO(PHASE_FAILED)),
 	RULE(PHASE_CONNECTING, "connecting",
 	     STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
 	RULE(PHASE_FAILED, "failed", STATE_TO(PHASE_WAITING)),
@@ -269,8 +267,7 @@ static void on_all_stopped(struct loop_call *call)
 		return;
 	case PHASE_OPENING:
 		if (may_open_again(volume))
-			loop_timer_start(volume->control, &volume->attempt_timer,
-					 OPEN_RETRY_NS);
+			loop_timer_start(volume->control, &volume->attempt_timer, OPEN_RETRY_NS);
 		else
 			become_failed(volume);
 		return;
@@ -303,8 +300,7 @@ static void on_fast_fail(struct loop_timer *timer)
 {
 	struct volume *volume = container_of(timer, struct volume, fast_timer);
 
-	log_warn(VOLUME_FMT ": I/O fails until the connection is back",
-		 VOLUME_ARG(volume));
+	log_warn(VOLUME_FMT ": I/O fails until the connection is back", VOLUME_ARG(volume));
 	volume->fails_fast = true;
 	set_all_modes(volume, QUEUE_FAIL);
 }
@@ -317,10 +313,8 @@ static const char *find_difference(const struct volume *volume)
 	const struct controller *c = &volume->controller;
 
 	if (!identify_ids_match(&volume->ids, &c->ids))
-		return "its identifier has changed; ram has a new one whenever it begins "
-		       "empty";
-	if (identify_ids_are_empty(&volume->ids) &&
-	    strcmp(volume->info.serial, c->id.serial) != 0)
+		return "its identifier has changed; ram has a new one whenever it begins empty";
+	if (identify_ids_are_empty(&volume->ids) && strcmp(volume->info.serial, c->id.serial) != 0)
 		return "the controller's serial number has changed";
 	if (volume->info.block_size != 1u << c->ns.block_shift)
 		return "its block size has changed";
@@ -331,8 +325,7 @@ static void set_other_namespace(struct volume *volume, const char *difference)
 {
 	error_set(&volume->last_error, EXIT_FAILED,
 		  "detach it, and attach it again if it is the right one",
-		  "the contents of namespace %u of '%.80s' are not those that were "
-		  "attached: %s",
+		  "the contents of namespace %u of '%.80s' are not those that were attached: %s",
 		  volume->config.nsid, volume->config.subnqn, difference);
 	volume->must_fail = true;
 }
@@ -351,8 +344,8 @@ static bool may_come_back(struct volume *volume)
 	}
 	if (c->n_queues_granted < n_needed) {
 		error_set(&volume->last_error, EXIT_FAILED, NULL,
-			  "target grants %u I/O queues, and %u are in use",
-			  c->n_queues_granted, n_needed);
+			  "target grants %u I/O queues, and %u are in use", c->n_queues_granted,
+			  n_needed);
 		return false;
 	}
 	return true;
@@ -365,8 +358,7 @@ static void say_path(const struct volume *volume)
 
 	if (ana_must_wait(state) || state == NVME_ANA_STATE_PERSISTENT_LOSS)
 		log_warn(VOLUME_FMT ": the path is %s: I/O %s", VOLUME_ARG(volume),
-			 nvme_ana_state_string(state),
-			 ana_must_wait(state) ? "waits" : "fails");
+			 nvme_ana_state_string(state), ana_must_wait(state) ? "waits" : "fails");
 }
 
 static void come_back(struct volume *volume)
@@ -431,8 +423,8 @@ static void note_refusal(struct volume *volume)
 	set_obstacle(volume, obstacle);
 	volume->n_refusals++;
 	if (obstacle && is_new && !volume->must_fail)
-		log_warn(VOLUME_FMT ": %s; it is tried again, and I/O waits",
-			 VOLUME_ARG(volume), c->error.message);
+		log_warn(VOLUME_FMT ": %s; it is tried again, and I/O waits", VOLUME_ARG(volume),
+			 c->error.message);
 }
 
 static void on_down(struct controller *c)
@@ -445,8 +437,8 @@ static void on_down(struct controller *c)
 	}
 	if (volume->phase == PHASE_CONNECTING || volume->phase == PHASE_OPENING) {
 		volume->last_error = c->error;
-		log_debug(VOLUME_FMT ": attempt %u: %s", VOLUME_ARG(volume),
-			  volume->n_attempts, c->error.message);
+		log_debug(VOLUME_FMT ": attempt %u: %s", VOLUME_ARG(volume), volume->n_attempts,
+			  c->error.message);
 		if (volume->phase == PHASE_CONNECTING)
 			note_refusal(volume);
 	}
@@ -520,9 +512,8 @@ static void report_opened(struct loop_call *call)
 {
 	struct volume *volume = container_of(call, struct volume, report_call);
 
-	volume->callbacks.on_opened(volume->context, volume->phase == PHASE_FAILED
-							     ? &volume->last_error
-							     : NULL);
+	volume->callbacks.on_opened(volume->context,
+				    volume->phase == PHASE_FAILED ? &volume->last_error : NULL);
 }
 
 void reconnect_open(struct volume *volume)

@@ -79,14 +79,12 @@ static bool is_valid(const struct volume_config *config)
 {
 	return config->subnqn[0] && config->hostnqn[0] && config->nsid &&
 	       config->address.sa.sa_family && config->n_queues >= 1 &&
-	       config->n_queues <= VOLUME_QUEUES_MAX &&
-	       config->queue_size >= QUEUE_SIZE_MIN &&
+	       config->n_queues <= VOLUME_QUEUES_MAX && config->queue_size >= QUEUE_SIZE_MIN &&
 	       config->queue_size <= QUEUE_SIZE_MAX && config->io_timeout_ns;
 }
 
 int volume_open(struct loop *control, const struct volume_config *config,
-		const struct volume_callbacks *callbacks, void *context,
-		struct volume **ret_volume)
+		const struct volume_callbacks *callbacks, void *context, struct volume **ret_volume)
 {
 	struct volume *volume;
 	int r;
@@ -98,11 +96,9 @@ int volume_open(struct loop *control, const struct volume_config *config,
 		return -ENOMEM;
 	volume->control = control;
 	volume->config = *config;
-	volume->config.reconnect_delay_ns = MAX(config->reconnect_delay_ns,
-						RECONNECT_DELAY_MIN_NS);
+	volume->config.reconnect_delay_ns = MAX(config->reconnect_delay_ns, RECONNECT_DELAY_MIN_NS);
 	if (config->keep_alive_ns)
-		volume->config.keep_alive_ns = MAX(config->keep_alive_ns,
-						   KEEP_ALIVE_MIN_NS);
+		volume->config.keep_alive_ns = MAX(config->keep_alive_ns, KEEP_ALIVE_MIN_NS);
 	volume->callbacks = *callbacks;
 	volume->context = context;
 	volume_io_errors_init(&volume->io_errors);
@@ -153,9 +149,8 @@ static uint64_t gives_up_in_ns(const struct volume *volume)
 	if (!volume_state_holds(reconnect_state(volume)) ||
 	    volume->config.ctrl_loss_tmo_ns == UINT64_MAX)
 		return UINT64_MAX;
-	return volume->config.ctrl_loss_tmo_ns > elapsed
-		       ? volume->config.ctrl_loss_tmo_ns - elapsed
-		       : 0;
+	return volume->config.ctrl_loss_tmo_ns > elapsed ? volume->config.ctrl_loss_tmo_ns - elapsed
+							 : 0;
 }
 
 void volume_get_status(struct volume *volume, struct volume_status *ret_status)
@@ -180,14 +175,12 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 		struct volume_queue *queue = list_entry(node, struct volume_queue, node);
 
 		status.n_queues_live += queue->link.state == LINK_LIVE;
-		status.n_held += atomic_load_explicit(&queue->seen_held,
-						      memory_order_relaxed);
+		status.n_held += atomic_load_explicit(&queue->seen_held, memory_order_relaxed);
 		status.n_in_flight += atomic_load_explicit(&queue->seen_in_flight,
 							   memory_order_relaxed);
 		status.n_invalidated += atomic_load_explicit(&queue->n_invalidated,
 							     memory_order_relaxed);
-		status.n_revoked += atomic_load_explicit(&queue->n_revoked,
-							 memory_order_relaxed);
+		status.n_revoked += atomic_load_explicit(&queue->n_revoked, memory_order_relaxed);
 	}
 	if (volume->controller.domain.device)
 		memcpy(status.device, volume->controller.domain.device->name,
@@ -248,10 +241,8 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 	limits->block_shift = c->ns.block_shift;
 	limits->max_transfer = c->id.max_transfer_bytes;
 	limits->in_capsule_bytes = c->id.in_capsule_bytes;
-	limits->max_zero_blocks = zero_blocks ? MIN(zero_blocks, ZERO_BLOCKS_MAX)
-					      : ZERO_BLOCKS_MAX;
-	limits->max_trim_blocks = trim_blocks ? MIN(trim_blocks, TRIM_BLOCKS_MAX)
-					      : TRIM_BLOCKS_MAX;
+	limits->max_zero_blocks = zero_blocks ? MIN(zero_blocks, ZERO_BLOCKS_MAX) : ZERO_BLOCKS_MAX;
+	limits->max_trim_blocks = trim_blocks ? MIN(trim_blocks, TRIM_BLOCKS_MAX) : TRIM_BLOCKS_MAX;
 	limits->has_windows = volume->config.has_windows;
 	limits->has_zero = c->id.has_write_zeroes;
 	limits->has_trim = c->id.has_trim;
@@ -270,8 +261,7 @@ int volume_check_windows(const struct volume *volume, struct volume_error *error
 		error_set(error, EXIT_FAILED, "attach without --memory-windows",
 			  "%s has no memory windows of type 2", device->name);
 	else
-		error_set(error, EXIT_FAILED,
-			  "take fewer --queues or a smaller --queue-size",
+		error_set(error, EXIT_FAILED, "take fewer --queues or a smaller --queue-size",
 			  "%s has %u memory windows, but %u queues of %u entries need %u",
 			  device->name, device->limits.max_windows, n_queues,
 			  volume->config.queue_size, n);
@@ -297,8 +287,7 @@ static size_t all_memory(const struct volume *volume)
 	const struct volume_config *config = &volume->config;
 
 	return (volume_slab_bytes(config) +
-		command_table_bytes(config->queue_size * COMMANDS_PER_ENTRY) +
-		QUEUE_EXTRA) *
+		command_table_bytes(config->queue_size * COMMANDS_PER_ENTRY) + QUEUE_EXTRA) *
 	       volume->controller.n_queues_granted;
 }
 
@@ -319,8 +308,7 @@ int volume_try_memory(struct volume *volume, struct volume_error *error)
 	const char *how;
 	int r;
 
-	while ((r = try_memory(volume, all_memory(volume))) == -ENOMEM &&
-	       can_shrink(volume))
+	while ((r = try_memory(volume, all_memory(volume))) == -ENOMEM && can_shrink(volume))
 		volume->config.slab_bytes = MAX(volume->config.slab_bytes / 2,
 						(uint64_t)VOLUME_SLAB_MIN);
 	if (r < 0) {
@@ -347,8 +335,7 @@ static uint16_t take_qid(struct volume *volume)
 	return (uint16_t)(i + 1);
 }
 
-int volume_queue_add(struct volume *volume, struct loop *io_loop,
-		     struct volume_queue **ret_queue)
+int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_queue **ret_queue)
 {
 	struct volume_queue *queue;
 	uint16_t qid;

@@ -45,7 +45,7 @@ struct volume_config {
 	uint64_t reconnect_delay_ns;
 	uint64_t ctrl_loss_tmo_ns;    /* UINT64_MAX: try for ever */
 	uint64_t fast_io_fail_tmo_ns; /* UINT64_MAX: off */
-	bool fails_on_denial; /* DENIED and GONE are FAILED at once, as with Linux */
+	bool fails_on_denial;	      /* DENIED and GONE are FAILED at once, as with Linux */
 	bool has_windows; /* a key for each command alone: memory windows, remote invalidation */
 	/* A command older than this resets the association, unless the target answers others, or Keep
 	 * Alive; one that is ten times as old does in any case. */
@@ -101,8 +101,7 @@ struct volume_status {
 struct volume;
 struct volume_callbacks {
 	/* On the control loop. The first connect succeeded: info is valid; or failed: see error. */
-	void (*on_opened)(void *context,
-			  const struct volume_error *error /* NULL: success */);
+	void (*on_opened)(void *context, const struct volume_error *error /* NULL: success */);
 	void (*on_state)(void *context, enum volume_state state);
 	/* Size, read-only or trim ability changed while live (namespace attribute notice). */
 	void (*on_changed)(void *context);
@@ -130,8 +129,7 @@ struct volume_queue;
 /* Control thread, after on_opened. io_loop may be running already in its own thread. I/O can be submitted
  * from the loop's thread at once: it is held until the queue pair is connected. At most
  * info.n_queues_granted queues exist at a time (-EUSERS). */
-int volume_queue_add(struct volume *volume, struct loop *io_loop,
-		     struct volume_queue **ret_queue);
+int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_queue **ret_queue);
 /* Control thread. No I/O may be outstanding, no buffer taken. on_removed runs on the control loop, after
  * which the io_loop no longer knows of the queue. */
 void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *context),

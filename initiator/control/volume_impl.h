@@ -50,8 +50,7 @@ struct volume {
 	struct loop_timer attempt_timer, loss_timer, fast_timer;
 	struct loop_call stopped_call, report_call;
 	uint64_t live_since_ns, lost_ns;
-	uint64_t
-		open_until_ns; /* transient refusals of the first attempt are tried until then */
+	uint64_t open_until_ns; /* transient refusals of the first attempt are tried until then */
 	unsigned n_attempts;
 
 	struct volume_info info; /* valid once it was live */

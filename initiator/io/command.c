@@ -30,8 +30,7 @@ size_t command_table_bytes(unsigned n)
 	return align_up(capsules_bytes(n) + sizeof(struct nvmf_connect_data), SLAB_UNIT);
 }
 
-int command_table_init(struct command_table *table, struct volume_queue *queue,
-		       unsigned n)
+int command_table_init(struct command_table *table, struct volume_queue *queue, unsigned n)
 {
 	size_t capsules = capsules_bytes(n);
 
@@ -49,8 +48,7 @@ int command_table_init(struct command_table *table, struct volume_queue *queue,
 
 		command->queue = queue;
 		command->slot = (uint16_t)i;
-		command->capsule = (void *)(table->memory +
-					    i * sizeof(struct command_capsule));
+		command->capsule = (void *)(table->memory + i * sizeof(struct command_capsule));
 		list_init(&command->node);
 		table->free[i] = (uint16_t)(n - 1 - i);
 	}

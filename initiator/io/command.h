@@ -67,8 +67,7 @@ struct command_table {
 /* Registered memory of a table of n. */
 size_t command_table_bytes(unsigned n);
 /* 0 or -ENOMEM. */
-int command_table_init(struct command_table *table, struct volume_queue *queue,
-		       unsigned n);
+int command_table_init(struct command_table *table, struct volume_queue *queue, unsigned n);
 void command_table_deinit(struct command_table *table);
 
 /* Control, for an association. 0 or -errno; close accepts what was not opened, or in part. */

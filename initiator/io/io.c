@@ -129,8 +129,7 @@ void io_fail_held(struct volume_queue *queue)
 
 /* ---- building commands ---- */
 
-static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_bytes,
-		      uint32_t rkey)
+static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_bytes, uint32_t rkey)
 {
 	sqe->sgl.keyed.address = put_le64((uintptr_t)address);
 	sqe->sgl.keyed.length = put_le24((uint32_t)n_bytes);
@@ -144,8 +143,8 @@ static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 
 	set_keyed(sqe, data, n_bytes,
-		  qp_bind(&queue->qp, &command->window, &queue->slab_mr, data,
-			  (uint32_t)n_bytes, access));
+		  qp_bind(&queue->qp, &command->window, &queue->slab_mr, data, (uint32_t)n_bytes,
+			  access));
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
 	command->is_lent = true;
 	queue->table.n_lent++;
@@ -169,8 +168,7 @@ static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
 				     }};
 }
 
-static void set_blocks(struct nvme_sqe *sqe, uint64_t slba, uint64_t n_blocks,
-		       uint32_t flags)
+static void set_blocks(struct nvme_sqe *sqe, uint64_t slba, uint64_t n_blocks, uint32_t flags)
 {
 	sqe->cdw10 = put_le32((uint32_t)slba);
 	sqe->cdw11 = put_le32((uint32_t)(slba >> 32));
@@ -198,16 +196,14 @@ static uint64_t part_bytes(const struct volume_queue *queue, const struct volume
 }
 
 /* Fills capsule and sges; returns the number of sges. */
-static unsigned build(struct volume_queue *queue, struct command *command,
-		      struct sge *sges)
+static unsigned build(struct volume_queue *queue, struct command *command, struct sge *sges)
 {
 	const struct queue_limits *limits = &queue->limits;
 	struct volume_io *io = command->io;
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 	struct nvme_dsm_range *range = &command->capsule->range;
 	uint64_t slba = (io->offset + io->done_bytes) >> limits->block_shift;
-	uint64_t n_bytes = part_bytes(queue, io),
-		 n_blocks = n_bytes >> limits->block_shift;
+	uint64_t n_bytes = part_bytes(queue, io), n_blocks = n_bytes >> limits->block_shift;
 	uint32_t fua = io->is_fua ? NVME_RW_FUA : 0;
 	uint8_t *data = (uint8_t *)io->buffer + io->done_bytes;
 
@@ -249,8 +245,7 @@ static unsigned build(struct volume_queue *queue, struct command *command,
 			return 1;
 		}
 		set_in_capsule(sqe, sizeof(*range));
-		sges[0].length += (uint32_t)sizeof(
-			*range); /* it lies behind the command */
+		sges[0].length += (uint32_t)sizeof(*range); /* it lies behind the command */
 		return 1;
 	case VOLUME_FLUSH:
 		sqe->opcode = NVME_IO_FLUSH;
@@ -259,8 +254,7 @@ static unsigned build(struct volume_queue *queue, struct command *command,
 	return 1;
 }
 
-static __attribute__((noinline)) void start(struct volume_queue *queue,
-					    struct volume_io *io)
+static __attribute__((noinline)) void start(struct volume_queue *queue, struct volume_io *io)
 {
 	struct command *command = command_take(&queue->table);
 	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
@@ -277,8 +271,8 @@ static __attribute__((noinline)) void start(struct volume_queue *queue,
 	command->is_sending = true;
 	command_start(&queue->table, command, queue->loop->now_ns);
 	PROBE(rblk, command_sent, command, io, queue->limits.qid,
-	      PROBE_BYTE(command->capsule->sqe.opcode),
-	      PROBE_LE16(command->capsule->sqe.cid), command->n_bytes);
+	      PROBE_BYTE(command->capsule->sqe.opcode), PROBE_LE16(command->capsule->sqe.cid),
+	      command->n_bytes);
 	qp_send(&queue->qp, &command->send, sges, n, flags, 0);
 	queue_watch_timeout(queue);
 }
@@ -396,8 +390,7 @@ void io_before_held(struct volume_queue *queue)
 
 void io_on_retry(struct loop_timer *timer)
 {
-	struct volume_queue *queue = container_of(timer, struct volume_queue,
-						  retry_timer);
+	struct volume_queue *queue = container_of(timer, struct volume_queue, retry_timer);
 
 	io_before_held(queue);
 	while (!list_is_empty(&queue->waiting)) {
@@ -417,8 +410,7 @@ void io_retry_now(struct volume_queue *queue)
 	io_on_retry(&queue->retry_timer);
 }
 
-static bool may_retry(struct volume_queue *queue, struct volume_io *io,
-		      enum nvme_status status)
+static bool may_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status status)
 {
 	uint64_t age = clock_ns() - io->submit_ns;
 
@@ -441,8 +433,7 @@ static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
 			       enum nvme_status status)
 {
 	if (nvme_status_code(status) != NVME_INVALID_NSID || io->is_cancelled ||
-	    queue->mode == QUEUE_FAIL ||
-	    clock_ns() - io->submit_ns >= queue->retry_for_ns)
+	    queue->mode == QUEUE_FAIL || clock_ns() - io->submit_ns >= queue->retry_for_ns)
 		return false;
 	hold_first(queue, io);
 	queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
@@ -450,8 +441,8 @@ static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
 }
 
 /* Apart: what it needs on its stack is no part of every completion. */
-static __attribute__((noinline)) void
-fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status status)
+static __attribute__((noinline)) void fail_or_retry(struct volume_queue *queue,
+						    struct volume_io *io, enum nvme_status status)
 {
 	if (hold_for_namespace(queue, io, status))
 		return;
@@ -459,16 +450,15 @@ fail_or_retry(struct volume_queue *queue, struct volume_io *io, enum nvme_status
 		list_add_tail(&queue->waiting, &io->node);
 		io->place = IO_WAITING;
 		if (!loop_timer_is_running(&queue->retry_timer))
-			loop_timer_start(queue->loop, &queue->retry_timer,
-					 RETRY_DELAY_NS);
+			loop_timer_start(queue->loop, &queue->retry_timer, RETRY_DELAY_NS);
 	} else {
 		volume_io_errors_add(queue, io, status);
 		io->done(io, error_of_io(status, io->op));
 	}
 }
 
-static void complete_one(struct volume_queue *queue, struct volume_io *io,
-			 uint64_t n_bytes, enum nvme_status status)
+static void complete_one(struct volume_queue *queue, struct volume_io *io, uint64_t n_bytes,
+			 enum nvme_status status)
 {
 	io->command = NULL;
 	if (status != NVME_OK) {

@@ -69,8 +69,7 @@ static bool is_only_slow(struct volume_queue *queue, uint64_t age)
 	bool has_progress = queue->table.n_answered != queue->n_answered_before;
 
 	queue->n_answered_before = queue->table.n_answered;
-	return age < OVERDUE * queue->io_timeout_ns &&
-	       (has_progress || queue->is_watched) &&
+	return age < OVERDUE * queue->io_timeout_ns && (has_progress || queue->is_watched) &&
 	       list_entry(queue->table.in_flight.next, struct command, node)->io;
 }
 
@@ -79,8 +78,7 @@ static void tell_slow(struct volume_queue *queue, uint64_t age)
 	if (queue->has_told_slow)
 		return;
 	queue->has_told_slow = true;
-	log_warn("queue %u: no answer to a command for %llu s, but the target is there: "
-		 "waiting on",
+	log_warn("queue %u: no answer to a command for %llu s, but the target is there: waiting on",
 		 queue->limits.qid, (unsigned long long)(age / NSEC_PER_SEC));
 }
 
@@ -127,8 +125,7 @@ void queue_connected(struct volume_queue *queue, enum nvme_status status)
 }
 
 /* To Connect, or to a command of the authentication that follows it. */
-static void on_setup_answer(struct volume_queue *queue, struct command *command,
-			    uint64_t result)
+static void on_setup_answer(struct volume_queue *queue, struct command *command, uint64_t result)
 {
 	const struct nvmf_connect_data *data = queue->table.connect_data;
 	enum nvme_status status = command->status;
@@ -171,8 +168,7 @@ static void on_revoked(struct work *work, const struct completion *c)
 
 /* The target may have left the key to us (a host has to bear that: NVMe over RDMA binding); nothing
  * is the front end's before the target can no longer reach it. */
-static void take_key_back(struct volume_queue *queue, struct command *command,
-			  bool is_invalidated)
+static void take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated)
 {
 	if (is_invalidated) {
 		count(&queue->n_invalidated);
@@ -196,15 +192,13 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		return;
 	}
 	was_lent = command->is_lent;
-	if (c->has_invalidated &&
-	    !(was_lent && c->invalidated_rkey == command->window.rkey)) {
+	if (c->has_invalidated && !(was_lent && c->invalidated_rkey == command->window.rkey)) {
 		queue_fail(queue, "target invalidated a key it was not asked to");
 		return;
 	}
 	command_stop(&queue->table, command);
 	command->status = error_status_of(cqe);
-	PROBE(rblk, command_answered, command, command->io, PROBE_LE16(cqe->cid),
-	      command->status);
+	PROBE(rblk, command_answered, command, command->io, PROBE_LE16(cqe->cid), command->status);
 	if (!command->io) {
 		on_setup_answer(queue, command, get_le64(cqe->result));
 		return;
@@ -339,8 +333,7 @@ static void on_drained(struct qp *qp)
 
 	/* From the youngest to the oldest, each to the head: the old order again. */
 	while (!list_is_empty(in_flight)) {
-		struct command *command = list_entry(in_flight->prev, struct command,
-						     node);
+		struct command *command = list_entry(in_flight->prev, struct command, node);
 		struct volume_io *io = command->io;
 
 		command_stop(&queue->table, command);
@@ -363,8 +356,7 @@ static void on_stop(struct loop_msg *msg)
 	struct volume_queue *queue = container_of(msg, struct volume_queue, stop_msg);
 
 	queue->is_live = false;
-	queue->has_failed =
-		true; /* and so no answer is believed, nor a failure reported */
+	queue->has_failed = true; /* and so no answer is believed, nor a failure reported */
 	if (queue->is_attached)
 		qp_drain(&queue->qp);
 	else
@@ -389,8 +381,7 @@ static void on_mode(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, mode_msg);
 
-	atomic_store(&queue->is_mode_sent,
-		     false); /* before the look: a later change sends again */
+	atomic_store(&queue->is_mode_sent, false); /* before the look: a later change sends again */
 	queue->mode = (enum queue_mode)atomic_load(&queue->wanted_mode);
 	if (queue->mode == QUEUE_FAIL && !queue->is_live)
 		io_fail_held(queue); /* what is in flight follows in on_drained */
@@ -428,8 +419,7 @@ int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
 	queue->control = volume->control;
 	queue->limits.qid = qid;
 	queue->io_timeout_ns = config->io_timeout_ns;
-	queue->is_watched = config->keep_alive_ns &&
-			    config->keep_alive_ns <= config->io_timeout_ns;
+	queue->is_watched = config->keep_alive_ns && config->keep_alive_ns <= config->io_timeout_ns;
 	queue->retry_for_ns = config->ctrl_loss_tmo_ns;
 	queue->attach_msg.run = on_attach;
 	queue->start_msg.run = on_start;

@@ -84,17 +84,15 @@ struct volume_queue {
 	_Atomic bool is_mode_sent;
 	/* figures for the status, written by I/O */
 	_Atomic unsigned seen_held, seen_in_flight;
-	_Atomic uint64_t n_invalidated,
-		n_revoked; /* keys taken back, by the target and by us */
+	_Atomic uint64_t n_invalidated, n_revoked; /* keys taken back, by the target and by us */
 
 	/* Thread: I/O loop */
 	struct loop *loop;    /* borrowed */
 	struct loop *control; /* borrowed; only to send to */
 	struct slab slab;
 	struct command_table table;
-	struct list held; /* volume_io.node: to be sent, in order */
-	struct list
-		waiting; /* volume_io.node: to be tried again when retry_timer fires */
+	struct list held;     /* volume_io.node: to be sent, in order */
+	struct list waiting;  /* volume_io.node: to be tried again when retry_timer fires */
 	struct list finished; /* volume_io.node: done is to be called by finish_call */
 	unsigned n_held;
 	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
@@ -124,8 +122,8 @@ void queue_retry(struct volume_queue *queue);
 
 /* The association cannot be trusted any more: tells control, once, and sends nothing
  * further. */
-__attribute__((format(printf, 2, 3))) void queue_fail(struct volume_queue *queue,
-						      const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void queue_fail(struct volume_queue *queue, const char *fmt,
+						      ...);
 void queue_watch_timeout(struct volume_queue *queue); /* a command was started */
 /* The done of every command's SEND. */
 void queue_on_sent(struct work *work, const struct completion *c);

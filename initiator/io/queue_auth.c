@@ -110,8 +110,8 @@ static void do_step(struct volume_queue *queue, enum auth_host_step step)
 	}
 }
 
-void queue_auth_start(struct volume_queue *queue, uint64_t connect_result,
-		      const char *hostnqn, const char *subnqn)
+void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const char *hostnqn,
+		      const char *subnqn)
 {
 	struct queue_auth *auth = &queue->auth;
 	enum auth_host_failure failure;

@@ -24,7 +24,7 @@ int queue_auth_make(struct volume_queue *queue, const struct volume_config *conf
 		    const struct domain *domain, struct volume_error *error);
 void queue_auth_unmake(struct volume_queue *queue);
 /* I/O loop: Connect was granted; queue_connected follows. */
-void queue_auth_start(struct volume_queue *queue, uint64_t connect_result,
-		      const char *hostnqn, const char *subnqn);
+void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const char *hostnqn,
+		      const char *subnqn);
 /* I/O loop: the answer to one of its commands. */
 void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status);

@@ -29,12 +29,11 @@ static unsigned n_queues_on(const struct volume *volume, const struct loop *loop
 	return n;
 }
 
-static int make(struct volume *volume, struct device *device, struct loop *loop,
-		unsigned n, struct queue_cq **ret_cq)
+static int make(struct volume *volume, struct device *device, struct loop *loop, unsigned n,
+		struct queue_cq **ret_cq)
 {
 	struct queue_cq *cq = calloc(1, sizeof(*cq));
-	int r = cq ? cq_init(&cq->cq, device, loop, n, n * n_queues_on(volume, loop))
-		   : -ENOMEM;
+	int r = cq ? cq_init(&cq->cq, device, loop, n, n * n_queues_on(volume, loop)) : -ENOMEM;
 
 	if (r < 0) {
 		free(cq);
@@ -45,8 +44,8 @@ static int make(struct volume *volume, struct device *device, struct loop *loop,
 	return 0;
 }
 
-int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop,
-		  unsigned n, struct queue_cq **ret_cq)
+int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop, unsigned n,
+		  struct queue_cq **ret_cq)
 {
 	struct queue_cq *cq = find(volume, device, loop, n);
 	int r = cq ? 0 : make(volume, device, loop, n, &cq);

@@ -20,8 +20,8 @@ struct queue_cq {
 };
 
 /* Control. One with room for n further completions, for a queue pair that is made next. 0 or -errno. */
-int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop,
-		  unsigned n, struct queue_cq **ret_cq);
+int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop, unsigned n,
+		  struct queue_cq **ret_cq);
 /* Control, when the queue pair is gone. The last one's frees it. Accepts NULL. */
 void queue_cq_give(struct queue_cq *cq);
 

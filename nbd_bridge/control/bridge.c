@@ -105,8 +105,7 @@ static struct worker *least_busy(struct bridge *bridge)
 static struct worker *choose_worker(struct bridge *bridge)
 {
 	struct worker *best = least_busy(bridge);
-	unsigned n_max = MIN(bridge->info.n_queues_granted,
-			     bridge->config->volume.n_queues);
+	unsigned n_max = MIN(bridge->info.n_queues_granted, bridge->config->volume.n_queues);
 
 	if (best->n_assigned && bridge->n_workers < n_max && add_worker(bridge) == 0)
 		best = least_busy(bridge);
@@ -124,8 +123,7 @@ static void describe_peer(struct nbd_conn *conn)
 
 	if (conn->is_kernel) {
 		snprintf(conn->peer, sizeof(conn->peer), "kernel");
-	} else if (getpeername(conn->fd, &addr.sa, &n_addr) == 0 &&
-		   addr.sa.sa_family != AF_UNIX) {
+	} else if (getpeername(conn->fd, &addr.sa, &n_addr) == 0 && addr.sa.sa_family != AF_UNIX) {
 		addr_format(conn->peer, &addr);
 		conn->is_tcp = true;
 	} else if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &n_cred) == 0) {
@@ -135,8 +133,7 @@ static void describe_peer(struct nbd_conn *conn)
 		f = fopen(path, "re");
 		if (f && fgets(comm, sizeof(comm), f))
 			comm[strcspn(comm, "\n")] = '\0';
-		snprintf(conn->peer, sizeof(conn->peer), "pid %d (%s)", (int)cred.pid,
-			 comm);
+		snprintf(conn->peer, sizeof(conn->peer), "pid %d (%s)", (int)cred.pid, comm);
 	}
 }
 
@@ -187,13 +184,13 @@ static int fail_to_serve(const struct bridge *bridge, int r, struct volume_error
 
 	error->code = lacks_fds ? EXIT_PRIVILEGE : EXIT_FAILED;
 	snprintf(error->message, sizeof(error->message),
-		 "cannot serve the namespace, with blocks of %u and I/O of at most %u "
-		 "bytes: %s",
+		 "cannot serve the namespace, with blocks of %u and I/O of at most %u bytes: %s",
 		 bridge->info.block_size, bridge->info.max_io_bytes, strerror(-r));
-	snprintf(error->hint, sizeof(error->hint), "%s",
-		 lacks_fds ? "raise the limit of open files: LimitNOFILE=65536 in the "
-			     "unit, or ulimit -n 65536"
-			   : "");
+	snprintf(
+		error->hint, sizeof(error->hint), "%s",
+		lacks_fds
+			? "raise the limit of open files: LimitNOFILE=65536 in the unit, or ulimit -n 65536"
+			: "");
 	return (int)error->code;
 }
 
@@ -203,8 +200,8 @@ static int serve(struct bridge *bridge, struct volume_error *error)
 	char description[sizeof(bridge->export.description)];
 	int r;
 
-	snprintf(description, sizeof(description), "NVMe namespace %u of %s",
-		 config->volume.nsid, config->volume.subnqn);
+	snprintf(description, sizeof(description), "NVMe namespace %u of %s", config->volume.nsid,
+		 config->volume.subnqn);
 	r = nbd_export_init(&bridge->export, config->name, description, &bridge->info,
 			    bridge->info.slab_bytes);
 	if (r == 0) {
@@ -258,16 +255,14 @@ static void note_buffers(struct bridge *bridge)
 
 	if (bridge->info.slab_bytes >= config->volume.slab_bytes)
 		return;
-	snprintf(bridge->note + n, sizeof(bridge->note) - n,
-		 "%sthe limit of locked memory leaves %s of buffers a queue, not %s; "
-		 "raise "
-		 "it (ulimit -l, LimitMEMLOCK=infinity) for speed",
-		 n ? "; " : "", units_format_size(is, bridge->info.slab_bytes),
-		 units_format_size(asked, config->volume.slab_bytes));
+	snprintf(
+		bridge->note + n, sizeof(bridge->note) - n,
+		"%sthe limit of locked memory leaves %s of buffers a queue, not %s; raise it (ulimit -l, LimitMEMLOCK=infinity) for speed",
+		n ? "; " : "", units_format_size(is, bridge->info.slab_bytes),
+		units_format_size(asked, config->volume.slab_bytes));
 }
 
-static void on_frontend_started(struct frontend_host *host,
-				const struct volume_error *error)
+static void on_frontend_started(struct frontend_host *host, const struct volume_error *error)
 {
 	struct bridge *bridge = container_of(host, struct bridge, host);
 
@@ -331,8 +326,7 @@ static void on_changed(void *context)
 	if (bridge->info.size_bytes == old_size)
 		return;
 	log_info("volume %s: size changed from %llu to %llu bytes", bridge->config->name,
-		 (unsigned long long)old_size,
-		 (unsigned long long)bridge->info.size_bytes);
+		 (unsigned long long)old_size, (unsigned long long)bridge->info.size_bytes);
 	if (bridge->kernel)
 		bridge->kernel->ops->resize(bridge->kernel);
 }
@@ -362,8 +356,7 @@ static void on_signal(struct loop_fd *lfd, uint32_t events)
 	if (read(lfd->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (bridge->state > BRIDGE_SERVING) {
-		log_warn("volume %s: told to stop twice, leaving at once",
-			 bridge->config->name);
+		log_warn("volume %s: told to stop twice, leaving at once", bridge->config->name);
 		_exit(EXIT_FAILED);
 	}
 	bridge_stop(bridge, true);
@@ -383,8 +376,7 @@ static int watch_signals(struct bridge *bridge)
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	bridge->signals = (struct loop_fd){
-		.fd = fd, .events = EPOLLIN, .on_event = on_signal};
+	bridge->signals = (struct loop_fd){.fd = fd, .events = EPOLLIN, .on_event = on_signal};
 	return loop_fd_add(&bridge->loop, &bridge->signals);
 }
 
@@ -409,21 +401,18 @@ static int listen_for_control(struct bridge *bridge)
 	if (!bridge->config->control_path)
 		return 0;
 	lock = lock_control(bridge);
-	r = rpc_server_new(&bridge->loop, bridge->config->control_path,
-			   bridge_rpc_methods, bridge, &bridge->rpc);
+	r = rpc_server_new(&bridge->loop, bridge->config->control_path, bridge_rpc_methods, bridge,
+			   &bridge->rpc);
 	if (r == 0)
 		return 0;
-	error->code = r == -EADDRINUSE ? EXIT_BUSY
-		      : r == -EACCES   ? EXIT_PRIVILEGE
-				       : EXIT_FAILED;
+	error->code = r == -EADDRINUSE ? EXIT_BUSY : r == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
 	if (r == -EADDRINUSE) {
-		snprintf(error->message, sizeof(error->message),
-			 "a volume '%s' exists already", bridge->config->name);
+		snprintf(error->message, sizeof(error->message), "a volume '%s' exists already",
+			 bridge->config->name);
 		snprintf(error->hint, sizeof(error->hint), "choose another --name");
 	} else {
-		snprintf(error->message, sizeof(error->message),
-			 "cannot create %.180s: %s", bridge->config->control_path,
-			 strerror(-r));
+		snprintf(error->message, sizeof(error->message), "cannot create %.180s: %s",
+			 bridge->config->control_path, strerror(-r));
 	}
 	return r;
 }
@@ -468,8 +457,8 @@ static int prepare(struct bridge *bridge)
 	if (r == 0)
 		r = listen_for_control(bridge);
 	if (r == 0)
-		r = volume_open(&bridge->loop, &bridge->config->volume, &callbacks,
-				bridge, &bridge->volume);
+		r = volume_open(&bridge->loop, &bridge->config->volume, &callbacks, bridge,
+				&bridge->volume);
 	return r;
 }
 

@@ -6,7 +6,7 @@
 #include "nbd_bridge/control/frontend.h"
 
 enum bridge_frontend {
-	BRIDGE_FRONTEND_AUTO, /* the kernel's device where it can be had, and the sockets */
+	BRIDGE_FRONTEND_AUTO,	/* the kernel's device where it can be had, and the sockets */
 	BRIDGE_FRONTEND_NBD,	/* the same, but without the device it is an error */
 	BRIDGE_FRONTEND_SOCKET, /* the sockets only */
 };
@@ -21,10 +21,9 @@ struct bridge_ready {
 
 struct bridge_config {
 	struct volume_config volume;
-	const char *name; /* of the volume on this machine, and of the NBD export */
-	const char
-		*control_path; /* unix socket for rblk list, status, detach; NULL: none */
-	const char *lock_path; /* file that is locked while it is created; NULL: none */
+	const char *name;	  /* of the volume on this machine, and of the NBD export */
+	const char *control_path; /* unix socket for rblk list, status, detach; NULL: none */
+	const char *lock_path;	  /* file that is locked while it is created; NULL: none */
 	struct frontend_socket_config sockets;
 	struct frontend_kernel_config kernel;
 	enum bridge_frontend frontend;

@@ -31,22 +31,21 @@ static void put_time(struct json_object *o, const char *option, uint64_t ns)
 	if (ns == UINT64_MAX)
 		snprintf(text, sizeof(text), "never");
 	else if (ns % NSEC_PER_SEC == 0)
-		snprintf(text, sizeof(text), "%llus",
-			 (unsigned long long)(ns / NSEC_PER_SEC));
+		snprintf(text, sizeof(text), "%llus", (unsigned long long)(ns / NSEC_PER_SEC));
 	else
 		snprintf(text, sizeof(text), "%lluns", (unsigned long long)ns);
 	put(o, option, text);
 }
 
-static void put_addresses(struct json_object *o, const char *option,
-			  const union addr *addresses, unsigned n)
+static void put_addresses(struct json_object *o, const char *option, const union addr *addresses,
+			  unsigned n)
 {
 	char text[FRONTEND_LISTEN_MAX * (ADDR_STRING_MAX + 1) + 1] = "";
 	char one[ADDR_STRING_MAX];
 
 	for (unsigned i = 0, at = 0; i < n; i++)
-		at += (unsigned)snprintf(text + at, sizeof(text) - at, "%s%s",
-					 i ? "," : "", addr_format(one, &addresses[i]));
+		at += (unsigned)snprintf(text + at, sizeof(text) - at, "%s%s", i ? "," : "",
+					 addr_format(one, &addresses[i]));
 	put(o, option, text);
 }
 
@@ -63,8 +62,7 @@ static void put_connection(struct json_object *o, const struct volume_config *vo
 	put(o, "dhchap-ctrl-secret-file", volume->ctrl_secret_file);
 	put_number(o, "queues", volume->n_queues);
 	put_number(o, "queue-size", volume->queue_size);
-	put(o, "buffers",
-	    units_format_exact(size, volume->slab_bytes * volume->n_queues));
+	put(o, "buffers", units_format_exact(size, volume->slab_bytes * volume->n_queues));
 	put(o, "memory-windows", volume->has_windows ? "yes" : "no");
 	put_time(o, "keep-alive", volume->keep_alive_ns);
 	put_time(o, "io-timeout", volume->io_timeout_ns);

@@ -77,8 +77,7 @@ static void put_namespace(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "buffer_bytes", info->n_queues_granted * info->slab_bytes);
 }
 
-static void put_error(struct json_object *to, const char *at,
-		      const struct volume_error *error)
+static void put_error(struct json_object *to, const char *at, const struct volume_error *error)
 {
 	struct json_object *o;
 
@@ -140,8 +139,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	put_seconds(o, "state_since_s",
 		    status.state_since_ns ? clock_ns() - status.state_since_ns : 0);
 	put_seconds(o, "gives_up_in_s",
-		    volume_state_holds(status.state) ? status.gives_up_in_ns
-						     : UINT64_MAX);
+		    volume_state_holds(status.state) ? status.gives_up_in_ns : UINT64_MAX);
 	put_uint(o, "paths_live", status.state == VOLUME_LIVE);
 	put_uint(o, "paths", 1);
 	put_uint(o, "queues_live", status.n_queues_live);
@@ -274,8 +272,7 @@ static struct json_object *call_reopen(void *context, struct json_object *params
 	if (bridge->state == BRIDGE_SERVING && volume_reopen(bridge->volume) == 0)
 		return call_status(bridge, params, error);
 	error->code = EXIT_BUSY;
-	snprintf(error->message, sizeof(error->message), "%s has not failed",
-		 bridge->config->name);
+	snprintf(error->message, sizeof(error->message), "%s has not failed", bridge->config->name);
 	return NULL;
 }
 

@@ -47,8 +47,8 @@ static void remove_queues(struct bridge *bridge)
 	if (!bridge->n_workers)
 		close_volume(bridge);
 	list_for_each (node, &bridge->workers)
-		volume_queue_remove(list_entry(node, struct worker, node)->queue,
-				    on_queue_removed, bridge);
+		volume_queue_remove(list_entry(node, struct worker, node)->queue, on_queue_removed,
+				    bridge);
 }
 
 static void on_flushed(struct worker *worker, int error)
@@ -79,16 +79,14 @@ void bridge_stop_goes_on(struct bridge *bridge)
 		return;
 	}
 	bridge_move(bridge, BRIDGE_FLUSHING);
-	worker_flush_volume(list_entry(bridge->workers.next, struct worker, node),
-			    on_flushed);
+	worker_flush_volume(list_entry(bridge->workers.next, struct worker, node), on_flushed);
 }
 
 static void on_deadline(struct loop_timer *timer)
 {
 	struct bridge *bridge = container_of(timer, struct bridge, deadline);
 
-	log_err("volume %s: the target did not answer for 10 s; leaving with %u "
-		"connections open",
+	log_err("volume %s: the target did not answer for 10 s; leaving with %u connections open",
 		bridge->config->name, bridge->n_conns);
 	if (bridge->sockets)
 		bridge->sockets->ops->stop(bridge->sockets, false);

@@ -25,8 +25,7 @@ struct frontend_host {
 	bool (*has_room)(struct frontend_host *host);
 	/* Takes fd, a connected stream socket; is_kernel: no handshake. How long it lives is decided by
 	 * its peer. must_exit: the process ends with it. */
-	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel,
-			bool must_exit);
+	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel, bool must_exit);
 	/* A front end that was starting has started, or failed. */
 	void (*on_started)(struct frontend_host *host, const struct volume_error *error);
 	/* While stopping: the device stays, its connections answer what is in flight and close. Why is what
@@ -83,10 +82,9 @@ struct frontend *frontend_socket_new(struct frontend_host *host,
 /* ---- frontend_kernel.c ---- */
 
 struct frontend_kernel_config {
-	unsigned n_connections; /* sockets, and so queues of the block device */
-	uint64_t io_timeout_s;	/* after which the kernel gives up a request */
-	const char *
-		names_directory; /* for udev: files by UUID that hold volumes' names; or NULL */
+	unsigned n_connections;	     /* sockets, and so queues of the block device */
+	uint64_t io_timeout_s;	     /* after which the kernel gives up a request */
+	const char *names_directory; /* for udev: files by UUID that hold volumes' names; or NULL */
 };
 
 struct frontend *frontend_kernel_new(struct frontend_host *host,

@@ -113,13 +113,11 @@ int frontend_kernel_check(struct volume_error *error)
 		snprintf(error->message, sizeof(error->message),
 			 "kernel module nbd is not available");
 		snprintf(error->hint, sizeof(error->hint),
-			 "modprobe nbd; containers and machines without it use the NBD "
-			 "socket");
+			 "modprobe nbd; containers and machines without it use the NBD socket");
 	} else {
 		snprintf(error->message, sizeof(error->message),
 			 "attaching to /dev/nbdN needs root");
-		snprintf(error->hint, sizeof(error->hint),
-			 "run as root, or use the NBD socket");
+		snprintf(error->hint, sizeof(error->hint), "run as root, or use the NBD socket");
 	}
 	return (int)error->code;
 }
@@ -129,10 +127,9 @@ static void keep_memory(void)
 {
 	_autoclose_ int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
-	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0 ||
-	    mlockall(MCL_CURRENT | MCL_FUTURE) < 0 || fd < 0 || write(fd, "-1000", 5) < 0)
-		log_debug("cannot protect the process from memory reclaim: %s",
-			  strerror(errno));
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0 || mlockall(MCL_CURRENT | MCL_FUTURE) < 0 ||
+	    fd < 0 || write(fd, "-1000", 5) < 0)
+		log_debug("cannot protect the process from memory reclaim: %s", strerror(errno));
 }
 
 /* Stable and unique: the namespace's own, or made from what else names it. */
@@ -145,8 +142,7 @@ static void choose_uuid(struct frontend_kernel *fe)
 	if (uuid_is_null(fe->uuid))
 		memcpy(fe->uuid, host->info->nguid, sizeof(fe->uuid));
 	if (uuid_is_null(fe->uuid))
-		uuid_generate_sha1(fe->uuid, *uuid_get_template("url"), text,
-				   strlen(text));
+		uuid_generate_sha1(fe->uuid, *uuid_get_template("url"), text, strlen(text));
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -229,25 +225,22 @@ static int fail(struct volume_error *error, int r)
 		 strerror(-r));
 	snprintf(error->hint, sizeof(error->hint), "%s",
 		 r == -EPERM ? "this needs CAP_SYS_ADMIN"
-			     : "the kernel's log may know more; --frontend socket does "
-			       "without");
+			     : "the kernel's log may know more; --frontend socket does without");
 	return (int)error->code;
 }
 
-static int fail_taken(const struct frontend_kernel *fe,
-		      const struct kernel_name_content *owner, struct volume_error *error)
+static int fail_taken(const struct frontend_kernel *fe, const struct kernel_name_content *owner,
+		      struct volume_error *error)
 {
 	error->code = EXIT_BUSY;
 	snprintf(error->message, sizeof(error->message),
 		 "%.150s has a block device already, as volume '%s'",
 		 fe->frontend.host->export->description, owner->volume);
-	snprintf(error->hint, sizeof(error->hint),
-		 "use that, or --frontend socket beside it");
+	snprintf(error->hint, sizeof(error->hint), "use that, or --frontend socket beside it");
 	return EXIT_BUSY;
 }
 
-static int fail_different(const struct frontend_kernel *fe,
-			  const struct kernel_name_content *left,
+static int fail_different(const struct frontend_kernel *fe, const struct kernel_name_content *left,
 			  struct volume_error *error)
 {
 	error->code = EXIT_FAILED;
@@ -287,25 +280,22 @@ static void write_name(struct frontend_kernel *fe)
 					      .block_size = fe->helper.params.block_size};
 	int r;
 
-	snprintf(content.volume, sizeof(content.volume), "%.63s",
-		 fe->frontend.host->export->name);
+	snprintf(content.volume, sizeof(content.volume), "%.63s", fe->frontend.host->export->name);
 	r = kernel_name_write(&fe->name, &content);
 	if (r < 0)
-		log_warn("%s: %s; there will be no link in /dev/disk/by-rblk",
-			 fe->name.path, strerror(-r));
+		log_warn("%s: %s; there will be no link in /dev/disk/by-rblk", fe->name.path,
+			 strerror(-r));
 }
 
 static int begin(struct frontend_kernel *fe, struct volume_error *error)
 {
 	struct kernel_name_content content;
-	int r = kernel_name_take(&fe->name, fe->config.names_directory, fe->uuid,
-				 &content);
+	int r = kernel_name_take(&fe->name, fe->config.names_directory, fe->uuid, &content);
 
 	if (r == -EBUSY)
 		return fail_taken(fe, &content, error);
 	if (r < 0)
-		log_warn("%s: %s; nobody can take the device over", fe->name.path,
-			 strerror(-r));
+		log_warn("%s: %s; nobody can take the device over", fe->name.path, strerror(-r));
 	r = find_device(fe, &content, error);
 	if (r)
 		return r;
@@ -350,8 +340,7 @@ static void on_attach_done(struct frontend_kernel *fe, int result)
 
 	fe->frontend.is_starting = false;
 	if (result < 0) {
-		fe->is_left = kernel_device_find(KERNEL_SYS_BLOCK,
-						 fe->helper.params.backend,
+		fe->is_left = kernel_device_find(KERNEL_SYS_BLOCK, fe->helper.params.backend,
 						 &fe->helper.index) == 0;
 		if (fe->state == KERNEL_ATTACHING)
 			move(fe, KERNEL_GONE);
@@ -451,8 +440,7 @@ static void leave(struct frontend_kernel *fe)
 	struct frontend_host *host = fe->frontend.host;
 	struct volume_error why = {.code = EXIT_BUSY};
 
-	snprintf(why.message, sizeof(why.message), "%s is in use and holds its I/O",
-		 fe->device);
+	snprintf(why.message, sizeof(why.message), "%s is in use and holds its I/O", fe->device);
 	snprintf(why.hint, sizeof(why.hint), "attach the volume again to go on");
 	fe->is_left = true;
 	move(fe, KERNEL_GONE);
@@ -517,8 +505,8 @@ struct frontend *frontend_kernel_new(struct frontend_host *host,
 		return NULL;
 	fe->frontend = (struct frontend){.ops = &ops, .host = host};
 	fe->config = *config;
-	fe->config.n_connections = MAX(
-		MIN(config->n_connections, (unsigned)KERNEL_NBD_SOCKETS_MAX), 1u);
+	fe->config.n_connections = MAX(MIN(config->n_connections, (unsigned)KERNEL_NBD_SOCKETS_MAX),
+				       1u);
 	fe->helper.on_done = on_job_done;
 	fe->timer.on_expiry = on_timer;
 	fe->name.fd = -1;

@@ -91,8 +91,7 @@ static void on_connecting(struct loop_fd *lfd, uint32_t events)
 			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
 			    errno == ENOBUFS) {
 				loop_fd_modify(lfd, 0);
-				loop_timer_start(host->loop, &listener->retry,
-						 NSEC_PER_SEC);
+				loop_timer_start(host->loop, &listener->retry, NSEC_PER_SEC);
 			}
 			return;
 		}
@@ -103,8 +102,7 @@ static void on_connecting(struct loop_fd *lfd, uint32_t events)
 
 static void has_room(struct frontend *frontend)
 {
-	struct frontend_socket *fe = container_of(frontend, struct frontend_socket,
-						  frontend);
+	struct frontend_socket *fe = container_of(frontend, struct frontend_socket, frontend);
 
 	for (unsigned i = 0; i < fe->n_listeners; i++) {
 		struct listener *listener = &fe->listeners[i];
@@ -136,12 +134,10 @@ static int add_listener(struct frontend_socket *fe, int fd)
 
 static bool is_listened_on(const struct sockaddr_un *addr)
 {
-	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				    0);
+	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	return fd >= 0 &&
-	       (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 ||
-		errno != ECONNREFUSED);
+	return fd >= 0 && (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 ||
+			   errno != ECONNREFUSED);
 }
 
 static int bind_with_mode(int fd, const struct sockaddr_un *addr, mode_t mode)
@@ -212,15 +208,11 @@ unsigned frontend_n_inherited(void)
 
 static int fail(struct volume_error *error, int r, const char *where)
 {
-	error->code = r == -EADDRINUSE ? EXIT_BUSY
-		      : r == -EACCES   ? EXIT_PRIVILEGE
-				       : EXIT_FAILED;
-	snprintf(error->message, sizeof(error->message), "cannot listen on %.200s: %s",
-		 where, strerror(-r));
+	error->code = r == -EADDRINUSE ? EXIT_BUSY : r == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+	snprintf(error->message, sizeof(error->message), "cannot listen on %.200s: %s", where,
+		 strerror(-r));
 	snprintf(error->hint, sizeof(error->hint), "%s",
-		 r == -EADDRINUSE
-			 ? "another program listens there; choose another address"
-			 : "");
+		 r == -EADDRINUSE ? "another program listens there; choose another address" : "");
 	return (int)error->code;
 }
 
@@ -237,8 +229,7 @@ static int start_stdio(struct frontend_socket *fe, struct volume_error *error)
 
 static int start(struct frontend *frontend, struct volume_error *error)
 {
-	struct frontend_socket *fe = container_of(frontend, struct frontend_socket,
-						  frontend);
+	struct frontend_socket *fe = container_of(frontend, struct frontend_socket, frontend);
 	const struct frontend_socket_config *config = &fe->config;
 	char where[ADDR_STRING_MAX];
 	int r;
@@ -263,8 +254,7 @@ static int start(struct frontend *frontend, struct volume_error *error)
 
 static void stop(struct frontend *frontend, bool may_leave)
 {
-	struct frontend_socket *fe = container_of(frontend, struct frontend_socket,
-						  frontend);
+	struct frontend_socket *fe = container_of(frontend, struct frontend_socket, frontend);
 	struct stat st;
 
 	for (unsigned i = 0; i < fe->n_listeners; i++) {

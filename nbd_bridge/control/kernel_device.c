@@ -64,8 +64,7 @@ int kernel_device_find(const char *sys_block, const char *backend, uint32_t *ret
 	DIR *dir = opendir(sys_block);
 
 	while (dir && (entry = readdir(dir)))
-		if (parse_index(entry->d_name, &index) &&
-		    has_backend(sys_block, index, backend) &&
+		if (parse_index(entry->d_name, &index) && has_backend(sys_block, index, backend) &&
 		    is_connected(sys_block, index))
 			best = MIN(best, index);
 	if (dir)

@@ -19,9 +19,8 @@
 #include "nbd_bridge/control/kernel_device.h"
 #include "nbd_bridge/control/kernel_helper.h"
 
-#define TIMER_MS "10000"
-#define TIMER_LEFT_MS                                                                    \
-	"1000" /* of what is sent in the last moments of a process that leaves */
+#define TIMER_MS      "10000"
+#define TIMER_LEFT_MS "1000" /* of what is sent in the last moments of a process that leaves */
 
 /* CONNECT and RECONFIGURE set it to 30 seconds. */
 static void set_timer(const struct kernel_helper *helper, const char *ms)
@@ -74,8 +73,7 @@ static bool is_still_ours(const struct kernel_helper *helper)
 {
 	uint32_t index;
 
-	return kernel_device_find(KERNEL_SYS_BLOCK, helper->params.backend, &index) ==
-		       0 &&
+	return kernel_device_find(KERNEL_SYS_BLOCK, helper->params.backend, &index) == 0 &&
 	       index == helper->index;
 }
 
@@ -97,8 +95,7 @@ static int resize(struct kernel_helper *helper)
 	int r = kernel_nbd_resize(&helper->nbd, helper->index, &helper->params);
 
 	if (r < 0)
-		log_errno(r, "/dev/nbd%u: cannot tell the kernel the new size",
-			  helper->index);
+		log_errno(r, "/dev/nbd%u: cannot tell the kernel the new size", helper->index);
 	return r;
 }
 
@@ -112,8 +109,7 @@ static int leave(struct kernel_helper *helper)
 		return 0;
 	r = kernel_nbd_end_on_close(&helper->nbd, helper->index, &helper->params);
 	if (r < 0)
-		log_errno(r, "/dev/nbd%u: cannot find out whether it is used",
-			  helper->index);
+		log_errno(r, "/dev/nbd%u: cannot find out whether it is used", helper->index);
 	fd = kernel_device_quiet(helper->index);
 	if (fd >= 0)
 		close(fd);
@@ -141,9 +137,8 @@ static int detach(struct kernel_helper *helper)
 }
 
 static int (*const jobs[KERNEL_JOBS])(struct kernel_helper *helper) = {
-	[KERNEL_DETACH] = detach,	[KERNEL_LEAVE] = leave,
-	[KERNEL_RECONNECT] = reconnect, [KERNEL_RESIZE] = resize,
-	[KERNEL_ATTACH] = attach,
+	[KERNEL_DETACH] = detach, [KERNEL_LEAVE] = leave,   [KERNEL_RECONNECT] = reconnect,
+	[KERNEL_RESIZE] = resize, [KERNEL_ATTACH] = attach,
 };
 
 static void on_request(struct loop_msg *msg)

@@ -15,8 +15,8 @@
 #include "nbd_bridge/control/kernel_nbd.h"
 
 enum kernel_job {
-	KERNEL_DETACH, /* for good: the kernel drops what it has not written */
-	KERNEL_LEAVE, /* prepares a device in use for a successor; -EBUSY: it is in use */
+	KERNEL_DETACH,	  /* for good: the kernel drops what it has not written */
+	KERNEL_LEAVE,	  /* prepares a device in use for a successor; -EBUSY: it is in use */
 	KERNEL_RECONNECT, /* gives the device sockets; -ENOENT: it is not ours any more */
 	KERNEL_RESIZE,
 	KERNEL_ATTACH, /* a predecessor's device, or a fresh one */
@@ -37,7 +37,7 @@ struct kernel_helper {
 	struct kernel_nbd nbd;
 	struct kernel_nbd_params params; /* of ATTACH, RECONNECT, RESIZE */
 	uint32_t max_io_kib;		 /* of ATTACH */
-	bool is_found; /* before ATTACH: index is a predecessor's device */
+	bool is_found;			 /* before ATTACH: index is a predecessor's device */
 	bool is_attached;
 	uint32_t index;
 

@@ -39,8 +39,8 @@ static bool is_still(int fd, const char *path)
 {
 	struct stat ours, theirs;
 
-	return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 &&
-	       ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+	return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino == theirs.st_ino &&
+	       ours.st_dev == theirs.st_dev;
 }
 
 int kernel_name_take(struct kernel_name *name, const char *directory, const uuid_t uuid,
@@ -85,12 +85,11 @@ bool kernel_name_is_owned(const char *path, struct kernel_name_content *ret_cont
 	return fcntl(fd, F_OFD_GETLK, &wanted) == 0 && wanted.l_type != F_UNLCK;
 }
 
-int kernel_name_write(const struct kernel_name *name,
-		      const struct kernel_name_content *content)
+int kernel_name_write(const struct kernel_name *name, const struct kernel_name_content *content)
 {
 	char text[128];
-	int n = snprintf(text, sizeof(text), "%s %u %u\n", content->volume,
-			 content->n_sockets, content->block_size);
+	int n = snprintf(text, sizeof(text), "%s %u %u\n", content->volume, content->n_sockets,
+			 content->block_size);
 
 	if (name->fd < 0)
 		return 0;

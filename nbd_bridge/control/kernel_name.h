@@ -29,7 +29,6 @@ int kernel_name_take(struct kernel_name *name, const char *directory, const uuid
 		     struct kernel_name_content *ret_content);
 /* Reads it, and says whether a process has it, without touching either. */
 bool kernel_name_is_owned(const char *path, struct kernel_name_content *ret_content);
-int kernel_name_write(const struct kernel_name *name,
-		      const struct kernel_name_content *content);
+int kernel_name_write(const struct kernel_name *name, const struct kernel_name_content *content);
 /* Unlocks; is_over: no device is left that somebody could take over, so the file goes too. */
 void kernel_name_release(struct kernel_name *name, bool is_over);

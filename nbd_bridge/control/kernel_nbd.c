@@ -97,8 +97,7 @@ static struct nl_msg *message_new(const struct kernel_nbd *nbd, uint8_t command)
 {
 	struct nl_msg *msg = nlmsg_alloc();
 
-	if (msg &&
-	    !genlmsg_put(msg, NL_AUTO_PORT, NL_AUTO_SEQ, nbd->family, 0, 0, command, 0)) {
+	if (msg && !genlmsg_put(msg, NL_AUTO_PORT, NL_AUTO_SEQ, nbd->family, 0, 0, command, 0)) {
 		nlmsg_free(msg);
 		return NULL;
 	}
@@ -165,8 +164,7 @@ int kernel_nbd_connect(struct kernel_nbd *nbd, const struct kernel_nbd_params *p
 	r |= nla_put_string(msg, NBD_ATTR_BACKEND_IDENTIFIER, params->backend);
 	r |= put_sockets(msg, params);
 	r = send_and_free(nbd, msg, r ? -NLE_NOMEM : 0);
-	if (r == 0 &&
-	    nbd->index == UINT32_MAX) /* that was the device; its ack comes after */
+	if (r == 0 && nbd->index == UINT32_MAX) /* that was the device; its ack comes after */
 		r = to_errno(nl_recvmsgs_default(nbd->sock));
 	if (r == 0)
 		*ret_index = nbd->index;
@@ -205,22 +203,19 @@ int kernel_nbd_reconfigure(struct kernel_nbd *nbd, uint32_t index,
 
 /* Changes one number. */
 static int reconfigure_u64(struct kernel_nbd *nbd, uint32_t index,
-			   const struct kernel_nbd_params *params, int attribute,
-			   uint64_t value)
+			   const struct kernel_nbd_params *params, int attribute, uint64_t value)
 {
 	struct nl_msg *msg = reconfigure_new(nbd, index, params);
 
 	if (!msg)
 		return -ENOMEM;
-	return send_and_free(nbd, msg,
-			     nla_put_u64(msg, attribute, value) ? -NLE_NOMEM : 0);
+	return send_and_free(nbd, msg, nla_put_u64(msg, attribute, value) ? -NLE_NOMEM : 0);
 }
 
 int kernel_nbd_resize(struct kernel_nbd *nbd, uint32_t index,
 		      const struct kernel_nbd_params *params)
 {
-	return reconfigure_u64(nbd, index, params, NBD_ATTR_SIZE_BYTES,
-			       params->size_bytes);
+	return reconfigure_u64(nbd, index, params, NBD_ATTR_SIZE_BYTES, params->size_bytes);
 }
 
 int kernel_nbd_end_on_close(struct kernel_nbd *nbd, uint32_t index,
@@ -236,6 +231,5 @@ int kernel_nbd_disconnect(struct kernel_nbd *nbd, uint32_t index)
 
 	if (!msg)
 		return -ENOMEM;
-	return send_and_free(nbd, msg,
-			     nla_put_u32(msg, NBD_ATTR_INDEX, index) ? -NLE_NOMEM : 0);
+	return send_and_free(nbd, msg, nla_put_u32(msg, NBD_ATTR_INDEX, index) ? -NLE_NOMEM : 0);
 }

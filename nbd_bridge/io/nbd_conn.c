@@ -91,8 +91,7 @@ static enum conn_step (*const steps[])(struct nbd_conn *conn) = {
 
 /* ---- birth and end ----------------------------------------------------------------- */
 
-struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
-			      bool is_kernel)
+struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd, bool is_kernel)
 {
 	struct nbd_conn *conn = calloc(1, sizeof(*conn));
 
@@ -138,8 +137,7 @@ static void close_socket(struct nbd_conn *conn)
 	loop_fd_remove(&conn->lfd);
 	close(take_fd(&conn->fd));
 	log_debug("nbd %u: closed, %llu requests, %llu errors", conn->id,
-		  (unsigned long long)conn->n_requests,
-		  (unsigned long long)conn->n_errors);
+		  (unsigned long long)conn->n_requests, (unsigned long long)conn->n_errors);
 }
 
 void nbd_conn_check_end(struct nbd_conn *conn)
@@ -335,8 +333,7 @@ void nbd_conn_start(struct nbd_conn *conn)
 {
 	int r;
 
-	conn->lfd = (struct loop_fd){
-		.fd = conn->fd, .events = EPOLLIN, .on_event = on_event};
+	conn->lfd = (struct loop_fd){.fd = conn->fd, .events = EPOLLIN, .on_event = on_event};
 	conn->deadline.on_expiry = on_deadline;
 	conn->resume.run = resume;
 	conn->reap.run = reap;
@@ -429,8 +426,7 @@ static unsigned gather(struct nbd_conn *conn, struct iovec *iov, size_t *ret_n_b
 			iov[n++] = (struct iovec){out->header + skip, n_header};
 		skip -= MIN(skip, out->header_length);
 		if (n_payload)
-			iov[n++] = (struct iovec){(void *)(payload + skip),
-						  n_payload - skip};
+			iov[n++] = (struct iovec){(void *)(payload + skip), n_payload - skip};
 		n_bytes += n_header + n_payload - skip;
 		skip = 0;
 	}
@@ -481,8 +477,7 @@ static void send_some(struct nbd_conn *conn)
 
 void nbd_conn_flush(struct nbd_conn *conn)
 {
-	while (!list_is_empty(&conn->outs) && !conn->is_send_blocked &&
-	       conn->state != CONN_CLOSED)
+	while (!list_is_empty(&conn->outs) && !conn->is_send_blocked && conn->state != CONN_CLOSED)
 		send_some(conn);
 	if (conn->state == CONN_CLOSED)
 		discard_outs(conn);

@@ -19,8 +19,8 @@
 struct worker;
 
 enum {
-	CONN_REQUESTS = 128, /* in flight on one connection; then we stop reading it */
-	CONN_PARTS = 256,    /* I/O of all of them */
+	CONN_REQUESTS = 128,	 /* in flight on one connection; then we stop reading it */
+	CONN_PARTS = 256,	 /* I/O of all of them */
 	CONN_REQUEST_PARTS = 16, /* of one request, so that it cannot take all */
 	CONN_FILL_PARTS = 3,	 /* of one that writes zeros */
 	CONN_RECV_BYTES = 32768, /* requests are parsed from here, many a system call */
@@ -59,10 +59,9 @@ struct nbd_conn {
 	char peer[80];		   /* who that is, for people; written before the start */
 	unsigned id;
 	unsigned state;
-	bool is_kernel; /* the kernel's end of a socketpair: no handshake */
-	bool is_tcp;	/* the end of its input is the end of it: TCP does not say more */
-	uint64_t
-		ticket; /* its transmission begins when the gate is open up to here (gate.h) */
+	bool is_kernel;	    /* the kernel's end of a socketpair: no handshake */
+	bool is_tcp;	    /* the end of its input is the end of it: TCP does not say more */
+	uint64_t ticket;    /* its transmission begins when the gate is open up to here (gate.h) */
 	bool is_waited_for; /* it has ended, and the gate waits for its I/O */
 	int fd;		    /* owned */
 	struct loop_fd lfd;
@@ -111,8 +110,7 @@ struct nbd_conn {
 
 /* Control thread: a connection on fd (taken in any case), to be sent to a worker; NULL:
  * no memory. */
-struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
-			      bool is_kernel);
+struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd, bool is_kernel);
 void nbd_conn_free(struct nbd_conn *conn);
 
 /* Worker thread from here on. */

@@ -25,8 +25,8 @@ int nbd_export_init(struct nbd_export *export, const char *name, const char *des
 	snprintf(export->name, sizeof(export->name), "%s", name);
 	snprintf(export->description, sizeof(export->description), "%s", description);
 	export->block_size = info->block_size;
-	export->max_io_bytes = (uint32_t)align_down(
-		MIN(info->max_io_bytes, NBD_PAYLOAD_MAX), info->block_size);
+	export->max_io_bytes = (uint32_t)align_down(MIN(info->max_io_bytes, NBD_PAYLOAD_MAX),
+						    info->block_size);
 	export->slab_bytes = slab_bytes;
 	range_lock_init(&export->locks);
 	return 0;
@@ -49,8 +49,8 @@ void nbd_export_update(struct nbd_export *export, const struct volume_info *info
 
 uint16_t nbd_export_flags(const struct nbd_export *export, bool is_structured)
 {
-	unsigned flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_FLUSH | NBD_FLAG_FUA |
-			 NBD_FLAG_CACHE | NBD_FLAG_CAN_MULTI_CONN;
+	unsigned flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_FLUSH | NBD_FLAG_FUA | NBD_FLAG_CACHE |
+			 NBD_FLAG_CAN_MULTI_CONN;
 
 	if (is_structured)
 		flags |= NBD_FLAG_DF;

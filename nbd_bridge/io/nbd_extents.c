@@ -8,8 +8,8 @@
 #include "base/check.h"
 #include "nbd_bridge/io/nbd_extents.h"
 
-unsigned nbd_extents_query(const struct nbd_export *export, uint64_t offset,
-			   uint64_t length, struct nbd_extent_run *runs, unsigned n_max)
+unsigned nbd_extents_query(const struct nbd_export *export, uint64_t offset, uint64_t length,
+			   struct nbd_extent_run *runs, unsigned n_max)
 {
 	check(n_max > 0 && length > 0);
 	runs[0] = (struct nbd_extent_run){.length = length, .flags = 0};

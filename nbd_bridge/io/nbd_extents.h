@@ -17,5 +17,5 @@ struct nbd_extent_run {
 
 /* What is known of [offset, offset + length), length > 0: writes 1 to n_max runs, in
  * order and within the range, and returns how many. */
-unsigned nbd_extents_query(const struct nbd_export *export, uint64_t offset,
-			   uint64_t length, struct nbd_extent_run *runs, unsigned n_max);
+unsigned nbd_extents_query(const struct nbd_export *export, uint64_t offset, uint64_t length,
+			   struct nbd_extent_run *runs, unsigned n_max);

@@ -54,8 +54,8 @@ void nbd_hello_put(struct nbd_conn *conn, const void *bytes, size_t n)
 	conn->n_hello_bytes += n;
 }
 
-void nbd_option_reply2(struct nbd_conn *conn, enum nbd_option_reply_type type,
-		       const void *data1, size_t n1, const void *data2, size_t n2)
+void nbd_option_reply2(struct nbd_conn *conn, enum nbd_option_reply_type type, const void *data1,
+		       size_t n1, const void *data2, size_t n2)
 {
 	struct nbd_option_reply reply = {
 		.magic = put_be64(NBD_OPTION_REPLY_MAGIC),
@@ -69,14 +69,13 @@ void nbd_option_reply2(struct nbd_conn *conn, enum nbd_option_reply_type type,
 	nbd_hello_put(conn, data2, n2);
 }
 
-void nbd_option_reply(struct nbd_conn *conn, enum nbd_option_reply_type type,
-		      const void *data, size_t n)
+void nbd_option_reply(struct nbd_conn *conn, enum nbd_option_reply_type type, const void *data,
+		      size_t n)
 {
 	nbd_option_reply2(conn, type, data, n, NULL, 0);
 }
 
-void nbd_option_error(struct nbd_conn *conn, enum nbd_option_reply_type type,
-		      const char *text)
+void nbd_option_error(struct nbd_conn *conn, enum nbd_option_reply_type type, const char *text)
 {
 	nbd_option_reply(conn, type, text, strlen(text));
 }
@@ -118,8 +117,7 @@ enum conn_step nbd_handshake_client_flags(struct nbd_conn *conn)
  */
 static enum conn_step refuse_long_option(struct nbd_conn *conn)
 {
-	if (conn->option_length > OPTION_SKIP_MAX ||
-	    conn->option == NBD_OPT_EXPORT_NAME) {
+	if (conn->option_length > OPTION_SKIP_MAX || conn->option == NBD_OPT_EXPORT_NAME) {
 		nbd_conn_abort(conn, "an option of absurd length");
 		return STEP_AGAIN;
 	}

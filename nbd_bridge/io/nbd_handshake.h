@@ -21,10 +21,9 @@ void nbd_option_run(struct nbd_conn *conn, const uint8_t *data, uint32_t length)
 /* Appends raw bytes to what will be sent. */
 void nbd_hello_put(struct nbd_conn *conn, const void *bytes, size_t n);
 /* A reply to the current option, its data in one or two pieces. */
-void nbd_option_reply(struct nbd_conn *conn, enum nbd_option_reply_type type,
-		      const void *data, size_t n);
-void nbd_option_reply2(struct nbd_conn *conn, enum nbd_option_reply_type type,
-		       const void *data1, size_t n1, const void *data2, size_t n2);
+void nbd_option_reply(struct nbd_conn *conn, enum nbd_option_reply_type type, const void *data,
+		      size_t n);
+void nbd_option_reply2(struct nbd_conn *conn, enum nbd_option_reply_type type, const void *data1,
+		       size_t n1, const void *data2, size_t n2);
 /* An error reply with a text for people. */
-void nbd_option_error(struct nbd_conn *conn, enum nbd_option_reply_type type,
-		      const char *text);
+void nbd_option_error(struct nbd_conn *conn, enum nbd_option_reply_type type, const char *text);

@@ -40,8 +40,7 @@
 #define TO(s) STATE_TO(PART_##s)
 static const struct state_rule rules[] = {
 	[PART_FREE] = {"free", TO(TAKEN)},
-	[PART_TAKEN] = {"taken",
-			TO(FREE) | TO(FILLING) | TO(LOCKING) | TO(READING) | TO(WRITING)},
+	[PART_TAKEN] = {"taken", TO(FREE) | TO(FILLING) | TO(LOCKING) | TO(READING) | TO(WRITING)},
 	[PART_FILLING] = {"filling", TO(FREE) | TO(LOCKING) | TO(WRITING)},
 	[PART_LOCKING] = {"locking", TO(FREE) | TO(READING) | TO(WRITING)},
 	[PART_READING] = {"reading", TO(FREE) | TO(WRITING) | TO(READ) | TO(SENDING)},
@@ -146,9 +145,8 @@ void nbd_part_came_back(struct nbd_part *part)
 	part->request->n_pending--;
 }
 
-void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset,
-		     uint64_t length, void *buffer,
-		     void (*done)(struct volume_io *io, int error))
+void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset, uint64_t length,
+		     void *buffer, void (*done)(struct volume_io *io, int error))
 {
 	const struct nbd_request *r = part->request;
 	struct volume_io *io = &part->io;
@@ -177,8 +175,7 @@ void nbd_io_take_back(struct nbd_conn *conn)
 		if (may_be_with_volume(&conn->parts[i]))
 			n += volume_io_cancel(conn->worker->queue, &conn->parts[i].io);
 	if (n)
-		log_info("nbd %u, %s, has ended: %u I/O that waited to be sent are "
-			 "dropped",
+		log_info("nbd %u, %s, has ended: %u I/O that waited to be sent are dropped",
 			 conn->id, conn->peer, n);
 }
 
@@ -267,8 +264,7 @@ void nbd_io_issue(struct nbd_request *r)
 bool nbd_io_issue_starved(struct nbd_conn *conn)
 {
 	while (!list_is_empty(&conn->starved)) {
-		struct nbd_request *r = list_entry(conn->starved.next, struct nbd_request,
-						   node);
+		struct nbd_request *r = list_entry(conn->starved.next, struct nbd_request, node);
 
 		nbd_io_issue(r);
 		if (conn->starved.next == &r->node)

@@ -97,8 +97,7 @@ static bool take_place(struct nbd_export *export)
 /* A meta context chosen for an export of another name does not count. */
 static void keep_context_of(struct nbd_conn *conn, struct reader name)
 {
-	if (strlen(conn->meta_name) != name.n ||
-	    memcmp(conn->meta_name, name.at, name.n) != 0)
+	if (strlen(conn->meta_name) != name.n || memcmp(conn->meta_name, name.at, name.n) != 0)
 		conn->has_allocation_context = false;
 }
 
@@ -145,8 +144,7 @@ static void run_list(struct nbd_conn *conn, struct reader data)
 		reply_invalid(conn);
 		return;
 	}
-	nbd_option_reply2(conn, NBD_REP_SERVER, &length, sizeof(length),
-			  conn->export->name, n);
+	nbd_option_reply2(conn, NBD_REP_SERVER, &length, sizeof(length), conn->export->name, n);
 	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
 }
 
@@ -292,8 +290,7 @@ static void run_meta_context(struct nbd_conn *conn, struct reader data)
 	if (!is_list) /* even one that fails undoes what was chosen before */
 		conn->has_allocation_context = false;
 	if (!conn->is_structured) {
-		nbd_option_error(conn, NBD_REP_ERR_INVALID,
-				 "structured replies come first");
+		nbd_option_error(conn, NBD_REP_ERR_INVALID, "structured replies come first");
 		return;
 	}
 	if (!read_meta_queries(&data, is_list, &name, &is_wanted)) {

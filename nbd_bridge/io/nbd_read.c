@@ -21,9 +21,7 @@
 
 static struct nbd_part *first_part(const struct nbd_request *r)
 {
-	return list_is_empty(&r->parts)
-		       ? NULL
-		       : list_entry(r->parts.next, struct nbd_part, node);
+	return list_is_empty(&r->parts) ? NULL : list_entry(r->parts.next, struct nbd_part, node);
 }
 
 /* Streaming: sends what was read and is next in order. */
@@ -82,8 +80,7 @@ static void submit(struct nbd_part *part)
 {
 	uint64_t first = part->offset - (uint64_t)(part->payload - part->buffer);
 
-	nbd_part_submit(part, VOLUME_READ, first, part->n_buffer_bytes, part->buffer,
-			on_read);
+	nbd_part_submit(part, VOLUME_READ, first, part->n_buffer_bytes, part->buffer, on_read);
 }
 
 bool nbd_read_issue_one(struct nbd_request *r)

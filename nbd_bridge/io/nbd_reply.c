@@ -18,8 +18,7 @@
 
 static_assert(sizeof(struct nbd_chunk_status) <= sizeof(((struct nbd_out *)0)->header),
 	      "room for the longest header");
-static_assert(sizeof(struct nbd_chunk_error_offset) <=
-		      sizeof(((struct nbd_out *)0)->header),
+static_assert(sizeof(struct nbd_chunk_error_offset) <= sizeof(((struct nbd_out *)0)->header),
 	      "room for the longest header");
 
 static void on_request_sent(struct nbd_out *out)
@@ -140,10 +139,8 @@ void nbd_reply_extents(struct nbd_request *r)
 {
 	struct nbd_extent_run runs[NBD_EXTENTS_MAX];
 	unsigned n = nbd_extents_query(r->conn->export, r->offset, r->length, runs,
-				       r->flags & NBD_CMD_FLAG_REQ_ONE ? 1
-								       : NBD_EXTENTS_MAX);
-	size_t n_bytes = offsetof(struct nbd_chunk_status, extents) +
-			 n * sizeof(struct nbd_extent);
+				       r->flags & NBD_CMD_FLAG_REQ_ONE ? 1 : NBD_EXTENTS_MAX);
+	size_t n_bytes = offsetof(struct nbd_chunk_status, extents) + n * sizeof(struct nbd_extent);
 	struct nbd_chunk_status reply = {
 		.chunk = chunk_of(r, NBD_CHUNK_BLOCK_STATUS, true,
 				  n_bytes - sizeof(struct nbd_chunk)),

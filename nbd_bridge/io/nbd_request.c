@@ -114,8 +114,7 @@ static const struct {
 	[NBD_CMD_FLUSH] = {NBD_CMD_FLAG_FUA, false, false},
 	[NBD_CMD_TRIM] = {NBD_CMD_FLAG_FUA, true, true},
 	[NBD_CMD_CACHE] = {NBD_CMD_FLAG_FUA, false, true},
-	[NBD_CMD_WRITE_ZEROES] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE |
-					  NBD_CMD_FLAG_FAST_ZERO,
+	[NBD_CMD_WRITE_ZEROES] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
 				  true, true},
 	[NBD_CMD_BLOCK_STATUS] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_REQ_ONE, false, true},
 };
@@ -130,8 +129,7 @@ static enum nbd_error check_flags(const struct nbd_request *r)
 		return NBD_EINVAL;
 	if (r->flags & NBD_CMD_FLAG_DF && !conn->is_structured)
 		return NBD_EINVAL;
-	if (r->type == NBD_CMD_BLOCK_STATUS &&
-	    (!conn->has_allocation_context || !r->length))
+	if (r->type == NBD_CMD_BLOCK_STATUS && (!conn->has_allocation_context || !r->length))
 		return NBD_EINVAL;
 	return NBD_SUCCESS;
 }
@@ -149,9 +147,8 @@ enum nbd_error nbd_request_check(const struct nbd_request *r)
 	if (commands[r->type].is_writing && export->is_read_only)
 		return NBD_EPERM;
 	if (r->offset > size || r->length > size - r->offset)
-		return r->type == NBD_CMD_WRITE || r->type == NBD_CMD_WRITE_ZEROES
-			       ? NBD_ENOSPC
-			       : NBD_EINVAL;
+		return r->type == NBD_CMD_WRITE || r->type == NBD_CMD_WRITE_ZEROES ? NBD_ENOSPC
+										   : NBD_EINVAL;
 	if (r->type == NBD_CMD_READ && r->length > NBD_PAYLOAD_MAX)
 		return NBD_EINVAL;
 	if (r->type == NBD_CMD_TRIM && !export->has_trim)
@@ -215,8 +212,7 @@ static void start(struct nbd_request *r)
 	}
 }
 
-static struct nbd_request *parse(struct nbd_conn *conn,
-				 const struct nbd_request_header *header)
+static struct nbd_request *parse(struct nbd_conn *conn, const struct nbd_request_header *header)
 {
 	struct nbd_request *r = request_take(conn);
 

@@ -63,17 +63,16 @@ void nbd_io_part_done(struct nbd_part *part, int error);
 
 /* A part for length bytes at offset, with n_bytes of registered memory (0: none); NULL
  * when there is none, and then nbd_conn_resume_soon will be called when there may be. */
-struct nbd_part *nbd_part_take(struct nbd_request *request, uint64_t offset,
-			       uint64_t length, uint32_t n_bytes);
+struct nbd_part *nbd_part_take(struct nbd_request *request, uint64_t offset, uint64_t length,
+			       uint32_t n_bytes);
 /* Puts it and its buffer back. */
 void nbd_part_give(struct nbd_part *part);
 void nbd_part_move(struct nbd_part *part, enum part_state state);
 /* The volume is done with it. */
 void nbd_part_came_back(struct nbd_part *part);
 /* Hands part.io to the volume. */
-void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset,
-		     uint64_t length, void *buffer,
-		     void (*done)(struct volume_io *io, int error));
+void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset, uint64_t length,
+		     void *buffer, void (*done)(struct volume_io *io, int error));
 
 /* ---- nbd_read.c ---- */
 

@@ -19,9 +19,8 @@ enum {
 
 enum {
 	NBD_DEFAULT_PORT = 10809,
-	NBD_STRING_MAX = 4096, /* of any string on the wire */
-	NBD_PAYLOAD_MAX =
-		32 << 20, /* accepted whatever was advertised; beyond it we hang up */
+	NBD_STRING_MAX = 4096,	    /* of any string on the wire */
+	NBD_PAYLOAD_MAX = 32 << 20, /* accepted whatever was advertised; beyond it we hang up */
 	NBD_EXPORT_NAME_PADDING = 124,
 };
 

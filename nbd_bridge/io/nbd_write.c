@@ -80,15 +80,13 @@ static void run_locked(struct range_waiter *waiter)
 	struct nbd_part *part = container_of(waiter, struct nbd_part, lock);
 	uint32_t block_size = part->request->conn->export->block_size;
 
-	if (part->request->conn->state ==
-	    CONN_CLOSED) /* it waited, and the client has gone */
+	if (part->request->conn->state == CONN_CLOSED) /* it waited, and the client has gone */
 		on_done(&part->io, -ECANCELED);
 	else if (part->is_rmw)
-		nbd_part_submit(part, VOLUME_READ, align_down(part->offset, block_size),
-				block_size, part->buffer + block_size, on_block_read);
+		nbd_part_submit(part, VOLUME_READ, align_down(part->offset, block_size), block_size,
+				part->buffer + block_size, on_block_read);
 	else
-		nbd_part_submit(part, part->op, part->offset, part->length, part->buffer,
-				on_done);
+		nbd_part_submit(part, part->op, part->offset, part->length, part->buffer, on_done);
 }
 
 void nbd_write_run(struct nbd_part *part, enum volume_op op)
@@ -101,8 +99,8 @@ void nbd_write_run(struct nbd_part *part, enum volume_op op)
 	part->lock.on_granted = run_locked;
 	part->lock.loop = &conn->worker->loop;
 	nbd_part_move(part, PART_LOCKING);
-	if (range_lock_acquire(&conn->export->locks, &part->lock, part->offset,
-			       part->length, part->is_rmw))
+	if (range_lock_acquire(&conn->export->locks, &part->lock, part->offset, part->length,
+			       part->is_rmw))
 		run_locked(&part->lock);
 }
 

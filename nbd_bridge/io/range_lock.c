@@ -88,8 +88,8 @@ static bool grant(struct range_stripe *stripe, const struct range_waiter *self)
 	bool is_self_granted = false;
 
 	while (!list_is_empty(&stripe->waiters)) {
-		struct range_waiter *waiter = list_entry(stripe->waiters.next,
-							 struct range_waiter, node);
+		struct range_waiter *waiter = list_entry(stripe->waiters.next, struct range_waiter,
+							 node);
 
 		if (!is_grantable(stripe, waiter->is_exclusive))
 			return is_self_granted;
@@ -127,8 +127,7 @@ static bool acquire_rest(struct range_waiter *waiter)
 		 */
 		waiter->wanted &= ~(1ULL << i);
 		waiter->held |= 1ULL << i;
-		if (!try_fast(stripe, waiter->is_exclusive) &&
-		    !acquire_slow(stripe, waiter))
+		if (!try_fast(stripe, waiter->is_exclusive) && !acquire_slow(stripe, waiter))
 			return false;
 	}
 	return true;
@@ -142,8 +141,8 @@ static void on_granted_stripe(struct loop_msg *msg)
 		waiter->on_granted(waiter);
 }
 
-bool range_lock_acquire(struct range_lock *lock, struct range_waiter *waiter,
-			uint64_t offset, uint64_t length, bool is_exclusive)
+bool range_lock_acquire(struct range_lock *lock, struct range_waiter *waiter, uint64_t offset,
+			uint64_t length, bool is_exclusive)
 {
 	check(length > 0);
 	waiter->lock = lock;

@@ -21,8 +21,8 @@ enum {
 struct range_stripe {
 	/* Thread: any */
 	_Alignas(64) _Atomic uint64_t word; /* holders and flags, see range_lock.c */
-	pthread_mutex_t mutex; /* guards waiters; held for moments, takes no other */
-	struct list waiters;   /* of struct range_waiter, FIFO */
+	pthread_mutex_t mutex;		    /* guards waiters; held for moments, takes no other */
+	struct list waiters;		    /* of struct range_waiter, FIFO */
 };
 
 struct range_lock {
@@ -49,7 +49,7 @@ void range_lock_deinit(struct range_lock *lock);
  * never from inside. A waiter cannot give up: it is always granted in the end, for
  * holders always release.
  */
-bool range_lock_acquire(struct range_lock *lock, struct range_waiter *waiter,
-			uint64_t offset, uint64_t length, bool is_exclusive);
+bool range_lock_acquire(struct range_lock *lock, struct range_waiter *waiter, uint64_t offset,
+			uint64_t length, bool is_exclusive);
 /* On the waiter's loop. */
 void range_lock_release(struct range_waiter *waiter);

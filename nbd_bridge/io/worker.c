@@ -223,8 +223,7 @@ static void on_flush(struct loop_msg *msg)
 	volume_io_submit(worker->queue, &worker->flush_io);
 }
 
-void worker_flush_volume(struct worker *worker,
-			 void (*flushed)(struct worker *, int error))
+void worker_flush_volume(struct worker *worker, void (*flushed)(struct worker *, int error))
 {
 	worker->on_flushed = flushed;
 	worker->flush_msg.run = on_flush;

@@ -60,8 +60,7 @@ void worker_stop_conns(struct worker *worker);
 void worker_drain_kernel(struct worker *worker);
 /* Control thread: flushes the volume, then on_flushed on the control loop. One at a time.
  */
-void worker_flush_volume(struct worker *worker,
-			 void (*on_flushed)(struct worker *, int error));
+void worker_flush_volume(struct worker *worker, void (*on_flushed)(struct worker *, int error));
 
 /* Worker thread. */
 void worker_mark_dirty(struct worker *worker, struct nbd_conn *conn);

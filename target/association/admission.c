@@ -83,17 +83,14 @@ void admission_pay(struct target *target, const union addr *remote)
 	uint64_t now_ns = clock_ns();
 	struct origin *origin = take_origin(target->admission, remote, now_ns);
 
-	target->admission->paid_ns = pay(target->admission->paid_ns, limits->connect_rate,
-					 now_ns);
+	target->admission->paid_ns = pay(target->admission->paid_ns, limits->connect_rate, now_ns);
 	if (origin)
-		origin->paid_ns = pay(origin->paid_ns, limits->connect_rate_per_host,
-				      now_ns);
+		origin->paid_ns = pay(origin->paid_ns, limits->connect_rate_per_host, now_ns);
 }
 
 /* ---- all limits ----------------------------------------------------------------------------- */
 
-static uint64_t count_from(const struct target *target, const union addr *remote,
-			   bool is_pending)
+static uint64_t count_from(const struct target *target, const union addr *remote, bool is_pending)
 {
 	uint64_t n = 0;
 
@@ -118,28 +115,22 @@ const char *admission_refuse(const struct target *target, const union addr *remo
 	if (limits->connections_per_address &&
 	    target->n_queues >= limits->connections_per_address &&
 	    count_from(target, remote, false) >= limits->connections_per_address)
-		return "too many connections from there: raise "
-		       "limits.connections_per_address";
+		return "too many connections from there: raise limits.connections_per_address";
 	if (target->n_pending >= limits->pending)
-		return "too many connections without Connect or proof: raise "
-		       "limits.pending";
+		return "too many connections without Connect or proof: raise limits.pending";
 	if (target->n_pending >= limits->pending_per_host &&
 	    count_from(target, remote, true) >= limits->pending_per_host)
-		return "too many connections from there without Connect or proof: raise "
-		       "limits.pending_per_host";
-	if (is_used_up(target->admission->paid_ns, limits->connect_rate,
-		       limits->connections))
+		return "too many connections from there without Connect or proof: raise limits.pending_per_host";
+	if (is_used_up(target->admission->paid_ns, limits->connect_rate, limits->connections))
 		return "too many connections in a short time: raise limits.connect_rate";
 	origin = find_origin(target->admission, remote);
-	if (origin && is_used_up(origin->paid_ns, limits->connect_rate_per_host,
-				 limits->connections / 2))
-		return "too many connections from there in a short time: raise "
-		       "limits.connect_rate_per_host";
+	if (origin &&
+	    is_used_up(origin->paid_ns, limits->connect_rate_per_host, limits->connections / 2))
+		return "too many connections from there in a short time: raise limits.connect_rate_per_host";
 	return NULL;
 }
 
-const char *admission_refuse_discovery(const struct target *target,
-				       const union addr *remote)
+const char *admission_refuse_discovery(const struct target *target, const union addr *remote)
 {
 	const struct config_limits *limits = &target->config->limits;
 	const struct host *guest = host_find_guest(target, remote);
@@ -149,7 +140,6 @@ const char *admission_refuse_discovery(const struct target *target,
 	if (target->n_discovery >= MAX(limits->connections / 2, 1))
 		return "discovery associations have half of limits.connections: raise it";
 	if (guest && guest->n_controllers >= limits->discovery_per_address)
-		return "too many discovery associations from there: raise "
-		       "limits.discovery_per_address";
+		return "too many discovery associations from there: raise limits.discovery_per_address";
 	return NULL;
 }

@@ -18,7 +18,6 @@ void admission_free(struct admission *admission); /* accepts NULL */
  * NULL. */
 const char *admission_refuse(const struct target *target, const union addr *remote);
 /* The same of one more discovery association, at its Connect. */
-const char *admission_refuse_discovery(const struct target *target,
-				       const union addr *remote);
+const char *admission_refuse_discovery(const struct target *target, const union addr *remote);
 /* It was let in. */
 void admission_pay(struct target *target, const union addr *remote);

@@ -29,7 +29,7 @@ enum {
 };
 
 #define AGAIN "the queue is connected already"
-#define IN_DATA(field)                                                                   \
+#define IN_DATA(field)                                                                             \
 	((uint32_t)offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
 #define IN_CMD(field) ((uint32_t)offsetof(struct nvmf_connect_cmd, field))
 
@@ -38,14 +38,13 @@ enum {
 static enum request_state execute(struct request *r);
 
 /* Of a host that has not said its name yet. */
-static enum nvme_status complain(const struct request *r, enum nvme_status status,
-				 const char *why)
+static enum nvme_status complain(const struct request *r, enum nvme_status status, const char *why)
 {
 	const struct queue *queue = r->queue;
 
 	if (log_limit_pass(&queue->poller->complaints, REFUSALS_BURST))
-		log_warn("portal %s: %s: Connect refused: %s", queue->portal->name,
-			 queue->remote, why);
+		log_warn("portal %s: %s: Connect refused: %s", queue->portal->name, queue->remote,
+			 why);
 	return status;
 }
 
@@ -65,8 +64,7 @@ enum nvme_status connect_parse(struct request *r)
 	if (queue->is_connect_sent)
 		return complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN);
 	if (get_le16(cmd.recfmt) != 0)
-		return complain(r, NVME_CONNECT_FORMAT | NVME_DNR,
-				"a record format that is not 0");
+		return complain(r, NVME_CONNECT_FORMAT | NVME_DNR, "a record format that is not 0");
 	if (get_le16(cmd.qid) != queue->qid)
 		return invalid_field(r, IN_CMD(qid),
 				     "not the queue that the connection was made for");
@@ -113,8 +111,7 @@ static enum request_state execute(struct request *r)
 	enum nvme_status status;
 
 	if (r->queue->is_connect_sent) /* two at once */
-		return request_end(r,
-				   complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN));
+		return request_end(r, complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN));
 	memcpy(&data, r->data, sizeof(data));
 	memcpy(op->hostid, data.hostid, sizeof(op->hostid));
 	op->cntlid = get_le16(data.cntlid);
@@ -142,8 +139,7 @@ static void on_answer(struct loop_msg *msg)
 		queue->sqsize = op->sqsize;
 		queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
 		queue->is_unproven = queue->auth;
-		capsules_name(queue->capsules, op->controller->id,
-			      op->controller->hostnqn);
+		capsules_name(queue->capsules, op->controller->id, op->controller->hostnqn);
 		if (queue->qid == 0)
 			controller_attach(op->controller, queue);
 	}
@@ -165,14 +161,13 @@ void connect_answer(struct connect_op *op)
 	loop_send(&op->queue->poller->loop, &op->msg);
 }
 
-static void refuse(struct connect_op *op, enum nvme_status status, uint32_t result,
-		   const char *why)
+static void refuse(struct connect_op *op, enum nvme_status status, uint32_t result, const char *why)
 {
 	op->status = status;
 	op->result = result;
 	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s): %s", hostnqn_label(op->hostnqn),
-			 op->subnqn, op->queue->remote, why);
+		log_warn("host %s: refused at %s (%s): %s", hostnqn_label(op->hostnqn), op->subnqn,
+			 op->queue->remote, why);
 }
 
 static bool may_see_subsystem(struct connect_op *op)
@@ -183,8 +178,7 @@ static bool may_see_subsystem(struct connect_op *op)
 
 	if (!subsystem || !subsystem_is_on_portal(subsystem, op->queue->portal->index)) {
 		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(subnqn),
-		       subsystem ? "the subsystem is not on this portal: see its key "
-				   "portals"
+		       subsystem ? "the subsystem is not on this portal: see its key portals"
 				 : "there is no such subsystem");
 		return false;
 	}
@@ -202,23 +196,21 @@ static bool has_own_identifier(struct connect_op *op)
 	char owner[NVMF_NQN_MAX + 1], why[NVMF_NQN_MAX + 160];
 	enum nvme_status status = NVME_CONNECT_INVALID_PARAM;
 
-	switch (host_id_find_owner(op->queue->target, op->subnqn, op->hostid, op->hostnqn,
-				   owner)) {
+	switch (host_id_find_owner(op->queue->target, op->subnqn, op->hostid, op->hostnqn, owner)) {
 	case HOST_ID_OWN:
 		return true;
 	case HOST_ID_REGISTERED_OTHER:
 		status |= NVME_DNR;
 		snprintf(
 			why, sizeof(why),
-			"its host identifier is that of host %s, which has registered it "
-			"for reservations: give each host its own",
+			"its host identifier is that of host %s, which has registered it for reservations: give each host its own",
 			owner);
 		break;
 	case HOST_ID_CONNECTED_OTHER: /* which may leave */
-		snprintf(why, sizeof(why),
-			 "its host identifier is that of host %s, which is connected: "
-			 "give each host its own",
-			 hostnqn_label(owner));
+		snprintf(
+			why, sizeof(why),
+			"its host identifier is that of host %s, which is connected: give each host its own",
+			hostnqn_label(owner));
 		break;
 	}
 	refuse(op, status, IN_DATA(hostid), why);
@@ -286,8 +278,7 @@ static bool connect_io(struct connect_op *op)
 		return false;
 	}
 	if (twin) {
-		refuse(op, NVME_COMMAND_SEQUENCE | NVME_DNR, 0,
-		       "the queue is connected already");
+		refuse(op, NVME_COMMAND_SEQUENCE | NVME_DNR, 0, "the queue is connected already");
 		return false;
 	}
 	if (controller->is_discovery || !atomic_load(&controller->is_ready) ||
@@ -306,8 +297,8 @@ static bool connect_io(struct connect_op *op)
 /* False: refused. */
 static bool decide(struct connect_op *op)
 {
-	bool is_discovery = snapshot_is_discovery(
-		atomic_load(&op->queue->target->snapshot), op->subnqn);
+	bool is_discovery = snapshot_is_discovery(atomic_load(&op->queue->target->snapshot),
+						  op->subnqn);
 
 	if (op->queue->target->is_stopping) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "rblkd is stopping");

@@ -25,7 +25,7 @@ struct connect_op {
 	struct list node; /* target->held_connects */
 	struct loop_timer deadline;
 	bool is_held;
-	bool is_asking; /* what live ones have outstanding is not known, or in the way */
+	bool is_asking;	   /* what live ones have outstanding is not known, or in the way */
 	bool is_in_round;  /* of the fence's questions, which began after it came */
 	unsigned n_rounds; /* that have ended */
 	uint64_t since;	   /* writes that came later do not count; ticks */

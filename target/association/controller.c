@@ -70,10 +70,9 @@ static void announce(struct controller *controller)
 		return;
 	controller->is_announced = true;
 	loop_timer_stop(&controller->announce);
-	log_write(level,
-		  "host %s: connected to %s from %s, controller %u, %u I/O queue%s",
-		  hostnqn_label(controller->hostnqn), controller->subnqn,
-		  controller->remote, controller->id, n_io, n_io == 1 ? "" : "s");
+	log_write(level, "host %s: connected to %s from %s, controller %u, %u I/O queue%s",
+		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->remote,
+		  controller->id, n_io, n_io == 1 ? "" : "s");
 }
 
 static void on_announce(struct loop_timer *timer)
@@ -94,22 +93,20 @@ static void log_end(struct controller *controller, const char *why)
 	if (controller->is_unproven) {
 		/* It never was here; a refusal or a fault has a line of its own. */
 		log_debug("host %s: left %s, controller %u, without authentication: %s",
-			  hostnqn_label(controller->hostnqn), controller->subnqn,
-			  controller->id, why);
+			  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
+			  why);
 		return;
 	}
 	announce(controller);
 	log_write(level, "host %s: disconnected from %s, controller %u: %s",
-		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
-		  why);
+		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id, why);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
 
 static struct health_record *health_of(struct target *target, const char *subnqn)
 {
-	const struct subsystem *subsystem = snapshot_find(atomic_load(&target->snapshot),
-							  subnqn);
+	const struct subsystem *subsystem = snapshot_find(atomic_load(&target->snapshot), subnqn);
 
 	return subsystem ? subsystem->health : NULL;
 }
@@ -125,9 +122,8 @@ struct controller *controller_new(struct connect_op *op)
 		return NULL;
 	controller->is_discovery = snapshot_is_discovery(atomic_load(&target->snapshot),
 							 op->subnqn);
-	controller->host = controller->is_discovery
-				   ? host_take_guest(target, &queue->conn->remote)
-				   : host_take(target, op->hostnqn);
+	controller->host = controller->is_discovery ? host_take_guest(target, &queue->conn->remote)
+						    : host_take(target, op->hostnqn);
 	if (!controller->host) {
 		free(controller);
 		return NULL;
@@ -151,8 +147,7 @@ struct controller *controller_new(struct connect_op *op)
 	list_init(&controller->queues);
 	list_init(&controller->aers);
 	list_add_tail(&target->controllers, &controller->node);
-	loop_timer_start(&target->loop, &controller->announce,
-			 ANNOUNCE_MS * NSEC_PER_MSEC);
+	loop_timer_start(&target->loop, &controller->announce, ANNOUNCE_MS * NSEC_PER_MSEC);
 	return controller;
 }
 
@@ -170,8 +165,7 @@ void controller_add_queue(struct controller *controller, struct queue *queue)
 	queue_set_live(queue);
 	if (!queue->auth)
 		member_admit(queue);
-	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id,
-	      &queue->remote[0]);
+	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id, &queue->remote[0]);
 }
 
 void controller_kill(struct controller *controller, const char *why)

@@ -48,7 +48,7 @@ struct controller {
 	char subnqn[NVMF_NQN_MAX + 1], hostnqn[NVMF_NQN_MAX + 1];
 	uint8_t hostid[16];
 	char remote[ADDR_STRING_MAX]; /* of the admin queue */
-	union addr local; /* where the host reached us: replaces wildcard portals */
+	union addr local;	      /* where the host reached us: replaces wildcard portals */
 	struct portal *portal;
 	struct host *host;	      /* counted; of discovery a guest */
 	struct health_record *health; /* of its subsystem; borrowed; NULL: of discovery */
@@ -60,7 +60,7 @@ struct controller {
 	struct list queues;  /* of struct queue (member_node), the admin queue too */
 	unsigned n_queues;   /* of them */
 	struct queue *admin; /* NULL once it is freed */
-	struct { /* fence.c: commands that came, and in which of its ticks some did */
+	struct {	     /* fence.c: commands that came, and in which of its ticks some did */
 		uint64_t n_commands, tick;
 	} heard;
 	bool is_announced; /* its connect line is in the log */
@@ -95,7 +95,7 @@ struct controller {
 	unsigned n_aborts;			/* on their way */
 	struct event_context events;
 	struct resv_notices resv_notices;
-	uint8_t resv_mask[NSID_MAX + 1]; /* feature 82h: bits of enum nvme_resv_notice */
+	uint8_t resv_mask[NSID_MAX + 1];       /* feature 82h: bits of enum nvme_resv_notice */
 	uint16_t error_recovery[NSID_MAX + 1]; /* feature 05h: TLER */
 	uint32_t features[FEATURES_PLAIN];
 	uint8_t host_behavior[512];
@@ -120,8 +120,7 @@ void controller_remove_queue(struct queue *queue);
 void controller_kill(struct controller *controller, const char *why);
 /* Its poller asks for the I/O queues to be dropped (CC.EN went 0). */
 void controller_on_reset(struct loop_msg *msg);
-struct controller *controller_find(struct target *target, const char *subnqn,
-				   uint16_t id);
+struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id);
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
 

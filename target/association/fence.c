@@ -42,8 +42,7 @@ enum {
 	FENCE_WAIT_S = 10,
 	LOOK_MS = 5,
 	TICK_MS = 1000,
-	SAYS_TICKS =
-		3, /* the first may have begun before the Connect; a whole one; the next */
+	SAYS_TICKS = 3, /* the first may have begun before the Connect; a whole one; the next */
 	ROUNDS_BEFORE = 2,
 	REFUSALS_BURST = 5,
 };
@@ -129,8 +128,7 @@ static bool has_dying_queue(const struct controller *controller)
 	return n_left && atomic_load(&controller->is_dying);
 }
 
-static bool has_older_write(const struct controller *controller,
-			    const struct connect_op *op)
+static bool has_older_write(const struct controller *controller, const struct connect_op *op)
 {
 	list_for_each (node, &controller->queues) {
 		const struct queue *queue = list_entry(node, struct queue, member_node);
@@ -143,8 +141,7 @@ static bool has_older_write(const struct controller *controller,
 }
 
 /* Of one that is not known to be dying. */
-static bool is_in_the_way(const struct controller *controller,
-			  const struct connect_op *op)
+static bool is_in_the_way(const struct controller *controller, const struct connect_op *op)
 {
 	if (!atomic_load(&controller->n_io) || atomic_load(&controller->is_dying) ||
 	    (op->is_held && controller->heard.tick >= op->tick + SAYS_TICKS))
@@ -158,8 +155,7 @@ static bool must_wait(struct connect_op *op)
 
 	op->is_asking = false;
 	list_for_each (node, &op->queue->target->controllers) {
-		const struct controller *controller = list_entry(node, struct controller,
-								 node);
+		const struct controller *controller = list_entry(node, struct controller, node);
 
 		if (!is_same_host(controller, op))
 			continue;
@@ -214,8 +210,7 @@ static void mark(const struct connect_op *op)
 		if (!is_same_host(controller, op))
 			continue;
 		list_for_each (member, &controller->queues) {
-			struct queue *queue = list_entry(member, struct queue,
-							 member_node);
+			struct queue *queue = list_entry(member, struct queue, member_node);
 
 			atomic_store(&queue->question.is_asked, queue->qid != 0);
 		}
@@ -248,21 +243,18 @@ static void plan(struct fence *fence)
 
 	list_for_each (node, &fence->target->held_connects) {
 		must_ask |= op_at(node)->is_asking;
-		is_hurried |= op_at(node)->is_asking &&
-			      op_at(node)->n_rounds <= ROUNDS_BEFORE;
+		is_hurried |= op_at(node)->is_asking && op_at(node)->n_rounds <= ROUNDS_BEFORE;
 	}
 	if (is_hurried)
 		begin_round(fence);
 	else if (must_ask && !fence->n_asked && !loop_timer_is_running(&fence->look))
-		loop_timer_start(&fence->target->loop, &fence->look,
-				 LOOK_MS * NSEC_PER_MSEC);
+		loop_timer_start(&fence->target->loop, &fence->look, LOOK_MS * NSEC_PER_MSEC);
 }
 
 static void say_it_waits(const struct connect_op *op)
 {
 	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
-		log_info("host %s: connecting to %s (%s) waits for writes of its older "
-			 "association",
+		log_info("host %s: connecting to %s (%s) waits for writes of its older association",
 			 hostnqn_label(op->hostnqn), op->subnqn, op->queue->remote);
 }
 
@@ -336,8 +328,8 @@ static void on_deadline(struct loop_timer *timer)
 {
 	struct connect_op *op = container_of(timer, struct connect_op, deadline);
 
-	log_warn("host %s: old I/O to %s does not finish; connecting must wait",
-		 op->hostnqn, op->subnqn);
+	log_warn("host %s: old I/O to %s does not finish; connecting must wait", op->hostnqn,
+		 op->subnqn);
 	release(op);
 	op->status = NVME_CONNECT_BUSY;
 	connect_answer(op);
@@ -358,11 +350,9 @@ bool fence_hold(struct connect_op *op)
 	/* The host has done its part. */
 	loop_timer_stop(&op->queue->connect_timer);
 	list_add_tail(&fence->target->held_connects, &op->node);
-	loop_timer_start(&fence->target->loop, &op->deadline,
-			 FENCE_WAIT_S * NSEC_PER_SEC);
+	loop_timer_start(&fence->target->loop, &op->deadline, FENCE_WAIT_S * NSEC_PER_SEC);
 	if (!loop_timer_is_running(&fence->tick))
-		loop_timer_start(&fence->target->loop, &fence->tick,
-				 TICK_MS * NSEC_PER_MSEC);
+		loop_timer_start(&fence->target->loop, &fence->tick, TICK_MS * NSEC_PER_MSEC);
 	plan(fence);
 	return true;
 }

@@ -24,8 +24,8 @@ struct host {
 	/* Thread: control */
 	struct list node; /* target->hosts */
 	unsigned n_refs;
-	unsigned n_controllers; /* that are admitted; of a guest, those of discovery */
-	unsigned n_queues;	/* of them, the admin queues too */
+	unsigned n_controllers;	      /* that are admitted; of a guest, those of discovery */
+	unsigned n_queues;	      /* of them, the admin queues too */
 	_Atomic unsigned n_io_queues; /* any thread reads */
 	char nqn[NVMF_NQN_MAX + 1];   /* "" of a guest */
 	bool is_guest;

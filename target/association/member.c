@@ -87,8 +87,7 @@ void member_discount(const struct queue *queue)
 }
 
 /* While it proved itself, others may have taken the last place. */
-static const char *find_refusal(const struct controller *controller,
-				const struct queue *queue)
+static const char *find_refusal(const struct controller *controller, const struct queue *queue)
 {
 	if (queue->qid == 0)
 		return member_refuse_association(controller->target, controller->hostnqn);

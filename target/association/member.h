@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 enum {
-	ANNOUNCE_MS =
-		1000, /* from Connect or proof of the admin queue to the line in the log */
+	ANNOUNCE_MS = 1000, /* from Connect or proof of the admin queue to the line in the log */
 };
 
 struct controller;

@@ -23,8 +23,8 @@ static void take_namespaces(struct controller *controller)
 		uint64_t bits = atomic_exchange(&notice->changed_ns[word], 0);
 
 		for (; bits; bits &= bits - 1)
-			async_event_ns_changed(
-				controller, word * 64 + (uint32_t)__builtin_ctzll(bits));
+			async_event_ns_changed(controller,
+					       word * 64 + (uint32_t)__builtin_ctzll(bits));
 	}
 }
 
@@ -66,8 +66,7 @@ unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t ns
 
 		if (!can_be_told(controller) || strcmp(controller->subnqn, subnqn) != 0)
 			continue;
-		atomic_fetch_or(&controller->notice.changed_ns[nsid / 64],
-				1ULL << nsid % 64);
+		atomic_fetch_or(&controller->notice.changed_ns[nsid / 64], 1ULL << nsid % 64);
 		send_notice(controller);
 		n++;
 	}

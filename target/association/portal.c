@@ -77,15 +77,14 @@ static const char *advice(enum nvmf_cm_status status, const struct target *targe
 	return limit ? limit : "out of memory, locked memory or device resources";
 }
 
-static enum nvmf_cm_status check_request(struct portal *portal,
-					 const struct cm_conn *conn,
+static enum nvmf_cm_status check_request(struct portal *portal, const struct cm_conn *conn,
 					 const struct cm_request *request,
 					 struct cm_queue_request *ret_wish)
 {
 	struct target *target = portal->target;
-	enum nvmf_cm_status status = cm_req_parse(
-		request->private_data, request->n_private,
-		(unsigned)target->config->tuning.queue_depth, ret_wish);
+	enum nvmf_cm_status status = cm_req_parse(request->private_data, request->n_private,
+						  (unsigned)target->config->tuning.queue_depth,
+						  ret_wish);
 
 	if (status != NVMF_CM_OK)
 		return status;
@@ -111,15 +110,13 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 		portal->n_accepted++;
 		admission_pay(portal->target, &conn->remote);
 		queue_open(portal, conn, &wish,
-			   MIN(request->initiator_depth,
-			       conn->device->limits.max_init_rd_atom));
+			   MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom));
 		return;
 	}
 	portal->n_refused++;
 	if (log_limit_pass(&portal->refusals, REFUSALS_BURST))
 		log_warn("portal %s: refused a connection from %s: %s (%s)", portal->name,
-			 addr_format_host(remote, &conn->remote),
-			 nvmf_cm_status_string(status),
+			 addr_format_host(remote, &conn->remote), nvmf_cm_status_string(status),
 			 advice(status, portal->target, &conn->remote));
 	queue_refuse(conn, status);
 }
@@ -143,8 +140,7 @@ static const char *advice_listen(int r)
 {
 	switch (-r) {
 	case EADDRINUSE:
-		return "is another rblkd running? stop what listens there, or change the "
-		       "port";
+		return "is another rblkd running? stop what listens there, or change the port";
 	case EACCES:
 	case EPERM:
 		return "ports below 1024 need CAP_NET_BIND_SERVICE";
@@ -166,8 +162,8 @@ static int say_cannot_listen(struct portal *portal, int r)
 		return r;
 	log_write(is_missing_address(r) ? LOG_WARN : LOG_ERR,
 		  "portal %s: cannot listen on %s: %s%s%s", portal->name,
-		  addr_format(address, &portal->address), strerror(-r),
-		  *advice ? "; " : "", advice);
+		  addr_format(address, &portal->address), strerror(-r), *advice ? "; " : "",
+		  advice);
 	return r;
 }
 
@@ -214,8 +210,7 @@ static void on_device_removed(struct cm_listener *listener)
 {
 	struct portal *portal = listener->context;
 
-	log_warn("portal %s: its RDMA device went away; trying every %d s", portal->name,
-		 RETRY_S);
+	log_warn("portal %s: its RDMA device went away; trying every %d s", portal->name, RETRY_S);
 	cm_listener_close(listener);
 	portal->error = -ENODEV;
 	wait_for_address(portal);
@@ -230,8 +225,7 @@ void portal_init(struct portal *portal, const struct config_portal *config)
 	portal->address = config->addr;
 	portal->is_used = true;
 	portal->is_draining = false;
-	loop_timer_stop(
-		&portal->drain_timer); /* of the slot's last portal: it ends connections */
+	loop_timer_stop(&portal->drain_timer); /* of the slot's last portal: it ends connections */
 	portal->error = 0;
 	portal->retry = (struct loop_timer){.on_expiry = on_retry};
 	portal->n_accepted = portal->n_refused = 0;

@@ -26,7 +26,7 @@ struct portal {
 	unsigned index; /* bit of subsystem->portal_mask */
 	char name[PORTAL_NAME_MAX + 1];
 	union addr address;
-	bool is_used; /* stands in the configuration; else the slot is free, or will be with
+	bool is_used;	  /* stands in the configuration; else the slot is free, or will be with
 		       * the last of its connections */
 	bool is_draining; /* or drained: rblkctl drain */
 	struct loop_timer drain_timer;

@@ -18,12 +18,10 @@ enum {
 
 void keep_alive_note(struct controller *controller, uint64_t now_ns)
 {
-	uint64_t last = atomic_load_explicit(&controller->last_traffic_ns,
-					     memory_order_relaxed);
+	uint64_t last = atomic_load_explicit(&controller->last_traffic_ns, memory_order_relaxed);
 
 	if (now_ns > last + NOTE_MS * NSEC_PER_MSEC)
-		atomic_store_explicit(&controller->last_traffic_ns, now_ns,
-				      memory_order_relaxed);
+		atomic_store_explicit(&controller->last_traffic_ns, now_ns, memory_order_relaxed);
 }
 
 /* 0: never. */
@@ -57,19 +55,17 @@ static void check_age(struct controller *controller, uint64_t limit_ns)
 	uint64_t left_ns = age_left_ns(controller, limit_ns);
 
 	if (left_ns)
-		loop_timer_start(&controller->poller->loop, &controller->keep_alive,
-				 left_ns);
+		loop_timer_start(&controller->poller->loop, &controller->keep_alive, left_ns);
 	else
-		queue_fail(controller->admin_queue,
-			   "discovery without keep alive for %llu s, which is "
-			   "limits.discovery_timeout",
-			   (unsigned long long)(limit_ns / NSEC_PER_SEC));
+		queue_fail(
+			controller->admin_queue,
+			"discovery without keep alive for %llu s, which is limits.discovery_timeout",
+			(unsigned long long)(limit_ns / NSEC_PER_SEC));
 }
 
 static void on_expiry(struct loop_timer *timer)
 {
-	struct controller *controller = container_of(timer, struct controller,
-						     keep_alive);
+	struct controller *controller = container_of(timer, struct controller, keep_alive);
 	uint64_t limit_ns = age_limit_ns(controller);
 	uint64_t deadline = atomic_load_explicit(&controller->last_traffic_ns,
 						 memory_order_relaxed) +
@@ -92,8 +88,7 @@ void keep_alive_start(struct controller *controller)
 
 	loop_timer_stop(&controller->keep_alive);
 	controller->keep_alive.on_expiry = on_expiry;
-	atomic_store_explicit(&controller->last_traffic_ns, clock_ns(),
-			      memory_order_relaxed);
+	atomic_store_explicit(&controller->last_traffic_ns, clock_ns(), memory_order_relaxed);
 	if (limit_ns)
 		loop_timer_start(&controller->poller->loop, &controller->keep_alive,
 				 age_left_ns(controller, limit_ns));
@@ -109,7 +104,6 @@ void keep_alive_stop(struct controller *controller)
 enum request_state keep_alive_execute(struct request *r)
 {
 	/* That it came has been noted. */
-	return request_end(r, r->queue->controller->kato_ms
-				      ? NVME_OK
-				      : NVME_KATO_INVALID | NVME_DNR);
+	return request_end(r,
+			   r->queue->controller->kato_ms ? NVME_OK : NVME_KATO_INVALID | NVME_DNR);
 }

@@ -42,8 +42,7 @@ static const uint8_t *hostid_of(const struct queue *queue)
 static bool is_preempt_and_abort(const struct request *r)
 {
 	return r->sqe.opcode == NVME_IO_RESERVATION_ACQUIRE &&
-	       (get_le32(r->sqe.cdw10) & NVME_RESV_ACTION_MASK) ==
-		       NVME_RACQA_PREEMPT_ABORT;
+	       (get_le32(r->sqe.cdw10) & NVME_RESV_ACTION_MASK) == NVME_RACQA_PREEMPT_ABORT;
 }
 
 /* Was registered, and is no more. */
@@ -63,8 +62,8 @@ static bool must_leave(const struct request *owner, struct pass *pass)
 	if (must_abort && pass->request && !pass->is_inside && !pass->request->is_started)
 		pass->request->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
 	return pass->is_inside &&
-	       (must_abort || !reservation_allows(current(pass->guard),
-						  hostid_of(pass->queue), pass->access));
+	       (must_abort ||
+		!reservation_allows(current(pass->guard), hostid_of(pass->queue), pass->access));
 }
 
 static void on_left(struct request *r)
@@ -92,8 +91,7 @@ static void on_saved(struct request *r, int error)
 	guard_visit(r, must_leave, on_left);
 }
 
-void resv_change(struct request *r, reservation_action *action,
-		 const struct reservation_wish *wish)
+void resv_change(struct request *r, reservation_action *action, const struct reservation_wish *wish)
 {
 	struct guard *guard = r->pass.guard;
 	const struct reservation *now = current(guard);
@@ -113,14 +111,12 @@ void resv_change(struct request *r, reservation_action *action,
 
 /* ---- the three that change ------------------------------------------------------------------ */
 
-static void complain_about_persistence(const struct request *r,
-				       const struct reservation_wish *wish)
+static void complain_about_persistence(const struct request *r, const struct reservation_wish *wish)
 {
 	if (wish->cptpl == NVME_CPTPL_SET && !wish->can_persist &&
 	    log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
 		log_warn(
-			"host %s: namespace %u: a reservation that survives a restart is "
-			"refused: set state_directory (and uuid, if it is ram)",
+			"host %s: namespace %u: a reservation that survives a restart is refused: set state_directory (and uuid, if it is ram)",
 			hostnqn_label(r->queue->controller->hostnqn), r->ns->nsid);
 }
 

@@ -72,8 +72,7 @@ static bool has_address(const struct config_portal *portal)
 static bool covers(const struct config_portal *wide, const struct config_portal *narrow)
 {
 	return wide->addr.sa.sa_family == narrow->addr.sa.sa_family &&
-	       addr_port(&wide->addr) == addr_port(&narrow->addr) &&
-	       addr_is_wildcard(&wide->addr);
+	       addr_port(&wide->addr) == addr_port(&narrow->addr) && addr_is_wildcard(&wide->addr);
 }
 
 static void compare_portals(struct checker *c, const struct config_portal *portal,
@@ -82,9 +81,8 @@ static void compare_portals(struct checker *c, const struct config_portal *porta
 	char text[ADDR_STRING_MAX];
 
 	if (is_same(portal->name, earlier->name))
-		conf_error(c->conf, portal->mark,
-			   "portal '%s' is there already, on line %u", portal->name,
-			   earlier->mark.line);
+		conf_error(c->conf, portal->mark, "portal '%s' is there already, on line %u",
+			   portal->name, earlier->mark.line);
 	if (!has_address(portal) || !has_address(earlier))
 		return;
 	if (addr_is_equal(&portal->addr, &earlier->addr))
@@ -92,11 +90,10 @@ static void compare_portals(struct checker *c, const struct config_portal *porta
 			   "portal '%s' on line %u listens on %s already", earlier->name,
 			   earlier->mark.line, addr_format(text, &portal->addr));
 	else if (covers(earlier, portal) || covers(portal, earlier))
-		conf_error(c->conf, portal->address_mark,
-			   "portals '%s' on line %u and '%s' overlap: one of them "
-			   "listens on "
-			   "all addresses",
-			   earlier->name, earlier->mark.line, portal->name);
+		conf_error(
+			c->conf, portal->address_mark,
+			"portals '%s' on line %u and '%s' overlap: one of them listens on all addresses",
+			earlier->name, earlier->mark.line, portal->name);
 }
 
 static void check_portals(struct checker *c)
@@ -108,8 +105,7 @@ static void check_portals(struct checker *c)
 
 		portal->slot = i;
 		if (portal->address && portal->port &&
-		    addr_parse(portal->address, (uint16_t)portal->port, &portal->addr) <
-			    0)
+		    addr_parse(portal->address, (uint16_t)portal->port, &portal->addr) < 0)
 			conf_error(c->conf, portal->address_mark,
 				   "address '%s' names no interface of this machine",
 				   portal->address);
@@ -125,8 +121,7 @@ static void compare_hosts(struct checker *c, const struct config_host *host,
 		conf_error(c->conf, host->mark, "host '%s' is there already, on line %u",
 			   host->name, earlier->mark.line);
 	if (is_same(host->nqn, earlier->nqn))
-		conf_error(c->conf, host->nqn_mark,
-			   "host '%s' on line %u has this NQN already",
+		conf_error(c->conf, host->nqn_mark, "host '%s' on line %u has this NQN already",
 			   earlier->name ? earlier->name : "", earlier->mark.line);
 }
 
@@ -137,16 +132,15 @@ static void check_choices(struct checker *c, const struct conf_list *list)
 	for (unsigned i = 0; i < list->n; i++)
 		for (unsigned j = 0; j < i; j++)
 			if (choices[i].value == choices[j].value)
-				conf_error(c->conf, choices[i].mark,
-					   "this is in the list twice");
+				conf_error(c->conf, choices[i].mark, "this is in the list twice");
 }
 
 static void check_keys(struct checker *c, const struct config_host *host)
 {
 	if (!host->key_file && host->ctrl_key_file)
-		conf_error(c->conf, host->ctrl_key_mark,
-			   "dhchap_ctrl_key_file needs dhchap_key_file: the host proves "
-			   "itself first");
+		conf_error(
+			c->conf, host->ctrl_key_mark,
+			"dhchap_ctrl_key_file needs dhchap_key_file: the host proves itself first");
 	if (!host->key_file && (host->hashes.n || host->dhgroups.n))
 		conf_error(c->conf, host->mark,
 			   "dhchap_hashes and dhchap_dhgroups need dhchap_key_file");
@@ -170,16 +164,15 @@ static void check_hosts(struct checker *c)
 
 /* ---- names that are meant ------------------------------------------------------------------- */
 
-static void report_unknown(struct checker *c, const char *what,
-			   const struct config_name *name, unsigned n_names)
+static void report_unknown(struct checker *c, const char *what, const struct config_name *name,
+			   unsigned n_names)
 {
 	const char *guess;
 
 	c->names[n_names] = NULL;
 	guess = conf_did_you_mean(name->name, c->names);
 	conf_error(c->conf, name->mark, "there is no %s '%s'%s%s%s", what, name->name,
-		   guess ? " (did you mean '" : "", guess ? guess : "",
-		   guess ? "'?)" : "");
+		   guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
 static void check_portal_name(struct checker *c, const struct config_name *name)
@@ -218,8 +211,7 @@ static void check_host_name(struct checker *c, const struct config_name *name)
 }
 
 static void check_names(struct checker *c, const struct conf_list *list,
-			void (*check_name)(struct checker *c,
-					   const struct config_name *name))
+			void (*check_name)(struct checker *c, const struct config_name *name))
 {
 	const struct config_name *names = list->items;
 
@@ -228,8 +220,8 @@ static void check_names(struct checker *c, const struct conf_list *list,
 			check_name(c, &names[i]);
 		for (unsigned j = 0; j < i; j++)
 			if (is_same(names[i].name, names[j].name))
-				conf_error(c->conf, names[i].mark,
-					   "'%s' is in this list twice", names[i].name);
+				conf_error(c->conf, names[i].mark, "'%s' is in this list twice",
+					   names[i].name);
 	}
 }
 
@@ -258,16 +250,13 @@ static void check_ana_portals(struct checker *c, const struct config_subsystem *
 		if (!name.name)
 			continue;
 		check_portal_name(c, &name);
-		if (conf_n_errors(c->conf) == n_before &&
-		    !has_portal(subsystem, name.name))
+		if (conf_n_errors(c->conf) == n_before && !has_portal(subsystem, name.name))
 			conf_error(c->conf, name.mark,
-				   "the subsystem is not on portal '%s': see its key "
-				   "portals",
+				   "the subsystem is not on portal '%s': see its key portals",
 				   name.name);
 		for (unsigned j = 0; j < i; j++)
 			if (is_same(name.name, portals[j].portal))
-				conf_error(c->conf, name.mark,
-					   "portal '%s' is in this list twice",
+				conf_error(c->conf, name.mark, "portal '%s' is in this list twice",
 					   name.name);
 	}
 }
@@ -280,8 +269,7 @@ static void check_ana_groups(struct checker *c, const struct config_subsystem *s
 		for (unsigned j = 0; groups[i].id && j < i; j++)
 			if (groups[i].id == groups[j].id)
 				conf_error(c->conf, groups[i].mark,
-					   "ANA group %" PRIu64
-					   " is there already, on line %u",
+					   "ANA group %" PRIu64 " is there already, on line %u",
 					   groups[i].id, groups[j].mark.line);
 		check_ana_portals(c, subsystem, &groups[i]);
 	}
@@ -300,8 +288,8 @@ static void check_ana_group(struct checker *c, const struct config_subsystem *su
 		return;
 	if (subsystem->ana_groups.n)
 		conf_error(c->conf, is_written ? ns->ana_group_mark : ns->mark,
-			   "there is no ANA group %" PRIu64 " in this subsystem%s",
-			   ns->ana_group, is_written ? "" : ": name one with ana_group");
+			   "there is no ANA group %" PRIu64 " in this subsystem%s", ns->ana_group,
+			   is_written ? "" : ": name one with ana_group");
 	else if (is_written)
 		conf_error(c->conf, ns->ana_group_mark,
 			   "ana_group needs ana_groups in the subsystem");
@@ -326,15 +314,13 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 
 	if (ns->shared_mark.line && !is_file)
 		conf_error(c->conf, ns->shared_mark,
-			   "shared is for file only: nothing locks a device for other "
-			   "machines");
+			   "shared is for file only: nothing locks a device for other machines");
 	if (ns->must_create && !is_file)
 		conf_error(c->conf, ns->create_mark, "create is for file only");
 	if (ns->must_create && is_file && !ns->size_mark.line)
 		conf_error(c->conf, ns->create_mark, "create needs a size");
 	if (ns->must_create && ns->is_read_only)
-		conf_error(c->conf, ns->create_mark,
-			   "a file that is read_only cannot be created");
+		conf_error(c->conf, ns->create_mark, "a file that is read_only cannot be created");
 	if (ns->size_mark.line && !is_file)
 		conf_error(c->conf, ns->size_mark, "size is for file only%s",
 			   ns->ram_mark.line ? "; ram is its size already" : "");
@@ -343,8 +329,7 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 			   "size is for a file that is made (create: true)");
 	if (ns->size && ns->block_size && ns->size % ns->block_size)
 		conf_error(c->conf, ns->size_mark,
-			   "size: %" PRIu64
-			   " bytes is not a multiple of block_size %" PRIu64,
+			   "size: %" PRIu64 " bytes is not a multiple of block_size %" PRIu64,
 			   ns->size, ns->block_size);
 	return conf_n_errors(c->conf) == n_before;
 }
@@ -362,8 +347,7 @@ static void check_twice(struct checker *c, const struct seen *one, struct conf_m
 		if (!is_same_thing || (one->ns->is_read_only && other->ns->is_read_only &&
 				       one->ns->file && other->ns->file))
 			continue;
-		conf_error(c->conf, mark,
-			   "%s is exported already, as nsid %" PRIu64 " on line %u",
+		conf_error(c->conf, mark, "%s is exported already, as nsid %" PRIu64 " on line %u",
 			   one->path, other->ns->nsid, other->ns->mark.line);
 		return;
 	}
@@ -400,12 +384,11 @@ static void check_nsid(struct checker *c, const struct config_subsystem *subsyst
 {
 	struct config_namespace *first = subsystem->namespaces.items;
 
-	for (struct config_namespace *earlier = first; ns->nsid && earlier < ns;
-	     earlier++)
+	for (struct config_namespace *earlier = first; ns->nsid && earlier < ns; earlier++)
 		if (earlier->nsid == ns->nsid)
 			conf_error(c->conf, ns->nsid_mark,
-				   "nsid %" PRIu64 " is there already, on line %u",
-				   ns->nsid, earlier->nsid_mark.line);
+				   "nsid %" PRIu64 " is there already, on line %u", ns->nsid,
+				   earlier->nsid_mark.line);
 }
 
 static void compare_ids(struct checker *c, const struct config_namespace *ns,
@@ -460,13 +443,11 @@ static void check_namespace(struct checker *c, const struct config_subsystem *su
 static void check_access(struct checker *c, const struct config_subsystem *subsystem)
 {
 	if (subsystem->allows_any_host && subsystem->allow_hosts.n)
-		conf_error(
-			c->conf, subsystem->allow_any_mark,
-			"allow_any_host makes allow_hosts meaningless; keep one of them");
+		conf_error(c->conf, subsystem->allow_any_mark,
+			   "allow_any_host makes allow_hosts meaningless; keep one of them");
 	if (!subsystem->allows_any_host && !subsystem->allow_hosts.n)
 		warn_at(c, subsystem->mark,
-			"nobody can attach to this subsystem: there is neither "
-			"allow_hosts nor allow_any_host: true");
+			"nobody can attach to this subsystem: there is neither allow_hosts nor allow_any_host: true");
 }
 
 static void check_subsystem(struct checker *c, const struct config_subsystem *subsystem)
@@ -477,8 +458,8 @@ static void check_subsystem(struct checker *c, const struct config_subsystem *su
 	for (; earlier < subsystem; earlier++)
 		if (is_same(subsystem->nqn, earlier->nqn))
 			conf_error(c->conf, subsystem->nqn_mark,
-				   "subsystem '%s' is there already, on line %u",
-				   subsystem->nqn, earlier->nqn_mark.line);
+				   "subsystem '%s' is there already, on line %u", subsystem->nqn,
+				   earlier->nqn_mark.line);
 	if (is_same(subsystem->nqn, c->config->discovery.nqn))
 		conf_error(c->conf, subsystem->nqn_mark,
 			   "this is the name of the discovery service");
@@ -501,15 +482,14 @@ static void check_buffers(struct checker *c)
 	if (!t->buffers || !t->max_transfer || t->buffers >= 2 * n * t->max_transfer)
 		return;
 	conf_error(c->conf, t->buffers_mark,
-		   "buffers must be at least %s: two of max_transfer (%s) for each of "
-		   "%" PRIu64 " workers",
+		   "buffers must be at least %s: two of max_transfer (%s) for each of %" PRIu64
+		   " workers",
 		   units_format_exact(wanted, 2 * n * t->max_transfer),
 		   units_format_exact(transfer, t->max_transfer), n);
 }
 
 /* Hosts give a command up after 30 s; one alone should take much less. */
-static void check_rate(struct checker *c, const struct config_qos *qos,
-		       struct conf_mark mark)
+static void check_rate(struct checker *c, const struct config_qos *qos, struct conf_mark mark)
 {
 	uint64_t rates[] = {qos->read_bandwidth, qos->write_bandwidth};
 	uint64_t transfer = c->config->tuning.max_transfer;
@@ -518,10 +498,8 @@ static void check_rate(struct checker *c, const struct config_qos *qos,
 	for (unsigned i = 0; i < ARRAY_LEN(rates); i++)
 		if (rates[i] && transfer / rates[i] >= RATE_HOLDS_S)
 			warn_at(c, mark,
-				"qos: at %s a second a command of %s (max_transfer) "
-				"takes %" PRIu64
-				" s, and hosts give up commands after some 30 s; raise "
-				"%s_bandwidth, or lower max_transfer",
+				"qos: at %s a second a command of %s (max_transfer) takes %" PRIu64
+				" s, and hosts give up commands after some 30 s; raise %s_bandwidth, or lower max_transfer",
 				units_format_exact(text, rates[i]),
 				units_format_exact(size, transfer), transfer / rates[i],
 				i ? "write" : "read");
@@ -535,8 +513,7 @@ static void check_rates(struct checker *c)
 	for (unsigned i = 0; i < c->config->hosts.n; i++)
 		check_rate(c, &hosts[i].qos, hosts[i].mark);
 	for (unsigned i = 0; i < c->config->subsystems.n; i++) {
-		const struct config_namespace *namespaces =
-			subsystems[i].namespaces.items;
+		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
 
 		for (unsigned k = 0; k < subsystems[i].namespaces.n; k++)
 			check_rate(c, &namespaces[k].qos, namespaces[k].mark);
@@ -549,12 +526,11 @@ static void check_controller_ids(struct checker *c)
 
 	if (ids->min && ids->max && ids->min > ids->max)
 		conf_error(c->conf, ids->max_mark,
-			   "controller_ids: max %" PRIu64 " is below min %" PRIu64,
-			   ids->max, ids->min);
+			   "controller_ids: max %" PRIu64 " is below min %" PRIu64, ids->max,
+			   ids->min);
 }
 
-void config_check(struct target_config *config, const char *path, struct conf *conf,
-		  FILE *out)
+void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out)
 {
 	struct checker c = {.config = config, .path = path, .conf = conf, .out = out};
 	const struct config_subsystem *subsystems = config->subsystems.items;
@@ -565,8 +541,7 @@ void config_check(struct target_config *config, const char *path, struct conf *c
 	for (unsigned i = 0; i < config->subsystems.n; i++)
 		n_namespaces += subsystems[i].namespaces.n;
 	seen = c.seen = calloc(n_namespaces + 1, sizeof(*seen));
-	names = c.names = calloc(MAX(config->portals.n, config->hosts.n) + 1,
-				 sizeof(*names));
+	names = c.names = calloc(MAX(config->portals.n, config->hosts.n) + 1, sizeof(*names));
 	if (!seen || !names) {
 		conf_error(conf, (struct conf_mark){0}, "out of memory");
 		return;

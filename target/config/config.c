@@ -28,8 +28,7 @@ static void check_owner(const char *path, struct conf *conf)
 			   st.st_mode & 07777U);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
 		conf_error(conf, (struct conf_mark){0},
-			   "belongs to user %u, who is neither root nor the user of "
-			   "rblkd (%u)",
+			   "belongs to user %u, who is neither root nor the user of rblkd (%u)",
 			   st.st_uid, geteuid());
 }
 
@@ -72,8 +71,6 @@ const struct backend_ops *config_backend(const struct config_namespace *ns,
 		.is_read_only = ns->is_read_only,
 		.is_shared = ns->is_shared,
 	};
-	*ret_mark = ns->file	 ? ns->file_mark
-		    : ns->device ? ns->device_mark
-				 : ns->ram_mark;
+	*ret_mark = ns->file ? ns->file_mark : ns->device ? ns->device_mark : ns->ram_mark;
 	return ns->file ? &backend_file : ns->device ? &backend_device : &backend_ram;
 }

@@ -35,8 +35,7 @@ struct config_host {
 	char *name;
 	struct conf_mark mark, nqn_mark, key_mark, ctrl_key_mark;
 	char *nqn;
-	char *key_file,
-		*ctrl_key_file; /* DH-HMAC-CHAP; NULL: the host need not prove itself */
+	char *key_file, *ctrl_key_file;	   /* DH-HMAC-CHAP; NULL: the host need not prove itself */
 	struct conf_list hashes, dhgroups; /* of struct config_choice; empty: all */
 	struct config_qos qos;
 };
@@ -70,7 +69,7 @@ struct config_ana_portal {
 struct config_ana_group {
 	uint64_t id;
 	struct conf_mark mark;
-	unsigned state; /* index into ana_choices: through all portals but these */
+	unsigned state;		  /* index into ana_choices: through all portals but these */
 	struct conf_list portals; /* of struct config_ana_portal */
 };
 
@@ -113,7 +112,7 @@ struct target_config {
 	char *state_directory; /* NULL: systemd's, or none */
 	struct conf_mark state_mark;
 	struct state_directory *state; /* main.c opens it; borrowed; NULL: none */
-	struct health *health; /* main.c makes it; borrowed; NULL: nothing is counted */
+	struct health *health;	       /* main.c makes it; borrowed; NULL: nothing is counted */
 	struct config_tuning tuning;
 	struct config_limits limits;
 	struct config_metrics metrics;
@@ -141,8 +140,7 @@ int config_read(const char *path, struct target_config *ret_config, FILE *out,
 		struct conf **ret_conf);
 void config_release(struct target_config *config);
 /* check.c: across keys; reported through conf, warnings on out. */
-void config_check(struct target_config *config, const char *path, struct conf *conf,
-		  FILE *out);
+void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);
 /* The backend of a namespace and how to open it; strings are borrowed. *ret_mark is where
  * to point when it cannot be. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,

@@ -84,11 +84,9 @@ static bool is_live(const struct place *place, const char *key)
 
 /* ---- collecting ----------------------------------------------------------------------------- */
 
-void config_changes_add(struct config_changes *changes,
-			const struct config_change *change)
+void config_changes_add(struct config_changes *changes, const struct config_change *change)
 {
-	struct config_change *items = realloc(changes->items,
-					      (changes->n + 1) * sizeof(*items));
+	struct config_change *items = realloc(changes->items, (changes->n + 1) * sizeof(*items));
 	struct config_change *item;
 
 	changes->has_failed |= !items;
@@ -97,8 +95,8 @@ void config_changes_add(struct config_changes *changes,
 	changes->items = items;
 	item = &items[changes->n];
 	*item = *change;
-	if (asprintf(&item->text, "%s%c%s%c%s", change->name, 0, change->before, 0,
-		     change->after) < 0) {
+	if (asprintf(&item->text, "%s%c%s%c%s", change->name, 0, change->before, 0, change->after) <
+	    0) {
 		changes->has_failed = true;
 		return;
 	}
@@ -108,8 +106,7 @@ void config_changes_add(struct config_changes *changes,
 	changes->n++;
 }
 
-const struct config_change *
-config_changes_find_fixed(const struct config_changes *changes)
+const struct config_change *config_changes_find_fixed(const struct config_changes *changes)
 {
 	for (unsigned i = 0; i < changes->n; i++)
 		if (!changes->items[i].is_live)
@@ -157,8 +154,7 @@ static const char *format_number(uint64_t value, char buf[VALUE_MAX])
 }
 
 /* As it would stand in the file; "" when it does not stand there. */
-static const char *format_value(const struct conf_key *key, const void *object,
-				char buf[VALUE_MAX])
+static const char *format_value(const struct conf_key *key, const void *object, char buf[VALUE_MAX])
 {
 	bool flag;
 	unsigned choice;
@@ -179,8 +175,7 @@ static const char *format_value(const struct conf_key *key, const void *object,
 		snprintf(buf, VALUE_MAX, "%" PRIu64, number(key, object));
 		return buf;
 	case CONF_SIZE:
-		return number(key, object) ? units_format_exact(buf, number(key, object))
-					   : "";
+		return number(key, object) ? units_format_exact(buf, number(key, object)) : "";
 	case CONF_DURATION:
 		return units_format_duration(buf, number(key, object));
 	case CONF_CUSTOM: /* all of ours are numbers; 0 is written in a word of its own */
@@ -219,8 +214,7 @@ static void write_summary(FILE *f, const struct conf_schema *schema, const void 
 		char buf[VALUE_MAX];
 		const char *value = format_value(key, object, buf);
 
-		if (!*value ||
-		    (key->default_value && !strcmp(value, key->default_value)) ||
+		if (!*value || (key->default_value && !strcmp(value, key->default_value)) ||
 		    (key->type == CONF_BOOL && !strcmp(value, "false")))
 			continue;
 		fprintf(f, "%s%s: %s", separator, key->name, value);
@@ -246,8 +240,7 @@ static char *summarize(struct config_changes *changes, const struct conf_schema 
 /* ---- walking -------------------------------------------------------------------------------- */
 
 static void diff_struct(struct config_changes *changes, const struct place *place,
-			const struct conf_schema *schema, const void *before,
-			const void *after);
+			const struct conf_schema *schema, const void *before, const void *after);
 
 static const void *element(const struct conf_list *list, const struct conf_schema *schema,
 			   unsigned i)
@@ -276,33 +269,32 @@ static void add_name(struct config_changes *changes, const struct place *place,
 	char buf[VALUE_MAX];
 	const char *name = format_value(&list->schema->keys[0], object, buf);
 
-	config_changes_add(changes, &(struct config_change){
-					    .kind = is_added ? CHANGE_ADD : CHANGE_REMOVE,
-					    .what = list->name,
-					    .name = place->name,
-					    .key = "",
-					    .before = is_added ? "" : name,
-					    .after = is_added ? name : "",
-					    .is_live = is_live(place, list->name)});
+	config_changes_add(changes,
+			   &(struct config_change){.kind = is_added ? CHANGE_ADD : CHANGE_REMOVE,
+						   .what = list->name,
+						   .name = place->name,
+						   .key = "",
+						   .before = is_added ? "" : name,
+						   .after = is_added ? name : "",
+						   .is_live = is_live(place, list->name)});
 }
 
 /* The whole of it came or went; then what is in its lists. */
 static void add_object(struct config_changes *changes, const struct place *place,
-		       const struct conf_schema *schema, const void *object,
-		       bool is_added)
+		       const struct conf_schema *schema, const void *object, bool is_added)
 {
 	_autofree_ char *summary = summarize(changes, schema, object);
 	_autofree_ void *nothing = calloc(1, schema->size);
 	const char *text = summary ? summary : "";
 
-	config_changes_add(changes, &(struct config_change){
-					    .kind = is_added ? CHANGE_ADD : CHANGE_REMOVE,
-					    .what = place->what,
-					    .name = place->name,
-					    .key = "",
-					    .before = is_added ? "" : text,
-					    .after = is_added ? text : "",
-					    .is_live = is_live(place, "")});
+	config_changes_add(changes,
+			   &(struct config_change){.kind = is_added ? CHANGE_ADD : CHANGE_REMOVE,
+						   .what = place->what,
+						   .name = place->name,
+						   .key = "",
+						   .before = is_added ? "" : text,
+						   .after = is_added ? text : "",
+						   .is_live = is_live(place, "")});
 	for (const struct conf_key *key = schema->keys; nothing && key->name; key++) {
 		struct conf_schema lists = *schema;
 		const struct conf_key only[] = {*key, {0}};
@@ -316,8 +308,7 @@ static void add_object(struct config_changes *changes, const struct place *place
 }
 
 static void diff_element(struct config_changes *changes, const struct place *parent,
-			 const struct conf_schema *schema, const void *before,
-			 const void *after)
+			 const struct conf_schema *schema, const void *before, const void *after)
 {
 	char id_buf[VALUE_MAX];
 	const char *id = format_value(&schema->keys[0], before ? before : after, id_buf);
@@ -363,11 +354,11 @@ static void diff_list(struct config_changes *changes, const struct place *place,
 }
 
 /* Memory in use is not taken away, nor is a file cut. */
-static bool shrinks(const struct place *place, const struct conf_key *key,
-		    const void *before, const void *after)
+static bool shrinks(const struct place *place, const struct conf_key *key, const void *before,
+		    const void *after)
 {
-	return !strcmp(place->what, "namespace") && key->type == CONF_SIZE &&
-	       number(key, after) && number(key, after) < number(key, before);
+	return !strcmp(place->what, "namespace") && key->type == CONF_SIZE && number(key, after) &&
+	       number(key, after) < number(key, before);
 }
 
 static void diff_value(struct config_changes *changes, const struct place *place,
@@ -377,21 +368,19 @@ static void diff_value(struct config_changes *changes, const struct place *place
 
 	if (is_same_value(key, before, after))
 		return;
-	config_changes_add(
-		changes,
-		&(struct config_change){.kind = CHANGE_VALUE,
-					.what = place->what,
-					.name = place->name,
-					.key = key->name,
-					.before = format_value(key, before, x),
-					.after = format_value(key, after, y),
-					.is_live = is_live(place, key->name) &&
-						   !shrinks(place, key, before, after)});
+	config_changes_add(changes,
+			   &(struct config_change){.kind = CHANGE_VALUE,
+						   .what = place->what,
+						   .name = place->name,
+						   .key = key->name,
+						   .before = format_value(key, before, x),
+						   .after = format_value(key, after, y),
+						   .is_live = is_live(place, key->name) &&
+							      !shrinks(place, key, before, after)});
 }
 
 static void diff_struct(struct config_changes *changes, const struct place *place,
-			const struct conf_schema *schema, const void *before,
-			const void *after)
+			const struct conf_schema *schema, const void *before, const void *after)
 {
 	for (const struct conf_key *key = schema->keys; key->name; key++) {
 		if (key->type == CONF_STRUCT) {

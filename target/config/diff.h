@@ -37,9 +37,7 @@ struct config_changes {
 int config_diff(const struct target_config *before, const struct target_config *after,
 		struct config_changes *ret_changes);
 /* One more, found elsewhere. name, before and after are copied. */
-void config_changes_add(struct config_changes *changes,
-			const struct config_change *change);
+void config_changes_add(struct config_changes *changes, const struct config_change *change);
 /* Whether one of them needs a restart: the first such, or NULL. */
-const struct config_change *
-config_changes_find_fixed(const struct config_changes *changes);
+const struct config_change *config_changes_find_fixed(const struct config_changes *changes);
 void config_changes_free(struct config_changes *changes);

@@ -37,8 +37,8 @@ enum {
 
 static const char *check_name(const char *s)
 {
-	static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789._-";
+	static const char legal[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 	if (strspn(s, legal) != strlen(s) || !*s)
 		return "must be letters, digits, '.', '_' and '-' only";
@@ -71,9 +71,7 @@ static const char *check_uuid(const char *s)
 	uuid_t uuid;
 
 	if (uuid_parse(s, uuid) < 0)
-		return "must be a UUID, such as 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10 "
-		       "(uuidgen "
-		       "makes one)";
+		return "must be a UUID, such as 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10 (uuidgen makes one)";
 	return uuid_is_null(uuid) ? "must not be all zeroes" : NULL;
 }
 
@@ -122,8 +120,7 @@ static const char *check_ascii(const char *s)
 	for (const char *p = s; *p; p++)
 		if (*p < ' ' || *p > '~')
 			return "must be printable ASCII";
-	return *s == ' ' || s[strlen(s) - 1] == ' ' ? "must not begin or end with a blank"
-						    : NULL;
+	return *s == ' ' || s[strlen(s) - 1] == ' ' ? "must not begin or end with a blank" : NULL;
 }
 
 static const char *parse_version(const char *value, void *field)
@@ -141,8 +138,7 @@ static const char *parse_workers(const char *value, void *field)
 	uint64_t n = 0;
 
 	static_assert(POLLERS_MAX == 8, "said below");
-	if (strcmp(value, "auto") &&
-	    (units_parse_uint(value, &n) < 0 || n < 1 || n > POLLERS_MAX))
+	if (strcmp(value, "auto") && (units_parse_uint(value, &n) < 0 || n < 1 || n > POLLERS_MAX))
 		return "must be auto, or a number from 1 to 8";
 	memcpy(field, &n, sizeof(n));
 	return NULL;
@@ -152,8 +148,8 @@ static const char *parse_max_transfer(const char *value, void *field)
 {
 	uint64_t n;
 
-	if (units_parse_size(value, &n) < 0 || n < MAX_TRANSFER_MIN ||
-	    n > MAX_TRANSFER_MAX || !is_power_of_2(n))
+	if (units_parse_size(value, &n) < 0 || n < MAX_TRANSFER_MIN || n > MAX_TRANSFER_MAX ||
+	    !is_power_of_2(n))
 		return "must be a power of 2 from 8KiB to 16MiB";
 	memcpy(field, &n, sizeof(n));
 	return NULL;
@@ -206,39 +202,32 @@ static const struct conf_key namespace_keys[] = {
 	{"nsid", CONF_UINT, AT(config_namespace, nsid), MARK(config_namespace, nsid_mark),
 	 .is_required = true, .min = 1, .max = NSID_MAX,
 	 .help = "Namespace identifier, unique within the subsystem."},
-	{"uuid", CONF_STRING, AT(config_namespace, uuid),
-	 MARK(config_namespace, uuid_mark), .check = check_uuid,
-	 .help = "Identity that hosts see (UUID, NGUID); by default made from NQN and "
-		 "nsid."},
-	{"nguid", CONF_STRING, AT(config_namespace, nguid),
-	 MARK(config_namespace, nguid_mark), .check = check_nguid,
-	 .help = "NGUID that hosts see, if it is not to be the UUID."},
-	{"eui64", CONF_STRING, AT(config_namespace, eui64),
-	 MARK(config_namespace, eui64_mark), .check = check_eui64,
-	 .help = "EUI-64 that hosts see; none without this key."},
-	{"file", CONF_STRING, AT(config_namespace, file),
-	 MARK(config_namespace, file_mark), .max = PATH_MAX - 1, .check = check_path,
-	 .help = "Serves this regular file."},
-	{"device", CONF_STRING, AT(config_namespace, device),
-	 MARK(config_namespace, device_mark), .max = PATH_MAX - 1, .check = check_path,
-	 .help = "Serves this block device."},
-	{"ram", CONF_SIZE, AT(config_namespace, ram), MARK(config_namespace, ram_mark),
-	 .min = 4096, .max = 1ULL << 50,
-	 .help = "Serves this much memory; empty at each start."},
+	{"uuid", CONF_STRING, AT(config_namespace, uuid), MARK(config_namespace, uuid_mark),
+	 .check = check_uuid,
+	 .help = "Identity that hosts see (UUID, NGUID); by default made from NQN and nsid."},
+	{"nguid", CONF_STRING, AT(config_namespace, nguid), MARK(config_namespace, nguid_mark),
+	 .check = check_nguid, .help = "NGUID that hosts see, if it is not to be the UUID."},
+	{"eui64", CONF_STRING, AT(config_namespace, eui64), MARK(config_namespace, eui64_mark),
+	 .check = check_eui64, .help = "EUI-64 that hosts see; none without this key."},
+	{"file", CONF_STRING, AT(config_namespace, file), MARK(config_namespace, file_mark),
+	 .max = PATH_MAX - 1, .check = check_path, .help = "Serves this regular file."},
+	{"device", CONF_STRING, AT(config_namespace, device), MARK(config_namespace, device_mark),
+	 .max = PATH_MAX - 1, .check = check_path, .help = "Serves this block device."},
+	{"ram", CONF_SIZE, AT(config_namespace, ram), MARK(config_namespace, ram_mark), .min = 4096,
+	 .max = 1ULL << 50, .help = "Serves this much memory; empty at each start."},
 	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
 	 .min = 4096, .max = 1ULL << 60, .help = "Size of a file that create makes."},
 	{"create", CONF_BOOL, AT(config_namespace, must_create),
 	 MARK(config_namespace, create_mark), .default_value = "false",
 	 .help = "Makes the file, sparse, when it is not there."},
-	{"block_size", CONF_CUSTOM, AT(config_namespace, block_size),
-	 .default_value = "512", .parse = parse_block_size,
-	 .help = "Logical block size: 512 or 4096."},
-	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only),
-	 .default_value = "false", .help = "Refuses writes."},
+	{"block_size", CONF_CUSTOM, AT(config_namespace, block_size), .default_value = "512",
+	 .parse = parse_block_size, .help = "Logical block size: 512 or 4096."},
+	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only), .default_value = "false",
+	 .help = "Refuses writes."},
 	{"qos", CONF_STRUCT, AT(config_namespace, qos), .schema = &config_qos_schema,
 	 .help = "What all hosts together may use of it."},
-	{"shared", CONF_BOOL, AT(config_namespace, is_shared),
-	 MARK(config_namespace, shared_mark), .default_value = "false",
+	{"shared", CONF_BOOL, AT(config_namespace, is_shared), MARK(config_namespace, shared_mark),
+	 .default_value = "false",
 	 .help = "Another rblkd exports the file, too, as a path of the same namespace."},
 	{"ana_group", CONF_UINT, AT(config_namespace, ana_group),
 	 MARK(config_namespace, ana_group_mark), .min = 1, .max = ANA_GROUP_ID_MAX,
@@ -275,8 +264,8 @@ static const struct conf_schema host_name_schema = {
 };
 
 static const struct conf_key ana_portal_keys[] = {
-	{"portal", CONF_STRING, AT(config_ana_portal, portal), .is_required = true,
-	 .min = 1, .help = "Name of a portal of the subsystem."},
+	{"portal", CONF_STRING, AT(config_ana_portal, portal), .is_required = true, .min = 1,
+	 .help = "Name of a portal of the subsystem."},
 	{"state", CONF_ENUM, AT(config_ana_portal, state), .is_required = true,
 	 .names = ana_choices, .help = "State through this portal."},
 	{0},
@@ -296,8 +285,7 @@ static const struct conf_key ana_group_keys[] = {
 	 .default_value = "optimized",
 	 .help = "optimized, non_optimized, inaccessible, persistent_loss or change."},
 	{"portals", CONF_LIST, AT(config_ana_group, portals), .max = PORTALS_MAX,
-	 .schema = &ana_portal_schema,
-	 .help = "Portals through which the state is another one."},
+	 .schema = &ana_portal_schema, .help = "Portals through which the state is another one."},
 	{0},
 };
 
@@ -343,10 +331,10 @@ static const struct conf_schema subsystem_schema = {
 /* ---- portals, hosts ------------------------------------------------------------------------- */
 
 static const struct conf_key portal_keys[] = {
-	{"name", CONF_STRING, AT(config_portal, name), .is_required = true,
-	 .max = NAME_MAX_LENGTH, .check = check_name, .help = "Used within this file."},
-	{"address", CONF_STRING, AT(config_portal, address),
-	 MARK(config_portal, address_mark), .is_required = true, .check = check_address,
+	{"name", CONF_STRING, AT(config_portal, name), .is_required = true, .max = NAME_MAX_LENGTH,
+	 .check = check_name, .help = "Used within this file."},
+	{"address", CONF_STRING, AT(config_portal, address), MARK(config_portal, address_mark),
+	 .is_required = true, .check = check_address,
 	 .help = "Address of an RDMA interface; 0.0.0.0 or :: means all."},
 	{"port", CONF_UINT, AT(config_portal, port), .min = 1, .max = UINT16_MAX,
 	 .default_value = "4420", .help = "Port."},
@@ -369,14 +357,12 @@ static const char *const hash_names[] = {
 
 static const char *const dhgroup_names[] = {
 	[NVMF_DH_NULL] = "none", /* unquoted, YAML takes null for no value */
-	[NVMF_DH_2048] = "ffdhe2048", [NVMF_DH_3072] = "ffdhe3072",
-	[NVMF_DH_4096] = "ffdhe4096", [NVMF_DH_6144] = "ffdhe6144",
-	[NVMF_DH_8192] = "ffdhe8192", NULL,
+	[NVMF_DH_2048] = "ffdhe2048", [NVMF_DH_3072] = "ffdhe3072", [NVMF_DH_4096] = "ffdhe4096",
+	[NVMF_DH_6144] = "ffdhe6144", [NVMF_DH_8192] = "ffdhe8192", NULL,
 };
 
 static const struct conf_key hash_keys[] = {
-	{"", CONF_ENUM, AT(config_choice, value), MARK(config_choice, mark),
-	 .names = hash_names},
+	{"", CONF_ENUM, AT(config_choice, value), MARK(config_choice, mark), .names = hash_names},
 	{0},
 };
 
@@ -401,13 +387,12 @@ static const struct conf_schema dhgroup_schema = {
 };
 
 static const struct conf_key host_keys[] = {
-	{"name", CONF_STRING, AT(config_host, name), .is_required = true,
-	 .max = NAME_MAX_LENGTH, .check = check_name, .help = "Used within this file."},
-	{"nqn", CONF_STRING, AT(config_host, nqn), MARK(config_host, nqn_mark),
-	 .is_required = true, .check = nqn_check,
-	 .help = "The host's NQN, as in its /etc/nvme/hostnqn."},
-	{"dhchap_key_file", CONF_STRING, AT(config_host, key_file),
-	 MARK(config_host, key_mark), .max = PATH_MAX - 1, .check = check_path,
+	{"name", CONF_STRING, AT(config_host, name), .is_required = true, .max = NAME_MAX_LENGTH,
+	 .check = check_name, .help = "Used within this file."},
+	{"nqn", CONF_STRING, AT(config_host, nqn), MARK(config_host, nqn_mark), .is_required = true,
+	 .check = nqn_check, .help = "The host's NQN, as in its /etc/nvme/hostnqn."},
+	{"dhchap_key_file", CONF_STRING, AT(config_host, key_file), MARK(config_host, key_mark),
+	 .max = PATH_MAX - 1, .check = check_path,
 	 .help = "File with the secret that the host must prove to have (DH-HMAC-CHAP)."},
 	{"dhchap_ctrl_key_file", CONF_STRING, AT(config_host, ctrl_key_file),
 	 MARK(config_host, ctrl_key_mark), .max = PATH_MAX - 1, .check = check_path,
@@ -417,8 +402,7 @@ static const struct conf_key host_keys[] = {
 	 .help = "sha256, sha384, sha512: the first that the host offers is used."},
 	{"dhchap_dhgroups", CONF_LIST, AT(config_host, dhgroups), .max = NVMF_DH_GROUPS,
 	 .schema = &dhgroup_schema,
-	 .help = "none, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192: "
-		 "likewise."},
+	 .help = "none, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192: likewise."},
 	{"qos", CONF_STRUCT, AT(config_host, qos), .schema = &config_qos_schema,
 	 .help = "What it may use of all namespaces together."},
 	{0},
@@ -434,8 +418,8 @@ static const struct conf_schema host_schema = {
 /* ---- discovery ------------------------------------------------------------------------------ */
 
 static const struct conf_key referral_keys[] = {
-	{"address", CONF_STRING, AT(config_referral, address),
-	 MARK(config_referral, address_mark), .is_required = true, .check = check_address,
+	{"address", CONF_STRING, AT(config_referral, address), MARK(config_referral, address_mark),
+	 .is_required = true, .check = check_address,
 	 .help = "Address of another discovery service."},
 	{"port", CONF_UINT, AT(config_referral, port), .min = 1, .max = UINT16_MAX,
 	 .default_value = "4420", .help = "Its port."},
@@ -453,11 +437,9 @@ static const struct conf_schema referral_schema = {
 
 static const struct conf_key discovery_keys[] = {
 	{"nqn", CONF_STRING, AT(config_discovery, nqn), .check = check_subnqn,
-	 .help = "A name of its own for the discovery service, beside the well-known "
-		 "one."},
+	 .help = "A name of its own for the discovery service, beside the well-known one."},
 	{"referrals", CONF_LIST, AT(config_discovery, referrals), .max = REFERRALS_MAX,
-	 .schema = &referral_schema,
-	 .help = "Other discovery services that hosts shall ask, too."},
+	 .schema = &referral_schema, .help = "Other discovery services that hosts shall ask, too."},
 	{0},
 };
 
@@ -470,11 +452,10 @@ static const struct conf_schema discovery_schema = {
 /* ---- controller ids ------------------------------------------------------------------------- */
 
 static const struct conf_key controller_ids_keys[] = {
-	{"min", CONF_UINT, AT(config_controller_ids, min), .min = 1,
-	 .max = NVMF_CNTLID_MAX, .default_value = "1", .help = "The first."},
-	{"max", CONF_UINT, AT(config_controller_ids, max),
-	 MARK(config_controller_ids, max_mark), .min = 1, .max = NVMF_CNTLID_MAX,
-	 .default_value = "65519", .help = "The last."},
+	{"min", CONF_UINT, AT(config_controller_ids, min), .min = 1, .max = NVMF_CNTLID_MAX,
+	 .default_value = "1", .help = "The first."},
+	{"max", CONF_UINT, AT(config_controller_ids, max), MARK(config_controller_ids, max_mark),
+	 .min = 1, .max = NVMF_CNTLID_MAX, .default_value = "65519", .help = "The last."},
 	{0},
 };
 
@@ -518,28 +499,23 @@ static const struct conf_key tuning_keys[] = {
 	{"workers", CONF_CUSTOM, AT(config_tuning, workers), .default_value = "auto",
 	 .parse = parse_workers,
 	 .help = "Threads that move data: auto (one a CPU, at most 8) or a number."},
-	{"poll", CONF_ENUM, AT(config_tuning, poll), .names = polls,
-	 .default_value = "adaptive",
-	 .help = "adaptive: polls a little while after work, then sleeps; always: never "
-		 "sleeps; never: sleeps at once."},
-	{"spin", CONF_DURATION, AT(config_tuning, spin_ns),
-	 MARK(config_tuning, spin_mark), .max = NSEC_PER_SEC, .default_value = "20us",
+	{"poll", CONF_ENUM, AT(config_tuning, poll), .names = polls, .default_value = "adaptive",
+	 .help = "adaptive: polls a little while after work, then sleeps; always: never sleeps; never: sleeps at once."},
+	{"spin", CONF_DURATION, AT(config_tuning, spin_ns), MARK(config_tuning, spin_mark),
+	 .max = NSEC_PER_SEC, .default_value = "20us",
 	 .help = "How long adaptive polling goes on without work; 0s on one CPU."},
 	{"queue_depth", CONF_UINT, AT(config_tuning, queue_depth), .min = 16,
 	 .max = QUEUE_DEPTH_MAX, .default_value = "128",
 	 .help = "Most commands a host may have in a queue."},
-	{"inline_data", CONF_CUSTOM, AT(config_tuning, inline_data),
-	 .default_value = "4KiB", .parse = parse_inline_data,
-	 .help = "Largest write whose data comes with the command."},
-	{"max_transfer", CONF_CUSTOM, AT(config_tuning, max_transfer),
-	 .default_value = "1MiB", .parse = parse_max_transfer,
-	 .help = "Most data of one command, a power of 2."},
-	{"buffers", CONF_SIZE, AT(config_tuning, buffers),
-	 MARK(config_tuning, buffers_mark), .min = 1 * MIB, .max = 1024 * GIB,
-	 .default_value = "64MiB",
+	{"inline_data", CONF_CUSTOM, AT(config_tuning, inline_data), .default_value = "4KiB",
+	 .parse = parse_inline_data, .help = "Largest write whose data comes with the command."},
+	{"max_transfer", CONF_CUSTOM, AT(config_tuning, max_transfer), .default_value = "1MiB",
+	 .parse = parse_max_transfer, .help = "Most data of one command, a power of 2."},
+	{"buffers", CONF_SIZE, AT(config_tuning, buffers), MARK(config_tuning, buffers_mark),
+	 .min = 1 * MIB, .max = 1024 * GIB, .default_value = "64MiB",
 	 .help = "Registered memory for data in flight, of all workers together."},
-	{"shared_receives", CONF_UINT, AT(config_tuning, shared_receives), .min = 16,
-	 .max = 32768, .default_value = "8192",
+	{"shared_receives", CONF_UINT, AT(config_tuning, shared_receives), .min = 16, .max = 32768,
+	 .default_value = "8192",
 	 .help = "Commands a worker can receive at once, of all connections, at most."},
 	{"io_queues", CONF_UINT, AT(config_tuning, io_queues), .min = 1, .max = 1024,
 	 .default_value = "64", .help = "Most I/O queues of one controller."},
@@ -555,50 +531,38 @@ static const struct conf_schema tuning_schema = {
 static const struct conf_key limits_keys[] = {
 	{"connections", CONF_UINT, AT(config_limits, connections), .min = 1, .max = 65535,
 	 .default_value = "1024", .help = "Most queue pairs in all."},
-	{"connections_per_host", CONF_UINT, AT(config_limits, connections_per_host),
-	 .min = 2, .max = 65535, .default_value = "128",
-	 .help = "Most queue pairs of one host."},
-	{"connections_per_address", CONF_UINT, AT(config_limits, connections_per_address),
-	 .min = 1, .max = 65535,
-	 .help = "Most queue pairs from one address, of whatever hosts."},
-	{"controllers_per_host", CONF_UINT, AT(config_limits, controllers_per_host),
-	 .min = 1, .max = 65535, .default_value = "32",
-	 .help = "Most associations of one host."},
+	{"connections_per_host", CONF_UINT, AT(config_limits, connections_per_host), .min = 2,
+	 .max = 65535, .default_value = "128", .help = "Most queue pairs of one host."},
+	{"connections_per_address", CONF_UINT, AT(config_limits, connections_per_address), .min = 1,
+	 .max = 65535, .help = "Most queue pairs from one address, of whatever hosts."},
+	{"controllers_per_host", CONF_UINT, AT(config_limits, controllers_per_host), .min = 1,
+	 .max = 65535, .default_value = "32", .help = "Most associations of one host."},
 	{"discovery", CONF_UINT, AT(config_limits, discovery), .min = 1, .max = 65535,
 	 .default_value = "256",
-	 .help = "Most discovery associations; never more than half of "
-		 "limits.connections."},
-	{"discovery_per_address", CONF_UINT, AT(config_limits, discovery_per_address),
-	 .min = 1, .max = 65535, .default_value = "64",
-	 .help = "The same from one address."},
+	 .help = "Most discovery associations; never more than half of limits.connections."},
+	{"discovery_per_address", CONF_UINT, AT(config_limits, discovery_per_address), .min = 1,
+	 .max = 65535, .default_value = "64", .help = "The same from one address."},
 	{"discovery_timeout", CONF_DURATION, AT(config_limits, discovery_timeout_ns),
 	 .min = 100 * NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC, .default_value = "120s",
 	 .help = "How long a discovery association without keep alive may last."},
-	{"buffers_per_host", CONF_UINT, AT(config_limits, buffers_per_host), .min = 1,
-	 .max = 100, .default_value = "80",
-	 .help = "Most of a worker's tuning.buffers that one host may have, in percent "
-		 "of "
-		 "what is free and its own."},
+	{"buffers_per_host", CONF_UINT, AT(config_limits, buffers_per_host), .min = 1, .max = 100,
+	 .default_value = "80",
+	 .help = "Most of a worker's tuning.buffers that one host may have, in percent of what is free and its own."},
 	{"bytes_per_host", CONF_SIZE, AT(config_limits, bytes_per_host), .min = 64 * KIB,
-	 .max = 1024 * GIB,
-	 .help = "Most bytes in buffers that one host may have on their way."},
+	 .max = 1024 * GIB, .help = "Most bytes in buffers that one host may have on their way."},
 	{"io_queues_per_host", CONF_UINT, AT(config_limits, io_queues_per_host), .min = 1,
 	 .max = 65535, .default_value = "128", .help = "Most I/O queues of one host."},
-	{"connect_rate", CONF_UINT, AT(config_limits, connect_rate), .min = 1,
-	 .max = 1000000, .default_value = "200",
-	 .help = "New connections a second in the long run; a burst of "
-		 "limits.connections "
-		 "passes."},
-	{"connect_rate_per_host", CONF_UINT, AT(config_limits, connect_rate_per_host),
-	 .min = 1, .max = 1000000, .default_value = "100",
-	 .help = "The same from one address; a burst of half of limits.connections "
-		 "passes."},
+	{"connect_rate", CONF_UINT, AT(config_limits, connect_rate), .min = 1, .max = 1000000,
+	 .default_value = "200",
+	 .help = "New connections a second in the long run; a burst of limits.connections passes."},
+	{"connect_rate_per_host", CONF_UINT, AT(config_limits, connect_rate_per_host), .min = 1,
+	 .max = 1000000, .default_value = "100",
+	 .help = "The same from one address; a burst of half of limits.connections passes."},
 	{"pending", CONF_UINT, AT(config_limits, pending), .min = 1, .max = 65535,
 	 .default_value = "256",
-	 .help = "Most connections that have not said yet who they are, or not proven "
-		 "it (hosts with a key)."},
-	{"pending_per_host", CONF_UINT, AT(config_limits, pending_per_host), .min = 1,
-	 .max = 65535, .default_value = "72", .help = "The same from one address."},
+	 .help = "Most connections that have not said yet who they are, or not proven it (hosts with a key)."},
+	{"pending_per_host", CONF_UINT, AT(config_limits, pending_per_host), .min = 1, .max = 65535,
+	 .default_value = "72", .help = "The same from one address."},
 	{"connect_timeout", CONF_DURATION, AT(config_limits, connect_timeout_ns),
 	 .min = 100 * NSEC_PER_MSEC, .max = 300 * NSEC_PER_SEC, .default_value = "5s",
 	 .help = "How long a connection may take to say it."},
@@ -615,8 +579,8 @@ static const struct conf_schema limits_schema = {
 };
 
 static const struct conf_key metrics_keys[] = {
-	{"listen", CONF_STRING, AT(config_metrics, listen), .max = 63,
-	 .check = check_listen, .help = "Where Prometheus finds /metrics over HTTP."},
+	{"listen", CONF_STRING, AT(config_metrics, listen), .max = 63, .check = check_listen,
+	 .help = "Where Prometheus finds /metrics over HTTP."},
 	{0},
 };
 
@@ -633,23 +597,17 @@ static const struct conf_key keys[] = {
 	 .parse = parse_version, .help = "Format of this file: 1."},
 	{"log", CONF_STRUCT, AT(target_config, log_level), .schema = &log_schema,
 	 .help = "What is logged."},
-	{"slow_io", CONF_DURATION, AT(target_config, slow_io_ns),
-	 .max = 60 * NSEC_PER_SEC, .default_value = "0s",
-	 .help = "Commands that take as long are logged; 0s: none."},
-	{"fabric", CONF_STRING, AT(target_config, fabric), .min = 1, .max = 63,
-	 .check = check_name, .default_value = "auto",
-	 .help = "auto: RDMA devices if there are any, else soft; soft: the software "
-		 "provider; "
-		 "or the name of a device."},
-	{"control_socket", CONF_STRING, AT(target_config, control_socket),
-	 .max = SOCKET_PATH_MAX, .check = check_path,
-	 .help = "Where rblkctl finds rblkd; by default rblkd.sock in the run "
-		 "directory."},
+	{"slow_io", CONF_DURATION, AT(target_config, slow_io_ns), .max = 60 * NSEC_PER_SEC,
+	 .default_value = "0s", .help = "Commands that take as long are logged; 0s: none."},
+	{"fabric", CONF_STRING, AT(target_config, fabric), .min = 1, .max = 63, .check = check_name,
+	 .default_value = "auto",
+	 .help = "auto: RDMA devices if there are any, else soft; soft: the software provider; or the name of a device."},
+	{"control_socket", CONF_STRING, AT(target_config, control_socket), .max = SOCKET_PATH_MAX,
+	 .check = check_path,
+	 .help = "Where rblkctl finds rblkd; by default rblkd.sock in the run directory."},
 	{"state_directory", CONF_STRING, AT(target_config, state_directory),
 	 MARK(target_config, state_mark), .max = PATH_MAX - 64, .check = check_path,
-	 .help = "Where reservations, write protection and uncorrectable blocks are kept "
-		 "over "
-		 "a restart; by default the one systemd gives, or none."},
+	 .help = "Where reservations, write protection and uncorrectable blocks are kept over a restart; by default the one systemd gives, or none."},
 	{"tuning", CONF_STRUCT, AT(target_config, tuning), .schema = &tuning_schema,
 	 .help = "Speed and memory."},
 	{"limits", CONF_STRUCT, AT(target_config, limits), .schema = &limits_schema,
@@ -658,10 +616,10 @@ static const struct conf_key keys[] = {
 	 .help = "An endpoint for Prometheus."},
 	{"portals", CONF_LIST, AT(target_config, portals), .is_required = true, .min = 1,
 	 .max = PORTALS_MAX, .schema = &portal_schema, .help = "Where hosts reach us."},
-	{"hosts", CONF_LIST, AT(target_config, hosts), .max = HOSTS_MAX,
-	 .schema = &host_schema, .help = "Names for hosts."},
-	{"discovery", CONF_STRUCT, AT(target_config, discovery),
-	 .schema = &discovery_schema, .help = "What the discovery service tells."},
+	{"hosts", CONF_LIST, AT(target_config, hosts), .max = HOSTS_MAX, .schema = &host_schema,
+	 .help = "Names for hosts."},
+	{"discovery", CONF_STRUCT, AT(target_config, discovery), .schema = &discovery_schema,
+	 .help = "What the discovery service tells."},
 	{"controller_ids", CONF_STRUCT, AT(target_config, controller_ids),
 	 .schema = &controller_ids_schema,
 	 .help = "Ids that associations get; apart for targets that export the same."},

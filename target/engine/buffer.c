@@ -17,8 +17,7 @@ void arena_deinit(struct arena *arena)
 	buddy_deinit(&arena->buddy);
 }
 
-enum buffer_result buffer_take(struct arena *arena, size_t n_bytes,
-			       struct buffer *ret_buffer)
+enum buffer_result buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer)
 {
 	size_t offset;
 	int r = buddy_take(&arena->buddy, n_bytes, &offset);
@@ -40,8 +39,8 @@ static bool has_share(const struct arena *arena, const size_t *held, size_t n_by
 }
 
 enum buffer_result buffer_take_share(struct arena *arena, size_t n_bytes,
-				     size_t *const held[BUFFER_HOLDERS],
-				     unsigned host_percent, struct buffer *ret_buffer)
+				     size_t *const held[BUFFER_HOLDERS], unsigned host_percent,
+				     struct buffer *ret_buffer)
 {
 	enum buffer_result result;
 

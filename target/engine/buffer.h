@@ -24,8 +24,8 @@ struct arena {
 	/* Thread: poller */
 	char *base;
 	struct buddy buddy;
-	struct fair waiters; /* of struct request (turn); flows are queues */
-	bool is_exhausted;   /* the first who waits got nothing: no one overtakes it */
+	struct fair waiters;	       /* of struct request (turn); flows are queues */
+	bool is_exhausted;	       /* the first who waits got nothing: no one overtakes it */
 	const struct request *blocker; /* it, when the stall timer looked last */
 };
 
@@ -56,13 +56,12 @@ int arena_init(struct arena *arena, char *base, size_t size, size_t max_block);
 void arena_deinit(struct arena *arena);
 
 /* n_bytes of arena (0 < n_bytes <= max_block), charged to nobody. */
-enum buffer_result buffer_take(struct arena *arena, size_t n_bytes,
-			       struct buffer *ret_buffer);
+enum buffer_result buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer);
 /* The same for these holders, each as many bytes as it has now; they outlive the charge. The host may
  * have this many percent. */
 enum buffer_result buffer_take_share(struct arena *arena, size_t n_bytes,
-				     size_t *const held[BUFFER_HOLDERS],
-				     unsigned host_percent, struct buffer *ret_buffer);
+				     size_t *const held[BUFFER_HOLDERS], unsigned host_percent,
+				     struct buffer *ret_buffer);
 /* One of them has no part in it any more; accepts an empty buffer. */
 void buffer_discharge(struct buffer *buffer, enum buffer_holder holder);
 /* Accepts an empty one. True: somebody waits for it. */

@@ -56,8 +56,7 @@ void capsules_deinit(struct target *target)
 	free(c);
 }
 
-struct capsule_ring *capsules_take(struct target *target, uint16_t qid,
-				   const char *remote)
+struct capsule_ring *capsules_take(struct target *target, uint16_t qid, const char *remote)
 {
 	struct capsules *c = target->capsules;
 	struct capsule_ring *ring = c->free;
@@ -128,8 +127,7 @@ void capsules_log(const struct queue *queue, struct log_limit *limit)
 
 	if (!ring->n_last || (limit && !log_limit_pass(limit, LOG_BURST)))
 		return;
-	log_warn("%s: queue %u: its last capsules, oldest first:", queue->remote,
-		 queue->qid);
+	log_warn("%s: queue %u: its last capsules, oldest first:", queue->remote, queue->qid);
 	for (unsigned i = 0; i < ring->n_last; i++) {
 		capsule_line(&ring->last[i], queue->qid == 0, now, line);
 		log_warn("  %s", line);
@@ -145,8 +143,8 @@ static bool dump_text(int fd, const char *before, char *text, size_t n)
 }
 
 /* Whether it could be said. What pollers still write meanwhile is taken as it is. */
-__attribute__((no_sanitize("thread"))) static bool
-dump_ring(const struct capsule_ring *ring, unsigned max, int fd)
+__attribute__((no_sanitize("thread"))) static bool dump_ring(const struct capsule_ring *ring,
+							     unsigned max, int fd)
 {
 	char text[CAPSULE_LINE_MAX + NVMF_NQN_MAX + 2];
 	const struct capsule *sorted[CAPSULES_KEPT];
@@ -163,8 +161,7 @@ dump_ring(const struct capsule_ring *ring, unsigned max, int fd)
 	return true;
 }
 
-__attribute__((no_sanitize("thread"))) void capsules_dump(const struct target *target,
-							  int fd)
+__attribute__((no_sanitize("thread"))) void capsules_dump(const struct target *target, int fd)
 {
 	const struct capsules *c = target->capsules;
 	unsigned n_used = 0;

@@ -52,8 +52,7 @@ struct capsule_ring {
 int capsules_init(struct target *target);
 void capsules_deinit(struct target *target); /* accepts a zeroed one */
 /* Control. The queue's ring; NULL when there are more connections than may be. */
-struct capsule_ring *capsules_take(struct target *target, uint16_t qid,
-				   const char *remote);
+struct capsule_ring *capsules_take(struct target *target, uint16_t qid, const char *remote);
 void capsules_give(struct target *target, struct capsule_ring *ring); /* accepts NULL */
 
 /* Poller. A capsule has come, the nth of its queue. */
@@ -69,8 +68,8 @@ static inline struct capsule *capsules_add(struct capsule_ring *ring, uint64_t n
 }
 
 /* Poller. The response is about to be posted; the record may be another capsule's by now. */
-static inline void capsule_answered(struct capsule *capsule, uint64_t received,
-				    unsigned status, uint64_t took)
+static inline void capsule_answered(struct capsule *capsule, uint64_t received, unsigned status,
+				    uint64_t took)
 {
 	if (capsule->received != received)
 		return;

@@ -23,11 +23,9 @@ static void say(struct queue *queue)
 	target->n_defects++;
 	if (!log_limit_pass(&target->defects, DEFECTS_BURST))
 		return;
-	log_err("host %s (%s): queue %u: a defect of rblkd: %s; this queue ends, others "
-		"go on: "
-		"please report this line and those that follow",
-		controller ? hostnqn_label(controller->hostnqn) : "not known yet",
-		queue->remote, queue->qid, queue->defect.what);
+	log_err("host %s (%s): queue %u: a defect of rblkd: %s; this queue ends, others go on: please report this line and those that follow",
+		controller ? hostnqn_label(controller->hostnqn) : "not known yet", queue->remote,
+		queue->qid, queue->defect.what);
 	capsules_log(queue, NULL);
 }
 
@@ -38,9 +36,7 @@ static void on_strand(struct loop_timer *timer)
 
 	queue->defect.is_stranded = true;
 	target->n_stranded++;
-	log_err("%s: queue %u: after a defect of rblkd commands of it do not come back: "
-		"its "
-		"memory stays until rblkd is restarted, which should be soon",
+	log_err("%s: queue %u: after a defect of rblkd commands of it do not come back: its memory stays until rblkd is restarted, which should be soon",
 		queue->remote, queue->qid);
 	fence_check(target);
 	target_check_stopped(target);
@@ -51,8 +47,7 @@ static void end(struct queue *queue)
 	say(queue);
 	queue_kill(queue, "a defect of rblkd");
 	queue->connect_timer.on_expiry = on_strand;
-	loop_timer_start(&queue->target->loop, &queue->connect_timer,
-			 DEFECT_WAIT_S * NSEC_PER_SEC);
+	loop_timer_start(&queue->target->loop, &queue->connect_timer, DEFECT_WAIT_S * NSEC_PER_SEC);
 }
 
 static void on_told(struct loop_msg *msg)

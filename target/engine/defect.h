@@ -35,8 +35,8 @@ struct defect {
 };
 
 /* Poller of the queue. Serves nothing any more and ends it; what has happened so far goes on. */
-__attribute__((format(printf, 2, 3), cold)) void queue_break(struct queue *queue,
-							     const char *fmt, ...);
+__attribute__((format(printf, 2, 3), cold)) void queue_break(struct queue *queue, const char *fmt,
+							     ...);
 /* Control. The same. what is a constant. */
 __attribute__((cold)) void queue_break_at_control(struct queue *queue, const char *what);
 /* Control. It is freed after all, or as any other. */

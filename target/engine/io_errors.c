@@ -77,8 +77,7 @@ static const char *host_of(struct backend_io *io)
 static const char *words_of(struct backend_io *io, int error)
 {
 	if (io->is_short)
-		return "it ends before that: file or device is smaller than the "
-		       "namespace";
+		return "it ends before that: file or device is smaller than the namespace";
 	return error == -ENODATA ? "medium error" : strerror(-error);
 }
 
@@ -93,14 +92,12 @@ static void describe(const struct namespace *ns, struct backend_io *io, int erro
 		.blocks = io->op == BACKEND_FLUSH ? 0 : io->length >> ns->block_shift,
 	};
 	snprintf(ret_error->host, sizeof(ret_error->host), "%s", host_of(io));
-	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s",
-		 operation_of(io));
+	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s", operation_of(io));
 	snprintf(ret_error->words, sizeof(ret_error->words), "%s", words_of(io, error));
 	snprintf(ret_error->name, sizeof(ret_error->name), "%s", name ? name : "");
 }
 
-static void say(const struct namespace *ns, const struct io_error *error,
-		unsigned n_unsaid)
+static void say(const struct namespace *ns, const struct io_error *error, unsigned n_unsaid)
 {
 	char range[64] = "", unsaid[48] = "";
 
@@ -109,17 +106,15 @@ static void say(const struct namespace *ns, const struct io_error *error,
 			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
-	log_warn("namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn,
-		 ns->nsid, ns->path ? ns->path : ns->kind, error->operation, range,
-		 error->words, hostnqn_label(error->host), unsaid);
+	log_warn("namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn, ns->nsid,
+		 ns->path ? ns->path : ns->kind, error->operation, range, error->words,
+		 hostnqn_label(error->host), unsaid);
 }
 
 void namespace_fail(struct namespace *ns, int error)
 {
 	if (!atomic_exchange(&ns->has_failed, true))
-		log_err("namespace %u (%s): sync failed: %s; acknowledged writes may be "
-			"lost: "
-			"refusing writes and flushes until rblkd is restarted",
+		log_err("namespace %u (%s): sync failed: %s; acknowledged writes may be lost: refusing writes and flushes until rblkd is restarted",
 			ns->nsid, ns->path ? ns->path : ns->kind, strerror(-error));
 }
 
@@ -133,8 +128,7 @@ static void on_error(struct backend *backend, struct backend_io *io, int error)
 	unsigned n_unsaid;
 
 	/* It cannot do that, and never could: nothing is broken. */
-	if (error == -EOPNOTSUPP &&
-	    (io->op == BACKEND_DISCARD || io->op == BACKEND_WRITE_ZEROES))
+	if (error == -EOPNOTSUPP && (io->op == BACKEND_DISCARD || io->op == BACKEND_WRITE_ZEROES))
 		return;
 	describe(ns, io, error, &last);
 	pthread_mutex_lock(&errors->lock);

@@ -180,8 +180,7 @@ static void on_stall(struct loop_timer *timer)
 void poller_watch_stall(struct poller *poller)
 {
 	if (!loop_timer_is_running(&poller->stall))
-		loop_timer_start(&poller->loop, &poller->stall,
-				 STALL_LOOK_S * NSEC_PER_SEC);
+		loop_timer_start(&poller->loop, &poller->stall, STALL_LOOK_S * NSEC_PER_SEC);
 }
 
 static void on_look(struct loop_msg *msg)
@@ -228,9 +227,7 @@ static int make_memory(struct poller *poller)
 	poller->memory = memory;
 	poller->memory_bytes = n_data + n_admin;
 	r = arena_init(&poller->data, memory, n_data, max_block);
-	return r < 0 ? r
-		     : arena_init(&poller->admin, (char *)memory + n_data, n_admin,
-				  max_block);
+	return r < 0 ? r : arena_init(&poller->admin, (char *)memory + n_data, n_admin, max_block);
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */
@@ -293,8 +290,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	if (r == 0)
 		r = make_memory(poller);
 	if (r == 0)
-		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH,
-				       &poller->backends);
+		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH, &poller->backends);
 	if (r == 0)
 		backend_thread_watch(poller->backends, on_stuck, poller);
 	return r;
@@ -322,8 +318,8 @@ static unsigned choose_n_pollers(const struct config_tuning *tuning)
 int pollers_start(struct target *target)
 {
 	target->n_pollers = choose_n_pollers(&target->config->tuning);
-	target->pollers = aligned_alloc(
-		64, align_up(target->n_pollers * sizeof(struct poller), 64));
+	target->pollers = aligned_alloc(64,
+					align_up(target->n_pollers * sizeof(struct poller), 64));
 	if (!target->pollers)
 		return log_errno(-ENOMEM, "cannot make the pollers");
 	memset(target->pollers, 0, target->n_pollers * sizeof(struct poller));

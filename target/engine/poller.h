@@ -21,9 +21,9 @@ struct poller_device {
 	struct poller *poller;
 	struct device *device;
 	struct cq cq;
-	struct recv_ring ring; /* shared by the I/O queues; n_max is 0 without SRQ */
+	struct recv_ring ring;		  /* shared by the I/O queues; n_max is 0 without SRQ */
 	struct recv_part *first_receives; /* of it: posted when it starts */
-	unsigned n_promised; /* control: commands that its queues may have in all */
+	unsigned n_promised;		  /* control: commands that its queues may have in all */
 	unsigned n_held; /* of the shared ring: receives kept for their in-capsule data */
 	struct mr mr;	 /* of the poller's arenas; none on iWARP (sink.h) */
 	bool is_started; /* poller */
@@ -41,19 +41,17 @@ struct poller {
 	struct backend_thread *backends;
 	void *memory; /* owned mapping: both arenas */
 	size_t memory_bytes;
-	struct arena data; /* of I/O commands */
-	struct arena
-		admin; /* of Connect and admin commands: data can never starve them */
-	struct list queues; /* of struct queue (poller_node) */
-	struct list
-		short_queues; /* of struct queue (short_node): responses wait for slots */
+	struct arena data;	    /* of I/O commands */
+	struct arena admin;	    /* of Connect and admin commands: data can never starve them */
+	struct list queues;	    /* of struct queue (poller_node) */
+	struct list short_queues;   /* of struct queue (short_node): responses wait for slots */
 	struct list throttled;	    /* of struct line (node) */
 	struct loop_timer throttle; /* runs while somebody waits there */
 	struct loop_timer stall;    /* runs while requests wait for buffers */
 	struct loop_call resume;    /* requests that wait for a buffer */
 	struct poller_device devices[DEVICE_MAX]; /* by device index */
 	unsigned n_visits; /* of guards, that wait for commands of this poller */
-	bool is_awaited; /* a write waits for reads of memory, perhaps for one of this poller */
+	bool is_awaited;   /* a write waits for reads of memory, perhaps for one of this poller */
 	struct loop_msg look;	     /* says so */
 	_Atomic bool is_look_sent;   /* any thread */
 	struct log_limit complaints; /* about what hosts ask for */

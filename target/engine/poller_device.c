@@ -42,8 +42,7 @@ static void on_device_removed(struct device_user *user);
 static unsigned cq_depth(const struct target *target)
 {
 	uint64_t n_queues = target->config->limits.connections / target->n_pollers + 1;
-	uint64_t per_queue = queue_send_depth(
-				     (unsigned)target->config->tuning.queue_depth) +
+	uint64_t per_queue = queue_send_depth((unsigned)target->config->tuning.queue_depth) +
 			     target->config->tuning.queue_depth + 1;
 	uint64_t depth = target->config->tuning.shared_receives + n_queues * per_queue;
 
@@ -53,8 +52,8 @@ static unsigned cq_depth(const struct target *target)
 static void post_receives(struct poller_device *pd, struct recv_part *part)
 {
 	if (recv_part_post(part) < 0)
-		log_err("%s: poller %u cannot receive: connections will fail",
-			pd->device->name, pd->poller->index);
+		log_err("%s: poller %u cannot receive: connections will fail", pd->device->name,
+			pd->poller->index);
 }
 
 /* Until it can, connections that are placed here time out. */
@@ -64,8 +63,8 @@ static void start_device(struct poller_device *pd)
 
 	pd->is_started = r == 0;
 	if (r < 0) {
-		log_errno(r, "%s: poller %u cannot start, and tries again",
-			  pd->device->name, pd->poller->index);
+		log_errno(r, "%s: poller %u cannot start, and tries again", pd->device->name,
+			  pd->poller->index);
 		loop_timer_start(&pd->poller->loop, &pd->start_again, NSEC_PER_SEC);
 	} else if (pd->first_receives) {
 		post_receives(pd, pd->first_receives);
@@ -92,16 +91,14 @@ void poller_device_free(struct poller_device *pd)
 	*pd = (struct poller_device){0};
 }
 
-static int say_cannot(struct target *target, const struct device *device, int r,
-		      const char *what)
+static int say_cannot(struct target *target, const struct device *device, int r, const char *what)
 {
 	if (log_limit_pass(&target->device_failures, FAILURES_BURST))
 		log_err("%s: cannot make %s: %s", device->name, what, strerror(-r));
 	return r;
 }
 
-static int say_no_memory(struct target *target, const struct device *device, int r,
-			 size_t n_bytes)
+static int say_no_memory(struct target *target, const struct device *device, int r, size_t n_bytes)
 {
 	char what[160];
 	const char *hint = mr_explain(r, n_bytes, what, sizeof(what));
@@ -112,8 +109,7 @@ static int say_no_memory(struct target *target, const struct device *device, int
 }
 
 /* They stay when their queues are gone, for the next ones. */
-static int make_receives(struct poller_device *pd, unsigned n,
-			 struct recv_part **ret_part)
+static int make_receives(struct poller_device *pd, unsigned n, struct recv_part **ret_part)
 {
 	struct target *target = pd->poller->target;
 	const struct domain *domain = &target->devices[pd->device->index].domain;
@@ -122,18 +118,15 @@ static int make_receives(struct poller_device *pd, unsigned n,
 	if (r == -ENOSPC)
 		return say_cannot(target, pd->device, r,
 				  "more receives, its completion queues are full");
-	return r < 0 ? say_no_memory(target, pd->device, r,
-				     n * (size_t)(64 + pd->ring.data_bytes))
+	return r < 0 ? say_no_memory(target, pd->device, r, n * (size_t)(64 + pd->ring.data_bytes))
 		     : 0;
 }
 
-static int make_device(struct poller *poller, struct device *device,
-		       struct domain *domain)
+static int make_device(struct poller *poller, struct device *device, struct domain *domain)
 {
 	const struct config_tuning *tuning = &poller->target->config->tuning;
 	struct poller_device *pd = &poller->devices[device->index];
-	unsigned n_recv = (unsigned)MIN(tuning->shared_receives,
-					device->limits.max_srq_wr);
+	unsigned n_recv = (unsigned)MIN(tuning->shared_receives, device->limits.max_srq_wr);
 	int r;
 
 	*pd = (struct poller_device){.poller = poller,
@@ -146,14 +139,13 @@ static int make_device(struct poller *poller, struct device *device,
 		return say_cannot(poller->target, device, r, "a completion queue");
 	/* On iWARP each queue has its own (sink.h). */
 	if (!device->limits.is_iwarp)
-		r = mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK,
-			    &pd->mr);
+		r = mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK, &pd->mr);
 	if (r < 0)
 		return say_no_memory(poller->target, device, r, poller->memory_bytes);
 	if (!device->limits.has_srq)
 		return 0;
-	r = recv_ring_init(&pd->ring, &pd->cq, domain, true, n_recv,
-			   sizeof(struct nvme_sqe), (uint32_t)tuning->inline_data);
+	r = recv_ring_init(&pd->ring, &pd->cq, domain, true, n_recv, sizeof(struct nvme_sqe),
+			   (uint32_t)tuning->inline_data);
 	if (r < 0)
 		return say_cannot(poller->target, device, r, "a shared receive queue");
 	pd->ring.on_recv = request_on_recv;
@@ -286,8 +278,7 @@ static void stop_when_unused(struct target_device *td)
 		return;
 	td->n_stopping = target->n_pollers;
 	for (unsigned p = 0; p < target->n_pollers; p++)
-		loop_send(&target->pollers[p].loop,
-			  &target->pollers[p].devices[index].stop);
+		loop_send(&target->pollers[p].loop, &target->pollers[p].devices[index].stop);
 }
 
 /* Its connections and its portals hear of it by themselves. */

@@ -47,8 +47,7 @@ enum {
 };
 
 static const struct state_rule rules[] = {
-	[QUEUE_ATTACHING] = {"attaching",
-			     STATE_TO(QUEUE_CONNECTING) | STATE_TO(QUEUE_DYING)},
+	[QUEUE_ATTACHING] = {"attaching", STATE_TO(QUEUE_CONNECTING) | STATE_TO(QUEUE_DYING)},
 	[QUEUE_CONNECTING] = {"connecting", STATE_TO(QUEUE_LIVE) | STATE_TO(QUEUE_DYING)},
 	[QUEUE_LIVE] = {"live", STATE_TO(QUEUE_DYING)},
 	[QUEUE_DYING] = {"dying", STATE_TO(QUEUE_FREED)},
@@ -65,9 +64,8 @@ static bool move_to(struct queue *queue, enum queue_state next)
 {
 	if (states_try(rules, &queue->state, next))
 		return true;
-	queue_break_at_control(queue, next == QUEUE_LIVE
-					      ? "it may not become live in its state"
-					      : "it may not be accepted in its state");
+	queue_break_at_control(queue, next == QUEUE_LIVE ? "it may not become live in its state"
+							 : "it may not be accepted in its state");
 	return false;
 }
 
@@ -88,8 +86,7 @@ void queue_admit(struct queue *queue)
 
 void queue_refuse(struct cm_conn *conn, enum nvmf_cm_status status)
 {
-	struct nvmf_cm_rej rej = {.recfmt = put_le16(0),
-				  .sts = put_le16((uint16_t)status)};
+	struct nvmf_cm_rej rej = {.recfmt = put_le16(0), .sts = put_le16((uint16_t)status)};
 
 	cm_reject(conn, &rej, sizeof(rej));
 }
@@ -112,8 +109,8 @@ static void on_disconnected(struct cm_conn *conn)
 	struct queue *queue = conn->context;
 
 	queue->is_peer_gone = true;
-	queue_kill(queue, cm_removed_device(conn) ? "its RDMA device went away"
-						  : "the host disconnected");
+	queue_kill(queue,
+		   cm_removed_device(conn) ? "its RDMA device went away" : "the host disconnected");
 }
 
 static const struct cm_conn_ops conn_ops = {
@@ -240,8 +237,8 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 	return queue;
 }
 
-void queue_open(struct portal *portal, struct cm_conn *conn,
-		const struct cm_queue_request *wish, unsigned max_reads)
+void queue_open(struct portal *portal, struct cm_conn *conn, const struct cm_queue_request *wish,
+		unsigned max_reads)
 {
 	struct target *target = portal->target;
 	struct queue *queue = queue_new(portal, conn, wish);
@@ -249,8 +246,8 @@ void queue_open(struct portal *portal, struct cm_conn *conn,
 
 	if (r < 0) {
 		if (log_limit_pass(&target->refusals, 5))
-			log_warn("portal %s: cannot take another connection: %s",
-				 portal->name, strerror(-r));
+			log_warn("portal %s: cannot take another connection: %s", portal->name,
+				 strerror(-r));
 		queue_refuse(conn, NVMF_CM_NO_RESOURCES);
 		if (queue)
 			free_memory(queue);
@@ -443,8 +440,7 @@ static int place_responses(struct queue *queue)
 {
 	if (queue->qp.max_inline >= sizeof(struct nvme_cqe))
 		return 0;
-	return buffer_take(&queue->poller->admin,
-			   queue->n_slots * sizeof(struct nvme_cqe),
+	return buffer_take(&queue->poller->admin, queue->n_slots * sizeof(struct nvme_cqe),
 			   &queue->cqes) == BUFFER_TAKEN
 		       ? 0
 		       : -ENOBUFS;
@@ -547,8 +543,7 @@ const struct subsystem *queue_subsystem(struct queue *queue)
 	const struct snapshot *snapshot = rcu_get(&queue->target->snapshot);
 	const struct subsystem_ref *ref = &queue->subsystem_ref;
 
-	if (__builtin_expect(ref->generation == snapshot->generation && ref->subsystem,
-			     1))
+	if (__builtin_expect(ref->generation == snapshot->generation && ref->subsystem, 1))
 		return ref->subsystem;
 	return find_subsystem(queue, snapshot);
 }

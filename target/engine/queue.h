@@ -59,8 +59,8 @@ struct queue {
 	struct cm_conn *conn;	       /* owned */
 	bool is_accepted, is_peer_gone, is_finish_sent;
 	const char *finish_why; /* set before finish is sent, then its poller's */
-	bool is_pending;    /* counted in target->n_pending: until its host is known */
-	unsigned max_reads; /* RDMA READs in flight towards the host (ORD) */
+	bool is_pending;	/* counted in target->n_pending: until its host is known */
+	unsigned max_reads;	/* RDMA READs in flight towards the host (ORD) */
 	struct loop_timer connect_timer;
 	const char *why; /* it dies */
 	int attach_error;
@@ -73,34 +73,33 @@ struct queue {
 	struct controller *controller; /* NULL until Connect succeeded */
 	uint16_t sqsize;	       /* 0's based, from Connect */
 	uint16_t sqhd;
-	bool has_no_sqhd;     /* SQ flow control is off */
-	bool is_connect_sent; /* a Connect is at the control thread or has succeeded */
+	bool has_no_sqhd;	   /* SQ flow control is off */
+	bool is_connect_sent;	   /* a Connect is at the control thread or has succeeded */
 	struct auth_session *auth; /* owned by control; NULL: its host has no key */
-	bool is_unproven;   /* nothing is served before the host has proven itself */
-	bool is_auth_busy;  /* a worker thread has the session */
-	bool is_proof_told; /* proven was sent */
-	unsigned n_auth_refusals; /* since the last proof */
-	bool is_dying, is_drained,
-		is_finishing; /* the last: shutdown, nothing new is started */
-	bool has_failed;      /* fail was sent */
-	bool is_closed;	      /* any of the three: nothing new is served */
-	bool is_fault;	      /* the host's doing, not only the end of the connection */
-	bool is_resuming;     /* who waited goes first */
-	unsigned n_busy;      /* requests in use, and other things that need the queue */
-	unsigned n_held;      /* of them: AERs */
-	size_t buffer_bytes;  /* held, of the poller's buffers */
+	bool is_unproven;	   /* nothing is served before the host has proven itself */
+	bool is_auth_busy;	   /* a worker thread has the session */
+	bool is_proof_told;	   /* proven was sent */
+	unsigned n_auth_refusals;  /* since the last proof */
+	bool is_dying, is_drained, is_finishing; /* the last: shutdown, nothing new is started */
+	bool has_failed;			 /* fail was sent */
+	bool is_closed;				 /* any of the three: nothing new is served */
+	bool is_fault;	     /* the host's doing, not only the end of the connection */
+	bool is_resuming;    /* who waited goes first */
+	unsigned n_busy;     /* requests in use, and other things that need the queue */
+	unsigned n_held;     /* of them: AERs */
+	size_t buffer_bytes; /* held, of the poller's buffers */
 	/* Behind the queue in its mapping; of those that were ever used the free ones */
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;
 	unsigned n_requests, n_responses;
-	struct request *first; /* of a fused pair: the next command must be its second */
-	bool has_first_failed; /* and so does the second */
+	struct request *first;	  /* of a fused pair: the next command must be its second */
+	bool has_first_failed;	  /* and so does the second */
 	struct list slot_waiters; /* of struct request: for a slot to answer with */
 	struct list read_waiters; /* of struct request: a slot and a READ credit */
 	struct list short_node;	  /* poller->short_queues: slot_waiters is not empty */
 	uint64_t credit_ns;	  /* when slots came back last, while that is so */
-	struct buffer cqes;    /* registered memory for responses, without inline data */
-	struct subsystem_ref { /* of the snapshot seen last */
+	struct buffer cqes;	  /* registered memory for responses, without inline data */
+	struct subsystem_ref {	  /* of the snapshot seen last */
 		uint64_t generation;
 		const struct subsystem *subsystem;
 	} subsystem_ref;
@@ -118,8 +117,8 @@ struct queue {
 
 /* A connect request that passed the checks of portal.c: makes the queue and hands it to a
  * poller; it accepts when receives are posted. Takes conn, also on failure. */
-void queue_open(struct portal *portal, struct cm_conn *conn,
-		const struct cm_queue_request *wish, unsigned max_reads);
+void queue_open(struct portal *portal, struct cm_conn *conn, const struct cm_queue_request *wish,
+		unsigned max_reads);
 /* Disconnects; the queue frees itself once everything is back. why is a constant. */
 void queue_kill(struct queue *queue, const char *why);
 /* Finishes the commands in flight and then dies. why is a constant. */
@@ -135,8 +134,7 @@ const char *queue_state_name(const struct queue *queue);
 /* ---- its poller ------------------------------------------------------------------------- */
 
 /* The queue cannot go on: peer or queue pair broke. Once is enough. */
-__attribute__((format(printf, 2, 3))) void queue_fail(struct queue *queue,
-						      const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void queue_fail(struct queue *queue, const char *fmt, ...);
 /* Something that needed the queue is over (n_busy). The queue may be gone afterwards. */
 void queue_done_one(struct queue *queue);
 /* What is exported now to this queue's controller; NULL if its subsystem is gone. Under

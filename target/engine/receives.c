@@ -22,10 +22,10 @@ static void charge(struct request *r)
 	r->kept = n_kept;
 	++*n_kept;
 	if (*n_kept > (pd->ring.n_max - pd->n_held + *n_kept) * HOST_PERCENT / 100)
-		queue_fail(queue,
-			   "its host's waiting writes keep %u of %u receives: raise "
-			   "tuning.shared_receives",
-			   *n_kept, pd->ring.n_max);
+		queue_fail(
+			queue,
+			"its host's waiting writes keep %u of %u receives: raise tuning.shared_receives",
+			*n_kept, pd->ring.n_max);
 }
 
 void receive_keep(struct request *r)

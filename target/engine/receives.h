@@ -23,8 +23,7 @@ static inline bool receive_is_scarce(const struct request *r)
 {
 	const struct poller_device *pd = r->queue->pd;
 
-	return r->recv && receive_is_shared(r->recv, r->queue) &&
-	       pd->n_held > pd->ring.n_max / 2;
+	return r->recv && receive_is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n_max / 2;
 }
 
 /* It will wait for its turn: its data is copied if receives are few and there is a buffer; then

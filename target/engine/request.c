@@ -56,20 +56,18 @@
 
 static const struct state_rule rules[] = {
 	[REQUEST_FREE] = {"free", TO(PARSE)},
-	[REQUEST_PARSE] = {"parse", TO(THROTTLED) | TO(TAKE_BUFFER) | TO(EXECUTE) |
-					    TO(PAIR) | TO(RESPOND)},
+	[REQUEST_PARSE] = {"parse",
+			   TO(THROTTLED) | TO(TAKE_BUFFER) | TO(EXECUTE) | TO(PAIR) | TO(RESPOND)},
 	[REQUEST_THROTTLED] = {"throttled", TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
-	[REQUEST_TAKE_BUFFER] = {"take-buffer", TO(WAIT_BUFFER) | TO(READ_DATA) |
-							TO(EXECUTE) | TO(RESPOND)},
-	[REQUEST_WAIT_BUFFER] = {"wait-buffer",
-				 TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
+	[REQUEST_TAKE_BUFFER] = {"take-buffer",
+				 TO(WAIT_BUFFER) | TO(READ_DATA) | TO(EXECUTE) | TO(RESPOND)},
+	[REQUEST_WAIT_BUFFER] = {"wait-buffer", TO(TAKE_BUFFER) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_READ_DATA] = {"read-data", TO(WAIT_READ) | TO(READING) | TO(RESPOND)},
 	[REQUEST_WAIT_READ] = {"wait-read", TO(READ_DATA) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_READING] = {"reading", TO(READ_DATA) | TO(EXECUTE) | TO(FINISH)},
 	[REQUEST_PARKED] = {"parked", TO(EXECUTE) | TO(RESPOND) | TO(FINISH)},
-	[REQUEST_EXECUTE] = {"execute", TO(TAKE_BUFFER) | TO(PARKED) | TO(BACKEND) |
-						TO(TURN) | TO(CONTROL) | TO(HELD) |
-						TO(RESPOND) | TO(FINISH)},
+	[REQUEST_EXECUTE] = {"execute", TO(TAKE_BUFFER) | TO(PARKED) | TO(BACKEND) | TO(TURN) |
+						TO(CONTROL) | TO(HELD) | TO(RESPOND) | TO(FINISH)},
 	[REQUEST_BACKEND] = {"backend", TO(READ_DATA) | TO(TURN) | TO(RESPOND)},
 	[REQUEST_TURN] = {"turn", TO(RESPOND)},
 	[REQUEST_PAIR] = {"pair", TO(RESPOND) | TO(FINISH)},
@@ -199,16 +197,14 @@ static bool is_soiled(const struct request *r)
 	return r->state != REQUEST_FREE || r->ns || r->buffer.data || r->recv || r->pair;
 }
 
-static void prepare(struct request *r, struct queue *queue, struct recv *recv,
-		    uint32_t received)
+static void prepare(struct request *r, struct queue *queue, struct recv *recv, uint32_t received)
 {
 	uint64_t n = queue->counters.n_commands + 1;
 
 	counter_add(&queue->counters.n_commands, 1);
 	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
-	timing_start(
-		&r->timing, n,
-		atomic_load_explicit(&queue->target->slow_ticks, memory_order_relaxed));
+	timing_start(&r->timing, n,
+		     atomic_load_explicit(&queue->target->slow_ticks, memory_order_relaxed));
 	r->capsule = capsules_add(queue->capsules, n, &r->sqe, r->timing.started);
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
 	r->received = received;
@@ -250,8 +246,8 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 	}
 	r = take_free(queue);
 	if (!r) {
-		capsules_add(queue->capsules, queue->counters.n_commands + 1,
-			     recv->capsule, ticks_now());
+		capsules_add(queue->capsules, queue->counters.n_commands + 1, recv->capsule,
+			     ticks_now());
 		recv_give(recv);
 		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
 		return;
@@ -288,8 +284,8 @@ static inline enum request_state parse(struct request *r)
 		status = fused_hold(r, status);
 	else if (status == NVME_OK && r->pair)
 		status = fused_join(r);
-	if (r->recv && (status != NVME_OK || r->direction != DIRECTION_H2C ||
-			r->sgl.place != SGL_CAPSULE))
+	if (r->recv &&
+	    (status != NVME_OK || r->direction != DIRECTION_H2C || r->sgl.place != SGL_CAPSULE))
 		release_recv(r);
 	if (status != NVME_OK)
 		return request_end(r, status);
@@ -317,17 +313,14 @@ static bool must_copy(const struct request *r)
  * way of others there. */
 static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
 {
-	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host,
-					   memory_order_relaxed);
+	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host, memory_order_relaxed);
 
-	if (!host->data_bytes || host->data_bytes + n_bytes <= most ||
-	    receive_is_scarce(r))
+	if (!host->data_bytes || host->data_bytes + n_bytes <= most || receive_is_scarce(r))
 		return false;
 	if (!host->is_held_said)
-		log_info("host %s: its transfers wait for one another, at %zu bytes: "
-			 "raise "
-			 "limits.bytes_per_host",
-			 hostnqn_label(r->queue->controller->hostnqn), most);
+		log_info(
+			"host %s: its transfers wait for one another, at %zu bytes: raise limits.bytes_per_host",
+			hostnqn_label(r->queue->controller->hostnqn), most);
 	host->is_held_said = true;
 	return true;
 }
@@ -354,16 +347,15 @@ __attribute__((noinline)) enum buffer_result request_take_buffer(struct request 
 		if (arena == &queue->poller->data && is_beyond_host(r, host, n_bytes))
 			return BUFFER_OVER_SHARE;
 	}
-	return buffer_take_share(arena, n_bytes, held,
-				 atomic_load_explicit(&queue->target->buffers_per_host,
-						      memory_order_relaxed),
-				 &r->buffer);
+	return buffer_take_share(
+		arena, n_bytes, held,
+		atomic_load_explicit(&queue->target->buffers_per_host, memory_order_relaxed),
+		&r->buffer);
 }
 
 enum request_state request_no_buffer(struct request *r)
 {
-	queue_break(r->queue,
-		    "opcode %02x needs a buffer of %u bytes, which there never is",
+	queue_break(r->queue, "opcode %02x needs a buffer of %u bytes, which there never is",
 		    r->sqe.opcode, r->n_buffer ? r->n_buffer : r->length);
 	return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
 }
@@ -505,8 +497,7 @@ static enum request_state post_read(struct request *r)
 	}
 	timing_enter(&r->timing, STAGE_FETCH);
 	PROBE(rblkd, read_begin, r, r->queue, sge.length);
-	qp_read(&r->queue->qp, &r->read_work, sge, whose->sgl.address + r->n_moved,
-		whose->sgl.key);
+	qp_read(&r->queue->qp, &r->read_work, sge, whose->sgl.address + r->n_moved, whose->sgl.key);
 	return REQUEST_READING;
 }
 
@@ -531,8 +522,7 @@ static enum request_state may_still_start(struct request *r)
 
 	if (queue->is_dying || is_association_over(queue))
 		return REQUEST_FINISH;
-	if (r->ns &&
-	    !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
+	if (r->ns && !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
 		return request_end(r, NVME_ABORTED_SQ_DELETION);
 	return REQUEST_GONE;
 }
@@ -572,8 +562,7 @@ static void wait_for_slots(struct request *r)
 }
 
 /* The first of a fused pair goes where its second goes, just before it. */
-static __attribute__((noinline)) void bring_pair(struct request *r,
-						 enum request_state next)
+static __attribute__((noinline)) void bring_pair(struct request *r, enum request_state next)
 {
 	struct request *first = r->pair;
 
@@ -645,8 +634,8 @@ static enum request_state rest(struct request *r)
 
 /* Direct calls, not a table, and all of it is request_run: registers are saved once a command, not with
  * each step. What is seldom, or calls much, is kept out of it (noinline). */
-static inline __attribute__((always_inline)) enum request_state
-take_step(struct request *r, enum request_state state)
+static inline __attribute__((always_inline)) enum request_state take_step(struct request *r,
+									  enum request_state state)
 {
 	switch (state) {
 	case REQUEST_PARSE:
@@ -681,12 +670,10 @@ take_step(struct request *r, enum request_state state)
 }
 
 /* It stays where it is: if the device, the disk or a line has it there, it comes back from there. */
-static __attribute__((noinline, cold)) void refuse_move(struct request *r,
-							enum request_state next)
+static __attribute__((noinline, cold)) void refuse_move(struct request *r, enum request_state next)
 {
-	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s",
-		    r->sqe.opcode, get_le16(r->sqe.cid), rules[r->state].name,
-		    rules[next].name);
+	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s", r->sqe.opcode,
+		    get_le16(r->sqe.cid), rules[r->state].name, rules[next].name);
 }
 
 __attribute__((noinline)) void request_run(struct request *r, enum request_state next)
@@ -707,8 +694,7 @@ void request_resume(struct queue *queue)
 	queue->credit_ns = queue->poller->loop.now_ns;
 	queue->is_resuming = true;
 	while (!list_is_empty(&queue->slot_waiters)) {
-		struct request *r = list_entry(queue->slot_waiters.next, struct request,
-					       wait);
+		struct request *r = list_entry(queue->slot_waiters.next, struct request, wait);
 
 		if (qp_n_free(&queue->qp) < response_n_slots(r))
 			break;
@@ -716,8 +702,7 @@ void request_resume(struct queue *queue)
 		request_run(r, REQUEST_RESPOND);
 	}
 	while (list_is_empty(&queue->slot_waiters) && qp_n_free(&queue->qp) &&
-	       qp_has_read_credit(&queue->qp) &&
-	       (node = list_take_first(&queue->read_waiters)))
+	       qp_has_read_credit(&queue->qp) && (node = list_take_first(&queue->read_waiters)))
 		request_run(list_entry(node, struct request, wait), REQUEST_READ_DATA);
 	queue->is_resuming = false;
 	if (list_is_empty(&queue->slot_waiters))

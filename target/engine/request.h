@@ -24,7 +24,7 @@ enum request_state {
 	REQUEST_EXECUTE,
 	REQUEST_BACKEND, /* the backend has it */
 	REQUEST_TURN,	 /* guard->turns, or it has its turn */
-	REQUEST_PAIR, /* first of a fused pair: waits for the second, or goes with it */
+	REQUEST_PAIR,	 /* first of a fused pair: waits for the second, or goes with it */
 	REQUEST_CONTROL, /* the control thread has it (Connect, Abort) */
 	REQUEST_HELD,	 /* an Asynchronous Event Request without an event */
 	REQUEST_RESPOND,
@@ -57,12 +57,12 @@ struct request {
 	struct capsule *capsule; /* what is kept of it: its queue's */
 
 	/* Zero for each new command, from here to is_fresh (request.c, prepare) */
-	uint64_t result; /* dwords 0 and 1 of the response */
-	void *data;	 /* where it is */
+	uint64_t result;				  /* dwords 0 and 1 of the response */
+	void *data;					  /* where it is */
 	enum request_state (*execute)(struct request *r); /* returns the next state */
-	void (*after_turn)(struct request *r); /* NULL: done; else goes on, or ends it */
-	uint64_t held_ns;		       /* by rates; while it is: since when */
-	uint64_t n_moved;		       /* of chunks: over and done */
+	void (*after_turn)(struct request *r);		  /* NULL: done; else goes on, or ends it */
+	uint64_t held_ns;				  /* by rates; while it is: since when */
+	uint64_t n_moved;				  /* of chunks: over and done */
 	whole_hold hold; /* of blocks in memory that the device reads */
 	enum nvme_status status;
 	enum nvme_status abort_status; /* not NVME_OK: it must not start any more */

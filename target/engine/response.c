@@ -72,8 +72,7 @@ static void on_send_done(struct work *work, const struct completion *c)
 
 	PROBE(rblkd, response_sent, response, response->queue, c->status);
 	if (__builtin_expect(response->timed_from || response->buffer.data ||
-				     response->pass.is_awaited ||
-				     whole_is_many(response->hold),
+				     response->pass.is_awaited || whole_is_many(response->hold),
 			     0))
 		give_back(response);
 	else
@@ -134,9 +133,8 @@ static void post_data(struct request *r, struct response *response)
 static void post_cqe(struct request *r, struct response *response, bool has_data)
 {
 	struct queue *queue = r->queue;
-	struct sge sge = {.addr = response->cqe,
-			  .length = sizeof(struct nvme_cqe),
-			  .lkey = queue->lkey};
+	struct sge sge = {
+		.addr = response->cqe, .length = sizeof(struct nvme_cqe), .lkey = queue->lkey};
 	unsigned flags = response->flags;
 
 	if (has_data || queue->is_finishing)
@@ -156,7 +154,7 @@ void response_post(struct request *r, bool has_data)
 	build_cqe(r, response->cqe);
 	if (has_data)
 		post_data(r, response);
-	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid,
-	      PROBE_LE16(r->sqe.cid), r->status);
+	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid, PROBE_LE16(r->sqe.cid),
+	      r->status);
 	post_cqe(r, response, has_data);
 }

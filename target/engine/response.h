@@ -14,10 +14,10 @@ struct response {
 	struct work send_work;
 	struct nvme_cqe *cqe; /* inline_cqe, or registered memory */
 	struct nvme_cqe inline_cqe;
-	unsigned flags;	      /* of its SEND: QP_INLINE for inline_cqe */
-	struct buffer buffer; /* owned: data of a read on its way */
-	uint64_t sending_ns;  /* since when data is on its way; 0: none is */
-	uint64_t timed_from;  /* ticks at that time, of a sampled Read; else 0 */
+	unsigned flags;			     /* of its SEND: QP_INLINE for inline_cqe */
+	struct buffer buffer;		     /* owned: data of a read on its way */
+	uint64_t sending_ns;		     /* since when data is on its way; 0: none is */
+	uint64_t timed_from;		     /* ticks at that time, of a sampled Read; else 0 */
 	struct namespace_counters *counters; /* of where its data comes from, or NULL */
 	struct pass pass;		     /* so is it still inside */
 	whole_hold hold;		     /* and holds its blocks */

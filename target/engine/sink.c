@@ -24,8 +24,7 @@ static int say_no_memory(struct queue *queue, int r, size_t n_bytes)
 	const char *hint = mr_explain(r, n_bytes, what, sizeof(what));
 
 	if (log_limit_pass(&queue->target->device_failures, FAILURES_BURST))
-		log_err("%s: %s%s%s", queue->pd->device->name, what, *hint ? "; " : "",
-			hint);
+		log_err("%s: %s%s%s", queue->pd->device->name, what, *hint ? "; " : "", hint);
 	return r;
 }
 
@@ -35,8 +34,7 @@ static int register_memory(struct queue *queue)
 	const struct poller *poller = queue->poller;
 	char *base = queue->qid == 0 ? poller->admin.base : poller->memory;
 	size_t n_bytes = poller->memory_bytes - (size_t)(base - (char *)poller->memory);
-	int r = mr_open(&queue->sinks.domain, base, n_bytes, MR_LOCAL,
-			&queue->sinks.memory);
+	int r = mr_open(&queue->sinks.domain, base, n_bytes, MR_LOCAL, &queue->sinks.memory);
 
 	queue->lkey = queue->sinks.memory.lkey;
 	return r < 0 ? say_no_memory(queue, r, n_bytes) : 0;
@@ -63,8 +61,7 @@ void sinks_close(struct queue *queue)
 int sink_open(struct request *r, struct sge *sge)
 {
 	struct queue *queue = r->queue;
-	int error = mr_open(&queue->sinks.domain, sge->addr, sge->length, MR_SINK,
-			    &r->sink);
+	int error = mr_open(&queue->sinks.domain, sge->addr, sge->length, MR_SINK, &r->sink);
 
 	if (error == 0) {
 		sge->lkey = r->sink.lkey;

@@ -18,8 +18,8 @@ enum {
 static const char *format_range(const struct request *r, char *buf, size_t n)
 {
 	if (nvme_has_range(r->sqe.opcode))
-		snprintf(buf, n, ", LBA %" PRIu64 ", %u block%s", io_slba(r),
-			 io_n_blocks(r), io_n_blocks(r) == 1 ? "" : "s");
+		snprintf(buf, n, ", LBA %" PRIu64 ", %u block%s", io_slba(r), io_n_blocks(r),
+			 io_n_blocks(r) == 1 ? "" : "s");
 	else
 		*buf = '\0';
 	return buf;
@@ -32,9 +32,9 @@ static const char *format_stages(const struct timing *t, char *buf, size_t n)
 	*buf = '\0';
 	for (unsigned i = 0; i < STAGES && at < n; i++) {
 		char text[UNITS_MAX];
-		int length = snprintf(
-			buf + at, n - at, "%s%s %s", i ? ", " : "", stats_stage_name(i),
-			units_format_duration(text, ticks_to_ns(t->spent[i])));
+		int length = snprintf(buf + at, n - at, "%s%s %s", i ? ", " : "",
+				      stats_stage_name(i),
+				      units_format_duration(text, ticks_to_ns(t->spent[i])));
 
 		at += length > 0 ? (size_t)length : 0;
 	}
@@ -68,11 +68,9 @@ void slow_answered(const struct request *r, uint64_t ns)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", limit->suppressed);
 	limit->suppressed = 0;
 	log_warn("host %s: slow: %s, %s/%u%s: %s (%s)%s, controller %u, queue %u%s%s%s",
-		 hostnqn_label(controller->hostnqn),
-		 command ? command : "an unknown command", controller->subnqn,
-		 get_le32(r->sqe.nsid), format_range(r, range, sizeof(range)),
-		 units_format_duration(took, ns),
-		 format_stages(&r->timing, stages, sizeof(stages)),
+		 hostnqn_label(controller->hostnqn), command ? command : "an unknown command",
+		 controller->subnqn, get_le32(r->sqe.nsid), format_range(r, range, sizeof(range)),
+		 units_format_duration(took, ns), format_stages(&r->timing, stages, sizeof(stages)),
 		 format_rate(r, rate, sizeof(rate)), controller->id, queue->qid,
 		 r->status == NVME_OK ? "" : ", status ",
 		 r->status == NVME_OK ? "" : nvme_status_string(r->status), unsaid);

@@ -40,8 +40,7 @@ static void count_stages(struct io_stats *stats, const struct timing *t)
 }
 
 /* What there is not of every command. */
-__attribute__((noinline)) static void count_rest(const struct request *r,
-						 struct io_stats *stats)
+__attribute__((noinline)) static void count_rest(const struct request *r, struct io_stats *stats)
 {
 	if (r->status != NVME_OK)
 		counter_add(&stats->n_errors, 1);
@@ -79,8 +78,7 @@ void stats_answered(struct request *r)
 		return;
 	timing_enter(&r->timing, STAGE_SEND);
 	if (r->timing.is_staged &&
-	    ticks >= atomic_load_explicit(&queue->target->slow_ticks,
-					  memory_order_relaxed))
+	    ticks >= atomic_load_explicit(&queue->target->slow_ticks, memory_order_relaxed))
 		slow_answered(r, ns);
 	count_rest(r, mine);
 	if (theirs)
@@ -128,8 +126,7 @@ void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_hist
 }
 
 void namespace_sum(const struct target *target, const struct namespace *ns,
-		   struct namespace_counters *ret_counters,
-		   struct namespace_stats *ret_stats)
+		   struct namespace_counters *ret_counters, struct namespace_stats *ret_stats)
 {
 	*ret_counters = (struct namespace_counters){0};
 	memset(ret_stats, 0, sizeof(*ret_stats));

@@ -73,8 +73,7 @@ struct timing {
 void timing_stage(struct timing *t);
 void timing_next(struct timing *t, enum stats_stage next);
 
-static inline void timing_start(struct timing *t, uint64_t n_commands,
-				uint64_t slow_ticks)
+static inline void timing_start(struct timing *t, uint64_t n_commands, uint64_t slow_ticks)
 {
 	t->started = ticks_now();
 	/* The first command of a queue is Connect, the second is worth a look. */
@@ -111,8 +110,7 @@ void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_hist
 
 /* Control. What all pollers have counted so far about a namespace. */
 void namespace_sum(const struct target *target, const struct namespace *ns,
-		   struct namespace_counters *ret_counters,
-		   struct namespace_stats *ret_stats);
+		   struct namespace_counters *ret_counters, struct namespace_stats *ret_stats);
 
 const char *stats_class_name(enum stats_class class);
 const char *stats_stage_name(enum stats_stage stage);

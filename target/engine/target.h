@@ -44,17 +44,16 @@ struct target {
 	/* tuning never changes, and any thread reads it; the rest is the control thread's, and
 	 * apply.c replaces it */
 	struct target_config *config;
-	_Atomic uint64_t
-		slow_ticks; /* commands that take as long are logged; UINT64_MAX: none */
-	const char *config_path;    /* where it was read; "-": standard input */
-	const char *control_socket; /* of the command line; NULL: the configuration's */
-	bool is_log_level_given;    /* on the command line, which has the last word */
+	_Atomic uint64_t slow_ticks; /* commands that take as long are logged; UINT64_MAX: none */
+	const char *config_path;     /* where it was read; "-": standard input */
+	const char *control_socket;  /* of the command line; NULL: the configuration's */
+	bool is_log_level_given;     /* on the command line, which has the last word */
 	_Atomic(struct snapshot *) snapshot; /* control sets; anybody gets under RCU */
 	_Atomic uint64_t n_portal_changes;   /* with the snapshot's generation: genctr */
 	uint64_t start_ns;
 	struct cm *cm;
 	struct target_device devices[DEVICE_MAX]; /* by device index */
-	struct poller *pollers; /* owned; n_pollers fixed from start to end */
+	struct poller *pollers;			  /* owned; n_pollers fixed from start to end */
 	unsigned n_pollers;
 	struct portal *portals; /* owned: PORTALS_MAX slots, some in use (portal.h) */
 	struct list queues;	/* of struct queue (node), every connection */
@@ -65,9 +64,9 @@ struct target {
 	struct list hosts;		/* of struct host (node) */
 	struct list host_stats;		/* of struct host_stats (node): stats/hosts.h */
 	struct host_stats *other_hosts; /* owned: those that are not remembered */
-	struct list held_connects; /* of struct connect_op (node): wait for the fence */
-	struct fence *fence;	   /* owned */
-	struct list retired; /* of struct namespace (node): removed, commands under way */
+	struct list held_connects;	/* of struct connect_op (node): wait for the fence */
+	struct fence *fence;		/* owned */
+	struct list retired;	  /* of struct namespace (node): removed, commands under way */
 	struct loop_timer retire; /* looks whether they are over */
 	uint16_t last_cntlid;
 	struct admission *admission;	 /* owned */
@@ -76,13 +75,12 @@ struct target {
 	struct log_limit fault_capsules; /* of queues that broke the protocol */
 	struct log_limit defects;	 /* of ours: defect.h */
 	unsigned n_defects, n_stranded;
-	struct log_limit device_failures; /* while hosts try to connect */
-	struct control *control;	  /* control.c: the RPC server */
-	struct http *http;		  /* owned; stats/http.c */
-	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
-	_Atomic unsigned
-		buffers_per_host;      /* percent; control sets, pollers read; and so: */
-	_Atomic size_t bytes_per_host; /* of each poller; SIZE_MAX: no limit */
+	struct log_limit device_failures;  /* while hosts try to connect */
+	struct control *control;	   /* control.c: the RPC server */
+	struct http *http;		   /* owned; stats/http.c */
+	bool is_stopping;		   /* SIGTERM: nothing new is accepted */
+	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read; and so: */
+	_Atomic size_t bytes_per_host;	   /* of each poller; SIZE_MAX: no limit */
 	_Atomic unsigned io_queues_per_host;
 	_Atomic uint64_t discovery_timeout_ns;
 };

@@ -57,8 +57,7 @@ static void wake_in(struct poller *poller, uint64_t wait_ns)
 	struct loop_timer *timer = &poller->throttle;
 
 	wait_ns = MIN(wait_ns, LOOK_MS * NSEC_PER_MSEC);
-	if (!loop_timer_is_running(timer) ||
-	    timer->deadline_ns > poller->loop.now_ns + wait_ns)
+	if (!loop_timer_is_running(timer) || timer->deadline_ns > poller->loop.now_ns + wait_ns)
 		loop_timer_start(&poller->loop, timer, wait_ns);
 }
 

@@ -20,9 +20,8 @@ const char *const ana_choices[] = {"optimized",	      "non_optimized", "inaccess
 enum nvme_ana_state ana_state_of_choice(unsigned choice)
 {
 	static const enum nvme_ana_state states[] = {
-		NVME_ANA_STATE_OPTIMIZED, NVME_ANA_STATE_NON_OPTIMIZED,
-		NVME_ANA_STATE_INACCESSIBLE, NVME_ANA_STATE_PERSISTENT_LOSS,
-		NVME_ANA_STATE_CHANGE};
+		NVME_ANA_STATE_OPTIMIZED, NVME_ANA_STATE_NON_OPTIMIZED, NVME_ANA_STATE_INACCESSIBLE,
+		NVME_ANA_STATE_PERSISTENT_LOSS, NVME_ANA_STATE_CHANGE};
 
 	return states[choice];
 }
@@ -56,8 +55,8 @@ static enum nvme_ana_state configured_state(const struct config_ana_group *confi
 	return ana_state_of_choice(config->state);
 }
 
-static void set_views(const struct target_config *config,
-		      const struct config_ana_group *from, struct ana_group *group)
+static void set_views(const struct target_config *config, const struct config_ana_group *from,
+		      struct ana_group *group)
 {
 	const struct config_portal *portals = config->portals.items;
 
@@ -67,8 +66,7 @@ static void set_views(const struct target_config *config,
 	for (unsigned i = 0; i < config->portals.n; i++) {
 		struct ana_view *view = &group->views[portals[i].slot];
 
-		view->state = view->configured = (uint8_t)configured_state(
-			from, portals[i].name);
+		view->state = view->configured = (uint8_t)configured_state(from, portals[i].name);
 	}
 }
 
@@ -110,18 +108,16 @@ static void take_over(struct ana *ana, const struct ana *before)
 	for (unsigned i = 0; i < ana->n_groups; i++) {
 		struct ana_group *group = &ana->groups[i];
 		unsigned at = ana_find(before, group->id);
-		bool is_same = at != ANA_GROUPS_MAX &&
-			       has_same_members(before, ana, group->id);
+		bool is_same = at != ANA_GROUPS_MAX && has_same_members(before, ana, group->id);
 
 		for (unsigned portal = 0; portal < PORTALS_MAX; portal++) {
 			struct ana_view *view = &group->views[portal];
-			const struct ana_view *old =
-				at == ANA_GROUPS_MAX ? NULL
-						     : &before->groups[at].views[portal];
+			const struct ana_view *old = at == ANA_GROUPS_MAX
+							     ? NULL
+							     : &before->groups[at].views[portal];
 
 			/* Without a portal in the file only old connections use it. */
-			if (old &&
-			    (!view->configured || view->configured == old->configured))
+			if (old && (!view->configured || view->configured == old->configured))
 				view->state = old->state;
 			view->changed = old ? old->changed : 0;
 			if (is_same && old->state == view->state)
@@ -132,8 +128,7 @@ static void take_over(struct ana *ana, const struct ana *before)
 	}
 	for (unsigned portal = 0; portal < PORTALS_MAX; portal++)
 		ana->n_changes[portal] = before->n_changes[portal] +
-					 (is_other[portal] ||
-					  ana->n_groups != before->n_groups);
+					 (is_other[portal] || ana->n_groups != before->n_groups);
 }
 
 int ana_new(const struct target_config *config, const struct config_subsystem *subsystem,
@@ -183,8 +178,7 @@ bool ana_is_news(const struct ana *before, const struct ana *after, unsigned por
 		const struct ana_group *a = ana_group_of(before, nsid);
 		const struct ana_group *b = ana_group_of(after, nsid);
 
-		if (a && b &&
-		    (a->id != b->id || a->views[portal].state != b->views[portal].state))
+		if (a && b && (a->id != b->id || a->views[portal].state != b->views[portal].state))
 			return true;
 	}
 	return false;
@@ -228,8 +222,8 @@ static void put(struct writer *w, const void *piece, size_t n)
 	uint64_t to = MIN(w->at + n, w->offset + w->length);
 
 	if (from < to)
-		memcpy(w->data + (from - w->offset),
-		       (const uint8_t *)piece + (from - w->at), to - from);
+		memcpy(w->data + (from - w->offset), (const uint8_t *)piece + (from - w->at),
+		       to - from);
 	w->at += n;
 }
 
@@ -252,12 +246,11 @@ static unsigned count_groups(const struct ana *ana)
 	return n;
 }
 
-uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids,
-		      uint64_t offset, void *data, uint32_t length)
+uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids, uint64_t offset,
+		      void *data, uint32_t length)
 {
 	/* No page is that long, and so nothing below can wrap. */
-	struct writer w = {
-		.data = data, .offset = MIN(offset, UINT32_MAX), .length = length};
+	struct writer w = {.data = data, .offset = MIN(offset, UINT32_MAX), .length = length};
 	struct nvme_ana_log header = {
 		.chgcnt = put_le64(ana->n_changes[portal]),
 		.ngrps = put_le16((uint16_t)count_groups(ana)),

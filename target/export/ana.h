@@ -82,5 +82,5 @@ enum nvme_status ana_check(const struct ana *ana, uint32_t nsid, unsigned portal
  * Of groups that have namespaces; without their NSIDs if they are not wanted. Returns the length of
  * the page; nothing is filled from an offset beyond it.
  */
-uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids,
-		      uint64_t offset, void *data, uint32_t length);
+uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids, uint64_t offset,
+		      void *data, uint32_t length);

@@ -24,8 +24,7 @@ static void append(struct bad_blocks *set, uint64_t slba, uint64_t end)
 		set->ranges[set->n++] = (struct bad_range){slba, end - slba};
 }
 
-struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba,
-				  uint64_t n_blocks)
+struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba, uint64_t n_blocks)
 {
 	struct bad_blocks *sum = room_for(set);
 	uint64_t end = slba + n_blocks;
@@ -45,8 +44,7 @@ struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba,
 	return sum;
 }
 
-struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba,
-				     uint64_t n_blocks)
+struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba, uint64_t n_blocks)
 {
 	struct bad_blocks *rest = room_for(set);
 	uint64_t end = slba + n_blocks;

@@ -15,15 +15,13 @@ struct bad_blocks {
 };
 
 enum {
-	BAD_RANGES_MAX = 1024, /* that Write Uncorrectable may make */
-	BAD_RANGES_WORST =
-		32768, /* that writes may make of them: 65536 blocks in one range */
+	BAD_RANGES_MAX = 1024,	  /* that Write Uncorrectable may make */
+	BAD_RANGES_WORST = 32768, /* that writes may make of them: 65536 blocks in one range */
 };
 
 /* NULL stands for the empty set here. Each returns a new set, to be freed with free(), or NULL
  * without memory. The range must not be empty, and its end not overflow. */
-struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba,
-				  uint64_t n_blocks);
+struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba, uint64_t n_blocks);
 struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba,
 				     uint64_t n_blocks);
 /* The most ranges that a set can become by removing from it: every other block of each range. No

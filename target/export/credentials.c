@@ -6,15 +6,13 @@
 #include "target/export/credentials.h"
 
 /* The first choice is the cheapest that is good; a group in any case before none. */
-static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384,
-					 NVMF_HASH_SHA512};
+static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384, NVMF_HASH_SHA512};
 static const uint8_t default_dhgroups[] = {NVMF_DH_2048, NVMF_DH_3072, NVMF_DH_4096,
 					   NVMF_DH_6144, NVMF_DH_8192, NVMF_DH_NULL};
 
 /* base: the identifier of the first word. */
-static unsigned fill_choices(const struct conf_list *list, unsigned base,
-			     const uint8_t *defaults, unsigned n_defaults,
-			     uint8_t *ret_ids)
+static unsigned fill_choices(const struct conf_list *list, unsigned base, const uint8_t *defaults,
+			     unsigned n_defaults, uint8_t *ret_ids)
 {
 	const struct config_choice *choices = list->items;
 
@@ -38,15 +36,14 @@ static int read_keys(const char *path, struct conf_mark mark, struct conf *conf,
 	return r;
 }
 
-static int load_host(const struct config_host *host, struct conf *conf,
-		     struct credentials *c)
+static int load_host(const struct config_host *host, struct conf *conf, struct credentials *c)
 {
 	int r = read_keys(host->key_file, host->key_mark, conf, c->keys, AUTH_KEYS);
 
 	if (r > 0)
 		c->n_keys = (unsigned)r;
-	if (host->ctrl_key_file && read_keys(host->ctrl_key_file, host->ctrl_key_mark,
-					     conf, &c->ctrl_key, 1) < 0)
+	if (host->ctrl_key_file &&
+	    read_keys(host->ctrl_key_file, host->ctrl_key_mark, conf, &c->ctrl_key, 1) < 0)
 		r = -EINVAL;
 	snprintf(c->hostnqn, sizeof(c->hostnqn), "%s", host->nqn);
 	c->n_hashes = fill_choices(&host->hashes, NVMF_HASH_SHA256, default_hashes,
@@ -87,8 +84,7 @@ void credentials_release(struct credentials_list *list)
 	*list = (struct credentials_list){0};
 }
 
-const struct credentials *credentials_find(const struct credentials_list *list,
-					   const char *hostnqn)
+const struct credentials *credentials_find(const struct credentials_list *list, const char *hostnqn)
 {
 	for (unsigned i = 0; i < list->n; i++)
 		if (!strcmp(list->items[i].hostnqn, hostnqn))

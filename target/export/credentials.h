@@ -14,8 +14,7 @@ struct credentials {
 	struct auth_key keys[AUTH_KEYS];
 	unsigned n_keys;
 	struct auth_key ctrl_key; /* what we prove ourselves with; n is 0: we cannot */
-	uint8_t hashes[NVMF_HASHES],
-		dhgroups[NVMF_DH_GROUPS]; /* in order of preference */
+	uint8_t hashes[NVMF_HASHES], dhgroups[NVMF_DH_GROUPS]; /* in order of preference */
 	unsigned n_hashes, n_dhgroups;
 };
 

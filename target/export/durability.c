@@ -15,13 +15,10 @@ static const struct durability meanings[] = {
 	[DURABILITY_PAGE_CACHE] = {"page cache", "fdatasync", "write, then fdatasync"},
 	[DURABILITY_WRITE_BACK] = {"write back", "fdatasync: the disk's cache is emptied",
 				   "O_DSYNC write"},
-	[DURABILITY_WRITE_THROUGH] = {"none",
-				      "nothing left to do: each write is safe when it "
-				      "ends",
+	[DURABILITY_WRITE_THROUGH] = {"none", "nothing left to do: each write is safe when it ends",
 				      "as every write"},
 	[DURABILITY_UNKNOWN_CACHE] = {"unknown, taken for write back",
-				      "fdatasync: the disk's cache is emptied",
-				      "O_DSYNC write"},
+				      "fdatasync: the disk's cache is emptied", "O_DSYNC write"},
 };
 
 const struct durability *durability_of(const struct namespace *ns)
@@ -32,8 +29,7 @@ const struct durability *durability_of(const struct namespace *ns)
 static bool is_new(const struct snapshot *before, const struct subsystem *subsystem,
 		   const struct namespace *ns)
 {
-	const struct subsystem *was = before ? snapshot_find(before, subsystem->nqn)
-					     : NULL;
+	const struct subsystem *was = before ? snapshot_find(before, subsystem->nqn) : NULL;
 
 	return !was || subsystem_namespace(was, ns->nsid) != ns;
 }
@@ -48,11 +44,9 @@ void durability_log(const struct snapshot *snapshot, const struct snapshot *befo
 			const struct durability *is = durability_of(ns);
 
 			if (is_new(before, subsystem, ns))
-				log_info("%s, namespace %u (%s): cache: %s; Flush: %s; "
-					 "FUA: %s",
-					 subsystem->nqn, ns->nsid,
-					 ns->path ? ns->path : ns->kind, is->cache,
-					 is->flush, is->fua);
+				log_info("%s, namespace %u (%s): cache: %s; Flush: %s; FUA: %s",
+					 subsystem->nqn, ns->nsid, ns->path ? ns->path : ns->kind,
+					 is->cache, is->flush, is->fua);
 		}
 	}
 }

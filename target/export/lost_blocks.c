@@ -106,8 +106,7 @@ enum request_state uncorrectable_execute(struct request *r)
 
 static void on_heal_turn(struct request *r)
 {
-	change(r,
-	       bad_blocks_remove(current(r->pass.guard), r->pass.slba, r->pass.n_blocks));
+	change(r, bad_blocks_remove(current(r->pass.guard), r->pass.slba, r->pass.n_blocks));
 }
 
 enum request_state uncorrectable_heal(struct request *r)

@@ -43,12 +43,12 @@ struct namespace
 	uint8_t block_shift;	   /* 9 or 12 */
 	_Atomic uint64_t n_blocks; /* control changes it: resize.c */
 	bool is_read_only;
-	_Atomic bool has_failed;   /* a flush failed: writes and flushes are refused */
-	struct guard *guard;	   /* counted: of the medium, not of this description */
-	struct backend *backend;   /* owned */
-	void *memory;		   /* ram: borrowed from the backend, else NULL */
-	struct whole *whole;	   /* likewise */
-	struct mr mrs[DEVICE_MAX]; /* ram: its registration, by device index:
+	_Atomic bool has_failed;       /* a flush failed: writes and flushes are refused */
+	struct guard *guard;	       /* counted: of the medium, not of this description */
+	struct backend *backend;       /* owned */
+	void *memory;		       /* ram: borrowed from the backend, else NULL */
+	struct whole *whole;	       /* likewise */
+	struct mr mrs[DEVICE_MAX];     /* ram: its registration, by device index:
 				      namespace_memory.c */
 	uint64_t mr_bytes[DEVICE_MAX]; /* what they cover, from the start of memory */
 	_Atomic uint32_t registered;   /* bit mask of the valid mrs */

@@ -55,8 +55,7 @@ static bool may_lock(size_t n_bytes)
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= n_bytes)
 		return true;
-	return syscall(SYS_capget, &header, caps) == 0 &&
-	       caps[0].effective & 1u << CAP_IPC_LOCK;
+	return syscall(SYS_capget, &header, caps) == 0 && caps[0].effective & 1u << CAP_IPC_LOCK;
 }
 
 /* What takes long of a registration, in steps, so that it can be given up; registering finds its pages
@@ -90,8 +89,7 @@ static void run(struct job *job)
 	r = mr_open(job->domain, ns->memory, job->n_bytes, MR_SINK, &ns->mrs[index]);
 	if (r < 0) {
 		hint = mr_explain(r, job->n_bytes, why, sizeof(why));
-		log_warn("%s: %s: its data is copied%s%s", job->what, why,
-			 *hint ? "; " : "", hint);
+		log_warn("%s: %s: its data is copied%s%s", job->what, why, *hint ? "; " : "", hint);
 		return;
 	}
 	ns->mr_bytes[index] = job->n_bytes;
@@ -156,8 +154,7 @@ static bool is_known(const struct namespace *ns, unsigned device_index)
 	bool is_it;
 
 	pthread_mutex_lock(&line.lock);
-	is_it = find_job(ns, device_index) ||
-		atomic_load(&ns->registered) >> device_index & 1;
+	is_it = find_job(ns, device_index) || atomic_load(&ns->registered) >> device_index & 1;
 	pthread_mutex_unlock(&line.lock);
 	return is_it;
 }
@@ -169,12 +166,10 @@ static bool has_thread(void)
 	return line.has_thread;
 }
 
-void namespace_memory_register(struct namespace *ns, const struct domain *domain,
-			       const char *what)
+void namespace_memory_register(struct namespace *ns, const struct domain *domain, const char *what)
 {
-	struct job now = {.ns = ns,
-			  .domain = domain,
-			  .n_bytes = (size_t)(ns->n_blocks << ns->block_shift)};
+	struct job now = {
+		.ns = ns, .domain = domain, .n_bytes = (size_t)(ns->n_blocks << ns->block_shift)};
 	struct job *job;
 
 	if (!ns->memory || is_known(ns, domain->device->index))

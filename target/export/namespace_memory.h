@@ -14,8 +14,7 @@ struct namespace;
 
 /* Control thread. Begins; nothing if it is registered or about to be. what: "NQN, namespace 1", for the
  * log, copied. If it fails, that is said in the log, and data is copied for good. */
-void namespace_memory_register(struct namespace *ns, const struct domain *domain,
-			       const char *what);
+void namespace_memory_register(struct namespace *ns, const struct domain *domain, const char *what);
 /* Control thread; no poller uses the device (or the namespace) any more. Undoes it, or gives up the one that is
  * under way, which takes a moment. */
 void namespace_memory_forget(struct namespace *ns, unsigned device_index);

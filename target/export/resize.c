@@ -26,14 +26,13 @@ static const char *name_of(const struct namespace *ns)
 	return ns->path ? ns->path : ns->kind;
 }
 
-static int check_size(const struct namespace *ns, uint64_t size, bool may_shrink,
-		      char *why, size_t n)
+static int check_size(const struct namespace *ns, uint64_t size, bool may_shrink, char *why,
+		      size_t n)
 {
 	char was[UNITS_MAX], is[UNITS_MAX];
 
 	if (size & ((1U << ns->block_shift) - 1) || !size) {
-		snprintf(why, n,
-			 "%s: %" PRIu64 " bytes is not a multiple of block_size %u",
+		snprintf(why, n, "%s: %" PRIu64 " bytes is not a multiple of block_size %u",
 			 name_of(ns), size, 1U << ns->block_shift);
 		return -EINVAL;
 	}
@@ -46,8 +45,8 @@ static int check_size(const struct namespace *ns, uint64_t size, bool may_shrink
 	return 0;
 }
 
-int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
-			   char *why, size_t n)
+int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink, char *why,
+			   size_t n)
 {
 	struct backend *backend = ns->backend;
 	int r = size_bytes ? check_size(ns, size_bytes, may_shrink, why, n) : 0;
@@ -63,8 +62,7 @@ int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_s
 	return r;
 }
 
-int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, char *why,
-			 size_t n)
+int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, char *why, size_t n)
 {
 	return check_size(ns, size_bytes, false, why, n);
 }
@@ -80,8 +78,8 @@ void namespace_publish_size(struct namespace *ns)
 	backend_keep_grown(ns->backend);
 }
 
-int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
-		     char *why, size_t n)
+int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink, char *why,
+		     size_t n)
 {
 	int r = namespace_prepare_size(ns, size_bytes, may_shrink, why, n);
 

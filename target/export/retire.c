@@ -28,8 +28,7 @@ static void free_all(struct list *namespaces)
 	while ((node = list_take_first(namespaces))) {
 		struct namespace *ns = list_entry(node, struct namespace, node);
 
-		log_debug("namespace %u (%s): closed", ns->nsid,
-			  ns->path ? ns->path : ns->kind);
+		log_debug("namespace %u (%s): closed", ns->nsid, ns->path ? ns->path : ns->kind);
 		namespace_free(ns);
 	}
 }
@@ -72,8 +71,7 @@ void retire_snapshot(struct target *target, struct snapshot *snapshot)
 void retire_forget_device(struct target *target, unsigned device_index)
 {
 	list_for_each (node, &target->retired)
-		namespace_memory_forget(list_entry(node, struct namespace, node),
-					device_index);
+		namespace_memory_forget(list_entry(node, struct namespace, node), device_index);
 }
 
 void retire_end(struct target *target)

@@ -53,11 +53,10 @@ struct state_directory *state_directory_open(const char *path, char *why, size_t
 	if (directory->lock_fd >= 0)
 		return directory;
 	if (directory->lock_fd == -EBUSY)
-		snprintf(why, n, "%s: another rblkd uses this directory: choose another",
-			 path);
+		snprintf(why, n, "%s: another rblkd uses this directory: choose another", path);
 	else
-		snprintf(why, n, "%s: %s: it must be a directory that rblkd may write to",
-			 path, strerror(-directory->lock_fd));
+		snprintf(why, n, "%s: %s: it must be a directory that rblkd may write to", path,
+			 strerror(-directory->lock_fd));
 	r = directory->lock_fd;
 	state_directory_close(directory);
 	errno = -r;
@@ -99,8 +98,7 @@ static int write_all(int fd, const char *text, size_t n)
 
 static int write_aside(int dirfd, const char *aside, const char *text, size_t n)
 {
-	int fd = openat(dirfd, aside,
-			O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = openat(dirfd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int r;
 
 	if (fd < 0)
@@ -133,8 +131,8 @@ static int change(int dirfd, const char *name, const char *text, size_t n)
 	return r;
 }
 
-int state_file_write(const struct state_directory *directory, const char *name,
-		     const char *text, size_t n, bool *ret_is_old)
+int state_file_write(const struct state_directory *directory, const char *name, const char *text,
+		     size_t n, bool *ret_is_old)
 {
 	int r = n > STATE_FILE_MAX ? -EFBIG : change(directory->fd, name, text, n);
 
@@ -174,11 +172,9 @@ static int read_all(int fd, char **ret_text)
 	return 0;
 }
 
-int state_file_read(const struct state_directory *directory, const char *name,
-		    char **ret_text)
+int state_file_read(const struct state_directory *directory, const char *name, char **ret_text)
 {
-	int fd = openat(directory->fd, name,
-			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = openat(directory->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	int r;
 
 	*ret_text = NULL;

@@ -102,8 +102,7 @@ void snapshot_keep(struct snapshot *snapshot)
 {
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
 		for (unsigned j = 0; j < snapshot->subsystems[i].n_namespaces; j++)
-			backend_keep_grown(
-				snapshot->subsystems[i].namespaces[j]->backend);
+			backend_keep_grown(snapshot->subsystems[i].namespaces[j]->backend);
 }
 
 unsigned snapshot_discard(struct snapshot *snapshot)
@@ -142,8 +141,7 @@ static bool fail_for_memory(struct builder *b)
 /* Hosts that find another identity stop, and those that find the same go on. Memory begins empty each
  * time, so it is another namespace each time; unless the file says that hosts shall not mind. */
 static void choose_uuid(const struct config_subsystem *subsystem,
-			const struct config_namespace *config, bool is_memory,
-			uuid_t ret_uuid)
+			const struct config_namespace *config, bool is_memory, uuid_t ret_uuid)
 {
 	char name[NVMF_NQN_MAX + 16];
 
@@ -213,16 +211,14 @@ static bool make_guard(struct builder *b, const struct config_namespace *config,
 static struct namespace_stats *new_stats(void)
 {
 	size_t n_bytes = POLLERS_MAX * sizeof(struct namespace_stats);
-	struct namespace_stats *stats = aligned_alloc(_Alignof(struct namespace_stats),
-						      n_bytes);
+	struct namespace_stats *stats = aligned_alloc(_Alignof(struct namespace_stats), n_bytes);
 
 	if (stats)
 		memset(stats, 0, n_bytes);
 	return stats;
 }
 
-static struct namespace *namespace_new(struct builder *b,
-				       const struct config_subsystem *subsystem,
+static struct namespace *namespace_new(struct builder *b, const struct config_subsystem *subsystem,
 				       const struct config_namespace *config,
 				       struct health_record *health)
 {
@@ -274,15 +270,13 @@ static struct namespace *find_before(const struct builder *b,
 				     const struct config_subsystem *subsystem,
 				     const struct config_namespace *config)
 {
-	const struct subsystem *before = b->before ? snapshot_find(b->before,
-								   subsystem->nqn)
+	const struct subsystem *before = b->before ? snapshot_find(b->before, subsystem->nqn)
 						   : NULL;
 
 	return before ? subsystem_namespace(before, (uint32_t)config->nsid) : NULL;
 }
 
-static struct namespace *take_namespace(struct builder *b,
-					const struct config_subsystem *subsystem,
+static struct namespace *take_namespace(struct builder *b, const struct config_subsystem *subsystem,
 					const struct config_namespace *config,
 					struct health_record *health)
 {
@@ -306,21 +300,19 @@ static void add_namespaces(struct builder *b, const struct config_subsystem *con
 {
 	const struct config_namespace *namespaces = config->namespaces.items;
 
-	subsystem->namespaces = calloc(config->namespaces.n + 1,
-				       sizeof(*subsystem->namespaces));
+	subsystem->namespaces = calloc(config->namespaces.n + 1, sizeof(*subsystem->namespaces));
 	if (!subsystem->namespaces) {
 		fail_for_memory(b);
 		return;
 	}
 	for (unsigned i = 0; i < config->namespaces.n; i++) {
-		struct namespace *ns = take_namespace(b, config, &namespaces[i],
-						      subsystem->health);
+		struct namespace *ns = take_namespace(b, config, &namespaces[i], subsystem->health);
 
 		if (ns)
 			subsystem->namespaces[subsystem->n_namespaces++] = ns;
 	}
-	qsort(subsystem->namespaces, subsystem->n_namespaces,
-	      sizeof(*subsystem->namespaces), compare_nsid);
+	qsort(subsystem->namespaces, subsystem->n_namespaces, sizeof(*subsystem->namespaces),
+	      compare_nsid);
 }
 
 /* An allowed host is named, or its NQN is given; config_check has seen that it is there. */
@@ -346,8 +338,7 @@ static void add_hosts(struct builder *b, const struct config_subsystem *config,
 		return;
 	}
 	for (unsigned i = 0; i < config->allow_hosts.n; i++)
-		snprintf(subsystem->hosts[subsystem->n_hosts++],
-			 sizeof(*subsystem->hosts), "%s",
+		snprintf(subsystem->hosts[subsystem->n_hosts++], sizeof(*subsystem->hosts), "%s",
 			 find_host(b->config, names[i].name));
 }
 
@@ -372,8 +363,7 @@ static uint32_t find_portals(const struct target_config *config,
 static void add_ana(struct builder *b, const struct config_subsystem *config,
 		    struct subsystem *subsystem)
 {
-	const struct subsystem *before = b->before ? snapshot_find(b->before, config->nqn)
-						   : NULL;
+	const struct subsystem *before = b->before ? snapshot_find(b->before, config->nqn) : NULL;
 	struct ana *ana;
 
 	if (ana_new(b->config, config, before ? rcu_get(&before->ana) : NULL, &ana) < 0)
@@ -412,8 +402,7 @@ static void subsystem_init(struct builder *b, const struct config_subsystem *con
 	snprintf(subsystem->model, sizeof(subsystem->model), "%s",
 		 config->model ? config->model : "rblk");
 	if (config->serial)
-		snprintf(subsystem->serial, sizeof(subsystem->serial), "%s",
-			 config->serial);
+		snprintf(subsystem->serial, sizeof(subsystem->serial), "%s", config->serial);
 	else
 		choose_serial(config->nqn, subsystem->serial);
 	subsystem->portal_mask = find_portals(b->config, config);
@@ -431,8 +420,7 @@ static void add_discovery(struct builder *b)
 
 	snprintf(snapshot->discovery_nqn, sizeof(snapshot->discovery_nqn), "%s",
 		 config->nqn ? config->nqn : "");
-	snapshot->referrals = calloc(config->referrals.n + 1,
-				     sizeof(*snapshot->referrals));
+	snapshot->referrals = calloc(config->referrals.n + 1, sizeof(*snapshot->referrals));
 	if (!snapshot->referrals) {
 		fail_for_memory(b);
 		return;
@@ -440,11 +428,9 @@ static void add_discovery(struct builder *b)
 	for (unsigned i = 0; i < config->referrals.n; i++) {
 		struct referral *r = &snapshot->referrals[snapshot->n_referrals++];
 
-		r->adrfam = strchr(referrals[i].address, ':') ? NVMF_ADRFAM_IPV6
-							      : NVMF_ADRFAM_IPV4;
+		r->adrfam = strchr(referrals[i].address, ':') ? NVMF_ADRFAM_IPV6 : NVMF_ADRFAM_IPV4;
 		snprintf(r->traddr, sizeof(r->traddr), "%s", referrals[i].address);
-		snprintf(r->trsvcid, sizeof(r->trsvcid), "%u",
-			 (unsigned)referrals[i].port);
+		snprintf(r->trsvcid, sizeof(r->trsvcid), "%u", (unsigned)referrals[i].port);
 		snprintf(r->nqn, sizeof(r->nqn), "%s", referrals[i].nqn);
 	}
 }
@@ -466,8 +452,7 @@ struct snapshot *snapshot_rebuild(const struct target_config *config, struct con
 		return NULL;
 	}
 	b.snapshot->generation = before ? before->generation + 1 : 1;
-	b.snapshot->subsystems = calloc(config->subsystems.n + 1,
-					sizeof(*b.snapshot->subsystems));
+	b.snapshot->subsystems = calloc(config->subsystems.n + 1, sizeof(*b.snapshot->subsystems));
 	if (!b.snapshot->subsystems)
 		fail_for_memory(&b);
 	for (unsigned i = 0; b.snapshot->subsystems && i < config->subsystems.n; i++) {
@@ -480,8 +465,7 @@ struct snapshot *snapshot_rebuild(const struct target_config *config, struct con
 	if (b.has_failed) {
 		if (snapshot_discard(b.snapshot))
 			conf_error(conf, (struct conf_mark){0},
-				   "files that were made larger for it stay so: see the "
-				   "log");
+				   "files that were made larger for it stay so: see the log");
 		return NULL;
 	}
 	return b.snapshot;
@@ -539,8 +523,7 @@ struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_
 	unsigned above;
 
 	/* Mostly they are numbered from 1 on. */
-	if (nsid - 1 < subsystem->n_namespaces &&
-	    subsystem->namespaces[nsid - 1]->nsid == nsid)
+	if (nsid - 1 < subsystem->n_namespaces && subsystem->namespaces[nsid - 1]->nsid == nsid)
 		return subsystem->namespaces[nsid - 1];
 	above = index_above(subsystem, nsid);
 	if (!above || subsystem->namespaces[above - 1]->nsid != nsid)
@@ -548,8 +531,7 @@ struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_
 	return subsystem->namespaces[above - 1];
 }
 
-struct namespace *subsystem_next_namespace(const struct subsystem *subsystem,
-					   uint32_t above)
+struct namespace *subsystem_next_namespace(const struct subsystem *subsystem, uint32_t above)
 {
 	unsigned i = index_above(subsystem, above);
 
@@ -568,8 +550,7 @@ void snapshot_register_memory(struct snapshot *snapshot, const struct domain *do
 		for (unsigned j = 0; j < subsystem->n_namespaces; j++) {
 			struct namespace *ns = subsystem->namespaces[j];
 
-			snprintf(what, sizeof(what), "%s, namespace %u", subsystem->nqn,
-				 ns->nsid);
+			snprintf(what, sizeof(what), "%s, namespace %u", subsystem->nqn, ns->nsid);
 			namespace_memory_register(ns, domain, what);
 		}
 	}

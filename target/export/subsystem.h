@@ -38,7 +38,7 @@ struct subsystem {
 	uint32_t portal_mask;	       /* bit i: reachable through target->portals[i] */
 	struct namespace **namespaces; /* owned: sorted by nsid */
 	unsigned n_namespaces;
-	_Atomic(struct ana *) ana; /* owned; NULL: no ANA. RCU: ana_change.c swaps it */
+	_Atomic(struct ana *) ana;    /* owned; NULL: no ANA. RCU: ana_change.c swaps it */
 	struct health_record *health; /* borrowed; NULL: nothing is counted */
 };
 
@@ -57,8 +57,7 @@ struct snapshot {
 	char discovery_nqn[NVMF_NQN_MAX + 1]; /* "": it has no name of its own */
 	struct referral *referrals;	      /* owned */
 	unsigned n_referrals;
-	struct credentials_list
-		credentials; /* owned: of hosts that must prove themselves */
+	struct credentials_list credentials; /* owned: of hosts that must prove themselves */
 };
 
 /*
@@ -89,16 +88,14 @@ void snapshot_keep(struct snapshot *snapshot);
 unsigned snapshot_discard(struct snapshot *snapshot);
 
 /* Pollers, under RCU. NULL when there is none of that name. */
-const struct subsystem *snapshot_find(const struct snapshot *snapshot,
-				      const char *subnqn);
+const struct subsystem *snapshot_find(const struct snapshot *snapshot, const char *subnqn);
 /* Whether this names the discovery service: the well-known name, or its own. */
 bool snapshot_is_discovery(const struct snapshot *snapshot, const char *subnqn);
 bool subsystem_allows(const struct subsystem *subsystem, const char *hostnqn);
 bool subsystem_is_on_portal(const struct subsystem *subsystem, unsigned portal_index);
 struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_t nsid);
 /* The first namespace with an nsid above this one; NULL at the end. */
-struct namespace *subsystem_next_namespace(const struct subsystem *subsystem,
-					   uint32_t above);
+struct namespace *subsystem_next_namespace(const struct subsystem *subsystem, uint32_t above);
 
 /* Control thread: begins to register the memory of ram namespaces with a domain of a device. */
 void snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain);

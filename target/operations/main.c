@@ -62,10 +62,8 @@ enum {
 };
 
 static const char *const log_levels[] = {"error", "warning", "info", "debug", NULL};
-static const char *const log_times[] = {[LOG_TIME_AUTO] = "auto",
-					[LOG_TIME_ALWAYS] = "always",
-					[LOG_TIME_NEVER] = "never",
-					NULL};
+static const char *const log_times[] = {
+	[LOG_TIME_AUTO] = "auto", [LOG_TIME_ALWAYS] = "always", [LOG_TIME_NEVER] = "never", NULL};
 
 static struct {
 	const char *config;
@@ -140,8 +138,7 @@ static void on_finish_timeout(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, finish_timer);
 
-	log_warn("stopping: %u connections do not finish their commands; disconnecting "
-		 "them",
+	log_warn("stopping: %u connections do not finish their commands; disconnecting them",
 		 d->target.n_queues);
 	list_for_each_safe (node, &d->target.queues)
 		queue_kill(list_entry(node, struct queue, node), "rblkd is stopping");
@@ -189,10 +186,9 @@ static int open_signals(struct daemon *d)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL); /* before threads: they inherit it */
 	signal(SIGPIPE, SIG_IGN);
-	d->signals = (struct loop_fd){
-		.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
-		.events = EPOLLIN,
-		.on_event = on_signal};
+	d->signals = (struct loop_fd){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+				      .events = EPOLLIN,
+				      .on_event = on_signal};
 	return d->signals.fd < 0 ? -errno : loop_fd_add(&d->target.loop, &d->signals);
 }
 
@@ -209,10 +205,9 @@ static void print_summary(const struct target_config *config)
 
 	for (unsigned i = 0; i < n_subsystems; i++)
 		n_namespaces += subsystems[i].namespaces.n;
-	printf("%s: ok (%u portal%s, %u subsystem%s, %u namespace%s, %u host%s)\n",
-	       args.config, n_portals, plural(n_portals), n_subsystems,
-	       plural(n_subsystems), n_namespaces, plural(n_namespaces), n_hosts,
-	       plural(n_hosts));
+	printf("%s: ok (%u portal%s, %u subsystem%s, %u namespace%s, %u host%s)\n", args.config,
+	       n_portals, plural(n_portals), n_subsystems, plural(n_subsystems), n_namespaces,
+	       plural(n_namespaces), n_hosts, plural(n_hosts));
 }
 
 static int init_target(struct daemon *d)
@@ -417,10 +412,7 @@ static void hint_at_examples(const char *path)
 
 	if (strcmp(path, "-") != 0 && (stat(path, &st) < 0 || !S_ISREG(st.st_mode)))
 		fprintf(stderr,
-			"rblkd: hint: name a file with --config; examples, of which "
-			"ram.yaml runs as it is, are in "
-			"/usr/share/doc/rblk-target/examples, or docs/examples of the "
-			"source\n");
+			"rblkd: hint: name a file with --config; examples, of which ram.yaml runs as it is, are in /usr/share/doc/rblk-target/examples, or docs/examples of the source\n");
 }
 
 static enum exit_code run(char **argv)
@@ -438,9 +430,8 @@ static enum exit_code run(char **argv)
 		print_summary(&d.config);
 		code = EXIT_OK;
 	} else {
-		log_set_level(args.log_level < ARRAY_LEN(log_levels)
-				      ? args.log_level
-				      : d.config.log_level);
+		log_set_level(args.log_level < ARRAY_LEN(log_levels) ? args.log_level
+								     : d.config.log_level);
 		if (is_stdin)
 			lseek(STDIN_FILENO, 0, SEEK_SET);
 		code = (enum exit_code)fabric_select(

@@ -71,7 +71,7 @@ static_assert(sizeof(struct iocb) <= sizeof(((struct backend_step *)0)->iocb), "
 struct backend_aio {
 	/* Thread: the loop's */
 	io_context_t context;
-	struct ring *ring; /* the kernel's; NULL: not as we know it, use io_getevents */
+	struct ring *ring;    /* the kernel's; NULL: not as we know it, use io_getevents */
 	struct loop_fd event; /* the eventfd */
 	struct loop_source source;
 	struct loop_timer retry;
@@ -82,8 +82,7 @@ struct backend_aio {
 
 /* ---- steps ------------------------------------------------------------------------- */
 
-void backend_take(struct backend *backend, struct backend_thread *thread,
-		  struct backend_io *io)
+void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io)
 {
 	struct backend_step *step = backend_step(io);
 
@@ -151,8 +150,7 @@ static struct iocb *iocb_of(struct backend_io *io)
 
 static struct backend_share *share_of(struct backend_io *io)
 {
-	struct backend_share *share =
-		&io->backend->shares[backend_step(io)->thread->index];
+	struct backend_share *share = &io->backend->shares[backend_step(io)->thread->index];
 
 	if (!share->held.next)
 		list_init(&share->held);
@@ -247,8 +245,7 @@ static void leave_share(struct backend_aio *aio, struct backend_io *io)
 /* The kernel refused the first of the batch for good. */
 static void fail_first(struct backend_aio *aio, int error)
 {
-	struct backend_io *io = list_entry(list_take_first(&aio->waiting),
-					   struct backend_io, node);
+	struct backend_io *io = list_entry(list_take_first(&aio->waiting), struct backend_io, node);
 
 	aio->n_waiting--;
 	leave_share(aio, io);
@@ -259,9 +256,8 @@ static void fail_first(struct backend_aio *aio, int error)
  * none. */
 static void try_later(struct backend_aio *aio)
 {
-	struct backend_thread *thread = backend_step(list_entry(aio->waiting.next,
-								struct backend_io, node))
-						->thread;
+	struct backend_thread *thread =
+		backend_step(list_entry(aio->waiting.next, struct backend_io, node))->thread;
 
 	if (!loop_timer_is_running(&aio->retry))
 		loop_timer_start(thread->loop, &aio->retry, RETRY_MS * NSEC_PER_MSEC);
@@ -314,8 +310,7 @@ static void wait_in_line(struct backend_aio *aio, struct backend_io *io)
 	share->n_taken++;
 	list_add_tail(&aio->waiting, &io->node);
 	aio->n_waiting++;
-	if ((!aio->n_in_flight || aio->n_waiting >= EAGER) &&
-	    !loop_timer_is_running(&aio->retry))
+	if ((!aio->n_in_flight || aio->n_waiting >= EAGER) && !loop_timer_is_running(&aio->retry))
 		submit(aio);
 }
 
@@ -562,8 +557,7 @@ int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		r = aio_new(loop, depth, &thread->aio);
 	if (r == -EAGAIN || r == -ENOSYS || r == -EPERM) {
 		log_warn(
-			"no asynchronous I/O from the system (%s): worker threads do it, "
-			"slower; see fs.aio-max-nr",
+			"no asynchronous I/O from the system (%s): worker threads do it, slower; see fs.aio-max-nr",
 			strerror(-r));
 		r = 0;
 	}

@@ -66,15 +66,15 @@ struct backend_config {
 struct backend_ops {
 	const char *name;
 	/* 0 or -errno with one line in why (n bytes): what is wrong and what to do. */
-	int (*open)(const struct backend_config *config, struct backend **ret_backend,
-		    char *why, size_t n);
+	int (*open)(const struct backend_config *config, struct backend **ret_backend, char *why,
+		    size_t n);
 	/* No io is outstanding. */
 	void (*close)(struct backend *backend);
 	/* Whether open would work, as far as that can be seen without touching anything:
 	 * creates nothing, locks nothing. Fills *ret_identity (see struct backend; 0, 0
 	 * when there is nothing yet). As open otherwise. */
-	int (*check)(const struct backend_config *config, uint64_t ret_identity[2],
-		     char *why, size_t n);
+	int (*check)(const struct backend_config *config, uint64_t ret_identity[2], char *why,
+		     size_t n);
 	/* Never completes io from inside. */
 	void (*submit)(struct backend *backend, struct backend_thread *thread,
 		       struct backend_io *io);
@@ -107,8 +107,7 @@ struct backend {
 	/* What is exported, to refuse exporting it twice: device and inode of the file,
 	 * or the device number of a block device and 0; both 0 for memory. */
 	uint64_t identity[2];
-	struct whole
-		*whole; /* owned by the backend; NULL: its medium keeps blocks whole */
+	struct whole *whole; /* owned by the backend; NULL: its medium keeps blocks whole */
 	struct backend_work work;
 	struct backend_share shares[BACKEND_THREADS]; /* by backend_thread's index */
 };
@@ -139,5 +138,4 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 void backend_run(struct backend_thread *thread, struct backend_io *io,
 		 int (*work)(struct backend_io *io));
 
-extern const struct backend_ops backend_file, backend_device, backend_ram,
-	backend_skeleton;
+extern const struct backend_ops backend_file, backend_device, backend_ram, backend_skeleton;

@@ -24,8 +24,7 @@
 #include "base/units.h"
 #include "target/store/fd.h"
 
-static int zero_range(struct backend_fd *disk, uint64_t offset, uint64_t n,
-		      bool may_unmap)
+static int zero_range(struct backend_fd *disk, uint64_t offset, uint64_t n, bool may_unmap)
 {
 	uint64_t range[2] = {offset, n};
 
@@ -56,8 +55,8 @@ static void read_attribute(dev_t device, const char *name, char *ret_line, int n
 		_autofclose_ FILE *file = NULL;
 		char path[128];
 
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s",
-			 major(device), minor(device), where[i], name);
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s", major(device),
+			 minor(device), where[i], name);
 		file = fopen(path, "re");
 		if (!file || !fgets(ret_line, n, file))
 			continue;
@@ -75,8 +74,8 @@ static uint64_t read_number(dev_t device, const char *name)
 	return units_parse_uint(line, &value) < 0 ? 0 : value;
 }
 
-static void fill_limits(struct backend_fd *disk, const struct backend_config *config,
-			dev_t device, uint64_t size, int sector)
+static void fill_limits(struct backend_fd *disk, const struct backend_config *config, dev_t device,
+			uint64_t size, int sector)
 {
 	struct backend_limits *limits = &disk->backend.limits;
 	uint64_t minimum = read_number(device, "minimum_io_size");
@@ -109,15 +108,13 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-static int explain_open(const struct backend_config *config, int error, char *why,
-			size_t n)
+static int explain_open(const struct backend_config *config, int error, char *why, size_t n)
 {
 	switch (error) {
 	case -EBUSY:
 		return backend_fd_refuse(
 			config, error, why, n,
-			"is in use: mounted, part of a volume or RAID, or exported "
-			"already (lsblk shows which)");
+			"is in use: mounted, part of a volume or RAID, or exported already (lsblk shows which)");
 	case -ENOENT:
 	case -ENXIO:
 	case -ENODEV:
@@ -125,8 +122,8 @@ static int explain_open(const struct backend_config *config, int error, char *wh
 	case -EACCES:
 	case -EPERM:
 		return backend_fd_refuse(config, error, why, n,
-					 "not allowed to open it as user %u: %s",
-					 geteuid(), strerror(-error));
+					 "not allowed to open it as user %u: %s", geteuid(),
+					 strerror(-error));
 	case -EROFS:
 		return backend_fd_refuse(config, error, why, n,
 					 "is read-only; set read_only: true");
@@ -136,41 +133,39 @@ static int explain_open(const struct backend_config *config, int error, char *wh
 	}
 }
 
-static int check_open_device(const struct backend_config *config, int fd,
-			     uint64_t *ret_size, int *ret_sector, char *why, size_t n)
+static int check_open_device(const struct backend_config *config, int fd, uint64_t *ret_size,
+			     int *ret_sector, char *why, size_t n)
 {
 	uint64_t size = 0;
 	int sector = 0, is_read_only = 0;
 
 	if (ioctl(fd, BLKGETSIZE64, &size) < 0 || ioctl(fd, BLKSSZGET, &sector) < 0)
-		return backend_fd_refuse(config, -errno, why, n,
-					 "cannot tell its size: %s", strerror(errno));
-	if (ioctl(fd, BLKROGET, &is_read_only) == 0 && is_read_only &&
-	    !config->is_read_only)
+		return backend_fd_refuse(config, -errno, why, n, "cannot tell its size: %s",
+					 strerror(errno));
+	if (ioctl(fd, BLKROGET, &is_read_only) == 0 && is_read_only && !config->is_read_only)
 		return explain_open(config, -EROFS, why, n);
 	if ((uint32_t)sector > config->block_size)
 		return backend_fd_refuse(config, -EINVAL, why, n,
-					 "has sectors of %d bytes; set block_size: %d",
-					 sector, sector);
+					 "has sectors of %d bytes; set block_size: %d", sector,
+					 sector);
 	*ret_size = size;
 	*ret_sector = sector;
 	return backend_fd_check_size(config, size, why, n);
 }
 
-static int check_kind(const struct backend_config *config, const struct stat *st,
-		      char *why, size_t n)
+static int check_kind(const struct backend_config *config, const struct stat *st, char *why,
+		      size_t n)
 {
 	if (S_ISBLK(st->st_mode))
 		return 0;
 	if (S_ISREG(st->st_mode))
-		return backend_fd_refuse(
-			config, -ENOTBLK, why, n,
-			"is a regular file; use 'file' instead of 'device'");
+		return backend_fd_refuse(config, -ENOTBLK, why, n,
+					 "is a regular file; use 'file' instead of 'device'");
 	return backend_fd_refuse(config, -ENOTBLK, why, n, "is not a block device");
 }
 
-static int prepare(struct backend_fd *disk, const struct backend_config *config,
-		   char *why, size_t n)
+static int prepare(struct backend_fd *disk, const struct backend_config *config, char *why,
+		   size_t n)
 {
 	struct stat st;
 	uint64_t size;
@@ -191,16 +186,15 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 
 /* Without O_EXCL and O_DIRECT for a look only: not to open a tape or a modem for writing.
  */
-static int look_at(const struct backend_config *config, struct stat *ret_st, char *why,
-		   size_t n)
+static int look_at(const struct backend_config *config, struct stat *ret_st, char *why, size_t n)
 {
 	if (stat(config->path, ret_st) < 0)
 		return explain_open(config, -errno, why, n);
 	return check_kind(config, ret_st, why, n);
 }
 
-static int device_open(const struct backend_config *config, struct backend **ret_backend,
-		       char *why, size_t n)
+static int device_open(const struct backend_config *config, struct backend **ret_backend, char *why,
+		       size_t n)
 {
 	int flags = config->is_read_only ? O_RDONLY : O_RDWR;
 	struct backend_fd *disk;
@@ -224,8 +218,8 @@ static int device_open(const struct backend_config *config, struct backend **ret
 	return 0;
 }
 
-static int device_check(const struct backend_config *config, uint64_t ret_identity[2],
-			char *why, size_t n)
+static int device_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
+			size_t n)
 {
 	struct stat st;
 	_autoclose_ int fd = -1;
@@ -243,8 +237,7 @@ static int device_check(const struct backend_config *config, uint64_t ret_identi
 	return check_open_device(config, fd, &size, &sector, why, n);
 }
 
-static int device_resize(struct backend *backend, uint64_t size_bytes, char *why,
-			 size_t n)
+static int device_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
 {
 	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
 	const struct backend_config config = {.path = disk->path};
@@ -252,13 +245,12 @@ static int device_resize(struct backend *backend, uint64_t size_bytes, char *why
 	uint64_t size;
 
 	if (ioctl(disk->fd, BLKGETSIZE64, &size) < 0)
-		return backend_fd_refuse(&config, -errno, why, n,
-					 "cannot tell its size: %s", strerror(errno));
+		return backend_fd_refuse(&config, -errno, why, n, "cannot tell its size: %s",
+					 strerror(errno));
 	if (size_bytes && size_bytes != size)
 		return backend_fd_refuse(
 			&config, -EINVAL, why, n,
-			"the device has %s: change it itself, then resize "
-			"without a size",
+			"the device has %s: change it itself, then resize without a size",
 			units_format_exact(has, size));
 	backend->limits.size_bytes = size;
 	return 0;

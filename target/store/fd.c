@@ -60,8 +60,7 @@ enum {
 };
 
 /* All n bytes, an error or SHORT: what a short transfer leaves is done next. */
-static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t offset,
-		    int flags)
+static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t offset, int flags)
 {
 	while (n) {
 		struct iovec iov = {.iov_base = buffer, .iov_len = n};
@@ -83,8 +82,8 @@ static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t of
 
 static int transfer_io(struct backend_io *io, int flags)
 {
-	int r = transfer(disk_of(io->backend)->fd, io->op == BACKEND_WRITE, io->buffer,
-			 io->length, io->offset, flags);
+	int r = transfer(disk_of(io->backend)->fd, io->op == BACKEND_WRITE, io->buffer, io->length,
+			 io->offset, flags);
 
 	io->is_short = r == SHORT;
 	return io->is_short ? -EIO : r;
@@ -231,8 +230,8 @@ static void start_read(struct backend_io *io)
 
 	backend_step(io)->then = backend_done;
 	if (has_aio(io))
-		backend_aio_start(io, BACKEND_READ, false, disk->fd,
-				  disk->backend.limits.min_block, if_full(disk));
+		backend_aio_start(io, BACKEND_READ, false, disk->fd, disk->backend.limits.min_block,
+				  if_full(disk));
 	else
 		backend_pool_start(io, work_transfer);
 }
@@ -249,8 +248,8 @@ static void start_write(struct backend_io *io)
 	}
 	if (is_dsync)
 		backend_step(io)->then = after_dsync_write;
-	backend_aio_start(io, BACKEND_WRITE, is_dsync, disk->fd,
-			  disk->backend.limits.min_block, if_full(disk));
+	backend_aio_start(io, BACKEND_WRITE, is_dsync, disk->fd, disk->backend.limits.min_block,
+			  if_full(disk));
 }
 
 static void start_on_pool(struct backend_io *io, int (*work)(struct backend_io *io))
@@ -342,8 +341,7 @@ int backend_fd_open(const char *path, int flags, bool must_not_follow)
 	how.flags = (uint64_t)flags;
 	how.resolve = RESOLVE_NO_MAGICLINKS | (must_not_follow ? RESOLVE_NO_SYMLINKS : 0);
 	fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-	if (fd < 0 &&
-	    errno == ENOSYS) /* a system call filter that is older than openat2 */
+	if (fd < 0 && errno == ENOSYS) /* a system call filter that is older than openat2 */
 		fd = open(path, flags | (must_not_follow ? O_NOFOLLOW : 0), 0600);
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -367,9 +365,7 @@ uint32_t backend_fd_direct_align(int fd)
 		return MAX(st.stx_dio_offset_align, 512U);
 	}
 #endif
-	return can_read_direct(fd, 512)		 ? 512
-	       : can_read_direct(fd, PAGE_BYTES) ? PAGE_BYTES
-						 : 0;
+	return can_read_direct(fd, 512) ? 512 : can_read_direct(fd, PAGE_BYTES) ? PAGE_BYTES : 0;
 }
 
 int backend_fd_refuse(const struct backend_config *config, int r, char *why, size_t n,
@@ -385,15 +381,13 @@ int backend_fd_refuse(const struct backend_config *config, int r, char *why, siz
 	return r;
 }
 
-int backend_fd_check_size(const struct backend_config *config, uint64_t size, char *why,
-			  size_t n)
+int backend_fd_check_size(const struct backend_config *config, uint64_t size, char *why, size_t n)
 {
 	if (!size)
 		return backend_fd_refuse(config, -EINVAL, why, n, "is empty");
 	if (size % config->block_size)
 		return backend_fd_refuse(config, -EINVAL, why, n,
-					 "%" PRIu64
-					 " bytes is not a multiple of block_size %u",
+					 "%" PRIu64 " bytes is not a multiple of block_size %u",
 					 size, config->block_size);
 	return 0;
 }

@@ -41,9 +41,8 @@ int backend_fd_open(const char *path, int flags, bool must_not_follow);
 /* The smallest transfer that O_DIRECT accepts on fd (512 or more); 0: it refuses all. */
 uint32_t backend_fd_direct_align(int fd);
 /* "PATH: N bytes is not a multiple of block_size M" and its like: 0 or -EINVAL. */
-int backend_fd_check_size(const struct backend_config *config, uint64_t size, char *why,
-			  size_t n);
+int backend_fd_check_size(const struct backend_config *config, uint64_t size, char *why, size_t n);
 /* Puts "PATH: ..." into why; returns r. */
-__attribute__((format(printf, 5, 6))) int
-backend_fd_refuse(const struct backend_config *config, int r, char *why, size_t n,
-		  const char *fmt, ...);
+__attribute__((format(printf, 5, 6))) int backend_fd_refuse(const struct backend_config *config,
+							    int r, char *why, size_t n,
+							    const char *fmt, ...);

@@ -40,16 +40,14 @@ static int change_range(struct backend_fd *disk, int mode, uint64_t offset, uint
 	int r;
 
 	do
-		r = fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-			      (off_t)n);
+		r = fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)n);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return errno == ENOSYS || errno == EINVAL ? -EOPNOTSUPP : -errno;
 	return 0;
 }
 
-static int zero_range(struct backend_fd *disk, uint64_t offset, uint64_t n,
-		      bool may_unmap)
+static int zero_range(struct backend_fd *disk, uint64_t offset, uint64_t n, bool may_unmap)
 {
 	int r = -EOPNOTSUPP;
 
@@ -65,22 +63,19 @@ static int discard_range(struct backend_fd *disk, uint64_t offset, uint64_t n)
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-static int explain_open(const struct backend_config *config, int error, char *why,
-			size_t n)
+static int explain_open(const struct backend_config *config, int error, char *why, size_t n)
 {
 	char real[PATH_MAX];
 
 	switch (error) {
 	case -ENOENT:
-		return backend_fd_refuse(
-			config, error, why, n,
-			"no such file (create: true with a size makes it)");
+		return backend_fd_refuse(config, error, why, n,
+					 "no such file (create: true with a size makes it)");
 	case -ELOOP:
 		if (!realpath(config->path, real))
 			strcpy(real, "the file");
-		return backend_fd_refuse(
-			config, error, why, n,
-			"has a symbolic link in its path; name %s itself", real);
+		return backend_fd_refuse(config, error, why, n,
+					 "has a symbolic link in its path; name %s itself", real);
 	case -EACCES:
 	case -EPERM:
 		return backend_fd_refuse(config, error, why, n,
@@ -93,22 +88,21 @@ static int explain_open(const struct backend_config *config, int error, char *wh
 	}
 }
 
-static int check_kind(const struct backend_config *config, const struct stat *st,
-		      char *why, size_t n)
+static int check_kind(const struct backend_config *config, const struct stat *st, char *why,
+		      size_t n)
 {
 	if (S_ISREG(st->st_mode))
 		return 0;
 	if (S_ISBLK(st->st_mode))
-		return backend_fd_refuse(
-			config, -EINVAL, why, n,
-			"is a block device; use 'device' instead of 'file'");
+		return backend_fd_refuse(config, -EINVAL, why, n,
+					 "is a block device; use 'device' instead of 'file'");
 	return backend_fd_refuse(config, -EINVAL, why, n, "is %s, not a regular file",
 				 S_ISDIR(st->st_mode) ? "a directory" : "something else");
 }
 
 /* A file that is there. */
-static int check_stat(const struct backend_config *config, const struct stat *st,
-		      char *why, size_t n)
+static int check_stat(const struct backend_config *config, const struct stat *st, char *why,
+		      size_t n)
 {
 	uint64_t size = (uint64_t)st->st_size;
 	char is[UNITS_MAX], wanted[UNITS_MAX];
@@ -119,11 +113,10 @@ static int check_stat(const struct backend_config *config, const struct stat *st
 	units_format_exact(is, size);
 	units_format_exact(wanted, config->size_bytes);
 	if (config->must_create && size > config->size_bytes)
-		return backend_fd_refuse(config, -EINVAL, why, n,
-					 "exists with %s, but size says %s: no file is "
-					 "cut; set size: %s to "
-					 "export all of it",
-					 is, wanted, is);
+		return backend_fd_refuse(
+			config, -EINVAL, why, n,
+			"exists with %s, but size says %s: no file is cut; set size: %s to export all of it",
+			is, wanted, is);
 	return backend_fd_check_size(config, size, why, n);
 }
 
@@ -147,8 +140,7 @@ static int create_file(const struct backend_config *config, char *why, size_t n)
 	if (fd == -EEXIST)
 		return fd;
 	if (fd == -ENOENT)
-		return backend_fd_refuse(config, fd, why, n,
-					 "cannot create it: no such directory");
+		return backend_fd_refuse(config, fd, why, n, "cannot create it: no such directory");
 	if (fd < 0)
 		return explain_open(config, fd, why, n);
 	if (ftruncate(fd, (off_t)config->size_bytes) < 0 || fsync(fd) < 0)
@@ -158,15 +150,13 @@ static int create_file(const struct backend_config *config, char *why, size_t n)
 	if (r < 0) {
 		unlink(config->path);
 		close(fd);
-		return backend_fd_refuse(config, r, why, n, "cannot create it: %s",
-					 strerror(-r));
+		return backend_fd_refuse(config, r, why, n, "cannot create it: %s", strerror(-r));
 	}
 	log_info("%s: created", config->path);
 	return fd;
 }
 
-static int open_file(const struct backend_config *config, bool *ret_is_created, char *why,
-		     size_t n)
+static int open_file(const struct backend_config *config, bool *ret_is_created, char *why, size_t n)
 {
 	int flags = config->is_read_only ? O_RDONLY : O_RDWR;
 	/* O_NONBLOCK: what turns out to be a pipe must not hold us up */
@@ -182,8 +172,8 @@ static int open_file(const struct backend_config *config, bool *ret_is_created, 
 	return fd < 0 ? explain_open(config, fd, why, n) : fd;
 }
 
-static int lock_file(const struct backend_fd *disk, const struct backend_config *config,
-		     char *why, size_t n)
+static int lock_file(const struct backend_fd *disk, const struct backend_config *config, char *why,
+		     size_t n)
 {
 	struct flock lock = {
 		.l_type = config->is_read_only || config->is_shared ? F_RDLCK : F_WRLCK,
@@ -195,15 +185,13 @@ static int lock_file(const struct backend_fd *disk, const struct backend_config 
 	if (errno == EAGAIN || errno == EACCES)
 		return backend_fd_refuse(
 			config, -EBUSY, why, n,
-			"is in use: exported already, or locked by another "
-			"program (lslocks shows which)");
-	log_warn("%s: cannot be locked against other programs: %s", disk->path,
-		 strerror(errno));
+			"is in use: exported already, or locked by another program (lslocks shows which)");
+	log_warn("%s: cannot be locked against other programs: %s", disk->path, strerror(errno));
 	return 0;
 }
 
-static int set_direct(struct backend_fd *disk, const struct backend_config *config,
-		      char *why, size_t n)
+static int set_direct(struct backend_fd *disk, const struct backend_config *config, char *why,
+		      size_t n)
 {
 	int flags = fcntl(disk->fd, F_GETFL) & ~O_NONBLOCK;
 	uint32_t align = 0;
@@ -211,14 +199,12 @@ static int set_direct(struct backend_fd *disk, const struct backend_config *conf
 	if (fcntl(disk->fd, F_SETFL, flags | O_DIRECT) == 0)
 		align = backend_fd_direct_align(disk->fd);
 	if (!align && fcntl(disk->fd, F_SETFL, flags & ~O_DIRECT) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "fcntl: %s",
-					 strerror(errno));
+		return backend_fd_refuse(config, -errno, why, n, "fcntl: %s", strerror(errno));
 	if (align > config->block_size)
 		return backend_fd_refuse(
 			config, -EINVAL, why, n,
-			"its file system needs I/O in units of %u bytes; set "
-			"block_size: %u",
-			align, align);
+			"its file system needs I/O in units of %u bytes; set block_size: %u", align,
+			align);
 	disk->is_direct = align > 0;
 	disk->backend.limits.min_block = align ? align : 512;
 	return 0;
@@ -229,8 +215,7 @@ static enum backend_durability find_durability(const struct backend_fd *disk)
 {
 	struct statfs fs;
 
-	if (fstatfs(disk->fd, &fs) == 0 &&
-	    (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
+	if (fstatfs(disk->fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
 		return DURABILITY_TMPFS;
 	return disk->is_direct ? DURABILITY_FILE : DURABILITY_PAGE_CACHE;
 }
@@ -282,20 +267,18 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 }
 
 /* The new size must be on disk before a host hears of it. */
-static int grow(struct backend_fd *disk, const struct backend_config *config,
-		uint64_t old_size, uint64_t size, char *why, size_t n)
+static int grow(struct backend_fd *disk, const struct backend_config *config, uint64_t old_size,
+		uint64_t size, char *why, size_t n)
 {
 	char wanted[UNITS_MAX];
 	int r;
 
 	if (config->is_read_only)
-		return backend_fd_refuse(
-			config, -EROFS, why, n,
-			"is exported read_only: it cannot be grown here");
+		return backend_fd_refuse(config, -EROFS, why, n,
+					 "is exported read_only: it cannot be grown here");
 	if (ftruncate(disk->fd, (off_t)size) < 0)
 		return backend_fd_refuse(config, -errno, why, n, "cannot grow to %s: %s",
-					 units_format_exact(wanted, size),
-					 strerror(errno));
+					 units_format_exact(wanted, size), strerror(errno));
 	disk->backend.grown_from = old_size;
 	disk->backend.grown_to = size;
 	if (fsync(disk->fd) == 0)
@@ -316,9 +299,8 @@ static int file_undo_grow(struct backend *backend, char *why, size_t n)
 
 	units_format_exact(is, backend->grown_to);
 	if (disk->is_shared)
-		return backend_fd_refuse(
-			&config, -EBUSY, why, n,
-			"stays %s: others that share it may have seen that", is);
+		return backend_fd_refuse(&config, -EBUSY, why, n,
+					 "stays %s: others that share it may have seen that", is);
 	if (fstat(disk->fd, &st) < 0)
 		return backend_fd_refuse(&config, -errno, why, n, "stays %s: %s", is,
 					 strerror(errno));
@@ -327,14 +309,13 @@ static int file_undo_grow(struct backend *backend, char *why, size_t n)
 					 "keeps its size, which somebody has changed");
 	r = ftruncate(disk->fd, (off_t)backend->grown_from) < 0 ? -errno : 0;
 	if (r < 0)
-		return backend_fd_refuse(&config, r, why, n, "stays %s: %s", is,
-					 strerror(-r));
+		return backend_fd_refuse(&config, r, why, n, "stays %s: %s", is, strerror(-r));
 	backend->limits.size_bytes = backend->grown_from;
 	return 0;
 }
 
-static int prepare(struct backend_fd *disk, const struct backend_config *config,
-		   char *why, size_t n)
+static int prepare(struct backend_fd *disk, const struct backend_config *config, char *why,
+		   size_t n)
 {
 	struct stat st;
 	int r;
@@ -356,8 +337,8 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 	return 0;
 }
 
-static int file_open(const struct backend_config *config, struct backend **ret_backend,
-		     char *why, size_t n)
+static int file_open(const struct backend_config *config, struct backend **ret_backend, char *why,
+		     size_t n)
 {
 	struct backend_fd *disk = backend_fd_new(&backend_file, config->path);
 	int r;
@@ -376,8 +357,7 @@ static int file_open(const struct backend_config *config, struct backend **ret_b
 		return r;
 	}
 	if (!disk->is_direct)
-		log_info("%s: no O_DIRECT here: I/O goes through the page cache",
-			 disk->path);
+		log_info("%s: no O_DIRECT here: I/O goes through the page cache", disk->path);
 	*ret_backend = &disk->backend;
 	return 0;
 }
@@ -392,14 +372,13 @@ static int check_directory(const struct backend_config *config, char *why, size_
 	if (!config->must_create)
 		return explain_open(config, -ENOENT, why, n);
 	if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) < 0)
-		return backend_fd_refuse(config, -errno, why, n,
-					 "cannot create it in %s: %s", directory,
-					 strerror(errno));
+		return backend_fd_refuse(config, -errno, why, n, "cannot create it in %s: %s",
+					 directory, strerror(errno));
 	return 0;
 }
 
-static int file_check(const struct backend_config *config, uint64_t ret_identity[2],
-		      char *why, size_t n)
+static int file_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
+		      size_t n)
 {
 	int mode = config->is_read_only ? R_OK : R_OK | W_OK;
 	_autoclose_ int fd = backend_fd_open(config->path, O_PATH, true);
@@ -414,8 +393,7 @@ static int file_check(const struct backend_config *config, uint64_t ret_identity
 		return explain_open(config, -errno, why, n);
 	ret_identity[0] = st.st_dev;
 	ret_identity[1] = st.st_ino;
-	if (S_ISREG(st.st_mode) &&
-	    faccessat(AT_FDCWD, config->path, mode, AT_EACCESS) < 0)
+	if (S_ISREG(st.st_mode) && faccessat(AT_FDCWD, config->path, mode, AT_EACCESS) < 0)
 		return explain_open(config, -errno, why, n);
 	return check_stat(config, &st, why, n);
 }
@@ -425,8 +403,8 @@ static int file_check(const struct backend_config *config, uint64_t ret_identity
 static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
 {
 	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
-	const struct backend_config config = {
-		.path = disk->path, .is_read_only = backend->limits.is_read_only};
+	const struct backend_config config = {.path = disk->path,
+					      .is_read_only = backend->limits.is_read_only};
 	char has[UNITS_MAX];
 	struct stat st;
 	int r = 0;
@@ -436,10 +414,10 @@ static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, 
 	if (size_bytes > (uint64_t)st.st_size)
 		r = grow(disk, &config, (uint64_t)st.st_size, size_bytes, why, n);
 	else if (size_bytes && size_bytes < (uint64_t)st.st_size)
-		r = backend_fd_refuse(&config, -EINVAL, why, n,
-				      "has %s: rblkd cuts no file; truncate it yourself, "
-				      "then resize without a size",
-				      units_format_exact(has, (uint64_t)st.st_size));
+		r = backend_fd_refuse(
+			&config, -EINVAL, why, n,
+			"has %s: rblkd cuts no file; truncate it yourself, then resize without a size",
+			units_format_exact(has, (uint64_t)st.st_size));
 	if (r < 0)
 		return r;
 	backend->limits.size_bytes = MAX(size_bytes, (uint64_t)st.st_size);

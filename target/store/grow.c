@@ -21,8 +21,8 @@ bool backend_undo_grow(struct backend *backend)
 	if (r < 0)
 		log_warn("%s", why);
 	else
-		log_info("%s: back from %s to %s, as nothing was changed",
-			 backend->ops->name, units_format_exact(had, backend->grown_to),
+		log_info("%s: back from %s to %s, as nothing was changed", backend->ops->name,
+			 units_format_exact(had, backend->grown_to),
 			 units_format_exact(was, backend->grown_from));
 	backend->grown_from = backend->grown_to = 0;
 	return r == 0;

@@ -9,7 +9,7 @@
 enum backend_durability {
 	DURABILITY_MEMORY, /* ours */
 	DURABILITY_TMPFS,  /* a file in memory */
-	DURABILITY_FILE, /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
+	DURABILITY_FILE,   /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
 	DURABILITY_PAGE_CACHE,	  /* a file without O_DIRECT */
 	DURABILITY_WRITE_BACK,	  /* a disk with a cache that power failure empties */
 	DURABILITY_WRITE_THROUGH, /* a disk without */
@@ -18,7 +18,7 @@ enum backend_durability {
 
 struct backend_limits {
 	uint64_t size_bytes;
-	uint32_t min_block; /* smallest block size that can be served: O_DIRECT alignment
+	uint32_t min_block;	 /* smallest block size that can be served: O_DIRECT alignment
 			     */
 	uint32_t physical_block; /* preferred write granularity (NPWG), 0 unknown */
 	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */

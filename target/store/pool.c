@@ -36,8 +36,7 @@ enum {
 static struct {
 	pthread_mutex_t life, lock;
 	pthread_cond_t has_work;
-	struct list
-		ready; /* of struct backend_work (node): lines with work that may run */
+	struct list ready; /* of struct backend_work (node): lines with work that may run */
 	struct backend_work others; /* without a backend */
 	pthread_t threads[N_MAX];
 	unsigned n_threads, n_idle, n_refs;
@@ -183,8 +182,8 @@ void backend_pool_start(struct backend_io *io, int (*work)(struct backend_io *io
 	backend_step(io)->work = work;
 	pthread_mutex_lock(&pool.lock);
 	line = line_of(io);
-	if (line->n_waiting + line->n_running < N_EACH &&
-	    pool.n_idle <= pool.n_runnable && pool.n_threads < N_MAX)
+	if (line->n_waiting + line->n_running < N_EACH && pool.n_idle <= pool.n_runnable &&
+	    pool.n_threads < N_MAX)
 		start_worker();
 	has_worker = pool.n_threads > 0;
 	if (has_worker) {

@@ -73,8 +73,7 @@ static int move(struct backend_io *io)
 	char *at = io->buffer ? (char *)io->buffer + io->n_done : NULL;
 
 	io->n_done += io->op == BACKEND_READ
-			      ? whole_read(io->backend->whole, ram->memory, offset, at,
-					   left)
+			      ? whole_read(io->backend->whole, ram->memory, offset, at, left)
 			      : whole_write(io->backend->whole, ram->memory, offset,
 					    io->op == BACKEND_WRITE ? at : NULL, left);
 	return 0;
@@ -160,8 +159,7 @@ static void ram_submit(struct backend *backend, struct backend_thread *thread,
 		backend_skip(io, -EIO);
 		return;
 	}
-	if (io->op != BACKEND_READ && io->op != BACKEND_FLUSH &&
-	    backend->limits.is_read_only) {
+	if (io->op != BACKEND_READ && io->op != BACKEND_FLUSH && backend->limits.is_read_only) {
 		backend_skip(io, -EROFS);
 		return;
 	}
@@ -176,8 +174,8 @@ static void ram_submit(struct backend *backend, struct backend_thread *thread,
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static int ram_check(const struct backend_config *config, uint64_t ret_identity[2],
-		     char *why, size_t n)
+static int ram_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
+		     size_t n)
 {
 	char wanted[UNITS_MAX], have[UNITS_MAX];
 	struct sysinfo info;
@@ -185,13 +183,11 @@ static int ram_check(const struct backend_config *config, uint64_t ret_identity[
 
 	ret_identity[0] = ret_identity[1] = 0;
 	if (!config->size_bytes || config->size_bytes % config->block_size) {
-		snprintf(why, n,
-			 "ram: %" PRIu64 " bytes is not a multiple of block_size %u",
+		snprintf(why, n, "ram: %" PRIu64 " bytes is not a multiple of block_size %u",
 			 config->size_bytes, config->block_size);
 		return -EINVAL;
 	}
-	total = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit
-				    : UINT64_MAX;
+	total = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : UINT64_MAX;
 	if (config->size_bytes > total) {
 		snprintf(why, n, "ram: %s is more memory than the %s of this machine",
 			 units_format_size(wanted, config->size_bytes),
@@ -264,8 +260,8 @@ static int map_memory(struct ram *ram, uint64_t size)
 	return r < 0 ? r : extend(ram, size);
 }
 
-static int ram_open(const struct backend_config *config, struct backend **ret_backend,
-		    char *why, size_t n)
+static int ram_open(const struct backend_config *config, struct backend **ret_backend, char *why,
+		    size_t n)
 {
 	struct ram *ram;
 	uint64_t identity[2];
@@ -313,11 +309,9 @@ static int ram_resize(struct backend *backend, uint64_t size_bytes, char *why, s
 		return 0;
 	if (size_bytes < ram->size || size_bytes > ram->n_reserved) {
 		snprintf(why, n, "ram: %s cannot become %s while it runs: %s",
-			 units_format_exact(has, ram->size),
-			 units_format_exact(wanted, size_bytes),
-			 size_bytes < ram->size
-				 ? "memory in use is not taken away"
-				 : "it may grow to 16 times its first size");
+			 units_format_exact(has, ram->size), units_format_exact(wanted, size_bytes),
+			 size_bytes < ram->size ? "memory in use is not taken away"
+						: "it may grow to 16 times its first size");
 		return -EINVAL;
 	}
 	r = extend(ram, size_bytes);

@@ -31,8 +31,8 @@ struct skeleton {
 				/* Thread: say who writes what */
 };
 
-static int skeleton_check(const struct backend_config *config, uint64_t ret_identity[2],
-			  char *why, size_t n)
+static int skeleton_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
+			  size_t n)
 {
 	/* Two namespaces with the same identity are refused, unless both are read-only.
 	 */
@@ -40,8 +40,8 @@ static int skeleton_check(const struct backend_config *config, uint64_t ret_iden
 	return 0;
 }
 
-static int skeleton_open(const struct backend_config *config,
-			 struct backend **ret_backend, char *why, size_t n)
+static int skeleton_open(const struct backend_config *config, struct backend **ret_backend,
+			 char *why, size_t n)
 {
 	struct skeleton *skeleton = calloc(1, sizeof(*skeleton));
 
@@ -77,8 +77,7 @@ static void skeleton_submit(struct backend *backend, struct backend_thread *thre
 	backend_skip(io, 0);
 }
 
-static int skeleton_resize(struct backend *backend, uint64_t size_bytes, char *why,
-			   size_t n)
+static int skeleton_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
 {
 	if (size_bytes)
 		backend->limits.size_bytes = size_bytes;

@@ -46,8 +46,7 @@ static inline struct backend_step *backend_step(struct backend_io *io)
 }
 
 /* First thing in a submit: takes the io over; its last step will call done. */
-void backend_take(struct backend *backend, struct backend_thread *thread,
-		  struct backend_io *io);
+void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io);
 /* Gives the io back. From a step's then; for submit see backend_skip. */
 void backend_done(struct backend_io *io, int error);
 /* Ends a step with -EIO: no more of the transfer can be had. */

@@ -12,8 +12,7 @@ struct whole *whole_new(void)
 {
 	struct whole *whole = aligned_alloc(_Alignof(struct whole), sizeof(*whole));
 
-	static_assert(WHOLE_MARKS >= 2 * (16 * 1024 * 1024 >> WHOLE_SHIFT),
-		      "max_transfer");
+	static_assert(WHOLE_MARKS >= 2 * (16 * 1024 * 1024 >> WHOLE_SHIFT), "max_transfer");
 	if (whole)
 		memset(whole, 0, sizeof(*whole));
 	return whole;
@@ -38,8 +37,7 @@ static whole_mark *next_of(whole_mark *mark)
 	return (whole_mark *)((at & ~mask) | ((at + sizeof(*mark)) & mask));
 }
 
-bool whole_take(struct whole *whole, uint64_t offset, uint32_t n_bytes,
-		whole_hold *ret_hold)
+bool whole_take(struct whole *whole, uint64_t offset, uint32_t n_bytes, whole_hold *ret_hold)
 {
 	whole_mark *first = mark_at(whole, offset);
 	uint64_t n = ((offset + n_bytes - 1) >> WHOLE_SHIFT) - (offset >> WHOLE_SHIFT);
@@ -86,9 +84,8 @@ static bool begin_write(whole_mark *mark)
 	do {
 		if (now & (WHOLE_CLOSED | WHOLE_READERS))
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(mark, &now, now | WHOLE_CLOSED,
-							memory_order_acquire,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		mark, &now, now | WHOLE_CLOSED, memory_order_acquire, memory_order_relaxed));
 	return true;
 }
 
@@ -139,12 +136,10 @@ uint64_t whole_read(struct whole *whole, const void *memory, uint64_t offset, vo
 
 void whole_want(struct whole *whole, uint64_t offset)
 {
-	atomic_fetch_add_explicit(mark_at(whole, offset), WHOLE_WANTED,
-				  memory_order_relaxed);
+	atomic_fetch_add_explicit(mark_at(whole, offset), WHOLE_WANTED, memory_order_relaxed);
 }
 
 void whole_want_no_more(struct whole *whole, uint64_t offset)
 {
-	atomic_fetch_sub_explicit(mark_at(whole, offset), WHOLE_WANTED,
-				  memory_order_relaxed);
+	atomic_fetch_sub_explicit(mark_at(whole, offset), WHOLE_WANTED, memory_order_relaxed);
 }

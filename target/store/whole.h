@@ -56,8 +56,7 @@ static inline bool whole_is_one(uint64_t offset, uint32_t n_bytes)
 }
 
 /* A device will read this range, which takes one mark; any range. False: not now. */
-static inline bool whole_take_one(struct whole *whole, uint64_t offset,
-				  whole_hold *ret_hold)
+static inline bool whole_take_one(struct whole *whole, uint64_t offset, whole_hold *ret_hold)
 {
 	uint64_t at = offset >> (WHOLE_SHIFT - 3) & (WHOLE_MARKS - 1) << 3;
 	whole_mark *mark = (whole_mark *)((uintptr_t)whole + at);
@@ -70,8 +69,7 @@ static inline bool whole_take_one(struct whole *whole, uint64_t offset,
 	*ret_hold = 0;
 	return false;
 }
-bool whole_take(struct whole *whole, uint64_t offset, uint32_t n_bytes,
-		whole_hold *ret_hold);
+bool whole_take(struct whole *whole, uint64_t offset, uint32_t n_bytes, whole_hold *ret_hold);
 
 static inline bool whole_is_many(whole_hold hold)
 {
@@ -82,8 +80,7 @@ static inline bool whole_is_many(whole_hold hold)
 static inline void whole_give_one(whole_hold hold)
 {
 	if (__builtin_expect(hold != 0, 1))
-		atomic_fetch_sub_explicit((whole_mark *)(uintptr_t)hold, 1,
-					  memory_order_release);
+		atomic_fetch_sub_explicit((whole_mark *)(uintptr_t)hold, 1, memory_order_release);
 }
 void whole_give(whole_hold hold);
 

@@ -162,17 +162,15 @@ static uint64_t key_of(const char *call, const struct callers *callers)
 	return hash ? hash : 1;
 }
 
-static void describe(struct failnth_place *place, const char *call,
-		     const struct callers *callers)
+static void describe(struct failnth_place *place, const char *call, const struct callers *callers)
 {
 	int at = snprintf(place->where, sizeof(place->where), "%s", call);
 
 	for (unsigned i = 0; i < callers->n && at < FAILNTH_WHERE - 1; i++) {
 		const struct module *m = module_of(callers->pcs[i]);
 
-		at += snprintf(place->where + at, sizeof(place->where) - (size_t)at,
-			       " %.12s+%#lx", m->name,
-			       (unsigned long)(callers->pcs[i] - m->start));
+		at += snprintf(place->where + at, sizeof(place->where) - (size_t)at, " %.12s+%#lx",
+			       m->name, (unsigned long)(callers->pcs[i] - m->start));
 	}
 }
 
@@ -279,17 +277,17 @@ static bool is_in_arena(const void *p)
 }
 
 /* The function that this one hides; of malloc's family it may still be looked for. */
-#define REAL(name)                                                                       \
-	static __typeof__(name) *real;                                                   \
-	if (!real)                                                                       \
+#define REAL(name)                                                                                 \
+	static __typeof__(name) *real;                                                             \
+	if (!real)                                                                                 \
 		real = next(#name);
 
-#define REAL_UNLESS_LOOKING(name)                                                        \
-	static __typeof__(name) *real;                                                   \
-	static bool is_looking; /* the first calls come before there are threads */      \
-	if (!real && !is_looking) {                                                      \
-		is_looking = true;                                                       \
-		real = next(#name);                                                      \
+#define REAL_UNLESS_LOOKING(name)                                                                  \
+	static __typeof__(name) *real;                                                             \
+	static bool is_looking; /* the first calls come before there are threads */                \
+	if (!real && !is_looking) {                                                                \
+		is_looking = true;                                                                 \
+		real = next(#name);                                                                \
 	}
 
 void *malloc(size_t n)
@@ -335,15 +333,15 @@ void free(void *p)
 		real(p);
 }
 
-#define FAILING(type, name, params, args, failure, error)                                \
-	type name params                                                                 \
-	{                                                                                \
-		REAL(name)                                                               \
-		if (fails(#name)) {                                                      \
-			errno = error;                                                   \
-			return failure;                                                  \
-		}                                                                        \
-		return real args;                                                        \
+#define FAILING(type, name, params, args, failure, error)                                          \
+	type name params                                                                           \
+	{                                                                                          \
+		REAL(name)                                                                         \
+		if (fails(#name)) {                                                                \
+			errno = error;                                                             \
+			return failure;                                                            \
+		}                                                                                  \
+		return real args;                                                                  \
 	}
 
 FAILING(void *, aligned_alloc, (size_t align, size_t n), (align, n), NULL, ENOMEM)
@@ -445,8 +443,7 @@ FAILING(int, fstat64, (int fd, struct stat64 *st), (fd, st), -1, EIO)
 FAILING(int, stat64, (const char *path, struct stat64 *st), (path, st), -1, EIO)
 FAILING(int, lstat64, (const char *path, struct stat64 *st), (path, st), -1, EIO)
 FAILING(int, ftruncate64, (int fd, off64_t n), (fd, n), -1, EIO)
-FAILING(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n),
-	-1, ENOSPC)
+FAILING(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n), -1, ENOSPC)
 FAILING(int, fsync, (int fd), (fd), -1, EIO)
 FAILING(int, fdatasync, (int fd), (fd), -1, EIO)
 
@@ -482,26 +479,21 @@ ssize_t write(int fd, const void *p, size_t n)
 	return real(fd, p, n);
 }
 
-FAILING(ssize_t, pread64, (int fd, void *p, size_t n, off64_t at), (fd, p, n, at), -1,
-	EIO)
-FAILING(ssize_t, pwrite64, (int fd, const void *p, size_t n, off64_t at), (fd, p, n, at),
-	-1, ENOSPC)
-FAILING(ssize_t, preadv64v2,
-	(int fd, const struct iovec *iov, int n, off64_t at, int flags),
+FAILING(ssize_t, pread64, (int fd, void *p, size_t n, off64_t at), (fd, p, n, at), -1, EIO)
+FAILING(ssize_t, pwrite64, (int fd, const void *p, size_t n, off64_t at), (fd, p, n, at), -1,
+	ENOSPC)
+FAILING(ssize_t, preadv64v2, (int fd, const struct iovec *iov, int n, off64_t at, int flags),
 	(fd, iov, n, at, flags), -1, EIO)
-FAILING(ssize_t, pwritev64v2,
-	(int fd, const struct iovec *iov, int n, off64_t at, int flags),
+FAILING(ssize_t, pwritev64v2, (int fd, const struct iovec *iov, int n, off64_t at, int flags),
 	(fd, iov, n, at, flags), -1, ENOSPC)
-FAILING(int, renameat, (int from, const char *old, int to, const char *name),
-	(from, old, to, name), -1, EIO)
-FAILING(int, unlinkat, (int folder, const char *path, int flags), (folder, path, flags),
-	-1, EROFS)
+FAILING(int, renameat, (int from, const char *old, int to, const char *name), (from, old, to, name),
+	-1, EIO)
+FAILING(int, unlinkat, (int folder, const char *path, int flags), (folder, path, flags), -1, EROFS)
 FAILING(int, unlink, (const char *path), (path), -1, EROFS)
 FAILING(int, mkdir, (const char *path, mode_t mode), (path, mode), -1, EACCES)
 FAILING(int, flock, (int fd, int operation), (fd, operation), -1, ENOLCK)
 FAILING(off64_t, lseek64, (int fd, off64_t at, int whence), (fd, at, whence), -1, EIO)
-FAILING(int, statx,
-	(int folder, const char *path, int flags, unsigned mask, struct statx *st),
+FAILING(int, statx, (int folder, const char *path, int flags, unsigned mask, struct statx *st),
 	(folder, path, flags, mask, st), -1, EIO)
 FAILING(int, fstatfs64, (int fd, struct statfs64 *fs), (fd, fs), -1, EIO)
 FAILING(int, faccessat, (int folder, const char *path, int mode, int flags),
@@ -517,29 +509,23 @@ FAILING(int, memfd_create, (const char *name, unsigned flags), (name, flags), -1
 FAILING(int, pipe2, (int fds[2], int flags), (fds, flags), -1, EMFILE)
 FAILING(int, dup2, (int fd, int as), (fd, as), -1, EMFILE)
 FAILING(int, dup3, (int fd, int as, int flags), (fd, as, flags), -1, EMFILE)
-FAILING(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1,
-	EMFILE)
+FAILING(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1, EMFILE)
 FAILING(int, socketpair, (int domain, int type, int protocol, int fds[2]),
 	(domain, type, protocol, fds), -1, EMFILE)
-FAILING(int, bind, (int fd, const struct sockaddr *to, socklen_t n), (fd, to, n), -1,
-	EACCES)
+FAILING(int, bind, (int fd, const struct sockaddr *to, socklen_t n), (fd, to, n), -1, EACCES)
 FAILING(int, listen, (int fd, int backlog), (fd, backlog), -1, EOPNOTSUPP)
 FAILING(int, accept4, (int fd, struct sockaddr *from, socklen_t *n, int flags),
 	(fd, from, n, flags), -1, EMFILE)
-FAILING(int, connect, (int fd, const struct sockaddr *to, socklen_t n), (fd, to, n), -1,
-	EAGAIN)
+FAILING(int, connect, (int fd, const struct sockaddr *to, socklen_t n), (fd, to, n), -1, EAGAIN)
 FAILING(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t n),
 	(fd, level, option, value, n), -1, ENOBUFS)
 FAILING(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *n),
 	(fd, level, option, value, n), -1, ENOBUFS)
-FAILING(ssize_t, recv, (int fd, void *p, size_t n, int flags), (fd, p, n, flags), -1,
-	ECONNRESET)
-FAILING(ssize_t, readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), -1,
-	ECONNRESET)
-FAILING(ssize_t, send, (int fd, const void *p, size_t n, int flags), (fd, p, n, flags),
-	-1, EPIPE)
-FAILING(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags),
-	-1, EPIPE)
+FAILING(ssize_t, recv, (int fd, void *p, size_t n, int flags), (fd, p, n, flags), -1, ECONNRESET)
+FAILING(ssize_t, readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), -1, ECONNRESET)
+FAILING(ssize_t, send, (int fd, const void *p, size_t n, int flags), (fd, p, n, flags), -1, EPIPE)
+FAILING(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags), -1,
+	EPIPE)
 FAILING(int, epoll_create1, (int flags), (flags), -1, EMFILE)
 
 /* To take out what is in cannot fail: it needs nothing. */
@@ -556,8 +542,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 int eventfd(unsigned value, int flags);
 FAILING(int, eventfd, (unsigned value, int flags), (value, flags), -1, EMFILE)
 int signalfd(int fd, const sigset_t *mask, int flags);
-FAILING(int, signalfd, (int fd, const sigset_t *mask, int flags), (fd, mask, flags), -1,
-	EMFILE)
+FAILING(int, signalfd, (int fd, const sigset_t *mask, int flags), (fd, mask, flags), -1, EMFILE)
 
 /* ---- libaio: it returns what is in errno elsewhere ------------------------------------------- */
 
@@ -565,10 +550,9 @@ struct iocb;
 int io_setup(int n, void *ret_context);
 int io_submit(void *context, long n, struct iocb **iocbs);
 FAILING(int, io_setup, (int n, void *ret_context), (n, ret_context), -EAGAIN, 0)
-FAILING(int, io_submit, (void *context, long n, struct iocb **iocbs), (context, n, iocbs),
-	-EAGAIN, 0)
-int io_getevents(void *context, long least, long most, void *events,
-		 struct timespec *time);
+FAILING(int, io_submit, (void *context, long n, struct iocb **iocbs), (context, n, iocbs), -EAGAIN,
+	0)
+int io_getevents(void *context, long least, long most, void *events, struct timespec *time);
 FAILING(int, io_getevents,
 	(void *context, long least, long most, void *events, struct timespec *time),
 	(context, least, most, events, time), -EINTR, 0)
@@ -595,8 +579,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 	return plain.post_recv(qp, wr, bad);
 }
 
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
-			 struct ibv_recv_wr **bad)
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	if (fails("ibv_post_srq_recv")) {
 		*bad = wr;
@@ -607,8 +590,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 
 static int req_notify_cq(struct ibv_cq *cq, int is_solicited)
 {
-	return fails("ibv_req_notify_cq") ? ENOMEM
-					  : plain.req_notify_cq(cq, is_solicited);
+	return fails("ibv_req_notify_cq") ? ENOMEM : plain.req_notify_cq(cq, is_solicited);
 }
 
 /* Before the real one, so that no completion is lost with it. */
@@ -644,24 +626,22 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 }
 
 FAILING(struct ibv_device **, ibv_get_device_list, (int *ret_n), (ret_n), NULL, ENOMEM)
-FAILING(int, ibv_query_device, (struct ibv_context * c, struct ibv_device_attr *attr),
-	(c, attr), EIO, EIO)
+FAILING(int, ibv_query_device, (struct ibv_context * c, struct ibv_device_attr *attr), (c, attr),
+	EIO, EIO)
 FAILING(struct ibv_mr *, ibv_reg_mr, (struct ibv_pd * pd, void *p, size_t n, int access),
 	(pd, p, n, access), NULL, ENOMEM)
-FAILING(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_context * c), (c),
-	NULL, ENOMEM)
+FAILING(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_context * c), (c), NULL,
+	ENOMEM)
 FAILING(struct ibv_cq *, ibv_create_cq,
-	(struct ibv_context * c, int n, void *context, struct ibv_comp_channel *ch,
-	 int v),
+	(struct ibv_context * c, int n, void *context, struct ibv_comp_channel *ch, int v),
 	(c, n, context, ch, v), NULL, ENOMEM)
-FAILING(struct ibv_srq *, ibv_create_srq,
-	(struct ibv_pd * pd, struct ibv_srq_init_attr *attr), (pd, attr), NULL, ENOMEM)
+FAILING(struct ibv_srq *, ibv_create_srq, (struct ibv_pd * pd, struct ibv_srq_init_attr *attr),
+	(pd, attr), NULL, ENOMEM)
 FAILING(int, ibv_modify_qp, (struct ibv_qp * qp, struct ibv_qp_attr *attr, int mask),
 	(qp, attr, mask), EINVAL, EINVAL)
 FAILING(int, ibv_get_async_event, (struct ibv_context * c, struct ibv_async_event *event),
 	(c, event), -1, EIO)
-FAILING(int, ibv_get_cq_event,
-	(struct ibv_comp_channel * ch, struct ibv_cq **cq, void **context),
+FAILING(int, ibv_get_cq_event, (struct ibv_comp_channel * ch, struct ibv_cq **cq, void **context),
 	(ch, cq, context), -1, EAGAIN)
 FAILING(struct rdma_event_channel *, rdma_create_event_channel, (void), (), NULL, ENOMEM)
 FAILING(int, rdma_create_id,
@@ -670,23 +650,22 @@ FAILING(int, rdma_create_id,
 	(ch, id, context, ps), -1, ENOMEM)
 FAILING(int, rdma_bind_addr, (struct rdma_cm_id * id, struct sockaddr *to), (id, to), -1,
 	EADDRNOTAVAIL)
-FAILING(int, rdma_listen, (struct rdma_cm_id * id, int backlog), (id, backlog), -1,
-	ENOMEM)
+FAILING(int, rdma_listen, (struct rdma_cm_id * id, int backlog), (id, backlog), -1, ENOMEM)
 FAILING(int, rdma_create_qp,
-	(struct rdma_cm_id * id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr),
-	(id, pd, attr), -1, ENOMEM)
-FAILING(int, rdma_accept, (struct rdma_cm_id * id, struct rdma_conn_param *param),
-	(id, param), -1, ENOMEM)
-FAILING(int, rdma_connect, (struct rdma_cm_id * id, struct rdma_conn_param *param),
-	(id, param), -1, ENOMEM)
+	(struct rdma_cm_id * id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (id, pd, attr),
+	-1, ENOMEM)
+FAILING(int, rdma_accept, (struct rdma_cm_id * id, struct rdma_conn_param *param), (id, param), -1,
+	ENOMEM)
+FAILING(int, rdma_connect, (struct rdma_cm_id * id, struct rdma_conn_param *param), (id, param), -1,
+	ENOMEM)
 FAILING(int, rdma_resolve_addr,
 	(struct rdma_cm_id * id, struct sockaddr *from, struct sockaddr *to, int ms),
 	(id, from, to, ms), -1, ENOMEM)
 FAILING(int, rdma_resolve_route, (struct rdma_cm_id * id, int ms), (id, ms), -1, ENOMEM)
-FAILING(int, rdma_reject, (struct rdma_cm_id * id, const void *data, uint8_t n),
-	(id, data, n), -1, EINVAL)
+FAILING(int, rdma_reject, (struct rdma_cm_id * id, const void *data, uint8_t n), (id, data, n), -1,
+	EINVAL)
 FAILING(int, rdma_disconnect, (struct rdma_cm_id * id), (id), -1, EINVAL)
-FAILING(int, rdma_notify, (struct rdma_cm_id * id, enum ibv_event_type type), (id, type),
-	-1, EINVAL)
-FAILING(int, rdma_get_cm_event,
-	(struct rdma_event_channel * ch, struct rdma_cm_event **ev), (ch, ev), -1, ENOMEM)
+FAILING(int, rdma_notify, (struct rdma_cm_id * id, enum ibv_event_type type), (id, type), -1,
+	EINVAL)
+FAILING(int, rdma_get_cm_event, (struct rdma_event_channel * ch, struct rdma_cm_event **ev),
+	(ch, ev), -1, ENOMEM)

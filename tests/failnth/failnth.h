@@ -24,8 +24,7 @@ struct failnth_place {
 
 struct failnth {
 	_Atomic uint32_t is_recording;
-	_Atomic uint32_t
-		phase; /* the test says where the program is: a number below 32 */
+	_Atomic uint32_t phase; /* the test says where the program is: a number below 32 */
 	_Atomic uint64_t armed; /* key of the place that fails next, once; 0: none */
 	_Atomic uint32_t skip;	/* calls there that succeed before */
 	_Atomic uint32_t n_failed;

@@ -42,8 +42,8 @@ static int answer(struct host *h, struct raw_queue *q, struct nvme_cqe *ret_cqe)
 }
 
 /* The status, or how there is none. */
-static int try(struct host *h, struct raw_queue *q, const struct nvme_sqe *sqe,
-	       const void *data, uint32_t n)
+static int try(struct host *h, struct raw_queue *q, const struct nvme_sqe *sqe, const void *data,
+	       uint32_t n)
 {
 	uint8_t capsule[RAW_CAPSULE_MAX];
 	struct nvme_cqe cqe;
@@ -68,8 +68,8 @@ static int try_admin(struct host *h, uint8_t opcode, uint32_t nsid, uint32_t cdw
 	return try(h, &h->raw.admin, &sqe, NULL, 0);
 }
 
-static int try_io(struct host *h, uint8_t opcode, uint32_t nsid, uint64_t offset,
-		  uint32_t n_bytes, bool has_data)
+static int try_io(struct host *h, uint8_t opcode, uint32_t nsid, uint64_t offset, uint32_t n_bytes,
+		  bool has_data)
 {
 	struct raw_queue *q = &h->raw.io;
 	unsigned shift = nsid == DAEMON_FILE || nsid == DAEMON_BIG_RAM ? 12 : 9;
@@ -138,14 +138,13 @@ static bool try_connect(struct host *h, uint16_t port)
 static void administer(struct host *h)
 {
 	struct nvme_sqe aer = raw_sqe(&h->raw.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
-	static const uint8_t logs[] = {NVME_LOG_ERROR, NVME_LOG_SMART,
-				       NVME_LOG_CHANGED_NS, NVME_LOG_EFFECTS};
+	static const uint8_t logs[] = {NVME_LOG_ERROR, NVME_LOG_SMART, NVME_LOG_CHANGED_NS,
+				       NVME_LOG_EFFECTS};
 
 	for (unsigned i = 0; i < 3; i++)
 		try_admin(h, NVME_ADMIN_IDENTIFY, DAEMON_FILE, i, 4096);
 	for (unsigned i = 0; i < sizeof(logs); i++)
-		try_admin(h, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL, logs[i] | 127 << 16,
-			  512);
+		try_admin(h, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL, logs[i] | 127 << 16, 512);
 	try_admin(h, NVME_ADMIN_SET_FEATURES, 0, 7, 0);
 	try_admin(h, NVME_ADMIN_GET_FEATURES, 0, 7, 0);
 	try_admin(h, NVME_ADMIN_KEEP_ALIVE, 0, 0, 0);
@@ -204,8 +203,7 @@ static void reserve(struct host *h)
 	static const struct {
 		uint8_t opcode;
 		uint32_t cdw10;
-	} steps[] = {
-		{0x0d, 3u << 30}, {0x11, 1 << 8}, {0x15, 1 << 8}, {0x0d, 3u << 30 | 1}};
+	} steps[] = {{0x0d, 3u << 30}, {0x11, 1 << 8}, {0x15, 1 << 8}, {0x0d, 3u << 30 | 1}};
 
 	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		struct nvme_sqe sqe = raw_sqe(&h->raw.io, steps[i].opcode, DAEMON_FILE);

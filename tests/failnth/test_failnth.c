@@ -67,8 +67,7 @@ static void share(void)
 	assert_ptr_not_equal(p, MAP_FAILED);
 	close(fd);
 	shared = p;
-	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBFAILNTH"),
-		 getenv("LD_PRELOAD"));
+	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBFAILNTH"), getenv("LD_PRELOAD"));
 	setenv("LD_PRELOAD", preload, 1);
 }
 
@@ -138,8 +137,7 @@ static void complain(const struct failnth_place *place, unsigned nth, const char
 }
 
 /* Each sets *ret_failed when the place was met; false: it was not survived. */
-typedef bool (*test_place)(const struct failnth_place *place, unsigned nth,
-			   bool *ret_failed);
+typedef bool (*test_place)(const struct failnth_place *place, unsigned nth, bool *ret_failed);
 
 static void sweep(enum phase phase, test_place test)
 {
@@ -184,8 +182,7 @@ static bool is_refusal(const struct failnth_place *place, unsigned nth, int stat
 	return true;
 }
 
-static bool fail_at_start(const struct failnth_place *place, unsigned nth,
-			  bool *ret_failed)
+static bool fail_at_start(const struct failnth_place *place, unsigned nth, bool *ret_failed)
 {
 	bool is_right = true;
 	int status;
@@ -233,12 +230,10 @@ static void run(void)
 /* A medium that lost what it had taken stays failed until a restart. */
 static bool is_final(const struct failnth_place *place)
 {
-	return !strncmp(place->where, "fdatasync", 9) ||
-	       !strncmp(place->where, "fsync", 5);
+	return !strncmp(place->where, "fdatasync", 9) || !strncmp(place->where, "fsync", 5);
 }
 
-static bool fail_while_serving(const struct failnth_place *place, unsigned nth,
-			       bool *ret_failed)
+static bool fail_while_serving(const struct failnth_place *place, unsigned nth, bool *ret_failed)
 {
 	const char *what = NULL;
 	int status;

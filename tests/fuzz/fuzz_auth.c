@@ -77,8 +77,7 @@ static void tell_host(unsigned which, const uint8_t *message, size_t n)
 /* What a Connect's result says of authentication. */
 static void read_connect(unsigned which)
 {
-	static const struct auth_keys keys = {.key.n = 32},
-				      both = {.key.n = 32, .ctrl_key.n = 32};
+	static const struct auth_keys keys = {.key.n = 32}, both = {.key.n = 32, .ctrl_key.n = 32};
 	static const struct auth_keys *const choices[] = {NULL, &keys, &both, &both};
 	uint64_t result = which & 2 ? NVMF_CONNECT_ATR : 0;
 	enum auth_host_failure failure;
@@ -183,8 +182,8 @@ static enum auth_host_step receive(struct talk *talk, struct auth_host *host,
 	return auth_host_take(host, page);
 }
 
-static void talk_on(struct talk *talk, struct auth_host *host,
-		    struct auth_session *session, unsigned setting)
+static void talk_on(struct talk *talk, struct auth_host *host, struct auth_session *session,
+		    unsigned setting)
 {
 	enum auth_host_step step = AUTH_HOST_SEND;
 	struct nvme_sqe sqe = {0};

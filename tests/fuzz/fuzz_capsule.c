@@ -48,8 +48,8 @@ static void say_private(uint16_t qid, unsigned n_sq, unsigned max_sq)
 
 	connect_fill_private(&req, qid, n_sq, n_sq, 7);
 	if (cm_req_parse(&req, sizeof(req), max_sq, &request) == NVMF_CM_OK)
-		check(request.qid == qid && request.n_sq == n_sq &&
-		      request.n_rq == n_sq && request.cntlid == 7);
+		check(request.qid == qid && request.n_sq == n_sq && request.n_rq == n_sq &&
+		      request.cntlid == 7);
 	else
 		check(n_sq < 2 || n_sq > (qid ? max_sq : NVMF_ADMIN_SQ_ENTRIES));
 }

@@ -84,14 +84,8 @@ static const struct conf_key other_keys[] = {
 	 .offset = offsetof(struct other, places),
 	 .schema = &place_schema},
 	{.name = "words", .type = CONF_LIST, .offset = offsetof(struct other, words)},
-	{.name = "small",
-	 .type = CONF_UINT,
-	 .offset = offsetof(struct other, small),
-	 .min = 7},
-	{.name = "word",
-	 .type = CONF_STRING,
-	 .offset = offsetof(struct other, word),
-	 .min = 3},
+	{.name = "small", .type = CONF_UINT, .offset = offsetof(struct other, small), .min = 7},
+	{.name = "word", .type = CONF_STRING, .offset = offsetof(struct other, word), .min = 3},
 	{.name = "on",
 	 .type = CONF_BOOL,
 	 .offset = offsetof(struct other, is_on),
@@ -119,8 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct target_config config;
 	struct conf *conf = NULL;
-	char *text = malloc(n +
-			    1); /* of its very size, so that a sanitizer sees the end */
+	char *text = malloc(n + 1); /* of its very size, so that a sanitizer sees the end */
 	FILE *out = fopen("/dev/null", "w");
 
 	check(text && out);

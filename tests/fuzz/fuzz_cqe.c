@@ -29,8 +29,7 @@ static void name_status(const struct nvme_cqe *cqe, enum nvme_status status)
 	struct volume_error error;
 
 	config.address.sa.sa_family = AF_INET;
-	error_from_connect(&error, &config, get_le16(cqe->cid) & 1, status,
-			   get_le64(cqe->result));
+	error_from_connect(&error, &config, get_le16(cqe->cid) & 1, status, get_le64(cqe->result));
 	check(strlen(error.message) < sizeof(error.message));
 	error_connect_is_permanent(status);
 	error_from_status(&error, "Identify", status);

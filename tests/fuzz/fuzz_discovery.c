@@ -30,8 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	unsigned n_records;
 
 	memcpy(&header, data, n_header);
-	memcpy(&entry, data + n_header,
-	       n_entry < sizeof(entry) ? n_entry : sizeof(entry));
+	memcpy(&entry, data + n_header, n_entry < sizeof(entry) ? n_entry : sizeof(entry));
 	if (discovery_parse_header(&header, &genctr, &n_records) == 0)
 		check(n_records <= DISCOVER_RECORDS_MAX);
 	if (discovery_parse_entry(&entry, &record) == 0) {

@@ -126,8 +126,8 @@ const char *state_directory_path(const struct state_directory *d)
 	return "/nowhere";
 }
 
-int state_file_write(const struct state_directory *d, const char *name, const char *text,
-		     size_t n, bool *ret_is_old)
+int state_file_write(const struct state_directory *d, const char *name, const char *text, size_t n,
+		     bool *ret_is_old)
 {
 	check(!text || strnlen(text, n + 1) == n);
 	if (ret_is_old)

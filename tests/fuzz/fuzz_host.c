@@ -48,8 +48,7 @@ static const char config_text[] =
 	"tuning: {workers: 1, queue_depth: 16, inline_data: 4KiB, max_transfer: 64KiB,\n"
 	"  buffers: 1MiB, shared_receives: 16, io_queues: 2}\n"
 	"limits: {connections: 64, connections_per_host: 5, controllers_per_host: 3,\n"
-	"  io_queues_per_host: 2, connect_rate: 1000000, connect_rate_per_host: "
-	"1000000}\n"
+	"  io_queues_per_host: 2, connect_rate: 1000000, connect_rate_per_host: 1000000}\n"
 	"controller_ids: {min: 1, max: 4}\n"
 	"portals:\n"
 	"  - {name: a, address: 192.0.2.1}\n"
@@ -188,8 +187,8 @@ static void read_config(void)
 	char text[sizeof(config_text) + sizeof(env.directory)];
 	int n = snprintf(text, sizeof(text), config_text, env.directory);
 
-	check(conf_read_text("fuzz.yaml", text, (size_t)n, &config_schema, &env.config,
-			     stderr, &env.conf) == 0);
+	check(conf_read_text("fuzz.yaml", text, (size_t)n, &config_schema, &env.config, stderr,
+			     &env.conf) == 0);
 	config_check(&env.config, "fuzz.yaml", env.conf, stderr);
 	check(conf_n_errors(env.conf) == 0);
 }
@@ -246,8 +245,7 @@ static void await_memory(const struct snapshot *snapshot)
 {
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
 		for (unsigned j = 0; j < snapshot->subsystems[i].n_namespaces; j++) {
-			const struct namespace *ns =
-				snapshot->subsystems[i].namespaces[j];
+			const struct namespace *ns = snapshot->subsystems[i].namespaces[j];
 
 			while (ns->memory && !(atomic_load(&ns->registered) & 1))
 				sched_yield();
@@ -282,8 +280,8 @@ static void begin_target(unsigned world)
 	check(snapshot);
 	put_disk(snapshot);
 	atomic_store(&target->snapshot, snapshot);
-	env.poller.complaints = env.poller.auth_refusals = target->refusals =
-		target->defects = (struct log_limit){0};
+	env.poller.complaints = env.poller.auth_refusals = target->refusals = target->defects =
+		(struct log_limit){0};
 	check(portals_init(target) == 0 && portals_open(target) == 0);
 	await_memory(snapshot);
 }
@@ -319,8 +317,7 @@ static void after_step(void)
 	}
 }
 
-static void open_conn(unsigned i, unsigned portal, unsigned n_reads,
-		      const uint8_t private_data[32])
+static void open_conn(unsigned i, unsigned portal, unsigned n_reads, const uint8_t private_data[32])
 {
 	unsigned n = env.target.n_queues;
 
@@ -342,11 +339,9 @@ static void hang_up(unsigned i)
 		queue->conn->ops->on_disconnected(queue->conn);
 }
 
-static void send_capsule(unsigned i, const struct nvme_sqe *sqe, const uint8_t *data,
-			 size_t n)
+static void send_capsule(unsigned i, const struct nvme_sqe *sqe, const uint8_t *data, size_t n)
 {
-	if (env.queues[i] && env.queues[i]->qp.is_attached &&
-	    !env.queues[i]->qp.is_broken)
+	if (env.queues[i] && env.queues[i]->qp.is_attached && !env.queues[i]->qp.is_broken)
 		wire_deliver(&env.queues[i]->qp, sqe, data, n);
 }
 
@@ -423,8 +418,7 @@ static void connect_host(unsigned i, const char *subnqn, uint8_t host, unsigned 
 	connect_queue(i, 0, subnqn, host, NVMF_CNTLID_DYNAMIC, world);
 	enable(i);
 	if (!env.queues[i]->controller->is_discovery)
-		connect_queue(i + 1, 1, subnqn, host, env.queues[i]->controller->id,
-			      world);
+		connect_queue(i + 1, 1, subnqn, host, env.queues[i]->controller->id, world);
 }
 
 void host_begin(unsigned world, bool is_connected)
@@ -543,8 +537,7 @@ static void play_capsule(struct script *s, unsigned kind)
 static void expire_all(void)
 {
 	list_for_each_safe (node, &env.target.queues) {
-		struct loop_timer *timer =
-			&list_entry(node, struct queue, node)->connect_timer;
+		struct loop_timer *timer = &list_entry(node, struct queue, node)->connect_timer;
 
 		if (!loop_timer_is_running(timer))
 			continue;
@@ -571,8 +564,7 @@ static void prove(unsigned i)
 		wire_set_sink(page, sizeof(page));
 		send_capsule(i, &sqe, NULL, 0);
 		settle();
-		step = step == AUTH_HOST_SEND ? auth_host_sent(&host)
-					      : auth_host_take(&host, page);
+		step = step == AUTH_HOST_SEND ? auth_host_sent(&host) : auth_host_take(&host, page);
 	}
 	wire_set_sink(NULL, 0);
 	wire_set_memory(0, NULL, 0);

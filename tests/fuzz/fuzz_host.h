@@ -31,8 +31,7 @@ enum host_world {		  /* bits of the first byte */
 	WORLD_ANA = 1 << 2,	  /* of the subsystem with ANA groups */
 	WORLD_NO_INLINE = 1 << 3,
 	WORLD_STOPPING =
-		1
-		<< 4, /* rblkd is stopping; and a state directory knows many bad blocks */
+		1 << 4,		/* rblkd is stopping; and a state directory knows many bad blocks */
 	WORLD_NO_FLOW = 1 << 5, /* submission queue flow control is off */
 	WORLD_KEEPS_ALIVE = 1 << 6,
 	WORLD_BROKEN_STATE = 1 << 7, /* the state directory cannot be written */

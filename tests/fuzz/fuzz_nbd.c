@@ -136,8 +136,7 @@ static struct plan read_plan(const uint8_t bytes[2])
 			     .turn = bytes[1] >> 3};
 }
 
-static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event event,
-		   int fd)
+static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event event, int fd)
 {
 	if (event == EVENT_STOP) {
 		nbd_conn_stop(conn);
@@ -177,13 +176,12 @@ static void open_sockets(int fds[2])
 {
 	int little = 1;
 
-	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ==
-	      0);
+	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
 	check(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)) == 0);
 }
 
-static void turn(struct nbd_export *export, struct nbd_conn *conn,
-		 const struct plan *plan, unsigned n, int fd)
+static void turn(struct nbd_export *export, struct nbd_conn *conn, const struct plan *plan,
+		 unsigned n, int fd)
 {
 	bool is_taking = plan->event != EVENT_NOT_TAKING || n < plan->turn ||
 			 n > plan->turn + TURNS_NOT_TAKING;
@@ -260,8 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	init_export(export, data[0]);
 	n_others = data[0] & IS_FULL ? export->max_established : 0;
 	export->n_established = n_others;
-	talk(export, data[0] & IS_KERNEL, &plan, data + (has_plan ? 3 : 1),
-	     n - (has_plan ? 3 : 1));
+	talk(export, data[0] & IS_KERNEL, &plan, data + (has_plan ? 3 : 1), n - (has_plan ? 3 : 1));
 	memory_fail(0);
 	check(export->n_established == n_others);
 	nbd_export_deinit(export);

@@ -59,8 +59,7 @@ static void start(void)
 	check(mkdtemp(env.directory));
 	snprintf(env.addr.sun_path, sizeof(env.addr.sun_path), "%s/s", env.directory);
 	check(loop_init(&env.loop, 0, NULL) == 0);
-	check(rpc_server_new(&env.loop, env.addr.sun_path, methods, NULL, &env.server) ==
-	      0);
+	check(rpc_server_new(&env.loop, env.addr.sun_path, methods, NULL, &env.server) == 0);
 	atexit(stop);
 }
 
@@ -85,8 +84,7 @@ static void send_long(int fd, const uint8_t *data, size_t n)
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = data[i % n];
 	while (at < sizeof(bytes)) {
-		ssize_t r = send(fd, bytes + at, sizeof(bytes) - at,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t r = send(fd, bytes + at, sizeof(bytes) - at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (r < 0)
 			return;

@@ -18,8 +18,7 @@ struct volume_queue {
 	unsigned n_taken;
 	int error;
 	unsigned every, n_done;
-	uint8_t *buffers
-		[FUZZ_BUFFERS]; /* owned while taken: a sanitizer sees their ends */
+	uint8_t *buffers[FUZZ_BUFFERS]; /* owned while taken: a sanitizer sees their ends */
 	uint8_t bytes[FUZZ_VOLUME_BYTES];
 };
 
@@ -41,11 +40,9 @@ static void execute(struct volume_io *io)
 	if (io->op == VOLUME_FLUSH)
 		return;
 	check(io->length && io->offset % 512 == 0 && io->length % 512 == 0);
-	check(io->offset <= FUZZ_VOLUME_BYTES &&
-	      io->length <= FUZZ_VOLUME_BYTES - io->offset);
+	check(io->offset <= FUZZ_VOLUME_BYTES && io->length <= FUZZ_VOLUME_BYTES - io->offset);
 	if (io->op == VOLUME_READ || io->op == VOLUME_WRITE)
-		check(io->length <= FUZZ_IO_BYTES &&
-		      is_in_buffer(io->buffer, io->length));
+		check(io->length <= FUZZ_IO_BYTES && is_in_buffer(io->buffer, io->length));
 	if (io->op == VOLUME_READ)
 		memcpy(io->buffer, at, io->length);
 	else if (io->op == VOLUME_WRITE)
@@ -92,8 +89,7 @@ void fuzz_volume_check_idle(void)
 {
 	check(list_is_empty(&volume.submitted) && list_is_empty(&volume.waiters));
 	check(volume.n_taken == 0);
-	memset(volume.bytes, 0,
-	       sizeof(volume.bytes)); /* the next run begins as this one */
+	memset(volume.bytes, 0, sizeof(volume.bytes)); /* the next run begins as this one */
 }
 
 /* ---- volume_io.h ---- */
@@ -158,8 +154,7 @@ void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *wai
 }
 
 /* Of the queues that worker.c adds there is none here. */
-int volume_queue_add(struct volume *of, struct loop *io_loop,
-		     struct volume_queue **ret_queue)
+int volume_queue_add(struct volume *of, struct loop *io_loop, struct volume_queue **ret_queue)
 {
 	return -EUSERS;
 }

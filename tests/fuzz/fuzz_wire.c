@@ -114,9 +114,8 @@ void recv_give(struct recv *recv)
 	free(recv);
 }
 
-int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain,
-		   bool shared, unsigned n_max, uint32_t capsule_bytes,
-		   uint32_t data_bytes)
+int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain, bool shared,
+		   unsigned n_max, uint32_t capsule_bytes, uint32_t data_bytes)
 {
 	ring->cq = cq;
 	ring->n_max = n_max;
@@ -201,8 +200,7 @@ void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey
 	post(qp, WRITE, NULL);
 }
 
-void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr,
-	     uint32_t rkey)
+void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey)
 {
 	size_t n = MIN(wire.memory[rkey % KEYS].n, sge.length);
 
@@ -324,8 +322,8 @@ void domain_close(struct domain *domain)
 	domain->pd = NULL;
 }
 
-int mr_open(const struct domain *domain, void *base, size_t n_bytes,
-	    enum mr_access access, struct mr *ret_mr)
+int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,
+	    struct mr *ret_mr)
 {
 	ret_mr->verbs = (struct ibv_mr *)(void *)&wire;
 	return 0;
@@ -370,8 +368,7 @@ unsigned wire_n_recvs(void)
 	return wire.n_recvs;
 }
 
-int cm_accept(struct cm_conn *conn, const void *private_data, size_t n,
-	      unsigned initiator_depth)
+int cm_accept(struct cm_conn *conn, const void *private_data, size_t n, unsigned initiator_depth)
 {
 	look_at(private_data, n);
 	return 0;
@@ -404,8 +401,7 @@ void cm_notify_established(struct cm_conn *conn)
 {
 }
 
-int cm_listen(struct cm *cm, const union addr *address, int backlog,
-	      struct cm_listener *listener)
+int cm_listen(struct cm *cm, const union addr *address, int backlog, struct cm_listener *listener)
 {
 	check(wire.n_listeners < LISTENERS);
 	wire.listeners[wire.n_listeners++] = listener;

@@ -33,8 +33,7 @@ bool wire_turn(void);
 bool wire_is_quiet(void);
 
 /* A connect request arrives at the listener of this number. */
-void wire_connect(unsigned listener, unsigned n_reads, const void *private_data,
-		  size_t n);
+void wire_connect(unsigned listener, unsigned n_reads, const void *private_data, size_t n);
 /* Of all there are now: connections, receives that were not given back. */
 unsigned wire_n_conns(void);
 unsigned wire_n_recvs(void);

@@ -94,13 +94,11 @@ static void check_capsule(const struct slot *slot)
 		if (rd64(sgl(slot)))
 			violation("in-capsule data at an offset");
 		if (slot->n_received != SQE_BYTES + sgl_length(slot))
-			violation("%u bytes for %u of data", slot->n_received,
-				  sgl_length(slot));
+			violation("%u bytes for %u of data", slot->n_received, sgl_length(slot));
 	} else if (slot->n_received != SQE_BYTES) {
 		violation("a command of %u bytes", slot->n_received);
 	}
-	if (type == 0x40 && !sgl_length(slot) &&
-	    (rd64(sgl(slot)) || rd32(sgl(slot) + 11)))
+	if (type == 0x40 && !sgl_length(slot) && (rd64(sgl(slot)) || rd32(sgl(slot) + 11)))
 		violation("a descriptor of no data with an address");
 }
 
@@ -110,13 +108,11 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 {
 	struct conn *conn = slot->conn;
 	const uint8_t *c = slot->capsule;
-	const char *subnqn = (const char *)data + 256,
-		   *hostnqn = (const char *)data + 512;
+	const char *subnqn = (const char *)data + 256, *hostnqn = (const char *)data + 512;
 
 	if (rd16(c + 40) || rd16(c + 42) != conn->qid || rd16(c + 44) != conn->n_sq - 1)
-		violation("Connect: recfmt %u qid %u sqsize %u, CM said %u and %u",
-			  rd16(c + 40), rd16(c + 42), rd16(c + 44), conn->qid,
-			  conn->n_sq - 1);
+		violation("Connect: recfmt %u qid %u sqsize %u, CM said %u and %u", rd16(c + 40),
+			  rd16(c + 42), rd16(c + 44), conn->qid, conn->n_sq - 1);
 	if (data[256 + 223] || data[512 + 223])
 		violation("Connect: an NQN without its end");
 	is_discovery = strcmp(subnqn, DISCOVERY_NQN) == 0;
@@ -145,8 +141,7 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 	for (unsigned i = 0; fabric_conn(i); i = fabric_conn(i)->index + 1) {
 		const struct conn *admin = fabric_conn(i);
 
-		if (admin->qid == 0 && !admin->is_dead &&
-		    admin->cntlid == rd16(data + 16)) {
+		if (admin->qid == 0 && !admin->is_dead && admin->cntlid == rd16(data + 16)) {
 			conn->cntlid = admin->cntlid;
 			done(slot, 0, conn->cntlid);
 			return;
@@ -187,8 +182,8 @@ static void property_get(struct slot *slot)
 		done(slot, 0, cc);
 		return;
 	case 0x1c:
-		csts = (cc & 1 && action != ACT_NOT_READY) |
-		       (cc >> 14 & 3 ? 2u << 2 : 0) | (action == ACT_FATAL ? 2 : 0);
+		csts = (cc & 1 && action != ACT_NOT_READY) | (cc >> 14 & 3 ? 2u << 2 : 0) |
+		       (action == ACT_FATAL ? 2 : 0);
 		done(slot, 0, csts);
 		return;
 	}
@@ -341,9 +336,7 @@ static void log_entry(uint8_t *e, unsigned i)
 		strcpy((char *)e + 32, "4420");
 		strcpy((char *)e + 512, "127.0.0.1");
 	}
-	strcpy((char *)e + 256, i == 0	 ? DISCOVERY_NQN
-				: i == 1 ? opt.nqn
-					 : "nqn.2026-01.x:other");
+	strcpy((char *)e + 256, i == 0 ? DISCOVERY_NQN : i == 1 ? opt.nqn : "nqn.2026-01.x:other");
 }
 
 /* The groups alone: a host that has one namespace needs no list of them. */
@@ -377,8 +370,7 @@ static void get_log(struct slot *slot)
 	static uint8_t page[1024 * (1 + DISCOVERY_ENTRIES)];
 
 	if (n > DATA_BYTES || n != sgl_length(slot))
-		violation("Get Log Page of %u bytes, descriptor of %u", n,
-			  sgl_length(slot));
+		violation("Get Log Page of %u bytes, descriptor of %u", n, sgl_length(slot));
 	memset(slot->data, 0, DATA_BYTES);
 	slot->out = slot->data;
 	slot->n_out = n;
@@ -406,9 +398,8 @@ static bool is_in_range(const struct slot *slot, uint64_t slba, uint64_t n)
 {
 	if (slba <= n_blocks_now && n <= n_blocks_now - slba)
 		return true;
-	fprintf(stderr, "fake_target: %llu blocks at %llu of %llu\n",
-		(unsigned long long)n, (unsigned long long)slba,
-		(unsigned long long)n_blocks_now);
+	fprintf(stderr, "fake_target: %llu blocks at %llu of %llu\n", (unsigned long long)n,
+		(unsigned long long)slba, (unsigned long long)n_blocks_now);
 	return false;
 }
 
@@ -417,8 +408,8 @@ static void trim_with_data(struct slot *slot, const uint8_t *range)
 	uint64_t n = rd32(range + 4), slba = rd64(range + 8);
 
 	if (slot->capsule[40] || !(slot->capsule[44] & 4))
-		violation("Dataset Management: %u ranges, attributes %02x",
-			  slot->capsule[40] + 1, slot->capsule[44]);
+		violation("Dataset Management: %u ranges, attributes %02x", slot->capsule[40] + 1,
+			  slot->capsule[44]);
 	if (opt.dmrsl && n > opt.dmrsl)
 		violation("a range of %llu blocks", (unsigned long long)n);
 	if (!is_in_range(slot, slba, n)) {
@@ -462,8 +453,7 @@ static void start_io(struct slot *slot)
 		return;
 	}
 	if (has_data && sgl_length(slot) != bytes)
-		violation("%u bytes for %llu blocks", sgl_length(slot),
-			  (unsigned long long)n);
+		violation("%u bytes for %llu blocks", sgl_length(slot), (unsigned long long)n);
 	if (has_data && opt.mdts && bytes > 4096ull << opt.mdts)
 		violation("%llu bytes by one command", (unsigned long long)bytes);
 	if (opt.wzsl && slot->event == EV_ZERO && bytes > 4096ull << opt.wzsl)

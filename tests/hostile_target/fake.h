@@ -87,7 +87,7 @@ struct options {
 	uint64_t blocks;
 	unsigned nsid;
 	unsigned wzsl, dmrsl;
-	const char *nqn, *host; /* host: the only one allowed; NULL: any */
+	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
 	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };
@@ -127,7 +127,7 @@ extern uint8_t *ram;
 
 /* verbs.c */
 int fabric_listen(void);
-int fabric_run(void); /* until stdin ends; the exit code */
+int fabric_run(void);					   /* until stdin ends; the exit code */
 void fabric_read(struct slot *slot, void *to, uint32_t n); /* then command_have_data */
 void fabric_answer(struct slot *slot);
 void fabric_disconnect(struct conn *conn);

@@ -9,30 +9,11 @@
 #include "tests/hostile_target/fake.h"
 
 static const char *const event_names[EV_N] = {
-	"cm-admin",
-	"cm-io",
-	"connect-admin",
-	"connect-io",
-	"auth-send",
-	"auth-receive",
-	"get-cap",
-	"get-csts",
-	"set-cc",
-	"identify-ctrl",
-	"identify-limits",
-	"identify-ids",
-	"identify-ns",
-	"identify-list",
-	"set-queues",
-	"set-events",
-	"get-log",
-	"keep-alive",
-	"aer",
-	"read",
-	"write",
-	"flush",
-	"zero",
-	"trim",
+	"cm-admin",	   "cm-io",	   "connect-admin", "connect-io",    "auth-send",
+	"auth-receive",	   "get-cap",	   "get-csts",	    "set-cc",	     "identify-ctrl",
+	"identify-limits", "identify-ids", "identify-ns",   "identify-list", "set-queues",
+	"set-events",	   "get-log",	   "keep-alive",    "aer",	     "read",
+	"write",	   "flush",	   "zero",	    "trim",
 };
 
 static const char *const action_names[ACT_N] = {
@@ -68,8 +49,7 @@ bool rules_parse(const char *arg)
 		return false;
 	if (colon > equals)
 		colon = NULL;
-	event = find_name(event_names, EV_N, arg,
-			  (size_t)((colon ? colon : equals) - arg));
+	event = find_name(event_names, EV_N, arg, (size_t)((colon ? colon : equals) - arg));
 	comma = strchr(equals, ',');
 	action = find_name(action_names, ACT_N, equals + 1,
 			   comma ? (size_t)(comma - equals - 1) : strlen(equals + 1));
@@ -81,8 +61,7 @@ bool rules_parse(const char *arg)
 		.action = (enum action)action,
 	};
 	if (comma)
-		rule->argument = strtoull(comma + 1, NULL,
-					  action == ACT_STATUS ? 16 : 10);
+		rule->argument = strtoull(comma + 1, NULL, action == ACT_STATUS ? 16 : 10);
 	n_rules++;
 	return true;
 }

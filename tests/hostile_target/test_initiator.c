@@ -48,9 +48,8 @@ static void use(struct client *client)
 	write_and_read(client, far, info.max_io_bytes, 4);
 	assert_int_equal(do_io(client, VOLUME_FLUSH, 0, 0, NULL), 0);
 	if (info.has_write_zeroes) {
-		assert_int_equal(
-			do_io(client, VOLUME_WRITE_ZEROES, far, info.max_io_bytes, NULL),
-			0);
+		assert_int_equal(do_io(client, VOLUME_WRITE_ZEROES, far, info.max_io_bytes, NULL),
+				 0);
 		expect_zeroes(client, far, info.max_io_bytes);
 	}
 	write_and_read(client, 65536, 8192, 5);
@@ -150,8 +149,7 @@ static void test_info(void **state)
 	assert_int_equal(info.n_queues_granted, 1);
 	assert_int_equal(info.uuid[0], 32);
 	assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 0, 512, NULL), -EPERM);
-	assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 10000 * 512, 512, NULL),
-			 -ENOSPC);
+	assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 10000 * 512, 512, NULL), -ENOSPC);
 	volume_get_status(client.volume, &status);
 	assert_int_equal(status.state, VOLUME_LIVE);
 	assert_int_equal(status.n_queues_live, 1);
@@ -279,8 +277,7 @@ static void test_refusals(void **state)
 		{"cm-admin=disconnect", EXIT_FAILED, "cannot connect"},
 		{"connect-admin=disconnect", EXIT_FAILED, "cannot connect"},
 		{"connect-admin=exit", EXIT_UNREACHABLE, "nothing listens there"},
-		{"connect-admin=status,4184", EXIT_DENIED,
-		 "refuses host nqn.2026-01.test:host"},
+		{"connect-admin=status,4184", EXIT_DENIED, "refuses host nqn.2026-01.test:host"},
 		{"connect-admin=status,4182", EXIT_FAILED, "refuses the Connect"},
 		{"connect-admin=status,4191", EXIT_DENIED, "requires authentication"},
 		{"connect-admin=wrong-cid", EXIT_FAILED, "not in flight"},
@@ -385,8 +382,7 @@ static void test_impostor(void **state)
 		world_wait(&client.is_opened, 120000, rules[i]);
 		if (!client.has_failed || client.error.code != EXIT_DENIED ||
 		    !strstr(client.error.message, "the target's response is wrong"))
-			fail_msg("%s: %d: %s", rules[i], client.error.code,
-				 client.error.message);
+			fail_msg("%s: %d: %s", rules[i], client.error.code, client.error.message);
 		client_close(&client);
 		target_stop(&target);
 	}
@@ -449,8 +445,7 @@ static void test_names(void **state)
 	client_open(&client);
 	world_wait(&client.is_opened, 5000, "refusal");
 	assert_int_equal(client.error.code, EXIT_NOT_FOUND);
-	assert_non_null(
-		strstr(client.error.message, "no namespace 7 for us (it has: 1)"));
+	assert_non_null(strstr(client.error.message, "no namespace 7 for us (it has: 1)"));
 	client_close(&client);
 	assert_int_equal(target_stop(&target), 0);
 }
@@ -483,8 +478,7 @@ static void test_memlock(void **state)
 	unsetenv("SOFTRDMA_MEMLOCK_STRICT");
 	setrlimit(RLIMIT_MEMLOCK, &old);
 	assert_int_equal(client.error.code, EXIT_PRIVILEGE);
-	assert_non_null(
-		strstr(client.error.message, "for RDMA: locked-memory limit is 4MiB"));
+	assert_non_null(strstr(client.error.message, "for RDMA: locked-memory limit is 4MiB"));
 	assert_non_null(strstr(client.error.hint, "LimitMEMLOCK"));
 	assert_non_null(strstr(client.error.hint, "--buffers"));
 	client_close(&client);
@@ -522,10 +516,8 @@ static void test_garbage(void **state)
 		for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
 			snprintf(seed, sizeof(seed), "seed=%u", round * 100 + i);
 			target_start(&all[i].target, 0,
-				     ARGS(i % 2 ? "identify-ns=garbage"
-						: "identify-list=garbage",
-					  i % 4 < 2 ? "identify-ids=garbage" : "no-cns6",
-					  seed));
+				     ARGS(i % 2 ? "identify-ns=garbage" : "identify-list=garbage",
+					  i % 4 < 2 ? "identify-ids=garbage" : "no-cns6", seed));
 			client_init(&all[i].client, all[i].target.port);
 			all[i].client.config.nsid = i % 2 ? 1 : 9;
 			client_open(&all[i].client);
@@ -581,8 +573,7 @@ static void test_discovery(void **state)
 		char arg[32];
 
 		snprintf(arg, sizeof(arg), "seed=%u", seed);
-		target_start(&target, 0,
-			     ARGS("get-log:2=garbage", "get-log:3=garbage", arg));
+		target_start(&target, 0, ARGS("get-log:2=garbage", "get-log:3=garbage", arg));
 		client_init(&client, target.port);
 		if (discover(&client.config, &result, &error) == 0)
 			discover_result_release(&result);

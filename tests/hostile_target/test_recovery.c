@@ -113,8 +113,7 @@ static void test_final_statuses(void **state)
 		client_init(&client, target.port);
 		client_open_with_queue(&client);
 		buffer = volume_buffer_take(client.queue, 4096);
-		assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer),
-				 table[i].error);
+		assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), table[i].error);
 		assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), 0);
 		volume_buffer_give(client.queue, buffer);
 		client_close(&client);
@@ -251,8 +250,7 @@ static void test_denied(void **state)
 	struct job job;
 	struct volume_status status;
 
-	target_start(&target, 0,
-		     ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
+	target_start(&target, 0, ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
 	client_init(&client, target.port);
 	client_open_with_queue(&client);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
@@ -319,8 +317,7 @@ static void test_never_again(void **state)
 	struct client client;
 	struct job job;
 
-	target_start(&target, 0,
-		     ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
+	target_start(&target, 0, ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
 	client_init(&client, target.port);
 	client.config.fails_on_denial = true;
 	client_open_with_queue(&client);
@@ -495,9 +492,8 @@ static void test_churn(void **state)
 		client_open_with_queue(&client);
 		for (unsigned i = 0; i < n; i++) {
 			others[i] = client;
-			assert_int_equal(
-				volume_queue_add(client.volume, &world, &others[i].queue),
-				0);
+			assert_int_equal(volume_queue_add(client.volume, &world, &others[i].queue),
+					 0);
 			for (unsigned j = rand_r(&seed) % 12; j; j--)
 				loop_turn(&world, NSEC_PER_MSEC);
 			if (rand_r(&seed) % 3 == 0)

@@ -122,15 +122,13 @@ static void check_private(const uint8_t *p, size_t n)
 	else if (!rd16(p + 4) || !rd16(p + 6))
 		violation("hrqsize %u, hsqsize %u", rd16(p + 4), rd16(p + 6));
 	else if (rd16(p + 4) < rd16(p + 6))
-		violation("fewer receives (%u) than commands (%u)", rd16(p + 4),
-			  rd16(p + 6));
+		violation("fewer receives (%u) than commands (%u)", rd16(p + 4), rd16(p + 6));
 }
 
 static struct conn *new_conn(struct rdma_cm_id *id, const uint8_t *p)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
-	struct ibv_qp_init_attr attr = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
 
 	while (conn && conns[conn->index])
 		if (++conn->index == MAX_CONNS)
@@ -149,8 +147,7 @@ static struct conn *new_conn(struct rdma_cm_id *id, const uint8_t *p)
 				       .max_recv_sge = 1,
 				       .max_inline_data = CQE_BYTES};
 	if (rdma_create_qp(id, pd, &attr) || !make_slots(conn)) {
-		fprintf(stderr, "fake_target: cannot make a queue pair: %s\n",
-			strerror(errno));
+		fprintf(stderr, "fake_target: cannot make a queue pair: %s\n", strerror(errno));
 		free_conn(conn);
 		return NULL;
 	}
@@ -248,15 +245,14 @@ static uint32_t lkey_of(const struct slot *slot, const void *p)
 
 void fabric_read(struct slot *slot, void *to, uint32_t n)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)to, .length = n, .lkey = lkey_of(slot, to)};
-	struct ibv_send_wr wr = {.wr_id = (uintptr_t)slot | TAG_READ,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_READ,
-				 .send_flags = IBV_SEND_SIGNALED,
-				 .wr.rdma = {.remote_addr = rd64(sgl(slot)),
-					     .rkey = rd32(sgl(slot) + 11)}};
+	struct ibv_sge sge = {.addr = (uintptr_t)to, .length = n, .lkey = lkey_of(slot, to)};
+	struct ibv_send_wr wr = {
+		.wr_id = (uintptr_t)slot | TAG_READ,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = rd64(sgl(slot)), .rkey = rd32(sgl(slot) + 11)}};
 
 	post_send(slot->conn, &wr);
 }
@@ -292,8 +288,7 @@ static uint32_t key_of_another(const struct slot *slot)
 	return ~key_of(slot);
 }
 
-static void send_cqe(struct slot *slot, const uint8_t *cqe, uint32_t n,
-		     enum action action)
+static void send_cqe(struct slot *slot, const uint8_t *cqe, uint32_t n, enum action action)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)cqe, .length = n};
 	struct ibv_send_wr wr = {.wr_id = (uintptr_t)slot | TAG_SEND,
@@ -304,8 +299,7 @@ static void send_cqe(struct slot *slot, const uint8_t *cqe, uint32_t n,
 
 	if (action == ACT_INVALIDATE || action == ACT_INVALIDATE_OTHER) {
 		wr.opcode = IBV_WR_SEND_WITH_INV;
-		wr.invalidate_rkey = action == ACT_INVALIDATE ? key_of(slot)
-							      : key_of_another(slot);
+		wr.invalidate_rkey = action == ACT_INVALIDATE ? key_of(slot) : key_of_another(slot);
 	}
 	post_send(slot->conn, &wr);
 }
@@ -376,8 +370,7 @@ static void on_completion(const struct ibv_wc *wc)
 	if (wc->status != IBV_WC_SUCCESS) {
 		if (wc->status != IBV_WC_WR_FLUSH_ERR && !slot->conn->is_dead &&
 		    (!slot->rule || slot->rule->action != ACT_WRITE_PAST))
-			fprintf(stderr, "fake_target: %s\n",
-				ibv_wc_status_str(wc->status));
+			fprintf(stderr, "fake_target: %s\n", ibv_wc_status_str(wc->status));
 		if (!slot->conn->is_dead)
 			fabric_disconnect(slot->conn);
 		return;

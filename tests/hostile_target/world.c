@@ -112,8 +112,7 @@ int world_teardown(void **state)
 
 void world_wait(const bool *flag, unsigned timeout_ms, const char *what)
 {
-	uint64_t until = clock_ns() +
-			 MAX(timeout_ms * NSEC_PER_MSEC, PATIENCE_S * NSEC_PER_SEC);
+	uint64_t until = clock_ns() + MAX(timeout_ms * NSEC_PER_MSEC, PATIENCE_S * NSEC_PER_SEC);
 
 	while (!*flag && clock_ns() < until)
 		loop_turn(&world, 10 * NSEC_PER_MSEC);
@@ -200,9 +199,8 @@ void client_init(struct client *client, unsigned port)
 
 void client_open(struct client *client)
 {
-	assert_int_equal(
-		volume_open(&world, &client->config, &callbacks, client, &client->volume),
-		0);
+	assert_int_equal(volume_open(&world, &client->config, &callbacks, client, &client->volume),
+			 0);
 }
 
 void client_open_with_queue(struct client *client)
@@ -214,11 +212,9 @@ void client_open_with_queue(struct client *client)
 	assert_int_equal(volume_queue_add(client->volume, &world, &client->queue), 0);
 }
 
-void client_wait_state(struct client *client, enum volume_state state,
-		       unsigned timeout_ms)
+void client_wait_state(struct client *client, enum volume_state state, unsigned timeout_ms)
 {
-	uint64_t until = clock_ns() +
-			 MAX(timeout_ms * NSEC_PER_MSEC, PATIENCE_S * NSEC_PER_SEC);
+	uint64_t until = clock_ns() + MAX(timeout_ms * NSEC_PER_MSEC, PATIENCE_S * NSEC_PER_SEC);
 	struct volume_status status;
 
 	do {
@@ -277,8 +273,7 @@ int job_wait(struct job *job, unsigned timeout_ms)
 	return job->result;
 }
 
-int do_io(struct client *client, enum volume_op op, uint64_t offset, uint64_t length,
-	  void *buffer)
+int do_io(struct client *client, enum volume_op op, uint64_t offset, uint64_t length, void *buffer)
 {
 	struct job job;
 

@@ -58,8 +58,7 @@ void client_init(struct client *client, unsigned port);
 void client_open(struct client *client);
 /* Opens, expects success, adds a queue. */
 void client_open_with_queue(struct client *client);
-void client_wait_state(struct client *client, enum volume_state state,
-		       unsigned timeout_ms);
+void client_wait_state(struct client *client, enum volume_state state, unsigned timeout_ms);
 /* Removes the queue, if any, and closes. */
 void client_close(struct client *client);
 
@@ -73,8 +72,7 @@ struct job {
 void job_start(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
 	       uint64_t length, void *buffer);
 int job_wait(struct job *job, unsigned timeout_ms);
-int do_io(struct client *client, enum volume_op op, uint64_t offset, uint64_t length,
-	  void *buffer);
+int do_io(struct client *client, enum volume_op op, uint64_t offset, uint64_t length, void *buffer);
 void fill_pattern(uint8_t *p, size_t n, unsigned seed);
 /* n bytes of a pattern out, back in, and compared. */
 void write_and_read(struct client *client, uint64_t offset, size_t n, unsigned seed);

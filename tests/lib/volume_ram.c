@@ -124,8 +124,7 @@ static void fill_info(struct volume *volume)
 }
 
 int volume_open(struct loop *control, const struct volume_config *config,
-		const struct volume_callbacks *callbacks, void *context,
-		struct volume **ret_volume)
+		const struct volume_callbacks *callbacks, void *context, struct volume **ret_volume)
 {
 	struct volume *volume = calloc(1, sizeof(*volume));
 
@@ -229,8 +228,8 @@ static int run_io(struct volume *volume, struct volume_io *io)
 
 static void start_timer(struct volume_queue *queue, uint64_t delay_ns)
 {
-	const struct itimerspec spec = {.it_value = {(time_t)(delay_ns / NSEC_PER_SEC),
-						     (long)(delay_ns % NSEC_PER_SEC)}};
+	const struct itimerspec spec = {
+		.it_value = {(time_t)(delay_ns / NSEC_PER_SEC), (long)(delay_ns % NSEC_PER_SEC)}};
 
 	check(timerfd_settime(queue->timer.fd, 0, &spec, NULL) == 0);
 }
@@ -238,8 +237,7 @@ static void start_timer(struct volume_queue *queue, uint64_t delay_ns)
 static void complete_due(struct volume_queue *queue)
 {
 	while (!list_is_empty(&queue->pending)) {
-		struct volume_io *io = list_entry(queue->pending.next, struct volume_io,
-						  node);
+		struct volume_io *io = list_entry(queue->pending.next, struct volume_io, node);
 		uint64_t now = clock_ns();
 
 		if (io->submit_ns > now) {
@@ -272,8 +270,7 @@ static void on_added(struct loop_msg *msg)
 }
 
 /* io_loop may be running already, in its own thread. */
-int volume_queue_add(struct volume *volume, struct loop *io_loop,
-		     struct volume_queue **ret_queue)
+int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_queue **ret_queue)
 {
 	struct volume_queue *queue;
 
@@ -321,8 +318,7 @@ static void on_remove(struct loop_msg *msg)
 	loop_send(queue->volume->control, &queue->removed);
 }
 
-void volume_queue_remove(struct volume_queue *queue, void (*removed)(void *context),
-			 void *context)
+void volume_queue_remove(struct volume_queue *queue, void (*removed)(void *context), void *context)
 {
 	queue->on_removed = removed;
 	queue->removed_context = context;
@@ -388,8 +384,7 @@ void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 	void *buffer;
 
 	check(n_bytes > 0 && n_bytes <= queue->volume->info.max_io_bytes);
-	if (queue->n_taken + n_bytes > queue->volume->slab_bytes ||
-	    queue->n_buffers == BUFFERS_MAX)
+	if (queue->n_taken + n_bytes > queue->volume->slab_bytes || queue->n_buffers == BUFFERS_MAX)
 		return NULL;
 	check(posix_memalign(&buffer, 4096, n_bytes) == 0);
 	queue->buffers[queue->n_buffers].buffer = buffer;

@@ -35,20 +35,18 @@ int main(int argc, char **argv)
 	uint64_t port = 0, max_connections = 16, queues = 4;
 	bool is_debug = false;
 	const struct arg table[] = {
-		{"tcp", 0, ARG_UINT, &port, "PORT", "listen on 127.0.0.1", 1, 65535,
+		{"tcp", 0, ARG_UINT, &port, "PORT", "listen on 127.0.0.1", 1, 65535, NULL},
+		{"control", 0, ARG_STRING, &config.control_path, "PATH", "control socket", 0, 0,
 		 NULL},
-		{"control", 0, ARG_STRING, &config.control_path, "PATH", "control socket",
-		 0, 0, NULL},
-		{"max-connections", 0, ARG_UINT, &max_connections, "N", "", 1, 1024,
-		 NULL},
+		{"max-connections", 0, ARG_UINT, &max_connections, "N", "", 1, 1024, NULL},
 		{"queues", 0, ARG_UINT, &queues, "N", "workers", 1, 64, NULL},
 		{"read-only", 0, ARG_FLAG, &config.is_read_only, NULL, "", 0, 0, NULL},
 		{"stdio", 0, ARG_FLAG, &config.sockets.is_stdio, NULL, "", 0, 0, NULL},
 		{"debug", 0, ARG_FLAG, &is_debug, NULL, "", 0, 0, NULL},
 		{0},
 	};
-	const struct args_usage usage = {"nbd_ram_server", "[SOCKET]",
-					 "NBD server for tests", 0, 1};
+	const struct args_usage usage = {"nbd_ram_server", "[SOCKET]", "NBD server for tests", 0,
+					 1};
 	struct volume_error error;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
@@ -56,8 +54,7 @@ int main(int argc, char **argv)
 		return code;
 	log_init("nbd_ram_server", is_debug ? LOG_DEBUG : LOG_INFO);
 	volume_config_init(&config.volume);
-	snprintf(config.volume.subnqn, sizeof(config.volume.subnqn),
-		 "nqn.2026-01.test:ram");
+	snprintf(config.volume.subnqn, sizeof(config.volume.subnqn), "nqn.2026-01.test:ram");
 	config.volume.n_queues = (unsigned)queues;
 	config.max_connections = (unsigned)max_connections;
 	config.sockets.path = at < argc ? argv[at] : NULL;
@@ -67,7 +64,5 @@ int main(int argc, char **argv)
 		addr_parse("127.0.0.1", (uint16_t)port,
 			   &config.sockets.listen[config.sockets.n_listen++]);
 	code = bridge_run(&config, &error);
-	return code ? fail_with("nbd_ram_server", error.code, error.hint, "%s",
-				error.message)
-		    : 0;
+	return code ? fail_with("nbd_ram_server", error.code, error.hint, "%s", error.message) : 0;
 }

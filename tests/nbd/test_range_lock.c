@@ -125,8 +125,8 @@ int main(void)
 		n_at_once += threads[i].n_at_once;
 	}
 	puts("ok 1 - every request is granted in the end");
-	printf("%sok 2 - holders exclude each other: %u violations\n",
-	       n_violations ? "not " : "", n_violations);
+	printf("%sok 2 - holders exclude each other: %u violations\n", n_violations ? "not " : "",
+	       n_violations);
 	range_lock_deinit(&the_lock); /* checks that nothing is held */
 	printf("ok 3 - everything is released; %u of %u granted at once\n", n_at_once,
 	       THREADS * (ROUNDS + HOLDERS));

@@ -44,11 +44,11 @@ static void write_secret(const struct daemon *d, const char *secret)
 	assert_int_equal(chmod(path, 0600), 0);
 }
 
-#define ANA_GROUPS                                                                       \
-	"    ana_groups:\n"                                                              \
-	"      - {id: 9, state: change}\n"                                               \
-	"      - {id: 7, state: non_optimized,"                                          \
-	" portals: [{portal: q, state: inaccessible}]}\n"                                \
+#define ANA_GROUPS                                                                                 \
+	"    ana_groups:\n"                                                                        \
+	"      - {id: 9, state: change}\n"                                                         \
+	"      - {id: 7, state: non_optimized,"                                                    \
+	" portals: [{portal: q, state: inaccessible}]}\n"                                          \
 	"      - {id: 1}\n"
 
 static void write_config(const struct daemon *d, const char *tuning, const char *limits,
@@ -61,38 +61,31 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 	if (d->keeps_state)
 		snprintf(state, sizeof(state), "state_directory: %s\n", d->folder);
 	if (d->second_port)
-		snprintf(second, sizeof(second),
-			 "  - {name: q, address: 127.0.0.1, port: %u}\n", d->second_port);
+		snprintf(second, sizeof(second), "  - {name: q, address: 127.0.0.1, port: %u}\n",
+			 d->second_port);
 	snprintf(path, sizeof(path), "%s/target.yaml", d->folder);
 	f = fopen(path, "w");
 	assert_non_null(f);
 	fprintf(f,
 		"version: 1\n"
 		"control_socket: %s/sock\n"
-		"%s"
-		"tuning: {poll: adaptive%s%s%s}\n"
+		"%stuning: {poll: adaptive%s%s%s}\n"
 		"limits: {pending: 8, %sconnections_per_host: 16%s}\n"
-		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n%s"
-		"hosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
+		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n%shosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
 		"subsystems:\n"
 		"  - nqn: %s\n    allow_hosts: [raw]\n%s    namespaces:\n"
-		"      - {nsid: 1, ram: 16MiB, block_size: 512, "
-		"uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a11}\n"
-		"      - {nsid: 2, file: %s/disk, size: 16MiB, create: true, block_size: "
-		"4096%s}\n"
+		"      - {nsid: 1, ram: 16MiB, block_size: 512, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a11}\n"
+		"      - {nsid: 2, file: %s/disk, size: 16MiB, create: true, block_size: 4096%s}\n"
 		"      - {nsid: 3, file: %s/fixed, block_size: 512, read_only: true}\n"
-		"      - {nsid: 4, ram: 256MiB, block_size: 4096, uuid: "
-		"0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a14%s}\n"
-		"  - nqn: nqn.2026-01.org.example:others\n    allow_hosts: []\n    "
-		"namespaces:\n"
+		"      - {nsid: 4, ram: 256MiB, block_size: 4096, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a14%s}\n"
+		"  - nqn: nqn.2026-01.org.example:others\n    allow_hosts: []\n    namespaces:\n"
 		"      - {nsid: 1, ram: 1MiB}\n",
-		d->folder, state,
-		strstr(tuning, "max_transfer") ? "" : ", max_transfer: 1MiB",
+		d->folder, state, strstr(tuning, "max_transfer") ? "" : ", max_transfer: 1MiB",
 		strstr(tuning, "buffers") ? "" : ", buffers: 8MiB", tuning,
-		strstr(limits, "connect_timeout") ? "" : "connect_timeout: 5s, ", limits,
-		d->port, second, RAW_HOSTNQN, secret ? ", dhchap_key_file: " : "",
-		secret ? d->folder : "", secret ? "/key" : "", RAW_SUBNQN,
-		d->second_port ? ANA_GROUPS : "", d->folder, member, d->folder, member);
+		strstr(limits, "connect_timeout") ? "" : "connect_timeout: 5s, ", limits, d->port,
+		second, RAW_HOSTNQN, secret ? ", dhchap_key_file: " : "", secret ? d->folder : "",
+		secret ? "/key" : "", RAW_SUBNQN, d->second_port ? ANA_GROUPS : "", d->folder,
+		member, d->folder, member);
 	if (secret)
 		write_secret(d, secret);
 	fclose(f);
@@ -202,8 +195,7 @@ static uint16_t choose_port(void)
 	assert_true(fd >= 0);
 	for (unsigned i = 0; i < PORT_RANGE; i++) {
 		uint16_t port = (uint16_t)(PORT_BASE +
-					   ((unsigned)getpid() * 7 + n_tried++) %
-						   PORT_RANGE);
+					   ((unsigned)getpid() * 7 + n_tried++) % PORT_RANGE);
 
 		at.sin_port = htobe16(port);
 		if (bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
@@ -221,8 +213,7 @@ static void make_folder(struct daemon *d)
 	assert_non_null(mkdtemp(d->folder));
 }
 
-static void start(struct daemon *d, const char *tuning, const char *limits,
-		  const char *secret)
+static void start(struct daemon *d, const char *tuning, const char *limits, const char *secret)
 {
 	make_folder(d);
 	write_config(d, tuning, limits, secret);
@@ -245,8 +236,7 @@ void daemon_start_with_secret(struct daemon *d, const char *secret)
 	daemon_start_with_secret_limited(d, secret, ", auth_timeout: 5s");
 }
 
-void daemon_start_with_secret_limited(struct daemon *d, const char *secret,
-				      const char *limits)
+void daemon_start_with_secret_limited(struct daemon *d, const char *secret, const char *limits)
 {
 	*d = (struct daemon){.port = choose_port()};
 	start(d, "", limits, secret);

@@ -31,8 +31,7 @@ void daemon_start(struct daemon *d, const char *tuning);
 void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits);
 /* The host RAW_HOSTNQN must prove to have this secret. limits: as above. */
 void daemon_start_with_secret(struct daemon *d, const char *secret);
-void daemon_start_with_secret_limited(struct daemon *d, const char *secret,
-				      const char *limits);
+void daemon_start_with_secret_limited(struct daemon *d, const char *secret, const char *limits);
 /* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the others in
  * DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group 9 is empty. */
 void daemon_start_ana(struct daemon *d);

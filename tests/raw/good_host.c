@@ -133,8 +133,8 @@ void good_host_check(const struct good_host *g)
 		if (more == HELD_KINDS)
 			return;
 		if (clock_ns() > deadline)
-			fail_msg("rblkd holds %u %s, at first it held %u", now[more],
-				 names[more], g->held[more]);
+			fail_msg("rblkd holds %u %s, at first it held %u", now[more], names[more],
+				 g->held[more]);
 		usleep(LOOK_AGAIN_US);
 	}
 }

@@ -101,8 +101,8 @@ void raw_come_from(unsigned number)
 	source.sin_addr.s_addr = htobe32(number ? 0x7f000000 + number : 0);
 }
 
-int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
-		   uint8_t n, uint8_t responder_resources)
+int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data, uint8_t n,
+		   uint8_t responder_resources)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
 				 .sin_port = htobe16(port),
@@ -119,9 +119,8 @@ int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
 	assert_non_null(q->channel);
 	assert_int_equal(rdma_create_id(q->channel, &q->id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(
-		rdma_resolve_addr(
-			q->id, source.sin_addr.s_addr ? (struct sockaddr *)&source : NULL,
-			(struct sockaddr *)&to, RESOLVE_MS),
+		rdma_resolve_addr(q->id, source.sin_addr.s_addr ? (struct sockaddr *)&source : NULL,
+				  (struct sockaddr *)&to, RESOLVE_MS),
 		0);
 	assert_int_equal(next_event(q, TIMEOUT_MS), RDMA_CM_EVENT_ADDR_RESOLVED);
 	assert_int_equal(rdma_resolve_route(q->id, RESOLVE_MS), 0);
@@ -180,8 +179,7 @@ static void take_completion(struct raw_queue *q, const struct ibv_wc *wc, bool *
 	}
 	assert_int_equal(wc->byte_len, sizeof(struct nvme_cqe));
 	assert_true(q->n_arrived < RAW_RECVS);
-	memcpy(&q->arrived[q->n_arrived++],
-	       q->memory + RECVS_AT + (wc->wr_id - 1) * RECV_BYTES,
+	memcpy(&q->arrived[q->n_arrived++], q->memory + RECVS_AT + (wc->wr_id - 1) * RECV_BYTES,
 	       sizeof(struct nvme_cqe));
 	q->invalidated_rkey = wc->wc_flags & IBV_WC_WITH_INV ? wc->invalidated_rkey : 0;
 	if (!q->keeps_receives)
@@ -201,8 +199,7 @@ static bool take_completions(struct raw_queue *q)
 
 void raw_send(struct raw_queue *q, const void *capsule, uint32_t n)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)q->memory, .length = n, .lkey = q->mr->lkey};
+	struct ibv_sge sge = {.addr = (uintptr_t)q->memory, .length = n, .lkey = q->mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND,
@@ -251,14 +248,12 @@ bool raw_collect(struct raw_queue *q, unsigned n, unsigned timeout_ms)
 	struct nvme_cqe cqe;
 
 	while (n--)
-		if (!raw_receive(q, &cqe, timeout_ms) ||
-		    get_nvme_status(cqe.status) != NVME_OK)
+		if (!raw_receive(q, &cqe, timeout_ms) || get_nvme_status(cqe.status) != NVME_OK)
 			return false;
 	return true;
 }
 
-bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset,
-		     uint32_t length)
+bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset, uint32_t length)
 {
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_BIND_MW,
@@ -300,8 +295,8 @@ struct nvme_sqe raw_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid)
 	return sqe;
 }
 
-struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
-			   uint64_t slba, unsigned n_blocks)
+struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
+			   unsigned n_blocks)
 {
 	struct nvme_sqe sqe = raw_sqe(q, opcode, nsid);
 
@@ -311,8 +306,7 @@ struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
 	return sqe;
 }
 
-void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset,
-		  uint32_t length)
+void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset, uint32_t length)
 {
 	sqe->sgl.keyed.address = put_le64((uintptr_t)q->data + offset);
 	sqe->sgl.keyed.length = put_le24(length);
@@ -320,8 +314,8 @@ void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset,
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_ADDRESS;
 }
 
-enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe,
-			 const void *data, uint32_t n, struct nvme_cqe *ret_cqe)
+enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe, const void *data,
+			 uint32_t n, struct nvme_cqe *ret_cqe)
 {
 	uint8_t capsule[RAW_CAPSULE_MAX];
 
@@ -336,8 +330,8 @@ enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe,
 	return get_nvme_status(ret_cqe->status);
 }
 
-void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid,
-		      uint16_t sqsize, uint16_t cntlid)
+void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid, uint16_t sqsize,
+		      uint16_t cntlid)
 {
 	*c = (struct raw_connect){
 		.cmd = {.opcode = NVME_FABRICS,
@@ -360,8 +354,7 @@ void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid,
 	}
 }
 
-enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c,
-			     struct nvme_cqe *ret_cqe)
+enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c, struct nvme_cqe *ret_cqe)
 {
 	struct nvme_sqe sqe;
 	bool is_in_capsule = c->cmd.sgl.block.type == NVME_SGL_DATA_BLOCK_OFFSET;
@@ -371,8 +364,7 @@ enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c,
 	return raw_run(q, &sqe, &c->data, is_in_capsule ? sizeof(c->data) : 0, ret_cqe);
 }
 
-static struct nvmf_property_cmd property(struct raw_queue *q, uint8_t fctype,
-					 uint32_t offset)
+static struct nvmf_property_cmd property(struct raw_queue *q, uint8_t fctype, uint32_t offset)
 {
 	struct nvmf_property_cmd cmd = {.opcode = NVME_FABRICS,
 					.flags = NVME_FLAGS_PSDT_SGL,
@@ -430,8 +422,7 @@ enum {
 	HOSTID_LAST = 15,
 };
 
-static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn,
-		       unsigned number)
+static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn, unsigned number)
 {
 	struct raw_connect c;
 	struct nvme_cqe cqe;
@@ -439,17 +430,14 @@ static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn,
 
 	*h = (struct raw_host){0};
 	assert_int_equal(raw_open(&h->admin, port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
-	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
-			 NVMF_CNTLID_DYNAMIC);
+	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 	memset(c.data.subnqn, 0, sizeof(c.data.subnqn));
 	strcpy((char *)c.data.subnqn, subnqn);
 	c.data.hostid[HOSTID_LAST] = (uint8_t)(c.data.hostid[HOSTID_LAST] + number);
 	assert_int_equal(raw_connect(&h->admin, &c, &cqe), NVME_OK);
 	h->cntlid = (uint16_t)get_le32(cqe.dw0);
-	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
-	assert_int_equal(raw_property_get(&h->admin, NVME_PROP_CSTS, false, &csts),
-			 NVME_OK);
+	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
+	assert_int_equal(raw_property_get(&h->admin, NVME_PROP_CSTS, false, &csts), NVME_OK);
 	assert_int_equal(csts, NVME_CSTS_RDY);
 }
 

@@ -27,8 +27,8 @@ struct raw_queue {
 	char *memory; /* send capsule, receives, data */
 	char *data;   /* RAW_DATA_BYTES that the target may read and write */
 	bool is_connected;
-	bool keeps_receives; /* posts none again: responses run out of them */
-	bool is_dead; /* a work request failed or was flushed, or the target hung up */
+	bool keeps_receives;	   /* posts none again: responses run out of them */
+	bool is_dead;		   /* a work request failed or was flushed, or the target hung up */
 	uint8_t private_data[196]; /* of the target's answer */
 	unsigned n_private;
 	uint16_t next_cid;
@@ -38,8 +38,8 @@ struct raw_queue {
 };
 
 /* Connects with these bytes as private data: 0, the status of an NVMe-oF reject, or -1. */
-int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data,
-		   uint8_t n, uint8_t responder_resources);
+int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data, uint8_t n,
+		   uint8_t responder_resources);
 /* From now on connections come from 127.0.0.NUMBER; 0: as the system likes. */
 void raw_come_from(unsigned number);
 /* The same with well-formed private data. */
@@ -58,28 +58,25 @@ bool raw_is_dropped(struct raw_queue *q);
 /* An SQE with PSDT set, a new CID and a keyed SGL of length 0. */
 struct nvme_sqe raw_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid);
 /* The same of a command on blocks; the data is described by the caller, if there is any. */
-struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
-			   uint64_t slba, unsigned n_blocks);
+struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
+			   unsigned n_blocks);
 /* Binds a window of type 2 to length bytes at q->data + offset, under a new mw->rkey. */
-bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset,
-		     uint32_t length);
+bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset, uint32_t length);
 /* Describes length bytes at q->data + offset. */
-void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset,
-		  uint32_t length);
+void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset, uint32_t length);
 /* Sends the command (with in-capsule data, if n) and waits for its response. */
-enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe,
-			 const void *data, uint32_t n, struct nvme_cqe *ret_cqe);
+enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe, const void *data,
+			 uint32_t n, struct nvme_cqe *ret_cqe);
 
 /* Connect: command and data as a host should send them; the caller spoils what it likes. */
 struct raw_connect {
 	struct nvmf_connect_cmd cmd;
 	struct nvmf_connect_data data;
 };
-void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid,
-		      uint16_t sqsize, uint16_t cntlid);
+void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid, uint16_t sqsize,
+		      uint16_t cntlid);
 /* By keyed SGL on the admin queue, in the capsule on others. */
-enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c,
-			     struct nvme_cqe *ret_cqe);
+enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c, struct nvme_cqe *ret_cqe);
 
 enum nvme_status raw_property_set(struct raw_queue *q, uint32_t offset, uint64_t value);
 enum nvme_status raw_property_get(struct raw_queue *q, uint32_t offset, bool is_8_bytes,

@@ -54,9 +54,7 @@ static bool is_hung(int fd, char path[PATH_MAX])
 static void count_sync(int fd)
 {
 	char path[PATH_MAX];
-	int file = is_disk(fd, "syncs", path)
-			   ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
-			   : -1;
+	int file = is_disk(fd, "syncs", path) ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
 
 	if (file < 0)
 		return;

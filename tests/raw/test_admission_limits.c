@@ -141,8 +141,7 @@ static void a_look_does_not_last(void **state)
 	}
 	assert_true(queues[1].is_dead);
 	daemon_wait_logged(&d, "limits.discovery_timeout");
-	assert_int_equal(raw_property_get(&queues[0], NVME_PROP_CAP, true, &value),
-			 NVME_OK);
+	assert_int_equal(raw_property_get(&queues[0], NVME_PROP_CAP, true, &value), NVME_OK);
 	end(queues, 2);
 }
 

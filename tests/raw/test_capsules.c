@@ -111,8 +111,7 @@ static void known_commands_are_shown(void **state)
 		.block = {.length = put_le32(512), .type = NVME_SGL_DATA_BLOCK_OFFSET}};
 	assert_int_equal(raw_run(&h.io, &write, data, sizeof(data), &cqe), NVME_OK);
 	lost = raw_blocks(&h.io, NVME_IO_WRITE_ZEROES, 77, (uint64_t)5 << 32 | 6, 3);
-	assert_int_equal(raw_run(&h.io, &lost, NULL, 0, &cqe),
-			 NVME_INVALID_NSID | NVME_DNR);
+	assert_int_equal(raw_run(&h.io, &lost, NULL, 0, &cqe), NVME_INVALID_NSID | NVME_DNR);
 
 	answer = ask(&h, 1, &queue);
 	assert_int_equal(number(queue, "queue"), 1);
@@ -183,9 +182,8 @@ static void the_last_are_kept(void **state)
 	for (unsigned i = 0; i < 2 * KEPT; i++) {
 		uint64_t value;
 
-		assert_int_equal(
-			raw_property_get(&h.admin, NVME_PROP_CSTS, false, &value),
-			NVME_OK);
+		assert_int_equal(raw_property_get(&h.admin, NVME_PROP_CSTS, false, &value),
+				 NVME_OK);
 	}
 	sqe = raw_sqe(&h.admin, NVME_ADMIN_ABORT, 0);
 	sqe.cdw10 = put_le32((uint32_t)(h.admin.next_cid - 2 * KEPT - 4) << 16);
@@ -216,10 +214,9 @@ static void a_fault_is_logged_with_them(void **state)
 	raw_send(&h.io, "too short", 9);
 	assert_true(raw_is_dropped(&h.io));
 	daemon_wait_logged(&d, "queue 1: its last capsules, oldest first");
-	daemon_wait_logged(
-		&d, "LBA 4011, 8 blocks, SGL keyed 4096: Successful Completion, after ");
-	assert_true(daemon_has_logged(
-		&d, "LBA 4004, 8 blocks, SGL keyed 4096: Successful Completion"));
+	daemon_wait_logged(&d, "LBA 4011, 8 blocks, SGL keyed 4096: Successful Completion, after ");
+	assert_true(
+		daemon_has_logged(&d, "LBA 4004, 8 blocks, SGL keyed 4096: Successful Completion"));
 	assert_false(daemon_has_logged(&d, "LBA 4003,"));
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
@@ -235,8 +232,7 @@ static void the_one_too_many_is_logged(void **state)
 	assert_int_equal(raw_open(&q, d.port, 0, 2), 0);
 	raw_connect_init(&c, &q, 0, 1, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
-	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
+	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 	for (unsigned i = 0; i < 3; i++) {
 		struct nvme_sqe sqe = raw_sqe(&q, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 
@@ -292,8 +288,8 @@ static void a_crash_leaves_them(void **state)
 	assert_true(daemon_has_logged(&victim, ", host " RAW_HOSTNQN));
 	assert_true(daemon_has_logged(&victim, "ago: Connect (0x7f), CID "));
 	assert_true(daemon_has_logged(
-		&victim, "NSID 1, LBA 7003, 8 blocks, SGL keyed 4096: Successful "
-			 "Completion, after "));
+		&victim,
+		"NSID 1, LBA 7003, 8 blocks, SGL keyed 4096: Successful Completion, after "));
 	raw_host_close(&h);
 	daemon_remove(&victim);
 }

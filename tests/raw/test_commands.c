@@ -33,8 +33,8 @@ static enum nvme_status run(struct raw_queue *q, const struct nvme_sqe *sqe)
 }
 
 /* Through q->data at 0. */
-static enum nvme_status io(struct raw_host *h, uint8_t opcode, uint32_t nsid,
-			   uint64_t slba, unsigned n_blocks)
+static enum nvme_status io(struct raw_host *h, uint8_t opcode, uint32_t nsid, uint64_t slba,
+			   unsigned n_blocks)
 {
 	return raw_io(&h->io, opcode, nsid, slba, n_blocks, n_blocks * block_of(nsid));
 }
@@ -73,8 +73,7 @@ static void compares(void **state)
 				 NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 		assert_int_equal(raw_io(&h.io, NVME_IO_COMPARE, nsid, 0, 2, block),
 				 NVME_SGL_LENGTH_INVALID | NVME_DNR);
-		assert_int_equal(without_data(&h, NVME_IO_VERIFY, nsid, 0, 4096),
-				 NVME_OK);
+		assert_int_equal(without_data(&h, NVME_IO_VERIFY, nsid, 0, 4096), NVME_OK);
 		assert_int_equal(without_data(&h, NVME_IO_VERIFY, nsid, UINT64_MAX, 2),
 				 NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 	}
@@ -89,8 +88,8 @@ struct pair {
 };
 
 /* Compare data at 0 of q->data, write data at 1 MiB; both in capsules when that is wanted. */
-static void send_half(struct raw_queue *q, struct nvme_sqe *sqe, unsigned fuse,
-		      size_t offset, uint32_t n_bytes, bool is_in_capsule)
+static void send_half(struct raw_queue *q, struct nvme_sqe *sqe, unsigned fuse, size_t offset,
+		      uint32_t n_bytes, bool is_in_capsule)
 {
 	uint8_t capsule[64 + 4096];
 
@@ -100,8 +99,8 @@ static void send_half(struct raw_queue *q, struct nvme_sqe *sqe, unsigned fuse,
 		raw_send(q, sqe, sizeof(*sqe));
 		return;
 	}
-	sqe->sgl = (struct nvme_sgl){.block = {.length = put_le32(n_bytes),
-					       .type = NVME_SGL_DATA_BLOCK_OFFSET}};
+	sqe->sgl = (struct nvme_sgl){
+		.block = {.length = put_le32(n_bytes), .type = NVME_SGL_DATA_BLOCK_OFFSET}};
 	memcpy(capsule, sqe, sizeof(*sqe));
 	memcpy(capsule + 64, q->data + offset, n_bytes);
 	raw_send(q, capsule, 64 + n_bytes);
@@ -116,8 +115,8 @@ static enum nvme_status answer(struct raw_queue *q, const struct nvme_sqe *sqe)
 	return get_nvme_status(cqe.status);
 }
 
-static struct pair fused(struct raw_queue *q, uint32_t nsid, uint64_t slba,
-			 unsigned n_blocks, bool is_in_capsule)
+static struct pair fused(struct raw_queue *q, uint32_t nsid, uint64_t slba, unsigned n_blocks,
+			 bool is_in_capsule)
 {
 	struct nvme_sqe c = raw_blocks(q, NVME_IO_COMPARE, nsid, slba, n_blocks);
 	struct nvme_sqe w = raw_blocks(q, NVME_IO_WRITE, nsid, slba, n_blocks);
@@ -178,8 +177,8 @@ static void pairs_that_do_not_match(void **state)
 	send_half(q, &w, 2, MIB, 512, false);
 	assert_int_equal(answer(q, &c), NVME_ABORTED_FAILED_FUSED | NVME_DNR);
 	assert_int_equal(answer(q, &w), NVME_INVALID_FIELD | NVME_DNR);
-	assert_pair(fused(q, DAEMON_RAM, 0, FUSED_MAX / 512 + 1, false),
-		    NVME_ABORTED_FAILED_FUSED, NVME_INVALID_FIELD);
+	assert_pair(fused(q, DAEMON_RAM, 0, FUSED_MAX / 512 + 1, false), NVME_ABORTED_FAILED_FUSED,
+		    NVME_INVALID_FIELD);
 	assert_pair(fused(q, DAEMON_RAM, 1ULL << 40, 1, false), NVME_LBA_OUT_OF_RANGE,
 		    NVME_ABORTED_FAILED_FUSED);
 	/* A second alone, a first alone, a first after a first. */
@@ -226,13 +225,12 @@ static void only_compare_and_write_are_a_pair(void **state)
 		send_half(q, &first, 1, 0, 512, false);
 		send_half(q, &second, 2, 0, 512, false);
 		send_half(q, &neither, 3, 0, 512, false);
-		assert_int_equal(answer(q, &first), (is_held ? NVME_ABORTED_FAILED_FUSED
-							     : NVME_INVALID_FIELD) |
-							    NVME_DNR);
-		assert_int_equal(
-			answer(q, &second),
-			(is_held ? NVME_INVALID_FIELD : NVME_ABORTED_FAILED_FUSED) |
-				NVME_DNR);
+		assert_int_equal(answer(q, &first),
+				 (is_held ? NVME_ABORTED_FAILED_FUSED : NVME_INVALID_FIELD) |
+					 NVME_DNR);
+		assert_int_equal(answer(q, &second),
+				 (is_held ? NVME_INVALID_FIELD : NVME_ABORTED_FAILED_FUSED) |
+					 NVME_DNR);
 		assert_int_equal(answer(q, &neither), NVME_INVALID_FIELD | NVME_DNR);
 	}
 	raw_host_close(&h);
@@ -278,9 +276,8 @@ static void blocks_are_lost_until_written(void **state)
 		uint32_t nsid = nsids[i];
 
 		assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 100, 16), NVME_OK);
-		assert_int_equal(
-			without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, nsid, 104, 4),
-			NVME_OK);
+		assert_int_equal(without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, nsid, 104, 4),
+				 NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 100, 16), lost);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 107, 1), lost);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 100, 4), NVME_OK);
@@ -293,8 +290,7 @@ static void blocks_are_lost_until_written(void **state)
 		assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 105, 1), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 105, 1), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 104, 1), lost);
-		assert_int_equal(without_data(&h, NVME_IO_WRITE_ZEROES, nsid, 104, 1),
-				 NVME_OK);
+		assert_int_equal(without_data(&h, NVME_IO_WRITE_ZEROES, nsid, 104, 1), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 104, 2), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 106, 1), lost);
 	}
@@ -306,18 +302,16 @@ static void blocks_are_lost_until_written(void **state)
 	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_RAM, 106, 1), NVME_OK);
 	assert_int_equal(io(&h, NVME_IO_WRITE, DAEMON_FILE, 100, 16), NVME_OK);
 	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_FILE, 100, 16), NVME_OK);
-	assert_int_equal(
-		without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_READ_ONLY, 0, 1),
-		NVME_NS_WRITE_PROTECTED | NVME_DNR);
+	assert_int_equal(without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_READ_ONLY, 0, 1),
+			 NVME_NS_WRITE_PROTECTED | NVME_DNR);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
 
 /* ---- Copy ----------------------------------------------------------------------------------- */
 
-static enum nvme_status copy(struct raw_host *h, uint32_t nsid, uint64_t to,
-			     const uint64_t *from, const unsigned *n_blocks, unsigned n,
-			     uint32_t *ret_result)
+static enum nvme_status copy(struct raw_host *h, uint32_t nsid, uint64_t to, const uint64_t *from,
+			     const unsigned *n_blocks, unsigned n, uint32_t *ret_result)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->io, NVME_IO_COPY, nsid);
 	struct nvme_copy_range *ranges = (struct nvme_copy_range *)(void *)h->io.data;
@@ -365,14 +359,12 @@ static void copies(void **state)
 			 NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 	assert_int_equal(copy(&h, DAEMON_BIG_RAM, 0, from, too_many, 1, &result),
 			 NVME_COMMAND_SIZE_LIMIT | NVME_DNR);
-	assert_int_equal(
-		without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_RAM, 500, 1),
-		NVME_OK);
+	assert_int_equal(without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_RAM, 500, 1),
+			 NVME_OK);
 	assert_int_equal(copy(&h, DAEMON_RAM, 5000, from, n_blocks, 3, &result),
 			 NVME_UNRECOVERED_READ | NVME_DNR);
 	assert_int_equal(result, 1); /* 10..709 holds block 500 */
-	assert_int_equal(copy(&h, DAEMON_RAM, 500, far_away, n_blocks, 1, &result),
-			 NVME_OK);
+	assert_int_equal(copy(&h, DAEMON_RAM, 500, far_away, n_blocks, 1, &result), NVME_OK);
 	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_RAM, 500, 1), NVME_OK);
 	assert_int_equal(copy(&h, DAEMON_READ_ONLY, 0, from, n_blocks, 1, &result),
 			 NVME_NS_WRITE_PROTECTED | NVME_DNR);
@@ -409,8 +401,8 @@ static void expect_all(struct raw_host *h, uint32_t nsid, const char *bytes)
 }
 
 /* Ranges within the first 2 MiB, one after the other: what stood in each before goes to its place. */
-static void copy_as_memmove(struct raw_host *h, uint32_t nsid, size_t to,
-			    const size_t *from, const size_t *n_bytes, unsigned n)
+static void copy_as_memmove(struct raw_host *h, uint32_t nsid, size_t to, const size_t *from,
+			    const size_t *n_bytes, unsigned n)
 {
 	unsigned block = block_of(nsid), n_blocks[4];
 	char *model = malloc(2 * (size_t)MIB);
@@ -442,9 +434,8 @@ static void copies_onto_itself(void **state)
 		N_BYTES = 900 * KIB,
 	};
 	static const uint32_t nsids[] = {DAEMON_RAM, DAEMON_FILE};
-	static const size_t shifts[] = {4 * KIB,	 12 * KIB, 100 * KIB,
-					PIECE - 4 * KIB, PIECE,	   PIECE + 4 * KIB,
-					500 * KIB};
+	static const size_t shifts[] = {4 * KIB, 12 * KIB,	  100 * KIB, PIECE - 4 * KIB,
+					PIECE,	 PIECE + 4 * KIB, 500 * KIB};
 	struct raw_host h;
 
 	raw_host_open(&h, d.port);
@@ -458,13 +449,10 @@ static void copies_onto_itself(void **state)
 		copy_as_memmove(&h, nsid, BASE - shift, from, n_bytes, 1);
 		/* One range after the other, the next one of what the last one wrote. */
 		copy_as_memmove(&h, nsid, 16 * KIB, &from[1], &n_bytes[1], 3);
-		copy_as_memmove(&h, nsid, BASE + shift / 8192 * 4096, &from[1],
-				&n_bytes[1], 3);
+		copy_as_memmove(&h, nsid, BASE + shift / 8192 * 4096, &from[1], &n_bytes[1], 3);
 	}
-	copy_as_memmove(&h, DAEMON_RAM, BASE + 512, &(size_t){BASE}, &(size_t){N_BYTES},
-			1);
-	copy_as_memmove(&h, DAEMON_RAM, BASE - 512, &(size_t){BASE}, &(size_t){N_BYTES},
-			1);
+	copy_as_memmove(&h, DAEMON_RAM, BASE + 512, &(size_t){BASE}, &(size_t){N_BYTES}, 1);
+	copy_as_memmove(&h, DAEMON_RAM, BASE - 512, &(size_t){BASE}, &(size_t){N_BYTES}, 1);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
@@ -504,11 +492,9 @@ static void namespaces_are_write_protected(void **state)
 	assert_int_equal(protect(&h, DAEMON_RAM, NVME_WP_UNTIL_POWER_CYCLE), NVME_OK);
 	for (uint32_t nsid = DAEMON_RAM; nsid <= DAEMON_FILE; nsid++) {
 		assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 0, 1), refused);
-		assert_int_equal(without_data(&h, NVME_IO_WRITE_ZEROES, nsid, 0, 1),
+		assert_int_equal(without_data(&h, NVME_IO_WRITE_ZEROES, nsid, 0, 1), refused);
+		assert_int_equal(without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, nsid, 0, 1),
 				 refused);
-		assert_int_equal(
-			without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, nsid, 0, 1),
-			refused);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 0, 1), NVME_OK);
 		assert_int_equal(without_data(&h, NVME_IO_FLUSH, nsid, 0, 1), NVME_OK);
 		memset(h.io.data + MIB, 1, 4096);
@@ -535,8 +521,7 @@ static void namespaces_are_write_protected(void **state)
 
 /* ---- features of one namespace, or of all --------------------------------------------------- */
 
-static enum nvme_status set_feature(struct raw_host *h, unsigned id, uint32_t nsid,
-				    uint32_t value)
+static enum nvme_status set_feature(struct raw_host *h, unsigned id, uint32_t nsid, uint32_t value)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_SET_FEATURES, nsid);
 
@@ -580,8 +565,7 @@ static void features_of_all_namespaces(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(features); i++) {
 		unsigned id = features[i].id;
 
-		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, features[i].value),
-				 NVME_OK);
+		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, features[i].value), NVME_OK);
 		for (uint32_t nsid = DAEMON_RAM; nsid <= DAEMON_BIG_RAM; nsid++) {
 			assert_int_equal(get_feature(&h, id, nsid, &value), NVME_OK);
 			assert_int_equal(value, features[i].value);
@@ -591,13 +575,10 @@ static void features_of_all_namespaces(void **state)
 		assert_int_equal(value, 0);
 		assert_int_equal(get_feature(&h, id, DAEMON_RAM, &value), NVME_OK);
 		assert_int_equal(value, features[i].value);
-		assert_int_equal(get_feature(&h, id, NVME_NSID_ALL, &value),
-				 features[i].get_all);
-		assert_int_equal(value,
-				 features[i].get_all == NVME_OK ? features[i].value : 0);
+		assert_int_equal(get_feature(&h, id, NVME_NSID_ALL, &value), features[i].get_all);
+		assert_int_equal(value, features[i].get_all == NVME_OK ? features[i].value : 0);
 		assert_int_equal(get_feature(&h, id, 0, &value), features[i].get_none);
-		assert_int_equal(value,
-				 features[i].get_all == NVME_OK ? features[i].value : 0);
+		assert_int_equal(value, features[i].get_all == NVME_OK ? features[i].value : 0);
 		assert_int_equal(set_feature(&h, id, 0, 0), NVME_INVALID_NSID | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, 0), NVME_OK);
@@ -706,14 +687,11 @@ static void tells_the_truth(void **state)
 	assert_int_equal(io(&h, NVME_IO_COMPARE, DAEMON_RAM, 0, 8), NVME_OK);
 	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_RAM, 1ULL << 40, 1),
 			 NVME_LBA_OUT_OF_RANGE | NVME_DNR);
-	assert_int_equal(without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_RAM, 0, 1),
-			 NVME_OK);
-	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_RAM, 0, 1),
-			 NVME_UNRECOVERED_READ | NVME_DNR);
+	assert_int_equal(without_data(&h, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_RAM, 0, 1), NVME_OK);
+	assert_int_equal(io(&h, NVME_IO_READ, DAEMON_RAM, 0, 1), NVME_UNRECOVERED_READ | NVME_DNR);
 	assert_int_equal(smart(&h, reads), n_reads + 2);
 	assert_int_equal(smart(&h, writes), n_writes + 1);
-	assert_int_equal(smart(&h, media),
-			 n_media + 1); /* a wrong address is no media error */
+	assert_int_equal(smart(&h, media), n_media + 1); /* a wrong address is no media error */
 	sqe = raw_sqe(&h.admin, NVME_ADMIN_IDENTIFY, 0);
 	sqe.cdw10 = put_le32(NVME_CNS_CTRL);
 	raw_describe(&h.admin, &sqe, 0, 4096);

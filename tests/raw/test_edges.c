@@ -29,23 +29,17 @@ static const struct sizes {
 	const char *tuning;
 	unsigned max_transfer, inline_data, depth;
 } sizes[] = {
-	{", max_transfer: 8KiB, buffers: 1MiB, inline_data: 0, queue_depth: 16, "
-	 "workers: 1",
+	{", max_transfer: 8KiB, buffers: 1MiB, inline_data: 0, queue_depth: 16, workers: 1",
 	 8 * KIB, 0, 16},
-	{", max_transfer: 8KiB, buffers: 1MiB, inline_data: 16KiB, queue_depth: 1024, "
-	 "workers: 8, shared_receives: 16",
+	{", max_transfer: 8KiB, buffers: 1MiB, inline_data: 16KiB, queue_depth: 1024, workers: 8, shared_receives: 16",
 	 8 * KIB, 16 * KIB, 1024},
-	{", max_transfer: 8KiB, buffers: 1MiB, inline_data: 512, queue_depth: 1024, "
-	 "workers: 1",
+	{", max_transfer: 8KiB, buffers: 1MiB, inline_data: 512, queue_depth: 1024, workers: 1",
 	 8 * KIB, 512, 1024},
-	{", max_transfer: 16KiB, buffers: 1MiB, inline_data: 16KiB, queue_depth: 16, "
-	 "workers: 8",
+	{", max_transfer: 16KiB, buffers: 1MiB, inline_data: 16KiB, queue_depth: 16, workers: 8",
 	 16 * KIB, 16 * KIB, 16},
-	{", max_transfer: 32KiB, buffers: 1MiB, inline_data: 16KiB, queue_depth: 1024, "
-	 "workers: 1",
+	{", max_transfer: 32KiB, buffers: 1MiB, inline_data: 16KiB, queue_depth: 1024, workers: 1",
 	 32 * KIB, 16 * KIB, 1024},
-	{", max_transfer: 16MiB, buffers: 32MiB, inline_data: 16KiB, queue_depth: 1024, "
-	 "workers: 1",
+	{", max_transfer: 16MiB, buffers: 32MiB, inline_data: 16KiB, queue_depth: 1024, workers: 1",
 	 16 * MIB, 16 * KIB, 1024},
 };
 
@@ -68,8 +62,8 @@ static void open_host(struct raw_host *h, unsigned depth)
 	assert_int_equal(raw_connect(&h->io, &c, &cqe), NVME_OK);
 }
 
-static void send_command(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset,
-			 unsigned n, bool is_in_capsule)
+static void send_command(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset, unsigned n,
+			 bool is_in_capsule)
 {
 	uint8_t capsule[RAW_CAPSULE_MAX];
 
@@ -95,8 +89,8 @@ static enum nvme_status answer(struct raw_queue *q)
 	return get_nvme_status(cqe.status);
 }
 
-static enum nvme_status io(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
-			   unsigned n_bytes, bool is_in_capsule)
+static enum nvme_status io(struct raw_queue *q, uint8_t opcode, uint32_t nsid, unsigned n_bytes,
+			   bool is_in_capsule)
 {
 	struct nvme_sqe sqe = raw_blocks(q, opcode, nsid, 0, n_bytes / block_of(nsid));
 
@@ -104,8 +98,8 @@ static enum nvme_status io(struct raw_queue *q, uint8_t opcode, uint32_t nsid,
 	return answer(q);
 }
 
-static void send_pair_at(struct raw_queue *q, uint32_t nsid, uint64_t slba,
-			 unsigned n_bytes, bool is_in_capsule)
+static void send_pair_at(struct raw_queue *q, uint32_t nsid, uint64_t slba, unsigned n_bytes,
+			 bool is_in_capsule)
 {
 	unsigned n = n_bytes / block_of(nsid);
 	struct nvme_sqe first = raw_blocks(q, NVME_IO_COMPARE, nsid, slba, n);
@@ -117,8 +111,7 @@ static void send_pair_at(struct raw_queue *q, uint32_t nsid, uint64_t slba,
 	send_command(q, &second, SECOND_AT, n_bytes, is_in_capsule);
 }
 
-static void send_pair(struct raw_queue *q, uint32_t nsid, unsigned n_bytes,
-		      bool is_in_capsule)
+static void send_pair(struct raw_queue *q, uint32_t nsid, unsigned n_bytes, bool is_in_capsule)
 {
 	send_pair_at(q, nsid, 0, n_bytes, is_in_capsule);
 }
@@ -131,8 +124,7 @@ static void fill(char *data, unsigned n, unsigned seed)
 		data[i] = (char)(i * 7 + i / 512 + seed);
 }
 
-static void write_and_compare(struct raw_queue *q, uint32_t nsid, unsigned n,
-			      bool is_in_capsule)
+static void write_and_compare(struct raw_queue *q, uint32_t nsid, unsigned n, bool is_in_capsule)
 {
 	fill(q->data, n, n);
 	assert_int_equal(io(q, NVME_IO_WRITE, nsid, n, is_in_capsule), NVME_OK);
@@ -148,8 +140,7 @@ static void write_and_compare(struct raw_queue *q, uint32_t nsid, unsigned n,
 	assert_memory_equal(q->data, q->data + SECOND_AT, n);
 }
 
-static void compare_and_write(struct raw_queue *q, uint32_t nsid, unsigned n,
-			      bool is_in_capsule)
+static void compare_and_write(struct raw_queue *q, uint32_t nsid, unsigned n, bool is_in_capsule)
 {
 	fill(q->data, n, 1);
 	assert_int_equal(io(q, NVME_IO_WRITE, nsid, n, false), NVME_OK);
@@ -169,8 +160,7 @@ static void compare_and_write(struct raw_queue *q, uint32_t nsid, unsigned n,
 static unsigned largest_pair(struct raw_host *h, uint32_t nsid)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_IDENTIFY, nsid);
-	const struct nvme_id_ns *id =
-		(const struct nvme_id_ns *)(const void *)h->admin.data;
+	const struct nvme_id_ns *id = (const struct nvme_id_ns *)(const void *)h->admin.data;
 
 	sqe.cdw10 = put_le32(NVME_CNS_NS);
 	send_command(&h->admin, &sqe, 0, 4096, false);
@@ -185,8 +175,7 @@ static void copy_and_discard(struct raw_queue *q, uint32_t nsid)
 
 	memset(q->data, 0, 4096);
 	for (unsigned i = 0; i < 128; i++) {
-		struct nvme_copy_range range = {
-			.nlb = put_le16((uint16_t)(i ? 0 : n - 1))};
+		struct nvme_copy_range range = {.nlb = put_le16((uint16_t)(i ? 0 : n - 1))};
 
 		memcpy(q->data + i * sizeof(range), &range, sizeof(range));
 	}
@@ -204,12 +193,10 @@ static void copy_and_discard(struct raw_queue *q, uint32_t nsid)
 
 static void without_data(struct raw_queue *q, uint32_t nsid)
 {
-	static const uint8_t opcodes[] = {NVME_IO_VERIFY, NVME_IO_WRITE_ZEROES,
-					  NVME_IO_FLUSH};
+	static const uint8_t opcodes[] = {NVME_IO_VERIFY, NVME_IO_WRITE_ZEROES, NVME_IO_FLUSH};
 
 	for (unsigned i = 0; i < ARRAY_LEN(opcodes); i++) {
-		struct nvme_sqe sqe = raw_blocks(q, opcodes[i], nsid, 0,
-						 MIB / block_of(nsid));
+		struct nvme_sqe sqe = raw_blocks(q, opcodes[i], nsid, 0, MIB / block_of(nsid));
 
 		send_command(q, &sqe, 0, 0, false);
 		assert_int_equal(answer(q), NVME_OK);
@@ -261,8 +248,8 @@ static void check_config(void)
 	char command[512];
 
 	snprintf(command, sizeof(command),
-		 "LD_PRELOAD= %s --check --config %s/target.yaml >/dev/null 2>&1",
-		 getenv("RBLKD"), d.folder);
+		 "LD_PRELOAD= %s --check --config %s/target.yaml >/dev/null 2>&1", getenv("RBLKD"),
+		 d.folder);
 	assert_int_equal(system(command), 0);
 }
 
@@ -279,8 +266,7 @@ static void every_size_that_is_legal(void **state)
 		every_command(&h, s, DAEMON_FILE);
 		log_page(&h.admin, MIN(s->max_transfer, BIGGEST));
 		open_host(&other, s->depth);
-		assert_int_equal(io(&other.io, NVME_IO_READ, DAEMON_FILE, 8 * KIB, false),
-				 NVME_OK);
+		assert_int_equal(io(&other.io, NVME_IO_READ, DAEMON_FILE, 8 * KIB, false), NVME_OK);
 		raw_host_close(&other);
 		raw_host_close(&h);
 		daemon_wait_empty(&d);

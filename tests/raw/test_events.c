@@ -40,8 +40,8 @@ static struct daemon d;
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* n bytes from there, of which the command's data buffer has room. */
-static enum nvme_status get_page(struct raw_queue *admin, unsigned action,
-				 uint64_t offset, uint32_t n)
+static enum nvme_status get_page(struct raw_queue *admin, unsigned action, uint64_t offset,
+				 uint32_t n)
 {
 	struct nvme_sqe sqe = raw_sqe(admin, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL);
 	struct nvme_cqe cqe;
@@ -160,8 +160,7 @@ static void expect_event(const struct log *log, unsigned i, unsigned type, uint3
 }
 
 /* A start: SMART is newer than the power that came on. */
-static void expect_start(const struct log *log, unsigned i, uint64_t cycles,
-			 uint64_t unsafe)
+static void expect_start(const struct log *log, unsigned i, uint64_t cycles, uint64_t unsafe)
 {
 	expect_event(log, i, SMART, 512);
 	assert_int_equal(number(log->events[i].data, 112, 8), cycles);
@@ -172,8 +171,7 @@ static void expect_start(const struct log *log, unsigned i, uint64_t cycles,
 	assert_memory_equal(log->events[i + 1].data, RBLK_VERSION "   ", 8);
 }
 
-static void expect_reset(const struct log *log, unsigned i, unsigned cntlid,
-			 uint64_t cycle)
+static void expect_reset(const struct log *log, unsigned i, unsigned cntlid, uint64_t cycle)
 {
 	const char *reset;
 
@@ -195,8 +193,7 @@ static void await_ready(struct raw_queue *admin, bool is_ready)
 
 	do {
 		assert_true(clock_ns() < deadline);
-		assert_int_equal(raw_property_get(admin, NVME_PROP_CSTS, false, &csts),
-				 NVME_OK);
+		assert_int_equal(raw_property_get(admin, NVME_PROP_CSTS, false, &csts), NVME_OK);
 	} while ((csts & NVME_CSTS_RDY) != is_ready);
 }
 
@@ -244,8 +241,7 @@ static void contexts(void **state)
 	/* Beyond the end nothing is established. */
 	assert_int_equal(get_page(admin, ESTABLISH, LOG_MAX + 4, 16),
 			 NVME_INVALID_FIELD | NVME_DNR);
-	assert_int_equal(get_page(admin, ESTABLISH, 2, 16),
-			 NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(get_page(admin, ESTABLISH, 2, 16), NVME_INVALID_FIELD | NVME_DNR);
 	read_log(admin, &log_a);
 	assert_int_equal(log_a.n_events, 2);
 	expect_start(&log_a, 0, 1, 0);
@@ -259,10 +255,8 @@ static void contexts(void **state)
 	assert_memory_equal(admin->data, log_a.bytes, HEADER_BYTES);
 	assert_int_equal(get_page(admin, READ, log_a.tll, 16), NVME_OK);
 	assert_int_equal(number(admin->data, 0, 8) | number(admin->data, 8, 8), 0);
-	assert_int_equal(get_page(admin, READ, log_a.tll + 4, 16),
-			 NVME_INVALID_FIELD | NVME_DNR);
-	assert_int_equal(get_page(admin, READ, 1ULL << 40, 16),
-			 NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(get_page(admin, READ, log_a.tll + 4, 16), NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(get_page(admin, READ, 1ULL << 40, 16), NVME_INVALID_FIELD | NVME_DNR);
 	/* Another controller has a context of its own. */
 	raw_host_open_as(&other, d.port, 1);
 	assert_int_equal(get_page(&other.admin, READ, 0, 16), out_of_order);
@@ -305,8 +299,7 @@ static void header_alone(void **state)
 	}
 	raw_describe(admin, &sqe, 0, 508);
 	sqe.cid = raw_sqe(admin, 0, 0).cid;
-	assert_int_equal(raw_run(admin, &sqe, NULL, 0, &cqe),
-			 NVME_SGL_LENGTH_INVALID | NVME_DNR);
+	assert_int_equal(raw_run(admin, &sqe, NULL, 0, &cqe), NVME_SGL_LENGTH_INVALID | NVME_DNR);
 	assert_int_equal(get_page(admin, READ, 0, HEADER_BYTES), NVME_OK);
 	raw_close(&h.admin);
 	daemon_stop(&d);
@@ -348,8 +341,7 @@ static void resets(void **state)
 	open_admin(&h);
 	read_log(&h.admin, &log_a);
 	reset(&h.admin);
-	assert_int_equal(get_page(&h.admin, READ, 0, 16),
-			 NVME_COMMAND_SEQUENCE | NVME_DNR);
+	assert_int_equal(get_page(&h.admin, READ, 0, 16), NVME_COMMAND_SEQUENCE | NVME_DNR);
 	read_log(&h.admin, &log_b);
 	assert_int_equal(log_b.n_events, 3);
 	expect_reset(&log_b, 0, h.cntlid, 1);
@@ -371,8 +363,8 @@ static void await_saved(unsigned n)
 	char command[300];
 
 	snprintf(command, sizeof(command),
-		 "test $(grep -h '\"" RAW_SUBNQN "\"' %s/events-*.json | "
-		 "grep -o '\"04011503' | wc -l) -eq %u",
+		 "test $(grep -h '\"" RAW_SUBNQN
+		 "\"' %s/events-*.json | grep -o '\"04011503' | wc -l) -eq %u",
 		 d.folder, n);
 	while (system(command)) {
 		assert_true(clock_ns() < deadline);
@@ -445,8 +437,8 @@ static void find_file(char path[300])
 	char command[300];
 	FILE *f;
 
-	snprintf(command, sizeof(command),
-		 "grep -l '\"" RAW_SUBNQN "\"' %s/events-*.json", d.folder);
+	snprintf(command, sizeof(command), "grep -l '\"" RAW_SUBNQN "\"' %s/events-*.json",
+		 d.folder);
 	f = popen(command, "r");
 	assert_non_null(f);
 	assert_non_null(fgets(path, 300, f));
@@ -472,8 +464,7 @@ static void a_damaged_file_stops_the_start(void **state)
 	assert_false(daemon_try(&d, &status));
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), EXIT_CONFIG);
-	assert_true(daemon_has_logged(
-		&d, "is damaged: it holds the event log of " RAW_SUBNQN));
+	assert_true(daemon_has_logged(&d, "is damaged: it holds the event log of " RAW_SUBNQN));
 	assert_int_equal(unlink(path), 0);
 	assert_true(daemon_try(&d, &status));
 	open_admin(&h);

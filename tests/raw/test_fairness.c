@@ -45,8 +45,7 @@ static void open_hog(struct raw_host *hog)
 	hog->io.keeps_receives = true;
 	/* Use up the receives there are. */
 	for (unsigned i = 1; i < RAW_RECVS; i++)
-		assert_int_equal(raw_io(&hog->io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096),
-				 NVME_OK);
+		assert_int_equal(raw_io(&hog->io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096), NVME_OK);
 	for (unsigned i = 0; i < HOG_READS; i++)
 		send_read(&hog->io, HOG_BYTES);
 	/* One receive may be left, of Connect; then its buffers are held. */
@@ -69,13 +68,11 @@ static void reader_beside_a_hog(void **state)
 	open_hog(&hog);
 	raw_host_open(&reader, d.port);
 	for (unsigned i = 0; i < N_READS; i++)
-		assert_int_equal(
-			raw_io(&reader.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
-			NVME_OK);
+		assert_int_equal(raw_io(&reader.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
+				 NVME_OK);
 	for (unsigned i = 0; i < N_READS; i++)
-		assert_int_equal(
-			raw_io(&reader.io, NVME_IO_WRITE, DAEMON_FILE, i, 16, 65536),
-			NVME_OK);
+		assert_int_equal(raw_io(&reader.io, NVME_IO_WRITE, DAEMON_FILE, i, 16, 65536),
+				 NVME_OK);
 	raw_host_close(&reader);
 	close_hog(&hog);
 }
@@ -127,9 +124,8 @@ static void reader_beside_many_hogs(void **state)
 		open_hog(&hogs[i]);
 	raw_host_open(&reader, d.port);
 	for (unsigned i = 0; i < N_READS; i++)
-		assert_int_equal(
-			raw_io(&reader.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
-			NVME_OK);
+		assert_int_equal(raw_io(&reader.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
+				 NVME_OK);
 	raw_host_close(&reader);
 	for (unsigned i = 0; i < 4; i++)
 		raw_host_close(&hogs[i]);

@@ -55,8 +55,8 @@ static void hang_disk(bool is_hung)
 static void send_write(struct raw_queue *q, uint32_t nsid, unsigned number, char value)
 {
 	unsigned n_blocks = nsid == DAEMON_FILE ? 1 : 8;
-	struct nvme_sqe sqe = raw_blocks(q, NVME_IO_WRITE, nsid,
-					 (uint64_t)number * n_blocks, n_blocks);
+	struct nvme_sqe sqe = raw_blocks(q, NVME_IO_WRITE, nsid, (uint64_t)number * n_blocks,
+					 n_blocks);
 	char capsule[sizeof(sqe) + BLOCK];
 
 	sqe.sgl = (struct nvme_sgl){0};
@@ -72,9 +72,9 @@ static void must_read(struct raw_queue *q, uint32_t nsid, unsigned number, char 
 	unsigned n_blocks = nsid == DAEMON_FILE ? 1 : 8;
 
 	memset(q->data, 0, BLOCK);
-	assert_int_equal(raw_io(q, NVME_IO_READ, nsid, (uint64_t)number * n_blocks,
-				n_blocks, BLOCK),
-			 NVME_OK);
+	assert_int_equal(
+		raw_io(q, NVME_IO_READ, nsid, (uint64_t)number * n_blocks, n_blocks, BLOCK),
+		NVME_OK);
 	assert_int_equal(q->data[0], value);
 	assert_int_equal(q->data[BLOCK - 1], value);
 }
@@ -151,9 +151,8 @@ static void several_associations_live_on(void **state)
 	send_write(&first.io, DAEMON_FILE, 0, 'C');
 	send_connect(&second.admin);
 	do {
-		assert_int_equal(
-			raw_property_get(&first.admin, NVME_PROP_CSTS, false, &value),
-			NVME_OK);
+		assert_int_equal(raw_property_get(&first.admin, NVME_PROP_CSTS, false, &value),
+				 NVME_OK);
 		is_answered = raw_receive(&second.admin, &cqe, 50);
 	} while (!is_answered && clock_ns() < deadline);
 	assert_true(is_answered);
@@ -186,13 +185,10 @@ static void what_hangs_is_not_waited_for_without_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(what_the_disk_has_is_over_first,
-					  next_good_host),
-		cmocka_unit_test_teardown(what_waits_for_a_rate_is_over_first,
-					  next_good_host),
+		cmocka_unit_test_teardown(what_the_disk_has_is_over_first, next_good_host),
+		cmocka_unit_test_teardown(what_waits_for_a_rate_is_over_first, next_good_host),
 		cmocka_unit_test_teardown(several_associations_live_on, next_good_host),
-		cmocka_unit_test_teardown(what_hangs_is_not_waited_for_without_end,
-					  next_good_host),
+		cmocka_unit_test_teardown(what_hangs_is_not_waited_for_without_end, next_good_host),
 	};
 
 	return cmocka_run_group_tests_name("fence", tests, start_with_disk, stop);

@@ -133,8 +133,7 @@ static uint32_t value_at(const char *at)
 static void read_block(struct player *p, uint32_t block, bool may_be_aborted)
 {
 	struct op *op = begin(p, block);
-	enum nvme_status status = raw_io(&p->host.io, NVME_IO_READ, DAEMON_RAM, block, 1,
-					 BLOCK);
+	enum nvme_status status = raw_io(&p->host.io, NVME_IO_READ, DAEMON_RAM, block, 1, BLOCK);
 
 	if (may_be_aborted && nvme_status_code(status) == NVME_ABORTED_PREEMPT) {
 		end(p, op, NOTHING);
@@ -210,8 +209,8 @@ static void play_registers(struct player *p)
 
 /* ---- reservations --------------------------------------------------------------------------- */
 
-static enum nvme_status reserve(struct player *p, uint8_t opcode, uint32_t cdw10,
-				uint64_t crkey, uint64_t key)
+static enum nvme_status reserve(struct player *p, uint8_t opcode, uint32_t cdw10, uint64_t crkey,
+				uint64_t key)
 {
 	struct raw_queue *q = &p->host.io;
 	struct nvme_sqe sqe = raw_sqe(q, opcode, DAEMON_RAM);
@@ -241,8 +240,7 @@ static uint64_t holder(struct player *p, uint32_t *ret_generation)
 		status = nvme_status_code(raw_run(q, &sqe, NULL, 0, &cqe));
 	} while (status == NVME_ABORTED_PREEMPT); /* as its reads are */
 	assert_int_equal(status, NVME_OK);
-	*ret_generation = get_le32(
-		((const struct nvme_resv_status *)(void *)q->data)->gen);
+	*ret_generation = get_le32(((const struct nvme_resv_status *)(void *)q->data)->gen);
 	for (unsigned i = 0; i < N_HOSTS; i++) {
 		memcpy(&registrant, q->data + 64 * (1 + i), sizeof(registrant));
 		if (registrant.rcsts & 1)
@@ -258,14 +256,12 @@ static uint32_t seize(struct player *p)
 	uint64_t own = p->number + 1, other;
 	uint32_t generation;
 
-	reserve(p, NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REPLACE | NVME_RESV_IEKEY, 0,
-		own);
+	reserve(p, NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REPLACE | NVME_RESV_IEKEY, 0, own);
 	other = holder(p, &generation);
 	if (other && other != own)
 		reserve(p, NVME_IO_RESERVATION_ACQUIRE,
-			type | (choose(p, 2) ? NVME_RACQA_PREEMPT
-					     : NVME_RACQA_PREEMPT_ABORT),
-			own, other);
+			type | (choose(p, 2) ? NVME_RACQA_PREEMPT : NVME_RACQA_PREEMPT_ABORT), own,
+			other);
 	else
 		reserve(p, NVME_IO_RESERVATION_ACQUIRE, type, own, 0);
 	return holder(p, &generation) == own ? generation : 0;
@@ -309,9 +305,8 @@ static void play_reservations(struct player *p)
 struct judge {
 	const struct history *history;
 	uint32_t n_ops, n_values;
-	uint32_t *
-		position; /* by value: its place in the chain of its block, from 1; 0: none */
-	uint32_t *next; /* by value: the one that took its place; of 0 see first */
+	uint32_t *position; /* by value: its place in the chain of its block, from 1; 0: none */
+	uint32_t *next;	    /* by value: the one that took its place; of 0 see first */
 	uint32_t first[N_BLOCKS];
 	bool *is_seen; /* by value: it did take place */
 	uint32_t *by_tick;
@@ -326,8 +321,7 @@ static const struct op *op_of(const struct judge *j, uint32_t i)
 
 static bool takes_place(const struct judge *j, const struct op *op)
 {
-	return op->outcome == WRITTEN ||
-	       (op->outcome == UNKNOWN && j->is_seen[op->value]);
+	return op->outcome == WRITTEN || (op->outcome == UNKNOWN && j->is_seen[op->value]);
 }
 
 static void link_values(struct judge *j)
@@ -365,8 +359,7 @@ static void number_values(struct judge *j)
 	}
 	for (uint32_t i = 0; i < j->n_ops; i++)
 		n_taken += takes_place(j, op_of(j, i));
-	assert_int_equal(n_linked,
-			 n_taken); /* each hangs on the chain that starts at 0 */
+	assert_int_equal(n_linked, n_taken); /* each hangs on the chain that starts at 0 */
 	assert_true(n_taken > 100);
 }
 
@@ -400,9 +393,8 @@ static void judge_init(struct judge *j, const struct history *history, uint32_t 
 {
 	uint32_t n_ticks = atomic_load(&history->clock);
 
-	*j = (struct judge){.history = history,
-			    .n_ops = history->n_each * N_HOSTS,
-			    .n_values = n_values};
+	*j = (struct judge){
+		.history = history, .n_ops = history->n_each * N_HOSTS, .n_values = n_values};
 	j->position = calloc(n_values, sizeof(*j->position));
 	j->next = calloc(n_values, sizeof(*j->next));
 	j->is_seen = calloc(n_values, sizeof(*j->is_seen));
@@ -411,8 +403,7 @@ static void judge_init(struct judge *j, const struct history *history, uint32_t 
 	assert_true(j->position && j->next && j->is_seen && j->by_tick && j->floor);
 	for (uint32_t i = 0; i < j->n_ops; i++)
 		if (op_of(j, i)->end)
-			j->by_tick[op_of(j, i)->begin] = j->by_tick[op_of(j, i)->end] =
-				i + 1;
+			j->by_tick[op_of(j, i)->begin] = j->by_tick[op_of(j, i)->end] = i + 1;
 }
 
 static void judge_deinit(struct judge *j)

@@ -18,8 +18,7 @@
 
 #define OTHER_HOSTNQN "nqn.2026-01.org.example:other"
 #define SECRET	      "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
-#define IN_HOSTID                                                                        \
-	((uint32_t)offsetof(struct nvmf_connect_data, hostid) | NVMF_CONNECT_IATTR_DATA)
+#define IN_HOSTID     ((uint32_t)offsetof(struct nvmf_connect_data, hostid) | NVMF_CONNECT_IATTR_DATA)
 
 enum {
 	KEY = 10,
@@ -47,8 +46,7 @@ static enum nvme_status come(struct raw_host *h, const char *hostnqn, const char
 
 	*h = (struct raw_host){0};
 	assert_int_equal(raw_open(&h->admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
-	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
-			 NVMF_CNTLID_DYNAMIC);
+	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 	memset(c.data.hostnqn, 0, sizeof(c.data.hostnqn));
 	strcpy((char *)c.data.hostnqn, hostnqn);
 	memset(c.data.subnqn, 0, sizeof(c.data.subnqn));
@@ -66,8 +64,7 @@ static void expect_let_in(const char *hostnqn, const char *hostid, struct raw_ho
 	assert_int_equal(come(h, hostnqn, hostid, RAW_SUBNQN, &cqe), NVME_OK);
 }
 
-static void expect_refused(const char *hostnqn, const char *hostid, unsigned dnr,
-			   const char *why)
+static void expect_refused(const char *hostnqn, const char *hostid, unsigned dnr, const char *why)
 {
 	struct raw_host h;
 	struct nvme_cqe cqe;
@@ -121,18 +118,15 @@ static void of_a_connected_host(void **state)
 	struct nvme_cqe cqe;
 
 	raw_host_open(&owner, d.port);
-	expect_refused(OTHER_HOSTNQN, NULL, 0,
-		       "host " OTHER_HOSTNQN ": refused at " RAW_SUBNQN);
-	assert_true(daemon_has_logged(&d,
-				      "its host identifier is that of host " RAW_HOSTNQN
-				      ", which is connected"));
+	expect_refused(OTHER_HOSTNQN, NULL, 0, "host " OTHER_HOSTNQN ": refused at " RAW_SUBNQN);
+	assert_true(daemon_has_logged(&d, "its host identifier is that of host " RAW_HOSTNQN
+					  ", which is connected"));
 	/* A second association of its own; one of a host that says no name is another's. */
 	expect_let_in(RAW_HOSTNQN, NULL, &again);
 	raw_host_close(&again);
 	expect_refused("", NULL, 0, "host without a name: refused");
 	/* Who asks what there is uses nothing. */
-	assert_int_equal(come(&other, OTHER_HOSTNQN, NULL, NVMF_DISCOVERY_NQN, &cqe),
-			 NVME_OK);
+	assert_int_equal(come(&other, OTHER_HOSTNQN, NULL, NVMF_DISCOVERY_NQN, &cqe), NVME_OK);
 	raw_host_close(&other);
 	raw_host_close(&owner);
 	daemon_wait_empty(&d);
@@ -178,10 +172,9 @@ static void registered_by_an_earlier_rblkd(void **state)
 	char command[256];
 
 	register_and_leave();
-	snprintf(
-		command, sizeof(command),
-		"sed -i 's/, *\"nqn\": *\"[^\"]*\"//' $(ls %s/*-*.json | grep -v events)",
-		d.folder);
+	snprintf(command, sizeof(command),
+		 "sed -i 's/, *\"nqn\": *\"[^\"]*\"//' $(ls %s/*-*.json | grep -v events)",
+		 d.folder);
 	kill(d.pid, SIGKILL);
 	assert_int_equal(system(command), 0);
 	daemon_kill_and_restart(&d);
@@ -206,8 +199,8 @@ static void a_namespace_that_is_added(void **state)
 	expect_let_in(OTHER_HOSTNQN, NULL, &other);
 	apply_edited("s/^      #- {nsid: 2,/      - {nsid: 2,/");
 	assert_true(raw_is_dropped(&other.admin));
-	daemon_wait_logged(&d, "host " OTHER_HOSTNQN ": its host identifier is that of "
-			       "host " RAW_HOSTNQN);
+	daemon_wait_logged(&d, "host " OTHER_HOSTNQN
+			       ": its host identifier is that of host " RAW_HOSTNQN);
 	raw_host_close(&other);
 	daemon_wait_empty(&d);
 	unregister_and_leave();

@@ -15,8 +15,7 @@
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
-#define OTHER_HOSTNQN                                                                    \
-	"nqn.2014-08.org.nvmexpress:uuid:7a2b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8c"
+#define OTHER_HOSTNQN "nqn.2014-08.org.nvmexpress:uuid:7a2b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8c"
 
 enum {
 	PATIENCE_MS = 60000,
@@ -42,8 +41,7 @@ static void edit(const char *what)
 
 static int start_with_limits(void **state)
 {
-	daemon_start_limited(&d, ", workers: 1",
-			     ", bytes_per_host: 2MiB, io_queues_per_host: 3");
+	daemon_start_limited(&d, ", workers: 1", ", bytes_per_host: 2MiB, io_queues_per_host: 3");
 	edit("s/allow_hosts: .raw./allow_any_host: true/");
 	return 0;
 }
@@ -56,14 +54,12 @@ static void open_other(struct raw_host *h)
 
 	*h = (struct raw_host){0};
 	assert_int_equal(raw_open(&h->admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
-	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
-			 NVMF_CNTLID_DYNAMIC);
+	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 	strcpy((char *)c.data.hostnqn, OTHER_HOSTNQN);
 	c.data.hostid[0] ^= 0xff;
 	assert_int_equal(raw_connect(&h->admin, &c, &cqe), NVME_OK);
 	h->cntlid = (uint16_t)get_le32(cqe.dw0);
-	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
+	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 	assert_int_equal(raw_open(&h->io, d.port, 1, 32), 0);
 	raw_connect_init(&c, &h->io, 1, 31, h->cntlid);
 	strcpy((char *)c.data.hostnqn, OTHER_HOSTNQN);
@@ -93,17 +89,17 @@ static void a_greedy_host_is_held(void **state)
 	raw_host_open(&greedy, d.port);
 	greedy.io.keeps_receives = true;
 	for (unsigned i = 1; i < RAW_RECVS; i++)
-		assert_int_equal(
-			raw_io(&greedy.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096),
-			NVME_OK);
+		assert_int_equal(raw_io(&greedy.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096),
+				 NVME_OK);
 	for (unsigned i = 0; i < GREEDY_READS; i++)
 		send_read(&greedy.io, GREEDY_BYTES);
 	while (n_early < GREEDY_READS && raw_receive(&greedy.io, &cqe, 300))
 		n_early++;
 	assert_true(n_early < GREEDY_READS);
-	daemon_wait_logged(&d,
-			   "host " RAW_HOSTNQN ": its transfers wait for one another, "
-			   "at 2097152 bytes: raise limits.bytes_per_host");
+	daemon_wait_logged(
+		&d,
+		"host " RAW_HOSTNQN
+		": its transfers wait for one another, at 2097152 bytes: raise limits.bytes_per_host");
 	open_other(&good);
 	for (unsigned i = 0; i < 10; i++) {
 		for (unsigned k = 0; k < GOOD_READS; k++)
@@ -173,9 +169,8 @@ static void too_many_queues_are_refused(void **state)
 	edit("s/io_queues_per_host: 3/io_queues_per_host: 4/");
 	assert_int_equal(connect_io(&hosts[3], &hosts[3].io), NVME_OK);
 	for (unsigned i = 0; i < 4; i++) {
-		assert_int_equal(
-			raw_io(&hosts[i].io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512),
-			NVME_OK);
+		assert_int_equal(raw_io(&hosts[i].io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512),
+				 NVME_OK);
 		raw_host_close(&hosts[i]);
 	}
 	raw_host_close(&good);

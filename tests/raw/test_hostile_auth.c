@@ -88,8 +88,7 @@ static void reply(const struct raw_queue *q, uint8_t message[REPLY])
 	uint8_t key[48], text[512];
 	unsigned n = 32;
 
-	assert_int_equal(EVP_DecodeBlock(key, (const unsigned char *)SECRET + 10, 48),
-			 36);
+	assert_int_equal(EVP_DecodeBlock(key, (const unsigned char *)SECRET + 10, 48), 36);
 	memset(message, 0, REPLY);
 	message[0] = 1;
 	message[1] = 2;
@@ -100,8 +99,8 @@ static void reply(const struct raw_queue *q, uint8_t message[REPLY])
 	memcpy(text + 36, q->data + 4, 2);  /* the transaction */
 	text[38] = 0;
 	memcpy(text + 39, words, sizeof(words) - 1);
-	assert_non_null(HMAC(EVP_sha256(), key, 32, text, 39 + sizeof(words) - 1,
-			     message + 16, &n));
+	assert_non_null(
+		HMAC(EVP_sha256(), key, 32, text, 39 + sizeof(words) - 1, message + 16, &n));
 }
 
 static void must_be_failure(struct raw_queue *q, uint8_t explanation)
@@ -165,8 +164,7 @@ static void open_proven(struct raw_host *h)
 {
 	h->cntlid = open_admin(&h->admin);
 	prove(&h->admin);
-	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
+	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 }
 
 static void visit(void)
@@ -199,8 +197,7 @@ static void must_serve_good_host(void)
 static void nothing_before_the_proof(void **state)
 {
 	static const uint8_t admin[] = {NVME_ADMIN_IDENTIFY, NVME_ADMIN_GET_LOG_PAGE,
-					NVME_ADMIN_KEEP_ALIVE,
-					NVME_ADMIN_ASYNC_EVENT_REQUEST};
+					NVME_ADMIN_KEEP_ALIVE, NVME_ADMIN_ASYNC_EVENT_REQUEST};
 	struct raw_queue q, io;
 	struct raw_connect c;
 	struct nvme_cqe cqe;
@@ -214,13 +211,11 @@ static void nothing_before_the_proof(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(admin); i++) {
 		struct nvme_sqe sqe = raw_sqe(&q, admin[i], 0);
 
-		assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe),
-				 NVME_AUTH_REQUIRED | NVME_DNR);
+		assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe), NVME_AUTH_REQUIRED | NVME_DNR);
 	}
 	assert_int_equal(raw_open(&io, d.port, 1, 32), 0);
 	raw_connect_init(&c, &io, 1, 31, cntlid);
-	assert_int_equal(raw_connect(&io, &c, &cqe),
-			 NVME_CONNECT_INVALID_PARAM | NVME_DNR);
+	assert_int_equal(raw_connect(&io, &c, &cqe), NVME_CONNECT_INVALID_PARAM | NVME_DNR);
 	raw_close(&io);
 	raw_close(&q);
 	must_serve_good_host();
@@ -239,8 +234,7 @@ static void io_queues_need_a_proof_too(void **state)
 	/* Again, live; then it fails to, and nothing is served until it succeeds. */
 	prove(&h.io);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
-	assert_int_equal(auth_send(&h.io, (const uint8_t[16]){1, 2, 0, 0, 064, 022}, 16),
-			 NVME_OK);
+	assert_int_equal(auth_send(&h.io, (const uint8_t[16]){1, 2, 0, 0, 064, 022}, 16), NVME_OK);
 	must_be_failure(&h.io, 7);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE),
 			 NVME_AUTH_REQUIRED | NVME_DNR);
@@ -270,15 +264,13 @@ static void an_identifier_taken_before_the_proof(void **state)
 	assert_int_equal(auth_receive(&late, PAGE), NVME_OK);
 	reply(&late, answer);
 	assert_int_equal(auth_send(&late, answer, sizeof(answer)), NVME_OK);
-	sqe = auth_sqe(&late, RECEIVE,
-		       PAGE); /* it may be dropped before the answer comes */
+	sqe = auth_sqe(&late, RECEIVE, PAGE); /* it may be dropped before the answer comes */
 	raw_send(&late, &sqe, sizeof(sqe));
 	assert_true(raw_is_dropped(&late));
-	assert_true(daemon_has_logged(&d,
-				      "host " RAW_HOSTNQN ": its host identifier is that "
-				      "of host nqn.2026-01.org.example:first"));
-	assert_int_equal(raw_property_set(&first, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
+	assert_true(daemon_has_logged(
+		&d, "host " RAW_HOSTNQN
+		    ": its host identifier is that of host nqn.2026-01.org.example:first"));
+	assert_int_equal(raw_property_set(&first, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 	raw_close(&late);
 	raw_close(&first);
 	apply_edited("s/allow_any_host: true/allow_hosts: [raw]/");
@@ -290,8 +282,7 @@ static void malformed_commands(void **state)
 	static const struct {
 		unsigned at;
 		uint8_t value;
-	} spoils[] = {{41, 0},	  {42, 2}, {43, 0},   {44, 0xff},
-		      {45, 0x10}, {46, 1}, {47, 0x80}};
+	} spoils[] = {{41, 0}, {42, 2}, {43, 0}, {44, 0xff}, {45, 0x10}, {46, 1}, {47, 0x80}};
 	uint8_t message[NEGOTIATE];
 	struct raw_queue q;
 	struct nvme_cqe cqe;
@@ -495,8 +486,7 @@ static void in_a_hurry(void **state)
 		open_admin(&q);
 		memcpy(q.data, message, NEGOTIATE);
 		for (unsigned j = 0; j < 6; j++) {
-			struct nvme_sqe sqe = auth_sqe(&q, j == 3 ? RECEIVE : SEND,
-						       NEGOTIATE);
+			struct nvme_sqe sqe = auth_sqe(&q, j == 3 ? RECEIVE : SEND, NEGOTIATE);
 
 			raw_send(&q, &sqe, sizeof(sqe));
 		}
@@ -619,9 +609,7 @@ static void claimed_names_take_nothing(void **state)
 
 	daemon_start_with_secret_limited(
 		&d, SECRET,
-		", controllers_per_host: 2, io_queues_per_host: 2, "
-		"discovery_per_address: 4, pending_per_host: 3, "
-		"auth_timeout: 300s");
+		", controllers_per_host: 2, io_queues_per_host: 2, discovery_per_address: 4, pending_per_host: 3, auth_timeout: 300s");
 	raw_come_from(9);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(discover_as_the_host(&looking[i]), NVME_OK);
@@ -644,15 +632,13 @@ static void claimed_names_take_nothing(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		open_io(&h[i].io, h[i].cntlid);
 		prove(&h[i].io);
-		assert_int_equal(raw_io(&h[i].io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE),
-				 NVME_OK);
+		assert_int_equal(raw_io(&h[i].io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
 	}
 	/* Even with a proof that queue would be one too many now. */
 	prove_in_vain(&in_its_place);
 	/* What it has proven counts. */
 	assert_int_equal(raw_open(&third.admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
-	raw_connect_init(&c, &third.admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
-			 NVMF_CNTLID_DYNAMIC);
+	raw_connect_init(&c, &third.admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&third.admin, &c, &cqe), NVME_CONNECT_BUSY);
 	raw_host_close(&third);
 	for (unsigned i = 0; i < 2; i++)

@@ -45,8 +45,7 @@ static void r3_oversized_capsule(void **state)
 }
 
 /* A write of one block whose descriptor and flags are the caller's; 512 bytes in the capsule. */
-static enum nvme_status try_sgl(struct raw_host *h, const struct nvme_sgl *sgl,
-				uint8_t flags)
+static enum nvme_status try_sgl(struct raw_host *h, const struct nvme_sgl *sgl, uint8_t flags)
 {
 	static const uint8_t data[512];
 	struct nvme_sqe sqe = raw_sqe(&h->io, NVME_IO_WRITE, DAEMON_RAM);
@@ -95,8 +94,7 @@ static void r3_descriptors(void **state)
 						 .type = cases[i].type}};
 		enum nvme_status status = try_sgl(&h, &sgl, NVME_FLAGS_PSDT_SGL);
 
-		assert_int_equal(status,
-				 cases[i].status | (cases[i].status ? NVME_DNR : 0));
+		assert_int_equal(status, cases[i].status | (cases[i].status ? NVME_DNR : 0));
 	}
 	raw_host_close(&h);
 }
@@ -112,8 +110,7 @@ static void r3_flags(void **state)
 
 		if ((flags & 0xc3) == NVME_FLAGS_PSDT_SGL)
 			wanted = NVME_OK;
-		else if ((flags & 0xc3) ==
-			 (NVME_FLAGS_PSDT_SGL | 2)) /* after a bad first */
+		else if ((flags & 0xc3) == (NVME_FLAGS_PSDT_SGL | 2)) /* after a bad first */
 			wanted = NVME_ABORTED_FAILED_FUSED | NVME_DNR;
 		assert_int_equal(try_sgl(&h, &sgl, (uint8_t)flags), wanted);
 	}
@@ -160,8 +157,7 @@ static void r3_ranges_and_lengths(void **state)
 						 cases[i].slba, cases[i].n_blocks,
 						 cases[i].n_bytes);
 
-		assert_int_equal(status,
-				 cases[i].status | (cases[i].status ? NVME_DNR : 0));
+		assert_int_equal(status, cases[i].status | (cases[i].status ? NVME_DNR : 0));
 	}
 	raw_host_close(&h);
 }
@@ -318,12 +314,11 @@ static void r5_log_offsets(void **state)
 	raw_host_open_admin(&discovery, d.port, NVMF_DISCOVERY_NQN);
 	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		for (unsigned j = 0; j < sizeof(logs) / sizeof(logs[0]); j++)
-			assert_int_equal(
-				get_log(&h.admin, logs[j], offsets[i], 1023, 4096),
-				NVME_INVALID_FIELD | NVME_DNR);
-		assert_int_equal(get_log(&discovery.admin, NVME_LOG_DISCOVERY, offsets[i],
-					 1023, 4096),
-				 NVME_INVALID_FIELD | NVME_DNR);
+			assert_int_equal(get_log(&h.admin, logs[j], offsets[i], 1023, 4096),
+					 NVME_INVALID_FIELD | NVME_DNR);
+		assert_int_equal(
+			get_log(&discovery.admin, NVME_LOG_DISCOVERY, offsets[i], 1023, 4096),
+			NVME_INVALID_FIELD | NVME_DNR);
 	}
 	assert_int_equal(get_log(&h.admin, NVME_LOG_ERROR, 0, 0xffffffff, 4096),
 			 NVME_INVALID_FIELD | NVME_DNR);
@@ -340,9 +335,8 @@ static void r5_nothing_leaks(void **state)
 
 	raw_host_open_admin(&h, d.port, NVMF_DISCOVERY_NQN);
 	memset(h.admin.data, 0xee, 64 * 1024);
-	assert_int_equal(
-		get_log(&h.admin, NVME_LOG_DISCOVERY, 0, 64 * 256 - 1, 64 * 1024),
-		NVME_OK);
+	assert_int_equal(get_log(&h.admin, NVME_LOG_DISCOVERY, 0, 64 * 256 - 1, 64 * 1024),
+			 NVME_OK);
 	for (unsigned i = 2048; i < 64 * 1024; i++)
 		assert_int_equal(h.admin.data[i], 0);
 	raw_host_close(&h);
@@ -366,8 +360,7 @@ static void r7_wrong_keys(void **state)
 		raw_send(&bad.io, &sqe, sizeof(sqe));
 		assert_true(raw_is_dropped(&bad.io));
 		raw_host_close(&bad);
-		assert_int_equal(raw_io(&good.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512),
-				 NVME_OK);
+		assert_int_equal(raw_io(&good.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
 	}
 	raw_host_close(&good);
 }
@@ -381,8 +374,7 @@ static void r9_more_commands_than_entries(void **state)
 	assert_int_equal(raw_open(&q, d.port, 0, 2), 0);
 	raw_connect_init(&c, &q, 0, 1, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
-	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
+	assert_int_equal(raw_property_set(&q, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 	for (unsigned i = 0; i < 3; i++) {
 		struct nvme_sqe sqe = raw_sqe(&q, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 
@@ -443,8 +435,7 @@ static void r9_connect_storm(void **state)
 static void put_pattern(struct raw_host *h, char pattern, uint64_t lba)
 {
 	memset(h->io.data, pattern, 4096);
-	assert_int_equal(raw_io(&h->io, NVME_IO_WRITE, DAEMON_BIG_RAM, lba, 1, 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h->io, NVME_IO_WRITE, DAEMON_BIG_RAM, lba, 1, 4096), NVME_OK);
 }
 
 /*
@@ -459,8 +450,7 @@ static void fence_old_writes_stay_behind(void **state)
 	for (unsigned round = 0; round < 3; round++) {
 		raw_host_open(&h, d.port);
 		for (unsigned i = 0; i < 16; i++) {
-			struct nvme_sqe sqe = raw_sqe(&h.io, NVME_IO_WRITE_ZEROES,
-						      DAEMON_BIG_RAM);
+			struct nvme_sqe sqe = raw_sqe(&h.io, NVME_IO_WRITE_ZEROES, DAEMON_BIG_RAM);
 
 			sqe.cdw12 = put_le32(65535);
 			raw_send(&h.io, &sqe, sizeof(sqe));
@@ -470,9 +460,8 @@ static void fence_old_writes_stay_behind(void **state)
 		put_pattern(&h, 'A', last);
 		usleep(300000);
 		memset(h.io.data, 0, 4096);
-		assert_int_equal(
-			raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, last, 1, 4096),
-			NVME_OK);
+		assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, last, 1, 4096),
+				 NVME_OK);
 		assert_int_equal(h.io.data[0], 'A');
 		assert_int_equal(h.io.data[4095], 'A');
 		raw_host_close(&h);

@@ -56,9 +56,8 @@ static void r1_connect_requests(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(
-			try_request(&cases[i].req, cases[i].n, cases[i].resources),
-			cases[i].status);
+		assert_int_equal(try_request(&cases[i].req, cases[i].n, cases[i].resources),
+				 cases[i].status);
 }
 
 /* Less than the request is long. InfiniBand's private data has one length, the rest is zero. */
@@ -167,8 +166,7 @@ static void r8_too_many_connects_in_a_short_time(void **state)
 	struct raw_queue q;
 
 	daemon_start_limited(&own, "",
-			     ", connections: 10, connect_rate: 1, "
-			     "connect_rate_per_host: 1000000");
+			     ", connections: 10, connect_rate: 1, connect_rate_per_host: 1000000");
 	for (unsigned i = 0; i < 30; i++) {
 		int r = raw_open(&q, own.port, 0, 32);
 
@@ -190,8 +188,7 @@ static void r8_one_address_connects_too_often(void **state)
 	struct raw_queue q;
 
 	daemon_start_limited(&own, "",
-			     ", connections: 40, connect_rate: 1000000, "
-			     "connect_rate_per_host: 1");
+			     ", connections: 40, connect_rate: 1000000, connect_rate_per_host: 1");
 	for (unsigned i = 0; i < 60; i++) {
 		int r = raw_open(&q, own.port, 0, 32);
 
@@ -234,9 +231,8 @@ static void r8_one_address_keeps_silent(void **state)
 
 /* ---- Connect --------------------------------------------------------------------------------- */
 
-#define DATA_AT(field)                                                                   \
-	(offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
-#define CMD_AT(field) offsetof(struct nvmf_connect_cmd, field)
+#define DATA_AT(field) (offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
+#define CMD_AT(field)  offsetof(struct nvmf_connect_cmd, field)
 
 /* On a fresh admin connection. result: dword 0, where the status is 1.82 or 1.84. */
 static void expect_connect(void (*spoil)(struct raw_connect *c), enum nvme_status status,
@@ -253,8 +249,7 @@ static void expect_connect(void (*spoil)(struct raw_connect *c), enum nvme_statu
 	assert_int_equal(get_le32(cqe.dw0), result);
 	assert_int_equal(get_le32(cqe.dw1), 0);
 	raw_close(&q);
-	daemon_wait_empty(
-		&d); /* the next is not one too many that has not said its name */
+	daemon_wait_empty(&d); /* the next is not one too many that has not said its name */
 }
 
 static void bad_recfmt(struct raw_connect *c)
@@ -397,10 +392,8 @@ static void hosts_without_a_name_may_discover(void **state)
 /* Runs first: such lines are rate limited. */
 static void says_why_it_refuses(void **state)
 {
-	expect_connect(unknown_subsystem, NVME_CONNECT_INVALID_PARAM | NVME_DNR,
-		       DATA_AT(subnqn));
-	expect_connect(unknown_host, NVME_CONNECT_INVALID_HOST | NVME_DNR,
-		       DATA_AT(hostnqn));
+	expect_connect(unknown_subsystem, NVME_CONNECT_INVALID_PARAM | NVME_DNR, DATA_AT(subnqn));
+	expect_connect(unknown_host, NVME_CONNECT_INVALID_HOST | NVME_DNR, DATA_AT(hostnqn));
 	daemon_wait_logged(&d, "there is no such subsystem");
 	daemon_wait_logged(&d, "add it to allow_hosts");
 }
@@ -429,8 +422,7 @@ static void bad_connects_of_admin_queues(void **state)
 }
 
 /* An I/O queue with a Connect that is spoilt in one place. */
-static void expect_io_connect(uint16_t cntlid, uint16_t qid,
-			      void (*spoil)(struct raw_connect *c),
+static void expect_io_connect(uint16_t cntlid, uint16_t qid, void (*spoil)(struct raw_connect *c),
 			      enum nvme_status status, uint32_t result)
 {
 	struct raw_connect c;
@@ -511,8 +503,7 @@ static void commands_in_the_wrong_order(void **state)
 	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
 	sqe = raw_sqe(&q, NVME_ADMIN_KEEP_ALIVE, 0); /* before CC.EN */
-	assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe),
-			 NVME_COMMAND_SEQUENCE | NVME_DNR);
+	assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe), NVME_COMMAND_SEQUENCE | NVME_DNR);
 	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_COMMAND_SEQUENCE | NVME_DNR);
 	raw_close(&q);
@@ -525,8 +516,7 @@ int main(void)
 		cmocka_unit_test_teardown(r1_connect_requests, next_good_host),
 		cmocka_unit_test_teardown(r1_short_requests, next_good_host),
 		cmocka_unit_test_teardown(r10_names, next_good_host),
-		cmocka_unit_test_teardown(hosts_without_a_name_may_discover,
-					  next_good_host),
+		cmocka_unit_test_teardown(hosts_without_a_name_may_discover, next_good_host),
 		cmocka_unit_test(r8_too_many_in_all),
 		cmocka_unit_test_teardown(r8_too_many_pending, next_good_host),
 		cmocka_unit_test_teardown(r8_too_many_of_one_host, next_good_host),

@@ -56,8 +56,8 @@ static unsigned shift_of(uint32_t nsid)
 	return nsid == DAEMON_FILE ? 12 : 9;
 }
 
-static void send_one(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t offset,
-		     size_t at, uint32_t n_bytes)
+static void send_one(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t offset, size_t at,
+		     uint32_t n_bytes)
 {
 	struct nvme_sqe sqe = raw_sqe(q, opcode, nsid);
 
@@ -83,8 +83,7 @@ static void write_and_read_back(struct raw_queue *q, uint32_t nsid, uint32_t n_b
 
 	for (unsigned i = 0; i < DEPTH; i++) {
 		stamp(q->data + i * n_bytes, n_bytes, base + i * n_bytes, round);
-		send_one(q, NVME_IO_WRITE, nsid, base + i * n_bytes, i * n_bytes,
-			 n_bytes);
+		send_one(q, NVME_IO_WRITE, nsid, base + i * n_bytes, i * n_bytes, n_bytes);
 	}
 	assert_true(raw_collect(q, DEPTH, WAIT_MS));
 	memset(q->data, 0, DEPTH * n_bytes);
@@ -118,12 +117,10 @@ static void more_than_there_are_buffers(void **state)
 	for (unsigned round = 0; round < 4; round++) {
 		stamp(h.io.data, n, 0, round);
 		for (unsigned i = 0; i < DEPTH; i++)
-			send_one(&h.io, NVME_IO_WRITE, DAEMON_FILE, (uint64_t)i % 16 * n,
-				 0, n);
+			send_one(&h.io, NVME_IO_WRITE, DAEMON_FILE, (uint64_t)i % 16 * n, 0, n);
 		assert_true(raw_collect(&h.io, DEPTH, WAIT_MS));
 		for (unsigned i = 0; i < DEPTH; i++)
-			send_one(&h.io, NVME_IO_READ, DAEMON_FILE, (uint64_t)i % 16 * n,
-				 n, n);
+			send_one(&h.io, NVME_IO_READ, DAEMON_FILE, (uint64_t)i % 16 * n, n, n);
 		assert_true(raw_collect(&h.io, DEPTH, WAIT_MS));
 		assert_true(is_stamped(h.io.data + n, n, 0, round));
 	}
@@ -155,8 +152,7 @@ static void many_in_capsules(void **state)
 		raw_host_open(&h[i], d.port);
 	for (unsigned round = 0; round < 60; round++) {
 		for (unsigned i = 0; i < 3 * DEPTH; i++)
-			send_in_capsule(&h[i % 3].io, i % 3 * share + i / 3 * 4096,
-					round);
+			send_in_capsule(&h[i % 3].io, i % 3 * share + i / 3 * 4096, round);
 		for (unsigned i = 0; i < 3; i++)
 			assert_true(raw_collect(&h[i].io, DEPTH, WAIT_MS));
 	}
@@ -194,8 +190,7 @@ static void hold_admin_alive(struct raw_host *h)
 	struct nvme_cqe cqe;
 
 	/* KATO is 0: the answer says so, but it comes. */
-	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe),
-			 NVME_KATO_INVALID | NVME_DNR);
+	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe), NVME_KATO_INVALID | NVME_DNR);
 }
 
 /* Data that waits for buffers does not keep admin commands, or Connect, from being served. */
@@ -278,8 +273,7 @@ static uint64_t count_commands(const struct daemon *own)
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		queue = json_object_array_get_idx(list, i);
 		if (json_object_get_uint64(json_object_object_get(queue, "queue")))
-			n += json_object_get_uint64(
-				json_object_object_get(queue, "commands"));
+			n += json_object_get_uint64(json_object_object_get(queue, "commands"));
 	}
 	json_object_put(result);
 	return n;

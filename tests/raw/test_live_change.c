@@ -57,8 +57,7 @@ static enum exit_code resize(uint32_t nsid, uint64_t size, bool is_forced)
 	json_object_object_add(params, "subsystem", json_object_new_string(RAW_SUBNQN));
 	json_object_object_add(params, "nsid", json_object_new_int((int)nsid));
 	if (size)
-		json_object_object_add(params, "size_bytes",
-				       json_object_new_uint64(size));
+		json_object_object_add(params, "size_bytes", json_object_new_uint64(size));
 	json_object_object_add(params, "force", json_object_new_boolean(is_forced));
 	ask("ns_resize", params, &error);
 	return error.code;
@@ -176,15 +175,13 @@ static void hears_that_a_file_has_grown(void **state)
 	ask_for_event(&h.admin);
 	assert_int_equal(identify_blocks(&h.admin, DAEMON_READ_ONLY), OLD_BLOCKS);
 	truncate_file("fixed", GROWN_BYTES);
-	assert_int_equal(
-		raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, OLD_BLOCKS, 1, 512),
-		NVME_LBA_OUT_OF_RANGE | NVME_DNR);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, OLD_BLOCKS, 1, 512),
+			 NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 	assert_int_equal(resize(DAEMON_READ_ONLY, 0, false), EXIT_OK);
 	expect_event(&h.admin, NVME_AER_NS_CHANGED);
 	assert_int_equal(identify_blocks(&h.admin, DAEMON_READ_ONLY), NEW_BLOCKS);
-	assert_int_equal(
-		raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, NEW_BLOCKS - 1, 1, 512),
-		NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, NEW_BLOCKS - 1, 1, 512),
+			 NVME_OK);
 
 	/* It was told, and has not looked: it is not told again. */
 	ask_for_event(&h.admin);
@@ -214,8 +211,7 @@ static void is_told_of_less_only_by_force(void **state)
 	ask_for_event(&h.admin);
 	truncate_file("fixed", GROWN_BYTES);
 	assert_int_equal(resize(DAEMON_READ_ONLY, 0, false), EXIT_BUSY);
-	assert_int_equal(identify_blocks(&h.admin, DAEMON_READ_ONLY),
-			 2 * GROWN_BYTES / 512);
+	assert_int_equal(identify_blocks(&h.admin, DAEMON_READ_ONLY), 2 * GROWN_BYTES / 512);
 	assert_int_equal(resize(DAEMON_READ_ONLY, 0, true), EXIT_OK);
 	expect_event(&h.admin, NVME_AER_NS_CHANGED);
 	expect_changed(&h.admin, DAEMON_READ_ONLY, 0);
@@ -233,8 +229,7 @@ static void hears_of_namespaces_that_come_and_go(void **state)
 	raw_host_open(&h, d.port);
 	enable_events(&h.admin, EVENT_NAMESPACES);
 	ask_for_event(&h.admin);
-	assert_int_equal(raw_io(&h.io, NVME_IO_WRITE, DAEMON_BIG_RAM, 0, 1, 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_WRITE, DAEMON_BIG_RAM, 0, 1, 4096), NVME_OK);
 	edit_config("nsid: 4", "#");
 	apply();
 	expect_event(&h.admin, NVME_AER_NS_CHANGED);
@@ -249,8 +244,7 @@ static void hears_of_namespaces_that_come_and_go(void **state)
 	expect_event(&h.admin, NVME_AER_NS_CHANGED);
 	expect_changed(&h.admin, DAEMON_BIG_RAM, 0);
 	assert_int_not_equal(identify_blocks(&h.admin, DAEMON_BIG_RAM), 0);
-	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, 0, 1, 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, 0, 1, 4096), NVME_OK);
 	for (unsigned i = 0; i < 4096; i++)
 		assert_int_equal(h.io.data[i], 0); /* another one, empty */
 	raw_host_close(&h);
@@ -272,8 +266,7 @@ static uint64_t count_commands(void)
 		struct json_object *queue = json_object_array_get_idx(list, i);
 
 		if (json_object_get_int(json_object_object_get(queue, "queue")))
-			n += json_object_get_uint64(
-				json_object_object_get(queue, "commands"));
+			n += json_object_get_uint64(json_object_object_get(queue, "commands"));
 	}
 	json_object_put(result);
 	return n;

@@ -34,9 +34,8 @@ static int start_few_receives(void **state)
 
 /* ---- in-capsule data (CVE-2026-72129) -------------------------------------------------------- */
 
-static enum nvme_status write_in_capsule(struct raw_host *h, uint64_t slba,
-					 uint64_t offset, uint32_t length,
-					 const void *data, uint32_t n_sent)
+static enum nvme_status write_in_capsule(struct raw_host *h, uint64_t slba, uint64_t offset,
+					 uint32_t length, const void *data, uint32_t n_sent)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->io, NVME_IO_WRITE, DAEMON_RAM);
 	struct nvme_cqe cqe;
@@ -69,13 +68,12 @@ static void in_capsule_data_beyond_what_came(void **state)
 	raw_host_open(&h, d.port);
 	memset(secret, 'S', sizeof(secret));
 	for (unsigned i = 0; i < 128; i++) /* each receive of the poller */
-		assert_int_equal(write_in_capsule(&h, 64, 0, 4096, secret, 4096),
-				 NVME_OK);
+		assert_int_equal(write_in_capsule(&h, 64, 0, 4096, secret, 4096), NVME_OK);
 	memset(h.io.data, 0, 4096);
 	assert_int_equal(raw_io(&h.io, NVME_IO_WRITE, DAEMON_RAM, 0, 8, 4096), NVME_OK);
 	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
-		enum nvme_status status = write_in_capsule(
-			&h, 0, cases[i].offset, cases[i].length, zeroes, cases[i].n_sent);
+		enum nvme_status status = write_in_capsule(&h, 0, cases[i].offset, cases[i].length,
+							   zeroes, cases[i].n_sent);
 
 		assert_true(status == (NVME_SGL_LENGTH_INVALID | NVME_DNR) ||
 			    status == (NVME_SGL_OFFSET_INVALID | NVME_DNR));
@@ -89,8 +87,8 @@ static void in_capsule_data_beyond_what_came(void **state)
 /* ---- responses (CVE-2024-41079, rule R4) ----------------------------------------------------- */
 
 /* Every byte of it that the command does not define is zero. */
-static void expect_clean(struct raw_queue *q, const struct nvme_sqe *sqe,
-			 enum nvme_status wanted, uint16_t qid)
+static void expect_clean(struct raw_queue *q, const struct nvme_sqe *sqe, enum nvme_status wanted,
+			 uint16_t qid)
 {
 	struct nvme_cqe cqe;
 
@@ -101,8 +99,8 @@ static void expect_clean(struct raw_queue *q, const struct nvme_sqe *sqe,
 	assert_int_equal(get_le16(cqe.sqid), qid);
 }
 
-static void expect_clean_io(struct raw_host *h, uint8_t opcode, uint32_t nsid,
-			    uint32_t n_blocks, uint32_t n_bytes, enum nvme_status wanted)
+static void expect_clean_io(struct raw_host *h, uint8_t opcode, uint32_t nsid, uint32_t n_blocks,
+			    uint32_t n_bytes, enum nvme_status wanted)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->io, opcode, nsid);
 
@@ -112,8 +110,8 @@ static void expect_clean_io(struct raw_host *h, uint8_t opcode, uint32_t nsid,
 	expect_clean(&h->io, &sqe, wanted, 1);
 }
 
-static void expect_clean_admin(struct raw_host *h, uint8_t opcode, uint32_t nsid,
-			       uint32_t cdw10, uint32_t n_bytes, enum nvme_status wanted)
+static void expect_clean_admin(struct raw_host *h, uint8_t opcode, uint32_t nsid, uint32_t cdw10,
+			       uint32_t n_bytes, enum nvme_status wanted)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->admin, opcode, nsid);
 
@@ -133,15 +131,12 @@ static void r4_results_start_from_zero(void **state)
 		uint64_t value;
 
 		/* What an earlier command left in the same place is not zero. */
-		assert_int_equal(raw_property_get(&h.admin, NVME_PROP_CAP, true, &value),
-				 NVME_OK);
+		assert_int_equal(raw_property_get(&h.admin, NVME_PROP_CAP, true, &value), NVME_OK);
 		assert_true(value >> 32 && (uint32_t)value);
-		expect_clean_admin(&h, NVME_ADMIN_IDENTIFY, 0, NVME_CNS_CTRL, 4096,
-				   NVME_OK);
+		expect_clean_admin(&h, NVME_ADMIN_IDENTIFY, 0, NVME_CNS_CTRL, 4096, NVME_OK);
 		expect_clean_admin(&h, NVME_ADMIN_IDENTIFY, 0, 0xff, 4096,
 				   NVME_INVALID_FIELD | NVME_DNR);
-		expect_clean_admin(&h, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL, smart, 512,
-				   NVME_OK);
+		expect_clean_admin(&h, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL, smart, 512, NVME_OK);
 		expect_clean_admin(&h, NVME_ADMIN_KEEP_ALIVE, 0, 0, 0,
 				   NVME_KATO_INVALID | NVME_DNR);
 		expect_clean_admin(&h, 0xc1, 0, 0, 0, NVME_INVALID_OPCODE | NVME_DNR);
@@ -149,12 +144,10 @@ static void r4_results_start_from_zero(void **state)
 		expect_clean_io(&h, NVME_IO_READ, DAEMON_FILE, 1, 4096, NVME_OK);
 		expect_clean_io(&h, NVME_IO_FLUSH, DAEMON_FILE, 1, 0, NVME_OK);
 		expect_clean_io(&h, NVME_IO_WRITE_ZEROES, DAEMON_FILE, 1, 0, NVME_OK);
-		expect_clean_io(&h, NVME_IO_READ, 9, 8, 4096,
-				NVME_INVALID_NSID | NVME_DNR);
+		expect_clean_io(&h, NVME_IO_READ, 9, 8, 4096, NVME_INVALID_NSID | NVME_DNR);
 		expect_clean_io(&h, NVME_IO_READ, DAEMON_RAM, 8, 512,
 				NVME_SGL_LENGTH_INVALID | NVME_DNR);
-		expect_clean_io(&h, 0xc1, DAEMON_RAM, 8, 0,
-				NVME_INVALID_OPCODE | NVME_DNR);
+		expect_clean_io(&h, 0xc1, DAEMON_RAM, 8, 0, NVME_INVALID_OPCODE | NVME_DNR);
 	}
 	raw_host_close(&h);
 }
@@ -175,18 +168,16 @@ static void r4_short_reads_are_errors(void **state)
 
 	raw_host_open(&h, d.port);
 	truncate_fixed(FIXED_BYTES / 2);
-	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half - 8, 8, 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half - 8, 8, 4096), NVME_OK);
 	for (unsigned i = 0; i < 8; i++) { /* none, or a part of it, is there */
-		enum nvme_status status = raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY,
-						 half - i, 8, 4096);
+		enum nvme_status status = raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half - i, 8,
+						 4096);
 
 		assert_int_not_equal(status, NVME_OK);
 		assert_int_not_equal(status, NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 	}
 	truncate_fixed(FIXED_BYTES);
-	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half, 8, 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half, 8, 4096), NVME_OK);
 	raw_host_close(&h);
 }
 
@@ -202,9 +193,8 @@ static void any_command_identifier(void **state)
 	raw_host_open(&h, d.port);
 	for (unsigned i = 0; i < ARRAY_LEN(cids); i++) {
 		for (unsigned j = 0; j < DEPTH; j++) {
-			struct nvme_sqe sqe = raw_sqe(
-				&h.io, j & 1 ? NVME_IO_WRITE : NVME_IO_READ,
-				1 + j / 2 % 2);
+			struct nvme_sqe sqe = raw_sqe(&h.io, j & 1 ? NVME_IO_WRITE : NVME_IO_READ,
+						      1 + j / 2 % 2);
 
 			raw_describe(&h.io, &sqe, j * 4096, 4096);
 			sqe.cid = put_le16(cids[i]);
@@ -310,8 +300,7 @@ static void connect_races_with_teardown(void **state)
 			send_connect(&io[i], &c);
 		}
 		if (round % 4 == 3 && round & 4)
-			assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, 0),
-					 NVME_OK);
+			assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, 0), NVME_OK);
 		raw_close(&h.admin);
 		for (unsigned i = 0; i < 3; i++)
 			raw_close(&io[(i + round) % 3]);
@@ -327,8 +316,7 @@ static void teardown_with_unsent_responses(void **state)
 		raw_host_open(&h, d.port);
 		h.io.keeps_receives = true;
 		for (unsigned i = 0; i < RAW_RECVS + DEPTH; i++) {
-			struct nvme_sqe sqe = raw_sqe(&h.io, NVME_IO_FLUSH,
-						      1 + (i + round) % 2);
+			struct nvme_sqe sqe = raw_sqe(&h.io, NVME_IO_FLUSH, 1 + (i + round) % 2);
 			struct nvme_cqe cqe;
 
 			raw_send(&h.io, &sqe, sizeof(sqe));
@@ -358,15 +346,14 @@ static void probe(enum ibv_wr_opcode opcode, uint64_t address, uint32_t rkey)
 	int n = 0;
 
 	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
-	sge = (struct ibv_sge){
-		.addr = (uintptr_t)q.data, .length = 8, .lkey = q.mr->lkey};
+	sge = (struct ibv_sge){.addr = (uintptr_t)q.data, .length = 8, .lkey = q.mr->lkey};
 	assert_int_equal(ibv_post_send(q.id->qp, &wr, &bad), 0);
 	while ((n = ibv_poll_cq(q.cq, 1, &wc)) == 0 && clock_ns() < deadline)
 		usleep(20);
 	assert_int_equal(n, 1);
 	/* Not even a READ may leave: the target has allowed none in flight. */
-	assert_int_equal(wc.status, opcode == IBV_WR_RDMA_READ ? IBV_WC_LOC_QP_OP_ERR
-							       : IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(wc.status,
+			 opcode == IBV_WR_RDMA_READ ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_REM_ACCESS_ERR);
 	raw_close(&q);
 }
 
@@ -381,8 +368,7 @@ static void expect_no_access(const struct seg *seg)
 		if (!atomic_load(&seg->qp[i].qpn))
 			continue;
 		n++;
-		assert_int_equal(seg->qp[i].access & ~(unsigned)IBV_ACCESS_LOCAL_WRITE,
-				 0);
+		assert_int_equal(seg->qp[i].access & ~(unsigned)IBV_ACCESS_LOCAL_WRITE, 0);
 		assert_int_equal(seg->qp[i].max_dest_rd, 0);
 	}
 	assert_int_equal(n, 2);
@@ -425,8 +411,7 @@ static char knock(uint16_t port)
 	char verdict = 'R';
 
 	if (raw_open(&q, port, 0, NVMF_ADMIN_SQ_ENTRIES) == 0) {
-		raw_connect_init(&c, &q, 0, NVMF_ADMIN_SQ_ENTRIES - 1,
-				 NVMF_CNTLID_DYNAMIC);
+		raw_connect_init(&c, &q, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 		memcpy(q.data, &c.data, sizeof(c.data));
 		raw_send(&q, &c.cmd, sizeof(c.cmd));
 		if (raw_receive(&q, &cqe, WAIT_MS)) {
@@ -493,16 +478,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		/* first, for it forks */
-		cmocka_unit_test_teardown(r11_all_is_there_before_it_listens,
-					  next_good_host),
-		cmocka_unit_test_teardown(in_capsule_data_beyond_what_came,
-					  next_good_host),
+		cmocka_unit_test_teardown(r11_all_is_there_before_it_listens, next_good_host),
+		cmocka_unit_test_teardown(in_capsule_data_beyond_what_came, next_good_host),
 		cmocka_unit_test_teardown(r4_results_start_from_zero, next_good_host),
 		cmocka_unit_test_teardown(r4_short_reads_are_errors, next_good_host),
 		cmocka_unit_test_teardown(any_command_identifier, next_good_host),
 		cmocka_unit_test_teardown(unsolicited_data, next_good_host),
-		cmocka_unit_test_teardown(answered_requests_are_used_again_at_once,
-					  next_good_host),
+		cmocka_unit_test_teardown(answered_requests_are_used_again_at_once, next_good_host),
 		cmocka_unit_test_teardown(connect_races_with_teardown, next_good_host),
 		cmocka_unit_test_teardown(teardown_with_unsent_responses, next_good_host),
 		cmocka_unit_test_teardown(r7_no_key_opens_anything, next_good_host),

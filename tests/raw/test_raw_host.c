@@ -33,8 +33,7 @@ static void connects_with_the_worked_bytes(void **state)
 	static const uint8_t req[32] = {0, 0, 0, 0, 0x20, 0, 0x1f, 0};
 	static const uint8_t rep[32] = {0, 0, 0x20, 0};
 	uint8_t sqe[64] = {0x7f, 0x40, 0x00, 0x10, 0x01};
-	static const uint8_t answer[8] = {0x01, 0,    0, 0,
-					  0,	0x10, 0, 0}; /* SQHD, SQID, CID, OK */
+	static const uint8_t answer[8] = {0x01, 0, 0, 0, 0, 0x10, 0, 0}; /* SQHD, SQID, CID, OK */
 	static const uint8_t tail[] = {0, 0, 0, 0, 0x1f, 0, 0, 0, 0x88, 0x13, 0, 0};
 	struct raw_connect c;
 	struct raw_queue q;
@@ -57,8 +56,7 @@ static void connects_with_the_worked_bytes(void **state)
 	raw_send(&q, sqe, sizeof(sqe));
 	assert_true(raw_receive(&q, &cqe, 60000));
 	assert_memory_equal(&cqe.sqhd, answer, sizeof(answer));
-	assert_in_range(get_le32(cqe.dw0), 1,
-			NVMF_CNTLID_MAX); /* no authentication bits */
+	assert_in_range(get_le32(cqe.dw0), 1, NVMF_CNTLID_MAX); /* no authentication bits */
 	assert_int_equal(get_le32(cqe.dw1), 0);
 	raw_close(&q);
 	daemon_wait_empty(&d);
@@ -91,11 +89,9 @@ static void shows_its_registers(void **state)
 	assert_int_equal(cap >> 43 & 1, 0);    /* no I/O command sets beyond NVM */
 	assert_int_equal(raw_property_get(&h.admin, 0, false, &half), NVME_OK);
 	assert_int_equal(half, (uint32_t)cap);
-	assert_int_equal(raw_property_get(&h.admin, NVME_PROP_VS, false, &value),
-			 NVME_OK);
+	assert_int_equal(raw_property_get(&h.admin, NVME_PROP_VS, false, &value), NVME_OK);
 	assert_int_equal(value, NVME_VS_1_4);
-	assert_int_equal(raw_property_get(&h.admin, NVME_PROP_CC, false, &value),
-			 NVME_OK);
+	assert_int_equal(raw_property_get(&h.admin, NVME_PROP_CC, false, &value), NVME_OK);
 	assert_int_equal(value, NVME_CC_ENABLE_VALUE);
 	assert_int_equal(raw_property_get(&h.admin, 0x30, false, &value),
 			 NVME_INVALID_FIELD | NVME_DNR);
@@ -110,8 +106,7 @@ static void wait_csts(struct raw_queue *q, uint32_t mask, uint32_t wanted)
 	uint64_t csts = 0, deadline = clock_ns() + 60 * NSEC_PER_SEC;
 
 	do
-		assert_int_equal(raw_property_get(q, NVME_PROP_CSTS, false, &csts),
-				 NVME_OK);
+		assert_int_equal(raw_property_get(q, NVME_PROP_CSTS, false, &csts), NVME_OK);
 	while ((csts & mask) != wanted && clock_ns() < deadline);
 	assert_int_equal(csts & mask, wanted);
 }
@@ -121,9 +116,9 @@ static void shuts_down_with_a_flush(void **state)
 	struct raw_host h;
 
 	raw_host_open(&h, d.port);
-	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC,
-					  NVME_CC_ENABLE_VALUE | NVME_CC_SHN_NORMAL),
-			 NVME_OK);
+	assert_int_equal(
+		raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE | NVME_CC_SHN_NORMAL),
+		NVME_OK);
 	wait_csts(&h.admin, 3u << 2, NVME_CSTS_SHST_COMPLETE);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512),
 			 NVME_COMMAND_SEQUENCE | NVME_DNR);
@@ -140,8 +135,7 @@ static void disabling_drops_the_io_queues(void **state)
 	wait_csts(&h.admin, NVME_CSTS_RDY, 0);
 	assert_true(raw_is_dropped(&h.io));
 	assert_int_equal(daemon_n_connections(&d), 1);
-	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
-			 NVME_OK);
+	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 	wait_csts(&h.admin, NVME_CSTS_RDY, NVME_CSTS_RDY);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
@@ -215,24 +209,21 @@ static void describes_its_namespaces(void **state)
 	assert_int_equal(ns->nsattr & NVME_NSATTR_WRITE_PROTECTED, 1);
 	assert_int_equal(identify(&h.admin, NVME_CNS_NS, 77), NVME_OK);
 	assert_int_equal(get_le64(ns->nsze), 0);
-	assert_int_equal(identify(&h.admin, NVME_CNS_NS, 0),
-			 NVME_INVALID_NSID | NVME_DNR);
-	assert_int_equal(identify(&h.admin, NVME_CNS_NS, 1025),
-			 NVME_INVALID_NSID | NVME_DNR);
+	assert_int_equal(identify(&h.admin, NVME_CNS_NS, 0), NVME_INVALID_NSID | NVME_DNR);
+	assert_int_equal(identify(&h.admin, NVME_CNS_NS, 1025), NVME_INVALID_NSID | NVME_DNR);
 	assert_int_equal(identify(&h.admin, NVME_CNS_NS_DESCS, DAEMON_RAM), NVME_OK);
 	assert_int_equal(p[0], NVME_NIDT_UUID);
 	assert_int_equal(p[20], NVME_NIDT_NGUID);
 	assert_int_equal(p[40], 0);
-	assert_int_equal(identify(&h.admin, NVME_CNS_NS_DESCS, 77),
-			 NVME_INVALID_NSID | NVME_DNR);
+	assert_int_equal(identify(&h.admin, NVME_CNS_NS_DESCS, 77), NVME_INVALID_NSID | NVME_DNR);
 	assert_int_equal(identify(&h.admin, NVME_CNS_CSI_CTRL, 0), NVME_OK);
 	assert_int_equal(identify(&h.admin, 0x1c, 0), NVME_INVALID_FIELD | NVME_DNR);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
 
-static enum nvme_status feature(struct raw_queue *q, uint8_t opcode, uint32_t cdw10,
-				uint32_t cdw11, uint32_t n_bytes, uint32_t *ret_value)
+static enum nvme_status feature(struct raw_queue *q, uint8_t opcode, uint32_t cdw10, uint32_t cdw11,
+				uint32_t n_bytes, uint32_t *ret_value)
 {
 	struct nvme_sqe sqe = raw_sqe(q, opcode, 0);
 	struct nvme_cqe cqe;
@@ -253,43 +244,33 @@ static void has_the_features_hosts_use(void **state)
 	uint32_t value;
 
 	raw_host_open_admin(&h, d.port, RAW_SUBNQN);
-	assert_int_equal(
-		feature(&h.admin, NVME_ADMIN_SET_FEATURES, 7, 0x00030003, 0, &value),
-		NVME_OK);
-	assert_int_equal(value, 0x00030003);
-	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 7, 0, 0, &value),
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 7, 0x00030003, 0, &value),
 			 NVME_OK);
+	assert_int_equal(value, 0x00030003);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 7, 0, 0, &value), NVME_OK);
 	assert_int_equal(value, 0x00030003);
 	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 7, 0xffff, 0, &value),
 			 NVME_INVALID_FIELD | NVME_DNR);
-	assert_int_equal(
-		feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0b, 0x100, 0, &value),
-		NVME_OK);
-	assert_int_equal(
-		feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0b, 0x80000000, 0, &value),
-		NVME_INVALID_FIELD | NVME_DNR);
-	assert_int_equal(
-		feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0f, 7000, 0, &value),
-		NVME_OK);
-	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 0x0f, 0, 0, &value),
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0b, 0x100, 0, &value),
 			 NVME_OK);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0b, 0x80000000, 0, &value),
+			 NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0f, 7000, 0, &value),
+			 NVME_OK);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 0x0f, 0, 0, &value), NVME_OK);
 	assert_int_equal(value, 7000);
-	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 0x81, 1, 16, &value),
-			 NVME_OK);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 0x81, 1, 16, &value), NVME_OK);
 	assert_memory_equal(h.admin.data, "raw host 16 byte", 16);
-	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x16, 0, 512, &value),
-			 NVME_OK);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x16, 0, 512, &value), NVME_OK);
 	assert_int_equal(feature(&h.admin, NVME_ADMIN_GET_FEATURES, 0xd0, 0, 0, &value),
 			 NVME_INVALID_FIELD | NVME_DNR);
-	assert_int_equal(
-		feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x80000001, 0, 0, &value),
-		NVME_FEATURE_NOT_SAVEABLE | NVME_DNR);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x80000001, 0, 0, &value),
+			 NVME_FEATURE_NOT_SAVEABLE | NVME_DNR);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
 
-static enum nvme_status get_log(struct raw_queue *q, unsigned id, uint64_t offset,
-				uint32_t n)
+static enum nvme_status get_log(struct raw_queue *q, unsigned id, uint64_t offset, uint32_t n)
 {
 	struct nvme_sqe sqe = raw_sqe(q, NVME_ADMIN_GET_LOG_PAGE, 0xffffffff);
 	struct nvme_cqe cqe;
@@ -309,8 +290,7 @@ static uint64_t n_error_entries(struct raw_host *h)
 	le64 n;
 
 	assert_int_equal(get_log(&h->admin, NVME_LOG_SMART, 0, 512), NVME_OK);
-	memcpy(&n, h->admin.data + offsetof(struct nvme_smart_log, n_error_entries),
-	       sizeof(n));
+	memcpy(&n, h->admin.data + offsetof(struct nvme_smart_log, n_error_entries), sizeof(n));
 	return get_le64(n);
 }
 
@@ -325,8 +305,7 @@ static void gives_log_pages_by_pieces(void **state)
 	p = (const void *)h.admin.data;
 	error = (const void *)h.admin.data;
 	n_errors = n_error_entries(&h);
-	assert_int_equal(raw_io(&h.io, NVME_IO_READ, 99, 0, 1, 512),
-			 NVME_INVALID_NSID | NVME_DNR);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, 99, 0, 1, 512), NVME_INVALID_NSID | NVME_DNR);
 	assert_int_equal(get_log(&h.admin, NVME_LOG_ERROR, 0, 64), NVME_OK);
 	assert_int_equal(get_le64(error->count), n_errors + 1);
 	assert_int_equal(get_le16(error->sqid), 1);
@@ -338,8 +317,7 @@ static void gives_log_pages_by_pieces(void **state)
 	assert_int_equal(p[512], 0xee);
 	assert_int_equal(get_log(&h.admin, NVME_LOG_SMART, 516, 512),
 			 NVME_INVALID_FIELD | NVME_DNR);
-	assert_int_equal(get_log(&h.admin, NVME_LOG_SMART, 2, 512),
-			 NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(get_log(&h.admin, NVME_LOG_SMART, 2, 512), NVME_INVALID_FIELD | NVME_DNR);
 	assert_int_equal(get_log(&h.admin, NVME_LOG_FIRMWARE, 0, 512), NVME_OK);
 	assert_int_equal(p[0], 1);
 	assert_int_equal(get_log(&h.admin, NVME_LOG_CHANGED_NS, 0, 4096), NVME_OK);
@@ -348,8 +326,7 @@ static void gives_log_pages_by_pieces(void **state)
 	assert_int_equal(p[1024 + 4 * NVME_IO_WRITE] & 1, 1);
 	assert_int_equal(p[1024 + 4 * NVME_IO_COMPARE], 1);
 	assert_int_equal(p[1024 + 4 * 0x79], 0);
-	assert_int_equal(get_log(&h.admin, 0x42, 0, 512),
-			 NVME_LOG_PAGE_INVALID | NVME_DNR);
+	assert_int_equal(get_log(&h.admin, 0x42, 0, 512), NVME_LOG_PAGE_INVALID | NVME_DNR);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
@@ -409,15 +386,13 @@ static void reads_what_it_wrote(void **state)
 static void zeroes_and_deallocates(struct raw_queue *q, uint32_t nsid, unsigned shift)
 {
 	static const uint8_t zeroes[8192];
-	struct nvme_dsm_range ranges[2] = {
-		{.slba = put_le64(16), .nlb = put_le32(4096u >> shift)},
-		{.nlb = put_le32(0)}};
+	struct nvme_dsm_range ranges[2] = {{.slba = put_le64(16), .nlb = put_le32(4096u >> shift)},
+					   {.nlb = put_le32(0)}};
 	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_DSM, nsid);
 	struct nvme_cqe cqe;
 
 	writes_by_rdma(q, nsid, shift, 16384);
-	assert_int_equal(raw_io(q, NVME_IO_WRITE_ZEROES, nsid, 16, 8192 >> shift, 0),
-			 NVME_OK);
+	assert_int_equal(raw_io(q, NVME_IO_WRITE_ZEROES, nsid, 16, 8192 >> shift, 0), NVME_OK);
 	assert_int_equal(raw_io(q, NVME_IO_READ, nsid, 16, 8192 >> shift, 8192), NVME_OK);
 	assert_memory_equal(q->data, zeroes, sizeof(zeroes));
 	memcpy(q->data, ranges, sizeof(ranges));
@@ -425,12 +400,10 @@ static void zeroes_and_deallocates(struct raw_queue *q, uint32_t nsid, unsigned 
 	sqe.cdw10 = put_le32(1);
 	sqe.cdw11 = put_le32(NVME_DSM_AD);
 	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_OK);
-	ranges[1] = (struct nvme_dsm_range){.slba = put_le64(UINT64_MAX),
-					    .nlb = put_le32(2)};
+	ranges[1] = (struct nvme_dsm_range){.slba = put_le64(UINT64_MAX), .nlb = put_le32(2)};
 	memcpy(q->data, ranges, sizeof(ranges));
 	sqe.cid = put_le16(q->next_cid++);
-	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe),
-			 NVME_LBA_OUT_OF_RANGE | NVME_DNR);
+	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 }
 
 static void clears_blocks(void **state)
@@ -464,8 +437,8 @@ static void counts_its_queue_head(void **state)
 }
 
 /* The key of a window, with 4Fh: the response invalidates it, whatever the status. */
-static void expect_invalidate(struct raw_queue *q, struct ibv_mw *mw, uint8_t opcode,
-			      uint64_t slba, enum nvme_status status)
+static void expect_invalidate(struct raw_queue *q, struct ibv_mw *mw, uint8_t opcode, uint64_t slba,
+			      enum nvme_status status)
 {
 	struct nvme_sqe sqe = raw_sqe(q, opcode, DAEMON_FILE);
 	struct nvme_cqe cqe;
@@ -487,15 +460,13 @@ static void invalidates_keys_when_asked(void **state)
 	raw_host_open(&h, d.port);
 	mw = ibv_alloc_mw(h.io.pd, IBV_MW_TYPE_2);
 	if (!mw) { /* siw has none, so no host can ask */
-		assert_int_equal(h.io.id->verbs->device->transport_type,
-				 IBV_TRANSPORT_IWARP);
+		assert_int_equal(h.io.id->verbs->device->transport_type, IBV_TRANSPORT_IWARP);
 		raw_host_close(&h);
 		return;
 	}
 	expect_invalidate(&h.io, mw, NVME_IO_WRITE, 0, NVME_OK);
 	expect_invalidate(&h.io, mw, NVME_IO_READ, 0, NVME_OK);
-	expect_invalidate(&h.io, mw, NVME_IO_READ, 4096,
-			  NVME_LBA_OUT_OF_RANGE | NVME_DNR);
+	expect_invalidate(&h.io, mw, NVME_IO_READ, 4096, NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096), NVME_OK);
 	assert_int_equal(h.io.invalidated_rkey, 0);
 	ibv_dealloc_mw(mw);
@@ -521,8 +492,7 @@ static void discovers_what_it_may_use(void **state)
 	assert_int_equal(id->cntrltype, NVME_CNTRLTYPE_DISCOVERY);
 	assert_int_equal(get_le32(id->oaes), 0x80000000);
 	assert_int_equal(get_log(&h.admin, NVME_LOG_DISCOVERY, 0, 4096), NVME_OK);
-	assert_int_equal(get_le64(header->numrec),
-			 1); /* not the other host's subsystem */
+	assert_int_equal(get_le64(header->numrec), 1); /* not the other host's subsystem */
 	assert_int_equal(entry->trtype, NVMF_TRTYPE_RDMA);
 	assert_string_equal((const char *)entry->subnqn, RAW_SUBNQN);
 	assert_string_equal((const char *)entry->traddr, "127.0.0.1");
@@ -532,9 +502,8 @@ static void discovers_what_it_may_use(void **state)
 	assert_string_equal(h.admin.data, RAW_SUBNQN);
 	assert_int_equal(get_log(&h.admin, NVME_LOG_SMART, 0, 512),
 			 NVME_LOG_PAGE_INVALID | NVME_DNR);
-	assert_int_equal(
-		feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0b, 0x80000000, 0, &value),
-		NVME_OK);
+	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 0x0b, 0x80000000, 0, &value),
+			 NVME_OK);
 	assert_int_equal(feature(&h.admin, NVME_ADMIN_SET_FEATURES, 7, 0, 0, &value),
 			 NVME_INVALID_FIELD | NVME_DNR);
 	raw_host_close(&h);
@@ -550,18 +519,15 @@ static void holds_event_requests_until_the_end(void **state)
 
 	raw_host_open_admin(&h, d.port, RAW_SUBNQN);
 	for (unsigned i = 0; i < 4; i++) {
-		struct nvme_sqe sqe = raw_sqe(&h.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST,
-					      0);
+		struct nvme_sqe sqe = raw_sqe(&h.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 
 		raw_send(&h.admin, &sqe, sizeof(sqe));
 	}
 	assert_false(raw_receive(&h.admin, &cqe, 100));
 	{
-		struct nvme_sqe sqe = raw_sqe(&h.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST,
-					      0);
+		struct nvme_sqe sqe = raw_sqe(&h.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 
-		assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe),
-				 NVME_AER_LIMIT | NVME_DNR);
+		assert_int_equal(raw_run(&h.admin, &sqe, NULL, 0, &cqe), NVME_AER_LIMIT | NVME_DNR);
 	}
 	raw_host_close(&h);
 	daemon_wait_empty(&d);

@@ -30,17 +30,14 @@ static int start_small(void **state)
 {
 	char preload[8192];
 
-	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"),
-		 getenv("LD_PRELOAD"));
+	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"), getenv("LD_PRELOAD"));
 	setenv("LD_PRELOAD", preload, 1);
-	return start_limited(", workers: 1, shared_receives: 64",
-			     ", buffers_per_host: 1");
+	return start_limited(", workers: 1, shared_receives: 64", ", buffers_per_host: 1");
 }
 
 static void send_write(struct raw_queue *q, uint32_t nsid, unsigned block_bytes)
 {
-	struct nvme_sqe sqe = raw_blocks(q, NVME_IO_WRITE, nsid, 0,
-					 N_BYTES / block_bytes);
+	struct nvme_sqe sqe = raw_blocks(q, NVME_IO_WRITE, nsid, 0, N_BYTES / block_bytes);
 	char capsule[sizeof(sqe) + N_BYTES];
 
 	sqe.sgl = (struct nvme_sgl){0};
@@ -74,8 +71,7 @@ static void writes_that_wait_leave_receives(void **state)
 	for (unsigned i = 0; i < N_READS; i++) {
 		send_write(&other.io, DAEMON_FILE, 4096);
 		assert_true(raw_collect(&other.io, 1, 60000));
-		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
-				 NVME_OK);
+		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096), NVME_OK);
 	}
 	raw_host_close(&other);
 	/* The association lives: only the queue ended. */
@@ -135,15 +131,13 @@ static void a_disk_that_hangs_leaves_receives(void **state)
 	for (unsigned i = 0; i < N_READS; i++) {
 		send_write(&other.io, DAEMON_RAM, 512);
 		assert_true(raw_collect(&other.io, 1, 60000));
-		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, i, 1, 512),
-				 NVME_OK);
+		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, i, 1, 512), NVME_OK);
 	}
 	hang_disk(false);
 	for (unsigned i = 0; i < N_HOGS; i++)
 		if (!hogs[i].io.is_dead)
 			assert_true(raw_collect(&hogs[i].io, N_WRITES, 60000));
-	assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096), NVME_OK);
 	assert_int_equal(other.io.data[0], 0x5a);
 	raw_host_close(&other);
 	for (unsigned i = 0; i < N_HOGS; i++)
@@ -167,10 +161,8 @@ static void no_receive_is_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(writes_that_wait_leave_receives,
-					  next_good_host),
-		cmocka_unit_test_teardown(a_disk_that_hangs_leaves_receives,
-					  next_good_host),
+		cmocka_unit_test_teardown(writes_that_wait_leave_receives, next_good_host),
+		cmocka_unit_test_teardown(a_disk_that_hangs_leaves_receives, next_good_host),
 		cmocka_unit_test_teardown(no_receive_is_lost, next_good_host),
 	};
 

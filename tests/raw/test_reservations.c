@@ -42,8 +42,8 @@ static int leave_all(void **state)
 
 /* ---- the commands --------------------------------------------------------------------------- */
 
-static enum nvme_status reserve(unsigned host, uint8_t opcode, uint32_t cdw10,
-				uint64_t first, uint64_t second)
+static enum nvme_status reserve(unsigned host, uint8_t opcode, uint32_t cdw10, uint64_t first,
+				uint64_t second)
 {
 	struct raw_queue *q = &hosts[host].io;
 	struct nvme_sqe sqe = raw_sqe(q, opcode, DAEMON_FILE);
@@ -56,24 +56,22 @@ static enum nvme_status reserve(unsigned host, uint8_t opcode, uint32_t cdw10,
 	return raw_run(q, &sqe, NULL, 0, &cqe);
 }
 
-static enum nvme_status regist(unsigned host, uint32_t cdw10, uint64_t crkey,
-			       uint64_t nrkey)
+static enum nvme_status regist(unsigned host, uint32_t cdw10, uint64_t crkey, uint64_t nrkey)
 {
 	return reserve(host, NVME_IO_RESERVATION_REGISTER, cdw10, crkey, nrkey);
 }
 
-static enum nvme_status acquire(unsigned host, unsigned action, unsigned type,
-				uint64_t crkey, uint64_t prkey)
+static enum nvme_status acquire(unsigned host, unsigned action, unsigned type, uint64_t crkey,
+				uint64_t prkey)
 {
-	return reserve(host, NVME_IO_RESERVATION_ACQUIRE,
-		       action | type << NVME_RESV_RTYPE_SHIFT, crkey, prkey);
+	return reserve(host, NVME_IO_RESERVATION_ACQUIRE, action | type << NVME_RESV_RTYPE_SHIFT,
+		       crkey, prkey);
 }
 
-static enum nvme_status release(unsigned host, unsigned action, unsigned type,
-				uint64_t crkey)
+static enum nvme_status release(unsigned host, unsigned action, unsigned type, uint64_t crkey)
 {
-	return reserve(host, NVME_IO_RESERVATION_RELEASE,
-		       action | type << NVME_RESV_RTYPE_SHIFT, crkey, 0);
+	return reserve(host, NVME_IO_RESERVATION_RELEASE, action | type << NVME_RESV_RTYPE_SHIFT,
+		       crkey, 0);
 }
 
 struct report {
@@ -90,8 +88,7 @@ static struct report report(unsigned host)
 
 	raw_describe(q, &sqe, 0, sizeof(report));
 	sqe.cdw10 = put_le32(sizeof(report) / 4 - 1);
-	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe),
-			 NVME_HOST_ID_INCONSISTENT | NVME_DNR);
+	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_HOST_ID_INCONSISTENT | NVME_DNR);
 	sqe.cid = put_le16(q->next_cid++);
 	sqe.cdw11 = put_le32(NVME_RESV_EDS);
 	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_OK);
@@ -190,8 +187,7 @@ static void each_type_lets_through(void **state)
 	for (unsigned type = 1; type <= NVME_RTYPE_EXCLUSIVE_ACCESS_ALL; type++) {
 		assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, type, 10, 0), NVME_OK);
 		assert_access(0, true, true);
-		assert_access(1, rights[type].registrant_reads,
-			      rights[type].registrant_writes);
+		assert_access(1, rights[type].registrant_reads, rights[type].registrant_writes);
 		assert_access(2, rights[type].stranger_reads, false);
 		assert_int_equal(release(0, NVME_RRELA_RELEASE, type, 10), NVME_OK);
 	}
@@ -222,8 +218,7 @@ static void registers(void **state)
 	assert_int_equal(get_le32(report(0).status.gen), gen + 5);
 	assert_int_equal(regist(1, NVME_RREGA_UNREGISTER, 7, 0), CONFLICT);
 	assert_int_equal(regist(1, NVME_RREGA_UNREGISTER, 8, 0), NVME_OK);
-	assert_int_equal(regist(0, NVME_RREGA_UNREGISTER | NVME_RESV_IEKEY, 0, 0),
-			 NVME_OK);
+	assert_int_equal(regist(0, NVME_RREGA_UNREGISTER | NVME_RESV_IEKEY, 0, 0), NVME_OK);
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
@@ -236,9 +231,8 @@ static void replacing_by_no_key_unregisters(void **state)
 	assert_int_equal(regist(0, replace | NVME_RESV_IEKEY, 0, 0), CONFLICT);
 	assert_int_equal(regist(0, REGISTER, 0, 10), NVME_OK);
 	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
-	assert_int_equal(
-		acquire(0, NVME_RACQA_ACQUIRE, NVME_RTYPE_WRITE_EXCLUSIVE, 10, 0),
-		NVME_OK);
+	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, NVME_RTYPE_WRITE_EXCLUSIVE, 10, 0),
+			 NVME_OK);
 	assert_int_equal(regist(1, replace, 10, 0), CONFLICT);
 	assert_state(2, NVME_RTYPE_WRITE_EXCLUSIVE);
 	assert_int_equal(regist(0, replace, 10, 0), NVME_OK);
@@ -263,8 +257,7 @@ static void acquires_and_releases(void **state)
 	assert_int_equal(acquire(1, NVME_RACQA_ACQUIRE, 1, 11, 0), CONFLICT);
 	assert_int_equal(report(0).registrants[0].rcsts, 1);
 	assert_int_equal(report(0).registrants[1].rcsts, 0);
-	assert_int_equal(release(1, NVME_RRELA_RELEASE, 1, 11),
-			 NVME_OK); /* not its own */
+	assert_int_equal(release(1, NVME_RRELA_RELEASE, 1, 11), NVME_OK); /* not its own */
 	assert_state(2, 1);
 	assert_int_equal(release(0, NVME_RRELA_RELEASE, 2, 10), INVALID);
 	assert_int_equal(release(0, NVME_RRELA_RELEASE, 1, 12), CONFLICT);
@@ -287,8 +280,7 @@ static void acquires_and_releases(void **state)
 
 static void preempts(void **state)
 {
-	for (unsigned action = NVME_RACQA_PREEMPT; action <= NVME_RACQA_PREEMPT_ABORT;
-	     action++) {
+	for (unsigned action = NVME_RACQA_PREEMPT; action <= NVME_RACQA_PREEMPT_ABORT; action++) {
 		for (unsigned i = 0; i < N_HOSTS; i++)
 			assert_int_equal(regist(i, REGISTER, 0, 10 + i), NVME_OK);
 		assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 1, 10, 0), NVME_OK);
@@ -340,22 +332,19 @@ static void nothing_lands_after_a_preempt(void **state)
 			send_write(0, 0, i);
 		assert_int_equal(acquire(1, action, 1, 11, 10), NVME_OK);
 		memset(hosts[1].io.data, 0xee, 65536);
-		assert_int_equal(
-			raw_io(&hosts[1].io, NVME_IO_WRITE, DAEMON_FILE, 0, 16, 65536),
-			NVME_OK);
+		assert_int_equal(raw_io(&hosts[1].io, NVME_IO_WRITE, DAEMON_FILE, 0, 16, 65536),
+				 NVME_OK);
 		for (unsigned i = 0; i < 16; i++) {
 			enum nvme_status status;
 
 			assert_true(raw_receive(&hosts[0].io, &cqe, WAIT_MS));
 			status = nvme_status_code(get_nvme_status(cqe.status));
-			assert_true(status == NVME_OK ||
-				    status == NVME_RESERVATION_CONFLICT ||
+			assert_true(status == NVME_OK || status == NVME_RESERVATION_CONFLICT ||
 				    status == NVME_ABORTED_PREEMPT);
 		}
 		memset(hosts[1].io.data, 0, 65536);
-		assert_int_equal(
-			raw_io(&hosts[1].io, NVME_IO_READ, DAEMON_FILE, 0, 16, 65536),
-			NVME_OK);
+		assert_int_equal(raw_io(&hosts[1].io, NVME_IO_READ, DAEMON_FILE, 0, 16, 65536),
+				 NVME_OK);
 		for (unsigned i = 0; i < 65536; i++)
 			assert_int_equal((uint8_t)hosts[1].io.data[i], 0xee);
 		clear(1, 11);
@@ -386,8 +375,7 @@ static struct nvme_resv_log next_notice(unsigned host, bool is_awaited)
 
 static enum nvme_status mask(unsigned host, uint32_t bits)
 {
-	struct nvme_sqe sqe = raw_sqe(&hosts[host].admin, NVME_ADMIN_SET_FEATURES,
-				      DAEMON_FILE);
+	struct nvme_sqe sqe = raw_sqe(&hosts[host].admin, NVME_ADMIN_SET_FEATURES, DAEMON_FILE);
 	struct nvme_cqe cqe;
 
 	sqe.cdw10 = put_le32(NVME_FEAT_RESV_MASK);
@@ -434,8 +422,7 @@ static void persists_when_asked_to(void **state)
 
 	assert_int_equal(regist(0, REGISTER | set, 0, 0xfedcba9876543210), NVME_OK);
 	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
-	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 1, 0xfedcba9876543210, 0),
-			 NVME_OK);
+	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 1, 0xfedcba9876543210, 0), NVME_OK);
 	leave_all(NULL);
 	daemon_kill_and_restart(&d);
 	connect_all(NULL);
@@ -461,9 +448,8 @@ static void of_all_outlives_who_took_it(void **state)
 
 	assert_int_equal(regist(0, REGISTER | set, 0, 10), NVME_OK);
 	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
-	assert_int_equal(
-		acquire(1, NVME_RACQA_ACQUIRE, NVME_RTYPE_WRITE_EXCLUSIVE_ALL, 11, 0),
-		NVME_OK);
+	assert_int_equal(acquire(1, NVME_RACQA_ACQUIRE, NVME_RTYPE_WRITE_EXCLUSIVE_ALL, 11, 0),
+			 NVME_OK);
 	assert_int_equal(regist(1, NVME_RREGA_UNREGISTER, 11, 0), NVME_OK);
 	leave_all(NULL);
 	daemon_restart(&d);
@@ -479,19 +465,16 @@ static void of_all_outlives_who_took_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_type_lets_through, connect_all,
-						leave_all),
+		cmocka_unit_test_setup_teardown(each_type_lets_through, connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(registers, connect_all, leave_all),
-		cmocka_unit_test_setup_teardown(replacing_by_no_key_unregisters,
-						connect_all, leave_all),
-		cmocka_unit_test_setup_teardown(acquires_and_releases, connect_all,
+		cmocka_unit_test_setup_teardown(replacing_by_no_key_unregisters, connect_all,
 						leave_all),
+		cmocka_unit_test_setup_teardown(acquires_and_releases, connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(preempts, connect_all, leave_all),
-		cmocka_unit_test_setup_teardown(nothing_lands_after_a_preempt,
-						connect_all, leave_all),
-		cmocka_unit_test_setup_teardown(others_are_told, connect_all, leave_all),
-		cmocka_unit_test_setup_teardown(persists_when_asked_to, connect_all,
+		cmocka_unit_test_setup_teardown(nothing_lands_after_a_preempt, connect_all,
 						leave_all),
+		cmocka_unit_test_setup_teardown(others_are_told, connect_all, leave_all),
+		cmocka_unit_test_setup_teardown(persists_when_asked_to, connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(of_all_outlives_who_took_it, connect_all,
 						leave_all),
 	};

@@ -30,8 +30,7 @@ static int start_hanging(void **state)
 {
 	char preload[8192];
 
-	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"),
-		 getenv("LD_PRELOAD"));
+	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"), getenv("LD_PRELOAD"));
 	setenv("LD_PRELOAD", preload, 1);
 	return start(state);
 }
@@ -97,8 +96,7 @@ static uint32_t csts(void)
 {
 	uint64_t value = 0;
 
-	assert_int_equal(raw_property_get(&host.admin, NVME_PROP_CSTS, false, &value),
-			 NVME_OK);
+	assert_int_equal(raw_property_get(&host.admin, NVME_PROP_CSTS, false, &value), NVME_OK);
 	return (uint32_t)value;
 }
 
@@ -138,12 +136,11 @@ static unsigned n_in_flight(void)
 	int n = 0;
 
 	path_of("sock", path);
-	assert_int_equal(
-		rpc_call(path, "stats", NULL, PATIENCE_S * 1000, &result, &error), 0);
+	assert_int_equal(rpc_call(path, "stats", NULL, PATIENCE_S * 1000, &result, &error), 0);
 	assert_true(json_object_object_get_ex(result, "namespaces", &list));
 	for (size_t i = 0; i < json_object_array_length(list); i++)
-		n += json_object_get_int(json_object_object_get(
-			json_object_array_get_idx(list, i), "in_flight"));
+		n += json_object_get_int(
+			json_object_object_get(json_object_array_get_idx(list, i), "in_flight"));
 	json_object_put(result);
 	return (unsigned)n;
 }

@@ -28,8 +28,7 @@ enum {
 	THEIRS = 0xee,
 };
 
-#define REMOTE                                                                           \
-	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct key {
 	uint32_t rkey;
@@ -95,8 +94,7 @@ static enum ibv_wc_status shoot(struct raw_queue *q, const struct key *key)
 				 .num_sge = 1,
 				 .opcode = IBV_WR_RDMA_WRITE,
 				 .send_flags = IBV_SEND_SIGNALED,
-				 .wr.rdma = {.remote_addr = key->address,
-					     .rkey = key->rkey}},
+				 .wr.rdma = {.remote_addr = key->address, .rkey = key->rkey}},
 			   *bad;
 
 	memset((void *)(uintptr_t)sge.addr, THEIRS, 64);
@@ -133,8 +131,7 @@ static bool wait_for_sink(struct raw_queue *q, const struct seg *seg, struct key
 static void expect_stored(struct raw_host *h)
 {
 	memset(h->io.data, 0, BYTES);
-	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_RAM, 0, BLOCKS, BYTES),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_RAM, 0, BLOCKS, BYTES), NVME_OK);
 	for (unsigned i = 0; i < BYTES; i++)
 		assert_int_equal((uint8_t)h->io.data[i], MINE);
 }

@@ -45,8 +45,7 @@ static uint64_t counter_at(const char *page, size_t at)
 }
 
 struct smart {
-	uint64_t units_read, units_written, reads, writes, cycles, hours, unsafe, media,
-		errors;
+	uint64_t units_read, units_written, reads, writes, cycles, hours, unsafe, media, errors;
 };
 
 /* At the places of figure 196. */
@@ -80,8 +79,7 @@ static uint64_t newest_error(struct raw_host *h)
 
 static enum nvme_status lose_block(struct raw_host *h)
 {
-	struct nvme_sqe sqe = raw_blocks(&h->io, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_FILE,
-					 4000, 1);
+	struct nvme_sqe sqe = raw_blocks(&h->io, NVME_IO_WRITE_UNCORRECTABLE, DAEMON_FILE, 4000, 1);
 	struct nvme_cqe cqe;
 
 	return raw_run(&h->io, &sqe, NULL, 0, &cqe);
@@ -91,12 +89,12 @@ static enum nvme_status lose_block(struct raw_host *h)
 static void use(struct raw_host *h)
 {
 	for (unsigned i = 0; i < N_WRITES; i++)
-		assert_int_equal(raw_io(&h->io, NVME_IO_WRITE, DAEMON_FILE, 0,
-					UNIT_BLOCKS, UNIT_BLOCKS * 4096),
+		assert_int_equal(raw_io(&h->io, NVME_IO_WRITE, DAEMON_FILE, 0, UNIT_BLOCKS,
+					UNIT_BLOCKS * 4096),
 				 NVME_OK);
-	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_FILE, 0, UNIT_BLOCKS,
-				UNIT_BLOCKS * 4096),
-			 NVME_OK);
+	assert_int_equal(
+		raw_io(&h->io, NVME_IO_READ, DAEMON_FILE, 0, UNIT_BLOCKS, UNIT_BLOCKS * 4096),
+		NVME_OK);
 	assert_int_equal(lose_block(h), NVME_OK);
 	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_FILE, 4000, 1, 4096),
 			 NVME_UNRECOVERED_READ | NVME_DNR);
@@ -217,8 +215,7 @@ static void a_disk_that_fails_is_heard(void **state)
 	daemon_start_keeping(&d);
 	snprintf(path, sizeof(path), "%s/disk", d.folder);
 	raw_host_open(&h, d.port);
-	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_FILE, 1234, 8, 8 * 4096),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_FILE, 1234, 8, 8 * 4096), NVME_OK);
 	assert_int_equal(truncate(path, 4096), 0);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_FILE, 1234, 8, 8 * 4096),
 			 NVME_UNRECOVERED_READ | NVME_DNR);
@@ -231,8 +228,8 @@ static void a_disk_that_fails_is_heard(void **state)
 			 nvme_status_code(NVME_UNRECOVERED_READ));
 	assert_int_equal(smart(&h).media, 1);
 	assert_int_equal(smart(&h).errors, 1);
-	assert_true(daemon_has_logged(&d, "read of 8 blocks at LBA 1234 failed: it ends "
-					  "before that"));
+	assert_true(
+		daemon_has_logged(&d, "read of 8 blocks at LBA 1234 failed: it ends before that"));
 	assert_true(daemon_has_logged(&d, "host " RAW_HOSTNQN));
 	raw_host_close(&h);
 	daemon_stop(&d);

@@ -154,8 +154,7 @@ static void held_commands_can_be_aborted(void **state)
 	do
 		assert_true(raw_receive(&h.io, &cqe, PATIENCE_MS));
 	while (get_le16(cqe.cid) != victim);
-	assert_int_equal(nvme_status_code(get_nvme_status(cqe.status)),
-			 NVME_ABORTED_BY_REQUEST);
+	assert_int_equal(nvme_status_code(get_nvme_status(cqe.status)), NVME_ABORTED_BY_REQUEST);
 	/* The others are in line when the connection goes. */
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
@@ -173,8 +172,7 @@ static void held_writes_leave_receives(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		raw_host_open_as(&hogs[i], d.port, i + 1);
 		for (unsigned k = 0; k < DEPTH; k++) {
-			struct nvme_sqe sqe = raw_sqe(&hogs[i].io, NVME_IO_WRITE,
-						      DAEMON_RAM);
+			struct nvme_sqe sqe = raw_sqe(&hogs[i].io, NVME_IO_WRITE, DAEMON_RAM);
 
 			memset(&sqe.sgl, 0, sizeof(sqe.sgl));
 			sqe.sgl.block.length = put_le32(4096);
@@ -187,15 +185,13 @@ static void held_writes_leave_receives(void **state)
 	}
 	raw_host_open(&other, d.port);
 	for (unsigned i = 0; i < 20; i++)
-		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096),
-				 NVME_OK);
+		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_FILE, i, 1, 4096), NVME_OK);
 	limit_rate("nsid: 1, ram: 16", NULL);
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(raw_collect(&hogs[i].io, DEPTH, PATIENCE_MS));
 	for (unsigned i = 0; i < 3 * DEPTH; i++) {
-		assert_int_equal(
-			raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, 8 * i, 8, 4096),
-			NVME_OK);
+		assert_int_equal(raw_io(&other.io, NVME_IO_READ, DAEMON_RAM, 8 * i, 8, 4096),
+				 NVME_OK);
 		assert_memory_equal(other.io.data, capsule + 64, 4096);
 	}
 	for (unsigned i = 0; i < 3; i++)
@@ -249,23 +245,19 @@ static void expect_equal(const char *qos, unsigned depth, unsigned n_bytes, bool
 	double n[2];
 
 	raw_host_open(&readers[1].h, d.port);
-	raw_host_open_admin(&other, d.port,
-			    RAW_SUBNQN); /* the next I/O queue has another poller */
+	raw_host_open_admin(&other, d.port, RAW_SUBNQN); /* the next I/O queue has another poller */
 	raw_host_open_as(&readers[0].h, d.port, 1);
 	limit_rate("nsid: 1, ram: 16", qos);
-	read_together(readers,
-		      20 * 4096); /* the burst, and what came before there was a rate */
+	read_together(readers, 20 * 4096); /* the burst, and what came before there was a rate */
 	read_together(readers, 60 * 4096);
 	for (unsigned i = 0; i < 2; i++)
 		n[i] = readers[i].n_done * (is_bytes ? readers[i].n_bytes : 1.0);
 	print_message("# %s: %.0f to %.0f\n", qos, n[0], n[1]);
 	if (n[0] < 0.5 * n[1] || n[1] < 0.5 * n[0])
-		fail_msg("%s, depth %u, %u bytes: %.0f to %.0f", qos, depth, n_bytes,
-			 n[0], n[1]);
+		fail_msg("%s, depth %u, %u bytes: %.0f to %.0f", qos, depth, n_bytes, n[0], n[1]);
 	limit_rate("nsid: 1, ram: 16", NULL);
 	for (unsigned i = 0; i < 2; i++)
-		assert_true(raw_collect(&readers[i].h.io, readers[i].n_outstanding,
-					PATIENCE_MS));
+		assert_true(raw_collect(&readers[i].h.io, readers[i].n_outstanding, PATIENCE_MS));
 	raw_host_close(&readers[0].h);
 	raw_host_close(&other);
 	raw_host_close(&readers[1].h);

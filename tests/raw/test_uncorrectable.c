@@ -43,16 +43,14 @@ static void open_second(struct raw_host *h, struct raw_queue *q)
 }
 
 /* One block, through q->data at 0. */
-static enum nvme_status io(struct raw_host *h, uint8_t opcode, uint32_t nsid,
-			   uint64_t slba)
+static enum nvme_status io(struct raw_host *h, uint8_t opcode, uint32_t nsid, uint64_t slba)
 {
 	bool has_data = opcode == NVME_IO_READ || opcode == NVME_IO_WRITE;
 
 	return raw_io(&h->io, opcode, nsid, slba, 1, has_data ? block_of(nsid) : 0);
 }
 
-static enum nvme_status lose(struct raw_host *h, uint32_t nsid, uint64_t slba,
-			     unsigned n_blocks)
+static enum nvme_status lose(struct raw_host *h, uint32_t nsid, uint64_t slba, unsigned n_blocks)
 {
 	return raw_io(&h->io, NVME_IO_WRITE_UNCORRECTABLE, nsid, slba, n_blocks, 0);
 }
@@ -80,8 +78,7 @@ static void send_half(struct raw_queue *q, uint32_t nsid, unsigned i)
 
 static void send_copy(struct raw_queue *q, uint32_t nsid)
 {
-	struct nvme_copy_range *range = (struct nvme_copy_range *)(void *)(q->data +
-									   8192);
+	struct nvme_copy_range *range = (struct nvme_copy_range *)(void *)(q->data + 8192);
 	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_COPY, nsid);
 
 	*range = (struct nvme_copy_range){.slba = put_le64(100)};
@@ -125,8 +122,7 @@ static void drive(struct lane *lane, uint32_t nsid, unsigned n_commands, bool ma
 }
 
 /* Turns come one upon the other, of both pollers. */
-static void race(uint32_t nsid,
-		 void (*send)(struct raw_queue *q, uint32_t nsid, unsigned),
+static void race(uint32_t nsid, void (*send)(struct raw_queue *q, uint32_t nsid, unsigned),
 		 unsigned n_commands, bool may_fail)
 {
 	uint64_t deadline = clock_ns() + WAIT_MS * NSEC_PER_MSEC;
@@ -185,16 +181,14 @@ static void a_full_set_fails_no_write(void **state)
 	assert_int_equal(lose(&h, DAEMON_RAM, RANGE, 3), NVME_OK);
 	for (unsigned i = 0; i < RANGES_MAX - 1; i++)
 		assert_int_equal(lose(&h, DAEMON_RAM, 2 * i, 1), NVME_OK);
-	assert_int_equal(lose(&h, DAEMON_RAM, RANGE + 10, 1),
-			 NVME_COMMAND_SIZE_LIMIT | NVME_DNR);
+	assert_int_equal(lose(&h, DAEMON_RAM, RANGE + 10, 1), NVME_COMMAND_SIZE_LIMIT | NVME_DNR);
 	assert_int_equal(lose(&h, DAEMON_RAM, 0, 2), NVME_OK); /* no range more */
 	assert_int_equal(io(&other, NVME_IO_WRITE, DAEMON_RAM, RANGE + 1), NVME_OK);
 	expect_read(&other, DAEMON_RAM, RANGE, true);
 	expect_read(&other, DAEMON_RAM, RANGE + 1, false);
 	expect_read(&other, DAEMON_RAM, RANGE + 2, true);
 	expect_read(&other, DAEMON_RAM, RANGE + 10, false);
-	assert_int_equal(raw_io(&h.io, NVME_IO_WRITE_ZEROES, DAEMON_RAM, 0, RANGE + 3, 0),
-			 NVME_OK);
+	assert_int_equal(raw_io(&h.io, NVME_IO_WRITE_ZEROES, DAEMON_RAM, 0, RANGE + 3, 0), NVME_OK);
 	raw_host_close(&h);
 	raw_host_close(&other);
 	daemon_wait_empty(&d);
@@ -208,8 +202,7 @@ static void a_range_is_split_as_often_as_needed(void **state)
 	raw_host_open(&h, d.port);
 	assert_int_equal(lose(&h, DAEMON_BIG_RAM, 0, BIG_RAM_BLOCKS), NVME_OK);
 	for (unsigned i = 0; i < MANY_RANGES; i++)
-		assert_int_equal(io(&h, NVME_IO_WRITE, DAEMON_BIG_RAM, 2 * i + 1),
-				 NVME_OK);
+		assert_int_equal(io(&h, NVME_IO_WRITE, DAEMON_BIG_RAM, 2 * i + 1), NVME_OK);
 	expect_read(&h, DAEMON_BIG_RAM, 2 * MANY_RANGES - 2, true);
 	expect_read(&h, DAEMON_BIG_RAM, 2 * MANY_RANGES - 1, false);
 	/* Nothing new, beyond the limit already; a hole filled is a range less. */
@@ -278,6 +271,5 @@ int main(void)
 		cmocka_unit_test(many_ranges_survive_a_restart),
 	};
 
-	return cmocka_run_group_tests_name("uncorrectable", tests, start_two_pollers,
-					   stop);
+	return cmocka_run_group_tests_name("uncorrectable", tests, start_two_pollers, stop);
 }

@@ -29,8 +29,7 @@ static int start_bad(void **state)
 {
 	char preload[8192];
 
-	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBFOLDER"),
-		 getenv("LD_PRELOAD"));
+	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBFOLDER"), getenv("LD_PRELOAD"));
 	setenv("LD_PRELOAD", preload, 1);
 	return start_keeping(state);
 }
@@ -78,8 +77,7 @@ static void spoil(unsigned n)
 
 /* ---- the commands --------------------------------------------------------------------------- */
 
-static enum nvme_status reserve(uint8_t opcode, uint32_t cdw10, uint64_t first,
-				uint64_t second)
+static enum nvme_status reserve(uint8_t opcode, uint32_t cdw10, uint64_t first, uint64_t second)
 {
 	struct raw_queue *q = &host.io;
 	struct nvme_sqe sqe = raw_sqe(q, opcode, DAEMON_FILE);
@@ -94,15 +92,14 @@ static enum nvme_status reserve(uint8_t opcode, uint32_t cdw10, uint64_t first,
 
 static enum nvme_status regist(void)
 {
-	return reserve(NVME_IO_RESERVATION_REGISTER,
-		       NVME_RREGA_REGISTER | (uint32_t)CPTPL_SET, 0, KEY);
+	return reserve(NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REGISTER | (uint32_t)CPTPL_SET, 0,
+		       KEY);
 }
 
 static enum nvme_status acquire(void)
 {
 	return reserve(NVME_IO_RESERVATION_ACQUIRE,
-		       NVME_RACQA_ACQUIRE | NVME_RTYPE_WRITE_EXCLUSIVE
-						    << NVME_RESV_RTYPE_SHIFT,
+		       NVME_RACQA_ACQUIRE | NVME_RTYPE_WRITE_EXCLUSIVE << NVME_RESV_RTYPE_SHIFT,
 		       KEY, 0);
 }
 
@@ -155,11 +152,9 @@ static void expect_status(const char *state, int n_unkept)
 
 	snprintf(path, sizeof(path), "%s/sock", d.folder);
 	assert_int_equal(rpc_call(path, "status", NULL, PATIENCE_MS, &result, &error), 0);
-	assert_string_equal(
-		json_object_get_string(json_object_object_get(result, "state")), state);
-	assert_int_equal(
-		json_object_get_int(json_object_object_get(result, "unkept_namespaces")),
-		n_unkept);
+	assert_string_equal(json_object_get_string(json_object_object_get(result, "state")), state);
+	assert_int_equal(json_object_get_int(json_object_object_get(result, "unkept_namespaces")),
+			 n_unkept);
 	json_object_put(result);
 }
 
@@ -237,9 +232,8 @@ static void the_next_change_settles_it(void **state)
 	assert_int_equal(regist(), NVME_INTERNAL_ERROR);
 	expect_status("degraded", 1);
 	/* Not to be kept itself, but what may be in the file is not valid. */
-	assert_int_equal(
-		reserve(NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REGISTER | no, 0, KEY),
-		NVME_OK);
+	assert_int_equal(reserve(NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REGISTER | no, 0, KEY),
+			 NVME_OK);
 	expect_status("ok", 0);
 	assert_true(daemon_has_logged(&d, "it holds what is valid again"));
 	crash();

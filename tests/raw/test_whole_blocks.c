@@ -52,12 +52,11 @@ static enum nvme_status write_in_capsule(struct raw_host *h, const struct place 
 					 const char *data)
 {
 	uint32_t n_bytes = place->block * place->n_blocks;
-	struct nvme_sqe sqe = raw_blocks(&h->io, NVME_IO_WRITE, place->nsid, 0,
-					 place->n_blocks);
+	struct nvme_sqe sqe = raw_blocks(&h->io, NVME_IO_WRITE, place->nsid, 0, place->n_blocks);
 	struct nvme_cqe cqe;
 
-	sqe.sgl = (struct nvme_sgl){.block = {.length = put_le32(n_bytes),
-					      .type = NVME_SGL_DATA_BLOCK_OFFSET}};
+	sqe.sgl = (struct nvme_sgl){
+		.block = {.length = put_le32(n_bytes), .type = NVME_SGL_DATA_BLOCK_OFFSET}};
 	return raw_run(&h->io, &sqe, data, n_bytes, &cqe);
 }
 
@@ -74,8 +73,8 @@ static void write_for_ever(const struct place *place, unsigned number)
 		if (i % 2 && n_bytes <= BLOCK)
 			status = write_in_capsule(&h, place, h.io.data);
 		else
-			status = raw_io(&h.io, NVME_IO_WRITE, place->nsid, 0,
-					place->n_blocks, n_bytes);
+			status = raw_io(&h.io, NVME_IO_WRITE, place->nsid, 0, place->n_blocks,
+					n_bytes);
 		if (status != NVME_OK)
 			_exit(1);
 	}
@@ -87,8 +86,8 @@ static void zero_for_ever(const struct place *place, unsigned number)
 
 	raw_host_open_as(&h, d.port, number);
 	for (;;)
-		if (raw_io(&h.io, NVME_IO_WRITE_ZEROES, place->nsid, 0, place->n_blocks,
-			   0) != NVME_OK)
+		if (raw_io(&h.io, NVME_IO_WRITE_ZEROES, place->nsid, 0, place->n_blocks, 0) !=
+		    NVME_OK)
 			_exit(1);
 }
 
@@ -126,9 +125,9 @@ static void read_while_written(const struct place *place)
 	raw_host_open(&h, d.port);
 	for (unsigned n = 0; n < READS || n_changes < READS / 10; n++) {
 		memset(h.io.data, 0xaa, n_bytes);
-		assert_int_equal(raw_io(&h.io, NVME_IO_READ, place->nsid, 0,
-					place->n_blocks, n_bytes),
-				 NVME_OK);
+		assert_int_equal(
+			raw_io(&h.io, NVME_IO_READ, place->nsid, 0, place->n_blocks, n_bytes),
+			NVME_OK);
 		for (unsigned i = 0; i < place->n_blocks; i++)
 			n_torn += !is_uniform(h.io.data + i * place->block, place->block);
 		n_changes += h.io.data[0] != last;
@@ -197,15 +196,15 @@ static void a_writer_that_dies(void **state)
 
 		raw_host_open(&h, d.port);
 		memset(h.io.data, 'o', KILL_BLOCKS * BLOCK);
-		assert_int_equal(raw_io(&h.io, NVME_IO_WRITE, DAEMON_BIG_RAM, 0,
-					KILL_BLOCKS, KILL_BLOCKS * BLOCK),
+		assert_int_equal(raw_io(&h.io, NVME_IO_WRITE, DAEMON_BIG_RAM, 0, KILL_BLOCKS,
+					KILL_BLOCKS * BLOCK),
 				 NVME_OK);
 		raw_host_close(&h);
 		kill_a_writer();
 		daemon_wait_empty(&d);
 		raw_host_open(&h, d.port);
-		assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, 0,
-					KILL_BLOCKS, KILL_BLOCKS * BLOCK),
+		assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, 0, KILL_BLOCKS,
+					KILL_BLOCKS * BLOCK),
 				 NVME_OK);
 		for (unsigned b = 0; b < KILL_BLOCKS; b++)
 			n_torn += !is_uniform(h.io.data + b * BLOCK, BLOCK);
@@ -247,8 +246,7 @@ static void a_reader_that_takes_nothing(void **state)
 	hold_a_read(&reader);
 	raw_host_open(&writer, d.port);
 	memset(writer.io.data, 'w', BLOCK);
-	assert_int_equal(raw_io(&writer.io, NVME_IO_WRITE, DAEMON_BIG_RAM, 0, 1, BLOCK),
-			 NVME_OK);
+	assert_int_equal(raw_io(&writer.io, NVME_IO_WRITE, DAEMON_BIG_RAM, 0, 1, BLOCK), NVME_OK);
 	assert_true(raw_is_dropped(&reader.io));
 	raw_host_close(&writer);
 	raw_host_close(&reader);

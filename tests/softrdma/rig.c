@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ALL_ACCESS                                                                       \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |     \
+#define ALL_ACCESS                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
 static const struct rig_opts defaults = {
@@ -43,13 +43,11 @@ int to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 
 int to_init(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT,
-				.port_num = 1,
-				.qp_access_flags = rig_opts.qp_access};
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = rig_opts.qp_access};
 
 	return ibv_modify_qp(qp, &a,
-			     IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
-				     IBV_QP_ACCESS_FLAGS);
+			     IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
 }
 
 int to_rtr(struct ibv_qp *qp, uint32_t dest)
@@ -62,9 +60,9 @@ int to_rtr(struct ibv_qp *qp, uint32_t dest)
 				.ah_attr = {.port_num = 1, .is_global = 1}};
 
 	return ibv_modify_qp(qp, &a,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER);
 }
 
 int to_rts(struct ibv_qp *qp)
@@ -76,9 +74,8 @@ int to_rts(struct ibv_qp *qp)
 				.max_rd_atomic = rig_opts.rd_atomic};
 
 	return ibv_modify_qp(qp, &a,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				     IBV_QP_MAX_QP_RD_ATOMIC);
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 enum ibv_qp_state state_of(struct ibv_qp *qp)
@@ -108,8 +105,7 @@ static void end_up(struct rig *r, struct end *e, struct ibv_srq *srq)
 	e->rcq = ibv_create_cq(r->ctx, 256, NULL, r->ch, 0);
 	assert_non_null(e->scq);
 	assert_non_null(e->rcq);
-	e->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		      -1, 0);
+	e->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(e->buf, MAP_FAILED);
 	e->mr = ibv_reg_mr(r->pd, e->buf, RIG_BUF, rig_opts.access);
 	assert_non_null(e->mr);

@@ -58,8 +58,7 @@ static void receive_queue_full(void **state)
 		wr[i] = (struct ibv_recv_wr){.wr_id = i,
 					     .sg_list = &sge,
 					     .num_sge = 1,
-					     .next = i + 1 < n_of(wr) ? &wr[i + 1]
-								      : NULL};
+					     .next = i + 1 < n_of(wr) ? &wr[i + 1] : NULL};
 	assert_int_equal(ibv_post_recv(r->b.qp, wr, &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr[RIG_DEPTH]);
 	for (uint64_t i = 0; i < RIG_DEPTH; i++) /* the ones before it count */
@@ -120,8 +119,7 @@ static void too_much_inline(void **state)
 	struct rig *r = *state;
 
 	assert_int_equal(recv_at(&r->b, 1, 0, 4096), 0);
-	assert_int_equal(send_from(&r->a, 1, 0, 64, IBV_SEND_INLINE | IBV_SEND_SIGNALED),
-			 0);
+	assert_int_equal(send_from(&r->a, 1, 0, 64, IBV_SEND_INLINE | IBV_SEND_SIGNALED), 0);
 	assert_int_equal(send_from(&r->a, 2, 0, 65, IBV_SEND_INLINE), ENOMEM);
 	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
 }

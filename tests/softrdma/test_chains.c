@@ -36,8 +36,8 @@ static struct ibv_send_wr *add(struct chain *c, enum ibv_wr_opcode opcode, uint6
 }
 
 /* Piece i of a's buffer, in two parts, to or from piece i of b's. */
-static struct ibv_send_wr *add_rdma(struct chain *c, struct rig *r,
-				    enum ibv_wr_opcode opcode, unsigned i)
+static struct ibv_send_wr *add_rdma(struct chain *c, struct rig *r, enum ibv_wr_opcode opcode,
+				    unsigned i)
 {
 	struct ibv_send_wr *wr = add(c, opcode, i);
 	uintptr_t at = (uintptr_t)r->a.buf + i * PIECE;
@@ -138,8 +138,7 @@ static void all_are_moved_apart(struct rig *r, enum ibv_wr_opcode opcode)
 	post(r, &c);
 	for (unsigned i = 0; i < N; i++) {
 		expect_wc(r->a.scq, i, IBV_WC_SUCCESS);
-		assert_memory_equal(r->a.buf + i * PIECE, r->b.buf + place_of(i) * PIECE,
-				    PIECE);
+		assert_memory_equal(r->a.buf + i * PIECE, r->b.buf + place_of(i) * PIECE, PIECE);
 	}
 }
 
@@ -268,8 +267,7 @@ static void write_to_a_page_that_is_gone(void **state)
 {
 	static struct chain c;
 	struct rig *r = *state;
-	void *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	void *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, gone, 4096, rig_opts.access);
 
 	assert_non_null(mr);
@@ -287,8 +285,8 @@ static void writes_up_to_a_page_that_is_gone(void **state)
 {
 	static struct chain c;
 	struct rig *r = *state;
-	uint8_t *here = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *here = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			     0);
 	uint8_t *gone = here + 4096, *first = gone - BAD * PIECE;
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, here, 8192, rig_opts.access);
 

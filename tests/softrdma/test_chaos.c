@@ -51,11 +51,9 @@ static void traffic(struct rig *r, unsigned n)
 		memset(r->a.buf, (int)i, 4096);
 		memset(r->b.buf, 0xff, 4096);
 		assert_int_equal(recv_at(&r->b, i, 0, 4096), 0);
-		assert_int_equal(
-			send_from(&r->a, i, 0, i & 1 ? 100 : 4000, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(send_from(&r->a, i, 0, i & 1 ? 100 : 4000, IBV_SEND_SIGNALED), 0);
 		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 1000 + i, 8192, 64,
-				      (uintptr_t)r->b.buf, r->b.mr->rkey,
-				      IBV_SEND_SIGNALED),
+				      (uintptr_t)r->b.buf, r->b.mr->rkey, IBV_SEND_SIGNALED),
 				 0);
 		expect_wc(r->a.scq, i, IBV_WC_SUCCESS);
 		expect_wc(r->a.scq, 1000 + i, IBV_WC_SUCCESS);
@@ -87,8 +85,8 @@ static void everything_at_once(void **state)
 {
 	struct rig *r = *state;
 
-	chaos(r, "seed=1,defer=50,delay=300,remote-first=50,spurious=20,poll=1,chunk=20,"
-		 "late-ack=20,late-read=20,rnr=20,reorder=20");
+	chaos(r,
+	      "seed=1,defer=50,delay=300,remote-first=50,spurious=20,poll=1,chunk=20,late-ack=20,late-read=20,rnr=20,reorder=20");
 	traffic(r, 200);
 }
 
@@ -177,9 +175,9 @@ static void fence_waits_for_a_read(void **state)
 	chaos(r, "seed=1,late-read=100,delay=20000");
 	memset(r->b.buf, 1, 64);
 	memset(r->a.buf, 2, 64);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 10, 8192, 64, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_READ, 10, 8192, 64, (uintptr_t)r->b.buf, r->b.mr->rkey, 0),
+		0);
 	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 11, 0, 64, (uintptr_t)r->b.buf,
 			      r->b.mr->rkey, IBV_SEND_SIGNALED | IBV_SEND_FENCE),
 			 0);
@@ -243,9 +241,8 @@ static void write_is_partly_there(void **state)
 
 		memset(r->a.buf, (int)i, 32768);
 		memset(r->b.buf, 0, 32768);
-		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, i, 0, 32768,
-				      (uintptr_t)r->b.buf, r->b.mr->rkey,
-				      IBV_SEND_SIGNALED),
+		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, i, 0, 32768, (uintptr_t)r->b.buf,
+				      r->b.mr->rkey, IBV_SEND_SIGNALED),
 				 0);
 		do {
 			unsigned n = n_of_byte(r->b.buf, 32768, (uint8_t)i);
@@ -270,11 +267,11 @@ static void write_stops_in_the_middle(void **state)
 	memset(r->a.buf, 7, 32768);
 	for (int i = 0;; i++) {
 		assert_true(i < 50);
-		chaos(r, i & 1 ? "seed=2,chunk=100,delay=4000000"
-			       : "seed=1,chunk=100,delay=4000000");
+		chaos(r,
+		      i & 1 ? "seed=2,chunk=100,delay=4000000" : "seed=1,chunk=100,delay=4000000");
 		memset(r->b.buf, 0, 32768);
-		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 32768,
-				      (uintptr_t)r->b.buf, r->b.mr->rkey, 0),
+		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 32768, (uintptr_t)r->b.buf,
+				      r->b.mr->rkey, 0),
 				 0);
 		n = n_of_byte(r->b.buf, 32768, 7);
 		if (n && n < 32768)
@@ -347,13 +344,11 @@ static void poll_two(struct rig *r, const char *text, uint64_t ids[2 * N_EACH])
 	assert_int_equal(to_rts(second.qp), 0);
 	chaos(r, text);
 	for (uint64_t i = 0; i < N_EACH; i++) {
-		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, i, 0, 64,
-				      (uintptr_t)r->b.buf, r->b.mr->rkey,
-				      IBV_SEND_SIGNALED),
+		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, i, 0, 64, (uintptr_t)r->b.buf,
+				      r->b.mr->rkey, IBV_SEND_SIGNALED),
 				 0);
 		assert_int_equal(rdma(&second, IBV_WR_RDMA_WRITE, 100 + i, 0, 64,
-				      (uintptr_t)r->b.buf, r->b.mr->rkey,
-				      IBV_SEND_SIGNALED),
+				      (uintptr_t)r->b.buf, r->b.mr->rkey, IBV_SEND_SIGNALED),
 				 0);
 	}
 	for (int n = 0; n < 2 * N_EACH; n++)
@@ -478,8 +473,8 @@ static void spurious_events(void **state)
 }
 
 /* The next event of a channel, which must be this one. */
-static struct rdma_cm_event *next_cm(struct rdma_event_channel *ch,
-				     enum rdma_cm_event_type type, int status)
+static struct rdma_cm_event *next_cm(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
+				     int status)
 {
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	struct rdma_cm_event *e = NULL;
@@ -501,8 +496,7 @@ static void unanswered_request_is_given_up(void **state)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct ibv_qp_init_attr init = {.cap = {8, 8, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-	struct sockaddr_in sin = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct rdma_cm_id *listener, *id, *child;
 	struct rdma_cm_event *e;
 
@@ -591,16 +585,14 @@ static void comes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(completes_after_the_call, setup_slow,
-						teardown),
+		cmocka_unit_test_setup_teardown(completes_after_the_call, setup_slow, teardown),
 		T(everything_at_once),
 		T(lost_packets),
 		T(fails_the_nth),
 		T(refuses_a_registration),
 		T(exhausts_a_queue),
 		T(spurious_events),
-		cmocka_unit_test_setup_teardown(removes_the_device, setup,
-						teardown_removed),
+		cmocka_unit_test_setup_teardown(removes_the_device, setup, teardown_removed),
 		T(comes_back),
 		T(completes_after_the_peer),
 		T(overtakes_a_read),
@@ -610,8 +602,8 @@ int main(void)
 		T(write_is_partly_there),
 		T(write_stops_in_the_middle),
 		T(sends_and_reads_in_pieces),
-		cmocka_unit_test_setup_teardown(not_ready_without_retries,
-						setup_no_rnr_retry, teardown),
+		cmocka_unit_test_setup_teardown(not_ready_without_retries, setup_no_rnr_retry,
+						teardown),
 		T(not_ready_for_a_while),
 		T(order_between_queue_pairs),
 		cmocka_unit_test_setup_teardown(pulls_the_cable, setup_patient, teardown),

@@ -33,8 +33,8 @@ static struct sockaddr_in v4(const char *ip, uint16_t port)
 	return sin;
 }
 
-static struct rdma_cm_event *next(struct rdma_event_channel *ch,
-				  enum rdma_cm_event_type type, int status)
+static struct rdma_cm_event *next(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
+				  int status)
 {
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	struct rdma_cm_event *e = NULL;
@@ -48,8 +48,7 @@ static struct rdma_cm_event *next(struct rdma_event_channel *ch,
 	return e;
 }
 
-static void expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
-		   int status)
+static void expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type, int status)
 {
 	rdma_ack_cm_event(next(ch, type, status));
 }
@@ -193,8 +192,7 @@ static void destroying_disconnects_the_peer(void **state)
 	drop_id(&c.client);
 	expect(c.ch_s, RDMA_CM_EVENT_DISCONNECTED, 0);
 	expect_silence(c.ch_s, 50);
-	assert_int_equal(state_of(c.server->qp),
-			 IBV_QPS_RTS); /* the application's to end */
+	assert_int_equal(state_of(c.server->qp), IBV_QPS_RTS); /* the application's to end */
 }
 
 /* IBA 12.6.5 and .8: the fields have one size, and so has the event's private data. */
@@ -207,8 +205,7 @@ static void private_data_is_padded(void **state)
 	request(&p);
 	assert_int_equal(c.req->param.conn.private_data_len, 56);
 	assert_string_equal(c.req->param.conn.private_data, "hello");
-	assert_memory_equal((const uint8_t *)c.req->param.conn.private_data + 6, zeros,
-			    50);
+	assert_memory_equal((const uint8_t *)c.req->param.conn.private_data + 6, zeros, 50);
 	make_qp(c.server);
 	p.private_data = "welcome";
 	p.private_data_len = 8;
@@ -448,8 +445,7 @@ static void connect_to(struct rdma_cm_id *listener, void *dst)
 static void wildcard_listeners(void **state)
 {
 	struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
-	struct sockaddr_in6 lo6 = {.sin6_family = AF_INET6,
-				   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in6 lo6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	struct sockaddr_in any4 = v4("0.0.0.0", 0), dst;
 	struct rdma_cm_id *l4, *l6;
 	int yes = 1;
@@ -467,9 +463,8 @@ static void wildcard_listeners(void **state)
 	any6.sin6_port = rdma_get_src_port(l4);
 	assert_int_equal(rdma_bind_addr(l6, (struct sockaddr *)&any6), -1);
 	assert_int_equal(errno, EADDRINUSE);
-	assert_int_equal(rdma_set_option(l6, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes,
-					 sizeof(yes)),
-			 0);
+	assert_int_equal(
+		rdma_set_option(l6, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)), 0);
 	assert_int_equal(rdma_bind_addr(l6, (struct sockaddr *)&any6), 0);
 	assert_int_equal(rdma_listen(l6, 4), 0);
 	lo6.sin6_port = rdma_get_src_port(l6);
@@ -499,19 +494,17 @@ static void options_and_states(void **state)
 	assert_int_equal(rdma_create_id(c.ch_c, &id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_resolve_route(id, 1000), -1);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos,
-					 sizeof(tos)),
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)),
 			 0);
-	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &yes,
-					 sizeof(yes)),
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &yes, sizeof(yes)),
 			 -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, 77, &yes, sizeof(yes)), -1);
 	assert_int_equal(errno, ENOSYS);
 	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&any), -1);
-	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
-					 &yes, sizeof(yes)),
-			 0);
+	assert_int_equal(
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)),
+		0);
 	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&same), -1);
 	assert_int_equal(errno, EADDRINUSE); /* the very same stays taken */
 	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
@@ -660,8 +653,7 @@ static void *serve_one(void *arg)
 /* rdma_create_ep(3), rdma_get_request(3): each call returns with its event in id->event. */
 static void end_points(void **state)
 {
-	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP,
-				      .ai_flags = RAI_PASSIVE};
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP, .ai_flags = RAI_PASSIVE};
 	struct ibv_qp_init_attr init = {.cap = {4, 4, 1, 1, 0}};
 	struct rdma_addrinfo *res;
 	struct rdma_cm_id *listener, *id;

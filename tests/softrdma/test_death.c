@@ -139,8 +139,7 @@ static void start_peer(const char *how)
 
 static int setup(void **state)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
 	channel = rdma_create_event_channel();
 	assert_int_equal(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), 0);
@@ -161,8 +160,7 @@ static int teardown(void **state)
 	}
 	kill(-peer, SIGKILL);
 	waitpid(peer, NULL, 0);
-	for (int i = 0;
-	     i < RIG_PATIENCE_MS / 10 && (count_fds() > n_fds || count_maps() > n_maps);
+	for (int i = 0; i < RIG_PATIENCE_MS / 10 && (count_fds() > n_fds || count_maps() > n_maps);
 	     i++)
 		usleep(10000);
 	assert_int_equal(count_fds(), n_fds);
@@ -179,8 +177,7 @@ static void expect_disconnected(void)
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
-	assert_int_equal(state_of(server->qp),
-			 IBV_QPS_RTS); /* as in the kernel: ours to end */
+	assert_int_equal(state_of(server->qp), IBV_QPS_RTS); /* as in the kernel: ours to end */
 	assert_int_equal(rdma_disconnect(server), 0);
 	expect_event(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(poll(&p, 1, 50), 0);
@@ -239,8 +236,7 @@ static void dies_while_we_wait_for_a_receive(void **state)
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND}, *bad;
 
 	start_peer("stay");
-	assert_int_equal(ibv_post_send(server->qp, &wr, &bad),
-			 0); /* takes its only receive */
+	assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0); /* takes its only receive */
 	wr.wr_id = 2;
 	assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0);
 	kill(peer, SIGKILL);
@@ -259,8 +255,7 @@ static void stopped_and_continued(void **state)
 
 	start_peer("stay");
 	kill(peer, SIGSTOP);
-	assert_int_equal(ibv_post_send(server->qp, &wr, &bad),
-			 0); /* needs no peer's thread */
+	assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0); /* needs no peer's thread */
 	expect_wc(server->send_cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(poll(&p, 1, 100), 0);
 	kill(peer, SIGCONT);
@@ -329,8 +324,7 @@ static void child_of_ours_starts_anew(void **state)
 		struct ibv_device **list = ibv_get_device_list(NULL);
 		struct ibv_context *ctx = ibv_open_device(list[0]);
 		struct ibv_pd *pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-		struct ibv_mr *mr = pd ? ibv_reg_mr(pd, &status, sizeof(status), 0)
-				       : NULL;
+		struct ibv_mr *mr = pd ? ibv_reg_mr(pd, &status, sizeof(status), 0) : NULL;
 
 		_exit(mr && !ibv_dereg_mr(mr) ? 0 : 1);
 	}
@@ -352,8 +346,8 @@ static int late_child(int go, int tell, uint32_t dest)
 	if (read(go, &word, 1) != 1)
 		return 1;
 	rig_up(&r);
-	if (to_state(r.b.qp, IBV_QPS_RESET) || to_state(r.a.qp, IBV_QPS_RESET) ||
-	    to_init(r.a.qp) || recv_at(&r.a, 1, 0, 64) || to_rtr(r.a.qp, dest))
+	if (to_state(r.b.qp, IBV_QPS_RESET) || to_state(r.a.qp, IBV_QPS_RESET) || to_init(r.a.qp) ||
+	    recv_at(&r.a, 1, 0, 64) || to_rtr(r.a.qp, dest))
 		return 1;
 	qpn = r.a.qp->qp_num;
 	if (write(tell, &qpn, sizeof(qpn)) != sizeof(qpn))

@@ -69,8 +69,7 @@ static void gather_and_scatter(void **state)
 					  {a + 8192, n, r->a.mr->lkey}};
 		struct ibv_sge to[2] = {{b, n / 2, r->b.mr->lkey},
 					{b + 4096, 2 * n, r->b.mr->lkey}};
-		struct ibv_send_wr wr = {
-			.sg_list = from, .num_sge = 3, .opcode = IBV_WR_SEND};
+		struct ibv_send_wr wr = {.sg_list = from, .num_sge = 3, .opcode = IBV_WR_SEND};
 		struct ibv_send_wr *bad;
 		struct ibv_recv_wr rwr = {.sg_list = to, .num_sge = 2}, *rbad;
 
@@ -189,11 +188,10 @@ static void fence_after_read(void **state)
 
 	memset(r->b.buf, 'f', 4096);
 	assert_int_equal(recv_at(&r->b, 1, 8192, 4096), 0);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 4096, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, 0),
-			 0);
-	assert_int_equal(send_from(&r->a, 3, 0, 4096, IBV_SEND_FENCE | IBV_SEND_SIGNALED),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 4096, (uintptr_t)r->b.buf, r->b.mr->rkey, 0),
+		0);
+	assert_int_equal(send_from(&r->a, 3, 0, 4096, IBV_SEND_FENCE | IBV_SEND_SIGNALED), 0);
 	expect_wc(r->a.scq, 3, IBV_WC_SUCCESS);
 	expect_wc(r->b.rcq, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(r->b.buf, r->b.buf + 8192, 4096);
@@ -255,8 +253,7 @@ static void extended_polling(void **state)
 {
 	struct rig *r = *state;
 	struct ibv_cq_init_attr_ex init = {
-		.cqe = 16,
-		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+		.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
 	struct ibv_poll_cq_attr none = {0};
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(r->ctx, &init);
 	struct end a = r->a;

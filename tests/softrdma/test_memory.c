@@ -45,9 +45,8 @@ static void read_sink_needs_local_write(void **state)
 {
 	struct rig *r = *state;
 
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf, r->b.mr->rkey, 0), 0);
 	expect_wc(r->a.scq, 1, IBV_WC_LOC_PROT_ERR);
 }
 
@@ -74,8 +73,7 @@ static void unknown_optional_rights_are_ignored(void **state)
 {
 	struct rig *r = *state;
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, r->a.buf, 64,
-				       IBV_ACCESS_LOCAL_WRITE |
-					       IBV_ACCESS_RELAXED_ORDERING);
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
 
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -87,13 +85,12 @@ static void unknown_optional_rights_are_ignored(void **state)
 static void region_at_another_address(void **state)
 {
 	struct rig *r = *state;
-	struct ibv_mr *mr = ibv_reg_mr_iova(r->pd, r->b.buf, 4096, 0x1000,
-					    rig_opts.access);
+	struct ibv_mr *mr = ibv_reg_mr_iova(r->pd, r->b.buf, 4096, 0x1000, rig_opts.access);
 
 	memset(r->a.buf, 'z', 64);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, 0x1000 + 100, mr->rkey,
-			      IBV_SEND_SIGNALED),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, 0x1000 + 100, mr->rkey, IBV_SEND_SIGNALED),
+		0);
 	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(r->b.buf + 100, r->a.buf, 64);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -122,13 +119,12 @@ static void reregister(void **state)
 	struct rig *r = *state;
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, r->b.buf, 64, IBV_ACCESS_LOCAL_WRITE);
 
-	assert_int_equal(
-		ibv_rereg_mr(mr,
-			     IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
-			     NULL, r->b.buf, RIG_BUF, (int)rig_opts.access),
-		0);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64,
-			      (uintptr_t)r->b.buf + 1000, mr->rkey, IBV_SEND_SIGNALED),
+	assert_int_equal(ibv_rereg_mr(mr,
+				      IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
+				      NULL, r->b.buf, RIG_BUF, (int)rig_opts.access),
+			 0);
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r->b.buf + 1000,
+			      mr->rkey, IBV_SEND_SIGNALED),
 			 0);
 	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
@@ -197,12 +193,11 @@ static int bind2(struct rig *r, struct ibv_mw *mw, uint32_t rkey, size_t off, si
 				 .send_flags = IBV_SEND_SIGNALED,
 				 .bind_mw = {.mw = mw,
 					     .rkey = rkey,
-					     .bind_info =
-						     {.mr = r->b.mr,
-						      .addr = (uintptr_t)r->b.buf + off,
-						      .length = len,
-						      .mw_access_flags =
-							      IBV_ACCESS_REMOTE_WRITE}}},
+					     .bind_info = {.mr = r->b.mr,
+							   .addr = (uintptr_t)r->b.buf + off,
+							   .length = len,
+							   .mw_access_flags =
+								   IBV_ACCESS_REMOTE_WRITE}}},
 			   *bad;
 
 	return ibv_post_send(r->b.qp, &wr, &bad);
@@ -210,8 +205,8 @@ static int bind2(struct rig *r, struct ibv_mw *mw, uint32_t rkey, size_t off, si
 
 static void write_by_window(struct rig *r, uint64_t id, size_t off, uint32_t rkey)
 {
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, id, 0, 64,
-			      (uintptr_t)r->b.buf + off, rkey, IBV_SEND_SIGNALED),
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, id, 0, 64, (uintptr_t)r->b.buf + off, rkey,
+			      IBV_SEND_SIGNALED),
 			 0);
 }
 
@@ -310,9 +305,8 @@ static void regions_cannot_be_invalidated_locally(void **state)
 	expect_wc(r->a.scq, 3, IBV_WC_LOC_QP_OP_ERR);
 	assert_int_equal(state_of(r->a.qp), IBV_QPS_ERR);
 	assert_int_equal(state_of(r->b.qp), IBV_QPS_RTS);
-	assert_int_equal(rdma(&r->b, IBV_WR_RDMA_READ, 4, 0, 64, (uintptr_t)r->a.buf,
-			      r->a.mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		rdma(&r->b, IBV_WR_RDMA_READ, 4, 0, 64, (uintptr_t)r->a.buf, r->a.mr->rkey, 0), 0);
 	expect_wc(r->b.scq, 4, IBV_WC_RETRY_EXC_ERR); /* nobody is there */
 }
 
@@ -321,13 +315,12 @@ static void type_1_window(void **state)
 {
 	struct rig *r = *state;
 	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = {
-		.wr_id = 60,
-		.send_flags = IBV_SEND_SIGNALED,
-		.bind_info = {.mr = r->b.mr,
-			      .addr = (uintptr_t)r->b.buf,
-			      .length = 4096,
-			      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
+	struct ibv_mw_bind bind = {.wr_id = 60,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {.mr = r->b.mr,
+						 .addr = (uintptr_t)r->b.buf,
+						 .length = 4096,
+						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
 	uint32_t first;
 
 	assert_int_equal(ibv_bind_mw(r->b.qp, mw, &bind), 0);

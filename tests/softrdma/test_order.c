@@ -26,8 +26,7 @@ enum {
 /* IBA 10.8.3.1: whatever the operations are, they complete in the order of posting. */
 static void completions_in_posting_order(void **state)
 {
-	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_READ, IBV_WR_SEND,
-						 IBV_WR_RDMA_WRITE,
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_RDMA_WRITE,
 						 IBV_WR_ATOMIC_FETCH_AND_ADD};
 	struct rig *r = *state;
 	struct ibv_sge sge = {(uintptr_t)r->a.buf, 8, r->a.mr->lkey};
@@ -68,8 +67,8 @@ static void write_is_there_when_the_send_is(void **state)
 		memset(r->a.buf, (int)(len % 251 + 1), len);
 		memset(r->b.buf, 0, len);
 		assert_int_equal(recv_at(&r->b, len, 40960, 64), 0);
-		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, len,
-				      (uintptr_t)r->b.buf, r->b.mr->rkey, 0),
+		assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, len, (uintptr_t)r->b.buf,
+				      r->b.mr->rkey, 0),
 				 0);
 		assert_int_equal(send_from(&r->a, 2, 0, 1, IBV_SEND_SIGNALED), 0);
 		expect_wc(r->b.rcq, len, IBV_WC_SUCCESS);
@@ -93,8 +92,7 @@ static void reads_beyond_the_depth_wait(void **state)
 
 	for (unsigned i = 0; i < N_READS; i++) {
 		r->b.buf[i * 64] = (uint8_t)(i + 1);
-		sge[i] = (struct ibv_sge){(uintptr_t)r->a.buf + i * 64ULL, 64,
-					  r->a.mr->lkey};
+		sge[i] = (struct ibv_sge){(uintptr_t)r->a.buf + i * 64ULL, 64, r->a.mr->lkey};
 		wr[i] = (struct ibv_send_wr){
 			.wr_id = i,
 			.sg_list = &sge[i],
@@ -129,8 +127,7 @@ static void adder_up(struct rig *r, struct adder *a)
 	assert_non_null(cq);
 	a->r = r;
 	a->from = a->to = (struct end){.scq = cq, .rcq = cq};
-	a->from.mr = ibv_reg_mr(r->pd, a->before, sizeof(a->before),
-				IBV_ACCESS_LOCAL_WRITE);
+	a->from.mr = ibv_reg_mr(r->pd, a->before, sizeof(a->before), IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(a->from.mr);
 	a->from.qp = rig_new_qp(r, &a->from, NULL);
 	a->to.qp = rig_new_qp(r, &a->to, NULL);
@@ -241,12 +238,12 @@ void *realloc(void *p, size_t n)
 static void exchange(struct rig *r)
 {
 	assert_int_equal(recv_at(&r->b, 1, 0, 4096), 0);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 4096, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, 0),
-			 0);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 3, 0, 4096, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 4096, (uintptr_t)r->b.buf, r->b.mr->rkey, 0),
+		0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_WRITE, 3, 0, 4096, (uintptr_t)r->b.buf, r->b.mr->rkey, 0),
+		0);
 	assert_int_equal(ibv_req_notify_cq(r->b.rcq, 0), 0);
 	assert_int_equal(send_from(&r->a, 4, 0, 4096, IBV_SEND_SIGNALED), 0);
 	expect_wc(r->a.scq, 4, IBV_WC_SUCCESS);

@@ -19,13 +19,13 @@ static void read_sink_needs_remote_write(void **state)
 	struct ibv_mr *sink = ibv_reg_mr(r->pd, r->a.buf, 64, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_mr *good = r->a.mr;
 
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, IBV_SEND_SIGNALED),
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf, r->b.mr->rkey,
+			      IBV_SEND_SIGNALED),
 			 0);
 	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
 	r->a.mr = sink;
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 64, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, IBV_SEND_SIGNALED),
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 64, (uintptr_t)r->b.buf, r->b.mr->rkey,
+			      IBV_SEND_SIGNALED),
 			 0);
 	r->a.mr = good;
 	expect_wc(r->a.scq, 2, IBV_WC_LOC_PROT_ERR);
@@ -42,8 +42,7 @@ static void no_immediates_and_no_atomics(void **state)
 	assert_int_equal(ibv_query_device(r->ctx, &dev), 0);
 	assert_int_equal(dev.atomic_cap, IBV_ATOMIC_NONE);
 	assert_int_equal(rdma(&r->a, IBV_WR_SEND_WITH_IMM, 1, 0, 8, 0, 0, 0), EINVAL);
-	assert_int_equal(rdma(&r->a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 8, 0, 0, 0),
-			 EINVAL);
+	assert_int_equal(rdma(&r->a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 8, 0, 0, 0), EINVAL);
 }
 
 /* siw_query_device(): no windows, and no call that makes one. */
@@ -83,8 +82,7 @@ static void posts_in_error_are_lost(void **state)
 	expect_empty(r->a.scq);
 }
 
-static struct rdma_cm_event *next(struct rdma_event_channel *ch,
-				  enum rdma_cm_event_type type)
+static struct rdma_cm_event *next(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 {
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	struct rdma_cm_event *e = NULL;
@@ -101,8 +99,7 @@ static void private_data_has_its_length(void **state)
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct ibv_qp_init_attr init = {.cap = {8, 8, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 	struct rdma_conn_param p = {.private_data = "hello", .private_data_len = 6};
-	struct sockaddr_in sin = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct rdma_cm_id *listener, *id, *child;
 	struct rdma_cm_event *e;
 

@@ -12,11 +12,11 @@
 #include <string.h>
 
 #define refused(call) assert_int_equal(call, EOPNOTSUPP)
-#define refused_by_errno(call, failure)                                                  \
-	do {                                                                             \
-		errno = 0;                                                               \
-		assert_true((call) == (failure));                                        \
-		assert_int_equal(errno, EOPNOTSUPP);                                     \
+#define refused_by_errno(call, failure)                                                            \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		assert_true((call) == (failure));                                                  \
+		assert_int_equal(errno, EOPNOTSUPP);                                               \
 	} while (0)
 
 /* What a program sees that was built when verbs_context had more slots. */
@@ -31,8 +31,7 @@ static void slots_of_newer_headers(void **state)
 	struct rig *r = *state;
 	struct verbs_context *v = verbs_get_ctx(r->ctx);
 	struct newer_context *n =
-		(struct newer_context *)(void *)((char *)v -
-						 offsetof(struct newer_context, known));
+		(struct newer_context *)(void *)((char *)v - offsetof(struct newer_context, known));
 
 	assert_non_null(v);
 	assert_in_range(v->sz, 1, sizeof(*v));
@@ -66,9 +65,8 @@ static void calls_that_make_objects(void **state)
 					   .srq_type = IBV_SRQT_XRC};
 	struct ibv_qp_init_attr ud = {
 		.send_cq = r->a.scq, .recv_cq = r->a.rcq, .qp_type = IBV_QPT_UD};
-	static const enum ibv_qp_type others[] = {IBV_QPT_UC, IBV_QPT_UD,
-						  IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND,
-						  IBV_QPT_XRC_RECV};
+	static const enum ibv_qp_type others[] = {IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET,
+						  IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV};
 
 	refused_by_errno(ibv_create_flow_action_esp(r->ctx, &esp), NULL);
 	refused_by_errno(ibv_reg_dm_mr(r->pd, &dm, 0, 64, IBV_ACCESS_ZERO_BASED), NULL);
@@ -157,9 +155,8 @@ static void connection_manager(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(slots_of_newer_headers),  T(slots_are_filled_or_null),
-		T(calls_that_make_objects), T(calls_on_objects),
-		T(exported_functions),	    T(connection_manager),
+		T(slots_of_newer_headers), T(slots_are_filled_or_null), T(calls_that_make_objects),
+		T(calls_on_objects),	   T(exported_functions),	T(connection_manager),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

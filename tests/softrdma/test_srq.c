@@ -44,9 +44,8 @@ static void receives_in_order(void **state)
 			assert_int_equal(post(r, i, 256), 0);
 		assert_int_equal(post(r, 9, 256), ENOMEM);
 		for (uint64_t i = 0; i < SRQ_DEPTH; i++) {
-			assert_int_equal(send_from(&r->a, 20, 0, i & 1 ? 64 : 200,
-						   IBV_SEND_SIGNALED),
-					 0);
+			assert_int_equal(
+				send_from(&r->a, 20, 0, i & 1 ? 64 : 200, IBV_SEND_SIGNALED), 0);
 			expect_wc(r->a.scq, 20, IBV_WC_SUCCESS);
 		}
 		assert_int_equal(post(r, 9, 256), ENOMEM); /* nothing polled yet */
@@ -67,8 +66,7 @@ static void full_and_too_long(void **state)
 		wr[i] = (struct ibv_recv_wr){.wr_id = i,
 					     .sg_list = sge,
 					     .num_sge = 1,
-					     .next = i + 1 < n_of(wr) ? &wr[i + 1]
-								      : NULL};
+					     .next = i + 1 < n_of(wr) ? &wr[i + 1] : NULL};
 	wr[2].num_sge = 3; /* max_sge is 2 */
 	assert_int_equal(ibv_post_srq_recv(r->b.qp->srq, wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr[2]);

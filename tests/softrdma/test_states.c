@@ -47,16 +47,13 @@ static void attribute_masks_are_exact(void **state)
 }
 
 /* Each attribute of a transition, left out in turn; and one too many. */
-static void expect_exact(struct ibv_qp *qp, struct ibv_qp_attr *a, int required,
-			 int not_allowed)
+static void expect_exact(struct ibv_qp *qp, struct ibv_qp_attr *a, int required, int not_allowed)
 {
 	for (int bit = 1; bit <= required; bit <<= 1)
 		if (bit & required)
-			assert_int_equal(
-				ibv_modify_qp(qp, a, IBV_QP_STATE | (required & ~bit)),
-				EINVAL);
-	assert_int_equal(ibv_modify_qp(qp, a, IBV_QP_STATE | required | not_allowed),
-			 EINVAL);
+			assert_int_equal(ibv_modify_qp(qp, a, IBV_QP_STATE | (required & ~bit)),
+					 EINVAL);
+	assert_int_equal(ibv_modify_qp(qp, a, IBV_QP_STATE | required | not_allowed), EINVAL);
 	assert_int_equal(ibv_modify_qp(qp, a, IBV_QP_STATE | required), 0);
 }
 
@@ -78,8 +75,8 @@ static void masks_of_rtr_and_rts_are_exact(void **state)
 		     IBV_QP_TIMEOUT);
 	a.qp_state = IBV_QPS_RTS;
 	expect_exact(qp, &a,
-		     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			     IBV_QP_MAX_QP_RD_ATOMIC,
 		     IBV_QP_DEST_QPN);
 	assert_int_equal(state_of(qp), IBV_QPS_RTS);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
@@ -127,10 +124,8 @@ static void error_flushes_in_order(void **state)
 
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(recv_at(&r->a, i, 0, 64), 0);
-	for (uint64_t i = 10; i < 14;
-	     i++) /* b has no receive: they all wait; unsignalled too */
-		assert_int_equal(
-			send_from(&r->a, i, 0, 64, i & 1 ? IBV_SEND_SIGNALED : 0), 0);
+	for (uint64_t i = 10; i < 14; i++) /* b has no receive: they all wait; unsignalled too */
+		assert_int_equal(send_from(&r->a, i, 0, 64, i & 1 ? IBV_SEND_SIGNALED : 0), 0);
 	assert_int_equal(to_state(r->a.qp, IBV_QPS_ERR), 0);
 	for (uint64_t i = 0; i < 4; i++)
 		expect_wc(r->a.rcq, i, IBV_WC_WR_FLUSH_ERR);
@@ -220,8 +215,7 @@ static void sqd_holds_sends(void **state)
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
 
 	assert_int_equal(recv_at(&r->b, 1, 0, 64), 0);
-	assert_int_equal(
-		ibv_modify_qp(r->a.qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	assert_int_equal(ibv_modify_qp(r->a.qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	assert_int_equal(next_async(r), IBV_EVENT_SQ_DRAINED);
 	assert_int_equal(send_from(&r->a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
 	expect_empty(r->a.scq);

@@ -136,9 +136,8 @@ static void keys_are_not_interchangeable(void **state)
 	struct rig *r = *state;
 
 	assert_int_not_equal(r->a.mr->lkey, r->a.mr->rkey);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r->b.buf,
-			      r->b.mr->lkey, 0),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r->b.buf, r->b.mr->lkey, 0), 0);
 	expect_wc(r->a.scq, 1, IBV_WC_REM_ACCESS_ERR);
 }
 
@@ -152,8 +151,7 @@ static void local_bounds(void **state)
 	expect_wc(r->a.scq, 2, IBV_WC_LOC_PROT_ERR);
 }
 
-static void remote_access(struct rig *r, enum ibv_wr_opcode op, uint64_t addr,
-			  uint32_t rkey)
+static void remote_access(struct rig *r, enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey)
 {
 	assert_int_equal(recv_at(&r->b, 1, 0, 64), 0);
 	assert_int_equal(rdma(&r->a, op, 2, 0, 64, addr, rkey, 0), 0);
@@ -178,8 +176,7 @@ static void remote_bounds_end(void **state)
 {
 	struct rig *r = *state;
 
-	remote_access(r, IBV_WR_RDMA_READ, (uintptr_t)r->b.buf + RIG_BUF - 63,
-		      r->b.mr->rkey);
+	remote_access(r, IBV_WR_RDMA_READ, (uintptr_t)r->b.buf + RIG_BUF - 63, r->b.mr->rkey);
 }
 
 static void remote_bounds_start(void **state)
@@ -281,13 +278,11 @@ static void bad_receive_buffer(void **state)
 static void unmapped_under_registration(void **state)
 {
 	struct rig *r = *state;
-	uint8_t *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	uint8_t *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, p, 8192, rig_opts.access);
 
 	munmap(p + 4096, 4096);
-	assert_int_equal(
-		rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 8192, (uintptr_t)p, mr->rkey, 0), 0);
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 8192, (uintptr_t)p, mr->rkey, 0), 0);
 	expect_wc(r->a.scq, 1, IBV_WC_REM_OP_ERR);
 	expect_broken_pair(r);
 	assert_int_equal(next_async(r), IBV_EVENT_QP_FATAL);
@@ -324,10 +319,8 @@ static void zero_length_needs_no_key(void **state)
 {
 	struct rig *r = *state;
 
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 0, 0, 0, IBV_SEND_SIGNALED),
-			 0);
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 0, 0, 0, IBV_SEND_SIGNALED),
-			 0);
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 0, 0, 0, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 2, 0, 0, 0, 0, IBV_SEND_SIGNALED), 0);
 	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
 	expect_wc(r->a.scq, 2, IBV_WC_SUCCESS);
 }
@@ -463,8 +456,7 @@ static void peer_comes_to_rtr_later(void **state)
 	expect_wc(r->a.scq, 2, IBV_WC_SUCCESS);
 	assert_true(elapsed_ms() < 25000); /* at once, not when the retries are over */
 	expect_wc(r->b.rcq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(next_async(r),
-			 IBV_EVENT_COMM_EST); /* IBA 11.6.3.1: data in RTR */
+	assert_int_equal(next_async(r), IBV_EVENT_COMM_EST); /* IBA 11.6.3.1: data in RTR */
 	assert_int_equal(ibv_destroy_qp(a.qp), 0);
 	assert_int_equal(ibv_destroy_qp(b.qp), 0);
 }
@@ -480,9 +472,8 @@ static void read_without_resources(void **state)
 {
 	struct rig *r = *state;
 
-	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf,
-			      r->b.mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		rdma(&r->a, IBV_WR_RDMA_READ, 1, 0, 64, (uintptr_t)r->b.buf, r->b.mr->rkey, 0), 0);
 	expect_wc(r->a.scq, 1, IBV_WC_LOC_QP_OP_ERR);
 }
 
@@ -522,16 +513,16 @@ static void more_reads_than_resources(void **state)
 
 /* ---- atomics ------------------------------------------------------------------- */
 
-static int post_atomic(struct rig *r, enum ibv_wr_opcode op, size_t at,
-		       uint64_t compare_add, uint64_t swap)
+static int post_atomic(struct rig *r, enum ibv_wr_opcode op, size_t at, uint64_t compare_add,
+		       uint64_t swap)
 {
 	struct ibv_sge sge = {(uintptr_t)r->a.buf, 8, r->a.mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = op,
 				 .send_flags = IBV_SEND_SIGNALED,
-				 .wr.atomic = {(uintptr_t)r->b.buf + at, compare_add,
-					       swap, r->b.mr->rkey}},
+				 .wr.atomic = {(uintptr_t)r->b.buf + at, compare_add, swap,
+					       r->b.mr->rkey}},
 			   *bad;
 
 	return ibv_post_send(r->a.qp, &wr, &bad);
@@ -541,8 +532,7 @@ static int post_atomic(struct rig *r, enum ibv_wr_opcode op, size_t at,
 static void atomics(void **state)
 {
 	struct rig *r = *state;
-	uint64_t *target = (uint64_t *)(void *)r->b.buf,
-		 *result = (uint64_t *)(void *)r->a.buf;
+	uint64_t *target = (uint64_t *)(void *)r->b.buf, *result = (uint64_t *)(void *)r->a.buf;
 
 	*target = 40;
 	assert_int_equal(post_atomic(r, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 2, 0), 0);

@@ -76,10 +76,10 @@ static void die(const char *what)
 	abort();
 }
 
-#define must(cond)                                                                       \
-	do {                                                                             \
-		if (!(cond))                                                             \
-			die(#cond);                                                      \
+#define must(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			die(#cond);                                                                \
 	} while (0)
 
 static uint32_t dice(uint32_t n)
@@ -111,12 +111,10 @@ static struct ibv_sge piece(struct ibv_mr *m, uint32_t len)
 	return (struct ibv_sge){(uintptr_t)m->addr + dice(BUF - MSG), len, m->lkey};
 }
 
-static int post_random(struct ibv_qp *qp, struct ibv_mr *m, const struct offer *o,
-		       uint64_t id)
+static int post_random(struct ibv_qp *qp, struct ibv_mr *m, const struct offer *o, uint64_t id)
 {
-	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_SEND,
-						 IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-						 IBV_WR_RDMA_WRITE_WITH_IMM};
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						 IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM};
 	static const uint32_t sizes[] = {16, 64, 128, 129, 4096, 8000};
 	struct ibv_sge sge = piece(m, sizes[dice(6)]);
 	struct ibv_send_wr wr = {.wr_id = id,
@@ -200,8 +198,7 @@ static int client(uint16_t port, uint32_t my_seed)
 	must(!rdma_create_qp(id, NULL, &attr));
 	buf = aligned_alloc(4096, BUF);
 	m = ibv_reg_mr(id->pd, buf, BUF,
-		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			       IBV_ACCESS_REMOTE_READ);
+		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	must(m);
 	for (uint64_t i = 0; i < DEPTH; i++)
 		must(!post_recv(id->qp, NULL, m, 100 + i));
@@ -224,8 +221,7 @@ static void spawn(struct client *c, uint32_t client_seed)
 	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
 	snprintf(s, sizeof(s), "%u", client_seed);
 	memset(c, 0, sizeof(*c));
-	c->kill_at = client_seed == DRAIN_SEED ? UINT64_MAX
-					       : now_us() + 3000 + dice(30000);
+	c->kill_at = client_seed == DRAIN_SEED ? UINT64_MAX : now_us() + 3000 + dice(30000);
 	c->deadline = now_us() + PATIENCE_MS * 1000;
 	c->pid = fork();
 	if (!c->pid) {
@@ -262,8 +258,7 @@ static void on_request(struct rdma_cm_event *e)
 	must(!rdma_create_qp(e->id, NULL, &attr));
 	c->theirs = theirs;
 	for (uint64_t i = 0; i < DEPTH && !c->shared; i++) {
-		must(!post_recv(e->id->qp, NULL, mr,
-				(uint64_t)(c - clients) << 16 | 1 << 8 | i));
+		must(!post_recv(e->id->qp, NULL, mr, (uint64_t)(c - clients) << 16 | 1 << 8 | i));
 		c->recv_busy |= 1ull << i;
 	}
 	if (rdma_accept(e->id, &p)) { /* killed in between */
@@ -390,8 +385,7 @@ static void turn(void)
 
 static void server_up(void)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = SRQ_DEPTH, .max_sge = 1}};
 
 	channel = rdma_create_event_channel();
@@ -402,8 +396,7 @@ static void server_up(void)
 	srq = ibv_create_srq(listener->pd, &init);
 	buf = aligned_alloc(4096, BUF);
 	mr = ibv_reg_mr(listener->pd, buf, BUF,
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				IBV_ACCESS_REMOTE_READ);
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	must(cq && srq && mr);
 	for (uint64_t i = 0; i < SRQ_DEPTH; i++) {
 		must(!post_recv(NULL, srq, mr, 1 << 24 | 1 << 8 | i));
@@ -451,8 +444,7 @@ static unsigned count_lines(const char *path, const char *word)
 
 static struct belongings take_stock(void)
 {
-	struct belongings b = {
-		.n_segments = count_lines("/proc/self/maps", "memfd:softrdma")};
+	struct belongings b = {.n_segments = count_lines("/proc/self/maps", "memfd:softrdma")};
 	DIR *d = opendir("/proc/self/fd");
 
 	must(d);
@@ -470,10 +462,8 @@ static void check_belongings(const struct belongings *before)
 
 	while (now.n_fds > before->n_fds || now.n_segments > before->n_segments) {
 		if (now_us() > deadline) {
-			printf("# descriptors: %u, %u at first; segments: %u, %u at "
-			       "first\n",
-			       now.n_fds, before->n_fds, now.n_segments,
-			       before->n_segments);
+			printf("# descriptors: %u, %u at first; segments: %u, %u at first\n",
+			       now.n_fds, before->n_fds, now.n_segments, before->n_segments);
 			die("something of the dead is left");
 		}
 		turn();
@@ -507,8 +497,7 @@ int main(int argc, char **argv)
 	struct belongings before;
 
 	if (argc == 4 && !strcmp(argv[1], "client"))
-		return client((uint16_t)atoi(argv[2]),
-			      (uint32_t)strtoul(argv[3], NULL, 10));
+		return client((uint16_t)atoi(argv[2]), (uint32_t)strtoul(argv[3], NULL, 10));
 	seed = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : (uint32_t)getpid();
 	printf("1..1\n# %u kills, seed %u\n", kills, seed);
 	fflush(stdout);
@@ -523,8 +512,8 @@ int main(int argc, char **argv)
 	must(!ibv_destroy_cq(cq));
 	rdma_destroy_event_channel(channel);
 	free(buf);
-	printf("# %u completions, %u flushed, %u sends failed\n", n_completions,
-	       n_flushed, n_failed_sends);
+	printf("# %u completions, %u flushed, %u sends failed\n", n_completions, n_flushed,
+	       n_failed_sends);
 	printf("ok 1 - %u kills\n", kills);
 	return 0;
 }

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define absent(call)                                                                     \
-	do {                                                                             \
-		errno = 0;                                                               \
-		assert_null(call);                                                       \
-		assert_int_equal(errno, EOPNOTSUPP);                                     \
+#define absent(call)                                                                               \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		assert_null(call);                                                                 \
+		assert_int_equal(errno, EOPNOTSUPP);                                               \
 	} while (0)
 
 static void absent_objects(void **state)
@@ -74,8 +74,7 @@ static void every_slot_of_the_context(void **state)
 
 	assert_non_null(v);
 	assert_true(v->sz <= sizeof(*v));
-	assert_int_equal(offsetof(struct verbs_context, context) +
-				 sizeof(struct ibv_context),
+	assert_int_equal(offsetof(struct verbs_context, context) + sizeof(struct ibv_context),
 			 sizeof(*v));
 	assert_non_null(verbs_get_ctx_op(r->ctx, query_port));
 	assert_non_null(verbs_get_ctx_op(r->ctx, create_qp_ex));
@@ -120,8 +119,7 @@ static void found_by_name_and_version(void **state)
 
 	assert_non_null(verbs);
 	assert_non_null(cm);
-	assert_ptr_equal(dlvsym(verbs, "ibv_open_device", "IBVERBS_1.1"),
-			 ibv_open_device);
+	assert_ptr_equal(dlvsym(verbs, "ibv_open_device", "IBVERBS_1.1"), ibv_open_device);
 	assert_ptr_equal(dlsym(verbs, "ibv_get_device_list"), ibv_get_device_list);
 	assert_non_null(dlvsym(verbs, "ibv_reg_mr_iova2", "IBVERBS_1.8"));
 	assert_non_null(dlvsym(verbs, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));

@@ -25,10 +25,10 @@ enum {
 
 static _Atomic unsigned failures;
 
-#define check(cond)                                                                      \
-	do {                                                                             \
-		if (!(cond))                                                             \
-			atomic_fetch_add(&failures, 1);                                  \
+#define check(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			atomic_fetch_add(&failures, 1);                                            \
 	} while (0)
 
 struct pair {
@@ -137,9 +137,8 @@ static void *poster(void *arg)
 	struct ibv_wc wc;
 
 	for (unsigned sent = 0, done = 0; done < ROUNDS;) {
-		if (sent < ROUNDS &&
-		    !rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r->b.buf,
-			  r->b.mr->rkey, IBV_SEND_SIGNALED))
+		if (sent < ROUNDS && !rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r->b.buf,
+					   r->b.mr->rkey, IBV_SEND_SIGNALED))
 			sent++;
 		if (ibv_poll_cq(r->a.scq, 1, &wc) == 1) {
 			check(!wc.status);
@@ -171,8 +170,7 @@ static void *registrar(void *arg)
 	static uint8_t memory[65536];
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct ibv_mr *mr = ibv_reg_mr(r->pd, memory, sizeof(memory),
-					       rig_opts.access);
+		struct ibv_mr *mr = ibv_reg_mr(r->pd, memory, sizeof(memory), rig_opts.access);
 
 		check(mr);
 		check(mr && !ibv_dereg_mr(mr));
@@ -205,8 +203,8 @@ static void *write_until_refused(void *arg)
 
 	memset(t->r->a.buf, 0xaa, 32768);
 	while (!wc.status) { /* however late it starts, it is refused in the end */
-		check(!rdma(&t->r->a, IBV_WR_RDMA_WRITE, 1, 0, 32768,
-			    (uintptr_t)t->r->b.buf, t->rkey, IBV_SEND_SIGNALED));
+		check(!rdma(&t->r->a, IBV_WR_RDMA_WRITE, 1, 0, 32768, (uintptr_t)t->r->b.buf,
+			    t->rkey, IBV_SEND_SIGNALED));
 		wc = wait_for(t->r->a.scq);
 	}
 	check(wc.status == IBV_WC_REM_ACCESS_ERR);
@@ -268,9 +266,8 @@ static void destroy_waits_for_acked_events(void **state)
 	struct ibv_async_event ev;
 	pthread_t t;
 
-	assert_int_equal(
-		ibv_modify_qp(r->a.qp, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
-		0);
+	assert_int_equal(ibv_modify_qp(r->a.qp, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+			 0);
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
 	assert_ptr_equal(ev.element.qp, r->a.qp);
 	start_destroying(&d, &t);
@@ -357,8 +354,7 @@ static void idle_is_silent(void **state)
 	unsigned long before;
 	bool runs;
 
-	assert_int_equal(send_from(&r->a, 1, 0, 64, 0),
-			 0); /* even with a send that waits */
+	assert_int_equal(send_from(&r->a, 1, 0, 64, 0), 0); /* even with a send that waits */
 	before = switches_when_settled();
 	assert_int_not_equal(before, 0);
 	nanosleep(&second, NULL);
@@ -425,9 +421,8 @@ static void listeners_go_while_connections_come(void **state)
 		caller.to.sin_port = rdma_get_src_port(id); /* the same for all */
 		assert_int_equal(rdma_listen(id, 4), 0);
 		if (!i)
-			assert_int_equal(
-				pthread_create(&t, NULL, call_again_and_again, &caller),
-				0);
+			assert_int_equal(pthread_create(&t, NULL, call_again_and_again, &caller),
+					 0);
 		nap.tv_nsec = i % 16 * 50000;
 		nanosleep(&nap, NULL);
 		assert_int_equal(rdma_destroy_id(id), 0);

@@ -28,13 +28,12 @@ static unsigned block_size(uint32_t nsid)
 static void spoil(struct dice *dice, struct nvme_sqe *sqe)
 {
 	if (chance(dice, SPOILT))
-		((uint8_t *)sqe)[roll(dice, sizeof(*sqe))] ^= (uint8_t)(1
-									<< roll(dice, 8));
+		((uint8_t *)sqe)[roll(dice, sizeof(*sqe))] ^= (uint8_t)(1 << roll(dice, 8));
 }
 
 /* Describes length bytes that stand at q->data, by key or in the capsule. */
-static void finish(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe,
-		   uint64_t length, bool is_from_host, struct capsule_made *c)
+static void finish(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe, uint64_t length,
+		   bool is_from_host, struct capsule_made *c)
 {
 	c->n = sizeof(*sqe);
 	if (length > RAW_DATA_BYTES)
@@ -63,8 +62,7 @@ static void put_range(char *to, uint64_t slba, uint32_t n_blocks)
 	memcpy(to, &range, sizeof(range));
 }
 
-static uint64_t make_deallocate(struct dice *dice, struct raw_queue *q,
-				struct nvme_sqe *sqe)
+static uint64_t make_deallocate(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe)
 {
 	unsigned n = 1 + (unsigned)roll(dice, chance(dice, 900) ? 4 : 256);
 
@@ -72,8 +70,7 @@ static uint64_t make_deallocate(struct dice *dice, struct raw_queue *q,
 	sqe->cdw11 = put_le32(chance(dice, 900) ? 4 : (uint32_t)roll(dice, 8));
 	sqe->cdw12 = put_le32(0);
 	for (unsigned i = 0; i < n; i++)
-		put_range(q->data + 16 * i,
-			  roll(dice, chance(dice, 990) ? 2000 : 1 << 30),
+		put_range(q->data + 16 * i, roll(dice, chance(dice, 990) ? 2000 : 1 << 30),
 			  (uint32_t)roll(dice, NEAR));
 	return 16 * (uint64_t)n;
 }
@@ -95,8 +92,7 @@ static uint64_t make_copy(struct dice *dice, struct raw_queue *q, struct nvme_sq
 }
 
 /* Keys are few, so that some fit. */
-static uint64_t make_reservation(struct dice *dice, struct raw_queue *q,
-				 struct nvme_sqe *sqe)
+static uint64_t make_reservation(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe)
 {
 	le64 keys[2] = {put_le64(roll(dice, 4)), put_le64(1 + roll(dice, 3))};
 	uint32_t action = (uint32_t)roll(dice, 4), type = 1 + (uint32_t)roll(dice, 6);
@@ -111,8 +107,7 @@ static uint64_t make_reservation(struct dice *dice, struct raw_queue *q,
 		sqe->cdw10 = put_le32(action | (chance(dice, 50) ? 8 : 0) | type << 8);
 		return 16;
 	default:
-		sqe->cdw10 = put_le32((action & 1) | (chance(dice, 50) ? 8 : 0) |
-				      type << 8);
+		sqe->cdw10 = put_le32((action & 1) | (chance(dice, 50) ? 8 : 0) | type << 8);
 		return 8;
 	}
 }
@@ -122,16 +117,15 @@ static uint64_t make_blocks(struct dice *dice, struct nvme_sqe *sqe, uint32_t ns
 	uint32_t n = 1 + (uint32_t)roll(dice, chance(dice, 700)	  ? 8
 					      : chance(dice, 900) ? 256
 								  : 65536);
-	uint32_t flags = (chance(dice, 200) ? 1U << 30 : 0) |
-			 (chance(dice, 100) ? 1U << 25 : 0);
+	uint32_t flags = (chance(dice, 200) ? 1U << 30 : 0) | (chance(dice, 100) ? 1U << 25 : 0);
 
 	sqe->cdw10 = put_le32((uint32_t)roll(dice, chance(dice, 700) ? NEAR : FAR));
 	sqe->cdw12 = put_le32((n - 1) | flags);
 	return (uint64_t)n * block_size(nsid);
 }
 
-static uint64_t fill_in(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe,
-			uint32_t nsid, bool *ret_is_from_host)
+static uint64_t fill_in(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe, uint32_t nsid,
+			bool *ret_is_from_host)
 {
 	uint64_t length = make_blocks(dice, sqe, nsid);
 	uint32_t n_dwords;
@@ -200,11 +194,11 @@ void make_io_command(struct dice *dice, struct raw_queue *q, struct capsule_made
 	finish(dice, q, &sqe, length, is_from_host, c);
 }
 
-void make_half(struct dice *dice, struct raw_queue *q, bool is_second, uint32_t nsid,
-	       uint64_t slba, struct capsule_made *c)
+void make_half(struct dice *dice, struct raw_queue *q, bool is_second, uint32_t nsid, uint64_t slba,
+	       struct capsule_made *c)
 {
-	struct nvme_sqe sqe = raw_blocks(q, is_second ? NVME_IO_WRITE : NVME_IO_COMPARE,
-					 nsid, chance(dice, 980) ? slba : slba + 1, 1);
+	struct nvme_sqe sqe = raw_blocks(q, is_second ? NVME_IO_WRITE : NVME_IO_COMPARE, nsid,
+					 chance(dice, 980) ? slba : slba + 1, 1);
 
 	sqe.flags |= is_second ? NVME_FLAGS_FUSE_SECOND : NVME_FLAGS_FUSE_FIRST;
 	memset(q->data, chance(dice, 700) ? 0 : (int)roll(dice, 256), 4096);
@@ -219,8 +213,8 @@ static uint64_t make_log_page(struct dice *dice, struct nvme_sqe *sqe)
 	uint32_t n = (uint32_t)roll(dice, chance(dice, 950) ? 2000 : 1 << 18);
 
 	sqe->nsid = put_le32(chance(dice, 800) ? NVME_NSID_ALL : (uint32_t)roll(dice, 8));
-	sqe->cdw10 = put_le32(pages[roll(dice, sizeof(pages))] |
-			      (uint32_t)roll(dice, 16) << 8 | (n & 0xffff) << 16);
+	sqe->cdw10 = put_le32(pages[roll(dice, sizeof(pages))] | (uint32_t)roll(dice, 16) << 8 |
+			      (n & 0xffff) << 16);
 	sqe->cdw11 = put_le32(n >> 16);
 	sqe->cdw12 = put_le32(chance(dice, 600) ? 0 : 4 * (uint32_t)roll(dice, 3000));
 	return 4 * (uint64_t)(n + 1);
@@ -228,16 +222,14 @@ static uint64_t make_log_page(struct dice *dice, struct nvme_sqe *sqe)
 
 static uint64_t make_feature(struct dice *dice, struct nvme_sqe *sqe)
 {
-	static const uint8_t features[] = {1,	 2,    4,    5,	   6,	7,
-					   8,	 9,    0xa,  0xb,  0xf, 0x16,
-					   0x81, 0x82, 0x83, 0x84, 0x84};
+	static const uint8_t features[] = {1,	2,   4,	   5,	 6,    7,    8,	   9,	0xa,
+					   0xb, 0xf, 0x16, 0x81, 0x82, 0x83, 0x84, 0x84};
 	uint8_t feature = features[roll(dice, sizeof(features))];
 	uint32_t value = (uint32_t)roll(dice, chance(dice, 700) ? 16 : 1 << 30);
 
 	if (feature == 0xf) /* keep alive: some expire */
 		value = 1000 + (uint32_t)roll(dice, 20000);
-	if (feature ==
-	    0x84) /* write protection: until the next power cycle would be for ever */
+	if (feature == 0x84) /* write protection: until the next power cycle would be for ever */
 		value = (uint32_t)roll(dice, 2);
 	sqe->nsid = put_le32(chance(dice, 700) ? any_nsid(dice) : 0);
 	sqe->cdw10 = put_le32(feature | (chance(dice, 50) ? 1U << 31 : 0));
@@ -301,8 +293,7 @@ void make_admin_command(struct dice *dice, struct raw_queue *q, struct capsule_m
 	}
 	switch (opcode) {
 	case NVME_ADMIN_IDENTIFY:
-		sqe.nsid = put_le32(
-			(uint32_t)roll(dice, chance(dice, 800) ? 8 : 1ULL << 32));
+		sqe.nsid = put_le32((uint32_t)roll(dice, chance(dice, 800) ? 8 : 1ULL << 32));
 		sqe.cdw10 = put_le32((uint32_t)roll(dice, 9));
 		length = 4096;
 		break;

@@ -60,14 +60,11 @@ static void make_connect(struct storm_host *h, unsigned qid, struct raw_connect 
 	memset(c->data.subnqn, 0, sizeof(c->data.subnqn));
 	memset(c->data.hostnqn, 0, sizeof(c->data.hostnqn));
 	strcpy((char *)c->data.subnqn, STORM_SUBNQN);
-	snprintf((char *)c->data.hostnqn, sizeof(c->data.hostnqn), STORM_HOSTNQN,
-		 h->number);
+	snprintf((char *)c->data.hostnqn, sizeof(c->data.hostnqn), STORM_HOSTNQN, h->number);
 	memset(c->data.hostid, 0x41 + (int)h->number, sizeof(c->data.hostid));
 	if (chance(&h->dice, 20)) /* of the command or its data */
-		((uint8_t *)c)[roll(&h->dice, sizeof(*c))] ^=
-			(uint8_t)(1 << roll(&h->dice, 8));
-	c->cmd.kato = put_le32(
-		chance(&h->dice, 600) ? 0 : 1000 + (uint32_t)roll(&h->dice, 20000));
+		((uint8_t *)c)[roll(&h->dice, sizeof(*c))] ^= (uint8_t)(1 << roll(&h->dice, 8));
+	c->cmd.kato = put_le32(chance(&h->dice, 600) ? 0 : 1000 + (uint32_t)roll(&h->dice, 20000));
 	if (chance(&h->dice, 30))
 		c->cmd.cattr |= 4; /* without flow control of the submission queue */
 }
@@ -83,8 +80,7 @@ static bool send_connect(struct storm_host *h, unsigned qid)
 	memcpy(queue->q.data, &c.data, sizeof(c.data));
 	memcpy(capsule, &c, sizeof(c));
 	raw_send(&queue->q, capsule, qid ? sizeof(c) : sizeof(c.cmd));
-	if (!raw_receive(&queue->q, &cqe, CONNECT_MS) ||
-	    get_nvme_status(cqe.status) != NVME_OK)
+	if (!raw_receive(&queue->q, &cqe, CONNECT_MS) || get_nvme_status(cqe.status) != NVME_OK)
 		return false;
 	if (qid == 0)
 		h->cntlid = (uint16_t)get_le32(cqe.dw0);
@@ -146,8 +142,7 @@ static void open_all(struct storm_host *h)
 		usleep(3000);
 	}
 	for (unsigned i = 1; i <= n && !h->queues[0].q.is_dead; i++)
-		open_queue(h, i,
-			   chance(&h->dice, 900) ? portal : (unsigned)roll(&h->dice, 2));
+		open_queue(h, i, chance(&h->dice, 900) ? portal : (unsigned)roll(&h->dice, 2));
 }
 
 /* Takes what has come; queues that died are closed. */
@@ -158,8 +153,7 @@ static void take_answers(struct storm_host *h)
 	for (unsigned i = 0; i <= STORM_QUEUES; i++) {
 		struct storm_queue *queue = &h->queues[i];
 
-		while (queue->is_open && !queue->q.is_dead &&
-		       raw_receive(&queue->q, &cqe, 0)) {
+		while (queue->is_open && !queue->q.is_dead && raw_receive(&queue->q, &cqe, 0)) {
 			queue->n_outstanding -= queue->n_outstanding > 0;
 			if (get_nvme_status(cqe.status) == NVME_OK)
 				h->n_ok++;
@@ -182,14 +176,12 @@ static void send_pair(struct storm_host *h, unsigned qid)
 	uint64_t slba = roll(&h->dice, 64);
 
 	for (unsigned half = 0; half < 2 && !q->is_dead; half++) {
-		if (half &&
-		    chance(&h->dice, 50)) /* something between, or nothing at all */
+		if (half && chance(&h->dice, 50)) /* something between, or nothing at all */
 			return;
 		make_half(&h->dice, q, half, nsid, slba, &h->capsule);
 		send_made(h, qid);
 		if (chance(&h->dice, 100) && !h->queues[0].q.is_dead) {
-			make_abort(&h->queues[0].q, qid, (uint16_t)(q->next_cid - 1),
-				   &h->capsule);
+			make_abort(&h->queues[0].q, qid, (uint16_t)(q->next_cid - 1), &h->capsule);
 			send_made(h, 0);
 		}
 	}
@@ -203,8 +195,7 @@ static void send_admin(struct storm_host *h)
 	if (h->queues[0].n_outstanding >= ADMIN_DEPTH || q->is_dead)
 		return;
 	if (chance(&h->dice, 200))
-		make_abort(q, qid, h->queues[qid].recent[roll(&h->dice, RECENT)],
-			   &h->capsule);
+		make_abort(q, qid, h->queues[qid].recent[roll(&h->dice, RECENT)], &h->capsule);
 	else
 		make_admin_command(&h->dice, q, &h->capsule);
 	send_made(h, 0);
@@ -258,10 +249,7 @@ int play_host(const uint16_t ports[2], unsigned number, uint64_t seed, uint64_t 
 	while (clock_ns() < end_ns)
 		step(&h);
 	close_all(&h);
-	printf("# host %u: %lu commands, %lu answered well, %lu refused; %lu queues "
-	       "connected, %lu not, "
-	       "%lu died\n",
-	       number, h.n_sent, h.n_ok, h.n_refused, h.n_connected, h.n_not_connected,
-	       h.n_died);
+	printf("# host %u: %lu commands, %lu answered well, %lu refused; %lu queues connected, %lu not, %lu died\n",
+	       number, h.n_sent, h.n_ok, h.n_refused, h.n_connected, h.n_not_connected, h.n_died);
 	return h.n_ok ? 0 : 1;
 }

@@ -39,8 +39,7 @@ static void leave(struct keeper *k)
 	k->is_io_open = k->is_admin_open = false;
 }
 
-static bool connect_queue(struct keeper *k, struct raw_queue *q, uint16_t qid,
-			  uint16_t port)
+static bool connect_queue(struct keeper *k, struct raw_queue *q, uint16_t qid, uint16_t port)
 {
 	unsigned n = qid ? 16 : NVMF_ADMIN_SQ_ENTRIES;
 	struct raw_connect c;
@@ -50,8 +49,7 @@ static bool connect_queue(struct keeper *k, struct raw_queue *q, uint16_t qid,
 		raw_close(q);
 		return false;
 	}
-	raw_connect_init(&c, q, qid, (uint16_t)(n - 1),
-			 qid ? k->h.cntlid : NVMF_CNTLID_DYNAMIC);
+	raw_connect_init(&c, q, qid, (uint16_t)(n - 1), qid ? k->h.cntlid : NVMF_CNTLID_DYNAMIC);
 	memcpy(q->data, &c.data, sizeof(c.data));
 	raw_send(q, &c, qid ? sizeof(c) : sizeof(c.cmd));
 	if (!raw_receive(q, &cqe, ANSWER_MS) || get_nvme_status(cqe.status) != NVME_OK) {
@@ -130,8 +128,7 @@ static bool is_right(const struct keeper *k, uint64_t block, const char *data)
 	for (unsigned at = 0; at < BYTES; at += sizeof(stamp)) {
 		memcpy(&stamp, data + at, sizeof(stamp));
 		if (memcmp(&stamp, &first, sizeof(stamp)) != 0) {
-			printf("# block %lu is torn at byte %u\n", (unsigned long)block,
-			       at);
+			printf("# block %lu is torn at byte %u\n", (unsigned long)block, at);
 			return false;
 		}
 	}
@@ -139,9 +136,8 @@ static bool is_right(const struct keeper *k, uint64_t block, const char *data)
 	    (first.block == block || !first.version))
 		return true;
 	printf("# block %lu: holds version %lu of %lu; %lu was acknowledged, %lu sent\n",
-	       (unsigned long)block, (unsigned long)first.version,
-	       (unsigned long)first.block, (unsigned long)k->acknowledged[block],
-	       (unsigned long)k->sent[block]);
+	       (unsigned long)block, (unsigned long)first.version, (unsigned long)first.block,
+	       (unsigned long)k->acknowledged[block], (unsigned long)k->sent[block]);
 	return false;
 }
 
@@ -205,8 +201,7 @@ int play_keeper(const uint16_t ports[2], uint64_t seed, uint64_t end_ns)
 		is_right_yet = step(&k);
 	is_right_yet = is_right_yet && read_all(&k);
 	leave(&k);
-	printf("# keeper: %lu written, %lu read, %lu writes without answer, %lu times "
-	       "connected\n",
+	printf("# keeper: %lu written, %lu read, %lu writes without answer, %lu times connected\n",
 	       k.n_written, k.n_read, k.n_unknown, k.n_connected);
 	return is_right_yet && k.n_written ? 0 : 1;
 }

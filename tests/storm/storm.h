@@ -10,8 +10,7 @@ enum {
 	STORM_HOSTS = 3,
 	STORM_QUEUES = 3, /* I/O queues of a host */
 	STORM_NAMESPACES = 5,
-	STAMPS_NSID =
-		2, /* of RAW_SUBNQN, in 4096-byte blocks; only the keeper writes there */
+	STAMPS_NSID = 2, /* of RAW_SUBNQN, in 4096-byte blocks; only the keeper writes there */
 };
 
 #define STORM_SUBNQN  "nqn.2026-01.org.example:storm"
@@ -26,8 +25,8 @@ struct capsule_made {
 void make_io_command(struct dice *dice, struct raw_queue *q, struct capsule_made *c);
 void make_admin_command(struct dice *dice, struct raw_queue *q, struct capsule_made *c);
 /* Half of a fused Compare and Write; both halves of the same blocks. */
-void make_half(struct dice *dice, struct raw_queue *q, bool is_second, uint32_t nsid,
-	       uint64_t slba, struct capsule_made *c);
+void make_half(struct dice *dice, struct raw_queue *q, bool is_second, uint32_t nsid, uint64_t slba,
+	       struct capsule_made *c);
 void make_abort(struct raw_queue *q, unsigned qid, uint16_t cid, struct capsule_made *c);
 
 /* Roles, each a process of its own until the end; return its exit status. */

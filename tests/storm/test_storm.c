@@ -72,8 +72,8 @@ static pid_t start_role(unsigned role)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		dup2(STDERR_FILENO, STDOUT_FILENO);
-		execl("/proc/self/exe", "storm", "--role", args[0], args[1], args[2],
-		      args[3], args[4], NULL);
+		execl("/proc/self/exe", "storm", "--role", args[0], args[1], args[2], args[3],
+		      args[4], NULL);
 		_exit(127);
 	}
 	return pid;
@@ -86,8 +86,7 @@ static void expect_alive(void)
 	if (!daemon_has_ended(&d, &status))
 		return;
 	daemon_show_log(&d);
-	fail_msg("rblkd has ended, status %#x; seed %llu", status,
-		 (unsigned long long)seed);
+	fail_msg("rblkd has ended, status %#x; seed %llu", status, (unsigned long long)seed);
 }
 
 static void wait_for_role(unsigned role, pid_t pid, uint64_t deadline_ns)
@@ -99,15 +98,13 @@ static void wait_for_role(unsigned role, pid_t pid, uint64_t deadline_ns)
 		if (clock_ns() > deadline_ns) {
 			kill(pid, SIGKILL);
 			daemon_show_log(&d);
-			fail_msg("role %u does not end; seed %llu", role,
-				 (unsigned long long)seed);
+			fail_msg("role %u does not end; seed %llu", role, (unsigned long long)seed);
 		}
 		usleep(10000);
 	}
 	if (status) {
 		daemon_show_log(&d);
-		fail_msg("role %u: status %#x; seed %llu", role, status,
-			 (unsigned long long)seed);
+		fail_msg("role %u: status %#x; seed %llu", role, status, (unsigned long long)seed);
 	}
 }
 

@@ -45,32 +45,22 @@ static void write_storm_namespaces(FILE *f, const struct daemon *d, struct dice 
 	for (unsigned i = 0; i < STORM_NAMESPACES; i++)
 		is_there[i] = !dice || i == 2 || chance(dice, 850); /* never none */
 	if (is_there[0])
-		fprintf(f,
-			"      - {nsid: 1, ram: 16MiB, block_size: 512, ana_group: "
-			"1%s}\n",
+		fprintf(f, "      - {nsid: 1, ram: 16MiB, block_size: 512, ana_group: 1%s}\n",
 			any_rate(dice));
 	if (is_there[1])
 		fprintf(f,
-			"      - {nsid: 2, file: %s/disk, size: %uMiB, create: true, "
-			"block_size: 4096, "
-			"ana_group: 7%s}\n",
+			"      - {nsid: 2, file: %s/disk, size: %uMiB, create: true, block_size: 4096, ana_group: 7%s}\n",
 			dir, disk_mib, any_rate(dice));
 	if (is_there[2])
 		fprintf(f,
-			"      - {nsid: 3, file: %s/fixed, block_size: 512, read_only: "
-			"true, "
-			"ana_group: 1}\n",
+			"      - {nsid: 3, file: %s/fixed, block_size: 512, read_only: true, ana_group: 1}\n",
 			dir);
 	if (is_there[3])
-		fprintf(f,
-			"      - {nsid: 4, ram: 32MiB, block_size: 4096, ana_group: "
-			"7%s}\n",
+		fprintf(f, "      - {nsid: 4, ram: 32MiB, block_size: 4096, ana_group: 7%s}\n",
 			any_rate(dice));
 	if (is_there[4])
 		fprintf(f,
-			"      - {nsid: 5, file: %s/other, size: 16MiB, create: true, "
-			"block_size: 512, "
-			"ana_group: 1%s}\n",
+			"      - {nsid: 5, file: %s/other, size: 16MiB, create: true, block_size: 512, ana_group: 1%s}\n",
 			dir, any_rate(dice));
 }
 
@@ -78,8 +68,7 @@ static void write_hosts(FILE *f, struct dice *dice)
 {
 	fprintf(f, "hosts:\n  - {name: raw, nqn: '%s'}\n", RAW_HOSTNQN);
 	for (unsigned i = 0; i < STORM_HOSTS; i++)
-		fprintf(f, "  - {name: h%u, nqn: '" STORM_HOSTNQN "'%s}\n", i, i,
-			any_rate(dice));
+		fprintf(f, "  - {name: h%u, nqn: '" STORM_HOSTNQN "'%s}\n", i, i, any_rate(dice));
 }
 
 /* dice: NULL for fair weather. */
@@ -93,26 +82,20 @@ static void write_config(const struct daemon *d, struct dice *dice)
 	assert_non_null(f);
 	fprintf(f,
 		"version: 1\ncontrol_socket: %s/sock\nstate_directory: %s\n"
-		"tuning: {max_transfer: 256KiB, buffers: 8MiB, workers: 2, "
-		"shared_receives: 96}\n"
-		"limits: {pending: 64, connect_timeout: 5s, connect_rate: 100000, "
-		"connect_rate_per_host: 100000}\n"
+		"tuning: {max_transfer: 256KiB, buffers: 8MiB, workers: 2, shared_receives: 96}\n"
+		"limits: {pending: 64, connect_timeout: 5s, connect_rate: 100000, connect_rate_per_host: 100000}\n"
 		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n"
 		"  - {name: q, address: 127.0.0.1, port: %u}\n",
 		d->folder, d->folder, d->port, d->second_port);
 	write_hosts(f, dice);
 	fprintf(f,
-		"subsystems:\n  - nqn: " RAW_SUBNQN
-		"\n    allow_hosts: [raw]\n    namespaces:\n"
+		"subsystems:\n  - nqn: " RAW_SUBNQN "\n    allow_hosts: [raw]\n    namespaces:\n"
 		"      - {nsid: 1, ram: 16MiB, block_size: 512}\n"
-		"      - {nsid: %u, file: %s/stamps/disk, size: 1MiB, create: true, "
-		"block_size: 4096%s}\n",
+		"      - {nsid: %u, file: %s/stamps/disk, size: 1MiB, create: true, block_size: 4096%s}\n",
 		STAMPS_NSID, d->folder, any_rate(dice));
 	fprintf(f,
-		"  - nqn: " STORM_SUBNQN
-		"\n    allow_hosts: [h0, h1%s]\n    ana_groups:\n"
-		"      - {id: 7, state: non_optimized, portals: [{portal: q, state: "
-		"optimized}]}\n"
+		"  - nqn: " STORM_SUBNQN "\n    allow_hosts: [h0, h1%s]\n    ana_groups:\n"
+		"      - {id: 7, state: non_optimized, portals: [{portal: q, state: optimized}]}\n"
 		"      - {id: 1}\n    namespaces:\n",
 		dice && chance(dice, 200) ? "" : ", h2");
 	write_storm_namespaces(f, d, dice);
@@ -167,8 +150,7 @@ static void hang_disk(const struct daemon *d, struct dice *dice)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "%s/%shung", d->folder,
-		 chance(dice, 500) ? "" : "stamps/");
+	snprintf(path, sizeof(path), "%s/%shung", d->folder, chance(dice, 500) ? "" : "stamps/");
 	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	usleep((unsigned)roll(dice, 1500) * 1000);
 	unlink(path);
@@ -176,14 +158,12 @@ static void hang_disk(const struct daemon *d, struct dice *dice)
 
 static void set_ana(const struct daemon *d, struct dice *dice)
 {
-	static const char *const states[] = {"optimized",	"non_optimized",
-					     "optimized",	"inaccessible",
-					     "persistent_loss", "change"};
+	static const char *const states[] = {"optimized",    "non_optimized",	"optimized",
+					     "inaccessible", "persistent_loss", "change"};
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "{\"subsystem\": \"" STORM_SUBNQN
-		 "\", \"group\": %u, \"state\": \"%s\"%s}",
+		 "{\"subsystem\": \"" STORM_SUBNQN "\", \"group\": %u, \"state\": \"%s\"%s}",
 		 chance(dice, 500) ? 1 : 7, states[roll(dice, 6)],
 		 chance(dice, 500) ? "" : ", \"portal\": \"p\"");
 	ask(d, "ana_set", parse(text));

@@ -59,17 +59,15 @@ static void make_side(struct pair *p, struct side *side)
 	check(cq_init(&side->cq, device, &p->loop, 16, PAIR_CQES) == 0);
 	check(cq_start(&side->cq) == 0);
 	check(domain_open(device, &side->domain) == 0);
-	side->memory = mmap(NULL, PAIR_MEMORY, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	side->memory = mmap(NULL, PAIR_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
 	check(side->memory != MAP_FAILED);
-	check(mr_open(&side->domain, side->memory, PAIR_MEMORY, MR_REMOTE_BOTH,
-		      &side->mr) == 0);
+	check(mr_open(&side->domain, side->memory, PAIR_MEMORY, MR_REMOTE_BOTH, &side->mr) == 0);
 	if (p->uses_shared_ring) {
 		check(recv_ring_init(&side->shared, &side->cq, &side->domain, true,
 				     2 * PAIR_RECEIVES, PAIR_CAPSULE, PAIR_DATA) == 0);
 		side->shared.on_recv = on_recv;
-		check(recv_ring_add(&side->shared, &side->domain, PAIR_RECEIVES, &part) ==
-		      0);
+		check(recv_ring_add(&side->shared, &side->domain, PAIR_RECEIVES, &part) == 0);
 		check(recv_part_post(part) == 0);
 		config.shared_ring = &side->shared;
 	}
@@ -151,8 +149,7 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 
 void pair_init(struct pair *p)
 {
-	union addr any = {
-		.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+	union addr any = {.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
 	bool shared = p->uses_shared_ring;
 
 	*p = (struct pair){.uses_shared_ring = shared};
@@ -167,10 +164,8 @@ void pair_connect(struct pair *p)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_NS;
 
-	check(cm_resolve(p->cm, &p->listener.address, NULL, 60000, &ops, p,
-			 &p->active.conn) == 0);
-	while (!p->has_failed &&
-	       !(p->active.is_established && p->passive.is_established)) {
+	check(cm_resolve(p->cm, &p->listener.address, NULL, 60000, &ops, p, &p->active.conn) == 0);
+	while (!p->has_failed && !(p->active.is_established && p->passive.is_established)) {
 		check(clock_ns() < deadline);
 		loop_turn(&p->loop, 100 * NSEC_PER_MSEC);
 	}

@@ -74,8 +74,7 @@ static int tear_down(void **state)
 
 static struct sge piece(const struct side *side, size_t offset, uint32_t length)
 {
-	return (struct sge){
-		.addr = side->memory + offset, .length = length, .lkey = side->mr.lkey};
+	return (struct sge){.addr = side->memory + offset, .length = length, .lkey = side->mr.lkey};
 }
 
 static void private_data_is_exchanged(void **state)
@@ -142,8 +141,7 @@ static void write_is_visible_with_the_send_behind_it(void **state)
 	struct sge data = piece(&p->passive, 0, 65536), cqe = piece(&p->passive, 0, 16);
 
 	memset(p->passive.memory, 0x5a, 65536);
-	qp_write(&p->passive.qp, data, (uintptr_t)p->active.memory + 4096,
-		 p->active.mr.rkey);
+	qp_write(&p->passive.qp, data, (uintptr_t)p->active.memory + 4096, p->active.mr.rkey);
 	qp_send(&p->passive.qp, &works[0].work, &cqe, 1, QP_SIGNALED, 0);
 	assert_true(pair_wait(p, &p->active.n_received, 1));
 	assert_int_equal(p->active.memory[4096], 0x5a);
@@ -191,8 +189,7 @@ static void wrong_key_breaks_the_queue_pair_and_all_works_return(void **state)
 	struct pair *p = *state;
 	struct sge sge = piece(&p->passive, 0, 512);
 
-	qp_write(&p->passive.qp, sge, (uintptr_t)p->active.memory,
-		 p->active.mr.rkey ^ 0x5500);
+	qp_write(&p->passive.qp, sge, (uintptr_t)p->active.memory, p->active.mr.rkey ^ 0x5500);
 	for (unsigned i = 0; i < 8; i++)
 		qp_send(&p->passive.qp, &works[i].work, &sge, 1, 0, 0);
 	assert_true(pair_wait(p, &p->passive.n_broken, 1));
@@ -232,8 +229,7 @@ static void refused_works_return_when_drained(void **state)
 	assert_int_equal(n_done, 10);
 	assert_int_equal(n_flushed, 10);
 	assert_true(was_in_order);
-	assert_int_equal(p->active.n_broken,
-			 0); /* nothing that its owner did not ask for */
+	assert_int_equal(p->active.n_broken, 0); /* nothing that its owner did not ask for */
 }
 
 static void drain_brings_back_queued_works(void **state)
@@ -314,9 +310,8 @@ static void a_shared_ring_grows(void **state)
 	p->passive.keeps_receives = true;
 	send_received(p, 0, PAIR_RECEIVES);
 	assert_int_equal(count_receives(p), 0);
-	assert_int_equal(recv_ring_add(&p->passive.shared, &p->passive.domain,
-				       PAIR_RECEIVES, &part),
-			 0);
+	assert_int_equal(
+		recv_ring_add(&p->passive.shared, &p->passive.domain, PAIR_RECEIVES, &part), 0);
 	assert_int_equal(recv_part_post(part), 0);
 	assert_int_equal(count_receives(p), PAIR_RECEIVES);
 	send_received(p, PAIR_RECEIVES, PAIR_RECEIVES);

@@ -37,9 +37,7 @@ static int attach(int argc, char **argv)
 		 .type = ARG_STRING,
 		 .value = &seen.name,
 		 .placeholder = "NAME",
-		 .help = "name of the volume, which is also the name of the link to it "
-			 "below "
-			 "/dev/disk/by-rblk and of its unit"},
+		 .help = "name of the volume, which is also the name of the link to it below /dev/disk/by-rblk and of its unit"},
 		{.name = "verbose",
 		 .letter = 'v',
 		 .type = ARG_FLAG,
@@ -112,8 +110,7 @@ static const struct subcommand commands[] = {
 
 static int run_all(int argc, char **argv)
 {
-	return args_run_subcommand("rblk", "NVMe-over-RDMA block storage.", commands,
-				   argc, argv);
+	return args_run_subcommand("rblk", "NVMe-over-RDMA block storage.", commands, argc, argv);
 }
 
 /* What went to stdout and stderr during the last run. */
@@ -167,8 +164,7 @@ static void expect_values(const char *line, const char *positional)
 }
 
 /* One line on stderr, nothing on stdout, and 2. */
-static void expect_refusal(int (*function)(int, char **), const char *line,
-			   const char *message)
+static void expect_refusal(int (*function)(int, char **), const char *line, const char *message)
 {
 	int code = run(function, line);
 
@@ -179,9 +175,7 @@ static void expect_refusal(int (*function)(int, char **), const char *line,
 
 static void test_every_spelling(void **state)
 {
-	expect_values(
-		"x --name db --ns 5 --size 1MiB --time-to-wait-at-most 5s -o json a",
-		"a");
+	expect_values("x --name db --ns 5 --size 1MiB --time-to-wait-at-most 5s -o json a", "a");
 	assert_string_equal(seen.name, "db");
 	assert_int_equal(seen.nsid, 5);
 	assert_int_equal(seen.size, MIB);
@@ -248,15 +242,13 @@ static void test_refusals(void **state)
 		{"x a --time-to-wait-at-most x",
 		 "--time-to-wait-at-most must be a duration such as 500ms, not 'x'"},
 		{"x a -o jsn",
-		 "--output must be one of normal, json, not 'jsn' (did you mean "
-		 "'json'?)"},
+		 "--output must be one of normal, json, not 'jsn' (did you mean 'json'?)"},
 		{"x a -ox", "--output must be one of normal, json, not 'x'"},
 	};
 	char message[200];
 
 	for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
-		snprintf(message, sizeof(message), "rblk attach: error: %s",
-			 samples[i].message);
+		snprintf(message, sizeof(message), "rblk attach: error: %s", samples[i].message);
 		expect_refusal(attach, samples[i].line, message);
 	}
 }
@@ -269,10 +261,8 @@ static void test_help(void **state)
 		"Attaches a namespace.\n"
 		"\n"
 		"Options:\n"
-		"  -n, --name NAME             name of the volume, which is also the "
-		"name of the\n"
-		"                              link to it below /dev/disk/by-rblk and of "
-		"its unit\n"
+		"  -n, --name NAME             name of the volume, which is also the name of the\n"
+		"                              link to it below /dev/disk/by-rblk and of its unit\n"
 		"  -v, --verbose               say more\n"
 		"  -j, --json                  say it in JSON\n"
 		"      --ns NSID               which namespace\n"
@@ -327,9 +317,8 @@ static void test_subcommand_help(void **state)
 	assert_int_equal(run(run_all, "rblk help namespace add"), EXIT_BUSY);
 	assert_string_equal(seen.positional, "add/2/--help");
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(
-			run(run_all, i ? "rblk help namespace" : "rblk namespace -h"),
-			EXIT_OK);
+		assert_int_equal(run(run_all, i ? "rblk help namespace" : "rblk namespace -h"),
+				 EXIT_OK);
 		assert_non_null(strstr(out, "  namespace remove  "));
 		assert_null(strstr(out, "attach"));
 	}
@@ -344,8 +333,7 @@ static void test_subcommand_refusals(void **state)
 		{"rblk atach", "unknown command 'atach' (did you mean 'attach'?)"},
 		{"rblk att", "unknown command 'att'"},
 		{"rblk -x", "unknown option '-x', see 'rblk --help'"},
-		{"rblk namespace",
-		 "'namespace' needs a command, see 'rblk help namespace'"},
+		{"rblk namespace", "'namespace' needs a command, see 'rblk help namespace'"},
 		{"rblk namespace ad",
 		 "unknown command 'namespace ad' (did you mean 'namespace add'?)"},
 		{"rblk help zzz", "unknown command 'zzz'"},

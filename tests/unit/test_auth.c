@@ -132,19 +132,14 @@ static void responses_of_another_implementation(void **state)
 		unsigned hash, transform, is_controllers, n_secret;
 		const char *wanted;
 	} vectors[] = {
-		{1, 0, 0, 0,
-		 "970524c08880b7dd5c96e4187f1ff3cd8d07476c9280778e3118c2d7c8268a86"},
+		{1, 0, 0, 0, "970524c08880b7dd5c96e4187f1ff3cd8d07476c9280778e3118c2d7c8268a86"},
 		{2, 1, 0, 0,
-		 "ab3946e1735d1e06d29bf35710aa131ba1f72d6c67b611a1666ccdc7a5fce4dd"
-		 "3e657cd375dafb90e2495bcc77fa3a63"},
+		 "ab3946e1735d1e06d29bf35710aa131ba1f72d6c67b611a1666ccdc7a5fce4dd3e657cd375dafb90e2495bcc77fa3a63"},
 		{3, 3, 1, 0,
-		 "a9fad8d9474d90fb70f72bd001918cab81f1664801666279f7511d31fc8deb54"
-		 "ba741478af13ccc113a8a9802138bb2eb7376c4f423d9e42ac17b7427cf9ea5a"},
-		{1, 2, 1, 256,
-		 "7535b00e1e2e0b6471872bd97c475ae9558fbff99a0153da82357853df989302"},
+		 "a9fad8d9474d90fb70f72bd001918cab81f1664801666279f7511d31fc8deb54ba741478af13ccc113a8a9802138bb2eb7376c4f423d9e42ac17b7427cf9ea5a"},
+		{1, 2, 1, 256, "7535b00e1e2e0b6471872bd97c475ae9558fbff99a0153da82357853df989302"},
 		{3, 0, 0, 256,
-		 "b0f9fe8274c2ba89179c502c814737a56a980cb881e9e58767f4733ea8ac4a76"
-		 "853da1af6bdeadf539b1b0336d711636baf9c359063464db1b6d9c730ca636de"},
+		 "b0f9fe8274c2ba89179c502c814737a56a980cb881e9e58767f4733ea8ac4a76853da1af6bdeadf539b1b0336d711636baf9c359063464db1b6d9c730ca636de"},
 	};
 	uint8_t challenge[64], secret[256], response[AUTH_HASH_MAX];
 	struct auth_key key = {.n = 32};
@@ -216,33 +211,28 @@ static void cut_messages(void **state)
 
 	n = auth_write_negotiate(&offer, message);
 	for (cut = 0; cut < n; cut++)
-		assert_int_equal(auth_parse_negotiate(message, cut, &offer),
-				 NVMF_AUTH_PAYLOAD);
+		assert_int_equal(auth_parse_negotiate(message, cut, &offer), NVMF_AUTH_PAYLOAD);
 	assert_int_equal(auth_parse_negotiate(message, n, &offer), NVMF_AUTH_OK);
 	assert_int_equal(offer.hashes, 0xe);
 	assert_int_equal(offer.dhgroups, 0x3f);
 	n = auth_write_challenge(&challenge, message);
 	for (cut = 0; cut < n; cut++)
-		assert_int_equal(auth_parse_challenge(message, cut, &challenge),
-				 NVMF_AUTH_PAYLOAD);
+		assert_int_equal(auth_parse_challenge(message, cut, &challenge), NVMF_AUTH_PAYLOAD);
 	assert_int_equal(auth_parse_challenge(message, n, &challenge), NVMF_AUTH_OK);
 	n = auth_write_reply(&reply, NVMF_HASH_SHA512, NVMF_DH_8192, message);
 	assert_int_equal(n, AUTH_MESSAGE_MAX);
 	for (cut = 0; cut < n; cut++)
-		assert_int_equal(auth_parse_reply(message, cut, NVMF_HASH_SHA512,
-						  NVMF_DH_8192, &reply),
-				 NVMF_AUTH_PAYLOAD);
-	assert_int_equal(
-		auth_parse_reply(message, n, NVMF_HASH_SHA256, NVMF_DH_8192, &reply),
-		NVMF_AUTH_PAYLOAD);
-	assert_int_equal(
-		auth_parse_reply(message, n, NVMF_HASH_SHA512, NVMF_DH_2048, &reply),
-		NVMF_AUTH_PAYLOAD);
+		assert_int_equal(
+			auth_parse_reply(message, cut, NVMF_HASH_SHA512, NVMF_DH_8192, &reply),
+			NVMF_AUTH_PAYLOAD);
+	assert_int_equal(auth_parse_reply(message, n, NVMF_HASH_SHA256, NVMF_DH_8192, &reply),
+			 NVMF_AUTH_PAYLOAD);
+	assert_int_equal(auth_parse_reply(message, n, NVMF_HASH_SHA512, NVMF_DH_2048, &reply),
+			 NVMF_AUTH_PAYLOAD);
 	n = auth_write_success1(7, NVMF_HASH_SHA384, bytes, message);
 	for (cut = 0; cut < n; cut++)
-		assert_int_equal(
-			auth_parse_success1(message, cut, NVMF_HASH_SHA384, &response),
-			NVMF_AUTH_PAYLOAD);
+		assert_int_equal(auth_parse_success1(message, cut, NVMF_HASH_SHA384, &response),
+				 NVMF_AUTH_PAYLOAD);
 	assert_int_equal(auth_parse_success1(message, n, NVMF_HASH_SHA384, &response),
 			 NVMF_AUTH_OK);
 	assert_non_null(response);
@@ -268,8 +258,7 @@ static void spoilt_negotiates(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(spoils); i++) {
 		n = auth_write_negotiate(&offer, message);
 		message[spoils[i].at] = spoils[i].value;
-		assert_int_equal(auth_parse_negotiate(message, n, &offer),
-				 spoils[i].wanted);
+		assert_int_equal(auth_parse_negotiate(message, n, &offer), spoils[i].wanted);
 	}
 	/* Identifiers that nobody knows are passed over. */
 	n = auth_write_negotiate(&offer, message);
@@ -328,13 +317,11 @@ static enum auth_host_step run(struct world *w)
 		if (step == AUTH_HOST_SEND) {
 			if (i == 0)
 				auth_session_begin(&w->session, &w->credentials);
-			note(w, auth_session_take(&w->session, w->host.message,
-						  w->host.n_message));
+			note(w, auth_session_take(&w->session, w->host.message, w->host.n_message));
 			step = auth_host_sent(&w->host);
 		} else if (step == AUTH_HOST_RECEIVE) {
-			assert_int_equal(auth_session_give(&w->session, page,
-							   sizeof(page), &outcome),
-					 0);
+			assert_int_equal(
+				auth_session_give(&w->session, page, sizeof(page), &outcome), 0);
 			note(w, outcome);
 			step = auth_host_take(&w->host, page);
 		} else {
@@ -450,14 +437,11 @@ static void out_of_order(void **state)
 		memset(page, 0, sizeof(page));
 		memcpy(page, kinds[i], 2);
 		auth_session_begin(&w.session, &w.credentials);
-		assert_int_equal(auth_session_take(&w.session, page, sizeof(page)),
-				 AUTH_REFUSED);
-		assert_int_equal(auth_session_give(&w.session, page, 7, &outcome),
-				 -EMSGSIZE);
+		assert_int_equal(auth_session_take(&w.session, page, sizeof(page)), AUTH_REFUSED);
+		assert_int_equal(auth_session_give(&w.session, page, 7, &outcome), -EMSGSIZE);
 		assert_int_equal(auth_session_give(&w.session, page, 8, &outcome), 0);
 		assert_int_equal(page[1], NVMF_AUTH_FAILURE1);
-		assert_int_equal(auth_session_give(&w.session, page, 8, &outcome),
-				 -EPROTO);
+		assert_int_equal(auth_session_give(&w.session, page, 8, &outcome), -EPROTO);
 	}
 	assert_int_equal(auth_session_take(&w.session, page, 5), AUTH_REFUSED);
 	assert_int_equal(run(&w), AUTH_HOST_DONE); /* it may always begin again */
@@ -539,8 +523,7 @@ static void hostile_target(void **state)
 
 static void who_is_asked(void **state)
 {
-	struct auth_keys none = {0}, some = {.key.n = 32},
-			 both = {.key.n = 32, .ctrl_key.n = 32};
+	struct auth_keys none = {0}, some = {.key.n = 32}, both = {.key.n = 32, .ctrl_key.n = 32};
 	enum auth_host_failure failure;
 
 	assert_false(auth_host_is_asked(NULL, 1, &failure));

@@ -177,8 +177,7 @@ static struct backend_config new_file(const char *name, uint64_t size)
 	return config;
 }
 
-static struct backend *must_open(const struct backend_ops *ops,
-				 const struct backend_config *config)
+static struct backend *must_open(const struct backend_ops *ops, const struct backend_config *config)
 {
 	struct backend *backend = NULL;
 	char why[256] = "";
@@ -188,8 +187,8 @@ static struct backend *must_open(const struct backend_ops *ops,
 	return backend;
 }
 
-static void must_refuse(const struct backend_ops *ops,
-			const struct backend_config *config, int error, const char *says)
+static void must_refuse(const struct backend_ops *ops, const struct backend_config *config,
+			int error, const char *says)
 {
 	struct backend *backend = NULL;
 	char why[256] = "";
@@ -265,15 +264,15 @@ static void write_all(struct backend *backend, int byte)
 	uint8_t *buffer = buffer_new(n);
 
 	memset(buffer, byte, n);
-	assert_int_equal(run(backend, (struct backend_io){.op = BACKEND_WRITE,
-							  .length = n,
-							  .buffer = buffer}),
-			 0);
+	assert_int_equal(
+		run(backend,
+		    (struct backend_io){.op = BACKEND_WRITE, .length = n, .buffer = buffer}),
+		0);
 	free(buffer);
 }
 
-static int change(struct backend *backend, enum backend_op op, uint64_t offset,
-		  uint64_t n, bool may_unmap)
+static int change(struct backend *backend, enum backend_op op, uint64_t offset, uint64_t n,
+		  bool may_unmap)
 {
 	return run(backend, (struct backend_io){.op = op,
 						.offset = offset,
@@ -297,9 +296,8 @@ static void exercise(struct backend *backend, bool discard_is_exact)
 	assert_int_equal(flush(backend), 0);
 	for (int may_unmap = 0; may_unmap < 2; may_unmap++) {
 		write_all(backend, 0x5a);
-		assert_int_equal(
-			change(backend, BACKEND_WRITE_ZEROES, 512, size / 2, may_unmap),
-			0);
+		assert_int_equal(change(backend, BACKEND_WRITE_ZEROES, 512, size / 2, may_unmap),
+				 0);
 		must_read(backend, 0, 512, 0x5a);
 		must_read(backend, 512, size / 2, 0);
 		must_read(backend, size / 2 + 512, size / 2 - 512, 0x5a);
@@ -351,10 +349,8 @@ static void file_end_is_an_error(void **state)
 	struct backend_config config = new_file("end", 64 * BLOCK);
 	struct backend *backend = must_open(&backend_file, &config);
 	uint8_t *buffer = buffer_new(4 * BLOCK);
-	struct backend_io io = {.op = BACKEND_READ,
-				.offset = 62 * BLOCK,
-				.length = 4 * BLOCK,
-				.buffer = buffer};
+	struct backend_io io = {
+		.op = BACKEND_READ, .offset = 62 * BLOCK, .length = 4 * BLOCK, .buffer = buffer};
 	char why[160];
 
 	assert_int_equal(run(backend, io), -EIO); /* half of it is there */
@@ -435,8 +431,7 @@ static void file_is_locked(void **state)
 	/* another rblkd may be asked for --check meanwhile */
 	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
 	assert_memory_equal(identity, backend->identity, sizeof(identity));
-	must_refuse(&backend_file, &config, -EBUSY,
-		    "locked"); /* check let go of nothing */
+	must_refuse(&backend_file, &config, -EBUSY, "locked"); /* check let go of nothing */
 	backend_file.close(backend);
 	backend = must_open(&backend_file, &reader);
 	second = must_open(&backend_file, &reader);
@@ -469,8 +464,7 @@ static void file_says_how_durable_it_is(void **state)
 	backend = must_open(&backend_file, &config);
 	unlink(shared);
 	assert_int_equal(backend->limits.has_volatile_cache, fs.f_type != TMPFS_MAGIC);
-	assert_int_equal(backend->limits.durability == DURABILITY_TMPFS,
-			 fs.f_type == TMPFS_MAGIC);
+	assert_int_equal(backend->limits.durability == DURABILITY_TMPFS, fs.f_type == TMPFS_MAGIC);
 	backend_file.close(backend);
 }
 
@@ -503,10 +497,8 @@ static void file_is_created(void **state)
 	must_read(backend, (uint64_t)(3 << 29) - BLOCK, BLOCK, 0);
 	backend_file.close(backend);
 	config.size_bytes = 1 << 20;
-	must_refuse(&backend_file, &config, -EINVAL,
-		    "exists with 1536MiB, but size says 1MiB");
-	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)),
-			 -EINVAL);
+	must_refuse(&backend_file, &config, -EINVAL, "exists with 1536MiB, but size says 1MiB");
+	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), -EINVAL);
 }
 
 static void file_is_refused(void **state)
@@ -517,8 +509,7 @@ static void file_is_refused(void **state)
 	must_refuse(&backend_file, &config, -EINVAL,
 		    "/odd: 12800 bytes is not a multiple of block_size 4096");
 	config.path = path_of("nothing");
-	must_refuse(&backend_file, &config, -ENOENT,
-		    "/nothing: no such file (create: true");
+	must_refuse(&backend_file, &config, -ENOENT, "/nothing: no such file (create: true");
 	config = new_file("empty", 0);
 	must_refuse(&backend_file, &config, -EINVAL, "is empty");
 	config.path = directory;
@@ -539,8 +530,7 @@ static void file_is_refused(void **state)
 }
 
 /* A file on a file system of its own; skips the test who may not mount. */
-static struct backend_config new_file_on(const char *type, const char *options,
-					 uint64_t size)
+static struct backend_config new_file_on(const char *type, const char *options, uint64_t size)
 {
 	assert_int_equal(mkdir(path_of("mnt"), 0700), 0);
 	if (mount(type, path_of("mnt"), type, 0, options) < 0) {
@@ -574,8 +564,7 @@ static void full_file_system_is_told(void **state)
 	struct backend_config config = new_file_on("tmpfs", "size=64k", 256 * 1024);
 	struct backend *backend = must_open(&backend_file, &config);
 	uint8_t *buffer = buffer_new(64 * 1024);
-	struct backend_io io = {
-		.op = BACKEND_WRITE, .length = 64 * 1024, .buffer = buffer};
+	struct backend_io io = {.op = BACKEND_WRITE, .length = 64 * 1024, .buffer = buffer};
 
 	assert_int_equal(run(backend, io), 0);
 	io.offset = 128 * 1024;
@@ -606,8 +595,7 @@ static void ram_does_all(void **state)
 	assert_int_equal(mincore(memory, FILE_BYTES, present), 0);
 	for (unsigned i = 0; i < FILE_BYTES / BLOCK; i++)
 		assert_int_equal(present[i] & 1, 1);
-	assert_int_equal(change(backend, BACKEND_WRITE_ZEROES, FILE_BYTES, 512, false),
-			 -EIO);
+	assert_int_equal(change(backend, BACKEND_WRITE_ZEROES, FILE_BYTES, 512, false), -EIO);
 	backend_ram.close(backend);
 }
 
@@ -728,9 +716,9 @@ static void device_has_sectors(void **state)
 
 int main(void)
 {
-#define WITH(set_up, test)                                                               \
-	{                                                                                \
-#		test " (" #		   set_up ")", test, set_up, tear_down, NULL    \
+#define WITH(set_up, test)                                                                         \
+	{                                                                                          \
+#		test " (" #		   set_up ")", test, set_up, tear_down, NULL              \
 	}
 	const struct CMUnitTest tests[] = {
 		WITH(set_up_aio, file_does_all),

@@ -112,8 +112,7 @@ struct taken {
 
 static void mark_taken(uint8_t *map, struct taken t, uint8_t from, uint8_t to)
 {
-	for (size_t i = t.offset / UNIT; i < (t.offset + t.n_bytes + UNIT - 1) / UNIT;
-	     i++) {
+	for (size_t i = t.offset / UNIT; i < (t.offset + t.n_bytes + UNIT - 1) / UNIT; i++) {
 		assert_int_equal(map[i], from);
 		map[i] = to;
 	}
@@ -144,9 +143,7 @@ static void test_random(void **state)
 				continue;
 			}
 			assert_int_equal(
-				t.offset % (UNIT
-					    << log2_ceil((t.n_bytes + UNIT - 1) / UNIT)),
-				0);
+				t.offset % (UNIT << log2_ceil((t.n_bytes + UNIT - 1) / UNIT)), 0);
 			assert_true(t.offset + t.n_bytes <= N_UNITS * UNIT);
 			mark_taken(map, t, 0, 1);
 			taken[n_taken++] = t;
@@ -171,12 +168,9 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole_arena),
-		cmocka_unit_test(test_sizes_are_rounded),
-		cmocka_unit_test(test_odd_arena),
-		cmocka_unit_test(test_warm_blocks),
-		cmocka_unit_test(test_empty_arena),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_whole_arena), cmocka_unit_test(test_sizes_are_rounded),
+		cmocka_unit_test(test_odd_arena),   cmocka_unit_test(test_warm_blocks),
+		cmocka_unit_test(test_empty_arena), cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

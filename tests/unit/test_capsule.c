@@ -12,8 +12,7 @@
 #include "base/bits.h"
 #include "transport/capsule.h"
 
-static struct nvme_sgl keyed(uint8_t type, uint64_t address, uint32_t length,
-			     uint32_t key)
+static struct nvme_sgl keyed(uint8_t type, uint64_t address, uint32_t length, uint32_t key)
 {
 	return (struct nvme_sgl){.keyed = {.address = put_le64(address),
 					   .length = put_le24(length),
@@ -64,15 +63,13 @@ static void in_capsule_within_what_was_received(void **state)
 	assert_int_equal(data.place, SGL_CAPSULE);
 	assert_int_equal(data.length, 1024);
 	/* The receive buffer may be larger, but its tail is another command's data. */
-	assert_int_equal(sgl_parse(&sgl, 64 + 1023, &data),
-			 NVME_SGL_LENGTH_INVALID | NVME_DNR);
+	assert_int_equal(sgl_parse(&sgl, 64 + 1023, &data), NVME_SGL_LENGTH_INVALID | NVME_DNR);
 }
 
 /* CVE-2026-72129: an accepted offset that made a length underflow. */
 static void in_capsule_offset_does_not_wrap(void **state)
 {
-	const uint64_t offsets[] = {1025, UINT32_MAX, UINT64_MAX, UINT64_MAX - 63,
-				    1ULL << 32};
+	const uint64_t offsets[] = {1025, UINT32_MAX, UINT64_MAX, UINT64_MAX - 63, 1ULL << 32};
 	struct nvme_sgl sgl;
 	struct sgl_data data;
 
@@ -82,11 +79,9 @@ static void in_capsule_offset_does_not_wrap(void **state)
 				 NVME_SGL_OFFSET_INVALID | NVME_DNR);
 	}
 	sgl = in_capsule(1024, 1);
-	assert_int_equal(sgl_parse(&sgl, 64 + 1024, &data),
-			 NVME_SGL_LENGTH_INVALID | NVME_DNR);
+	assert_int_equal(sgl_parse(&sgl, 64 + 1024, &data), NVME_SGL_LENGTH_INVALID | NVME_DNR);
 	sgl = in_capsule(512, UINT32_MAX);
-	assert_int_equal(sgl_parse(&sgl, 64 + 1024, &data),
-			 NVME_SGL_LENGTH_INVALID | NVME_DNR);
+	assert_int_equal(sgl_parse(&sgl, 64 + 1024, &data), NVME_SGL_LENGTH_INVALID | NVME_DNR);
 	sgl = in_capsule(512, 512);
 	assert_int_equal(sgl_parse(&sgl, 64 + 1024, &data), NVME_OK);
 	assert_int_equal(data.offset, 512);

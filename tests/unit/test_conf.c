@@ -117,16 +117,8 @@ static const struct conf_key space_keys[] = {
 	 .min = 1,
 	 .max = 1024,
 	 .mark_offset = offsetof(struct space, nsid_mark)},
-	{.name = "size",
-	 .type = CONF_SIZE,
-	 AT(space, size),
-	 .min = 4096,
-	 .default_value = "1GiB"},
-	{.name = "device",
-	 .type = CONF_STRING,
-	 AT(space, device),
-	 .max = 20,
-	 .check = check_path},
+	{.name = "size", .type = CONF_SIZE, AT(space, size), .min = 4096, .default_value = "1GiB"},
+	{.name = "device", .type = CONF_STRING, AT(space, device), .max = 20, .check = check_path},
 	{.name = "places", .type = CONF_MAP, AT(space, places), .schema = &place_schema},
 	{.name = "references",
 	 .type = CONF_LIST,
@@ -134,11 +126,10 @@ static const struct conf_key space_keys[] = {
 	 .schema = &reference_schema},
 	{0},
 };
-static const struct conf_schema space_schema = {
-	.what = "namespace",
-	.size = sizeof(struct space),
-	.mark_offset = offsetof(struct space, mark),
-	.keys = space_keys};
+static const struct conf_schema space_schema = {.what = "namespace",
+						.size = sizeof(struct space),
+						.mark_offset = offsetof(struct space, mark),
+						.keys = space_keys};
 
 static const struct conf_key log_keys[] = {
 	{.name = "level",
@@ -169,10 +160,7 @@ static const struct conf_key top_keys[] = {
 	{.name = "version", .type = CONF_UINT, AT(top, version), .is_required = true},
 	{.name = "log", .type = CONF_STRUCT, AT(top, log), .schema = &log_schema},
 	{.name = "keys", .type = CONF_STRUCT, AT(top, keys), .schema = &key_file_schema},
-	{.name = "namespaces",
-	 .type = CONF_LIST,
-	 AT(top, spaces),
-	 .schema = &space_schema},
+	{.name = "namespaces", .type = CONF_LIST, AT(top, spaces), .schema = &space_schema},
 	{.name = "names", .type = CONF_LIST, AT(top, names), .min = 1, .max = 3},
 	{.name = "is_on", .type = CONF_BOOL, AT(top, is_on)},
 	{.name = "cpu",
@@ -226,8 +214,7 @@ static void expect_errors(const char *text, unsigned n, const char *messages)
 	unsigned n_errors = read_string(text);
 
 	if (n_errors != n || strcmp(said, messages))
-		fail_msg("%s\nsays (%u mistakes)\n%s\nnot\n%s", text, n_errors, said,
-			 messages);
+		fail_msg("%s\nsays (%u mistakes)\n%s\nnot\n%s", text, n_errors, said, messages);
 }
 
 /* One mistake at line:column; the source lines are not compared. */
@@ -238,8 +225,7 @@ static void expect_error(const char *text, const char *message)
 	if (strchr(said, '\n'))
 		*strchr(said, '\n') = '\0';
 	if (n_errors != 1 || strcmp(said, message))
-		fail_msg("%s\nsays (%u mistakes)\n%s\nnot\n%s", text, n_errors, said,
-			 message);
+		fail_msg("%s\nsays (%u mistakes)\n%s\nnot\n%s", text, n_errors, said, message);
 }
 
 static void test_all_types(void **state)
@@ -340,15 +326,13 @@ static void test_all_mistakes_at_once(void **state)
 		"    nsid: 3\n"
 		"is_on: yes\n",
 		8,
-		"t.yaml:2:14: error: level must be one of error, warn, info, debug, not "
-		"'inf' (did you mean 'info'?)\n"
+		"t.yaml:2:14: error: level must be one of error, warn, info, debug, not 'inf' (did you mean 'info'?)\n"
 		"log: {level: inf, slow_io: 5x}\n"
 		"             ^~~\n"
 		"t.yaml:2:28: error: slow_io must be a duration such as 500ms, not '5x'\n"
 		"log: {level: inf, slow_io: 5x}\n"
 		"                           ^~\n"
-		"t.yaml:4:6: error: unknown key 'nsidd' in namespace (did you mean "
-		"'nsid'?)\n"
+		"t.yaml:4:6: error: unknown key 'nsidd' in namespace (did you mean 'nsid'?)\n"
 		"  - {nsidd: 2, size: 1KiB, device: dev}\n"
 		"     ^~~~~\n"
 		"t.yaml:4:22: error: size must be at least 4KiB, not 1KiB\n"
@@ -370,23 +354,19 @@ static void test_all_mistakes_at_once(void **state)
 
 static void test_keys(void **state)
 {
-	expect_error("version: 1\nversoin: 2",
-		     "t.yaml:2:1: error: unknown key 'versoin' in the file (did you mean "
-		     "'version'?)");
-	expect_error("version: 1\nzzz: 2",
-		     "t.yaml:2:1: error: unknown key 'zzz' in the file");
-	expect_error("version: 1\n<<: {a: b}",
-		     "t.yaml:2:1: error: unknown key '<<' in the file");
+	expect_error(
+		"version: 1\nversoin: 2",
+		"t.yaml:2:1: error: unknown key 'versoin' in the file (did you mean 'version'?)");
+	expect_error("version: 1\nzzz: 2", "t.yaml:2:1: error: unknown key 'zzz' in the file");
+	expect_error("version: 1\n<<: {a: b}", "t.yaml:2:1: error: unknown key '<<' in the file");
 	expect_error("version: 1\n? [a]\n: b",
 		     "t.yaml:2:3: error: a key in the file must be a name, not a list");
 	expect_error("version: 1\n\"a\\0\\e[31m\": b",
 		     "t.yaml:2:1: error: NUL characters (\\0) are not supported");
 	expect_error("version: 1\n\"a\\e[31m\": b",
 		     "t.yaml:2:1: error: unknown key 'a\\x1b[31m' in the file");
-	expect_error("is_on: true",
-		     "t.yaml:1:1: error: the file lacks the required key 'version'");
-	expect_error("{}",
-		     "t.yaml:1:1: error: the file lacks the required key 'version'");
+	expect_error("is_on: true", "t.yaml:1:1: error: the file lacks the required key 'version'");
+	expect_error("{}", "t.yaml:1:1: error: the file lacks the required key 'version'");
 	expect_error("version: 1\nkeys: {}",
 		     "t.yaml:2:7: error: keys lacks the required key 'own'");
 }
@@ -394,26 +374,22 @@ static void test_keys(void **state)
 static void test_kinds(void **state)
 {
 	expect_error("5",
-		     "t.yaml:1:1: error: the file must be keys and values, not a single "
-		     "value");
-	expect_error("- 5",
-		     "t.yaml:1:1: error: the file must be keys and values, not a list");
+		     "t.yaml:1:1: error: the file must be keys and values, not a single value");
+	expect_error("- 5", "t.yaml:1:1: error: the file must be keys and values, not a list");
 	expect_error("version: [1]",
 		     "t.yaml:1:10: error: version must be a single value, not a list");
 	expect_error("version: {a: 1}",
 		     "t.yaml:1:10: error: version must be a single value, not a mapping");
 	expect_error("version: 1\nlog: []",
 		     "t.yaml:2:6: error: log must be keys and values, not a list");
-	expect_error(
-		"version: 1\nlog: x",
-		"t.yaml:2:6: error: log must be keys and values, not a single value");
+	expect_error("version: 1\nlog: x",
+		     "t.yaml:2:6: error: log must be keys and values, not a single value");
 	expect_error("version: 1\nnames: x",
 		     "t.yaml:2:8: error: names must be a list, not a single value");
 	expect_error("version: 1\nnames: [[x]]",
 		     "t.yaml:2:9: error: names must be a single value, not a list");
 	expect_error("version: 1\nnamespaces: [5]",
-		     "t.yaml:2:14: error: namespace must be keys "
-		     "and values, not a single value");
+		     "t.yaml:2:14: error: namespace must be keys and values, not a single value");
 	expect_error("version: 1\nnamespaces: [{nsid: 1, places: [a]}]",
 		     "t.yaml:2:32: error: places must be a mapping, not a list");
 }
@@ -422,38 +398,32 @@ static void test_values(void **state)
 {
 	expect_error("version:", "t.yaml:1:9: error: version has no value");
 	expect_error("version: null", "t.yaml:1:10: error: version has no value");
-	expect_error("version: \"\"",
-		     "t.yaml:1:10: error: version must be a number, not ''");
-	expect_error("version: -1",
-		     "t.yaml:1:10: error: version must be a number, not '-1'");
+	expect_error("version: \"\"", "t.yaml:1:10: error: version must be a number, not ''");
+	expect_error("version: -1", "t.yaml:1:10: error: version must be a number, not '-1'");
 	expect_error("version: 18446744073709551616",
 		     "t.yaml:1:10: error: version is too large: 18446744073709551616");
 	expect_error("version: \"1\\0\"",
 		     "t.yaml:1:10: error: NUL characters (\\0) are not supported");
-	expect_error("version: 1\nany: 1",
-		     "t.yaml:2:6: error: any must be at least 2, not 1");
+	expect_error("version: 1\nany: 1", "t.yaml:2:6: error: any must be at least 2, not 1");
 	expect_error("version: 1\nis_on: True",
 		     "t.yaml:2:8: error: is_on must be true or false, not 'True'");
-	expect_error("version: 1\ncpu: x",
-		     "t.yaml:2:6: error: cpu must be auto or a number");
-	expect_error(
-		"version: 1\nlog: {slow_io: 2min}",
-		"t.yaml:2:16: error: slow_io must be between 1ms and 1min00s, not 2min");
+	expect_error("version: 1\ncpu: x", "t.yaml:2:6: error: cpu must be auto or a number");
+	expect_error("version: 1\nlog: {slow_io: 2min}",
+		     "t.yaml:2:16: error: slow_io must be between 1ms and 1min00s, not 2min");
 	expect_error("version: 1\nnamespaces: [{nsid: 1025}]",
 		     "t.yaml:2:21: error: nsid must be between 1 and 1024, not 1025");
-	expect_error("version: 1\nnamespaces: [{nsid: 99999999999999999999}]",
-		     "t.yaml:2:21: error: nsid must be between 1 and 1024, not "
-		     "99999999999999999999");
 	expect_error(
-		"version: 1\nnamespaces: [{nsid: 1, device: /23456789012345678901}]",
-		"t.yaml:2:32: error: device must have at most 20 characters, not 21");
+		"version: 1\nnamespaces: [{nsid: 99999999999999999999}]",
+		"t.yaml:2:21: error: nsid must be between 1 and 1024, not 99999999999999999999");
+	expect_error("version: 1\nnamespaces: [{nsid: 1, device: /23456789012345678901}]",
+		     "t.yaml:2:32: error: device must have at most 20 characters, not 21");
 	expect_error("version: 1\nnamespaces: [{nsid: 1, references: ['']}]",
 		     "t.yaml:2:37: error: reference must not be empty");
 	expect_error("version: 1\nnamespaces: [{nsid: 1, places: {'': optimized}}]",
 		     "t.yaml:2:33: error: portal must not be empty");
-	expect_error("version: 1\nnamespaces: [{nsid: 1, places: {a: optimised}}]",
-		     "t.yaml:2:36: error: state must be one of optimized, non-optimized, "
-		     "inaccessible, not 'optimised' (did you mean 'optimized'?)");
+	expect_error(
+		"version: 1\nnamespaces: [{nsid: 1, places: {a: optimised}}]",
+		"t.yaml:2:36: error: state must be one of optimized, non-optimized, inaccessible, not 'optimised' (did you mean 'optimized'?)");
 	expect_error("version: 1\nnames: []",
 		     "t.yaml:2:8: error: names must have at least 1 entry");
 	expect_error("version: 1\nnames: [a, b, c, d]",
@@ -469,18 +439,16 @@ static void test_syntax(void **state)
 	expect_error("~", "t.yaml: error: the file is empty");
 	expect_error("version: 1\n---\nversion: 2\n",
 		     "t.yaml:2:1: error: only one document is allowed in a file");
+	expect_error("log:\n\tlevel: info\n",
+		     "t.yaml:2:1: error: a tab cannot be used for indentation, use spaces");
 	expect_error(
-		"log:\n\tlevel: info\n",
-		"t.yaml:2:1: error: a tab cannot be used for indentation, use spaces");
-	expect_error("names: [a\nversion: 3\n",
-		     "t.yaml:2:8: error: did not find expected ',' or ']' while parsing "
-		     "a flow "
-		     "sequence that starts on line 1");
+		"names: [a\nversion: 3\n",
+		"t.yaml:2:8: error: did not find expected ',' or ']' while parsing a flow sequence that starts on line 1");
 	expect_error("a: b: c\n",
 		     "t.yaml:1:5: error: mapping values are not allowed in this context");
-	expect_error("version: \"1\n", "t.yaml:2:1: error: found unexpected end of "
-				       "stream while scanning a quoted "
-				       "scalar that starts on line 1");
+	expect_error(
+		"version: \"1\n",
+		"t.yaml:2:1: error: found unexpected end of stream while scanning a quoted scalar that starts on line 1");
 	expect_error("version: 1\n  is_on: true\n",
 		     "t.yaml:2:8: error: mapping values are not allowed in this context");
 }
@@ -504,12 +472,12 @@ static void test_carets(void **state)
 {
 	char text[400];
 
-	expect_errors("version: 1\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80: 2\n", 1,
-		      "t.yaml:2:1: error: unknown key "
-		      "'\\xc3\\xa9\\xe2\\x82\\xac\\xf0\\x9f\\x98\\x80' "
-		      "in the file\n"
-		      "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80: 2\n"
-		      "^~~\n");
+	expect_errors(
+		"version: 1\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80: 2\n", 1,
+		"t.yaml:2:1: error: unknown key '\\xc3\\xa9\\xe2\\x82\\xac\\xf0\\x9f\\x98\\x80' "
+		"in the file\n"
+		"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80: 2\n"
+		"^~~\n");
 	expect_errors("version:\t\t\"x\ty\"\n", 1,
 		      "t.yaml:1:11: error: version must be a number, not 'x\\x09y'\n"
 		      "version:  \"x y\"\n"
@@ -518,34 +486,27 @@ static void test_carets(void **state)
 		      "t.yaml:1:10: error: version must be a number, not 'x y'\n"
 		      "version: \"x\n"
 		      "         ^\n");
-	snprintf(text, sizeof(text),
-		 "{version: 1, names: [%0100d, %0100d], is_on: maybe}", 0, 0);
-	expect_errors(
-		text, 1,
-		"t.yaml:1:234: error: is_on must be true or false, not 'maybe'\n"
-		"...00000000000000000000000000000000000000000000000000], is_on: maybe}\n"
-		"                                                               ^~~~~\n");
+	snprintf(text, sizeof(text), "{version: 1, names: [%0100d, %0100d], is_on: maybe}", 0, 0);
+	expect_errors(text, 1,
+		      "t.yaml:1:234: error: is_on must be true or false, not 'maybe'\n"
+		      "...00000000000000000000000000000000000000000000000000], is_on: maybe}\n"
+		      "                                                               ^~~~~\n");
 }
 
 static void test_extras_are_refused(void **state)
 {
 	expect_error("version: &a 1",
-		     "t.yaml:1:10: error: anchors (&name) are not supported, "
-		     "repeat the text");
+		     "t.yaml:1:10: error: anchors (&name) are not supported, repeat the text");
 	expect_error("version: *a",
-		     "t.yaml:1:10: error: aliases (*name) are not supported, "
-		     "repeat the text");
+		     "t.yaml:1:10: error: aliases (*name) are not supported, repeat the text");
 	expect_error("version: !!int 1",
 		     "t.yaml:1:10: error: tags (!type) are not supported, leave it out");
-	expect_error(
-		"version: 1\nlog: *b",
-		"t.yaml:2:6: error: aliases (*name) are not supported, repeat the text");
-	expect_error(
-		"version: 1\nnames: *b",
-		"t.yaml:2:8: error: aliases (*name) are not supported, repeat the text");
-	expect_error(
-		"version: 1\n*b : c",
-		"t.yaml:2:1: error: aliases (*name) are not supported, repeat the text");
+	expect_error("version: 1\nlog: *b",
+		     "t.yaml:2:6: error: aliases (*name) are not supported, repeat the text");
+	expect_error("version: 1\nnames: *b",
+		     "t.yaml:2:8: error: aliases (*name) are not supported, repeat the text");
+	expect_error("version: 1\n*b : c",
+		     "t.yaml:2:1: error: aliases (*name) are not supported, repeat the text");
 	assert_int_equal(read_string("a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n"), 11);
 }
 
@@ -584,8 +545,8 @@ static void test_limits(void **state)
 	for (const char *p = said; (p = strstr(p, "error: unknown")); p++)
 		n_lines++;
 	assert_int_equal(n_lines, 50);
-	assert_non_null(strstr(
-		said, "\nt.yaml: error: more than 50 mistakes, not all are shown\n"));
+	assert_non_null(
+		strstr(said, "\nt.yaml: error: more than 50 mistakes, not all are shown\n"));
 }
 
 static void test_files(void **state)
@@ -608,8 +569,7 @@ static void test_files(void **state)
 	conf_free(conf);
 	conf_release(&schema, &top);
 	snprintf(wanted, sizeof(wanted),
-		 "%1$s:1:10: error: 7 is odd\nversion: 7\n         ^\n%1$s: error: no "
-		 "line\n"
+		 "%1$s:1:10: error: 7 is odd\nversion: 7\n         ^\n%1$s: error: no line\n"
 		 "%1$s:99:99: error: beyond\n",
 		 path);
 	fflush(out);
@@ -620,8 +580,8 @@ static void test_files(void **state)
 	assert_int_equal(conf_n_errors(conf), 1);
 	conf_free(conf);
 	fflush(out);
-	snprintf(name, sizeof(name),
-		 "%s: error: cannot read it: No such file or directory\n", path);
+	snprintf(name, sizeof(name), "%s: error: cannot read it: No such file or directory\n",
+		 path);
 	assert_non_null(strstr(said, name));
 	assert_int_equal(conf_read("/", &schema, &top, out, &conf), -EISDIR);
 	conf_free(conf);
@@ -654,10 +614,8 @@ static void test_random_damage(void **state)
 	static const char good[] =
 		"version: 1\nlog: {level: warn, slow_io: '2s'}\nnames: [a, \"b\\n\"]\n"
 		"namespaces:\n  - {nsid: 1, size: 64MiB, device: /dev/a}\n  - nsid: 2\n"
-		"    places:\n      left: optimized\n    references: [x, y]\nkeys: {own: "
-		"|\n a}\n";
-	static const char splices[] =
-		"{}[]:,-?&*!|>'\"%@`#~ \t\n\r\\\0\xff\xc3\xe2\x80\xa8";
+		"    places:\n      left: optimized\n    references: [x, y]\nkeys: {own: |\n a}\n";
+	static const char splices[] = "{}[]:,-?&*!|>'\"%@`#~ \t\n\r\\\0\xff\xc3\xe2\x80\xa8";
 
 	srandom(1);
 	for (unsigned round = 0; round < 20000; round++) {
@@ -682,8 +640,7 @@ static void test_did_you_mean(void **state)
 	assert_string_equal(conf_did_you_mean("nisd", names), "nsid");
 	assert_string_equal(conf_did_you_mean("block-size", names), "block_size");
 	assert_string_equal(conf_did_you_mean("blocksize", names), "block_size");
-	assert_string_equal(conf_did_you_mean("allow_any_hosts", names),
-			    "allow_any_host");
+	assert_string_equal(conf_did_you_mean("allow_any_hosts", names), "allow_any_host");
 	assert_string_equal(conf_did_you_mean("devcie", names), "device");
 	assert_null(conf_did_you_mean("", names));
 	assert_null(conf_did_you_mean("ns", names));

@@ -192,14 +192,13 @@ static void memory_is_another_each_time(void **state)
 
 	uuid_parse(LASTING, lasting);
 	for (unsigned i = 0; i < 2; i++) {
-		struct reading r = read_config(
-			NS "  - {nsid: 1, ram: 1MiB}\n"
-			   "  - {nsid: 2, ram: 1MiB, uuid: " LASTING "}\n");
+		struct reading r = read_config(NS "  - {nsid: 1, ram: 1MiB}\n"
+						  "  - {nsid: 2, ram: 1MiB, uuid: " LASTING "}\n");
 		struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
 
 		for (unsigned nsid = 1; nsid <= 2; nsid++) {
-			const struct namespace *ns = subsystem_namespace(
-				&snapshot->subsystems[0], nsid);
+			const struct namespace *ns = subsystem_namespace(&snapshot->subsystems[0],
+									 nsid);
 
 			uuid_copy(seen[i][nsid - 1], ns->uuid);
 			assert_memory_equal(ns->nguid, ns->uuid, sizeof(ns->nguid));
@@ -252,8 +251,7 @@ static void a_rate_that_holds_too_long_is_a_warning(void **state)
 		     "  - {nsid: 2, ram: 1MiB, qos: {read_bandwidth: 1MiB, iops: 1}}\n");
 
 	assert_int_equal(r.error, 0);
-	must_say(&r, "warning: qos: at 64KiB a second a command of 1MiB (max_transfer) "
-		     "takes 16 s");
+	must_say(&r, "warning: qos: at 64KiB a second a command of 1MiB (max_transfer) takes 16 s");
 	assert_null(strstr(r.said, "at 1MiB a second"));
 	release(&r);
 }
@@ -272,9 +270,9 @@ static void nobody_allowed_is_a_warning(void **state)
 
 static void mistakes_across_keys(void **state)
 {
-	must_refuse(HEAD "subsystem: []\n",
-		    "t.yaml:3:1: error: unknown key 'subsystem' in "
-		    "configuration (did you mean 'subsystems'?)");
+	must_refuse(
+		HEAD "subsystem: []\n",
+		"t.yaml:3:1: error: unknown key 'subsystem' in configuration (did you mean 'subsystems'?)");
 	must_refuse("version: 2\nportals: [{name: p, address: 127.0.0.1}]\n",
 		    "t.yaml:1:10: error: version must be 1");
 	must_refuse("version: 1\n", "lacks the required key 'portals'");
@@ -296,9 +294,9 @@ static void mistakes_across_keys(void **state)
 			 " {name: i, nqn: nqn.2026-01.org.example:1}]\n",
 		    "host 'h' on line 3 has this NQN already");
 	must_refuse(HEAD "hosts: [{name: h, nqn: bad}]\n", "nqn does not begin with");
-	must_refuse(SUB "- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n",
-		    "t.yaml:6:8: error: subsystem 'nqn.2026-01.org.example:a' is there "
-		    "already, on line 4");
+	must_refuse(
+		SUB "- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n",
+		"t.yaml:6:8: error: subsystem 'nqn.2026-01.org.example:a' is there already, on line 4");
 	must_refuse(SUB "  portals: [q]\n", "t.yaml:6:13: error: there is no portal 'q'");
 	must_refuse(SUB "  portals: [p, p]\n", "'p' is in this list twice");
 	must_refuse(SUB "  serial: '123456789012345678901'\n", "at most 20 characters");
@@ -328,22 +326,18 @@ static void mistakes_in_namespaces(void **state)
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, device: /dev/x}\n",
 		    "namespace needs only one of file, device and ram");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, size: 1MiB}\n", "size is for file only");
-	must_refuse(NS "  - {nsid: 1, file: /x, size: 1MiB}\n",
-		    "size is for a file that");
+	must_refuse(NS "  - {nsid: 1, file: /x, size: 1MiB}\n", "size is for a file that");
 	must_refuse(NS "  - {nsid: 1, file: /x, create: true}\n", "create needs a size");
 	must_refuse(NS "  - {nsid: 1, file: x}\n", "file must be an absolute path");
 	must_refuse(NS "  - {nsid: 1, file: /x, create: true, size: 5000}\n",
 		    "size: 5000 bytes is not a multiple of block_size 512");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, block_size: 1024}\n",
 		    "block_size must be 512 or 4096");
-	must_refuse(
-		NS "  - {nsid: 1, ram: 5120, block_size: 4096}\n",
-		"t.yaml:7:20: error: ram: 5120 bytes is not a multiple of block_size");
+	must_refuse(NS "  - {nsid: 1, ram: 5120, block_size: 4096}\n",
+		    "t.yaml:7:20: error: ram: 5120 bytes is not a multiple of block_size");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, uuid: 12}\n", "uuid must be a UUID");
-	must_refuse(NS "  - {nsid: 1, ram: 1MiB, "
-		       "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}\n"
-		       "  - {nsid: 2, ram: 1MiB, "
-		       "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}\n",
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}\n"
+		       "  - {nsid: 2, ram: 1MiB, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}\n",
 		    "the namespace on line 7 has this UUID already");
 	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/none}\n", directory);
 	must_refuse(text, "t.yaml:7:21: error: /tmp/test_config.");
@@ -356,19 +350,19 @@ static void mistakes_in_namespaces(void **state)
 
 /* ---- ANA ------------------------------------------------------------------------------------ */
 
-#define TWO                                                                              \
-	"version: 1\nportals: [{name: p, address: 127.0.0.1},\n"                         \
-	"  {name: q, address: 127.0.0.2}]\n"                                             \
+#define TWO                                                                                        \
+	"version: 1\nportals: [{name: p, address: 127.0.0.1},\n"                                   \
+	"  {name: q, address: 127.0.0.2}]\n"                                                       \
 	"subsystems:\n- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n"
 #define PLAIN "  namespaces: [{nsid: 1, ram: 1MiB}]\n"
 
 static void ana_groups(void **state)
 {
 	struct reading r = read_config(
-		TWO "  ana_groups:\n  - {id: 7, state: non_optimized,"
-		    " portals: [{portal: q, state: persistent_loss}]}\n  - {id: 1}\n"
-		    "  namespaces:\n  - {nsid: 1, ram: 1MiB}\n"
-		    "  - {nsid: 9, ram: 1MiB, ana_group: 7}\n");
+		TWO
+		"  ana_groups:\n  - {id: 7, state: non_optimized, portals: [{portal: q, state: persistent_loss}]}\n  - {id: 1}\n"
+		"  namespaces:\n  - {nsid: 1, ram: 1MiB}\n"
+		"  - {nsid: 9, ram: 1MiB, ana_group: 7}\n");
 	const struct config_subsystem *subsystem = r.config.subsystems.items;
 	struct snapshot *snapshot;
 	const struct ana *ana;
@@ -419,10 +413,9 @@ static void identities_can_be_chosen(void **state)
 		    "nguid must be 32 hexadecimal digits");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, eui64: '0000000000000000'}\n",
 		    "eui64 must be 16 hexadecimal digits, not all zero");
-	must_refuse(
-		NS "  - {nsid: 1, ram: 1MiB, eui64: 02000000000000ff}\n"
-		   "  - {nsid: 2, ram: 1MiB, eui64: 02000000000000FF}\n",
-		"t.yaml:8:33: error: the namespace on line 7 has this EUI-64 already");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, eui64: 02000000000000ff}\n"
+		       "  - {nsid: 2, ram: 1MiB, eui64: 02000000000000FF}\n",
+		    "t.yaml:8:33: error: the namespace on line 7 has this EUI-64 already");
 }
 
 /* The file "s" with these keys, opened; NULL when it cannot be. */
@@ -470,8 +463,7 @@ static void files_can_be_shared(void **state)
 	snapshot_free(one);
 	release(&first);
 	release(&second);
-	must_refuse(NS "  - {nsid: 1, ram: 1MiB, shared: true}\n",
-		    "shared is for file only");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, shared: true}\n", "shared is for file only");
 }
 
 static void mistakes_in_ana_groups(void **state)
@@ -483,25 +475,23 @@ static void mistakes_in_ana_groups(void **state)
 	must_refuse(TWO "  ana_groups: [{id: 1, state: optimised}]\n", "state must be");
 	must_refuse(TWO "  ana_groups: [{id: 2}, {id: 2}]\n",
 		    "t.yaml:7:25: error: ANA group 2 is there already, on line 7");
-	must_refuse(TWO "  ana_groups: [{id: 2}]\n" PLAIN,
-		    "t.yaml:8:16: error: there is no ANA group 1 in this subsystem: name "
-		    "one with ana_group");
+	must_refuse(
+		TWO "  ana_groups: [{id: 2}]\n" PLAIN,
+		"t.yaml:8:16: error: there is no ANA group 1 in this subsystem: name one with ana_group");
 	must_refuse(TWO "  ana_groups: [{id: 2}]\n"
 			"  namespaces: [{nsid: 1, ram: 1MiB, ana_group: 3}]\n",
 		    "there is no ANA group 3 in this subsystem");
 	must_refuse(TWO "  namespaces: [{nsid: 1, ram: 1MiB, ana_group: 1}]\n",
 		    "ana_group needs ana_groups in the subsystem");
-	must_refuse(TWO
-		    "  ana_groups: [{id: 1, portals: [{portal: x, state: change}]}]\n",
+	must_refuse(TWO "  ana_groups: [{id: 1, portals: [{portal: x, state: change}]}]\n",
 		    "there is no portal 'x'");
 	must_refuse(TWO "  ana_groups: [{id: 1, portals: [{portal: p}]}]\n",
 		    "lacks the required key 'state'");
 	must_refuse(TWO "  ana_groups: [{id: 1, portals: [{portal: p, state: change},\n"
 			"    {portal: p, state: optimized}]}]\n",
 		    "t.yaml:8:5: error: portal 'p' is in this list twice");
-	must_refuse(TWO
-		    "  portals: [p]\n"
-		    "  ana_groups: [{id: 1, portals: [{portal: q, state: change}]}]\n",
+	must_refuse(TWO "  portals: [p]\n"
+			"  ana_groups: [{id: 1, portals: [{portal: q, state: change}]}]\n",
 		    "the subsystem is not on portal 'q'");
 }
 
@@ -514,9 +504,8 @@ static void exported_twice(void **state)
 	make_file("a", 4096);
 	unlink("b");
 	assert_int_equal(link("a", "b"), 0);
-	snprintf(text, sizeof(text),
-		 NS "  - {nsid: 1, file: %s/a}\n  - {nsid: 2, file: %s/b}\n", directory,
-		 directory);
+	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/a}\n  - {nsid: 2, file: %s/b}\n",
+		 directory, directory);
 	must_refuse(text, "/b is exported already, as nsid 1 on line 7");
 	snprintf(text, sizeof(text),
 		 NS "  - {nsid: 1, file: %s/new, create: true, size: 4KiB}\n"
@@ -544,9 +533,8 @@ static void open_failures_have_lines(void **state)
 
 	make_file("x", 4096);
 	make_file("y", 4096);
-	snprintf(text, sizeof(text),
-		 NS "  - {nsid: 1, file: %s/x}\n  - {nsid: 2, file: %s/y}\n", directory,
-		 directory);
+	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/x}\n  - {nsid: 2, file: %s/y}\n",
+		 directory, directory);
 	first = read_config(text);
 	snapshot = snapshot_build(&first.config, first.conf);
 	assert_non_null(snapshot);
@@ -560,8 +548,7 @@ static void open_failures_have_lines(void **state)
 		size_t n;
 		FILE *out = open_memstream(&second.said, &n);
 
-		assert_int_equal(config_read("t.yaml", &second.config, out, &second.conf),
-				 0);
+		assert_int_equal(config_read("t.yaml", &second.config, out, &second.conf), 0);
 		assert_null(snapshot_build(&second.config, second.conf));
 		fclose(out);
 	}
@@ -586,8 +573,7 @@ static void file_is_safe(void **state)
 	chmod("t.yaml", 0666);
 	assert_int_equal(config_read("t.yaml", &config, out, &conf), -EINVAL);
 	fflush(out);
-	assert_non_null(
-		strstr(said, "t.yaml: error: everybody may write this file (mode 0666)"));
+	assert_non_null(strstr(said, "t.yaml: error: everybody may write this file (mode 0666)"));
 	conf_free(conf);
 	config_release(&config);
 	chmod("t.yaml", 0644);
@@ -601,35 +587,34 @@ static void file_is_safe(void **state)
 /* Twenty mistakes of twenty kinds: twenty messages in one run. */
 static void twenty_mistakes(void **state)
 {
-	static const char text[] =
-		"version: 3\n"		 /* 1 */
-		"log: {level: chatty}\n" /* 2 */
-		"tuning:\n"
-		"  workers: many\n"    /* 3 */
-		"  poll: sometimes\n"  /* 4 */
-		"  queue_deptth: 64\n" /* 5 */
-		"  spin: 5 parsecs\n"  /* 6 */
-		"portals:\n"
-		"- {name: left, address: 127.0.0.1}\n"
-		"- {name: left, address: 127.0.0.1, port: 70000}\n" /* 7, 8 */
-		"hosts:\n"
-		"- {name: db1, nqn: iqn.1}\n" /* 9 */
-		"subsystems:\n"
-		"- nqn: nqn.2026-01.org.example:a\n"
-		"  serial: '0123456789012345678901234'\n" /* 10 */
-		"  portals: [lfet]\n"			  /* 11 */
-		"  allow_hosts: [db2]\n"		  /* 12 */
-		"  namespaces:\n"
-		"  - {nsid: 1, ram: 1MiB}\n"
-		"  - {nsid: 1, ram: 1MiB}\n"			/* 13 */
-		"  - {nsid: 2000, ram: 1MiB}\n"			/* 14 */
-		"  - {nsid: 2, file: /no/such/file}\n"		/* 15 */
-		"  - {nsid: 3, ram: 5000}\n"			/* 16 */
-		"  - {nsid: 4, ram: 1MiB, block_size: 520}\n"	/* 17 */
-		"  - {nsid: 5, ram: 1MiB, device: /dev/null}\n" /* 18 */
-		"  - {nsid: 6, ram: 1MiB, read_only: yes}\n"	/* 19 */
-		"- nqn: nqn.2026-01.org.example:a\n"		/* 20 */
-		"  allow_any_host: true\n";
+	static const char text[] = "version: 3\n"	    /* 1 */
+				   "log: {level: chatty}\n" /* 2 */
+				   "tuning:\n"
+				   "  workers: many\n"	  /* 3 */
+				   "  poll: sometimes\n"  /* 4 */
+				   "  queue_deptth: 64\n" /* 5 */
+				   "  spin: 5 parsecs\n"  /* 6 */
+				   "portals:\n"
+				   "- {name: left, address: 127.0.0.1}\n"
+				   "- {name: left, address: 127.0.0.1, port: 70000}\n" /* 7, 8 */
+				   "hosts:\n"
+				   "- {name: db1, nqn: iqn.1}\n" /* 9 */
+				   "subsystems:\n"
+				   "- nqn: nqn.2026-01.org.example:a\n"
+				   "  serial: '0123456789012345678901234'\n" /* 10 */
+				   "  portals: [lfet]\n"		     /* 11 */
+				   "  allow_hosts: [db2]\n"		     /* 12 */
+				   "  namespaces:\n"
+				   "  - {nsid: 1, ram: 1MiB}\n"
+				   "  - {nsid: 1, ram: 1MiB}\n"			   /* 13 */
+				   "  - {nsid: 2000, ram: 1MiB}\n"		   /* 14 */
+				   "  - {nsid: 2, file: /no/such/file}\n"	   /* 15 */
+				   "  - {nsid: 3, ram: 5000}\n"			   /* 16 */
+				   "  - {nsid: 4, ram: 1MiB, block_size: 520}\n"   /* 17 */
+				   "  - {nsid: 5, ram: 1MiB, device: /dev/null}\n" /* 18 */
+				   "  - {nsid: 6, ram: 1MiB, read_only: yes}\n"	   /* 19 */
+				   "- nqn: nqn.2026-01.org.example:a\n"		   /* 20 */
+				   "  allow_any_host: true\n";
 	struct reading r = read_config(text);
 
 	if (count(r.said, ": error: ") != 20)

@@ -17,8 +17,8 @@ static void read_text(const char *text, struct target_config *ret_config)
 {
 	struct conf *conf;
 
-	assert_int_equal(conf_read_text("text", text, strlen(text), &config_schema,
-					ret_config, stderr, &conf),
+	assert_int_equal(conf_read_text("text", text, strlen(text), &config_schema, ret_config,
+					stderr, &conf),
 			 0);
 	assert_int_equal(conf_n_errors(conf), 0);
 	conf_free(conf);
@@ -44,8 +44,7 @@ static char *describe(const struct config_changes *changes)
 	return text;
 }
 
-static void expect_diff(const char *before_text, const char *after_text,
-			const char *wanted)
+static void expect_diff(const char *before_text, const char *after_text, const char *wanted)
 {
 	struct target_config before, after;
 	struct config_changes changes;
@@ -56,8 +55,7 @@ static void expect_diff(const char *before_text, const char *after_text,
 	assert_int_equal(config_diff(&before, &after, &changes), 0);
 	text = describe(&changes);
 	assert_string_equal(text, wanted);
-	assert_int_equal(config_changes_find_fixed(&changes) != NULL,
-			 strchr(wanted, '!') != NULL);
+	assert_int_equal(config_changes_find_fixed(&changes) != NULL, strchr(wanted, '!') != NULL);
 	free(text);
 	config_changes_free(&changes);
 	config_release(&before);
@@ -76,34 +74,35 @@ static void nothing_is_different(void **state)
 
 static void values(void **state)
 {
-	expect_diff(HEAD PORTALS,
-		    HEAD PORTALS "log: {level: debug}\n"
-				 "limits: {connect_rate: 7, connections: 99, "
-				 "buffers_per_host: 10, connect_rate_per_host: 8, "
-				 "pending_per_host: 9}\n"
-				 "tuning: {workers: 2, spin: 1ms, buffers: 1GiB}\n"
-				 "fabric: soft\n",
-		    "~ log: level info -> debug\n"
-		    "~! configuration: fabric auto -> soft\n"
-		    "~! tuning: workers auto -> 2\n"
-		    "~! tuning: spin 20us -> 1ms\n"
-		    "~! tuning: buffers 64MiB -> 1GiB\n"
-		    "~! limits: connections 1024 -> 99\n"
-		    "~ limits: buffers_per_host 80 -> 10\n"
-		    "~ limits: connect_rate 200 -> 7\n"
-		    "~ limits: connect_rate_per_host 100 -> 8\n"
-		    "~ limits: pending_per_host 72 -> 9\n");
+	expect_diff(
+		HEAD PORTALS,
+		HEAD PORTALS
+		"log: {level: debug}\n"
+		"limits: {connect_rate: 7, connections: 99, buffers_per_host: 10, connect_rate_per_host: 8, pending_per_host: 9}\n"
+		"tuning: {workers: 2, spin: 1ms, buffers: 1GiB}\n"
+		"fabric: soft\n",
+		"~ log: level info -> debug\n"
+		"~! configuration: fabric auto -> soft\n"
+		"~! tuning: workers auto -> 2\n"
+		"~! tuning: spin 20us -> 1ms\n"
+		"~! tuning: buffers 64MiB -> 1GiB\n"
+		"~! limits: connections 1024 -> 99\n"
+		"~ limits: buffers_per_host 80 -> 10\n"
+		"~ limits: connect_rate 200 -> 7\n"
+		"~ limits: connect_rate_per_host 100 -> 8\n"
+		"~ limits: pending_per_host 72 -> 9\n");
 }
 
 static void things_with_names(void **state)
 {
-	expect_diff(HEAD PORTALS "hosts: [{name: h, nqn: 'nqn.2026-01.org.example:h'}]\n",
-		    HEAD "portals: [{name: b, address: 10.0.0.9},"
-			 " {name: c, address: 10.0.0.3, port: 9}]\n",
-		    "- portal: a: address: 10.0.0.1\n"
-		    "~ portal: b: address 10.0.0.2 -> 10.0.0.9\n"
-		    "+ portal: c: address: 10.0.0.3, port: 9\n"
-		    "- host: h: nqn: nqn.2026-01.org.example:h\n");
+	expect_diff(
+		HEAD PORTALS "hosts: [{name: h, nqn: 'nqn.2026-01.org.example:h'}]\n",
+		HEAD
+		"portals: [{name: b, address: 10.0.0.9}, {name: c, address: 10.0.0.3, port: 9}]\n",
+		"- portal: a: address: 10.0.0.1\n"
+		"~ portal: b: address 10.0.0.2 -> 10.0.0.9\n"
+		"+ portal: c: address: 10.0.0.3, port: 9\n"
+		"- host: h: nqn: nqn.2026-01.org.example:h\n");
 }
 
 static void a_subsystem_with_all_in_it(void **state)
@@ -127,8 +126,7 @@ static void a_subsystem_with_all_in_it(void **state)
 
 static void what_a_namespace_may_change(void **state)
 {
-	static const char head[] = HEAD PORTALS "subsystems:\n  - nqn: " NQN
-						"\n    namespaces:\n";
+	static const char head[] = HEAD PORTALS "subsystems:\n  - nqn: " NQN "\n    namespaces:\n";
 	static const struct {
 		const char *before, *after, *wanted;
 	} cases[] = {
@@ -154,8 +152,7 @@ static void what_a_namespace_may_change(void **state)
 
 		snprintf(before, sizeof(before), "%s      - {nsid: 1, %s}\n", head,
 			 cases[i].before);
-		snprintf(after, sizeof(after), "%s      - {nsid: 1, %s}\n", head,
-			 cases[i].after);
+		snprintf(after, sizeof(after), "%s      - {nsid: 1, %s}\n", head, cases[i].after);
 		expect_diff(before, after, cases[i].wanted);
 	}
 }
@@ -167,15 +164,13 @@ static void ana_states(void **state)
 	char before[512], after[512];
 
 	snprintf(before, sizeof(before),
-		 "%s    ana_groups: [{id: 1}, {id: 2, portals: [{portal: a, state: "
-		 "change}]}]\n"
+		 "%s    ana_groups: [{id: 1}, {id: 2, portals: [{portal: a, state: change}]}]\n"
 		 "    namespaces: [{nsid: 1, ram: 1MiB}]\n",
 		 head);
-	snprintf(after, sizeof(after),
-		 "%s    ana_groups: [{id: 2, state: inaccessible, portals: [{portal: b, "
-		 "state: "
-		 "optimized}]}]\n    namespaces: [{nsid: 1, ram: 1MiB, ana_group: 2}]\n",
-		 head);
+	snprintf(
+		after, sizeof(after),
+		"%s    ana_groups: [{id: 2, state: inaccessible, portals: [{portal: b, state: optimized}]}]\n    namespaces: [{nsid: 1, ram: 1MiB, ana_group: 2}]\n",
+		head);
 	expect_diff(before, after,
 		    "- ANA group: " NQN "/1: \n"
 		    "~ ANA group: " NQN "/2: state optimized -> inaccessible\n"

@@ -63,8 +63,7 @@ static bool look_after(unsigned waits, const char *loadavg)
 
 	now_ns += LOOK_NS;
 	waited_ns += (uint64_t)waits * LOOK_NS / 1000;
-	snprintf(text, sizeof(text), "123456789 %llu 42\n",
-		 (unsigned long long)waited_ns);
+	snprintf(text, sizeof(text), "123456789 %llu 42\n", (unsigned long long)waited_ns);
 	say(schedstat_file, text);
 	say(loadavg_file, loadavg);
 	return crowd_is_here(&crowd, now_ns);
@@ -94,8 +93,7 @@ static void test_as_many_as_cpus(void **state)
 static void test_more_than_cpus(void **state)
 {
 	assert_in_range(looks_until_crowd(0, FULL), 5, 25); /* one look is no proof */
-	assert_in_range(looks_until_crowd(0, FULL), 1,
-			6); /* it is still here: seen sooner */
+	assert_in_range(looks_until_crowd(0, FULL), 1, 6);  /* it is still here: seen sooner */
 	assert_int_equal(looks_until_crowd(0, "0.20 0.18 0.12 1/80 11206\n"), LOOKS);
 	assert_in_range(looks_until_crowd(0, FULL), 5, 25);
 }

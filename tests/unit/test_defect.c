@@ -69,8 +69,7 @@ static void expect_logged(const char *text, bool is_there)
 
 /* ---- what hosts do -------------------------------------------------------------------------- */
 
-static void send_io(unsigned i, uint8_t opcode, uint32_t nsid, unsigned n_blocks,
-		    unsigned cid)
+static void send_io(unsigned i, uint8_t opcode, uint32_t nsid, unsigned n_blocks, unsigned cid)
 {
 	struct nvme_sqe sqe = {.opcode = opcode,
 			       .flags = NVME_FLAGS_PSDT_SGL,
@@ -278,8 +277,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_command_that_is_lost, begin, end),
 		cmocka_unit_test_setup_teardown(a_free_command_that_is_not, begin, end),
 		cmocka_unit_test_setup_teardown(a_buffer_that_there_never_is, begin, end),
-		cmocka_unit_test_setup_teardown(a_buffer_that_is_waited_for_in_vain,
-						begin, end),
+		cmocka_unit_test_setup_teardown(a_buffer_that_is_waited_for_in_vain, begin, end),
 		cmocka_unit_test_setup_teardown(a_fetch_of_what_is_not_there, begin, end),
 		cmocka_unit_test_setup_teardown(a_queue_that_lives_already, begin, end),
 	};

@@ -20,14 +20,14 @@
 #define NQN   "nqn.2026-01.org.example:one"
 #define OTHER "nqn.2026-01.org.example:two"
 /* A start, as it lies in a file: type, revision, EHL, EHAI, controller, time, rest, EL, firmware. */
-#define POWER_ON                                                                         \
-	"\"04011503ffff"                                                                 \
-	"0102030405060000"                                                               \
-	"0000000000000000"                                                               \
-	"0800"                                                                           \
+#define POWER_ON                                                                                   \
+	"\"04011503ffff"                                                                           \
+	"0102030405060000"                                                                         \
+	"0000000000000000"                                                                         \
+	"0800"                                                                                     \
 	"302e312e30202020\""
-#define FILE_OF(nqn, generation, events)                                                 \
-	"{\"version\": 1, \"nqn\": \"" nqn "\", \"generation\": " generation             \
+#define FILE_OF(nqn, generation, events)                                                           \
+	"{\"version\": 1, \"nqn\": \"" nqn "\", \"generation\": " generation                       \
 	", \"events\": [" events "]}"
 
 enum {
@@ -125,9 +125,7 @@ static const struct nvme_event *event_at(const struct event_image *image, unsign
 	assert_in_range(i, 0, image->n_events - 1);
 	for (; i; i--)
 		at += sizeof(struct nvme_event) +
-		      get_le16(((const struct nvme_event *)(const void *)(image->bytes +
-									  at))
-				       ->el);
+		      get_le16(((const struct nvme_event *)(const void *)(image->bytes + at))->el);
 	return (const void *)(image->bytes + at);
 }
 
@@ -275,8 +273,7 @@ static void stays_small(void **state)
 	for (unsigned i = 0; i < 500; i++)
 		event_log_add_smart(record);
 	image = event_image_take(record);
-	assert_in_range(image->n_bytes, EVENT_LOG_BYTES - SMART_BYTES + 1,
-			EVENT_LOG_BYTES);
+	assert_in_range(image->n_bytes, EVENT_LOG_BYTES - SMART_BYTES + 1, EVENT_LOG_BYTES);
 	assert_int_equal(image->n_events, EVENT_LOG_BYTES / SMART_BYTES);
 	assert_int_equal(image->generation, (uint16_t)(generation + 500));
 	assert_int_equal(held->n_events, 2);
@@ -286,8 +283,7 @@ static void stays_small(void **state)
 	/* What is full can be read again. */
 	begin();
 	expect_types(
-		"14111111111111111111111111111111111111111111111111111111111111111111"
-		"111111111111111111111111111111111111111111111111111111");
+		"14111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111");
 	event_image_give(image);
 	leave(true);
 }
@@ -379,32 +375,23 @@ static void damaged_files(void **state)
 		FILE_OF(NQN, "1", "\"04011503ffff\""),
 		/* type, revision, EHL, VSIL, EL, no hexadecimal, cut, too long */
 		FILE_OF(NQN, "1",
-			"\"05011503ffff01020304050600000000000000000000"
-			"0800302e312e30202020\""),
+			"\"05011503ffff010203040506000000000000000000000800302e312e30202020\""),
 		FILE_OF(NQN, "1",
-			"\"04021503ffff01020304050600000000000000000000"
-			"0800302e312e30202020\""),
+			"\"04021503ffff010203040506000000000000000000000800302e312e30202020\""),
 		FILE_OF(NQN, "1",
-			"\"04011603ffff01020304050600000000000000000000"
-			"0800302e312e30202020\""),
+			"\"04011603ffff010203040506000000000000000000000800302e312e30202020\""),
 		FILE_OF(NQN, "1",
-			"\"04011503ffff01020304050600000000000000000100"
-			"0800302e312e30202020\""),
+			"\"04011503ffff010203040506000000000000000001000800302e312e30202020\""),
 		FILE_OF(NQN, "1",
-			"\"04011503ffff01020304050600000000000000000000"
-			"0900302e312e30202020\""),
+			"\"04011503ffff010203040506000000000000000000000900302e312e30202020\""),
 		FILE_OF(NQN, "1",
-			"\"04011503ffff0102030405060000000000000000000G"
-			"0800302e312e30202020\""),
+			"\"04011503ffff0102030405060000000000000000000G0800302e312e30202020\""),
 		FILE_OF(NQN, "1",
-			"\"04011503ffff01020304050600000000000000000000"
-			"0800302e312e302020\""),
+			"\"04011503ffff010203040506000000000000000000000800302e312e302020\""),
 		FILE_OF(NQN, "1",
-			"\"04011503ffff01020304050600000000000000000000"
-			"0900302e312e3020202020\""),
+			"\"04011503ffff010203040506000000000000000000000900302e312e3020202020\""),
 		FILE_OF(NQN, "1",
-			"\"01011503ffff01020304050600000000000000000000"
-			"0800302e312e30202020\""),
+			"\"01011503ffff010203040506000000000000000000000800302e312e30202020\""),
 	};
 	char why[300] = "";
 
@@ -412,8 +399,7 @@ static void damaged_files(void **state)
 		expect_refused(texts[i], strlen(texts[i]));
 	assert_true(is_accepted(FILE_OF(NQN, "65535", POWER_ON),
 				strlen(FILE_OF(NQN, "65535", POWER_ON)), why));
-	assert_true(
-		is_accepted(FILE_OF(NQN, "1", ""), strlen(FILE_OF(NQN, "1", "")), why));
+	assert_true(is_accepted(FILE_OF(NQN, "1", ""), strlen(FILE_OF(NQN, "1", "")), why));
 }
 
 /* More than there is room for: 65024 bytes are 2032 such events. */
@@ -425,8 +411,8 @@ static void too_many(void **state)
 	for (unsigned more = 0; more < 2; more++) {
 		FILE *f = open_memstream(&text, &n);
 
-		fprintf(f, "{\"version\": 1, \"nqn\": \"" NQN
-			   "\", \"generation\": 1, \"events\": [");
+		fprintf(f,
+			"{\"version\": 1, \"nqn\": \"" NQN "\", \"generation\": 1, \"events\": [");
 		for (unsigned i = 0; i < EVENT_LOG_BYTES / START_BYTES + more; i++)
 			fprintf(f, "%s" POWER_ON, i ? ", " : "");
 		fprintf(f, "]}");

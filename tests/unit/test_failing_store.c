@@ -35,10 +35,9 @@ static uint8_t buffer[BLOCK] __attribute__((aligned(BLOCK)));
 /* ---- faults --------------------------------------------------------------------------------- */
 
 static struct {
-	int dsync_error; /* -errno of writes with RWF_DSYNC */
-	int fsync_error; /* errno */
-	const char
-		*grows; /* another program grows this file just before a hole is made */
+	int dsync_error;   /* -errno of writes with RWF_DSYNC */
+	int fsync_error;   /* errno */
+	const char *grows; /* another program grows this file just before a hole is made */
 } fault;
 
 int io_submit(void *context, long n, struct iocb **iocbs);
@@ -166,8 +165,7 @@ static struct backend_config new_file(uint64_t size)
 	return (struct backend_config){.path = path, .block_size = 512};
 }
 
-static struct backend *must_open(const struct backend_ops *ops,
-				 const struct backend_config *config)
+static struct backend *must_open(const struct backend_ops *ops, const struct backend_config *config)
 {
 	struct backend *backend = NULL;
 	char why[256] = "";
@@ -241,8 +239,7 @@ static void failed_sync_of_growing_is_final(void **state)
 
 	assert_int_equal(run(backend, BACKEND_WRITE, 0, false), 0);
 	fault.fsync_error = EIO;
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)),
-			 -EIO);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), -EIO);
 	fault.fsync_error = 0;
 	assert_true(atomic_load(&backend->has_failed));
 	assert_int_equal(run(backend, BACKEND_FLUSH, 0, false), -EIO);
@@ -275,18 +272,15 @@ static void growing_is_undone(void **state)
 	char why[256];
 
 	assert_true(backend_undo_grow(backend)); /* nothing to do */
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)),
-			 0);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), 0);
 	assert_true(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), FILE_BYTES);
 	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)),
-			 0);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), 0);
 	backend_keep_grown(backend);
 	assert_true(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 2 * FILE_BYTES);
-	assert_int_equal(backend_file.resize(backend, 3 * FILE_BYTES, why, sizeof(why)),
-			 0);
+	assert_int_equal(backend_file.resize(backend, 3 * FILE_BYTES, why, sizeof(why)), 0);
 	grow_and_write(config.path); /* of others nothing is cut off */
 	assert_false(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 3 * FILE_BYTES + BLOCK);
@@ -302,8 +296,7 @@ static void shared_files_are_not_cut(void **state)
 
 	config.is_shared = true;
 	backend = must_open(&backend_file, &config);
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)),
-			 0);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), 0);
 	assert_false(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 2 * FILE_BYTES);
 	backend_file.close(backend);
@@ -316,13 +309,11 @@ static void memory_grows_again(void **state)
 	char why[256];
 
 	for (unsigned n = 8; n >= 2; n--) {
-		assert_int_equal(backend_ram.resize(backend, n * BLOCK, why, sizeof(why)),
-				 0);
+		assert_int_equal(backend_ram.resize(backend, n * BLOCK, why, sizeof(why)), 0);
 		assert_int_equal(run(backend, BACKEND_READ, (n - 1) * BLOCK, false), 0);
 		assert_true(backend_undo_grow(backend));
 		assert_int_equal(backend->limits.size_bytes, BLOCK + 512);
-		assert_int_equal(run(backend, BACKEND_READ, (n - 1) * BLOCK, false),
-				 -EIO);
+		assert_int_equal(run(backend, BACKEND_READ, (n - 1) * BLOCK, false), -EIO);
 	}
 	assert_int_equal(backend_ram.resize(backend, 16 * BLOCK, why, sizeof(why)), 0);
 	assert_int_equal(run(backend, BACKEND_READ, 15 * BLOCK, false), 0);
@@ -352,19 +343,13 @@ static void opening_makes_no_hole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(failed_fua_write_is_final, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(refused_fua_write_is_not, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(failed_sync_of_growing_is_final, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(what_ends_early_is_said, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(what_ends_early_is_said, set_up_pool,
-						tear_down),
+		cmocka_unit_test_setup_teardown(failed_fua_write_is_final, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(refused_fua_write_is_not, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_sync_of_growing_is_final, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_ends_early_is_said, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_ends_early_is_said, set_up_pool, tear_down),
 		cmocka_unit_test_setup_teardown(growing_is_undone, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(shared_files_are_not_cut, set_up,
-						tear_down),
+		cmocka_unit_test_setup_teardown(shared_files_are_not_cut, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(memory_grows_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(opening_makes_no_hole, set_up, tear_down),
 	};

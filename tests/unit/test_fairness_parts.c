@@ -111,12 +111,10 @@ static int stop(void **state)
 	return 0;
 }
 
-static enum buffer_result take_one(size_t n_bytes, size_t *queue, size_t *ns,
-				   size_t *host)
+static enum buffer_result take_one(size_t n_bytes, size_t *queue, size_t *ns, size_t *host)
 {
 	size_t *held[BUFFER_HOLDERS] = {queue, ns, host};
-	enum buffer_result r = buffer_take_share(&arena, n_bytes, held, 50,
-						 &buffers[n_buffers]);
+	enum buffer_result r = buffer_take_share(&arena, n_bytes, held, 50, &buffers[n_buffers]);
 
 	n_buffers += r == BUFFER_TAKEN;
 	return r;
@@ -135,8 +133,7 @@ static void hogs_leave_something(void **state)
 				 : arena.buddy.n_free_bytes ? BUFFER_OVER_SHARE
 							    : BUFFER_NONE);
 		if (i == 4)
-			assert_int_equal(take_one(BUFFER_UNIT, &small, NULL, NULL),
-					 BUFFER_TAKEN);
+			assert_int_equal(take_one(BUFFER_UNIT, &small, NULL, NULL), BUFFER_TAKEN);
 	}
 	assert_in_range(held[0], ARENA_BYTES * 79 / 100, ARENA_BYTES * 80 / 100);
 	assert_in_range(held[1], ARENA_BYTES * 15 / 100, ARENA_BYTES * 17 / 100);

@@ -119,9 +119,8 @@ static void on_lost(struct frontend_host *host)
 
 static void make_frontend(unsigned n_connections)
 {
-	const struct frontend_kernel_config config = {.n_connections = n_connections,
-						      .io_timeout_s = 660,
-						      .names_directory = the.folder};
+	const struct frontend_kernel_config config = {
+		.n_connections = n_connections, .io_timeout_s = 660, .names_directory = the.folder};
 
 	the.frontend = frontend_kernel_new(&the.host, &config);
 	assert_non_null(the.frontend);
@@ -275,8 +274,7 @@ static void refuses_a_device_with_other_blocks(void **state)
 	leave_behind("vol", 1, 512);
 	make_frontend(1);
 	assert_int_equal(start(), EXIT_FAILED);
-	assert_non_null(
-		strstr(the.error.message, "/dev/nbd5 was left with blocks of 512"));
+	assert_non_null(strstr(the.error.message, "/dev/nbd5 was left with blocks of 512"));
 	assert_int_equal(the.job, NO_JOB);
 	end();
 	name_is("vol 1 512\n"); /* for who repairs it */

@@ -27,10 +27,9 @@ enum {
 	WRONG_KEY = 77,
 };
 
-static const uint8_t hostids[N_HOSTS][HOSTID_BYTES] = {
-	{1}, {0xff, [15] = 2}, "host number 3.."};
-static const char *const nqns[N_HOSTS] = {"nqn.2026-01.org.example:one",
-					  "\"quoted\"/\\\xc3\xa4%s", ""};
+static const uint8_t hostids[N_HOSTS][HOSTID_BYTES] = {{1}, {0xff, [15] = 2}, "host number 3.."};
+static const char *const nqns[N_HOSTS] = {"nqn.2026-01.org.example:one", "\"quoted\"/\\\xc3\xa4%s",
+					  ""};
 
 /* ---- a restart ------------------------------------------------------------------------------ */
 
@@ -51,9 +50,7 @@ static struct guard *restart(struct reservation *reservation, struct bad_blocks 
 	char *text;
 
 	assert_int_equal(
-		guard_format(before,
-			     &(struct guard_kept){reservation, bad, write_protect},
-			     &text),
+		guard_format(before, &(struct guard_kept){reservation, bad, write_protect}, &text),
 		0);
 	if (text && !guard_parse(after, text))
 		fail_msg("written, and not read again: %s", text);
@@ -66,8 +63,7 @@ static bool is_equal(const struct reservation *a, const struct reservation *b)
 {
 	return a->type == b->type && a->is_persistent == b->is_persistent &&
 	       a->holder == b->holder && a->n == b->n &&
-	       !memcmp(a->registrants, b->registrants,
-		       a->n * sizeof(a->registrants[0])) &&
+	       !memcmp(a->registrants, b->registrants, a->n * sizeof(a->registrants[0])) &&
 	       !memcmp(&a->registrants[a->room], &b->registrants[b->room],
 		       a->n * (NVMF_NQN_MAX + (size_t)1));
 }
@@ -80,20 +76,17 @@ struct step {
 };
 
 static struct {
-	struct reservation
-		*states[STATES_MAX]; /* in the order in which they are reached */
+	struct reservation *states[STATES_MAX]; /* in the order in which they are reached */
 	unsigned n;
 	unsigned slots[SLOTS]; /* index + 1, by hash */
 	struct step steps[WISHES_MAX];
 	unsigned n_steps;
 } walk;
 
-static void add_step(reservation_action *action, unsigned host, unsigned op,
-		     bool ignores_key, unsigned cptpl_or_type, uint64_t crkey,
-		     uint64_t key)
+static void add_step(reservation_action *action, unsigned host, unsigned op, bool ignores_key,
+		     unsigned cptpl_or_type, uint64_t crkey, uint64_t key)
 {
-	bool has_cptpl = action == reservation_register ||
-			 action == reservation_set_persistence;
+	bool has_cptpl = action == reservation_register || action == reservation_set_persistence;
 
 	assert_in_range(walk.n_steps, 0, WISHES_MAX - 1);
 	walk.steps[walk.n_steps++] = (struct step){
@@ -112,8 +105,7 @@ static void add_step(reservation_action *action, unsigned host, unsigned op,
 
 static void add_registers(unsigned host)
 {
-	static const unsigned cptpls[] = {NVME_CPTPL_KEEP, NVME_CPTPL_CLEAR,
-					  NVME_CPTPL_SET};
+	static const unsigned cptpls[] = {NVME_CPTPL_KEEP, NVME_CPTPL_CLEAR, NVME_CPTPL_SET};
 	const uint64_t keys[] = {host + 1, SHARED_KEY, 0};
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -123,12 +115,12 @@ static void add_registers(unsigned host)
 
 			add_step(reservation_register, host, NVME_RREGA_REGISTER, ignores,
 				 cptpls[i], 0, key);
-			add_step(reservation_register, host, NVME_RREGA_REPLACE, ignores,
-				 cptpls[i], host + 1, key);
-			add_step(reservation_register, host, NVME_RREGA_REPLACE, ignores,
-				 cptpls[i], SHARED_KEY, key);
-			add_step(reservation_register, host, NVME_RREGA_UNREGISTER,
-				 ignores, cptpls[i], key, 0);
+			add_step(reservation_register, host, NVME_RREGA_REPLACE, ignores, cptpls[i],
+				 host + 1, key);
+			add_step(reservation_register, host, NVME_RREGA_REPLACE, ignores, cptpls[i],
+				 SHARED_KEY, key);
+			add_step(reservation_register, host, NVME_RREGA_UNREGISTER, ignores,
+				 cptpls[i], key, 0);
 		}
 	}
 	add_step(reservation_set_persistence, host, 0, false, NVME_CPTPL_SET, 0, 0);
@@ -141,15 +133,13 @@ static void add_acquires(unsigned host)
 	static const uint64_t victims[] = {0, 1, 2, 3, SHARED_KEY};
 
 	for (unsigned type = 1; type <= NVME_RTYPE_EXCLUSIVE_ACCESS_ALL; type++) {
-		add_step(reservation_acquire, host, NVME_RACQA_ACQUIRE, false, type, 0,
-			 0);
-		add_step(reservation_release, host, NVME_RRELA_RELEASE, false, type, 0,
-			 0);
+		add_step(reservation_acquire, host, NVME_RACQA_ACQUIRE, false, type, 0, 0);
+		add_step(reservation_release, host, NVME_RRELA_RELEASE, false, type, 0, 0);
 		for (unsigned i = 0; i < 5; i++) {
-			add_step(reservation_acquire, host, NVME_RACQA_PREEMPT, false,
-				 type, 0, victims[i]);
-			add_step(reservation_acquire, host, NVME_RACQA_PREEMPT_ABORT,
-				 false, type, 0, victims[i]);
+			add_step(reservation_acquire, host, NVME_RACQA_PREEMPT, false, type, 0,
+				 victims[i]);
+			add_step(reservation_acquire, host, NVME_RACQA_PREEMPT_ABORT, false, type,
+				 0, victims[i]);
 		}
 	}
 	add_step(reservation_release, host, NVME_RRELA_CLEAR, false, 0, 0, 0);
@@ -192,8 +182,7 @@ static enum nvme_status take_step(const struct reservation *state, unsigned i,
 
 	*ret_next = NULL;
 	for (unsigned j = 0; state && j < state->n; j++)
-		if (!wish.crkey &&
-		    !memcmp(state->registrants[j].hostid, wish.hostid, HOSTID_BYTES))
+		if (!wish.crkey && !memcmp(state->registrants[j].hostid, wish.hostid, HOSTID_BYTES))
 			wish.crkey = state->registrants[j].key;
 	return walk.steps[i].action(state, &wish, ret_next);
 }
@@ -274,13 +263,12 @@ static void each_state_is_read_again(void **state)
 		for (; first < end; first++)
 			go_on_from(walk.states[first]);
 	}
-	print_message("# %u commands; new states after 1 to %u: %u %u %u %u %u\n",
-		      walk.n_steps, DEPTH, n_reached[0], n_reached[1], n_reached[2],
-		      n_reached[3], n_reached[4]);
+	print_message("# %u commands; new states after 1 to %u: %u %u %u %u %u\n", walk.n_steps,
+		      DEPTH, n_reached[0], n_reached[1], n_reached[2], n_reached[3], n_reached[4]);
 	/* There are no others, however many commands lead there. */
 	assert_int_equal(first, walk.n);
-	assert_int_equal(walk.n, n_possible(1, 0) + n_possible(3, 1) + n_possible(6, 2) +
-					 n_possible(6, 3));
+	assert_int_equal(walk.n,
+			 n_possible(1, 0) + n_possible(3, 1) + n_possible(6, 2) + n_possible(6, 3));
 	for (unsigned i = 0; i < walk.n; i++)
 		free(walk.states[i]);
 }
@@ -291,9 +279,8 @@ static void each_state_is_read_again(void **state)
 static struct reservation *largest_reservation(void)
 {
 	struct reservation *now = NULL, *next;
-	struct reservation_wish wish = {.action = NVME_RREGA_REGISTER,
-					.cptpl = NVME_CPTPL_SET,
-					.can_persist = true};
+	struct reservation_wish wish = {
+		.action = NVME_RREGA_REGISTER, .cptpl = NVME_CPTPL_SET, .can_persist = true};
 	uint8_t hostid[HOSTID_BYTES];
 	char nqn[NVMF_NQN_MAX + 1];
 
@@ -338,8 +325,8 @@ static void as_many_registrants_as_there_may_be(void **state)
 static void the_longest_file(void **state)
 {
 	struct reservation *reservation = largest_reservation();
-	struct bad_blocks *set = calloc(1, sizeof(*set) + BAD_RANGES_WORST *
-								  sizeof(set->ranges[0]));
+	struct bad_blocks *set = calloc(1,
+					sizeof(*set) + BAD_RANGES_WORST * sizeof(set->ranges[0]));
 	struct guard *guard = fresh(false);
 	struct guard_kept kept = {reservation, set, NVME_WP_PROTECTED};
 	char *text;
@@ -398,11 +385,10 @@ static void bad_blocks_and_protection(void **state)
 /* ---- files of others ------------------------------------------------------------------------ */
 
 #define HOST "{\"host\": \"01000000000000000000000000000000\", \"key\": \"1\"}"
-#define NAMED(nqn)                                                                       \
-	"{\"host\": \"01000000000000000000000000000000\", \"key\": \"1\", \"nqn\": " nqn \
-	"}"
-#define RESERVATION(type, holder, registrants)                                           \
-	"{\"version\": 1, \"reservation\": {\"type\": " type ", \"holder\": " holder     \
+#define NAMED(nqn)                                                                                 \
+	"{\"host\": \"01000000000000000000000000000000\", \"key\": \"1\", \"nqn\": " nqn "}"
+#define RESERVATION(type, holder, registrants)                                                     \
+	"{\"version\": 1, \"reservation\": {\"type\": " type ", \"holder\": " holder               \
 	", \"registrants\": [" registrants "]}}"
 
 /* As an earlier rblkd left them: a holder that means nothing may be any number. */
@@ -422,8 +408,7 @@ static void files_of_an_earlier_rblkd(void **state)
 		kept = atomic_load(&guard->reservation);
 		assert_int_equal(kept->holder, 0);
 		assert_true(kept->is_persistent);
-		assert_int_equal(reservation_allows(kept, hostids[0], ACCESS_WRITE),
-				 true);
+		assert_int_equal(reservation_allows(kept, hostids[0], ACCESS_WRITE), true);
 		guard_unref(guard);
 	}
 }
@@ -443,9 +428,8 @@ static void whose_an_identifier_is(void **state)
 	assert_true(guard_parse(guard, RESERVATION("1", "0", HOST)));
 	assert_false(guard_is_of_other(guard, hostids[0], nqns[0], owner));
 	assert_false(guard_is_of_other(guard, hostids[0], nqns[1], owner));
-	assert_int_equal(
-		reservation_register(atomic_load(&guard->reservation), &wish, &next),
-		NVME_OK);
+	assert_int_equal(reservation_register(atomic_load(&guard->reservation), &wish, &next),
+			 NVME_OK);
 	guard_unref(guard);
 	guard = restart(next, NULL, 0, false);
 	assert_false(guard_is_of_other(guard, hostids[0], nqns[0], owner));
@@ -455,9 +439,8 @@ static void whose_an_identifier_is(void **state)
 	/* Another that changes something does not take the name. */
 	wish.hostnqn = nqns[1];
 	free(next);
-	assert_int_equal(
-		reservation_register(atomic_load(&guard->reservation), &wish, &next),
-		NVME_OK);
+	assert_int_equal(reservation_register(atomic_load(&guard->reservation), &wish, &next),
+			 NVME_OK);
 	assert_string_equal(reservation_name(next, 0), nqns[0]);
 	free(next);
 	guard_unref(guard);

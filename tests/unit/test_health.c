@@ -18,9 +18,9 @@
 
 #define NQN   "nqn.2026-01.org.example:one"
 #define OTHER "nqn.2026-01.org.example:two"
-#define RECORD                                                                           \
-	"\"is_on\": false, \"power_cycles\": 1, \"unsafe_shutdowns\": 0, "               \
-	"\"power_on_seconds\": 0, \"reads\": 0, \"writes\": 0, \"read_units\": 0, "      \
+#define RECORD                                                                                     \
+	"\"is_on\": false, \"power_cycles\": 1, \"unsafe_shutdowns\": 0, "                         \
+	"\"power_on_seconds\": 0, \"reads\": 0, \"writes\": 0, \"read_units\": 0, "                \
 	"\"written_units\": 0, \"media_errors\": 0"
 
 enum {
@@ -52,8 +52,7 @@ static void begin(unsigned n_subsystems)
 		fail_msg("%s", why);
 	for (unsigned i = 0; i < 2; i++)
 		subsystems[i].health = health_find(health, nqns[i]);
-	snapshot = (struct snapshot){.subsystems = subsystems,
-				     .n_subsystems = n_subsystems};
+	snapshot = (struct snapshot){.subsystems = subsystems, .n_subsystems = n_subsystems};
 	memset(&target, 0, sizeof(target));
 	assert_int_equal(loop_init(&target.loop, 0, NULL), 0);
 	list_init(&target.controllers);
@@ -457,18 +456,14 @@ static void damaged_files(void **state)
 		"{\"version\": 1, \"subsystems\": [{}]}",
 		/* no errors; not a number; negative; too many; no name; twice */
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD "}]}",
-		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
-		", \"errors\": 1.5}]}",
-		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
-		", \"errors\": -1}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD ", \"errors\": 1.5}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD ", \"errors\": -1}]}",
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
 		", \"errors\": 99999999999999999999}]}",
-		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"\", " RECORD
-		", \"errors\": 0}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"\", " RECORD ", \"errors\": 0}]}",
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\\u0000b\", " RECORD
 		", \"errors\": 0}]}",
-		"{\"version\": 1, \"subsystems\": [{\"nqn\": 5, " RECORD
-		", \"errors\": 0}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": 5, " RECORD ", \"errors\": 0}]}",
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
 		", \"errors\": 0}, {\"nqn\": \"a\", " RECORD ", \"errors\": 0}]}",
 	};
@@ -484,8 +479,8 @@ static void damaged_files(void **state)
 	expect_refused(long_one, (size_t)n);
 	/* What they lack; what is more than we know does no harm. */
 	n = snprintf(long_one, sizeof(long_one),
-		     "{\"version\": 1, \"more\": 1, \"subsystems\": [{\"nqn\": "
-		     "\"%0223d\", " RECORD ", \"errors\": 7}]}",
+		     "{\"version\": 1, \"more\": 1, \"subsystems\": [{\"nqn\": \"%0223d\", " RECORD
+		     ", \"errors\": 7}]}",
 		     0);
 	write_file(long_one, (size_t)n);
 	health = load(why);

@@ -59,8 +59,7 @@ static void test_transfer_size(void **state)
 	struct identify_controller c;
 
 	for (unsigned mdts = 0; mdts < 256; mdts++) {
-		uint64_t want = mdts && mdts < 8 ? 4096ull << mdts
-						 : IDENTIFY_TRANSFER_MAX;
+		uint64_t want = mdts && mdts < 8 ? 4096ull << mdts : IDENTIFY_TRANSFER_MAX;
 
 		id.mdts = (uint8_t)mdts;
 		assert_null(identify_parse_controller(&id, true, NQN, &c));
@@ -104,8 +103,7 @@ static void test_refused_controllers(void **state)
 	id = good_controller();
 	memset(id.subnqn, 'a', sizeof(id.subnqn)); /* without an end */
 	assert_non_null(identify_parse_controller(&id, true, NQN, &c));
-	assert_non_null(
-		identify_parse_controller(&id, true, "nqn.2026-01.test:other", &c));
+	assert_non_null(identify_parse_controller(&id, true, "nqn.2026-01.test:other", &c));
 }
 
 static struct nvme_id_ns good_namespace(void)
@@ -256,8 +254,7 @@ static void test_lists(void **state)
 		assert_true(strlen(identify_format_list(data, text, i)) < i);
 }
 
-static size_t put_group(uint8_t *page, size_t at, uint32_t id, uint32_t n_nsids,
-			uint8_t ana_state)
+static size_t put_group(uint8_t *page, size_t at, uint32_t id, uint32_t n_nsids, uint8_t ana_state)
 {
 	struct nvme_ana_group group = {
 		.grpid = put_le32(id), .nnsids = put_le32(n_nsids), .state = ana_state};
@@ -328,8 +325,7 @@ static void test_discovery_entry(void **state)
 
 static void test_discovery_header(void **state)
 {
-	struct nvmf_discovery_header header = {.genctr = put_le64(9),
-					       .numrec = put_le64(3)};
+	struct nvmf_discovery_header header = {.genctr = put_le64(9), .numrec = put_le64(3)};
 	uint64_t genctr;
 	unsigned n;
 

@@ -164,8 +164,7 @@ static void test_retries(void **state)
 {
 	static const unsigned counted[] = {0x21, 0x22, 0x07, 0x08, 0x181};
 	static const unsigned lost[] = {0x82, 0x300, 0x302, 0x303, 0x360};
-	static const unsigned never[] = {0x01,	0x02,  0x80, 0x81,
-					 0x281, 0x370, 0x20, 0x301};
+	static const unsigned never[] = {0x01, 0x02, 0x80, 0x81, 0x281, 0x370, 0x20, 0x301};
 
 	for (unsigned i = 0; i < ARRAY_LEN(counted); i++) {
 		assert_int_equal(error_io_retry(counted[i]), IO_RETRY_COUNTED);
@@ -202,27 +201,21 @@ static void expect_cm(struct cm_error cm, enum exit_code code, const char *messa
 
 static void test_cm_errors(void **state)
 {
-	expect_cm((struct cm_error){.failure = CM_ADDRESS, .error = -ENODEV},
-		  EXIT_UNREACHABLE,
-		  "cannot reach 10.77.0.1:4420: no RDMA device has a route to that "
-		  "address");
-	expect_cm((struct cm_error){.failure = CM_REJECTED, .reason = 8},
-		  EXIT_UNREACHABLE,
-		  "10.77.0.1:4420 rejected the connection: nothing listens there (CM "
-		  "status 8)");
+	expect_cm((struct cm_error){.failure = CM_ADDRESS, .error = -ENODEV}, EXIT_UNREACHABLE,
+		  "cannot reach 10.77.0.1:4420: no RDMA device has a route to that address");
+	expect_cm((struct cm_error){.failure = CM_REJECTED, .reason = 8}, EXIT_UNREACHABLE,
+		  "10.77.0.1:4420 rejected the connection: nothing listens there (CM status 8)");
 	expect_cm((struct cm_error){.failure = CM_REJECTED, .reason = -ECONNREFUSED},
 		  EXIT_UNREACHABLE,
-		  "10.77.0.1:4420 rejected the connection: nothing listens there (CM "
-		  "status "
-		  "-111)");
+		  "10.77.0.1:4420 rejected the connection: nothing listens there (CM status -111)");
 	expect_cm((struct cm_error){.failure = CM_UNREACHABLE}, EXIT_UNREACHABLE,
 		  "cannot reach 10.77.0.1:4420: no answer");
-	assert_true(error_cm_is_transient(&(struct cm_error){
-		.failure = CM_REJECTED, .reason = 28, .nvmf_status = 6}));
 	assert_true(error_cm_is_transient(
-		&(struct cm_error){.failure = CM_REJECTED, .reason = 10}));
-	assert_false(error_cm_is_transient(
-		&(struct cm_error){.failure = CM_REJECTED, .reason = 8}));
+		&(struct cm_error){.failure = CM_REJECTED, .reason = 28, .nvmf_status = 6}));
+	assert_true(
+		error_cm_is_transient(&(struct cm_error){.failure = CM_REJECTED, .reason = 10}));
+	assert_false(
+		error_cm_is_transient(&(struct cm_error){.failure = CM_REJECTED, .reason = 8}));
 }
 
 static void expect_connect(unsigned status, uint64_t result, enum exit_code code,
@@ -245,10 +238,8 @@ static void test_connect_errors(void **state)
 	expect_connect(0x4182, 44, EXIT_FAILED,
 		       "target refuses the Connect: queue size 128 is not valid");
 	expect_connect(0x4182, 99, EXIT_FAILED,
-		       "target refuses the Connect: invalid parameter at byte 99 of the "
-		       "command");
-	expect_connect(0x0181, 0, EXIT_BUSY,
-		       "target is busy: it takes no further connection now");
+		       "target refuses the Connect: invalid parameter at byte 99 of the command");
+	expect_connect(0x0181, 0, EXIT_BUSY, "target is busy: it takes no further connection now");
 	assert_true(error_connect_is_permanent(0x4184));
 	assert_false(error_connect_is_permanent(0x4181));
 	assert_false(error_connect_is_permanent(0x0182));
@@ -257,14 +248,10 @@ static void test_connect_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_command_table),
-		cmocka_unit_test(test_command_identifiers),
-		cmocka_unit_test(test_private_data),
-		cmocka_unit_test(test_connect_command),
-		cmocka_unit_test(test_connect_data),
-		cmocka_unit_test(test_io_errors),
-		cmocka_unit_test(test_retries),
-		cmocka_unit_test(test_cm_errors),
+		cmocka_unit_test(test_command_table),  cmocka_unit_test(test_command_identifiers),
+		cmocka_unit_test(test_private_data),   cmocka_unit_test(test_connect_command),
+		cmocka_unit_test(test_connect_data),   cmocka_unit_test(test_io_errors),
+		cmocka_unit_test(test_retries),	       cmocka_unit_test(test_cm_errors),
 		cmocka_unit_test(test_connect_errors),
 	};
 

@@ -36,8 +36,7 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
-static void put(const char *folder, const char *device, const char *file,
-		const char *text)
+static void put(const char *folder, const char *device, const char *file, const char *text)
 {
 	char path[256];
 	FILE *f;
@@ -125,8 +124,7 @@ static void a_name_belongs_to_one_process_at_a_time(void **state)
 
 static void a_name_may_be_rubbish(void **state)
 {
-	static const char *const texts[] = {"", "\n", "only-a-name\n", "a b c\n",
-					    "a -1\n"};
+	static const char *const texts[] = {"", "\n", "only-a-name\n", "a b c\n", "a -1\n"};
 	struct kernel_name_content seen;
 	struct kernel_name name;
 	uuid_t uuid;
@@ -135,8 +133,7 @@ static void a_name_may_be_rubbish(void **state)
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		assert_int_equal(kernel_name_take(&name, *state, uuid, &seen), 0);
 		assert_int_equal(ftruncate(name.fd, 0), 0);
-		assert_int_equal(pwrite(name.fd, texts[i], strlen(texts[i]), 0),
-				 strlen(texts[i]));
+		assert_int_equal(pwrite(name.fd, texts[i], strlen(texts[i]), 0), strlen(texts[i]));
 		kernel_name_release(&name, false);
 		assert_int_equal(kernel_name_take(&name, *state, uuid, &seen), 0);
 		assert_int_equal(seen.n_sockets, 0);
@@ -166,17 +163,16 @@ static void a_shorter_name_replaces_a_longer_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(finds_the_device_of_the_backend,
-						make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(finds_the_device_of_the_backend, make_folder,
+						remove_folder),
 		cmocka_unit_test_setup_teardown(finds_the_first_of_several, make_folder,
 						remove_folder),
 		cmocka_unit_test(there_may_be_no_sysfs),
 		cmocka_unit_test_setup_teardown(a_name_belongs_to_one_process_at_a_time,
 						make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(a_name_may_be_rubbish, make_folder,
+		cmocka_unit_test_setup_teardown(a_name_may_be_rubbish, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(a_shorter_name_replaces_a_longer_one, make_folder,
 						remove_folder),
-		cmocka_unit_test_setup_teardown(a_shorter_name_replaces_a_longer_one,
-						make_folder, remove_folder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,8 +84,7 @@ static void for_people(void **state)
 static void with_time(void **state)
 {
 	static const char when[] =
-		"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
-		"[.][0-9]{3}[+-][0-9]{4} prog: ready\n$";
+		"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3}[+-][0-9]{4} prog: ready\n$";
 
 	log_init("prog", LOG_INFO);
 	log_show_time(LOG_TIME_AUTO);
@@ -140,10 +139,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(for_people, capture, release),
 		cmocka_unit_test_setup_teardown(with_time, capture, release),
 		cmocka_unit_test_setup_teardown(for_the_journal, capture, release),
-		cmocka_unit_test_setup_teardown(another_stderr_is_not_the_journal,
-						capture, release),
-		cmocka_unit_test_setup_teardown(a_long_record_ends_in_a_line, capture,
+		cmocka_unit_test_setup_teardown(another_stderr_is_not_the_journal, capture,
 						release),
+		cmocka_unit_test_setup_teardown(a_long_record_ends_in_a_line, capture, release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

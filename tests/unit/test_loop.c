@@ -391,9 +391,7 @@ static void test_sources_removed_while_polled(void **state)
 		for (unsigned i = 0; i < 3; i++)
 			s[i].n_there = 1;
 		loop_turn(&loop, UINT64_MAX);
-		assert_string_equal(trace, victim == 0	 ? "abcbc"
-					   : victim == 1 ? "abcac"
-							 : "abab");
+		assert_string_equal(trace, victim == 0 ? "abcbc" : victim == 1 ? "abcac" : "abab");
 		for (unsigned i = 0; i < 3; i++)
 			loop_source_remove(&s[i].source);
 	}
@@ -470,8 +468,7 @@ static uint64_t cpu_ns(void)
 
 	getrusage(RUSAGE_THREAD, &usage);
 	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
-	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) *
-		       NSEC_PER_USEC;
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC;
 }
 
 static void test_idle_costs_nothing(void **state)

@@ -60,8 +60,7 @@ static void test_follows_the_pauses(void **state)
 	pause_often(40, 1, 70 * NSEC_PER_USEC);
 	assert_int_equal(polled_ns(1, 70 * NSEC_PER_USEC), 70 * NSEC_PER_USEC);
 	/* The end is not waited for for ever. */
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), PATIENCE_LONG_NS,
-			PATIENCE_LONG_NS + LOOK_NS);
+	assert_in_range(polled_ns(1, NSEC_PER_SEC), PATIENCE_LONG_NS, PATIENCE_LONG_NS + LOOK_NS);
 	pause_often(8, 1, 5 * NSEC_PER_MSEC);
 	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
 }
@@ -83,8 +82,7 @@ static void test_tries(void **state)
 	uint64_t polled = 0;
 
 	for (unsigned i = 0; i < N; i++)
-		polled = polled_ns(1,
-				   polled < PAUSE_NS ? PAUSE_NS + WAKE_UP_NS : PAUSE_NS);
+		polled = polled_ns(1, polled < PAUSE_NS ? PAUSE_NS + WAKE_UP_NS : PAUSE_NS);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(polled_ns(1, PAUSE_NS), PAUSE_NS);
 }
@@ -107,8 +105,7 @@ static void test_asked_for_more(void **state)
 {
 	patience_init(&patience, NSEC_PER_MSEC);
 	pause_often(40, 1, 10 * NSEC_PER_USEC);
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), NSEC_PER_MSEC,
-			NSEC_PER_MSEC + LOOK_NS);
+	assert_in_range(polled_ns(1, NSEC_PER_SEC), NSEC_PER_MSEC, NSEC_PER_MSEC + LOOK_NS);
 }
 
 static void test_never(void **state)

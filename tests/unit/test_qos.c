@@ -35,8 +35,8 @@ static void set_up(uint64_t rate)
 
 static bool take(unsigned purse, uint64_t n)
 {
-	if (bucket_fill(&bucket, &purses[purse], bucket_cost(&bucket, n),
-			bucket_batch(&bucket), now_ns))
+	if (bucket_fill(&bucket, &purses[purse], bucket_cost(&bucket, n), bucket_batch(&bucket),
+			now_ns))
 		return false;
 	bucket_spend(&purses[purse], bucket_cost(&bucket, n));
 	return true;
@@ -54,8 +54,7 @@ static uint64_t run(unsigned n_purses, uint64_t n, uint64_t duration_ns)
 			while (take(i, n))
 				n_taken += n;
 			wait_ns = MIN(wait_ns,
-				      bucket_fill(&bucket, &purses[i],
-						  bucket_cost(&bucket, n),
+				      bucket_fill(&bucket, &purses[i], bucket_cost(&bucket, n),
 						  bucket_batch(&bucket), now_ns));
 		}
 		assert_true(wait_ns > 0);
@@ -75,9 +74,8 @@ static void rate_is_exact_in_the_long_run(void **state)
 
 			set_up(rates[i]);
 			run(1, sizes[j], NSEC_PER_SEC); /* the burst is used up */
-			assert_in_range(
-				run(1, sizes[j], n_wanted * NSEC_PER_SEC / rates[i]),
-				n_wanted * 98 / 100, n_wanted * 102 / 100);
+			assert_in_range(run(1, sizes[j], n_wanted * NSEC_PER_SEC / rates[i]),
+					n_wanted * 98 / 100, n_wanted * 102 / 100);
 		}
 }
 
@@ -126,8 +124,8 @@ static void wait_is_as_long_as_said(void **state)
 	set_up(10);
 	while (take(0, 1))
 		;
-	wait_ns = bucket_fill(&bucket, &purses[0], bucket_cost(&bucket, 1),
-			      bucket_batch(&bucket), now_ns);
+	wait_ns = bucket_fill(&bucket, &purses[0], bucket_cost(&bucket, 1), bucket_batch(&bucket),
+			      now_ns);
 	assert_in_range(wait_ns, 1, 100 * NSEC_PER_MSEC);
 	now_ns += wait_ns - 1;
 	assert_false(take(0, 1));
@@ -172,8 +170,7 @@ static void threads_share_one_rate(void **state)
 
 	set_up(10 * THREAD_TOKENS); /* a burst of THREAD_TOKENS; the clock stands still */
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, take_all, &purses[i]),
-				 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, take_all, &purses[i]), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		void *n;
 
@@ -286,8 +283,7 @@ static void serve_line(unsigned poller)
 	while ((first = fair_first(&line->waiters))) {
 		struct command *command = container_of(first, struct command, turn);
 		struct flow *flow = command->flow;
-		uint64_t wait_ns = line_pay_first(line, &flow->past, flow->n_tokens,
-						  now_ns);
+		uint64_t wait_ns = line_pay_first(line, &flow->past, flow->n_tokens, now_ns);
 
 		if (wait_ns) {
 			wake_in(poller, wait_ns);
@@ -350,8 +346,7 @@ static void expect_shares(const char *what, double seconds, uint64_t n_a_second)
 		double n = (double)(flows[i].n_served * flows[i].n_tokens);
 
 		if (n < 0.8 * share)
-			fail_msg("%s: flow %u of %u (poller %u, depth %u, %llu each): "
-				 "%.0f of %.0f",
+			fail_msg("%s: flow %u of %u (poller %u, depth %u, %llu each): %.0f of %.0f",
 				 what, i, n_flows, flows[i].poller, flows[i].depth,
 				 (unsigned long long)flows[i].n_tokens, n, share);
 		sum += n;
@@ -389,15 +384,13 @@ static void size_buys_nothing(void **state)
 			for (unsigned n_pollers = 1; n_pollers <= 2; n_pollers++) {
 				/* the largest has 20 turns */
 				uint64_t largest = n < 4 ? 128 << 10 : 1 << 20;
-				double seconds = MAX(20.0 * (double)(largest * n) /
-							     (double)rates[i],
-						     0.3);
+				double seconds = MAX(
+					20.0 * (double)(largest * n) / (double)rates[i], 0.3);
 
 				set_up_flows(rates[i]);
 				for (unsigned k = 0; k < n; k++)
 					add_flow(k % n_pollers, k % 2 ? 1 : 16, sizes[k]);
-				run_flows(2 * (double)(largest * n) / (double)rates[i] +
-					  0.2);
+				run_flows(2 * (double)(largest * n) / (double)rates[i] + 0.2);
 				run_flows(seconds);
 				expect_shares("bytes", seconds, rates[i]);
 			}

@@ -46,9 +46,8 @@ static struct json_object *call_echo(void *context, struct json_object *params,
 static struct json_object *call_fail(void *context, struct json_object *params,
 				     struct rpc_error *error)
 {
-	*error = (struct rpc_error){.code = EXIT_NOT_FOUND,
-				    .message = "no \"such\" thing\n",
-				    .hint = "look elsewhere"};
+	*error = (struct rpc_error){
+		.code = EXIT_NOT_FOUND, .message = "no \"such\" thing\n", .hint = "look elsewhere"};
 	return NULL;
 }
 
@@ -85,8 +84,7 @@ static int start(void **state)
 	snprintf(env.path, sizeof(env.path), "%s/socket", env.dir);
 	env.n_calls = 0;
 	assert_int_equal(loop_init(&env.loop, 0, NULL), 0);
-	assert_int_equal(rpc_server_new(&env.loop, env.path, methods, (void *)env.dir,
-					&env.server),
+	assert_int_equal(rpc_server_new(&env.loop, env.path, methods, (void *)env.dir, &env.server),
 			 0);
 	assert_int_equal(pthread_create(&env.thread, NULL, run_loop, NULL), 0);
 	return 0;
@@ -153,13 +151,11 @@ static void expect_error(int fd, const char *code)
 
 static void test_call(void **state)
 {
-	struct json_object *params = json_tokener_parse(
-		"{\"a\":[1,2,{\"b\":\"\\u00e9\\n\"}]}");
+	struct json_object *params = json_tokener_parse("{\"a\":[1,2,{\"b\":\"\\u00e9\\n\"}]}");
 	struct json_object *result = NULL;
 	struct rpc_error error;
 
-	assert_int_equal(rpc_call(env.path, "echo", params, PATIENCE_MS, &result, &error),
-			 0);
+	assert_int_equal(rpc_call(env.path, "echo", params, PATIENCE_MS, &result, &error), 0);
 	assert_true(json_object_equal(params, result));
 	json_object_put(result);
 	json_object_put(params);
@@ -181,9 +177,8 @@ static void test_call_fails(void **state)
 	assert_int_equal(rpc_call(env.path, "silent", NULL, PATIENCE_MS, &result, &error),
 			 -EREMOTEIO);
 	assert_int_equal(error.code, EXIT_FAILED);
-	assert_int_equal(
-		rpc_call(env.path, "nothing", NULL, PATIENCE_MS, &result, &error),
-		-EREMOTEIO);
+	assert_int_equal(rpc_call(env.path, "nothing", NULL, PATIENCE_MS, &result, &error),
+			 -EREMOTEIO);
 	assert_string_equal(error.message, "unknown method 'nothing'");
 	assert_null(result);
 }
@@ -193,8 +188,7 @@ static void test_big_answer(void **state)
 	struct json_object *result = NULL;
 	struct rpc_error error;
 
-	assert_int_equal(rpc_call(env.path, "big", NULL, PATIENCE_MS, &result, &error),
-			 0);
+	assert_int_equal(rpc_call(env.path, "big", NULL, PATIENCE_MS, &result, &error), 0);
 	assert_int_equal(json_object_get_string_len(result), BIG);
 	json_object_put(result);
 }
@@ -206,10 +200,8 @@ static void test_nobody_listens(void **state)
 	struct rpc_error error;
 
 	snprintf(path, sizeof(path), "%s.not", env.path);
-	assert_int_equal(rpc_call(path, "echo", NULL, PATIENCE_MS, &result, &error),
-			 -ENOENT);
-	assert_int_equal(rpc_call("", "echo", NULL, PATIENCE_MS, &result, &error),
-			 -ECONNREFUSED);
+	assert_int_equal(rpc_call(path, "echo", NULL, PATIENCE_MS, &result, &error), -ENOENT);
+	assert_int_equal(rpc_call("", "echo", NULL, PATIENCE_MS, &result, &error), -ECONNREFUSED);
 }
 
 static int listen_at(const char *path)
@@ -234,8 +226,7 @@ static void test_server_is_silent(void **state)
 	fd = listen_at(path);
 	/* More than fit the backlog: connecting times out as well. */
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(rpc_call(path, "echo", NULL, 30, &result, &error),
-				 -ETIMEDOUT);
+		assert_int_equal(rpc_call(path, "echo", NULL, 30, &result, &error), -ETIMEDOUT);
 	close(fd);
 	unlink(path);
 }
@@ -394,8 +385,7 @@ static void test_depth(void **state)
 	/* The request itself is the first of 16 levels. */
 	sprintf(text + n, "[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]}\n");
 	say(fd, text);
-	expect(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[[[[[[[[[[[[[[[]]]]]]]]]]]]]"
-		   "]]}");
+	expect(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]}");
 	sprintf(text + n, "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}\n");
 	say(fd, text);
 	expect_error(fd, "-32700");
@@ -463,8 +453,7 @@ static void test_too_many_clients(void **state)
 		struct json_object *result = NULL;
 		struct rpc_error error;
 
-		is_served = rpc_call(env.path, "echo", NULL, PATIENCE_MS, &result,
-				     &error) == 0;
+		is_served = rpc_call(env.path, "echo", NULL, PATIENCE_MS, &result, &error) == 0;
 		json_object_put(result);
 	}
 }
@@ -480,8 +469,7 @@ static void test_slow_clients(void **state)
 	say(unfinished, "{\"jsonrpc\":");
 	say(untaken, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"big\"}\n");
 	expect(unfinished, "");
-	assert_in_range(clock_ns() - start_ns, 4900 * NSEC_PER_MSEC,
-			PATIENCE_MS * NSEC_PER_MSEC);
+	assert_in_range(clock_ns() - start_ns, 4900 * NSEC_PER_MSEC, PATIENCE_MS * NSEC_PER_MSEC);
 	/* Not one byte is taken before the server has hung up: that would restart its time. */
 	assert_int_equal(poll(&hangup, 1, PATIENCE_MS), 1);
 	while (recv(untaken, line, sizeof(line), 0) > 0)
@@ -505,8 +493,7 @@ static void test_socket_file(void **state)
 	assert_int_equal(loop_init(&loop, 0, NULL), 0);
 	assert_int_equal(stat(env.path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0660);
-	assert_int_equal(rpc_server_new(&loop, env.path, methods, NULL, &other),
-			 -EADDRINUSE);
+	assert_int_equal(rpc_server_new(&loop, env.path, methods, NULL, &other), -EADDRINUSE);
 
 	snprintf(path, sizeof(path), "%s.two", env.path);
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
@@ -528,11 +515,9 @@ static void test_socket_file(void **state)
 
 	memset(too_long, 'a', sizeof(too_long) - 1);
 	too_long[sizeof(too_long) - 1] = '\0';
-	assert_int_equal(rpc_server_new(&loop, too_long, methods, NULL, &other),
-			 -ENAMETOOLONG);
+	assert_int_equal(rpc_server_new(&loop, too_long, methods, NULL, &other), -ENAMETOOLONG);
 	assert_int_equal(rpc_server_new(&loop, "", methods, NULL, &other), -EINVAL);
-	assert_int_equal(rpc_server_new(&loop, "/nonexistent/x", methods, NULL, &other),
-			 -ENOENT);
+	assert_int_equal(rpc_server_new(&loop, "/nonexistent/x", methods, NULL, &other), -ENOENT);
 	rpc_server_free(NULL);
 	loop_deinit(&loop);
 }

@@ -104,8 +104,8 @@ static bool is_full(const struct iocb *iocb)
 {
 	if (hangs(iocb))
 		return hang.n_tags && hang.n >= hang.n_tags;
-	return flaky.fd && (int)iocb->aio_fildes == flaky.fd &&
-	       iocb->aio_rw_flags & RWF_NOWAIT && flaky.n_asked++ % 2;
+	return flaky.fd && (int)iocb->aio_fildes == flaky.fd && iocb->aio_rw_flags & RWF_NOWAIT &&
+	       flaky.n_asked++ % 2;
 }
 
 /* The first ones that hang, or the first ones that do not: io_submit may take fewer than it gets. */
@@ -229,10 +229,8 @@ static int tear_down(void **state)
 static struct backend *open_file(const char *name)
 {
 	char path[128], why[256] = "";
-	struct backend_config config = {.path = path,
-					.block_size = 512,
-					.size_bytes = FILE_BYTES,
-					.must_create = true};
+	struct backend_config config = {
+		.path = path, .block_size = 512, .size_bytes = FILE_BYTES, .must_create = true};
 	struct backend *backend = NULL;
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
@@ -427,12 +425,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(leaves_threads, set_up_pool, tear_down),
 		cmocka_unit_test_setup_teardown(leaves_depth, set_up_aio, tear_down),
 		cmocka_unit_test_setup_teardown(is_full_and_hangs, set_up_aio, tear_down),
-		cmocka_unit_test_setup_teardown(is_full_now_and_then, set_up_aio,
-						tear_down),
+		cmocka_unit_test_setup_teardown(is_full_now_and_then, set_up_aio, tear_down),
 		cmocka_unit_test_setup_teardown(is_full_of_others, set_up_aio, tear_down),
 		cmocka_unit_test_setup_teardown(cannot_tell, set_up_aio, tear_down),
-		cmocka_unit_test_setup_teardown(cannot_tell_any_more, set_up_aio,
-						tear_down),
+		cmocka_unit_test_setup_teardown(cannot_tell_any_more, set_up_aio, tear_down),
 	};
 	char command[128];
 	int n_failed;

@@ -100,8 +100,8 @@ static void drop_queue(struct queue *queue)
 	free(queue);
 }
 
-static void sum_all(const struct target *target, uint64_t *ret_commands,
-		    uint64_t *ret_writes, unsigned *ret_hosts)
+static void sum_all(const struct target *target, uint64_t *ret_commands, uint64_t *ret_writes,
+		    unsigned *ret_hosts)
 {
 	struct host_stats sum;
 

@@ -17,16 +17,15 @@ struct sample {
 	uint64_t value;
 };
 
-static void check_samples(int (*parse)(const char *, uint64_t *),
-			  const struct sample *samples, size_t n)
+static void check_samples(int (*parse)(const char *, uint64_t *), const struct sample *samples,
+			  size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		uint64_t value = 4711;
 		int r = parse(samples[i].text, &value);
 
 		if (r != samples[i].r)
-			fail_msg("'%s': %d instead of %d", samples[i].text, r,
-				 samples[i].r);
+			fail_msg("'%s': %d instead of %d", samples[i].text, r, samples[i].r);
 		assert_int_equal(value, r ? 4711 : samples[i].value);
 	}
 }
@@ -132,10 +131,8 @@ static void test_format_size(void **state)
 	char buf[UNITS_MAX];
 
 	for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
-		assert_string_equal(units_format_size(buf, samples[i].bytes),
-				    samples[i].rounded);
-		assert_string_equal(units_format_exact(buf, samples[i].bytes),
-				    samples[i].exact);
+		assert_string_equal(units_format_size(buf, samples[i].bytes), samples[i].rounded);
+		assert_string_equal(units_format_exact(buf, samples[i].bytes), samples[i].exact);
 	}
 }
 
@@ -165,8 +162,7 @@ static void test_format_duration(void **state)
 	char buf[UNITS_MAX];
 
 	for (size_t i = 0; i < ARRAY_LEN(samples); i++)
-		assert_string_equal(units_format_duration(buf, samples[i].ns),
-				    samples[i].text);
+		assert_string_equal(units_format_duration(buf, samples[i].ns), samples[i].text);
 }
 
 int main(void)

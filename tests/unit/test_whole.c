@@ -116,10 +116,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(copies_what_is_asked_for, start, stop),
 		cmocka_unit_test_setup_teardown(a_writer_stops_at_a_device, start, stop),
-		cmocka_unit_test_setup_teardown(a_wanted_piece_is_not_for_devices, start,
-						stop),
-		cmocka_unit_test_setup_teardown(many_marks_are_held_together, start,
-						stop),
+		cmocka_unit_test_setup_teardown(a_wanted_piece_is_not_for_devices, start, stop),
+		cmocka_unit_test_setup_teardown(many_marks_are_held_together, start, stop),
 	};
 
 	return cmocka_run_group_tests_name("whole", tests, NULL, NULL);

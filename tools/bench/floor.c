@@ -63,8 +63,7 @@ struct end {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
-	char *data,
-		*messages; /* owned mappings; messages: 2 x depth received, depth sent */
+	char *data, *messages; /* owned mappings; messages: 2 x depth received, depth sent */
 	struct ibv_mr *data_mr, *messages_mr;
 	unsigned depth;
 	/* The chains of this turn. */
@@ -78,8 +77,8 @@ struct end {
 
 static void *map(size_t n)
 {
-	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		       -1, 0);
 
 	if (p == MAP_FAILED)
 		err(EXIT_FAILED, "mmap");
@@ -137,19 +136,17 @@ static void post_recvs(struct end *end)
 /* Memory, queue pair and receives of an end that has its id. */
 static void prepare(struct end *end, unsigned depth, size_t data_bytes)
 {
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 4 * depth + 4 * SIGNAL_EVERY,
-			.max_recv_wr = 2 * depth,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = COMMAND_BYTES}};
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
+					.cap = {.max_send_wr = 4 * depth + 4 * SIGNAL_EVERY,
+						.max_recv_wr = 2 * depth,
+						.max_send_sge = 1,
+						.max_recv_sge = 1,
+						.max_inline_data = COMMAND_BYTES}};
 
 	end->depth = depth;
 	end->data = map(data_bytes);
 	end->messages = map((size_t)depth * 3 * COMMAND_BYTES);
-	end->cq = ibv_create_cq(end->id->verbs, (int)(8 * depth + 4 * SIGNAL_EVERY), NULL,
-				NULL, 0);
+	end->cq = ibv_create_cq(end->id->verbs, (int)(8 * depth + 4 * SIGNAL_EVERY), NULL, NULL, 0);
 	attr.send_cq = attr.recv_cq = end->cq;
 	if (!end->cq || rdma_create_qp(end->id, NULL, &attr))
 		err(EXIT_FAILED, "no queue pair");
@@ -157,8 +154,7 @@ static void prepare(struct end *end, unsigned depth, size_t data_bytes)
 				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					  IBV_ACCESS_REMOTE_READ);
 	end->messages_mr = ibv_reg_mr(end->id->qp->pd, end->messages,
-				      (size_t)depth * 3 * COMMAND_BYTES,
-				      IBV_ACCESS_LOCAL_WRITE);
+				      (size_t)depth * 3 * COMMAND_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!end->data_mr || !end->messages_mr)
 		err(EXIT_FAILED, "ibv_reg_mr");
 	for (unsigned i = 0; i < 2 * depth; i++) {
@@ -285,11 +281,9 @@ static void push_io(struct file *file, struct end *end, uint64_t slot, bool is_w
 	long long at = (long long)(next_random(random) % n_places * command->length);
 
 	if (is_write)
-		io_prep_pwrite(iocb, file->fd, slot_buffer(end, command), command->length,
-			       at);
+		io_prep_pwrite(iocb, file->fd, slot_buffer(end, command), command->length, at);
 	else
-		io_prep_pread(iocb, file->fd, slot_buffer(end, command), command->length,
-			      at);
+		io_prep_pread(iocb, file->fd, slot_buffer(end, command), command->length, at);
 	iocb->data = &file->commands[slot];
 	file->batch[file->n_batch++] = iocb;
 }
@@ -314,8 +308,7 @@ static void reap_ios(struct file *file, struct end *end, bool is_write)
 		if (events[i].res != command->length)
 			errx(EXIT_FAILED, "an I/O failed");
 		if (!is_write)
-			push_data(end, IBV_WR_RDMA_WRITE, slot_buffer(end, command),
-				  command);
+			push_data(end, IBV_WR_RDMA_WRITE, slot_buffer(end, command), command);
 		push_response(end, command->slot);
 	}
 	post_sends(end);
@@ -344,8 +337,8 @@ static void serve_file(struct end *end, bool is_write, const char *path)
 			push_recv(end, wcs[i].wr_id);
 			file.commands[command.slot] = command;
 			if (is_write)
-				push_data(end, IBV_WR_RDMA_READ,
-					  slot_buffer(end, &command), &command);
+				push_data(end, IBV_WR_RDMA_READ, slot_buffer(end, &command),
+					  &command);
 			else
 				push_io(&file, end, command.slot, false, &random);
 		}
@@ -396,8 +389,7 @@ static void run_target(int port_pipe, bool is_write, unsigned depth, const char 
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!end.events || rdma_create_id(end.events, &listener, NULL, RDMA_PS_TCP) ||
-	    rdma_bind_addr(listener, (struct sockaddr *)&address) ||
-	    rdma_listen(listener, 1))
+	    rdma_bind_addr(listener, (struct sockaddr *)&address) || rdma_listen(listener, 1))
 		err(EXIT_FAILED, "cannot listen");
 	port = rdma_get_src_port(listener);
 	if (write(port_pipe, &port, sizeof(port)) != sizeof(port))
@@ -415,9 +407,8 @@ static void run_target(int port_pipe, bool is_write, unsigned depth, const char 
 
 static void connect_to(struct end *end, uint16_t port, unsigned depth, uint32_t bytes)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_port = port,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct rdma_conn_param parameter = parameters();
 
 	end->events = rdma_create_event_channel();
@@ -436,8 +427,7 @@ static void connect_to(struct end *end, uint16_t port, unsigned depth, uint32_t 
 
 static void push_command(struct end *end, uint64_t slot, uint32_t bytes)
 {
-	struct command *command = (void *)(end->messages +
-					   (2 * end->depth + slot) * COMMAND_BYTES);
+	struct command *command = (void *)(end->messages + (2 * end->depth + slot) * COMMAND_BYTES);
 
 	*command = (struct command){
 		.address = (uintptr_t)end->data + slot * bytes,
@@ -466,10 +456,8 @@ static void print_rate(uint64_t n, uint64_t took_ns, uint64_t bytes,
 	printf("{\"schema\":1,\"iops\":%.0f,\"mb_per_s\":%.1f,\"us\":%.3f", rate,
 	       rate * (double)bytes / 1e6, 1e6 / rate);
 	if (latency)
-		printf(",\"p50_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64
-		       ",\"p999_ns\":%" PRIu64,
-		       histogram_quantile(latency, 0.5),
-		       histogram_quantile(latency, 0.99),
+		printf(",\"p50_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64 ",\"p999_ns\":%" PRIu64,
+		       histogram_quantile(latency, 0.5), histogram_quantile(latency, 0.99),
 		       histogram_quantile(latency, 0.999));
 	printf("}\n");
 }
@@ -518,8 +506,8 @@ static void on_target_died(int signal)
 }
 
 /* path: of the file behind the target, or NULL. */
-static void measure_fabric(bool is_write, uint32_t bytes, unsigned depth,
-			   uint64_t duration_ns, const char *path)
+static void measure_fabric(bool is_write, uint32_t bytes, unsigned depth, uint64_t duration_ns,
+			   const char *path)
 {
 	struct end end = {0};
 	uint16_t port = 0;
@@ -618,9 +606,9 @@ int main(int argc, char **argv)
 	if (code)
 		return code;
 	if (argc != 5 && argc != 6)
-		return fail_with("floor", EXIT_USAGE, NULL,
-				 "floor read|write|vmwrite|memcpy|poll BYTES "
-				 "DEPTH|SPREAD SECONDS [FILE]");
+		return fail_with(
+			"floor", EXIT_USAGE, NULL,
+			"floor read|write|vmwrite|memcpy|poll BYTES DEPTH|SPREAD SECONDS [FILE]");
 	bytes = strtoull(argv[2], NULL, 0);
 	n = strtoull(argv[3], NULL, 0);
 	duration_ns = (uint64_t)(strtod(argv[4], NULL) * 1e9);
@@ -631,7 +619,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[1], "poll"))
 		measure_poll(duration_ns);
 	else
-		measure_fabric(!strcmp(argv[1], "write"), (uint32_t)bytes, (unsigned)n,
-			       duration_ns, argv[5]);
+		measure_fabric(!strcmp(argv[1], "write"), (uint32_t)bytes, (unsigned)n, duration_ns,
+			       argv[5]);
 	return EXIT_OK;
 }

@@ -73,8 +73,7 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 	same = code ? NULL : volumes_find_same(&volumes, &attach->config.volume);
 	taken = code ? NULL : volumes_find_name(&volumes, attach->config.name);
 	if (code == 0 && same)
-		code = same_options_check(same, &attach->options, &attach->config,
-					  &error);
+		code = same_options_check(same, &attach->options, &attach->config, &error);
 	if (code) {
 		*ret_code = report_error(program, &error);
 	} else if (same) {
@@ -119,8 +118,7 @@ static void free_argv(char **argv)
 	free(argv);
 }
 
-static int spawn(const struct attach *attach, int ready_fd, const char *log_path,
-		 pid_t *ret_pid)
+static int spawn(const struct attach *attach, int ready_fd, const char *log_path, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -133,8 +131,7 @@ static int spawn(const struct attach *attach, int ready_fd, const char *log_path
 	if (!argv)
 		return -ENOMEM;
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY,
-					 0);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log_path,
 					 O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0640);
 	posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
@@ -154,8 +151,7 @@ static struct json_object *read_message(int fd)
 	size_t n = 0;
 	ssize_t got;
 
-	while (n < sizeof(text) - 1 &&
-	       (got = read(fd, text + n, sizeof(text) - 1 - n)) != 0) {
+	while (n < sizeof(text) - 1 && (got = read(fd, text + n, sizeof(text) - 1 - n)) != 0) {
 		if (got < 0 && errno != EINTR)
 			break;
 		n += got > 0 ? (size_t)got : 0;
@@ -174,8 +170,7 @@ static int fail_from_message(struct json_object *message, const char *log_path,
 		report_fill(error, EXIT_FAILED, hint, "the volume process died");
 	else
 		report_fill(error, (enum exit_code)json_number(message, "code"),
-			    json_text(message, "hint"), "%s",
-			    json_text(message, "message"));
+			    json_text(message, "hint"), "%s", json_text(message, "message"));
 	return (int)error->code;
 }
 
@@ -195,8 +190,8 @@ static int start(const struct attach *attach, struct volume_error *error)
 	if (r == 0)
 		r = spawn(attach, fds[1], log_path, &pid);
 	if (r < 0) {
-		report_fill(error, EXIT_FAILED, NULL,
-			    "cannot start the volume process: %s", strerror(-r));
+		report_fill(error, EXIT_FAILED, NULL, "cannot start the volume process: %s",
+			    strerror(-r));
 		return EXIT_FAILED;
 	}
 	close(fds[1]);
@@ -216,8 +211,7 @@ static int start(const struct attach *attach, struct volume_error *error)
 static int run(struct attach *attach, const char *target)
 {
 	struct volume_error error = {0};
-	int code = volume_options_apply(&attach->options, target, &attach->config,
-					&error);
+	int code = volume_options_apply(&attach->options, target, &attach->config, &error);
 
 	if (code == 0)
 		code = volume_options_socket(&attach->options, &attach->config, &error);
@@ -246,12 +240,11 @@ int attach_main(int argc, char **argv)
 {
 	struct attach attach = {.argc = argc - 1};
 	struct arg table[VOLUME_OPTIONS_MAX] = {
-		{"output", 'o', ARG_CHOICE, &attach.output, OUTPUT_CHOICES, OUTPUT_HELP,
-		 0, 0, output_names},
+		{"output", 'o', ARG_CHOICE, &attach.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
+		 output_names},
 	};
 	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT]",
-					 "Attaches a namespace and prints where it is.",
-					 1, 1};
+					 "Attaches a namespace and prints where it is.", 1, 1};
 	int at, code;
 
 	attach.args = rblk_argv + 2;

@@ -79,8 +79,7 @@ static void on_worker_stopped(struct loop_msg *msg)
 	bench->n_running = bench->n_queues;
 	for (unsigned i = 0; i < bench->n_queues; i++) {
 		worker = &bench->workers[i % bench->n_workers];
-		volume_queue_remove(worker->queues[i / bench->n_workers].volume,
-				    on_removed, bench);
+		volume_queue_remove(worker->queues[i / bench->n_workers].volume, on_removed, bench);
 	}
 }
 
@@ -110,12 +109,10 @@ static int start_worker(struct bench *bench, unsigned i)
 {
 	struct bench_worker *worker = &bench->workers[i];
 	unsigned n = (bench->n_queues - i + bench->n_workers - 1) / bench->n_workers;
-	int r = bench_worker_init(worker, &bench->load, n, &bench->loop,
-				  on_worker_stopped, bench);
+	int r = bench_worker_init(worker, &bench->load, n, &bench->loop, on_worker_stopped, bench);
 
 	for (unsigned k = 0; k < n && r == 0; k++)
-		r = bench_worker_add_queue(worker, bench->volume, k,
-					   i + k * bench->n_workers);
+		r = bench_worker_add_queue(worker, bench->volume, k, i + k * bench->n_workers);
 	return r < 0 ? r : bench_worker_start(worker);
 }
 
@@ -127,13 +124,12 @@ static bool can_do_load(struct bench *bench)
 
 	if (block % info->block_size)
 		report_fill(&bench->error, EXIT_USAGE, NULL,
-			    "--bs: %zu bytes are no multiple of the namespace's blocks "
-			    "of %u",
+			    "--bs: %zu bytes are no multiple of the namespace's blocks of %u",
 			    block, info->block_size);
 	else if (block > info->size_bytes)
 		report_fill(&bench->error, EXIT_USAGE, NULL,
-			    "--bs: %zu bytes are more than the namespace has (%llu)",
-			    block, (unsigned long long)info->size_bytes);
+			    "--bs: %zu bytes are more than the namespace has (%llu)", block,
+			    (unsigned long long)info->size_bytes);
 	return !bench->error.code;
 }
 
@@ -229,8 +225,7 @@ static void add_number(struct json_object *o, const char *key, double value)
 	json_object_object_add(o, key, json_object_new_double_s(value, text));
 }
 
-static int print_json(const struct bench *bench, const struct result *result,
-		      const char *mode)
+static int print_json(const struct bench *bench, const struct result *result, const char *mode)
 {
 	const struct {
 		const char *key;
@@ -244,10 +239,8 @@ static int print_json(const struct bench *bench, const struct result *result,
 		{"p50_ns", histogram_quantile(&result->latency, 0.5)},
 		{"p99_ns", histogram_quantile(&result->latency, 0.99)},
 		{"p999_ns", histogram_quantile(&result->latency, 0.999)},
-		{"queue_min_iops",
-		 (uint64_t)((double)result->min_done / result->seconds)},
-		{"queue_max_iops",
-		 (uint64_t)((double)result->max_done / result->seconds)},
+		{"queue_min_iops", (uint64_t)((double)result->min_done / result->seconds)},
+		{"queue_max_iops", (uint64_t)((double)result->max_done / result->seconds)},
 		{"errors", result->n_errors},
 	};
 	struct json_object *whole = json_object_new_object();
@@ -263,18 +256,16 @@ static int print_json(const struct bench *bench, const struct result *result,
 	return report_json(whole);
 }
 
-static int print_table(const struct bench *bench, const struct result *result,
-		       const char *mode)
+static int print_table(const struct bench *bench, const struct result *result, const char *mode)
 {
 	char p50[UNITS_MAX], p99[UNITS_MAX], p999[UNITS_MAX];
 	const struct histogram *latency = &result->latency;
 
-	printf("%-9s  %8s  %5s  %6s  %9s  %8s  %7s  %7s  %7s  %9s\n", "TEST", "BLOCK",
-	       "DEPTH", "QUEUES", "IOPS", "MB/s", "p50", "p99", "p99.9", "CPU us/IO");
+	printf("%-9s  %8s  %5s  %6s  %9s  %8s  %7s  %7s  %7s  %9s\n", "TEST", "BLOCK", "DEPTH",
+	       "QUEUES", "IOPS", "MB/s", "p50", "p99", "p99.9", "CPU us/IO");
 	printf("%-9s  %8zu  %5u  %6u  %9.0f  %8.1f  %7s  %7s  %7s  %9.2f\n", mode,
 	       bench->load.block_bytes, bench->load.depth, bench->n_queues, result->iops,
-	       result->mb_per_s,
-	       units_format_duration(p50, histogram_quantile(latency, 0.5)),
+	       result->mb_per_s, units_format_duration(p50, histogram_quantile(latency, 0.5)),
 	       units_format_duration(p99, histogram_quantile(latency, 0.99)),
 	       units_format_duration(p999, histogram_quantile(latency, 0.999)),
 	       result->cpu_us_per_io);
@@ -293,14 +284,12 @@ static int print_result(const struct bench *bench, const char *mode, enum output
 	if (!result.n_errors)
 		return EXIT_OK;
 	return fail_with(program, EXIT_FAILED, NULL, "%llu of %llu I/O failed",
-			 (unsigned long long)result.n_errors,
-			 (unsigned long long)result.n_done);
+			 (unsigned long long)result.n_errors, (unsigned long long)result.n_done);
 }
 
 /* ---- the command line ---- */
 
-static int run(struct bench *bench, const struct volume_config *config,
-	       enum output output)
+static int run(struct bench *bench, const struct volume_config *config, enum output output)
 {
 	int r = loop_init(&bench->loop, 0, NULL);
 
@@ -320,15 +309,15 @@ static int run(struct bench *bench, const struct volume_config *config,
 }
 
 struct bench_options {
-	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, spin_ns,
-		runtime_ns, ramp_ns;
+	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, spin_ns, runtime_ns,
+		ramp_ns;
 	unsigned mode, output;
 	const char *fabric, *hostnqn, *hostid;
 };
 
 /* What the load needs is known; what is given on top of it is there for larger I/O. */
-static int apply_buffers(const struct bench_options *options,
-			 struct volume_config *config, struct volume_error *error)
+static int apply_buffers(const struct bench_options *options, struct volume_config *config,
+			 struct volume_error *error)
 {
 	uint64_t needed = MAX(config->slab_bytes, (uint64_t)VOLUME_SLAB_MIN);
 	char text[UNITS_MAX];
@@ -338,8 +327,7 @@ static int apply_buffers(const struct bench_options *options,
 	config->slab_bytes = options->buffer_bytes / options->n_queues;
 	if (config->slab_bytes >= needed)
 		return 0;
-	report_fill(error, EXIT_USAGE,
-		    "take less --depth, a smaller --bs or fewer --queues",
+	report_fill(error, EXIT_USAGE, "take less --depth, a smaller --bs or fewer --queues",
 		    "--buffers: this load needs %s",
 		    units_format_size(text, needed * options->n_queues));
 	return EXIT_USAGE;
@@ -353,13 +341,12 @@ static int configure(const struct bench_options *options, const char *target,
 
 	volume_config_init(config);
 	if (options->depth * options->block > BYTES_MAX)
-		return (int)report_fill(error, EXIT_USAGE,
-					"take less --depth or a smaller --bs",
+		return (int)report_fill(error, EXIT_USAGE, "take less --depth or a smaller --bs",
 					"more than 512 MiB in flight a queue")
 			->code;
 	code = target_name_parse(target, config, error);
-	if (code == 0 && host_identity_load("/etc/nvme", options->hostnqn,
-					    options->hostid, config, error) < 0)
+	if (code == 0 &&
+	    host_identity_load("/etc/nvme", options->hostnqn, options->hostid, config, error) < 0)
 		code = (int)error->code;
 	config->nsid = (uint32_t)options->nsid;
 	config->n_queues = (unsigned)options->n_queues;
@@ -425,27 +412,24 @@ int bench_main(int argc, char **argv)
 				  .runtime_ns = 5 * NSEC_PER_SEC,
 				  .ramp_ns = 100 * NSEC_PER_MSEC};
 	const struct arg table[] = {
-		{"ns", 'n', ARG_UINT, &o.nsid, "N", "namespace id", 1, UINT32_MAX - 1,
-		 NULL},
+		{"ns", 'n', ARG_UINT, &o.nsid, "N", "namespace id", 1, UINT32_MAX - 1, NULL},
 		{"rw", 0, ARG_CHOICE, &o.mode, "randread|randwrite|read|write",
 		 "what to do; writing destroys what is there", 0, 0, modes},
 		{"bs", 0, ARG_SIZE, &o.block, "SIZE", "of one I/O", 512, 16 * MIB, NULL},
-		{"depth", 'd', ARG_UINT, &o.depth, "N", "I/O in flight a queue", 1,
-		 BENCH_DEPTH_MAX, NULL},
-		{"queues", 'q', ARG_UINT, &o.n_queues, "N", "I/O queues", 1,
-		 VOLUME_QUEUES_MAX, NULL},
+		{"depth", 'd', ARG_UINT, &o.depth, "N", "I/O in flight a queue", 1, BENCH_DEPTH_MAX,
+		 NULL},
+		{"queues", 'q', ARG_UINT, &o.n_queues, "N", "I/O queues", 1, VOLUME_QUEUES_MAX,
+		 NULL},
 		{"threads", 0, ARG_UINT, &o.n_threads, "N",
-		 "threads that share the queues (default: one each)", 1,
-		 VOLUME_QUEUES_MAX, NULL},
+		 "threads that share the queues (default: one each)", 1, VOLUME_QUEUES_MAX, NULL},
 		{"buffers", 0, ARG_SIZE, &o.buffer_bytes, "SIZE",
-		 "locked memory of all queues (default: what the load needs)", MIB,
-		 64 * GIB, NULL},
-		{"runtime", 't', ARG_DURATION, &o.runtime_ns, "TIME",
-		 "how long to measure", NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
-		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME",
-		 "how long to run before that", 0, 3600 * NSEC_PER_SEC, NULL},
-		{"spin", 0, ARG_DURATION, &o.spin_ns, "TIME",
-		 "poll so long before sleeping", 0, NSEC_PER_SEC, NULL},
+		 "locked memory of all queues (default: what the load needs)", MIB, 64 * GIB, NULL},
+		{"runtime", 't', ARG_DURATION, &o.runtime_ns, "TIME", "how long to measure",
+		 NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
+		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME", "how long to run before that", 0,
+		 3600 * NSEC_PER_SEC, NULL},
+		{"spin", 0, ARG_DURATION, &o.spin_ns, "TIME", "poll so long before sleeping", 0,
+		 NSEC_PER_SEC, NULL},
 		{"hostnqn", 0, ARG_STRING, &o.hostnqn, "NQN",
 		 "this host's NQN (default: /etc/nvme/hostnqn)", 0, 0, NULL},
 		{"hostid", 0, ARG_STRING, &o.hostid, "UUID",

@@ -104,9 +104,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int bench_worker_init(struct bench_worker *worker, const struct bench_load *load,
-		      unsigned n_queues, struct loop *control,
-		      void (*on_stopped)(struct loop_msg *msg), void *context)
+int bench_worker_init(struct bench_worker *worker, const struct bench_load *load, unsigned n_queues,
+		      struct loop *control, void (*on_stopped)(struct loop_msg *msg), void *context)
 {
 	worker->load = load;
 	worker->control = control;

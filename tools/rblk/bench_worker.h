@@ -60,9 +60,9 @@ struct bench_worker {
 };
 
 /* Control. on_stopped runs on the control loop when nothing is in flight any more. 0 or -errno. */
-int bench_worker_init(struct bench_worker *worker, const struct bench_load *load,
-		      unsigned n_queues, struct loop *control,
-		      void (*on_stopped)(struct loop_msg *msg), void *context);
+int bench_worker_init(struct bench_worker *worker, const struct bench_load *load, unsigned n_queues,
+		      struct loop *control, void (*on_stopped)(struct loop_msg *msg),
+		      void *context);
 /* Control. Makes the worker's queue i one of the volume; seed tells queues apart. 0 or -errno. */
 int bench_worker_add_queue(struct bench_worker *worker, struct volume *volume, unsigned i,
 			   unsigned seed);

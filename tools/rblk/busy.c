@@ -23,8 +23,7 @@ struct text {
 	size_t n;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *fmt,
-						      ...)
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *fmt, ...)
 {
 	size_t room = sizeof(text->s) - text->n;
 	va_list ap;
@@ -99,8 +98,7 @@ static void add_holders(struct text *text, const char *disk)
 	while (dir && (entry = readdir(dir))) {
 		if (strncmp(entry->d_name, disk, strlen(disk)) != 0)
 			continue;
-		snprintf(path, sizeof(path), "/sys/block/%s/%.200s/holders", disk,
-			 entry->d_name);
+		snprintf(path, sizeof(path), "/sys/block/%s/%.200s/holders", disk, entry->d_name);
 		add_holders_in(text, path);
 	}
 	if (dir)
@@ -115,8 +113,7 @@ int busy_check_and_sync(const char *device, struct volume_error *error)
 
 	if (fd >= 0 && fsync(fd) == 0)
 		return 0;
-	if (errno == EROFS || errno == ENOENT ||
-	    errno == ENXIO) /* nothing of ours to write */
+	if (errno == EROFS || errno == ENOENT || errno == ENXIO) /* nothing of ours to write */
 		return 0;
 	if (errno != EBUSY) {
 		report_fill(error, errno == EACCES ? EXIT_PRIVILEGE : EXIT_FAILED,
@@ -127,8 +124,7 @@ int busy_check_and_sync(const char *device, struct volume_error *error)
 	add_mounts(&text, device);
 	add_swaps(&text, device);
 	add_holders(&text, device + strlen("/dev/"));
-	report_fill(error, EXIT_BUSY, "unmount it first; --force would lose data",
-		    "%s is busy: %s", device,
-		    text.n ? text.s : "another program has it for itself");
+	report_fill(error, EXIT_BUSY, "unmount it first; --force would lose data", "%s is busy: %s",
+		    device, text.n ? text.s : "another program has it for itself");
 	return EXIT_BUSY;
 }

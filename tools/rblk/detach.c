@@ -47,8 +47,7 @@ static int wait_for_end(int pidfd, uint64_t wait_ns)
 	do {
 		uint64_t now = clock_ns();
 
-		r = poll(&pfd, 1,
-			 now < deadline ? (int)((deadline - now) / NSEC_PER_MSEC) : 0);
+		r = poll(&pfd, 1, now < deadline ? (int)((deadline - now) / NSEC_PER_MSEC) : 0);
 	} while (r < 0 && errno == EINTR);
 	return r > 0 ? 0 : -ETIMEDOUT;
 }
@@ -59,10 +58,8 @@ static int fail_call(const char *name, int r, const struct rpc_error *said,
 	if (r == -EREMOTEIO)
 		report_fill(error, said->code, said->hint, "%s", said->message);
 	else
-		report_fill(error, EXIT_FAILED,
-			    "--force ends a process that does not answer",
-			    "the volume process of %s does not answer: %s", name,
-			    strerror(-r));
+		report_fill(error, EXIT_FAILED, "--force ends a process that does not answer",
+			    "the volume process of %s does not answer: %s", name, strerror(-r));
 	return (int)error->code;
 }
 
@@ -87,8 +84,7 @@ static int end_process(const struct detach *detach, const char *name, int pidfd,
 	int r = run_dir_path(path, name, "sock", error);
 
 	if (r == 0) {
-		json_object_object_add(params, "force",
-				       json_object_new_boolean(detach->is_forced));
+		json_object_object_add(params, "force", json_object_new_boolean(detach->is_forced));
 		r = rpc_call(path, "detach", params, CALL_TIMEOUT_MS, &result, &said);
 	}
 	json_object_put(params);
@@ -98,8 +94,7 @@ static int end_process(const struct detach *detach, const char *name, int pidfd,
 	if (wait_for_end(pidfd, detach->wait_ns) == 0)
 		return 0;
 	if (!detach->is_forced) {
-		report_fill(error, EXIT_UNREACHABLE,
-			    "see `rblk status`; --force ends it at once",
+		report_fill(error, EXIT_UNREACHABLE, "see `rblk status`; --force ends it at once",
 			    "%s is still being flushed", name);
 		return EXIT_UNREACHABLE;
 	}
@@ -117,8 +112,7 @@ static int detach_volume(const struct detach *detach, struct json_object *status
 	if (volume_holds_io(status) && !detach->is_forced) {
 		report_fill(error, EXIT_UNREACHABLE,
 			    "wait for the target; --force detaches without the flush",
-			    "%s cannot be flushed: the target is away",
-			    json_text(status, "name"));
+			    "%s cannot be flushed: the target is away", json_text(status, "name"));
 		return EXIT_UNREACHABLE;
 	}
 	if (*device && !detach->is_forced) {
@@ -128,8 +122,7 @@ static int detach_volume(const struct detach *detach, struct json_object *status
 	}
 	pidfd = (int)syscall(SYS_pidfd_open, (pid_t)json_number(status, "pid"), 0);
 	if (pidfd < 0) {
-		report_fill(error, EXIT_FAILED, NULL,
-			    "cannot watch the volume process of %s: %s",
+		report_fill(error, EXIT_FAILED, NULL, "cannot watch the volume process of %s: %s",
 			    json_text(status, "name"), strerror(errno));
 		return EXIT_FAILED;
 	}
@@ -140,8 +133,8 @@ static int detach_volume(const struct detach *detach, struct json_object *status
 }
 
 /* No process of that name; but its device may be there. */
-static int detach_left(const struct detach *detach, const char *what,
-		       struct left_device *left, struct volume_error *error)
+static int detach_left(const struct detach *detach, const char *what, struct left_device *left,
+		       struct volume_error *error)
 {
 	if (!left_find(what, left))
 		return (int)error->code;
@@ -149,8 +142,8 @@ static int detach_left(const struct detach *detach, const char *what,
 		return left_end(left, error);
 	report_fill(error, EXIT_BUSY,
 		    "attach it again to go on; --force gives up what is not written yet",
-		    "the process of volume '%s' is gone, /dev/nbd%u holds its I/O",
-		    left->volume, left->index);
+		    "the process of volume '%s' is gone, /dev/nbd%u holds its I/O", left->volume,
+		    left->index);
 	return EXIT_BUSY;
 }
 
@@ -195,12 +188,11 @@ int detach_main(int argc, char **argv)
 		{"force", 'f', ARG_FLAG, &detach.is_forced, NULL,
 		 "even while it is used, and without waiting for ever; may lose data"},
 		{"ns", 'n', ARG_UINT, &detach.nsid, "N",
-		 "namespace id, where several of an NQN are attached", 1, UINT32_MAX - 1,
-		 NULL},
+		 "namespace id, where several of an NQN are attached", 1, UINT32_MAX - 1, NULL},
 		{"wait", 'w', ARG_DURATION, &detach.wait_ns, "TIME",
 		 "for the last flush (default: 30s)", 0, 3600 * NSEC_PER_SEC},
-		{"output", 'o', ARG_CHOICE, &detach.output, OUTPUT_CHOICES, OUTPUT_HELP,
-		 0, 0, output_names},
+		{"output", 'o', ARG_CHOICE, &detach.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
+		 output_names},
 		{0},
 	};
 	const struct args_usage usage = {program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",

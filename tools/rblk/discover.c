@@ -36,8 +36,7 @@ static const char *transport_name(const struct discover_record *record)
 		       : "other";
 }
 
-static const char *format_address(char *buf, size_t n,
-				  const struct discover_record *record)
+static const char *format_address(char *buf, size_t n, const struct discover_record *record)
 {
 	bool is_v6 = record->address_family == 2;
 
@@ -58,14 +57,14 @@ static int print_table(const struct discover_result *result)
 		name = MAX(name, strlen(record->subnqn));
 		where = MAX(where, strlen(address));
 	}
-	printf("%-*s  %-*s  %-9s  %s\n", (int)name, "SUBSYSTEM", (int)where, "ADDRESS",
-	       "TRANSPORT", "TYPE");
+	printf("%-*s  %-*s  %-9s  %s\n", (int)name, "SUBSYSTEM", (int)where, "ADDRESS", "TRANSPORT",
+	       "TYPE");
 	for (unsigned i = 0; i < result->n_records; i++) {
 		const struct discover_record *record = &result->records[i];
 
 		printf("%-*s  %-*s  %-9s  %s\n", (int)name, record->subnqn, (int)where,
-		       format_address(address, sizeof(address), record),
-		       transport_name(record), type_name(record));
+		       format_address(address, sizeof(address), record), transport_name(record),
+		       type_name(record));
 	}
 	return EXIT_OK;
 }
@@ -82,33 +81,27 @@ static struct json_object *port_of(const struct discover_record *record)
 
 static int print_json(const struct discover_result *result)
 {
-	struct json_object *whole = json_object_new_object(),
-			   *array = json_object_new_array();
+	struct json_object *whole = json_object_new_object(), *array = json_object_new_array();
 
 	for (unsigned i = 0; i < result->n_records; i++) {
 		const struct discover_record *record = &result->records[i];
 		struct json_object *o = json_object_new_object();
 
-		json_object_object_add(o, "subsystem",
-				       json_object_new_string(record->subnqn));
-		json_object_object_add(o, "address",
-				       json_object_new_string(record->traddr));
+		json_object_object_add(o, "subsystem", json_object_new_string(record->subnqn));
+		json_object_object_add(o, "address", json_object_new_string(record->traddr));
 		json_object_object_add(o, "port", port_of(record));
 		json_object_object_add(o, "transport",
 				       json_object_new_string(transport_name(record)));
-		json_object_object_add(o, "type",
-				       json_object_new_string(type_name(record)));
+		json_object_object_add(o, "type", json_object_new_string(type_name(record)));
 		json_object_array_add(array, o);
 	}
 	json_object_object_add(whole, "schema", json_object_new_int(1));
-	json_object_object_add(whole, "generation",
-			       json_object_new_uint64(result->genctr));
+	json_object_object_add(whole, "generation", json_object_new_uint64(result->genctr));
 	json_object_object_add(whole, "subsystems", array);
 	return report_json(whole);
 }
 
-static int run(const char *address, const char *hostnqn, const char *hostid,
-	       unsigned output)
+static int run(const char *address, const char *hostnqn, const char *hostid, unsigned output)
 {
 	struct discover_result result = {0};
 	struct volume_error error = {0};
@@ -117,9 +110,8 @@ static int run(const char *address, const char *hostnqn, const char *hostid,
 
 	volume_config_init(&config);
 	code = target_address_parse(address, &config.address, &error);
-	if (code == 0 &&
-	    (host_identity_load("/etc/nvme", hostnqn, hostid, &config, &error) < 0 ||
-	     discover(&config, &result, &error) < 0))
+	if (code == 0 && (host_identity_load("/etc/nvme", hostnqn, hostid, &config, &error) < 0 ||
+			  discover(&config, &result, &error) < 0))
 		code = (int)error.code;
 	if (code)
 		return report_error(program, &error);
@@ -143,9 +135,9 @@ int discover_main(int argc, char **argv)
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {
-		program, "ADDRESS[:PORT]",
-		"Shows which subsystems a target offers to this host.", 1, 1};
+	const struct args_usage usage = {program, "ADDRESS[:PORT]",
+					 "Shows which subsystems a target offers to this host.", 1,
+					 1};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
 	if (code >= 0)

@@ -31,8 +31,7 @@ static struct json_object *short_form(struct json_object *status)
 
 static int print_json(const struct volumes *volumes)
 {
-	struct json_object *whole = json_object_new_object(),
-			   *array = json_object_new_array();
+	struct json_object *whole = json_object_new_object(), *array = json_object_new_array();
 
 	for (unsigned i = 0; i < volumes->n; i++)
 		json_object_array_add(array, short_form(volumes_get(volumes, i)));
@@ -47,20 +46,19 @@ static void print_trouble(struct json_object *status)
 	struct json_object *gives_up = NULL;
 
 	if (json_number(status, "io_errors"))
-		printf("  (%s I/O errors, see rblk status)",
-		       json_text(status, "io_errors"));
+		printf("  (%s I/O errors, see rblk status)", json_text(status, "io_errors"));
 	if (!volume_holds_io(status))
 		return;
 	json_object_object_get_ex(status, "gives_up_in_s", &gives_up);
 	if (gives_up)
-		printf("  (gives up in %s s, %s I/O held)",
-		       json_text(status, "gives_up_in_s"), json_text(status, "held"));
+		printf("  (gives up in %s s, %s I/O held)", json_text(status, "gives_up_in_s"),
+		       json_text(status, "held"));
 	else
 		printf("  (%s I/O held)", json_text(status, "held"));
 }
 
-static int column(const struct volumes *volumes,
-		  const char *(*text)(struct json_object *), const char *title)
+static int column(const struct volumes *volumes, const char *(*text)(struct json_object *),
+		  const char *title)
 {
 	size_t width = strlen(title);
 
@@ -80,18 +78,16 @@ static int print_table(const struct volumes *volumes)
 	int where = column(volumes, volume_where, "DEVICE");
 	char size[UNITS_MAX];
 
-	printf("%-*s  %-*s  %-8s  %-12s  %-5s  %s\n", name, "NAME", where, "DEVICE",
-	       "SIZE", "STATE", "PATHS", "SUBSYSTEM");
+	printf("%-*s  %-*s  %-8s  %-12s  %-5s  %s\n", name, "NAME", where, "DEVICE", "SIZE",
+	       "STATE", "PATHS", "SUBSYSTEM");
 	for (unsigned i = 0; i < volumes->n; i++) {
 		struct json_object *status = volumes_get(volumes, i);
 
-		printf("%-*s  %-*s  %-8s  %-12s  %u/%-3u  %s/%u", name, name_of(status),
-		       where, volume_where(status),
+		printf("%-*s  %-*s  %-8s  %-12s  %u/%-3u  %s/%u", name, name_of(status), where,
+		       volume_where(status),
 		       units_format_size(size, json_number(status, "size_bytes")),
-		       json_text(status, "state"),
-		       (unsigned)json_number(status, "paths_live"),
-		       (unsigned)json_number(status, "paths"),
-		       json_text(status, "subsystem"),
+		       json_text(status, "state"), (unsigned)json_number(status, "paths_live"),
+		       (unsigned)json_number(status, "paths"), json_text(status, "subsystem"),
 		       (unsigned)json_number(status, "nsid"));
 		print_trouble(status);
 		putchar('\n');
@@ -107,8 +103,7 @@ int list_main(int argc, char **argv)
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {program, "", "Lists the attached volumes.", 0,
-					 0};
+	const struct args_usage usage = {program, "", "Lists the attached volumes.", 0, 0};
 	struct volume_error error;
 	struct volumes volumes;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
@@ -121,8 +116,7 @@ int list_main(int argc, char **argv)
 	if (code)
 		code = report_error(program, &error);
 	else
-		code = output == OUTPUT_JSON ? print_json(&volumes)
-					     : print_table(&volumes);
+		code = output == OUTPUT_JSON ? print_json(&volumes) : print_table(&volumes);
 	volumes_release(&volumes);
 	return code;
 }

@@ -42,8 +42,8 @@ int main(int argc, char **argv)
 	rblk_argv = copy_of(argc, argv);
 	if (!rblk_argv)
 		return fail_with("rblk", EXIT_FAILED, NULL, "out of memory");
-	code = args_run_subcommand("rblk", "NVMe over RDMA volumes in user space",
-				   commands, argc, argv);
+	code = args_run_subcommand("rblk", "NVMe over RDMA volumes in user space", commands, argc,
+				   argv);
 	free(rblk_argv);
 	return code;
 }

@@ -33,8 +33,7 @@ static int call(const char *path, const char *name, const char *method,
 	else
 		report_fill(error, EXIT_FAILED,
 			    "end it by `rblk detach --force`, then attach again",
-			    "the volume process of %s does not answer: %s", name,
-			    strerror(-r));
+			    "the volume process of %s does not answer: %s", name, strerror(-r));
 	return (int)error->code;
 }
 
@@ -45,15 +44,14 @@ static int fail(const char *name, struct json_object *status, struct volume_erro
 	const char *state = json_text(status, "state");
 
 	if (json_object_object_get_ex(status, "last_error", &last) && last)
-		report_fill(
-			error, (enum exit_code)json_number(last, "code"),
-			*json_text(last, "hint")
-				? json_text(last, "hint")
-				: "see `rblk status`; or detach it, and attach it again",
-			"volume %s is %s: %s", name, state, json_text(last, "message"));
+		report_fill(error, (enum exit_code)json_number(last, "code"),
+			    *json_text(last, "hint")
+				    ? json_text(last, "hint")
+				    : "see `rblk status`; or detach it, and attach it again",
+			    "volume %s is %s: %s", name, state, json_text(last, "message"));
 	else
-		report_fill(error, EXIT_UNREACHABLE, "see `rblk status`",
-			    "volume %s is %s", name, state);
+		report_fill(error, EXIT_UNREACHABLE, "see `rblk status`", "volume %s is %s", name,
+			    state);
 	return (int)error->code;
 }
 
@@ -62,8 +60,7 @@ static bool is_still_trying(struct json_object *status)
 	return !strcmp(json_text(status, "state"), "reconnecting");
 }
 
-int reopen_volume(const char *name, struct json_object **ret_status,
-		  struct volume_error *error)
+int reopen_volume(const char *name, struct json_object **ret_status, struct volume_error *error)
 {
 	const struct timespec pause = {.tv_nsec = INTERVAL_NS};
 	uint64_t until = clock_ns() + PATIENCE_NS;

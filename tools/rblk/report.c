@@ -18,8 +18,8 @@ int report_json(struct json_object *object)
 	return EXIT_OK;
 }
 
-struct volume_error *report_fill(struct volume_error *error, enum exit_code code,
-				 const char *hint, const char *fmt, ...)
+struct volume_error *report_fill(struct volume_error *error, enum exit_code code, const char *hint,
+				 const char *fmt, ...)
 {
 	va_list ap;
 

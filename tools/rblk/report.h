@@ -15,9 +15,10 @@ int report_error(const char *program, const struct volume_error *error);
 int report_json(struct json_object *object);
 
 /* Fills *error, which it returns. */
-__attribute__((format(printf, 4, 5))) struct volume_error *
-report_fill(struct volume_error *error, enum exit_code code, const char *hint,
-	    const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) struct volume_error *report_fill(struct volume_error *error,
+								       enum exit_code code,
+								       const char *hint,
+								       const char *fmt, ...);
 
 /* Members of an object; "" and 0 when absent. */
 const char *json_text(struct json_object *object, const char *key);

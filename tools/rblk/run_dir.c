@@ -17,13 +17,11 @@ static int find_base(char base[PATH_MAX], struct volume_error *error)
 	case 0:
 		return 0;
 	case -ENOENT:
-		report_fill(error, EXIT_PRIVILEGE,
-			    "set RBLK_RUN_DIR to a directory of your own",
+		report_fill(error, EXIT_PRIVILEGE, "set RBLK_RUN_DIR to a directory of your own",
 			    "no run directory: neither root nor XDG_RUNTIME_DIR");
 		return EXIT_PRIVILEGE;
 	default:
-		report_fill(error, EXIT_USAGE, NULL,
-			    "the run directory must be an absolute path");
+		report_fill(error, EXIT_USAGE, NULL, "the run directory must be an absolute path");
 		return EXIT_USAGE;
 	}
 }
@@ -36,15 +34,13 @@ int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,
 
 	if (r)
 		return r;
-	n = snprintf(path, PATH_MAX, "%s/volumes%s%s%s%s", base, name ? "/" : "",
-		     name ?: "", name ? "." : "", name ? suffix : "");
-	if (n < PATH_MAX &&
-	    (!name || n < (int)sizeof(((struct sockaddr_un *)0)->sun_path)))
+	n = snprintf(path, PATH_MAX, "%s/volumes%s%s%s%s", base, name ? "/" : "", name ?: "",
+		     name ? "." : "", name ? suffix : "");
+	if (n < PATH_MAX && (!name || n < (int)sizeof(((struct sockaddr_un *)0)->sun_path)))
 		return 0;
-	report_fill(
-		error, EXIT_USAGE,
-		"set RBLK_RUN_DIR to a shorter path, or choose a shorter --name",
-		"the path of the volume's socket is longer than a socket's path may be");
+	report_fill(error, EXIT_USAGE,
+		    "set RBLK_RUN_DIR to a shorter path, or choose a shorter --name",
+		    "the path of the volume's socket is longer than a socket's path may be");
 	return EXIT_USAGE;
 }
 
@@ -72,12 +68,10 @@ static int make(const char *path, mode_t mode, struct volume_error *error)
 {
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		return 0;
-	report_fill(
-		error, errno == EACCES || errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED,
-		errno == EACCES
-			? "run as root, or set RBLK_RUN_DIR to a directory of your own"
-			: NULL,
-		"cannot make the directory %.150s: %s", path, strerror(errno));
+	report_fill(error, errno == EACCES || errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED,
+		    errno == EACCES ? "run as root, or set RBLK_RUN_DIR to a directory of your own"
+				    : NULL,
+		    "cannot make the directory %.150s: %s", path, strerror(errno));
 	return (int)error->code;
 }
 

@@ -13,8 +13,7 @@ struct differences {
 	size_t at;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct differences *d,
-						      const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void add(struct differences *d, const char *fmt, ...)
 {
 	size_t left = sizeof(d->text) - d->at;
 	char one[sizeof(d->text)];
@@ -62,8 +61,7 @@ static void compare_options(struct differences *d, struct json_object *status,
 static void compare_place(struct differences *d, struct json_object *status,
 			  const struct volume_options *options)
 {
-	const char *device = json_text(status, "device"),
-		   *rdma = json_text(status, "rdma_device");
+	const char *device = json_text(status, "device"), *rdma = json_text(status, "rdma_device");
 
 	if (options->name && strcmp(options->name, json_text(status, "name")) != 0)
 		add(d, "--name is %.63s", json_text(status, "name"));
@@ -72,8 +70,7 @@ static void compare_place(struct differences *d, struct json_object *status,
 	if (options->frontend == BRIDGE_FRONTEND_SOCKET && *device)
 		add(d, "--frontend is nbd, not socket");
 	if (options->fabric && strcmp(options->fabric, "auto") != 0 && *rdma &&
-	    strcmp(options->fabric, strncmp(rdma, "softrdma", 8) == 0 ? "soft" : rdma) !=
-		    0)
+	    strcmp(options->fabric, strncmp(rdma, "softrdma", 8) == 0 ? "soft" : rdma) != 0)
 		add(d, "--fabric is %.40s, not %.40s", rdma, options->fabric);
 }
 
@@ -89,8 +86,7 @@ int same_options_check(struct json_object *status, const struct volume_options *
 	compare_options(&d, status, options, config);
 	if (!d.at)
 		return 0;
-	snprintf(hint, sizeof(hint),
-		 "detach it first (rblk detach %.63s), or ask for the same",
+	snprintf(hint, sizeof(hint), "detach it first (rblk detach %.63s), or ask for the same",
 		 json_text(status, "name"));
 	report_fill(error, EXIT_BUSY, hint, "attached already as %.63s, but %s",
 		    json_text(status, "name"), d.text);

@@ -58,8 +58,7 @@ static void on_ready(void *context, const struct bridge_ready *ready)
 	if (serve->ready_fd) {
 		struct json_object *message = json_object_new_object();
 
-		json_object_object_add(message, "note",
-				       json_object_new_string(ready->note));
+		json_object_object_add(message, "note", json_object_new_string(ready->note));
 		tell_parent(serve, message);
 		return;
 	}
@@ -67,10 +66,9 @@ static void on_ready(void *context, const struct bridge_ready *ready)
 		fprintf(stderr, "rblk: %s\n", ready->note);
 	if (serve->is_stdio)
 		return;
-	printf("%s  %s  %s  %s/%u  paths 1/1\n",
-	       *ready->device ? ready->device : ready->uri, config->name,
-	       units_format_size(size, ready->info->size_bytes), config->volume.subnqn,
-	       config->volume.nsid);
+	printf("%s  %s  %s  %s/%u  paths 1/1\n", *ready->device ? ready->device : ready->uri,
+	       config->name, units_format_size(size, ready->info->size_bytes),
+	       config->volume.subnqn, config->volume.nsid);
 	fflush(stdout);
 }
 
@@ -83,8 +81,7 @@ static int report_failure(struct serve *serve, const struct volume_error *error)
 	log_err("%s", error->message); /* for the log file */
 	message = json_object_new_object();
 	json_object_object_add(message, "code", json_object_new_int((int)error->code));
-	json_object_object_add(message, "message",
-			       json_object_new_string(error->message));
+	json_object_object_add(message, "message", json_object_new_string(error->message));
 	json_object_object_add(message, "hint", json_object_new_string(error->hint));
 	tell_parent(serve, message);
 	return (int)error->code;
@@ -141,14 +138,12 @@ int serve_main(int argc, char **argv)
 		 "speak NBD on standard input and output, end with the client"},
 		{"ready-fd", 0, ARG_UINT, &serve.ready_fd, "N",
 		 "say there, in JSON, when the volume is ready or why not", 3, 1 << 20},
-		{"output", 'o', ARG_CHOICE, &serve.output, OUTPUT_CHOICES, OUTPUT_HELP, 0,
-		 0, output_names},
+		{"output", 'o', ARG_CHOICE, &serve.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
+		 output_names},
 	};
 	const struct args_usage usage = {
 		program, "NQN@ADDRESS[:PORT]",
-		"Attaches a namespace in the foreground and serves it by NBD "
-		"until SIGTERM.",
-		1, 1};
+		"Attaches a namespace in the foreground and serves it by NBD until SIGTERM.", 1, 1};
 	int at, code;
 
 	volume_options_init(&serve.options, BRIDGE_FRONTEND_SOCKET);
@@ -157,7 +152,6 @@ int serve_main(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	log_show_time(LOG_TIME_AUTO);
-	code = fd_limit_raise(program)
-		       ?: fabric_select(program, serve.options.fabric, rblk_argv);
+	code = fd_limit_raise(program) ?: fabric_select(program, serve.options.fabric, rblk_argv);
 	return code ? code : run(&serve, argv[at]);
 }

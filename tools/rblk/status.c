@@ -27,9 +27,8 @@ static void print_seconds(struct json_object *status, const char *label, const c
 	if (!json_object_object_get_ex(status, key, &value) || !value)
 		print_text(label, absent);
 	else
-		print_text(label,
-			   units_format_duration(text, json_object_get_uint64(value) *
-							       NSEC_PER_SEC));
+		print_text(label, units_format_duration(text, json_object_get_uint64(value) *
+								      NSEC_PER_SEC));
 }
 
 static void print_namespace(struct json_object *status)
@@ -55,8 +54,7 @@ static void print_keys(struct json_object *status)
 	    !json_object_get_boolean(has_windows))
 		return;
 	snprintf(text, sizeof(text), "%s keys invalidated by the target, %s left to us",
-		 json_text(status, "keys_invalidated"),
-		 json_text(status, "keys_revoked"));
+		 json_text(status, "keys_invalidated"), json_text(status, "keys_revoked"));
 	print_text("windows", text);
 }
 
@@ -69,11 +67,11 @@ static void print_io_errors(struct json_object *status)
 	if (!json_object_object_get_ex(status, "last_io_error", &last) || !last)
 		return;
 	if (json_number(last, "blocks"))
-		snprintf(range, sizeof(range), " of %s blocks at LBA %s",
-			 json_text(last, "blocks"), json_text(last, "lba"));
-	snprintf(text, sizeof(text), "%s, the last at %s: %s%s: %s",
-		 json_text(status, "io_errors"), json_text(last, "time"),
-		 json_text(last, "operation"), range, json_text(last, "error"));
+		snprintf(range, sizeof(range), " of %s blocks at LBA %s", json_text(last, "blocks"),
+			 json_text(last, "lba"));
+	snprintf(text, sizeof(text), "%s, the last at %s: %s%s: %s", json_text(status, "io_errors"),
+		 json_text(last, "time"), json_text(last, "operation"), range,
+		 json_text(last, "error"));
 	print_text("I/O errors", text);
 }
 
@@ -92,12 +90,12 @@ static void print_association(struct json_object *status)
 		 json_text(status, "cntlid"), json_text(status, "reconnects"));
 	print_text("queues", text);
 	if (json_object_object_get_ex(status, "ana_state", &ana) && ana) {
-		snprintf(text, sizeof(text), "%s (ANA group %s)",
-			 json_text(status, "ana_state"), json_text(status, "ana_group"));
+		snprintf(text, sizeof(text), "%s (ANA group %s)", json_text(status, "ana_state"),
+			 json_text(status, "ana_group"));
 		print_text("path", text);
 	}
-	snprintf(text, sizeof(text), "%s in flight, %s held",
-		 json_text(status, "in_flight"), json_text(status, "held"));
+	snprintf(text, sizeof(text), "%s in flight, %s held", json_text(status, "in_flight"),
+		 json_text(status, "held"));
 	print_text("I/O", text);
 	print_keys(status);
 	print_seconds(status, "keep alive", "keep_alive_s", "off");
@@ -119,9 +117,7 @@ static void print_workers(struct json_object *status)
 	for (unsigned i = 0; i < json_object_array_length(workers); i++) {
 		struct json_object *o = json_object_array_get_idx(workers, i);
 
-		printf("  worker %-9s%s connections, %s in flight, %s reads (%s), %s "
-		       "writes (%s), "
-		       "%s errors\n",
+		printf("  worker %-9s%s connections, %s in flight, %s reads (%s), %s writes (%s), %s errors\n",
 		       json_text(o, "worker"), json_text(o, "connections"),
 		       json_text(o, "in_flight"), json_text(o, "reads"),
 		       units_format_size(read, json_number(o, "read_bytes")),
@@ -155,8 +151,7 @@ static void print_volume(struct json_object *status)
 	if (since_s)
 		units_format_duration(since, since_s * NSEC_PER_SEC);
 	if (*json_text(status, "state_since_s"))
-		snprintf(text, sizeof(text), "%s for %s", json_text(status, "state"),
-			 since);
+		snprintf(text, sizeof(text), "%s for %s", json_text(status, "state"), since);
 	else /* it did not answer */
 		snprintf(text, sizeof(text), "%s", json_text(status, "state"));
 	printf("%s\n", json_text(status, "name"));
@@ -209,9 +204,9 @@ int status_main(int argc, char **argv)
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {
-		program, "[NAME|DEVICE|NQN@ADDRESS[:PORT]]",
-		"Shows everything about one attached volume, or all.", 0, 1};
+	const struct args_usage usage = {program, "[NAME|DEVICE|NQN@ADDRESS[:PORT]]",
+					 "Shows everything about one attached volume, or all.", 0,
+					 1};
 	struct volume_error error;
 	struct volumes volumes;
 	int at, code = args_parse(&usage, table, argc, argv, &at);

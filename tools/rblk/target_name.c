@@ -8,16 +8,14 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/target_name.h"
 
-int target_address_parse(const char *text, union addr *ret_addr,
-			 struct volume_error *error)
+int target_address_parse(const char *text, union addr *ret_addr, struct volume_error *error)
 {
 	int r = addr_parse_with_port(text, TARGET_DEFAULT_PORT, ret_addr);
 
 	if (r == 0)
 		return 0;
 	if (r == -EINVAL)
-		report_fill(error, EXIT_USAGE,
-			    "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
+		report_fill(error, EXIT_USAGE, "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
 			    "'%s' is not an address", text);
 	else
 		report_fill(error, EXIT_UNREACHABLE,
@@ -26,8 +24,7 @@ int target_address_parse(const char *text, union addr *ret_addr,
 	return (int)error->code;
 }
 
-int target_name_parse(const char *text, struct volume_config *config,
-		      struct volume_error *error)
+int target_name_parse(const char *text, struct volume_config *config, struct volume_error *error)
 {
 	const char *at = strrchr(text, '@');
 	size_t n = at ? (size_t)(at - text) : 0;
@@ -39,10 +36,10 @@ int target_name_parse(const char *text, struct volume_config *config,
 		return EXIT_USAGE;
 	}
 	if (n >= VOLUME_NQN_MAX || strncmp(text, "nqn.", 4) != 0) {
-		report_fill(error, EXIT_USAGE, NULL,
-			    "'%.*s' is not an NQN: it must begin with 'nqn.' and have at "
-			    "most %d bytes",
-			    (int)(n > 100 ? 100 : n), text, VOLUME_NQN_MAX - 1);
+		report_fill(
+			error, EXIT_USAGE, NULL,
+			"'%.*s' is not an NQN: it must begin with 'nqn.' and have at most %d bytes",
+			(int)(n > 100 ? 100 : n), text, VOLUME_NQN_MAX - 1);
 		return EXIT_USAGE;
 	}
 	memcpy(config->subnqn, text, n);
@@ -76,10 +73,9 @@ void volume_name_default(const struct volume_config *config, char name[VOLUME_NA
 
 	if (config->nsid != 1)
 		snprintf(number, sizeof(number), "-%u", config->nsid);
-	n = snprintf(name, VOLUME_NAME_MAX, "%.*s%s",
-		     (int)(VOLUME_NAME_MAX - 1 - strlen(number)), suffix, number);
+	n = snprintf(name, VOLUME_NAME_MAX, "%.*s%s", (int)(VOLUME_NAME_MAX - 1 - strlen(number)),
+		     suffix, number);
 	for (int i = 0; i < n && name[i]; i++)
-		if (!is_name_char(name[i]) ||
-		    (i == 0 && (name[i] == '.' || name[i] == '-')))
+		if (!is_name_char(name[i]) || (i == 0 && (name[i] == '.' || name[i] == '-')))
 			name[i] = '_';
 }

@@ -48,8 +48,7 @@ static unsigned add(struct arg *table, unsigned n, struct arg arg)
 	return n + 1;
 }
 
-static unsigned add_connection_options(struct volume_options *o, struct arg *t,
-				       unsigned n)
+static unsigned add_connection_options(struct volume_options *o, struct arg *t, unsigned n)
 {
 	n = add(t, n,
 		(struct arg){"hostnqn", 0, ARG_STRING, &o->hostnqn, "NQN",
@@ -64,72 +63,63 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t,
 		(struct arg){"dhchap-secret-file", 0, ARG_STRING, &o->secret_file, "PATH",
 			     "secret by which this host proves itself to the target"});
 	n = add(t, n,
-		(struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING,
-			     &o->ctrl_secret_file, "PATH",
+		(struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING, &o->ctrl_secret_file, "PATH",
 			     "secret by which the target must prove itself"});
 	n = add(t, n,
 		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|DEVICE",
 			     "RDMA device, or the software provider (default: auto)"});
 	n = add(t, n,
 		(struct arg){"queues", 0, ARG_UINT, &o->n_queues, "N",
-			     "I/O queues, each with a thread (default: 4)", 1,
-			     VOLUME_QUEUES_MAX});
+			     "I/O queues, each with a thread (default: 4)", 1, VOLUME_QUEUES_MAX});
 	n = add(t, n,
 		(struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
 			     "commands in flight on a queue (default: 128)", 16, 1024});
 	n = add(t, n,
-		(struct arg){
-			"buffers", 0, ARG_SIZE, &o->buffer_bytes, "SIZE",
-			"locked memory of all queues (default: 32MiB each, less where "
-			"the limit is)",
-			MIB, 64 * GIB});
+		(struct
+		 arg){"buffers", 0, ARG_SIZE, &o->buffer_bytes, "SIZE",
+		      "locked memory of all queues (default: 32MiB each, less where the limit is)",
+		      MIB, 64 * GIB});
 	n = add(t, n,
-		(struct arg){
-			"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
-			"lend the target a key for each command alone (type 2 windows)"});
+		(struct arg){"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
+			     "lend the target a key for each command alone (type 2 windows)"});
 	n = add(t, n,
 		(struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns, "TIME",
-			     "keep-alive timeout, 0: none (default: 10s)", 0,
-			     3600 * NSEC_PER_SEC});
-	n = add(t, n,
-		(struct arg){"io-timeout", 0, ARG_DURATION, &o->io_timeout_ns, "TIME",
-			     "after which a command without an answer is looked into "
-			     "(default: 30s)",
-			     NSEC_PER_SEC, 3600 * NSEC_PER_SEC});
-	n = add(t, n,
-		(struct arg){"reconnect-delay", 0, ARG_DURATION, &o->reconnect_delay_ns,
-			     "TIME", "between attempts to reconnect (default: 2s)",
-			     NSEC_PER_MSEC, 3600 * NSEC_PER_SEC});
+			     "keep-alive timeout, 0: none (default: 10s)", 0, 3600 * NSEC_PER_SEC});
 	n = add(t, n,
 		(struct arg){
-			"ctrl-loss-tmo", 0, ARG_STRING, &o->ctrl_loss_tmo, "TIME|never",
-			"give up reconnecting, and fail I/O, after (default: 10min)"});
+			"io-timeout", 0, ARG_DURATION, &o->io_timeout_ns, "TIME",
+			"after which a command without an answer is looked into (default: 30s)",
+			NSEC_PER_SEC, 3600 * NSEC_PER_SEC});
 	n = add(t, n,
-		(struct arg){"fail-on-denial", 0, ARG_FLAG, &o->fails_on_denial, NULL,
-			     "fail I/O at once when the target refuses us or removes the "
-			     "namespace"});
+		(struct arg){"reconnect-delay", 0, ARG_DURATION, &o->reconnect_delay_ns, "TIME",
+			     "between attempts to reconnect (default: 2s)", NSEC_PER_MSEC,
+			     3600 * NSEC_PER_SEC});
+	n = add(t, n,
+		(struct arg){"ctrl-loss-tmo", 0, ARG_STRING, &o->ctrl_loss_tmo, "TIME|never",
+			     "give up reconnecting, and fail I/O, after (default: 10min)"});
+	n = add(t, n,
+		(struct arg){
+			"fail-on-denial", 0, ARG_FLAG, &o->fails_on_denial, NULL,
+			"fail I/O at once when the target refuses us or removes the namespace"});
 	return add(t, n,
 		   (struct arg){"fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo,
 				"TIME|never",
-				"fail I/O that waits for a reconnect this long (default: "
-				"never)"});
+				"fail I/O that waits for a reconnect this long (default: never)"});
 }
 
 unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned n)
 {
 	n = add(t, n,
-		(struct arg){"ns", 'n', ARG_UINT, &o->nsid, "N",
-			     "namespace id (default: 1)", 1, UINT32_MAX - 1});
+		(struct arg){"ns", 'n', ARG_UINT, &o->nsid, "N", "namespace id (default: 1)", 1,
+			     UINT32_MAX - 1});
 	n = add(t, n,
 		(struct arg){"name", 0, ARG_STRING, &o->name, "NAME",
 			     "of the volume here (default: from the NQN)"});
 	n = add(t, n,
-		(struct arg){"read-only", 'r', ARG_FLAG, &o->is_read_only, NULL,
-			     "refuse writes"});
+		(struct arg){"read-only", 'r', ARG_FLAG, &o->is_read_only, NULL, "refuse writes"});
 	n = add(t, n,
 		(struct arg){"frontend", 0, ARG_CHOICE, &o->frontend, "auto|nbd|socket",
-			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: what "
-			     "can be had",
+			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: what can be had",
 			     0, 0, frontend_names});
 	n = add(t, n,
 		(struct arg){"socket", 0, ARG_STRING, &o->socket_path, "PATH",
@@ -138,15 +128,14 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 		(struct arg){"socket-mode", 0, ARG_STRING, &o->socket_mode, "MODE",
 			     "permissions of the NBD socket (default: 0600)"});
 	n = add(t, n,
-		(struct arg){
-			"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
-			"serve NBD by TCP too, to whoever can reach it (port 10809)"});
+		(struct arg){"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
+			     "serve NBD by TCP too, to whoever can reach it (port 10809)"});
 	n = add(t, n,
 		(struct arg){"max-connections", 0, ARG_UINT, &o->max_connections, "N",
 			     "NBD clients at a time (default: 16)", 1, 1024});
 	n = add(t, n,
-		(struct arg){"device-connections", 0, ARG_UINT, &o->n_kernel_connections,
-			     "N", "queues of the block device (default: 1)", 1, 16});
+		(struct arg){"device-connections", 0, ARG_UINT, &o->n_kernel_connections, "N",
+			     "queues of the block device (default: 1)", 1, 16});
 	n = add_connection_options(o, t, n);
 	return add(t, n,
 		   (struct arg){"verbose", 'v', ARG_FLAG, &o->is_verbose, NULL,
@@ -166,8 +155,8 @@ static int parse_timeout(const char *option, const char *text, uint64_t *into,
 	}
 	if (units_parse_duration(text, into) == 0)
 		return 0;
-	report_fill(error, EXIT_USAGE, NULL,
-		    "%s: '%.100s' is neither a time like 30s nor 'never'", option, text);
+	report_fill(error, EXIT_USAGE, NULL, "%s: '%.100s' is neither a time like 30s nor 'never'",
+		    option, text);
 	return EXIT_USAGE;
 }
 
@@ -198,15 +187,14 @@ static int apply_secrets(const struct volume_options *o, struct volume_config *c
 			 struct volume_error *error)
 {
 	if (o->ctrl_secret_file && !o->secret_file) {
-		report_fill(error, EXIT_USAGE, NULL,
-			    "--dhchap-ctrl-secret-file needs --dhchap-secret-file: the "
-			    "host proves itself first");
+		report_fill(
+			error, EXIT_USAGE, NULL,
+			"--dhchap-ctrl-secret-file needs --dhchap-secret-file: the host proves itself first");
 		return EXIT_USAGE;
 	}
-	if (apply_path("--dhchap-secret-file", o->secret_file, config->secret_file,
-		       error) ||
-	    apply_path("--dhchap-ctrl-secret-file", o->ctrl_secret_file,
-		       config->ctrl_secret_file, error))
+	if (apply_path("--dhchap-secret-file", o->secret_file, config->secret_file, error) ||
+	    apply_path("--dhchap-ctrl-secret-file", o->ctrl_secret_file, config->ctrl_secret_file,
+		       error))
 		return EXIT_USAGE;
 	return check_secrets(config, error);
 }
@@ -241,15 +229,12 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->reconnect_delay_ns = o->reconnect_delay_ns;
 	if (apply_buffers(o, config, error) || apply_secrets(o, config, error))
 		return (int)error->code;
-	if (parse_timeout("--ctrl-loss-tmo", o->ctrl_loss_tmo, &config->ctrl_loss_tmo_ns,
-			  error) ||
-	    parse_timeout("--fast-io-fail-tmo", o->fast_io_fail_tmo,
-			  &config->fast_io_fail_tmo_ns, error))
+	if (parse_timeout("--ctrl-loss-tmo", o->ctrl_loss_tmo, &config->ctrl_loss_tmo_ns, error) ||
+	    parse_timeout("--fast-io-fail-tmo", o->fast_io_fail_tmo, &config->fast_io_fail_tmo_ns,
+			  error))
 		return EXIT_USAGE;
-	if (o->host_address &&
-	    addr_parse(o->host_address, 0, &config->host_address) < 0) {
-		report_fill(error, EXIT_USAGE, NULL,
-			    "--host-address: '%.100s' is not an address",
+	if (o->host_address && addr_parse(o->host_address, 0, &config->host_address) < 0) {
+		report_fill(error, EXIT_USAGE, NULL, "--host-address: '%.100s' is not an address",
 			    o->host_address);
 		return EXIT_USAGE;
 	}
@@ -258,8 +243,8 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 		       : 0;
 }
 
-static int apply_mode(const struct volume_options *o,
-		      struct frontend_socket_config *sockets, struct volume_error *error)
+static int apply_mode(const struct volume_options *o, struct frontend_socket_config *sockets,
+		      struct volume_error *error)
 {
 	char *end;
 	unsigned long mode = strtoul(o->socket_mode, &end, 8);
@@ -274,8 +259,7 @@ static int apply_mode(const struct volume_options *o,
 	return 0;
 }
 
-static int apply_listen(const struct volume_options *o,
-			struct frontend_socket_config *sockets,
+static int apply_listen(const struct volume_options *o, struct frontend_socket_config *sockets,
 			struct volume_error *error)
 {
 	char text[512], *rest = text, *one;
@@ -285,15 +269,14 @@ static int apply_listen(const struct volume_options *o,
 		if (!*one)
 			continue;
 		if (sockets->n_listen == FRONTEND_LISTEN_MAX) {
-			report_fill(error, EXIT_USAGE, NULL,
-				    "--listen: at most %d addresses",
+			report_fill(error, EXIT_USAGE, NULL, "--listen: at most %d addresses",
 				    FRONTEND_LISTEN_MAX);
 			return EXIT_USAGE;
 		}
 		if (addr_parse_with_port(one, NBD_DEFAULT_PORT,
 					 &sockets->listen[sockets->n_listen++]) < 0) {
-			report_fill(error, EXIT_USAGE, NULL,
-				    "--listen: '%.100s' is not an address", one);
+			report_fill(error, EXIT_USAGE, NULL, "--listen: '%.100s' is not an address",
+				    one);
 			return EXIT_USAGE;
 		}
 	}
@@ -311,8 +294,8 @@ static uint64_t kernel_timeout_s(const struct volume_config *config)
 	return config->ctrl_loss_tmo_ns / NSEC_PER_SEC + answer_s + 60;
 }
 
-int volume_options_apply(struct volume_options *o, const char *target,
-			 struct bridge_config *config, struct volume_error *error)
+int volume_options_apply(struct volume_options *o, const char *target, struct bridge_config *config,
+			 struct volume_error *error)
 {
 	int r;
 
@@ -329,8 +312,7 @@ int volume_options_apply(struct volume_options *o, const char *target,
 	volume_name_default(&config->volume, o->default_name);
 	config->name = o->name ?: o->default_name;
 	if (!volume_name_is_valid(config->name)) {
-		report_fill(error, EXIT_USAGE,
-			    "use up to 63 letters, digits, '.', '_' and '-'",
+		report_fill(error, EXIT_USAGE, "use up to 63 letters, digits, '.', '_' and '-'",
 			    "'%.100s' cannot be the name of a volume", config->name);
 		return EXIT_USAGE;
 	}
@@ -345,8 +327,7 @@ int volume_options_apply(struct volume_options *o, const char *target,
 /* ---- the NBD socket -------------------------------------------------------------------------- */
 
 /* The process may change its directory, and removes the socket by this name at its end. */
-static int make_absolute(const char *path, char absolute[PATH_MAX],
-			 struct volume_error *error)
+static int make_absolute(const char *path, char absolute[PATH_MAX], struct volume_error *error)
 {
 	char here[PATH_MAX] = "";
 	int n;
@@ -356,8 +337,7 @@ static int make_absolute(const char *path, char absolute[PATH_MAX],
 	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
 	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
 		return 0;
-	report_fill(error, EXIT_USAGE, NULL,
-		    "--socket: the path is longer than a socket's may be");
+	report_fill(error, EXIT_USAGE, NULL, "--socket: the path is longer than a socket's may be");
 	return EXIT_USAGE;
 }
 

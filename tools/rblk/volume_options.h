@@ -15,8 +15,8 @@ enum {
 
 struct volume_options {
 	/* As given. */
-	uint64_t nsid, n_queues, queue_size, buffer_bytes, keep_alive_ns,
-		reconnect_delay_ns, io_timeout_ns;
+	uint64_t nsid, n_queues, queue_size, buffer_bytes, keep_alive_ns, reconnect_delay_ns,
+		io_timeout_ns;
 	uint64_t max_connections, n_kernel_connections;
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
@@ -32,8 +32,7 @@ struct volume_options {
 /* Defaults. */
 void volume_options_init(struct volume_options *options, enum bridge_frontend frontend);
 /* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
-unsigned volume_options_table(struct volume_options *options, struct arg *table,
-			      unsigned n);
+unsigned volume_options_table(struct volume_options *options, struct arg *table, unsigned n);
 /*
  * After parsing: options and "NQN@ADDRESS" become a configuration, names that were not given get
  * their defaults, the host's identity is loaded. *config borrows from *options. 0, or an exit code

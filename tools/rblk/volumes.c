@@ -111,14 +111,12 @@ int volumes_read(struct volumes *volumes, struct volume_error *error)
 		return r;
 	dir = opendir(path);
 	if (!dir && errno != ENOENT) {
-		report_fill(error, EXIT_PRIVILEGE,
-			    "run as the user who attached the volumes",
+		report_fill(error, EXIT_PRIVILEGE, "run as the user who attached the volumes",
 			    "cannot read %.150s: %s", path, strerror(errno));
 		return EXIT_PRIVILEGE;
 	}
 	while (dir && (entry = readdir(dir))) {
-		struct json_object *status = name_of(entry->d_name, name) ? ask(name)
-									  : NULL;
+		struct json_object *status = name_of(entry->d_name, name) ? ask(name) : NULL;
 
 		if (status)
 			json_object_array_add(volumes->array, status);
@@ -172,8 +170,7 @@ static bool is_same_address(const char *text, const char *address)
 	union addr a, b;
 
 	return addr_parse_with_port(text, TARGET_DEFAULT_PORT, &a) == 0 &&
-	       addr_parse_with_port(address, TARGET_DEFAULT_PORT, &b) == 0 &&
-	       addr_is_equal(&a, &b);
+	       addr_parse_with_port(address, TARGET_DEFAULT_PORT, &b) == 0 && addr_is_equal(&a, &b);
 }
 
 static bool is_meant_by_nqn(struct json_object *status, const char *text)
@@ -188,8 +185,7 @@ static bool is_meant_by_nqn(struct json_object *status, const char *text)
 	if (slash) {
 		uint64_t nsid;
 
-		if (units_parse_uint(slash + 1, &nsid) < 0 ||
-		    nsid != json_number(status, "nsid"))
+		if (units_parse_uint(slash + 1, &nsid) < 0 || nsid != json_number(status, "nsid"))
 			return false;
 		*slash = '\0';
 	}
@@ -205,11 +201,9 @@ static bool is_meant_by_nqn(struct json_object *status, const char *text)
 static bool is_meant(struct json_object *status, const char *text)
 {
 	return !strcmp(text, json_text(status, "name")) ||
-	       (*json_text(status, "device") &&
-		!strcmp(text, json_text(status, "device"))) ||
+	       (*json_text(status, "device") && !strcmp(text, json_text(status, "device"))) ||
 	       (*json_text(status, "uri") && !strcmp(text, json_text(status, "uri"))) ||
-	       (*json_text(status, "socket") &&
-		!strcmp(text, json_text(status, "socket"))) ||
+	       (*json_text(status, "socket") && !strcmp(text, json_text(status, "socket"))) ||
 	       is_meant_by_nqn(status, text);
 }
 
@@ -218,8 +212,8 @@ static bool is_of_ns(struct json_object *status, uint32_t nsid)
 	return !nsid || nsid == json_number(status, "nsid");
 }
 
-struct json_object *volumes_find(const struct volumes *volumes, const char *text,
-				 uint32_t nsid, struct volume_error *error)
+struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
+				 struct volume_error *error)
 {
 	struct json_object *found = volumes_find_name(volumes, text);
 	char number[32] = "";
@@ -227,15 +221,14 @@ struct json_object *volumes_find(const struct volumes *volumes, const char *text
 	if (found && !is_of_ns(found, nsid))
 		found = NULL;
 
-	for (unsigned i = 0;
-	     i < volumes->n && !(found && !strcmp(json_text(found, "name"), text)); i++) {
+	for (unsigned i = 0; i < volumes->n && !(found && !strcmp(json_text(found, "name"), text));
+	     i++) {
 		struct json_object *status = volumes_get(volumes, i);
 
 		if (!is_meant(status, text) || !is_of_ns(status, nsid))
 			continue;
 		if (found) {
-			report_fill(error, EXIT_USAGE,
-				    "give the name of one of them, or its --ns",
+			report_fill(error, EXIT_USAGE, "give the name of one of them, or its --ns",
 				    "'%.120s' means several volumes: %.40s, %.40s", text,
 				    json_text(found, "name"), json_text(status, "name"));
 			return NULL;
@@ -288,18 +281,15 @@ bool volume_holds_io(struct json_object *status)
 {
 	const char *state = json_text(status, "state");
 
-	return !strcmp(state, "reconnecting") || !strcmp(state, "denied") ||
-	       !strcmp(state, "gone");
+	return !strcmp(state, "reconnecting") || !strcmp(state, "denied") || !strcmp(state, "gone");
 }
 
 void volume_print_line(struct json_object *status)
 {
 	char size[UNITS_MAX];
 
-	printf("%s  %s  %s  %s/%u  paths %u/%u\n", volume_where(status),
-	       json_text(status, "name"),
+	printf("%s  %s  %s  %s/%u  paths %u/%u\n", volume_where(status), json_text(status, "name"),
 	       units_format_size(size, json_number(status, "size_bytes")),
 	       json_text(status, "subsystem"), (unsigned)json_number(status, "nsid"),
-	       (unsigned)json_number(status, "paths_live"),
-	       (unsigned)json_number(status, "paths"));
+	       (unsigned)json_number(status, "paths_live"), (unsigned)json_number(status, "paths"));
 }

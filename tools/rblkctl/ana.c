@@ -18,9 +18,8 @@ static void format_nsids(struct json_object *nsids, char *text, size_t n)
 
 	snprintf(text, n, "-");
 	for (size_t i = 0; i < json_object_array_length(nsids) && used < n; i++) {
-		int r = snprintf(
-			text + used, n - used, "%s%s", i ? "," : "",
-			json_object_get_string(json_object_array_get_idx(nsids, i)));
+		int r = snprintf(text + used, n - used, "%s%s", i ? "," : "",
+				 json_object_get_string(json_object_array_get_idx(nsids, i)));
 
 		used += r > 0 ? (size_t)r : 0;
 	}
@@ -60,8 +59,7 @@ int run_ana_list(int argc, char **argv)
 		.program = "rblkctl ana list",
 		.positional = "[NQN]",
 		.summary =
-			"Lists ANA groups with their state through each portal; of one "
-			"subsystem, or all.",
+			"Lists ANA groups with their state through each portal; of one subsystem, or all.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;
@@ -72,8 +70,7 @@ int run_ana_list(int argc, char **argv)
 		return r;
 	params = json_object_new_object();
 	if (first < argc)
-		json_object_object_add(params, "subsystem",
-				       json_object_new_string(argv[first]));
+		json_object_object_add(params, "subsystem", json_object_new_string(argv[first]));
 	r = call(&options, "ana_list", params, &result);
 	if (r != EXIT_OK)
 		return r;
@@ -115,8 +112,8 @@ int run_ana_set(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl ana set",
 		.positional = "NQN GROUP STATE",
-		.summary = "Sets an ANA group to optimized, non_optimized, inaccessible, "
-			   "persistent_loss or change, until the next start.",
+		.summary =
+			"Sets an ANA group to optimized, non_optimized, inaccessible, persistent_loss or change, until the next start.",
 		.min_positional = 3,
 		.max_positional = 3,
 	};

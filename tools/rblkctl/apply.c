@@ -46,8 +46,7 @@ static void add_detail(struct table *table, struct json_object *change)
 			   or_nothing(get_string(change, "after")), note);
 	else
 		table_addf(table, "%s%s",
-			   get_string(change, strcmp(kind, "add") ? "before" : "after"),
-			   note);
+			   get_string(change, strcmp(kind, "add") ? "before" : "after"), note);
 }
 
 static void print_changes(struct json_object *changes)
@@ -85,8 +84,7 @@ static void print_users(struct json_object *changes, bool is_applied)
 			fprintf(stderr, "warning: %s %s %s in use by host %s\n",
 				get_string(change, "what"), get_string(change, "name"),
 				is_applied ? "was" : "is",
-				json_object_get_string(
-					json_object_array_get_idx(hosts, j)));
+				json_object_get_string(json_object_array_get_idx(hosts, j)));
 	}
 }
 
@@ -104,8 +102,7 @@ static void print_fixed(struct json_object *changes)
 	unsigned n = count_fixed(changes);
 
 	if (n)
-		fprintf(stderr,
-			"%u change%s a restart of rblkd: apply refuses the file\n", n,
+		fprintf(stderr, "%u change%s a restart of rblkd: apply refuses the file\n", n,
 			n == 1 ? " needs" : "s need");
 }
 
@@ -159,16 +156,14 @@ static int run(const struct args_usage *usage, const struct arg *more, unsigned 
 {
 	struct json_object *params, *report;
 	struct options options;
-	int first,
-		r = options_parse_with(usage, more, n_more, argc, argv, &options, &first);
+	int first, r = options_parse_with(usage, more, n_more, argc, argv, &options, &first);
 
 	if (r >= 0)
 		return r;
 	params = json_object_new_object();
 	if (first < argc)
 		json_object_object_add(params, "file", absolute(argv[first]));
-	json_object_object_add(params, "if_unused",
-			       json_object_new_boolean(args.is_if_unused));
+	json_object_object_add(params, "if_unused", json_object_new_boolean(args.is_if_unused));
 	r = call(&options, method, params, &report);
 	if (r != EXIT_OK)
 		return r;
@@ -190,8 +185,7 @@ int run_diff(int argc, char **argv)
 		.program = "rblkctl diff",
 		.positional = "[FILE]",
 		.summary =
-			"Checks the configuration of rblkd, or FILE, and shows what it "
-			"would change.",
+			"Checks the configuration of rblkd, or FILE, and shows what it would change.",
 		.max_positional = 1,
 	};
 	static const struct arg more[] = {
@@ -207,8 +201,8 @@ int run_apply(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl apply",
 		.positional = "[FILE]",
-		.summary = "Makes rblkd run with its changed configuration, or FILE: all "
-			   "of it, or nothing.",
+		.summary =
+			"Makes rblkd run with its changed configuration, or FILE: all of it, or nothing.",
 		.max_positional = 1,
 	};
 	static const struct arg more[] = {

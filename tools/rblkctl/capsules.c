@@ -7,9 +7,9 @@
 
 static uint64_t n_wanted;
 
-static const char *const titles[] = {
-	"QUEUE",   "~HOST", ">AGE",	"^COMMAND", "?>CID",  "?>NSID", ">LBA",
-	">BLOCKS", "?SGL",  "?>LENGTH", "^STATUS",  "?>TOOK", NULL};
+static const char *const titles[] = {"QUEUE",	"~HOST",  ">AGE",    "^COMMAND", "?>CID",
+				     "?>NSID",	">LBA",	  ">BLOCKS", "?SGL",	 "?>LENGTH",
+				     "^STATUS", "?>TOOK", NULL};
 
 static void add_number(struct table *table, struct json_object *o, const char *key)
 {
@@ -23,17 +23,15 @@ static void add_time(struct table *table, struct json_object *o, const char *key
 {
 	char text[UNITS_MAX];
 
-	table_add(table, get_member(o, key)
-				 ? units_format_duration(text, get_number(o, key))
-				 : "-");
+	table_add(table,
+		  get_member(o, key) ? units_format_duration(text, get_number(o, key)) : "-");
 }
 
 static void add_capsule(struct table *table, const struct options *options,
 			struct json_object *queue, struct json_object *capsule)
 {
 	table_addf(table, "%s/%" PRIu64,
-		   get_member(queue, "controller") ? get_string(queue, "controller")
-						   : "-",
+		   get_member(queue, "controller") ? get_string(queue, "controller") : "-",
 		   get_number(queue, "queue"));
 	table_add(table, get_member(queue, "host_name") ? get_string(queue, "host_name")
 			 : get_member(queue, "host")	? get_string(queue, "host")
@@ -46,9 +44,8 @@ static void add_capsule(struct table *table, const struct options *options,
 	add_number(table, capsule, "blocks");
 	table_add(table, get_string(capsule, "sgl"));
 	table_add_size(table, options, get_number(capsule, "length"));
-	table_add(table, get_member(capsule, "status_name")
-				 ? get_string(capsule, "status_name")
-				 : "not answered");
+	table_add(table, get_member(capsule, "status_name") ? get_string(capsule, "status_name")
+							    : "not answered");
 	add_time(table, capsule, "took_ns");
 }
 
@@ -62,8 +59,7 @@ static void print_queues(const struct options *options, struct json_object *queu
 		struct json_object *list = get_member(queue, "capsules");
 
 		for (size_t k = 0; k < json_object_array_length(list); k++)
-			add_capsule(&table, options, queue,
-				    json_object_array_get_idx(list, k));
+			add_capsule(&table, options, queue, json_object_array_get_idx(list, k));
 	}
 	table_end(&table);
 }
@@ -73,19 +69,15 @@ int run_capsules(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl capsules",
 		.positional = "[CNTLID[/QUEUE]...]",
-		.summary = "Shows the last commands of each queue and their answers; of "
-			   "these controllers or queues, or all.",
+		.summary =
+			"Shows the last commands of each queue and their answers; of these controllers or queues, or all.",
 		.max_positional = 64,
 	};
 	static const struct arg more = {
-		"count",
-		'n',
-		ARG_UINT,
-		&n_wanted,
-		"N",
-		"so many of each queue; by default 32, which is all that are kept",
-		.min = 1,
-		.max = 32};
+		"count",  'n',
+		ARG_UINT, &n_wanted,
+		"N",	  "so many of each queue; by default 32, which is all that are kept",
+		.min = 1, .max = 32};
 	struct json_object *params, *names, *result;
 	struct options options;
 	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);

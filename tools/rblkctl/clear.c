@@ -11,8 +11,7 @@ int run_clear(int argc, char **argv)
 		.program = "rblkctl clear",
 		.positional = "[NQN[/NSID]]",
 		.summary =
-			"Takes errors of disks as known: of all namespaces, those of a "
-			"subsystem, or one.",
+			"Takes errors of disks as known: of all namespaces, those of a subsystem, or one.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;
@@ -23,16 +22,14 @@ int run_clear(int argc, char **argv)
 		return r;
 	params = json_object_new_object();
 	if (first < argc)
-		json_object_object_add(params, "name",
-				       json_object_new_string(argv[first]));
+		json_object_object_add(params, "name", json_object_new_string(argv[first]));
 	r = call(&options, "clear", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
 		output_json(result);
 	else
-		printf("cleared: %" PRIu64 " namespace%s\n",
-		       get_number(result, "cleared"),
+		printf("cleared: %" PRIu64 " namespace%s\n", get_number(result, "cleared"),
 		       get_number(result, "cleared") == 1 ? "" : "s");
 	json_object_put(result);
 	return EXIT_OK;

@@ -32,8 +32,7 @@ static int wait_drained(const struct options *options, const char *portal,
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
 	int r = EXIT_OK;
 
-	while (r == EXIT_OK && get_number(*result, "queue_pairs") &&
-	       clock_ns() < deadline) {
+	while (r == EXIT_OK && get_number(*result, "queue_pairs") && clock_ns() < deadline) {
 		json_object_put(*result);
 		usleep(LOOK_MS * 1000);
 		r = ask(options, portal, false, result);
@@ -49,12 +48,10 @@ static int print_result(const struct options *options, struct json_object *resul
 	if (options->output == OUTPUT_JSON)
 		output_json(result);
 	else if (n)
-		printf("%s: %s, %" PRIu64 " connection%s left\n",
-		       get_string(result, "portal"), get_string(result, "state"), n,
-		       n == 1 ? "" : "s");
+		printf("%s: %s, %" PRIu64 " connection%s left\n", get_string(result, "portal"),
+		       get_string(result, "state"), n, n == 1 ? "" : "s");
 	else
-		printf("%s: %s\n", get_string(result, "portal"),
-		       get_string(result, "state"));
+		printf("%s: %s\n", get_string(result, "portal"), get_string(result, "state"));
 	return n ? EXIT_PARTIAL : EXIT_OK;
 }
 
@@ -63,8 +60,8 @@ int run_drain(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl drain",
 		.positional = "PORTAL",
-		.summary = "Stops listening on a portal and lets its connections finish "
-			   "what they do.",
+		.summary =
+			"Stops listening on a portal and lets its connections finish what they do.",
 		.min_positional = 1,
 		.max_positional = 1,
 	};

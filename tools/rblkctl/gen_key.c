@@ -22,8 +22,8 @@ static int write_file(const char *path, const char *text)
 
 	if (fd < 0)
 		return fail_with(program, errno == EEXIST ? EXIT_BUSY : EXIT_FAILED,
-				 errno == EEXIST ? "a secret is never overwritten" : NULL,
-				 "%s: %s", path, strerror(errno));
+				 errno == EEXIST ? "a secret is never overwritten" : NULL, "%s: %s",
+				 path, strerror(errno));
 	if (write(fd, text, (size_t)n) == n && fsync(fd) == 0)
 		return EXIT_OK;
 	unlink(path);
@@ -37,8 +37,8 @@ static int make_key(unsigned n_bytes, unsigned hash, const char *path)
 	struct auth_key key;
 	int code = EXIT_OK;
 
-	if (auth_key_generate(n_bytes ? n_bytes : lengths[hash],
-			      (enum nvmf_auth_hash)hash, &key) < 0)
+	if (auth_key_generate(n_bytes ? n_bytes : lengths[hash], (enum nvmf_auth_hash)hash, &key) <
+	    0)
 		return fail_with(program, EXIT_FAILED, NULL, "no random numbers");
 	auth_key_format(&key, text);
 	strcat(text, "\n");
@@ -60,8 +60,7 @@ int run_gen_key(int argc, char **argv)
 	const char *path = NULL;
 	const struct arg table[] = {
 		{"hash", 0, ARG_CHOICE, &hash, "HASH",
-		 "binds the key to the NQN of its owner: none, sha256, sha384, sha512 "
-		 "(default: none)",
+		 "binds the key to the NQN of its owner: none, sha256, sha384, sha512 (default: none)",
 		 .choices = hashes},
 		{"length", 'l', ARG_CHOICE, &length, "BYTES",
 		 "32, 48 or 64 (default: that of the hash, or 32)", .choices = lengths},

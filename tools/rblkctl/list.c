@@ -18,9 +18,8 @@ static void add_list(struct table *table, struct json_object *list)
 	size_t n = 0;
 
 	for (size_t i = 0; i < json_object_array_length(list) && n < sizeof(text); i++) {
-		int r = snprintf(
-			text + n, sizeof(text) - n, "%s%s", i ? "," : "",
-			json_object_get_string(json_object_array_get_idx(list, i)));
+		int r = snprintf(text + n, sizeof(text) - n, "%s%s", i ? "," : "",
+				 json_object_get_string(json_object_array_get_idx(list, i)));
 
 		n += r > 0 ? (size_t)r : 0;
 	}
@@ -32,11 +31,10 @@ static void add_number(struct table *table, struct json_object *o, const char *k
 	table_addf(table, "%" PRIu64, get_number(o, key));
 }
 
-static const char *const subsystem_titles[] = {
-	"~SUBSYSTEM", "?SERIAL", "PORTALS", "HOSTS", ">NAMESPACES", ">CONTROLLERS", NULL};
+static const char *const subsystem_titles[] = {"~SUBSYSTEM",  "?SERIAL",      "PORTALS", "HOSTS",
+					       ">NAMESPACES", ">CONTROLLERS", NULL};
 
-static void add_subsystem(struct table *table, const struct options *options,
-			  struct json_object *o)
+static void add_subsystem(struct table *table, const struct options *options, struct json_object *o)
 {
 	struct json_object *hosts = get_member(o, "allow_hosts");
 
@@ -51,12 +49,10 @@ static void add_subsystem(struct table *table, const struct options *options,
 	add_number(table, o, "controllers");
 }
 
-static const char *const namespace_titles[] = {"~SUBSYSTEM", ">NSID", ">SIZE",
-					       "?>BLOCK",    "KIND",  "ACCESS",
-					       "STATE",	     "~PATH", NULL};
+static const char *const namespace_titles[] = {"~SUBSYSTEM", ">NSID", ">SIZE", "?>BLOCK", "KIND",
+					       "ACCESS",     "STATE", "~PATH", NULL};
 
-static void add_namespace(struct table *table, const struct options *options,
-			  struct json_object *o)
+static void add_namespace(struct table *table, const struct options *options, struct json_object *o)
 {
 	table_add(table, get_string(o, "subsystem"));
 	add_number(table, o, "nsid");
@@ -68,11 +64,9 @@ static void add_namespace(struct table *table, const struct options *options,
 	table_add(table, get_member(o, "path") ? get_string(o, "path") : "");
 }
 
-static const char *const host_titles[] = {"~HOST", ">CONTROLLERS", ">QPAIRS", "~NQN",
-					  NULL};
+static const char *const host_titles[] = {"~HOST", ">CONTROLLERS", ">QPAIRS", "~NQN", NULL};
 
-static void add_host(struct table *table, const struct options *options,
-		     struct json_object *o)
+static void add_host(struct table *table, const struct options *options, struct json_object *o)
 {
 	table_add(table, get_string(o, "name"));
 	add_number(table, o, "controllers");
@@ -80,9 +74,9 @@ static void add_host(struct table *table, const struct options *options,
 	table_add(table, get_string(o, "nqn"));
 }
 
-static const char *const connection_titles[] = {
-	"ADDRESS", "?PORTAL", ">CNTLID",  ">QUEUE", "?>WORKER",	  "STATE",
-	"?>AGE",   ">READ",   ">WRITTEN", "~HOST",  "~SUBSYSTEM", NULL};
+static const char *const connection_titles[] = {"ADDRESS",  "?PORTAL", ">CNTLID",    ">QUEUE",
+						"?>WORKER", "STATE",   "?>AGE",	     ">READ",
+						">WRITTEN", "~HOST",   "~SUBSYSTEM", NULL};
 
 static void add_connection(struct table *table, const struct options *options,
 			   struct json_object *o)
@@ -98,20 +92,17 @@ static void add_connection(struct table *table, const struct options *options,
 		table_add(table, "admin");
 	add_number(table, o, "worker");
 	table_add(table, get_string(o, "state"));
-	table_add(table,
-		  units_format_duration(age, get_number(o, "age_s") * NSEC_PER_SEC));
+	table_add(table, units_format_duration(age, get_number(o, "age_s") * NSEC_PER_SEC));
 	table_add_size(table, options, get_number(o, "read_bytes"));
 	table_add_size(table, options, get_number(o, "written_bytes"));
-	table_add(table,
-		  get_string(o, get_member(o, "host_name") ? "host_name" : "host"));
+	table_add(table, get_string(o, get_member(o, "host_name") ? "host_name" : "host"));
 	table_add(table, get_string(o, "subsystem"));
 }
 
 static const char *const portal_titles[] = {"PORTAL",  "ADDRESS",   "RDMA",	"STATE",
 					    ">QPAIRS", ">ACCEPTED", ">REFUSED", NULL};
 
-static void add_portal(struct table *table, const struct options *options,
-		       struct json_object *o)
+static void add_portal(struct table *table, const struct options *options, struct json_object *o)
 {
 	table_add(table, get_string(o, "name"));
 	table_add(table, get_string(o, "address"));
@@ -125,8 +116,7 @@ static void add_portal(struct table *table, const struct options *options,
 static const struct kind {
 	const char *name;
 	const char *const *titles;
-	void (*add)(struct table *table, const struct options *options,
-		    struct json_object *o);
+	void (*add)(struct table *table, const struct options *options, struct json_object *o);
 } kinds[] = {
 	{"subsystems", subsystem_titles, add_subsystem},
 	{"namespaces", namespace_titles, add_namespace},
@@ -145,9 +135,8 @@ static const struct kind *find_kind(const char *name)
 		names[i] = kinds[i].name;
 	}
 	guess = conf_did_you_mean(name, names);
-	fail_with("rblkctl list", EXIT_USAGE, NULL, "there is no list of '%s'%s%s%s",
-		  name, guess ? " (did you mean '" : "", guess ? guess : "",
-		  guess ? "'?)" : "");
+	fail_with("rblkctl list", EXIT_USAGE, NULL, "there is no list of '%s'%s%s%s", name,
+		  guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 	return NULL;
 }
 
@@ -167,8 +156,8 @@ int run_list(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl list",
 		.positional = "[KIND]",
-		.summary = "Lists what rblkd exports and who uses it: subsystems (the "
-			   "default), namespaces, hosts, connections or portals.",
+		.summary =
+			"Lists what rblkd exports and who uses it: subsystems (the default), namespaces, hosts, connections or portals.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;

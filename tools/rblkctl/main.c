@@ -37,35 +37,30 @@ static const char *default_socket(void)
 	return path;
 }
 
-int options_parse_with(const struct args_usage *usage, const struct arg *more,
-		       unsigned n_more, int argc, char **argv,
-		       struct options *ret_options, int *ret_positional)
+int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
+		       int argc, char **argv, struct options *ret_options, int *ret_positional)
 {
 	const char *socket = getenv("RBLK_CONTROL_SOCKET");
 	struct arg table[OPTIONS_MAX] = {
 		{"socket", 's', ARG_STRING, &ret_options->socket, "PATH",
-		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, else rblkd.sock in "
-		 "the run directory"},
-		{"output", 'o', ARG_CHOICE, &ret_options->output, OUTPUT_CHOICES,
-		 OUTPUT_HELP, .choices = output_names},
-		{"bytes", 'b', ARG_FLAG, &ret_options->wants_bytes, NULL,
-		 "sizes in bytes"},
+		 "control socket of rblkd; else $RBLK_CONTROL_SOCKET, else rblkd.sock in the run directory"},
+		{"output", 'o', ARG_CHOICE, &ret_options->output, OUTPUT_CHOICES, OUTPUT_HELP,
+		 .choices = output_names},
+		{"bytes", 'b', ARG_FLAG, &ret_options->wants_bytes, NULL, "sizes in bytes"},
 	};
 
 	check(OPTIONS_COMMON + n_more < OPTIONS_MAX);
 	if (n_more)
 		memcpy(&table[OPTIONS_COMMON], more, n_more * sizeof(*more));
 
-	*ret_options = (struct options){.socket = socket && *socket ? socket
-								    : default_socket()};
+	*ret_options = (struct options){.socket = socket && *socket ? socket : default_socket()};
 	return args_parse(usage, table, argc, argv, ret_positional);
 }
 
 int options_parse(const struct args_usage *usage, int argc, char **argv,
 		  struct options *ret_options, int *ret_positional)
 {
-	return options_parse_with(usage, NULL, 0, argc, argv, ret_options,
-				  ret_positional);
+	return options_parse_with(usage, NULL, 0, argc, argv, ret_options, ret_positional);
 }
 
 /* ---- calling -------------------------------------------------------------------------------- */
@@ -86,8 +81,7 @@ static void explain(int r, const char *socket, struct rpc_error *error)
 	case -ENOENT:
 	case -ECONNREFUSED:
 		say(error, EXIT_UNREACHABLE, socket, "rblkd is not running",
-		    "start it (systemctl start rblkd), or name its control_socket with "
-		    "--socket");
+		    "start it (systemctl start rblkd), or name its control_socket with --socket");
 		break;
 	case -EACCES:
 	case -EPERM:
@@ -180,17 +174,14 @@ int main(int argc, char **argv)
 {
 	static const struct subcommand table[] = {
 		{"status", run_status, "how rblkd is: portals, numbers, what is wrong"},
-		{"list", run_list,
-		 "subsystems, namespaces, hosts, connections or portals"},
+		{"list", run_list, "subsystems, namespaces, hosts, connections or portals"},
 		{"stats", run_stats, "how much hosts do, and how long it takes"},
-		{"capsules", run_capsules,
-		 "the last commands of each queue, and their answers"},
+		{"capsules", run_capsules, "the last commands of each queue, and their answers"},
 		{"diff", run_diff, "what the changed configuration would change"},
 		{"apply", run_apply, "makes rblkd run with it, all of it or nothing"},
 		{"clear", run_clear, "takes errors of disks as known"},
 		{"drain", run_drain, "lets the connections of a portal go, in order"},
-		{"ns resize", run_ns_resize,
-		 "a file or device has grown: tells the hosts"},
+		{"ns resize", run_ns_resize, "a file or device has grown: tells the hosts"},
 		{"ana list", run_ana_list, "ANA groups and their states"},
 		{"ana set", run_ana_set, "sets the state of an ANA group"},
 		{"qos list", run_qos_list, "limits of rates, and the rates"},

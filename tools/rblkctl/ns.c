@@ -18,8 +18,8 @@ static void print_result(const struct options *options, struct json_object *resu
 	uint64_t size = get_number(result, "size_bytes");
 	char was[UNITS_MAX], is[UNITS_MAX];
 
-	printf("%s/%u: %s", get_string(result, "subsystem"),
-	       (unsigned)get_number(result, "nsid"), format_size(options, was, old_size));
+	printf("%s/%u: %s", get_string(result, "subsystem"), (unsigned)get_number(result, "nsid"),
+	       format_size(options, was, old_size));
 	if (size == old_size)
 		puts(", as before");
 	else
@@ -31,8 +31,8 @@ int run_ns_resize(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl ns resize",
 		.positional = "NQN NSID [SIZE]",
-		.summary = "Makes the new size of a file or device known to hosts; with "
-			   "SIZE, grows the file to it before.",
+		.summary =
+			"Makes the new size of a file or device known to hosts; with SIZE, grows the file to it before.",
 		.min_positional = 2,
 		.max_positional = 3,
 	};
@@ -55,8 +55,7 @@ int run_ns_resize(int argc, char **argv)
 	json_object_object_add(params, "subsystem", json_object_new_string(argv[first]));
 	json_object_object_add(params, "nsid", json_object_new_uint64(nsid));
 	if (size)
-		json_object_object_add(params, "size_bytes",
-				       json_object_new_uint64(size));
+		json_object_object_add(params, "size_bytes", json_object_new_uint64(size));
 	json_object_object_add(params, "force", json_object_new_boolean(is_forced));
 	r = call(&options, "ns_resize", params, &result);
 	if (r != EXIT_OK)

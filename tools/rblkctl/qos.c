@@ -30,19 +30,18 @@ static struct json_object *find_same(struct json_object *list, struct json_objec
 }
 
 /* What a counter has grown by, a second. */
-static uint64_t rate(struct json_object *before, struct json_object *item,
-		     const char *key, uint64_t interval_ns)
+static uint64_t rate(struct json_object *before, struct json_object *item, const char *key,
+		     uint64_t interval_ns)
 {
 	uint64_t then = get_number(before, key), now = get_number(item, key);
 
 	if (!before || now < then || !interval_ns)
 		return 0;
-	return (uint64_t)((double)(now - then) * NSEC_PER_SEC / (double)interval_ns +
-			  0.5);
+	return (uint64_t)((double)(now - then) * NSEC_PER_SEC / (double)interval_ns + 0.5);
 }
 
-static void add_limit(struct table *table, const struct options *options,
-		      struct json_object *qos, const char *key)
+static void add_limit(struct table *table, const struct options *options, struct json_object *qos,
+		      const char *key)
 {
 	if (!get_member(qos, key))
 		table_add(table, "-");
@@ -52,9 +51,8 @@ static void add_limit(struct table *table, const struct options *options,
 		table_add_size(table, options, get_number(qos, key));
 }
 
-static void add_item(struct table *table, const struct options *options,
-		     struct json_object *item, struct json_object *before,
-		     uint64_t interval_ns)
+static void add_item(struct table *table, const struct options *options, struct json_object *item,
+		     struct json_object *before, uint64_t interval_ns)
 {
 	struct json_object *qos = get_member(item, "qos");
 	char burst[UNITS_MAX];
@@ -77,8 +75,7 @@ static void print_lists(const struct options *options, struct json_object *befor
 			struct json_object *after)
 {
 	static const char *const kinds[] = {"namespaces", "hosts"};
-	uint64_t interval_ns = get_number(after, "time_ns") -
-			       get_number(before, "time_ns");
+	uint64_t interval_ns = get_number(after, "time_ns") - get_number(before, "time_ns");
 	struct table table;
 
 	table_begin(&table, titles);
@@ -89,15 +86,13 @@ static void print_lists(const struct options *options, struct json_object *befor
 		for (size_t k = 0; k < json_object_array_length(list); k++) {
 			struct json_object *item = json_object_array_get_idx(list, k);
 
-			add_item(&table, options, item, find_same(old, item),
-				 interval_ns);
+			add_item(&table, options, item, find_same(old, item), interval_ns);
 		}
 	}
 	table_end(&table);
 }
 
-static int ask(const struct options *options, const char *name,
-	       struct json_object **ret_answer)
+static int ask(const struct options *options, const char *name, struct json_object **ret_answer)
 {
 	struct json_object *params = json_object_new_object();
 
@@ -111,9 +106,7 @@ int run_qos_list(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl qos list",
 		.positional = "[NQN/NSID|HOST]",
-		.summary =
-			"Lists limits of rates and the rates; of a namespace, a host, or "
-			"all.",
+		.summary = "Lists limits of rates and the rates; of a namespace, a host, or all.",
 		.max_positional = 1,
 	};
 	uint64_t interval_ns = NSEC_PER_SEC;
@@ -203,9 +196,8 @@ int run_qos_set(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl qos set",
 		.positional = "NQN/NSID|HOST KEY=VALUE...",
-		.summary = "Sets limits of a namespace or a host: iops, read_bandwidth, "
-			   "write_bandwidth, burst; none lifts one. The file is not "
-			   "changed.",
+		.summary =
+			"Sets limits of a namespace or a host: iops, read_bandwidth, write_bandwidth, burst; none lifts one. The file is not changed.",
 		.min_positional = 2,
 		.max_positional = 5,
 	};

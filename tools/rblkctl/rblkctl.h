@@ -37,9 +37,8 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 		  struct options *ret_options, int *ret_positional);
 
 /* The same with more options. */
-int options_parse_with(const struct args_usage *usage, const struct arg *more,
-		       unsigned n_more, int argc, char **argv,
-		       struct options *ret_options, int *ret_positional);
+int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
+		       int argc, char **argv, struct options *ret_options, int *ret_positional);
 
 /* Calls rblkd. EXIT_OK with an owned *ret_result, or the exit code, everything said. */
 int call(const struct options *options, const char *method, struct json_object *params,
@@ -52,8 +51,7 @@ bool get_bool(struct json_object *o, const char *key);
 struct json_object *get_member(struct json_object *o, const char *key);
 
 /* "128MiB", or "134217728" with --bytes. */
-const char *format_size(const struct options *options, char buf[UNITS_MAX],
-			uint64_t bytes);
+const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes);
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
@@ -72,8 +70,7 @@ struct table {
 void table_begin(struct table *table, const char *const *titles);
 /* Row by row, from the left; the text is copied. */
 void table_add(struct table *table, const char *text);
-__attribute__((format(printf, 2, 3))) void table_addf(struct table *table,
-						      const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void table_addf(struct table *table, const char *fmt, ...);
 void table_add_size(struct table *table, const struct options *options, uint64_t bytes);
 /* Prints and frees. */
 void table_end(struct table *table);

@@ -36,11 +36,8 @@ enum order {
 	BY_NAME,
 };
 
-static const char *const orders[] = {[BY_RATE] = "rate",
-				     [BY_BYTES] = "bytes",
-				     [BY_P99] = "p99",
-				     [BY_NAME] = "name",
-				     NULL};
+static const char *const orders[] = {
+	[BY_RATE] = "rate", [BY_BYTES] = "bytes", [BY_P99] = "p99", [BY_NAME] = "name", NULL};
 
 static struct {
 	bool is_hosts, is_queues, is_top, wants_idle;
@@ -52,25 +49,22 @@ static struct {
 
 static void read_histogram(struct json_object *list, struct histogram *h)
 {
-	size_t n = json_object_is_type(list, json_type_array)
-			   ? json_object_array_length(list)
-			   : 0;
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *pair = json_object_array_get_idx(list, i);
 
 		if (json_object_is_type(pair, json_type_array) &&
 		    json_object_array_length(pair) == 2)
-			histogram_add_step(h,
-					   histogram_step(json_object_get_uint64(
-						   json_object_array_get_idx(pair, 0))),
-					   json_object_get_uint64(
-						   json_object_array_get_idx(pair, 1)));
+			histogram_add_step(
+				h,
+				histogram_step(
+					json_object_get_uint64(json_object_array_get_idx(pair, 0))),
+				json_object_get_uint64(json_object_array_get_idx(pair, 1)));
 	}
 }
 
-static void read_numbers(struct json_object *item, const char *class,
-			 struct numbers *ret_numbers)
+static void read_numbers(struct json_object *item, const char *class, struct numbers *ret_numbers)
 {
 	struct json_object *o = get_member(get_member(item, "io"), class);
 	struct json_object *sums = get_member(o, "stages");
@@ -79,10 +73,9 @@ static void read_numbers(struct json_object *item, const char *class,
 	read_histogram(get_member(o, "histogram"), &ret_numbers->latency);
 	ret_numbers->latency.sum_ns = get_number(o, "sum_ns");
 	ret_numbers->n_errors = get_number(o, "errors");
-	ret_numbers->n_bytes = !strcmp(class, "read") ? get_number(item, "read_bytes")
-			       : !strcmp(class, "write")
-				       ? get_number(item, "written_bytes")
-				       : 0;
+	ret_numbers->n_bytes = !strcmp(class, "read")	 ? get_number(item, "read_bytes")
+			       : !strcmp(class, "write") ? get_number(item, "written_bytes")
+							 : 0;
 	ret_numbers->n_samples = get_number(sums, "samples");
 	for (unsigned i = 0; i < ARRAY_LEN(stages); i++)
 		ret_numbers->stage_ns[i] = get_number(sums, stages[i]);
@@ -112,9 +105,9 @@ static void take_away(struct numbers *now, const struct numbers *before)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-#define IO_TITLES                                                                        \
-	">ERRORS", "?>MEAN", ">P50", ">P99", "?>P99.9", "?>RECEIVE", "?>FETCH",          \
-		"?>BACKEND", "?>SEND", NULL
+#define IO_TITLES                                                                                  \
+	">ERRORS", "?>MEAN", ">P50", ">P99", "?>P99.9", "?>RECEIVE", "?>FETCH", "?>BACKEND",       \
+		"?>SEND", NULL
 
 static const struct kind {
 	const char *what;
@@ -140,11 +133,9 @@ static const struct kind *chosen_kind(void)
 	return &kinds[args.is_hosts ? 1 : args.is_queues ? 2 : 0];
 }
 
-static void add_name(struct table *table, const struct kind *kind,
-		     struct json_object *item)
+static void add_name(struct table *table, const struct kind *kind, struct json_object *item)
 {
-	const char *host = get_string(item, get_member(item, "host_name") ? "host_name"
-									  : "host");
+	const char *host = get_string(item, get_member(item, "host_name") ? "host_name" : "host");
 
 	if (kind == &kinds[0]) {
 		table_addf(table, "%s/%" PRIu64, get_string(item, "subsystem"),
@@ -165,8 +156,8 @@ static void add_time(struct table *table, bool is_known, uint64_t ns)
 	table_add(table, is_known ? units_format_duration(text, ns) : "-");
 }
 
-static void add_numbers(struct table *table, const struct options *options,
-			const struct numbers *n, uint64_t interval_ns)
+static void add_numbers(struct table *table, const struct options *options, const struct numbers *n,
+			uint64_t interval_ns)
 {
 	static const double quantiles[] = {0.5, 0.99, 0.999};
 	const struct histogram *h = &n->latency;
@@ -185,8 +176,7 @@ static void add_numbers(struct table *table, const struct options *options,
 	for (unsigned i = 0; i < ARRAY_LEN(quantiles); i++)
 		add_time(table, h->n, histogram_quantile(h, quantiles[i]));
 	for (unsigned i = 0; i < ARRAY_LEN(stages); i++)
-		add_time(table, n->n_samples,
-			 n->n_samples ? n->stage_ns[i] / n->n_samples : 0);
+		add_time(table, n->n_samples, n->n_samples ? n->stage_ns[i] / n->n_samples : 0);
 }
 
 static bool is_same(const struct kind *kind, struct json_object *a, struct json_object *b)
@@ -214,8 +204,8 @@ struct entry {
 	size_t place; /* in rblkd's answer, which is sorted by name */
 };
 
-static void fill(struct entry *entry, struct json_object *item,
-		 struct json_object *before, size_t place)
+static void fill(struct entry *entry, struct json_object *item, struct json_object *before,
+		 size_t place)
 {
 	*entry = (struct entry){.item = item, .place = place};
 	for (unsigned i = 0; i < ARRAY_LEN(classes); i++) {
@@ -228,9 +218,8 @@ static void fill(struct entry *entry, struct json_object *item,
 		}
 		entry->n += now->latency.n;
 		entry->n_bytes += now->n_bytes;
-		entry->p99_ns = MAX(
-			entry->p99_ns,
-			now->latency.n ? histogram_quantile(&now->latency, 0.99) : 0);
+		entry->p99_ns = MAX(entry->p99_ns,
+				    now->latency.n ? histogram_quantile(&now->latency, 0.99) : 0);
 	}
 }
 
@@ -260,9 +249,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* A line for each class that has something to tell; one of dashes if none has. */
-static void add_entry(struct table *table, const struct kind *kind,
-		      const struct options *options, const struct entry *entry,
-		      uint64_t interval_ns)
+static void add_entry(struct table *table, const struct kind *kind, const struct options *options,
+		      const struct entry *entry, uint64_t interval_ns)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(classes); i++) {
 		if (!entry->of[i].latency.n)
@@ -321,19 +309,16 @@ static void print_table(const struct options *options, struct json_object *answe
 	}
 	table_end(&table);
 	if (n_idle)
-		printf("%zu idle (--idle shows %s)\n", n_idle,
-		       n_idle == 1 ? "it" : "them");
+		printf("%zu idle (--idle shows %s)\n", n_idle, n_idle == 1 ? "it" : "them");
 }
 
 /* ---- once, or again and again --------------------------------------------------------------- */
 
-static int ask(const struct options *options, const char *name,
-	       struct json_object **ret_answer)
+static int ask(const struct options *options, const char *name, struct json_object **ret_answer)
 {
 	struct json_object *params = json_object_new_object();
 
-	json_object_object_add(params, "what",
-			       json_object_new_string(chosen_kind()->what));
+	json_object_object_add(params, "what", json_object_new_string(chosen_kind()->what));
 	if (name)
 		json_object_object_add(params, "name", json_object_new_string(name));
 	return call(options, "stats", params, ret_answer);
@@ -407,10 +392,9 @@ static int check_usage(const struct options *options, const char *name)
 				 args.is_hosts ? "hosts" : "queues");
 	if (args.is_top && options->output == OUTPUT_JSON)
 		return fail_with(program, EXIT_USAGE, NULL,
-				 "--top shows tables; scripts ask for -o json twice and "
-				 "subtract");
-	if (!args.is_top && (args.interval_ns || args.n_looks || args.order != BY_RATE ||
-			     args.wants_idle))
+				 "--top shows tables; scripts ask for -o json twice and subtract");
+	if (!args.is_top &&
+	    (args.interval_ns || args.n_looks || args.order != BY_RATE || args.wants_idle))
 		return fail_with(program, EXIT_USAGE, NULL,
 				 "--interval, --count, --sort and --idle need --top");
 	return EXIT_OK;
@@ -430,20 +414,19 @@ int run_stats(int argc, char **argv)
 		{"top", 0, ARG_FLAG, &args.is_top, NULL,
 		 "refresh until q is pressed, showing changes since the last sample"},
 		{"interval", 'i', ARG_DURATION, &args.interval_ns, "TIME",
-		 "between two samples of --top, by default 1s",
-		 .min = 100 * NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC},
-		{"count", 'n', ARG_UINT, &args.n_looks, "N", "stop --top after N samples",
-		 .min = 1, .max = UINT32_MAX},
+		 "between two samples of --top, by default 1s", .min = 100 * NSEC_PER_MSEC,
+		 .max = 3600 * NSEC_PER_SEC},
+		{"count", 'n', ARG_UINT, &args.n_looks, "N", "stop --top after N samples", .min = 1,
+		 .max = UINT32_MAX},
 		{"sort", 0, ARG_CHOICE, &args.order, "rate|bytes|p99|name",
-		 "what --top shows first, by default the highest rate",
-		 .choices = orders},
+		 "what --top shows first, by default the highest rate", .choices = orders},
 		{"idle", 0, ARG_FLAG, &args.wants_idle, NULL,
 		 "let --top show also what did nothing"},
 	};
 	struct options options;
 	const char *name;
-	int first, r = options_parse_with(&usage, more, ARRAY_LEN(more), argc, argv,
-					  &options, &first);
+	int first,
+		r = options_parse_with(&usage, more, ARRAY_LEN(more), argc, argv, &options, &first);
 
 	if (r >= 0)
 		return r;

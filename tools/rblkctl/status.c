@@ -23,8 +23,7 @@ static void print_line(char *text)
 	char *gap = NULL;
 
 	if (room && strlen(text) > room)
-		for (char *p = text; (p = strstr(p, "  ")) && (size_t)(p - text) <= room;
-		     p++)
+		for (char *p = text; (p = strstr(p, "  ")) && (size_t)(p - text) <= room; p++)
 			gap = p;
 	if (gap)
 		*gap++ = '\n';
@@ -40,8 +39,7 @@ static void print_summary(struct json_object *status)
 		 "%s %s running %s  portals %" PRIu64 "/%zu up  subsystems %" PRIu64
 		 "  namespaces %" PRIu64 "  hosts %" PRIu64 "  state %s",
 		 get_string(status, "program"), get_string(status, "version"),
-		 units_format_duration(uptime,
-				       get_number(status, "uptime_s") * NSEC_PER_SEC),
+		 units_format_duration(uptime, get_number(status, "uptime_s") * NSEC_PER_SEC),
 		 get_number(status, "portals_up"),
 		 json_object_array_length(get_member(status, "portals")),
 		 get_number(status, "subsystems"), get_number(status, "namespaces"),
@@ -79,9 +77,7 @@ static void print_portals(struct json_object *portals)
 		table_add(&table, get_string(portal, "device"));
 		table_add(&table, get_string(portal, "state"));
 		table_addf(&table, "%" PRIu64, get_number(portal, "queue_pairs"));
-		table_add(&table, get_member(portal, "detail")
-					  ? get_string(portal, "detail")
-					  : "");
+		table_add(&table, get_member(portal, "detail") ? get_string(portal, "detail") : "");
 	}
 	table_end(&table);
 }
@@ -89,8 +85,7 @@ static void print_portals(struct json_object *portals)
 /* What hosts may rely on, for each namespace. */
 static void print_durability(struct json_object *namespaces)
 {
-	static const char *const titles[] = {"~NAMESPACE", "KIND", "CACHE",
-					     "^FLUSH",	   "^FUA", NULL};
+	static const char *const titles[] = {"~NAMESPACE", "KIND", "CACHE", "^FLUSH", "^FUA", NULL};
 	struct table table;
 
 	if (!json_object_array_length(namespaces))
@@ -127,8 +122,7 @@ static void add_last_error(struct table *table, struct json_object *error)
 /* What the stores of namespaces have failed at. */
 static void print_errors(struct json_object *namespaces)
 {
-	static const char *const titles[] = {"NAMESPACE", "STATE", ">ERRORS",
-					     "LAST ERROR", NULL};
+	static const char *const titles[] = {"NAMESPACE", "STATE", ">ERRORS", "LAST ERROR", NULL};
 	struct table table;
 
 	if (!json_object_array_length(namespaces))
@@ -164,16 +158,14 @@ static void print_smart(struct json_object *smart)
 	else if (get_member(smart, "directory"))
 		printf("\nSMART counters are kept in %s\n", directory);
 	else
-		printf("\nSMART counters begin with this start: there is no "
-		       "state_directory\n");
+		printf("\nSMART counters begin with this start: there is no state_directory\n");
 }
 
 int run_status(int argc, char **argv)
 {
 	static const struct args_usage usage = {
 		.program = "rblkctl status",
-		.summary = "Shows how rblkd is. Ends with 6 when something is wrong with "
-			   "it.",
+		.summary = "Shows how rblkd is. Ends with 6 when something is wrong with it.",
 	};
 	struct options options;
 	struct json_object *status;
@@ -195,21 +187,19 @@ int run_status(int argc, char **argv)
 		print_durability(get_member(status, "durability"));
 		print_smart(get_member(status, "smart"));
 		if (get_number(status, "failed_namespaces"))
-			printf("failed namespaces: %" PRIu64
-			       " (rblkctl list namespaces)\n",
+			printf("failed namespaces: %" PRIu64 " (rblkctl list namespaces)\n",
 			       get_number(status, "failed_namespaces"));
 		if (get_number(status, "unkept_namespaces"))
-			printf("%" PRIu64 " namespaces may be kept wrongly: see "
-			       "the log, set the state directory right, restart rblkd\n",
+			printf("%" PRIu64
+			       " namespaces may be kept wrongly: see the log, set the state directory right, restart rblkd\n",
 			       get_number(status, "unkept_namespaces"));
 		if (get_number(status, "defects"))
 			printf("%" PRIu64
-			       " queues were ended by defects of rblkd: see the "
-			       "log, report them, restart rblkd\n",
+			       " queues were ended by defects of rblkd: see the log, report them, restart rblkd\n",
 			       get_number(status, "defects"));
 		if (get_number(status, "degraded_namespaces"))
-			printf("%" PRIu64 " namespaces are degraded by errors of their "
-			       "disks: rblkctl clear, when you know of them\n",
+			printf("%" PRIu64
+			       " namespaces are degraded by errors of their disks: rblkctl clear, when you know of them\n",
 			       get_number(status, "degraded_namespaces"));
 	}
 	is_well = !strcmp(get_string(status, "state"), "ok");

@@ -79,8 +79,7 @@ void table_add_size(struct table *table, const struct options *options, uint64_t
 	table_add(table, format_size(options, text, bytes));
 }
 
-const char *format_size(const struct options *options, char buf[UNITS_MAX],
-			uint64_t bytes)
+const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes)
 {
 	if (!options->wants_bytes)
 		return units_format_size(buf, bytes);
@@ -136,26 +135,22 @@ static unsigned total(const struct table *table, const struct widths *widths)
 }
 
 /* The widest column whose texts may be cut and that is wider than least; -1 if there is none. */
-static int find_longest(const struct table *table, const struct widths *widths,
-			unsigned least)
+static int find_longest(const struct table *table, const struct widths *widths, unsigned least)
 {
 	int longest = -1;
 
 	for (unsigned i = 0; i < table->n_columns; i++)
 		if ((has_mark(table, i, MARK_CUT) || has_mark(table, i, MARK_CUT_END)) &&
-		    widths->n[i] > least &&
-		    (longest < 0 || widths->n[i] > widths->n[longest]))
+		    widths->n[i] > least && (longest < 0 || widths->n[i] > widths->n[longest]))
 			longest = (int)i;
 	return longest;
 }
 
-static void cut(const struct table *table, struct widths *widths, unsigned room,
-		unsigned least)
+static void cut(const struct table *table, struct widths *widths, unsigned room, unsigned least)
 {
 	int i;
 
-	while (total(table, widths) > room &&
-	       (i = find_longest(table, widths, least)) >= 0)
+	while (total(table, widths) > room && (i = find_longest(table, widths, least)) >= 0)
 		widths->n[i]--;
 }
 
@@ -196,8 +191,7 @@ static const char *skip(const char *text, unsigned n)
 
 /* The end of a name tells more than its beginning ("nqn.2014-08.org.nvmexpress:uuid:..."); of words the
  * beginning does. */
-static void print_cut(const struct table *table, const char *text, unsigned column,
-		      unsigned room)
+static void print_cut(const struct table *table, const char *text, unsigned column, unsigned room)
 {
 	const char *end = skip(text, room - 1);
 
@@ -207,8 +201,8 @@ static void print_cut(const struct table *table, const char *text, unsigned colu
 		printf(CUT "%s", skip(text, width(text) - (room - 1)));
 }
 
-static void print_cell(const struct table *table, const char *text, unsigned column,
-		       unsigned room, bool is_last)
+static void print_cell(const struct table *table, const char *text, unsigned column, unsigned room,
+		       bool is_last)
 {
 	unsigned n = width(text);
 	int n_fill = n < room ? (int)(room - n) : 0;
@@ -221,13 +215,11 @@ static void print_cell(const struct table *table, const char *text, unsigned col
 		printf("%s%*s", text, is_last ? 0 : n_fill, "");
 }
 
-static void print_row(const struct table *table, unsigned row,
-		      const struct widths *widths)
+static void print_row(const struct table *table, unsigned row, const struct widths *widths)
 {
 	unsigned n_columns = table->n_columns;
 
-	while (n_columns &&
-	       (!widths->n[n_columns - 1] || !*cell(table, row, n_columns - 1)))
+	while (n_columns && (!widths->n[n_columns - 1] || !*cell(table, row, n_columns - 1)))
 		n_columns--; /* no blanks at the end */
 	for (unsigned i = 0; i < n_columns; i++) {
 		bool is_last = i + 1 == n_columns;

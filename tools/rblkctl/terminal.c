@@ -42,8 +42,7 @@ static void on_signal(int signo)
 
 void terminal_begin(void)
 {
-	const struct sigaction action = {
-		.sa_handler = on_signal}; /* poll is interrupted */
+	const struct sigaction action = {.sa_handler = on_signal}; /* poll is interrupted */
 	struct termios quiet;
 
 	sigaction(SIGINT, &action, NULL);

@@ -9,13 +9,12 @@
 #include "transport/wire/fabrics.h"
 
 enum {
-	NVMF_AUTH_SECP = 0xe9, /* security protocol: NVMe authentication */
-	NVMF_AUTH_SPSP = 0x01, /* both security protocol specific bytes */
-	NVMF_CONNECT_ASCR =
-		1 << 18,       /* in the result of Connect: secure channel required */
-	NVMF_AUTH_ID = 0x01,   /* the protocol DH-HMAC-CHAP */
-	NVMF_AUTH_SC_NONE = 0, /* no secure channel is asked for */
-	NVMF_AUTH_IDS = 30,    /* room for identifiers of hashes, and of groups */
+	NVMF_AUTH_SECP = 0xe9,	     /* security protocol: NVMe authentication */
+	NVMF_AUTH_SPSP = 0x01,	     /* both security protocol specific bytes */
+	NVMF_CONNECT_ASCR = 1 << 18, /* in the result of Connect: secure channel required */
+	NVMF_AUTH_ID = 0x01,	     /* the protocol DH-HMAC-CHAP */
+	NVMF_AUTH_SC_NONE = 0,	     /* no secure channel is asked for */
+	NVMF_AUTH_IDS = 30,	     /* room for identifiers of hashes, and of groups */
 	NVMF_AUTH_REASON_FAILED = 1,
 };
 

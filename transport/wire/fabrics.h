@@ -23,9 +23,8 @@ enum {
 	NVMF_ADMIN_SQ_ENTRIES = 32,
 	NVMF_PORT = 4420,
 	NVMF_CATTR_DISABLE_SQFLOW = 1 << 2,
-	NVMF_CONNECT_ATR = 1 << 17, /* in the result: authentication required */
-	NVMF_CONNECT_IATTR_DATA =
-		1 << 16, /* in the result of 1.82h: offset is into the data */
+	NVMF_CONNECT_ATR = 1 << 17,	   /* in the result: authentication required */
+	NVMF_CONNECT_IATTR_DATA = 1 << 16, /* in the result of 1.82h: offset is into the data */
 };
 #define NVMF_DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
 
@@ -121,8 +120,7 @@ struct nvmf_discovery_entry {
 	} tsas_rdma;
 };
 static_assert(sizeof(struct nvmf_discovery_entry) == 1024, "Discovery Log Page Entry");
-static_assert(offsetof(struct nvmf_discovery_entry, traddr) == 512,
-	      "Discovery Log Page Entry");
+static_assert(offsetof(struct nvmf_discovery_entry, traddr) == 512, "Discovery Log Page Entry");
 
 /* ---- names ---- */
 

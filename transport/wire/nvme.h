@@ -53,8 +53,7 @@ enum {
 enum nvme_sgl_type {
 	NVME_SGL_DATA_BLOCK_OFFSET = 0x01, /* in-capsule data */
 	NVME_SGL_KEYED_ADDRESS = 0x40,
-	NVME_SGL_KEYED_INVALIDATE =
-		0x4f, /* address, and the target shall invalidate the key */
+	NVME_SGL_KEYED_INVALIDATE = 0x4f, /* address, and the target shall invalidate the key */
 };
 
 struct nvme_sgl {
@@ -471,11 +470,9 @@ struct nvme_smart_log {
 	le16 temperature; /* Kelvin */
 	uint8_t avail_spare, spare_thresh, percent_used, endgrp_warning;
 	uint8_t rsvd7[25];
-	uint8_t data_units_read[16],
-		data_units_written[16]; /* thousands of 512 B, rounded up */
+	uint8_t data_units_read[16], data_units_written[16]; /* thousands of 512 B, rounded up */
 	uint8_t host_reads[16], host_writes[16];
-	uint8_t busy_minutes[16], power_cycles[16], power_on_hours[16],
-		unsafe_shutdowns[16];
+	uint8_t busy_minutes[16], power_cycles[16], power_on_hours[16], unsafe_shutdowns[16];
 	uint8_t media_errors[16], n_error_entries[16];
 	uint8_t rsvd192[320];
 };

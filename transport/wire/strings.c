@@ -103,12 +103,9 @@ static const char *const io_names[] = {
 };
 
 static const char *const fabrics_names[] = {
-	[NVMF_PROPERTY_SET] = "Property Set",
-	[NVMF_CONNECT] = "Connect",
-	[NVMF_PROPERTY_GET] = "Property Get",
-	[NVMF_AUTH_SEND] = "Authentication Send",
-	[NVMF_AUTH_RECEIVE] = "Authentication Receive",
-	[NVMF_DISCONNECT] = "Disconnect",
+	[NVMF_PROPERTY_SET] = "Property Set",		[NVMF_CONNECT] = "Connect",
+	[NVMF_PROPERTY_GET] = "Property Get",		[NVMF_AUTH_SEND] = "Authentication Send",
+	[NVMF_AUTH_RECEIVE] = "Authentication Receive", [NVMF_DISCONNECT] = "Disconnect",
 };
 
 static const char *name_at(const char *const *names, size_t n, uint8_t at)

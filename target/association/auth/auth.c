@@ -46,10 +46,9 @@ static void on_proven(struct loop_msg *msg)
 void auth_on_timeout(struct queue *queue)
 {
 	if (log_limit_pass(&queue->target->refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s), queue %u: it did not authenticate "
-			 "in time",
-			 hostnqn_label(queue->member_of->hostnqn),
-			 queue->member_of->subnqn, queue->remote, queue->qid);
+		log_warn("host %s: refused at %s (%s), queue %u: it did not authenticate in time",
+			 hostnqn_label(queue->member_of->hostnqn), queue->member_of->subnqn,
+			 queue->remote, queue->qid);
 	queue_kill(queue, "it did not authenticate in time");
 }
 
@@ -92,10 +91,9 @@ static void on_refused(struct queue *queue)
 	queue->is_unproven = true;
 	queue->n_auth_refusals++;
 	if (log_limit_pass(&queue->poller->auth_refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s), queue %u: authentication failed: "
-			 "%s",
-			 hostnqn_label(controller->hostnqn), controller->subnqn,
-			 queue->remote, queue->qid, queue->auth->why);
+		log_warn("host %s: refused at %s (%s), queue %u: authentication failed: %s",
+			 hostnqn_label(controller->hostnqn), controller->subnqn, queue->remote,
+			 queue->qid, queue->auth->why);
 }
 
 static void on_success(struct queue *queue)
@@ -147,10 +145,9 @@ static void on_turn(struct queue *queue)
 		return;
 	}
 	if (auth_message_kind(r->data, r->length) == AUTH_KIND_NEGOTIATE)
-		auth_session_begin(
-			queue->auth,
-			credentials_find(&rcu_get(&queue->target->snapshot)->credentials,
-					 queue->controller->hostnqn));
+		auth_session_begin(queue->auth,
+				   credentials_find(&rcu_get(&queue->target->snapshot)->credentials,
+						    queue->controller->hostnqn));
 	backend_run(queue->poller->backends, &r->io, take_message);
 	request_run(r, REQUEST_BACKEND);
 }

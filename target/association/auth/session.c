@@ -45,14 +45,13 @@ refuse(struct auth_session *s, enum nvmf_auth_failure failure, const char *fmt, 
 	vsnprintf(s->why, sizeof(s->why), fmt, ap);
 	va_end(ap);
 	forget(s);
-	s->n_message = auth_write_failure(NVMF_AUTH_FAILURE1, s->tid, failure,
-					  s->message);
+	s->n_message = auth_write_failure(NVMF_AUTH_FAILURE1, s->tid, failure, s->message);
 	s->step = AUTH_STEP_FAILURE1;
 	return AUTH_REFUSED;
 }
 
-static enum auth_outcome refuse_message(struct auth_session *s,
-					enum nvmf_auth_failure failure, const char *which)
+static enum auth_outcome refuse_message(struct auth_session *s, enum nvmf_auth_failure failure,
+					const char *which)
 {
 	return refuse(s, failure, "its %s: %s", which, auth_failure_string(failure));
 }
@@ -87,8 +86,7 @@ static int make_challenge(struct auth_session *s)
 	return 0;
 }
 
-static enum auth_outcome take_negotiate(struct auth_session *s, const uint8_t *message,
-					size_t n)
+static enum auth_outcome take_negotiate(struct auth_session *s, const uint8_t *message, size_t n)
 {
 	const struct credentials *c = &s->credentials;
 	struct auth_offer offer;
@@ -147,8 +145,7 @@ static bool is_host_right(struct auth_session *s, const struct auth_reply *reply
 	return is_right;
 }
 
-static enum auth_outcome write_success1(struct auth_session *s,
-					const struct auth_reply *reply)
+static enum auth_outcome write_success1(struct auth_session *s, const struct auth_reply *reply)
 {
 	struct auth_proof proof = proof_of(s);
 	uint8_t response[AUTH_HASH_MAX];
@@ -162,31 +159,27 @@ static enum auth_outcome write_success1(struct auth_session *s,
 		if (auth_respond(&proof, response) < 0)
 			return refuse(s, NVMF_AUTH_FAILED, "no memory here");
 	}
-	s->n_message = auth_write_success1(
-		s->tid, s->hash, reply->has_challenge ? response : NULL, s->message);
+	s->n_message = auth_write_success1(s->tid, s->hash, reply->has_challenge ? response : NULL,
+					   s->message);
 	s->step = AUTH_STEP_SUCCESS1;
 	return AUTH_GOES_ON;
 }
 
-static enum auth_outcome take_reply(struct auth_session *s, const uint8_t *message,
-				    size_t n)
+static enum auth_outcome take_reply(struct auth_session *s, const uint8_t *message, size_t n)
 {
 	unsigned n_hash = auth_hash_bytes(s->hash);
 	struct auth_reply reply;
-	enum nvmf_auth_failure failure = auth_parse_reply(message, n, s->hash, s->dhgroup,
-							  &reply);
+	enum nvmf_auth_failure failure = auth_parse_reply(message, n, s->hash, s->dhgroup, &reply);
 
 	if (failure != NVMF_AUTH_OK)
 		return refuse_message(s, failure, "Reply");
 	if (reply.tid != s->tid)
-		return refuse(s, NVMF_AUTH_PAYLOAD,
-			      "its Reply belongs to another transaction");
+		return refuse(s, NVMF_AUTH_PAYLOAD, "its Reply belongs to another transaction");
 	if (s->dh.n && auth_dh_derive(&s->dh, reply.dh_value, s->secret) < 0)
 		return refuse(s, NVMF_AUTH_PAYLOAD, "its Diffie-Hellman value is none");
 	if (!is_host_right(s, &reply))
 		return refuse(s, NVMF_AUTH_FAILED,
-			      "its response is wrong: its key is not the one in "
-			      "dhchap_key_file");
+			      "its response is wrong: its key is not the one in dhchap_key_file");
 	if (!reply.has_challenge)
 		return write_success1(s, &reply);
 	if (!s->credentials.ctrl_key.n)
@@ -200,8 +193,8 @@ static enum auth_outcome take_reply(struct auth_session *s, const uint8_t *messa
 
 /* ---- Success2, Failure2, all --------------------------------------------------------------- */
 
-static enum auth_outcome take_last(struct auth_session *s, const uint8_t *message,
-				   size_t n, int kind)
+static enum auth_outcome take_last(struct auth_session *s, const uint8_t *message, size_t n,
+				   int kind)
 {
 	if (kind == AUTH_KIND_FAILURE2) {
 		enum nvmf_auth_failure failure = auth_parse_failure(message, n);
@@ -217,8 +210,7 @@ static enum auth_outcome take_last(struct auth_session *s, const uint8_t *messag
 	return AUTH_PROVEN;
 }
 
-enum auth_outcome auth_session_take(struct auth_session *s, const uint8_t *message,
-				    size_t n)
+enum auth_outcome auth_session_take(struct auth_session *s, const uint8_t *message, size_t n)
 {
 	int kind = auth_message_kind(message, n);
 

@@ -52,8 +52,7 @@ struct auth_session {
  * none, and it will be refused. */
 void auth_session_begin(struct auth_session *s, const struct credentials *credentials);
 /* A message of the host; takes milliseconds. */
-enum auth_outcome auth_session_take(struct auth_session *s, const uint8_t *message,
-				    size_t n);
+enum auth_outcome auth_session_take(struct auth_session *s, const uint8_t *message, size_t n);
 /* The host reads: fills n zeroed bytes with the message. -EPROTO: it is not its turn; -EMSGSIZE:
  * too little room. */
 int auth_session_give(struct auth_session *s, uint8_t *ret_bytes, size_t n,

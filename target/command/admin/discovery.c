@@ -35,26 +35,23 @@ static void emit(const struct window *w, uint64_t i, const void *record)
 	uint64_t from = MAX(start, w->offset), to = MIN(end, w->offset + w->length);
 
 	if (from < to)
-		memcpy(w->data + (from - w->offset),
-		       (const char *)record + (from - start), to - from);
+		memcpy(w->data + (from - w->offset), (const char *)record + (from - start),
+		       to - from);
 }
 
 static bool is_wanted(const struct window *w, uint64_t i)
 {
-	return i * RECORD_BYTES < w->offset + w->length &&
-	       (i + 1) * RECORD_BYTES > w->offset;
+	return i * RECORD_BYTES < w->offset + w->length && (i + 1) * RECORD_BYTES > w->offset;
 }
 
 static void fill_address(const struct controller *controller, const struct portal *portal,
 			 struct nvmf_discovery_entry *entry)
 {
-	const union addr *address = addr_is_wildcard(&portal->address)
-					    ? &controller->local
-					    : &portal->address;
+	const union addr *address = addr_is_wildcard(&portal->address) ? &controller->local
+								       : &portal->address;
 	char host[ADDR_STRING_MAX];
 
-	entry->adrfam = address->sa.sa_family == AF_INET6 ? NVMF_ADRFAM_IPV6
-							  : NVMF_ADRFAM_IPV4;
+	entry->adrfam = address->sa.sa_family == AF_INET6 ? NVMF_ADRFAM_IPV6 : NVMF_ADRFAM_IPV4;
 	snprintf((char *)entry->traddr, sizeof(entry->traddr), "%s",
 		 addr_format_host(host, address));
 	snprintf((char *)entry->trsvcid, sizeof(entry->trsvcid), "%u",
@@ -87,8 +84,7 @@ static bool is_reachable(const struct controller *controller, const struct porta
 
 /* Emits one record for each of these portals (bits) from number n on; returns the next number. */
 static uint64_t emit_portals(const struct controller *controller, const struct window *w,
-			     uint64_t n, struct nvmf_discovery_entry *entry,
-			     uint32_t portal_mask)
+			     uint64_t n, struct nvmf_discovery_entry *entry, uint32_t portal_mask)
 {
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &controller->target->portals[i];
@@ -116,9 +112,8 @@ static uint64_t emit_subsystem(const struct controller *controller,
 }
 
 /* The service by which the host asks, where it has a name to come back to. */
-static uint64_t emit_itself(const struct controller *controller,
-			    const struct snapshot *snapshot, const struct window *w,
-			    uint64_t n)
+static uint64_t emit_itself(const struct controller *controller, const struct snapshot *snapshot,
+			    const struct window *w, uint64_t n)
 {
 	struct nvmf_discovery_entry entry;
 
@@ -129,8 +124,7 @@ static uint64_t emit_itself(const struct controller *controller,
 	return emit_portals(controller, w, n, &entry, UINT32_MAX);
 }
 
-static uint64_t emit_referral(const struct referral *referral, const struct window *w,
-			      uint64_t n)
+static uint64_t emit_referral(const struct referral *referral, const struct window *w, uint64_t n)
 {
 	struct nvmf_discovery_entry entry;
 
@@ -142,8 +136,8 @@ static uint64_t emit_referral(const struct referral *referral, const struct wind
 	return n + 1;
 }
 
-static uint64_t emit_records(const struct controller *controller,
-			     const struct snapshot *snapshot, const struct window *w)
+static uint64_t emit_records(const struct controller *controller, const struct snapshot *snapshot,
+			     const struct window *w)
 {
 	uint64_t n = emit_itself(controller, snapshot, w, 0);
 
@@ -170,8 +164,7 @@ enum nvme_status discovery_fill_log(struct request *r, uint64_t offset)
 	n = emit_records(controller, snapshot, &w);
 	if (offset > (n + 1) * RECORD_BYTES)
 		return NVME_INVALID_FIELD | NVME_DNR;
-	header.genctr = put_le64(snapshot->generation +
-				 atomic_load(&target->n_portal_changes));
+	header.genctr = put_le64(snapshot->generation + atomic_load(&target->n_portal_changes));
 	header.numrec = put_le64(n);
 	emit(&w, 0, &header);
 	if (!(get_le32(r->sqe.cdw10) & 1 << 15))

@@ -66,14 +66,14 @@ void event_page_release(struct controller *controller)
 
 /* The piece [offset, offset + r->length) of the page takes what it has of n bytes that lie there at
  * first. */
-static void copy_to_piece(struct request *r, uint64_t offset, uint64_t first,
-			  const void *bytes, uint64_t n)
+static void copy_to_piece(struct request *r, uint64_t offset, uint64_t first, const void *bytes,
+			  uint64_t n)
 {
 	uint64_t from = MAX(offset, first), to = MIN(offset + r->length, first + n);
 
 	if (from < to)
-		memcpy((char *)r->data + (from - offset),
-		       (const char *)bytes + (from - first), to - from);
+		memcpy((char *)r->data + (from - offset), (const char *)bytes + (from - first),
+		       to - from);
 }
 
 /* had_context: of RCI, which is about this command; the rest is of when it was established. */
@@ -87,8 +87,7 @@ static void copy(struct request *r, uint64_t offset, bool had_context)
 		header.rci = put_le32(NVME_EVENT_RCE | NVME_EVENT_RCPIT_PORT |
 				      (controller->portal->index + 1));
 	copy_to_piece(r, offset, 0, &header, sizeof(header));
-	copy_to_piece(r, offset, sizeof(header), context->image->bytes,
-		      context->image->n_bytes);
+	copy_to_piece(r, offset, sizeof(header), context->image->bytes, context->image->n_bytes);
 }
 
 enum nvme_status event_page_fill(struct request *r, uint64_t offset)

@@ -44,9 +44,9 @@ static bool is_known(const struct controller *controller, unsigned feature)
 		return true;
 	if (controller->is_discovery)
 		return false;
-	return ns_features_is_one(feature) || is_plain(feature) ||
-	       feature == NVME_FEAT_VWC || feature == NVME_FEAT_QUEUES ||
-	       feature == NVME_FEAT_HOST_BEHAVIOR || feature == NVME_FEAT_HOST_ID;
+	return ns_features_is_one(feature) || is_plain(feature) || feature == NVME_FEAT_VWC ||
+	       feature == NVME_FEAT_QUEUES || feature == NVME_FEAT_HOST_BEHAVIOR ||
+	       feature == NVME_FEAT_HOST_ID;
 }
 
 /* To set anything for all namespaces needs all of their paths, whatever it is (8.1). */
@@ -56,8 +56,8 @@ static enum nvme_status check_all_paths(struct request *r)
 	enum nvme_status status = NVME_OK;
 	struct namespace *ns = NULL;
 
-	for (uint32_t nsid = 0; status == NVME_OK && subsystem &&
-				(ns = subsystem_next_namespace(subsystem, nsid));
+	for (uint32_t nsid = 0;
+	     status == NVME_OK && subsystem && (ns = subsystem_next_namespace(subsystem, nsid));
 	     nsid = ns->nsid)
 		status = queue_check_path(r->queue, ns->nsid);
 	return status;
@@ -72,8 +72,7 @@ static enum nvme_status check_path(struct request *r, unsigned feature, bool is_
 	if (is_set && get_le32(r->sqe.nsid) == NVME_NSID_ALL)
 		return check_all_paths(r);
 	if (status == NVME_OK || ns_features_is_one(feature) ||
-	    feature == NVME_FEAT_WRITE_ATOMICITY ||
-	    (is_set && status == NVME_ANA_PERSISTENT_LOSS))
+	    feature == NVME_FEAT_WRITE_ATOMICITY || (is_set && status == NVME_ANA_PERSISTENT_LOSS))
 		return status;
 	return NVME_OK;
 }
@@ -86,9 +85,8 @@ static enum nvme_status check_scope(struct request *r, unsigned feature)
 
 	if (ns_features_is_one(feature) || nsid == 0 || nsid == NVME_NSID_ALL)
 		return NVME_OK;
-	return (subsystem && subsystem_namespace(subsystem, nsid)
-			? NVME_FEATURE_NOT_NS_SPECIFIC
-			: NVME_INVALID_NSID) |
+	return (subsystem && subsystem_namespace(subsystem, nsid) ? NVME_FEATURE_NOT_NS_SPECIFIC
+								  : NVME_INVALID_NSID) |
 	       NVME_DNR;
 }
 
@@ -156,8 +154,7 @@ enum nvme_status get_features_parse(struct request *r)
 	if (status != NVME_OK)
 		return status;
 	if (feature == NVME_FEAT_HOST_ID && select != SELECT_SUPPORTED) {
-		if (!(get_le32(r->sqe.cdw11) &
-		      1)) /* CTRATT says 128-bit host identifiers */
+		if (!(get_le32(r->sqe.cdw11) & 1)) /* CTRATT says 128-bit host identifiers */
 			return NVME_INVALID_FIELD | NVME_DNR;
 		r->length = HOST_ID_BYTES;
 	} else if (feature == NVME_FEAT_HOST_BEHAVIOR && select != SELECT_SUPPORTED) {
@@ -180,8 +177,7 @@ static enum nvme_status set_queues(struct request *r, uint32_t cdw11)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	if (atomic_load(&controller->n_io))
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	n = MIN(MIN(n_sq, n_cq) + 1,
-		(uint32_t)r->queue->target->config->tuning.io_queues);
+	n = MIN(MIN(n_sq, n_cq) + 1, (uint32_t)r->queue->target->config->tuning.io_queues);
 	n = MIN(n, host_room_for_queues(r->queue->target, controller->host));
 	atomic_store(&controller->n_granted, n);
 	r->result = (n - 1) | (n - 1) << 16;
@@ -229,8 +225,8 @@ static enum nvme_status set_feature(struct request *r, unsigned feature, uint32_
 
 static enum request_state execute_set(struct request *r)
 {
-	return request_end(
-		r, set_feature(r, get_le32(r->sqe.cdw10) & 0xff, get_le32(r->sqe.cdw11)));
+	return request_end(r,
+			   set_feature(r, get_le32(r->sqe.cdw10) & 0xff, get_le32(r->sqe.cdw11)));
 }
 
 enum nvme_status set_features_parse(struct request *r)

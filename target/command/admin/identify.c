@@ -42,8 +42,7 @@ static void fill_ctrl_common(const struct controller *controller, struct nvme_id
 
 	put_ascii(id->fr, sizeof(id->fr), RBLK_VERSION);
 	id->rab = RAB;
-	id->mdts = (uint8_t)(log2_floor(controller_max_transfer(controller)) -
-			     MDTS_UNIT_SHIFT);
+	id->mdts = (uint8_t)(log2_floor(controller_max_transfer(controller)) - MDTS_UNIT_SHIFT);
 	id->cntlid = put_le16(controller->id);
 	id->ver = put_le32(NVME_VS_1_4);
 	id->ctratt = put_le32(NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TBKAS);
@@ -56,8 +55,7 @@ static void fill_ctrl_common(const struct controller *controller, struct nvme_id
 	id->maxcmd = put_le16((uint16_t)(controller_mqes(controller->target) + 1));
 	id->sgls = put_le32(NVME_SGLS_DWORD | NVME_SGLS_KEYED | NVME_SGLS_OFFSET);
 	snprintf((char *)id->subnqn, sizeof(id->subnqn), "%s", controller->subnqn);
-	id->ioccsz = put_le32((uint32_t)(sizeof(struct nvme_sqe) + tuning->inline_data) /
-			      16);
+	id->ioccsz = put_le32((uint32_t)(sizeof(struct nvme_sqe) + tuning->inline_data) / 16);
 	id->iorcsz = put_le32(sizeof(struct nvme_cqe) / 16);
 	id->msdbd = 1;
 }
@@ -69,15 +67,13 @@ uint32_t controller_oaes(struct queue *queue)
 	return NVME_OAES_NS_ATTR | (queue_ana(queue) ? NVME_OAES_ANA : 0);
 }
 
-static void fill_ctrl_discovery(const struct controller *controller,
-				struct nvme_id_ctrl *id)
+static void fill_ctrl_discovery(const struct controller *controller, struct nvme_id_ctrl *id)
 {
 	const struct snapshot *snapshot = rcu_get(&controller->target->snapshot);
 
 	/* Who came by the well-known name learns whom he has reached (TP 8013). */
 	if (*snapshot->discovery_nqn)
-		snprintf((char *)id->subnqn, sizeof(id->subnqn), "%s",
-			 snapshot->discovery_nqn);
+		snprintf((char *)id->subnqn, sizeof(id->subnqn), "%s", snapshot->discovery_nqn);
 	put_ascii(id->sn, sizeof(id->sn), "rblkd");
 	put_ascii(id->mn, sizeof(id->mn), "rblk discovery");
 	id->cntrltype = NVME_CNTRLTYPE_DISCOVERY;
@@ -148,17 +144,15 @@ static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 	id->cqes = 0x44;
 	id->nn = put_le32(NSID_MAX);
 	id->mnan = put_le32(NSID_MAX);
-	id->oncs = put_le16(
-		NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES | NVME_ONCS_COMPARE |
-		NVME_ONCS_VERIFY | NVME_ONCS_COPY | NVME_ONCS_RESERVATIONS |
-		(offers_uncorrectable(subsystem) ? NVME_ONCS_WRITE_UNCORRECTABLE : 0));
+	id->oncs = put_le16(NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES | NVME_ONCS_COMPARE |
+			    NVME_ONCS_VERIFY | NVME_ONCS_COPY | NVME_ONCS_RESERVATIONS |
+			    (offers_uncorrectable(subsystem) ? NVME_ONCS_WRITE_UNCORRECTABLE : 0));
 	id->fuses = put_le16(NVME_FUSES_COMPARE_WRITE);
 	id->acwu = put_le16(fused_blocks(queue->target, LARGEST_BLOCK_SHIFT));
 	id->ocfs = put_le16(NVME_OCFS_FORMAT_0);
 	if (write_protect_is_offered(queue->target))
 		id->nwpc = NVME_NWPC_WRITE_PROTECT | NVME_NWPC_UNTIL_POWER_CYCLE;
-	id->vwc = NVME_VWC_FLUSH_ALL |
-		  (controller_has_cache(queue) ? NVME_VWC_PRESENT : 0);
+	id->vwc = NVME_VWC_FLUSH_ALL | (controller_has_cache(queue) ? NVME_VWC_PRESENT : 0);
 }
 
 static enum request_state execute_ctrl(struct request *r)
@@ -215,8 +209,7 @@ static void fill_ns_commands(const struct target *target, const struct namespace
 	id->msrc = COPY_RANGES_MAX - 1;
 }
 
-static void fill_ns(const struct target *target, const struct namespace *ns,
-		    struct nvme_id_ns *id)
+static void fill_ns(const struct target *target, const struct namespace *ns, struct nvme_id_ns *id)
 {
 	const struct backend_limits *limits = &ns->backend->limits;
 
@@ -237,8 +230,7 @@ static void fill_ns(const struct target *target, const struct namespace *ns,
 
 /* What is not reached through this controller has an identity and a size, but nothing else to tell; in
  * change it has (8.1). */
-static void fill_ns_ana(struct queue *queue, const struct namespace *ns,
-			struct nvme_id_ns *id)
+static void fill_ns_ana(struct queue *queue, const struct namespace *ns, struct nvme_id_ns *id)
 {
 	const struct ana *ana = queue_ana(queue);
 	const struct ana_group *group = ana ? ana_group_of(ana, ns->nsid) : NULL;

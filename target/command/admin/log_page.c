@@ -32,8 +32,7 @@ struct page {
 /* ---- error information (01h) --------------------------------------------------------------- */
 
 /* Not within request_run: its entry on the stack would have all commands pay for the protector. */
-__attribute__((noinline)) void error_log_add(struct controller *controller,
-					     const struct request *r)
+__attribute__((noinline)) void error_log_add(struct controller *controller, const struct request *r)
 {
 	struct nvme_error_entry entry = {
 		.sqid = put_le16(r->queue->qid),
@@ -45,8 +44,8 @@ __attribute__((noinline)) void error_log_add(struct controller *controller,
 	};
 
 	if (r->ns)
-		entry.lba = put_le64(get_le32(r->sqe.cdw10) |
-				     (uint64_t)get_le32(r->sqe.cdw11) << 32);
+		entry.lba = put_le64(get_le32(r->sqe.cdw10) | (uint64_t)get_le32(r->sqe.cdw11)
+								      << 32);
 	pthread_mutex_lock(&controller->errors_lock);
 	/* Entries are numbered over the life of the subsystem, as SMART counts them. */
 	controller->n_errors++;
@@ -63,8 +62,7 @@ static void build_errors(struct controller *controller, struct page *page)
 
 	pthread_mutex_lock(&controller->errors_lock);
 	for (uint64_t i = 0; i < MIN(controller->n_errors, CONTROLLER_ERRORS); i++)
-		out[i] = controller
-				 ->errors[(controller->n_errors - i) % CONTROLLER_ERRORS];
+		out[i] = controller->errors[(controller->n_errors - i) % CONTROLLER_ERRORS];
 	pthread_mutex_unlock(&controller->errors_lock);
 	page->n = sizeof(controller->errors);
 }
@@ -79,8 +77,7 @@ static void build_smart(struct request *r, struct page *page)
 	struct namespace *ns = NULL;
 
 	health_fill_smart(r->queue->controller->health, smart);
-	for (uint32_t nsid = 0;
-	     subsystem && (ns = subsystem_next_namespace(subsystem, nsid));
+	for (uint32_t nsid = 0; subsystem && (ns = subsystem_next_namespace(subsystem, nsid));
 	     nsid = ns->nsid)
 		if (atomic_load(&ns->has_failed))
 			smart->critical_warning |= NVME_CRITICAL_READ_ONLY;
@@ -98,8 +95,7 @@ static void build_firmware(struct page *page)
 }
 
 /* Reading it without RAE clears it. */
-static void build_changed(struct controller *controller, struct page *page,
-			  bool must_clear)
+static void build_changed(struct controller *controller, struct page *page, bool must_clear)
 {
 	unsigned n = 0;
 	le32 *list = (le32 *)(void *)page->bytes;
@@ -115,8 +111,7 @@ static void build_changed(struct controller *controller, struct page *page,
 }
 
 /* One notification, gone when it was read; what waits behind it raises the event again. */
-static void build_notification(struct controller *controller, struct page *page,
-			       bool must_clear)
+static void build_notification(struct controller *controller, struct page *page, bool must_clear)
 {
 	struct nvme_resv_log *log = (struct nvme_resv_log *)(void *)page->bytes;
 
@@ -139,8 +134,8 @@ static enum nvme_status fill_ana(struct request *r, uint64_t offset)
 
 	if (!ana)
 		return NVME_LOG_PAGE_INVALID | NVME_DNR;
-	if (offset > ana_fill_log(ana, controller->portal->index, !(cdw10 & NVME_ANA_RGO),
-				  offset, r->data, r->length))
+	if (offset > ana_fill_log(ana, controller->portal->index, !(cdw10 & NVME_ANA_RGO), offset,
+				  r->data, r->length))
 		return NVME_INVALID_FIELD | NVME_DNR;
 	if (!(cdw10 & RETAIN_EVENT))
 		async_event_unmask(controller, EVENT_ANA_CHANGED);
@@ -151,11 +146,10 @@ static enum nvme_status fill_ana(struct request *r, uint64_t offset)
 
 static void build_effects(struct page *page)
 {
-	static const uint8_t admin[] = {
-		NVME_ADMIN_GET_LOG_PAGE, NVME_ADMIN_IDENTIFY,
-		NVME_ADMIN_ABORT,	 NVME_ADMIN_SET_FEATURES,
-		NVME_ADMIN_GET_FEATURES, NVME_ADMIN_ASYNC_EVENT_REQUEST,
-		NVME_ADMIN_KEEP_ALIVE};
+	static const uint8_t admin[] = {NVME_ADMIN_GET_LOG_PAGE, NVME_ADMIN_IDENTIFY,
+					NVME_ADMIN_ABORT,	 NVME_ADMIN_SET_FEATURES,
+					NVME_ADMIN_GET_FEATURES, NVME_ADMIN_ASYNC_EVENT_REQUEST,
+					NVME_ADMIN_KEEP_ALIVE};
 	static const uint8_t reads[] = {NVME_IO_FLUSH,
 					NVME_IO_READ,
 					NVME_IO_COMPARE,
@@ -180,8 +174,7 @@ static void build_effects(struct page *page)
 /* ---- the command --------------------------------------------------------------------------- */
 
 /* Builds the page in full. */
-static enum nvme_status build(struct request *r, unsigned id, bool must_clear,
-			      struct page *page)
+static enum nvme_status build(struct request *r, unsigned id, bool must_clear, struct page *page)
 {
 	struct controller *controller = r->queue->controller;
 	uint32_t nsid = get_le32(r->sqe.nsid);
@@ -212,8 +205,7 @@ static enum nvme_status build(struct request *r, unsigned id, bool must_clear,
 	}
 }
 
-static enum nvme_status copy_part(struct request *r, const struct page *page,
-				  uint64_t offset)
+static enum nvme_status copy_part(struct request *r, const struct page *page, uint64_t offset)
 {
 	if (offset > page->n)
 		return NVME_INVALID_FIELD | NVME_DNR;

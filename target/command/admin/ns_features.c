@@ -175,16 +175,15 @@ static enum request_state take_turn(struct request *r)
 {
 	bool is_protection = (get_le32(r->sqe.cdw10) & 0xff) == NVME_FEAT_WRITE_PROTECT;
 
-	return (enum request_state)guard_take_turn(
-		r, is_protection ? on_protection_turn : on_persistence_turn);
+	return (enum request_state)guard_take_turn(r, is_protection ? on_protection_turn
+								    : on_persistence_turn);
 }
 
 /* Of all namespaces, the next one above r->range. */
 static enum request_state take_next_turn(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
-	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, r->range)
-					 : NULL;
+	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, r->range) : NULL;
 	enum nvme_status status;
 
 	if (!ns || r->queue->is_dying)
@@ -222,8 +221,7 @@ static enum nvme_status parse_value(struct request *r, uint32_t bits)
 	if (get_le32(r->sqe.cdw11) & ~bits)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->execute = execute_value;
-	return get_le32(r->sqe.nsid) == NVME_NSID_ALL ? NVME_OK
-						      : io_find_namespace(r, ACCESS_NONE);
+	return get_le32(r->sqe.nsid) == NVME_NSID_ALL ? NVME_OK : io_find_namespace(r, ACCESS_NONE);
 }
 
 enum nvme_status ns_features_parse_set(struct request *r, unsigned feature)
@@ -237,8 +235,7 @@ enum nvme_status ns_features_parse_set(struct request *r, unsigned feature)
 		return parse_turn(r);
 	default:
 		if (!write_protect_is_offered(r->queue->target) ||
-		    (get_le32(r->sqe.cdw11) & WRITE_PROTECT_MASK) >
-			    NVME_WP_UNTIL_POWER_CYCLE)
+		    (get_le32(r->sqe.cdw11) & WRITE_PROTECT_MASK) > NVME_WP_UNTIL_POWER_CYCLE)
 			return NVME_INVALID_FIELD | NVME_DNR;
 		return parse_turn(r);
 	}

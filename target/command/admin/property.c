@@ -37,8 +37,7 @@ static void set_shutdown(struct controller *controller, uint32_t shst)
 
 static bool is_shutting_down(const struct controller *controller)
 {
-	return NVME_CSTS_SHST(controller->csts) ==
-	       NVME_CSTS_SHST(NVME_CSTS_SHST_OCCURRING);
+	return NVME_CSTS_SHST(controller->csts) == NVME_CSTS_SHST(NVME_CSTS_SHST_OCCURRING);
 }
 
 static void on_flushed(struct backend_io *io, int error)
@@ -51,8 +50,7 @@ static void on_flushed(struct backend_io *io, int error)
 		namespace_fail(ns, error);
 	controller->flush_ns = NULL;
 	if (!queue->is_dying && is_shutting_down(controller))
-		flush_next(controller,
-			   controller->flush_life == controller->life ? ns->nsid : 0);
+		flush_next(controller, controller->flush_life == controller->life ? ns->nsid : 0);
 	namespace_give(&ns->counters[queue->poller->index]);
 	queue_done_one(queue);
 }
@@ -74,8 +72,7 @@ static void submit_flush(struct controller *controller, struct namespace *ns)
 static void flush_next(struct controller *controller, uint32_t after)
 {
 	const struct subsystem *subsystem = queue_subsystem(controller->admin_queue);
-	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, after)
-					 : NULL;
+	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, after) : NULL;
 
 	while (ns && !ns->backend->limits.has_volatile_cache)
 		ns = subsystem_next_namespace(subsystem, ns->nsid);

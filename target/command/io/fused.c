@@ -63,8 +63,7 @@ enum nvme_status fused_meet(struct request *r)
 		return NVME_OK;
 	}
 	if (first)
-		request_run(first,
-			    request_end(first, NVME_ABORTED_MISSING_FUSED | NVME_DNR));
+		request_run(first, request_end(first, NVME_ABORTED_MISSING_FUSED | NVME_DNR));
 	return NVME_OK;
 }
 
@@ -82,8 +81,7 @@ bool fused_is_known(const struct request *r)
 	}
 }
 
-__attribute__((noinline)) enum nvme_status fused_hold(struct request *r,
-						      enum nvme_status status)
+__attribute__((noinline)) enum nvme_status fused_hold(struct request *r, enum nvme_status status)
 {
 	/* Receives that all queues share must not be held by hosts that do not go on. */
 	if (status == NVME_OK && receive_is_scarce(r))
@@ -101,9 +99,8 @@ __attribute__((noinline)) enum nvme_status fused_join(struct request *r)
 {
 	const struct request *first = r->pair;
 
-	if (get_le32(r->sqe.nsid) != get_le32(first->sqe.nsid) ||
-	    io_slba(r) != io_slba(first) || io_n_blocks(r) != io_n_blocks(first) ||
-	    r->length > fused_max_bytes(r->queue->target))
+	if (get_le32(r->sqe.nsid) != get_le32(first->sqe.nsid) || io_slba(r) != io_slba(first) ||
+	    io_n_blocks(r) != io_n_blocks(first) || r->length > fused_max_bytes(r->queue->target))
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->n_buffer = 3 * slot_bytes(r);
 	r->takes_turn = true;

@@ -42,8 +42,7 @@ enum nvme_status io_status_of(enum backend_op op, int error)
 	case EINTR:
 		return NVME_INTERRUPTED; /* the host may try again */
 	default:
-		return (op == BACKEND_READ ? NVME_UNRECOVERED_READ : NVME_WRITE_FAULT) |
-		       NVME_DNR;
+		return (op == BACKEND_READ ? NVME_UNRECOVERED_READ : NVME_WRITE_FAULT) | NVME_DNR;
 	}
 }
 
@@ -114,8 +113,7 @@ enum request_state io_settle(struct request *r, enum nvme_status status)
 enum request_state io_end(struct request *r, enum nvme_status status)
 {
 	/* A write brings a block back that was uncorrectable. */
-	if (status == NVME_OK && r->direction != DIRECTION_C2H &&
-	    uncorrectable_must_heal(r))
+	if (status == NVME_OK && r->direction != DIRECTION_C2H && uncorrectable_must_heal(r))
 		return uncorrectable_heal(r);
 	return io_settle(r, status);
 }
@@ -128,8 +126,7 @@ static void on_io_done(struct backend_io *io, int error)
 	request_run(r, next);
 }
 
-enum request_state io_start(struct request *r,
-			    void (*done)(struct backend_io *io, int error))
+enum request_state io_start(struct request *r, void (*done)(struct backend_io *io, int error))
 {
 	timing_enter(&r->timing, STAGE_BACKEND);
 	r->io.done = done;
@@ -143,15 +140,13 @@ bool io_is_in_range(const struct namespace *ns, uint64_t slba, uint64_t n_blocks
 {
 	uint64_t end_lba;
 
-	return !__builtin_add_overflow(slba, n_blocks, &end_lba) &&
-	       end_lba <= ns->n_blocks;
+	return !__builtin_add_overflow(slba, n_blocks, &end_lba) && end_lba <= ns->n_blocks;
 }
 
 static inline enum nvme_status find_namespace(struct request *r, enum access access)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
-	struct namespace *ns = subsystem ? subsystem_namespace(subsystem,
-							       get_le32(r->sqe.nsid))
+	struct namespace *ns = subsystem ? subsystem_namespace(subsystem, get_le32(r->sqe.nsid))
 					 : NULL;
 	enum nvme_status status;
 
@@ -202,18 +197,17 @@ enum nvme_status io_find_blocks(struct request *r, enum access access)
 /* ---- Read and Write ------------------------------------------------------------------------ */
 
 /* Memory that the device can reach needs no buffer to be read; data in the capsule needs only the memory. */
-static inline __attribute__((always_inline)) void choose_direct(struct request *r,
-								uint64_t offset)
+static inline __attribute__((always_inline)) void choose_direct(struct request *r, uint64_t offset)
 {
 	struct namespace *ns = r->ns;
 	unsigned device = r->queue->pd->device->index;
-	bool is_registered =
-		atomic_load_explicit(&ns->registered, memory_order_acquire) >> device & 1;
+	bool is_registered = atomic_load_explicit(&ns->registered, memory_order_acquire) >> device &
+			     1;
 
 	/* What it grew by is not. */
 	is_registered = is_registered && offset + r->length <= ns->mr_bytes[device];
-	if (!ns->memory || !(r->direction == DIRECTION_C2H ? is_registered
-							   : r->sgl.place == SGL_CAPSULE))
+	if (!ns->memory ||
+	    !(r->direction == DIRECTION_C2H ? is_registered : r->sgl.place == SGL_CAPSULE))
 		return;
 	r->is_direct = true;
 	r->data = (char *)ns->memory + offset;
@@ -355,9 +349,8 @@ static enum nvme_status parse_flush(struct request *r)
 {
 	r->execute = flush_from;
 	r->range = 0;
-	return get_le32(r->sqe.nsid) == NVME_NSID_ALL
-		       ? NVME_OK
-		       : io_find_namespace(r, ACCESS_WRITE);
+	return get_le32(r->sqe.nsid) == NVME_NSID_ALL ? NVME_OK
+						      : io_find_namespace(r, ACCESS_WRITE);
 }
 
 /* ---- Write Zeroes -------------------------------------------------------------------------- */
@@ -436,8 +429,7 @@ static enum request_state execute_dsm(struct request *r)
 			return io_end(r, NVME_LBA_OUT_OF_RANGE | NVME_DNR);
 	}
 	/* Hints without Deallocate are taken note of, which is all they ask for. */
-	if (!(get_le32(r->sqe.cdw11) & NVME_DSM_AD) ||
-	    !r->ns->backend->limits.can_discard)
+	if (!(get_le32(r->sqe.cdw11) & NVME_DSM_AD) || !r->ns->backend->limits.can_discard)
 		return io_end(r, NVME_OK);
 	return discard_from(r);
 }

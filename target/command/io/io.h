@@ -34,8 +34,7 @@ enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_bloc
 enum nvme_status io_find_blocks(struct request *r, enum access access);
 enum nvme_status io_status_of(enum backend_op op, int error);
 /* Hands r->io to the backend. */
-enum request_state io_start(struct request *r,
-			    void (*done)(struct backend_io *io, int error));
+enum request_state io_start(struct request *r, void (*done)(struct backend_io *io, int error));
 /* Heals uncorrectable blocks that were written, then settles. The next state. */
 enum request_state io_end(struct request *r, enum nvme_status status);
 /* Counts the outcome: nothing is left to do but answer. The next state, RESPOND. */

@@ -138,9 +138,8 @@ enum nvme_status guard_check(const struct request *r)
 	unsigned flags = guard_flags(guard);
 
 	if (flags & GUARD_RESERVED &&
-	    !reservation_allows(
-		    atomic_load_explicit(&guard->reservation, memory_order_acquire),
-		    pass->queue->controller->hostid, pass->access))
+	    !reservation_allows(atomic_load_explicit(&guard->reservation, memory_order_acquire),
+				pass->queue->controller->hostid, pass->access))
 		return NVME_RESERVATION_CONFLICT | NVME_DNR;
 	/* A flush only settles what was written before. */
 	if (flags & GUARD_PROTECTED && pass->access == ACCESS_WRITE &&
@@ -160,8 +159,7 @@ unsigned guard_enter(struct request *r)
 
 	if (status != NVME_OK)
 		return io_end(r, status);
-	if (local->is_closed &&
-	    overlaps(pass, pass->guard->slba, pass->guard->n_blocks)) {
+	if (local->is_closed && overlaps(pass, pass->guard->slba, pass->guard->n_blocks)) {
 		r->parked_at = r->state;
 		list_add_tail(&local->parked, &r->wait);
 		return REQUEST_PARKED;
@@ -262,8 +260,7 @@ static void abort_waiting(struct guard_local *local)
 	} while (has_aborted);
 }
 
-static struct poller *poller_of(const struct guard *guard,
-				const struct guard_local *local)
+static struct poller *poller_of(const struct guard *guard, const struct guard_local *local)
 {
 	return &guard->owner->queue->target->pollers[local - guard->locals];
 }
@@ -332,8 +329,7 @@ static void send_to_all(struct request *owner, void (*run)(struct loop_msg *msg)
 	}
 }
 
-void guard_visit(struct request *r, guard_visit_fn *visit,
-		 void (*on_visited)(struct request *r))
+void guard_visit(struct request *r, guard_visit_fn *visit, void (*on_visited)(struct request *r))
 {
 	struct guard *guard = r->pass.guard;
 

@@ -53,8 +53,7 @@ struct guard_local {
 	struct list parked; /* of struct request (wait): they overlap who is alone */
 	bool is_closed;	    /* somebody is alone in his range */
 	unsigned n_awaited;
-	struct poller
-		*poller; /* during a visit that waits: hosts that stall it are watched */
+	struct poller *poller; /* during a visit that waits: hosts that stall it are watched */
 	struct guard *guard;
 	struct loop_msg msg; /* the owner's: visit, open */
 };
@@ -65,8 +64,7 @@ struct guard {
 	_Atomic(struct reservation *) reservation; /* NULL: nobody is registered */
 	_Atomic(struct bad_blocks *) bad_blocks;   /* NULL: none */
 	_Atomic unsigned write_protect;		   /* enum nvme_write_protect */
-	_Atomic bool
-		is_unkept; /* the file may say something else than these: guard_state.c */
+	_Atomic bool is_unkept; /* the file may say something else than these: guard_state.c */
 
 	/* Thread: never changes */
 	uuid_t uuid;
@@ -76,10 +74,9 @@ struct guard {
 	/* Thread: control */
 	unsigned n_refs;
 
-	pthread_mutex_t
-		lock; /* a leaf: guards turns and owner; and reservation is only replaced
+	pthread_mutex_t lock; /* a leaf: guards turns and owner; and reservation is only replaced
 			       * with it, for threads that are no pollers */
-	struct list turns; /* of struct request (wait), in order of arrival */
+	struct list turns;    /* of struct request (wait), in order of arrival */
 	struct request *owner;
 
 	/* Thread: who has the turn; pollers read during a visit */
@@ -94,8 +91,7 @@ struct guard {
 };
 
 /* Control. NULL without memory. */
-struct guard *guard_new(const uuid_t uuid, struct state_directory *directory,
-			bool is_volatile);
+struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bool is_volatile);
 void guard_ref(struct guard *guard);
 /* Nobody is in it any more. Accepts NULL. */
 void guard_unref(struct guard *guard);
@@ -123,8 +119,7 @@ static inline unsigned guard_flags(const struct guard *guard)
 unsigned guard_take_turn(struct request *r, void (*on_turn)(struct request *r));
 /* Shows the owner every command of every poller, and calls on_visited when those that visit has
  * chosen have left. What was published before the visit is seen by all commands after it. */
-void guard_visit(struct request *r, guard_visit_fn *visit,
-		 void (*on_visited)(struct request *r));
+void guard_visit(struct request *r, guard_visit_fn *visit, void (*on_visited)(struct request *r));
 /* Waits for all that touch the owner's range, and parks those that come, until guard_open. */
 void guard_be_alone(struct request *r, void (*on_alone)(struct request *r));
 void guard_open(struct request *r, void (*on_open)(struct request *r));

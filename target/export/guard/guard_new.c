@@ -20,8 +20,7 @@ static_assert((int)GUARD_POLLERS == (int)POLLERS_MAX, "a part for each poller");
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-struct guard *guard_new(const uuid_t uuid, struct state_directory *directory,
-			bool is_volatile)
+struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bool is_volatile)
 {
 	struct guard *guard = aligned_alloc(_Alignof(struct guard), sizeof(*guard));
 
@@ -74,8 +73,7 @@ bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char
 
 	pthread_mutex_lock(&guard->lock);
 	reservation = atomic_load(&guard->reservation);
-	is_of_other = reservation &&
-		      reservation_is_of_other(reservation, hostid, hostnqn, ret_nqn);
+	is_of_other = reservation && reservation_is_of_other(reservation, hostid, hostnqn, ret_nqn);
 	pthread_mutex_unlock(&guard->lock);
 	return is_of_other;
 }
@@ -98,15 +96,15 @@ int guard_load(struct guard *guard, char *why, size_t n)
 	guard_file_name(guard, name);
 	r = state_file_read(guard->directory, name, &text);
 	if (r < 0)
-		snprintf(why, n, "cannot read %s/%s: %s",
-			 state_directory_path(guard->directory), name, strerror(-r));
+		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(guard->directory),
+			 name, strerror(-r));
 	if (r < 0 || !text)
 		return r;
 	if (!guard_parse(guard, text)) {
-		snprintf(why, n,
-			 "%s/%s is damaged: it holds this namespace's reservations; "
-			 "remove it to serve the namespace without them",
-			 state_directory_path(guard->directory), name);
+		snprintf(
+			why, n,
+			"%s/%s is damaged: it holds this namespace's reservations; remove it to serve the namespace without them",
+			state_directory_path(guard->directory), name);
 		r = -EINVAL;
 	}
 	free(text);

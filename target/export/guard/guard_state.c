@@ -38,8 +38,7 @@ bool guard_visit_nobody(const struct request *owner, struct pass *pass)
 	return false;
 }
 
-static int write_file(struct guard *guard, const struct guard_kept *kept,
-		      bool *ret_is_old)
+static int write_file(struct guard *guard, const struct guard_kept *kept, bool *ret_is_old)
 {
 	char name[GUARD_NAME_BYTES], *text;
 	int r = guard_format(guard, kept, &text);
@@ -47,8 +46,8 @@ static int write_file(struct guard *guard, const struct guard_kept *kept,
 	*ret_is_old = true;
 	guard_file_name(guard, name);
 	if (r == 0)
-		r = state_file_write(guard->directory, name, text,
-				     text ? strlen(text) : 0, ret_is_old);
+		r = state_file_write(guard->directory, name, text, text ? strlen(text) : 0,
+				     ret_is_old);
 	free(text);
 	return r;
 }
@@ -64,10 +63,7 @@ static void note(struct guard *guard, int error)
 		return;
 	guard_file_name(guard, name);
 	if (is_unkept)
-		log_err("%s/%s: it may hold what a command was refused, and cannot be "
-			"put "
-			"back: %s: after a crash the refused may be valid; set the "
-			"directory right, then restart rblkd in order",
+		log_err("%s/%s: it may hold what a command was refused, and cannot be put back: %s: after a crash the refused may be valid; set the directory right, then restart rblkd in order",
 			path, name, strerror(-error));
 	else
 		log_info("%s/%s: it holds what is valid again", path, name);
@@ -103,8 +99,7 @@ static void on_saved(struct backend_io *io, int error)
 	struct request *r = container_of(io, struct request, io);
 
 	if (error < 0 && log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
-		log_err("namespace %u: its state cannot be kept in %s: %s: the command "
-			"that changes it is refused",
+		log_err("namespace %u: its state cannot be kept in %s: %s: the command that changes it is refused",
 			r->ns->nsid, state_directory_path(r->pass.guard->directory),
 			strerror(-error));
 	r->on_saved(r, error);
@@ -117,8 +112,7 @@ void guard_settle(struct guard *guard)
 
 	guard_file_name(guard, name);
 	if (r < 0)
-		log_err("%s/%s: still cannot be written: %s: the next start may find "
-			"what a command was refused",
+		log_err("%s/%s: still cannot be written: %s: the next start may find what a command was refused",
 			state_directory_path(guard->directory), name, strerror(-r));
 }
 

@@ -18,8 +18,7 @@ void guard_begin_save(struct guard *guard);
  * (said in the log): what was valid before is kept then, or guard->is_unkept says that this could
  * not be done. Nothing is kept without a directory, or if the caller says so: then on_saved is called
  * at once. */
-void guard_save(struct request *r, bool is_skipped,
-		void (*on_saved)(struct request *r, int error));
+void guard_save(struct request *r, bool is_skipped, void (*on_saved)(struct request *r, int error));
 /* For guard_visit: waits for nobody but the pollers themselves. */
 bool guard_visit_nobody(const struct request *owner, struct pass *pass);
 
@@ -34,7 +33,6 @@ void guard_settle(struct guard *guard);
 /* ---- guard_text.c: any thread ---- */
 
 /* As text, to be freed; *ret_text is NULL when there is nothing to keep. 0 or -ENOMEM. */
-int guard_format(const struct guard *guard, const struct guard_kept *kept,
-		 char **ret_text);
+int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
 /* Takes it over into a new guard, before anybody enters. False: it is not as guard_format makes it. */
 bool guard_parse(struct guard *guard, const char *text);

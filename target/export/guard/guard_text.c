@@ -67,16 +67,14 @@ static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
 		struct json_object *range = json_object_new_array();
 
 		json_append(range, json_object_new_int64((int64_t)set->ranges[i].slba));
-		json_append(range,
-			    json_object_new_int64((int64_t)set->ranges[i].n_blocks));
+		json_append(range, json_object_new_int64((int64_t)set->ranges[i].n_blocks));
 		json_append(list, range);
 	}
 	return list;
 }
 
 /* NULL when there is nothing to keep. */
-static struct json_object *to_json(const struct guard *guard,
-				   const struct guard_kept *kept)
+static struct json_object *to_json(const struct guard *guard, const struct guard_kept *kept)
 {
 	struct reservation *reservation = kept->reservation;
 	const struct bad_blocks *bad = kept->bad_blocks;
@@ -98,8 +96,7 @@ static struct json_object *to_json(const struct guard *guard,
 	return object;
 }
 
-int guard_format(const struct guard *guard, const struct guard_kept *kept,
-		 char **ret_text)
+int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text)
 {
 	struct json_object *object;
 	const char *text;
@@ -155,8 +152,7 @@ static bool get_name(struct json_object *object, char ret_nqn[NVMF_NQN_MAX + 1])
 	size_t n = (size_t)json_object_get_string_len(object) + 1;
 	const char *text = json_object_get_string(object);
 
-	return strlen(text) + 1 == n &&
-	       hostnqn_from_field((const uint8_t *)text, n, ret_nqn) == 0;
+	return strlen(text) + 1 == n && hostnqn_from_field((const uint8_t *)text, n, ret_nqn) == 0;
 }
 
 static bool get_registrant(struct json_object *object, struct registrant *ret_registrant,
@@ -167,8 +163,7 @@ static bool get_registrant(struct json_object *object, struct registrant *ret_re
 	return json_object_is_type(object, json_type_object) &&
 	       get(object, "host", json_type_string, &host) &&
 	       get(object, "key", json_type_string, &key) &&
-	       get_hostid(host, ret_registrant->hostid) &&
-	       get_key(key, &ret_registrant->key) &&
+	       get_hostid(host, ret_registrant->hostid) && get_key(key, &ret_registrant->key) &&
 	       (!json_object_object_get_ex(object, "nqn", &nqn) ||
 		(json_object_is_type(nqn, json_type_string) && get_name(nqn, ret_nqn)));
 }
@@ -191,8 +186,8 @@ static struct reservation *get_reservation(struct json_object *object)
 		return NULL;
 	has_holder = reservation_has_holder((unsigned)json_object_get_int(type));
 	/* Without one the number means nothing; an earlier rblkd left there what it had been. */
-	if (has_holder && (json_object_get_int64(holder) < 0 ||
-			   (size_t)json_object_get_int64(holder) >= n))
+	if (has_holder &&
+	    (json_object_get_int64(holder) < 0 || (size_t)json_object_get_int64(holder) >= n))
 		return NULL;
 	reservation = reservation_new((unsigned)n);
 	if (!reservation)
@@ -214,8 +209,7 @@ static bool get_range(struct json_object *pair, uint64_t *ret_slba, uint64_t *re
 {
 	int64_t slba, n;
 
-	if (!json_object_is_type(pair, json_type_array) ||
-	    json_object_array_length(pair) != 2)
+	if (!json_object_is_type(pair, json_type_array) || json_object_array_length(pair) != 2)
 		return false;
 	slba = json_object_get_int64(json_object_array_get_idx(pair, 0));
 	n = json_object_get_int64(json_object_array_get_idx(pair, 1));

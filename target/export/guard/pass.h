@@ -21,7 +21,7 @@ enum access {
 /* One command at a namespace, from its parsing until it touches the medium no more. */
 struct pass {
 	/* Thread: poller */
-	struct list node; /* guard->locals[].passes, from its first turn of the loop on */
+	struct list node;	 /* guard->locals[].passes, from its first turn of the loop on */
 	struct queue *queue;	 /* it and request never change */
 	struct request *request; /* NULL: of a response whose data is on its way */
 	/* From here on pass_move copies all at once */

@@ -5,8 +5,7 @@
 
 #include "target/export/guard/reservation.h"
 
-bool reservation_find(const struct reservation *state, const uint8_t *hostid,
-		      unsigned *ret_index)
+bool reservation_find(const struct reservation *state, const uint8_t *hostid, unsigned *ret_index)
 {
 	for (unsigned i = 0; state && i < state->n; i++) {
 		if (memcmp(state->registrants[i].hostid, hostid, HOSTID_BYTES) != 0)
@@ -20,8 +19,7 @@ bool reservation_find(const struct reservation *state, const uint8_t *hostid,
 struct reservation *reservation_new(unsigned room)
 {
 	struct reservation *state = calloc(
-		1, sizeof(*state) +
-			   room * (sizeof(struct registrant) + REGISTRANT_NAME_BYTES));
+		1, sizeof(*state) + room * (sizeof(struct registrant) + REGISTRANT_NAME_BYTES));
 
 	if (state)
 		state->room = room;

@@ -17,8 +17,7 @@
 
 static bool is_all(unsigned type)
 {
-	return type == NVME_RTYPE_WRITE_EXCLUSIVE_ALL ||
-	       type == NVME_RTYPE_EXCLUSIVE_ACCESS_ALL;
+	return type == NVME_RTYPE_WRITE_EXCLUSIVE_ALL || type == NVME_RTYPE_EXCLUSIVE_ACCESS_ALL;
 }
 
 static bool is_only_holder(unsigned type)
@@ -37,8 +36,7 @@ static bool is_for_writes(unsigned type)
 static struct registrant *own_of(struct reservation *next, const uint8_t *hostid,
 				 unsigned *ret_index)
 {
-	return reservation_find(next, hostid, ret_index) ? &next->registrants[*ret_index]
-							 : NULL;
+	return reservation_find(next, hostid, ret_index) ? &next->registrants[*ret_index] : NULL;
 }
 
 bool reservation_has_holder(unsigned type)
@@ -58,8 +56,7 @@ bool reservation_is_holder(const struct reservation *now, unsigned index)
 	return now->type && (is_all(now->type) || now->holder == index);
 }
 
-bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
-			enum access access)
+bool reservation_allows(const struct reservation *now, const uint8_t *hostid, enum access access)
 {
 	unsigned index;
 
@@ -71,8 +68,8 @@ bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
 }
 
 enum nvme_resv_notice reservation_notice(const struct reservation *before,
-					 const struct reservation *after,
-					 const uint8_t *actor, unsigned index)
+					 const struct reservation *after, const uint8_t *actor,
+					 unsigned index)
 {
 	const uint8_t *hostid = before->registrants[index].hostid;
 
@@ -111,14 +108,12 @@ static void name_registrant(struct reservation *next, const struct reservation_w
 {
 	unsigned index;
 
-	if (reservation_find(next, wish->hostid, &index) &&
-	    !*reservation_name_of(next, index))
+	if (reservation_find(next, wish->hostid, &index) && !*reservation_name_of(next, index))
 		strcpy(reservation_name(next, index), wish->hostnqn);
 }
 
 static enum nvme_status finish(struct reservation *next, enum nvme_status status,
-			       const struct reservation_wish *wish,
-			       struct reservation **ret_next)
+			       const struct reservation_wish *wish, struct reservation **ret_next)
 {
 	if (status != NVME_OK) {
 		free(next);
@@ -185,8 +180,8 @@ enum nvme_status reservation_set_persistence(const struct reservation *now,
 
 /* ---- Register ------------------------------------------------------------------------------- */
 
-static enum nvme_status replace(struct reservation *next,
-				const struct reservation_wish *wish, bool has_key)
+static enum nvme_status replace(struct reservation *next, const struct reservation_wish *wish,
+				bool has_key)
 {
 	unsigned index = 0;
 	struct registrant *own = own_of(next, wish->hostid, &index);
@@ -215,8 +210,7 @@ static enum nvme_status change_registration(struct reservation *next,
 		if (!wish->key)
 			return NVME_INVALID_FIELD;
 		if (own) /* once more with the same key is no mistake */
-			return own->key == wish->key ? NVME_OK
-						     : NVME_RESERVATION_CONFLICT;
+			return own->key == wish->key ? NVME_OK : NVME_RESERVATION_CONFLICT;
 		return add(next, wish->hostid, wish->key);
 	case NVME_RREGA_UNREGISTER:
 		if (!has_key)
@@ -260,16 +254,14 @@ static enum nvme_status acquire(struct reservation *next, unsigned own, unsigned
 }
 
 /* Of the others: with this key, or, with key 0, all. How many there were. */
-static unsigned remove_others(struct reservation *next, const uint8_t *hostid,
-			      uint64_t key)
+static unsigned remove_others(struct reservation *next, const uint8_t *hostid, uint64_t key)
 {
 	unsigned n = 0;
 
 	for (unsigned i = next->n; i-- > 0;) {
 		const struct registrant *other = &next->registrants[i];
 
-		if (!memcmp(other->hostid, hostid, HOSTID_BYTES) ||
-		    (key && other->key != key))
+		if (!memcmp(other->hostid, hostid, HOSTID_BYTES) || (key && other->key != key))
 			continue;
 		remove_at(next, i);
 		n++;
@@ -278,8 +270,7 @@ static unsigned remove_others(struct reservation *next, const uint8_t *hostid,
 }
 
 /* The reservation becomes the preempting host's own. */
-static enum nvme_status take_over(struct reservation *next,
-				  const struct reservation_wish *wish)
+static enum nvme_status take_over(struct reservation *next, const struct reservation_wish *wish)
 {
 	unsigned own = 0;
 
@@ -297,24 +288,20 @@ static enum nvme_status preempt(struct reservation *next, unsigned own,
 
 	if (!wish->key)
 		return is_of_all ? take_over(next, wish) : NVME_INVALID_FIELD;
-	if (reservation_has_holder(next->type) &&
-	    wish->key == next->registrants[next->holder].key)
+	if (reservation_has_holder(next->type) && wish->key == next->registrants[next->holder].key)
 		return take_over(next, wish);
 	n_removed = remove_others(next, wish->hostid, wish->key);
-	return n_removed || wish->key == next->registrants[own].key
-		       ? NVME_OK
-		       : NVME_RESERVATION_CONFLICT;
+	return n_removed || wish->key == next->registrants[own].key ? NVME_OK
+								    : NVME_RESERVATION_CONFLICT;
 }
 
-static enum nvme_status change_holder(struct reservation *next,
-				      const struct reservation_wish *wish)
+static enum nvme_status change_holder(struct reservation *next, const struct reservation_wish *wish)
 {
 	unsigned index = 0;
 	struct registrant *own = own_of(next, wish->hostid, &index);
 
 	if (wish->ignores_key || wish->action > NVME_RACQA_PREEMPT_ABORT ||
-	    wish->type < NVME_RTYPE_WRITE_EXCLUSIVE ||
-	    wish->type > NVME_RTYPE_EXCLUSIVE_ACCESS_ALL)
+	    wish->type < NVME_RTYPE_WRITE_EXCLUSIVE || wish->type > NVME_RTYPE_EXCLUSIVE_ACCESS_ALL)
 		return NVME_INVALID_FIELD;
 	if (!own || own->key != wish->crkey)
 		return NVME_RESERVATION_CONFLICT;
@@ -337,8 +324,7 @@ enum nvme_status reservation_acquire(const struct reservation *now,
 
 /* ---- Release -------------------------------------------------------------------------------- */
 
-static enum nvme_status give_up(struct reservation *next,
-				const struct reservation_wish *wish)
+static enum nvme_status give_up(struct reservation *next, const struct reservation_wish *wish)
 {
 	unsigned index = 0;
 	struct registrant *own = own_of(next, wish->hostid, &index);

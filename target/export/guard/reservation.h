@@ -25,8 +25,7 @@ struct reservation {
 	bool is_persistent; /* PTPL */
 	unsigned holder;    /* an index; 0 where reservation_has_holder says no */
 	unsigned n, room;
-	struct registrant
-		registrants[]; /* room; and behind them as many names of hosts */
+	struct registrant registrants[]; /* room; and behind them as many names of hosts */
 };
 
 /* What a host wants, from its command. */
@@ -51,16 +50,15 @@ reservation_action reservation_register, reservation_acquire, reservation_releas
 /* Set Features 83h. */
 reservation_action reservation_set_persistence;
 
-bool reservation_allows(const struct reservation *now, const uint8_t *hostid,
-			enum access access);
+bool reservation_allows(const struct reservation *now, const uint8_t *hostid, enum access access);
 /* Whether one registrant has it: not with types of all registrants, not without a reservation. */
 bool reservation_has_holder(unsigned type);
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
 bool reservation_is_holder(const struct reservation *now, unsigned index);
 /* What the registrant of `before` is to be told about a change by actor; NONE for actor itself. */
 enum nvme_resv_notice reservation_notice(const struct reservation *before,
-					 const struct reservation *after,
-					 const uint8_t *actor, unsigned index);
+					 const struct reservation *after, const uint8_t *actor,
+					 unsigned index);
 
 /* ---- registrant.c ---- */
 
@@ -74,5 +72,4 @@ const char *reservation_name_of(const struct reservation *reservation, unsigned 
 bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
 			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1]);
 /* The registrant with this identifier; false: not registered, or now is NULL. */
-bool reservation_find(const struct reservation *now, const uint8_t *hostid,
-		      unsigned *ret_index);
+bool reservation_find(const struct reservation *now, const uint8_t *hostid, unsigned *ret_index);

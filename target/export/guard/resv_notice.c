@@ -64,8 +64,7 @@ static void on_letter(struct loop_msg *msg)
 	struct resv_letter *letter = container_of(msg, struct resv_letter, msg);
 	struct controller *controller = letter->controller;
 
-	if (controller->admin_queue &&
-	    !(controller->resv_mask[letter->nsid] >> letter->type & 1))
+	if (controller->admin_queue && !(controller->resv_mask[letter->nsid] >> letter->type & 1))
 		add_to_log(controller, letter->nsid, letter->type);
 	free(letter);
 }
@@ -93,8 +92,7 @@ static void send_letter(struct controller *controller, uint32_t nsid, uint8_t ty
 			 hostnqn_label(controller->hostnqn));
 		return;
 	}
-	*letter = (struct resv_letter){
-		.controller = controller, .nsid = nsid, .type = type};
+	*letter = (struct resv_letter){.controller = controller, .nsid = nsid, .type = type};
 	letter->msg.run = on_letter;
 	loop_send(&controller->poller->loop, &letter->msg);
 }
@@ -102,8 +100,7 @@ static void send_letter(struct controller *controller, uint32_t nsid, uint8_t ty
 static void tell(const struct resv_notice *notice, struct controller *controller)
 {
 	for (unsigned i = 0; i < notice->n; i++)
-		if (!memcmp(notice->addressees[i].hostid, controller->hostid,
-			    HOSTID_BYTES))
+		if (!memcmp(notice->addressees[i].hostid, controller->hostid, HOSTID_BYTES))
 			send_letter(controller, notice->nsid, notice->addressees[i].type);
 }
 
@@ -132,8 +129,7 @@ static struct resv_notice *notice_new(const struct request *r, unsigned n_addres
 		1, sizeof(*notice) + n_addressees * sizeof(notice->addressees[0]));
 
 	if (!notice) {
-		log_warn("namespace %u: notifications are lost: out of memory",
-			 r->ns->nsid);
+		log_warn("namespace %u: notifications are lost: out of memory", r->ns->nsid);
 		return NULL;
 	}
 	notice->msg.run = on_notice;

@@ -116,8 +116,7 @@ static bool is_sound(const struct nvme_event *header, size_t n)
 		return el == sizeof(struct nvme_smart_log);
 	return header->type == NVME_EVENT_POWER_ON &&
 	       (el == sizeof(struct nvme_event_power_on) ||
-		el == sizeof(struct nvme_event_power_on) +
-				sizeof(struct nvme_event_reset));
+		el == sizeof(struct nvme_event_power_on) + sizeof(struct nvme_event_reset));
 }
 
 static bool take_event(struct event_image *image, struct json_object *value)
@@ -185,8 +184,8 @@ static struct event_image *trim(struct event_image *image)
 	return smaller ? smaller : image;
 }
 
-struct event_image *event_file_read(const struct state_directory *directory,
-				    const char *nqn, char *why, size_t n)
+struct event_image *event_file_read(const struct state_directory *directory, const char *nqn,
+				    char *why, size_t n)
 {
 	struct event_image *image = new_image();
 	char name[EVENT_NAME_BYTES], *text = NULL;
@@ -197,8 +196,8 @@ struct event_image *event_file_read(const struct state_directory *directory,
 	file_name(nqn, name);
 	r = image ? state_file_read(directory, name, &text) : -ENOMEM;
 	if (r < 0) {
-		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(directory),
-			 name, strerror(-r));
+		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(directory), name,
+			 strerror(-r));
 		free(image);
 		return NULL;
 	}
@@ -211,8 +210,7 @@ struct event_image *event_file_read(const struct state_directory *directory,
 	if (is_sound)
 		return trim(image);
 	snprintf(why, n,
-		 "%s/%s is damaged: it holds the event log of %s; remove it to begin "
-		 "another",
+		 "%s/%s is damaged: it holds the event log of %s; remove it to begin another",
 		 state_directory_path(directory), name, nqn);
 	free(image);
 	return NULL;

@@ -74,8 +74,7 @@ static uint32_t fit(const struct event_image *image, uint32_t room, uint32_t *re
 
 /* The event, and behind it what there is room for. NULL without memory. */
 static struct event_image *put_before(const struct event_image *image,
-				      const struct nvme_event *header, const void *data,
-				      uint16_t n)
+				      const struct nvme_event *header, const void *data, uint16_t n)
 {
 	uint32_t n_kept, first = (uint32_t)sizeof(*header) + n;
 	uint32_t kept = fit(image, EVENT_LOG_BYTES - first, &n_kept);
@@ -159,8 +158,7 @@ static struct nvme_event_power_on running_firmware(void)
 	struct nvme_event_power_on data;
 
 	memset(data.firmware, ' ', sizeof(data.firmware));
-	memcpy(data.firmware, RBLK_VERSION,
-	       MIN(strlen(RBLK_VERSION), sizeof(data.firmware)));
+	memcpy(data.firmware, RBLK_VERSION, MIN(strlen(RBLK_VERSION), sizeof(data.firmware)));
 	return data;
 }
 
@@ -196,8 +194,7 @@ static bool take_token(struct event_log *log)
 	return true;
 }
 
-void event_log_add_reset(struct health_record *record,
-			 const struct controller *controller)
+void event_log_add_reset(struct health_record *record, const struct controller *controller)
 {
 	struct {
 		struct nvme_event_power_on power_on;
@@ -210,8 +207,7 @@ void event_log_add_reset(struct health_record *record,
 		return;
 	health_read(record, &figures);
 	data.reset.cntlid = put_le16(controller->id);
-	data.reset.power_cycle = put_le32(
-		(uint32_t)MIN(figures.power_cycles, UINT32_MAX));
+	data.reset.power_cycle = put_le32((uint32_t)MIN(figures.power_cycles, UINT32_MAX));
 	data.reset.power_on_ms = put_le64(on_ns / NSEC_PER_MSEC);
 	data.reset.timestamp = put_le64(event_time_ms());
 	add(record, NVME_EVENT_POWER_ON, controller->id, &data, sizeof(data));

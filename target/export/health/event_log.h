@@ -66,8 +66,7 @@ void event_log_close(struct health_record *record); /* accepts one that was not 
 void event_log_add_power_on(struct health_record *record);
 void event_log_add_smart(struct health_record *record);
 /* The host has reset it. Writes it down unless that happens too often. */
-void event_log_add_reset(struct health_record *record,
-			 const struct controller *controller);
+void event_log_add_reset(struct health_record *record, const struct controller *controller);
 
 /* ---- any thread: event_log.c ---- */
 
@@ -80,8 +79,8 @@ uint64_t event_time_ms(void);
 /* ---- event_file.c ---- */
 
 /* Control: the image in the file, an empty one without a file; or NULL with one line in why. */
-struct event_image *event_file_read(const struct state_directory *directory,
-				    const char *nqn, char *why, size_t n);
+struct event_image *event_file_read(const struct state_directory *directory, const char *nqn,
+				    char *why, size_t n);
 /* Any thread: 0 or -errno. */
 int event_file_write(const struct state_directory *directory, const char *nqn,
 		     const struct event_image *image);

@@ -57,8 +57,7 @@ void health_free(struct health *health)
 	if (!health)
 		return;
 	while ((node = list_take_first(&health->records))) {
-		struct health_record *record = list_entry(node, struct health_record,
-							  node);
+		struct health_record *record = list_entry(node, struct health_record, node);
 
 		event_log_close(record);
 		free(record);
@@ -129,14 +128,11 @@ void health_read(struct health_record *record, struct health_figures *ret_figure
 	pthread_mutex_lock(&record->health->lock);
 	*ret_figures = record->past;
 	list_for_each (node, &record->namespaces)
-		add_namespace(list_entry(node, struct namespace, health_node),
-			      ret_figures);
+		add_namespace(list_entry(node, struct namespace, health_node), ret_figures);
 	if (record->on_since_ns)
-		ret_figures->power_on_s += (clock_ns() - record->on_since_ns) /
-					   NSEC_PER_SEC;
+		ret_figures->power_on_s += (clock_ns() - record->on_since_ns) / NSEC_PER_SEC;
 	pthread_mutex_unlock(&record->health->lock);
-	ret_figures->n_errors = atomic_load_explicit(&record->n_errors,
-						     memory_order_relaxed);
+	ret_figures->n_errors = atomic_load_explicit(&record->n_errors, memory_order_relaxed);
 }
 
 /* ---- on and off ----------------------------------------------------------------------------- */
@@ -172,8 +168,7 @@ static void turn_off(struct health_record *record)
 static void take_snapshots(struct health *health)
 {
 	list_for_each (node, &health->records) {
-		struct health_record *record = list_entry(node, struct health_record,
-							  node);
+		struct health_record *record = list_entry(node, struct health_record, node);
 
 		if (record->on_since_ns &&
 		    clock_ns() - record->events.snapshot_ns >= SNAPSHOT_S * NSEC_PER_SEC)
@@ -188,8 +183,7 @@ static void follow(struct health *health, const struct snapshot *snapshot)
 	for (unsigned i = 0; snapshot && i < snapshot->n_subsystems; i++)
 		snapshot->subsystems[i].health->seen = health->n_follows;
 	list_for_each (node, &health->records) {
-		struct health_record *record = list_entry(node, struct health_record,
-							  node);
+		struct health_record *record = list_entry(node, struct health_record, node);
 		bool is_on = record->seen == health->n_follows;
 
 		if (is_on == (record->on_since_ns != 0))
@@ -210,8 +204,7 @@ static void note_result(struct health *health, int error)
 	int before = atomic_exchange(&health->error, error);
 
 	if (error < 0 && error != before)
-		log_err("what SMART counts, or an event log, cannot be kept in %s: "
-			"%s: the next start will not know of it; it is tried again",
+		log_err("what SMART counts, or an event log, cannot be kept in %s: %s: the next start will not know of it; it is tried again",
 			state_directory_path(health->directory), strerror(-error));
 	else if (error == 0 && before < 0)
 		log_info("what SMART counts, and event logs, are kept in %s again",
@@ -226,12 +219,11 @@ static const char *nqn_of(struct event_log *log)
 /* All of it, whatever fails; the first error. */
 static int write_all(struct health *health)
 {
-	int r = state_file_write(health->directory, HEALTH_FILE, health->text,
-				 strlen(health->text), NULL);
+	int r = state_file_write(health->directory, HEALTH_FILE, health->text, strlen(health->text),
+				 NULL);
 
 	for (struct event_log *log = health->saving; log; log = log->next_saving) {
-		log->result = event_file_write(health->directory, nqn_of(log),
-					       log->saving);
+		log->result = event_file_write(health->directory, nqn_of(log), log->saving);
 		if (r == 0)
 			r = log->result;
 	}
@@ -252,8 +244,7 @@ static void *run_saver(void *arg)
 static void pick_logs(struct health *health)
 {
 	list_for_each (node, &health->records) {
-		struct event_log *log =
-			&list_entry(node, struct health_record, node)->events;
+		struct event_log *log = &list_entry(node, struct health_record, node)->events;
 
 		if (!log->is_news)
 			continue;
@@ -312,8 +303,8 @@ static uint64_t sum_up(struct health *health)
 		struct health_figures f;
 
 		health_read(list_entry(node, struct health_record, node), &f);
-		sum += f.n_reads + f.n_writes + f.read_units + f.written_units +
-		       f.n_media_errors + f.n_errors;
+		sum += f.n_reads + f.n_writes + f.read_units + f.written_units + f.n_media_errors +
+		       f.n_errors;
 	}
 	return sum;
 }
@@ -324,8 +315,7 @@ static bool prepare(struct health *health)
 	uint64_t now = clock_ns(), sum = sum_up(health);
 	bool is_old = now - health->saved_ns >= (IDLE_S - BUSY_S) * NSEC_PER_SEC;
 
-	if (!health->directory ||
-	    !(health->has_news || is_old || sum != health->saved_sum))
+	if (!health->directory || !(health->has_news || is_old || sum != health->saved_sum))
 		return false;
 	health->text = health_format(health);
 	if (!health->text) {

@@ -54,10 +54,9 @@ struct health_record {
 	_Atomic uint64_t n_errors;
 
 	/* Guarded by health->lock; control writes */
-	struct health_figures
-		past;		/* without what its namespaces count now, and n_errors */
-	uint64_t on_since_ns;	/* 0: not exported */
-	struct list namespaces; /* of struct namespace (health_node) */
+	struct health_figures past; /* without what its namespaces count now, and n_errors */
+	uint64_t on_since_ns;	    /* 0: not exported */
+	struct list namespaces;	    /* of struct namespace (health_node) */
 
 	struct event_log events; /* who may touch it: event_log.h */
 };

@@ -52,12 +52,10 @@ static struct json_object *record_to_json(struct health_record *record)
 
 	health_read(record, &figures);
 	json_add(object, "nqn", json_object_new_string(record->nqn));
-	json_add(object, "is_on",
-		 json_object_new_boolean(record->on_since_ns || record->was_on));
+	json_add(object, "is_on", json_object_new_boolean(record->on_since_ns || record->was_on));
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
 		json_add(object, numbers[i].key,
-			 json_object_new_int64(
-				 (int64_t)MIN(*number_in(&figures, i), number_max)));
+			 json_object_new_int64((int64_t)MIN(*number_in(&figures, i), number_max)));
 	return object;
 }
 
@@ -65,8 +63,7 @@ static struct json_object *record_to_json(struct health_record *record)
 static void append_records(struct health *health, bool is_on, struct json_object *list)
 {
 	list_for_each (node, &health->records) {
-		struct health_record *record = list_entry(node, struct health_record,
-							  node);
+		struct health_record *record = list_entry(node, struct health_record, node);
 
 		if ((record->on_since_ns != 0) == is_on && record->past.power_cycles &&
 		    json_object_array_length(list) < HEALTH_RECORDS_MAX)
@@ -134,10 +131,8 @@ static int take_record(struct health *health, struct json_object *object)
 	if (!json_object_is_type(object, json_type_object) ||
 	    !get(object, "nqn", json_type_string, &nqn) ||
 	    !get(object, "is_on", json_type_boolean, &is_on) ||
-	    (size_t)json_object_get_string_len(nqn) !=
-		    strlen(json_object_get_string(nqn)) ||
-	    !*json_object_get_string(nqn) ||
-	    json_object_get_string_len(nqn) > NVMF_NQN_MAX ||
+	    (size_t)json_object_get_string_len(nqn) != strlen(json_object_get_string(nqn)) ||
+	    !*json_object_get_string(nqn) || json_object_get_string_len(nqn) > NVMF_NQN_MAX ||
 	    is_known(health, json_object_get_string(nqn)))
 		return -EINVAL;
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
@@ -176,9 +171,8 @@ int health_load(struct health *health, char *why, size_t n)
 	int r = state_file_read(health->directory, HEALTH_FILE, &text);
 
 	if (r < 0)
-		snprintf(why, n, "cannot read %s/%s: %s",
-			 state_directory_path(health->directory), HEALTH_FILE,
-			 strerror(-r));
+		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(health->directory),
+			 HEALTH_FILE, strerror(-r));
 	if (r < 0 || !text)
 		return r;
 	object = json_tokener_parse(text);
@@ -186,9 +180,7 @@ int health_load(struct health *health, char *why, size_t n)
 	r = take_over(health, object);
 	if (r == -EINVAL)
 		snprintf(why, n,
-			 "%s/%s is damaged: it holds what SMART counts; remove it to "
-			 "count "
-			 "from 0",
+			 "%s/%s is damaged: it holds what SMART counts; remove it to count from 0",
 			 state_directory_path(health->directory), HEALTH_FILE);
 	else if (r < 0)
 		snprintf(why, n, "out of memory");

@@ -27,8 +27,7 @@ void health_fill_smart(struct health_record *record, struct nvme_smart_log *smar
 	smart->temperature = put_le16(ROOM_TEMPERATURE_K);
 	smart->avail_spare = 100;
 	put_128(smart->data_units_read, (f.read_units + UNITS_512B - 1) / UNITS_512B);
-	put_128(smart->data_units_written,
-		(f.written_units + UNITS_512B - 1) / UNITS_512B);
+	put_128(smart->data_units_written, (f.written_units + UNITS_512B - 1) / UNITS_512B);
 	put_128(smart->host_reads, f.n_reads);
 	put_128(smart->host_writes, f.n_writes);
 	put_128(smart->power_cycles, f.power_cycles);
@@ -44,8 +43,7 @@ uint8_t health_critical_warning(struct health_record *record)
 
 	pthread_mutex_lock(&record->health->lock);
 	list_for_each (node, &record->namespaces)
-		if (atomic_load(
-			    &list_entry(node, struct namespace, health_node)->has_failed))
+		if (atomic_load(&list_entry(node, struct namespace, health_node)->has_failed))
 			warning = NVME_CRITICAL_READ_ONLY;
 	pthread_mutex_unlock(&record->health->lock);
 	return warning;

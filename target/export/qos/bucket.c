@@ -60,8 +60,7 @@ uint64_t bucket_fill(struct bucket *bucket, struct purse *purse, uint64_t cost_n
 		if (from > now_ns)
 			return from - now_ns;
 	} while (!atomic_compare_exchange_weak_explicit(
-		&bucket->paid_ns, &paid, from + batch, memory_order_relaxed,
-		memory_order_relaxed));
+		&bucket->paid_ns, &paid, from + batch, memory_order_relaxed, memory_order_relaxed));
 	purse->credit_ns += batch;
 	return 0;
 }

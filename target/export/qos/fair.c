@@ -44,8 +44,7 @@ static void place(struct fair *fair, struct fair_entry *first)
 	list_add_head(before, &first->node);
 }
 
-void fair_add_tagged(struct fair *fair, struct fair_entry *entry, const void *flow,
-		     uint64_t tag)
+void fair_add_tagged(struct fair *fair, struct fair_entry *entry, const void *flow, uint64_t tag)
 {
 	struct fair_entry *first = find(fair, flow);
 
@@ -87,9 +86,7 @@ void fair_retag(struct fair *fair, uint64_t tag)
 
 struct fair_entry *fair_first(const struct fair *fair)
 {
-	return fair_is_empty(fair)
-		       ? NULL
-		       : list_entry(fair->flows.next, struct fair_entry, node);
+	return fair_is_empty(fair) ? NULL : list_entry(fair->flows.next, struct fair_entry, node);
 }
 
 void fair_rotate(struct fair *fair)

@@ -30,8 +30,7 @@ void fair_add(struct fair *fair, struct fair_entry *entry, const void *flow);
 /* The first of the flow whose turn it is; NULL: none waits. */
 struct fair_entry *fair_first(const struct fair *fair);
 /* The same; a flow that was not there gets this tag. */
-void fair_add_tagged(struct fair *fair, struct fair_entry *entry, const void *flow,
-		     uint64_t tag);
+void fair_add_tagged(struct fair *fair, struct fair_entry *entry, const void *flow, uint64_t tag);
 /* The first leaves the line; its flow, if it has others there, goes on with this tag. */
 void fair_take_first(struct fair *fair, uint64_t tag);
 /* All flows get this tag, and keep their order. */

@@ -111,9 +111,9 @@ static void note_served(struct rate *rate, uint64_t tag)
 {
 	uint64_t served = get(&rate->served);
 
-	while (served < tag && !atomic_compare_exchange_weak_explicit(
-				       &rate->served, &served, tag, memory_order_relaxed,
-				       memory_order_relaxed))
+	while (served < tag &&
+	       !atomic_compare_exchange_weak_explicit(&rate->served, &served, tag,
+						      memory_order_relaxed, memory_order_relaxed))
 		;
 }
 
@@ -129,16 +129,14 @@ static uint64_t find_lead(const struct line *line, uint64_t tag)
 		if (i != line->index && first < tag && tag - first > slack)
 			lead = MAX(lead, tag - first);
 	}
-	return lead ? MIN(MAX(lead, LOOK_MIN_US * NSEC_PER_USEC),
-			  LOOK_MAX_US * NSEC_PER_USEC)
-		    : 0;
+	return lead ? MIN(MAX(lead, LOOK_MIN_US * NSEC_PER_USEC), LOOK_MAX_US * NSEC_PER_USEC) : 0;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 /* Without others in line a batch is taken, or each command would touch what pollers share. */
-static uint64_t pay(struct line *line, struct flow_past *past, uint64_t tag,
-		    uint64_t n_tokens, uint64_t batch_ns, uint64_t now_ns)
+static uint64_t pay(struct line *line, struct flow_past *past, uint64_t tag, uint64_t n_tokens,
+		    uint64_t batch_ns, uint64_t now_ns)
 {
 	struct bucket *bucket = &line->rate->bucket;
 	uint64_t cost = bucket_cost(bucket, n_tokens);
@@ -168,8 +166,8 @@ uint64_t line_pay_at_once(struct line *line, struct flow_past *past, uint64_t n_
 	tag = tag_of(line, past);
 	if (first && first->tag <= tag)
 		return LINE_IS_LONG;
-	return pay(line, past, tag, n_tokens,
-		   first ? 0 : bucket_batch(&line->rate->bucket), now_ns);
+	return pay(line, past, tag, n_tokens, first ? 0 : bucket_batch(&line->rate->bucket),
+		   now_ns);
 }
 
 uint64_t line_pay_first(struct line *line, struct flow_past *past, uint64_t n_tokens,

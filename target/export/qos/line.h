@@ -28,10 +28,9 @@ enum {
 struct rate {
 	/* Thread: any */
 	struct bucket bucket;
-	_Atomic uint64_t id; /* another after each change: tags are time of one rate */
+	_Atomic uint64_t id;	 /* another after each change: tags are time of one rate */
 	_Atomic uint64_t served; /* the highest tag that was served */
-	_Atomic uint64_t
-		first[LINES_MAX]; /* each line's lowest tag; UINT64_MAX: it is empty */
+	_Atomic uint64_t first[LINES_MAX]; /* each line's lowest tag; UINT64_MAX: it is empty */
 };
 
 struct line {

@@ -33,17 +33,16 @@ static unsigned tell(struct target *target, const char *subnqn, const struct ana
 		if (before->groups[group].views[portal].state == is)
 			continue;
 		if (target->portals[portal].is_used)
-			log_info("%s, ANA group %u, portal %s: %s", subnqn,
-				 after->groups[group].id, target->portals[portal].name,
-				 nvme_ana_state_string(is));
+			log_info("%s, ANA group %u, portal %s: %s", subnqn, after->groups[group].id,
+				 target->portals[portal].name, nvme_ana_state_string(is));
 		if (ana_is_news(before, after, portal))
 			n += notice_ana(target, subnqn, portal);
 	}
 	return n;
 }
 
-int ana_change(struct target *target, const char *subnqn, unsigned group,
-	       uint32_t portal_mask, enum nvme_ana_state state, unsigned *ret_n_told)
+int ana_change(struct target *target, const char *subnqn, unsigned group, uint32_t portal_mask,
+	       enum nvme_ana_state state, unsigned *ret_n_told)
 {
 	struct subsystem *subsystem = find(target, subnqn);
 	struct ana *before = rcu_get(&subsystem->ana);

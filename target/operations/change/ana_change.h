@@ -10,5 +10,5 @@
  * (bits), and tells the hosts that came through those where it was another. Commands that have
  * touched a namespace by then finish. 0 with the number of controllers told, or -ENOMEM.
  */
-int ana_change(struct target *target, const char *subnqn, unsigned group,
-	       uint32_t portal_mask, enum nvme_ana_state state, unsigned *ret_n_told);
+int ana_change(struct target *target, const char *subnqn, unsigned group, uint32_t portal_mask,
+	       enum nvme_ana_state state, unsigned *ret_n_told);

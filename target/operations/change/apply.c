@@ -48,8 +48,8 @@ struct apply {
 	struct apply_report *report;
 };
 
-__attribute__((format(printf, 3, 4))) static bool
-refuse(struct apply *a, enum exit_code code, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static bool refuse(struct apply *a, enum exit_code code,
+							 const char *fmt, ...)
 {
 	va_list args;
 
@@ -69,23 +69,18 @@ struct kept {
 };
 
 /* False as soon as visit says so. */
-static bool for_each_kept(struct apply *a,
-			  bool (*visit)(struct apply *a, const struct kept *kept))
+static bool for_each_kept(struct apply *a, bool (*visit)(struct apply *a, const struct kept *kept))
 {
 	const struct config_subsystem *subsystems = a->config.subsystems.items;
 
 	for (unsigned i = 0; i < a->config.subsystems.n; i++) {
-		const struct config_namespace *namespaces =
-			subsystems[i].namespaces.items;
-		const struct subsystem *before = snapshot_find(a->before,
-							       subsystems[i].nqn);
+		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
+		const struct subsystem *before = snapshot_find(a->before, subsystems[i].nqn);
 
 		for (unsigned j = 0; before && j < subsystems[i].namespaces.n; j++) {
-			struct kept kept = {.subsystem = &subsystems[i],
-					    .config = &namespaces[j]};
+			struct kept kept = {.subsystem = &subsystems[i], .config = &namespaces[j]};
 
-			kept.ns = subsystem_namespace(before,
-						      (uint32_t)namespaces[j].nsid);
+			kept.ns = subsystem_namespace(before, (uint32_t)namespaces[j].nsid);
 			if (kept.ns && !visit(a, &kept))
 				return false;
 		}
@@ -113,15 +108,14 @@ static bool look_at_size(struct apply *a, const struct kept *kept)
 	else if (backend->limits.size_bytes != namespace_bytes(kept->ns))
 		config_changes_add(
 			&a->report->changes,
-			&(struct config_change){.kind = CHANGE_VALUE,
-						.what = "namespace",
-						.name = name,
-						.key = "size",
-						.before = units_format_exact(
-							was, namespace_bytes(kept->ns)),
-						.after = units_format_exact(
-							is, backend->limits.size_bytes),
-						.is_live = true});
+			&(struct config_change){
+				.kind = CHANGE_VALUE,
+				.what = "namespace",
+				.name = name,
+				.key = "size",
+				.before = units_format_exact(was, namespace_bytes(kept->ns)),
+				.after = units_format_exact(is, backend->limits.size_bytes),
+				.is_live = true});
 	return true;
 }
 
@@ -166,8 +160,7 @@ static bool publish_size(struct apply *a, const struct kept *kept)
 
 	/* One that shrank, or does not fit the blocks, was warned of. */
 	if (kept->ns->backend->limits.size_bytes < old_size ||
-	    (!size &&
-	     kept->ns->backend->limits.size_bytes & ((1U << kept->ns->block_shift) - 1)))
+	    (!size && kept->ns->backend->limits.size_bytes & ((1U << kept->ns->block_shift) - 1)))
 		return true;
 	namespace_publish_size(kept->ns);
 	if (namespace_bytes(kept->ns) != old_size)
@@ -182,10 +175,8 @@ static bool read_file(struct apply *a, const char *path)
 	struct stat st;
 
 	if (!strcmp(path, "-"))
-		return refuse(
-			a, EXIT_USAGE,
-			"rblkd has read its configuration from standard input: name "
-			"a file");
+		return refuse(a, EXIT_USAGE,
+			      "rblkd has read its configuration from standard input: name a file");
 	/* The control thread must not wait for whoever writes into a pipe. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return refuse(a, EXIT_USAGE, "%s is no regular file: name one", path);
@@ -200,10 +191,9 @@ static bool refuse_fixed(struct apply *a, const struct config_change *change)
 {
 	return refuse(
 		a, EXIT_FAILED,
-		"%s%s%s%s%s cannot change while rblkd runs: nothing was changed; to "
-		"change it, restart rblkd",
-		change->what, *change->name ? " " : "", change->name,
-		*change->key ? ": " : "", change->key);
+		"%s%s%s%s%s cannot change while rblkd runs: nothing was changed; to change it, restart rblkd",
+		change->what, *change->name ? " " : "", change->name, *change->key ? ": " : "",
+		change->key);
 }
 
 static bool compare(struct apply *a)
@@ -225,8 +215,8 @@ static bool refuse_used(struct apply *a)
 	const struct change_user *user = &a->report->users.items[0];
 	const struct config_change *change = &a->report->changes.items[user->change];
 
-	return refuse(a, EXIT_BUSY, "%s %s is in use by host %s: nothing was changed",
-		      change->what, change->name, user->host);
+	return refuse(a, EXIT_BUSY, "%s %s is in use by host %s: nothing was changed", change->what,
+		      change->name, user->host);
 }
 
 /* ---- preparing ------------------------------------------------------------------------------ */
@@ -250,8 +240,7 @@ static bool prepare(struct apply *a)
 	if (portals_plan(a->target, &a->config) < 0)
 		return refuse(
 			a, EXIT_BUSY,
-			"connections through removed portals still use their places: "
-			"try again when they are gone");
+			"connections through removed portals still use their places: try again when they are gone");
 	a->config.state = a->target->config->state;
 	a->config.health = a->target->config->health;
 	a->after = snapshot_rebuild(&a->config, a->conf, a->before);
@@ -271,11 +260,11 @@ static bool prepare(struct apply *a)
 
 /* ---- committing ----------------------------------------------------------------------------- */
 
-#define SWAP(a, b)                                                                       \
-	do {                                                                             \
-		__auto_type swapped_ = (a);                                              \
-		(a) = (b);                                                               \
-		(b) = swapped_;                                                          \
+#define SWAP(a, b)                                                                                 \
+	do {                                                                                       \
+		__auto_type swapped_ = (a);                                                        \
+		(a) = (b);                                                                         \
+		(b) = swapped_;                                                                    \
 	} while (0)
 
 /* Not tuning, which is the same, and which pollers read. */
@@ -295,8 +284,7 @@ static void notice_missing(struct target *target, const struct subsystem *one,
 			   const struct subsystem *other)
 {
 	for (unsigned i = 0; i < one->n_namespaces; i++)
-		if (subsystem_namespace(other, one->namespaces[i]->nsid) !=
-		    one->namespaces[i])
+		if (subsystem_namespace(other, one->namespaces[i]->nsid) != one->namespaces[i])
 			notice_namespace(target, one->nqn, one->namespaces[i]->nsid);
 }
 
@@ -333,8 +321,7 @@ static void end_associations(struct apply *a)
 {
 	list_for_each_safe (node, &a->target->controllers) {
 		struct controller *controller = list_entry(node, struct controller, node);
-		const struct subsystem *subsystem = snapshot_find(a->after,
-								  controller->subnqn);
+		const struct subsystem *subsystem = snapshot_find(a->after, controller->subnqn);
 
 		if (controller->is_discovery)
 			continue;
@@ -402,17 +389,15 @@ static void run(struct apply *a, const char *path, enum apply_mode mode)
 		a->report->n_left += snapshot_discard(a->after);
 	if (a->report->n_left)
 		fprintf(a->out,
-			"warning: %u files that were made larger for it stay so: see the "
-			"log of rblkd\n",
+			"warning: %u files that were made larger for it stay so: see the log of rblkd\n",
 			a->report->n_left);
 }
 
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report)
 {
-	struct apply a = {.target = target,
-			  .before = atomic_load(&target->snapshot),
-			  .report = ret_report};
+	struct apply a = {
+		.target = target, .before = atomic_load(&target->snapshot), .report = ret_report};
 	size_t n;
 
 	*ret_report = (struct apply_report){.code = EXIT_OK};
@@ -452,8 +437,8 @@ static void log_change(const struct config_change *change)
 		[CHANGE_ADD] = '+', [CHANGE_REMOVE] = '-', [CHANGE_VALUE] = '~'};
 
 	if (change->kind == CHANGE_VALUE)
-		log_info("%c %s %s %s: %s -> %s", signs[change->kind], change->what,
-			 change->name, change->key, change->before, change->after);
+		log_info("%c %s %s %s: %s -> %s", signs[change->kind], change->what, change->name,
+			 change->key, change->before, change->after);
 	else
 		log_info("%c %s %s %s%s", signs[change->kind], change->what, change->name,
 			 change->before, change->after);
@@ -464,11 +449,10 @@ void apply_log(const char *path, const struct apply_report *report)
 	const struct change_users *users = &report->users;
 
 	for (unsigned i = 0; i < users->n; i++) {
-		const struct config_change *change =
-			&report->changes.items[users->items[i].change];
+		const struct config_change *change = &report->changes.items[users->items[i].change];
 
-		log_warn("%s: %s %s was taken away from host %s, which used it", path,
-			 change->what, change->name, users->items[i].host);
+		log_warn("%s: %s %s was taken away from host %s, which used it", path, change->what,
+			 change->name, users->items[i].host);
 	}
 	log_info("%s: applied, %u change%s", path, report->changes.n,
 		 report->changes.n == 1 ? "" : "s");

@@ -18,10 +18,9 @@ struct apply_report {
 	bool is_applied;
 	struct config_changes changes; /* owned; of a file that is wrong there are none */
 	struct change_users users;     /* owned; hosts that lose what they use */
-	char *messages; /* owned: lines, what is wrong with the file, as --check prints it */
+	char *messages;	   /* owned: lines, what is wrong with the file, as --check prints it */
 	char refusal[256]; /* one line: why a right file cannot be applied; or "" */
-	unsigned
-		n_left; /* files that were made larger for what is not applied, and stay so */
+	unsigned n_left;   /* files that were made larger for what is not applied, and stay so */
 };
 
 /*

@@ -36,8 +36,7 @@ static void on_timeout(struct loop_timer *timer)
 		struct queue *queue = list_entry(node, struct queue, node);
 
 		if (queue->portal == portal)
-			queue_kill(queue, "the portal is drained, and its commands did "
-					  "not finish");
+			queue_kill(queue, "the portal is drained, and its commands did not finish");
 	}
 }
 

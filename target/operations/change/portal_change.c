@@ -34,8 +34,7 @@ static bool is_free(const struct target *target, const struct portal *portal)
 }
 
 /* Of the configuration's portals, the one in that slot. */
-static const struct config_portal *find_planned(const struct target_config *config,
-						unsigned slot)
+static const struct config_portal *find_planned(const struct target_config *config, unsigned slot)
 {
 	const struct config_portal *portals = config->portals.items;
 
@@ -63,10 +62,9 @@ int portals_plan(struct target *target, struct target_config *config)
 
 	keep_slots(target, config);
 	for (unsigned i = 0; i < config->portals.n; i++) {
-		for (unsigned slot = 0;
-		     slot < PORTALS_MAX && portals[i].slot == PORTALS_MAX; slot++)
-			if (is_free(target, &target->portals[slot]) &&
-			    !find_planned(config, slot))
+		for (unsigned slot = 0; slot < PORTALS_MAX && portals[i].slot == PORTALS_MAX;
+		     slot++)
+			if (is_free(target, &target->portals[slot]) && !find_planned(config, slot))
 				portals[i].slot = slot;
 		if (portals[i].slot == PORTALS_MAX)
 			return -EBUSY;
@@ -74,8 +72,7 @@ int portals_plan(struct target *target, struct target_config *config)
 	return 0;
 }
 
-static bool is_kept(const struct target *target, const struct target_config *config,
-		    unsigned slot)
+static bool is_kept(const struct target *target, const struct target_config *config, unsigned slot)
 {
 	const struct config_portal *planned = find_planned(config, slot);
 
@@ -89,8 +86,7 @@ static void close_old(struct target *target, const struct target_config *config)
 			portal_close(&target->portals[slot]);
 }
 
-static int open_new(struct portal *portal, const struct config_portal *config, char *why,
-		    size_t n)
+static int open_new(struct portal *portal, const struct config_portal *config, char *why, size_t n)
 {
 	char address[ADDR_STRING_MAX];
 	int r;
@@ -104,8 +100,7 @@ static int open_new(struct portal *portal, const struct config_portal *config, c
 	return r;
 }
 
-int portals_switch(struct target *target, const struct target_config *config, char *why,
-		   size_t n)
+int portals_switch(struct target *target, const struct target_config *config, char *why, size_t n)
 {
 	close_old(target, config);
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {

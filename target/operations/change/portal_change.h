@@ -9,8 +9,7 @@
 int portals_plan(struct target *target, struct target_config *config);
 /* Closes the listeners that the configuration does not have any more, and listens on those that are
  * new. 0, or -errno with one line in why and all as it was before. */
-int portals_switch(struct target *target, const struct target_config *config, char *why,
-		   size_t n);
+int portals_switch(struct target *target, const struct target_config *config, char *why, size_t n);
 /* Undoes that. */
 void portals_switch_back(struct target *target, const struct target_config *config);
 /* Makes it final. */

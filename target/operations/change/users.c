@@ -26,8 +26,7 @@ static bool is_host(const struct target *target, const char *name, const char *h
 	if (!strcmp(name, hostnqn))
 		return true;
 	for (unsigned i = 0; i < target->config->hosts.n; i++)
-		if (hosts[i].name && !strcmp(hosts[i].name, name) &&
-		    !strcmp(hosts[i].nqn, hostnqn))
+		if (hosts[i].name && !strcmp(hosts[i].name, name) && !strcmp(hosts[i].nqn, hostnqn))
 			return true;
 	return false;
 }
@@ -41,8 +40,7 @@ static bool takes_from(const struct target *target, const struct config_change *
 		return !strcmp(change->name, controller->subnqn);
 	if (!strcmp(change->what, "namespace"))
 		return is_in_subsystem(change->name, controller->subnqn);
-	return !strcmp(change->what, "allow_hosts") &&
-	       !strcmp(change->name, controller->subnqn) &&
+	return !strcmp(change->what, "allow_hosts") && !strcmp(change->name, controller->subnqn) &&
 	       is_host(target, change->before, controller->hostnqn);
 }
 
@@ -79,8 +77,7 @@ int change_users_find(const struct target *target, const struct config_changes *
 	*ret_users = (struct change_users){0};
 	for (unsigned i = 0; r == 0 && i < changes->n; i++) {
 		list_for_each (node, &target->controllers) {
-			const struct controller *c = list_entry(node, struct controller,
-								node);
+			const struct controller *c = list_entry(node, struct controller, node);
 
 			if (r == 0 && takes_from(target, &changes->items[i], c))
 				r = add(ret_users, i, c->hostnqn);

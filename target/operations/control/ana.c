@@ -23,16 +23,13 @@ static const char *text(struct json_object *params, const char *key)
 	struct json_object *value = NULL;
 
 	json_object_object_get_ex(params, key, &value);
-	return json_object_is_type(value, json_type_string)
-		       ? json_object_get_string(value)
-		       : NULL;
+	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
 static const struct subsystem *find_subsystem(struct target *target, const char *nqn,
 					      struct rpc_error *error)
 {
-	const struct subsystem *subsystem = snapshot_find(rcu_get(&target->snapshot),
-							  nqn);
+	const struct subsystem *subsystem = snapshot_find(rcu_get(&target->snapshot), nqn);
 
 	if (!subsystem)
 		rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list subsystems",
@@ -57,16 +54,14 @@ static struct json_object *show_portals(const struct target *target,
 		o = json_object_new_object();
 		control_add_string(o, "portal", target->portals[i].name);
 		control_add_string(o, "state", nvme_ana_state_string(view->state));
-		control_add_string(o, "configured",
-				   nvme_ana_state_string(view->configured));
+		control_add_string(o, "configured", nvme_ana_state_string(view->configured));
 		control_add_number(o, "change_count", view->changed);
 		json_append(list, o);
 	}
 	return list;
 }
 
-static struct json_object *show_nsids(const struct ana *ana,
-				      const struct ana_group *group)
+static struct json_object *show_nsids(const struct ana *ana, const struct ana_group *group)
 {
 	struct json_object *list = json_object_new_array();
 
@@ -121,8 +116,7 @@ struct wish {
 	uint32_t portal_mask;
 };
 
-static bool read_state(struct json_object *params, struct wish *wish,
-		       struct rpc_error *error)
+static bool read_state(struct json_object *params, struct wish *wish, struct rpc_error *error)
 {
 	const char *state = text(params, "state"), *guess;
 
@@ -135,26 +129,22 @@ static bool read_state(struct json_object *params, struct wish *wish,
 	rpc_refuse(error, EXIT_USAGE,
 		   "optimized, non_optimized, inaccessible, persistent_loss or change",
 		   "there is no ANA state '%s'%s%s%s", state ? state : "",
-		   guess ? " (did you mean '" : "", guess ? guess : "",
-		   guess ? "'?)" : "");
+		   guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 	return false;
 }
 
-static bool read_group(struct json_object *params, struct wish *wish,
-		       struct rpc_error *error)
+static bool read_group(struct json_object *params, struct wish *wish, struct rpc_error *error)
 {
 	const struct ana *ana = rcu_get(&wish->subsystem->ana);
 	struct json_object *value = NULL;
 	uint64_t id;
 
 	if (!ana)
-		return rpc_refuse(
-			error, EXIT_FAILED,
-			"add ana_groups to it in the configuration, then rblkctl apply",
-			"subsystem '%s' has no ANA groups", wish->subsystem->nqn);
+		return rpc_refuse(error, EXIT_FAILED,
+				  "add ana_groups to it in the configuration, then rblkctl apply",
+				  "subsystem '%s' has no ANA groups", wish->subsystem->nqn);
 	json_object_object_get_ex(params, "group", &value);
-	id = json_object_is_type(value, json_type_int) ? json_object_get_uint64(value)
-						       : 0;
+	id = json_object_is_type(value, json_type_int) ? json_object_get_uint64(value) : 0;
 	wish->group = ana_find(ana, id);
 	if (!id || wish->group == ANA_GROUPS_MAX)
 		return rpc_refuse(error, EXIT_NOT_FOUND, list_hint,
@@ -163,8 +153,8 @@ static bool read_group(struct json_object *params, struct wish *wish,
 	return true;
 }
 
-static bool read_portal(struct target *target, struct json_object *params,
-			struct wish *wish, struct rpc_error *error)
+static bool read_portal(struct target *target, struct json_object *params, struct wish *wish,
+			struct rpc_error *error)
 {
 	const char *name = text(params, "portal");
 
@@ -183,8 +173,8 @@ static bool read_portal(struct target *target, struct json_object *params,
 					  wish->subsystem->nqn, name);
 		return true;
 	}
-	return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
-			  "there is no portal '%s'", name);
+	return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals", "there is no portal '%s'",
+			  name);
 }
 
 struct json_object *control_ana_set(void *context, struct json_object *params,
@@ -197,19 +187,17 @@ struct json_object *control_ana_set(void *context, struct json_object *params,
 	unsigned n_told = 0;
 
 	if (!wish.subsystem || !read_state(params, &wish, error) ||
-	    !read_group(params, &wish, error) ||
-	    !read_portal(target, params, &wish, error))
+	    !read_group(params, &wish, error) || !read_portal(target, params, &wish, error))
 		return NULL;
 	if (target->is_stopping)
 		return rpc_refuse(error, EXIT_BUSY, "", "rblkd is stopping");
-	if (ana_change(target, wish.subsystem->nqn, wish.group, wish.portal_mask,
-		       wish.state, &n_told) < 0)
+	if (ana_change(target, wish.subsystem->nqn, wish.group, wish.portal_mask, wish.state,
+		       &n_told) < 0)
 		return rpc_refuse(error, EXIT_FAILED, "", "out of memory");
 	o = json_object_new_object();
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "subsystem", wish.subsystem->nqn);
-	control_add_number(o, "group",
-			   rcu_get(&wish.subsystem->ana)->groups[wish.group].id);
+	control_add_number(o, "group", rcu_get(&wish.subsystem->ana)->groups[wish.group].id);
 	control_add_string(o, "portal", text(params, "portal"));
 	control_add_string(o, "state", nvme_ana_state_string(wish.state));
 	control_add_number(o, "controllers_told", n_told);

@@ -32,10 +32,8 @@ static struct json_object *show_change(const struct apply_report *report, unsign
 	control_add_string(o, "what", change->what);
 	control_add_string(o, "name", change->name);
 	control_add_string(o, "key", *change->key ? change->key : NULL);
-	control_add_string(o, "before",
-			   change->kind == CHANGE_ADD ? NULL : change->before);
-	control_add_string(o, "after",
-			   change->kind == CHANGE_REMOVE ? NULL : change->after);
+	control_add_string(o, "before", change->kind == CHANGE_ADD ? NULL : change->before);
+	control_add_string(o, "after", change->kind == CHANGE_REMOVE ? NULL : change->after);
 	json_add(o, "live", json_object_new_boolean(change->is_live));
 	json_add(o, "hosts", show_users(&report->users, i));
 	return o;
@@ -54,8 +52,7 @@ static struct json_object *show_lines(const char *text)
 	return list;
 }
 
-static struct json_object *show_report(const char *path,
-				       const struct apply_report *report)
+static struct json_object *show_report(const char *path, const struct apply_report *report)
 {
 	struct json_object *o = json_object_new_object();
 	struct json_object *changes = json_object_new_array();
@@ -90,8 +87,7 @@ static struct json_object *answer(struct target *target, struct json_object *par
 	return o;
 }
 
-struct json_object *control_diff(void *context, struct json_object *params,
-				 struct rpc_error *error)
+struct json_object *control_diff(void *context, struct json_object *params, struct rpc_error *error)
 {
 	return answer(context, params, APPLY_SHOW);
 }

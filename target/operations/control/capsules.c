@@ -42,9 +42,7 @@ static const char *name_at(struct json_object *names, size_t i)
 
 static size_t n_names(struct json_object *names)
 {
-	return json_object_is_type(names, json_type_array)
-		       ? json_object_array_length(names)
-		       : 0;
+	return json_object_is_type(names, json_type_array) ? json_object_array_length(names) : 0;
 }
 
 static bool is_wanted(const struct queue *queue, struct json_object *names)
@@ -68,8 +66,7 @@ static const char *find_stranger(const struct target *target, struct json_object
 		bool is_known = false;
 
 		list_for_each (node, &target->queues) {
-			is_known |= name &&
-				    is_named(list_entry(node, struct queue, node), name);
+			is_known |= name && is_named(list_entry(node, struct queue, node), name);
 		}
 		if (!is_known)
 			return name ? name : "";
@@ -122,8 +119,7 @@ static void add_place(struct json_object *o, const struct capsule *capsule, bool
 		json_add_null(o, "blocks");
 		return;
 	}
-	control_add_number(o, "slba",
-			   get_le32(sqe->cdw10) | (uint64_t)get_le32(sqe->cdw11) << 32);
+	control_add_number(o, "slba", get_le32(sqe->cdw10) | (uint64_t)get_le32(sqe->cdw11) << 32);
 	control_add_number(o, "blocks", (get_le32(sqe->cdw12) & NVME_RW_NLB_MASK) + 1);
 }
 
@@ -147,13 +143,11 @@ static void add_answer(struct json_object *o, const struct capsule *capsule)
 		return;
 	}
 	control_add_number(o, "status", capsule->status);
-	control_add_string(o, "status_name",
-			   nvme_status_string((enum nvme_status)capsule->status));
+	control_add_string(o, "status_name", nvme_status_string((enum nvme_status)capsule->status));
 	control_add_number(o, "took_ns", ticks_to_ns(capsule->took));
 }
 
-static struct json_object *show_capsule(const struct capsule *capsule, bool is_admin,
-					uint64_t now)
+static struct json_object *show_capsule(const struct capsule *capsule, bool is_admin, uint64_t now)
 {
 	struct json_object *o = json_object_new_object();
 	uint32_t length;
@@ -173,8 +167,8 @@ static struct json_object *show_capsule(const struct capsule *capsule, bool is_a
 	return o;
 }
 
-static struct json_object *show_ring(const struct target *target,
-				     const struct question *q, unsigned count)
+static struct json_object *show_ring(const struct target *target, const struct question *q,
+				     unsigned count)
 {
 	const struct controller *controller = q->queue->member_of;
 	struct json_object *o = json_object_new_object();
@@ -190,8 +184,7 @@ static struct json_object *show_ring(const struct target *target,
 	control_add_number(o, "queue", q->queue->qid);
 	control_add_string(o, "host", controller ? controller->hostnqn : NULL);
 	control_add_string(o, "host_name",
-			   controller ? control_host_name(target, controller->hostnqn)
-				      : NULL);
+			   controller ? control_host_name(target, controller->hostnqn) : NULL);
 	control_add_string(o, "address", q->queue->remote);
 	control_add_string(o, "state", queue_state_name(q->queue));
 	for (unsigned i = 0; i < n; i++)

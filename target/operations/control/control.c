@@ -57,8 +57,7 @@ static struct json_object *show_smart(const struct target *target)
 	int error = atomic_load(&health->error);
 
 	control_add_string(o, "directory",
-			   health->directory ? state_directory_path(health->directory)
-					     : NULL);
+			   health->directory ? state_directory_path(health->directory) : NULL);
 	control_add_string(o, "error", error ? strerror(-error) : NULL);
 	return o;
 }
@@ -157,11 +156,9 @@ static int say_cannot_listen(const char *path, int r)
 	const char *hint = "";
 
 	if (r == -EADDRINUSE)
-		hint = " (is another rblkd running?); another one needs a "
-		       "--control-socket of its own";
+		hint = " (is another rblkd running?); another one needs a --control-socket of its own";
 	else if (r == -EACCES || r == -EPERM || r == -EROFS)
-		hint = "; name one in a directory of your own: --control-socket PATH, or "
-		       "set RBLK_RUN_DIR";
+		hint = "; name one in a directory of your own: --control-socket PATH, or set RBLK_RUN_DIR";
 	else if (r == -ENOENT || r == -ENOTDIR)
 		hint = "; make the directory, or name another: --control-socket PATH";
 	log_err("cannot listen on control socket %s: %s%s", path, strerror(-r), hint);
@@ -181,8 +178,7 @@ int control_start(struct target *target)
 	}
 	r = control ? make_directory(path) : -ENOMEM;
 	if (r == 0)
-		r = rpc_server_new(&target->loop, path, methods, target,
-				   &control->server);
+		r = rpc_server_new(&target->loop, path, methods, target, &control->server);
 	if (r < 0) {
 		free(control);
 		return say_cannot_listen(path, r);

@@ -55,8 +55,7 @@ static unsigned count_queues(const struct target *target, const struct portal *p
 	unsigned n = 0;
 
 	list_for_each (node, &target->queues) {
-		n += !strcmp(list_entry(node, struct queue, node)->portal->name,
-			     portal->name);
+		n += !strcmp(list_entry(node, struct queue, node)->portal->name, portal->name);
 	}
 	return n;
 }
@@ -65,8 +64,8 @@ static const char *explain_portal(const struct portal *portal, char *buf, size_t
 {
 	uint64_t now = clock_ns(), then = portal->retry.deadline_ns;
 	const char *what = portal->error == -EADDRNOTAVAIL ? "address not configured"
-			   : portal->error == -ENODEV ? "no RDMA device has the address"
-						      : strerror(-portal->error);
+			   : portal->error == -ENODEV	   ? "no RDMA device has the address"
+							   : strerror(-portal->error);
 
 	if (!loop_timer_is_running(&portal->retry))
 		return portal->error ? what : NULL;
@@ -75,8 +74,7 @@ static const char *explain_portal(const struct portal *portal, char *buf, size_t
 	return buf;
 }
 
-static struct json_object *show_portal(const struct target *target,
-				       const struct portal *portal)
+static struct json_object *show_portal(const struct target *target, const struct portal *portal)
 {
 	struct json_object *o = json_object_new_object();
 	enum portal_state state = atomic_load(&portal->state);
@@ -85,8 +83,7 @@ static struct json_object *show_portal(const struct target *target,
 
 	control_add_string(o, "name", portal->name);
 	control_add_string(o, "address", addr_format(address, &portal->address));
-	control_add_string(o, "device",
-			   state == PORTAL_LISTENING && device ? device->name : NULL);
+	control_add_string(o, "device", state == PORTAL_LISTENING && device ? device->name : NULL);
 	control_add_string(o, "state", portal_state_name(state));
 	control_add_number(o, "queue_pairs", count_queues(target, portal));
 	control_add_number(o, "accepted", portal->n_accepted);
@@ -141,8 +138,7 @@ static struct json_object *show_subsystem(const struct target *target,
 
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
 		if (subsystem_is_on_portal(subsystem, i))
-			json_append(portals,
-				    json_object_new_string(target->portals[i].name));
+			json_append(portals, json_object_new_string(target->portals[i].name));
 	for (unsigned i = 0; i < subsystem->n_hosts; i++)
 		json_append(hosts, json_object_new_string(subsystem->hosts[i]));
 	control_add_string(o, "nqn", subsystem->nqn);
@@ -196,8 +192,7 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	const struct durability *is = durability_of(ns);
 	struct json_object *durability = json_object_new_object();
 
-	add_bool(durability, "volatile_write_cache",
-		 ns->backend->limits.has_volatile_cache);
+	add_bool(durability, "volatile_write_cache", ns->backend->limits.has_volatile_cache);
 	control_add_string(durability, "cache", is->cache);
 	control_add_string(durability, "flush", is->flush);
 	control_add_string(durability, "fua", is->fua);
@@ -335,16 +330,14 @@ unsigned control_count_hosts(const struct target *target)
 	return n;
 }
 
-static struct json_object *show_connection(const struct target *target,
-					   const struct queue *queue)
+static struct json_object *show_connection(const struct target *target, const struct queue *queue)
 {
 	const struct controller *controller = queue->member_of;
 	struct json_object *o = json_object_new_object();
 
 	control_add_string(o, "host", controller ? controller->hostnqn : NULL);
 	control_add_string(o, "host_name",
-			   controller ? control_host_name(target, controller->hostnqn)
-				      : NULL);
+			   controller ? control_host_name(target, controller->hostnqn) : NULL);
 	control_add_string(o, "address", queue->remote);
 	control_add_string(o, "portal", queue->portal->name);
 	control_add_string(o, "subsystem", controller ? controller->subnqn : NULL);
@@ -359,8 +352,7 @@ static struct json_object *show_connection(const struct target *target,
 	control_add_seconds_since(o, "age_s", queue->created_ns);
 	control_add_number(o, "commands", counter_get(&queue->counters.n_commands));
 	control_add_number(o, "read_bytes", counter_get(&queue->counters.read_bytes));
-	control_add_number(o, "written_bytes",
-			   counter_get(&queue->counters.written_bytes));
+	control_add_number(o, "written_bytes", counter_get(&queue->counters.written_bytes));
 	control_add_number(o, "errors", counter_get(&queue->counters.n_errors));
 	return o;
 }
@@ -370,14 +362,13 @@ static struct json_object *list_connections(struct target *target)
 	struct json_object *list = json_object_new_array();
 
 	list_for_each (node, &target->queues) {
-		json_append(list, show_connection(target,
-						  list_entry(node, struct queue, node)));
+		json_append(list, show_connection(target, list_entry(node, struct queue, node)));
 	}
 	return list;
 }
 
-void control_count_namespaces(struct target *target, unsigned *ret_n,
-			      unsigned *ret_failed, unsigned *ret_degraded)
+void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *ret_failed,
+			      unsigned *ret_degraded)
 {
 	const struct snapshot *snapshot = get_snapshot(target);
 

@@ -21,8 +21,8 @@ struct json_object *control_list_durability(struct target *target);
 const char *control_host_name(const struct target *target, const char *nqn);
 /* Hosts that are attached. */
 unsigned control_count_hosts(const struct target *target);
-void control_count_namespaces(struct target *target, unsigned *ret_n,
-			      unsigned *ret_failed, unsigned *ret_degraded);
+void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *ret_failed,
+			      unsigned *ret_degraded);
 /* Of them, those whose state file may not say what is valid. */
 unsigned control_count_unkept(struct target *target);
 

@@ -23,8 +23,7 @@ struct wish {
 	bool is_forced;
 };
 
-static struct json_object *member(struct json_object *params, const char *key,
-				  enum json_type type)
+static struct json_object *member(struct json_object *params, const char *key, enum json_type type)
 {
 	struct json_object *value = NULL;
 
@@ -43,16 +42,14 @@ static bool read_wish(struct json_object *params, struct wish *ret_wish)
 		.subnqn = nqn ? json_object_get_string(nqn) : NULL,
 		.nsid = n <= NSID_MAX ? (uint32_t)n : 0,
 		.size = size ? json_object_get_uint64(size) : 0,
-		.is_forced = json_object_get_boolean(
-			member(params, "force", json_type_boolean)),
+		.is_forced = json_object_get_boolean(member(params, "force", json_type_boolean)),
 	};
 	return nqn && ret_wish->nsid;
 }
 
 static struct namespace *find_namespace(struct target *target, const struct wish *wish)
 {
-	const struct subsystem *subsystem = snapshot_find(rcu_get(&target->snapshot),
-							  wish->subnqn);
+	const struct subsystem *subsystem = snapshot_find(rcu_get(&target->snapshot), wish->subnqn);
 
 	return subsystem ? subsystem_namespace(subsystem, wish->nsid) : NULL;
 }
@@ -63,8 +60,7 @@ static const struct config_namespace *find_config(const struct target *target,
 	const struct config_subsystem *subsystems = target->config->subsystems.items;
 
 	for (unsigned i = 0; i < target->config->subsystems.n; i++) {
-		const struct config_namespace *namespaces =
-			subsystems[i].namespaces.items;
+		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
 
 		for (unsigned j = 0; j < subsystems[i].namespaces.n; j++)
 			if (namespaces[j].nsid == wish->nsid &&
@@ -74,8 +70,8 @@ static const struct config_namespace *find_config(const struct target *target,
 	return NULL;
 }
 
-static struct json_object *answer(const struct wish *wish, uint64_t old_size,
-				  uint64_t size, unsigned n_told)
+static struct json_object *answer(const struct wish *wish, uint64_t old_size, uint64_t size,
+				  unsigned n_told)
 {
 	struct json_object *o = json_object_new_object();
 
@@ -98,14 +94,12 @@ static struct json_object *resize(struct target *target, const struct wish *wish
 
 	if (r < 0)
 		return rpc_refuse(error, r == -EBUSY ? EXIT_BUSY : EXIT_FAILED,
-				  r == -EBUSY ? "--force takes it away from them" : "",
-				  "%s", why);
+				  r == -EBUSY ? "--force takes it away from them" : "", "%s", why);
 	size = namespace_bytes(ns);
 	if (size != old_size) {
 		n_told = notice_namespace(target, wish->subnqn, wish->nsid);
-		log_info("%s, namespace %u: resized from %s to %s", wish->subnqn,
-			 wish->nsid, units_format_exact(was, old_size),
-			 units_format_exact(is, size));
+		log_info("%s, namespace %u: resized from %s to %s", wish->subnqn, wish->nsid,
+			 units_format_exact(was, old_size), units_format_exact(is, size));
 	}
 	return answer(wish, old_size, size, n_told);
 }
@@ -120,18 +114,15 @@ struct json_object *control_ns_resize(void *context, struct json_object *params,
 
 	if (!read_wish(params, &wish))
 		return rpc_refuse(error, EXIT_USAGE, "rblkctl list namespaces",
-				  "a resize needs a subsystem and an nsid from 1 to %d",
-				  NSID_MAX);
+				  "a resize needs a subsystem and an nsid from 1 to %d", NSID_MAX);
 	ns = find_namespace(target, &wish);
 	if (!ns)
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",
-				  "there is no namespace %u in %s", wish.nsid,
-				  wish.subnqn);
+				  "there is no namespace %u in %s", wish.nsid, wish.subnqn);
 	config = find_config(target, &wish);
 	if (config && (config->ram || config->must_create))
-		return rpc_refuse(
-			error, EXIT_FAILED, "change it there, then rblkctl apply",
-			"the size of namespace %u of %s stands in the configuration",
-			wish.nsid, wish.subnqn);
+		return rpc_refuse(error, EXIT_FAILED, "change it there, then rblkctl apply",
+				  "the size of namespace %u of %s stands in the configuration",
+				  wish.nsid, wish.subnqn);
 	return resize(target, &wish, ns, error);
 }

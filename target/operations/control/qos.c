@@ -21,9 +21,7 @@ static const char *text(struct json_object *o, const char *key)
 	struct json_object *value = NULL;
 
 	json_object_object_get_ex(o, key, &value);
-	return json_object_is_type(value, json_type_string)
-		       ? json_object_get_string(value)
-		       : NULL;
+	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
 /* ---- who is limited ------------------------------------------------------------------------- */
@@ -40,15 +38,13 @@ static struct namespace *find_namespace(const struct target *target, const char 
 					uint64_t nsid, struct limited *ret)
 {
 	ret->subsystem = snapshot_find(rcu_get(&target->snapshot), subnqn);
-	ret->ns = ret->subsystem ? subsystem_namespace(ret->subsystem, (uint32_t)nsid)
-				 : NULL;
+	ret->ns = ret->subsystem ? subsystem_namespace(ret->subsystem, (uint32_t)nsid) : NULL;
 	return ret->ns;
 }
 
 /* Calls visit for each namespace, then for each host. */
 static void for_each(struct target *target,
-		     void (*visit)(struct target *target, const struct limited *one,
-				   void *context),
+		     void (*visit)(struct target *target, const struct limited *one, void *context),
 		     void *context)
 {
 	const struct config_subsystem *subsystems = target->config->subsystems.items;
@@ -60,14 +56,12 @@ static void for_each(struct target *target,
 		for (unsigned j = 0; j < subsystems[i].namespaces.n; j++) {
 			struct limited one = {.qos = &namespaces[j].qos};
 
-			if (find_namespace(target, subsystems[i].nqn, namespaces[j].nsid,
-					   &one))
+			if (find_namespace(target, subsystems[i].nqn, namespaces[j].nsid, &one))
 				visit(target, &one, context);
 		}
 	}
 	for (unsigned i = 0; i < target->config->hosts.n; i++)
-		visit(target, &(struct limited){.qos = &hosts[i].qos, .host = &hosts[i]},
-		      context);
+		visit(target, &(struct limited){.qos = &hosts[i].qos, .host = &hosts[i]}, context);
 }
 
 /* "NQN/NSID" is a namespace; a host goes by its name or its NQN. */
@@ -83,10 +77,10 @@ static bool is_named(const struct limited *one, const char *name)
 
 static void *no_such_name(struct rpc_error *error, const char *name)
 {
-	return rpc_refuse(error, EXIT_NOT_FOUND,
-			  "a namespace is NQN/NSID, a host one of hosts in the "
-			  "configuration: rblkctl qos list",
-			  "there is no namespace or host '%s'", name);
+	return rpc_refuse(
+		error, EXIT_NOT_FOUND,
+		"a namespace is NQN/NSID, a host one of hosts in the configuration: rblkctl qos list",
+		"there is no namespace or host '%s'", name);
 }
 
 /* ---- list ----------------------------------------------------------------------------------- */
@@ -138,8 +132,7 @@ static void add_namespace_counters(struct json_object *o, const struct target *t
 		     sum.written_blocks << ns->block_shift);
 }
 
-static void add_host_counters(struct json_object *o, const struct target *target,
-			      const char *nqn)
+static void add_host_counters(struct json_object *o, const struct target *target, const char *nqn)
 {
 	struct host_stats sum = {0};
 
@@ -224,10 +217,9 @@ static const struct conf_key *find_key(const char *name, struct rpc_error *error
 			names[n++] = key->name;
 	}
 	guess = conf_did_you_mean(name, names);
-	return rpc_refuse(
-		error, EXIT_USAGE, "iops, read_bandwidth, write_bandwidth or burst",
-		"qos has no key '%s'%s%s%s", name, guess ? " (did you mean '" : "",
-		guess ? guess : "", guess ? "'?)" : "");
+	return rpc_refuse(error, EXIT_USAGE, "iops, read_bandwidth, write_bandwidth or burst",
+			  "qos has no key '%s'%s%s%s", name, guess ? " (did you mean '" : "",
+			  guess ? guess : "", guess ? "'?)" : "");
 }
 
 static bool read_value(const char *name, const char *value, struct config_qos *qos,
@@ -244,22 +236,18 @@ static bool read_value(const char *name, const char *value, struct config_qos *q
 	}
 	if (conf_parse_value(key, value, qos, why, sizeof(why)))
 		return true;
-	rpc_refuse(error, EXIT_USAGE,
-		   "rblk-target.yaml(5), RATES, has what may stand there", "%s %s",
-		   key->name, why);
+	rpc_refuse(error, EXIT_USAGE, "rblk-target.yaml(5), RATES, has what may stand there",
+		   "%s %s", key->name, why);
 	return false;
 }
 
-static bool read_all(struct json_object *params, struct config_qos *qos,
-		     struct rpc_error *error)
+static bool read_all(struct json_object *params, struct config_qos *qos, struct rpc_error *error)
 {
 	struct json_object *values = NULL;
 
 	json_object_object_get_ex(params, "qos", &values);
-	if (!json_object_is_type(values, json_type_object) ||
-	    !json_object_object_length(values)) {
-		rpc_refuse(error, EXIT_USAGE, "such as iops=1000",
-			   "there is nothing to set");
+	if (!json_object_is_type(values, json_type_object) || !json_object_object_length(values)) {
+		rpc_refuse(error, EXIT_USAGE, "such as iops=1000", "there is nothing to set");
 		return false;
 	}
 	json_object_object_foreach(values, name, value)

@@ -149,23 +149,20 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 	return r;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status,
-			      const char *text)
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *text)
 {
 	char *copy = strdup(text);
 
 	if (!copy)
 		return MHD_NO;
 	return answer(connection, status,
-		      MHD_create_response_from_buffer(strlen(copy), copy,
-						      MHD_RESPMEM_MUST_FREE),
+		      MHD_create_response_from_buffer(strlen(copy), copy, MHD_RESPMEM_MUST_FREE),
 		      "text/plain; charset=utf-8");
 }
 
 /* Called when the header is there, and again when all of the request is. */
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
-				  const char *url, const char *method,
-				  const char *version, const char *upload,
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+				  const char *method, const char *version, const char *upload,
 				  size_t *n_upload, void **state)
 {
 	static char has_header;
@@ -184,12 +181,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		return MHD_YES;
 	}
 	if (strcmp(url, "/metrics"))
-		return refuse(connection, MHD_HTTP_NOT_FOUND,
-			      "rblkd's metrics are at /metrics\n");
+		return refuse(connection, MHD_HTTP_NOT_FOUND, "rblkd's metrics are at /metrics\n");
 	text = take_text(http, &n);
 	if (!text)
-		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-			      "not at the moment\n");
+		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not at the moment\n");
 	return answer(connection, MHD_HTTP_OK,
 		      MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE),
 		      "text/plain; version=0.0.4; charset=utf-8");
@@ -239,8 +234,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 	pthread_mutex_unlock(&http->lock);
 }
 
-__attribute__((format(printf, 2, 0))) static void on_message(void *context,
-							     const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void on_message(void *context, const char *fmt,
+							     va_list ap)
 {
 	char text[256];
 
@@ -288,25 +283,25 @@ static struct http *http_new(struct target *target)
 static int start_daemon(struct http *http, int fd)
 {
 	http->daemon = MHD_start_daemon(
-		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC, 0, NULL,
-		NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL,
+		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC, 0, NULL, NULL,
+		on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL,
 		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-		(unsigned)PER_ADDRESS_MAX, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-		http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_END);
+		(unsigned)PER_ADDRESS_MAX, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
+		MHD_OPTION_END);
 	return http->daemon ? 0 : -ENOMEM;
 }
 
 static int say_cannot_listen(const char *where, int r)
 {
-	const char *advice = r == -EADDRINUSE	   ? "; another program listens there: "
-						     "choose another port in metrics.listen"
-			     : r == -EADDRNOTAVAIL ? "; the address is not on this host"
-			     : r == -EACCES	   ? "; ports below 1024 need "
-						     "CAP_NET_BIND_SERVICE"
-						   : "";
+	const char *advice =
+		r == -EADDRINUSE
+			? "; another program listens there: choose another port in metrics.listen"
+		: r == -EADDRNOTAVAIL ? "; the address is not on this host"
+		: r == -EACCES	      ? "; ports below 1024 need CAP_NET_BIND_SERVICE"
+				      : "";
 
 	log_err("metrics: cannot listen on %s: %s%s", where, strerror(-r), advice);
 	return r;

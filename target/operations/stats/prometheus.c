@@ -82,8 +82,8 @@ static void ns_labels(FILE *f, const char *name, const struct ns_row *row)
 {
 	char nqn[LABEL_MAX];
 
-	fprintf(f, "rblkd_%s{subsystem=\"%s\",nsid=\"%u\"", name,
-		escape(nqn, row->subsystem->nqn), row->ns->nsid);
+	fprintf(f, "rblkd_%s{subsystem=\"%s\",nsid=\"%u\"", name, escape(nqn, row->subsystem->nqn),
+		row->ns->nsid);
 }
 
 static void host_labels(FILE *f, const char *name, const struct host_stats *host)
@@ -95,8 +95,7 @@ static void host_labels(FILE *f, const char *name, const struct host_stats *host
 
 /* ---- rblkd ---------------------------------------------------------------------------------- */
 
-static void write_one(FILE *f, const char *name, const char *type, const char *help,
-		      uint64_t value)
+static void write_one(FILE *f, const char *name, const char *type, const char *help, uint64_t value)
 {
 	family(f, name, type, help);
 	fprintf(f, "rblkd_%s %" PRIu64 "\n", name, value);
@@ -112,21 +111,18 @@ static void write_daemon(FILE *f, const struct target *target)
 	write_one(f, "connections", "gauge", "Queue pairs, also of hosts that connect.",
 		  target->n_queues);
 	write_one(f, "pending_connections", "gauge",
-		  "Of them, whose host is not known or has not proven itself.",
-		  target->n_pending);
+		  "Of them, whose host is not known or has not proven itself.", target->n_pending);
 	write_one(f, "discovery_associations", "gauge", "Discovery controllers.",
 		  target->n_discovery);
-	write_one(f, "hosts", "gauge", "Hosts that are attached.",
-		  control_count_hosts(target));
-	write_one(f, "defects_total", "counter",
-		  "Queues ended by a mistake of rblkd's own.", target->n_defects);
+	write_one(f, "hosts", "gauge", "Hosts that are attached.", control_count_hosts(target));
+	write_one(f, "defects_total", "counter", "Queues ended by a mistake of rblkd's own.",
+		  target->n_defects);
 	family(f, "portal_listening", "gauge", "1 while hosts can reach the portal.");
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &target->portals[i];
 
 		if (portal->is_used)
-			fprintf(f, "rblkd_portal_listening{portal=\"%s\"} %d\n",
-				portal->name,
+			fprintf(f, "rblkd_portal_listening{portal=\"%s\"} %d\n", portal->name,
 				atomic_load(&portal->state) == PORTAL_LISTENING);
 	}
 }
@@ -139,8 +135,7 @@ static uint64_t get_size(const struct ns_row *row)
 }
 static uint64_t get_failed(const struct ns_row *row)
 {
-	return atomic_load(&row->ns->has_failed) ||
-	       atomic_load(&row->ns->backend->has_failed);
+	return atomic_load(&row->ns->has_failed) || atomic_load(&row->ns->backend->has_failed);
 }
 static uint64_t get_unkept(const struct ns_row *row)
 {
@@ -171,13 +166,11 @@ static const struct {
 	{"namespace_failed", "gauge", "1 after a flush failed.", get_failed},
 	{"namespace_unkept", "gauge",
 	 "1 while the state directory may say of it what is not valid.", get_unkept},
-	{"namespace_degraded", "gauge", "1 after its store failed, until cleared.",
-	 get_degraded},
+	{"namespace_degraded", "gauge", "1 after its store failed, until cleared.", get_degraded},
 	{"namespace_last_error_timestamp_seconds", "gauge",
 	 "When its store failed last, since 1970; 0: never.", get_last_error},
 	{"namespace_in_flight", "gauge", "Commands it has now.", get_in_flight},
-	{"namespace_media_errors_total", "counter", "Errors of its medium.",
-	 get_media_errors},
+	{"namespace_media_errors_total", "counter", "Errors of its medium.", get_media_errors},
 };
 
 static void write_ns_values(FILE *f, const struct rows *rows)
@@ -236,8 +229,8 @@ static void write_ns_backend_errors(FILE *f, const struct rows *rows)
 
 		for (unsigned kind = 0; kind < IO_ERROR_KINDS; kind++) {
 			ns_labels(f, name, row);
-			fprintf(f, ",kind=\"%s\"} %" PRIu64 "\n",
-				io_error_kind_name(kind), row->errors.counts[kind]);
+			fprintf(f, ",kind=\"%s\"} %" PRIu64 "\n", io_error_kind_name(kind),
+				row->errors.counts[kind]);
 		}
 	}
 }
@@ -302,8 +295,7 @@ static void write_ns_stages(FILE *f, const struct rows *rows)
 			ns_labels(f, seconds, &rows->namespaces[i]);
 			fprintf(f, ",op=\"%s\",stage=\"%s\"} ", stats_class_name(op),
 				stats_stage_name(n % STAGES));
-			print_seconds(
-				f, rows->namespaces[i].stats.io[op].stage_ns[n % STAGES]);
+			print_seconds(f, rows->namespaces[i].stats.io[op].stage_ns[n % STAGES]);
 		}
 }
 
@@ -328,8 +320,7 @@ static void write_hosts(FILE *f, const struct rows *rows)
 				print_seconds(f, host->io[op].sum_ns);
 			else
 				fprintf(f, "%" PRIu64 "\n",
-					i ? host->io[op].n_errors
-					  : io_stats_count(&host->io[op]));
+					i ? host->io[op].n_errors : io_stats_count(&host->io[op]));
 		}
 	}
 }
@@ -339,11 +330,9 @@ static void write_host_values(FILE *f, const struct rows *rows)
 	family(f, "host_bytes_total", "counter", "Data that the host read and wrote.");
 	for (unsigned i = 0; i < rows->n_hosts; i++) {
 		host_labels(f, "host_bytes_total", &rows->hosts[i]);
-		fprintf(f, ",op=\"read\"} %" PRIu64 "\n",
-			rows->hosts[i].counters.read_bytes);
+		fprintf(f, ",op=\"read\"} %" PRIu64 "\n", rows->hosts[i].counters.read_bytes);
 		host_labels(f, "host_bytes_total", &rows->hosts[i]);
-		fprintf(f, ",op=\"write\"} %" PRIu64 "\n",
-			rows->hosts[i].counters.written_bytes);
+		fprintf(f, ",op=\"write\"} %" PRIu64 "\n", rows->hosts[i].counters.written_bytes);
 	}
 	family(f, "host_queues", "gauge", "Queues that the host has now.");
 	for (unsigned i = 0; i < rows->n_hosts; i++) {
@@ -396,8 +385,7 @@ static bool collect_hosts(struct target *target, struct rows *rows)
 			       &rows->hosts[rows->n_hosts++]);
 	}
 	if (target->other_hosts->n_connects)
-		host_stats_sum(target, target->other_hosts,
-			       &rows->hosts[rows->n_hosts++]);
+		host_stats_sum(target, target->other_hosts, &rows->hosts[rows->n_hosts++]);
 	return true;
 }
 
@@ -406,8 +394,7 @@ char *prometheus_text(struct target *target, size_t *ret_n)
 	struct rows rows = {0};
 	char *text = NULL;
 	FILE *f = open_memstream(&text, ret_n);
-	bool is_whole = f && collect_namespaces(target, &rows) &&
-			collect_hosts(target, &rows);
+	bool is_whole = f && collect_namespaces(target, &rows) && collect_hosts(target, &rows);
 
 	if (is_whole) {
 		write_daemon(f, target);

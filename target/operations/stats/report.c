@@ -138,14 +138,12 @@ static struct json_object *list_namespaces(struct target *target, const char *na
 
 		for (unsigned j = 0; j < s->n_namespaces; j++)
 			if (is_wanted(name, s, s->namespaces[j]))
-				json_append(list,
-					    show_namespace(target, s, s->namespaces[j]));
+				json_append(list, show_namespace(target, s, s->namespaces[j]));
 	}
 	return list;
 }
 
-static struct json_object *show_host(const struct target *target,
-				     const struct host_stats *host)
+static struct json_object *show_host(const struct target *target, const struct host_stats *host)
 {
 	struct json_object *o = json_object_new_object();
 	struct host_stats sum;
@@ -165,27 +163,23 @@ static struct json_object *list_hosts(struct target *target, const char *name)
 	struct json_object *list = json_object_new_array();
 
 	list_for_each (node, &target->host_stats) {
-		json_append(list,
-			    show_host(target, list_entry(node, struct host_stats, node)));
+		json_append(list, show_host(target, list_entry(node, struct host_stats, node)));
 	}
 	if (target->other_hosts->n_connects)
 		json_append(list, show_host(target, target->other_hosts));
 	return list;
 }
 
-static struct json_object *show_queue(const struct target *target,
-				      const struct queue *queue)
+static struct json_object *show_queue(const struct target *target, const struct queue *queue)
 {
 	const struct controller *controller = queue->member_of;
 	struct json_object *o = json_object_new_object();
-	struct io_stats io[STATS_CLASSES] = {
-		0}; /* its poller goes on counting in its own */
+	struct io_stats io[STATS_CLASSES] = {0}; /* its poller goes on counting in its own */
 
 	for (unsigned i = 0; i < STATS_CLASSES; i++)
 		io_stats_merge(&io[i], &queue->io[i]);
 	control_add_string(o, "host", controller->hostnqn);
-	control_add_string(o, "host_name",
-			   control_host_name(target, controller->hostnqn));
+	control_add_string(o, "host_name", control_host_name(target, controller->hostnqn));
 	control_add_string(o, "subsystem", controller->subnqn);
 	control_add_string(o, "address", queue->remote);
 	control_add_number(o, "controller", controller->id);
@@ -226,9 +220,7 @@ static const char *get_string(struct json_object *params, const char *key)
 	struct json_object *value = NULL;
 
 	json_object_object_get_ex(params, key, &value);
-	return json_object_is_type(value, json_type_string)
-		       ? json_object_get_string(value)
-		       : NULL;
+	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
 struct json_object *control_stats(void *context, struct json_object *params,

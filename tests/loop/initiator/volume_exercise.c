@@ -94,8 +94,8 @@ static void on_opened(void *context, const struct volume_error *error)
 	struct volume_info *info = &all.plan.info;
 
 	if (error) {
-		fail_with("volume_exercise", error->code,
-			  error->hint[0] ? error->hint : NULL, "%s", error->message);
+		fail_with("volume_exercise", error->code, error->hint[0] ? error->hint : NULL, "%s",
+			  error->message);
 		all.has_failed = true;
 		volume_close(all.volume);
 		return;
@@ -108,8 +108,7 @@ static void on_opened(void *context, const struct volume_error *error)
 	all.end.on_expiry = on_end;
 	loop_timer_start(&all.control, &all.end, all.time_ns);
 	for (unsigned i = 0; i < all.n_workers; i++)
-		if (add_worker(i, info->size_bytes / info->block_size / all.n_workers) !=
-		    0) {
+		if (add_worker(i, info->size_bytes / info->block_size / all.n_workers) != 0) {
 			fprintf(stderr, "volume_exercise: cannot start a worker\n");
 			exit(1);
 		}
@@ -154,12 +153,10 @@ static int report(bool with_table, const struct volume_status *status)
 	}
 	if (with_table)
 		print_table();
-	printf("ops %llu  iops %.0f  MB/s %.1f  errors %llu  mismatches %llu  reconnects "
-	       "%llu  invalidated %llu  revoked %llu\n",
+	printf("ops %llu  iops %.0f  MB/s %.1f  errors %llu  mismatches %llu  reconnects %llu  invalidated %llu  revoked %llu\n",
 	       (unsigned long long)n, (double)n / seconds, (double)bytes / seconds / 1e6,
 	       (unsigned long long)errors, (unsigned long long)mismatches,
-	       (unsigned long long)status->n_reconnects,
-	       (unsigned long long)status->n_invalidated,
+	       (unsigned long long)status->n_reconnects, (unsigned long long)status->n_invalidated,
 	       (unsigned long long)status->n_revoked);
 	return errors || mismatches ? EXIT_FAILED : EXIT_OK;
 }
@@ -170,32 +167,26 @@ int main(int argc, char **argv)
 	struct volume_error error;
 	struct volume_status status = {0};
 	const char *hostnqn = NULL;
-	uint64_t n_queues = 2, depth = 16, seed = 1, nsid = 1, max_io = 0,
-		 queue_size = 128;
+	uint64_t n_queues = 2, depth = 16, seed = 1, nsid = 1, max_io = 0, queue_size = 128;
 	bool with_table = false, is_verbose = false, has_windows = false;
 	int at, r;
 	struct arg table[] = {
 		{"queues", 'q', ARG_UINT, &n_queues, "N", "queues, each with a thread", 1,
 		 VOLUME_QUEUES_MAX, NULL},
-		{"depth", 'd', ARG_UINT, &depth, "N", "I/Os in flight a queue", 1,
-		 DEPTH_MAX, NULL},
-		{"queue-size", 0, ARG_UINT, &queue_size, "N", "entries of a queue", 16,
-		 1024, NULL},
-		{"memory-windows", 0, ARG_FLAG, &has_windows, NULL,
-		 "a key for each command", 0, 0, NULL},
+		{"depth", 'd', ARG_UINT, &depth, "N", "I/Os in flight a queue", 1, DEPTH_MAX, NULL},
+		{"queue-size", 0, ARG_UINT, &queue_size, "N", "entries of a queue", 16, 1024, NULL},
+		{"memory-windows", 0, ARG_FLAG, &has_windows, NULL, "a key for each command", 0, 0,
+		 NULL},
 		{"time", 't', ARG_DURATION, &all.time_ns, "TIME", "how long", 0, 0, NULL},
 		{"reconnects", 0, ARG_UINT, &all.min_reconnects, "N",
 		 "go on until it has reconnected so often", 0, UINT64_MAX, NULL},
-		{"max-io", 0, ARG_SIZE, &max_io, "SIZE", "largest I/O", 4096, 1 << 20,
-		 NULL},
-		{"seed", 0, ARG_UINT, &seed, "N", "of the random numbers", 0, UINT64_MAX,
-		 NULL},
+		{"max-io", 0, ARG_SIZE, &max_io, "SIZE", "largest I/O", 4096, 1 << 20, NULL},
+		{"seed", 0, ARG_UINT, &seed, "N", "of the random numbers", 0, UINT64_MAX, NULL},
 		{"nsid", 'n', ARG_UINT, &nsid, "N", "namespace", 1, 0xfffffffe, NULL},
 		{"hostnqn", 0, ARG_STRING, &hostnqn, "NQN", "who we are", 0, 0, NULL},
-		{"fresh", 0, ARG_FLAG, &all.plan.is_fresh, NULL, "it reads as zeroes now",
-		 0, 0, NULL},
-		{"read-only", 0, ARG_FLAG, &all.plan.reads_only, NULL, "only read", 0, 0,
+		{"fresh", 0, ARG_FLAG, &all.plan.is_fresh, NULL, "it reads as zeroes now", 0, 0,
 		 NULL},
+		{"read-only", 0, ARG_FLAG, &all.plan.reads_only, NULL, "only read", 0, 0, NULL},
 		{"table", 0, ARG_FLAG, &with_table, NULL, "show latencies", 0, 0, NULL},
 		{"verbose", 'v', ARG_FLAG, &is_verbose, NULL, "log more", 0, 0, NULL},
 		{0},
@@ -217,11 +208,9 @@ int main(int argc, char **argv)
 	config.ctrl_loss_tmo_ns = 60 * NSEC_PER_SEC;
 	snprintf(config.subnqn, sizeof(config.subnqn), "%s", argv[at + 1]);
 	if (addr_parse_with_port(argv[at], 4420, &config.address) < 0)
-		return fail_with("volume_exercise", EXIT_USAGE, NULL, "bad address '%s'",
-				 argv[at]);
+		return fail_with("volume_exercise", EXIT_USAGE, NULL, "bad address '%s'", argv[at]);
 	if (host_identity_load("/etc/nvme", hostnqn, NULL, &config, &error) < 0)
-		return fail_with("volume_exercise", error.code, error.hint, "%s",
-				 error.message);
+		return fail_with("volume_exercise", error.code, error.hint, "%s", error.message);
 	all.n_workers = (unsigned)n_queues;
 	all.plan.depth = (unsigned)depth;
 	all.plan.seed = seed;

@@ -84,8 +84,7 @@ static void check_read(struct worker *worker, const struct job *job)
 			continue;
 		if (worker->n_mismatches++ < MISMATCHES_SHOWN)
 			log_err("block %llu: wrong data, stamp %llx",
-				(unsigned long long)(worker->start_block + job->first +
-						     i),
+				(unsigned long long)(worker->start_block + job->first + i),
 				(unsigned long long)worker->state[job->first + i]);
 	}
 }
@@ -105,8 +104,7 @@ static void set_state(struct worker *worker, const struct job *job, int error)
 			*state = job->stamp;
 		else if (job->io.op == VOLUME_WRITE_ZEROES)
 			*state = 0;
-		else if (job->io.op == VOLUME_TRIM &&
-			 !worker->plan->info.reads_zero_after_trim)
+		else if (job->io.op == VOLUME_TRIM && !worker->plan->info.reads_zero_after_trim)
 			*state = UNKNOWN;
 		else if (job->io.op == VOLUME_TRIM && *state != UNKNOWN && *state)
 			*state |= MAYBE_ZERO;
@@ -119,12 +117,11 @@ static void on_done(struct volume_io *io, int error)
 	struct worker *worker = job->worker;
 
 	worker->n_ops[io->op]++;
-	worker->n_bytes += io->op == VOLUME_READ || io->op == VOLUME_WRITE ? io->length
-									   : 0;
+	worker->n_bytes += io->op == VOLUME_READ || io->op == VOLUME_WRITE ? io->length : 0;
 	histogram_add(&worker->latency[io->op], clock_ns() - io->submit_ns);
 	if (error && worker->n_errors++ < MISMATCHES_SHOWN)
-		log_err("operation %d at %llu: %s", io->op,
-			(unsigned long long)io->offset, strerror(-error));
+		log_err("operation %d at %llu: %s", io->op, (unsigned long long)io->offset,
+			strerror(-error));
 	if (io->op == VOLUME_READ && !error)
 		check_read(worker, job);
 	if (io->op != VOLUME_READ)
@@ -272,8 +269,7 @@ static void start_jobs(struct worker *worker)
 					 : is_over || !start_random(worker, job))
 			break;
 	}
-	if (worker->is_finishing && !worker->n_busy &&
-	    worker->at_final == worker->n_blocks) {
+	if (worker->is_finishing && !worker->n_busy && worker->at_final == worker->n_blocks) {
 		worker->at_final++; /* once */
 		loop_send(worker->control, &worker->done_msg);
 	}

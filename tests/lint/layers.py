@@ -1,37 +1,68 @@
 #!/usr/bin/python3
-"""The dependency rule: a folder includes only those below it.
+"""The dependency rule: each floor includes and calls only those below it.
 
-    base <- transport <- { target, initiator };  initiator <- nbd_bridge;  tools: see below
+    base <- transport/wire <- transport <- { target, initiator };  initiator <- nbd_bridge <- tools
+    target: store <- config <- export <- engine <- command <- association <- operations
+    initiator and nbd_bridge: io <- control
 
-The software provider stands alone: it must work for programs that know nothing of this project.
+softrdma stands alone: it works for programs that know nothing of this project.
+
+Edges between files are seen twice: in what they include, and in the symbols of the objects that the
+build (the argument, a build folder) has made of them. Both must point down, and files that call each
+other in a circle are few.
 """
 
+import collections
 import os
 import re
+import subprocess
+import sys
 
 from common import ROOT, Tap, files, read
 
-# Longest folder first: a file belongs to the first one that it lies in.
-MAY_INCLUDE = {
+# What each floor sees besides itself. The longest name that fits a file is its floor.
+TARGET = ["store", "config", "export", "engine", "command", "association", "operations"]
+BELOW_TARGET = ["base", "transport", "transport/wire"]
+MAY_USE = {
     "softrdma": [],
     "base": [],
-    "transport": ["base"],
-    "target": ["base", "transport"],
-    "initiator": ["base", "transport"],
-    "nbd_bridge": ["base", "transport", "initiator"],
-    "tools": ["base", "initiator", "nbd_bridge", "transport/wire", "transport/auth_key.h",
-              "transport/fabric.h"],
+    "transport/wire": ["base"],
+    "transport": ["base", "transport/wire"],
+    **{f"target/{floor}": BELOW_TARGET + [f"target/{below}" for below in TARGET[:number]]
+       for number, floor in enumerate(TARGET)},
+    "initiator/io": BELOW_TARGET,
+    "initiator/control": BELOW_TARGET + ["initiator/io"],
+    "nbd_bridge/io": ["base", "transport/wire", "initiator/io", "initiator/control"],
+    "nbd_bridge/control": ["base", "transport/wire", "initiator/io", "initiator/control", "nbd_bridge/io"],
+    "tools": ["base", "initiator/io", "initiator/control", "nbd_bridge/io", "nbd_bridge/control",
+              "transport/wire", "transport/auth_key.h", "transport/fabric.h"],
 }
 # System headers that only these places may see.
 ONLY_IN = [
-    ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*", ("transport/", "tools/bench/floor.c")),
+    ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*",
+     ("transport/", "softrdma/", "tools/bench/floor.c")),
     ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),
 ]
+# Files that call each other in a circle: at most so many, and so many pairs in all.
+CYCLE_MAX = 3
+MUTUAL_MAX = 5
+# Programs call the system's libraries; these take their place at run time.
+STANDS_FOR_A_LIBRARY = ("softrdma/", "tools/bench/pidfd_shim.c")
+# What is still to be mended: "USER USED" a line, and "circle FOLDER FILES", "mutual PAIRS". It only shrinks.
+DEBT = "tests/lint/layers_debt"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
-def folder_of(path):
-    return next((f for f in MAY_INCLUDE if path.startswith(f + "/")), None)
+def floor_of(path):
+    folder = os.path.dirname(path)
+    while folder and folder not in MAY_USE:
+        folder = os.path.dirname(folder)
+    return folder or None
+
+
+def may_use(user, used):
+    allowed = MAY_USE[floor_of(user)]
+    return floor_of(used) in [floor_of(user)] + allowed or used in allowed or used[:-1] + "h" in allowed
 
 
 def includes(name):
@@ -45,17 +76,14 @@ def includes(name):
         if quote == '"' and os.path.exists(os.path.join(ROOT, beside)):
             yield number, beside, True
         else:
-            yield number, path, folder_of(path) is not None
+            yield number, path, floor_of(path) is not None
 
 
-def layer_faults(folder, allowed, names):
-    prefixes = [f if f.endswith(".h") else f + "/" for f in [folder] + allowed]
+def include_faults(names):
     for name in names:
         for number, path, is_ours in includes(name):
-            inside_softrdma = path.startswith("softrdma/")
-            if is_ours and (not path.startswith(tuple(prefixes)) or
-                            (inside_softrdma and folder != "softrdma")):
-                yield f"{name}:{number}: includes {path}"
+            if is_ours and not may_use(name, path):
+                yield name, path, f"{name}:{number}: includes {path}"
 
 
 def system_faults(pattern, places, names):
@@ -65,18 +93,149 @@ def system_faults(pattern, places, names):
                 yield f"{name}:{number}: includes {path}"
 
 
+def objects(build, names):
+    """Yields (source, path of its object): ours are called FOLDER/TARGET.p/PATH_OF_SOURCE.c.o."""
+    for folder, _, here in os.walk(build):
+        if not folder.endswith(".p"):
+            continue
+        home = os.path.relpath(os.path.dirname(folder), build)
+        candidates = {os.path.relpath(n, home).replace("/", "_"): n
+                      for n in names if n.startswith(home + "/")}
+        for name in here:
+            if name.endswith(".c.o") and name[:-2] in candidates:
+                yield candidates[name[:-2]], os.path.join(folder, name)
+
+
+def symbols(path):
+    """What an object defines and what it wants."""
+    done = subprocess.run(["nm", "--format=posix", path], stdout=subprocess.PIPE, text=True, check=True)
+    defined, wanted = set(), set()
+    for line in done.stdout.splitlines():
+        name, kind = line.split()[:2]
+        if kind == "U":
+            wanted.add(name)
+        elif kind in "TDBRVWC":
+            defined.add(name)
+    return defined, wanted
+
+
+def calls(build, names):
+    """(user, used) -> symbols. A name that two folders define belongs to the user's own, or to one below."""
+    defined, wanted = collections.defaultdict(set), {}
+    for source, path in objects(build, names):
+        here, wants = symbols(path)
+        wanted.setdefault(source, set()).update(wants)
+        for name in here:
+            defined[name].add(source)
+    edges = collections.defaultdict(set)
+    for user, wants in wanted.items():
+        for name in wants:
+            owners = defined.get(name, set()) - {user}
+            near = [o for o in owners if o.split("/")[0] == user.split("/")[0]] or sorted(
+                o for o in owners if not o.startswith(STANDS_FOR_A_LIBRARY))
+            for owner in near[:1]:
+                edges[user, owner].add(name)
+    return edges
+
+
+def call_faults(edges):
+    for (user, used), names in sorted(edges.items()):
+        if not may_use(user, used):
+            yield user, used, f"{user} calls {used}: {' '.join(sorted(names))}"
+
+
+def without_debt(faults, debt):
+    """Takes out what is owed, and notes in debt that it still is."""
+    for user, used, fault in faults:
+        if (user, used) in debt:
+            debt[user, used] = True
+        else:
+            yield fault
+
+
+def circles(edges):
+    """Tarjan: the sets of files of which each reaches each other one, without recursion."""
+    graph = collections.defaultdict(set)
+    for user, used in edges:
+        graph[user].add(used)
+    index, low, stack, found = {}, {}, [], []
+    for start in list(graph):
+        if start in index:
+            continue
+        work = [(start, iter(graph[start]))]
+        index[start] = low[start] = len(index)
+        stack.append(start)
+        while work:
+            node, rest = work[-1]
+            for after in rest:
+                if after not in index:
+                    index[after] = low[after] = len(index)
+                    stack.append(after)
+                    work.append((after, iter(graph[after])))
+                    break
+                if after in stack:
+                    low[node] = min(low[node], index[after])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    if len(stack) - at > 1:
+                        found.append(sorted(stack[at:]))
+                    del stack[at:]
+    return found
+
+
+def circle_faults(edges, owed):
+    for circle in sorted(circles(edges), key=len, reverse=True):
+        folder = circle[0].split("/")[0]
+        if len(circle) > owed.get(folder, CYCLE_MAX):
+            yield f"{len(circle)} files call each other: {' '.join(circle)}"
+
+
+def mutual_faults(edges, n_owed):
+    pairs = sorted((a, b) for a, b in edges if a < b and (b, a) in edges)
+    if len(pairs) > n_owed:
+        yield f"{len(pairs)} pairs of files call each other, {n_owed} may"
+        for a, b in pairs:
+            yield f"  {a} {b}"
+
+
+def read_debt():
+    debt, circle, mutual = {}, {}, MUTUAL_MAX
+    for line in read(DEBT).splitlines() if os.path.exists(os.path.join(ROOT, DEBT)) else []:
+        words = line.split()
+        if words[0] == "circle":
+            circle[words[1]] = int(words[2])
+        elif words[0] == "mutual":
+            mutual = int(words[1])
+        else:
+            debt[words[0], words[1]] = False
+    return debt, circle, mutual
+
+
 def main():
     tap = Tap()
-    sources = files(".c", ".h")
+    product = [n for n in files(".c", ".h") if floor_of(n)]
+    debt, circle, n_mutual = read_debt()
 
-    for folder, allowed in MAY_INCLUDE.items():
-        names = [n for n in sources if folder_of(n) == folder]
-        tap.check(f"{folder} includes {', '.join(allowed) or 'nothing of ours'}",
-                  list(layer_faults(folder, allowed, names)))
-    product = [n for n in sources if folder_of(n)]
+    for floor, allowed in MAY_USE.items():
+        names = [n for n in product if floor_of(n) == floor]
+        tap.check(f"{floor} includes {', '.join(allowed) or 'nothing of ours'}",
+                  list(without_debt(include_faults(names), debt)))
     for what, pattern, places in ONLY_IN:
         tap.check(f"{what} only in {', '.join(places)}",
                   list(system_faults(pattern, places, product)))
+    if len(sys.argv) > 1:
+        edges = calls(sys.argv[1], product)
+        tap.check("the build has objects of each file", [] if len(edges) > 100 else ["too few calls seen"])
+        tap.check("no call points up", list(without_debt(call_faults(edges), debt)))
+        tap.check(f"no circle of files is larger than {CYCLE_MAX}", list(circle_faults(edges, circle)))
+        tap.check(f"at most {MUTUAL_MAX} pairs of files call each other",
+                  list(mutual_faults(edges, n_mutual)))
+        tap.check("what is owed is only what is there",
+                  [f"{DEBT}: take out: {a} {b}" for (a, b), is_there in debt.items() if not is_there])
     tap.finish()
 
 

@@ -68,7 +68,7 @@ class Serve:
 
     def spawn(self):
         libraries = [os.environ["LIBFAILNTH"],
-                     os.path.join(BUILD, "transport", "softrdma", "libsoftrdma.so")]
+                     os.path.join(BUILD, "softrdma", "libsoftrdma.so")]
         env = dict(self.scratch.env, FAILNTH=self.path, LD_PRELOAD=":".join(libraries))
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(

@@ -72,7 +72,7 @@ def accepts(address):
 
 def under_softrdma(env=None):
     """The environment that makes a foreign program use the software provider."""
-    library = built("transport", "softrdma", "libsoftrdma.so")
+    library = built("softrdma", "libsoftrdma.so")
     return dict(os.environ, LD_PRELOAD=library, **(env or {}))
 
 

@@ -13,7 +13,7 @@ from harness import (BUILD, NQN, PATIENCE, SANITIZER_REPORT, Target, expect, exp
 
 EXERCISE = os.path.join(BUILD, "tests", "loop", "initiator", "volume_exercise")
 FAKE = os.path.join(BUILD, "tests", "hostile_target", "fake_target")
-SOFTRDMA = os.path.join(BUILD, "transport", "softrdma", "libsoftrdma.so")
+SOFTRDMA = os.path.join(BUILD, "softrdma", "libsoftrdma.so")
 FAKE_NQN = "nqn.2026-01.test:fake"
 
 

@@ -80,7 +80,8 @@ def json_is_stable(scratch):
     for what, keys in (
             ("portals", {"name", "address", "device", "state", "queue_pairs", "detail"}),
             ("subsystems", {"nqn", "serial", "model", "portals", "allow_any_host", "allow_hosts",
-                            "namespaces", "controllers", "power_cycles", "unsafe_shutdowns"}),
+                            "namespaces", "controllers", "power_cycles", "unsafe_shutdowns",
+                             "crashes"}),
             ("namespaces", {"subsystem", "nsid", "uuid", "kind", "path", "size_bytes", "block_size",
                             "read_only", "state", "reads", "writes", "errors", "durability"}),
             ("hosts", set()), ("connections", set())):

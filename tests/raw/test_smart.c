@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,16 +148,62 @@ static void lives_on(void **state)
 	raw_host_open(&h, d.port);
 	s = smart(&h);
 	assert_int_equal(s.cycles, 4);
-	assert_int_equal(s.unsafe, 1);
+	assert_int_equal(s.unsafe, 0); /* its machine kept its power */
 	expect_counts(&s, 2);
 	raw_host_close(&h);
 	daemon_restart(&d);
 	raw_host_open(&h, d.port);
 	s = smart(&h);
 	assert_int_equal(s.cycles, 5);
-	assert_int_equal(s.unsafe, 1);
+	assert_int_equal(s.unsafe, 0);
 	raw_host_close(&h);
 	daemon_stop(&d);
+}
+
+/* What rblkd reads as the kernel's boot id. */
+static void boot(const char *path, const char *id)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(id, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void loss_of_power_is_told_from_a_crash(void **state)
+{
+	char path[] = "/tmp/rblk-boot-id.XXXXXX";
+	struct raw_host h;
+	struct smart s;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(setenv("RBLKD_BOOT_ID_FILE", path, 1), 0);
+	boot(path, "one\n");
+	daemon_start_keeping(&d);
+	daemon_kill_and_restart(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 2);
+	assert_int_equal(s.unsafe, 0);
+	raw_host_close(&h);
+	boot(path, "two\n");
+	daemon_kill_and_restart(&d);
+	raw_host_open(&h, d.port);
+	s = smart(&h);
+	assert_int_equal(s.cycles, 3);
+	assert_int_equal(s.unsafe, 1);
+	raw_host_close(&h);
+	/* A machine that is shut down in order. */
+	boot(path, "three\n");
+	daemon_restart(&d);
+	raw_host_open(&h, d.port);
+	assert_int_equal(smart(&h).unsafe, 1);
+	raw_host_close(&h);
+	daemon_stop(&d);
+	assert_int_equal(unsetenv("RBLKD_BOOT_ID_FILE"), 0);
+	assert_int_equal(unlink(path), 0);
 }
 
 static void without_a_directory_it_begins_anew(void **state)
@@ -239,6 +286,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lives_on),
+		cmocka_unit_test(loss_of_power_is_told_from_a_crash),
 		cmocka_unit_test(without_a_directory_it_begins_anew),
 		cmocka_unit_test(a_damaged_file_stops_the_start),
 		cmocka_unit_test(a_disk_that_fails_is_heard),

@@ -16,10 +16,11 @@
 #include "target/export/health/health.h"
 #include "target/engine/target.h"
 
-#define NQN   "nqn.2026-01.org.example:one"
-#define OTHER "nqn.2026-01.org.example:two"
-#define RECORD                                                                                     \
-	"\"is_on\": false, \"power_cycles\": 1, \"unsafe_shutdowns\": 0, "                         \
+#define NQN    "nqn.2026-01.org.example:one"
+#define OTHER  "nqn.2026-01.org.example:two"
+#define RECORD "\"is_on\": false, " NUMBERS
+#define NUMBERS                                                                                    \
+	"\"power_cycles\": 1, \"unsafe_shutdowns\": 0, "                                           \
 	"\"power_on_seconds\": 0, \"reads\": 0, \"writes\": 0, \"read_units\": 0, "                \
 	"\"written_units\": 0, \"media_errors\": 0"
 
@@ -28,7 +29,7 @@ enum {
 	MANY = HEALTH_RECORDS_MAX + 500,
 };
 
-static char folder[] = "/tmp/test_health.XXXXXX", path[64], aside[64];
+static char folder[] = "/tmp/test_health.XXXXXX", path[64], aside[64], boot_id_path[64];
 static struct state_directory *directory;
 static struct health *health;
 static struct target target;
@@ -40,6 +41,16 @@ static struct snapshot snapshot;
 static struct health *load(char why[200])
 {
 	return health_new(directory, why, 200);
+}
+
+/* What rblkd reads from now on as the kernel's boot id. */
+static void boot(const char *id)
+{
+	FILE *file = fopen(boot_id_path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fprintf(file, "%s\n", id), strlen(id) + 1);
+	assert_int_equal(fclose(file), 0);
 }
 
 static void begin(unsigned n_subsystems)
@@ -128,7 +139,9 @@ static int setup(void **state)
 	snprintf(aside, sizeof(aside), "%s/" HEALTH_FILE ".new", folder);
 	directory = state_directory_open(folder, why, sizeof(why));
 	assert_non_null(directory);
-	return 0;
+	snprintf(boot_id_path, sizeof(boot_id_path), "%s/boot_id", folder);
+	boot("one");
+	return setenv("RBLKD_BOOT_ID_FILE", boot_id_path, 1);
 }
 
 static int teardown(void **state)
@@ -139,12 +152,14 @@ static int teardown(void **state)
 	snprintf(lock, sizeof(lock), "%s/.lock", folder);
 	unlink(lock);
 	unlink(path);
+	unlink(boot_id_path);
 	return rmdir(folder);
 }
 
 static int forget(void **state)
 {
 	unlink(path);
+	boot("one");
 	return 0;
 }
 
@@ -210,16 +225,79 @@ static void starts_and_ends(void **state)
 	begin(1);
 	expect_life(0, 2, 0);
 	leave(false);
-	/* Who was not there when the crash became known hears of it when he is. */
+	boot("another");
+	/* A subsystem that this rblkd does not export counts it when it is exported again. */
 	begin(0);
 	expect_life(0, 2, 0);
 	leave(true);
 	begin(1);
 	expect_life(0, 3, 1);
 	expect_life(1, 0, 0);
+	assert_int_equal(figures(0).crashes, 0);
 	leave(true);
 	begin(1);
 	expect_life(0, 4, 1);
+	leave(true);
+}
+
+/* rblkd was killed, and the kernel lived on with what rblkd had written. */
+static void a_crash_is_no_loss_of_power(void **state)
+{
+	begin(1);
+	leave(false);
+	begin(1);
+	expect_life(0, 2, 0);
+	assert_int_equal(figures(0).crashes, 1);
+	leave(true);
+	assert_true(file_has("\"crashes\": 1"));
+	/* An end in order before the machine goes down is neither. */
+	boot("another");
+	begin(1);
+	expect_life(0, 3, 0);
+	assert_int_equal(figures(0).crashes, 1);
+	leave(true);
+}
+
+/* It was killed and started without the subsystem; then the machine went down. */
+static void power_is_lost_long_after_a_crash(void **state)
+{
+	begin(1);
+	leave(false);
+	begin(0);
+	leave(true);
+	boot("another");
+	begin(0);
+	leave(true);
+	begin(1);
+	expect_life(0, 2, 1);
+	assert_int_equal(figures(0).crashes, 0);
+	leave(true);
+}
+
+static void what_is_not_known_counts_as_a_loss(void **state)
+{
+	begin(1);
+	leave(false);
+	assert_int_equal(unlink(boot_id_path), 0);
+	begin(1);
+	expect_life(0, 2, 1);
+	leave(false);
+	begin(1);
+	expect_life(0, 3, 2);
+	assert_int_equal(figures(0).crashes, 0);
+	leave(true);
+}
+
+/* Neither boot id nor crashes are in it. */
+static void file_of_an_earlier_rblkd(void **state)
+{
+	static const char text[] = "{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN
+				   "\", \"errors\": 0, \"is_on\": true, " NUMBERS "}]}";
+
+	assert_int_equal(state_file_write(directory, HEALTH_FILE, text, strlen(text), NULL), 0);
+	begin(1);
+	expect_life(0, 2, 1);
+	assert_int_equal(figures(0).crashes, 0);
 	leave(true);
 }
 
@@ -318,7 +396,7 @@ static void saves_what_has_changed(void **state)
 	begin(1);
 	assert_int_equal(figures(0).n_reads, 2);
 	assert_int_equal(figures(0).n_errors, 1);
-	assert_int_equal(figures(0).unsafe_shutdowns, 1);
+	assert_int_equal(figures(0).crashes, 1);
 	leave(true);
 }
 
@@ -466,6 +544,12 @@ static void damaged_files(void **state)
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": 5, " RECORD ", \"errors\": 0}]}",
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
 		", \"errors\": 0}, {\"nqn\": \"a\", " RECORD ", \"errors\": 0}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": 0, \"crashes\": -1}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": 0, \"boot_id\": 1}]}",
+		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
+		", \"errors\": 0, \"boot_id\": \"0123456789012345678901234567890123456789\"}]}",
 	};
 	char why[200], long_one[1024];
 	int n;
@@ -535,6 +619,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(adds_up),
 		CASE(starts_and_ends),
+		CASE(a_crash_is_no_loss_of_power),
+		CASE(power_is_lost_long_after_a_crash),
+		CASE(what_is_not_known_counts_as_a_loss),
+		CASE(file_of_an_earlier_rblkd),
 		CASE(comes_and_goes),
 		CASE(a_change_is_saved_at_once),
 		CASE(saves_what_has_changed),

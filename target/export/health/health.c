@@ -3,7 +3,10 @@
  * Records of subsystems, and when they are saved; see health.h. Control thread, but for health_read.
  *
  * A start of rblkd is a power cycle of what it exports. "is_on" stands in the file from before the
- * portals open until rblkd has ended in order: who finds it there finds an unsafe shutdown. Counters
+ * portals open until rblkd has ended in order. If it is still set at start-up, the last end was not in
+ * order: with another boot id than now the machine went down meanwhile, which is an unsafe shutdown
+ * (writes that were acknowledged and not flushed may be lost); with the same one rblkd alone crashed or
+ * was killed, and the kernel kept its writes. Hosts compare Unsafe Shutdowns when they reconnect. Counters
  * are saved once a minute while hosts are connected, once an hour otherwise, and only if they have
  * changed, for which an hour of being on is enough; and at the end. So a crash loses a minute of them.
  *
@@ -17,6 +20,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/export/state_file.h"
@@ -32,6 +36,17 @@ enum {
 
 /* ---- records -------------------------------------------------------------------------------- */
 
+/* The kernel's name for this boot. The environment variable is for tests. */
+static void read_boot_id(char ret_id[HEALTH_BOOT_BYTES])
+{
+	const char *path = getenv("RBLKD_BOOT_ID_FILE");
+	_autofclose_ FILE *file = fopen(path ? path : "/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file || !fgets(ret_id, HEALTH_BOOT_BYTES, file))
+		*ret_id = '\0';
+	ret_id[strcspn(ret_id, "\n")] = '\0';
+}
+
 struct health *health_new(struct state_directory *directory, char *why, size_t n)
 {
 	struct health *health = calloc(1, sizeof(*health));
@@ -43,6 +58,7 @@ struct health *health_new(struct state_directory *directory, char *why, size_t n
 	pthread_mutex_init(&health->lock, NULL);
 	list_init(&health->records);
 	health->directory = directory;
+	read_boot_id(health->boot_id);
 	if (directory && health_load(health, why, n) < 0) {
 		health_free(health);
 		return NULL;
@@ -137,6 +153,18 @@ void health_read(struct health_record *record, struct health_figures *ret_figure
 
 /* ---- on and off ----------------------------------------------------------------------------- */
 
+/* How the record's last life ended, if not in order. What is not known counts as a loss of power. */
+static void count_last_end(struct health_record *record)
+{
+	const char *boot_id = record->health->boot_id;
+	bool is_same_boot = *boot_id && !strcmp(record->boot_id, boot_id);
+
+	if (record->was_on && is_same_boot)
+		record->past.crashes++;
+	else if (record->was_on)
+		record->past.unsafe_shutdowns++;
+}
+
 static void turn_on(struct health_record *record)
 {
 	bool is_start = !record->has_begun;
@@ -145,8 +173,9 @@ static void turn_on(struct health_record *record)
 	record->on_since_ns = clock_ns();
 	if (is_start) {
 		record->past.power_cycles++;
-		record->past.unsafe_shutdowns += record->was_on;
+		count_last_end(record);
 	}
+	memcpy(record->boot_id, record->health->boot_id, sizeof(record->boot_id));
 	pthread_mutex_unlock(&record->health->lock);
 	record->has_begun = true;
 	record->was_on = false;

@@ -27,6 +27,7 @@ struct target;
 enum {
 	HEALTH_FORMAT = 1,
 	HEALTH_RECORDS_MAX = 1024, /* that are kept */
+	HEALTH_BOOT_BYTES = 40,	   /* a UUID as text, with NUL */
 };
 
 #define HEALTH_FILE "health.json"
@@ -35,7 +36,10 @@ struct health_figures {
 	uint64_t n_reads, n_writes;	    /* commands */
 	uint64_t read_units, written_units; /* of 512 bytes */
 	uint64_t n_media_errors, n_errors;  /* n_errors: entries of error logs */
-	uint64_t power_cycles, unsafe_shutdowns;
+	uint64_t power_cycles;
+	uint64_t
+		unsafe_shutdowns; /* the machine went down under it: what was not flushed may be lost */
+	uint64_t crashes;	  /* rblkd alone ended without order: nothing is lost by that */
 	uint64_t power_on_s;
 };
 
@@ -46,9 +50,10 @@ struct health_record {
 	/* Thread: control */
 	struct list node;
 	struct health *health;
-	uint64_t seen;	/* the turn of health_follow that saw it exported */
-	bool has_begun; /* this rblkd has counted its power cycle */
-	bool was_on;	/* so says the file: nobody ended it in order */
+	uint64_t seen;			 /* the turn of health_follow that saw it exported */
+	bool has_begun;			 /* this rblkd has counted its power cycle */
+	bool was_on;			 /* according to the file: it was not ended in order */
+	char boot_id[HEALTH_BOOT_BYTES]; /* of the boot in which it was last on; "": not known */
 
 	/* Thread: any */
 	_Atomic uint64_t n_errors;
@@ -64,6 +69,7 @@ struct health_record {
 struct health {
 	/* Thread: never changes */
 	struct state_directory *directory; /* borrowed; NULL: nothing is kept */
+	char boot_id[HEALTH_BOOT_BYTES];   /* of the running kernel; "": not known */
 
 	pthread_mutex_t lock; /* a leaf, held to add up; see the record */
 

@@ -2,9 +2,11 @@
 /*
  * health.json in the state directory:
  *
- *   {"version": 1, "subsystems": [{"nqn": "...", "is_on": true, "power_cycles": 3, "unsafe_shutdowns": 1,
- *     "power_on_seconds": 7200, "reads": 10, "writes": 10, "read_units": 80, "written_units": 80,
- *     "media_errors": 0, "errors": 2}]}
+ *   {"version": 1, "subsystems": [{"nqn": "...", "is_on": true, "boot_id": "UUID", "power_cycles": 3,
+ *     "unsafe_shutdowns": 1, "power_on_seconds": 7200, "reads": 10, "writes": 10, "read_units": 80,
+ *     "written_units": 80, "media_errors": 0, "errors": 2, "crashes": 1}]}
+ *
+ * An earlier rblkd wrote neither boot_id nor crashes.
  *
  * Subsystems that are exported no more are in it as long as there is room, in case they come back. A
  * file that is not as we write it stops the start: numbers made up are worse than none.
@@ -26,6 +28,7 @@ static const uint64_t number_max = INT64_MAX / 4 - 1;
 static const struct {
 	const char *key;
 	size_t offset; /* in struct health_figures */
+	bool is_optional;
 } numbers[] = {
 	{"power_cycles", offsetof(struct health_figures, power_cycles)},
 	{"unsafe_shutdowns", offsetof(struct health_figures, unsafe_shutdowns)},
@@ -36,6 +39,7 @@ static const struct {
 	{"written_units", offsetof(struct health_figures, written_units)},
 	{"media_errors", offsetof(struct health_figures, n_media_errors)},
 	{"errors", offsetof(struct health_figures, n_errors)},
+	{"crashes", offsetof(struct health_figures, crashes), .is_optional = true},
 };
 
 static uint64_t *number_in(struct health_figures *figures, unsigned i)
@@ -53,6 +57,7 @@ static struct json_object *record_to_json(struct health_record *record)
 	health_read(record, &figures);
 	json_add(object, "nqn", json_object_new_string(record->nqn));
 	json_add(object, "is_on", json_object_new_boolean(record->on_since_ns || record->was_on));
+	json_add(object, "boot_id", json_object_new_string(record->boot_id));
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
 		json_add(object, numbers[i].key,
 			 json_object_new_int64((int64_t)MIN(*number_in(&figures, i), number_max)));
@@ -101,16 +106,35 @@ static bool get(struct json_object *object, const char *key, json_type type,
 	       json_object_is_type(*ret_value, type);
 }
 
-static bool get_number(struct json_object *object, const char *key, uint64_t *ret_number)
+static bool get_number(struct json_object *object, const char *key, bool is_optional,
+		       uint64_t *ret_number)
 {
 	struct json_object *value;
 	int64_t n;
 
+	*ret_number = 0;
+	if (is_optional && !json_object_object_get_ex(object, key, NULL))
+		return true;
 	if (!get(object, key, json_type_int, &value))
 		return false;
 	n = json_object_get_int64(value);
 	*ret_number = (uint64_t)n;
 	return n >= 0 && *ret_number <= number_max;
+}
+
+/* "" where the file has none. */
+static bool get_boot_id(struct json_object *object, char ret_id[HEALTH_BOOT_BYTES])
+{
+	struct json_object *value;
+
+	*ret_id = '\0';
+	if (!json_object_object_get_ex(object, "boot_id", NULL))
+		return true;
+	if (!get(object, "boot_id", json_type_string, &value) ||
+	    json_object_get_string_len(value) >= HEALTH_BOOT_BYTES)
+		return false;
+	snprintf(ret_id, HEALTH_BOOT_BYTES, "%s", json_object_get_string(value));
+	return true;
 }
 
 static bool is_known(const struct health *health, const char *nqn)
@@ -127,16 +151,18 @@ static int take_record(struct health *health, struct json_object *object)
 	struct health_figures figures;
 	struct json_object *nqn, *is_on;
 	struct health_record *record;
+	char boot_id[HEALTH_BOOT_BYTES];
 
 	if (!json_object_is_type(object, json_type_object) ||
 	    !get(object, "nqn", json_type_string, &nqn) ||
-	    !get(object, "is_on", json_type_boolean, &is_on) ||
+	    !get(object, "is_on", json_type_boolean, &is_on) || !get_boot_id(object, boot_id) ||
 	    (size_t)json_object_get_string_len(nqn) != strlen(json_object_get_string(nqn)) ||
 	    !*json_object_get_string(nqn) || json_object_get_string_len(nqn) > NVMF_NQN_MAX ||
 	    is_known(health, json_object_get_string(nqn)))
 		return -EINVAL;
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
-		if (!get_number(object, numbers[i].key, number_in(&figures, i)))
+		if (!get_number(object, numbers[i].key, numbers[i].is_optional,
+				number_in(&figures, i)))
 			return -EINVAL;
 	record = health_find(health, json_object_get_string(nqn));
 	if (!record)
@@ -144,6 +170,7 @@ static int take_record(struct health *health, struct json_object *object)
 	atomic_init(&record->n_errors, figures.n_errors);
 	figures.n_errors = 0;
 	record->past = figures;
+	memcpy(record->boot_id, boot_id, sizeof(record->boot_id));
 	record->was_on = json_object_get_boolean(is_on);
 	return 0;
 }

@@ -127,6 +127,7 @@ static void add_life(struct json_object *o, const struct subsystem *subsystem)
 	health_read(subsystem->health, &figures);
 	control_add_number(o, "power_cycles", figures.power_cycles);
 	control_add_number(o, "unsafe_shutdowns", figures.unsafe_shutdowns);
+	control_add_number(o, "crashes", figures.crashes);
 }
 
 static struct json_object *show_subsystem(const struct target *target,

@@ -9,19 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exit codes of all programs. */
-enum exit_code {
-	EXIT_OK = 0,
-	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,
-	EXIT_CONFIG = 3,
-	EXIT_NOT_FOUND = 4,
-	EXIT_BUSY = 5,
-	EXIT_PARTIAL = 6,
-	EXIT_UNREACHABLE = 7,
-	EXIT_DENIED = 8,
-	EXIT_PRIVILEGE = 9,
-};
+#include "base/error.h"
 
 enum arg_type {
 	ARG_FLAG,     /* bool: set to true */

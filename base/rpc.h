@@ -12,26 +12,18 @@
 
 #include <json-c/json.h>
 
-#include "base/args.h"
+#include "base/error.h"
 #include "base/loop.h"
 
-/* A failed call: code is the exit code the caller should end with; message one line. */
-struct rpc_error {
-	enum exit_code code;
-	char message[256];
-	char hint[256]; /* may be empty */
-};
-
-/* Fills *error; hint "" for none. Returns NULL, for a method to return. */
-__attribute__((format(printf, 4, 5))) void *rpc_refuse(struct rpc_error *error, enum exit_code code,
+/* error_set, which returns NULL, for a method to return. */
+__attribute__((format(printf, 4, 5))) void *rpc_refuse(struct error *error, enum exit_code code,
 						       const char *hint, const char *fmt, ...);
 
 struct rpc_method {
 	const char *name; /* NULL ends the table */
 	/* params may be NULL, borrowed. Returns the result (owned by the caller), or NULL
 	 * with *error filled. Runs on the server's loop; must not block, nor free it. */
-	struct json_object *(*call)(void *context, struct json_object *params,
-				    struct rpc_error *error);
+	struct json_object *(*call)(void *context, struct json_object *params, struct error *error);
 };
 
 struct rpc_server;
@@ -47,4 +39,4 @@ void rpc_server_free(struct rpc_server *server);
  * -EREMOTEIO with *error when the call failed; -ETIMEDOUT; -EPROTO when the answer is
  * none; other -errno. */
 int rpc_call(const char *path, const char *method, struct json_object *params, int timeout_ms,
-	     struct json_object **ret_result, struct rpc_error *error);
+	     struct json_object **ret_result, struct error *error);

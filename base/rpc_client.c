@@ -177,7 +177,7 @@ static const char *string_member(struct json_object *object, const char *key)
 	return json_object_get_string(value);
 }
 
-static void read_error(struct json_object *json, struct rpc_error *error)
+static void read_error(struct json_object *json, struct error *error)
 {
 	struct json_object *code = NULL, *data = NULL;
 	int value;
@@ -185,7 +185,7 @@ static void read_error(struct json_object *json, struct rpc_error *error)
 	json_object_object_get_ex(json, "code", &code);
 	json_object_object_get_ex(json, "data", &data);
 	value = json_object_get_int(code);
-	*error = (struct rpc_error){.code = EXIT_FAILED};
+	*error = (struct error){.code = EXIT_FAILED};
 	if (value >= EXIT_FAILED && value <= EXIT_PRIVILEGE)
 		error->code = (enum exit_code)value;
 	snprintf(error->message, sizeof(error->message), "%s", string_member(json, "message"));
@@ -193,7 +193,7 @@ static void read_error(struct json_object *json, struct rpc_error *error)
 }
 
 static int read_answer(struct json_object *answer, struct json_object **ret_result,
-		       struct rpc_error *error)
+		       struct error *error)
 {
 	struct json_object *value;
 
@@ -210,7 +210,7 @@ static int read_answer(struct json_object *answer, struct json_object **ret_resu
 	return 0;
 }
 
-static int parse_answer(const char *line, struct json_object **ret_result, struct rpc_error *error)
+static int parse_answer(const char *line, struct json_object **ret_result, struct error *error)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
 	struct json_object *answer;
@@ -227,7 +227,7 @@ static int parse_answer(const char *line, struct json_object **ret_result, struc
 }
 
 int rpc_call(const char *path, const char *method, struct json_object *params, int timeout_ms,
-	     struct json_object **ret_result, struct rpc_error *error)
+	     struct json_object **ret_result, struct error *error)
 {
 	uint64_t deadline_ns = timeout_ms < 0 ? UINT64_MAX
 					      : clock_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;

@@ -27,15 +27,12 @@ enum {
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-void *rpc_refuse(struct rpc_error *error, enum exit_code code, const char *hint, const char *fmt,
-		 ...)
+void *rpc_refuse(struct error *error, enum exit_code code, const char *hint, const char *fmt, ...)
 {
 	va_list args;
 
-	error->code = code;
-	snprintf(error->hint, sizeof(error->hint), "%s", hint);
 	va_start(args, fmt);
-	vsnprintf(error->message, sizeof(error->message), fmt, args);
+	error_set_list(error, code, hint, fmt, args);
 	va_end(args);
 	return NULL;
 }
@@ -133,7 +130,7 @@ static struct rpc_answer call_method(const struct rpc_method *method, void *cont
 				     struct json_object *params, struct json_object *id,
 				     bool wants_answer)
 {
-	struct rpc_error error = {0};
+	struct error error = {0};
 	struct json_object *result;
 
 	json_is_whole(); /* of what was made before, nobody wants to know */
@@ -141,8 +138,8 @@ static struct rpc_answer call_method(const struct rpc_method *method, void *cont
 	if (!json_is_whole()) { /* what was asked for may have been done */
 		json_object_put(result);
 		result = NULL;
-		error = (struct rpc_error){.code = EXIT_FAILED,
-					   .message = "out of memory for the answer"};
+		error = (struct error){.code = EXIT_FAILED,
+				       .message = "out of memory for the answer"};
 	}
 	if (!wants_answer) {
 		json_object_put(result);

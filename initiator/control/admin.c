@@ -295,7 +295,7 @@ static int attach(struct admin *admin, struct cm_conn *conn, const struct domain
 }
 
 int admin_start(struct admin *admin, struct cm_conn *conn, const struct domain *domain,
-		struct volume_error *error)
+		struct error *error)
 {
 	char text[160];
 	const char *hint;

@@ -69,7 +69,7 @@ struct admin {
 /* The connection is resolved, not yet connected. On an error *error is filled and
  * there is nothing to stop. loop, on_failed, on_stopped and context are set. */
 int admin_start(struct admin *admin, struct cm_conn *conn, const struct domain *domain,
-		struct volume_error *error);
+		struct error *error);
 /* Drains and undoes; then on_stopped, not from inside. */
 void admin_stop(struct admin *admin);
 /* 0, or -EBUSY when all slots are taken. A queue that has failed swallows the command. */

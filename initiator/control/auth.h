@@ -55,7 +55,7 @@ struct auth_host {
 
 /* Reads what config names. 0, or -errno with *error filled. */
 int auth_keys_load(const struct volume_config *config, struct auth_keys *ret_keys,
-		   struct volume_error *error);
+		   struct error *error);
 
 /* A Connect was granted with this result: whether to authenticate. *ret_failure when that cannot
  * be, or what came was too little; keys may be NULL. */

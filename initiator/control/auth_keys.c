@@ -3,8 +3,7 @@
 #include "initiator/control/auth.h"
 #include "initiator/control/errors.h"
 
-static int load(const char *path, const char *option, struct auth_key *key,
-		struct volume_error *error)
+static int load(const char *path, const char *option, struct auth_key *key, struct error *error)
 {
 	struct auth_key keys[AUTH_KEYS];
 	char why[200];
@@ -22,7 +21,7 @@ static int load(const char *path, const char *option, struct auth_key *key,
 }
 
 int auth_keys_load(const struct volume_config *config, struct auth_keys *ret_keys,
-		   struct volume_error *error)
+		   struct error *error)
 {
 	int r = load(config->secret_file, "it is the file of --dhchap-secret-file", &ret_keys->key,
 		     error);

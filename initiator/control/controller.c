@@ -276,7 +276,7 @@ void controller_start(struct controller *c)
 	check(c->state == CTRL_IDLE && !c->domain.pd);
 	c->is_down = c->is_established = c->has_admin = false;
 	c->is_permanent = c->is_missing = c->is_transient = c->is_unanswered = false;
-	c->error = (struct volume_error){0};
+	c->error = (struct error){0};
 	c->ana_state = 0;
 	controller_move(c, CTRL_RESOLVING);
 	c->timer.on_expiry = on_deadline;

@@ -77,7 +77,7 @@ struct controller {
 	unsigned n_queues_granted;
 	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
-	struct volume_error error;
+	struct error error;
 	bool is_permanent;  /* the target says that asking again is pointless */
 	bool is_missing;    /* it has no such namespace */
 	bool is_transient;  /* it will pass soon, even when connecting for the first time */

@@ -32,7 +32,7 @@ struct discovery {
 	struct cm *cm;
 	struct controller controller;
 	struct discover_result result;
-	struct volume_error error;
+	struct error error;
 	unsigned n_expected, n_read, n_tries;
 	bool is_done, is_good;
 };
@@ -159,14 +159,14 @@ static const struct controller_ops ops = {
 	.on_stopped = on_stopped,
 };
 
-static int out_of_resources(struct volume_error *error, int r)
+static int out_of_resources(struct error *error, int r)
 {
 	error_set(error, EXIT_FAILED, NULL, "cannot start: %s", strerror(-r));
 	return -1;
 }
 
 int discover(const struct volume_config *config, struct discover_result *ret_result,
-	     struct volume_error *error)
+	     struct error *error)
 {
 	struct discovery *d = calloc(1, sizeof(*d));
 	int r;
@@ -206,11 +206,11 @@ void discover_result_release(struct discover_result *result)
 	*result = (struct discover_result){0};
 }
 
-void discover_suggest(const struct volume_config *config, struct volume_error *error)
+void discover_suggest(const struct volume_config *config, struct error *error)
 {
 	const char *names[DISCOVER_RECORDS_MAX + 1];
 	struct discover_result result;
-	struct volume_error ignored;
+	struct error ignored;
 	const char *close_one;
 	unsigned n = 0;
 

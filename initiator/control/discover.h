@@ -28,9 +28,9 @@ struct discover_result {
 
 /* Uses config's address, hostnqn and hostid. 0, or -1 with *error filled. */
 int discover(const struct volume_config *config, struct discover_result *ret_result,
-	     struct volume_error *error);
+	     struct error *error);
 void discover_result_release(struct discover_result *result);
 /* After a failed volume_open: when the target did not know the subsystem and discovery
  * shows one with a similar name, error's hint becomes "did you mean ...". Blocking;
  * does nothing otherwise. */
-void discover_suggest(const struct volume_config *config, struct volume_error *error);
+void discover_suggest(const struct volume_config *config, struct error *error);

@@ -9,7 +9,6 @@
  * our own configuration, addresses, and the specifications' names of status codes do.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -31,25 +30,13 @@ enum nvme_status error_status_of(const struct nvme_cqe *cqe)
 	return nvme_status_code(status) == NVME_OK ? NVME_OK : status;
 }
 
-void error_set(struct volume_error *error, enum exit_code code, const char *hint, const char *fmt,
-	       ...)
-{
-	va_list ap;
-
-	error->code = code;
-	va_start(ap, fmt);
-	vsnprintf(error->message, sizeof(error->message), fmt, ap);
-	va_end(ap);
-	snprintf(error->hint, sizeof(error->hint), "%s", hint ? hint : "");
-}
-
 static bool is_nobody_listening(const struct cm_error *cm)
 {
 	return cm->reason == CM_REASON_NO_LISTENER || cm->reason == -ECONNREFUSED ||
 	       cm->reason == ECONNREFUSED || cm->error == -ECONNREFUSED;
 }
 
-static void from_reject(struct volume_error *error, const char *where, const struct cm_error *cm)
+static void from_reject(struct error *error, const char *where, const struct cm_error *cm)
 {
 	const char *words;
 
@@ -80,7 +67,7 @@ static void from_reject(struct volume_error *error, const char *where, const str
 }
 
 /* What this process lacks, whatever was to be reached. */
-static bool from_shortage(struct volume_error *error, const char *where, int r)
+static bool from_shortage(struct error *error, const char *where, int r)
 {
 	struct rlimit limit = {0};
 
@@ -95,8 +82,7 @@ static bool from_shortage(struct volume_error *error, const char *where, int r)
 }
 
 /* softrdma: the two programs may not reach each other's memory. */
-static bool from_other_user(struct volume_error *error, const char *where,
-			    const struct cm_error *cm)
+static bool from_other_user(struct error *error, const char *where, const struct cm_error *cm)
 {
 	char hint[128];
 
@@ -113,7 +99,7 @@ static bool from_other_user(struct volume_error *error, const char *where,
 	return true;
 }
 
-static void from_address(struct volume_error *error, const char *where, int r)
+static void from_address(struct error *error, const char *where, int r)
 {
 	if (r == -EADDRNOTAVAIL)
 		error_set(
@@ -128,7 +114,7 @@ static void from_address(struct volume_error *error, const char *where, int r)
 			"cannot reach %s: no RDMA device has a route to that address", where);
 }
 
-void error_from_cm(struct volume_error *error, const union addr *address, const struct cm_error *cm)
+void error_from_cm(struct error *error, const union addr *address, const struct cm_error *cm)
 {
 	char where[ADDR_STRING_MAX];
 
@@ -174,7 +160,7 @@ const char *error_of_disconnect(const struct cm_conn *conn)
 
 /* 1.82h tells the offset of the field it means, and whether in the data or in the
  * command. */
-static void from_invalid_param(struct volume_error *error, const struct volume_config *config,
+static void from_invalid_param(struct error *error, const struct volume_config *config,
 			       uint64_t result)
 {
 	unsigned offset = (unsigned)(result & 0xffff);
@@ -207,8 +193,8 @@ static void from_invalid_param(struct volume_error *error, const struct volume_c
 	}
 }
 
-void error_from_connect(struct volume_error *error, const struct volume_config *config,
-			unsigned qid, enum nvme_status status, uint64_t result)
+void error_from_connect(struct error *error, const struct volume_config *config, unsigned qid,
+			enum nvme_status status, uint64_t result)
 {
 	char hint[256];
 
@@ -244,7 +230,7 @@ void error_from_connect(struct volume_error *error, const struct volume_config *
 	}
 }
 
-void error_from_auth(struct volume_error *error, const struct volume_config *config,
+void error_from_auth(struct error *error, const struct volume_config *config,
 		     enum auth_host_failure failure, enum nvmf_auth_failure explanation)
 {
 	const char *said = auth_failure_string(explanation);
@@ -289,7 +275,7 @@ bool error_connect_is_permanent(enum nvme_status status)
 	return status & NVME_DNR && nvme_status_code(status) != NVME_CONNECT_BUSY;
 }
 
-void error_from_status(struct volume_error *error, const char *what, enum nvme_status status)
+void error_from_status(struct error *error, const char *what, enum nvme_status status)
 {
 	error_set(error, EXIT_FAILED, NULL, "target answered %s with %s (status %x.%02x)", what,
 		  nvme_status_string(status), nvme_status_code(status) >> 8 & 7, status & 0xff);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What failures are called: for people (volume_error), for front ends (errno). Pure. */
+/* What failures are called: for people (struct error), for front ends (errno). Pure. */
 #pragma once
 
 #include "initiator/control/auth.h"
@@ -10,13 +10,8 @@
 /* The status of an answer; NVME_OK whatever stands beside a success (More, CRD). */
 enum nvme_status error_status_of(const struct nvme_cqe *cqe);
 
-/* hint may be NULL or "". */
-__attribute__((format(printf, 4, 5))) void
-error_set(struct volume_error *error, enum exit_code code, const char *hint, const char *fmt, ...);
-
 /* Why the connection manager could not connect to address. */
-void error_from_cm(struct volume_error *error, const union addr *address,
-		   const struct cm_error *cm);
+void error_from_cm(struct error *error, const union addr *address, const struct cm_error *cm);
 /* True for what passes by itself: a stale connection, a target short of resources. */
 bool error_cm_is_transient(const struct cm_error *cm);
 
@@ -24,16 +19,16 @@ bool error_cm_is_transient(const struct cm_error *cm);
 const char *error_of_disconnect(const struct cm_conn *conn);
 
 /* The answer to a Connect command; result is the first quadword of the completion. */
-void error_from_connect(struct volume_error *error, const struct volume_config *config,
-			unsigned qid, enum nvme_status status, uint64_t result);
+void error_from_connect(struct error *error, const struct volume_config *config, unsigned qid,
+			enum nvme_status status, uint64_t result);
 /* Authentication failed; explanation is that of a message that said so. */
-void error_from_auth(struct volume_error *error, const struct volume_config *config,
+void error_from_auth(struct error *error, const struct volume_config *config,
 		     enum auth_host_failure failure, enum nvmf_auth_failure explanation);
 /* True when asking again is pointless. 1.81h (busy) never is, whatever its DNR says. */
 bool error_connect_is_permanent(enum nvme_status status);
 
 /* An answer other than success to the command called what. */
-void error_from_status(struct volume_error *error, const char *what, enum nvme_status status);
+void error_from_status(struct error *error, const char *what, enum nvme_status status);
 
 /* What volume_io.done reports: 0 or -errno. */
 int error_of_io(enum nvme_status status, enum volume_op op);

@@ -53,15 +53,14 @@ static int read_line(const char *path, char *buf, size_t n)
 	return len ? 0 : -EINVAL;
 }
 
-static int bad_file(struct volume_error *error, const char *path, int r, const char *why,
-		    const char *hint)
+static int bad_file(struct error *error, const char *path, int r, const char *why, const char *hint)
 {
 	error_set(error, EXIT_CONFIG, hint, "%s: %s", path, r == -EINVAL ? why : strerror(-r));
 	return -1;
 }
 
 static int set_nqn(const char *nqn, const char *where, enum exit_code code, const char *hint,
-		   struct volume_config *config, struct volume_error *error)
+		   struct volume_config *config, struct error *error)
 {
 	const char *wrong = nqn_check(nqn);
 
@@ -74,7 +73,7 @@ static int set_nqn(const char *nqn, const char *where, enum exit_code code, cons
 }
 
 /* From a file if there is one: 1 taken, 0 absent, -1 error. */
-static int take_nqn(const char *path, struct volume_config *config, struct volume_error *error)
+static int take_nqn(const char *path, struct volume_config *config, struct error *error)
 {
 	char line[LINE_MAX_BYTES];
 	int r = read_line(path, line, sizeof(line));
@@ -126,7 +125,7 @@ static int make_directory(const char *path)
 	return mkdir(partial, 0755) && errno != EEXIST ? -errno : 0;
 }
 
-static int generate(const char *directory, struct volume_config *config, struct volume_error *error)
+static int generate(const char *directory, struct volume_config *config, struct error *error)
 {
 	char path[PATH_MAX], line[LINE_MAX_BYTES], text[UUID_STR_LEN];
 	uuid_t uuid;
@@ -153,7 +152,7 @@ static int generate(const char *directory, struct volume_config *config, struct 
 	return r == 1 ? 0 : -1;
 }
 
-static int find_nqn(const char *directory, struct volume_config *config, struct volume_error *error)
+static int find_nqn(const char *directory, struct volume_config *config, struct error *error)
 {
 	const char *state = getenv("RBLK_STATE_DIR");
 	char path[PATH_MAX], base[PATH_MAX];
@@ -183,7 +182,7 @@ static void derive_id(struct volume_config *config)
 }
 
 /* The hostid file belongs to the hostnqn file: it counts when that says our NQN. */
-static int find_id(const char *directory, struct volume_config *config, struct volume_error *error)
+static int find_id(const char *directory, struct volume_config *config, struct error *error)
 {
 	char path[PATH_MAX], line[LINE_MAX_BYTES];
 	int r;
@@ -205,7 +204,7 @@ static int find_id(const char *directory, struct volume_config *config, struct v
 }
 
 int host_identity_load(const char *directory, const char *hostnqn, const char *hostid,
-		       struct volume_config *config, struct volume_error *error)
+		       struct volume_config *config, struct error *error)
 {
 	int r = hostnqn ? set_nqn(hostnqn, "--hostnqn", EXIT_USAGE, NQN_HINT, config, error)
 			: find_nqn(directory, config, error);

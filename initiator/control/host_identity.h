@@ -12,4 +12,4 @@
  * file, bad NQN).
  */
 int host_identity_load(const char *directory, const char *hostnqn, const char *hostid,
-		       struct volume_config *config, struct volume_error *error);
+		       struct volume_config *config, struct error *error);

@@ -97,7 +97,7 @@ static void become_idle(struct volume_queue *queue)
 }
 
 /* An attempt failed, or a live link. *error is what is told. */
-static void lost(struct volume_queue *queue, const struct volume_error *error)
+static void lost(struct volume_queue *queue, const struct error *error)
 {
 	struct volume *volume = queue->volume;
 
@@ -117,7 +117,7 @@ static void lost(struct volume_queue *queue, const struct volume_error *error)
 static void lost_connection(struct volume_queue *queue, const char *reason)
 {
 	char where[ADDR_STRING_MAX];
-	struct volume_error error;
+	struct error error;
 
 	addr_format(where, &queue->volume->config.address);
 	if (queue->link.state == LINK_LIVE)
@@ -164,7 +164,7 @@ static unsigned n_entries(const struct volume_queue *queue, const struct device 
 	return MIN(n, device->limits.max_cqe / (slots_per_entry(queue) + 2));
 }
 
-static int register_memory(struct volume_queue *queue, struct volume_error *error)
+static int register_memory(struct volume_queue *queue, struct error *error)
 {
 	const struct domain *domain = &queue->volume->controller.domain;
 	size_t n_bytes = queue->slab.n_bytes + queue->table.memory_bytes;
@@ -204,7 +204,7 @@ static void unmake(struct volume_queue *queue)
 	queue->cq = NULL;
 }
 
-static int make(struct volume_queue *queue, struct volume_error *error)
+static int make(struct volume_queue *queue, struct error *error)
 {
 	struct volume *volume = queue->volume;
 	struct cm_conn *conn = queue->link.conn;
@@ -249,7 +249,7 @@ static int make(struct volume_queue *queue, struct volume_error *error)
 static void on_resolved(struct cm_conn *conn)
 {
 	struct volume_queue *queue = conn->context;
-	struct volume_error error;
+	struct error error;
 
 	if (queue->link.state != LINK_RESOLVING)
 		return;
@@ -267,7 +267,7 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 static void on_cm_failed(struct cm_conn *conn, const struct cm_error *cm)
 {
 	struct volume_queue *queue = conn->context;
-	struct volume_error error;
+	struct error error;
 
 	error_from_cm(&error, &queue->volume->config.address, cm);
 	lost(queue, &error);
@@ -290,7 +290,7 @@ void link_start(struct volume_queue *queue)
 	struct volume *volume = queue->volume;
 	struct link *link = &queue->link;
 	const union addr *source = &volume->config.host_address;
-	struct volume_error error;
+	struct error error;
 	int r;
 
 	if (link->state != LINK_IDLE || queue->is_removing || volume->phase != PHASE_LIVE)
@@ -364,7 +364,7 @@ void link_on_connected(struct loop_msg *msg)
 	struct volume_queue *queue = container_of(msg, struct volume_queue, connected_msg);
 	struct volume *volume = queue->volume;
 	enum nvme_status status = queue->connect_status;
-	struct volume_error error;
+	struct error error;
 
 	if (queue->link.state != LINK_STARTING)
 		return;

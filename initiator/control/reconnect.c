@@ -183,7 +183,7 @@ static void start_deadlines(struct volume *volume)
 				 volume->config.fast_io_fail_tmo_ns);
 }
 
-void reconnect_lost(struct volume *volume, const struct volume_error *error)
+void reconnect_lost(struct volume *volume, const struct error *error)
 {
 	if (volume->phase != PHASE_LIVE)
 		return;
@@ -461,7 +461,7 @@ static void on_namespace(struct controller *c)
 	if (volume->phase != PHASE_LIVE)
 		return;
 	if (difference) {
-		struct volume_error error;
+		struct error error;
 
 		set_other_namespace(volume, difference);
 		error = volume->last_error;
@@ -475,7 +475,7 @@ static void on_namespace(struct controller *c)
 static void on_gone(struct controller *c)
 {
 	struct volume *volume = c->context;
-	struct volume_error error = c->error;
+	struct error error = c->error;
 
 	if (volume->phase == PHASE_LIVE)
 		reconnect_lost(volume, &error);

@@ -249,7 +249,7 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 	limits->can_unmap_zeroes = c->ns.can_unmap_zeroes;
 }
 
-int volume_check_windows(const struct volume *volume, struct volume_error *error)
+int volume_check_windows(const struct volume *volume, struct error *error)
 {
 	const struct device *device = volume->controller.domain.device;
 	unsigned n_queues = volume->controller.n_queues_granted;
@@ -302,7 +302,7 @@ static bool can_shrink(const struct volume *volume)
 
 /* Registers as much as all queues together will, and lets go of it again: so a limit
  * on locked memory is told when attaching, and not by a connection later on. */
-int volume_try_memory(struct volume *volume, struct volume_error *error)
+int volume_try_memory(struct volume *volume, struct error *error)
 {
 	char text[160], hint[256];
 	const char *how;

@@ -18,7 +18,7 @@
 #include <uuid/uuid.h>
 
 #include "base/addr.h"
-#include "base/args.h"
+#include "base/error.h"
 #include "base/loop.h"
 #include "initiator/io/volume_io.h"
 #include "initiator/control/volume_state.h"
@@ -73,13 +73,6 @@ struct volume_info {
 	unsigned n_queues_granted;
 };
 
-/* Why connecting failed, ready to be shown. code is what the program exits with. */
-struct volume_error {
-	enum exit_code code;
-	char message[256],
-		hint[256]; /* one line each, no program name, no full stop; hint: or empty */
-};
-
 struct volume_status {
 	enum volume_state state;
 	uint64_t state_since_ns; /* clock_ns() */
@@ -94,14 +87,14 @@ struct volume_status {
 	char device[64];       /* RDMA device in use */
 	const char *ana_state; /* of the path, "optimized"; NULL: not known, no ANA */
 	uint32_t ana_group;
-	struct volume_error last_error;
+	struct error last_error;
 	struct volume_io_figures io_errors;
 };
 
 struct volume;
 struct volume_callbacks {
 	/* On the control loop. The first connect succeeded: info is valid; or failed: see error. */
-	void (*on_opened)(void *context, const struct volume_error *error /* NULL: success */);
+	void (*on_opened)(void *context, const struct error *error /* NULL: success */);
 	void (*on_state)(void *context, enum volume_state state);
 	/* Size, read-only or trim ability changed while live (namespace attribute notice). */
 	void (*on_changed)(void *context);

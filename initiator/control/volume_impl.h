@@ -57,7 +57,7 @@ struct volume {
 	struct identify_ids ids;
 	uint64_t n_reconnects;
 	uint64_t n_invalidated, n_revoked; /* of queues that are gone */
-	struct volume_error last_error;
+	struct error last_error;
 
 	struct volume_io_errors io_errors; /* Thread: any */
 };
@@ -73,9 +73,9 @@ unsigned volume_n_queues(const struct volume *volume);
  * change. */
 bool volume_learn(struct volume *volume);
 /* 0, or -errno with *error: the memory of all queues cannot be registered. */
-int volume_try_memory(struct volume *volume, struct volume_error *error);
+int volume_try_memory(struct volume *volume, struct error *error);
 /* 0, or -errno with *error: the device has not as many memory windows as all queues want. */
-int volume_check_windows(const struct volume *volume, struct volume_error *error);
+int volume_check_windows(const struct volume *volume, struct error *error);
 void volume_free(struct volume *volume);
 /* "subnqn/nsid" for log records. */
 #define VOLUME_FMT    "%s/%u"
@@ -89,7 +89,7 @@ void reconnect_open(struct volume *volume);
 int reconnect_reopen(struct volume *volume); /* as volume_reopen */
 void reconnect_close(struct volume *volume);
 /* A live link or controller failed: everything goes down, and is built up again. */
-void reconnect_lost(struct volume *volume, const struct volume_error *error);
+void reconnect_lost(struct volume *volume, const struct error *error);
 /* A link became idle, or its queue is gone. */
 void reconnect_on_link_idle(struct volume *volume);
 enum volume_state reconnect_state(const struct volume *volume);

@@ -20,7 +20,7 @@ static void do_step(struct volume_queue *queue, enum auth_host_step step);
 /* ---- control ------------------------------------------------------------------------------- */
 
 int queue_auth_make(struct volume_queue *queue, const struct volume_config *config,
-		    const struct domain *domain, struct volume_error *error)
+		    const struct domain *domain, struct error *error)
 {
 	struct queue_auth *auth = &queue->auth;
 	int r;

@@ -21,7 +21,7 @@ struct queue_auth {
 /* Control. Reads the secrets as they are now. 0, or -errno with *error; unmake accepts what is half
  * made. */
 int queue_auth_make(struct volume_queue *queue, const struct volume_config *config,
-		    const struct domain *domain, struct volume_error *error);
+		    const struct domain *domain, struct error *error);
 void queue_auth_unmake(struct volume_queue *queue);
 /* I/O loop: Connect was granted; queue_connected follows. */
 void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const char *hostnqn,

@@ -178,7 +178,7 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 
 /* ---- the volume's events -------------------------------------------------------------------- */
 
-static int fail_to_serve(const struct bridge *bridge, int r, struct volume_error *error)
+static int fail_to_serve(const struct bridge *bridge, int r, struct error *error)
 {
 	bool lacks_fds = r == -EMFILE || r == -ENFILE;
 
@@ -194,7 +194,7 @@ static int fail_to_serve(const struct bridge *bridge, int r, struct volume_error
 	return (int)error->code;
 }
 
-static int serve(struct bridge *bridge, struct volume_error *error)
+static int serve(struct bridge *bridge, struct error *error)
 {
 	const struct bridge_config *config = bridge->config;
 	char description[sizeof(bridge->export.description)];
@@ -262,7 +262,7 @@ static void note_buffers(struct bridge *bridge)
 		units_format_size(asked, config->volume.slab_bytes));
 }
 
-static void on_frontend_started(struct frontend_host *host, const struct volume_error *error)
+static void on_frontend_started(struct frontend_host *host, const struct error *error)
 {
 	struct bridge *bridge = container_of(host, struct bridge, host);
 
@@ -277,7 +277,7 @@ static void on_frontend_lost(struct frontend_host *host)
 	bridge_stop(container_of(host, struct bridge, host), false);
 }
 
-static void on_frontend_left(struct frontend_host *host, const struct volume_error *why)
+static void on_frontend_left(struct frontend_host *host, const struct error *why)
 {
 	struct bridge *bridge = container_of(host, struct bridge, host);
 
@@ -287,10 +287,10 @@ static void on_frontend_left(struct frontend_host *host, const struct volume_err
 		worker_drain_kernel(list_entry(node, struct worker, node));
 }
 
-static void on_opened(void *context, const struct volume_error *error)
+static void on_opened(void *context, const struct error *error)
 {
 	struct bridge *bridge = context;
-	struct volume_error own = {0};
+	struct error own = {0};
 
 	if (error) {
 		bridge_fail(bridge, error);
@@ -394,7 +394,7 @@ static int lock_control(const struct bridge *bridge)
 
 static int listen_for_control(struct bridge *bridge)
 {
-	struct volume_error *error = bridge->error;
+	struct error *error = bridge->error;
 	_autoclose_ int lock = -1;
 	int r;
 
@@ -420,7 +420,7 @@ static int listen_for_control(struct bridge *bridge)
 static int make_frontends(struct bridge *bridge)
 {
 	const struct bridge_config *config = bridge->config;
-	struct volume_error why = {0};
+	struct error why = {0};
 	bool wants_kernel = config->frontend != BRIDGE_FRONTEND_SOCKET;
 
 	bridge->host = (struct frontend_host){.loop = &bridge->loop,
@@ -478,12 +478,12 @@ static void clean_up(struct bridge *bridge)
 	loop_deinit(&bridge->loop);
 }
 
-int bridge_run(const struct bridge_config *config, struct volume_error *error)
+int bridge_run(const struct bridge_config *config, struct error *error)
 {
 	struct bridge *bridge = calloc(1, sizeof(*bridge));
 	int r, code;
 
-	*error = (struct volume_error){.code = EXIT_FAILED};
+	*error = (struct error){.code = EXIT_FAILED};
 	if (!bridge) {
 		snprintf(error->message, sizeof(error->message), "out of memory");
 		return EXIT_FAILED;

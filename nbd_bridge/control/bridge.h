@@ -39,4 +39,4 @@ struct json_object *bridge_options(const struct bridge_config *config);
 
 /* Connects, serves until SIGTERM, SIGINT or a `detach` call, closes. Returns an exit code, with *error
  * filled unless it is EXIT_OK. Called once, before any other thread exists. */
-int bridge_run(const struct bridge_config *config, struct volume_error *error);
+int bridge_run(const struct bridge_config *config, struct error *error);

@@ -40,9 +40,9 @@ struct bridge {
 	unsigned n_clients;		  /* of n_conns, the kernel's aside */
 	const struct nbd_conn *exit_with; /* the process ends with this connection */
 	struct log_limit log_limit;
-	char note[sizeof(((struct volume_error *)0)->message) * 3 + 4];
+	char note[sizeof(((struct error *)0)->message) * 3 + 4];
 	int exit_code;
-	struct volume_error *error; /* borrowed: the caller's */
+	struct error *error; /* borrowed: the caller's */
 };
 
 /* ---- bridge.c ---- */
@@ -59,7 +59,7 @@ void bridge_move(struct bridge *bridge, enum bridge_state state);
 /* Begins the orderly end; more calls change nothing. may_leave: see struct frontend_ops. */
 void bridge_stop(struct bridge *bridge, bool may_leave);
 /* The same because of an error, which bridge_run will return. */
-void bridge_fail(struct bridge *bridge, const struct volume_error *error);
+void bridge_fail(struct bridge *bridge, const struct error *error);
 /* A connection is gone: was it the last one a stop waits for? */
 void bridge_stop_goes_on(struct bridge *bridge);
 

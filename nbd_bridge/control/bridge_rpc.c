@@ -77,7 +77,7 @@ static void put_namespace(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "buffer_bytes", info->n_queues_granted * info->slab_bytes);
 }
 
-static void put_error(struct json_object *to, const char *at, const struct volume_error *error)
+static void put_error(struct json_object *to, const char *at, const struct error *error)
 {
 	struct json_object *o;
 
@@ -210,7 +210,7 @@ static struct json_object *workers_to_json(const struct bridge *bridge)
 }
 
 static struct json_object *call_status(void *context, struct json_object *params,
-				       struct rpc_error *error)
+				       struct error *error)
 {
 	const struct bridge *bridge = context;
 	struct json_object *o = json_object_new_object();
@@ -242,7 +242,7 @@ static const struct nbd_conn *find_user(const struct bridge *bridge)
 }
 
 static struct json_object *call_detach(void *context, struct json_object *params,
-				       struct rpc_error *error)
+				       struct error *error)
 {
 	struct bridge *bridge = context;
 	const struct nbd_conn *user = find_user(bridge);
@@ -265,7 +265,7 @@ static struct json_object *call_detach(void *context, struct json_object *params
 }
 
 static struct json_object *call_reopen(void *context, struct json_object *params,
-				       struct rpc_error *error)
+				       struct error *error)
 {
 	struct bridge *bridge = context;
 

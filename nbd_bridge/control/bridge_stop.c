@@ -115,7 +115,7 @@ void bridge_stop(struct bridge *bridge, bool may_leave)
 	bridge_stop_goes_on(bridge);
 }
 
-void bridge_fail(struct bridge *bridge, const struct volume_error *error)
+void bridge_fail(struct bridge *bridge, const struct error *error)
 {
 	*bridge->error = *error;
 	bridge->exit_code = (int)error->code;

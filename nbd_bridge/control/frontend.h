@@ -27,10 +27,10 @@ struct frontend_host {
 	 * its peer. must_exit: the process ends with it. */
 	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel, bool must_exit);
 	/* A front end that was starting has started, or failed. */
-	void (*on_started)(struct frontend_host *host, const struct volume_error *error);
+	void (*on_started)(struct frontend_host *host, const struct error *error);
 	/* While stopping: the device stays, its connections answer what is in flight and close. Why is what
 	 * the process ends with. */
-	void (*on_left)(struct frontend_host *host, const struct volume_error *why);
+	void (*on_left)(struct frontend_host *host, const struct error *why);
 	/* Somebody else detached the device. */
 	void (*on_lost)(struct frontend_host *host);
 };
@@ -40,7 +40,7 @@ struct frontend_ops {
 	const char *name;
 	/* The volume is live: users may come. 0 or an exit code, with *error filled. When it leaves
 	 * is_starting set, host.on_started follows. */
-	int (*start)(struct frontend *frontend, struct volume_error *error);
+	int (*start)(struct frontend *frontend, struct error *error);
 	/* The volume's size changed; NULL: nothing to do. */
 	void (*resize)(struct frontend *frontend);
 	/* One of the kernel's connections is gone, its I/O too; was_used: it carried requests. */
@@ -92,7 +92,7 @@ struct frontend *frontend_kernel_new(struct frontend_host *host,
 /* "/dev/nbd0", or "" while it is not attached. */
 const char *frontend_kernel_device(struct frontend *frontend);
 /* Can this machine do it? 0, or an exit code and why not. */
-int frontend_kernel_check(struct volume_error *error);
+int frontend_kernel_check(struct error *error);
 
 /* ---- stdio.c ---- */
 

@@ -102,7 +102,7 @@ static struct frontend_kernel *of(struct frontend *frontend)
 	return container_of(frontend, struct frontend_kernel, frontend);
 }
 
-int frontend_kernel_check(struct volume_error *error)
+int frontend_kernel_check(struct error *error)
 {
 	int r = kernel_nbd_probe();
 
@@ -218,7 +218,7 @@ static void want(struct frontend_kernel *fe, enum kernel_job job)
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static int fail(struct volume_error *error, int r)
+static int fail(struct error *error, int r)
 {
 	error->code = r == -EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	snprintf(error->message, sizeof(error->message), "cannot attach to /dev/nbdN: %s",
@@ -230,7 +230,7 @@ static int fail(struct volume_error *error, int r)
 }
 
 static int fail_taken(const struct frontend_kernel *fe, const struct kernel_name_content *owner,
-		      struct volume_error *error)
+		      struct error *error)
 {
 	error->code = EXIT_BUSY;
 	snprintf(error->message, sizeof(error->message),
@@ -241,7 +241,7 @@ static int fail_taken(const struct frontend_kernel *fe, const struct kernel_name
 }
 
 static int fail_different(const struct frontend_kernel *fe, const struct kernel_name_content *left,
-			  struct volume_error *error)
+			  struct error *error)
 {
 	error->code = EXIT_FAILED;
 	snprintf(error->message, sizeof(error->message),
@@ -255,7 +255,7 @@ static int fail_different(const struct frontend_kernel *fe, const struct kernel_
 
 /* A predecessor's device, or none. */
 static int find_device(struct frontend_kernel *fe, const struct kernel_name_content *left,
-		       struct volume_error *error)
+		       struct error *error)
 {
 	struct kernel_helper *helper = &fe->helper;
 
@@ -287,7 +287,7 @@ static void write_name(struct frontend_kernel *fe)
 			 strerror(-r));
 }
 
-static int begin(struct frontend_kernel *fe, struct volume_error *error)
+static int begin(struct frontend_kernel *fe, struct error *error)
 {
 	struct kernel_name_content content;
 	int r = kernel_name_take(&fe->name, fe->config.names_directory, fe->uuid, &content);
@@ -306,7 +306,7 @@ static int begin(struct frontend_kernel *fe, struct volume_error *error)
 	return r < 0 ? fail(error, r) : 0;
 }
 
-static int start(struct frontend *frontend, struct volume_error *error)
+static int start(struct frontend *frontend, struct error *error)
 {
 	struct frontend_kernel *fe = of(frontend);
 	int r;
@@ -336,7 +336,7 @@ static void reconnect_later(struct frontend_kernel *fe)
 static void on_attach_done(struct frontend_kernel *fe, int result)
 {
 	struct frontend_host *host = fe->frontend.host;
-	struct volume_error error = {0};
+	struct error error = {0};
 
 	fe->frontend.is_starting = false;
 	if (result < 0) {
@@ -438,7 +438,7 @@ static void on_leave_done(struct frontend_kernel *fe, int result)
 static void leave(struct frontend_kernel *fe)
 {
 	struct frontend_host *host = fe->frontend.host;
-	struct volume_error why = {.code = EXIT_BUSY};
+	struct error why = {.code = EXIT_BUSY};
 
 	snprintf(why.message, sizeof(why.message), "%s is in use and holds its I/O", fe->device);
 	snprintf(why.hint, sizeof(why.hint), "attach the volume again to go on");

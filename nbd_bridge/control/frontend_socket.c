@@ -206,7 +206,7 @@ unsigned frontend_n_inherited(void)
 
 /* ---- the front end ------------------------------------------------------------------------- */
 
-static int fail(struct volume_error *error, int r, const char *where)
+static int fail(struct error *error, int r, const char *where)
 {
 	error->code = r == -EADDRINUSE ? EXIT_BUSY : r == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
 	snprintf(error->message, sizeof(error->message), "cannot listen on %.200s: %s", where,
@@ -216,7 +216,7 @@ static int fail(struct volume_error *error, int r, const char *where)
 	return (int)error->code;
 }
 
-static int start_stdio(struct frontend_socket *fe, struct volume_error *error)
+static int start_stdio(struct frontend_socket *fe, struct error *error)
 {
 	struct frontend_host *host = fe->frontend.host;
 	int fd, r;
@@ -227,7 +227,7 @@ static int start_stdio(struct frontend_socket *fe, struct volume_error *error)
 	return r < 0 ? fail(error, r, "standard input") : 0;
 }
 
-static int start(struct frontend *frontend, struct volume_error *error)
+static int start(struct frontend *frontend, struct error *error)
 {
 	struct frontend_socket *fe = container_of(frontend, struct frontend_socket, frontend);
 	const struct frontend_socket_config *config = &fe->config;

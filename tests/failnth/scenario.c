@@ -242,7 +242,7 @@ static bool use(struct host *h, unsigned round)
 static int ask(const struct daemon *d, const char *method, struct json_object *params)
 {
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 	char path[128];
 	int r;
 

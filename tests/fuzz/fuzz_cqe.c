@@ -26,7 +26,7 @@ static void start_some(struct command_table *table)
 static void name_status(const struct nvme_cqe *cqe, enum nvme_status status)
 {
 	struct volume_config config = {.subnqn = "nqn.a", .hostnqn = "nqn.b"};
-	struct volume_error error;
+	struct error error;
 
 	config.address.sa.sa_family = AF_INET;
 	error_from_connect(&error, &config, get_le16(cqe->cid) & 1, status, get_le64(cqe->result));

@@ -29,14 +29,12 @@ static struct {
 	char directory[32];
 } env = {.addr.sun_family = AF_UNIX, .directory = "/tmp/fuzz_rpc.XXXXXX"};
 
-static struct json_object *call_echo(void *context, struct json_object *params,
-				     struct rpc_error *error)
+static struct json_object *call_echo(void *context, struct json_object *params, struct error *error)
 {
 	return params ? json_object_get(params) : json_object_new_object();
 }
 
-static struct json_object *call_fail(void *context, struct json_object *params,
-				     struct rpc_error *error)
+static struct json_object *call_fail(void *context, struct json_object *params, struct error *error)
 {
 	return rpc_refuse(error, EXIT_NOT_FOUND, "x", "no %s", "such thing");
 }

@@ -418,7 +418,7 @@ static void test_names(void **state)
 {
 	struct target target;
 	struct client client;
-	struct volume_error error;
+	struct error error;
 
 	target_start(&target, 0, ARGS("host=nqn.2026-01.test:other"));
 	client_init(&client, target.port);
@@ -537,7 +537,7 @@ static void test_discovery(void **state)
 	struct target target;
 	struct client client;
 	struct discover_result result;
-	struct volume_error error;
+	struct error error;
 
 	target_start(&target, 0, NULL);
 	client_init(&client, target.port);

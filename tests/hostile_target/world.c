@@ -139,7 +139,7 @@ void world_run(unsigned ms)
 
 /* ---- clients ---- */
 
-static void on_opened(void *context, const struct volume_error *error)
+static void on_opened(void *context, const struct error *error)
 {
 	struct client *client = context;
 

@@ -36,7 +36,7 @@ struct client {
 	bool is_opened, has_failed, is_closed, is_removed, is_changed;
 	unsigned n_lost; /* times it went to RECONNECTING */
 	enum volume_state state;
-	struct volume_error error;
+	struct error error;
 };
 
 extern struct loop world;

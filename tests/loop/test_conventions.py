@@ -108,7 +108,7 @@ def failures(scratch):
 
 def codes(_):
     """The page has all exit codes, and each manual page only such."""
-    with open(os.path.join(ROOT, "base", "args.h"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "base", "error.h"), encoding="utf-8") as f:
         wanted = set(re.findall(r"^\tEXIT_\w+ = (\d+),", f.read(), re.M))
     expect_equal(set(re.findall(r"^\| (\d) \|", page(), re.M)), wanted, "codes of the page")
     for name in ("rblk.8", "rblkctl.8", "rblkd.8"):

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	};
 	const struct args_usage usage = {"nbd_ram_server", "[SOCKET]", "NBD server for tests", 0,
 					 1};
-	struct volume_error error;
+	struct error error;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
 	if (code >= 0)

@@ -319,7 +319,7 @@ void daemon_stop(struct daemon *d)
 unsigned daemon_n_connections(const struct daemon *d)
 {
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 	unsigned n;
 	char path[128];
 

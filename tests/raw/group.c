@@ -58,7 +58,7 @@ int next_good_host(void **state)
 
 void apply_edited(const char *edit)
 {
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 	struct json_object *result = NULL;
 	char command[512], path[128];
 

@@ -52,8 +52,7 @@ static int open_paths(void **state)
 
 /* ---- the administrator ---------------------------------------------------------------------- */
 
-static struct json_object *ask(const char *method, struct json_object *params,
-			       struct rpc_error *error)
+static struct json_object *ask(const char *method, struct json_object *params, struct error *error)
 {
 	struct json_object *result = NULL;
 	char path[128];
@@ -69,7 +68,7 @@ static struct json_object *ask(const char *method, struct json_object *params,
 static int try_set(unsigned group, const char *name, const char *portal)
 {
 	struct json_object *params = json_object_new_object(), *result;
-	struct rpc_error error;
+	struct error error;
 	int n;
 
 	json_object_object_add(params, "subsystem", json_object_new_string(RAW_SUBNQN));
@@ -105,7 +104,7 @@ static void change_config(const char *expression)
 {
 	char command[256];
 	struct json_object *result;
-	struct rpc_error error;
+	struct error error;
 
 	snprintf(command, sizeof(command), "sed -i '%s' %s/target.yaml", expression, d.folder);
 	assert_int_equal(system(command), 0);
@@ -550,7 +549,7 @@ static void features_of_all_namespaces(void **state)
 /* Commands of the I/O queue that came, Connect among them. */
 static uint64_t count_commands(void)
 {
-	struct rpc_error error;
+	struct error error;
 	struct json_object *result = ask("list", NULL, &error), *list;
 	uint64_t n = 0;
 
@@ -672,7 +671,7 @@ static void what_was_set_stays(void **state)
 static void refuses_what_makes_no_sense(void **state)
 {
 	uint64_t count = u64(whole_log(&p.admin), 0);
-	struct rpc_error error;
+	struct error error;
 
 	assert_int_equal(try_set(3, "change", NULL), -EXIT_NOT_FOUND);
 	assert_int_equal(try_set(0, "change", NULL), -EXIT_NOT_FOUND);

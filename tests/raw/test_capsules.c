@@ -38,7 +38,7 @@ static struct json_object *ask(const struct raw_host *h, unsigned qid,
 {
 	struct json_object *params = json_object_new_object(), *result = NULL, *queues;
 	struct json_object *names = json_object_new_array();
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 	char path[128], name[32];
 
 	snprintf(path, sizeof(path), "%s/sock", d.folder);

@@ -27,7 +27,7 @@ enum {
 
 static void edit(const char *what)
 {
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 	struct json_object *result = NULL;
 	char command[512], path[128];
 

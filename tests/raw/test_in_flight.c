@@ -263,7 +263,7 @@ static void stops_while_in_use(void **state)
 static uint64_t count_commands(const struct daemon *own)
 {
 	struct json_object *result = NULL, *list, *queue;
-	struct rpc_error error;
+	struct error error;
 	uint64_t n = 0;
 	char path[128];
 

@@ -27,7 +27,7 @@ enum {
 
 /* ---- the administrator ---------------------------------------------------------------------- */
 
-static int ask(const char *method, struct json_object *params, struct rpc_error *error)
+static int ask(const char *method, struct json_object *params, struct error *error)
 {
 	struct json_object *result = NULL;
 	char path[128];
@@ -52,7 +52,7 @@ static void truncate_file(const char *name, off_t size)
 static enum exit_code resize(uint32_t nsid, uint64_t size, bool is_forced)
 {
 	struct json_object *params = json_object_new_object();
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 
 	json_object_object_add(params, "subsystem", json_object_new_string(RAW_SUBNQN));
 	json_object_object_add(params, "nsid", json_object_new_int((int)nsid));
@@ -91,7 +91,7 @@ static void uncomment_config(void)
 
 static void apply(void)
 {
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 	char text[128];
 
 	assert_int_equal(ask("apply", NULL, &error), 0);
@@ -255,7 +255,7 @@ static void hears_of_namespaces_that_come_and_go(void **state)
 static uint64_t count_commands(void)
 {
 	struct json_object *result = NULL, *list;
-	struct rpc_error error;
+	struct error error;
 	uint64_t n = 0;
 	char path[128];
 
@@ -345,7 +345,7 @@ static void loses_what_was_withdrawn(void **state)
 
 static void refuses_what_makes_no_sense(void **state)
 {
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 
 	assert_int_equal(resize(99, 0, false), EXIT_NOT_FOUND);
 	assert_int_equal(resize(0, 0, false), EXIT_USAGE);

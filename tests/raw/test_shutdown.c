@@ -131,7 +131,7 @@ static void reset(void)
 static unsigned n_in_flight(void)
 {
 	struct json_object *result = NULL, *list;
-	struct rpc_error error;
+	struct error error;
 	char path[128];
 	int n = 0;
 

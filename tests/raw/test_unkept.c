@@ -147,7 +147,7 @@ static enum nvme_status on_block(uint8_t opcode)
 static void expect_status(const char *state, int n_unkept)
 {
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/sock", d.folder);

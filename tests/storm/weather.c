@@ -122,7 +122,7 @@ void write_fair_weather(const struct daemon *d)
 /* Whether rblkd agreed; that it answers is judged. Takes params. */
 static bool ask(const struct daemon *d, const char *method, struct json_object *params)
 {
-	struct rpc_error error = {.code = EXIT_OK};
+	struct error error = {.code = EXIT_OK};
 	struct json_object *result = NULL;
 	char path[128];
 	int r;

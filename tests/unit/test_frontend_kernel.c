@@ -39,7 +39,7 @@ static struct {
 	int job;	      /* given and not yet done */
 	int conns[CONNS_MAX]; /* our ends */
 	unsigned n_conns, n_started, n_ended, n_lost;
-	struct volume_error error; /* of on_started */
+	struct error error; /* of on_started */
 } the;
 
 /* ---- in place of the kernel's side ---------------------------------------------------------- */
@@ -98,14 +98,14 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 	return 0;
 }
 
-static void on_started(struct frontend_host *host, const struct volume_error *error)
+static void on_started(struct frontend_host *host, const struct error *error)
 {
 	the.n_started++;
 	if (error)
 		the.error = *error;
 }
 
-static void on_left(struct frontend_host *host, const struct volume_error *why)
+static void on_left(struct frontend_host *host, const struct error *why)
 {
 	assert_int_equal(why->code, EXIT_BUSY);
 	assert_non_null(strstr(why->message, "/dev/nbd7 is in use"));
@@ -128,7 +128,7 @@ static void make_frontend(unsigned n_connections)
 
 static int start(void)
 {
-	struct volume_error error = {0};
+	struct error error = {0};
 	int r = the.frontend->ops->start(the.frontend, &error);
 
 	the.error = error;

@@ -53,7 +53,7 @@ static void expect(const char *hostnqn, const char *hostid, const char *want_nqn
 		   const char *want_id)
 {
 	struct volume_config config;
-	struct volume_error error;
+	struct error error;
 	char id[UUID_STR_LEN];
 
 	volume_config_init(&config);
@@ -69,7 +69,7 @@ static void expect(const char *hostnqn, const char *hostid, const char *want_nqn
 static void expect_error(const char *hostnqn, const char *hostid, const char *part)
 {
 	struct volume_config config;
-	struct volume_error error;
+	struct error error;
 
 	volume_config_init(&config);
 	assert_int_equal(host_identity_load(etc, hostnqn, hostid, &config, &error), -1);
@@ -92,7 +92,7 @@ static void test_files(void **unused)
 static void test_derived(void **unused)
 {
 	struct volume_config a, b, c;
-	struct volume_error error;
+	struct error error;
 
 	volume_config_init(&a);
 	b = c = a;
@@ -106,7 +106,7 @@ static void test_derived(void **unused)
 static void test_generated(void **unused)
 {
 	struct volume_config a, b;
-	struct volume_error error;
+	struct error error;
 
 	volume_config_init(&a);
 	volume_config_init(&b);

@@ -192,7 +192,7 @@ static struct volume_config some_config(void)
 static void expect_cm(struct cm_error cm, enum exit_code code, const char *message)
 {
 	struct volume_config config = some_config();
-	struct volume_error error;
+	struct error error;
 
 	error_from_cm(&error, &config.address, &cm);
 	assert_string_equal(error.message, message);
@@ -222,7 +222,7 @@ static void expect_connect(unsigned status, uint64_t result, enum exit_code code
 			   const char *message)
 {
 	struct volume_config config = some_config();
-	struct volume_error error;
+	struct error error;
 
 	error_from_connect(&error, &config, 0, status, result);
 	assert_string_equal(error.message, message);

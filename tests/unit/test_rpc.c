@@ -36,29 +36,26 @@ static struct {
 
 /* Methods */
 
-static struct json_object *call_echo(void *context, struct json_object *params,
-				     struct rpc_error *error)
+static struct json_object *call_echo(void *context, struct json_object *params, struct error *error)
 {
 	env.n_calls++;
 	return params ? json_object_get(params) : json_object_new_string(context);
 }
 
-static struct json_object *call_fail(void *context, struct json_object *params,
-				     struct rpc_error *error)
+static struct json_object *call_fail(void *context, struct json_object *params, struct error *error)
 {
-	*error = (struct rpc_error){
+	*error = (struct error){
 		.code = EXIT_NOT_FOUND, .message = "no \"such\" thing\n", .hint = "look elsewhere"};
 	return NULL;
 }
 
 static struct json_object *call_silent(void *context, struct json_object *params,
-				       struct rpc_error *error)
+				       struct error *error)
 {
 	return NULL;
 }
 
-static struct json_object *call_big(void *context, struct json_object *params,
-				    struct rpc_error *error)
+static struct json_object *call_big(void *context, struct json_object *params, struct error *error)
 {
 	_autofree_ char *text = malloc(BIG);
 
@@ -153,7 +150,7 @@ static void test_call(void **state)
 {
 	struct json_object *params = json_tokener_parse("{\"a\":[1,2,{\"b\":\"\\u00e9\\n\"}]}");
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 
 	assert_int_equal(rpc_call(env.path, "echo", params, PATIENCE_MS, &result, &error), 0);
 	assert_true(json_object_equal(params, result));
@@ -167,7 +164,7 @@ static void test_call(void **state)
 static void test_call_fails(void **state)
 {
 	struct json_object *result = NULL;
-	struct rpc_error error = {0};
+	struct error error = {0};
 
 	assert_int_equal(rpc_call(env.path, "fail", NULL, PATIENCE_MS, &result, &error),
 			 -EREMOTEIO);
@@ -186,7 +183,7 @@ static void test_call_fails(void **state)
 static void test_big_answer(void **state)
 {
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 
 	assert_int_equal(rpc_call(env.path, "big", NULL, PATIENCE_MS, &result, &error), 0);
 	assert_int_equal(json_object_get_string_len(result), BIG);
@@ -197,7 +194,7 @@ static void test_nobody_listens(void **state)
 {
 	char path[sizeof(env.path) + 8];
 	struct json_object *result;
-	struct rpc_error error;
+	struct error error;
 
 	snprintf(path, sizeof(path), "%s.not", env.path);
 	assert_int_equal(rpc_call(path, "echo", NULL, PATIENCE_MS, &result, &error), -ENOENT);
@@ -219,7 +216,7 @@ static void test_server_is_silent(void **state)
 {
 	char path[sizeof(env.path) + 8];
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s.bad", env.path);
@@ -256,7 +253,7 @@ static void test_server_talks_nonsense(void **state)
 {
 	char path[sizeof(env.path) + 8];
 	struct json_object *result = NULL;
-	struct rpc_error error;
+	struct error error;
 	pthread_t thread;
 	int fd;
 
@@ -451,7 +448,7 @@ static void test_too_many_clients(void **state)
 	/* Its place is free as soon as the server has seen the end of one. */
 	for (bool is_served = false; !is_served;) {
 		struct json_object *result = NULL;
-		struct rpc_error error;
+		struct error error;
 
 		is_served = rpc_call(env.path, "echo", NULL, PATIENCE_MS, &result, &error) == 0;
 		json_object_put(result);

@@ -48,7 +48,7 @@ static int show(const struct attach *attach, struct json_object *status)
 /* One that has failed tries its target again first. */
 static int show_same(const struct attach *attach, struct json_object *status)
 {
-	struct volume_error error;
+	struct error error;
 	struct json_object *now;
 	int code;
 
@@ -65,7 +65,7 @@ static int show_same(const struct attach *attach, struct json_object *status)
 /* Shows the volume if it is attached; returns whether that settles it, with the code. */
 static bool show_attached(const struct attach *attach, int *ret_code)
 {
-	struct volume_error error;
+	struct error error;
 	struct json_object *same, *taken;
 	struct volumes volumes;
 	int code = volumes_read(&volumes, &error);
@@ -82,9 +82,8 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 		/* one that does not answer does not say of what it is */
 		const char *nqn = json_text(taken, "subsystem");
 
-		report_fill(&error, EXIT_BUSY, "choose another --name",
-			    "there is a volume '%s'%s%s", attach->config.name,
-			    *nqn ? " of " : ", which does not answer", nqn);
+		error_set(&error, EXIT_BUSY, "choose another --name", "there is a volume '%s'%s%s",
+			  attach->config.name, *nqn ? " of " : ", which does not answer", nqn);
 		*ret_code = report_error(program, &error);
 	}
 	volumes_release(&volumes);
@@ -160,22 +159,21 @@ static struct json_object *read_message(int fd)
 	return n ? json_tokener_parse(text) : NULL;
 }
 
-static int fail_from_message(struct json_object *message, const char *log_path,
-			     struct volume_error *error)
+static int fail_from_message(struct json_object *message, const char *log_path, struct error *error)
 {
 	char hint[PATH_MAX + 16];
 
 	snprintf(hint, sizeof(hint), "see %.230s", log_path);
 	if (!message)
-		report_fill(error, EXIT_FAILED, hint, "the volume process died");
+		error_set(error, EXIT_FAILED, hint, "the volume process died");
 	else
-		report_fill(error, (enum exit_code)json_number(message, "code"),
-			    json_text(message, "hint"), "%s", json_text(message, "message"));
+		error_set(error, (enum exit_code)json_number(message, "code"),
+			  json_text(message, "hint"), "%s", json_text(message, "message"));
 	return (int)error->code;
 }
 
 /* Returns when the volume is ready: 0, or an exit code with *error filled. */
-static int start(const struct attach *attach, struct volume_error *error)
+static int start(const struct attach *attach, struct error *error)
 {
 	char log_path[PATH_MAX];
 	struct json_object *message, *note = NULL;
@@ -190,8 +188,8 @@ static int start(const struct attach *attach, struct volume_error *error)
 	if (r == 0)
 		r = spawn(attach, fds[1], log_path, &pid);
 	if (r < 0) {
-		report_fill(error, EXIT_FAILED, NULL, "cannot start the volume process: %s",
-			    strerror(-r));
+		error_set(error, EXIT_FAILED, NULL, "cannot start the volume process: %s",
+			  strerror(-r));
 		return EXIT_FAILED;
 	}
 	close(fds[1]);
@@ -210,7 +208,7 @@ static int start(const struct attach *attach, struct volume_error *error)
 
 static int run(struct attach *attach, const char *target)
 {
-	struct volume_error error = {0};
+	struct error error = {0};
 	int code = volume_options_apply(&attach->options, target, &attach->config, &error);
 
 	if (code == 0)
@@ -231,8 +229,8 @@ static int run(struct attach *attach, const char *target)
 	if (show_attached(attach, &code))
 		return code;
 	if (code == EXIT_OK)
-		report_fill(&error, EXIT_FAILED, NULL,
-			    "the volume process ended right after its start");
+		error_set(&error, EXIT_FAILED, NULL,
+			  "the volume process ended right after its start");
 	return report_error(program, &error);
 }
 

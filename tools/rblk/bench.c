@@ -42,7 +42,7 @@ struct bench {
 	uint64_t ramp_ns, runtime_ns, started_ns, took_ns;
 	uint64_t cpu_us; /* of the whole process, while measuring */
 	struct loop_timer ramp, end;
-	struct volume_error error;
+	struct error error;
 	bool has_failed;
 };
 
@@ -123,17 +123,17 @@ static bool can_do_load(struct bench *bench)
 	size_t block = bench->load.block_bytes;
 
 	if (block % info->block_size)
-		report_fill(&bench->error, EXIT_USAGE, NULL,
-			    "--bs: %zu bytes are no multiple of the namespace's blocks of %u",
-			    block, info->block_size);
+		error_set(&bench->error, EXIT_USAGE, NULL,
+			  "--bs: %zu bytes are no multiple of the namespace's blocks of %u", block,
+			  info->block_size);
 	else if (block > info->size_bytes)
-		report_fill(&bench->error, EXIT_USAGE, NULL,
-			    "--bs: %zu bytes are more than the namespace has (%llu)", block,
-			    (unsigned long long)info->size_bytes);
+		error_set(&bench->error, EXIT_USAGE, NULL,
+			  "--bs: %zu bytes are more than the namespace has (%llu)", block,
+			  (unsigned long long)info->size_bytes);
 	return !bench->error.code;
 }
 
-static void on_opened(void *context, const struct volume_error *error)
+static void on_opened(void *context, const struct error *error)
 {
 	struct bench *bench = context;
 
@@ -317,7 +317,7 @@ struct bench_options {
 
 /* What the load needs is known; what is given on top of it is there for larger I/O. */
 static int apply_buffers(const struct bench_options *options, struct volume_config *config,
-			 struct volume_error *error)
+			 struct error *error)
 {
 	uint64_t needed = MAX(config->slab_bytes, (uint64_t)VOLUME_SLAB_MIN);
 	char text[UNITS_MAX];
@@ -327,23 +327,24 @@ static int apply_buffers(const struct bench_options *options, struct volume_conf
 	config->slab_bytes = options->buffer_bytes / options->n_queues;
 	if (config->slab_bytes >= needed)
 		return 0;
-	report_fill(error, EXIT_USAGE, "take less --depth, a smaller --bs or fewer --queues",
-		    "--buffers: this load needs %s",
-		    units_format_size(text, needed * options->n_queues));
+	error_set(error, EXIT_USAGE, "take less --depth, a smaller --bs or fewer --queues",
+		  "--buffers: this load needs %s",
+		  units_format_size(text, needed * options->n_queues));
 	return EXIT_USAGE;
 }
 
 /* 0, or an exit code with *error filled. */
 static int configure(const struct bench_options *options, const char *target,
-		     struct volume_config *config, struct volume_error *error)
+		     struct volume_config *config, struct error *error)
 {
 	int code;
 
 	volume_config_init(config);
-	if (options->depth * options->block > BYTES_MAX)
-		return (int)report_fill(error, EXIT_USAGE, "take less --depth or a smaller --bs",
-					"more than 512 MiB in flight a queue")
-			->code;
+	if (options->depth * options->block > BYTES_MAX) {
+		error_set(error, EXIT_USAGE, "take less --depth or a smaller --bs",
+			  "more than 512 MiB in flight a queue");
+		return EXIT_USAGE;
+	}
 	code = target_name_parse(target, config, error);
 	if (code == 0 &&
 	    host_identity_load("/etc/nvme", options->hostnqn, options->hostid, config, error) < 0)
@@ -384,7 +385,7 @@ static int run_with(const struct bench_options *options, const char *target)
 {
 	enum output output = (enum output)options->output;
 	struct volume_config config;
-	struct volume_error error = {0};
+	struct error error = {0};
 	struct bench *bench;
 	int code = configure(options, target, &config, &error);
 

@@ -105,7 +105,7 @@ static void add_holders(struct text *text, const char *disk)
 		closedir(dir);
 }
 
-int busy_check_and_sync(const char *device, struct volume_error *error)
+int busy_check_and_sync(const char *device, struct error *error)
 {
 	/* Not for writing, although it is flushed: udev would look at it afterwards. */
 	_autoclose_ int fd = open(device, O_RDONLY | O_EXCL | O_CLOEXEC);
@@ -116,15 +116,15 @@ int busy_check_and_sync(const char *device, struct volume_error *error)
 	if (errno == EROFS || errno == ENOENT || errno == ENXIO) /* nothing of ours to write */
 		return 0;
 	if (errno != EBUSY) {
-		report_fill(error, errno == EACCES ? EXIT_PRIVILEGE : EXIT_FAILED,
-			    "--force detaches it without", "cannot flush %s: %s", device,
-			    strerror(errno));
+		error_set(error, errno == EACCES ? EXIT_PRIVILEGE : EXIT_FAILED,
+			  "--force detaches it without", "cannot flush %s: %s", device,
+			  strerror(errno));
 		return (int)error->code;
 	}
 	add_mounts(&text, device);
 	add_swaps(&text, device);
 	add_holders(&text, device + strlen("/dev/"));
-	report_fill(error, EXIT_BUSY, "unmount it first; --force would lose data", "%s is busy: %s",
-		    device, text.n ? text.s : "another program has it for itself");
+	error_set(error, EXIT_BUSY, "unmount it first; --force would lose data", "%s is busy: %s",
+		  device, text.n ? text.s : "another program has it for itself");
 	return EXIT_BUSY;
 }

@@ -6,4 +6,4 @@
 
 /* 0 after everything written to it reached the volume; EXIT_BUSY with *error naming the holder; another
  * exit code when it cannot be told or flushed. */
-int busy_check_and_sync(const char *device, struct volume_error *error);
+int busy_check_and_sync(const char *device, struct error *error);

@@ -52,21 +52,20 @@ static int wait_for_end(int pidfd, uint64_t wait_ns)
 	return r > 0 ? 0 : -ETIMEDOUT;
 }
 
-static int fail_call(const char *name, int r, const struct rpc_error *said,
-		     struct volume_error *error)
+static int fail_call(const char *name, int r, const struct error *said, struct error *error)
 {
 	if (r == -EREMOTEIO)
-		report_fill(error, said->code, said->hint, "%s", said->message);
+		error_set(error, said->code, said->hint, "%s", said->message);
 	else
-		report_fill(error, EXIT_FAILED, "--force ends a process that does not answer",
-			    "the volume process of %s does not answer: %s", name, strerror(-r));
+		error_set(error, EXIT_FAILED, "--force ends a process that does not answer",
+			  "the volume process of %s does not answer: %s", name, strerror(-r));
 	return (int)error->code;
 }
 
 /* One that says nothing helps nobody. */
 static void remove_empty_log(const char *name)
 {
-	struct volume_error ignored;
+	struct error ignored;
 	char path[PATH_MAX];
 	struct stat st;
 
@@ -76,10 +75,10 @@ static void remove_empty_log(const char *name)
 }
 
 static int end_process(const struct detach *detach, const char *name, int pidfd,
-		       struct volume_error *error)
+		       struct error *error)
 {
 	struct json_object *params = json_object_new_object(), *result = NULL;
-	struct rpc_error said = {0};
+	struct error said = {0};
 	char path[PATH_MAX];
 	int r = run_dir_path(path, name, "sock", error);
 
@@ -94,8 +93,8 @@ static int end_process(const struct detach *detach, const char *name, int pidfd,
 	if (wait_for_end(pidfd, detach->wait_ns) == 0)
 		return 0;
 	if (!detach->is_forced) {
-		report_fill(error, EXIT_UNREACHABLE, "see `rblk status`; --force ends it at once",
-			    "%s is still being flushed", name);
+		error_set(error, EXIT_UNREACHABLE, "see `rblk status`; --force ends it at once",
+			  "%s is still being flushed", name);
 		return EXIT_UNREACHABLE;
 	}
 	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
@@ -103,16 +102,16 @@ static int end_process(const struct detach *detach, const char *name, int pidfd,
 }
 
 static int detach_volume(const struct detach *detach, struct json_object *status,
-			 struct volume_error *error)
+			 struct error *error)
 {
 	const char *device = json_text(status, "device");
 	_autoclose_ int pidfd = -1;
 	int code;
 
 	if (volume_holds_io(status) && !detach->is_forced) {
-		report_fill(error, EXIT_UNREACHABLE,
-			    "wait for the target; --force detaches without the flush",
-			    "%s cannot be flushed: the target is away", json_text(status, "name"));
+		error_set(error, EXIT_UNREACHABLE,
+			  "wait for the target; --force detaches without the flush",
+			  "%s cannot be flushed: the target is away", json_text(status, "name"));
 		return EXIT_UNREACHABLE;
 	}
 	if (*device && !detach->is_forced) {
@@ -122,8 +121,8 @@ static int detach_volume(const struct detach *detach, struct json_object *status
 	}
 	pidfd = (int)syscall(SYS_pidfd_open, (pid_t)json_number(status, "pid"), 0);
 	if (pidfd < 0) {
-		report_fill(error, EXIT_FAILED, NULL, "cannot watch the volume process of %s: %s",
-			    json_text(status, "name"), strerror(errno));
+		error_set(error, EXIT_FAILED, NULL, "cannot watch the volume process of %s: %s",
+			  json_text(status, "name"), strerror(errno));
 		return EXIT_FAILED;
 	}
 	code = end_process(detach, json_text(status, "name"), pidfd, error);
@@ -134,16 +133,16 @@ static int detach_volume(const struct detach *detach, struct json_object *status
 
 /* No process of that name; but its device may be there. */
 static int detach_left(const struct detach *detach, const char *what, struct left_device *left,
-		       struct volume_error *error)
+		       struct error *error)
 {
 	if (!left_find(what, left))
 		return (int)error->code;
 	if (detach->is_forced)
 		return left_end(left, error);
-	report_fill(error, EXIT_BUSY,
-		    "attach it again to go on; --force gives up what is not written yet",
-		    "the process of volume '%s' is gone, /dev/nbd%u holds its I/O", left->volume,
-		    left->index);
+	error_set(error, EXIT_BUSY,
+		  "attach it again to go on; --force gives up what is not written yet",
+		  "the process of volume '%s' is gone, /dev/nbd%u holds its I/O", left->volume,
+		  left->index);
 	return EXIT_BUSY;
 }
 
@@ -163,7 +162,7 @@ static int show(const struct detach *detach, const char *name)
 
 static int run(const struct detach *detach, const char *what)
 {
-	struct volume_error error = {0};
+	struct error error = {0};
 	struct json_object *status = NULL;
 	struct left_device left;
 	struct volumes volumes;

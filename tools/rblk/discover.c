@@ -104,7 +104,7 @@ static int print_json(const struct discover_result *result)
 static int run(const char *address, const char *hostnqn, const char *hostid, unsigned output)
 {
 	struct discover_result result = {0};
-	struct volume_error error = {0};
+	struct error error = {0};
 	struct volume_config config;
 	int code;
 

@@ -27,7 +27,7 @@ static bool is_left(const char *directory, const char *file, struct left_device 
 
 bool left_get(unsigned n, struct left_device *ret_device)
 {
-	struct volume_error ignored;
+	struct error ignored;
 	char directory[PATH_MAX];
 	struct dirent *entry;
 	bool is_found = false;
@@ -55,7 +55,7 @@ bool left_find(const char *what, struct left_device *ret_device)
 	return false;
 }
 
-int left_end(const struct left_device *device, struct volume_error *error)
+int left_end(const struct left_device *device, struct error *error)
 {
 	struct kernel_name_content content;
 	struct kernel_name name = {.fd = -1};
@@ -74,7 +74,7 @@ int left_end(const struct left_device *device, struct volume_error *error)
 	kernel_name_release(&name, r == 0);
 	if (r == 0)
 		return 0;
-	report_fill(error, r == -EPERM ? EXIT_PRIVILEGE : EXIT_FAILED, NULL,
-		    "cannot end /dev/nbd%u: %s", device->index, strerror(-r));
+	error_set(error, r == -EPERM ? EXIT_PRIVILEGE : EXIT_FAILED, NULL,
+		  "cannot end /dev/nbd%u: %s", device->index, strerror(-r));
 	return (int)error->code;
 }

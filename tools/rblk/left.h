@@ -18,4 +18,4 @@ bool left_get(unsigned n, struct left_device *ret_device);
 /* what: the volume's name, or the device's path. */
 bool left_find(const char *what, struct left_device *ret_device);
 /* Ends it, with what the kernel has not written. 0, or an exit code with *error filled. */
-int left_end(const struct left_device *device, struct volume_error *error);
+int left_end(const struct left_device *device, struct error *error);

@@ -104,7 +104,7 @@ int list_main(int argc, char **argv)
 		{0},
 	};
 	const struct args_usage usage = {program, "", "Lists the attached volumes.", 0, 0};
-	struct volume_error error;
+	struct error error;
 	struct volumes volumes;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 

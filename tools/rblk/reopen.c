@@ -21,37 +21,36 @@ enum {
 #define INTERVAL_NS (50 * NSEC_PER_MSEC)
 
 static int call(const char *path, const char *name, const char *method,
-		struct json_object **ret_status, struct volume_error *error)
+		struct json_object **ret_status, struct error *error)
 {
-	struct rpc_error said = {0};
+	struct error said = {0};
 	int r = rpc_call(path, method, NULL, CALL_TIMEOUT_MS, ret_status, &said);
 
 	if (r == 0)
 		return 0;
 	if (r == -EREMOTEIO)
-		report_fill(error, said.code, said.hint, "%s", said.message);
+		error_set(error, said.code, said.hint, "%s", said.message);
 	else
-		report_fill(error, EXIT_FAILED,
-			    "end it by `rblk detach --force`, then attach again",
-			    "the volume process of %s does not answer: %s", name, strerror(-r));
+		error_set(error, EXIT_FAILED, "end it by `rblk detach --force`, then attach again",
+			  "the volume process of %s does not answer: %s", name, strerror(-r));
 	return (int)error->code;
 }
 
 /* What it says itself, or that it does not say why. */
-static int fail(const char *name, struct json_object *status, struct volume_error *error)
+static int fail(const char *name, struct json_object *status, struct error *error)
 {
 	struct json_object *last = NULL;
 	const char *state = json_text(status, "state");
 
 	if (json_object_object_get_ex(status, "last_error", &last) && last)
-		report_fill(error, (enum exit_code)json_number(last, "code"),
-			    *json_text(last, "hint")
-				    ? json_text(last, "hint")
-				    : "see `rblk status`; or detach it, and attach it again",
-			    "volume %s is %s: %s", name, state, json_text(last, "message"));
+		error_set(error, (enum exit_code)json_number(last, "code"),
+			  *json_text(last, "hint")
+				  ? json_text(last, "hint")
+				  : "see `rblk status`; or detach it, and attach it again",
+			  "volume %s is %s: %s", name, state, json_text(last, "message"));
 	else
-		report_fill(error, EXIT_UNREACHABLE, "see `rblk status`", "volume %s is %s", name,
-			    state);
+		error_set(error, EXIT_UNREACHABLE, "see `rblk status`", "volume %s is %s", name,
+			  state);
 	return (int)error->code;
 }
 
@@ -60,7 +59,7 @@ static bool is_still_trying(struct json_object *status)
 	return !strcmp(json_text(status, "state"), "reconnecting");
 }
 
-int reopen_volume(const char *name, struct json_object **ret_status, struct volume_error *error)
+int reopen_volume(const char *name, struct json_object **ret_status, struct error *error)
 {
 	const struct timespec pause = {.tv_nsec = INTERVAL_NS};
 	uint64_t until = clock_ns() + PATIENCE_NS;

@@ -7,4 +7,4 @@
 #include "initiator/control/volume.h"
 
 /* Waits until it is live: 0 with its status (owned by the caller), or an exit code with *error filled. */
-int reopen_volume(const char *name, struct json_object **ret_status, struct volume_error *error);
+int reopen_volume(const char *name, struct json_object **ret_status, struct error *error);

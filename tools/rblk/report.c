@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors and JSON on their way to the user; see report.h. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "tools/rblk/report.h"
 
-int report_error(const char *program, const struct volume_error *error)
+int report_error(const char *program, const struct error *error)
 {
 	return fail_with(program, error->code, *error->hint ? error->hint : NULL, "%s",
 			 error->message);
@@ -16,19 +15,6 @@ int report_json(struct json_object *object)
 	output_json(object);
 	json_object_put(object);
 	return EXIT_OK;
-}
-
-struct volume_error *report_fill(struct volume_error *error, enum exit_code code, const char *hint,
-				 const char *fmt, ...)
-{
-	va_list ap;
-
-	*error = (struct volume_error){.code = code};
-	va_start(ap, fmt);
-	vsnprintf(error->message, sizeof(error->message), fmt, ap);
-	va_end(ap);
-	snprintf(error->hint, sizeof(error->hint), "%s", hint ? hint : "");
-	return error;
 }
 
 const char *json_text(struct json_object *object, const char *key)

@@ -10,15 +10,9 @@
 #include "initiator/control/volume.h"
 
 /* Tells the failure as fail_with does (base/args.h). Returns its exit code. */
-int report_error(const char *program, const struct volume_error *error);
+int report_error(const char *program, const struct error *error);
 /* Prints with a line end, and gives it back; returns EXIT_OK. */
 int report_json(struct json_object *object);
-
-/* Fills *error, which it returns. */
-__attribute__((format(printf, 4, 5))) struct volume_error *report_fill(struct volume_error *error,
-								       enum exit_code code,
-								       const char *hint,
-								       const char *fmt, ...);
 
 /* Members of an object; "" and 0 when absent. */
 const char *json_text(struct json_object *object, const char *key);

@@ -11,23 +11,22 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 
-static int find_base(char base[PATH_MAX], struct volume_error *error)
+static int find_base(char base[PATH_MAX], struct error *error)
 {
 	switch (run_dir_base(base)) {
 	case 0:
 		return 0;
 	case -ENOENT:
-		report_fill(error, EXIT_PRIVILEGE, "set RBLK_RUN_DIR to a directory of your own",
-			    "no run directory: neither root nor XDG_RUNTIME_DIR");
+		error_set(error, EXIT_PRIVILEGE, "set RBLK_RUN_DIR to a directory of your own",
+			  "no run directory: neither root nor XDG_RUNTIME_DIR");
 		return EXIT_PRIVILEGE;
 	default:
-		report_fill(error, EXIT_USAGE, NULL, "the run directory must be an absolute path");
+		error_set(error, EXIT_USAGE, NULL, "the run directory must be an absolute path");
 		return EXIT_USAGE;
 	}
 }
 
-int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,
-		 struct volume_error *error)
+int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix, struct error *error)
 {
 	char base[PATH_MAX];
 	int r = find_base(base, error), n;
@@ -38,13 +37,13 @@ int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,
 		     name ? "." : "", name ? suffix : "");
 	if (n < PATH_MAX && (!name || n < (int)sizeof(((struct sockaddr_un *)0)->sun_path)))
 		return 0;
-	report_fill(error, EXIT_USAGE,
-		    "set RBLK_RUN_DIR to a shorter path, or choose a shorter --name",
-		    "the path of the volume's socket is longer than a socket's path may be");
+	error_set(error, EXIT_USAGE,
+		  "set RBLK_RUN_DIR to a shorter path, or choose a shorter --name",
+		  "the path of the volume's socket is longer than a socket's path may be");
 	return EXIT_USAGE;
 }
 
-int run_dir_names(char path[PATH_MAX], struct volume_error *error)
+int run_dir_names(char path[PATH_MAX], struct error *error)
 {
 	char base[PATH_MAX];
 	int r = find_base(base, error);
@@ -54,7 +53,7 @@ int run_dir_names(char path[PATH_MAX], struct volume_error *error)
 	return r;
 }
 
-int run_dir_lock_path(char path[PATH_MAX], struct volume_error *error)
+int run_dir_lock_path(char path[PATH_MAX], struct error *error)
 {
 	char base[PATH_MAX];
 	int r = find_base(base, error);
@@ -64,18 +63,18 @@ int run_dir_lock_path(char path[PATH_MAX], struct volume_error *error)
 	return r;
 }
 
-static int make(const char *path, mode_t mode, struct volume_error *error)
+static int make(const char *path, mode_t mode, struct error *error)
 {
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		return 0;
-	report_fill(error, errno == EACCES || errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED,
-		    errno == EACCES ? "run as root, or set RBLK_RUN_DIR to a directory of your own"
-				    : NULL,
-		    "cannot make the directory %.150s: %s", path, strerror(errno));
+	error_set(error, errno == EACCES || errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED,
+		  errno == EACCES ? "run as root, or set RBLK_RUN_DIR to a directory of your own"
+				  : NULL,
+		  "cannot make the directory %.150s: %s", path, strerror(errno));
 	return (int)error->code;
 }
 
-int run_dir_create(struct volume_error *error)
+int run_dir_create(struct error *error)
 {
 	char base[PATH_MAX], path[PATH_MAX];
 	int r = find_base(base, error);

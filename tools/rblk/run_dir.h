@@ -10,11 +10,10 @@
 #include "initiator/control/volume.h"
 
 /* "RUN/volumes/NAME.SUFFIX", or the directory when name is NULL. 0, or an exit code with *error. */
-int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix,
-		 struct volume_error *error);
+int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix, struct error *error);
 /* "RUN/by-uuid". */
-int run_dir_names(char path[PATH_MAX], struct volume_error *error);
+int run_dir_names(char path[PATH_MAX], struct error *error);
 /* "RUN/volumes/.lock": held by who creates a control socket and by who removes a dead one. */
-int run_dir_lock_path(char path[PATH_MAX], struct volume_error *error);
+int run_dir_lock_path(char path[PATH_MAX], struct error *error);
 /* Makes the directories. 0, or an exit code with *error filled. */
-int run_dir_create(struct volume_error *error);
+int run_dir_create(struct error *error);

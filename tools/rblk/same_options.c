@@ -75,7 +75,7 @@ static void compare_place(struct differences *d, struct json_object *status,
 }
 
 int same_options_check(struct json_object *status, const struct volume_options *options,
-		       const struct bridge_config *config, struct volume_error *error)
+		       const struct bridge_config *config, struct error *error)
 {
 	struct differences d = {0};
 	char hint[128];
@@ -88,7 +88,7 @@ int same_options_check(struct json_object *status, const struct volume_options *
 		return 0;
 	snprintf(hint, sizeof(hint), "detach it first (rblk detach %.63s), or ask for the same",
 		 json_text(status, "name"));
-	report_fill(error, EXIT_BUSY, hint, "attached already as %.63s, but %s",
-		    json_text(status, "name"), d.text);
+	error_set(error, EXIT_BUSY, hint, "attached already as %.63s, but %s",
+		  json_text(status, "name"), d.text);
 	return EXIT_BUSY;
 }

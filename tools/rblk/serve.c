@@ -72,7 +72,7 @@ static void on_ready(void *context, const struct bridge_ready *ready)
 	fflush(stdout);
 }
 
-static int report_failure(struct serve *serve, const struct volume_error *error)
+static int report_failure(struct serve *serve, const struct error *error)
 {
 	struct json_object *message;
 
@@ -88,7 +88,7 @@ static int report_failure(struct serve *serve, const struct volume_error *error)
 }
 
 /* With standard input and output for the one client there is no need to be found by others. */
-static int choose_paths(struct serve *serve, struct volume_error *error)
+static int choose_paths(struct serve *serve, struct error *error)
 {
 	struct frontend_socket_config *sockets = &serve->config.sockets;
 	int r = 0;
@@ -114,7 +114,7 @@ static int choose_paths(struct serve *serve, struct volume_error *error)
 
 static int run(struct serve *serve, const char *target)
 {
-	struct volume_error error = {0};
+	struct error error = {0};
 	int code = volume_options_apply(&serve->options, target, &serve->config, &error);
 
 	if (code == 0)

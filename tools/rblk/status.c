@@ -170,7 +170,7 @@ static void print_volume(struct json_object *status)
 
 static int show_one(const struct volumes *volumes, const char *what, unsigned output)
 {
-	struct volume_error error;
+	struct error error;
 	struct json_object *status = volumes_find(volumes, what, 0, &error);
 
 	if (!status)
@@ -207,7 +207,7 @@ int status_main(int argc, char **argv)
 	const struct args_usage usage = {program, "[NAME|DEVICE|NQN@ADDRESS[:PORT]]",
 					 "Shows everything about one attached volume, or all.", 0,
 					 1};
-	struct volume_error error;
+	struct error error;
 	struct volumes volumes;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 

@@ -8,35 +8,34 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/target_name.h"
 
-int target_address_parse(const char *text, union addr *ret_addr, struct volume_error *error)
+int target_address_parse(const char *text, union addr *ret_addr, struct error *error)
 {
 	int r = addr_parse_with_port(text, TARGET_DEFAULT_PORT, ret_addr);
 
 	if (r == 0)
 		return 0;
 	if (r == -EINVAL)
-		report_fill(error, EXIT_USAGE, "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
-			    "'%s' is not an address", text);
+		error_set(error, EXIT_USAGE, "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
+			  "'%s' is not an address", text);
 	else
-		report_fill(error, EXIT_UNREACHABLE,
-			    "check the name, or give the address in numbers",
-			    "cannot find the address of '%s'", text);
+		error_set(error, EXIT_UNREACHABLE, "check the name, or give the address in numbers",
+			  "cannot find the address of '%s'", text);
 	return (int)error->code;
 }
 
-int target_name_parse(const char *text, struct volume_config *config, struct volume_error *error)
+int target_name_parse(const char *text, struct volume_config *config, struct error *error)
 {
 	const char *at = strrchr(text, '@');
 	size_t n = at ? (size_t)(at - text) : 0;
 
 	if (!at) {
-		report_fill(error, EXIT_USAGE,
-			    "write NQN@ADDRESS; `rblk discover ADDRESS` shows the NQNs",
-			    "'%s' lacks the '@' before the target's address", text);
+		error_set(error, EXIT_USAGE,
+			  "write NQN@ADDRESS; `rblk discover ADDRESS` shows the NQNs",
+			  "'%s' lacks the '@' before the target's address", text);
 		return EXIT_USAGE;
 	}
 	if (n >= VOLUME_NQN_MAX || strncmp(text, "nqn.", 4) != 0) {
-		report_fill(
+		error_set(
 			error, EXIT_USAGE, NULL,
 			"'%.*s' is not an NQN: it must begin with 'nqn.' and have at most %d bytes",
 			(int)(n > 100 ? 100 : n), text, VOLUME_NQN_MAX - 1);

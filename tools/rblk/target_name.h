@@ -10,9 +10,9 @@ enum {
 };
 
 /* Fills config's subnqn and address. 0, or an exit code with *error filled. */
-int target_name_parse(const char *text, struct volume_config *config, struct volume_error *error);
+int target_name_parse(const char *text, struct volume_config *config, struct error *error);
 /* Only "ADDRESS[:PORT]". */
-int target_address_parse(const char *text, union addr *ret_addr, struct volume_error *error);
+int target_address_parse(const char *text, union addr *ret_addr, struct error *error);
 
 /* Letters, digits, '.', '_' and '-', so that a name fits paths and URIs as it is. */
 bool volume_name_is_valid(const char *name);

@@ -144,8 +144,7 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 
 /* ---- applying ------------------------------------------------------------------------------ */
 
-static int parse_timeout(const char *option, const char *text, uint64_t *into,
-			 struct volume_error *error)
+static int parse_timeout(const char *option, const char *text, uint64_t *into, struct error *error)
 {
 	if (!text)
 		return 0;
@@ -155,18 +154,18 @@ static int parse_timeout(const char *option, const char *text, uint64_t *into,
 	}
 	if (units_parse_duration(text, into) == 0)
 		return 0;
-	report_fill(error, EXIT_USAGE, NULL, "%s: '%.100s' is neither a time like 30s nor 'never'",
-		    option, text);
+	error_set(error, EXIT_USAGE, NULL, "%s: '%.100s' is neither a time like 30s nor 'never'",
+		  option, text);
 	return EXIT_USAGE;
 }
 
 static int apply_path(const char *option, const char *path, char into[VOLUME_PATH_MAX],
-		      struct volume_error *error)
+		      struct error *error)
 {
 	if (!path)
 		return 0;
 	if (!*path || strlen(path) >= VOLUME_PATH_MAX) {
-		report_fill(error, EXIT_USAGE, NULL, "%s: not a path", option);
+		error_set(error, EXIT_USAGE, NULL, "%s: not a path", option);
 		return EXIT_USAGE;
 	}
 	strcpy(into, path);
@@ -174,7 +173,7 @@ static int apply_path(const char *option, const char *path, char into[VOLUME_PAT
 }
 
 /* Each connection reads them again; here it is told at once what is wrong with them. */
-static int check_secrets(const struct volume_config *config, struct volume_error *error)
+static int check_secrets(const struct volume_config *config, struct error *error)
 {
 	struct auth_keys *keys = auth_alloc(sizeof(*keys));
 	int r = keys ? auth_keys_load(config, keys, error) : 0;
@@ -184,10 +183,10 @@ static int check_secrets(const struct volume_config *config, struct volume_error
 }
 
 static int apply_secrets(const struct volume_options *o, struct volume_config *config,
-			 struct volume_error *error)
+			 struct error *error)
 {
 	if (o->ctrl_secret_file && !o->secret_file) {
-		report_fill(
+		error_set(
 			error, EXIT_USAGE, NULL,
 			"--dhchap-ctrl-secret-file needs --dhchap-secret-file: the host proves itself first");
 		return EXIT_USAGE;
@@ -201,7 +200,7 @@ static int apply_secrets(const struct volume_options *o, struct volume_config *c
 
 /* Each queue has a part of them. */
 static int apply_buffers(const struct volume_options *o, struct volume_config *config,
-			 struct volume_error *error)
+			 struct error *error)
 {
 	if (!o->buffer_bytes)
 		return 0;
@@ -209,15 +208,15 @@ static int apply_buffers(const struct volume_options *o, struct volume_config *c
 	config->may_shrink_slab = false;
 	if (config->slab_bytes >= VOLUME_SLAB_MIN)
 		return 0;
-	report_fill(error, EXIT_USAGE, "take fewer --queues, or more",
-		    "--buffers: a queue needs %u KiB, so %u of them %u KiB",
-		    (unsigned)(VOLUME_SLAB_MIN / KIB), (unsigned)o->n_queues,
-		    (unsigned)(o->n_queues * (VOLUME_SLAB_MIN / KIB)));
+	error_set(error, EXIT_USAGE, "take fewer --queues, or more",
+		  "--buffers: a queue needs %u KiB, so %u of them %u KiB",
+		  (unsigned)(VOLUME_SLAB_MIN / KIB), (unsigned)o->n_queues,
+		  (unsigned)(o->n_queues * (VOLUME_SLAB_MIN / KIB)));
 	return EXIT_USAGE;
 }
 
 static int apply_connection(const struct volume_options *o, struct volume_config *config,
-			    struct volume_error *error)
+			    struct error *error)
 {
 	config->nsid = (uint32_t)o->nsid;
 	config->n_queues = (unsigned)o->n_queues;
@@ -234,8 +233,8 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 			  error))
 		return EXIT_USAGE;
 	if (o->host_address && addr_parse(o->host_address, 0, &config->host_address) < 0) {
-		report_fill(error, EXIT_USAGE, NULL, "--host-address: '%.100s' is not an address",
-			    o->host_address);
+		error_set(error, EXIT_USAGE, NULL, "--host-address: '%.100s' is not an address",
+			  o->host_address);
 		return EXIT_USAGE;
 	}
 	return host_identity_load("/etc/nvme", o->hostnqn, o->hostid, config, error) < 0
@@ -244,15 +243,15 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 }
 
 static int apply_mode(const struct volume_options *o, struct frontend_socket_config *sockets,
-		      struct volume_error *error)
+		      struct error *error)
 {
 	char *end;
 	unsigned long mode = strtoul(o->socket_mode, &end, 8);
 
 	if (*end || end == o->socket_mode || mode > 0777) {
-		report_fill(error, EXIT_USAGE, NULL,
-			    "--socket-mode: '%.20s' is not an octal number like 0660",
-			    o->socket_mode);
+		error_set(error, EXIT_USAGE, NULL,
+			  "--socket-mode: '%.20s' is not an octal number like 0660",
+			  o->socket_mode);
 		return EXIT_USAGE;
 	}
 	sockets->mode = (mode_t)mode;
@@ -260,7 +259,7 @@ static int apply_mode(const struct volume_options *o, struct frontend_socket_con
 }
 
 static int apply_listen(const struct volume_options *o, struct frontend_socket_config *sockets,
-			struct volume_error *error)
+			struct error *error)
 {
 	char text[512], *rest = text, *one;
 
@@ -269,14 +268,14 @@ static int apply_listen(const struct volume_options *o, struct frontend_socket_c
 		if (!*one)
 			continue;
 		if (sockets->n_listen == FRONTEND_LISTEN_MAX) {
-			report_fill(error, EXIT_USAGE, NULL, "--listen: at most %d addresses",
-				    FRONTEND_LISTEN_MAX);
+			error_set(error, EXIT_USAGE, NULL, "--listen: at most %d addresses",
+				  FRONTEND_LISTEN_MAX);
 			return EXIT_USAGE;
 		}
 		if (addr_parse_with_port(one, NBD_DEFAULT_PORT,
 					 &sockets->listen[sockets->n_listen++]) < 0) {
-			report_fill(error, EXIT_USAGE, NULL, "--listen: '%.100s' is not an address",
-				    one);
+			error_set(error, EXIT_USAGE, NULL, "--listen: '%.100s' is not an address",
+				  one);
 			return EXIT_USAGE;
 		}
 	}
@@ -295,7 +294,7 @@ static uint64_t kernel_timeout_s(const struct volume_config *config)
 }
 
 int volume_options_apply(struct volume_options *o, const char *target, struct bridge_config *config,
-			 struct volume_error *error)
+			 struct error *error)
 {
 	int r;
 
@@ -312,8 +311,8 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 	volume_name_default(&config->volume, o->default_name);
 	config->name = o->name ?: o->default_name;
 	if (!volume_name_is_valid(config->name)) {
-		report_fill(error, EXIT_USAGE, "use up to 63 letters, digits, '.', '_' and '-'",
-			    "'%.100s' cannot be the name of a volume", config->name);
+		error_set(error, EXIT_USAGE, "use up to 63 letters, digits, '.', '_' and '-'",
+			  "'%.100s' cannot be the name of a volume", config->name);
 		return EXIT_USAGE;
 	}
 	config->frontend = (enum bridge_frontend)o->frontend;
@@ -327,7 +326,7 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 /* ---- the NBD socket -------------------------------------------------------------------------- */
 
 /* The process may change its directory, and removes the socket by this name at its end. */
-static int make_absolute(const char *path, char absolute[PATH_MAX], struct volume_error *error)
+static int make_absolute(const char *path, char absolute[PATH_MAX], struct error *error)
 {
 	char here[PATH_MAX] = "";
 	int n;
@@ -337,31 +336,31 @@ static int make_absolute(const char *path, char absolute[PATH_MAX], struct volum
 	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
 	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
 		return 0;
-	report_fill(error, EXIT_USAGE, NULL, "--socket: the path is longer than a socket's may be");
+	error_set(error, EXIT_USAGE, NULL, "--socket: the path is longer than a socket's may be");
 	return EXIT_USAGE;
 }
 
-static int check_socket(const char *path, struct volume_error *error)
+static int check_socket(const char *path, struct error *error)
 {
 	const char *slash = strrchr(path, '/');
 	char directory[PATH_MAX];
 	struct stat st;
 
 	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
-		report_fill(error, EXIT_USAGE, "remove it, or name another path",
-			    "--socket: %.200s exists, and is no socket", path);
+		error_set(error, EXIT_USAGE, "remove it, or name another path",
+			  "--socket: %.200s exists, and is no socket", path);
 		return EXIT_USAGE;
 	}
 	snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path) + 1, path);
 	if (stat(directory, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
-	report_fill(error, EXIT_USAGE, "make it first, or name another path",
-		    "--socket: there is no directory %.200s", directory);
+	error_set(error, EXIT_USAGE, "make it first, or name another path",
+		  "--socket: there is no directory %.200s", directory);
 	return EXIT_USAGE;
 }
 
 int volume_options_socket(struct volume_options *o, struct bridge_config *config,
-			  struct volume_error *error)
+			  struct error *error)
 {
 	int r;
 

@@ -39,8 +39,8 @@ unsigned volume_options_table(struct volume_options *options, struct arg *table,
  * with *error filled.
  */
 int volume_options_apply(struct volume_options *options, const char *target,
-			 struct bridge_config *config, struct volume_error *error);
+			 struct bridge_config *config, struct error *error);
 /* After that, unless there shall be no NBD socket: where it is. *config borrows it. 0, or an exit code with
  * *error: no socket can be made there. */
 int volume_options_socket(struct volume_options *options, struct bridge_config *config,
-			  struct volume_error *error);
+			  struct error *error);

@@ -42,8 +42,8 @@ static bool name_of(const char *file, char name[VOLUME_NAME_MAX])
  * yet; so the question is asked again under the lock that such a process holds. */
 static void remove_leftovers(const char *name, const char *control_path)
 {
-	struct volume_error ignored;
-	struct rpc_error said;
+	struct error ignored;
+	struct error said;
 	struct json_object *status = NULL;
 	char path[PATH_MAX];
 	_autoclose_ int lock = -1;
@@ -76,8 +76,8 @@ static struct json_object *unresponsive(const char *name, const char *why)
 static struct json_object *ask(const char *name)
 {
 	struct json_object *status = NULL;
-	struct volume_error ignored;
-	struct rpc_error error = {0};
+	struct error ignored;
+	struct error error = {0};
 	char path[PATH_MAX];
 	int r;
 
@@ -99,7 +99,7 @@ static int compare_names(const void *a, const void *b)
 		      json_text(*(struct json_object *const *)b, "name"));
 }
 
-int volumes_read(struct volumes *volumes, struct volume_error *error)
+int volumes_read(struct volumes *volumes, struct error *error)
 {
 	char path[PATH_MAX], name[VOLUME_NAME_MAX];
 	struct dirent *entry;
@@ -111,8 +111,8 @@ int volumes_read(struct volumes *volumes, struct volume_error *error)
 		return r;
 	dir = opendir(path);
 	if (!dir && errno != ENOENT) {
-		report_fill(error, EXIT_PRIVILEGE, "run as the user who attached the volumes",
-			    "cannot read %.150s: %s", path, strerror(errno));
+		error_set(error, EXIT_PRIVILEGE, "run as the user who attached the volumes",
+			  "cannot read %.150s: %s", path, strerror(errno));
 		return EXIT_PRIVILEGE;
 	}
 	while (dir && (entry = readdir(dir))) {
@@ -213,7 +213,7 @@ static bool is_of_ns(struct json_object *status, uint32_t nsid)
 }
 
 struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
-				 struct volume_error *error)
+				 struct error *error)
 {
 	struct json_object *found = volumes_find_name(volumes, text);
 	char number[32] = "";
@@ -228,9 +228,9 @@ struct json_object *volumes_find(const struct volumes *volumes, const char *text
 		if (!is_meant(status, text) || !is_of_ns(status, nsid))
 			continue;
 		if (found) {
-			report_fill(error, EXIT_USAGE, "give the name of one of them, or its --ns",
-				    "'%.120s' means several volumes: %.40s, %.40s", text,
-				    json_text(found, "name"), json_text(status, "name"));
+			error_set(error, EXIT_USAGE, "give the name of one of them, or its --ns",
+				  "'%.120s' means several volumes: %.40s, %.40s", text,
+				  json_text(found, "name"), json_text(status, "name"));
 			return NULL;
 		}
 		found = status;
@@ -238,8 +238,8 @@ struct json_object *volumes_find(const struct volumes *volumes, const char *text
 	if (nsid)
 		snprintf(number, sizeof(number), " with namespace %u", nsid);
 	if (!found)
-		report_fill(error, EXIT_NOT_FOUND, "`rblk list` shows what is attached",
-			    "no volume '%.190s'%s is attached", text, number);
+		error_set(error, EXIT_NOT_FOUND, "`rblk list` shows what is attached",
+			  "no volume '%.190s'%s is attached", text, number);
 	return found;
 }
 

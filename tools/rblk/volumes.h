@@ -12,7 +12,7 @@ struct volumes {
 };
 
 /* Asks every volume process; removes the sockets of dead ones. 0, or an exit code with *error. */
-int volumes_read(struct volumes *volumes, struct volume_error *error);
+int volumes_read(struct volumes *volumes, struct error *error);
 /* Adds the block devices whose processes are gone, for people to see. */
 void volumes_add_left(struct volumes *volumes);
 void volumes_release(struct volumes *volumes);
@@ -21,7 +21,7 @@ struct json_object *volumes_get(const struct volumes *volumes, unsigned i); /* b
 /* The one that text means: its name, device, NBD URI or socket, NQN, NQN@ADDRESS[:PORT], each
  * with "/NSID" or without; of namespace nsid, unless it is 0. Borrowed; NULL with *error filled when there is none, or several. */
 struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
-				 struct volume_error *error);
+				 struct error *error);
 /* The one attached to this namespace of this target; NULL. */
 struct json_object *volumes_find_same(const struct volumes *volumes,
 				      const struct volume_config *config);

@@ -65,15 +65,15 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 
 /* ---- calling -------------------------------------------------------------------------------- */
 
-static void say(struct rpc_error *error, enum exit_code code, const char *socket,
-		const char *message, const char *hint)
+static void say(struct error *error, enum exit_code code, const char *socket, const char *message,
+		const char *hint)
 {
 	error->code = code;
 	snprintf(error->message, sizeof(error->message), "%s: %s", socket, message);
 	snprintf(error->hint, sizeof(error->hint), "%s", hint);
 }
 
-static void explain(int r, const char *socket, struct rpc_error *error)
+static void explain(int r, const char *socket, struct error *error)
 {
 	switch (r) {
 	case -EREMOTEIO:
@@ -101,7 +101,7 @@ static void explain(int r, const char *socket, struct rpc_error *error)
 int call(const struct options *options, const char *method, struct json_object *params,
 	 struct json_object **ret_result)
 {
-	struct rpc_error error = {.code = EXIT_FAILED};
+	struct error error = {.code = EXIT_FAILED};
 	int r = rpc_call(options->socket, method, params, TIMEOUT_MS, ret_result, &error);
 
 	json_object_put(params);

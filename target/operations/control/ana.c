@@ -27,7 +27,7 @@ static const char *text(struct json_object *params, const char *key)
 }
 
 static const struct subsystem *find_subsystem(struct target *target, const char *nqn,
-					      struct rpc_error *error)
+					      struct error *error)
 {
 	const struct subsystem *subsystem = snapshot_find(rcu_get(&target->snapshot), nqn);
 
@@ -87,8 +87,7 @@ static void add_groups(struct json_object *list, const struct target *target,
 	}
 }
 
-struct json_object *control_ana_list(void *context, struct json_object *params,
-				     struct rpc_error *error)
+struct json_object *control_ana_list(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);
@@ -116,7 +115,7 @@ struct wish {
 	uint32_t portal_mask;
 };
 
-static bool read_state(struct json_object *params, struct wish *wish, struct rpc_error *error)
+static bool read_state(struct json_object *params, struct wish *wish, struct error *error)
 {
 	const char *state = text(params, "state"), *guess;
 
@@ -133,7 +132,7 @@ static bool read_state(struct json_object *params, struct wish *wish, struct rpc
 	return false;
 }
 
-static bool read_group(struct json_object *params, struct wish *wish, struct rpc_error *error)
+static bool read_group(struct json_object *params, struct wish *wish, struct error *error)
 {
 	const struct ana *ana = rcu_get(&wish->subsystem->ana);
 	struct json_object *value = NULL;
@@ -154,7 +153,7 @@ static bool read_group(struct json_object *params, struct wish *wish, struct rpc
 }
 
 static bool read_portal(struct target *target, struct json_object *params, struct wish *wish,
-			struct rpc_error *error)
+			struct error *error)
 {
 	const char *name = text(params, "portal");
 
@@ -177,8 +176,7 @@ static bool read_portal(struct target *target, struct json_object *params, struc
 			  name);
 }
 
-struct json_object *control_ana_set(void *context, struct json_object *params,
-				    struct rpc_error *error)
+struct json_object *control_ana_set(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
 	const char *nqn = text(params, "subsystem");

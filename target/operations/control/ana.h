@@ -6,7 +6,6 @@
 
 /* {"subsystem"}: the groups of one; without it those of all, each with its state through each portal. */
 struct json_object *control_ana_list(void *context, struct json_object *params,
-				     struct rpc_error *error);
+				     struct error *error);
 /* {"subsystem", "group", "state", "portal"}: through that portal; without it through all. */
-struct json_object *control_ana_set(void *context, struct json_object *params,
-				    struct rpc_error *error);
+struct json_object *control_ana_set(void *context, struct json_object *params, struct error *error);

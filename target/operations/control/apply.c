@@ -87,13 +87,12 @@ static struct json_object *answer(struct target *target, struct json_object *par
 	return o;
 }
 
-struct json_object *control_diff(void *context, struct json_object *params, struct rpc_error *error)
+struct json_object *control_diff(void *context, struct json_object *params, struct error *error)
 {
 	return answer(context, params, APPLY_SHOW);
 }
 
-struct json_object *control_apply(void *context, struct json_object *params,
-				  struct rpc_error *error)
+struct json_object *control_apply(void *context, struct json_object *params, struct error *error)
 {
 	struct json_object *if_unused = NULL;
 

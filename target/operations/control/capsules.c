@@ -205,8 +205,7 @@ static unsigned read_count(struct json_object *params)
 	return n > 0 && n <= CAPSULES_KEPT ? (unsigned)n : 0;
 }
 
-struct json_object *control_capsules(void *context, struct json_object *params,
-				     struct rpc_error *error)
+struct json_object *control_capsules(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
 	struct json_object *names = NULL, *o, *list;

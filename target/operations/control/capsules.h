@@ -5,4 +5,4 @@
 #include "base/rpc.h"
 
 struct json_object *control_capsules(void *context, struct json_object *params,
-				     struct rpc_error *error);
+				     struct error *error);

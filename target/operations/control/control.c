@@ -75,7 +75,7 @@ static struct json_object *show_limits(const struct config_limits *limits)
 }
 
 static struct json_object *call_status(void *context, struct json_object *params,
-				       struct rpc_error *error)
+				       struct error *error)
 {
 	struct target *target = context;
 	struct json_object *o = json_object_new_object();
@@ -114,8 +114,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	return o;
 }
 
-static struct json_object *call_list(void *context, struct json_object *params,
-				     struct rpc_error *error)
+static struct json_object *call_list(void *context, struct json_object *params, struct error *error)
 {
 	struct json_object *value = NULL, *lists;
 

@@ -111,8 +111,7 @@ static bool is_meant(const char *name, const struct subsystem *subsystem,
 	return !strcmp(name, text);
 }
 
-struct json_object *control_clear(void *context, struct json_object *params,
-				  struct rpc_error *error)
+struct json_object *control_clear(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);

@@ -12,5 +12,4 @@ struct json_object *control_list_errors(struct target *target);
 const char *control_namespace_state(const struct namespace *ns);
 /* Adds "backend_errors" and "last_error". */
 void control_add_errors(struct json_object *o, const struct namespace *ns);
-struct json_object *control_clear(void *context, struct json_object *params,
-				  struct rpc_error *error);
+struct json_object *control_clear(void *context, struct json_object *params, struct error *error);

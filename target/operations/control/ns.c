@@ -85,7 +85,7 @@ static struct json_object *answer(const struct wish *wish, uint64_t old_size, ui
 }
 
 static struct json_object *resize(struct target *target, const struct wish *wish,
-				  struct namespace *ns, struct rpc_error *error)
+				  struct namespace *ns, struct error *error)
 {
 	uint64_t old_size = namespace_bytes(ns), size;
 	char was[UNITS_MAX], is[UNITS_MAX], why[200];
@@ -105,7 +105,7 @@ static struct json_object *resize(struct target *target, const struct wish *wish
 }
 
 struct json_object *control_ns_resize(void *context, struct json_object *params,
-				      struct rpc_error *error)
+				      struct error *error)
 {
 	struct target *target = context;
 	const struct config_namespace *config;

@@ -6,4 +6,4 @@
 
 /* ns_resize {"subsystem", "nsid", "size", "force"}: size in bytes and force may be left out. */
 struct json_object *control_ns_resize(void *context, struct json_object *params,
-				      struct rpc_error *error);
+				      struct error *error);

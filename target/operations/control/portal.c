@@ -63,8 +63,7 @@ static void drain_all(struct target *target, const char *name)
 	}
 }
 
-struct json_object *control_drain(void *context, struct json_object *params,
-				  struct rpc_error *error)
+struct json_object *control_drain(void *context, struct json_object *params, struct error *error)
 {
 	struct json_object *value = NULL, *undo = NULL, *o;
 	struct target *target = context;

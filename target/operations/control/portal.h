@@ -5,5 +5,4 @@
 #include "base/rpc.h"
 
 /* drain {"portal", "undo"}: by name; returns at once with the connections that are still there. */
-struct json_object *control_drain(void *context, struct json_object *params,
-				  struct rpc_error *error);
+struct json_object *control_drain(void *context, struct json_object *params, struct error *error);

@@ -75,7 +75,7 @@ static bool is_named(const struct limited *one, const char *name)
 	return !strcmp(name, label);
 }
 
-static void *no_such_name(struct rpc_error *error, const char *name)
+static void *no_such_name(struct error *error, const char *name)
 {
 	return rpc_refuse(
 		error, EXIT_NOT_FOUND,
@@ -166,8 +166,7 @@ static void show(struct target *target, const struct limited *one, void *context
 	json_append(one->host ? listing->hosts : listing->namespaces, o);
 }
 
-struct json_object *control_qos_list(void *context, struct json_object *params,
-				     struct rpc_error *error)
+struct json_object *control_qos_list(void *context, struct json_object *params, struct error *error)
 {
 	struct listing listing = {.name = text(params, "name"),
 				  .namespaces = json_object_new_array(),
@@ -205,7 +204,7 @@ static void compare(struct target *target, const struct limited *one, void *cont
 }
 
 /* NULL: there is none (said). */
-static const struct conf_key *find_key(const char *name, struct rpc_error *error)
+static const struct conf_key *find_key(const char *name, struct error *error)
 {
 	const char *names[8] = {NULL}, *guess;
 	unsigned n = 0;
@@ -223,7 +222,7 @@ static const struct conf_key *find_key(const char *name, struct rpc_error *error
 }
 
 static bool read_value(const char *name, const char *value, struct config_qos *qos,
-		       struct rpc_error *error)
+		       struct error *error)
 {
 	const struct conf_key *key = find_key(name, error);
 	char why[160];
@@ -241,7 +240,7 @@ static bool read_value(const char *name, const char *value, struct config_qos *q
 	return false;
 }
 
-static bool read_all(struct json_object *params, struct config_qos *qos, struct rpc_error *error)
+static bool read_all(struct json_object *params, struct config_qos *qos, struct error *error)
 {
 	struct json_object *values = NULL;
 
@@ -260,8 +259,7 @@ static bool read_all(struct json_object *params, struct config_qos *qos, struct 
 	return true;
 }
 
-struct json_object *control_qos_set(void *context, struct json_object *params,
-				    struct rpc_error *error)
+struct json_object *control_qos_set(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
 	const char *name = text(params, "name");

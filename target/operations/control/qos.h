@@ -5,6 +5,5 @@
 #include "base/rpc.h"
 
 struct json_object *control_qos_list(void *context, struct json_object *params,
-				     struct rpc_error *error);
-struct json_object *control_qos_set(void *context, struct json_object *params,
-				    struct rpc_error *error);
+				     struct error *error);
+struct json_object *control_qos_set(void *context, struct json_object *params, struct error *error);

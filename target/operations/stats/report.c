@@ -223,8 +223,7 @@ static const char *get_string(struct json_object *params, const char *key)
 	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
-struct json_object *control_stats(void *context, struct json_object *params,
-				  struct rpc_error *error)
+struct json_object *control_stats(void *context, struct json_object *params, struct error *error)
 {
 	const char *what = get_string(params, "what"), *name = get_string(params, "name");
 	struct json_object *o, *list = NULL;

@@ -6,5 +6,4 @@
 
 /* stats {"what": "namespaces", "hosts" or "queues", "name": "NQN" or "NQN/NSID"}; the name is for
  * namespaces, and may be left out. */
-struct json_object *control_stats(void *context, struct json_object *params,
-				  struct rpc_error *error);
+struct json_object *control_stats(void *context, struct json_object *params, struct error *error);

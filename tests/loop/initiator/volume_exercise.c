@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/args.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -89,7 +90,7 @@ static int add_worker(unsigned i, uint64_t n_blocks)
 	return r < 0 ? r : worker_start(worker);
 }
 
-static void on_opened(void *context, const struct volume_error *error)
+static void on_opened(void *context, const struct error *error)
 {
 	struct volume_info *info = &all.plan.info;
 
@@ -164,7 +165,7 @@ static int report(bool with_table, const struct volume_status *status)
 int main(int argc, char **argv)
 {
 	struct volume_config config;
-	struct volume_error error;
+	struct error error;
 	struct volume_status status = {0};
 	const char *hostnqn = NULL;
 	uint64_t n_queues = 2, depth = 16, seed = 1, nsid = 1, max_io = 0, queue_size = 128;

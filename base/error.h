@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A failure as a person reads it, on stderr, in the log or in the answer of a control socket. Below
+ * the point where a failure gets its words it is a negative errno; to a host it is an nvme_status.
+ *
+ * A function that can fail for reasons that only it can word has a last parameter
+ * `struct error *error`, never NULL. It returns a negative errno, or NULL, exactly when it has
+ * filled *error; after success *error is unspecified, and so is *error before the call. The struct
+ * owns nothing and may be copied: the texts are in it. Plain data, any thread, never shared.
+ *
+ * The message is one line: what failed, where and why, without the program's name and without a full
+ * stop. The hint is one line that names what to do, or "". A text that does not fit is cut.
+ */
+#pragma once
+
+#include <stdarg.h>
+
+/* Exit codes of all programs, and the "code" of every failure in JSON. docs/CONVENTIONS.md. */
+enum exit_code {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_CONFIG = 3,
+	EXIT_NOT_FOUND = 4,
+	EXIT_BUSY = 5,
+	EXIT_PARTIAL = 6,
+	EXIT_UNREACHABLE = 7,
+	EXIT_DENIED = 8,
+	EXIT_PRIVILEGE = 9,
+};
+
+enum {
+	ERROR_MESSAGE_MAX = 1024, /* a log record's length: longer texts would be cut there */
+	ERROR_HINT_MAX = 256,
+};
+
+struct error {
+	enum exit_code code; /* of the program that ends because of it */
+	char message[ERROR_MESSAGE_MAX];
+	char hint[ERROR_HINT_MAX];
+};
+
+/* Fills all of *error. hint may be NULL or "". Neither hint nor an argument may point into *error. */
+__attribute__((format(printf, 4, 5))) void error_set(struct error *error, enum exit_code code,
+						     const char *hint, const char *fmt, ...);
+__attribute__((format(printf, 4, 0))) void error_set_list(struct error *error, enum exit_code code,
+							  const char *hint, const char *fmt,
+							  va_list ap);

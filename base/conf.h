@@ -105,5 +105,7 @@ void conf_release(const struct conf_schema *schema, void *into);
 /* One scalar by itself, as it would stand in a file, into its field of object. False: why is "must be ...". */
 bool conf_parse_value(const struct conf_key *key, const char *text, void *object, char *why,
 		      size_t n_why);
+/* For conf_key.check: an absolute path. */
+const char *conf_check_path(const char *value);
 /* The name closest to s among names (NULL-terminated), or NULL if none is close. */
 const char *conf_did_you_mean(const char *s, const char *const *names);

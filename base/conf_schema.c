@@ -443,6 +443,11 @@ static void release_string(char **field)
 	*field = NULL;
 }
 
+const char *conf_check_path(const char *value)
+{
+	return *value == '/' ? NULL : "must be an absolute path, beginning with '/'";
+}
+
 void conf_release(const struct conf_schema *schema, void *into)
 {
 	for (const struct conf_key *key = schema->keys; key->name; key++) {

@@ -18,7 +18,6 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/units.h"
-#include "target/store/backend.h"
 #include "target/config/config.h"
 #include "target/export/credentials.h"
 #include "target/export/subsystem.h"
@@ -31,6 +30,7 @@ enum {
 /* A namespace seen before, to find what is exported twice. */
 struct seen {
 	const struct config_namespace *ns;
+	const struct backend_ops *ops;
 	const char *path;
 	uint64_t identity[2];
 };
@@ -299,32 +299,75 @@ static void check_ana_group(struct checker *c, const struct config_subsystem *su
 
 static bool check_kind(struct checker *c, const struct config_namespace *ns)
 {
-	unsigned n = !!ns->file_mark.line + !!ns->device_mark.line + !!ns->ram_mark.line;
+	char names[BACKENDS_NAMES_MAX];
+	struct backend_config backend;
+	struct conf_mark mark;
+	unsigned n = 0;
 
+	for (unsigned i = 0; i < N_BACKENDS; i++)
+		n += !!ns->stores[i].mark.line;
 	if (n != 1)
-		conf_error(c->conf, ns->mark, "namespace needs %s file, device and ram",
-			   n ? "only one of" : "one of");
-	return n == 1 && (ns->file || ns->device || ns->ram);
+		conf_error(c->conf, ns->mark, "namespace needs %s %s", n ? "only one of" : "one of",
+			   backends_names(names, NULL));
+	config_backend(ns, &backend, &mark);
+	return n == 1 && (backend.path || config_namespace_bytes(ns));
+}
+
+static bool can_create(const struct backend_ops *ops)
+{
+	return ops->can_create;
+}
+
+static bool can_share(const struct backend_ops *ops)
+{
+	return ops->can_share;
+}
+
+static bool is_size(const struct backend_ops *ops)
+{
+	return ops->key.type == CONF_SIZE;
+}
+
+/* One of the backends that the namespace names, NULL: none of these is such. */
+static const struct backend_ops *named(const struct config_namespace *ns,
+				       bool (*is_such)(const struct backend_ops *ops))
+{
+	for (unsigned i = 0; i < N_BACKENDS; i++)
+		if (ns->stores[i].mark.line && is_such(backends[i]))
+			return backends[i];
+	return NULL;
+}
+
+static void refuse_size(struct checker *c, const struct config_namespace *ns)
+{
+	const struct backend_ops *sized = named(ns, is_size);
+	char names[BACKENDS_NAMES_MAX];
+
+	conf_error(c->conf, ns->size_mark, "size is for %s only%s%s%s",
+		   backends_names(names, can_create), sized ? "; " : "", sized ? sized->name : "",
+		   sized ? " is its size already" : "");
 }
 
 static bool check_size(struct checker *c, const struct config_namespace *ns)
 {
 	unsigned n_before = conf_n_errors(c->conf);
-	bool is_file = ns->file_mark.line;
+	const struct backend_ops *creator = named(ns, can_create);
+	char names[BACKENDS_NAMES_MAX];
 
-	if (ns->shared_mark.line && !is_file)
+	if (ns->shared_mark.line && !named(ns, can_share))
 		conf_error(c->conf, ns->shared_mark,
-			   "shared is for file only: nothing locks a device for other machines");
-	if (ns->must_create && !is_file)
-		conf_error(c->conf, ns->create_mark, "create is for file only");
-	if (ns->must_create && is_file && !ns->size_mark.line)
+			   "shared is for %s only: nothing locks a device for other machines",
+			   backends_names(names, can_share));
+	if (ns->must_create && !creator)
+		conf_error(c->conf, ns->create_mark, "create is for %s only",
+			   backends_names(names, can_create));
+	if (ns->must_create && creator && !ns->size_mark.line)
 		conf_error(c->conf, ns->create_mark, "create needs a size");
 	if (ns->must_create && ns->is_read_only)
 		conf_error(c->conf, ns->create_mark, "a file that is read_only cannot be created");
-	if (ns->size_mark.line && !is_file)
-		conf_error(c->conf, ns->size_mark, "size is for file only%s",
-			   ns->ram_mark.line ? "; ram is its size already" : "");
-	if (ns->size_mark.line && is_file && !ns->create_mark.line)
+	if (ns->size_mark.line && !creator)
+		refuse_size(c, ns);
+	if (ns->size_mark.line && creator && !ns->create_mark.line)
 		conf_error(c->conf, ns->size_mark,
 			   "size is for a file that is made (create: true)");
 	if (ns->size && ns->block_size && ns->size % ns->block_size)
@@ -334,7 +377,7 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 	return conf_n_errors(c->conf) == n_before;
 }
 
-/* Reading the same file through two namespaces harms nobody. */
+/* Several namespaces that only read may have the same store, where its backend allows that. */
 static void check_twice(struct checker *c, const struct seen *one, struct conf_mark mark)
 {
 	for (unsigned i = 0; i < c->n_seen; i++) {
@@ -345,7 +388,7 @@ static void check_twice(struct checker *c, const struct seen *one, struct conf_m
 					     : is_same(one->path, other->path);
 
 		if (!is_same_thing || (one->ns->is_read_only && other->ns->is_read_only &&
-				       one->ns->file && other->ns->file))
+				       one->ops->has_many_readers && other->ops->has_many_readers))
 			continue;
 		conf_error(c->conf, mark, "%s is exported already, as nsid %" PRIu64 " on line %u",
 			   one->path, other->ns->nsid, other->ns->mark.line);
@@ -358,12 +401,12 @@ static void check_backend(struct checker *c, const struct config_namespace *ns)
 	struct seen one = {.ns = ns};
 	struct backend_config backend;
 	struct conf_mark mark;
-	const struct backend_ops *ops = config_backend(ns, &backend, &mark);
 	char why[512] = "";
 
+	one.ops = config_backend(ns, &backend, &mark);
 	if (!ns->block_size)
 		return;
-	if (ops->check(&backend, one.identity, why, sizeof(why)) < 0)
+	if (one.ops->check(&backend, one.identity, why, sizeof(why)) < 0)
 		conf_error(c->conf, mark, "%s", why);
 	one.path = backend.path;
 	if (!one.path)

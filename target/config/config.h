@@ -10,6 +10,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "target/config/limits.h"
+#include "target/store/backends.h"
 
 /* A name where another thing is meant: of a portal, of a host. */
 struct config_name {
@@ -73,21 +74,28 @@ struct config_ana_group {
 	struct conf_list portals; /* of struct config_ana_portal */
 };
 
+/* What stands under the key of a backend, by the type of the key. */
+struct config_store {
+	union {
+		char *path;
+		uint64_t size_bytes;
+	};
+	struct conf_mark mark; /* line 0: the key is not given */
+};
+
 struct config_namespace {
 	uint64_t nsid;
 	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
-	struct conf_mark file_mark, device_mark, ram_mark, shared_mark;
-	struct conf_mark nguid_mark, eui64_mark;
+	struct conf_mark shared_mark, nguid_mark, eui64_mark;
 	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
 	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
-	char *file, *device; /* exactly one of file, device and ram */
-	uint64_t ram;
-	uint64_t size; /* file with create */
+	struct config_store stores[N_BACKENDS]; /* as backends[]; exactly one is given */
+	uint64_t size;				/* of what create makes */
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;
 	struct config_qos qos;
-	bool is_shared;	    /* file: other rblkd export it, too */
+	bool is_shared;	    /* other rblkd export the store, too */
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */
 	struct conf_mark ana_group_mark;
 };
@@ -123,9 +131,6 @@ struct target_config {
 	struct conf_list subsystems; /* of struct config_subsystem */
 };
 
-struct backend_config;
-struct backend_ops;
-
 extern const struct conf_schema config_schema;
 extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
 
@@ -146,3 +151,5 @@ void config_check(struct target_config *config, const char *path, struct conf *c
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,
 					 struct conf_mark *ret_mark);
+/* Bytes that the configuration gives the namespace; 0: it has what its store has. */
+uint64_t config_namespace_bytes(const struct config_namespace *ns);

@@ -58,7 +58,6 @@ static const struct {
 	{"ANA group", NULL},
 	{"portal of an ANA group", NULL},
 	{"namespace", ""},
-	{"namespace", "ram"},
 	{"namespace", "size"},
 	{"namespace", "create"},
 	{"namespace", "ana_group"},
@@ -71,6 +70,15 @@ struct place {
 	bool is_live; /* all of it, whatever the table says */
 };
 
+/* A store that has its size from the configuration can have another: backend_ops.resize. */
+static bool is_size_of_backend(const char *key)
+{
+	for (unsigned i = 0; i < N_BACKENDS; i++)
+		if (backends[i]->key.type == CONF_SIZE && !strcmp(backends[i]->name, key))
+			return true;
+	return false;
+}
+
 static bool is_live(const struct place *place, const char *key)
 {
 	if (place->is_live)
@@ -79,7 +87,7 @@ static bool is_live(const struct place *place, const char *key)
 		if (!strcmp(live[i].what, place->what) &&
 		    (!live[i].key || !strcmp(live[i].key, key)))
 			return true;
-	return false;
+	return !strcmp(place->what, "namespace") && is_size_of_backend(key);
 }
 
 /* ---- collecting ----------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #include <uuid/uuid.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "target/export/ana.h"
@@ -43,11 +44,6 @@ static const char *check_name(const char *s)
 	if (strspn(s, legal) != strlen(s) || !*s)
 		return "must be letters, digits, '.', '_' and '-' only";
 	return strncmp(s, "nqn.", 4) ? NULL : "must not begin with 'nqn.'";
-}
-
-static const char *check_path(const char *s)
-{
-	return *s == '/' ? NULL : "must be an absolute path, beginning with '/'";
 }
 
 static const char *check_address(const char *s)
@@ -198,7 +194,7 @@ const struct conf_schema config_qos_schema = {
 
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
-static const struct conf_key namespace_keys[] = {
+static const struct conf_key identity_keys[] = {
 	{"nsid", CONF_UINT, AT(config_namespace, nsid), MARK(config_namespace, nsid_mark),
 	 .is_required = true, .min = 1, .max = NSID_MAX,
 	 .help = "Namespace identifier, unique within the subsystem."},
@@ -209,12 +205,10 @@ static const struct conf_key namespace_keys[] = {
 	 .check = check_nguid, .help = "NGUID that hosts see, if it is not to be the UUID."},
 	{"eui64", CONF_STRING, AT(config_namespace, eui64), MARK(config_namespace, eui64_mark),
 	 .check = check_eui64, .help = "EUI-64 that hosts see; none without this key."},
-	{"file", CONF_STRING, AT(config_namespace, file), MARK(config_namespace, file_mark),
-	 .max = PATH_MAX - 1, .check = check_path, .help = "Serves this regular file."},
-	{"device", CONF_STRING, AT(config_namespace, device), MARK(config_namespace, device_mark),
-	 .max = PATH_MAX - 1, .check = check_path, .help = "Serves this block device."},
-	{"ram", CONF_SIZE, AT(config_namespace, ram), MARK(config_namespace, ram_mark), .min = 4096,
-	 .max = 1ULL << 50, .help = "Serves this much memory; empty at each start."},
+};
+
+/* Between these two stand the keys of the backends, of which each namespace has one. */
+static const struct conf_key option_keys[] = {
 	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
 	 .min = 4096, .max = 1ULL << 60, .help = "Size of a file that create makes."},
 	{"create", CONF_BOOL, AT(config_namespace, must_create),
@@ -234,6 +228,28 @@ static const struct conf_key namespace_keys[] = {
 	 .default_value = "1", .help = "The ANA group it belongs to."},
 	{0},
 };
+
+/* Filled before main, then constant. */
+static struct conf_key
+	namespace_keys[ARRAY_LEN(identity_keys) + N_BACKENDS + ARRAY_LEN(option_keys)];
+
+__attribute__((constructor)) static void add_backend_keys(void)
+{
+	struct conf_key *keys = namespace_keys + ARRAY_LEN(identity_keys);
+
+	memcpy(namespace_keys, identity_keys, sizeof(identity_keys));
+	memcpy(keys + N_BACKENDS, option_keys, sizeof(option_keys));
+	for (unsigned i = 0; i < N_BACKENDS; i++) {
+		size_t offset = offsetof(struct config_namespace, stores) +
+				i * sizeof(struct config_store);
+
+		check(backends[i]->key.type == CONF_STRING || backends[i]->key.type == CONF_SIZE);
+		keys[i] = backends[i]->key;
+		keys[i].name = backends[i]->name;
+		keys[i].offset = offset + offsetof(struct config_store, path);
+		keys[i].mark_offset = offset + offsetof(struct config_store, mark);
+	}
+}
 
 static const struct conf_schema namespace_schema = {
 	.what = "namespace",
@@ -392,10 +408,10 @@ static const struct conf_key host_keys[] = {
 	{"nqn", CONF_STRING, AT(config_host, nqn), MARK(config_host, nqn_mark), .is_required = true,
 	 .check = nqn_check, .help = "The host's NQN, as in its /etc/nvme/hostnqn."},
 	{"dhchap_key_file", CONF_STRING, AT(config_host, key_file), MARK(config_host, key_mark),
-	 .max = PATH_MAX - 1, .check = check_path,
+	 .max = PATH_MAX - 1, .check = conf_check_path,
 	 .help = "File with the secret that the host must prove to have (DH-HMAC-CHAP)."},
 	{"dhchap_ctrl_key_file", CONF_STRING, AT(config_host, ctrl_key_file),
-	 MARK(config_host, ctrl_key_mark), .max = PATH_MAX - 1, .check = check_path,
+	 MARK(config_host, ctrl_key_mark), .max = PATH_MAX - 1, .check = conf_check_path,
 	 .help = "File with the secret by which rblkd proves itself to the host."},
 	{"dhchap_hashes", CONF_LIST, AT(config_host, hashes), .max = NVMF_HASHES - 1,
 	 .schema = &hash_schema,
@@ -603,10 +619,10 @@ static const struct conf_key keys[] = {
 	 .default_value = "auto",
 	 .help = "auto: RDMA devices if there are any, else soft; soft: the software provider; or the name of a device."},
 	{"control_socket", CONF_STRING, AT(target_config, control_socket), .max = SOCKET_PATH_MAX,
-	 .check = check_path,
+	 .check = conf_check_path,
 	 .help = "Where rblkctl finds rblkd; by default rblkd.sock in the run directory."},
 	{"state_directory", CONF_STRING, AT(target_config, state_directory),
-	 MARK(target_config, state_mark), .max = PATH_MAX - 64, .check = check_path,
+	 MARK(target_config, state_mark), .max = PATH_MAX - 64, .check = conf_check_path,
 	 .help = "Where reservations, write protection and uncorrectable blocks are kept over a restart; by default the one systemd gives, or none."},
 	{"tuning", CONF_STRUCT, AT(target_config, tuning), .schema = &tuning_schema,
 	 .help = "Speed and memory."},

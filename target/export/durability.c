@@ -7,6 +7,9 @@
 #include "target/export/durability.h"
 
 static const struct durability meanings[] = {
+	[DURABILITY_UNKNOWN] = {"unknown", "unknown", "unknown"},
+	[DURABILITY_NONE] = {"none", "nothing: what is written is dropped",
+			     "nothing: what is written is dropped"},
 	[DURABILITY_MEMORY] = {"none", "nothing: the contents end with rblkd",
 			       "nothing: the contents end with rblkd"},
 	[DURABILITY_TMPFS] = {"none", "nothing: a file in memory, gone with the machine",

@@ -52,8 +52,8 @@ struct namespace
 				      namespace_memory.c */
 	uint64_t mr_bytes[DEVICE_MAX]; /* what they cover, from the start of memory */
 	_Atomic uint32_t registered;   /* bit mask of the valid mrs */
-	const char *kind;	       /* "file", "device", "ram" */
-	char *path;		       /* owned; NULL for ram */
+	const char *kind;	       /* the name of its backend */
+	char *path;		       /* owned; NULL: its store has none */
 	struct namespace_counters counters[POLLERS_MAX];
 	struct qos qos;		       /* of all hosts together */
 	struct namespace_stats *stats; /* owned: POLLERS_MAX */

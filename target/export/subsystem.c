@@ -138,16 +138,19 @@ static bool fail_for_memory(struct builder *b)
 	return false;
 }
 
-/* Hosts that find another identity stop, and those that find the same go on. Memory begins empty each
- * time, so it is another namespace each time; unless the file says that hosts shall not mind. */
+/*
+ * A host that finds another identity under a name stops using the namespace; one that finds the same
+ * goes on. A store that begins empty at each start is another namespace each time, unless the
+ * configuration gives it a UUID.
+ */
 static void choose_uuid(const struct config_subsystem *subsystem,
-			const struct config_namespace *config, bool is_memory, uuid_t ret_uuid)
+			const struct config_namespace *config, bool begins_empty, uuid_t ret_uuid)
 {
 	char name[NVMF_NQN_MAX + 16];
 
 	if (config->uuid && uuid_parse(config->uuid, ret_uuid) == 0)
 		return;
-	if (is_memory) {
+	if (begins_empty) {
 		uuid_generate_random(ret_uuid);
 		return;
 	}
@@ -195,7 +198,7 @@ static bool make_guard(struct builder *b, const struct config_namespace *config,
 		       struct namespace *ns)
 {
 	/* What is kept for an identity that does not come back would never be found again. */
-	bool comes_back = !ns->memory || config->uuid;
+	bool comes_back = !ns->backend->ops->begins_empty || config->uuid;
 	char why[512] = "";
 
 	ns->guard = guard_new(ns->uuid, comes_back ? b->config->state : NULL, ns->memory);
@@ -249,7 +252,7 @@ static struct namespace *namespace_new(struct builder *b, const struct config_su
 		namespace_free(ns);
 		return NULL;
 	}
-	choose_uuid(subsystem, config, ns->memory, ns->uuid);
+	choose_uuid(subsystem, config, ns->backend->ops->begins_empty, ns->uuid);
 	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	if (config->nguid)
 		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);

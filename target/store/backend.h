@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a namespace's bytes live. A backend is an ops table; skeleton.c is one to start from.
+ * Where a namespace's bytes live. A backend is an ops table, which stands in the table of all
+ * (backends.h); null.c is one to copy.
  *
  * Threads. open, close, resize: control. submit: any poller, with its backend_thread; an io completes there.
  */
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/conf.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/probe.h"
@@ -64,7 +66,15 @@ struct backend_config {
 };
 
 struct backend_ops {
-	const char *name;
+	const char *name; /* the kind in lists, and the namespace's key in the configuration */
+	/* What the key takes: CONF_STRING becomes config.path, CONF_SIZE config.size_bytes (which may
+	 * then change while hosts are connected: see resize). The configuration fills in name and
+	 * offsets. */
+	struct conf_key key;
+	bool can_create;       /* takes the keys create and size */
+	bool can_share;	       /* takes the key shared */
+	bool has_many_readers; /* several read-only namespaces may have the same store */
+	bool begins_empty;     /* after a restart it is another namespace, unless it has a uuid */
 	/* 0 or -errno with one line in why (n bytes): what is wrong and what to do. */
 	int (*open)(const struct backend_config *config, struct backend **ret_backend, char *why,
 		    size_t n);
@@ -137,5 +147,3 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 /* Work that is no I/O of a backend and takes long: on a worker thread; then io->done, on the loop. */
 void backend_run(struct backend_thread *thread, struct backend_io *io,
 		 int (*work)(struct backend_io *io));
-
-extern const struct backend_ops backend_file, backend_device, backend_ram, backend_skeleton;

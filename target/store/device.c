@@ -22,6 +22,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "target/store/backends.h"
 #include "target/store/fd.h"
 
 static int zero_range(struct backend_fd *disk, uint64_t offset, uint64_t n, bool may_unmap)
@@ -258,6 +259,10 @@ static int device_resize(struct backend *backend, uint64_t size_bytes, char *why
 
 const struct backend_ops backend_device = {
 	.name = "device",
+	.key = {.type = CONF_STRING,
+		.max = PATH_MAX - 1,
+		.check = conf_check_path,
+		.help = "Serves this block device."},
 	.open = device_open,
 	.close = backend_fd_close,
 	.check = device_check,

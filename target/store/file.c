@@ -28,6 +28,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "target/store/backends.h"
 #include "target/store/fd.h"
 #include "target/store/grow.h"
 
@@ -426,6 +427,13 @@ static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, 
 
 const struct backend_ops backend_file = {
 	.name = "file",
+	.key = {.type = CONF_STRING,
+		.max = PATH_MAX - 1,
+		.check = conf_check_path,
+		.help = "Serves this regular file."},
+	.can_create = true,
+	.can_share = true,
+	.has_many_readers = true,
 	.open = file_open,
 	.close = backend_fd_close,
 	.check = file_check,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend says of its store. */
+/* What a backend knows of its store. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,13 +7,15 @@
 
 /* Where acknowledged writes are; durability.c has it in words. */
 enum backend_durability {
-	DURABILITY_MEMORY, /* ours */
-	DURABILITY_TMPFS,  /* a file in memory */
-	DURABILITY_FILE,   /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
+	DURABILITY_UNKNOWN, /* the backend does not state it */
+	DURABILITY_NONE,    /* nowhere: they are dropped */
+	DURABILITY_MEMORY,  /* ours */
+	DURABILITY_TMPFS,   /* a file in memory */
+	DURABILITY_FILE,    /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
 	DURABILITY_PAGE_CACHE,	  /* a file without O_DIRECT */
 	DURABILITY_WRITE_BACK,	  /* a disk with a cache that power failure empties */
 	DURABILITY_WRITE_THROUGH, /* a disk without */
-	DURABILITY_UNKNOWN_CACHE, /* a disk that does not say */
+	DURABILITY_UNKNOWN_CACHE, /* a disk that does not state it */
 };
 
 struct backend_limits {

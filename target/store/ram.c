@@ -27,6 +27,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/units.h"
+#include "target/store/backends.h"
 #include "target/store/thread.h"
 #include "target/store/whole.h"
 
@@ -342,6 +343,11 @@ static void *ram_memory(struct backend *backend)
 
 const struct backend_ops backend_ram = {
 	.name = "ram",
+	.key = {.type = CONF_SIZE,
+		.min = PAGE_BYTES,
+		.max = 1ULL << 50,
+		.help = "Serves this much memory; empty at each start."},
+	.begins_empty = true,
 	.open = ram_open,
 	.close = ram_close,
 	.check = ram_check,

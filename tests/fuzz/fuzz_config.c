@@ -34,8 +34,9 @@ static void empty_paths(struct target_config *config)
 		struct config_namespace *ns = subsystems[i].namespaces.items;
 
 		for (unsigned k = 0; k < subsystems[i].namespaces.n; k++) {
-			empty(ns[k].file);
-			empty(ns[k].device);
+			for (unsigned j = 0; j < N_BACKENDS; j++)
+				if (backends[j]->key.type == CONF_STRING)
+					empty(ns[k].stores[j].path);
 		}
 	}
 }

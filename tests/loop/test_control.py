@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, free_port, run,  # noqa: E402
-                     run_cases, wait_until)
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, fio, free_port,  # noqa: E402
+                     run, run_cases, wait_until)
 
 USAGE, CONFIG, PARTIAL, UNREACHABLE = 2, 3, 6, 7
 HOST = "nqn.2026-01.org.example:db1"
@@ -157,10 +157,40 @@ def example_is_right(scratch):
 def manual_has_every_key(scratch):
     with open(os.path.join(ROOT, "target/config/schema.c"), encoding="utf-8") as f:
         keys = set(re.findall(r'\{"([a-z_]+)", CONF_', f.read()))
+    with open(os.path.join(ROOT, "target/store/backend_list.h"), encoding="utf-8") as f:
+        kinds = set(re.findall(r"^BACKEND\((\w+)\)", f.read(), re.MULTILINE))
+    expect({"file", "null"} <= kinds, f"backends: {kinds}")
+    keys |= kinds
     with open(os.path.join(ROOT, "docs/man/rblk-target.yaml.5.scd"), encoding="utf-8") as f:
         described = set(re.findall(r"\*([a-z_]+)\*", f.read()))
     expect(len(keys) > 30, f"only {len(keys)} keys found in the schema")
     expect(keys <= described, f"the manual lacks {keys - described}")
+
+
+def keeps_nothing(scratch):
+    """A null namespace takes I/O, gives zeroes, grows, and is never taken for a store."""
+    target = Target(scratch, ["nsid: 1, null: 1GiB"])
+    volume = Volume(target, 1)
+    fio(scratch, volume.uri, "--rw=randrw", "--bs=4k-256k", "--iodepth=16", "--size=16m", "--trim_percentage=10")
+    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c",
+        "h.pwrite(b'x' * 8192, 4096)\nh.flush()\nassert h.pread(16384, 0) == bytes(16384)")
+    namespace, = target.list("namespaces")["namespaces"]
+    expect_equal((namespace["kind"], namespace["path"], namespace["size_bytes"], namespace["state"]),
+                 ("null", None, 1 << 30, "ok"), "the namespace")
+    expect_equal(namespace["durability"],
+                 {"volatile_write_cache": False, "cache": "none", "flush": "nothing: what is written is dropped",
+                  "fua": "nothing: what is written is dropped"}, "durability")
+    text = ctl(target, "list", "namespaces").stdout
+    expect(re.search(r"\bnull\b", text), text)
+    expect("keeps nothing: writes are dropped, reads give zeroes" in target.read_log(), target.read_log())
+    with open(target.config, encoding="utf-8") as f:
+        grown = f.read().replace("null: 1GiB", "null: 2GiB")
+    with open(target.config, "w", encoding="utf-8") as f:
+        f.write(grown)
+    ctl(target, "apply")
+    expect_equal(target.list("namespaces")["namespaces"][0]["size_bytes"], 2 << 30, "size after apply")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
 def controller_ids(scratch):
@@ -185,6 +215,7 @@ def controller_ids(scratch):
 
 CASES = [
     ("status and lists", shows),
+    ("a namespace that keeps nothing", keeps_nothing),
     ("JSON keys", json_is_stable),
     ("rblkctl without rblkd, and misspelt", fails_well),
     ("a portal without address", degraded),

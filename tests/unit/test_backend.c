@@ -25,7 +25,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "target/store/backend.h"
+#include "target/store/backends.h"
 
 enum {
 	BLOCK = 4096,
@@ -629,14 +629,14 @@ static void ram_is_refused(void **state)
 	must_refuse(&backend_ram, &config, -ENOMEM, "more memory than");
 }
 
-static void skeleton_reads_zeroes(void **state)
+static void null_reads_zeroes(void **state)
 {
 	struct backend_config config = {.size_bytes = FILE_BYTES, .block_size = 512};
-	struct backend *backend = must_open(&backend_skeleton, &config);
+	struct backend *backend = must_open(&backend_null, &config);
 
 	write_all(backend, 1);
 	must_read(backend, 0, 4096, 0);
-	backend_skeleton.close(backend);
+	backend_null.close(backend);
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */
@@ -741,7 +741,7 @@ int main(void)
 		WITH(set_up_aio, ram_does_all),
 		WITH(set_up_aio, ram_grows_where_it_is),
 		WITH(set_up_aio, ram_is_refused),
-		WITH(set_up_aio, skeleton_reads_zeroes),
+		WITH(set_up_aio, null_reads_zeroes),
 		WITH(set_up_aio, device_does_all),
 		WITH(set_up_pool, device_does_all),
 		WITH(set_up_aio, device_has_sectors),

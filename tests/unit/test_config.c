@@ -211,6 +211,27 @@ static void memory_is_another_each_time(void **state)
 	assert_int_equal(uuid_compare(seen[1][1], lasting), 0);
 }
 
+/* It reads zeroes before and after a restart, so hosts may go on. Its identity is that of its name. */
+static void null_is_the_same_each_time(void **state)
+{
+	struct reading r = read_config(NS "  - {nsid: 1, null: 1GiB}\n");
+	struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+	const struct namespace *ns = subsystem_namespace(&snapshot->subsystems[0], 1);
+	char uuid[37];
+
+	uuid_unparse_lower(ns->uuid, uuid);
+	assert_string_equal(uuid, "706eea03-a656-58c2-91a2-1b3fc525be2f");
+	assert_string_equal(ns->kind, "null");
+	assert_int_equal(ns->n_blocks, (1 << 30) / 512);
+	assert_null(ns->path);
+	snapshot_free(snapshot);
+	release(&r);
+	must_refuse(NS "  - {nsid: 1, null: 6KiB, block_size: 4096}\n",
+		    "null: 6144 bytes is not a multiple of block_size 4096");
+	must_refuse(NS "  - {nsid: 1, null: 1MiB, size: 1MiB}\n",
+		    "size is for file only; null is its size already");
+}
+
 /* Hosts know them by these: they must never change. */
 static void identities_are_stable(void **state)
 {
@@ -322,9 +343,9 @@ static void mistakes_in_namespaces(void **state)
 	must_refuse(NS "  - {nsid: 1025, ram: 1MiB}\n", "nsid must be");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB}\n  - {nsid: 1, ram: 1MiB}\n",
 		    "t.yaml:8:12: error: nsid 1 is there already, on line 7");
-	must_refuse(NS "  - {nsid: 1}\n", "namespace needs one of file, device and ram");
+	must_refuse(NS "  - {nsid: 1}\n", "namespace needs one of file, device, ram and null");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, device: /dev/x}\n",
-		    "namespace needs only one of file, device and ram");
+		    "namespace needs only one of file, device, ram and null");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, size: 1MiB}\n", "size is for file only");
 	must_refuse(NS "  - {nsid: 1, file: /x, size: 1MiB}\n", "size is for a file that");
 	must_refuse(NS "  - {nsid: 1, file: /x, create: true}\n", "create needs a size");
@@ -628,6 +649,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(smallest_has_defaults),
 		cmocka_unit_test(all_keys_are_read),
+		cmocka_unit_test(null_is_the_same_each_time),
 		cmocka_unit_test(identities_are_stable),
 		cmocka_unit_test(memory_is_another_each_time),
 		cmocka_unit_test(nobody_allowed_is_a_warning),

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "target/store/backend.h"
+#include "target/store/backends.h"
 #include "target/store/grow.h"
 
 enum {

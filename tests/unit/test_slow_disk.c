@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "target/store/backend.h"
+#include "target/store/backends.h"
 #include "target/store/fd.h"
 
 enum {

@@ -88,19 +88,13 @@ static bool for_each_kept(struct apply *a, bool (*visit)(struct apply *a, const 
 	return true;
 }
 
-/* The size that stands in the configuration; 0: whatever its backing store has. */
-static uint64_t configured_size(const struct config_namespace *config)
-{
-	return config->ram ? config->ram : config->must_create ? config->size : 0;
-}
-
 /* A change that is not in the file: the backing store has grown. */
 static bool look_at_size(struct apply *a, const struct kept *kept)
 {
 	char name[NVMF_NQN_MAX + 16], was[UNITS_MAX], is[UNITS_MAX], why[200];
 	struct backend *backend = kept->ns->backend;
 
-	if (configured_size(kept->config))
+	if (config_namespace_bytes(kept->config))
 		return true;
 	snprintf(name, sizeof(name), "%s/%u", kept->subsystem->nqn, kept->ns->nsid);
 	if (namespace_prepare_size(kept->ns, 0, false, why, sizeof(why)) < 0)
@@ -121,7 +115,7 @@ static bool look_at_size(struct apply *a, const struct kept *kept)
 
 static bool check_size(struct apply *a, const struct kept *kept)
 {
-	uint64_t size = configured_size(kept->config);
+	uint64_t size = config_namespace_bytes(kept->config);
 	char why[200];
 
 	if (size && namespace_check_size(kept->ns, size, why, sizeof(why)) < 0)
@@ -137,7 +131,7 @@ static bool forget_size(struct apply *a, const struct kept *kept)
 
 static bool prepare_size(struct apply *a, const struct kept *kept)
 {
-	uint64_t size = configured_size(kept->config);
+	uint64_t size = config_namespace_bytes(kept->config);
 	char why[200];
 
 	if (!size || size == namespace_bytes(kept->ns))
@@ -155,7 +149,7 @@ static bool publish_qos(struct apply *a, const struct kept *kept)
 
 static bool publish_size(struct apply *a, const struct kept *kept)
 {
-	uint64_t size = configured_size(kept->config);
+	uint64_t size = config_namespace_bytes(kept->config);
 	uint64_t old_size = namespace_bytes(kept->ns);
 
 	/* One that shrank, or does not fit the blocks, was warned of. */

@@ -120,7 +120,7 @@ struct json_object *control_ns_resize(void *context, struct json_object *params,
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",
 				  "there is no namespace %u in %s", wish.nsid, wish.subnqn);
 	config = find_config(target, &wish);
-	if (config && (config->ram || config->must_create))
+	if (config && config_namespace_bytes(config))
 		return rpc_refuse(error, EXIT_FAILED, "change it there, then rblkctl apply",
 				  "the size of namespace %u of %s stands in the configuration",
 				  wish.nsid, wish.subnqn);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of backends. The configuration's keys, its checks and messages, and the kind of a
+ * namespace in lists are made from it; a backend enters it by its line in backend_list.h. Constant;
+ * any thread.
+ */
+#pragma once
+
+#include "target/store/backend.h"
+
+#define BACKEND(name) extern const struct backend_ops backend_##name;
+#include "target/store/backend_list.h"
+#undef BACKEND
+
+enum {
+#define BACKEND(name) BACKEND_INDEX_##name,
+#include "target/store/backend_list.h"
+#undef BACKEND
+	N_BACKENDS,
+};
+
+enum {
+	BACKENDS_NAMES_MAX = 256,
+};
+
+extern const struct backend_ops *const backends[N_BACKENDS];
+
+/* "file, device and ram": the names of those that are wanted, or of all (NULL). Returns buf. */
+const char *backends_names(char buf[BACKENDS_NAMES_MAX],
+			   bool (*is_wanted)(const struct backend_ops *ops));

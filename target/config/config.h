@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). The table
- * in schema.c is the truth: every key with type, range, default and help; check.c checks
- * across keys. A mark never comes first in a struct: offset 0 means that none is kept.
+ * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). schema.c has every key
+ * with type, range, default and help; check.c checks across keys. No mark comes first in a struct:
+ * offset 0 stands for a mark that is not kept.
  */
 #pragma once
 
 #include "base/addr.h"
 #include "base/conf.h"
 #include "base/log.h"
-#include "target/config/limits.h"
-#include "target/store/backends.h"
-
-/* A name where another thing is meant: of a portal, of a host. */
-struct config_name {
-	char *name;
-	struct conf_mark mark;
-};
+#include "target/config/exports.h"
 
 struct config_portal {
 	char *name;
@@ -60,57 +53,6 @@ struct config_discovery {
 	struct conf_list referrals; /* of struct config_referral */
 };
 
-/* How an ANA group is through one portal. */
-struct config_ana_portal {
-	char *portal;
-	struct conf_mark mark;
-	unsigned state; /* index into ana_choices */
-};
-
-struct config_ana_group {
-	uint64_t id;
-	struct conf_mark mark;
-	unsigned state;		  /* index into ana_choices: through all portals but these */
-	struct conf_list portals; /* of struct config_ana_portal */
-};
-
-/* What stands under the key of a backend, by the type of the key. */
-struct config_store {
-	union {
-		char *path;
-		uint64_t size_bytes;
-	};
-	struct conf_mark mark; /* line 0: the key is not given */
-};
-
-struct config_namespace {
-	uint64_t nsid;
-	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
-	struct conf_mark shared_mark, nguid_mark, eui64_mark;
-	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
-	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
-	struct config_store stores[N_BACKENDS]; /* as backends[]; exactly one is given */
-	uint64_t size;				/* of what create makes */
-	bool must_create;
-	uint64_t block_size; /* 512 or 4096 */
-	bool is_read_only;
-	struct config_qos qos;
-	bool is_shared;	    /* other rblkd export the store, too */
-	uint64_t ana_group; /* default 1; means nothing without ana_groups */
-	struct conf_mark ana_group_mark;
-};
-
-struct config_subsystem {
-	char *nqn;
-	struct conf_mark mark, nqn_mark, allow_any_mark;
-	char *serial, *model;	      /* NULL: serial from the NQN, model "rblk" */
-	struct conf_list portals;     /* of struct config_name; empty: all */
-	struct conf_list allow_hosts; /* of struct config_name: hosts, or NQNs */
-	bool allows_any_host;
-	struct conf_list ana_groups; /* of struct config_ana_group; empty: no ANA */
-	struct conf_list namespaces; /* of struct config_namespace */
-};
-
 struct target_config {
 	uint64_t version;      /* 1 */
 	unsigned log_level;    /* enum log_level */
@@ -135,19 +77,18 @@ extern const struct conf_schema config_schema;
 extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
 
 /*
- * Reads and checks path; errors are printed on out as they are found, every one of the
- * file. So is whatever can be seen of files and devices without touching them: this is
- * all of rblkd --check, and works while another rblkd exports the same. 0, or -EINVAL
- * when there were errors, or another -errno when it could not be read. *ret_conf stays for
- * further checks with marks (snapshot_build). Both need their release in any case.
+ * Control thread. Reads path and checks it, and what can be seen of files and devices without opening
+ * them for writing, locking or creating: this is all of rblkd --check, and works beside an rblkd that
+ * exports the same. Each error is printed on out. 0; -EINVAL: there were errors; another -errno: it
+ * cannot be read. *ret_conf stays for further checks with marks (snapshot_build). Both results need
+ * their release in any case.
  */
 int config_read(const char *path, struct target_config *ret_config, FILE *out,
 		struct conf **ret_conf);
 void config_release(struct target_config *config);
-/* check.c: across keys; reported through conf, warnings on out. */
+/* check.c: across keys. Errors go to conf, warnings to out. */
 void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);
-/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark is where
- * to point when it cannot be. */
+/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,
 					 struct conf_mark *ret_mark);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Of the configuration (config.h): the subsystems, and what each exports. Parsed data; control. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "target/config/limits.h"
+#include "target/store/backends.h"
+
+/* A name where another thing is meant: of a portal, of a host. */
+struct config_name {
+	char *name;
+	struct conf_mark mark;
+};
+
+/* How an ANA group is through one portal. */
+struct config_ana_portal {
+	char *portal;
+	struct conf_mark mark;
+	unsigned state; /* index into ana_choices */
+};
+
+struct config_ana_group {
+	uint64_t id;
+	struct conf_mark mark;
+	unsigned state;		  /* index into ana_choices: through all portals but these */
+	struct conf_list portals; /* of struct config_ana_portal */
+};
+
+/* What stands under the key of a backend, by the type of the key. */
+struct config_store {
+	union {
+		char *path;
+		uint64_t size_bytes;
+	};
+	struct conf_mark mark; /* line 0: the key is not given */
+};
+
+struct config_namespace {
+	uint64_t nsid;
+	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
+	struct conf_mark shared_mark, nguid_mark, eui64_mark;
+	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
+	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
+	struct config_store stores[N_BACKENDS]; /* as backends[]; exactly one is given */
+	uint64_t size;				/* of what create makes */
+	bool must_create;
+	uint64_t block_size; /* 512 or 4096 */
+	bool is_read_only;
+	struct config_qos qos;
+	bool is_shared;	    /* other rblkd export the store, too */
+	uint64_t ana_group; /* default 1; means nothing without ana_groups */
+	struct conf_mark ana_group_mark;
+};
+
+struct config_subsystem {
+	char *nqn;
+	struct conf_mark mark, nqn_mark, allow_any_mark;
+	char *serial, *model;	      /* NULL: serial from the NQN, model "rblk" */
+	struct conf_list portals;     /* of struct config_name; empty: all */
+	struct conf_list allow_hosts; /* of struct config_name: hosts, or NQNs */
+	bool allows_any_host;
+	struct conf_list ana_groups; /* of struct config_ana_group; empty: no ANA */
+	struct conf_list namespaces; /* of struct config_namespace */
+};

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
+#include "target/association/controller.h"
 #include "target/command/admin/admin.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
@@ -111,6 +112,8 @@ static struct health_record *health_of(struct target *target, const char *subnqn
 	return subsystem ? subsystem->health : NULL;
 }
 
+static void on_reset(struct loop_msg *msg);
+
 struct controller *controller_new(struct connect_op *op)
 {
 	struct queue *queue = op->queue;
@@ -141,6 +144,7 @@ struct controller *controller_new(struct connect_op *op)
 	controller->created_ns = clock_ns();
 	controller->kato_ms = op->kato_ms;
 	controller->announce.on_expiry = on_announce;
+	controller->on_reset = on_reset;
 	atomic_store(&controller->n_granted, (unsigned)target->config->tuning.io_queues);
 	atomic_store(&controller->last_traffic_ns, controller->created_ns);
 	pthread_mutex_init(&controller->errors_lock, NULL);
@@ -206,13 +210,13 @@ static void end_reset(struct controller *controller)
 	loop_send(&controller->poller->loop, &controller->reset);
 }
 
-void controller_on_reset(struct loop_msg *msg)
+static void on_reset(struct loop_msg *msg)
 {
 	struct controller *controller = container_of(msg, struct controller, reset);
 
 	controller->is_resetting = true;
 	if (controller->health)
-		event_log_add_reset(controller->health, controller);
+		event_log_add_reset(controller->health, controller->id);
 	list_for_each_safe (node, &controller->queues) {
 		struct queue *queue = list_entry(node, struct queue, member_node);
 

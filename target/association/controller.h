@@ -1,110 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Controllers: what a host has after Connect. The registry (the list and its queues) belongs to
- * the control thread; registers, features, events and keep-alive to the poller of the admin queue.
- * A controller lives until the last of its queues is freed.
+ * The registry of controllers and their queues (the struct is engine/controller.h). Control thread, but
+ * for what names the poller.
  */
 #pragma once
 
-#include <pthread.h>
-
-#include "target/association/notice.h"
-#include "target/export/health/event_log.h"
-#include "target/engine/queue.h"
-#include "target/engine/request.h"
-#include "target/engine/target.h"
-#include "transport/wire/nvme_reservation.h"
-
-enum {
-	CONTROLLER_AERS = 4,	/* AERL + 1 */
-	CONTROLLER_ERRORS = 64, /* ELPE + 1 */
-	KAS_MS = 1000,		/* granularity of keep-alive */
-	KATO_MAX_MS = 3600 * 1000,
-	DISCOVERY_TRANSFER = 64 * 1024,
-	FEATURES_PLAIN = 16,   /* identifiers below this are kept as one dword */
-	CONTROLLER_ABORTS = 4, /* ACL + 1 */
-	RESV_NOTICES = 64,
-};
-
-enum controller_event { /* bits */
-	EVENT_NS_CHANGED = 1 << 0,
-	EVENT_DISCOVERY_CHANGED = 1 << 1,
-	EVENT_RESERVATION = 1 << 2,
-	EVENT_ANA_CHANGED = 1 << 3,
-};
-
-/* What log page 80h will say; a ring. */
-struct resv_notices {
-	struct nvme_resv_log entries[RESV_NOTICES];
-	unsigned first, n;
-	uint64_t count; /* of all, also of those there was no room for */
-};
-
-struct controller {
-	/* Thread: never changes */
-	struct target *target;
-	uint16_t id;
-	bool is_discovery;
-	char subnqn[NVMF_NQN_MAX + 1], hostnqn[NVMF_NQN_MAX + 1];
-	uint8_t hostid[16];
-	char remote[ADDR_STRING_MAX]; /* of the admin queue */
-	union addr local;	      /* where the host reached us: replaces wildcard portals */
-	struct portal *portal;
-	struct host *host;	      /* counted; of discovery a guest */
-	struct health_record *health; /* of its subsystem; borrowed; NULL: of discovery */
-	struct poller *poller;	      /* of the admin queue */
-	uint64_t created_ns;
-
-	/* Thread: control */
-	struct list node;    /* target->controllers */
-	struct list queues;  /* of struct queue (member_node), the admin queue too */
-	unsigned n_queues;   /* of them */
-	struct queue *admin; /* NULL once it is freed */
-	struct {	     /* fence.c: commands that came, and in which of its ticks some did */
-		uint64_t n_commands, tick;
-	} heard;
-	bool is_announced; /* its connect line is in the log */
-	bool is_unproven;  /* the host has not authenticated its admin queue yet */
-	struct loop_timer announce;
-	bool is_resetting; /* CC.EN went 0: I/O queues die, then reset goes back */
-
-	/* Thread: any */
-	_Atomic bool is_ready;		  /* CSTS.RDY and not shut down: I/O is served */
-	_Atomic bool is_dying;		  /* the association is over; control writes */
-	_Atomic uint64_t last_traffic_ns; /* of any queue (TBKAS), to 100 ms */
-	_Atomic unsigned n_granted;	  /* I/O queues */
-	_Atomic unsigned n_io;		  /* I/O queues connected; control writes */
-	struct notice notice;		  /* of changes, for asynchronous events */
-	pthread_mutex_t errors_lock;	  /* of the two below; a leaf, held for a copy */
-	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: those that failed */
-	uint64_t n_errors;
-
-	/* Thread: poller of the admin queue */
-	struct queue *admin_queue; /* between attach and detach */
-	uint32_t cc, csts;
-	unsigned life;	    /* counts resets and enables: property.c */
-	bool is_reset_sent; /* the control thread drops the I/O queues */
-	uint32_t kato_ms;
-	struct loop_timer keep_alive;
-	struct list aers; /* of struct request (wait), in order of arrival */
-	unsigned n_aers;
-	struct loop_call tell;			/* events to held requests */
-	uint32_t event_mask;			/* feature 0Bh */
-	unsigned pending, masked;		/* bits of enum controller_event */
-	uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid, for log page 04h */
-	unsigned n_aborts;			/* on their way */
-	struct event_context events;
-	struct resv_notices resv_notices;
-	uint8_t resv_mask[NSID_MAX + 1];       /* feature 82h: bits of enum nvme_resv_notice */
-	uint16_t error_recovery[NSID_MAX + 1]; /* feature 05h: TLER */
-	uint32_t features[FEATURES_PLAIN];
-	uint8_t host_behavior[512];
-	struct backend_io flush; /* shutdown: flushes one namespace after the other */
-	unsigned flush_life;	 /* in which that was begun */
-	struct namespace *flush_ns;
-	struct queue *flush_queue; /* busy with it, and so alive */
-	struct loop_msg reset;	   /* to control and back */
-};
+#include "target/engine/controller.h"
 
 /* ---- control ----------------------------------------------------------------------------- */
 
@@ -118,8 +19,6 @@ void controller_announce_soon(struct controller *controller, uint64_t ns);
 void controller_remove_queue(struct queue *queue);
 /* Kills all its queues. why is for the log. */
 void controller_kill(struct controller *controller, const char *why);
-/* Its poller asks for the I/O queues to be dropped (CC.EN went 0). */
-void controller_on_reset(struct loop_msg *msg);
 struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id);
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
@@ -127,23 +26,3 @@ struct controller *controller_find(struct target *target, const char *subnqn, ui
 /* The admin queue is connected, or dies: timers and events start and stop. */
 void controller_attach(struct controller *controller, struct queue *admin_queue);
 void controller_detach(struct controller *controller);
-
-/* What Property Get, Connect and Identify say alike. */
-static inline unsigned controller_mqes(const struct target *target)
-{
-	return (unsigned)target->config->tuning.queue_depth - 1;
-}
-/* Anybody may ask a discovery controller: it gives little at once. */
-static inline uint64_t controller_max_transfer(const struct controller *controller)
-{
-	uint64_t max = controller->target->config->tuning.max_transfer;
-
-	return controller->is_discovery ? MIN(max, DISCOVERY_TRANSFER) : max;
-}
-/* Under RCU. */
-uint32_t controller_oaes(struct queue *queue);
-/* Some namespace of it has a volatile write cache. Under RCU. */
-bool controller_has_cache(struct queue *queue);
-
-/* Any poller: remembers a failed command for the error log (page 01h). */
-void error_log_add(struct controller *controller, const struct request *r);

@@ -58,14 +58,6 @@ void hosts_set_limits(struct target *target)
 	atomic_store(&target->discovery_timeout_ns, limits->discovery_timeout_ns);
 }
 
-unsigned host_room_for_queues(const struct target *target, const struct host *host)
-{
-	unsigned limit = atomic_load(&target->io_queues_per_host);
-	unsigned n = atomic_load(&host->n_io_queues);
-
-	return n < limit ? limit - n : 1;
-}
-
 static struct host *host_new(struct target *target, const char *nqn)
 {
 	struct host *host = aligned_alloc(_Alignof(struct host), sizeof(*host));

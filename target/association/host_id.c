@@ -4,14 +4,8 @@
 
 #include "base/log.h"
 #include "target/association/controller.h"
+#include "target/association/host.h"
 #include "target/association/host_id.h"
-
-bool host_id_is_none(const uint8_t hostid[16])
-{
-	static const uint8_t none[16];
-
-	return !memcmp(hostid, none, sizeof(none));
-}
 
 /* Dying ones too: what they have begun may still register. */
 static const struct controller *find_connected(const struct target *target, const char *subnqn,

@@ -20,8 +20,6 @@ enum host_id_owner {
 	HOST_ID_REGISTERED_OTHER,
 };
 
-bool host_id_is_none(const uint8_t hostid[16]);
-
 /* Control. Who has it, of hosts but this one; then *ret_nqn names that one. Who has not proven its name
  * yet has nothing. */
 enum host_id_owner host_id_find_owner(const struct target *target, const char *subnqn,

@@ -5,23 +5,9 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/loop.h"
-#include "target/export/subsystem.h"
-
 struct target;
-
-/* Embedded in a controller. */
-struct notice {
-	/* Thread: control sets, the poller of the admin queue takes */
-	struct loop_msg msg;
-	_Atomic bool is_sent;
-	_Atomic uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid */
-	_Atomic bool has_discovery_changed, has_ana_changed;
-};
 
 /* Control. The namespace was added, removed or changed in size: tells every host that is attached
  * to the subsystem. Returns how many controllers. */

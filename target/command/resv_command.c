@@ -21,7 +21,7 @@
 #include "target/command/io/io.h"
 #include "target/export/guard/resv_notice.h"
 #include "target/export/guard/reservation.h"
-#include "target/association/host_id.h"
+#include "target/engine/host.h"
 
 enum {
 	COMPLAINTS_BURST = 5,

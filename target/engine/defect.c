@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 #include "target/engine/defect.h"
 #include "target/engine/queue.h"
 #include "target/engine/capsules.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "target/engine/queue.h"
-#include "target/engine/stats.h"
+#include "target/export/stats.h"
 
 enum {
 	/* Hosts without a queue that are remembered; the longest gone of more are added up. */

@@ -23,8 +23,9 @@
 #include "base/cpus.h"
 #include "base/rcu.h"
 #include "target/store/backend.h"
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 #include "target/engine/poller.h"
+#include "target/export/io_errors.h"
 #include "target/engine/queue.h"
 #include "target/engine/throttle.h"
 #include "target/engine/request.h"
@@ -317,6 +318,7 @@ static unsigned choose_n_pollers(const struct config_tuning *tuning)
 
 int pollers_start(struct target *target)
 {
+	io_errors_find_hosts(request_find_host);
 	target->n_pollers = choose_n_pollers(&target->config->tuning);
 	target->pollers = aligned_alloc(64,
 					align_up(target->n_pollers * sizeof(struct poller), 64));

@@ -24,7 +24,6 @@
 #include "target/engine/queue.h"
 #include "target/engine/response.h"
 #include "target/engine/request.h"
-#include "target/export/retire.h"
 
 enum {
 	SPARE_CQES = 64,
@@ -212,7 +211,7 @@ static void unmake(struct target_device *td)
 	unsigned index = (unsigned)(td - target->devices);
 
 	snapshot_forget_memory(atomic_load(&target->snapshot), index);
-	retire_forget_device(target, index);
+	retire_forget_device(&target->retire, index);
 	for (unsigned i = 0; i < target->n_pollers; i++)
 		poller_device_free(&target->pollers[i].devices[index]);
 	domain_close(&td->domain);

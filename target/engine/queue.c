@@ -32,7 +32,7 @@
 #include "target/association/auth/auth.h"
 #include "target/association/auth/turn.h"
 #include "target/association/controller.h"
-#include "target/association/portal.h"
+#include "target/engine/portal.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 #include "target/engine/response.h"

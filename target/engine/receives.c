@@ -2,8 +2,8 @@
 /* See receives.h. */
 #include <string.h>
 
-#include "target/association/controller.h"
-#include "target/association/host.h"
+#include "target/engine/controller.h"
+#include "target/engine/host.h"
 #include "target/engine/receives.h"
 
 enum {

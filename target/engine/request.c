@@ -42,8 +42,9 @@
 #include "base/probe.h"
 #include "base/states.h"
 #include "target/command/admin/admin.h"
-#include "target/association/controller.h"
-#include "target/association/host.h"
+#include "target/engine/controller.h"
+#include "target/engine/error_log.h"
+#include "target/engine/host.h"
 #include "target/command/io/fused.h"
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"
@@ -148,6 +149,17 @@ static struct arena *arena_of(struct request *r)
 	bool is_admin = r->queue->qid == 0 || r->sqe.opcode == NVME_FABRICS;
 
 	return is_admin ? &r->queue->poller->admin : &r->queue->poller->data;
+}
+
+const char *request_find_host(struct backend_io *io)
+{
+	const struct controller *controller;
+
+	if (io->is_shutdown)
+		controller = container_of(io, struct controller, flush);
+	else
+		controller = container_of(io, struct request, io)->queue->controller;
+	return controller ? controller->hostnqn : "";
 }
 
 /* ---- a capsule arrives ------------------------------------------------------------- */

@@ -5,11 +5,11 @@
 #include "target/store/whole.h"
 #include "target/export/guard/guard.h"
 #include "target/engine/poller.h"
+#include "target/engine/timing.h"
 #include "transport/capsule.h"
 #include "transport/qp.h"
 
 struct queue;
-struct request;
 
 enum request_state {
 	REQUEST_FREE,
@@ -136,8 +136,7 @@ void request_give_namespace(struct request *r); /* accepts that none was taken *
 /* Returns its counters, for namespace_give (which accepts NULL). */
 struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns);
 void namespace_give(struct namespace_counters *counters);
-/* io_errors.c: a sync failed; from now on writes and flushes are refused. */
-void namespace_fail(struct namespace *ns, int error);
+const char *request_find_host(struct backend_io *io);
 /* The description of data came in another shape than length needs: the status to answer. */
 enum nvme_status request_check_sgl(const struct request *r, bool is_exact);
 

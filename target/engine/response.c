@@ -56,7 +56,7 @@ static void free_sent(struct response *response)
 __attribute__((noinline)) static void give_back(struct response *response)
 {
 	if (response->timed_from)
-		stats_sent(response);
+		timing_sent(response);
 	buffer_give(response->queue->poller, &response->buffer);
 	pass_leave(&response->pass);
 	if (whole_is_many(response->hold)) {
@@ -150,7 +150,7 @@ void response_post(struct request *r, bool has_data)
 {
 	struct response *response = take_free(r->queue);
 
-	stats_answered(r);
+	timing_answered(r);
 	build_cqe(r, response->cqe);
 	if (has_data)
 		post_data(r, response);

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 #include "base/units.h"
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 #include "target/command/io/io.h"
 #include "target/engine/slow.h"
 

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "target/config/config.h"
+#include "target/export/retire.h"
 #include "target/export/subsystem.h"
 #include "transport/cm.h"
 #include "transport/device.h"
@@ -62,16 +63,15 @@ struct target {
 	unsigned n_discovery;		/* discovery controllers */
 	struct list controllers;	/* of struct controller (node) */
 	struct list hosts;		/* of struct host (node) */
-	struct list host_stats;		/* of struct host_stats (node): stats/hosts.h */
+	struct list host_stats;		/* of struct host_stats (node): engine/hosts.h */
 	struct host_stats *other_hosts; /* owned: those that are not remembered */
 	struct list held_connects;	/* of struct connect_op (node): wait for the fence */
 	struct fence *fence;		/* owned */
-	struct list retired;	  /* of struct namespace (node): removed, commands under way */
-	struct loop_timer retire; /* looks whether they are over */
+	struct retire retire;		/* removed namespaces */
 	uint16_t last_cntlid;
 	struct admission *admission;	 /* owned */
 	struct log_limit refusals;	 /* of hosts */
-	struct capsules *capsules;	 /* owned; stats/capsules.h */
+	struct capsules *capsules;	 /* owned; capsules.h */
 	struct log_limit fault_capsules; /* of queues that broke the protocol */
 	struct log_limit defects;	 /* of ours: defect.h */
 	unsigned n_defects, n_stranded;

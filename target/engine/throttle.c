@@ -7,8 +7,8 @@
  * few.
  */
 #include "base/bits.h"
-#include "target/association/controller.h"
-#include "target/association/host.h"
+#include "target/engine/controller.h"
+#include "target/engine/host.h"
 #include "target/command/io/io.h"
 #include "target/engine/throttle.h"
 #include "target/engine/receives.h"

@@ -10,7 +10,7 @@
 #include "target/store/backend.h"
 #include "target/export/guard/guard.h"
 #include "target/export/qos/qos.h"
-#include "target/engine/stats.h"
+#include "target/export/stats.h"
 #include "transport/device.h"
 
 enum {

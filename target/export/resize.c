@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "target/store/grow.h"
 #include "target/export/resize.h"
-#include "target/engine/request.h"
+#include "target/export/io_errors.h"
 
 uint64_t namespace_bytes(const struct namespace *ns)
 {

@@ -5,6 +5,7 @@
  * timer looks until all are 0. One more grace period, and what the pollers did with it is done.
  */
 #include "base/clock.h"
+#include "base/counter.h"
 #include "base/rcu.h"
 #include "target/export/retire.h"
 #include "target/export/namespace_memory.h"
@@ -13,9 +14,9 @@ enum {
 	LOOK_MS = 10,
 };
 
-static bool is_idle(const struct target *target, const struct namespace *ns)
+static bool is_idle(const struct namespace *ns)
 {
-	for (unsigned i = 0; i < target->n_pollers; i++)
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
 		if (counter_get(&ns->counters[i].n_in_flight))
 			return false;
 	return true;
@@ -33,13 +34,13 @@ static void free_all(struct list *namespaces)
 	}
 }
 
-static void look(struct target *target)
+static void look(struct retire *retire)
 {
 	struct list idle;
 
 	list_init(&idle);
-	list_for_each_safe (node, &target->retired) {
-		if (!is_idle(target, list_entry(node, struct namespace, node)))
+	list_for_each_safe (node, &retire->namespaces) {
+		if (!is_idle(list_entry(node, struct namespace, node)))
 			continue;
 		list_remove(node);
 		list_add_tail(&idle, node);
@@ -47,35 +48,36 @@ static void look(struct target *target)
 	if (!list_is_empty(&idle))
 		rcu_wait();
 	free_all(&idle);
-	if (!list_is_empty(&target->retired))
-		loop_timer_start(&target->loop, &target->retire, LOOK_MS * NSEC_PER_MSEC);
+	if (!list_is_empty(&retire->namespaces))
+		loop_timer_start(retire->loop, &retire->timer, LOOK_MS * NSEC_PER_MSEC);
 }
 
 static void on_look(struct loop_timer *timer)
 {
-	look(container_of(timer, struct target, retire));
+	look(container_of(timer, struct retire, timer));
 }
 
-void retire_init(struct target *target)
+void retire_init(struct retire *retire, struct loop *loop)
 {
-	list_init(&target->retired);
-	target->retire.on_expiry = on_look;
+	retire->loop = loop;
+	list_init(&retire->namespaces);
+	retire->timer.on_expiry = on_look;
 }
 
-void retire_snapshot(struct target *target, struct snapshot *snapshot)
+void retire_snapshot(struct retire *retire, struct snapshot *snapshot)
 {
-	snapshot_retire(snapshot, &target->retired);
-	look(target);
+	snapshot_retire(snapshot, &retire->namespaces);
+	look(retire);
 }
 
-void retire_forget_device(struct target *target, unsigned device_index)
+void retire_forget_device(struct retire *retire, unsigned device_index)
 {
-	list_for_each (node, &target->retired)
+	list_for_each (node, &retire->namespaces)
 		namespace_memory_forget(list_entry(node, struct namespace, node), device_index);
 }
 
-void retire_end(struct target *target)
+void retire_end(struct retire *retire)
 {
-	loop_timer_stop(&target->retire);
-	free_all(&target->retired);
+	loop_timer_stop(&retire->timer);
+	free_all(&retire->namespaces);
 }

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Namespaces that nobody can find any more, until their last command is over. Control thread. */
+/* Removed namespaces, until their last command has ended. Control thread. */
 #pragma once
 
-#include "target/engine/target.h"
+#include "base/loop.h"
+#include "target/export/subsystem.h"
 
-void retire_init(struct target *target);
+struct retire {
+	/* Thread: control */
+	struct loop *loop;
+	struct list namespaces;	 /* of struct namespace (node): removed, with commands under way */
+	struct loop_timer timer; /* looks whether these have ended */
+};
+
+/* The loop is initialized before the first snapshot is retired. */
+void retire_init(struct retire *retire, struct loop *loop);
 /* No poller can find the snapshot any more (a grace period has passed since). */
-void retire_snapshot(struct target *target, struct snapshot *snapshot);
-/* Nobody uses the device any more: its registrations go. */
-void retire_forget_device(struct target *target, unsigned device_index);
+void retire_snapshot(struct retire *retire, struct snapshot *snapshot);
+/* No queue uses the device any more: its registrations go. */
+void retire_forget_device(struct retire *retire, unsigned device_index);
 /* Pollers have stopped: closes all that are left. */
-void retire_end(struct target *target);
+void retire_end(struct retire *retire);

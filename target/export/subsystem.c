@@ -24,7 +24,7 @@
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_memory.h"
-#include "target/engine/io_errors.h"
+#include "target/export/io_errors.h"
 #include "target/export/subsystem.h"
 
 /* Names become UUIDs (version 5) within this name space. Never change it. */

@@ -52,7 +52,6 @@
 #include "target/engine/hosts.h"
 #include "target/operations/stats/http.h"
 #include "target/engine/slow.h"
-#include "target/export/retire.h"
 #include "transport/fabric.h"
 
 #define DEFAULT_CONFIG "/etc/rblk/target.yaml"
@@ -221,7 +220,7 @@ static int init_target(struct daemon *d)
 	list_init(&target->controllers);
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
-	retire_init(target);
+	retire_init(&target->retire, &target->loop);
 	ticks_init();
 	slow_set(target, d->config.slow_io_ns);
 	target->config_path = args.config;
@@ -317,7 +316,7 @@ static enum exit_code start(struct daemon *d)
 	if (r == 0)
 		r = http_start(target);
 	if (r == 0) {
-		health_begin(d->config.health, target);
+		health_begin(d->config.health, &target->loop, snapshot, &target->controllers);
 		r = portals_open(target);
 	}
 	if (r < 0)
@@ -342,7 +341,7 @@ static void end(struct daemon *d)
 	snapshot_settle(atomic_load(&target->snapshot));
 	health_end(d->config.health);
 	snapshot_discard(atomic_load(&target->snapshot));
-	retire_end(target);
+	retire_end(&target->retire);
 	namespace_memory_end();
 	health_free(d->config.health);
 	state_directory_close(d->config.state);

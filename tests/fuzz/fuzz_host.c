@@ -267,7 +267,7 @@ static void begin_target(unsigned world)
 	list_init(&target->controllers);
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
-	retire_init(target);
+	retire_init(&target->retire, &target->loop);
 	slow_set(target, 0);
 	target->last_cntlid = 0;
 	target->is_stopping = false;
@@ -296,7 +296,7 @@ static void end_target(void)
 	snapshot_forget_memory(atomic_load(&target->snapshot), 0);
 	target->devices[0] = (struct target_device){0};
 	snapshot_free(atomic_load(&target->snapshot));
-	retire_end(target);
+	retire_end(&target->retire);
 	health_free(env.config.health);
 	portals_deinit(target);
 	host_stats_deinit(target);

@@ -12,10 +12,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "target/association/controller.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/engine/target.h"
+#include "target/export/subsystem.h"
 
 #define NQN   "nqn.2026-01.org.example:one"
 #define OTHER "nqn.2026-01.org.example:two"
@@ -41,7 +40,8 @@ static char folder[] = "/tmp/test_event_log.XXXXXX", path[128];
 static struct state_directory *directory;
 static struct health *health;
 static struct health_record *record;
-static struct target target;
+static struct loop loop;
+static struct list controllers;
 static struct subsystem subsystem;
 static struct snapshot snapshot;
 
@@ -64,11 +64,10 @@ static void begin(void)
 		fail_msg("%s", why);
 	subsystem.health = record;
 	snapshot = (struct snapshot){.subsystems = &subsystem, .n_subsystems = 1};
-	memset(&target, 0, sizeof(target));
-	assert_int_equal(loop_init(&target.loop, 0, NULL), 0);
-	list_init(&target.controllers);
-	atomic_store(&target.snapshot, &snapshot);
-	health_begin(health, &target);
+	memset(&loop, 0, sizeof(loop));
+	assert_int_equal(loop_init(&loop, 0, NULL), 0);
+	list_init(&controllers);
+	health_begin(health, &loop, &snapshot, &controllers);
 }
 
 static void await_saver(void)
@@ -105,15 +104,12 @@ static void leave(bool in_order)
 	loop_timer_stop(&health->timer);
 	health_free(health);
 	health = NULL;
-	loop_deinit(&target.loop);
+	loop_deinit(&loop);
 }
 
 static void reset_controller(uint16_t id)
 {
-	static struct controller controller;
-
-	controller.id = id;
-	event_log_add_reset(record, &controller);
+	event_log_add_reset(record, id);
 }
 
 /* ---- the log -------------------------------------------------------------------------------- */

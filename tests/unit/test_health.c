@@ -12,9 +12,10 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/counter.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/engine/target.h"
+#include "target/export/subsystem.h"
 
 #define NQN    "nqn.2026-01.org.example:one"
 #define OTHER  "nqn.2026-01.org.example:two"
@@ -32,7 +33,8 @@ enum {
 static char folder[] = "/tmp/test_health.XXXXXX", path[64], aside[64], boot_id_path[64];
 static struct state_directory *directory;
 static struct health *health;
-static struct target target;
+static struct loop loop;
+static struct list controllers;
 static struct subsystem subsystems[2];
 static struct snapshot snapshot;
 
@@ -64,11 +66,10 @@ static void begin(unsigned n_subsystems)
 	for (unsigned i = 0; i < 2; i++)
 		subsystems[i].health = health_find(health, nqns[i]);
 	snapshot = (struct snapshot){.subsystems = subsystems, .n_subsystems = n_subsystems};
-	memset(&target, 0, sizeof(target));
-	assert_int_equal(loop_init(&target.loop, 0, NULL), 0);
-	list_init(&target.controllers);
-	atomic_store(&target.snapshot, &snapshot);
-	health_begin(health, &target);
+	memset(&loop, 0, sizeof(loop));
+	assert_int_equal(loop_init(&loop, 0, NULL), 0);
+	list_init(&controllers);
+	health_begin(health, &loop, &snapshot, &controllers);
 }
 
 static void leave(bool in_order)
@@ -79,7 +80,7 @@ static void leave(bool in_order)
 		loop_timer_stop(&health->timer);
 	health_free(health);
 	health = NULL;
-	loop_deinit(&target.loop);
+	loop_deinit(&loop);
 }
 
 static struct namespace *new_namespace(struct health_record *record)

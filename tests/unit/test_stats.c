@@ -12,7 +12,7 @@
 
 #include "base/ticks.h"
 #include "target/engine/hosts.h"
-#include "target/engine/stats.h"
+#include "target/export/stats.h"
 
 static void test_steps(void **state)
 {

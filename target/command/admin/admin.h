@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 
 /* property.c */
 void property_reset_done(struct loop_msg *msg);
@@ -36,7 +36,12 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature);
 enum nvme_status ns_features_parse_set(struct request *r, unsigned feature);
 bool write_protect_is_offered(const struct target *target);
 
-/* identify.c: left-justified, filled up with spaces */
+/* identify.c */
+/* Under RCU. */
+uint32_t controller_oaes(struct queue *queue);
+/* Some namespace of it has a volatile write cache. Under RCU. */
+bool controller_has_cache(struct queue *queue);
+/* Left-justified, filled up with spaces */
 void put_ascii(uint8_t *field, size_t n, const char *s);
 
 /* log_page.c */

@@ -15,7 +15,7 @@
 #include "base/bits.h"
 #include "base/rcu.h"
 #include "target/command/admin/admin.h"
-#include "target/association/portal.h"
+#include "target/engine/portal.h"
 
 enum {
 	RECORD_BYTES = sizeof(struct nvmf_discovery_entry),

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "target/command/admin/admin.h"
 #include "target/export/health/health.h"
-#include "target/association/portal.h"
+#include "target/engine/portal.h"
 
 static unsigned action_of(const struct request *r)
 {

@@ -9,7 +9,7 @@
 
 #include "base/bits.h"
 #include "target/command/admin/admin.h"
-#include "target/association/host.h"
+#include "target/engine/host.h"
 
 enum {
 	HOST_BEHAVIOR_BYTES = 512,

@@ -14,7 +14,7 @@
 #include "target/export/ana.h"
 #include "target/export/guard/resv_notice.h"
 #include "target/export/health/health.h"
-#include "target/association/portal.h"
+#include "target/engine/portal.h"
 
 enum {
 	PAGE_BYTES = 4096,
@@ -30,30 +30,6 @@ struct page {
 };
 
 /* ---- error information (01h) --------------------------------------------------------------- */
-
-/* Not within request_run: its entry on the stack would have all commands pay for the protector. */
-__attribute__((noinline)) void error_log_add(struct controller *controller, const struct request *r)
-{
-	struct nvme_error_entry entry = {
-		.sqid = put_le16(r->queue->qid),
-		.cid = r->sqe.cid,
-		.status = put_nvme_status(r->status),
-		.location = put_le16(0xffff),
-		.nsid = r->sqe.nsid,
-		.trtype = NVMF_TRTYPE_RDMA,
-	};
-
-	if (r->ns)
-		entry.lba = put_le64(get_le32(r->sqe.cdw10) | (uint64_t)get_le32(r->sqe.cdw11)
-								      << 32);
-	pthread_mutex_lock(&controller->errors_lock);
-	/* Entries are numbered over the life of the subsystem, as SMART counts them. */
-	controller->n_errors++;
-	entry.count = put_le64(controller->health ? health_count_error(controller->health)
-						  : controller->n_errors);
-	controller->errors[controller->n_errors % CONTROLLER_ERRORS] = entry;
-	pthread_mutex_unlock(&controller->errors_lock);
-}
 
 /* Newest first. */
 static void build_errors(struct controller *controller, struct page *page)

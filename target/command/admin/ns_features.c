@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "target/command/admin/admin.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/io_errors.h"
 #include "target/command/io/io.h"
 #include "target/export/guard/resv_notice.h"
 

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "target/command/admin/admin.h"
+#include "target/export/io_errors.h"
 
 enum {
 	READY_TIMEOUT = 30, /* CAP.TO, in 500 ms */
@@ -136,7 +137,7 @@ static void disable(struct controller *controller)
 	if (controller->is_reset_sent)
 		return;
 	controller->is_reset_sent = true;
-	controller->reset.run = controller_on_reset;
+	controller->reset.run = controller->on_reset;
 	loop_send(&controller->target->loop, &controller->reset);
 }
 

@@ -18,8 +18,9 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/shared_memory.h"
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 #include "target/command/io/io.h"
+#include "target/export/io_errors.h"
 
 /* ---- outcomes ------------------------------------------------------------------------------ */
 

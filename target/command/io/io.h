@@ -2,7 +2,7 @@
 /* I/O commands: what their files offer one another. All of it runs on the queue's poller. */
 #pragma once
 
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 #include "target/export/guard/reservation.h"
 
 /* ---- what the commands have in common (io.c) ---- */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "target/association/controller.h"
+#include "target/engine/controller.h"
 #include "target/export/guard/guard_state.h"
 
 enum {

@@ -9,7 +9,6 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "target/association/controller.h"
 #include "target/export/health/event_log.h"
 #include "target/export/health/health.h"
 
@@ -194,7 +193,7 @@ static bool take_token(struct event_log *log)
 	return true;
 }
 
-void event_log_add_reset(struct health_record *record, const struct controller *controller)
+void event_log_add_reset(struct health_record *record, uint16_t cntlid)
 {
 	struct {
 		struct nvme_event_power_on power_on;
@@ -206,10 +205,10 @@ void event_log_add_reset(struct health_record *record, const struct controller *
 	if (!record->events.image || !take_token(&record->events))
 		return;
 	health_read(record, &figures);
-	data.reset.cntlid = put_le16(controller->id);
+	data.reset.cntlid = put_le16(cntlid);
 	data.reset.power_cycle = put_le32((uint32_t)MIN(figures.power_cycles, UINT32_MAX));
 	data.reset.power_on_ms = put_le64(on_ns / NSEC_PER_MSEC);
 	data.reset.timestamp = put_le64(event_time_ms());
-	add(record, NVME_EVENT_POWER_ON, controller->id, &data, sizeof(data));
+	add(record, NVME_EVENT_POWER_ON, cntlid, &data, sizeof(data));
 	health_save_soon(record->health);
 }

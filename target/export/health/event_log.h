@@ -22,7 +22,6 @@ enum {
 	EVENT_NAME_BYTES = 56, /* events-UUID.json */
 };
 
-struct controller;
 struct health;
 struct health_record;
 struct state_directory;
@@ -65,8 +64,8 @@ void event_log_close(struct health_record *record); /* accepts one that was not 
 /* rblkd has started: it is on. */
 void event_log_add_power_on(struct health_record *record);
 void event_log_add_smart(struct health_record *record);
-/* The host has reset it. Writes it down unless that happens too often. */
-void event_log_add_reset(struct health_record *record, const struct controller *controller);
+/* A host has reset the controller of that id. An event, unless resets come too often. */
+void event_log_add_reset(struct health_record *record, uint16_t cntlid);
 
 /* ---- any thread: event_log.c ---- */
 

@@ -22,10 +22,11 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/counter.h"
 #include "base/log.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/engine/target.h"
+#include "target/export/subsystem.h"
 
 enum {
 	BUSY_S = 60,
@@ -400,7 +401,7 @@ static void wait_for_turn(struct health *health)
 	uint64_t s = health->text ? SAVING_S : is_soon ? BUSY_S : IDLE_S;
 
 	if (health->directory)
-		loop_timer_start(&health->target->loop, &health->timer, s * NSEC_PER_SEC);
+		loop_timer_start(health->loop, &health->timer, s * NSEC_PER_SEC);
 }
 
 static void on_turn(struct loop_timer *timer)
@@ -416,17 +417,19 @@ static void on_turn(struct loop_timer *timer)
 	} else if (!health->text) {
 		save_aside(health);
 	}
-	health->is_busy = !list_is_empty(&health->target->controllers);
+	health->is_busy = !list_is_empty(health->controllers);
 	wait_for_turn(health);
 }
 
 /* ---- from start to end ---------------------------------------------------------------------- */
 
-void health_begin(struct health *health, struct target *target)
+void health_begin(struct health *health, struct loop *loop, const struct snapshot *snapshot,
+		  const struct list *controllers)
 {
-	health->target = target;
+	health->loop = loop;
+	health->controllers = controllers;
 	health->timer.on_expiry = on_turn;
-	follow(health, atomic_load(&target->snapshot));
+	follow(health, snapshot);
 	save_now(health, false);
 	/* Portals open without waiting for a file of each subsystem. */
 	health->has_news = health->has_news || has_newer_log(health);
@@ -443,7 +446,7 @@ void health_follow(struct health *health, const struct snapshot *snapshot)
 
 void health_save_soon(struct health *health)
 {
-	if (!health->target || !health->has_news || health->text)
+	if (!health->loop || !health->has_news || health->text)
 		return; /* whose turn comes soon */
 	save_aside(health);
 	wait_for_turn(health);
@@ -451,7 +454,7 @@ void health_save_soon(struct health *health)
 
 void health_note_host(struct health *health)
 {
-	if (!health->target || health->is_busy)
+	if (!health->loop || health->is_busy)
 		return;
 	health->is_busy = true;
 	if (!health->text)
@@ -460,11 +463,11 @@ void health_note_host(struct health *health)
 
 void health_end(struct health *health)
 {
-	if (!health || !health->target)
+	if (!health || !health->loop)
 		return;
 	loop_timer_stop(&health->timer);
 	follow(health, NULL);
 	health->has_news = true;
 	save_now(health, true);
-	health->target = NULL;
+	health->loop = NULL;
 }

@@ -22,7 +22,6 @@
 struct namespace;
 struct snapshot;
 struct state_directory;
-struct target;
 
 enum {
 	HEALTH_FORMAT = 1,
@@ -76,7 +75,8 @@ struct health {
 	/* Thread: control */
 	struct list records;
 	uint64_t n_follows;
-	struct target *target; /* NULL: not begun */
+	struct loop *loop;		/* NULL: not begun */
+	const struct list *controllers; /* borrowed: not empty while hosts are connected */
 	struct loop_timer timer;
 	bool is_busy;  /* hosts are connected: saved once a minute */
 	bool has_news; /* more than counters has changed */
@@ -102,7 +102,8 @@ void health_remove_namespace(struct namespace *ns);
 
 /* Portals are about to open: marks what is exported as on, durably. What cannot be kept is said in the
  * log, and tried again; it never stops rblkd. */
-void health_begin(struct health *health, struct target *target);
+void health_begin(struct health *health, struct loop *loop, const struct snapshot *snapshot,
+		  const struct list *controllers);
 /* Another snapshot is current. */
 void health_follow(struct health *health, const struct snapshot *snapshot);
 /* Something is worth to be saved at once. */

@@ -30,13 +30,13 @@
 #include "target/operations/change/apply.h"
 #include "target/engine/slow.h"
 #include "target/association/controller.h"
+#include "target/association/notice.h"
 #include "target/export/durability.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
 #include "target/association/host_id.h"
 #include "target/operations/change/portal_change.h"
 #include "target/export/resize.h"
-#include "target/export/retire.h"
 
 struct apply {
 	struct target *target;
@@ -352,7 +352,7 @@ static void commit(struct apply *a)
 	end_associations(a);
 	notice_namespaces(a);
 	notice_discovery(target);
-	retire_snapshot(target, before);
+	retire_snapshot(&target->retire, before);
 	a->report->is_applied = true;
 }
 

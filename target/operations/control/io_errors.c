@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/operations/control/io_errors.h"
-#include "target/engine/io_errors.h"
+#include "target/export/io_errors.h"
 
 static struct json_object *show_last(const struct io_error *error)
 {

@@ -16,7 +16,7 @@
 #include "target/operations/control/list.h"
 #include "target/association/portal.h"
 #include "target/engine/hosts.h"
-#include "target/engine/io_errors.h"
+#include "target/export/io_errors.h"
 #include "target/operations/stats/prometheus.h"
 
 enum {
@@ -364,7 +364,7 @@ static bool collect_namespaces(struct target *target, struct rows *rows)
 
 			row->subsystem = &snapshot->subsystems[i];
 			row->ns = row->subsystem->namespaces[j];
-			namespace_sum(target, row->ns, &row->counters, &row->stats);
+			stats_sum_namespace(row->ns, &row->counters, &row->stats);
 			io_errors_read(row->ns, &row->errors);
 		}
 	return true;

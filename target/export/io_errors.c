@@ -7,8 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "target/association/controller.h"
-#include "target/engine/io_errors.h"
+#include "target/export/io_errors.h"
 
 enum {
 	BURST = 5, /* records of one namespace at once, and then one a second */
@@ -62,15 +61,16 @@ static const char *operation_of(struct backend_io *io)
 	return "I/O";
 }
 
-static const char *host_of(struct backend_io *io)
+static const char *find_no_host(struct backend_io *io)
 {
-	const struct controller *controller;
+	return "";
+}
 
-	if (io->is_shutdown)
-		controller = container_of(io, struct controller, flush);
-	else
-		controller = container_of(io, struct request, io)->queue->controller;
-	return controller ? controller->hostnqn : "";
+static io_errors_host_fn *find_host = find_no_host;
+
+void io_errors_find_hosts(io_errors_host_fn *find)
+{
+	find_host = find;
 }
 
 /* What the kernel calls "No data available" is a sector that cannot be read (BLK_STS_MEDIUM). */
@@ -91,7 +91,7 @@ static void describe(const struct namespace *ns, struct backend_io *io, int erro
 		.lba = io->op == BACKEND_FLUSH ? 0 : io->offset >> ns->block_shift,
 		.blocks = io->op == BACKEND_FLUSH ? 0 : io->length >> ns->block_shift,
 	};
-	snprintf(ret_error->host, sizeof(ret_error->host), "%s", host_of(io));
+	snprintf(ret_error->host, sizeof(ret_error->host), "%s", find_host(io));
 	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s", operation_of(io));
 	snprintf(ret_error->words, sizeof(ret_error->words), "%s", words_of(io, error));
 	snprintf(ret_error->name, sizeof(ret_error->name), "%s", name ? name : "");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the store behind a namespace has failed at: counted by kind, kept of the last one, and told in
- * the log, so that an administrator hears of it without asking each host. Only an error costs anything.
+ * Errors of the store behind a namespace: counted by kind, logged, and the last one kept, so that an
+ * administrator finds them here instead of on each host. I/O that succeeds costs nothing here.
  *
- * The namespace is degraded from then on until an administrator has seen it (rblkctl clear), or rblkd
- * ends: a disk that has failed once is looked at by a person, not forgotten by a timer. What the host
- * is told to try again (IO_ERROR_BUSY) counts, but degrades nothing.
+ * An error degrades the namespace until an administrator acknowledges it (rblkctl clear) or rblkd ends:
+ * a person, not a timer, decides whether a disk that failed once is good. Errors that the host retries
+ * (IO_ERROR_BUSY) are counted, but degrade nothing.
  */
 #pragma once
 
@@ -50,9 +50,15 @@ struct io_errors {
 	struct log_limit limit;
 };
 
+/* The NQN of the host that the I/O is for; "" where that is not known. Poller of the I/O. */
+typedef const char *io_errors_host_fn(struct backend_io *io);
+/* Control, before the first I/O: which function knows. */
+void io_errors_find_hosts(io_errors_host_fn *find);
 /* Control. Follows the namespace's backend, which is open. False: no memory. */
 bool io_errors_watch(struct namespace *ns, const char *subnqn);
 void io_errors_free(struct namespace *ns); /* accepts one that has none */
+/* Any thread: a sync failed, with -errno; from now on writes and flushes are refused. */
+void namespace_fail(struct namespace *ns, int error);
 /* Any thread. */
 void io_errors_read(const struct namespace *ns, struct io_errors_figures *ret_figures);
 /* An administrator knows: it is no longer degraded. Whether it was. Any thread. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is counted about I/O commands. Each counter is written by one poller, with plain stores, and
- * read by the control thread as it is; nobody waits and nothing is locked. A queue has its own, and
- * a namespace one for each poller; hosts.c adds up what the queues of a host have counted, also of
- * those that are gone.
+ * Counters and histograms of I/O commands. One poller writes each counter with plain stores, and the
+ * control thread reads it at any time, so nothing is locked. A queue has its own counters, a namespace
+ * has a set for each poller, and association/host_stats.h adds up those of a host's queues.
  *
- * Each command's time counts, from the arrival of its capsule to the post of its response, in a
- * histogram. What part of it went to which stage is added up for one command of STATS_SAMPLE, and
- * for all while slow ones are logged (slow.c).
+ * The histogram holds the time from the arrival of a capsule to the post of its response
+ * (engine/timing.h). The stages are added up for one command of STATS_SAMPLE, and for all commands
+ * while slow ones are logged (slow_io).
  */
 #pragma once
 
@@ -15,14 +14,11 @@
 #include <stdint.h>
 
 #include "base/histogram.h"
-#include "base/ticks.h"
+#include "base/bits.h"
 #include "transport/wire/nvme.h"
 
 struct namespace;
 struct namespace_counters;
-struct request;
-struct response;
-struct target;
 
 enum stats_class {
 	STATS_OTHER,		     /* Flush, Write Zeroes, Compare and so on */
@@ -60,34 +56,6 @@ struct namespace_stats {
 	_Alignas(64) struct io_stats io[STATS_CLASSES];
 };
 
-/* Where the time of one command goes; in ticks. */
-struct timing {
-	/* Thread: the request's poller */
-	uint64_t started;
-	bool is_staged; /* the rest is kept, too */
-	unsigned stage; /* since this mark */
-	uint64_t mark, spent[STAGES];
-};
-
-/* The parts that are seldom. */
-void timing_stage(struct timing *t);
-void timing_next(struct timing *t, enum stats_stage next);
-
-static inline void timing_start(struct timing *t, uint64_t n_commands, uint64_t slow_ticks)
-{
-	t->started = ticks_now();
-	/* The first command of a queue is Connect, the second is worth a look. */
-	t->is_staged = n_commands % STATS_SAMPLE == 2 || slow_ticks != UINT64_MAX;
-	if (__builtin_expect(t->is_staged, 0))
-		timing_stage(t);
-}
-
-static inline void timing_enter(struct timing *t, enum stats_stage next)
-{
-	if (__builtin_expect(t->is_staged, 0))
-		timing_next(t, next);
-}
-
 static inline unsigned stats_step(uint64_t ns)
 {
 	const uint64_t least = 1ULL << STATS_FIRST_BIT, end = 1ULL << STATS_LAST_BIT;
@@ -99,18 +67,14 @@ static inline unsigned stats_step(uint64_t ns)
 	return HISTOGRAM_SUB * (bit - STATS_FIRST_BIT - 1) + (unsigned)(ns >> (bit - 4));
 }
 
-/* Poller. The response is about to be posted. */
-void stats_answered(struct request *r);
-/* Poller. A sampled Read's data was sent. */
-void stats_sent(struct response *response);
 /* Control. Adds what was counted so far; into is nobody else's. */
 void io_stats_merge(struct io_stats *into, const struct io_stats *from);
 uint64_t io_stats_count(const struct io_stats *stats);
 void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_histogram);
 
 /* Control. What all pollers have counted so far about a namespace. */
-void namespace_sum(const struct target *target, const struct namespace *ns,
-		   struct namespace_counters *ret_counters, struct namespace_stats *ret_stats);
+void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *ret_counters,
+			 struct namespace_stats *ret_stats);
 
 const char *stats_class_name(enum stats_class class);
 const char *stats_stage_name(enum stats_stage stage);

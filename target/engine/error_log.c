@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See error_log.h. */
+#include "target/engine/error_log.h"
+#include "target/export/health/health.h"
+
+void error_log_add(struct controller *controller, const struct request *r)
+{
+	struct nvme_error_entry entry = {
+		.sqid = put_le16(r->queue->qid),
+		.cid = r->sqe.cid,
+		.status = put_nvme_status(r->status),
+		.location = put_le16(0xffff),
+		.nsid = r->sqe.nsid,
+		.trtype = NVMF_TRTYPE_RDMA,
+	};
+
+	if (r->ns)
+		entry.lba = put_le64(get_le32(r->sqe.cdw10) | (uint64_t)get_le32(r->sqe.cdw11)
+								      << 32);
+	pthread_mutex_lock(&controller->errors_lock);
+	/* Entries are numbered over the life of the subsystem, as SMART counts them. */
+	controller->n_errors++;
+	entry.count = put_le64(controller->health ? health_count_error(controller->health)
+						  : controller->n_errors);
+	controller->errors[controller->n_errors % CONTROLLER_ERRORS] = entry;
+	pthread_mutex_unlock(&controller->errors_lock);
+}

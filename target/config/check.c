@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "target/config/config.h"
+#include "target/store/backends.h"
 #include "target/export/credentials.h"
 #include "target/export/subsystem.h"
 #include "transport/wire/fabrics.h"

@@ -14,6 +14,7 @@
 
 #include "base/cpus.h"
 #include "target/config/config.h"
+#include "target/store/backends.h"
 
 static void check_owner(const char *path, struct conf *conf)
 {

@@ -73,6 +73,9 @@ struct target_config {
 	struct conf_list subsystems; /* of struct config_subsystem */
 };
 
+struct backend_config;
+struct backend_ops;
+
 extern const struct conf_schema config_schema;
 extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
 

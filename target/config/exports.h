@@ -7,7 +7,7 @@
 
 #include "base/conf.h"
 #include "target/config/limits.h"
-#include "target/store/backends.h"
+#include "target/store/limits.h"
 
 /* A name where another thing is meant: of a portal, of a host. */
 struct config_name {
@@ -44,8 +44,8 @@ struct config_namespace {
 	struct conf_mark shared_mark, nguid_mark, eui64_mark;
 	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
 	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
-	struct config_store stores[N_BACKENDS]; /* as backends[]; exactly one is given */
-	uint64_t size;				/* of what create makes */
+	struct config_store stores[BACKENDS_MAX]; /* as backends[]; exactly one is given */
+	uint64_t size;				  /* of what create makes */
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;

@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "target/export/ana.h"
 #include "target/config/config.h"
+#include "target/store/backends.h"
 #include "target/export/subsystem.h"
 #include "transport/wire/auth.h"
 

@@ -35,15 +35,14 @@ enum backend_op {
 /* One I/O, embedded in the request; the backend's from submit until done. */
 struct backend_io {
 	enum backend_op op;
-	bool is_fua;	 /* write, write zeroes: durable at completion */
-	bool may_unmap;	 /* write zeroes: holes are welcome */
-	uint64_t offset; /* bytes; multiples of the block size, checked by the caller */
-	uint64_t length;
-	void *buffer;	  /* read, write: length bytes, aligned to 4 KiB */
-	bool is_shutdown; /* of no command, but of a controller that is shut down */
-	bool is_short;	  /* for on_error: the store ends before it */
-	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short
-	 * transfer is -EIO, never success (reliability rule R4). */
+	bool is_fua;		 /* write, write zeroes: durable at completion */
+	bool may_unmap;		 /* write zeroes: holes are welcome */
+	uint64_t offset, length; /* bytes; multiples of the block size, checked by the caller */
+	void *buffer;		 /* read, write: length bytes, aligned to 4 KiB */
+	bool is_shutdown;	 /* of no command, but of a controller that is shut down */
+	bool is_short;		 /* for on_error: the store ends before it */
+	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short transfer is
+	 * -EIO, never success (reliability rule R4). */
 	void (*done)(struct backend_io *io, int error);
 
 	/* the backend's own while it has the io: */
@@ -80,42 +79,41 @@ struct backend_ops {
 		    size_t n);
 	/* No io is outstanding. */
 	void (*close)(struct backend *backend);
-	/* Whether open would work, as far as that can be seen without touching anything:
-	 * creates nothing, locks nothing. Fills *ret_identity (see struct backend; 0, 0
-	 * when there is nothing yet). As open otherwise. */
+	/* Whether open would work, as far as that can be seen without creating or locking anything.
+	 * Fills *ret_identity (see struct backend; 0, 0: there is nothing yet). As open otherwise. */
 	int (*check)(const struct backend_config *config, uint64_t ret_identity[2], char *why,
 		     size_t n);
 	/* Never completes io from inside. */
 	void (*submit)(struct backend *backend, struct backend_thread *thread,
 		       struct backend_io *io);
-	/* Looks at the backing store's size again; with a size, makes it that large before, if
-	 * the store can be made larger from here: it is never made smaller. I/O goes on. 0 with
-	 * limits.size_bytes updated, or -errno with one line in why, as open. */
+	/* Reads the store's size again; with a size, first makes the store that large, if it can be
+	 * made larger from here: it is never made smaller. I/O goes on. 0 with limits.size_bytes
+	 * updated, or -errno with one line in why, as open. */
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *why, size_t n);
-	/* Makes the store as large as it was before open or resize made it larger (grown_from, grown_to):
-	 * nothing was written there. 0, or -errno with one line in why: it stays larger. */
+	/* Makes the store as large as it was before open or resize made it larger (grown_from,
+	 * grown_to): nothing was written there. 0, or -errno with one line in why: it stays larger. */
 	int (*undo_grow)(struct backend *backend, char *why, size_t n);
-	/* Memory that can be registered and moved by RDMA directly; NULL for most
-	 * backends. */
+	/* Memory that can be registered and moved by RDMA directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };
 
 struct backend {
 	const struct backend_ops *ops;
-	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on (fault
-	 * F9). The backend sets it, any thread. */
+	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on
+	 * (fault F9). The backend sets it, any thread. */
 	_Atomic bool has_failed;
 	bool is_created; /* open has made what was not there before */
 	/* Bytes of the store before open or resize made it larger, and then, until that is
 	 * kept or undone; grown_to 0: it has not. Control. */
 	uint64_t grown_from, grown_to;
-	/* Hears of each io that fails, on its poller, before its done. NULL, and owner: the owner's. */
+	/* Is called for each io that fails, on its poller, before its done; may be NULL. The owner's,
+	 * as owner is. */
 	void (*on_error)(struct backend *backend, struct backend_io *io, int error);
 	void *owner;
-	struct backend_limits limits; /* control writes in open, and size_bytes in resize:
-				       * no poller reads that one */
-	/* What is exported, to refuse exporting it twice: device and inode of the file,
-	 * or the device number of a block device and 0; both 0 for memory. */
+	/* Control writes it in open, and size_bytes in resize: no poller reads that one. */
+	struct backend_limits limits;
+	/* What is exported, to refuse exporting it twice: device and inode of a file, the number of a
+	 * block device and 0; both 0: there is nothing to share. */
 	uint64_t identity[2];
 	struct whole *whole; /* owned by the backend; NULL: its medium keeps blocks whole */
 	struct backend_work work;
@@ -123,15 +121,15 @@ struct backend {
 };
 
 /*
- * What one poller lends to all backends: a libaio context with its eventfd, polled as a
- * source of the loop with ONE io_submit a turn, and the way back from the worker threads.
- * depth is how many iocbs may be in flight; more wait. With depth 0, or where the system grants no
- * context, worker threads do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
+ * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of the
+ * loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs are
+ * in flight; further ones wait. With depth 0, or where the system grants no context, worker threads
+ * do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread);
-/* Owner loop, before it runs. on_stuck: an io has waited long for readers of memory; from then on once a
- * second, while it does. */
+/* Owner loop, before it runs. on_stuck is called once a second while an io waits long for readers of
+ * memory. */
 void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
 			  void *context);
 /* Owner loop, before it runs and after it has stopped. */
@@ -144,6 +142,7 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 	backend->ops->submit(backend, thread, io);
 }
 
-/* Work that is no I/O of a backend and takes long: on a worker thread; then io->done, on the loop. */
+/* Work that is no I/O of a backend and takes long: runs on a worker thread, then calls io->done on
+ * the loop. */
 void backend_run(struct backend_thread *thread, struct backend_io *io,
 		 int (*work)(struct backend_io *io));

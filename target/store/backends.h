@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <assert.h>
+
 #include "target/store/backend.h"
 
 #define BACKEND(name) extern const struct backend_ops backend_##name;
@@ -18,6 +20,7 @@ enum {
 #undef BACKEND
 	N_BACKENDS,
 };
+static_assert((unsigned)N_BACKENDS <= BACKENDS_MAX, "raise it");
 
 enum {
 	BACKENDS_NAMES_MAX = 256,

@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+	BACKENDS_MAX = 16, /* kinds of stores */
+};
+
 /* Where acknowledged writes are; durability.c has it in words. */
 enum backend_durability {
 	DURABILITY_UNKNOWN, /* the backend does not state it */

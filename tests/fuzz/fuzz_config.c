@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "target/config/config.h"
+#include "target/store/backends.h"
 #include "tests/fuzz/fuzz_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -116,13 +116,14 @@ class Target:
     """A running rblkd. namespaces: lines of YAML, "nsid: 1, ram: 64MiB"."""
 
     def __init__(self, scratch, namespaces, port=None, extra="", subsystem_extra="allow_any_host: true",
-                 listen="127.0.0.1"):
+                 listen="127.0.0.1", rblkd=RBLKD):
         self.scratch = scratch
         self.port = port or free_port()
         self.control = scratch.file("rblkd.sock")
         self.config = scratch.file("target.yaml")
         self.log = scratch.file("rblkd.log")
         self.process = None
+        self.rblkd = rblkd
         with open(self.config, "w", encoding="utf-8") as f:
             f.write(f"version: 1\ncontrol_socket: {self.control}\n{extra}\n"
                     f"portals:\n  - {{name: p, address: {listen}, port: {self.port}}}\n"
@@ -132,7 +133,7 @@ class Target:
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([RBLKD, "--config", self.config], env=self.scratch.env,
+            self.process = subprocess.Popen([self.rblkd, "--config", self.config], env=self.scratch.env,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self.is_ready, "rblkd is ready")
 

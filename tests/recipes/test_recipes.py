@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Each recipe of docs/HACKING.md works as it stands there: it is applied, built, and what it adds is used."""
 
+import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import Target, Volume, expect_equal, run, run_cases  # noqa: E402
+from harness import Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
 from recipe import Recipe, names  # noqa: E402
 
 
@@ -22,8 +24,41 @@ def backend(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def expect_completed(recipe, program):
+    """The program's help and its completion name the same subcommands."""
+    done = run(recipe.program(f"tools/{program}/{program}"), "--help")
+    subcommands = set(re.findall(r"^  ([a-z][a-z-]*)(?: [a-z]+)?  +\S", done.stdout, re.MULTILINE))
+    with open(os.path.join(recipe.tree, "tools", "completion", program), encoding="utf-8") as f:
+        texts = re.findall(r"'([^']*)'", f.read())
+    expect(any(subcommands == {word for word in text.split() if not word.startswith("-")} for text in texts),
+           f"the completion of {program} lacks one of {sorted(subcommands)}")
+
+
+def rblk_subcommand(scratch):
+    recipe = Recipe(scratch, "rblk-subcommand")
+    recipe.build("tools/rblk/rblk")
+    expect_equal(run(recipe.program("tools/rblk/rblk"), "greet").stdout, "hello\n", "rblk greet")
+    expect_completed(recipe, "rblk")
+
+
+def rblkctl_subcommand(scratch):
+    """It and its method: rblkctl asks rblkd, both of the copy."""
+    recipe = Recipe(scratch, "rblkctl-subcommand")
+    recipe.build("target/rblkd", "tools/rblkctl/rblkctl")
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"], extra="tuning: {workers: 2}",
+                    rblkd=recipe.program("target/rblkd"))
+    rblkctl = (recipe.program("tools/rblkctl/rblkctl"), "pollers", "--socket", target.control)
+    expect_equal(run(*rblkctl, env=scratch.env).stdout, "pollers: 2\n", "rblkctl pollers")
+    expect_equal(json.loads(run(*rblkctl, "-o", "json", env=scratch.env).stdout), {"schema": 1, "pollers": 2},
+                 "its JSON")
+    expect_completed(recipe, "rblkctl")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 RECIPES = {
     "backend": backend,
+    "rblk-subcommand": rblk_subcommand,
+    "rblkctl-subcommand": rblkctl_subcommand,
 }
 
 

@@ -10,6 +10,7 @@
 #include "initiator/control/auth.h"
 #include "initiator/control/controller_state.h"
 #include "initiator/control/identify.h"
+#include "initiator/control/power.h"
 #include "initiator/control/volume.h"
 
 struct controller;
@@ -62,6 +63,7 @@ struct controller {
 	struct keep_alive keep_alive;
 	struct async_event async_event;
 	struct ana_log ana_log;
+	void (*on_life)(struct controller *c); /* power_read is done */
 	struct loop_call down_call, stopped_call;
 	bool is_down; /* on_down is called, or will be */
 	bool is_established, has_admin, has_asked_again;
@@ -75,6 +77,7 @@ struct controller {
 	struct identify_namespace ns;
 	struct identify_ids ids;
 	unsigned n_queues_granted;
+	struct power_life life;
 	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
 	struct error error;

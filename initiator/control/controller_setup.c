@@ -338,7 +338,7 @@ static void set_queues(struct controller *c)
 	controller_submit(c, &command);
 }
 
-/* ---- IDENTIFYING_IDS, IDENTIFYING_NAMESPACE, READING_ANA, LISTING_NAMESPACES ---- */
+/* ---- IDENTIFYING_IDS, IDENTIFYING_NAMESPACE, READING_SMART, READING_ANA, LISTING_NAMESPACES ---- */
 
 static void on_list(void *context, const struct admin_answer *answer)
 {
@@ -368,6 +368,16 @@ static bool is_no_namespace(enum nvme_status status)
 	return nvme_status_code(status) == NVME_INVALID_NSID;
 }
 
+static void read_path(struct controller *c)
+{
+	if (!c->id.has_ana) {
+		become_live(c);
+		return;
+	}
+	controller_move(c, CTRL_READING_ANA);
+	ana_log_read(c, become_live);
+}
+
 static void on_namespace(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
@@ -389,12 +399,8 @@ static void on_namespace(void *context, const struct admin_answer *answer)
 		return;
 	}
 	identify_merge_ids(&c->ids, &c->ns);
-	if (!c->id.has_ana) {
-		become_live(c);
-		return;
-	}
-	controller_move(c, CTRL_READING_ANA);
-	ana_log_read(c, become_live);
+	controller_move(c, CTRL_READING_SMART);
+	power_read(c, read_path);
 }
 
 static void identify_namespace(struct controller *c)

@@ -6,7 +6,7 @@
  *   WAITING_DISABLED -> ENABLING -> WAITING_READY -> IDENTIFYING_CONTROLLER
  *       -> LIVE                                                            (discovery)
  *       -> IDENTIFYING_LIMITS -> SETTING_QUEUES -> SETTING_EVENTS -> IDENTIFYING_IDS ->
- *          IDENTIFYING_NAMESPACE (-> READING_ANA) -> LIVE                  (I/O controller)
+ *          IDENTIFYING_NAMESPACE -> READING_SMART (-> READING_ANA) -> LIVE (I/O controller)
  *                  +-> LISTING_NAMESPACES -> (fails: there is no such namespace)
  *   LIVE -> SHUTTING_DOWN -> WAITING_SHUT_DOWN -> STOPPING -> IDLE
  *   any -> STOPPING -> IDLE
@@ -30,6 +30,7 @@ enum controller_state {
 	CTRL_SETTING_EVENTS,
 	CTRL_IDENTIFYING_IDS,
 	CTRL_IDENTIFYING_NAMESPACE,
+	CTRL_READING_SMART,
 	CTRL_READING_ANA,
 	CTRL_LISTING_NAMESPACES,
 	CTRL_LIVE,

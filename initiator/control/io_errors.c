@@ -28,7 +28,7 @@ static const char *operation_of(const struct volume_io *io)
 }
 
 static void describe(const struct volume_queue *queue, const struct volume_io *io,
-		     enum nvme_status status, struct volume_io_error *ret_error)
+		     enum nvme_status status, const char *words, struct volume_io_error *ret_error)
 {
 	unsigned code = nvme_status_code(status);
 
@@ -38,9 +38,10 @@ static void describe(const struct volume_queue *queue, const struct volume_io *i
 		ret_error->blocks = io->length >> queue->limits.block_shift;
 	}
 	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s", operation_of(io));
-	if (code == NVME_HOST_PATH_ERROR)
-		snprintf(ret_error->words, sizeof(ret_error->words),
-			 "the target cannot be reached");
+	if (!words && code == NVME_HOST_PATH_ERROR)
+		words = "the target cannot be reached";
+	if (words)
+		snprintf(ret_error->words, sizeof(ret_error->words), "%s", words);
 	else
 		snprintf(ret_error->words, sizeof(ret_error->words), "%s (status %x.%02x)",
 			 nvme_status_string(status), code >> 8 & 7, code & 0xff);
@@ -61,14 +62,15 @@ static void say(const struct volume *volume, const struct volume_io_error *error
 
 __attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *queue,
 							  const struct volume_io *io,
-							  enum nvme_status status)
+							  enum nvme_status status,
+							  const char *words)
 {
 	struct volume_io_errors *errors = &queue->volume->io_errors;
 	struct volume_io_error last;
 	unsigned n_unsaid;
 	bool must_say;
 
-	describe(queue, io, status, &last);
+	describe(queue, io, status, words, &last);
 	pthread_mutex_lock(&errors->lock);
 	errors->figures.n++;
 	errors->figures.counts[io->op]++;

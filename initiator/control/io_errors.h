@@ -25,6 +25,6 @@ void volume_io_errors_init(struct volume_io_errors *errors);
 void volume_io_errors_deinit(struct volume_io_errors *errors);
 void volume_io_errors_read(struct volume_io_errors *errors, struct volume_io_figures *ret_figures);
 /* I/O loop. The io ends with an error: the target's status, or NVME_HOST_PATH_ERROR where it cannot be
- * reached. The io is still the queue's. */
+ * reached. words: what is told, or NULL: those of the status. The io is still the queue's. */
 void volume_io_errors_add(struct volume_queue *queue, const struct volume_io *io,
-			  enum nvme_status status);
+			  enum nvme_status status, const char *words);

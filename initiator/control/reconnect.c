@@ -379,6 +379,7 @@ static void come_back(struct volume *volume)
 	PROBE(rblk, path_restored, volume, volume->n_reconnects);
 	say_path(volume);
 	move(volume, PHASE_LIVE);
+	power_compare(volume);
 	if (volume_learn(volume) && volume->callbacks.on_changed)
 		volume->callbacks.on_changed(volume->context);
 	set_all_modes(volume, QUEUE_HOLD);
@@ -402,6 +403,7 @@ static void on_live(struct controller *c)
 		return;
 	}
 	volume->ids = c->ids;
+	power_compare(volume);
 	volume_learn(volume);
 	volume->live_since_ns = clock_ns();
 	say_path(volume);

@@ -102,6 +102,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	volume->callbacks = *callbacks;
 	volume->context = context;
 	volume_io_errors_init(&volume->io_errors);
+	unflushed_init(&volume->unflushed);
 	list_init(&volume->queues);
 	list_init(&volume->cqs);
 	r = cm_new(control, &volume->cm);
@@ -382,6 +383,7 @@ void volume_on_queue_quitted(struct loop_msg *msg)
 	void *context = queue->on_removed_context;
 
 	list_remove(&queue->node);
+	unflushed_leave(&volume->unflushed, &queue->unflushed_mark);
 	volume->n_invalidated += atomic_load(&queue->n_invalidated);
 	volume->n_revoked += atomic_load(&queue->n_revoked);
 	volume->used_qids &= ~(1ull << (queue->limits.qid - 1));

@@ -55,11 +55,13 @@ struct volume {
 
 	struct volume_info info; /* valid once it was live */
 	struct identify_ids ids;
+	struct power_life life; /* of the last association whose target gave it */
 	uint64_t n_reconnects;
 	uint64_t n_invalidated, n_revoked; /* of queues that are gone */
 	struct error last_error;
 
 	struct volume_io_errors io_errors; /* Thread: any */
+	struct unflushed unflushed;	   /* Thread: any */
 };
 
 /* ---- volume.c ---- */

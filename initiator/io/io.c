@@ -67,7 +67,7 @@ static void finish_later(struct volume_queue *queue, struct volume_io *io, int e
 static __attribute__((noinline, cold)) void give_up(struct volume_queue *queue,
 						    struct volume_io *io)
 {
-	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR);
+	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR, NULL);
 	finish_later(queue, io, -EIO);
 }
 
@@ -248,6 +248,7 @@ static unsigned build(struct volume_queue *queue, struct command *command, struc
 		sges[0].length += (uint32_t)sizeof(*range); /* it lies behind the command */
 		return 1;
 	case VOLUME_FLUSH:
+		io->flush_number = unflushed_begin(queue->unflushed);
 		sqe->opcode = NVME_IO_FLUSH;
 		return 1;
 	}
@@ -288,6 +289,15 @@ static bool is_supported(const struct volume_queue *queue, const struct volume_i
 	return true;
 }
 
+/* The target has lost power: this Flush could not save the writes before it any more. */
+static __attribute__((noinline, cold)) void fail_flush(struct volume_queue *queue,
+						       struct volume_io *io)
+{
+	volume_io_errors_add(queue, io, NVME_OK,
+			     "the target has lost power with acknowledged writes");
+	finish_later(queue, io, -EIO);
+}
+
 /* What the target need not be asked for. Of a Flush it always is: what it said of its cache when we
  * connected may be no longer true of the namespace, and where there is no cache a Flush costs little. */
 static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
@@ -296,6 +306,8 @@ static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
 		finish_later(queue, io, -EOPNOTSUPP);
 	else if (io->op != VOLUME_FLUSH && !io->length)
 		finish_later(queue, io, 0);
+	else if (io->op == VOLUME_FLUSH && unflushed_take_report(queue->unflushed))
+		fail_flush(queue, io);
 	else
 		return false;
 	return true;
@@ -452,9 +464,20 @@ static __attribute__((noinline)) void fail_or_retry(struct volume_queue *queue,
 		if (!loop_timer_is_running(&queue->retry_timer))
 			loop_timer_start(queue->loop, &queue->retry_timer, RETRY_DELAY_NS);
 	} else {
-		volume_io_errors_add(queue, io, status);
+		volume_io_errors_add(queue, io, status, NULL);
 		io->done(io, error_of_io(status, io->op));
 	}
+}
+
+/* A command of the io has succeeded. A part of a longer write counts: the target has acknowledged it. */
+static inline void note_success(struct volume_queue *queue, const struct volume_io *io)
+{
+	if (io->op == VOLUME_READ)
+		return;
+	if (io->op == VOLUME_FLUSH)
+		unflushed_flushed(queue->unflushed, io->flush_number);
+	else if (!io->is_fua)
+		unflushed_note(queue->unflushed, &queue->unflushed_mark);
 }
 
 static void complete_one(struct volume_queue *queue, struct volume_io *io, uint64_t n_bytes,
@@ -465,6 +488,7 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io, uint6
 		fail_or_retry(queue, io, status);
 		return;
 	}
+	note_success(queue, io);
 	io->done_bytes += n_bytes;
 	if (io->done_bytes >= io->length)
 		io->done(io, 0);

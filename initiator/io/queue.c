@@ -417,6 +417,7 @@ int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
 	queue->volume = volume;
 	queue->loop = io_loop;
 	queue->control = volume->control;
+	queue->unflushed = &volume->unflushed;
 	queue->limits.qid = qid;
 	queue->io_timeout_ns = config->io_timeout_ns;
 	queue->is_watched = config->keep_alive_ns && config->keep_alive_ns <= config->io_timeout_ns;

@@ -30,6 +30,7 @@
 #include "initiator/io/queue_auth.h"
 #include "initiator/io/queue_cq.h"
 #include "initiator/io/slab.h"
+#include "initiator/io/unflushed.h"
 #include "initiator/control/volume.h"
 #include "transport/qp.h"
 
@@ -86,9 +87,12 @@ struct volume_queue {
 	_Atomic unsigned seen_held, seen_in_flight;
 	_Atomic uint64_t n_invalidated, n_revoked; /* keys taken back, by the target and by us */
 
+	struct unflushed_mark unflushed_mark;
+
 	/* Thread: I/O loop */
-	struct loop *loop;    /* borrowed */
-	struct loop *control; /* borrowed; only to send to */
+	struct loop *loop;	     /* borrowed */
+	struct loop *control;	     /* borrowed; only to send to */
+	struct unflushed *unflushed; /* borrowed: the volume's */
 	struct slab slab;
 	struct command_table table;
 	struct list held;     /* volume_io.node: to be sent, in order */

@@ -55,6 +55,7 @@ struct volume_io {
 	struct list node;
 	uint64_t submit_ns;
 	uint64_t done_bytes;
+	uint64_t flush_number; /* flush: of its last sending */
 	uint32_t n_retries;
 	uint8_t place; /* enum io_place */
 	bool is_cancelled;

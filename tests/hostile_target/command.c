@@ -385,6 +385,9 @@ static void get_log(struct slot *slot)
 		if (offset < sizeof(page))
 			memcpy(slot->data, page + offset,
 			       n < sizeof(page) - offset ? n : sizeof(page) - offset);
+	} else if (c[40] == 0x02) {
+		wr64(slot->data + 112, opt.cycles);
+		wr64(slot->data + 144, opt.unsafe);
 	} else if (c[40] != 0x0c || !ana_log(slot, offset, n)) {
 		done(slot, SC_FIELD, 0);
 		return;
@@ -554,7 +557,7 @@ static int event_of_admin(const uint8_t *c)
 {
 	switch (c[0]) {
 	case 0x02:
-		return EV_GET_LOG;
+		return c[40] == 0x02 ? EV_GET_SMART : EV_GET_LOG;
 	case 0x06:
 		switch (c[40]) {
 		case 0:
@@ -633,6 +636,7 @@ static void run(struct slot *slot)
 		property_set(slot);
 		return;
 	case EV_GET_LOG:
+	case EV_GET_SMART:
 		get_log(slot);
 		return;
 	case EV_SET_QUEUES:
@@ -725,6 +729,8 @@ static bool take_option(const char *arg)
 		{"dmrsl", &opt.dmrsl},
 		{"uuid", &opt.uuid_seed},
 		{"seed", &opt.seed},
+		{"cycles", &opt.cycles},
+		{"unsafe", &opt.unsafe},
 		{"ana", &opt.ana},
 		{"ana_groups", &opt.ana_groups},
 	};

@@ -40,7 +40,8 @@ enum event {
 	EV_IDENTIFY_LIST,
 	EV_SET_QUEUES,
 	EV_SET_EVENTS,
-	EV_GET_LOG,
+	EV_GET_LOG, /* but SMART */
+	EV_GET_SMART,
 	EV_KEEP_ALIVE,
 	EV_AER,
 	EV_READ,
@@ -88,6 +89,7 @@ struct options {
 	unsigned nsid;
 	unsigned wzsl, dmrsl;
 	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
+	unsigned cycles, unsafe;		   /* SMART: power cycles, unsafe shutdowns */
 	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };

@@ -252,8 +252,8 @@ static void on_done(struct volume_io *io, int error)
 	job->result = error;
 }
 
-void job_start(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
-	       uint64_t length, void *buffer)
+void job_prepare(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
+		 uint64_t length, void *buffer)
 {
 	*job = (struct job){
 		.io = {.op = op,
@@ -263,6 +263,12 @@ void job_start(struct job *job, struct client *client, enum volume_op op, uint64
 		       .done = on_done},
 		.client = client,
 	};
+}
+
+void job_start(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
+	       uint64_t length, void *buffer)
+{
+	job_prepare(job, client, op, offset, length, buffer);
 	volume_io_submit(client->queue, &job->io);
 	assert_false(job->is_done);
 }

@@ -68,7 +68,9 @@ struct job {
 	bool is_done;
 	int result;
 };
-/* buffer may be NULL for operations without. */
+/* buffer may be NULL for operations without. job_prepare submits nothing. */
+void job_prepare(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
+		 uint64_t length, void *buffer);
 void job_start(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
 	       uint64_t length, void *buffer);
 int job_wait(struct job *job, unsigned timeout_ms);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A target that was restarted and one whose machine lost power look alike to a host: the connection
+ * breaks, and a new one is granted. But after a loss of power, writes that were acknowledged out of a
+ * volatile cache are gone. The next Flush must not succeed as if they were safe.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "initiator/control/controller.h"
+#include "initiator/control/errors.h"
+#include "initiator/control/volume_impl.h"
+
+/* The low half of a 128-bit counter: no target lives to see the other one. */
+static uint64_t counter(const uint8_t field[16])
+{
+	le64 low;
+
+	memcpy(&low, field, sizeof(low));
+	return get_le64(low);
+}
+
+void power_parse(const void *data, struct power_life *ret_life)
+{
+	const struct nvme_smart_log *smart = data;
+
+	*ret_life = (struct power_life){
+		.is_known = true,
+		.power_cycles = counter(smart->power_cycles),
+		.unsafe_shutdowns = counter(smart->unsafe_shutdowns),
+	};
+}
+
+bool power_was_lost(const struct power_life *before, const struct power_life *now)
+{
+	return before->is_known && now->is_known &&
+	       (now->unsafe_shutdowns != before->unsafe_shutdowns ||
+		now->power_cycles < before->power_cycles);
+}
+
+static void on_smart(void *context, const struct admin_answer *answer)
+{
+	struct controller *c = context;
+
+	if (c->is_down)
+		return;
+	if (answer->status == NVME_OK)
+		power_parse(answer->data, &c->life);
+	else
+		log_debug("%s: SMART log: %s", c->subnqn, nvme_status_string(answer->status));
+	c->on_life(c);
+}
+
+void power_read(struct controller *c, void (*done)(struct controller *c))
+{
+	struct admin_command command = controller_get_log(NVME_LOG_SMART, 0,
+							  sizeof(struct nvme_smart_log));
+
+	c->life = (struct power_life){0};
+	c->on_life = done;
+	command.done = on_smart;
+	controller_submit(c, &command);
+}
+
+static bool has_unflushed(const struct volume *volume)
+{
+	if (unflushed_has(&volume->unflushed, NULL))
+		return true;
+	list_for_each (node, &volume->queues)
+		if (unflushed_has(&volume->unflushed,
+				  &list_entry(node, struct volume_queue, node)->unflushed_mark))
+			return true;
+	return false;
+}
+
+static void report_loss(struct volume *volume)
+{
+	unflushed_report(&volume->unflushed);
+	error_set(
+		&volume->last_error, EXIT_FAILED,
+		"check the file system, or write again what was written since the last flush",
+		"the target has lost power: writes that it had acknowledged, and that were not flushed, may be lost; the next flush fails");
+	log_err(VOLUME_FMT ": %s", VOLUME_ARG(volume), volume->last_error.message);
+}
+
+void power_compare(struct volume *volume)
+{
+	const struct controller *c = &volume->controller;
+	bool has_cache = volume->info.has_flush || c->id.has_volatile_cache;
+	struct power_life before = volume->life;
+
+	if (c->life.is_known)
+		volume->life = c->life;
+	if (!has_cache || !power_was_lost(&before, &c->life))
+		return;
+	if (has_unflushed(volume))
+		report_loss(volume);
+	else
+		log_info(VOLUME_FMT ": the target has lost power; all writes had been flushed",
+			 VOLUME_ARG(volume));
+}

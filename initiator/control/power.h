@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether the target has lost power: its SMART log (page 02h, Base 2.0 figure 196) read with each
+ * association, and compared. See initiator/io/unflushed.h for what follows from it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct controller;
+struct volume;
+
+/* The counters of SMART that tell one life of the target from another. */
+struct power_life {
+	bool is_known; /* false: the target has no SMART log */
+	uint64_t power_cycles, unsafe_shutdowns;
+};
+
+/* Control. Reads the page into c->life; then done, not from inside. A target that refuses is none
+ * whose loss of power can be known. Not called when the association is lost before. */
+void power_read(struct controller *c, void (*done)(struct controller *c));
+/* Pure: data is the page, 512 bytes of which nothing is trusted. */
+void power_parse(const void *data, struct power_life *ret_life);
+/* Pure. Unsafe Shutdowns has grown; or Power Cycles, which only grows, has become less: the target
+ * has lost its record, and what it has lost besides cannot be known. */
+bool power_was_lost(const struct power_life *before, const struct power_life *now);
+
+/* Control. The association is whole, and no queue is connected yet: compares with the last one, and
+ * makes the next Flush fail if writes may be lost. Before volume_learn. */
+void power_compare(struct volume *volume);

@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+"""The target's machine loses power: a host learns of writes that were acknowledged and never flushed.
+
+A boot id of our own stands for the kernel's, so that to kill rblkd is a loss of power where it changes, and a mere
+crash where it does not."""
+
+import os
+import socket
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
+from harness import PATIENCE, Target, Volume, expect, expect_equal, find_key, rblk, run_cases  # noqa: E402
+from nbd_server import EIO, FLUSH, READ, WRITE, Raw  # noqa: E402
+
+BLOCK = 4096
+LOST = "the target has lost power"
+
+
+def client(volume):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(volume.socket)
+    sock.settimeout(PATIENCE)
+    return Raw(sock).go()
+
+
+def boot(scratch, name):
+    with open(scratch.file("boot_id"), "w", encoding="utf-8") as f:
+        f.write(name + "\n")
+
+
+def begin(scratch, extra=None):
+    boot(scratch, "one")
+    scratch.env["RBLKD_BOOT_ID_FILE"] = scratch.file("boot_id")
+    os.makedirs(scratch.file("kept"), exist_ok=True)
+    image = scratch.make_file("disk.img", 16 << 20)
+    target = Target(scratch, [f"nsid: 1, file: {image}"],
+                    extra=f"state_directory: {scratch.file('kept')}" if extra is None else extra)
+    volume = Volume(target, 1)
+    raw = client(volume)
+    write(raw)
+    return target, volume, raw
+
+
+def write(raw):
+    expect_equal(raw.call(WRITE, 0, BLOCK, payload=b"x" * BLOCK)[0], 0, "write")
+
+
+def start_again(target, volume, raw):
+    n = volume.reconnects()
+    target.start()
+    expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "a read that waited for the target")
+    expect_equal(volume.reconnects(), n + 1, "reconnects")
+
+
+def end(target, volume, raw):
+    raw.close()
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def expect_no_report(volume, raw):
+    expect(LOST not in volume.status()["last_error"]["message"], volume.status())
+    expect_equal(raw.call(FLUSH)[0], 0, "flush")
+
+
+def counts(target):
+    subsystem = target.list("subsystems")["subsystems"][0]
+    return subsystem["unsafe_shutdowns"], subsystem["crashes"]
+
+
+def power_is_lost(scratch):
+    target, volume, raw = begin(scratch)
+    target.kill()
+    boot(scratch, "two")
+    start_again(target, volume, raw)
+    expect_equal(counts(target), (1, 0), "unsafe shutdowns and crashes")
+    error = volume.status()["last_error"]
+    expect(LOST in error["message"] and "file system" in error["hint"], error)
+    expect(LOST in rblk(scratch, "status", volume.name).stdout, "rblk status")
+    other = client(volume)
+    expect_equal(other.call(FLUSH)[0], EIO, "the next flush, of whichever client")
+    expect_equal(raw.call(FLUSH)[0], 0, "the flush after it")
+    expect_equal(find_key(volume.status(), "io_errors"), 1, "I/O errors")
+    other.close()
+    end(target, volume, raw)
+
+
+def power_is_lost_when_all_was_flushed(scratch):
+    target, volume, raw = begin(scratch)
+    expect_equal(raw.call(FLUSH)[0], 0, "flush")
+    target.kill()
+    boot(scratch, "two")
+    start_again(target, volume, raw)
+    expect_equal(counts(target), (1, 0), "unsafe shutdowns and crashes")
+    expect_no_report(volume, raw)
+    end(target, volume, raw)
+
+
+def rblkd_is_killed(scratch):
+    target, volume, raw = begin(scratch)
+    for n in (1, 2):
+        target.kill()
+        start_again(target, volume, raw)
+        expect_equal(counts(target), (0, n), "unsafe shutdowns and crashes")
+    expect_no_report(volume, raw)
+    end(target, volume, raw)
+
+
+def machine_is_restarted_in_order(scratch):
+    target, volume, raw = begin(scratch)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    boot(scratch, "two")
+    start_again(target, volume, raw)
+    expect_equal(counts(target), (0, 0), "unsafe shutdowns and crashes")
+    expect_no_report(volume, raw)
+    end(target, volume, raw)
+
+
+def nothing_is_kept(scratch):
+    """Without a state directory a loss of power cannot be told from a restart."""
+    target, volume, raw = begin(scratch, "")
+    target.kill()
+    boot(scratch, "two")
+    start_again(target, volume, raw)
+    expect_no_report(volume, raw)
+    end(target, volume, raw)
+
+
+CASES = (power_is_lost, power_is_lost_when_all_was_flushed, rblkd_is_killed, machine_is_restarted_in_order,
+         nothing_is_kept)
+run_cases([(case.__name__.replace("_", " "), case) for case in CASES
+           if len(sys.argv) < 2 or sys.argv[1] in case.__name__])

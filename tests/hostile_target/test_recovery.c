@@ -78,7 +78,7 @@ static void test_slow_and_silent(void **state)
 {
 	survive("write:2=late,300", false);
 	survive("read:2=late,300", false);
-	survive_late("read:2=late,4000", true, 2500); /* it comes to a dead queue */
+	survive_late("read:2=late,6000", true, 4500); /* it comes to a dead queue */
 	survive_late("write:3=silence", true, 1);
 	survive("keep-alive:1=silence", false); /* too short a test to notice */
 }

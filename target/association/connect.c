@@ -23,6 +23,8 @@
 #include "target/association/member.h"
 #include "target/association/portal.h"
 #include "target/engine/capsules.h"
+#include "target/engine/command_table.h"
+#include "target/engine/parse.h"
 
 enum {
 	REFUSALS_BURST = 5,
@@ -54,7 +56,7 @@ static enum nvme_status invalid_field(struct request *r, uint32_t where, const c
 	return complain(r, NVME_CONNECT_INVALID_PARAM | NVME_DNR, why);
 }
 
-enum nvme_status connect_parse(struct request *r)
+static enum nvme_status parse(struct request *r)
 {
 	struct queue *queue = r->queue;
 	struct connect_op *op = &queue->connect;
@@ -80,9 +82,16 @@ enum nvme_status connect_parse(struct request *r)
 		op->kato_ms = KATO_MAX_MS;
 	r->direction = DIRECTION_H2C;
 	r->length = sizeof(struct nvmf_connect_data);
-	r->execute = execute;
-	return request_check_sgl(r, true);
+	return parse_check_sgl(r, true);
 }
+
+const struct nvme_command connect_command = {
+	.opcode = NVMF_CONNECT,
+	.name = "Connect",
+	.parse = parse,
+	.execute = execute,
+	.flags = COMMAND_BEFORE_CONNECT,
+};
 
 static enum nvme_status wrong_nqn(struct request *r, uint32_t where, const char *whose,
 				  const uint8_t field[NVMF_NQN_FIELD])

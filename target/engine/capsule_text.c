@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "target/engine/capsule_text.h"
+#include "target/engine/command_table.h"
 
 struct text {
 	char *at, *end; /* one byte more is there for the NUL */
@@ -59,14 +60,14 @@ static void put_time(struct text *t, uint64_t ns)
 
 const char *capsule_command(const struct capsule *capsule, bool is_admin)
 {
-	const char *name = nvme_command_string(is_admin, &capsule->sqe);
+	const char *name = command_find(is_admin, &capsule->sqe)->name;
 
 	return name ? name : "an unknown command";
 }
 
 bool capsule_has_range(const struct capsule *capsule, bool is_admin)
 {
-	return !is_admin && nvme_has_range(capsule->sqe.opcode);
+	return command_find(is_admin, &capsule->sqe)->flags & COMMAND_HAS_RANGE;
 }
 
 const char *capsule_sgl(const struct capsule *capsule, uint32_t *ret_length)

@@ -19,6 +19,7 @@ enum {
 	CONTROLLER_AERS = 4,	/* AERL + 1 */
 	CONTROLLER_ERRORS = 64, /* ELPE + 1 */
 	KAS_MS = 1000,		/* granularity of keep-alive */
+	TRAFFIC_NOTE_MS = 100,	/* last_traffic_ns is that much too old at most */
 	KATO_MAX_MS = 3600 * 1000,
 	DISCOVERY_TRANSFER = 64 * 1024,
 	FEATURES_PLAIN = 16,   /* identifiers below this are kept as one dword */

@@ -1,56 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a capsule asks for, before anything of it is done: which command, may it come now on this queue,
- * is its description of data one. The parsers of the commands do the rest. The queue's poller.
+ * What all commands have in common before anything is done: is the capsule well formed, may the command
+ * come now on this queue? The command's own parser does the rest. The queue's poller.
  */
-#include "target/command/admin/admin.h"
-#include "target/command/io/fused.h"
+#include "target/engine/controller.h"
+#include "target/engine/command_table.h"
+#include "target/engine/pair.h"
+#include "target/engine/parse.h"
 
-static __attribute__((noinline)) enum nvme_status parse_fabrics(struct request *r)
+/* Any command shows that the host is there (TBKAS). The time is written at most ten times a
+ * second, because all pollers read its cache line. */
+static inline void note_traffic(struct controller *controller, uint64_t now_ns)
 {
-	/* The fabrics command type stands where others have the NSID's lowest byte. */
-	uint8_t fctype = r->sqe.nsid.b[0];
+	uint64_t last = atomic_load_explicit(&controller->last_traffic_ns, memory_order_relaxed);
 
-	if (fctype == NVMF_CONNECT)
-		return connect_parse(r);
-	if (!r->queue->controller)
-		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	if (fctype == NVMF_AUTH_SEND || fctype == NVMF_AUTH_RECEIVE)
-		return auth_parse(r);
-	if (r->queue->is_unproven)
-		return NVME_AUTH_REQUIRED | NVME_DNR;
-	if (fctype == NVMF_PROPERTY_GET || fctype == NVMF_PROPERTY_SET)
-		return property_parse(r);
-	return NVME_INVALID_OPCODE | NVME_DNR;
+	if (now_ns > last + TRAFFIC_NOTE_MS * NSEC_PER_MSEC)
+		atomic_store_explicit(&controller->last_traffic_ns, now_ns, memory_order_relaxed);
 }
 
-enum nvme_status command_parse(struct request *r)
+static bool is_ready(const struct queue *queue)
+{
+	const struct controller *controller = queue->controller;
+
+	return queue->qid ? atomic_load_explicit(&controller->is_ready, memory_order_acquire)
+			  : controller->csts & NVME_CSTS_RDY;
+}
+
+/* A Fabrics command, most likely: it may come before the others. */
+static __attribute__((noinline)) enum nvme_status check_early(const struct request *r)
+{
+	unsigned flags = r->command->flags;
+
+	if (flags & COMMAND_BEFORE_CONNECT)
+		return NVME_OK;
+	if (!r->queue->controller)
+		return NVME_COMMAND_SEQUENCE | NVME_DNR;
+	if (r->queue->is_unproven && !(flags & COMMAND_BEFORE_PROOF))
+		return NVME_AUTH_REQUIRED | NVME_DNR;
+	return NVME_OK;
+}
+
+static inline enum nvme_status check_sequence(const struct request *r)
+{
+	if (r->command->flags & COMMAND_EARLY)
+		return check_early(r);
+	if (!r->queue->controller)
+		return NVME_COMMAND_SEQUENCE | NVME_DNR;
+	if (r->queue->is_unproven)
+		return NVME_AUTH_REQUIRED | NVME_DNR;
+	return is_ready(r->queue) ? NVME_OK : NVME_COMMAND_SEQUENCE | NVME_DNR;
+}
+
+enum nvme_status parse_command(struct request *r)
 {
 	struct controller *controller = r->queue->controller;
 	enum nvme_status status;
 
+	r->command = command_find(!r->queue->qid, &r->sqe);
 	if ((r->sqe.flags & NVME_FLAGS_PSDT_MASK) != NVME_FLAGS_PSDT_SGL)
 		return NVME_INVALID_FIELD | NVME_DNR;
-	status = fused_meet(r);
-	if (status == NVME_OK && !fused_is_known(r))
+	status = pair_meet(r);
+	if (status == NVME_OK && !pair_is_legal(r))
 		status = NVME_INVALID_FIELD | NVME_DNR;
 	if (status == NVME_OK)
 		status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
 	if (status != NVME_OK)
 		return status;
-	/* Who has proven nothing keeps no association alive but his own. */
+	/* An I/O queue without a proof keeps no association alive. */
 	if (controller && !(r->queue->is_unproven && r->queue->qid))
-		keep_alive_note(controller, r->queue->poller->loop.now_ns);
-	if (r->sqe.opcode == NVME_FABRICS)
-		return parse_fabrics(r);
-	if (!controller)
-		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	if (r->queue->is_unproven)
-		return NVME_AUTH_REQUIRED | NVME_DNR;
-	return r->queue->qid == 0 ? admin_parse(r) : io_parse(r);
+		note_traffic(controller, r->queue->poller->loop.now_ns);
+	status = check_sequence(r);
+	if (status != NVME_OK)
+		return status;
+	r->execute = r->command->execute;
+	return r->command->parse(r);
 }
 
-enum nvme_status request_check_sgl(const struct request *r, bool is_exact)
+enum nvme_status parse_check_sgl(const struct request *r, bool is_exact)
 {
 	if (r->direction == DIRECTION_C2H && r->sgl.place == SGL_CAPSULE)
 		return NVME_INVALID_FIELD | NVME_DNR;

@@ -41,11 +41,12 @@
 #include "base/check.h"
 #include "base/probe.h"
 #include "base/states.h"
-#include "target/command/admin/admin.h"
+#include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/error_log.h"
 #include "target/engine/host.h"
-#include "target/command/io/fused.h"
+#include "target/engine/pair.h"
+#include "target/engine/parse.h"
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"
 #include "target/engine/receives.h"
@@ -288,14 +289,14 @@ static bool is_direct_read(const struct request *r)
 static inline enum request_state parse(struct request *r)
 {
 	bool is_first = request_fuse(r) == NVME_FLAGS_FUSE_FIRST;
-	enum nvme_status status = command_parse(r);
+	enum nvme_status status = parse_command(r);
 
 	if (status == NVME_OK && r->direction == DIRECTION_NONE && r->sgl.length)
 		status = NVME_SGL_LENGTH_INVALID | NVME_DNR;
 	if (is_first)
-		status = fused_hold(r, status);
+		status = pair_hold(r, status);
 	else if (status == NVME_OK && r->pair)
-		status = fused_join(r);
+		status = r->command->join(r);
 	if (r->recv &&
 	    (status != NVME_OK || r->direction != DIRECTION_H2C || r->sgl.place != SGL_CAPSULE))
 		release_recv(r);
@@ -425,7 +426,7 @@ static enum request_state take_buffer(struct request *r)
 			return next;
 	}
 	if (r->pair)
-		fused_place(r);
+		r->command->place(r);
 	if (r->recv) {
 		memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
 		release_recv(r);
@@ -440,6 +441,11 @@ static enum request_state take_buffer(struct request *r)
 static bool is_open(const struct pass *pass)
 {
 	return !guard_flags(pass->guard) && !pass->local->is_closed;
+}
+
+__attribute__((noinline)) enum request_state request_enter(struct request *r)
+{
+	return (enum request_state)guard_enter(r);
 }
 
 /* REQUEST_GONE: it is inside, or need not be. */
@@ -459,7 +465,7 @@ static inline enum request_state enter(struct request *r)
 		pass->is_inside = true;
 		return REQUEST_GONE;
 	}
-	return (enum request_state)guard_enter(r);
+	return request_enter(r);
 }
 
 /* ---- READ_DATA --------------------------------------------------------------------- */

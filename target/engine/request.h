@@ -9,6 +9,7 @@
 #include "transport/capsule.h"
 #include "transport/qp.h"
 
+struct nvme_command;
 struct queue;
 
 enum request_state {
@@ -45,9 +46,10 @@ struct request {
 	struct queue *queue;
 	struct list wait; /* whichever FIFO the state names */
 	struct request *next_free;
-	struct fair_entry turn; /* of those that are throttled, or wait for a buffer */
-	struct nvme_sqe sqe;	/* a copy: the receive goes back at once */
-	struct line *line;	/* where it stands, while it is throttled */
+	struct fair_entry turn;		    /* of those that are throttled, or wait for a buffer */
+	struct nvme_sqe sqe;		    /* a copy: the receive goes back at once */
+	const struct nvme_command *command; /* its entry: parse.c finds it */
+	struct line *line;		    /* where it stands, while it is throttled */
 	struct sgl_data sgl;
 	unsigned state;	   /* enum request_state */
 	uint32_t received; /* bytes of the capsule */
@@ -130,6 +132,8 @@ bool request_abort_now(struct request *r);
 bool request_abort(struct request *r, enum nvme_status status);
 /* A dying queue: drops requests that wait for something of ours. The others come back. */
 void request_abort_waiting(struct queue *queue);
+/* Before the command touches the medium: GONE when it may, else the state to return. */
+enum request_state request_enter(struct request *r);
 /* Counts the request in the namespace, whose memory lives at least until it finishes. */
 void request_take_namespace(struct request *r, struct namespace *ns);
 void request_give_namespace(struct request *r); /* accepts that none was taken */
@@ -137,13 +141,3 @@ void request_give_namespace(struct request *r); /* accepts that none was taken *
 struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns);
 void namespace_give(struct namespace_counters *counters);
 const char *request_find_host(struct backend_io *io);
-/* The description of data came in another shape than length needs: the status to answer. */
-enum nvme_status request_check_sgl(const struct request *r, bool is_exact);
-
-/* The parsers: a status (then answered at once), or NVME_OK with direction, length, execute set. */
-enum nvme_status command_parse(struct request *r); /* by one of the others */
-enum nvme_status connect_parse(struct request *r);
-enum nvme_status auth_parse(struct request *r);
-enum nvme_status property_parse(struct request *r);
-enum nvme_status admin_parse(struct request *r);
-enum nvme_status io_parse(struct request *r);

@@ -7,8 +7,9 @@
 #include <inttypes.h>
 
 #include "base/units.h"
+#include "target/engine/command_table.h"
 #include "target/engine/controller.h"
-#include "target/command/io/io.h"
+#include "target/engine/request_settle.h"
 #include "target/engine/slow.h"
 
 enum {
@@ -17,9 +18,9 @@ enum {
 
 static const char *format_range(const struct request *r, char *buf, size_t n)
 {
-	if (nvme_has_range(r->sqe.opcode))
-		snprintf(buf, n, ", LBA %" PRIu64 ", %u block%s", io_slba(r), io_n_blocks(r),
-			 io_n_blocks(r) == 1 ? "" : "s");
+	if (r->command->flags & COMMAND_HAS_RANGE)
+		snprintf(buf, n, ", LBA %" PRIu64 ", %u block%s", request_slba(r),
+			 request_n_blocks(r), request_n_blocks(r) == 1 ? "" : "s");
 	else
 		*buf = '\0';
 	return buf;
@@ -60,7 +61,7 @@ void slow_answered(const struct request *r, uint64_t ns)
 	const struct controller *controller = queue->controller;
 	struct log_limit *limit = &queue->poller->slow;
 	char rate[64], range[64], stages[160], took[UNITS_MAX], unsaid[48] = "";
-	const char *command = nvme_command_string(false, &r->sqe);
+	const char *command = r->command->name;
 
 	if (!log_limit_pass(limit, SLOW_BURST))
 		return;

@@ -7,9 +7,10 @@
  * few.
  */
 #include "base/bits.h"
+#include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
-#include "target/command/io/io.h"
+#include "target/engine/request_settle.h"
 #include "target/engine/throttle.h"
 #include "target/engine/receives.h"
 
@@ -36,20 +37,12 @@ bool throttle_applies(const struct request *r)
 /* What it costs of a kind. */
 static uint64_t find_cost(const struct request *r, enum qos_kind kind)
 {
-	switch (r->sqe.opcode) {
-	case NVME_IO_READ:
-	case NVME_IO_COMPARE:
-	case NVME_IO_VERIFY:
-		return kind == QOS_READ ? io_n_bytes(r) : kind == QOS_OPERATIONS;
-	case NVME_IO_WRITE:
-		return kind == QOS_WRITE ? r->length : kind == QOS_OPERATIONS;
-	case NVME_IO_WRITE_ZEROES:
-	case NVME_IO_DSM:
-	case NVME_IO_COPY:
-		return kind == QOS_OPERATIONS;
-	default:
-		return 0; /* it is never held */
-	}
+	static const enum qos_kind of_bytes[] = {[COST_READ] = QOS_READ, [COST_WRITE] = QOS_WRITE};
+	enum command_cost cost = r->command->cost;
+
+	if (cost == COST_NOTHING || kind == QOS_OPERATIONS)
+		return cost != COST_NOTHING;
+	return cost != COST_OPERATION && kind == of_bytes[cost] ? request_n_bytes(r) : 0;
 }
 
 static void wake_in(struct poller *poller, uint64_t wait_ns)

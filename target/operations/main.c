@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/fd_limit.h"
 #include "target/association/admission.h"
+#include "target/association/fabrics.h"
 #include "target/operations/change/apply.h"
 #include "target/association/controller.h"
 #include "target/operations/change/drain.h"
@@ -221,6 +222,7 @@ static int init_target(struct daemon *d)
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
 	retire_init(&target->retire, &target->loop);
+	fabrics_register();
 	ticks_init();
 	slow_set(target, d->config.slow_io_ns);
 	target->config_path = args.config;

@@ -15,6 +15,7 @@
 #include "initiator/control/auth.h"
 #include "target/command/admin/admin.h"
 #include "target/association/admission.h"
+#include "target/association/fabrics.h"
 #include "target/export/ana.h"
 #include "target/association/notice.h"
 #include "target/export/retire.h"
@@ -217,6 +218,7 @@ static void start(void)
 	write_key();
 	read_config();
 	ticks_init();
+	fabrics_register();
 	wire_start();
 	target->config = &env.config;
 	target->pollers = &env.poller;

@@ -191,22 +191,19 @@ static inline enum nvme_status nvme_status_code(enum nvme_status status)
 
 /* What it means, in words: "Invalid Field in Command". Never NULL. */
 const char *nvme_status_string(enum nvme_status status);
-/* The command's name: "Write Zeroes"; NULL for one that is not known. A table: signal handlers may ask. */
-const char *nvme_command_string(bool is_admin, const struct nvme_sqe *sqe);
 
-/* I/O commands with SLBA in dwords 10 and 11, NLB in 12. */
 /* Data, if any, goes from controller to host (Base 2.0, figure 87: bits 1:0 of an opcode). */
 static inline bool nvme_is_c2h(uint8_t opcode)
 {
 	return (opcode & 3) == 2;
 }
 
-static inline bool nvme_has_range(uint8_t opcode)
-{
-	return opcode == NVME_IO_READ || opcode == NVME_IO_WRITE ||
-	       opcode == NVME_IO_WRITE_ZEROES || opcode == NVME_IO_COMPARE ||
-	       opcode == NVME_IO_VERIFY || opcode == NVME_IO_WRITE_UNCORRECTABLE;
-}
+/* ---- commands supported and effects (log page 05h) ---- */
+
+enum nvme_effect { /* bits of a command's dword */
+	NVME_EFFECT_CSUPP = 1 << 0,
+	NVME_EFFECT_LBCC = 1 << 1, /* changes the contents of blocks */
+};
 
 /* ---- properties (3.1.3) ---- */
 

@@ -76,52 +76,6 @@ const char *nvme_status_string(enum nvme_status status)
 	return "Unknown Status";
 }
 
-static const char *const admin_names[] = {
-	[NVME_ADMIN_GET_LOG_PAGE] = "Get Log Page",
-	[NVME_ADMIN_IDENTIFY] = "Identify",
-	[NVME_ADMIN_ABORT] = "Abort",
-	[NVME_ADMIN_SET_FEATURES] = "Set Features",
-	[NVME_ADMIN_GET_FEATURES] = "Get Features",
-	[NVME_ADMIN_ASYNC_EVENT_REQUEST] = "Asynchronous Event Request",
-	[NVME_ADMIN_KEEP_ALIVE] = "Keep Alive",
-};
-
-static const char *const io_names[] = {
-	[NVME_IO_FLUSH] = "Flush",
-	[NVME_IO_WRITE] = "Write",
-	[NVME_IO_READ] = "Read",
-	[NVME_IO_WRITE_UNCORRECTABLE] = "Write Uncorrectable",
-	[NVME_IO_COMPARE] = "Compare",
-	[NVME_IO_WRITE_ZEROES] = "Write Zeroes",
-	[NVME_IO_DSM] = "Dataset Management",
-	[NVME_IO_VERIFY] = "Verify",
-	[NVME_IO_RESERVATION_REGISTER] = "Reservation Register",
-	[NVME_IO_RESERVATION_REPORT] = "Reservation Report",
-	[NVME_IO_RESERVATION_ACQUIRE] = "Reservation Acquire",
-	[NVME_IO_RESERVATION_RELEASE] = "Reservation Release",
-	[NVME_IO_COPY] = "Copy",
-};
-
-static const char *const fabrics_names[] = {
-	[NVMF_PROPERTY_SET] = "Property Set",		[NVMF_CONNECT] = "Connect",
-	[NVMF_PROPERTY_GET] = "Property Get",		[NVMF_AUTH_SEND] = "Authentication Send",
-	[NVMF_AUTH_RECEIVE] = "Authentication Receive", [NVMF_DISCONNECT] = "Disconnect",
-};
-
-static const char *name_at(const char *const *names, size_t n, uint8_t at)
-{
-	return at < n ? names[at] : NULL;
-}
-
-const char *nvme_command_string(bool is_admin, const struct nvme_sqe *sqe)
-{
-	/* The fabrics command type stands where others have the NSID's lowest byte. */
-	if (sqe->opcode == NVME_FABRICS)
-		return name_at(fabrics_names, ARRAY_LEN(fabrics_names), sqe->nsid.b[0]);
-	return is_admin ? name_at(admin_names, ARRAY_LEN(admin_names), sqe->opcode)
-			: name_at(io_names, ARRAY_LEN(io_names), sqe->opcode);
-}
-
 const char *nvmf_cm_status_string(enum nvmf_cm_status status)
 {
 	switch (status) {

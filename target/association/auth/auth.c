@@ -24,6 +24,8 @@
 #include "target/association/controller.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
+#include "target/engine/command_table.h"
+#include "target/engine/parse.h"
 
 enum {
 	MAX_REFUSALS = 3,
@@ -194,7 +196,7 @@ static enum request_state execute_receive(struct request *r)
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
-enum nvme_status auth_parse(struct request *r)
+static enum nvme_status parse(struct request *r)
 {
 	struct nvmf_auth_cmd cmd;
 	bool is_send;
@@ -210,6 +212,21 @@ enum nvme_status auth_parse(struct request *r)
 	is_send = cmd.fctype == NVMF_AUTH_SEND;
 	r->direction = is_send ? DIRECTION_H2C : DIRECTION_C2H;
 	r->length = get_le32(cmd.length);
-	r->execute = is_send ? execute_send : execute_receive;
-	return request_check_sgl(r, true);
+	return parse_check_sgl(r, true);
 }
+
+const struct nvme_command auth_send_command = {
+	.opcode = NVMF_AUTH_SEND,
+	.name = "Authentication Send",
+	.parse = parse,
+	.execute = execute_send,
+	.flags = COMMAND_BEFORE_PROOF,
+};
+
+const struct nvme_command auth_receive_command = {
+	.opcode = NVMF_AUTH_RECEIVE,
+	.name = "Authentication Receive",
+	.parse = parse,
+	.execute = execute_receive,
+	.flags = COMMAND_BEFORE_PROOF,
+};

@@ -78,7 +78,7 @@ static void find_queue(struct loop_msg *msg)
 
 /* ---- poller of the admin queue -------------------------------------------------------------- */
 
-enum request_state abort_execute(struct request *r)
+static enum request_state execute(struct request *r)
 {
 	struct controller *controller = r->queue->controller;
 
@@ -90,3 +90,17 @@ enum request_state abort_execute(struct request *r)
 	loop_send(&controller->target->loop, &r->msg);
 	return REQUEST_CONTROL;
 }
+
+static enum nvme_status parse(struct request *r)
+{
+	/* A discovery controller does not have it. */
+	return r->queue->controller->is_discovery ? NVME_INVALID_OPCODE | NVME_DNR : NVME_OK;
+}
+
+const struct nvme_command abort_command = {
+	.opcode = NVME_ADMIN_ABORT,
+	.name = "Abort",
+	.parse = parse,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+};

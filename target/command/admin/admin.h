@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include "target/engine/command_table.h"
 #include "target/engine/controller.h"
+#include "target/engine/parse.h"
 
 /* property.c */
 void property_reset_done(struct loop_msg *msg);
@@ -13,22 +15,16 @@ void property_reset_done(struct loop_msg *msg);
 /* keep_alive.c */
 void keep_alive_start(struct controller *controller);
 void keep_alive_stop(struct controller *controller);
-enum request_state keep_alive_execute(struct request *r);
-void keep_alive_note(struct controller *controller, uint64_t now_ns); /* any poller */
 
 /* async_event.c */
-enum request_state async_event_execute(struct request *r);
 void async_event_raise(struct controller *controller, enum controller_event event);
 /* Its log page was read (without RAE): the event may be sent again. */
 void async_event_unmask(struct controller *controller, enum controller_event event);
 void async_event_ns_changed(struct controller *controller, uint32_t nsid);
-/* Completes all held requests with a status, or drops them when their queue dies. */
 /* Completes one held request. */
 void async_event_end(struct request *r, enum nvme_status status);
+/* Completes all held requests with a status, or drops them when their queue dies. */
 void async_event_end_all(struct controller *controller, enum nvme_status status);
-
-/* abort.c */
-enum request_state abort_execute(struct request *r);
 
 /* ns_features.c: features of a namespace */
 bool ns_features_is_one(unsigned feature);
@@ -56,10 +52,6 @@ enum nvme_status event_page_parse(struct request *r);
 /* Ends the reporting context, if there is one; also control's, when the queues are gone. */
 void event_page_release(struct controller *controller);
 
-/* Parsers, as in request.h */
-enum nvme_status identify_parse(struct request *r);
-enum nvme_status log_page_parse(struct request *r);
-enum nvme_status get_features_parse(struct request *r);
-enum nvme_status set_features_parse(struct request *r);
+/* discovery.c */
 /* Fills length bytes at data from offset of the discovery log; the rest is zero already. */
 enum nvme_status discovery_fill_log(struct request *r, uint64_t offset);

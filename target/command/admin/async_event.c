@@ -54,7 +54,7 @@ static void tell(struct controller *controller)
 	}
 }
 
-enum request_state async_event_execute(struct request *r)
+static enum request_state execute(struct request *r)
 {
 	struct controller *controller = r->queue->controller;
 
@@ -115,3 +115,11 @@ void async_event_end_all(struct controller *controller, enum nvme_status status)
 		request_run(r, r->queue->is_dying ? REQUEST_FINISH : REQUEST_RESPOND);
 	}
 }
+
+const struct nvme_command async_event_command = {
+	.opcode = NVME_ADMIN_ASYNC_EVENT_REQUEST,
+	.name = "Asynchronous Event Request",
+	.parse = command_parse_nothing,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+};

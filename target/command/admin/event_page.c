@@ -140,6 +140,5 @@ enum nvme_status event_page_parse(struct request *r)
 	}
 	r->direction = DIRECTION_C2H;
 	r->length = sizeof(struct nvme_event_log_header);
-	r->execute = log_page_execute;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }

@@ -141,7 +141,7 @@ static enum request_state execute_get(struct request *r)
 	return request_end(r, NVME_OK);
 }
 
-enum nvme_status get_features_parse(struct request *r)
+static enum nvme_status parse_get(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	unsigned feature = cdw10 & 0xff, select = cdw10 >> 8 & 7;
@@ -149,7 +149,6 @@ enum nvme_status get_features_parse(struct request *r)
 
 	if (!is_known(r->queue->controller, feature) || select > SELECT_SUPPORTED)
 		return NVME_INVALID_FIELD | NVME_DNR;
-	r->execute = execute_get;
 	status = check_path(r, feature, false);
 	if (status != NVME_OK)
 		return status;
@@ -163,7 +162,7 @@ enum nvme_status get_features_parse(struct request *r)
 		return NVME_OK;
 	}
 	r->direction = DIRECTION_C2H;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
 
 /* ---- set ----------------------------------------------------------------------------------- */
@@ -229,7 +228,7 @@ static enum request_state execute_set(struct request *r)
 			   set_feature(r, get_le32(r->sqe.cdw10) & 0xff, get_le32(r->sqe.cdw11)));
 }
 
-enum nvme_status set_features_parse(struct request *r)
+static enum nvme_status parse_set(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	unsigned feature = cdw10 & 0xff;
@@ -248,10 +247,25 @@ enum nvme_status set_features_parse(struct request *r)
 		return status;
 	if (ns_features_is_one(feature))
 		return ns_features_parse_set(r, feature);
-	r->execute = execute_set;
 	if (feature != NVME_FEAT_HOST_BEHAVIOR)
 		return NVME_OK;
 	r->direction = DIRECTION_H2C;
 	r->length = HOST_BEHAVIOR_BYTES;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
+
+const struct nvme_command features_get_command = {
+	.opcode = NVME_ADMIN_GET_FEATURES,
+	.name = "Get Features",
+	.parse = parse_get,
+	.execute = execute_get,
+	.effects = NVME_EFFECT_CSUPP,
+};
+
+const struct nvme_command features_set_command = {
+	.opcode = NVME_ADMIN_SET_FEATURES,
+	.name = "Set Features",
+	.parse = parse_set,
+	.execute = execute_set,
+	.effects = NVME_EFFECT_CSUPP,
+};

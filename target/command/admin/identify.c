@@ -95,17 +95,33 @@ bool controller_has_cache(struct queue *queue)
 	return false;
 }
 
-static bool offers_uncorrectable(const struct subsystem *subsystem)
+static bool is_offered(const struct nvme_command *command, const struct subsystem *subsystem)
 {
 	struct namespace *ns = NULL;
 	uint32_t nsid = 0;
 
+	if (!command->is_offered)
+		return true;
 	while (subsystem && (ns = subsystem_next_namespace(subsystem, nsid))) {
-		if (uncorrectable_is_offered(ns))
+		if (command->is_offered(ns))
 			return true;
 		nsid = ns->nsid;
 	}
 	return false;
+}
+
+/* ONCS, OACS: which optional commands there are. */
+static le16 optional_commands(enum command_set set, const struct subsystem *subsystem)
+{
+	unsigned bits = 0;
+
+	for (unsigned opcode = 0; opcode <= UINT8_MAX; opcode++) {
+		const struct nvme_command *command = command_of(set, (uint8_t)opcode);
+
+		if (command->optional && is_offered(command, subsystem))
+			bits |= command->optional;
+	}
+	return put_le16((uint16_t)bits);
 }
 
 /* 0's based: of a Compare and Write that is one to everybody. */
@@ -144,9 +160,8 @@ static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 	id->cqes = 0x44;
 	id->nn = put_le32(NSID_MAX);
 	id->mnan = put_le32(NSID_MAX);
-	id->oncs = put_le16(NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES | NVME_ONCS_COMPARE |
-			    NVME_ONCS_VERIFY | NVME_ONCS_COPY | NVME_ONCS_RESERVATIONS |
-			    (offers_uncorrectable(subsystem) ? NVME_ONCS_WRITE_UNCORRECTABLE : 0));
+	id->oacs = optional_commands(COMMANDS_ADMIN, subsystem);
+	id->oncs = optional_commands(COMMANDS_IO, subsystem);
 	id->fuses = put_le16(NVME_FUSES_COMPARE_WRITE);
 	id->acwu = put_le16(fused_blocks(queue->target, LARGEST_BLOCK_SHIFT));
 	id->ocfs = put_le16(NVME_OCFS_FORMAT_0);
@@ -354,10 +369,17 @@ static enum request_state execute(struct request *r)
 	return request_end(r, NVME_INVALID_FIELD | NVME_DNR);
 }
 
-enum nvme_status identify_parse(struct request *r)
+static enum nvme_status parse(struct request *r)
 {
 	r->direction = DIRECTION_C2H;
 	r->length = NVME_IDENTIFY_BYTES;
-	r->execute = execute;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
+
+const struct nvme_command identify_command = {
+	.opcode = NVME_ADMIN_IDENTIFY,
+	.name = "Identify",
+	.parse = parse,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+};

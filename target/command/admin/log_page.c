@@ -12,15 +12,13 @@
 #include "base/bits.h"
 #include "target/command/admin/admin.h"
 #include "target/export/ana.h"
-#include "target/export/guard/resv_notice.h"
+#include "target/command/io/resv_notice.h"
 #include "target/export/health/health.h"
 #include "target/engine/portal.h"
 
 enum {
 	PAGE_BYTES = 4096,
 	RETAIN_EVENT = 1 << 15, /* cdw10 */
-	EFFECT_SUPPORTED = 1,
-	EFFECT_LBCC = 2, /* changes the content of blocks */
 	CHANGED_MAX = 1024,
 };
 
@@ -122,28 +120,12 @@ static enum nvme_status fill_ana(struct request *r, uint64_t offset)
 
 static void build_effects(struct page *page)
 {
-	static const uint8_t admin[] = {NVME_ADMIN_GET_LOG_PAGE, NVME_ADMIN_IDENTIFY,
-					NVME_ADMIN_ABORT,	 NVME_ADMIN_SET_FEATURES,
-					NVME_ADMIN_GET_FEATURES, NVME_ADMIN_ASYNC_EVENT_REQUEST,
-					NVME_ADMIN_KEEP_ALIVE};
-	static const uint8_t reads[] = {NVME_IO_FLUSH,
-					NVME_IO_READ,
-					NVME_IO_COMPARE,
-					NVME_IO_VERIFY,
-					NVME_IO_RESERVATION_REGISTER,
-					NVME_IO_RESERVATION_REPORT,
-					NVME_IO_RESERVATION_ACQUIRE,
-					NVME_IO_RESERVATION_RELEASE};
-	static const uint8_t writes[] = {NVME_IO_WRITE, NVME_IO_WRITE_ZEROES, NVME_IO_DSM,
-					 NVME_IO_WRITE_UNCORRECTABLE, NVME_IO_COPY};
-	le32 *list = (le32 *)(void *)page->bytes;
+	le32 *admin = (le32 *)(void *)page->bytes, *io = admin + 256;
 
-	for (unsigned i = 0; i < ARRAY_LEN(admin); i++)
-		list[admin[i]] = put_le32(EFFECT_SUPPORTED);
-	for (unsigned i = 0; i < ARRAY_LEN(reads); i++)
-		list[256 + reads[i]] = put_le32(EFFECT_SUPPORTED);
-	for (unsigned i = 0; i < ARRAY_LEN(writes); i++)
-		list[256 + writes[i]] = put_le32(EFFECT_SUPPORTED | EFFECT_LBCC);
+	for (unsigned opcode = 0; opcode <= UINT8_MAX; opcode++) {
+		admin[opcode] = put_le32(command_of(COMMANDS_ADMIN, (uint8_t)opcode)->effects);
+		io[opcode] = put_le32(command_of(COMMANDS_IO, (uint8_t)opcode)->effects);
+	}
 	page->n = PAGE_BYTES;
 }
 
@@ -210,7 +192,7 @@ enum request_state log_page_execute(struct request *r)
 	return request_end(r, status == NVME_OK ? copy_part(r, &page, offset) : status);
 }
 
-enum nvme_status log_page_parse(struct request *r)
+static enum nvme_status parse(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10), cdw11 = get_le32(r->sqe.cdw11);
 	uint64_t n_dwords = (cdw10 >> 16 | (uint64_t)(cdw11 & 0xffff) << 16) + 1;
@@ -222,6 +204,13 @@ enum nvme_status log_page_parse(struct request *r)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->direction = DIRECTION_C2H;
 	r->length = (uint32_t)n_dwords * 4;
-	r->execute = log_page_execute;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
+
+const struct nvme_command log_page_command = {
+	.opcode = NVME_ADMIN_GET_LOG_PAGE,
+	.name = "Get Log Page",
+	.parse = parse,
+	.execute = log_page_execute,
+	.effects = NVME_EFFECT_CSUPP,
+};

@@ -18,7 +18,8 @@
 #include "target/export/guard/guard_state.h"
 #include "target/export/io_errors.h"
 #include "target/command/io/io.h"
-#include "target/export/guard/resv_notice.h"
+#include "target/command/io/resv_command.h"
+#include "target/command/io/resv_notice.h"
 
 enum {
 	ERROR_RECOVERY_TLER = 0xffff,
@@ -54,7 +55,7 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature)
 	}
 	if (nsid == NVME_NSID_ALL && is_of_reservations)
 		return NVME_INVALID_FIELD | NVME_DNR; /* not Invalid NSID: 5.27.1.26 */
-	status = io_find_namespace(r, ACCESS_NONE);
+	status = io_find_namespace(r);
 	if (status != NVME_OK)
 		return status;
 	switch (feature) {
@@ -123,7 +124,7 @@ static void on_flushed(struct backend_io *io, int error)
 
 static bool is_write_inside(const struct request *owner, struct pass *pass)
 {
-	return pass->is_inside && pass->access == ACCESS_WRITE;
+	return pass->is_inside && pass->access >= ACCESS_WRITE;
 }
 
 static void on_writes_left(struct request *r)
@@ -133,9 +134,7 @@ static void on_writes_left(struct request *r)
 		guard_finish_turn(r, NVME_OK);
 		return;
 	}
-	r->io.op = BACKEND_FLUSH;
-	r->io.offset = r->io.length = 0;
-	io_start(r, on_flushed);
+	io_start(r, (struct io_work){.op = BACKEND_FLUSH}, on_flushed);
 }
 
 static void on_saved(struct request *r, int error)
@@ -209,7 +208,7 @@ static enum nvme_status parse_turn(struct request *r)
 	r->takes_turn = true;
 	if (get_le32(r->sqe.nsid) != NVME_NSID_ALL) {
 		r->execute = take_turn;
-		return io_find_namespace(r, ACCESS_NONE);
+		return io_find_namespace(r);
 	}
 	r->range = 0;
 	r->after_turn = after_turn;
@@ -222,7 +221,7 @@ static enum nvme_status parse_value(struct request *r, uint32_t bits)
 	if (get_le32(r->sqe.cdw11) & ~bits)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->execute = execute_value;
-	return get_le32(r->sqe.nsid) == NVME_NSID_ALL ? NVME_OK : io_find_namespace(r, ACCESS_NONE);
+	return get_le32(r->sqe.nsid) == NVME_NSID_ALL ? NVME_OK : io_find_namespace(r);
 }
 
 enum nvme_status ns_features_parse_set(struct request *r, unsigned feature)

@@ -212,11 +212,23 @@ static enum request_state execute_set(struct request *r)
 	return request_end(r, NVME_OK);
 }
 
-enum nvme_status property_parse(struct request *r)
+static enum nvme_status parse(struct request *r)
 {
-	if (r->queue->qid != 0)
-		return NVME_INVALID_OPCODE | NVME_DNR;
-	/* The fabrics command type stands where others have the NSID's lowest byte. */
-	r->execute = r->sqe.nsid.b[0] == NVMF_PROPERTY_SET ? execute_set : execute_get;
-	return NVME_OK;
+	return r->queue->qid == 0 ? NVME_OK : NVME_INVALID_OPCODE | NVME_DNR;
 }
+
+const struct nvme_command property_get_command = {
+	.opcode = NVMF_PROPERTY_GET,
+	.name = "Property Get",
+	.parse = parse,
+	.execute = execute_get,
+	.flags = COMMAND_BEFORE_READY,
+};
+
+const struct nvme_command property_set_command = {
+	.opcode = NVMF_PROPERTY_SET,
+	.name = "Property Set",
+	.parse = parse,
+	.execute = execute_set,
+	.flags = COMMAND_BEFORE_READY,
+};

@@ -4,9 +4,10 @@
  * queue's poller.
  *
  * The buffer holds the descriptors first, then a piece of data on its way. When a range cannot be
- * copied, dword 0 of the answer is its number; what comes before it is copied (NVM Command Set
- * 3.2.2). Ranges are copied in their order: a destination that overlaps a later source changes it. One
- * that overlaps its own source gets what stood there before, however large the pieces are.
+ * copied, dword 0 of the answer is its number, and the ranges before it are copied (NVM Command Set 1.0,
+ * 3.2.2). Ranges are copied in their order: a destination that overlaps a later source changes that
+ * source. A destination that overlaps its own source gets what was there before the copy, whatever the
+ * size of the pieces.
  */
 #include <string.h>
 
@@ -63,11 +64,11 @@ static enum nvme_status check_range(const struct request *r, unsigned i)
 	return NVME_OK;
 }
 
-/* What it touches, for those who want to be alone in a part of that: from the first block of its
- * sources and its destination to the last. */
+/* What the command touches, for owners that are alone in a range: everything from the first block of its
+ * sources and its destination to the last one. */
 static void take_hull(struct request *r, uint64_t n_blocks)
 {
-	uint64_t begin = io_slba(r), end = begin + n_blocks;
+	uint64_t begin = request_slba(r), end = begin + n_blocks;
 
 	for (unsigned i = 0; i < r->n_ranges; i++) {
 		begin = MIN(begin, range_slba(r, i));
@@ -92,7 +93,7 @@ static enum nvme_status check_ranges(struct request *r)
 	}
 	if (n_blocks > copy_max_blocks(r->ns))
 		return NVME_COMMAND_SIZE_LIMIT | NVME_DNR;
-	if (!io_is_in_range(r->ns, io_slba(r), n_blocks))
+	if (!io_is_in_range(r->ns, request_slba(r), n_blocks))
 		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
 	take_hull(r, n_blocks);
 	return NVME_OK;
@@ -121,24 +122,24 @@ static uint32_t range_bytes(const struct request *r)
 
 static uint64_t copy_offset(const struct request *r)
 {
-	return io_offset(r) + r->n_moved - (range_bytes(r) - r->n_chunk);
+	return request_offset(r) + r->n_moved - (range_bytes(r) - r->n_chunk);
 }
 
-/* Where in the range the next piece lies: from its end on, if pieces from its beginning on would be
- * written over those that are still to be read. */
-static uint64_t piece_offset(const struct request *r)
+/* Where in the range the next piece of n_bytes lies. Pieces go from the end of the range to its beginning
+ * where the other order would write over pieces that are still to be read. */
+static uint64_t piece_offset(const struct request *r, uint64_t n_bytes)
 {
 	uint64_t from = range_offset(r), to = copy_offset(r);
 
 	if (from < to && to < from + range_bytes(r))
-		return r->n_chunk - r->io.length;
+		return r->n_chunk - n_bytes;
 	return range_bytes(r) - r->n_chunk;
 }
 
 /* The sources are read; what was written is healed. */
 static enum request_state finish(struct request *r)
 {
-	r->pass.slba = io_slba(r);
+	r->pass.slba = request_slba(r);
 	r->pass.n_blocks = r->n_moved >> r->ns->block_shift;
 	return io_end(r, NVME_OK);
 }
@@ -167,28 +168,29 @@ static void on_written(struct backend_io *io, int error)
 static void on_read(struct backend_io *io, int error)
 {
 	struct request *r = container_of(io, struct request, io);
+	struct io_work work;
 
 	if (error < 0) {
 		request_run(r, fail(r, io_status_of(BACKEND_READ, error)));
 		return;
 	}
-	r->io.op = BACKEND_WRITE;
-	r->io.is_fua = get_le32(r->sqe.cdw12) & NVME_RW_FUA;
-	r->io.may_unmap = false;
-	r->io.offset = copy_offset(r) + piece_offset(r);
-	io_start(r, on_written);
+	work = (struct io_work){.op = BACKEND_WRITE,
+				.is_fua = io_is_fua(r),
+				.offset = copy_offset(r) + piece_offset(r, io->length),
+				.length = io->length,
+				.buffer = io->buffer};
+	io_start(r, work, on_written);
 }
 
 static enum request_state copy_piece(struct request *r)
 {
-	uint32_t room = r->n_buffer - DESCRIPTOR_BYTES;
+	uint64_t n_bytes = MIN(r->n_chunk, r->n_buffer - DESCRIPTOR_BYTES);
+	struct io_work work = {.op = BACKEND_READ,
+			       .offset = range_offset(r) + piece_offset(r, n_bytes),
+			       .length = n_bytes,
+			       .buffer = (char *)r->data + DESCRIPTOR_BYTES};
 
-	r->io.op = BACKEND_READ;
-	r->io.is_fua = r->io.may_unmap = false;
-	r->io.length = MIN(r->n_chunk, room);
-	r->io.offset = range_offset(r) + piece_offset(r);
-	r->io.buffer = (char *)r->data + DESCRIPTOR_BYTES;
-	return io_start(r, on_read);
+	return io_start(r, work, on_read);
 }
 
 static enum request_state execute(struct request *r)
@@ -201,10 +203,10 @@ static enum request_state execute(struct request *r)
 	return copy_piece(r);
 }
 
-enum nvme_status copy_parse(struct request *r)
+static enum nvme_status parse(struct request *r)
 {
 	uint32_t cdw12 = get_le32(r->sqe.cdw12);
-	enum nvme_status status = io_find_namespace(r, ACCESS_WRITE);
+	enum nvme_status status = io_find_namespace(r);
 
 	if (status != NVME_OK)
 		return status;
@@ -218,6 +220,17 @@ enum nvme_status copy_parse(struct request *r)
 	r->direction = DIRECTION_H2C;
 	r->length = r->n_ranges * (uint32_t)sizeof(struct nvme_copy_range);
 	r->n_buffer = io_chunk_bytes(r->queue->target);
-	r->execute = execute;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
+
+const struct nvme_command copy_command = {
+	.opcode = NVME_IO_COPY,
+	.name = "Copy",
+	.parse = parse,
+	.execute = execute,
+	.access = ACCESS_WRITE,
+	.cost = COST_OPERATION,
+	.flags = COMMAND_HEALS | COMMAND_COUNTS_WRITE | COMMAND_COUNTS_WRITTEN_BLOCKS,
+	.effects = NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC,
+	.optional = NVME_ONCS_COPY,
+};

@@ -19,7 +19,6 @@
 #include "base/check.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
-#include "target/engine/receives.h"
 
 enum {
 	PAGE = 4096, /* O_DIRECT */
@@ -42,65 +41,16 @@ uint32_t fused_max_bytes(const struct target *target)
 
 /* ---- two become one ------------------------------------------------------------------------- */
 
-enum nvme_status fused_meet(struct request *r)
-{
-	struct queue *queue = r->queue;
-	struct request *first = queue->first;
-	bool has_first_failed = queue->has_first_failed;
-
-	if (!first && !has_first_failed && !request_fuse(r))
-		return NVME_OK;
-	queue->first = NULL;
-	queue->has_first_failed = false;
-	if (request_fuse(r) == NVME_FLAGS_FUSE_SECOND) {
-		if (has_first_failed)
-			return NVME_ABORTED_FAILED_FUSED | NVME_DNR;
-		if (!first)
-			return NVME_ABORTED_MISSING_FUSED | NVME_DNR;
-		r->pair = first;
-		first->pair = r;
-		first->status = NVME_ABORTED_FAILED_FUSED | NVME_DNR;
-		return NVME_OK;
-	}
-	if (first)
-		request_run(first, request_end(first, NVME_ABORTED_MISSING_FUSED | NVME_DNR));
-	return NVME_OK;
-}
-
-bool fused_is_known(const struct request *r)
-{
-	switch (request_fuse(r)) {
-	case 0:
-		return true;
-	case NVME_FLAGS_FUSE_FIRST:
-		return r->queue->qid && r->sqe.opcode == NVME_IO_COMPARE;
-	case NVME_FLAGS_FUSE_SECOND:
-		return r->queue->qid && r->sqe.opcode == NVME_IO_WRITE;
-	default:
-		return false;
-	}
-}
-
-__attribute__((noinline)) enum nvme_status fused_hold(struct request *r, enum nvme_status status)
-{
-	/* Receives that all queues share must not be held by hosts that do not go on. */
-	if (status == NVME_OK && receive_is_scarce(r))
-		status = NVME_INTERRUPTED;
-	if (status == NVME_OK)
-		r->queue->first = r;
-	else
-		r->queue->has_first_failed = true;
-	return status;
-}
-
 static enum request_state begin(struct request *r);
 
 __attribute__((noinline)) enum nvme_status fused_join(struct request *r)
 {
 	const struct request *first = r->pair;
 
-	if (get_le32(r->sqe.nsid) != get_le32(first->sqe.nsid) || io_slba(r) != io_slba(first) ||
-	    io_n_blocks(r) != io_n_blocks(first) || r->length > fused_max_bytes(r->queue->target))
+	if (get_le32(r->sqe.nsid) != get_le32(first->sqe.nsid) ||
+	    request_slba(r) != request_slba(first) ||
+	    request_n_blocks(r) != request_n_blocks(first) ||
+	    r->length > fused_max_bytes(r->queue->target))
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->n_buffer = 3 * slot_bytes(r);
 	r->takes_turn = true;
@@ -155,11 +105,13 @@ static void on_written(struct backend_io *io, int error)
 
 static void write_blocks(struct request *r)
 {
-	r->io.op = BACKEND_WRITE;
-	r->io.is_fua = get_le32(r->sqe.cdw12) & NVME_RW_FUA;
-	r->io.may_unmap = false;
-	r->io.buffer = r->data;
-	io_start(r, on_written);
+	struct io_work work = {.op = BACKEND_WRITE,
+			       .is_fua = io_is_fua(r),
+			       .offset = request_offset(r),
+			       .length = r->length,
+			       .buffer = r->data};
+
+	io_start(r, work, on_written);
 }
 
 static void on_read(struct backend_io *io, int error)
@@ -187,12 +139,12 @@ static void on_alone(struct request *r)
 		finish(r, status);
 		return;
 	}
-	r->io.op = BACKEND_READ;
-	r->io.is_fua = r->io.may_unmap = false;
-	r->io.offset = io_offset(r);
-	r->io.length = r->length;
-	r->io.buffer = (char *)r->buffer.data + 2 * slot_bytes(r);
-	io_start(r, on_read);
+	io_start(r,
+		 (struct io_work){.op = BACKEND_READ,
+				  .offset = request_offset(r),
+				  .length = r->length,
+				  .buffer = (char *)r->buffer.data + 2 * slot_bytes(r)},
+		 on_read);
 }
 
 static void on_turn(struct request *r)

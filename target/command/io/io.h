@@ -1,78 +1,124 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* I/O commands: what their files offer one another. All of it runs on the queue's poller. */
+/*
+ * What I/O commands have in common: they find their namespace and their range, hand work to the backend,
+ * and end. Everything here runs on the queue's poller.
+ */
 #pragma once
 
+#include "base/rcu.h"
 #include "target/engine/controller.h"
-#include "target/export/guard/reservation.h"
+#include "target/engine/command_table.h"
+#include "target/engine/parse.h"
+#include "target/engine/request_settle.h"
+#include "target/export/ana.h"
 
-/* ---- what the commands have in common (io.c) ---- */
+/* ---- checks of parsers ---------------------------------------------------------------------- */
 
-static inline uint64_t io_slba(const struct request *r)
+/* As io_find_namespace. Inline, for Read and Write. */
+static inline enum nvme_status io_take_namespace(struct request *r, enum access access)
 {
-	return get_le32(r->sqe.cdw10) | (uint64_t)get_le32(r->sqe.cdw11) << 32;
+	const struct subsystem *subsystem = queue_subsystem(r->queue);
+	struct namespace *ns = subsystem ? subsystem_namespace(subsystem, get_le32(r->sqe.nsid))
+					 : NULL;
+	enum nvme_status status;
+
+	if (!ns)
+		return NVME_INVALID_NSID | NVME_DNR;
+	if (rcu_get(&subsystem->ana)) {
+		status = queue_check_path(r->queue, ns->nsid);
+		if (status != NVME_OK)
+			return status;
+	}
+	request_take_namespace(r, ns);
+	r->pass.access = access;
+	if (access != ACCESS_WRITE)
+		return NVME_OK;
+	if (ns->is_read_only)
+		return NVME_NS_WRITE_PROTECTED | NVME_DNR;
+	if (atomic_load_explicit(&ns->has_failed, memory_order_relaxed))
+		return NVME_WRITE_FAULT | NVME_DNR;
+	return NVME_OK;
 }
-static inline uint32_t io_n_blocks(const struct request *r)
+/* Whether the namespace has these blocks. The sum may overflow. */
+static inline bool io_is_in_range(const struct namespace *ns, uint64_t slba, uint64_t n_blocks)
 {
-	return (get_le32(r->sqe.cdw12) & NVME_RW_NLB_MASK) + 1;
+	uint64_t end_lba;
+
+	return !__builtin_add_overflow(slba, n_blocks, &end_lba) && end_lba <= ns->n_blocks;
 }
-/* They need r->ns, and a range that was checked. */
-static inline uint64_t io_offset(const struct request *r)
+/* Checks the range, and notes it as what the command touches (r->pass). */
+static inline enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_blocks)
 {
-	return io_slba(r) << r->ns->block_shift;
-}
-static inline uint64_t io_n_bytes(const struct request *r)
-{
-	return (uint64_t)io_n_blocks(r) << r->ns->block_shift;
+	if (!io_is_in_range(r->ns, slba, n_blocks))
+		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
+	r->pass.slba = slba;
+	r->pass.n_blocks = n_blocks;
+	return NVME_OK;
 }
 
-/* Takes the namespace, and checks that it can be written to, if that is wanted. */
-enum nvme_status io_find_namespace(struct request *r, enum access access);
-bool io_is_in_range(const struct namespace *ns, uint64_t slba, uint64_t n_blocks);
-/* Checks the range and notes it as what the command touches. */
-enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_blocks);
-/* The same for commands with SLBA and NLB at the usual places. */
-enum nvme_status io_find_blocks(struct request *r, enum access access);
+/* Takes the namespace that NSID names, for the access of the command's entry, and checks its path and
+ * whether it can be written to. */
+enum nvme_status io_find_namespace(struct request *r);
+/* The same, and the range, of a command with COMMAND_HAS_RANGE. */
+enum nvme_status io_find_blocks(struct request *r);
+
+/* ---- work of the backend -------------------------------------------------------------------- */
+
+static inline bool io_is_fua(const struct request *r)
+{
+	return get_le32(r->sqe.cdw12) & NVME_RW_FUA;
+}
+
+/* One piece of work; offset and length are bytes of the namespace. */
+struct io_work {
+	enum backend_op op;
+	bool is_fua, may_unmap;
+	uint64_t offset, length;
+	void *buffer;
+};
+
+/* Called on the poller of the queue when the work is over. error: 0 or -errno. */
+typedef void io_done(struct backend_io *io, int error);
+
+/* Hands r->io to the backend of r->ns. Returns the state, BACKEND. done is never called from inside. */
+static inline enum request_state io_start(struct request *r, struct io_work work, io_done *done)
+{
+	timing_enter(&r->timing, STAGE_BACKEND);
+	r->io.op = work.op;
+	r->io.is_fua = work.is_fua;
+	r->io.may_unmap = work.may_unmap;
+	r->io.offset = work.offset;
+	r->io.length = work.length;
+	r->io.buffer = work.buffer;
+	r->io.done = done;
+	backend_submit(r->ns->backend, r->queue->poller->backends, &r->io);
+	return REQUEST_BACKEND;
+}
+/* The next piece of the range: of r->n_chunk bytes from r->n_moved on. */
+enum request_state io_read_piece(struct request *r, void *buffer, io_done *done);
+/* Between pieces: the connection is over, and the rest is not worth the work. */
+static inline bool io_must_stop(const struct request *r)
+{
+	return r->queue->is_dying || r->queue->qp.is_broken;
+}
+/* For commands with one piece of work: ends the command. */
+io_done io_finish;
+/* What the host is told of an error of the backend. */
 enum nvme_status io_status_of(enum backend_op op, int error);
-/* Hands r->io to the backend. */
-enum request_state io_start(struct request *r, void (*done)(struct backend_io *io, int error));
-/* Heals uncorrectable blocks that were written, then settles. The next state. */
+
+/* Ends a command that is done with the medium: blocks that were uncorrectable and are written become
+ * valid before the answer. Returns the next state: RESPOND; or TURN, and request_run is called later. */
 enum request_state io_end(struct request *r, enum nvme_status status);
-/* Counts the outcome: nothing is left to do but answer. The next state, RESPOND. */
-enum request_state io_settle(struct request *r, enum nvme_status status);
 
-/* ---- commands with files of their own: parsers, as in request.h ---- */
-
-enum nvme_status compare_parse(struct request *r);
-enum nvme_status verify_parse(struct request *r);
-enum nvme_status copy_parse(struct request *r);
-enum nvme_status uncorrectable_parse(struct request *r);
-enum nvme_status resv_register_parse(struct request *r);
-enum nvme_status resv_acquire_parse(struct request *r);
-enum nvme_status resv_release_parse(struct request *r);
-enum nvme_status resv_report_parse(struct request *r);
-
-/* Bytes of memory that one long command works with at once: Compare, Verify, Copy. */
+/* Bytes of memory that one long command works with at once (Verify, Copy). */
 uint32_t io_chunk_bytes(const struct target *target);
 
-/* compare.c: largest Compare and Write, in bytes. */
-uint32_t fused_max_bytes(const struct target *target);
+/* ---- limits that Identify shows ------------------------------------------------------------- */
 
-/* copy.c: what Identify says of it. */
-uint32_t copy_max_range_blocks(const struct namespace *ns);
-uint32_t copy_max_blocks(const struct namespace *ns);
 enum {
 	COPY_RANGES_MAX = 128,
 };
-
-/* resv_command.c: who has the turn changes the namespace's reservation and ends the command. */
-void resv_change(struct request *r, reservation_action *action,
-		 const struct reservation_wish *wish);
-
-/* uncorrectable.c */
-bool uncorrectable_is_offered(const struct namespace *ns);
-bool uncorrectable_must_heal(const struct request *r);
-
-/* lost_blocks.c: declares the command's blocks lost. */
-enum request_state uncorrectable_execute(struct request *r);
-/* The state to return; once the blocks are healed, or could not be, the command settles. */
-enum request_state uncorrectable_heal(struct request *r);
+uint32_t copy_max_range_blocks(const struct namespace *ns);
+uint32_t copy_max_blocks(const struct namespace *ns);
+/* The longest Compare and Write, in bytes. */
+uint32_t fused_max_bytes(const struct target *target);

@@ -31,7 +31,9 @@
 #include "base/check.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard.h"
-#include "target/command/io/io.h"
+#include "target/export/guard/reservation.h"
+#include "target/engine/controller.h"
+#include "target/engine/request_settle.h"
 
 /* ---- commands come and go ------------------------------------------------------------------- */
 
@@ -141,9 +143,7 @@ enum nvme_status guard_check(const struct request *r)
 	    !reservation_allows(atomic_load_explicit(&guard->reservation, memory_order_acquire),
 				pass->queue->controller->hostid, pass->access))
 		return NVME_RESERVATION_CONFLICT | NVME_DNR;
-	/* A flush only settles what was written before. */
-	if (flags & GUARD_PROTECTED && pass->access == ACCESS_WRITE &&
-	    r->sqe.opcode != NVME_IO_FLUSH)
+	if (flags & GUARD_PROTECTED && pass->access == ACCESS_WRITE)
 		return NVME_NS_WRITE_PROTECTED | NVME_DNR;
 	if (flags & GUARD_BAD_BLOCKS && pass->access == ACCESS_READ &&
 	    guard_has_bad(guard, pass->slba, pass->n_blocks))
@@ -158,7 +158,7 @@ unsigned guard_enter(struct request *r)
 	enum nvme_status status = r->abort_status ? r->abort_status : guard_check(r);
 
 	if (status != NVME_OK)
-		return io_end(r, status);
+		return request_settle(r, status);
 	if (local->is_closed && overlaps(pass, pass->guard->slba, pass->guard->n_blocks)) {
 		r->parked_at = r->state;
 		list_add_tail(&local->parked, &r->wait);

@@ -15,7 +15,8 @@ struct request;
 enum access {
 	ACCESS_NONE,
 	ACCESS_READ,
-	ACCESS_WRITE, /* and whatever else changes or settles what is on the medium */
+	ACCESS_WRITE,  /* changes what is on the medium */
+	ACCESS_SETTLE, /* makes it durable: a reservation has the rules of ACCESS_WRITE for it */
 };
 
 /* One command at a namespace, from its parsing until it touches the medium no more. */

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The blocks of a namespace that a host has declared lost (Write Uncorrectable), until they are written
- * again. The queue's poller.
+ * The set of lost blocks of a namespace. The queue's poller.
  *
- * The medium knows nothing of it: the guard keeps a set of ranges. Reads that touch one end with
- * Unrecovered Read Error; a write that touches one takes a turn when its data is on the medium, and
- * takes the blocks out of the set, before it is answered. It does so once: a host that declares them
- * lost again meanwhile has done so after the write. The set is kept in the state directory, so
- * that the blocks are still lost after a restart; without one the command is not offered. Of a
- * namespace in memory the set is forgotten as its blocks are.
+ * The medium is not involved: the guard of the namespace keeps a set of ranges. A read that touches one
+ * of them ends with Unrecovered Read Error. A write that touches one takes a turn when its data is on the
+ * medium, and removes the blocks from the set before its answer. It does so once: a declaration that
+ * comes between counts as later than the write. The state directory keeps the set over a restart; without
+ * a directory the command is not offered. For a namespace in memory the set ends with the contents.
  *
- * A write must not fail because the set is full: its data is on the medium. Writes into the middle of
- * a range make two of it, so Write Uncorrectable is refused beyond what would be too many ranges after
- * any writes (bad_blocks_worst).
+ * A write must not fail because the set is full: its data is on the medium. A write into the middle of a
+ * range makes two ranges of it. So a declaration is refused if any later writes could make too many
+ * ranges of the set (bad_blocks_worst).
  */
 #include <stdlib.h>
 
+#include "target/command/io/lost_blocks.h"
+#include "target/engine/request_settle.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard_state.h"
-#include "target/command/io/io.h"
 
 /* ---- changing the set ----------------------------------------------------------------------- */
 
@@ -27,11 +26,11 @@ static struct bad_blocks *current(const struct guard *guard)
 	return atomic_load_explicit(&guard->bad_blocks, memory_order_acquire);
 }
 
-/* The next owner may publish another set at once: nothing of the guard is looked at any more. */
+/* The next owner may publish another set at once: nothing here reads the guard any more. */
 static void finish(struct request *r, enum nvme_status status)
 {
 	guard_end_turn(r);
-	request_run(r, io_settle(r, status));
+	request_run(r, request_settle(r, status));
 }
 
 /* No poller holds the old set any more. */
@@ -61,7 +60,7 @@ static void change(struct request *r, struct bad_blocks *set)
 {
 	struct guard *guard = r->pass.guard;
 
-	if (!set) { /* no memory: the host may try again */
+	if (!set) { /* out of memory: the host may try again */
 		finish(r, NVME_INTERNAL_ERROR);
 		return;
 	}
@@ -97,7 +96,7 @@ static void on_turn(struct request *r)
 	change(r, next);
 }
 
-enum request_state uncorrectable_execute(struct request *r)
+enum request_state lost_blocks_declare(struct request *r)
 {
 	return (enum request_state)guard_take_turn(r, on_turn);
 }
@@ -109,7 +108,15 @@ static void on_heal_turn(struct request *r)
 	change(r, bad_blocks_remove(current(r->pass.guard), r->pass.slba, r->pass.n_blocks));
 }
 
-enum request_state uncorrectable_heal(struct request *r)
+bool lost_blocks_are_written(const struct request *r)
+{
+	const struct pass *pass = &r->pass;
+
+	return pass->guard && guard_flags(pass->guard) & GUARD_BAD_BLOCKS &&
+	       guard_has_bad(pass->guard, pass->slba, pass->n_blocks);
+}
+
+enum request_state lost_blocks_heal(struct request *r)
 {
 	r->is_started = true;
 	return (enum request_state)guard_take_turn(r, on_heal_turn);

@@ -1,36 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keep-alive: a host from which nothing has come for KATO is gone, and so is its association.
- * Poller of the admin queue; the time of the last command is noted by every poller (traffic based
- * keep-alive, TBKAS), at most ten times a second, so that the line it lies in stays shared.
+ * Keep-alive: an association ends when no command of its host has come for KATO. Poller of the admin
+ * queue. Commands on all queues count (traffic based keep-alive, TBKAS): parse.c notes their time.
  *
- * One timer a controller. It is set to the moment when the host would be late and looks then: an
- * idle association costs one wake-up a KATO. A discovery controller without KATO is for a look at
- * the log (Base 2.0, 3.1.2.3): it gets limits.discovery_timeout in all, whatever it says meanwhile.
+ * Each controller has one timer. It expires when the host would be late, and then reads the time of the
+ * last command: an idle association costs one wake-up a KATO. A discovery controller without KATO is for
+ * one look at the log (Base 2.0, 3.1.2.3): limits.discovery_timeout is all its time, with or without
+ * commands.
  */
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/command/admin/admin.h"
-
-enum {
-	NOTE_MS = 100,
-};
-
-void keep_alive_note(struct controller *controller, uint64_t now_ns)
-{
-	uint64_t last = atomic_load_explicit(&controller->last_traffic_ns, memory_order_relaxed);
-
-	if (now_ns > last + NOTE_MS * NSEC_PER_MSEC)
-		atomic_store_explicit(&controller->last_traffic_ns, now_ns, memory_order_relaxed);
-}
 
 /* 0: never. */
 static uint64_t timeout_ns(const struct controller *controller)
 {
 	uint64_t ms = (controller->kato_ms + KAS_MS - 1) / KAS_MS * (uint64_t)KAS_MS;
 
-	/* What is noted may be that much too old. */
-	return ms ? (ms + NOTE_MS) * NSEC_PER_MSEC : 0;
+	return ms ? (ms + TRAFFIC_NOTE_MS) * NSEC_PER_MSEC : 0;
 }
 
 /* Of an association that may be only for a look: 0: it is not. */
@@ -101,9 +88,17 @@ void keep_alive_stop(struct controller *controller)
 	loop_timer_stop(&controller->keep_alive);
 }
 
-enum request_state keep_alive_execute(struct request *r)
+static enum request_state execute(struct request *r)
 {
 	/* That it came has been noted. */
 	return request_end(r,
 			   r->queue->controller->kato_ms ? NVME_OK : NVME_KATO_INVALID | NVME_DNR);
 }
+
+const struct nvme_command keep_alive_command = {
+	.opcode = NVME_ADMIN_KEEP_ALIVE,
+	.name = "Keep Alive",
+	.parse = command_parse_nothing,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+};

@@ -19,7 +19,8 @@
 #include "base/check.h"
 #include "target/export/guard/guard_state.h"
 #include "target/command/io/io.h"
-#include "target/export/guard/resv_notice.h"
+#include "target/command/io/resv_command.h"
+#include "target/command/io/resv_notice.h"
 #include "target/export/guard/reservation.h"
 #include "target/engine/host.h"
 
@@ -161,28 +162,27 @@ static enum request_state execute(struct request *r)
 
 static enum nvme_status parse(struct request *r, size_t n_bytes)
 {
-	enum nvme_status status = io_find_namespace(r, ACCESS_NONE);
+	enum nvme_status status = io_find_namespace(r);
 
 	if (status != NVME_OK)
 		return status;
 	r->takes_turn = true;
 	r->direction = DIRECTION_H2C;
 	r->length = (uint32_t)n_bytes;
-	r->execute = execute;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
 
-enum nvme_status resv_register_parse(struct request *r)
+static enum nvme_status parse_register(struct request *r)
 {
 	return parse(r, sizeof(struct nvme_resv_register));
 }
 
-enum nvme_status resv_acquire_parse(struct request *r)
+static enum nvme_status parse_acquire(struct request *r)
 {
 	return parse(r, sizeof(struct nvme_resv_acquire));
 }
 
-enum nvme_status resv_release_parse(struct request *r)
+static enum nvme_status parse_release(struct request *r)
 {
 	return parse(r, sizeof(struct nvme_resv_release));
 }
@@ -223,10 +223,10 @@ static enum request_state execute_report(struct request *r)
 	return request_end(r, NVME_OK);
 }
 
-enum nvme_status resv_report_parse(struct request *r)
+static enum nvme_status parse_report(struct request *r)
 {
 	uint64_t n_bytes = ((uint64_t)get_le32(r->sqe.cdw10) + 1) * sizeof(le32);
-	enum nvme_status status = io_find_namespace(r, ACCESS_NONE);
+	enum nvme_status status = io_find_namespace(r);
 
 	if (status != NVME_OK)
 		return status;
@@ -237,6 +237,41 @@ enum nvme_status resv_report_parse(struct request *r)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->direction = DIRECTION_C2H;
 	r->length = (uint32_t)n_bytes;
-	r->execute = execute_report;
-	return request_check_sgl(r, false);
+	return parse_check_sgl(r, false);
 }
+
+const struct nvme_command resv_register_command = {
+	.opcode = NVME_IO_RESERVATION_REGISTER,
+	.name = "Reservation Register",
+	.parse = parse_register,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+	.optional = NVME_ONCS_RESERVATIONS,
+};
+
+const struct nvme_command resv_acquire_command = {
+	.opcode = NVME_IO_RESERVATION_ACQUIRE,
+	.name = "Reservation Acquire",
+	.parse = parse_acquire,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+	.optional = NVME_ONCS_RESERVATIONS,
+};
+
+const struct nvme_command resv_release_command = {
+	.opcode = NVME_IO_RESERVATION_RELEASE,
+	.name = "Reservation Release",
+	.parse = parse_release,
+	.execute = execute,
+	.effects = NVME_EFFECT_CSUPP,
+	.optional = NVME_ONCS_RESERVATIONS,
+};
+
+const struct nvme_command resv_report_command = {
+	.opcode = NVME_IO_RESERVATION_REPORT,
+	.name = "Reservation Report",
+	.parse = parse_report,
+	.execute = execute_report,
+	.effects = NVME_EFFECT_CSUPP,
+	.optional = NVME_ONCS_RESERVATIONS,
+};

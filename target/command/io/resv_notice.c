@@ -18,7 +18,7 @@
 #include "target/command/admin/admin.h"
 #include "target/association/notice.h"
 #include "target/export/guard/reservation.h"
-#include "target/export/guard/resv_notice.h"
+#include "target/command/io/resv_notice.h"
 
 struct addressee {
 	uint8_t hostid[HOSTID_BYTES];

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which commands a target serves. */
+#pragma once
+
+/* Main thread, before the first poller runs: registers all commands (command_table.h). */
+void fabrics_register(void);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Changes of a namespace's reservation, by reservation commands and Set Features. */
+#pragma once
+
+#include "target/engine/request.h"
+#include "target/export/guard/reservation.h"
+
+/* Poller of the queue. The command has the turn: changes the reservation and ends the turn. */
+void resv_change(struct request *r, reservation_action *action,
+		 const struct reservation_wish *wish);

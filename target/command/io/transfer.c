@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Read and Write. The queue's poller.
+ *
+ * The parser checks all that can be checked before data moves: namespace, range, length against the SGL,
+ * write protection. The execution hands the data to the backend. Of a namespace in memory it is done at
+ * once, and a Read needs no buffer: the device takes the blocks from where they are (is_direct).
+ */
+#include "base/shared_memory.h"
+#include "target/command/io/fused.h"
+#include "target/command/io/io.h"
+
+/* ---- what the device does without a buffer -------------------------------------------------- */
+
+/* Memory that the device can reach needs no buffer to be read; data in the capsule needs only the memory. */
+static inline __attribute__((always_inline)) void choose_direct(struct request *r, uint64_t offset)
+{
+	struct namespace *ns = r->ns;
+	unsigned device = r->queue->pd->device->index;
+	bool is_registered = atomic_load_explicit(&ns->registered, memory_order_acquire) >> device &
+			     1;
+
+	/* What it grew by is not. */
+	is_registered = is_registered && offset + r->length <= ns->mr_bytes[device];
+	if (!ns->memory ||
+	    !(r->direction == DIRECTION_C2H ? is_registered : r->sgl.place == SGL_CAPSULE))
+		return;
+	r->is_direct = true;
+	r->data = (char *)ns->memory + offset;
+	if (is_registered)
+		r->lkey = ns->mrs[device].lkey;
+}
+
+/* Copies to or from memory, unless another command is at one of the blocks. */
+static bool move_at_once(const struct request *r, uint64_t offset)
+{
+	const struct namespace *ns = r->ns;
+
+	return r->length ==
+	       (r->direction == DIRECTION_H2C
+			? whole_write(ns->whole, ns->memory, offset, r->data, r->length)
+			: whole_read(ns->whole, ns->memory, offset, r->data, r->length));
+}
+
+/* A write is at one of the blocks, or waits for it: the read gets a copy. It does not wait inside. */
+static __attribute__((noinline)) enum request_state read_by_copy(struct request *r)
+{
+	pass_leave(&r->pass);
+	r->is_direct = false;
+	return REQUEST_TAKE_BUFFER;
+}
+
+static __attribute__((noinline)) enum request_state read_many(struct request *r)
+{
+	if (!whole_take(r->ns->whole, request_offset(r), r->length, &r->hold))
+		return read_by_copy(r);
+	request_count_read(r, r->length, r->length >> r->ns->block_shift);
+	return request_end(r, NVME_OK);
+}
+
+/* ---- execution ------------------------------------------------------------------------------ */
+
+/* The data is in memory of ours, or a Read brings it there. */
+static __attribute__((noinline)) enum request_state transfer(struct request *r)
+{
+	bool is_write = r->direction == DIRECTION_H2C;
+	uint64_t offset = request_offset(r);
+	struct io_work work = {.op = is_write ? BACKEND_WRITE : BACKEND_READ,
+			       .is_fua = io_is_fua(r),
+			       .offset = offset,
+			       .length = r->length,
+			       .buffer = r->data};
+
+	if (r->ns->memory && move_at_once(r, offset))
+		return io_end(r, NVME_OK);
+	return io_start(r, work, io_finish);
+}
+
+static enum request_state execute(struct request *r)
+{
+	const struct namespace *ns = r->ns;
+	uint32_t n_bytes = r->length;
+	unsigned block_shift = ns->block_shift;
+	uint64_t offset = request_slba(r) << block_shift;
+
+	if (!r->is_direct || r->direction != DIRECTION_C2H)
+		return transfer(r);
+	/* What is kept in registers is loaded once: calls but those at the end would cost more. */
+	if (__builtin_expect(!whole_is_one(offset, n_bytes), 0))
+		return read_many(r);
+	if (__builtin_expect(!whole_take_one(ns->whole, offset, &r->hold), 0))
+		return read_by_copy(r);
+	/* As request_settle: the device takes the data from where it is. */
+	request_count_read(r, n_bytes, n_bytes >> block_shift);
+	return request_end(r, NVME_OK);
+}
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+static inline enum nvme_status parse(struct request *r, enum direction direction,
+				     enum access access)
+{
+	enum nvme_status status = io_take_namespace(r, access);
+
+	if (status == NVME_OK)
+		status = io_take_range(r, request_slba(r), request_n_blocks(r));
+	if (status != NVME_OK)
+		return status;
+	r->direction = direction;
+	r->length = (uint32_t)request_n_bytes(r); /* at most 2^16 blocks of 2^12 bytes */
+	status = parse_check_sgl(r, true);
+	if (status == NVME_OK && !request_fuse(r))
+		choose_direct(r, request_offset(r));
+	return status;
+}
+
+static enum nvme_status parse_read(struct request *r)
+{
+	return parse(r, DIRECTION_C2H, ACCESS_READ);
+}
+
+static enum nvme_status parse_write(struct request *r)
+{
+	return parse(r, DIRECTION_H2C, ACCESS_WRITE);
+}
+
+const struct nvme_command transfer_read_command = {
+	.opcode = NVME_IO_READ,
+	.name = "Read",
+	.parse = parse_read,
+	.execute = execute,
+	.access = ACCESS_READ,
+	.cost = COST_READ,
+	.flags = COMMAND_HAS_RANGE | COMMAND_COUNTS_READ | COMMAND_COUNTS_READ_BLOCKS |
+		 COMMAND_COUNTS_IN_QUEUE,
+	.effects = NVME_EFFECT_CSUPP,
+};
+
+const struct nvme_command transfer_write_command = {
+	.opcode = NVME_IO_WRITE,
+	.name = "Write",
+	.parse = parse_write,
+	.execute = execute,
+	.access = ACCESS_WRITE,
+	.cost = COST_WRITE,
+	.flags = COMMAND_HAS_RANGE | COMMAND_HEALS | COMMAND_COUNTS_WRITE |
+		 COMMAND_COUNTS_WRITTEN_BLOCKS | COMMAND_COUNTS_IN_QUEUE | COMMAND_FUSED_SECOND,
+	.effects = NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC,
+	.join = fused_join,
+	.place = fused_place,
+};

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands of a storm: every opcode, with fields that are mostly legal, and now and then a bit
- * turned over. */
+/* Commands of a storm: every opcode, with fields that are mostly legal; in some commands one bit is
+ * inverted. */
 #include <stddef.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "tests/storm/storm.h"
 
 enum {
 	NEAR = 64, /* blocks that all write */
 	FAR = 40000,
-	IN_CAPSULE_MAX = 4096,
 	SPOILT = 15, /* of 1000 */
 };
+
+static unsigned in_capsule_max;
+
+void set_in_capsule_max(unsigned n_bytes)
+{
+	in_capsule_max = n_bytes;
+}
 
 static uint32_t any_nsid(struct dice *dice)
 {
@@ -31,14 +38,14 @@ static void spoil(struct dice *dice, struct nvme_sqe *sqe)
 		((uint8_t *)sqe)[roll(dice, sizeof(*sqe))] ^= (uint8_t)(1 << roll(dice, 8));
 }
 
-/* Describes length bytes that stand at q->data, by key or in the capsule. */
+/* Describes length bytes at q->data, by key or in the capsule. */
 static void finish(struct dice *dice, struct raw_queue *q, struct nvme_sqe *sqe, uint64_t length,
 		   bool is_from_host, struct capsule_made *c)
 {
 	c->n = sizeof(*sqe);
 	if (length > RAW_DATA_BYTES)
 		length = RAW_DATA_BYTES;
-	if (length && is_from_host && length <= IN_CAPSULE_MAX && chance(dice, 500)) {
+	if (length && is_from_host && length <= in_capsule_max && chance(dice, 500)) {
 		memset(&sqe->sgl, 0, sizeof(sqe->sgl));
 		sqe->sgl.block.length = put_le32((uint32_t)length);
 		sqe->sgl.block.type = NVME_SGL_DATA_BLOCK_OFFSET;
@@ -194,6 +201,54 @@ void make_io_command(struct dice *dice, struct raw_queue *q, struct capsule_made
 	finish(dice, q, &sqe, length, is_from_host, c);
 }
 
+/* ---- duels ---------------------------------------------------------------------------------- */
+
+enum {
+	DUEL_BLOCKS = 4, /* hosts meet at these */
+	DUEL_MIN = 200,
+	DUEL_MAX = 2000,
+};
+
+void start_duel(struct dice *dice, struct duel *duel)
+{
+	static const uint8_t opcodes[] = {
+		NVME_IO_WRITE,
+		NVME_IO_READ,
+		NVME_IO_WRITE_UNCORRECTABLE,
+		NVME_IO_WRITE_UNCORRECTABLE,
+		NVME_IO_WRITE_ZEROES,
+		NVME_IO_COMPARE,
+		NVME_IO_COPY,
+		NVME_IO_VERIFY,
+	};
+
+	duel->nsid = 1 + (uint32_t)roll(dice, STORM_NAMESPACES);
+	duel->slba = roll(dice, DUEL_BLOCKS);
+	duel->opcodes[0] = NVME_IO_WRITE;
+	for (unsigned i = 1; i < ARRAY_LEN(duel->opcodes); i++)
+		duel->opcodes[i] = opcodes[roll(dice, sizeof(opcodes))];
+	duel->n_left = DUEL_MIN + (unsigned)roll(dice, DUEL_MAX - DUEL_MIN);
+}
+
+void make_duel_command(struct dice *dice, struct raw_queue *q, struct duel *duel,
+		       struct capsule_made *c)
+{
+	uint8_t opcode = duel->opcodes[roll(dice, ARRAY_LEN(duel->opcodes))];
+	struct nvme_sqe sqe = raw_sqe(q, opcode, duel->nsid);
+	bool is_from_host;
+	uint64_t length = fill_in(dice, q, &sqe, duel->nsid, &is_from_host);
+
+	sqe.cdw10 = put_le32((uint32_t)duel->slba);
+	if (opcode != NVME_IO_COPY) {
+		sqe.cdw12 = put_le32(0);
+		length = length ? block_size(duel->nsid) : 0;
+	}
+	duel->n_left--;
+	finish(dice, q, &sqe, length, is_from_host, c);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
 void make_half(struct dice *dice, struct raw_queue *q, bool is_second, uint32_t nsid, uint64_t slba,
 	       struct capsule_made *c)
 {
@@ -230,7 +285,7 @@ static uint64_t make_feature(struct dice *dice, struct nvme_sqe *sqe)
 	if (feature == 0xf) /* keep alive: some expire */
 		value = 1000 + (uint32_t)roll(dice, 20000);
 	if (feature == 0x84) /* write protection: until the next power cycle would be for ever */
-		value = (uint32_t)roll(dice, 2);
+		value = chance(dice, 150);
 	sqe->nsid = put_le32(chance(dice, 700) ? any_nsid(dice) : 0);
 	sqe->cdw10 = put_le32(feature | (chance(dice, 50) ? 1U << 31 : 0));
 	sqe->cdw11 = put_le32(value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host of a storm: sends anything, takes any answer, dies and comes again. What it says is not
- * judged. */
+/* A host of a storm: it sends any command, accepts any answer, disconnects and connects again. Its
+ * answers are not judged. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,21 +14,24 @@ enum {
 	IO_ENTRIES = 16,
 	IO_DEPTH = 14,
 	ADMIN_DEPTH = 28,
+	DUELS = 5, /* of 1000 steps */
 };
 
 struct storm_queue {
 	struct raw_queue q;
 	bool is_open;
-	unsigned n_outstanding;
+	unsigned n_entries, n_outstanding;
 	uint16_t recent[RECENT];
 };
 
 struct storm_host {
 	const uint16_t *ports;
-	unsigned number;
+	unsigned number, queue_depth; /* the most that rblkd accepts */
 	struct dice dice;
 	struct storm_queue queues[STORM_QUEUES + 1]; /* 0: admin */
 	uint16_t cntlid;
+	bool must_enable;
+	struct duel duel;
 	struct capsule_made capsule;
 	unsigned long n_sent, n_ok, n_refused, n_connected, n_not_connected, n_died;
 };
@@ -53,9 +56,8 @@ static void close_all(struct storm_host *h)
 static void make_connect(struct storm_host *h, unsigned qid, struct raw_connect *c)
 {
 	struct storm_queue *queue = &h->queues[qid];
-	unsigned n = qid ? IO_ENTRIES : NVMF_ADMIN_SQ_ENTRIES;
 
-	raw_connect_init(c, &queue->q, (uint16_t)qid, (uint16_t)(n - 1),
+	raw_connect_init(c, &queue->q, (uint16_t)qid, (uint16_t)(queue->n_entries - 1),
 			 qid ? h->cntlid : NVMF_CNTLID_DYNAMIC);
 	memset(c->data.subnqn, 0, sizeof(c->data.subnqn));
 	memset(c->data.hostnqn, 0, sizeof(c->data.hostnqn));
@@ -91,8 +93,11 @@ static void open_queue(struct storm_host *h, unsigned qid, unsigned portal)
 {
 	struct storm_queue *queue = &h->queues[qid];
 
-	queue->is_open = raw_open(&queue->q, h->ports[portal], (uint16_t)qid,
-				  qid ? IO_ENTRIES : NVMF_ADMIN_SQ_ENTRIES) == 0 &&
+	queue->n_entries = !qid			   ? (unsigned)NVMF_ADMIN_SQ_ENTRIES
+			   : chance(&h->dice, 100) ? h->queue_depth
+						   : (unsigned)IO_ENTRIES;
+	queue->is_open = raw_open(&queue->q, h->ports[portal], (uint16_t)qid, queue->n_entries) ==
+				 0 &&
 			 send_connect(h, qid);
 	if (!queue->is_open) {
 		raw_close(&queue->q);
@@ -118,6 +123,28 @@ static void send_made(struct storm_host *h, unsigned qid)
 	raw_send(&queue->q, h->capsule.bytes, h->capsule.n);
 }
 
+static void set_cc(struct storm_host *h, uint64_t value)
+{
+	struct nvmf_property_cmd cmd = {.opcode = NVME_FABRICS,
+					.flags = NVME_FLAGS_PSDT_SGL,
+					.cid = put_le16(h->queues[0].q.next_cid++),
+					.fctype = NVMF_PROPERTY_SET,
+					.offset = put_le32(NVME_PROP_CC),
+					.value = put_le64(value)};
+
+	((struct nvme_sqe *)&cmd)->sgl.keyed.type = NVME_SGL_KEYED_ADDRESS;
+	memcpy(h->capsule.bytes, &cmd, sizeof(cmd));
+	h->capsule.n = sizeof(cmd);
+	send_made(h, 0);
+}
+
+/* From any state: a controller that was shut down is enabled only after it was disabled. */
+static void enable(struct storm_host *h)
+{
+	set_cc(h, 0);
+	set_cc(h, NVME_CC_ENABLE_VALUE);
+}
+
 static void open_all(struct storm_host *h)
 {
 	unsigned portal = (unsigned)roll(&h->dice, 2);
@@ -127,25 +154,28 @@ static void open_all(struct storm_host *h)
 	if (!h->queues[0].is_open)
 		return;
 	if (chance(&h->dice, 900)) {
-		struct raw_queue *q = &h->queues[0].q;
-		struct nvmf_property_cmd cmd = {.opcode = NVME_FABRICS,
-						.flags = NVME_FLAGS_PSDT_SGL,
-						.cid = put_le16(q->next_cid++),
-						.fctype = NVMF_PROPERTY_SET,
-						.offset = put_le32(NVME_PROP_CC),
-						.value = put_le64(NVME_CC_ENABLE_VALUE)};
-
-		((struct nvme_sqe *)&cmd)->sgl.keyed.type = NVME_SGL_KEYED_ADDRESS;
-		memcpy(h->capsule.bytes, &cmd, sizeof(cmd));
-		h->capsule.n = sizeof(cmd);
-		send_made(h, 0);
+		enable(h);
 		usleep(3000);
 	}
 	for (unsigned i = 1; i <= n && !h->queues[0].q.is_dead; i++)
 		open_queue(h, i, chance(&h->dice, 900) ? portal : (unsigned)roll(&h->dice, 2));
 }
 
-/* Takes what has come; queues that died are closed. */
+static void take_answer(struct storm_host *h, struct storm_queue *queue, const struct nvme_cqe *cqe)
+{
+	enum nvme_status status = get_nvme_status(cqe->status);
+
+	queue->n_outstanding -= queue->n_outstanding > 0;
+	if (status == NVME_OK)
+		h->n_ok++;
+	else
+		h->n_refused++;
+	/* The controller is disabled, by a Property Set of this host. */
+	if ((status & ~NVME_DNR) == NVME_COMMAND_SEQUENCE && chance(&h->dice, 100))
+		h->must_enable = true;
+}
+
+/* Takes the responses that are here, and closes queues that have ended. */
 static void take_answers(struct storm_host *h)
 {
 	struct nvme_cqe cqe;
@@ -154,11 +184,7 @@ static void take_answers(struct storm_host *h)
 		struct storm_queue *queue = &h->queues[i];
 
 		while (queue->is_open && !queue->q.is_dead && raw_receive(&queue->q, &cqe, 0)) {
-			queue->n_outstanding -= queue->n_outstanding > 0;
-			if (get_nvme_status(cqe.status) == NVME_OK)
-				h->n_ok++;
-			else
-				h->n_refused++;
+			take_answer(h, queue, &cqe);
 		}
 		if (queue->is_open && queue->q.is_dead) {
 			h->n_died++;
@@ -172,8 +198,9 @@ static void take_answers(struct storm_host *h)
 static void send_pair(struct storm_host *h, unsigned qid)
 {
 	struct raw_queue *q = &h->queues[qid].q;
-	uint32_t nsid = 1 + (uint32_t)roll(&h->dice, STORM_NAMESPACES);
-	uint64_t slba = roll(&h->dice, 64);
+	uint32_t nsid = h->duel.n_left ? h->duel.nsid
+				       : 1 + (uint32_t)roll(&h->dice, STORM_NAMESPACES);
+	uint64_t slba = h->duel.n_left ? h->duel.slba : roll(&h->dice, 64);
 
 	for (unsigned half = 0; half < 2 && !q->is_dead; half++) {
 		if (half && chance(&h->dice, 50)) /* something between, or nothing at all */
@@ -211,10 +238,23 @@ static void send_io(struct storm_host *h, unsigned qid)
 		return;
 	if (chance(&h->dice, 100)) {
 		send_pair(h, qid);
+	} else if (h->duel.n_left) {
+		make_duel_command(&h->dice, &queue->q, &h->duel, &h->capsule);
+		send_made(h, qid);
 	} else {
 		make_io_command(&h->dice, &queue->q, &h->capsule);
 		send_made(h, qid);
 	}
+}
+
+/* All queues are kept full. */
+static void go_on_with_duel(struct storm_host *h)
+{
+	for (unsigned i = 0; i < IO_DEPTH; i++)
+		for (unsigned qid = 1; qid <= STORM_QUEUES && h->duel.n_left; qid++)
+			send_io(h, qid);
+	if (h->duel.n_left && chance(&h->dice, 20)) /* no queue may be open */
+		h->duel.n_left--;
 }
 
 static void step(struct storm_host *h)
@@ -233,6 +273,15 @@ static void step(struct storm_host *h)
 		return;
 	if (!h->queues[qid].is_open && chance(&h->dice, 20))
 		open_queue(h, qid, (unsigned)roll(&h->dice, 2));
+	if (h->must_enable)
+		enable(h);
+	h->must_enable = false;
+	if (h->duel.n_left) {
+		go_on_with_duel(h);
+		return;
+	}
+	if (chance(&h->dice, DUELS))
+		start_duel(&h->dice, &h->duel);
 	while (n--)
 		if (chance(&h->dice, 180))
 			send_admin(h);
@@ -242,10 +291,14 @@ static void step(struct storm_host *h)
 
 int play_host(const uint16_t ports[2], unsigned number, uint64_t seed, uint64_t end_ns)
 {
+	const struct storm_sizes sizes = storm_sizes_of(seed);
 	static struct storm_host h;
 
-	h = (struct storm_host){
-		.ports = ports, .number = number, .dice = dice_of(seed, 1 + number)};
+	set_in_capsule_max(sizes.inline_data);
+	h = (struct storm_host){.ports = ports,
+				.number = number,
+				.queue_depth = sizes.queue_depth,
+				.dice = dice_of(seed, 1 + number)};
 	while (clock_ns() < end_ns)
 		step(&h);
 	close_all(&h);

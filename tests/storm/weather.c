@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an administrator does during a storm, and a disk that hangs now and then. */
+/* The weather of a storm: an administrator changes the configuration, and the disk hangs for up to
+ * 1.5 s. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/rpc.h"
 #include "tests/storm/storm.h"
@@ -21,6 +23,28 @@ enum {
 };
 
 static unsigned disk_mib = STARTING_MIB; /* files do not shrink */
+static struct storm_sizes sizes;
+
+struct storm_sizes storm_sizes_of(uint64_t seed)
+{
+	static const unsigned transfers[] = {8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB};
+	static const unsigned inlines[] = {KIB, 4 * KIB, 16 * KIB}; /* Connect needs 1 KiB */
+	static const unsigned depths[] = {64, 128, 1024};
+	static const unsigned receives[] = {16, 96, 256}; /* more are registered when needed */
+	struct dice dice = dice_of(seed, STREAM_SIZES);
+
+	return (struct storm_sizes){.max_transfer = transfers[seed % ARRAY_LEN(transfers)],
+				    .inline_data = inlines[roll(&dice, ARRAY_LEN(inlines))],
+				    .queue_depth = depths[roll(&dice, ARRAY_LEN(depths))],
+				    .shared_receives = receives[roll(&dice, ARRAY_LEN(receives))],
+				    .workers = chance(&dice, 250) ? 1
+								  : 2 + (unsigned)roll(&dice, 2)};
+}
+
+void set_weather_sizes(const struct storm_sizes *now)
+{
+	sizes = *now;
+}
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
@@ -33,17 +57,17 @@ static const char *any_rate(struct dice *dice)
 					    ", qos: {write_bandwidth: 4MiB}",
 					    ", qos: {iops: 300, read_bandwidth: 8MiB}"};
 
-	return dice ? rates[roll(dice, sizeof(rates) / sizeof(rates[0]))] : "";
+	return dice ? rates[roll(dice, ARRAY_LEN(rates))] : "";
 }
 
-/* In RAM there are three in all, as daemon_wait_registered expects. */
+/* Three namespaces are in RAM: daemon_wait_registered expects as many. */
 static void write_storm_namespaces(FILE *f, const struct daemon *d, struct dice *dice)
 {
 	const char *dir = d->folder;
 	bool is_there[STORM_NAMESPACES];
 
 	for (unsigned i = 0; i < STORM_NAMESPACES; i++)
-		is_there[i] = !dice || i == 2 || chance(dice, 850); /* never none */
+		is_there[i] = !dice || i == 2 || chance(dice, 850); /* at least one */
 	if (is_there[0])
 		fprintf(f, "      - {nsid: 1, ram: 16MiB, block_size: 512, ana_group: 1%s}\n",
 			any_rate(dice));
@@ -82,11 +106,12 @@ static void write_config(const struct daemon *d, struct dice *dice)
 	assert_non_null(f);
 	fprintf(f,
 		"version: 1\ncontrol_socket: %s/sock\nstate_directory: %s\n"
-		"tuning: {max_transfer: 256KiB, buffers: 8MiB, workers: 2, shared_receives: 96}\n"
+		"tuning: {max_transfer: %u, inline_data: %u, queue_depth: %u, shared_receives: %u, workers: %u, buffers: 8MiB}\n"
 		"limits: {pending: 64, connect_timeout: 5s, connect_rate: 100000, connect_rate_per_host: 100000}\n"
 		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n"
 		"  - {name: q, address: 127.0.0.1, port: %u}\n",
-		d->folder, d->folder, d->port, d->second_port);
+		d->folder, d->folder, sizes.max_transfer, sizes.inline_data, sizes.queue_depth,
+		sizes.shared_receives, sizes.workers, d->port, d->second_port);
 	write_hosts(f, dice);
 	fprintf(f,
 		"subsystems:\n  - nqn: " RAW_SUBNQN "\n    allow_hosts: [raw]\n    namespaces:\n"
@@ -117,9 +142,10 @@ void write_fair_weather(const struct daemon *d)
 	write_config(d, NULL);
 }
 
-/* ---- what changes --------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------- */
 
-/* Whether rblkd agreed; that it answers is judged. Takes params. */
+/* Calls a method and frees params. True: it succeeded. Fails the test where rblkd does not
+ * answer. */
 static bool ask(const struct daemon *d, const char *method, struct json_object *params)
 {
 	struct error error = {.code = EXIT_OK};
@@ -156,16 +182,24 @@ static void hang_disk(const struct daemon *d, struct dice *dice)
 	unlink(path);
 }
 
+/* Mostly for a moment, so that commands get through. */
 static void set_ana(const struct daemon *d, struct dice *dice)
 {
+	unsigned group = chance(dice, 500) ? 1 : 7;
 	static const char *const states[] = {"optimized",    "non_optimized",	"optimized",
 					     "inaccessible", "persistent_loss", "change"};
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "{\"subsystem\": \"" STORM_SUBNQN "\", \"group\": %u, \"state\": \"%s\"%s}",
-		 chance(dice, 500) ? 1 : 7, states[roll(dice, 6)],
-		 chance(dice, 500) ? "" : ", \"portal\": \"p\"");
+		 "{\"subsystem\": \"" STORM_SUBNQN "\", \"group\": %u, \"state\": \"%s\"%s}", group,
+		 states[roll(dice, 6)], chance(dice, 500) ? "" : ", \"portal\": \"p\"");
+	ask(d, "ana_set", parse(text));
+	if (chance(dice, 100))
+		return;
+	usleep((unsigned)roll(dice, 200) * 1000);
+	snprintf(text, sizeof(text),
+		 "{\"subsystem\": \"" STORM_SUBNQN "\", \"group\": %u, \"state\": \"optimized\"}",
+		 group);
 	ask(d, "ana_set", parse(text));
 }
 

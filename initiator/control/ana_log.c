@@ -27,7 +27,7 @@ static void on_piece(void *context, const struct admin_answer *answer)
 	struct ana_cursor *cursor = &c->ana_log.cursor;
 	enum ana_walk next = ANA_WALK_END;
 
-	if (c->is_down)
+	if (!controller_is_up(c))
 		return;
 	if (answer->status == NVME_OK)
 		next = ana_log_walk(cursor, answer->data, ADMIN_DATA_BYTES);

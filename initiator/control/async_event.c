@@ -40,7 +40,7 @@ static void on_ana(struct controller *c)
 {
 	if (c->ana_state != c->ana_log.state_before)
 		c->ops->on_ana(c);
-	if (!c->is_down)
+	if (controller_is_up(c))
 		rearm(c);
 }
 
@@ -81,7 +81,7 @@ static void on_identified(void *context, const struct admin_answer *answer)
 		identify_merge_ids(&c->ids, &ns);
 		c->ops->on_namespace(c);
 	}
-	if (!c->is_down && c->state == CTRL_LIVE)
+	if (c->state == CTRL_LIVE)
 		look_at_path(c);
 }
 

@@ -24,7 +24,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/states.h"
 #include "initiator/control/connect.h"
 #include "initiator/control/controller.h"
 #include "initiator/control/controller_impl.h"
@@ -34,51 +33,6 @@ enum {
 	RESOLVE_MS = 3000,
 };
 #define CONNECT_TIMEOUT_NS (10 * NSEC_PER_SEC)
-#define ADMIN_TIMEOUT_NS   (10 * NSEC_PER_SEC)
-
-#define ANYWHERE_DOWN	    STATE_TO(CTRL_STOPPING)
-#define RULE(s, name, next) [s] = {name, (next) | ANYWHERE_DOWN}
-
-static const struct state_rule rules[] = {
-	[CTRL_IDLE] = {"idle", STATE_TO(CTRL_RESOLVING)},
-	RULE(CTRL_RESOLVING, "resolving", STATE_TO(CTRL_CONNECTING)),
-	RULE(CTRL_CONNECTING, "connecting", STATE_TO(CTRL_SENDING_CONNECT)),
-	RULE(CTRL_SENDING_CONNECT, "connect command",
-	     STATE_TO(CTRL_AUTHENTICATING) | STATE_TO(CTRL_READING_CAP)),
-	RULE(CTRL_AUTHENTICATING, "authenticating", STATE_TO(CTRL_READING_CAP)),
-	RULE(CTRL_READING_CAP, "reading capabilities", STATE_TO(CTRL_DISABLING)),
-	RULE(CTRL_DISABLING, "disabling", STATE_TO(CTRL_WAITING_DISABLED)),
-	RULE(CTRL_WAITING_DISABLED, "waiting for disabled", STATE_TO(CTRL_ENABLING)),
-	RULE(CTRL_ENABLING, "enabling", STATE_TO(CTRL_WAITING_READY)),
-	RULE(CTRL_WAITING_READY, "waiting for ready", STATE_TO(CTRL_IDENTIFYING_CONTROLLER)),
-	RULE(CTRL_IDENTIFYING_CONTROLLER, "identifying the controller",
-	     STATE_TO(CTRL_IDENTIFYING_LIMITS) | STATE_TO(CTRL_LIVE)),
-	RULE(CTRL_IDENTIFYING_LIMITS, "identifying limits", STATE_TO(CTRL_SETTING_QUEUES)),
-	RULE(CTRL_SETTING_QUEUES, "asking for queues", STATE_TO(CTRL_SETTING_EVENTS)),
-	RULE(CTRL_SETTING_EVENTS, "asking for events", STATE_TO(CTRL_IDENTIFYING_IDS)),
-	RULE(CTRL_IDENTIFYING_IDS, "identifying the namespace",
-	     STATE_TO(CTRL_IDENTIFYING_NAMESPACE) | STATE_TO(CTRL_LISTING_NAMESPACES)),
-	RULE(CTRL_IDENTIFYING_NAMESPACE, "identifying the namespace",
-	     STATE_TO(CTRL_READING_SMART) | STATE_TO(CTRL_LISTING_NAMESPACES)),
-	RULE(CTRL_READING_SMART, "reading the SMART log",
-	     STATE_TO(CTRL_READING_ANA) | STATE_TO(CTRL_LIVE)),
-	RULE(CTRL_READING_ANA, "reading the ANA groups", STATE_TO(CTRL_LIVE)),
-	RULE(CTRL_LISTING_NAMESPACES, "listing namespaces", 0),
-	RULE(CTRL_LIVE, "live", STATE_TO(CTRL_SHUTTING_DOWN)),
-	RULE(CTRL_SHUTTING_DOWN, "shutting down", STATE_TO(CTRL_WAITING_SHUT_DOWN)),
-	RULE(CTRL_WAITING_SHUT_DOWN, "waiting for shutdown", 0),
-	[CTRL_STOPPING] = {"stopping", STATE_TO(CTRL_IDLE)},
-};
-
-const char *controller_state_name(const struct controller *c)
-{
-	return rules[c->state].name;
-}
-
-void controller_move(struct controller *c, enum controller_state next)
-{
-	states_move("controller", rules, &c->state, next);
-}
 
 /* ---- going down ---- */
 
@@ -87,39 +41,6 @@ static void report_down(struct loop_call *call)
 	struct controller *c = container_of(call, struct controller, down_call);
 
 	c->ops->on_down(c);
-}
-
-void controller_fail(struct controller *c)
-{
-	if (c->is_down || c->state == CTRL_STOPPING || c->state == CTRL_IDLE)
-		return;
-	c->is_down = true;
-	loop_timer_stop(&c->timer);
-	loop_defer(c->loop, &c->down_call);
-}
-
-static void say_connection(struct controller *c, bool is_timeout, const char *reason)
-{
-	char where[ADDR_STRING_MAX];
-
-	addr_format(where, &c->config->address);
-	if (c->state == CTRL_LIVE)
-		error_set(&c->error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s", where,
-			  reason);
-	else
-		error_set(&c->error, is_timeout ? EXIT_UNREACHABLE : EXIT_FAILED, NULL,
-			  "cannot connect to %s: %s (while %s)", where, reason,
-			  controller_state_name(c));
-}
-
-void controller_fail_connection(struct controller *c, bool is_timeout, const char *reason)
-{
-	if (c->is_down)
-		return;
-	c->is_unanswered = c->state == CTRL_SENDING_CONNECT;
-	if (!controller_has_refused(c))
-		say_connection(c, is_timeout, reason);
-	controller_fail(c);
 }
 
 static void finish_stop(struct controller *c)
@@ -147,9 +68,8 @@ void controller_stop(struct controller *c)
 		return;
 	loop_call_cancel(&c->down_call);
 	loop_timer_stop(&c->timer);
-	keep_alive_stop(c);
+	host_keep_alive_stop(c);
 	async_event_stop(c);
-	c->is_down = true;
 	if (c->is_established)
 		cm_disconnect(c->conn);
 	if (c->has_admin)
@@ -159,10 +79,18 @@ void controller_stop(struct controller *c)
 	controller_move(c, CTRL_STOPPING);
 }
 
+void controller_shut_down(struct controller *c)
+{
+	if (c->state == CTRL_LIVE)
+		controller_send_shut_down(c, controller_stop);
+	else
+		controller_stop(c);
+}
+
 /*
- * A Connect command may get lost with nobody to blame (siw's accepting side does not see what comes before it has
- * finished accepting). Somebody who waits for the outcome of the first attempt sends it once more; not more often,
- * for a target may well hang.
+ * A Connect command can get lost without a fault of either side: the accepting side of siw does not see
+ * what arrives before it has finished accepting. The first attempt of a volume therefore sends it once
+ * more; not more often, because a target may well hang.
  */
 bool controller_may_ask_again(struct controller *c)
 {
@@ -228,7 +156,7 @@ static void on_resolved(struct cm_conn *conn)
 {
 	struct controller *c = conn->context;
 
-	if (c->state == CTRL_RESOLVING && !c->is_down)
+	if (c->state == CTRL_RESOLVING)
 		connect_admin(c);
 }
 
@@ -237,7 +165,7 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 	struct controller *c = conn->context;
 
 	c->is_established = true;
-	if (c->state != CTRL_CONNECTING || c->is_down)
+	if (c->state != CTRL_CONNECTING)
 		return;
 	loop_timer_stop(&c->timer);
 	if (connect_parse_private(private_data, n, &c->n_admin_recv) < 0) {
@@ -251,7 +179,7 @@ static void on_cm_failed(struct cm_conn *conn, const struct cm_error *error)
 {
 	struct controller *c = conn->context;
 
-	if (c->is_down)
+	if (!controller_is_up(c))
 		return;
 	c->is_transient = error_cm_is_transient(error);
 	error_from_cm(&c->error, &c->config->address, error);
@@ -276,7 +204,7 @@ void controller_start(struct controller *c)
 	int r;
 
 	check(c->state == CTRL_IDLE && !c->domain.pd);
-	c->is_down = c->is_established = c->has_admin = false;
+	c->is_established = c->has_admin = false;
 	c->is_permanent = c->is_missing = c->is_transient = c->is_unanswered = false;
 	c->error = (struct error){0};
 	c->ana_state = 0;
@@ -315,42 +243,5 @@ void controller_init(struct controller *c, struct loop *loop, struct cm *cm,
 			  .on_failed = on_admin_failed,
 			  .on_stopped = on_admin_stopped,
 			  .context = c},
-	};
-}
-
-/* ---- commands ---- */
-
-void controller_submit(struct controller *c, struct admin_command *command)
-{
-	command->context = c;
-	if (!command->timeout_ns)
-		command->timeout_ns = ADMIN_TIMEOUT_NS;
-	if (admin_submit(&c->admin, command) < 0)
-		controller_fail_connection(c, false, "the admin queue is full");
-}
-
-struct admin_command controller_identify(const struct controller *c, enum nvme_cns cns,
-					 uint32_t nsid)
-{
-	return (struct admin_command){
-		.sqe = {.opcode = NVME_ADMIN_IDENTIFY,
-			.nsid = put_le32(nsid),
-			.cdw10 = put_le32(cns)},
-		.n_read = NVME_IDENTIFY_BYTES,
-	};
-}
-
-struct admin_command controller_get_log(enum nvme_log log, uint64_t offset, uint32_t n_bytes)
-{
-	uint32_t n_dwords = n_bytes / 4 - 1; /* 0's based */
-
-	return (struct admin_command){
-		.sqe = {.opcode = NVME_ADMIN_GET_LOG_PAGE,
-			.nsid = put_le32(NVME_NSID_ALL),
-			.cdw10 = put_le32(log | n_dwords << 16),
-			.cdw11 = put_le32(n_dwords >> 16),
-			.cdw12 = put_le32((uint32_t)offset),
-			.cdw13 = put_le32((uint32_t)(offset >> 32))},
-		.n_read = n_bytes,
 	};
 }

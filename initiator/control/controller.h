@@ -63,9 +63,10 @@ struct controller {
 	struct keep_alive keep_alive;
 	struct async_event async_event;
 	struct ana_log ana_log;
-	void (*on_life)(struct controller *c); /* power_read is done */
+	/* called once, by the part that was given them */
+	void (*on_life)(struct controller *c), (*on_authenticated)(struct controller *c);
+	void (*on_shut_down)(struct controller *c);
 	struct loop_call down_call, stopped_call;
-	bool is_down; /* on_down is called, or will be */
 	bool is_established, has_admin, has_asked_again;
 
 	/* what we learnt */
@@ -102,7 +103,13 @@ bool controller_may_ask_again(struct controller *c);
 void controller_close_domain(struct controller *c);
 const char *controller_state_name(const struct controller *c);
 
-/* ---- for keep_alive.c, async_event.c and discover.c ---- */
+/* ---- controller_command.c: for its parts, and discover.c ---- */
+
+/* Neither failed, nor stopping, nor stopped. */
+static inline bool controller_is_up(const struct controller *c)
+{
+	return c->state != CTRL_IDLE && c->state != CTRL_DOWN && c->state != CTRL_STOPPING;
+}
 
 /* Calls on_down with c->error, which was filled; then waits to be stopped. */
 void controller_fail(struct controller *c);
@@ -114,7 +121,7 @@ struct admin_command controller_identify(const struct controller *c, enum nvme_c
 					 uint32_t nsid);
 struct admin_command controller_get_log(enum nvme_log log, uint64_t offset, uint32_t n_bytes);
 
-void keep_alive_start(struct controller *c);
-void keep_alive_stop(struct controller *c);
+void host_keep_alive_start(struct controller *c);
+void host_keep_alive_stop(struct controller *c);
 void async_event_start(struct controller *c);
 void async_event_stop(struct controller *c);

@@ -18,14 +18,6 @@ static void fail(struct controller *c, enum auth_host_failure failure,
 	controller_fail(c);
 }
 
-bool controller_has_refused(struct controller *c)
-{
-	if (c->state != CTRL_AUTHENTICATING || c->auth->failure == AUTH_HOST_OK)
-		return false;
-	error_from_auth(&c->error, c->config, c->auth->failure, c->auth->explanation);
-	return true;
-}
-
 static bool is_ok(struct controller *c, const char *what, const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
@@ -76,7 +68,7 @@ static void do_step(struct controller *c, enum auth_host_step step)
 		break;
 	case AUTH_HOST_DONE:
 		auth_host_reset(c->auth);
-		controller_read_cap(c);
+		c->on_authenticated(c);
 		break;
 	case AUTH_HOST_FAILED:
 		fail(c, c->auth->failure, c->auth->explanation);
@@ -84,14 +76,16 @@ static void do_step(struct controller *c, enum auth_host_step step)
 	}
 }
 
-void controller_authenticate(struct controller *c, uint64_t connect_result)
+void controller_authenticate(struct controller *c, uint64_t connect_result,
+			     void (*done)(struct controller *c))
 {
 	enum auth_host_failure failure;
 
+	c->on_authenticated = done;
 	if (!auth_host_is_asked(c->keys, connect_result, &failure)) {
 		/* What a discovery service tells is not believed beyond the next Connect. */
 		if (failure == AUTH_HOST_OK || (failure == AUTH_HOST_NOT_ASKED && c->is_discovery))
-			controller_read_cap(c);
+			done(c);
 		else
 			fail(c, failure, NVMF_AUTH_OK);
 		return;

@@ -94,7 +94,7 @@ static void poll_again(struct controller *c)
 {
 	if (clock_ns() >= c->poll_until_ns) {
 		if (c->state == CTRL_WAITING_SHUT_DOWN)
-			controller_stop(c);
+			c->on_shut_down(c);
 		else
 			controller_fail_connection(c, true, "the controller took too long");
 		return;
@@ -112,11 +112,11 @@ static void on_csts(void *context, const struct admin_answer *answer)
 	uint32_t csts = (uint32_t)answer->result;
 	bool is_ready = csts & NVME_CSTS_RDY;
 
-	if (c->is_down || !is_ok(c, "Property Get of CSTS", answer))
+	if (!controller_is_up(c) || !is_ok(c, "Property Get of CSTS", answer))
 		return;
 	if (c->state == CTRL_WAITING_SHUT_DOWN) {
 		if ((csts & NVME_CSTS_SHST_COMPLETE) || (csts & NVME_CSTS_CFS))
-			controller_stop(c);
+			c->on_shut_down(c);
 		else
 			poll_again(c);
 		return;
@@ -144,6 +144,7 @@ static uint64_t ready_limit_ns(const struct controller *c)
 /* ---- SENDING_CONNECT, READING_CAP ---- */
 
 static void on_connected(void *context, const struct admin_answer *answer);
+static void read_cap(struct controller *c);
 static void on_cap(void *context, const struct admin_answer *answer);
 
 void controller_send_connect(struct controller *c)
@@ -175,10 +176,10 @@ static void on_connected(void *context, const struct admin_answer *answer)
 		return;
 	}
 	c->cntlid = (uint16_t)answer->result;
-	controller_authenticate(c, answer->result);
+	controller_authenticate(c, answer->result, read_cap);
 }
 
-void controller_read_cap(struct controller *c)
+static void read_cap(struct controller *c)
 {
 	controller_move(c, CTRL_READING_CAP);
 	property_get(c, NVME_PROP_CAP, true, on_cap);
@@ -278,7 +279,7 @@ static void identify_controller(struct controller *c)
 	struct admin_command command = controller_identify(c, NVME_CNS_CTRL, 0);
 
 	controller_move(c, CTRL_IDENTIFYING_CONTROLLER);
-	keep_alive_start(c); /* its time runs since the controller is enabled */
+	host_keep_alive_start(c); /* its time runs since the controller is enabled */
 	command.done = on_controller;
 	controller_submit(c, &command);
 }
@@ -454,19 +455,16 @@ static void on_shutting_down(void *context, const struct admin_answer *answer)
 	struct controller *c = context;
 
 	if (answer->status != NVME_OK) {
-		controller_stop(c);
+		c->on_shut_down(c);
 		return;
 	}
 	controller_move(c, CTRL_WAITING_SHUT_DOWN);
 	start_polling(c, SHUTDOWN_NS);
 }
 
-void controller_shut_down(struct controller *c)
+void controller_send_shut_down(struct controller *c, void (*done)(struct controller *c))
 {
-	if (c->state != CTRL_LIVE || c->is_down) {
-		controller_stop(c);
-		return;
-	}
+	c->on_shut_down = done;
 	async_event_stop(c);
 	controller_move(c, CTRL_SHUTTING_DOWN);
 	set_cc(c, NVME_CC_ENABLE_VALUE | NVME_CC_SHN_NORMAL, on_shutting_down);

@@ -9,7 +9,7 @@
  *          IDENTIFYING_NAMESPACE -> READING_SMART (-> READING_ANA) -> LIVE (I/O controller)
  *                  +-> LISTING_NAMESPACES -> (fails: there is no such namespace)
  *   LIVE -> SHUTTING_DOWN -> WAITING_SHUT_DOWN -> STOPPING -> IDLE
- *   any -> STOPPING -> IDLE
+ *   any -> STOPPING -> IDLE,  any -> DOWN -> STOPPING
  */
 #pragma once
 
@@ -36,5 +36,6 @@ enum controller_state {
 	CTRL_LIVE,
 	CTRL_SHUTTING_DOWN,
 	CTRL_WAITING_SHUT_DOWN,
+	CTRL_DOWN, /* it has failed, and waits for controller_stop */
 	CTRL_STOPPING,
 };

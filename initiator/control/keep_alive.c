@@ -42,7 +42,7 @@ static void on_timer(struct loop_timer *timer)
 	controller_submit(c, &command);
 }
 
-void keep_alive_start(struct controller *c)
+void host_keep_alive_start(struct controller *c)
 {
 	c->keep_alive.timer.on_expiry = on_timer;
 	c->keep_alive.is_pending = false;
@@ -50,7 +50,7 @@ void keep_alive_start(struct controller *c)
 		loop_timer_start(c->loop, &c->keep_alive.timer, c->config->keep_alive_ns / 2);
 }
 
-void keep_alive_stop(struct controller *c)
+void host_keep_alive_stop(struct controller *c)
 {
 	loop_timer_stop(&c->keep_alive.timer);
 }

@@ -42,7 +42,7 @@ static void on_smart(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
 
-	if (c->is_down)
+	if (!controller_is_up(c))
 		return;
 	if (answer->status == NVME_OK)
 		power_parse(answer->data, &c->life);

@@ -448,7 +448,7 @@ static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
 	    queue->mode == QUEUE_FAIL || clock_ns() - io->submit_ns >= queue->retry_for_ns)
 		return false;
 	hold_first(queue, io);
-	queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
+	host_queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
 	return true;
 }
 

@@ -9,7 +9,7 @@
  *
  * Failures: whatever is wrong with the connection - a failed work request, an answer that
  * is short or names no command in flight, a command without answer for too long - goes
- * to queue_fail. It is not repaired here: control tears the association down and builds
+ * to host_queue_fail. It is not repaired here: control tears the association down and builds
  * another (link.c, reconnect.c). Until then nothing is sent and no further answer is
  * believed.
  *
@@ -42,7 +42,7 @@ static void tell(struct volume_queue *queue, struct loop_msg *msg)
 	loop_send(queue->control, msg);
 }
 
-void queue_fail(struct volume_queue *queue, const char *fmt, ...)
+void host_queue_fail(struct volume_queue *queue, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -100,8 +100,8 @@ static void on_io_timer(struct loop_timer *timer)
 		loop_timer_start(queue->loop, timer, queue->io_timeout_ns);
 		return;
 	}
-	queue_fail(queue, "no answer to a command for %llu s",
-		   (unsigned long long)(age / NSEC_PER_SEC));
+	host_queue_fail(queue, "no answer to a command for %llu s",
+			(unsigned long long)(age / NSEC_PER_SEC));
 }
 
 /* One timer for all commands: it is started by the first, and looks at the oldest. */
@@ -187,13 +187,13 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 	struct command *command = command_find(&queue->table, get_le16(cqe->cid));
 
 	if (!command) {
-		queue_fail(queue, "target answered command %04x, which is not in flight",
-			   get_le16(cqe->cid));
+		host_queue_fail(queue, "target answered command %04x, which is not in flight",
+				get_le16(cqe->cid));
 		return;
 	}
 	was_lent = command->is_lent;
 	if (c->has_invalidated && !(was_lent && c->invalidated_rkey == command->window.rkey)) {
-		queue_fail(queue, "target invalidated a key it was not asked to");
+		host_queue_fail(queue, "target invalidated a key it was not asked to");
 		return;
 	}
 	command_stop(&queue->table, command);
@@ -215,7 +215,7 @@ static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c
 
 	if (c->byte_len < sizeof(cqe)) {
 		recv_give(recv);
-		queue_fail(queue, "target sent an answer of %u bytes", c->byte_len);
+		host_queue_fail(queue, "target sent an answer of %u bytes", c->byte_len);
 		return;
 	}
 	cqe = *(const struct nvme_cqe *)recv->capsule;
@@ -241,7 +241,7 @@ void queue_on_sent(struct work *work, const struct completion *c)
 
 static void on_broken(struct qp *qp, const struct completion *c)
 {
-	queue_fail(qp->context, "the connection broke: %s", completion_string(c));
+	host_queue_fail(qp->context, "the connection broke: %s", completion_string(c));
 }
 
 static void on_credit(struct qp *qp)

@@ -29,26 +29,13 @@
 #include "initiator/control/link.h"
 #include "initiator/io/queue_auth.h"
 #include "initiator/io/queue_cq.h"
+#include "initiator/io/queue_limits.h"
 #include "initiator/io/slab.h"
 #include "initiator/io/unflushed.h"
 #include "initiator/control/volume.h"
 #include "transport/qp.h"
 
 struct volume;
-
-/* What an association lets a queue do; control fills it before each attach. */
-struct queue_limits {
-	uint32_t nsid;
-	unsigned block_shift;
-	uint16_t qid, cntlid;
-	unsigned n_sq;		   /* entries of the submission queue */
-	unsigned max_in_flight;	   /* and how many we use of them; known when connected */
-	uint32_t max_transfer;	   /* bytes of one read or write */
-	uint32_t in_capsule_bytes; /* data room of a capsule; 0: none */
-	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */
-	bool has_zero, has_trim, can_unmap_zeroes;
-	bool has_windows; /* each command lends a key of its own */
-};
 
 enum queue_mode {
 	QUEUE_HOLD, /* what cannot be sent now waits */
@@ -126,8 +113,8 @@ void queue_retry(struct volume_queue *queue);
 
 /* The association cannot be trusted any more: tells control, once, and sends nothing
  * further. */
-__attribute__((format(printf, 2, 3))) void queue_fail(struct volume_queue *queue, const char *fmt,
-						      ...);
+__attribute__((format(printf, 2, 3))) void host_queue_fail(struct volume_queue *queue,
+							   const char *fmt, ...);
 void queue_watch_timeout(struct volume_queue *queue); /* a command was started */
 /* The done of every command's SEND. */
 void queue_on_sent(struct work *work, const struct completion *c);

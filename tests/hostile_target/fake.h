@@ -40,7 +40,7 @@ enum event {
 	EV_IDENTIFY_LIST,
 	EV_SET_QUEUES,
 	EV_SET_EVENTS,
-	EV_GET_LOG, /* but SMART */
+	EV_GET_LOG,
 	EV_GET_SMART,
 	EV_KEEP_ALIVE,
 	EV_AER,
@@ -86,11 +86,9 @@ struct options {
 	unsigned port;
 	unsigned block_size, mdts, icd, mqes, maxcmd, crqsize, queues;
 	uint64_t blocks;
-	unsigned nsid;
-	unsigned wzsl, dmrsl;
-	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
-	unsigned cycles, unsafe;		   /* SMART: power cycles, unsafe shutdowns */
-	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
+	unsigned nsid, wzsl, dmrsl, cycles, unsafe; /* cycles, unsafe: of SMART */
+	const char *nqn, *host;			    /* host: the only one allowed; NULL: any */
+	unsigned uuid_seed, seed, ana, ana_groups;  /* ana: state of the last */
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };
 

@@ -285,7 +285,15 @@ def add(a, b):
     return Counts(*(x + y for x, y in zip(a, b)))
 
 
+def restore_signals():
+    """Children inherit ignored signals: a shell ignores SIGINT and SIGQUIT of what it starts in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)  # Popen itself restores SIGPIPE
+
+
 def main():
+    restore_signals()
     parser = argparse.ArgumentParser(prog="tests/run", description="Runs the tests.")
     parser.add_argument("--quick", action="store_true", help="one build profile")
     parser.add_argument("--profile", choices=PROFILES, help="only this build profile")

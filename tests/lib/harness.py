@@ -34,6 +34,16 @@ LASTING = "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
 SANITIZER_REPORT = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak)Sanitizer|runtime error:")
 
 
+def restore_signals():
+    """Children inherit ignored signals: a shell ignores SIGINT and SIGQUIT of what it starts in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)  # Popen itself restores SIGPIPE
+
+
+restore_signals()
+
+
 class Failure(Exception):
     """An expectation that was not met; the message says which."""
 

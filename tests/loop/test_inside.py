@@ -81,6 +81,8 @@ def limits(scratch):
     expect(time.monotonic() - begin >= 0.5, "50 a second, set for a namespace")  # 40 less 3, at 50 a second
     row = ctl(target, "qos", "list", f"{NQN}/1", "--interval", "100ms").stdout.splitlines()[1].split()
     expect_equal((row[0], row[2], row[4], row[6], row[7]), (f"{NQN}/1", "50", "-", "1GiB", "10ms"), "the row")
+    waits = [one["full_queue_wait_ns"] for one in listed(target)["namespaces"]]
+    expect_equal((waits, row[8]), ([2560000000, None], "2.6s"), "128 commands at 50 a second wait as long")
     diff = ctl(target, "diff").stdout
     expect(re.search(r"~\s+qos\s+\S+/1\s+iops: 50 -> 500000", diff), f"diff: {diff}")
     for arguments, status, text in (

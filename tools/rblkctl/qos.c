@@ -12,7 +12,7 @@
 /* ---- list ----------------------------------------------------------------------------------- */
 
 static const char *const titles[] = {"~NAME",	 ">IOPS",  ">LIMIT",  ">READ/S", ">LIMIT",
-				     ">WRITE/S", ">LIMIT", "?>BURST", NULL};
+				     ">WRITE/S", ">LIMIT", "?>BURST", "?>WAIT",	 NULL};
 
 static bool is_same(struct json_object *a, struct json_object *b)
 {
@@ -55,7 +55,7 @@ static void add_item(struct table *table, const struct options *options, struct 
 		     struct json_object *before, uint64_t interval_ns)
 {
 	struct json_object *qos = get_member(item, "qos");
-	char burst[UNITS_MAX];
+	char burst[UNITS_MAX], wait[UNITS_MAX];
 
 	if (get_member(item, "host"))
 		table_add(table, get_string(item, "host_name"));
@@ -69,6 +69,11 @@ static void add_item(struct table *table, const struct options *options, struct 
 	table_add_size(table, options, rate(before, item, "written_bytes", interval_ns));
 	add_limit(table, options, qos, "write_bandwidth");
 	table_add(table, units_format_duration(burst, get_number(qos, "burst_ns")));
+	if (get_member(item, "full_queue_wait_ns"))
+		table_add(table,
+			  units_format_duration(wait, get_number(item, "full_queue_wait_ns")));
+	else
+		table_add(table, "-");
 }
 
 static void print_lists(const struct options *options, struct json_object *before,

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/rcu.h"
@@ -15,6 +16,10 @@
 #include "target/operations/control/qos.h"
 #include "target/association/host.h"
 #include "target/engine/hosts.h"
+
+enum {
+	TYPICAL_BYTES = 4096, /* of a command whose wait is estimated */
+};
 
 static const char *text(struct json_object *o, const char *key)
 {
@@ -109,6 +114,23 @@ static struct json_object *show_qos(const struct config_qos *qos)
 	return o;
 }
 
+/* How long the last command of a full queue waits: tuning.queue_depth commands of 4 KiB, of one queue
+ * that has the limit to itself. 0: no limit. */
+static uint64_t full_queue_wait_ns(const struct config_qos *qos, uint64_t depth)
+{
+	const struct {
+		uint64_t units, limit;
+	} rates[] = {{depth, qos->iops},
+		     {depth * TYPICAL_BYTES, qos->read_bandwidth},
+		     {depth * TYPICAL_BYTES, qos->write_bandwidth}};
+	uint64_t wait_ns = 0;
+
+	for (unsigned i = 0; i < ARRAY_LEN(rates); i++)
+		if (rates[i].limit)
+			wait_ns = MAX(wait_ns, rates[i].units * NSEC_PER_SEC / rates[i].limit);
+	return wait_ns;
+}
+
 static void add_counters(struct json_object *o, const struct io_stats io[STATS_CLASSES],
 			 uint64_t read_bytes, uint64_t written_bytes)
 {
@@ -163,6 +185,8 @@ static void show(struct target *target, const struct limited *one, void *context
 		add_namespace_counters(o, target, one->ns);
 	}
 	json_add(o, "qos", show_qos(one->qos));
+	add_limit(o, "full_queue_wait_ns",
+		  full_queue_wait_ns(one->qos, target->config->tuning.queue_depth));
 	json_append(one->host ? listing->hosts : listing->namespaces, o);
 }
 

@@ -244,7 +244,7 @@ int portals_init(struct target *target)
 		target->portals[i].index = i;
 	}
 	for (unsigned i = 0; i < list->n; i++)
-		portal_init(&target->portals[wanted[i].slot], &wanted[i]);
+		portal_init(&target->portals[target->runtime.slots[i]], &wanted[i]);
 	return 0;
 }
 

@@ -20,8 +20,7 @@
 #include "base/units.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
-#include "target/export/credentials.h"
-#include "target/export/subsystem.h"
+#include "target/config/credentials.h"
 #include "transport/wire/fabrics.h"
 
 enum {
@@ -104,7 +103,6 @@ static void check_portals(struct checker *c)
 	for (unsigned i = 0; i < c->config->portals.n; i++) {
 		struct config_portal *portal = &portals[i];
 
-		portal->slot = i;
 		if (portal->address && portal->port &&
 		    addr_parse(portal->address, (uint16_t)portal->port, &portal->addr) < 0)
 			conf_error(c->conf, portal->address_mark,

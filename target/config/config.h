@@ -17,7 +17,6 @@ struct config_portal {
 	char *address;
 	uint64_t port;
 	union addr addr; /* parsed from address and port */
-	unsigned slot;	 /* its place in target->portals; at first as in the file */
 };
 
 struct config_choice {
@@ -53,6 +52,7 @@ struct config_discovery {
 	struct conf_list referrals; /* of struct config_referral */
 };
 
+/* Parsed data and nothing else: what runs is the target's (engine/target.h). */
 struct target_config {
 	uint64_t version;      /* 1 */
 	unsigned log_level;    /* enum log_level */
@@ -61,8 +61,6 @@ struct target_config {
 	char *control_socket;  /* NULL: rblkd.sock in the run directory */
 	char *state_directory; /* NULL: systemd's, or none */
 	struct conf_mark state_mark;
-	struct state_directory *state; /* main.c opens it; borrowed; NULL: none */
-	struct health *health;	       /* main.c makes it; borrowed; NULL: nothing is counted */
 	struct config_tuning tuning;
 	struct config_limits limits;
 	struct config_metrics metrics;

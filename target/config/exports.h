@@ -15,17 +15,20 @@ struct config_name {
 	struct conf_mark mark;
 };
 
+/* States as the file has them, NULL at the end. */
+extern const char *const config_ana_states[];
+
 /* How an ANA group is through one portal. */
 struct config_ana_portal {
 	char *portal;
 	struct conf_mark mark;
-	unsigned state; /* index into ana_choices */
+	unsigned state; /* index into config_ana_states */
 };
 
 struct config_ana_group {
 	uint64_t id;
 	struct conf_mark mark;
-	unsigned state;		  /* index into ana_choices: through all portals but these */
+	unsigned state;		  /* index into config_ana_states: through all portals but these */
 	struct conf_list portals; /* of struct config_ana_portal */
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/conf.h"
+#include "target/store/share.h"
 
 enum config_poll {
 	POLL_ADAPTIVE, /* spins briefly after work, then sleeps */
@@ -24,6 +25,15 @@ struct config_tuning {
 	uint64_t buffers;	  /* of all pollers together; default 64MiB */
 	uint64_t shared_receives; /* of one poller at most; default 8192 */
 	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
+};
+
+/* How many there may be at most: arrays everywhere are as long. */
+enum {
+	POLLERS_MAX = BACKEND_THREADS, /* tuning.workers */
+	PORTALS_MAX = 32,	       /* bits of a mask */
+	NSID_MAX = 1024,	       /* NN */
+	ANA_GROUPS_MAX = 64,	       /* NANAGRPID */
+	ANA_GROUP_ID_MAX = 64,	       /* ANAGRPMAX */
 };
 
 /* What the keys above may be. */

@@ -18,10 +18,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "target/export/ana.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
-#include "target/export/subsystem.h"
+#include "transport/wire/fabrics.h"
 #include "transport/wire/auth.h"
 
 enum {
@@ -280,11 +279,14 @@ static const struct conf_schema host_name_schema = {
 	.keys = name_keys,
 };
 
+const char *const config_ana_states[] = {"optimized",	    "non_optimized", "inaccessible",
+					 "persistent_loss", "change",	     NULL};
+
 static const struct conf_key ana_portal_keys[] = {
 	{"portal", CONF_STRING, AT(config_ana_portal, portal), .is_required = true, .min = 1,
 	 .help = "Name of a portal of the subsystem."},
 	{"state", CONF_ENUM, AT(config_ana_portal, state), .is_required = true,
-	 .names = ana_choices, .help = "State through this portal."},
+	 .names = config_ana_states, .help = "State through this portal."},
 	{0},
 };
 
@@ -298,7 +300,7 @@ static const struct conf_schema ana_portal_schema = {
 static const struct conf_key ana_group_keys[] = {
 	{"id", CONF_UINT, AT(config_ana_group, id), .is_required = true, .min = 1,
 	 .max = ANA_GROUP_ID_MAX, .help = "By which namespaces refer to it."},
-	{"state", CONF_ENUM, AT(config_ana_group, state), .names = ana_choices,
+	{"state", CONF_ENUM, AT(config_ana_group, state), .names = config_ana_states,
 	 .default_value = "optimized",
 	 .help = "optimized, non_optimized, inaccessible, persistent_loss or change."},
 	{"portals", CONF_LIST, AT(config_ana_group, portals), .max = PORTALS_MAX,

@@ -16,7 +16,7 @@
 #include "base/loop.h"
 #include "target/config/config.h"
 #include "target/export/retire.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 #include "transport/cm.h"
 #include "transport/device.h"
 
@@ -46,9 +46,10 @@ struct target {
 	 * apply.c replaces it */
 	struct target_config *config;
 	_Atomic uint64_t slow_ticks; /* commands that take as long are logged; UINT64_MAX: none */
-	const char *config_path;     /* where it was read; "-": standard input */
-	const char *control_socket;  /* of the command line; NULL: the configuration's */
-	bool is_log_level_given;     /* on the command line, which has the last word */
+	struct snapshot_runtime runtime;     /* owned, with what it points to */
+	const char *config_path;	     /* where it was read; "-": standard input */
+	const char *control_socket;	     /* of the command line; NULL: the configuration's */
+	bool is_log_level_given;	     /* on the command line, which has the last word */
 	_Atomic(struct snapshot *) snapshot; /* control sets; anybody gets under RCU */
 	_Atomic uint64_t n_portal_changes;   /* with the snapshot's generation: genctr */
 	uint64_t start_ns;

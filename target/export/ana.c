@@ -14,9 +14,6 @@
 #include "target/export/ana.h"
 #include "target/config/config.h"
 
-const char *const ana_choices[] = {"optimized",	      "non_optimized", "inaccessible",
-				   "persistent_loss", "change",	       NULL};
-
 enum nvme_ana_state ana_state_of_choice(unsigned choice)
 {
 	static const enum nvme_ana_state states[] = {
@@ -55,8 +52,8 @@ static enum nvme_ana_state configured_state(const struct config_ana_group *confi
 	return ana_state_of_choice(config->state);
 }
 
-static void set_views(const struct target_config *config, const struct config_ana_group *from,
-		      struct ana_group *group)
+static void set_views(const struct target_config *config, const uint8_t *slots,
+		      const struct config_ana_group *from, struct ana_group *group)
 {
 	const struct config_portal *portals = config->portals.items;
 
@@ -64,7 +61,7 @@ static void set_views(const struct target_config *config, const struct config_an
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
 		group->views[i].state = (uint8_t)ana_state_of_choice(from->state);
 	for (unsigned i = 0; i < config->portals.n; i++) {
-		struct ana_view *view = &group->views[portals[i].slot];
+		struct ana_view *view = &group->views[slots[i]];
 
 		view->state = view->configured = (uint8_t)configured_state(from, portals[i].name);
 	}
@@ -131,8 +128,9 @@ static void take_over(struct ana *ana, const struct ana *before)
 					 (is_other[portal] || ana->n_groups != before->n_groups);
 }
 
-int ana_new(const struct target_config *config, const struct config_subsystem *subsystem,
-	    const struct ana *before, struct ana **ret_ana)
+int ana_new(const struct target_config *config, const uint8_t *slots,
+	    const struct config_subsystem *subsystem, const struct ana *before,
+	    struct ana **ret_ana)
 {
 	const struct config_ana_group *groups = subsystem->ana_groups.items;
 	struct ana *ana;
@@ -144,7 +142,7 @@ int ana_new(const struct target_config *config, const struct config_subsystem *s
 	if (!ana)
 		return -ENOMEM;
 	for (unsigned i = 0; i < subsystem->ana_groups.n; i++)
-		set_views(config, &groups[i], &ana->groups[ana->n_groups++]);
+		set_views(config, slots, &groups[i], &ana->groups[ana->n_groups++]);
 	qsort(ana->groups, ana->n_groups, sizeof(*ana->groups), compare_groups);
 	add_members(subsystem, ana);
 	if (before)

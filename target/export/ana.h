@@ -19,8 +19,6 @@ struct config_subsystem;
 struct target_config;
 
 enum {
-	ANA_GROUPS_MAX = 64,   /* NANAGRPID */
-	ANA_GROUP_ID_MAX = 64, /* ANAGRPMAX */
 	ANA_TRANSITION_S = 10, /* ANATT: no change takes longer */
 };
 
@@ -44,18 +42,17 @@ struct ana {
 	struct ana_group groups[ANA_GROUPS_MAX]; /* by id */
 };
 
-/* The states as they are written, NULL at the end; the index of one is an enum nvme_ana_state by
- * ana_state_of_choice. */
-extern const char *const ana_choices[];
+/* Of an index into config_ana_states. */
 enum nvme_ana_state ana_state_of_choice(unsigned choice);
 
 /*
- * The table for a subsystem of a configuration whose portals have their slots. What was set since
+ * The table for a subsystem of a configuration; slots: index of each of its portals. What was set since
  * the table before (may be NULL) was read from its file stays, where the file says the same as then.
  * To be freed with free(). 0 with *ret_ana NULL when there are no groups; or -ENOMEM.
  */
-int ana_new(const struct target_config *config, const struct config_subsystem *subsystem,
-	    const struct ana *before, struct ana **ret_ana);
+int ana_new(const struct target_config *config, const uint8_t *slots,
+	    const struct config_subsystem *subsystem, const struct ana *before,
+	    struct ana **ret_ana);
 /* The same table with the state of a group set through some portals (bits). NULL without memory. */
 struct ana *ana_with_state(const struct ana *ana, unsigned group, uint32_t portal_mask,
 			   enum nvme_ana_state state);

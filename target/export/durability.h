@@ -2,7 +2,7 @@
 /* What Flush and FUA mean for a namespace, in words: the same that VWC tells hosts. Any thread. */
 #pragma once
 
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 struct durability {
 	const char *cache; /* that writes stop in before they are safe; "none" */

@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 enum io_error_kind {
 	IO_ERROR_READ,

@@ -7,19 +7,18 @@
 #include <stdint.h>
 #include <uuid/uuid.h>
 
+#include "target/config/limits.h"
 #include "target/store/backend.h"
 #include "target/export/guard/guard.h"
 #include "target/export/qos/qos.h"
 #include "target/export/stats.h"
 #include "transport/device.h"
 
-enum {
-	POLLERS_MAX = 8,
-	NSID_MAX = 1024, /* NN */
-};
-
+struct conf;
+struct config_namespace;
 struct health_record;
 struct io_errors;
+struct state_directory;
 
 /* What one poller counts about one namespace; written by that poller alone. */
 struct namespace_counters {
@@ -41,7 +40,7 @@ struct namespace
 	uint8_t nguid[16];	   /* big-endian; the uuid's bytes, or chosen */
 	uint8_t eui64[8];	   /* big-endian; all zero: none */
 	uint8_t block_shift;	   /* 9 or 12 */
-	_Atomic uint64_t n_blocks; /* control changes it: resize.c */
+	_Atomic uint64_t n_blocks; /* control changes it: namespace_size.c */
 	bool is_read_only;
 	_Atomic bool has_failed;       /* a flush failed: writes and flushes are refused */
 	struct guard *guard;	       /* counted: of the medium, not of this description */
@@ -61,3 +60,19 @@ struct namespace
 	struct list health_node;       /* health->namespaces */
 	struct io_errors *errors;      /* owned */
 };
+
+/* What a namespace is made from; all borrowed. */
+struct namespace_origin {
+	const char *subnqn;
+	const struct config_namespace *config;
+	struct state_directory *state; /* NULL: nothing survives a restart */
+	struct health_record *health;  /* of the subsystem; NULL: nothing is counted */
+	struct conf *conf;	       /* takes what is wrong, at its line */
+};
+
+/* Control. Opens the backend and restores the guard. NULL: reported through conf. */
+struct namespace *namespace_new(const struct namespace_origin *from);
+/* Control. No command of the namespace is under way, and none can come. Accepts NULL. */
+void namespace_free(struct namespace *ns);
+/* The same UUID for the same name, always (version 5). Pure. */
+void namespace_uuid_of_name(const char *name, uuid_t ret_uuid);

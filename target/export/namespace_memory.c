@@ -16,7 +16,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "target/export/namespace_memory.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 enum {
 	STEP_BYTES = 16 * 1024 * 1024,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/loop.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 struct retire {
 	/* Thread: control */

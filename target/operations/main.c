@@ -123,6 +123,8 @@ struct daemon {
 	struct target target;
 	struct target_config config;
 	struct conf *conf;
+	struct state_directory *state; /* owned; NULL: none */
+	struct health *health;	       /* owned */
 	struct loop_fd signals;
 	struct loop_timer finish_timer;
 };
@@ -269,23 +271,23 @@ static bool open_state(struct daemon *d)
 
 	if (!path || *path != '/' || strchr(path, ':')) /* systemd gives several */
 		return true;
-	d->config.state = state_directory_open(path, why, sizeof(why));
+	d->state = state_directory_open(path, why, sizeof(why));
 	r = errno;
-	if (!d->config.state)
+	if (!d->state)
 		conf_error(d->conf, d->config.state_mark, "state_directory: %s", why);
-	if (!d->config.state && r == EBUSY)
+	if (!d->state && r == EBUSY)
 		conf_note_busy(d->conf);
-	return d->config.state;
+	return d->state;
 }
 
 static bool open_health(struct daemon *d)
 {
 	char why[PATH_MAX + 160] = "";
 
-	d->config.health = health_new(d->config.state, why, sizeof(why));
-	if (!d->config.health)
+	d->health = health_new(d->state, why, sizeof(why));
+	if (!d->health)
 		conf_error(d->conf, d->config.state_mark, "%s", why);
-	return d->config.health;
+	return d->health;
 }
 
 static enum exit_code exit_code_of_config(const struct daemon *d)
@@ -304,7 +306,8 @@ static enum exit_code start(struct daemon *d)
 		return EXIT_FAILED;
 	if (!open_state(d) || !open_health(d))
 		return exit_code_of_config(d);
-	snapshot = snapshot_build(&d->config, d->conf);
+	snapshot_runtime_init(&target->runtime, d->state, d->health);
+	snapshot = snapshot_build(&d->config, &target->runtime, d->conf, NULL);
 	if (!snapshot)
 		return exit_code_of_config(d);
 	atomic_store(&target->snapshot, snapshot);
@@ -318,7 +321,7 @@ static enum exit_code start(struct daemon *d)
 	if (r == 0)
 		r = http_start(target);
 	if (r == 0) {
-		health_begin(d->config.health, &target->loop, snapshot, &target->controllers);
+		health_begin(d->health, &target->loop, snapshot, &target->controllers);
 		r = portals_open(target);
 	}
 	if (r < 0)
@@ -341,12 +344,12 @@ static void end(struct daemon *d)
 	control_stop(target);
 	pollers_stop(target);
 	snapshot_settle(atomic_load(&target->snapshot));
-	health_end(d->config.health);
+	health_end(d->health);
 	snapshot_discard(atomic_load(&target->snapshot));
 	retire_end(&target->retire);
 	namespace_memory_end();
-	health_free(d->config.health);
-	state_directory_close(d->config.state);
+	health_free(d->health);
+	state_directory_close(d->state);
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		domain_close(&target->devices[i].domain);
 	portals_deinit(target);
@@ -369,7 +372,7 @@ static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 	log_err("stopping with %u connections that are not whole", d->target.n_stranded);
 	portals_close(&d->target);
 	control_stop(&d->target);
-	health_end(d->config.health);
+	health_end(d->health);
 	_exit(EXIT_FAILED);
 }
 

@@ -257,14 +257,14 @@ static void await_memory(const struct snapshot *snapshot)
 static void begin_target(unsigned world)
 {
 	struct target *target = &env.target;
+	struct state_directory *state = NULL;
 	struct snapshot *snapshot;
 	char why[64];
 
-	env.config.state = world & WORLD_STATE ? disk_state(!(world & WORLD_BROKEN_STATE),
-							    world & WORLD_STOPPING)
-					       : NULL;
-	env.config.health = health_new(env.config.state, why, sizeof(why));
-	check(env.config.health);
+	if (world & WORLD_STATE)
+		state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
+	snapshot_runtime_init(&target->runtime, state, health_new(state, why, sizeof(why)));
+	check(target->runtime.health);
 	list_init(&target->queues);
 	list_init(&target->controllers);
 	list_init(&target->hosts);
@@ -278,7 +278,7 @@ static void begin_target(unsigned world)
 	target->fence = fence_new(target);
 	check(target->admission && target->fence && host_stats_init(target) == 0);
 	check(capsules_init(target) == 0);
-	snapshot = snapshot_build(&env.config, env.conf);
+	snapshot = snapshot_build(&env.config, &target->runtime, env.conf, NULL);
 	check(snapshot);
 	put_disk(snapshot);
 	atomic_store(&target->snapshot, snapshot);
@@ -299,7 +299,7 @@ static void end_target(void)
 	target->devices[0] = (struct target_device){0};
 	snapshot_free(atomic_load(&target->snapshot));
 	retire_end(&target->retire);
-	health_free(env.config.health);
+	health_free(target->runtime.health);
 	portals_deinit(target);
 	host_stats_deinit(target);
 	capsules_deinit(target);

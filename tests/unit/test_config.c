@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "target/export/ana.h"
 #include "target/config/config.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 static char directory[] = "/tmp/test_config.XXXXXX";
 
@@ -52,6 +52,15 @@ static struct reading read_config(const char *text)
 	r.error = config_read("t.yaml", &r.config, out, &r.conf);
 	fclose(out);
 	return r;
+}
+
+/* What rblkd would export at its start, without a state directory. */
+static struct snapshot *build(struct reading *r)
+{
+	struct snapshot_runtime runtime;
+
+	snapshot_runtime_init(&runtime, NULL, NULL);
+	return snapshot_build(&r->config, &runtime, r->conf, NULL);
 }
 
 static void release(struct reading *r)
@@ -157,7 +166,7 @@ static void all_keys_are_read(void **state)
 	assert_int_equal(t->spin_ns, 5000);
 	assert_int_equal(t->poll, POLL_NEVER);
 	assert_int_equal(t->max_transfer, 256 << 10);
-	snapshot = snapshot_build(&r.config, r.conf);
+	snapshot = build(&r);
 	assert_non_null(snapshot);
 	s = snapshot_find(snapshot, "nqn.2026-01.org.example:a");
 	assert_non_null(s);
@@ -194,7 +203,7 @@ static void memory_is_another_each_time(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		struct reading r = read_config(NS "  - {nsid: 1, ram: 1MiB}\n"
 						  "  - {nsid: 2, ram: 1MiB, uuid: " LASTING "}\n");
-		struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+		struct snapshot *snapshot = build(&r);
 
 		for (unsigned nsid = 1; nsid <= 2; nsid++) {
 			const struct namespace *ns = subsystem_namespace(&snapshot->subsystems[0],
@@ -215,7 +224,7 @@ static void memory_is_another_each_time(void **state)
 static void null_is_the_same_each_time(void **state)
 {
 	struct reading r = read_config(NS "  - {nsid: 1, null: 1GiB}\n");
-	struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+	struct snapshot *snapshot = build(&r);
 	const struct namespace *ns = subsystem_namespace(&snapshot->subsystems[0], 1);
 	char uuid[37];
 
@@ -245,7 +254,7 @@ static void identities_are_stable(void **state)
 		    "  - {nsid: 1, file: %s/one, size: 4KiB, create: true}\n",
 		 directory, directory);
 	r = read_config(text);
-	snapshot = snapshot_build(&r.config, r.conf);
+	snapshot = build(&r);
 	s = &snapshot->subsystems[0];
 	assert_string_equal(s->serial, "a11bf16bbab75d7183a8");
 	uuid_unparse_lower(subsystem_namespace(s, 1)->uuid, uuid);
@@ -389,7 +398,7 @@ static void ana_groups(void **state)
 	const struct ana *ana;
 
 	assert_string_equal(r.said, "");
-	snapshot = snapshot_build(&r.config, r.conf);
+	snapshot = build(&r);
 	assert_non_null(snapshot);
 	ana = atomic_load(&snapshot->subsystems[0].ana);
 	assert_int_equal(subsystem->ana_groups.n, 2);
@@ -405,7 +414,7 @@ static void ana_groups(void **state)
 	snapshot_free(snapshot);
 	release(&r);
 	r = read_config(TWO PLAIN);
-	snapshot = snapshot_build(&r.config, r.conf);
+	snapshot = build(&r);
 	assert_non_null(snapshot);
 	assert_null(atomic_load(&snapshot->subsystems[0].ana));
 	snapshot_free(snapshot);
@@ -420,7 +429,7 @@ static void identities_can_be_chosen(void **state)
 	struct reading r = read_config(
 		NS "  - {nsid: 1, ram: 1MiB, nguid: '123456789abcdef00FEDCBA987654321',\n"
 		   "     eui64: '02000000000000ff'}\n  - {nsid: 2, ram: 1MiB}\n");
-	struct snapshot *snapshot = snapshot_build(&r.config, r.conf);
+	struct snapshot *snapshot = build(&r);
 	struct namespace *const *namespaces;
 
 	assert_non_null(snapshot);
@@ -454,7 +463,7 @@ static struct snapshot *export_file(struct reading *r, const char *keys)
 	*r = (struct reading){0};
 	out = open_memstream(&r->said, &n); /* open for what building says, too */
 	assert_int_equal(config_read("t.yaml", &r->config, out, &r->conf), 0);
-	snapshot = snapshot_build(&r->config, r->conf);
+	snapshot = build(r);
 	fclose(out);
 	return snapshot;
 }
@@ -539,7 +548,7 @@ static void exported_twice(void **state)
 		 directory, directory);
 	r = read_config(text);
 	assert_int_equal(r.error, 0);
-	snapshot = snapshot_build(&r.config, r.conf);
+	snapshot = build(&r);
 	assert_non_null(snapshot);
 	snapshot_free(snapshot);
 	release(&r);
@@ -557,7 +566,7 @@ static void open_failures_have_lines(void **state)
 	snprintf(text, sizeof(text), NS "  - {nsid: 1, file: %s/x}\n  - {nsid: 2, file: %s/y}\n",
 		 directory, directory);
 	first = read_config(text);
-	snapshot = snapshot_build(&first.config, first.conf);
+	snapshot = build(&first);
 	assert_non_null(snapshot);
 	second = read_config(text);
 	assert_int_equal(second.error, 0); /* --check beside a running rblkd */
@@ -570,7 +579,7 @@ static void open_failures_have_lines(void **state)
 		FILE *out = open_memstream(&second.said, &n);
 
 		assert_int_equal(config_read("t.yaml", &second.config, out, &second.conf), 0);
-		assert_null(snapshot_build(&second.config, second.conf));
+		assert_null(build(&second));
 		fclose(out);
 	}
 	must_say(&second, "t.yaml:7:21: error: ");

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 #define NQN   "nqn.2026-01.org.example:one"
 #define OTHER "nqn.2026-01.org.example:two"

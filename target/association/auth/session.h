@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "target/export/credentials.h"
+#include "target/config/credentials.h"
 #include "transport/auth_message.h"
 
 enum auth_step {

@@ -36,7 +36,7 @@ bool ns_features_is_one(unsigned feature)
 
 bool write_protect_is_offered(const struct target *target)
 {
-	return target->config->state;
+	return target->runtime.state;
 }
 
 /* ---- get ------------------------------------------------------------------------------------ */

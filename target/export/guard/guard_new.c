@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/guard/reservation.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 static_assert((int)GUARD_POLLERS == (int)POLLERS_MAX, "a part for each poller");
 

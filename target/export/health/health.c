@@ -26,7 +26,7 @@
 #include "base/log.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 enum {
 	BUSY_S = 60,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "target/export/health/health.h"
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 enum {
 	ROOM_TEMPERATURE_K = 298,

@@ -36,11 +36,12 @@
 #include "target/association/host.h"
 #include "target/association/host_id.h"
 #include "target/operations/change/portal_change.h"
-#include "target/export/resize.h"
+#include "target/export/namespace_size.h"
 
 struct apply {
 	struct target *target;
-	struct target_config config; /* the new one; after commit the old one */
+	struct target_config config;	 /* the new one; after commit the old one */
+	struct snapshot_runtime runtime; /* for it */
 	struct conf *conf;
 	FILE *out; /* writes report->messages */
 	const struct snapshot *before;
@@ -227,28 +228,28 @@ static void register_memory(struct apply *a)
 
 static bool prepare(struct apply *a)
 {
+	const struct portals_plan plan = {&a->config, a->runtime.slots};
 	char why[200];
 
 	if (!for_each_kept(a, check_size))
 		return false;
-	if (portals_plan(a->target, &a->config) < 0)
+	a->runtime = a->target->runtime;
+	if (portals_plan(a->target, &a->config, a->runtime.slots) < 0)
 		return refuse(
 			a, EXIT_BUSY,
 			"connections through removed portals still use their places: try again when they are gone");
-	a->config.state = a->target->config->state;
-	a->config.health = a->target->config->health;
-	a->after = snapshot_rebuild(&a->config, a->conf, a->before);
+	a->after = snapshot_build(&a->config, &a->runtime, a->conf, a->before);
 	if (!a->after) {
 		a->report->code = conf_is_busy(a->conf) ? EXIT_BUSY : EXIT_CONFIG;
 		return false;
 	}
-	if (portals_switch(a->target, &a->config, why, sizeof(why)) < 0)
+	if (portals_switch(a->target, &plan, why, sizeof(why)) < 0)
 		return refuse(a, EXIT_BUSY, "%s", why);
 	register_memory(a);
 	if (for_each_kept(a, prepare_size))
 		return true;
 	for_each_kept(a, forget_size);
-	portals_switch_back(a->target, &a->config);
+	portals_switch_back(a->target, &plan);
 	return false;
 }
 
@@ -334,12 +335,14 @@ static void commit(struct apply *a)
 {
 	struct target *target = a->target;
 	struct snapshot *before = atomic_load(&target->snapshot);
+	const struct portals_plan plan = {&a->config, a->runtime.slots};
 
 	for_each_kept(a, publish_size);
 	for_each_kept(a, publish_qos);
 	snapshot_keep(a->after);
 	rcu_set(&target->snapshot, a->after);
-	portals_switch_done(target, &a->config);
+	portals_switch_done(target, &plan);
+	target->runtime = a->runtime;
 	swap_config(target->config, &a->config);
 	hosts_set_qos(target);
 	hosts_set_limits(target);
@@ -348,7 +351,7 @@ static void commit(struct apply *a)
 		log_set_level(target->config->log_level);
 	slow_set(target, target->config->slow_io_ns);
 	durability_log(a->after, a->before);
-	health_follow(target->config->health, a->after);
+	health_follow(target->runtime.health, a->after);
 	end_associations(a);
 	notice_namespaces(a);
 	notice_discovery(target);

@@ -33,56 +33,65 @@ static bool is_free(const struct target *target, const struct portal *portal)
 	return true;
 }
 
-/* Of the configuration's portals, the one in that slot. */
-static const struct config_portal *find_planned(const struct target_config *config, unsigned slot)
+/* The portal that the plan has for that slot, or NULL. */
+static const struct config_portal *find_planned(const struct portals_plan *plan, unsigned slot)
 {
-	const struct config_portal *portals = config->portals.items;
+	const struct config_portal *portals = plan->config->portals.items;
 
-	for (unsigned i = 0; i < config->portals.n; i++)
-		if (portals[i].slot == slot)
+	for (unsigned i = 0; i < plan->config->portals.n; i++)
+		if (plan->slots[i] == slot)
 			return &portals[i];
 	return NULL;
 }
 
-static void keep_slots(struct target *target, struct target_config *config)
+/* The slot of the running portal of that name and address; PORTALS_MAX: there is none. */
+static uint8_t running_slot(const struct target *target, const struct config_portal *config)
 {
-	struct config_portal *portals = config->portals.items;
+	uint8_t slot = 0;
 
-	for (unsigned i = 0; i < config->portals.n; i++) {
-		portals[i].slot = PORTALS_MAX; /* none */
-		for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
-			if (is_same(&target->portals[slot], &portals[i]))
-				portals[i].slot = slot;
-	}
+	while (slot < PORTALS_MAX && !is_same(&target->portals[slot], config))
+		slot++;
+	return slot;
 }
 
-int portals_plan(struct target *target, struct target_config *config)
+static uint8_t free_slot(const struct target *target, const struct portals_plan *plan)
 {
-	struct config_portal *portals = config->portals.items;
+	uint8_t slot = 0;
 
-	keep_slots(target, config);
+	while (slot < PORTALS_MAX &&
+	       (!is_free(target, &target->portals[slot]) || find_planned(plan, slot)))
+		slot++;
+	return slot;
+}
+
+int portals_plan(const struct target *target, const struct target_config *config,
+		 uint8_t ret_slots[PORTALS_MAX])
+{
+	const struct config_portal *portals = config->portals.items;
+	const struct portals_plan plan = {config, ret_slots};
+
+	for (unsigned i = 0; i < config->portals.n; i++)
+		ret_slots[i] = running_slot(target, &portals[i]);
 	for (unsigned i = 0; i < config->portals.n; i++) {
-		for (unsigned slot = 0; slot < PORTALS_MAX && portals[i].slot == PORTALS_MAX;
-		     slot++)
-			if (is_free(target, &target->portals[slot]) && !find_planned(config, slot))
-				portals[i].slot = slot;
-		if (portals[i].slot == PORTALS_MAX)
+		if (ret_slots[i] == PORTALS_MAX)
+			ret_slots[i] = free_slot(target, &plan);
+		if (ret_slots[i] == PORTALS_MAX)
 			return -EBUSY;
 	}
 	return 0;
 }
 
-static bool is_kept(const struct target *target, const struct target_config *config, unsigned slot)
+static bool is_kept(const struct target *target, const struct portals_plan *plan, unsigned slot)
 {
-	const struct config_portal *planned = find_planned(config, slot);
+	const struct config_portal *planned = find_planned(plan, slot);
 
 	return planned && is_same(&target->portals[slot], planned);
 }
 
-static void close_old(struct target *target, const struct target_config *config)
+static void close_old(struct target *target, const struct portals_plan *plan)
 {
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
-		if (target->portals[slot].is_used && !is_kept(target, config, slot))
+		if (target->portals[slot].is_used && !is_kept(target, plan, slot))
 			portal_close(&target->portals[slot]);
 }
 
@@ -100,16 +109,16 @@ static int open_new(struct portal *portal, const struct config_portal *config, c
 	return r;
 }
 
-int portals_switch(struct target *target, const struct target_config *config, char *why, size_t n)
+int portals_switch(struct target *target, const struct portals_plan *plan, char *why, size_t n)
 {
-	close_old(target, config);
+	close_old(target, plan);
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
-		const struct config_portal *planned = find_planned(config, slot);
+		const struct config_portal *planned = find_planned(plan, slot);
 
 		if (!planned || target->portals[slot].is_used)
 			continue;
 		if (open_new(&target->portals[slot], planned, why, n) < 0) {
-			portals_switch_back(target, config);
+			portals_switch_back(target, plan);
 			return -EADDRNOTAVAIL;
 		}
 	}
@@ -117,7 +126,7 @@ int portals_switch(struct target *target, const struct target_config *config, ch
 }
 
 /* First all new ones close: an old one may be within their address. */
-void portals_switch_back(struct target *target, const struct target_config *config)
+void portals_switch_back(struct target *target, const struct portals_plan *plan)
 {
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
 		struct portal *portal = &target->portals[slot];
@@ -128,18 +137,18 @@ void portals_switch_back(struct target *target, const struct target_config *conf
 		portal->is_new = portal->is_used = false;
 	}
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
-		if (target->portals[slot].is_used && !is_kept(target, config, slot) &&
+		if (target->portals[slot].is_used && !is_kept(target, plan, slot) &&
 		    !target->portals[slot].is_draining)
 			portal_open(&target->portals[slot]);
 	rcu_wait(); /* a poller may still look at an address that the next change replaces */
 }
 
-void portals_switch_done(struct target *target, const struct target_config *config)
+void portals_switch_done(struct target *target, const struct portals_plan *plan)
 {
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
 		struct portal *portal = &target->portals[slot];
 
 		portal->is_new = false;
-		portal->is_used = find_planned(config, slot);
+		portal->is_used = find_planned(plan, slot);
 	}
 }

@@ -119,12 +119,12 @@ static bool read_state(struct json_object *params, struct wish *wish, struct err
 {
 	const char *state = text(params, "state"), *guess;
 
-	for (unsigned i = 0; state && ana_choices[i]; i++)
-		if (!strcmp(state, ana_choices[i])) {
+	for (unsigned i = 0; state && config_ana_states[i]; i++)
+		if (!strcmp(state, config_ana_states[i])) {
 			wish->state = ana_state_of_choice(i);
 			return true;
 		}
-	guess = state ? conf_did_you_mean(state, ana_choices) : NULL;
+	guess = state ? conf_did_you_mean(state, config_ana_states) : NULL;
 	rpc_refuse(error, EXIT_USAGE,
 		   "optimized, non_optimized, inaccessible, persistent_loss or change",
 		   "there is no ANA state '%s'%s%s%s", state ? state : "",

@@ -52,7 +52,7 @@ struct control {
 /* Where the counts of SMART survive a restart, or why they do not. */
 static struct json_object *show_smart(const struct target *target)
 {
-	const struct health *health = target->config->health;
+	const struct health *health = target->runtime.health;
 	struct json_object *o = json_object_new_object();
 	int error = atomic_load(&health->error);
 

@@ -14,7 +14,7 @@
 #include "target/operations/control/list.h"
 #include "target/operations/control/ns.h"
 #include "target/association/notice.h"
-#include "target/export/resize.h"
+#include "target/export/namespace_size.h"
 
 struct wish {
 	const char *subnqn; /* borrowed from the parameters */

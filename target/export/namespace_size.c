@@ -13,7 +13,7 @@
 
 #include "base/units.h"
 #include "target/store/grow.h"
-#include "target/export/resize.h"
+#include "target/export/namespace_size.h"
 #include "target/export/io_errors.h"
 
 uint64_t namespace_bytes(const struct namespace *ns)

@@ -2,7 +2,7 @@
 /* The size of a namespace while hosts use it. */
 #pragma once
 
-#include "target/export/subsystem.h"
+#include "target/export/snapshot.h"
 
 /*
  * Control. Looks at the size of what is behind the namespace, and publishes it to pollers; with a

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "target/export/credentials.h"
+#include "target/config/credentials.h"
 
 /* The first choice is the cheapest that is good; a group in any case before none. */
 static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384, NVMF_HASH_SHA512};

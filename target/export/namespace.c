@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A namespace is opened: its backend, what hosts identify it by, its guard. Control thread.
+ *
+ * What a host identifies a namespace by (UUID, NGUID) is the same after every restart: given in the
+ * configuration, or made from the names alone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "target/config/config.h"
+#include "target/export/guard/guard_state.h"
+#include "target/export/health/health.h"
+#include "target/export/io_errors.h"
+#include "target/export/namespace.h"
+#include "target/export/namespace_memory.h"
+
+/* Names become UUIDs (version 5) within this name space. Never change it. */
+static const uuid_t name_space = {0x8d, 0x1f, 0x5c, 0x3e, 0x52, 0xb7, 0x4b, 0x0e,
+				  0x9a, 0x64, 0x0f, 0x2e, 0x71, 0xc9, 0xd3, 0x58};
+
+void namespace_uuid_of_name(const char *name, uuid_t ret_uuid)
+{
+	uuid_generate_sha1(ret_uuid, name_space, name, strlen(name));
+}
+
+void namespace_free(struct namespace *ns)
+{
+	if (!ns)
+		return;
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		namespace_memory_forget(ns, i);
+	health_remove_namespace(ns);
+	io_errors_free(ns);
+	guard_unref(ns->guard);
+	if (ns->backend)
+		ns->backend->ops->close(ns->backend);
+	free(ns->path);
+	free(ns->stats);
+	free(ns);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static bool fail(const struct namespace_origin *from, struct conf_mark mark, const char *why)
+{
+	conf_error(from->conf, mark, "%s", why);
+	return false;
+}
+
+/*
+ * A host that finds another identity under a name stops using the namespace; one that finds the same
+ * goes on. A store that begins empty at each start is another namespace each time, unless the
+ * configuration gives it a UUID.
+ */
+static void choose_uuid(const struct namespace_origin *from, bool begins_empty, uuid_t ret_uuid)
+{
+	char name[NVMF_NQN_MAX + 16];
+
+	if (from->config->uuid && uuid_parse(from->config->uuid, ret_uuid) == 0)
+		return;
+	if (begins_empty) {
+		uuid_generate_random(ret_uuid);
+		return;
+	}
+	snprintf(name, sizeof(name), "%s:%u", from->subnqn, (unsigned)from->config->nsid);
+	namespace_uuid_of_name(name, ret_uuid);
+}
+
+/* Its digits were checked. */
+static void put_hex(uint8_t *bytes, size_t n, const char *text)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char pair[] = {text[2 * i], text[2 * i + 1], '\0'};
+
+		bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+}
+
+static bool open_backend(const struct namespace_origin *from, struct namespace *ns)
+{
+	struct backend_config how;
+	struct conf_mark mark;
+	const struct backend_ops *ops = config_backend(from->config, &how, &mark);
+	char why[512] = "";
+	int r;
+
+	ns->kind = ops->name;
+	if (how.path && !(ns->path = strdup(how.path)))
+		return fail(from, (struct conf_mark){0}, "out of memory");
+	r = ops->open(&how, &ns->backend, why, sizeof(why));
+	if (r < 0) {
+		fail(from, mark, why);
+		if (r == -EBUSY)
+			conf_note_busy(from->conf);
+		return false;
+	}
+	if (!io_errors_watch(ns, from->subnqn))
+		return fail(from, (struct conf_mark){0}, "out of memory");
+	ns->memory = ops->memory ? ops->memory(ns->backend) : NULL;
+	ns->whole = ns->memory ? ns->backend->whole : NULL;
+	return true;
+}
+
+static bool make_guard(const struct namespace_origin *from, struct namespace *ns)
+{
+	/* What is kept for an identity that does not come back would never be found again. */
+	bool comes_back = !ns->backend->ops->begins_empty || from->config->uuid;
+	char why[512] = "";
+
+	ns->guard = guard_new(ns->uuid, comes_back ? from->state : NULL, ns->memory);
+	if (!ns->guard)
+		return fail(from, (struct conf_mark){0}, "out of memory");
+	if (guard_load(ns->guard, why, sizeof(why)) < 0) {
+		fail(from, from->config->mark, why);
+		return false;
+	}
+	return true;
+}
+
+static struct namespace_stats *new_stats(void)
+{
+	size_t n_bytes = POLLERS_MAX * sizeof(struct namespace_stats);
+	struct namespace_stats *stats = aligned_alloc(_Alignof(struct namespace_stats), n_bytes);
+
+	if (stats)
+		memset(stats, 0, n_bytes);
+	return stats;
+}
+
+/* The counters, and what stands in the configuration. */
+static struct namespace *new_closed(const struct config_namespace *config)
+{
+	struct namespace *ns = aligned_alloc(_Alignof(struct namespace), sizeof(*ns));
+
+	if (!ns)
+		return NULL;
+	memset(ns, 0, sizeof(*ns));
+	ns->stats = new_stats();
+	if (!ns->stats) {
+		free(ns);
+		return NULL;
+	}
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
+		ns->counters[i].stats = &ns->stats[i];
+	ns->n_refs = 1;
+	list_init(&ns->node);
+	list_init(&ns->health_node);
+	ns->nsid = (uint32_t)config->nsid;
+	ns->block_shift = (uint8_t)log2_floor(config->block_size);
+	ns->is_read_only = config->is_read_only;
+	qos_init(&ns->qos);
+	qos_set(&ns->qos, &config->qos);
+	return ns;
+}
+
+static void identify(const struct namespace_origin *from, struct namespace *ns)
+{
+	const struct config_namespace *config = from->config;
+
+	choose_uuid(from, ns->backend->ops->begins_empty, ns->uuid);
+	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
+	if (config->nguid)
+		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);
+	if (config->eui64)
+		put_hex(ns->eui64, sizeof(ns->eui64), config->eui64);
+}
+
+static bool open_all(const struct namespace_origin *from, struct namespace *ns)
+{
+	if (!open_backend(from, ns))
+		return false;
+	identify(from, ns);
+	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
+	return make_guard(from, ns);
+}
+
+struct namespace *namespace_new(const struct namespace_origin *from)
+{
+	struct namespace *ns = new_closed(from->config);
+
+	if (!ns) {
+		fail(from, (struct conf_mark){0}, "out of memory");
+		return NULL;
+	}
+	if (!open_all(from, ns)) {
+		namespace_free(ns);
+		return NULL;
+	}
+	if (from->health)
+		health_add_namespace(from->health, ns);
+	return ns;
+}

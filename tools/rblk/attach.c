@@ -18,6 +18,7 @@
 
 #include "base/fd_limit.h"
 #include "base/cleanup.h"
+#include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/reopen.h"
 #include "tools/rblk/report.h"
@@ -217,10 +218,10 @@ static int run(struct attach *attach, const char *target)
 		return report_error(program, &error);
 	/* A device that is not there is a mistake, attached or not. */
 	if (attach->options.fabric)
-		code = fabric_select(program, attach->options.fabric, rblk_argv);
+		code = fabric_select(program, attach->options.fabric, arguments);
 	if (code || show_attached(attach, &code))
 		return code;
-	code = fabric_select(program, attach->options.fabric, rblk_argv);
+	code = fabric_select(program, attach->options.fabric, arguments);
 	if (code)
 		return code;
 	code = start(attach, &error);
@@ -245,7 +246,7 @@ int attach_main(int argc, char **argv)
 					 "Attaches a namespace and prints where it is.", 1, 1};
 	int at, code;
 
-	attach.args = rblk_argv + 2;
+	attach.args = arguments + 2;
 	volume_options_init(&attach.options, BRIDGE_FRONTEND_AUTO);
 	volume_options_table(&attach.options, table, 1);
 	code = args_parse(&usage, table, argc, argv, &at);

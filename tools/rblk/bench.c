@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "initiator/control/host_identity.h"
 #include "tools/rblk/bench_worker.h"
+#include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/target_name.h"
@@ -448,6 +449,6 @@ int bench_main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	code = fd_limit_raise(program) ?: fabric_select(program, o.fabric, rblk_argv);
+	code = fd_limit_raise(program) ?: fabric_select(program, o.fabric, arguments);
 	return code ? code : run_with(&o, argv[at]);
 }

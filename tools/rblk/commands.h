@@ -9,6 +9,3 @@ int discover_main(int argc, char **argv);
 int list_main(int argc, char **argv);
 int serve_main(int argc, char **argv);
 int status_main(int argc, char **argv);
-
-/* The arguments of the process as they came, for running this program again (fabric_select). */
-extern char **rblk_argv;

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "initiator/control/discover.h"
 #include "initiator/control/host_identity.h"
+#include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/target_name.h"
@@ -142,6 +143,6 @@ int discover_main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	code = fd_limit_raise(program) ?: fabric_select(program, fabric, rblk_argv);
+	code = fd_limit_raise(program) ?: fabric_select(program, fabric, arguments);
 	return code ? code : run(argv[at], hostnqn, hostid, output);
 }

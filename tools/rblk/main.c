@@ -4,14 +4,12 @@
  * process (`rblk serve`, which `attach` starts in the background); the other subcommands find those
  * processes by their control sockets in the run directory. There is no other state.
  */
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "base/args.h"
 #include "base/log.h"
+#include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
-
-char **rblk_argv;
 
 static const struct subcommand commands[] = {
 	{"discover", discover_main, "show what a target offers to this host"},
@@ -24,26 +22,15 @@ static const struct subcommand commands[] = {
 	{NULL, NULL, NULL},
 };
 
-/* Parsing permutes argv; a second run must see it as it was. */
-static char **copy_of(int argc, char **argv)
-{
-	char **copy = calloc((size_t)argc + 1, sizeof(*copy));
-
-	if (copy)
-		memcpy(copy, argv, (size_t)argc * sizeof(*copy));
-	return copy;
-}
-
 int main(int argc, char **argv)
 {
 	int code;
 
 	log_init("rblk", LOG_INFO);
-	rblk_argv = copy_of(argc, argv);
-	if (!rblk_argv)
+	if (arguments_keep(argc, argv) < 0)
 		return fail_with("rblk", EXIT_FAILED, NULL, "out of memory");
 	code = args_run_subcommand("rblk", "NVMe over RDMA volumes in user space", commands, argc,
 				   argv);
-	free(rblk_argv);
+	arguments_free();
 	return code;
 }

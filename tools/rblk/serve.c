@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "initiator/control/discover.h"
 #include "nbd_bridge/control/bridge.h"
+#include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
@@ -152,6 +153,6 @@ int serve_main(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	log_show_time(LOG_TIME_AUTO);
-	code = fd_limit_raise(program) ?: fabric_select(program, serve.options.fabric, rblk_argv);
+	code = fd_limit_raise(program) ?: fabric_select(program, serve.options.fabric, arguments);
 	return code ? code : run(&serve, argv[at]);
 }

@@ -27,18 +27,18 @@ static void format_nsids(struct json_object *nsids, char *text, size_t n)
 
 static void add_group(struct table *table, struct json_object *group)
 {
-	struct json_object *portals = get_member(group, "portals");
+	struct json_object *portals = answer_member(group, "portals");
 	char nsids[256];
 
-	format_nsids(get_member(group, "namespaces"), nsids, sizeof(nsids));
+	format_nsids(answer_member(group, "namespaces"), nsids, sizeof(nsids));
 	for (size_t i = 0; i < json_object_array_length(portals); i++) {
 		struct json_object *portal = json_object_array_get_idx(portals, i);
 
-		table_add(table, get_string(group, "subsystem"));
-		table_addf(table, "%" PRIu64, get_number(group, "group"));
-		table_add(table, get_string(portal, "portal"));
-		table_add(table, get_string(portal, "state"));
-		table_add(table, get_string(portal, "configured"));
+		table_add(table, answer_string(group, "subsystem"));
+		table_addf(table, "%" PRIu64, answer_number(group, "group"));
+		table_add(table, answer_string(portal, "portal"));
+		table_add(table, answer_string(portal, "state"));
+		table_add(table, answer_string(portal, "configured"));
 		table_add(table, nsids);
 	}
 }
@@ -71,13 +71,13 @@ int run_ana_list(int argc, char **argv)
 	params = json_object_new_object();
 	if (first < argc)
 		json_object_object_add(params, "subsystem", json_object_new_string(argv[first]));
-	r = call(&options, "ana_list", params, &result);
+	r = client_call(&options, "ana_list", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
 		output_json(result);
 	else
-		print_groups(get_member(result, "groups"));
+		print_groups(answer_member(result, "groups"));
 	json_object_put(result);
 	return EXIT_OK;
 }
@@ -98,13 +98,13 @@ static struct json_object *make_params(char **words, uint64_t group, const char 
 
 static void print_result(struct json_object *result)
 {
-	uint64_t n = get_number(result, "controllers_told");
-	bool has_portal = get_member(result, "portal");
+	uint64_t n = answer_number(result, "controllers_told");
+	bool has_portal = answer_member(result, "portal");
 
 	printf("%s, group %" PRIu64 ": %s through %s%s, %" PRIu64 " controller%s told\n",
-	       get_string(result, "subsystem"), get_number(result, "group"),
-	       get_string(result, "state"), has_portal ? "portal " : "all portals",
-	       has_portal ? get_string(result, "portal") : "", n, n == 1 ? "" : "s");
+	       answer_string(result, "subsystem"), answer_number(result, "group"),
+	       answer_string(result, "state"), has_portal ? "portal " : "all portals",
+	       has_portal ? answer_string(result, "portal") : "", n, n == 1 ? "" : "s");
 }
 
 int run_ana_set(int argc, char **argv)
@@ -130,7 +130,7 @@ int run_ana_set(int argc, char **argv)
 	if (units_parse_uint(argv[first + 1], &group) < 0 || group > INT64_MAX)
 		return fail_with("rblkctl ana set", EXIT_USAGE, NULL,
 				 "GROUP must be a number: '%s'", argv[first + 1]);
-	r = call(&options, "ana_set", make_params(argv + first, group, portal), &result);
+	r = client_call(&options, "ana_set", make_params(argv + first, group, portal), &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)

@@ -23,9 +23,9 @@ static struct {
 
 static const char *sign_of(struct json_object *change)
 {
-	const char *kind = get_string(change, "change");
+	const char *kind = answer_string(change, "change");
 
-	if (!get_bool(change, "live"))
+	if (!answer_bool(change, "live"))
 		return "!";
 	return !strcmp(kind, "add") ? "+" : !strcmp(kind, "remove") ? "-" : "~";
 }
@@ -37,16 +37,16 @@ static const char *or_nothing(const char *s)
 
 static void add_detail(struct table *table, struct json_object *change)
 {
-	const char *note = get_bool(change, "live") ? "" : "  (needs a restart)";
-	const char *kind = get_string(change, "change");
+	const char *note = answer_bool(change, "live") ? "" : "  (needs a restart)";
+	const char *kind = answer_string(change, "change");
 
 	if (!strcmp(kind, "change"))
-		table_addf(table, "%s: %s -> %s%s", get_string(change, "key"),
-			   or_nothing(get_string(change, "before")),
-			   or_nothing(get_string(change, "after")), note);
+		table_addf(table, "%s: %s -> %s%s", answer_string(change, "key"),
+			   or_nothing(answer_string(change, "before")),
+			   or_nothing(answer_string(change, "after")), note);
 	else
 		table_addf(table, "%s%s",
-			   get_string(change, strcmp(kind, "add") ? "before" : "after"), note);
+			   answer_string(change, strcmp(kind, "add") ? "before" : "after"), note);
 }
 
 static void print_changes(struct json_object *changes)
@@ -59,8 +59,8 @@ static void print_changes(struct json_object *changes)
 		struct json_object *change = json_object_array_get_idx(changes, i);
 
 		table_add(&table, sign_of(change));
-		table_add(&table, get_string(change, "what"));
-		table_add(&table, get_string(change, "name"));
+		table_add(&table, answer_string(change, "what"));
+		table_add(&table, answer_string(change, "name"));
 		add_detail(&table, change);
 	}
 	table_end(&table);
@@ -78,11 +78,11 @@ static void print_users(struct json_object *changes, bool is_applied)
 {
 	for (size_t i = 0; i < json_object_array_length(changes); i++) {
 		struct json_object *change = json_object_array_get_idx(changes, i);
-		struct json_object *hosts = get_member(change, "hosts");
+		struct json_object *hosts = answer_member(change, "hosts");
 
 		for (size_t j = 0; hosts && j < json_object_array_length(hosts); j++)
 			fprintf(stderr, "warning: %s %s %s in use by host %s\n",
-				get_string(change, "what"), get_string(change, "name"),
+				answer_string(change, "what"), answer_string(change, "name"),
 				is_applied ? "was" : "is",
 				json_object_get_string(json_object_array_get_idx(hosts, j)));
 	}
@@ -93,7 +93,7 @@ static unsigned count_fixed(struct json_object *changes)
 	unsigned n = 0;
 
 	for (size_t i = 0; i < json_object_array_length(changes); i++)
-		n += !get_bool(json_object_array_get_idx(changes, i), "live");
+		n += !answer_bool(json_object_array_get_idx(changes, i), "live");
 	return n;
 }
 
@@ -108,32 +108,32 @@ static void print_fixed(struct json_object *changes)
 
 static void print_outcome(const char *program, struct json_object *report, size_t n)
 {
-	enum exit_code code = (enum exit_code)get_number(report, "code");
+	enum exit_code code = (enum exit_code)answer_number(report, "code");
 
 	if (code == EXIT_CONFIG)
 		fail_with(program, code, NULL, "%s is wrong: nothing was changed",
-			  get_string(report, "file"));
-	else if (code != EXIT_OK && !get_member(report, "refusal"))
+			  answer_string(report, "file"));
+	else if (code != EXIT_OK && !answer_member(report, "refusal"))
 		fail_with(program, code, NULL, "%s cannot be had: nothing was changed",
-			  get_string(report, "file"));
-	if (get_member(report, "refusal"))
-		fail_with(program, code, NULL, "%s", get_string(report, "refusal"));
+			  answer_string(report, "file"));
+	if (answer_member(report, "refusal"))
+		fail_with(program, code, NULL, "%s", answer_string(report, "refusal"));
 	else if (code == EXIT_OK && !n && !args.is_quiet)
 		puts("nothing to change");
-	else if (get_bool(report, "applied") && !args.is_quiet)
+	else if (answer_bool(report, "applied") && !args.is_quiet)
 		printf("applied: %zu change%s\n", n, n == 1 ? "" : "s");
 }
 
 static void print_report(const char *program, struct json_object *report)
 {
-	struct json_object *changes = get_member(report, "changes");
+	struct json_object *changes = answer_member(report, "changes");
 	size_t n = json_object_array_length(changes);
 
-	print_messages(get_member(report, "messages"));
+	print_messages(answer_member(report, "messages"));
 	if (n && !args.is_quiet)
 		print_changes(changes);
-	print_users(changes, get_bool(report, "applied"));
-	if (!get_member(report, "refusal"))
+	print_users(changes, answer_bool(report, "applied"));
+	if (!answer_member(report, "refusal"))
 		print_fixed(changes);
 	print_outcome(program, report, n);
 }
@@ -164,16 +164,16 @@ static int run(const struct args_usage *usage, const struct arg *more, unsigned 
 	if (first < argc)
 		json_object_object_add(params, "file", absolute(argv[first]));
 	json_object_object_add(params, "if_unused", json_object_new_boolean(args.is_if_unused));
-	r = call(&options, method, params, &report);
+	r = client_call(&options, method, params, &report);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
 		output_json(report);
 	else
 		print_report(usage->program, report);
-	r = (int)get_number(report, "code");
+	r = (int)answer_number(report, "code");
 	if (r == EXIT_OK && args.wants_code &&
-	    json_object_array_length(get_member(report, "changes")))
+	    json_object_array_length(answer_member(report, "changes")))
 		r = EXIT_PARTIAL;
 	json_object_put(report);
 	return r;

@@ -13,8 +13,8 @@ static const char *const titles[] = {"QUEUE",	"~HOST",  ">AGE",    "^COMMAND", "
 
 static void add_number(struct table *table, struct json_object *o, const char *key)
 {
-	if (get_member(o, key))
-		table_addf(table, "%" PRIu64, get_number(o, key));
+	if (answer_member(o, key))
+		table_addf(table, "%" PRIu64, answer_number(o, key));
 	else
 		table_add(table, "-");
 }
@@ -24,28 +24,29 @@ static void add_time(struct table *table, struct json_object *o, const char *key
 	char text[UNITS_MAX];
 
 	table_add(table,
-		  get_member(o, key) ? units_format_duration(text, get_number(o, key)) : "-");
+		  answer_member(o, key) ? units_format_duration(text, answer_number(o, key)) : "-");
 }
 
 static void add_capsule(struct table *table, const struct options *options,
 			struct json_object *queue, struct json_object *capsule)
 {
 	table_addf(table, "%s/%" PRIu64,
-		   get_member(queue, "controller") ? get_string(queue, "controller") : "-",
-		   get_number(queue, "queue"));
-	table_add(table, get_member(queue, "host_name") ? get_string(queue, "host_name")
-			 : get_member(queue, "host")	? get_string(queue, "host")
-							: get_string(queue, "address"));
+		   answer_member(queue, "controller") ? answer_string(queue, "controller") : "-",
+		   answer_number(queue, "queue"));
+	table_add(table, answer_member(queue, "host_name") ? answer_string(queue, "host_name")
+			 : answer_member(queue, "host")	   ? answer_string(queue, "host")
+							   : answer_string(queue, "address"));
 	add_time(table, capsule, "age_ns");
-	table_add(table, get_string(capsule, "command"));
+	table_add(table, answer_string(capsule, "command"));
 	add_number(table, capsule, "cid");
 	add_number(table, capsule, "nsid");
 	add_number(table, capsule, "slba");
 	add_number(table, capsule, "blocks");
-	table_add(table, get_string(capsule, "sgl"));
-	table_add_size(table, options, get_number(capsule, "length"));
-	table_add(table, get_member(capsule, "status_name") ? get_string(capsule, "status_name")
-							    : "not answered");
+	table_add(table, answer_string(capsule, "sgl"));
+	table_add_size(table, options, answer_number(capsule, "length"));
+	table_add(table, answer_member(capsule, "status_name")
+				 ? answer_string(capsule, "status_name")
+				 : "not answered");
 	add_time(table, capsule, "took_ns");
 }
 
@@ -56,7 +57,7 @@ static void print_queues(const struct options *options, struct json_object *queu
 	table_begin(&table, titles);
 	for (size_t i = 0; i < json_object_array_length(queues); i++) {
 		struct json_object *queue = json_object_array_get_idx(queues, i);
-		struct json_object *list = get_member(queue, "capsules");
+		struct json_object *list = answer_member(queue, "capsules");
 
 		for (size_t k = 0; k < json_object_array_length(list); k++)
 			add_capsule(&table, options, queue, json_object_array_get_idx(list, k));
@@ -91,13 +92,13 @@ int run_capsules(int argc, char **argv)
 	json_object_object_add(params, "queues", names);
 	if (n_wanted)
 		json_object_object_add(params, "count", json_object_new_uint64(n_wanted));
-	r = call(&options, "capsules", params, &result);
+	r = client_call(&options, "capsules", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
 		output_json(result);
 	else
-		print_queues(&options, get_member(result, "queues"));
+		print_queues(&options, answer_member(result, "queues"));
 	json_object_put(result);
 	return EXIT_OK;
 }

@@ -23,14 +23,14 @@ int run_clear(int argc, char **argv)
 	params = json_object_new_object();
 	if (first < argc)
 		json_object_object_add(params, "name", json_object_new_string(argv[first]));
-	r = call(&options, "clear", params, &result);
+	r = client_call(&options, "clear", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
 		output_json(result);
 	else
-		printf("cleared: %" PRIu64 " namespace%s\n", get_number(result, "cleared"),
-		       get_number(result, "cleared") == 1 ? "" : "s");
+		printf("cleared: %" PRIu64 " namespace%s\n", answer_number(result, "cleared"),
+		       answer_number(result, "cleared") == 1 ? "" : "s");
 	json_object_put(result);
 	return EXIT_OK;
 }

@@ -22,7 +22,7 @@ static int ask(const struct options *options, const char *portal, bool is_undo,
 
 	json_object_object_add(params, "portal", json_object_new_string(portal));
 	json_object_object_add(params, "undo", json_object_new_boolean(is_undo));
-	return call(options, "drain", params, ret_result);
+	return client_call(options, "drain", params, ret_result);
 }
 
 /* EXIT_OK with the last answer. */
@@ -32,7 +32,7 @@ static int wait_drained(const struct options *options, const char *portal,
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
 	int r = EXIT_OK;
 
-	while (r == EXIT_OK && get_number(*result, "queue_pairs") && clock_ns() < deadline) {
+	while (r == EXIT_OK && answer_number(*result, "queue_pairs") && clock_ns() < deadline) {
 		json_object_put(*result);
 		usleep(LOOK_MS * 1000);
 		r = ask(options, portal, false, result);
@@ -42,16 +42,16 @@ static int wait_drained(const struct options *options, const char *portal,
 
 static int print_result(const struct options *options, struct json_object *result)
 {
-	bool is_undone = strcmp(get_string(result, "state"), "drained") != 0;
-	uint64_t n = is_undone ? 0 : get_number(result, "queue_pairs");
+	bool is_undone = strcmp(answer_string(result, "state"), "drained") != 0;
+	uint64_t n = is_undone ? 0 : answer_number(result, "queue_pairs");
 
 	if (options->output == OUTPUT_JSON)
 		output_json(result);
 	else if (n)
-		printf("%s: %s, %" PRIu64 " connection%s left\n", get_string(result, "portal"),
-		       get_string(result, "state"), n, n == 1 ? "" : "s");
+		printf("%s: %s, %" PRIu64 " connection%s left\n", answer_string(result, "portal"),
+		       answer_string(result, "state"), n, n == 1 ? "" : "s");
 	else
-		printf("%s: %s\n", get_string(result, "portal"), get_string(result, "state"));
+		printf("%s: %s\n", answer_string(result, "portal"), answer_string(result, "state"));
 	return n ? EXIT_PARTIAL : EXIT_OK;
 }
 

@@ -28,7 +28,7 @@ static void add_list(struct table *table, struct json_object *list)
 
 static void add_number(struct table *table, struct json_object *o, const char *key)
 {
-	table_addf(table, "%" PRIu64, get_number(o, key));
+	table_addf(table, "%" PRIu64, answer_number(o, key));
 }
 
 static const char *const subsystem_titles[] = {"~SUBSYSTEM",  "?SERIAL",      "PORTALS", "HOSTS",
@@ -36,12 +36,12 @@ static const char *const subsystem_titles[] = {"~SUBSYSTEM",  "?SERIAL",      "P
 
 static void add_subsystem(struct table *table, const struct options *options, struct json_object *o)
 {
-	struct json_object *hosts = get_member(o, "allow_hosts");
+	struct json_object *hosts = answer_member(o, "allow_hosts");
 
-	table_add(table, get_string(o, "nqn"));
-	table_add(table, get_string(o, "serial"));
-	add_list(table, get_member(o, "portals"));
-	if (get_bool(o, "allow_any_host"))
+	table_add(table, answer_string(o, "nqn"));
+	table_add(table, answer_string(o, "serial"));
+	add_list(table, answer_member(o, "portals"));
+	if (answer_bool(o, "allow_any_host"))
 		table_add(table, "any");
 	else
 		table_addf(table, "%zu allowed", json_object_array_length(hosts));
@@ -54,24 +54,24 @@ static const char *const namespace_titles[] = {"~SUBSYSTEM", ">NSID", ">SIZE", "
 
 static void add_namespace(struct table *table, const struct options *options, struct json_object *o)
 {
-	table_add(table, get_string(o, "subsystem"));
+	table_add(table, answer_string(o, "subsystem"));
 	add_number(table, o, "nsid");
-	table_add_size(table, options, get_number(o, "size_bytes"));
+	table_add_size(table, options, answer_number(o, "size_bytes"));
 	add_number(table, o, "block_size");
-	table_add(table, get_string(o, "kind"));
-	table_add(table, get_bool(o, "read_only") ? "read" : "write");
-	table_add(table, get_string(o, "state"));
-	table_add(table, get_member(o, "path") ? get_string(o, "path") : "");
+	table_add(table, answer_string(o, "kind"));
+	table_add(table, answer_bool(o, "read_only") ? "read" : "write");
+	table_add(table, answer_string(o, "state"));
+	table_add(table, answer_member(o, "path") ? answer_string(o, "path") : "");
 }
 
 static const char *const host_titles[] = {"~HOST", ">CONTROLLERS", ">QPAIRS", "~NQN", NULL};
 
 static void add_host(struct table *table, const struct options *options, struct json_object *o)
 {
-	table_add(table, get_string(o, "name"));
+	table_add(table, answer_string(o, "name"));
 	add_number(table, o, "controllers");
 	add_number(table, o, "queue_pairs");
-	table_add(table, get_string(o, "nqn"));
+	table_add(table, answer_string(o, "nqn"));
 }
 
 static const char *const connection_titles[] = {"ADDRESS",  "?PORTAL", ">CNTLID",    ">QUEUE",
@@ -83,20 +83,20 @@ static void add_connection(struct table *table, const struct options *options,
 {
 	char age[UNITS_MAX];
 
-	table_add(table, get_string(o, "address"));
-	table_add(table, get_string(o, "portal"));
-	table_add(table, get_string(o, "controller"));
-	if (get_number(o, "queue"))
+	table_add(table, answer_string(o, "address"));
+	table_add(table, answer_string(o, "portal"));
+	table_add(table, answer_string(o, "controller"));
+	if (answer_number(o, "queue"))
 		add_number(table, o, "queue");
 	else
 		table_add(table, "admin");
 	add_number(table, o, "worker");
-	table_add(table, get_string(o, "state"));
-	table_add(table, units_format_duration(age, get_number(o, "age_s") * NSEC_PER_SEC));
-	table_add_size(table, options, get_number(o, "read_bytes"));
-	table_add_size(table, options, get_number(o, "written_bytes"));
-	table_add(table, get_string(o, get_member(o, "host_name") ? "host_name" : "host"));
-	table_add(table, get_string(o, "subsystem"));
+	table_add(table, answer_string(o, "state"));
+	table_add(table, units_format_duration(age, answer_number(o, "age_s") * NSEC_PER_SEC));
+	table_add_size(table, options, answer_number(o, "read_bytes"));
+	table_add_size(table, options, answer_number(o, "written_bytes"));
+	table_add(table, answer_string(o, answer_member(o, "host_name") ? "host_name" : "host"));
+	table_add(table, answer_string(o, "subsystem"));
 }
 
 static const char *const portal_titles[] = {"PORTAL",  "ADDRESS",   "RDMA",	"STATE",
@@ -104,10 +104,10 @@ static const char *const portal_titles[] = {"PORTAL",  "ADDRESS",   "RDMA",	"STA
 
 static void add_portal(struct table *table, const struct options *options, struct json_object *o)
 {
-	table_add(table, get_string(o, "name"));
-	table_add(table, get_string(o, "address"));
-	table_add(table, get_string(o, "device"));
-	table_add(table, get_string(o, "state"));
+	table_add(table, answer_string(o, "name"));
+	table_add(table, answer_string(o, "address"));
+	table_add(table, answer_string(o, "device"));
+	table_add(table, answer_string(o, "state"));
 	add_number(table, o, "queue_pairs");
 	add_number(table, o, "accepted");
 	add_number(table, o, "refused");
@@ -173,13 +173,13 @@ int run_list(int argc, char **argv)
 		return EXIT_USAGE;
 	params = json_object_new_object();
 	json_object_object_add(params, "what", json_object_new_string(kind->name));
-	r = call(&options, "list", params, &result);
+	r = client_call(&options, "list", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)
 		output_json(result);
 	else
-		print_table(kind, &options, get_member(result, kind->name));
+		print_table(kind, &options, answer_member(result, kind->name));
 	json_object_put(result);
 	return EXIT_OK;
 }

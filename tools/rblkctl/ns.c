@@ -14,12 +14,12 @@ static int fail_usage(const char *what, const char *value)
 
 static void print_result(const struct options *options, struct json_object *result)
 {
-	uint64_t old_size = get_number(result, "old_size_bytes");
-	uint64_t size = get_number(result, "size_bytes");
+	uint64_t old_size = answer_number(result, "old_size_bytes");
+	uint64_t size = answer_number(result, "size_bytes");
 	char was[UNITS_MAX], is[UNITS_MAX];
 
-	printf("%s/%u: %s", get_string(result, "subsystem"), (unsigned)get_number(result, "nsid"),
-	       format_size(options, was, old_size));
+	printf("%s/%u: %s", answer_string(result, "subsystem"),
+	       (unsigned)answer_number(result, "nsid"), format_size(options, was, old_size));
 	if (size == old_size)
 		puts(", as before");
 	else
@@ -57,7 +57,7 @@ int run_ns_resize(int argc, char **argv)
 	if (size)
 		json_object_object_add(params, "size_bytes", json_object_new_uint64(size));
 	json_object_object_add(params, "force", json_object_new_boolean(is_forced));
-	r = call(&options, "ns_resize", params, &result);
+	r = client_call(&options, "ns_resize", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)

@@ -16,9 +16,9 @@ static const char *const titles[] = {"~NAME",	 ">IOPS",  ">LIMIT",  ">READ/S", "
 
 static bool is_same(struct json_object *a, struct json_object *b)
 {
-	return !strcmp(get_string(a, "host"), get_string(b, "host")) &&
-	       !strcmp(get_string(a, "subsystem"), get_string(b, "subsystem")) &&
-	       get_number(a, "nsid") == get_number(b, "nsid");
+	return !strcmp(answer_string(a, "host"), answer_string(b, "host")) &&
+	       !strcmp(answer_string(a, "subsystem"), answer_string(b, "subsystem")) &&
+	       answer_number(a, "nsid") == answer_number(b, "nsid");
 }
 
 static struct json_object *find_same(struct json_object *list, struct json_object *item)
@@ -33,7 +33,7 @@ static struct json_object *find_same(struct json_object *list, struct json_objec
 static uint64_t rate(struct json_object *before, struct json_object *item, const char *key,
 		     uint64_t interval_ns)
 {
-	uint64_t then = get_number(before, key), now = get_number(item, key);
+	uint64_t then = answer_number(before, key), now = answer_number(item, key);
 
 	if (!before || now < then || !interval_ns)
 		return 0;
@@ -43,35 +43,35 @@ static uint64_t rate(struct json_object *before, struct json_object *item, const
 static void add_limit(struct table *table, const struct options *options, struct json_object *qos,
 		      const char *key)
 {
-	if (!get_member(qos, key))
+	if (!answer_member(qos, key))
 		table_add(table, "-");
 	else if (!strcmp(key, "iops"))
-		table_addf(table, "%" PRIu64, get_number(qos, key));
+		table_addf(table, "%" PRIu64, answer_number(qos, key));
 	else
-		table_add_size(table, options, get_number(qos, key));
+		table_add_size(table, options, answer_number(qos, key));
 }
 
 static void add_item(struct table *table, const struct options *options, struct json_object *item,
 		     struct json_object *before, uint64_t interval_ns)
 {
-	struct json_object *qos = get_member(item, "qos");
+	struct json_object *qos = answer_member(item, "qos");
 	char burst[UNITS_MAX], wait[UNITS_MAX];
 
-	if (get_member(item, "host"))
-		table_add(table, get_string(item, "host_name"));
+	if (answer_member(item, "host"))
+		table_add(table, answer_string(item, "host_name"));
 	else
-		table_addf(table, "%s/%" PRIu64, get_string(item, "subsystem"),
-			   get_number(item, "nsid"));
+		table_addf(table, "%s/%" PRIu64, answer_string(item, "subsystem"),
+			   answer_number(item, "nsid"));
 	table_addf(table, "%" PRIu64, rate(before, item, "operations", interval_ns));
 	add_limit(table, options, qos, "iops");
 	table_add_size(table, options, rate(before, item, "read_bytes", interval_ns));
 	add_limit(table, options, qos, "read_bandwidth");
 	table_add_size(table, options, rate(before, item, "written_bytes", interval_ns));
 	add_limit(table, options, qos, "write_bandwidth");
-	table_add(table, units_format_duration(burst, get_number(qos, "burst_ns")));
-	if (get_member(item, "full_queue_wait_ns"))
+	table_add(table, units_format_duration(burst, answer_number(qos, "burst_ns")));
+	if (answer_member(item, "full_queue_wait_ns"))
 		table_add(table,
-			  units_format_duration(wait, get_number(item, "full_queue_wait_ns")));
+			  units_format_duration(wait, answer_number(item, "full_queue_wait_ns")));
 	else
 		table_add(table, "-");
 }
@@ -80,13 +80,13 @@ static void print_lists(const struct options *options, struct json_object *befor
 			struct json_object *after)
 {
 	static const char *const kinds[] = {"namespaces", "hosts"};
-	uint64_t interval_ns = get_number(after, "time_ns") - get_number(before, "time_ns");
+	uint64_t interval_ns = answer_number(after, "time_ns") - answer_number(before, "time_ns");
 	struct table table;
 
 	table_begin(&table, titles);
 	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++) {
-		struct json_object *list = get_member(after, kinds[i]);
-		struct json_object *old = get_member(before, kinds[i]);
+		struct json_object *list = answer_member(after, kinds[i]);
+		struct json_object *old = answer_member(before, kinds[i]);
 
 		for (size_t k = 0; k < json_object_array_length(list); k++) {
 			struct json_object *item = json_object_array_get_idx(list, k);
@@ -103,7 +103,7 @@ static int ask(const struct options *options, const char *name, struct json_obje
 
 	if (name)
 		json_object_object_add(params, "name", json_object_new_string(name));
-	return call(options, "qos_list", params, ret_answer);
+	return client_call(options, "qos_list", params, ret_answer);
 }
 
 int run_qos_list(int argc, char **argv)
@@ -182,18 +182,18 @@ static struct json_object *make_params(const char *name, char **words, int n,
 static void print_result(const struct options *options, struct json_object *result)
 {
 	static const char *const keys[] = {"read_bandwidth", "write_bandwidth"};
-	struct json_object *qos = get_member(result, "qos");
+	struct json_object *qos = answer_member(result, "qos");
 	char size[UNITS_MAX], burst[UNITS_MAX];
 
-	printf("%s: iops %s", get_string(result, "name"),
-	       get_member(qos, "iops") ? get_string(qos, "iops") : "none");
+	printf("%s: iops %s", answer_string(result, "name"),
+	       answer_member(qos, "iops") ? answer_string(qos, "iops") : "none");
 	for (unsigned i = 0; i < ARRAY_LEN(keys); i++)
 		printf(", %s %s", keys[i],
-		       get_member(qos, keys[i])
-			       ? format_size(options, size, get_number(qos, keys[i]))
+		       answer_member(qos, keys[i])
+			       ? format_size(options, size, answer_number(qos, keys[i]))
 			       : "none");
 	printf(", burst %s, until the next apply or start: the file is not changed\n",
-	       units_format_duration(burst, get_number(qos, "burst_ns")));
+	       units_format_duration(burst, answer_number(qos, "burst_ns")));
 }
 
 int run_qos_set(int argc, char **argv)
@@ -217,7 +217,7 @@ int run_qos_set(int argc, char **argv)
 	if (!params)
 		return fail_with("rblkctl qos set", EXIT_USAGE, "such as iops=1000",
 				 "'%s' is not KEY=VALUE", wrong);
-	r = call(&options, "qos_set", params, &result);
+	r = client_call(&options, "qos_set", params, &result);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)

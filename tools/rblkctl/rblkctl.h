@@ -41,14 +41,14 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more, u
 		       int argc, char **argv, struct options *ret_options, int *ret_positional);
 
 /* Calls rblkd. EXIT_OK with an owned *ret_result, or the exit code, everything said. */
-int call(const struct options *options, const char *method, struct json_object *params,
-	 struct json_object **ret_result);
+int client_call(const struct options *options, const char *method, struct json_object *params,
+		struct json_object **ret_result);
 
 /* Members of an answer; what is not there is "-", 0, false or NULL. */
-const char *get_string(struct json_object *o, const char *key);
-uint64_t get_number(struct json_object *o, const char *key);
-bool get_bool(struct json_object *o, const char *key);
-struct json_object *get_member(struct json_object *o, const char *key);
+const char *answer_string(struct json_object *o, const char *key);
+uint64_t answer_number(struct json_object *o, const char *key);
+bool answer_bool(struct json_object *o, const char *key);
+struct json_object *answer_member(struct json_object *o, const char *key);
 
 /* "128MiB", or "134217728" with --bytes. */
 const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes);

@@ -66,19 +66,19 @@ static void read_histogram(struct json_object *list, struct histogram *h)
 
 static void read_numbers(struct json_object *item, const char *class, struct numbers *ret_numbers)
 {
-	struct json_object *o = get_member(get_member(item, "io"), class);
-	struct json_object *sums = get_member(o, "stages");
+	struct json_object *o = answer_member(answer_member(item, "io"), class);
+	struct json_object *sums = answer_member(o, "stages");
 
 	memset(ret_numbers, 0, sizeof(*ret_numbers));
-	read_histogram(get_member(o, "histogram"), &ret_numbers->latency);
-	ret_numbers->latency.sum_ns = get_number(o, "sum_ns");
-	ret_numbers->n_errors = get_number(o, "errors");
-	ret_numbers->n_bytes = !strcmp(class, "read")	 ? get_number(item, "read_bytes")
-			       : !strcmp(class, "write") ? get_number(item, "written_bytes")
+	read_histogram(answer_member(o, "histogram"), &ret_numbers->latency);
+	ret_numbers->latency.sum_ns = answer_number(o, "sum_ns");
+	ret_numbers->n_errors = answer_number(o, "errors");
+	ret_numbers->n_bytes = !strcmp(class, "read")	 ? answer_number(item, "read_bytes")
+			       : !strcmp(class, "write") ? answer_number(item, "written_bytes")
 							 : 0;
-	ret_numbers->n_samples = get_number(sums, "samples");
+	ret_numbers->n_samples = answer_number(sums, "samples");
 	for (unsigned i = 0; i < ARRAY_LEN(stages); i++)
-		ret_numbers->stage_ns[i] = get_number(sums, stages[i]);
+		ret_numbers->stage_ns[i] = answer_number(sums, stages[i]);
 }
 
 /* What was counted before is taken away; what is counted anew (rblkd was started again, the
@@ -135,16 +135,17 @@ static const struct kind *chosen_kind(void)
 
 static void add_name(struct table *table, const struct kind *kind, struct json_object *item)
 {
-	const char *host = get_string(item, get_member(item, "host_name") ? "host_name" : "host");
+	const char *host = answer_string(item,
+					 answer_member(item, "host_name") ? "host_name" : "host");
 
 	if (kind == &kinds[0]) {
-		table_addf(table, "%s/%" PRIu64, get_string(item, "subsystem"),
-			   get_number(item, "nsid"));
+		table_addf(table, "%s/%" PRIu64, answer_string(item, "subsystem"),
+			   answer_number(item, "nsid"));
 	} else if (kind == &kinds[1]) {
 		table_add(table, host);
 	} else {
-		table_addf(table, "%" PRIu64 "/%" PRIu64, get_number(item, "controller"),
-			   get_number(item, "queue"));
+		table_addf(table, "%" PRIu64 "/%" PRIu64, answer_number(item, "controller"),
+			   answer_number(item, "queue"));
 		table_add(table, host);
 	}
 }
@@ -182,7 +183,7 @@ static void add_numbers(struct table *table, const struct options *options, cons
 static bool is_same(const struct kind *kind, struct json_object *a, struct json_object *b)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(kind->keys) && kind->keys[i]; i++)
-		if (strcmp(get_string(a, kind->keys[i]), get_string(b, kind->keys[i])))
+		if (strcmp(answer_string(a, kind->keys[i]), answer_string(b, kind->keys[i])))
 			return false;
 	return true;
 }
@@ -270,8 +271,8 @@ static void add_entry(struct table *table, const struct kind *kind, const struct
 static struct entry *collect(const struct kind *kind, struct json_object *answer,
 			     struct json_object *before, size_t *ret_n)
 {
-	struct json_object *list = get_member(answer, kind->what);
-	struct json_object *old = get_member(before, kind->what);
+	struct json_object *list = answer_member(answer, kind->what);
+	struct json_object *old = answer_member(before, kind->what);
 	size_t n = list ? json_object_array_length(list) : 0;
 	struct entry *entries = n ? calloc(n, sizeof(*entries)) : NULL;
 
@@ -292,8 +293,8 @@ static void print_table(const struct options *options, struct json_object *answe
 			struct json_object *before)
 {
 	const struct kind *kind = chosen_kind();
-	uint64_t interval_ns = before ? get_number(answer, "time_ns") -
-						get_number(before, "time_ns")
+	uint64_t interval_ns = before ? answer_number(answer, "time_ns") -
+						answer_number(before, "time_ns")
 				      : 0;
 	bool hides_idle = before && !args.wants_idle && isatty(STDOUT_FILENO);
 	size_t n, n_idle = 0;
@@ -321,7 +322,7 @@ static int ask(const struct options *options, const char *name, struct json_obje
 	json_object_object_add(params, "what", json_object_new_string(chosen_kind()->what));
 	if (name)
 		json_object_object_add(params, "name", json_object_new_string(name));
-	return call(options, "stats", params, ret_answer);
+	return client_call(options, "stats", params, ret_answer);
 }
 
 static int look_once(const struct options *options, const char *name)

@@ -32,25 +32,25 @@ static void print_line(char *text)
 
 static void print_summary(struct json_object *status)
 {
-	const char *state = get_string(status, "state");
+	const char *state = answer_string(status, "state");
 	char text[SUMMARY_MAX], uptime[UNITS_MAX];
 
 	snprintf(text, sizeof(text),
 		 "%s %s running %s  portals %" PRIu64 "/%zu up  subsystems %" PRIu64
 		 "  namespaces %" PRIu64 "  hosts %" PRIu64 "  state %s",
-		 get_string(status, "program"), get_string(status, "version"),
-		 units_format_duration(uptime, get_number(status, "uptime_s") * NSEC_PER_SEC),
-		 get_number(status, "portals_up"),
-		 json_object_array_length(get_member(status, "portals")),
-		 get_number(status, "subsystems"), get_number(status, "namespaces"),
-		 get_number(status, "hosts"), strcmp(state, "ok") ? state : "OK");
+		 answer_string(status, "program"), answer_string(status, "version"),
+		 units_format_duration(uptime, answer_number(status, "uptime_s") * NSEC_PER_SEC),
+		 answer_number(status, "portals_up"),
+		 json_object_array_length(answer_member(status, "portals")),
+		 answer_number(status, "subsystems"), answer_number(status, "namespaces"),
+		 answer_number(status, "hosts"), strcmp(state, "ok") ? state : "OK");
 	print_line(text);
 }
 
 static void print_use(const char *what, const char *key, struct json_object *status)
 {
-	printf("%s %" PRIu64 " of %" PRIu64, what, get_number(status, key),
-	       get_number(get_member(status, "limits"), key));
+	printf("%s %" PRIu64 " of %" PRIu64, what, answer_number(status, key),
+	       answer_number(answer_member(status, "limits"), key));
 }
 
 /* How near it is to refusing connections. */
@@ -72,12 +72,13 @@ static void print_portals(struct json_object *portals)
 	for (size_t i = 0; i < json_object_array_length(portals); i++) {
 		struct json_object *portal = json_object_array_get_idx(portals, i);
 
-		table_add(&table, get_string(portal, "name"));
-		table_add(&table, get_string(portal, "address"));
-		table_add(&table, get_string(portal, "device"));
-		table_add(&table, get_string(portal, "state"));
-		table_addf(&table, "%" PRIu64, get_number(portal, "queue_pairs"));
-		table_add(&table, get_member(portal, "detail") ? get_string(portal, "detail") : "");
+		table_add(&table, answer_string(portal, "name"));
+		table_add(&table, answer_string(portal, "address"));
+		table_add(&table, answer_string(portal, "device"));
+		table_add(&table, answer_string(portal, "state"));
+		table_addf(&table, "%" PRIu64, answer_number(portal, "queue_pairs"));
+		table_add(&table,
+			  answer_member(portal, "detail") ? answer_string(portal, "detail") : "");
 	}
 	table_end(&table);
 }
@@ -94,14 +95,14 @@ static void print_durability(struct json_object *namespaces)
 	table_begin(&table, titles);
 	for (size_t i = 0; i < json_object_array_length(namespaces); i++) {
 		struct json_object *o = json_object_array_get_idx(namespaces, i);
-		struct json_object *durability = get_member(o, "durability");
+		struct json_object *durability = answer_member(o, "durability");
 
-		table_addf(&table, "%s/%" PRIu64, get_string(o, "subsystem"),
-			   get_number(o, "nsid"));
-		table_add(&table, get_string(o, "kind"));
-		table_add(&table, get_string(durability, "cache"));
-		table_add(&table, get_string(durability, "flush"));
-		table_add(&table, get_string(durability, "fua"));
+		table_addf(&table, "%s/%" PRIu64, answer_string(o, "subsystem"),
+			   answer_number(o, "nsid"));
+		table_add(&table, answer_string(o, "kind"));
+		table_add(&table, answer_string(durability, "cache"));
+		table_add(&table, answer_string(durability, "flush"));
+		table_add(&table, answer_string(durability, "fua"));
 	}
 	table_end(&table);
 }
@@ -111,12 +112,12 @@ static void add_last_error(struct table *table, struct json_object *error)
 {
 	char range[64] = "";
 
-	if (get_number(error, "blocks"))
+	if (answer_number(error, "blocks"))
 		snprintf(range, sizeof(range), " of %" PRIu64 " blocks at LBA %" PRIu64,
-			 get_number(error, "blocks"), get_number(error, "lba"));
-	table_addf(table, "%s, %s%s, host %s: %s", get_string(error, "time"),
-		   get_string(error, "operation"), range, get_string(error, "host"),
-		   get_string(error, "error"));
+			 answer_number(error, "blocks"), answer_number(error, "lba"));
+	table_addf(table, "%s, %s%s, host %s: %s", answer_string(error, "time"),
+		   answer_string(error, "operation"), range, answer_string(error, "host"),
+		   answer_string(error, "error"));
 }
 
 /* What the stores of namespaces have failed at. */
@@ -133,16 +134,16 @@ static void print_errors(struct json_object *namespaces)
 		struct json_object *o = json_object_array_get_idx(namespaces, i);
 		uint64_t n = 0;
 
-		json_object_object_foreach(get_member(o, "backend_errors"), kind, value)
+		json_object_object_foreach(answer_member(o, "backend_errors"), kind, value)
 		{
 			(void)kind;
 			n += json_object_get_uint64(value);
 		}
-		table_addf(&table, "%s/%" PRIu64, get_string(o, "subsystem"),
-			   get_number(o, "nsid"));
-		table_add(&table, get_string(o, "state"));
+		table_addf(&table, "%s/%" PRIu64, answer_string(o, "subsystem"),
+			   answer_number(o, "nsid"));
+		table_add(&table, answer_string(o, "state"));
 		table_addf(&table, "%" PRIu64, n);
-		add_last_error(&table, get_member(o, "last_error"));
+		add_last_error(&table, answer_member(o, "last_error"));
 	}
 	table_end(&table);
 }
@@ -150,12 +151,12 @@ static void print_errors(struct json_object *namespaces)
 /* Where what SMART tells hosts survives a restart. */
 static void print_smart(struct json_object *smart)
 {
-	const char *directory = get_string(smart, "directory");
+	const char *directory = answer_string(smart, "directory");
 
-	if (get_member(smart, "error"))
+	if (answer_member(smart, "error"))
 		printf("\nSMART counters cannot be kept in %s: %s\n", directory,
-		       get_string(smart, "error"));
-	else if (get_member(smart, "directory"))
+		       answer_string(smart, "error"));
+	else if (answer_member(smart, "directory"))
 		printf("\nSMART counters are kept in %s\n", directory);
 	else
 		printf("\nSMART counters begin with this start: there is no state_directory\n");
@@ -174,7 +175,7 @@ int run_status(int argc, char **argv)
 
 	if (r >= 0)
 		return r;
-	r = call(&options, "status", NULL, &status);
+	r = client_call(&options, "status", NULL, &status);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON) {
@@ -182,27 +183,27 @@ int run_status(int argc, char **argv)
 	} else {
 		print_summary(status);
 		print_uses(status);
-		print_portals(get_member(status, "portals"));
-		print_errors(get_member(status, "errors"));
-		print_durability(get_member(status, "durability"));
-		print_smart(get_member(status, "smart"));
-		if (get_number(status, "failed_namespaces"))
+		print_portals(answer_member(status, "portals"));
+		print_errors(answer_member(status, "errors"));
+		print_durability(answer_member(status, "durability"));
+		print_smart(answer_member(status, "smart"));
+		if (answer_number(status, "failed_namespaces"))
 			printf("failed namespaces: %" PRIu64 " (rblkctl list namespaces)\n",
-			       get_number(status, "failed_namespaces"));
-		if (get_number(status, "unkept_namespaces"))
+			       answer_number(status, "failed_namespaces"));
+		if (answer_number(status, "unkept_namespaces"))
 			printf("%" PRIu64
 			       " namespaces may be kept wrongly: see the log, set the state directory right, restart rblkd\n",
-			       get_number(status, "unkept_namespaces"));
-		if (get_number(status, "defects"))
+			       answer_number(status, "unkept_namespaces"));
+		if (answer_number(status, "defects"))
 			printf("%" PRIu64
 			       " queues were ended by defects of rblkd: see the log, report them, restart rblkd\n",
-			       get_number(status, "defects"));
-		if (get_number(status, "degraded_namespaces"))
+			       answer_number(status, "defects"));
+		if (answer_number(status, "degraded_namespaces"))
 			printf("%" PRIu64
 			       " namespaces are degraded by errors of their disks: rblkctl clear, when you know of them\n",
-			       get_number(status, "degraded_namespaces"));
+			       answer_number(status, "degraded_namespaces"));
 	}
-	is_well = !strcmp(get_string(status, "state"), "ok");
+	is_well = !strcmp(answer_string(status, "state"), "ok");
 	json_object_put(status);
 	return is_well ? EXIT_OK : EXIT_PARTIAL;
 }

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One call of rblkd over its control socket. It blocks until the answer is here, TIMEOUT_MS at most. A
+ * failure is one line on stderr with a hint, and the exit code of base/args.h; with -o json it is an object
+ * with "error" on stdout instead (base/output.h).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rpc.h"
+#include "tools/rblkctl/rblkctl.h"
+
+enum {
+	TIMEOUT_MS = 10000,
+};
+
+static void set_error(struct error *error, enum exit_code code, const char *socket,
+		      const char *message, const char *hint)
+{
+	error->code = code;
+	snprintf(error->message, sizeof(error->message), "%s: %s", socket, message);
+	snprintf(error->hint, sizeof(error->hint), "%s", hint);
+}
+
+static void explain(int r, const char *socket, struct error *error)
+{
+	switch (r) {
+	case -EREMOTEIO:
+		break; /* rblkd returned the message */
+	case -ENOENT:
+	case -ECONNREFUSED:
+		set_error(
+			error, EXIT_UNREACHABLE, socket, "rblkd is not running",
+			"start it (systemctl start rblkd), or name its control_socket with --socket");
+		break;
+	case -EACCES:
+	case -EPERM:
+		set_error(error, EXIT_DENIED, socket, "not allowed to ask rblkd",
+			  "run rblkctl as root, or as the user of rblkd");
+		break;
+	case -ETIMEDOUT:
+		set_error(error, EXIT_UNREACHABLE, socket, "rblkd does not answer",
+			  "look at its log: journalctl -u rblkd");
+		break;
+	default:
+		set_error(error, EXIT_UNREACHABLE, socket, strerror(-r),
+			  "is it the control socket of rblkd?");
+	}
+}
+
+int client_call(const struct options *options, const char *method, struct json_object *params,
+		struct json_object **ret_result)
+{
+	struct error error = {.code = EXIT_FAILED};
+	int r = rpc_call(options->socket, method, params, TIMEOUT_MS, ret_result, &error);
+
+	json_object_put(params);
+	if (r == 0)
+		return EXIT_OK;
+	explain(r, options->socket, &error);
+	return fail_with("rblkctl", error.code, *error.hint ? error.hint : NULL, "%s",
+			 error.message);
+}

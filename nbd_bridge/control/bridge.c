@@ -11,8 +11,9 @@
  * more queues, a worker with a queue of its own is made for it. So with as many queues as
  * connections each has a thread and a queue pair for itself, and with fewer they share.
  *
- * A target that goes away is not our business: the volume holds the I/O and reconnects, clients see
- * a pause. When it gives up, they see EIO, and the process stays for status and detach.
+ * The loss of the target is handled by the volume (initiator/control): it holds the I/O and
+ * reconnects, clients see a pause. When it gives up, they see EIO, and the process stays for status
+ * and detach.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,29 +28,12 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/cleanup.h"
-#include "base/states.h"
 #include "base/units.h"
 #include "nbd_bridge/control/bridge_internal.h"
 
 enum {
 	HALF_OPEN_MAX = 16, /* clients in their handshake, or not yet cleaned up */
 };
-
-#define TO(s) STATE_TO(BRIDGE_##s)
-static const struct state_rule rules[] = {
-	[BRIDGE_OPENING] = {"opening", TO(SERVING) | TO(CLOSING)},
-	[BRIDGE_SERVING] = {"serving", TO(STOPPING)},
-	[BRIDGE_STOPPING] = {"stopping", TO(FLUSHING) | TO(REMOVING)},
-	[BRIDGE_FLUSHING] = {"flushing", TO(REMOVING)},
-	[BRIDGE_REMOVING] = {"removing", TO(CLOSING)},
-	[BRIDGE_CLOSING] = {"closing", 0},
-};
-#undef TO
-
-void bridge_move(struct bridge *bridge, enum bridge_state state)
-{
-	states_move("bridge", rules, &bridge->state, state);
-}
 
 /* ---- connections --------------------------------------------------------------------------- */
 
@@ -60,7 +44,7 @@ static void on_conn_closed(struct worker *worker, struct nbd_conn *conn)
 
 	list_remove(&conn->owned);
 	bridge->n_conns--;
-	if (conn->is_kernel) {
+	if (conn->client == CLIENT_KERNEL) {
 		bridge->kernel->ops->conn_gone(bridge->kernel, conn->n_requests > 0,
 					       bridge->n_conns - bridge->n_clients);
 	} else {
@@ -121,11 +105,11 @@ static void describe_peer(struct nbd_conn *conn)
 	socklen_t n_addr = sizeof(addr);
 	char path[32], comm[32] = "?";
 
-	if (conn->is_kernel) {
+	if (conn->client == CLIENT_KERNEL) {
 		snprintf(conn->peer, sizeof(conn->peer), "kernel");
 	} else if (getpeername(conn->fd, &addr.sa, &n_addr) == 0 && addr.sa.sa_family != AF_UNIX) {
 		addr_format(conn->peer, &addr);
-		conn->is_tcp = true;
+		conn->client = CLIENT_TCP;
 	} else if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &n_cred) == 0) {
 		_autofclose_ FILE *f = NULL;
 
@@ -137,8 +121,9 @@ static void describe_peer(struct nbd_conn *conn)
 	}
 }
 
-/* Whoever comes while dead clients are still being cleaned up waits for that; it is a matter of
- * moments, or of the handshake's deadline. One client too many is told so in its handshake. */
+/* HALF_OPEN_MAX connections beyond max_connections may exist: dead clients that are still being
+ * cleaned up, and clients in their handshake, which refuses those beyond max_connections. At that
+ * limit further clients wait in the backlog: for moments, or until the handshake's deadline. */
 static bool has_room(struct frontend_host *host)
 {
 	struct bridge *bridge = container_of(host, struct bridge, host);
@@ -160,7 +145,8 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 		close(fd);
 		return -EBUSY;
 	}
-	conn = nbd_conn_new(&bridge->export, ++bridge->next_conn_id, fd, is_kernel);
+	conn = nbd_conn_new(&bridge->export, ++bridge->next_conn_id, fd,
+			    is_kernel ? CLIENT_KERNEL : CLIENT_UNIX);
 	if (!conn)
 		return -ENOMEM;
 	if (must_exit)
@@ -178,7 +164,7 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 
 /* ---- the volume's events -------------------------------------------------------------------- */
 
-static int fail_to_serve(const struct bridge *bridge, int r, struct error *error)
+static enum exit_code fail_to_serve(const struct bridge *bridge, int r, struct error *error)
 {
 	bool lacks_fds = r == -EMFILE || r == -ENFILE;
 
@@ -191,10 +177,11 @@ static int fail_to_serve(const struct bridge *bridge, int r, struct error *error
 		lacks_fds
 			? "raise the limit of open files: LimitNOFILE=65536 in the unit, or ulimit -n 65536"
 			: "");
-	return (int)error->code;
+	return error->code;
 }
 
-static int serve(struct bridge *bridge, struct error *error)
+/* 0 or -errno. */
+static int make_export(struct bridge *bridge)
 {
 	const struct bridge_config *config = bridge->config;
 	char description[sizeof(bridge->export.description)];
@@ -204,37 +191,31 @@ static int serve(struct bridge *bridge, struct error *error)
 		 config->volume.subnqn);
 	r = nbd_export_init(&bridge->export, config->name, description, &bridge->info,
 			    bridge->info.slab_bytes);
-	if (r == 0) {
-		nbd_export_update(&bridge->export, &bridge->info, config->is_read_only);
-		bridge->export.max_established = config->max_connections;
+	if (r < 0)
+		return r;
+	nbd_export_update(&bridge->export, &bridge->info, config->is_read_only);
+	bridge->export.max_established = config->max_connections;
+	return 0;
+}
+
+/* EXIT_OK, or a code with *error filled. */
+static enum exit_code start_frontend(struct frontend *frontend, struct error *error)
+{
+	return frontend ? (enum exit_code)frontend->ops->start(frontend, error) : EXIT_OK;
+}
+
+static enum exit_code serve(struct bridge *bridge, struct error *error)
+{
+	int r = make_export(bridge);
+
+	if (r == 0)
 		r = add_worker(bridge);
-	}
 	if (r < 0)
 		return fail_to_serve(bridge, r, error);
-	r = bridge->sockets->ops->start(bridge->sockets, error);
-	if (r == 0 && bridge->kernel)
-		r = bridge->kernel->ops->start(bridge->kernel, error);
-	return r;
+	return start_frontend(bridge->sockets, error) ?: start_frontend(bridge->kernel, error);
 }
 
-/* The name is of characters that a URI takes as they are. */
-const char *bridge_uri(const struct bridge *bridge, char buf[BRIDGE_URI_MAX])
-{
-	const struct bridge_config *config = bridge->config;
-
-	buf[0] = '\0';
-	if (config->sockets.path)
-		snprintf(buf, BRIDGE_URI_MAX, "nbd+unix:///%s?socket=%s", config->name,
-			 config->sockets.path);
-	return buf;
-}
-
-const char *bridge_device(const struct bridge *bridge)
-{
-	return bridge->kernel ? frontend_kernel_device(bridge->kernel) : "";
-}
-
-static void tell_ready(const struct bridge *bridge)
+static void report_ready(const struct bridge *bridge)
 {
 	char uri[BRIDGE_URI_MAX];
 	const struct bridge_ready ready = {.device = bridge_device(bridge),
@@ -246,7 +227,7 @@ static void tell_ready(const struct bridge *bridge)
 		bridge->config->on_ready(bridge->config->context, &ready);
 }
 
-/* What was there before stays; it has room. */
+/* Appends to the note; it has room for this and the kernel's. */
 static void note_buffers(struct bridge *bridge)
 {
 	const struct bridge_config *config = bridge->config;
@@ -269,7 +250,7 @@ static void on_frontend_started(struct frontend_host *host, const struct error *
 	if (error)
 		bridge_fail(bridge, error);
 	else if (bridge->state == BRIDGE_SERVING)
-		tell_ready(bridge);
+		report_ready(bridge);
 }
 
 static void on_frontend_lost(struct frontend_host *host)
@@ -297,14 +278,14 @@ static void on_opened(void *context, const struct error *error)
 		return;
 	}
 	if (bridge->state != BRIDGE_OPENING)
-		return; /* told to stop meanwhile */
+		return; /* bridge_stop came first */
 	volume_get_info(bridge->volume, &bridge->info);
 	note_buffers(bridge);
 	bridge_move(bridge, BRIDGE_SERVING);
-	if (serve(bridge, &own) != 0)
+	if (serve(bridge, &own) != EXIT_OK)
 		bridge_fail(bridge, &own);
 	else if (!bridge->kernel || !bridge->kernel->is_starting)
-		tell_ready(bridge);
+		report_ready(bridge);
 }
 
 static void on_state(void *context, enum volume_state state)
@@ -356,7 +337,7 @@ static void on_signal(struct loop_fd *lfd, uint32_t events)
 	if (read(lfd->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (bridge->state > BRIDGE_SERVING) {
-		log_warn("volume %s: told to stop twice, leaving at once", bridge->config->name);
+		log_warn("volume %s: second signal to stop, leaving at once", bridge->config->name);
 		_exit(EXIT_FAILED);
 	}
 	bridge_stop(bridge, true);
@@ -380,8 +361,8 @@ static int watch_signals(struct bridge *bridge)
 	return loop_fd_add(&bridge->loop, &bridge->signals);
 }
 
-/* A socket that is bound but not yet listened on looks like that of a dead process: who removes
- * leftovers takes the same lock. Closing it unlocks; -1 without. */
+/* A socket that is bound but does not listen yet looks like that of a dead process, so the removal
+ * of leftovers (run_dir.c) takes the same lock. Closing the file unlocks it; -1: no lock. */
 static int lock_control(const struct bridge *bridge)
 {
 	const char *path = bridge->config->lock_path;

@@ -6,16 +6,16 @@
 #include "nbd_bridge/control/frontend.h"
 
 enum bridge_frontend {
-	BRIDGE_FRONTEND_AUTO,	/* the kernel's device where it can be had, and the sockets */
+	BRIDGE_FRONTEND_AUTO,	/* the kernel's device where available, and the sockets */
 	BRIDGE_FRONTEND_NBD,	/* the same, but without the device it is an error */
 	BRIDGE_FRONTEND_SOCKET, /* the sockets only */
 };
 
-/* What there is when the volume can be used; all borrowed, for the time of the call. */
+/* How a volume that is ready can be used; all borrowed, for the time of the call. */
 struct bridge_ready {
 	const char *device; /* "/dev/nbd0", or "" */
 	const char *uri;    /* "nbd+unix:///NAME?socket=PATH", or "" */
-	const char *note;   /* what the user should know, or "" */
+	const char *note;   /* a note for the user, or "" */
 	const struct volume_info *info;
 };
 
@@ -37,6 +37,6 @@ struct bridge_config {
 struct json_object;
 struct json_object *bridge_options(const struct bridge_config *config);
 
-/* Connects, serves until SIGTERM, SIGINT or a `detach` call, closes. Returns an exit code, with *error
- * filled unless it is EXIT_OK. Called once, before any other thread exists. */
+/* Connects, serves until SIGTERM, SIGINT or a `detach` call, closes. Returns an exit code, with
+ * *error filled unless it is EXIT_OK. Called once, before any other thread exists. */
 int bridge_run(const struct bridge_config *config, struct error *error);

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The volume process's own state, between bridge.c, bridge_stop.c and bridge_rpc.c. */
+/*
+ * The volume process's own state, between its files; each calls those below it:
+ *
+ *   bridge         start, connections, the volume's events
+ *   bridge_rpc     status, reopen, detach
+ *   bridge_stop    the orderly end
+ *   bridge_state   states, addresses
+ */
 #pragma once
 
 #include <signal.h>
@@ -11,7 +18,7 @@
 #include "nbd_bridge/io/worker.h"
 
 enum bridge_state {
-	BRIDGE_OPENING,
+	BRIDGE_OPENING, /* the first connect */
 	BRIDGE_SERVING,
 	BRIDGE_STOPPING, /* connections finish what is in flight */
 	BRIDGE_FLUSHING,
@@ -45,22 +52,25 @@ struct bridge {
 	struct error *error; /* borrowed: the caller's */
 };
 
-/* ---- bridge.c ---- */
+/* ---- bridge_state.c ---- */
+
 enum {
 	BRIDGE_URI_MAX = 512,
 };
-/* Where NBD clients find it, or "". */
+/* Where NBD clients find the volume, or "". Returns buf. */
 const char *bridge_uri(const struct bridge *bridge, char buf[BRIDGE_URI_MAX]);
+/* "/dev/nbd0", or "" without one; owned by the front end. */
 const char *bridge_device(const struct bridge *bridge);
+/* Checks the move against the table. */
 void bridge_move(struct bridge *bridge, enum bridge_state state);
 
 /* ---- bridge_stop.c ---- */
 
 /* Begins the orderly end; more calls change nothing. may_leave: see struct frontend_ops. */
 void bridge_stop(struct bridge *bridge, bool may_leave);
-/* The same because of an error, which bridge_run will return. */
+/* The same because of an error, which bridge_run returns. */
 void bridge_fail(struct bridge *bridge, const struct error *error);
-/* A connection is gone: was it the last one a stop waits for? */
+/* A connection is gone: after the last one, a stop that waits for it goes on. */
 void bridge_stop_goes_on(struct bridge *bridge);
 
 /* ---- bridge_rpc.c ---- */

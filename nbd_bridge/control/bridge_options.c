@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A volume's options as its user could have given them: names and texts. The process says them in its
- * status, and `rblk attach` makes the same of its own command line to see what differs. So an option that
- * attach takes has its line here.
+ * A volume's options in the form of the command line: names and texts. The process reports them in
+ * its status; `rblk attach` makes the same object from its own command line and compares the two.
+ * So each option of attach has a line here.
  */
 #include <stdio.h>
 

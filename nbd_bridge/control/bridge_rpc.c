@@ -2,10 +2,10 @@
 /*
  * What the volume process answers on its control socket, to rblk list, status, attach and detach:
  *
- *   status            everything there is to know, one object ("schema": 1; keys are only added)
+ *   status            everything, one object ("schema": 1; keys are only added)
  *   reopen            a volume that has failed tries its target again; answers as status
- *   detach {force}    begins the orderly end, unless somebody uses the volume; the caller waits for
- *                     the process to go
+ *   detach {force}    begins the orderly end, unless a client uses the volume; the caller waits for
+ *                     the process to exit
  *
  * Runs on the control loop and never blocks. Counters of the workers are read while they run.
  */
@@ -178,7 +178,7 @@ static struct json_object *conns_to_json(const struct bridge *bridge)
 		struct json_object *o = json_object_new_object();
 
 		put_uint(o, "id", conn->id);
-		put_uint(o, "worker", conn->worker->index);
+		put_uint(o, "worker", worker_of_conn(conn)->index);
 		put_string(o, "peer", conn->peer);
 		json_append(array, o);
 	}
@@ -191,7 +191,7 @@ static struct json_object *workers_to_json(const struct bridge *bridge)
 
 	list_for_each (node, &bridge->workers) {
 		const struct worker *worker = list_entry(node, struct worker, node);
-		const struct worker_stats *stats = &worker->stats;
+		const struct nbd_stats *stats = &worker->nbd.stats;
 		struct json_object *o = json_object_new_object();
 
 		put_uint(o, "worker", worker->index);
@@ -235,7 +235,7 @@ static const struct nbd_conn *find_user(const struct bridge *bridge)
 	list_for_each (node, &bridge->conns) {
 		const struct nbd_conn *conn = list_entry(node, struct nbd_conn, owned);
 
-		if (!conn->is_kernel)
+		if (conn->client != CLIENT_KERNEL)
 			return conn;
 	}
 	return NULL;

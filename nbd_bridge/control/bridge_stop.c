@@ -2,15 +2,15 @@
 /*
  * The orderly end of the volume process, in the reverse order of its start:
  *
- *   STOPPING  front ends close; every connection answers what is in flight, refuses what comes and
- *             closes, without waiting for idle clients; a block device in use is left to a successor
- *             unless its user gave it up (detach)
+ *   STOPPING  front ends close; every connection answers what is in flight, refuses new requests
+ *             and closes, without waiting for idle clients; a block device in use is left to a
+ *             successor, except after `rblk detach`
  *   FLUSHING  one flush of the volume: what was acknowledged is durable
  *   REMOVING  queues, then worker threads
  *   CLOSING   the controller is shut down; on_closed ends the loop
  *
- * All this needs a target that answers. When it does not answer within ten seconds the process says
- * what is left undone and goes; the target drops our association by itself.
+ * All this needs a target that answers. When it does not answer within ten seconds the process logs
+ * how many connections are open and exits; the target drops our association by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +47,8 @@ static void remove_queues(struct bridge *bridge)
 	if (!bridge->n_workers)
 		close_volume(bridge);
 	list_for_each (node, &bridge->workers)
-		volume_queue_remove(list_entry(node, struct worker, node)->queue, on_queue_removed,
-				    bridge);
+		volume_queue_remove(list_entry(node, struct worker, node)->nbd.queue,
+				    on_queue_removed, bridge);
 }
 
 static void on_flushed(struct worker *worker, int error)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Front ends: ways in which users of this machine reach the volume. Sockets that speak NBD are one
+ * Front ends: the ways in which programs of this machine reach the volume. NBD sockets are one
  * (frontend_socket.c), the kernel's /dev/nbdN another (frontend_kernel.c); ublk could be a third.
- * A front end lives on the control thread and brings connections to the volume process, its host,
- * which puts them on workers.
+ * A front end lives on the control thread, calls nothing of the volume process and brings it
+ * connections through struct frontend_host; the volume process places them on workers.
  */
 #pragma once
 
@@ -21,17 +21,17 @@ struct frontend_host {
 	struct loop *loop; /* control */
 	const struct nbd_export *export;
 	const struct volume_info *info;
-	/* May another client come now? When not, ops->has_room follows. */
+	/* May another client come now? When not, ops->has_room follows later. */
 	bool (*has_room)(struct frontend_host *host);
-	/* Takes fd, a connected stream socket; is_kernel: no handshake. How long it lives is decided by
-	 * its peer. must_exit: the process ends with it. */
+	/* Takes fd, a connected stream socket, in any case; is_kernel: no handshake. It lives until
+	 * its peer ends it. must_exit: the process ends with it. 0 or -errno. */
 	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel, bool must_exit);
 	/* A front end that was starting has started, or failed. */
 	void (*on_started)(struct frontend_host *host, const struct error *error);
-	/* While stopping: the device stays, its connections answer what is in flight and close. Why is what
-	 * the process ends with. */
+	/* While stopping: the device stays, its connections answer what is in flight and close. The
+	 * process exits with why. */
 	void (*on_left)(struct frontend_host *host, const struct error *why);
-	/* Somebody else detached the device. */
+	/* Another program detached the device. */
 	void (*on_lost)(struct frontend_host *host);
 };
 
@@ -45,10 +45,10 @@ struct frontend_ops {
 	void (*resize)(struct frontend *frontend);
 	/* One of the kernel's connections is gone, its I/O too; was_used: it carried requests. */
 	void (*conn_gone)(struct frontend *frontend, bool was_used, unsigned n_left);
-	/* There is room for clients again; NULL: it never asks. */
+	/* There is room for clients again; NULL: it never calls host.has_room. */
 	void (*has_room)(struct frontend *frontend);
-	/* No new users from now on; what it brought ends by itself. may_leave: what is in use may stay,
-	 * for a successor. */
+	/* No new users from now on; its connections end by themselves. may_leave: a device in use
+	 * may stay, for a successor. */
 	void (*stop)(struct frontend *frontend, bool may_leave);
 	void (*free)(struct frontend *frontend);
 };
@@ -91,14 +91,15 @@ struct frontend *frontend_kernel_new(struct frontend_host *host,
 				     const struct frontend_kernel_config *config);
 /* "/dev/nbd0", or "" while it is not attached. */
 const char *frontend_kernel_device(struct frontend *frontend);
-/* Can this machine do it? 0, or an exit code and why not. */
+/* Does this machine have the driver and the privilege? 0, or an exit code with *error filled. */
 int frontend_kernel_check(struct error *error);
 
 /* ---- stdio.c ---- */
 
-/* A stream socket whose other end is standard input and output; 0 or -errno. */
+/* A stream socket; its other end is standard input and output. The caller owns *ret_fd. 0 or
+ * -errno. */
 int stdio_open(int *ret_fd);
 /* Waits until everything that was sent is written to standard output. */
 void stdio_finish(void);
-/* The process ends now: the writer is not waited for. */
+/* The process ends now: does not wait for the writer. */
 void stdio_leave(void);

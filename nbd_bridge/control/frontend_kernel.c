@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front end /dev/nbdN: the kernel is the NBD client. Each of its connections is a socketpair
- * whose one end is handed to the kernel by netlink (kernel_nbd.c) and whose other end is served like
- * any client's, only without a handshake, for netlink carries what the handshake would have said.
+ * The front end /dev/nbdN: the kernel is the NBD client. Each of its connections is a socketpair:
+ * netlink (kernel_nbd.c) hands one end to the kernel, a worker serves the other like any client,
+ * but without a handshake, as netlink carries the same parameters.
  *
  *   DETACHED -> ATTACHING -> ATTACHED <-> RECONNECTING
- *                      \________|____________/
- *                               |
- *              told to stop: LEAVING -> DETACHING -> GONE
+ *                   |           |              |
+ *                   +-----------+--------------+
+ *                               | stop
+ *                            LEAVING -> DETACHING -> GONE
  *
- * A device outlives its process: the kernel holds its I/O while it has no connection. So a process that
- * starts looks for a device with its namespace's UUID before it makes one (ATTACHING); one that is told
- * to stop leaves a device that is in use to its successor (LEAVING), and only `rblk detach`, which has
- * asked first, or nobody's using it ends it (DETACHING). A connection that ends although nobody was told
- * to stop is replaced (RECONNECTING): the kernel gives up one that is late beyond its timeout, and one
- * of a predecessor may not have been found dead yet when we came.
+ * A device outlives its process: the kernel holds its I/O while it has no connection. So a process
+ * that starts first looks for a device with its namespace's UUID (ATTACHING). A process that stops
+ * leaves a device in use to its successor (LEAVING); it detaches one that is not in use, and any
+ * after `rblk detach`, which checks for users first (DETACHING). A connection that ends while the
+ * process serves is replaced (RECONNECTING): the kernel drops a connection with a request older
+ * than its timeout, and may not have noticed yet that a connection of a predecessor is dead.
  *
  * Choices, and what they prevent:
- *   - no index is asked for and the device destroys itself: every attach gets a fresh disk, without
- *     settings that its last user left behind
- *   - the namespace's UUID is the backend identifier, and a lock by that UUID (kernel_name.c) belongs
- *     to the process: nobody else can reconfigure the device, or be given half of its connections
- *   - one connection by default, for what that means after a crash (kernel_helper.c)
- *   - a dead connection is waited for during an hour, during which the device holds its I/O
+ *   - the kernel chooses the index, and the device destroys itself: every attach gets a fresh disk,
+ *     without settings that its last user left behind
+ *   - the namespace's UUID is the backend identifier, and the process holds a lock by that UUID
+ *     (kernel_name.c): no other process can reconfigure the device, or get half of its connections
+ *   - one connection by default, because of what happens after a crash (kernel_helper.c)
+ *   - the kernel waits an hour for a dead connection to be replaced, and holds the device's I/O
  *   - the process keeps its memory: it must not wait for memory that the kernel frees only by
  *     writing to this very device
  */
@@ -48,7 +49,7 @@
 #include "nbd_bridge/control/kernel_name.h"
 
 #define RECONNECT_DELAY_NS (200 * NSEC_PER_MSEC)
-/* What was sent before the timer was shortened has been answered by then. */
+/* Requests sent before the timer was shortened are answered by then. */
 #define LEAVE_DELAY_NS (200 * NSEC_PER_MSEC)
 
 enum kernel_state {
@@ -56,7 +57,7 @@ enum kernel_state {
 	KERNEL_ATTACHING,
 	KERNEL_ATTACHED,
 	KERNEL_RECONNECTING,
-	KERNEL_LEAVING, /* is it in use? then connections end, and the device stays */
+	KERNEL_LEAVING, /* asks for users; with any, connections end and the device stays */
 	KERNEL_DETACHING,
 	KERNEL_GONE,
 };
@@ -81,7 +82,7 @@ struct frontend_kernel {
 	struct frontend_kernel_config config;
 	unsigned state;
 	struct kernel_helper helper;
-	unsigned wanted; /* one bit a job the helper is still to be given */
+	unsigned wanted; /* one bit for each job that waits for the helper */
 	char device[32]; /* "" while it is not attached */
 	uuid_t uuid;
 	struct kernel_name name;
@@ -122,7 +123,7 @@ int frontend_kernel_check(struct error *error)
 	return (int)error->code;
 }
 
-/* Best effort: without the privileges for it a swap-less machine is still fine. */
+/* Best effort: without the privileges a machine without swap still works. */
 static void keep_memory(void)
 {
 	_autoclose_ int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -132,7 +133,7 @@ static void keep_memory(void)
 		log_debug("cannot protect the process from memory reclaim: %s", strerror(errno));
 }
 
-/* Stable and unique: the namespace's own, or made from what else names it. */
+/* Stable and unique: the namespace's UUID or NGUID, or a hash of the subsystem and the NSID. */
 static void choose_uuid(struct frontend_kernel *fe)
 {
 	const struct frontend_host *host = fe->frontend.host;
@@ -204,7 +205,7 @@ static void give_next_job(struct frontend_kernel *fe)
 		unsigned n = fe->n_missing;
 
 		fe->n_missing = 0;
-		if (connect_pairs(fe, n) < 0) /* with those there are; then once more */
+		if (connect_pairs(fe, n) < 0) /* goes on with fewer, then tries again */
 			fe->n_missing = n;
 	}
 	kernel_helper_give(&fe->helper, (enum kernel_job)job);
@@ -267,7 +268,7 @@ static int find_device(struct frontend_kernel *fe, const struct kernel_name_cont
 		return 0;
 	if (left->block_size && left->block_size != helper->params.block_size)
 		return fail_different(fe, left, error);
-	if (left->n_sockets) /* it has that many places, whatever we were told */
+	if (left->n_sockets) /* it has that many places, whatever the options are */
 		fe->n_slots = MIN(left->n_sockets, (unsigned)KERNEL_NBD_SOCKETS_MAX);
 	describe(fe);
 	return 0;
@@ -295,7 +296,8 @@ static int begin(struct frontend_kernel *fe, struct error *error)
 	if (r == -EBUSY)
 		return fail_taken(fe, &content, error);
 	if (r < 0)
-		log_warn("%s: %s; nobody can take the device over", fe->name.path, strerror(-r));
+		log_warn("%s: %s; no later process can take the device over", fe->name.path,
+			 strerror(-r));
 	r = find_device(fe, &content, error);
 	if (r)
 		return r;
@@ -352,7 +354,7 @@ static void on_attach_done(struct frontend_kernel *fe, int result)
 	if (fe->helper.is_found)
 		log_info("%s: taken over", fe->device);
 	if (fe->state != KERNEL_ATTACHING)
-		return; /* told to stop meanwhile */
+		return; /* stopped meanwhile */
 	move(fe, KERNEL_ATTACHED);
 	host->on_started(host, NULL);
 	if (fe->n_missing) {

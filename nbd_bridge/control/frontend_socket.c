@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front end for NBD clients: a unix socket, TCP ports, sockets inherited from a service manager,
- * standard input and output.
+ * The front end for NBD clients: a unix socket, TCP ports, sockets inherited from a service
+ * manager, standard input and output.
  *
- * Access to a unix socket is a matter of its file mode, 0600 unless told otherwise; TCP is open to
- * whoever reaches it, so it is there only when asked for. The socket file of a process that died is
- * replaced, one that somebody listens on is not; only our own file is removed at the end.
+ * The file mode, 0600 by default, restricts access to the unix socket. TCP has no access control,
+ * so it listens only when --listen is given. The socket file of a process that died is replaced,
+ * one with a listener is not; only our own file is removed at the end.
  *
- * While the process has all the clients it takes, nobody is accepted: whoever comes waits in the
- * socket's backlog.
+ * While the process has as many clients as it may have, it does not accept: further clients wait in
+ * the socket's backlog.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ struct frontend_socket {
 
 /* ---- accepting ----------------------------------------------------------------------------- */
 
-/* Fails, harmlessly, on unix sockets. */
+/* Fails on unix sockets, which need neither. */
 static void tune(int fd)
 {
 	int on = 1;

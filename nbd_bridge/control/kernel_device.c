@@ -86,8 +86,8 @@ void kernel_device_set(uint32_t index, const char *setting, const char *value)
 		log_debug("%s: cannot write '%s': %s", path, value, strerror(errno));
 }
 
-/* udev holds a shared lock on a disk while it looks at it, and leaves one alone that is locked. Not
- * opened for writing: it would look at what was closed after that. */
+/* udev holds a shared lock on a disk while it probes it, and does not probe a locked one. The
+ * device is opened read-only: udev probes again after each close of a writer. */
 int kernel_device_quiet(uint32_t index)
 {
 	const struct timespec pause = {.tv_nsec = QUIET_RETRY_NS};

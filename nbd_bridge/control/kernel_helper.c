@@ -2,11 +2,12 @@
 /*
  * The jobs of the helper thread; see kernel_helper.h.
  *
- * The kernel's timer. A connection that dies leaves its requests to it: they are sent again when it has
- * fired. With one connection and no timeout it does nothing else than look whether the connection was
- * replaced, so it may be short. With several, or a timeout, it also takes a connection whose request is
- * late for dead and sends the request again, where it could overtake its first copy; there it has to be
- * longer than any time we hold I/O (params.io_timeout_s).
+ * The kernel's timer. When a connection dies, the kernel sends its requests again after the timer
+ * has fired. With one connection and no timeout the timer only checks whether the connection was
+ * replaced, so it may be short. With several connections, or a timeout, the kernel also takes a
+ * connection with a late request for dead and sends the request again on another one, where it
+ * could overtake its first copy: there the timer must be longer than any time we hold I/O
+ * (params.io_timeout_s).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #include "nbd_bridge/control/kernel_helper.h"
 
 #define TIMER_MS      "10000"
-#define TIMER_LEFT_MS "1000" /* of what is sent in the last moments of a process that leaves */
+#define TIMER_LEFT_MS "1000" /* for requests sent in the last moments of a process that leaves */
 
 /* CONNECT and RECONFIGURE set it to 30 seconds. */
 static void set_timer(const struct kernel_helper *helper, const char *ms)
@@ -57,7 +58,7 @@ static int attach(struct kernel_helper *helper)
 	if (r == 0 && helper->is_found) {
 		r = kernel_nbd_reconfigure(nbd, helper->index, &helper->params);
 		helper->is_found = r == 0;
-		if (r == -EINVAL) /* it went away meanwhile */
+		if (r == -EINVAL) /* it ended meanwhile */
 			r = kernel_nbd_connect(nbd, &helper->params, &helper->index);
 	} else if (r == 0) {
 		r = kernel_nbd_connect(nbd, &helper->params, &helper->index);
@@ -95,12 +96,12 @@ static int resize(struct kernel_helper *helper)
 	int r = kernel_nbd_resize(&helper->nbd, helper->index, &helper->params);
 
 	if (r < 0)
-		log_errno(r, "/dev/nbd%u: cannot tell the kernel the new size", helper->index);
+		log_errno(r, "/dev/nbd%u: cannot set the new size", helper->index);
 	return r;
 }
 
-/* Does somebody have it open? Nobody says so but the kernel, which, told to end the device with its last
- * user, does it when that was us. */
+/* Is the device open elsewhere? The kernel has no query for that. So it is asked to end the device
+ * with its last close: if our own close ends it, there was no other user. */
 static int leave(struct kernel_helper *helper)
 {
 	int fd, r;
@@ -120,7 +121,7 @@ static int leave(struct kernel_helper *helper)
 	return -EBUSY;
 }
 
-/* Without udev, whose reads would fail for all to see. */
+/* udev is kept out: its reads of a vanishing device would fill the log with errors. */
 static int detach(struct kernel_helper *helper)
 {
 	_autoclose_ int fd = -1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread that deals with the kernel for frontend_kernel.c. Whatever asks the kernel for something
- * about the device may wait for I/O on that device: a write to its queue's settings waits for udev's
- * first reads, and those may need the control thread to connect a queue. So the control thread gives
- * each job to this one, and hears when it is done; one at a time.
+ * The thread that makes kernel calls for frontend_kernel.c. Such a call may wait for I/O on the
+ * device: a write to its queue's settings waits for udev's first reads, and those may need the
+ * control thread to connect a queue. So the control thread hands over one job at a time, and
+ * receives a message when it is done.
  */
 #pragma once
 

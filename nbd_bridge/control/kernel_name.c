@@ -22,7 +22,7 @@ static void read_content(int fd, struct kernel_name_content *content)
 		content->n_sockets = content->block_size = 0;
 }
 
-/* Of the open file, not of the process: a second one in this process is somebody else. */
+/* A lock of the open file, not of the process: a second open in this process conflicts, too. */
 static const struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 static int lock(int fd)
@@ -66,7 +66,7 @@ int kernel_name_take(struct kernel_name *name, const char *directory, const uuid
 		if (r < 0)
 			return r;
 		if (is_still(fd, name->path)) {
-			fchmod(fd, 0644); /* udev's programs may not be root's */
+			fchmod(fd, 0644); /* udev may run programs as another user */
 			name->fd = take_fd(&fd);
 			return 0;
 		}

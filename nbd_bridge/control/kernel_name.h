@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a volume process leaves for others about its block device: a file by the namespace's UUID that
- * says "NAME SOCKETS BLOCK-SIZE". udev reads the name from it, for the links in /dev/disk/by-rblk. A
- * successor of a process that died reads what the device was made with. And whoever has it locked is
- * the one process that may give the device connections. Control thread.
+ * What a volume process publishes about its block device: a file by the namespace's UUID that holds
+ * "NAME SOCKETS BLOCK-SIZE". udev reads the name, for the links in /dev/disk/by-rblk. The successor
+ * of a process that died reads how the device was made. The process that holds the file's lock is
+ * the only one that may give the device connections. Thread: control.
  */
 #pragma once
 
@@ -23,12 +23,13 @@ struct kernel_name_content {
 	uint32_t block_size;
 };
 
-/* Locks the file, which is made when it is missing, and reads what a predecessor left. -EBUSY: another
- * process has it; content says which volume. directory: NULL for none, always successful. */
+/* Locks the file, which is made when it is missing, and reads what a predecessor left. -EBUSY:
+ * another process has it, for the volume in *ret_content. directory: NULL for none, always
+ * successful. */
 int kernel_name_take(struct kernel_name *name, const char *directory, const uuid_t uuid,
 		     struct kernel_name_content *ret_content);
-/* Reads it, and says whether a process has it, without touching either. */
+/* Reads the file. Returns whether a process has it locked, without locking it. */
 bool kernel_name_is_owned(const char *path, struct kernel_name_content *ret_content);
 int kernel_name_write(const struct kernel_name *name, const struct kernel_name_content *content);
-/* Unlocks; is_over: no device is left that somebody could take over, so the file goes too. */
+/* Unlocks. is_over: no device is left for a successor, so the file is removed, too. */
 void kernel_name_release(struct kernel_name *name, bool is_over);

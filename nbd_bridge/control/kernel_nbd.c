@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Netlink to the nbd driver (family "nbd", linux/nbd-netlink.h). Each call builds one message, sends
- * it and waits for the answer or the acknowledgement, which the driver gives without any I/O to the
- * device. Errors of libnl are turned into errno values.
+ * Netlink to the nbd driver (family "nbd", linux/nbd-netlink.h). Each call builds one message,
+ * sends it and waits for the answer or the acknowledgement, which the driver gives without any I/O
+ * to the device. Errors of libnl are turned into errno values.
  */
 #include <errno.h>
 #include <spawn.h>

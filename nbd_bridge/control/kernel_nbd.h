@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel's nbd driver, spoken to by generic netlink. Blocking calls; the helper thread. */
+/* The kernel's nbd driver, by generic netlink. All calls block. Thread: the helper's. */
 #pragma once
 
 #include <stdint.h>
@@ -28,21 +28,21 @@ struct kernel_nbd_params {
 	unsigned n_sockets;
 };
 
-/* Is the driver there? Tries to load it. 0 or -ENOENT. */
+/* Is the driver there? Tries to load it. 0 or -ENOENT. Any thread. */
 int kernel_nbd_probe(void);
 int kernel_nbd_open(struct kernel_nbd *nbd);
 void kernel_nbd_close(struct kernel_nbd *nbd); /* accepts a zeroed one */
 /* A fresh device with these sockets. */
 int kernel_nbd_connect(struct kernel_nbd *nbd, const struct kernel_nbd_params *params,
 		       uint32_t *ret_index);
-/* The sockets take the places of dead ones; those for which there is no place the kernel closes. Size
- * and timeouts are set anew. -EINVAL: no such device, or of another backend. */
+/* The sockets take the places of dead ones; the kernel closes those without a place. Size and
+ * timeouts are set again. -EINVAL: no such device, or of another backend. */
 int kernel_nbd_reconfigure(struct kernel_nbd *nbd, uint32_t index,
 			   const struct kernel_nbd_params *params);
 /* Of params: size and backend. */
 int kernel_nbd_resize(struct kernel_nbd *nbd, uint32_t index,
 		      const struct kernel_nbd_params *params);
-/* From now on the device goes when nobody has it open any more; until it is reconfigured. */
+/* The device ends with its last close, unless it is reconfigured before. */
 int kernel_nbd_end_on_close(struct kernel_nbd *nbd, uint32_t index,
 			    const struct kernel_nbd_params *params);
 int kernel_nbd_disconnect(struct kernel_nbd *nbd, uint32_t index);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NBD on standard input and output, as inetd, fuzzers and `nbdcopy -- [ rblk serve ... ]` want it.
+ * NBD on standard input and output, for inetd, fuzzers and `nbdcopy -- [ rblk serve ... ]`.
  *
  * When both are one socket, it is used as it is. Else (pipes, files) two threads pump bytes between
- * them and a socketpair, so that connections have to do with stream sockets only. The reading thread
- * may block for ever in a read of a terminal, so it is never joined; the writing one ends when the
- * connection has closed its end, and is waited for, lest the last replies get lost.
+ * them and a socketpair, so that connections only know stream sockets. The reading thread may block
+ * for ever in a read of a terminal, so it is never joined. The writing thread ends when the
+ * connection has closed its end; stdio_finish joins it, or the last replies would be lost.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The gate: a connection's transmission begins when the I/O of all connections that ended before it came
- * is back. A client that takes another one's place, or the same that connects again, must not find its
- * writes overwritten by older ones that were still on their way, on another queue.
+ * The gate: a connection's transmission begins when the I/O of all connections that ended before it
+ * came is back. A client that takes another one's place, or the same that connects again, must not
+ * find its writes overwritten by older ones that were still on their way, on another queue.
  *
  *   control                                      each worker
  *   a connection comes: it takes a ticket
  *   and goes to its worker; shakes hands
- *   gate_ask                       -- ask -->    looks whose clients are gone, ends those
+ *   gate_ask                       -- ask -->    ends connections with a client that is gone
  *                                  <- answer --  when the I/O of connections that had ended is back
  *   all have answered that ticket  -- open -->   connections with such tickets begin
  *
- * What ends after the question is not waited for, so nobody can keep the gate closed by coming and going.
- * A worker that is being asked answers first; tickets that are taken meanwhile are asked for together,
- * afterwards. The first connection, which is alone, does not wait.
+ * The gate does not wait for connections that end after the question, so clients that come and go
+ * cannot keep it closed. A worker with an open question answers it first; tickets that are taken
+ * meanwhile are asked for together, afterwards. The first connection, which is alone, does not
+ * wait.
  *
- * Connections that live on are not stopped: only who comes later can know that an earlier one has ended.
+ * Connections that live on are not stopped: only a later client can know that an earlier one has
+ * ended.
  */
 #include <poll.h>
 
 #include "base/bits.h"
 #include "nbd_bridge/io/gate.h"
-#include "nbd_bridge/io/nbd_request.h"
+#include "nbd_bridge/io/nbd_io.h"
+#include "nbd_bridge/io/nbd_session.h"
 #include "nbd_bridge/io/worker.h"
 
 /* ---- worker -------------------------------------------------------------------------------- */
@@ -37,10 +40,10 @@ static void answer(struct worker *worker)
 
 void gate_look(struct nbd_conn *conn)
 {
-	struct pollfd pfd = {.fd = conn->fd, .events = conn->is_tcp ? POLLRDHUP : 0};
+	struct pollfd pfd = {.fd = conn->fd, .events = conn->client == CLIENT_TCP ? POLLRDHUP : 0};
 
 	if (conn->state != CONN_CLOSED && poll(&pfd, 1, 0) == 1)
-		nbd_conn_abort(conn, "the client is gone");
+		nbd_session_abort(conn, "the client is gone");
 }
 
 static void on_ask(struct loop_msg *msg)
@@ -48,7 +51,7 @@ static void on_ask(struct loop_msg *msg)
 	struct worker *worker = container_of(msg, struct worker, gate.ask);
 	struct gate_worker *gate = &worker->gate;
 
-	list_for_each_safe (node, &worker->conns) {
+	list_for_each_safe (node, &worker->nbd.conns) {
 		struct nbd_conn *conn = list_entry(node, struct nbd_conn, node);
 
 		gate_look(conn);
@@ -60,11 +63,6 @@ static void on_ask(struct loop_msg *msg)
 	gate->must_answer = gate->n_waited_for;
 	if (!gate->must_answer)
 		answer(worker);
-}
-
-enum conn_step gate_wait(struct nbd_conn *conn)
-{
-	return STEP_WAITS; /* until on_open */
 }
 
 void gate_conn_gone(struct worker *worker, struct nbd_conn *conn)
@@ -82,13 +80,14 @@ static void on_open(struct loop_msg *msg)
 {
 	struct worker *worker = container_of(msg, struct worker, gate.open);
 
-	/* Before the look: what opens it further later sends again. */
+	/* Cleared first: a ticket that is admitted during the loop below sends this message
+	 * again. */
 	atomic_store(&worker->gate.is_open_sent, false);
-	list_for_each_safe (node, &worker->conns) {
+	list_for_each_safe (node, &worker->nbd.conns) {
 		struct nbd_conn *conn = list_entry(node, struct nbd_conn, node);
 
-		if (gate_is_open(&worker->gate, conn->ticket))
-			nbd_conn_admit(conn);
+		if (nbd_thread_admits(&worker->nbd, conn->ticket))
+			nbd_session_admit(conn);
 	}
 }
 
@@ -98,11 +97,11 @@ static void open_up_to(struct worker *worker, uint64_t ticket)
 {
 	struct gate_worker *gate = &worker->gate;
 
-	if (gate_is_open(gate, ticket))
+	if (nbd_thread_admits(&worker->nbd, ticket))
 		return;
-	atomic_store(&gate->open_up_to, ticket);
+	atomic_store(&worker->nbd.open_up_to, ticket);
 	if (!atomic_exchange(&gate->is_open_sent, true))
-		loop_send(&worker->loop, &gate->open);
+		loop_send(&worker->nbd.loop, &gate->open);
 }
 
 static void open_where_answered(struct gate *gate)
@@ -127,7 +126,7 @@ static void ask(struct worker *worker)
 	gate->is_asked = true;
 	gate->asked = gate->gate->n_tickets;
 	gate->ask.run = on_ask;
-	loop_send(&worker->loop, &gate->ask);
+	loop_send(&worker->nbd.loop, &gate->ask);
 }
 
 static void on_answer(struct loop_msg *msg)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The gate before new connections: see gate.c.
- */
+/* The gate before new connections: see gate.c. */
 #pragma once
 
 #include <stdatomic.h>
@@ -31,7 +29,6 @@ struct gate_worker {
 	struct loop_msg open;
 
 	/* Thread: any; written by control */
-	_Atomic uint64_t open_up_to;
 	_Atomic bool is_open_sent;
 
 	/* Thread: the worker's */
@@ -46,12 +43,8 @@ uint64_t gate_take_ticket(struct gate *gate, bool is_alone);
 /* Control thread: asks the workers on behalf of the tickets that were taken. */
 void gate_ask(struct gate *gate);
 
-/* Worker thread. */
-static inline bool gate_is_open(struct gate_worker *gate, uint64_t ticket)
-{
-	return ticket <= atomic_load(&gate->open_up_to);
-}
-/* Worker thread: ends it when its client is gone: it has closed its end, and takes no replies either. */
+/* Worker thread: aborts the connection when its client has closed its end and takes no replies
+ * either. */
 void gate_look(struct nbd_conn *conn);
 /* Worker thread: the connection's last I/O is back. */
 void gate_conn_gone(struct worker *worker, struct nbd_conn *conn);

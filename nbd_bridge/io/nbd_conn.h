@@ -1,146 +1,148 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One NBD connection. It lives on one worker from its first byte to its end; everything in these structs
- * belongs to that worker's thread. Files, in the order in which things happen: nbd_conn (birth, bytes in and
- * out, end), nbd_handshake, nbd_options, nbd_request (parse, validate), nbd_io (parts, buffers, waiting),
- * nbd_read, nbd_write, nbd_zero, nbd_extents, nbd_reply.
+ * One NBD connection: its fields, its states, and what the files below the session ask of it. It
+ * lives on one worker's thread from its first byte to its end.
+ *
+ * Files of the folder, each calls only those below it:
+ *
+ *   worker          the thread; connections arrive and leave, the volume is flushed
+ *   gate            delays a new connection until the I/O of ended ones is back
+ *   nbd_session     drives: bytes in and out, steps, start, stop, drain, abort
+ *   nbd_handshake   nbd_options   nbd_hello            handshake: steps, options, replies
+ *   nbd_command     a request's header: validate, then start it
+ *   nbd_read        nbd_write     nbd_zero             the commands
+ *   nbd_io          a request becomes parts; starved requests; a part came back
+ *   nbd_reply       headers of replies     nbd_extents block status
+ *   nbd_part        one I/O of the volume, with its memory
+ *   nbd_request     a request, from its header to its last reference
+ *   nbd_conn        nbd_thread.h  nbd_export   range_lock   nbd_wire.h
+ *
+ * Below the session nothing closes a connection: a step returns STEP_ABORT or STEP_DRAIN, and what
+ * fails later calls nbd_conn_fail.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/list.h"
-#include "base/loop.h"
 #include "nbd_bridge/io/nbd_export.h"
-#include "nbd_bridge/io/nbd_part.h"
+#include "nbd_bridge/io/nbd_out.h"
+#include "nbd_bridge/io/nbd_state.h"
+#include "nbd_bridge/io/nbd_thread.h"
 
-struct worker;
-
-enum {
-	CONN_REQUESTS = 128,	 /* in flight on one connection; then we stop reading it */
-	CONN_PARTS = 256,	 /* I/O of all of them */
-	CONN_REQUEST_PARTS = 16, /* of one request, so that it cannot take all */
-	CONN_FILL_PARTS = 3,	 /* of one that writes zeros */
-	CONN_RECV_BYTES = 32768, /* requests are parsed from here, many a system call */
-	CONN_OPTION_MAX = 16384, /* a longer option is refused and skipped */
-	CONN_REPLY_MAX = 4096,	 /* replies to one option */
-	CONN_IOV = 64,
+/* bytes[at..end) is unread. */
+struct conn_input {
+	uint8_t *bytes; /* owned, CONN_RECV_BYTES */
+	size_t at, end;
+	enum conn_step step;	     /* what the last step returned */
+	bool is_bulk;		     /* the last request brought a large payload */
+	struct nbd_request *current; /* its payload is being read */
+	struct nbd_part *filling;    /* of current: the rest of it is received in place */
+	uint32_t n_skip_bytes;	     /* CONN_PAYLOAD_SKIP */
 };
 
-enum conn_state {
-	CONN_NEW, /* on its way to the worker */
-	CONN_CLIENT_FLAGS,
-	CONN_OPTION,
-	CONN_OPTION_DATA,
-	CONN_OPTION_SKIP, /* swallows the data of an option that was refused */
-	CONN_REQUEST,
-	CONN_PAYLOAD,
-	CONN_PAYLOAD_SKIP,
-	CONN_WAITING,  /* the handshake is over; the gate is not open yet (gate.h) */
-	CONN_DRAINING, /* reads no more; answers what is in flight */
-	CONN_CLOSED,   /* the socket is closed; I/O may still be with the volume */
+struct conn_output {
+	struct list outs; /* of struct nbd_out */
+	size_t n_sent;	  /* bytes of the first */
+	bool is_blocked;  /* the socket is full */
 };
 
-/* What a step of the input machine found. */
-enum conn_step {
-	STEP_AGAIN,
-	STEP_NEEDS_INPUT,
-	STEP_WAITS, /* for memory or for output to drain; nbd_conn_resume goes on */
+struct conn_handshake {
+	uint32_t client_flags;		  /* enum nbd_handshake_flag */
+	uint32_t option, option_length;	  /* that is being read */
+	char meta_name[NBD_NAME_MAX + 1]; /* export the meta context was chosen for */
+	struct nbd_out hello;		  /* payload is bytes */
+	uint8_t *bytes;			  /* owned, CONN_REPLY_MAX: replies to the current option */
+	size_t n_bytes;
 };
 
 struct nbd_conn {
-	/* Thread: the worker's; before CONN_CLIENT_FLAGS and after the hand-back: control
-	 */
-	struct worker *worker;	   /* borrowed: outlives its connections */
+	/* Thread: the worker's; before CONN_CLIENT_FLAGS and after on_over: control */
+	struct nbd_thread *thread; /* borrowed: outlives its connections */
 	struct nbd_export *export; /* borrowed */
 	struct list owned;	   /* control's list of all connections */
-	char peer[80];		   /* who that is, for people; written before the start */
+	char peer[80];		   /* for the log; written before the start */
 	unsigned id;
-	unsigned state;
-	bool is_kernel;	    /* the kernel's end of a socketpair: no handshake */
-	bool is_tcp;	    /* the end of its input is the end of it: TCP does not say more */
-	uint64_t ticket;    /* its transmission begins when the gate is open up to here (gate.h) */
+	enum conn_client client;
+	uint64_t ticket; /* its transmission begins when the gate is open up to here (gate.h) */
+
+	unsigned state;	    /* enum conn_state */
+	bool is_stopping;   /* server shutdown: new requests are refused */
 	bool is_waited_for; /* it has ended, and the gate waits for its I/O */
-	int fd;		    /* owned */
+	const char *why;    /* STEP_ABORT, nbd_conn_fail */
+	void (*on_failure)(struct nbd_conn *conn);
+	/* It has ended: its socket is closed, its I/O is back. The callee owns it from here on. */
+	void (*on_over)(struct nbd_conn *conn);
+	int fd; /* owned */
 	struct loop_fd lfd;
 	struct loop_msg msg; /* to the worker and back */
-	struct list node;    /* worker.conns */
-	struct list dirty;   /* worker.dirty: has something to send */
+	struct list node;    /* thread.conns */
+	struct list dirty;   /* thread.dirty */
 	struct loop_timer deadline;
-	struct loop_call resume, reap, buffer_waiter;
+	struct loop_call resume, reap;
 
-	/* Input: in[in_at..in_end) is unread. */
-	uint8_t *in; /* owned, CONN_RECV_BYTES */
-	size_t in_at, in_end;
-	bool is_bulk;		    /* the last request brought a large payload */
-	bool is_waiting;	    /* the last step said STEP_WAITS */
-	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
-	bool is_stopping;	    /* server shutdown: new requests are refused */
+	struct conn_input input;
+	struct conn_output output;
+	struct conn_handshake handshake;
 
-	/* Output. */
-	struct list outs;
-	size_t out_sent; /* bytes of the first */
-	bool is_send_blocked;
-
-	/* Handshake. */
-	bool is_fixed_newstyle, is_no_zeroes, is_structured, has_allocation_context;
-	char meta_name[NBD_NAME_MAX + 1]; /* export the meta context was chosen for */
-	uint32_t option, option_length;
-	struct nbd_out hello; /* payload is hello_bytes */
-	uint8_t *hello_bytes; /* owned, CONN_REPLY_MAX */
-	size_t n_hello_bytes;
+	/* Negotiated by the handshake. */
+	bool is_structured, has_allocation_context;
 
 	/* Transmission; allocated when the handshake is over. */
 	struct nbd_request *requests; /* owned, CONN_REQUESTS */
 	struct nbd_part *parts;	      /* owned, CONN_PARTS */
 	struct list free_requests, free_parts;
-	struct list starved;	     /* of struct nbd_request, FIFO */
-	struct nbd_request *current; /* its payload is being read */
-	struct nbd_part *filling;
-	uint32_t n_skip_bytes;
+	struct list starved;	   /* of struct nbd_request, FIFO */
 	struct nbd_request *alone; /* REPLY_STREAM: nothing beside it */
 	unsigned n_running;	   /* requests not yet free */
 	uint64_t n_held_bytes;	   /* of buffers */
+	struct loop_call buffer_waiter;
+	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
 	uint64_t n_requests, n_errors;
 };
 
-/* ---- nbd_conn.c ---- */
-
-/* Control thread: a connection on fd (taken in any case), to be sent to a worker; NULL:
- * no memory. */
-struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd, bool is_kernel);
+/* Control thread: a connection on fd (taken in any case), to be sent to a worker; NULL: no
+ * memory. */
+struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
+			      enum conn_client client);
+/* Control thread: after on_over, or one that was never sent. */
 void nbd_conn_free(struct nbd_conn *conn);
 
-/* Worker thread from here on. */
-void nbd_conn_start(struct nbd_conn *conn);
-/* Server shutdown: finishes what is in flight, refuses what comes, closes. */
-void nbd_conn_stop(struct nbd_conn *conn);
-/* Hard disconnect: nothing more is read or sent. */
-void nbd_conn_abort(struct nbd_conn *conn, const char *why);
-/* No more input is taken; closes when everything in flight has been answered. */
-void nbd_conn_drain(struct nbd_conn *conn);
+/* Worker thread from here on. Checks the move against the table. */
 void nbd_conn_move(struct nbd_conn *conn, enum conn_state state);
-/* Goes on with whatever waits, in the next turn. */
+/* Allocates requests and parts. 0 or -ENOMEM. */
+int nbd_conn_alloc(struct nbd_conn *conn);
+/* Runs the starved and the steps again, in the next turn. */
 void nbd_conn_resume_soon(struct nbd_conn *conn);
-/* A request was freed or the last output sent: closes and hands back when that was all.
- */
-void nbd_conn_check_end(struct nbd_conn *conn);
-/* The gate is open: a connection that waits for it begins its transmission. */
-void nbd_conn_admit(struct nbd_conn *conn);
-/* The handshake is over. -ENOMEM. */
-int nbd_conn_begin_transmission(struct nbd_conn *conn);
-/* Queues for sending at the end of this turn. */
+/* The thread flushes this connection at the end of the turn. */
+void nbd_conn_mark_dirty(struct nbd_conn *conn);
+/* Queues for sending at the end of this turn; out->sent follows in any case. */
 void nbd_conn_send(struct nbd_conn *conn, struct nbd_out *out);
-/* Sends what is queued, as far as the socket takes it. Called by the worker at the end of
- * a turn. */
-void nbd_conn_flush(struct nbd_conn *conn);
+/* Outside of a step: the connection cannot go on. The session aborts it before this returns. */
+void nbd_conn_fail(struct nbd_conn *conn, const char *why);
+/* After a request was freed or output was sent: if that was the last thing, the connection ends in
+ * the next turn. */
+void nbd_conn_check_end(struct nbd_conn *conn);
+/* How much registered memory one connection may hold: none, even if it never reads its replies,
+ * keeps the others from their share. */
+uint64_t nbd_conn_share(const struct nbd_conn *conn);
+
+/* Unread input. */
 static inline size_t nbd_conn_n_input(const struct nbd_conn *conn)
 {
-	return conn->in_end - conn->in_at;
+	return conn->input.end - conn->input.at;
 }
+
 static inline bool nbd_conn_is_open(const struct nbd_conn *conn)
 {
 	return conn->state < CONN_DRAINING;
+}
+
+static inline bool nbd_conn_is_waiting(const struct nbd_conn *conn)
+{
+	return conn->input.step == STEP_WAITS;
+}
+
+/* For a step: return nbd_conn_refuse(conn, "why"). */
+static inline enum conn_step nbd_conn_refuse(struct nbd_conn *conn, const char *why)
+{
+	conn->why = why;
+	return STEP_ABORT;
 }

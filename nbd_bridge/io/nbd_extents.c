@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Block status. The commands we use of NVMe do not tell which blocks are allocated (Get
- * LBA Status is optional and seldom there), and "allocated, may hold data" is always a
- * legal answer. So that is what we say, in one extent; a client that copies the volume
- * reads all of it.
+ * Block status. The NVMe commands that we use do not return which blocks are allocated (Get LBA
+ * Status is optional, and few targets have it). "Allocated, may hold data" is always a legal
+ * answer, so the reply is one such extent; a client that copies the volume reads all of it.
  */
 #include "base/check.h"
 #include "nbd_bridge/io/nbd_extents.h"

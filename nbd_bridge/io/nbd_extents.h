@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The meta context "base:allocation": which parts of the volume are holes or read as
- * zeros. */
+/* The meta context "base:allocation": which parts of the volume are holes or read as zeros. */
 #pragma once
 
 #include <stdint.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of the handshake, one function each, from a table. A function gets the
- * option's whole data, checks every length in it against what is there, and appends its
- * replies; a malformed or unknown option costs an error reply and nothing else. GO and
- * EXPORT_NAME begin the transmission.
+ * The options of the handshake, one function each, from a table. A function gets the option's whole
+ * data, checks every length in it against what is there, and appends its replies; a malformed or
+ * unknown option costs an error reply and nothing else. GO and EXPORT_NAME begin the transmission:
+ * STEP_TRANSMIT.
  *
- * The one export answers to its own name and to "". Names and queries are compared, never
- * kept, but for the name a meta context was chosen for: the choice counts only for that
- * export.
+ * The one export answers to its own name and to "". Names and queries are compared, never kept, but
+ * for the name a meta context was chosen for: the choice counts only for that export.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "nbd_bridge/io/nbd_extents.h"
-#include "nbd_bridge/io/nbd_handshake.h"
+#include "nbd_bridge/io/nbd_hello.h"
+#include "nbd_bridge/io/nbd_options.h"
 
 /* What is left of an option's data. */
 struct reader {
@@ -77,12 +77,12 @@ static void reply_unknown(struct nbd_conn *conn, struct reader name)
 	log_debug("nbd %u: no export '%s'", conn->id, quoted);
 	snprintf(text, sizeof(text), "there is no such export; this server has '%s'",
 		 conn->export->name);
-	nbd_option_error(conn, NBD_REP_ERR_UNKNOWN, text);
+	nbd_hello_error(conn, NBD_REP_ERR_UNKNOWN, text);
 }
 
 static void reply_invalid(struct nbd_conn *conn)
 {
-	nbd_option_error(conn, NBD_REP_ERR_INVALID, "malformed option");
+	nbd_hello_error(conn, NBD_REP_ERR_INVALID, "malformed option");
 }
 
 /* Counts the connection as established; false: there are enough. */
@@ -97,70 +97,64 @@ static bool take_place(struct nbd_export *export)
 /* A meta context chosen for an export of another name does not count. */
 static void keep_context_of(struct nbd_conn *conn, struct reader name)
 {
-	if (strlen(conn->meta_name) != name.n || memcmp(conn->meta_name, name.at, name.n) != 0)
+	if (strlen(conn->handshake.meta_name) != name.n ||
+	    memcmp(conn->handshake.meta_name, name.at, name.n) != 0)
 		conn->has_allocation_context = false;
-}
-
-static void begin(struct nbd_conn *conn)
-{
-	if (nbd_conn_begin_transmission(conn) < 0) {
-		atomic_fetch_sub(&conn->export->n_established, 1);
-		nbd_conn_abort(conn, "no memory for its requests");
-	}
 }
 
 /* ---- starting, stopping ------------------------------------------------------------ */
 
-/* Its reply cannot carry an error, so whatever is wrong closes the connection. */
-static void run_export_name(struct nbd_conn *conn, struct reader data)
+/* Its reply cannot carry an error, so any failure closes the connection. */
+static enum conn_step run_export_name(struct nbd_conn *conn, struct reader data)
 {
 	struct nbd_export_name_reply reply = {
 		.size = put_be64(nbd_export_size(conn->export)),
 		.flags = put_be16(nbd_export_flags(conn->export, conn->is_structured)),
 	};
+	bool has_no_zeroes = conn->handshake.client_flags & NBD_NO_ZEROES;
 
-	if (!is_our_name(conn->export, data) || !take_place(conn->export)) {
-		nbd_conn_abort(conn, "EXPORT_NAME cannot be granted");
-		return;
-	}
+	if (!is_our_name(conn->export, data) || !take_place(conn->export))
+		return nbd_conn_refuse(conn, "EXPORT_NAME cannot be granted");
 	keep_context_of(conn, data);
-	nbd_hello_put(conn, &reply,
-		      sizeof(reply) - (conn->is_no_zeroes ? NBD_EXPORT_NAME_PADDING : 0));
-	begin(conn);
+	nbd_hello_put(conn, &reply, sizeof(reply) - (has_no_zeroes ? NBD_EXPORT_NAME_PADDING : 0));
+	return STEP_TRANSMIT;
 }
 
-static void run_abort(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_abort(struct nbd_conn *conn, struct reader data)
 {
-	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
-	nbd_conn_drain(conn);
+	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
+	return STEP_DRAIN;
 }
 
-static void run_list(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_list(struct nbd_conn *conn, struct reader data)
 {
 	size_t n = strlen(conn->export->name);
 	be32 length = put_be32((uint32_t)n);
 
 	if (data.n) {
 		reply_invalid(conn);
-		return;
+		return STEP_AGAIN;
 	}
-	nbd_option_reply2(conn, NBD_REP_SERVER, &length, sizeof(length), conn->export->name, n);
-	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
+	nbd_hello_reply2(conn, NBD_REP_SERVER, &length, sizeof(length), conn->export->name, n);
+	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
+	return STEP_AGAIN;
 }
 
-static void run_structured_reply(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_structured_reply(struct nbd_conn *conn, struct reader data)
 {
 	if (data.n) {
 		reply_invalid(conn);
-		return;
+		return STEP_AGAIN;
 	}
 	conn->is_structured = true;
-	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
+	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
+	return STEP_AGAIN;
 }
 
-static void run_unsupported(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_unsupported(struct nbd_conn *conn, struct reader data)
 {
-	nbd_option_error(conn, NBD_REP_ERR_UNSUP, "this server does not do that");
+	nbd_hello_error(conn, NBD_REP_ERR_UNSUP, "this server does not do that");
+	return STEP_AGAIN;
 }
 
 /* ---- INFO and GO ------------------------------------------------------------------- */
@@ -173,18 +167,17 @@ static void reply_info_export(struct nbd_conn *conn)
 		.flags = put_be16(nbd_export_flags(conn->export, conn->is_structured)),
 	};
 
-	nbd_option_reply(conn, NBD_REP_INFO, &info, sizeof(info));
+	nbd_hello_reply(conn, NBD_REP_INFO, &info, sizeof(info));
 }
 
 static void reply_info_text(struct nbd_conn *conn, uint16_t type, const char *text)
 {
 	be16 wire = put_be16(type);
 
-	nbd_option_reply2(conn, NBD_REP_INFO, &wire, sizeof(wire), text, strlen(text));
+	nbd_hello_reply2(conn, NBD_REP_INFO, &wire, sizeof(wire), text, strlen(text));
 }
 
-/* Any alignment is served, by read-modify-write; whole pages are what does not cost
- * extra. */
+/* Any alignment is served, by read-modify-write; whole pages are what does not cost extra. */
 static void reply_info_block_size(struct nbd_conn *conn)
 {
 	struct nbd_info_block_size info = {
@@ -194,11 +187,10 @@ static void reply_info_block_size(struct nbd_conn *conn)
 		.maximum_payload = put_be32(NBD_PAYLOAD_MAX),
 	};
 
-	nbd_option_reply(conn, NBD_REP_INFO, &info, sizeof(info));
+	nbd_hello_reply(conn, NBD_REP_INFO, &info, sizeof(info));
 }
 
-/* Each kind once, however often it was asked for: what a client makes us send is bounded.
- */
+/* Each kind once, however often it was requested: what a client makes us send is bounded. */
 static bool read_wanted_infos(struct reader *data, uint64_t *ret_wanted)
 {
 	uint16_t n, type;
@@ -225,8 +217,8 @@ static bool run_info_or_go(struct nbd_conn *conn, struct reader data)
 		reply_unknown(conn, name);
 		return false;
 	}
-	if (conn->option == NBD_OPT_GO && !take_place(conn->export)) {
-		nbd_option_error(conn, NBD_REP_ERR_POLICY, "too many connections");
+	if (conn->handshake.option == NBD_OPT_GO && !take_place(conn->export)) {
+		nbd_hello_error(conn, NBD_REP_ERR_POLICY, "too many connections");
 		return false;
 	}
 	reply_info_export(conn);
@@ -236,21 +228,21 @@ static bool run_info_or_go(struct nbd_conn *conn, struct reader data)
 		reply_info_text(conn, NBD_INFO_DESCRIPTION, conn->export->description);
 	if (wanted & 1ULL << NBD_INFO_BLOCK_SIZE)
 		reply_info_block_size(conn);
-	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
-	if (conn->option == NBD_OPT_GO)
+	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
+	if (conn->handshake.option == NBD_OPT_GO)
 		keep_context_of(conn, name);
 	return true;
 }
 
-static void run_info(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_info(struct nbd_conn *conn, struct reader data)
 {
 	run_info_or_go(conn, data);
+	return STEP_AGAIN;
 }
 
-static void run_go(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_go(struct nbd_conn *conn, struct reader data)
 {
-	if (run_info_or_go(conn, data))
-		begin(conn);
+	return run_info_or_go(conn, data) ? STEP_TRANSMIT : STEP_AGAIN;
 }
 
 /* ---- meta contexts ----------------------------------------------------------------- */
@@ -280,9 +272,9 @@ static bool read_meta_queries(struct reader *data, bool is_list, struct reader *
 	return data->n == 0;
 }
 
-static void run_meta_context(struct nbd_conn *conn, struct reader data)
+static enum conn_step run_meta_context(struct nbd_conn *conn, struct reader data)
 {
-	bool is_list = conn->option == NBD_OPT_LIST_META_CONTEXT;
+	bool is_list = conn->handshake.option == NBD_OPT_LIST_META_CONTEXT;
 	be32 id = put_be32(NBD_ALLOCATION_CONTEXT_ID);
 	struct reader name;
 	bool is_wanted;
@@ -290,31 +282,32 @@ static void run_meta_context(struct nbd_conn *conn, struct reader data)
 	if (!is_list) /* even one that fails undoes what was chosen before */
 		conn->has_allocation_context = false;
 	if (!conn->is_structured) {
-		nbd_option_error(conn, NBD_REP_ERR_INVALID, "structured replies come first");
-		return;
+		nbd_hello_error(conn, NBD_REP_ERR_INVALID, "structured replies come first");
+		return STEP_AGAIN;
 	}
 	if (!read_meta_queries(&data, is_list, &name, &is_wanted)) {
 		reply_invalid(conn);
-		return;
+		return STEP_AGAIN;
 	}
 	if (!is_our_name(conn->export, name)) {
 		reply_unknown(conn, name);
-		return;
+		return STEP_AGAIN;
 	}
 	if (is_wanted)
-		nbd_option_reply2(conn, NBD_REP_META_CONTEXT, &id, sizeof(id),
-				  NBD_ALLOCATION_CONTEXT, strlen(NBD_ALLOCATION_CONTEXT));
+		nbd_hello_reply2(conn, NBD_REP_META_CONTEXT, &id, sizeof(id),
+				 NBD_ALLOCATION_CONTEXT, strlen(NBD_ALLOCATION_CONTEXT));
 	if (!is_list) {
 		conn->has_allocation_context = is_wanted;
-		memcpy(conn->meta_name, name.at, name.n);
-		conn->meta_name[name.n] = '\0';
+		memcpy(conn->handshake.meta_name, name.at, name.n);
+		conn->handshake.meta_name[name.n] = '\0';
 	}
-	nbd_option_reply(conn, NBD_REP_ACK, NULL, 0);
+	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
+	return STEP_AGAIN;
 }
 
 /* ---- the table --------------------------------------------------------------------- */
 
-static void (*const options[])(struct nbd_conn *conn, struct reader data) = {
+static enum conn_step (*const options[])(struct nbd_conn *conn, struct reader data) = {
 	[NBD_OPT_EXPORT_NAME] = run_export_name,
 	[NBD_OPT_ABORT] = run_abort,
 	[NBD_OPT_LIST] = run_list,
@@ -327,12 +320,12 @@ static void (*const options[])(struct nbd_conn *conn, struct reader data) = {
 	[NBD_OPT_EXTENDED_HEADERS] = run_unsupported,
 };
 
-void nbd_option_run(struct nbd_conn *conn, const uint8_t *data, uint32_t length)
+enum conn_step nbd_options_run(struct nbd_conn *conn, const uint8_t *data, uint32_t length)
 {
 	struct reader reader = {data, length};
+	uint32_t option = conn->handshake.option;
 
-	if (conn->option < ARRAY_LEN(options) && options[conn->option])
-		options[conn->option](conn, reader);
-	else
-		run_unsupported(conn, reader);
+	if (option < ARRAY_LEN(options) && options[option])
+		return options[option](conn, reader);
+	return run_unsupported(conn, reader);
 }

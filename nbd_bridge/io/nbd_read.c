@@ -1,30 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads. The volume reads whole blocks into registered memory, and the client's bytes
- * leave from there, without a copy. How, depends on what the client can take:
+ * Reads. The volume reads whole blocks into registered memory, and the client's bytes leave from
+ * there, without a copy. What the client can take decides how:
  *
- *   chunks    structured replies: each part is a chunk, sent when it was read, in any
- * order; a failed read ends in an error chunk. ordered   simple replies, and structured
- * ones that must not be fragmented: one header, then all data. The header says whether
- * the read succeeded, so all parts are read first; their memory is taken all at once or
- * not at all. stream    an ordered read for which there is not that much memory. The
- * header goes out when the first part was read, the parts follow in order; the request
- * runs alone on its connection, as nothing may come in between. When a later part fails
- * there is no way to say so but to hang up, as the protocol demands.
+ *   chunks    Structured replies: each part is a chunk, sent when it was read, in any order; a
+ *             failed read ends in an error chunk.
+ *   ordered   Simple replies, and structured ones that must not be fragmented (DF): one header,
+ *             then all data. The header holds the result, so all parts are read first; their
+ *             memory is taken all at once or not at all, as two reads that hold a half each would
+ *             wait for ever.
+ *   stream    An ordered read for which there is not that much memory. The header goes out when
+ *             the first part was read, the parts follow in order; the request runs alone on its
+ *             connection, as nothing may come in between. The protocol has no message for a later
+ *             part that fails: the connection is closed, as the specification demands.
  */
 #include <errno.h>
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "nbd_bridge/io/nbd_request.h"
-#include "nbd_bridge/io/worker.h"
+#include "nbd_bridge/io/nbd_io.h"
+#include "nbd_bridge/io/nbd_read.h"
+#include "nbd_bridge/io/nbd_reply.h"
 
 static struct nbd_part *first_part(const struct nbd_request *r)
 {
 	return list_is_empty(&r->parts) ? NULL : list_entry(r->parts.next, struct nbd_part, node);
 }
 
-/* Streaming: sends what was read and is next in order. */
+/* There is room for a further part. */
+static void on_part_sent(struct nbd_out *out)
+{
+	struct nbd_part *part = container_of(out, struct nbd_part, out);
+	struct nbd_request *r = part->request;
+
+	nbd_request_ref(r);
+	nbd_part_give(part);
+	nbd_io_settle(r);
+	nbd_request_unref(r);
+}
+
+/* Sends what was read and is next in order. */
 static void send_in_order(struct nbd_request *r)
 {
 	struct nbd_part *part;
@@ -32,7 +47,7 @@ static void send_in_order(struct nbd_request *r)
 	while (!r->error && (part = first_part(r)) && part->state == PART_READ) {
 		if (!r->is_header_sent)
 			nbd_reply_ordered_header(r);
-		nbd_reply_ordered_data(part);
+		nbd_reply_ordered_data(part, on_part_sent);
 	}
 }
 
@@ -47,7 +62,8 @@ static void on_read(struct volume_io *io, int error)
 		nbd_request_fail(r, error, part->offset);
 		nbd_part_give(part);
 	} else if (r->mode == REPLY_CHUNKS) {
-		nbd_reply_chunk(part, !r->error && !r->n_pending && !nbd_io_has_more(r));
+		nbd_reply_chunk(part, !r->error && !r->n_pending && !nbd_io_has_more(r),
+				on_part_sent);
 	} else {
 		nbd_part_move(part, PART_READ);
 		if (r->mode == REPLY_STREAM)
@@ -108,9 +124,9 @@ static void give_unsent(struct nbd_request *r)
 static bool gather(struct nbd_request *r)
 {
 	while (r->cursor < r->length) {
-		if (r->n_parts < CONN_REQUEST_PARTS && take_next(r))
+		if (r->n_parts < r->command->max_parts && take_next(r))
 			continue;
-		nbd_io_stop_waiting(r->conn);
+		nbd_part_stop_waiting(r->conn);
 		r->n_pending = 0;
 		r->cursor = 0;
 		give_unsent(r);
@@ -150,7 +166,7 @@ void nbd_read_finish(struct nbd_request *r)
 		give_unsent(r);
 		if (r->is_header_sent) {
 			nbd_reply_end(r);
-			nbd_conn_abort(r->conn, "a read failed behind its header");
+			nbd_conn_fail(r->conn, "a read failed behind its header");
 		} else {
 			nbd_reply_status(r);
 		}

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies. Once structured replies are negotiated, READ and BLOCK_STATUS must use them,
- * and the other commands keep the shorter simple reply, which carries all they have to
- * say.
+ * Replies. Once structured replies are negotiated, READ and BLOCK_STATUS must use them; the other
+ * commands keep the shorter simple reply, which has a place for everything they return.
  *
- * A reply header is built in the request or the part it belongs to, which stays until it
- * is sent; what is queued holds a reference. Errors carry no text: there is no peer-sized
- * answer.
+ * A reply header is built in the request or the part it belongs to, which stays until it is sent;
+ * what is queued holds a reference. Errors carry no text, so no reply has a size that the client
+ * chose.
  */
 #include <string.h>
 
 #include "base/check.h"
 #include "base/probe.h"
 #include "nbd_bridge/io/nbd_extents.h"
-#include "nbd_bridge/io/nbd_request.h"
-#include "nbd_bridge/io/worker.h"
+#include "nbd_bridge/io/nbd_reply.h"
 
 static_assert(sizeof(struct nbd_chunk_status) <= sizeof(((struct nbd_out *)0)->header),
 	      "room for the longest header");
@@ -24,17 +22,6 @@ static_assert(sizeof(struct nbd_chunk_error_offset) <= sizeof(((struct nbd_out *
 static void on_request_sent(struct nbd_out *out)
 {
 	nbd_request_unref(container_of(out, struct nbd_request, out));
-}
-
-static void on_part_sent(struct nbd_out *out)
-{
-	struct nbd_part *part = container_of(out, struct nbd_part, out);
-	struct nbd_request *r = part->request;
-
-	nbd_request_ref(r);
-	nbd_part_give(part);
-	nbd_io_settle(r); /* there is room for a further part */
-	nbd_request_unref(r);
 }
 
 static void set_header(struct nbd_out *out, const void *header, size_t n)
@@ -51,10 +38,10 @@ static void send_header(struct nbd_request *r, const void *header, size_t n)
 	nbd_conn_send(r->conn, &r->out);
 }
 
-static void send_data(struct nbd_part *part)
+static void send_data(struct nbd_part *part, void (*sent)(struct nbd_out *out))
 {
 	nbd_part_move(part, PART_SENDING);
-	part->out.sent = on_part_sent;
+	part->out.sent = sent;
 	part->out.payload = part->payload;
 	part->out.payload_length = (uint32_t)part->length;
 	nbd_conn_send(part->request->conn, &part->out);
@@ -81,6 +68,7 @@ static struct nbd_chunk chunk_of(const struct nbd_request *r, enum nbd_chunk_typ
 
 void nbd_reply_end(struct nbd_request *r)
 {
+	check(!r->is_answered);
 	r->is_answered = true;
 	PROBE(rblk, nbd_reply, r, r->conn, r->error);
 	nbd_request_unref(r);
@@ -97,7 +85,7 @@ static void send_simple(struct nbd_request *r)
 	send_header(r, &reply, sizeof(reply));
 }
 
-/* A read that failed says where, for data before it may have been sent. */
+/* A failed read carries the offset of the failure: data before it may have been sent. */
 static void send_structured(struct nbd_request *r)
 {
 	size_t n_chunk = sizeof(struct nbd_chunk);
@@ -126,7 +114,7 @@ void nbd_reply_status(struct nbd_request *r)
 
 	if (r->error) {
 		r->conn->n_errors++;
-		counter_add(&r->conn->worker->stats.n_errors, 1);
+		counter_add(&r->conn->thread->stats.n_errors, 1);
 	}
 	if (r->conn->is_structured && has_data)
 		send_structured(r);
@@ -156,7 +144,7 @@ void nbd_reply_extents(struct nbd_request *r)
 	nbd_reply_end(r);
 }
 
-void nbd_reply_chunk(struct nbd_part *part, bool is_last)
+void nbd_reply_chunk(struct nbd_part *part, bool is_last, void (*sent)(struct nbd_out *out))
 {
 	struct nbd_request *r = part->request;
 	struct nbd_chunk_data *header = &part->out.data;
@@ -165,7 +153,7 @@ void nbd_reply_chunk(struct nbd_part *part, bool is_last)
 		   sizeof(header->offset) + part->length);
 	header->offset = put_be64(part->offset);
 	part->out.header_length = sizeof(*header);
-	send_data(part);
+	send_data(part, sent);
 	if (is_last)
 		nbd_reply_end(r);
 }
@@ -185,9 +173,9 @@ void nbd_reply_ordered_header(struct nbd_request *r)
 		send_simple(r);
 }
 
-void nbd_reply_ordered_data(struct nbd_part *part)
+void nbd_reply_ordered_data(struct nbd_part *part, void (*sent)(struct nbd_out *out))
 {
 	list_remove(&part->node);
 	part->out.header_length = 0;
-	send_data(part);
+	send_data(part, sent);
 }

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes. The payload is received into registered memory, a part at a time, and each part
- * is written when it is complete; a client that stalls or dies in the middle of a part
- * leaves that part unwritten. The range lock is taken after the payload is there: a slow
- * client holds up nobody.
+ * Writes. The payload is received into registered memory, a part at a time, and each part is
+ * written when it is complete; a client that stalls or dies in the middle of a part leaves that
+ * part unwritten. The range lock is taken after the payload is there, so a slow client delays no
+ * other.
  *
- *   payload complete -> lock the range, shared     -> write           -> unlock -> done
- *   less than a block -> lock the block, exclusive -> read it, change it, write it ->
- * unlock
+ *   whole blocks        -> lock the range, shared    -> write                -> unlock -> done
+ *   less than a block   -> lock the block, exclusive -> read, change, write  -> unlock -> done
  *
- * A request is cut at the edges of blocks, so that at most its first and its last block
- * need the detour. Such a part has memory for two blocks: the payload, and behind it the
- * block.
+ * A request is cut at the edges of blocks, so that at most its first and its last block need the
+ * detour. Such a part has memory for two blocks: the payload, and behind it the block.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "nbd_bridge/io/nbd_request.h"
-#include "nbd_bridge/io/worker.h"
+#include "nbd_bridge/io/nbd_io.h"
+#include "nbd_bridge/io/nbd_write.h"
 
 static uint64_t cut(const struct nbd_export *export, uint64_t offset, uint64_t length,
 		    uint64_t max_bytes, bool *ret_is_rmw)
@@ -94,10 +92,10 @@ void nbd_write_run(struct nbd_part *part, enum volume_op op)
 	struct nbd_conn *conn = part->request->conn;
 
 	if (part->is_rmw)
-		counter_add(&conn->worker->stats.n_rmw, 1);
+		counter_add(&conn->thread->stats.n_rmw, 1);
 	part->op = op;
 	part->lock.on_granted = run_locked;
-	part->lock.loop = &conn->worker->loop;
+	part->lock.loop = &conn->thread->loop;
 	nbd_part_move(part, PART_LOCKING);
 	if (range_lock_acquire(&conn->export->locks, &part->lock, part->offset, part->length,
 			       part->is_rmw))
@@ -110,29 +108,29 @@ static void copy_received(struct nbd_conn *conn, struct nbd_part *part)
 {
 	uint32_t n = (uint32_t)MIN(nbd_conn_n_input(conn), part->length - part->n_filled);
 
-	memcpy(part->payload + part->n_filled, conn->in + conn->in_at, n);
+	memcpy(part->payload + part->n_filled, conn->input.bytes + conn->input.at, n);
 	part->n_filled += n;
-	conn->in_at += n;
+	conn->input.at += n;
 }
 
 enum conn_step nbd_write_payload(struct nbd_conn *conn)
 {
-	struct nbd_request *r = conn->current;
-	struct nbd_part *part = conn->filling;
+	struct nbd_request *r = conn->input.current;
+	struct nbd_part *part = conn->input.filling;
 
 	if (!part) {
 		part = nbd_write_take(r, true);
 		if (!part)
 			return STEP_WAITS;
 		nbd_part_move(part, PART_FILLING);
-		conn->filling = part;
+		conn->input.filling = part;
 	}
 	copy_received(conn, part);
 	if (part->n_filled < part->length)
 		return STEP_NEEDS_INPUT;
-	conn->filling = NULL;
+	conn->input.filling = NULL;
 	if (r->cursor == r->length) {
-		conn->current = NULL;
+		conn->input.current = NULL;
 		nbd_conn_move(conn, CONN_REQUEST);
 	}
 	nbd_write_run(part, VOLUME_WRITE);

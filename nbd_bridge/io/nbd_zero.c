@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What changes data without carrying any: WRITE_ZEROES, TRIM; and FLUSH.
+ * Commands without a payload that change data or make it durable: WRITE_ZEROES, TRIM, FLUSH.
  *
- * Zeroes go to the target as one Write Zeroes command for all whole blocks; the volume
- * splits it. A target that lacks the command gets buffers of zeros. Pieces of blocks at
- * the ends are read-modify-writes like those of a write. A trim is a hint and leaves
- * pieces of blocks alone.
+ * Zeroes go to the target as one Write Zeroes command for all whole blocks; the volume splits it. A
+ * target that lacks the command gets buffers of zeros. Pieces of blocks at the ends are
+ * read-modify-writes like those of a write. A trim is a hint and leaves pieces of blocks alone.
  *
- * NVMe flush covers the whole namespace, so a flush on this queue also covers what was
- * written, and answered, on the others: that is what CAN_MULTI_CONN promises. FUA on a
- * trim becomes a flush behind it.
+ * NVMe Flush covers the whole namespace, so a flush on this queue also covers what was written, and
+ * answered, on the others: that is what NBD_FLAG_CAN_MULTI_CONN promises. FUA on a trim becomes a
+ * flush behind it.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
-#include "nbd_bridge/io/nbd_request.h"
-#include "nbd_bridge/io/worker.h"
+#include "nbd_bridge/io/nbd_io.h"
+#include "nbd_bridge/io/nbd_write.h"
+#include "nbd_bridge/io/nbd_zero.h"
 
 bool nbd_zero_issue_one(struct nbd_request *r)
 {
@@ -30,13 +30,31 @@ bool nbd_zero_issue_one(struct nbd_request *r)
 	return true;
 }
 
-bool nbd_trim_issue_one(struct nbd_request *r)
+static void on_flushed(struct volume_io *io, int error)
+{
+	nbd_io_part_done(container_of(io, struct nbd_part, io), error);
+}
+
+bool nbd_zero_flush_one(struct nbd_request *r)
+{
+	struct nbd_part *part = nbd_part_take(r, 0, 0, 0);
+
+	if (!part)
+		return false;
+	r->must_flush = false;
+	nbd_part_submit(part, VOLUME_FLUSH, 0, 0, NULL, on_flushed);
+	return true;
+}
+
+bool nbd_zero_trim_one(struct nbd_request *r)
 {
 	uint32_t block_size = r->conn->export->block_size;
 	uint64_t first = align_up(r->offset, block_size);
 	uint64_t end = align_down(r->offset + r->length, block_size);
 	struct nbd_part *part;
 
+	if (r->cursor == r->length)
+		return nbd_zero_flush_one(r); /* FUA */
 	if (first >= end) {
 		r->cursor = r->length;
 		return true;
@@ -46,21 +64,5 @@ bool nbd_trim_issue_one(struct nbd_request *r)
 		return false;
 	r->cursor = r->length;
 	nbd_write_run(part, VOLUME_TRIM);
-	return true;
-}
-
-static void on_flushed(struct volume_io *io, int error)
-{
-	nbd_io_part_done(container_of(io, struct nbd_part, io), error);
-}
-
-bool nbd_flush_issue_one(struct nbd_request *r)
-{
-	struct nbd_part *part = nbd_part_take(r, 0, 0, 0);
-
-	if (!part)
-		return false;
-	r->must_flush = false;
-	nbd_part_submit(part, VOLUME_FLUSH, 0, 0, NULL, on_flushed);
 	return true;
 }

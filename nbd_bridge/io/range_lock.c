@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hazard: a client writes 512 bytes of a 4096-byte block, so we read the block,
- * change it and write it back; a write to the same block that completes in between, on
- * this connection or another, would be undone. So each write holds its range shared, and
- * each read-modify-write holds its block exclusively.
+ * The hazard: a client writes 512 bytes of a 4096-byte block, so we read the block, change it and
+ * write it back; a write to the same block that completes in between, on this connection or
+ * another, would be undone. So each write holds its range shared, and each read-modify-write holds
+ * its block exclusively.
  *
- * The volume is cut into pieces of 1 MiB, which are dealt out to 64 stripes. A range
- * holds every stripe it touches, taken in ascending order, so two waiters never wait for
- * each other. A stripe is one word:
+ * The volume is cut into pieces of 1 MiB, which are dealt out to 64 stripes. A range holds every
+ * stripe it touches, taken in ascending order, so two waiters never wait for each other. A stripe
+ * is one word:
  *
  *     EXCLUSIVE | WAITING | number of shared holders
  *
- * The happy path of a write is one compare-and-swap, and one subtraction to release.
- * WAITING sends everybody to the slow path, under the stripe's mutex: newcomers queue up
- * behind (so that a stream of writes cannot starve a read-modify-write), the last holder
- * grants to the first in the queue.
+ * The happy path of a write is one compare-and-swap, and one subtraction to release. WAITING sends
+ * all threads to the slow path, under the stripe's mutex: newcomers queue up behind (so that a
+ * stream of writes cannot starve a read-modify-write), the last holder grants to the first in the
+ * queue.
  *
- * Invariant: WAITING is set while waiters is not empty, and set or cleared only under the
- * mutex. No grant is missed: who sets WAITING looks at the holders after it, who releases
- * looks at WAITING after it; both are sequentially consistent, so one of them sees the
+ * Invariant: WAITING is set while waiters is not empty, and set or cleared only under the mutex. No
+ * grant is missed: a waiter sets WAITING before it reads the holders, a releasing thread removes
+ * its hold before it reads WAITING; both are sequentially consistent, so one of them sees the
  * other.
  */
 #include "base/bits.h"
@@ -73,8 +73,7 @@ static bool try_fast(struct range_stripe *stripe, bool is_exclusive)
 	return false;
 }
 
-/* Under the mutex. Can the stripe be given to such a waiter, being the first in the
- * queue? */
+/* Under the mutex. Can the stripe be given to such a waiter, the first in the queue? */
 static bool is_grantable(const struct range_stripe *stripe, bool is_exclusive)
 {
 	uint64_t word = atomic_load(&stripe->word);
@@ -123,8 +122,7 @@ static bool acquire_rest(struct range_waiter *waiter)
 		unsigned i = (unsigned)__builtin_ctzll(waiter->wanted);
 		struct range_stripe *stripe = &waiter->lock->stripes[i];
 
-		/* Before the attempt: once queued, the waiter belongs to who grants it.
-		 */
+		/* Before the attempt: once queued, the waiter belongs to the granting thread. */
 		waiter->wanted &= ~(1ULL << i);
 		waiter->held |= 1ULL << i;
 		if (!try_fast(stripe, waiter->is_exclusive) && !acquire_slow(stripe, waiter))
@@ -158,7 +156,7 @@ static void release_stripe(struct range_stripe *stripe, bool is_exclusive)
 	uint64_t word = atomic_fetch_sub(&stripe->word, is_exclusive ? EXCLUSIVE : 1);
 
 	word -= is_exclusive ? EXCLUSIVE : 1;
-	if (word != WAITING) /* nobody waits, or others still share */
+	if (word != WAITING) /* no waiters, or others still share */
 		return;
 	pthread_mutex_lock(&stripe->mutex);
 	grant(stripe, NULL);

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "nbd_bridge/io/nbd_conn.h"
+#include "nbd_bridge/io/nbd_session.h"
 #include "nbd_bridge/io/worker.h"
 #include "tests/fuzz/fuzz_memory.h"
 #include "tests/fuzz/fuzz_volume.h"
@@ -80,23 +81,23 @@ static void flush_dirty(struct loop_source *source)
 	struct list now, *node;
 
 	list_init(&now);
-	list_splice_tail(&now, &env.worker.dirty);
+	list_splice_tail(&now, &env.worker.nbd.dirty);
 	while ((node = list_take_first(&now)))
-		nbd_conn_flush(list_entry(node, struct nbd_conn, dirty));
+		nbd_session_flush(list_entry(node, struct nbd_conn, dirty));
 }
 
 static void start(void)
 {
 	struct worker *worker = &env.worker;
 
-	check(loop_init(&worker->loop, 0, NULL) == 0);
-	list_init(&worker->conns);
-	list_init(&worker->dirty);
-	worker->control = &worker->loop;
+	check(loop_init(&worker->nbd.loop, 0, NULL) == 0);
+	list_init(&worker->nbd.conns);
+	list_init(&worker->nbd.dirty);
+	worker->control = &worker->nbd.loop;
 	worker->on_conn_closed = on_closed;
 	worker->source = (struct loop_source){.poll = poll_nothing, .flush = flush_dirty};
-	loop_source_add(&worker->loop, &worker->source);
-	worker->queue = fuzz_volume_start(&worker->loop);
+	loop_source_add(&worker->nbd.loop, &worker->source);
+	worker->nbd.queue = fuzz_volume_start(&worker->nbd.loop);
 }
 
 static void init_export(struct nbd_export *export, unsigned which)
@@ -139,8 +140,8 @@ static struct plan read_plan(const uint8_t bytes[2])
 static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event event, int fd)
 {
 	if (event == EVENT_STOP) {
-		nbd_conn_stop(conn);
-		nbd_conn_stop(conn); /* once is enough */
+		nbd_session_stop(conn);
+		nbd_session_stop(conn); /* once is enough */
 	} else if (event == EVENT_LATE && loop_timer_is_running(&conn->deadline)) {
 		loop_timer_stop(&conn->deadline);
 		conn->deadline.on_expiry(&conn->deadline);
@@ -193,7 +194,7 @@ static void turn(struct nbd_export *export, struct nbd_conn *conn, const struct 
 	if (plan->event == EVENT_NO_PARTS && is_there &&
 	    (n == plan->turn || n == plan->turn + TURNS_NO_PARTS))
 		borrow_parts(conn, n != plan->turn);
-	loop_turn(&env.worker.loop, is_taking ? NSEC_PER_MSEC : 0);
+	loop_turn(&env.worker.nbd.loop, is_taking ? NSEC_PER_MSEC : 0);
 	if (is_taking)
 		swallow(fd);
 }
@@ -214,7 +215,7 @@ static void talk(struct nbd_export *export, bool is_kernel, const struct plan *p
 
 	open_sockets(fds);
 	memory_fail(plan->memory);
-	conn = nbd_conn_new(export, 1, fds[0], is_kernel);
+	conn = nbd_conn_new(export, 1, fds[0], is_kernel ? CLIENT_KERNEL : CLIENT_UNIX);
 	if (!conn) {
 		close(fds[1]);
 		return;
@@ -246,7 +247,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 	if (n == 0)
 		return 0;
-	if (!env.worker.queue)
+	if (!env.worker.nbd.queue)
 		start();
 	if (has_plan)
 		plan = read_plan(data + 1);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Drives a connection from its first byte to its end. Thread: the worker's. */
+#pragma once
+
+#include "nbd_bridge/io/nbd_conn.h"
+
+/* The connection has arrived on conn.thread: sends the greeting, or begins the kernel's
+ * transmission. It ends with conn.on_over, never from inside of these. */
+void nbd_session_start(struct nbd_conn *conn);
+/* The gate is open: a connection in CONN_WAITING begins its transmission. */
+void nbd_session_admit(struct nbd_conn *conn);
+/* Server shutdown: finishes what is in flight, refuses new requests, closes. */
+void nbd_session_stop(struct nbd_conn *conn);
+/* No more input is taken; closes when everything in flight has been answered. */
+void nbd_session_drain(struct nbd_conn *conn);
+/* Hard disconnect: nothing more is read or sent. why: for the log. */
+void nbd_session_abort(struct nbd_conn *conn, const char *why);
+/* End of a turn: sends what is queued, as far as the socket takes it. */
+void nbd_session_flush(struct nbd_conn *conn);

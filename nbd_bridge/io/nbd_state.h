@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Of a connection: its limits, its states, and what the steps of its input machine return. */
+#pragma once
+
+enum {
+	CONN_REQUESTS = 128,	 /* in flight on one connection; at this limit we stop reading it */
+	CONN_PARTS = 256,	 /* I/O of all of them */
+	CONN_RECV_BYTES = 32768, /* requests are parsed from here, many a system call */
+	CONN_OPTION_MAX = 16384, /* a longer option is refused and skipped */
+	CONN_REPLY_MAX = 4096,	 /* replies to one option */
+};
+
+/* The rules of moves: nbd_conn.c. */
+enum conn_state {
+	CONN_NEW, /* on its way to the worker */
+	CONN_CLIENT_FLAGS,
+	CONN_OPTION,
+	CONN_OPTION_DATA,
+	CONN_OPTION_SKIP, /* skips the data of an option that was refused */
+	CONN_REQUEST,
+	CONN_PAYLOAD,
+	CONN_PAYLOAD_SKIP,
+	CONN_WAITING,  /* the handshake is over; the gate is not open yet (gate.h) */
+	CONN_DRAINING, /* reads no more; answers what is in flight */
+	CONN_CLOSED,   /* the socket is closed; I/O may still be with the volume */
+};
+
+/* What a step of the input machine returns to the session. */
+enum conn_step {
+	STEP_AGAIN,
+	STEP_NEEDS_INPUT,
+	STEP_WAITS,    /* for memory or for output to drain; nbd_conn_resume_soon goes on */
+	STEP_TRANSMIT, /* the handshake is over */
+	STEP_DRAIN,    /* the client is done: no more input, answers go out */
+	STEP_ABORT,    /* the client breaks the protocol, as conn->why describes */
+};
+
+enum conn_client {
+	CLIENT_UNIX,
+	CLIENT_TCP,    /* the end of its input is its end: TCP does not distinguish half-closed */
+	CLIENT_KERNEL, /* the kernel's end of a socket pair: no handshake */
+};

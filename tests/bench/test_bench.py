@@ -24,7 +24,7 @@ def one_case(part, case, contenders):
     def run(_scratch):
         done = bench(part, "--case", case, "--runs", "1", "--seconds", "0.5", "-o", "json")
         expect(done.returncode == 0, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
-        rows = {row["who"]: row for row in json.loads(done.stdout)["rows"]}
+        rows = {row["contender"]: row for row in json.loads(done.stdout)["rows"]}
         expect(set(rows) == contenders, f"rows {sorted(rows)}")
         for name, row in rows.items():
             expect(row["case"] == case and row["iops"] > 0, f"{name}: {row}")
@@ -36,13 +36,13 @@ def table(_scratch):
     expect(done.returncode == 0, done.stdout + done.stderr)
     lines = done.stdout.splitlines()
     expect("CPUs" in lines[0] and "load" in lines[0], f"no machine and load: {lines[0]}")
-    expect(lines[2].split()[:4] == ["PART", "CASE", "WHO", "IOPS"], f"header: {lines[2]}")
-    at = lines[2].index("WHO")
+    expect(lines[2].split()[:4] == ["PART", "CASE", "CONTENDER", "IOPS"], f"header: {lines[2]}")
+    at = lines[2].index("CONTENDER")
     expect(lines[3][at - 2:at] == "  " and lines[3][at:].startswith("process_vm_writev"), "not aligned")
 
 
 def stopped(_scratch):
-    """Who watches sees rows as they come; who ends it early has those that there are."""
+    """A user at a terminal sees rows as they come; a run that is stopped early reports the rows that it has."""
     terminal, watched = pty.openpty()
     process = subprocess.Popen([sys.executable, RUN, "fabric", "--runs", "1", "--seconds", "1", "-o", "json"],
                                stdout=subprocess.PIPE, stderr=watched, text=True, env=dict(os.environ, RBLK_BUILD=BUILD))
@@ -50,7 +50,7 @@ def stopped(_scratch):
     try:
         seen = b""
         while b"fabric: 4 KiB read d1: floor: IOPS " not in seen:
-            seen += os.read(terminal, 4096)  # an error when nobody holds its other end
+            seen += os.read(terminal, 4096)  # an error when no process holds its other end
         process.terminate()
         said, _ = process.communicate(timeout=PATIENCE)
     finally:
@@ -100,7 +100,7 @@ def user_command(scratch):
 
 
 def all_queues_at_once(scratch):
-    """As many as a controller has by default: no limit of a target that nobody has configured is in their way."""
+    """As many as a controller has by default: no default limit of a target stops them."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
     try:
         done = rblk(scratch, "bench", f"{NQN}@{target.address}", "--queues", 64, "-t", "10ms", "-o", "json")

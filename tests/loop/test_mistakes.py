@@ -374,7 +374,7 @@ TOOL_ROWS = [
     Row("softrdma with a program that is not there", "softrdma nosuchprogram", 127, "softrdma: command not found: nosuchprogram"),
     Row("softrdma like a device that it cannot be", "softrdma --like mlx5 true", USAGE, "--like wants roce or siw"),
     Row("quickstart with an option that it has not", "quickstart --fast", USAGE,
-        "quickstart: it takes no '--fast'; see tools/quickstart --help"),
+        "quickstart: unknown argument '--fast'; see tools/quickstart --help"),
     Row("packages where there is no apt-get", "sh -c 'mkdir bin && ln -s $(command -v bash) $(command -v sort) "
         "$(command -v fmt) $(command -v sed) bin && PATH=bin bash {root}/tools/packages run'", PRIVILEGE,
         "neither Debian nor Ubuntu: there is no apt-get", "hint: install what Debian calls so"),

@@ -189,7 +189,7 @@ def case_socket_file(scratch):
     expect_equal(Raw(server.connect()).go().size, 64 * MIB, "the new one")
     server.stop()
     with open(scratch.file("s"), "w", encoding="utf-8") as f:
-        f.write("a file of somebody")
+        f.write("a file of another program")
     done = run(SERVER, scratch.file("s"), check=False, env=scratch.env)
     expect(done.returncode != 0, "a file in the way is an error")
     expect(os.path.isfile(scratch.file("s")), "and stays")

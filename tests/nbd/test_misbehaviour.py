@@ -190,7 +190,7 @@ def case_slow_writer(scratch):
 
 
 def case_scarce_memory(scratch):
-    """A slab of two buffers, many clients with large requests: slow, but nobody starves."""
+    """A slab of two buffers, many clients with large requests: slow, but no client starves."""
     server = Server(scratch, QUEUES=2, SLAB=512 << 10, MAX_IO=256 << 10, DELAY_US=200)
     errors = []
 

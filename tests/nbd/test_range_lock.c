@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The range lock between real threads: exclusion, progress, and that nothing is granted twice or
- * never. Each thread runs a loop and keeps some requests going; a table of bytes shows who is inside.
+ * never. Each thread runs a loop and keeps some requests going; a table of bytes shows which
+ * request holds each block.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Read-modify-write against concurrent writes on several connections: no update is ever lost.
 
-Every byte of the area has one owner (a connection), who writes it in pieces of any alignment, mixed
+Every byte of the area has one owner (a connection), which writes it in pieces of any alignment, mixed
 with whole blocks, zeroes and trims of its own; neighbours share blocks. At the end each byte must
 have the last value its owner wrote, whatever the others did to the block around it.
 """

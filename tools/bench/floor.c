@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What nothing on this machine can be faster than: the traffic of an NVMe command in bare verbs, with
- * nothing done for it, and the copies beneath the software provider. Prints one line of JSON.
+ * The floors: measurements that no program on this machine can beat. The traffic of an NVMe command
+ * in bare verbs, without any work for it, and the copies beneath the software provider. Prints one
+ * line of JSON.
  *
  *   floor read BYTES DEPTH SECONDS    SEND 64 -> WRITE BYTES + SEND 16     what a read causes
  *   floor write BYTES DEPTH SECONDS   SEND 64 -> READ BYTES -> SEND 16     what a write causes
- *   floor read|write BYTES DEPTH SECONDS FILE   the same, from or to random places of a file by libaio, O_DIRECT
- *   floor vmwrite BYTES SPREAD SECONDS   process_vm_writev to another process: out of random places in
- *                                        SPREAD bytes, into 32 buffers; SPREAD 0: one place, one buffer
+ *   floor read|write BYTES DEPTH SECONDS FILE
+ *                                     the same, at random places of a file (libaio, O_DIRECT)
+ *   floor vmwrite BYTES SPREAD SECONDS
+ *                                     process_vm_writev to another process: from random places in
+ *                                     SPREAD bytes to 32 buffers; SPREAD 0: one place, one buffer
  *   floor memcpy BYTES SPREAD SECONDS
- *   floor poll 1 1 SECONDS            nothing: a CPU is busy, as that of a host is whose target works
+ *   floor poll 1 1 SECONDS            only polls, like a host that waits for its target
  *
- * Two processes, connected over the loopback address; both spin. The target takes what has come, does
- * it, and posts all of it in one chain, as rblkd does. Whatever goes wrong ends the program: it is a
- * measurement.
+ * Two processes, connected over the loopback address; both spin. The target takes the commands that
+ * have arrived, executes them, and posts all of them in one chain, as rblkd does. Any failure ends
+ * the program: it is a measurement.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -588,7 +591,7 @@ static void measure_copy(bool is_vm, size_t bytes, size_t spread, uint64_t durat
 	}
 }
 
-/* Who polls and finds nothing, as a host does whose target works. */
+/* Polls and finds nothing, like a host that waits for its target. */
 static void measure_poll(uint64_t duration_ns)
 {
 	uint64_t start = clock_ns(), now = start, n = 0;

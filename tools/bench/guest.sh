@@ -1,5 +1,5 @@
 # vm: cpus=2 mem=2048
-# The machine's side of `tools/bench/run vm` (vm.py): sets up everybody who is measured, then runs the commands that
+# The guest's side of `tools/bench/run vm` (vm.py): sets up every contender, then runs the commands that
 # arrive, a line each, and puts what they print where the other side finds it. The namespaces are as large, and what the
 # kernel's target serves first costs least: a null_blk without memory, whose reads move nothing.
 . tests/vm/lib.sh
@@ -75,7 +75,7 @@ exec {requests}<"$OUT/requests"
 n=0
 look_at_clock
 last=$now
-# who asked may be gone without a word
+# the requesting side may have ended meanwhile
 while [ $((now - last)) -lt 60000 ]; do
     look_at_clock
     IFS= read -r line <&"$requests" || { pause 0.1; continue; }

@@ -48,8 +48,8 @@ TAKEN = []
 
 
 def free_port():
-    """Below those that connections get for their own end, and held in UDP, where it disturbs nobody, against
-    others who look for one. RDMA ports are a name space of their own."""
+    """A port below the range of ephemeral ports, reserved against other callers by holding it in UDP, which
+    disturbs no listener: RDMA ports are a name space of their own."""
     while True:
         port = next(PORTS)
         holder = socket.socket(type=socket.SOCK_DGRAM)
@@ -64,7 +64,7 @@ def free_port():
 
 
 def accepts(address):
-    """Whether somebody listens at a path or at (host, port)."""
+    """Whether a program listens at a path or at (host, port)."""
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
     with socket.socket(family) as s:
         return s.connect_ex(address) == 0

@@ -16,7 +16,7 @@ def lines_of(rows):
     for row in rows:
         own = ours.get((row["part"], row["case"]))
         for bar in row.get("bars", ()):
-            reference = "-" if row is own else f"{row['who']}: {shown(row, bar['figure'])}"
+            reference = "-" if row is own else f"{row['contender']}: {shown(row, bar['figure'])}"
             reached = f"{bar['reached']:g}"
             yield (f"{row['part']}, {row['case']}", shown(own, bar["figure"]), reference, bar["asked"],
                    reached if bar["met"] else f"**{reached}**")

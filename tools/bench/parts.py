@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parts of the matrix. A part is a context manager that starts what it needs and yields cases; a
-case is one load and those who are measured under it, ours first; their runs alternate."""
+case is one load and the contenders that are measured under it, ours first; their runs alternate."""
 
 import collections
 import concurrent.futures as futures
@@ -18,7 +18,7 @@ from programs import Load
 KIB, MIB = 1 << 10, 1 << 20
 SIZE = 512 * MIB
 
-# ours: whom the others are compared with. contenders: {name: function(seconds) -> figures}.
+# ours: the contender that the others are compared with. contenders: {name: function(seconds) -> figures}.
 # where: not on this machine but there, in words.
 Case = collections.namedtuple("Case", "part title ours contenders bars where", defaults=(None,))
 # value of ours against other's: "iops", "mb_per_s", "p50_us"; or ours alone when other is None.
@@ -170,7 +170,7 @@ def bridge_bars(load, jobs):
 
 
 def peer(stack, server):
-    """A server of somebody else, or None: then its rows say what is missing."""
+    """A server of another project, or None: then its rows name what is missing."""
     try:
         return stack.enter_context(server)
     except Missing as e:

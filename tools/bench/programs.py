@@ -221,7 +221,7 @@ def floor(what, n_bytes, number, seconds, *path):
 
 @contextlib.contextmanager
 def busy_cpu():
-    """Somebody polls meanwhile."""
+    """Another process polls meanwhile."""
     poller = subprocess.Popen([built("tools", "bench", "bench-floor"), "poll", "1", "1", "600"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=machine.under_softrdma())
     try:

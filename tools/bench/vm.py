@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A virtual machine with SoftRoCE in which everybody stands side by side (guest.sh), and runs of loads in it.
+"""A virtual machine with SoftRoCE in which all contenders stand side by side (guest.sh), and runs of loads in it.
 
 Its programs are this machine's, of the build that is measured; RBLK_BENCH_KERNEL says which kernel it boots."""
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arguments of the process as they came. args_parse permutes argv, and two users need the original
- * order: fabric_select, which runs this program again, and attach, which starts `rblk serve` with the same
- * options. Thread: main; set once, before any other thread exists.
+ * The arguments of the process as they came. args_parse permutes argv, and two users need the
+ * original order: fabric_select, which runs this program again, and attach, which starts `rblk
+ * serve` with the same options. Thread: main; set once, before any other thread exists.
  */
 #pragma once
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rblk attach: starts a volume process in the background and waits until it is ready or has failed;
- * then prints the one line that says where the volume is, or passes on the error and exit code.
+ * then prints one line with the volume's device or URI, or returns the error and exit code of the
+ * process.
  *
- * Attaching what is attached already, with the same options, is a success and prints the same line. Two attaches at the same
- * time are sorted out by the control socket: the process that comes second cannot create it, and its
+ * Attaching again with the same options succeeds and prints the same line. The control socket
+ * decides between two attaches at the same time: the second process cannot create it, and its
  * parent finds the volume of the first.
  */
 #include <errno.h>
@@ -63,7 +64,7 @@ static int show_same(const struct attach *attach, struct json_object *status)
 	return code;
 }
 
-/* Shows the volume if it is attached; returns whether that settles it, with the code. */
+/* Shows the volume if it is attached. Returns whether nothing is left to do, with the exit code. */
 static bool show_attached(const struct attach *attach, int *ret_code)
 {
 	struct error error;
@@ -80,7 +81,7 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 	} else if (same) {
 		*ret_code = show_same(attach, same);
 	} else if (taken) {
-		/* one that does not answer does not say of what it is */
+		/* without an answer its target is not known */
 		const char *nqn = json_text(taken, "subsystem");
 
 		error_set(&error, EXIT_BUSY, "choose another --name", "there is a volume '%s'%s%s",
@@ -144,7 +145,7 @@ static int spawn(const struct attach *attach, int ready_fd, const char *log_path
 	return -r;
 }
 
-/* The object the process sends; NULL when it ended without. */
+/* The object that the process sends; NULL when it ended without sending one. */
 static struct json_object *read_message(int fd)
 {
 	char text[4096];

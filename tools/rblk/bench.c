@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblk bench: load on a namespace through the host library, without NBD: what the fabric and the
- * target can do. One line of result, or JSON.
+ * rblk bench: load on a namespace through the host library, without NBD: measures the fabric and
+ * the target alone. One line of result, or JSON.
  *
- * The control thread opens the volume, spreads its queues over worker threads (bench_worker.c), lets
- * them run, and takes everything down in the reverse order:
+ * The control thread opens the volume, spreads its queues over worker threads (bench_worker.c),
+ * lets them run, and takes everything down in the reverse order:
  *
  *   OPENING -> RAMP -> MEASURING -> STOPPING (what is in flight) -> REMOVING -> CLOSING
  */
@@ -33,7 +33,7 @@ static const char program[] = "rblk bench";
 static const char *const modes[] = {"randread", "randwrite", "read", "write", NULL};
 
 struct bench {
-	/* Thread: control, but for what bench_worker.h says */
+	/* Thread: control, except for the workers (bench_worker.h) */
 	struct loop loop;
 	struct volume *volume;
 	struct volume_info info;
@@ -117,7 +117,7 @@ static int start_worker(struct bench *bench, unsigned i)
 	return r < 0 ? r : bench_worker_start(worker);
 }
 
-/* Else each I/O would fail, and say as little as the first. */
+/* Otherwise each I/O would fail, without a message that helps. */
 static bool can_do_load(struct bench *bench)
 {
 	const struct volume_info *info = &bench->info;
@@ -316,7 +316,7 @@ struct bench_options {
 	const char *fabric, *hostnqn, *hostid;
 };
 
-/* What the load needs is known; what is given on top of it is there for larger I/O. */
+/* The load's own need is known; --buffers beyond it allows larger I/O. */
 static int apply_buffers(const struct bench_options *options, struct volume_config *config,
 			 struct error *error)
 {
@@ -354,7 +354,7 @@ static int configure(const struct bench_options *options, const char *target,
 	config->n_queues = (unsigned)options->n_queues;
 	config->queue_size = (unsigned)MIN(MAX(config->queue_size, options->depth + 1),
 					   (uint64_t)BENCH_DEPTH_MAX);
-	/* as little as will do, for there may be hundreds of queues; one I/O gets a quarter of it at most */
+	/* little, as there may be hundreds of queues; one I/O gets a quarter of it at most */
 	config->slab_bytes = MAX(2 * options->depth, UINT64_C(4)) * options->block;
 	config->may_shrink_slab = false;
 	return code ? code : apply_buffers(options, config, error);

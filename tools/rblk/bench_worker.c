@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The load: on each queue depth I/Os, each submitted again as soon as it is done, until told to
- * stop. A buffer each, taken once. Worker thread, but for what bench_worker.h says.
+ * The load: on each queue depth I/Os, each submitted again as soon as it is done, until the worker
+ * stops. Each has a buffer of its own, taken once. Thread: the worker's, except where
+ * bench_worker.h names control.
  */
 #include <errno.h>
 #include <stdlib.h>

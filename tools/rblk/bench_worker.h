@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One thread of rblk bench: a loop, one or several I/O queues, a number of I/Os kept in flight on each.
+ * One thread of rblk bench: a loop, one or several I/O queues, a number of I/Os kept in flight on
+ * each.
  *
- * Control makes it, adds queues, starts it, has it measure, stops it and takes it apart; in between
- * the worker's own thread has it. I/O runs from start to stop; what counts is what is done between
- * measure and stop.
+ * Control makes it, adds queues, starts it, starts the measurement, stops it and frees it; between
+ * start and stop the worker's own thread owns it. I/O runs from start to stop; only I/O that
+ * completes between measure and stop is counted.
  */
 #pragma once
 
@@ -63,7 +64,8 @@ struct bench_worker {
 int bench_worker_init(struct bench_worker *worker, const struct bench_load *load, unsigned n_queues,
 		      struct loop *control, void (*on_stopped)(struct loop_msg *msg),
 		      void *context);
-/* Control. Makes the worker's queue i one of the volume; seed tells queues apart. 0 or -errno. */
+/* Control. Adds a queue of the volume as the worker's queue i; seed differs between queues. 0 or
+ * -errno. */
 int bench_worker_add_queue(struct bench_worker *worker, struct volume *volume, unsigned i,
 			   unsigned seed);
 /* Control. 0 or -errno. */
@@ -74,5 +76,5 @@ void bench_worker_measure(struct bench_worker *worker);
 void bench_worker_stop(struct bench_worker *worker);
 /* Control, after the queues were removed. The figures stay until deinit. */
 void bench_worker_join(struct bench_worker *worker);
-/* Control. Of what was zeroed, too. */
+/* Control. Accepts a zeroed worker. */
 void bench_worker_deinit(struct bench_worker *worker);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel detaches an nbd device even while it is mounted, and loses what was not written yet. So
- * rblk detach asks first: opening it exclusively fails when the disk or a partition of it is mounted,
- * part of a device-mapper or RAID device, or swap. Who that is, is then looked up for the message:
- * /proc/self/mounts, /proc/swaps, and the holders in /sys.
+ * The kernel detaches an nbd device even while it is mounted, and loses unwritten data. So rblk
+ * detach first opens the device exclusively, which fails when the disk or a partition of it is
+ * mounted, part of a device-mapper or RAID device, or swap. The message then names the user of the
+ * device, from /proc/self/mounts, /proc/swaps, and the holders in /sys.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -107,7 +107,7 @@ static void add_holders(struct text *text, const char *disk)
 
 int busy_check_and_sync(const char *device, struct error *error)
 {
-	/* Not for writing, although it is flushed: udev would look at it afterwards. */
+	/* Read-only, although it is flushed: udev probes a device after each close of a writer. */
 	_autoclose_ int fd = open(device, O_RDONLY | O_EXCL | O_CLOEXEC);
 	struct text text = {0};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblk detach: sees to it that nobody uses the volume, that everything written is flushed, and that
- * the volume process ends, for whose end it waits.
+ * rblk detach: refuses while the volume is in use, flushes everything written, makes the volume
+ * process stop, and waits for its end.
  *
- * The flush of the block device is done here and not by the volume process: it waits for I/O, and
- * the volume process is who does that I/O.
+ * The flush of the block device is done here and not in the volume process: it waits for I/O, which
+ * the volume process itself has to do.
  */
 #include <errno.h>
 #include <poll.h>
@@ -62,7 +62,7 @@ static int fail_call(const char *name, int r, const struct error *said, struct e
 	return (int)error->code;
 }
 
-/* One that says nothing helps nobody. */
+/* An empty log file is of no use: it is removed with the volume. */
 static void remove_empty_log(const char *name)
 {
 	struct error ignored;

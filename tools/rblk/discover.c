@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblk discover: what a target's discovery controller shows to this host. */
+/*
+ * rblk discover: the discovery log page of a target (NVMe-oF 5.2), as a table or JSON. The target
+ * lists only subsystems that this host may use, so --hostnqn changes the result.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +73,7 @@ static int print_table(const struct discover_result *result)
 	return EXIT_OK;
 }
 
-/* A service id of RDMA is a port number (NVMe-oF, TRSVCID); what is none stays a text. */
+/* A service id of RDMA is a port number (NVMe-oF, TRSVCID); anything else stays a text. */
 static struct json_object *port_of(const struct discover_record *record)
 {
 	uint64_t port;

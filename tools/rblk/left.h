@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A block device whose volume process is gone; see kernel_name.h. */
+/* Block devices that a volume process left behind when it ended; see kernel_name.h. Thread:
+ * main. */
 #pragma once
 
 #include <stdbool.h>

@@ -11,7 +11,7 @@
 
 static const char program[] = "rblk list";
 
-/* What scripts want in a list; `rblk status` has the rest. */
+/* The keys that scripts need in a list; `rblk status` has the rest. */
 static const char *const list_keys[] = {
 	"name",	      "device",	    "uri",	     "socket",	      "pid",
 	"size_bytes", "block_size", "read_only",     "state",	      "paths_live",

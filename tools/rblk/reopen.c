@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblk attach of a volume that has failed: its process is there, and maybe somebody who uses it. So it is
- * told to try again, in place; whether the target has the same namespace it finds out itself, and if not,
- * its error says what to do.
+ * rblk attach of a volume that has failed: its process still runs, and programs may have the volume
+ * open. So that process tries its target again, in place. It checks by itself that the target has
+ * the same namespace; if not, its error has a hint.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int call(const char *path, const char *name, const char *method,
 	return (int)error->code;
 }
 
-/* What it says itself, or that it does not say why. */
+/* The last error of the process, or only its state when there is none. */
 static int fail(const char *name, struct json_object *status, struct error *error)
 {
 	struct json_object *last = NULL;

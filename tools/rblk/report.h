@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What subcommands print: errors, JSON. */
+/* How subcommands print errors and JSON, and read members of JSON. Thread: main. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,9 +9,9 @@
 #include "base/output.h"
 #include "initiator/control/volume.h"
 
-/* Tells the failure as fail_with does (base/args.h). Returns its exit code. */
+/* Prints the failure as fail_with does (base/args.h). Returns its exit code. */
 int report_error(const char *program, const struct error *error);
-/* Prints with a line end, and gives it back; returns EXIT_OK. */
+/* Prints the object with a line end and puts it; returns EXIT_OK. */
 int report_json(struct json_object *object);
 
 /* Members of an object; "" and 0 when absent. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where volume processes meet the command line: in the run directory (base/run_dir.h) volumes/NAME.sock (control), NAME.nbd (NBD), NAME.log, and
+ * The files by which the command line finds volume processes, in the run directory
+ * (base/run_dir.h): volumes/NAME.sock (control), volumes/NAME.nbd (NBD), volumes/NAME.log, and
  * by-uuid/UUID, which hold names for the udev rule of /dev/disk/by-rblk.
  */
 #pragma once
@@ -13,7 +14,7 @@
 int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix, struct error *error);
 /* "RUN/by-uuid". */
 int run_dir_names(char path[PATH_MAX], struct error *error);
-/* "RUN/volumes/.lock": held by who creates a control socket and by who removes a dead one. */
+/* "RUN/volumes/.lock": held while a control socket is created, and while a dead one is removed. */
 int run_dir_lock_path(char path[PATH_MAX], struct error *error);
 /* Makes the directories. 0, or an exit code with *error filled. */
 int run_dir_create(struct error *error);

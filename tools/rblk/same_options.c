@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See same_options.h. */
+/*
+ * Compares the options of an attached volume, as its process reports them, with those of this
+ * command line. Both are made by bridge_options(), so each option is compared as a text.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +44,7 @@ static void compare_options(struct differences *d, struct json_object *status,
 {
 	struct json_object *asked = bridge_options(config), *has = NULL, *value;
 
-	/* one of another version may not say all of them */
+	/* a process of another version may not report all of them */
 	json_object_object_get_ex(status, "options", &has);
 	/* its default has the name in it */
 	if (!options->socket_path)
@@ -81,7 +84,7 @@ int same_options_check(struct json_object *status, const struct volume_options *
 	char hint[128];
 
 	if (!strcmp(json_text(status, "state"), "unresponsive"))
-		return 0; /* it does not say */
+		return 0; /* not reported */
 	compare_place(&d, status, options);
 	compare_options(&d, status, options, config);
 	if (!d.at)

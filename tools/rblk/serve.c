@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblk serve: the volume process, in the foreground for users and service managers, in the background
- * for rblk attach, which gives it a pipe (--ready-fd). Through that goes one JSON object: {"note"}
- * when the volume can be used, {"code", "message", "hint"} when it cannot.
+ * rblk serve: the volume process, in the foreground for users and service managers, in the
+ * background for rblk attach, which gives it a pipe (--ready-fd). Through that goes one JSON
+ * object: {"note"} when the volume can be used, {"code", "message", "hint"} when it cannot.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static int report_failure(struct serve *serve, const struct error *error)
 	return (int)error->code;
 }
 
-/* With standard input and output for the one client there is no need to be found by others. */
+/* With --stdio the one client is there already: no control socket or NBD socket is needed. */
 static int choose_paths(struct serve *serve, struct error *error)
 {
 	struct frontend_socket_config *sockets = &serve->config.sockets;

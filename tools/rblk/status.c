@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblk status: everything the volume processes say about themselves. */
+/*
+ * rblk status: the whole status of one volume, or of all. The volume process makes the object
+ * (nbd_bridge/control/bridge_rpc.c); here it is printed, as text for people or unchanged as JSON.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +61,8 @@ static void print_keys(struct json_object *status)
 	print_text("windows", text);
 }
 
-/* "3, the last at 2026-07-01T12:00:00Z: write of 8 blocks at LBA 64: Capacity Exceeded (status 0.81)" */
+/* "3, the last at 2026-07-01T12:00:00Z: write of 8 blocks at LBA 64: Capacity Exceeded (status
+ * 0.81)" */
 static void print_io_errors(struct json_object *status)
 {
 	struct json_object *last = NULL;

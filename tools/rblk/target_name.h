@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* "NQN@ADDRESS[:PORT]", as users write what they want to attach. */
+/* "NQN@ADDRESS[:PORT]", the name of a subsystem on the command line. */
 #pragma once
 
 #include "initiator/control/volume.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the command line to a configuration of the volume process; see volume_options.h. The defaults
- * of what concerns NVMe come from volume_config_init, so that they stand in one place.
+ * From the command line to a configuration of the volume process; see volume_options.h. The
+ * defaults of what concerns NVMe come from volume_config_init, so that they stand in one place.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,10 +61,10 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 			     "connect from this address"});
 	n = add(t, n,
 		(struct arg){"dhchap-secret-file", 0, ARG_STRING, &o->secret_file, "PATH",
-			     "secret by which this host proves itself to the target"});
+			     "secret of this host (DH-HMAC-CHAP)"});
 	n = add(t, n,
 		(struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING, &o->ctrl_secret_file, "PATH",
-			     "secret by which the target must prove itself"});
+			     "secret of the target, which must then prove it"});
 	n = add(t, n,
 		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|DEVICE",
 			     "RDMA device, or the software provider (default: auto)"});
@@ -77,34 +77,34 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 	n = add(t, n,
 		(struct
 		 arg){"buffers", 0, ARG_SIZE, &o->buffer_bytes, "SIZE",
-		      "locked memory of all queues (default: 32MiB each, less where the limit is)",
+		      "locked memory of all queues together (default: 32MiB a queue, or as the limit allows)",
 		      MIB, 64 * GIB});
 	n = add(t, n,
 		(struct arg){"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
-			     "lend the target a key for each command alone (type 2 windows)"});
+			     "give the target a separate key for each command (type 2 windows)"});
 	n = add(t, n,
 		(struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns, "TIME",
 			     "keep-alive timeout, 0: none (default: 10s)", 0, 3600 * NSEC_PER_SEC});
 	n = add(t, n,
-		(struct arg){
-			"io-timeout", 0, ARG_DURATION, &o->io_timeout_ns, "TIME",
-			"after which a command without an answer is looked into (default: 30s)",
-			NSEC_PER_SEC, 3600 * NSEC_PER_SEC});
+		(struct
+		 arg){"io-timeout", 0, ARG_DURATION, &o->io_timeout_ns, "TIME",
+		      "check the target when a command has no answer for this long (default: 30s)",
+		      NSEC_PER_SEC, 3600 * NSEC_PER_SEC});
 	n = add(t, n,
 		(struct arg){"reconnect-delay", 0, ARG_DURATION, &o->reconnect_delay_ns, "TIME",
-			     "between attempts to reconnect (default: 2s)", NSEC_PER_MSEC,
+			     "pause between attempts to reconnect (default: 2s)", NSEC_PER_MSEC,
 			     3600 * NSEC_PER_SEC});
 	n = add(t, n,
 		(struct arg){"ctrl-loss-tmo", 0, ARG_STRING, &o->ctrl_loss_tmo, "TIME|never",
-			     "give up reconnecting, and fail I/O, after (default: 10min)"});
+			     "stop reconnecting and fail I/O after this time (default: 10min)"});
 	n = add(t, n,
 		(struct arg){
 			"fail-on-denial", 0, ARG_FLAG, &o->fails_on_denial, NULL,
-			"fail I/O at once when the target refuses us or removes the namespace"});
+			"fail I/O at once when the target denies access or removes the namespace"});
 	return add(t, n,
-		   (struct arg){"fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo,
-				"TIME|never",
-				"fail I/O that waits for a reconnect this long (default: never)"});
+		   (struct arg){
+			   "fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo, "TIME|never",
+			   "fail I/O that has waited this long for a reconnect (default: never)"});
 }
 
 unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned n)
@@ -114,12 +114,12 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 			     UINT32_MAX - 1});
 	n = add(t, n,
 		(struct arg){"name", 0, ARG_STRING, &o->name, "NAME",
-			     "of the volume here (default: from the NQN)"});
+			     "name of the volume on this machine (default: from the NQN)"});
 	n = add(t, n,
 		(struct arg){"read-only", 'r', ARG_FLAG, &o->is_read_only, NULL, "refuse writes"});
 	n = add(t, n,
 		(struct arg){"frontend", 0, ARG_CHOICE, &o->frontend, "auto|nbd|socket",
-			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: what can be had",
+			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: nbd if available",
 			     0, 0, frontend_names});
 	n = add(t, n,
 		(struct arg){"socket", 0, ARG_STRING, &o->socket_path, "PATH",
@@ -129,7 +129,7 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 			     "permissions of the NBD socket (default: 0600)"});
 	n = add(t, n,
 		(struct arg){"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
-			     "serve NBD by TCP too, to whoever can reach it (port 10809)"});
+			     "also serve NBD over TCP, without access control (port 10809)"});
 	n = add(t, n,
 		(struct arg){"max-connections", 0, ARG_UINT, &o->max_connections, "N",
 			     "NBD clients at a time (default: 16)", 1, 1024});
@@ -172,7 +172,7 @@ static int apply_path(const char *option, const char *path, char into[VOLUME_PAT
 	return 0;
 }
 
-/* Each connection reads them again; here it is told at once what is wrong with them. */
+/* Each connection reads the files again; here an error in them is reported at once. */
 static int check_secrets(const struct volume_config *config, struct error *error)
 {
 	struct auth_keys *keys = auth_alloc(sizeof(*keys));
@@ -198,7 +198,7 @@ static int apply_secrets(const struct volume_options *o, struct volume_config *c
 	return check_secrets(config, error);
 }
 
-/* Each queue has a part of them. */
+/* --buffers is divided among the queues. */
 static int apply_buffers(const struct volume_options *o, struct volume_config *config,
 			 struct error *error)
 {
@@ -282,8 +282,8 @@ static int apply_listen(const struct volume_options *o, struct frontend_socket_c
 	return 0;
 }
 
-/* Longer than we hold I/O and wait for the target's answer (queue.c, OVERDUE): a request that the kernel
- * repeats could overtake its first copy. */
+/* Longer than we hold I/O and wait for the target's answer (queue.c, OVERDUE): a request that the
+ * kernel repeats could overtake its first copy. */
 static uint64_t kernel_timeout_s(const struct volume_config *config)
 {
 	uint64_t answer_s = 10 * config->io_timeout_ns / NSEC_PER_SEC;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options that attach and serve have in common. */
+/*
+ * The options that attach and serve have in common: their table, and how they become the
+ * configuration of a volume process. Thread: main.
+ */
 #pragma once
 
 #include <limits.h>
@@ -29,7 +32,7 @@ struct volume_options {
 	char socket[PATH_MAX];
 };
 
-/* Defaults. */
+/* Sets the defaults. */
 void volume_options_init(struct volume_options *options, enum bridge_frontend frontend);
 /* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
 unsigned volume_options_table(struct volume_options *options, struct arg *table, unsigned n);
@@ -40,7 +43,7 @@ unsigned volume_options_table(struct volume_options *options, struct arg *table,
  */
 int volume_options_apply(struct volume_options *options, const char *target,
 			 struct bridge_config *config, struct error *error);
-/* After that, unless there shall be no NBD socket: where it is. *config borrows it. 0, or an exit code with
- * *error: no socket can be made there. */
+/* After volume_options_apply, when there is to be an NBD socket: sets its path, which *config
+ * borrows. 0, or an exit code with *error: no socket can be made there. */
 int volume_options_socket(struct volume_options *options, struct bridge_config *config,
 			  struct error *error);

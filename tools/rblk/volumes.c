@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which volumes there are: those whose control socket answers. A socket on which nobody listens was
+ * The attached volumes: one for each control socket that answers. A socket without a listener was
  * left by a process that died; it and its NBD socket are removed here. A process that listens but
- * does not answer within the time is shown with the state "unresponsive", and a block device that a dead
+ * does not answer in time is shown with the state "unresponsive", and a block device that a dead
  * process left with "left-behind".
  */
 #include <dirent.h>
@@ -38,8 +38,8 @@ static bool name_of(const char *file, char name[VOLUME_NAME_MAX])
 	return volume_name_is_valid(name);
 }
 
-/* Between two processes that start at the same time a socket may be there on which nobody listens
- * yet; so the question is asked again under the lock that such a process holds. */
+/* The socket of a process that is starting exists before it listens. So a socket without a listener
+ * is checked again under the lock that such a process holds. */
 static void remove_leftovers(const char *name, const char *control_path)
 {
 	struct error ignored;
@@ -111,7 +111,7 @@ int volumes_read(struct volumes *volumes, struct error *error)
 		return r;
 	dir = opendir(path);
 	if (!dir && errno != ENOENT) {
-		error_set(error, EXIT_PRIVILEGE, "run as the user who attached the volumes",
+		error_set(error, EXIT_PRIVILEGE, "run as the user of the attached volumes",
 			  "cannot read %.150s: %s", path, strerror(errno));
 		return EXIT_PRIVILEGE;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The attached volumes: what their control sockets say. */
+/* The attached volumes: their status, from their control sockets. Calls block. Thread: main. */
 #pragma once
 
 #include <json-c/json.h>
@@ -11,15 +11,17 @@ struct volumes {
 	unsigned n;
 };
 
-/* Asks every volume process; removes the sockets of dead ones. 0, or an exit code with *error. */
+/* Requests the status of every volume process; removes the sockets of dead ones. 0, or an exit code
+ * with *error filled. */
 int volumes_read(struct volumes *volumes, struct error *error);
-/* Adds the block devices whose processes are gone, for people to see. */
+/* Adds the block devices that processes which ended have left behind. */
 void volumes_add_left(struct volumes *volumes);
 void volumes_release(struct volumes *volumes);
 struct json_object *volumes_get(const struct volumes *volumes, unsigned i); /* borrowed */
 
-/* The one that text means: its name, device, NBD URI or socket, NQN, NQN@ADDRESS[:PORT], each
- * with "/NSID" or without; of namespace nsid, unless it is 0. Borrowed; NULL with *error filled when there is none, or several. */
+/* The volume that text names: its name, device, NBD URI or socket, NQN, NQN@ADDRESS[:PORT], each
+ * with "/NSID" or without; of namespace nsid, unless it is 0. Borrowed; NULL with *error filled
+ * when there is none, or several. */
 struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
 				 struct error *error);
 /* The one attached to this namespace of this target; NULL. */

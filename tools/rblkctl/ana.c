@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblkctl ana: which paths hosts shall use (ANA): list the groups, set the state of one. */
+/*
+ * rblkctl ana: list ANA groups, set the state of one (NVMe base specification, Asymmetric Namespace
+ * Access). The state decides which path a host takes; it lasts until rblkd restarts or the
+ * configuration sets another.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +63,7 @@ int run_ana_list(int argc, char **argv)
 		.program = "rblkctl ana list",
 		.positional = "[NQN]",
 		.summary =
-			"Lists ANA groups with their state through each portal; of one subsystem, or all.",
+			"List the ANA groups of one subsystem, or of all, with their state on each portal.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;
@@ -113,13 +117,13 @@ int run_ana_set(int argc, char **argv)
 		.program = "rblkctl ana set",
 		.positional = "NQN GROUP STATE",
 		.summary =
-			"Sets an ANA group to optimized, non_optimized, inaccessible, persistent_loss or change, until the next start.",
+			"Set an ANA group to optimized, non_optimized, inaccessible, persistent_loss or change, until rblkd restarts.",
 		.min_positional = 3,
 		.max_positional = 3,
 	};
 	const char *portal = NULL;
 	const struct arg more = {"portal", 0,	   ARG_STRING,
-				 &portal,  "NAME", "only through this portal"};
+				 &portal,  "NAME", "set the state on this portal only"};
 	struct json_object *result;
 	struct options options;
 	uint64_t group;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Members of the objects that rblkd answers with. A member that is absent reads as "-", 0, false or NULL, so
- * that this rblkctl still shows the answers of an older rblkd.
+ * Members of the objects that rblkd answers with. A member that is absent reads as "-", 0, false or
+ * NULL, so that this rblkctl still shows the answers of an older rblkd.
  */
 #include "tools/rblkctl/rblkctl.h"
 

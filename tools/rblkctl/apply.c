@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl diff and apply: what a file would change in the running rblkd, and doing it.
+ * rblkctl diff and apply: show what a configuration file would change in the running rblkd; apply
+ * it.
  *
  *   + namespace    nqn.2026-01.com.example:db/3  file: /srv/rblk/log.img
  *   - allow_hosts  nqn.2026-01.com.example:db    db2
@@ -73,7 +74,7 @@ static void print_messages(struct json_object *messages)
 			json_object_get_string(json_object_array_get_idx(messages, i)));
 }
 
-/* Hosts that use what goes: an administrator wants to know before they call. */
+/* The connected hosts that lose something: an administrator has to know them. */
 static void print_users(struct json_object *changes, bool is_applied)
 {
 	for (size_t i = 0; i < json_object_array_length(changes); i++) {
@@ -140,7 +141,7 @@ static void print_report(const char *program, struct json_object *report)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* rblkd reads the file, and does not stand where we do. */
+/* rblkd reads the file, and has another working directory: the path must be absolute. */
 static struct json_object *absolute(const char *path)
 {
 	char real[PATH_MAX], here[PATH_MAX / 2];
@@ -185,12 +186,12 @@ int run_diff(int argc, char **argv)
 		.program = "rblkctl diff",
 		.positional = "[FILE]",
 		.summary =
-			"Checks the configuration of rblkd, or FILE, and shows what it would change.",
+			"Check the configuration of rblkd, or FILE, and show what applying it would change.",
 		.max_positional = 1,
 	};
 	static const struct arg more[] = {
 		{"exit-code", 0, ARG_FLAG, &args.wants_code, NULL,
-		 "end with 6 when something differs"},
+		 "exit with 6 if anything differs"},
 	};
 
 	return run(&usage, more, ARRAY_LEN(more), "diff", argc, argv);
@@ -201,15 +202,14 @@ int run_apply(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl apply",
 		.positional = "[FILE]",
-		.summary =
-			"Makes rblkd run with its changed configuration, or FILE: all of it, or nothing.",
+		.summary = "Apply the configuration of rblkd, or FILE: all of it, or nothing.",
 		.max_positional = 1,
 	};
 	static const struct arg more[] = {
 		{"if-unused", 0, ARG_FLAG, &args.is_if_unused, NULL,
-		 "refuse what takes something away from a host that is connected"},
+		 "refuse changes that take something from a connected host"},
 		{"quiet", 'q', ARG_FLAG, &args.is_quiet, NULL,
-		 "print only what is wrong, and hosts that lose something"},
+		 "print only errors, and hosts that lose something"},
 	};
 
 	return run(&usage, more, ARRAY_LEN(more), "apply", argc, argv);

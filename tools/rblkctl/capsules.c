@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblkctl capsules: the last commands that came on each queue, and what was answered. */
+/*
+ * rblkctl capsules: the last commands that arrived on each queue, and their responses. To find out
+ * which command of a host has failed, and why. rblkd keeps the 64 bytes of a command, none of its
+ * data.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -71,7 +75,7 @@ int run_capsules(int argc, char **argv)
 		.program = "rblkctl capsules",
 		.positional = "[CNTLID[/QUEUE]...]",
 		.summary =
-			"Shows the last commands of each queue and their answers; of these controllers or queues, or all.",
+			"Show the last commands and responses of these controllers or queues, or of all.",
 		.max_positional = 64,
 	};
 	static const struct arg more = {

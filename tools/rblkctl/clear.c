@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblkctl clear: errors of disks that an administrator knows of no longer make rblkd "degraded". */
+/* rblkctl clear: acknowledges disk errors, so that they no longer make the state of rblkd
+ * "degraded". */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +12,7 @@ int run_clear(int argc, char **argv)
 		.program = "rblkctl clear",
 		.positional = "[NQN[/NSID]]",
 		.summary =
-			"Takes errors of disks as known: of all namespaces, those of a subsystem, or one.",
+			"Acknowledge disk errors of all namespaces, of a subsystem, or of one namespace.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;

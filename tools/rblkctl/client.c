@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One call of rblkd over its control socket. It blocks until the answer is here, TIMEOUT_MS at most. A
- * failure is one line on stderr with a hint, and the exit code of base/args.h; with -o json it is an object
- * with "error" on stdout instead (base/output.h).
+ * One call of rblkd over its control socket. It blocks until the answer is here, TIMEOUT_MS at
+ * most. A failure is one line on stderr with a hint, and the exit code of base/args.h; with -o json
+ * it is an object with "error" on stdout instead (base/output.h).
  */
 #include <errno.h>
 #include <stdio.h>

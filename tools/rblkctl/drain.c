@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl drain: asks for it, and asks again until the connections are gone, which rblkd sees to.
+ * rblkctl drain: starts the drain of a portal in rblkd, then polls until its connections are
+ * closed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "tools/rblkctl/rblkctl.h"
 
 enum {
-	PATIENCE_S = 30, /* rblkd disconnects after 5; what its disks hold takes longer */
+	PATIENCE_S = 30, /* rblkd disconnects after 5; I/O at a slow disk takes longer */
 	LOOK_MS = 50,
 };
 
@@ -61,12 +62,12 @@ int run_drain(int argc, char **argv)
 		.program = "rblkctl drain",
 		.positional = "PORTAL",
 		.summary =
-			"Stops listening on a portal and lets its connections finish what they do.",
+			"Stop listening on a portal, and let its connections finish their commands.",
 		.min_positional = 1,
 		.max_positional = 1,
 	};
 	bool is_undo = false;
-	const struct arg more = {"undo", 0, ARG_FLAG, &is_undo, NULL, "listens again"};
+	const struct arg more = {"undo", 0, ARG_FLAG, &is_undo, NULL, "listen again"};
 	struct json_object *result;
 	struct options options;
 	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);

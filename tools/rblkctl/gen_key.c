@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rblkctl gen-key: a new secret for DH-HMAC-CHAP, as `nvme gen-dhchap-key` makes them, on standard
- * output or in a new file that only its owner may read. Asks no rblkd.
+ * output or in a new file that only its owner may read. Needs no rblkd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,18 +60,18 @@ int run_gen_key(int argc, char **argv)
 	const char *path = NULL;
 	const struct arg table[] = {
 		{"hash", 0, ARG_CHOICE, &hash, "HASH",
-		 "binds the key to the NQN of its owner: none, sha256, sha384, sha512 (default: none)",
+		 "bind the key to the NQN of its owner: none, sha256, sha384, sha512 (default: none)",
 		 .choices = hashes},
 		{"length", 'l', ARG_CHOICE, &length, "BYTES",
 		 "32, 48 or 64 (default: that of the hash, or 32)", .choices = lengths},
 		{"file", 'f', ARG_STRING, &path, "PATH",
-		 "writes it to this new file, which only its owner may read"},
+		 "write it to this new file, readable by its owner only"},
 		{0},
 	};
 	const struct args_usage usage = {
 		.program = program,
 		.positional = "",
-		.summary = "Makes a secret for DH-HMAC-CHAP.",
+		.summary = "Generate a secret for DH-HMAC-CHAP.",
 	};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 

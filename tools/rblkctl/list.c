@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl list: what is exported, and who uses it. Without an argument the subsystems.
+ * rblkctl list: the exported objects and the hosts that use them. Without an argument the
+ * subsystems.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -157,7 +158,7 @@ int run_list(int argc, char **argv)
 		.program = "rblkctl list",
 		.positional = "[KIND]",
 		.summary =
-			"Lists what rblkd exports and who uses it: subsystems (the default), namespaces, hosts, connections or portals.",
+			"List subsystems (the default), namespaces, hosts, connections or portals.",
 		.max_positional = 1,
 	};
 	struct json_object *params, *result;

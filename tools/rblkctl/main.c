@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl calls a running rblkd over its control socket and shows the answer: as tables for people, as JSON
- * for scripts. One file a subcommand; they share options.c, client.c (the call), answer.c (members of the
- * answer), table.c and terminal.c. Only this file knows all subcommands.
+ * rblkctl calls a running rblkd over its control socket and shows the answer: as tables for people,
+ * as JSON for scripts. One file a subcommand; they share options.c, client.c (the call), answer.c
+ * (members of the answer), table.c and terminal.c. Only this file knows all subcommands.
  */
 #include <string.h>
 
@@ -41,24 +41,25 @@ static void move_subcommand_first(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static const struct subcommand table[] = {
-		{"status", run_status, "how rblkd is: portals, numbers, what is wrong"},
-		{"list", run_list, "subsystems, namespaces, hosts, connections or portals"},
-		{"stats", run_stats, "how much hosts do, and how long it takes"},
-		{"capsules", run_capsules, "the last commands of each queue, and their answers"},
-		{"diff", run_diff, "what the changed configuration would change"},
-		{"apply", run_apply, "makes rblkd run with it, all of it or nothing"},
-		{"clear", run_clear, "takes errors of disks as known"},
-		{"drain", run_drain, "lets the connections of a portal go, in order"},
-		{"ns resize", run_ns_resize, "a file or device has grown: tells the hosts"},
-		{"ana list", run_ana_list, "ANA groups and their states"},
-		{"ana set", run_ana_set, "sets the state of an ANA group"},
-		{"qos list", run_qos_list, "limits of rates, and the rates"},
-		{"qos set", run_qos_set, "changes the limits of a namespace or a host"},
-		{"gen-key", run_gen_key, "makes a secret for DH-HMAC-CHAP"},
+		{"status", run_status, "show daemon status and problems"},
+		{"list", run_list, "list subsystems, namespaces, hosts, connections or portals"},
+		{"stats", run_stats, "show I/O rates and latency"},
+		{"capsules", run_capsules, "show the last commands and responses of each queue"},
+		{"diff", run_diff, "show what applying the configuration would change"},
+		{"apply", run_apply, "apply the configuration, all of it or nothing"},
+		{"clear", run_clear, "acknowledge disk errors"},
+		{"drain", run_drain, "close a portal and let its connections finish"},
+		{"ns resize", run_ns_resize, "announce a new namespace size to hosts"},
+		{"ana list", run_ana_list, "list ANA groups and their states"},
+		{"ana set", run_ana_set, "set the state of an ANA group"},
+		{"qos list", run_qos_list, "show rate limits and current rates"},
+		{"qos set", run_qos_set, "change rate limits of a namespace or host"},
+		{"gen-key", run_gen_key, "generate a DH-HMAC-CHAP secret"},
 		{0},
 	};
 
 	log_init("rblkctl", LOG_INFO);
 	move_subcommand_first(argc, argv);
-	return args_run_subcommand("rblkctl", "Asks a running rblkd.", table, argc, argv);
+	return args_run_subcommand("rblkctl", "Query and control a running rblkd.", table, argc,
+				   argv);
 }

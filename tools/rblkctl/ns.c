@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl ns resize: tells rblkd that a file or device has grown; with a size, has it grow the file.
+ * rblkctl ns resize: makes rblkd read the size of a file or device again; with a size, grow the
+ * file first.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,13 +33,13 @@ int run_ns_resize(int argc, char **argv)
 		.program = "rblkctl ns resize",
 		.positional = "NQN NSID [SIZE]",
 		.summary =
-			"Makes the new size of a file or device known to hosts; with SIZE, grows the file to it before.",
+			"Announce the new size of a file or device to hosts; with SIZE, first grow the file to it.",
 		.min_positional = 2,
 		.max_positional = 3,
 	};
 	bool is_forced = false;
 	const struct arg more = {"force",    0,	   ARG_FLAG,
-				 &is_forced, NULL, "also when it has become smaller"};
+				 &is_forced, NULL, "also if it has become smaller"};
 	struct json_object *params, *result;
 	struct options options;
 	uint64_t nsid, size = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options that every subcommand takes: the control socket, the output format, sizes in bytes. They join
- * the subcommand's own options in one table, so that --help lists all of them.
+ * The options that every subcommand takes: the control socket, the output format, sizes in bytes.
+ * They join the subcommand's own options in one table, so that --help lists all of them.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblkctl qos: the limits of rates of namespaces and hosts, beside the rates; setting them. */
+/*
+ * rblkctl qos: shows the rate limits of namespaces and hosts beside their current rates; sets
+ * limits. The rates are the difference of two samples of the counters in rblkd.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +32,7 @@ static struct json_object *find_same(struct json_object *list, struct json_objec
 	return NULL;
 }
 
-/* What a counter has grown by, a second. */
+/* The growth of a counter, a second. */
 static uint64_t rate(struct json_object *before, struct json_object *item, const char *key,
 		     uint64_t interval_ns)
 {
@@ -111,7 +114,7 @@ int run_qos_list(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl qos list",
 		.positional = "[NQN/NSID|HOST]",
-		.summary = "Lists limits of rates and the rates; of a namespace, a host, or all.",
+		.summary = "Show rate limits and current rates of a namespace, a host, or all.",
 		.max_positional = 1,
 	};
 	uint64_t interval_ns = NSEC_PER_SEC;
@@ -156,7 +159,7 @@ int run_qos_list(int argc, char **argv)
 
 /* ---- set ------------------------------------------------------------------------------------ */
 
-/* NULL: a word is no KEY=VALUE, *ret_wrong. */
+/* NULL: *ret_wrong is not KEY=VALUE. */
 static struct json_object *make_params(const char *name, char **words, int n,
 				       const char **ret_wrong)
 {
@@ -202,7 +205,7 @@ int run_qos_set(int argc, char **argv)
 		.program = "rblkctl qos set",
 		.positional = "NQN/NSID|HOST KEY=VALUE...",
 		.summary =
-			"Sets limits of a namespace or a host: iops, read_bandwidth, write_bandwidth, burst; none lifts one. The file is not changed.",
+			"Set rate limits of a namespace or host: iops, read_bandwidth, write_bandwidth, burst; none removes a limit. The configuration file does not change.",
 		.min_positional = 2,
 		.max_positional = 5,
 	};

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the subcommands of rblkctl share: options, the call, and how its answer is shown. */
+/*
+ * What the subcommands of rblkctl share: options (options.c), the call of rblkd (client.c), members
+ * of its answer (answer.c) and tables (table.c). Subcommands do not call each other. Thread: main,
+ * all of it.
+ */
 #pragma once
 
 #include <json-c/json.h>
@@ -40,11 +44,12 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
 		       int argc, char **argv, struct options *ret_options, int *ret_positional);
 
-/* Calls rblkd. EXIT_OK with an owned *ret_result, or the exit code, everything said. */
+/* Calls rblkd and blocks for its answer; takes params, which may be NULL. EXIT_OK with *ret_result,
+ * which the caller puts; or an exit code, and the error is printed. */
 int client_call(const struct options *options, const char *method, struct json_object *params,
 		struct json_object **ret_result);
 
-/* Members of an answer; what is not there is "-", 0, false or NULL. */
+/* Members of an answer, borrowed from it; an absent one is "-", 0, false or NULL. */
 const char *answer_string(struct json_object *o, const char *key);
 uint64_t answer_number(struct json_object *o, const char *key);
 bool answer_bool(struct json_object *o, const char *key);
@@ -59,8 +64,9 @@ enum {
 	COLUMNS_MAX = 16,
 };
 
-/* Columns as wide as they need to be, or as the terminal allows. Marks in front of a title: '>' a number,
- * aligned to the right; '~' a name that may lose its beginning, '^' words that may lose their end; '?' left out first, from the right. */
+/* Columns as wide as they need to be, or as the terminal allows. Marks in front of a title: '>' a
+ * number, aligned to the right; '~' a name that may lose its beginning, '^' words that may lose
+ * their end; '?' a column that is left out first, from the right. */
 struct table {
 	unsigned n_columns, n_rows;
 	char **cells; /* owned: strings too; the first row holds the titles */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl stats: what hosts do, how much of it and how long it takes, by namespace, host or queue.
+ * rblkctl stats: counts, bytes and latency of commands, by namespace, host or queue.
  *
- * Without --top, since rblkd was started. With it, again and again, what happened since the look
- * before: rblkd's counters only grow, so the difference of two answers is the interval, its
- * quantiles too, for the histograms come along.
+ * Without --top, since rblkd was started. With --top, periodically, the changes since the sample
+ * before: the counters of rblkd only grow, so the difference of two answers describes the interval.
+ * The answers have the histograms, so this holds for quantiles, too.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,8 +81,8 @@ static void read_numbers(struct json_object *item, const char *class, struct num
 		ret_numbers->stage_ns[i] = answer_number(sums, stages[i]);
 }
 
-/* What was counted before is taken away; what is counted anew (rblkd was started again, the
- * namespace is another) stays. */
+/* Subtracts the earlier sample. A counter that is smaller than before started again (rblkd
+ * restarted, the namespace is another one) and stays as it is. */
 static void take_away(struct numbers *now, const struct numbers *before)
 {
 	struct histogram *h = &now->latency;
@@ -249,7 +249,7 @@ static int compare(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* A line for each class that has something to tell; one of dashes if none has. */
+/* A line for each class that has counts; one of dashes if none has. */
 static void add_entry(struct table *table, const struct kind *kind, const struct options *options,
 		      const struct entry *entry, uint64_t interval_ns)
 {
@@ -287,8 +287,7 @@ static struct entry *collect(const struct kind *kind, struct json_object *answer
 	return entries;
 }
 
-/* With before, the answer to compare with: what has happened since; on a terminal without what did
- * nothing. */
+/* With before, the earlier answer: the changes since; on a terminal without idle rows. */
 static void print_table(const struct options *options, struct json_object *answer,
 			struct json_object *before)
 {
@@ -313,7 +312,7 @@ static void print_table(const struct options *options, struct json_object *answe
 		printf("%zu idle (--idle shows %s)\n", n_idle, n_idle == 1 ? "it" : "them");
 }
 
-/* ---- once, or again and again --------------------------------------------------------------- */
+/* ---- once, or periodically ------------------------------------------------------------------ */
 
 static int ask(const struct options *options, const char *name, struct json_object **ret_answer)
 {
@@ -406,23 +405,22 @@ int run_stats(int argc, char **argv)
 	static const struct args_usage usage = {
 		.program = "rblkctl stats",
 		.positional = "[NQN[/NSID]]",
-		.summary = "Shows what hosts do and how long it takes; by namespace.",
+		.summary = "Show I/O counts, rates and latency by namespace.",
 		.max_positional = 1,
 	};
 	static const struct arg more[] = {
 		{"hosts", 0, ARG_FLAG, &args.is_hosts, NULL, "by host"},
 		{"queues", 0, ARG_FLAG, &args.is_queues, NULL, "by queue"},
 		{"top", 0, ARG_FLAG, &args.is_top, NULL,
-		 "refresh until q is pressed, showing changes since the last sample"},
+		 "refresh periodically until q is pressed, showing changes since the last sample"},
 		{"interval", 'i', ARG_DURATION, &args.interval_ns, "TIME",
-		 "between two samples of --top, by default 1s", .min = 100 * NSEC_PER_MSEC,
+		 "time between two samples of --top (default: 1s)", .min = 100 * NSEC_PER_MSEC,
 		 .max = 3600 * NSEC_PER_SEC},
 		{"count", 'n', ARG_UINT, &args.n_looks, "N", "stop --top after N samples", .min = 1,
 		 .max = UINT32_MAX},
 		{"sort", 0, ARG_CHOICE, &args.order, "rate|bytes|p99|name",
-		 "what --top shows first, by default the highest rate", .choices = orders},
-		{"idle", 0, ARG_FLAG, &args.wants_idle, NULL,
-		 "let --top show also what did nothing"},
+		 "order of --top (default: rate)", .choices = orders},
+		{"idle", 0, ARG_FLAG, &args.wants_idle, NULL, "with --top, also show idle rows"},
 	};
 	struct options options;
 	const char *name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rblkctl status: one line on the daemon, one on each portal. The exit code is 0 when all is well
- * and 6 (partial) when a portal does not listen, a namespace has failed, or its disk has failed at
- * something that no administrator has cleared, for scripts.
+ * and 6 (partial) when a portal does not listen, a namespace has failed, or a disk error was not
+ * cleared (rblkctl clear), for scripts.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void print_use(const char *what, const char *key, struct json_object *sta
 	       answer_number(answer_member(status, "limits"), key));
 }
 
-/* How near it is to refusing connections. */
+/* Connections in use beside their limits. */
 static void print_uses(struct json_object *status)
 {
 	print_use("connections", "connections", status);
@@ -83,7 +83,7 @@ static void print_portals(struct json_object *portals)
 	table_end(&table);
 }
 
-/* What hosts may rely on, for each namespace. */
+/* What Flush and FUA guarantee, for each namespace. */
 static void print_durability(struct json_object *namespaces)
 {
 	static const char *const titles[] = {"~NAMESPACE", "KIND", "CACHE", "^FLUSH", "^FUA", NULL};
@@ -120,7 +120,7 @@ static void add_last_error(struct table *table, struct json_object *error)
 		   answer_string(error, "error"));
 }
 
-/* What the stores of namespaces have failed at. */
+/* The I/O errors of each namespace's store. */
 static void print_errors(struct json_object *namespaces)
 {
 	static const char *const titles[] = {"NAMESPACE", "STATE", ">ERRORS", "LAST ERROR", NULL};
@@ -148,7 +148,7 @@ static void print_errors(struct json_object *namespaces)
 	table_end(&table);
 }
 
-/* Where what SMART tells hosts survives a restart. */
+/* Where SMART counters are saved. */
 static void print_smart(struct json_object *smart)
 {
 	const char *directory = answer_string(smart, "directory");
@@ -166,7 +166,8 @@ int run_status(int argc, char **argv)
 {
 	static const struct args_usage usage = {
 		.program = "rblkctl status",
-		.summary = "Shows how rblkd is. Ends with 6 when something is wrong with it.",
+		.summary =
+			"Show the status and problems of rblkd. Exits with 6 if there is a problem.",
 	};
 	struct options options;
 	struct json_object *status;

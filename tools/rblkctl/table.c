@@ -3,8 +3,8 @@
  * Aligned tables on stdout: the cells are collected, measured and then printed, two blanks between
  * columns and none at the end of a line. Widths are in characters, not bytes.
  *
- * On a terminal a table fits its width: long names lose their beginning, then columns that people
- * miss least are left out, from the right.
+ * On a terminal a table fits its width: long names lose their beginning, then the least important
+ * columns are left out, from the right.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 enum {
 	CELL_MAX = 512,
 	GAP = 2,
-	CUT_FIRST = 24, /* names keep so much while columns can be left out */
+	CUT_FIRST = 24, /* names keep this many characters while columns can be left out */
 	CUT_LAST = 12,
 	MARK_RIGHT = '>',
 	MARK_CUT = '~',
@@ -97,7 +97,8 @@ static unsigned width(const char *s)
 	return n;
 }
 
-/* ---- titles: marks in front of them ----------------------------------------------------------- */
+/* ---- titles: marks in front of them
+ * ----------------------------------------------------------- */
 
 static bool has_mark(const struct table *table, unsigned column, char mark)
 {
@@ -116,7 +117,8 @@ static const char *cell(const struct table *table, unsigned row, unsigned column
 	return row == 0 ? text + strspn(text, MARKS) : text;
 }
 
-/* ---- fitting ---------------------------------------------------------------------------------- */
+/* ---- fitting
+ * ---------------------------------------------------------------------------------- */
 
 /* Of each column; 0: it is left out, or empty. */
 struct widths {
@@ -177,7 +179,8 @@ static struct widths measure(const struct table *table)
 	return widths;
 }
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing
+ * --------------------------------------------------------------------------------- */
 
 /* The first byte behind n characters. */
 static const char *skip(const char *text, unsigned n)
@@ -189,8 +192,7 @@ static const char *skip(const char *text, unsigned n)
 	return text;
 }
 
-/* The end of a name tells more than its beginning ("nqn.2014-08.org.nvmexpress:uuid:..."); of words the
- * beginning does. */
+/* Names differ at their end ("nqn.2014-08.org.nvmexpress:uuid:..."), words at their beginning. */
 static void print_cut(const struct table *table, const char *text, unsigned column, unsigned room)
 {
 	const char *end = skip(text, room - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See terminal.h. State: how the terminal was, and whether a signal has come. */
+/* See terminal.h. State: the saved settings of the terminal, and whether a signal has arrived. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

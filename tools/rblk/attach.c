@@ -244,7 +244,7 @@ int attach_main(int argc, char **argv)
 		 output_names},
 	};
 	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT]",
-					 "Attaches a namespace and prints where it is.", 1, 1};
+					 "Attach a namespace and print its device or URI.", 1, 1};
 	int at, code;
 
 	attach.args = arguments + 2;

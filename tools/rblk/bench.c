@@ -444,7 +444,7 @@ int bench_main(int argc, char **argv)
 	};
 	const struct args_usage usage = {
 		program, "NQN@ADDRESS[:PORT]",
-		"Measures a namespace through the host library, without NBD.", 1, 1};
+		"Measure a namespace through the host library, without NBD.", 1, 1};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
 	if (code >= 0)

@@ -195,7 +195,7 @@ int detach_main(int argc, char **argv)
 		{0},
 	};
 	const struct args_usage usage = {program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",
-					 "Flushes and detaches a volume.", 1, 1};
+					 "Flush and detach a volume.", 1, 1};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
 	return code >= 0 ? code : run(&detach, argv[at]);

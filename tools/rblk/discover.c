@@ -140,7 +140,7 @@ int discover_main(int argc, char **argv)
 		{0},
 	};
 	const struct args_usage usage = {program, "ADDRESS[:PORT]",
-					 "Shows which subsystems a target offers to this host.", 1,
+					 "Show which subsystems a target offers to this host.", 1,
 					 1};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 

@@ -103,7 +103,7 @@ int list_main(int argc, char **argv)
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {program, "", "Lists the attached volumes.", 0, 0};
+	const struct args_usage usage = {program, "", "List the attached volumes.", 0, 0};
 	struct error error;
 	struct volumes volumes;
 	int at, code = args_parse(&usage, table, argc, argv, &at);

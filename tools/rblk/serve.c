@@ -144,7 +144,7 @@ int serve_main(int argc, char **argv)
 	};
 	const struct args_usage usage = {
 		program, "NQN@ADDRESS[:PORT]",
-		"Attaches a namespace in the foreground and serves it by NBD until SIGTERM.", 1, 1};
+		"Attach a namespace in the foreground and serve it by NBD until SIGTERM.", 1, 1};
 	int at, code;
 
 	volume_options_init(&serve.options, BRIDGE_FRONTEND_SOCKET);

@@ -209,8 +209,8 @@ int status_main(int argc, char **argv)
 		{0},
 	};
 	const struct args_usage usage = {program, "[NAME|DEVICE|NQN@ADDRESS[:PORT]]",
-					 "Shows everything about one attached volume, or all.", 0,
-					 1};
+					 "Show the whole status of one attached volume, or of all.",
+					 0, 1};
 	struct error error;
 	struct volumes volumes;
 	int at, code = args_parse(&usage, table, argc, argv, &at);

@@ -200,7 +200,7 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
 
 
 def run_beside(jobs, extras):
-    """What computes for long and waits for nobody, one after the other and below everything else: the
+    """What computes for long and waits for nothing, one after the other and below everything else: the
     fuzzers, with a build of their own; what virtual machines boot, and the packages that one installs."""
     if "fuzz" in extras:
         jobs.run("fuzz", {"name": "libfuzzer", "suite": ["fuzz"], "timeout": LONG_S,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded before everything else: calls that can fail, and one of them does, where the test wants it
- * (failnth.h). Calls of the software provider and of sanitizers are not counted: what can fail of
- * them is a verbs call. Those of libc and other libraries are their callers'.
+ * Preloaded before everything else: calls that can fail, and one of them does, where the test wants
+ * it (failnth.h). Calls of the software provider and of sanitizers are not counted: what can fail
+ * of them is a verbs call. Those of libc and other libraries are their callers'.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static unsigned n_modules;
 static struct failnth *shared; /* NULL: nothing fails */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
-/* ---- who calls ------------------------------------------------------------------------------- */
+/* ---- callers --------------------------------------------------------------------------------- */
 
 static enum kind kind_of(const char *name)
 {

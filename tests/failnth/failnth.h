@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libfailnth.so, preloaded into a program, and the test that started it share: a file, named by
- * $FAILNTH, that both map. A place is a call (malloc, ibv_create_cq, pwrite, ...) together with who
- * called it: the same function called from two places is two.
+ * What libfailnth.so, preloaded into a program, and the test that started it share: a file, named
+ * by $FAILNTH, that both map. A place is a call (malloc, ibv_create_cq, pwrite, ...) together with
+ * its caller: a function that is called from two places is two places.
  */
 #pragma once
 

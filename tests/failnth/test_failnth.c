@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everything that rblkd asks of its system fails once, at each place where it is asked: memory, verbs,
- * aio, files, descriptors, threads. First a run is recorded (failnth.h); then, for each place met,
+ * Everything that rblkd asks of its system fails once, at each place where it is asked: memory,
+ * verbs, aio, files, descriptors, threads. First a run is recorded (failnth.h); then, for each
+ * place met,
  *
- *   at the start    rblkd ends with an exit code and says why, or starts and serves;
- *   while it serves a command fails or a connection ends, nothing acknowledged is lost, the next good
- *                   host is served, and rblkd holds what it held;
+ *   at the start    rblkd ends with an exit code and logs why, or starts and serves;
+ *   while it serves a command fails or a connection ends, nothing acknowledged is lost, the next
+ *                   good host is served, and rblkd holds what it held;
  *   at the end      it ends.
  *
- * And never a crash or, in a sanitizer's build, a leak. Every FAILNTH_STRIDE-th place is taken, all of
- * them by default; FAILNTH_TIMES fails each at its first, second, ... time; FAILNTH_ONLY=pwrite takes
- * those that have that in their description.
+ * And never a crash or, in a sanitizer's build, a leak. Every FAILNTH_STRIDE-th place is taken, all
+ * of them by default; FAILNTH_TIMES fails each at its first, second, ... time; FAILNTH_ONLY=pwrite
+ * takes those that have that in their description.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,7 +196,7 @@ static bool fail_at_start(const struct failnth_place *place, unsigned nth, bool 
 	}
 	*ret_failed = disarm();
 	if (!scenario_is_served(&d)) {
-		complain(place, nth, "it started, and serves nobody");
+		complain(place, nth, "it started, and serves no host");
 		daemon_show_log(&d);
 		is_right = false;
 	}
@@ -248,7 +249,7 @@ static bool fail_while_serving(const struct failnth_place *place, unsigned nth, 
 		is_running = false;
 		what = "it died";
 	} else if (!is_final(place) && !scenario_is_served(&d)) {
-		what = "it serves nobody";
+		what = "it serves no host";
 	}
 	if (what) {
 		complain(place, nth, what);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""ANA: states change while a volume is used, and nobody sees an error; two rblkd are one subsystem."""
+"""ANA: states change while a volume is used, and no client gets an error; two rblkd are one subsystem."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def stop(target):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
-def disturbs_nobody(scratch):
+def disturbs_no_client(scratch):
     """fio verifies while its path goes away and comes back, by rblkctl and by the file."""
     target = Target(scratch, ["nsid: 1, ram: 32MiB, ana_group: 2", "nsid: 2, ram: 8MiB"], subsystem_extra=GROUPS)
     volume = Volume(target, 1)
@@ -191,7 +191,7 @@ def end_beside(scratch):
 
 
 CASES = [
-    ("a path that goes away and comes back disturbs nobody", disturbs_nobody),
+    ("a path that goes away and comes back disturbs no client", disturbs_no_client),
     ("what is inaccessible waits", waits_and_goes_on),
     ("states of the file and states set by hand", follows_the_file),
     ("bad input", refuses_nonsense),

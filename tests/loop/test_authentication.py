@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Hosts that must prove who they are (DH-HMAC-CHAP), and targets that must: right, wrong and missing
+"""Hosts that must prove their identity (DH-HMAC-CHAP), and targets that must: right, wrong and missing
 secrets, each hash and group, a secret that is changed, and nothing secret in any log."""
 
 import os
@@ -151,7 +151,7 @@ def apply(target):
 
 
 def changed_while_it_runs(scratch):
-    """rblkctl apply reads the files of secrets again; who is in stays in, under load."""
+    """rblkctl apply reads the files of secrets again; a host that is connected stays connected, under load."""
     old, new = make_key(scratch, "old"), make_key(scratch, "new")
     theirs = scratch.file("theirs")
     write_keys(theirs, text_of(old))
@@ -195,7 +195,7 @@ def key_given_later(scratch):
     wait_until(lambda: volume.status()["reconnects"] == 1 and volume.status()["state"] == "live",
                "the volume has proven itself")
     expect_equal(stranger.status()["reconnects"], 0, "reconnects of a host without a key")
-    expect("it must prove who it is now" in target.read_log(), target.read_log())
+    expect("it must prove" in target.read_log(), target.read_log())
     stranger.detach()
     volume.detach()
     must_end(scratch, target, key)
@@ -224,7 +224,7 @@ def wrong_configurations(scratch):
 
 if __name__ == "__main__":
     run_cases([
-        ("host and target prove who they are", proven),
+        ("host and target prove their identity", proven),
         ("wrong and missing secrets are refused, with the reason on both sides", refused),
         ("a target that cannot prove itself is refused", target_without_secret),
         ("each hash and each group", each_choice),

@@ -68,7 +68,7 @@ def nothing_listens(scratch):
 
 
 def no_route(scratch):
-    # TEST-NET-1: nobody has it
+    # TEST-NET-1: no host has it
     says(attach(scratch, f"{NQN}@192.0.2.1", "--ns", "1"), UNREACHABLE, "192.0.2.1")
 
 
@@ -292,8 +292,8 @@ def control_socket_garbage(scratch, target):
             except OSError:
                 pass
     expect_equal(target.status()["schema"], 1, "schema")
-    says(run(RBLKCTL, "status", "--socket", scratch.file("nobody.sock"), check=False,
-             env=scratch.env), UNREACHABLE, "nobody.sock")
+    says(run(RBLKCTL, "status", "--socket", scratch.file("absent.sock"), check=False,
+             env=scratch.env), UNREACHABLE, "absent.sock")
 
 
 def nbd_garbage(scratch, target):

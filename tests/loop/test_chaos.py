@@ -28,7 +28,7 @@ def controllers(target):
 
 
 def unseen(chaos, like="roce"):
-    """What nobody may notice: all data right, no error, and the connections stay."""
+    """No client notices it: all data is right, no I/O fails, and the connections stay."""
     def case(scratch):
         scratch.env.update(SOFTRDMA_CHAOS=chaos, SOFTRDMA_LIKE=like)
         target = Target(scratch, NAMESPACES)

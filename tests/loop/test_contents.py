@@ -62,7 +62,7 @@ def memory_after_a_restart(scratch):
     rblk(scratch, "detach", volume.name, "--force")
     again = Volume(target, 1)
     raw = client(again)
-    expect_equal(raw.call(READ, 0, BLOCK), (0, bytes(BLOCK)), "who attaches it again has it as it is")
+    expect_equal(raw.call(READ, 0, BLOCK), (0, bytes(BLOCK)), "what a volume that is attached again reads")
     raw.close()
     again.detach()
     target.stop()

@@ -180,7 +180,7 @@ def later_clients_wait_for_what_is_on_the_wire(scratch):
 
 
 def sent_writes_are_not_sent_again(scratch):
-    """Their client is gone when the connection to the target breaks: nobody needs them any more."""
+    """Their client is gone when the connection to the target breaks: no client needs their result."""
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 4KiB}}"])
     volume = Volume(target, 1, None, "--queues", "2")

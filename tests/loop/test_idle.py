@@ -15,8 +15,8 @@ FOREIGN = 11 if os.path.basename(BUILD) == "tsan" else 0
 
 
 def switches(pid):
-    """Times that its threads went to sleep again, and CPU ticks of the process. Who is only pushed aside, by others
-    on a busy machine, has not woken up for that."""
+    """Times that its threads went to sleep again, and CPU ticks of the process. A thread that was only preempted, on a
+    busy machine, has not woken up for that."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/status", encoding="utf-8") as f:
@@ -39,7 +39,7 @@ def excess(pids, allowed):
         print(f"# {name}: {n} wake-ups, {ticks} ticks in {seconds:.1f} s")
         if n > (allowed / SECONDS + FOREIGN) * seconds:
             found.append(f"{name}: {n} wake-ups in {seconds:.1f} s, {allowed} allowed in {SECONDS} s")
-        # ticks are samples: whoever runs as one comes is charged 10 ms, once a wake-up at most
+        # ticks are samples: a process that runs when one comes is charged 10 ms, once a wake-up at most
         if ticks > 1 + n:
             found.append(f"{name}: {ticks} CPU ticks in {seconds:.1f} s, {n} wake-ups")
     return found

@@ -182,7 +182,7 @@ def rejects_as_a_whole(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
-def disturbs_nobody(scratch):
+def disturbs_no_host(scratch):
     """Namespaces, portals, hosts and subsystems come and go beside a volume under fio verify, which only
     grows."""
     target = Target(scratch, ["nsid: 1, ram: 32MiB", "nsid: 2, ram: 1MiB"])
@@ -359,7 +359,7 @@ CASES = [
     ("a namespace grows", grows),
     ("a changed file is shown and applied", shows_and_applies),
     ("a wrong file is rejected as a whole", rejects_as_a_whole),
-    ("changes disturb nobody", disturbs_nobody),
+    ("changes disturb no host", disturbs_no_host),
     ("what is withdrawn ends", ends_what_was_withdrawn),
     ("SIGHUP", hears_sighup),
     ("a portal is drained", drains),

@@ -190,8 +190,8 @@ def slow(scratch):
         client.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
     # Never idle for long, and never at an end: their time is over all the same.
     wait_until(lambda: not any([is_open(client) for client in clients]), "the slow ones are gone")
-    expect(ask_from(7, address).startswith(b"HTTP/1.1 200"), "then everybody else")
-    # Who asks again and again may stay.
+    expect(ask_from(7, address).startswith(b"HTTP/1.1 200"), "then every other client")
+    # A client that sends one request after another may stay.
     with from_address(8, address) as client:
         lines = client.makefile("rb")
         for _ in range(3):
@@ -247,22 +247,22 @@ def errors_of_disks(scratch):
     target = Target(scratch, [f"nsid: 1, file: {path}", "nsid: 2, ram: 1MiB"],
                     extra=f"metrics: {{listen: '{address}'}}")
     volume = Volume(target, 1)
-    who, other = {"subsystem": NQN, "nsid": 1}, {"subsystem": NQN, "nsid": 2}
+    one, other = {"subsystem": NQN, "nsid": 1}, {"subsystem": NQN, "nsid": 2}
     samples = scrape(address)
-    expect_equal(value(samples, "rblkd_namespace_degraded", **who), 0, "degraded")
-    expect_equal(value(samples, "rblkd_namespace_last_error_timestamp_seconds", **who), 0, "time")
+    expect_equal(value(samples, "rblkd_namespace_degraded", **one), 0, "degraded")
+    expect_equal(value(samples, "rblkd_namespace_last_error_timestamp_seconds", **one), 0, "time")
     os.truncate(path, 0)
     failed = run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", f"h.pread({BLOCK}, 0)", check=False)
     expect(failed.returncode, "a read of a file that is cut")
 
     def is_degraded():
         samples = scrape(address)
-        return samples if value(samples, "rblkd_namespace_degraded", **who) else None
+        return samples if value(samples, "rblkd_namespace_degraded", **one) else None
 
     samples = wait_until(is_degraded, "it is degraded")
-    expect_equal(value(samples, "rblkd_namespace_backend_errors_total", kind="read", **who), 1, "read errors")
-    expect_equal(value(samples, "rblkd_namespace_backend_errors_total", kind="write", **who), 0, "write errors")
-    expect(value(samples, "rblkd_namespace_last_error_timestamp_seconds", **who) > 1.7e9, "time")
+    expect_equal(value(samples, "rblkd_namespace_backend_errors_total", kind="read", **one), 1, "read errors")
+    expect_equal(value(samples, "rblkd_namespace_backend_errors_total", kind="write", **one), 0, "write errors")
+    expect(value(samples, "rblkd_namespace_last_error_timestamp_seconds", **one) > 1.7e9, "time")
     expect_equal(value(samples, "rblkd_namespace_degraded", **other), 0, "the other")
     run(RBLKCTL, "clear", "--socket", target.control)
     wait_until(lambda: not is_degraded(), "an administrator has cleared it")

@@ -140,7 +140,7 @@ ATTACH_ROWS = [
     Row("a wrong port", "rblk attach {nqn}@127.0.0.1:{free}", UNREACHABLE, "error: .*nothing listens there",
         "hint: check 'rblkctl status' on the target"),
     Row("discovery at a wrong port", "rblk discover 127.0.0.1:{free}", UNREACHABLE, "error: .*nothing listens there"),
-    Row("an address that nobody has", "rblk attach {nqn}@192.0.2.1", UNREACHABLE, "error: cannot reach 192.0.2.1"),
+    Row("an address that no host has", "rblk attach {nqn}@192.0.2.1", UNREACHABLE, "error: cannot reach 192.0.2.1"),
     Row("no target", "rblk attach", USAGE, r"error: .*NQN@ADDRESS"),
     Row("a command with a typing error", "rblk atach {where}", USAGE, r"error: .*did you mean 'attach'\?"),
     Row("an option with a typing error", "rblk attach {where} --nss 1", USAGE, r"error: .*--nss"),
@@ -182,7 +182,7 @@ ATTACHED_ROWS = [
     differs("where it connects from", "--host-address 127.0.0.1", r"--host-address is none, not 127.0.0.1"),
     differs("its queues", "--queues 2 --queue-size 64", "--queues is 4, not 2, --queue-size is 128, not 64"),
     differs("its buffers", "--buffers 64MiB", "--buffers is 128MiB, not 64MiB"),
-    differs("who we are", "--hostnqn nqn.2026-01.org.example:other", "--hostnqn is .*, not nqn.2026-01.org.example:ot"),
+    differs("its host NQN", "--hostnqn nqn.2026-01.org.example:other", "--hostnqn is .*, not nqn.2026-01.org.example:ot"),
 ]
 
 HOST_ROWS = [

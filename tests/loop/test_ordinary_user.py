@@ -12,7 +12,7 @@ from harness import (BUILD, NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, ROOT, SANITIZER
                      expect, expect_equal, fio, free_port, rblk, run, run_cases, wait_until, VERIFY)
 
 MIB = 1 << 20
-NOBODY = 65534
+UNPRIVILEGED = 65534
 DEMO = "nqn.2026-01.org.example:demo"
 
 
@@ -21,12 +21,12 @@ def limit():
 
 
 def as_user():
-    """Who runs the tests may be an ordinary user already."""
+    """The user that runs the tests may be an ordinary one already."""
     limit()
     if os.geteuid() == 0:
         os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
+        os.setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
 
 
 def by_hand(scratch):
@@ -38,7 +38,7 @@ def by_hand(scratch):
     os.chmod(scratch.path, 0o755)
     os.mkdir(scratch.file("own"))
     if os.geteuid() == 0:
-        os.chown(scratch.file("own"), NOBODY, NOBODY)
+        os.chown(scratch.file("own"), UNPRIVILEGED, UNPRIVILEGED)
     env = {key: value for key, value in scratch.env.items() if key not in ("RBLK_RUN_DIR", "RBLK_STATE_DIR")}
     env.update(XDG_RUNTIME_DIR=scratch.file("own"))
     if os.geteuid() == 0:  # that of root would do

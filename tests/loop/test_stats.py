@@ -182,7 +182,7 @@ def fits(scratch):
 def read_screen(fd, text, mark, n):
     """What a terminal shows, from text on, until mark has come n times."""
     while text.count(mark) < n:
-        expect(select.select([fd], [], [], PATIENCE)[0], f"waited in vain for {mark!r}: {text}")
+        expect(select.select([fd], [], [], PATIENCE)[0], f"waited for {mark!r}, which did not come: {text}")
         text += os.read(fd, 65536).decode()
     return text
 

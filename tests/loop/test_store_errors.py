@@ -60,7 +60,7 @@ class Store:
         return self.target.list("namespaces")["namespaces"][0]
 
     def expect_heard(self, kind, operation, words, n_bytes=4096, state="degraded", status=None):
-        """One error of that kind is the last, and all who should know do."""
+        """One error of that kind is the last, and every interface that reports errors reports it."""
         block = self.namespace()["block_size"]
         host = self.volume.status()["hostnqn"]
         told = self.errors()
@@ -70,7 +70,7 @@ class Store:
         expect(counts[kind] >= 1, f"no error of kind {kind}: {counts}")
         expect_equal(sum(counts.values()), counts[kind], "errors of other kinds")
         expect_equal((told[0]["subsystem"], told[0]["nsid"], told[0]["path"], told[0]["state"]),
-                     (NQN, 1, self.path, state), "who")
+                     (NQN, 1, self.path, state), "which namespace")
         expect_equal((last["operation"], last["error"], last["host"]), (operation, words, host), "last error")
         expect_equal(last["blocks"] * block, n_bytes, "length")
         expect(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", last["time"]) and last["age_s"] < 3600, f"time: {last}")
@@ -288,7 +288,7 @@ def target_stays_away(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
-# ---- files that grow in vain ----
+# ---- files whose growing is undone ----
 
 def change(target, before, after):
     with open(target.config, encoding="utf-8") as f:

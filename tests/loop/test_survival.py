@@ -131,7 +131,7 @@ def storm(scratch):
     target = Target(scratch, ["nsid: 1, ram: 64MiB"])
 
     def figures():
-        """Open descriptors, and KiB of its own: what a library's pages count for follows who else runs."""
+        """Open descriptors, and KiB of its own: what a library's pages count for depends on what else runs."""
         wait_until(lambda: not connections(target), "connections are gone")
         with open(f"/proc/{target.process.pid}/smaps_rollup", encoding="utf-8") as f:
             own = sum(int(line.split()[1]) for line in f if line.startswith(("Pss_Anon:", "Pss_Shmem:")))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into rblkd: a folder that cannot be synced. As often as the file FOLDER/unsynced has bytes,
- * fsync of FOLDER fails with EIO, and the file loses one; then it goes. What the thread "health" saves
- * comes when it likes, and is left alone.
+ * Preloaded into rblkd: a folder that cannot be synced. As often as the file FOLDER/unsynced has
+ * bytes, fsync of FOLDER fails with EIO, and the file loses one; then it goes. What the thread
+ * "health" saves comes when it likes, and is left alone.
  */
 #include <errno.h>
 #include <limits.h>

@@ -182,8 +182,8 @@ bool daemon_try(struct daemon *d, int *ret_status)
 }
 
 /*
- * Ports of RDMA are a name space of their own, which tests that run at the same time share: who has
- * the number in UDP, where it disturbs nobody, has it. We keep it to our end.
+ * Ports of RDMA are a name space of their own, which tests that run at the same time share. A test
+ * that has bound the number in UDP, which no test uses otherwise, owns it until the test ends.
  */
 static uint16_t choose_port(void)
 {

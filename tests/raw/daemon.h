@@ -32,8 +32,9 @@ void daemon_start_limited(struct daemon *d, const char *tuning, const char *limi
 /* The host RAW_HOSTNQN must prove to have this secret. limits: as above. */
 void daemon_start_with_secret(struct daemon *d, const char *secret);
 void daemon_start_with_secret_limited(struct daemon *d, const char *secret, const char *limits);
-/* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the others in
- * DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group 9 is empty. */
+/* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the
+ * others in DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group
+ * 9 is empty. */
 void daemon_start_ana(struct daemon *d);
 /* With two portals, and a configuration that write puts into d->folder. */
 void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d));
@@ -44,8 +45,8 @@ void daemon_kill_and_restart(struct daemon *d);
 /* SIGTERM, which must end with 0 within some seconds; and the same again. */
 void daemon_restart(struct daemon *d);
 /*
- * Starts one that was ended again, and waits: true when it is ready, though perhaps without its portal;
- * false when it has ended, *ret_status is waitpid's then.
+ * Starts one that was ended again, and waits: true when it is ready, though perhaps without its
+ * portal; false when it has ended, *ret_status is waitpid's then.
  */
 bool daemon_try(struct daemon *d, int *ret_status);
 /* Whether it has ended by itself; *ret_status is waitpid's then. */

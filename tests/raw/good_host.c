@@ -161,7 +161,7 @@ void good_host_remember(struct good_host *g, const struct daemon *d)
 	g->d = d;
 	daemon_wait_registered(d);
 	count(d, g->held);
-	/* The descriptor of who asked it last over its control socket may still be open. */
+	/* The descriptor of the last client of its control socket may still be open. */
 	for (unsigned i = 0; i < LOOKS; i++) {
 		usleep(LOOK_AGAIN_US);
 		count(d, now);

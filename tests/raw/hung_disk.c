@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, what goes to FOLDER/disk
- * does not come back: asynchronous I/O is held, whoever waits for it sleeps. When the file is gone, all of
- * it goes to the disk. FOLDER/held is there while asynchronous I/O is held. While there is a file
- * FOLDER/syncs, it gets a byte for each sync of the disk that rblkd asks for. Nothing else is touched.
+ * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, I/O to FOLDER/disk
+ * does not complete: asynchronous I/O is held, and threads with synchronous I/O sleep. When the
+ * file is gone, all of it goes to the disk. FOLDER/held exists while asynchronous I/O is held.
+ * While there is a file FOLDER/syncs, it gets a byte for each sync of the disk. Other files are not
+ * affected.
  */
 #include <errno.h>
 #include <fcntl.h>

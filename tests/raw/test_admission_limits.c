@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much discovery may take, and those who come from one address: one below the limit, at it and one
- * beyond; what is given back can be used at once, and others notice nothing.
+ * How much discovery may take, and hosts from one address: one below the limit, at it and one
+ * beyond. What is given back can be used at once, and other hosts are not affected.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static void discovery_has_limits(void **state)
 	end(queues, 6);
 }
 
-/* Whatever limits.discovery says: the others are for those who use what is discovered. */
+/* With any limits.discovery: the other half is for hosts that use what they discovered. */
 static void discovery_takes_half_at_most(void **state)
 {
 	struct raw_queue queues[MANY / 2] = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asymmetric Namespace Access, in raw capsules: what Identify and the log page say byte by byte, the
- * event, and which commands are refused in which state. Each host has two paths, through the portals
- * p and q; see daemon_start_ana.
+ * Asymmetric Namespace Access, in raw capsules: what Identify and the log page say byte by byte,
+ * the event, and which commands are refused in which state. Each host has two paths, through the
+ * portals p and q; see daemon_start_ana.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -509,7 +509,7 @@ static void features_of_a_namespace(void **state)
 			assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, id, DAEMON_RAM), NVME_OK);
 			assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, id, DAEMON_FILE),
 					 states[i].status);
-			/* 83h would register nobody; 0Ah is set for all or for none. */
+			/* 83h would register no host; 0Ah is set for all or for none. */
 			if (id != 0x83)
 				assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, id, DAEMON_FILE),
 						 id == 0x0a && states[i].status == NVME_OK
@@ -530,7 +530,7 @@ static void features_of_a_namespace(void **state)
 	}
 }
 
-/* Whatever it is: the status is that of the paths, and nothing is set for anybody. */
+/* For any feature the status is that of the paths, and no namespace is changed. */
 static void features_of_all_namespaces(void **state)
 {
 	static const unsigned ids[] = {0x01, 0x05, 0x0a, 0x0b, 0x82};
@@ -565,8 +565,8 @@ static uint64_t count_commands(void)
 	return n;
 }
 
-/* Some have buffers and are at the disk, others wait for one (there are 8 MiB): each is answered, and
- * either it was done, or it was not begun. */
+/* Some have buffers and are at the disk, others wait for one (there are 8 MiB): each is
+ * answered, and either it was done, or it was not begun. */
 static void commands_in_flight_end(void **state)
 {
 	enum {

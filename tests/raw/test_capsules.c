@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last capsules of each queue: what a raw host has sent is what is shown, in order, with what became
- * of it; in the log when a host breaks the protocol, and when rblkd itself breaks down.
+ * The last capsules of each queue: what a raw host has sent is what is shown, in order, with what
+ * became of it; in the log when a host breaks the protocol, and when rblkd itself breaks down.
  */
 #include <setjmp.h>
 #include <stdarg.h>

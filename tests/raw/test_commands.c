@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compare, fused Compare and Write, Verify, Write Uncorrectable, Copy, write protection, Abort: each
- * with what the specification says of it, byte by byte, and with what it must refuse.
+ * Compare, fused Compare and Write, Verify, Write Uncorrectable, Copy, write protection, Abort:
+ * each with what the specification says of it, byte by byte, and with what it must refuse.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -400,7 +400,8 @@ static void expect_all(struct raw_host *h, uint32_t nsid, const char *bytes)
 	}
 }
 
-/* Ranges within the first 2 MiB, one after the other: what stood in each before goes to its place. */
+/* Ranges within the first 2 MiB, one after the other: what stood in each before goes to its
+ * place. */
 static void copy_as_memmove(struct raw_host *h, uint32_t nsid, size_t to, const size_t *from,
 			    const size_t *n_bytes, unsigned n)
 {
@@ -606,7 +607,7 @@ static void features_of_no_namespace(void **state)
 				 NVME_FEATURE_NOT_NS_SPECIFIC | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
 	}
-	/* Nobody reports blocks that are not there: DULBE. */
+	/* Deallocated blocks are not reported: DULBE. */
 	assert_int_equal(set_feature(&h, NVME_FEAT_ERROR_RECOVERY, DAEMON_RAM, 0x10000),
 			 NVME_INVALID_FIELD | NVME_DNR);
 	raw_host_close(&h);

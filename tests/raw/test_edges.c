@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The smallest and the largest of each size that a configuration may have, and every command that moves data
- * there; and what two commands do to each other while the disk holds one of them.
+ * The smallest and the largest of each size that a configuration may have, and every command that
+ * moves data there; and what two commands do to each other while the disk holds one of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -367,7 +367,8 @@ static enum nvme_status status_of(const struct nvme_cqe *cqes, unsigned n, le16 
 	return NVME_OK;
 }
 
-/* The first pair has the disk; of the second one, which waits for its turn, this half is stopped. */
+/* The first pair has the disk; of the second one, which waits for its turn, this half is
+ * stopped. */
 static void abort_half(struct raw_host *h, bool is_second)
 {
 	struct nvme_cqe cqes[4];
@@ -408,8 +409,8 @@ static void a_pair_that_waits_is_aborted(void **state)
 }
 
 /*
- * A Copy in pieces of 28 KiB, and a Compare and Write of two blocks of its source, the last of one piece and
- * the first of the next: the copy has both of before or both of after.
+ * A Copy in pieces of 28 KiB, and a Compare and Write of two blocks of its source, the last of one
+ * piece and the first of the next: the copy has both of before or both of after.
  */
 static void a_copy_takes_a_pair_whole(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Persistent Event log (0Dh) in raw capsules, read at the places of the specification's figures:
- * its header, the way from event to event, the reporting context, and what restarts and crashes leave.
+ * The Persistent Event log (0Dh) in raw capsules, read at the places of the specification's
+ * figures: its header, the way from event to event, the reporting context, and what restarts and
+ * crashes leave.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What one host does to another on the same poller. The hog reads as much as it can and takes none
- * of it: it posts no receives, so buffers go to it and do not come back. Everybody else must be served,
- * while it still has them.
+ * of it: it posts no receives, so buffers go to it and do not come back. Every other host must be
+ * served while the hog still has them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void open_hog(struct raw_host *hog)
 
 static void close_hog(struct raw_host *hog)
 {
-	assert_false(hog->io.is_dead); /* nobody had to end it */
+	assert_false(hog->io.is_dead); /* rblkd did not have to end it */
 	assert_false(daemon_has_logged(&d, "does not take its data"));
 	raw_host_close(hog);
 	daemon_wait_empty(&d);

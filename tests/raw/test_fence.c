@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fence, when the target does not know that an association is dead: the host says and hears nothing
- * more on it, connects anew, and sends again what was not answered. What it had sent before must be over by
- * then. And hosts that have several associations for good reasons keep them all.
+ * The fence, when the target does not know that an association is dead: the host says and hears
+ * nothing more on it, connects anew, and sends again what was not answered. What it had sent before
+ * must be over by then. And hosts that have several associations for good reasons keep them all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,7 +99,7 @@ static void what_waits_for_a_rate_is_over_first(void **state)
 	raw_host_open(&old, d.port);
 	for (unsigned i = 0; i < N_WRITES; i++)
 		send_write(&old.io, DAEMON_RAM, i, 'A');
-	/* The old one is silent from here on, and lives as far as anybody knows. */
+	/* The old one is silent from here on; for rblkd it is alive. */
 	raw_host_open(&new, d.port);
 	daemon_wait_logged_again(&d, WAITS, n_waits + 1);
 	assert_true(raw_collect(&old.io, N_WRITES, PATIENCE_MS));

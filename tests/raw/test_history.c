@@ -3,14 +3,15 @@
  * Four hosts at once, each a process, on the same few blocks; everything they do and see is written
  * down with a number for its begin and its end, and judged afterwards in O(n).
  *
- * Compare and Write: each block is a register. A value is written once only, so the successful pairs
- * of a block must form one chain from zero, in which nobody sees what was not written yet, or what
- * was replaced before he asked. Reservations: who has preempted writes his generation; nobody may see
- * an older one after a younger one, which a late write of a preempted host would bring back.
+ * Compare and Write: each block is a register. A value is written once only, so the successful
+ * pairs of a block must form one chain from zero, in which no pair sees what was not written yet,
+ * or what was replaced before it was sent. Reservations: a host that has preempted writes its
+ * generation. No host may read an older one after a younger one, which a late write of a preempted
+ * host brings back.
  *
  * Connections are lost on the way, with a pair or a write in flight: it may count, or not.
- * RBLK_HISTORY is the number of operations, by default 100000; RBLK_HISTORY_RESERVED is that of those under
- * a reservation, by default a share of the other, because each is many commands.
+ * RBLK_HISTORY is the number of operations, by default 100000; RBLK_HISTORY_RESERVED is that of
+ * those under a reservation, by default a share of the other, because each is many commands.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -249,7 +250,7 @@ static uint64_t holder(struct player *p, uint32_t *ret_generation)
 	return 0;
 }
 
-/* The generation at which it came to hold the reservation; 0: somebody was quicker. */
+/* The generation at which it came to hold the reservation; 0: another host was quicker. */
 static uint32_t seize(struct player *p)
 {
 	const uint32_t type = NVME_RTYPE_WRITE_EXCLUSIVE << NVME_RESV_RTYPE_SHIFT;
@@ -267,8 +268,8 @@ static uint32_t seize(struct player *p)
 	return holder(p, &generation) == own ? generation : 0;
 }
 
-/* Writes that the reservation of this generation allows; several, so that some are on their way when
- * the next host preempts. What it writes is the generation. */
+/* Writes that the reservation of this generation allows; several, so that some are on their way
+ * when the next host preempts. What it writes is the generation. */
 static void write_generation(struct player *p, uint32_t generation)
 {
 	struct op *op = begin(p, FENCED_BLOCK);

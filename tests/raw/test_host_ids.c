@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host identifier belongs to the host NQN that used it first: reservations know hosts by it, so another
- * that came with it would be let through, and could undo them.
+ * A host identifier belongs to the host NQN that used it first: reservations know hosts by it, so
+ * another that came with it would be let through, and could undo them.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -18,7 +18,8 @@
 
 #define OTHER_HOSTNQN "nqn.2026-01.org.example:other"
 #define SECRET	      "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
-#define IN_HOSTID     ((uint32_t)offsetof(struct nvmf_connect_data, hostid) | NVMF_CONNECT_IATTR_DATA)
+
+#define IN_HOSTID ((uint32_t)offsetof(struct nvmf_connect_data, hostid) | NVMF_CONNECT_IATTR_DATA)
 
 enum {
 	KEY = 10,
@@ -125,7 +126,7 @@ static void of_a_connected_host(void **state)
 	expect_let_in(RAW_HOSTNQN, NULL, &again);
 	raw_host_close(&again);
 	expect_refused("", NULL, 0, "host without a name: refused");
-	/* Who asks what there is uses nothing. */
+	/* Discovery does not claim an identifier. */
 	assert_int_equal(come(&other, OTHER_HOSTNQN, NULL, NVMF_DISCOVERY_NQN, &cqe), NVME_OK);
 	raw_host_close(&other);
 	raw_host_close(&owner);
@@ -165,7 +166,8 @@ static void of_a_registered_host(void **state)
 	raw_host_close(&other);
 }
 
-/* Its file does not say whose the registration is: who comes is let in, and who changes it has it. */
+/* Its file does not name the owner of a registration: any host is admitted, and the first that
+ * changes the registration owns it. */
 static void registered_by_an_earlier_rblkd(void **state)
 {
 	struct raw_host other, owner;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one host may have on its way, and how many I/O queues: a greedy host is held or refused, with a line
- * in the log, and another is served beside it. Limits change while both are there.
+ * What one host may have on its way, and how many I/O queues: a greedy host is held or refused,
+ * with a line in the log, and another is served beside it. Limits change while both are there.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,8 @@ static void a_greedy_host_is_held(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* Held is not refused: with receives, all of it is answered; a single transfer beyond the limit, too. */
+/* Held is not refused: with receives, all of it is answered; a single transfer beyond the limit,
+ * too. */
 static void what_is_held_goes_on(void **state)
 {
 	struct raw_host h;

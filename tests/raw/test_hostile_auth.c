@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rblkd whose host has a key, and hosts that prove themselves by hand, wrongly, late or not at all.
- * The bytes are written here as the specification has them, and the proof is computed with libcrypto
- * alone, without any code of the product.
+ * A rblkd whose host has a key, and hosts that prove themselves by hand, wrongly, late or not at
+ * all. The bytes are written here as the specification has them, and the proof is computed with
+ * libcrypto alone, without any code of the product.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,7 +134,7 @@ static void prove(struct raw_queue *q)
 	assert_int_equal(q->data[8], 0); /* we asked for no proof */
 }
 
-/* An admin queue that is connected, and whose host is nobody yet. */
+/* An admin queue that is connected, and whose host is not known yet. */
 static uint16_t open_admin(struct raw_queue *q)
 {
 	struct raw_connect c;
@@ -244,7 +244,8 @@ static void io_queues_need_a_proof_too(void **state)
 	must_serve_good_host();
 }
 
-/* A claim keeps nobody out; and who comes first has the identifier, also before who proves its name later. */
+/* A claim keeps no host out. The first host has the identifier, also before one that proves its
+ * name later. */
 static void an_identifier_taken_before_the_proof(void **state)
 {
 	uint8_t message[NEGOTIATE], answer[REPLY];
@@ -497,7 +498,8 @@ static void in_a_hurry(void **state)
 	assert_false(daemon_has_logged(&d, "ia6zGodOr4SE"));
 }
 
-/* A Negotiate makes us compute a key: a connection has four without a proof, and begins anew with one. */
+/* A Negotiate makes us compute a key: a connection has four without a proof, and begins anew
+ * with one. */
 static void negotiations_without_end(void **state)
 {
 	uint8_t message[NEGOTIATE];
@@ -597,8 +599,9 @@ static void prove_in_vain(struct raw_queue *q)
 	raw_close(q);
 }
 
-/* Who only claims to be the host takes nothing of its limits: as many as may come from one address, in its
- * name, and the host still has all its associations, queues and queue numbers. */
+/* A peer that only claims to be the host takes nothing of its limits: as many peers as one
+ * address may have claim its name, and the host still has all its associations, queues and queue
+ * numbers. */
 static void claimed_names_take_nothing(void **state)
 {
 	struct raw_queue looking[4], claiming[3], extra, in_its_place;

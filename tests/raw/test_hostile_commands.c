@@ -231,7 +231,8 @@ static void r2_every_fabrics_type(void **state)
 	raw_host_close(&h);
 }
 
-/* ---- random commands: each is answered or ends the connection --------------------------------- */
+/* ---- random commands: each is answered or ends the connection
+ * --------------------------------- */
 
 static uint64_t rng = 88172645463325252ULL;
 
@@ -342,7 +343,8 @@ static void r5_nothing_leaks(void **state)
 	raw_host_close(&h);
 }
 
-/* ---- R7, R9: keys, lifetimes ------------------------------------------------------------------ */
+/* ---- R7, R9: keys, lifetimes
+ * ------------------------------------------------------------------ */
 
 static void r7_wrong_keys(void **state)
 {
@@ -430,7 +432,8 @@ static void r9_connect_storm(void **state)
 	}
 }
 
-/* ---- the fence -------------------------------------------------------------------------------- */
+/* ---- the fence
+ * -------------------------------------------------------------------------------- */
 
 static void put_pattern(struct raw_host *h, char pattern, uint64_t lba)
 {

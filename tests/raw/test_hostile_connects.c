@@ -180,7 +180,7 @@ static void r8_too_many_connects_in_a_short_time(void **state)
 	daemon_stop(&own);
 }
 
-/* Half of the burst passes, then one a second; who comes from elsewhere notices nothing. */
+/* Half of the burst passes, then one a second. A host at another address is not affected. */
 static void r8_one_address_connects_too_often(void **state)
 {
 	struct daemon own;
@@ -286,7 +286,7 @@ static void static_controller(struct raw_connect *c)
 }
 static void unknown_subsystem(struct raw_connect *c)
 {
-	strcpy((char *)c->data.subnqn, "nqn.2026-01.org.example:nobody");
+	strcpy((char *)c->data.subnqn, "nqn.2026-01.org.example:unknown");
 }
 static void other_subsystem(struct raw_connect *c)
 {
@@ -372,7 +372,7 @@ static void r10_names(void **state)
 			fail_msg("its log has name %u", (unsigned)i);
 }
 
-/* SPDK's tools send none when they were told none: what anybody may see, they may. */
+/* SPDK's tools send none when they have none: they get what any host may see. */
 static void hosts_without_a_name_may_discover(void **state)
 {
 	struct raw_connect c;

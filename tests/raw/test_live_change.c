@@ -272,7 +272,8 @@ static uint64_t count_commands(void)
 	return n;
 }
 
-/* The daemon has buffers for 8 MiB: some commands have only been parsed when their namespace goes. */
+/* The daemon has buffers for 8 MiB: some commands have only been parsed when their namespace
+ * goes. */
 static void finishes_what_a_removed_namespace_has(void **state)
 {
 	enum {

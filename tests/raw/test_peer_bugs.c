@@ -210,7 +210,7 @@ static void any_command_identifier(void **state)
 	raw_host_close(&h);
 }
 
-/* Data that nobody asked for: not even a command's worth, or another capsule's worth behind one. */
+/* Unsolicited data: less than a command, or as much as another capsule behind one. */
 static void unsolicited_data(void **state)
 {
 	static const uint8_t data[64 + 4096];
@@ -242,8 +242,8 @@ static void send_numbered(struct raw_queue *q, unsigned number)
 }
 
 /*
- * The fabric tells the target late that an answer was sent: the host has it, and its next command is
- * in the same place, before the target knows.
+ * The fabric tells the target late that an answer was sent: the host has it, and its next command
+ * is in the same place, before the target knows.
  */
 static void answered_requests_are_used_again_at_once(void **state)
 {
@@ -307,7 +307,7 @@ static void connect_races_with_teardown(void **state)
 	}
 }
 
-/* Answers that nobody has receives for, and the queue is torn down under them. */
+/* Responses for which the host has no receives, and the queue is torn down under them. */
 static void teardown_with_unsent_responses(void **state)
 {
 	for (unsigned round = 0; round < 10; round++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes that wait and whose data is in the receives that all I/O queues of a poller share. A host that
- * sends more of them than there is room for loses its queues, before there are no receives for others.
+ * Writes that wait and whose data is in the receives that all I/O queues of a poller share. A host
+ * that sends more of them than there is room for loses its queues, before there are no receives for
+ * others.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,8 +112,8 @@ static bool is_any_dead(struct raw_host hogs[N_HOGS])
 	return is_any;
 }
 
-/* The disk has some of the receives, and gives none back; other writes wait for buffers. What is not on
- * that disk is served; and when it comes back, so is what waited for it. */
+/* The disk has some of the receives, and gives none back; other writes wait for buffers. What is
+ * not on that disk is served; and when it comes back, so is what waited for it. */
 static void a_disk_that_hangs_leaves_receives(void **state)
 {
 	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;

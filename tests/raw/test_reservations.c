@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reservations between three hosts: who may do what under each type, every action with its refusals,
+ * Reservations between three hosts: access under each type, every action with its refusals,
  * what others are told, and what a restart keeps. Numbers are those of Base 2.0, 8.19.
  */
 #include <setjmp.h>
@@ -148,7 +148,7 @@ static void clear(unsigned host, uint64_t key)
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
-/* ---- who may do what ------------------------------------------------------------------------ */
+/* ---- access --------------------------------------------------------------------------------- */
 
 static void assert_access(unsigned host, bool may_read, bool may_write)
 {
@@ -263,7 +263,8 @@ static void acquires_and_releases(void **state)
 	assert_int_equal(release(0, NVME_RRELA_RELEASE, 1, 12), CONFLICT);
 	assert_int_equal(release(2, NVME_RRELA_CLEAR, 1, 10), CONFLICT);
 	assert_int_equal(release(0, NVME_RRELA_RELEASE, 1, 10), NVME_OK);
-	/* With its holder a reservation goes; that of all stays with whoever is left. */
+	/* With its holder a reservation goes; that of all registrants stays with those that are
+	 * left. */
 	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 4, 10, 0), NVME_OK);
 	assert_int_equal(regist(0, NVME_RREGA_UNREGISTER, 10, 0), NVME_OK);
 	assert_state(1, NVME_RTYPE_NONE);
@@ -440,7 +441,7 @@ static void persists_when_asked_to(void **state)
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
-/* Of all registrants, taken by one that leaves: what is kept is no one's, and read again. */
+/* Of all registrants, taken by one that leaves: the state file has no holder, and is read again. */
 static void of_all_outlives_who_took_it(void **state)
 {
 	const uint32_t set = (uint32_t)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT;

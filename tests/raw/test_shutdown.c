@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shutdown of a controller that is reset meanwhile, over a disk that hangs: a flush that was begun before
- * a reset says nothing about what comes after it.
+ * Shutdown of a controller that is reset meanwhile, over a disk that hangs: a flush that was begun
+ * before a reset says nothing about what comes after it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What hosts may write of the target's memory by RDMA WRITE: nothing, but on iWARP the sink of an RDMA
- * READ, as long as that is on its way, through the connection that it was posted to. The attacker here
- * knows each key and address that there is; chaos keeps READs on their way for a while.
+ * What hosts may write of the target's memory by RDMA WRITE: nothing, but on iWARP the sink of an
+ * RDMA READ, as long as that is on its way, through the connection that it was posted to. The
+ * attacker here knows each key and address that there is; chaos keeps READs on their way for a
+ * while.
  */
 #include <setjmp.h>
 #include <stdarg.h>

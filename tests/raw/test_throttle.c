@@ -23,7 +23,7 @@ enum {
 	KATO_MS = 600000,
 };
 
-#define SLOW "{iops: 1}" /* none of many ends while somebody looks */
+#define SLOW "{iops: 1}" /* none of many ends while the test looks */
 
 static int start_small(void **state)
 {
@@ -94,7 +94,7 @@ static void set_keep_alive(struct raw_host *h, uint32_t kato_ms)
 	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe), NVME_OK);
 }
 
-/* Of those outstanding, who is answered first; the limit is lifted then. */
+/* The outstanding command that is answered first; the limit is lifted then. */
 static void others_are_not_held(void **state)
 {
 	unsigned n_held = 0, n_others = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Write Uncorrectable against everything that brings a block back, at the same time and on two pollers; and
- * more ranges than are kept.
+ * Write Uncorrectable against everything that brings a block back, at the same time and on two
+ * pollers; and more ranges than are kept.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is to survive a restart, in a folder that cannot be synced: a command that is refused has changed
- * nothing, neither now nor at the next start; and what is not known is said.
+ * What is to survive a restart, in a folder that cannot be synced: a command that is refused has
+ * changed nothing, neither now nor at the next start; and what is not known is said.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block is whole to who reads it: as one write left it, however both overlap, and also when the
- * writer dies while its data is fetched. Chaos moves messages in pieces, with pauses between them, so
- * that what is not ordered shows.
+ * A block is whole to its readers: as one write left it, however both overlap, and also when the
+ * writer dies while its data is fetched. Chaos moves messages in pieces, with pauses between them,
+ * so that what is not ordered shows.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -98,7 +98,7 @@ exec {never}<>/run/never
 pause() { read -rt "$1" <&"$never" || :; }
 
 # within SECONDS COMMAND...: waits for something that must happen in that time. A machine that the host does not let run
-# gets nothing done, and looks seldom: between two looks no more than half a second counts.
+# gets nothing done and looks late: between two looks no more than half a second counts.
 within() {
     local left=$(($1 * 100)) now last took; shift
     look_at_clock
@@ -124,7 +124,7 @@ wait_for() {
 reached() { touch "$OUT/point.$1"; }
 await() { wait_for "${2:-60}" test -e "$OUT/point.$1" || { not_ok "the other machine reached '$1'"; done_testing; }; }
 
-# Ends this machine as a power cut does: nothing is flushed, nobody is told. What was shown so far counts.
+# Ends this machine as a power cut does: nothing is flushed, no process is notified. Checks that were shown so far count.
 power_cut() {
     echo "1..$tests"
     echo "$failed" >"$OUT/status.$ROLE"
@@ -222,7 +222,7 @@ nvme_up() {
     host_identity
 }
 
-# who this machine is, as nvme-cli's package would have written it
+# the identity of this machine, as nvme-cli's package would have written it
 host_identity() {
     mkdir -p /etc/nvme
     echo "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000$NODE" >/etc/nvme/hostnqn
@@ -250,7 +250,7 @@ nvme_connect() {
 }
 
 # nvme_connect_as HOSTNQN HOSTID NQN [OPTION,...]: another host's connection from this machine. By hand, for bookworm's
-# nvme-cli calls a subsystem connected whoever is connected to it.
+# nvme-cli calls a subsystem connected when any host is connected to it.
 nvme_connect_as() {
     local options="transport=rdma,traddr=$TARGET,trsvcid=$PORT,hostnqn=$1,hostid=$2,nqn=$3${4:+,$4}"
     twice eval "echo '$options' >/dev/nvme-fabrics" &&

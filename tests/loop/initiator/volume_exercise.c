@@ -2,8 +2,8 @@
 /*
  * volume_exercise: verified random I/O through initiator/control/volume.h, without NBD: all
  * operations, all sizes, several queues each on a thread of its own. Runs against any
- * target, real or fake; whoever kills the target meanwhile sees whether anything was
- * lost.
+ * target, real or fake. A test kills the target meanwhile, and this program reports whether
+ * anything was lost.
  *
  *   volume_exercise --queues 4 --depth 32 --time 10s ADDRESS:PORT NQN
  *
@@ -37,7 +37,7 @@ static const char *const op_names[OPS] = {"read", "write", "flush", "zero", "tri
 
 /* ---- the end ---- */
 
-/* The time is over; but whoever has still to be reconnected goes on. */
+/* The time is over. A worker that waits for a reconnect goes on until it has reconnected. */
 static void on_end(struct loop_timer *timer)
 {
 	struct volume_status status;
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 		{"max-io", 0, ARG_SIZE, &max_io, "SIZE", "largest I/O", 4096, 1 << 20, NULL},
 		{"seed", 0, ARG_UINT, &seed, "N", "of the random numbers", 0, UINT64_MAX, NULL},
 		{"nsid", 'n', ARG_UINT, &nsid, "N", "namespace", 1, 0xfffffffe, NULL},
-		{"hostnqn", 0, ARG_STRING, &hostnqn, "NQN", "who we are", 0, 0, NULL},
+		{"hostnqn", 0, ARG_STRING, &hostnqn, "NQN", "the host NQN to use", 0, 0, NULL},
 		{"fresh", 0, ARG_FLAG, &all.plan.is_fresh, NULL, "it reads as zeroes now", 0, 0,
 		 NULL},
 		{"read-only", 0, ARG_FLAG, &all.plan.reads_only, NULL, "only read", 0, 0, NULL},

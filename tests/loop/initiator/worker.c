@@ -20,7 +20,7 @@
 #define UNKNOWN	   UINT64_MAX
 
 enum {
-	PICKS = 8, /* tries to find a place that nobody uses */
+	PICKS = 8, /* tries to find a place that is not in use */
 	MISMATCHES_SHOWN = 5,
 };
 

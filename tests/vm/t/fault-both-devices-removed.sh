@@ -61,7 +61,7 @@ check "rblkd stops" rblkd_stop
 sed -i "s/address: $TARGET/address: 0.0.0.0/" $conf
 must "rblkd listens at every address" rblkd_start </dev/null
 like "rblk discover" "$(rblk discover "$TARGET:$PORT" 2>&1)" $nqn
-check "rdma link delete while nobody is connected" delete_link
+check "rdma link delete while no host is connected" delete_link
 fabric
 check "  rblkd listens again" rblkd_listens
 like "  rblk discover" "$(rblk discover "$TARGET:$PORT" 2>&1)" $nqn

@@ -11,7 +11,7 @@ portal_state() { rblkctl list -s /run/rblk/ctl portals | awk -v p="$1" '$1 == p 
 # which number a device has is no resource
 resources_here() { resources | sed 's/^[0-9]*: //'; }
 
-# round N: the device goes, whoever uses it, and comes back
+# round N: the device is removed while it is in use, and comes back
 round() {
     await "loaded$1" 100
     # it waits in the kernel, beyond any signal, until every program has let go of the device

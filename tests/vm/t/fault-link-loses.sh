@@ -40,7 +40,7 @@ tc qdisc add dev eth0 root netem loss 5%
 sleep 20
 tc qdisc change dev eth0 root netem loss 100%
 # On iWARP a longer cut shows the kernel host's patience only: a Connect that TCP was still repeating is given up after
-# 60 s, whoever the target is.
+# 60 s, with any target.
 [ "$FABRIC" = siw ] && sleep 4 || sleep 12
 tc qdisc del dev eth0 root
 check "the host is back" wait_for 20 grep -q live "/sys/class/nvme/$ctrl/state"

@@ -36,7 +36,7 @@ read_log() { blockdev --flushbufs "$log"; tests/vm/log-writes "$@"; }
 # a mark also brings the log's superblock up to date
 counts() { dmsetup message logged 0 mark count && read_log count "$log"; }
 of() { sed "s/.*$1=\([0-9]*\).*/\1/" <<<"$2"; }
-# flushes_reach WHO DISK
+# flushes_reach NAME DISK
 flushes_reach() {
     local a b c load="--name=w --filename=$2 --rw=write --bs=4k --size=400k --ioengine=psync --direct=1"
     a=$(counts)

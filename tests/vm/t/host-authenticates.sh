@@ -14,7 +14,7 @@ for name in host ctrl other; do must "rblkctl gen-key" rblkctl gen-key --file $k
 for hash in 1 2 3; do (umask 077; nvme gen-dhchap-key --nqn "$me" --hmac=$hash >$keys/nvme$hash); done
 key() { cat "$keys/$1"; }
 
-# target KEY-FILE [KEY: VALUE...]: rblkd with one subsystem for us, who must prove who we are
+# target KEY-FILE [KEY: VALUE...]: rblkd with one subsystem for this host, which must prove its identity
 target() {
     rblkd_start --log-level debug <<YAML
 version: 1

@@ -43,7 +43,7 @@ path_is() { [ "$(path "$1")" = "$2" ]; }
 served() {
     rblkctl list namespaces -o json --socket "/run/rblk/$1.sock" | sed -n 's/.*"reads":\([0-9]*\).*/\1/p'
 }
-# whether a read goes through that node now; whoever else reads may have as well
+# whether a read goes through that node now; a read of another process may have gone there, too
 goes_through() {
     local before
     before=$(served "$1")

@@ -56,7 +56,7 @@ is "smart-log: the first power cycle" "$(nvme smart-log "/dev/$one" -o json | jq
 
 # --- nvme-cli ------------------------------------------------------------------------------------------------------
 
-is "nobody is registered" "$(reservation)" "0 registered, type 0"
+is "no host is registered" "$(reservation)" "0 registered, type 0"
 check "one registers" nvme resv-register "$one_disk" -n 1 --nrkey=0xa1
 check "two registers" nvme resv-register "$two_disk" -n 1 --nrkey=0xb2
 check "one acquires: write exclusive" nvme resv-acquire "$one_disk" -n 1 --crkey=0xa1 --rtype=1
@@ -76,7 +76,7 @@ is "  it stays registered" "$(reservation)" "1 registered, type 0"
 check "  one reads" read_from "$one_disk"
 check "  one writes" write_to "$one_disk"
 check "two clears" nvme resv-release "$two_disk" -n 1 --crkey=0xb2 --rrela=1
-is "  nobody is registered" "$(reservation)" "0 registered, type 0"
+is "  no host is registered" "$(reservation)" "0 registered, type 0"
 
 # --- the block layer's own calls -----------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ check_fails "  one does not read" "$refused" read_from "$one_disk"
 check "pr: two releases" pr "$two_disk" release 0x2c 2
 check "  one reads" read_from "$one_disk"
 check "pr: two clears" pr "$two_disk" clear 0x2c
-is "  nobody is registered" "$(reservation)" "0 registered, type 0"
+is "  no host is registered" "$(reservation)" "0 registered, type 0"
 
 # --- write protection ----------------------------------------------------------------------------------------------
 

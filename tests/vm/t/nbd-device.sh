@@ -1,6 +1,6 @@
 # vm: on=6.12/rxe also=6.1/rxe needs=rblk,rblkd
 # A volume as /dev/nbdN: set up as it should be, partitioned, with ext4 and xfs, trimmed and zeroed down to the target,
-# resized while mounted, found under its name, and not detached while somebody uses it.
+# resized while mounted, found under its name, and not detached while it is in use.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:nbd

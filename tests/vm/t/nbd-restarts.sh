@@ -87,12 +87,12 @@ check "  no file is left that names it" eval '[ -z "$(ls /run/rblk/by-uuid)" ]'
 
 must "rblk attach" nbd_attach $nqn data
 pid=$(volume_pid)
-check "the volume process is told to stop while nobody uses the device" kill -TERM "$pid"
+check "the volume process is told to stop while the device is not in use" kill -TERM "$pid"
 check "  and ends" wait_for 20 test ! -e "/proc/$pid/exe"
 check "  with it the device" wait_for 5 test ! -e "/sys/block/${dev##*/}/pid"
 
 must "rblk attach" nbd_attach $nqn data
-check "the volume process is killed, and nobody attaches it again" kill -9 "$(volume_pid)"
+check "the volume process is killed, and is not attached again" kill -9 "$(volume_pid)"
 like "  rblk list shows what is left" "$(rblk list)" '^data +/dev/nbd[0-9]+ .*left-behind'
 check_fails "  rblk detach says what is left" 'process of volume .data. is gone.*holds its I/O' rblk detach data
 check "  rblk detach --force ends it" rblk detach --force data

@@ -107,7 +107,7 @@ like "  in a seccomp filter" "$(cat "/proc/$pid/status")" 'Seccomp:.2'
 like "  with memory to lock" "$(cat "/proc/$pid/limits")" 'Max locked memory +unlimited'
 like "rblkctl finds it" "$(rblkctl status 2>&1)" 'portals 1/1'
 is "the volume process is the last that the kernel kills" "$(cat "/proc/$(main_pid rblk-volume@data)/oom_score_adj")" -1000
-# who polls sees there whether others want the CPU (base/crowd.h)
+# a thread that polls reads there whether others wait for the CPU (base/crowd.h)
 for unit in rblkd rblk-volume@data; do
     check "$unit sees how many threads run" fd_of "$unit" /proc/loadavg
 done
@@ -130,7 +130,7 @@ is "  on the same device" "$(readlink -f /dev/disk/by-rblk/data)" "$device"
 check "  fio saw nothing of it" fio_end
 pid=$(main_pid rblk-volume@data)
 kill -TERM "$pid"
-check "another volume process takes the place of one that somebody ended" wait_for 30 replaced "$pid"
+check "another volume process takes the place of one that was ended" wait_for 30 replaced "$pid"
 is "  on the same device" "$(readlink -f /dev/disk/by-rblk/data)" "$device"
 pid=$(main_pid rblk-volume@data)
 kill -9 "$pid"
@@ -145,7 +145,7 @@ check "  and it stays detached" eval 'sleep 3; ! systemctl -q is-active rblk-vol
 check "it starts again" systemctl start rblk-volume@data
 check "  with its name there at once" linked data
 check "    which systemd waited for" eval '! journalctl -b -u rblk-volume@data | grep udevadm'
-check "it stops, and detaches what nobody uses" systemctl stop rblk-volume@raw
+check "it stops, and detaches what is not in use" systemctl stop rblk-volume@raw
 check "  the device is gone" eval '! linked raw'
 
 check "the target is removed" dpkg -r --no-triggers rblk-target

@@ -1,6 +1,6 @@
 # vm: on=6.1/rxe,6.12/siw needs=rblk,rblkd cpus=1
 # Both our own on a real fabric: rblk against rblkd, 512 B and 4 KiB blocks, and a device that takes one request at a
-# time: whoever submits a second one there waits for a tag in the kernel, which a poller must not.
+# time: a thread that submits a second one there waits for a tag in the kernel, which a poller must not.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:own

@@ -110,7 +110,7 @@ final "a FUA write that failed"
 check "a sparse file: write, Flush; write with FUA" \
     eval 'put a "$file" 0 && put a "$file" 4096 && flush "$file" && put b "$file" 8192 --force-unit-access'
 check "the power goes: what is written is lost" flaky weakfs "$under_fs" drop_writes
-check "a Write that nobody flushes" put c "$file" 16384
+check "a Write that is not flushed" put c "$file" 16384
 kill -9 "$rblkd"
 wait "$rblkd" 2>/dev/null
 check "nvme disconnect" nvme disconnect -n $nqn

@@ -62,7 +62,7 @@ done
 # record format 0, queue id, receive and send queue sizes, the sizes one apart on the admin queue of 32
 like "a CM request carries the sizes of its queue" "$(cut -f3 /run/fields)" '^0000000020001f00'
 # Data by RDMA WRITE (opcodes 6 to 11) is left out: bookworm's tshark stumbles over a log page that comes in several
-# packets, whoever sends it.
+# packets, from any sender.
 is "no malformed CM message, capsule or response" \
     "$(awk -F'\t' '$11 != "" && !($12 >= 6 && $12 <= 11)' /run/fields | wc -l)" 0
 

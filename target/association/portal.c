@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "target/association/admission.h"
 #include "target/engine/poller.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
 

@@ -2,5 +2,6 @@
 /* Which commands there are. */
 #pragma once
 
-/* Main thread, before the first poller runs: registers the commands of this floor (command_table.h). */
+/* Main thread, before the first poller runs: registers the commands of this floor
+ * (command_table.h). */
 void commands_register(void);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The commands that rblkd serves: one constant struct nvme_command for each. The engine knows the struct
- * and not the commands. The floors above register their entries at start, and the engine finds one by its
- * opcode. What depends on the opcode is in the entry: when the command may come, its parser, the guard's
- * rules, rates, counters, Identify, the effects log, and the name in the log of rblkd.
+ * The commands that rblkd serves: one constant struct nvme_command for each. The engine knows the
+ * struct and not the commands. The floors above register their entries at start, and the engine
+ * finds one by its opcode. What depends on the opcode is in the entry: when the command may come,
+ * its parser, the guard's rules, rates, counters, Identify, the effects log, and the name in the
+ * log of rblkd.
  */
 #pragma once
 
@@ -30,8 +31,8 @@ enum command_flag {
 	COMMAND_HAS_RANGE = 1 << 5,
 	/* Uncorrectable blocks that it writes are valid again. */
 	COMMAND_HEALS = 1 << 6,
-	/* What its success adds to: commands and blocks of SMART (NVM Command Set 1.0, 4.1.4.2), and the
-	 * counters of its queue. */
+	/* What its success adds to: commands and blocks of SMART (NVM Command Set 1.0, 4.1.4.2),
+	 * and the counters of its queue. */
 	COMMAND_COUNTS_READ = 1 << 7,
 	COMMAND_COUNTS_READ_BLOCKS = 1 << 8,
 	COMMAND_COUNTS_WRITE = 1 << 9,
@@ -48,8 +49,8 @@ enum command_cost {
 };
 
 struct nvme_command {
-	/* Poller of the queue. Returns a status, which is the answer; or NVME_OK, and the request has
-	 * direction, length and whatever else the execution needs. */
+	/* Poller of the queue. Returns a status, which is the answer; or NVME_OK, and the request
+	 * has direction, length and whatever else the execution needs. */
 	enum nvme_status (*parse)(struct request *r);
 	/* Poller of the queue. Returns the next state. NULL: parse sets r->execute. */
 	enum request_state (*execute)(struct request *r);
@@ -62,7 +63,8 @@ struct nvme_command {
 	uint16_t optional; /* its bit of ONCS (I/O commands) or OACS (admin commands) */
 	/* Poller. Whether a controller with this namespace shows the bit. NULL: always. */
 	bool (*is_offered)(const struct namespace *ns);
-	/* Of a fused second that was parsed: NVME_OK if it belongs to r->pair, and r describes both. */
+	/* Of a fused second that was parsed: NVME_OK if it belongs to r->pair, and r describes
+	 * both. */
 	enum nvme_status (*join)(struct request *r);
 	/* Of a fused second that has its buffer: divides it, and takes what came with r->pair. */
 	void (*place)(struct request *r);

@@ -41,7 +41,7 @@ struct resv_notices {
 	uint64_t count; /* of all, also of those there was no room for */
 };
 
-/* Changes that the host shall be notified of (association/notice.h). */
+/* Changes that the host shall be notified of (command/admin/notice.h). */
 struct notice {
 	/* Thread: control sets, the poller of the admin queue takes */
 	struct loop_msg msg;

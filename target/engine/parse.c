@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all commands have in common before anything is done: is the capsule well formed, may the command
- * come now on this queue? The command's own parser does the rest. The queue's poller.
+ * What all commands have in common before anything is done: is the capsule well formed, may the
+ * command come now on this queue? The command's own parser does the rest. The queue's poller.
  */
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"

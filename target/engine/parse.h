@@ -4,10 +4,10 @@
 
 #include "target/engine/request.h"
 
-/* Finds r->command, checks what all commands have in common, and calls the command's parser. A status,
- * which is the answer; or NVME_OK, and the request has execute, direction and length. */
+/* Finds r->command, checks what all commands have in common, and calls the command's parser. A
+ * status, which is the answer; or NVME_OK, and the request has execute, direction and length. */
 enum nvme_status parse_command(struct request *r);
 
-/* For parsers that have set direction and length. NVME_OK; or the status to answer, because the data that
- * the host describes is longer (is_exact), shorter, or at a place where it cannot be. */
+/* For parsers that have set direction and length. NVME_OK; or the status to answer, because the
+ * data that the host describes is longer (is_exact), shorter, or at a place where it cannot be. */
 enum nvme_status parse_check_sgl(const struct request *r, bool is_exact);

@@ -34,6 +34,7 @@
 #include "target/association/controller.h"
 #include "target/engine/portal.h"
 #include "target/engine/queue.h"
+#include "target/engine/request_turn.h"
 #include "target/engine/request.h"
 #include "target/engine/response.h"
 #include "target/engine/capsules.h"
@@ -213,6 +214,7 @@ static struct queue *queue_new(struct portal *portal, struct cm_conn *conn,
 	queue->target = target;
 	queue->portal = portal;
 	queue->poller = pollers_choose(target);
+	request_turn_init(queue);
 	queue->pd = &queue->poller->devices[conn->device->index];
 	queue->qid = wish->qid;
 	queue->created_ns = clock_ns();

@@ -49,6 +49,7 @@ struct queue {
 	struct sinks sinks;	       /* iWARP only */
 	uint32_t lkey;		       /* of its poller's memory */
 	struct capsule_ring *capsules; /* its last ones; the poller writes them */
+	struct guard_client guard_client;
 
 	/* Thread: control */
 	struct list node;	       /* target->queues */

@@ -47,6 +47,7 @@
 #include "target/engine/host.h"
 #include "target/engine/pair.h"
 #include "target/engine/parse.h"
+#include "target/engine/request_turn.h"
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"
 #include "target/engine/receives.h"
@@ -181,7 +182,7 @@ static __attribute__((noinline)) struct request *make_request(struct queue *queu
 	queue->n_requests++;
 	r->queue = queue;
 	list_init(&r->wait);
-	pass_init(&r->pass, queue, r);
+	pass_init(&r->pass, &queue->guard_client, true);
 	return r;
 }
 
@@ -441,11 +442,6 @@ static enum request_state take_buffer(struct request *r)
 static bool is_open(const struct pass *pass)
 {
 	return !guard_flags(pass->guard) && !pass->local->is_closed;
-}
-
-__attribute__((noinline)) enum request_state request_enter(struct request *r)
-{
-	return (enum request_state)guard_enter(r);
 }
 
 /* REQUEST_GONE: it is inside, or need not be. */

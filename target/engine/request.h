@@ -132,8 +132,6 @@ bool request_abort_now(struct request *r);
 bool request_abort(struct request *r, enum nvme_status status);
 /* A dying queue: drops requests that wait for something of ours. The others come back. */
 void request_abort_waiting(struct queue *queue);
-/* Before the command touches the medium: GONE when it may, else the state to return. */
-enum request_state request_enter(struct request *r);
 /* Counts the request in the namespace, whose memory lives at least until it finishes. */
 void request_take_namespace(struct request *r, struct namespace *ns);
 void request_give_namespace(struct request *r); /* accepts that none was taken */

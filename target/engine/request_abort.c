@@ -24,6 +24,7 @@ bool request_abort_now(struct request *r)
 		if (r->pass.is_inside)
 			return false;
 		list_remove(&r->wait);
+		list_remove(&r->pass.wait);
 		break;
 	case REQUEST_PAIR:
 		if (r->pair)
@@ -92,6 +93,7 @@ void request_abort_waiting(struct queue *queue)
 		case REQUEST_WAIT_SLOT:
 		case REQUEST_PARKED:
 			list_remove(&r->wait);
+			list_remove(&r->pass.wait);
 			request_run(r, REQUEST_FINISH);
 			break;
 		case REQUEST_PAIR:

@@ -92,7 +92,7 @@ static __attribute__((noinline)) struct response *make_response(struct queue *qu
 	response->cqe = cqes ? &cqes[i] : &response->inline_cqe;
 	response->flags = cqes ? 0 : QP_INLINE;
 	response->send_work.done = on_send_done;
-	pass_init(&response->pass, queue, NULL);
+	pass_init(&response->pass, &queue->guard_client, false);
 	return response;
 }
 

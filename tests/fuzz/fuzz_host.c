@@ -17,7 +17,7 @@
 #include "target/association/admission.h"
 #include "target/association/fabrics.h"
 #include "target/export/ana.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/export/retire.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"

@@ -7,7 +7,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
+from harness import BUILD, Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
 from recipe import Recipe, names  # noqa: E402
 
 
@@ -22,6 +22,23 @@ def backend(scratch):
     expect_equal([ns["kind"] for ns in target.list("namespaces")["namespaces"]], ["pattern"], "kind")
     volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def send_new(scratch, name, which):
+    """The rblkd of the copy serves the command of the recipe to a host in raw verbs."""
+    recipe = Recipe(scratch, name)
+    recipe.build("target/rblkd")
+    env = dict(scratch.env, RBLKD=recipe.program("target/rblkd"), CMOCKA_MESSAGE_OUTPUT="TAP",
+               LD_PRELOAD=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
+    run(os.path.join(BUILD, "tests", "recipes", "new_commands"), which, env=env)
+
+
+def io_command(scratch):
+    send_new(scratch, "io-command", "io")
+
+
+def admin_command(scratch):
+    send_new(scratch, "admin-command", "admin")
 
 
 def expect_completed(recipe, program):
@@ -57,6 +74,8 @@ def rblkctl_subcommand(scratch):
 
 RECIPES = {
     "backend": backend,
+    "io-command": io_command,
+    "admin-command": admin_command,
     "rblk-subcommand": rblk_subcommand,
     "rblkctl-subcommand": rblkctl_subcommand,
 }

@@ -5,9 +5,10 @@
  *   admin queue's poller --> control: which queue is it? --> its poller: stop it, if that can be
  *                        <----------------------------------------------+
  *
- * What waits for a buffer, a READ, its turn or its other half ends with Command Abort Requested, and
- * so does an Asynchronous Event Request; a command whose data is being fetched finds out before it
- * starts. What has begun on the medium, or is answered already, is left alone, and dword 0 says so.
+ * What waits for a buffer, a READ, its turn or its other half ends with Command Abort Requested,
+ * and so does an Asynchronous Event Request; a command whose data is being fetched finds out
+ * before it starts. What has begun on the medium, or is answered already, is left alone, and
+ * dword 0 says so.
  */
 #include "base/check.h"
 #include "target/command/admin/admin.h"

@@ -4,10 +4,10 @@
  * queue; any host may ask, so nothing is shown but what the host is allowed.
  *
  * The log is a header of 1024 bytes and a record of 1024 bytes for each pair of subsystem and
- * listening portal, for each referral to another discovery service, and, where this one has a name of
- * its own, for itself on each portal. Hosts read it in pieces and compare genctr before and after, so no copy is
- * kept: each piece is generated from the snapshot of its moment. A portal that listens on a
- * wildcard address shows the address at which this host reached us.
+ * listening portal, for each referral to another discovery service, and, where this one has a
+ * name of its own, for itself on each portal. Hosts read it in pieces and compare genctr before
+ * and after, so no copy is kept: each piece is generated from the snapshot of its moment. A
+ * portal that listens on a wildcard address shows the address at which this host reached us.
  */
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,11 @@
 /*
  * The Persistent Event log (0Dh). Poller of the admin queue.
  *
- * A host first establishes a reporting context, then reads in as many pieces as it likes, then releases
- * it. Each controller has one of its own, so no host keeps another from reading. It is the header as it
- * was then, and the image of the log, which nobody changes (event_log.h): nothing is copied, and nothing
- * is allocated. It ends with the controller's reset, too.
+ * A host first establishes a reporting context, then reads in as many pieces as it likes, then
+ * releases the context. Each controller has a context of its own, so no host keeps another from
+ * reading. The context is the header of that time and the image of the log, which never changes
+ * (event_log.h): nothing is copied, and nothing is allocated. A reset of the controller ends it
+ * too.
  */
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /*
  * Get Features and Set Features. Poller of the admin queue.
  *
- * Features that mean nothing for us but that hosts set (arbitration, temperature threshold...) are
- * plain dwords: kept, returned, without effect. Nothing is saveable.
+ * Hosts set some features that mean nothing for a target without hardware (arbitration, temperature
+ * threshold...). Those are plain dwords: kept, returned, without effect. No feature is saveable.
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ static bool is_known(const struct controller *controller, unsigned feature)
 	       feature == NVME_FEAT_HOST_ID;
 }
 
-/* To set anything for all namespaces needs all of their paths, whatever it is (8.1). */
+/* A feature for all namespaces needs the paths to all of them (8.1). */
 static enum nvme_status check_all_paths(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -63,8 +63,8 @@ static enum nvme_status check_all_paths(struct request *r)
 	return status;
 }
 
-/* Features that a namespace has, and so its path: those of it alone, and one of what it is written by
- * (8.1). After a persistent loss none is set for it any more. */
+/* A feature of a namespace needs the path to it, and so does Write Atomicity (8.1). After a
+ * persistent loss no feature is set for that namespace any more. */
 static enum nvme_status check_path(struct request *r, unsigned feature, bool is_set)
 {
 	enum nvme_status status = queue_check_path(r->queue, get_le32(r->sqe.nsid));
@@ -77,7 +77,8 @@ static enum nvme_status check_path(struct request *r, unsigned feature, bool is_
 	return NVME_OK;
 }
 
-/* To set what is not of one namespace for one is an error, so that nobody takes it for that (5.27). */
+/* A feature of the controller cannot be set for one namespace: the host would take it for a feature
+ * of that namespace (5.27). */
 static enum nvme_status check_scope(struct request *r, unsigned feature)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -92,7 +93,7 @@ static enum nvme_status check_scope(struct request *r, unsigned feature)
 
 /* ---- get ----------------------------------------------------------------------------------- */
 
-/* Of one that is a dword. */
+/* Of a feature whose value is a dword. */
 static uint32_t current_value(struct request *r, unsigned feature)
 {
 	struct controller *controller = r->queue->controller;

@@ -2,9 +2,9 @@
 /*
  * Identify. Poller of the admin queue; namespaces are read under RCU.
  *
- * What hosts insist on (nvme-rdma of Linux 6.1 to 7.2, SPDK): IOCCSZ, IORCSZ, ICDOFF 0, keyed SGLs,
- * KAS and MAXCMD not 0, the SUBNQN that was connected to, the CNTLID of the Connect response. The
- * buffer is zeroed before it is filled, so nothing of an earlier command leaks (R4).
+ * Hosts (nvme-rdma of Linux 6.1 to 7.2, SPDK) insist on IOCCSZ, IORCSZ, ICDOFF 0, keyed SGLs, KAS
+ * and MAXCMD that are not 0, the SUBNQN of their Connect and the CNTLID of its response. The
+ * buffer is zeroed before it is filled, so no data of an earlier command leaks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void fill_ctrl_discovery(const struct controller *controller, struct nvme
 {
 	const struct snapshot *snapshot = rcu_get(&controller->target->snapshot);
 
-	/* Who came by the well-known name learns whom he has reached (TP 8013). */
+	/* A host that connected to the well-known name learns the real one (TP 8013). */
 	if (*snapshot->discovery_nqn)
 		snprintf((char *)id->subnqn, sizeof(id->subnqn), "%s", snapshot->discovery_nqn);
 	put_ascii(id->sn, sizeof(id->sn), "rblkd");
@@ -124,7 +124,7 @@ static le16 optional_commands(enum command_set set, const struct subsystem *subs
 	return put_le16((uint16_t)bits);
 }
 
-/* 0's based: of a Compare and Write that is one to everybody. */
+/* 0's based: the longest Compare and Write that is atomic. */
 static uint16_t fused_blocks(const struct target *target, unsigned block_shift)
 {
 	uint32_t n = fused_max_bytes(target) >> block_shift;
@@ -207,9 +207,9 @@ static void fill_ns_preferences(const struct namespace *ns, struct nvme_id_ns *i
 }
 
 /*
- * A write is whole to others, and after a loss of power, block by block and no further: nothing
- * behind us promises more. Of memory we see to it ourselves (backend/whole.h); a file or a disk is as
- * its file system and its device are. Compare and Write is whole as long as it may be.
+ * A write is atomic block by block and no further, to other hosts and after a loss of power: no
+ * backend promises more. For memory rblkd sees to it itself (store/whole.h); a file or a device has
+ * what its file system or its hardware gives. Compare and Write is atomic up to its longest length.
  */
 static void fill_ns_commands(const struct target *target, const struct namespace *ns,
 			     struct nvme_id_ns *id)
@@ -243,8 +243,8 @@ static void fill_ns(const struct target *target, const struct namespace *ns, str
 	id->lbaf[0].lbads = ns->block_shift;
 }
 
-/* What is not reached through this controller has an identity and a size, but nothing else to tell; in
- * change it has (8.1). */
+/* A namespace that this controller does not reach has an identity and a size, but no other figures.
+ * In state change it has them (8.1). */
 static void fill_ns_ana(struct queue *queue, const struct namespace *ns, struct nvme_id_ns *id)
 {
 	const struct ana *ana = queue_ana(queue);

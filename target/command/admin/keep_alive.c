@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keep-alive: an association ends when no command of its host has come for KATO. Poller of the admin
- * queue. Commands on all queues count (traffic based keep-alive, TBKAS): parse.c notes their time.
+ * Keep-alive: an association ends when no command of its host has come for KATO. Poller of the
+ * admin queue. Commands on all queues count (traffic based keep-alive, TBKAS): parse.c notes
+ * their time.
  *
- * Each controller has one timer. It expires when the host would be late, and then reads the time of the
- * last command: an idle association costs one wake-up a KATO. A discovery controller without KATO is for
- * one look at the log (Base 2.0, 3.1.2.3): limits.discovery_timeout is all its time, with or without
- * commands.
+ * Each controller has one timer. It expires when the host would be late, and then reads the time
+ * of the last command: an idle association costs one wake-up a KATO. A discovery controller
+ * without KATO is for one look at the log (Base 2.0, 3.1.2.3): limits.discovery_timeout is all
+ * its time, with or without commands.
  */
 #include "base/bits.h"
 #include "base/clock.h"

@@ -2,10 +2,10 @@
 /*
  * Get Log Page. Poller of the admin queue.
  *
- * A page is built whole, at most 4 KiB, and the part the host asked for is copied; what it asked
- * for beyond the page is zero (R5). The offset may be anything up to the page's size. The discovery
- * log and that of ANA groups are generated piece by piece instead (discovery.c, ana.c), and that of events
- * is read out of what the host has begun with (event_page.c).
+ * A page is built whole, at most 4 KiB, and the part that the host requests is copied; beyond the
+ * page there are zeroes. The offset may be anything up to the page's size. The
+ * discovery log and that of ANA groups are generated piece by piece instead (discovery.c, ana.c),
+ * and that of events is read out of what the host has begun with (event_page.c).
  */
 #include <string.h>
 
@@ -90,7 +90,7 @@ static void build_notification(struct controller *controller, struct page *page,
 	struct nvme_resv_log *log = (struct nvme_resv_log *)(void *)page->bytes;
 
 	page->n = sizeof(*log);
-	resv_log_take(controller, log);
+	resv_notice_take(controller, log);
 	if (!must_clear)
 		return;
 	async_event_unmask(controller, EVENT_RESERVATION);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Features that belong to a namespace: Error Recovery (05h), Reservation Notification Mask (82h),
- * Reservation Persistence (83h), Namespace Write Protection (84h). Poller of the admin queue.
+ * Features of a namespace: Error Recovery (05h), Reservation Notification Mask (82h), Reservation
+ * Persistence (83h), Namespace Write Protection (84h). Poller of the admin queue.
  *
- * Set for NSID FFFFFFFFh they change for all namespaces, for one after the other where that takes a turn;
- * the first that cannot change ends it, and its status is the answer. To get them needs one namespace; but
- * who asks a controller for its error recovery, as nvme-cli does, hears what was last set for all.
+ * Set for NSID FFFFFFFFh they change for all namespaces, one after the other where that takes a
+ * turn. The first namespace that cannot change ends the command, with its status. Get Features
+ * needs one namespace, with one exception: without one, Error Recovery returns what was last set
+ * for all (nvme-cli reads it so).
  *
- * Write protection (Base 2.0, 8.12): whoever sets it takes a turn. The state is on disk before it is
- * valid; then writes on their way leave, the cache is flushed, and the host is answered: from then on
- * nothing changes on the medium. "Until power cycle" ends with this rblkd, and cannot be taken back
- * before. Without a state directory nothing could be kept, so protection is not offered.
+ * Write protection (Base 2.0, 8.12) takes a turn. The state is on disk before it is valid; then
+ * writes on their way leave, the cache is flushed, and the host is answered. From then on the
+ * medium does not change. "Until power cycle" ends with this rblkd, and cannot be taken back
+ * before. Without a state directory the state could not be kept, so protection is not offered.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -20,6 +21,7 @@
 #include "target/command/io/io.h"
 #include "target/command/io/resv_command.h"
 #include "target/command/io/resv_notice.h"
+#include "target/engine/request_turn.h"
 
 enum {
 	ERROR_RECOVERY_TLER = 0xffff,
@@ -119,19 +121,21 @@ static void on_flushed(struct backend_io *io, int error)
 
 	if (error < 0)
 		namespace_fail(r->ns, error);
-	guard_finish_turn(r, error < 0 ? NVME_WRITE_FAULT | NVME_DNR : NVME_OK);
+	request_finish_turn(r, error < 0 ? NVME_WRITE_FAULT | NVME_DNR : NVME_OK);
 }
 
-static bool is_write_inside(const struct request *owner, struct pass *pass)
+static bool is_write_inside(struct pass *owner, struct pass *pass)
 {
 	return pass->is_inside && pass->access >= ACCESS_WRITE;
 }
 
-static void on_writes_left(struct request *r)
+static void on_writes_left(struct pass *pass)
 {
+	struct request *r = request_of_pass(pass);
+
 	resv_notice_attributes(r);
 	if (!atomic_load(&r->pass.guard->write_protect)) {
-		guard_finish_turn(r, NVME_OK);
+		request_finish_turn(r, NVME_OK);
 		return;
 	}
 	io_start(r, (struct io_work){.op = BACKEND_FLUSH}, on_flushed);
@@ -142,12 +146,12 @@ static void on_saved(struct request *r, int error)
 	struct guard *guard = r->pass.guard;
 
 	if (error < 0) {
-		guard_finish_turn(r, NVME_INTERNAL_ERROR);
+		request_finish_turn(r, NVME_INTERNAL_ERROR);
 		return;
 	}
 	atomic_store(&guard->write_protect, guard->next.write_protect);
 	guard_set_flag(guard, GUARD_PROTECTED, guard->next.write_protect);
-	guard_visit(r, is_write_inside, on_writes_left);
+	guard_visit(&r->pass, is_write_inside, on_writes_left);
 }
 
 static void on_protection_turn(struct request *r)
@@ -157,16 +161,16 @@ static void on_protection_turn(struct request *r)
 	unsigned wanted = get_le32(r->sqe.cdw11) & WRITE_PROTECT_MASK;
 
 	if (wanted == now) {
-		guard_finish_turn(r, NVME_OK);
+		request_finish_turn(r, NVME_OK);
 		return;
 	}
 	if (now == NVME_WP_UNTIL_POWER_CYCLE) {
-		guard_finish_turn(r, NVME_FEATURE_NOT_CHANGEABLE | NVME_DNR);
+		request_finish_turn(r, NVME_FEATURE_NOT_CHANGEABLE | NVME_DNR);
 		return;
 	}
 	guard_begin_save(guard);
 	guard->next.write_protect = wanted;
-	guard_save(r, false, on_saved);
+	request_save(r, false, on_saved);
 }
 
 /* ---- set ------------------------------------------------------------------------------------ */
@@ -175,11 +179,10 @@ static enum request_state take_turn(struct request *r)
 {
 	bool is_protection = (get_le32(r->sqe.cdw10) & 0xff) == NVME_FEAT_WRITE_PROTECT;
 
-	return (enum request_state)guard_take_turn(r, is_protection ? on_protection_turn
-								    : on_persistence_turn);
+	return request_take_turn(r, is_protection ? on_protection_turn : on_persistence_turn);
 }
 
-/* Of all namespaces, the next one above r->range. */
+/* The next namespace above r->range, when the command is for all. */
 static enum request_state take_next_turn(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);

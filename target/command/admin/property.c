@@ -7,8 +7,8 @@
  * knows that none of its old writes is on its way. Shutdown (CC.SHN): I/O stops, every namespace
  * with a volatile cache is flushed, one after the other, then CSTS.SHST says complete.
  *
- * Disabling and enabling each begin another life. A flush of an earlier one may still be at the disk:
- * its end is not that of a shutdown of now, which flushes all again when it is back.
+ * Disabling and enabling each begin another life. A flush of an earlier one may still be at the
+ * disk: its end is not that of a shutdown of now, which flushes all again when it is back.
  */
 #include <string.h>
 

@@ -2,9 +2,9 @@
 /*
  * Compare. The queue's poller.
  *
- * One half of the buffer holds the host's data, the other half the blocks of the medium. A Compare that
- * is longer than half of the largest buffer goes piece by piece: fetch, read, compare. Data in the capsule
- * is always one piece.
+ * One half of the buffer holds the host's data, the other half the blocks of the medium. A
+ * Compare that is longer than half of the largest buffer goes piece by piece: fetch, read,
+ * compare. Data in the capsule is always one piece.
  */
 #include <string.h>
 

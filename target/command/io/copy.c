@@ -4,10 +4,10 @@
  * queue's poller.
  *
  * The buffer holds the descriptors first, then a piece of data on its way. When a range cannot be
- * copied, dword 0 of the answer is its number, and the ranges before it are copied (NVM Command Set 1.0,
- * 3.2.2). Ranges are copied in their order: a destination that overlaps a later source changes that
- * source. A destination that overlaps its own source gets what was there before the copy, whatever the
- * size of the pieces.
+ * copied, dword 0 of the answer is its number, and the ranges before it are copied (NVM Command
+ * Set 1.0, 3.2.2). Ranges are copied in their order: a destination that overlaps a later source
+ * changes that source. A destination that overlaps its own source gets what was there before the
+ * copy, whatever the size of the pieces.
  */
 #include <string.h>
 
@@ -64,8 +64,8 @@ static enum nvme_status check_range(const struct request *r, unsigned i)
 	return NVME_OK;
 }
 
-/* What the command touches, for owners that are alone in a range: everything from the first block of its
- * sources and its destination to the last one. */
+/* What the command touches, for owners that are alone in a range: everything from the first block
+ * of its sources and its destination to the last one. */
 static void take_hull(struct request *r, uint64_t n_blocks)
 {
 	uint64_t begin = request_slba(r), end = begin + n_blocks;
@@ -125,8 +125,8 @@ static uint64_t copy_offset(const struct request *r)
 	return request_offset(r) + r->n_moved - (range_bytes(r) - r->n_chunk);
 }
 
-/* Where in the range the next piece of n_bytes lies. Pieces go from the end of the range to its beginning
- * where the other order would write over pieces that are still to be read. */
+/* Where in the range the next piece of n_bytes lies. Pieces go from the end of the range to its
+ * beginning where the other order would write over pieces that are still to be read. */
 static uint64_t piece_offset(const struct request *r, uint64_t n_bytes)
 {
 	uint64_t from = range_offset(r), to = copy_offset(r);

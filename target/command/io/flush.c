@@ -2,11 +2,12 @@
 /*
  * Flush, of one namespace or of all. The queue's poller.
  *
- * A flush that fails may have lost writes that were answered: the kernel reports that once and then calls
- * the pages clean. From then on the namespace refuses writes and flushes until rblkd starts again, so that
- * no later flush succeeds over lost data.
+ * A flush that fails may have lost writes that were answered: the kernel reports that once and
+ * then calls the pages clean. From then on the namespace refuses writes and flushes until rblkd
+ * starts again, so that no later flush succeeds over lost data.
  */
 #include "target/command/io/io.h"
+#include "target/engine/request_turn.h"
 #include "target/export/io_errors.h"
 
 static enum request_state execute(struct request *r);
@@ -28,8 +29,8 @@ static void on_done(struct backend_io *io, int error)
 		request_run(r, REQUEST_RESPOND);
 }
 
-/* Takes the next namespace above r->range, which holds the last one that was flushed. Returns GONE when
- * the command is inside it, else the next state. */
+/* Takes the next namespace above r->range, which holds the last one that was flushed. Returns
+ * GONE when the command is inside it, else the next state. */
 static enum request_state enter_next(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
+#include "target/engine/request_turn.h"
 
 enum {
 	PAGE = 4096, /* O_DIRECT */
@@ -71,11 +72,12 @@ void fused_place(struct request *r)
 
 /* ---- alone ---------------------------------------------------------------------------------- */
 
-static void on_open(struct request *r)
+static void on_open(struct pass *pass)
 {
+	struct request *r = request_of_pass(pass);
 	enum request_state next;
 
-	guard_end_turn(r);
+	guard_end_turn(&r->pass);
 	next = io_end(r, r->status);
 	if (next != REQUEST_TURN) /* once more, to heal what it has written */
 		request_run(r, next);
@@ -84,7 +86,7 @@ static void on_open(struct request *r)
 static void finish(struct request *r, enum nvme_status status)
 {
 	r->status = status;
-	guard_open(r, on_open);
+	guard_open(&r->pass, on_open);
 }
 
 /* The first fails with this, and the second because of it. */
@@ -126,15 +128,16 @@ static void on_read(struct backend_io *io, int error)
 		write_blocks(r);
 }
 
-static void on_alone(struct request *r)
+static void on_alone(struct pass *pass)
 {
-	enum nvme_status status = guard_check(r->pair);
+	struct request *r = request_of_pass(pass);
+	enum nvme_status status = guard_check(&r->pair->pass);
 
 	if (status != NVME_OK) {
 		fail_first(r, status);
 		return;
 	}
-	status = guard_check(r);
+	status = guard_check(&r->pass);
 	if (status != NVME_OK) {
 		finish(r, status);
 		return;
@@ -149,10 +152,10 @@ static void on_alone(struct request *r)
 
 static void on_turn(struct request *r)
 {
-	guard_be_alone(r, on_alone);
+	guard_be_alone(&r->pass, on_alone);
 }
 
 static enum request_state begin(struct request *r)
 {
-	return (enum request_state)guard_take_turn(r, on_turn);
+	return request_take_turn(r, on_turn);
 }

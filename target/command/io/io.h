@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What I/O commands have in common: they find their namespace and their range, hand work to the backend,
- * and end. Everything here runs on the queue's poller.
+ * What I/O commands have in common: they find their namespace and their range, hand work to the
+ * backend, and end. Everything here runs on the queue's poller.
  */
 #pragma once
 
@@ -56,8 +56,8 @@ static inline enum nvme_status io_take_range(struct request *r, uint64_t slba, u
 	return NVME_OK;
 }
 
-/* Takes the namespace that NSID names, for the access of the command's entry, and checks its path and
- * whether it can be written to. */
+/* Takes the namespace that NSID names, for the access of the command's entry, and checks its path
+ * and whether it can be written to. */
 enum nvme_status io_find_namespace(struct request *r);
 /* The same, and the range, of a command with COMMAND_HAS_RANGE. */
 enum nvme_status io_find_blocks(struct request *r);
@@ -80,7 +80,8 @@ struct io_work {
 /* Called on the poller of the queue when the work is over. error: 0 or -errno. */
 typedef void io_done(struct backend_io *io, int error);
 
-/* Hands r->io to the backend of r->ns. Returns the state, BACKEND. done is never called from inside. */
+/* Hands r->io to the backend of r->ns. Returns the state, BACKEND. done is never called from
+ * inside. */
 static inline enum request_state io_start(struct request *r, struct io_work work, io_done *done)
 {
 	timing_enter(&r->timing, STAGE_BACKEND);
@@ -106,8 +107,9 @@ io_done io_finish;
 /* What the host is told of an error of the backend. */
 enum nvme_status io_status_of(enum backend_op op, int error);
 
-/* Ends a command that is done with the medium: blocks that were uncorrectable and are written become
- * valid before the answer. Returns the next state: RESPOND; or TURN, and request_run is called later. */
+/* Ends a command that is done with the medium: blocks that were uncorrectable and are written
+ * become valid before the answer. Returns the next state: RESPOND; or TURN, and request_run is
+ * called later. */
 enum request_state io_end(struct request *r, enum nvme_status status);
 
 /* Bytes of memory that one long command works with at once (Verify, Copy). */

@@ -2,20 +2,22 @@
 /*
  * The set of lost blocks of a namespace. The queue's poller.
  *
- * The medium is not involved: the guard of the namespace keeps a set of ranges. A read that touches one
- * of them ends with Unrecovered Read Error. A write that touches one takes a turn when its data is on the
- * medium, and removes the blocks from the set before its answer. It does so once: a declaration that
- * comes between counts as later than the write. The state directory keeps the set over a restart; without
- * a directory the command is not offered. For a namespace in memory the set ends with the contents.
+ * The medium is not involved: the guard of the namespace keeps a set of ranges. A read that
+ * touches one of them ends with Unrecovered Read Error. A write that touches one takes a turn
+ * when its data is on the medium, and removes the blocks from the set before its answer. It does
+ * so once: a declaration that comes between counts as later than the write. The state directory
+ * keeps the set over a restart; without a directory the command is not offered. For a namespace
+ * in memory the set ends with the contents.
  *
- * A write must not fail because the set is full: its data is on the medium. A write into the middle of a
- * range makes two ranges of it. So a declaration is refused if any later writes could make too many
- * ranges of the set (bad_blocks_worst).
+ * A write must not fail because the set is full: its data is on the medium. A write into the
+ * middle of a range makes two ranges of it. So a declaration is refused if any later writes could
+ * make too many ranges of the set (bad_blocks_worst).
  */
 #include <stdlib.h>
 
 #include "target/command/io/lost_blocks.h"
 #include "target/engine/request_settle.h"
+#include "target/engine/request_turn.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard_state.h"
 
@@ -29,13 +31,15 @@ static struct bad_blocks *current(const struct guard *guard)
 /* The next owner may publish another set at once: nothing here reads the guard any more. */
 static void finish(struct request *r, enum nvme_status status)
 {
-	guard_end_turn(r);
+	guard_end_turn(&r->pass);
 	request_run(r, request_settle(r, status));
 }
 
 /* No poller holds the old set any more. */
-static void on_visited(struct request *r)
+static void on_visited(struct pass *pass)
 {
+	struct request *r = request_of_pass(pass);
+
 	free(r->old_state);
 	finish(r, NVME_OK);
 }
@@ -53,7 +57,7 @@ static void on_saved(struct request *r, int error)
 	r->old_state = current(guard);
 	atomic_store_explicit(&guard->bad_blocks, set, memory_order_release);
 	guard_set_flag(guard, GUARD_BAD_BLOCKS, set->n > 0);
-	guard_visit(r, guard_visit_nobody, on_visited);
+	guard_visit(&r->pass, guard_visit_none, on_visited);
 }
 
 static void change(struct request *r, struct bad_blocks *set)
@@ -66,7 +70,7 @@ static void change(struct request *r, struct bad_blocks *set)
 	}
 	guard_begin_save(guard);
 	guard->next.bad_blocks = set;
-	guard_save(r, guard->is_volatile, on_saved);
+	request_save(r, guard->is_volatile, on_saved);
 }
 
 /* ---- blocks that are declared lost ---------------------------------------------------------- */
@@ -80,7 +84,7 @@ static bool is_too_much(const struct bad_blocks *now, const struct bad_blocks *n
 static void on_turn(struct request *r)
 {
 	const struct bad_blocks *now = current(r->pass.guard);
-	enum nvme_status status = guard_check(r);
+	enum nvme_status status = guard_check(&r->pass);
 	struct bad_blocks *next;
 
 	if (status != NVME_OK) {
@@ -98,7 +102,7 @@ static void on_turn(struct request *r)
 
 enum request_state lost_blocks_declare(struct request *r)
 {
-	return (enum request_state)guard_take_turn(r, on_turn);
+	return request_take_turn(r, on_turn);
 }
 
 /* ---- blocks that are written ---------------------------------------------------------------- */
@@ -119,5 +123,5 @@ bool lost_blocks_are_written(const struct request *r)
 enum request_state lost_blocks_heal(struct request *r)
 {
 	r->is_started = true;
-	return (enum request_state)guard_take_turn(r, on_heal_turn);
+	return request_take_turn(r, on_heal_turn);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of a namespace that a host has declared lost, until they are written. The queue's poller. */
+/* Blocks of a namespace that a host has declared lost, until they are written. The queue's
+ * poller. */
 #pragma once
 
 #include "target/engine/request.h"

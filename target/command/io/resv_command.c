@@ -7,10 +7,10 @@
  *     --> visit: commands that it forbids leave; Preempt and Abort also stops those of its victims
  *     --> notifications, answer
  *
- * So when a host reads that it holds the reservation, no command of another that the reservation
- * forbids is still on its way to the medium, whether it had been admitted before or not. That holds
- * for every action; Preempt and Abort adds that commands of victims that were allowed, but wait for
- * something, end with "aborted due to preempt and abort", and that the others have finished.
+ * So when a host reads that it holds the reservation, no command that the reservation forbids is
+ * on its way to the medium, even if the command was admitted before. That holds for every action.
+ * Preempt and Abort does more: commands of victims that wait for something end with "aborted due
+ * to preempt and abort", and the other commands of victims have finished.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@
 #include "target/command/io/io.h"
 #include "target/command/io/resv_command.h"
 #include "target/command/io/resv_notice.h"
+#include "target/engine/request_turn.h"
 #include "target/export/guard/reservation.h"
 #include "target/engine/host.h"
 
@@ -46,32 +47,39 @@ static bool is_preempt_and_abort(const struct request *r)
 	       (get_le32(r->sqe.cdw10) & NVME_RESV_ACTION_MASK) == NVME_RACQA_PREEMPT_ABORT;
 }
 
-/* Was registered, and is no more. */
+/* Whether its host was registered and is so no more. */
 static bool is_victim(const struct request *owner, const struct pass *pass)
 {
-	const uint8_t *hostid = hostid_of(pass->queue);
+	const uint8_t *hostid = pass->client->ops->hostid(pass->client);
 
-	return pass->request != owner && is_preempt_and_abort(owner) &&
+	return pass != &owner->pass && is_preempt_and_abort(owner) &&
 	       reservation_is_registered(owner->old_state, hostid) &&
 	       !reservation_is_registered(current(pass->guard), hostid);
 }
 
-static bool must_leave(const struct request *owner, struct pass *pass)
+static bool must_leave(struct pass *owner, struct pass *pass)
 {
-	bool must_abort = is_victim(owner, pass);
+	bool must_abort = is_victim(request_of_pass(owner), pass);
 
-	if (must_abort && pass->request && !pass->is_inside && !pass->request->is_started)
-		pass->request->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
+	if (must_abort && pass->is_command && !pass->is_inside) {
+		struct request *r = request_of_pass(pass);
+
+		if (!r->is_started)
+			r->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
+	}
 	return pass->is_inside &&
 	       (must_abort ||
-		!reservation_allows(current(pass->guard), hostid_of(pass->queue), pass->access));
+		!reservation_allows(current(pass->guard), pass->client->ops->hostid(pass->client),
+				    pass->access));
 }
 
-static void on_left(struct request *r)
+static void on_left(struct pass *pass)
 {
-	resv_notice_send(r, r->old_state, current(r->pass.guard));
+	struct request *r = request_of_pass(pass);
+
+	resv_notice_send(r, r->old_state, current(pass->guard));
 	free(r->old_state);
-	guard_finish_turn(r, NVME_OK);
+	request_finish_turn(r, NVME_OK);
 }
 
 static void on_saved(struct request *r, int error)
@@ -81,7 +89,7 @@ static void on_saved(struct request *r, int error)
 
 	if (error < 0) {
 		free(next);
-		guard_finish_turn(r, NVME_INTERNAL_ERROR);
+		request_finish_turn(r, NVME_INTERNAL_ERROR);
 		return;
 	}
 	r->old_state = current(guard);
@@ -89,7 +97,7 @@ static void on_saved(struct request *r, int error)
 	atomic_store_explicit(&guard->reservation, next, memory_order_release);
 	pthread_mutex_unlock(&guard->lock);
 	guard_set_flag(guard, GUARD_RESERVED, next->type);
-	guard_visit(r, must_leave, on_left);
+	guard_visit(&r->pass, must_leave, on_left);
 }
 
 void resv_change(struct request *r, reservation_action *action, const struct reservation_wish *wish)
@@ -101,13 +109,13 @@ void resv_change(struct request *r, reservation_action *action, const struct res
 	bool is_kept;
 
 	if (status != NVME_OK) {
-		guard_finish_turn(r, status);
+		request_finish_turn(r, status);
 		return;
 	}
 	is_kept = next->is_persistent || (now && now->is_persistent);
 	guard_begin_save(guard);
 	guard->next.reservation = next;
-	guard_save(r, !is_kept, on_saved);
+	request_save(r, !is_kept, on_saved);
 }
 
 /* ---- the three that change ------------------------------------------------------------------ */
@@ -151,13 +159,13 @@ static enum request_state execute(struct request *r)
 {
 	le64 keys[2] = {0};
 
-	/* Who cannot be told from others cannot be a registrant (8.19.1). */
+	/* A host without an identifier cannot be a registrant (8.19.1). */
 	if (host_id_is_none(hostid_of(r->queue)))
 		return request_end(r, NVME_INVALID_FIELD | NVME_DNR);
 	memcpy(keys, r->data, r->length);
 	r->keys[0] = get_le64(keys[0]);
 	r->keys[1] = get_le64(keys[1]);
-	return (enum request_state)guard_take_turn(r, on_turn);
+	return request_take_turn(r, on_turn);
 }
 
 static enum nvme_status parse(struct request *r, size_t n_bytes)

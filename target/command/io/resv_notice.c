@@ -2,13 +2,13 @@
 /*
  * See resv_notice.h.
  *
- *   poller that acted: a list of hosts and what each must hear
+ *   poller that acted: a list of hosts, and the type of notification for each
  *     -> control: for each controller of such a host at this subsystem, a letter
  *       -> its poller: into its log, and an event
  *
- * A letter arrives before the message that would end the controller, because both are sent by the
- * control thread. Without memory a notification is lost, as when a controller's log is full: the
- * log's count shows it to the host.
+ * The control thread sends the letters and also the message that ends a controller, so a letter
+ * arrives while the controller is there. Out of memory, a notification is lost, as when the log
+ * of a controller is full: the count in the log shows it to the host.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "target/command/admin/admin.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/export/guard/reservation.h"
 #include "target/command/io/resv_notice.h"
 
@@ -69,7 +69,7 @@ static void on_letter(struct loop_msg *msg)
 	free(letter);
 }
 
-void resv_log_take(struct controller *controller, struct nvme_resv_log *ret_log)
+void resv_notice_take(struct controller *controller, struct nvme_resv_log *ret_log)
 {
 	struct resv_notices *log = &controller->resv_notices;
 
@@ -97,7 +97,7 @@ static void send_letter(struct controller *controller, uint32_t nsid, uint8_t ty
 	loop_send(&controller->poller->loop, &letter->msg);
 }
 
-static void tell(const struct resv_notice *notice, struct controller *controller)
+static void send_letters(const struct resv_notice *notice, struct controller *controller)
 {
 	for (unsigned i = 0; i < notice->n; i++)
 		if (!memcmp(notice->addressees[i].hostid, controller->hostid, HOSTID_BYTES))
@@ -116,7 +116,7 @@ static void on_notice(struct loop_msg *msg)
 		if (!controller->is_discovery && controller->admin &&
 		    controller->admin->state == QUEUE_LIVE &&
 		    !strcmp(controller->subnqn, notice->subnqn))
-			tell(notice, controller);
+			send_letters(notice, controller);
 	}
 	free(notice);
 }

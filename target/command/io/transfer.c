@@ -2,9 +2,10 @@
 /*
  * Read and Write. The queue's poller.
  *
- * The parser checks all that can be checked before data moves: namespace, range, length against the SGL,
- * write protection. The execution hands the data to the backend. Of a namespace in memory it is done at
- * once, and a Read needs no buffer: the device takes the blocks from where they are (is_direct).
+ * The parser checks all that can be checked before data moves: namespace, range, length against
+ * the SGL, write protection. The execution hands the data to the backend. Of a namespace in
+ * memory it is done at once, and a Read needs no buffer: the device takes the blocks from where
+ * they are (is_direct).
  */
 #include "base/shared_memory.h"
 #include "target/command/io/fused.h"
@@ -12,7 +13,8 @@
 
 /* ---- what the device does without a buffer -------------------------------------------------- */
 
-/* Memory that the device can reach needs no buffer to be read; data in the capsule needs only the memory. */
+/* Memory that the device can reach needs no buffer to be read; data in the capsule needs only the
+ * memory. */
 static inline __attribute__((always_inline)) void choose_direct(struct request *r, uint64_t offset)
 {
 	struct namespace *ns = r->ns;
@@ -42,7 +44,8 @@ static bool move_at_once(const struct request *r, uint64_t offset)
 			: whole_read(ns->whole, ns->memory, offset, r->data, r->length));
 }
 
-/* A write is at one of the blocks, or waits for it: the read gets a copy. It does not wait inside. */
+/* A write is at one of the blocks, or waits for it: the read gets a copy. It does not wait
+ * inside. */
 static __attribute__((noinline)) enum request_state read_by_copy(struct request *r)
 {
 	pass_leave(&r->pass);

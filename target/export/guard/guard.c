@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Guards: who may touch a namespace, and who must wait.
+ * Guards: which commands may touch a namespace now, and which must wait.
  *
- * An ordinary Read or Write pays for all of it with one load of the flags, one look at its poller's
- * own part, and a place in its poller's list of commands: no lock, no atomic write. It takes that
- * place when it first waits for something: before, within one turn of the loop, no visit comes.
+ * An ordinary Read or Write pays for this with one load of the flags, one look at the part of its
+ * poller, and a place in its poller's list of commands: no lock, no atomic write. A command takes
+ * that place when it first waits for something. Before that it is within one turn of the loop,
+ * where no visit comes.
  *
  *   pass_begin, pass_show --> guard_enter --> inside --> pass_leave, pass_end
  *                                  |  ^
- *                                  v  | who is alone there is done
+ *                                  v  | the owner that is alone there is done (on_free)
  *                                 parked
  *
- * What changes rules (a reservation, write protection, bad blocks) or must be alone in a range
- * (Compare and Write) takes turns, one owner at a time:
+ * Commands that change the rules (a reservation, write protection, bad blocks) or must be alone
+ * in a range (Compare and Write) take turns. The command that has the turn is the owner:
  *
  *   guard_take_turn --> on_turn: publish --> guard_visit --> on_visited --> guard_end_turn
  *
- * A visit is one message to each poller. There the owner looks at each command and says for which it
- * waits; when those have left, the poller answers. Commands that enter after the message see what
- * was published before it; those that entered earlier are in the list. So nobody slips through, and
- * with the last answer no poller can hold what was published before: the old may be freed. Who is
- * alone also closes his range at each poller: what overlaps is parked until the turn ends.
+ * A visit is one message to each poller. There the owner looks at each command and decides for
+ * which commands it waits. The poller answers when those have left. A command that enters after
+ * the message obeys the rules that were published before it; a command that entered earlier is in
+ * the list. So no command slips through. After the last answer no poller can hold the old rules:
+ * they may be freed. A visit of an exclusive owner also closes its range at each poller: commands
+ * that overlap are parked until the turn ends.
  *
- * No circles: an owner waits only for commands that are inside, and those wait for nobody but their
- * backend. So who is inside leaves before he takes a turn.
+ * There is no deadlock: an owner waits only for commands that are inside, and a command inside
+ * waits only for its backend. So a command leaves before it takes a turn.
  */
 #include <stddef.h>
 #include <string.h>
@@ -32,18 +34,27 @@
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard.h"
 #include "target/export/guard/reservation.h"
-#include "target/engine/controller.h"
-#include "target/engine/request_settle.h"
 
 /* ---- commands come and go ------------------------------------------------------------------- */
 
-/* One answer of this poller less; with the last one the visit is over. */
+/* This poller answers. With the last answer the visit is over. */
 static void answer(struct guard *guard)
 {
-	struct request *owner = guard->owner;
+	struct loop *loop = guard->owner->client->loop;
 
 	if (atomic_fetch_sub(&guard->n_pending, 1) == 1)
-		loop_send(&owner->queue->poller->loop, &owner->msg);
+		loop_send(loop, &guard->msg);
+}
+
+static void set_blocked(struct guard_local *local, bool is_blocked)
+{
+	const struct guard *guard = local->guard;
+	struct guard_client *client = guard->owner->client;
+
+	if (local->is_blocked == is_blocked)
+		return;
+	local->is_blocked = is_blocked;
+	client->ops->on_blocked(client, (unsigned)(local - guard->locals), is_blocked);
 }
 
 static void stop_waiting(struct guard *guard, struct guard_local *local)
@@ -51,24 +62,23 @@ static void stop_waiting(struct guard *guard, struct guard_local *local)
 	check(local->n_awaited > 0);
 	if (--local->n_awaited)
 		return;
-	if (local->poller)
-		local->poller->n_visits--;
-	local->poller = NULL;
+	set_blocked(local, false);
 	answer(guard);
 }
 
-void pass_init(struct pass *pass, struct queue *queue, struct request *request)
+void pass_init(struct pass *pass, struct guard_client *client, bool is_command)
 {
-	pass->queue = queue;
-	pass->request = request;
+	pass->client = client;
+	pass->is_command = is_command;
 	list_init(&pass->node);
+	list_init(&pass->wait);
 }
 
 void pass_begin(struct pass *pass, struct guard *guard)
 {
 	check(!pass->guard);
 	pass->guard = guard;
-	pass->local = &guard->locals[pass->queue->poller->index];
+	pass->local = &guard->locals[pass->client->poller];
 	pass->slba = pass->n_blocks = 0;
 	pass->access = ACCESS_NONE;
 	pass->is_inside = pass->is_awaited = false;
@@ -133,15 +143,21 @@ bool guard_has_bad(const struct guard *guard, uint64_t slba, uint64_t n_blocks)
 	return bad && bad_blocks_overlap(bad, slba, n_blocks);
 }
 
-enum nvme_status guard_check(const struct request *r)
+static bool is_reserved_for_others(const struct pass *pass)
 {
-	const struct pass *pass = &r->pass;
+	const struct reservation *reservation = atomic_load_explicit(&pass->guard->reservation,
+								     memory_order_acquire);
+
+	return !reservation_allows(reservation, pass->client->ops->hostid(pass->client),
+				   pass->access);
+}
+
+enum nvme_status guard_check(const struct pass *pass)
+{
 	const struct guard *guard = pass->guard;
 	unsigned flags = guard_flags(guard);
 
-	if (flags & GUARD_RESERVED &&
-	    !reservation_allows(atomic_load_explicit(&guard->reservation, memory_order_acquire),
-				pass->queue->controller->hostid, pass->access))
+	if (flags & GUARD_RESERVED && is_reserved_for_others(pass))
 		return NVME_RESERVATION_CONFLICT | NVME_DNR;
 	if (flags & GUARD_PROTECTED && pass->access == ACCESS_WRITE)
 		return NVME_NS_WRITE_PROTECTED | NVME_DNR;
@@ -151,47 +167,31 @@ enum nvme_status guard_check(const struct request *r)
 	return NVME_OK;
 }
 
-unsigned guard_enter(struct request *r)
+enum guard_result guard_enter(struct pass *pass, enum nvme_status *ret_status)
 {
-	struct pass *pass = &r->pass;
+	const struct guard *guard = pass->guard;
 	struct guard_local *local = pass->local;
-	enum nvme_status status = r->abort_status ? r->abort_status : guard_check(r);
+	enum nvme_status status = guard_check(pass);
 
-	if (status != NVME_OK)
-		return request_settle(r, status);
-	if (local->is_closed && overlaps(pass, pass->guard->slba, pass->guard->n_blocks)) {
-		r->parked_at = r->state;
-		list_add_tail(&local->parked, &r->wait);
-		return REQUEST_PARKED;
+	if (status != NVME_OK) {
+		*ret_status = status;
+		return GUARD_REFUSED;
+	}
+	if (local->is_closed && overlaps(pass, guard->slba, guard->n_blocks)) {
+		list_add_tail(&local->parked, &pass->wait);
+		return GUARD_PARKED;
 	}
 	pass->is_inside = true;
-	return REQUEST_GONE;
+	return GUARD_ENTERED;
 }
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
-/* Why the command must not run although it is its turn; NVME_OK if it may. */
-static enum nvme_status too_late(const struct request *r)
-{
-	if (r->abort_status)
-		return r->abort_status;
-	if (r->queue->is_dying ||
-	    !atomic_load_explicit(&r->queue->controller->is_ready, memory_order_acquire))
-		return NVME_ABORTED_SQ_DELETION;
-	return NVME_OK;
-}
-
 static void on_turn(struct loop_msg *msg)
 {
-	struct request *r = container_of(msg, struct request, msg);
-	enum nvme_status status = too_late(r);
+	struct pass *owner = container_of(msg, struct guard, msg)->owner;
 
-	if (status != NVME_OK && !r->is_started) {
-		guard_finish_turn(r, status);
-		return;
-	}
-	r->is_started = true;
-	r->on_turn(r);
+	owner->client->ops->on_turn(owner);
 }
 
 /* Locked. */
@@ -199,70 +199,54 @@ static void give_turn(struct guard *guard)
 {
 	struct list *node = list_take_first(&guard->turns);
 
-	guard->owner = node ? list_entry(node, struct request, wait) : NULL;
+	guard->owner = node ? list_entry(node, struct pass, wait) : NULL;
 	if (!node)
 		return;
-	guard->owner->msg.run = on_turn;
-	loop_send(&guard->owner->queue->poller->loop, &guard->owner->msg);
+	guard->msg.run = on_turn;
+	loop_send(guard->owner->client->loop, &guard->msg);
 }
 
-unsigned guard_take_turn(struct request *r, void (*on_turn_of)(struct request *r))
+void guard_take_turn(struct pass *pass)
 {
-	struct guard *guard = r->pass.guard;
+	struct guard *guard = pass->guard;
 
-	pass_leave(&r->pass);
-	r->on_turn = on_turn_of;
+	pass_leave(pass);
 	pthread_mutex_lock(&guard->lock);
-	list_add_tail(&guard->turns, &r->wait);
+	list_add_tail(&guard->turns, &pass->wait);
 	if (!guard->owner)
 		give_turn(guard);
 	pthread_mutex_unlock(&guard->lock);
-	return REQUEST_TURN;
 }
 
-void guard_end_turn(struct request *r)
+void guard_end_turn(struct pass *owner)
 {
-	struct guard *guard = r->pass.guard;
+	struct guard *guard = owner->guard;
 
-	check(guard->owner == r);
+	check(guard->owner == owner);
 	pthread_mutex_lock(&guard->lock);
 	give_turn(guard);
 	pthread_mutex_unlock(&guard->lock);
 }
 
-void guard_finish_turn(struct request *r, enum nvme_status status)
-{
-	guard_end_turn(r);
-	if (status == NVME_OK && r->after_turn)
-		r->after_turn(r);
-	else
-		request_run(r, request_end(r, status));
-}
-
 /* ---- visits --------------------------------------------------------------------------------- */
 
-/* Those whom the owner has told to give up do so now, if they wait for something. */
-static void abort_waiting(struct guard_local *local)
+/* Commands that the owner has marked end now, if they wait for something. */
+static void give_up_waiting(struct guard_local *local)
 {
-	bool has_aborted;
+	bool has_ended;
 
 	do {
-		has_aborted = false;
+		has_ended = false;
 		list_for_each (node, &local->passes) {
-			struct request *r = list_entry(node, struct pass, node)->request;
+			struct pass *pass = list_entry(node, struct pass, node);
 
 			/* It leaves the list, and a companion may with it: from the start. */
-			if (r && r->abort_status && request_abort_now(r)) {
-				has_aborted = true;
+			if (pass->is_command && pass->client->ops->give_up(pass)) {
+				has_ended = true;
 				break;
 			}
 		}
-	} while (has_aborted);
-}
-
-static struct poller *poller_of(const struct guard *guard, const struct guard_local *local)
-{
-	return &guard->owner->queue->target->pollers[local - guard->locals];
+	} while (has_ended);
 }
 
 static void on_visit(struct loop_msg *msg)
@@ -280,16 +264,13 @@ static void on_visit(struct loop_msg *msg)
 		pass->is_awaited = true;
 		local->n_awaited++;
 	}
-	abort_waiting(local);
-	if (local->n_awaited > 1) {
-		local->poller = poller_of(guard, local);
-		local->poller->n_visits++;
-		poller_watch_stall(local->poller);
-	}
+	give_up_waiting(local);
+	if (local->n_awaited > 1)
+		set_blocked(local, true);
 	stop_waiting(guard, local);
 }
 
-/* Those that were parked go on in their order; who comes later is behind them. */
+/* Parked commands go on in their order. A command that comes later is behind them. */
 static void on_open(struct loop_msg *msg)
 {
 	struct guard_local *local = container_of(msg, struct guard_local, msg);
@@ -299,64 +280,71 @@ static void on_open(struct loop_msg *msg)
 	list_init(&parked);
 	list_splice_tail(&parked, &local->parked);
 	while ((node = list_take_first(&parked))) {
-		struct request *r = list_entry(node, struct request, wait);
+		struct pass *pass = list_entry(node, struct pass, wait);
 
-		request_run(r, (enum request_state)r->parked_at);
+		pass->client->ops->on_free(pass);
 	}
 	answer(local->guard);
 }
 
 static void on_all_answered(struct loop_msg *msg)
 {
-	struct request *owner = container_of(msg, struct request, msg);
+	struct guard *guard = container_of(msg, struct guard, msg);
 
-	owner->pass.guard->on_visited(owner);
+	guard->on_visited(guard->owner);
 }
 
-static void send_to_all(struct request *owner, void (*run)(struct loop_msg *msg),
-			void (*on_visited)(struct request *r))
+static void send_to_all(struct pass *owner, void (*run)(struct loop_msg *msg),
+			guard_owner_fn *on_visited)
 {
-	struct guard *guard = owner->pass.guard;
-	const struct target *target = owner->queue->target;
+	struct guard *guard = owner->guard;
+	struct guard_client *client = owner->client;
+	unsigned n_pollers = client->ops->n_pollers(client);
 
 	check(guard->owner == owner);
-	owner->msg.run = on_all_answered;
+	check(n_pollers <= GUARD_POLLERS);
+	guard->msg.run = on_all_answered;
 	guard->on_visited = on_visited;
-	atomic_store(&guard->n_pending, target->n_pollers);
-	for (unsigned i = 0; i < target->n_pollers; i++) {
+	atomic_store(&guard->n_pending, n_pollers);
+	for (unsigned i = 0; i < n_pollers; i++) {
 		guard->locals[i].msg.run = run;
-		loop_send(&target->pollers[i].loop, &guard->locals[i].msg);
+		loop_send(client->ops->loop_of(client, i), &guard->locals[i].msg);
 	}
 }
 
-void guard_visit(struct request *r, guard_visit_fn *visit, void (*on_visited)(struct request *r))
+void guard_visit(struct pass *owner, guard_visit_fn *visit, guard_owner_fn *on_visited)
 {
-	struct guard *guard = r->pass.guard;
+	struct guard *guard = owner->guard;
 
 	guard->closes = false;
 	guard->visit = visit;
-	send_to_all(r, on_visit, on_visited);
+	send_to_all(owner, on_visit, on_visited);
 }
 
-static bool is_in_the_way(const struct request *owner, struct pass *pass)
+bool guard_visit_none(struct pass *owner, struct pass *pass)
 {
-	const struct guard *guard = owner->pass.guard;
+	return false;
+}
+
+static bool is_in_the_way(struct pass *owner, struct pass *pass)
+{
+	const struct guard *guard = owner->guard;
 
 	return pass->is_inside && overlaps(pass, guard->slba, guard->n_blocks);
 }
 
-void guard_be_alone(struct request *r, void (*on_alone)(struct request *r))
+void guard_be_alone(struct pass *owner, guard_owner_fn *on_alone)
 {
-	struct guard *guard = r->pass.guard;
+	struct guard *guard = owner->guard;
 
-	guard->slba = r->pass.slba;
-	guard->n_blocks = r->pass.n_blocks;
+	guard->slba = owner->slba;
+	guard->n_blocks = owner->n_blocks;
 	guard->closes = true;
 	guard->visit = is_in_the_way;
-	send_to_all(r, on_visit, on_alone);
+	send_to_all(owner, on_visit, on_alone);
 }
 
-void guard_open(struct request *r, void (*on_open_again)(struct request *r))
+void guard_open(struct pass *owner, guard_owner_fn *on_open_again)
 {
-	send_to_all(r, on_open, on_open_again);
+	send_to_all(owner, on_open, on_open_again);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stands before a namespace: reservations, write protection, bad blocks, and commands that must
- * be alone. guard.c tells how. A guard belongs to the medium, not to one description of it: a
- * namespace that is described anew takes over the guard of the old one.
+ * A guard stands before a namespace: reservations, write protection, bad blocks, and commands
+ * that must be alone in a range. guard.c describes how. A guard belongs to the medium, not to one
+ * description of it: a namespace that is described anew takes over the guard of the old one.
  */
 #pragma once
 
@@ -15,15 +15,12 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "target/export/guard/pass.h"
+#include "target/store/backend.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/nvme.h"
 
 struct bad_blocks;
-struct controller;
 struct guard;
-struct poller;
-struct queue;
-struct request;
 struct reservation;
 struct state_directory;
 
@@ -37,8 +34,16 @@ enum guard_flag { /* bits; 0 is the rule */
 	GUARD_BAD_BLOCKS = 1 << 2,
 };
 
+enum guard_result {
+	GUARD_ENTERED, /* it may touch the medium */
+	GUARD_PARKED,  /* it waits: ops->on_free is called, unless it is removed from pass->wait */
+	GUARD_REFUSED,
+};
+
 /* Whether the owner of the turn must wait until this command has left. Poller of the command. */
-typedef bool guard_visit_fn(const struct request *owner, struct pass *pass);
+typedef bool guard_visit_fn(struct pass *owner, struct pass *pass);
+/* The owner goes on, on its own poller. */
+typedef void guard_owner_fn(struct pass *owner);
 
 /* What is kept over a restart: guard_state.h. Borrowed. */
 struct guard_kept {
@@ -50,21 +55,21 @@ struct guard_kept {
 struct guard_local {
 	/* Thread: poller of this index */
 	_Alignas(64) struct list passes;
-	struct list parked; /* of struct request (wait): they overlap who is alone */
-	bool is_closed;	    /* somebody is alone in his range */
+	struct list parked; /* of struct pass (wait): they overlap the range that is closed */
+	bool is_closed;	    /* the owner is alone in its range */
+	bool is_blocked;    /* a visit waits for commands: ops->on_blocked was called */
 	unsigned n_awaited;
-	struct poller *poller; /* during a visit that waits: hosts that stall it are watched */
 	struct guard *guard;
 	struct loop_msg msg; /* the owner's: visit, open */
 };
 
 struct guard {
-	/* Thread: any; flags and pointers are changed by who has the turn */
+	/* Thread: any; the owner of the turn changes flags and pointers */
 	_Atomic unsigned flags;			   /* of enum guard_flag */
-	_Atomic(struct reservation *) reservation; /* NULL: nobody is registered */
+	_Atomic(struct reservation *) reservation; /* NULL: no host was ever registered */
 	_Atomic(struct bad_blocks *) bad_blocks;   /* NULL: none */
 	_Atomic unsigned write_protect;		   /* enum nvme_write_protect */
-	_Atomic bool is_unkept; /* the file may say something else than these: guard_state.c */
+	_Atomic bool is_unkept; /* the file may differ from these: guard_state.c */
 
 	/* Thread: never changes */
 	uuid_t uuid;
@@ -76,15 +81,18 @@ struct guard {
 
 	pthread_mutex_t lock; /* a leaf: guards turns and owner; and reservation is only replaced
 			       * with it, for threads that are no pollers */
-	struct list turns;    /* of struct request (wait), in order of arrival */
-	struct request *owner;
+	struct list turns;    /* of struct pass (wait), in order of arrival */
+	struct pass *owner;
 
-	/* Thread: who has the turn; pollers read during a visit */
+	/* Thread: owner's poller; others read during a visit */
 	uint64_t slba, n_blocks; /* where the owner is alone */
 	bool closes;
 	struct guard_kept next; /* what is being made valid: guard_state.h */
 	guard_visit_fn *visit;
-	void (*on_visited)(struct request *owner);
+	guard_owner_fn *on_visited;
+	struct loop_msg msg;	/* to the owner: its turn has come, its visit is over */
+	struct backend_io save; /* guard_save */
+	void (*on_saved)(struct pass *owner, int error);
 	_Atomic unsigned n_pending; /* pollers that have not answered */
 
 	struct guard_local locals[GUARD_POLLERS];
@@ -93,38 +101,42 @@ struct guard {
 /* Control. NULL without memory. */
 struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bool is_volatile);
 void guard_ref(struct guard *guard);
-/* Nobody is in it any more. Accepts NULL. */
+/* No command is left. Accepts NULL. */
 void guard_unref(struct guard *guard);
 
-/* Any thread. Whether a host of another NQN is registered with this identifier: then *ret_nqn is that. */
+/* Any thread. Whether a host of another NQN is registered with this identifier: then *ret_nqn is
+ * that. */
 bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char *hostnqn,
 		       char ret_nqn[NVMF_NQN_MAX + 1]);
 
 /* ---- poller of the command ---------------------------------------------------------------- */
 
-/* Just before the command touches the medium: REQUEST_GONE when it may (the caller goes on), else
- * the state to return: parked, or the end with a status. */
-unsigned guard_enter(struct request *r);
-/* Whether reservation, protection and bad blocks allow the command now. */
-enum nvme_status guard_check(const struct request *r);
+/* Just before the command touches the medium. GUARD_REFUSED sets *ret_status. */
+enum guard_result guard_enter(struct pass *pass, enum nvme_status *ret_status);
+/* NVME_OK; or why reservation, protection or bad blocks do not allow the command now. */
+enum nvme_status guard_check(const struct pass *pass);
 bool guard_has_bad(const struct guard *guard, uint64_t slba, uint64_t n_blocks);
 static inline unsigned guard_flags(const struct guard *guard)
 {
 	return atomic_load_explicit(&guard->flags, memory_order_acquire);
 }
 
-/* Turns: who changes what the guard keeps, or must be alone, does so one after the other. on_turn is
- * called on the request's poller, never from inside; until guard_end_turn no other has it. All the
- * while the request is in state REQUEST_TURN, outside. One that comes too late ends the command. */
-unsigned guard_take_turn(struct request *r, void (*on_turn)(struct request *r));
-/* Shows the owner every command of every poller, and calls on_visited when those that visit has
- * chosen have left. What was published before the visit is seen by all commands after it. */
-void guard_visit(struct request *r, guard_visit_fn *visit, void (*on_visited)(struct request *r));
-/* Waits for all that touch the owner's range, and parks those that come, until guard_open. */
-void guard_be_alone(struct request *r, void (*on_alone)(struct request *r));
-void guard_open(struct request *r, void (*on_open)(struct request *r));
-void guard_end_turn(struct request *r);
-/* The same, and answers the command. */
-void guard_finish_turn(struct request *r, enum nvme_status status);
-/* Any thread, with the turn or before anybody enters. */
+/* ---- turns: poller of the command ----------------------------------------------------------- */
+
+/* Turns serialize commands that modify the guard or need exclusive access. The command leaves the
+ * medium. ops->on_turn is called later; until guard_end_turn no other command has the turn. */
+void guard_take_turn(struct pass *pass);
+/* The next command has its turn. */
+void guard_end_turn(struct pass *owner);
+/* Shows visit every command of every poller, and calls on_visited when those for which it
+ * returned true have left. Commands that come later obey what the owner published before. */
+void guard_visit(struct pass *owner, guard_visit_fn *visit, guard_owner_fn *on_visited);
+/* For guard_visit: waits for the pollers alone, not for commands. */
+guard_visit_fn guard_visit_none;
+/* Waits for all commands that touch the owner's range, and parks those that come, until
+ * guard_open. */
+void guard_be_alone(struct pass *owner, guard_owner_fn *on_alone);
+void guard_open(struct pass *owner, guard_owner_fn *on_open);
+
+/* Any thread, with the turn or before the first command comes. */
 void guard_set_flag(struct guard *guard, enum guard_flag flag, bool is_set);

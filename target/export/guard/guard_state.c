@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes what a guard keeps durable; guard_text.c says what that is.
+ * Makes durable what a guard keeps, and reads it at the next start. guard_text.c has the format.
  *
- * A change that cannot be kept is refused, so the file has to say what was valid before. When the new
- * file is in place and only the directory could not be synced, the old one is written once more. If
- * that fails, too, the file is one of both, and is_unkept says so until it can be written: by the next
- * change, or when rblkd ends.
+ * A change that cannot be kept is refused, so the file must hold what was valid before. When the
+ * new file is in place and only the sync of the directory fails, the old contents are written
+ * once more. If that fails, too, the file is one of both, and is_unkept is set until the file is
+ * written: by the next change, or at the end of rblkd.
+ *
+ * A damaged file stops the start: to serve a namespace without the reservation that protects it
+ * would be worse.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
-#include "target/engine/controller.h"
 #include "target/export/guard/guard_state.h"
 
-enum {
-	COMPLAINTS_BURST = 5,
-};
+void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES])
+{
+	char uuid[UUID_STR_LEN];
+
+	uuid_unparse_lower(guard->uuid, uuid);
+	snprintf(name, GUARD_NAME_BYTES, "%s.json", uuid);
+}
 
 static struct guard_kept valid(struct guard *guard)
 {
@@ -31,11 +39,6 @@ static struct guard_kept valid(struct guard *guard)
 void guard_begin_save(struct guard *guard)
 {
 	guard->next = valid(guard);
-}
-
-bool guard_visit_nobody(const struct request *owner, struct pass *pass)
-{
-	return false;
 }
 
 static int write_file(struct guard *guard, const struct guard_kept *kept, bool *ret_is_old)
@@ -52,7 +55,7 @@ static int write_file(struct guard *guard, const struct guard_kept *kept, bool *
 	return r;
 }
 
-/* Says it once, and once that it is over. */
+/* Logs it once, and its end once. */
 static void note(struct guard *guard, int error)
 {
 	const char *path = state_directory_path(guard->directory);
@@ -83,7 +86,7 @@ static int put_back(struct guard *guard)
 /* Worker thread; the turn keeps everything as it is. */
 static int save(struct backend_io *io)
 {
-	struct guard *guard = container_of(io, struct request, io)->pass.guard;
+	struct guard *guard = container_of(io, struct guard, save);
 	bool is_old;
 	int error = write_file(guard, &guard->next, &is_old);
 
@@ -96,14 +99,26 @@ static int save(struct backend_io *io)
 
 static void on_saved(struct backend_io *io, int error)
 {
-	struct request *r = container_of(io, struct request, io);
+	struct guard *guard = container_of(io, struct guard, save);
 
-	if (error < 0 && log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
-		log_err("namespace %u: its state cannot be kept in %s: %s: the command that changes it is refused",
-			r->ns->nsid, state_directory_path(r->pass.guard->directory),
-			strerror(-error));
-	r->on_saved(r, error);
+	guard->on_saved(guard->owner, error);
 }
+
+void guard_save(struct pass *owner, bool is_skipped, void (*on_saved_of)(struct pass *, int))
+{
+	struct guard *guard = owner->guard;
+
+	check(guard->owner == owner);
+	if (!guard->directory || (is_skipped && !atomic_load(&guard->is_unkept))) {
+		on_saved_of(owner, 0);
+		return;
+	}
+	guard->on_saved = on_saved_of;
+	guard->save.done = on_saved;
+	backend_run(owner->client->backends, &guard->save, save);
+}
+
+/* ---- control --------------------------------------------------------------------------------- */
 
 void guard_settle(struct guard *guard)
 {
@@ -116,16 +131,27 @@ void guard_settle(struct guard *guard)
 			state_directory_path(guard->directory), name, strerror(-r));
 }
 
-void guard_save(struct request *r, bool is_skipped,
-		void (*on_saved_of)(struct request *r, int error))
+int guard_load(struct guard *guard, char *why, size_t n)
 {
-	const struct guard *guard = r->pass.guard;
+	char name[GUARD_NAME_BYTES], *text;
+	int r = 0;
 
-	if (!guard->directory || (is_skipped && !atomic_load(&guard->is_unkept))) {
-		on_saved_of(r, 0);
-		return;
+	if (!guard->directory)
+		return 0;
+	guard_file_name(guard, name);
+	r = state_file_read(guard->directory, name, &text);
+	if (r < 0)
+		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(guard->directory),
+			 name, strerror(-r));
+	if (r < 0 || !text)
+		return r;
+	if (!guard_parse(guard, text)) {
+		snprintf(
+			why, n,
+			"%s/%s is damaged: it holds this namespace's reservations; remove it to serve the namespace without them",
+			state_directory_path(guard->directory), name);
+		r = -EINVAL;
 	}
-	r->on_saved = on_saved_of;
-	r->io.done = on_saved;
-	backend_run(r->queue->poller->backends, &r->io, save);
+	free(text);
+	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a guard keeps on disk: guard_text.c says how, state_file.c holds the files. */
+/* What a guard keeps on disk: guard_text.c has the format, state_file.c the files. */
 #pragma once
 
 #include "target/export/guard/guard.h"
@@ -10,17 +10,15 @@ enum {
 	GUARD_NAME_BYTES = 48, /* UUID.json */
 };
 
-/* ---- who has the turn ---- */
+/* ---- the owner of the turn, on its poller ---- */
 
 /* guard->next becomes a copy of what is valid now; the owner changes it. */
 void guard_begin_save(struct guard *guard);
-/* Makes guard->next durable on a worker thread, and calls on_saved on the poller with 0 or -errno
- * (said in the log): what was valid before is kept then, or guard->is_unkept says that this could
- * not be done. Nothing is kept without a directory, or if the caller says so: then on_saved is called
- * at once. */
-void guard_save(struct request *r, bool is_skipped, void (*on_saved)(struct request *r, int error));
-/* For guard_visit: waits for nobody but the pollers themselves. */
-bool guard_visit_nobody(const struct request *owner, struct pass *pass);
+/* Makes guard->next durable on a worker thread, and calls on_saved with 0 or -errno: then the
+ * file holds what was valid before, or guard->is_unkept is set. Nothing is written without a
+ * directory, or if the caller wishes so (is_skipped): on_saved is called from inside then. */
+void guard_save(struct pass *owner, bool is_skipped,
+		void (*on_saved)(struct pass *owner, int error));
 
 /* ---- control ---- */
 
@@ -34,5 +32,6 @@ void guard_settle(struct guard *guard);
 
 /* As text, to be freed; *ret_text is NULL when there is nothing to keep. 0 or -ENOMEM. */
 int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
-/* Takes it over into a new guard, before anybody enters. False: it is not as guard_format makes it. */
+/* Takes it over into a new guard, before the first command comes. False: it is not as
+ * guard_format makes it. */
 bool guard_parse(struct guard *guard, const char *text);

@@ -6,8 +6,9 @@
  *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
  *     "nqn": "..."}, ...]}}
  *
- * Without "nqn" it is not known which host that is: an earlier rblkd has written it. A namespace without anything to keep has no file. Numbers that need all 64 bits are strings. What
- * this file writes it reads again, whatever hosts have done (tests/unit/test_guard_text.c).
+ * Without "nqn" it is not known which host that is: an earlier rblkd has written it. A namespace
+ * without anything to keep has no file. Numbers that need all 64 bits are strings. What this file
+ * writes it reads again, whatever hosts have done (tests/unit/test_guard_text.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -103,7 +104,7 @@ int guard_format(const struct guard *guard, const struct guard_kept *kept, char 
 	bool is_whole;
 
 	*ret_text = NULL;
-	json_is_whole(); /* of what was made before, nobody wants to know */
+	json_is_whole(); /* earlier results do not matter */
 	object = to_json(guard, kept);
 	text = object ? json_object_to_json_string(object) : NULL;
 	is_whole = json_is_whole() && (!object || json_is_text_of(text, object));

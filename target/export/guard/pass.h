@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A command's place at a guard: who is there, and who is inside. guard.c tells how. */
+/*
+ * Passes: each command at a namespace has one, from its parser until it touches the medium no more.
+ * guard.c describes what a pass goes through.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -7,10 +10,39 @@
 
 #include "base/list.h"
 
+struct backend_thread;
 struct guard;
+struct guard_client;
 struct guard_local;
-struct queue;
-struct request;
+struct loop;
+struct pass;
+
+/* What guards call of the floor above. */
+struct guard_ops {
+	/* Poller of the pass, never from inside a guard's function. */
+	void (*on_turn)(struct pass *pass); /* the command has the turn (guard_take_turn) */
+	void (*on_free)(
+		struct pass *pass); /* the owner of its range is done: it is parked no more */
+	/* Poller of the pass. A visit is about to wait for the command: true if the command ends
+	 * instead; then its pass has ended. */
+	bool (*give_up)(struct pass *pass);
+	/* Any thread. */
+	const uint8_t *(*hostid)(struct guard_client *client);
+	unsigned (*n_pollers)(struct guard_client *client);
+	struct loop *(*loop_of)(struct guard_client *client, unsigned poller);
+	/* That poller. The visit of the client's command waits for commands of this poller, or
+	 * does so no more. A host that stalls them is to be watched. */
+	void (*on_blocked)(struct guard_client *client, unsigned poller, bool is_blocked);
+};
+
+/* The user of guards that a pass belongs to: in rblkd a queue. */
+struct guard_client {
+	/* Thread: never changes */
+	const struct guard_ops *ops;
+	unsigned poller;		 /* its index */
+	struct loop *loop;		 /* of that poller */
+	struct backend_thread *backends; /* of that poller */
+};
 
 enum access {
 	ACCESS_NONE,
@@ -19,12 +51,12 @@ enum access {
 	ACCESS_SETTLE, /* makes it durable: a reservation has the rules of ACCESS_WRITE for it */
 };
 
-/* One command at a namespace, from its parsing until it touches the medium no more. */
 struct pass {
 	/* Thread: poller */
-	struct list node;	 /* guard->locals[].passes, from its first turn of the loop on */
-	struct queue *queue;	 /* it and request never change */
-	struct request *request; /* NULL: of a response whose data is on its way */
+	struct list node; /* guard->locals[].passes, from its first turn of the loop on */
+	struct guard_client *client; /* it and is_command never change */
+	bool is_command;	     /* else of a response whose data is on its way */
+	struct list wait;	     /* guard->locals[].parked, or guard->turns */
 	/* From here on pass_move copies all at once */
 	struct guard *guard;
 	struct guard_local *local; /* its poller's part of that */
@@ -34,10 +66,9 @@ struct pass {
 	bool is_awaited; /* a visit waits until it leaves */
 };
 
-/* ---- poller of the command, but pass_init ------------------------------------------------- */
+/* ---- poller of the command ---------------------------------------------------------------- */
 
-/* Control. Of a request, or of a response (request is NULL). */
-void pass_init(struct pass *pass, struct queue *queue, struct request *request);
+void pass_init(struct pass *pass, struct guard_client *client, bool is_command);
 /* The command is there, outside. It must be shown before the loop's turn ends. */
 void pass_begin(struct pass *pass, struct guard *guard);
 /* From now on visits see it. Accepts one that has not begun, or is shown. */

@@ -75,7 +75,7 @@ enum nvme_resv_notice reservation_notice(const struct reservation *before,
 
 	if (!memcmp(hostid, actor, HOSTID_BYTES))
 		return NVME_RESV_NOTICE_NONE;
-	if (!reservation_is_registered(after, hostid)) /* Clear leaves nobody */
+	if (!reservation_is_registered(after, hostid)) /* Clear leaves no registrant */
 		return after->n ? NVME_RESV_REGISTRATION_PREEMPTED : NVME_RESV_PREEMPTED;
 	/* What only its holder had is no news to others, unless it became something else. */
 	if (before->type && before->type != after->type &&
@@ -103,7 +103,7 @@ static struct reservation *copy(const struct reservation *now)
 	return next;
 }
 
-/* Who is registered with this identifier is who asks, if that is not known. */
+/* A registrant without a known NQN gets the NQN of the host that acts with its identifier. */
 static void name_registrant(struct reservation *next, const struct reservation_wish *wish)
 {
 	unsigned index;
@@ -119,7 +119,8 @@ static enum nvme_status finish(struct reservation *next, enum nvme_status status
 		free(next);
 		return status | NVME_DNR;
 	}
-	/* What means nothing has one value: equal states are equal when they are read again, too. */
+	/* What means nothing has one value: equal states are equal when they are read again,
+	 * too. */
 	if (!reservation_has_holder(next->type))
 		next->holder = 0;
 	name_registrant(next, wish);

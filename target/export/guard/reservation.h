@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reservations (Base 2.0, 8.19): who is registered, who holds what, who may do what. Pure: a state is
- * immutable, each action makes the next one from it. resv_command.c brings them to the namespaces.
+ * Reservations (Base 2.0, 8.19): registrants, the holder, and what each host may do. Pure: a
+ * state is immutable, and each action makes the next state from it. command/io/resv_command.c
+ * applies them.
  */
 #pragma once
 
@@ -31,7 +32,7 @@ struct reservation {
 /* What a host wants, from its command. */
 struct reservation_wish {
 	const uint8_t *hostid;
-	const char *hostnqn; /* of who asks */
+	const char *hostnqn; /* of the host that acts */
 	unsigned action;     /* RREGA, RACQA, RRELA */
 	bool ignores_key;
 	unsigned cptpl, type;
@@ -40,8 +41,8 @@ struct reservation_wish {
 };
 
 /*
- * The namespace's next state, or the status to refuse with (with DNR) and *ret_next untouched. now is
- * NULL where nothing was ever registered. The caller frees *ret_next with free().
+ * The namespace's next state, or the status to refuse with (with DNR) and *ret_next untouched.
+ * now is NULL where nothing was ever registered. The caller frees *ret_next with free().
  */
 typedef enum nvme_status reservation_action(const struct reservation *now,
 					    const struct reservation_wish *wish,
@@ -64,8 +65,8 @@ enum nvme_resv_notice reservation_notice(const struct reservation *before,
 
 /* Without a registrant. To be freed with free(); NULL without memory. */
 struct reservation *reservation_new(unsigned room);
-/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does not say
- * it, and it is that of the first host with this identifier that changes anything. */
+/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does
+ * not say it, and it is that of the first host with this identifier that changes anything. */
 char *reservation_name(struct reservation *reservation, unsigned index);
 const char *reservation_name_of(const struct reservation *reservation, unsigned index);
 /* guard_is_of_other. */

@@ -10,7 +10,7 @@
 
 #include "base/rcu.h"
 #include "target/operations/change/ana_change.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/association/portal.h"
 
 static struct subsystem *find(struct target *target, const char *subnqn)

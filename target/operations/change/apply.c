@@ -30,7 +30,7 @@
 #include "target/operations/change/apply.h"
 #include "target/engine/slow.h"
 #include "target/association/controller.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/export/durability.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"

@@ -7,7 +7,7 @@
  */
 #include "base/clock.h"
 #include "target/association/controller.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/operations/change/drain.h"
 
 static const char *why_drained(const struct queue *queue)

@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/ns.h"
-#include "target/association/notice.h"
+#include "target/command/admin/notice.h"
 #include "target/export/namespace_size.h"
 
 struct wish {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Notices: what the control thread has changed, on its way to controllers, whose pollers make
- * asynchronous events of it. Any number of changes until the poller looks are one notice.
+ * Notices: changes by the control thread, on their way to controllers. The poller of a controller
+ * makes asynchronous events of them. All changes until the poller takes the notice are one
+ * notice.
  */
 #pragma once
 
@@ -9,8 +10,8 @@
 
 struct target;
 
-/* Control. The namespace was added, removed or changed in size: tells every host that is attached
- * to the subsystem. Returns how many controllers. */
+/* Control. The namespace was added, removed or changed in size: notifies every host that is
+ * attached to the subsystem. Returns how many controllers. */
 unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t nsid);
 /* Control. Hosts that came through that portal shall read the ANA log page anew. Returns how many
  * controllers. */

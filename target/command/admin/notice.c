@@ -9,9 +9,9 @@
 
 #include "base/probe.h"
 #include "target/command/admin/admin.h"
-#include "target/association/controller.h"
-#include "target/association/notice.h"
-#include "target/association/portal.h"
+#include "target/engine/controller.h"
+#include "target/command/admin/notice.h"
+#include "target/engine/portal.h"
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The admin commands. COMMAND(file, name) stands for the entry name_command, which file.c of this
+ * folder defines. meson.build reads the lines of this file, too: it compiles what stands here.
+ *
+ * A file that includes this one defines COMMAND before and undefines it afterwards, so there is no
+ * #pragma once.
+ */
+COMMAND(log_page, log_page)
+COMMAND(identify, identify)
+COMMAND(abort, abort)
+COMMAND(features, features_set)
+COMMAND(features, features_get)
+COMMAND(async_event, async_event)
+COMMAND(keep_alive, keep_alive)

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See request_turn.h: what guards call of the engine (struct guard_ops), and what commands call
+ * of guards. */
+#include <string.h>
+
+#include "base/check.h"
+#include "target/engine/controller.h"
+#include "target/engine/queue.h"
+#include "target/engine/request_settle.h"
+#include "target/engine/request_turn.h"
+#include "target/export/guard/guard_state.h"
+
+enum {
+	COMPLAINTS_BURST = 5,
+};
+
+static struct queue *queue_of(struct guard_client *client)
+{
+	return container_of(client, struct queue, guard_client);
+}
+
+/* ---- entering ------------------------------------------------------------------------------- */
+
+__attribute__((noinline)) enum request_state request_enter(struct request *r)
+{
+	enum nvme_status status = r->abort_status;
+
+	if (status == NVME_OK) {
+		switch (guard_enter(&r->pass, &status)) {
+		case GUARD_ENTERED:
+			return REQUEST_GONE;
+		case GUARD_PARKED:
+			r->parked_at = r->state;
+			return REQUEST_PARKED;
+		case GUARD_REFUSED:
+			break;
+		}
+	}
+	return request_settle(r, status);
+}
+
+static void on_free(struct pass *pass)
+{
+	struct request *r = request_of_pass(pass);
+
+	request_run(r, (enum request_state)r->parked_at);
+}
+
+static bool give_up(struct pass *pass)
+{
+	struct request *r = request_of_pass(pass);
+
+	return r->abort_status && request_abort_now(r);
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+/* Why the command must not run although it has the turn; NVME_OK if it may. */
+static enum nvme_status too_late(const struct request *r)
+{
+	if (r->abort_status)
+		return r->abort_status;
+	if (r->queue->is_dying ||
+	    !atomic_load_explicit(&r->queue->controller->is_ready, memory_order_acquire))
+		return NVME_ABORTED_SQ_DELETION;
+	return NVME_OK;
+}
+
+static void on_turn(struct pass *pass)
+{
+	struct request *r = request_of_pass(pass);
+	enum nvme_status status = too_late(r);
+
+	if (status != NVME_OK && !r->is_started) {
+		request_finish_turn(r, status);
+		return;
+	}
+	r->is_started = true;
+	r->on_turn(r);
+}
+
+enum request_state request_take_turn(struct request *r, void (*on_turn_of)(struct request *r))
+{
+	r->on_turn = on_turn_of;
+	guard_take_turn(&r->pass);
+	return REQUEST_TURN;
+}
+
+static void on_saved(struct pass *pass, int error)
+{
+	struct request *r = request_of_pass(pass);
+
+	if (error < 0 && log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
+		log_err("namespace %u: its state cannot be kept in %s: %s: the command that changes it is refused",
+			r->ns->nsid, state_directory_path(pass->guard->directory),
+			strerror(-error));
+	r->on_saved(r, error);
+}
+
+void request_save(struct request *r, bool is_skipped,
+		  void (*on_saved_of)(struct request *r, int error))
+{
+	r->on_saved = on_saved_of;
+	guard_save(&r->pass, is_skipped, on_saved);
+}
+
+void request_finish_turn(struct request *r, enum nvme_status status)
+{
+	guard_end_turn(&r->pass);
+	if (status == NVME_OK && r->after_turn)
+		r->after_turn(r);
+	else
+		request_run(r, request_end(r, status));
+}
+
+/* ---- the queue, as guards see it ------------------------------------------------------------ */
+
+static const uint8_t *hostid(struct guard_client *client)
+{
+	return queue_of(client)->controller->hostid;
+}
+
+static unsigned n_pollers(struct guard_client *client)
+{
+	return queue_of(client)->target->n_pollers;
+}
+
+static struct loop *loop_of(struct guard_client *client, unsigned poller)
+{
+	return &queue_of(client)->target->pollers[poller].loop;
+}
+
+static void on_blocked(struct guard_client *client, unsigned index, bool is_blocked)
+{
+	struct poller *poller = &queue_of(client)->target->pollers[index];
+
+	if (!is_blocked) {
+		poller->n_visits--;
+		return;
+	}
+	poller->n_visits++;
+	poller_watch_stall(poller);
+}
+
+void request_turn_init(struct queue *queue)
+{
+	static const struct guard_ops ops = {
+		.on_turn = on_turn,
+		.on_free = on_free,
+		.give_up = give_up,
+		.hostid = hostid,
+		.n_pollers = n_pollers,
+		.loop_of = loop_of,
+		.on_blocked = on_blocked,
+	};
+
+	queue->guard_client = (struct guard_client){
+		.ops = &ops,
+		.poller = queue->poller->index,
+		.loop = &queue->poller->loop,
+		.backends = queue->poller->backends,
+	};
+}

@@ -489,7 +489,7 @@ static void check_access(struct checker *c, const struct config_subsystem *subsy
 			   "allow_any_host makes allow_hosts meaningless; keep one of them");
 	if (!subsystem->allows_any_host && !subsystem->allow_hosts.n)
 		warn_at(c, subsystem->mark,
-			"nobody can attach to this subsystem: there is neither allow_hosts nor allow_any_host: true");
+			"no host can attach to this subsystem: there is neither allow_hosts nor allow_any_host: true");
 }
 
 static void check_subsystem(struct checker *c, const struct config_subsystem *subsystem)

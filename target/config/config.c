@@ -5,7 +5,7 @@
  * its line, all of them in one run. Nothing is opened for long, created or locked; that is
  * snapshot_build's.
  *
- * Who may write the file may export any disk, so one that everybody may write is refused.
+ * A user that may write the file may export any disk, so a file that every user may write is refused.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,11 +24,11 @@ static void check_owner(const char *path, struct conf *conf)
 		return;
 	if (st.st_mode & S_IWOTH)
 		conf_error(conf, (struct conf_mark){0},
-			   "everybody may write this file (mode %04o); chmod o-w it",
+			   "every user may write this file (mode %04o); chmod o-w it",
 			   st.st_mode & 07777U);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
 		conf_error(conf, (struct conf_mark){0},
-			   "belongs to user %u, who is neither root nor the user of rblkd (%u)",
+			   "belongs to user %u, which is neither root nor the user of rblkd (%u)",
 			   st.st_uid, geteuid());
 }
 

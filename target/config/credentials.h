@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The keys of hosts: read from files when a snapshot is built, part of it, and wiped with it. Any
- * thread may look one up under RCU; who needs a key for longer copies it and wipes the copy.
+ * thread may look one up under RCU; a caller that needs a key for longer copies it, and wipes the
+ * copy.
  */
 #pragma once
 
@@ -28,6 +29,6 @@ struct credentials_list {
 int credentials_load(const struct target_config *config, struct conf *conf,
 		     struct credentials_list *ret_list);
 void credentials_release(struct credentials_list *list);
-/* NULL: this host need not prove who it is. */
+/* NULL: this host need not prove its identity. */
 const struct credentials *credentials_find(const struct credentials_list *list,
 					   const char *hostnqn);

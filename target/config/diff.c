@@ -6,8 +6,8 @@
  * place: to sort a file changes nothing. What is added or removed is one change, and one more for
  * each thing within it that has a name of its own.
  *
- * A key that the schema gains later needs a restart to change, until somebody makes it live and
- * says so in the table here.
+ * A new key of the schema needs a restart to change, until the code that changes it live is written
+ * and the table here has it.
  */
 #include <assert.h>
 #include <errno.h>

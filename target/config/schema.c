@@ -579,7 +579,7 @@ static const struct conf_key limits_keys[] = {
 	 .help = "The same from one address; a burst of half of limits.connections passes."},
 	{"pending", CONF_UINT, AT(config_limits, pending), .min = 1, .max = 65535,
 	 .default_value = "256",
-	 .help = "Most connections that have not said yet who they are, or not proven it (hosts with a key)."},
+	 .help = "Most connections that have not sent Connect yet, or not proven their host (hosts with a key)."},
 	{"pending_per_host", CONF_UINT, AT(config_limits, pending_per_host), .min = 1, .max = 65535,
 	 .default_value = "72", .help = "The same from one address."},
 	{"connect_timeout", CONF_DURATION, AT(config_limits, connect_timeout_ns),
@@ -643,7 +643,7 @@ static const struct conf_key keys[] = {
 	 .schema = &controller_ids_schema,
 	 .help = "Ids that associations get; apart for targets that export the same."},
 	{"subsystems", CONF_LIST, AT(target_config, subsystems), .max = SUBSYSTEMS_MAX,
-	 .schema = &subsystem_schema, .help = "What is exported, to whom."},
+	 .schema = &subsystem_schema, .help = "What is exported, and to which hosts."},
 	{0},
 };
 

@@ -46,7 +46,8 @@ static struct {
 	.jobs = LIST_INIT(line.jobs),
 };
 
-/* Whether the kernel will register so much for us; it must not be found in vain. */
+/* Whether the kernel will register so much for us. Checked first: pages that registration would then
+ * refuse must not be faulted in. */
 static bool may_lock(size_t n_bytes)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

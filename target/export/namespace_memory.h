@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Namespaces in RAM as registered memory, so that RDMA moves their data without a buffer. Registering
- * takes the kernel most of a second for each GiB, because it has to find and clear every page; nobody
- * waits for it: a thread of its own does it while hosts connect, and what they read and write until
- * then is copied.
+ * takes the kernel most of a second for each GiB, because it has to find and clear every page. A thread
+ * of its own does it while hosts connect; until then, the data that they read and write is copied.
  */
 #pragma once
 

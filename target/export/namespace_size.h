@@ -11,7 +11,7 @@
  */
 int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink, char *why,
 		     size_t n);
-/* The two halves of it: all that can fail, which nobody notices; and the publishing. */
+/* The two halves of it: all that can fail, which no poller sees; and the publishing. */
 int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink, char *why,
 			   size_t n);
 void namespace_publish_size(struct namespace *ns);

@@ -58,7 +58,7 @@ void snapshot_runtime_init(struct snapshot_runtime *runtime, struct state_direct
 struct snapshot *snapshot_build(const struct target_config *config,
 				const struct snapshot_runtime *runtime, struct conf *conf,
 				const struct snapshot *before);
-/* Control thread; nobody reads it any more. Closes namespaces no other snapshot holds. */
+/* Control thread; no poller reads it any more. Closes namespaces no other snapshot holds. */
 void snapshot_free(struct snapshot *snapshot);
 /* Control thread; pollers have stopped. What namespaces keep over a restart is kept, if it was not. */
 void snapshot_settle(const struct snapshot *snapshot);
@@ -78,5 +78,5 @@ bool snapshot_is_discovery(const struct snapshot *snapshot, const char *subnqn);
 
 /* Control thread: begins to register the memory of ram namespaces with a domain of a device. */
 void snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain);
-/* Control thread: undo that; nobody uses the device any more. */
+/* Control thread: undo that; no poller uses the device any more. */
 void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index);

@@ -24,7 +24,7 @@ struct state_directory {
 	char path[];
 };
 
-/* A file of its own: the lock on a directory itself may be somebody else's business. */
+/* A file of its own: another program may use the lock on the directory itself. */
 static int take_lock(int dirfd)
 {
 	int fd = openat(dirfd, ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

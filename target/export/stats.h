@@ -67,7 +67,7 @@ static inline unsigned stats_step(uint64_t ns)
 	return HISTOGRAM_SUB * (bit - STATS_FIRST_BIT - 1) + (unsigned)(ns >> (bit - 4));
 }
 
-/* Control. Adds what was counted so far; into is nobody else's. */
+/* Control. Adds what was counted so far; only the caller uses into. */
 void io_stats_merge(struct io_stats *into, const struct io_stats *from);
 uint64_t io_stats_count(const struct io_stats *stats);
 void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_histogram);

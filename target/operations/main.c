@@ -3,9 +3,8 @@
  * rblkd: the target daemon. Start, signals, stop. Control thread.
  *
  * Start: configuration, fabric (which may start the program again under the software provider),
- * backends and snapshot, pollers, control socket, and only then portals: whoever can connect finds
- * everything in its place (R11: a host that is told "not allowed" a moment too early never comes
- * back).
+ * backends and snapshot, pollers, control socket, and only then portals: a host that can connect
+ * finds everything in its place (R11: a host that is refused a moment too early never comes back).
  *
  * Change (SIGHUP): the file is read again and applied, or rejected; see apply.c.
  *
@@ -376,7 +375,7 @@ static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 	_exit(EXIT_FAILED);
 }
 
-/* Not without end: what is too much is refused by who reads it. */
+/* Bounded: the parser rejects oversized input. */
 static int copy_input(int from, int to)
 {
 	char buf[65536];

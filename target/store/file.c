@@ -132,7 +132,7 @@ static int sync_directory(const char *path)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-/* -EEXIST if somebody else made it meanwhile. */
+/* -EEXIST if another program made it meanwhile. */
 static int create_file(const struct backend_config *config, char *why, size_t n)
 {
 	int fd = backend_fd_open(config->path, O_RDWR | O_CREAT | O_EXCL, true);
@@ -239,9 +239,9 @@ static uint64_t max_offset(const struct backend_fd *disk)
 }
 
 /*
- * Whether a hole can be made, by making one in the last block that the file could ever have. Just behind
- * the end may be what another rblkd has grown the file by and its host has written, and what somebody
- * has allocated ahead.
+ * Whether a hole can be made, by making one in the last block that the file could ever have. Just
+ * behind the end another rblkd may have grown the file, and its host may have written there; or another
+ * program may have allocated space ahead.
  */
 static bool can_have_holes(struct backend_fd *disk, const struct stat *st)
 {
@@ -307,7 +307,7 @@ static int file_undo_grow(struct backend *backend, char *why, size_t n)
 					 strerror(errno));
 	if ((uint64_t)st.st_size != backend->grown_to)
 		return backend_fd_refuse(&config, -EBUSY, why, n,
-					 "keeps its size, which somebody has changed");
+					 "keeps its size, which another program has changed");
 	r = ftruncate(disk->fd, (off_t)backend->grown_from) < 0 ? -errno : 0;
 	if (r < 0)
 		return backend_fd_refuse(&config, r, why, n, "stays %s: %s", is, strerror(-r));

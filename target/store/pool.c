@@ -8,15 +8,15 @@
  *
  * A disk that hangs keeps every thread that works for it. So each backend has a line of its own,
  * served by N_EACH threads at most, and lines that have work and are below that take turns: one
- * slow disk delays nobody else, nor does Diffie-Hellman and other work without a backend.
+ * slow disk delays no other disk, nor does Diffie-Hellman and other work without a backend.
  *
- * Threads are started as work arrives and nobody is idle, up to N_MAX, and wait without
- * using any CPU. If none can be started while at least one runs, the work waits for that
+ * A thread is started when work arrives and no thread is idle, up to N_MAX; idle threads use no
+ * CPU. If none can be started while at least one runs, the work waits for that
  * one; if there is none at all, the poller does the work itself, which is slow but right,
  * and reports it through backend_skip as every other result.
  *
  * Two locks, taken in this order. `life` guards n_refs and is held while threads are
- * joined, so that who gets a reference finds the pool at rest or running, never ending.
+ * joined, so that a caller that takes a reference finds the pool at rest or running, never ending.
  * `lock` guards the rest, backend->work too; nothing is called while it is held. A worker touches
  * an io and its backend only between taking it from the line and loop_send.
  */

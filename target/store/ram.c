@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory: one memfd, mapped. It is registered with the RDMA devices (subsystem.c), which take the
- * data of reads from it, and io.c copies that of writes, so they normally never come here. What does
- * come is done in place, on the poller, and reported in its next turn; only a large write zeroes or
- * discard goes to a worker thread. Who finds a block in use (whole.h) goes on in a later turn.
+ * Memory: one memfd, mapped. It is registered with the RDMA devices (export/namespace_memory.c), which
+ * take the data of reads from it, and the Write command copies its data there, so ordinary reads and
+ * writes do not reach this backend. What reaches it is done in place, on the poller, and completes in
+ * the next turn of the loop; only a large write zeroes or discard goes to a worker thread. An io that
+ * finds a block in use (whole.h) continues in a later turn.
  *
  * Nothing is ever punched out of the memfd: a registration pins pages, and a hole would
  * leave the devices writing to pages that are no longer ours. Zeroes are written.
@@ -248,8 +249,7 @@ static int extend(struct ram *ram, uint64_t size)
 	return 0;
 }
 
-/* Sealed: whoever gets at the file descriptor cannot take the memory away from under us.
- */
+/* Sealed: a process that gets the file descriptor cannot take the memory away from under us. */
 static int map_memory(struct ram *ram, uint64_t size)
 {
 	int r;

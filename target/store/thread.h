@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What backends are made of, shared by the backend_*.c files and by nobody else: the ways
- * of a poller's backend_thread to carry out one step of an I/O (libaio, a worker thread,
- * or nothing at all), each of which ends by calling step.then on the poller's loop, never
- * from inside the call that started it.
+ * What backends are made of, for the files of this folder only: the ways of a poller's backend_thread
+ * to carry out one step of an I/O (libaio, a worker thread, or nothing at all). Each ends by calling
+ * step.then on the poller's loop, never from inside the call that started it.
  */
 #pragma once
 

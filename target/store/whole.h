@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole blocks: who reads a block sees it as one write left it. A disk does that by itself; what
+ * Whole blocks: a read of a block returns it as one write left it. A disk does that by itself; what
  * moves to and from memory, by a processor or by an RDMA device, is ordered here.
  *
  * A piece of 4 KiB has a mark, which it shares with pieces that lie 32 MiB apart. Readers hold it
  * together: a processor while it copies that piece, a device while it reads all that its command
  * names, which may take long. A writer closes it alone, while it copies one piece, and never waits
- * with a closed mark. A writer that finds readers says that it wants the mark; that keeps devices
- * off, who would come and come, and those who copy wait no longer than a copy takes.
+ * with a closed mark. A writer that finds readers announces that it wants the mark. That keeps
+ * further devices off, which could otherwise follow each other without end; a processor that copies
+ * waits no longer than a copy takes.
  *
  * Any thread; nothing here blocks.
  */

@@ -292,7 +292,7 @@ static void nobody_allowed_is_a_warning(void **state)
 					    "- nqn: nqn.2026-01.org.example:a\n");
 
 	assert_int_equal(r.error, 0);
-	must_say(&r, "t.yaml:4:3: warning: nobody can attach to this subsystem");
+	must_say(&r, "t.yaml:4:3: warning: no host can attach to this subsystem");
 	release(&r);
 }
 
@@ -603,7 +603,7 @@ static void file_is_safe(void **state)
 	chmod("t.yaml", 0666);
 	assert_int_equal(config_read("t.yaml", &config, out, &conf), -EINVAL);
 	fflush(out);
-	assert_non_null(strstr(said, "t.yaml: error: everybody may write this file (mode 0666)"));
+	assert_non_null(strstr(said, "t.yaml: error: every user may write this file (mode 0666)"));
 	conf_free(conf);
 	config_release(&config);
 	chmod("t.yaml", 0644);

@@ -78,7 +78,7 @@ int event_file_write(const struct state_directory *directory, const char *nqn,
 	const char *text;
 	int r = -ENOMEM;
 
-	json_is_whole(); /* of what was made before, nobody wants to know */
+	json_is_whole(); /* resets its flag: earlier texts do not count */
 	object = image_to_json(nqn, image);
 	text = json_is_whole() && object ? json_object_to_json_string(object) : NULL;
 	file_name(nqn, name);

@@ -62,7 +62,7 @@ struct health_record {
 	uint64_t on_since_ns;	    /* 0: not exported */
 	struct list namespaces;	    /* of struct namespace (health_node) */
 
-	struct event_log events; /* who may touch it: event_log.h */
+	struct event_log events; /* its threads: event_log.h */
 };
 
 struct health {

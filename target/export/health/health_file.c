@@ -83,7 +83,7 @@ char *health_format(struct health *health)
 	const char *text;
 	char *copy = NULL;
 
-	json_is_whole(); /* of what was made before, nobody wants to know */
+	json_is_whole(); /* resets its flag: earlier texts do not count */
 	if (list) {
 		append_records(health, true, list);
 		append_records(health, false, list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is next under a rate: start-time fair queueing. Each flow has a tag, which moves on by what
+ * Which flow is next under a rate: start-time fair queueing. Each flow has a tag, which moves on by what
  * its commands cost, as time of the rate; the flow with the lowest is next. So flows share bytes
  * where bytes are what is short and commands where these are, whatever their depth and the size of
  * their commands.
@@ -51,7 +51,7 @@ struct flow_past {
 	unsigned n_forgotten;
 };
 
-/* Control. Without limit, nobody waits. lines: LINES_MAX of them, a poller each. */
+/* Control. Without limit, no command waits. lines: LINES_MAX of them, a poller each. */
 void rate_init(struct rate *rate, struct line *lines);
 /* Control. From now on so many tokens a second, at most 10^12; 0: no limit. */
 void rate_set(struct rate *rate, uint64_t n, uint64_t burst_ns, uint64_t now_ns);

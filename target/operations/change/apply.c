@@ -172,7 +172,7 @@ static bool read_file(struct apply *a, const char *path)
 	if (!strcmp(path, "-"))
 		return refuse(a, EXIT_USAGE,
 			      "rblkd has read its configuration from standard input: name a file");
-	/* The control thread must not wait for whoever writes into a pipe. */
+	/* The control thread must not wait for the writer of a pipe. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return refuse(a, EXIT_USAGE, "%s is no regular file: name one", path);
 	if (config_read(path, &a->config, a->out, &a->conf) == 0)
@@ -325,7 +325,7 @@ static void end_associations(struct apply *a)
 		else if (!subsystem_allows(subsystem, controller->hostnqn))
 			controller_kill(controller, "it is no longer allowed");
 		else if (lacks_proof(a, controller))
-			controller_kill(controller, "it must prove who it is now");
+			controller_kill(controller, "it must prove its identity now");
 		else if (!controller->is_unproven)
 			host_id_check(controller); /* of namespaces that were added */
 	}

@@ -30,7 +30,7 @@ struct apply_report {
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report);
 void apply_report_free(struct apply_report *report);
-/* Logs that the file at path was applied, and what it took away from whom. */
+/* Logs that the file at path was applied, and from which hosts it took what away. */
 void apply_log(const char *path, const struct apply_report *report);
 /* SIGHUP: the file of the start; the log tells. */
 void apply_and_log(struct target *target);

@@ -29,7 +29,7 @@ static const char *text(struct json_object *o, const char *key)
 	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
-/* ---- who is limited ------------------------------------------------------------------------- */
+/* ---- what is limited ------------------------------------------------------------------------ */
 
 /* A namespace or a host of the configuration. */
 struct limited {

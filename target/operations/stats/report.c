@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters as JSON. All of them only grow, so that who asks twice has what happened in between:
+ * Counters as JSON. All of them only grow: the difference of two answers is what happened in between:
  *
  *   {"schema": 1, "time_ns": 123, "sample": 16, "namespaces": [
  *     {"subsystem": "nqn...", "nsid": 1, "reads": ..., "read_bytes": ..., "io": {

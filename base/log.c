@@ -55,15 +55,16 @@ bool log_enabled(enum log_level level)
 /* "2026-11-23T12:40:23.123+0100 ", as journalctl -o short-iso shows it. */
 static int format_time(char *buf, size_t n)
 {
-	struct timespec now;
+	uint64_t now_ns = clock_wall_ns();
+	time_t now_s = (time_t)(now_ns / NSEC_PER_SEC);
 	struct tm local;
 	size_t at;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (!localtime_r(&now.tv_sec, &local))
+	if (!localtime_r(&now_s, &local))
 		return 0;
 	at = strftime(buf, n, "%Y-%m-%dT%H:%M:%S", &local);
-	at += (size_t)snprintf(buf + at, n - at, ".%03ld", now.tv_nsec / (long)NSEC_PER_MSEC);
+	at += (size_t)snprintf(buf + at, n - at, ".%03u",
+			       (unsigned)(now_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
 	return (int)(at + strftime(buf + at, n - at, "%z ", &local));
 }
 

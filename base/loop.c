@@ -27,6 +27,25 @@ enum {
 	DOORBELL_TURNS = 64, /* when there are none but doorbells */
 };
 
+unsigned (*loop_choose)(unsigned n);
+
+static unsigned choose(unsigned n)
+{
+	unsigned chosen = loop_choose && n > 1 ? loop_choose(n) : 0;
+
+	check(!n || chosen < n);
+	return chosen;
+}
+
+static unsigned count(const struct list *list)
+{
+	unsigned n = 0;
+
+	list_for_each (node, list)
+		n++;
+	return n;
+}
+
 static _Thread_local struct {
 	struct epoll_event events[BATCH];
 	int at, n;
@@ -223,6 +242,13 @@ static unsigned run_messages(struct loop *loop)
 	return atomic_load_explicit(&loop->inbox, memory_order_relaxed) ? take_messages(loop) : 0;
 }
 
+static struct list *take_chosen(struct list *list)
+{
+	for (unsigned i = loop_choose ? choose(count(list)) : 0; i; i--)
+		list_add_tail(list, list_take_first(list));
+	return list_take_first(list);
+}
+
 /* Only what is queued now: a call that defers itself again waits for the next turn. */
 static __attribute__((noinline)) unsigned take_calls(struct loop *loop)
 {
@@ -231,7 +257,7 @@ static __attribute__((noinline)) unsigned take_calls(struct loop *loop)
 
 	list_init(&now);
 	list_splice_tail(&now, &loop->calls);
-	while ((node = list_take_first(&now))) {
+	while ((node = take_chosen(&now))) {
 		struct loop_call *call = list_entry(node, struct loop_call, node);
 
 		call->is_queued = false;
@@ -281,9 +307,11 @@ static unsigned dispatch_fds(void)
 	unsigned n_handled = 0;
 
 	while (batch.at < batch.n) {
-		struct epoll_event ev = batch.events[batch.at++];
+		int chosen = batch.at + (int)choose((unsigned)(batch.n - batch.at));
+		struct epoll_event ev = batch.events[chosen];
 		struct loop_fd *lfd = ev.data.ptr;
 
+		batch.events[chosen] = batch.events[batch.at++];
 		if (!lfd)
 			continue; /* removed by an earlier event of this batch */
 		lfd->on_event(lfd, ev.events);
@@ -325,16 +353,19 @@ static void flush_sources(struct loop *loop)
 			source->flush(source);
 }
 
+uint64_t loop_deadline_ns(const struct loop *loop)
+{
+	const struct loop_timer *timer = first_timer(loop);
+
+	return timer ? timer->deadline_ns : UINT64_MAX;
+}
+
 static int sleep_ms(struct loop *loop, uint64_t timeout_ns)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), deadline = loop_deadline_ns(loop);
 
-	if (!list_is_empty(&loop->timers)) {
-		uint64_t deadline =
-			list_entry(loop->timers.next, struct loop_timer, node)->deadline_ns;
-
+	if (deadline != UINT64_MAX)
 		timeout_ns = MIN(timeout_ns, deadline > now ? deadline - now : 0);
-	}
 	if (timeout_ns == UINT64_MAX)
 		return -1;
 	/* Rounded up: waking before the deadline would only cost another turn. */
@@ -348,19 +379,46 @@ static __attribute__((noinline)) unsigned look_at_fds(struct loop *loop)
 	return dispatch_fds();
 }
 
+static void end_pass(struct loop *loop)
+{
+	flush_sources(loop);
+	if (loop->hooks && loop->hooks->on_turn)
+		loop->hooks->on_turn();
+}
+
+/* one_pass under a simulation: the steps and the sources come in the order that it chooses. */
+static __attribute__((noinline)) unsigned chosen_pass(struct loop *loop, bool must_look_at_fds)
+{
+	unsigned (*steps[])(struct loop *) = {poll_sources, run_messages, run_calls, run_timers,
+					      look_at_fds};
+	unsigned n = 0, n_steps = (unsigned)ARRAY_LEN(steps) - !must_look_at_fds;
+
+	for (unsigned i = choose(count(&loop->sources)); i; i--)
+		list_add_tail(&loop->sources, list_take_first(&loop->sources));
+	while (n_steps) {
+		unsigned chosen = choose(n_steps);
+
+		n += steps[chosen](loop);
+		steps[chosen] = steps[--n_steps];
+	}
+	end_pass(loop);
+	return n;
+}
+
 /* now_ns is the time at which it begins. */
 static unsigned one_pass(struct loop *loop, bool must_look_at_fds)
 {
-	unsigned n = poll_sources(loop);
+	unsigned n;
 
+	if (__builtin_expect(loop_choose != NULL, 0))
+		return chosen_pass(loop, must_look_at_fds);
+	n = poll_sources(loop);
 	n += run_messages(loop);
 	n += run_calls(loop);
 	n += run_timers(loop);
 	if (must_look_at_fds)
 		n += look_at_fds(loop);
-	flush_sources(loop);
-	if (loop->hooks && loop->hooks->on_turn)
-		loop->hooks->on_turn();
+	end_pass(loop);
 	return n;
 }
 
@@ -381,7 +439,8 @@ static unsigned spin(struct loop *loop)
 		if (patience_must_look(&loop->patience, loop->now_ns))
 			patience_looked(&loop->patience, loop->now_ns,
 					crowd_is_here(&loop->crowd, loop->now_ns));
-		if (!patience_lasts(&loop->patience, loop->now_ns))
+		/* A simulation's time does not pass while a loop polls. */
+		if (clock_source || !patience_lasts(&loop->patience, loop->now_ns))
 			return 0;
 		__builtin_ia32_pause();
 		loop->now_ns = clock_ns();

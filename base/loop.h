@@ -23,6 +23,15 @@
 
 struct loop;
 
+/*
+ * The seam for simulation: what runs next. A turn has steps (sources, messages, calls, timers, file
+ * descriptors) and a step has items. Their order is fixed, and correct code does not depend on it;
+ * only messages of one sender and timers keep theirs. A test that sets this function takes each of
+ * those choices: it returns which of n (2 or more) ready things runs next, below n. NULL, as in
+ * every program: the first. Set while no loop runs.
+ */
+extern unsigned (*loop_choose)(unsigned n);
+
 /* A file descriptor. Embedded in its owner; borrowed by the loop between add and remove.
  */
 struct loop_fd {
@@ -105,6 +114,8 @@ void loop_deinit(struct loop *loop);
 void loop_run(struct loop *loop);
 /* One turn; sleeps at most timeout_ns (UINT64_MAX: until something happens). */
 void loop_turn(struct loop *loop, uint64_t timeout_ns);
+/* When its first timer is due; UINT64_MAX: it has none. */
+uint64_t loop_deadline_ns(const struct loop *loop);
 /* From any thread and from signal handlers' self-pipes. */
 void loop_stop(struct loop *loop);
 

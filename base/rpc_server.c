@@ -275,7 +275,7 @@ static int lock_directory(const char *path)
 			return take_fd(&fd);
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		usleep(LOCK_PAUSE_MS * 1000);
+		clock_sleep_ns(LOCK_PAUSE_MS * NSEC_PER_MSEC);
 	}
 	return -EBUSY;
 }

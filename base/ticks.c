@@ -3,8 +3,6 @@
  * How long a tick takes: both clocks are read now and a little later. A thread that is interrupted
  * between the two readings gets a wrong pair, so each is the closest of some.
  */
-#include <time.h>
-
 #include "base/ticks.h"
 
 enum {
@@ -36,10 +34,9 @@ static struct pair read_both(void)
 
 void ticks_init(void)
 {
-	const struct timespec pause = {.tv_nsec = MEASURE_NS};
 	struct pair from = read_both(), to;
 
-	nanosleep(&pause, NULL);
+	clock_sleep_ns(MEASURE_NS);
 	to = read_both();
 	/* Slower than 1 MHz, or faster than 1 THz, is no processor's counter. */
 	if (to.ticks > from.ticks && (to.ns - from.ns) < 1000 * (to.ticks - from.ticks) &&

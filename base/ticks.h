@@ -19,6 +19,8 @@ extern uint64_t ticks_rate; /* ns a tick, times 2^TICKS_SHIFT; ticks_init sets i
 
 static inline uint64_t ticks_now(void)
 {
+	if (__builtin_expect(clock_source != NULL, 0))
+		return clock_source->now_ns();
 #if defined(__x86_64__)
 	return __builtin_ia32_rdtsc();
 #else

@@ -8,10 +8,10 @@
 #include <openssl/dh.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/random.h"
 #include "transport/auth_crypto.h"
 
 static const struct {
@@ -221,5 +221,5 @@ bool auth_is_equal(const uint8_t *a, const uint8_t *b, unsigned n)
 
 int auth_random(void *bytes, unsigned n)
 {
-	return RAND_bytes(bytes, (int)n) == 1 ? 0 : -EIO;
+	return random_bytes(bytes, n);
 }

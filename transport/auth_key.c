@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/cleanup.h"
+#include "base/random.h"
 #include "transport/auth_key.h"
 
 enum {
@@ -122,7 +122,7 @@ void auth_key_format(const struct auth_key *key, char ret_text[AUTH_KEY_TEXT])
 int auth_key_generate(unsigned n, enum nvmf_auth_hash hash, struct auth_key *ret_key)
 {
 	*ret_key = (struct auth_key){.n = (uint8_t)n, .hash = (uint8_t)hash};
-	return RAND_priv_bytes(ret_key->bytes, (int)n) == 1 ? 0 : -EIO;
+	return random_bytes(ret_key->bytes, n);
 }
 
 /* ---- files --------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/random.h"
 #include "base/run_dir.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/host_identity.h"
@@ -131,11 +132,12 @@ static int generate(const char *directory, struct volume_config *config, struct 
 	uuid_t uuid;
 	int r;
 
-	uuid_generate_random(uuid);
+	r = random_uuid(uuid);
 	uuid_unparse_lower(uuid, text);
 	snprintf(line, sizeof(line), UUID_NQN "%s\n", text);
 	snprintf(path, sizeof(path), "%.4000s/hostnqn", directory);
-	r = make_directory(directory);
+	if (r == 0)
+		r = make_directory(directory);
 	if (r == 0)
 		r = keep(path, line);
 	if (r < 0) {

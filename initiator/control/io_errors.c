@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "initiator/control/volume_impl.h"
 
 enum {
@@ -32,7 +33,7 @@ static void describe(const struct volume_queue *queue, const struct volume_io *i
 {
 	unsigned code = nvme_status_code(status);
 
-	*ret_error = (struct volume_io_error){.time_s = (uint64_t)time(NULL)};
+	*ret_error = (struct volume_io_error){.time_s = (uint64_t)clock_wall_s()};
 	if (io->op != VOLUME_FLUSH) {
 		ret_error->lba = io->offset >> queue->limits.block_shift;
 		ret_error->blocks = io->length >> queue->limits.block_shift;

@@ -102,7 +102,7 @@ static void put_io_errors(struct json_object *to, const struct volume_io_figures
 	};
 	const struct volume_io_error *last = &figures->last;
 	struct json_object *counts = json_object_new_object(), *o;
-	time_t then = (time_t)last->time_s, now = time(NULL);
+	time_t then = (time_t)last->time_s, now = clock_wall_s();
 	char text[32] = "";
 	struct tm tm;
 

@@ -90,7 +90,6 @@ void kernel_device_set(uint32_t index, const char *setting, const char *value)
  * device is opened read-only: udev probes again after each close of a writer. */
 int kernel_device_quiet(uint32_t index)
 {
-	const struct timespec pause = {.tv_nsec = QUIET_RETRY_NS};
 	uint64_t deadline = clock_ns() + QUIET_DEADLINE_NS;
 	char path[32];
 	int fd;
@@ -99,6 +98,6 @@ int kernel_device_quiet(uint32_t index)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK &&
 	       clock_ns() < deadline)
-		nanosleep(&pause, NULL);
+		clock_sleep_ns(QUIET_RETRY_NS);
 	return fd;
 }

@@ -60,14 +60,14 @@ static void put_time(struct text *t, uint64_t ns)
 
 const char *capsule_command(const struct capsule *capsule, bool is_admin)
 {
-	const char *name = command_find(is_admin, &capsule->sqe)->name;
+	const char *name = command_table_find(is_admin, &capsule->sqe)->name;
 
 	return name ? name : "an unknown command";
 }
 
 bool capsule_has_range(const struct capsule *capsule, bool is_admin)
 {
-	return command_find(is_admin, &capsule->sqe)->flags & COMMAND_HAS_RANGE;
+	return command_table_find(is_admin, &capsule->sqe)->flags & COMMAND_HAS_RANGE;
 }
 
 const char *capsule_sgl(const struct capsule *capsule, uint32_t *ret_length)

@@ -47,7 +47,7 @@ const struct nvme_command *command_of(enum command_set set, uint8_t opcode)
 	return table[set][opcode];
 }
 
-const struct nvme_command *command_find(bool is_admin, const struct nvme_sqe *sqe)
+const struct nvme_command *command_table_find(bool is_admin, const struct nvme_sqe *sqe)
 {
 	/* The fabrics command type stands where others have the NSID's lowest byte. */
 	if (__builtin_expect(sqe->opcode == NVME_FABRICS, 0))

@@ -78,7 +78,7 @@ void command_register(enum command_set set, const struct nvme_command *const *co
  * without a name, whose parser returns Invalid Command Opcode. */
 const struct nvme_command *command_of(enum command_set set, uint8_t opcode);
 /* The same for a command of an admin queue or an I/O queue. */
-const struct nvme_command *command_find(bool is_admin, const struct nvme_sqe *sqe);
+const struct nvme_command *command_table_find(bool is_admin, const struct nvme_sqe *sqe);
 
 /* A parser for commands without data and without anything to check. */
 enum nvme_status command_parse_nothing(struct request *r);

@@ -56,7 +56,7 @@ enum nvme_status parse_command(struct request *r)
 	struct controller *controller = r->queue->controller;
 	enum nvme_status status;
 
-	r->command = command_find(!r->queue->qid, &r->sqe);
+	r->command = command_table_find(!r->queue->qid, &r->sqe);
 	if ((r->sqe.flags & NVME_FLAGS_PSDT_MASK) != NVME_FLAGS_PSDT_SGL)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	status = pair_meet(r);

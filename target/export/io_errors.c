@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "target/export/io_errors.h"
 
 enum {
@@ -87,7 +87,7 @@ static void describe(const struct namespace *ns, struct backend_io *io, int erro
 	const char *name = strerrorname_np(-error);
 
 	*ret_error = (struct io_error){
-		.time_s = (uint64_t)time(NULL),
+		.time_s = (uint64_t)clock_wall_s(),
 		.lba = io->op == BACKEND_FLUSH ? 0 : io->offset >> ns->block_shift,
 		.blocks = io->op == BACKEND_FLUSH ? 0 : io->length >> ns->block_shift,
 	};

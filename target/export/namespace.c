@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/random.h"
 #include "target/config/config.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
@@ -55,18 +56,17 @@ static bool fail(const struct namespace_origin *from, struct conf_mark mark, con
  * goes on. A store that begins empty at each start is another namespace each time, unless the
  * configuration gives it a UUID.
  */
-static void choose_uuid(const struct namespace_origin *from, bool begins_empty, uuid_t ret_uuid)
+static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, uuid_t ret_uuid)
 {
 	char name[NVMF_NQN_MAX + 16];
 
 	if (from->config->uuid && uuid_parse(from->config->uuid, ret_uuid) == 0)
-		return;
-	if (begins_empty) {
-		uuid_generate_random(ret_uuid);
-		return;
-	}
+		return true;
+	if (begins_empty)
+		return random_uuid(ret_uuid) == 0;
 	snprintf(name, sizeof(name), "%s:%u", from->subnqn, (unsigned)from->config->nsid);
 	namespace_uuid_of_name(name, ret_uuid);
+	return true;
 }
 
 /* Its digits were checked. */
@@ -156,23 +156,24 @@ static struct namespace *new_closed(const struct config_namespace *config)
 	return ns;
 }
 
-static void identify(const struct namespace_origin *from, struct namespace *ns)
+static bool identify(const struct namespace_origin *from, struct namespace *ns)
 {
 	const struct config_namespace *config = from->config;
 
-	choose_uuid(from, ns->backend->ops->begins_empty, ns->uuid);
+	if (!choose_uuid(from, ns->backend->ops->begins_empty, ns->uuid))
+		return fail(from, config->mark, "the kernel has no random numbers for a UUID");
 	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	if (config->nguid)
 		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);
 	if (config->eui64)
 		put_hex(ns->eui64, sizeof(ns->eui64), config->eui64);
+	return true;
 }
 
 static bool open_all(const struct namespace_origin *from, struct namespace *ns)
 {
-	if (!open_backend(from, ns))
+	if (!open_backend(from, ns) || !identify(from, ns))
 		return false;
-	identify(from, ns);
 	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
 	return make_guard(from, ns);
 }

@@ -43,9 +43,21 @@ ONLY_IN = [
      ("transport/", "softrdma/", "tools/bench/floor.c")),
     ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),
 ]
+# Time, randomness and order have one seam each, at which a test can replace them.
+SEAMS = [
+    ("time", r"\b(clock_gettime|gettimeofday|nanosleep|usleep|sleep|time|__builtin_ia32_rdtsc)\(",
+     ("base/clock.h", "base/clock.c", "base/ticks.h")),
+    ("randomness", r"\b(getrandom|getentropy|rand|random|rand_r|\w*rand48|RAND_\w+|uuid_generate(_random)?)\(",
+     ("base/random.c",)),
+    ("a simulation", r"\b(random_seed\(|(clock_source|loop_choose) = )", ("base/random.",)),
+]
+# softrdma is a program of its own; the bench measures the machine.
+NO_SEAMS = ("softrdma/", "tools/bench/")
 # Files that call each other in a circle: at most so many, and so many pairs in all.
 CYCLE_MAX = 3
 MUTUAL_MAX = 5
+# Static probes: each object with one defines it, weak.
+PROBES = "_.stapsdt.base"
 # Programs call the system's libraries; these take their place at run time.
 STANDS_FOR_A_LIBRARY = ("softrdma/", "tools/bench/pidfd_shim.c")
 # What is still to be mended: "USER USED" a line, and "circle FOLDER FILES", "mutual PAIRS". It only shrinks.
@@ -104,6 +116,16 @@ def objects(build, names):
         for name in here:
             if name.endswith(".c.o") and name[:-2] in candidates:
                 yield candidates[name[:-2]], os.path.join(folder, name)
+
+
+def seam_faults(pattern, places, names):
+    for name in names:
+        if name.startswith(NO_SEAMS + places):
+            continue
+        for number, line in enumerate(read(name).splitlines(), 1):
+            code = line.split("/*")[0]
+            if re.search(pattern, code) and not line.lstrip().startswith("*"):
+                yield f"{name}:{number}: {line.strip()}"
 
 
 def symbols(path):
@@ -194,6 +216,20 @@ def circle_faults(edges, owed):
             yield f"{len(circle)} files call each other: {' '.join(circle)}"
 
 
+def double_faults(build, names):
+    """Names that two files of the product define: the target and the initiator link into one process."""
+    owners = collections.defaultdict(set)
+    for source, path in objects(build, names):
+        if not source.startswith(STANDS_FOR_A_LIBRARY):
+            for name in symbols(path)[0]:
+                owners[name].add(source)
+    for name, sources in sorted(owners.items()):
+        libraries = [s for s in sources if not s.startswith("tools/")]
+        # Each program of tools/ has names of its own, and each program a main.
+        if libraries and len(sources) > 1 and name not in ("main", PROBES):
+            yield f"{name} is defined in {' '.join(sorted(sources))}"
+
+
 def mutual_faults(edges, n_owed):
     pairs = sorted((a, b) for a, b in edges if a < b and (b, a) in edges)
     if len(pairs) > n_owed:
@@ -227,6 +263,8 @@ def main():
     for what, pattern, places in ONLY_IN:
         tap.check(f"{what} only in {', '.join(places)}",
                   list(system_faults(pattern, places, product)))
+    for what, pattern, places in SEAMS:
+        tap.check(f"{what} only in {', '.join(places)}", list(seam_faults(pattern, places, product)))
     if len(sys.argv) > 1:
         edges = calls(sys.argv[1], product)
         tap.check("the build has objects of each file", [] if len(edges) > 100 else ["too few calls seen"])
@@ -234,6 +272,7 @@ def main():
         tap.check(f"no circle of files is larger than {CYCLE_MAX}", list(circle_faults(edges, circle)))
         tap.check(f"at most {MUTUAL_MAX} pairs of files call each other",
                   list(mutual_faults(edges, n_mutual)))
+        tap.check("no symbol is defined twice", list(double_faults(sys.argv[1], product)))
         tap.check("what is owed is only what is there",
                   [f"{DEBT}: take out: {a} {b}" for (a, b), is_there in debt.items() if not is_there])
     tap.finish()

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/rpc.h"
@@ -61,7 +60,6 @@ static bool is_still_trying(struct json_object *status)
 
 int reopen_volume(const char *name, struct json_object **ret_status, struct error *error)
 {
-	const struct timespec pause = {.tv_nsec = INTERVAL_NS};
 	uint64_t until = clock_ns() + PATIENCE_NS;
 	struct json_object *status = NULL;
 	char path[PATH_MAX];
@@ -72,7 +70,7 @@ int reopen_volume(const char *name, struct json_object **ret_status, struct erro
 	while (code == 0 && is_still_trying(status) && clock_ns() < until) {
 		json_object_put(status);
 		status = NULL;
-		nanosleep(&pause, NULL);
+		clock_sleep_ns(INTERVAL_NS);
 		code = call(path, name, "status", &status, error);
 	}
 	if (code == 0 && strcmp(json_text(status, "state"), "live") != 0)

@@ -35,7 +35,7 @@ static int wait_drained(const struct options *options, const char *portal,
 
 	while (r == EXIT_OK && answer_number(*result, "queue_pairs") && clock_ns() < deadline) {
 		json_object_put(*result);
-		usleep(LOOK_MS * 1000);
+		clock_sleep_ns(LOOK_MS * NSEC_PER_MSEC);
 		r = ask(options, portal, false, result);
 	}
 	return r;

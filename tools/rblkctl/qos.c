@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -127,7 +126,6 @@ int run_qos_list(int argc, char **argv)
 				 .min = 100 * NSEC_PER_MSEC,
 				 .max = 3600 * NSEC_PER_SEC};
 	struct json_object *before, *after;
-	struct timespec pause;
 	struct options options;
 	const char *name;
 	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
@@ -138,9 +136,7 @@ int run_qos_list(int argc, char **argv)
 	r = ask(&options, name, &before);
 	if (r != EXIT_OK)
 		return r;
-	pause = (struct timespec){.tv_sec = (time_t)(interval_ns / NSEC_PER_SEC),
-				  .tv_nsec = (long)(interval_ns % NSEC_PER_SEC)};
-	nanosleep(&pause, NULL);
+	clock_sleep_ns(interval_ns);
 	r = ask(&options, name, &after);
 	if (r != EXIT_OK) {
 		json_object_put(before);

@@ -120,10 +120,7 @@ void event_log_close(struct health_record *record)
 
 uint64_t event_time_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NSEC_PER_MSEC;
+	return clock_wall_ns() / NSEC_PER_MSEC;
 }
 
 static void add(struct health_record *record, enum nvme_event_type type, uint16_t cntlid,

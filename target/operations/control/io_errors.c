@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/operations/control/io_errors.h"
@@ -17,7 +18,7 @@
 static struct json_object *show_last(const struct io_error *error)
 {
 	struct json_object *o = json_object_new_object();
-	time_t then = (time_t)error->time_s, now = time(NULL);
+	time_t then = (time_t)error->time_s, now = clock_wall_s();
 	char text[32] = "";
 	struct tm tm;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Abort: stops a command that waits for something of ours.
+ * Abort: stops a command that waits for something of rblkd.
  *
  *   admin queue's poller --> control: which queue is it? --> its poller: stop it, if that can be
  *                        <----------------------------------------------+
  *
- * What waits for a buffer, a READ, its turn or its other half ends with Command Abort Requested,
- * and so does an Asynchronous Event Request; a command whose data is being fetched finds out
- * before it starts. What has begun on the medium, or is answered already, is left alone, and
- * dword 0 says so.
+ * A command that waits for a buffer, a READ, its turn or its other half ends with Command Abort
+ * Requested, and so does an Asynchronous Event Request. A command whose data is being fetched
+ * ends before it starts. A command that has begun on the medium, or is answered, goes on, and
+ * dword 0 of the answer shows that it was not aborted.
  */
 #include "base/check.h"
 #include "target/command/admin/admin.h"

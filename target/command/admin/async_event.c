@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous Event Requests: commands that we hold until there is something to tell. Poller of
- * the admin queue.
+ * Asynchronous Event Requests: commands that the controller holds until there is an event to
+ * report. Poller of the admin queue.
  *
- * An event that happens goes to the oldest held request, or stays pending until one comes. Once
- * told it is masked until the host reads its log page (Base 2.0, 5.2), so that a host that does
- * not look is told once.
+ * An event completes the oldest held request, or stays pending until a request comes. A reported
+ * event is masked until the host reads its log page (Base 2.0, 5.2): a host that does not read
+ * gets one report.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -63,7 +63,7 @@ static enum request_state execute(struct request *r)
 	list_add_tail(&controller->aers, &r->wait);
 	controller->n_aers++;
 	r->queue->n_held++;
-	/* The request is not held before this step is over: tell in the next turn. */
+	/* The request is not held before this step is over: it is completed in the next turn. */
 	if (controller->pending & ~controller->masked)
 		loop_defer(&controller->poller->loop, &controller->tell);
 	return REQUEST_HELD;

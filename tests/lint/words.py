@@ -21,12 +21,14 @@ TAB = 8
 
 def faults(name):
     is_code = name.endswith((".c", ".h"))
+    is_fenced = False
     for number, line in enumerate(read(name).splitlines(), 1):
         for match in WORDS.finditer(line):
             yield f'{name}:{number}: "{match.group()}": {line.strip()[:70]}'
         wide = line.expandtabs(TAB)
         # A message is one literal, so that it is found by its words: only its line may be longer.
-        is_prose = name.endswith(".md") and not line.startswith(("|", "    "))
+        is_fenced ^= line.startswith("```")
+        is_prose = name.endswith(".md") and not is_fenced and not line.startswith(("|", "    "))
         if len(wide) > WIDTH and (is_prose or (is_code and '"' not in line)):
             yield f"{name}:{number}: {len(wide)} columns, {WIDTH} may be"
 

@@ -5,7 +5,10 @@
     target: store <- config <- export <- engine <- command <- association <- operations
     initiator and nbd_bridge: io <- control
 
-softrdma stands alone: it works for programs that know nothing of this project.
+    softrdma: process <- chaos <- fabric <- verbs <- trace <- { fabric/shm, cm }
+
+softrdma stands alone: it works for programs that know nothing of this project. Its verbs and connection
+manager reach the engine (fabric/shm) through the calls of fabric/engine.h only.
 
 Edges between files are seen twice: in what they include, and in the symbols of the objects that the
 build (the argument, a build folder) has made of them. Both must point down, and files that call each
@@ -22,9 +25,13 @@ from common import ROOT, Tap, files, read
 
 # What each floor sees besides itself. The longest name that fits a file is its floor.
 TARGET = ["store", "config", "export", "engine", "command", "association", "operations"]
+SOFTRDMA = ["process", "chaos", "fabric", "verbs", "trace"]
 BELOW_TARGET = ["base", "transport", "transport/wire"]
 MAY_USE = {
-    "softrdma": [],
+    **{f"softrdma/{floor}": [f"softrdma/{below}" for below in SOFTRDMA[:number]]
+       for number, floor in enumerate(SOFTRDMA)},
+    "softrdma/fabric/shm": [f"softrdma/{below}" for below in SOFTRDMA],
+    "softrdma/cm": [f"softrdma/{below}" for below in SOFTRDMA],
     "base": [],
     "transport/wire": ["base"],
     "transport": ["base", "transport/wire"],

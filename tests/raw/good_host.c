@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "tests/raw/good_host.h"
 #include "tests/raw/host.h"
-#include "softrdma/seg.h"
+#include "softrdma/fabric/seg.h"
 
 enum {
 	PATIENCE_S = 60,

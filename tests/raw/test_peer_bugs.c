@@ -19,7 +19,7 @@
 #include "tests/raw/good_host.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
-#include "softrdma/seg.h"
+#include "softrdma/fabric/seg.h"
 
 enum {
 	DEPTH = 31,

@@ -18,7 +18,7 @@
 #include "tests/raw/good_host.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
-#include "softrdma/seg.h"
+#include "softrdma/fabric/seg.h"
 
 enum {
 	WAIT_MS = 60000,

@@ -418,7 +418,8 @@ static void listeners_go_while_connections_come(void **state)
 	for (unsigned i = 0; i < LISTENERS; i++) {
 		assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
 		assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&caller.to), 0);
-		caller.to.sin_port = rdma_get_src_port(id); /* the same for all */
+		if (!i) /* the same port for all; the caller reads it from now on */
+			caller.to.sin_port = rdma_get_src_port(id);
 		assert_int_equal(rdma_listen(id, 4), 0);
 		if (!i)
 			assert_int_equal(pthread_create(&t, NULL, call_again_and_again, &caller),

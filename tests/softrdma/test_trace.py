@@ -16,9 +16,8 @@ import zlib
 from foreign import (Failure, HERE, Program, enter_own_network, free_port, listens, need, run, softrdma,
                      wait_until)
 
-BUILD = os.path.dirname(os.path.dirname(os.path.abspath(os.environ["SOFTRDMA_LIB"])))
-RBLKD = os.path.join(BUILD, "target", "rblkd")
-RBLK = os.path.join(BUILD, "tools", "rblk", "rblk")
+RBLKD = os.environ["RBLKD"]
+RBLK = os.environ["RBLK"]
 NQN = "nqn.2026-01.org.example:trace"
 Packet = collections.namedtuple("Packet", "data length")
 

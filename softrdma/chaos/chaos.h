@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Injected faults and legal but unkind behaviour. All hooks cost one load when off.
+ * What there is and how it is asked for: the table in chaos.c.
+ */
+
+extern _Atomic bool chaos_is_on;
+
+static inline bool chaos_on(void)
+{
+	return __builtin_expect(atomic_load_explicit(&chaos_is_on, memory_order_relaxed), 0);
+}
+
+/* The next registration is to fail. */
+bool chaos_refuses_mr(void);
+/* How long the next work request is to be held before it is executed, 0 = not. */
+uint64_t chaos_hold_ns(uint64_t transport_timeout_ns);
+/* How much later than at the peer a work request completes. */
+uint64_t chaos_ack_ns(void);
+/* How much later than what follows it the next READ is executed. */
+uint64_t chaos_read_ns(void);
+/* The receiver is not ready; for how long, given its timer and the sender's retries. */
+bool chaos_rnr(void);
+uint64_t chaos_rnr_ns(uint64_t timer_ns, unsigned rnr_retry);
+/* How much of the rest of a message moves now, and the pause after it. At the first
+ * piece it is decided from which end. */
+uint64_t chaos_piece(uint64_t left, bool first, bool *ret_backward);
+uint64_t chaos_pause_ns(void);
+/* The next completion polled is another queue pair's. */
+bool chaos_reorders(void);
+bool chaos_port_is_down(void);
+
+/* Whether the device shall be away. */
+enum chaos_removal {
+	CHAOS_REMOVAL_NONE,
+	CHAOS_REMOVAL_FATAL, /* with IBV_EVENT_DEVICE_FATAL */
+	CHAOS_REMOVAL_SILENT,
+};
+enum chaos_removal chaos_removal(void);
+
+/* The status with which the next work request fails; IBV_WC_SUCCESS = it does not. */
+enum ibv_wc_status chaos_status(void);
+/* The next completion finds its queue full. */
+bool chaos_overruns(void);
+/* How long a ConnectRequest waits for its answer. */
+uint64_t chaos_cm_timeout_ms(uint64_t usual);
+/* Push the peer's completion before our own. */
+bool chaos_remote_first(void);
+/* Raise a completion event for nothing. */
+bool chaos_spurious_event(void);
+/* No more than this many completions for a poll. */
+int chaos_poll_limit(int n);
+/* A place between two stores where a process may die. */
+void chaos_point_slow(void);
+
+static inline void chaos_point(void)
+{
+	if (chaos_on())
+		chaos_point_slow();
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Event channels and events of the connection manager.
+ *
+ * A channel's descriptor counts its queued events, so it is readable exactly when
+ * rdma_get_cm_event would not block. Some of a connection's steps belong to the
+ * application's thread and happen in rdma_get_cm_event, as in librdmacm: the active
+ * side's QP comes to RTS there, and a rejected one goes to ERR.
+ */
+#include "softrdma/cm/sr_cm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- delivery -------------------------------------------------------------- */
+
+static struct sr_cm_event *pop(struct sr_cm_channel *ch)
+{
+	struct sr_cm_event *e;
+
+	pthread_mutex_lock(&sr_cm_lock);
+	e = ch->first;
+	if (e) {
+		ch->first = e->next;
+		if (!ch->first)
+			ch->last = &ch->first;
+		e->id->delivered++;
+		if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			e->id->backlog++;
+	}
+	pthread_mutex_unlock(&sr_cm_lock);
+	return e;
+}
+
+/* What librdmacm does on the way out of rdma_get_cm_event. 0, or -1 with errno. */
+static int finish(struct sr_cm_event *e)
+{
+	switch (e->ev.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		sr_cm_close_unused_devices();
+		/* a request that came in on a synchronous listener is synchronous too */
+		return e->id->sync ? rdma_migrate_id(e->ev.id, NULL) : 0;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		sr_cm_finish_connect(e->id, e);
+		return 0;
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		sr_cm_on_failed(e->id);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+SR_API int rdma_get_cm_event(struct rdma_event_channel *ib, struct rdma_cm_event **ret)
+{
+	struct sr_cm_event *e;
+	uint64_t token;
+
+	if (!ret)
+		return sr_cm_fail(EINVAL);
+	do {
+		if (read(ib->fd, &token, sizeof(token)) != sizeof(token))
+			return -1;
+		e = pop(sr_to_channel(ib));
+	} while (!e);
+	if (finish(e)) {
+		rdma_ack_cm_event(&e->ev);
+		return -1;
+	}
+	*ret = &e->ev;
+	return 0;
+}

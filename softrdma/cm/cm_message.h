@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The connection manager's packets on a connection's socket, as between processes of one host.
+ * Everything is called under sr_cm_lock.
+ */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdint.h>
+
+#include "softrdma/fabric/hello.h"
+
+struct sr_cm_id;
+
+enum {
+	CM_REQ_DATA = 56,  /* private data sizes of RDMA_PS_TCP over InfiniBand's CM: */
+	CM_REP_DATA = 196, /* events always carry the maximum, zero padded */
+	CM_REJ_DATA = 148,
+	CM_MAX_DATA = 196,
+	CM_REJ_NO_LISTENER = 8, /* IBA table 99: invalid service id */
+	CM_REJ_CONSUMER = 28,
+	CM_REJ_UNREACHABLE = 5, /* "unsupported request": the two cannot copy to each other */
+	CM_DEFAULT_BACKLOG = 1024,
+};
+
+enum sr_cm_msg_type {
+	CM_MSG_REQ = 1,
+	CM_MSG_REP,
+	CM_MSG_RTU,
+	CM_MSG_REJ,
+	CM_MSG_DREQ,
+	CM_MSG_DREP
+};
+
+/* One packet on the connection's socket. REQ and REP bring the descriptors of hello. */
+struct sr_cm_msg {
+	uint32_t type; /* enum sr_cm_msg_type */
+	uint32_t reason;
+	uint32_t qpn, psn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t flow_control, retry_count, rnr_retry_count, srq;
+	uint8_t data_len;
+	uint8_t data[CM_MAX_DATA];
+	struct sr_hello hello;
+	struct sockaddr_in6 src, dst; /* REQ; large enough for both families */
+};
+
+/* Sending; sockets never block. 0 or -errno. */
+int sr_cm_send_msg(struct sr_cm_id *id, struct sr_cm_msg *m);
+int sr_cm_send(struct sr_cm_id *id, enum sr_cm_msg_type type);
+int sr_cm_reject(struct sr_cm_id *id, uint32_t reason, const void *data, uint8_t len);
+/* The application's id goes while the connection lives: what the peer is sent. */
+void sr_cm_say_goodbye(struct sr_cm_id *id);
+
+/* Adds a message that is about to be sent to the trace. */
+void sr_cm_trace(const struct sr_cm_id *id, const struct sr_cm_msg *m);

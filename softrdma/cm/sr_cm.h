@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include "softrdma/verbs/context.h"
+#include "softrdma/fabric/node.h"
+#include "softrdma/process/helper.h"
+#include "softrdma/process/timer.h"
+#include "softrdma/cm/cm_message.h"
+#include "softrdma/fabric/engine.h"
+#include "softrdma/process/part.h"
+
+/* The connection manager: librdmacm's objects behind its public structures. */
+
+enum sr_cm_state {
+	CM_IDLE,
+	CM_BOUND,
+	CM_ADDR_RESOLVED,
+	CM_ROUTE_RESOLVED,
+	CM_LISTEN,
+	CM_EMBRYO,     /* socket accepted, REQ not here yet; not known to the application */
+	CM_REQ_FLYING, /* nobody listened so far */
+	CM_REQ_SENT,
+	CM_REQ_RECEIVED,
+	CM_REP_RECEIVED,
+	CM_REP_SENT,
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_DREQ_RECEIVED,
+	CM_CLOSED, /* disconnected, rejected or failed */
+};
+
+struct sr_cm_event {
+	struct rdma_cm_event ev;
+	struct sr_cm_event *next;
+	struct sr_cm_id *id; /* whose counters this event is on */
+	uint8_t data[CM_MAX_DATA];
+};
+
+struct sr_cm_channel {
+	struct rdma_event_channel ib;
+	struct sr_cm_event *first, **last;
+};
+
+static inline struct sr_cm_channel *sr_to_channel(struct rdma_event_channel *ch)
+{
+	return container_of(ch, struct sr_cm_channel, ib);
+}
+
+/* Everything is guarded by sr_cm_lock, but ib's fields that belong to the application. */
+struct sr_cm_id {
+	struct rdma_cm_id ib;
+	struct sr_cm_id *next; /* in its hash bucket */
+	uint64_t serial;
+	enum sr_cm_state state;
+	int sock;	   /* owned; -1 */
+	uint64_t listener; /* embryo: serial of the id it came in by */
+	bool sync;	   /* created without a channel: calls wait for their event */
+	bool afonly, afonly_set, reuse;
+	int backlog;	      /* requests that may still be queued */
+	struct sr_peer *peer; /* ref */
+	uint32_t local_qpn, local_psn, remote_qpn, remote_psn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count, ack_timeout;
+	unsigned delivered, acked; /* events got and acknowledged by the application */
+	pthread_cond_t cond;	   /* acked changed */
+	struct sr_timer timer;
+	struct sr_cm_msg *req; /* owned; the REQ while it is flying */
+	unsigned flights;
+	struct ibv_qp_init_attr *ep_attr; /* owned; from rdma_create_ep */
+	bool own_cqs;
+	struct sr_cm_device *device; /* ref; NULL until bound to it */
+};
+
+extern pthread_mutex_t sr_cm_lock;
+
+static inline struct sr_cm_id *sr_to_cm(struct rdma_cm_id *id)
+{
+	return container_of(id, struct sr_cm_id, ib);
+}
+
+int sr_cm_fail(int err); /* errno = err; -1 */
+
+/* cm_id.c: the table of ids. Under sr_cm_lock, but sr_cm_new and sr_cm_for_each, which take it. */
+struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps);
+void sr_cm_free(struct sr_cm_id *id); /* it has no events left */
+struct sr_cm_id *sr_cm_find(uint64_t serial);
+void sr_cm_close_socket(struct sr_cm_id *id);
+void sr_cm_for_each(void (*fn)(struct sr_cm_id *id));
+
+/* cm_device.c */
+int sr_cm_set_device(struct sr_cm_id *id);
+void sr_cm_leave_device(struct sr_cm_id *id);
+/* Application. Closes the contexts of removed devices that no id uses. */
+void sr_cm_close_unused_devices(void);
+
+/* cm_addr.c: addresses and the names of sockets */
+int sr_cm_bind(struct sr_cm_id *id, const struct sockaddr *sa);
+/* Connects id's socket to the listener on its destination. 0 or -errno. */
+int sr_cm_find_listener(struct sr_cm_id *id);
+socklen_t sr_cm_sockaddr_len(const struct sockaddr *sa);
+bool sr_cm_is_any(const struct sockaddr *sa);
+uint16_t sr_cm_port(const struct sockaddr *sa);
+void sr_cm_set_port(struct sockaddr *sa, uint16_t port);
+/* 0 if the address is this host's; -EADDRNOTAVAIL, or that no socket is left to find out with. */
+int sr_cm_check_local(const struct sockaddr *sa);
+bool sr_cm_is_shortage(int r);
+
+/* cm_queue.c: events */
+struct sr_cm_event *sr_cm_event_new(struct sr_cm_id *about, enum rdma_cm_event_type type,
+				    int status);
+void sr_cm_event_queue(struct rdma_event_channel *ch, struct sr_cm_event *e);
+void sr_cm_raise(struct sr_cm_id *id, enum rdma_cm_event_type type, int status);
+void sr_cm_event_data(struct sr_cm_event *e, const struct sr_cm_msg *m, uint8_t padded_len);
+void sr_cm_events_drop(struct sr_cm_id *id);
+void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
+		       struct rdma_event_channel *to);
+
+/* cm_conn.c: the steps of a connection */
+int sr_cm_to_rtr_rts(struct sr_cm_id *id);
+/* Delivers the REQ; while no id listens it flies on for a while. */
+void sr_cm_fly(struct sr_cm_id *id);
+int sr_cm_establish(struct sr_cm_id *id);
+void sr_cm_enter_timewait(struct sr_cm_id *id);
+void sr_cm_on_timer(uint64_t serial);
+/* In rdma_get_cm_event: the active side's last step. */
+void sr_cm_finish_connect(struct sr_cm_id *id, struct sr_cm_event *e);
+/* The connection ends: its queue pair goes to ERR. Without sr_cm_lock. */
+void sr_cm_on_failed(struct sr_cm_id *id);
+
+/* cm_calls.c: calls on a synchronous id end with the event that answers them. */
+int sr_cm_wait_sync(struct sr_cm_id *id, int r);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The seam between verbs and what moves the data: an engine. verbs/ and cm/ reach the other end of
+ * a connection through these calls only. fabric/shm/ is the one engine today: processes of one host
+ * that map each other's segments.
+ *
+ * What both sides of the seam share is the process' own segment (seg.h): keys, receive queues,
+ * completion queues and the receiving half of each queue pair. An engine that receives packets
+ * delivers to it as a peer would, with sr_peer_self: rq.h takes a receive, completion.h pushes an
+ * entry, verbs/qp_run.h completes or fails a work request. It would be called by the helper through
+ * a watch of its own (process/part.h), and may leave a work request in a stage of its own between
+ * execute and its completion: `exec` and `owed` of struct sr_qp are apart already.
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct sr_hello;
+struct sr_peer;
+struct sr_qp;
+struct sr_wqe;
+
+/* Why a send queue stands still. */
+enum sr_qp_wait {
+	WAIT_NO,
+	WAIT_RNR,   /* the receiver has no receive posted */
+	WAIT_RETRY, /* the other end does not answer */
+	WAIT_CHAOS, /* a fault that was asked for */
+};
+
+struct sr_engine {
+	/*
+	 * ---- queue pairs. All under the queue pair's sq_lock, unless a line says otherwise.
+	 */
+
+	/* The owner of a queue pair number, or NULL: none answers, which is no error. Application
+	 * thread, without locks: may wait for another process. The reference is the caller's. */
+	struct sr_peer *(*find)(uint32_t qpn);
+	/* The queue pair comes to RTR, its attributes are set. found: what find returned. */
+	void (*connect)(struct sr_qp *qp, struct sr_peer *found);
+	/* The queue pair goes to RESET or is destroyed. Accepts one that was never connected. */
+	void (*disconnect)(struct sr_qp *qp);
+	/* Whether the other end is known; if not, each retry looks for it again. */
+	bool (*is_connected)(const struct sr_qp *qp);
+	/*
+	 * Carries out one send work request, in RTS. On success it has called sr_qp_succeed and
+	 * returns IBV_WC_SUCCESS. On failure it has notified the responder of what concerns it, and
+	 * the caller completes the request with the returned status. With *ret_wait set nothing has
+	 * happened: the caller tries again later.
+	 */
+	enum ibv_wc_status (*execute)(struct sr_qp *qp, const struct sr_wqe *w, uint64_t index,
+				      enum sr_qp_wait *ret_wait);
+	/* A receive was posted, or the queue pair came to RTR: sends that wait for it may go on.
+	 * With or without sq_lock. */
+	void (*kick)(struct sr_qp *qp);
+	/* The other end's min_rnr_timer, encoded as in ibv_modify_qp(3); 0 if it is not known. */
+	uint32_t (*rnr_timer)(const struct sr_qp *qp);
+
+	/*
+	 * ---- connections. Under the connection manager's lock.
+	 */
+
+	/* What REQ and REP bring along, and the descriptors to send with it (borrowed). */
+	void (*introduce)(struct sr_hello *ret, int ret_fds[2]);
+	/* The sender of a REQ or REP: may the two exchange data? Takes the descriptors. 0, or -errno
+	 * and the connection is rejected. *ret: a reference, for release. */
+	int (*admit)(const struct sr_hello *h, int fds[2], const struct ucred *cred,
+		     struct sr_peer **ret);
+	/* The connection's socket hung up. Without the lock of a queue pair: finds out whether the
+	 * process has gone, and ends its queue pairs if so. */
+	void (*verify)(struct sr_peer *peer);
+	struct sr_peer *(*hold)(struct sr_peer *peer);
+	void (*release)(struct sr_peer *peer); /* accepts NULL */
+};
+
+/* The engine of new queue pairs and connections. Any thread, after sr_node_start. */
+const struct sr_engine *sr_engine(void);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include "softrdma/fabric/seg.h"
+
+/* Identity of this process in lock words. Set by sr_lock_init(), 0 before. */
+extern uint64_t sr_lock_self;
+
+void sr_lock_init(void);
+/* Does the process behind a lock identity still run (zombies do not)? */
+bool sr_lock_owner_alive(uint64_t who);
+/* The contended path. True if the lock was taken over from a dead process. */
+bool sr_lock_slow(struct seg_lock *l);
+/* Wait until whoever holds the lock now has let go of it (or died). */
+void sr_lock_quiesce(struct seg_lock *l);
+
+/* True: the previous holder died inside; the caller repairs what it guards. */
+static inline bool sr_lock_take(struct seg_lock *l)
+{
+	uint64_t none = 0;
+
+	if (__builtin_expect(atomic_compare_exchange_strong_explicit(&l->owner, &none, sr_lock_self,
+								     memory_order_seq_cst,
+								     memory_order_relaxed),
+			     1))
+		return false;
+	return sr_lock_slow(l);
+}
+
+static inline void sr_lock_give(struct seg_lock *l)
+{
+	atomic_store_explicit(&l->owner, 0, memory_order_release);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The helper thread and the names by which processes find each other.
+ *
+ *   name     abstract socket "softrdma.node.<base>": a queue pair number is
+ *            base << 8 | slot, so a number alone (however the application passed
+ *            it on) leads to the process that owns it. More than 256 QPs: more bases.
+ *   helper   sleeps in epoll: introductions, peers that die, timers, connection
+ *            manager sockets, and "look at this QP" kicks. Nothing of the normal
+ *            data path runs here. It blocks all signals and has no period.
+ *
+ * Started by the first verbs call that needs it, so that programs may daemonise
+ * before. A forked child forgets everything and starts anew if it wants to.
+ */
+#include "softrdma/fabric/node.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "softrdma/fabric/hello.h"
+#include "softrdma/fabric/lock.h"
+#include "softrdma/fabric/peer.h"
+#include "softrdma/process/part.h"
+#include "softrdma/process/timer.h"
+
+#ifndef PR_SET_PTRACER_ANY
+#	define PR_SET_PTRACER_ANY ((unsigned long)-1)
+#endif
+
+/* Guards start and the bases. Never held with another lock but peer.c's. */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool started;
+static int wake_fd = -1, mem_fd = -1;
+static int base_fd[SEG_MAX_BASE];
+
+/* ---- helper ---------------------------------------------------------------- */
+
+static void look_at(_Atomic uint64_t *words, unsigned n, void (*look)(uint32_t slot))
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t bits = atomic_load_explicit(&words[i], memory_order_relaxed);
+
+		if (bits)
+			bits = atomic_exchange(&words[i], 0);
+		for (; bits; bits &= bits - 1)
+			look(i * 64 + (unsigned)__builtin_ctzll(bits));
+	}
+}
+
+static void look(enum sr_attention kind, _Atomic uint64_t *words, unsigned n)
+{
+	SR_FOR_EACH_PART(part)
+	if (part->on_attention[kind])
+		look_at(words, n, part->on_attention[kind]);
+}
+
+static void on_wake(uint64_t id)
+{
+	uint64_t n;
+
+	(void)!read(wake_fd, &n, sizeof(n));
+	look(SR_ATTENTION_QP, seg_self->attn_qp, SEG_MAX_QP / 64);
+	look(SR_ATTENTION_CQ, seg_self->attn_cq, SEG_MAX_CQ / 64);
+	look(SR_ATTENTION_SRQ, seg_self->attn_srq, SEG_MAX_SRQ / 64);
+}
+
+static void on_listen(uint64_t fd)
+{
+	int sock = accept4((int)fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (sock >= 0 && sr_helper_watch(sock, SR_WATCH_HELLO, (uint64_t)sock))
+		close(sock);
+}
+
+/* ---- start ----------------------------------------------------------------- */
+
+static int add_base(void)
+{
+	unsigned index = atomic_load(&seg_self->n_base);
+	uint32_t try = (uint32_t)getpid() * 40503u + index * 7919u;
+
+	for (unsigned i = 0; i < 65535; i++, try++) {
+		struct sockaddr_un name;
+		uint16_t base = (uint16_t)(try % 65535u + 1);
+		int len = sr_node_name(base, &name);
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd < 0)
+			return -errno;
+		if (!bind(fd, (struct sockaddr *)&name, (socklen_t)len) && !listen(fd, 4096)) {
+			base_fd[index] = fd;
+			seg_self->base[index] = base;
+			atomic_store(&seg_self->n_base, index + 1);
+			return sr_helper_watch(fd, SR_WATCH_LISTEN, (uint64_t)fd);
+		}
+		close(fd);
+		if (errno != EADDRINUSE)
+			return -errno;
+	}
+	return -EADDRNOTAVAIL;
+}
+
+int sr_node_reserve_qps(unsigned n)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&start_lock);
+	while (!r && atomic_load(&seg_self->n_base) * 256u < n)
+		r = add_base();
+	pthread_mutex_unlock(&start_lock);
+	return r;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* In a forked child: the segment is not mapped here, the helper does not run. */
+static void forget(void)
+{
+	for (unsigned i = 0; i < SEG_MAX_BASE; i++) {
+		if (base_fd[i] > 0)
+			close(base_fd[i]);
+		base_fd[i] = 0;
+	}
+	close_fd(&wake_fd);
+	close_fd(&mem_fd);
+	seg_self = NULL;
+	pthread_mutex_init(&start_lock, NULL);
+	sr_helper_forget();
+	SR_FOR_EACH_PART(part)
+	if (part->forget)
+		part->forget();
+	atomic_store(&started, false);
+}
+
+static void in_child(void)
+{
+	if (atomic_load(&started))
+		forget();
+}
+
+static int open_helper(void)
+{
+	int r = sr_helper_open();
+
+	if (!r)
+		r = sr_timers_open();
+	if (r)
+		return r;
+	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return wake_fd < 0 ? -errno : sr_helper_watch(wake_fd, SR_WATCH_WAKE, 0);
+}
+
+/* On the helper thread, for as long as it lives; peers see by it when it dies (seg.h). */
+static void take_life(void)
+{
+	pthread_mutex_lock(&seg_self->life);
+}
+
+static int start_parts(void)
+{
+	SR_FOR_EACH_PART(part)
+	if (part->start)
+		part->start();
+	return sr_helper_run(take_life);
+}
+
+static int start(void)
+{
+	static bool hooked;
+	int r;
+
+	sr_lock_init();
+	r = seg_create(&mem_fd);
+	if (r)
+		return r;
+	/* Yama: let peers of our uid copy; without Yama this fails and is not needed */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	r = open_helper();
+	if (!r)
+		r = sr_peer_init(wake_fd);
+	if (!r)
+		r = add_base();
+	if (!r) {
+		sr_hello_init(mem_fd, wake_fd);
+		r = start_parts();
+	}
+	if (!r && !hooked) {
+		pthread_atfork(NULL, NULL, in_child);
+		hooked = true;
+	}
+	return r;
+}
+
+int sr_node_start(void)
+{
+	int r = 0;
+
+	if (atomic_load_explicit(&started, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&start_lock);
+	if (!atomic_load(&started)) {
+		r = start();
+		if (!r)
+			atomic_store(&started, true);
+	}
+	pthread_mutex_unlock(&start_lock);
+	return r;
+}
+
+static const struct sr_part part = {
+	.on_watch = {[SR_WATCH_WAKE] = on_wake, [SR_WATCH_LISTEN] = on_listen},
+};
+SR_PART(part);

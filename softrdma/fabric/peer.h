@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers: the processes that this one has met. Each has introduced itself (hello.h), so that its
+ * segment is mapped here and its memory may be copied. Any thread, unless a line adds a limit. A
+ * reference keeps the mapping; it does not keep the process.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include "softrdma/fabric/hello.h"
+#include "softrdma/fabric/seg.h"
+
+#define PEER_N_CHAN 32
+
+/* Another process (or ourselves) whose segment we have mapped. */
+struct sr_peer {
+	struct sr_peer *next; /* node's list, until dead */
+	struct seg *seg;      /* owned mapping; for ourselves seg_self */
+	_Atomic bool dead;    /* no copy may be started any more */
+	_Atomic uint32_t refs;
+	int32_t pid;
+	int pidfd;	     /* owned; readable when the process has gone */
+	int sock;	     /* owned; hangs up on exec too. -1: none */
+	int wake_fd;	     /* owned; their helper's eventfd */
+	uint64_t serial;     /* name in epoll data */
+	uint64_t nonce_addr; /* where in their memory the nonce is */
+	uint64_t nonce;
+	pthread_mutex_t lock; /* guards chan[] */
+	unsigned next_chan;
+	struct {
+		uint64_t serial;
+		int fd; /* owned duplicate of their completion channel */
+	} chan[PEER_N_CHAN];
+};
+
+/* This process as its own peer. Never freed; NULL before sr_node_start. */
+extern struct sr_peer *sr_peer_self;
+
+/* Once, in sr_node_start. 0 or -errno. */
+int sr_peer_init(int wake_fd);
+/* Checks that both sides may copy; takes the descriptors. 0 or -errno, with a ref. */
+int sr_peer_admit(const struct sr_hello *h, int fds[2], const struct ucred *cred,
+		  struct sr_peer **ret);
+/* The owner of a QP number, introduced if necessary (blocks a moment). With a ref. */
+int sr_peer_by_qpn(uint32_t qpn, struct sr_peer **ret);
+/* The same if it has been introduced, or NULL. */
+struct sr_peer *sr_peer_known(uint32_t qpn);
+/* Looks for it on a thread of its own, for the helper must not wait; then resumes the
+ * queue pair of ours in this slot. */
+void sr_peer_seek(uint32_t qpn, uint32_t slot);
+struct sr_peer *sr_peer_ref(struct sr_peer *p);
+void sr_peer_unref(struct sr_peer *p);
+/* Is the process still the one we met? Marks the peer dead if not. */
+void sr_peer_verify(struct sr_peer *p);
+
+/* Ask the owner's helper to look at a QP, CQ or SRQ of its segment. */
+void sr_peer_kick_qp(struct sr_peer *p, uint32_t slot, uint32_t events);
+void sr_peer_kick_cq(struct sr_peer *p, uint32_t slot);
+void sr_peer_kick_srq(struct sr_peer *p, uint32_t slot);
+/* Adds one to the owner's completion channel. */
+void sr_peer_ring_channel(struct sr_peer *p, const struct seg_cq *cq);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "softrdma/fabric/seg_queues.h"
+
+/*
+ * The shared segment: everything of one process that a peer must reach to carry
+ * out a work request on its behalf. One memfd per process, mapped by every peer,
+ * at any address: so no pointers in here, only offsets and slot numbers.
+ *
+ * Fields are written by the owner unless their comment says "peer".
+ */
+
+#define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
+#define SEG_VERSION 2u
+#define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched */
+
+#define SEG_MAX_MR   65536u
+#define SEG_MAX_QP   4096u
+#define SEG_MAX_CQ   4096u
+#define SEG_MAX_SRQ  1024u
+#define SEG_MAX_BASE (SEG_MAX_QP / 256u)
+
+enum seg_mr_kind {
+	SEG_MR,
+	SEG_MW1,
+	SEG_MW2
+};
+
+struct seg_mr {
+	_Atomic uint32_t rkey; /* 0 = no remote use of this entry */
+	_Atomic uint32_t lkey; /* 0 = no local use */
+	uint32_t pd;
+	uint32_t access;
+	uint32_t kind;	      /* enum seg_mr_kind */
+	_Atomic uint32_t qpn; /* type 2 window: the QP it is bound to */
+	uint64_t iova;	      /* what work requests call the first byte */
+	uint64_t va;	      /* where it is in the owner's memory */
+	uint64_t length;
+};
+
+/* What the owner's helper is asked to look at. */
+enum seg_event {
+	SEG_EV_ACCESS_ERR = 1 << 0, /* remote access error: QP went to ERR */
+	SEG_EV_REQ_ERR = 1 << 1,    /* invalid request: QP went to ERR */
+	SEG_EV_FLUSH = 1 << 2,	    /* QP is in ERR, its queues want flushing */
+	SEG_EV_RESUME = 1 << 3,	    /* the condition a waiting send waited for changed */
+	SEG_EV_COMM_EST = 1 << 4,   /* data arrived in RTR */
+	SEG_EV_FATAL = 1 << 5,	    /* local catastrophic error */
+};
+
+struct seg_qp {
+	struct seg_lock lock;	 /* serialises every transaction on the receiving side */
+	_Atomic uint32_t qpn;	 /* 0 = slot is free */
+	_Atomic uint32_t state;	 /* enum ibv_qp_state; peer: -> ERR under lock */
+	_Atomic uint32_t events; /* peer: enum seg_event for the owner's helper */
+	_Atomic uint32_t waiter; /* peer: a send waits for a receive or for our RTR */
+	uint32_t dest_qpn;
+	uint32_t access;
+	uint32_t pd;
+	uint32_t max_dest_rd;
+	uint32_t min_rnr_timer;
+	uint32_t recv_cq;
+	uint32_t srq;		      /* slot + 1, 0 = own receive queue */
+	_Atomic uint32_t established; /* peer: COMM_EST was raised */
+	_Atomic uint64_t claim;	      /* peer: position + 1 in the SRQ's order ring */
+	struct seg_rq rq;
+};
+
+struct seg {
+	uint64_t magic;
+	uint32_t version;
+	int32_t pid;
+	uint64_t who;	   /* the owner's lock identity */
+	uint64_t instance; /* random, names this segment */
+	_Atomic uint32_t n_base;
+	uint16_t base[SEG_MAX_BASE]; /* QP slots 256*i.. are base[i] << 8 | slot % 256 */
+	pthread_mutex_t life;	     /* robust, held by the owner's helper: see seg_owner_lives */
+	struct seg_lock atomics;     /* one atomic operation at a time on this memory */
+	_Atomic uint64_t attn_qp[SEG_MAX_QP / 64];
+	_Atomic uint64_t attn_cq[SEG_MAX_CQ / 64];
+	_Atomic uint64_t attn_srq[SEG_MAX_SRQ / 64];
+	struct seg_mr mr[SEG_MAX_MR];
+	struct seg_qp qp[SEG_MAX_QP];
+	struct seg_cq cq[SEG_MAX_CQ];
+	struct seg_srq srq[SEG_MAX_SRQ];
+};
+
+/*
+ * The kernel marks a robust mutex when its holder ends, be it by SIGKILL or exec, before
+ * anybody can wait for the process. So this one load tells the living from the dead.
+ */
+static inline bool seg_owner_lives(const struct seg *s)
+{
+	return !(__atomic_load_n(&s->life.__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED);
+}
+
+static inline void *seg_at(struct seg *s, uint64_t offset)
+{
+	return (uint8_t *)s + offset;
+}
+
+static inline struct seg_rqe *seg_rqe(struct seg *s, uint64_t ring, uint32_t stride, uint64_t index)
+{
+	return seg_at(s, ring + index * stride);
+}
+
+static inline struct seg_cqe *seg_cqe(struct seg *s, const struct seg_cq *cq, uint64_t i)
+{
+	return (struct seg_cqe *)seg_at(s, cq->ring) + (i & cq->mask);
+}
+
+/*
+ * With no elements the list may be NULL, which memcpy does not allow. The application's
+ * may be anywhere: libiscsi has it in a packed structure.
+ */
+static inline void sr_copy_sge_list(struct ibv_sge *to, const void *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(&to[i], (const char *)from + i * sizeof(*to), sizeof(*to));
+}
+
+/* Our own segment; NULL until the first device is opened. Set once. */
+extern struct seg *seg_self;
+
+/* Create our segment. *ret_fd: the memfd, ours to keep. 0 or -errno. */
+int seg_create(int *ret_fd);
+/* Map a peer's segment after checking its header. 0 or -errno. */
+int seg_map(int fd, uint64_t instance, int32_t pid, struct seg **ret);
+void seg_unmap(struct seg *s);
+
+/* Arena of our own segment: page granular; 0 = no room. Contents are zero. */
+uint64_t seg_alloc(size_t bytes);
+void seg_free(uint64_t offset, size_t bytes);
+/* Slot of a QP number in its owner's segment. */
+uint32_t seg_qp_slot(const struct seg *s, uint32_t qpn);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct sr_qp;
+struct sr_wqe;
+
+/*
+ * Tracing: what crosses the queue pairs, written as RoCE v2 packets to the pcapng file
+ * named by SOFTRDMA_TRACE. The hooks cost one load when off.
+ */
+
+extern _Atomic bool trace_is_on;
+
+static inline bool trace_on(void)
+{
+	return __builtin_expect(atomic_load_explicit(&trace_is_on, memory_order_relaxed), 0);
+}
+
+/* How the responder answers; the numbers are AETH syndromes, IBA table 44. */
+enum trace_answer {
+	TRACE_ACK = 0x1f, /* with no credit count */
+	TRACE_RNR = 0x20, /* and the timer */
+	TRACE_NAK_REQUEST = 0x61,
+	TRACE_NAK_ACCESS = 0x62,
+	TRACE_NAK_OPERATION = 0x63,
+	TRACE_SILENCE = 0x100,
+};
+
+struct trace_message {
+	const struct sr_qp *qp;
+	const struct sr_wqe *w;
+	uint64_t index; /* of the work request in its queue */
+	const struct iovec *local;
+	unsigned n_local;
+	uint64_t length;
+	enum trace_answer answer;
+	uint32_t rnr_timer;  /* TRACE_RNR: of the responder */
+	uint64_t atomic_old; /* what an atomic operation found */
+};
+
+/*
+ * A work request and its answer. Called under sq_lock, when the data is in place and
+ * before either side can see a completion: so a reply comes after what it replies to.
+ */
+void trace_message(const struct trace_message *m);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The trace file: pcapng, one section, one Ethernet interface, nanoseconds.
+ *
+ * Any number of processes write one file: each opens it with O_APPEND and writes whole
+ * blocks, those of one work request with one write() unless they are very many. Whoever
+ * finds the file empty writes the section's beginning, under flock(). An existing trace
+ * is continued, never truncated, since a peer may be writing to it.
+ *
+ * The process that carries out a work request writes the packets of both directions,
+ * for it knows them all. Packets of one connection are in the order of their effects.
+ *
+ * When the file cannot be written any more, tracing ends and the program goes on.
+ */
+#include "softrdma/trace/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "softrdma/process/part.h"
+#include "softrdma/trace/trace_packet.h"
+
+enum {
+	BLOCK_SECTION = 0x0a0d0d0a,
+	BLOCK_INTERFACE = 1,
+	BLOCK_PACKET = 6,
+	BLOCK_MAX = 32 + sizeof(struct trace_packet) + 4,
+	LINK_ETHERNET = 1,
+	OPT_IF_NAME = 2,
+	OPT_IF_TSRESOL = 9,
+};
+
+_Atomic bool trace_is_on;
+
+/* Guards everything below. Leaf. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int fd = -1;
+static uint32_t snap = UINT32_MAX; /* bytes kept of each packet */
+static uint64_t last_ns;
+static size_t used;
+static uint8_t blocks[256 << 10];
+
+static void add(const void *data, size_t n)
+{
+	memcpy(blocks + used, data, n);
+	used += n;
+}
+
+static void add32(uint32_t v)
+{
+	add(&v, sizeof(v));
+}
+
+static void flush(void)
+{
+	if (!used || fd < 0)
+		return;
+	if (write(fd, blocks, used) != (ssize_t)used) {
+		fprintf(stderr, "softrdma: tracing ends, the file cannot be written\n");
+		atomic_store(&trace_is_on, false);
+	}
+	used = 0;
+}
+
+void trace_begin(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void trace_end(void)
+{
+	flush();
+	pthread_mutex_unlock(&lock);
+}
+
+/* No two packets of a process have the same time, so that sorting keeps their order. */
+static uint64_t stamp(void)
+{
+	struct timespec t;
+	uint64_t ns;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	last_ns = ns > last_ns ? ns : last_ns + 1;
+	return last_ns;
+}
+
+void trace_put(const struct trace_packet *p)
+{
+	uint32_t kept = p->len < snap ? p->len : snap;
+	uint32_t padded = (kept + 3) & ~3u;
+	uint64_t ns = stamp();
+
+	if (sizeof(blocks) - used < BLOCK_MAX)
+		flush();
+	add32(BLOCK_PACKET);
+	add32(32 + padded);
+	add32(0); /* interface */
+	add32((uint32_t)(ns >> 32));
+	add32((uint32_t)ns);
+	add32(kept);
+	add32(p->len);
+	add(p->data, kept);
+	add("\0\0\0", padded - kept);
+	add32(32 + padded);
+}
+
+/* ---- the file ---------------------------------------------------------------------- */
+
+static void add_section(void)
+{
+	add32(BLOCK_SECTION);
+	add32(28);
+	add32(0x1a2b3c4d); /* tells readers our byte order */
+	add32(1);	   /* version 1.0 */
+	add32(UINT32_MAX); /* the section's length is not known */
+	add32(UINT32_MAX);
+	add32(28);
+}
+
+static void add_interface(void)
+{
+	add32(BLOCK_INTERFACE);
+	add32(48);
+	add32(LINK_ETHERNET);
+	add32(0); /* no limit on a packet's length */
+	add32(OPT_IF_NAME | 9 << 16);
+	add("softrdma0\0\0", 12);
+	add32(OPT_IF_TSRESOL | 1 << 16);
+	add32(9); /* 10^-9 s */
+	add32(0); /* end of options */
+	add32(48);
+}
+
+static int open_file(const char *path)
+{
+	struct stat st;
+
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (fd < 0 || flock(fd, LOCK_EX) || fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || !st.st_size) {
+		add_section();
+		add_interface();
+		flush();
+	}
+	flock(fd, LOCK_UN);
+	return 0;
+}
+
+static void start(void)
+{
+	const char *path = getenv("SOFTRDMA_TRACE");
+	const char *limit = getenv("SOFTRDMA_TRACE_SNAP");
+	unsigned long n = limit ? strtoul(limit, NULL, 10) : 0;
+	int r;
+
+	if (!path || !*path)
+		return;
+	pthread_mutex_lock(&lock);
+	if (n && n < UINT32_MAX)
+		snap = (uint32_t)n;
+	atomic_store(&trace_is_on, true);
+	r = open_file(path);
+	if (r) {
+		atomic_store(&trace_is_on, false);
+		fprintf(stderr, "softrdma: cannot trace to %s: %s\n", path, strerror(-r));
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	atomic_store(&trace_is_on, false);
+	if (fd >= 0)
+		close(fd);
+	fd = -1;
+	used = 0;
+}
+
+static const struct sr_part part = {.start = start, .forget = forget};
+SR_PART(part);

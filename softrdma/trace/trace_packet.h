@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Building packets for the trace file. trace_begin and trace_end enclose one work request or one
+ * message: the packets between them are not mixed with those of other threads.
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The addresses of the two ends. */
+struct trace_flow {
+	union ibv_gid from, to;
+};
+
+struct trace_packet {
+	unsigned len, ip, bth; /* bytes so far; where those headers begin */
+	uint8_t data[14 + 40 + 8 + 12 + 28 + 4096 + 4];
+};
+
+/* The fields of a BTH (base transport header). */
+struct trace_bth {
+	uint8_t opcode;
+	bool solicited, ack_request;
+	uint32_t dest_qpn, psn;
+};
+
+/* Between these two the file is ours; end writes what has been collected. */
+void trace_begin(void);
+void trace_end(void);
+/* Queue one finished packet. */
+void trace_put(const struct trace_packet *p);
+
+void trace_packet_begin(struct trace_packet *p, const struct trace_flow *f,
+			const struct trace_bth *bth);
+/* Room for n more bytes, zeroed. */
+uint8_t *trace_packet_add(struct trace_packet *p, unsigned n);
+void trace_packet_add16(struct trace_packet *p, uint32_t v);
+void trace_packet_add32(struct trace_packet *p, uint32_t v);
+void trace_packet_add64(struct trace_packet *p, uint64_t v);
+/* Pads, computes lengths and checksums, and queues the packet. */
+void trace_packet_end(struct trace_packet *p);
+
+/* The addresses of a connection's QP, as its connection manager knows them. */
+void trace_know(uint32_t qpn, const struct trace_flow *f);

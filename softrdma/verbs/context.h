@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "softrdma/fabric/seg.h"
+#include "softrdma/process/api.h"
+
+/* The device, its contexts, and the asynchronous events of a context. */
+
+/* What the device says it can do: about what a common adapter does. */
+enum {
+	DEV_MAX_SGE = 30,
+	DEV_MAX_WR = 16384,
+	DEV_MAX_CQE = 65536,
+	DEV_MAX_INLINE = 220,
+	DEV_MAX_RD_ATOMIC = 16,
+	DEV_MAX_SRQ_SGE = 31,
+	DEV_MAX_MSG = 1 << 30,
+	DEV_N_VECTORS = 4,
+	DEV_PKEY = 0xffff,
+};
+
+struct sr_async_event {
+	struct sr_async_event *next;
+	struct ibv_async_event ev;
+};
+
+struct sr_ctx {
+	struct verbs_context v; /* must be first: its last member is the ibv_context */
+	pthread_mutex_t lock;	/* guards the queue and all async_counts. Leaf. */
+	struct sr_async_event *first, **last;
+	struct sr_ctx *next;
+};
+
+struct sr_pd {
+	struct ibv_pd ib;
+	uint32_t number;
+	_Atomic uint32_t users;
+};
+
+static inline struct sr_ctx *sr_to_ctx(struct ibv_context *c)
+{
+	return container_of(c, struct sr_ctx, v.context);
+}
+
+static inline struct sr_pd *sr_to_pd(struct ibv_pd *p)
+{
+	return container_of(p, struct sr_pd, ib);
+}
+
+/* Raise an asynchronous event: port_num 1 for device and port events. */
+void sr_async_raise(struct ibv_context *c, enum ibv_event_type type, void *element);
+/* The same event on every open context (device and port events). */
+void sr_async_raise_all(enum ibv_event_type type);
+/* Before an object goes: forget its queued events, wait for acks of delivered ones. */
+void sr_async_forget_qp(struct ibv_qp *qp, unsigned *delivered);
+void sr_async_forget_cq(struct ibv_cq *cq, unsigned *delivered);
+void sr_async_forget_srq(struct ibv_srq *srq, unsigned *delivered);
+
+/* The address table behind the port's GIDs. */
+int sr_gid_at(int index, union ibv_gid *ret, uint32_t *ret_ifindex);
+int sr_gid_count(void);
+/* Index of an address, or 0. */
+int sr_gid_index(const struct sockaddr *sa);
+void sr_gid_from_sockaddr(const struct sockaddr *sa, union ibv_gid *ret);
+
+/* The list of open contexts, for events about the device as a whole. */
+void sr_async_add_context(struct sr_ctx *c);
+void sr_async_drop_context(struct sr_ctx *c);

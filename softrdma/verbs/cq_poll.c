@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Consuming completions: the owner's threads take the poll lock, copy an entry out, give back what
+ * the work request occupied, and move the head.
+ *
+ * Polling an empty queue is two loads. What a slot of a send queue costs is given back here: as on
+ * hardware only polling a completion frees queue space.
+ */
+#include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/lock.h"
+#include "softrdma/verbs/sr_qp.h"
+
+/*
+ * Chaos: the first completion of another queue pair moves to the front. There is no
+ * order between queue pairs, and within one it stays.
+ */
+__attribute__((cold)) static void reorder(struct sr_cq *cq)
+{
+	struct seg_cq *s = cq->s;
+	uint64_t head, tail, other;
+
+	sr_lock_take(&s->lock); /* a repair may be looking for a completion */
+	head = atomic_load(&s->head);
+	tail = atomic_load(&s->tail);
+	for (other = head; other != tail; other++)
+		if (cq->ring[other & s->mask].qp_slot != cq->ring[head & s->mask].qp_slot)
+			break;
+	if (other != tail) {
+		struct seg_cqe first = cq->ring[other & s->mask];
+
+		for (; other != head; other--)
+			cq->ring[other & s->mask] = cq->ring[(other - 1) & s->mask];
+		cq->ring[head & s->mask] = first;
+	}
+	sr_lock_give(&s->lock);
+}
+
+bool sr_cq_pop(struct sr_cq *cq, struct ibv_wc *wc)
+{
+	struct seg_cq *s = cq->s;
+	uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
+	bool found = false;
+
+	if (chaos_on() && chaos_reorders())
+		reorder(cq);
+	while (!found && head != atomic_load_explicit(&s->tail, memory_order_acquire)) {
+		const struct seg_cqe *e = &cq->ring[head & s->mask];
+
+		found = e->kind != SEG_CQE_VOID;
+		if (found) {
+			*wc = e->wc;
+			sr_qp_on_polled(e);
+		}
+		atomic_store_explicit(&s->head, ++head, memory_order_release);
+	}
+	return found;
+}
+
+int sr_cq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc)
+{
+	struct sr_cq *cq = sr_to_cq(ib);
+	int got = 0;
+
+	if (atomic_load_explicit(&cq->s->tail, memory_order_acquire) ==
+	    atomic_load_explicit(&cq->s->head, memory_order_relaxed))
+		return 0;
+	if (chaos_on())
+		n = chaos_poll_limit(n);
+	pthread_mutex_lock(&cq->poll);
+	while (got < n && sr_cq_pop(cq, &wc[got]))
+		got++;
+	pthread_mutex_unlock(&cq->poll);
+	return got;
+}
+
+void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot)
+{
+	struct seg_cq *s = cq->s;
+	uint64_t tail;
+
+	pthread_mutex_lock(&cq->poll);
+	sr_lock_take(&s->lock);
+	tail = atomic_load(&s->tail);
+	for (uint64_t i = atomic_load(&s->head); i != tail; i++) {
+		struct seg_cqe *e = &cq->ring[i & s->mask];
+
+		if (e->qp_slot != qp_slot || e->kind == SEG_CQE_VOID)
+			continue;
+		if (e->kind == SEG_CQE_RECV)
+			sr_qp_on_dropped(e);
+		e->kind = SEG_CQE_VOID;
+	}
+	sr_lock_give(&s->lock);
+	pthread_mutex_unlock(&cq->poll);
+}

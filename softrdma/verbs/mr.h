@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include "softrdma/verbs/context.h"
+
+/* Memory regions and windows, and the key checks of the data path. */
+
+#define MR_LKEY_BIT 0x80000000u /* so that a local key never works as a remote one */
+
+struct sr_mr {
+	struct ibv_mr ib;
+	uint32_t index;
+	uint32_t access;
+	size_t pinned;
+	_Atomic uint32_t windows;
+};
+
+struct sr_mw {
+	struct ibv_mw ib;
+	uint32_t index;
+	struct sr_mr *bound; /* guarded by mr.c's lock */
+};
+
+/*
+ * May this key be used for [addr, addr + len)? Called under the lock that dereg
+ * waits for (the responder's QP lock for remote use, the send or poll lock for
+ * local use), so what it finds stays true until the lock is given.
+ */
+static inline bool sr_mr_allows(struct seg *s, uint32_t key, uint32_t pd, uint64_t addr,
+				uint64_t len, uint32_t need, uint64_t *ret_va)
+{
+	const struct seg_mr *m = &s->mr[key >> 8 & (SEG_MAX_MR - 1)];
+	const _Atomic uint32_t *k = key & MR_LKEY_BIT ? &m->lkey : &m->rkey;
+	uint64_t off;
+
+	if (!key || atomic_load_explicit(k, memory_order_seq_cst) != key)
+		return false;
+	off = addr - m->iova;
+	*ret_va = m->va + off;
+	return m->pd == pd && (m->access & need) == need && off <= m->length &&
+	       len <= m->length - off;
+}
+
+/* Type 2 windows: bound to one QP. */
+static inline bool sr_mr_window_fits(const struct seg *s, uint32_t key, uint32_t qpn)
+{
+	const struct seg_mr *m = &s->mr[key >> 8 & (SEG_MAX_MR - 1)];
+
+	return m->kind != SEG_MW2 || atomic_load(&m->qpn) == qpn;
+}
+
+/* Invalidate a bound type 2 window, as SEND_WITH_INV and LOCAL_INV do. */
+bool sr_mr_invalidate(struct seg *s, uint32_t rkey, uint32_t pd, uint32_t qpn);
+/* Execute a bind work request on our own table. */
+enum ibv_wc_status sr_mr_bind(struct ibv_mw *mw, uint32_t rkey, uint32_t qpn,
+			      const struct ibv_mw_bind_info *info);
+
+struct ibv_mw *sr_mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
+int sr_mw_dealloc(struct ibv_mw *mw);
+int sr_mw_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What it takes to be found instead of libibverbs and librdmacm.
+ *
+ * Programs linked with those libraries bind to our definitions because we are
+ * preloaded. Programs that dlopen() them and ask with dlvsym() would get the real
+ * ones: our dlopen() hands them ourselves. The functions that this device cannot
+ * do are here too, since the real ones would follow pointers that we do not have;
+ * they answer EOPNOTSUPP.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "softrdma/verbs/context.h"
+
+/* ---- dlopen ------------------------------------------------------------------ */
+
+static int is_ours(const char *file)
+{
+	const char *base = file ? strrchr(file, '/') : NULL;
+
+	base = base ? base + 1 : file;
+	return base && (!strncmp(base, "libibverbs.so", 13) || !strncmp(base, "librdmacm.so", 12));
+}
+
+SR_API void *dlopen(const char *file, int mode)
+{
+	static void *(*real)(const char *, int);
+	Dl_info self;
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+	if (is_ours(file) && dladdr(__func__, &self) && self.dli_fname)
+		file = self.dli_fname;
+	return real(file, mode);
+}
+
+/* ---- not supported ----------------------------------------------------------- */
+
+static void *none(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+SR_API struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	return none();
+}
+
+SR_API struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
+{
+	return none();
+}
+
+SR_API void ibv_unimport_pd(struct ibv_pd *pd)
+{
+}
+
+SR_API struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	return none();
+}
+
+SR_API void ibv_unimport_mr(struct ibv_mr *mr)
+{
+}
+
+SR_API struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
+{
+	return none();
+}
+
+SR_API void ibv_unimport_dm(struct ibv_dm *dm)
+{
+}
+
+SR_API struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return none();
+}
+
+SR_API struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+					    struct ibv_grh *grh, uint8_t port)
+{
+	return none();
+}
+
+SR_API int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc,
+			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+SR_API int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return EOPNOTSUPP;
+}
+
+SR_API int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr,
+				       uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+SR_API int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+SR_API int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+/* Enhanced connection establishment: nothing to negotiate. */
+
+SR_API int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	memset(ece, 0, sizeof(*ece));
+	return EOPNOTSUPP;
+}
+
+SR_API int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return EOPNOTSUPP;
+}
+
+SR_API int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+SR_API int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	memset(ece, 0, sizeof(*ece));
+	return 0;
+}
+
+SR_API int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+SR_API int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				  void *context)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+SR_API int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}

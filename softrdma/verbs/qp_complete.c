@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Both ends of a completion: the entry that a send work request pushes, and what polling or
+ * dropping an entry gives back to its queue pair.
+ */
+#include "softrdma/fabric/completion.h"
+#include "softrdma/verbs/mr.h"
+#include "softrdma/verbs/sr_qp.h"
+
+static enum ibv_wc_opcode wc_opcode(uint32_t opcode)
+{
+	switch ((enum ibv_wr_opcode)opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
+		    enum ibv_wc_status status, uint32_t byte_len)
+{
+	uint32_t qpn = qp->ib.qp_base.qp_num;
+	struct seg_cqe *e;
+
+	if (!status && !qp->sig_all && !(w->flags & IBV_SEND_SIGNALED))
+		return;
+	e = sr_completion_begin(sr_peer_self, qp->send_cq->slot);
+	if (!e)
+		return;
+	if (status) {
+		sr_completion_error(e, qpn, w->wr_id, status);
+	} else {
+		e->wc = (struct ibv_wc){.wr_id = w->wr_id,
+					.opcode = wc_opcode(w->opcode),
+					.byte_len = byte_len,
+					.qp_num = qpn};
+		e->solicited = 0;
+		e->inl_len = 0;
+	}
+	e->seq = freed;
+	e->qp_slot = (uint16_t)qp->slot;
+	e->kind = SEG_CQE_SEND;
+	sr_completion_end(sr_peer_self, qp->send_cq->slot, e);
+}
+
+/* The payload of a small SEND: from the entry into the receive's buffers. */
+static void scatter(const struct seg_rqe *r, uint32_t pd, const struct seg_cqe *e)
+{
+	uint32_t done = 0;
+
+	for (uint32_t i = 0; i < r->n_sge && done < e->inl_len; i++) {
+		uint32_t len = e->inl_len - done < r->sge[i].length ? e->inl_len - done
+								    : r->sge[i].length;
+		uint64_t va;
+
+		/* checked when it was delivered; deregistered since: the bytes are lost */
+		if (len && sr_mr_allows(seg_self, r->sge[i].lkey, pd, r->sge[i].addr, len,
+					IBV_ACCESS_LOCAL_WRITE, &va))
+			memcpy((void *)(uintptr_t)va, e->inl + done, len);
+		done += len;
+	}
+}
+
+void sr_qp_on_polled(const struct seg_cqe *e)
+{
+	struct sr_qp *qp = sr_qp_table[e->qp_slot]; /* stays while entries of it are in the CQ */
+
+	if (e->kind == SEG_CQE_SEND) {
+		atomic_store_explicit(&qp->freed, e->seq, memory_order_release);
+		return;
+	}
+	if (qp->srq) {
+		struct seg_srq *s = qp->srq->s;
+
+		if (e->inl_len)
+			scatter(seg_rqe(seg_self, s->ring, s->stride, e->rqe_slot), s->pd, e);
+		sr_srq_give(qp->srq, e->rqe_slot);
+		return;
+	}
+	if (e->inl_len)
+		scatter(seg_rqe(seg_self, qp->s->rq.ring, qp->s->rq.stride, e->rqe_slot), qp->s->pd,
+			e);
+	atomic_store_explicit(&qp->s->rq.polled, e->seq + 1, memory_order_release);
+}
+
+void sr_qp_on_dropped(const struct seg_cqe *e)
+{
+	struct sr_qp *qp = sr_qp_table[e->qp_slot];
+
+	if (qp->srq)
+		sr_srq_give(qp->srq, e->rqe_slot);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include "softrdma/verbs/context.h"
+
+struct sr_peer;
+
+/* A completion channel: an eventfd that counts raised events of its CQs. */
+struct sr_chan {
+	struct ibv_comp_channel ib;
+	uint64_t serial;
+	pthread_mutex_t lock; /* guards cqs and the counts of delivered events */
+	struct sr_cq *cqs;    /* in the order to be looked at */
+};
+
+struct sr_cq {
+	struct ibv_cq_ex ib;
+	uint32_t slot;
+	struct seg_cq *s;
+	struct seg_cqe *ring; /* s->ring in our mapping */
+	uint32_t size;
+	pthread_mutex_t poll; /* consumers; taken before the producers' lock */
+	struct sr_chan *chan;
+	struct sr_cq *next_in_chan;
+	unsigned delivered;	  /* events got by the application */
+	unsigned async_delivered; /* guarded by the context's lock */
+	_Atomic uint32_t users;
+	bool polling;	   /* between start_poll and end_poll; guarded by poll */
+	struct ibv_wc now; /* the entry that start_poll/next_poll stand on */
+	uint64_t sr_now_ns;
+};
+
+static inline struct sr_cq *sr_to_cq(struct ibv_cq *c)
+{
+	return (struct sr_cq *)(void *)c; /* ibv_cq_ex begins like ibv_cq */
+}
+
+/* A QP goes or is reset: its entries vanish (receives go back to their SRQ). */
+void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot);
+/* Wait until nobody delivers by a key seen before. */
+void sr_cq_quiesce_all(void);
+/* A peer died: take over its locks, raise the events it may have owed. */
+void sr_cq_peer_died(void);
+
+/* Takes the next entry; called with cq->poll held. */
+bool sr_cq_pop(struct sr_cq *cq, struct ibv_wc *wc);
+void sr_cq_ex_init(struct sr_cq *cq);
+
+int sr_cq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc);
+int sr_cq_req_notify(struct ibv_cq *ib, int solicited_only);
+struct ibv_cq_ex *sr_cq_create_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
+/* Helper: the CQ's attention bit is set. */
+void sr_cq_attention(uint32_t slot);

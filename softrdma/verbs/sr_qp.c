@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: creation, destruction, completion bookkeeping, and what the helper
+ * does for them. The state machine is in qp_state.c, posting in post.c, execution
+ * in x_shm.c.
+ *
+ * A QP has two halves. The private half (struct sr_qp) holds the send queue and is
+ * guarded by sq_lock; the shared half (struct seg_qp) holds what the peer's engine
+ * needs to deliver to us and is guarded by its own crash-safe lock. Going to ERR
+ * is always finished by the owner: a peer that finds an error in us only sets the
+ * state and kicks our helper.
+ *
+ * Order of locks: table_lock, sq_lock, one shared QP lock, SRQ lock, CQ lock.
+ */
+#include "softrdma/verbs/sr_qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softrdma/fabric/lock.h"
+#include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/removal.h"
+#include "softrdma/fabric/rq.h"
+#include "softrdma/verbs/mr.h"
+#include "softrdma/process/likeness.h"
+
+static uint32_t next_slot;
+
+/* ---- creation -------------------------------------------------------------- */
+
+/* Rotates through the numbers of this process, so that a QPN is not reused soon. */
+static int take_slot(struct sr_qp *qp)
+{
+	uint32_t n = atomic_load(&seg_self->n_base) * 256, found = UINT32_MAX;
+
+	sr_qp_table_lock();
+	for (uint32_t i = 0; i < n && found == UINT32_MAX; i++, next_slot++)
+		if (!sr_qp_table[next_slot % n])
+			found = next_slot % n;
+	if (found != UINT32_MAX) {
+		qp->slot = found;
+		qp->s = &seg_self->qp[found];
+		sr_qp_table[found] = qp;
+	}
+	sr_qp_table_unlock();
+	if (found != UINT32_MAX)
+		return 0;
+	if (n == SEG_MAX_QP || sr_node_reserve_qps(n + 1))
+		return -ENOMEM;
+	return take_slot(qp);
+}
+
+static uint32_t round_pow2(uint32_t n)
+{
+	uint32_t size = 1;
+
+	while (size < n)
+		size *= 2;
+	return size;
+}
+
+static int check_init(const struct ibv_qp_init_attr_ex *a)
+{
+	const struct ibv_qp_cap *c = &a->cap;
+
+	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+				       IBV_QP_INIT_ATTR_CREATE_FLAGS) ||
+	    (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags) ||
+	    (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	     a->send_ops_flags & (IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE)))
+		return EOPNOTSUPP;
+	if (a->qp_type != IBV_QPT_RC ||
+	    (sr_is_siw() && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return EOPNOTSUPP;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq)
+		return EINVAL;
+	if (c->max_send_wr > DEV_MAX_WR || c->max_recv_wr > DEV_MAX_WR ||
+	    c->max_send_sge > DEV_MAX_SGE || c->max_recv_sge > DEV_MAX_SGE ||
+	    c->max_inline_data > DEV_MAX_INLINE)
+		return EINVAL;
+	return 0;
+}
+
+static int open_sq(struct sr_qp *qp)
+{
+	size_t data = qp->cap.max_send_sge * sizeof(struct ibv_sge);
+	uint32_t size = round_pow2(qp->cap.max_send_wr);
+
+	if (data < qp->cap.max_inline_data)
+		data = qp->cap.max_inline_data;
+	qp->wqe_stride = (uint32_t)((offsetof(struct sr_wqe, data) + data + 63) & ~(size_t)63);
+	qp->wqe_mask = size - 1;
+	qp->wqes = aligned_alloc(64, (size_t)size * qp->wqe_stride);
+	return qp->wqes ? 0 : -ENOMEM;
+}
+
+static int open_rq(struct sr_qp *qp)
+{
+	struct seg_qp *s = qp->s;
+	uint32_t size = round_pow2(qp->cap.max_recv_wr);
+
+	s->rq.stride = (uint32_t)(sizeof(struct seg_rqe) +
+				  qp->cap.max_recv_sge * sizeof(struct ibv_sge));
+	s->rq.mask = size - 1;
+	qp->rq_bytes = (size_t)size * s->rq.stride;
+	s->rq.ring = seg_alloc(qp->rq_bytes);
+	return s->rq.ring ? 0 : -ENOMEM;
+}
+
+static void open_shared(struct sr_qp *qp, uint32_t pd)
+{
+	struct seg_qp *s = qp->s;
+
+	atomic_store(&s->state, IBV_QPS_RESET);
+	atomic_store(&s->events, 0);
+	atomic_store(&s->waiter, 0);
+	atomic_store(&s->established, 0);
+	atomic_store(&s->claim, 0);
+	s->dest_qpn = s->access = s->max_dest_rd = s->min_rnr_timer = 0;
+	s->pd = pd;
+	s->recv_cq = qp->recv_cq->slot;
+	s->srq = qp->srq ? qp->srq->slot + 1 : 0;
+	atomic_store(&s->rq.posted, 0);
+	atomic_store(&s->rq.head, 0);
+	atomic_store(&s->rq.polled, 0);
+}
+
+static void fill_ib(struct sr_qp *qp, struct ibv_context *c, const struct ibv_qp_init_attr_ex *a)
+{
+	uint32_t qpn = (uint32_t)seg_self->base[qp->slot / 256] << 8 | qp->slot % 256;
+
+	qp->ib.qp_base = (struct ibv_qp){
+		.context = c,
+		.qp_context = a->qp_context,
+		.pd = a->pd,
+		.send_cq = a->send_cq,
+		.recv_cq = a->recv_cq,
+		.srq = a->srq,
+		.handle = qp->slot,
+		.qp_num = qpn,
+		.state = IBV_QPS_RESET,
+		.qp_type = a->qp_type,
+	};
+	pthread_mutex_init(&qp->ib.qp_base.mutex, NULL);
+	pthread_cond_init(&qp->ib.qp_base.cond, NULL);
+	sr_qp_ex_init(qp);
+	atomic_store(&qp->s->qpn, qpn);
+}
+
+static void free_qp(struct sr_qp *qp)
+{
+	pthread_mutex_destroy(&qp->sq_lock);
+	pthread_mutex_destroy(&qp->rq_lock);
+	free(qp->wqes);
+	free(qp->extras);
+	free(qp);
+}
+
+static struct sr_qp *new_qp(const struct ibv_qp_init_attr_ex *a)
+{
+	struct sr_qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->send_cq = sr_to_cq(a->send_cq);
+	qp->recv_cq = sr_to_cq(a->recv_cq);
+	qp->engine = sr_engine();
+	qp->srq = a->srq ? sr_to_srq(a->srq) : NULL;
+	qp->sig_all = a->sq_sig_all;
+	qp->cap = a->cap;
+	if (!qp->cap.max_send_wr)
+		qp->cap.max_send_wr = 1;
+	if (!qp->cap.max_recv_wr || qp->srq)
+		qp->cap.max_recv_wr = qp->srq ? 0 : 1;
+	if (!qp->cap.max_send_sge)
+		qp->cap.max_send_sge = 1;
+	if (!qp->cap.max_recv_sge)
+		qp->cap.max_recv_sge = 1;
+	pthread_mutex_init(&qp->sq_lock, NULL);
+	pthread_mutex_init(&qp->rq_lock, NULL);
+	if (open_sq(qp) || take_slot(qp)) {
+		free_qp(qp);
+		return NULL;
+	}
+	return qp;
+}
+
+static void give_slot(struct sr_qp *qp)
+{
+	sr_qp_table_lock();
+	sr_qp_table[qp->slot] = NULL;
+	sr_qp_table_unlock();
+}
+
+static void set_live(struct sr_qp *qp, bool live)
+{
+	sr_qp_table_lock();
+	qp->live = live;
+	sr_qp_table_unlock();
+}
+
+struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+{
+	int err = check_init(a);
+	struct sr_qp *qp;
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	qp = new_qp(a);
+	if (!qp) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	sr_rq_lock(sr_peer_self, qp->slot); /* a peer of the slot's last owner may still look */
+	open_shared(qp, sr_to_pd(a->pd)->number);
+	err = open_rq(qp);
+	sr_rq_unlock(sr_peer_self, qp->slot);
+	if (err) {
+		give_slot(qp);
+		free_qp(qp);
+		errno = ENOMEM;
+		return NULL;
+	}
+	fill_ib(qp, c, a);
+	atomic_fetch_add(&sr_to_pd(a->pd)->users, 1);
+	atomic_fetch_add(&qp->send_cq->users, 1);
+	atomic_fetch_add(&qp->recv_cq->users, 1);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, 1);
+	sr_removal_hold(HOLD_QP);
+	a->cap = qp->cap;
+	set_live(qp, true);
+	return &qp->ib.qp_base;
+}
+
+struct ibv_qp_init_attr_ex sr_qp_attr_ex(const struct ibv_qp_init_attr *init, struct ibv_pd *pd)
+{
+	return (struct ibv_qp_init_attr_ex){
+		.qp_context = init->qp_context,
+		.send_cq = init->send_cq,
+		.recv_cq = init->recv_cq,
+		.srq = init->srq,
+		.cap = init->cap,
+		.qp_type = init->qp_type,
+		.sq_sig_all = init->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+}
+
+SR_API struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex a = sr_qp_attr_ex(init, pd);
+	struct ibv_qp *qp = sr_qp_create_ex(pd->context, &a);
+
+	if (qp)
+		init->cap = a.cap;
+	return qp;
+}
+
+SR_API struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ib)
+{
+	return &sr_to_qp(ib)->ib;
+}
+
+SR_API int ibv_destroy_qp(struct ibv_qp *ib)
+{
+	struct sr_qp *qp = sr_to_qp(ib);
+
+	set_live(qp, false); /* the helper passes it by now; pollers may still meet it */
+	sr_timer_stop(&qp->timer);
+	sr_timer_stop(&qp->late_timer);
+	pthread_mutex_lock(&qp->sq_lock); /* lets a post in progress finish */
+	sr_rq_lock(sr_peer_self, qp->slot);
+	atomic_store(&qp->s->state, IBV_QPS_RESET);
+	atomic_store(&qp->s->qpn, 0);
+	sr_rq_unlock(sr_peer_self, qp->slot);
+	pthread_mutex_unlock(&qp->sq_lock);
+	sr_qp_drop_completions(qp);
+	sr_async_forget_qp(ib, &qp->async_delivered);
+	seg_free(qp->s->rq.ring, qp->rq_bytes);
+	give_slot(qp);
+	qp->engine->disconnect(qp);
+	atomic_fetch_sub(&sr_to_pd(ib->pd)->users, 1);
+	atomic_fetch_sub(&qp->send_cq->users, 1);
+	atomic_fetch_sub(&qp->recv_cq->users, 1);
+	if (qp->srq)
+		atomic_fetch_sub(&qp->srq->users, 1);
+	pthread_mutex_destroy(&ib->mutex);
+	pthread_cond_destroy(&ib->cond);
+	free_qp(qp);
+	sr_removal_unhold(HOLD_QP);
+	return 0;
+}
+
+void sr_qp_drop_completions(struct sr_qp *qp)
+{
+	uint32_t claimed;
+
+	sr_cq_drop_qp(qp->send_cq, qp->slot);
+	if (qp->recv_cq != qp->send_cq)
+		sr_cq_drop_qp(qp->recv_cq, qp->slot);
+	claimed = sr_rq_unclaim(qp->slot);
+	if (qp->srq && claimed != UINT32_MAX)
+		sr_srq_give(qp->srq, claimed);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include "softrdma/verbs/sr_cq.h"
+#include "softrdma/fabric/node.h"
+#include "softrdma/process/helper.h"
+#include "softrdma/process/timer.h"
+#include "softrdma/verbs/srq.h"
+#include "softrdma/verbs/wqe.h"
+#include "softrdma/fabric/engine.h"
+
+/* The other end as the engine knows it; its fields are the engine's. */
+struct sr_end {
+	struct sr_peer *_Atomic peer; /* ref; NULL until found. Also read by posters of receives */
+	struct seg_qp *remote;
+	uint32_t slot;
+};
+
+struct sr_qp {
+	struct ibv_qp_ex ib;
+	uint32_t slot;
+	struct seg_qp *s;
+	const struct sr_engine *engine;
+	struct sr_cq *send_cq, *recv_cq;
+	struct sr_srq *srq;
+	struct ibv_qp_cap cap;
+	bool sig_all;
+	bool live; /* complete and not on its way out; guarded by the table lock */
+	size_t rq_bytes;
+	unsigned async_delivered; /* guarded by the context's lock */
+
+	pthread_mutex_t rq_lock; /* guards posting receives */
+
+	/* Guards all below, and execution. Taken before any QP's shared lock. */
+	pthread_mutex_t sq_lock;
+	struct ibv_qp_attr attr;
+	struct sr_end end;
+	void *wqes;		    /* owned ring of struct sr_wqe */
+	union sr_wqe_extra *extras; /* owned: as many, from the first atomic or bind on */
+	uint32_t wqe_stride, wqe_mask;
+	uint64_t head;	 /* next to be posted */
+	uint64_t exec;	 /* next to be executed */
+	uint64_t owed;	 /* the oldest not yet complete; exec without chaos */
+	unsigned n_late; /* in stage WQE_LATE */
+	struct sr_timer late_timer;
+	_Atomic uint64_t freed; /* slots given back by polling */
+	enum sr_qp_wait wait;
+	uint64_t wait_until; /* 0 = for ever */
+	struct sr_timer timer;
+	unsigned burst;	   /* READs and atomics in a row that a wire would have under way at once */
+	bool drained;	   /* LAST_WQE_REACHED has been raised since ERR was entered */
+	uint64_t ex_start; /* ibv_wr_*: head at wr_start, and the first error since */
+	int ex_error;
+};
+
+/*
+ * By slot. Entries are written under the table lock; a poller may look its own QPs
+ * up without, because a QP leaves the table only after its completions left the CQ.
+ */
+extern struct sr_qp *sr_qp_table[SEG_MAX_QP];
+void sr_qp_table_lock(void);
+void sr_qp_table_unlock(void);
+
+static inline struct sr_qp *sr_to_qp(struct ibv_qp *q)
+{
+	return container_of(q, struct sr_qp, ib.qp_base);
+}
+
+static inline struct sr_wqe *sr_qp_wqe(const struct sr_qp *qp, uint64_t i)
+{
+	return (struct sr_wqe *)(void *)((char *)qp->wqes + (i & qp->wqe_mask) * qp->wqe_stride);
+}
+
+static inline size_t sr_wqe_slot(const struct sr_qp *qp, const struct sr_wqe *w)
+{
+	return (size_t)((const char *)w - (const char *)qp->wqes) / qp->wqe_stride;
+}
+
+/* Of an atomic or a bind. */
+static inline const union sr_wqe_extra *sr_qp_extra(const struct sr_qp *qp, const struct sr_wqe *w)
+{
+	return &qp->extras[sr_wqe_slot(qp, w)];
+}
+
+static inline enum ibv_qp_state sr_qp_state(const struct sr_qp *qp)
+{
+	return (enum ibv_qp_state)atomic_load_explicit(&qp->s->state, memory_order_acquire);
+}
+
+/* The attributes of ibv_create_qp as those of ibv_create_qp_ex. */
+struct ibv_qp_init_attr_ex sr_qp_attr_ex(const struct ibv_qp_init_attr *init, struct ibv_pd *pd);
+struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
+int sr_qp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int sr_qp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* A type 1 window bind is a send work request of its own kind. */
+int sr_qp_post_bind(struct sr_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
+void sr_qp_ex_init(struct sr_qp *qp);
+
+/* Called with sq_lock held. */
+void sr_qp_run(struct sr_qp *qp);   /* execute what can be executed */
+void sr_qp_error(struct sr_qp *qp); /* -> ERR: flush both queues */
+/* Pushes a completion, if asked for or an error; polling it gives back slots to `freed`. */
+void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
+		    enum ibv_wc_status status, uint32_t byte_len);
+/* Called by sr_cq_pop: the application has seen this completion. */
+void sr_qp_on_polled(const struct seg_cqe *e);
+void sr_qp_on_dropped(const struct seg_cqe *e);
+/* Reset or gone: completions and the claim on an SRQ vanish. */
+void sr_qp_drop_completions(struct sr_qp *qp);
+
+/* Tell the QP at the other end that its waiting send may go on. */
+void sr_qp_kick_waiter(uint32_t slot);
+void sr_qp_kick_srq_waiters(uint32_t srq_slot);
+void sr_qp_quiesce_all(void);
+/* Calls fn for every queue pair that is complete, under the table lock. */
+void sr_qp_for_each(void (*fn)(struct sr_qp *qp, uint64_t arg), uint64_t arg);

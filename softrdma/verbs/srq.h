@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include "softrdma/verbs/context.h"
+
+struct sr_srq {
+	struct ibv_srq ib;
+	uint32_t slot;
+	struct seg_srq *s;
+	uint32_t max_wr, max_sge;
+	size_t ring_bytes, order_bytes;
+	pthread_mutex_t lock; /* guards posting and the stack of free rqes */
+	uint32_t *free;	      /* owned */
+	uint32_t n_free;
+	unsigned async_delivered; /* guarded by the context's lock */
+	_Atomic uint32_t users;
+};
+
+static inline struct sr_srq *sr_to_srq(struct ibv_srq *s)
+{
+	return container_of(s, struct sr_srq, ib);
+}
+
+int sr_srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_srq *sr_srq_create_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
+/* A completion of this receive was polled or dropped: its slot is free again. */
+void sr_srq_give(struct sr_srq *srq, uint32_t rqe_slot);
+/* Helper: the SRQ's attention bit is set; a peer died. */
+void sr_srq_attention(uint32_t slot);
+void sr_srq_peer_died(void);

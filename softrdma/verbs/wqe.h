@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include <assert.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sr_qp;
+
+/* How far a send work request has come; see qp_late.c for the middle two. */
+enum sr_wqe_stage {
+	WQE_QUEUED,
+	WQE_LATE, /* a READ or atomic that later requests have overtaken */
+	WQE_OWED, /* executed, not yet completed */
+	WQE_COMPLETE
+};
+
+/* A send work request as queued: everything copied, nothing borrowed. */
+struct sr_wqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t due_ns; /* LATE and OWED: not before */
+	uint32_t rkey;	 /* remote key, or the key to invalidate */
+	uint32_t imm;
+	uint32_t byte_len; /* LATE and OWED: what the completion will say */
+	uint32_t moved;	   /* bytes that are there, ahead or as chaos lets them */
+	uint16_t inl_len;  /* bytes in data instead of sges, if IBV_SEND_INLINE */
+	uint8_t flags;	   /* enum ibv_send_flags */
+	uint8_t opcode;	   /* enum ibv_wr_opcode */
+	uint8_t n_sge;
+	uint8_t stage; /* enum sr_wqe_stage */
+	bool fated;    /* chaos has decided about it */
+	bool backward; /* chaos moves it in pieces, the last one first */
+	union {
+		struct ibv_sge sge[1];
+		uint8_t data[1];
+	};
+};
+/* With one piece of data, as most have, it is one cache line. */
+static_assert(offsetof(struct sr_wqe, data) + sizeof(struct ibv_sge) == 64, "a cache line");
+
+/* What only few kinds of work have. It stands apart, for most queues never touch it. */
+union sr_wqe_extra {
+	struct {
+		uint64_t compare_add, swap;
+	} atomic;
+	struct {
+		struct ibv_mw *mw;
+		struct ibv_mw_bind_info info;
+	} bind;
+};
+
+/* Building send work requests; shared by post.c and wr_ex.c. Under sq_lock. */
+
+bool sr_wqe_may_post(const struct sr_qp *qp);
+/* The slot at the head of the ring, NULL = full. The caller advances the head. */
+struct sr_wqe *sr_wqe_next(struct sr_qp *qp);
+/* What an atomic, a bind has besides. 0 or ENOMEM. */
+int sr_wqe_atomic(struct sr_qp *qp, const struct sr_wqe *w, uint64_t compare_add, uint64_t swap);
+int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
+		const struct ibv_mw_bind_info *info);
+/* Append inline payload. 0 or ENOMEM. */
+int sr_wqe_inline(const struct sr_qp *qp, struct sr_wqe *w, const void *data, size_t len);

@@ -48,6 +48,14 @@ static int last_error(void)
 
 /* ---- connections ---- */
 
+struct loop *cm_control_loop(const struct rdma_cm_id *id)
+{
+	const struct cm_conn *conn = container_of((struct cm_owner *)id->context, struct cm_conn,
+						  owner);
+
+	return conn->cm->lfd.loop;
+}
+
 static struct cm_conn *conn_new(struct cm *cm, struct rdma_cm_id *id)
 {
 	struct cm_conn *conn = calloc(1, sizeof(*conn));

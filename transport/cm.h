@@ -120,5 +120,7 @@ const char *cm_removed_device(const struct cm_conn *conn);
 void cm_disconnect(struct cm_conn *conn);
 /* After qp_deinit. conn is freed; no callback runs any more. Accepts NULL. */
 void cm_conn_destroy(struct cm_conn *conn);
+/* The control loop of a connection's id. Any thread, while the connection lives. */
+struct loop *cm_control_loop(const struct rdma_cm_id *id);
 /* A receive arrived before on_established: tells the CM (COMM_EST). Control thread. */
 void cm_notify_established(struct cm_conn *conn);

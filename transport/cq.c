@@ -170,6 +170,13 @@ static unsigned poll(struct loop_source *source)
 	return (unsigned)n;
 }
 
+void cq_poll_all(struct cq *cq)
+{
+	/* Entries that arrive meanwhile need not be among them. */
+	for (unsigned n = 0; n <= cq->depth; n += BATCH)
+		poll(&cq->source);
+}
+
 static void arm(struct loop_source *source)
 {
 	struct cq *cq = container_of(source, struct cq, source);

@@ -7,6 +7,8 @@
 /* Owner loop. */
 int cq_attach(struct cq *cq, struct qp *qp);
 void cq_detach(struct cq *cq, struct qp *qp);
+/* Takes every completion that is there now. */
+void cq_poll_all(struct cq *cq);
 struct qp *cq_find(const struct cq *cq, uint32_t number);
 
 /* A completion of a send-queue work. status: enum ibv_wc_status. */

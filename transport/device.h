@@ -47,6 +47,7 @@ struct device {
 	struct loop_fd events;
 	bool is_removed; /* no new user; forgotten with the last one */
 	bool is_telling;
+	unsigned n_releases; /* queue pairs destroyed because work requests did not come back */
 };
 
 /* Whatever must be gone before a removed device is: a connection, a listener, a domain. */

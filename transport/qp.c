@@ -27,14 +27,23 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/states.h"
 #include "transport/chain.h"
+#include "transport/cm.h"
 #include "transport/cq_internal.h"
 #include "transport/window.h"
 
 enum {
-	/* A draining queue pair that hears nothing for so long will hear nothing any more. */
+	/* A draining queue pair without a completion for so long is destroyed to end the rest. */
 	QUIET_MS = 2000,
 	QUIET_IWARP_MS = 200,
+};
+
+/* Whether the device may still use what was posted. */
+enum qp_hold {
+	QP_HELD,      /* it may */
+	QP_RELEASING, /* what it holds does not come back: control destroys the queue pair */
+	QP_RELEASED,  /* destroyed: it holds nothing */
 };
 
 static const struct completion flushed = {.status = IBV_WC_WR_FLUSH_ERR};
@@ -96,6 +105,8 @@ static void complete_unposted(struct loop_call *call);
 static void report_broken(struct loop_call *call);
 static void report_drained(struct loop_call *call);
 static void on_quiet(struct loop_timer *timer);
+static void release(struct loop_msg *msg);
+static void released(struct loop_msg *msg);
 
 int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config)
 {
@@ -109,6 +120,8 @@ int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config
 		.broken_call = {.run = report_broken},
 		.drained_call = {.run = report_drained},
 		.quiet = {.on_expiry = on_quiet},
+		.release_msg = {.run = release},
+		.released_msg = {.run = released},
 	};
 	qp->ahead.qp = qp;
 	/* siw sends unsignaled data from where it lies and calls that done before TCP has
@@ -161,7 +174,8 @@ void qp_detach(struct qp *qp)
 	loop_call_cancel(&qp->broken_call);
 	loop_call_cancel(&qp->drained_call);
 	loop_timer_stop(&qp->quiet);
-	cq_detach(qp->cq, qp);
+	if (qp->hold != QP_RELEASED)
+		cq_detach(qp->cq, qp);
 	qp->is_attached = false;
 }
 
@@ -550,24 +564,76 @@ static void wait_for_more(struct qp *qp)
 
 void qp_check_drained(struct qp *qp)
 {
-	if (!qp->is_draining)
+	if (!qp->is_draining || qp->hold == QP_RELEASING)
 		return;
 	if (qp->n_posted == 0 && qp->own_ring.n_posted == 0)
 		loop_defer(qp->cq->loop, &qp->drained_call);
-	else
+	else if (qp->hold == QP_HELD)
 		wait_for_more(qp);
 }
 
+/* ---- what does not come back ---- */
+
+static const struct state_rule holds[] = {
+	[QP_HELD] = {"held", STATE_TO(QP_RELEASING)},
+	[QP_RELEASING] = {"releasing", STATE_TO(QP_RELEASED)},
+	[QP_RELEASED] = {"released", 0},
+};
+
 /*
- * Not every device brings everything back: siw loses what is posted in the error state (it flushes
- * the rest before ibv_modify_qp returns), and a device that was removed brings nothing.
+ * Not every device brings everything back: siw loses what is posted in the error state (it
+ * flushes the rest before ibv_modify_qp returns), a removed device brings nothing, and a faulty
+ * one may lose a completion. Silence proves nothing: the device may still read and write the memory.
+ * Only destroying the queue pair ends that, which is the control thread's to do.
  */
 static void on_quiet(struct loop_timer *timer)
 {
 	struct qp *qp = container_of(timer, struct qp, quiet);
 
-	log_debug("qp %u: %u work requests and %u receives never came back", qp->number,
-		  qp->n_posted, qp->own_ring.n_posted);
+	qp->n_lost = qp->n_posted - qp->n_unposted;
+	qp->n_lost_receives = qp->own_ring.n_posted;
+	if (!qp->n_lost && !qp->n_lost_receives)
+		return; /* the device holds nothing; a deferred call completes the rest */
+	states_move("queue pair's hold", holds, &qp->hold, QP_RELEASING);
+	loop_send(cm_control_loop(qp->id), &qp->release_msg);
+}
+
+/* siw loses the marker each time; a removed device brings nothing. Anything else is a fault. */
+static bool is_loss_expected(const struct qp *qp)
+{
+	const struct device *device = qp->cq->device;
+
+	return device->is_removed || (device->limits.is_iwarp && qp->n_lost <= 1);
+}
+
+/* Control thread, while the queue pair is the owner loop's but for verbs and what was lost. */
+static void release(struct loop_msg *msg)
+{
+	struct qp *qp = container_of(msg, struct qp, release_msg);
+	struct device *device = qp->cq->device;
+	bool is_expected = is_loss_expected(qp);
+
+	device->n_releases += !is_expected;
+	log_write(
+		is_expected ? LOG_DEBUG : LOG_WARN,
+		"%s: queue pair %u did not bring back %u work requests and %u receives; it is destroyed to end them (%u times so far)",
+		device->name, qp->number, qp->n_lost, qp->n_lost_receives, device->n_releases);
+	rdma_destroy_qp(qp->id);
+	loop_send(qp->cq->loop, &qp->released_msg);
+}
+
+/*
+ * The last completions are in the completion queue, if anywhere. After them the number is taken
+ * out of its table, since the device may give it to another queue pair. The rest comes back flushed.
+ */
+static void released(struct loop_msg *msg)
+{
+	struct qp *qp = container_of(msg, struct qp, released_msg);
+
+	states_move("queue pair's hold", holds, &qp->hold, QP_RELEASED);
+	qp->verbs = NULL;
+	cq_poll_all(qp->cq);
+	cq_detach(qp->cq, qp);
 	qp->own_ring.n_posted = 0;
 	qp->n_unposted = qp->n_posted;
 	qp->n_settled = 0;

@@ -80,6 +80,9 @@ struct qp {
 	struct completion cause; /* what broke it */
 	struct loop_call unposted_call, broken_call, drained_call;
 	struct loop_timer quiet; /* while draining */
+	unsigned hold;		 /* enum qp_hold; while QP_RELEASING verbs is control's */
+	unsigned n_lost, n_lost_receives;
+	struct loop_msg release_msg, released_msg;
 	/* All three from the loop's turn, never from inside a call of the owner's. */
 	void (*on_broken)(struct qp *qp, const struct completion *c); /* first error, once */
 	void (*on_drained)(struct qp *qp);
@@ -137,8 +140,9 @@ void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_a
 /* Posts the chain now. The loop's turn does it anyway. */
 void qp_flush(struct qp *qp);
 
-/* Owner loop, once. Moves the queue pair to the error state; on_drained is called (never
- * from inside) when every work request and every receive of an own ring has come back. */
+/* Owner loop, once. Moves the queue pair to the error state; on_drained follows, never from inside,
+ * when all work requests and receives of an own ring are back. After 2 s of silence control
+ * destroys the queue pair, which ends the device's use of them; the rest comes back flushed. */
 void qp_drain(struct qp *qp);
 /* Owner loop, after on_drained. */
 void qp_detach(struct qp *qp);

@@ -43,6 +43,7 @@ enum knob {
 	REFUSE_MR,    /* the n-th registration fails with ENOMEM */
 	OVERRUN,      /* the n-th completion finds its queue full */
 	CM_TIMEOUT,   /* an unanswered ConnectRequest is given up after so many ms */
+	LOSE,	      /* percent of work requests and flushed receives that never complete */
 	DIE,	      /* SIGKILL at the n-th place where a process may die */
 	GID_CHANGE,   /* 1: that event, now */
 	PORT_DOWN,    /* 1: the link is down as long as this is asked for */
@@ -51,27 +52,17 @@ enum knob {
 };
 
 static const char *const names[N_KNOBS] = {
-	[SEED] = "seed",
-	[DEFER] = "defer",
-	[DELAY] = "delay",
-	[LOSS] = "loss",
-	[POLL] = "poll",
-	[REMOTE_FIRST] = "remote-first",
-	[FAIL] = "fail",
-	[STATUS] = "status",
-	[SPURIOUS] = "spurious",
-	[REMOVE] = "remove",
-	[OVERRUN] = "overrun",
-	[CM_TIMEOUT] = "cm-timeout",
-	[REFUSE_MR] = "refuse-mr",
-	[DIE] = "die",
-	[CHUNK] = "chunk",
-	[LATE_ACK] = "late-ack",
-	[RNR] = "rnr",
-	[REORDER] = "reorder",
-	[LATE_READ] = "late-read",
-	[PORT_DOWN] = "port-down",
-	[GID_CHANGE] = "gid-change",
+	[SEED] = "seed",	   [DEFER] = "defer",
+	[DELAY] = "delay",	   [LOSS] = "loss",
+	[POLL] = "poll",	   [REMOTE_FIRST] = "remote-first",
+	[FAIL] = "fail",	   [STATUS] = "status",
+	[SPURIOUS] = "spurious",   [REMOVE] = "remove",
+	[OVERRUN] = "overrun",	   [CM_TIMEOUT] = "cm-timeout",
+	[REFUSE_MR] = "refuse-mr", [DIE] = "die",
+	[CHUNK] = "chunk",	   [LOSE] = "lose",
+	[LATE_ACK] = "late-ack",   [RNR] = "rnr",
+	[REORDER] = "reorder",	   [LATE_READ] = "late-read",
+	[PORT_DOWN] = "port-down", [GID_CHANGE] = "gid-change",
 };
 
 #define DEFAULT_DELAY_US 200
@@ -196,6 +187,11 @@ enum ibv_wc_status chaos_status(void)
 	if (!now_is_the_time(FAIL))
 		return IBV_WC_SUCCESS;
 	return status ? (enum ibv_wc_status)status : IBV_WC_RETRY_EXC_ERR;
+}
+
+bool chaos_loses(void)
+{
+	return chance(LOSE);
 }
 
 bool chaos_overruns(void)

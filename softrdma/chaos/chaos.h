@@ -47,6 +47,8 @@ enum chaos_removal chaos_removal(void);
 
 /* The status with which the next work request fails; IBV_WC_SUCCESS = it does not. */
 enum ibv_wc_status chaos_status(void);
+/* The next completion of a send or of a flushed receive is lost. */
+bool chaos_loses(void);
 /* The next completion finds its queue full. */
 bool chaos_overruns(void);
 /* How long a ConnectRequest waits for its answer. */

@@ -181,7 +181,8 @@ void sr_rq_unlock(struct sr_peer *owner, uint32_t qp_slot)
 static void flush_one(uint32_t qp_slot, const struct sr_taken *t)
 {
 	struct seg_qp *q = &seg_self->qp[qp_slot];
-	struct seg_cqe *e = sr_completion_begin(sr_peer_self, q->recv_cq);
+	bool is_lost = chaos_on() && chaos_loses();
+	struct seg_cqe *e = is_lost ? NULL : sr_completion_begin(sr_peer_self, q->recv_cq);
 
 	if (e) {
 		sr_completion_error(e, atomic_load(&q->qpn), t->rqe->wr_id, IBV_WC_WR_FLUSH_ERR);

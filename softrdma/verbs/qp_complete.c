@@ -3,6 +3,7 @@
  * Both ends of a completion: the entry that a send work request pushes, and what polling or
  * dropping an entry gives back to its queue pair.
  */
+#include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/completion.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/verbs/sr_qp.h"
@@ -35,6 +36,8 @@ void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
 	struct seg_cqe *e;
 
 	if (!status && !qp->sig_all && !(w->flags & IBV_SEND_SIGNALED))
+		return;
+	if (chaos_on() && chaos_loses())
 		return;
 	e = sr_completion_begin(sr_peer_self, qp->send_cq->slot);
 	if (!e)

@@ -457,6 +457,23 @@ static void exhausts_a_queue(void **state)
 	assert_int_equal(next_async(r), IBV_EVENT_CQ_ERR);
 }
 
+/* A device with a fault: neither a work request nor a flushed receive ends but with its queue pair. */
+static void loses_completions(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+
+	chaos(r, "lose=100");
+	assert_int_equal(recv_at(&r->b, 1, 4096, 64), 0);
+	assert_int_equal(recv_at(&r->b, 2, 4096, 64), 0);
+	assert_int_equal(send_from(&r->a, 10, 0, 64, IBV_SEND_SIGNALED), 0);
+	expect_wc(r->b.rcq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_modify_qp(r->b.qp, &error, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_modify_qp(r->a.qp, &error, IBV_QP_STATE), 0);
+	expect_empty(r->b.rcq);
+	expect_empty(r->a.scq);
+}
+
 static void spurious_events(void **state)
 {
 	struct rig *r = *state;
@@ -592,6 +609,7 @@ int main(void)
 		T(refuses_a_registration),
 		T(exhausts_a_queue),
 		T(spurious_events),
+		T(loses_completions),
 		cmocka_unit_test_setup_teardown(removes_the_device, setup, teardown_removed),
 		T(comes_back),
 		T(completes_after_the_peer),

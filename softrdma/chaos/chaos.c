@@ -9,8 +9,8 @@
  *
  * Random decisions come from a counter hashed with the seed: the same seed and the
  * same order of calls give the same faults. Faults at the n-th occasion count from
- * the moment they are asked for, over the whole process, and happen once; who sees one
- * knows that all else that was asked for with it is in force.
+ * the moment they are asked for, over the whole process, and happen once. When one
+ * happens, all else that was asked for with it is in force.
  */
 #include "softrdma/chaos/chaos.h"
 

@@ -12,7 +12,7 @@
  * have sent for a process that dies or destroys its id. REQ and REP introduce the
  * processes to each other (peer.c); if one cannot copy, the connection is rejected.
  *
- * The packets are handled by the helper; sending is done by whoever calls. Sockets
+ * The helper handles the packets that arrive; the thread that calls sends. Sockets
  * never block. All under sr_cm_lock, except that QPs are modified without it.
  */
 #include "softrdma/cm/sr_cm.h"
@@ -81,7 +81,7 @@ static void raise_failed(struct sr_cm_id *id, enum rdma_cm_event_type type, int 
 	sr_cm_event_queue(id->ib.channel, e);
 }
 
-/* Tries to deliver the REQ; if nobody listens it flies on for a while. */
+/* Tries to deliver the REQ; while no id listens it flies on, as on a wire. */
 void sr_cm_fly(struct sr_cm_id *id)
 {
 	int r = sr_cm_find_listener(id);
@@ -90,7 +90,7 @@ void sr_cm_fly(struct sr_cm_id *id)
 		sr_timer_start(&id->timer, FLIGHT_MS * MS, sr_cm_on_timer, id->serial);
 		return;
 	}
-	if (r) { /* nobody listens, or it has too much to do */
+	if (r) { /* no listener, or it has too much to do */
 		raise_failed(id, RDMA_CM_EVENT_REJECTED,
 			     r == -ECONNREFUSED ? CM_REJ_NO_LISTENER : CM_REJ_CONSUMER, NULL);
 		return;

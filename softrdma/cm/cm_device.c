@@ -9,9 +9,9 @@
 #include "softrdma/process/part.h"
 
 /*
- * As in librdmacm, ids share a context of the device, which stays open when the last id has gone. The
- * context of a device that was removed is closed when another device is met, or when its last id goes
- * after that: until then the program holds it.
+ * As in librdmacm, ids share a context of the device, which stays open when the last id has gone.
+ * The context of a device that was removed is closed when another device is met, or when its last
+ * id goes after that: until then the program holds it.
  */
 struct sr_cm_device {
 	struct sr_cm_device *next;

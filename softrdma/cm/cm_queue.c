@@ -96,7 +96,7 @@ static void drop_token(int fd)
 		(void)!read(fd, &n, sizeof(n));
 }
 
-/* A connection request that nobody fetched dies with its listener. */
+/* A connection request that was not fetched dies with its listener. */
 static void free_unfetched(struct sr_cm_event *e)
 {
 	if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {

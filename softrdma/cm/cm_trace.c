@@ -163,7 +163,7 @@ void sr_cm_trace(const struct sr_cm_id *id, const struct sr_cm_msg *m)
 	struct trace_flow f;
 
 	if (!a->src_addr.sa_family || !a->dst_addr.sa_family)
-		return; /* refused before it was known who asks */
+		return; /* refused before the sender was known */
 	sr_gid_from_sockaddr(&a->src_addr, &f.from);
 	sr_gid_from_sockaddr(&a->dst_addr, &f.to);
 	trace_begin();

@@ -69,8 +69,8 @@ SR_API int rdma_destroy_id(struct rdma_cm_id *ib)
 }
 
 /*
- * The kernel gives up its part of the id at once: peers are told, nobody listens any more. What the
- * program has of it stays. A wildcard listener is not concerned and not told.
+ * The kernel gives up its part of the id at once: peers are notified, listening ends. What the
+ * program has of it stays. A wildcard listener is not concerned and gets no event.
  */
 static void end_by_removal(struct sr_cm_id *id)
 {

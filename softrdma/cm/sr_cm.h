@@ -20,7 +20,7 @@ enum sr_cm_state {
 	CM_ROUTE_RESOLVED,
 	CM_LISTEN,
 	CM_EMBRYO,     /* socket accepted, REQ not here yet; not known to the application */
-	CM_REQ_FLYING, /* nobody listened so far */
+	CM_REQ_FLYING, /* no id listened so far */
 	CM_REQ_SENT,
 	CM_REQ_RECEIVED,
 	CM_REP_RECEIVED,

@@ -69,7 +69,7 @@ void sr_completion_end(struct sr_peer *owner, uint32_t slot, const struct seg_cq
 
 void sr_completion_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status)
 {
-	/* ibv_poll_cq(3) leaves the other fields undefined: make sure nobody relies on them */
+	/* ibv_poll_cq(3) leaves the other fields undefined: no program shall rely on them */
 	memset(&e->wc, 0x5a, sizeof(e->wc));
 	e->wc.wr_id = wr_id;
 	e->wc.status = status;

@@ -6,8 +6,8 @@
 #include <infiniband/verbs.h>
 
 /*
- * Producing an entry on anybody's CQ: fill what begin returns, then end it. NULL:
- * overrun; the owner's helper has been told and the entry is lost.
+ * Producing an entry on the CQ of any process: fill what begin returns, then end it. NULL:
+ * overrun; the owner's helper has been notified and the entry is lost.
  */
 struct seg_cqe *sr_completion_begin(struct sr_peer *owner, uint32_t slot);
 void sr_completion_end(struct sr_peer *owner, uint32_t slot, const struct seg_cqe *e);

@@ -65,8 +65,10 @@ struct sr_engine {
 
 	/* What REQ and REP bring along, and the descriptors to send with it (borrowed). */
 	void (*introduce)(struct sr_hello *ret, int ret_fds[2]);
-	/* The sender of a REQ or REP: may the two exchange data? Takes the descriptors. 0, or -errno
-	 * and the connection is rejected. *ret: a reference, for release. */
+	/*
+	 * The sender of a REQ or REP: may the two exchange data? Takes the descriptors. 0, or
+	 * -errno and the connection is rejected. *ret: a reference, for release.
+	 */
 	int (*admit)(const struct sr_hello *h, int fds[2], const struct ucred *cred,
 		     struct sr_peer **ret);
 	/* The connection's socket hung up. Without the lock of a queue pair: finds out whether the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How two processes introduce themselves: one packet each way, with {memfd, wake eventfd} beside it.
+ * How two processes introduce themselves: one packet each way, with {memfd, wake eventfd} beside
+ * it.
  *
  * It travels on a node socket (the program exchanged queue pair numbers) or inside the connection
  * manager's REQ and REP. Each side reads the other's nonce with process_vm_readv, so a pair that

@@ -59,11 +59,11 @@ void sr_lock_init(void)
 	sr_lock_self = (uint64_t)(uint32_t)pid << 32 | (uint32_t)start_time(pid);
 }
 
-bool sr_lock_owner_alive(uint64_t who)
+bool sr_lock_owner_alive(uint64_t owner)
 {
-	uint64_t start = start_time((int32_t)(who >> 32));
+	uint64_t start = start_time((int32_t)(owner >> 32));
 
-	return start && (uint32_t)start == (uint32_t)who;
+	return start && (uint32_t)start == (uint32_t)owner;
 }
 
 static void relax(void)

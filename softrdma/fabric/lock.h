@@ -8,10 +8,10 @@ extern uint64_t sr_lock_self;
 
 void sr_lock_init(void);
 /* Does the process behind a lock identity still run (zombies do not)? */
-bool sr_lock_owner_alive(uint64_t who);
+bool sr_lock_owner_alive(uint64_t owner);
 /* The contended path. True if the lock was taken over from a dead process. */
 bool sr_lock_slow(struct seg_lock *l);
-/* Wait until whoever holds the lock now has let go of it (or died). */
+/* Wait until the present holder of the lock has let go of it (or died). */
 void sr_lock_quiesce(struct seg_lock *l);
 
 /* True: the previous holder died inside; the caller repairs what it guards. */

@@ -30,7 +30,7 @@ static pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sr_peer *peers; /* live ones, not ourselves; each holds one ref */
 static uint64_t last_serial;
 struct sr_peer *sr_peer_self;
-static _Atomic bool seeking;	    /* one at a time is enough: who finds none asks again */
+static _Atomic bool seeking;	    /* one at a time is enough: each retry asks again */
 static _Atomic uint32_t sought_for; /* the slot of the queue pair that waits */
 
 /* ---- objects --------------------------------------------------------------- */

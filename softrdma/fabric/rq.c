@@ -8,8 +8,8 @@
  *            `popper`, the position into its QP's `claim`, then moves the head.
  *            The claim is cleared once the completion has been pushed.
  *
- * The peer may die between any two of these stores. Whoever inherits the lock
- * finds out how far it came: a completion in the CQ (or already polled) for this
+ * The peer may die between any two of these stores. The process that inherits the
+ * lock finds out how far it came: a completion in the CQ (or already polled) for this
  * position means the receive is used up; a claim beyond the SRQ's head was never
  * popped. So no receive is lost and none completes twice.
  */

@@ -90,7 +90,7 @@ int seg_create(int *ret_fd)
 	init_life(&s->life);
 	s->version = SEG_VERSION;
 	s->pid = getpid();
-	s->who = sr_lock_self;
+	s->owner = sr_lock_self;
 	if (getrandom(&s->instance, sizeof(s->instance), 0) != sizeof(s->instance))
 		s->instance = sr_lock_self;
 	s->magic = SEG_MAGIC;

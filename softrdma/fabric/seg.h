@@ -80,7 +80,7 @@ struct seg {
 	uint64_t magic;
 	uint32_t version;
 	int32_t pid;
-	uint64_t who;	   /* the owner's lock identity */
+	uint64_t owner;	   /* the owner's lock identity */
 	uint64_t instance; /* random, names this segment */
 	_Atomic uint32_t n_base;
 	uint16_t base[SEG_MAX_BASE]; /* QP slots 256*i.. are base[i] << 8 | slot % 256 */
@@ -97,7 +97,7 @@ struct seg {
 
 /*
  * The kernel marks a robust mutex when its holder ends, be it by SIGKILL or exec, before
- * anybody can wait for the process. So this one load tells the living from the dead.
+ * any other can wait for the process. So this one load tells the living from the dead.
  */
 static inline bool seg_owner_lives(const struct seg *s)
 {

@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Locks and queues in the shared segment; see seg.h for who writes what. */
+/* Locks and queues in the shared segment; see seg.h for which side writes what. */
 
 #define SEG_INLINE 64u /* a SEND up to this size travels inside its receive CQE */
 
-/* Who holds a lock: pid << 32 | low half of the process start time. 0 = free. */
+/* The holder of a lock: pid << 32 | low half of the process start time. 0 = free. */
 struct seg_lock {
 	_Atomic uint64_t owner;
 };
@@ -31,7 +31,7 @@ struct seg_rq {
 	uint32_t stride;
 	uint32_t mask;
 	_Atomic uint64_t posted; /* owner */
-	_Atomic uint64_t head;	 /* next to be consumed: whoever holds the QP's lock */
+	_Atomic uint64_t head;	 /* next to be consumed: the holder of the QP's lock */
 	_Atomic uint64_t polled; /* owner: completions taken by the application */
 };
 
@@ -77,7 +77,7 @@ enum seg_arm {
 struct seg_cq {
 	struct seg_lock lock; /* producers */
 	_Atomic uint32_t live;
-	_Atomic uint32_t armed;	  /* enum seg_arm; peer: taken by who raises the event */
+	_Atomic uint32_t armed;	  /* enum seg_arm; peer: taken when the event is raised */
 	_Atomic uint32_t pending; /* peer: events raised, not yet fetched */
 	_Atomic uint32_t overrun; /* peer */
 	uint64_t ring;

@@ -27,7 +27,9 @@ int sr_helper_open(void);
 int sr_helper_run(void (*on_start)(void));
 /* Whether the caller is the helper, which must not wait for another process. */
 bool sr_helper_is_self(void);
-/* Any thread. The part that handles this kind gets id when fd is readable or hangs up. 0 or -errno. */
+/*
+ * Any thread. The part that handles this kind gets id when fd is readable or hangs up. 0 or -errno.
+ */
 int sr_helper_watch(int fd, enum sr_watch kind, uint64_t id);
 /* Any thread. An event that was already reported may still be handled afterwards. */
 void sr_helper_unwatch(int fd);

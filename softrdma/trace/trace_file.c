@@ -3,8 +3,8 @@
  * The trace file: pcapng, one section, one Ethernet interface, nanoseconds.
  *
  * Any number of processes write one file: each opens it with O_APPEND and writes whole
- * blocks, those of one work request with one write() unless they are very many. Whoever
- * finds the file empty writes the section's beginning, under flock(). An existing trace
+ * blocks, those of one work request with one write() unless they are very many. The process
+ * that finds the file empty writes the section's beginning, under flock(). An existing trace
  * is continued, never truncated, since a peer may be writing to it.
  *
  * The process that carries out a work request writes the packets of both directions,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the helper does for the objects of verbs: peers ask it to look at one of them, a peer dies, or
- * a fault concerns the whole device. All of it runs on the helper thread.
+ * What the helper does for the objects of verbs: peers ask it to look at one of them, a peer dies,
+ * or a fault concerns the whole device. All of it runs on the helper thread.
  */
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/rq.h"
@@ -96,7 +96,9 @@ static void on_cq(uint32_t cq_slot)
 	sr_qp_for_each(overrun, cq_slot);
 }
 
-/* The device leaves as a driver takes it away: its queue pairs fail, then its owners are notified. */
+/*
+ * The device leaves as a driver takes it away: its queue pairs fail, then its owners are notified.
+ */
 static void begin_removal(void)
 {
 	if (chaos_removal() == CHAOS_REMOVAL_FATAL)

@@ -5,7 +5,7 @@
  * A region is an entry of the MR table in our segment; its key is index << 8 |
  * generation, so a stale key never matches. Registering maps the pages in, as
  * pinning does, and fails with EFAULT on a hole. Deregistering clears the keys and
- * then waits until nobody who may have seen them is still copying: when it
+ * then waits until no thread that may have seen them is still copying: when it
  * returns, the memory is the application's alone.
  *
  * Nothing is locked here, so RLIMIT_MEMLOCK does not bind: a program of an ordinary
@@ -107,7 +107,7 @@ static uint32_t key_of(uint32_t index)
 	return index << 8 | generation[index];
 }
 
-/* Nobody copies by a key that was invalid before this call, after it. */
+/* After this call no thread copies by a key that was invalid before it. */
 static void quiesce(void)
 {
 	sr_qp_quiesce_all();

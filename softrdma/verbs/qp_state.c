@@ -211,7 +211,7 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 
 	/*
 	 * May wait for the other process' helper, so not under our locks, which ours may
-	 * want. A QP number that nobody has is no error: sends to it time out.
+	 * want. A QP number that does not exist is no error: sends to it time out.
 	 */
 	if (mask & IBV_QP_STATE && mask & IBV_QP_DEST_QPN && attr->qp_state == IBV_QPS_RTR)
 		found = qp->engine->find(attr->dest_qp_num);

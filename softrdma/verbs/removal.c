@@ -2,7 +2,7 @@
 /*
  * Removal of the device.
  *
- *   PRESENT -- asked for --> LEAVING -- held by nobody --> AWAY -- not asked for any more --> PRESENT
+ *   PRESENT -- asked for --> LEAVING -- not held --> AWAY -- no longer asked for --> PRESENT
  *
  * From LEAVING on the device is in no list and cannot be opened or bound to. What exists
  * goes on existing until its owner has released it, as with rxe and siw: the kernel waits
@@ -52,7 +52,7 @@ static void print_holders(FILE *f)
 	fputc('\n', f);
 }
 
-/* Moved into place: whoever reads it finds all of a line. */
+/* Moved into place: a reader finds all of a line. */
 static void report(void)
 {
 	char temporary[sizeof(report_path) + 4];

@@ -2,7 +2,7 @@
 /*
  * Completion queues.
  *
- *   producers  whoever executes a work request, in any process: lock, fill the entry
+ *   producers  the thread that executes a work request, in any process: lock, fill the entry
  *              at the tail, publish the tail, unlock, raise an event if armed
  *   consumers  the owner's threads: poll lock, copy out, release queue slots, head
  *

@@ -37,7 +37,7 @@ static inline struct sr_cq *sr_to_cq(struct ibv_cq *c)
 
 /* A QP goes or is reset: its entries vanish (receives go back to their SRQ). */
 void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot);
-/* Wait until nobody delivers by a key seen before. */
+/* Wait until no thread delivers by a key seen before. */
 void sr_cq_quiesce_all(void);
 /* A peer died: take over its locks, raise the events it may have owed. */
 void sr_cq_peer_died(void);

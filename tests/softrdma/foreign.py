@@ -133,8 +133,8 @@ TAKEN = []
 
 
 def free_port():
-    """Given out once, and held against others in UDP, where it disturbs nobody: the network may be ours alone
-    or not."""
+    """Given out once, and held against others in UDP, where it disturbs no program: the network may be
+    shared."""
     while True:
         holder = socket.socket(type=socket.SOCK_DGRAM)
         port = next(PORTS)
@@ -147,7 +147,7 @@ def free_port():
 
 
 def listens(port):
-    """Does anybody listen on this port, of TCP or of the connection manager?"""
+    """Does a program listen on this port, of TCP or of the connection manager?"""
     for name in ("tcp", "tcp6"):
         try:
             with open(f"/proc/net/{name}", encoding="ascii") as f:
@@ -167,7 +167,7 @@ def wait_until(condition, what, program=None):
         if program and program.process.poll() is not None:
             raise Failure(f"{what}: ended early: {program}")
         if time.monotonic() > end:
-            raise Failure(f"waited in vain: {what}")
+            raise Failure(f"did not happen: {what}")
         time.sleep(0.02)
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many work requests posted at once: each does what it would have done alone. The provider moves the
- * data of several with one system call (x_copy.c), which nobody may notice. Sources as in test_order.c and
- * test_status.c: IBA 9.5 (order), tables 60 and 61 (errors), 10.3.1.5 (flushing).
+ * Many work requests posted at once: each does what it would have done alone. The provider moves
+ * the data of several with one system call (shm_copy.c), which no program may notice. Sources as in
+ * test_order.c and test_status.c: IBA 9.5 (order), tables 60 and 61 (errors), 10.3.1.5 (flushing).
  */
 #include "rig.h"
 

@@ -457,7 +457,7 @@ static void exhausts_a_queue(void **state)
 	assert_int_equal(next_async(r), IBV_EVENT_CQ_ERR);
 }
 
-/* A device with a fault: neither a work request nor a flushed receive ends but with its queue pair. */
+/* A device with a fault: work requests and flushed receives end only with their queue pair. */
 static void loses_completions(void **state)
 {
 	struct rig *r = *state;

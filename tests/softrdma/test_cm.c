@@ -249,7 +249,7 @@ static void rejected_by_consumer(void **state)
 	assert_int_equal(rdma_accept(c.server, NULL), -1);
 }
 
-/* 8 = invalid service id: nobody listens. */
+/* 8 = invalid service id: no listener. */
 static void no_listener(void **state)
 {
 	drop_id(&c.listener);
@@ -286,7 +286,7 @@ static void destroyed_request_is_rejected(void **state)
 	expect(c.ch_c, RDMA_CM_EVENT_REJECTED, 28);
 }
 
-/* A request that nobody fetched goes with its listener. */
+/* A request that was not fetched goes with its listener. */
 static void unfetched_request_is_rejected(void **state)
 {
 	struct pollfd p = {.fd = c.ch_s->fd, .events = POLLIN};

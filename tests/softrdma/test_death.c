@@ -113,7 +113,7 @@ static int spawn_peer(const char *how)
 		execl("/proc/self/exe", "test_death", port, how, tell, NULL);
 		_exit(1);
 	}
-	setpgid(peer, peer); /* whoever comes first */
+	setpgid(peer, peer); /* in either process, the first counts */
 	close(ends[1]);
 	return ends[0];
 }
@@ -263,7 +263,7 @@ static void stopped_and_continued(void **state)
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* Dies with its request answered by nobody yet. */
+/* Dies with its request not answered yet. */
 static void dies_before_it_is_accepted(void **state)
 {
 	struct rdma_cm_event *e;
@@ -364,7 +364,7 @@ static uint32_t first_qpn(pid_t pid, uint32_t last_of_parent)
 	return ((uint32_t)pid * 40503u % 65535u + 1) << 8 | ((last_of_parent + 1) & 0xff);
 }
 
-/* IBA 9.7.6.1.3: requests are retried; whoever answers before the last retry is in time. */
+/* IBA 9.7.6.1.3: requests are retried; an answer before the last retry is in time. */
 static void answers_a_retry(void **state)
 {
 	int go[2], tell[2], status;

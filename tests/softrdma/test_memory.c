@@ -158,7 +158,7 @@ static void memlock_limit(void **state)
 	munmap(p, 1 << 20);
 }
 
-/* Nothing is locked, so the limit does not bind: not even who lacks CAP_IPC_LOCK. */
+/* Nothing is locked, so the limit does not bind: not even without CAP_IPC_LOCK. */
 static void no_memlock_limit(void **state)
 {
 	struct rig *r = *state;
@@ -307,7 +307,7 @@ static void regions_cannot_be_invalidated_locally(void **state)
 	assert_int_equal(state_of(r->b.qp), IBV_QPS_RTS);
 	assert_int_equal(
 		rdma(&r->b, IBV_WR_RDMA_READ, 4, 0, 64, (uintptr_t)r->a.buf, r->a.mr->rkey, 0), 0);
-	expect_wc(r->b.scq, 4, IBV_WC_RETRY_EXC_ERR); /* nobody is there */
+	expect_wc(r->b.scq, 4, IBV_WC_RETRY_EXC_ERR); /* no peer is there */
 }
 
 /* ibv_bind_mw(3): bound by a call, each time with another key, and again while bound. */

@@ -161,7 +161,7 @@ static void reset_drops_silently(void **state)
 	assert_int_equal(recv_at(&r->b, 3, 0, 64), EINVAL);
 }
 
-/* The same for sends that wait: nobody hears of them, then or later. */
+/* The same for sends that wait: they never complete, then or later. */
 static void reset_drops_waiting_sends(void **state)
 {
 	struct rig *r = *state;

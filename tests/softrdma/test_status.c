@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which error meets whom. Sources: IBA tables 58 to 61 (requester's and responder's
+ * Which side gets which error. Sources: IBA tables 58 to 61 (requester's and responder's
  * errors, their completion statuses and what they do to the QPs), 9.7.5.2.8 (RNR).
  */
 #include "rig.h"
@@ -291,8 +291,8 @@ static void unmapped_under_registration(void **state)
 }
 
 /*
- * ibv_poll_cq(3): an error defines wr_id, status, qp_num and vendor_err only; whoever
- * looks at another field must not find there what he hopes for.
+ * ibv_poll_cq(3): an error defines wr_id, status, qp_num and vendor_err only;
+ * another field must not hold by chance what a program expects of it.
  */
 static void errors_define_four_fields(void **state)
 {
@@ -380,7 +380,7 @@ static void rnr_resumes(void **state)
 	}
 }
 
-/* ---- nobody answers ---------------------------------------------------------- */
+/* ---- no answer ---------------------------------------------------------- */
 
 /* IBA 10.3.1.5: a QP in error takes no packets, so none is answered. */
 static void peer_in_error(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Peers killed at random instants, and peers that kill themselves between two chosen
- * stores (SOFTRDMA_CHAOS=die=N): nobody else is wedged and nothing is lost.
+ * stores (SOFTRDMA_CHAOS=die=N): no other process is wedged and nothing is lost.
  *
  *   test_storm [KILLS [SEED]]       the server, which survives and checks
  *   test_storm client PORT SEED     what it spawns and kills
@@ -40,7 +40,7 @@ enum {
 struct offer { /* private data of both sides */
 	uint64_t addr;
 	uint32_t rkey;
-	uint32_t pid; /* who asks */
+	uint32_t pid; /* of the client that asks */
 };
 
 struct client {

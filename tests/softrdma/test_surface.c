@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The surface: what is not there says so, by EOPNOTSUPP and not by a crash; and who
- * looks for the libraries by name finds us. Sources: verbs.h (the inline functions and
+ * The surface: what is not there answers EOPNOTSUPP and does not crash; and a program that
+ * looks for the libraries by name finds this one. Sources: verbs.h (the inline functions and
  * verbs_get_ctx_op), rdma-core's symbol versions.
  */
 #include "rig.h"

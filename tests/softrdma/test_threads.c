@@ -42,7 +42,7 @@ static struct ibv_wc wait_for(struct ibv_cq *cq)
 	struct ibv_wc wc;
 
 	while (!ibv_poll_cq(cq, 1, &wc))
-		sched_yield(); /* to who shall answer */
+		sched_yield(); /* to the thread that shall answer */
 	return wc;
 }
 
@@ -189,7 +189,7 @@ static void registering_beside_traffic(void **state)
 	assert_int_equal(atomic_load(&failures), 0);
 }
 
-/* ---- nobody copies by a key that is gone ------------------------------------- */
+/* ---- no peer copies by a key that is gone ------------------------------------- */
 
 struct target {
 	struct rig *r;
@@ -231,7 +231,7 @@ static void nobody_writes_after_deregistration(void **state)
 	assert_int_equal(atomic_load(&failures), 0);
 }
 
-/* ---- whoever destroys waits for the acknowledgements ---------------------------- */
+/* ---- destroying waits for the acknowledgements ---------------------------- */
 
 struct doomed {
 	struct ibv_qp *qp;
@@ -331,7 +331,7 @@ static unsigned long switches_of_helper(bool *ret_runs)
 	return sum;
 }
 
-/* Whoever woke it before may still have to wait for a processor of a busy machine. */
+/* A thread that woke it before may still have to wait for a processor of a busy machine. */
 static unsigned long switches_when_settled(void)
 {
 	struct timespec nap = {.tv_nsec = 100000000};

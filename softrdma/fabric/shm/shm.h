@@ -41,9 +41,10 @@ bool sr_shm_remote_range(const struct sr_xact *x, uint32_t need, uint64_t length
 			 struct iovec *ret);
 
 /*
- * Copies a SEND that does not fit into a completion, from x->local to the receiver. sr_shm_copy_range: a WRITE
- * or READ, between x->local and the responder's range; what was posted behind it may be copied with it.
- * Under the responder's lock. With *ret_wait set it is to be tried again later; what was copied stays noted.
+ * Copies a SEND that does not fit into a completion, from x->local to the receiver.
+ * sr_shm_copy_range: a WRITE or READ, between x->local and the responder's range; what was posted
+ * behind it may be copied with it. Under the responder's lock. With *ret_wait set it is to be tried
+ * again later; what was copied stays noted.
  */
 enum ibv_wc_status sr_shm_copy(const struct sr_xact *x, const struct iovec *remote,
 			       unsigned n_remote, enum sr_qp_wait *ret_wait);

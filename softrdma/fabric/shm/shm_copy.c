@@ -4,11 +4,11 @@
  * included: a bad pointer is then an error and not a SIGSEGV).
  *
  * Such a call costs as much as copying 4 KiB, however little it copies. So a WRITE takes along the
- * WRITEs that were posted behind it, and a READ the READs: up to RIDERS small ones, each checked as if
- * its turn had come. When it comes, it is checked again and has arrived already (wqe.moved). A WRITE may
- * so be there before a SEND that was posted before it, which no receiver can tell from a WRITE
- * that was fast; never the other way round. Nothing is taken past what changes keys, nor past a fence, nor
- * where the first does not succeed.
+ * WRITEs that were posted behind it, and a READ the READs: up to RIDERS small ones, each checked as
+ * if its turn had come. When it comes, it is checked again and has arrived already (wqe.moved). A
+ * WRITE may so be there before a SEND that was posted before it, which no receiver can tell from a
+ * WRITE that was fast; never the other way round. Nothing is taken past what changes keys, nor past
+ * a fence, nor where the first does not succeed.
  */
 #include "softrdma/fabric/shm/shm.h"
 
@@ -109,7 +109,7 @@ static bool local_is_readable(const struct sr_xact *x)
 }
 
 /* The bare system call: like a device's DMA, it is no business of ThreadSanitizer, which would
- * report users who write one place of a peer's memory at once. */
+ * report programs that write one place of a peer's memory at once. */
 static ssize_t process_vm(const struct sr_xact *x, const struct iovec *local, unsigned n_local,
 			  const struct iovec *remote, unsigned n_remote)
 {
@@ -212,8 +212,10 @@ struct carriage {
 	struct iovec remote[RIDERS];
 };
 
-/* What begins where the last one ends is one with it: the kernel looks up the pages of a piece together. Hosts use
- * their buffers one after the other. */
+/*
+ * What begins where the last one ends is one with it: the kernel looks up the pages of a piece
+ * together. Hosts use their buffers one after the other.
+ */
 static void add_piece(struct iovec *list, unsigned *n, const struct iovec *piece)
 {
 	struct iovec *last = *n ? &list[*n - 1] : NULL;
@@ -239,8 +241,10 @@ static bool is_short(const struct sr_xact *x)
 	return x->length && x->length <= RIDER_BYTES;
 }
 
-/* Whether those behind x may be looked at at all. More READs than the responder has resources for are refused,
- * in their turn. */
+/*
+ * Whether those behind x may be looked at at all. More READs than the responder has resources for
+ * are refused, in their turn.
+ */
 static bool may_carry(const struct sr_xact *x)
 {
 	return is_short(x) && !x->w->moved && !chaos_on() && x->index + 1 != x->qp->head &&
@@ -280,7 +284,7 @@ static void board_riders(struct carriage *c, const struct sr_xact *first)
 	}
 }
 
-/* False: not all of it was copied, and nobody is said to be there. */
+/* False: not all of it was copied, and none is marked as arrived. */
 static bool carry(const struct sr_xact *x, const struct iovec *remote)
 {
 	struct carriage c NOINIT;

@@ -145,7 +145,7 @@ static int bind_port(struct sr_cm_id *id, uint16_t port, const char *address)
 	struct sockaddr_un un;
 	socklen_t len = make_name(&un, id->ib.ps, port, address);
 
-	if (!id->reuse && covered_by_other(id->ib.ps, port, address))
+	if (!id->may_share_port && covered_by_other(id->ib.ps, port, address))
 		return -EADDRINUSE;
 	return bind(id->sock, (struct sockaddr *)&un, len) ? -errno : 0;
 }
@@ -191,7 +191,7 @@ int sr_cm_bind(struct sr_cm_id *id, const struct sockaddr *sa)
 	r = open_socket(id);
 	if (r)
 		return r;
-	address_text(sa, sa->sa_family == AF_INET6 && !id->afonly, address, sizeof(address));
+	address_text(sa, sa->sa_family == AF_INET6 && !id->is_v6only, address, sizeof(address));
 	r = port ? bind_port(id, port, address) : bind_any_port(id, address, &port);
 	if (r)
 		return r;

@@ -67,7 +67,7 @@ int sr_cm_wait_sync(struct sr_cm_id *id, int r)
 {
 	struct rdma_cm_event *e;
 
-	if (r || !id->sync)
+	if (r || !id->is_sync)
 		return r;
 	if (id->ib.event) {
 		rdma_ack_cm_event(id->ib.event);

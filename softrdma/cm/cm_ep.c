@@ -189,7 +189,7 @@ SR_API int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **ret)
 	struct rdma_cm_event *e;
 	int r = 0;
 
-	if (!l->sync)
+	if (!l->is_sync)
 		return sr_cm_fail(EINVAL);
 	if (listen->event)
 		rdma_ack_cm_event(listen->event);

@@ -43,7 +43,7 @@ static int finish(struct sr_cm_event *e)
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		sr_cm_close_unused_devices();
 		/* a request that came in on a synchronous listener is synchronous too */
-		return e->id->sync ? rdma_migrate_id(e->ev.id, NULL) : 0;
+		return e->id->is_sync ? rdma_migrate_id(e->ev.id, NULL) : 0;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		sr_cm_finish_connect(e->id, e);
 		return 0;

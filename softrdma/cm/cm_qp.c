@@ -100,7 +100,7 @@ static void destroy_cqs(struct sr_cm_id *id)
 {
 	struct rdma_cm_id *ib = &id->ib;
 
-	if (!id->own_cqs)
+	if (!id->has_own_cqs)
 		return;
 	if (ib->send_cq)
 		ibv_destroy_cq(ib->send_cq);
@@ -112,14 +112,14 @@ static void destroy_cqs(struct sr_cm_id *id)
 		ibv_destroy_comp_channel(ib->recv_cq_channel);
 	ib->send_cq = ib->recv_cq = NULL;
 	ib->send_cq_channel = ib->recv_cq_channel = NULL;
-	id->own_cqs = false;
+	id->has_own_cqs = false;
 }
 
 static int default_cqs(struct sr_cm_id *id, struct ibv_qp_init_attr_ex *a)
 {
 	struct rdma_cm_id *ib = &id->ib;
 
-	id->own_cqs = !a->send_cq || !a->recv_cq;
+	id->has_own_cqs = !a->send_cq || !a->recv_cq;
 	if (!a->recv_cq && make_cq(id, a->cap.max_recv_wr, &ib->recv_cq_channel, &ib->recv_cq))
 		return -1;
 	if (!a->send_cq && make_cq(id, a->cap.max_send_wr, &ib->send_cq_channel, &ib->send_cq))

@@ -41,7 +41,7 @@ SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret
 			rdma_destroy_event_channel(own);
 		return sr_cm_fail(ENOMEM);
 	}
-	id->sync = !ch;
+	id->is_sync = !ch;
 	*ret = &id->ib;
 	return 0;
 }
@@ -49,9 +49,9 @@ SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret
 SR_API int rdma_destroy_id(struct rdma_cm_id *ib)
 {
 	struct sr_cm_id *id = sr_to_cm(ib);
-	struct rdma_event_channel *own = id->sync ? ib->channel : NULL;
+	struct rdma_event_channel *own = id->is_sync ? ib->channel : NULL;
 
-	if (id->sync && ib->event) {
+	if (id->is_sync && ib->event) {
 		rdma_ack_cm_event(ib->event);
 		ib->event = NULL;
 	}
@@ -101,7 +101,7 @@ SR_API int rdma_migrate_id(struct rdma_cm_id *ib, struct rdma_event_channel *ch)
 {
 	struct sr_cm_id *id = sr_to_cm(ib);
 	struct rdma_event_channel *old = ib->channel, *own = NULL;
-	bool was_sync = id->sync;
+	bool was_sync = id->is_sync;
 
 	if (!ch) {
 		ch = own = rdma_create_event_channel();
@@ -114,7 +114,7 @@ SR_API int rdma_migrate_id(struct rdma_cm_id *ib, struct rdma_event_channel *ch)
 	}
 	pthread_mutex_lock(&sr_cm_lock);
 	ib->channel = ch;
-	id->sync = own != NULL;
+	id->is_sync = own != NULL;
 	sr_cm_events_move(id, old, ch);
 	/* events already fetched from the old channel must be acknowledged first */
 	while (id->acked != id->delivered)
@@ -150,10 +150,10 @@ SR_API int rdma_set_option(struct rdma_cm_id *ib, int level, int name, void *val
 	case RDMA_OPTION_ID_TOS:
 		return len == sizeof(uint8_t) ? 0 : sr_cm_fail(EINVAL);
 	case RDMA_OPTION_ID_REUSEADDR:
-		return int_option(val, len, &id->reuse);
+		return int_option(val, len, &id->may_share_port);
 	case RDMA_OPTION_ID_AFONLY:
-		id->afonly_set = true;
-		return int_option(val, len, &id->afonly);
+		id->has_v6only = true;
+		return int_option(val, len, &id->is_v6only);
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (len != sizeof(uint8_t))
 			return sr_cm_fail(EINVAL);

@@ -56,8 +56,8 @@ struct sr_cm_id {
 	enum sr_cm_state state;
 	int sock;	   /* owned; -1 */
 	uint64_t listener; /* embryo: serial of the id it came in by */
-	bool sync;	   /* created without a channel: calls wait for their event */
-	bool afonly, afonly_set, reuse;
+	bool is_sync;	   /* created without a channel: calls wait for their event */
+	bool is_v6only, has_v6only, may_share_port;
 	int backlog;	      /* requests that may still be queued */
 	struct sr_peer *peer; /* ref */
 	uint32_t local_qpn, local_psn, remote_qpn, remote_psn;
@@ -69,7 +69,7 @@ struct sr_cm_id {
 	struct sr_cm_msg *req; /* owned; the REQ while it is flying */
 	unsigned flights;
 	struct ibv_qp_init_attr *ep_attr; /* owned; from rdma_create_ep */
-	bool own_cqs;
+	bool has_own_cqs;
 	struct sr_cm_device *device; /* ref; NULL until bound to it */
 };
 

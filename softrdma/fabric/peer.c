@@ -345,7 +345,7 @@ static void bury(struct sr_peer *p)
 	pthread_mutex_unlock(&peers_lock);
 	if (!p)
 		return;
-	atomic_store(&p->dead, true);
+	atomic_store(&p->is_dead, true);
 	sr_helper_unwatch(p->pidfd);
 	if (p->sock >= 0) {
 		sr_helper_unwatch(p->sock);

@@ -18,7 +18,7 @@
 struct sr_peer {
 	struct sr_peer *next; /* node's list, until dead */
 	struct seg *seg;      /* owned mapping; for ourselves seg_self */
-	_Atomic bool dead;    /* no copy may be started any more */
+	_Atomic bool is_dead; /* no copy may be started any more */
 	_Atomic uint32_t refs;
 	int32_t pid;
 	int pidfd;	     /* owned; readable when the process has gone */

@@ -31,7 +31,7 @@ static void on_qp(uint32_t slot)
 
 	sr_qp_table_lock();
 	qp = sr_qp_table[slot];
-	if (qp && qp->live) {
+	if (qp && qp->is_live) {
 		events = atomic_exchange(&qp->s->events, 0);
 		raise_errors(qp, events);
 		pthread_mutex_lock(&qp->sq_lock);

@@ -155,7 +155,7 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	w->opcode = wr->opcode;
 	w->flags = (uint8_t)wr->send_flags;
 	w->stage = WQE_QUEUED;
-	w->fated = false;
+	w->is_fated = false;
 	w->moved = 0;
 	r = copy_operation(qp, w, wr);
 	if (!r && sr_is_siw())
@@ -215,7 +215,7 @@ int sr_qp_post_bind(struct sr_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bin
 		w->opcode = IBV_WR_BIND_MW;
 		w->flags = (uint8_t)bind->send_flags;
 		w->stage = WQE_QUEUED;
-		w->fated = false;
+		w->is_fated = false;
 		w->rkey = ibv_inc_rkey(mw->rkey); /* a type 1 window gets its key here */
 		w->n_sge = 0;
 		w->inl_len = 0;

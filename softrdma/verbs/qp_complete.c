@@ -35,7 +35,7 @@ void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
 	uint32_t qpn = qp->ib.qp_base.qp_num;
 	struct seg_cqe *e;
 
-	if (!status && !qp->sig_all && !(w->flags & IBV_SEND_SIGNALED))
+	if (!status && !qp->signals_all && !(w->flags & IBV_SEND_SIGNALED))
 		return;
 	if (chaos_on() && chaos_loses())
 		return;

@@ -47,11 +47,11 @@ void sr_qp_error(struct sr_qp *qp)
 	flush_sq(qp);
 	qp->ib.qp_base.state = IBV_QPS_ERR;
 	if (!was)
-		qp->drained = false;
+		qp->has_drained = false;
 	if (qp->srq && !sr_is_siw() &&
-	    !qp->drained) /* IBA 11.6.3.2: the SRQ gets no further use from us */
+	    !qp->has_drained) /* IBA 11.6.3.2: the SRQ gets no further use from us */
 		sr_async_raise(qp->ib.qp_base.context, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ib);
-	qp->drained = true;
+	qp->has_drained = true;
 }
 
 void sr_qp_fail(struct sr_qp *qp, uint64_t index, enum ibv_wc_status status)
@@ -73,7 +73,7 @@ static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *re
 {
 	uint64_t ns;
 
-	w->fated = true;
+	w->is_fated = true;
 	*ret_status = chaos_status();
 	if (*ret_status)
 		return false;
@@ -97,7 +97,7 @@ static bool chaos_takes(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on)
 	*ret_go_on = false;
 	if (qp->wait == WAIT_CHAOS && sr_now_ns() < qp->wait_until)
 		return true;
-	if (!w->fated && meet_fate(qp, w, &status))
+	if (!w->is_fated && meet_fate(qp, w, &status))
 		return true;
 	if (status) {
 		sr_qp_fail(qp, qp->exec++, status);

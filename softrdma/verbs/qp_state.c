@@ -242,7 +242,7 @@ SR_API int ibv_query_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask,
 		.srq = ib->srq,
 		.cap = qp->cap,
 		.qp_type = ib->qp_type,
-		.sq_sig_all = qp->sig_all,
+		.sq_sig_all = qp->signals_all,
 	};
 	return 0;
 }

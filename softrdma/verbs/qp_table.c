@@ -35,7 +35,7 @@ void sr_qp_for_each(void (*fn)(struct sr_qp *qp, uint64_t arg), uint64_t arg)
 
 	sr_qp_table_lock();
 	for (uint32_t i = 0; i < n; i++)
-		if (sr_qp_table[i] && sr_qp_table[i]->live)
+		if (sr_qp_table[i] && sr_qp_table[i]->is_live)
 			fn(sr_qp_table[i], arg);
 	sr_qp_table_unlock();
 }

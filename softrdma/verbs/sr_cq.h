@@ -25,7 +25,6 @@ struct sr_cq {
 	unsigned delivered;	  /* events got by the application */
 	unsigned async_delivered; /* guarded by the context's lock */
 	_Atomic uint32_t users;
-	bool polling;	   /* between start_poll and end_poll; guarded by poll */
 	struct ibv_wc now; /* the entry that start_poll/next_poll stand on */
 	uint64_t sr_now_ns;
 };

@@ -167,7 +167,7 @@ static struct sr_qp *new_qp(const struct ibv_qp_init_attr_ex *a)
 	qp->recv_cq = sr_to_cq(a->recv_cq);
 	qp->engine = sr_engine();
 	qp->srq = a->srq ? sr_to_srq(a->srq) : NULL;
-	qp->sig_all = a->sq_sig_all;
+	qp->signals_all = a->sq_sig_all;
 	qp->cap = a->cap;
 	if (!qp->cap.max_send_wr)
 		qp->cap.max_send_wr = 1;
@@ -196,7 +196,7 @@ static void give_slot(struct sr_qp *qp)
 static void set_live(struct sr_qp *qp, bool live)
 {
 	sr_qp_table_lock();
-	qp->live = live;
+	qp->is_live = live;
 	sr_qp_table_unlock();
 }
 

@@ -24,8 +24,8 @@ struct sr_qp {
 	struct sr_cq *send_cq, *recv_cq;
 	struct sr_srq *srq;
 	struct ibv_qp_cap cap;
-	bool sig_all;
-	bool live; /* complete and not on its way out; guarded by the table lock */
+	bool signals_all;
+	bool is_live; /* complete and not on its way out; guarded by the table lock */
 	size_t rq_bytes;
 	unsigned async_delivered; /* guarded by the context's lock */
 
@@ -48,7 +48,7 @@ struct sr_qp {
 	uint64_t wait_until; /* 0 = for ever */
 	struct sr_timer timer;
 	unsigned burst;	   /* READs and atomics in a row that a wire would have under way at once */
-	bool drained;	   /* LAST_WQE_REACHED has been raised since ERR was entered */
+	bool has_drained;  /* LAST_WQE_REACHED has been raised since ERR was entered */
 	uint64_t ex_start; /* ibv_wr_*: head at wr_start, and the first error since */
 	int ex_error;
 };

@@ -30,9 +30,9 @@ struct sr_wqe {
 	uint8_t flags;	   /* enum ibv_send_flags */
 	uint8_t opcode;	   /* enum ibv_wr_opcode */
 	uint8_t n_sge;
-	uint8_t stage; /* enum sr_wqe_stage */
-	bool fated;    /* chaos has decided about it */
-	bool backward; /* chaos moves it in pieces, the last one first */
+	uint8_t stage;	  /* enum sr_wqe_stage */
+	bool is_fated;	  /* chaos has decided about it */
+	bool is_backward; /* chaos moves it in pieces, the last one first */
 	union {
 		struct ibv_sge sge[1];
 		uint8_t data[1];

@@ -61,7 +61,7 @@ static struct sr_wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 	w->flags = (uint8_t)(ib->wr_flags & ~(unsigned)IBV_SEND_INLINE);
 	w->opcode = opcode;
 	w->stage = WQE_QUEUED;
-	w->fated = false;
+	w->is_fated = false;
 	w->moved = 0;
 	w->n_sge = 0;
 	w->inl_len = 0;

@@ -50,7 +50,7 @@ void sr_shm_kick(struct sr_qp *qp)
 {
 	struct sr_peer *p = qp->end.peer;
 
-	if (p && !atomic_load(&p->dead))
+	if (p && !atomic_load(&p->is_dead))
 		sr_peer_kick_qp(p, qp->end.slot, SEG_EV_RESUME);
 }
 

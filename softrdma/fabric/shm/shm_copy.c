@@ -171,8 +171,8 @@ __attribute__((cold)) static enum ibv_wc_status move_piece(const struct sr_xact 
 	enum ibv_wc_status status;
 	unsigned n_from, n_to;
 
-	piece = chaos_piece(left, !w->moved, &w->backward);
-	at = w->backward ? left - piece : w->moved;
+	piece = chaos_piece(left, !w->moved, &w->is_backward);
+	at = w->is_backward ? left - piece : w->moved;
 	n_from = slice(x->local, x->n_local, at, piece, from);
 	n_to = slice(remote, n_remote, at, piece, to);
 	status = move(x, from, n_from, to, n_to, piece, wait);

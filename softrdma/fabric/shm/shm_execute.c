@@ -477,7 +477,7 @@ enum ibv_wc_status sr_shm_execute(struct sr_qp *qp, const struct sr_wqe *w, uint
 	if (!qp->end.peer)
 		sr_shm_seek(qp);
 	x.peer = qp->end.peer;
-	if (!x.peer || atomic_load(&x.peer->dead) || !seg_owner_lives(x.peer->seg)) {
+	if (!x.peer || atomic_load(&x.peer->is_dead) || !seg_owner_lives(x.peer->seg)) {
 		*wait = WAIT_RETRY;
 		return IBV_WC_SUCCESS;
 	}

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "initiator/control/admin.h"
 #include "initiator/control/errors.h"
+#include "initiator/io/io_status.h"
 #include "initiator/io/slab.h"
 
 enum {
@@ -159,7 +160,7 @@ static void on_answer(struct admin *admin, const struct nvme_cqe *cqe)
 		return;
 	}
 	slot->is_in_flight = false;
-	slot->answer.status = error_status_of(cqe);
+	slot->answer.status = io_status_in(cqe);
 	slot->answer.result = get_le64(cqe->result);
 	if (!slot->is_sending)
 		finish(slot);

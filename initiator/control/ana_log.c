@@ -3,8 +3,8 @@
  * Log page 0Ch: read in pieces of 4 KiB, groups alone, until ours is found. Control loop.
  *
  * The first piece is read without Retain Asynchronous Event: what changes while we read raises the
- * event again, and the page is read again. Failures are no reason to give up the path: then its state
- * is not known, and the target's answers tell.
+ * event again, and the page is read again. Failures are no reason to give up the path: then its
+ * state is not known, and the target's answers tell.
  */
 #include "base/log.h"
 #include "initiator/control/controller.h"

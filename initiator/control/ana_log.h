@@ -14,7 +14,7 @@
 struct controller;
 
 enum {
-	ANA_LOG_READS_MAX = 64, /* of 4 KiB: whoever has more groups is not believed */
+	ANA_LOG_READS_MAX = 64, /* of 4 KiB: a page with more groups is not believed */
 };
 
 /* A walk through the page, piece by piece. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The secrets of a volume, from their files; see auth.h. */
-#include "initiator/control/auth.h"
+#include "initiator/control/auth_keys.h"
 #include "initiator/control/errors.h"
 
 static int load(const char *path, const char *option, struct auth_key *key, struct error *error)

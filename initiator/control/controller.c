@@ -24,7 +24,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "initiator/control/connect.h"
+#include "initiator/io/connect.h"
 #include "initiator/control/controller.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
@@ -88,9 +88,9 @@ void controller_shut_down(struct controller *c)
 }
 
 /*
- * A Connect command can get lost without a fault of either side: the accepting side of siw does not see
- * what arrives before it has finished accepting. The first attempt of a volume therefore sends it once
- * more; not more often, because a target may well hang.
+ * A Connect command can get lost without a fault of either side: the accepting side of siw does not
+ * see what arrives before it has finished accepting. The first attempt of a volume therefore sends
+ * it once more; not more often, because a target may well hang.
  */
 bool controller_may_ask_again(struct controller *c)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One association with a controller: from an address to "live", and down again. One attempt; the owner
- * (reconnect.c, discover.c) decides about further ones.
+ * One association with a controller: from an address to "live", and down again. One attempt; the
+ * owner (reconnect.c, discover.c) decides about further ones.
  */
 #pragma once
 
 #include "initiator/control/admin.h"
 #include "initiator/control/ana_log.h"
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 #include "initiator/control/controller_state.h"
 #include "initiator/control/identify.h"
 #include "initiator/control/power.h"

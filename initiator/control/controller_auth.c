@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "initiator/control/auth_keys.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
 

@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "initiator/control/connect.h"
+#include "initiator/io/connect.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
 
@@ -158,7 +158,8 @@ void controller_send_connect(struct controller *c)
 	uint64_t kato_ms = c->is_discovery ? 0 : c->config->keep_alive_ns / NSEC_PER_MSEC;
 
 	controller_move(c, CTRL_SENDING_CONNECT);
-	connect_fill_data(&data, c->config, c->subnqn, NVMF_CNTLID_DYNAMIC);
+	connect_fill_data(&data, c->config->hostid, c->config->hostnqn, c->subnqn,
+			  NVMF_CNTLID_DYNAMIC);
 	connect_fill_command(&command.sqe, 0, NVMF_ADMIN_SQ_ENTRIES,
 			     (uint32_t)MIN(kato_ms, (uint64_t)UINT32_MAX));
 	controller_submit(c, &command);
@@ -339,7 +340,7 @@ static void set_queues(struct controller *c)
 	controller_submit(c, &command);
 }
 
-/* ---- IDENTIFYING_IDS, IDENTIFYING_NAMESPACE, READING_SMART, READING_ANA, LISTING_NAMESPACES ---- */
+/* ---- IDENTIFYING_IDS, IDENTIFYING_NAMESPACE, READING_*, LISTING_NAMESPACES ---- */
 
 static void on_list(void *context, const struct admin_answer *answer)
 {

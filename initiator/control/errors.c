@@ -23,13 +23,6 @@
  * already. */
 #pragma GCC diagnostic ignored "-Wformat-truncation"
 
-enum nvme_status error_status_of(const struct nvme_cqe *cqe)
-{
-	enum nvme_status status = get_nvme_status(cqe->status);
-
-	return nvme_status_code(status) == NVME_OK ? NVME_OK : status;
-}
-
 static bool is_nobody_listening(const struct cm_error *cm)
 {
 	return cm->reason == CM_REASON_NO_LISTENER || cm->reason == -ECONNREFUSED ||
@@ -279,51 +272,4 @@ void error_from_status(struct error *error, const char *what, enum nvme_status s
 {
 	error_set(error, EXIT_FAILED, NULL, "target answered %s with %s (status %x.%02x)", what,
 		  nvme_status_string(status), nvme_status_code(status) >> 8 & 7, status & 0xff);
-}
-
-int error_of_io(enum nvme_status status, enum volume_op op)
-{
-	switch ((unsigned)nvme_status_code(status)) {
-	case NVME_OK:
-		return 0;
-	case NVME_LBA_OUT_OF_RANGE:
-		return op == VOLUME_WRITE || op == VOLUME_WRITE_ZEROES ? -ENOSPC : -EINVAL;
-	case NVME_CAPACITY_EXCEEDED:
-		return -ENOSPC;
-	case NVME_NS_WRITE_PROTECTED:
-	case 0x182: /* attempted write to a read-only range */
-		return -EPERM;
-	case NVME_INVALID_FIELD:
-		return -EINVAL;
-	case NVME_INVALID_OPCODE:
-		return -EOPNOTSUPP;
-	default:
-		return -EIO;
-	}
-}
-
-enum io_retry error_io_retry(enum nvme_status status)
-{
-	unsigned code = nvme_status_code(status);
-
-	if (status & NVME_DNR)
-		return IO_RETRY_NO;
-	if (code == NVME_ANA_PERSISTENT_LOSS) /* it does not come back */
-		return IO_RETRY_NO;
-	/* Path errors, but those that the host itself makes up (3.70h and on). */
-	if (code >= 0x300 && code < NVME_HOST_PATH_ERROR)
-		return IO_RETRY_WHILE_LOST;
-	switch (code) {
-	case NVME_NS_NOT_READY:
-		return IO_RETRY_WHILE_LOST;
-	case NVME_INTERRUPTED:
-	case NVME_TRANSIENT_TRANSPORT:
-	case NVME_ABORTED_BY_REQUEST:
-	case NVME_ABORTED_SQ_DELETION:
-	case NVME_CONNECT_BUSY:
-	case 0x84: /* format in progress */
-		return IO_RETRY_COUNTED;
-	default:
-		return IO_RETRY_NO;
-	}
 }

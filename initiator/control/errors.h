@@ -2,13 +2,10 @@
 /* What failures are called: for people (struct error), for front ends (errno). Pure. */
 #pragma once
 
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 #include "initiator/control/volume.h"
 #include "transport/cm.h"
 #include "transport/wire/nvme.h"
-
-/* The status of an answer; NVME_OK whatever stands beside a success (More, CRD). */
-enum nvme_status error_status_of(const struct nvme_cqe *cqe);
 
 /* Why the connection manager could not connect to address. */
 void error_from_cm(struct error *error, const union addr *address, const struct cm_error *cm);
@@ -29,13 +26,3 @@ bool error_connect_is_permanent(enum nvme_status status);
 
 /* An answer other than success to the command called what. */
 void error_from_status(struct error *error, const char *what, enum nvme_status status);
-
-/* What volume_io.done reports: 0 or -errno. */
-int error_of_io(enum nvme_status status, enum volume_op op);
-
-enum io_retry {
-	IO_RETRY_NO,
-	IO_RETRY_COUNTED,    /* passes by itself: a few times */
-	IO_RETRY_WHILE_LOST, /* the path or namespace is away: as long as a reconnect may last */
-};
-enum io_retry error_io_retry(enum nvme_status status);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who we are to targets: /etc/nvme/hostnqn and /etc/nvme/hostid, as nvme-cli keeps them.
- */
+/* The identity of this host: /etc/nvme/hostnqn and /etc/nvme/hostid, as nvme-cli keeps them. */
 #pragma once
 
 #include "initiator/control/volume.h"

@@ -25,9 +25,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/states.h"
-#include "initiator/control/connect.h"
+#include "initiator/io/connect.h"
+#include "initiator/control/auth_keys.h"
 #include "initiator/control/errors.h"
 #include "initiator/io/queue.h"
+#include "initiator/control/link.h"
 #include "initiator/control/volume_impl.h"
 
 enum {
@@ -55,14 +57,14 @@ const char *link_state_name(unsigned state)
 
 static void move(struct volume_queue *queue, enum link_state next)
 {
-	states_move("link", rules, &queue->link.state, next);
+	states_move("link", rules, &queue->link->state, next);
 }
 
 /* ---- failing ---- */
 
 static uint64_t retry_delay_ns(const struct volume_queue *queue)
 {
-	uint64_t delay = RETRY_MIN_NS << MIN(queue->link.n_retries, 16u);
+	uint64_t delay = RETRY_MIN_NS << MIN(queue->link->n_retries, 16u);
 
 	return MIN(delay, queue->volume->config.reconnect_delay_ns);
 }
@@ -71,7 +73,7 @@ static uint64_t retry_delay_ns(const struct volume_queue *queue)
 static void retry_later(struct volume_queue *queue)
 {
 	struct volume *volume = queue->volume;
-	struct link *link = &queue->link;
+	struct link *link = queue->link;
 	uint64_t now = clock_ns();
 
 	if (!link->down_since_ns)
@@ -86,8 +88,8 @@ static void become_idle(struct volume_queue *queue)
 {
 	struct volume *volume = queue->volume;
 
-	cm_conn_destroy(queue->link.conn);
-	queue->link.conn = NULL;
+	cm_conn_destroy(queue->link->conn);
+	queue->link->conn = NULL;
 	move(queue, LINK_IDLE);
 	if (queue->is_removing)
 		loop_send(queue->loop, &queue->quit_msg);
@@ -101,14 +103,14 @@ static void lost(struct volume_queue *queue, const struct error *error)
 {
 	struct volume *volume = queue->volume;
 
-	if (queue->link.state == LINK_IDLE || queue->link.state == LINK_STOPPING)
+	if (queue->link->state == LINK_IDLE || queue->link->state == LINK_STOPPING)
 		return;
-	if (queue->link.state == LINK_LIVE && volume->phase == PHASE_LIVE) {
+	if (queue->link->state == LINK_LIVE && volume->phase == PHASE_LIVE) {
 		reconnect_lost(volume, error);
 		return;
 	}
 	volume->last_error = *error;
-	if (!queue->link.n_retries)
+	if (!queue->link->n_retries)
 		log_warn(VOLUME_FMT ": queue %u: %s", VOLUME_ARG(volume), queue->limits.qid,
 			 error->message);
 	link_stop(queue);
@@ -120,13 +122,13 @@ static void lost_connection(struct volume_queue *queue, const char *reason)
 	struct error error;
 
 	addr_format(where, &queue->volume->config.address);
-	if (queue->link.state == LINK_LIVE)
+	if (queue->link->state == LINK_LIVE)
 		error_set(&error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s", where,
 			  reason);
 	else
 		error_set(&error, EXIT_UNREACHABLE, NULL,
 			  "cannot connect queue %u to %s: %s (while %s)", queue->limits.qid, where,
-			  reason, link_state_name(queue->link.state));
+			  reason, link_state_name(queue->link->state));
 	lost(queue, &error);
 }
 
@@ -134,20 +136,20 @@ static void on_deadline(struct loop_timer *timer)
 {
 	struct link *link = container_of(timer, struct link, deadline);
 
-	lost_connection(container_of(link, struct volume_queue, link), "no answer");
+	lost_connection(link->queue, "no answer");
 }
 
 static void on_retry(struct loop_timer *timer)
 {
 	struct link *link = container_of(timer, struct link, retry);
 
-	link_start(container_of(link, struct volume_queue, link));
+	link_start(link->queue);
 }
 
 /* ---- making and unmaking ---- */
 
-/* Of the send queue, for an entry of the submission queue: SENDs linger (command.c); with windows so
- * do binds, and a key may have to be invalidated. */
+/* Of the send queue, for an entry of the submission queue: SENDs linger (command.c); with
+ * windows so do binds, and a key may have to be invalidated. */
 static unsigned slots_per_entry(const struct volume_queue *queue)
 {
 	return queue->limits.has_windows ? 4 : 2;
@@ -162,6 +164,17 @@ static unsigned n_entries(const struct volume_queue *queue, const struct device 
 		n = MIN(n, (unsigned)c->id.max_commands);
 	n = MIN(n, device->limits.max_qp_wr / slots_per_entry(queue) - 1);
 	return MIN(n, device->limits.max_cqe / (slots_per_entry(queue) + 2));
+}
+
+static int make_auth(struct volume_queue *queue, const struct domain *domain, struct error *error)
+{
+	const struct volume_config *config = &queue->volume->config;
+	int r;
+
+	if (!*config->secret_file && !*config->ctrl_secret_file)
+		return 0;
+	r = queue_auth_make(queue, domain, error);
+	return r < 0 ? r : auth_keys_load(config, queue->auth.keys, error);
 }
 
 static int register_memory(struct volume_queue *queue, struct error *error)
@@ -190,7 +203,7 @@ static int register_memory(struct volume_queue *queue, struct error *error)
 			  domain->device->name, queue->table.n, strerror(-r));
 		return r;
 	}
-	return queue_auth_make(queue, &queue->volume->config, domain, error);
+	return make_auth(queue, domain, error);
 }
 
 static void unmake(struct volume_queue *queue)
@@ -204,10 +217,19 @@ static void unmake(struct volume_queue *queue)
 	queue->cq = NULL;
 }
 
+static unsigned n_queues_on(const struct volume *volume, const struct loop *loop)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &volume->queues)
+		n += list_entry(node, struct volume_queue, node)->loop == loop;
+	return n;
+}
+
 static int make(struct volume_queue *queue, struct error *error)
 {
 	struct volume *volume = queue->volume;
-	struct cm_conn *conn = queue->link.conn;
+	struct cm_conn *conn = queue->link->conn;
 	unsigned n_sq;
 	struct qp_config config = {
 		.domain = &volume->controller.domain,
@@ -227,12 +249,13 @@ static int make(struct volume_queue *queue, struct error *error)
 	queue->limits.n_sq = n_sq;
 	config.n_recv = n_sq + RECV_SPARE;
 	config.send_depth = slots_per_entry(queue) * n_sq + 1;
-	connect_fill_data(queue->table.connect_data, &volume->config, volume->config.subnqn,
-			  volume->controller.cntlid);
+	connect_fill_data(queue->table.connect_data, volume->config.hostid, volume->config.hostnqn,
+			  volume->config.subnqn, volume->controller.cntlid);
 	r = register_memory(queue, error);
 	if (r < 0)
 		return r;
-	r = queue_cq_take(volume, conn->device, queue->loop, config.n_recv + config.send_depth,
+	r = queue_cq_take(&volume->cqs, conn->device, queue->loop,
+			  config.n_recv + config.send_depth, n_queues_on(volume, queue->loop),
 			  &queue->cq);
 	if (r == 0) {
 		config.cq = &queue->cq->cq;
@@ -251,7 +274,7 @@ static void on_resolved(struct cm_conn *conn)
 	struct volume_queue *queue = conn->context;
 	struct error error;
 
-	if (queue->link.state != LINK_RESOLVING)
+	if (queue->link->state != LINK_RESOLVING)
 		return;
 	if (make(queue, &error) < 0) {
 		unmake(queue);
@@ -288,7 +311,7 @@ static const struct cm_conn_ops cm_ops = {
 void link_start(struct volume_queue *queue)
 {
 	struct volume *volume = queue->volume;
-	struct link *link = &queue->link;
+	struct link *link = queue->link;
 	const union addr *source = &volume->config.host_address;
 	struct error error;
 	int r;
@@ -315,10 +338,10 @@ void link_on_attached(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, attached_msg);
 	struct nvmf_cm_req req;
-	struct cm_conn *conn = queue->link.conn;
+	struct cm_conn *conn = queue->link->conn;
 	int r = queue->attach_result;
 
-	if (queue->link.state != LINK_ATTACHING)
+	if (queue->link->state != LINK_ATTACHING)
 		return;
 	if (r == 0) {
 		move(queue, LINK_CONNECTING);
@@ -335,7 +358,7 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 	struct volume_queue *queue = conn->context;
 	unsigned n_recv;
 
-	if (queue->link.state != LINK_CONNECTING)
+	if (queue->link->state != LINK_CONNECTING)
 		return;
 	move(queue, LINK_STARTING);
 	if (connect_parse_private(private_data, n, &n_recv) < 0) {
@@ -366,16 +389,16 @@ void link_on_connected(struct loop_msg *msg)
 	enum nvme_status status = queue->connect_status;
 	struct error error;
 
-	if (queue->link.state != LINK_STARTING)
+	if (queue->link->state != LINK_STARTING)
 		return;
 	if (status == NVME_OK) {
 		move(queue, LINK_LIVE);
-		loop_timer_stop(&queue->link.deadline);
-		if (queue->link.n_retries)
+		loop_timer_stop(&queue->link->deadline);
+		if (queue->link->n_retries)
 			log_info(VOLUME_FMT ": queue %u: connected", VOLUME_ARG(volume),
 				 queue->limits.qid);
-		queue->link.n_retries = 0;
-		queue->link.down_since_ns = 0;
+		queue->link->n_retries = 0;
+		queue->link->down_since_ns = 0;
 		queue_set_mode(queue, QUEUE_HOLD);
 		return;
 	}
@@ -403,7 +426,7 @@ void link_on_failed(struct loop_msg *msg)
 
 void link_stop(struct volume_queue *queue)
 {
-	struct link *link = &queue->link;
+	struct link *link = queue->link;
 	unsigned state = link->state;
 
 	loop_timer_stop(&link->retry);

@@ -21,6 +21,7 @@ enum link_state {
 
 struct link {
 	/* Thread: control */
+	struct volume_queue *queue; /* borrowed: the other side */
 	unsigned state;		    /* enum link_state */
 	struct cm_conn *conn;	    /* owned */
 	struct loop_timer deadline; /* of one attempt to connect */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A target that was restarted and one whose machine lost power look alike to a host: the connection
- * breaks, and a new one is granted. But after a loss of power, writes that were acknowledged out of a
- * volatile cache are gone. The next Flush must not succeed as if they were safe.
+ * breaks, and a new one is granted. But after a loss of power, writes that were acknowledged out of
+ * a volatile cache are gone. The next Flush must not succeed as if they were safe.
  */
 #include <string.h>
 

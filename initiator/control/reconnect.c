@@ -12,13 +12,14 @@
  * scheduled: the first at once, then after ever longer delays up to reconnect_delay. I/O
  * is held meanwhile.
  *
- * A target that answers, but refuses us for good (DNR) or has no such namespace, is an obstacle (DENIED,
- * GONE). Mostly somebody has made a mistake there and will mend it: so it is tried on, slowly, and I/O is
- * held as in any outage. A namespace that goes while we are live takes the association with it: its identity
- * is looked at again before any I/O is sent to what may come in its place.
+ * A target that answers, but refuses us for good (DNR) or has no such namespace, is an obstacle
+ * (DENIED, GONE). Mostly it is a mistake in the target's configuration, which its administrator
+ * mends: so the volume tries again, slowly, and holds I/O as in any outage. A namespace that goes
+ * while the volume is live ends the association: before any I/O is sent to what comes in its
+ * place, the next association compares its identity.
  *
- * The end: ctrl_loss_tmo has passed, or what answers is not the namespace that was attached, or there is an
- * obstacle and fails_on_denial. Then all I/O fails, until volume_reopen.
+ * The end: ctrl_loss_tmo has passed, or what answers is not the namespace that was attached, or
+ * there is an obstacle and fails_on_denial. Then all I/O fails, until volume_reopen.
  *
  * A write that was in flight is sent again on a new association. That an old copy of it
  * does not land later is the target's duty, as it is the same host and the same path
@@ -126,7 +127,7 @@ static bool is_all_stopped(const struct volume *volume)
 	if (volume->controller.state != CTRL_IDLE)
 		return false;
 	list_for_each (node, &volume->queues)
-		if (list_entry(node, struct volume_queue, node)->link.state != LINK_IDLE)
+		if (list_entry(node, struct volume_queue, node)->link->state != LINK_IDLE)
 			return false;
 	return true;
 }
@@ -243,7 +244,7 @@ static void finish_close(struct volume *volume)
 	callbacks.on_closed(context);
 }
 
-/* After the first attempt, for whose outcome somebody waits. */
+/* After the first attempt: the program that attaches waits for its outcome. */
 static bool may_open_again(struct volume *volume)
 {
 	struct controller *c = &volume->controller;

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "initiator/control/errors.h"
+#include "initiator/control/link.h"
 #include "initiator/control/volume_impl.h"
 
 enum {
@@ -101,7 +102,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 		volume->config.keep_alive_ns = MAX(config->keep_alive_ns, KEEP_ALIVE_MIN_NS);
 	volume->callbacks = *callbacks;
 	volume->context = context;
-	volume_io_errors_init(&volume->io_errors);
+	volume_io_errors_init(&volume->io_errors, config->subnqn, config->nsid);
 	unflushed_init(&volume->unflushed);
 	list_init(&volume->queues);
 	list_init(&volume->cqs);
@@ -175,7 +176,7 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 	list_for_each (node, &volume->queues) {
 		struct volume_queue *queue = list_entry(node, struct volume_queue, node);
 
-		status.n_queues_live += queue->link.state == LINK_LIVE;
+		status.n_queues_live += queue->link->state == LINK_LIVE;
 		status.n_held += atomic_load_explicit(&queue->seen_held, memory_order_relaxed);
 		status.n_in_flight += atomic_load_explicit(&queue->seen_in_flight,
 							   memory_order_relaxed);
@@ -336,6 +337,61 @@ static uint16_t take_qid(struct volume *volume)
 	return (uint16_t)(i + 1);
 }
 
+static void on_queue_quitted(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, quitted_msg);
+	struct volume *volume = queue->volume;
+	void (*on_removed)(void *context) = queue->on_removed;
+	void *context = queue->on_removed_context;
+
+	list_remove(&queue->node);
+	unflushed_leave(&volume->unflushed, &queue->unflushed_mark);
+	volume->n_invalidated += atomic_load(&queue->n_invalidated);
+	volume->n_revoked += atomic_load(&queue->n_revoked);
+	volume->used_qids &= ~(1ull << (queue->limits.qid - 1));
+	free(queue->link);
+	queue_free(queue);
+	reconnect_on_link_idle(volume);
+	if (on_removed)
+		on_removed(context);
+}
+
+static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
+		     struct volume_queue **ret_queue)
+{
+	const struct volume_config *config = &volume->config;
+	const struct queue_config queue_config = {
+		.volume = volume,
+		.control = volume->control,
+		.loop = io_loop,
+		.unflushed = &volume->unflushed,
+		.io_errors = &volume->io_errors,
+		.qid = qid,
+		.n_entries = config->queue_size,
+		.slab_bytes = volume_slab_bytes(config),
+		.max_io_bytes = volume->info.max_io_bytes,
+		.io_timeout_ns = config->io_timeout_ns,
+		.retry_for_ns = config->ctrl_loss_tmo_ns,
+		.is_watched = config->keep_alive_ns &&
+			      config->keep_alive_ns <= config->io_timeout_ns,
+		.on_attached = link_on_attached,
+		.on_connected = link_on_connected,
+		.on_failed = link_on_failed,
+		.on_stopped = link_on_stopped,
+		.on_quitted = on_queue_quitted,
+	};
+	struct link *link = calloc(1, sizeof(*link));
+	int r = link ? queue_new(&queue_config, ret_queue) : -ENOMEM;
+
+	if (r < 0) {
+		free(link);
+		return r;
+	}
+	link->queue = *ret_queue;
+	(*ret_queue)->link = link;
+	return 0;
+}
+
 int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_queue **ret_queue)
 {
 	struct volume_queue *queue;
@@ -347,7 +403,7 @@ int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_
 	if (volume_n_queues(volume) >= volume->info.n_queues_granted)
 		return -EUSERS;
 	qid = take_qid(volume);
-	r = queue_new(volume, io_loop, qid, &queue);
+	r = new_queue(volume, io_loop, qid, &queue);
 	if (r < 0) {
 		volume->used_qids &= ~(1ull << (qid - 1));
 		return r;
@@ -367,28 +423,10 @@ void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *co
 	queue->is_removing = true;
 	queue->on_removed = on_removed;
 	queue->on_removed_context = context;
-	if (queue->link.state == LINK_IDLE) {
-		loop_timer_stop(&queue->link.retry);
+	if (queue->link->state == LINK_IDLE) {
+		loop_timer_stop(&queue->link->retry);
 		loop_send(queue->loop, &queue->quit_msg);
 	} else {
 		link_stop(queue);
 	}
-}
-
-void volume_on_queue_quitted(struct loop_msg *msg)
-{
-	struct volume_queue *queue = container_of(msg, struct volume_queue, quitted_msg);
-	struct volume *volume = queue->volume;
-	void (*on_removed)(void *context) = queue->on_removed;
-	void *context = queue->on_removed_context;
-
-	list_remove(&queue->node);
-	unflushed_leave(&volume->unflushed, &queue->unflushed_mark);
-	volume->n_invalidated += atomic_load(&queue->n_invalidated);
-	volume->n_revoked += atomic_load(&queue->n_revoked);
-	volume->used_qids &= ~(1ull << (queue->limits.qid - 1));
-	queue_free(queue);
-	reconnect_on_link_idle(volume);
-	if (on_removed)
-		on_removed(context);
 }

@@ -3,12 +3,12 @@
  * The initiator's face to its front ends (the NBD bridge, benchmarks): one attached namespace.
  *
  * Threads. The control loop owns the volume: discovery, controller, reconnecting, keep alive. Each
- * volume_queue belongs to the I/O loop it was made for: one I/O queue pair, its slab of registered memory,
- * its commands. No lock between them; they talk by loop messages.
+ * volume_queue belongs to the I/O loop it was made for: one I/O queue pair, its slab of registered
+ * memory, its commands. No lock between them; they talk by loop messages.
  *
- * I/O is never lost: while the association is being reconnected, submitted I/O is held, and what was in
- * flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed. Only then does it
- * complete, with -EIO (or at once after fast_io_fail_tmo_ns).
+ * I/O is never lost: while the association is being reconnected, submitted I/O is held, and what
+ * was in flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed.
+ * Only then does it complete, with -EIO (or at once after fast_io_fail_tmo_ns).
  */
 #pragma once
 
@@ -47,8 +47,8 @@ struct volume_config {
 	uint64_t fast_io_fail_tmo_ns; /* UINT64_MAX: off */
 	bool fails_on_denial;	      /* DENIED and GONE are FAILED at once, as with Linux */
 	bool has_windows; /* a key for each command alone: memory windows, remote invalidation */
-	/* A command older than this resets the association, unless the target answers others, or Keep
-	 * Alive; one that is ten times as old does in any case. */
+	/* A command older than this resets the association, unless the target answers others, or
+	 * Keep Alive; one that is ten times as old does in any case. */
 	uint64_t io_timeout_ns;
 	/* Secrets of DH-HMAC-CHAP, read again for each connection; "": none. By the first we prove
 	 * ourselves, by the second the target must. */
@@ -63,7 +63,7 @@ struct volume_info {
 	uint64_t slab_bytes;   /* registered memory of a queue: as configured, or less */
 	uint32_t max_io_bytes; /* of one read or write: MDTS, slab and device */
 	bool is_read_only;
-	bool has_flush; /* volatile write cache present, when we connected; Flush is sent in any case */
+	bool has_flush; /* volatile write cache present when connecting; Flush is always sent */
 	bool has_write_zeroes;
 	bool has_trim; /* Dataset Management, deallocate */
 	bool reads_zero_after_trim;
@@ -80,7 +80,7 @@ struct volume_status {
 	uint64_t n_reconnects;
 	uint64_t n_held; /* I/O waiting for the association */
 	uint64_t n_in_flight;
-	/* with memory windows: keys that the target invalidated with its answer, and that we had to */
+	/* with memory windows: keys that the target invalidated with its answer, or rblk did */
 	uint64_t n_invalidated, n_revoked;
 	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */
 	uint16_t cntlid;
@@ -102,14 +102,14 @@ struct volume_callbacks {
 	void (*on_closed)(void *context);
 };
 
-/* Control thread. Starts connecting; on_opened tells. -errno only for resources. config is copied. */
+/* Control thread. Starts connecting; then on_opened. -errno only for resources; copies config. */
 int volume_open(struct loop *control, const struct volume_config *config,
 		const struct volume_callbacks *callbacks, void *context,
 		struct volume **ret_volume);
 /* Control thread. Every queue must have been removed. Shuts the controller down, then on_closed. */
 void volume_close(struct volume *volume);
-/* Control thread. A volume that has FAILED after it was live tries again, as after any loss: ctrl_loss_tmo
- * begins anew, and I/O is held. -EINVAL in any other state. */
+/* Control thread. A volume that has FAILED after it was live tries again, as after any loss:
+ * ctrl_loss_tmo begins anew, and I/O is held. -EINVAL in any other state. */
 int volume_reopen(struct volume *volume);
 /* Control thread; copies. Other threads keep their own copy of the info. */
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
@@ -119,11 +119,11 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status);
 
 struct volume_queue;
 
-/* Control thread, after on_opened. io_loop may be running already in its own thread. I/O can be submitted
- * from the loop's thread at once: it is held until the queue pair is connected. At most
- * info.n_queues_granted queues exist at a time (-EUSERS). */
+/* Control thread, after on_opened. io_loop may be running already in its own thread. I/O can be
+ * submitted from the loop's thread at once: it is held until the queue pair is connected. At
+ * most info.n_queues_granted queues exist at a time (-EUSERS). */
 int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_queue **ret_queue);
-/* Control thread. No I/O may be outstanding, no buffer taken. on_removed runs on the control loop, after
- * which the io_loop no longer knows of the queue. */
+/* Control thread. No I/O may be outstanding, no buffer taken. on_removed runs on the control
+ * loop, after which the io_loop no longer knows of the queue. */
 void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *context),
 			 void *context);

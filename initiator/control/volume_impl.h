@@ -7,7 +7,8 @@
 #pragma once
 
 #include "initiator/control/controller.h"
-#include "initiator/control/io_errors.h"
+#include "initiator/control/link.h"
+#include "initiator/io/io_errors.h"
 #include "initiator/io/queue.h"
 #include "initiator/control/volume.h"
 
@@ -69,7 +70,6 @@ struct volume {
 size_t volume_slab_bytes(const struct volume_config *config);
 /* What queue may do in the association that is live now. */
 void volume_fill_limits(struct volume *volume, struct queue_limits *limits);
-void volume_on_queue_quitted(struct loop_msg *msg);
 unsigned volume_n_queues(const struct volume *volume);
 /* Takes over what the controller found out; true when a front end must hear of a
  * change. */

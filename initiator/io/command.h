@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "initiator/control/volume.h"
+#include "initiator/io/volume_io.h"
 #include "transport/qp.h"
 #include "transport/window.h"
 #include "transport/wire/fabrics.h"

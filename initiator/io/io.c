@@ -13,15 +13,15 @@
  * it by RDMA. The key is that of all of the queue's buffers; or, with memory windows, one
  * for this command's data alone, which the target is asked to invalidate with its answer.
  *
- * Failures: an answer that may be asked again (error_io_retry) sends the I/O to the
- * waiting ones for a while: so does one that the path does not serve now (ANA), until it
- * does, and control says so (queue_retry). Everything else goes to done. done is called from completions
- * or from finish_call, never from inside volume_io_submit.
+ * Failures: an answer that may be asked again (io_status_retry) sends the I/O to the waiting ones
+ * for a while: so does one that the path does not serve now (ANA), until it does, and control says
+ * so (queue_retry). Everything else goes to done. done is called from completions or from
+ * finish_call, never from inside volume_io_submit.
  *
- * Taking back: an I/O whose user is gone is not sent any more. Held and waiting ones end at once. One
- * that is on the wire is not stopped, for the target may have done it; but it is not sent again. When its
- * connection broke, nobody was told of its end, so that it happened is as right as that it did not. What
- * the target still does of it is over before the next association's first command (reconnect.c).
+ * Taking back: an I/O whose user is gone is not sent any more. Held and waiting ones end at once.
+ * One that is on the wire is not stopped, for the target may have done it; but it is not sent
+ * again. When its connection broke, its user got no answer, so either outcome is correct. What the
+ * target still does of it is over before the next association's first command (reconnect.c).
  */
 #include <errno.h>
 
@@ -29,8 +29,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
-#include "initiator/control/errors.h"
-#include "initiator/control/io_errors.h"
+#include "initiator/io/io_status.h"
+#include "initiator/io/io_errors.h"
 #include "initiator/io/queue.h"
 
 enum {
@@ -298,8 +298,9 @@ static __attribute__((noinline, cold)) void fail_flush(struct volume_queue *queu
 	finish_later(queue, io, -EIO);
 }
 
-/* What the target need not be asked for. Of a Flush it always is: what it said of its cache when we
- * connected may be no longer true of the namespace, and where there is no cache a Flush costs little. */
+/* What the target need not be asked for. Of a Flush it always is: what it said of its cache when
+ * we connected may be no longer true of the namespace, and where there is no cache a Flush costs
+ * little. */
 static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
 {
 	if (!is_supported(queue, io))
@@ -428,7 +429,7 @@ static bool may_retry(struct volume_queue *queue, struct volume_io *io, enum nvm
 
 	if (queue->mode == QUEUE_FAIL || io->is_cancelled)
 		return false;
-	switch (error_io_retry(status)) {
+	switch (io_status_retry(status)) {
 	case IO_RETRY_NO:
 		return false;
 	case IO_RETRY_COUNTED:
@@ -439,8 +440,8 @@ static bool may_retry(struct volume_queue *queue, struct volume_io *io, enum nvm
 	return false;
 }
 
-/* The namespace is not there. Before anything is sent again control looks whether it is back, and still
- * the same: nothing must be written to what may come in its place. */
+/* The namespace is not there. Before anything is sent again control looks whether it is back,
+ * and still the same: nothing must be written to what may come in its place. */
 static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
 			       enum nvme_status status)
 {
@@ -465,11 +466,12 @@ static __attribute__((noinline)) void fail_or_retry(struct volume_queue *queue,
 			loop_timer_start(queue->loop, &queue->retry_timer, RETRY_DELAY_NS);
 	} else {
 		volume_io_errors_add(queue, io, status, NULL);
-		io->done(io, error_of_io(status, io->op));
+		io->done(io, io_status_errno(status, io->op));
 	}
 }
 
-/* A command of the io has succeeded. A part of a longer write counts: the target has acknowledged it. */
+/* A command of the io has succeeded. A part of a longer write counts: the target has
+ * acknowledged it. */
 static inline void note_success(struct volume_queue *queue, const struct volume_io *io)
 {
 	if (io->op == VOLUME_READ)

@@ -27,10 +27,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/probe.h"
-#include "initiator/control/connect.h"
-#include "initiator/control/errors.h"
+#include "initiator/io/connect.h"
+#include "initiator/io/io_status.h"
 #include "initiator/io/queue.h"
-#include "initiator/control/volume_impl.h"
 
 enum {
 	CONNECT_BYTES = sizeof(struct nvmf_connect_data),
@@ -59,10 +58,11 @@ void host_queue_fail(struct volume_queue *queue, const char *fmt, ...)
 /* ---- timeouts ---- */
 
 /*
- * A command is old. That is no reason to end the association while the target is only slow: a rate may
- * hold commands for long, and after a reconnect it would hold the same ones again, from the start. It is
- * slow as long as it answers others on this queue, or Keep Alive, without which control ends the
- * association. But a command may have been forgotten: beyond OVERDUE times the timeout it is.
+ * A command is old. That is no reason to end the association while the target is only slow: a rate
+ * may hold commands for long, and after a reconnect it would hold the same ones again, from the
+ * start. It is slow as long as it answers others on this queue, or Keep Alive, without which
+ * control ends the association. But a command may have been forgotten: beyond OVERDUE times the
+ * timeout it is.
  */
 static bool is_only_slow(struct volume_queue *queue, uint64_t age)
 {
@@ -197,7 +197,7 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		return;
 	}
 	command_stop(&queue->table, command);
-	command->status = error_status_of(cqe);
+	command->status = io_status_in(cqe);
 	PROBE(rblk, command_answered, command, command->io, PROBE_LE16(cqe->cid), command->status);
 	if (!command->io) {
 		on_setup_answer(queue, command, get_le64(cqe->result));
@@ -405,33 +405,32 @@ void queue_retry(struct volume_queue *queue)
 
 /* ---- making ---- */
 
-int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
-	      struct volume_queue **ret_queue)
+int queue_new(const struct queue_config *config, struct volume_queue **ret_queue)
 {
-	const struct volume_config *config = &volume->config;
 	struct volume_queue *queue = calloc(1, sizeof(*queue));
 	int r;
 
 	if (!queue)
 		return -ENOMEM;
-	queue->volume = volume;
-	queue->loop = io_loop;
-	queue->control = volume->control;
-	queue->unflushed = &volume->unflushed;
-	queue->limits.qid = qid;
+	queue->volume = config->volume;
+	queue->loop = config->loop;
+	queue->control = config->control;
+	queue->unflushed = config->unflushed;
+	queue->io_errors = config->io_errors;
+	queue->limits.qid = config->qid;
 	queue->io_timeout_ns = config->io_timeout_ns;
-	queue->is_watched = config->keep_alive_ns && config->keep_alive_ns <= config->io_timeout_ns;
-	queue->retry_for_ns = config->ctrl_loss_tmo_ns;
+	queue->is_watched = config->is_watched;
+	queue->retry_for_ns = config->retry_for_ns;
 	queue->attach_msg.run = on_attach;
 	queue->start_msg.run = on_start;
 	queue->stop_msg.run = on_stop;
 	queue->quit_msg.run = on_quit;
 	queue->mode_msg.run = on_mode;
-	queue->attached_msg.run = link_on_attached;
-	queue->connected_msg.run = link_on_connected;
-	queue->failed_msg.run = link_on_failed;
-	queue->stopped_msg.run = link_on_stopped;
-	queue->quitted_msg.run = volume_on_queue_quitted;
+	queue->attached_msg.run = config->on_attached;
+	queue->connected_msg.run = config->on_connected;
+	queue->failed_msg.run = config->on_failed;
+	queue->stopped_msg.run = config->on_stopped;
+	queue->quitted_msg.run = config->on_quitted;
 	queue->finish_call.run = io_on_finish;
 	queue->io_timer.on_expiry = on_io_timer;
 	queue->retry_timer.on_expiry = io_on_retry;
@@ -439,11 +438,10 @@ int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
 	list_init(&queue->held);
 	list_init(&queue->waiting);
 	list_init(&queue->finished);
-	r = slab_init(&queue->slab, volume_slab_bytes(config),
-		      1ull << log2_ceil(volume->info.max_io_bytes));
+	r = slab_init(&queue->slab, config->slab_bytes, 1ull << log2_ceil(config->max_io_bytes));
 	if (r == 0)
 		r = command_table_init(&queue->table, queue,
-				       config->queue_size * COMMANDS_PER_ENTRY);
+				       config->n_entries * COMMANDS_PER_ENTRY);
 	if (r < 0) {
 		queue_free(queue);
 		return r;

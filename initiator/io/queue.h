@@ -26,16 +26,17 @@
 #include <stdatomic.h>
 
 #include "initiator/io/command.h"
-#include "initiator/control/link.h"
 #include "initiator/io/queue_auth.h"
 #include "initiator/io/queue_cq.h"
 #include "initiator/io/queue_limits.h"
 #include "initiator/io/slab.h"
 #include "initiator/io/unflushed.h"
-#include "initiator/control/volume.h"
+#include "initiator/io/volume_io.h"
 #include "transport/qp.h"
 
+struct link;
 struct volume;
+struct volume_io_errors;
 
 enum queue_mode {
 	QUEUE_HOLD, /* what cannot be sent now waits */
@@ -46,7 +47,7 @@ struct volume_queue {
 	/* Thread: control */
 	struct volume *volume; /* borrowed: outlives its queues */
 	struct list node;      /* in volume->queues */
-	struct link link;
+	struct link *link;     /* control's side */
 	bool is_removing;
 	void (*on_removed)(void *context);
 	void *on_removed_context;
@@ -77,9 +78,10 @@ struct volume_queue {
 	struct unflushed_mark unflushed_mark;
 
 	/* Thread: I/O loop */
-	struct loop *loop;	     /* borrowed */
-	struct loop *control;	     /* borrowed; only to send to */
-	struct unflushed *unflushed; /* borrowed: the volume's */
+	struct loop *loop;		    /* borrowed */
+	struct loop *control;		    /* borrowed; only to send to */
+	struct unflushed *unflushed;	    /* borrowed: the volume's */
+	struct volume_io_errors *io_errors; /* borrowed: the volume's */
 	struct slab slab;
 	struct command_table table;
 	struct list held;     /* volume_io.node: to be sent, in order */
@@ -102,8 +104,8 @@ struct volume_queue {
 
 /* ---- queue.c: control's calls ---- */
 
-int queue_new(struct volume *volume, struct loop *io_loop, uint16_t qid,
-	      struct volume_queue **ret_queue);
+/* 0 or -ENOMEM. */
+int queue_new(const struct queue_config *config, struct volume_queue **ret_queue);
 void queue_free(struct volume_queue *queue); /* accepts a half-built one */
 void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
 /* What waits to be tried again is tried now. */
@@ -130,7 +132,8 @@ void io_pump(struct volume_queue *queue);
 void io_before_held(struct volume_queue *queue);
 /* The answer to an I/O command, and its SEND, are in. */
 void io_complete(struct volume_queue *queue, struct command *command);
-/* The queue pair is dead: the command's I/O is held again, before all others, unless it is cancelled. */
+/* The queue pair is dead: the command's I/O is held again, before all others, unless it is
+ * cancelled. */
 void io_hold_again(struct volume_queue *queue, struct volume_io *io);
 /* Mode QUEUE_FAIL: everything held fails. */
 void io_fail_held(struct volume_queue *queue);

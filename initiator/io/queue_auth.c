@@ -3,15 +3,15 @@
  * The exchange of an I/O queue, between its Connect command and its first I/O. I/O loop: what is
  * computed here for some milliseconds delays the I/O of this queue alone, which is held anyway.
  *
- * Messages go through a page of registered memory that the target may read and write while the queue
- * is attached; what came is copied out before it is looked at.
+ * Messages go through a page of registered memory that the target may read and write while the
+ * queue is attached; what came is copied out before it is looked at.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "initiator/control/errors.h"
+#include "base/error.h"
 #include "initiator/io/queue.h"
 #include "initiator/io/slab.h"
 
@@ -19,23 +19,18 @@ static void do_step(struct volume_queue *queue, enum auth_host_step step);
 
 /* ---- control ------------------------------------------------------------------------------- */
 
-int queue_auth_make(struct volume_queue *queue, const struct volume_config *config,
-		    const struct domain *domain, struct error *error)
+int queue_auth_make(struct volume_queue *queue, const struct domain *domain, struct error *error)
 {
 	struct queue_auth *auth = &queue->auth;
-	int r;
 
 	queue_auth_unmake(queue);
-	if (!*config->secret_file && !*config->ctrl_secret_file)
-		return 0;
 	auth->keys = auth_alloc(sizeof(*auth->keys));
 	auth->host = auth_alloc(sizeof(*auth->host));
 	auth->memory = slab_map(AUTH_BUFFER_BYTES);
 	error_set(error, EXIT_FAILED, NULL, "no memory for authentication");
 	if (!auth->keys || !auth->host || !auth->memory)
 		return -ENOMEM;
-	r = mr_open(domain, auth->memory, AUTH_BUFFER_BYTES, MR_REMOTE_BOTH, &auth->mr);
-	return r < 0 ? r : auth_keys_load(config, auth->keys, error);
+	return mr_open(domain, auth->memory, AUTH_BUFFER_BYTES, MR_REMOTE_BOTH, &auth->mr);
 }
 
 void queue_auth_unmake(struct volume_queue *queue)

@@ -2,9 +2,10 @@
 /* The authentication of an I/O queue, after its Connect (queue_auth.c). */
 #pragma once
 
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 #include "transport/device.h"
 
+struct error;
 struct volume_queue;
 
 /* Authentication of the queue. Control makes and unmakes it, like cq and qp. */
@@ -18,10 +19,9 @@ struct queue_auth {
 	enum nvmf_auth_failure explanation;
 };
 
-/* Control. Reads the secrets as they are now. 0, or -errno with *error; unmake accepts what is half
- * made. */
-int queue_auth_make(struct volume_queue *queue, const struct volume_config *config,
-		    const struct domain *domain, struct error *error);
+/* Control. Then the caller fills queue->auth.keys. 0, or -errno with *error; unmake accepts what
+ * is half made. */
+int queue_auth_make(struct volume_queue *queue, const struct domain *domain, struct error *error);
 void queue_auth_unmake(struct volume_queue *queue);
 /* I/O loop: Connect was granted; queue_connected follows. */
 void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const char *hostnqn,

@@ -5,12 +5,11 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "initiator/control/volume_impl.h"
 
-static struct queue_cq *find(struct volume *volume, const struct device *device,
-			     const struct loop *loop, unsigned n)
+static struct queue_cq *find(struct list *cqs, const struct device *device, const struct loop *loop,
+			     unsigned n)
 {
-	list_for_each (node, &volume->cqs) {
+	list_for_each (node, cqs) {
 		struct queue_cq *cq = list_entry(node, struct queue_cq, node);
 
 		if (cq->cq.loop == loop && cq->cq.device == device &&
@@ -20,35 +19,26 @@ static struct queue_cq *find(struct volume *volume, const struct device *device,
 	return NULL;
 }
 
-static unsigned n_queues_on(const struct volume *volume, const struct loop *loop)
-{
-	unsigned n = 0;
-
-	list_for_each (node, &volume->queues)
-		n += list_entry(node, struct volume_queue, node)->loop == loop;
-	return n;
-}
-
-static int make(struct volume *volume, struct device *device, struct loop *loop, unsigned n,
-		struct queue_cq **ret_cq)
+static int make(struct list *cqs, struct device *device, struct loop *loop, unsigned n,
+		unsigned n_queues, struct queue_cq **ret_cq)
 {
 	struct queue_cq *cq = calloc(1, sizeof(*cq));
-	int r = cq ? cq_init(&cq->cq, device, loop, n, n * n_queues_on(volume, loop)) : -ENOMEM;
+	int r = cq ? cq_init(&cq->cq, device, loop, n, n * n_queues) : -ENOMEM;
 
 	if (r < 0) {
 		free(cq);
 		return r;
 	}
-	list_add_tail(&volume->cqs, &cq->node);
+	list_add_tail(cqs, &cq->node);
 	*ret_cq = cq;
 	return 0;
 }
 
-int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop, unsigned n,
-		  struct queue_cq **ret_cq)
+int queue_cq_take(struct list *cqs, struct device *device, struct loop *loop, unsigned n,
+		  unsigned n_queues, struct queue_cq **ret_cq)
 {
-	struct queue_cq *cq = find(volume, device, loop, n);
-	int r = cq ? 0 : make(volume, device, loop, n, &cq);
+	struct queue_cq *cq = find(cqs, device, loop, n);
+	int r = cq ? 0 : make(cqs, device, loop, n, n_queues, &cq);
 
 	if (r < 0)
 		return r;

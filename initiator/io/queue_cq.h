@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues of I/O queues: one for all those of a volume that share a loop, which then looks at one
- * place for all their completions. Where the device cannot make it large enough there are several.
+ * Completion queues of I/O queues: one for all those of a volume that share a loop, which then
+ * looks at one place for all their completions. Where the device cannot make it large enough there
+ * are several.
  */
 #pragma once
 
 #include "transport/cq.h"
 
-struct volume;
-
 struct queue_cq {
 	/* Thread: control */
-	struct list node; /* volume->cqs */
+	struct list node; /* of the volume */
 	unsigned n_users; /* queues that were made on it */
 	/* Thread: as it says itself */
 	struct cq cq;
@@ -19,13 +18,14 @@ struct queue_cq {
 	unsigned n_started; /* users whose queue pairs are being attached, or are */
 };
 
-/* Control. One with room for n further completions, for a queue pair that is made next. 0 or -errno. */
-int queue_cq_take(struct volume *volume, struct device *device, struct loop *loop, unsigned n,
-		  struct queue_cq **ret_cq);
+/* Control. One of cqs with room for n further completions, for a queue pair that is made next,
+ * or another one, large enough for n_queues such. 0 or -errno. */
+int queue_cq_take(struct list *cqs, struct device *device, struct loop *loop, unsigned n,
+		  unsigned n_queues, struct queue_cq **ret_cq);
 /* Control, when the queue pair is gone. The last one's frees it. Accepts NULL. */
 void queue_cq_give(struct queue_cq *cq);
 
-/* I/O loop, before a queue pair is attached and after it was detached. The first one's begins polling (0 or
- * -errno), the last one's ends it. */
+/* I/O loop, before a queue pair is attached and after it was detached. The first one's begins
+ * polling (0 or -errno), the last one's ends it. */
 int queue_cq_start(struct queue_cq *cq);
 void queue_cq_stop(struct queue_cq *cq);

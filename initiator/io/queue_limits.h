@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the controller and the namespace allow an I/O queue, as control has learned it. */
+/* What control hands to an I/O queue: once, when it is made; and with each association. */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+struct loop;
+struct loop_msg;
+struct unflushed;
+struct volume;
+struct volume_io_errors;
 
 /* What an association lets a queue do; control fills it before each attach. */
 struct queue_limits {
@@ -17,4 +24,21 @@ struct queue_limits {
 	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */
 	bool has_zero, has_trim, can_unmap_zeroes;
 	bool has_windows; /* each command lends a key of its own */
+};
+
+/* Of a new queue. */
+struct queue_config {
+	struct volume *volume;	     /* borrowed: outlives it */
+	struct loop *control, *loop; /* borrowed */
+	struct unflushed *unflushed;
+	struct volume_io_errors *io_errors;
+	uint16_t qid;
+	unsigned n_entries; /* of the submission queue */
+	size_t slab_bytes, max_io_bytes;
+	uint64_t io_timeout_ns, retry_for_ns;
+	bool is_watched;
+	/* control's handlers of the queue's messages */
+	void (*on_attached)(struct loop_msg *msg), (*on_connected)(struct loop_msg *msg);
+	void (*on_failed)(struct loop_msg *msg), (*on_stopped)(struct loop_msg *msg);
+	void (*on_quitted)(struct loop_msg *msg);
 };

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data buffers of a queue, and who waits for one.
+ * Data buffers of a queue, and the list of those that wait for one.
  *
  * The front end takes a buffer, fills it or has it filled by the target, and gives it
  * back; all of that on the queue's I/O loop. When none is free it leaves a loop_call, and
  * each buffer that comes back wakes the one that waited longest. One give wakes one
- * waiter: it will give its own buffer back some day, which wakes the next, so nobody is
- * forgotten.
+ * waiter, and when that one gives its buffer back it wakes the next: no waiter is left behind.
  *
  * Invariant: a buffer belongs to at most one I/O; an I/O keeps it over reconnects. So a
  * buffer is never in the hands of two queue pairs (reliability I2): commands go back to
@@ -60,7 +59,7 @@ void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 	size_t offset;
 	int r = buddy_take(&slab->buddy, n_bytes, &offset);
 
-	check(r != -EMSGSIZE); /* who waits for that waits for ever */
+	check(r != -EMSGSIZE); /* no give could ever satisfy it */
 	if (r < 0)
 		return NULL;
 	slab->n_taken++;
@@ -98,7 +97,7 @@ void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *wai
 {
 	if (waiter->is_queued) {
 		loop_call_cancel(waiter);
-		wake_one(queue); /* the buffer it was woken for is somebody else's now */
+		wake_one(queue); /* the buffer it was woken for goes to the next waiter */
 	} else if (waiter->node.next) {
 		list_remove(&waiter->node);
 	}

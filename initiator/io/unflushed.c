@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See unflushed.h. Why relaxed loads are enough on the data path: a write's mark is loaded after its
- * answer was received, and a Flush takes its number before it is sent. If the mark is lower than the
- * next Flush's number, the answer came before that Flush was sent, so the Flush covers the write.
+ * See unflushed.h. Why relaxed loads are enough on the data path: a write's mark is loaded after
+ * its answer was received, and a Flush takes its number before it is sent. If the mark is lower
+ * than the next Flush's number, the answer came before that Flush was sent, so the Flush covers the
+ * write.
  */
 #include "initiator/io/unflushed.h"
 

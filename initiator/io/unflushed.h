@@ -2,17 +2,19 @@
 /*
  * Which writes the target has acknowledged but not flushed: asked when the target has lost power.
  *
- * Flushes are numbered in the order of their sending, over all queues of a volume. A queue keeps, with
- * each acknowledged write, the number that the next Flush will get. So a Flush that succeeds covers
- * every write that carries its number or a lower one, on all queues, and the data path pays a load and
- * a store for a write and nothing for a read.
+ * Flushes are numbered in the order of their sending, over all queues of a volume. A queue keeps,
+ * with each acknowledged write, the number that the next Flush will get. So a Flush that succeeds
+ * covers every write that carries its number or a lower one, on all queues, and the data path pays
+ * a load and a store for a write and nothing for a read.
  *
- *   queue A   write acknowledged: 1          write acknowledged: 2
- *   queue B                         Flush 1 sent          Flush 1 succeeds: the write at 2 is not covered
+ *   queue A   write acknowledged: 1            write acknowledged: 2
+ *   queue B                       Flush 1 sent                      Flush 1 succeeds
  *
- * If power was lost with writes that are not covered, the next Flush fails, once, as fsync does after
- * a failed write-back. A write with FUA does not: it promises nothing about earlier writes, and if it
- * took the report the Flush that waits for it would succeed.
+ * Here the write with number 2 is not covered
+ *
+ * If power was lost with writes that are not covered, the next Flush fails, once, as fsync does
+ * after a failed write-back. A write with FUA does not: it promises nothing about earlier writes,
+ * and if it took the report the Flush that waits for it would succeed.
  */
 #pragma once
 

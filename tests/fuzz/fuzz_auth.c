@@ -13,7 +13,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 #include "target/association/auth/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

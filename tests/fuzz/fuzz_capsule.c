@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "initiator/control/connect.h"
+#include "initiator/control/volume.h"
+#include "initiator/io/connect.h"
 #include "transport/capsule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -66,7 +67,7 @@ static void say_connect(const uint8_t *message, size_t n, uint16_t qid)
 	connect_fill_command(&sqe, qid, NVMF_ADMIN_SQ_ENTRIES, 5000);
 	memcpy(&cmd, &sqe, sizeof(cmd));
 	check(get_le16(cmd.qid) == qid && get_le32(cmd.kato) == (qid ? 0 : 5000));
-	connect_fill_data(&data, &config, config.hostnqn, 7);
+	connect_fill_data(&data, config.hostid, config.hostnqn, config.hostnqn, 7);
 	if (nqn_from_field(data.subnqn, sizeof(data.subnqn), name) == 0)
 		check(!strcmp(name, config.hostnqn));
 	if (hostnqn_from_field(data.hostnqn, sizeof(data.hostnqn), name) == 0)

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "initiator/io/command.h"
 #include "initiator/control/errors.h"
+#include "initiator/io/io_status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -39,12 +40,12 @@ static void name_status(const struct nvme_cqe *cqe, enum nvme_status status)
 static void answer(struct command_table *table, const struct nvme_cqe *cqe)
 {
 	struct command *command = command_find(table, get_le16(cqe->cid));
-	enum nvme_status status = error_status_of(cqe);
+	enum nvme_status status = io_status_in(cqe);
 
 	for (enum volume_op op = VOLUME_READ; op <= VOLUME_TRIM; op++)
-		check(error_of_io(status, op) <= 0);
-	check(error_of_io(NVME_OK, VOLUME_READ) == 0);
-	error_io_retry(status);
+		check(io_status_errno(status, op) <= 0);
+	check(io_status_errno(NVME_OK, VOLUME_READ) == 0);
+	io_status_retry(status);
 	name_status(cqe, status);
 	if (!command)
 		return;

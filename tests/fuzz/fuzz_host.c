@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ticks.h"
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 #include "target/command/admin/admin.h"
 #include "target/association/admission.h"
 #include "target/association/fabrics.h"

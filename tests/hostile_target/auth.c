@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* It challenges, whatever the host says is right, and then gives a proof that is none (Base 2.0, 8.13.5). */
+/* It challenges, whatever the host says is right, and then gives a proof that is none (Base 2.0,
+ * 8.13.5). */
 #include <string.h>
 
 #include "tests/hostile_target/auth.h"

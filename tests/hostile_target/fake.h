@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A target for testing the initiator: NVMe over RDMA on raw verbs, namespaces in memory. It shares
- * no code with the rest of the tree and goes by byte offsets: a second reading of the specification.
- * It behaves well, and checks strictly what the host sends, until a rule tells it otherwise.
+ * no code with the rest of the tree and goes by byte offsets: a second reading of the
+ * specification. It behaves well, and checks what the host sends, but where a rule is given.
  *
  *   fake_target [OPTION=VALUE...] [EVENT[:N]=ACTION[,ARGUMENT]...]
  */

@@ -302,7 +302,8 @@ static void test_refusals(void **state)
 	run_refusals(table, ARRAY_LEN(table));
 }
 
-/* A Connect command that gets lost is sent once more; a second one is not forgiven (test_refusals, test_silences). */
+/* A Connect command that gets lost is sent once more; a second one is not forgiven
+ * (test_refusals, test_silences). */
 static void test_lost_connect(void **state)
 {
 	static const char *const rules[] = {"connect-admin:1=disconnect",
@@ -450,8 +451,8 @@ static void test_names(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* Under a limit on locked memory buffers are smaller; those that were asked for are refused, and it is told when
- * opening, with what to do about it. */
+/* Under a limit on locked memory buffers are smaller; those that were asked for are refused, and
+ * it is told when opening, with what to do about it. */
 static void test_memlock(void **state)
 {
 	struct volume_info info;

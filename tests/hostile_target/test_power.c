@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target has lost power: its SMART log counts another unsafe shutdown when the host is back. Where
- * writes were acknowledged and not flushed, the next Flush fails, once; where none were, nothing does.
+ * The target has lost power: its SMART log counts another unsafe shutdown when the host is back.
+ * Where writes were acknowledged and not flushed, the next Flush fails, once; where none were,
+ * nothing does.
  */
 #include <errno.h>
 #include <setjmp.h>

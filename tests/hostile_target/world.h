@@ -51,8 +51,8 @@ void world_wait_lost(const struct client *client, unsigned n);
 void world_run(unsigned ms);
 
 /*
- * Defaults for tests: one queue; timeouts that a busy machine does not reach. Who waits for one sets
- * it.
+ * Defaults for tests: one queue; timeouts that a busy machine does not reach. Who waits for one
+ * sets it.
  */
 void client_init(struct client *client, unsigned port);
 void client_open(struct client *client);

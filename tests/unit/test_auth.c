@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 #include "target/association/auth/session.h"
 
 #define HOSTNQN "nqn.2014-08.org.nvmexpress:uuid:6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"

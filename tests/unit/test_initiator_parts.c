@@ -9,8 +9,9 @@
 
 #include "base/bits.h"
 #include "initiator/io/command.h"
-#include "initiator/control/connect.h"
+#include "initiator/io/connect.h"
 #include "initiator/control/errors.h"
+#include "initiator/io/io_status.h"
 
 /* ---- commands ---- */
 
@@ -132,7 +133,7 @@ static void test_connect_data(void **state)
 	volume_config_init(&config);
 	memset(config.hostnqn, 'h', sizeof(config.hostnqn) - 1);
 	uuid_parse("00112233-4455-6677-8899-aabbccddeeff", config.hostid);
-	connect_fill_data(&data, &config, "nqn.x", 0xffff);
+	connect_fill_data(&data, config.hostid, config.hostnqn, "nqn.x", 0xffff);
 	assert_int_equal(bytes[0], 0x00);
 	assert_int_equal(bytes[15], 0xff);
 	assert_int_equal(bytes[16], 0xff);
@@ -146,18 +147,18 @@ static void test_connect_data(void **state)
 
 static void test_io_errors(void **state)
 {
-	assert_int_equal(error_of_io(NVME_OK, VOLUME_READ), 0);
-	assert_int_equal(error_of_io(0x4080, VOLUME_READ), -EINVAL);
-	assert_int_equal(error_of_io(0x4080, VOLUME_WRITE), -ENOSPC);
-	assert_int_equal(error_of_io(0x4080, VOLUME_WRITE_ZEROES), -ENOSPC);
-	assert_int_equal(error_of_io(0x4080, VOLUME_TRIM), -EINVAL);
-	assert_int_equal(error_of_io(0x0081, VOLUME_WRITE), -ENOSPC);
-	assert_int_equal(error_of_io(0x4020, VOLUME_WRITE), -EPERM);
-	assert_int_equal(error_of_io(0x0182, VOLUME_WRITE), -EPERM);
-	assert_int_equal(error_of_io(0x4002, VOLUME_WRITE), -EINVAL);
-	assert_int_equal(error_of_io(0x4001, VOLUME_TRIM), -EOPNOTSUPP);
-	assert_int_equal(error_of_io(0x4281, VOLUME_READ), -EIO);
-	assert_int_equal(error_of_io(0x4083, VOLUME_READ), -EIO);
+	assert_int_equal(io_status_errno(NVME_OK, VOLUME_READ), 0);
+	assert_int_equal(io_status_errno(0x4080, VOLUME_READ), -EINVAL);
+	assert_int_equal(io_status_errno(0x4080, VOLUME_WRITE), -ENOSPC);
+	assert_int_equal(io_status_errno(0x4080, VOLUME_WRITE_ZEROES), -ENOSPC);
+	assert_int_equal(io_status_errno(0x4080, VOLUME_TRIM), -EINVAL);
+	assert_int_equal(io_status_errno(0x0081, VOLUME_WRITE), -ENOSPC);
+	assert_int_equal(io_status_errno(0x4020, VOLUME_WRITE), -EPERM);
+	assert_int_equal(io_status_errno(0x0182, VOLUME_WRITE), -EPERM);
+	assert_int_equal(io_status_errno(0x4002, VOLUME_WRITE), -EINVAL);
+	assert_int_equal(io_status_errno(0x4001, VOLUME_TRIM), -EOPNOTSUPP);
+	assert_int_equal(io_status_errno(0x4281, VOLUME_READ), -EIO);
+	assert_int_equal(io_status_errno(0x4083, VOLUME_READ), -EIO);
 }
 
 static void test_retries(void **state)
@@ -167,15 +168,15 @@ static void test_retries(void **state)
 	static const unsigned never[] = {0x01, 0x02, 0x80, 0x81, 0x281, 0x370, 0x20, 0x301};
 
 	for (unsigned i = 0; i < ARRAY_LEN(counted); i++) {
-		assert_int_equal(error_io_retry(counted[i]), IO_RETRY_COUNTED);
-		assert_int_equal(error_io_retry(counted[i] | NVME_DNR), IO_RETRY_NO);
+		assert_int_equal(io_status_retry(counted[i]), IO_RETRY_COUNTED);
+		assert_int_equal(io_status_retry(counted[i] | NVME_DNR), IO_RETRY_NO);
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(lost); i++) {
-		assert_int_equal(error_io_retry(lost[i]), IO_RETRY_WHILE_LOST);
-		assert_int_equal(error_io_retry(lost[i] | NVME_DNR), IO_RETRY_NO);
+		assert_int_equal(io_status_retry(lost[i]), IO_RETRY_WHILE_LOST);
+		assert_int_equal(io_status_retry(lost[i] | NVME_DNR), IO_RETRY_NO);
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(never); i++)
-		assert_int_equal(error_io_retry(never[i]), IO_RETRY_NO);
+		assert_int_equal(io_status_retry(never[i]), IO_RETRY_NO);
 }
 
 static struct volume_config some_config(void)

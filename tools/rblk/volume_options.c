@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "initiator/control/auth.h"
+#include "initiator/control/auth_keys.h"
 #include "initiator/control/host_identity.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"

@@ -5,12 +5,11 @@
  * one with Authentication Receive and hands it over.
  *
  *   begin -> SEND Negotiate -> sent -> RECEIVE -> take (Challenge) -> SEND Reply -> sent -> RECEIVE
- *     -> take (Success1) -> DONE, or where the target must prove itself: SEND Success2 -> sent -> DONE
+ *     -> take (Success1) -> DONE, or to prove the target: SEND Success2 -> sent -> DONE
  *   what is wrong with the target's message: SEND Failure2 -> sent -> FAILED
  */
 #pragma once
 
-#include "initiator/control/volume.h"
 #include "transport/auth_message.h"
 
 /* What a volume's files hold. */
@@ -36,7 +35,7 @@ enum auth_host_failure {
 };
 
 struct auth_host {
-	/* Thread: whoever runs the exchange; auth_alloc'd, for it holds secrets */
+	/* Thread: of the queue; from auth_alloc, because it holds secrets */
 	struct auth_keys keys;	      /* a copy */
 	const char *hostnqn, *subnqn; /* borrowed */
 	int wanted;		      /* kind of message that comes next */
@@ -53,10 +52,6 @@ struct auth_host {
 	enum nvmf_auth_failure explanation;
 };
 
-/* Reads what config names. 0, or -errno with *error filled. */
-int auth_keys_load(const struct volume_config *config, struct auth_keys *ret_keys,
-		   struct error *error);
-
 /* A Connect was granted with this result: whether to authenticate. *ret_failure when that cannot
  * be, or what came was too little; keys may be NULL. */
 bool auth_host_is_asked(const struct auth_keys *keys, uint64_t connect_result,
@@ -70,6 +65,6 @@ enum auth_host_step auth_host_take(struct auth_host *auth, const uint8_t *bytes)
 /* Wipes it; accepts one that is zeroed. */
 void auth_host_reset(struct auth_host *auth);
 
-/* The command that does a step (SEND or RECEIVE), without CID and SGL; returns its bytes of data. */
+/* The command of a step (SEND or RECEIVE), without CID and SGL; returns its bytes of data. */
 uint32_t auth_host_fill_command(const struct auth_host *auth, enum auth_host_step step,
 				struct nvme_sqe *ret_sqe);

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "initiator/control/connect.h"
+#include "initiator/io/connect.h"
 
 void connect_fill_private(struct nvmf_cm_req *req, uint16_t qid, unsigned n_sq, unsigned n_recv,
 			  uint16_t cntlid)
@@ -52,11 +52,11 @@ void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq, uin
 	memcpy(sqe, &cmd, sizeof(*sqe));
 }
 
-void connect_fill_data(struct nvmf_connect_data *data, const struct volume_config *config,
-		       const char *subnqn, uint16_t cntlid)
+void connect_fill_data(struct nvmf_connect_data *data, const uint8_t hostid[16],
+		       const char *hostnqn, const char *subnqn, uint16_t cntlid)
 {
 	*data = (struct nvmf_connect_data){.cntlid = put_le16(cntlid)};
-	memcpy(data->hostid, config->hostid, sizeof(data->hostid));
+	memcpy(data->hostid, hostid, sizeof(data->hostid));
 	memcpy(data->subnqn, subnqn, strnlen(subnqn, NVMF_NQN_MAX));
-	memcpy(data->hostnqn, config->hostnqn, strnlen(config->hostnqn, NVMF_NQN_MAX));
+	memcpy(data->hostnqn, hostnqn, strnlen(hostnqn, NVMF_NQN_MAX));
 }

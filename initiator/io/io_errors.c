@@ -5,7 +5,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "initiator/control/volume_impl.h"
+#include "initiator/io/io_errors.h"
+#include "initiator/io/queue.h"
 
 enum {
 	BURST = 5, /* records of a volume at once, and then one a second */
@@ -48,7 +49,7 @@ static void describe(const struct volume_queue *queue, const struct volume_io *i
 			 nvme_status_string(status), code >> 8 & 7, code & 0xff);
 }
 
-static void say(const struct volume *volume, const struct volume_io_error *error, unsigned n_unsaid)
+static void say(const char *volume, const struct volume_io_error *error, unsigned n_unsaid)
 {
 	char range[64] = "", unsaid[48] = "";
 
@@ -57,8 +58,7 @@ static void say(const struct volume *volume, const struct volume_io_error *error
 			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
-	log_warn(VOLUME_FMT ": %s%s failed: %s%s", VOLUME_ARG(volume), error->operation, range,
-		 error->words, unsaid);
+	log_warn("%s: %s%s failed: %s%s", volume, error->operation, range, error->words, unsaid);
 }
 
 __attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *queue,
@@ -66,7 +66,7 @@ __attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *q
 							  enum nvme_status status,
 							  const char *words)
 {
-	struct volume_io_errors *errors = &queue->volume->io_errors;
+	struct volume_io_errors *errors = queue->io_errors;
 	struct volume_io_error last;
 	unsigned n_unsaid;
 	bool must_say;
@@ -82,11 +82,12 @@ __attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *q
 		errors->limit.suppressed = 0;
 	pthread_mutex_unlock(&errors->lock);
 	if (must_say)
-		say(queue->volume, &last, n_unsaid);
+		say(errors->volume, &last, n_unsaid);
 }
 
-void volume_io_errors_init(struct volume_io_errors *errors)
+void volume_io_errors_init(struct volume_io_errors *errors, const char *subnqn, uint32_t nsid)
 {
+	snprintf(errors->volume, sizeof(errors->volume), "%s/%u", subnqn, nsid);
 	pthread_mutex_init(&errors->lock, NULL);
 }
 

@@ -2,7 +2,9 @@
 /* The bytes of connecting a queue: CM private data and the Connect command. Pure. */
 #pragma once
 
-#include "initiator/control/volume.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "transport/wire/fabrics.h"
 #include "transport/wire/rdma_cm.h"
 
@@ -16,5 +18,5 @@ int connect_parse_private(const void *private_data, size_t n, unsigned *ret_n_re
 /* All but CID and SGL, which the caller has filled. kato_ms counts on the admin queue
  * only. */
 void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq, uint32_t kato_ms);
-void connect_fill_data(struct nvmf_connect_data *data, const struct volume_config *config,
-		       const char *subnqn, uint16_t cntlid);
+void connect_fill_data(struct nvmf_connect_data *data, const uint8_t hostid[16],
+		       const char *hostnqn, const char *subnqn, uint16_t cntlid);

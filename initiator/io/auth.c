@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One exchange, in the order of its messages; see auth.h. A target that is asked to prove itself and
- * does not is never connected to: neither when its response is wrong or absent, nor when it asks for
- * no authentication at all, as an impostor would.
+ * One exchange, in the order of its messages; see auth.h. A target that is asked to prove itself
+ * and does not is never connected to: neither when its response is wrong or absent, nor when it
+ * asks for no authentication at all, as an impostor would.
  */
 #include <string.h>
 
-#include "initiator/control/auth.h"
+#include "initiator/io/auth.h"
 
 enum {
 	ALL_HASHES = 1 << NVMF_HASH_SHA256 | 1 << NVMF_HASH_SHA384 | 1 << NVMF_HASH_SHA512,

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the status of an answer means for the I/O that it ends. Pure. */
+#pragma once
+
+#include "initiator/io/volume_io.h"
+#include "transport/wire/nvme.h"
+
+/* The status of an answer; NVME_OK whatever stands beside a success (More, CRD). */
+enum nvme_status io_status_in(const struct nvme_cqe *cqe);
+
+/* What volume_io.done reports: 0 or -errno. */
+int io_status_errno(enum nvme_status status, enum volume_op op);
+
+enum io_retry {
+	IO_RETRY_NO,
+	IO_RETRY_COUNTED,    /* passes by itself: a few times */
+	IO_RETRY_WHILE_LOST, /* the path or namespace is away: as long as a reconnect may last */
+};
+enum io_retry io_status_retry(enum nvme_status status);

@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/association/admission.h"
+#include "target/association/connection.h"
 #include "target/association/host.h"
 #include "target/engine/queue.h"
 
@@ -94,11 +95,11 @@ static uint64_t count_from(const struct target *target, const union addr *remote
 {
 	uint64_t n = 0;
 
-	list_for_each (node, &target->queues) {
-		const struct queue *queue = list_entry(node, struct queue, node);
+	list_for_each (node, &target->connections) {
+		const struct connection *c = list_entry(node, struct connection, node);
 
-		n += (queue->is_pending || !is_pending) &&
-		     addr_is_same_party(&queue->conn->remote, remote);
+		n += (!connection_is_admitted(c) || !is_pending) &&
+		     addr_is_same_party(&c->cm->remote, remote);
 	}
 	return n;
 }
@@ -110,10 +111,10 @@ const char *admission_refuse(const struct target *target, const union addr *remo
 
 	if (target->is_stopping)
 		return "rblkd is stopping";
-	if (target->n_queues >= limits->connections)
+	if (target->n_connections >= limits->connections)
 		return "too many connections: raise limits.connections";
 	if (limits->connections_per_address &&
-	    target->n_queues >= limits->connections_per_address &&
+	    target->n_connections >= limits->connections_per_address &&
 	    count_from(target, remote, false) >= limits->connections_per_address)
 		return "too many connections from there: raise limits.connections_per_address";
 	if (target->n_pending >= limits->pending)

@@ -18,7 +18,9 @@
 #include "base/rcu.h"
 #include "target/association/admission.h"
 #include "target/association/auth/auth.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
+#include "target/association/fence.h"
 #include "target/association/host_id.h"
 #include "target/association/member.h"
 #include "target/association/portal.h"
@@ -38,6 +40,7 @@ enum {
 /* ---- poller: the command ------------------------------------------------------------------- */
 
 static enum request_state execute(struct request *r);
+static void on_connect(struct loop_msg *msg);
 
 /* Of a host that has not said its name yet. */
 static enum nvme_status complain(const struct request *r, enum nvme_status status, const char *why)
@@ -45,8 +48,8 @@ static enum nvme_status complain(const struct request *r, enum nvme_status statu
 	const struct queue *queue = r->queue;
 
 	if (log_limit_pass(&queue->poller->complaints, REFUSALS_BURST))
-		log_warn("portal %s: %s: Connect refused: %s", queue->portal->name, queue->remote,
-			 why);
+		log_warn("portal %s: %s: Connect refused: %s", queue->connection->portal->name,
+			 queue->connection->remote, why);
 	return status;
 }
 
@@ -59,11 +62,11 @@ static enum nvme_status invalid_field(struct request *r, uint32_t where, const c
 static enum nvme_status parse(struct request *r)
 {
 	struct queue *queue = r->queue;
-	struct connect_op *op = &queue->connect;
+	struct connect_op *op = &queue->connection->connect;
 	struct nvmf_connect_cmd cmd;
 
 	memcpy(&cmd, &r->sqe, sizeof(cmd));
-	if (queue->is_connect_sent)
+	if (queue->access != QUEUE_UNCONNECTED)
 		return complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN);
 	if (get_le16(cmd.recfmt) != 0)
 		return complain(r, NVME_CONNECT_FORMAT | NVME_DNR, "a record format that is not 0");
@@ -115,11 +118,11 @@ static enum nvme_status take_names(struct request *r, struct connect_op *op,
 
 static enum request_state execute(struct request *r)
 {
-	struct connect_op *op = &r->queue->connect;
+	struct connect_op *op = &r->queue->connection->connect;
 	struct nvmf_connect_data data;
 	enum nvme_status status;
 
-	if (r->queue->is_connect_sent) /* two at once */
+	if (r->queue->access != QUEUE_UNCONNECTED) /* two at once */
 		return request_end(r, complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN));
 	memcpy(&data, r->data, sizeof(data));
 	memcpy(op->hostid, data.hostid, sizeof(op->hostid));
@@ -128,30 +131,38 @@ static enum request_state execute(struct request *r)
 	if (status != NVME_OK)
 		return request_end(r, status);
 	op->request = r;
-	op->msg.run = controller_on_connect;
-	r->queue->is_connect_sent = true;
+	op->msg.run = on_connect;
+	queue_set_access(r->queue, QUEUE_CONNECTING, NULL);
 	loop_send(&r->queue->target->loop, &op->msg);
 	return REQUEST_CONTROL;
+}
+
+static void on_granted(struct connect_op *op)
+{
+	struct queue *queue = op->connection->queue;
+	const struct proof *proof = &op->connection->proof;
+
+	queue->controller = op->controller;
+	queue->sqsize = op->sqsize;
+	queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
+	queue_set_access(queue, proof->session ? QUEUE_UNPROVEN : QUEUE_CONNECTED,
+			 proof->session ? proof->guest : op->controller->host);
+	capsules_name(queue->capsules, op->controller->id, op->controller->hostnqn);
+	if (queue->qid == 0)
+		controller_attach(op->controller, queue);
 }
 
 static void on_answer(struct loop_msg *msg)
 {
 	struct connect_op *op = container_of(msg, struct connect_op, msg);
-	struct queue *queue = op->queue;
 	struct request *r = op->request;
 
 	r->result = op->result;
 	r->status = op->status;
-	queue->is_connect_sent = op->status == NVME_OK;
-	if (op->status == NVME_OK) {
-		queue->controller = op->controller;
-		queue->sqsize = op->sqsize;
-		queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
-		queue->is_unproven = queue->auth;
-		capsules_name(queue->capsules, op->controller->id, op->controller->hostnqn);
-		if (queue->qid == 0)
-			controller_attach(op->controller, queue);
-	}
+	if (op->status == NVME_OK)
+		on_granted(op);
+	else
+		queue_set_access(r->queue, QUEUE_UNCONNECTED, NULL);
 	request_run(r, REQUEST_RESPOND);
 }
 
@@ -159,33 +170,33 @@ static void on_answer(struct loop_msg *msg)
 
 void connect_answer(struct connect_op *op)
 {
-	struct queue *queue = op->queue;
+	struct connection *c = op->connection;
 
-	/* A refused host may try again, but not sit here for ever. */
-	if (op->status != NVME_OK && queue->state == QUEUE_CONNECTING &&
-	    !loop_timer_is_running(&queue->connect_timer))
-		loop_timer_start(&queue->target->loop, &queue->connect_timer,
-				 queue->target->config->limits.connect_timeout_ns);
+	/* A refused host may try again, within another limit of time. */
+	if (op->status != NVME_OK && c->state == CONNECTION_CONNECTING &&
+	    !loop_timer_is_running(&c->timer))
+		loop_timer_start(&c->target->loop, &c->timer,
+				 c->target->config->limits.connect_timeout_ns);
 	op->msg.run = on_answer;
-	loop_send(&op->queue->poller->loop, &op->msg);
+	loop_send(&c->queue->poller->loop, &op->msg);
 }
 
 static void refuse(struct connect_op *op, enum nvme_status status, uint32_t result, const char *why)
 {
 	op->status = status;
 	op->result = result;
-	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
+	if (log_limit_pass(&op->connection->target->refusals, REFUSALS_BURST))
 		log_warn("host %s: refused at %s (%s): %s", hostnqn_label(op->hostnqn), op->subnqn,
-			 op->queue->remote, why);
+			 op->connection->remote, why);
 }
 
 static bool may_see_subsystem(struct connect_op *op)
 {
-	struct target *target = op->queue->target;
+	struct target *target = op->connection->target;
 	const struct snapshot *snapshot = atomic_load(&target->snapshot);
 	const struct subsystem *subsystem = snapshot_find(snapshot, op->subnqn);
 
-	if (!subsystem || !subsystem_is_on_portal(subsystem, op->queue->portal->index)) {
+	if (!subsystem || !subsystem_is_on_portal(subsystem, op->connection->portal->index)) {
 		refuse(op, NVME_CONNECT_INVALID_PARAM | NVME_DNR, IN_DATA(subnqn),
 		       subsystem ? "the subsystem is not on this portal: see its key portals"
 				 : "there is no such subsystem");
@@ -205,7 +216,8 @@ static bool has_own_identifier(struct connect_op *op)
 	char owner[NVMF_NQN_MAX + 1], why[NVMF_NQN_MAX + 160];
 	enum nvme_status status = NVME_CONNECT_INVALID_PARAM;
 
-	switch (host_id_find_owner(op->queue->target, op->subnqn, op->hostid, op->hostnqn, owner)) {
+	switch (host_id_find_owner(op->connection->target, op->subnqn, op->hostid, op->hostnqn,
+				   owner)) {
 	case HOST_ID_OWN:
 		return true;
 	case HOST_ID_REGISTERED_OTHER:
@@ -229,7 +241,7 @@ static bool has_own_identifier(struct connect_op *op)
 /* False: refused. */
 static bool connect_admin(struct connect_op *op, bool is_discovery)
 {
-	const struct target *target = op->queue->target;
+	const struct target *target = op->connection->target;
 	const char *why;
 
 	if (op->cntlid != NVMF_CNTLID_DYNAMIC) {
@@ -237,7 +249,7 @@ static bool connect_admin(struct connect_op *op, bool is_discovery)
 		       "it asks for a static controller");
 		return false;
 	}
-	why = is_discovery ? admission_refuse_discovery(target, &op->queue->conn->remote)
+	why = is_discovery ? admission_refuse_discovery(target, &op->connection->cm->remote)
 			   : member_refuse_association(target, op->hostnqn);
 	if (why) {
 		refuse(op, NVME_CONNECT_BUSY, 0, why);
@@ -268,9 +280,9 @@ static bool is_same_host(struct connect_op *op, const struct controller *control
 /* False: refused. */
 static bool connect_io(struct connect_op *op)
 {
-	struct target *target = op->queue->target;
+	struct target *target = op->connection->target;
 	struct controller *controller = controller_find(target, op->subnqn, op->cntlid);
-	struct queue *twin;
+	struct connection *twin;
 	const char *why;
 
 	if (!controller) {
@@ -282,7 +294,7 @@ static bool connect_io(struct connect_op *op)
 		return false;
 	twin = member_find(controller, op->qid);
 	if (atomic_load(&controller->is_dying) || controller->is_resetting ||
-	    (twin && twin->state == QUEUE_DYING)) {
+	    (twin && connection_is_dying(twin))) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "the old queue is still being closed");
 		return false;
 	}
@@ -306,10 +318,10 @@ static bool connect_io(struct connect_op *op)
 /* False: refused. */
 static bool decide(struct connect_op *op)
 {
-	bool is_discovery = snapshot_is_discovery(atomic_load(&op->queue->target->snapshot),
+	bool is_discovery = snapshot_is_discovery(atomic_load(&op->connection->target->snapshot),
 						  op->subnqn);
 
-	if (op->queue->target->is_stopping) {
+	if (op->connection->target->is_stopping) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "rblkd is stopping");
 		return false;
 	}
@@ -317,8 +329,8 @@ static bool decide(struct connect_op *op)
 		return false;
 	if (!is_discovery && op->qid == 0 && !has_own_identifier(op))
 		return false;
-	auth_release(op->queue); /* of a Connect that was refused */
-	if (!is_discovery && auth_attach(op->queue, op->hostnqn, op->subnqn) < 0) {
+	auth_release(op->connection); /* of a Connect that was refused */
+	if (!is_discovery && auth_attach(op->connection, op->hostnqn, op->subnqn) < 0) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "out of memory");
 		return false;
 	}
@@ -328,21 +340,17 @@ static bool decide(struct connect_op *op)
 /* The host has a key: until it has proven to hold it, its time runs on. */
 static void ask_for_proof(struct connect_op *op)
 {
-	struct queue *queue = op->queue;
+	struct connection *c = op->connection;
 
 	op->result |= NVMF_CONNECT_ATR;
-	loop_timer_start(&queue->target->loop, &queue->connect_timer,
-			 queue->target->config->limits.auth_timeout_ns);
+	loop_timer_start(&c->target->loop, &c->timer, c->target->config->limits.auth_timeout_ns);
 }
 
 static void grant(struct connect_op *op)
 {
-	struct queue *queue = op->queue;
-	const struct controller *controller = op->controller;
-
-	op->result = controller->id;
-	controller_add_queue(op->controller, queue);
-	if (queue->auth)
+	op->result = op->controller->id;
+	controller_add_connection(op->controller, op->connection);
+	if (op->connection->proof.session)
 		ask_for_proof(op);
 }
 
@@ -353,21 +361,22 @@ void connect_decide(struct connect_op *op)
 	connect_answer(op);
 }
 
-void controller_on_connect(struct loop_msg *msg)
+/* A Connect command, coming from a poller. */
+static void on_connect(struct loop_msg *msg)
 {
 	struct connect_op *op = container_of(msg, struct connect_op, msg);
-	struct queue *queue = op->queue;
+	struct connection *c = op->connection;
 
 	op->controller = NULL;
 	op->result = 0;
 	op->status = NVME_OK;
-	if (queue->state == QUEUE_DYING) {
+	if (connection_is_dying(c)) {
 		op->status = NVME_ABORTED_SQ_DELETION;
 		connect_answer(op);
 		return;
 	}
 	/* A capsule may overtake the CM's own message. */
-	cm_notify_established(queue->conn);
+	cm_notify_established(c->cm);
 	if (op->qid == 0 && fence_hold(op))
 		return;
 	connect_decide(op);

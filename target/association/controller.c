@@ -22,7 +22,6 @@
 #include "target/association/host.h"
 #include "target/association/member.h"
 #include "target/association/portal.h"
-#include "target/engine/hosts.h"
 
 static bool is_id_taken(struct target *target, uint16_t id)
 {
@@ -114,10 +113,21 @@ static struct health_record *health_of(struct target *target, const char *subnqn
 
 static void on_reset(struct loop_msg *msg);
 
+static struct queue *find_queue(const struct controller *controller, uint16_t qid)
+{
+	list_for_each (node, &controller->connections) {
+		const struct connection *c = list_entry(node, struct connection, member_node);
+
+		if (c->queue->qid == qid && connection_is_live(c))
+			return c->queue;
+	}
+	return NULL;
+}
+
 struct controller *controller_new(struct connect_op *op)
 {
-	struct queue *queue = op->queue;
-	struct target *target = queue->target;
+	struct connection *c = op->connection;
+	struct target *target = c->target;
 	uint16_t id = new_id(target);
 	struct controller *controller = id ? calloc(1, sizeof(*controller)) : NULL;
 
@@ -125,7 +135,7 @@ struct controller *controller_new(struct connect_op *op)
 		return NULL;
 	controller->is_discovery = snapshot_is_discovery(atomic_load(&target->snapshot),
 							 op->subnqn);
-	controller->host = controller->is_discovery ? host_take_guest(target, &queue->conn->remote)
+	controller->host = controller->is_discovery ? host_take_guest(target, &c->cm->remote)
 						    : host_take(target, op->hostnqn);
 	if (!controller->host) {
 		free(controller);
@@ -136,40 +146,43 @@ struct controller *controller_new(struct connect_op *op)
 	memcpy(controller->subnqn, op->subnqn, sizeof(controller->subnqn));
 	memcpy(controller->hostnqn, op->hostnqn, sizeof(controller->hostnqn));
 	memcpy(controller->hostid, op->hostid, sizeof(controller->hostid));
-	memcpy(controller->remote, queue->remote, sizeof(controller->remote));
-	controller->local = queue->conn->local;
-	controller->portal = queue->portal;
-	controller->poller = queue->poller;
+	memcpy(controller->remote, c->remote, sizeof(controller->remote));
+	controller->local = c->cm->local;
+	controller->portal = c->portal;
+	controller->poller = c->queue->poller;
 	controller->health = health_of(target, op->subnqn);
 	controller->created_ns = clock_ns();
 	controller->kato_ms = op->kato_ms;
 	controller->announce.on_expiry = on_announce;
 	controller->on_reset = on_reset;
+	controller->find_queue = find_queue;
 	atomic_store(&controller->n_granted, (unsigned)target->config->tuning.io_queues);
 	atomic_store(&controller->last_traffic_ns, controller->created_ns);
 	pthread_mutex_init(&controller->errors_lock, NULL);
-	list_init(&controller->queues);
+	list_init(&controller->connections);
 	list_init(&controller->aers);
 	list_add_tail(&target->controllers, &controller->node);
 	loop_timer_start(&target->loop, &controller->announce, ANNOUNCE_MS * NSEC_PER_MSEC);
 	return controller;
 }
 
-void controller_add_queue(struct controller *controller, struct queue *queue)
+void controller_add_connection(struct controller *controller, struct connection *c)
 {
-	queue->member_of = controller;
-	list_add_tail(&controller->queues, &queue->member_node);
-	controller->n_queues++;
+	struct queue *queue = c->queue;
+
+	c->controller = controller;
+	list_add_tail(&controller->connections, &c->member_node);
+	controller->n_connections++;
 	if (queue->qid == 0) {
-		controller->admin = queue;
-		controller->is_unproven = queue->auth;
+		controller->admin = c;
+		controller->is_unproven = c->proof.session;
 		PROBE(rblkd, association_begin, controller->id, &controller->hostnqn[0],
 		      &controller->subnqn[0]);
 	}
-	queue_set_live(queue);
-	if (!queue->auth)
-		member_admit(queue);
-	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id, &queue->remote[0]);
+	connection_set_live(c);
+	if (!c->proof.session)
+		member_admit(c);
+	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id, &c->remote[0]);
 }
 
 void controller_kill(struct controller *controller, const char *why)
@@ -181,8 +194,8 @@ void controller_kill(struct controller *controller, const char *why)
 	atomic_store(&controller->is_ready, false);
 	log_end(controller, why);
 	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
-	list_for_each_safe (node, &controller->queues)
-		queue_kill(list_entry(node, struct queue, member_node), why);
+	list_for_each_safe (node, &controller->connections)
+		connection_kill(list_entry(node, struct connection, member_node), why);
 }
 
 static void controller_free(struct controller *controller)
@@ -197,14 +210,14 @@ static void controller_free(struct controller *controller)
 
 static bool has_io_queues(const struct controller *controller)
 {
-	return controller->n_queues > (controller->admin ? 1 : 0);
+	return controller->n_connections > (controller->admin ? 1 : 0);
 }
 
 /* All I/O queues are gone: tells the poller, if the admin queue is there to tell the host. */
 static void end_reset(struct controller *controller)
 {
 	controller->is_resetting = false;
-	if (!controller->admin || controller->admin->state != QUEUE_LIVE)
+	if (!controller->admin || !connection_is_live(controller->admin))
 		return;
 	controller->reset.run = property_reset_done;
 	loop_send(&controller->poller->loop, &controller->reset);
@@ -217,28 +230,28 @@ static void on_reset(struct loop_msg *msg)
 	controller->is_resetting = true;
 	if (controller->health)
 		event_log_add_reset(controller->health, controller->id);
-	list_for_each_safe (node, &controller->queues) {
-		struct queue *queue = list_entry(node, struct queue, member_node);
+	list_for_each_safe (node, &controller->connections) {
+		struct connection *c = list_entry(node, struct connection, member_node);
 
-		if (queue->qid != 0)
-			queue_kill(queue, "the host disabled the controller");
+		if (c->queue->qid != 0)
+			connection_kill(c, "the host disabled the controller");
 	}
 	if (!has_io_queues(controller))
 		end_reset(controller);
 }
 
-void controller_remove_queue(struct queue *queue)
+void controller_remove_connection(struct connection *c)
 {
-	struct controller *controller = queue->member_of;
+	struct controller *controller = c->controller;
 
 	if (!controller)
 		return;
-	list_remove(&queue->member_node);
-	controller->n_queues--;
-	member_discount(queue);
-	if (queue->qid == 0)
+	list_remove(&c->member_node);
+	controller->n_connections--;
+	member_discount(c);
+	if (c->queue->qid == 0)
 		controller->admin = NULL;
-	if (controller->n_queues == 0)
+	if (controller->n_connections == 0)
 		controller_free(controller);
 	else if (controller->is_resetting && !has_io_queues(controller))
 		end_reset(controller);

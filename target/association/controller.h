@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "target/association/connection.h"
 #include "target/engine/controller.h"
 
 /* ---- control ----------------------------------------------------------------------------- */
@@ -12,12 +13,12 @@
 /* controller.c */
 /* NULL without memory or free id. */
 struct controller *controller_new(struct connect_op *op);
-void controller_add_queue(struct controller *controller, struct queue *queue);
+void controller_add_connection(struct controller *controller, struct connection *c);
 /* Its line in the log comes then, when nothing more does; unless it is there. */
 void controller_announce_soon(struct controller *controller, uint64_t ns);
-/* The queue is about to be freed. Frees the controller with the last one. */
-void controller_remove_queue(struct queue *queue);
-/* Kills all its queues. why is for the log. */
+/* The connection is about to be freed. Frees the controller with the last one. */
+void controller_remove_connection(struct connection *c);
+/* Kills all its connections. why is for the log. */
 void controller_kill(struct controller *controller, const char *why);
 struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id);
 

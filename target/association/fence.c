@@ -37,6 +37,7 @@
 #include "base/clock.h"
 #include "base/ticks.h"
 #include "target/association/controller.h"
+#include "target/association/fence.h"
 
 enum {
 	FENCE_WAIT_S = 10,
@@ -88,14 +89,16 @@ static void on_answer(struct loop_msg *msg);
 static void on_question(struct loop_msg *msg)
 {
 	struct fence_ask *ask = container_of(msg, struct fence_ask, msg);
+	struct fence_question *question;
 
 	list_for_each (node, &ask->poller->queues) {
 		struct queue *queue = list_entry(node, struct queue, poller_node);
 
-		if (!atomic_load(&queue->question.is_asked))
+		question = &queue->connection->question;
+		if (!atomic_load(&question->is_asked))
 			continue;
-		atomic_store(&queue->question.oldest_write, find_oldest_write(queue));
-		atomic_store(&queue->question.is_asked, false);
+		atomic_store(&question->oldest_write, find_oldest_write(queue));
+		atomic_store(&question->is_asked, false);
 	}
 	ask->msg.run = on_answer;
 	loop_send(&ask->fence->target->loop, &ask->msg);
@@ -116,12 +119,12 @@ static bool has_dying_queue(const struct controller *controller)
 {
 	unsigned n_left = 0;
 
-	list_for_each (node, &controller->queues) {
-		const struct queue *queue = list_entry(node, struct queue, member_node);
+	list_for_each (node, &controller->connections) {
+		const struct connection *c = list_entry(node, struct connection, member_node);
 
-		if (queue->defect.is_stranded)
+		if (c->state == CONNECTION_STRANDED)
 			continue;
-		if (queue->state == QUEUE_DYING && !queue->is_pending)
+		if (connection_is_dying(c) && connection_is_admitted(c))
 			return true;
 		n_left++;
 	}
@@ -130,11 +133,12 @@ static bool has_dying_queue(const struct controller *controller)
 
 static bool has_older_write(const struct controller *controller, const struct connect_op *op)
 {
-	list_for_each (node, &controller->queues) {
-		const struct queue *queue = list_entry(node, struct queue, member_node);
+	list_for_each (node, &controller->connections) {
+		const struct connection *c = list_entry(node, struct connection, member_node);
 
-		if (queue->qid != 0 && !queue->is_pending && !queue->defect.is_stranded &&
-		    atomic_load(&queue->question.oldest_write) <= op->since)
+		if (c->queue->qid != 0 && connection_is_admitted(c) &&
+		    c->state != CONNECTION_STRANDED &&
+		    atomic_load(&c->question.oldest_write) <= op->since)
 			return true;
 	}
 	return false;
@@ -154,7 +158,7 @@ static bool must_wait(struct connect_op *op)
 	bool must = false;
 
 	op->is_asking = false;
-	list_for_each (node, &op->queue->target->controllers) {
+	list_for_each (node, &op->connection->target->controllers) {
 		const struct controller *controller = list_entry(node, struct controller, node);
 
 		if (!is_same_host(controller, op))
@@ -178,11 +182,11 @@ static void hear(struct controller *controller, uint64_t tick)
 {
 	uint64_t n = 0;
 
-	list_for_each (node, &controller->queues) {
-		const struct queue *queue = list_entry(node, struct queue, member_node);
+	list_for_each (node, &controller->connections) {
+		const struct connection *c = list_entry(node, struct connection, member_node);
 
-		if (!queue->is_pending)
-			n += counter_get(&queue->counters.n_commands);
+		if (connection_is_admitted(c))
+			n += counter_get(&c->queue->counters.n_commands);
 	}
 	if (n > controller->heard.n_commands)
 		controller->heard.tick = tick;
@@ -204,15 +208,15 @@ static void on_tick(struct loop_timer *timer)
 
 static void mark(const struct connect_op *op)
 {
-	list_for_each (node, &op->queue->target->controllers) {
+	list_for_each (node, &op->connection->target->controllers) {
 		struct controller *controller = list_entry(node, struct controller, node);
 
 		if (!is_same_host(controller, op))
 			continue;
-		list_for_each (member, &controller->queues) {
-			struct queue *queue = list_entry(member, struct queue, member_node);
+		list_for_each (member, &controller->connections) {
+			struct connection *c = list_entry(member, struct connection, member_node);
 
-			atomic_store(&queue->question.is_asked, queue->qid != 0);
+			atomic_store(&c->question.is_asked, c->queue->qid != 0);
 		}
 	}
 }
@@ -253,9 +257,9 @@ static void plan(struct fence *fence)
 
 static void say_it_waits(const struct connect_op *op)
 {
-	if (log_limit_pass(&op->queue->target->refusals, REFUSALS_BURST))
+	if (log_limit_pass(&op->connection->target->refusals, REFUSALS_BURST))
 		log_info("host %s: connecting to %s (%s) waits for writes of its older association",
-			 hostnqn_label(op->hostnqn), op->subnqn, op->queue->remote);
+			 hostnqn_label(op->hostnqn), op->subnqn, op->connection->remote);
 }
 
 /* All have answered. */
@@ -337,7 +341,7 @@ static void on_deadline(struct loop_timer *timer)
 
 bool fence_hold(struct connect_op *op)
 {
-	struct fence *fence = op->queue->target->fence;
+	struct fence *fence = op->connection->target->fence;
 
 	check(!op->is_held);
 	op->n_rounds = 0;
@@ -348,7 +352,7 @@ bool fence_hold(struct connect_op *op)
 	op->tick = fence->n_ticks;
 	op->deadline.on_expiry = on_deadline;
 	/* The host has done its part. */
-	loop_timer_stop(&op->queue->connect_timer);
+	loop_timer_stop(&op->connection->timer);
 	list_add_tail(&fence->target->held_connects, &op->node);
 	loop_timer_start(&fence->target->loop, &op->deadline, FENCE_WAIT_S * NSEC_PER_SEC);
 	if (!loop_timer_is_running(&fence->tick))
@@ -370,9 +374,9 @@ void fence_check(struct target *target)
 	plan(target->fence);
 }
 
-void fence_cancel(struct queue *queue)
+void fence_cancel(struct connection *c)
 {
-	struct connect_op *op = &queue->connect;
+	struct connect_op *op = &c->connect;
 
 	if (!op->is_held)
 		return;

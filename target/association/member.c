@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
 #include "target/association/host_id.h"
 #include "target/association/member.h"
-#include "target/engine/hosts.h"
 
 enum {
 	QUEUES_QUIET_MS = 200,
@@ -39,26 +39,25 @@ const char *member_refuse(const struct controller *controller)
 	return NULL;
 }
 
-struct queue *member_find(const struct controller *controller, uint16_t qid)
+struct connection *member_find(const struct controller *controller, uint16_t qid)
 {
-	list_for_each (node, &controller->queues) {
-		struct queue *queue = list_entry(node, struct queue, member_node);
+	list_for_each (node, &controller->connections) {
+		struct connection *c = list_entry(node, struct connection, member_node);
 
-		if (queue->qid == qid && !queue->is_pending)
-			return queue;
+		if (c->queue->qid == qid && connection_is_admitted(c))
+			return c;
 	}
 	return NULL;
 }
 
 /* From here on it counts for its host, and, of a proven name, in the host's name. */
-void member_admit(struct queue *queue)
+void member_admit(struct connection *c)
 {
-	struct controller *controller = queue->member_of;
+	struct controller *controller = c->controller;
 
-	queue_admit(queue);
+	connection_admit(c);
 	controller->host->n_queues++;
-	host_stats_attach(queue, controller->hostnqn);
-	if (queue->qid == 0) {
+	if (c->queue->qid == 0) {
 		controller->host->n_controllers++;
 		controller->target->n_discovery += controller->is_discovery;
 		if (controller->health)
@@ -70,14 +69,14 @@ void member_admit(struct queue *queue)
 	controller_announce_soon(controller, QUEUES_QUIET_MS * NSEC_PER_MSEC);
 }
 
-void member_discount(const struct queue *queue)
+void member_discount(const struct connection *c)
 {
-	struct controller *controller = queue->member_of;
+	struct controller *controller = c->controller;
 
-	if (queue->is_pending)
+	if (!connection_is_admitted(c))
 		return;
 	controller->host->n_queues--;
-	if (queue->qid == 0) {
+	if (c->queue->qid == 0) {
 		controller->host->n_controllers--;
 		controller->target->n_discovery -= controller->is_discovery;
 		return;
@@ -87,30 +86,30 @@ void member_discount(const struct queue *queue)
 }
 
 /* While it proved itself, others may have taken the last place. */
-static const char *find_refusal(const struct controller *controller, const struct queue *queue)
+static const char *find_refusal(const struct controller *controller, uint16_t qid)
 {
-	if (queue->qid == 0)
+	if (qid == 0)
 		return member_refuse_association(controller->target, controller->hostnqn);
-	if (member_find(controller, queue->qid))
+	if (member_find(controller, qid))
 		return "the queue is connected already";
 	return member_refuse(controller);
 }
 
-void member_on_proven(struct queue *queue)
+void member_on_proven(struct connection *c)
 {
-	struct controller *controller = queue->member_of;
-	const char *why = find_refusal(controller, queue);
+	struct controller *controller = c->controller;
+	const char *why = find_refusal(controller, c->queue->qid);
 
 	if (why) {
 		if (log_limit_pass(&controller->target->refusals, REFUSALS_BURST))
 			log_warn("host %s: refused at %s (%s), queue %u: %s",
-				 hostnqn_label(controller->hostnqn), controller->subnqn,
-				 queue->remote, queue->qid, why);
-		queue_kill(queue, why);
+				 hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
+				 c->queue->qid, why);
+		connection_kill(c, why);
 		return;
 	}
-	member_admit(queue);
-	if (queue->qid != 0)
+	member_admit(c);
+	if (c->queue->qid != 0)
 		return;
 	controller->is_unproven = false;
 	controller_announce_soon(controller, ANNOUNCE_MS * NSEC_PER_MSEC);

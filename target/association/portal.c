@@ -3,7 +3,7 @@
  * Portals: listening, and the first look at who connects. Control thread.
  *
  * A connect request is checked in full (private data, sizes, limits) before anything is allocated
- * for it; what passes becomes a queue (queue.c). Refusals carry the status that hosts print, and
+ * for it; what passes becomes a connection. Refusals carry the status that hosts print, and
  * one log line, at most a few in a row for each portal.
  */
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "target/engine/poller.h"
 #include "target/command/admin/notice.h"
 #include "target/association/portal.h"
-#include "target/engine/queue.h"
+#include "target/association/connection.h"
 
 enum {
 	BACKLOG = 128,
@@ -109,8 +109,9 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 	if (status == NVMF_CM_OK) {
 		portal->n_accepted++;
 		admission_pay(portal->target, &conn->remote);
-		queue_open(portal, conn, &wish,
-			   MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom));
+		connection_open(
+			portal, conn, &wish,
+			MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom));
 		return;
 	}
 	portal->n_refused++;
@@ -118,7 +119,7 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 		log_warn("portal %s: refused a connection from %s: %s (%s)", portal->name,
 			 addr_format_host(remote, &conn->remote), nvmf_cm_status_string(status),
 			 advice(status, portal->target, &conn->remote));
-	queue_refuse(conn, status);
+	connection_refuse(conn, status);
 }
 
 /* ---- listening ---------------------------------------------------------------------------- */

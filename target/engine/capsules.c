@@ -119,17 +119,16 @@ void capsules_keep_last(struct capsule_ring *ring)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-void capsules_log(const struct queue *queue, struct log_limit *limit)
+void capsules_log(const struct capsule_ring *ring, struct log_limit *limit)
 {
-	const struct capsule_ring *ring = queue->capsules;
 	uint64_t now = ticks_now();
 	char line[CAPSULE_LINE_MAX];
 
 	if (!ring->n_last || (limit && !log_limit_pass(limit, LOG_BURST)))
 		return;
-	log_warn("%s: queue %u: its last capsules, oldest first:", queue->remote, queue->qid);
+	log_warn("%s: queue %u: its last capsules, oldest first:", ring->remote, ring->qid);
 	for (unsigned i = 0; i < ring->n_last; i++) {
-		capsule_line(&ring->last[i], queue->qid == 0, now, line);
+		capsule_line(&ring->last[i], ring->qid == 0, now, line);
 		log_warn("  %s", line);
 	}
 }

@@ -18,7 +18,6 @@
 #include "base/ticks.h"
 #include "transport/wire/fabrics.h"
 
-struct queue;
 struct target;
 
 enum {
@@ -82,7 +81,7 @@ void capsules_name(struct capsule_ring *ring, uint16_t cntlid, const char *hostn
 /* Poller. The queue fails: keeps a copy of the last ones for the log. */
 void capsules_keep_last(struct capsule_ring *ring);
 /* Control, after that. limit: of those who could flood the log; NULL: none. */
-void capsules_log(const struct queue *queue, struct log_limit *limit);
+void capsules_log(const struct capsule_ring *ring, struct log_limit *limit);
 
 /* Those that are there, oldest first, at most max of them, the newest. Returns how many. */
 unsigned capsules_sort(const struct capsule_ring *ring, unsigned max,

@@ -66,16 +66,19 @@ struct controller {
 	uint64_t created_ns;
 
 	/* Thread: control */
-	struct list node;    /* target->controllers */
-	struct list queues;  /* of struct queue (member_node), the admin queue too */
-	unsigned n_queues;   /* of them */
-	struct queue *admin; /* NULL once it is freed */
-	struct {	     /* fence.c: commands that came, and in which of its ticks some did */
+	struct list node;	  /* target->controllers */
+	struct list connections;  /* of struct connection (member_node), the admin queue's too */
+	unsigned n_connections;	  /* of them */
+	struct connection *admin; /* NULL once it is freed */
+	struct { /* fence.c: commands that came, and in which of its ticks some did */
 		uint64_t n_commands, tick;
 	} heard;
 	bool is_announced; /* its connect line is in the log */
 	bool is_unproven;  /* the host has not authenticated its admin queue yet */
 	struct loop_timer announce;
+	void (*on_reset)(struct loop_msg *msg); /* run of `reset` on control */
+	/* Control. The live queue of that id, which outlives messages sent to its poller now; or NULL. */
+	struct queue *(*find_queue)(const struct controller *controller, uint16_t qid);
 	bool is_resetting; /* CC.EN went 0: I/O queues die, then reset goes back */
 
 	/* Thread: any */
@@ -114,8 +117,6 @@ struct controller {
 	struct namespace *flush_ns;
 	struct queue *flush_queue; /* busy with it, and so alive */
 	struct loop_msg reset;	   /* to control and back */
-	void (*on_reset)(
-		struct loop_msg *msg); /* control's end of it; set before Connect is answered */
 };
 
 /* MQES, as Property Get, Connect and Identify report it. */

@@ -33,7 +33,7 @@ struct host {
 	bool is_guest;
 	union addr address;  /* of a guest */
 	unsigned n_proofs;   /* a worker thread computes for a guest's queue */
-	struct list provers; /* of struct queue (proof.node): wait for one */
+	struct list provers; /* of struct connection (proof.node): wait for one */
 	struct host_poller pollers[POLLERS_MAX];
 	struct qos qos; /* of all namespaces together */
 };

@@ -35,7 +35,7 @@ static __attribute__((noinline)) enum nvme_status check_early(const struct reque
 		return NVME_OK;
 	if (!r->queue->controller)
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	if (r->queue->is_unproven && !(flags & COMMAND_BEFORE_PROOF))
+	if (r->queue->access == QUEUE_UNPROVEN && !(flags & COMMAND_BEFORE_PROOF))
 		return NVME_AUTH_REQUIRED | NVME_DNR;
 	return NVME_OK;
 }
@@ -46,7 +46,7 @@ static inline enum nvme_status check_sequence(const struct request *r)
 		return check_early(r);
 	if (!r->queue->controller)
 		return NVME_COMMAND_SEQUENCE | NVME_DNR;
-	if (r->queue->is_unproven)
+	if (r->queue->access == QUEUE_UNPROVEN)
 		return NVME_AUTH_REQUIRED | NVME_DNR;
 	return is_ready(r->queue) ? NVME_OK : NVME_COMMAND_SEQUENCE | NVME_DNR;
 }
@@ -67,7 +67,7 @@ enum nvme_status parse_command(struct request *r)
 	if (status != NVME_OK)
 		return status;
 	/* An I/O queue without a proof keeps no association alive. */
-	if (controller && !(r->queue->is_unproven && r->queue->qid))
+	if (controller && (r->queue->access != QUEUE_UNPROVEN || !r->queue->qid))
 		note_traffic(controller, r->queue->poller->loop.now_ns);
 	status = check_sequence(r);
 	if (status != NVME_OK)

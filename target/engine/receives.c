@@ -2,7 +2,6 @@
 /* See receives.h. */
 #include <string.h>
 
-#include "target/engine/controller.h"
 #include "target/engine/host.h"
 #include "target/engine/receives.h"
 
@@ -18,7 +17,7 @@ static void charge(struct request *r)
 
 	if (!r->ns || !r->recv || r->kept || !receive_is_shared(r->recv, queue))
 		return;
-	n_kept = &queue->controller->host->pollers[queue->poller->index].n_receives;
+	n_kept = &queue->host->pollers[queue->poller->index].n_receives;
 	r->kept = n_kept;
 	++*n_kept;
 	if (*n_kept > (pd->ring.n_max - pd->n_held + *n_kept) * HOST_PERCENT / 100)

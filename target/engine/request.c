@@ -241,7 +241,7 @@ static bool is_association_over(const struct queue *queue)
  * an answer for the truth. */
 static bool is_serving(const struct queue *queue)
 {
-	return !queue->is_closed && !is_association_over(queue);
+	return queue->state == QUEUE_SERVING && !is_association_over(queue);
 }
 
 void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
@@ -350,11 +350,8 @@ __attribute__((noinline)) enum buffer_result request_take_buffer(struct request 
 
 	if (r->ns)
 		held[HOLDER_NAMESPACE] = &r->ns->counters[i].buffer_bytes;
-	if (queue->controller) {
-		struct host *whose = queue->is_unproven && queue->proof.guest
-					     ? queue->proof.guest
-					     : queue->controller->host;
-		struct host_poller *host = &whose->pollers[i];
+	if (queue->host) {
+		struct host_poller *host = &queue->host->pollers[i];
 
 		held[HOLDER_HOST] = arena == &queue->poller->admin ? &host->admin_bytes
 								   : &host->data_bytes;
@@ -534,7 +531,7 @@ static enum request_state may_still_start(struct request *r)
 {
 	const struct queue *queue = r->queue;
 
-	if (queue->is_dying || is_association_over(queue))
+	if (queue_is_dying(queue) || is_association_over(queue))
 		return REQUEST_FINISH;
 	if (r->ns && !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
 		return request_end(r, NVME_ABORTED_SQ_DELETION);
@@ -603,7 +600,7 @@ static enum request_state respond(struct request *r)
 		buffer_give(queue->poller, &r->buffer);
 	else if (r->buffer.data) /* the disk is done with it */
 		buffer_discharge(&r->buffer, HOLDER_NAMESPACE);
-	if (queue->is_dying)
+	if (queue_is_dying(queue))
 		return REQUEST_FINISH;
 	if (!(queue->is_resuming || list_is_empty(&queue->slot_waiters)) ||
 	    qp_n_free(&queue->qp) <= (unsigned)has_data) { /* a slot for each */

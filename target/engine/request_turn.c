@@ -60,7 +60,7 @@ static enum nvme_status too_late(const struct request *r)
 {
 	if (r->abort_status)
 		return r->abort_status;
-	if (r->queue->is_dying ||
+	if (queue_is_dying(r->queue) ||
 	    !atomic_load_explicit(&r->queue->controller->is_ready, memory_order_acquire))
 		return NVME_ABORTED_SQ_DELETION;
 	return NVME_OK;

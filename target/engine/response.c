@@ -137,7 +137,7 @@ static void post_cqe(struct request *r, struct response *response, bool has_data
 		.addr = response->cqe, .length = sizeof(struct nvme_cqe), .lkey = queue->lkey};
 	unsigned flags = response->flags;
 
-	if (has_data || queue->is_finishing)
+	if (has_data || queue->state == QUEUE_FINISHING)
 		flags |= QP_SIGNALED;
 	/* Whatever READ or WRITE used the key was completed or stands before this in the
 	 * chain. */

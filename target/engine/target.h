@@ -57,14 +57,14 @@ struct target {
 	struct target_device devices[DEVICE_MAX]; /* by device index */
 	struct poller *pollers;			  /* owned; n_pollers fixed from start to end */
 	unsigned n_pollers;
-	struct portal *portals; /* owned: PORTALS_MAX slots, some in use (portal.h) */
-	struct list queues;	/* of struct queue (node), every connection */
-	unsigned n_queues;
+	struct portal *portals;	 /* owned: PORTALS_MAX slots, some in use (portal.h) */
+	struct list connections; /* of struct connection (node) */
+	unsigned n_connections;
 	unsigned n_pending;		/* of them: no Connect, or no proof yet */
 	unsigned n_discovery;		/* discovery controllers */
 	struct list controllers;	/* of struct controller (node) */
 	struct list hosts;		/* of struct host (node) */
-	struct list host_stats;		/* of struct host_stats (node): engine/hosts.h */
+	struct list host_stats;		/* of struct host_stats (node): association/host_stats.h */
 	struct host_stats *other_hosts; /* owned: those that are not remembered */
 	struct list held_connects;	/* of struct connect_op (node): wait for the fence */
 	struct fence *fence;		/* owned */
@@ -74,20 +74,19 @@ struct target {
 	struct log_limit refusals;	 /* of hosts */
 	struct capsules *capsules;	 /* owned; capsules.h */
 	struct log_limit fault_capsules; /* of queues that broke the protocol */
-	struct log_limit defects;	 /* of ours: defect.h */
+	struct log_limit defects;	 /* of ours: association/defect.h */
 	unsigned n_defects, n_stranded;
-	struct log_limit device_failures;  /* while hosts try to connect */
-	struct control *control;	   /* control.c: the RPC server */
-	struct http *http;		   /* owned; stats/http.c */
-	bool is_stopping;		   /* SIGTERM: nothing new is accepted */
+	struct log_limit device_failures; /* while hosts try to connect */
+	struct control *control;	  /* control.c: the RPC server */
+	struct http *http;		  /* owned; stats/http.c */
+	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
+	/* A connection was freed or stranded: draining goes on, and while rblkd stops the last ends the loop */
+	void (*check_stop)(struct target *target);
 	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read; and so: */
 	_Atomic size_t bytes_per_host;	   /* of each poller; SIZE_MAX: no limit */
 	_Atomic unsigned io_queues_per_host;
 	_Atomic uint64_t discovery_timeout_ns;
 };
-
-/* main.c: a queue was freed: who drains goes on; while stopping, the last one ends the program. */
-void target_check_stopped(struct target *target);
 
 /* control.c: the RPC socket at config->control_socket. 0 or -errno (said in the log). */
 int control_start(struct target *target);

@@ -31,7 +31,7 @@ static bool is_on(const struct qos *qos)
 
 bool throttle_applies(const struct request *r)
 {
-	return is_on(&r->ns->qos) || is_on(&r->queue->controller->host->qos);
+	return is_on(&r->ns->qos) || is_on(&r->queue->host->qos);
 }
 
 /* What it costs of a kind. */

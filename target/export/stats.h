@@ -51,6 +51,11 @@ struct io_stats {
 	uint64_t counts[STATS_STEPS];	      /* commands by how long they took */
 };
 
+/* What one queue counts. */
+struct queue_counters {
+	uint64_t n_commands, n_reads, n_writes, read_bytes, written_bytes, n_errors;
+};
+
 /* What one poller counts about one namespace. */
 struct namespace_stats {
 	_Alignas(64) struct io_stats io[STATS_CLASSES];

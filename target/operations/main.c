@@ -38,7 +38,8 @@
 #include "target/operations/change/apply.h"
 #include "target/association/controller.h"
 #include "target/operations/change/drain.h"
-#include "target/engine/defect.h"
+#include "target/association/defect.h"
+#include "target/association/fence.h"
 #include "target/export/durability.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
@@ -49,7 +50,7 @@
 #include "target/engine/queue.h"
 #include "target/engine/capsules.h"
 #include "target/engine/fatal.h"
-#include "target/engine/hosts.h"
+#include "target/association/host_stats.h"
 #include "target/operations/stats/http.h"
 #include "target/engine/slow.h"
 #include "transport/fabric.h"
@@ -128,7 +129,7 @@ struct daemon {
 	struct loop_timer finish_timer;
 };
 
-void target_check_stopped(struct target *target)
+static void check_stop(struct target *target)
 {
 	drain_continue(target);
 	if (target->is_stopping && defect_has_all_stranded(target))
@@ -140,9 +141,9 @@ static void on_finish_timeout(struct loop_timer *timer)
 	struct daemon *d = container_of(timer, struct daemon, finish_timer);
 
 	log_warn("stopping: %u connections do not finish their commands; disconnecting them",
-		 d->target.n_queues);
-	list_for_each_safe (node, &d->target.queues)
-		queue_kill(list_entry(node, struct queue, node), "rblkd is stopping");
+		 d->target.n_connections);
+	list_for_each_safe (node, &d->target.connections)
+		connection_kill(list_entry(node, struct connection, node), "rblkd is stopping");
 }
 
 static void stop(struct daemon *d)
@@ -154,12 +155,12 @@ static void stop(struct daemon *d)
 		_exit(EXIT_FAILED);
 	}
 	notify("STOPPING=1");
-	log_info("stopping: %u connections to finish", target->n_queues);
+	log_info("stopping: %u connections to finish", target->n_connections);
 	target->is_stopping = true;
 	portals_close(target);
 	d->finish_timer.on_expiry = on_finish_timeout;
 	loop_timer_start(&target->loop, &d->finish_timer, DRAIN_S * NSEC_PER_SEC);
-	target_check_stopped(target);
+	check_stop(target);
 }
 
 static void on_signal(struct loop_fd *lfd, uint32_t events)
@@ -218,7 +219,8 @@ static int init_target(struct daemon *d)
 
 	target->config = &d->config;
 	target->start_ns = clock_ns();
-	list_init(&target->queues);
+	list_init(&target->connections);
+	target->check_stop = check_stop;
 	list_init(&target->controllers);
 	list_init(&target->hosts);
 	list_init(&target->held_connects);

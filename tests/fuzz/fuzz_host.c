@@ -24,7 +24,9 @@
 #include "target/engine/poller.h"
 #include "target/association/portal.h"
 #include "target/engine/capsules.h"
-#include "target/engine/hosts.h"
+#include "target/association/host_stats.h"
+#include "target/association/connection.h"
+#include "target/association/fence.h"
 #include "target/engine/slow.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
@@ -98,7 +100,7 @@ static struct {
 } env = {.directory = "/tmp/fuzz_host.XXXXXX"};
 
 /* main.c's */
-void target_check_stopped(struct target *target)
+static void check_stop(struct target *target)
 {
 }
 
@@ -112,8 +114,8 @@ static bool is_loop_quiet(struct loop *loop)
 /* Who waits for a worker thread, or for nothing of ours. */
 static bool has_unfinished(void)
 {
-	list_for_each (node, &env.target.queues) {
-		struct queue *queue = list_entry(node, struct queue, node);
+	list_for_each (node, &env.target.connections) {
+		struct queue *queue = list_entry(node, struct connection, node)->queue;
 
 		for (unsigned i = 0; i < queue->n_entries; i++)
 			if (queue->requests[i].state == REQUEST_BACKEND ||
@@ -135,8 +137,8 @@ static void forget_dead(void)
 	for (unsigned i = 0; i < CONNS; i++) {
 		bool is_there = false;
 
-		list_for_each (node, &env.target.queues)
-			if (list_entry(node, struct queue, node) == env.queues[i])
+		list_for_each (node, &env.target.connections)
+			if (list_entry(node, struct connection, node)->queue == env.queues[i])
 				is_there = true;
 		if (!is_there)
 			env.queues[i] = NULL;
@@ -265,7 +267,8 @@ static void begin_target(unsigned world)
 		state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
 	snapshot_runtime_init(&target->runtime, state, health_new(state, why, sizeof(why)));
 	check(target->runtime.health);
-	list_init(&target->queues);
+	list_init(&target->connections);
+	target->check_stop = check_stop;
 	list_init(&target->controllers);
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
@@ -321,13 +324,14 @@ static void after_step(void)
 
 static void open_conn(unsigned i, unsigned portal, unsigned n_reads, const uint8_t private_data[32])
 {
-	unsigned n = env.target.n_queues;
+	unsigned n = env.target.n_connections;
 
 	if (env.queues[i])
 		return;
 	wire_connect(portal, n_reads, private_data, 32);
-	if (env.target.n_queues > n)
-		env.queues[i] = list_entry(env.target.queues.prev, struct queue, node);
+	if (env.target.n_connections > n)
+		env.queues[i] =
+			list_entry(env.target.connections.prev, struct connection, node)->queue;
 	settle();
 }
 
@@ -338,7 +342,7 @@ static void hang_up(unsigned i)
 
 	env.queues[i] = NULL;
 	if (queue)
-		queue->conn->ops->on_disconnected(queue->conn);
+		queue->connection->cm->ops->on_disconnected(queue->connection->cm);
 }
 
 static void send_capsule(unsigned i, const struct nvme_sqe *sqe, const uint8_t *data, size_t n)
@@ -538,8 +542,8 @@ static void play_capsule(struct script *s, unsigned kind)
 /* Time has passed for whoever has not said who he is, or not proven it. */
 static void expire_all(void)
 {
-	list_for_each_safe (node, &env.target.queues) {
-		struct loop_timer *timer = &list_entry(node, struct queue, node)->connect_timer;
+	list_for_each_safe (node, &env.target.connections) {
+		struct loop_timer *timer = &list_entry(node, struct connection, node)->timer;
 
 		if (!loop_timer_is_running(timer))
 			continue;
@@ -653,9 +657,9 @@ void host_end(void)
 	settle();
 	for (unsigned i = 0; i < CONNS; i++)
 		hang_up(i);
-	while (env.target.n_queues || !is_quiet()) {
+	while (env.target.n_connections || !is_quiet()) {
 		turn();
-		if (is_quiet() && env.target.n_queues)
+		if (is_quiet() && env.target.n_connections)
 			loop_turn(&env.poller.loop, NSEC_PER_MSEC);
 		check(++n < END_TURNS);
 	}

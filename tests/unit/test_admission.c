@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "target/association/admission.h"
-#include "target/engine/queue.h"
+#include "target/association/connection.h"
 
 enum {
 	BURST = 8, /* of one party: half of limits.connections */
@@ -31,7 +31,7 @@ static struct target target;
 static int begin(void **state)
 {
 	target = (struct target){.config = &config, .admission = admission_new()};
-	list_init(&target.queues);
+	list_init(&target.connections);
 	return target.admission ? 0 : -1;
 }
 
@@ -78,30 +78,30 @@ static void rates_count_parties(void **state)
 }
 
 /* Those that are here and have not said who they are. */
-static void add_pending(struct queue *queue, struct cm_conn *conn, union addr from)
+static void add_pending(struct connection *c, struct cm_conn *conn, union addr from)
 {
 	*conn = (struct cm_conn){.remote = from};
-	*queue = (struct queue){.conn = conn, .is_pending = true};
-	list_add_tail(&target.queues, &queue->node);
+	*c = (struct connection){.cm = conn};
+	list_add_tail(&target.connections, &c->node);
 	target.n_pending++;
 }
 
 static void silence_counts_parties(void **state)
 {
 	struct cm_conn conns[PENDING];
-	struct queue queues[PENDING];
+	struct connection connections[PENDING];
 	union addr same = address("2001:db8:0:1::", 9999);
 	union addr other = address("2001:db8:0:2::", 1);
 
 	for (unsigned i = 0; i < PENDING; i++) {
 		assert_null(admission_refuse(&target, &same));
-		add_pending(&queues[i], &conns[i], address("2001:db8:0:1::", i + 1));
+		add_pending(&connections[i], &conns[i], address("2001:db8:0:1::", i + 1));
 	}
 	assert_non_null(admission_refuse(&target, &same));
 	assert_null(admission_refuse(&target, &other));
-	list_init(&target.queues);
+	list_init(&target.connections);
 	for (unsigned i = 0; i < PENDING; i++)
-		add_pending(&queues[i], &conns[i], address("10.0.0.", i + 1));
+		add_pending(&connections[i], &conns[i], address("10.0.0.", i + 1));
 	same = address("10.0.0.", 1);
 	assert_null(admission_refuse(&target, &same));
 }

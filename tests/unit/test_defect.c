@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "target/association/controller.h"
-#include "target/engine/defect.h"
+#include "target/association/defect.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
 #include "tests/fuzz/fuzz_wire.h"
@@ -100,14 +100,14 @@ static void expect_others_well(void)
 {
 	static const uint8_t opcodes[] = {NVME_IO_WRITE, NVME_IO_READ};
 
-	assert_int_equal(host_queue(ADMIN)->state, QUEUE_LIVE);
+	assert_true(connection_is_live(host_queue(ADMIN)->connection));
 	for (unsigned i = 0; i < 2; i++) {
 		const struct queue_counters *counters = &host_queue(OTHER_IO)->counters;
 		uint64_t n_errors = counters->n_errors, n = counters->n_commands;
 
 		send_io(OTHER_IO, opcodes[i], ON_RAM, 8, 99);
 		host_settle();
-		assert_int_equal(host_queue(OTHER_IO)->state, QUEUE_LIVE);
+		assert_true(connection_is_live(host_queue(OTHER_IO)->connection));
 		assert_int_equal(counters->n_commands, n + 1);
 		assert_int_equal(counters->n_errors, n_errors);
 	}
@@ -151,7 +151,7 @@ static void a_move_that_may_not_be(void **state)
 	assert_int_equal(r->state, REQUEST_BACKEND);
 	host_settle();
 	expect_said("opcode 02, CID 7 may not go from state backend to parse");
-	assert_int_equal(queue->state, QUEUE_DYING);
+	assert_true(connection_is_dying(queue->connection));
 	assert_non_null(r->buffer.data);
 	expect_others_well();
 	disk_say(0, 0, false);
@@ -173,7 +173,7 @@ static void a_command_that_is_lost(void **state)
 	disk_say(0, 0, false);
 	host_settle();
 	expect_said("opcode 02, CID 8 may not go from state free to respond");
-	assert_int_equal(queue->state, QUEUE_DYING);
+	assert_true(connection_is_dying(queue->connection));
 	expect_logged("its memory stays", false);
 	wait_too_long();
 	expect_logged("its memory stays", true);
@@ -182,7 +182,7 @@ static void a_command_that_is_lost(void **state)
 	expect_others_well();
 	/* The fence does not wait for it. */
 	host_return(AGAIN);
-	assert_int_equal(host_queue(AGAIN + 1)->state, QUEUE_LIVE);
+	assert_true(connection_is_live(host_queue(AGAIN + 1)->connection));
 	expect_others_well();
 	/* It is found after all. */
 	r->state = REQUEST_BACKEND;
@@ -263,7 +263,7 @@ static void a_queue_that_lives_already(void **state)
 {
 	struct queue *queue = host_queue(IO);
 
-	queue_set_live(queue);
+	connection_set_live(queue->connection);
 	host_settle();
 	expect_logged("it may not become live in its state", true);
 	assert_null(host_queue(IO));

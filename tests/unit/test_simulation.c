@@ -28,7 +28,8 @@
 #include "target/association/portal.h"
 #include "target/config/config.h"
 #include "target/engine/capsules.h"
-#include "target/engine/hosts.h"
+#include "target/association/fence.h"
+#include "target/association/host_stats.h"
 #include "target/engine/poller.h"
 #include "target/engine/slow.h"
 #include "target/engine/target.h"
@@ -69,7 +70,7 @@ static struct {
 } sim;
 
 /* main.c's */
-void target_check_stopped(struct target *target)
+static void check_stop(struct target *target)
 {
 }
 
@@ -151,7 +152,8 @@ static void start_target(unsigned port)
 	check(conf_n_errors(sim.conf) == 0);
 	snapshot_runtime_init(&target->runtime, NULL, health_new(NULL, why, sizeof(why)));
 	check(target->runtime.health);
-	list_init(&target->queues);
+	list_init(&target->connections);
+	target->check_stop = check_stop;
 	list_init(&target->controllers);
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
@@ -175,7 +177,7 @@ static void start_target(unsigned port)
 
 static bool has_no_controller(void)
 {
-	return list_is_empty(&sim.target.controllers) && list_is_empty(&sim.target.queues);
+	return list_is_empty(&sim.target.controllers) && list_is_empty(&sim.target.connections);
 }
 
 static void stop_target(void)

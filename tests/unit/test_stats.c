@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "base/ticks.h"
-#include "target/engine/hosts.h"
+#include "target/association/connection.h"
+#include "target/association/host_stats.h"
 #include "target/export/stats.h"
 
 static void test_steps(void **state)
@@ -79,25 +80,29 @@ static void test_ticks(void **state)
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
 
-static struct queue *add_queue(struct target *target, const char *nqn, uint64_t n)
+static struct connection *add_connection(struct target *target, const char *nqn, uint64_t n)
 {
+	struct connection *c = calloc(1, sizeof(*c));
 	struct queue *queue = calloc(1, sizeof(*queue));
 
+	assert_non_null(c);
 	assert_non_null(queue);
-	queue->target = target;
-	list_add_tail(&target->queues, &queue->node);
-	host_stats_attach(queue, nqn);
+	c->target = target;
+	c->queue = queue;
+	list_add_tail(&target->connections, &c->node);
+	host_stats_attach(c, nqn);
 	queue->counters.n_commands = n;
 	queue->io[STATS_WRITE].counts[5] = n;
 	queue->io[STATS_WRITE].sum_ns = 300 * n;
-	return queue;
+	return c;
 }
 
-static void drop_queue(struct queue *queue)
+static void drop_connection(struct connection *c)
 {
-	list_remove(&queue->node);
-	host_stats_detach(queue);
-	free(queue);
+	list_remove(&c->node);
+	host_stats_detach(c);
+	free(c->queue);
+	free(c);
 }
 
 static void sum_all(const struct target *target, uint64_t *ret_commands, uint64_t *ret_writes,
@@ -120,19 +125,19 @@ static void sum_all(const struct target *target, uint64_t *ret_commands, uint64_
 static void test_hosts(void **state)
 {
 	static struct target target;
-	struct queue *stays, *again;
+	struct connection *stays, *again;
 	uint64_t n_commands, n_writes, wanted = 0;
 	unsigned n_hosts;
 
-	list_init(&target.queues);
+	list_init(&target.connections);
 	assert_int_equal(host_stats_init(&target), 0);
-	stays = add_queue(&target, "nqn.2026-01.org.example:stays", 1000);
+	stays = add_connection(&target, "nqn.2026-01.org.example:stays", 1000);
 	wanted += 1000;
 	for (unsigned i = 1; i <= 3 * HOSTS_REMEMBERED; i++) {
 		char nqn[64];
 
 		snprintf(nqn, sizeof(nqn), "nqn.2026-01.org.example:%u", i);
-		drop_queue(add_queue(&target, nqn, i));
+		drop_connection(add_connection(&target, nqn, i));
 		wanted += i;
 	}
 	sum_all(&target, &n_commands, &n_writes, &n_hosts);
@@ -141,10 +146,10 @@ static void test_hosts(void **state)
 	assert_int_equal(n_writes, wanted);
 	assert_int_equal(target.other_hosts->n_connects, 2 * HOSTS_REMEMBERED);
 
-	again = add_queue(&target, "nqn.2026-01.org.example:stays", 7);
+	again = add_connection(&target, "nqn.2026-01.org.example:stays", 7);
 	assert_ptr_equal(again->host_stats, stays->host_stats);
-	drop_queue(stays);
-	drop_queue(again);
+	drop_connection(stays);
+	drop_connection(again);
 	sum_all(&target, &n_commands, &n_writes, &n_hosts);
 	assert_int_equal(n_hosts, HOSTS_REMEMBERED);
 	assert_int_equal(n_commands, wanted + 7);

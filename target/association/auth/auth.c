@@ -21,6 +21,7 @@
 #include "target/association/auth/auth.h"
 #include "target/association/auth/session.h"
 #include "target/association/auth/turn.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
@@ -38,79 +39,81 @@ enum {
 
 static void on_proven(struct loop_msg *msg)
 {
-	struct queue *queue = container_of(msg, struct queue, proven);
+	struct connection *c = container_of(msg, struct connection, proof.proven);
 
-	loop_timer_stop(&queue->connect_timer);
-	if (queue->member_of && queue->state == QUEUE_LIVE)
-		member_on_proven(queue);
+	loop_timer_stop(&c->timer);
+	if (c->controller && connection_is_live(c))
+		member_on_proven(c);
 }
 
-void auth_on_timeout(struct queue *queue)
+void auth_on_timeout(struct connection *c)
 {
-	if (log_limit_pass(&queue->target->refusals, REFUSALS_BURST))
+	if (log_limit_pass(&c->target->refusals, REFUSALS_BURST))
 		log_warn("host %s: refused at %s (%s), queue %u: it did not authenticate in time",
-			 hostnqn_label(queue->member_of->hostnqn), queue->member_of->subnqn,
-			 queue->remote, queue->qid);
-	queue_kill(queue, "it did not authenticate in time");
+			 hostnqn_label(c->controller->hostnqn), c->controller->subnqn, c->remote,
+			 c->queue->qid);
+	connection_kill(c, "it did not authenticate in time");
 }
 
-int auth_attach(struct queue *queue, const char *hostnqn, const char *subnqn)
+int auth_attach(struct connection *c, const char *hostnqn, const char *subnqn)
 {
-	const struct snapshot *snapshot = atomic_load(&queue->target->snapshot);
+	const struct snapshot *snapshot = atomic_load(&c->target->snapshot);
 
 	if (!credentials_find(&snapshot->credentials, hostnqn))
 		return 0;
-	queue->auth = auth_alloc(sizeof(*queue->auth));
-	if (!queue->auth)
+	c->proof.session = auth_alloc(sizeof(*c->proof.session));
+	if (!c->proof.session)
 		return -ENOMEM;
-	queue->proof.guest = host_take_guest(queue->target, &queue->conn->remote);
-	if (!queue->proof.guest) {
-		auth_release(queue);
+	c->proof.guest = host_take_guest(c->target, &c->cm->remote);
+	if (!c->proof.guest) {
+		auth_release(c);
 		return -ENOMEM;
 	}
-	queue->auth->hostnqn = hostnqn;
-	queue->auth->subnqn = subnqn;
-	queue->proven.run = on_proven;
+	c->proof.session->hostnqn = hostnqn;
+	c->proof.session->subnqn = subnqn;
+	c->proof.proven.run = on_proven;
 	return 0;
 }
 
-void auth_release(struct queue *queue)
+void auth_release(struct connection *c)
 {
-	host_give(queue->proof.guest);
-	queue->proof.guest = NULL;
-	if (queue->auth)
-		auth_session_reset(queue->auth);
-	auth_free(queue->auth, sizeof(*queue->auth));
-	queue->auth = NULL;
+	host_give(c->proof.guest);
+	c->proof.guest = NULL;
+	if (c->proof.session)
+		auth_session_reset(c->proof.session);
+	auth_free(c->proof.session, sizeof(*c->proof.session));
+	c->proof.session = NULL;
 }
 
 /* ---- poller: outcomes ---------------------------------------------------------------------- */
 
-static void on_refused(struct queue *queue)
+static void on_refused(struct connection *c)
 {
+	struct queue *queue = c->queue;
 	const struct controller *controller = queue->controller;
 
-	queue->is_unproven = true;
-	queue->n_auth_refusals++;
+	queue_set_access(queue, QUEUE_UNPROVEN, c->proof.guest);
+	c->proof.n_refusals++;
 	if (log_limit_pass(&queue->poller->auth_refusals, REFUSALS_BURST))
 		log_warn("host %s: refused at %s (%s), queue %u: authentication failed: %s",
-			 hostnqn_label(controller->hostnqn), controller->subnqn, queue->remote,
-			 queue->qid, queue->auth->why);
+			 hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
+			 queue->qid, c->proof.session->why);
 }
 
-static void on_success(struct queue *queue)
+static void on_success(struct connection *c)
 {
+	struct queue *queue = c->queue;
 	const struct controller *controller = queue->controller;
 
-	queue->n_auth_refusals = queue->proof.n_negotiations = 0;
-	queue->is_unproven = false;
-	if (queue->qid == 0 && queue->auth->has_used_second_key)
+	c->proof.n_refusals = c->proof.n_negotiations = 0;
+	queue_set_access(queue, QUEUE_CONNECTED, controller->host);
+	if (queue->qid == 0 && c->proof.session->has_used_second_key)
 		log_info("host %s: authenticated with the second key of its file",
 			 hostnqn_label(controller->hostnqn));
-	if (queue->is_proof_told)
+	if (c->proof.is_proven_sent)
 		return;
-	queue->is_proof_told = true;
-	loop_send(&queue->target->loop, &queue->proven);
+	c->proof.is_proven_sent = true;
+	loop_send(&c->target->loop, &c->proof.proven);
 }
 
 /* ---- poller: Send -------------------------------------------------------------------------- */
@@ -120,34 +123,36 @@ static int take_message(struct backend_io *io)
 {
 	struct request *r = container_of(io, struct request, io);
 
-	return (int)auth_session_take(r->queue->auth, r->data, r->length);
+	return (int)auth_session_take(r->queue->connection->proof.session, r->data, r->length);
 }
 
 static void on_taken(struct backend_io *io, int outcome)
 {
 	struct request *r = container_of(io, struct request, io);
+	struct connection *c = r->queue->connection;
 
-	r->queue->is_auth_busy = false;
-	turn_end(r->queue);
+	c->proof.request = NULL;
+	turn_end(c);
 	if (outcome == AUTH_REFUSED)
-		on_refused(r->queue);
+		on_refused(c);
 	else if (outcome == AUTH_PROVEN)
-		on_success(r->queue);
+		on_success(c);
 	request_run(r, REQUEST_RESPOND);
 }
 
 /* Its turn has come, or it dies. */
-static void on_turn(struct queue *queue)
+static void on_turn(struct connection *c)
 {
-	struct request *r = queue->proof.request;
+	struct queue *queue = c->queue;
+	struct request *r = c->proof.request;
 
 	r->io = (struct backend_io){.done = on_taken};
-	if (queue->is_dying) {
+	if (queue_is_dying(queue)) {
 		on_taken(&r->io, AUTH_GOES_ON);
 		return;
 	}
 	if (auth_message_kind(r->data, r->length) == AUTH_KIND_NEGOTIATE)
-		auth_session_begin(queue->auth,
+		auth_session_begin(c->proof.session,
 				   credentials_find(&rcu_get(&queue->target->snapshot)->credentials,
 						    queue->controller->hostnqn));
 	backend_run(queue->poller->backends, &r->io, take_message);
@@ -157,21 +162,21 @@ static void on_turn(struct queue *queue)
 static enum request_state execute_send(struct request *r)
 {
 	struct queue *queue = r->queue;
+	struct connection *c = queue->connection;
 
-	if (queue->is_auth_busy)
+	if (c->proof.request)
 		return request_end(r, NVME_COMMAND_SEQUENCE | NVME_DNR);
-	if (queue->n_auth_refusals >= MAX_REFUSALS) {
-		queue_fail(queue, "%u failed authentications", queue->n_auth_refusals);
+	if (c->proof.n_refusals >= MAX_REFUSALS) {
+		queue_fail(queue, "%u failed authentications", c->proof.n_refusals);
 		return request_end(r, NVME_AUTH_REQUIRED | NVME_DNR);
 	}
 	if (auth_message_kind(r->data, r->length) == AUTH_KIND_NEGOTIATE &&
-	    queue->proof.n_negotiations++ >= MAX_NEGOTIATIONS) {
+	    c->proof.n_negotiations++ >= MAX_NEGOTIATIONS) {
 		queue_fail(queue, "%d negotiations without a proof", MAX_NEGOTIATIONS);
 		return request_end(r, NVME_AUTH_REQUIRED | NVME_DNR);
 	}
-	queue->is_auth_busy = true;
-	queue->proof.request = r;
-	turn_ask(queue, on_turn);
+	c->proof.request = r;
+	turn_request(c, on_turn);
 	return REQUEST_CONTROL;
 }
 
@@ -179,16 +184,16 @@ static enum request_state execute_send(struct request *r)
 
 static enum request_state execute_receive(struct request *r)
 {
-	struct queue *queue = r->queue;
+	struct connection *c = r->queue->connection;
 	enum auth_outcome outcome;
 	int error;
 
-	if (queue->is_auth_busy)
+	if (c->proof.request)
 		return request_end(r, NVME_COMMAND_SEQUENCE | NVME_DNR);
 	memset(r->data, 0, r->length);
-	error = auth_session_give(queue->auth, r->data, r->length, &outcome);
+	error = auth_session_give(c->proof.session, r->data, r->length, &outcome);
 	if (outcome == AUTH_PROVEN)
-		on_success(queue);
+		on_success(c);
 	return request_end(r, error == 0	   ? NVME_OK
 			      : error == -EMSGSIZE ? NVME_INVALID_FIELD | NVME_DNR
 						   : NVME_COMMAND_SEQUENCE | NVME_DNR);
@@ -202,7 +207,7 @@ static enum nvme_status parse(struct request *r)
 	bool is_send;
 
 	memcpy(&cmd, &r->sqe, sizeof(cmd));
-	if (!r->queue->auth)
+	if (!r->queue->connection->proof.session)
 		return NVME_INVALID_OPCODE | NVME_DNR;
 	if (cmd.secp != NVMF_AUTH_SECP || cmd.spsp0 != NVMF_AUTH_SPSP ||
 	    cmd.spsp1 != NVMF_AUTH_SPSP)

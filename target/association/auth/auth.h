@@ -6,12 +6,12 @@
  */
 #pragma once
 
-#include "target/engine/queue.h"
+struct connection;
 
 /* Control thread, Connect was granted: whether the host must prove itself, and if so the session
  * for it. 0 or -ENOMEM. */
-int auth_attach(struct queue *queue, const char *hostnqn, const char *subnqn);
+int auth_attach(struct connection *c, const char *hostnqn, const char *subnqn);
 /* Control thread: the time for the first proof is over. */
-void auth_on_timeout(struct queue *queue);
+void auth_on_timeout(struct connection *c);
 /* Control thread, the queue is freed. Accepts one without a session. */
-void auth_release(struct queue *queue);
+void auth_release(struct connection *c);

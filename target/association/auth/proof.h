@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of a queue: whose proof it is, and its turn to have it computed (turn.h). */
+/*
+ * Of a connection: the proof of its host's name, while that has a key, and its turn at a worker thread
+ * (turn.h).
+ */
 #pragma once
 
 #include "base/list.h"
 #include "base/loop.h"
 
+struct auth_session;
+struct connection;
 struct host;
-struct queue;
 struct request;
 
 struct proof {
+	/* Control sets both before it answers Connect, and frees them with the connection */
+	struct auth_session *session; /* owned; NULL: the host has no key */
+	struct host *guest;	      /* counted: of the address; likewise */
 	/* Thread: control */
-	struct host *guest; /* counted: by its address; NULL: its host has no key */
-	struct list node;   /* guest->provers, while it waits for a worker thread */
-	bool has_turn;	    /* counted in guest->n_proofs */
+	struct list node; /* guest->provers, while it waits for a worker thread */
+	bool has_turn;	  /* counted in guest->n_proofs */
 	/* Thread: poller */
-	struct request *request; /* the Send that is computed for */
+	struct request *request; /* the Send at hand; NULL: the session is not in use */
 	unsigned n_negotiations; /* since the last proof */
-	void (*on_turn)(struct queue *queue);
-	struct loop_msg ask, over; /* the first to control and back */
+	unsigned n_refusals;	 /* likewise */
+	void (*on_turn)(struct connection *c);
+	struct loop_msg ask, turn_over; /* the first to control and back */
+	struct loop_msg proven;		/* to control, after the first proof */
+	bool is_proven_sent;
 };

@@ -2,8 +2,8 @@
 /* See turn.h. */
 #include "target/association/auth/session.h"
 #include "target/association/auth/turn.h"
+#include "target/association/connection.h"
 #include "target/association/host.h"
-#include "target/engine/queue.h"
 
 enum {
 	/* Of the 8 worker threads, that work for those who come from one address. */
@@ -14,85 +14,85 @@ enum {
 
 static void on_answer(struct loop_msg *msg);
 
-static void answer(struct queue *queue)
+static void answer(struct connection *c)
 {
-	queue->proof.ask.run = on_answer;
-	loop_send(&queue->poller->loop, &queue->proof.ask);
+	c->proof.ask.run = on_answer;
+	loop_send(&c->queue->poller->loop, &c->proof.ask);
 }
 
-static void begin(struct queue *queue)
+static void begin(struct connection *c)
 {
-	queue->proof.guest->n_proofs++;
-	queue->proof.has_turn = true;
-	answer(queue);
+	c->proof.guest->n_proofs++;
+	c->proof.has_turn = true;
+	answer(c);
 }
 
-static void wait_in_line(struct queue *queue)
+static void wait_in_line(struct connection *c)
 {
 	char address[ADDR_STRING_MAX];
 
 	log_debug("host %s: queue %u waits until others of %s have proven themselves",
-		  hostnqn_label(queue->auth->hostnqn), queue->qid,
-		  addr_format_host(address, &queue->conn->remote));
-	list_add_tail(&queue->proof.guest->provers, &queue->proof.node);
+		  hostnqn_label(c->proof.session->hostnqn), c->queue->qid,
+		  addr_format_host(address, &c->cm->remote));
+	list_add_tail(&c->proof.guest->provers, &c->proof.node);
 }
 
 /* A Send wants a worker thread. */
 static void on_ask(struct loop_msg *msg)
 {
-	struct queue *queue = container_of(msg, struct queue, proof.ask);
+	struct connection *c = container_of(msg, struct connection, proof.ask);
 
-	if (queue->state == QUEUE_DYING)
-		answer(queue);
-	else if (queue->proof.guest->n_proofs >= PROOFS_PER_ADDRESS)
-		wait_in_line(queue);
+	if (connection_is_dying(c))
+		answer(c);
+	else if (c->proof.guest->n_proofs >= PROOFS_PER_ADDRESS)
+		wait_in_line(c);
 	else
-		begin(queue);
+		begin(c);
 }
 
 /* The poller has sent this queue's turn back, or never gets one. */
 static void on_end(struct loop_msg *msg)
 {
-	struct queue *queue = container_of(msg, struct queue, proof.over);
-	struct host *guest = queue->proof.guest;
+	struct connection *c = container_of(msg, struct connection, proof.turn_over);
+	struct host *guest = c->proof.guest;
 	struct list *node;
 
-	list_remove(&queue->proof.node);
-	if (!queue->proof.has_turn)
+	list_remove(&c->proof.node);
+	if (!c->proof.has_turn)
 		return;
-	queue->proof.has_turn = false;
+	c->proof.has_turn = false;
 	guest->n_proofs--;
 	node = list_take_first(&guest->provers);
 	if (node)
-		begin(list_entry(node, struct queue, proof.node));
+		begin(list_entry(node, struct connection, proof.node));
 }
 
-void turn_cancel(struct queue *queue)
+void turn_cancel(struct connection *c)
 {
-	if (list_is_empty(&queue->proof.node))
+	if (list_is_empty(&c->proof.node))
 		return;
-	list_remove(&queue->proof.node);
-	answer(queue);
+	list_remove(&c->proof.node);
+	answer(c);
 }
 
 /* ---- poller -------------------------------------------------------------------------------- */
 
 static void on_answer(struct loop_msg *msg)
 {
-	struct queue *queue = container_of(msg, struct queue, proof.ask);
+	struct connection *c = container_of(msg, struct connection, proof.ask);
 
-	queue->proof.on_turn(queue);
+	c->proof.on_turn(c);
 }
 
-void turn_ask(struct queue *queue, void (*on_turn)(struct queue *queue))
+void turn_request(struct connection *c, void (*on_turn)(struct connection *c))
 {
-	queue->proof.on_turn = on_turn;
-	queue->proof.ask.run = on_ask;
-	loop_send(&queue->target->loop, &queue->proof.ask);
+	c->proof.on_turn = on_turn;
+	c->proof.ask.run = on_ask;
+	loop_send(&c->target->loop, &c->proof.ask);
 }
 
-void turn_end(struct queue *queue)
+void turn_end(struct connection *c)
 {
-	queue->proof.over.run = on_end;
-	loop_send(&queue->target->loop, &queue->proof.over);
+	c->proof.turn_over.run = on_end;
+	loop_send(&c->target->loop, &c->proof.turn_over);
 }

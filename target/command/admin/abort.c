@@ -60,21 +60,17 @@ static void stop(struct loop_msg *msg)
 static void find_queue(struct loop_msg *msg)
 {
 	struct request *r = container_of(msg, struct request, msg);
-	const struct controller *controller = r->queue->member_of;
-	uint16_t qid = (uint16_t)get_le32(r->sqe.cdw10);
+	const struct controller *controller = r->queue->controller;
+	struct queue *queue = controller->find_queue(controller, (uint16_t)get_le32(r->sqe.cdw10));
 
-	list_for_each (node, &controller->queues) {
-		struct queue *queue = list_entry(node, struct queue, member_node);
-
-		if (queue->qid != qid || queue->state != QUEUE_LIVE)
-			continue;
-		/* It cannot be freed before its poller has seen this. */
-		r->abort_queue = queue;
-		r->msg.run = stop;
-		loop_send(&queue->poller->loop, &r->msg);
+	if (!queue) {
+		send_answer(r);
 		return;
 	}
-	send_answer(r);
+	/* It cannot be freed before its poller has seen this. */
+	r->abort_queue = queue;
+	r->msg.run = stop;
+	loop_send(&queue->poller->loop, &r->msg);
 }
 
 /* ---- poller of the admin queue -------------------------------------------------------------- */

@@ -112,7 +112,7 @@ void async_event_end_all(struct controller *controller, enum nvme_status status)
 	loop_call_cancel(&controller->tell);
 	while ((r = take(controller))) {
 		r->status = status;
-		request_run(r, r->queue->is_dying ? REQUEST_FINISH : REQUEST_RESPOND);
+		request_run(r, queue_is_dying(r->queue) ? REQUEST_FINISH : REQUEST_RESPOND);
 	}
 }
 

@@ -45,7 +45,7 @@ static void on_notice(struct loop_msg *msg)
 
 static bool can_be_told(const struct controller *controller)
 {
-	return controller->admin && controller->admin->state == QUEUE_LIVE;
+	return !atomic_load(&controller->is_dying);
 }
 
 static void send_notice(struct controller *controller)

@@ -189,7 +189,7 @@ static enum request_state take_next_turn(struct request *r)
 	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, r->range) : NULL;
 	enum nvme_status status;
 
-	if (!ns || r->queue->is_dying)
+	if (!ns || queue_is_dying(r->queue))
 		return request_end(r, NVME_OK);
 	status = queue_check_path(r->queue, ns->nsid);
 	if (status != NVME_OK)

@@ -50,7 +50,7 @@ static void on_flushed(struct backend_io *io, int error)
 	if (error < 0)
 		namespace_fail(ns, error);
 	controller->flush_ns = NULL;
-	if (!queue->is_dying && is_shutting_down(controller))
+	if (!queue_is_dying(queue) && is_shutting_down(controller))
 		flush_next(controller, controller->flush_life == controller->life ? ns->nsid : 0);
 	namespace_give(&ns->counters[queue->poller->index]);
 	queue_done_one(queue);

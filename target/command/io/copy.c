@@ -152,7 +152,7 @@ static void on_written(struct backend_io *io, int error)
 
 	if (error < 0) {
 		next = fail(r, io_status_of(BACKEND_WRITE, error));
-	} else if (r->queue->is_dying) {
+	} else if (queue_is_dying(r->queue)) {
 		next = REQUEST_RESPOND;
 	} else {
 		r->n_moved += io->length;

@@ -24,7 +24,7 @@ static void on_discarded(struct backend_io *io, int error)
 	/* Deallocation is advice: a backend that cannot do it leaves the blocks as they are. */
 	if (error < 0 && error != -EOPNOTSUPP)
 		next = io_end(r, io_status_of(BACKEND_DISCARD, error));
-	else if (r->queue->is_dying)
+	else if (queue_is_dying(r->queue))
 		next = REQUEST_RESPOND;
 	else
 		next = discard_from(r);

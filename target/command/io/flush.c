@@ -19,7 +19,7 @@ static void on_done(struct backend_io *io, int error)
 	counter_add(&r->counters->n_flushes, 1);
 	if (error < 0)
 		namespace_fail(r->ns, error);
-	if (error < 0 || get_le32(r->sqe.nsid) != NVME_NSID_ALL || r->queue->is_dying) {
+	if (error < 0 || get_le32(r->sqe.nsid) != NVME_NSID_ALL || queue_is_dying(r->queue)) {
 		request_run(r, io_end(r, io_status_of(BACKEND_FLUSH, error)));
 		return;
 	}

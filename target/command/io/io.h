@@ -100,7 +100,7 @@ enum request_state io_read_piece(struct request *r, void *buffer, io_done *done)
 /* Between pieces: the connection is over, and the rest is not worth the work. */
 static inline bool io_must_stop(const struct request *r)
 {
-	return r->queue->is_dying || r->queue->qp.is_broken;
+	return queue_is_dying(r->queue) || r->queue->qp.is_broken;
 }
 /* For commands with one piece of work: ends the command. */
 io_done io_finish;

@@ -308,7 +308,7 @@ static void notice_namespaces(struct apply *a)
 /* A host that was given a key, and came before it. One whose key was changed has proven enough. */
 static bool lacks_proof(const struct apply *a, const struct controller *controller)
 {
-	return controller->admin && !controller->admin->auth &&
+	return controller->admin && !controller->admin->proof.session &&
 	       credentials_find(&a->after->credentials, controller->hostnqn);
 }
 

@@ -10,22 +10,22 @@
 #include "target/command/admin/notice.h"
 #include "target/operations/change/drain.h"
 
-static const char *why_drained(const struct queue *queue)
+static const char *why_drained(const struct connection *c)
 {
-	if (queue->target->is_stopping)
+	if (c->target->is_stopping)
 		return "rblkd is stopping";
-	return queue->portal->is_draining ? "the portal is drained" : NULL;
+	return c->portal->is_draining ? "the portal is drained" : NULL;
 }
 
 void drain_continue(struct target *target)
 {
-	list_for_each_safe (node, &target->queues) {
-		struct queue *queue = list_entry(node, struct queue, node);
-		bool has_io = queue->member_of && atomic_load(&queue->member_of->n_io);
-		const char *why = why_drained(queue);
+	list_for_each_safe (node, &target->connections) {
+		struct connection *c = list_entry(node, struct connection, node);
+		bool has_io = c->controller && atomic_load(&c->controller->n_io);
+		const char *why = why_drained(c);
 
-		if (why && (queue->qid != 0 || !has_io))
-			queue_finish(queue, why);
+		if (why && (c->queue->qid != 0 || !has_io))
+			connection_finish(c, why);
 	}
 }
 
@@ -33,11 +33,12 @@ static void on_timeout(struct loop_timer *timer)
 {
 	struct portal *portal = container_of(timer, struct portal, drain_timer);
 
-	list_for_each_safe (node, &portal->target->queues) {
-		struct queue *queue = list_entry(node, struct queue, node);
+	list_for_each_safe (node, &portal->target->connections) {
+		struct connection *c = list_entry(node, struct connection, node);
 
-		if (queue->portal == portal)
-			queue_kill(queue, "the portal is drained, and its commands did not finish");
+		if (c->portal == portal)
+			connection_kill(c,
+					"the portal is drained, and its commands did not finish");
 	}
 }
 

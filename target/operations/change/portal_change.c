@@ -24,8 +24,8 @@ static bool is_free(const struct target *target, const struct portal *portal)
 {
 	if (portal->is_used)
 		return false;
-	list_for_each (node, &target->queues)
-		if (list_entry(node, struct queue, node)->portal == portal)
+	list_for_each (node, &target->connections)
+		if (list_entry(node, struct connection, node)->portal == portal)
 			return false;
 	list_for_each (node, &target->controllers)
 		if (list_entry(node, struct controller, node)->portal == portal)

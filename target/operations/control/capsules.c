@@ -22,13 +22,13 @@
 /* ---- which queues --------------------------------------------------------------------------- */
 
 /* "3" is a controller, "3/1" one queue of it. */
-static bool is_named(const struct queue *queue, const char *name)
+static bool is_named(const struct connection *c, const char *name)
 {
 	char text[32];
 
-	if (!queue->member_of)
+	if (!c->controller)
 		return false;
-	snprintf(text, sizeof(text), "%u/%u", queue->member_of->id, queue->qid);
+	snprintf(text, sizeof(text), "%u/%u", c->controller->id, c->queue->qid);
 	if (!strcmp(text, name))
 		return true;
 	*strchr(text, '/') = '\0';
@@ -45,14 +45,14 @@ static size_t n_names(struct json_object *names)
 	return json_object_is_type(names, json_type_array) ? json_object_array_length(names) : 0;
 }
 
-static bool is_wanted(const struct queue *queue, struct json_object *names)
+static bool is_wanted(const struct connection *c, struct json_object *names)
 {
 	size_t n = n_names(names);
 
 	for (size_t i = 0; i < n; i++) {
 		const char *name = name_at(names, i);
 
-		if (name && is_named(queue, name))
+		if (name && is_named(c, name))
 			return true;
 	}
 	return !n;
@@ -65,8 +65,9 @@ static const char *find_stranger(const struct target *target, struct json_object
 		const char *name = name_at(names, i);
 		bool is_known = false;
 
-		list_for_each (node, &target->queues) {
-			is_known |= name && is_named(list_entry(node, struct queue, node), name);
+		list_for_each (node, &target->connections) {
+			is_known |= name &&
+				    is_named(list_entry(node, struct connection, node), name);
 		}
 		if (!is_known)
 			return name ? name : "";
@@ -78,7 +79,7 @@ static const char *find_stranger(const struct target *target, struct json_object
 
 struct question {
 	struct loop_msg msg;
-	const struct queue *queue;
+	const struct connection *connection;
 	struct capsule_ring copy;
 	sem_t *is_answered;
 };
@@ -87,7 +88,7 @@ static void copy_ring(struct loop_msg *msg)
 {
 	struct question *q = container_of(msg, struct question, msg);
 
-	q->copy = *q->queue->capsules;
+	q->copy = *q->connection->queue->capsules;
 	sem_post(q->is_answered);
 }
 
@@ -100,7 +101,7 @@ static void ask(struct question *questions, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		questions[i].msg.run = copy_ring;
 		questions[i].is_answered = &is_answered;
-		loop_send(&questions[i].queue->poller->loop, &questions[i].msg);
+		loop_send(&questions[i].connection->queue->poller->loop, &questions[i].msg);
 	}
 	for (unsigned i = 0; i < n; i++)
 		while (sem_wait(&is_answered) < 0)
@@ -170,7 +171,7 @@ static struct json_object *show_capsule(const struct capsule *capsule, bool is_a
 static struct json_object *show_ring(const struct target *target, const struct question *q,
 				     unsigned count)
 {
-	const struct controller *controller = q->queue->member_of;
+	const struct controller *controller = q->connection->controller;
 	struct json_object *o = json_object_new_object();
 	struct json_object *list = json_object_new_array();
 	const struct capsule *sorted[CAPSULES_KEPT];
@@ -181,14 +182,14 @@ static struct json_object *show_ring(const struct target *target, const struct q
 		control_add_number(o, "controller", controller->id);
 	else
 		json_add_null(o, "controller");
-	control_add_number(o, "queue", q->queue->qid);
+	control_add_number(o, "queue", q->connection->queue->qid);
 	control_add_string(o, "host", controller ? controller->hostnqn : NULL);
 	control_add_string(o, "host_name",
 			   controller ? control_host_name(target, controller->hostnqn) : NULL);
-	control_add_string(o, "address", q->queue->remote);
-	control_add_string(o, "state", queue_state_name(q->queue));
+	control_add_string(o, "address", q->connection->remote);
+	control_add_string(o, "state", connection_state_name(q->connection));
 	for (unsigned i = 0; i < n; i++)
-		json_append(list, show_capsule(sorted[i], q->queue->qid == 0, now));
+		json_append(list, show_capsule(sorted[i], q->connection->queue->qid == 0, now));
 	json_add(o, "capsules", list);
 	return o;
 }
@@ -221,14 +222,14 @@ struct json_object *control_capsules(void *context, struct json_object *params, 
 	if (!count)
 		return rpc_refuse(error, EXIT_USAGE, "", "so many are not kept: 1 to %u",
 				  CAPSULES_KEPT);
-	questions = calloc(target->n_queues + 1, sizeof(*questions));
+	questions = calloc(target->n_connections + 1, sizeof(*questions));
 	if (!questions)
 		return rpc_refuse(error, EXIT_FAILED, "", "out of memory");
-	list_for_each (node, &target->queues) {
-		const struct queue *queue = list_entry(node, struct queue, node);
+	list_for_each (node, &target->connections) {
+		const struct connection *c = list_entry(node, struct connection, node);
 
-		if (is_wanted(queue, names))
-			questions[n++].queue = queue;
+		if (is_wanted(c, names))
+			questions[n++].connection = c;
 	}
 	ask(questions, n);
 	o = json_object_new_object();

@@ -107,7 +107,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "smart", show_smart(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
-	control_add_number(o, "connections", target->n_queues);
+	control_add_number(o, "connections", target->n_connections);
 	control_add_number(o, "pending_connections", target->n_pending);
 	control_add_number(o, "discovery_associations", target->n_discovery);
 	json_add(o, "limits", show_limits(&target->config->limits));

@@ -54,8 +54,8 @@ static unsigned count_queues(const struct target *target, const struct portal *p
 {
 	unsigned n = 0;
 
-	list_for_each (node, &target->queues) {
-		n += !strcmp(list_entry(node, struct queue, node)->portal->name, portal->name);
+	list_for_each (node, &target->connections) {
+		n += !strcmp(list_entry(node, struct connection, node)->portal->name, portal->name);
 	}
 	return n;
 }
@@ -281,7 +281,7 @@ static struct json_object *show_host(const struct target *target, const char *nq
 		if (strcmp(c->hostnqn, nqn))
 			continue;
 		n_controllers++;
-		n_queues += c->n_queues;
+		n_queues += c->n_connections;
 	}
 	control_add_string(o, "name", control_host_name(target, nqn));
 	control_add_string(o, "nqn", nqn);
@@ -331,16 +331,17 @@ unsigned control_count_hosts(const struct target *target)
 	return n;
 }
 
-static struct json_object *show_connection(const struct target *target, const struct queue *queue)
+static struct json_object *show_connection(const struct target *target, const struct connection *c)
 {
-	const struct controller *controller = queue->member_of;
+	const struct queue *queue = c->queue;
+	const struct controller *controller = c->controller;
 	struct json_object *o = json_object_new_object();
 
 	control_add_string(o, "host", controller ? controller->hostnqn : NULL);
 	control_add_string(o, "host_name",
 			   controller ? control_host_name(target, controller->hostnqn) : NULL);
-	control_add_string(o, "address", queue->remote);
-	control_add_string(o, "portal", queue->portal->name);
+	control_add_string(o, "address", c->remote);
+	control_add_string(o, "portal", c->portal->name);
 	control_add_string(o, "subsystem", controller ? controller->subnqn : NULL);
 	if (controller)
 		json_add(o, "controller", json_object_new_int(controller->id));
@@ -349,8 +350,8 @@ static struct json_object *show_connection(const struct target *target, const st
 	control_add_number(o, "queue", queue->qid);
 	control_add_number(o, "depth", queue->n_entries);
 	control_add_number(o, "worker", queue->poller->index);
-	control_add_string(o, "state", queue_state_name(queue));
-	control_add_seconds_since(o, "age_s", queue->created_ns);
+	control_add_string(o, "state", connection_state_name(c));
+	control_add_seconds_since(o, "age_s", c->created_ns);
 	control_add_number(o, "commands", counter_get(&queue->counters.n_commands));
 	control_add_number(o, "read_bytes", counter_get(&queue->counters.read_bytes));
 	control_add_number(o, "written_bytes", counter_get(&queue->counters.written_bytes));
@@ -362,8 +363,9 @@ static struct json_object *list_connections(struct target *target)
 {
 	struct json_object *list = json_object_new_array();
 
-	list_for_each (node, &target->queues) {
-		json_append(list, show_connection(target, list_entry(node, struct queue, node)));
+	list_for_each (node, &target->connections) {
+		json_append(list,
+			    show_connection(target, list_entry(node, struct connection, node)));
 	}
 	return list;
 }

@@ -12,8 +12,8 @@ static unsigned count_queues(const struct portal *portal)
 {
 	unsigned n = 0;
 
-	list_for_each (node, &portal->target->queues) {
-		n += list_entry(node, struct queue, node)->portal == portal;
+	list_for_each (node, &portal->target->connections) {
+		n += list_entry(node, struct connection, node)->portal == portal;
 	}
 	return n;
 }

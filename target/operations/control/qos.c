@@ -15,7 +15,7 @@
 #include "target/operations/control/list.h"
 #include "target/operations/control/qos.h"
 #include "target/association/host.h"
-#include "target/engine/hosts.h"
+#include "target/association/host_stats.h"
 
 enum {
 	TYPICAL_BYTES = 4096, /* of a command whose wait is estimated */

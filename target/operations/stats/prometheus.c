@@ -15,7 +15,7 @@
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
 #include "target/association/portal.h"
-#include "target/engine/hosts.h"
+#include "target/association/host_stats.h"
 #include "target/export/io_errors.h"
 #include "target/operations/stats/prometheus.h"
 
@@ -109,7 +109,7 @@ static void write_daemon(FILE *f, const struct target *target)
 	fputs("rblkd_uptime_seconds ", f);
 	print_seconds(f, clock_ns() - target->start_ns);
 	write_one(f, "connections", "gauge", "Queue pairs, also of hosts that connect.",
-		  target->n_queues);
+		  target->n_connections);
 	write_one(f, "pending_connections", "gauge",
 		  "Of them, whose host is not known or has not proven itself.", target->n_pending);
 	write_one(f, "discovery_associations", "gauge", "Discovery controllers.",

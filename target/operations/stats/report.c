@@ -19,7 +19,7 @@
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
 #include "target/association/controller.h"
-#include "target/engine/hosts.h"
+#include "target/association/host_stats.h"
 #include "target/operations/stats/report.h"
 
 /* ---- one set of counters -------------------------------------------------------------------- */
@@ -170,18 +170,19 @@ static struct json_object *list_hosts(struct target *target, const char *name)
 	return list;
 }
 
-static struct json_object *show_queue(const struct target *target, const struct queue *queue)
+static struct json_object *show_queue(const struct connection *c)
 {
-	const struct controller *controller = queue->member_of;
+	const struct queue *queue = c->queue;
+	const struct controller *controller = c->controller;
 	struct json_object *o = json_object_new_object();
 	struct io_stats io[STATS_CLASSES] = {0}; /* its poller goes on counting in its own */
 
 	for (unsigned i = 0; i < STATS_CLASSES; i++)
 		io_stats_merge(&io[i], &queue->io[i]);
 	control_add_string(o, "host", controller->hostnqn);
-	control_add_string(o, "host_name", control_host_name(target, controller->hostnqn));
+	control_add_string(o, "host_name", control_host_name(c->target, controller->hostnqn));
 	control_add_string(o, "subsystem", controller->subnqn);
-	control_add_string(o, "address", queue->remote);
+	control_add_string(o, "address", c->remote);
 	control_add_number(o, "controller", controller->id);
 	control_add_number(o, "queue", queue->qid);
 	control_add_number(o, "worker", queue->poller->index);
@@ -195,11 +196,11 @@ static struct json_object *list_queues(struct target *target, const char *name)
 {
 	struct json_object *list = json_object_new_array();
 
-	list_for_each (node, &target->queues) {
-		const struct queue *queue = list_entry(node, struct queue, node);
+	list_for_each (node, &target->connections) {
+		const struct connection *c = list_entry(node, struct connection, node);
 
-		if (queue->member_of && queue->qid)
-			json_append(list, show_queue(target, queue));
+		if (c->controller && c->queue->qid)
+			json_append(list, show_queue(c));
 	}
 	return list;
 }

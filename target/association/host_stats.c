@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/engine/hosts.h"
+#include "target/association/connection.h"
+#include "target/association/host_stats.h"
 
 static void add_counters(struct queue_counters *into, const struct queue_counters *from)
 {
@@ -85,9 +86,9 @@ static void forget_some(struct target *target)
 	}
 }
 
-void host_stats_attach(struct queue *queue, const char *hostnqn)
+void host_stats_attach(struct connection *c, const char *hostnqn)
 {
-	struct target *target = queue->target;
+	struct target *target = c->target;
 	struct host_stats *host = find(target, hostnqn);
 
 	if (!host && (host = calloc(1, sizeof(*host)))) {
@@ -102,19 +103,19 @@ void host_stats_attach(struct queue *queue, const char *hostnqn)
 	}
 	host->n_queues++;
 	host->n_connects++;
-	queue->host_stats = host;
+	c->host_stats = host;
 }
 
-void host_stats_detach(struct queue *queue)
+void host_stats_detach(struct connection *c)
 {
-	struct host_stats *host = queue->host_stats;
+	struct host_stats *host = c->host_stats;
 
 	if (!host)
 		return;
-	add(host, &queue->counters, queue->io);
+	add(host, &c->queue->counters, c->queue->io);
 	host->n_queues--;
-	queue->host_stats = NULL;
-	forget_some(queue->target);
+	c->host_stats = NULL;
+	forget_some(c->target);
 }
 
 const char *host_stats_label(const struct host_stats *host)
@@ -126,10 +127,10 @@ void host_stats_sum(const struct target *target, const struct host_stats *host,
 		    struct host_stats *ret_sum)
 {
 	*ret_sum = *host;
-	list_for_each (node, &target->queues) {
-		const struct queue *queue = list_entry(node, struct queue, node);
+	list_for_each (node, &target->connections) {
+		const struct connection *c = list_entry(node, struct connection, node);
 
-		if (queue->host_stats == host)
-			add(ret_sum, &queue->counters, queue->io);
+		if (c->host_stats == host)
+			add(ret_sum, &c->queue->counters, c->queue->io);
 	}
 }

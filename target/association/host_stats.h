@@ -5,6 +5,8 @@
 #include "target/engine/queue.h"
 #include "target/export/stats.h"
 
+struct connection;
+
 enum {
 	/* Hosts without a queue that are remembered; the longest gone of more are added up. */
 	HOSTS_REMEMBERED = 128,
@@ -24,10 +26,10 @@ struct host_stats {
 /* 0 or -ENOMEM. */
 int host_stats_init(struct target *target);
 void host_stats_deinit(struct target *target); /* accepts a zeroed one */
-/* The queue belongs to this host from now on. */
-void host_stats_attach(struct queue *queue, const char *hostnqn);
+/* The connection counts for this host from now on. */
+void host_stats_attach(struct connection *c, const char *hostnqn);
 /* It is about to be freed; its poller has let go of it. Accepts one that has no host. */
-void host_stats_detach(struct queue *queue);
+void host_stats_detach(struct connection *c);
 /* Its NQN, or words in parentheses. */
 const char *host_stats_label(const struct host_stats *host);
 /* Everything: of queues that are gone and of those that are there. */

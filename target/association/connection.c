@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See connection.h.
+ *
+ * The way in: control allocates all that the queue will ever need and makes the queue pair; the poller
+ * posts receives; control accepts. (A capsule may arrive before the CM reports "established": the poller
+ * does not mind, and control notifies the CM.) Then Connect must come within the limit.
+ *
+ * The way out begins in many places and is always this: control moves the connection to DYING, disconnects
+ * the peer and sends `drain`; when the queue is over control destroys queue pair, CM connection and memory,
+ * in that order.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/probe.h"
+#include "base/states.h"
+#include "target/association/auth/auth.h"
+#include "target/association/auth/turn.h"
+#include "target/association/connection.h"
+#include "target/association/controller.h"
+#include "target/association/defect.h"
+#include "target/association/fence.h"
+#include "target/association/host_stats.h"
+#include "target/association/portal.h"
+#include "target/engine/capsules.h"
+#include "target/engine/queue_create.h"
+#include "transport/wire/rdma_cm.h"
+
+enum {
+	REFUSALS_BURST = 5,
+};
+
+#define TO(s) STATE_TO(CONNECTION_##s)
+
+static const struct state_rule rules[] = {
+	[CONNECTION_ATTACHING] = {"attaching", TO(CONNECTING) | TO(DYING)},
+	[CONNECTION_CONNECTING] = {"connecting", TO(LIVE) | TO(DYING)},
+	[CONNECTION_LIVE] = {"live", TO(FINISHING) | TO(DYING)},
+	[CONNECTION_FINISHING] = {"live", TO(DYING)},
+	[CONNECTION_DYING] = {"dying", TO(STRANDED) | TO(FREED)},
+	[CONNECTION_STRANDED] = {"dying", TO(FREED)},
+	[CONNECTION_FREED] = {"freed", 0},
+};
+
+const char *connection_state_name(const struct connection *c)
+{
+	return rules[c->state].name;
+}
+
+static void move_to(struct connection *c, enum connection_state next)
+{
+	states_move("connection", rules, &c->state, next);
+}
+
+/* Hosts drive these moves: one that the table forbids ends the connection, not the program. */
+static bool try_move_to(struct connection *c, enum connection_state next)
+{
+	if (states_try(rules, &c->state, next))
+		return true;
+	defect_break(c, next == CONNECTION_LIVE ? "it may not become live in its state"
+						: "it may not be accepted in its state");
+	return false;
+}
+
+void connection_set_live(struct connection *c)
+{
+	if (try_move_to(c, CONNECTION_LIVE))
+		loop_timer_stop(&c->timer);
+}
+
+void connection_strand(struct connection *c)
+{
+	move_to(c, CONNECTION_STRANDED);
+}
+
+void connection_admit(struct connection *c)
+{
+	if (connection_is_admitted(c))
+		return;
+	c->target->n_pending--;
+	host_stats_attach(c, c->controller->hostnqn);
+}
+
+/* ---- the way in --------------------------------------------------------------------------- */
+
+void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status)
+{
+	struct nvmf_cm_rej rej = {.recfmt = put_le16(0), .sts = put_le16((uint16_t)status)};
+
+	cm_reject(cm, &rej, sizeof(rej));
+}
+
+static void on_established(struct cm_conn *cm, const void *private_data, size_t n)
+{
+	/* Nothing to wait for: the queue pair could send and receive since it was accepted. */
+}
+
+static void lose_peer(struct connection *c, const char *why)
+{
+	if (c->peer == PEER_WAITS)
+		c->peer = PEER_GONE;
+	connection_kill(c, why);
+}
+
+static void on_failed_to_connect(struct cm_conn *cm, const struct cm_error *error)
+{
+	lose_peer(cm->context, "the host gave up connecting");
+}
+
+static void on_disconnected(struct cm_conn *cm)
+{
+	lose_peer(cm->context,
+		  cm_removed_device(cm) ? "its RDMA device went away" : "the host disconnected");
+}
+
+static const struct cm_conn_ops cm_ops = {
+	.on_established = on_established,
+	.on_failed = on_failed_to_connect,
+	.on_disconnected = on_disconnected,
+};
+
+static void on_timeout(struct loop_timer *timer)
+{
+	struct connection *c = container_of(timer, struct connection, timer);
+
+	if (connection_is_live(c)) {
+		auth_on_timeout(c);
+		return;
+	}
+	if (log_limit_pass(&c->target->refusals, REFUSALS_BURST))
+		log_warn("portal %s: %s connected but sent no Connect command in time",
+			 c->portal->name, c->remote);
+	connection_kill(c, "no Connect command in time");
+}
+
+static void on_attached(struct loop_msg *msg);
+static void on_failed(struct loop_msg *msg);
+static void on_broken(struct loop_msg *msg);
+static void on_over(struct loop_msg *msg);
+
+/* Poller. */
+static void on_drain(struct queue *queue)
+{
+	if (queue->qid == 0 && queue->controller)
+		controller_detach(queue->controller);
+}
+
+static struct queue *make_queue(struct connection *c, const struct cm_queue_request *wish)
+{
+	struct queue *queue = queue_create(pollers_choose(c->target), c->cm->device, wish->qid,
+					   wish->n_sq);
+
+	if (!queue)
+		return NULL;
+	queue->connection = c;
+	queue->attached.msg.run = on_attached;
+	queue->failed.msg.run = on_failed;
+	queue->broken.msg.run = on_broken;
+	queue->over.run = on_over;
+	queue->on_drain = on_drain;
+	queue->capsules = capsules_take(c->target, queue->qid, c->remote);
+	return queue;
+}
+
+static void connection_free(struct connection *c)
+{
+	if (c->queue)
+		queue_destroy(c->queue);
+	auth_release(c);
+	free(c);
+}
+
+static struct connection *connection_new(struct portal *portal, struct cm_conn *cm,
+					 unsigned max_reads)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->target = portal->target;
+	c->portal = portal;
+	c->cm = cm;
+	c->max_reads = max_reads;
+	c->created_ns = clock_ns();
+	c->timer.on_expiry = on_timeout;
+	c->connect.connection = c;
+	addr_format(c->remote, &cm->remote);
+	list_init(&c->node);
+	list_init(&c->member_node);
+	list_init(&c->connect.node);
+	list_init(&c->proof.node);
+	return c;
+}
+
+static int make(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
+		unsigned max_reads, struct connection **ret_connection)
+{
+	struct connection *c = connection_new(portal, cm, max_reads);
+	int r = -ENOMEM;
+
+	if (!c)
+		return r;
+	c->queue = make_queue(c, wish);
+	if (c->queue && c->queue->capsules)
+		r = queue_make_qp(c->queue, cm->id, max_reads);
+	if (r < 0)
+		connection_free(c);
+	*ret_connection = c;
+	return r;
+}
+
+void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
+		     unsigned max_reads)
+{
+	struct target *target = portal->target;
+	struct connection *c;
+	int r = make(portal, cm, wish, max_reads, &c);
+
+	if (r < 0) {
+		if (log_limit_pass(&target->refusals, REFUSALS_BURST))
+			log_warn("portal %s: cannot take another connection: %s", portal->name,
+				 strerror(-r));
+		connection_refuse(cm, NVMF_CM_NO_RESOURCES);
+		return;
+	}
+	cm->ops = &cm_ops;
+	cm->context = c;
+	list_add_tail(&target->connections, &c->node);
+	target->n_connections++;
+	target->n_pending++;
+	c->queue->poller->n_queues++;
+	pollers_take_queue(target, cm->device);
+	queue_attach(c->queue);
+}
+
+static void on_attached(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, attached.msg);
+	struct connection *c = queue->connection;
+	struct nvmf_cm_rep rep = {.recfmt = put_le16(0),
+				  .crqsize = put_le16((uint16_t)queue->n_entries)};
+
+	if (connection_is_dying(c))
+		return;
+	if (queue->attached.error < 0) {
+		connection_kill(c, "its receives cannot be posted");
+		return;
+	}
+	if (!try_move_to(c, CONNECTION_CONNECTING))
+		return;
+	loop_timer_start(&c->target->loop, &c->timer, c->target->config->limits.connect_timeout_ns);
+	c->peer = PEER_ACCEPTED;
+	if (cm_accept(c->cm, &rep, sizeof(rep), c->max_reads) < 0)
+		connection_kill(c, "it cannot be accepted");
+}
+
+/* ---- the way out -------------------------------------------------------------------------- */
+
+void connection_kill(struct connection *c, const char *why)
+{
+	if (connection_is_dying(c))
+		return;
+	move_to(c, CONNECTION_DYING);
+	PROBE(rblkd, queue_ended, c->queue, c->queue->qid, why);
+	loop_timer_stop(&c->timer);
+	fence_cancel(c);
+	if (c->peer == PEER_ACCEPTED)
+		cm_disconnect(c->cm);
+	queue_drain(c->queue);
+	turn_cancel(c);
+	if (c->controller && c->queue->qid == 0)
+		controller_kill(c->controller, why);
+}
+
+void connection_finish(struct connection *c, const char *why)
+{
+	if (!connection_is_live(c)) {
+		connection_kill(c, why);
+		return;
+	}
+	if (c->state == CONNECTION_FINISHING)
+		return;
+	move_to(c, CONNECTION_FINISHING);
+	queue_finish(c->queue, why);
+}
+
+/* A wrong key or a broken protocol may be an attack: the log shows it even if the host stays. */
+static void log_fault(struct connection *c)
+{
+	const struct controller *controller = c->controller;
+
+	if (!log_limit_pass(&c->target->refusals, REFUSALS_BURST))
+		return;
+	if (controller)
+		log_warn("host %s: queue %u of controller %u: %s",
+			 hostnqn_label(controller->hostnqn), c->queue->qid, controller->id,
+			 c->queue->failed.why);
+	else
+		log_warn("portal %s: %s: %s", c->portal->name, c->remote, c->queue->failed.why);
+}
+
+static void on_failed(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, failed.msg);
+	struct connection *c = queue->connection;
+
+	if (queue->failed.is_fault && !connection_is_dying(c)) {
+		/* Of an admin queue, the line about the end of the association has the reason. */
+		if (queue->qid != 0 || !c->controller || c->controller->is_unproven)
+			log_fault(c);
+		capsules_log(queue->capsules, &c->target->fault_capsules);
+	}
+	connection_kill(c, queue->failed.why);
+}
+
+static void on_broken(struct loop_msg *msg)
+{
+	defect_end(container_of(msg, struct queue, broken.msg)->connection);
+}
+
+static void on_over(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, over);
+	struct connection *c = queue->connection;
+	struct target *target = c->target;
+	const struct device *device = queue->pd->device;
+
+	defect_forget(c);
+	move_to(c, CONNECTION_FREED);
+	qp_deinit(&queue->qp);
+	if (c->peer == PEER_WAITS)
+		connection_refuse(c->cm, NVMF_CM_NO_RESOURCES);
+	else
+		cm_conn_destroy(c->cm);
+	list_remove(&c->node);
+	target->n_connections--;
+	target->n_pending -= !connection_is_admitted(c);
+	queue->poller->n_queues--;
+	controller_remove_connection(c);
+	host_stats_detach(c);
+	connection_free(c);
+	pollers_give_queue(target, device);
+	fence_check(target);
+	target->check_stop(target);
+}

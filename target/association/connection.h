@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control thread's half of a queue: the connection to a host, from the connect request to the last
+ * freed byte. It makes the other half (engine/queue.h), hands it to a poller for its life, and gets it back
+ * to be freed.
+ *
+ *     ATTACHING ---> CONNECTING ---> LIVE ---> FINISHING
+ *         | attached     | Connect    |            |       disconnect, error, timeout, shutdown
+ *         +--------------+------------+------------+--> DYING --(over)--> FREED
+ *                                                         |                ^
+ *                                       a defect of rblkd +--> STRANDED ---+
+ */
+#pragma once
+
+#include "target/association/auth/proof.h"
+#include "target/association/connect.h"
+#include "target/engine/queue.h"
+
+struct host_stats;
+
+enum connection_state {
+	CONNECTION_ATTACHING,  /* the poller posts receives */
+	CONNECTION_CONNECTING, /* accepted; Connect has not succeeded yet */
+	CONNECTION_LIVE,       /* belongs to a controller */
+	CONNECTION_FINISHING,  /* and `finish` was sent */
+	CONNECTION_DYING,      /* `drain` was sent; work requests and backend I/O come back */
+	CONNECTION_STRANDED,   /* after a defect they do not come back */
+	CONNECTION_FREED,
+};
+
+/* What the connection manager still owes the peer. */
+enum connection_peer {
+	PEER_WAITS,    /* an accept or a reject */
+	PEER_ACCEPTED, /* a disconnect */
+	PEER_GONE,     /* nothing: it left before it was accepted */
+};
+
+struct connection {
+	/* Thread: never changes */
+	struct target *target;
+	struct portal *portal;
+	struct queue
+		*queue; /* owned; between attach and over only what never changes is control's */
+	char remote[ADDR_STRING_MAX];
+	uint64_t created_ns;
+
+	/* Thread: control */
+	unsigned state;		       /* enum connection_state */
+	struct list node;	       /* target->connections */
+	struct list member_node;       /* controller->connections */
+	struct controller *controller; /* NULL until Connect succeeded */
+	struct host_stats *host_stats; /* borrowed; NULL: it is not admitted */
+	struct cm_conn *cm;	       /* owned */
+	enum connection_peer peer;
+	unsigned max_reads; /* RDMA READs in flight towards the host (ORD) */
+	/* Until Connect, until the first proof; after a defect, until it is stranded */
+	struct loop_timer timer;
+	struct proof proof;
+	struct fence_question question;
+	struct connect_op connect;
+};
+
+/* All of these: control thread. */
+
+/* A connect request that passed the checks of portal.c: makes the queue and hands it to a poller;
+ * accepts when receives are posted. Takes cm, also on failure. */
+void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
+		     unsigned max_reads);
+/* Disconnects; the connection frees itself once everything is back. why is for the log. */
+void connection_kill(struct connection *c, const char *why);
+/* Finishes the commands in flight and then dies. why is a constant. */
+void connection_finish(struct connection *c, const char *why);
+/* Refuses a peer for which there is no connection yet. Takes cm. */
+void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status);
+/* Connect succeeded. */
+void connection_set_live(struct connection *c);
+/* Its host is known now, and proven where it has a key: it no longer counts in target->n_pending. */
+void connection_admit(struct connection *c);
+/* "live", also while it finishes; "dying", also when it is stranded. */
+const char *connection_state_name(const struct connection *c);
+/* defect.c: its poller did not come back in time. */
+void connection_strand(struct connection *c);
+
+static inline bool connection_is_admitted(const struct connection *c)
+{
+	return c->host_stats;
+}
+static inline bool connection_is_live(const struct connection *c)
+{
+	return c->state == CONNECTION_LIVE || c->state == CONNECTION_FINISHING;
+}
+static inline bool connection_is_dying(const struct connection *c)
+{
+	return c->state >= CONNECTION_DYING;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fence between two associations of one host; fence.c explains it. Control thread. */
+#pragma once
+
+#include <stdbool.h>
+
+struct connect_op;
+struct connection;
+struct target;
+
+/* NULL without memory. */
+struct fence *fence_new(struct target *target);
+void fence_free(struct fence *fence); /* accepts NULL; no Connect is held */
+/* Whether an older association of this host still has I/O in flight. Then the op is held, and decided
+ * when that ends, or answered with a busy status after 10 s. */
+bool fence_hold(struct connect_op *op);
+/* An association may have ended. */
+void fence_check(struct target *target);
+/* The connection dies while its Connect is held: answers it. */
+void fence_cancel(struct connection *c);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See queue_create.h. */
+#include <sys/mman.h>
+
+#include "base/check.h"
+#include "target/engine/capsules.h"
+#include "target/engine/queue_create.h"
+#include "target/engine/request.h"
+#include "target/engine/request_turn.h"
+#include "target/engine/response.h"
+
+enum {
+	ADMIN_SPARE_RECV = 1,
+	CACHE_LINE = 64,
+};
+
+static size_t requests_offset(void)
+{
+	return align_up(sizeof(struct queue), CACHE_LINE);
+}
+
+/* A queue, its requests and its responses are one mapping: all that it will ever need is there, but
+ * a page only from when it is first used. Most hosts send fewer commands at once than they may. */
+static size_t mapping_bytes(unsigned n_entries)
+{
+	return requests_offset() + n_entries * sizeof(struct request) +
+	       queue_send_depth(n_entries) * sizeof(struct response);
+}
+
+static struct queue *map_memory(unsigned n_entries)
+{
+	struct queue *queue = mmap(NULL, mapping_bytes(n_entries), PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (queue == MAP_FAILED)
+		return NULL;
+	queue->n_entries = n_entries;
+	queue->n_slots = queue_send_depth(n_entries);
+	queue->requests = (struct request *)((char *)queue + requests_offset());
+	queue->responses = (struct response *)(queue->requests + n_entries);
+	return queue;
+}
+
+/* Admin queues have receives of their own: data can never starve them. */
+int queue_make_qp(struct queue *queue, struct rdma_cm_id *id, unsigned max_reads)
+{
+	struct target *target = queue->target;
+	bool is_shared = queue->qid != 0 && queue->pd->ring.n_max;
+	struct qp_config config = {
+		.cq = &queue->pd->cq,
+		.shared_ring = is_shared ? &queue->pd->ring : NULL,
+		.n_recv = queue->n_entries + ADMIN_SPARE_RECV,
+		.recv_capsule_bytes = sizeof(struct nvme_sqe),
+		.recv_data_bytes = (uint32_t)target->config->tuning.inline_data,
+		.send_depth = queue->n_slots,
+		.n_sges = 1,
+		.inline_bytes = sizeof(struct nvme_cqe),
+	};
+
+	int r = sinks_open(queue);
+
+	if (r == 0 && is_shared)
+		r = poller_device_take_receives(queue->pd, queue->n_entries);
+	if (r < 0)
+		return r;
+	config.domain = sinks_domain(queue);
+	queue->n_shared = is_shared ? queue->n_entries : 0;
+	r = qp_init(&queue->qp, id, &config);
+	queue->qp.max_reads = max_reads;
+	return r;
+}
+
+struct queue *queue_create(struct poller *poller, const struct device *device, uint16_t qid,
+			   unsigned n_entries)
+{
+	struct queue *queue = map_memory(n_entries);
+
+	if (!queue)
+		return NULL;
+	queue->target = poller->target;
+	queue->poller = poller;
+	queue->pd = &poller->devices[device->index];
+	queue->qid = qid;
+	queue_init(queue);
+	request_turn_init(queue);
+	return queue;
+}
+
+void queue_destroy(struct queue *queue)
+{
+	check(queue->state == QUEUE_NEW || queue->state == QUEUE_OVER);
+	sinks_close(queue);
+	poller_device_give_receives(queue->pd, queue->n_shared);
+	capsules_give(queue->target, queue->capsules);
+	munmap(queue, mapping_bytes(queue->n_entries));
+}

@@ -53,6 +53,21 @@ static bool give_up(struct pass *pass)
 	return r->abort_status && request_abort_now(r);
 }
 
+void request_preempt(struct pass *pass)
+{
+	struct request *r = request_of_pass(pass);
+
+	if (!r->is_started)
+		r->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
+}
+
+__attribute__((noinline)) enum request_state request_use_buffer(struct request *r)
+{
+	pass_leave(&r->pass);
+	r->is_direct = false;
+	return REQUEST_TAKE_BUFFER;
+}
+
 /* ---- turns ---------------------------------------------------------------------------------- */
 
 /* Why the command must not run although it has the turn; NVME_OK if it may. */

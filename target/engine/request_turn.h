@@ -20,6 +20,14 @@ void request_turn_init(struct queue *queue);
  * RESPOND because it is aborted or the guard refuses it. */
 enum request_state request_enter(struct request *r);
 
+/* A Preempt and Abort has taken the registration of this command's host: the command is aborted
+ * unless it has begun. */
+void request_preempt(struct pass *pass);
+
+/* A direct Read cannot have its data where it lies, for a write is at one of its blocks: leaves the
+ * guard, and goes through a buffer. Returns the state, TAKE_BUFFER. */
+enum request_state request_use_buffer(struct request *r);
+
 /* The command gets in line for the turn of its guard, outside. on_turn is called when it has the
  * turn; a command that was aborted meanwhile, or whose controller is not ready any more, ends
  * instead. Returns the state, TURN. */

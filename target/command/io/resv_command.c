@@ -61,12 +61,8 @@ static bool must_leave(struct pass *owner, struct pass *pass)
 {
 	bool must_abort = is_victim(request_of_pass(owner), pass);
 
-	if (must_abort && pass->is_command && !pass->is_inside) {
-		struct request *r = request_of_pass(pass);
-
-		if (!r->is_started)
-			r->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
-	}
+	if (must_abort && pass->is_command && !pass->is_inside)
+		request_preempt(pass);
 	return pass->is_inside &&
 	       (must_abort ||
 		!reservation_allows(current(pass->guard), pass->client->ops->hostid(pass->client),

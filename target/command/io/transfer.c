@@ -10,6 +10,7 @@
 #include "base/shared_memory.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
+#include "target/engine/request_turn.h"
 
 /* ---- what the device does without a buffer -------------------------------------------------- */
 
@@ -44,19 +45,10 @@ static bool move_at_once(const struct request *r, uint64_t offset)
 			: whole_read(ns->whole, ns->memory, offset, r->data, r->length));
 }
 
-/* A write is at one of the blocks, or waits for it: the read gets a copy. It does not wait
- * inside. */
-static __attribute__((noinline)) enum request_state read_by_copy(struct request *r)
-{
-	pass_leave(&r->pass);
-	r->is_direct = false;
-	return REQUEST_TAKE_BUFFER;
-}
-
 static __attribute__((noinline)) enum request_state read_many(struct request *r)
 {
 	if (!whole_take(r->ns->whole, request_offset(r), r->length, &r->hold))
-		return read_by_copy(r);
+		return request_use_buffer(r);
 	request_count_read(r, r->length, r->length >> r->ns->block_shift);
 	return request_end(r, NVME_OK);
 }
@@ -92,7 +84,7 @@ static enum request_state execute(struct request *r)
 	if (__builtin_expect(!whole_is_one(offset, n_bytes), 0))
 		return read_many(r);
 	if (__builtin_expect(!whole_take_one(ns->whole, offset, &r->hold), 0))
-		return read_by_copy(r);
+		return request_use_buffer(r);
 	/* As request_settle: the device takes the data from where it is. */
 	request_count_read(r, n_bytes, n_bytes >> block_shift);
 	return request_end(r, NVME_OK);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading the two signs of a crowd; see crowd.h. The owner's thread. */
 #include "base/crowd.h"
 
 #include <fcntl.h>
@@ -7,14 +8,11 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/polling.h"
 
 enum {
-	WAITS = 220,  /* of 1000: a crowd */
-	EXCESS = 600, /* the same */
-	WEIGHT = 16,  /* of a mean, 1 of them the last look's */
-	AGAIN = 5,    /* sixths of them, from which a crowd is looked for again */
 	LINE_BYTES = 64,
-	NOT_OPENED = -2, /* as a descriptor: the owner's thread has not looked yet */
+	NOT_OPENED = -2, /* schedstat_fd until the first look: the file is the owner thread's */
 };
 
 void crowd_init(struct crowd *crowd)
@@ -35,7 +33,7 @@ void crowd_deinit(struct crowd *crowd)
 	crowd->loadavg_fd = crowd->schedstat_fd = -1;
 }
 
-/* The number behind so many spaces of a file of one line; 0: not known. */
+/* The number after n_spaces spaces in a file of one line; 0 when it cannot be read. */
 static uint64_t number_in(int fd, unsigned n_spaces)
 {
 	char line[LINE_BYTES], *at = line;
@@ -51,10 +49,10 @@ static uint64_t number_in(int fd, unsigned n_spaces)
 
 static unsigned mean(unsigned mean, unsigned value)
 {
-	return (mean * (WEIGHT - 1) + value) / WEIGHT;
+	return (mean * (CROWD_WEIGHT - 1) + value) / CROWD_WEIGHT;
 }
 
-/* "104210933 2201871 1093": ns on a CPU, ns for which it waited for one. */
+/* "104210933 2201871 1093": ns on a CPU, ns runnable without one. */
 static void look_at_waits(struct crowd *crowd, uint64_t now_ns)
 {
 	uint64_t waited_ns = number_in(crowd->schedstat_fd, 1);
@@ -69,7 +67,7 @@ static void look_at_waits(struct crowd *crowd, uint64_t now_ns)
 	crowd->waited_ns = waited_ns;
 }
 
-/* "0.20 0.18 0.12 3/80 11206": 3 threads run or want to, we among them. */
+/* "0.20 0.18 0.12 3/80 11206": 3 threads run or are runnable, the caller included. */
 static void look_at_excess(struct crowd *crowd)
 {
 	crowd->excess = mean(crowd->excess,
@@ -82,10 +80,10 @@ bool crowd_is_here(struct crowd *crowd, uint64_t now_ns)
 		crowd->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	look_at_waits(crowd, now_ns);
 	look_at_excess(crowd);
-	if (crowd->waits < WAITS && crowd->excess < EXCESS)
+	if (crowd->waits < CROWD_WAITS && crowd->excess < CROWD_EXCESS)
 		return false;
-	crowd->waits = MIN(crowd->waits, WAITS * AGAIN / 6U);
-	crowd->excess = MIN(crowd->excess, EXCESS * AGAIN / 6U);
+	crowd->waits = MIN(crowd->waits, CROWD_WAITS * CROWD_AGAIN / 6U);
+	crowd->excess = MIN(crowd->excess, CROWD_EXCESS * CROWD_AGAIN / 6U);
 	crowd->has_looked = false;
 	return true;
 }

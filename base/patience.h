@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For how long it is worth polling for what comes next. Pure: time is an argument.
+ * The polling policy of a loop: how long it polls before it sleeps. Pure: time is an argument. The
+ * owner is a loop (loop.c), and all calls come from its thread. polling.h has the constants.
  *
- * Who sleeps is woken 10 to 50 us late, and whoever wakes it pays for a system call. So everybody polls for
- * spin_ns before it sleeps, and for up to PATIENCE_LONG_NS while the pauses between what comes are
- * shorter than half of that in the mean: those in which a disk works, or the host thinks.
+ * Why poll. A sleeping loop wakes 10 to 50 us late, and the thread that wakes it pays a system
+ * call. A polling loop starts at once, but keeps a CPU from other threads. So the policy weighs
+ * pauses: a pause is the time from the first poll that finds nothing to the next one that finds an
+ * item, such as a completion or a message.
  *
- * Who sleeps sees pauses that are longer by its own wake-up, and by those of whoever it waits for, which sleeps for
- * the same reason. So where they are twice as long as would do, it tries, and polls on while they prove short.
+ * How long. Each loop polls for spin_ns before it sleeps. It polls for the long limit (25 times
+ * spin_ns, 500 us at most) while the mean pause is at most half of that: pauses in which a disk
+ * works, or a host prepares its next command.
  *
- * Crowds. Polling costs nothing where nobody else wants the CPU. Where somebody does (crowd.h), and for a
- * while after, who is brought several things at once now and then, or long work (spin_ns), sleeps without
- * polling: others have the CPU, and more comes together meanwhile, which is cheaper by the piece. Who is brought one
- * small thing at a time polls on, for there its wake-up is what everybody waits for; but not so long, for it
- * may be on the CPU of the one that it waits for.
+ * Trial. A sleeping loop measures pauses that its own wake-up has made longer, and so has the
+ * wake-up of its peer, which sleeps for the same reason. Both asleep and both polling are
+ * therefore stable. To get from the first to the second, a loop whose mean pause is within the
+ * long limit polls for the long limit as a trial. One pause above half of the limit ends the
+ * trial.
+ *
+ * Crowd. Polling is free while no other thread wants the CPU. When crowd.h finds that others do,
+ * the verdict holds for 800 ms, and the loop's load decides. A loop that receives several items at
+ * once, or does long work (spin_ns) per burst, sleeps without polling: others run meanwhile, more
+ * items come together, and each costs less. A loop that receives one short item at a time polls
+ * on, since its peer waits for nothing but its wake-up, but for 5 times spin_ns at most: the peer
+ * may need this very CPU.
  */
 #pragma once
 
@@ -21,35 +31,22 @@
 #include <stdint.h>
 
 #include "base/bits.h"
-
-enum {
-	PATIENCE_LONG = 25, /* times spin_ns, but at most: */
-	PATIENCE_LONG_NS = 500 * 1000,
-	PATIENCE_CROWDED = 5,		     /* times spin_ns, in a crowd */
-	PATIENCE_PAUSE_MAX_NS = 2500 * 1000, /* forgotten sooner than a longer one */
-	PATIENCE_WEIGHT = 8,		     /* of a mean, 1 of them the new value's */
-	PATIENCE_LOOK_NS = 2 * 1000 * 1000,  /* from one look for a crowd to the next */
-	PATIENCE_CROWDED_NS = 800 * 1000 * 1000,
-	PATIENCE_SEVERAL = 3,  /* things at once: of one I/O these may be two */
-	PATIENCE_UNIT = 256,   /* of n_at_once, to a thing */
-	PATIENCE_FORGETS = 64, /* pauses, until what came at once is a third of it */
-	PATIENCE_WORK_MAX = 3, /* times spin_ns: the rest was an interruption */
-};
+#include "base/polling.h"
 
 #define PATIENCE_ENDLESS UINT64_MAX /* as spin_ns: never sleep */
 
 struct patience {
 	/* Thread: the owner's */
-	uint64_t spin_ns;	   /* 0: sleep as soon as a look found nothing */
-	uint64_t since_ns;	   /* nothing came since then; 0: the last look found something */
-	uint64_t pause_ns;	   /* mean */
-	bool is_long;		   /* pauses are worth more than spin_ns, or that is being tried */
+	uint64_t spin_ns;	   /* 0: sleep after the first poll that finds nothing */
+	uint64_t since_ns;	   /* when the current pause began; 0: there is none */
+	uint64_t pause_ns;	   /* mean pause */
+	bool is_long;		   /* polls for the long limit, for good or as a trial */
 	uint64_t found_ns;	   /* when the last pause ended */
-	uint64_t work_ns;	   /* mean, from there to the next */
-	unsigned n_found;	   /* things that came since found_ns */
-	unsigned n_at_once;	   /* the most of late, in PATIENCE_UNIT */
-	uint64_t looked_ns;	   /* for a crowd */
-	uint64_t crowded_until_ns; /* nobody looks meanwhile: we sleep */
+	uint64_t work_ns;	   /* mean time from the end of a pause to the next pause */
+	unsigned n_found;	   /* items since found_ns */
+	unsigned n_at_once;	   /* largest recent burst, in PATIENCE_UNIT */
+	uint64_t looked_ns;	   /* the last look for a crowd */
+	uint64_t crowded_until_ns; /* end of the last verdict "crowd"; no looks before it */
 };
 
 static inline void patience_init(struct patience *p, uint64_t spin_ns)
@@ -62,7 +59,7 @@ static inline uint64_t patience_mean(uint64_t mean, uint64_t value)
 	return (mean * (PATIENCE_WEIGHT - 1) + value) / PATIENCE_WEIGHT;
 }
 
-/* Whether it is time to look for a crowd. */
+/* Whether the owner shall now call crowd_is_here and pass the result to patience_looked. */
 static inline bool patience_must_look(const struct patience *p, uint64_t now_ns)
 {
 	return p->spin_ns && p->spin_ns != PATIENCE_ENDLESS && now_ns >= p->crowded_until_ns &&
@@ -91,27 +88,27 @@ static inline uint64_t patience_long_ns(const struct patience *p)
 	return MIN(PATIENCE_LONG * p->spin_ns, (uint64_t)PATIENCE_LONG_NS);
 }
 
-/* After a pause: whether the next ones are worth a long wait. */
+/* At the end of a pause: starts or ends polling for the long limit. */
 static inline void patience_judge(struct patience *p)
 {
 	uint64_t long_ns = patience_long_ns(p);
 
 	if (p->is_long && p->pause_ns > long_ns / 2) {
 		p->is_long = false;
-		p->pause_ns = PATIENCE_PAUSE_MAX_NS; /* for a while there is no other try */
+		p->pause_ns = PATIENCE_PAUSE_MAX_NS; /* puts off the next trial */
 	} else if (!p->is_long && p->pause_ns <= long_ns) {
 		p->is_long = true;
-		p->pause_ns = long_ns / 2; /* a try: one long pause ends it */
+		p->pause_ns = long_ns / 2; /* a trial: one pause above this ends it */
 	}
 }
 
-/* Leaves a crowded CPU to the others. */
+/* In a crowd: whether the loop sleeps without polling. */
 static inline bool patience_yields(const struct patience *p)
 {
 	return p->n_at_once >= PATIENCE_SEVERAL * PATIENCE_UNIT || p->work_ns >= p->spin_ns;
 }
 
-/* For how long to poll, as the last pauses were. */
+/* How long to poll, in the pause that is current at now_ns. */
 static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_ns)
 {
 	uint64_t long_ns = patience_long_ns(p);
@@ -124,7 +121,7 @@ static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_
 	return p->is_long ? MAX(p->spin_ns, long_ns) : p->spin_ns;
 }
 
-/* A look at now_ns found nothing. Whether to look again: else it is time to sleep. */
+/* The poll at now_ns found nothing. True: poll again; false: sleep. */
 static inline bool patience_lasts(struct patience *p, uint64_t now_ns)
 {
 	if (p->spin_ns == PATIENCE_ENDLESS)
@@ -134,7 +131,8 @@ static inline bool patience_lasts(struct patience *p, uint64_t now_ns)
 	return now_ns - p->since_ns < patience_limit_ns(p, now_ns);
 }
 
-/* A look at now_ns found n things. */
+/* The poll at now_ns found n items, which ends a pause. n is 0 when a file descriptor woke the
+ * loop. */
 static inline void patience_found(struct patience *p, uint64_t now_ns, unsigned n)
 {
 	p->n_found += n;

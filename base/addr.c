@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses; see addr.h. Numeric ones never touch the resolver, and what only looks
- * numeric
- * ("256.1.1.1", "0x7f.1") is refused instead of being asked of DNS or read as inet_aton
- * would.
+ * Addresses; see addr.h. Numeric addresses never reach the resolver. Text that only looks numeric
+ * ("256.1.1.1", "0x7f.1") is refused: it is neither sent to DNS nor read as inet_aton reads it.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -41,8 +39,7 @@ static int lookup(const char *host, int flags, uint16_t port, union addr *ret_ad
 	return 0;
 }
 
-/* Letters, digits, '-', '.' and '_'; the last label does not begin with a digit (RFC
- * 1123). */
+/* Letters, digits, '-', '.' and '_'; the last label does not begin with a digit (RFC 1123). */
 static bool is_host_name(const char *s)
 {
 	const char *label = s;
@@ -68,7 +65,7 @@ int addr_parse(const char *host, uint16_t port, union addr *ret_addr)
 			.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = v4};
 		return 0;
 	}
-	if (strchr(host, ':')) /* through getaddrinfo for the scope: fe80::1%eth0 */
+	if (strchr(host, ':')) /* getaddrinfo, since inet_pton knows no scope: fe80::1%eth0 */
 		return lookup(host, AI_NUMERICHOST, port, ret_addr) ? -EINVAL : 0;
 	if (!is_host_name(host))
 		return -EINVAL;
@@ -98,7 +95,7 @@ int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_a
 		colon = end[1] ? end + 1 : NULL;
 	} else if (colon && !strchr(colon + 1, ':')) {
 		end = colon;
-	} else { /* without a port; several colons are an IPv6 address */
+	} else { /* no port; several colons are an IPv6 address */
 		colon = NULL;
 		end = s + strlen(s);
 	}
@@ -169,7 +166,7 @@ const char *addr_format(char buf[ADDR_STRING_MAX], const union addr *addr)
 	char host[ADDR_STRING_MAX];
 
 	addr_format_host(host, addr);
-	/* At most 63 characters: full link-local address, interface name, port. */
+	/* At most 63 characters: a full link-local address, an interface name, a port. */
 	if (snprintf(buf, ADDR_STRING_MAX, addr->sa.sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u",
 		     host, addr_port(addr)) >= ADDR_STRING_MAX)
 		buf[ADDR_STRING_MAX - 1] = '\0';

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command lines; see args.h. Called by main() and the subcommands before anything else
- * runs.
+ * Command lines; see args.h. Called by main() and the subcommands before anything else runs.
  *
- * Not getopt_long: it accepts abbreviations, which turns every later option into a
- * possible change of what a script means, and it cannot say which value was wrong with
- * which option. What users rely on of it is kept: -xVALUE, clusters of flags,
- * permutation, "--", "-" as positional.
+ * Not getopt_long. It accepts abbreviations, so any new option can change what a script means. It
+ * also does not report which value of which option was wrong. The parser keeps what users of
+ * getopt_long rely on: -xVALUE, clusters of flags, permutation, "--", "-" as positional.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +24,7 @@
 enum {
 	GO_ON = -1,
 	HELP_WIDTH = 80,
-	HELP_COLUMN_MAX = 30, /* longer options have their help on the next line */
+	HELP_COLUMN_MAX = 30, /* the help of a longer option begins on the next line */
 	LEFT_MAX = 100,
 };
 
@@ -50,7 +48,7 @@ __attribute__((format(printf, 2, 3))) static int bad_usage(const struct parser *
 
 /* Help texts */
 
-/* Breaks text at blanks; the cursor stands at column, further lines begin there. */
+/* Prints text, broken at blanks. The cursor is at column; further lines begin there. */
 static void print_wrapped(const char *text, unsigned column)
 {
 	size_t room = HELP_WIDTH - column;
@@ -61,7 +59,7 @@ static void print_wrapped(const char *text, unsigned column)
 		while (n && text[n] != ' ')
 			n--;
 		if (!n)
-			break; /* a word longer than the room */
+			break; /* one word is longer than the line */
 		printf("%.*s\n%*s", (int)n, text, (int)column, "");
 		text += n + 1;
 	}
@@ -218,8 +216,7 @@ static int set_value(const struct parser *p, const struct arg *arg, const char *
 
 /* Options */
 
-/* Options that stand in front of the next option look like a forgotten value, not like
- * one. */
+/* A next argument that begins with -- is an option, so the value is missing. */
 static int take_next_value(struct parser *p, const struct arg *arg)
 {
 	const char *value = p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
@@ -316,8 +313,7 @@ static int parse_letters(struct parser *p, const char *letters)
 	return GO_ON;
 }
 
-/* Moves argv[from..to) in front of argv[first..from), the positional arguments met so
- * far. */
+/* Moves argv[from..to) in front of argv[first..from), the positional arguments so far. */
 static void move_forward(char **argv, int first, int from, int to)
 {
 	for (; from < to; from++, first++) {
@@ -384,7 +380,7 @@ struct commands {
 	const struct subcommand *table;
 };
 
-/* How many of the words name it, 1 or 2; 0 if they do not. */
+/* How many words of argv name this subcommand, 1 or 2; 0: they do not. */
 static int n_matching_words(const char *name, int n_words, char **words)
 {
 	size_t n = strlen(words[0]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command lines: a table of options becomes a parser and --help. A program with
- * subcommands has a table of those. Bad usage is one line on stderr and exit status 2;
- * --help goes to stdout.
+ * Command lines: a table of options becomes a parser and --help; a program with subcommands adds a
+ * table of those. Main thread, before others start. Tables and argv belong to the caller. Bad usage
+ * prints one line on stderr and ends with exit status 2; --help goes to stdout.
  */
 #pragma once
 
@@ -39,10 +39,9 @@ struct args_usage {
 };
 
 /*
- * Parses argv[1..]. Returns -1 to go on, else the exit code to return at once (--help,
- * --version, bad usage; everything needed has been printed). *ret_positional is the index
- * of the first positional argument, argv having been permuted; argc - *ret_positional of
- * them follow.
+ * Parses argv[1..] into the values of the table. Returns -1 to continue, else the exit code to end
+ * with at once (--help, --version, bad usage; all output is printed). argv is permuted: positional
+ * arguments stand last, from *ret_positional to argc - 1.
  */
 int args_parse(const struct args_usage *usage, const struct arg *table, int argc, char **argv,
 	       int *ret_positional);
@@ -54,11 +53,12 @@ struct subcommand {
 	const char *help;
 };
 
-/* Dispatches argv[1], and argv[2] for two-word names; says itself what is wrong. */
+/* Runs the subcommand that argv[1], and argv[2] for two-word names, name. Prints what is wrong if
+ * there is none. Returns an exit code. */
 int args_run_subcommand(const char *program, const char *summary, const struct subcommand *table,
 			int argc, char **argv);
 
-/* Prints "program: error: ..." and, if hint is not NULL, "program: hint: ..." on stderr; with -o json
- * an object with "error" on stdout (output.h). Returns code. */
+/* Prints "program: error: ..." and, if hint is not NULL, "program: hint: ..." on stderr; with -o
+ * json an object with "error" on stdout (output.h). Returns code. */
 __attribute__((format(printf, 4, 5))) int fail_with(const char *program, enum exit_code code,
 						    const char *hint, const char *fmt, ...);

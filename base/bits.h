@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Small arithmetic and the compiler attributes that hot paths use. Pure, any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,10 +9,10 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define MAX(a, b)    ((a) > (b) ? (a) : (b))
-/* For arrays on a hot path: spares what -ftrivial-auto-var-init would clear each time. What is read
- * of it was written before. */
+/* For arrays on a hot path: -ftrivial-auto-var-init does not clear them in each call. The code must
+ * write an element before it reads it. */
 #define UNINITIALIZED __attribute__((uninitialized))
-/* Kept out of its callers, which are hot: they save no registers for it. */
+/* Not inlined, so that its hot callers save no registers for it. */
 #define COLD_PATH __attribute__((noinline))
 #define KIB	  1024ULL
 #define MIB	  (1024 * KIB)
@@ -36,7 +37,7 @@ static inline uint64_t align_down(uint64_t x, uint64_t align)
 /* Floor of log2; x is not 0. */
 static inline unsigned log2_floor(uint64_t x)
 {
-	return 63 ^ (unsigned)__builtin_clzll(x); /* one instruction; a difference is two */
+	return 63 ^ (unsigned)__builtin_clzll(x); /* one instruction; 63 - clz takes two */
 }
 
 /* Smallest n with 2^n >= x; x is not 0. */

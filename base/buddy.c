@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buddy allocator; see buddy.h. Bookkeeping is by unit index, beside the arena, so that a
- * wild write into a buffer (ours or a peer's RDMA) cannot corrupt it.
+ * Buddy allocator; see buddy.h. The bookkeeping is indexed by unit and lies outside the arena, so
+ * a wild write into a buffer (ours or a peer's RDMA) cannot corrupt it.
  *
- * A block of order n starts at a multiple of 2^n units; its buddy is the index with bit n
- * flipped. order_of[] says for each unit whether a block starts there: its order, with
- * IS_FREE while it is on heads[order], or NO_BLOCK inside of a block. Two free buddies
- * never exist side by side, except at the highest order: merging joins them at once.
+ * A block of order n starts at a multiple of 2^n units; its buddy is the index with bit n flipped.
+ * For each unit, order_of[] has the order of the block that starts there, with IS_FREE while the
+ * block is on heads[order]; or NO_BLOCK inside a block. Two free buddies are never side by side,
+ * except at the highest order: a merge joins them at once.
  *
- * Who takes and gives the same sizes all the time would split and merge all the time: up to WARM_MAX
- * blocks that were given back wait on warm[order], marked IS_WARM, for the next one who takes their
- * size. When nothing else is left they are merged after all.
+ * A caller that takes and gives the same sizes would split and merge in each round. So up to
+ * WARM_MAX freed blocks stay on warm[order], marked IS_WARM, for the next take of their size. They
+ * are merged when no other block is left.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,8 +48,7 @@ static void unlink_block(struct buddy *b, int32_t block, unsigned order)
 	b->order_of[block] = NO_BLOCK;
 }
 
-/* From the end down, so that the lowest blocks come first on the lists: they stay warm.
- */
+/* From the end down, so that the lowest blocks come first on the lists and stay in the cache. */
 static void carve_arena(struct buddy *b)
 {
 	uint32_t end = b->n_units;
@@ -97,7 +96,7 @@ void buddy_deinit(struct buddy *b)
 	*b = (struct buddy){0};
 }
 
-/* Free to be taken as something else: joined with its buddy, and that with its own. */
+/* Joins the block with its free buddy, the result with its own, and so on. */
 static void merge(struct buddy *b, int32_t block, unsigned order)
 {
 	b->order_of[block] = NO_BLOCK;
@@ -112,7 +111,7 @@ static void merge(struct buddy *b, int32_t block, unsigned order)
 	push(b, block, order);
 }
 
-/* A block of that order off the lists, -1: there is none as large. */
+/* Takes a block of that order off the lists; -1: no block is as large. */
 static int32_t split_off(struct buddy *b, unsigned order)
 {
 	unsigned from;
@@ -124,7 +123,7 @@ static int32_t split_off(struct buddy *b, unsigned order)
 		return -1;
 	block = b->heads[from];
 	unlink_block(b, block, from);
-	while (from > order) { /* keep the lower half, free the upper one */
+	while (from > order) { /* keep the lower half, free the upper half */
 		from--;
 		push(b, block + (1 << from), from);
 	}
@@ -182,7 +181,7 @@ void buddy_give(struct buddy *b, size_t offset)
 
 	check(!(offset & (b->unit - 1)) && offset >> b->unit_shift < b->n_units);
 	order = b->order_of[block];
-	check(order < b->n_orders); /* else it was given before, or never taken */
+	check(order < b->n_orders); /* else a double free, or never taken */
 	b->n_free_bytes += b->unit << order;
 	if (b->n_warm == WARM_MAX) {
 		merge(b, block, order);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Integers as they lie on a wire: byte-array structs of alignment 1, so that wire structs
- * need no packing, have no padding, and a forgotten conversion does not compile.
+ * Integers in wire order: structs of bytes with alignment 1. So a wire struct needs no packing and
+ * has no padding, and a forgotten conversion does not compile. get_le16(v) reads one, put_le16(x)
+ * makes one. Pure, any thread.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Assertions about our own code, on in every build. Never about data that a peer sent; and where what breaks is one
- * peer's alone and memory is safe, the owner ends that (target/engine/defect.h).
+ * Assertions about our own code, in every build. A failed one logs and aborts. Never for data that
+ * a peer sent. Where a defect concerns one peer alone and memory is safe, its owner disconnects
+ * that peer instead (target/engine/defect.h). Any thread.
  */
 #pragma once
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Function-scoped ownership: declared where it is acquired, handed over with
- * take_ptr/take_fd. */
+/*
+ * Ownership for the length of a function: a variable with _autofree_, _autoclose_ or _autofclose_
+ * releases what it holds when it goes out of scope. take_ptr and take_fd hand it to another owner.
+ */
 #pragma once
 
 #include <stdio.h>

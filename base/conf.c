@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading configuration files; see conf.h. Used by the control thread of a program, at
- * start and on reload.
+ * Reading configuration files; see conf.h. Control thread of a program, at start and on reload.
  *
- *   text --libyaml events--> tree of conf_node --conf_apply (conf_schema.c)--> the
- * caller's struct
+ *   text --libyaml events--> tree of conf_node --conf_apply (conf_schema.c)--> caller's struct
  *
- * The text comes from an administrator, but is treated as hostile, because a control
- * socket may carry it: size, depth and the number of nodes are bounded, and aliases are
- * refused, so no input makes us use more than about 20 MiB. After a mistake in the syntax
- * there is no tree to speak of, so that is then the last message; all others are
- * collected.
+ * The text comes from an administrator, but a control socket may carry it, so the reader treats it
+ * as hostile: size, depth and the number of nodes are bounded, and aliases are refused. No input
+ * takes more than about 20 MiB. A syntax error is the last message, since there is no tree after
+ * it; all other errors are collected.
  *
- * Lines and columns count as libyaml does, in characters; the carets rely on it.
+ * Lines and columns are counted as in libyaml, in characters; the caret lines rely on it.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -28,8 +25,8 @@
 enum {
 	MAX_NODES = 100000,
 	CARET_WIDTH = 90,  /* characters shown of a line */
-	CARET_BEFORE = 60, /* of these at most so many before the mistake */
-	MAX_NAME = 64,	   /* longest name that did-you-mean looks at */
+	CARET_BEFORE = 60, /* at most so many of them in front of the mistake */
+	MAX_NAME = 64,	   /* longest name that did-you-mean compares */
 };
 
 struct conf {
@@ -37,11 +34,11 @@ struct conf {
 	char *text; /* owned */
 	size_t n;
 	FILE *out;		   /* borrowed: outlives conf */
-	unsigned n_errors, n_busy; /* of them, those of things in use */
+	unsigned n_errors, n_busy; /* n_busy: those marked by conf_note_busy */
 	struct conf_node *nodes;   /* owned: all of them, while reading */
 };
 
-/* The state of turning events into nodes. */
+/* The state of the builder that turns libyaml's events into nodes. */
 struct builder {
 	struct conf *conf;
 	yaml_parser_t yaml;
@@ -51,7 +48,7 @@ struct builder {
 	bool is_complete; /* the end was reached */
 };
 
-/* Bytes of the line break at p, 0 if there is none: those that libyaml counts. */
+/* Bytes of the line break at p, 0 if there is none. The same breaks as in libyaml. */
 static unsigned break_length(const char *p, const char *end)
 {
 	size_t n = (size_t)(end - p);
@@ -81,7 +78,7 @@ static unsigned utf8_length(const char *p, const char *end)
 	return n;
 }
 
-/* Where the character at a byte offset stands. */
+/* The line and column of the character at a byte offset. */
 static struct conf_mark mark_of_offset(const struct conf *conf, size_t offset)
 {
 	struct conf_mark mark = {.line = 1, .column = 1, .length = 1};
@@ -117,7 +114,7 @@ static const char *find_line(const struct conf *conf, unsigned line)
 	return p;
 }
 
-/* One character, so that it takes one column and cannot command the terminal. */
+/* Prints one character so that it takes one column and cannot control the terminal. */
 static void print_char(FILE *out, const char *p, unsigned n)
 {
 	if (n == 0 || (n == 1 && (*p == 0x7f || ((unsigned char)*p < ' ' && *p != '\t'))))
@@ -128,8 +125,7 @@ static void print_char(FILE *out, const char *p, unsigned n)
 		fwrite(p, 1, n, out);
 }
 
-/* The line of the mark, or what is around the mark of a long one, and a caret line below.
- */
+/* Prints the line of the mark, or the part of a long line around it, and a caret line below. */
 static void print_source(const struct conf *conf, struct conf_mark mark)
 {
 	const char *p = find_line(conf, mark.line), *end = conf->text + conf->n;
@@ -137,7 +133,7 @@ static void print_source(const struct conf *conf, struct conf_mark mark)
 	unsigned column = 1, indent = mark.column - first + (first > 1 ? 3 : 0);
 
 	if (p == end || break_length(p, end))
-		return; /* an empty line shows nothing */
+		return; /* nothing to show in an empty line */
 	if (first > 1)
 		fputs("...", conf->out);
 	for (; p < end && !break_length(p, end) && column < first + CARET_WIDTH; column++) {
@@ -327,7 +323,7 @@ static bool open_document(struct builder *b, const yaml_event_t *event)
 	return false;
 }
 
-/* False ends the reading. */
+/* False ends the parsing. */
 static bool take_event(struct builder *b, const yaml_event_t *event)
 {
 	switch (event->type) {
@@ -376,7 +372,7 @@ static void build_tree(struct builder *b)
 	}
 }
 
-/* The tree of the text, or NULL when there is none; the mistakes have been reported. */
+/* The tree of the text; NULL: there is none, and the mistakes are reported. */
 static struct conf_node *parse_text(struct conf *conf)
 {
 	struct builder b = {.conf = conf};
@@ -387,7 +383,7 @@ static struct conf_node *parse_text(struct conf *conf)
 		conf_error(conf, (struct conf_mark){0}, "out of memory");
 		return NULL;
 	}
-	/* Said, not guessed: else a file that begins like UTF-16 were taken for it. */
+	/* Set, since libyaml would else guess UTF-16 from the first bytes. */
 	yaml_parser_set_encoding(&b.yaml, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&b.yaml, (const yaml_char_t *)conf->text, conf->n);
 	build_tree(&b);
@@ -409,7 +405,7 @@ static void free_nodes(struct conf *conf)
 	}
 }
 
-/* Takes the text over, in any case. */
+/* Owns the text from here on, even on failure. */
 int conf_read_owned(const char *name, char *text, size_t n, const struct conf_schema *schema,
 		    void *into, FILE *out, struct conf **ret_conf)
 {
@@ -417,7 +413,7 @@ int conf_read_owned(const char *name, char *text, size_t n, const struct conf_sc
 	struct conf_node *root = NULL;
 
 	*ret_conf = NULL;
-	memset(into, 0, schema->size); /* to be released, whatever happens */
+	memset(into, 0, schema->size); /* the caller releases it even on failure */
 	if (!conf || !(conf->name = strdup(name))) {
 		free(conf);
 		free(text);
@@ -440,7 +436,7 @@ int conf_read_owned(const char *name, char *text, size_t n, const struct conf_sc
 	return 0;
 }
 
-/* A copy without the byte order mark that some editors leave. */
+/* A copy without the byte order mark that some editors write. */
 static char *copy_text(const char *text, size_t *n)
 {
 	size_t n_skip = *n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -481,8 +477,8 @@ static char fold(char c)
 }
 
 /*
- * Edit distance with transpositions of neighbours (optimal string alignment); a change of
- * case, or of _ and -, is free. Both are at most MAX_NAME long.
+ * Edit distance with transpositions of neighbours (optimal string alignment). A change of case, or
+ * between _ and -, is free. Both names have at most MAX_NAME characters.
  */
 static unsigned distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
@@ -512,7 +508,7 @@ static unsigned distance(const char *a, size_t n_a, const char *b, size_t n_b)
 const char *conf_did_you_mean(const char *s, const char *const *names)
 {
 	size_t n_s = strlen(s);
-	/* A third of the letters may be wrong; more would be guessing. */
+	/* A third of the letters may differ; with more, the suggestion would be a guess. */
 	unsigned limit = n_s < 3 ? 0 : n_s < 6 ? 1 : n_s < 10 ? 2 : 3;
 	const char *best = NULL;
 

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Configuration files: YAML (through libyaml) read against a table, the schema, into a
- * plain struct. Every mistake of a file is reported in one run, each as
+ * Configuration files: YAML (parsed by libyaml), read into a plain struct by a table, the schema.
+ * Control thread or main. One run reports every mistake of a file, each as
  *
  *   target.yaml:23:7: error: unknown key 'nsidd' in namespace (did you mean 'nsid'?)
  *         - {nsidd: 2, device: /dev/vg0/log}
  *            ^~~~~
  *
- * A schema is an array of struct conf_key ended by a NULL name. Scalars are parsed and
- * range checked, sequences become arrays, mappings nested structs. Marks (file, line,
- * column) are kept with each parsed element, so that checks across keys (duplicates,
- * references) point at lines.
+ * A schema is an array of struct conf_key that ends with a NULL name. Scalars are parsed and range
+ * checked, sequences become arrays, mappings become nested structs. Each parsed element keeps its
+ * mark (line and column), so that checks across keys (duplicates, references) point at a line.
  *
- * The schema alone decides what a value is: quotes never matter, but an unquoted nothing,
- * ~ or null is no value. Anchors, aliases and tags are refused. JSON is YAML, and so is
- * read as well.
+ * The schema alone decides the type of a value. Quotes never matter, except that unquoted empty
+ * text, ~ and null are no value. Anchors, aliases and tags are refused. JSON is YAML, so a JSON
+ * file works, too.
  */
 #pragma once
 
@@ -23,8 +22,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Where something stands in the file; line 0 when it was defaulted. Lines and columns
- * from 1. */
+/* A place in the file. Lines and columns count from 1; line 0: a default, not in the file. */
 struct conf_mark {
 	unsigned line, column;
 	unsigned length; /* of the scalar, for the caret line */
@@ -54,55 +52,53 @@ struct conf_key {
 	const char *name;
 	enum conf_type type;
 	size_t offset;	    /* of the field in the struct */
-	size_t mark_offset; /* of a struct conf_mark in the struct; 0: none is kept */
+	size_t mark_offset; /* of the struct conf_mark for it; 0: no mark is kept */
 	bool is_required;
 	uint64_t min, max;	   /* numbers; for strings and lists: lengths (max 0: none) */
-	const char *default_value; /* as it would be written in the file; NULL: zero */
+	const char *default_value; /* as written in a file; NULL: zero */
 	const char *const *names;  /* CONF_ENUM, NULL-terminated */
-	const struct conf_schema *schema; /* of what is nested; NULL: a list of strings */
-	/* Further check of a string: NULL if fine, else the reason, static: "must be x".
-	 */
+	const struct conf_schema *schema; /* of the nested elements; NULL: a list of strings */
+	/* Further check of a string. NULL: valid; else the reason, static: "must be x". */
 	const char *(*check)(const char *value);
-	/* CONF_CUSTOM: fills the field, which must own nothing. Returns as check does. */
+	/* CONF_CUSTOM: fills the field, which owns no memory. Returns as check does. */
 	const char *(*parse)(const char *value, void *field);
 	const char *help; /* one line, for the manual page */
 };
 
 /*
- * At most 64 keys. If the first key has the name "", an element is no mapping but one
- * scalar, which that key takes: a list of sizes, or of names that need a mark each.
+ * At most 64 keys. If the first key has the name "", each element is one scalar instead of a
+ * mapping, and that key receives it: a list of sizes, or of names with a mark each.
  */
 struct conf_schema {
-	const char *what;   /* "namespace": for messages */
+	const char *what;   /* "namespace", in messages */
 	size_t size;	    /* of the struct */
 	size_t mark_offset; /* where the struct's own mark goes; 0: none */
 	const struct conf_key *keys;
 };
 
-struct conf; /* one read: the text, for carets, and the messages */
+struct conf; /* one reading of a file: its text, for the caret lines, and its errors */
 
-/* Reads path ("-": standard input) into *into, which is zeroed first. Errors go to out as
- * they are found, at most 50. Returns a handle in any case, to be freed by conf_free;
- * conf_n_errors tells whether *into may be used. -errno only if the file cannot be read
- * (said on out). out is borrowed until conf_free; *into needs conf_release even after
- * errors. */
+/* Reads path ("-": standard input) into *into, which is zeroed first. Prints errors to out as they
+ * occur, at most 50. *into is usable if conf_n_errors is 0. Returns -errno only if the file cannot
+ * be read, which is printed, too. The caller frees *ret_conf with conf_free and *into with
+ * conf_release, even after errors, and keeps out open until conf_free. */
 int conf_read(const char *path, const struct conf_schema *schema, void *into, FILE *out,
 	      struct conf **ret_conf);
-/* The same on a text in memory; name is what messages call it. */
+/* The same for a text in memory; messages call it name. */
 int conf_read_text(const char *name, const char *text, size_t n, const struct conf_schema *schema,
 		   void *into, FILE *out, struct conf **ret_conf);
 unsigned conf_n_errors(const struct conf *conf);
-/* A mistake that the schema cannot see: duplicate NSID, unknown portal, no such file. */
+/* Reports a mistake that the schema cannot find: duplicate NSID, unknown portal, no such file. */
 __attribute__((format(printf, 3, 4))) void conf_error(struct conf *conf, struct conf_mark mark,
 						      const char *fmt, ...);
-/* The error that was just told is of something that is in use: the file may be right all the same. */
+/* Marks the last error as "busy": the file may be correct, but it names a resource in use. */
 void conf_note_busy(struct conf *conf);
-/* Whether there are errors, and all of them are such. */
+/* Whether there are errors, and all of them are marked by conf_note_busy. */
 bool conf_is_busy(const struct conf *conf);
 void conf_free(struct conf *conf);
-/* Frees everything conf_read put into *into. */
+/* Frees everything that conf_read put into *into. */
 void conf_release(const struct conf_schema *schema, void *into);
-/* One scalar by itself, as it would stand in a file, into its field of object. False: why is "must be ...". */
+/* Parses one scalar, as in a file, into its field of object. False: why is "must be ...". */
 bool conf_parse_value(const struct conf_key *key, const char *text, void *object, char *why,
 		      size_t n_why);
 /* For conf_key.check: an absolute path. */

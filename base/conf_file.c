@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a file's name to its text, which conf.c reads; see conf.h. */
+/* Loads the text of a file, which conf.c then reads; see conf.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/conf_node.h"
 
-/* At most one byte more than is allowed, so that the reader sees that it is too much. */
+/* Bounded: loads one byte more than is allowed at most, and the parser rejects a longer text. */
 static int load_file(const char *path, char **ret_text, size_t *ret_n)
 {
 	bool is_stdin = !strcmp(path, "-");

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between conf_file.c, which has the text, conf.c, which builds a tree of its YAML, and conf_schema.c,
- * which reads that. */
+/*
+ * The tree of a configuration file, internal to base/conf*. conf_file.c loads the text, conf.c
+ * builds the tree from its YAML, conf_schema.c reads the tree into structs. The struct conf owns
+ * all nodes.
+ */
 #pragma once
 
 #include "base/conf.h"
@@ -15,23 +18,23 @@ enum conf_node_kind {
 	CONF_NODE_SCALAR,
 	CONF_NODE_SEQUENCE,
 	CONF_NODE_MAPPING,
-	CONF_NODE_BAD, /* was complained about already: accepted in silence everywhere */
+	CONF_NODE_BAD, /* already reported: accepted everywhere without another message */
 };
 
 struct conf_node {
 	enum conf_node_kind kind;
-	bool is_null; /* a scalar without quotes: nothing, ~ or null */
+	bool is_null; /* an unquoted scalar: empty, ~ or null */
 	struct conf_mark mark;
-	struct conf_node *next;	     /* sibling; in a mapping keys and values take turns */
+	struct conf_node *next;	     /* sibling; in a mapping keys and values alternate */
 	struct conf_node *first;     /* child */
-	struct conf_node *allocated; /* the chain by which all nodes are freed */
+	struct conf_node *allocated; /* next in the list by which all nodes are freed */
 	char text[];		     /* of a scalar, terminated */
 };
 
-/* Reads the tree into *into, which is zeroed. Mistakes go to conf_error. */
+/* Reads the tree into *into, which is zeroed. Reports mistakes by conf_error. */
 void conf_apply(struct conf *conf, const struct conf_schema *schema, const struct conf_node *root,
 		void *into);
 
-/* As conf_read_text, but takes text over; NULL: there is none to read, *into is zeroed. */
+/* As conf_read_text, but owns text from here on. NULL: there is no text; *into is zeroed. */
 int conf_read_owned(const char *name, char *text, size_t n, const struct conf_schema *schema,
 		    void *into, FILE *out, struct conf **ret_conf);

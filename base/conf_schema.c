@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading a tree of configuration nodes into plain structs, as a table of keys says; see
+ * Reads a tree of configuration nodes into plain structs, as a table of keys describes them; see
  * conf.h.
  *
- * A mistake never ends the reading: the field keeps its zero, and the next node is read,
- * so that one run names them all. That is also why conf_release must accept any
- * half-filled struct.
+ * A mistake never ends the reading: the field stays zero and the next node is read, so one run
+ * reports all mistakes. For the same reason conf_release accepts any half-filled struct.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,10 +21,10 @@
 enum {
 	MAX_KEYS = 64,
 	REASON_MAX = 400,
-	SHOWN_MAX = 80, /* of a wrong value, quoted */
+	SHOWN_MAX = 80, /* characters of a wrong value in a message */
 };
 
-/* "must be ...", composed where a text is found wrong. */
+/* "must be ...": why a text is wrong. */
 struct reason {
 	char text[REASON_MAX];
 };
@@ -106,7 +105,7 @@ static bool parse_number(const struct conf_key *key, const char *text, uint64_t 
 	uint64_t value;
 	int r = kinds[key->type].parse(text, &value);
 
-	if (r == -ERANGE) /* beyond 64 bits; without a maximum, there is still that one */
+	if (r == -ERANGE) /* beyond 64 bits, which is the maximum of a key without one */
 		return check_range(key, text, UINT64_MAX, why) && !key->max &&
 		       refuse(why, "is too large: %s", show(shown, text));
 	if (r < 0)
@@ -156,8 +155,7 @@ static bool parse_string(const struct conf_key *key, const char *text, char **fi
 	return *field ? true : refuse(why, "does not fit into memory");
 }
 
-/* A scalar, from the file or a default. False with the reason; the field is then as it
- * was. */
+/* Parses a scalar, from the file or a default. False: the reason is set, the field unchanged. */
 static bool parse_scalar(const struct conf_key *key, const char *text, void *field,
 			 struct reason *why)
 {
@@ -242,8 +240,7 @@ static bool check_count(struct conf *conf, const struct conf_key *key, const str
 	return false;
 }
 
-/* Makes room for the elements; false when there is nothing to read, or something is
- * wrong. */
+/* Allocates the elements. False: there is nothing to read, or a mistake is reported. */
 static bool start_list(struct conf *conf, const struct conf_key *key, const struct conf_node *node,
 		       enum conf_node_kind kind, size_t size, struct conf_list *list)
 {
@@ -270,8 +267,7 @@ static bool start_list(struct conf *conf, const struct conf_key *key, const stru
 
 static void apply_struct(struct conf *conf, const struct conf_schema *schema,
 			 const struct conf_node *node, void *base);
-/* label is what messages call a scalar: the name of its key, or what the schema is about.
- */
+/* label names a scalar in messages: its key, or what the schema describes. */
 static void apply_key(struct conf *conf, const struct conf_key *key, const char *label,
 		      const struct conf_node *node, void *base);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters have one writer and any number of readers on other threads. */
+/* Statistics counters: one writer thread, any number of readers on other threads. Never fails. */
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 static inline void counter_add(uint64_t *counter, uint64_t n)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-	/* As the line below, in one instruction: compilers make three of it. */
+	/* The same as the line below in one instruction; compilers emit three. */
 	__asm__("addq %1, %0" : "+m"(*counter) : "er"(n) : "cc");
 #else
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A failure as a person reads it, on stderr, in the log or in the answer of a control socket. Below
- * the point where a failure gets its words it is a negative errno; to a host it is an nvme_status.
+ * A failure for people: on stderr, in the log or in the answer of a control socket. Functions
+ * below the one that words the message return a negative errno; a host receives an nvme_status.
  *
- * A function that can fail for reasons that only it can word has a last parameter
- * `struct error *error`, never NULL. It returns a negative errno, or NULL, exactly when it has
- * filled *error; after success *error is unspecified, and so is *error before the call. The struct
- * owns nothing and may be copied: the texts are in it. Plain data, any thread, never shared.
+ * A function that words its own failures has a last parameter `struct error *error`, never NULL.
+ * It returns a negative errno, or NULL, exactly when it has filled *error. Before the call and
+ * after success *error is unspecified. The struct contains its texts, owns nothing and may be
+ * copied. Plain data, any thread, never shared.
  *
- * The message is one line: what failed, where and why, without the program's name and without a full
- * stop. The hint is one line that names what to do, or "". A text that does not fit is cut.
+ * The message is one line: what failed, where and why, without the program's name and without a
+ * full stop. The hint is one line that names what to do, or "". Text that does not fit is cut.
  */
 #pragma once
 
@@ -30,17 +30,17 @@ enum exit_code {
 };
 
 enum {
-	ERROR_MESSAGE_MAX = 1024, /* a log record's length: longer texts would be cut there */
+	ERROR_MESSAGE_MAX = 1024, /* the length of a log record, which would cut longer text */
 	ERROR_HINT_MAX = 256,
 };
 
 struct error {
-	enum exit_code code; /* of the program that ends because of it */
+	enum exit_code code; /* exit code of a program that ends with this failure */
 	char message[ERROR_MESSAGE_MAX];
 	char hint[ERROR_HINT_MAX];
 };
 
-/* Fills all of *error. hint may be NULL or "". Neither hint nor an argument may point into *error. */
+/* Fills all of *error. hint may be NULL or "". No argument may point into *error. */
 __attribute__((format(printf, 4, 5))) void error_set(struct error *error, enum exit_code code,
 						     const char *hint, const char *fmt, ...);
 __attribute__((format(printf, 4, 0))) void error_set_list(struct error *error, enum exit_code code,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See fd_limit.h. Told at the start: later, whatever needs a file fails, with words of its own. */
+/* See fd_limit.h. Checked at the start, since later each open(2) would fail on its own. */
 #include <sys/resource.h>
 
 #include "base/args.h"

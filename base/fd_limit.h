@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many files this process may have open: connections need many. */
+/* The limit of open files of this process. Connections need many. */
 #pragma once
 
-/* At the start of main: raises the limit to what is allowed. 0, or an exit code, said: fewer than any work with
- * an RDMA device needs. */
+/* At the start of main: raises the soft limit to the hard limit. 0; or an exit code, after a
+ * message, if that is less than any use of an RDMA device needs. */
 int fd_limit_raise(const char *program);

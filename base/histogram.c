@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log-linear histogram; see histogram.h. Row 0 counts 0..15 ns one by one; row k counts
- * the octave from 2^(k+3) to 2^(k+4) in 16 equal steps. What is longer goes to the last
- * step; max_ns is exact.
+ * Log-linear histogram; see histogram.h. Row 0 has one step for each of 0..15 ns; row k has 16
+ * equal steps for the octave from 2^(k+3) to 2^(k+4). The last step also counts longer durations;
+ * max_ns is exact.
  */
 #include "base/bits.h"
 #include "base/histogram.h"
@@ -38,7 +38,7 @@ uint64_t histogram_quantile(const struct histogram *h, double fraction)
 	double rank = fraction * (double)h->n;
 	uint64_t n_below = 0;
 
-	/* The last step has no upper end of its own, so it gives the maximum too. */
+	/* The last step has no upper end, so its quantile is the maximum. */
 	for (unsigned i = 0; i < ARRAY_LEN(h->counts) - 1; i++) {
 		n_below += h->counts[i];
 		if (n_below && (double)n_below >= rank)

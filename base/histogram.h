@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log-linear histogram of durations: 16 steps an octave, error below 6.25 %; one writer. */
+/*
+ * Log-linear histogram of durations: 16 steps an octave, so an error below 6.25 %. One writer, not
+ * thread safe. Nothing fails.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -28,12 +31,12 @@ static inline unsigned histogram_step(uint64_t ns)
 		return HISTOGRAM_OCTAVES * HISTOGRAM_SUB - 1;
 	return (shift + 1) * HISTOGRAM_SUB + (unsigned)(ns >> shift) % HISTOGRAM_SUB;
 }
-/* The longest duration that is counted in this step (the last step has longer ones, too). */
+/* The longest duration that this step counts (the last step also counts longer ones). */
 uint64_t histogram_step_end(unsigned step);
 
 void histogram_add(struct histogram *h, uint64_t ns);
-/* n samples of which only the step is known: they count as the longest of it. The sum is the
- * caller's. */
+/* Adds n samples of which only the step is known; max_ns becomes the end of the step at least. The
+ * caller adds to sum_ns. */
 void histogram_add_step(struct histogram *h, unsigned step, uint64_t n);
 /* The value below which the fraction (0..1) of the samples lies; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *h, double fraction);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See json.h. json-c itself stops the program when it is given no object. */
+/* See json.h. The checks for NULL are needed: json-c aborts the program on a NULL object. */
 #include "base/json.h"
 
 static _Thread_local bool is_partial;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * JSON that is put together without a look at memory at each step: what cannot be made is left out,
- * the thread remembers that, and json_is_whole says it at the end. Any thread.
+ * Builds JSON objects without a check for memory in each step. When memory runs out, the element is
+ * left out and a flag of this thread is set; the caller checks json_is_whole once, at the end. Any
+ * thread. The caller owns the objects.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <json-c/json.h>
 
-/* Take over value, which is NULL when there was no memory for it; so may object and array be. */
+/* Adds value; object or array owns it from here on. NULL for any of them: no memory for it. */
 void json_add(struct json_object *object, const char *key, struct json_object *value);
 void json_append(struct json_object *array, struct json_object *value);
 /* Adds JSON's null. */
 void json_add_null(struct json_object *object, const char *key);
-/* Whether nothing was left out since it was last asked. */
+/* Whether nothing was left out on this thread since the last call. */
 bool json_is_whole(void);
-/* Whether the text, which may be NULL, says what the object does: json-c tells nobody when it runs out
- * of memory in the midst of a text. */
+/* Whether the text, which may be NULL, is that of the object. json-c reports no error when it runs
+ * out of memory while it writes a text. */
 bool json_is_text_of(const char *text, struct json_object *object);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Doubly linked list, embedded nodes, circular with a head (as in the Linux kernel). */
+/*
+ * Doubly linked list with embedded nodes, circular with a head, as in the Linux kernel. It
+ * allocates nothing: the owner of the struct owns the node. Not thread safe.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -39,7 +42,7 @@ static inline void list_add_head(struct list *head, struct list *node)
 	list_add_tail(head->next, node);
 }
 
-/* Leaves the node linked to itself, so removing twice is harmless. */
+/* Leaves the node linked to itself, so a second removal is harmless. */
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;
@@ -47,7 +50,7 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
-/* Puts by where node was. */
+/* Puts by in the place of node, and leaves node linked to itself. */
 static inline void list_replace(struct list *node, struct list *by)
 {
 	by->next = node->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log records; see log.h. State: program name, level and form, set before threads start. */
+/* Log records; see log.h. State: program name and form, set before threads start; the level. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static _Atomic int max_shown = LOG_INFO;
 static bool is_journal, has_time;
 
 /* Whether stderr is the stream that $JOURNAL_STREAM names ("DEVICE:INODE", systemd.exec(5)). The
- * variable alone proves nothing: children of a unit inherit it, and redirect stderr. */
+ * variable alone is no proof: children of a unit inherit it, but may redirect stderr. */
 static bool is_journal_stream(void)
 {
 	const char *text = getenv("JOURNAL_STREAM");
@@ -80,7 +80,7 @@ static int format_name(char *buf, size_t n, enum log_level level)
 	return snprintf(buf, n, "%s: %s: ", program_name, names[level]);
 }
 
-/* The journal knows the program; the priority in front is that of sd-daemon(3). */
+/* The journal records the program itself. The priority is that of sd-daemon(3). */
 static int format_prefix(char *buf, size_t n, enum log_level level)
 {
 	static const int priorities[] = {
@@ -106,7 +106,7 @@ write_record(enum log_level level, const char *fmt, va_list ap, const char *tail
 	}
 	line[at++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)at) < 0)
-		return; /* nowhere left to say it */
+		return; /* there is no other place to report it */
 }
 
 void log_write(enum log_level level, const char *fmt, ...)

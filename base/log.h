@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log records: one line on stderr each, "<priority>" prefixed when stderr is the journal,
- * else "program: level: ...", with the time in front where the program asks for it. A record starts with the object it speaks of. Nothing logs
- * per I/O. Any thread may log; a record is written with one write(2).
+ * Log records: one line each on stderr. It begins with "<priority>" when stderr is the journal,
+ * else with "program: level: ", with the time in front if the program enables it (log_show_time).
+ * The text begins with the object that it is about. Nothing logs for each I/O. Any thread; one
+ * write(2) for a record; errno is kept.
  */
 #pragma once
 
@@ -16,11 +17,11 @@ enum log_level {
 	LOG_DEBUG,
 };
 
-/* Once, before threads start; program is borrowed for ever. */
+/* Once, before threads start. The caller never frees program. */
 void log_init(const char *program, enum log_level max_level);
-/* Whether records begin with the local time: those of daemons do, but the journal's, which has its own. */
+/* Whether records begin with the local time. Daemons enable it; the journal has its own. */
 enum log_time {
-	LOG_TIME_AUTO, /* unless stderr is the journal */
+	LOG_TIME_AUTO, /* enabled unless stderr is the journal */
 	LOG_TIME_ALWAYS,
 	LOG_TIME_NEVER, /* until log_show_time is called */
 };
@@ -30,8 +31,7 @@ void log_set_level(enum log_level max_level);
 bool log_enabled(enum log_level level);
 
 __attribute__((format(printf, 2, 3))) void log_write(enum log_level level, const char *fmt, ...);
-/* The same as an error record, and returns r (a negative errno), for `return log_errno(r,
- * ...)`. */
+/* An error record that ends with strerror(-r). Returns r, for `return log_errno(r, ...)`. */
 __attribute__((format(printf, 2, 3))) int log_errno(int r, const char *fmt, ...);
 
 #define log_err(...)  log_write(LOG_ERR, __VA_ARGS__)
@@ -43,8 +43,7 @@ __attribute__((format(printf, 2, 3))) int log_errno(int r, const char *fmt, ...)
 			log_write(LOG_DEBUG, __VA_ARGS__);                                         \
 	} while (0)
 
-/* Limits what one peer can make us write: at most burst records, refilled one a second.
- */
+/* Limits the records that one peer can cause: at most burst, refilled by one a second. */
 struct log_limit {
 	uint64_t last_ns;
 	unsigned tokens;
@@ -53,7 +52,7 @@ struct log_limit {
 bool log_limit_pass(struct log_limit *limit, unsigned burst);
 
 /*
- * Copies at most n_src bytes of a peer's string (it may lack its NUL) into dst, quoting
- * what is not printable as \xHH; dst is always terminated. Returns dst.
+ * Copies at most n_src bytes of a peer's string, which may lack its NUL, into dst. Bytes that are
+ * not printable become \xHH. dst is always terminated. Returns dst.
  */
 const char *log_quote(char *dst, unsigned n_dst, const void *src, unsigned n_src);

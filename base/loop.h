@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One thread's event loop: file descriptors, timers, deferred calls, messages from other
- * threads, and polled sources (completion queues, aio rings) with adaptive spinning.
+ * The event loop of one thread: file descriptors, timers, deferred calls, messages from other
+ * threads, and polled sources (completion queues, aio rings).
  *
- * A turn: poll the sources; run messages and deferred calls; fire timers; look at file
- * descriptors. A loop that found nothing polls on while that is worth it (patience.h).
- * Before it sleeps it arms each source and polls it once more (a completion that arrived
- * before the arming raises no event), and then blocks in epoll until the next timer. An
- * idle loop uses no CPU at all.
+ * A turn polls the sources, runs messages and deferred calls, fires timers, and checks the file
+ * descriptors. A loop that found nothing polls again for as long as patience.h allows. Then it
+ * arms each source and polls it once more, since a completion that arrived before the arming
+ * raises no event. Then it blocks in epoll until the next timer. An idle loop uses no CPU.
  *
- * Everything here is called by the loop's own thread, but loop_send and loop_stop.
+ * Threads: loop_send and loop_stop are for any thread, all else for the loop's own. Ownership: the
+ * loop borrows each fd, timer, call and source, which are embedded in their owners, until it is
+ * removed, stopped or run. Only loop_init, loop_fd_add and loop_fd_modify can fail (-errno).
  */
 #pragma once
 
@@ -25,10 +26,10 @@ struct loop;
 
 /*
  * The seam for simulation: what runs next. A turn has steps (sources, messages, calls, timers, file
- * descriptors) and a step has items. Their order is fixed, and correct code does not depend on it;
- * only messages of one sender and timers keep theirs. A test that sets this function takes each of
- * those choices: it returns which of n (2 or more) ready things runs next, below n. NULL, as in
- * every program: the first. Set while no loop runs.
+ * descriptors), and a step has items. A program runs them in a fixed order, but correct code relies
+ * only on the order of timers and of the messages of one sender. A test that sets this function
+ * chooses the order: the function returns which of n (2 or more) ready items runs next, below n.
+ * NULL, as in every program: the first. Set while no loop runs.
  */
 extern unsigned (*loop_choose)(unsigned n);
 
@@ -37,7 +38,7 @@ extern unsigned (*loop_choose)(unsigned n);
 struct loop_fd {
 	int fd;
 	uint32_t events; /* EPOLLIN, EPOLLOUT; level-triggered */
-	/* Only wakes the loop for what a polled source finds anyway: a busy loop hardly looks at it. */
+	/* Signals only what a polled source finds anyway, so a busy loop checks it less often. */
 	bool is_doorbell;
 	void (*on_event)(struct loop_fd *lfd, uint32_t events);
 	struct loop *loop;
@@ -51,34 +52,32 @@ struct loop_timer {
 	uint64_t deadline_ns;
 };
 
-/* A call that runs in the next turn. Zero it, set run. Queueing it twice is one call. */
+/* A call that runs in the next turn. Zero it, set run. Queued twice, it runs once. */
 struct loop_call {
 	void (*run)(struct loop_call *call);
 	struct list node;
 	bool is_queued;
 };
 
-/* A message to a loop from any thread. Owned by the receiver from send until run is
- * called. */
+/* A message to a loop from any thread. The loop owns it from loop_send until it calls run. */
 struct loop_msg {
 	void (*run)(struct loop_msg *msg);
 	struct loop_msg *next;
 };
 
-/* Something that is polled while the loop is busy and armed before it sleeps. */
+/* A source of items that the loop polls in each turn, and arms before it sleeps. */
 struct loop_source {
-	/* Handles what is there, up to a batch; returns how many events that was. */
+	/* Handles the items that are there, up to a batch; returns how many. */
 	unsigned (*poll)(struct loop_source *source);
-	/* Asks for a wake-up through some loop_fd; NULL when the fd is always armed. */
+	/* Requests an event on a loop_fd for the next item; NULL when the fd is always armed. */
 	void (*arm)(struct loop_source *source);
-	/* Called at the end of each turn, after every source was polled: submit batches.
-	 * May be NULL. */
+	/* Submits what the turn has batched, at its end. May be NULL. */
 	void (*flush)(struct loop_source *source);
 	struct loop *loop;
 	struct list node;
 };
 
-/* Called around sleeping and once a turn (RCU quiescent states); all may be NULL. */
+/* Called once a turn and around each sleep (RCU quiescent states). Each may be NULL. */
 struct loop_hooks {
 	void (*on_turn)(void);
 	void (*before_sleep)(void);
@@ -96,12 +95,12 @@ struct loop {
 	struct list timers; /* by deadline */
 	struct list calls;
 	struct list sources;
-	struct list *next_source;	/* to be visited; who removes it moves on */
+	struct list *next_source;	/* of an iteration; loop_source_remove advances it */
 	const struct loop_hooks *hooks; /* borrowed */
-	struct patience patience;	/* of polling */
+	struct patience patience;	/* how long to poll */
 	struct crowd crowd;
 	uint64_t now_ns;   /* time of this turn, for cheap timestamps */
-	unsigned fd_turn;  /* counts turns between looks at epoll when busy */
+	unsigned fd_turn;  /* counts turns between two checks of epoll */
 	unsigned n_inputs; /* fds that are no doorbells */
 };
 
@@ -114,15 +113,14 @@ void loop_deinit(struct loop *loop);
 void loop_run(struct loop *loop);
 /* One turn; sleeps at most timeout_ns (UINT64_MAX: until something happens). */
 void loop_turn(struct loop *loop, uint64_t timeout_ns);
-/* When its first timer is due; UINT64_MAX: it has none. */
+/* When the first timer is due; UINT64_MAX: there is none. */
 uint64_t loop_deadline_ns(const struct loop *loop);
 /* From any thread and from signal handlers' self-pipes. */
 void loop_stop(struct loop *loop);
 
 int loop_fd_add(struct loop *loop, struct loop_fd *lfd);
 int loop_fd_modify(struct loop_fd *lfd, uint32_t events);
-/* Accepts one that was never added. Its on_event is not called again, even in this turn.
- */
+/* Accepts one that was never added. on_event is not called again, not even in this turn. */
 void loop_fd_remove(struct loop_fd *lfd);
 
 /* Starts or restarts the timer. */

@@ -16,7 +16,7 @@ const char *const output_names[] = {[OUTPUT_TABLE] = "table", [OUTPUT_JSON] = "j
 
 static bool is_json;
 
-/* An option that has its value with it: "-ojson", "--output=json". */
+/* An option and its value in one word: "-ojson", "--output=json". */
 static bool says_json(const char *word)
 {
 	return !strcmp(word, "-ojson") || !strcmp(word, "--output=json");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the command line programs print: results for people or as JSON, and failures. The rules that
- * all programs keep are in docs/CONVENTIONS.md. Main thread.
+ * The output of the command line programs: results and failures, as text for people or as JSON. The
+ * rules for all programs are in docs/CONVENTIONS.md. Main thread.
  */
 #pragma once
 
@@ -20,11 +20,11 @@ enum output {
 #define OUTPUT_HELP    "table, or json for scripts"
 extern const char *const output_names[];
 
-/* Looks for -o json among the arguments of a program. From then on failures are JSON, too: those that
- * are met before or while the options are parsed. */
+/* Searches the arguments for -o json. If it is there, failures are printed as JSON from here on,
+ * those of the parsing of options included. */
 void output_look(int argc, char **argv);
 
-/* Prints the object as all programs do, with a line end. The caller keeps the object. */
+/* Prints the object in the form of all programs, with a newline. The caller keeps the object. */
 void output_json(struct json_object *object);
 
 /* fail_with (args.h) with a list of arguments. */

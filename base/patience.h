@@ -40,7 +40,7 @@ struct patience {
 	uint64_t spin_ns;	   /* 0: sleep after the first poll that finds nothing */
 	uint64_t since_ns;	   /* when the current pause began; 0: there is none */
 	uint64_t pause_ns;	   /* mean pause */
-	bool is_long;		   /* polls for the long limit, for good or as a trial */
+	bool is_long;		   /* polls for the long limit, maybe as a trial */
 	uint64_t found_ns;	   /* when the last pause ended */
 	uint64_t work_ns;	   /* mean time from the end of a pause to the next pause */
 	unsigned n_found;	   /* items since found_ns */

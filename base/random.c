@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See random.h. State: the seed's sequence, 0 outside of simulations. */
+/* See random.h. State: the sequence of the seed; 0 outside simulations. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,7 +15,7 @@ void random_seed(uint64_t seed)
 	atomic_store(&sequence, seed);
 }
 
-/* SplitMix64: any seed gives a sequence without short periods. */
+/* SplitMix64: its sequence has no short period, whatever the seed. */
 static uint64_t next_of_sequence(void)
 {
 	uint64_t z = atomic_fetch_add(&sequence, 0x9e3779b97f4a7c15ULL);
@@ -42,7 +42,7 @@ int random_bytes(void *bytes, size_t n)
 		fill_from_sequence(at, n);
 		return 0;
 	}
-	while (n) { /* a signal may interrupt a request of more than 256 bytes */
+	while (n) { /* a signal may cut short a request of more than 256 bytes */
 		ssize_t n_got = getrandom(at, n, 0);
 
 		if (n_got < 0 && errno != EINTR)

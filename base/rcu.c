@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The seam to liburcu. ThreadSanitizer cannot see liburcu's barriers (they are plain
- * assembly), so in its builds each quiescent state releases, and rcu_wait acquires, one
- * annotated address.
+ * The seam to liburcu. ThreadSanitizer cannot see liburcu's barriers, which are plain assembly. So
+ * in its builds each quiescent state releases, and rcu_wait acquires, one annotated address.
  */
 #include <urcu-qsbr.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket's client; see rpc.h. One call a connection, blocking, used by the
- * command line tools. Everything is bounded by one deadline.
+ * Client of the control socket; see rpc.h. The command line tools use it: one call a connection,
+ * blocking. One deadline bounds all steps.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ enum {
 	RETRY_MS = 10,
 };
 
-/* Milliseconds until the deadline, as poll wants them. */
+/* Milliseconds until the deadline, in the form of poll(2). */
 static int remaining_ms(uint64_t deadline_ns)
 {
 	uint64_t now = clock_ns();
@@ -57,7 +57,7 @@ static int connect_to(const char *path, uint64_t deadline_ns, int *ret_fd)
 		return -ENAMETOOLONG;
 	strcpy(addr.sun_path, path);
 	while (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-		/* A full backlog is EAGAIN on a unix socket, and cannot be polled for. */
+		/* With a full backlog, a unix socket returns EAGAIN and poll cannot wait for it. */
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;
 		if (remaining_ms(deadline_ns) == 0)
@@ -80,7 +80,7 @@ static int send_all(int fd, const char *data, size_t n, uint64_t deadline_ns)
 			continue;
 		}
 		if (errno == EPIPE)
-			return 0; /* turned away: the answer to read says why */
+			return 0; /* refused by the server: its answer has the reason */
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;
 		r = wait_for(fd, POLLOUT, deadline_ns);

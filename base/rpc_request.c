@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests on the control socket, from a line to the answer's; see rpc_request.h.
+ * Requests on the control socket, from a line to its answer; see rpc_request.h.
  *
- * What is not JSON ends the connection after an answer that says so; a proper message with a mistake in
- * it is answered, and the connection goes on.
+ * A line that is not JSON gets an error answer and ends the connection. A JSON object with a
+ * mistake gets an error answer, and the connection goes on.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,8 +52,7 @@ static struct json_object *error_to_json(int code, const char *message, const ch
 	return error;
 }
 
-/* One line, owned by the caller. Takes over value; id is borrowed. NULL without memory.
- */
+/* One line, owned by the caller; NULL without memory. Owns value from here on; id is borrowed. */
 static char *format_answer(struct json_object *id, const char *key, struct json_object *value,
 			   size_t *ret_n)
 {
@@ -81,7 +80,8 @@ static char *format_answer(struct json_object *id, const char *key, struct json_
 	return line;
 }
 
-/* One without a line, when there was no memory for it, ends the connection: nobody shall wait for it. */
+/* Without memory for the line, the connection ends, so that the client does not wait for an
+ * answer. */
 static struct rpc_answer answer_with(struct json_object *id, const char *key,
 				     struct json_object *value)
 {
@@ -102,7 +102,7 @@ struct rpc_answer rpc_answer_error(int code, const char *message)
 	return answer_id(NULL, code, message);
 }
 
-/* What comes behind it cannot be told apart from it. */
+/* Ends the connection: the start of the next message is unknown. */
 static struct rpc_answer refuse_stream(const char *message)
 {
 	struct rpc_answer answer = rpc_answer_error(RPC_NOT_JSON, message);
@@ -133,9 +133,9 @@ static struct rpc_answer call_method(const struct rpc_method *method, void *cont
 	struct error error = {0};
 	struct json_object *result;
 
-	json_is_whole(); /* of what was made before, nobody wants to know */
+	json_is_whole(); /* clears the flag: earlier failures do not concern this call */
 	result = method->call(context, params, &error);
-	if (!json_is_whole()) { /* what was asked for may have been done */
+	if (!json_is_whole()) { /* the method may have done its work all the same */
 		json_object_put(result);
 		result = NULL;
 		error = (struct error){.code = EXIT_FAILED,
@@ -152,7 +152,7 @@ static struct rpc_answer call_method(const struct rpc_method *method, void *cont
 					 error.hint));
 }
 
-/* What is wrong with the members of a request, NULL if nothing is. */
+/* What is wrong with the members of a request; NULL: nothing. */
 static const char *find_fault(struct json_object *version, struct json_object *method,
 			      struct json_object *params, struct json_object *id)
 {
@@ -204,7 +204,7 @@ static struct rpc_answer run_request(const struct rpc_method *methods, void *con
 	return has_id ? refuse_method(id, name) : (struct rpc_answer){0};
 }
 
-/* NULL if it is no JSON, or has anything behind it. */
+/* NULL if the line is not one JSON value and nothing else. */
 static struct json_object *parse_line(const char *line, size_t n)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);

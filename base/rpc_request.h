@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a line of a client means, without its connection. The server's loop. */
+/* One request line and its answer, without the connection; internal to base/rpc*. The server's
+ * loop. */
 #pragma once
 
 #include "base/rpc.h"
 
 struct rpc_answer {
-	char *line; /* owned by who gets it, with its newline; NULL: there is none */
+	char *line; /* owned by the caller, with its newline; NULL: no answer */
 	size_t n;
-	bool must_close; /* when it is sent */
+	bool must_close; /* the connection ends when the line is sent */
 };
 
-/* Calls the method that n bytes ask for, without a newline; they are not trusted. */
+/* Runs the request in n bytes, without a newline. The bytes are not trusted. */
 struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context, const char *line,
 			       size_t n);
-/* To who asked for nothing that could be told: an exit code or one of JSON-RPC's. */
+/* An error answer without the id of a request. code: an exit code or one of JSON-RPC. */
 struct rpc_answer rpc_answer_error(int code, const char *message);
-/* A line did not end within what is allowed. */
+/* The answer to a line that is longer than the limit. */
 struct rpc_answer rpc_answer_too_long(void);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket's server; see rpc.h. Everything runs on the loop it was created
+ * Server of the control socket; see rpc.h. All of it runs on the loop that the server was made
  * with.
  *
- * A client takes turns between reading and writing: while an answer is on its way out,
- * nothing more is read, so a client that does not take its answers holds one of them and
- * 64 KiB of requests, no more. Its timer runs while a message is incomplete or an answer
- * waits, and ends it.
+ * The server alternates between reading from a client and writing to it. It reads nothing while an
+ * answer is being sent, so a client that does not read its answers costs one answer and 64 KiB of
+ * requests. The client's timer runs while a message is incomplete or an answer waits; when it
+ * expires, the client is disconnected.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ enum {
 	MAX_MESSAGE = 64 * 1024,
 	BACKLOG = 64,
 	TIMEOUT_S = 5,
-	ACCEPT_BATCH = 16, /* per turn, so that connecting in a loop starves nobody */
+	ACCEPT_BATCH = 16, /* per turn, so that a client that connects in a loop starves no other */
 	LOCK_TRIES = 500,
 	LOCK_PAUSE_MS = 10,
 };
@@ -50,11 +50,11 @@ struct rpc_server {
 	uid_t owner;
 	struct log_limit log_limit;
 	struct sockaddr_un addr;
-	struct stat identity; /* of the socket file, to remove no one else's */
+	struct stat identity; /* of the socket file: the server removes only its own */
 };
 
 struct client {
-	struct rpc_server *server; /* borrowed: frees its clients before itself */
+	struct rpc_server *server; /* borrowed: the server frees its clients before itself */
 	struct list node;
 	struct loop_fd lfd;
 	struct loop_timer timer;
@@ -92,7 +92,7 @@ static void answer_with(struct client *client, struct rpc_answer answer)
 	client->must_close |= answer.must_close;
 }
 
-/* Runs the first complete line in the buffer; false if there is none. */
+/* Runs the first complete line in the buffer. False: there is none. */
 static bool run_next_line(struct client *client)
 {
 	char *newline = memchr(client->in, '\n', client->n_in);
@@ -109,14 +109,14 @@ static bool run_next_line(struct client *client)
 	n_used = (size_t)(newline - client->in) + 1;
 	client->n_in -= n_used;
 	memmove(client->in, newline + 1, client->n_in);
-	/* The time of the next message starts now, that of this one was used by us. */
+	/* The time of the next message starts now: the method itself took some of it. */
 	loop_timer_stop(&client->timer);
 	return true;
 }
 
 /* Connections */
 
-/* False when the peer is gone. */
+/* False: the peer has disconnected. */
 static bool write_answer(struct client *client)
 {
 	while (client->out) {
@@ -125,7 +125,7 @@ static bool write_answer(struct client *client)
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR;
-		loop_timer_stop(&client->timer); /* it takes something: its time restarts */
+		loop_timer_stop(&client->timer); /* the client reads: its time restarts */
 		client->at_out += (size_t)n;
 		if (client->at_out == client->n_out) {
 			free(client->out);
@@ -135,8 +135,7 @@ static bool write_answer(struct client *client)
 	return true;
 }
 
-/* Does all that can be done with what was read; frees the client when that was the end of
- * it. */
+/* Handles the bytes that were read. Frees the client when its connection ends. */
 static void advance(struct client *client)
 {
 	bool is_there = write_answer(client);
@@ -167,7 +166,7 @@ static void on_client_event(struct loop_fd *lfd, uint32_t events)
 	if (n > 0)
 		client->n_in += (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		client->must_close = true; /* complete requests were answered already */
+		client->must_close = true; /* complete requests are answered by now */
 	advance(client);
 }
 
@@ -182,14 +181,14 @@ static bool is_allowed(const struct rpc_server *server, int fd, uid_t *ret_uid)
 	return cred.uid == 0 || cred.uid == server->owner;
 }
 
-/* To one that does not become a client. Its socket is new, so this line fits. */
+/* Refuses a connection with an error. The socket is new, so its buffer has room for the line. */
 static void turn_away(int fd, enum exit_code code, const char *message)
 {
 	struct rpc_answer answer = rpc_answer_error((int)code, message);
 	_autofree_ char *line = answer.line;
 
 	if (line && send(fd, line, answer.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* it will see the connection end instead */
+		return; /* the peer sees the connection end instead */
 }
 
 static void add_client(struct rpc_server *server, int accepted_fd)
@@ -211,7 +210,7 @@ static void add_client(struct rpc_server *server, int accepted_fd)
 	client = malloc(sizeof(*client));
 	if (!client)
 		return;
-	/* Not in[]: its pages should not be touched before they are needed. */
+	/* Not in[]: its pages stay untouched until a request comes. */
 	memset(client, 0, offsetof(struct client, in));
 	client->server = server;
 	client->timer.on_expiry = on_timeout;
@@ -225,8 +224,7 @@ static void add_client(struct rpc_server *server, int accepted_fd)
 	server->n_clients++;
 }
 
-/* Without free descriptors the listener stays readable; looking again at once would spin.
- */
+/* Without free descriptors the listener stays readable, and an immediate retry would spin. */
 static void pause_accepting(struct rpc_server *server)
 {
 	loop_fd_modify(&server->listener, 0);
@@ -259,9 +257,9 @@ static void on_connection(struct loop_fd *lfd, uint32_t events)
 }
 
 /*
- * Between bind and listen a socket looks like one that its owner left behind. So whoever makes
- * one, or removes one as stale, holds a lock on the directory meanwhile. Returns the lock, to
- * be closed, or -errno; -EBUSY: somebody keeps it for longer than this takes.
+ * Between bind and listen, a socket file looks stale. So a process that makes one, or removes a
+ * stale one, holds a lock on the directory meanwhile. Returns the lock, which the caller closes,
+ * or -errno. -EBUSY: another process has held the lock for LOCK_TRIES pauses.
  */
 static int lock_directory(const char *path)
 {
@@ -280,7 +278,7 @@ static int lock_directory(const char *path)
 	return -EBUSY;
 }
 
-/* Removes a socket file that nobody listens on; 0, or why it may not be removed. */
+/* Removes a socket file on which no process listens. 0, or -errno; -EADDRINUSE: it must stay. */
 static int remove_stale(const struct sockaddr_un *addr)
 {
 	_autoclose_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -306,8 +304,7 @@ static int open_listener(struct rpc_server *server)
 
 	if (fd < 0 || lock < 0)
 		return lock < 0 ? lock : -errno;
-	/* Before bind as well: the file must not be there with wider permissions for a
-	 * moment. */
+	/* Before bind, too: the file must never have wider permissions, not even for a moment. */
 	if (fchmod(fd, 0660) < 0)
 		return -errno;
 	if (bind(fd, addr, sizeof(server->addr)) < 0) {
@@ -334,7 +331,7 @@ int rpc_server_new(struct loop *loop, const char *path, const struct rpc_method 
 	struct rpc_server *server;
 	int r;
 
-	if (!*path) /* would become an address that only the kernel knows */
+	if (!*path) /* the kernel would choose an abstract address */
 		return -EINVAL;
 	if (strlen(path) >= sizeof(server->addr.sun_path))
 		return -ENAMETOOLONG;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See run_dir.h. Nothing in /tmp: others could put sockets there. */
+/* See run_dir.h. Never in /tmp, where other users could create the sockets first. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory whose contents belong to users beyond this process: several of them may write the same
- * place at once through different threads of ours, and the outcome is theirs to order. For us the
- * bytes are opaque, so ThreadSanitizer is told not to look.
+ * Memory whose contents belong to users outside this process, such as the blocks of a namespace in
+ * RAM. Two hosts may write one block at the same time through different threads of ours, and it is
+ * for them to order that. To us the bytes are opaque, so these functions hide the access from
+ * ThreadSanitizer. Any thread.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ void AnnotateIgnoreWritesEnd(const char *file, int line);
 #	define AnnotateIgnoreWritesEnd(file, line)
 #endif
 
-/* memcpy with either end in such memory. */
+/* memcpy from or to such memory. */
 static inline void shared_copy(void *to, const void *from, size_t n)
 {
 	AnnotateIgnoreReadsBegin(__FILE__, __LINE__);

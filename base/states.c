@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a forbidden move; see states.h. Any thread. */
 #include "base/states.h"
 
 void states_bad_move(const char *machine, const struct state_rule *from,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Table-driven state machines. A table names each state, its step function and the states
- * it may go to; every move is checked against the table, so an impossible move stops the
- * program where it happens instead of corrupting data later. Where a peer drives the machine
- * the move is tried: what is impossible is not done, and its owner ends what belongs to the peer.
+ * Table-driven state machines. A table lists, for each state, its name and the states that may
+ * follow. Each move is checked against the table, so a forbidden move stops the program at once
+ * instead of corrupting data later. Where a peer drives the machine, use states_try: it refuses a
+ * forbidden move, and the owner disconnects that peer. The thread that owns *state calls.
  *
- * States come in two kinds: doing (has a step, which returns the next state) and waiting
- * (no step: someone else holds the object, and a completion re-enters by naming the next
- * state).
+ * There are two kinds of states: doing (a step function runs and returns the next state) and
+ * waiting (another part holds the object, and its completion moves to the next state).
  */
 #pragma once
 
@@ -35,7 +34,7 @@ static inline void states_move(const char *machine, const struct state_rule *rul
 	*state = next;
 }
 
-/* The same, but false, and nothing is moved, if rules[] forbids it. */
+/* The same, but returns false and moves nothing if rules[] forbids it. */
 static inline bool states_try(const struct state_rule *rules, unsigned *state, unsigned next)
 {
 	if (__builtin_expect(!(rules[*state].may_go_to & STATE_TO(next)), 0))

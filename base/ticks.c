@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long a tick takes: both clocks are read now and a little later. A thread that is interrupted
- * between the two readings gets a wrong pair, so each is the closest of some.
+ * Measures the length of a tick: reads both clocks now and a little later. An interrupt between the
+ * two readings spoils a pair, so each pair is the closest one of several.
  */
 #include "base/ticks.h"
 
@@ -38,7 +38,7 @@ void ticks_init(void)
 
 	clock_sleep_ns(MEASURE_NS);
 	to = read_both();
-	/* Slower than 1 MHz, or faster than 1 THz, is no processor's counter. */
+	/* No processor's counter is slower than 1 MHz or faster than 1 THz. */
 	if (to.ticks > from.ticks && (to.ns - from.ns) < 1000 * (to.ticks - from.ticks) &&
 	    (to.ticks - from.ticks) < 1000 * (to.ns - from.ns))
 		ticks_rate = ((to.ns - from.ns) << TICKS_SHIFT) / (to.ticks - from.ticks);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processor's own counter: a stamp costs a few instructions, so every command can be timed.
- * It is turned into nanoseconds by a rate measured once, good to a fraction of a percent where the
- * counter runs evenly (all x86 processors of the last decade). For durations, not for deadlines.
+ * The processor's own counter. A stamp costs a few instructions, so every command can be timed. A
+ * rate that ticks_init measures once turns ticks into nanoseconds. It is correct to a fraction of a
+ * percent where the counter runs evenly (all x86 processors of the last decade). For durations, not
+ * for deadlines. Any thread; nothing fails.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 
 enum {
 	TICKS_SHIFT = 22,
-	TICKS_LONG = 40, /* bits: some minutes; durations end there */
+	TICKS_LONG = 40, /* bits of the longest duration, some minutes */
 };
 
 extern uint64_t ticks_rate; /* ns a tick, times 2^TICKS_SHIFT; ticks_init sets it */
@@ -28,7 +29,7 @@ static inline uint64_t ticks_now(void)
 #endif
 }
 
-/* From one stamp to a later one; 0 if another processor's counter is a little behind. */
+/* Ticks from one stamp to a later one; 0 if the counter of another processor is a little behind. */
 static inline uint64_t ticks_between(uint64_t from, uint64_t to)
 {
 	uint64_t ticks = to - from;
@@ -38,13 +39,13 @@ static inline uint64_t ticks_between(uint64_t from, uint64_t to)
 	return ticks;
 }
 
-/* Of what ticks_between gave. */
+/* For a result of ticks_between. */
 static inline uint64_t ticks_to_ns(uint64_t ticks)
 {
 	return ticks * ticks_rate >> TICKS_SHIFT;
 }
 
-/* The same of any number, as of hours. */
+/* For any number of ticks, such as hours. */
 static inline uint64_t ticks_to_ns_long(uint64_t ticks)
 {
 	const uint64_t below = (1ULL << TICKS_SHIFT) - 1;
@@ -52,7 +53,7 @@ static inline uint64_t ticks_to_ns_long(uint64_t ticks)
 	return (ticks >> TICKS_SHIFT) * ticks_rate + ((ticks & below) * ticks_rate >> TICKS_SHIFT);
 }
 
-/* For a limit that durations are compared with; at most the longest one there is. */
+/* For a limit to compare durations with; at most the longest duration. */
 static inline uint64_t ticks_from_ns(uint64_t ns)
 {
 	uint64_t ticks, most = (1ULL << TICKS_LONG) - 1;
@@ -63,5 +64,5 @@ static inline uint64_t ticks_from_ns(uint64_t ns)
 	return ticks < most ? ticks : most;
 }
 
-/* Before other threads use it: measures the rate, for some milliseconds. */
+/* Measures the rate, for some milliseconds. Before other threads use it. */
 void ticks_init(void);

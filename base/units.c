@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sizes, durations and plain numbers, both ways; see units.h. Pure functions.
+ * Text to and from sizes, durations and plain numbers; see units.h. Pure functions.
  *
- * A fraction is accepted when the result comes out whole ("1.5GiB", "0.5s"): rounding a
- * size behind its author's back is worse than refusing it. SI names (kB, MB) are refused,
- * because half of their writers mean the IEC unit.
+ * A fraction is accepted when the result is whole ("1.5GiB", "0.5s"): to refuse a size is better
+ * than to round it without notice. SI names (kB, MB) are refused, because half of their users mean
+ * the IEC unit.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -72,7 +72,7 @@ int units_parse_uint(const char *s, uint64_t *ret_value)
 	return 0;
 }
 
-/* ".25" gives 25 of 100. Accepts that there is none. */
+/* ".25" is 25 of 100. Accepts a text without a fraction. */
 static int parse_fraction(const char **p, uint64_t *ret_part, uint64_t *ret_of)
 {
 	*ret_part = 0;
@@ -138,7 +138,7 @@ int units_parse_duration(const char *s, uint64_t *ret_ns)
 
 static const char *const size_names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
-/* "1.50" becomes "1.5", "2.00" becomes "2". Only for texts with a point. */
+/* "1.50" becomes "1.5", "2.00" becomes "2". The text must have a point. */
 static void trim_zeros(char *s)
 {
 	char *end = s + strlen(s);

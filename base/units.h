@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and durations as people write and read them. */
+/* Text to and from sizes, durations and plain numbers. Pure, any thread. The caller owns buf. */
 #pragma once
 
 #include <stddef.h>
@@ -14,10 +14,9 @@ int units_parse_size(const char *s, uint64_t *ret_bytes);
 int units_parse_duration(const char *s, uint64_t *ret_ns);
 
 #define UNITS_MAX 24
-/* "100GiB", "1.5MiB", "512B": at most 3 significant digits, or exact with
- * units_format_exact. */
+/* "100GiB", "1.5MiB", "512B": at most 3 significant digits. */
 const char *units_format_size(char buf[UNITS_MAX], uint64_t bytes);
-/* The largest unit that divides it: "100GiB", "1536KiB", "4097B". */
+/* In the largest unit that divides it: "100GiB", "1536KiB", "4097B". */
 const char *units_format_exact(char buf[UNITS_MAX], uint64_t bytes);
 /* "38us", "1.2ms", "12s", "5min07s", "3d02h". */
 const char *units_format_duration(char buf[UNITS_MAX], uint64_t ns);

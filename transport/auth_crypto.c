@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arithmetic of DH-HMAC-CHAP; see auth_crypto.h. Groups are those of RFC 7919. Every value of a
- * peer is checked by libcrypto (above 1, below p - 1) before it is used.
+ * The arithmetic of DH-HMAC-CHAP; see auth_crypto.h. The groups are those of RFC 7919. libcrypto
+ * checks each value of a peer (above 1, below p - 1) before it uses it.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -26,7 +26,7 @@ static const struct {
 };
 
 static const struct {
-	const char *name; /* libcrypto's, too */
+	const char *name; /* of libcrypto, too */
 	unsigned n;
 } groups[NVMF_DH_GROUPS] = {
 	[NVMF_DH_NULL] = {"null", 0},	     [NVMF_DH_2048] = {"ffdhe2048", 256},
@@ -132,7 +132,7 @@ static bool hmac(unsigned hash, const uint8_t *key, unsigned n_key, const void *
 	return HMAC(hashes[hash].md(), key, (int)n_key, data, n, ret_mac, &n_mac);
 }
 
-/* What concatenations are made in. The longest: a challenge, numbers, a word, two NQNs. */
+/* A buffer for concatenations. The longest: a challenge, numbers, a word, two NQNs. */
 struct text {
 	uint8_t bytes[AUTH_HASH_MAX + 32 + 2 * NVMF_NQN_MAX];
 	size_t n;
@@ -145,7 +145,7 @@ static void append(struct text *text, const void *bytes, size_t n)
 	text->n += n;
 }
 
-/* 8.13.5.8: bound to the name of its owner, unless its form says otherwise. */
+/* 8.13.5.8: transforms the key with the NQN of its owner, unless its hash is 00. */
 static bool transform_key(const struct auth_proof *p, struct auth_key *ret_key)
 {
 	const char *nqn = p->is_controllers ? p->subnqn : p->hostnqn;
@@ -160,7 +160,7 @@ static bool transform_key(const struct auth_proof *p, struct auth_key *ret_key)
 	return hmac(p->key->hash, p->key->bytes, p->key->n, text.bytes, text.n, ret_key->bytes);
 }
 
-/* The challenge itself, or mixed with the secret of the exchange. */
+/* The challenge itself, or with the secret of the exchange mixed in. */
 static bool augment(const struct auth_proof *p, uint8_t ret_challenge[AUTH_HASH_MAX])
 {
 	uint8_t key[AUTH_HASH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets as text, in files and in memory; see auth_key.h. */
+/* Secrets as text, in files and in memory; see auth_key.h. Any thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -24,7 +24,7 @@ enum {
 static const char prefix[] = "DHHC-1:";
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* The CRC of Ethernet and zlib. Keys are read seldom: no table. */
+/* The CRC of Ethernet and zlib, without a table: no I/O reads a key. */
 static uint32_t crc32(const uint8_t *bytes, unsigned n)
 {
 	uint32_t crc = UINT32_MAX;
@@ -48,7 +48,7 @@ static bool is_base64(const char *text, size_t n)
 	return n % 4 == 0 && n - n_plain <= 2 && strspn(text + n_plain, "=") == n - n_plain;
 }
 
-/* Bytes that came out, 0 if the text is no base64 of a key with its CRC. */
+/* The number of decoded bytes; 0: the text is not the base64 of a key with its CRC. */
 static unsigned decode(const char *text, size_t n, uint8_t ret_bytes[BASE64_MAX])
 {
 	int r;
@@ -56,7 +56,7 @@ static unsigned decode(const char *text, size_t n, uint8_t ret_bytes[BASE64_MAX]
 	if (!n || n > BASE64_MAX || !is_base64(text, n))
 		return 0;
 	r = EVP_DecodeBlock(ret_bytes, (const unsigned char *)text, (int)n);
-	/* It counts the padding, too. */
+	/* EVP_DecodeBlock counts the padding, too. */
 	r -= (text[n - 1] == '=') + (text[n - 2] == '=');
 	return r < 0 ? 0 : (unsigned)r;
 }
@@ -238,7 +238,7 @@ void *auth_alloc(size_t n)
 	if (memory == MAP_FAILED)
 		return NULL;
 	madvise(memory, n, MADV_DONTDUMP);
-	mlock(memory, n); /* may be refused: then it can be paged out, as all else can */
+	mlock(memory, n); /* may fail: then the memory can be paged out like any other */
 	return memory;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of DH-HMAC-CHAP; see auth_message.h. The parsers are fuzzed: they take any bytes. */
+/* Messages of DH-HMAC-CHAP; see auth_message.h. The parsers are fuzzed: they accept any bytes. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -28,7 +28,7 @@ uint16_t auth_message_tid(const uint8_t *message)
 
 /* ---- Negotiate ----------------------------------------------------------------------------- */
 
-/* Bits of those of n identifiers that are below a limit. */
+/* A bit for each of n identifiers that is below a limit. */
 static unsigned read_ids(const uint8_t *ids, unsigned n, unsigned limit)
 {
 	unsigned bits = 0;
@@ -215,7 +215,7 @@ size_t auth_write_success1(uint16_t tid, unsigned hash, const uint8_t *response,
 			   uint8_t *ret_message)
 {
 	unsigned n_hash = auth_hash_bytes(hash);
-	/* Linux wants the length of the hash even where there is no response. */
+	/* Linux requires the length of the hash even where there is no response. */
 	struct nvmf_auth_success1 m = {.header = header(NVMF_AUTH_CHAP, NVMF_AUTH_SUCCESS1, tid),
 				       .hl = (uint8_t)n_hash,
 				       .rvalid = response != NULL};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The messages of DH-HMAC-CHAP: parsers of what a peer sent, which take any bytes, and writers. Pure;
- * what parsers point at lies in the message. A parser returns NVMF_AUTH_OK, or what to answer.
+ * Parsers and writers for the messages of DH-HMAC-CHAP. Pure, any thread. A parser accepts any
+ * bytes and returns NVMF_AUTH_OK, or the failure to answer with. The pointers that it returns are
+ * into the message, which the caller keeps. A writer returns the number of bytes; ret_message has
+ * room for AUTH_MESSAGE_MAX.
  */
 #pragma once
 
@@ -12,11 +14,12 @@
 enum {
 	/* The longest is a Reply: header, response, challenge, Diffie-Hellman value. */
 	AUTH_MESSAGE_MAX = sizeof(struct nvmf_auth_reply) + 2 * AUTH_HASH_MAX + AUTH_DH_MAX,
-	/* What is taken, and offered as room: hosts and targets use a page. */
+	/* The longest message that is accepted, and the room that is offered: hosts and targets
+	 * use a page. */
 	AUTH_BUFFER_BYTES = 4096,
 };
 
-/* Which message it is, as type << 8 | id; -1 when it is too short to say. */
+/* The kind of a message, type << 8 | id; -1: it is too short. */
 int auth_message_kind(const uint8_t *message, size_t n);
 #define AUTH_KIND(type, id) ((type) << 8 | (id))
 #define AUTH_KIND_NEGOTIATE AUTH_KIND(NVMF_AUTH_COMMON, NVMF_AUTH_NEGOTIATE)
@@ -27,12 +30,12 @@ int auth_message_kind(const uint8_t *message, size_t n);
 #define AUTH_KIND_FAILURE1  AUTH_KIND(NVMF_AUTH_COMMON, NVMF_AUTH_FAILURE1)
 #define AUTH_KIND_FAILURE2  AUTH_KIND(NVMF_AUTH_COMMON, NVMF_AUTH_FAILURE2)
 
-/* The transaction that the message (long enough for a kind) says it belongs to. */
+/* The transaction identifier of a message, which must be long enough for a kind. */
 uint16_t auth_message_tid(const uint8_t *message);
 
 struct auth_offer {
 	uint16_t tid;
-	unsigned hashes, dhgroups; /* bits by identifier; unknown ones are left out */
+	unsigned hashes, dhgroups; /* bits by identifier; unknown identifiers are left out */
 };
 enum nvmf_auth_failure auth_parse_negotiate(const uint8_t *message, size_t n,
 					    struct auth_offer *ret_offer);
@@ -52,26 +55,26 @@ size_t auth_write_challenge(const struct auth_challenge *challenge, uint8_t *ret
 struct auth_reply {
 	uint16_t tid;
 	const uint8_t *response;
-	bool has_challenge; /* the host wants proof, too */
+	bool has_challenge; /* the host authenticates the controller, too */
 	uint32_t seqnum;
-	const uint8_t *challenge; /* of hash bytes, has_challenge or not */
+	const uint8_t *challenge; /* as long as the hash, with has_challenge or not */
 	const uint8_t *dh_value;
 };
-/* Of an exchange with this hash and group. */
+/* hash and dhgroup are those of the exchange. */
 enum nvmf_auth_failure auth_parse_reply(const uint8_t *message, size_t n, unsigned hash,
 					unsigned dhgroup, struct auth_reply *ret_reply);
 size_t auth_write_reply(const struct auth_reply *reply, unsigned hash, unsigned dhgroup,
 			uint8_t *ret_message);
 
-/* *ret_response is NULL when there is none. */
+/* *ret_response is NULL when the message has none. */
 enum nvmf_auth_failure auth_parse_success1(const uint8_t *message, size_t n, unsigned hash,
 					   const uint8_t **ret_response);
-/* response may be NULL. */
+/* response may be NULL: none. */
 size_t auth_write_success1(uint16_t tid, unsigned hash, const uint8_t *response,
 			   uint8_t *ret_message);
 size_t auth_write_success2(uint16_t tid, uint8_t *ret_message);
 
-/* What the peer says is wrong: failure1 or failure2. */
+/* The explanation in a failure1 or failure2 message. */
 enum nvmf_auth_failure auth_parse_failure(const uint8_t *message, size_t n);
 size_t auth_write_failure(enum nvmf_auth_id id, uint16_t tid, enum nvmf_auth_failure explanation,
 			  uint8_t *ret_message);

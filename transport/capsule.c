@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pure parsers of what peers send; see capsule.h. Fuzzed: they take any bytes. */
+/* Pure parsers of data from peers; see capsule.h. Fuzzed: they accept any bytes. */
 #include "transport/capsule.h"
 
 enum {
@@ -9,8 +9,8 @@ enum {
 static enum nvme_status parse_in_capsule(const struct nvme_sgl *sgl, uint32_t received,
 					 struct sgl_data *data)
 {
-	/* What was received, not what the receive buffer could hold: the rest of the
-	 * buffer is some other command's data. */
+	/* Bounded by the received bytes, not by the receive buffer: the rest of the buffer is data
+	 * of another command. */
 	uint32_t available = received - SQE_BYTES;
 	uint64_t offset = get_le64(sgl->block.offset);
 	uint32_t length = get_le32(sgl->block.length);
@@ -25,7 +25,7 @@ static enum nvme_status parse_in_capsule(const struct nvme_sgl *sgl, uint32_t re
 	return NVME_OK;
 }
 
-/* One load for its three fields, which lie at odd places. */
+/* One load for the three fields, which are not aligned. */
 static void parse_keyed(const struct nvme_sgl *sgl, struct sgl_data *data)
 {
 	uint64_t rest = get_le64(sgl->word.rest);
@@ -53,8 +53,7 @@ enum nvme_status sgl_parse(const struct nvme_sgl *sgl, uint32_t received, struct
 		status = parse_in_capsule(sgl, received, &data);
 		break;
 	default:
-		/* A known type with another subtype is an invalid field
-		 * (Base 2.0, 4.1.2). */
+		/* A known type with another subtype is an invalid field (Base 2.0, 4.1.2). */
 		if (sgl->keyed.type >> 4 == 0x4 || sgl->keyed.type >> 4 == 0x0)
 			return NVME_INVALID_FIELD | NVME_DNR;
 		return NVME_SGL_TYPE_INVALID | NVME_DNR;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parsing of what peers send, as pure functions: SGL descriptors of command capsules and
- * the private data of connect requests. Nothing here trusts a length.
+ * Parsers of data from peers: the SGL descriptor of a command capsule, and the private data of a
+ * connect request. Pure, any thread. No parser trusts a length.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 enum sgl_place {
 	SGL_NONE,    /* the command carries no data */
-	SGL_HOST,    /* host memory: reach it by RDMA with key */
+	SGL_HOST,    /* host memory: RDMA with address and key */
 	SGL_CAPSULE, /* behind the command in the capsule, at offset */
 };
 
@@ -21,14 +21,14 @@ struct sgl_data {
 	uint32_t length;
 	uint64_t address;
 	uint32_t key;
-	bool wants_invalidate; /* answer with SEND with invalidate of key */
+	bool wants_invalidate; /* the response shall be a SEND with invalidate of key */
 	uint32_t offset;
 };
 
 /*
- * The one descriptor of a capsule of received bytes (RECV completion's byte_len, at least
- * 64). NVME_OK, or the status to answer, with DNR: unknown type 11h, bad subtype 02h,
- * in-capsule data not wholly inside what was received 16h (offset) or 0Fh (length).
+ * Parses the one descriptor of a capsule. received is byte_len of the RECV completion, at least
+ * 64. NVME_OK, or the status to answer, with DNR: unknown type 11h; bad subtype 02h; in-capsule
+ * data not wholly inside the received bytes 16h (offset) or 0Fh (length).
  */
 enum nvme_status sgl_parse(const struct nvme_sgl *sgl, uint32_t received,
 			   struct sgl_data *ret_data);
@@ -39,6 +39,6 @@ struct cm_queue_request {
 	unsigned n_rq;	 /* receives the host posts */
 	uint16_t cntlid; /* a hint */
 };
-/* Private data of a connect request, n bytes as received; max_sq bounds I/O queues. */
+/* Parses n received bytes of private data of a connect request. max_sq bounds I/O queues. */
 enum nvmf_cm_status cm_req_parse(const void *private_data, size_t n, unsigned max_sq,
 				 struct cm_queue_request *ret_request);

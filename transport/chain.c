@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Lending chains of work requests; see chain.h. The owner loop of the completion queue. */
 #include "transport/chain.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ void chains_deinit(struct chains *chains)
 	*chains = (struct chains){0};
 }
 
-/* Once: qp_flush only cuts it where it ends. */
+/* Links all requests once. qp_flush ends a chain behind its last request only while it posts it. */
 static void link_requests(struct chain *chain)
 {
 	for (unsigned i = 0; i < CHAIN_MAX; i++) {

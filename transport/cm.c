@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connection manager; see cm.h. One event channel, on the control loop.
+ * The connection manager; see cm.h. It has one event channel, on the control loop.
  *
- * An event is copied and acknowledged before its handler runs: rdma_destroy_id blocks
- * until all events of its id are acknowledged, so otherwise a handler could not destroy
- * what it is about.
+ * An event is copied and acknowledged before its handler runs. rdma_destroy_id blocks until all
+ * events of its id are acknowledged, so a handler could not destroy its connection otherwise.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +17,7 @@
 #include "transport/wire/rdma_cm.h"
 
 enum {
-	RNR_RETRY = 7, /* for ever: a receive will be posted (wire reference; SPDK issue
-			  2429) */
+	RNR_RETRY = 7, /* without end: a receive will be posted (wire reference; SPDK issue 2429) */
 	RETRY = 7,
 	MIN_RNR_TIMER = 12,  /* 0.64 ms; the CM's own default means 655 ms */
 	RESOURCES_MAX = 255, /* the CM's field is a byte */
@@ -105,7 +103,7 @@ static void on_conn_device(struct device_user *user)
 	disconnected(container_of(user, struct cm_conn, user));
 }
 
-/* 0, or -errno: the device is unknown or being removed. */
+/* 0; or -errno: the device is unknown, or it is being removed. */
 static int take_device(struct cm_conn *conn)
 {
 	int r = device_hold(&conn->user, conn->id->verbs);
@@ -120,8 +118,7 @@ static void on_rejected(struct cm_conn *conn, int status, const uint8_t *data, s
 	struct cm_error e = {.failure = CM_REJECTED, .reason = status};
 	struct nvmf_cm_rej rej;
 
-	/* iWARP has no reasons: it reports -ECONNREFUSED, with the consumer's data if
-	 * there is. */
+	/* iWARP has no reasons: it reports -ECONNREFUSED, with the data of the consumer, if any. */
 	if (n >= sizeof(rej) && (status == CM_REASON_CONSUMER || status < 0)) {
 		memcpy(&rej, data, sizeof(rej));
 		if (get_le16(rej.recfmt) == 0)
@@ -131,8 +128,7 @@ static void on_rejected(struct cm_conn *conn, int status, const uint8_t *data, s
 	conn->ops->on_failed(conn, &e);
 }
 
-/* Best effort: the CM sets the slowest RNR timer, which makes a short burst cost 655 ms.
- */
+/* Best effort: the CM sets the slowest RNR timer, with which a short burst costs 655 ms. */
 static void set_rnr_timer(struct cm_conn *conn)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .min_rnr_timer = MIN_RNR_TIMER};
@@ -144,7 +140,7 @@ static void set_rnr_timer(struct cm_conn *conn)
 
 static void on_addr_resolved(struct cm_conn *conn, unsigned timeout_ms)
 {
-	/* It is librdmacm's from here on, so it must be ours to let go of. */
+	/* librdmacm uses the device from here on, so the connection must hold it and release it. */
 	int r = take_device(conn);
 
 	if (r < 0)
@@ -156,7 +152,7 @@ static void on_addr_resolved(struct cm_conn *conn, unsigned timeout_ms)
 static void on_route_resolved(struct cm_conn *conn)
 {
 	if (conn->is_disconnected)
-		return; /* the device is gone already */
+		return; /* the device is already removed */
 	take_addresses(conn);
 	conn->ops->on_resolved(conn);
 }
@@ -190,7 +186,7 @@ struct event {
 	uint8_t data[256];
 };
 
-/* Copies what a handler may need, and acknowledges. */
+/* Copies the data of an event that handlers use, and acknowledges the event. */
 static void take_event(struct rdma_cm_event *ev, struct event *out)
 {
 	*out = (struct event){
@@ -210,7 +206,7 @@ static void take_event(struct rdma_cm_event *ev, struct event *out)
 	rdma_ack_cm_event(ev);
 }
 
-/* The other users of the device have their own events to come; all learn it now. */
+/* Notifies all users of the device now, ahead of the events of their own. */
 static void on_conn_removal(struct cm_conn *conn)
 {
 	if (conn->device)
@@ -226,7 +222,7 @@ static void dispatch_conn(struct cm_conn *conn, const struct event *ev)
 		on_addr_resolved(conn, RESOLVE_ROUTE_MS);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		devices_look(); /* a device that nobody uses goes without any event */
+		devices_look(); /* a device without users is removed without an event */
 		fail(conn, CM_ADDRESS, ev->status);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -269,7 +265,7 @@ static void on_listener_device(struct device_user *user)
 		listener->on_device_removed(listener);
 }
 
-/* A wildcard listener goes on with the devices that are left, and with those that come. */
+/* A wildcard listener continues on the devices that are left and on those that appear. */
 static void on_listener_removal(struct cm_listener *listener)
 {
 	if (listener->device)
@@ -280,7 +276,7 @@ static void on_listener_removal(struct cm_listener *listener)
 
 static void dispatch(struct cm *cm, const struct event *ev)
 {
-	/* Of a request, id is the new connection's and has no context of ours yet. */
+	/* The id of a request is that of the new connection, without a context yet. */
 	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST)
 		on_request(cm, listener_of(ev->listen_id), ev->id, &ev->request);
 	else if (!((struct cm_owner *)ev->id->context)->is_listener)
@@ -295,8 +291,7 @@ static void on_channel(struct loop_fd *lfd, uint32_t events)
 	struct rdma_cm_event *raw;
 	struct event ev;
 
-	/* One an event of the loop: a handler may have stopped or freed what we stand on.
-	 */
+	/* One event for each call: its handler may stop the loop or free cm. */
 	if (rdma_get_cm_event(cm->channel, &raw))
 		return;
 	take_event(raw, &ev);
@@ -397,9 +392,9 @@ void cm_listener_close(struct cm_listener *listener)
 }
 
 /*
- * librdmacm lets peers WRITE (IBV_ACCESS_REMOTE_WRITE), where only keys keep them from it. Hosts never
- * do. No key gives them any right, so a device that cannot be told twice is as good. An iWARP device
- * may need it for the answers to our own READs.
+ * librdmacm sets IBV_ACCESS_REMOTE_WRITE, so that only keys keep a peer from a WRITE. Hosts never
+ * WRITE, so this clears the flag. Hosts hold no key that allows it, so a device that keeps the
+ * flag is safe, too. An iWARP device may need the flag for the answers to our own READs.
  */
 static void forbid_access(const struct cm_conn *conn)
 {
@@ -437,7 +432,7 @@ void cm_reject(struct cm_conn *conn, const void *private_data, size_t n)
 
 void cm_notify_established(struct cm_conn *conn)
 {
-	/* Fails harmlessly when the CM knows already. */
+	/* Fails without harm if the CM already has the event. */
 	rdma_notify(conn->id, IBV_EVENT_COMM_EST);
 }
 

@@ -2,12 +2,12 @@
 /*
  * Devices, protection domains and memory registration.
  *
- * How a device goes. Its removal is noticed by an event of a connection or a listener, by
- * IBV_EVENT_DEVICE_FATAL, or because it is missing from the list of devices, which is looked at
- * when the kernel says that some device went or when connecting or listening fails. Its users are
- * told; each releases in its own time; with the last one the device is forgotten. Drivers
- * that cannot take a device away from under its users (rxe, siw) make the kernel wait until
- * then, with everything locked that an administrator would try next.
+ * Removal of a device. The control thread detects it by an event of a connection or a listener, by
+ * IBV_EVENT_DEVICE_FATAL, or because the device is missing from the list of devices. It reads the
+ * list when the kernel reports that some device is removed, and when a connect or a listen fails.
+ * It notifies the users of the device. Each user releases the device when it can, and the last
+ * release frees the entry. With a driver that cannot remove a device in use (rxe, siw) the kernel
+ * waits until then, and holds the locks of all that an administrator would try next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +144,7 @@ int device_hold(struct device_user *user, struct ibv_context *verbs)
 
 /* ---- the way out ---- */
 
-/* A socket and a file at a time: without, libibverbs leaves devices out of its list. */
+/* libibverbs opens a socket and a file at a time; without descriptors its list is incomplete. */
 static bool can_list(void)
 {
 	int fds[2];
@@ -156,11 +156,11 @@ static bool can_list(void)
 	return true;
 }
 
-/* Asked without opening any: an open device cannot be removed. */
+/* Opens no device: an open device could not be removed. */
 static bool is_listed(const struct device *device)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	bool found = !list || !can_list(); /* unknown is not gone */
+	bool found = !list || !can_list(); /* an unreadable list is no proof of a removal */
 
 	for (unsigned i = 0; list && list[i]; i++)
 		found |= list[i] == device->verbs->device;
@@ -170,10 +170,10 @@ static bool is_listed(const struct device *device)
 }
 
 /*
- * Lets go of the context's descriptors, on which the kernel waits. librdmacm owns the context,
- * and closes that of a device that is gone only when it meets a new one (rdma-core, cma.c,
- * sync_devices_list); until then it does not touch it. So it keeps the context, and descriptors
- * of nothing, on which every request fails.
+ * Closes the context's descriptors, since the kernel waits for that. librdmacm owns the context. It
+ * closes the context of a removed device only when it finds a new device (rdma-core, cma.c,
+ * sync_devices_list), and does not use it until then. So librdmacm keeps the context, and here its
+ * descriptors become those of "/", on which every request fails.
  */
 static void close_descriptors(const struct device *device)
 {
@@ -189,7 +189,7 @@ static void close_descriptors(const struct device *device)
 		close(nothing);
 }
 
-/* A broken device that has not gone is taken up again with the next connection. */
+/* A device that broke but is still listed is usable again from the next connection on. */
 static void forget_when_unused(struct device *device)
 {
 	if (!device->is_removed || device->is_telling || !list_is_empty(&device->users) ||

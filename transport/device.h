@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA devices in use by this process, and registered memory. A device is known from the
- * first connection or listener that needs it until it is removed. One protection domain a
- * device for the target; the initiator takes a domain of its own for each controller (a
- * hostile target must not reach what was registered for another).
+ * The RDMA devices that this process uses, and registered memory. A device is in the table from the
+ * first connection or listener on it until it is removed. The target has one protection domain for
+ * each device. The initiator has one for each controller, so that a hostile target cannot reach
+ * memory that is registered for another.
+ *
+ * Thread: control. The fields up to limits are then read-only for any thread. Errors are -errno.
  */
 #pragma once
 
@@ -37,26 +39,26 @@ struct device_limits {
 };
 
 struct device {
-	/* Thread: control creates; read-only afterwards, any thread. The last ones: control */
+	/* Thread: control creates. Read-only for any thread up to limits; then control's */
 	unsigned index; /* 0 .. DEVICE_MAX - 1 */
 	char name[DEVICE_NAME_MAX];
-	struct ibv_context *verbs; /* borrowed from librdmacm; NULL: the place is free */
+	struct ibv_context *verbs; /* borrowed from librdmacm; NULL: a free entry */
 	struct device_limits limits;
 	struct list users; /* of struct device_user (node) */
-	struct list told;  /* the same, once they know of the removal */
+	struct list told;  /* the users that on_removed has notified */
 	struct loop_fd events;
-	bool is_removed; /* no new user; forgotten with the last one */
-	bool is_telling;
-	unsigned n_releases; /* queue pairs destroyed because work requests did not come back */
+	bool is_removed;     /* takes no new user; the last release frees the entry */
+	bool is_telling;     /* device_removed iterates over users */
+	unsigned n_releases; /* queue pairs destroyed with lost work requests */
 };
 
-/* Whatever must be gone before a removed device is: a connection, a listener, a domain. */
+/* An object that holds a device: a connection, a listener, a domain. */
 struct device_user {
 	/* Thread: control */
-	struct device *device; /* NULL: holds none */
+	struct device *device; /* NULL: none is held */
 	struct list node;
-	/* The device goes away: release what is held, now or later. At most once; may be
-	 * NULL where another user brings the news. */
+	/* The device is being removed: call device_release, now or later. At most once. NULL where
+	 * another user of the same owner is notified. */
 	void (*on_removed)(struct device_user *user);
 };
 
@@ -68,31 +70,31 @@ struct domain { /* a protection domain */
 
 /* ---- control thread: devices come and go (ARCHITECTURE, "When a device goes away") ---- */
 
-/* From now on removals are noticed, on this loop; NULL ends that. */
+/* Watches for removals on this loop from here on; NULL ends that. */
 void devices_watch(struct loop *control);
-/* The device of an open context, which may be new to us. 0; -ENODEV: it is being removed;
- * or -errno. */
+/* Holds the device of an open context; adds it to the table if it is new. 0; -ENODEV: it is being
+ * removed; or -errno. */
 int device_hold(struct device_user *user, struct ibv_context *verbs);
-/* The last one out of a removed device closes it. Accepts one that holds nothing. */
+/* The last release of a removed device closes it. Accepts a user that holds nothing. */
 void device_release(struct device_user *user);
-/* The device is being removed: tells its users, once. Some may be gone on return. */
+/* The device is being removed: notifies its users, once. Some may be freed on return. */
 void device_removed(struct device *device);
-/* Finds out which devices are gone: when something says so but not which. */
+/* Finds removed devices, after an event that does not name the device. */
 void devices_look(void);
 
-/* 0 or -errno. The domain stays where it is until domain_close. */
+/* 0 or -errno. The caller must not move the domain until domain_close. */
 int domain_open(struct device *device, struct domain *domain);
 /* Accepts a zeroed one. */
 void domain_close(struct domain *domain);
 
 /* What a peer may do with registered memory. */
 enum mr_access {
-	MR_LOCAL,	 /* our WRITEs and SENDs leave from here, receives land here */
-	MR_SINK,	 /* our own READs land here: MR_LOCAL, and what iWARP wants for that */
+	MR_LOCAL,	 /* the source of our WRITEs and SENDs, the sink of receives */
+	MR_SINK,	 /* the sink of our READs: MR_LOCAL, on iWARP also writable */
 	MR_REMOTE_READ,	 /* a peer may RDMA READ it (the host's data of a write) */
 	MR_REMOTE_WRITE, /* a peer may RDMA WRITE it (the host's buffer of a read) */
 	MR_REMOTE_BOTH,
-	MR_WINDOWS, /* what memory windows bound to it allow (transport/window.h) */
+	MR_WINDOWS, /* memory windows on it set the access (transport/window.h) */
 };
 
 struct mr {
@@ -101,14 +103,13 @@ struct mr {
 };
 
 /*
- * Registers memory; it must stay mapped until mr_close. On iWARP MR_SINK becomes remotely
- * writable for all queue pairs of the domain, as that is what a READ's sink needs there
- * (RFC 5040, 5.2). 0 or -errno; -ENOMEM means nearly always RLIMIT_MEMLOCK, which mr_explain
- * puts into words.
+ * Registers memory, which must stay mapped until mr_close. On iWARP a READ's sink must be remotely
+ * writable (RFC 5040, 5.2), so there MR_SINK is writable by all peers of the domain. 0 or -errno.
+ * -ENOMEM nearly always means RLIMIT_MEMLOCK; mr_explain words the message.
  */
 int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,
 	    struct mr *ret_mr);
 void mr_close(struct mr *mr); /* accepts a zeroed one */
-/* "cannot register 256MiB for RDMA: locked-memory limit is 8MiB" into buf; returns the
- * hint. */
+/* Writes "cannot register 256MiB for RDMA: locked-memory limit is 8MiB" into buf. Returns the
+ * hint, static. */
 const char *mr_explain(int error, size_t n_bytes, char *buf, size_t n);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choice of the RDMA devices; see fabric.h. The software provider is a preloaded library
- * that defines the same ibv_ and rdma_ functions, so choosing it means starting the
- * program again.
+ * Choice of the RDMA devices; see fabric.h. The software provider is a preloaded library that
+ * defines the same ibv_ and rdma_ functions, so the program must start again to use it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +24,7 @@ static bool is_preloaded(void)
 	return preload && strstr(preload, PROVIDER);
 }
 
-/* $SOFTRDMA_LIB, the build tree that this program lies in, or where it was installed. */
+/* The library: $SOFTRDMA_LIB, that of this program's build tree, or the installed one. */
 static bool find_provider(char path[PATH_MAX])
 {
 	const char *env = getenv("SOFTRDMA_LIB");
@@ -67,7 +66,7 @@ static int rerun(const char *program, char **argv, const char *why)
 			 strerror(errno));
 }
 
-/* Whether there is a device, of that name if not NULL. */
+/* Whether there is a device; with that name, if name is not NULL. */
 static bool has_device(const char *name)
 {
 	int n = 0;

@@ -2,23 +2,23 @@
 /*
  * Queue pairs; see qp.h for the contract.
  *
- * posted is a ring of the works whose completion is still to come, oldest first:
+ * posted is a ring of the works that have not completed, oldest first:
  *
  *   head_seq                                              head_seq + n_posted
  *      | handed to the device | chain, not yet posted | unposted |
  *
- * A WRITE and a bind have a slot but no work: they belong to the SEND behind them, which stands at the
- * first slot of both, is queued with them and settles them. If one fails, that breaks the queue pair, and
- * the SEND comes back flushed.
+ * A WRITE and a bind have a slot but no work. They belong to the SEND behind them: it has the
+ * first slot of both, is queued together with them, and its completion settles them. If one fails,
+ * that breaks the queue pair, and the SEND comes back flushed.
  *
- * The unposted ones were queued on a queue pair that is broken already, or were refused
- * by ibv_post_send; they complete with a flush error as soon as all before them have come
- * back. A completion of one work settles all before it: with success, since the device
- * reports every failure, and completes in order (InfiniBand specification 1.4, 10.8.3.1);
- * after the first failure they count as flushed. READs are settled by their own completion
- * alone: siw completes them when their data has come, which may be after a later SEND.
- * Whoever stands behind such a READ waits for it, so done is called in posting order on
- * every device.
+ * Unposted works were queued on a broken queue pair, or ibv_post_send refused them. They complete
+ * with a flush error after all works before them.
+ *
+ * The completion of one work settles all before it. It settles them with success, since the device
+ * reports each failure and completes in order (InfiniBand specification 1.4, 10.8.3.1); after the
+ * first failure, as flushed. Only its own completion settles a READ: siw completes a READ when its
+ * data has arrived, which may be after a later SEND. The works behind such a READ wait for it, so
+ * done is called in posting order on every device.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,16 +34,16 @@
 #include "transport/window.h"
 
 enum {
-	/* A draining queue pair without a completion for so long is destroyed to end the rest. */
+	/* Without a completion for this long, a draining queue pair is destroyed. */
 	QUIET_MS = 2000,
 	QUIET_IWARP_MS = 200,
 };
 
-/* Whether the device may still use what was posted. */
+/* Whether the device may still use the posted requests and their memory. */
 enum qp_hold {
-	QP_HELD,      /* it may */
-	QP_RELEASING, /* what it holds does not come back: control destroys the queue pair */
-	QP_RELEASED,  /* destroyed: it holds nothing */
+	QP_HELD,      /* it may use them */
+	QP_RELEASING, /* some do not come back: control destroys the queue pair */
+	QP_RELEASED,  /* the queue pair is destroyed: it uses none */
 };
 
 static const struct completion flushed = {.status = IBV_WC_WR_FLUSH_ERR};
@@ -72,7 +72,7 @@ static int make_verbs(struct qp *qp, const struct qp_config *config)
 	}
 	qp->verbs = qp->id->qp;
 	qp->number = qp->verbs->qp_num;
-	/* siw refuses an inline SEND with invalidate, after ibv_post_send took it. */
+	/* siw refuses an inline SEND with invalidate, but only after ibv_post_send accepted it. */
 	qp->max_inline = config->domain->device->limits.is_iwarp ? 0 : attr.cap.max_inline_data;
 	return 0;
 }
@@ -124,8 +124,8 @@ int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config
 		.released_msg = {.run = released},
 	};
 	qp->ahead.qp = qp;
-	/* siw sends unsignaled data from where it lies and calls that done before TCP has
-	 * read it: a buffer used again at once would be sent with its new content. */
+	/* siw sends unsignaled data without a copy and completes it before TCP has read it. A
+	 * buffer that is reused at once would be sent with its new content. */
 	qp->signal_every = config->domain->device->limits.is_iwarp ? 1 : qp->depth / 4;
 	list_init(&qp->dirty);
 	list_init(&qp->credited);
@@ -186,7 +186,7 @@ static struct work **posted_at(const struct qp *qp, unsigned seq)
 	return &qp->posted[seq & (qp->n_ring - 1)];
 }
 
-/* With what goes ahead of it. */
+/* Adds a work, together with the WRITE or bind ahead of it. */
 static void push_posted(struct qp *qp, struct work *work)
 {
 	unsigned n_slots = qp->has_ahead ? 2 : 1;
@@ -203,12 +203,12 @@ static void push_posted(struct qp *qp, struct work *work)
 
 static bool must_signal(const struct qp *qp)
 {
-	/* The last free slot must come back by itself: its completion is all that a
-	 * waiter has. */
+	/* The last free slot must be signaled: a caller that waits for a slot gets no other
+	 * completion. */
 	return qp->n_unsignaled >= qp->signal_every || qp_n_free(qp) == 0;
 }
 
-/* Its completion settles all before it. */
+/* The completion of wr settles all works before it. */
 static void signal(struct qp *qp, struct ibv_send_wr *wr)
 {
 	wr->send_flags |= IBV_SEND_SIGNALED;
@@ -242,7 +242,7 @@ static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
 	return &qp->chain->wrs[i];
 }
 
-/* Takes a place in the chain; NULL on a broken queue pair, which will flush the work. */
+/* Takes a request of the chain. NULL: the queue pair is broken and will flush the work. */
 static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const struct sge *sges,
 				    unsigned n_sges)
 {
@@ -255,7 +255,7 @@ static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const stru
 	if (qp->is_broken) {
 		qp->n_unposted += work->n_slots;
 		loop_defer(qp->cq->loop, &qp->unposted_call);
-		return_chain(qp); /* of what went ahead */
+		return_chain(qp); /* put_ahead may have taken it */
 		return NULL;
 	}
 	if (!qp->n_chain)
@@ -279,14 +279,14 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 	if (must_signal(qp))
 		signal(qp, wr);
 	else if (flags & QP_SIGNALED)
-		qp->wants_signal = true; /* the end of the chain is soon enough */
+		qp->wants_signal = true; /* qp_flush signals the last request of the chain */
 	wr->opcode = flags & QP_INVALIDATE ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
 	wr->invalidate_rkey = flags & QP_INVALIDATE ? invalidate_rkey : 0;
-	/* libsiw takes the key from here, of every opcode. Nobody else looks, of a SEND. */
+	/* libsiw reads the key from this field, for each opcode. Others ignore it for a SEND. */
 	wr->wr.rdma.rkey = wr->invalidate_rkey;
 }
 
-/* What has no work of its own: it is filled in here, and queued together with its SEND. */
+/* A request without a work of its own: filled in here, queued together with its SEND. */
 static struct ibv_send_wr *put_ahead(struct qp *qp, const struct sge *sges, unsigned n_sges)
 {
 	struct ibv_send_wr *wr;
@@ -321,7 +321,7 @@ void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_a
 	work->is_read = true;
 	if (!wr)
 		return;
-	signal(qp, wr); /* nothing else says that its data is there */
+	signal(qp, wr); /* no other completion proves that its data has arrived */
 	wr->opcode = IBV_WR_RDMA_READ;
 	wr->wr.rdma.remote_addr = remote_addr;
 	wr->wr.rdma.rkey = rkey;
@@ -332,8 +332,8 @@ uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void
 {
 	struct ibv_send_wr *wr = put_ahead(qp, NULL, 0);
 
-	/* Providers read the old key from the window when the chain is posted, which the last
-	 * binding's chain has been: its command is over. */
+	/* A provider reads the old key from the window when it posts the chain. The chain of the
+	 * last binding is posted by now, since its command is complete. */
 	window->verbs->rkey = window->rkey;
 	window->rkey = ibv_inc_rkey(window->rkey);
 	wr->opcode = IBV_WR_BIND_MW;
@@ -361,8 +361,9 @@ void qp_invalidate(struct qp *qp, struct work *work, const struct window *window
 }
 
 /*
- * A chain can fail half-way: what is before bad is in the device's hands. siw does not say where, so all of it
- * may be: draining brings it back. A WRITE whose SEND is the bad one is only given up when all is quiet.
+ * A post can fail in the middle of a chain: the device has the requests before bad. siw does not
+ * return bad, so the device may have all of them, and draining brings them back. If bad is the SEND
+ * behind a posted WRITE, nothing completes that WRITE: on_quiet gives both up.
  */
 static void on_post_failed(struct qp *qp, const struct ibv_send_wr *bad, int error)
 {
@@ -385,7 +386,7 @@ void qp_flush(struct qp *qp)
 	last = &qp->chain->wrs[qp->n_chain - 1];
 	if (qp->wants_signal)
 		signal(qp, last);
-	/* A peer that sees a response may use its receive at once. */
+	/* Receives first: after the response, the peer may use its receive at once. */
 	if (qp->ring->n_chain)
 		recv_flush(qp->ring);
 	rest = last->next;
@@ -417,7 +418,7 @@ static void note_credit(struct qp *qp)
 		list_add_tail(&qp->cq->credited, &qp->credited);
 }
 
-/* Hands back the oldest works, up to the first READ that is still on its way. */
+/* Completes the oldest settled works, up to the first READ without its completion. */
 static void hand_back(struct qp *qp)
 {
 	struct completion c = {0};
@@ -441,11 +442,11 @@ void qp_complete(struct qp *qp, struct work *work, unsigned status)
 	unsigned n_settled;
 
 	if (qp->has_drained)
-		return; /* later than anybody waits */
+		return; /* a late completion: the works are flushed already */
 	if (status != IBV_WC_SUCCESS)
 		qp_break(qp, &(struct completion){.status = status});
 	if (work == &qp->ahead)
-		return; /* the SEND behind it comes, too */
+		return; /* the SEND behind it completes, too */
 	n_settled = work->seq + work->n_slots - qp->head_seq;
 	check(n_settled <= qp->n_posted - qp->n_unposted);
 	work->is_done = true;
@@ -458,7 +459,7 @@ void qp_complete(struct qp *qp, struct work *work, unsigned status)
 	qp_check_drained(qp);
 }
 
-/* Once everything that the device had has come back. */
+/* Flushes the unposted works, after the device has completed all others. */
 static void complete_unposted(struct loop_call *call)
 {
 	struct qp *qp = container_of(call, struct qp, unposted_call);
@@ -500,7 +501,7 @@ static void report_broken(struct loop_call *call)
 
 /* ---- draining ---- */
 
-/* What was chained but not posted will never be. */
+/* The requests of the chain become unposted works. */
 void qp_drop_chain(struct qp *qp)
 {
 	list_remove(&qp->dirty);
@@ -517,10 +518,9 @@ static void on_marker_done(struct work *work, const struct completion *c)
 }
 
 /*
- * The marker is the last work request of the queue pair: when it has come back,
- * everything has, and with a shared receive queue every receive that this queue pair took
- * has been reported too (no event says so on rxe and iWARP; it stands in for
- * LAST_WQE_REACHED).
+ * The marker is the last work request of the queue pair. When it completes, all others have, too.
+ * With a shared receive queue, all receives that this queue pair took are then reported as well.
+ * It replaces the event LAST_WQE_REACHED, which rxe and iWARP do not raise.
  */
 static void post_marker(struct qp *qp)
 {
@@ -530,7 +530,7 @@ static void post_marker(struct qp *qp)
 	struct ibv_send_wr *bad;
 
 	qp->drain_marker = (struct work){.done = on_marker_done};
-	/* The unposted ones stand last in the ring: the marker must go before them. */
+	/* Unposted works must stay last in the ring, so with any of them there is no marker. */
 	if (qp->n_unposted || ibv_post_send(qp->verbs, &wr, &bad)) {
 		loop_defer(qp->cq->loop, &qp->unposted_call);
 		return;
@@ -572,7 +572,7 @@ void qp_check_drained(struct qp *qp)
 		wait_for_more(qp);
 }
 
-/* ---- what does not come back ---- */
+/* ---- lost work requests ---- */
 
 static const struct state_rule holds[] = {
 	[QP_HELD] = {"held", STATE_TO(QP_RELEASING)},
@@ -581,10 +581,10 @@ static const struct state_rule holds[] = {
 };
 
 /*
- * Not every device brings everything back: siw loses what is posted in the error state (it
- * flushes the rest before ibv_modify_qp returns), a removed device brings nothing, and a faulty
- * one may lose a completion. Silence proves nothing: the device may still read and write the memory.
- * Only destroying the queue pair ends that, which is the control thread's to do.
+ * Not every device completes every request. siw loses those that are posted in the error state (it
+ * flushes the others before ibv_modify_qp returns), a removed device completes none, and a faulty
+ * device may lose one. That no completion arrives is no proof: the device may still read and write
+ * the memory. Only the destruction of the queue pair ends that, and the control thread does it.
  */
 static void on_quiet(struct loop_timer *timer)
 {
@@ -593,12 +593,12 @@ static void on_quiet(struct loop_timer *timer)
 	qp->n_lost = qp->n_posted - qp->n_unposted;
 	qp->n_lost_receives = qp->own_ring.n_posted;
 	if (!qp->n_lost && !qp->n_lost_receives)
-		return; /* the device holds nothing; a deferred call completes the rest */
+		return; /* the device has nothing; a deferred call completes the rest */
 	states_move("queue pair's hold", holds, &qp->hold, QP_RELEASING);
 	loop_send(cm_control_loop(qp->id), &qp->release_msg);
 }
 
-/* siw loses the marker each time; a removed device brings nothing. Anything else is a fault. */
+/* siw loses each marker; a removed device completes nothing. Any other loss is a fault. */
 static bool is_loss_expected(const struct qp *qp)
 {
 	const struct device *device = qp->cq->device;
@@ -606,7 +606,7 @@ static bool is_loss_expected(const struct qp *qp)
 	return device->is_removed || (device->limits.is_iwarp && qp->n_lost <= 1);
 }
 
-/* Control thread, while the queue pair is the owner loop's but for verbs and what was lost. */
+/* Control thread. It owns verbs and the counts of losses; the owner loop has the rest of qp. */
 static void release(struct loop_msg *msg)
 {
 	struct qp *qp = container_of(msg, struct qp, release_msg);
@@ -623,8 +623,8 @@ static void release(struct loop_msg *msg)
 }
 
 /*
- * The last completions are in the completion queue, if anywhere. After them the number is taken
- * out of its table, since the device may give it to another queue pair. The rest comes back flushed.
+ * Owner loop. Takes the last completions, which can only be in the completion queue by now. Then
+ * removes the number from the queue's table, since the device may reuse it. Flushes the rest.
  */
 static void released(struct loop_msg *msg)
 {

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reliable-connected queue pair. Work requests are queued into a chain and posted
- * together at the end of the loop's turn (or by qp_flush), in one call. Send-queue slots
- * are counted before anything is queued: who has no slot waits, and a post never fails
- * for lack of room.
+ * A reliable-connected queue pair. Work requests are queued in a chain and posted in one call, at
+ * the end of the loop's turn or by qp_flush. The caller checks qp_n_free first and waits for
+ * on_credit if there is no slot, so a post never fails for lack of room.
  *
- * Signalling is the queue pair's own affair: it asks for a completion at the end of a chain
- * in which somebody needs one, and at least every quarter of the queue. Completions come in
- * order, so one completion proves all work requests before it: done is called for each of
- * them, always, exactly once.
+ * The queue pair decides which requests are signaled: the last of a chain in which a caller needs
+ * a completion, and at least one in each quarter of the queue. Completions arrive in order, so one
+ * completes all requests before it; done is called for each of them exactly once.
  *
- * Life: init (control) -> attach (owner loop; receives posted) -> [CM connects it] ->
- * live -> qp_drain (owner loop): the queue pair goes to the error state, everything
- * posted comes back -> on_drained -> detach, deinit (control).
+ * Life: init (control) -> attach (owner loop; posts receives) -> [CM connects it] -> live ->
+ * qp_drain (owner loop): it goes to the error state, all posted requests come back -> on_drained
+ * -> detach (owner loop) -> deinit (control).
  */
 #pragma once
 
@@ -26,18 +24,18 @@ struct window;
 
 enum {
 	QP_SGE_MAX = 2,
-	QP_INLINE_MAX = 64, /* worth asking for; qp->max_inline is what came */
+	QP_INLINE_MAX = 64, /* the size to request; qp->max_inline is the result */
 };
 
 struct qp_config {
 	struct cq *cq;
 	const struct domain *domain;
-	struct recv_ring *shared_ring; /* NULL: qp_init makes an own one */
+	struct recv_ring *shared_ring; /* borrowed; NULL: qp_init makes an own one */
 	unsigned n_recv;
 	uint32_t recv_capsule_bytes, recv_data_bytes;
 	unsigned send_depth;   /* slots; clamped to the device's limit */
-	unsigned n_sges;       /* pieces of memory that a SEND may have; 1 to QP_SGE_MAX */
-	unsigned inline_bytes; /* longest SEND that goes inline; at most QP_INLINE_MAX */
+	unsigned n_sges;       /* pieces of memory of a SEND, at most; 1 to QP_SGE_MAX */
+	unsigned inline_bytes; /* longest inline SEND; at most QP_INLINE_MAX */
 };
 
 /* A piece of local registered memory. */
@@ -60,30 +58,30 @@ struct qp {
 	struct work **posted;  /* owned: ring of n_ring entries, in posting order, by seq */
 	unsigned n_ring;       /* a power of 2, at least depth */
 	unsigned head_seq;     /* seq of the oldest one */
-	unsigned n_posted;     /* slots; queued but unflushed ones are included */
-	unsigned n_settled;    /* from the oldest on: over, but for READs among them */
-	unsigned n_unposted;   /* the last of posted, which the device never got */
+	unsigned n_posted;     /* slots, with those queued but not flushed */
+	unsigned n_settled;    /* from the oldest on: completed, but for READs among them */
+	unsigned n_unposted;   /* the last ones of posted, which the device never got */
 	unsigned n_unsignaled; /* since the last signaled one */
 	unsigned signal_every;
-	bool wants_signal;	     /* of the chain: somebody needs a completion of its last one */
+	bool wants_signal;	     /* the last request of the chain must be signaled */
 	unsigned max_reads, n_reads; /* RDMA READ credits (ORD, of the CM event) */
-	struct chain *chain;	     /* lent by the cq while something is queued; else NULL */
+	struct chain *chain;	     /* borrowed from the cq while requests are queued; else NULL */
 	unsigned n_chain;
-	bool has_ahead;	   /* behind the chain is what the next SEND takes along */
+	bool has_ahead;	   /* behind the chain is a WRITE or a bind for the next SEND */
 	struct list dirty; /* in cq->dirty while the chain is not empty */
 	bool is_attached;
-	struct list credited; /* in cq->credited when slots came back */
-	bool is_broken;	      /* a work request failed, or draining: nothing is posted */
+	struct list credited; /* in cq->credited after slots came back */
+	bool is_broken;	      /* a request failed, or draining: posts nothing more */
 	bool is_draining, has_drained;
-	struct work ahead; /* for WRITEs and binds, which have no work of their own */
+	struct work ahead; /* stands for WRITEs and binds, which have no own work */
 	struct work drain_marker;
-	struct completion cause; /* what broke it */
+	struct completion cause; /* the first error */
 	struct loop_call unposted_call, broken_call, drained_call;
-	struct loop_timer quiet; /* while draining */
-	unsigned hold;		 /* enum qp_hold; while QP_RELEASING verbs is control's */
+	struct loop_timer quiet; /* expires when a drain gets no completion */
+	unsigned hold;		 /* enum qp_hold; while QP_RELEASING control owns verbs */
 	unsigned n_lost, n_lost_receives;
 	struct loop_msg release_msg, released_msg;
-	/* All three from the loop's turn, never from inside a call of the owner's. */
+	/* The loop calls all three; no function of this header does. */
 	void (*on_broken)(struct qp *qp, const struct completion *c); /* first error, once */
 	void (*on_drained)(struct qp *qp);
 	/* Slots or READ credits came back. At most once a batch. May be NULL. */
@@ -91,19 +89,18 @@ struct qp {
 	void *context; /* the owner's */
 };
 
-/* Control. Makes the queue pair on the cm id, not yet connected; reserves cq entries. */
+/* Control. Makes the queue pair on the cm id; reserves cq entries. 0 or -errno. */
 int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config);
-/* Owner loop. The callbacks, and ring->on_recv of an own ring, are set. Posts own
- * receives. */
+/* Owner loop, after all callbacks are set (and on_recv of an own ring). Posts own receives. */
 int qp_attach(struct qp *qp);
 
-/* Nothing is on its way whose end somebody wanted to know soon. */
+/* No request is outstanding that was queued with QP_SIGNALED. */
 static inline bool qp_is_quiet(const struct qp *qp)
 {
 	return qp->n_posted == qp->n_unsignaled && !qp->wants_signal;
 }
 
-/* Owner loop. Free send-queue slots; one is kept back for the drain marker. */
+/* Owner loop. Free send-queue slots; one is reserved for the drain marker. */
 static inline unsigned qp_n_free(const struct qp *qp)
 {
 	return qp->depth - 1 - qp->n_posted;
@@ -115,34 +112,35 @@ static inline bool qp_has_read_credit(const struct qp *qp)
 }
 
 enum {
-	QP_SIGNALED = 1 << 0,	/* done is wanted soon, not only with a later completion */
-	QP_INLINE = 1 << 1,	/* copied at qp_flush time at the latest; <= qp->max_inline */
+	QP_SIGNALED = 1 << 0,	/* done at the end of the chain, not with a later completion */
+	QP_INLINE = 1 << 1,	/* copied by qp_flush at the latest; at most qp->max_inline */
 	QP_INVALIDATE = 1 << 2, /* SEND only: with remote invalidate of rkey */
 };
 /*
- * Owner loop. Each takes one slot (the caller saw qp_n_free) and the work until done. On
- * a broken queue pair they complete with a flush error, from the loop's next turn, never
- * from inside. The memory belongs to the device until done.
+ * Owner loop. Each takes one slot (the caller has checked qp_n_free), and the work and the memory
+ * until done. On a broken queue pair it completes with a flush error in the loop's next turn, never
+ * from inside.
  */
 void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned n_sges,
 	     unsigned flags, uint32_t invalidate_rkey);
-/* Data ahead of the SEND that is queued next: a slot, but no work of its own. It is over, and its
- * memory free, when that SEND's work is done. */
+/* A WRITE ahead of the SEND that is queued next. It takes a slot, but no work. Its memory is free
+ * when the work of that SEND is done. */
 void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey);
-/* Binds a window that is not bound to a piece of mr (MR_WINDOWS), ahead of the SEND that is queued
- * next, like qp_write. access: MR_REMOTE_READ or MR_REMOTE_WRITE. Returns the key for that SEND. */
+/* Binds an unbound window to a piece of mr (MR_WINDOWS), ahead of the next SEND, as qp_write.
+ * access: MR_REMOTE_READ or MR_REMOTE_WRITE. Returns the key. */
 uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void *addr,
 		 uint32_t length, enum mr_access access);
-/* Takes the window's key back; it is of no use to the peer when the work is done. */
+/* Invalidates the window's key: the peer cannot use it after the work is done. */
 void qp_invalidate(struct qp *qp, struct work *work, const struct window *window);
-/* Takes a READ credit too. Always signaled. */
+/* Takes a READ credit, too (qp_has_read_credit). Always signaled. */
 void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey);
-/* Posts the chain now. The loop's turn does it anyway. */
+/* Posts the chain now, before the end of the turn. */
 void qp_flush(struct qp *qp);
 
-/* Owner loop, once. Moves the queue pair to the error state; on_drained follows, never from inside,
- * when all work requests and receives of an own ring are back. After 2 s of silence control
- * destroys the queue pair, which ends the device's use of them; the rest comes back flushed. */
+/* Owner loop, once. Moves the queue pair to the error state. on_drained follows, never from
+ * inside, when all requests and the receives of an own ring are back. After 2 s without a
+ * completion control destroys the queue pair, so that the device ends its use of the rest, which
+ * is then flushed. */
 void qp_drain(struct qp *qp);
 /* Owner loop, after on_drained. */
 void qp_detach(struct qp *qp);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive buffers; see recv_ring.h. Each receive has its work request and its SGEs built
- * once; giving a receive back links its work request into a chain that is posted in one
- * call.
+ * Receive buffers; see recv_ring.h. The work request and the SGEs of a receive are built once.
+ * recv_give links the work request into a chain, which is posted in one call.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +30,7 @@ static size_t data_stride(const struct recv_ring *ring)
 	return align_up(ring->data_bytes, DATA_ALIGN);
 }
 
-/* Capsules first, then their data. */
+/* The layout of a part's memory: capsules first, then their data. */
 static size_t data_offset(const struct recv_part *part)
 {
 	return align_up(part->n * capsule_stride(part->ring), DATA_ALIGN);
@@ -191,7 +190,7 @@ void recv_give(struct recv *recv)
 	struct recv_ring *ring = recv->ring;
 
 	if (ring->qp && ring->qp->is_draining)
-		return; /* it stays idle; the ring goes with its queue pair */
+		return; /* stays unposted: the ring is freed with its queue pair */
 	recv->wr->next = ring->chain;
 	ring->chain = recv->wr;
 	if (++ring->n_chain == CHAIN_MAX)
@@ -212,8 +211,8 @@ void recv_flush(struct recv_ring *ring)
 	r = ring->srq ? ibv_post_srq_recv(ring->srq, ring->chain, &bad)
 		      : ibv_post_recv(ring->qp->verbs, ring->chain, &bad);
 	if (r) {
-		/* Never for lack of room: n_max is what was asked for. The device or the
-		 * queue pair is dying, and its owner will hear of that by other ways. */
+		/* Not for lack of room: the receive queue has n_max. The device or the queue pair
+		 * is failing, and its owner gets another event for that. */
 		log_debug("posting receives failed: %s", strerror(r < 0 ? -r : r));
 		for (; bad; bad = bad->next)
 			ring->n_posted--;
@@ -228,7 +227,7 @@ void recv_complete(struct work *work, struct qp *qp, const struct completion *c)
 	struct recv_ring *ring = recv->ring;
 
 	if (ring->qp && ring->qp->has_drained)
-		return; /* later than anybody waits */
+		return; /* a late completion: the ring is about to be freed */
 	ring->n_posted--;
 	if (c->status == IBV_WC_SUCCESS && qp && !qp->is_draining) {
 		ring->on_recv(recv, qp, c);
@@ -237,7 +236,7 @@ void recv_complete(struct work *work, struct qp *qp, const struct completion *c)
 	if (c->status != IBV_WC_SUCCESS && !completion_is_flush(c) && qp)
 		qp_break(qp, c);
 	if (ring->srq)
-		recv_give(recv); /* the queue pair died, the others need the receive */
+		recv_give(recv); /* the queue pair failed, but others use the receive */
 	else if (qp)
 		qp_check_drained(qp);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive buffers: registered capsules posted to a shared receive queue or to one queue
- * pair's own. Each has room for a capsule of fixed size and, in a separate page-aligned
- * area, in-capsule data (the second SGE of the receive), so that O_DIRECT can write it as
- * it lies.
+ * Receive buffers: registered memory, posted to a shared receive queue or to that of one queue
+ * pair. Each has room for a capsule of fixed size. In-capsule data (the second SGE of the receive)
+ * goes to a separate page-aligned area, so that O_DIRECT can write it without a copy.
  *
- * A ring is made of parts, each with its own memory: a shared one grows with the queue pairs
- * that use it, so that few commands go round in little memory, which stays in the cache.
+ * A ring consists of parts, each with its own memory. A shared ring grows with its queue pairs, so
+ * a small load reuses little memory, which stays in the cache.
+ *
+ * Threads: control makes rings and parts and destroys them; the owner loop of the completion queue
+ * posts receives and gets completions.
  */
 #pragma once
 
@@ -17,9 +19,9 @@ struct ibv_recv_wr;
 struct ibv_sge;
 struct recv_ring;
 
-/* Receives that were made together. */
+/* The receives of one recv_ring_add. */
 struct recv_part {
-	/* Thread: created by control; recvs are the owner loop's of the cq from then on */
+	/* Thread: control makes it; then recvs belong to the owner loop of the cq */
 	struct recv_ring *ring;
 	struct list node; /* ring->parts */
 	unsigned n;
@@ -27,9 +29,9 @@ struct recv_part {
 	size_t memory_bytes;
 	struct mr mr;
 	struct recv *recvs;	 /* owned */
-	struct ibv_recv_wr *wrs; /* owned: one a receive, built once */
+	struct ibv_recv_wr *wrs; /* owned: one for each receive, built once */
 	struct ibv_sge *sges;	 /* owned */
-	struct loop_msg msg;	 /* for whoever sends it to the owner loop */
+	struct loop_msg msg;	 /* for the maker, to send the part to the owner loop */
 };
 
 struct recv {
@@ -50,30 +52,28 @@ struct recv_ring {
 	struct ibv_srq *srq; /* owned; NULL when it belongs to qp */
 	struct qp *qp;	     /* borrowed: the one queue pair, when it is not shared */
 	uint32_t capsule_bytes, data_bytes;
-	unsigned n_posted;	   /* in the device's hands */
+	unsigned n_posted;	   /* posted to the device */
 	struct ibv_recv_wr *chain; /* given back, not yet posted */
 	unsigned n_chain;
 	struct list dirty;
-	/* A capsule of c->byte_len bytes arrived on qp. The receiver keeps it until
-	 * recv_give. Failed and flushed receives never come here (a failure breaks its
-	 * queue pair). */
+	/* A capsule of c->byte_len bytes arrived on qp. The callee owns recv until recv_give. Not
+	 * called for failed and flushed receives (a failure breaks the queue pair). */
 	void (*on_recv)(struct recv *recv, struct qp *qp, const struct completion *c);
 };
 
-/* Control. A ring without receives, with room for n_max. shared: makes a shared receive
+/* Control. Makes a ring without receives, with room for n_max. shared: with a shared receive
  * queue. 0 or -errno. */
 int recv_ring_init(struct recv_ring *ring, struct cq *cq, const struct domain *domain, bool shared,
 		   unsigned n_max, uint32_t capsule_bytes, uint32_t data_bytes);
-/* Control. Makes n receives more, n_max in all at most, and reserves as many entries of the
- * cq; their part is the ring's. 0 or -errno. */
+/* Control. Makes n more receives, at most n_max in all, and reserves as many entries of the cq. The
+ * ring owns the part. 0 or -errno. */
 int recv_ring_add(struct recv_ring *ring, const struct domain *domain, unsigned n,
 		  struct recv_part **ret_part);
-/* Owner loop, once, after on_recv was set (and, for an own ring, its qp was made): posts
- * them. 0 or -EIO: not all. */
+/* Owner loop, once, after on_recv is set and, for an own ring, its qp is made: posts the receives.
+ * 0; -EIO: not all are posted. */
 int recv_part_post(struct recv_part *part);
-/* Owner loop: posts the buffer again, at the end of the turn or when the chain is full.
- */
+/* Owner loop: posts the buffer again, at the end of the turn or when the chain is full. */
 void recv_give(struct recv *recv);
-/* When nothing of it is posted any more (own: queue pair drained; shared: all queue pairs
- * gone). */
+/* Control, when no receive is posted any more (own ring: after the drain; shared: after all queue
+ * pairs). Accepts a zeroed one. */
 void recv_ring_deinit(struct recv_ring *ring);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Uevents of the kernel. A device on which we have neither a connection nor a bound listener (what
- * a portal at every address or a volume between two attempts leaves) goes without an event of the
- * connection manager, and rxe and siw raise none of verbs. But the file of the device is removed
- * before the kernel begins to wait for us, and that is told here.
+ * Uevents of the kernel. A process may use a device without a connection or a bound listener on
+ * it: a portal at every address, or a volume between two attempts. When such a device is removed,
+ * the connection manager raises no event, and rxe and siw raise none of verbs. But the kernel
+ * removes the file of the device before it begins to wait for the process, and a uevent reports
+ * that.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void on_message(struct loop_fd *lfd, uint32_t events)
 	ssize_t n = recvfrom(lfd->fd, text, MESSAGE_MAX, 0, (struct sockaddr *)&from, &n_from);
 
 	if (n < 0) {
-		if (errno == ENOBUFS) /* some were lost */
+		if (errno == ENOBUFS) /* some messages were lost */
 			uevents->on_removal();
 		return;
 	}

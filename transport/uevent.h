@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel's word that devices have gone (uevents, as udev hears them). Control thread. */
+/* Notifications of the kernel that devices were removed (uevents, as udev gets them). Control
+ * thread. */
 #pragma once
 
 #include "base/loop.h"
 
 struct uevents {
 	struct loop_fd lfd;
-	void (*on_removal)(void); /* some RDMA device went; not said which */
+	void (*on_removal)(void); /* some RDMA device was removed; the event does not name it */
 };
 
 /* 0 or -errno. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making memory windows; transport/qp.c binds them. */
+/* Opening and closing of memory windows; transport/qp.c binds them. Control thread. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP in-band authentication as it lies on the wire (NVM Express Base Specification 2.0,
- * 8.13; Authentication Send and Receive: 6.2, 6.3). Lengths of variable parts stand in comments;
- * transport/auth_message.h reads and writes them.
+ * DH-HMAC-CHAP in-band authentication: wire structs and constants (NVM Express Base Specification
+ * 2.0, 8.13; Authentication Send and Receive: 6.2, 6.3). Comments give the lengths of variable
+ * parts; transport/auth_message.h has the parsers and writers.
  */
 #pragma once
 
@@ -13,12 +13,12 @@ enum {
 	NVMF_AUTH_SPSP = 0x01,	     /* both security protocol specific bytes */
 	NVMF_CONNECT_ASCR = 1 << 18, /* in the result of Connect: secure channel required */
 	NVMF_AUTH_ID = 0x01,	     /* the protocol DH-HMAC-CHAP */
-	NVMF_AUTH_SC_NONE = 0,	     /* no secure channel is asked for */
+	NVMF_AUTH_SC_NONE = 0,	     /* no secure channel is requested */
 	NVMF_AUTH_IDS = 30,	     /* room for identifiers of hashes, and of groups */
 	NVMF_AUTH_REASON_FAILED = 1,
 };
 
-/* Both commands have one form. */
+/* Both commands have the same layout. */
 struct nvmf_auth_cmd {
 	uint8_t opcode, flags;
 	le16 cid;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* NVMe over Fabrics: commands of opcode 7Fh, Connect data, discovery log (Base 2.0, 3.3,
- * 6). */
+/*
+ * NVMe over Fabrics: wire structs and constants. Commands of opcode 7Fh, Connect data, discovery
+ * log (Base 2.0, 3.3 and 6), and the rules for NQNs. A field of a peer is untrusted until it is
+ * parsed.
+ */
 #pragma once
 
 #include "transport/wire/nvme.h"
@@ -93,8 +96,8 @@ enum {
 	NVMF_PRTYPE_ROCEV2 = 4,
 	NVMF_PRTYPE_IWARP = 5,
 	NVMF_CMS_RDMA_CM = 1,
-	NVMF_EFLAGS_DUPLICATE = 1 << 0,	 /* each portal of the service tells the same */
-	NVMF_EFLAGS_PERSISTENT = 1 << 1, /* hosts may stay, with keep-alive */
+	NVMF_EFLAGS_DUPLICATE = 1 << 0,	 /* each portal of the service returns the same log */
+	NVMF_EFLAGS_PERSISTENT = 1 << 1, /* hosts may stay connected, with keep-alive */
 };
 
 struct nvmf_discovery_header {
@@ -125,18 +128,18 @@ static_assert(offsetof(struct nvmf_discovery_entry, traddr) == 512, "Discovery L
 /* ---- names ---- */
 
 /*
- * Reads an NQN from a field of n bytes of a peer (4.5): there must be a NUL within, at
- * most 223 characters before it, printable UTF-8 without blanks, starting with "nqn.".
- * Returns 0 with a terminated copy, or -EINVAL.
+ * Reads an NQN from a field of n bytes of a peer (4.5). The field must contain a NUL, and in front
+ * of it at most 223 characters of printable UTF-8 without blanks that begin with "nqn.". Returns 0
+ * with a terminated copy, or -EINVAL.
  */
 int nqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1]);
 /*
- * A host's NQN as Connect has it. More is let in than the specification's names: SPDK's tools
- * send none when they were told none, and hosts of other makers have names of their own. An allow
- * list holds names alone, so such a host gets only what any host may have.
+ * Reads a host's NQN from a Connect. It accepts more than the specification: SPDK's tools send an
+ * empty name if none is configured, and hosts of other vendors have names of their own. An allow
+ * list contains only valid names, so such a host gets only what any host may use.
  */
 int hostnqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1]);
-/* For records: never empty. */
+/* The name for log records: never empty. */
 const char *hostnqn_label(const char *hostnqn);
-/* NULL if s is a legal NQN, else what is wrong with it, for a message. */
+/* NULL: s is a valid NQN; else what is wrong with it, static, for a message. */
 const char *nqn_check(const char *s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Structs and constants of the NVM Express Base Specification 2.0 and the NVM Command Set
- * Specification 1.0. Prefix nvme_ is kept for what the specification defines. Section and
- * figure numbers are those of Base 2.0c unless said otherwise.
+ * Specification 1.0. Only names of the specification have the prefix nvme_. Section and figure
+ * numbers are those of Base 2.0c unless a comment names another document.
  */
 #pragma once
 
@@ -66,7 +66,7 @@ struct nvme_sgl {
 		} keyed;
 		struct {
 			le64 address;
-			le64 rest; /* length, key and type of keyed as one number */
+			le64 rest; /* length, key and type of `keyed` as one number */
 		} word;
 		struct {
 			le64 offset;
@@ -108,8 +108,7 @@ struct nvme_cqe {
 };
 static_assert(sizeof(struct nvme_cqe) == 16, "figure 92");
 
-/* SCT << 8 | SC, and DNR as bit 14, which is the wire's status word shifted right by one.
- */
+/* SCT << 8 | SC, and DNR as bit 14: the status word of the wire, shifted right by one. */
 enum nvme_status {
 	NVME_OK = 0x0000,
 	NVME_INVALID_OPCODE = 0x0001,
@@ -189,7 +188,7 @@ static inline enum nvme_status nvme_status_code(enum nvme_status status)
 	return (enum nvme_status)((unsigned)status & 0x7ff);
 }
 
-/* What it means, in words: "Invalid Field in Command". Never NULL. */
+/* The specification's name: "Invalid Field in Command". Never NULL. */
 const char *nvme_status_string(enum nvme_status status);
 
 /* Data, if any, goes from controller to host (Base 2.0, figure 87: bits 1:0 of an opcode). */
@@ -263,7 +262,7 @@ enum nvme_nidt {
 	NVME_NIDT_CSI = 4,
 };
 
-/* Figure 275; the offsets that matter are asserted below. */
+/* Figure 275. The assertions below check the offsets that we use. */
 struct nvme_id_ctrl {
 	le16 vid, ssvid;
 	uint8_t sn[20], mn[40], fr[8];
@@ -487,7 +486,7 @@ enum nvme_ana_state {
 	NVME_ANA_STATE_PERSISTENT_LOSS = 0x4,
 	NVME_ANA_STATE_CHANGE = 0xf,
 };
-/* "optimized", "non_optimized"... "unknown" for what is none. */
+/* "optimized", "non_optimized"...; "unknown" for any other value. */
 const char *nvme_ana_state_string(unsigned state);
 
 /* Log page 0Ch: the header, then descriptors, each followed by its NSIDs. */
@@ -511,8 +510,7 @@ enum {
 	NVME_ANA_RGO = 1 << 8, /* cdw10: groups without their NSIDs */
 };
 
-/* Asynchronous event results, dword 0 (figure 146): type | information << 8 | log page
- * << 16. */
+/* Asynchronous event results, dword 0 (figure 146): type | information << 8 | log page << 16. */
 enum {
 	NVME_AER_NS_CHANGED = 0x00040002,
 	NVME_AER_ANA_CHANGED = 0x000c0302,

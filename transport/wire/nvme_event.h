@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent Event log (0Dh): structs and constants of the NVM Express Base Specification 2.1 (5.1.12.1.14). */
+/* Persistent Event log (0Dh): structs and constants of the NVM Express Base Specification 2.1
+ * (5.1.12.1.14). */
 #pragma once
 
 #include "transport/wire/nvme.h"
@@ -11,17 +12,17 @@ enum {
 	NVME_EVENT_READ = 0,
 	NVME_EVENT_ESTABLISH = 1, /* and read */
 	NVME_EVENT_RELEASE = 2,
-	NVME_EVENT_HEADER = 3, /* establish if there is none, and read the header */
+	NVME_EVENT_HEADER = 3, /* establish a context if there is none, and read the header */
 };
 
 enum {
 	NVME_EVENT_LOG_REVISION = 3,
-	NVME_EVENT_LHL = 492, /* what follows byte 19 of the header */
-	NVME_EVENT_EHL = 21,  /* what follows byte 2 of an event's header */
+	NVME_EVENT_LHL = 492, /* bytes after byte 19 of the header */
+	NVME_EVENT_EHL = 21,  /* bytes after byte 2 of an event's header */
 	NVME_EVENT_REVISION = 1,
-	NVME_EVENT_NO_PORT = 3, /* EHAI: of no port, and so PELPID says nothing */
+	NVME_EVENT_NO_PORT = 3, /* EHAI: of no port, so PELPID is meaningless */
 	NVME_EVENT_NO_CONTROLLER = 0xffff,
-	NVME_EVENT_RCE = 1 << 18,	 /* RCI: there was a context already, */
+	NVME_EVENT_RCE = 1 << 18,	 /* RCI: a context existed already, */
 	NVME_EVENT_RCPIT_PORT = 1 << 16, /* established by this port of the subsystem */
 	NVME_EVENT_UNIT = 64 * 1024,	 /* of PELS */
 };
@@ -56,7 +57,7 @@ static_assert(offsetof(struct nvme_event_log_header, subnqn) == 116, "figure 226
 static_assert(offsetof(struct nvme_event_log_header, gnum) == 372, "figure 226");
 static_assert(offsetof(struct nvme_event_log_header, seb) == 480, "figure 226");
 
-/* Newest first; the next begins at EHL + 3 + EL, and EL counts the VSIL bytes before the data too. */
+/* Newest first. The next one begins at EHL + 3 + EL; EL includes the VSIL bytes before the data. */
 struct nvme_event {
 	uint8_t type, revision, ehl, ehai;
 	le16 cntlid;
@@ -78,7 +79,7 @@ struct nvme_event_reset {
 };
 static_assert(sizeof(struct nvme_event_reset) == 36, "figure 235");
 
-/* Its data: then come the controllers. */
+/* The data of a power-on or reset event. A struct nvme_event_reset of each controller follows. */
 struct nvme_event_power_on {
 	uint8_t firmware[8];
 };

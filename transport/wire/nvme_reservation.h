@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reservations: structs and constants of the NVM Express Base Specification 2.0 (7.2 to 7.5, 8.19). */
+/* Reservations: structs and constants of the NVM Express Base Specification 2.0 (7.2 to 7.5,
+ * 8.19). */
 #pragma once
 
 #include "transport/wire/nvme.h"
@@ -53,7 +54,7 @@ static_assert(sizeof(struct nvme_resv_release) == 8, "7.4");
 struct nvme_resv_status {
 	le32 gen;
 	uint8_t rtype;
-	uint8_t regctl[2]; /* a 16-bit number at an odd place */
+	uint8_t regctl[2]; /* a 16-bit number that is not aligned */
 	uint8_t rsvd7[2];
 	uint8_t ptpls;
 	uint8_t rsvd10[54];
@@ -81,7 +82,7 @@ enum nvme_resv_notice {
 struct nvme_resv_log {
 	le64 count;
 	uint8_t type;
-	uint8_t n_pages; /* more that wait */
+	uint8_t n_pages; /* further notifications in the queue */
 	uint8_t rsvd10[2];
 	le32 nsid;
 	uint8_t rsvd16[48];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private data of the RDMA CM messages (NVMe RDMA Transport Specification 1.0, figures 4
- * to 7). */
+/* Private data of the RDMA CM messages: wire structs and constants (NVMe RDMA Transport
+ * Specification 1.0, figures 4 to 7). transport/capsule.h has the parser. */
 #pragma once
 
 #include <assert.h>
@@ -41,12 +41,11 @@ enum nvmf_cm_status {
 	NVMF_CM_INVALID_CNTLID = 9,
 };
 
-/* In words; never NULL. */
+/* The status as text; never NULL. */
 const char *nvmf_cm_status_string(enum nvmf_cm_status status);
 
 enum {
-	/* rdma_reject's reason on the wire of an IB CM: consumer reject, and no listener
-	 */
+	/* Reasons of an IB CM for a reject: by the consumer, and no listener. */
 	CM_REASON_CONSUMER = 28,
 	CM_REASON_NO_LISTENER = 8,
 	CM_REASON_STALE = 10,

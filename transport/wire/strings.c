@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The specifications' names of status codes, and the rules for NVMe Qualified Names. */
+/* The specifications' names of status codes, and the rules for NVMe Qualified Names. Pure. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -120,7 +120,7 @@ const char *nvme_ana_state_string(unsigned state)
 	return "unknown";
 }
 
-/* The character at *s, and *s behind it; -1: this is no UTF-8 (RFC 3629). */
+/* Returns the character at *s and advances *s; -1: it is not UTF-8 (RFC 3629). */
 static int32_t take_character(const char **s)
 {
 	static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
@@ -130,7 +130,7 @@ static int32_t take_character(const char **s)
 
 	if (n == 3 && *p >> 3 != 30)
 		return -1;
-	for (unsigned i = 1; i <= n; i++) { /* a terminating zero ends it, too */
+	for (unsigned i = 1; i <= n; i++) { /* a terminating zero fails this test, too */
 		if (p[i] >> 6 != 2)
 			return -1;
 		c = c << 6 | (p[i] & 0x3f);
@@ -139,7 +139,7 @@ static int32_t take_character(const char **s)
 	return c < least[n] || c > 0x10ffff || c >> 11 == 0xd800 >> 11 ? -1 : c;
 }
 
-/* NULL, or why s is no name for records and terminals. */
+/* NULL; or why s cannot go to log records and terminals. */
 static const char *text_check(const char *s)
 {
 	while (*s) {
@@ -147,7 +147,9 @@ static const char *text_check(const char *s)
 
 		if (c < 0)
 			return "is not UTF-8";
-		if (c <= ' ' || (c >= 0x7f && c < 0xa0)) /* U+0080 on: terminals obey */
+		if (c <= ' ' ||
+		    (c >= 0x7f &&
+		     c < 0xa0)) /* terminals execute control characters from U+0080 on, too */
 			return "contains a blank or control character";
 	}
 	return NULL;
@@ -164,7 +166,7 @@ const char *nqn_check(const char *s)
 	return text_check(s);
 }
 
-/* What a field holds up to its NUL, of at most NVMF_NQN_MAX characters. 0 or -EINVAL. */
+/* Copies a field up to its NUL, at most NVMF_NQN_MAX characters. 0 or -EINVAL. */
 static int text_of_field(const uint8_t *field, size_t n, char ret[NVMF_NQN_MAX + 1])
 {
 	const uint8_t *end = memchr(field, 0, n);

@@ -3,7 +3,7 @@
  * Log records: one line each on stderr. It begins with "<priority>" when stderr is the journal,
  * else with "program: level: ", with the time in front if the program enables it (log_show_time).
  * The text begins with the object that it is about. Nothing logs for each I/O. Any thread; one
- * write(2) for a record; errno is kept.
+ * write(2) for a record. log_write keeps errno.
  */
 #pragma once
 

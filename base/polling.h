@@ -56,7 +56,8 @@ enum {
 	PATIENCE_CROWDED_NS = 800 * 1000 * 1000,
 	/*
 	 * Items in one burst from which a loop counts as fed in batches. One I/O can bring two
-	 * items, so 3 is the least that proves more than one I/O. It was 2, of a mean.
+	 * items, so 3 is the least that proves more than one I/O. Earlier it was
+	 * 2, compared with a mean.
 	 */
 	PATIENCE_SEVERAL = 3,
 	/* Fixed point of n_at_once: 256 is one item. */
@@ -84,10 +85,11 @@ enum {
 	 *   bridge, depth 32                          280 - 440, 0 - 40  840 - 990
 	 *   bridge, depth 1                           0 - 410            590 - 980
 	 *
-	 * (0 - 40: the bridge's thread that has a CPU of its own.) The thresholds lie in the gaps.
-	 * What an error costs: disk writes at depth 32 reach 0.91 of fio where no verdict is ever
-	 * given, 0.85 with these thresholds, 0.66 where every verdict is "crowd". Another set of
-	 * runs, on another file, differed by as much.
+	 * (0 - 40: the bridge's thread that has a CPU of its own.) Each threshold is above all
+	 * values of the disk; the bridge passes one or the other. What an error costs: disk writes
+	 * at depth 32 reach 0.91 of fio where no verdict is ever given, 0.85 with these thresholds,
+	 * 0.66 where every verdict is "crowd". Another set of runs, on another file, differed by as
+	 * much.
 	 */
 	CROWD_WAITS = 220,
 	CROWD_EXCESS = 600,

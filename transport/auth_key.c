@@ -147,8 +147,8 @@ static int check_access(const char *path, int fd, char *why, size_t n)
 		return -EACCES;
 	}
 	if (st.st_uid != 0 && st.st_uid != geteuid()) {
-		snprintf(why, n, "%s belongs to user %u, who is neither root nor us (%u)", path,
-			 st.st_uid, geteuid());
+		snprintf(why, n, "%s belongs to user %u: neither to root nor to our user (%u)",
+			 path, st.st_uid, geteuid());
 		return -EACCES;
 	}
 	return 0;

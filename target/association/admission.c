@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See admission.h. A rate is kept as the time until which it is used up: each connection moves it on
- * by an interval. Who is ahead of the clock by less than a burst is a host that comes back after our
- * restart, with all of its queues; who is ahead by more is a storm. One address can use up half of
- * the burst that all have.
+ * See admission.h. A rate is kept as the time until which it is used up: each connection moves it
+ * on by an interval. Who is ahead of the clock by less than a burst is a host that comes back after
+ * our restart, with all of its queues; who is ahead by more is a storm. One address can use up half
+ * of the burst that all have.
  *
  * The addresses of those who came of late stand in a table of fixed size. When it is full of others
- * that are all ahead of the clock, an address is not told apart: the limits for all hold. Who has one
- * IPv6 address has as many as he likes: they count by their prefix (addr_is_same_party).
+ * that are all ahead of the clock, an address is not told apart: the limits for all hold. Who has
+ * one IPv6 address has as many as he likes: they count by their prefix (addr_is_same_party).
  *
  * A connection is pending until its host is known: named by Connect, and proven where it has a key.
  */

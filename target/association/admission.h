@@ -14,8 +14,8 @@ struct target;
 /* NULL without memory. */
 struct admission *admission_new(void);
 void admission_free(struct admission *admission); /* accepts NULL */
-/* Whether one more connection from there is beyond a limit: why, and what to do, for our own log; or
- * NULL. */
+/* Whether one more connection from there is beyond a limit: why, and what to do, for our own log;
+ * or NULL. */
 const char *admission_refuse(const struct target *target, const union addr *remote);
 /* The same of one more discovery association, at its Connect. */
 const char *admission_refuse_discovery(const struct target *target, const union addr *remote);

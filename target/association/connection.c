@@ -2,13 +2,14 @@
 /*
  * See connection.h.
  *
- * The way in: control allocates all that the queue will ever need and makes the queue pair; the poller
- * posts receives; control accepts. (A capsule may arrive before the CM reports "established": the poller
- * does not mind, and control notifies the CM.) Then Connect must come within the limit.
+ * The way in: control allocates all that the queue will ever need and makes the queue pair; the
+ * poller posts receives; control accepts. (A capsule may arrive before the CM reports
+ * "established": the poller does not mind, and control notifies the CM.) Then Connect must come
+ * within the limit.
  *
- * The way out begins in many places and is always this: control moves the connection to DYING, disconnects
- * the peer and sends `drain`; when the queue is over control destroys queue pair, CM connection and memory,
- * in that order.
+ * The way out begins in many places and is always this: control moves the connection to DYING,
+ * disconnects the peer and sends `drain`; when the queue is over control destroys queue pair, CM
+ * connection and memory, in that order.
  */
 #include <errno.h>
 #include <stdlib.h>

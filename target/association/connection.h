@@ -74,7 +74,8 @@ void connection_finish(struct connection *c, const char *why);
 void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status);
 /* Connect succeeded. */
 void connection_set_live(struct connection *c);
-/* Its host is known now, and proven where it has a key: it no longer counts in target->n_pending. */
+/* Its host is known now, and proven where it has a key: it no longer counts in
+ * target->n_pending. */
 void connection_admit(struct connection *c);
 /* "live", also while it finishes; "dying", also when it is stranded. */
 const char *connection_state_name(const struct connection *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registry of controllers and their queues (the struct is engine/controller.h). Control thread, but
- * for what names the poller.
+ * The registry of controllers and their queues (the struct is engine/controller.h). Control thread,
+ * but for what names the poller.
  */
 #pragma once
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When an invariant of one queue breaks (queue_break). That is a mistake of ours, whatever its host has
- * sent. The queue that shows it cannot be trusted any more; the others can. So what would stop the program
- * elsewhere ends this queue only: the log says what was to happen and which capsules came last, and the
- * connection dies as any other.
+ * When an invariant of one queue breaks (queue_break). That is a mistake of ours, whatever its host
+ * has sent. The queue that shows it cannot be trusted any more; the others can. So what would stop
+ * the program elsewhere ends this queue only: the log says what was to happen and which capsules
+ * came last, and the connection dies as any other.
  *
- * If its commands do not come back within DEFECT_WAIT_S it is stranded: its memory stays until rblkd ends,
- * its host may connect again (fence.h), and rblkd does not wait for it when it stops.
+ * If its commands do not come back within DEFECT_WAIT_S it is stranded: its memory stays until
+ * rblkd ends, its host may connect again (fence.h), and rblkd does not wait for it when it stops.
  *
  * check() is left for what could corrupt memory that all queues use (base/check.h). Control thread.
  */

@@ -11,8 +11,8 @@ struct target;
 /* NULL without memory. */
 struct fence *fence_new(struct target *target);
 void fence_free(struct fence *fence); /* accepts NULL; no Connect is held */
-/* Whether an older association of this host still has I/O in flight. Then the op is held, and decided
- * when that ends, or answered with a busy status after 10 s. */
+/* Whether an older association of this host still has I/O in flight. Then the op is held, and
+ * decided when that ends, or answered with a busy status after 10 s. */
 bool fence_hold(struct connect_op *op);
 /* An association may have ended. */
 void fence_check(struct target *target);

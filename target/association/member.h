@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connections that count as members of their controller, and so of its host. Of a host with a key a
- * connection belongs to the controller from Connect on, but it counts for nothing and does not take its
- * queue id until the host has proven its name. Control thread.
+ * connection belongs to the controller from Connect on, but it counts for nothing and does not take
+ * its queue id until the host has proven its name. Control thread.
  */
 #pragma once
 

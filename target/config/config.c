@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reading target.yaml, on the control thread: the table (schema.c), the checks across keys
- * (check.c), and a look at the files and devices that are to be exported, each mistake with
- * its line, all of them in one run. Nothing is opened for long, created or locked; that is
+ * (check.c), and a look at the files and devices that are to be exported, each mistake with its
+ * line, all of them in one run. Nothing is opened for long, created or locked; that is
  * snapshot_build's.
  *
- * A user that may write the file may export any disk, so a file that every user may write is refused.
+ * A user that may write the file may export any disk, so a file that every user may write is
+ * refused.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). schema.c has every key
- * with type, range, default and help; check.c checks across keys. No mark comes first in a struct:
- * offset 0 stands for a mark that is not kept.
+ * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). schema.c has every
+ * key with type, range, default and help; check.c checks across keys. No mark comes first in a
+ * struct: offset 0 stands for a mark that is not kept.
  */
 #pragma once
 
@@ -78,11 +78,11 @@ extern const struct conf_schema config_schema;
 extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
 
 /*
- * Control thread. Reads path and checks it, and what can be seen of files and devices without opening
- * them for writing, locking or creating: this is all of rblkd --check, and works beside an rblkd that
- * exports the same. Each error is printed on out. 0; -EINVAL: there were errors; another -errno: it
- * cannot be read. *ret_conf stays for further checks with marks (snapshot_build). Both results need
- * their release in any case.
+ * Control thread. Reads path and checks it, and what can be seen of files and devices without
+ * opening them for writing, locking or creating: this is all of rblkd --check, and works beside an
+ * rblkd that exports the same. Each error is printed on out. 0; -EINVAL: there were errors; another
+ * -errno: it cannot be read. *ret_conf stays for further checks with marks (snapshot_build). Both
+ * results need their release in any case.
  */
 int config_read(const char *path, struct target_config *ret_config, FILE *out,
 		struct conf **ret_conf);

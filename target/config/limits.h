@@ -45,9 +45,9 @@ enum {
 	BLOCK_MIN = 32 * 1024,
 };
 
-/* Bytes of the largest buffer that a command can need, a power of 2: all of its data, or a part of it
- * and what it is compared with; and whatever the smallest configuration needs (static_asserts where
- * buffers are asked for). Pollers have buffers up to that. */
+/* Bytes of the largest buffer that a command can need, a power of 2: all of its data, or a part of
+ * it and what it is compared with; and whatever the smallest configuration needs (static_asserts
+ * where buffers are asked for). Pollers have buffers up to that. */
 static inline uint64_t tuning_block(const struct config_tuning *tuning)
 {
 	return MAX(tuning->max_transfer, BLOCK_MIN);

@@ -2,10 +2,10 @@
 /*
  * A poller's buffers, and who may have how many. Everything here runs on the poller.
  *
- * Who asks for a buffer is charged for it three times: as a queue, as a namespace and as a host. Each
- * may have a part of what is free and its own. So the more is taken, the less each may have: any
- * number of disks that hang, or of hosts that do not take their data, leave something for the next
- * one; alone, each may have most of it. Who has nothing may have anything that is free.
+ * Who asks for a buffer is charged for it three times: as a queue, as a namespace and as a host.
+ * Each may have a part of what is free and its own. So the more is taken, the less each may have:
+ * any number of disks that hang, or of hosts that do not take their data, leave something for the
+ * next one; alone, each may have most of it. Who has nothing may have anything that is free.
  */
 #pragma once
 
@@ -57,8 +57,8 @@ void arena_deinit(struct arena *arena);
 
 /* n_bytes of arena (0 < n_bytes <= max_block), charged to nobody. */
 enum buffer_result buffer_take(struct arena *arena, size_t n_bytes, struct buffer *ret_buffer);
-/* The same for these holders, each as many bytes as it has now; they outlive the charge. The host may
- * have this many percent. */
+/* The same for these holders, each as many bytes as it has now; they outlive the charge. The host
+ * may have this many percent. */
 enum buffer_result buffer_take_share(struct arena *arena, size_t n_bytes,
 				     size_t *const held[BUFFER_HOLDERS], unsigned host_percent,
 				     struct buffer *ret_buffer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See capsule_text.h. snprintf may allocate and lock, which a handler of a fatal signal cannot have;
- * so numbers are written here.
+ * See capsule_text.h. snprintf may allocate and lock, which a handler of a fatal signal cannot
+ * have; so numbers are written here.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The last command capsules of each queue, with what became of them: what one wants to see when a
- * host broke the protocol, or when rblkd broke down. The 64 bytes of the command are kept and none of
- * its data, so names and secrets of hosts never get here.
+ * host broke the protocol, or when rblkd broke down. The 64 bytes of the command are kept and none
+ * of its data, so names and secrets of hosts never get here.
  *
  * A queue has a ring, out of memory that is mapped at start and stays where it is: who looks at it
  * while the program dies (fatal.c) follows no pointer that may be wrong. A record is written twice,

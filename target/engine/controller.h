@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A controller: what a host has after Connect, as the engine and the commands see it. The association
- * floor makes and ends it (association/controller.h), and owns its list of queues, on the control
- * thread. Registers, features, events and keep-alive belong to the poller of the admin queue. A
- * controller lives until the last of its queues is freed.
+ * A controller: what a host has after Connect, as the engine and the commands see it. The
+ * association floor makes and ends it (association/controller.h), and owns its list of queues, on
+ * the control thread. Registers, features, events and keep-alive belong to the poller of the admin
+ * queue. A controller lives until the last of its queues is freed.
  */
 #pragma once
 
@@ -77,7 +77,8 @@ struct controller {
 	bool is_unproven;  /* the host has not authenticated its admin queue yet */
 	struct loop_timer announce;
 	void (*on_reset)(struct loop_msg *msg); /* run of `reset` on control */
-	/* Control. The live queue of that id, which outlives messages sent to its poller now; or NULL. */
+	/* Control. The live queue of that id, which outlives messages sent to its poller now; or
+	 * NULL. */
 	struct queue *(*find_queue)(const struct controller *controller, uint16_t qid);
 	bool is_resetting; /* CC.EN went 0: I/O queues die, then reset goes back */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failed commands of a controller, for the log page Error Information (01h; Base 2.0, 5.16.1.2), which
- * command/admin/log_page.c builds.
+ * Failed commands of a controller, for the log page Error Information (01h; Base 2.0, 5.16.1.2),
+ * which command/admin/log_page.c builds.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See fatal.h. The handler runs on whatever thread broke down, with anything in any state: it calls
- * nothing that is not async-signal-safe, follows no list, and frees and locks nothing. A fault within
- * it ends the program at once, as its signal is blocked. Other threads that break down meanwhile wait
- * for the end.
+ * nothing that is not async-signal-safe, follows no list, and frees and locks nothing. A fault
+ * within it ends the program at once, as its signal is blocked. Other threads that break down
+ * meanwhile wait for the end.
  *
  * Sanitizers explain faults better: under them only abort() is ours.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts that are here, whatever number of controllers each has: what is limited and counted per host.
- * Made with a host's first controller, freed with its last.
+ * Hosts that are here, whatever number of controllers each has: what is limited and counted per
+ * host. Made with a host's first controller, freed with its last.
  *
- * A host is an NQN once it has proven the name, or need not prove it. Before that, and for discovery,
- * where nothing is proven, a name is only a claim: if claims counted for the name, a peer could use up
- * what belongs to another host. Such a peer is a guest, and counts for the address that it comes from
- * (addr_is_same_party).
+ * A host is an NQN once it has proven the name, or need not prove it. Before that, and for
+ * discovery, where nothing is proven, a name is only a claim: if claims counted for the name, a
+ * peer could use up what belongs to another host. Such a peer is a guest, and counts for the
+ * address that it comes from (addr_is_same_party).
  */
 #pragma once
 
@@ -38,7 +38,8 @@ struct host {
 	struct qos qos; /* of all namespaces together */
 };
 
-/* Poller. How many more I/O queues the host may have; at least 1, so that Connect can log why it may not. */
+/* Poller. How many more I/O queues the host may have; at least 1, so that Connect can log why it
+ * may not. */
 static inline unsigned host_room_for_queues(const struct target *target, const struct host *host)
 {
 	unsigned limit = atomic_load(&target->io_queues_per_host);

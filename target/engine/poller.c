@@ -53,8 +53,8 @@ static struct request *first_waiter(const struct arena *arena)
 	return entry ? container_of(entry, struct request, turn) : NULL;
 }
 
-/* Whether the first of the line got its buffer; then it is on its way. Else the next queue's turn comes,
- * unless this one is owed the next buffer. */
+/* Whether the first of the line got its buffer; then it is on its way. Else the next queue's turn
+ * comes, unless this one is owed the next buffer. */
 static bool resume_first(struct arena *arena)
 {
 	struct request *r = first_waiter(arena);
@@ -103,8 +103,8 @@ static void on_resume(struct loop_call *call)
 
 /*
  * A host that posts no receive for a response keeps our SEND in retry for ever (RNR), and with it
- * buffers, or keeps a guard's visit waiting for a namespace in memory that it reads. That is its own
- * affair until others wait: then it may take STALL_S.
+ * buffers, or keeps a guard's visit waiting for a namespace in memory that it reads. That is its
+ * own affair until others wait: then it may take STALL_S.
  */
 static bool is_stalled(const struct poller *poller, uint64_t since_ns)
 {
@@ -112,8 +112,9 @@ static bool is_stalled(const struct poller *poller, uint64_t since_ns)
 }
 
 /*
- * Who waits for a large buffer keeps the others back, so that small ones do not take every piece of it.
- * When nothing came in a whole period, what it needs is held by a disk that hangs: others go past.
+ * Who waits for a large buffer keeps the others back, so that small ones do not take every piece of
+ * it. When nothing came in a whole period, what it needs is held by a disk that hangs: others go
+ * past.
  */
 static void look_at_blocker(struct poller *poller, struct arena *arena)
 {
@@ -193,7 +194,8 @@ static void on_look(struct loop_msg *msg)
 	poller_watch_stall(poller);
 }
 
-/* A write of this poller waits for a read of memory, whose host does not take its data: any poller's. */
+/* A write of this poller waits for a read of memory, whose host does not take its data: any
+ * poller's. */
 static void on_stuck(void *context)
 {
 	struct target *target = ((struct poller *)context)->target;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See queue.h. Control makes and frees the memory; in between the poller moves the queue through its
- * states.
+ * See queue.h. Control makes and frees the memory; in between the poller moves the queue through
+ * its states.
  *
- * A queue ends in one way, wherever the end begins: control sends `drain`; the poller starts nothing any
- * more, drops requests that wait, and moves the queue pair to the error state; when every work request is
- * back and no request is in use it lets go and sends `over`. A poller that sees something wrong sends
- * `failed` and waits for `drain`.
+ * A queue ends in one way, wherever the end begins: control sends `drain`; the poller starts
+ * nothing any more, drops requests that wait, and moves the queue pair to the error state; when
+ * every work request is back and no request is in use it lets go and sends `over`. A poller that
+ * sees something wrong sends `failed` and waits for `drain`.
  *
- * Messages of one thread arrive in order, and each is sent once, so none can outlive the queue: `over` is
- * the last that a poller sends, and `drain` the last it gets, but for answers that it waits for (n_busy).
+ * Messages of one thread arrive in order, and each is sent once, so none can outlive the queue:
+ * `over` is the last that a poller sends, and `drain` the last it gets, but for answers that it
+ * waits for (n_busy).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -114,8 +115,8 @@ void queue_fail(struct queue *queue, const char *fmt, ...)
 	send_failed(queue, true);
 }
 
-/* Nothing of a command that lost its way is used again before it comes back: the device or the disk may
- * have it. */
+/* Nothing of a command that lost its way is used again before it comes back: the device or the disk
+ * may have it. */
 void queue_break(struct queue *queue, const char *fmt, ...)
 {
 	va_list args;

@@ -7,8 +7,8 @@
 struct queue;
 struct subsystem;
 
-/* What is exported now to this queue's controller; NULL if its subsystem is gone. Under RCU: valid until the
- * loop's turn ends. */
+/* What is exported now to this queue's controller; NULL if its subsystem is gone. Under RCU: valid
+ * until the loop's turn ends. */
 const struct subsystem *queue_subsystem(struct queue *queue);
 /* Its ANA groups, likewise; NULL: it has none. */
 const struct ana *queue_ana(struct queue *queue);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives that commands keep because their data is in them. I/O queues share a poller's, which has as
- * many as they may have commands, but tuning.shared_receives at most: then one that is kept is missed by
- * all. So data is copied to a buffer when more than half of these are kept; who finds no
- * buffer and has to wait may keep its receive as long as its host has no more than its share of them,
- * half of what is free and its own. Any number of hosts leave something for Connect and for the next
- * one. Nothing can be taken back from a host that sends more, and its writes must not fail for a want
- * of ours: its queue ends. Everything here runs on the poller.
+ * Receives that commands keep because their data is in them. I/O queues share a poller's, which has
+ * as many as they may have commands, but tuning.shared_receives at most: then one that is kept is
+ * missed by all. So data is copied to a buffer when more than half of these are kept; who finds no
+ * buffer and has to wait may keep its receive as long as its host has no more than its share of
+ * them, half of what is free and its own. Any number of hosts leave something for Connect and for
+ * the next one. Nothing can be taken back from a host that sends more, and its writes must not fail
+ * for a want of ours: its queue ends. Everything here runs on the poller.
  */
 #pragma once
 

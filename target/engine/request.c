@@ -205,7 +205,8 @@ static void clear(struct request *r)
 	       offsetof(struct request, is_fresh) - offsetof(struct request, result));
 }
 
-/* It holds something, or is on its way: it was not finished. Nothing of it is used then, nor given up. */
+/* It holds something, or is on its way: it was not finished. Nothing of it is used then, nor given
+ * up. */
 static bool is_soiled(const struct request *r)
 {
 	return r->state != REQUEST_FREE || r->ns || r->buffer.data || r->recv || r->pair;
@@ -323,8 +324,8 @@ static bool must_copy(const struct request *r)
 	return r->sgl.offset || receive_is_scarce(r);
 }
 
-/* The first of a host always passes, whatever it needs; and what is here already, if it stands in the
- * way of others there. */
+/* The first of a host always passes, whatever it needs; and what is here already, if it stands in
+ * the way of others there. */
 static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
 {
 	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host, memory_order_relaxed);
@@ -643,8 +644,8 @@ static enum request_state rest(struct request *r)
 	return REQUEST_GONE;
 }
 
-/* Direct calls, not a table, and all of it is request_run: registers are saved once a command, not with
- * each step. What is seldom, or calls much, is kept out of it (noinline). */
+/* Direct calls, not a table, and all of it is request_run: registers are saved once a command, not
+ * with each step. What is seldom, or calls much, is kept out of it (noinline). */
 static inline __attribute__((always_inline)) enum request_state take_step(struct request *r,
 									  enum request_state state)
 {
@@ -680,7 +681,8 @@ static inline __attribute__((always_inline)) enum request_state take_step(struct
 	__builtin_unreachable(); /* states_try would not have let it through */
 }
 
-/* It stays where it is: if the device, the disk or a line has it there, it comes back from there. */
+/* It stays where it is: if the device, the disk or a line has it there, it comes back from
+ * there. */
 static __attribute__((noinline, cold)) void refuse_move(struct request *r, enum request_state next)
 {
 	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s", r->sqe.opcode,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Commands that end before their time: aborted by the host, forbidden by new rules, or left by a
- * connection that dies. Who waits for something of ours is taken out of its line; what the device, the
- * disk or another thread holds comes back by itself. Runs on the queue's poller.
+ * connection that dies. Who waits for something of ours is taken out of its line; what the device,
+ * the disk or another thread holds comes back by itself. Runs on the queue's poller.
  */
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"

@@ -36,8 +36,9 @@ static inline unsigned response_n_slots(const struct request *r)
 /* Slots are there. Takes over the buffer and the namespace, when there is data. */
 void response_post(struct request *r, bool has_data);
 
-/* Send-queue slots of a queue of n_entries. A response takes one or, with its data, two: of 32 commands all
- * are under way at once, of more half, and hosts answer 28 of a chain before its last, signaled one is over. */
+/* Send-queue slots of a queue of n_entries. A response takes one or, with its data, two: of 32
+ * commands all are under way at once, of more half, and hosts answer 28 of a chain before its last,
+ * signaled one is over. */
 static inline unsigned queue_send_depth(unsigned n_entries)
 {
 	return MAX(n_entries / 2, MIN(2 * n_entries, 64)) + 28;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of slow commands (slow_io of the configuration): one line each, with what it was and where
- * its time went, written by its poller when it is answered. A disk that is slow is slow for all
- * commands: each poller says SLOW_BURST of them and then one a second, and how many it did not say.
+ * The log of slow commands (slow_io of the configuration): one line each, with what it was and
+ * where its time went, written by its poller when it is answered. A disk that is slow is slow for
+ * all commands: each poller says SLOW_BURST of them and then one a second, and how many it did not
+ * say.
  */
 #include <inttypes.h>
 

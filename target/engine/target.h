@@ -80,7 +80,8 @@ struct target {
 	struct control *control;	  /* control.c: the RPC server */
 	struct http *http;		  /* owned; stats/http.c */
 	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
-	/* A connection was freed or stranded: draining goes on, and while rblkd stops the last ends the loop */
+	/* A connection was freed or stranded: draining goes on, and while rblkd stops the last ends
+	 * the loop */
 	void (*check_stop)(struct target *target);
 	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read; and so: */
 	_Atomic size_t bytes_per_host;	   /* of each poller; SIZE_MAX: no limit */

@@ -46,9 +46,9 @@ struct ana {
 enum nvme_ana_state ana_state_of_choice(unsigned choice);
 
 /*
- * The table for a subsystem of a configuration; slots: index of each of its portals. What was set since
- * the table before (may be NULL) was read from its file stays, where the file says the same as then.
- * To be freed with free(). 0 with *ret_ana NULL when there are no groups; or -ENOMEM.
+ * The table for a subsystem of a configuration; slots: index of each of its portals. What was set
+ * since the table before (may be NULL) was read from its file stays, where the file says the same
+ * as then. To be freed with free(). 0 with *ret_ana NULL when there are no groups; or -ENOMEM.
  */
 int ana_new(const struct target_config *config, const uint8_t *slots,
 	    const struct config_subsystem *subsystem, const struct ana *before,
@@ -75,9 +75,9 @@ static inline const struct ana_group *ana_group_of(const struct ana *ana, uint32
 enum nvme_status ana_check(const struct ana *ana, uint32_t nsid, unsigned portal);
 
 /*
- * Log page 0Ch as seen through a portal: fills length bytes at data, which are zero, from offset on.
- * Of groups that have namespaces; without their NSIDs if they are not wanted. Returns the length of
- * the page; nothing is filled from an offset beyond it.
+ * Log page 0Ch as seen through a portal: fills length bytes at data, which are zero, from offset
+ * on. Of groups that have namespaces; without their NSIDs if they are not wanted. Returns the
+ * length of the page; nothing is filled from an offset beyond it.
  */
 uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids, uint64_t offset,
 		      void *data, uint32_t length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The durability contract, in words; see durability.h. The backend knows which row it is when it has
- * opened its store, and sets has_volatile_cache by the same knowledge.
+ * The durability contract, in words; see durability.h. The backend knows which row it is when it
+ * has opened its store, and sets has_volatile_cache by the same knowledge.
  */
 #include "base/log.h"
 #include "target/export/durability.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors of the store behind a namespace: counted by kind, logged, and the last one kept, so that an
- * administrator finds them here instead of on each host. I/O that succeeds costs nothing here.
+ * Errors of the store behind a namespace: counted by kind, logged, and the last one kept, so that
+ * an administrator finds them here instead of on each host. I/O that succeeds costs nothing here.
  *
- * An error degrades the namespace until an administrator acknowledges it (rblkctl clear) or rblkd ends:
- * a person, not a timer, decides whether a disk that failed once is good. Errors that the host retries
- * (IO_ERROR_BUSY) are counted, but degrade nothing.
+ * An error degrades the namespace until an administrator acknowledges it (rblkctl clear) or rblkd
+ * ends: a person, not a timer, decides whether a disk that failed once is good. Errors that the
+ * host retries (IO_ERROR_BUSY) are counted, but degrade nothing.
  */
 #pragma once
 

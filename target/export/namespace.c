@@ -52,8 +52,8 @@ static bool fail(const struct namespace_origin *from, struct conf_mark mark, con
 }
 
 /*
- * A host that finds another identity under a name stops using the namespace; one that finds the same
- * goes on. A store that begins empty at each start is another namespace each time, unless the
+ * A host that finds another identity under a name stops using the namespace; one that finds the
+ * same goes on. A store that begins empty at each start is another namespace each time, unless the
  * configuration gives it a UUID.
  */
 static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, uuid_t ret_uuid)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See namespace_memory.h. Control puts jobs into a line, the thread takes them one by one and publishes
- * the registration itself, in namespace.registered. A job stands in the line until it is over, so what
- * is in line or under way is known under the lock; the thread is started by the first job.
+ * See namespace_memory.h. Control puts jobs into a line, the thread takes them one by one and
+ * publishes the registration itself, in namespace.registered. A job stands in the line until it is
+ * over, so what is in line or under way is known under the lock; the thread is started by the first
+ * job.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -46,8 +47,8 @@ static struct {
 	.jobs = LIST_INIT(line.jobs),
 };
 
-/* Whether the kernel will register so much for us. Checked first: pages that registration would then
- * refuse must not be faulted in. */
+/* Whether the kernel will register so much for us. Checked first: pages that registration would
+ * then refuse must not be faulted in. */
 static bool may_lock(size_t n_bytes)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -59,8 +60,8 @@ static bool may_lock(size_t n_bytes)
 	return syscall(SYS_capget, &header, caps) == 0 && caps[0].effective & 1u << CAP_IPC_LOCK;
 }
 
-/* What takes long of a registration, in steps, so that it can be given up; registering finds its pages
- * there then. Kernels before 5.14 cannot. */
+/* What takes long of a registration, in steps, so that it can be given up; registering finds its
+ * pages there then. Kernels before 5.14 cannot. */
 static void find_pages(struct job *job)
 {
 	char *memory = job->ns->memory;

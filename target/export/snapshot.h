@@ -51,24 +51,25 @@ void snapshot_runtime_init(struct snapshot_runtime *runtime, struct state_direct
 
 /*
  * Control thread. Opens every backend and builds a snapshot. Mistakes (missing file, not a multiple
- * of the block size, exported twice...) are reported through conf at their lines; returns NULL then.
- * Namespaces that are in the snapshot before (NULL: there is none), by NQN and nsid, are shared with
- * it. That stays as it was, whatever happens.
+ * of the block size, exported twice...) are reported through conf at their lines; returns NULL
+ * then. Namespaces that are in the snapshot before (NULL: there is none), by NQN and nsid, are
+ * shared with it. That stays as it was, whatever happens.
  */
 struct snapshot *snapshot_build(const struct target_config *config,
 				const struct snapshot_runtime *runtime, struct conf *conf,
 				const struct snapshot *before);
 /* Control thread; no poller reads it any more. Closes namespaces no other snapshot holds. */
 void snapshot_free(struct snapshot *snapshot);
-/* Control thread; pollers have stopped. What namespaces keep over a restart is kept, if it was not. */
+/* Control thread; pollers have stopped. What namespaces keep over a restart is kept, if it was
+ * not. */
 void snapshot_settle(const struct snapshot *snapshot);
-/* As snapshot_free, but commands may still use its namespaces: those that no other snapshot holds are
- * appended to namespaces (by node), for namespace_free. */
+/* As snapshot_free, but commands may still use its namespaces: those that no other snapshot holds
+ * are appended to namespaces (by node), for namespace_free. */
 void snapshot_retire(struct snapshot *snapshot, struct list *namespaces);
 /* Control thread. It is published: the files that it has created or made larger stay so. */
 void snapshot_keep(struct snapshot *snapshot);
-/* Control thread. Undoes a snapshot that was never published, and what it did to files; returns how many
- * stay larger. Accepts NULL, and one that is kept. */
+/* Control thread. Undoes a snapshot that was never published, and what it did to files; returns how
+ * many stay larger. Accepts NULL, and one that is kept. */
 unsigned snapshot_discard(struct snapshot *snapshot);
 
 /* Pollers, under RCU. NULL when there is none of that name. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters and histograms of I/O commands. One poller writes each counter with plain stores, and the
- * control thread reads it at any time, so nothing is locked. A queue has its own counters, a namespace
- * has a set for each poller, and association/host_stats.h adds up those of a host's queues.
+ * Counters and histograms of I/O commands. One poller writes each counter with plain stores, and
+ * the control thread reads it at any time, so nothing is locked. A queue has its own counters, a
+ * namespace has a set for each poller, and association/host_stats.h adds up those of a host's
+ * queues.
  *
  * The histogram holds the time from the arrival of a capsule to the post of its response
  * (engine/timing.h). The stages are added up for one command of STATS_SAMPLE, and for all commands

@@ -367,7 +367,8 @@ static void end(struct daemon *d)
 	admission_free(target->admission);
 }
 
-/* The device or a disk may still have memory of queues that a defect has stranded: all of it stays. */
+/* The device or a disk may still have memory of queues that a defect has stranded: all of it
+ * stays. */
 static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 {
 	log_err("stopping with %u connections that are not whole", d->target.n_stranded);

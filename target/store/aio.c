@@ -349,8 +349,9 @@ static void on_transfer(struct backend_aio *aio, struct backend_io *io, uint64_t
 }
 
 /*
- * The disk has no place for it. If it has others of ours, the next of those makes one, hopefully. If not, or if
- * this one may be what the kernel would have to split, for which it finds no place ever, a worker waits.
+ * The disk has no place for it. If it has others of ours, the next of those makes one, hopefully.
+ * If not, or if this one may be what the kernel would have to split, for which it finds no place
+ * ever, a worker waits.
  */
 static void on_full(struct backend_aio *aio, struct backend_io *io)
 {
@@ -368,8 +369,9 @@ static void on_full(struct backend_aio *aio, struct backend_io *io)
 }
 
 /*
- * The device does not know RWF_NOWAIT any more, which io_submit still believes of its descriptor: a volume of
- * the device mapper has got another table. Whether it was RWF_DSYNC that is not known shows without.
+ * The device does not know RWF_NOWAIT any more, which io_submit still believes of its descriptor: a
+ * volume of the device mapper has got another table. Whether it was RWF_DSYNC that is not known
+ * shows without.
  */
 static void on_lost_nowait(struct backend_aio *aio, struct backend_io *io)
 {

@@ -3,7 +3,8 @@
  * Where a namespace's bytes live. A backend is an ops table, which stands in the table of all
  * (backends.h); null.c is one to copy.
  *
- * Threads. open, close, resize: control. submit: any poller, with its backend_thread; an io completes there.
+ * Threads. open, close, resize: control. submit: any poller, with its backend_thread; an io
+ * completes there.
  */
 #pragma once
 
@@ -41,8 +42,8 @@ struct backend_io {
 	void *buffer;		 /* read, write: length bytes, aligned to 4 KiB */
 	bool is_shutdown;	 /* of no command, but of a controller that is shut down */
 	bool is_short;		 /* for on_error: the store ends before it */
-	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short transfer is
-	 * -EIO, never success (reliability rule R4). */
+	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short transfer
+	 * is -EIO, never success (reliability rule R4). */
 	void (*done)(struct backend_io *io, int error);
 
 	/* the backend's own while it has the io: */
@@ -66,9 +67,9 @@ struct backend_config {
 
 struct backend_ops {
 	const char *name; /* the kind in lists, and the namespace's key in the configuration */
-	/* What the key takes: CONF_STRING becomes config.path, CONF_SIZE config.size_bytes (which may
-	 * then change while hosts are connected: see resize). The configuration fills in name and
-	 * offsets. */
+	/* What the key takes: CONF_STRING becomes config.path, CONF_SIZE config.size_bytes (which
+	 * may then change while hosts are connected: see resize). The configuration fills in name
+	 * and offsets. */
 	struct conf_key key;
 	bool can_create;       /* takes the keys create and size */
 	bool can_share;	       /* takes the key shared */
@@ -80,7 +81,8 @@ struct backend_ops {
 	/* No io is outstanding. */
 	void (*close)(struct backend *backend);
 	/* Whether open would work, as far as that can be seen without creating or locking anything.
-	 * Fills *ret_identity (see struct backend; 0, 0: there is nothing yet). As open otherwise. */
+	 * Fills *ret_identity (see struct backend; 0, 0: there is nothing yet). As open
+	 * otherwise. */
 	int (*check)(const struct backend_config *config, uint64_t ret_identity[2], char *why,
 		     size_t n);
 	/* Never completes io from inside. */
@@ -91,7 +93,8 @@ struct backend_ops {
 	 * updated, or -errno with one line in why, as open. */
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *why, size_t n);
 	/* Makes the store as large as it was before open or resize made it larger (grown_from,
-	 * grown_to): nothing was written there. 0, or -errno with one line in why: it stays larger. */
+	 * grown_to): nothing was written there. 0, or -errno with one line in why: it stays
+	 * larger. */
 	int (*undo_grow)(struct backend *backend, char *why, size_t n);
 	/* Memory that can be registered and moved by RDMA directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
@@ -106,14 +109,14 @@ struct backend {
 	/* Bytes of the store before open or resize made it larger, and then, until that is
 	 * kept or undone; grown_to 0: it has not. Control. */
 	uint64_t grown_from, grown_to;
-	/* Is called for each io that fails, on its poller, before its done; may be NULL. The owner's,
-	 * as owner is. */
+	/* Is called for each io that fails, on its poller, before its done; may be NULL. The
+	 * owner's, as owner is. */
 	void (*on_error)(struct backend *backend, struct backend_io *io, int error);
 	void *owner;
 	/* Control writes it in open, and size_bytes in resize: no poller reads that one. */
 	struct backend_limits limits;
-	/* What is exported, to refuse exporting it twice: device and inode of a file, the number of a
-	 * block device and 0; both 0: there is nothing to share. */
+	/* What is exported, to refuse exporting it twice: device and inode of a file, the number of
+	 * a block device and 0; both 0: there is nothing to share. */
 	uint64_t identity[2];
 	struct whole *whole; /* owned by the backend; NULL: its medium keeps blocks whole */
 	struct backend_work work;
@@ -121,15 +124,15 @@ struct backend {
 };
 
 /*
- * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of the
- * loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs are
- * in flight; further ones wait. With depth 0, or where the system grants no context, worker threads
- * do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
+ * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of
+ * the loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs
+ * are in flight; further ones wait. With depth 0, or where the system grants no context, worker
+ * threads do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread);
-/* Owner loop, before it runs. on_stuck is called once a second while an io waits long for readers of
- * memory. */
+/* Owner loop, before it runs. on_stuck is called once a second while an io waits long for readers
+ * of memory. */
 void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
 			  void *context);
 /* Owner loop, before it runs and after it has stopped. */

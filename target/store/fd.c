@@ -187,8 +187,8 @@ static void after_change(struct backend_io *io, int error)
 
 static void start_write(struct backend_io *io);
 
-/* Of what the write is refused with before anything is synced. With O_DIRECT blocks are allocated by
- * the write, so a full file system is no failed sync, either. */
+/* Of what the write is refused with before anything is synced. With O_DIRECT blocks are allocated
+ * by the write, so a full file system is no failed sync, either. */
 static bool is_of_write_alone(int error)
 {
 	switch (-error) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What files and block devices have in common: I/O on a file descriptor. For
- * file.c and device.c only; each adds how to open it, and how to make
- * zeroes and holes.
+ * What files and block devices have in common: I/O on a file descriptor. For file.c and device.c
+ * only; each adds how to open it, and how to make zeroes and holes.
  */
 #pragma once
 

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regular files. Opened without following symbolic links, locked as a whole for as long
- * as they are exported (an open file description lock: neither another rblkd, unless both
- * share it, nor a second
- * namespace of this one can have them for writing), and switched to O_DIRECT where the
- * file system allows it.
+ * Regular files. Opened without following symbolic links, locked as a whole for as long as they are
+ * exported (an open file description lock: neither another rblkd, unless both share it, nor a
+ * second namespace of this one can have them for writing), and switched to O_DIRECT where the file
+ * system allows it.
  *
  * With create, a file that is not there is made sparse, at its size; one that is smaller grows to
  * it; one that is larger is refused, for nothing is ever cut.
  *
- * Zeroes: a hole where the host welcomes one, else FALLOC_FL_ZERO_RANGE, which keeps the
- * space; fd.c writes them where the file system knows neither. A discard is a
- * hole. Holes read as zero.
+ * Zeroes: a hole where the host welcomes one, else FALLOC_FL_ZERO_RANGE, which keeps the space;
+ * fd.c writes them where the file system knows neither. A discard is a hole. Holes read as zero.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -221,8 +219,8 @@ static enum backend_durability find_durability(const struct backend_fd *disk)
 	return disk->is_direct ? DURABILITY_FILE : DURABILITY_PAGE_CACHE;
 }
 
-/* The largest offset that the file system has for the file: a seek moves nothing but the position of
- * the descriptor, which no I/O of ours uses. */
+/* The largest offset that the file system has for the file: a seek moves nothing but the position
+ * of the descriptor, which no I/O of ours uses. */
 static uint64_t max_offset(const struct backend_fd *disk)
 {
 	uint64_t low = 0, high = INT64_MAX;
@@ -240,8 +238,8 @@ static uint64_t max_offset(const struct backend_fd *disk)
 
 /*
  * Whether a hole can be made, by making one in the last block that the file could ever have. Just
- * behind the end another rblkd may have grown the file, and its host may have written there; or another
- * program may have allocated space ahead.
+ * behind the end another rblkd may have grown the file, and its host may have written there; or
+ * another program may have allocated space ahead.
  */
 static bool can_have_holes(struct backend_fd *disk, const struct stat *st)
 {

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory: one memfd, mapped. It is registered with the RDMA devices (export/namespace_memory.c), which
- * take the data of reads from it, and the Write command copies its data there, so ordinary reads and
- * writes do not reach this backend. What reaches it is done in place, on the poller, and completes in
- * the next turn of the loop; only a large write zeroes or discard goes to a worker thread. An io that
- * finds a block in use (whole.h) continues in a later turn.
+ * Memory: one memfd, mapped. It is registered with the RDMA devices (export/namespace_memory.c),
+ * which take the data of reads from it, and the Write command copies its data there, so ordinary
+ * reads and writes do not reach this backend. What reaches it is done in place, on the poller, and
+ * completes in the next turn of the loop; only a large write zeroes or discard goes to a worker
+ * thread. An io that finds a block in use (whole.h) continues in a later turn.
  *
- * Nothing is ever punched out of the memfd: a registration pins pages, and a hole would
- * leave the devices writing to pages that are no longer ours. Zeroes are written.
+ * Nothing is ever punched out of the memfd: a registration pins pages, and a hole would leave the
+ * devices writing to pages that are no longer ours. Zeroes are written.
  *
  * It grows in place: address space for more is reserved at the start, and nothing that is in use
- * moves. What was added is not part of the registration; hosts' data for it goes through
- * buffers.
+ * moves. What was added is not part of the registration; hosts' data for it goes through buffers.
  *
- * Contents are gone when rblkd ends. There is no cache behind it, so Flush has nothing to
- * do.
+ * Contents are gone when rblkd ends. There is no cache behind it, so Flush has nothing to do.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What backends are made of, for the files of this folder only: the ways of a poller's backend_thread
- * to carry out one step of an I/O (libaio, a worker thread, or nothing at all). Each ends by calling
- * step.then on the poller's loop, never from inside the call that started it.
+ * What backends are made of, for the files of this folder only: the ways of a poller's
+ * backend_thread to carry out one step of an I/O (libaio, a worker thread, or nothing at all). Each
+ * ends by calling step.then on the poller's loop, never from inside the call that started it.
  */
 #pragma once
 
@@ -53,9 +53,10 @@ void backend_end_short(struct backend_io *io);
 /* A step without work: then is called in the loop's next turn. */
 void backend_skip(struct backend_io *io, int error);
 
-/* aio.c. Reads, writes (with FUA if is_dsync) or flushes through libaio on fd. Where a disk that is full
- * would make the poller wait, if_full does it on a worker thread, when the disk does not get room by what
- * comes back; NULL: nothing is full, or it may wait. Call only where thread->aio is there. */
+/* aio.c. Reads, writes (with FUA if is_dsync) or flushes through libaio on fd. Where a disk that is
+ * full would make the poller wait, if_full does it on a worker thread, when the disk does not get
+ * room by what comes back; NULL: nothing is full, or it may wait. Call only where thread->aio is
+ * there. */
 void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync, int fd,
 		       uint32_t align, int (*if_full)(struct backend_io *io));
 

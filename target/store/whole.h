@@ -40,8 +40,8 @@ struct whole {
 };
 
 /*
- * What a device holds: the address of the first mark; WHOLE_MANY, and above WHOLE_HOLD_SHIFT how many
- * more there are, if it is not the only one. 0: nothing.
+ * What a device holds: the address of the first mark; WHOLE_MANY, and above WHOLE_HOLD_SHIFT how
+ * many more there are, if it is not the only one. 0: nothing.
  */
 typedef uint64_t whole_hold;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of a connection: the proof of its host's name, while that has a key, and its turn at a worker thread
- * (turn.h).
+ * Of a connection: the proof of its host's name, while that has a key, and its turn at a worker
+ * thread (turn.h).
  */
 #pragma once
 

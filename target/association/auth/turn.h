@@ -11,8 +11,9 @@
 
 struct connection;
 
-/* Poller of the connection, which has a guest (auth_attach) and no turn: on_turn is called there, once, when
- * the turn comes; at once when the connection dies, and then it is to compute nothing. Ends with turn_end. */
+/* Poller of the connection, which has a guest (auth_attach) and no turn: on_turn is called there,
+ * once, when the turn comes; at once when the connection dies, and then it is to compute nothing.
+ * Ends with turn_end. */
 void turn_request(struct connection *c, void (*on_turn)(struct connection *c));
 /* Poller of the connection: what on_turn began is over. */
 void turn_end(struct connection *c);

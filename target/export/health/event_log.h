@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What has happened to a subsystem (log page 0Dh): its starts, resets of its controllers, and what
- * SMART said then. The control thread adds events. The log is an image, exactly as hosts read it behind the header,
- * which never changes: another event makes another image. So a host that reads piece by piece only keeps
- * the one it began with. event_file.c keeps them in the state directory; without one there is no log.
+ * SMART said then. The control thread adds events. The log is an image, exactly as hosts read it
+ * behind the header, which never changes: another event makes another image. So a host that reads
+ * piece by piece only keeps the one it began with. event_file.c keeps them in the state directory;
+ * without one there is no log.
  */
 #pragma once
 

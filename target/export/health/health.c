@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records of subsystems, and when they are saved; see health.h. Control thread, but for health_read.
+ * Records of subsystems, and when they are saved; see health.h. Control thread, but for
+ * health_read.
  *
  * A start of rblkd is a power cycle of what it exports. "is_on" stands in the file from before the
- * portals open until rblkd has ended in order. If it is still set at start-up, the last end was not in
- * order: with another boot id than now the machine went down meanwhile, which is an unsafe shutdown
- * (writes that were acknowledged and not flushed may be lost); with the same one rblkd alone crashed or
- * was killed, and the kernel kept its writes. Hosts compare Unsafe Shutdowns when they reconnect. Counters
- * are saved once a minute while hosts are connected, once an hour otherwise, and only if they have
- * changed, for which an hour of being on is enough; and at the end. So a crash loses a minute of them.
+ * portals open until rblkd has ended in order. If it is still set at start-up, the last end was not
+ * in order: with another boot id than now the machine went down meanwhile, which is an unsafe
+ * shutdown (writes that were acknowledged and not flushed may be lost); with the same one rblkd
+ * alone crashed or was killed, and the kernel kept its writes. Hosts compare Unsafe Shutdowns when
+ * they reconnect. Counters are saved once a minute while hosts are connected, once an hour
+ * otherwise, and only if they have changed, for which an hour of being on is enough; and at the
+ * end. So a crash loses a minute of them.
  *
  * Saving takes as long as the disk does, so a thread of its own writes, that lives just as long. It
  * writes event logs that have grown, too; events are rare, and saved at once.
@@ -154,7 +156,8 @@ void health_read(struct health_record *record, struct health_figures *ret_figure
 
 /* ---- on and off ----------------------------------------------------------------------------- */
 
-/* How the record's last life ended, if not in order. What is not known counts as a loss of power. */
+/* How the record's last life ended, if not in order. What is not known counts as a loss of
+ * power. */
 static void count_last_end(struct health_record *record)
 {
 	const char *boot_id = record->health->boot_id;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What SMART (log page 02h) tells of a subsystem over its whole life: how often it was powered on, for how long,
- * and what hosts have done with it. There is a record for each subsystem, by its NQN, until rblkd
- * ends. What was counted by namespaces that are gone, and by earlier rblkd, is added up in it; what the
- * namespaces of now have counted is read where their pollers count it, so this costs the data path
- * nothing. health_file.c keeps it all in the state directory; and event_log.h what has happened.
+ * What SMART (log page 02h) tells of a subsystem over its whole life: how often it was powered on,
+ * for how long, and what hosts have done with it. There is a record for each subsystem, by its NQN,
+ * until rblkd ends. What was counted by namespaces that are gone, and by earlier rblkd, is added up
+ * in it; what the namespaces of now have counted is read where their pollers count it, so this
+ * costs the data path nothing. health_file.c keeps it all in the state directory; and event_log.h
+ * what has happened.
  */
 #pragma once
 
@@ -100,8 +101,8 @@ struct health_record *health_find(struct health *health, const char *nqn);
 void health_add_namespace(struct health_record *record, struct namespace *ns);
 void health_remove_namespace(struct namespace *ns);
 
-/* Portals are about to open: marks what is exported as on, durably. What cannot be kept is said in the
- * log, and tried again; it never stops rblkd. */
+/* Portals are about to open: marks what is exported as on, durably. What cannot be kept is said in
+ * the log, and tried again; it never stops rblkd. */
 void health_begin(struct health *health, struct loop *loop, const struct snapshot *snapshot,
 		  const struct list *controllers);
 /* Another snapshot is current. */
@@ -110,8 +111,8 @@ void health_follow(struct health *health, const struct snapshot *snapshot);
 void health_save_soon(struct health *health);
 /* A host has connected. */
 void health_note_host(struct health *health);
-/* Pollers have stopped: saves for the last time, and that the end was in order. Accepts NULL, and one
- * that has not begun. */
+/* Pollers have stopped: saves for the last time, and that the end was in order. Accepts NULL, and
+ * one that has not begun. */
 void health_end(struct health *health);
 
 /* ---- any thread ---- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which flow is next under a rate: start-time fair queueing. Each flow has a tag, which moves on by what
- * its commands cost, as time of the rate; the flow with the lowest is next. So flows share bytes
- * where bytes are what is short and commands where these are, whatever their depth and the size of
- * their commands.
+ * Which flow is next under a rate: start-time fair queueing. Each flow has a tag, which moves on by
+ * what its commands cost, as time of the rate; the flow with the lowest is next. So flows share
+ * bytes where bytes are what is short and commands where these are, whatever their depth and the
+ * size of their commands.
  *
  * Pollers have a line each and keep the order together: a line whose first is ahead of another
  * line's first takes nothing from the bucket until that one has caught up, up to a batch. A flow

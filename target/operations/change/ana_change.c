@@ -2,8 +2,8 @@
 /*
  * rblkctl ana set; see ana_change.h. Control thread.
  *
- * The pollers see one pointer change: in the subsystem of the snapshot that is current. Only this thread
- * replaces snapshots, so it stays the current one meanwhile.
+ * The pollers see one pointer change: in the subsystem of the snapshot that is current. Only this
+ * thread replaces snapshots, so it stays the current one meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>

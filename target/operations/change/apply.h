@@ -25,7 +25,8 @@ struct apply_report {
 
 /*
  * Reads and checks the file at path (NULL: the one of the start), compares it with what runs, and,
- * unless it is only for show or the mode forbids it, does it. The report needs apply_report_free in any case.
+ * unless it is only for show or the mode forbids it, does it. The report needs apply_report_free in
+ * any case.
  */
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report);

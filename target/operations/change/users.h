@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which hosts use what a change takes away: a namespace, a subsystem, their own permission. Control thread. */
+/* Which hosts use what a change takes away: a namespace, a subsystem, their own permission. Control
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,8 +19,8 @@ struct change_users {
 	unsigned n;
 };
 
-/* Hosts that are connected now, each once a change. 0 or -ENOMEM. The result needs change_users_free in any
- * case. */
+/* Hosts that are connected now, each once a change. 0 or -ENOMEM. The result needs
+ * change_users_free in any case. */
 int change_users_find(const struct target *target, const struct config_changes *changes,
 		      struct change_users *ret_users);
 void change_users_free(struct change_users *users);

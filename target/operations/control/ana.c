@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ana_list, ana_set: which state the groups of a subsystem have through each portal. Control thread.
+ * ana_list, ana_set: which state the groups of a subsystem have through each portal. Control
+ * thread.
  *
- * What is set lasts until the file says something else than it did (apply), or until the next start.
+ * What is set lasts until the file says something else than it did (apply), or until the next
+ * start.
  */
 #include <inttypes.h>
 #include <string.h>

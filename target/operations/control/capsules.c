@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capsules {"queues": ["3", "4/1"], "count": 8}: the last command capsules of each queue, or of those of
- * these controllers or queues. Control thread.
+ * capsules {"queues": ["3", "4/1"], "count": 8}: the last command capsules of each queue, or of
+ * those of these controllers or queues. Control thread.
  *
- * The rings are their pollers'. Each is asked by a message to copy its own; this thread waits for them,
- * as it does for a grace period. A queue cannot go meanwhile, for this thread would free it.
+ * The rings are their pollers'. Each is asked by a message to copy its own; this thread waits for
+ * them, as it does for a grace period. A queue cannot go meanwhile, for this thread would free it.
  */
 #include <inttypes.h>
 #include <semaphore.h>

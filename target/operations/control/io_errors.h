@@ -7,8 +7,8 @@
 
 /* Namespaces whose store has failed at something since rblkd was started. */
 struct json_object *control_list_errors(struct target *target);
-/* The worst of: "failed", a sync did; "degraded", by errors that no administrator has cleared; "unkept", its state
- * file may say what is not valid; "ok". */
+/* The worst of: "failed", a sync did; "degraded", by errors that no administrator has cleared;
+ * "unkept", its state file may say what is not valid; "ok". */
 const char *control_namespace_state(const struct namespace *ns);
 /* Adds "backend_errors" and "last_error". */
 void control_add_errors(struct json_object *o, const struct namespace *ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What rblkd shows of itself: portals, subsystems, namespaces, hosts, connections, each as a list of
- * JSON objects. Called by control.c on the control thread, which owns portals, queues, controllers
- * and the snapshot; what pollers count is read as it is, without stopping them.
+ * What rblkd shows of itself: portals, subsystems, namespaces, hosts, connections, each as a list
+ * of JSON objects. Called by control.c on the control thread, which owns portals, queues,
+ * controllers and the snapshot; what pollers count is read as it is, without stopping them.
  *
  * Scripts rely on the keys: they are only ever added to (tests/loop/test_control.py). Sizes are
  * bytes, times seconds.

@@ -2,8 +2,8 @@
 /*
  * ns_resize: a namespace has grown, or shall grow, while hosts use it. Control thread.
  *
- * A size that stands in the configuration (ram, or a file with create) is changed there and applied;
- * changed here, it would be the old one again at the next start.
+ * A size that stands in the configuration (ram, or a file with create) is changed there and
+ * applied; changed here, it would be the old one again at the next start.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qos_list {"name"}, qos_set {"name", "qos": {"iops": "1000", "burst": "1s", "read_bandwidth": "none"}}:
- * the limits of namespaces and hosts, and what they have done. Control thread.
+ * qos_list {"name"}, qos_set {"name", "qos": {"iops": "1000", "burst": "1s", "read_bandwidth":
+ * "none"}}: the limits of namespaces and hosts, and what they have done. Control thread.
  *
- * What is set is the running configuration's, as if it had stood in the file: so a host has its limits
- * also when it comes back, diff compares them with the file, and apply brings the file's back.
+ * What is set is the running configuration's, as if it had stood in the file: so a host has its
+ * limits also when it comes back, diff compares them with the file, and apply brings the file's
+ * back.
  */
 #include <string.h>
 
@@ -114,8 +115,8 @@ static struct json_object *show_qos(const struct config_qos *qos)
 	return o;
 }
 
-/* How long the last command of a full queue waits: tuning.queue_depth commands of 4 KiB, of one queue
- * that has the limit to itself. 0: no limit. */
+/* How long the last command of a full queue waits: tuning.queue_depth commands of 4 KiB, of one
+ * queue that has the limit to itself. 0: no limit. */
 static uint64_t full_queue_wait_ns(const struct config_qos *qos, uint64_t depth)
 {
 	const struct {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The HTTP endpoint: GET /metrics. A thread of libmicrohttpd's own parses what clients send, so that
- * nothing they do takes time of the control thread or of pollers. The number of clients is limited, in
- * all and from one address. A request must be received and its answer sent within a time: a client that
- * sends or takes a byte now and then is disconnected as an idle one is. The library times idle
- * connections only, so the time is kept here: while there are connections, the control thread shuts the
- * sockets of those that are late.
- * A socket is closed after its place in the table is given back, so none is taken for another.
+ * The HTTP endpoint: GET /metrics. A thread of libmicrohttpd's own parses what clients send, so
+ * that nothing they do takes time of the control thread or of pollers. The number of clients is
+ * limited, in all and from one address. A request must be received and its answer sent within a
+ * time: a client that sends or takes a byte now and then is disconnected as an idle one is. The
+ * library times idle connections only, so the time is kept here: while there are connections, the
+ * control thread shuts the sockets of those that are late. A socket is closed after its place in
+ * the table is given back, so none is taken for another.
  *
- * The counters are the control thread's to collect: it is sent a message, and the HTTP thread waits.
- * What was collected a moment ago is given again, so that asking often costs little.
+ * The counters are the control thread's to collect: it is sent a message, and the HTTP thread
+ * waits. What was collected a moment ago is given again, so that asking often costs little.
  *
  * End: the HTTP thread is told not to wait any more, and then joined. The message may still be in
  * the inbox of the loop, which does not run again.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Metrics rblkd_*, written family by family, as the format wants it. Names and labels are relied on:
- * they are only ever added to (rblkd(8) lists them). Times are seconds, sizes bytes. Queues have no
- * metrics of their own, for each connection would be a new series; rblkctl stats --queues has them.
+ * Metrics rblkd_*, written family by family, as the format wants it. Names and labels are relied
+ * on: they are only ever added to (rblkd(8) lists them). Times are seconds, sizes bytes. Queues
+ * have no metrics of their own, for each connection would be a new series; rblkctl stats --queues
+ * has them.
  *
  * Buckets end where octaves of our histograms end, 2^k - 1 ns, so their counts are exact.
  */

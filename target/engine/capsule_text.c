@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See capsule_text.h. snprintf may allocate and lock, which a handler of a fatal signal cannot
- * have; so numbers are written here.
+ * See capsule_text.h. snprintf may allocate and lock, which is illegal in the handler of a fatal
+ * signal. So this file formats numbers itself.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "target/engine/command_table.h"
 
 struct text {
-	char *at, *end; /* one byte more is there for the NUL */
+	char *at, *end; /* one more byte is reserved for the NUL */
 };
 
 static void put(struct text *t, const char *s)
@@ -38,7 +38,7 @@ static void put_named(struct text *t, const char *name, uint64_t value)
 	put_number(t, value, 10);
 }
 
-/* With one digit behind the point. */
+/* With one decimal. */
 static void put_tenths(struct text *t, uint64_t tenths, const char *unit)
 {
 	put_number(t, tenths / 10, 10);
@@ -56,7 +56,7 @@ static void put_time(struct text *t, uint64_t ns)
 		put_tenths(t, ns / (NSEC_PER_SEC / 10), "s");
 }
 
-/* ---- what it says --------------------------------------------------------------------------- */
+/* ---- the parts of a line -------------------------------------------------------------------- */
 
 const char *capsule_command(const struct capsule *capsule, bool is_admin)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A capsule in words. Pure, and made of nothing that a signal handler must not call. */
+/* Formats a capsule as text. Pure: the handler of a fatal signal may call all of it. */
 #pragma once
 
 #include <stddef.h>
@@ -12,9 +12,9 @@ enum {
 
 /* "Read", or "an unknown command". */
 const char *capsule_command(const struct capsule *capsule, bool is_admin);
-/* Whether SLBA and NLB stand at their usual places. */
+/* Whether the command has SLBA and NLB at their usual places. */
 bool capsule_has_range(const struct capsule *capsule, bool is_admin);
-/* "keyed", "in-capsule", "none" and so on; *ret_length is what it describes. */
+/* The kind of SGL: "keyed", "in-capsule", "none" and so on; *ret_length is the length in it. */
 const char *capsule_sgl(const struct capsule *capsule, uint32_t *ret_length);
 uint64_t capsule_age_ns(const struct capsule *capsule, uint64_t now);
 /* "3.1us ago: Read, CID 17, NSID 1, LBA 0, 8 blocks, keyed SGL of 4096: Success after 35.0us".

@@ -12,14 +12,14 @@
 #include "target/engine/capsule_text.h"
 
 enum {
-	DUMP_LINES = 2048, /* of all queues together, but for one each */
+	DUMP_LINES = 2048, /* of all queues together; each queue has one anyway */
 	LOG_BURST = 2,
 };
 
 struct capsules {
 	/* Thread: control */
-	struct capsule_ring *rings; /* owned mapping; untouched ones have no memory yet */
-	unsigned n, n_fresh;	    /* from there on never used */
+	struct capsule_ring *rings; /* owned mapping; unused rings have no memory yet */
+	unsigned n, n_fresh;	    /* rings from n_fresh on were never used */
 	struct capsule_ring *free;
 };
 
@@ -141,7 +141,8 @@ static bool dump_text(int fd, const char *before, char *text, size_t n)
 	return write(fd, before, strlen(before)) >= 0 && write(fd, text, n + 1) >= 0;
 }
 
-/* Whether it could be said. What pollers still write meanwhile is taken as it is. */
+/* Whether the write succeeded. Pollers may write records meanwhile; those are dumped as they
+ * are. */
 __attribute__((no_sanitize("thread"))) static bool dump_ring(const struct capsule_ring *ring,
 							     unsigned max, int fd)
 {

@@ -49,7 +49,7 @@ const struct nvme_command *command_of(enum command_set set, uint8_t opcode)
 
 const struct nvme_command *command_table_find(bool is_admin, const struct nvme_sqe *sqe)
 {
-	/* The fabrics command type stands where others have the NSID's lowest byte. */
+	/* FCTYPE is where other commands have the lowest byte of the NSID. */
 	if (__builtin_expect(sqe->opcode == NVME_FABRICS, 0))
 		return table[COMMANDS_FABRICS][sqe->nsid.b[0]];
 	return table[is_admin ? COMMANDS_ADMIN : COMMANDS_IO][sqe->opcode];

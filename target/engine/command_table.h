@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The commands that rblkd serves: one constant struct nvme_command for each. The engine knows the
- * struct and not the commands. The floors above register their entries at start, and the engine
- * finds one by its opcode. What depends on the opcode is in the entry: when the command may come,
- * its parser, the guard's rules, rates, counters, Identify, the effects log, and the name in the
- * log of rblkd.
+ * The table of commands that rblkd serves: one constant struct nvme_command for each. The engine
+ * knows the struct and not the commands. The floors above register their entries at start, and the
+ * engine finds an entry by its opcode. An entry has all that depends on the opcode: when the host
+ * may send the command, its parser, the guard's rules, rates, counters, Identify, the effects log,
+ * and the name in the log of rblkd.
  */
 #pragma once
 
@@ -14,12 +14,12 @@
 enum command_set {
 	COMMANDS_ADMIN,
 	COMMANDS_IO,
-	COMMANDS_FABRICS, /* by type (FCTYPE), for they share one opcode */
+	COMMANDS_FABRICS, /* by FCTYPE, because they share one opcode */
 	COMMAND_SETS,
 };
 
 enum command_flag {
-	/* The rule is a controller, a proven host, and a controller that is ready. */
+	/* Without these a command needs a controller, a proven host and a ready controller. */
 	COMMAND_BEFORE_CONNECT = 1 << 0,
 	COMMAND_BEFORE_PROOF = 1 << 1,
 	COMMAND_BEFORE_READY = 1 << 2,
@@ -29,10 +29,10 @@ enum command_flag {
 	COMMAND_FUSED_SECOND = 1 << 4,
 	/* SLBA in dwords 10 and 11, NLB in dword 12. */
 	COMMAND_HAS_RANGE = 1 << 5,
-	/* Uncorrectable blocks that it writes are valid again. */
+	/* Uncorrectable blocks become valid when the command writes them. */
 	COMMAND_HEALS = 1 << 6,
-	/* What its success adds to: commands and blocks of SMART (NVM Command Set 1.0, 4.1.4.2),
-	 * and the counters of its queue. */
+	/* What a success adds to: commands and blocks of SMART (NVM Command Set 1.0, 4.1.4.2), and
+	 * the counters of the queue. */
 	COMMAND_COUNTS_READ = 1 << 7,
 	COMMAND_COUNTS_READ_BLOCKS = 1 << 8,
 	COMMAND_COUNTS_WRITE = 1 << 9,
@@ -40,7 +40,7 @@ enum command_flag {
 	COMMAND_COUNTS_IN_QUEUE = 1 << 11,
 };
 
-/* The price where a rate is set (throttle.h). Bytes are those of the range. */
+/* The price under a rate (throttle.h). Bytes are those of the command's range. */
 enum command_cost {
 	COST_NOTHING,
 	COST_OPERATION,
@@ -49,10 +49,11 @@ enum command_cost {
 };
 
 struct nvme_command {
-	/* Poller of the queue. Returns a status, which is the answer; or NVME_OK, and the request
-	 * has direction, length and whatever else the execution needs. */
+	/* Poller of the queue. Checks the command. NVME_OK: the parser has set direction, length
+	 * and what else the execution needs. Any other status is the answer. */
 	enum nvme_status (*parse)(struct request *r);
-	/* Poller of the queue. Returns the next state. NULL: parse sets r->execute. */
+	/* Poller of the queue. Executes the command, and returns its next state. NULL: parse sets
+	 * r->execute. */
 	enum request_state (*execute)(struct request *r);
 	const char *name; /* as in the specification */
 	uint8_t opcode;	  /* or FCTYPE */
@@ -61,24 +62,25 @@ struct nvme_command {
 	unsigned flags;	   /* of enum command_flag */
 	uint32_t effects;  /* of enum nvme_effect: log page 05h */
 	uint16_t optional; /* its bit of ONCS (I/O commands) or OACS (admin commands) */
-	/* Poller. Whether a controller with this namespace shows the bit. NULL: always. */
+	/* Poller. Whether a controller with this namespace reports the bit. NULL: always. */
 	bool (*is_offered)(const struct namespace *ns);
-	/* Of a fused second that was parsed: NVME_OK if it belongs to r->pair, and r describes
-	 * both. */
+	/* For the second of a fused pair, after its parser. NVME_OK: it belongs to r->pair, and r
+	 * describes both. */
 	enum nvme_status (*join)(struct request *r);
-	/* Of a fused second that has its buffer: divides it, and takes what came with r->pair. */
+	/* For the second of a fused pair, once it has a buffer: divides the buffer, and takes over
+	 * the data that came with r->pair. */
 	void (*place)(struct request *r);
 };
 
-/* Main thread, before the first poller runs. The entries are never freed. Two of one opcode are a
- * mistake of ours. */
+/* Main thread, before the first poller runs. The caller's entries are never freed. Two entries of
+ * one opcode are a defect of rblkd. */
 void command_register(enum command_set set, const struct nvme_command *const *commands, unsigned n);
 
-/* Any thread, and handlers of signals. Never NULL: an opcode that is not registered has an entry
- * without a name, whose parser returns Invalid Command Opcode. */
+/* Any thread, and signal handlers. Never NULL: the entry of an unregistered opcode has no name, and
+ * its parser returns Invalid Command Opcode. */
 const struct nvme_command *command_of(enum command_set set, uint8_t opcode);
 /* The same for a command of an admin queue or an I/O queue. */
 const struct nvme_command *command_table_find(bool is_admin, const struct nvme_sqe *sqe);
 
-/* A parser for commands without data and without anything to check. */
+/* A parser for commands that have no data and need no check. */
 enum nvme_status command_parse_nothing(struct request *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A controller: what a host has after Connect, as the engine and the commands see it. The
- * association floor makes and ends it (association/controller.h), and owns its list of queues, on
+ * A controller: what Connect gives to a host, as the engine and the commands see it. The
+ * association floor creates and ends it (association/controller.h), and owns its list of queues, on
  * the control thread. Registers, features, events and keep-alive belong to the poller of the admin
  * queue. A controller lives until the last of its queues is freed.
  */
@@ -19,10 +19,10 @@ enum {
 	CONTROLLER_AERS = 4,	/* AERL + 1 */
 	CONTROLLER_ERRORS = 64, /* ELPE + 1 */
 	KAS_MS = 1000,		/* granularity of keep-alive */
-	TRAFFIC_NOTE_MS = 100,	/* last_traffic_ns is that much too old at most */
+	TRAFFIC_NOTE_MS = 100,	/* resolution of last_traffic_ns */
 	KATO_MAX_MS = 3600 * 1000,
 	DISCOVERY_TRANSFER = 64 * 1024,
-	FEATURES_PLAIN = 16,   /* identifiers below this are kept as one dword */
+	FEATURES_PLAIN = 16,   /* features below this identifier are one dword */
 	CONTROLLER_ABORTS = 4, /* ACL + 1 */
 	RESV_NOTICES = 64,
 };
@@ -34,14 +34,14 @@ enum controller_event { /* bits */
 	EVENT_ANA_CHANGED = 1 << 3,
 };
 
-/* What log page 80h will say; a ring. */
+/* The entries of log page 80h; a ring. */
 struct resv_notices {
 	struct nvme_resv_log entries[RESV_NOTICES];
 	unsigned first, n;
-	uint64_t count; /* of all, also of those there was no room for */
+	uint64_t count; /* of all notices, including those that found the ring full */
 };
 
-/* Changes that the host shall be notified of (command/admin/notice.h). */
+/* Changes that the host must be notified of (command/admin/notice.h). */
 struct notice {
 	/* Thread: control sets, the poller of the admin queue takes */
 	struct loop_msg msg;
@@ -58,66 +58,67 @@ struct controller {
 	char subnqn[NVMF_NQN_MAX + 1], hostnqn[NVMF_NQN_MAX + 1];
 	uint8_t hostid[16];
 	char remote[ADDR_STRING_MAX]; /* of the admin queue */
-	union addr local;	      /* where the host reached us: replaces wildcard portals */
+	union addr local; /* the address that the host connected to: replaces wildcard portals */
 	struct portal *portal;
-	struct host *host;	      /* counted; of discovery a guest */
-	struct health_record *health; /* of its subsystem; borrowed; NULL: of discovery */
-	struct poller *poller;	      /* of the admin queue */
+	struct host *host; /* holds a reference; of a discovery controller a guest */
+	/* of its subsystem, which owns it; NULL: a discovery controller */
+	struct health_record *health;
+	struct poller *poller; /* of the admin queue */
 	uint64_t created_ns;
 
 	/* Thread: control */
 	struct list node;	  /* target->controllers */
 	struct list connections;  /* of struct connection (member_node), the admin queue's too */
-	unsigned n_connections;	  /* of them */
+	unsigned n_connections;	  /* length of that list */
 	struct connection *admin; /* NULL once it is freed */
-	struct { /* fence.c: commands that came, and in which of its ticks some did */
+	struct { /* fence.c: commands so far, and the last of its ticks in which some arrived */
 		uint64_t n_commands, tick;
 	} heard;
 	bool is_announced; /* its connect line is in the log */
-	bool is_unproven;  /* the host has not authenticated its admin queue yet */
+	bool is_unproven;  /* the admin queue has not authenticated yet */
 	struct loop_timer announce;
-	void (*on_reset)(struct loop_msg *msg); /* run of `reset` on control */
-	/* Control. The live queue of that id, which outlives messages sent to its poller now; or
-	 * NULL. */
+	void (*on_reset)(struct loop_msg *msg); /* runs on control when `reset` arrives there */
+	/* Control. The live queue with this id, or NULL. It outlives any message that is sent to
+	 * its poller now. */
 	struct queue *(*find_queue)(const struct controller *controller, uint16_t qid);
-	bool is_resetting; /* CC.EN went 0: I/O queues die, then reset goes back */
+	bool is_resetting; /* CC.EN became 0: I/O queues end, then reset returns */
 
 	/* Thread: any */
 	_Atomic bool is_ready;		  /* CSTS.RDY and not shut down: I/O is served */
 	_Atomic bool is_dying;		  /* the association is over; control writes */
-	_Atomic uint64_t last_traffic_ns; /* of any queue (TBKAS), to 100 ms */
-	_Atomic unsigned n_granted;	  /* I/O queues */
+	_Atomic uint64_t last_traffic_ns; /* of any queue (TBKAS), in steps of 100 ms */
+	_Atomic unsigned n_granted;	  /* I/O queues that the host may have */
 	_Atomic unsigned n_io;		  /* I/O queues connected; control writes */
 	struct notice notice;		  /* of changes, for asynchronous events */
-	pthread_mutex_t errors_lock;	  /* of the two below; a leaf, held for a copy */
-	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: those that failed */
+	pthread_mutex_t errors_lock; /* protects the two fields below; a leaf, held for a copy */
+	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: failed commands */
 	uint64_t n_errors;
 
 	/* Thread: poller of the admin queue */
-	struct queue *admin_queue; /* between attach and detach */
+	struct queue *admin_queue; /* set from attach to detach */
 	uint32_t cc, csts;
 	unsigned life;	    /* counts resets and enables: property.c */
-	bool is_reset_sent; /* the control thread drops the I/O queues */
+	bool is_reset_sent; /* control is ending the I/O queues */
 	uint32_t kato_ms;
 	struct loop_timer keep_alive;
 	struct list aers; /* of struct request (wait), in order of arrival */
 	unsigned n_aers;
-	struct loop_call tell;			/* events to held requests */
+	struct loop_call tell;			/* completes held requests with events */
 	uint32_t event_mask;			/* feature 0Bh */
 	unsigned pending, masked;		/* bits of enum controller_event */
 	uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid, for log page 04h */
-	unsigned n_aborts;			/* on their way */
+	unsigned n_aborts;			/* under way */
 	struct event_context events;
 	struct resv_notices resv_notices;
 	uint8_t resv_mask[NSID_MAX + 1];       /* feature 82h: bits of enum nvme_resv_notice */
 	uint16_t error_recovery[NSID_MAX + 1]; /* feature 05h: TLER */
 	uint32_t features[FEATURES_PLAIN];
 	uint8_t host_behavior[512];
-	struct backend_io flush; /* shutdown: flushes one namespace after the other */
-	unsigned flush_life;	 /* in which that was begun */
+	struct backend_io flush; /* shutdown: flushes the namespaces in turn */
+	unsigned flush_life;	 /* the value of life when the flush began */
 	struct namespace *flush_ns;
-	struct queue *flush_queue; /* busy with it, and so alive */
-	struct loop_msg reset;	   /* to control and back */
+	struct queue *flush_queue; /* counted as busy, so it stays alive */
+	struct loop_msg reset;	   /* travels to control and back */
 };
 
 /* MQES, as Property Get, Connect and Identify report it. */

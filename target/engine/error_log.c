@@ -3,7 +3,8 @@
 #include "target/engine/error_log.h"
 #include "target/export/health/health.h"
 
-/* Not within request_run: its entry on the stack would have all commands pay for the protector. */
+/* noinline: with its entry on the stack of request_run, all commands would pay for the stack
+ * protector. */
 __attribute__((noinline)) void error_log_add(struct controller *controller, const struct request *r)
 {
 	struct nvme_error_entry entry = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See fatal.h. The handler runs on whatever thread broke down, with anything in any state: it calls
- * nothing that is not async-signal-safe, follows no list, and frees and locks nothing. A fault
- * within it ends the program at once, as its signal is blocked. Other threads that break down
+ * See fatal.h. The handler runs on the thread that crashed, with any object in any state. So it
+ * calls only async-signal-safe functions, follows no list, and frees and locks nothing. A fault
+ * within it ends the program at once, because its signal is blocked. Other threads that crash
  * meanwhile wait for the end.
  *
- * Sanitizers explain faults better: under them only abort() is ours.
+ * Sanitizers explain faults better, so in their builds this file handles only abort().
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ static atomic_flag is_taken = ATOMIC_FLAG_INIT;
 static void say(const char *text)
 {
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)
-		return; /* nowhere left to say it */
+		return; /* nowhere to write */
 }
 
 static const char *name_of(int signo)
@@ -68,7 +68,7 @@ static void on_fatal(int signo)
 	if (target)
 		capsules_dump(target, STDERR_FILENO);
 	signal(signo, SIG_DFL);
-	raise(signo); /* when this returns */
+	raise(signo); /* takes effect when the handler returns */
 }
 
 void fatal_init(const struct target *target)
@@ -76,7 +76,7 @@ void fatal_init(const struct target *target)
 	struct sigaction action = {.sa_handler = on_fatal};
 
 	atomic_store(&dying, target);
-	sigfillset(&action.sa_mask); /* no other handler comes between */
+	sigfillset(&action.sa_mask); /* no other handler runs in between */
 	for (unsigned i = 0; i < ARRAY_LEN(signals); i++)
 		sigaction(signals[i], &action, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Last words: what hosts had asked for when the program broke down. */
+/* Logs the last commands of each queue when rblkd crashes. */
 #pragma once
 
 struct target;
 
-/* Control. From now on a fatal signal (a failed check, too) writes the last capsules of each queue
- * to stderr, before the signal has its usual effect. */
+/* Control. Installs handlers of fatal signals; a failed check() raises one, too. A handler writes
+ * the last capsules of each queue to stderr, then the signal has its usual effect. */
 void fatal_init(const struct target *target);
-/* The target goes. */
+/* Control, before the target is freed. */
 void fatal_deinit(void);

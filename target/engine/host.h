@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts that are here, whatever number of controllers each has: what is limited and counted per
- * host. Made with a host's first controller, freed with its last.
+ * A connected host: what is limited and counted per host, whatever number of controllers it has.
+ * The control thread creates it with a host's first controller and frees it with the last.
  *
- * A host is an NQN once it has proven the name, or need not prove it. Before that, and for
- * discovery, where nothing is proven, a name is only a claim: if claims counted for the name, a
- * peer could use up what belongs to another host. Such a peer is a guest, and counts for the
- * address that it comes from (addr_is_same_party).
+ * A host is known by its NQN once it has proven that name, or if it need not prove it. Before the
+ * proof, and for discovery, where no host proves anything, a name is only a claim. If claims
+ * counted for the name, a peer could use up what belongs to another host. Such a peer is a guest,
+ * and counts for its address (addr_is_same_party).
  */
 #pragma once
 
@@ -14,32 +14,32 @@
 
 #include "target/engine/target.h"
 
-/* What one poller knows of a host; that poller's alone. */
+/* What one poller counts of a host. Thread: that poller. */
 struct host_poller {
-	_Alignas(64) size_t data_bytes; /* of its buffers, held */
+	_Alignas(64) size_t data_bytes; /* of the buffers that it holds */
 	size_t admin_bytes;
-	unsigned n_receives; /* kept by its commands that wait, of those that all share */
-	bool is_held_said;   /* that it is beyond bytes_per_host */
+	unsigned n_receives; /* shared receives that its waiting commands retain */
+	bool is_held_said;   /* it is logged that the host is beyond bytes_per_host */
 };
 
 struct host {
 	/* Thread: control */
 	struct list node; /* target->hosts */
 	unsigned n_refs;
-	unsigned n_controllers;	      /* that are admitted; of a guest, those of discovery */
-	unsigned n_queues;	      /* of them, the admin queues too */
-	_Atomic unsigned n_io_queues; /* any thread reads */
-	char nqn[NVMF_NQN_MAX + 1];   /* "" of a guest */
+	unsigned n_controllers;	      /* admitted ones; of a guest, discovery controllers */
+	unsigned n_queues;	      /* of these controllers, including admin queues */
+	_Atomic unsigned n_io_queues; /* control writes, any thread reads */
+	char nqn[NVMF_NQN_MAX + 1];   /* "" for a guest */
 	bool is_guest;
 	union addr address;  /* of a guest */
-	unsigned n_proofs;   /* a worker thread computes for a guest's queue */
-	struct list provers; /* of struct connection (proof.node): wait for one */
+	unsigned n_proofs;   /* of a guest's queues, under way on worker threads */
+	struct list provers; /* of struct connection (proof.node): they wait for such a proof */
 	struct host_poller pollers[POLLERS_MAX];
-	struct qos qos; /* of all namespaces together */
+	struct qos qos; /* for all namespaces together */
 };
 
-/* Poller. How many more I/O queues the host may have; at least 1, so that Connect can log why it
- * may not. */
+/* Poller. How many more I/O queues the host may have. At least 1, so that Connect runs and can log
+ * why it refuses. */
 static inline unsigned host_room_for_queues(const struct target *target, const struct host *host)
 {
 	unsigned limit = atomic_load(&target->io_queues_per_host);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See pair.h. A status is the answer of one half; the other one gets "failed fused command". */
+/* See pair.h. When one half has a status of its own, the other half gets "failed fused command". */
 #include "target/engine/command_table.h"
 #include "target/engine/pair.h"
 #include "target/engine/queue.h"
@@ -50,7 +50,7 @@ bool pair_is_legal(const struct request *r)
 
 __attribute__((noinline)) enum nvme_status pair_hold(struct request *r, enum nvme_status status)
 {
-	/* A host that sends no second must not hold a receive that all queues share. */
+	/* A host that sends no second must not retain a receive that all queues share. */
 	if (status == NVME_OK && receive_is_scarce(r))
 		status = NVME_INTERRUPTED;
 	if (status == NVME_OK)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all commands have in common before anything is done: is the capsule well formed, may the
- * command come now on this queue? The command's own parser does the rest. The queue's poller.
+ * Checks that all commands have in common: is the capsule well formed, and may the queue send this
+ * command now? The command's own parser checks the rest. Poller of the queue.
  */
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"
 #include "target/engine/pair.h"
 #include "target/engine/parse.h"
 
-/* Any command shows that the host is there (TBKAS). The time is written at most ten times a
+/* Any command proves that the host is alive (TBKAS). The time is written at most ten times a
  * second, because all pollers read its cache line. */
 static inline void note_traffic(struct controller *controller, uint64_t now_ns)
 {
@@ -26,7 +26,7 @@ static bool is_ready(const struct queue *queue)
 			  : controller->csts & NVME_CSTS_RDY;
 }
 
-/* A Fabrics command, most likely: it may come before the others. */
+/* Most likely a Fabrics command, which is legal earlier than the others. */
 static __attribute__((noinline)) enum nvme_status check_early(const struct request *r)
 {
 	unsigned flags = r->command->flags;
@@ -66,7 +66,7 @@ enum nvme_status parse_command(struct request *r)
 		status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
 	if (status != NVME_OK)
 		return status;
-	/* An I/O queue without a proof keeps no association alive. */
+	/* An I/O queue that is not authenticated keeps no association alive. */
 	if (controller && (r->queue->access != QUEUE_UNPROVEN || !r->queue->qid))
 		note_traffic(controller, r->queue->poller->loop.now_ns);
 	status = check_sequence(r);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pollers: making, running and stopping their threads, and their buffers; see poller.h. Their
- * share of each RDMA device is made in poller_device.c.
+ * Pollers: creates, runs and stops their threads, and hands out their buffers; see poller.h.
+ * poller_device.c has their shares of each RDMA device.
  *
- * Life. pollers_start makes all of them before the first portal listens. At the end no queue is
- * left: `stop` stops polling, the thread ends, the control thread frees.
+ * Life. pollers_start makes all of them before the first portal listens. pollers_stop runs when no
+ * queue is left: the poller stops polling, its thread ends, and the control thread frees it.
  *
- * Memory. One mapping a poller, registered once with each device: a large arena for I/O, and a
- * small one for Connect and admin commands, so that a slow disk that holds every buffer does not
+ * Memory. Each poller has one mapping, registered once with each device: a large arena for I/O, and
+ * a small one for Connect and admin commands. So a slow disk that holds every I/O buffer does not
  * keep hosts from connecting or staying connected.
  */
 #include <errno.h>
@@ -32,8 +32,8 @@
 #include "target/engine/response.h"
 
 enum {
-	ADMIN_BYTES = 256 * 1024, /* beside one transfer of full size */
-	BACKEND_DEPTH = 512,	  /* iocbs in flight a poller */
+	ADMIN_BYTES = 256 * 1024, /* in addition to one transfer of full size */
+	BACKEND_DEPTH = 512,	  /* iocbs in flight, of each poller */
 	STALL_S = 5,
 	STALL_LOOK_S = 1,
 };
@@ -53,8 +53,8 @@ static struct request *first_waiter(const struct arena *arena)
 	return entry ? container_of(entry, struct request, turn) : NULL;
 }
 
-/* Whether the first of the line got its buffer; then it is on its way. Else the next queue's turn
- * comes, unless this one is owed the next buffer. */
+/* Whether the first waiter got its buffer and left the line. Otherwise the next queue has its turn,
+ * unless the arena owes this waiter the next buffer. */
 static bool resume_first(struct arena *arena)
 {
 	struct request *r = first_waiter(arena);
@@ -76,7 +76,7 @@ static bool resume_first(struct arena *arena)
 	return true;
 }
 
-/* Round by round, as long as anybody gets something: one buffer a queue and round. */
+/* One buffer for each queue in each round, until a round gives none. */
 static void resume_waiters(struct arena *arena)
 {
 	bool has_progress = true;
@@ -102,9 +102,9 @@ static void on_resume(struct loop_call *call)
 /* ---- hosts that do not take their data ---------------------------------------------------- */
 
 /*
- * A host that posts no receive for a response keeps our SEND in retry for ever (RNR), and with it
- * buffers, or keeps a guard's visit waiting for a namespace in memory that it reads. That is its
- * own affair until others wait: then it may take STALL_S.
+ * A host that posts no receive for a response keeps the SEND in retry forever (RNR), and with it
+ * buffers. If the SEND's data is namespace memory, a guard's visit waits as well. Tolerated until
+ * another request waits; then the host has STALL_S seconds.
  */
 static bool is_stalled(const struct poller *poller, uint64_t since_ns)
 {
@@ -112,9 +112,9 @@ static bool is_stalled(const struct poller *poller, uint64_t since_ns)
 }
 
 /*
- * Who waits for a large buffer keeps the others back, so that small ones do not take every piece of
- * it. When nothing came in a whole period, what it needs is held by a disk that hangs: others go
- * past.
+ * The first waiter keeps later ones back, so that small requests do not take every piece of the
+ * large buffer that it needs. If it got nothing for a whole period, a disk that hangs holds what it
+ * needs: others may overtake it.
  */
 static void look_at_blocker(struct poller *poller, struct arena *arena)
 {
@@ -173,7 +173,7 @@ static void on_stall(struct loop_timer *timer)
 	}
 	look_at_blocker(poller, &poller->admin);
 	look_at_blocker(poller, &poller->data);
-	poller->is_awaited = false; /* who still waits says so again */
+	poller->is_awaited = false; /* a write that still waits sets it again */
 	if (poller->n_visits || !fair_is_empty(&poller->data.waiters) ||
 	    !fair_is_empty(&poller->admin.waiters))
 		poller_watch_stall(poller);
@@ -194,8 +194,8 @@ static void on_look(struct loop_msg *msg)
 	poller_watch_stall(poller);
 }
 
-/* A write of this poller waits for a read of memory, whose host does not take its data: any
- * poller's. */
+/* A write of this poller waits for a read of memory, whose host does not take its data. The read
+ * may be any poller's. */
 static void on_stuck(void *context)
 {
 	struct target *target = ((struct poller *)context)->target;
@@ -271,7 +271,7 @@ static uint64_t spin_ns(const struct config_tuning *tuning)
 		return 0;
 	if (tuning->poll == POLL_ALWAYS)
 		return PATIENCE_ENDLESS;
-	/* On one core the one we wait for cannot run while we spin. */
+	/* With one core, the thread that this loop waits for cannot run while it spins. */
 	return cpus_usable() > 1 ? tuning->spin_ns : 0;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pollers: threads that own queue pairs and move data. Each has one loop, one arena of
- * buffers that is registered with every device in use, one backend_thread, and for each
- * device one completion queue and one shared receive queue.
+ * Pollers: threads that own queue pairs and move data. Each has one loop, one arena of buffers that
+ * is registered with every device in use, one backend_thread, and for each device one completion
+ * queue and one shared receive queue.
+ *
+ * The control thread starts and stops the pollers (owner: target->pollers). A poller never waits
+ * for another thread: threads exchange messages.
  */
 #pragma once
 
@@ -17,22 +20,22 @@ struct queue;
 
 /* A poller's share of one RDMA device. */
 struct poller_device {
-	/* Thread: control makes and frees; in between the poller */
+	/* Thread: control creates and frees; the poller in between */
 	struct poller *poller;
 	struct device *device;
 	struct cq cq;
 	struct recv_ring ring;		  /* shared by the I/O queues; n_max is 0 without SRQ */
-	struct recv_part *first_receives; /* of it: posted when it starts */
-	unsigned n_promised;		  /* control: commands that its queues may have in all */
-	unsigned n_held; /* of the shared ring: receives kept for their in-capsule data */
+	struct recv_part *first_receives; /* of that ring: posted when the share starts */
+	unsigned n_promised;		  /* control: the most commands that its queues may have */
+	unsigned n_held; /* of the shared ring: receives retained for their in-capsule data */
 	struct mr mr;	 /* of the poller's arenas; none on iWARP (sink.h) */
 	bool is_started; /* poller */
 	struct loop_msg start, stop;
-	struct loop_timer start_again; /* poller: runs while it could not */
+	struct loop_timer start_again; /* poller: retries a start that failed */
 };
 
 struct poller {
-	/* Thread: poller, but for what says otherwise */
+	/* Thread: poller, except where noted */
 	struct target *target;
 	unsigned index;
 	pthread_t thread;
@@ -46,53 +49,53 @@ struct poller {
 	struct list queues;	    /* of struct queue (poller_node) */
 	struct list short_queues;   /* of struct queue (short_node): responses wait for slots */
 	struct list throttled;	    /* of struct line (node) */
-	struct loop_timer throttle; /* runs while somebody waits there */
+	struct loop_timer throttle; /* runs while requests wait there */
 	struct loop_timer stall;    /* runs while requests wait for buffers */
-	struct loop_call resume;    /* requests that wait for a buffer */
+	struct loop_call resume;    /* resumes requests that wait for a buffer */
 	struct poller_device devices[DEVICE_MAX]; /* by device index */
-	unsigned n_visits; /* of guards, that wait for commands of this poller */
-	bool is_awaited;   /* a write waits for reads of memory, perhaps for one of this poller */
-	struct loop_msg look;	     /* says so */
-	_Atomic bool is_look_sent;   /* any thread */
+	unsigned n_visits; /* pending visits of guards, for commands of this poller */
+	bool is_awaited;   /* a write waits for a read of memory that this poller may have sent */
+	struct loop_msg look;	     /* sets is_awaited on this poller */
+	_Atomic bool is_look_sent;   /* any thread sets it */
 	struct log_limit complaints; /* about what hosts ask for */
-	struct log_limit slow;	     /* commands */
+	struct log_limit slow;	     /* about slow commands */
 	struct loop_msg stop;
 	struct log_limit auth_refusals;
-	unsigned n_queues; /* control: connections placed here, to place the next */
+	unsigned n_queues; /* control: connections on this poller, to place the next one */
 };
 
-/* Control. Makes target->n_pollers pollers and starts their threads. 0 or -errno (said).
- */
+/* Control. Creates target->n_pollers pollers and starts their threads. 0 or -errno (logged). */
 int pollers_start(struct target *target);
-/* Control. No queue is left. Stops and frees; accepts what was never started. */
+/* Control, when no queue is left. Stops and frees them; accepts what was never started. */
 void pollers_stop(struct target *target);
-/* Control. One of them without its thread: whoever calls turns its loop. 0 or -errno; deinit in any
- * case. */
+/* Control. Creates one poller without a thread: the caller turns its loop. 0 or -errno; the caller
+ * calls deinit in either case. */
 int poller_init(struct poller *poller, struct target *target, unsigned index);
 void poller_deinit(struct poller *poller);
 
-/* Control. Makes every poller's share of the device, at first sight of it. 0 or -errno
- * (said). It ends by itself when the device is removed and has no queues any more. */
+/* Control. Creates every poller's share of a device that is new. 0 or -errno (logged). The share
+ * ends by itself when the device is removed and has no queues any more. */
 int pollers_add_device(struct target *target, struct device *device);
-/* Control. A queue of the device was made; was freed. */
+/* Control. Counts the queues of the device: one more, one fewer. */
 void pollers_take_queue(struct target *target, const struct device *device);
 void pollers_give_queue(struct target *target, const struct device *device);
-/* Control. A queue comes that may have n commands: the shared ring has a receive for each of them,
- * until tuning.shared_receives is reached. 0, and then give when it is gone; or -errno (said). */
+/* Control. For a new queue with n commands: the shared ring gets a receive for each, until it has
+ * tuning.shared_receives. 0: the caller gives them back when the queue is freed; or -errno
+ * (logged). */
 int poller_device_take_receives(struct poller_device *pd, unsigned n);
 void poller_device_give_receives(struct poller_device *pd, unsigned n);
-/* Poller. Stops polling its share of a device; accepts one that was not started. */
+/* Poller. Stops polling a device; accepts a share that was not started. */
 void poller_device_stop(struct poller_device *pd);
-/* Control, when it was stopped. Accepts a zeroed one. */
+/* Control, once the share is stopped. Accepts a zeroed one. */
 void poller_device_free(struct poller_device *pd);
-/* Control. The one with the fewest connections. */
+/* Control. The poller with the fewest connections. */
 struct poller *pollers_choose(struct target *target);
 
-/* Poller. Somebody waits for a buffer: hosts that do not take their data lose them in a while. */
+/* Poller. A request waits for a buffer: hosts that keep theirs too long lose their connections. */
 void poller_watch_stall(struct poller *poller);
-/* Poller. Wakes who waits, in the next turn. */
+/* Poller. Returns a buffer, and resumes waiting requests on the next loop turn. */
 void buffer_give_taken(struct poller *poller, struct buffer *buffer);
-/* The same; accepts an empty one. */
+/* The same; accepts an empty buffer. */
 static inline void buffer_give(struct poller *poller, struct buffer *buffer)
 {
 	if (buffer->data)

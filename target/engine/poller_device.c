@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RDMA devices of the target, and each poller's share of them: completion queue, shared receives,
- * registered buffers. Control thread, but for what says poller.
+ * registered buffers. Control thread, except where a comment names the poller.
  *
- * A device joins when it is first seen (at a portal's address, or with a connection): the control
- * thread makes the shares while the pollers do not know of them, then sends `start`; later
- * messages about queue pairs of that device arrive behind it.
+ * A device joins when it is first seen, at a portal's address or with a connection. The control
+ * thread creates the shares, which no poller knows yet, then sends `start`. Later messages about
+ * queue pairs of that device arrive behind it.
  *
- * A device that is removed goes in this order, as each thing stands on the next: its queues die,
- * whose backend I/O pins their buffers as ever; with the last freed one the pollers are sent
- * `stop` and cease polling; when all have answered, receives, registrations, completion queues,
- * namespaces' registrations and the protection domain are undone. Then transport/device.c, when
- * the portals have let go too, gives up the device itself.
+ * A removed device goes in this order, because each step needs the one before. Its queues die;
+ * their backend I/O pins their buffers until it ends. When the last queue is freed, control sends
+ * `stop`, and the pollers cease polling. When all have answered, control frees receives,
+ * registrations, completion queues, the namespaces' registrations and the protection domain. When
+ * the portals have let go too, transport/device.c gives up the device itself.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void on_device_removed(struct device_user *user);
 
 /* ---- a device comes ------------------------------------------------------------------------- */
 
-/* Room for every connection the limits allow, spread evenly, and for the receives: at most. */
+/* Entries for the most connections that the limits allow, spread evenly, and for the receives. */
 static unsigned cq_depth(const struct target *target)
 {
 	uint64_t n_queues = target->config->limits.connections / target->n_pollers + 1;
@@ -55,7 +55,7 @@ static void post_receives(struct poller_device *pd, struct recv_part *part)
 			pd->poller->index);
 }
 
-/* Until it can, connections that are placed here time out. */
+/* Until the start succeeds, connections that are placed here time out. */
 static void start_device(struct poller_device *pd)
 {
 	int r = cq_start(&pd->cq);
@@ -107,7 +107,7 @@ static int say_no_memory(struct target *target, const struct device *device, int
 	return r;
 }
 
-/* They stay when their queues are gone, for the next ones. */
+/* Receives stay when their queues are gone, for later queues. */
 static int make_receives(struct poller_device *pd, unsigned n, struct recv_part **ret_part)
 {
 	struct target *target = pd->poller->target;
@@ -136,7 +136,7 @@ static int make_device(struct poller *poller, struct device *device, struct doma
 	r = cq_init(&pd->cq, device, &poller->loop, FIRST_CQES, cq_depth(poller->target));
 	if (r < 0)
 		return say_cannot(poller->target, device, r, "a completion queue");
-	/* On iWARP each queue has its own (sink.h). */
+	/* On iWARP each queue registers the memory itself (sink.h). */
 	if (!device->limits.is_iwarp)
 		r = mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK, &pd->mr);
 	if (r < 0)
@@ -182,7 +182,7 @@ void poller_device_give_receives(struct poller_device *pd, unsigned n)
 	pd->n_promised -= n;
 }
 
-/* On iWARP the sink of a READ must be remotely writable: no namespace ever is. */
+/* On iWARP the sink of a READ must be remotely writable, which namespace memory never is. */
 static void register_namespaces(struct target *target, const struct domain *domain)
 {
 	if (!domain->device->limits.is_iwarp)
@@ -239,7 +239,7 @@ int pollers_add_device(struct target *target, struct device *device)
 
 /* ---- a device goes -------------------------------------------------------------------------- */
 
-/* Its poller, before it ends or before the device does. */
+/* Poller, before its thread ends or the device goes. */
 void poller_device_stop(struct poller_device *pd)
 {
 	loop_timer_stop(&pd->start_again);
@@ -267,7 +267,7 @@ static void on_device_stop(struct loop_msg *msg)
 	loop_send(&pd->poller->target->loop, &pd->stop);
 }
 
-/* Nothing is posted any more, and nothing new comes: pollers let go of their share. */
+/* Nothing is posted any more, and nothing new arrives: the pollers release their shares. */
 static void stop_when_unused(struct target_device *td)
 {
 	struct target *target = td->target;
@@ -280,7 +280,7 @@ static void stop_when_unused(struct target_device *td)
 		loop_send(&target->pollers[p].loop, &target->pollers[p].devices[index].stop);
 }
 
-/* Its connections and its portals hear of it by themselves. */
+/* Connections and portals of the device are notified separately. */
 static void on_device_removed(struct device_user *user)
 {
 	struct domain *domain = container_of(user, struct domain, user);

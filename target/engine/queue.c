@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See queue.h. Control makes and frees the memory; in between the poller moves the queue through
+ * See queue.h. Control creates and frees the memory; in between the poller moves the queue through
  * its states.
  *
- * A queue ends in one way, wherever the end begins: control sends `drain`; the poller starts
- * nothing any more, drops requests that wait, and moves the queue pair to the error state; when
- * every work request is back and no request is in use it lets go and sends `over`. A poller that
- * sees something wrong sends `failed` and waits for `drain`.
+ * A queue always ends the same way. Control sends `drain`. The poller starts nothing more, drops
+ * requests that wait, and moves the queue pair to the error state. When every work request is back
+ * and no request is in use, the poller detaches the queue and sends `over`. A poller that finds a
+ * failure sends `failed` and waits for `drain`.
  *
- * Messages of one thread arrive in order, and each is sent once, so none can outlive the queue:
- * `over` is the last that a poller sends, and `drain` the last it gets, but for answers that it
- * waits for (n_busy).
+ * Messages of one thread arrive in order, and each is sent once, so none can outlive the queue.
+ * `over` is the last that a poller sends. `drain` is the last that it receives, except for answers
+ * that it waits for (n_busy).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -80,7 +80,7 @@ void queue_drain(struct queue *queue)
 	loop_send(&queue->poller->loop, &queue->drain);
 }
 
-/* ---- its poller ---------------------------------------------------------------------- */
+/* ---- poller -------------------------------------------------------------------------- */
 
 void queue_set_access(struct queue *queue, enum queue_access access, struct host *host)
 {
@@ -115,8 +115,8 @@ void queue_fail(struct queue *queue, const char *fmt, ...)
 	send_failed(queue, true);
 }
 
-/* Nothing of a command that lost its way is used again before it comes back: the device or the disk
- * may have it. */
+/* A command whose state is wrong keeps all that it holds until it comes back: the device or the
+ * disk may use it. */
 void queue_break(struct queue *queue, const char *fmt, ...)
 {
 	va_list args;
@@ -126,7 +126,7 @@ void queue_break(struct queue *queue, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(queue->broken.what, sizeof(queue->broken.what), fmt, args);
 	va_end(args);
-	if (may_fail(queue)) { /* else control may be reading those that were kept */
+	if (may_fail(queue)) { /* else control may be reading the copy */
 		capsules_keep_last(queue->capsules);
 		move_to(queue, QUEUE_FAILED);
 	}
@@ -142,7 +142,7 @@ static void on_broken(struct qp *qp, const struct completion *c)
 		queue_fail(queue, "a transfer failed: %s", completion_string(c));
 		return;
 	}
-	/* The peer disconnected, or control does: that moved the queue pair to the error state. */
+	/* The peer disconnected; or control did, which moved the queue pair to the error state. */
 	if (!may_fail(queue))
 		return;
 	snprintf(queue->failed.why, sizeof(queue->failed.why), "the connection broke");
@@ -172,7 +172,7 @@ static void on_credit(struct qp *qp)
 static_assert(QUEUE_DEPTH_MAX * sizeof(struct nvme_cqe) <= BLOCK_MIN,
 	      "the responses of the largest queue fit: queue_send_depth");
 
-/* Without inline data responses leave from registered memory. */
+/* Without inline data, responses leave from registered memory. */
 static int place_responses(struct queue *queue)
 {
 	if (queue->qp.max_inline >= sizeof(struct nvme_cqe))
@@ -199,7 +199,7 @@ static void attach(struct loop_msg *msg)
 		r = qp_attach(qp);
 	if (qp->is_attached)
 		list_add_tail(&queue->poller->queues, &queue->poller_node);
-	if (queue->state == QUEUE_NEW) /* else it broke while it was attached */
+	if (queue->state == QUEUE_NEW) /* else it broke during qp_attach */
 		move_to(queue, r == 0 ? QUEUE_SERVING : QUEUE_FAILED);
 	queue->attached.error = r;
 	loop_send(&queue->target->loop, &queue->attached.msg);

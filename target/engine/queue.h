@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One NVMe queue: a queue pair, its requests and its responses. It belongs to one poller from `attach`
- * to `over`. The control thread has the other half, struct connection (association/connection.h), with
- * a machine of its own; each message between the two is named after the step that it makes.
+ * One NVMe queue: a queue pair, its requests and its responses. It belongs to one poller from
+ * `attach` to `over`. The control thread has the other half, struct connection
+ * (association/connection.h), with a state machine of its own. Each message between the halves has
+ * the name of its step.
  *
  *     control                                   poller: enum queue_state
  *     attach ------------------------------->   NEW ----> SERVING
  *            <------------------------ attached     |         | \
- *     finish ------------------------------->       |         |  FINISHING   serves what it has begun
- *            <-------------------------- failed     +--------+---> FAILED    broken, or finished
- *     drain  ------------------------------->                    DRAINING    until the device is done
- *                                                                DRAINED     until the backend is done
- *            <---------------------------- over                  OVER        control frees it
- * Only a SERVING queue takes new commands.
+ *     finish ------------------------------->       |         |  FINISHING  ends its commands
+ *            <-------------------------- failed     +--------+---> FAILED   broken, or finished
+ *     drain  ------------------------------->                    DRAINING   the device ends
+ *                                                                DRAINED    the backend ends
+ *            <---------------------------- over                  OVER       control frees it
+ *
+ * Only a SERVING queue accepts new commands.
  */
 #pragma once
 
@@ -31,20 +33,20 @@ struct controller;
 struct host;
 
 enum queue_state {
-	QUEUE_NEW, /* control makes it, or `attach` is on its way */
+	QUEUE_NEW, /* before `attach` arrives */
 	QUEUE_SERVING,
 	QUEUE_FINISHING, /* rblkd stops or the portal drains: commands in flight end */
 	QUEUE_FAILED,	 /* `failed` was sent */
-	QUEUE_DRAINING,	 /* the device returns its work requests */
-	QUEUE_DRAINED,	 /* the backend and other threads return requests */
-	QUEUE_OVER,	 /* `over` was sent; control owns all of it */
+	QUEUE_DRAINING,	 /* until the device has returned its work requests */
+	QUEUE_DRAINED,	 /* until the backend and other threads have returned requests */
+	QUEUE_OVER,	 /* `over` was sent; control owns the queue */
 };
 
-/* What the host may send on it. */
+/* Which commands the host may send. */
 enum queue_access {
 	QUEUE_UNCONNECTED, /* Connect */
-	QUEUE_CONNECTING,  /* Connect, which fails: one is at the control thread */
-	QUEUE_UNPROVEN,	   /* Authentication Send and Receive: the host has a key */
+	QUEUE_CONNECTING,  /* Connect, which fails: the control thread handles one */
+	QUEUE_UNPROVEN,	   /* Authentication Send and Receive: the host has a key to prove */
 	QUEUE_CONNECTED,   /* any command */
 };
 
@@ -53,14 +55,15 @@ struct queue {
 	struct target *target;
 	struct poller *poller;
 	struct poller_device *pd;
-	struct connection *connection; /* the association floor's; this floor never looks into it */
+	/* of the association floor; the engine never looks into it */
+	struct connection *connection;
 	uint16_t qid;
-	unsigned n_entries;	       /* of the submission queue: commands outstanding at most */
-	unsigned n_slots;	       /* of the send queue: responses under way at most */
-	unsigned n_shared;	       /* receives in the shared ring for it; 0: it has its own */
+	unsigned n_entries;	       /* the most commands outstanding */
+	unsigned n_slots;	       /* send-queue slots for responses */
+	unsigned n_shared;	       /* its receives in the shared ring; 0: it has its own */
 	struct sinks sinks;	       /* iWARP only */
 	uint32_t lkey;		       /* of its poller's memory */
-	struct capsule_ring *capsules; /* its last ones; the poller writes them */
+	struct capsule_ring *capsules; /* borrowed; the poller records its last capsules there */
 	struct guard_client guard_client;
 
 	/* Thread: poller */
@@ -69,43 +72,42 @@ struct queue {
 	unsigned state;		       /* enum queue_state */
 	unsigned access;	       /* enum queue_access */
 	struct controller *controller; /* NULL until Connect succeeded */
-	struct host
-		*host;	 /* its buffers count for it: the controller's, without a proof the guest */
-	uint16_t sqsize; /* 0's based, from Connect */
+	struct host *host;	       /* charged for its buffers: the controller's, or a guest */
+	uint16_t sqsize;	       /* 0's based, from Connect */
 	uint16_t sqhd;
 	bool has_no_sqhd;    /* SQ flow control is off */
-	bool is_resuming;    /* request_resume runs: a request in line passes the line */
-	unsigned n_busy;     /* requests in use, and other things that need the queue */
+	bool is_resuming;    /* request_resume runs: its request passes the line */
+	unsigned n_busy;     /* requests in use, and other users of the queue */
 	unsigned n_held;     /* of them: AERs */
-	size_t buffer_bytes; /* held, of the poller's buffers */
-	/* Behind the queue in its mapping; of those that were ever used the free ones */
+	size_t buffer_bytes; /* of the poller's buffers that it holds */
+	/* Behind the queue in its mapping. The lists have the free ones of those used so far. */
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;
 	unsigned n_requests, n_responses;
 	struct request *first;	  /* of a fused pair: the next command must be its second */
-	bool has_first_failed;	  /* and so does the second */
-	struct list slot_waiters; /* of struct request: for a slot to answer with */
-	struct list read_waiters; /* of struct request: a slot and a READ credit */
+	bool has_first_failed;	  /* so the second fails, too */
+	struct list slot_waiters; /* of struct request: for a send-queue slot */
+	struct list read_waiters; /* of struct request: for a slot and a READ credit */
 	struct list short_node;	  /* poller->short_queues: slot_waiters is not empty */
-	uint64_t credit_ns;	  /* when slots came back last, while that is so */
-	struct buffer cqes;	  /* registered memory for responses, without inline data */
+	uint64_t credit_ns;	  /* while it is there: when slots last came back */
+	struct buffer cqes;	  /* without inline data: registered memory for responses */
 	struct subsystem_ref {	  /* of the snapshot seen last */
 		uint64_t generation;
 		const struct subsystem *subsystem;
 	} subsystem_ref;
-	struct flow_past past; /* under rates */
+	struct flow_past past; /* its turns under rates */
 	struct queue_counters counters;
 
-	/* Messages to the poller; each is sent once */
+	/* Messages to the poller, each sent once. */
 	struct loop_msg attach, drain;
 	struct {
 		struct loop_msg msg;
 		const char *why; /* a constant */
 	} finish;
-	/* Messages to control, each sent once; their run is the connection's */
+	/* Messages to control, each sent once; connection.c sets their run. */
 	struct {
 		struct loop_msg msg;
-		int error; /* 0 or -errno: it cannot receive, and control drains it */
+		int error; /* 0; or -errno: it cannot receive, and control drains it */
 	} attached;
 	struct {
 		struct loop_msg msg;
@@ -116,35 +118,35 @@ struct queue {
 		struct loop_msg msg;
 		bool is_sent;
 		char what[128];
-	} broken; /* a defect of ours: queue_break */
+	} broken; /* a defect of rblkd: queue_break */
 	struct loop_msg over;
-	void (*on_drain)(struct queue *queue); /* on the poller; the connection's */
+	void (*on_drain)(struct queue *queue); /* called on the poller; of the association floor */
 
-	struct io_stats io[STATS_CLASSES]; /* last: of 11 KiB a read uses a third */
+	struct io_stats io[STATS_CLASSES]; /* last: a read uses a third of these 11 KiB */
 };
 
 /* ---- control ------------------------------------------------------------------------- */
 
 void queue_init(struct queue *queue); /* in queue_create */
-/* From here on it is its poller's. */
+/* From here on the poller owns the queue. */
 void queue_attach(struct queue *queue);
-/* Commands in flight end, then it fails without a fault. why is a constant. */
+/* Commands in flight end, then the queue fails without a fault. why is a constant. */
 void queue_finish(struct queue *queue, const char *why);
-/* It starts nothing any more, and is over when everything is back. */
+/* The queue starts nothing more. It is over when its commands and work requests are back. */
 void queue_drain(struct queue *queue);
 
-/* ---- its poller ---------------------------------------------------------------------- */
+/* ---- poller -------------------------------------------------------------------------- */
 
 static inline bool queue_is_dying(const struct queue *queue)
 {
 	return queue->state >= QUEUE_DRAINING;
 }
-/* host: for which the queue's buffers count from now on; NULL: none. */
+/* host: charged for the queue's buffers from now on; NULL: none. */
 void queue_set_access(struct queue *queue, enum queue_access access, struct host *host);
 /* The host broke a rule, or the queue pair broke: the first call ends the queue. */
 __attribute__((format(printf, 2, 3))) void queue_fail(struct queue *queue, const char *fmt, ...);
 /* An invariant broke: a defect of rblkd (association/defect.h). Control ends the queue. */
 __attribute__((format(printf, 2, 3), cold)) void queue_break(struct queue *queue, const char *fmt,
 							     ...);
-/* Something that needed the queue is over (n_busy). The queue may be gone afterwards. */
+/* Ends one use of the queue (n_busy). The queue may be gone afterwards. */
 void queue_done_one(struct queue *queue);

@@ -19,8 +19,8 @@ static size_t requests_offset(void)
 	return align_up(sizeof(struct queue), CACHE_LINE);
 }
 
-/* A queue, its requests and its responses are one mapping: all that it will ever need is there, but
- * a page only from when it is first used. Most hosts send fewer commands at once than they may. */
+/* A queue, its requests and its responses are one mapping of the largest size. The kernel provides
+ * a page on first use, and most hosts send fewer commands at once than they may. */
 static size_t mapping_bytes(unsigned n_entries)
 {
 	return requests_offset() + n_entries * sizeof(struct request) +
@@ -41,7 +41,7 @@ static struct queue *map_memory(unsigned n_entries)
 	return queue;
 }
 
-/* Admin queues have receives of their own: data can never starve them. */
+/* Admin queues have receives of their own, so I/O can never starve them. */
 int queue_make_qp(struct queue *queue, struct rdma_cm_id *id, unsigned max_reads)
 {
 	struct target *target = queue->target;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making and freeing queues (queue.h). Control thread. */
+/* Creates and frees queues (queue.h). Control thread. */
 #pragma once
 
 #include "target/engine/queue.h"
 
-/* In one mapping, with requests and responses for n_entries commands. NULL without memory. */
+/* The queue is one mapping with requests and responses for n_entries commands. NULL: no memory. */
 struct queue *queue_create(struct poller *poller, const struct device *device, uint16_t qid,
 			   unsigned n_entries);
-/* 0; or -errno, and the queue can only be freed. */
+/* 0; or -errno, and the caller must destroy the queue. */
 int queue_make_qp(struct queue *queue, struct rdma_cm_id *id, unsigned max_reads);
-/* It is over, or was never attached. Not its queue pair: qp_deinit comes before. */
+/* For a queue that is over or was never attached. The caller calls qp_deinit first. */
 void queue_destroy(struct queue *queue);

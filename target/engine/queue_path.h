@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way from a queue to what is exported. Poller of the queue. */
+/* Finds what a queue's controller may use: subsystem, ANA state. Poller of the queue. */
 #pragma once
 
 #include "target/export/ana.h"
@@ -7,10 +7,10 @@
 struct queue;
 struct subsystem;
 
-/* What is exported now to this queue's controller; NULL if its subsystem is gone. Under RCU: valid
+/* The subsystem of the queue's controller as exported now; NULL if it is gone. Under RCU: valid
  * until the loop's turn ends. */
 const struct subsystem *queue_subsystem(struct queue *queue);
 /* Its ANA groups, likewise; NULL: it has none. */
 const struct ana *queue_ana(struct queue *queue);
-/* ANA: NVME_OK, or the status of a command that needs the namespace now. */
+/* Checks ANA for a command that needs the namespace now: NVME_OK, or the status to answer. */
 enum nvme_status queue_check_path(struct queue *queue, uint32_t nsid);

@@ -6,7 +6,7 @@
 #include "target/engine/receives.h"
 
 enum {
-	HOST_PERCENT = 50, /* of what is free and its own */
+	HOST_PERCENT = 50, /* of (free + already retained) */
 };
 
 static void charge(struct request *r)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives that commands keep because their data is in them. I/O queues share a poller's, which has
- * as many as they may have commands, but tuning.shared_receives at most: then one that is kept is
- * missed by all. So data is copied to a buffer when more than half of these are kept; who finds no
- * buffer and has to wait may keep its receive as long as its host has no more than its share of
- * them, half of what is free and its own. Any number of hosts leave something for Connect and for
- * the next one. Nothing can be taken back from a host that sends more, and its writes must not fail
- * for a want of ours: its queue ends. Everything here runs on the poller.
+ * Receives that commands retain because their data arrived in them. Poller thread.
+ *
+ * All I/O queues of a poller share one ring of receives. It has one receive for each command that
+ * the queues may have outstanding, up to tuning.shared_receives. At that limit a retained receive
+ * is unavailable to every queue. So once half of the ring is retained, data is copied to a buffer
+ * and the receive goes back. A command that finds no buffer and has to wait may retain its receive
+ * while its host has no more than its share: half of (free + already retained). So any number of
+ * hosts leave receives for Connect and for the next host.
+ *
+ * A host that exceeds its share cannot be slowed down, and its writes must not fail because rblkd
+ * lacks receives. So the queue is disconnected.
  */
 #pragma once
 
@@ -18,7 +22,7 @@ static inline bool receive_is_shared(const struct recv *recv, const struct queue
 	return recv->ring == &queue->pd->ring;
 }
 
-/* It has one of those that all share, and they are few. */
+/* Its receive is of the shared ring, and few are left there. */
 static inline bool receive_is_scarce(const struct request *r)
 {
 	const struct poller_device *pd = r->queue->pd;
@@ -26,8 +30,9 @@ static inline bool receive_is_scarce(const struct request *r)
 	return r->recv && receive_is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n_max / 2;
 }
 
-/* It will wait for its turn: its data is copied if receives are few and there is a buffer; then
- * receive_keep. */
+/* For a command that will wait in line: copies its data if receives are scarce and a buffer is
+ * free; otherwise receive_keep. */
 void receive_spare(struct request *r);
-/* It waits, and what it and its pair keep counts as its host's; beyond a share its queue fails. */
+/* For a command that waits: charges its receive, and that of its pair, to its host. Beyond the
+ * host's share the queue fails. */
 void receive_keep(struct request *r);

@@ -2,39 +2,40 @@
 /*
  * The life of a command, in the order in which things happen. Runs on the queue's poller.
  *
- *   step         what happens there               who cannot go on waits in
+ *   step         what happens there               where a request waits
  *   PARSE        capsule checked, command copied  THROTTLED    for its rate
  *                                                 PAIR         a fused first, for its second
- *   TAKE_BUFFER  memory for the data              WAIT_BUFFER
+ *   TAKE_BUFFER  memory for the data              WAIT_BUFFER  for free memory
  *   READ_DATA    RDMA READ of the host's data     WAIT_READ    for a slot or a credit
  *                                                 READING      for the device
  *   EXECUTE      enters the namespace, works      PARKED       at the guard
  *                                                 BACKEND      for the disk
  *                                                 TURN         to be alone there
  *                                                 CONTROL      for the control thread
- *                                                 HELD         for an event to tell
+ *                                                 HELD         for an event to report
  *   RESPOND      WRITE of data, SEND of response  WAIT_SLOT    for room in the send queue
  *   FINISH       everything is given back
  *
- * The happy path of a write of 64 KiB: the capsule is checked and its command copied, the
- * receive goes back at once; a buffer; the host's data by RDMA READ; the backend; the
- * response. Of a read: buffer, backend, RDMA WRITE and response in one post. A read of a RAM
- * namespace needs no buffer: the device takes its data straight from memory. What a write brings
- * goes through a buffer there too, and is copied block by block when all of it has come: so others
- * see whole blocks, also when the host dies in the middle (backend/whole.h). Data
- * in the capsule needs no RDMA READ: the backend writes it from the receive, which is
- * then kept; when slow writes keep more than half of the shared receives, the data is
- * copied and the receive goes back (receives.h).
+ * A write of 64 KiB: the poller checks the capsule, copies the command and posts the receive again
+ * at once. The request takes a buffer, fetches the host's data by RDMA READ, passes it to the
+ * backend, and responds. A read: buffer, backend, then RDMA WRITE and response in one post.
  *
- * Failures. A bad command gets its status and nothing else happens. A peer that breaks
- * the protocol loses its connection. When the connection dies, who waits for something of
- * ours is dropped; the device, the backend and the control thread return what they hold,
- * and the request leaves by the same door. What has not been started by then never is
- * (fence).
+ * A read of a RAM namespace needs no buffer: the device takes the data straight from memory. A
+ * write there goes through a buffer, and is copied block by block when all of it has arrived. So
+ * other commands see whole blocks, even if the host dies in the middle (store/whole.h).
  *
- * Invariants: a request is in exactly one place: a step, one wait list, the device, the
- * backend, the control thread. Nothing here allocates; who finds no buffer, slot or
- * credit waits in order of arrival. A request's response is the last thing done with it.
+ * Data in the capsule needs no RDMA READ: the request retains the receive, and the backend writes
+ * from it. When slow writes retain more than half of the shared receives, the data is copied and
+ * the receive goes back (receives.h).
+ *
+ * Failures. A bad command gets its status and has no other effect. A peer that breaks the protocol
+ * loses its connection. When the connection dies, requests that wait in a list of the engine are
+ * dropped. The device, the backend and the control thread return theirs, and each request leaves
+ * through FINISH. A command that has not started by then never starts (fence).
+ *
+ * Invariants: a request is in exactly one place: a step, one wait list, the device, the backend,
+ * the control thread. Nothing here allocates; a request that finds no buffer, slot or credit waits
+ * in order of arrival. The response is the last action of a request.
  */
 #include <string.h>
 
@@ -172,7 +173,8 @@ static void put_free(struct request *r)
 	r->queue->free_requests = r;
 }
 
-/* One that was never used, in memory that is zero; NULL: the host has sent more than it may. */
+/* A request that was never used, in zeroed memory; NULL: the host has sent more commands than it
+ * may. */
 static __attribute__((noinline)) struct request *make_request(struct queue *queue)
 {
 	struct request *r = &queue->requests[queue->n_requests];
@@ -196,7 +198,7 @@ static struct request *take_free(struct queue *queue)
 	return r;
 }
 
-/* What every command begins with is zero. */
+/* Zeroes what each command begins with as zero. */
 static void clear(struct request *r)
 {
 	static_assert(NVME_OK == 0 && DIRECTION_NONE == 0, "zero");
@@ -205,8 +207,8 @@ static void clear(struct request *r)
 	       offsetof(struct request, is_fresh) - offsetof(struct request, result));
 }
 
-/* It holds something, or is on its way: it was not finished. Nothing of it is used then, nor given
- * up. */
+/* The request of a new command is still in use: it has a state or holds something. It is a defect,
+ * and nothing of the request is used or freed. */
 static bool is_soiled(const struct request *r)
 {
 	return r->state != REQUEST_FREE || r->ns || r->buffer.data || r->recv || r->pair;
@@ -225,7 +227,7 @@ static void prepare(struct request *r, struct queue *queue, struct recv *recv, u
 	r->received = received;
 	clear(r);
 	r->is_fresh = queue->qid != 0;
-	/* The command is copied: only data in the capsule is a reason to keep the receive. */
+	/* The command is copied, so only in-capsule data is a reason to retain the receive. */
 	if (r->sqe.sgl.keyed.type == NVME_SGL_DATA_BLOCK_OFFSET)
 		keep_recv(r, recv);
 	else
@@ -238,8 +240,8 @@ static bool is_association_over(const struct queue *queue)
 	       atomic_load_explicit(&queue->controller->is_dying, memory_order_acquire);
 }
 
-/* Once the end has begun nothing is answered any more: the host shall ask somebody else, not take
- * an answer for the truth. */
+/* After teardown begins the queue sends no responses, so the host retries on another path instead
+ * of trusting a late answer. */
 static bool is_serving(const struct queue *queue)
 {
 	return queue->state == QUEUE_SERVING && !is_association_over(queue);
@@ -282,7 +284,7 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 
 /* ---- PARSE ------------------------------------------------------------------------- */
 
-/* The device takes the data from where it is: nothing to wait for. */
+/* The device takes the data from namespace memory: no buffer, no wait. */
 static bool is_direct_read(const struct request *r)
 {
 	return r->is_direct && r->direction == DIRECTION_C2H;
@@ -313,19 +315,19 @@ static inline enum request_state parse(struct request *r)
 
 /* ---- TAKE_BUFFER ------------------------------------------------------------------- */
 
-/* Whether data in the capsule must not stay there while the command runs. */
+/* Whether in-capsule data must be copied before the command runs. */
 static bool must_copy(const struct request *r)
 {
 	if (r->n_buffer)
 		return true;
 	if (!r->ns || r->is_direct)
 		return false; /* executed at once */
-	/* O_DIRECT wants pages; hosts put data at offset 0. */
+	/* O_DIRECT needs page alignment, and hosts put data at offset 0. */
 	return r->sgl.offset || receive_is_scarce(r);
 }
 
-/* The first of a host always passes, whatever it needs; and what is here already, if it stands in
- * the way of others there. */
+/* The first buffer of a host is never beyond its limit, whatever its size. Neither is the buffer
+ * for data that came in a scarce receive. */
 static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
 {
 	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host, memory_order_relaxed);
@@ -340,7 +342,7 @@ static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t
 	return true;
 }
 
-/* Not within request_run, which has no use for its array. */
+/* noinline: its array must not be on the stack of request_run, which has no use for it. */
 __attribute__((noinline)) enum buffer_result request_take_buffer(struct request *r)
 {
 	struct queue *queue = r->queue;
@@ -372,8 +374,8 @@ enum request_state request_no_buffer(struct request *r)
 	return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
 }
 
-/* Those who wait have had their chance; new ones stay behind their own queue's, and behind whom the
- * arena owes the next buffer. REQUEST_GONE: it has one. */
+/* Waiting requests have been tried before. A new one queues behind those of its own queue, and
+ * behind a waiter that the arena owes the next buffer. REQUEST_GONE: it has a buffer. */
 static enum request_state find_buffer(struct request *r)
 {
 	struct arena *arena = arena_of(r);
@@ -398,13 +400,13 @@ static enum request_state find_buffer(struct request *r)
 	return REQUEST_WAIT_BUFFER;
 }
 
-/* Its data came in the capsule, and was copied. */
+/* Its data came in the capsule and was copied. */
 static bool has_data(const struct request *r)
 {
 	return r->buffer.data && !r->recv && !r->pair && r->sgl.place == SGL_CAPSULE;
 }
 
-/* A second of a fused pair fetches the first's data before its own. */
+/* The second of a fused pair fetches the first's data before its own. */
 static bool must_read_first(const struct request *r)
 {
 	return r->pair && !r->has_first_data;
@@ -436,13 +438,13 @@ static enum request_state take_buffer(struct request *r)
 
 /* ---- entering the namespace -------------------------------------------------------- */
 
-/* The rule: nothing there that guard_enter could stop or park a command of this poller for. */
+/* The usual case: the guard has no rule that could stop or park a command of this poller. */
 static bool is_open(const struct pass *pass)
 {
 	return !guard_flags(pass->guard) && !pass->local->is_closed;
 }
 
-/* REQUEST_GONE: it is inside, or need not be. */
+/* REQUEST_GONE: it is admitted, or need not be. */
 static inline enum request_state enter(struct request *r)
 {
 	struct pass *pass = &r->pass;
@@ -478,7 +480,7 @@ static void on_read_done(struct work *work, const struct completion *c)
 
 	timing_enter(&r->timing, STAGE_RECEIVE);
 	PROBE(rblkd, read_end, r, c->status);
-	/* After a failure the queue pair is broken: there is nobody to answer. */
+	/* After a failure the queue pair is broken, so no response can be sent. */
 	request_run(r, c->status ? REQUEST_FINISH : after_read(r));
 }
 
@@ -527,7 +529,7 @@ static enum request_state read_data(struct request *r)
 
 /* ---- EXECUTE ----------------------------------------------------------------------- */
 
-/* After it has waited: REQUEST_GONE, or why not. */
+/* For a request that has waited: REQUEST_GONE, or the state that ends it. */
 static enum request_state may_still_start(struct request *r)
 {
 	const struct queue *queue = r->queue;
@@ -543,7 +545,7 @@ static enum request_state execute(struct request *r)
 {
 	enum request_state next = REQUEST_GONE;
 
-	/* The fence: what the old association has not started is never started. */
+	/* The fence: what the old association has not started never starts. */
 	if (r->queue->qp.is_broken)
 		return REQUEST_FINISH;
 	if (!r->is_fresh)
@@ -573,7 +575,7 @@ static void wait_for_slots(struct request *r)
 	list_add_tail(&queue->slot_waiters, &r->wait);
 }
 
-/* The first of a fused pair goes where its second goes, just before it. */
+/* The first of a fused pair follows its second to RESPOND and FINISH, just before it. */
 static __attribute__((noinline)) void bring_pair(struct request *r, enum request_state next)
 {
 	struct request *first = r->pair;
@@ -626,7 +628,7 @@ static enum request_state finish(struct request *r)
 	bring_first(r, REQUEST_FINISH);
 	release_recv(r);
 	buffer_give(queue->poller, &r->buffer);
-	if (r->ns) /* but of a read of memory: its response has it */
+	if (r->ns) /* a read of memory has passed it to its response */
 		request_give_namespace(r);
 	r->state = REQUEST_FREE;
 	put_free(r);
@@ -636,7 +638,7 @@ static enum request_state finish(struct request *r)
 
 /* ---- the machine ------------------------------------------------------------------- */
 
-/* It waits for somebody, who may be another thread: others must see it from now on. */
+/* The request waits, maybe on another thread. From now on other threads must see its pass. */
 static enum request_state rest(struct request *r)
 {
 	r->is_fresh = false;
@@ -644,8 +646,8 @@ static enum request_state rest(struct request *r)
 	return REQUEST_GONE;
 }
 
-/* Direct calls, not a table, and all of it is request_run: registers are saved once a command, not
- * with each step. What is seldom, or calls much, is kept out of it (noinline). */
+/* Direct calls instead of a table, and all of it in request_run: registers are saved once a command
+ * and not once a step. Rare steps, and those with many calls, stay out of it (noinline). */
 static inline __attribute__((always_inline)) enum request_state take_step(struct request *r,
 									  enum request_state state)
 {
@@ -678,10 +680,10 @@ static inline __attribute__((always_inline)) enum request_state take_step(struct
 	case REQUEST_GONE:
 		break;
 	}
-	__builtin_unreachable(); /* states_try would not have let it through */
+	__builtin_unreachable(); /* states_try refuses it */
 }
 
-/* It stays where it is: if the device, the disk or a line has it there, it comes back from
+/* Leaves the request where it is: the device, the disk or a line that has it returns it from
  * there. */
 static __attribute__((noinline, cold)) void refuse_move(struct request *r, enum request_state next)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands that end before their time: aborted by the host, forbidden by new rules, or left by a
- * connection that dies. Who waits for something of ours is taken out of its line; what the device,
- * the disk or another thread holds comes back by itself. Runs on the queue's poller.
+ * Commands that end early: aborted by the host, forbidden by new rules, or left by a connection
+ * that dies. A request that waits in a list of the engine is taken out of it. A request that the
+ * device, the disk or another thread has comes back by itself. Runs on the queue's poller.
  */
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"
@@ -28,7 +28,7 @@ bool request_abort_now(struct request *r)
 		break;
 	case REQUEST_PAIR:
 		if (r->pair)
-			return false; /* its second tells */
+			return false; /* its second ends it */
 		queue->first = NULL;
 		queue->has_first_failed = true;
 		break;
@@ -39,7 +39,7 @@ bool request_abort_now(struct request *r)
 	return true;
 }
 
-/* It is asked again before it starts. */
+/* The request checks abort_status again before it starts. */
 static bool can_find_out(const struct request *r)
 {
 	return r->pass.guard && !r->pass.is_inside && !r->is_started &&
@@ -55,7 +55,7 @@ static bool stop(struct request *r, enum nvme_status status)
 	return false;
 }
 
-/* The second does everything, so it is the second that must stop; each is told its own. */
+/* The second executes the pair, so the second must stop. Each half gets its own status. */
 static bool stop_first(struct request *first, enum nvme_status status)
 {
 	enum nvme_status before = first->status;

@@ -9,7 +9,7 @@ static void count(struct request *r)
 	struct namespace_counters *counters = r->counters;
 	struct queue_counters *mine = &r->queue->counters;
 	unsigned flags = r->command->flags;
-	/* A command that moves its data in pieces has counted them. */
+	/* A command that moves its data in pieces counts them in n_moved. */
 	uint64_t n_bytes = r->n_moved ? r->n_moved : request_n_bytes(r);
 	uint64_t n_blocks = n_bytes >> r->ns->block_shift;
 
@@ -32,7 +32,7 @@ static void count(struct request *r)
 	}
 }
 
-/* The medium has lost what was there, or does not take what comes. */
+/* The medium lost the data, or rejects a write. */
 static bool is_media_error(enum nvme_status status)
 {
 	enum nvme_status code = nvme_status_code(status);

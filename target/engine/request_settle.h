@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a command of a namespace touches, and what its outcome counts. The queue's poller. */
+/* The blocks that a command of a namespace touches, and the counters of its outcome. Poller of the
+ * queue. */
 #pragma once
 
 #include "target/engine/queue.h"
@@ -15,7 +16,7 @@ static inline uint32_t request_n_blocks(const struct request *r)
 {
 	return (get_le32(r->sqe.cdw12) & NVME_RW_NLB_MASK) + 1;
 }
-/* In bytes. The namespace is taken (r->ns). */
+/* In bytes. The request must have a namespace (r->ns). */
 static inline uint64_t request_offset(const struct request *r)
 {
 	return request_slba(r) << r->ns->block_shift;
@@ -27,7 +28,7 @@ static inline uint64_t request_n_bytes(const struct request *r)
 
 /* ---- outcomes ---- */
 
-/* A Read of n_bytes, which are n_blocks, has succeeded. */
+/* Counts a successful Read of n_bytes, which are n_blocks. */
 static inline void request_count_read(struct request *r, uint32_t n_bytes, uint32_t n_blocks)
 {
 	struct namespace_counters *counters = r->counters;
@@ -39,5 +40,5 @@ static inline void request_count_read(struct request *r, uint32_t n_bytes, uint3
 	counter_add(&counters->read_blocks, n_blocks);
 }
 
-/* A command of a namespace is over: counts the outcome, and returns the next state, RESPOND. */
+/* Ends a command of a namespace: counts the outcome. Returns the next state, RESPOND. */
 enum request_state request_settle(struct request *r, enum nvme_status status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See request_turn.h: what guards call of the engine (struct guard_ops), and what commands call
- * of guards. */
+/* See request_turn.h. This file has what guards call of the engine (struct guard_ops), and what
+ * commands call of guards. */
 #include <string.h>
 
 #include "base/check.h"
@@ -70,7 +70,7 @@ __attribute__((noinline)) enum request_state request_use_buffer(struct request *
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
-/* Why the command must not run although it has the turn; NVME_OK if it may. */
+/* The status of a command that must not run although it has the turn; NVME_OK if it may run. */
 static enum nvme_status too_late(const struct request *r)
 {
 	if (r->abort_status)
@@ -128,7 +128,7 @@ void request_finish_turn(struct request *r, enum nvme_status status)
 		request_run(r, request_end(r, status));
 }
 
-/* ---- the queue, as guards see it ------------------------------------------------------------ */
+/* ---- the queue as a client of guards -------------------------------------------------------- */
 
 static const uint8_t *hostid(struct guard_client *client)
 {

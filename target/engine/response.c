@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Responses: a completion queue entry by SEND, behind the data by RDMA WRITE when there
- * is some, both in one chain (a queue pair keeps their order, so the data is there
- * first). Runs on the queue's poller.
+ * Responses: a completion queue entry by SEND. Data goes before it by RDMA WRITE in the same chain;
+ * a queue pair keeps their order, so the data arrives first. Runs on the queue's poller.
  *
- * Once posted, the request is free for the host's next command, which may arrive before
- * our SEND has completed; what the device still reads lives in a struct response. There
- * are as many of them as send-queue slots, so who has a slot has a response. The SEND is
- * signaled only when it keeps something back (a buffer, a namespace's memory); else it
- * completes with a later one.
+ * Once the response is posted, the request is free for the host's next command, which may arrive
+ * before the SEND completes. What the device still reads is in a struct response. A queue has as
+ * many of these as send-queue slots, so a free slot implies a free response. The SEND is signaled
+ * only if it holds a resource (a buffer, a namespace's memory); otherwise it completes with a later
+ * one.
  */
 #include "base/check.h"
 #include "base/probe.h"
@@ -52,7 +51,8 @@ static void free_sent(struct response *response)
 	put_free(response);
 }
 
-/* What a read of memory mostly has nothing of; apart, so that on_send_done saves no registers. */
+/* Most reads of memory have nothing to give back here. noinline: on_send_done then saves no
+ * registers. */
 __attribute__((noinline)) static void give_back(struct response *response)
 {
 	if (response->timed_from)
@@ -79,7 +79,7 @@ static void on_send_done(struct work *work, const struct completion *c)
 		free_sent(response);
 }
 
-/* One that was never used, in memory that is zero. */
+/* A response that was never used, in zeroed memory. */
 static __attribute__((noinline)) struct response *make_response(struct queue *queue)
 {
 	struct nvme_cqe *cqes = queue->cqes.data;
@@ -139,8 +139,7 @@ static void post_cqe(struct request *r, struct response *response, bool has_data
 
 	if (has_data || queue->state == QUEUE_FINISHING)
 		flags |= QP_SIGNALED;
-	/* Whatever READ or WRITE used the key was completed or stands before this in the
-	 * chain. */
+	/* Any READ or WRITE with this key has completed, or precedes the SEND in the chain. */
 	if (r->sgl.wants_invalidate && queue->pd->device->limits.has_send_invalidate)
 		flags |= QP_INVALIDATE;
 	qp_send(&queue->qp, &response->send_work, &sge, 1, flags, r->sgl.key);

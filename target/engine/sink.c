@@ -28,7 +28,7 @@ static int say_no_memory(struct queue *queue, int r, size_t n_bytes)
 	return r;
 }
 
-/* An admin queue moves no data of namespaces: the smaller part is enough. */
+/* An admin queue moves no data of namespaces: the small arena is enough. */
 static int register_memory(struct queue *queue)
 {
 	const struct poller *poller = queue->poller;

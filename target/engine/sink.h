@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is remotely accessible of the target, which is little. On iWARP the data of an RDMA READ
- * travels to a key that the peer may as well RDMA WRITE to (RFC 5040, 5.2). So there a queue has a
- * protection domain of its own, in which no other queue's memory can be reached, and each READ has
- * a key of its own, for the bytes that it brings: it is gone before these are looked at. All else
- * is registered without any remote right. Other devices need none of this, and have none of it.
+ * Sinks of RDMA READs: the only memory of the target that is ever remotely accessible. On iWARP the
+ * data of an RDMA READ travels to a key that the peer can also RDMA WRITE to (RFC 5040, 5.2). So on
+ * iWARP a queue has a protection domain of its own, which reaches no other queue's memory. Each
+ * READ has a key of its own for the bytes that it brings, and the key is gone before rblkd looks at
+ * them. All other memory is registered without remote rights. Other devices need no sinks and have
+ * none.
  */
 #pragma once
 
@@ -14,21 +15,21 @@ struct queue;
 struct request;
 struct sge;
 
-/* Of a queue. */
+/* The sinks of one queue. */
 struct sinks {
-	/* Thread: control makes and frees; in between its poller */
-	struct domain domain; /* pd is NULL where it has none of its own */
-	struct mr memory;     /* its poller's, without remote rights */
+	/* Thread: control creates and frees; its poller in between */
+	struct domain domain; /* pd is NULL without a domain of its own */
+	struct mr memory;     /* of its poller, without remote rights */
 };
 
-/* Control. Before the queue pair is made; sets queue->lkey. 0 or -errno (said). */
+/* Control. Before the queue pair is created; sets queue->lkey. 0 or -errno (logged). */
 int sinks_open(struct queue *queue);
-/* Control, when the queue pair is gone. Accepts what was never opened. */
+/* Control, once the queue pair is gone. Accepts what was never opened. */
 void sinks_close(struct queue *queue);
-/* The domain of the queue's queue pair. */
+/* The domain for the queue's queue pair. */
 struct domain *sinks_domain(struct queue *queue);
 
-/* Poller. A key for what this READ brings, into sge->lkey. 0 or -errno (said). */
+/* Poller. Makes a key for the data of this READ, in sge->lkey. 0 or -errno (logged). */
 int sink_open(struct request *r, struct sge *sge);
-/* Poller. The READ is over, or was flushed; accepts that there is no key. */
+/* Poller. The READ has completed or was flushed; accepts a request without a key. */
 void sink_close(struct request *r);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of slow commands (slow_io of the configuration): one line each, with what it was and
- * where its time went, written by its poller when it is answered. A disk that is slow is slow for
- * all commands: each poller says SLOW_BURST of them and then one a second, and how many it did not
- * say.
+ * The log of slow commands (slow_io of the configuration). The poller that answers a slow command
+ * logs one line: the command, and where its time went. A slow disk makes all its commands slow. So
+ * each poller logs SLOW_BURST of them, then one a second with the number of those that it left out.
  */
 #include <inttypes.h>
 
@@ -43,7 +42,8 @@ static const char *format_stages(const struct timing *t, char *buf, size_t n)
 	return buf;
 }
 
-/* The stage is that of all that waits; what an administrator can change is the rate. */
+/* The stage covers all waiting. The time held by a rate is separate, because an administrator can
+ * change the rate. */
 static const char *format_rate(const struct request *r, char *buf, size_t n)
 {
 	char text[UNITS_MAX];

@@ -5,7 +5,7 @@
 #include "target/engine/request.h"
 #include "target/engine/target.h"
 
-/* Control. What takes as long is said from now on; 0: nothing. */
+/* Control. Logs commands that take at least ns from now on; 0: none. */
 void slow_set(struct target *target, uint64_t ns);
-/* Poller. It took ns, which is slow; its stages were kept. */
+/* Poller. Logs a command that took ns, which is slow; its stages were recorded. */
 void slow_answered(const struct request *r, uint64_t ns);

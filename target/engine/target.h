@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The whole of rblkd, and the words its files share. One control thread owns what changes
- * rarely: portals, connections as a whole, controllers, configuration. Pollers own what
- * is fast: queue pairs, requests, buffers. A field is written by one thread; the comment
- * of each struct tells which. Threads talk by messages (loop_send), never by locks.
+ * struct target: the whole of rblkd, which all its files share. The control thread owns what rarely
+ * changes: portals, connections, controllers, configuration. Pollers own the data path: queue
+ * pairs, requests, buffers. One thread writes a field, and the comment of each struct names it.
+ * Threads exchange messages (loop_send).
  */
 #pragma once
 
@@ -35,60 +35,60 @@ struct target_device {
 	struct target *target;
 	struct domain domain; /* pd NULL: not in use */
 	unsigned n_queues;
-	unsigned n_stopping; /* pollers that have not yet let go of it */
+	unsigned n_stopping; /* pollers that have not yet released it */
 	bool is_removed;
 };
 
 struct target {
-	/* Thread: control, but for what says otherwise */
+	/* Thread: control, except where noted */
 	struct loop loop;
-	/* tuning never changes, and any thread reads it; the rest is the control thread's, and
-	 * apply.c replaces it */
+	/* tuning never changes, and any thread reads it; the rest belongs to control, and apply.c
+	 * replaces it */
 	struct target_config *config;
 	_Atomic uint64_t slow_ticks; /* commands that take as long are logged; UINT64_MAX: none */
-	struct snapshot_runtime runtime;     /* owned, with what it points to */
-	const char *config_path;	     /* where it was read; "-": standard input */
-	const char *control_socket;	     /* of the command line; NULL: the configuration's */
-	bool is_log_level_given;	     /* on the command line, which has the last word */
-	_Atomic(struct snapshot *) snapshot; /* control sets; anybody gets under RCU */
+	struct snapshot_runtime runtime; /* owned, with what it points to */
+	const char *config_path;	 /* where rblkd read it; "-": standard input */
+	const char *control_socket;	 /* from the command line; NULL: the configuration's */
+	bool is_log_level_given; /* on the command line, which overrides the configuration */
+	_Atomic(struct snapshot *) snapshot; /* control sets; any thread reads under RCU */
 	_Atomic uint64_t n_portal_changes;   /* with the snapshot's generation: genctr */
 	uint64_t start_ns;
 	struct cm *cm;
 	struct target_device devices[DEVICE_MAX]; /* by device index */
-	struct poller *pollers;			  /* owned; n_pollers fixed from start to end */
+	struct poller *pollers;			  /* owned; n_pollers never changes */
 	unsigned n_pollers;
 	struct portal *portals;	 /* owned: PORTALS_MAX slots, some in use (portal.h) */
 	struct list connections; /* of struct connection (node) */
 	unsigned n_connections;
-	unsigned n_pending;		/* of them: no Connect, or no proof yet */
+	unsigned n_pending;		/* of them: before Connect or authentication */
 	unsigned n_discovery;		/* discovery controllers */
 	struct list controllers;	/* of struct controller (node) */
 	struct list hosts;		/* of struct host (node) */
 	struct list host_stats;		/* of struct host_stats (node): association/host_stats.h */
-	struct host_stats *other_hosts; /* owned: those that are not remembered */
-	struct list held_connects;	/* of struct connect_op (node): wait for the fence */
+	struct host_stats *other_hosts; /* owned: for hosts that have no record */
+	struct list held_connects;	/* of struct connect_op (node): they wait for the fence */
 	struct fence *fence;		/* owned */
 	struct retire retire;		/* removed namespaces */
 	uint16_t last_cntlid;
 	struct admission *admission;	 /* owned */
-	struct log_limit refusals;	 /* of hosts */
+	struct log_limit refusals;	 /* of hosts that are refused */
 	struct capsules *capsules;	 /* owned; capsules.h */
 	struct log_limit fault_capsules; /* of queues that broke the protocol */
-	struct log_limit defects;	 /* of ours: association/defect.h */
+	struct log_limit defects;	 /* of rblkd: association/defect.h */
 	unsigned n_defects, n_stranded;
 	struct log_limit device_failures; /* while hosts try to connect */
 	struct control *control;	  /* control.c: the RPC server */
 	struct http *http;		  /* owned; stats/http.c */
 	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
-	/* A connection was freed or stranded: draining goes on, and while rblkd stops the last ends
-	 * the loop */
+	/* Control calls it when a connection was freed or stranded. Draining goes on; while rblkd
+	 * stops, the last connection ends the loop. */
 	void (*check_stop)(struct target *target);
-	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read; and so: */
+	_Atomic unsigned buffers_per_host; /* percent; control sets, pollers read, as below: */
 	_Atomic size_t bytes_per_host;	   /* of each poller; SIZE_MAX: no limit */
 	_Atomic unsigned io_queues_per_host;
 	_Atomic uint64_t discovery_timeout_ns;
 };
 
-/* control.c: the RPC socket at config->control_socket. 0 or -errno (said in the log). */
+/* control.c: the RPC socket at config->control_socket. 0 or -errno (logged). */
 int control_start(struct target *target);
 void control_stop(struct target *target); /* accepts one that was not started */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See throttle.h. A command passes the rates of its namespace and then those of its host, and pays
- * one after the other; it waits in the line of the one that is used up. What it has paid stays
- * paid, so two rates that are both short cannot send it to and fro. New commands do not overtake
- * those in line. What came in a capsule does not keep the receive while it waits, when those become
- * few.
+ * See throttle.h. A command pays the rates of its namespace and then those of its host, one after
+ * the other. It waits in the line of the rate that is used up. It never pays a rate twice, so two
+ * short rates cannot send it back and forth. New commands do not overtake those in line. While a
+ * command waits, in-capsule data is copied out of its receive if receives are scarce.
  */
 #include "base/bits.h"
 #include "target/engine/command_table.h"
@@ -17,7 +16,7 @@
 enum {
 	LIMITS = 2, /* of a command: its namespace's, its host's */
 	STEPS = LIMITS * QOS_KINDS,
-	LOOK_MS = 100, /* rates may have changed */
+	LOOK_MS = 100, /* upper bound of a wait: rates may have changed */
 };
 
 static_assert((int)LINES_MAX == POLLERS_MAX, "a line for each");
@@ -34,7 +33,7 @@ bool throttle_applies(const struct request *r)
 	return is_on(&r->ns->qos) || is_on(&r->queue->host->qos);
 }
 
-/* What it costs of a kind. */
+/* What the command costs at a rate of this kind. */
 static uint64_t find_cost(const struct request *r, enum qos_kind kind)
 {
 	static const enum qos_kind of_bytes[] = {[COST_READ] = QOS_READ, [COST_WRITE] = QOS_WRITE};
@@ -65,7 +64,8 @@ static void stand_in_line(struct request *r, struct line *line, uint64_t wait_ns
 	wake_in(poller, wait_ns);
 }
 
-/* One step: true when that is paid, or costs nothing; else it stands in line. */
+/* One rate: true if the command has paid it, or it costs nothing; otherwise the command is in
+ * line. */
 static bool pay(struct request *r, struct qos *qos, enum qos_kind kind)
 {
 	struct poller *poller = r->queue->poller;
@@ -81,7 +81,7 @@ static bool pay(struct request *r, struct qos *qos, enum qos_kind kind)
 	return false;
 }
 
-/* Whether it has paid all; else it stands in line. */
+/* True if all rates are paid; otherwise the command is in line. */
 static bool pay_rest(struct request *r)
 {
 	struct qos *limits[LIMITS] = {&r->ns->qos, &r->queue->controller->host->qos};
@@ -101,7 +101,7 @@ __attribute__((noinline)) bool throttle_hold(struct request *r)
 	return true;
 }
 
-/* ---- those that wait ------------------------------------------------------------------------ */
+/* ---- waiting commands ----------------------------------------------------------------------- */
 
 void throttle_leave(struct request *r)
 {
@@ -111,7 +111,7 @@ void throttle_leave(struct request *r)
 		list_remove(&r->line->node);
 }
 
-/* The first pays and goes on, or stands in its next line. False: the rate is used up. */
+/* The first in line pays and goes on, or joins its next line. False: the rate is used up. */
 static bool serve_first(struct poller *poller, struct line *line)
 {
 	struct fair_entry *first = fair_first(&line->waiters);
@@ -131,7 +131,7 @@ static bool serve_first(struct poller *poller, struct line *line)
 	return true;
 }
 
-/* Lines may empty, and come, while commands go on. */
+/* Lines may empty, and new ones join the list, while commands go on. */
 void throttle_on_expiry(struct loop_timer *timer)
 {
 	struct poller *poller = container_of(timer, struct poller, throttle);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands keep to the limits of their namespace and their host. One that is beyond them waits
- * before it gets a buffer, in a line of its poller in which queues take turns; a timer wakes it.
- * Flush, reservations and all that is no I/O is never held. Everything here runs on the poller.
+ * Rate limits of namespaces and hosts. A command beyond a limit waits before it gets a buffer, in a
+ * line of its poller in which queues take turns; a timer resumes it. Flush, reservation commands
+ * and all that is no I/O never wait. Poller thread.
  */
 #pragma once
 
@@ -10,11 +10,11 @@
 
 struct request;
 
-/* A parsed I/O command: whether there are limits for it at all. */
+/* For a parsed I/O command: whether any limit applies to it. */
 bool throttle_applies(const struct request *r);
-/* If there are: whether it must wait; then it stands in a line. */
+/* If one does: whether the command must wait. It is in a line then. */
 bool throttle_hold(struct request *r);
-/* One that waits leaves its line. */
+/* Takes a waiting command out of its line. */
 void throttle_leave(struct request *r);
-/* poller->throttle's. */
+/* on_expiry of poller->throttle. */
 void throttle_on_expiry(struct loop_timer *timer);

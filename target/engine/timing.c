@@ -37,7 +37,7 @@ static void count_stages(struct io_stats *stats, const struct timing *t)
 		counter_add(&stats->stage_ns[i], ticks_to_ns(t->spent[i]));
 }
 
-/* Errors and sampled commands: few. */
+/* noinline: errors and sampled commands are few. */
 __attribute__((noinline)) static void count_rest(const struct request *r, struct io_stats *stats)
 {
 	if (r->status != NVME_OK)
@@ -62,7 +62,7 @@ void timing_answered(struct request *r)
 
 	ticks = ticks_between(r->timing.started, ticks_now());
 	capsule_answered(r->capsule, r->timing.started, r->status, ticks);
-	/* Admin commands may wait for hours, and are no load. */
+	/* Admin commands may wait for hours (AERs) and are no load. */
 	if (queue->qid == 0 || r->sqe.opcode == NVME_FABRICS)
 		return;
 	ns = ticks_to_ns(ticks);

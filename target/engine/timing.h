@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The time that one command takes, and in which stage. Each command has its start and its end; the
- * stages are kept only while is_staged. Poller of the command's queue.
+ * Measures the time that one command takes, and its stages. The start and the end of each command
+ * are recorded; its stages only while is_staged. Poller of the command's queue.
  */
 #pragma once
 
@@ -15,19 +15,19 @@ struct response;
 struct timing {
 	/* Thread: the request's poller */
 	uint64_t started;
-	bool is_staged; /* the rest is kept, too */
-	unsigned stage; /* since this mark */
+	bool is_staged; /* stages are recorded, too */
+	unsigned stage; /* the stage that began at mark */
 	uint64_t mark, spent[STAGES];
 };
 
-/* The parts that only a staged command runs. */
+/* The part that only runs for a staged command. */
 void timing_stage(struct timing *t);
 void timing_next(struct timing *t, enum stats_stage next);
 
 static inline void timing_start(struct timing *t, uint64_t n_commands, uint64_t slow_ticks)
 {
 	t->started = ticks_now();
-	/* The first command of a queue is Connect, the second is worth a look. */
+	/* The first command of a queue is Connect, so the second is the first sample. */
 	t->is_staged = n_commands % STATS_SAMPLE == 2 || slow_ticks != UINT64_MAX;
 	if (__builtin_expect(t->is_staged, 0))
 		timing_stage(t);
@@ -39,7 +39,7 @@ static inline void timing_enter(struct timing *t, enum stats_stage next)
 		timing_next(t, next);
 }
 
-/* Poller. The response is about to be posted. */
+/* Poller, just before it posts the response. */
 void timing_answered(struct request *r);
-/* Poller. A sampled Read's data was sent. */
+/* Poller. The data of a sampled Read was sent. */
 void timing_sent(struct response *response);

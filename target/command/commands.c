@@ -18,7 +18,7 @@ static const struct nvme_command *const io_commands[] = {
 #include "target/command/io/command_list.h"
 };
 #undef COMMAND
-/* The other Fabrics commands make associations: association/fabrics.c. */
+/* association/fabrics.c has the other Fabrics commands, which make associations. */
 static const struct nvme_command *const fabrics_commands[] = {
 	&property_get_command,
 	&property_set_command,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which commands there are. */
+/* Registers the commands of this floor. */
 #pragma once
 
-/* Main thread, before the first poller runs: registers the commands of this floor
- * (command_table.h). */
+/* Main thread, before the first poller runs: registers the commands with command_table.h. */
 void commands_register(void);

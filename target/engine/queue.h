@@ -55,8 +55,7 @@ struct queue {
 	struct target *target;
 	struct poller *poller;
 	struct poller_device *pd;
-	/* of the association floor; the engine never looks into it */
-	struct connection *connection;
+	struct connection *connection; /* of the association floor, for its own use */
 	uint16_t qid;
 	unsigned n_entries;	       /* the most commands outstanding */
 	unsigned n_slots;	       /* send-queue slots for responses */

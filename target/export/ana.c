@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of ANA groups, and the log page that hosts read of it; see ana.h. Made by the control
- * thread, read by pollers under RCU.
+ * The table of ANA groups, and the log page that hosts read from it; see ana.h. The control thread
+ * makes tables, and pollers read them under RCU.
  *
- * Counts go up with everything that changes the log page as seen through a portal: a host that
- * reads the page in pieces compares them.
+ * Each change of the log page, as seen through a portal, increments a count. A host that reads the
+ * page in pieces compares these counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ unsigned ana_find(const struct ana *ana, uint64_t id)
 	return ANA_GROUPS_MAX;
 }
 
-/* ---- making one ----------------------------------------------------------------------------- */
+/* ---- building a table ----------------------------------------------------------------------- */
 
 static int compare_groups(const void *a, const void *b)
 {
@@ -40,7 +40,7 @@ static int compare_groups(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* What the file says of the group through that portal. */
+/* The state in the configuration for the group and that portal. */
 static enum nvme_ana_state configured_state(const struct config_ana_group *config,
 					    const char *portal)
 {
@@ -97,7 +97,7 @@ static bool has_same_members(const struct ana *a, const struct ana *b, uint32_t 
 	return true;
 }
 
-/* The states that were set by hand, and the counts. */
+/* Copies from the previous table the states that an administrator set, and the counts. */
 static void take_over(struct ana *ana, const struct ana *before)
 {
 	bool is_other[PORTALS_MAX] = {false};
@@ -113,7 +113,8 @@ static void take_over(struct ana *ana, const struct ana *before)
 							     ? NULL
 							     : &before->groups[at].views[portal];
 
-			/* Without a portal in the file only old connections use it. */
+			/* Only old connections use a portal that is no longer in the
+			 * configuration. */
 			if (old && (!view->configured || view->configured == old->configured))
 				view->state = old->state;
 			view->changed = old ? old->changed : 0;
@@ -206,7 +207,7 @@ enum nvme_status ana_check(const struct ana *ana, uint32_t nsid, unsigned portal
 
 /* ---- the log page --------------------------------------------------------------------------- */
 
-/* The part of the page that the host asked for, and how far the page has come. */
+/* The part of the page that the host asked for, and the length of the page so far. */
 struct writer {
 	uint8_t *data;
 	uint64_t offset;
@@ -247,7 +248,7 @@ static unsigned count_groups(const struct ana *ana)
 uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids, uint64_t offset,
 		      void *data, uint32_t length)
 {
-	/* No page is that long, and so nothing below can wrap. */
+	/* The page is never that long, so the sums below cannot wrap. */
 	struct writer w = {.data = data, .offset = MIN(offset, UINT32_MAX), .length = length};
 	struct nvme_ana_log header = {
 		.chgcnt = put_le64(ana->n_changes[portal]),

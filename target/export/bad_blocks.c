@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See bad_blocks.h. A change copies range by range, and puts in or leaves out what it is about. */
+/* See bad_blocks.h. A change copies the ranges, and merges or cuts those that it concerns. */
 #include <stdlib.h>
 
 #include "base/bits.h"
@@ -10,7 +10,7 @@ static uint64_t end_of(const struct bad_range *range)
 	return range->slba + range->n_blocks;
 }
 
-/* At most one range more than before: what lies in the middle of one makes two of it. */
+/* A change adds one range at most: removing the middle of a range leaves two. */
 static struct bad_blocks *room_for(const struct bad_blocks *set)
 {
 	unsigned n = set ? set->n : 0;
@@ -56,7 +56,7 @@ struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba
 			append(rest, range->slba, end_of(range));
 			continue;
 		}
-		append(rest, range->slba, slba); /* nothing, if it begins later */
+		append(rest, range->slba, slba); /* empty if the range begins later */
 		append(rest, end, end_of(range));
 	}
 	return rest;
@@ -75,7 +75,7 @@ bool bad_blocks_overlap(const struct bad_blocks *set, uint64_t slba, uint64_t n_
 {
 	unsigned low = 0, high = set ? set->n : 0;
 
-	/* The first range that ends behind slba. */
+	/* Binary search: the first range that ends behind slba. */
 	while (low < high) {
 		unsigned middle = (low + high) / 2;
 

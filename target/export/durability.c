@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The durability contract, in words; see durability.h. The backend knows which row it is when it
- * has opened its store, and sets has_volatile_cache by the same knowledge.
+ * The durability contract of each kind of store, as text; see durability.h. The backend chooses its
+ * row when it has opened the store, and sets has_volatile_cache from the same facts.
  */
 #include "base/log.h"
 #include "target/export/durability.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See io_errors.h. Errors come on pollers; nothing here waits for more than a copy. */
+/* See io_errors.h. Pollers report errors; they wait for the lock only during a copy. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "target/export/io_errors.h"
 
 enum {
-	BURST = 5, /* records of one namespace at once, and then one a second */
+	BURST = 5, /* records of a namespace at once; then one a second */
 };
 
 static enum io_error_kind kind_of(enum backend_op op, int error)
@@ -73,7 +73,7 @@ void io_errors_find_hosts(io_errors_host_fn *find)
 	find_host = find;
 }
 
-/* What the kernel calls "No data available" is a sector that cannot be read (BLK_STS_MEDIUM). */
+/* The kernel's "No data available" is a sector that it cannot read (BLK_STS_MEDIUM). */
 static const char *words_of(struct backend_io *io, int error)
 {
 	if (io->is_short)
@@ -127,7 +127,7 @@ static void on_error(struct backend *backend, struct backend_io *io, int error)
 	bool must_say;
 	unsigned n_unsaid;
 
-	/* It cannot do that, and never could: nothing is broken. */
+	/* Not an error: the store never supported this operation. */
 	if (error == -EOPNOTSUPP && (io->op == BACKEND_DISCARD || io->op == BACKEND_WRITE_ZEROES))
 		return;
 	describe(ns, io, error, &last);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors of the store behind a namespace: counted by kind, logged, and the last one kept, so that
- * an administrator finds them here instead of on each host. I/O that succeeds costs nothing here.
+ * Errors of the store behind a namespace: counted by kind and logged, and the last one is stored.
+ * So an administrator finds them here instead of on each host. I/O that succeeds costs nothing
+ * here.
  *
  * An error degrades the namespace until an administrator acknowledges it (rblkctl clear) or rblkd
  * ends: a person, not a timer, decides whether a disk that failed once is good. Errors that the
@@ -19,17 +20,17 @@ enum io_error_kind {
 	IO_ERROR_WRITE, /* Write Zeroes, too */
 	IO_ERROR_FLUSH,
 	IO_ERROR_DISCARD,
-	IO_ERROR_SPACE, /* no room on the file system, or in the quota */
-	IO_ERROR_BUSY,	/* passes: the host tries again */
+	IO_ERROR_SPACE, /* the file system is full, or its quota */
+	IO_ERROR_BUSY,	/* temporary: the host retries */
 	IO_ERROR_KINDS,
 };
 
 struct io_error {
 	uint64_t time_s;      /* since 1970 */
-	uint64_t lba, blocks; /* blocks 0: of no range */
+	uint64_t lba, blocks; /* blocks 0: no range */
 	char host[NVMF_NQN_MAX + 1];
 	char operation[24]; /* "write with FUA" */
-	char words[96];	    /* what was wrong */
+	char words[96];	    /* the description */
 	char name[16];	    /* "ENOSPC" */
 };
 
@@ -44,23 +45,23 @@ struct io_errors {
 	/* Thread: never changes */
 	char subnqn[NVMF_NQN_MAX + 1];
 
-	/* Guarded by lock, a leaf; taken for errors, and by control */
+	/* Protected by lock, a leaf; pollers take it for errors, control for reading */
 	pthread_mutex_t lock;
 	struct io_errors_figures figures;
 	struct log_limit limit;
 };
 
-/* The NQN of the host that the I/O is for; "" where that is not known. Poller of the I/O. */
+/* The NQN of the host that the I/O is for; "": unknown. Poller of the I/O. */
 typedef const char *io_errors_host_fn(struct backend_io *io);
-/* Control, before the first I/O: which function knows. */
+/* Control, before the first I/O: sets the function that finds the host. */
 void io_errors_find_hosts(io_errors_host_fn *find);
-/* Control. Follows the namespace's backend, which is open. False: no memory. */
+/* Control. Records errors of the namespace's backend, which is open. False: no memory. */
 bool io_errors_watch(struct namespace *ns, const char *subnqn);
-void io_errors_free(struct namespace *ns); /* accepts one that has none */
-/* Any thread: a sync failed, with -errno; from now on writes and flushes are refused. */
+void io_errors_free(struct namespace *ns); /* accepts one without it */
+/* Any thread, when a sync failed with -errno: from now on writes and flushes are refused. */
 void namespace_fail(struct namespace *ns, int error);
 /* Any thread. */
 void io_errors_read(const struct namespace *ns, struct io_errors_figures *ret_figures);
-/* An administrator knows: it is no longer degraded. Whether it was. Any thread. */
+/* Any thread, for an administrator: the namespace is no longer degraded. Returns whether it was. */
 bool io_errors_clear(struct namespace *ns);
 const char *io_error_kind_name(enum io_error_kind kind);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A namespace is opened: its backend, what hosts identify it by, its guard. Control thread.
+ * Opens a namespace: its backend, its identifiers for hosts, its guard. Control thread.
  *
- * What a host identifies a namespace by (UUID, NGUID) is the same after every restart: given in the
- * configuration, or made from the names alone.
+ * The identifiers (UUID, NGUID) are the same after every restart: from the configuration, or
+ * derived from the names alone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,9 +52,9 @@ static bool fail(const struct namespace_origin *from, struct conf_mark mark, con
 }
 
 /*
- * A host that finds another identity under a name stops using the namespace; one that finds the
- * same goes on. A store that begins empty at each start is another namespace each time, unless the
- * configuration gives it a UUID.
+ * A host that finds another identity under a name stops using the namespace; with the same identity
+ * it continues. A store that begins empty at each start is a new namespace each time, unless the
+ * configuration has a UUID for it.
  */
 static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, uuid_t ret_uuid)
 {
@@ -69,7 +69,7 @@ static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, 
 	return true;
 }
 
-/* Its digits were checked. */
+/* The configuration's parser has checked the digits. */
 static void put_hex(uint8_t *bytes, size_t n, const char *text)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -106,7 +106,8 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 
 static bool make_guard(const struct namespace_origin *from, struct namespace *ns)
 {
-	/* What is kept for an identity that does not come back would never be found again. */
+	/* No later start would find a state that is saved for an identity that does not come
+	 * back. */
 	bool comes_back = !ns->backend->ops->begins_empty || from->config->uuid;
 	char why[512] = "";
 
@@ -130,7 +131,7 @@ static struct namespace_stats *new_stats(void)
 	return stats;
 }
 
-/* The counters, and what stands in the configuration. */
+/* Sets the counters and what the configuration has. */
 static struct namespace *new_closed(const struct config_namespace *config)
 {
 	struct namespace *ns = aligned_alloc(_Alignof(struct namespace), sizeof(*ns));

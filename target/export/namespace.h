@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A namespace, as pollers see it: one disk of a subsystem (subsystem.h). */
+/* A namespace, as pollers see it: one disk of a subsystem (subsystem.h). Snapshots share it and
+ * count references; its backend, counters and error records belong to it. */
 #pragma once
 
 #include <stdatomic.h>
@@ -20,43 +21,42 @@ struct health_record;
 struct io_errors;
 struct state_directory;
 
-/* What one poller counts about one namespace; written by that poller alone. */
+/* What one poller counts about one namespace. Thread: that poller. */
 struct namespace_counters {
 	_Alignas(64) uint64_t n_in_flight;
 	uint64_t n_reads, n_writes, read_blocks, written_blocks, n_flushes, n_errors;
-	uint64_t n_media_errors;       /* of n_errors: the medium's */
-	size_t buffer_bytes;	       /* of the poller's buffers, held for it */
+	uint64_t n_media_errors;       /* of n_errors: those of the medium */
+	size_t buffer_bytes;	       /* of the poller's buffers, held for the namespace */
 	struct namespace_stats *stats; /* borrowed from the namespace */
 };
 
 struct namespace
 {
-	/* Thread: control builds; immutable once published, but for what is atomic, and the
-	 * counters */
+	/* Thread: control builds it. Immutable once published, except for counters and atomic
+	 * fields. */
 	unsigned n_refs;  /* snapshots that hold it; control only */
-	struct list node; /* of those that none holds any more; control only */
+	struct list node; /* of namespaces that no snapshot holds; control only */
 	uint32_t nsid;
 	uuid_t uuid;
-	uint8_t nguid[16];	   /* big-endian; the uuid's bytes, or chosen */
+	uint8_t nguid[16];	   /* big-endian; the bytes of uuid, or configured */
 	uint8_t eui64[8];	   /* big-endian; all zero: none */
 	uint8_t block_shift;	   /* 9 or 12 */
-	_Atomic uint64_t n_blocks; /* control changes it: namespace_size.c */
+	_Atomic uint64_t n_blocks; /* namespace_size.c: control changes it */
 	bool is_read_only;
-	_Atomic bool has_failed;       /* a flush failed: writes and flushes are refused */
-	struct guard *guard;	       /* counted: of the medium, not of this description */
-	struct backend *backend;       /* owned */
-	void *memory;		       /* ram: borrowed from the backend, else NULL */
-	struct whole *whole;	       /* likewise */
-	struct mr mrs[DEVICE_MAX];     /* ram: its registration, by device index:
-				      namespace_memory.c */
-	uint64_t mr_bytes[DEVICE_MAX]; /* what they cover, from the start of memory */
+	_Atomic bool has_failed;   /* a flush failed: writes and flushes are refused */
+	struct guard *guard;	   /* holds a reference: of the medium, not of this description */
+	struct backend *backend;   /* owned */
+	void *memory;		   /* ram: borrowed from the backend, else NULL */
+	struct whole *whole;	   /* likewise */
+	struct mr mrs[DEVICE_MAX]; /* ram: its registration, by device index: namespace_memory.c */
+	uint64_t mr_bytes[DEVICE_MAX]; /* bytes that they cover, from the start of memory */
 	_Atomic uint32_t registered;   /* bit mask of the valid mrs */
 	const char *kind;	       /* the name of its backend */
-	char *path;		       /* owned; NULL: its store has none */
+	char *path;		       /* owned; NULL: the store has no path */
 	struct namespace_counters counters[POLLERS_MAX];
-	struct qos qos;		       /* of all hosts together */
+	struct qos qos;		       /* for all hosts together */
 	struct namespace_stats *stats; /* owned: POLLERS_MAX */
-	struct health_record *health;  /* its subsystem's; borrowed; may be NULL */
+	struct health_record *health;  /* borrowed from the subsystem; may be NULL */
 	struct list health_node;       /* health->namespaces */
 	struct io_errors *errors;      /* owned */
 };
@@ -67,12 +67,12 @@ struct namespace_origin {
 	const struct config_namespace *config;
 	struct state_directory *state; /* NULL: nothing survives a restart */
 	struct health_record *health;  /* of the subsystem; NULL: nothing is counted */
-	struct conf *conf;	       /* takes what is wrong, at its line */
+	struct conf *conf;	       /* collects errors, each at its line */
 };
 
-/* Control. Opens the backend and restores the guard. NULL: reported through conf. */
+/* Control. Opens the backend and restores the guard. NULL: the error is in conf. */
 struct namespace *namespace_new(const struct namespace_origin *from);
-/* Control. No command of the namespace is under way, and none can come. Accepts NULL. */
+/* Control. No command of the namespace is under way, and none can arrive. Accepts NULL. */
 void namespace_free(struct namespace *ns);
-/* The same UUID for the same name, always (version 5). Pure. */
+/* Derives a UUID (version 5) from a name, always the same. Pure. */
 void namespace_uuid_of_name(const char *name, uuid_t ret_uuid);

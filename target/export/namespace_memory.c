@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See namespace_memory.h. Control puts jobs into a line, the thread takes them one by one and
- * publishes the registration itself, in namespace.registered. A job stands in the line until it is
- * over, so what is in line or under way is known under the lock; the thread is started by the first
- * job.
+ * See namespace_memory.h. The control thread queues jobs. The register thread takes one after the
+ * other, and publishes the registration itself, in namespace.registered. A job stays in the list
+ * until it is over, so the lock makes both waiting and running jobs visible. The first job starts
+ * the thread.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -47,8 +47,8 @@ static struct {
 	.jobs = LIST_INIT(line.jobs),
 };
 
-/* Whether the kernel will register so much for us. Checked first: pages that registration would
- * then refuse must not be faulted in. */
+/* Whether the kernel would register that much memory. Checked first: do not fault in pages that
+ * registration would then refuse. */
 static bool may_lock(size_t n_bytes)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -60,8 +60,8 @@ static bool may_lock(size_t n_bytes)
 	return syscall(SYS_capget, &header, caps) == 0 && caps[0].effective & 1u << CAP_IPC_LOCK;
 }
 
-/* What takes long of a registration, in steps, so that it can be given up; registering finds its
- * pages there then. Kernels before 5.14 cannot. */
+/* Faults the pages in, step by step, so that it can be cancelled: that is the slow part of a
+ * registration, which then finds the pages present. Kernels before 5.14 cannot do it. */
 static void find_pages(struct job *job)
 {
 	char *memory = job->ns->memory;
@@ -139,7 +139,7 @@ static void *run_jobs(void *arg)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Locked. */
+/* Caller holds the lock. */
 static struct job *find_job(const struct namespace *ns, unsigned device_index)
 {
 	list_for_each (node, &line.jobs) {
@@ -179,7 +179,7 @@ void namespace_memory_register(struct namespace *ns, const struct domain *domain
 	snprintf(now.what, sizeof(now.what), "%s", what);
 	job = has_thread() ? malloc(sizeof(*job)) : NULL;
 	if (!job) {
-		run(&now); /* slow, but right */
+		run(&now); /* without a thread: slow, but correct */
 		return;
 	}
 	*job = now;

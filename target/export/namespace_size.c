@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growing a namespace in place; see resize.h.
+ * Changes the size of a namespace in use; see namespace_size.h.
  *
- * It stays the same object with the same backend, and the number of its blocks is all that changes:
- * a store before which the backing store is larger already, so no snapshot is needed. Commands that
- * were checked against the old number go on. Of a smaller one, which only an administrator can
- * insist on, they may fail at the backing store.
+ * It stays the same object with the same backend, and only the number of its blocks changes, so no
+ * new snapshot is needed. The backing store is larger before that number is published. Commands
+ * that were checked against the old number continue. Only an administrator can force a smaller one;
+ * then commands may fail at the backing store.
  */
 #include <errno.h>
 #include <inttypes.h>

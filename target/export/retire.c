@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands keep using a namespace that has been removed until they end, each counted in
- * n_in_flight by its poller. When nothing finds the namespace any more those counts only fall; a
- * timer looks until all are 0. One more grace period, and what the pollers did with it is done.
+ * Commands may use a removed namespace until they end; the pollers count them in n_in_flight. No
+ * command can find the namespace any more, so these counts only fall. A timer checks whether all
+ * are 0. After one more grace period no poller uses the namespace, and it is closed.
  */
 #include "base/clock.h"
 #include "base/counter.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots: built from the configuration by the control thread, which opens every backend; read by
- * pollers under RCU without a lock; freed by the control thread after a grace period.
+ * Snapshots. The control thread builds one from the configuration, and opens every backend. Pollers
+ * read it under RCU without a lock. The control thread frees it after a grace period.
  *
- * A namespace is counted by the snapshots that hold it, so that a new snapshot can take over what
- * did not change. What a host identifies a subsystem by (serial) is the same after every restart:
- * given in the configuration, or made from the NQN alone.
+ * The snapshots that hold a namespace count it, so that a new snapshot can take over what did not
+ * change. A subsystem's serial number is the same after every restart: from the configuration, or
+ * derived from the NQN alone.
  *
- * Failures: every backend is tried, so that one run names all that cannot be opened, each at its
- * line; then all are closed again and there is no snapshot.
+ * Failures: every backend is tried, so that one run reports all that cannot be opened, each at its
+ * line. Then all are closed again, and there is no snapshot.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static bool fail_for_memory(struct builder *b)
 	return false;
 }
 
-/* What a subsystem of that name has had so far under that nsid. */
+/* The namespace with that nsid in the previous subsystem of that name. */
 static struct namespace *find_before(const struct builder *b,
 				     const struct config_subsystem *subsystem,
 				     const struct config_namespace *config)
@@ -184,7 +184,8 @@ static void add_namespaces(struct builder *b, const struct config_subsystem *con
 	      compare_nsid);
 }
 
-/* An allowed host is named, or its NQN is given; config_check has seen that it is there. */
+/* The configuration names an allowed host or has its NQN; config_check has checked that the host
+ * exists. */
 static const char *find_host(const struct target_config *config, const char *name)
 {
 	const struct config_host *hosts = config->hosts.items;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is exported to which hosts: an immutable snapshot of subsystems, namespaces and hosts, built
- * by the control thread, published with RCU, read by pollers without a lock. A change builds a new
- * snapshot that shares unchanged namespaces with the old one, swaps the pointer, waits for a grace
- * period and frees the old one (docs/ARCHITECTURE.md, "Snapshots").
+ * What is exported to which hosts: an immutable snapshot of subsystems, namespaces and hosts. The
+ * control thread builds it and publishes it with RCU, and pollers read it without a lock. A change
+ * builds a new snapshot that shares unchanged namespaces with the old one, swaps the pointer, waits
+ * for a grace period and frees the old one (docs/ARCHITECTURE.md, "Snapshots").
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct health;
 struct state_directory;
 struct target_config;
 
-/* Another discovery service, as it stands in our log. */
+/* Another discovery service, an entry of the discovery log. */
 struct referral {
 	uint8_t adrfam; /* enum nvmf_adrfam */
 	char traddr[ADDR_STRING_MAX], trsvcid[8];
@@ -32,52 +32,51 @@ struct snapshot {
 	uint64_t generation;	      /* genctr of the discovery log */
 	struct subsystem *subsystems; /* owned */
 	unsigned n_subsystems;
-	char discovery_nqn[NVMF_NQN_MAX + 1]; /* "": it has no name of its own */
+	char discovery_nqn[NVMF_NQN_MAX + 1]; /* "": only the well-known name */
 	struct referral *referrals;	      /* owned */
 	unsigned n_referrals;
-	struct credentials_list credentials; /* owned: of hosts that must prove themselves */
+	struct credentials_list credentials; /* owned: of hosts that must authenticate */
 };
 
-/* What a snapshot takes from the daemon, beside the configuration. Borrowed: outlives it. */
+/* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
 struct snapshot_runtime {
 	struct state_directory *state; /* NULL: nothing survives a restart */
 	struct health *health;	       /* NULL: nothing is counted */
-	uint8_t slots[PORTALS_MAX]; /* of config->portals, in its order: place in target->portals */
+	uint8_t slots[PORTALS_MAX]; /* for each of config->portals: its place in target->portals */
 };
 
-/* Each portal of the configuration has the slot of its place there. */
+/* Each portal gets the slot of its place in the configuration. */
 void snapshot_runtime_init(struct snapshot_runtime *runtime, struct state_directory *state,
 			   struct health *health);
 
 /*
- * Control thread. Opens every backend and builds a snapshot. Mistakes (missing file, not a multiple
- * of the block size, exported twice...) are reported through conf at their lines; returns NULL
- * then. Namespaces that are in the snapshot before (NULL: there is none), by NQN and nsid, are
- * shared with it. That stays as it was, whatever happens.
+ * Control. Opens every backend and builds a snapshot. Errors (missing file, not a multiple of the
+ * block size, exported twice...) are reported through conf at their lines; it returns NULL then.
+ * Namespaces that are in `before` (NULL: none), by NQN and nsid, are shared with it. `before` never
+ * changes.
  */
 struct snapshot *snapshot_build(const struct target_config *config,
 				const struct snapshot_runtime *runtime, struct conf *conf,
 				const struct snapshot *before);
-/* Control thread; no poller reads it any more. Closes namespaces no other snapshot holds. */
+/* Control, once no poller reads it. Closes namespaces that no other snapshot holds. */
 void snapshot_free(struct snapshot *snapshot);
-/* Control thread; pollers have stopped. What namespaces keep over a restart is kept, if it was
- * not. */
+/* Control, once pollers have stopped. Saves the state of guards that could not be saved earlier. */
 void snapshot_settle(const struct snapshot *snapshot);
-/* As snapshot_free, but commands may still use its namespaces: those that no other snapshot holds
+/* As snapshot_free, while commands may still use its namespaces: those that no other snapshot holds
  * are appended to namespaces (by node), for namespace_free. */
 void snapshot_retire(struct snapshot *snapshot, struct list *namespaces);
-/* Control thread. It is published: the files that it has created or made larger stay so. */
+/* Control. The snapshot is published: files that it created or made larger stay so. */
 void snapshot_keep(struct snapshot *snapshot);
-/* Control thread. Undoes a snapshot that was never published, and what it did to files; returns how
- * many stay larger. Accepts NULL, and one that is kept. */
+/* Control. Frees a snapshot that was never published, and undoes its changes of files. Returns the
+ * number of files that stay larger. Accepts NULL, and one that is kept. */
 unsigned snapshot_discard(struct snapshot *snapshot);
 
-/* Pollers, under RCU. NULL when there is none of that name. */
+/* Pollers, under RCU. NULL: no subsystem of that name. */
 const struct subsystem *snapshot_find(const struct snapshot *snapshot, const char *subnqn);
-/* Whether this names the discovery service: the well-known name, or its own. */
+/* Whether this is the discovery service: the well-known name, or its own. */
 bool snapshot_is_discovery(const struct snapshot *snapshot, const char *subnqn);
 
-/* Control thread: begins to register the memory of ram namespaces with a domain of a device. */
+/* Control: starts registering the memory of ram namespaces with a domain of a device. */
 void snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain);
-/* Control thread: undo that; no poller uses the device any more. */
+/* Control: undoes that, once no poller uses the device. */
 void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index);

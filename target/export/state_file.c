@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small files that must survive anything: written aside, synced, renamed, and the directory synced.
- * After a crash there is the old file or the new one, never a part. Worker threads write, the
- * control thread reads at start. One rblkd has a directory for itself, by a lock on it.
+ * Small files that must survive any crash: written under another name, synced, renamed, and the
+ * directory synced. After a crash there is the old file or the new one, never a part. Worker
+ * threads write; the control thread reads at start. A lock on the directory reserves it for one
+ * rblkd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@ struct state_directory {
 	char path[];
 };
 
-/* A file of its own: another program may use the lock on the directory itself. */
+/* A separate file, because another program may lock the directory itself. */
 static int take_lock(int dirfd)
 {
 	int fd = openat(dirfd, ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -114,7 +115,7 @@ static int remove_file(int dirfd, const char *name)
 	return unlinkat(dirfd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* Until the directory is synced, not for good. */
+/* Not durable until the directory is synced. */
 static int change(int dirfd, const char *name, const char *text, size_t n)
 {
 	char aside[NAME_BYTES];

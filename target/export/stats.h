@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counters and histograms of I/O commands. One poller writes each counter with plain stores, and
- * the control thread reads it at any time, so nothing is locked. A queue has its own counters, a
+ * the control thread reads it at any time, so there is no lock. A queue has its own counters, a
  * namespace has a set for each poller, and association/host_stats.h adds up those of a host's
  * queues.
  *
  * The histogram holds the time from the arrival of a capsule to the post of its response
- * (engine/timing.h). The stages are added up for one command of STATS_SAMPLE, and for all commands
+ * (engine/timing.h). The stages are added up for one of STATS_SAMPLE commands, and for all commands
  * while slow ones are logged (slow_io).
  */
 #pragma once
@@ -23,22 +23,22 @@ struct namespace_counters;
 
 enum stats_class {
 	STATS_OTHER,		     /* Flush, Write Zeroes, Compare and so on */
-	STATS_WRITE = NVME_IO_WRITE, /* as their opcodes: found without a branch */
+	STATS_WRITE = NVME_IO_WRITE, /* equal to the opcodes, to avoid a branch */
 	STATS_READ = NVME_IO_READ,
 	STATS_CLASSES,
 };
 
 enum stats_stage {
-	STAGE_RECEIVE, /* parsed, and waiting for buffers, credits, its turn */
+	STAGE_RECEIVE, /* parsing, and waiting for buffers, credits or a turn */
 	STAGE_FETCH,   /* the RDMA READ of its data */
 	STAGE_BACKEND,
-	STAGE_SEND, /* waiting for a slot to answer; of a Read also until its data was sent */
+	STAGE_SEND, /* waiting for a send-queue slot; of a Read also until its data was sent */
 	STAGES,
 };
 
 enum {
 	STATS_SAMPLE = 16,
-	/* Of struct histogram's steps those from 256 ns to 68 s. */
+	/* The part of struct histogram's steps from 256 ns to 68 s. */
 	STATS_FIRST_BIT = 8,
 	STATS_LAST_BIT = 36,
 	STATS_FIRST_STEP = (STATS_FIRST_BIT - 3) * HISTOGRAM_SUB,
@@ -48,8 +48,8 @@ enum {
 /* Of one class of commands. */
 struct io_stats {
 	uint64_t n_errors, sum_ns;
-	uint64_t n_sampled, stage_ns[STAGES]; /* of commands whose stages were counted */
-	uint64_t counts[STATS_STEPS];	      /* commands by how long they took */
+	uint64_t n_sampled, stage_ns[STAGES]; /* of commands with recorded stages */
+	uint64_t counts[STATS_STEPS];	      /* commands by duration */
 };
 
 /* What one queue counts. */
@@ -73,12 +73,12 @@ static inline unsigned stats_step(uint64_t ns)
 	return HISTOGRAM_SUB * (bit - STATS_FIRST_BIT - 1) + (unsigned)(ns >> (bit - 4));
 }
 
-/* Control. Adds what was counted so far; only the caller uses into. */
+/* Control. Adds the counters of `from`; only the caller uses `into`. */
 void io_stats_merge(struct io_stats *into, const struct io_stats *from);
 uint64_t io_stats_count(const struct io_stats *stats);
 void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_histogram);
 
-/* Control. What all pollers have counted so far about a namespace. */
+/* Control. Sums what all pollers have counted about a namespace so far. */
 void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *ret_counters,
 			 struct namespace_stats *ret_stats);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See subsystem.h: looking up what it has. */
+/* See subsystem.h: lookups. */
 #include <string.h>
 
 #include "target/export/subsystem.h"
@@ -39,7 +39,7 @@ struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_
 {
 	unsigned above;
 
-	/* Mostly they are numbered from 1 on. */
+	/* Most subsystems number their namespaces from 1 on. */
 	if (nsid - 1 < subsystem->n_namespaces && subsystem->namespaces[nsid - 1]->nsid == nsid)
 		return subsystem->namespaces[nsid - 1];
 	above = index_above(subsystem, nsid);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A subsystem, as pollers see it: what hosts attach to, part of a snapshot (snapshot.h). */
+/* A subsystem, as pollers see it: what hosts connect to. Part of a snapshot, which owns it
+ * (snapshot.h). */
 #pragma once
 
 #include <stdatomic.h>
@@ -13,7 +14,7 @@ struct ana;
 struct health_record;
 
 struct subsystem {
-	/* Thread: control builds; immutable once published, but for the pointer ana */
+	/* Thread: control builds it. Immutable once published, except for the pointer ana. */
 	char nqn[NVMF_NQN_MAX + 1];
 	char serial[21];
 	char model[41];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Abort: stops a command that waits for something of rblkd.
+ * Abort: stops a command that waits in rblkd.
  *
- *   admin queue's poller --> control: which queue is it? --> its poller: stop it, if that can be
+ *   admin queue's poller --> control: which queue is it? --> its poller: stop it, if possible
  *                        <----------------------------------------------+
  *
  * A command that waits for a buffer, a READ, its turn or its other half ends with Command Abort
- * Requested, and so does an Asynchronous Event Request. A command whose data is being fetched
- * ends before it starts. A command that has begun on the medium, or is answered, goes on, and
- * dword 0 of the answer shows that it was not aborted.
+ * Requested, and so does an Asynchronous Event Request. A command whose data is being fetched ends
+ * before it starts. A command that has begun on the medium, or is answered, continues, and dword 0
+ * of the answer shows that it was not aborted.
  */
 #include "base/check.h"
 #include "target/command/admin/admin.h"
@@ -67,7 +67,7 @@ static void find_queue(struct loop_msg *msg)
 		send_answer(r);
 		return;
 	}
-	/* It cannot be freed before its poller has seen this. */
+	/* This message reaches the queue's poller before control can free the queue. */
 	r->abort_queue = queue;
 	r->msg.run = stop;
 	loop_send(&queue->poller->loop, &r->msg);
@@ -90,7 +90,7 @@ static enum request_state execute(struct request *r)
 
 static enum nvme_status parse(struct request *r)
 {
-	/* A discovery controller does not have it. */
+	/* A discovery controller does not support Abort. */
 	return r->queue->controller->is_discovery ? NVME_INVALID_OPCODE | NVME_DNR : NVME_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admin commands: what their files offer one another. All of it runs on the poller of the admin
- * queue, unless said otherwise. The parsers are like those of request.h.
+ * Admin commands: what their files share. Poller of the admin queue, except where noted. The
+ * parsers are like those of request.h.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ void keep_alive_stop(struct controller *controller);
 
 /* async_event.c */
 void async_event_raise(struct controller *controller, enum controller_event event);
-/* Its log page was read (without RAE): the event may be sent again. */
+/* The host has read the log page (without RAE): the event may be sent again. */
 void async_event_unmask(struct controller *controller, enum controller_event event);
 void async_event_ns_changed(struct controller *controller, uint32_t nsid);
 /* Completes one held request. */
@@ -35,23 +35,24 @@ bool write_protect_is_offered(const struct target *target);
 /* identify.c */
 /* Under RCU. */
 uint32_t controller_oaes(struct queue *queue);
-/* Some namespace of it has a volatile write cache. Under RCU. */
+/* Whether a namespace of the controller has a volatile write cache. Under RCU. */
 bool controller_has_cache(struct queue *queue);
-/* Left-justified, filled up with spaces */
+/* Left-justified, padded with spaces. */
 void put_ascii(uint8_t *field, size_t n, const char *s);
 
 /* log_page.c */
 enum request_state log_page_execute(struct request *r);
 
 /* event_page.c */
-/* Fills length bytes at data from offset of the log page 0Dh; the rest is zero already. */
+/* Fills r->length bytes of log page 0Dh from this offset; the buffer is zeroed. */
 enum nvme_status event_page_fill(struct request *r, uint64_t offset);
-/* Whether the command is one on that page whose length and offset say nothing; then, its parser. */
+/* Whether the command reads that page without length and offset; if so, its parser. */
 bool event_page_has_no_length(const struct request *r);
 enum nvme_status event_page_parse(struct request *r);
-/* Ends the reporting context, if there is one; also control's, when the queues are gone. */
+/* Ends the reporting context, if there is one. Also on the control thread, when the queues are
+ * gone. */
 void event_page_release(struct controller *controller);
 
 /* discovery.c */
-/* Fills length bytes at data from offset of the discovery log; the rest is zero already. */
+/* Fills r->length bytes of the discovery log from this offset; the buffer is zeroed. */
 enum nvme_status discovery_fill_log(struct request *r, uint64_t offset);

@@ -19,7 +19,7 @@ static const struct {
 	{EVENT_NS_CHANGED, NVME_OAES_NS_ATTR, NVME_AER_NS_CHANGED},
 	{EVENT_DISCOVERY_CHANGED, NVME_OAES_DISCOVERY, NVME_AER_DISCOVERY_CHANGED},
 	{EVENT_ANA_CHANGED, NVME_OAES_ANA, NVME_AER_ANA_CHANGED},
-	/* Feature 82h masks it before it gets here. */
+	/* Feature 82h masks it earlier, before the notice is raised. */
 	{EVENT_RESERVATION, 0, NVME_AER_RESERVATION},
 };
 
@@ -63,7 +63,7 @@ static enum request_state execute(struct request *r)
 	list_add_tail(&controller->aers, &r->wait);
 	controller->n_aers++;
 	r->queue->n_held++;
-	/* The request is not held before this step is over: it is completed in the next turn. */
+	/* This step has not held the request yet, so it completes on the next turn of the loop. */
 	if (controller->pending & ~controller->masked)
 		loop_defer(&controller->poller->loop, &controller->tell);
 	return REQUEST_HELD;

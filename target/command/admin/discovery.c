@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The Discovery Log Page (70h): which subsystems this host may use, and where. Poller of the admin
- * queue; any host may ask, so nothing is shown but what the host is allowed.
+ * queue. Any host may read it, so it has only what that host is allowed to use.
  *
  * The log is a header of 1024 bytes and a record of 1024 bytes for each pair of subsystem and
- * listening portal, for each referral to another discovery service, and, where this one has a
- * name of its own, for itself on each portal. Hosts read it in pieces and compare genctr before
- * and after, so no copy is kept: each piece is generated from the snapshot of its moment. A
- * portal that listens on a wildcard address shows the address at which this host reached us.
+ * listening portal, for each referral to another discovery service, and, if this service has a name
+ * of its own, for itself on each portal. Hosts read it in pieces and compare genctr before and
+ * after, so no copy is stored: each piece is generated from the snapshot of its moment. A portal
+ * that listens on a wildcard address shows the address that this host connected to.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,14 +21,14 @@ enum {
 	RECORD_BYTES = sizeof(struct nvmf_discovery_entry),
 };
 
-/* The part of the log that the host asked for. */
+/* The part of the log that the host requested. */
 struct window {
 	uint8_t *data;
 	uint64_t offset;
 	uint32_t length;
 };
 
-/* Copies what of record number i (the header is 0) lies within the window. */
+/* Copies the part of record number i (the header is 0) that is within the window. */
 static void emit(const struct window *w, uint64_t i, const void *record)
 {
 	uint64_t start = i * RECORD_BYTES, end = start + RECORD_BYTES;
@@ -74,7 +74,7 @@ static void init_entry(struct nvmf_discovery_entry *entry, enum nvmf_subtype sub
 	snprintf((char *)entry->subnqn, sizeof(entry->subnqn), "%s", nqn);
 }
 
-/* An IPv4 wildcard cannot be reached by the address of an IPv6 host, and the other way round. */
+/* An IPv6 host does not reach an IPv4 wildcard by the address that it uses, nor the reverse. */
 static bool is_reachable(const struct controller *controller, const struct portal *portal)
 {
 	return atomic_load(&portal->state) == PORTAL_LISTENING &&
@@ -111,7 +111,7 @@ static uint64_t emit_subsystem(const struct controller *controller,
 	return emit_portals(controller, w, n, &entry, subsystem->portal_mask);
 }
 
-/* The service by which the host asks, where it has a name to come back to. */
+/* The discovery service itself, if it has a name for a later Connect. */
 static uint64_t emit_itself(const struct controller *controller, const struct snapshot *snapshot,
 			    const struct window *w, uint64_t n)
 {
@@ -158,7 +158,7 @@ enum nvme_status discovery_fill_log(struct request *r, uint64_t offset)
 	struct nvmf_discovery_header header = {0};
 	uint64_t n;
 
-	/* So that offset + length cannot wrap; the log is never that long. */
+	/* The log is never that long, and offset + length must not wrap. */
 	if (offset > UINT32_MAX)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	n = emit_records(controller, snapshot, &w);

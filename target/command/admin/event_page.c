@@ -2,11 +2,11 @@
 /*
  * The Persistent Event log (0Dh). Poller of the admin queue.
  *
- * A host first establishes a reporting context, then reads in as many pieces as it likes, then
- * releases the context. Each controller has a context of its own, so no host keeps another from
- * reading. The context is the header of that time and the image of the log, which never changes
- * (event_log.h): nothing is copied, and nothing is allocated. A reset of the controller ends it
- * too.
+ * A host first establishes a reporting context, then reads in any number of pieces, then releases
+ * the context. Each controller has a context of its own, so no host prevents another from reading.
+ * The context is the header of that time and the image of the log, which never changes
+ * (event_log.h): reading copies nothing else and allocates nothing. A reset of the controller also
+ * ends the context.
  */
 #include <string.h>
 
@@ -65,8 +65,8 @@ void event_page_release(struct controller *controller)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The piece [offset, offset + r->length) of the page takes what it has of n bytes that lie there at
- * first. */
+/* Copies what the piece [offset, offset + r->length) of the page has of the n bytes that are at
+ * `first` of the page. */
 static void copy_to_piece(struct request *r, uint64_t offset, uint64_t first, const void *bytes,
 			  uint64_t n)
 {
@@ -77,7 +77,8 @@ static void copy_to_piece(struct request *r, uint64_t offset, uint64_t first, co
 		       to - from);
 }
 
-/* had_context: of RCI, which is about this command; the rest is of when it was established. */
+/* had_context: for RCI, which concerns this command; the rest is from when the host established
+ * it. */
 static void copy(struct request *r, uint64_t offset, bool had_context)
 {
 	const struct controller *controller = r->queue->controller;

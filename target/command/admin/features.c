@@ -2,8 +2,9 @@
 /*
  * Get Features and Set Features. Poller of the admin queue.
  *
- * Hosts set some features that mean nothing for a target without hardware (arbitration, temperature
- * threshold...). Those are plain dwords: kept, returned, without effect. No feature is saveable.
+ * Hosts set some features that have no meaning for a target without hardware (arbitration,
+ * temperature threshold...). Those are plain dwords: stored and returned, without effect. No
+ * feature is saveable.
  */
 #include <string.h>
 
@@ -49,7 +50,7 @@ static bool is_known(const struct controller *controller, unsigned feature)
 	       feature == NVME_FEAT_HOST_ID;
 }
 
-/* A feature for all namespaces needs the paths to all of them (8.1). */
+/* A feature of all namespaces needs the paths to all of them (8.1). */
 static enum nvme_status check_all_paths(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -64,7 +65,7 @@ static enum nvme_status check_all_paths(struct request *r)
 }
 
 /* A feature of a namespace needs the path to it, and so does Write Atomicity (8.1). After a
- * persistent loss no feature is set for that namespace any more. */
+ * persistent loss no feature can be set for that namespace. */
 static enum nvme_status check_path(struct request *r, unsigned feature, bool is_set)
 {
 	enum nvme_status status = queue_check_path(r->queue, get_le32(r->sqe.nsid));
@@ -77,8 +78,8 @@ static enum nvme_status check_path(struct request *r, unsigned feature, bool is_
 	return NVME_OK;
 }
 
-/* A feature of the controller cannot be set for one namespace: the host would take it for a feature
- * of that namespace (5.27). */
+/* A feature of the controller cannot be set for one namespace: the host would regard it as a
+ * feature of that namespace (5.27). */
 static enum nvme_status check_scope(struct request *r, unsigned feature)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -93,7 +94,7 @@ static enum nvme_status check_scope(struct request *r, unsigned feature)
 
 /* ---- get ----------------------------------------------------------------------------------- */
 
-/* Of a feature whose value is a dword. */
+/* For a feature whose value is a dword. */
 static uint32_t current_value(struct request *r, unsigned feature)
 {
 	struct controller *controller = r->queue->controller;
@@ -154,7 +155,7 @@ static enum nvme_status parse_get(struct request *r)
 	if (status != NVME_OK)
 		return status;
 	if (feature == NVME_FEAT_HOST_ID && select != SELECT_SUPPORTED) {
-		if (!(get_le32(r->sqe.cdw11) & 1)) /* CTRATT says 128-bit host identifiers */
+		if (!(get_le32(r->sqe.cdw11) & 1)) /* CTRATT reports 128-bit host identifiers */
 			return NVME_INVALID_FIELD | NVME_DNR;
 		r->length = HOST_ID_BYTES;
 	} else if (feature == NVME_FEAT_HOST_BEHAVIOR && select != SELECT_SUPPORTED) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Identify. Poller of the admin queue; namespaces are read under RCU.
+ * Identify. Poller of the admin queue, which reads namespaces under RCU.
  *
- * Hosts (nvme-rdma of Linux 6.1 to 7.2, SPDK) insist on IOCCSZ, IORCSZ, ICDOFF 0, keyed SGLs, KAS
- * and MAXCMD that are not 0, the SUBNQN of their Connect and the CNTLID of its response. The
- * buffer is zeroed before it is filled, so no data of an earlier command leaks.
+ * Hosts (nvme-rdma of Linux 6.1 to 7.2, SPDK) require IOCCSZ, IORCSZ, ICDOFF 0, keyed SGLs, KAS and
+ * MAXCMD that are not 0, the SUBNQN of their Connect and the CNTLID of its response. The buffer is
+ * zeroed before it is filled, so no data of an earlier command leaks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,8 @@ enum {
 	RAB = 6,
 	FIRMWARE_SLOTS = 0x03, /* one slot, read only */
 	LARGEST_BLOCK_SHIFT = 12,
-	WZSL = 13,		 /* 32 MiB: what 2^16 blocks of 512 bytes are */
-	DMRSL = 8 * 1024 * 1024, /* blocks: a range may be longer, but takes its time */
+	WZSL = 13,		 /* 32 MiB: 2^16 blocks of 512 bytes */
+	DMRSL = 8 * 1024 * 1024, /* blocks; a longer range is legal, but takes long */
 };
 
 void put_ascii(uint8_t *field, size_t n, const char *s)
@@ -78,7 +78,7 @@ static void fill_ctrl_discovery(const struct controller *controller, struct nvme
 	put_ascii(id->mn, sizeof(id->mn), "rblk discovery");
 	id->cntrltype = NVME_CNTRLTYPE_DISCOVERY;
 	id->lpa = NVME_LPA_EXTENDED;
-	id->dctype = 1; /* of this system alone */
+	id->dctype = 1; /* information about this system only */
 }
 
 bool controller_has_cache(struct queue *queue)
@@ -110,7 +110,7 @@ static bool is_offered(const struct nvme_command *command, const struct subsyste
 	return false;
 }
 
-/* ONCS, OACS: which optional commands there are. */
+/* ONCS, OACS: the supported optional commands. */
 static le16 optional_commands(enum command_set set, const struct subsystem *subsystem)
 {
 	unsigned bits = 0;
@@ -124,7 +124,7 @@ static le16 optional_commands(enum command_set set, const struct subsystem *subs
 	return put_le16((uint16_t)bits);
 }
 
-/* 0's based: the longest Compare and Write that is atomic. */
+/* 0's based: the longest atomic Compare and Write. */
 static uint16_t fused_blocks(const struct target *target, unsigned block_shift)
 {
 	uint32_t n = fused_max_bytes(target) >> block_shift;
@@ -207,9 +207,9 @@ static void fill_ns_preferences(const struct namespace *ns, struct nvme_id_ns *i
 }
 
 /*
- * A write is atomic block by block and no further, to other hosts and after a loss of power: no
- * backend promises more. For memory rblkd sees to it itself (store/whole.h); a file or a device has
- * what its file system or its hardware gives. Compare and Write is atomic up to its longest length.
+ * For other hosts, and after a loss of power, a write is atomic block by block and no further: no
+ * backend promises more. For memory rblkd ensures this itself (store/whole.h); a file or a device
+ * relies on its file system or its hardware. Compare and Write is atomic up to its longest length.
  */
 static void fill_ns_commands(const struct target *target, const struct namespace *ns,
 			     struct nvme_id_ns *id)
@@ -244,7 +244,7 @@ static void fill_ns(const struct target *target, const struct namespace *ns, str
 }
 
 /* A namespace that this controller does not reach has an identity and a size, but no other figures.
- * In state change it has them (8.1). */
+ * While its state changes it has them (8.1). */
 static void fill_ns_ana(struct queue *queue, const struct namespace *ns, struct nvme_id_ns *id)
 {
 	const struct ana *ana = queue_ana(queue);
@@ -326,7 +326,7 @@ static enum request_state execute_ns_descs(struct request *r)
 	return request_end(r, NVME_OK);
 }
 
-/* The NVM command set's own page of a namespace: no protection information, all zeroes. */
+/* The NVM command set's page of a namespace: without protection information it is all zeroes. */
 static enum request_state execute_csi_ns(struct request *r)
 {
 	if (!find_ns(r))
@@ -340,7 +340,7 @@ static enum request_state execute_csi_ctrl(struct request *r)
 
 	id->wzsl = WZSL;
 	id->dmrsl = put_le32(DMRSL);
-	return request_end(r, NVME_OK); /* no limits to Verify and Write Uncorrectable */
+	return request_end(r, NVME_OK); /* Verify and Write Uncorrectable have no limits */
 }
 
 /* ---- the command --------------------------------------------------------------------------- */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keep-alive: an association ends when no command of its host has come for KATO. Poller of the
- * admin queue. Commands on all queues count (traffic based keep-alive, TBKAS): parse.c notes
+ * Keep-alive: an association ends when no command of its host arrives within KATO. Poller of the
+ * admin queue. Commands on all queues count (traffic based keep-alive, TBKAS): parse.c records
  * their time.
  *
- * Each controller has one timer. It expires when the host would be late, and then reads the time
- * of the last command: an idle association costs one wake-up a KATO. A discovery controller
- * without KATO is for one look at the log (Base 2.0, 3.1.2.3): limits.discovery_timeout is all
- * its time, with or without commands.
+ * Each controller has one timer. It expires when the host would be late, and then reads the time of
+ * the last command. So an idle association costs one wake-up in each KATO. A discovery controller
+ * without KATO is for one look at the log (Base 2.0, 3.1.2.3): it ends after
+ * limits.discovery_timeout, with or without commands.
  */
 #include "base/bits.h"
 #include "base/clock.h"
@@ -21,7 +21,7 @@ static uint64_t timeout_ns(const struct controller *controller)
 	return ms ? (ms + TRAFFIC_NOTE_MS) * NSEC_PER_MSEC : 0;
 }
 
-/* Of an association that may be only for a look: 0: it is not. */
+/* The lifetime of an association that is for one look at the log; 0: no limit. */
 static uint64_t age_limit_ns(const struct controller *controller)
 {
 	return controller->is_discovery && !controller->kato_ms
@@ -30,7 +30,7 @@ static uint64_t age_limit_ns(const struct controller *controller)
 		       : 0;
 }
 
-/* Its life began with Connect, however often it was enabled since. */
+/* The lifetime begins with Connect, not with an enable. */
 static uint64_t age_left_ns(const struct controller *controller, uint64_t limit_ns)
 {
 	uint64_t age_ns = clock_ns() - controller->created_ns;
@@ -91,7 +91,7 @@ void keep_alive_stop(struct controller *controller)
 
 static enum request_state execute(struct request *r)
 {
-	/* That it came has been noted. */
+	/* Its arrival alone has been recorded as traffic. */
 	return request_end(r,
 			   r->queue->controller->kato_ms ? NVME_OK : NVME_KATO_INVALID | NVME_DNR);
 }

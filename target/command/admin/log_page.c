@@ -2,10 +2,10 @@
 /*
  * Get Log Page. Poller of the admin queue.
  *
- * A page is built whole, at most 4 KiB, and the part that the host requests is copied; beyond the
- * page there are zeroes. The offset may be anything up to the page's size. The
- * discovery log and that of ANA groups are generated piece by piece instead (discovery.c, ana.c),
- * and that of events is read out of what the host has begun with (event_page.c).
+ * Most pages are built whole, at most 4 KiB, and the requested part is copied; beyond the page
+ * there are zeroes. Any offset up to the page's size is legal. The discovery log and the ANA log
+ * are generated piece by piece instead (discovery.c, ana.c), and the event log is read from the
+ * context that the host has established (event_page.c).
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ static void build_errors(struct controller *controller, struct page *page)
 
 /* ---- SMART (02h) --------------------------------------------------------------------------- */
 
-/* Of the whole subsystem, over its whole life: health.h. */
+/* For the whole subsystem, over its whole life: health.h. */
 static void build_smart(struct request *r, struct page *page)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -84,7 +84,7 @@ static void build_changed(struct controller *controller, struct page *page, bool
 	async_event_unmask(controller, EVENT_NS_CHANGED);
 }
 
-/* One notification, gone when it was read; what waits behind it raises the event again. */
+/* Takes one notification; if more wait behind it, they raise the event again. */
 static void build_notification(struct controller *controller, struct page *page, bool must_clear)
 {
 	struct nvme_resv_log *log = (struct nvme_resv_log *)(void *)page->bytes;
@@ -131,7 +131,7 @@ static void build_effects(struct page *page)
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-/* Builds the page in full. */
+/* Builds the whole page. */
 static enum nvme_status build(struct request *r, unsigned id, bool must_clear, struct page *page)
 {
 	struct controller *controller = r->queue->controller;
@@ -142,7 +142,7 @@ static enum nvme_status build(struct request *r, unsigned id, bool must_clear, s
 		build_errors(controller, page);
 		return NVME_OK;
 	case NVME_LOG_SMART:
-		if (nsid != 0 && nsid != NVME_NSID_ALL) /* LPA: not by namespace */
+		if (nsid != 0 && nsid != NVME_NSID_ALL) /* LPA: not per namespace */
 			return NVME_INVALID_FIELD | NVME_DNR;
 		build_smart(r, page);
 		return NVME_OK;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a change on the control thread to the events of the hosts; see notice.h.
+ * Carries a change from the control thread to the events of hosts; see notice.h.
  *
- * A message is sent only to a controller whose admin queue is live. The queue's `die` would be sent
- * after it, and messages arrive in order, so the controller is there when the poller looks.
+ * Control sends a message only to a controller whose admin queue is live. The queue's `drain` is
+ * sent later, and messages arrive in order, so the controller still exists when the poller reads
+ * the message.
  */
 #include <string.h>
 
@@ -32,7 +33,7 @@ static void on_notice(struct loop_msg *msg)
 {
 	struct controller *controller = container_of(msg, struct controller, notice.msg);
 
-	/* First: what is set from here on sends the message again. */
+	/* First: a change that is set after this sends the message again. */
 	atomic_store(&controller->notice.is_sent, false);
 	take_namespaces(controller);
 	if (atomic_exchange(&controller->notice.has_discovery_changed, false))

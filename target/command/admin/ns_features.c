@@ -3,15 +3,15 @@
  * Features of a namespace: Error Recovery (05h), Reservation Notification Mask (82h), Reservation
  * Persistence (83h), Namespace Write Protection (84h). Poller of the admin queue.
  *
- * Set for NSID FFFFFFFFh they change for all namespaces, one after the other where that takes a
- * turn. The first namespace that cannot change ends the command, with its status. Get Features
- * needs one namespace, with one exception: without one, Error Recovery returns what was last set
- * for all (nvme-cli reads it so).
+ * Set for NSID FFFFFFFFh they change for all namespaces, one after the other if that takes a turn.
+ * The first namespace that cannot change ends the command, with its status. Get Features needs one
+ * namespace, with one exception: without one, Error Recovery returns what was last set for all
+ * (nvme-cli reads it so).
  *
- * Write protection (Base 2.0, 8.12) takes a turn. The state is on disk before it is valid; then
- * writes on their way leave, the cache is flushed, and the host is answered. From then on the
- * medium does not change. "Until power cycle" ends with this rblkd, and cannot be taken back
- * before. Without a state directory the state could not be kept, so protection is not offered.
+ * Write protection (Base 2.0, 8.12) takes a turn. The state is on disk before it is valid. Then
+ * writes under way leave, the cache is flushed, and the host gets its answer. From then on the
+ * medium does not change. "Until power cycle" ends with this rblkd, and cannot be revoked before.
+ * Without a state directory the state could not be saved, so protection is not offered.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -80,7 +80,7 @@ enum nvme_status ns_features_get(struct request *r, unsigned feature)
 	}
 }
 
-/* ---- values of the controller, one a namespace ---------------------------------------------- */
+/* ---- values of the controller, one for each namespace --------------------------------------- */
 
 static enum request_state execute_value(struct request *r)
 {
@@ -88,7 +88,7 @@ static enum request_state execute_value(struct request *r)
 	uint32_t nsid = get_le32(r->sqe.nsid), value = get_le32(r->sqe.cdw11);
 	bool is_mask = (get_le32(r->sqe.cdw10) & 0xff) == NVME_FEAT_RESV_MASK;
 
-	for (uint32_t i = 0; i <= NSID_MAX; i++) { /* 0: what was set for all */
+	for (uint32_t i = 0; i <= NSID_MAX; i++) { /* 0: the value set for all */
 		if (nsid != NVME_NSID_ALL && nsid != i)
 			continue;
 		if (is_mask)
@@ -182,7 +182,7 @@ static enum request_state take_turn(struct request *r)
 	return request_take_turn(r, is_protection ? on_protection_turn : on_persistence_turn);
 }
 
-/* The next namespace above r->range, when the command is for all. */
+/* Takes the turn of the next namespace above r->range, if the command is for all. */
 static enum request_state take_next_turn(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -230,7 +230,7 @@ static enum nvme_status parse_value(struct request *r, uint32_t bits)
 enum nvme_status ns_features_parse_set(struct request *r, unsigned feature)
 {
 	switch (feature) {
-	case NVME_FEAT_ERROR_RECOVERY: /* no namespace has what DULBE would turn on */
+	case NVME_FEAT_ERROR_RECOVERY: /* no namespace has what DULBE would enable */
 		return parse_value(r, ERROR_RECOVERY_TLER);
 	case NVME_FEAT_RESV_MASK:
 		return parse_value(r, RESV_MASK_BITS);

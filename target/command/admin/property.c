@@ -2,13 +2,14 @@
 /*
  * Property Get and Set: the controller's registers. Poller of the admin queue.
  *
- * Enabling: CC.EN 0 -> 1 checks CC and sets CSTS.RDY. Disabling: 1 -> 0 stops I/O at once and asks
- * the control thread to drop the I/O queues; RDY goes 0 when they are gone, so a host that sees it
- * knows that none of its old writes is on its way. Shutdown (CC.SHN): I/O stops, every namespace
- * with a volatile cache is flushed, one after the other, then CSTS.SHST says complete.
+ * Enabling: CC.EN 0 -> 1 checks CC and sets CSTS.RDY. Disabling: 1 -> 0 stops I/O at once and sends
+ * the control thread a request to end the I/O queues. RDY becomes 0 when they are gone, so a host
+ * that reads it knows that none of its old writes is under way. Shutdown (CC.SHN): I/O stops, every
+ * namespace with a volatile cache is flushed, one after the other, then CSTS.SHST becomes complete.
  *
- * Disabling and enabling each begin another life. A flush of an earlier one may still be at the
- * disk: its end is not that of a shutdown of now, which flushes all again when it is back.
+ * Disabling and enabling each begin a new life of the controller. The disk may still run a flush of
+ * an earlier life: its end does not complete a later shutdown, which flushes all namespaces again
+ * when it is back.
  */
 #include <string.h>
 
@@ -95,7 +96,7 @@ static void begin_shutdown(struct controller *controller)
 
 static bool is_legal_enable(const struct controller *controller, uint32_t cc)
 {
-	/* Discovery controllers have no I/O queues: the sizes of their entries do not matter. */
+	/* Discovery controllers have no I/O queues, so the sizes of their entries do not matter. */
 	bool has_sizes = NVME_CC_IOSQES(cc) == 6 && NVME_CC_IOCQES(cc) == 4;
 
 	return (has_sizes || controller->is_discovery) && NVME_CC_MPS(cc) == 0 &&
@@ -119,7 +120,7 @@ void property_reset_done(struct loop_msg *msg)
 	struct controller *controller = container_of(msg, struct controller, reset);
 
 	controller->is_reset_sent = false;
-	/* A shutdown that has begun since goes on. */
+	/* A shutdown that began after the disable continues. */
 	controller->csts &= SHST_MASK;
 	if (controller->cc & NVME_CC_EN)
 		enable(controller);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The I/O commands. COMMAND(file, name) stands for the entry name_command, which file.c of this
- * folder defines. meson.build reads the lines of this file, too: it compiles what stands here.
+ * folder defines. meson.build also reads these lines, and compiles the files in them.
  *
  * A file that includes this one defines COMMAND before and undefines it afterwards, so there is no
  * #pragma once.

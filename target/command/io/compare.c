@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compare. The queue's poller.
+ * Compare. Poller of the queue.
  *
- * One half of the buffer holds the host's data, the other half the blocks of the medium. A
- * Compare that is longer than half of the largest buffer goes piece by piece: fetch, read,
- * compare. Data in the capsule is always one piece.
+ * One half of the buffer holds the host's data, the other half the blocks of the medium. A Compare
+ * that is longer than half of the largest buffer goes piece by piece: fetch, read, compare.
+ * In-capsule data is always one piece.
  */
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copy, descriptor format 0: ranges of one namespace, one after the other, to one place in it. The
- * queue's poller.
+ * Copy, descriptor format 0: ranges of one namespace, one after the other, to one place in it.
+ * Poller of the queue.
  *
- * The buffer holds the descriptors first, then a piece of data on its way. When a range cannot be
- * copied, dword 0 of the answer is its number, and the ranges before it are copied (NVM Command
- * Set 1.0, 3.2.2). Ranges are copied in their order: a destination that overlaps a later source
- * changes that source. A destination that overlaps its own source gets what was there before the
- * copy, whatever the size of the pieces.
+ * The buffer first holds the descriptors, then each piece of data between its read and its write.
+ * When a range cannot be copied, dword 0 of the answer is its number, and the ranges before it are
+ * copied (NVM Command Set 1.0, 3.2.2). Ranges are copied in their order: a destination that
+ * overlaps a later source changes that source. A destination that overlaps its own source gets what
+ * was there before the copy, whatever the size of the pieces.
  */
 #include <string.h>
 
@@ -64,8 +64,8 @@ static enum nvme_status check_range(const struct request *r, unsigned i)
 	return NVME_OK;
 }
 
-/* What the command touches, for owners that are alone in a range: everything from the first block
- * of its sources and its destination to the last one. */
+/* The range that exclusive owners must wait for: from the first block of the sources and the
+ * destination to the last one. */
 static void take_hull(struct request *r, uint64_t n_blocks)
 {
 	uint64_t begin = request_slba(r), end = begin + n_blocks;
@@ -109,7 +109,7 @@ static enum request_state fail(struct request *r, enum nvme_status status)
 	return io_end(r, status);
 }
 
-/* Where the range at hand begins, and its copy. */
+/* The offsets of the current range and of its copy. */
 static uint64_t range_offset(const struct request *r)
 {
 	return range_slba(r, r->range) << r->ns->block_shift;
@@ -125,8 +125,8 @@ static uint64_t copy_offset(const struct request *r)
 	return request_offset(r) + r->n_moved - (range_bytes(r) - r->n_chunk);
 }
 
-/* Where in the range the next piece of n_bytes lies. Pieces go from the end of the range to its
- * beginning where the other order would write over pieces that are still to be read. */
+/* The place of the next piece of n_bytes in the range. Pieces go from the end of the range to its
+ * beginning if the other order would overwrite pieces that are still to be read. */
 static uint64_t piece_offset(const struct request *r, uint64_t n_bytes)
 {
 	uint64_t from = range_offset(r), to = copy_offset(r);
@@ -136,7 +136,7 @@ static uint64_t piece_offset(const struct request *r, uint64_t n_bytes)
 	return range_bytes(r) - r->n_chunk;
 }
 
-/* The sources are read; what was written is healed. */
+/* The command has read its sources; lost blocks that it has written become valid. */
 static enum request_state finish(struct request *r)
 {
 	r->pass.slba = request_slba(r);

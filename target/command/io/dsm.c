@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dataset Management: deallocates ranges; its other hints have no effect. The queue's poller. */
+/* Dataset Management: deallocates ranges; its other hints have no effect. Poller of the queue. */
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void on_discarded(struct backend_io *io, int error)
 	enum request_state next;
 
 	r->range++;
-	/* Deallocation is advice: a backend that cannot do it leaves the blocks as they are. */
+	/* Deallocation is advice: a backend without it leaves the blocks as they are. */
 	if (error < 0 && error != -EOPNOTSUPP)
 		next = io_end(r, io_status_of(BACKEND_DISCARD, error));
 	else if (queue_is_dying(r->queue))
@@ -32,7 +32,7 @@ static void on_discarded(struct backend_io *io, int error)
 		request_run(r, next);
 }
 
-/* Hands the next range that is not empty to the backend. */
+/* Passes the next range that is not empty to the backend. */
 static enum request_state discard_from(struct request *r)
 {
 	for (; r->range < r->n_ranges; r->range++) {

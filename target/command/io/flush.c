@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flush, of one namespace or of all. The queue's poller.
+ * Flush, of one namespace or of all. Poller of the queue.
  *
- * A flush that fails may have lost writes that were answered: the kernel reports that once and
- * then calls the pages clean. From then on the namespace refuses writes and flushes until rblkd
+ * A flush that fails may have lost writes that were answered: the kernel reports that once and then
+ * treats the pages as clean. From then on the namespace refuses writes and flushes until rblkd
  * starts again, so that no later flush succeeds over lost data.
  */
 #include "target/command/io/io.h"
@@ -29,8 +29,8 @@ static void on_done(struct backend_io *io, int error)
 		request_run(r, REQUEST_RESPOND);
 }
 
-/* Takes the next namespace above r->range, which holds the last one that was flushed. Returns
- * GONE when the command is inside it, else the next state. */
+/* Enters the next namespace above r->range, the last one that was flushed. Returns GONE once the
+ * command is admitted, otherwise the next state. */
 static enum request_state enter_next(struct request *r)
 {
 	const struct subsystem *subsystem = queue_subsystem(r->queue);
@@ -39,7 +39,7 @@ static enum request_state enter_next(struct request *r)
 
 	if (!ns)
 		return request_end(r, NVME_OK);
-	/* A success would include a namespace that is not reached. */
+	/* Success would claim a flush of a namespace that this controller does not reach. */
 	status = queue_check_path(r->queue, ns->nsid);
 	if (status != NVME_OK)
 		return request_end(r, status);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fused pairs: Compare and Write (Base 2.0, 3.4.2). The queue's poller.
+ * Fused pairs: Compare and Write (Base 2.0, 3.4.2). Poller of the queue.
  *
  *   Compare, FUSE 1 --> held in queue->first --+
  *                                              +--> the Write carries both to the end
  *   Write, FUSE 2, the very next command ------+
  *
- * The second does everything: one buffer for the data of both and for what is on the medium, two
- * RDMA READs, its turn, alone in its range, compare, write. The first only waits for its answer, so
- * a pair never holds one buffer while it waits for another. Alone means against every queue of
- * every host: ordinary reads and writes that overlap have left or are parked (guard.c).
+ * The Write executes both: one buffer for the data of both and for the blocks of the medium, two
+ * RDMA READs, the turn, exclusive access to the range, compare, write. The Compare only waits for
+ * its answer, so a pair never holds one buffer while it waits for another. Exclusive access
+ * excludes every queue of every host: ordinary reads and writes that overlap have left or are
+ * parked (guard.c).
  *
- * What goes wrong with one is told to that one; the other gets "failed fused command".
+ * The command that fails gets its own status; the other gets "failed fused command".
  */
 #include <string.h>
 
@@ -32,7 +33,7 @@ static uint32_t slot_bytes(const struct request *r)
 
 static_assert(4 * PAGE <= BLOCK_MIN, "the largest block of a namespace fits");
 
-/* Three slots in a buffer, which is a power of 2. */
+/* Three slots in a buffer, whose size is a power of 2. */
 uint32_t fused_max_bytes(const struct target *target)
 {
 	const struct config_tuning *tuning = &target->config->tuning;
@@ -40,7 +41,7 @@ uint32_t fused_max_bytes(const struct target *target)
 	return (uint32_t)MIN(tuning_block(tuning) / 4, tuning->max_transfer);
 }
 
-/* ---- two become one ------------------------------------------------------------------------- */
+/* ---- joining the two ------------------------------------------------------------------------ */
 
 static enum request_state begin(struct request *r);
 
@@ -70,7 +71,7 @@ void fused_place(struct request *r)
 	r->has_first_data = true;
 }
 
-/* ---- alone ---------------------------------------------------------------------------------- */
+/* ---- exclusive access ----------------------------------------------------------------------- */
 
 static void on_open(struct pass *pass)
 {
@@ -79,7 +80,7 @@ static void on_open(struct pass *pass)
 
 	guard_end_turn(&r->pass);
 	next = io_end(r, r->status);
-	if (next != REQUEST_TURN) /* once more, to heal what it has written */
+	if (next != REQUEST_TURN) /* once more, to heal blocks that it has written */
 		request_run(r, next);
 }
 
@@ -89,7 +90,7 @@ static void finish(struct request *r, enum nvme_status status)
 	guard_open(&r->pass, on_open);
 }
 
-/* The first fails with this, and the second because of it. */
+/* The first fails with this status, and the second because of it. */
 static void fail_first(struct request *r, enum nvme_status status)
 {
 	r->pair->status = status;

@@ -57,7 +57,7 @@ enum nvme_status io_status_of(enum backend_op op, int error)
 	case ENOMEM:
 	case EBUSY:
 	case EINTR:
-		return NVME_INTERRUPTED; /* the host may try again */
+		return NVME_INTERRUPTED; /* the host may retry */
 	default:
 		return (op == BACKEND_READ ? NVME_UNRECOVERED_READ : NVME_WRITE_FAULT) | NVME_DNR;
 	}

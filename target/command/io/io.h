@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What I/O commands have in common: they find their namespace and their range, hand work to the
- * backend, and end. Everything here runs on the queue's poller.
+ * What I/O commands share: they find their namespace and their range, start work of the backend,
+ * and end. Poller of the queue.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ static inline bool io_is_in_range(const struct namespace *ns, uint64_t slba, uin
 
 	return !__builtin_add_overflow(slba, n_blocks, &end_lba) && end_lba <= ns->n_blocks;
 }
-/* Checks the range, and notes it as what the command touches (r->pass). */
+/* Checks the range, and records it in r->pass as what the command touches. */
 static inline enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_blocks)
 {
 	if (!io_is_in_range(r->ns, slba, n_blocks))
@@ -56,10 +56,10 @@ static inline enum nvme_status io_take_range(struct request *r, uint64_t slba, u
 	return NVME_OK;
 }
 
-/* Takes the namespace that NSID names, for the access of the command's entry, and checks its path
- * and whether it can be written to. */
+/* Takes the namespace of NSID, for the access in the command's entry, and checks its path and
+ * whether it is writable. */
 enum nvme_status io_find_namespace(struct request *r);
-/* The same, and the range, of a command with COMMAND_HAS_RANGE. */
+/* The same, and takes the range of a command with COMMAND_HAS_RANGE. */
 enum nvme_status io_find_blocks(struct request *r);
 
 /* ---- work of the backend -------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ struct io_work {
 /* Called on the poller of the queue when the work is over. error: 0 or -errno. */
 typedef void io_done(struct backend_io *io, int error);
 
-/* Hands r->io to the backend of r->ns. Returns the state, BACKEND. done is never called from
+/* Submits r->io to the backend of r->ns. Returns the state, BACKEND. Never calls done from
  * inside. */
 static inline enum request_state io_start(struct request *r, struct io_work work, io_done *done)
 {
@@ -95,27 +95,27 @@ static inline enum request_state io_start(struct request *r, struct io_work work
 	backend_submit(r->ns->backend, r->queue->poller->backends, &r->io);
 	return REQUEST_BACKEND;
 }
-/* The next piece of the range: of r->n_chunk bytes from r->n_moved on. */
+/* Reads the next piece of the range: r->n_chunk bytes from r->n_moved on. */
 enum request_state io_read_piece(struct request *r, void *buffer, io_done *done);
-/* Between pieces: the connection is over, and the rest is not worth the work. */
+/* Checked between pieces: the connection is over, so the rest would be wasted work. */
 static inline bool io_must_stop(const struct request *r)
 {
 	return queue_is_dying(r->queue) || r->queue->qp.is_broken;
 }
 /* For commands with one piece of work: ends the command. */
 io_done io_finish;
-/* What the host is told of an error of the backend. */
+/* The status for an error of the backend. */
 enum nvme_status io_status_of(enum backend_op op, int error);
 
-/* Ends a command that is done with the medium: blocks that were uncorrectable and are written
- * become valid before the answer. Returns the next state: RESPOND; or TURN, and request_run is
- * called later. */
+/* Ends a command that is done with the medium: uncorrectable blocks that it has written become
+ * valid before the answer. Returns the next state: RESPOND; or TURN, and request_run is called
+ * later. */
 enum request_state io_end(struct request *r, enum nvme_status status);
 
-/* Bytes of memory that one long command works with at once (Verify, Copy). */
+/* The bytes of a piece of a long command (Verify, Copy). */
 uint32_t io_chunk_bytes(const struct target *target);
 
-/* ---- limits that Identify shows ------------------------------------------------------------- */
+/* ---- limits that Identify reports ----------------------------------------------------------- */
 
 enum {
 	COPY_RANGES_MAX = 128,

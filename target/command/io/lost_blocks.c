@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The set of lost blocks of a namespace. The queue's poller.
+ * The set of lost blocks of a namespace. Poller of the queue.
  *
- * The medium is not involved: the guard of the namespace keeps a set of ranges. A read that
- * touches one of them ends with Unrecovered Read Error. A write that touches one takes a turn
- * when its data is on the medium, and removes the blocks from the set before its answer. It does
- * so once: a declaration that comes between counts as later than the write. The state directory
- * keeps the set over a restart; without a directory the command is not offered. For a namespace
- * in memory the set ends with the contents.
+ * The medium is not involved: the guard of the namespace has a set of ranges. A read that touches
+ * one of them ends with Unrecovered Read Error. A write that touches one takes a turn when its data
+ * is on the medium, and removes the blocks from the set before its answer. It does so once: a
+ * declaration in between counts as later than the write. The state directory saves the set over a
+ * restart; without a directory the command is not offered. For a namespace in memory the set ends
+ * with the contents.
  *
- * A write must not fail because the set is full: its data is on the medium. A write into the
- * middle of a range makes two ranges of it. So a declaration is refused if any later writes could
- * make too many ranges of the set (bad_blocks_worst).
+ * A write must not fail because the set is full: its data is on the medium. A write into the middle
+ * of a range makes two ranges of it. So a declaration is refused if later writes could make too
+ * many ranges of the set (bad_blocks_worst).
  */
 #include <stdlib.h>
 
@@ -28,7 +28,8 @@ static struct bad_blocks *current(const struct guard *guard)
 	return atomic_load_explicit(&guard->bad_blocks, memory_order_acquire);
 }
 
-/* The next owner may publish another set at once: nothing here reads the guard any more. */
+/* After the turn the next owner may publish another set at once: nothing here may read the
+ * guard. */
 static void finish(struct request *r, enum nvme_status status)
 {
 	guard_end_turn(&r->pass);
@@ -64,7 +65,7 @@ static void change(struct request *r, struct bad_blocks *set)
 {
 	struct guard *guard = r->pass.guard;
 
-	if (!set) { /* out of memory: the host may try again */
+	if (!set) { /* out of memory: the host may retry */
 		finish(r, NVME_INTERNAL_ERROR);
 		return;
 	}
@@ -73,7 +74,7 @@ static void change(struct request *r, struct bad_blocks *set)
 	request_save(r, guard->is_volatile, on_saved);
 }
 
-/* ---- blocks that are declared lost ---------------------------------------------------------- */
+/* ---- declaring blocks lost ------------------------------------------------------------------ */
 
 static bool is_too_much(const struct bad_blocks *now, const struct bad_blocks *next)
 {
@@ -105,7 +106,7 @@ enum request_state lost_blocks_declare(struct request *r)
 	return request_take_turn(r, on_turn);
 }
 
-/* ---- blocks that are written ---------------------------------------------------------------- */
+/* ---- blocks that were written --------------------------------------------------------------- */
 
 static void on_heal_turn(struct request *r)
 {

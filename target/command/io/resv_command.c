@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reservation Register, Acquire, Release and Report. The queue's poller.
+ * Reservation Register, Acquire, Release and Report. Poller of the queue.
  *
  *   data is there --> turn --> reservation.c makes the next state
- *     --> on disk, if it is to survive (PTPL) --> published
- *     --> visit: commands that it forbids leave; Preempt and Abort also stops those of its victims
+ *     --> on disk, if it must survive a restart (PTPL) --> published
+ *     --> visit: commands that it forbids leave; Preempt and Abort also stops its victims' commands
  *     --> notifications, answer
  *
- * So when a host reads that it holds the reservation, no command that the reservation forbids is
- * on its way to the medium, even if the command was admitted before. That holds for every action.
- * Preempt and Abort does more: commands of victims that wait for something end with "aborted due
- * to preempt and abort", and the other commands of victims have finished.
+ * So when a host reads that it holds the reservation, no command that the reservation forbids is on
+ * its way to the medium, even if the command was admitted before. That holds for every action.
+ * Preempt and Abort does more: commands of victims that wait end with "aborted due to preempt and
+ * abort", and the other commands of victims have finished.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static bool is_preempt_and_abort(const struct request *r)
 	       (get_le32(r->sqe.cdw10) & NVME_RESV_ACTION_MASK) == NVME_RACQA_PREEMPT_ABORT;
 }
 
-/* Whether its host was registered and is so no more. */
+/* Whether its host was registered before the change and no longer is. */
 static bool is_victim(const struct request *owner, const struct pass *pass)
 {
 	const uint8_t *hostid = pass->client->ops->hostid(pass->client);
@@ -114,7 +114,7 @@ void resv_change(struct request *r, reservation_action *action, const struct res
 	request_save(r, !is_kept, on_saved);
 }
 
-/* ---- the three that change ------------------------------------------------------------------ */
+/* ---- Register, Acquire, Release ------------------------------------------------------------- */
 
 static void complain_about_persistence(const struct request *r, const struct reservation_wish *wish)
 {
@@ -234,7 +234,7 @@ static enum nvme_status parse_report(struct request *r)
 
 	if (status != NVME_OK)
 		return status;
-	/* Hosts have identifiers of 128 bits here, which only the extended structure holds. */
+	/* Hosts have 128-bit identifiers here, which only the extended structure can hold. */
 	if (!(get_le32(r->sqe.cdw11) & NVME_RESV_EDS))
 		return NVME_HOST_ID_INCONSISTENT | NVME_DNR;
 	if (n_bytes > r->queue->target->config->tuning.max_transfer)

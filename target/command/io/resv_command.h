@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Changes of a namespace's reservation, by reservation commands and Set Features. */
+/* Changes of a namespace's reservation, for reservation commands and Set Features. */
 #pragma once
 
 #include "target/engine/request.h"
 #include "target/export/guard/reservation.h"
 
-/* Poller of the queue. The command has the turn: changes the reservation and ends the turn. */
+/* Poller of the queue; the command has the turn. Changes the reservation and ends the turn. */
 void resv_change(struct request *r, reservation_action *action,
 		 const struct reservation_wish *wish);

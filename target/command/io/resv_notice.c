@@ -2,13 +2,13 @@
 /*
  * See resv_notice.h.
  *
- *   poller that acted: a list of hosts, and the type of notification for each
+ *   acting poller: a list of hosts, and the type of notification for each
  *     -> control: for each controller of such a host at this subsystem, a letter
- *       -> its poller: into its log, and an event
+ *       -> its poller: an entry in its log, and an event
  *
  * The control thread sends the letters and also the message that ends a controller, so a letter
- * arrives while the controller is there. Out of memory, a notification is lost, as when the log
- * of a controller is full: the count in the log shows it to the host.
+ * arrives while the controller exists. Without memory a notification is lost, as it is when the log
+ * of a controller is full: the host finds the gap in the log's count.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct resv_notice {
 	struct target *target;
 	char subnqn[NVMF_NQN_MAX + 1];
 	uint32_t nsid;
-	bool is_ns_changed; /* for all; else for the addressees */
+	bool is_ns_changed; /* for all hosts; else for the addressees */
 	unsigned n;
 	struct addressee addressees[];
 };
@@ -52,7 +52,7 @@ static void add_to_log(struct controller *controller, uint32_t nsid, uint8_t typ
 	if (++log->count == 0)
 		log->count = 1;
 	if (log->n == RESV_NOTICES)
-		return; /* the next count shows the gap */
+		return; /* the next entry's count shows the gap */
 	entry = &log->entries[(log->first + log->n++) % RESV_NOTICES];
 	*entry = (struct nvme_resv_log){
 		.count = put_le64(log->count), .type = type, .nsid = put_le32(nsid)};
@@ -120,7 +120,7 @@ static void on_notice(struct loop_msg *msg)
 	free(notice);
 }
 
-/* ---- the poller that acted ------------------------------------------------------------------ */
+/* ---- the acting poller ---------------------------------------------------------------------- */
 
 static struct resv_notice *notice_new(const struct request *r, unsigned n_addressees)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Read and Write. The queue's poller.
+ * Read and Write. Poller of the queue.
  *
- * The parser checks all that can be checked before data moves: namespace, range, length against
- * the SGL, write protection. The execution hands the data to the backend. Of a namespace in
- * memory it is done at once, and a Read needs no buffer: the device takes the blocks from where
- * they are (is_direct).
+ * The parser checks all that can be checked before data moves: namespace, range, length against the
+ * SGL, write protection. The execution passes the data to the backend. For a namespace in memory it
+ * is done at once, and a Read needs no buffer: the device takes the blocks straight from memory
+ * (is_direct).
  */
 #include "base/shared_memory.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
 #include "target/engine/request_turn.h"
 
-/* ---- what the device does without a buffer -------------------------------------------------- */
+/* ---- access without a buffer ---------------------------------------------------------------- */
 
-/* Memory that the device can reach needs no buffer to be read; data in the capsule needs only the
- * memory. */
+/* Reading memory that the device can reach needs no buffer. In-capsule data needs none for any
+ * namespace in memory. */
 static inline __attribute__((always_inline)) void choose_direct(struct request *r, uint64_t offset)
 {
 	struct namespace *ns = r->ns;
@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) void choose_direct(struct request *
 	bool is_registered = atomic_load_explicit(&ns->registered, memory_order_acquire) >> device &
 			     1;
 
-	/* What it grew by is not. */
+	/* What was added by growing is not registered. */
 	is_registered = is_registered && offset + r->length <= ns->mr_bytes[device];
 	if (!ns->memory ||
 	    !(r->direction == DIRECTION_C2H ? is_registered : r->sgl.place == SGL_CAPSULE))
@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) void choose_direct(struct request *
 		r->lkey = ns->mrs[device].lkey;
 }
 
-/* Copies to or from memory, unless another command is at one of the blocks. */
+/* Copies to or from memory, unless another command is using one of the blocks. */
 static bool move_at_once(const struct request *r, uint64_t offset)
 {
 	const struct namespace *ns = r->ns;
@@ -55,7 +55,7 @@ static __attribute__((noinline)) enum request_state read_many(struct request *r)
 
 /* ---- execution ------------------------------------------------------------------------------ */
 
-/* The data is in memory of ours, or a Read brings it there. */
+/* The data is in the target's own memory, or a Read brings it there. */
 static __attribute__((noinline)) enum request_state transfer(struct request *r)
 {
 	bool is_write = r->direction == DIRECTION_H2C;
@@ -80,12 +80,12 @@ static enum request_state execute(struct request *r)
 
 	if (!r->is_direct || r->direction != DIRECTION_C2H)
 		return transfer(r);
-	/* What is kept in registers is loaded once: calls but those at the end would cost more. */
+	/* Values in registers are loaded once: further calls before the end would cost more. */
 	if (__builtin_expect(!whole_is_one(offset, n_bytes), 0))
 		return read_many(r);
 	if (__builtin_expect(!whole_take_one(ns->whole, offset, &r->hold), 0))
 		return request_use_buffer(r);
-	/* As request_settle: the device takes the data from where it is. */
+	/* As request_settle: the device takes the data straight from memory. */
 	request_count_read(r, n_bytes, n_bytes >> block_shift);
 	return request_end(r, NVME_OK);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verify: reads the blocks piece by piece into a buffer that no host sees. The queue's poller. */
+/* Verify: reads the blocks piece by piece into a buffer that is never sent. Poller of the queue. */
 #include "base/bits.h"
 #include "target/command/io/io.h"
 

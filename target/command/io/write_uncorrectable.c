@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Write Uncorrectable: a host declares blocks lost. lost_blocks.c does it. The queue's poller. */
+/* Write Uncorrectable: declares blocks lost, with lost_blocks.c. Poller of the queue. */
 #include "target/command/io/io.h"
 #include "target/command/io/lost_blocks.h"
 #include "target/export/guard/guard_state.h"
 
-/* Lost blocks stay lost over a restart, as the contents of the medium do. */
+/* Offered only if lost blocks survive a restart as well as the contents of the medium do. */
 static bool is_offered(const struct namespace *ns)
 {
 	return ns->guard->directory || ns->guard->is_volatile;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Write Zeroes. The queue's poller. */
+/* Write Zeroes. Poller of the queue. */
 #include "target/command/io/io.h"
 
 static enum request_state execute(struct request *r)

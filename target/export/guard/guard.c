@@ -2,30 +2,30 @@
 /*
  * Guards: which commands may touch a namespace now, and which must wait.
  *
- * An ordinary Read or Write pays for this with one load of the flags, one look at the part of its
- * poller, and a place in its poller's list of commands: no lock, no atomic write. A command takes
- * that place when it first waits for something. Before that it is within one turn of the loop,
- * where no visit comes.
+ * An ordinary Read or Write pays for this with one load of the flags, one look at its poller's part
+ * of the guard, and a place in its poller's list of commands: no lock, no atomic write. A command
+ * takes that place when it first waits. Until then it runs within one turn of the loop, and a visit
+ * arrives only between turns.
  *
  *   pass_begin, pass_show --> guard_enter --> inside --> pass_leave, pass_end
  *                                  |  ^
- *                                  v  | the owner that is alone there is done (on_free)
+ *                                  v  | the owner of an exclusive range is done (on_free)
  *                                 parked
  *
- * Commands that change the rules (a reservation, write protection, bad blocks) or must be alone
- * in a range (Compare and Write) take turns. The command that has the turn is the owner:
+ * Commands that change the rules (a reservation, write protection, bad blocks) or need a range
+ * exclusively (Compare and Write) take turns. The command that has the turn is the owner:
  *
  *   guard_take_turn --> on_turn: publish --> guard_visit --> on_visited --> guard_end_turn
  *
- * A visit is one message to each poller. There the owner looks at each command and decides for
- * which commands it waits. The poller answers when those have left. A command that enters after
- * the message obeys the rules that were published before it; a command that entered earlier is in
- * the list. So no command slips through. After the last answer no poller can hold the old rules:
- * they may be freed. A visit of an exclusive owner also closes its range at each poller: commands
- * that overlap are parked until the turn ends.
+ * A visit is one message to each poller. There the owner checks each command in the list, and
+ * decides which ones it waits for. The poller answers when those have left. A command that enters
+ * after the message obeys the new rules, which were published before; a command that entered
+ * earlier is in the list. So no command escapes the visit. After the last answer no poller uses the
+ * old rules, and the owner may free them. The visit of an exclusive owner also closes its range at
+ * each poller: commands that overlap are parked until the turn ends.
  *
- * There is no deadlock: an owner waits only for commands that are inside, and a command inside
- * waits only for its backend. So a command leaves before it takes a turn.
+ * There is no deadlock: an owner waits only for admitted commands, and an admitted command waits
+ * only for its backend. So a command leaves the namespace before it takes a turn.
  */
 #include <stddef.h>
 #include <string.h>
@@ -35,9 +35,9 @@
 #include "target/export/guard/guard.h"
 #include "target/export/guard/reservation.h"
 
-/* ---- commands come and go ------------------------------------------------------------------- */
+/* ---- entering and leaving ------------------------------------------------------------------- */
 
-/* This poller answers. With the last answer the visit is over. */
+/* This poller answers. The last answer ends the visit. */
 static void answer(struct guard *guard)
 {
 	struct loop *loop = guard->owner->client->loop;
@@ -129,7 +129,7 @@ void pass_move(struct pass *to, struct pass *from)
 
 static bool overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks)
 {
-	/* The sums cannot overflow but where a range means everything. */
+	/* With UINT64_MAX a range is the whole namespace; other sums cannot overflow. */
 	if (pass->n_blocks == UINT64_MAX || n_blocks == UINT64_MAX)
 		return pass->n_blocks && n_blocks;
 	return pass->slba < slba + n_blocks && slba < pass->slba + pass->n_blocks;
@@ -194,7 +194,7 @@ static void on_turn(struct loop_msg *msg)
 	owner->client->ops->on_turn(owner);
 }
 
-/* Locked. */
+/* Caller holds the lock. */
 static void give_turn(struct guard *guard)
 {
 	struct list *node = list_take_first(&guard->turns);
@@ -230,7 +230,7 @@ void guard_end_turn(struct pass *owner)
 
 /* ---- visits --------------------------------------------------------------------------------- */
 
-/* Commands that the owner has marked end now, if they wait for something. */
+/* Ends the commands that the owner has marked and that wait for something. */
 static void give_up_waiting(struct guard_local *local)
 {
 	bool has_ended;
@@ -240,7 +240,7 @@ static void give_up_waiting(struct guard_local *local)
 		list_for_each (node, &local->passes) {
 			struct pass *pass = list_entry(node, struct pass, node);
 
-			/* It leaves the list, and a companion may with it: from the start. */
+			/* Its pass and that of its pair may have left the list: begin again. */
 			if (pass->is_command && pass->client->ops->give_up(pass)) {
 				has_ended = true;
 				break;
@@ -255,7 +255,7 @@ static void on_visit(struct loop_msg *msg)
 	struct guard *guard = local->guard;
 
 	local->is_closed = guard->closes;
-	local->n_awaited = 1; /* this visit itself */
+	local->n_awaited = 1; /* the visit itself */
 	list_for_each (node, &local->passes) {
 		struct pass *pass = list_entry(node, struct pass, node);
 
@@ -270,7 +270,7 @@ static void on_visit(struct loop_msg *msg)
 	stop_waiting(guard, local);
 }
 
-/* Parked commands go on in their order. A command that comes later is behind them. */
+/* Parked commands continue in their order; one that arrives later follows them. */
 static void on_open(struct loop_msg *msg)
 {
 	struct guard_local *local = container_of(msg, struct guard_local, msg);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A guard stands before a namespace: reservations, write protection, bad blocks, and commands
- * that must be alone in a range. guard.c describes how. A guard belongs to the medium, not to one
- * description of it: a namespace that is described anew takes over the guard of the old one.
+ * A guard decides which commands a namespace admits: reservations, write protection, bad blocks,
+ * and commands that need a range exclusively. guard.c has the protocol. A guard belongs to the
+ * medium and not to its description: a namespace that is configured anew takes over the guard of
+ * the old one, so guards count references.
  */
 #pragma once
 
@@ -28,24 +29,24 @@ enum {
 	GUARD_POLLERS = 8, /* POLLERS_MAX */
 };
 
-enum guard_flag { /* bits; 0 is the rule */
+enum guard_flag { /* bits; usually 0 */
 	GUARD_RESERVED = 1 << 0,
 	GUARD_PROTECTED = 1 << 1,
 	GUARD_BAD_BLOCKS = 1 << 2,
 };
 
 enum guard_result {
-	GUARD_ENTERED, /* it may touch the medium */
-	GUARD_PARKED,  /* it waits: ops->on_free is called, unless it is removed from pass->wait */
+	GUARD_ENTERED, /* admitted: it may touch the medium */
+	GUARD_PARKED,  /* it waits for ops->on_free; the caller may remove pass->wait instead */
 	GUARD_REFUSED,
 };
 
 /* Whether the owner of the turn must wait until this command has left. Poller of the command. */
 typedef bool guard_visit_fn(struct pass *owner, struct pass *pass);
-/* The owner goes on, on its own poller. */
+/* Continues the owner, on its own poller. */
 typedef void guard_owner_fn(struct pass *owner);
 
-/* What is kept over a restart: guard_state.h. Borrowed. */
+/* The state that survives a restart: guard_state.h. Borrowed. */
 struct guard_kept {
 	struct reservation *reservation;
 	struct bad_blocks *bad_blocks;
@@ -55,12 +56,12 @@ struct guard_kept {
 struct guard_local {
 	/* Thread: poller of this index */
 	_Alignas(64) struct list passes;
-	struct list parked; /* of struct pass (wait): they overlap the range that is closed */
-	bool is_closed;	    /* the owner is alone in its range */
-	bool is_blocked;    /* a visit waits for commands: ops->on_blocked was called */
+	struct list parked; /* of struct pass (wait): they overlap the closed range */
+	bool is_closed;	    /* the owner has its range exclusively */
+	bool is_blocked;    /* a visit waits for commands; ops->on_blocked was called */
 	unsigned n_awaited;
 	struct guard *guard;
-	struct loop_msg msg; /* the owner's: visit, open */
+	struct loop_msg msg; /* of the owner: visit, open */
 };
 
 struct guard {
@@ -69,28 +70,30 @@ struct guard {
 	_Atomic(struct reservation *) reservation; /* NULL: no host was ever registered */
 	_Atomic(struct bad_blocks *) bad_blocks;   /* NULL: none */
 	_Atomic unsigned write_protect;		   /* enum nvme_write_protect */
-	_Atomic bool is_unkept; /* the file may differ from these: guard_state.c */
+	_Atomic bool is_unkept; /* the file may differ from this: guard_state.c */
 
 	/* Thread: never changes */
 	uuid_t uuid;
-	struct state_directory *directory; /* borrowed; NULL: nothing is kept */
-	bool is_volatile;		   /* the medium forgets, so do its bad blocks */
+	struct state_directory *directory; /* borrowed; NULL: nothing is saved */
+	/* the medium does not survive a restart, so its bad blocks do not either */
+	bool is_volatile;
 
 	/* Thread: control */
 	unsigned n_refs;
 
-	pthread_mutex_t lock; /* a leaf: guards turns and owner; and reservation is only replaced
-			       * with it, for threads that are no pollers */
-	struct list turns;    /* of struct pass (wait), in order of arrival */
+	/* a leaf: protects turns and owner; threads that are no pollers read reservation under it,
+	 * and its replacement takes it, too */
+	pthread_mutex_t lock;
+	struct list turns; /* of struct pass (wait), in order of arrival */
 	struct pass *owner;
 
 	/* Thread: owner's poller; others read during a visit */
-	uint64_t slba, n_blocks; /* where the owner is alone */
+	uint64_t slba, n_blocks; /* the owner's exclusive range */
 	bool closes;
-	struct guard_kept next; /* what is being made valid: guard_state.h */
+	struct guard_kept next; /* the state that the owner is making durable: guard_state.h */
 	guard_visit_fn *visit;
 	guard_owner_fn *on_visited;
-	struct loop_msg msg;	/* to the owner: its turn has come, its visit is over */
+	struct loop_msg msg;	/* to the owner: it has the turn, or its visit is over */
 	struct backend_io save; /* guard_save */
 	void (*on_saved)(struct pass *owner, int error);
 	_Atomic unsigned n_pending; /* pollers that have not answered */
@@ -98,14 +101,14 @@ struct guard {
 	struct guard_local locals[GUARD_POLLERS];
 };
 
-/* Control. NULL without memory. */
+/* Control. One reference. NULL: no memory. */
 struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bool is_volatile);
 void guard_ref(struct guard *guard);
-/* No command is left. Accepts NULL. */
+/* Control. The last reference needs that no command is left. Accepts NULL. */
 void guard_unref(struct guard *guard);
 
-/* Any thread. Whether a host of another NQN is registered with this identifier: then *ret_nqn is
- * that. */
+/* Any thread. Whether a host with another NQN is registered with this identifier; *ret_nqn is its
+ * NQN. */
 bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char *hostnqn,
 		       char ret_nqn[NVMF_NQN_MAX + 1]);
 
@@ -113,7 +116,7 @@ bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char
 
 /* Just before the command touches the medium. GUARD_REFUSED sets *ret_status. */
 enum guard_result guard_enter(struct pass *pass, enum nvme_status *ret_status);
-/* NVME_OK; or why reservation, protection or bad blocks do not allow the command now. */
+/* NVME_OK; or the status if reservation, protection or bad blocks forbid the command now. */
 enum nvme_status guard_check(const struct pass *pass);
 bool guard_has_bad(const struct guard *guard, uint64_t slba, uint64_t n_blocks);
 static inline unsigned guard_flags(const struct guard *guard)
@@ -126,17 +129,16 @@ static inline unsigned guard_flags(const struct guard *guard)
 /* Turns serialize commands that modify the guard or need exclusive access. The command leaves the
  * medium. ops->on_turn is called later; until guard_end_turn no other command has the turn. */
 void guard_take_turn(struct pass *pass);
-/* The next command has its turn. */
+/* Passes the turn to the next command. */
 void guard_end_turn(struct pass *owner);
-/* Shows visit every command of every poller, and calls on_visited when those for which it
- * returned true have left. Commands that come later obey what the owner published before. */
+/* Calls visit for every command of every poller, and on_visited when those for which it returned
+ * true have left. Later commands obey what the owner published before. */
 void guard_visit(struct pass *owner, guard_visit_fn *visit, guard_owner_fn *on_visited);
-/* For guard_visit: waits for the pollers alone, not for commands. */
+/* For guard_visit: waits for the pollers only, not for commands. */
 guard_visit_fn guard_visit_none;
-/* Waits for all commands that touch the owner's range, and parks those that come, until
- * guard_open. */
+/* Waits for all commands that touch the owner's range, and parks new ones until guard_open. */
 void guard_be_alone(struct pass *owner, guard_owner_fn *on_alone);
 void guard_open(struct pass *owner, guard_owner_fn *on_open);
 
-/* Any thread, with the turn or before the first command comes. */
+/* Any thread, during its turn or before the first command arrives. */
 void guard_set_flag(struct guard *guard, enum guard_flag flag, bool is_set);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life and identity of guards. Control thread, but for what guard.h allows other threads. */
+/* Creation, references and identity of guards. Control thread, except where guard.h allows
+ * others. */
 #include <stdlib.h>
 #include <string.h>
 

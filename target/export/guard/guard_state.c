@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes durable what a guard keeps, and reads it at the next start. guard_text.c has the format.
+ * Saves a guard's state, and reads it at the next start. guard_text.c has the format.
  *
- * A change that cannot be kept is refused, so the file must hold what was valid before. When the
- * new file is in place and only the sync of the directory fails, the old contents are written
- * once more. If that fails, too, the file is one of both, and is_unkept is set until the file is
- * written: by the next change, or at the end of rblkd.
+ * A change that cannot be saved is refused, so the file must then hold the state from before. If
+ * the new file is in place and only the sync of the directory fails, the old contents are written
+ * once more. If that fails too, the file may be either one. is_unkept is then set until a write
+ * succeeds: with the next change, or at the end of rblkd.
  *
- * A damaged file stops the start: to serve a namespace without the reservation that protects it
+ * A damaged file stops the start: serving a namespace without the reservation that protects it
  * would be worse.
  */
 #include <errno.h>
@@ -55,7 +55,7 @@ static int write_file(struct guard *guard, const struct guard_kept *kept, bool *
 	return r;
 }
 
-/* Logs it once, and its end once. */
+/* Logs the failure once, and its end once. */
 static void note(struct guard *guard, int error)
 {
 	const char *path = state_directory_path(guard->directory);
@@ -72,7 +72,8 @@ static void note(struct guard *guard, int error)
 		log_info("%s/%s: it holds what is valid again", path, name);
 }
 
-/* What is valid, so that the file is known again. Nothing changes it meanwhile. */
+/* Writes the current state, so that the contents of the file are known again. The turn keeps the
+ * state as it is. */
 static int put_back(struct guard *guard)
 {
 	struct guard_kept kept = valid(guard);
@@ -83,7 +84,7 @@ static int put_back(struct guard *guard)
 	return r;
 }
 
-/* Worker thread; the turn keeps everything as it is. */
+/* Worker thread; the turn keeps the state as it is. */
 static int save(struct backend_io *io)
 {
 	struct guard *guard = container_of(io, struct guard, save);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a guard keeps on disk, one file a namespace, named after its UUID:
+ * The state of a guard on disk, one file for each namespace, named after its UUID:
  *
  *   {"version": 1, "write_protected": true, "uncorrectable": [[slba, blocks], ...],
  *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
  *     "nqn": "..."}, ...]}}
  *
- * Without "nqn" it is not known which host that is: an earlier rblkd has written it. A namespace
- * without anything to keep has no file. Numbers that need all 64 bits are strings. What this file
- * writes it reads again, whatever hosts have done (tests/unit/test_guard_text.c).
+ * An earlier rblkd wrote no "nqn"; the host of such a registrant is unknown. A namespace without
+ * any state has no file. Numbers that need all 64 bits are strings. This file can read all that it
+ * writes, whatever hosts have done (tests/unit/test_guard_text.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -74,7 +74,7 @@ static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
 	return list;
 }
 
-/* NULL when there is nothing to keep. */
+/* NULL: no state to save. */
 static struct json_object *to_json(const struct guard *guard, const struct guard_kept *kept)
 {
 	struct reservation *reservation = kept->reservation;
@@ -104,7 +104,7 @@ int guard_format(const struct guard *guard, const struct guard_kept *kept, char 
 	bool is_whole;
 
 	*ret_text = NULL;
-	json_is_whole(); /* earlier results do not matter */
+	json_is_whole(); /* resets its flag: earlier texts do not count */
 	object = to_json(guard, kept);
 	text = object ? json_object_to_json_string(object) : NULL;
 	is_whole = json_is_whole() && (!object || json_is_text_of(text, object));
@@ -147,7 +147,7 @@ static bool get_key(struct json_object *object, uint64_t *ret_key)
 	return !errno && end > text && !*end && *ret_key;
 }
 
-/* Its bytes and its NUL are those of a field of Connect. */
+/* With its NUL it must be legal as an NQN field of Connect. */
 static bool get_name(struct json_object *object, char ret_nqn[NVMF_NQN_MAX + 1])
 {
 	size_t n = (size_t)json_object_get_string_len(object) + 1;
@@ -186,7 +186,8 @@ static struct reservation *get_reservation(struct json_object *object)
 	    (json_object_get_int64(type) && !n))
 		return NULL;
 	has_holder = reservation_has_holder((unsigned)json_object_get_int(type));
-	/* Without one the number means nothing; an earlier rblkd left there what it had been. */
+	/* Without a reservation the number has no meaning; an earlier rblkd left an old one
+	 * there. */
 	if (has_holder &&
 	    (json_object_get_int64(holder) < 0 || (size_t)json_object_get_int64(holder) >= n))
 		return NULL;
@@ -219,7 +220,7 @@ static bool get_range(struct json_object *pair, uint64_t *ret_slba, uint64_t *re
 	return slba >= 0 && n > 0 && slba <= INT64_MAX - n;
 }
 
-/* Sorted and apart, as they are in memory. */
+/* The ranges must be sorted and apart, as they are in memory. */
 static struct bad_blocks *get_bad_blocks(struct json_object *list)
 {
 	size_t n = json_object_array_length(list);

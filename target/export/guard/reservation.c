@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See reservation.h. The shape of each action: a copy of the state with room for one registrant
- * more, checks in the specification's order, changes to the copy. What fails frees the copy.
+ * See reservation.h. Each action has the same shape: it copies the state with room for one more
+ * registrant, checks in the specification's order, and changes the copy. A failure frees the copy.
  *
- * The generation counts Register commands, Clear and both Preempts (7.5); Acquire and Release do
- * not change it. It starts at 0 whenever rblkd does.
+ * Register, Clear and both Preempts increment the generation (7.5); Acquire and Release do not. It
+ * starts at 0 whenever rblkd starts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bool is_for_writes(unsigned type)
 	       type == NVME_RTYPE_WRITE_EXCLUSIVE_ALL;
 }
 
-/* To be changed, in a state that is being made. NULL: not registered. */
+/* The host's registrant in a state that is being made. NULL: not registered. */
 static struct registrant *own_of(struct reservation *next, const uint8_t *hostid,
 				 unsigned *ret_index)
 {
@@ -77,14 +77,14 @@ enum nvme_resv_notice reservation_notice(const struct reservation *before,
 		return NVME_RESV_NOTICE_NONE;
 	if (!reservation_is_registered(after, hostid)) /* Clear leaves no registrant */
 		return after->n ? NVME_RESV_REGISTRATION_PREEMPTED : NVME_RESV_PREEMPTED;
-	/* What only its holder had is no news to others, unless it became something else. */
+	/* If only the holder had access, its release concerns no other host; a new type does. */
 	if (before->type && before->type != after->type &&
 	    (after->type || !is_only_holder(before->type)))
 		return NVME_RESV_RELEASED;
 	return NVME_RESV_NOTICE_NONE;
 }
 
-/* ---- making the next ------------------------------------------------------------------------ */
+/* ---- building the next state ---------------------------------------------------------------- */
 
 static struct reservation *copy(const struct reservation *now)
 {
@@ -119,8 +119,8 @@ static enum nvme_status finish(struct reservation *next, enum nvme_status status
 		free(next);
 		return status | NVME_DNR;
 	}
-	/* What means nothing has one value: equal states are equal when they are read again,
-	 * too. */
+	/* Fields without a meaning have one fixed value, so a state that is saved and read again
+	 * compares equal. */
 	if (!reservation_has_holder(next->type))
 		next->holder = 0;
 	name_registrant(next, wish);
@@ -141,7 +141,7 @@ static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uin
 	return NVME_OK;
 }
 
-/* With its holder a reservation goes; one of all registrants with the last of them. */
+/* A reservation ends with its holder; one of all registrants ends with the last of them. */
 static void remove_at(struct reservation *next, unsigned index)
 {
 	if (reservation_has_holder(next->type) && next->holder == index)
@@ -191,7 +191,7 @@ static enum nvme_status replace(struct reservation *next, const struct reservati
 		return add(next, wish->hostid, wish->key);
 	if (!has_key)
 		return NVME_RESERVATION_CONFLICT;
-	/* Key 0 is none: Linux ends a registration so (linux/pr.h, IOC_PR_REGISTER). */
+	/* Key 0 is no key: Linux ends a registration with it (linux/pr.h, IOC_PR_REGISTER). */
 	if (wish->key)
 		own->key = wish->key;
 	else
@@ -210,7 +210,7 @@ static enum nvme_status change_registration(struct reservation *next,
 	case NVME_RREGA_REGISTER:
 		if (!wish->key)
 			return NVME_INVALID_FIELD;
-		if (own) /* once more with the same key is no mistake */
+		if (own) /* registering again with the same key is legal */
 			return own->key == wish->key ? NVME_OK : NVME_RESERVATION_CONFLICT;
 		return add(next, wish->hostid, wish->key);
 	case NVME_RREGA_UNREGISTER:
@@ -254,7 +254,7 @@ static enum nvme_status acquire(struct reservation *next, unsigned own, unsigned
 	return NVME_OK;
 }
 
-/* Of the others: with this key, or, with key 0, all. How many there were. */
+/* Removes other registrants: those with this key or, with key 0, all. Returns their number. */
 static unsigned remove_others(struct reservation *next, const uint8_t *hostid, uint64_t key)
 {
 	unsigned n = 0;
@@ -270,7 +270,7 @@ static unsigned remove_others(struct reservation *next, const uint8_t *hostid, u
 	return n;
 }
 
-/* The reservation becomes the preempting host's own. */
+/* The preempting host becomes the holder. */
 static enum nvme_status take_over(struct reservation *next, const struct reservation_wish *wish)
 {
 	unsigned own = 0;
@@ -340,7 +340,7 @@ static enum nvme_status give_up(struct reservation *next, const struct reservati
 		next->type = NVME_RTYPE_NONE;
 		return NVME_OK;
 	}
-	/* Whose is not the reservation has nothing to release, which is no mistake. */
+	/* A registrant that is not the holder has nothing to release, which is legal. */
 	if (!reservation_is_holder(next, index))
 		return NVME_OK;
 	if (next->type != wish->type)

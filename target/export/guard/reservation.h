@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reservations (Base 2.0, 8.19): registrants, the holder, and what each host may do. Pure: a
- * state is immutable, and each action makes the next state from it. command/io/resv_command.c
- * applies them.
+ * Reservations (Base 2.0, 8.19): registrants, the holder, and what each host may do. Pure: a state
+ * is immutable, and each action makes the next state from it. command/io/resv_command.c applies
+ * them to a guard.
  */
 #pragma once
 
@@ -24,15 +24,15 @@ struct reservation {
 	uint32_t generation;
 	uint8_t type;	    /* enum nvme_reservation_type */
 	bool is_persistent; /* PTPL */
-	unsigned holder;    /* an index; 0 where reservation_has_holder says no */
+	unsigned holder;    /* an index; 0 where reservation_has_holder is false */
 	unsigned n, room;
-	struct registrant registrants[]; /* room; and behind them as many names of hosts */
+	struct registrant registrants[]; /* `room` of them, and as many NQNs of hosts behind them */
 };
 
-/* What a host wants, from its command. */
+/* What a host requests in its command. */
 struct reservation_wish {
 	const uint8_t *hostid;
-	const char *hostnqn; /* of the host that acts */
+	const char *hostnqn; /* of the host that sent the command */
 	unsigned action;     /* RREGA, RACQA, RRELA */
 	bool ignores_key;
 	unsigned cptpl, type;
@@ -41,8 +41,9 @@ struct reservation_wish {
 };
 
 /*
- * The namespace's next state, or the status to refuse with (with DNR) and *ret_next untouched.
- * now is NULL where nothing was ever registered. The caller frees *ret_next with free().
+ * Makes the namespace's next state; or returns the status to refuse with (with DNR) and leaves
+ * *ret_next alone. `now` is NULL where no host was ever registered. The caller frees *ret_next with
+ * free().
  */
 typedef enum nvme_status reservation_action(const struct reservation *now,
 					    const struct reservation_wish *wish,
@@ -52,25 +53,26 @@ reservation_action reservation_register, reservation_acquire, reservation_releas
 reservation_action reservation_set_persistence;
 
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid, enum access access);
-/* Whether one registrant has it: not with types of all registrants, not without a reservation. */
+/* Whether one registrant holds it: false without a reservation and for types of all registrants. */
 bool reservation_has_holder(unsigned type);
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
 bool reservation_is_holder(const struct reservation *now, unsigned index);
-/* What the registrant of `before` is to be told about a change by actor; NONE for actor itself. */
+/* The notice that the registrant of `before` gets about a change by actor; NONE for actor
+ * itself. */
 enum nvme_resv_notice reservation_notice(const struct reservation *before,
 					 const struct reservation *after, const uint8_t *actor,
 					 unsigned index);
 
 /* ---- registrant.c ---- */
 
-/* Without a registrant. To be freed with free(); NULL without memory. */
+/* A state without registrants. The caller frees it with free(); NULL: no memory. */
 struct reservation *reservation_new(unsigned room);
-/* The host NQN of a registrant, with room for any. "": not known; a file of an earlier rblkd does
- * not say it, and it is that of the first host with this identifier that changes anything. */
+/* The NQN of a registrant's host, in a field of the largest size. "": not known. Files of an
+ * earlier rblkd lack it; the first host with this identifier that changes anything sets it. */
 char *reservation_name(struct reservation *reservation, unsigned index);
 const char *reservation_name_of(const struct reservation *reservation, unsigned index);
 /* guard_is_of_other. */
 bool reservation_is_of_other(const struct reservation *now, const uint8_t *hostid,
 			     const char *hostnqn, char ret_nqn[NVMF_NQN_MAX + 1]);
-/* The registrant with this identifier; false: not registered, or now is NULL. */
+/* The index of the registrant with this identifier. False: not registered, or now is NULL. */
 bool reservation_find(const struct reservation *now, const uint8_t *hostid, unsigned *ret_index);

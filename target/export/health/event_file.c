@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The event log of a subsystem in the state directory, in a file named after the UUID (version 5) that
- * its NQN makes, because an NQN may be no file's name:
+ * The event log of a subsystem in the state directory. The file is named after the UUID (version 5)
+ * of its NQN, because an NQN may not be a legal file name:
  *
  *   {"version": 1, "nqn": "...", "generation": 7, "events": ["0401...", ...]}
  *
- * Events are the bytes that hosts read, in hexadecimal, newest first. A file that is not as we write it
- * stops the start: hosts walk through these bytes by the lengths in them.
+ * Events are the bytes that hosts read, in hexadecimal, newest first. A file that this rblkd could
+ * not have written stops the start: hosts walk through these bytes by the lengths in them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Whether the header is one of ours, and its data as long as that of its type. */
+/* Whether rblkd writes such a header, and the data has the length of its type. */
 static bool is_sound(const struct nvme_event *header, size_t n)
 {
 	size_t el = get_le16(header->el);
@@ -166,7 +166,7 @@ static bool take_over(struct event_image *image, const char *expected_nqn,
 	return true;
 }
 
-/* With room for the longest log; NULL without memory. */
+/* With room for the longest log; NULL: no memory. */
 static struct event_image *new_image(void)
 {
 	struct event_image *image = calloc(1, sizeof(*image) + EVENT_LOG_BYTES);
@@ -176,7 +176,7 @@ static struct event_image *new_image(void)
 	return image;
 }
 
-/* Only as large as it needs to be: there may be many subsystems. */
+/* As small as possible: there may be many subsystems. */
 static struct event_image *trim(struct event_image *image)
 {
 	struct event_image *smaller = realloc(image, sizeof(*image) + image->n_bytes);

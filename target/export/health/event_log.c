@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of subsystems: what is written down, and what has to go for it. See event_log.h. */
+/* Events of subsystems: which ones are recorded, and which ones make room for them. See
+ * event_log.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "target/export/health/event_log.h"
 #include "target/export/health/health.h"
 
-/* A host that does nothing but reset its controller must not push out what happened in a year. */
+/* A host that does nothing but reset its controller must not displace the events of a year. */
 enum {
 	RESETS_AT_ONCE = 16,
 	RESET_EVERY_S = 600,
@@ -56,7 +57,7 @@ static uint32_t event_bytes(const uint8_t *event)
 	return header->ehl + 3u + get_le16(header->el);
 }
 
-/* The newest events that fit into so many bytes; what they take. */
+/* The number of the newest events that fit into `room` bytes; returns their size. */
 static uint32_t fit(const struct event_image *image, uint32_t room, uint32_t *ret_n)
 {
 	uint32_t at = 0;
@@ -71,7 +72,7 @@ static uint32_t fit(const struct event_image *image, uint32_t room, uint32_t *re
 	return at;
 }
 
-/* The event, and behind it what there is room for. NULL without memory. */
+/* The event, followed by the older ones that still fit. NULL: no memory. */
 static struct event_image *put_before(const struct event_image *image,
 				      const struct nvme_event *header, const void *data, uint16_t n)
 {
@@ -158,7 +159,8 @@ static struct nvme_event_power_on running_firmware(void)
 	return data;
 }
 
-/* Controllers come with their hosts: none is on yet, and so none is listed. */
+/* Controllers exist only while their hosts are connected: none is powered on yet, so the event
+ * lists none. */
 void event_log_add_power_on(struct health_record *record)
 {
 	struct nvme_event_power_on data = running_firmware();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What has happened to a subsystem (log page 0Dh): its starts, resets of its controllers, and what
- * SMART said then. The control thread adds events. The log is an image, exactly as hosts read it
- * behind the header, which never changes: another event makes another image. So a host that reads
- * piece by piece only keeps the one it began with. event_file.c keeps them in the state directory;
- * without one there is no log.
+ * The history of a subsystem (log page 0Dh): its starts, resets of its controllers, and copies of
+ * its SMART data. The control thread adds events. The log is an image: the bytes that hosts read
+ * behind the header. An image never changes; another event makes another image. So a host that
+ * reads in pieces holds a reference to the image that it began with. event_file.c saves the image
+ * in the state directory; without a directory there is no log.
  */
 #pragma once
 
@@ -30,47 +30,47 @@ struct state_directory;
 struct event_image {
 	/* Thread: never changes */
 	_Atomic unsigned n_refs; /* any thread */
-	uint16_t generation;	 /* another image has another */
+	uint16_t generation;	 /* each image has another one */
 	uint32_t n_events, n_bytes;
 	uint8_t bytes[]; /* newest first */
 };
 
-/* What a host reads of log page 0Dh, until it releases it. */
+/* The reading context of log page 0Dh, from when a host establishes it until it releases it. */
 struct event_context {
-	struct event_image *image; /* counted; NULL: it is not established */
+	struct event_image *image; /* holds a reference; NULL: not established */
 	struct nvme_event_log_header header;
 };
 
 struct event_log {
-	/* Guarded by health->lock; control sets */
-	struct event_image *image; /* counted; NULL: there is no log */
+	/* Protected by health->lock; control sets */
+	struct event_image *image; /* holds a reference; NULL: there is no log */
 
 	/* Thread: control */
-	bool is_news;	      /* it is not in the file yet */
-	uint64_t snapshot_ns; /* when SMART was last written down */
-	unsigned n_tokens;    /* resets that may still be written down now */
-	uint64_t tokens_ns;   /* up to when they were counted */
+	bool is_news;	      /* not saved yet */
+	uint64_t snapshot_ns; /* when SMART was last recorded */
+	unsigned n_tokens;    /* resets that may still be recorded now */
+	uint64_t tokens_ns;   /* up to when tokens were counted */
 
-	/* Thread: the saver's while it runs; control's otherwise */
+	/* Thread: the saver while it runs; otherwise control */
 	struct event_log *next_saving;
-	struct event_image *saving; /* counted */
+	struct event_image *saving; /* holds a reference */
 	int result;
 };
 
 /* ---- control: event_log.c ---- */
 
-/* Takes over what was kept; may be called again. 0; or -errno with one line in why. */
+/* Restores the saved log; may be called again. 0; or -errno with one line in why. */
 int event_log_open(struct health_record *record, char *why, size_t n);
 void event_log_close(struct health_record *record); /* accepts one that was not opened */
-/* rblkd has started: it is on. */
+/* rblkd has started: records a power-on. */
 void event_log_add_power_on(struct health_record *record);
 void event_log_add_smart(struct health_record *record);
-/* A host has reset the controller of that id. An event, unless resets come too often. */
+/* A host has reset the controller of that id. Records it, unless resets come too often. */
 void event_log_add_reset(struct health_record *record, uint16_t cntlid);
 
 /* ---- any thread: event_log.c ---- */
 
-/* The log of now, counted; NULL: there is none. */
+/* A reference to the current log; NULL: there is none. */
 struct event_image *event_image_take(struct health_record *record);
 void event_image_give(struct event_image *image); /* accepts NULL */
 /* Milliseconds since 1970. */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records of subsystems, and when they are saved; see health.h. Control thread, but for
- * health_read.
+ * Records of subsystems, and when they are saved; see health.h. Control thread, except health_read.
  *
- * A start of rblkd is a power cycle of what it exports. "is_on" stands in the file from before the
+ * A start of rblkd is a power cycle of what it exports. "is_on" is in the file from before the
  * portals open until rblkd has ended in order. If it is still set at start-up, the last end was not
- * in order: with another boot id than now the machine went down meanwhile, which is an unsafe
- * shutdown (writes that were acknowledged and not flushed may be lost); with the same one rblkd
+ * in order. With another boot id than now, the machine went down meanwhile: an unsafe shutdown,
+ * which may have lost writes that were acknowledged and not flushed. With the same boot id, rblkd
  * alone crashed or was killed, and the kernel kept its writes. Hosts compare Unsafe Shutdowns when
- * they reconnect. Counters are saved once a minute while hosts are connected, once an hour
- * otherwise, and only if they have changed, for which an hour of being on is enough; and at the
- * end. So a crash loses a minute of them.
+ * they reconnect.
  *
- * Saving takes as long as the disk does, so a thread of its own writes, that lives just as long. It
- * writes event logs that have grown, too; events are rare, and saved at once.
+ * Counters are saved once a minute while hosts are connected, once an hour otherwise, and at the
+ * end; only if changed (an extra hour of uptime counts as a change). So a crash loses a minute of
+ * them.
+ *
+ * Saving takes as long as the disk does, so the health thread writes; it lives only that long. It
+ * also writes event logs that have grown. Events are rare and saved at once.
  */
 #include <errno.h>
 #include <signal.h>
@@ -34,12 +35,12 @@ enum {
 	BUSY_S = 60,
 	IDLE_S = 3600,
 	SAVING_S = 1,
-	SNAPSHOT_S = 23 * 3600, /* at least once in 24 hours, looked at each hour */
+	SNAPSHOT_S = 23 * 3600, /* at least once in 24 hours; checked each hour */
 };
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* The kernel's name for this boot. The environment variable is for tests. */
+/* The kernel's identifier of this boot. The environment variable is for tests. */
 static void read_boot_id(char ret_id[HEALTH_BOOT_BYTES])
 {
 	const char *path = getenv("RBLKD_BOOT_ID_FILE");
@@ -156,7 +157,7 @@ void health_read(struct health_record *record, struct health_figures *ret_figure
 
 /* ---- on and off ----------------------------------------------------------------------------- */
 
-/* How the record's last life ended, if not in order. What is not known counts as a loss of
+/* Counts the record's last end if it was not in order. An unknown boot counts as a loss of
  * power. */
 static void count_last_end(struct health_record *record)
 {
@@ -197,7 +198,7 @@ static void turn_off(struct health_record *record)
 	event_log_add_smart(record);
 }
 
-/* What SMART says now, if it was not written down for long. */
+/* Records SMART data in event logs where the last record is old. */
 static void take_snapshots(struct health *health)
 {
 	list_for_each (node, &health->records) {
@@ -209,7 +210,7 @@ static void take_snapshots(struct health *health)
 	}
 }
 
-/* NULL: nothing is exported any more. */
+/* snapshot NULL: nothing is exported any more. */
 static void follow(struct health *health, const struct snapshot *snapshot)
 {
 	health->n_follows++;
@@ -231,7 +232,7 @@ static void follow(struct health *health, const struct snapshot *snapshot)
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-/* Says it once, and once that it is over. */
+/* Logs a failure once, and its end once. */
 static void note_result(struct health *health, int error)
 {
 	int before = atomic_exchange(&health->error, error);
@@ -249,7 +250,7 @@ static const char *nqn_of(struct event_log *log)
 	return container_of(log, struct health_record, events)->nqn;
 }
 
-/* All of it, whatever fails; the first error. */
+/* Writes all of it, whatever fails; returns the first error. */
 static int write_all(struct health *health)
 {
 	int r = state_file_write(health->directory, HEALTH_FILE, health->text, strlen(health->text),
@@ -273,7 +274,7 @@ static void *run_saver(void *arg)
 	return NULL;
 }
 
-/* Event logs that are not in their files as they are now. */
+/* Picks event logs that differ from their files. */
 static void pick_logs(struct health *health)
 {
 	list_for_each (node, &health->records) {
@@ -297,7 +298,7 @@ static bool has_newer_log(struct health *health)
 	return false;
 }
 
-/* They were written, or could not be. */
+/* Once they are written or have failed. */
 static void drop_logs(struct health *health)
 {
 	for (; health->saving; health->saving = health->saving->next_saving) {
@@ -316,7 +317,7 @@ static void end_saving(struct health *health)
 	health->text = NULL;
 }
 
-/* Waits for the saver, if there is one. */
+/* Waits for the saver, if it runs. */
 static void join_saver(struct health *health)
 {
 	if (!health->text)
@@ -324,10 +325,10 @@ static void join_saver(struct health *health)
 	pthread_join(health->saver, NULL);
 	end_saving(health);
 	if (atomic_load(&health->error))
-		health->has_news = true; /* again, the next time */
+		health->has_news = true; /* save it again next time */
 }
 
-/* Grows with everything that is counted. */
+/* A sum that grows with every counter. */
 static uint64_t sum_up(struct health *health)
 {
 	uint64_t sum = 0;
@@ -342,7 +343,7 @@ static uint64_t sum_up(struct health *health)
 	return sum;
 }
 
-/* Whether there is anything to save; then text holds it. */
+/* Whether there is anything to save; then text has it. */
 static bool prepare(struct health *health)
 {
 	uint64_t now = clock_ns(), sum = sum_up(health);
@@ -385,7 +386,7 @@ static void save_aside(struct health *health)
 		return;
 	pick_logs(health);
 	atomic_store(&health->is_saved, false);
-	sigfillset(&all); /* signals are for the control thread */
+	sigfillset(&all); /* the control thread handles signals */
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	r = pthread_create(&health->saver, NULL, run_saver, health);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -414,7 +415,7 @@ static void on_turn(struct loop_timer *timer)
 	take_snapshots(health);
 	if (health->text && atomic_load(&health->is_saved)) {
 		join_saver(health);
-		/* What came meanwhile; after an error it is not that urgent. */
+		/* Changes since the save began; after an error a retry is less urgent. */
 		if (health->has_news && !atomic_load(&health->error))
 			save_aside(health);
 	} else if (!health->text) {
@@ -450,7 +451,7 @@ void health_follow(struct health *health, const struct snapshot *snapshot)
 void health_save_soon(struct health *health)
 {
 	if (!health->loop || !health->has_news || health->text)
-		return; /* whose turn comes soon */
+		return; /* which will save soon */
 	save_aside(health);
 	wait_for_turn(health);
 }

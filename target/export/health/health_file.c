@@ -2,14 +2,16 @@
 /*
  * health.json in the state directory:
  *
- *   {"version": 1, "subsystems": [{"nqn": "...", "is_on": true, "boot_id": "UUID", "power_cycles": 3,
- *     "unsafe_shutdowns": 1, "power_on_seconds": 7200, "reads": 10, "writes": 10, "read_units": 80,
- *     "written_units": 80, "media_errors": 0, "errors": 2, "crashes": 1}]}
+ *   {"version": 1, "subsystems": [{"nqn": "...", "is_on": true, "boot_id": "UUID",
+ *     "power_cycles": 3, "unsafe_shutdowns": 1, "power_on_seconds": 7200, "reads": 10,
+ *     "writes": 10, "read_units": 80, "written_units": 80, "media_errors": 0, "errors": 2,
+ *     "crashes": 1}]}
  *
  * An earlier rblkd wrote neither boot_id nor crashes.
  *
- * Subsystems that are exported no more are in it as long as there is room, in case they come back. A
- * file that is not as we write it stops the start: numbers made up are worse than none.
+ * The file also has subsystems that are no longer exported, as long as there is room, in case they
+ * come back. A file that this rblkd could not have written stops the start: wrong numbers are worse
+ * than none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +23,10 @@
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 
-/* Nothing real comes near the bound, and sums of two stay far from wrapping. */
+/* No real count comes near this bound, and a sum of two cannot wrap. */
 static const uint64_t number_max = INT64_MAX / 4 - 1;
 
-/* Numbers of a record, by their names in the file. */
+/* The numbers of a record, by their names in the file. */
 static const struct {
 	const char *key;
 	size_t offset; /* in struct health_figures */
@@ -64,7 +66,7 @@ static struct json_object *record_to_json(struct health_record *record)
 	return object;
 }
 
-/* Those that are on, or those that were and are not. */
+/* Subsystems that are on; or those that were on and no longer are. */
 static void append_records(struct health *health, bool is_on, struct json_object *list)
 {
 	list_for_each (node, &health->records) {
@@ -122,7 +124,7 @@ static bool get_number(struct json_object *object, const char *key, bool is_opti
 	return n >= 0 && *ret_number <= number_max;
 }
 
-/* "" where the file has none. */
+/* "" if the file has none. */
 static bool get_boot_id(struct json_object *object, char ret_id[HEALTH_BOOT_BYTES])
 {
 	struct json_object *value;
@@ -145,7 +147,7 @@ static bool is_known(const struct health *health, const char *nqn)
 	return false;
 }
 
-/* -EINVAL: it is not as we write it. */
+/* -EINVAL: rblkd never writes this. */
 static int take_record(struct health *health, struct json_object *object)
 {
 	struct health_figures figures;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is counted as the page that hosts read (02h, figure 196). Any thread. */
+/* Formats the counts as the page that hosts read (02h, figure 196). Any thread. */
 #include <string.h>
 
 #include "target/export/health/health.h"

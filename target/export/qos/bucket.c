@@ -9,8 +9,8 @@ static uint64_t get(const _Atomic uint64_t *p)
 	return atomic_load_explicit(p, memory_order_relaxed);
 }
 
-/* Tokens that are owed cost less of a higher rate's time; else they would keep it waiting for that
- * of the old. */
+/* Tokens that are owed cost less time at a higher rate. Without this, the higher rate would wait as
+ * long for them as the old one. */
 static void rescale(struct bucket *bucket, uint64_t rate, uint64_t now_ns)
 {
 	uint64_t old = get(&bucket->rate), paid = get(&bucket->paid_ns), to;
@@ -67,6 +67,6 @@ uint64_t bucket_fill(struct bucket *bucket, struct purse *purse, uint64_t cost_n
 
 void bucket_spend(struct purse *purse, uint64_t cost_ns)
 {
-	/* The rate may have changed in between. */
+	/* The rate may have changed since bucket_fill. */
 	purse->credit_ns -= MIN(cost_ns, purse->credit_ns);
 }

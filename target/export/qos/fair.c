@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See fair.h. To look for a flow is to walk the flows: as many as there are queues of one poller
- * that wait for the same thing at the same time.
+ * See fair.h. Finding a flow walks all flows in the line: as many as there are queues of one poller
+ * that wait for the same resource at the same time.
  */
 #include <stddef.h>
 
@@ -33,7 +33,7 @@ bool fair_has(const struct fair *fair, const void *flow)
 	return find(fair, flow);
 }
 
-/* Most flows come last: it is looked for from the end. */
+/* Searches from the end, because most flows go last. */
 static void place(struct fair *fair, struct fair_entry *first)
 {
 	struct list *before = fair->flows.prev;

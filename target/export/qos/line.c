@@ -5,7 +5,7 @@
 #include "target/export/qos/line.h"
 
 enum {
-	LOOK_MIN_US = 50, /* between two looks at lines that are behind */
+	LOOK_MIN_US = 50, /* between two tries while other lines are behind */
 	LOOK_MAX_US = 2000,
 };
 
@@ -58,7 +58,7 @@ static void publish(const struct line *line)
 	set(&line->rate->first[line->index], first ? first->tag : NONE);
 }
 
-/* The rate is another: all begin anew. */
+/* After a change of the rate all flows begin anew. */
 static void follow_rate(struct line *line)
 {
 	uint64_t id = get(&line->rate->id);
@@ -70,7 +70,7 @@ static void follow_rate(struct line *line)
 	publish(line);
 }
 
-/* Where the flow was, or PASTS. */
+/* The index of the flow's tag for this rate, or PASTS. */
 static unsigned find_past(const struct line *line, const struct flow_past *past)
 {
 	unsigned i = 0;
@@ -81,9 +81,9 @@ static unsigned find_past(const struct line *line, const struct flow_past *past)
 }
 
 /*
- * A flow that was here goes on; one that comes, or was away for long, begins where the others are.
- * Away for a moment is each that has few commands: what it lost meanwhile, up to a quarter of a
- * burst, it may have again.
+ * A flow that was here goes on from its tag. A new flow, or one that was away for long, begins
+ * where the others are. A flow with few commands is away for moments all the time: it gets back
+ * what it lost meanwhile, up to a quarter of a burst.
  */
 static uint64_t tag_of(const struct line *line, const struct flow_past *past)
 {
@@ -96,7 +96,7 @@ static uint64_t tag_of(const struct line *line, const struct flow_past *past)
 	return MAX(past->at[i].tag, served > moment ? served - moment : 0);
 }
 
-/* Of more rates than it can keep it forgets one after the other. */
+/* A flow that meets more rates than it has room for forgets the oldest. */
 static void remember(const struct line *line, struct flow_past *past, uint64_t tag)
 {
 	unsigned i = find_past(line, past);
@@ -117,7 +117,7 @@ static void note_served(struct rate *rate, uint64_t tag)
 		;
 }
 
-/* How long to leave the bucket to lines that are behind. */
+/* How long this line leaves the bucket to lines that are behind it. */
 static uint64_t find_lead(const struct line *line, uint64_t tag)
 {
 	const struct rate *rate = line->rate;
@@ -134,7 +134,7 @@ static uint64_t find_lead(const struct line *line, uint64_t tag)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Without others in line a batch is taken, or each command would touch what pollers share. */
+/* If no other flow waits, it takes a batch; otherwise each command would touch shared memory. */
 static uint64_t pay(struct line *line, struct flow_past *past, uint64_t tag, uint64_t n_tokens,
 		    uint64_t batch_ns, uint64_t now_ns)
 {
@@ -142,7 +142,7 @@ static uint64_t pay(struct line *line, struct flow_past *past, uint64_t tag, uin
 	uint64_t cost = bucket_cost(bucket, n_tokens);
 	uint64_t wait_ns;
 
-	if (!cost) /* there is no limit */
+	if (!cost) /* no limit */
 		return 0;
 	wait_ns = cost > line->purse.credit_ns ? find_lead(line, tag) : 0;
 	if (!wait_ns)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which flow is next under a rate: start-time fair queueing. Each flow has a tag, which moves on by
- * what its commands cost, as time of the rate; the flow with the lowest is next. So flows share
- * bytes where bytes are what is short and commands where these are, whatever their depth and the
+ * Chooses the next flow under a rate: start-time fair queueing. Each flow has a tag, which grows by
+ * what its commands cost, as time of the rate. The flow with the lowest tag is next. So flows share
+ * bytes where bytes are short and commands where commands are short, whatever their depth and the
  * size of their commands.
  *
- * Pollers have a line each and keep the order together: a line whose first is ahead of another
- * line's first takes nothing from the bucket until that one has caught up, up to a batch. A flow
- * that comes back soon goes on where it was (struct flow_past): leaving the line is no way to be
- * served twice. Pure but for its atomics; the clock is the caller's.
+ * Each poller has a line, and the lines keep the order together: a line whose first flow is ahead
+ * of another line's takes nothing from the bucket until that one has caught up, up to a batch. A
+ * flow that returns soon continues from its tag (struct flow_past), so leaving a line gains
+ * nothing. Pure except for its atomics; the caller provides the time.
  */
 #pragma once
 
@@ -17,20 +17,21 @@
 #include "target/export/qos/fair.h"
 
 enum {
-	LINES_MAX = 8, /* one a poller */
-	PASTS = 8,     /* rates that a flow is remembered at */
+	LINES_MAX = 8, /* one for each poller */
+	PASTS = 8,     /* rates that a flow has tags for */
 };
 
 /* Others wait, and know how long. */
 #define LINE_IS_LONG UINT64_MAX
 
-/* A rate, and what lines share. */
+/* A rate, and what its lines share. */
 struct rate {
 	/* Thread: any */
 	struct bucket bucket;
-	_Atomic uint64_t id;	 /* another after each change: tags are time of one rate */
-	_Atomic uint64_t served; /* the highest tag that was served */
-	_Atomic uint64_t first[LINES_MAX]; /* each line's lowest tag; UINT64_MAX: it is empty */
+	_Atomic uint64_t id;	 /* changes with the rate: a tag counts time of one rate */
+	_Atomic uint64_t served; /* the highest tag served so far */
+	/* the lowest tag of each line; UINT64_MAX: it is empty */
+	_Atomic uint64_t first[LINES_MAX];
 };
 
 struct line {
@@ -39,11 +40,11 @@ struct line {
 	struct fair waiters;
 	struct purse purse;
 	struct rate *rate;
-	unsigned index; /* its poller's */
-	uint64_t id;	/* rate->id that its tags are of */
+	unsigned index; /* index of its poller */
+	uint64_t id;	/* the rate->id of its tags */
 };
 
-/* Where a flow was in lines that it left. Zeroed: nowhere. Thread: its poller */
+/* The tags of a flow in lines that it has left. Zeroed: none. Thread: its poller */
 struct flow_past {
 	struct {
 		uint64_t id, tag;
@@ -51,20 +52,20 @@ struct flow_past {
 	unsigned n_forgotten;
 };
 
-/* Control. Without limit, no command waits. lines: LINES_MAX of them, a poller each. */
+/* Control. No limit yet. lines: LINES_MAX of them, one for each poller. */
 void rate_init(struct rate *rate, struct line *lines);
-/* Control. From now on so many tokens a second, at most 10^12; 0: no limit. */
+/* Control. From now on n tokens a second, at most 10^12; 0: no limit. */
 void rate_set(struct rate *rate, uint64_t n, uint64_t burst_ns, uint64_t now_ns);
 
-/* One that comes just now pays for so many tokens (at most 2^32), unless others are before it. past
- * is that of its flow. 0: it has paid. Else how long to wait before the first of the line tries. */
+/* For an entry that is not in the line yet: pays for tokens (at most 2^32), unless others go first.
+ * past is that of its flow. 0: paid. Otherwise the time until the first of the line tries. */
 uint64_t line_pay_at_once(struct line *line, struct flow_past *past, uint64_t n_tokens,
 			  uint64_t now_ns);
-/* The first of a line that is not empty pays, and leaves it; the same. */
+/* The first entry of a line that is not empty pays, and leaves the line. Returns the same. */
 uint64_t line_pay_first(struct line *line, struct flow_past *past, uint64_t n_tokens,
 			uint64_t now_ns);
-/* Comes into the line, as the last of its flow. */
+/* Adds the entry as the last of its flow. */
 void line_add(struct line *line, struct fair_entry *entry, const void *flow,
 	      const struct flow_past *past);
-/* Leaves it before its turn. */
+/* Removes the entry before its turn. */
 void line_leave(struct line *line, struct fair_entry *entry);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits of a namespace or a host: operations and bytes a second. throttle.c keeps commands to
- * them. */
+/* Rate limits of a namespace or a host: operations and bytes a second. throttle.c applies them. */
 #pragma once
 
 #include "target/config/config.h"
@@ -21,5 +20,5 @@ struct qos {
 
 /* Control. Without limits. */
 void qos_init(struct qos *qos);
-/* Control. From now on these; those that wait are looked at within 100 ms. */
+/* Control. Sets new limits; waiting commands follow them within 100 ms. */
 void qos_set(struct qos *qos, const struct config_qos *config);

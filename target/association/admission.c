@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See admission.h. A rate is kept as the time until which it is used up: each connection moves it
- * on by an interval. Who is ahead of the clock by less than a burst is a host that comes back after
- * our restart, with all of its queues; who is ahead by more is a storm. One address can use up half
- * of the burst that all have.
+ * See admission.h. The state of a rate is the time until which it is used up: each connection moves
+ * it forward by an interval. Less than a burst ahead of the clock, it is a host that reconnects
+ * after rblkd's restart with all of its queues; more is a storm. One address can use up half of the
+ * burst for all.
  *
- * The addresses of those who came of late stand in a table of fixed size. When it is full of others
- * that are all ahead of the clock, an address is not told apart: the limits for all hold. Who has
- * one IPv6 address has as many as he likes: they count by their prefix (addr_is_same_party).
+ * Recent addresses are in a table of fixed size. When all of its entries are ahead of the clock,
+ * further addresses are not tracked individually; only the global limits apply. An IPv6 host can
+ * use any address in its prefix, so prefixes are counted (addr_is_same_party).
  *
- * A connection is pending until its host is known: named by Connect, and proven where it has a key.
+ * A connection is pending until its host is known: named by Connect, and authenticated if it has a
+ * key.
  */
 #include <stdlib.h>
 
@@ -26,12 +27,12 @@ enum {
 
 struct origin {
 	union addr address;
-	uint64_t paid_ns; /* in the past: the place is free */
+	uint64_t paid_ns; /* in the past: the entry is free */
 };
 
 struct admission {
 	/* Thread: control */
-	uint64_t paid_ns; /* of all */
+	uint64_t paid_ns; /* for all addresses together */
 	struct origin origins[ADDRESSES];
 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which connections are let in: the limits that hold while it is not known which host it is, before
- * Connect, before the proof, and for discovery for ever. So "per host" means here: per address that
- * it comes from. Control thread.
+ * Limits for connections whose host is not known yet: before Connect, before authentication, and
+ * always for discovery. So "per host" means here: per address. Control thread.
  */
 #pragma once
 
@@ -11,13 +10,13 @@
 struct admission;
 struct target;
 
-/* NULL without memory. */
+/* NULL: no memory. */
 struct admission *admission_new(void);
 void admission_free(struct admission *admission); /* accepts NULL */
-/* Whether one more connection from there is beyond a limit: why, and what to do, for our own log;
- * or NULL. */
+/* Whether a limit forbids one more connection from that address. Returns the reason and the remedy
+ * for rblkd's log; or NULL. */
 const char *admission_refuse(const struct target *target, const union addr *remote);
-/* The same of one more discovery association, at its Connect. */
+/* The same for a discovery association, at its Connect. */
 const char *admission_refuse_discovery(const struct target *target, const union addr *remote);
-/* It was let in. */
+/* Counts a connection that was accepted towards the rates. */
 void admission_pay(struct target *target, const union addr *remote);

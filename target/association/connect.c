@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Connect command: the first on every queue, and what makes a connection belong to a host.
+ * The Connect command: the first on every queue, and what assigns a connection to a host.
  *
  *   poller: parse, fetch the 1024 bytes --> control: check, create or find the controller
  *   poller: respond, queue is live     <--
  *
- * The host's data is copied into the queue's connect_op, names checked, before control sees it.
- * Everything a host can get wrong has its status and, for Invalid Parameters, the offset of the
- * wrong field. What may be right a moment later is refused without DNR (hosts stop reconnecting
- * for ever when they see DNR). Each refusal is one log line, rate limited.
+ * The poller copies the host's data into the queue's connect_op and checks the names before control
+ * sees it. Each error of a host has its status and, for Invalid Parameters, the offset of the wrong
+ * field. An error that may pass in a moment is refused without DNR, because DNR makes hosts stop
+ * reconnecting for good. Each refusal is one log line, rate limited.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ enum {
 static enum request_state execute(struct request *r);
 static void on_connect(struct loop_msg *msg);
 
-/* Of a host that has not said its name yet. */
+/* For a host whose name is not known yet. */
 static enum nvme_status complain(const struct request *r, enum nvme_status status, const char *why)
 {
 	const struct queue *queue = r->queue;
@@ -122,7 +122,7 @@ static enum request_state execute(struct request *r)
 	struct nvmf_connect_data data;
 	enum nvme_status status;
 
-	if (r->queue->access != QUEUE_UNCONNECTED) /* two at once */
+	if (r->queue->access != QUEUE_UNCONNECTED) /* a second Connect at once */
 		return request_end(r, complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN));
 	memcpy(&data, r->data, sizeof(data));
 	memcpy(op->hostid, data.hostid, sizeof(op->hostid));
@@ -172,7 +172,7 @@ void connect_answer(struct connect_op *op)
 {
 	struct connection *c = op->connection;
 
-	/* A refused host may try again, within another limit of time. */
+	/* A refused host may retry, within another limit of time. */
 	if (op->status != NVME_OK && c->state == CONNECTION_CONNECTING &&
 	    !loop_timer_is_running(&c->timer))
 		loop_timer_start(&c->target->loop, &c->timer,
@@ -227,7 +227,7 @@ static bool has_own_identifier(struct connect_op *op)
 			"its host identifier is that of host %s, which has registered it for reservations: give each host its own",
 			owner);
 		break;
-	case HOST_ID_CONNECTED_OTHER: /* which may leave */
+	case HOST_ID_CONNECTED_OTHER: /* that host may leave */
 		snprintf(
 			why, sizeof(why),
 			"its host identifier is that of host %s, which is connected: give each host its own",
@@ -329,7 +329,7 @@ static bool decide(struct connect_op *op)
 		return false;
 	if (!is_discovery && op->qid == 0 && !has_own_identifier(op))
 		return false;
-	auth_release(op->connection); /* of a Connect that was refused */
+	auth_release(op->connection); /* of an earlier Connect that was refused */
 	if (!is_discovery && auth_attach(op->connection, op->hostnqn, op->subnqn) < 0) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "out of memory");
 		return false;
@@ -337,7 +337,7 @@ static bool decide(struct connect_op *op)
 	return op->qid == 0 ? connect_admin(op, is_discovery) : connect_io(op);
 }
 
-/* The host has a key: until it has proven to hold it, its time runs on. */
+/* The host has a key: a limit of time runs until it has authenticated. */
 static void ask_for_proof(struct connect_op *op)
 {
 	struct connection *c = op->connection;
@@ -361,7 +361,7 @@ void connect_decide(struct connect_op *op)
 	connect_answer(op);
 }
 
-/* A Connect command, coming from a poller. */
+/* Control receives a Connect command from a poller. */
 static void on_connect(struct loop_msg *msg)
 {
 	struct connect_op *op = container_of(msg, struct connect_op, msg);

@@ -10,42 +10,43 @@ struct connection;
 struct controller;
 struct request;
 
-/* A Connect command on its way to the control thread and back. One at a time a queue. */
+/* A Connect command on its way to the control thread and back. A queue has one at a time, in its
+ * connection. */
 struct connect_op {
 	struct loop_msg msg;
 	struct connection *connection;
-	struct request *request; /* poller's; control does not touch it */
-	/* as the host sent it */
+	struct request *request; /* the poller's; control does not touch it */
+	/* As the host sent it. */
 	uint16_t qid, sqsize, cntlid;
 	uint8_t cattr;
 	uint32_t kato_ms;
 	uint8_t hostid[16];
 	char subnqn[NVMF_NQN_MAX + 1], hostnqn[NVMF_NQN_MAX + 1];
-	/* Thread: control; held back until an older association is gone */
+	/* Thread: control; while the fence holds the Connect */
 	struct list node; /* target->held_connects */
 	struct loop_timer deadline;
 	bool is_held;
-	bool is_asking;	   /* what live ones have outstanding is not known, or in the way */
-	bool is_in_round;  /* of the fence's questions, which began after it came */
-	unsigned n_rounds; /* that have ended */
-	uint64_t since;	   /* writes that came later do not count; ticks */
-	uint64_t tick;	   /* of the fence, when it came */
-	/* the answer */
+	bool is_asking;	   /* the outstanding writes of live associations are unknown, or older */
+	bool is_in_round;  /* the fence's current round began after it was held */
+	unsigned n_rounds; /* rounds that have ended for it */
+	uint64_t since;	   /* later writes do not count; ticks */
+	uint64_t tick;	   /* of the fence, when the Connect was held */
+	/* The answer. */
 	enum nvme_status status;
 	uint32_t result;
 	struct controller *controller;
 };
 
-/* The writes of a queue that the fence must know of. */
+/* What the fence must know about the writes of a queue. */
 struct fence_question {
 	/* Thread: any */
 	_Atomic bool is_asked;
-	_Atomic uint64_t oldest_write; /* when the oldest outstanding one came; ticks */
+	_Atomic uint64_t oldest_write; /* arrival of the oldest outstanding one; ticks */
 };
 
 /* All of these: control thread. */
 
-/* Answers one that has been decided: op->status, result and controller are set. */
+/* Answers a Connect; op->status, result and controller are set. */
 void connect_answer(struct connect_op *op);
-/* Decides and answers: no older association stands in the way. */
+/* Decides and answers, once no older association is in the way. */
 void connect_decide(struct connect_op *op);

@@ -2,14 +2,13 @@
 /*
  * See connection.h.
  *
- * The way in: control allocates all that the queue will ever need and makes the queue pair; the
- * poller posts receives; control accepts. (A capsule may arrive before the CM reports
- * "established": the poller does not mind, and control notifies the CM.) Then Connect must come
- * within the limit.
+ * Setup: control allocates all that the queue will ever need and creates the queue pair; the poller
+ * posts receives; control accepts. Then the host must send Connect within the limit. (A capsule may
+ * arrive before the CM reports "established": the poller handles it, and control notifies the CM.)
  *
- * The way out begins in many places and is always this: control moves the connection to DYING,
- * disconnects the peer and sends `drain`; when the queue is over control destroys queue pair, CM
- * connection and memory, in that order.
+ * Teardown begins in many places and is always the same: control moves the connection to DYING,
+ * disconnects the peer and sends `drain`. When the queue is over, control destroys the queue pair,
+ * the CM connection and the memory, in that order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +55,7 @@ static void move_to(struct connection *c, enum connection_state next)
 	states_move("connection", rules, &c->state, next);
 }
 
-/* Hosts drive these moves: one that the table forbids ends the connection, not the program. */
+/* Hosts cause these moves: one that the table forbids ends the connection, not the program. */
 static bool try_move_to(struct connection *c, enum connection_state next)
 {
 	if (states_try(rules, &c->state, next))
@@ -85,7 +84,7 @@ void connection_admit(struct connection *c)
 	host_stats_attach(c, c->controller->hostnqn);
 }
 
-/* ---- the way in --------------------------------------------------------------------------- */
+/* ---- setup -------------------------------------------------------------------------------- */
 
 void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status)
 {
@@ -96,7 +95,7 @@ void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status)
 
 static void on_established(struct cm_conn *cm, const void *private_data, size_t n)
 {
-	/* Nothing to wait for: the queue pair could send and receive since it was accepted. */
+	/* Nothing to do: the queue pair could send and receive since it was accepted. */
 }
 
 static void lose_peer(struct connection *c, const char *why)
@@ -258,7 +257,7 @@ static void on_attached(struct loop_msg *msg)
 		connection_kill(c, "it cannot be accepted");
 }
 
-/* ---- the way out -------------------------------------------------------------------------- */
+/* ---- teardown ----------------------------------------------------------------------------- */
 
 void connection_kill(struct connection *c, const char *why)
 {
@@ -288,7 +287,8 @@ void connection_finish(struct connection *c, const char *why)
 	queue_finish(c->queue, why);
 }
 
-/* A wrong key or a broken protocol may be an attack: the log shows it even if the host stays. */
+/* A wrong key or a broken protocol may be an attack: it is logged even if the host stays
+ * connected. */
 static void log_fault(struct connection *c)
 {
 	const struct controller *controller = c->controller;
@@ -309,7 +309,7 @@ static void on_failed(struct loop_msg *msg)
 	struct connection *c = queue->connection;
 
 	if (queue->failed.is_fault && !connection_is_dying(c)) {
-		/* Of an admin queue, the line about the end of the association has the reason. */
+		/* For an admin queue, the line about the end of the association has the reason. */
 		if (queue->qid != 0 || !c->controller || c->controller->is_unproven)
 			log_fault(c);
 		capsules_log(queue->capsules, &c->target->fault_capsules);

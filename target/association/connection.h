@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control thread's half of a queue: the connection to a host, from the connect request to the last
- * freed byte. It makes the other half (engine/queue.h), hands it to a poller for its life, and gets it back
- * to be freed.
+ * The control thread's half of a queue: the connection to a host, from the connect request until
+ * all is freed. It creates the other half (engine/queue.h), passes it to a poller, and gets it back
+ * when the queue is over.
  *
  *     ATTACHING ---> CONNECTING ---> LIVE ---> FINISHING
  *         | attached     | Connect    |            |       disconnect, error, timeout, shutdown
@@ -22,25 +22,24 @@ enum connection_state {
 	CONNECTION_ATTACHING,  /* the poller posts receives */
 	CONNECTION_CONNECTING, /* accepted; Connect has not succeeded yet */
 	CONNECTION_LIVE,       /* belongs to a controller */
-	CONNECTION_FINISHING,  /* and `finish` was sent */
-	CONNECTION_DYING,      /* `drain` was sent; work requests and backend I/O come back */
-	CONNECTION_STRANDED,   /* after a defect they do not come back */
+	CONNECTION_FINISHING,  /* LIVE, and `finish` was sent */
+	CONNECTION_DYING,      /* `drain` was sent; work requests and backend I/O are returning */
+	CONNECTION_STRANDED,   /* after a defect some do not return */
 	CONNECTION_FREED,
 };
 
-/* What the connection manager still owes the peer. */
+/* What the connection manager must still send to the peer. */
 enum connection_peer {
 	PEER_WAITS,    /* an accept or a reject */
 	PEER_ACCEPTED, /* a disconnect */
-	PEER_GONE,     /* nothing: it left before it was accepted */
+	PEER_GONE,     /* nothing: the peer left before it was accepted */
 };
 
 struct connection {
 	/* Thread: never changes */
 	struct target *target;
 	struct portal *portal;
-	struct queue
-		*queue; /* owned; between attach and over only what never changes is control's */
+	struct queue *queue; /* owned; from attach to over, control reads only what never changes */
 	char remote[ADDR_STRING_MAX];
 	uint64_t created_ns;
 
@@ -49,11 +48,12 @@ struct connection {
 	struct list node;	       /* target->connections */
 	struct list member_node;       /* controller->connections */
 	struct controller *controller; /* NULL until Connect succeeded */
-	struct host_stats *host_stats; /* borrowed; NULL: it is not admitted */
+	struct host_stats *host_stats; /* borrowed; NULL: not admitted */
 	struct cm_conn *cm;	       /* owned */
 	enum connection_peer peer;
-	unsigned max_reads; /* RDMA READs in flight towards the host (ORD) */
-	/* Until Connect, until the first proof; after a defect, until it is stranded */
+	unsigned max_reads; /* RDMA READs outstanding at the host (ORD) */
+	/* Runs until Connect, then until the first proof; after a defect, until the queue is
+	 * stranded. */
 	struct loop_timer timer;
 	struct proof proof;
 	struct fence_question question;
@@ -62,24 +62,24 @@ struct connection {
 
 /* All of these: control thread. */
 
-/* A connect request that passed the checks of portal.c: makes the queue and hands it to a poller;
- * accepts when receives are posted. Takes cm, also on failure. */
+/* Handles a connect request that passed the checks of portal.c: creates the queue and passes it to
+ * a poller; accepts when receives are posted. Owns cm from here on, also on failure. */
 void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
 		     unsigned max_reads);
-/* Disconnects; the connection frees itself once everything is back. why is for the log. */
+/* Disconnects; the connection frees itself once everything has returned. why is for the log. */
 void connection_kill(struct connection *c, const char *why);
-/* Finishes the commands in flight and then dies. why is a constant. */
+/* Ends the connection once its commands in flight have ended. why is a constant. */
 void connection_finish(struct connection *c, const char *why);
-/* Refuses a peer for which there is no connection yet. Takes cm. */
+/* Refuses a peer that has no connection yet. Owns cm from here on. */
 void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status);
 /* Connect succeeded. */
 void connection_set_live(struct connection *c);
-/* Its host is known now, and proven where it has a key: it no longer counts in
+/* Its host is now known, and authenticated if it has a key: it no longer counts in
  * target->n_pending. */
 void connection_admit(struct connection *c);
-/* "live", also while it finishes; "dying", also when it is stranded. */
+/* "live" also while finishing; "dying" also when stranded. */
 const char *connection_state_name(const struct connection *c);
-/* defect.c: its poller did not come back in time. */
+/* For defect.c: the poller has not returned the queue in time. */
 void connection_strand(struct connection *c);
 
 static inline bool connection_is_admitted(const struct connection *c)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registry of controllers, on the control thread, and what a controller does on its poller
- * when its admin queue comes and goes.
+ * The registry of controllers, on the control thread; and what happens on a controller's poller
+ * when the admin queue connects or dies.
  *
- * A controller is born with the Connect of its admin queue and dies with that queue: then, or when
- * keep-alive expires, all its queues are killed, and the last one to be freed frees it. I/O queues
- * come and go in between; losing one does not end the association (the host decides).
+ * The Connect of an admin queue creates a controller, which dies with that queue or when keep-alive
+ * expires: all its queues are killed, and the last one to be freed frees it. I/O queues come and go
+ * in between; the loss of one does not end the association (the host decides).
  *
- * Log: one line a little after Connect, when the I/O queues are there, and one at the end. What a
- * host did wrong in between is said when it happens.
+ * Log: one line soon after Connect, when the I/O queues are there, and one at the end. Errors of
+ * the host in between are logged at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static bool is_id_taken(struct target *target, uint16_t id)
 	return false;
 }
 
-/* Ids go round, so that one is not given again soon; 0 when all are taken. */
+/* Ids are given in a circle, so that none is reused soon. 0: all are in use. */
 static uint16_t new_id(struct target *target)
 {
 	const struct config_controller_ids *ids = &target->config->controller_ids;
@@ -91,7 +91,7 @@ static void log_end(struct controller *controller, const char *why)
 	enum log_level level = controller->is_discovery ? LOG_DEBUG : LOG_INFO;
 
 	if (controller->is_unproven) {
-		/* It never was here; a refusal or a fault has a line of its own. */
+		/* It was never announced; a refusal or a fault has a line of its own. */
 		log_debug("host %s: left %s, controller %u, without authentication: %s",
 			  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
 			  why);
@@ -190,7 +190,7 @@ void controller_kill(struct controller *controller, const char *why)
 	if (atomic_load(&controller->is_dying))
 		return;
 	atomic_store(&controller->is_dying, true);
-	/* From here on no queue starts anything: the fence. */
+	/* From here on no queue starts any command: the fence. */
 	atomic_store(&controller->is_ready, false);
 	log_end(controller, why);
 	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
@@ -213,7 +213,7 @@ static bool has_io_queues(const struct controller *controller)
 	return controller->n_connections > (controller->admin ? 1 : 0);
 }
 
-/* All I/O queues are gone: tells the poller, if the admin queue is there to tell the host. */
+/* All I/O queues are gone: notifies the poller, if the admin queue can still answer the host. */
 static void end_reset(struct controller *controller)
 {
 	controller->is_resetting = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registry of controllers and their queues (the struct is engine/controller.h). Control thread,
- * but for what names the poller.
+ * The registry of controllers and their queues (the struct is in engine/controller.h). Control
+ * thread, except where a section names the poller.
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 /* ---- control ----------------------------------------------------------------------------- */
 
 /* controller.c */
-/* NULL without memory or free id. */
+/* NULL: no memory, or no free id. */
 struct controller *controller_new(struct connect_op *op);
 void controller_add_connection(struct controller *controller, struct connection *c);
-/* Its line in the log comes then, when nothing more does; unless it is there. */
+/* Logs the connect line after ns without another call, unless it is logged already. */
 void controller_announce_soon(struct controller *controller, uint64_t ns);
-/* The connection is about to be freed. Frees the controller with the last one. */
+/* Before the connection is freed. The last one frees the controller. */
 void controller_remove_connection(struct connection *c);
 /* Kills all its connections. why is for the log. */
 void controller_kill(struct controller *controller, const char *why);
@@ -24,6 +24,7 @@ struct controller *controller_find(struct target *target, const char *subnqn, ui
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
 
-/* The admin queue is connected, or dies: timers and events start and stop. */
+/* For an admin queue that is connected, and for one that dies: starts and stops timers and
+ * events. */
 void controller_attach(struct controller *controller, struct queue *admin_queue);
 void controller_detach(struct controller *controller);

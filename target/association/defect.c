@@ -43,7 +43,7 @@ static void end(struct connection *c, const char *what)
 	log_defect(c, what);
 	connection_kill(c, "a defect of rblkd");
 	if (c->state != CONNECTION_DYING)
-		return; /* it is stranded already */
+		return; /* already stranded */
 	c->timer.on_expiry = on_strand;
 	loop_timer_start(&c->target->loop, &c->timer, DEFECT_WAIT_S * NSEC_PER_SEC);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When an invariant of one queue breaks (queue_break). That is a mistake of ours, whatever its host
- * has sent. The queue that shows it cannot be trusted any more; the others can. So what would stop
- * the program elsewhere ends this queue only: the log says what was to happen and which capsules
- * came last, and the connection dies as any other.
+ * Handles a broken invariant of one queue (queue_break): a defect of rblkd, whatever the host has
+ * sent. The queue can no longer be trusted, but the others can. So a case that would otherwise stop
+ * the program ends only this queue. The log has the broken invariant and the last capsules, and the
+ * connection dies as any other.
  *
- * If its commands do not come back within DEFECT_WAIT_S it is stranded: its memory stays until
+ * If its commands do not return within DEFECT_WAIT_S, the queue is stranded: its memory stays until
  * rblkd ends, its host may connect again (fence.h), and rblkd does not wait for it when it stops.
  *
- * check() is left for what could corrupt memory that all queues use (base/check.h). Control thread.
+ * check() is for what could corrupt memory that all queues use (base/check.h). Control thread.
  */
 #pragma once
 
@@ -21,11 +21,11 @@ enum {
 struct connection;
 struct target;
 
-/* Its poller found one: queue->broken. */
+/* Its poller found the defect: queue->broken. */
 __attribute__((cold)) void defect_end(struct connection *c);
-/* Control found one. what is a constant. */
+/* Control found the defect. what is a constant. */
 __attribute__((cold)) void defect_break(struct connection *c, const char *what);
-/* It is about to be freed, stranded or not. */
+/* Before the connection is freed, stranded or not. */
 void defect_forget(struct connection *c);
-/* Whether the connections that are left are all stranded. */
+/* Whether all remaining connections are stranded. */
 bool defect_has_all_stranded(const struct target *target);

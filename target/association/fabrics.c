@@ -21,7 +21,7 @@ static enum nvme_status refuse(struct request *r)
 	return NVME_INVALID_OPCODE | NVME_DNR;
 }
 
-/* It is optional. The log has its name, for a host may send it. */
+/* Optional, and not supported. The log has its name, because a host may send it. */
 const struct nvme_command disconnect_command = {
 	.opcode = NVMF_DISCONNECT,
 	.name = "Disconnect",

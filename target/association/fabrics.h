@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which commands a target serves. */
+/* Registers the commands that a target serves. */
 #pragma once
 
 /* Main thread, before the first poller runs: registers all commands (command_table.h). */

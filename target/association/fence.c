@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fence between two associations of one host. Control thread, but for what says otherwise.
+ * The fence between two associations of one host. Control thread, except where noted.
  *
- * A host whose connection died sends its unanswered writes again on a new one. If the old write
- * were still in our hands and reached the disk later, it would undo what the host has written
- * since (SPDK issue 3593). So the Connect of a new admin queue is held back
+ * A host whose connection died sends its unanswered writes again on a new one. If rblkd still had
+ * the old write and it reached the disk later, it would undo what the host has written since (SPDK
+ * issue 3593). So the Connect of a new admin queue is held
  *
- * - while a queue of the same host and subsystem is dying: those start nothing any more, and are
- *   gone when their backend I/O has come back;
- * - while an association of them that seems to live has writes outstanding that had come before
- *   the Connect. When the link was cut, the host's goodbye is lost, and nothing of ours need be on
- *   its way to the host: then we learn of its death much later, or never without a KATO. Meanwhile
- *   a write that waits for a rate or a slow disk needs the host no more.
+ * - while a queue of the same host and subsystem is dying: such queues start nothing more, and are
+ *   gone when their backend I/O has returned;
+ * - while an association of that host that seems alive has outstanding writes from before the
+ *   Connect. If the link was cut, the host's disconnect is lost, and rblkd may have nothing under
+ *   way to the host: then it notices the death much later, or never without a KATO. Meanwhile a
+ *   write that waits for a rate or a slow disk does not need the host.
  *
- * After 10 s the host is told to try again later, without DNR.
+ * After 10 s the Connect fails without DNR, so that the host retries later.
  *
- * Nothing is killed for that, because hosts have several associations for good reasons: a path to
- * each portal, or two to one (another host address or interface, duplicate_connect, SPDK). None of
- * them is told from a dead one by its names. Such a host loses little: its older writes mostly end
- * within milliseconds, and later ones do not count. And should one hang, the association shows that
- * it lives: what it says SAYS_TICKS after the Connect is not from before it. A host that has taken
- * down a connection, as it must before it sends again what was on it, says nothing there any more,
- * and what is still in the network is not older than a second. A paused machine makes ticks of this
- * program late, too; so every poller has had a whole tick for what had come before the pause.
+ * No association is killed for a new one, because hosts have several for good reasons: a path to
+ * each portal, or two to one (another host address or interface, duplicate_connect, SPDK). By their
+ * names these look the same as a dead one. The delay of such a host is small: most of its older
+ * writes end within milliseconds, and later ones do not count.
  *
- * Who claims to be a host and has not proven it holds nobody up: it has nothing in our hands.
+ * If an older write hangs, the association can still show that it is alive: a command that arrives
+ * SAYS_TICKS after the Connect was not sent before it. A host must take a connection down before it
+ * sends again what was on it. Then no more commands arrive there, and what is still in the network
+ * is less than a second old. If the machine pauses, the ticks of this program are late, too; so
+ * every poller has a whole tick for what arrived before the pause.
  *
- * What live ones have outstanding only their pollers know. Control asks all of them, in rounds, as
- * long as a Connect is held. In the first ROUNDS_BEFORE of a Connect the pollers take what had come
- * before it from their completion queues; what is outstanding then, it waits for.
+ * A host that has not authenticated although it must delays no Connect: rblkd has no writes of it.
+ *
+ * Only pollers know the outstanding writes of live queues. Control queries all pollers, in rounds,
+ * as long as it holds a Connect. In the first ROUNDS_BEFORE rounds the pollers take what arrived
+ * before the Connect from their completion queues. The Connect then waits for the writes that are
+ * outstanding.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +70,7 @@ struct fence {
 
 /* ---- poller -------------------------------------------------------------------------------- */
 
-/* Its answer to the host may wait for ever, but nothing of it reaches the medium any more. */
+/* A request that waits for a slot may wait forever, but does not touch the medium any more. */
 static bool may_still_write(const struct request *r)
 {
 	return r->state != REQUEST_FREE && r->state != REQUEST_WAIT_SLOT &&
@@ -104,7 +107,7 @@ static void on_question(struct loop_msg *msg)
 	loop_send(&ask->fence->target->loop, &ask->msg);
 }
 
-/* ---- whom a Connect waits for -------------------------------------------------------------- */
+/* ---- the associations that a Connect waits for --------------------------------------------- */
 
 static bool is_same_host(const struct controller *controller, const struct connect_op *op)
 {
@@ -114,7 +117,7 @@ static bool is_same_host(const struct controller *controller, const struct conne
 	       !memcmp(controller->hostid, op->hostid, sizeof(op->hostid));
 }
 
-/* What a defect of ours has stranded is not waited for. */
+/* A Connect does not wait for queues that a defect has stranded. */
 static bool has_dying_queue(const struct controller *controller)
 {
 	unsigned n_left = 0;
@@ -144,7 +147,7 @@ static bool has_older_write(const struct controller *controller, const struct co
 	return false;
 }
 
-/* Of one that is not known to be dying. */
+/* For an association that is not known to be dying. */
 static bool is_in_the_way(const struct controller *controller, const struct connect_op *op)
 {
 	if (!atomic_load(&controller->n_io) || atomic_load(&controller->is_dying) ||
@@ -190,7 +193,7 @@ static void hear(struct controller *controller, uint64_t tick)
 	}
 	if (n > controller->heard.n_commands)
 		controller->heard.tick = tick;
-	controller->heard.n_commands = n; /* less, when a queue has gone */
+	controller->heard.n_commands = n; /* fewer after a queue was freed */
 }
 
 static void on_tick(struct loop_timer *timer)
@@ -240,7 +243,7 @@ static void begin_round(struct fence *fence)
 	}
 }
 
-/* Who still asks, asks again, at once while it is in a hurry. */
+/* Plans the next round if a Connect needs one: at once during its first rounds. */
 static void plan(struct fence *fence)
 {
 	bool must_ask = false, is_hurried = false;
@@ -262,14 +265,14 @@ static void say_it_waits(const struct connect_op *op)
 			 hostnqn_label(op->hostnqn), op->subnqn, op->connection->remote);
 }
 
-/* All have answered. */
+/* All pollers have answered. */
 static void end_round(struct fence *fence)
 {
 	list_for_each (node, &fence->target->held_connects) {
 		struct connect_op *op = op_at(node);
 
 		if (!op->is_in_round)
-			continue; /* it came meanwhile */
+			continue; /* held after the round began */
 		op->is_in_round = false;
 		if (++op->n_rounds == ROUNDS_BEFORE)
 			op->since = ticks_now();
@@ -319,7 +322,7 @@ void fence_free(struct fence *fence)
 	free(fence);
 }
 
-/* ---- a Connect is held --------------------------------------------------------------------- */
+/* ---- holding a Connect --------------------------------------------------------------------- */
 
 static void release(struct connect_op *op)
 {
@@ -351,7 +354,7 @@ bool fence_hold(struct connect_op *op)
 	op->is_held = true;
 	op->tick = fence->n_ticks;
 	op->deadline.on_expiry = on_deadline;
-	/* The host has done its part. */
+	/* The next step is rblkd's, so the host's time limit stops. */
 	loop_timer_stop(&op->connection->timer);
 	list_add_tail(&fence->target->held_connects, &op->node);
 	loop_timer_start(&fence->target->loop, &op->deadline, FENCE_WAIT_S * NSEC_PER_SEC);

@@ -7,7 +7,7 @@
 #include "target/association/host.h"
 #include "target/association/host_id.h"
 
-/* Dying ones too: what they have begun may still register. */
+/* Dying controllers count: a command that they have begun may still register. */
 static const struct controller *find_connected(const struct target *target, const char *subnqn,
 					       const uint8_t hostid[16], const char *hostnqn)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host's record is made when its first queue belongs to an association, and takes over what each
- * queue has counted when that is freed. Hosts may come under any name: of those without a queue
- * HOSTS_REMEMBERED are kept, what the others did is added up in one record without a name, which is
- * also what counts when there is no memory for another.
+ * A host's record begins when its first queue joins an association. When a queue is freed, its
+ * counts go to the record. Hosts may have any name, so only HOSTS_REMEMBERED records of hosts
+ * without a queue are kept. One record without a name adds up the others, and also counts a host
+ * when there is no memory for its record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static struct host_stats *find(struct target *target, const char *nqn)
 	return NULL;
 }
 
-/* Of those that are gone, who came first is forgotten first. */
+/* Of hosts without a queue, the one that connected first is forgotten first. */
 static void forget_some(struct target *target)
 {
 	unsigned n_gone = 0;

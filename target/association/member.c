@@ -50,7 +50,7 @@ struct connection *member_find(const struct controller *controller, uint16_t qid
 	return NULL;
 }
 
-/* From here on it counts for its host, and, of a proven name, in the host's name. */
+/* Counts the connection for its host: by its NQN if that is proven or needs no proof. */
 void member_admit(struct connection *c)
 {
 	struct controller *controller = c->controller;
@@ -85,7 +85,7 @@ void member_discount(const struct connection *c)
 	atomic_fetch_sub(&controller->host->n_io_queues, 1);
 }
 
-/* While it proved itself, others may have taken the last place. */
+/* During its authentication, other connections may have taken the last place. */
 static const char *find_refusal(const struct controller *controller, uint16_t qid)
 {
 	if (qid == 0)
@@ -113,5 +113,5 @@ void member_on_proven(struct connection *c)
 		return;
 	controller->is_unproven = false;
 	controller_announce_soon(controller, ANNOUNCE_MS * NSEC_PER_MSEC);
-	host_id_check(controller); /* another may have come first */
+	host_id_check(controller); /* another may have been faster */
 }

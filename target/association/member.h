@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that count as members of their controller, and so of its host. Of a host with a key a
+ * Connections as members of their controller, which count for its host. If the host has a key, a
  * connection belongs to the controller from Connect on, but it counts for nothing and does not take
- * its queue id until the host has proven its name. Control thread.
+ * its queue id until the host has authenticated on it. Control thread.
  */
 #pragma once
 
@@ -16,14 +16,15 @@ struct connection;
 struct controller;
 struct target;
 
-/* Why the host may not have one more association; one more I/O queue of this one. NULL: it may. */
+/* Why the host may not have one more association, or one more I/O queue for this one. NULL: it
+ * may. */
 const char *member_refuse_association(const struct target *target, const char *hostnqn);
 const char *member_refuse(const struct controller *controller);
-/* The member of that number; NULL: there is none. */
+/* The member with that queue id; NULL: none. */
 struct connection *member_find(const struct controller *controller, uint16_t qid);
-/* From here on it counts for its host, in the host's name. */
+/* Counts the connection for its host from now on. */
 void member_admit(struct connection *c);
-/* The host has authenticated the connection: it is admitted, or killed for being one too many. */
+/* The host has authenticated on the connection: admits it, or kills it if a limit is reached. */
 void member_on_proven(struct connection *c);
-/* It is about to be freed. Accepts one that was not admitted. */
+/* Before the connection is freed. Accepts one that was not admitted. */
 void member_discount(const struct connection *c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Portals: listening, and the first look at who connects. Control thread.
+ * Portals: listening, and the first checks of a connect request. Control thread.
  *
  * A connect request is checked in full (private data, sizes, limits) before anything is allocated
- * for it; what passes becomes a connection. Refusals carry the status that hosts print, and
+ * for it; if it passes, it becomes a connection. Refusals carry the status that hosts print, and
  * one log line, at most a few in a row for each portal.
  */
 #include <errno.h>
@@ -62,7 +62,7 @@ static void set_state(struct portal *portal, enum portal_state state)
 
 /* ---- connect requests --------------------------------------------------------------------- */
 
-/* Why, and what to do, for our own log. */
+/* The reason and the remedy, for rblkd's log. */
 static const char *advice(enum nvmf_cm_status status, const struct target *target,
 			  const union addr *remote)
 {
@@ -88,7 +88,7 @@ static enum nvmf_cm_status check_request(struct portal *portal, const struct cm_
 
 	if (status != NVMF_CM_OK)
 		return status;
-	/* Hosts never READ; we READ their data, which needs at least one credit. */
+	/* Hosts never READ; rblkd READs their data, which needs at least one credit. */
 	if (MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom) == 0)
 		return NVMF_CM_INVALID_IRD;
 	if (admission_refuse(target, &conn->remote))
@@ -177,7 +177,7 @@ static int try_listen(struct portal *portal)
 						.context = portal};
 	portal->is_said = false;
 	r = cm_listen(portal->target->cm, &portal->address, BACKLOG, &portal->listener);
-	/* Buffers are registered now, not when the first host comes: it may fail. */
+	/* Registers buffers now instead of with the first host, because it may fail. */
 	if (r == 0 && portal->listener.device) {
 		r = pollers_add_device(portal->target, portal->listener.device);
 		portal->is_said = r < 0;
@@ -217,16 +217,17 @@ static void on_device_removed(struct cm_listener *listener)
 	wait_for_address(portal);
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all portals ---------------------------------------------------------------------------- */
 
 void portal_init(struct portal *portal, const struct config_portal *config)
 {
-	/* Its state is closed: pollers look at nothing else of it. */
+	/* The portal is not listening, so pollers read no other field of it. */
 	snprintf(portal->name, sizeof(portal->name), "%s", config->name);
 	portal->address = config->addr;
 	portal->is_used = true;
 	portal->is_draining = false;
-	loop_timer_stop(&portal->drain_timer); /* of the slot's last portal: it ends connections */
+	/* of the slot's previous portal: it would end connections */
+	loop_timer_stop(&portal->drain_timer);
 	portal->error = 0;
 	portal->retry = (struct loop_timer){.on_expiry = on_retry};
 	portal->n_accepted = portal->n_refused = 0;

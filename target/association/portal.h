@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening on portals (the struct is engine/portal.h). Control thread. */
+/* Listening on portals (the struct is in engine/portal.h). Control thread. */
 #pragma once
 
 #include "target/engine/portal.h"
 
-/* Control. Makes target->portals from the configuration; nothing listens yet. 0 or
- * -errno. */
+/* Control. Creates target->portals from the configuration; none listens yet. 0 or -errno. */
 int portals_init(struct target *target);
 /* Control. Fills a slot. */
 void portal_init(struct portal *portal, const struct config_portal *config);
-/* Control. Listens on it, or waits for its address: 0. -EADDRINUSE and others are final (said in
- * the log). */
+/* Control. 0: it listens, or waits for its address. -EADDRINUSE and others are final (logged). */
 int portal_open(struct portal *portal);
-/* Control. Stops listening; connections live on. */
+/* Control. Stops listening; connections stay. */
 void portal_close(struct portal *portal);
-/* Control. Listens on all. 0 if each listens or waits for its address; -EADDRINUSE and
- * others are final (said in the log). */
+/* Control. Opens all. 0 if each listens or waits for its address; -EADDRINUSE and others are final
+ * (logged). */
 int portals_open(struct target *target);
-/* Control. Stops listening; connections live on. */
+/* Control. Stops listening; connections stay. */
 void portals_close(struct target *target);
 void portals_deinit(struct target *target);
 

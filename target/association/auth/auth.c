@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Authentication Send and Receive. Poller of the queue; what takes long (Diffie-Hellman) on a worker
- * thread:
+ * Authentication Send and Receive. Poller of the queue; the slow part (Diffie-Hellman) runs on a
+ * worker thread:
  *
- *   Send:    fetch the message -> EXECUTE -> control: its turn? -> worker: auth_session_take -> respond
+ *   Send:    fetch the message -> EXECUTE -> control: its turn?
+ *            -> worker: auth_session_take -> respond
  *   Receive: EXECUTE -> auth_session_give -> respond
  *
- * Messages that are wrong are answered as the specification wants it: the Send succeeds, and the
- * Failure1 is there for the host to read. Hosts get MAX_REFUSALS of them a connection, and the time
- * of limits.auth_timeout for their first proof. A host that is proven may prove itself again; if
- * that fails, the queue serves nothing until it succeeds.
+ * A wrong message is answered as the specification requires: the Send succeeds, and the host can
+ * then read a Failure1. A host gets MAX_REFUSALS of them on a connection, and limits.auth_timeout
+ * for its first proof. An authenticated host may authenticate again; if that fails, the queue
+ * serves nothing until it succeeds.
  *
- * Hosts need not prove anything to make us compute. So a connection may begin MAX_NEGOTIATIONS
- * exchanges without a proof, and a Send waits for its turn at the worker threads (turn.h).
+ * A peer without a key can make rblkd compute. So a connection may begin MAX_NEGOTIATIONS exchanges
+ * without a proof, and a Send waits for its turn at the worker threads (turn.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +31,7 @@
 
 enum {
 	MAX_REFUSALS = 3,
-	/* Each makes us compute a key: one for each try, and one more. */
+	/* Each costs the computation of a key: one for each try, and one more. */
 	MAX_NEGOTIATIONS = MAX_REFUSALS + 1,
 	REFUSALS_BURST = 5,
 };
@@ -118,7 +119,7 @@ static void on_success(struct connection *c)
 
 /* ---- poller: Send -------------------------------------------------------------------------- */
 
-/* On a worker thread. */
+/* Worker thread. */
 static int take_message(struct backend_io *io)
 {
 	struct request *r = container_of(io, struct request, io);
@@ -140,7 +141,7 @@ static void on_taken(struct backend_io *io, int outcome)
 	request_run(r, REQUEST_RESPOND);
 }
 
-/* Its turn has come, or it dies. */
+/* The connection has its turn, or dies. */
 static void on_turn(struct connection *c)
 {
 	struct queue *queue = c->queue;

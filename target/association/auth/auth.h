@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Authentication of hosts on their queues (DH-HMAC-CHAP): the commands, over session.h. A queue
- * of a host with a key in the configuration serves nothing but these until the host has proven
- * itself, on admin and I/O queues alike.
+ * Authentication of hosts on their queues (DH-HMAC-CHAP): the commands, over session.h. If a host
+ * has a key in the configuration, each of its queues, admin or I/O, serves only these commands
+ * until the host has authenticated on it.
  */
 #pragma once
 
 struct connection;
 
-/* Control thread, Connect was granted: whether the host must prove itself, and if so the session
- * for it. 0 or -ENOMEM. */
+/* Control, after a successful Connect: creates the session if the host must authenticate. 0 or
+ * -ENOMEM. */
 int auth_attach(struct connection *c, const char *hostnqn, const char *subnqn);
-/* Control thread: the time for the first proof is over. */
+/* Control: the time for the first proof is over. */
 void auth_on_timeout(struct connection *c);
-/* Control thread, the queue is freed. Accepts one without a session. */
+/* Control, before the queue is freed. Accepts a connection without a session. */
 void auth_release(struct connection *c);

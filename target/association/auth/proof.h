@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of a connection: the proof of its host's name, while that has a key, and its turn at a worker
- * thread (turn.h).
+ * The authentication of a connection whose host has a key, and its turn at a worker thread
+ * (turn.h). Owner: struct connection, which embeds it.
  */
 #pragma once
 
@@ -14,18 +14,18 @@ struct host;
 struct request;
 
 struct proof {
-	/* Control sets both before it answers Connect, and frees them with the connection */
+	/* Control sets both before it answers Connect, and frees them with the connection. */
 	struct auth_session *session; /* owned; NULL: the host has no key */
-	struct host *guest;	      /* counted: of the address; likewise */
+	struct host *guest; /* holds a reference: the guest for its address; NULL likewise */
 	/* Thread: control */
 	struct list node; /* guest->provers, while it waits for a worker thread */
 	bool has_turn;	  /* counted in guest->n_proofs */
 	/* Thread: poller */
-	struct request *request; /* the Send at hand; NULL: the session is not in use */
+	struct request *request; /* the current Send; NULL: the session is not in use */
 	unsigned n_negotiations; /* since the last proof */
-	unsigned n_refusals;	 /* likewise */
+	unsigned n_refusals;	 /* the same */
 	void (*on_turn)(struct connection *c);
-	struct loop_msg ask, turn_over; /* the first to control and back */
+	struct loop_msg ask, turn_over; /* ask: to control and back */
 	struct loop_msg proven;		/* to control, after the first proof */
 	bool is_proven_sent;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One exchange, in the order of its messages; see session.h. What is wrong becomes a Failure1
- * for the host, which says little, and a line for our log, which says more; neither holds anything
- * secret. All accepted keys are always tried, so that the time tells nothing about them.
+ * One exchange, in the order of its messages; see session.h. An error becomes a Failure1 for the
+ * host, with little detail, and a line for rblkd's log, with more; neither has anything secret. All
+ * accepted keys are always tried, so that the time reveals nothing about them.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static enum auth_outcome refuse_message(struct auth_session *s, enum nvmf_auth_f
 
 /* ---- Negotiate, Challenge ------------------------------------------------------------------ */
 
-/* The first of ours that is offered; n when none is. */
+/* The index of the first of our choices that the host offers; n: none. */
 static unsigned choose(const uint8_t *ours, unsigned n, unsigned offered)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -185,7 +185,7 @@ static enum auth_outcome take_reply(struct auth_session *s, const uint8_t *messa
 	if (!s->credentials.ctrl_key.n)
 		return refuse(s, NVMF_AUTH_FAILED,
 			      "it wants us to prove ourselves: set dhchap_ctrl_key_file");
-	/* Who sends our challenge back wants us to answer it for him. */
+	/* A peer that returns our own challenge tries to make us compute its answer. */
 	if (auth_is_equal(reply.challenge, s->challenge, n_hash))
 		return refuse(s, NVMF_AUTH_FAILED, "it sent our own challenge back");
 	return write_success1(s, &reply);

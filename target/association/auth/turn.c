@@ -6,7 +6,7 @@
 #include "target/association/host.h"
 
 enum {
-	/* Of the 8 worker threads, that work for those who come from one address. */
+	/* Of the 8 worker threads, those that compute for one address. */
 	PROOFS_PER_ADDRESS = 2,
 };
 
@@ -37,7 +37,7 @@ static void wait_in_line(struct connection *c)
 	list_add_tail(&c->proof.guest->provers, &c->proof.node);
 }
 
-/* A Send wants a worker thread. */
+/* A Send needs a worker thread. */
 static void on_ask(struct loop_msg *msg)
 {
 	struct connection *c = container_of(msg, struct connection, proof.ask);
@@ -50,7 +50,7 @@ static void on_ask(struct loop_msg *msg)
 		begin(c);
 }
 
-/* The poller has sent this queue's turn back, or never gets one. */
+/* The poller has returned the queue's turn; or the connection dies without one. */
 static void on_end(struct loop_msg *msg)
 {
 	struct connection *c = container_of(msg, struct connection, proof.turn_over);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a configuration although each of its values is right: names given twice or
- * meant but never given, keys that exclude each other, files that cannot be served. On the control
- * thread, after conf_read, which may have found mistakes already: then strings may be NULL and
- * numbers 0 here, and what was complained about is passed over in silence.
+ * Checks a configuration whose values are each valid: duplicate names, references to names that do
+ * not exist, keys that exclude each other, files that cannot be served. Control thread, after
+ * conf_read. conf_read may have found errors already: then strings may be NULL and numbers 0 here,
+ * and these checks skip what already has a message.
  *
- * Of two things that clash the later one in the file gets the message, which names the line of the
+ * If two things clash, the message is at the later one in the file and names the line of the
  * earlier one.
  */
 #include <inttypes.h>
@@ -27,7 +27,7 @@ enum {
 	RATE_HOLDS_S = 5,
 };
 
-/* A namespace seen before, to find what is exported twice. */
+/* A namespace seen before, to find stores that are exported twice. */
 struct seen {
 	const struct config_namespace *ns;
 	const struct backend_ops *ops;
@@ -161,7 +161,7 @@ static void check_hosts(struct checker *c)
 	credentials_release(&credentials);
 }
 
-/* ---- names that are meant ------------------------------------------------------------------- */
+/* ---- references to names -------------------------------------------------------------------- */
 
 static void report_unknown(struct checker *c, const char *what, const struct config_name *name,
 			   unsigned n_names)
@@ -226,7 +226,7 @@ static void check_names(struct checker *c, const struct conf_list *list,
 
 /* ---- ANA ------------------------------------------------------------------------------------ */
 
-/* Whether the subsystem is reached through that portal. */
+/* Whether that portal reaches the subsystem. */
 static bool has_portal(const struct config_subsystem *subsystem, const char *portal)
 {
 	const struct config_name *names = subsystem->portals.items;
@@ -282,7 +282,7 @@ static void check_ana_group(struct checker *c, const struct config_subsystem *su
 
 	for (unsigned i = 0; i < subsystem->ana_groups.n; i++)
 		if (groups[i].id == ns->ana_group || !groups[i].id)
-			return; /* one that is wrong was complained about */
+			return; /* a wrong one has a message already */
 	if (!ns->ana_group)
 		return;
 	if (subsystem->ana_groups.n)
@@ -327,7 +327,7 @@ static bool is_size(const struct backend_ops *ops)
 	return ops->key.type == CONF_SIZE;
 }
 
-/* One of the backends that the namespace names, NULL: none of these is such. */
+/* The backend of the namespace that is_such accepts, or NULL. */
 static const struct backend_ops *named(const struct config_namespace *ns,
 				       bool (*is_such)(const struct backend_ops *ops))
 {
@@ -376,7 +376,7 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 	return conf_n_errors(c->conf) == n_before;
 }
 
-/* Several namespaces that only read may have the same store, where its backend allows that. */
+/* Several read-only namespaces may share a store, if its backend allows that. */
 static void check_twice(struct checker *c, const struct seen *one, struct conf_mark mark)
 {
 	for (unsigned i = 0; i < c->n_seen; i++) {
@@ -414,13 +414,13 @@ static void check_backend(struct checker *c, const struct config_namespace *ns)
 	c->seen[c->n_seen++] = one;
 }
 
-/* They are written in one way only, but for upper and lower case. */
+/* There is only one spelling, except for upper and lower case. */
 static bool is_same_id(const char *a, const char *b)
 {
 	return a && b && !strcasecmp(a, b);
 }
 
-/* Against those before it in its subsystem. */
+/* Compares with earlier namespaces of its subsystem. */
 static void check_nsid(struct checker *c, const struct config_subsystem *subsystem,
 		       const struct config_namespace *ns)
 {
@@ -452,7 +452,7 @@ static void compare_ids(struct checker *c, const struct config_namespace *ns,
 				   earlier->mark.line, ids[i].what);
 }
 
-/* Against all before it in the file, as its subsystem is the last one looked at. */
+/* Compares with all earlier namespaces of the file; its subsystem is the last so far. */
 static void check_ids(struct checker *c, const struct config_namespace *ns)
 {
 	const struct config_subsystem *subsystem = c->config->subsystems.items;
@@ -530,7 +530,7 @@ static void check_buffers(struct checker *c)
 		   units_format_exact(transfer, t->max_transfer), n);
 }
 
-/* Hosts give a command up after 30 s; one alone should take much less. */
+/* Hosts give up a command after 30 s; a single one should take much less. */
 static void check_rate(struct checker *c, const struct config_qos *qos, struct conf_mark mark)
 {
 	uint64_t rates[] = {qos->read_bandwidth, qos->write_bandwidth};

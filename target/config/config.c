@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading target.yaml, on the control thread: the table (schema.c), the checks across keys
- * (check.c), and a look at the files and devices that are to be exported, each mistake with its
- * line, all of them in one run. Nothing is opened for long, created or locked; that is
- * snapshot_build's.
+ * Reads target.yaml, on the control thread: the table (schema.c), the checks across keys (check.c),
+ * and a look at the files and devices to be exported. One run reports every error with its line.
+ * Nothing stays open, is created or locked; snapshot_build does that.
  *
- * A user that may write the file may export any disk, so a file that every user may write is
- * refused.
+ * The right to write the file is the right to export any disk, so a file that every user may write
+ * is refused.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static void check_owner(const char *path, struct conf *conf)
 			   st.st_uid, geteuid());
 }
 
-/* Spinning on the only CPU keeps from it what we wait for. */
+/* With one CPU, the thread that a loop waits for cannot run while the loop spins. */
 static void set_defaults(struct target_config *config)
 {
 	if (!config->tuning.spin_mark.line && cpus_usable() <= 1)
@@ -45,7 +44,7 @@ int config_read(const char *path, struct target_config *ret_config, FILE *out,
 {
 	int r = conf_read(path, &config_schema, ret_config, out, ret_conf);
 
-	if (r < 0 && !*ret_conf) /* else it was said */
+	if (r < 0 && !*ret_conf) /* otherwise conf has the message */
 		fprintf(out, "%s: error: %s\n", path, strerror(-r));
 	if (r < 0)
 		return r;

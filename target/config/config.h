@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The configuration file of rblkd, /etc/rblk/target.yaml (rblk-target.yaml(5)). schema.c has every
- * key with type, range, default and help; check.c checks across keys. No mark comes first in a
- * struct: offset 0 stands for a mark that is not kept.
+ * key with type, range, default and help; check.c checks across keys. A mark is never the first
+ * field of a struct, because offset 0 stands for a mark that is not stored.
  */
 #pragma once
 
@@ -28,12 +28,12 @@ struct config_host {
 	char *name;
 	struct conf_mark mark, nqn_mark, key_mark, ctrl_key_mark;
 	char *nqn;
-	char *key_file, *ctrl_key_file;	   /* DH-HMAC-CHAP; NULL: the host need not prove itself */
+	char *key_file, *ctrl_key_file;	   /* DH-HMAC-CHAP; NULL: no authentication */
 	struct conf_list hashes, dhgroups; /* of struct config_choice; empty: all */
 	struct config_qos qos;
 };
 
-/* Another discovery service that hosts are sent to. */
+/* Another discovery service that the discovery log refers hosts to. */
 struct config_referral {
 	char *address;
 	struct conf_mark mark, address_mark;
@@ -52,7 +52,8 @@ struct config_discovery {
 	struct conf_list referrals; /* of struct config_referral */
 };
 
-/* Parsed data and nothing else: what runs is the target's (engine/target.h). */
+/* Parsed data only; struct target (engine/target.h) has what runs. Owner: struct conf, which holds
+ * the strings. */
 struct target_config {
 	uint64_t version;      /* 1 */
 	unsigned log_level;    /* enum log_level */
@@ -78,20 +79,21 @@ extern const struct conf_schema config_schema;
 extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
 
 /*
- * Control thread. Reads path and checks it, and what can be seen of files and devices without
- * opening them for writing, locking or creating: this is all of rblkd --check, and works beside an
- * rblkd that exports the same. Each error is printed on out. 0; -EINVAL: there were errors; another
- * -errno: it cannot be read. *ret_conf stays for further checks with marks (snapshot_build). Both
- * results need their release in any case.
+ * Control thread. Reads and checks path, and checks files and devices as far as possible without
+ * opening them for writing, locking or creating. This is all that rblkd --check does, so it works
+ * beside an rblkd that exports the same stores. Each error is printed on out. 0; -EINVAL: there
+ * were errors; another -errno: the file cannot be read. *ret_conf stays for further checks with
+ * marks (snapshot_build). The caller releases both results in any case.
  */
 int config_read(const char *path, struct target_config *ret_config, FILE *out,
 		struct conf **ret_conf);
 void config_release(struct target_config *config);
-/* check.c: across keys. Errors go to conf, warnings to out. */
+/* check.c: checks across keys. Errors go to conf, warnings to out. */
 void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);
-/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
+/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark is that of its
+ * key. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,
 					 struct conf_mark *ret_mark);
-/* Bytes that the configuration gives the namespace; 0: it has what its store has. */
+/* The configured size of the namespace in bytes; 0: the size of its store. */
 uint64_t config_namespace_bytes(const struct config_namespace *ns);

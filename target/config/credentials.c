@@ -5,12 +5,12 @@
 
 #include "target/config/credentials.h"
 
-/* The first choice is the cheapest that is good; a group in any case before none. */
+/* The first choice is the cheapest good one; any group precedes none. */
 static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384, NVMF_HASH_SHA512};
 static const uint8_t default_dhgroups[] = {NVMF_DH_2048, NVMF_DH_3072, NVMF_DH_4096,
 					   NVMF_DH_6144, NVMF_DH_8192, NVMF_DH_NULL};
 
-/* base: the identifier of the first word. */
+/* base: the identifier of the first choice. */
 static unsigned fill_choices(const struct conf_list *list, unsigned base, const uint8_t *defaults,
 			     unsigned n_defaults, uint8_t *ret_ids)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys of hosts: read from files when a snapshot is built, part of it, and wiped with it. Any
- * thread may look one up under RCU; a caller that needs a key for longer copies it, and wipes the
- * copy.
+ * The keys of hosts. Control reads them from files when it builds a snapshot; the snapshot owns
+ * them, and they are wiped with it. Any thread may look one up under RCU. A caller that needs a key
+ * for longer copies it, and wipes the copy.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 
 struct credentials {
 	char hostnqn[NVMF_NQN_MAX + 1];
-	/* What the host proves itself with; while it is being changed there are two. */
+	/* The keys that the host may prove; two while it is being changed. */
 	struct auth_key keys[AUTH_KEYS];
 	unsigned n_keys;
-	struct auth_key ctrl_key; /* what we prove ourselves with; n is 0: we cannot */
+	struct auth_key ctrl_key; /* our own proof to the host; n is 0: none */
 	uint8_t hashes[NVMF_HASHES], dhgroups[NVMF_DH_GROUPS]; /* in order of preference */
 	unsigned n_hashes, n_dhgroups;
 };
@@ -24,8 +24,8 @@ struct credentials_list {
 	unsigned n;
 };
 
-/* Control thread. Reads the keys of all hosts that have some; mistakes go to conf. Release in any
- * case. 0, -EINVAL or -ENOMEM. */
+/* Control thread. Reads the keys of all hosts that have some; errors go to conf. The caller
+ * releases the list in any case. 0, -EINVAL or -ENOMEM. */
 int credentials_load(const struct target_config *config, struct conf *conf,
 		     struct credentials_list *ret_list);
 void credentials_release(struct credentials_list *list);

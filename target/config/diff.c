@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two configurations compared key by key along the schema; see diff.h.
+ * Compares two configurations key by key along the schema; see diff.h.
  *
- * Elements of a list are told apart by their first key (a name, an NQN, an nsid), not by their
- * place: to sort a file changes nothing. What is added or removed is one change, and one more for
+ * Elements of a list are identified by their first key (a name, an NQN, an nsid), not by their
+ * place, so sorting a file changes nothing. Something added or removed is one change, plus one for
  * each thing within it that has a name of its own.
  *
- * A new key of the schema needs a restart to change, until the code that changes it live is written
- * and the table here has it.
+ * A new key of the schema needs a restart to change, until code changes it live and the table here
+ * has it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,12 +24,12 @@
 #include "target/store/backends.h"
 
 enum {
-	VALUE_MAX = 64, /* of a number in words */
+	VALUE_MAX = 64, /* for a number as text */
 };
 
-/* What can change while rblkd runs: apply.c does it, or control reads it anew each time. */
+/* The changes that need no restart: apply.c makes them, or control reads the value each time. */
 static const struct {
-	const char *what, *key; /* "": the thing as a whole; NULL: all of it */
+	const char *what, *key; /* "": the thing itself; NULL: every key */
 } live[] = {
 	{"log", NULL},
 	{"configuration", "slow_io"},
@@ -66,12 +66,12 @@ static const struct {
 };
 
 struct place {
-	const char *what; /* of the struct that is looked at */
+	const char *what; /* of the current struct */
 	const char *name;
-	bool is_live; /* all of it, whatever the table says */
+	bool is_live; /* everything in it, whatever the table has */
 };
 
-/* A store that has its size from the configuration can have another: backend_ops.resize. */
+/* A store with its size in the configuration can change it: backend_ops.resize. */
 static bool is_size_of_backend(const char *key)
 {
 	for (unsigned i = 0; i < N_BACKENDS; i++)
@@ -162,7 +162,7 @@ static const char *format_number(uint64_t value, char buf[VALUE_MAX])
 	return buf;
 }
 
-/* As it would stand in the file; "" when it does not stand there. */
+/* The value as in the file; "" if the file does not have it. */
 static const char *format_value(const struct conf_key *key, const void *object, char buf[VALUE_MAX])
 {
 	bool flag;
@@ -187,7 +187,7 @@ static const char *format_value(const struct conf_key *key, const void *object, 
 		return number(key, object) ? units_format_exact(buf, number(key, object)) : "";
 	case CONF_DURATION:
 		return units_format_duration(buf, number(key, object));
-	case CONF_CUSTOM: /* all of ours are numbers; 0 is written in a word of its own */
+	case CONF_CUSTOM: /* all of these are numbers, with a word for 0 */
 		return number(key, object) || !key->default_value
 			       ? format_number(number(key, object), buf)
 			       : key->default_value;
@@ -214,7 +214,7 @@ static bool is_same_value(const struct conf_key *key, const void *a, const void 
 	}
 }
 
-/* "file: /srv/a, size: 1GiB": what is not as by default, but the name. */
+/* "file: /srv/a, size: 1GiB": all but the name that differs from the default. */
 static void write_summary(FILE *f, const struct conf_schema *schema, const void *object)
 {
 	const char *separator = "";
@@ -271,7 +271,7 @@ static bool is_name(const struct conf_schema *schema)
 	return !*schema->keys[0].name;
 }
 
-/* A name in a list of names: its value is itself. */
+/* A name in a list of names: its value is the name itself. */
 static void add_name(struct config_changes *changes, const struct place *place,
 		     const struct conf_key *list, const void *object, bool is_added)
 {
@@ -288,7 +288,7 @@ static void add_name(struct config_changes *changes, const struct place *place,
 						   .is_live = is_live(place, list->name)});
 }
 
-/* The whole of it came or went; then what is in its lists. */
+/* Added or removed as a whole; then what its lists have. */
 static void add_object(struct config_changes *changes, const struct place *place,
 		       const struct conf_schema *schema, const void *object, bool is_added)
 {
@@ -362,7 +362,7 @@ static void diff_list(struct config_changes *changes, const struct place *place,
 	}
 }
 
-/* Memory in use is not taken away, nor is a file cut. */
+/* Live changes neither take away memory in use nor truncate a file. */
 static bool shrinks(const struct place *place, const struct conf_key *key, const void *before,
 		    const void *after)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of the configuration (config.h): the subsystems, and what each exports. Parsed data; control. */
+/* Part of the configuration (config.h): subsystems, and what each exports. Parsed data; control
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,16 +10,16 @@
 #include "target/config/limits.h"
 #include "target/store/limits.h"
 
-/* A name where another thing is meant: of a portal, of a host. */
+/* A reference by name: to a portal, to a host. */
 struct config_name {
 	char *name;
 	struct conf_mark mark;
 };
 
-/* States as the file has them, NULL at the end. */
+/* The states as written in the file, NULL at the end. */
 extern const char *const config_ana_states[];
 
-/* How an ANA group is through one portal. */
+/* The state of an ANA group through one portal. */
 struct config_ana_portal {
 	char *portal;
 	struct conf_mark mark;
@@ -28,11 +29,11 @@ struct config_ana_portal {
 struct config_ana_group {
 	uint64_t id;
 	struct conf_mark mark;
-	unsigned state;		  /* index into config_ana_states: through all portals but these */
+	unsigned state;		  /* index into config_ana_states: through all other portals */
 	struct conf_list portals; /* of struct config_ana_portal */
 };
 
-/* What stands under the key of a backend, by the type of the key. */
+/* The value under the key of a backend, by the type of the key. */
 struct config_store {
 	union {
 		char *path;
@@ -48,7 +49,7 @@ struct config_namespace {
 	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
 	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
 	struct config_store stores[BACKENDS_MAX]; /* as backends[]; exactly one is given */
-	uint64_t size;				  /* of what create makes */
+	uint64_t size;				  /* of a file that create makes */
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of the configuration (config.h): what rblkd uses, and what hosts may use of it. */
+/* Part of the configuration (config.h): what rblkd uses, and what hosts may use of it. */
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +27,7 @@ struct config_tuning {
 	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
 };
 
-/* How many there may be at most: arrays everywhere are as long. */
+/* Largest numbers, by which arrays are sized. */
 enum {
 	POLLERS_MAX = BACKEND_THREADS, /* tuning.workers */
 	PORTALS_MAX = 32,	       /* bits of a mask */
@@ -36,7 +36,7 @@ enum {
 	ANA_GROUP_ID_MAX = 64,	       /* ANAGRPMAX */
 };
 
-/* What the keys above may be. */
+/* Ranges of the keys above. */
 enum {
 	QUEUE_DEPTH_MAX = 1024,
 	INLINE_DATA_MAX = 16 * 1024,
@@ -45,15 +45,15 @@ enum {
 	BLOCK_MIN = 32 * 1024,
 };
 
-/* Bytes of the largest buffer that a command can need, a power of 2: all of its data, or a part of
- * it and what it is compared with; and whatever the smallest configuration needs (static_asserts
- * where buffers are asked for). Pollers have buffers up to that. */
+/* Bytes of the largest buffer that a command can need, a power of 2: all of its data, or a piece of
+ * it with what it is compared to; and at least what the smallest configuration needs
+ * (static_asserts where buffers are taken). The largest block of a poller's buffers. */
 static inline uint64_t tuning_block(const struct config_tuning *tuning)
 {
 	return MAX(tuning->max_transfer, BLOCK_MIN);
 }
 
-/* Of a namespace or a host; 0: no limit. */
+/* Rate limits of a namespace or a host; 0: no limit. */
 struct config_qos {
 	uint64_t iops;
 	uint64_t read_bandwidth, write_bandwidth; /* bytes a second */
@@ -73,14 +73,14 @@ struct config_limits {
 	uint64_t io_queues_per_host;	  /* default 128 */
 	uint64_t connect_rate;		  /* a second, sustained; default 200 */
 	uint64_t connect_rate_per_host;	  /* default 100 */
-	uint64_t pending;		  /* without Connect or proof; default 256 */
+	uint64_t pending;		  /* before Connect or authentication; default 256 */
 	uint64_t pending_per_host;	  /* default 72 */
 	uint64_t connect_timeout_ns;	  /* to send Connect; default 5s */
 	uint64_t auth_timeout_ns;	  /* to authenticate then; default 10s */
 };
 
 enum {
-	METRICS_PORT = 9807, /* where the address has none */
+	METRICS_PORT = 9807, /* if the address has none */
 };
 
 struct config_metrics {

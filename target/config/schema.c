@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every key of target.yaml: its type, range, default, and the line that the manual page has of it.
- * conf_read reads a file against this table on the control thread; what concerns several keys is
- * checked afterwards, in check.c.
+ * Every key of target.yaml: its type, range, default, and its line of the manual page. conf_read
+ * reads a file against this table on the control thread; check.c then makes the checks across keys.
  *
- * A key is added here and in config.h, and the rest follows: unknown keys, did-you-mean, ranges and
- * duplicates are the reader's. There is no key that does nothing.
+ * A new key needs an entry here and a field in config.h. The reader derives the rest: unknown keys,
+ * did-you-mean, ranges and duplicates. There is no key without an effect.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -95,7 +94,7 @@ static const char *check_subnqn(const char *s)
 	return nqn_check(s);
 }
 
-/* No host names: they would be looked up, and may be another address tomorrow. */
+/* No host names: a lookup may return another address tomorrow. */
 static const char *check_listen(const char *s)
 {
 #ifdef HAVE_MICROHTTPD
@@ -110,7 +109,7 @@ static const char *check_listen(const char *s)
 #endif
 }
 
-/* Identify Controller's texts are ASCII, padded with blanks. */
+/* Identify Controller's texts are ASCII, padded with spaces. */
 static const char *check_ascii(const char *s)
 {
 	for (const char *p = s; *p; p++)
@@ -207,7 +206,7 @@ static const struct conf_key identity_keys[] = {
 	 .check = check_eui64, .help = "EUI-64 that hosts see; none without this key."},
 };
 
-/* Between these two stand the keys of the backends, of which each namespace has one. */
+/* The keys of the backends are between these two; each namespace has one. */
 static const struct conf_key option_keys[] = {
 	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
 	 .min = 4096, .max = 1ULL << 60, .help = "Size of a file that create makes."},
@@ -375,7 +374,7 @@ static const char *const hash_names[] = {
 };
 
 static const char *const dhgroup_names[] = {
-	[NVMF_DH_NULL] = "none", /* unquoted, YAML takes null for no value */
+	[NVMF_DH_NULL] = "none", /* unquoted, YAML reads null as no value */
 	[NVMF_DH_2048] = "ffdhe2048", [NVMF_DH_3072] = "ffdhe3072", [NVMF_DH_4096] = "ffdhe4096",
 	[NVMF_DH_6144] = "ffdhe6144", [NVMF_DH_8192] = "ffdhe8192", NULL,
 };
@@ -494,7 +493,7 @@ static const char *const log_levels[] = {
 	NULL,
 };
 
-/* The level stands in struct target_config itself. */
+/* The level is in struct target_config itself. */
 static const struct conf_key log_keys[] = {
 	{"level", CONF_ENUM, .offset = 0, .names = log_levels, .default_value = "info",
 	 .help = "error, warning, info or debug."},

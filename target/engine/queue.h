@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One NVMe queue: a queue pair, its requests and its responses. It belongs to one poller from
- * `attach` to `over`. The control thread has the other half, struct connection
- * (association/connection.h), with a state machine of its own. Each message between the halves has
- * the name of its step.
+ * `attach` to `over`. The control thread has the other half, struct connection, with its own state
+ * machine (association/connection.h). Each message between the two has the name of its step.
  *
  *     control                                   poller: enum queue_state
  *     attach ------------------------------->   NEW ----> SERVING
@@ -79,7 +78,7 @@ struct queue {
 	unsigned n_busy;     /* requests in use, and other users of the queue */
 	unsigned n_held;     /* of them: AERs */
 	size_t buffer_bytes; /* of the poller's buffers that it holds */
-	/* Behind the queue in its mapping. The lists have the free ones of those used so far. */
+	/* Behind the queue in its mapping; the lists have those that are free again */
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;
 	unsigned n_requests, n_responses;

@@ -3,14 +3,14 @@
  * rblkd: the target daemon. Start, signals, stop. Control thread.
  *
  * Start: configuration, fabric (which may start the program again under the software provider),
- * backends and snapshot, pollers, control socket, and only then portals: a host that can connect
- * finds everything in its place (R11: a host that is refused a moment too early never comes back).
+ * backends and snapshot, pollers, control socket, and only then portals: a host that connects finds
+ * everything ready (R11: a host that is refused a moment too early never retries).
  *
  * Change (SIGHUP): the file is read again and applied, or rejected; see apply.c.
  *
- * Stop (SIGTERM, SIGINT): portals close, each connection finishes the commands it has and is
- * disconnected, at the latest after 5 s; with the last freed connection the loop ends. A second
- * signal ends the process at once.
+ * Stop (SIGTERM, SIGINT): portals close, each connection finishes its commands and is disconnected,
+ * at the latest after 5 s; with the last freed connection the loop ends. A second signal ends the
+ * process at once.
  */
 #include <errno.h>
 #include <limits.h>
@@ -186,7 +186,7 @@ static int open_signals(struct daemon *d)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL); /* before threads: they inherit it */
+	sigprocmask(SIG_BLOCK, &set, NULL); /* before threads start: they inherit it */
 	signal(SIGPIPE, SIG_IGN);
 	d->signals = (struct loop_fd){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
 				      .events = EPOLLIN,
@@ -262,7 +262,7 @@ static enum exit_code exit_code_of(int r)
 	}
 }
 
-/* What must survive a restart is kept where the configuration says, or where systemd does. */
+/* The state directory is that of the configuration, or systemd's. */
 static bool open_state(struct daemon *d)
 {
 	const char *path = d->config.state_directory ? d->config.state_directory
@@ -270,7 +270,7 @@ static bool open_state(struct daemon *d)
 	char why[PATH_MAX + 160] = "";
 	int r;
 
-	if (!path || *path != '/' || strchr(path, ':')) /* systemd gives several */
+	if (!path || *path != '/' || strchr(path, ':')) /* systemd may give several */
 		return true;
 	d->state = state_directory_open(path, why, sizeof(why));
 	r = errno;
@@ -296,7 +296,7 @@ static enum exit_code exit_code_of_config(const struct daemon *d)
 	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
 }
 
-/* Everything is built, then we listen. */
+/* The portals listen last, when everything is built. */
 static enum exit_code start(struct daemon *d)
 {
 	struct target *target = &d->target;
@@ -334,7 +334,7 @@ static enum exit_code start(struct daemon *d)
 	return EXIT_OK;
 }
 
-/* In reverse order; accepts one that was started half. */
+/* In reverse order; accepts a daemon that was half started. */
 static void end(struct daemon *d)
 {
 	struct target *target = &d->target;
@@ -367,8 +367,8 @@ static void end(struct daemon *d)
 	admission_free(target->admission);
 }
 
-/* The device or a disk may still have memory of queues that a defect has stranded: all of it
- * stays. */
+/* The device or a disk may still use the memory of queues that a defect has stranded, so no memory
+ * is freed. */
 static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 {
 	log_err("stopping with %u connections that are not whole", d->target.n_stranded);
@@ -395,8 +395,8 @@ static int copy_input(int from, int to)
 }
 
 /*
- * The program that fabric_select starts again reads its configuration again. So that it can, what
- * comes from a pipe is put into memory, which takes the place of standard input.
+ * fabric_select may start the program again, which reads the configuration again. A pipe can be
+ * read only once, so its contents go to memory, which replaces standard input.
  */
 static enum exit_code keep_stdin(void)
 {
@@ -411,7 +411,7 @@ static enum exit_code keep_stdin(void)
 	return EXIT_CONFIG;
 }
 
-/* What is wrong with its text has been said, with lines. */
+/* Errors in the text are logged already, with lines. */
 static void hint_at_examples(const char *path)
 {
 	struct stat st;
@@ -471,7 +471,7 @@ int main(int argc, char **argv)
 	log_init("rblkd", LOG_INFO);
 	if (!args.is_check)
 		log_show_time(args.log_time);
-	prctl(PR_SET_NAME, "rblkd"); /* started again, it would be called "exe" */
+	prctl(PR_SET_NAME, "rblkd"); /* after a second start the name would be "exe" */
 	r = fd_limit_raise("rblkd");
 	if (r != EXIT_OK)
 		return r;

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A poller's backend_thread, and the kernel's asynchronous I/O behind it (libaio).
- * Everything here runs on the poller's loop.
+ * A poller's backend_thread, and the kernel's asynchronous I/O behind it (libaio). Everything here
+ * runs on the poller's loop.
  *
  *   backend_aio_start: waiting --submit, many at once--> kernel --reap--> then
  *
- * When. What a turn brings is submitted at its end with one io_submit; but the first at once when the
- * disk has nothing to do, and whenever EAGER wait, so that the disk works while we take the rest. For
- * the same reason only a few completions are taken at once: their answers leave, and the commands that
- * follow from them come, while the disk has the others. Else everything in flight would soon move in
- * one lump, and disk, target and host wait for each other in turn.
+ * Batching. I/O is submitted once per loop turn, with one io_submit. But an idle disk gets the
+ * first request at once, and a queue of EAGER is submitted early, so that the disk works while the
+ * poller takes the rest. For the same reason only a few completions are taken at once: their
+ * answers leave, and the commands that follow from them arrive, while the disk has the others.
+ * Otherwise everything in flight would soon move in one lump, and disk, target and host would wait
+ * for each other in turn.
  *
- * Completions are read from the ring that the kernel maps into our memory, without a
- * system call; where the ring does not look as we know it, by io_getevents. Each iocb
- * also signals an eventfd, which only matters while the loop sleeps: arm empties it, the
- * loop polls once more, and whatever completes after that wakes the loop.
+ * Completions are read from the ring that the kernel maps into our memory, without a system call;
+ * if the ring has an unknown layout, by io_getevents. Each iocb also signals an eventfd, which only
+ * matters while the loop sleeps: arm empties it, the loop polls once more, and whatever completes
+ * after that wakes the loop.
  *
- * Shares. A disk that hangs gives nothing back. What it is asked beyond its share of the depth is
- * held until something of its own comes back, and others go past.
+ * Shares. A disk that hangs gives nothing back. I/O of a disk beyond its share of the depth is held
+ * until some of its own returns, and I/O of other disks overtakes it.
  *
- * A disk that is full. Where a device has no place (tag) left, io_submit would wait for one, and all other
- * disks with it; RWF_NOWAIT (Linux 4.13; of block devices all multi-queue drivers, and what is stacked on
- * them, know it) brings -EAGAIN instead. Then the backend is asked for no more than it had in flight, and
- * for one more with each that comes back; see on_full.
+ * A disk that is full. If a device has no free place (tag), io_submit would wait for one, and delay
+ * all other disks. RWF_NOWAIT (Linux 4.13; all multi-queue block drivers, and what is stacked on
+ * them, support it) returns -EAGAIN instead. Then the backend submits no more than it had in
+ * flight, and one more for each that returns; see on_full.
  *
- * Nothing is lost: an iocb that the kernel has no room for (EAGAIN) stays first in line
- * and is tried again when another completes, or by a timer; one that it refuses ends its
- * own io only. A short transfer goes on where it ended; when it makes no progress any
- * more it is EIO, never success (reliability rule R4, fault F8).
+ * Nothing is lost. An iocb that the kernel has no room for (EAGAIN) stays first in line and is
+ * tried again when another completes, or by a timer. One that the kernel refuses ends its own io
+ * only. A short transfer continues where it ended; without progress it is EIO, never success
+ * (reliability rule R4, fault F8).
  *
- * No io is given back from inside of a submit, nor from flush, where the sources that
- * were flushed before would not see the work that follows from it: results that are known
- * at once go through `over`, a deferred call.
+ * No io is given back from inside a submit. Nor from flush, because sources that were flushed
+ * before it would miss the work that follows: results that are known at once go through `over`, a
+ * deferred call.
  */
 #include <errno.h>
 #include <libaio.h>
@@ -49,15 +50,15 @@ enum {
 	BATCH = 64,
 	EAGER = 8,
 	REAP_BATCH = 8,
-	DEPTH_MIN = 32, /* io_setup is asked for less and less down to this */
+	DEPTH_MIN = 32, /* the smallest depth that setup_context tries */
 	RETRY_MS = 1,
-	SHARE_PERCENT = 80, /* of what is free and its own, a backend may have */
+	SHARE_PERCENT = 80, /* a backend's share of (free + already held) */
 	SPLIT_BYTES = 128 * 1024,
 	RING_MAGIC = 0xa10a10a1,
 };
 
-/* What an io_context_t points to: fs/aio.c, struct aio_ring. The kernel moves tail, we
- * head. */
+/* The memory behind an io_context_t: fs/aio.c, struct aio_ring. The kernel moves tail, this file
+ * moves head. */
 struct ring {
 	unsigned id, n_events;
 	unsigned head, tail;
@@ -71,7 +72,7 @@ static_assert(sizeof(struct iocb) <= sizeof(((struct backend_step *)0)->iocb), "
 struct backend_aio {
 	/* Thread: the loop's */
 	io_context_t context;
-	struct ring *ring;    /* the kernel's; NULL: not as we know it, use io_getevents */
+	struct ring *ring;    /* the kernel's; NULL: unknown layout, use io_getevents */
 	struct loop_fd event; /* the eventfd */
 	struct loop_source source;
 	struct loop_timer retry;
@@ -93,7 +94,7 @@ void backend_take(struct backend *backend, struct backend_thread *thread, struct
 	step->then = backend_done;
 }
 
-/* Work without a backend (backend_run) says itself what has failed. */
+/* Work without a backend (backend_run) reports its errors itself. */
 static __attribute__((noinline)) void tell_error(struct backend_io *io, int error)
 {
 	struct backend *backend = io->backend;
@@ -126,7 +127,7 @@ void backend_skip(struct backend_io *io, int error)
 	loop_defer(thread->loop, &thread->call);
 }
 
-/* Only what is over now: what follows from it waits for the next turn. */
+/* Only what is over now: work that follows from it waits for the next turn. */
 static void run_over(struct loop_call *call)
 {
 	struct backend_thread *thread = container_of(call, struct backend_thread, call);
@@ -181,7 +182,7 @@ static void fill_iocb(struct backend_aio *aio, struct backend_io *io)
 	io_set_eventfd(iocb, aio->event.fd);
 }
 
-/* The first of the line, as many as may be submitted at once. */
+/* The first of the line, as many as one submit may have. */
 static unsigned collect_batch(struct backend_aio *aio, struct iocb **batch)
 {
 	unsigned n = 0, room = MIN(aio->depth - aio->n_in_flight, (unsigned)BATCH);
@@ -203,8 +204,9 @@ static void take_submitted(struct backend_aio *aio, int n)
 }
 
 /*
- * Whether the backend may have one more. The more is taken, the less each may have, so that any
- * number of disks that hang leave room for one that does not; alone it has most of all.
+ * Whether the backend may have one more in flight. The share shrinks as the depth is used up, so
+ * that any number of disks that hang leave room for one that does not; a lone one may have most of
+ * the depth.
  */
 static bool has_share(const struct backend_aio *aio, const struct backend_share *share)
 {
@@ -218,7 +220,7 @@ static bool has_share(const struct backend_aio *aio, const struct backend_share 
 	return share->n_taken < (n_free + share->n_taken) * SHARE_PERCENT / 100;
 }
 
-/* Those held take what there is of the share. */
+/* Held I/O takes the free part of the share. */
 static void fill_share(struct backend_aio *aio, struct backend_share *share)
 {
 	struct list *node;
@@ -230,8 +232,8 @@ static void fill_share(struct backend_aio *aio, struct backend_share *share)
 	}
 }
 
-/* One of the backend's is over: the next of those held takes its place. Where the disk was full, it
- * may have room for one more now. */
+/* An I/O of the backend is over: the next held one takes its place. A disk that was full may have
+ * room for one more now. */
 static void leave_share(struct backend_aio *aio, struct backend_io *io)
 {
 	struct backend_share *share = share_of(io);
@@ -252,8 +254,7 @@ static void fail_first(struct backend_aio *aio, int error)
 	backend_skip(io, error);
 }
 
-/* The kernel has no room now. The next completion gets us here again, but there may be
- * none. */
+/* The kernel has no room now. The next completion submits again, but there may be none. */
 static void try_later(struct backend_aio *aio)
 {
 	struct backend_thread *thread =
@@ -263,7 +264,7 @@ static void try_later(struct backend_aio *aio)
 		loop_timer_start(thread->loop, &aio->retry, RETRY_MS * NSEC_PER_MSEC);
 }
 
-/* The loop runs another turn, and flushes. */
+/* The loop runs another turn, which flushes. */
 static void on_retry(struct loop_timer *timer)
 {
 }
@@ -330,8 +331,7 @@ void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync,
 
 /* ---- completion -------------------------------------------------------------------- */
 
-/* Goes on with a transfer that moved n bytes. O_DIRECT can only go on at a multiple of
- * align. */
+/* Continues a transfer that moved n bytes. O_DIRECT can only continue at a multiple of align. */
 static void on_transfer(struct backend_aio *aio, struct backend_io *io, uint64_t n)
 {
 	struct backend_step *step = backend_step(io);
@@ -345,13 +345,13 @@ static void on_transfer(struct backend_aio *aio, struct backend_io *io, uint64_t
 	else if (n_done > before && n_done < io->length)
 		wait_in_line(aio, io);
 	else
-		backend_end_short(io); /* the end of the file, or a lie */
+		backend_end_short(io); /* the end of the file, or a wrong count */
 }
 
 /*
- * The disk has no place for it. If it has others of ours, the next of those makes one, hopefully.
- * If not, or if this one may be what the kernel would have to split, for which it finds no place
- * ever, a worker waits.
+ * The disk has no free place. If it has other I/O of this poller, the next completion probably
+ * frees one. If not, or if the kernel may have to split this I/O, for which it never finds a place,
+ * a worker waits.
  */
 static void on_full(struct backend_aio *aio, struct backend_io *io)
 {
@@ -369,9 +369,9 @@ static void on_full(struct backend_aio *aio, struct backend_io *io)
 }
 
 /*
- * The device does not know RWF_NOWAIT any more, which io_submit still believes of its descriptor: a
- * volume of the device mapper has got another table. Whether it was RWF_DSYNC that is not known
- * shows without.
+ * The device no longer supports RWF_NOWAIT, although io_submit still believes so for its
+ * descriptor: a volume of the device mapper has another table. A try without RWF_NOWAIT shows
+ * whether RWF_DSYNC was the unsupported flag.
  */
 static void on_lost_nowait(struct backend_aio *aio, struct backend_io *io)
 {
@@ -429,7 +429,7 @@ static unsigned read_events(io_context_t context, struct io_event *events)
 	return n > 0 ? (unsigned)n : 0;
 }
 
-/* All events are out of the ring before the first io is given back. */
+/* All events leave the ring before the first io is given back. */
 static __attribute__((noinline)) unsigned reap_some(struct backend_aio *aio)
 {
 	struct io_event events[REAP_BATCH] UNINITIALIZED;
@@ -467,8 +467,7 @@ static void arm(struct loop_source *source)
 		empty_eventfd(aio);
 }
 
-/* Something completed while the loop slept, or spun without us; the next turn finds it.
- */
+/* I/O completed while the loop slept, or spun without this source; the next turn finds it. */
 static void on_signal(struct loop_fd *lfd, uint32_t events)
 {
 	empty_eventfd(container_of(lfd, struct backend_aio, event));
@@ -491,7 +490,7 @@ static void aio_free(struct backend_aio *aio)
 	free(aio);
 }
 
-/* The system's share (fs.aio-max-nr) may be nearly used up: fewer in flight, more in
+/* The system's limit (fs.aio-max-nr) may be nearly reached: then fewer are in flight and more in
  * line. */
 static int setup_context(struct backend_aio *aio, unsigned depth)
 {

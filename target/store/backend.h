@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a namespace's bytes live. A backend is an ops table, which stands in the table of all
- * (backends.h); null.c is one to copy.
+ * A backend: where a namespace's bytes live. It is an ops table, listed in the table of all
+ * backends (backends.h); null.c is one to copy.
  *
  * Threads. open, close, resize: control. submit: any poller, with its backend_thread; an io
- * completes there.
+ * completes there. The namespace owns its backend.
  */
 #pragma once
 
@@ -33,25 +33,25 @@ enum backend_op {
 	BACKEND_N_OPS,
 };
 
-/* One I/O, embedded in the request; the backend's from submit until done. */
+/* One I/O, embedded in the request; the backend owns it from submit until done. */
 struct backend_io {
 	enum backend_op op;
 	bool is_fua;		 /* write, write zeroes: durable at completion */
-	bool may_unmap;		 /* write zeroes: holes are welcome */
+	bool may_unmap;		 /* write zeroes: holes are allowed */
 	uint64_t offset, length; /* bytes; multiples of the block size, checked by the caller */
 	void *buffer;		 /* read, write: length bytes, aligned to 4 KiB */
-	bool is_shutdown;	 /* of no command, but of a controller that is shut down */
-	bool is_short;		 /* for on_error: the store ends before it */
+	bool is_shutdown;	 /* of a controller that is shut down, not of a command */
+	bool is_short;		 /* for on_error: the store ends before this io */
 	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short transfer
 	 * is -EIO, never success (reliability rule R4). */
 	void (*done)(struct backend_io *io, int error);
 
-	/* the backend's own while it has the io: */
+	/* for the backend while it has the io: */
 	struct list node;
 	struct loop_msg msg;
 	struct loop *loop;
 	struct backend *backend;
-	uint64_t n_done; /* bytes of a transfer done so far */
+	uint64_t n_done; /* bytes transferred so far */
 	int result;
 	uint64_t private[13]; /* a struct backend_step */
 };
@@ -62,41 +62,39 @@ struct backend_config {
 	uint32_t block_size; /* of the namespace */
 	bool must_create;
 	bool is_read_only;
-	bool is_shared; /* file: others that say so may have it, too */
+	bool is_shared; /* file: others with the same setting may have it, too */
 };
 
 struct backend_ops {
 	const char *name; /* the kind in lists, and the namespace's key in the configuration */
-	/* What the key takes: CONF_STRING becomes config.path, CONF_SIZE config.size_bytes (which
-	 * may then change while hosts are connected: see resize). The configuration fills in name
-	 * and offsets. */
+	/* The value of the key: CONF_STRING becomes config.path, CONF_SIZE config.size_bytes (which
+	 * may then change while hosts are connected: see resize). The configuration sets name and
+	 * offsets. */
 	struct conf_key key;
 	bool can_create;       /* takes the keys create and size */
 	bool can_share;	       /* takes the key shared */
 	bool has_many_readers; /* several read-only namespaces may have the same store */
-	bool begins_empty;     /* after a restart it is another namespace, unless it has a uuid */
-	/* 0 or -errno with one line in why (n bytes): what is wrong and what to do. */
+	bool begins_empty;     /* a new namespace after each restart, unless it has a uuid */
+	/* 0; or -errno with one line in why (n bytes): what is wrong and what to do. */
 	int (*open)(const struct backend_config *config, struct backend **ret_backend, char *why,
 		    size_t n);
 	/* No io is outstanding. */
 	void (*close)(struct backend *backend);
-	/* Whether open would work, as far as that can be seen without creating or locking anything.
-	 * Fills *ret_identity (see struct backend; 0, 0: there is nothing yet). As open
-	 * otherwise. */
+	/* Whether open would succeed, as far as known without creating or locking anything. Sets
+	 * *ret_identity (see struct backend; 0, 0: there is no store yet). Otherwise as open. */
 	int (*check)(const struct backend_config *config, uint64_t ret_identity[2], char *why,
 		     size_t n);
 	/* Never completes io from inside. */
 	void (*submit)(struct backend *backend, struct backend_thread *thread,
 		       struct backend_io *io);
-	/* Reads the store's size again; with a size, first makes the store that large, if it can be
-	 * made larger from here: it is never made smaller. I/O goes on. 0 with limits.size_bytes
-	 * updated, or -errno with one line in why, as open. */
+	/* Reads the store's size again. With a size, first makes the store that large, if possible;
+	 * never smaller. I/O continues. 0, with limits.size_bytes updated; or -errno with one line
+	 * in why, as open. */
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *why, size_t n);
-	/* Makes the store as large as it was before open or resize made it larger (grown_from,
-	 * grown_to): nothing was written there. 0, or -errno with one line in why: it stays
-	 * larger. */
+	/* Restores the size from before open or resize (grown_from, grown_to): no data is there
+	 * yet. 0; or -errno with one line in why, and it stays larger. */
 	int (*undo_grow)(struct backend *backend, char *why, size_t n);
-	/* Memory that can be registered and moved by RDMA directly; NULL for most backends. */
+	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };
 
@@ -105,20 +103,20 @@ struct backend {
 	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on
 	 * (fault F9). The backend sets it, any thread. */
 	_Atomic bool has_failed;
-	bool is_created; /* open has made what was not there before */
-	/* Bytes of the store before open or resize made it larger, and then, until that is
-	 * kept or undone; grown_to 0: it has not. Control. */
+	bool is_created; /* open created the store */
+	/* The sizes before and after open or resize grew the store, until it is kept or undone;
+	 * grown_to 0: it has not grown. Control. */
 	uint64_t grown_from, grown_to;
-	/* Is called for each io that fails, on its poller, before its done; may be NULL. The
-	 * owner's, as owner is. */
+	/* Called for each io that fails, on its poller, before its done; may be NULL. The owner
+	 * sets it and owner. */
 	void (*on_error)(struct backend *backend, struct backend_io *io, int error);
 	void *owner;
 	/* Control writes it in open, and size_bytes in resize: no poller reads that one. */
 	struct backend_limits limits;
-	/* What is exported, to refuse exporting it twice: device and inode of a file, the number of
-	 * a block device and 0; both 0: there is nothing to share. */
+	/* Identifies the store, to refuse a second export: device and inode of a file, the number
+	 * of a block device and 0; both 0: nothing can clash. */
 	uint64_t identity[2];
-	struct whole *whole; /* owned by the backend; NULL: its medium keeps blocks whole */
+	struct whole *whole; /* owned; NULL: the medium itself keeps blocks whole */
 	struct backend_work work;
 	struct backend_share shares[BACKEND_THREADS]; /* by backend_thread's index */
 };
@@ -126,7 +124,7 @@ struct backend {
 /*
  * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of
  * the loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs
- * are in flight; further ones wait. With depth 0, or where the system grants no context, worker
+ * are in flight; further ones wait. With depth 0, or without a context from the system, worker
  * threads do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
@@ -145,7 +143,7 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 	backend->ops->submit(backend, thread, io);
 }
 
-/* Work that is no I/O of a backend and takes long: runs on a worker thread, then calls io->done on
- * the loop. */
+/* For long work that is no I/O of a backend: runs it on a worker thread, then calls io->done on the
+ * loop. */
 void backend_run(struct backend_thread *thread, struct backend_io *io,
 		 int (*work)(struct backend_io *io));

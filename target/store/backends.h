@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of backends. The configuration's keys, its checks and messages, and the kind of a
- * namespace in lists are made from it; a backend enters it by its line in backend_list.h. Constant;
- * any thread.
+ * The table of backends. The configuration's keys, checks and messages, and the kind of a namespace
+ * in lists, are derived from it. A line in backend_list.h adds a backend. Constant; any thread.
  */
 #pragma once
 
@@ -28,6 +27,6 @@ enum {
 
 extern const struct backend_ops *const backends[N_BACKENDS];
 
-/* "file, device and ram": the names of those that are wanted, or of all (NULL). Returns buf. */
+/* "file, device and ram": the names of the backends that match, or of all (NULL). Returns buf. */
 const char *backends_names(char buf[BACKENDS_NAMES_MAX],
 			   bool (*is_wanted)(const struct backend_ops *ops));

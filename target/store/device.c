@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Block devices: disks, partitions, logical volumes, loop devices. Opened with O_EXCL, so
- * that one that is mounted, part of a RAID or of a volume group, or exported already is
- * refused, and with O_DIRECT. What the disk says of itself (cache, rotation, preferred
- * sizes, discard) is read from /sys/dev/block/MAJOR:MINOR/queue; a partition's stands
- * with its disk.
+ * Block devices: disks, partitions, logical volumes, loop devices. Opened with O_EXCL, which
+ * refuses a device that is mounted, part of a RAID or of a volume group, or exported already; and
+ * with O_DIRECT. The attributes of the disk (cache, rotation, preferred sizes, discard) are read
+ * from /sys/dev/block/MAJOR:MINOR/queue; those of a partition are its disk's.
  *
- * Zeroes: BLKZEROOUT keeps the space and always works (the kernel writes them if the disk
- * cannot); where the host welcomes holes, the disk's own zeroing with unmapping is tried
- * first. A discard is BLKDISCARD, which promises nothing about what is read afterwards.
+ * Zeroes: BLKZEROOUT keeps the space and always works (the kernel writes them if the disk cannot).
+ * If the host allows holes, the disk's own zeroing with unmapping is tried first. A discard is
+ * BLKDISCARD, which promises nothing about later reads.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,9 +43,9 @@ static int discard_range(struct backend_fd *disk, uint64_t offset, uint64_t n)
 	return ioctl(disk->fd, BLKDISCARD, range) < 0 ? -errno : 0;
 }
 
-/* ---- what the disk says of itself -------------------------------------------------- */
+/* ---- attributes of the disk -------------------------------------------------------- */
 
-/* The line of a queue attribute; "" when there is none. */
+/* The line of a queue attribute; "" if there is none. */
 static void read_attribute(dev_t device, const char *name, char *ret_line, int n)
 {
 	static const char *const where[] = {"", "../"};
@@ -95,7 +94,7 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 		.physical_block = physical,
 		.optimal_bytes = optimal <= UINT32_MAX ? (uint32_t)optimal : 0,
 		.is_read_only = config->is_read_only,
-		/* what we do not know we flush */
+		/* An unknown cache is flushed. */
 		.has_volatile_cache = strcmp(cache, "write through") != 0,
 		.durability = !strcmp(cache, "write through") ? DURABILITY_WRITE_THROUGH
 			      : !strcmp(cache, "write back")  ? DURABILITY_WRITE_BACK
@@ -185,8 +184,7 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 	return 0;
 }
 
-/* Without O_EXCL and O_DIRECT for a look only: not to open a tape or a modem for writing.
- */
+/* For checks only, without O_EXCL and O_DIRECT; does not open a tape or a modem for writing. */
 static int look_at(const struct backend_config *config, struct stat *ret_st, char *why, size_t n)
 {
 	if (stat(config->path, ret_st) < 0)

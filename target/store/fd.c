@@ -4,19 +4,17 @@
  *
  *   read, write         libaio with O_DIRECT; without, a worker thread
  *   flush               libaio (IO_CMD_FDSYNC), or fdatasync on a worker thread
- *   FUA                 RWF_DSYNC with the write; where that is unknown, a write, then a sync
+ *   FUA                 RWF_DSYNC with the write; if unsupported, a write, then a sync
  *   zeroes, discard     a worker thread: zero and discard of file.c and
- *                       device.c; where they cannot, zeroes are written
+ *                       device.c; if unsupported, zeroes are written
  *
- * An io is a chain of at most two steps (thread.h): each then decides what
- * follows.
+ * An io is a chain of at most two steps (thread.h): each then decides what follows.
  *
- * When a sync fails, the kernel has dropped what it could not write and a second sync
- * would succeed although acknowledged data is gone. So the first failure is final: from
- * then on every write and flush of this backend fails, until rblkd is started again
- * (fault F9). Reads go on. An RWF_DSYNC write is a write and a sync, and the kernel does
- * not say which of the two failed: it counts as a sync, but for what only a write, which
- * comes first, is refused with.
+ * When a sync fails, the kernel has dropped what it could not write, and a second sync would
+ * succeed although acknowledged data is gone. So the first failure is final: from then on every
+ * write and flush of this backend fails, until rblkd is started again (fault F9). Reads continue.
+ * An RWF_DSYNC write is a write and a sync, and the kernel does not report which of the two failed.
+ * It counts as a sync, except for errors that only the write can have, which comes first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +38,7 @@ enum {
 	PAGE_BYTES = 4096,
 };
 
-/* Never written; no memory behind it until it is read. */
+/* Never written, so it uses no memory until it is read. */
 static _Alignas(PAGE_BYTES) uint8_t zeroes[ZEROES_BYTES];
 
 static struct backend_fd *disk_of(struct backend *backend)
@@ -56,10 +54,10 @@ static int sync_data(struct backend_fd *disk)
 }
 
 enum {
-	SHORT = 1, /* of transfer: no error, and no more to be had */
+	SHORT = 1, /* of transfer: not an error, but the store has no more */
 };
 
-/* All n bytes, an error or SHORT: what a short transfer leaves is done next. */
+/* Transfers all n bytes; otherwise an error or SHORT. It repeats short transfers. */
 static int transfer(int fd, bool is_write, void *buffer, uint64_t n, uint64_t offset, int flags)
 {
 	while (n) {
@@ -94,7 +92,7 @@ static int work_transfer(struct backend_io *io)
 	return transfer_io(io, 0);
 }
 
-/* What aio would have done. */
+/* The work of an aio step, on a worker thread. */
 static int work_when_full(struct backend_io *io)
 {
 	return transfer_io(io, backend_step(io)->is_dsync ? RWF_DSYNC : 0);
@@ -150,7 +148,7 @@ static bool has_aio(struct backend_io *io)
 	return disk_of(io->backend)->is_direct && backend_step(io)->thread->aio;
 }
 
-/* Some file systems know no asynchronous sync. */
+/* Some file systems have no asynchronous sync. */
 static void after_aio_sync(struct backend_io *io, int error)
 {
 	struct backend_fd *disk = disk_of(io->backend);
@@ -187,8 +185,8 @@ static void after_change(struct backend_io *io, int error)
 
 static void start_write(struct backend_io *io);
 
-/* Of what the write is refused with before anything is synced. With O_DIRECT blocks are allocated
- * by the write, so a full file system is no failed sync, either. */
+/* Errors of the write itself, before any sync. With O_DIRECT the write allocates blocks, so a full
+ * file system is no failed sync, either. */
 static bool is_of_write_alone(int error)
 {
 	switch (-error) {
@@ -206,7 +204,7 @@ static bool is_of_write_alone(int error)
 	}
 }
 
-/* The write is all there is to do, if the kernel knows RWF_DSYNC. */
+/* The write is the only step if the kernel supports RWF_DSYNC. */
 static void after_dsync_write(struct backend_io *io, int error)
 {
 	if (error == -EOPNOTSUPP) {
@@ -341,7 +339,7 @@ int backend_fd_open(const char *path, int flags, bool must_not_follow)
 	how.flags = (uint64_t)flags;
 	how.resolve = RESOLVE_NO_MAGICLINKS | (must_not_follow ? RESOLVE_NO_SYMLINKS : 0);
 	fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-	if (fd < 0 && errno == ENOSYS) /* a system call filter that is older than openat2 */
+	if (fd < 0 && errno == ENOSYS) /* a system call filter older than openat2 */
 		fd = open(path, flags | (must_not_follow ? O_NOFOLLOW : 0), 0600);
 	return fd < 0 ? -errno : (int)fd;
 }

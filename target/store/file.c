@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regular files. Opened without following symbolic links, locked as a whole for as long as they are
- * exported (an open file description lock: neither another rblkd, unless both share it, nor a
- * second namespace of this one can have them for writing), and switched to O_DIRECT where the file
- * system allows it.
+ * Regular files. Opened without following symbolic links, and switched to O_DIRECT if the file
+ * system allows it. An open file description lock covers the whole file while it is exported: no
+ * second namespace of this rblkd, and no other rblkd unless both share the file, can have it for
+ * writing.
  *
- * With create, a file that is not there is made sparse, at its size; one that is smaller grows to
- * it; one that is larger is refused, for nothing is ever cut.
+ * With create, a missing file is created sparse, at its size; a smaller one grows to it; a larger
+ * one is refused, because rblkd never truncates.
  *
- * Zeroes: a hole where the host welcomes one, else FALLOC_FL_ZERO_RANGE, which keeps the space;
- * fd.c writes them where the file system knows neither. A discard is a hole. Holes read as zero.
+ * Zeroes: a hole if the host allows one, otherwise FALLOC_FL_ZERO_RANGE, which keeps the space;
+ * fd.c writes them if the file system supports neither. A discard is a hole. Holes read as zero.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -99,7 +99,7 @@ static int check_kind(const struct backend_config *config, const struct stat *st
 				 S_ISDIR(st->st_mode) ? "a directory" : "something else");
 }
 
-/* A file that is there. */
+/* An existing file. */
 static int check_stat(const struct backend_config *config, const struct stat *st, char *why,
 		      size_t n)
 {
@@ -130,7 +130,7 @@ static int sync_directory(const char *path)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-/* -EEXIST if another program made it meanwhile. */
+/* -EEXIST if another program created it meanwhile. */
 static int create_file(const struct backend_config *config, char *why, size_t n)
 {
 	int fd = backend_fd_open(config->path, O_RDWR | O_CREAT | O_EXCL, true);
@@ -158,7 +158,7 @@ static int create_file(const struct backend_config *config, char *why, size_t n)
 static int open_file(const struct backend_config *config, bool *ret_is_created, char *why, size_t n)
 {
 	int flags = config->is_read_only ? O_RDONLY : O_RDWR;
-	/* O_NONBLOCK: what turns out to be a pipe must not hold us up */
+	/* O_NONBLOCK: if it is a pipe, open must not wait. */
 	int fd = backend_fd_open(config->path, flags | O_NONBLOCK, true);
 
 	if (fd == -ENOENT && config->must_create) {
@@ -209,7 +209,7 @@ static int set_direct(struct backend_fd *disk, const struct backend_config *conf
 	return 0;
 }
 
-/* A file in memory is all there is: no flush makes it safer. */
+/* A file in memory has no other copy: no flush makes it safer. */
 static enum backend_durability find_durability(const struct backend_fd *disk)
 {
 	struct statfs fs;
@@ -219,8 +219,8 @@ static enum backend_durability find_durability(const struct backend_fd *disk)
 	return disk->is_direct ? DURABILITY_FILE : DURABILITY_PAGE_CACHE;
 }
 
-/* The largest offset that the file system has for the file: a seek moves nothing but the position
- * of the descriptor, which no I/O of ours uses. */
+/* The largest offset that the file system supports for the file. Seeking only moves the
+ * descriptor's position, which no I/O of this backend uses. */
 static uint64_t max_offset(const struct backend_fd *disk)
 {
 	uint64_t low = 0, high = INT64_MAX;
@@ -237,9 +237,9 @@ static uint64_t max_offset(const struct backend_fd *disk)
 }
 
 /*
- * Whether a hole can be made, by making one in the last block that the file could ever have. Just
- * behind the end another rblkd may have grown the file, and its host may have written there; or
- * another program may have allocated space ahead.
+ * Whether the file system can make holes: makes one in the last block that the file could ever
+ * have. Directly behind the end another rblkd may have grown the file, and its host may have
+ * written there; or another program may have allocated space ahead.
  */
 static bool can_have_holes(struct backend_fd *disk, const struct stat *st)
 {
@@ -265,7 +265,7 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 	limits->can_write_zeroes = limits->can_discard;
 }
 
-/* The new size must be on disk before a host hears of it. */
+/* The new size must be on disk before a host is notified of it. */
 static int grow(struct backend_fd *disk, const struct backend_config *config, uint64_t old_size,
 		uint64_t size, char *why, size_t n)
 {
@@ -283,7 +283,7 @@ static int grow(struct backend_fd *disk, const struct backend_config *config, ui
 	if (fsync(disk->fd) == 0)
 		return 0;
 	r = -errno;
-	/* The kernel tells a failure once, and this may be that of a host's writes. */
+	/* The kernel reports a failed sync once, and this may be that of a host's writes. */
 	atomic_store(&disk->backend.has_failed, true);
 	return backend_fd_refuse(config, r, why, n, "cannot sync it: %s", strerror(-r));
 }

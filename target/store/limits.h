@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend knows of its store. */
+/* What a backend knows about its store. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,23 +9,22 @@ enum {
 	BACKENDS_MAX = 16, /* kinds of stores */
 };
 
-/* Where acknowledged writes are; durability.c has it in words. */
+/* Where acknowledged writes are; durability.c has the text. */
 enum backend_durability {
 	DURABILITY_UNKNOWN, /* the backend does not state it */
-	DURABILITY_NONE,    /* nowhere: they are dropped */
-	DURABILITY_MEMORY,  /* ours */
+	DURABILITY_NONE,    /* nowhere: writes are dropped */
+	DURABILITY_MEMORY,  /* memory of rblkd */
 	DURABILITY_TMPFS,   /* a file in memory */
-	DURABILITY_FILE,    /* O_DIRECT: on the disk, or in its cache; blocks are in the journal */
+	DURABILITY_FILE, /* O_DIRECT: on the disk, or in its cache; the journal has the metadata */
 	DURABILITY_PAGE_CACHE,	  /* a file without O_DIRECT */
-	DURABILITY_WRITE_BACK,	  /* a disk with a cache that power failure empties */
-	DURABILITY_WRITE_THROUGH, /* a disk without */
-	DURABILITY_UNKNOWN_CACHE, /* a disk that does not state it */
+	DURABILITY_WRITE_BACK,	  /* a disk with a volatile cache */
+	DURABILITY_WRITE_THROUGH, /* a disk without one */
+	DURABILITY_UNKNOWN_CACHE, /* a disk that does not report it */
 };
 
 struct backend_limits {
 	uint64_t size_bytes;
-	uint32_t min_block;	 /* smallest block size that can be served: O_DIRECT alignment
-			     */
+	uint32_t min_block;	 /* smallest possible block size: O_DIRECT alignment */
 	uint32_t physical_block; /* preferred write granularity (NPWG), 0 unknown */
 	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
 	bool is_read_only;
@@ -33,6 +32,6 @@ struct backend_limits {
 	enum backend_durability durability;
 	bool can_discard;
 	bool discard_reads_zero;
-	bool can_write_zeroes; /* without writing zeroes one by one */
+	bool can_write_zeroes; /* faster than writing the zeroes */
 	bool is_rotational;
 };

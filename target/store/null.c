@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store that keeps nothing: writes are dropped, reads give zeroes. It measures everything but a
+ * A store that keeps nothing: writes are dropped, reads return zeroes. It measures everything but a
  * store, and it is the backend to copy for a new one (docs/HACKING.md, "A backend").
  *
- * Identity. After a restart the contents are what they were before, zeroes, so hosts find the same
+ * Identity. After a restart the contents are the same as before, zeroes, so hosts find the same
  * namespace again, unlike one in RAM.
  *
  * What each function of a backend must do:
  *
- * - open runs on the control thread and may wait. It fills limits truthfully, because hosts order
- *   their writes by them (durability, has_volatile_cache) and align to them. On failure it writes to
- *   `why` what is wrong and what to do, in one line that names the thing.
+ * - open runs on the control thread and may wait. It sets limits truthfully, because hosts order
+ *   their writes by them (durability, has_volatile_cache) and align to them. On failure it writes
+ *   to `why` what is wrong and what to do, in one line that names the store.
  * - check is open without any effect: rblkd --check calls it while another rblkd exports the same
  *   store.
  * - submit runs on every poller at once. It calls backend_take first, then starts one step:
  *     backend_skip        the result is known already
  *     backend_aio_start   libaio on a file descriptor
  *     backend_pool_start  anything that waits, on a worker thread
- *   and sets step->then before that, to start a second step or to look at the result; by default the
+ *   and sets step->then before that, to start a second step or to check the result; by default the
  *   end of the step ends the io. A transfer that is not whole is -EIO. submit never calls io->done.
  * - A library with completions of its own calls loop_send(io->loop, &io->msg) from its callback, as
  *   pool.c does.
@@ -33,14 +33,14 @@
 #include "target/store/thread.h"
 
 struct null {
-	/* Thread: control, but for what backend.h gives to the pollers */
+	/* Thread: control, except what backend.h gives to the pollers */
 	struct backend backend;
 };
 
 static int null_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
 		      size_t n)
 {
-	/* Two namespaces of one identity are refused; there is nothing here to share. */
+	/* Two namespaces of one identity are refused; here there is nothing to share. */
 	ret_identity[0] = ret_identity[1] = 0;
 	if (config->size_bytes % config->block_size == 0)
 		return 0;
@@ -122,5 +122,5 @@ const struct backend_ops backend_null = {
 	.submit = null_submit,
 	.resize = null_resize,
 	.undo_grow = null_undo_grow,
-	/* .memory: none, so data goes through the poller's buffers */
+	/* No .memory, so data goes through the poller's buffers. */
 };

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worker threads for what cannot be asked of the kernel without waiting: fallocate,
- * discard, and all I/O of files that refuse O_DIRECT. One pool a process, shared by all
- * pollers.
+ * Worker threads, for calls that wait in the kernel: fallocate, discard, and all I/O of files that
+ * refuse O_DIRECT. One pool for the process, shared by all pollers.
  *
  *   poller: backend_pool_start -> the backend's line -> worker: work -> loop_send -> poller: then
  *
  * A disk that hangs keeps every thread that works for it. So each backend has a line of its own,
- * served by N_EACH threads at most, and lines that have work and are below that take turns: one
- * slow disk delays no other disk, nor does Diffie-Hellman and other work without a backend.
+ * served by N_EACH threads at most, and lines below that limit take turns. One slow disk delays no
+ * other disk, nor Diffie-Hellman and other work without a backend.
  *
- * A thread is started when work arrives and no thread is idle, up to N_MAX; idle threads use no
- * CPU. If none can be started while at least one runs, the work waits for that
- * one; if there is none at all, the poller does the work itself, which is slow but right,
- * and reports it through backend_skip as every other result.
+ * The pool starts a thread when work arrives and no thread is idle, up to N_MAX; idle threads use
+ * no CPU. If none can be started, the work waits for a running one. If none runs at all, the poller
+ * does the work itself, which is slow but correct, and reports the result through backend_skip.
  *
- * Two locks, taken in this order. `life` guards n_refs and is held while threads are
- * joined, so that a caller that takes a reference finds the pool at rest or running, never ending.
- * `lock` guards the rest, backend->work too; nothing is called while it is held. A worker touches
+ * Two locks, taken in this order. `life` protects n_refs and is held while threads are joined, so
+ * that a caller that takes a reference finds the pool stopped or running, never ending. `lock`
+ * protects the rest, including backend->work; nothing is called while it is held. A worker touches
  * an io and its backend only between taking it from the line and loop_send.
  */
 #include <pthread.h>
@@ -40,7 +38,7 @@ static struct {
 	struct backend_work others; /* without a backend */
 	pthread_t threads[N_MAX];
 	unsigned n_threads, n_idle, n_refs;
-	unsigned n_runnable; /* of what waits: what a thread may take now */
+	unsigned n_runnable; /* waiting work that a thread may take now */
 	bool must_stop;
 } pool = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
@@ -56,7 +54,7 @@ static void on_result(struct loop_msg *msg)
 	backend_step(io)->then(io, io->result);
 }
 
-/* ---- lines (locked) ------------------------------------------------------------------------- */
+/* ---- lines (caller holds the lock) ---------------------------------------------------------- */
 
 static struct backend_work *line_of(const struct backend_io *io)
 {
@@ -76,7 +74,7 @@ static unsigned n_runnable(const struct backend_work *line)
 	return line->n_waiting < room ? line->n_waiting : room;
 }
 
-/* More or less of the line waits or runs; it had this many runnable before. */
+/* The line has more or less work now; n_before of it was runnable. */
 static void line_changed(struct backend_work *line, unsigned n_before)
 {
 	unsigned n = n_runnable(line);
@@ -124,7 +122,7 @@ static struct backend_io *take_work(void)
 	return io;
 }
 
-/* What becomes runnable by this, its worker finds: it looks next. */
+/* If this makes work runnable, this worker finds it: it looks next. */
 static void leave_line(const struct backend_io *io)
 {
 	struct backend_work *line;
@@ -138,8 +136,7 @@ static void leave_line(const struct backend_io *io)
 	pthread_mutex_unlock(&pool.lock);
 }
 
-/* A thread inherits the CPU of the poller that starts it; it belongs where the process
- * may run. */
+/* A thread inherits the CPU of the poller that starts it; it may run wherever the process may. */
 static void leave_poller_cpu(void)
 {
 	cpu_set_t cpus;
@@ -162,7 +159,7 @@ static void *worker(void *unused)
 	return NULL;
 }
 
-/* Locked. Signals are for the control thread. */
+/* Caller holds the lock. Signals are for the control thread. */
 static void start_worker(void)
 {
 	sigset_t all, before;

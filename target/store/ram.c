@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory: one memfd, mapped. It is registered with the RDMA devices (export/namespace_memory.c),
- * which take the data of reads from it, and the Write command copies its data there, so ordinary
- * reads and writes do not reach this backend. What reaches it is done in place, on the poller, and
- * completes in the next turn of the loop; only a large write zeroes or discard goes to a worker
+ * which take the data of reads from it, and the Write command copies its data there. So ordinary
+ * reads and writes do not reach this backend. Other I/O is done in place, on the poller, and
+ * completes on the next turn of the loop; only a large write zeroes or discard goes to a worker
  * thread. An io that finds a block in use (whole.h) continues in a later turn.
  *
- * Nothing is ever punched out of the memfd: a registration pins pages, and a hole would leave the
- * devices writing to pages that are no longer ours. Zeroes are written.
+ * No hole is ever punched into the memfd: a registration pins pages, and after a hole the devices
+ * would use pages that are no longer part of it. Zeroes are written instead.
  *
- * It grows in place: address space for more is reserved at the start, and nothing that is in use
- * moves. What was added is not part of the registration; hosts' data for it goes through buffers.
+ * It grows in place: address space is reserved at the start, and nothing in use moves. Added memory
+ * is not part of the registration; hosts' data for it goes through buffers.
  *
  * Contents are gone when rblkd ends. There is no cache behind it, so Flush has nothing to do.
  */
@@ -32,7 +32,7 @@
 
 enum {
 	INLINE_ZEROES_BYTES = 256 * 1024,
-	GROWTH_MAX = 16, /* times what it was at first */
+	GROWTH_MAX = 16, /* times the first size */
 	STUCK_NS = 1000 * 1000 * 1000,
 	PAGE_BYTES = 4096,
 };
@@ -41,8 +41,8 @@ struct ram {
 	struct backend backend;
 	int fd;		       /* owned */
 	uint8_t *memory;       /* owned: mapped */
-	size_t n_reserved;     /* of address space, the memory being its first part */
-	size_t n_mapped;       /* more than size where growing was undone */
+	size_t n_reserved;     /* of address space; the memory is its first part */
+	size_t n_mapped;       /* more than size after an undone growth */
 	_Atomic uint64_t size; /* control writes, pollers read */
 };
 
@@ -51,10 +51,10 @@ static struct ram *ram_of(struct backend *backend)
 	return container_of(backend, struct ram, backend);
 }
 
-/* Of an io that found a block in use: where a step keeps what libaio needs. */
+/* The state of an io that found a block in use, in place of libaio's part of the step. */
 struct ram_wait {
 	uint64_t since_ns;
-	uint64_t offset; /* of the piece that it wants */
+	uint64_t offset; /* of the piece that it waits for */
 	bool wants;
 };
 static_assert(sizeof(struct ram_wait) <= sizeof(((struct backend_step *)0)->iocb),
@@ -65,7 +65,7 @@ static struct ram_wait *wait_of(struct backend_io *io)
 	return (struct ram_wait *)(void *)backend_step(io)->iocb;
 }
 
-/* As far as it goes now. */
+/* Moves as many pieces as possible now. */
 static int move(struct backend_io *io)
 {
 	struct ram *ram = ram_of(io->backend);
@@ -90,7 +90,7 @@ static void stop_wanting(struct backend_io *io)
 
 static void go_on(struct backend_io *io, int error);
 
-/* A copy is over soon. A device that reads is, when its host has taken its data. */
+/* A processor's copy ends soon. A device's read ends when its host has taken the data. */
 static void try_later(struct backend_io *io)
 {
 	struct ram_wait *wait = wait_of(io);
@@ -212,7 +212,7 @@ static void ram_close(struct backend *backend)
 	free(ram);
 }
 
-/* Where there is no address space to spare the memory cannot grow, and that is all. */
+/* Without spare address space the memory cannot grow; that is no error. */
 static int reserve(struct ram *ram, uint64_t size)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -247,7 +247,7 @@ static int extend(struct ram *ram, uint64_t size)
 	return 0;
 }
 
-/* Sealed: a process that gets the file descriptor cannot take the memory away from under us. */
+/* Sealed: a process with the file descriptor cannot shrink the memory while it is mapped here. */
 static int map_memory(struct ram *ram, uint64_t size)
 {
 	int r;

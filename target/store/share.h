@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much of what all backends use one backend has: part of struct backend. */
+/* What one backend uses of shared resources: part of struct backend. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,19 +11,19 @@ enum {
 	BACKEND_THREADS = 8,
 };
 
-/* What a backend has asked of the worker threads: its line (pool.c, under its lock). Zero is ready
- * for use, here and below. */
+/* A backend's work for the worker threads: its line (pool.c, under its lock). Zeroed is ready for
+ * use, here and below. */
 struct backend_work {
 	struct list waiting; /* of backend_io.node */
 	struct list node;
 	unsigned n_waiting, n_running;
 };
 
-/* What a backend has asked of one poller's asynchronous I/O (aio.c, that poller's). */
+/* A backend's use of one poller's asynchronous I/O (aio.c, that poller's). */
 struct backend_share {
 	struct list held;  /* of backend_io.node: beyond its share */
 	unsigned n_taken;  /* in flight or next in line */
-	unsigned n_places; /* what its disk had room for when it was full; 0: it is not */
+	unsigned n_places; /* what its disk had room for when it was full; 0: not full */
 	bool lacks_nowait; /* the kernel cannot tell whether the disk is full */
 	uint8_t apart[96]; /* pollers do not share cache lines */
 };

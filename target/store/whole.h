@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole blocks: a read of a block returns it as one write left it. A disk does that by itself; what
- * moves to and from memory, by a processor or by an RDMA device, is ordered here.
+ * Whole blocks: a read of a block returns it as one write left it. A disk ensures that itself; this
+ * file orders moves to and from memory, by a processor or by an RDMA device.
  *
- * A piece of 4 KiB has a mark, which it shares with pieces that lie 32 MiB apart. Readers hold it
- * together: a processor while it copies that piece, a device while it reads all that its command
- * names, which may take long. A writer closes it alone, while it copies one piece, and never waits
- * with a closed mark. A writer that finds readers announces that it wants the mark. That keeps
- * further devices off, which could otherwise follow each other without end; a processor that copies
- * waits no longer than a copy takes.
+ * A piece of 4 KiB has a mark, which it shares with pieces that are multiples of 32 MiB away.
+ * Readers share a mark: a processor while it copies that piece, a device while it reads the whole
+ * range of its command, which may take long. A writer has it exclusively, while it copies one
+ * piece, and never waits with such a mark. A writer that finds readers announces that it wants the
+ * mark. That keeps out further devices, which could otherwise follow each other without end; a
+ * processor that copies delays it by one copy only.
  *
  * Any thread; nothing here blocks.
  */
@@ -23,7 +23,7 @@ enum {
 	WHOLE_SHIFT = 12,
 	WHOLE_BYTES = 1 << WHOLE_SHIFT,
 	WHOLE_MARKS = 8192,
-	WHOLE_WANTED_SHIFT = 40, /* readers below, writers that wait above */
+	WHOLE_WANTED_SHIFT = 40, /* readers below this bit, waiting writers above */
 	WHOLE_HOLD_SHIFT = 48,
 };
 
@@ -34,18 +34,18 @@ enum {
 
 typedef _Atomic uint64_t whole_mark;
 
-/* Aligned to its size, by which a mark leads to the one behind it. */
+/* Aligned to its size, so that a mark's address gives the next mark. */
 struct whole {
 	_Alignas(WHOLE_MARKS * sizeof(whole_mark)) whole_mark marks[WHOLE_MARKS];
 };
 
 /*
- * What a device holds: the address of the first mark; WHOLE_MANY, and above WHOLE_HOLD_SHIFT how
- * many more there are, if it is not the only one. 0: nothing.
+ * What a device holds: the address of the first mark; WHOLE_MANY, and the number of further ones
+ * above WHOLE_HOLD_SHIFT, if there are any. 0: nothing.
  */
 typedef uint64_t whole_hold;
 
-/* NULL without memory. */
+/* NULL: no memory. */
 struct whole *whole_new(void);
 /* Accepts NULL. */
 void whole_free(struct whole *whole);
@@ -56,7 +56,7 @@ static inline bool whole_is_one(uint64_t offset, uint32_t n_bytes)
 	return !(((offset + n_bytes - 1) ^ offset) >> WHOLE_SHIFT);
 }
 
-/* A device will read this range, which takes one mark; any range. False: not now. */
+/* For a device that will read this range: takes one mark; any range. False: not possible now. */
 static inline bool whole_take_one(struct whole *whole, uint64_t offset, whole_hold *ret_hold)
 {
 	uint64_t at = offset >> (WHOLE_SHIFT - 3) & (WHOLE_MARKS - 1) << 3;
@@ -77,7 +77,7 @@ static inline bool whole_is_many(whole_hold hold)
 	return hold & WHOLE_MANY;
 }
 
-/* It has read it; one mark; any. Accept 0. */
+/* The device has read it: gives back one mark; any. Accept 0. */
 static inline void whole_give_one(whole_hold hold)
 {
 	if (__builtin_expect(hold != 0, 1))
@@ -86,13 +86,13 @@ static inline void whole_give_one(whole_hold hold)
 void whole_give(whole_hold hold);
 
 /*
- * Copy n_bytes at offset of memory, piece by piece, and return how many were: all, or those up to a
- * piece that is not to be had now. From NULL is written as zeroes.
+ * Copy n_bytes at offset of memory, piece by piece. Return the bytes copied: all, or those up to a
+ * piece that is in use. A write from NULL writes zeroes.
  */
 uint64_t whole_write(struct whole *whole, void *memory, uint64_t offset, const void *from,
 		     uint64_t n_bytes);
 uint64_t whole_read(struct whole *whole, const void *memory, uint64_t offset, void *to,
 		    uint64_t n_bytes);
-/* A writer waits for the piece at offset; waits no longer. */
+/* A writer begins to wait for the piece at offset; stops waiting. */
 void whole_want(struct whole *whole, uint64_t offset);
 void whole_want_no_more(struct whole *whole, uint64_t offset);

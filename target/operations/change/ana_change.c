@@ -2,8 +2,8 @@
 /*
  * rblkctl ana set; see ana_change.h. Control thread.
  *
- * The pollers see one pointer change: in the subsystem of the snapshot that is current. Only this
- * thread replaces snapshots, so it stays the current one meanwhile.
+ * The pollers see one pointer change, in the subsystem of the current snapshot. Only this thread
+ * replaces snapshots, so that snapshot stays current during the change.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static struct subsystem *find(struct target *target, const char *subnqn)
 	struct snapshot *snapshot = atomic_load(&target->snapshot);
 	const struct subsystem *subsystem = snapshot_find(snapshot, subnqn);
 
-	/* Ours to change: only the pointer, which is atomic. */
+	/* Not const for control: only the atomic pointer changes. */
 	return &snapshot->subsystems[subsystem - snapshot->subsystems];
 }
 

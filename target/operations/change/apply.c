@@ -5,16 +5,16 @@
  *   read --> compare --> prepare --------------------------------> commit
  *   (as      (config_    slots, snapshot with new backends,        sizes, snapshot pointer,
  *   --check) diff.c)     portals, larger stores: all can fail,     configuration, portals; hosts
- *                        and is undone                             hear of it
+ *                        and is undone                             are notified
  *
  * The pollers see one pointer change. Namespaces that stay are the same objects in both snapshots.
- * Stores grow last, when all else is prepared, and each is made small again when another cannot grow.
- * Commands that use a removed one finish first (retire.c); the next ones find no such namespace. The
- * associations of a host that is no longer allowed end at once; those through a removed portal
- * live on.
+ * Stores grow last, when all else is prepared, and each is made small again if another cannot grow.
+ * Commands that use a removed namespace finish first (retire.c); the next ones find no such
+ * namespace. The associations of a host that is no longer allowed end at once; those through a
+ * removed portal stay.
  *
- * Even without a difference in the file a new snapshot is made: what the file refers to may have
- * changed (a file has grown, a key was replaced).
+ * A new snapshot is made even if the file is unchanged, because what it refers to may have changed
+ * (a file has grown, a key was replaced).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@
 
 struct apply {
 	struct target *target;
-	struct target_config config;	 /* the new one; after commit the old one */
+	struct target_config config;	 /* the new one; after the commit the old one */
 	struct snapshot_runtime runtime; /* for it */
 	struct conf *conf;
 	FILE *out; /* writes report->messages */
@@ -69,7 +69,7 @@ struct kept {
 	struct namespace *ns;
 };
 
-/* False as soon as visit says so. */
+/* Ends with false at the first false from visit. */
 static bool for_each_kept(struct apply *a, bool (*visit)(struct apply *a, const struct kept *kept))
 {
 	const struct config_subsystem *subsystems = a->config.subsystems.items;
@@ -89,7 +89,7 @@ static bool for_each_kept(struct apply *a, bool (*visit)(struct apply *a, const 
 	return true;
 }
 
-/* A change that is not in the file: the backing store has grown. */
+/* A change that is not in the configuration: the backing store has grown. */
 static bool look_at_size(struct apply *a, const struct kept *kept)
 {
 	char name[NVMF_NQN_MAX + 16], was[UNITS_MAX], is[UNITS_MAX], why[200];
@@ -153,7 +153,7 @@ static bool publish_size(struct apply *a, const struct kept *kept)
 	uint64_t size = config_namespace_bytes(kept->config);
 	uint64_t old_size = namespace_bytes(kept->ns);
 
-	/* One that shrank, or does not fit the blocks, was warned of. */
+	/* A store that shrank, or does not fit the blocks, has a warning already. */
 	if (kept->ns->backend->limits.size_bytes < old_size ||
 	    (!size && kept->ns->backend->limits.size_bytes & ((1U << kept->ns->block_shift) - 1)))
 		return true;
@@ -172,7 +172,7 @@ static bool read_file(struct apply *a, const char *path)
 	if (!strcmp(path, "-"))
 		return refuse(a, EXIT_USAGE,
 			      "rblkd has read its configuration from standard input: name a file");
-	/* The control thread must not wait for the writer of a pipe. */
+	/* If it is a pipe, the control thread must not wait for its writer. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return refuse(a, EXIT_USAGE, "%s is no regular file: name one", path);
 	if (config_read(path, &a->config, a->out, &a->conf) == 0)
@@ -204,7 +204,7 @@ static bool compare(struct apply *a)
 	return changes->has_failed ? refuse(a, EXIT_FAILED, "out of memory") : true;
 }
 
-/* One line for the refusal; the report names all of them. */
+/* One line for the refusal; the report names all users. */
 static bool refuse_used(struct apply *a)
 {
 	const struct change_user *user = &a->report->users.items[0];
@@ -262,7 +262,7 @@ static bool prepare(struct apply *a)
 		(b) = swapped_;                                                                    \
 	} while (0)
 
-/* Not tuning, which is the same, and which pollers read. */
+/* Except tuning, which is the same in both, and which pollers read. */
 static void swap_config(struct target_config *running, struct target_config *other)
 {
 	SWAP(running->log_level, other->log_level);
@@ -274,7 +274,7 @@ static void swap_config(struct target_config *running, struct target_config *oth
 	SWAP(running->subsystems, other->subsystems);
 }
 
-/* Namespaces of one that are not the same in the other. */
+/* Notifies the hosts of namespaces of one that are not the same in the other. */
 static void notice_missing(struct target *target, const struct subsystem *one,
 			   const struct subsystem *other)
 {
@@ -305,7 +305,8 @@ static void notice_namespaces(struct apply *a)
 	}
 }
 
-/* A host that was given a key, and came before it. One whose key was changed has proven enough. */
+/* The host has a key now, and connected before it had. After a change of its key, the old proof is
+ * enough. */
 static bool lacks_proof(const struct apply *a, const struct controller *controller)
 {
 	return controller->admin && !controller->admin->proof.session &&
@@ -327,7 +328,7 @@ static void end_associations(struct apply *a)
 		else if (lacks_proof(a, controller))
 			controller_kill(controller, "it must prove its identity now");
 		else if (!controller->is_unproven)
-			host_id_check(controller); /* of namespaces that were added */
+			host_id_check(controller); /* for namespaces that were added */
 	}
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Draining; see drain.h. Of an association the I/O queues finish first: with the admin queue all of
- * it ends. Each queue that is freed brings us here again, so nothing is waited for.
+ * Draining; see drain.h. The I/O queues of an association finish first, because the end of the
+ * admin queue ends all of it. Each freed queue calls drain_continue again, so this thread never
+ * waits.
  *
- * Hosts hold the I/O that is not answered, and take another path to us if they have one.
+ * Hosts keep the I/O that is not answered, and send it on another path if they have one.
  */
 #include "base/clock.h"
 #include "target/association/controller.h"

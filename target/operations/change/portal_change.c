@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the portals that run to those of a new configuration.
+ * Replaces the running portals by those of a new configuration.
  *
  * A portal whose name and address stay keeps its slot and its listener. A removed one stops
- * listening; its connections live on, and hold the slot until the last of them is gone. Old
- * listeners close before new ones open, as a new address may contain an old one.
+ * listening; its connections stay, and hold the slot until the last of them is gone. Old listeners
+ * close before new ones open, because a new address may contain an old one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static bool is_free(const struct target *target, const struct portal *portal)
 	return true;
 }
 
-/* The portal that the plan has for that slot, or NULL. */
+/* The portal of the plan for that slot, or NULL. */
 static const struct config_portal *find_planned(const struct portals_plan *plan, unsigned slot)
 {
 	const struct config_portal *portals = plan->config->portals.items;
@@ -44,7 +44,7 @@ static const struct config_portal *find_planned(const struct portals_plan *plan,
 	return NULL;
 }
 
-/* The slot of the running portal of that name and address; PORTALS_MAX: there is none. */
+/* The slot of the running portal of that name and address; PORTALS_MAX: none. */
 static uint8_t running_slot(const struct target *target, const struct config_portal *config)
 {
 	uint8_t slot = 0;
@@ -125,7 +125,7 @@ int portals_switch(struct target *target, const struct portals_plan *plan, char 
 	return 0;
 }
 
-/* First all new ones close: an old one may be within their address. */
+/* All new listeners close first, because an old address may be within a new one. */
 void portals_switch_back(struct target *target, const struct portals_plan *plan)
 {
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
@@ -140,7 +140,7 @@ void portals_switch_back(struct target *target, const struct portals_plan *plan)
 		if (target->portals[slot].is_used && !is_kept(target, plan, slot) &&
 		    !target->portals[slot].is_draining)
 			portal_open(&target->portals[slot]);
-	rcu_wait(); /* a poller may still look at an address that the next change replaces */
+	rcu_wait(); /* a poller may still read an address that the next change replaces */
 }
 
 void portals_switch_done(struct target *target, const struct portals_plan *plan)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See users.h. A removed portal is not among them: connections through it live on. Neither is what
- * needs a restart: it does not happen.
+ * See users.h. A removed portal has no users, because connections through it stay. Neither has a
+ * change that needs a restart, because it is not applied.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "target/operations/change/users.h"
 #include "target/association/controller.h"
 
-/* "NQN/NSID" begins with the NQN of its subsystem, which has no slash behind it elsewhere. */
+/* "NQN/NSID" begins with the NQN of its subsystem; an NQN itself is not followed by a slash. */
 static bool is_in_subsystem(const char *name, const char *subnqn)
 {
 	const char *slash = strrchr(name, '/');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which hosts use what a change takes away: a namespace, a subsystem, their own permission. Control
- * thread. */
+/* Finds the hosts that use what a change takes away: a namespace, a subsystem, their own
+ * permission. Control thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct change_users {
 	unsigned n;
 };
 
-/* Hosts that are connected now, each once a change. 0 or -ENOMEM. The result needs
+/* The hosts that are connected now, each once for a change. 0 or -ENOMEM. The caller calls
  * change_users_free in any case. */
 int change_users_find(const struct target *target, const struct config_changes *changes,
 		      struct change_users *ret_users);

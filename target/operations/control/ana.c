@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ana_list, ana_set: which state the groups of a subsystem have through each portal. Control
- * thread.
+ * ana_list, ana_set: the states of a subsystem's groups through each portal. Control thread.
  *
- * What is set lasts until the file says something else than it did (apply), or until the next
- * start.
+ * A state that was set lasts until its value in the file changes (apply), or until the next start.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -19,7 +17,7 @@
 
 static const char list_hint[] = "rblkctl ana list shows what there is";
 
-/* NULL: it is not there, or no string. */
+/* NULL: missing, or not a string. */
 static const char *text(struct json_object *params, const char *key)
 {
 	struct json_object *value = NULL;

@@ -4,8 +4,8 @@
 
 #include "base/rpc.h"
 
-/* {"subsystem"}: the groups of one; without it those of all, each with its state through each
- * portal. */
+/* {"subsystem"}: its groups, or without it those of all subsystems, each with its state through
+ * each portal. */
 struct json_object *control_ana_list(void *context, struct json_object *params,
 				     struct error *error);
 /* {"subsystem", "group", "state", "portal"}: through that portal; without it through all. */

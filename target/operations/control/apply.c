@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* diff and apply: what apply.c reports, as JSON. Control thread. */
+/* diff and apply: the report of change/apply.c as JSON. Control thread. */
 #include <string.h>
 
 #include "target/operations/change/apply.h"

@@ -4,7 +4,8 @@
 
 #include "base/rpc.h"
 
-/* {"file"}: another file than the one of the start. What is different; apply does it, too. A file
- * that cannot be applied is no failed call: the answer has "code", "messages" and "refusal". */
+/* {"file"}: a file other than that of the start. diff returns the changes; apply also applies them.
+ * For a file that cannot be applied the call succeeds, and its answer has "code", "messages" and
+ * "refusal". */
 struct json_object *control_diff(void *context, struct json_object *params, struct error *error);
 struct json_object *control_apply(void *context, struct json_object *params, struct error *error);

@@ -3,8 +3,9 @@
  * capsules {"queues": ["3", "4/1"], "count": 8}: the last command capsules of each queue, or of
  * those of these controllers or queues. Control thread.
  *
- * The rings are their pollers'. Each is asked by a message to copy its own; this thread waits for
- * them, as it does for a grace period. A queue cannot go meanwhile, for this thread would free it.
+ * The pollers own the rings. A message makes each poller copy its own; this thread waits for them,
+ * as it does for a grace period. No queue is freed meanwhile, because only this thread frees
+ * queues.
  */
 #include <inttypes.h>
 #include <semaphore.h>
@@ -58,7 +59,7 @@ static bool is_wanted(const struct connection *c, struct json_object *names)
 	return !n;
 }
 
-/* NULL: each of the names is a queue's; or the first that is none's. */
+/* The first name that is not a queue's; NULL: each one is. */
 static const char *find_stranger(const struct target *target, struct json_object *names)
 {
 	for (size_t i = 0; i < n_names(names); i++) {
@@ -75,7 +76,7 @@ static const char *find_stranger(const struct target *target, struct json_object
 	return NULL;
 }
 
-/* ---- asking pollers ------------------------------------------------------------------------- */
+/* ---- querying pollers ----------------------------------------------------------------------- */
 
 struct question {
 	struct loop_msg msg;
@@ -92,7 +93,7 @@ static void copy_ring(struct loop_msg *msg)
 	sem_post(q->is_answered);
 }
 
-/* Returns when all are there. */
+/* Returns when all have answered. */
 static void ask(struct question *questions, unsigned n)
 {
 	sem_t is_answered;
@@ -105,7 +106,7 @@ static void ask(struct question *questions, unsigned n)
 	}
 	for (unsigned i = 0; i < n; i++)
 		while (sem_wait(&is_answered) < 0)
-			; /* a signal */
+			; /* interrupted by a signal */
 	sem_destroy(&is_answered);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the control socket tells of the last capsules of each queue. Control thread. */
+/* The control method on the last capsules of each queue. Control thread. */
 #pragma once
 
 #include "base/rpc.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What rblkctl asks of a running rblkd, over the control socket. Everything runs on the control
- * thread.
+ * The methods that rblkctl calls over the control socket. Control thread.
  *
- *   status           how the daemon is: uptime, state, portals, numbers
- *   list {"what"}    subsystems, namespaces, hosts, connections or portals; all without "what"
+ *   status           state of the daemon: uptime, portals, numbers
+ *   list {"what"}    subsystems, namespaces, hosts, connections or portals; without "what" all
  *   ns_resize        ns.c
  *   diff, apply      apply.c
  *   drain            portal.c
@@ -14,8 +13,8 @@
  *   qos_list, qos_set    qos.c
  *   clear            io_errors.c
  *
- * A namespace whose store has failed at something, or whose state file may say what is not valid, or a
- * portal that does not listen, makes the state "degraded".
+ * The state is "degraded" if the store of a namespace had an error, a state file may differ from
+ * the valid state, or a portal does not listen.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -49,7 +48,7 @@ struct control {
 
 /* ---- methods -------------------------------------------------------------------------------- */
 
-/* Where the counts of SMART survive a restart, or why they do not. */
+/* The file of the SMART counts, which survive a restart; or why there is none. */
 static struct json_object *show_smart(const struct target *target)
 {
 	const struct health *health = target->runtime.health;
@@ -62,7 +61,7 @@ static struct json_object *show_smart(const struct target *target)
 	return o;
 }
 
-/* Of what status counts. */
+/* The limits whose counts status shows. */
 static struct json_object *show_limits(const struct config_limits *limits)
 {
 	struct json_object *o = json_object_new_object();
@@ -134,12 +133,12 @@ static const struct rpc_method methods[] = {
 	{"ana_list", control_ana_list},	  {"ana_set", control_ana_set},
 	{"stats", control_stats},	  {"capsules", control_capsules},
 	{"qos_list", control_qos_list},	  {"qos_set", control_qos_set},
-	{"clear", control_clear},	  {0}, /* one a line */
+	{"clear", control_clear},	  {0}, /* one for each line */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* The run directory may not be there when no service manager made it. */
+/* Without a service manager the run directory may not exist. */
 static int make_directory(const char *path)
 {
 	_autofree_ char *copy = strdup(path);
@@ -149,7 +148,7 @@ static int make_directory(const char *path)
 	return mkdir(dirname(copy), 0750) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* 0 or -errno: said, with what to do. */
+/* 0; or -errno, logged with what to do. */
 static int say_cannot_listen(const char *path, int r)
 {
 	const char *hint = "";

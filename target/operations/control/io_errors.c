@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors of stores: what status and the list of namespaces show of them, and
+ * Errors of stores, in status and in the list of namespaces; and
  *
- *   clear {"name"}    an administrator knows: of all namespaces, those of a subsystem ("NQN"), or one
- *                     ("NQN/NSID"); counters stay
+ *   clear {"name"}    an administrator acknowledges them: of all namespaces, those of a subsystem
+ *                     ("NQN"), or one ("NQN/NSID"); counters stay
  */
 #include <stdio.h>
 #include <string.h>

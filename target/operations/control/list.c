@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What rblkd shows of itself: portals, subsystems, namespaces, hosts, connections, each as a list
- * of JSON objects. Called by control.c on the control thread, which owns portals, queues,
- * controllers and the snapshot; what pollers count is read as it is, without stopping them.
+ * The objects of rblkd: portals, subsystems, namespaces, hosts, connections, each as a list of JSON
+ * objects. control.c calls it on the control thread, which owns portals, queues, controllers and
+ * the snapshot. The counters of pollers are read without stopping them.
  *
- * Scripts rely on the keys: they are only ever added to (tests/loop/test_control.py). Sizes are
- * bytes, times seconds.
+ * Scripts rely on the keys: new ones may be added, but none may change
+ * (tests/loop/test_control.py). Sizes are bytes, times seconds.
  */
 #include <errno.h>
 #include <string.h>
@@ -49,7 +49,7 @@ void control_add_seconds_since(struct json_object *o, const char *key, uint64_t 
 
 /* ---- portals -------------------------------------------------------------------------------- */
 
-/* By name: a portal that was moved to another address keeps the connections that it had. */
+/* By name: a portal that was moved to another address keeps its connections. */
 static unsigned count_queues(const struct target *target, const struct portal *portal)
 {
 	unsigned n = 0;
@@ -119,7 +119,7 @@ static unsigned count_controllers(const struct target *target, const char *subnq
 	return n;
 }
 
-/* Of what SMART tells hosts: what tells one start from another. */
+/* The SMART data that distinguishes one start from another. */
 static void add_life(struct json_object *o, const struct subsystem *subsystem)
 {
 	struct health_figures figures;
@@ -290,7 +290,7 @@ static struct json_object *show_host(const struct target *target, const char *nq
 	return o;
 }
 
-/* Whether a controller before this one in the list is of the same host. */
+/* Whether an earlier controller in the list is of the same host. */
 static bool is_seen(const struct target *target, const struct controller *controller)
 {
 	list_for_each (node, &target->controllers) {
@@ -304,7 +304,7 @@ static bool is_seen(const struct target *target, const struct controller *contro
 	return false;
 }
 
-/* Those of the configuration, then others that are attached. */
+/* Hosts of the configuration, then others that are connected. */
 static struct json_object *list_hosts(struct target *target)
 {
 	const struct config_host *hosts = target->config->hosts.items;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ns_resize: a namespace has grown, or shall grow, while hosts use it. Control thread.
+ * ns_resize: follows or changes the size of a namespace that hosts use. Control thread.
  *
- * A size that stands in the configuration (ram, or a file with create) is changed there and
+ * A size that is in the configuration (ram, or a file with create) must be changed there and
  * applied; changed here, it would be the old one again at the next start.
  */
 #include <errno.h>
@@ -19,7 +19,7 @@
 struct wish {
 	const char *subnqn; /* borrowed from the parameters */
 	uint32_t nsid;
-	uint64_t size; /* 0: as large as the backing store is */
+	uint64_t size; /* 0: the size of the backing store */
 	bool is_forced;
 };
 

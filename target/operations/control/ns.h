@@ -4,6 +4,6 @@
 
 #include "base/rpc.h"
 
-/* ns_resize {"subsystem", "nsid", "size", "force"}: size in bytes and force may be left out. */
+/* ns_resize {"subsystem", "nsid", "size", "force"}: size in bytes and force are optional. */
 struct json_object *control_ns_resize(void *context, struct json_object *params,
 				      struct error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* drain: a portal gives up its connections, or takes some again. Control thread. */
+/* drain: ends a portal's connections, or accepts new ones again. Control thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ static bool has_name(const struct portal *portal, const char *name)
 	return name && portal->target && !strcmp(portal->name, name);
 }
 
-/* The portal of that name: the one that listens, or else one that was moved or removed and has
- * connections still, or had them when it was drained (rblkctl asks until none is left). */
+/* The portal of that name: the one that listens; else one that was moved or removed and still has
+ * connections, or had them when it was drained (rblkctl repeats the call until none is left). */
 static struct portal *find_portal(struct target *target, const char *name)
 {
 	struct portal *left = NULL;
@@ -42,7 +42,7 @@ static struct portal *find_portal(struct target *target, const char *name)
 	return left;
 }
 
-/* Of all portals of that name: connections of an address that it had before are its connections. */
+/* Of all portals of that name, because the connections of an earlier address count. */
 static unsigned count_all_queues(const struct target *target, const char *name)
 {
 	unsigned n = 0;

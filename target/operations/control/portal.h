@@ -4,5 +4,5 @@
 
 #include "base/rpc.h"
 
-/* drain {"portal", "undo"}: by name; returns at once with the connections that are still there. */
+/* drain {"portal", "undo"}: by name; returns at once with the number of remaining connections. */
 struct json_object *control_drain(void *context, struct json_object *params, struct error *error);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * qos_list {"name"}, qos_set {"name", "qos": {"iops": "1000", "burst": "1s", "read_bandwidth":
- * "none"}}: the limits of namespaces and hosts, and what they have done. Control thread.
+ * "none"}}: the rate limits of namespaces and hosts, and their effect so far. Control thread.
  *
- * What is set is the running configuration's, as if it had stood in the file: so a host has its
- * limits also when it comes back, diff compares them with the file, and apply brings the file's
- * back.
+ * qos_set changes the running configuration, as if the file had those limits. So a host that
+ * reconnects has them too, diff compares them with the file, and apply restores the file's.
  */
 #include <string.h>
 
@@ -30,7 +29,7 @@ static const char *text(struct json_object *o, const char *key)
 	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
-/* ---- what is limited ------------------------------------------------------------------------ */
+/* ---- namespaces and hosts with limits ------------------------------------------------------- */
 
 /* A namespace or a host of the configuration. */
 struct limited {
@@ -70,7 +69,7 @@ static void for_each(struct target *target,
 		visit(target, &(struct limited){.qos = &hosts[i].qos, .host = &hosts[i]}, context);
 }
 
-/* "NQN/NSID" is a namespace; a host goes by its name or its NQN. */
+/* "NQN/NSID" is a namespace; a host has its name or its NQN. */
 static bool is_named(const struct limited *one, const char *name)
 {
 	char label[NVMF_NQN_MAX + 16];
@@ -228,7 +227,7 @@ static void compare(struct target *target, const struct limited *one, void *cont
 		search->found = *one;
 }
 
-/* NULL: there is none (said). */
+/* NULL: none (the error has the message). */
 static const struct conf_key *find_key(const char *name, struct error *error)
 {
 	const char *names[8] = {NULL}, *guess;

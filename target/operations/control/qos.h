@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits of rates over the control socket. Control thread. */
+/* Control methods on rate limits. Control thread. */
 #pragma once
 
 #include "base/rpc.h"

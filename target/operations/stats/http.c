@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The HTTP endpoint: GET /metrics. A thread of libmicrohttpd's own parses what clients send, so
- * that nothing they do takes time of the control thread or of pollers. The number of clients is
- * limited, in all and from one address. A request must be received and its answer sent within a
- * time: a client that sends or takes a byte now and then is disconnected as an idle one is. The
- * library times idle connections only, so the time is kept here: while there are connections, the
- * control thread shuts the sockets of those that are late. A socket is closed after its place in
- * the table is given back, so none is taken for another.
+ * The HTTP endpoint: GET /metrics. A thread of libmicrohttpd parses what clients send, so that
+ * clients take no time of the control thread or of pollers. The number of clients is limited, in
+ * total and for each address. A request must arrive and its answer must leave within a time limit;
+ * a client that sends or takes a byte now and then is disconnected like an idle one. The library
+ * limits idle time only. So while there are connections, the control thread shuts down the sockets
+ * of late ones. A socket is closed after its place in the table is free, so the shutdown never hits
+ * another socket.
  *
- * The counters are the control thread's to collect: it is sent a message, and the HTTP thread
- * waits. What was collected a moment ago is given again, so that asking often costs little.
+ * The control thread collects the counters: the HTTP thread sends it a message and waits. An answer
+ * is reused for a moment, so that frequent requests cost little.
  *
- * End: the HTTP thread is told not to wait any more, and then joined. The message may still be in
- * the inbox of the loop, which does not run again.
+ * End: the HTTP thread is woken from its wait, and then joined. The message may still be in the
+ * inbox of the loop, which does not run again.
  */
 #include <errno.h>
 #include <microhttpd.h>
@@ -30,15 +30,15 @@ enum {
 	CONNECTIONS_MAX = 16,
 	PER_ADDRESS_MAX = 4,
 	PATIENCE_S = 10,
-	MEMORY = 16 * 1024, /* of a connection: what is larger is refused */
+	MEMORY = 16 * 1024, /* for a connection: larger requests are refused */
 	BACKLOG = 16,
 	FRESH_MS = 100,
 };
 
 /* A place in the table of connections. */
 struct client {
-	int fd;		   /* the library's; -1: the place is free */
-	uint64_t since_ns; /* it came, or its last request was answered */
+	int fd;		   /* owned by the library; -1: the place is free */
+	uint64_t since_ns; /* of the connection, or of the last answer */
 };
 
 struct http {
@@ -47,7 +47,7 @@ struct http {
 
 	struct target *target;
 	struct MHD_Daemon *daemon;
-	pthread_mutex_t lock; /* guards all below; a leaf */
+	pthread_mutex_t lock; /* protects all below; a leaf */
 	pthread_cond_t is_answered;
 	struct loop_msg ask; /* to control */
 	bool is_asked, is_stopping;
@@ -161,7 +161,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 		      "text/plain; charset=utf-8");
 }
 
-/* Called when the header is there, and again when all of the request is. */
+/* Called once with the header, and again with the whole request. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
 				  const char *method, const char *version, const char *upload,
 				  size_t *n_upload, void **state)
@@ -177,7 +177,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		*state = &has_header;
 		return MHD_YES;
 	}
-	if (*n_upload) { /* a GET with a body: it is not looked at */
+	if (*n_upload) { /* a GET with a body, which is ignored */
 		*n_upload = 0;
 		return MHD_YES;
 	}
@@ -204,7 +204,7 @@ static void take_place(struct http *http, int fd, void **ret_client)
 	loop_send(&http->target->loop, &http->watch);
 }
 
-/* The library keeps *state with the connection. */
+/* The library stores *state with the connection. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
 			  enum MHD_ConnectionNotificationCode what)
 {
@@ -341,7 +341,7 @@ void http_stop(struct target *target)
 	pthread_cond_signal(&http->is_answered);
 	pthread_mutex_unlock(&http->lock);
 	if (http->daemon)
-		MHD_stop_daemon(http->daemon); /* closes the listener, too */
+		MHD_stop_daemon(http->daemon); /* also closes the listener */
 	loop_timer_stop(&http->look);
 	pthread_cond_destroy(&http->is_answered);
 	pthread_mutex_destroy(&http->lock);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The HTTP endpoint that Prometheus asks (metrics.listen of the configuration). Control thread. */
+/* The HTTP endpoint for Prometheus (metrics.listen of the configuration). Control thread. */
 #pragma once
 
 #include "target/engine/target.h"
 
 #ifdef HAVE_MICROHTTPD
-/* Listens, if that is configured. 0 or -errno (said in the log). */
+/* Listens, if configured. 0 or -errno (logged). */
 int http_start(struct target *target);
-/* The loop does not run any more. Accepts one that was not started. */
+/* Once the loop has stopped. Accepts one that was not started. */
 void http_stop(struct target *target);
 #else
 /* Built without libmicrohttpd: the configuration refuses the key. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Metrics rblkd_*, written family by family, as the format wants it. Names and labels are relied
- * on: they are only ever added to (rblkd(8) lists them). Times are seconds, sizes bytes. Queues
- * have no metrics of their own, for each connection would be a new series; rblkctl stats --queues
- * has them.
+ * Metrics rblkd_*, written family by family, as the format requires. Scripts rely on names and
+ * labels: new ones may be added, but none may change (rblkd(8) lists them). Times are seconds,
+ * sizes bytes. Queues have no metrics of their own, because each connection would be a new series;
+ * rblkctl stats --queues has them.
  *
- * Buckets end where octaves of our histograms end, 2^k - 1 ns, so their counts are exact.
+ * Buckets end where octaves of rblkd's histograms end, 2^k - 1 ns, so their counts are exact.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void family(FILE *f, const char *name, const char *type, const char *help
 	fprintf(f, "# HELP rblkd_%s %s\n# TYPE rblkd_%s %s\n", name, help, name, type);
 }
 
-/* Hosts choose their names: what is not printable ASCII is written as \xHH. */
+/* Hosts choose their names: bytes that are not printable ASCII become \xHH. */
 static const char *escape(char buf[LABEL_MAX], const char *s)
 {
 	size_t at = 0;

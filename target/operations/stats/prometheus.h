@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was counted, as text for Prometheus (exposition format 0.0.4). */
+/* The counters as text for Prometheus (exposition format 0.0.4). */
 #pragma once
 
 #include "target/engine/target.h"
 
-/* Control thread. Owned text of *ret_n bytes; NULL without memory. */
+/* Control thread. The caller owns the text, of *ret_n bytes. NULL: no memory. */
 char *prometheus_text(struct target *target, size_t *ret_n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters as JSON. All of them only grow: the difference of two answers is what happened in between:
+ * Counters as JSON. Counters only grow: the difference of two answers is what happened in between:
  *
  *   {"schema": 1, "time_ns": 123, "sample": 16, "namespaces": [
  *     {"subsystem": "nqn...", "nsid": 1, "reads": ..., "read_bytes": ..., "io": {
@@ -9,8 +9,8 @@
  *                 "histogram": [[17407, 2], [21503, 1]]},
  *        "write": ..., "other": ...}}]}
  *
- * A histogram has pairs of a duration and how many commands took at most that long, but longer than
- * the duration before. Stages are sums over the sampled commands.
+ * A histogram has pairs of a duration and the number of commands that took at most that long, but
+ * longer than the previous duration. Stages are sums over the sampled commands.
  */
 #include <string.h>
 
@@ -175,7 +175,7 @@ static struct json_object *show_queue(const struct connection *c)
 	const struct queue *queue = c->queue;
 	const struct controller *controller = c->controller;
 	struct json_object *o = json_object_new_object();
-	struct io_stats io[STATS_CLASSES] = {0}; /* its poller goes on counting in its own */
+	struct io_stats io[STATS_CLASSES] = {0}; /* its poller still counts in its own */
 
 	for (unsigned i = 0; i < STATS_CLASSES; i++)
 		io_stats_merge(&io[i], &queue->io[i]);

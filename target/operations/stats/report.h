@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was counted, for rblkctl stats. Control thread. */
+/* The counters, for rblkctl stats. Control thread. */
 #pragma once
 
 #include "base/rpc.h"
 
 /* stats {"what": "namespaces", "hosts" or "queues", "name": "NQN" or "NQN/NSID"}; the name is for
- * namespaces, and may be left out. */
+ * namespaces and optional. */
 struct json_object *control_stats(void *context, struct json_object *params, struct error *error);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See admission.h. The state of a rate is the time until which it is used up: each connection moves
- * it forward by an interval. Less than a burst ahead of the clock, it is a host that reconnects
- * after rblkd's restart with all of its queues; more is a storm. One address can use up half of the
- * burst for all.
+ * it forward by an interval. If it is less than a burst ahead of the clock, a host reconnects with
+ * all of its queues after a restart of rblkd; if it is more, the connections are a storm. One
+ * address can use up half of the burst for all.
  *
  * Recent addresses are in a table of fixed size. When all of its entries are ahead of the clock,
  * further addresses are not tracked individually; only the global limits apply. An IPv6 host can

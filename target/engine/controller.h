@@ -60,10 +60,9 @@ struct controller {
 	char remote[ADDR_STRING_MAX]; /* of the admin queue */
 	union addr local; /* the address that the host connected to: replaces wildcard portals */
 	struct portal *portal;
-	struct host *host; /* holds a reference; of a discovery controller a guest */
-	/* of its subsystem, which owns it; NULL: a discovery controller */
-	struct health_record *health;
-	struct poller *poller; /* of the admin queue */
+	struct host *host;	      /* holds a reference; of a discovery controller a guest */
+	struct health_record *health; /* of its subsystem; borrowed; NULL: discovery */
+	struct poller *poller;	      /* of the admin queue */
 	uint64_t created_ns;
 
 	/* Thread: control */

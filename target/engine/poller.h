@@ -4,8 +4,7 @@
  * is registered with every device in use, one backend_thread, and for each device one completion
  * queue and one shared receive queue.
  *
- * The control thread starts and stops the pollers (owner: target->pollers). A poller never waits
- * for another thread: threads exchange messages.
+ * The control thread creates, starts and stops the pollers; target->pollers owns them.
  */
 #pragma once
 

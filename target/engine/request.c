@@ -198,7 +198,7 @@ static struct request *take_free(struct queue *queue)
 	return r;
 }
 
-/* Zeroes what each command begins with as zero. */
+/* Zeroes the fields that each command begins with, from result to is_fresh. */
 static void clear(struct request *r)
 {
 	static_assert(NVME_OK == 0 && DIRECTION_NONE == 0, "zero");
@@ -575,7 +575,7 @@ static void wait_for_slots(struct request *r)
 	list_add_tail(&queue->slot_waiters, &r->wait);
 }
 
-/* The first of a fused pair follows its second to RESPOND and FINISH, just before it. */
+/* Moves the first of a fused pair to the next state of its second, just before the second. */
 static __attribute__((noinline)) void bring_pair(struct request *r, enum request_state next)
 {
 	struct request *first = r->pair;

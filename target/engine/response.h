@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Responses that are being sent. Poller of the queue, which owns them. */
+/* Responses that are being sent. Poller of the queue. The queue owns them and uses them again. */
 #pragma once
 
 #include "base/bits.h"

@@ -56,7 +56,7 @@ struct namespace
 	struct namespace_counters counters[POLLERS_MAX];
 	struct qos qos;		       /* for all hosts together */
 	struct namespace_stats *stats; /* owned: POLLERS_MAX */
-	struct health_record *health;  /* borrowed from the subsystem; may be NULL */
+	struct health_record *health;  /* of its subsystem; borrowed; may be NULL */
 	struct list health_node;       /* health->namespaces */
 	struct io_errors *errors;      /* owned */
 };

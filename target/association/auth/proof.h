@@ -23,7 +23,7 @@ struct proof {
 	/* Thread: poller */
 	struct request *request; /* the current Send; NULL: the session is not in use */
 	unsigned n_negotiations; /* since the last proof */
-	unsigned n_refusals;	 /* the same */
+	unsigned n_refusals;	 /* since the last proof */
 	void (*on_turn)(struct connection *c);
 	struct loop_msg ask, turn_over; /* ask: to control and back */
 	struct loop_msg proven;		/* to control, after the first proof */

@@ -10,8 +10,8 @@ struct connection;
 struct controller;
 struct request;
 
-/* A Connect command on its way to the control thread and back. A queue has one at a time, in its
- * connection. */
+/* A Connect command on its way to the control thread and back. Owner: the connection; one at a
+ * time. */
 struct connect_op {
 	struct loop_msg msg;
 	struct connection *connection;

@@ -287,8 +287,7 @@ void connection_finish(struct connection *c, const char *why)
 	queue_finish(c->queue, why);
 }
 
-/* A wrong key or a broken protocol may be an attack: it is logged even if the host stays
- * connected. */
+/* A wrong key or a broken protocol may be an attack: it is logged even if the host stays. */
 static void log_fault(struct connection *c)
 {
 	const struct controller *controller = c->controller;

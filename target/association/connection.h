@@ -52,8 +52,7 @@ struct connection {
 	struct cm_conn *cm;	       /* owned */
 	enum connection_peer peer;
 	unsigned max_reads; /* RDMA READs outstanding at the host (ORD) */
-	/* Runs until Connect, then until the first proof; after a defect, until the queue is
-	 * stranded. */
+	/* Runs until Connect, then until the first proof; after a defect, until stranding. */
 	struct loop_timer timer;
 	struct proof proof;
 	struct fence_question question;

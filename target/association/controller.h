@@ -24,7 +24,6 @@ struct controller *controller_find(struct target *target, const char *subnqn, ui
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
 
-/* For an admin queue that is connected, and for one that dies: starts and stops timers and
- * events. */
+/* When the admin queue connects, when it dies: starts and stops timers and events. */
 void controller_attach(struct controller *controller, struct queue *admin_queue);
 void controller_detach(struct controller *controller);

@@ -16,8 +16,7 @@ struct connection;
 struct controller;
 struct target;
 
-/* Why the host may not have one more association, or one more I/O queue for this one. NULL: it
- * may. */
+/* Why the host may not have another association, or another I/O queue for this one; or NULL. */
 const char *member_refuse_association(const struct target *target, const char *hostnqn);
 const char *member_refuse(const struct controller *controller);
 /* The member with that queue id; NULL: none. */

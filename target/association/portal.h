@@ -12,7 +12,7 @@ void portal_init(struct portal *portal, const struct config_portal *config);
 int portal_open(struct portal *portal);
 /* Control. Stops listening; connections stay. */
 void portal_close(struct portal *portal);
-/* Control. Opens all. 0 if each listens or waits for its address; -EADDRINUSE and others are final
+/* Control. Opens all. 0: each listens or waits for its address. -EADDRINUSE and others are final
  * (logged). */
 int portals_open(struct target *target);
 /* Control. Stops listening; connections stay. */

@@ -90,8 +90,7 @@ int config_read(const char *path, struct target_config *ret_config, FILE *out,
 void config_release(struct target_config *config);
 /* check.c: checks across keys. Errors go to conf, warnings to out. */
 void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);
-/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark is that of its
- * key. */
+/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,
 					 struct conf_mark *ret_mark);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Part of the configuration (config.h): subsystems, and what each exports. Parsed data; control
- * thread. */
+/* Part of the configuration (config.h): subsystems, and what each exports. Control thread. */
 #pragma once
 
 #include <stdbool.h>

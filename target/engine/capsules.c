@@ -141,8 +141,7 @@ static bool dump_text(int fd, const char *before, char *text, size_t n)
 	return write(fd, before, strlen(before)) >= 0 && write(fd, text, n + 1) >= 0;
 }
 
-/* Whether the write succeeded. Pollers may write records meanwhile; those are dumped as they
- * are. */
+/* Whether the write succeeded. Pollers may write records meanwhile, which it accepts. */
 __attribute__((no_sanitize("thread"))) static bool dump_ring(const struct capsule_ring *ring,
 							     unsigned max, int fd)
 {

@@ -52,7 +52,7 @@ struct nvme_command {
 	/* Poller of the queue. Checks the command. NVME_OK: the parser has set direction, length
 	 * and what else the execution needs. Any other status is the answer. */
 	enum nvme_status (*parse)(struct request *r);
-	/* Poller of the queue. Executes the command, and returns its next state. NULL: parse sets
+	/* Poller of the queue. Executes it, and returns the next state. NULL: parse sets
 	 * r->execute. */
 	enum request_state (*execute)(struct request *r);
 	const char *name; /* as in the specification */
@@ -64,7 +64,7 @@ struct nvme_command {
 	uint16_t optional; /* its bit of ONCS (I/O commands) or OACS (admin commands) */
 	/* Poller. Whether a controller with this namespace reports the bit. NULL: always. */
 	bool (*is_offered)(const struct namespace *ns);
-	/* For the second of a fused pair, after its parser. NVME_OK: it belongs to r->pair, and r
+	/* For the second of a fused pair, after its parser. NVME_OK: it fits r->pair, and r
 	 * describes both. */
 	enum nvme_status (*join)(struct request *r);
 	/* For the second of a fused pair, once it has a buffer: divides the buffer, and takes over

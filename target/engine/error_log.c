@@ -3,7 +3,7 @@
 #include "target/engine/error_log.h"
 #include "target/export/health/health.h"
 
-/* noinline: with its entry on the stack of request_run, all commands would pay for the stack
+/* noinline: with its entry on the stack of request_run, each command would pay for the
  * protector. */
 __attribute__((noinline)) void error_log_add(struct controller *controller, const struct request *r)
 {

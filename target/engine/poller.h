@@ -79,8 +79,7 @@ int pollers_add_device(struct target *target, struct device *device);
 void pollers_take_queue(struct target *target, const struct device *device);
 void pollers_give_queue(struct target *target, const struct device *device);
 /* Control. For a new queue with n commands: the shared ring gets a receive for each, until it has
- * tuning.shared_receives. 0: the caller gives them back when the queue is freed; or -errno
- * (logged). */
+ * tuning.shared_receives. 0: the caller gives them back with the queue; or -errno (logged). */
 int poller_device_take_receives(struct poller_device *pd, unsigned n);
 void poller_device_give_receives(struct poller_device *pd, unsigned n);
 /* Poller. Stops polling a device; accepts a share that was not started. */

@@ -173,8 +173,7 @@ static void put_free(struct request *r)
 	r->queue->free_requests = r;
 }
 
-/* A request that was never used, in zeroed memory; NULL: the host has sent more commands than it
- * may. */
+/* A request that was never used, in zeroed memory; NULL: the host has sent too many commands. */
 static __attribute__((noinline)) struct request *make_request(struct queue *queue)
 {
 	struct request *r = &queue->requests[queue->n_requests];
@@ -683,8 +682,7 @@ static inline __attribute__((always_inline)) enum request_state take_step(struct
 	__builtin_unreachable(); /* states_try refuses it */
 }
 
-/* Leaves the request where it is: the device, the disk or a line that has it returns it from
- * there. */
+/* Leaves the request where it is: the device, the disk or a line returns it from there. */
 static __attribute__((noinline, cold)) void refuse_move(struct request *r, enum request_state next)
 {
 	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s", r->sqe.opcode,

@@ -128,13 +128,11 @@ enum request_state request_no_buffer(struct request *r); /* for BUFFER_NEVER: a 
 void request_release_receive(struct request *r);	 /* once the data is copied */
 /* Resumes requests that wait for the queue's slots or READ credits. */
 void request_resume(struct queue *queue);
-/* For a request with an abort_status: ends it if it waits in a list of the engine; otherwise
- * false. */
+/* For a request with an abort_status: ends it if it waits in a list of the engine; else false. */
 bool request_abort_now(struct request *r);
 /* For Abort: the same, with this status; false if it cannot be stopped any more. */
 bool request_abort(struct request *r, enum nvme_status status);
-/* For a dying queue: ends requests that wait in lists of the engine. The others come back by
- * themselves. */
+/* For a dying queue: ends requests in lists of the engine. The others come back by themselves. */
 void request_abort_waiting(struct queue *queue);
 /* Counts the request in the namespace, whose memory then lives at least until the request ends. */
 void request_take_namespace(struct request *r, struct namespace *ns);

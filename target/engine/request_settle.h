@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The blocks that a command of a namespace touches, and the counters of its outcome. Poller of the
- * queue. */
+/* The blocks of a namespace command, and the counters of its outcome. Poller of the queue. */
 #pragma once
 
 #include "target/engine/queue.h"

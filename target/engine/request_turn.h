@@ -31,8 +31,8 @@ enum request_state request_use_buffer(struct request *r);
  * has the turn. If the command was aborted meanwhile, or its controller is no longer ready, the
  * command ends instead. Returns the state, TURN. */
 enum request_state request_take_turn(struct request *r, void (*on_turn)(struct request *r));
-/* Makes guard->next durable (guard_save), then calls on_saved. A failure is logged, and on_saved
- * receives -errno. */
+/* Makes guard->next durable (guard_save), then calls on_saved. Logs a failure; on_saved then gets
+ * -errno. */
 void request_save(struct request *r, bool is_skipped,
 		  void (*on_saved)(struct request *r, int error));
 /* Ends the turn. The command ends with this status; after NVME_OK it continues in after_turn, if

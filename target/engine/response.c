@@ -51,7 +51,7 @@ static void free_sent(struct response *response)
 	put_free(response);
 }
 
-/* Most reads of memory have nothing to give back here. noinline: on_send_done then saves no
+/* Most reads of memory have nothing to give back here. noinline: on_send_done saves no
  * registers. */
 __attribute__((noinline)) static void give_back(struct response *response)
 {

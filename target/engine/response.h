@@ -32,8 +32,7 @@ static inline unsigned response_n_slots(const struct request *r)
 {
 	return response_has_data(r) ? 2 : 1;
 }
-/* The caller has checked for free slots. Takes over the buffer and the namespace if there is
- * data. */
+/* The caller has checked for free slots. With data, takes over buffer and namespace. */
 void response_post(struct request *r, bool has_data);
 
 /* Send-queue slots of a queue of n_entries. A response takes one slot or, with data, two. Up to 32

@@ -64,8 +64,7 @@ static void stand_in_line(struct request *r, struct line *line, uint64_t wait_ns
 	wake_in(poller, wait_ns);
 }
 
-/* One rate: true if the command has paid it, or it costs nothing; otherwise the command is in
- * line. */
+/* One rate: true if the command has paid it, or need not; otherwise the command is in line. */
 static bool pay(struct request *r, struct qos *qos, enum qos_kind kind)
 {
 	struct poller *poller = r->queue->poller;

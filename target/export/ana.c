@@ -113,8 +113,7 @@ static void take_over(struct ana *ana, const struct ana *before)
 							     ? NULL
 							     : &before->groups[at].views[portal];
 
-			/* Only old connections use a portal that is no longer in the
-			 * configuration. */
+			/* Only old connections use a portal that was removed. */
 			if (old && (!view->configured || view->configured == old->configured))
 				view->state = old->state;
 			view->changed = old ? old->changed : 0;

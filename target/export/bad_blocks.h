@@ -25,7 +25,7 @@ enum {
 struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba, uint64_t n_blocks);
 struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba,
 				     uint64_t n_blocks);
-/* The most ranges that removals can make of a set: every other block of each range. A removal never
+/* The most ranges that removals can make of a set: every other block of each range. No removal
  * increases it. */
 uint64_t bad_blocks_worst(const struct bad_blocks *set);
 bool bad_blocks_overlap(const struct bad_blocks *set, uint64_t slba, uint64_t n_blocks);

@@ -11,6 +11,5 @@ struct durability {
 };
 
 const struct durability *durability_of(const struct namespace *ns);
-/* Logs a line for each namespace of the snapshot that is not in the one before. `before` may be
- * NULL. */
+/* Logs a line for each namespace of the snapshot that is not in `before` (may be NULL). */
 void durability_log(const struct snapshot *snapshot, const struct snapshot *before);

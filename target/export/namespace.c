@@ -106,8 +106,7 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 
 static bool make_guard(const struct namespace_origin *from, struct namespace *ns)
 {
-	/* No later start would find a state that is saved for an identity that does not come
-	 * back. */
+	/* No later start would find the state of an identity that does not come back. */
 	bool comes_back = !ns->backend->ops->begins_empty || from->config->uuid;
 	char why[512] = "";
 

@@ -32,8 +32,7 @@ struct namespace_counters {
 
 struct namespace
 {
-	/* Thread: control builds it. Immutable once published, except for counters and atomic
-	 * fields. */
+	/* Thread: control builds it. Once published only counters and atomic fields change. */
 	unsigned n_refs;  /* snapshots that hold it; control only */
 	struct list node; /* of namespaces that no snapshot holds; control only */
 	uint32_t nsid;

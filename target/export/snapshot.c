@@ -184,8 +184,7 @@ static void add_namespaces(struct builder *b, const struct config_subsystem *con
 	      compare_nsid);
 }
 
-/* The configuration names an allowed host or has its NQN; config_check has checked that the host
- * exists. */
+/* An allowed host is a name or an NQN; config_check has checked that the name exists. */
 static const char *find_host(const struct target_config *config, const char *name)
 {
 	const struct config_host *hosts = config->hosts.items;

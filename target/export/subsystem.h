@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A subsystem, as pollers see it: what hosts connect to. Part of a snapshot, which owns it
- * (snapshot.h). */
+/* A subsystem, as pollers see it: what hosts connect to. Owner: a snapshot (snapshot.h). */
 #pragma once
 
 #include <stdatomic.h>

@@ -367,8 +367,7 @@ static void end(struct daemon *d)
 	admission_free(target->admission);
 }
 
-/* The device or a disk may still use the memory of queues that a defect has stranded, so no memory
- * is freed. */
+/* The device or a disk may still use memory of stranded queues, so nothing is freed. */
 static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 {
 	log_err("stopping with %u connections that are not whole", d->target.n_stranded);

@@ -57,8 +57,7 @@ enum {
 	RING_MAGIC = 0xa10a10a1,
 };
 
-/* The memory behind an io_context_t: fs/aio.c, struct aio_ring. The kernel moves tail, this file
- * moves head. */
+/* The memory behind an io_context_t (fs/aio.c, aio_ring). The kernel moves tail, this file head. */
 struct ring {
 	unsigned id, n_events;
 	unsigned head, tail;
@@ -490,8 +489,7 @@ static void aio_free(struct backend_aio *aio)
 	free(aio);
 }
 
-/* The system's limit (fs.aio-max-nr) may be nearly reached: then fewer are in flight and more in
- * line. */
+/* The system's limit (fs.aio-max-nr) may be nearly reached: fewer in flight then, more in line. */
 static int setup_context(struct backend_aio *aio, unsigned depth)
 {
 	int r = io_setup((int)depth, &aio->context);

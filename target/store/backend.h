@@ -143,7 +143,7 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 	backend->ops->submit(backend, thread, io);
 }
 
-/* For long work that is no I/O of a backend: runs it on a worker thread, then calls io->done on the
+/* For long work that is no I/O of a backend: runs it on a worker thread, then io->done on the
  * loop. */
 void backend_run(struct backend_thread *thread, struct backend_io *io,
 		 int (*work)(struct backend_io *io));

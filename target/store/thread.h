@@ -28,8 +28,7 @@ struct backend_step {
 	uint64_t iocb[8]; /* a struct iocb; ram.c: a struct ram_wait */
 	struct backend_thread *thread;
 	int (*work)(struct backend_io *io); /* on a worker thread; 0 or -errno */
-	/* The step is over; on the loop, with error 0 or -errno. Ends the io or starts another
-	 * step. */
+	/* The step is over; on the loop, error 0 or -errno. Ends the io or starts another step. */
 	void (*then)(struct backend_io *io, int error);
 	enum backend_op op; /* of the step: a FUA write may be a write, then a flush */
 	bool is_dsync;

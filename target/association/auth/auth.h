@@ -8,8 +8,7 @@
 
 struct connection;
 
-/* Control, after a successful Connect: creates the session if the host must authenticate. 0 or
- * -ENOMEM. */
+/* Control, after a successful Connect: creates a session for a host with a key. 0 or -ENOMEM. */
 int auth_attach(struct connection *c, const char *hostnqn, const char *subnqn);
 /* Control: the time for the first proof is over. */
 void auth_on_timeout(struct connection *c);

@@ -32,8 +32,7 @@ enum auth_outcome {
 };
 
 struct auth_session {
-	/* Thread: the one that uses it. auth_alloc'd, because it holds secrets during an
-	 * exchange. */
+	/* Thread: the one that uses it. auth_alloc'd: it holds secrets during an exchange. */
 	const char *hostnqn, *subnqn;	/* borrowed */
 	struct credentials credentials; /* a copy, from Negotiate to the end */
 	enum auth_step step;

@@ -49,8 +49,7 @@ enum nvme_status event_page_fill(struct request *r, uint64_t offset);
 /* Whether the command reads that page without length and offset; if so, its parser. */
 bool event_page_has_no_length(const struct request *r);
 enum nvme_status event_page_parse(struct request *r);
-/* Ends the reporting context, if there is one. Also on the control thread, when the queues are
- * gone. */
+/* Ends the reporting context, if there is one. On control, too, once the queues are gone. */
 void event_page_release(struct controller *controller);
 
 /* discovery.c */

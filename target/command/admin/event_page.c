@@ -77,8 +77,7 @@ static void copy_to_piece(struct request *r, uint64_t offset, uint64_t first, co
 		       to - from);
 }
 
-/* had_context: for RCI, which concerns this command; the rest is from when the host established
- * it. */
+/* had_context: for RCI, which concerns this command; the rest is as old as the context. */
 static void copy(struct request *r, uint64_t offset, bool had_context)
 {
 	const struct controller *controller = r->queue->controller;

@@ -4,9 +4,7 @@
 
 #include "target/engine/request.h"
 
-/* For a Write that follows a fused Compare: NVME_OK if both have the same blocks and are not too
- * long. */
+/* For a Write that follows a fused Compare: NVME_OK if both have the same, not too many, blocks. */
 enum nvme_status fused_join(struct request *r);
-/* Once the buffer for both is there: divides it, and takes the Compare's data if its capsule
- * brought it. */
+/* Once the buffer for both is there: divides it, and takes in-capsule data of the Compare. */
 void fused_place(struct request *r);

@@ -80,8 +80,7 @@ struct io_work {
 /* Called on the poller of the queue when the work is over. error: 0 or -errno. */
 typedef void io_done(struct backend_io *io, int error);
 
-/* Submits r->io to the backend of r->ns. Returns the state, BACKEND. Never calls done from
- * inside. */
+/* Submits r->io to the backend of r->ns; never calls done from inside. Returns BACKEND. */
 static inline enum request_state io_start(struct request *r, struct io_work work, io_done *done)
 {
 	timing_enter(&r->timing, STAGE_BACKEND);

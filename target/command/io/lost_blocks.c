@@ -28,8 +28,7 @@ static struct bad_blocks *current(const struct guard *guard)
 	return atomic_load_explicit(&guard->bad_blocks, memory_order_acquire);
 }
 
-/* After the turn the next owner may publish another set at once: nothing here may read the
- * guard. */
+/* After the turn the next owner may publish another set at once: do not read the guard. */
 static void finish(struct request *r, enum nvme_status status)
 {
 	guard_end_turn(&r->pass);

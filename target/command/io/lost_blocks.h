@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of a namespace that a host has declared lost, until they are written. Poller of the
- * queue. */
+/* Blocks that a host has declared lost, until they are written. Poller of the queue. */
 #pragma once
 
 #include "target/engine/request.h"

@@ -107,8 +107,7 @@ void guard_ref(struct guard *guard);
 /* Control. The last reference needs that no command is left. Accepts NULL. */
 void guard_unref(struct guard *guard);
 
-/* Any thread. Whether a host with another NQN is registered with this identifier; *ret_nqn is its
- * NQN. */
+/* Any thread. Whether another host is registered with this identifier; *ret_nqn is its NQN. */
 bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char *hostnqn,
 		       char ret_nqn[NVMF_NQN_MAX + 1]);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creation, references and identity of guards. Control thread, except where guard.h allows
- * others. */
+/* Creation, references and identity of guards. Control thread, except as guard.h states. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -186,8 +186,7 @@ static struct reservation *get_reservation(struct json_object *object)
 	    (json_object_get_int64(type) && !n))
 		return NULL;
 	has_holder = reservation_has_holder((unsigned)json_object_get_int(type));
-	/* Without a reservation the number has no meaning; an earlier rblkd left an old one
-	 * there. */
+	/* Without a reservation the number is meaningless; an earlier rblkd kept an old one. */
 	if (has_holder &&
 	    (json_object_get_int64(holder) < 0 || (size_t)json_object_get_int64(holder) >= n))
 		return NULL;

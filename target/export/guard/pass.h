@@ -74,8 +74,7 @@ void pass_init(struct pass *pass, struct guard_client *client, bool is_command);
 void pass_begin(struct pass *pass, struct guard *guard);
 /* From now on visits see the command. Accepts a pass that has not begun or is shown already. */
 void pass_show(struct pass *pass);
-/* Leaves the medium; the command may enter again, or take a turn. Accepts one that never
- * entered. */
+/* Leaves the medium, perhaps to enter again or take a turn. Accepts one that never entered. */
 void pass_leave(struct pass *pass);
 /* Ends the pass. Accepts a zeroed one. */
 void pass_end(struct pass *pass);

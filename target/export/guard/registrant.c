@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The registrants of a reservation and, behind them in memory, the NQNs of their hosts: see
- * reservation.h. */
+/* The registrants of a reservation and, behind them, the NQNs of their hosts: see reservation.h. */
 #include <stdlib.h>
 #include <string.h>
 

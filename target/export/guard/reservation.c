@@ -119,8 +119,7 @@ static enum nvme_status finish(struct reservation *next, enum nvme_status status
 		free(next);
 		return status | NVME_DNR;
 	}
-	/* Fields without a meaning have one fixed value, so a state that is saved and read again
-	 * compares equal. */
+	/* Fields without a meaning have a fixed value, so a state equals its saved copy. */
 	if (!reservation_has_holder(next->type))
 		next->holder = 0;
 	name_registrant(next, wish);

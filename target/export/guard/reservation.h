@@ -57,8 +57,7 @@ bool reservation_allows(const struct reservation *now, const uint8_t *hostid, en
 bool reservation_has_holder(unsigned type);
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
 bool reservation_is_holder(const struct reservation *now, unsigned index);
-/* The notice that the registrant of `before` gets about a change by actor; NONE for actor
- * itself. */
+/* The notice that the registrant of `before` gets about a change by actor; actor gets NONE. */
 enum nvme_resv_notice reservation_notice(const struct reservation *before,
 					 const struct reservation *after, const uint8_t *actor,
 					 unsigned index);

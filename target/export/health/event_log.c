@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of subsystems: which ones are recorded, and which ones make room for them. See
- * event_log.h. */
+/* Events of subsystems: which ones are recorded, and which ones make room. See event_log.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,8 +158,7 @@ static struct nvme_event_power_on running_firmware(void)
 	return data;
 }
 
-/* Controllers exist only while their hosts are connected: none is powered on yet, so the event
- * lists none. */
+/* No controller exists before its host connects, so the event lists none. */
 void event_log_add_power_on(struct health_record *record)
 {
 	struct nvme_event_power_on data = running_firmware();

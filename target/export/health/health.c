@@ -157,8 +157,7 @@ void health_read(struct health_record *record, struct health_figures *ret_figure
 
 /* ---- on and off ----------------------------------------------------------------------------- */
 
-/* Counts the record's last end if it was not in order. An unknown boot counts as a loss of
- * power. */
+/* Counts the record's last end if it was not in order. An unknown boot counts as power loss. */
 static void count_last_end(struct health_record *record)
 {
 	const char *boot_id = record->health->boot_id;

@@ -96,8 +96,7 @@ struct health *health_new(struct state_directory *directory, char *why, size_t n
 void health_free(struct health *health);
 /* The record of that subsystem, which it creates if needed; NULL: no memory. */
 struct health_record *health_find(struct health *health, const char *nqn);
-/* Counts a namespace for the record from now on; ends that, and accepts one that was not
- * counted. */
+/* Counts a namespace for the record; ends that, and accepts one that was not counted. */
 void health_add_namespace(struct health_record *record, struct namespace *ns);
 void health_remove_namespace(struct namespace *ns);
 

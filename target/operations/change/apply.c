@@ -305,8 +305,8 @@ static void notice_namespaces(struct apply *a)
 	}
 }
 
-/* The host has a key now, and connected before it had. After a change of its key, the old proof is
- * enough. */
+/* The host has a key now, and connected before it had. After a change of its key the old proof
+ * holds. */
 static bool lacks_proof(const struct apply *a, const struct controller *controller)
 {
 	return controller->admin && !controller->admin->proof.session &&

@@ -343,7 +343,8 @@ static void commit(struct apply *a)
 	snapshot_keep(a->after);
 	rcu_set(&target->snapshot, a->after);
 	portals_switch_done(target, &plan);
-	target->runtime = a->runtime;
+	/* Pollers read the rest of runtime, which no change replaces. */
+	memcpy(target->runtime.slots, a->runtime.slots, sizeof(target->runtime.slots));
 	swap_config(target->config, &a->config);
 	hosts_set_qos(target);
 	hosts_set_limits(target);

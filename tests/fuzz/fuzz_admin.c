@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admin and I/O commands with their payloads, of two hosts that are connected and whose controllers are
- * enabled. The first byte is the world, the rest the script: fuzz_host.h.
+ * Admin and I/O commands with their payloads, of two hosts that are connected and whose controllers
+ * are enabled. The first byte is the world, the rest the script: fuzz_host.h.
  */
 #include "tests/fuzz/fuzz_host.h"
 

@@ -2,11 +2,13 @@
 /*
  * DH-HMAC-CHAP. The first byte chooses.
  *
- * Even: each parser, and the controller's and the host's machine, get the rest as one message.
+ * Even: each parser, and the controller's and the host's state machine, get the rest as one
+ * message.
  *
- * Odd: a host and a controller talk, and the messages between them are edited. The second byte says what
- * they have been given (bits of enum setting), the rest is edits of four bytes: which message, where (2
- * bytes), what is XORed there; with 0, the message ends there.
+ * Odd: a host and a controller run a whole exchange, and the messages between them are edited. The
+ * second byte chooses their configuration (bits of enum setting). The rest is edits of four bytes:
+ * the number of the message, the offset in it (2 bytes), and the value XORed there; 0 truncates the
+ * message at that offset.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first thing a hostile host sends: private data of its connect request, and capsules with one
- * SGL descriptor. The first byte bounds the queue's size, the rest is the message. What is accepted
- * must be what capsule.h promises. And what our host would say with these bytes for names and numbers,
- * our target must understand.
+ * The first bytes of a hostile host: private data of its connect request, and capsules with one SGL
+ * descriptor. The first byte bounds the queue's size, the rest is the message. What a parser
+ * accepts must be what capsule.h promises. The other way round, our host builds private data and a
+ * Connect command from these bytes, and our target must parse them.
  */
 #include <stdlib.h>
 

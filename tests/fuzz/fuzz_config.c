@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * target.yaml: the reader, the table of keys, and the checks across keys. Paths of files, devices
- * and keys are emptied before the checks look at them, for these are the fuzzer's invention. A second
- * table has what the reader can read beside that.
+ * and keys are emptied before the checks open them: the fuzzer must not choose files of this
+ * machine. A second table covers what the reader supports and target.yaml does not use.
  */
 #include <stddef.h>
 #include <stdio.h>

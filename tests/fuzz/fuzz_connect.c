@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections and what they begin with: connect requests, Connect and its data, authentication, at a
- * target where nobody or two hosts are connected (fuzz_host.h). The
- * first byte is the world, the second says whether there are others, the rest is the script.
+ * Connections and their first messages: connect requests, Connect and its data, authentication, at
+ * a target with no host or two hosts connected (fuzz_host.h). The first byte is the world, bit 0 of
+ * the second chooses the two connected hosts, the rest is the script.
  */
 #include "tests/fuzz/fuzz_host.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queue entries of a hostile target, one after the other, at a host with some commands in
- * flight: which command is meant, and what its status is called and made of.
+ * Completion queue entries of a hostile target, one after the other, at a host with some commands
+ * in flight: which command each one completes, and the text and errno of its status.
  */
 #include <errno.h>
 #include <string.h>

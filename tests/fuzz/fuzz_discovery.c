@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Discovery log page of a hostile target: a header, then one entry; what is missing is zero.
- * Text that gets through must be fit for a terminal.
+ * The Discovery log page of a hostile target: a header, then one entry; missing bytes are zero.
+ * Text that the parser passes must be safe to print on a terminal.
  */
 #include <string.h>
 

@@ -145,7 +145,7 @@ int state_file_read(const struct state_directory *d, const char *name, char **re
 		return 0;
 	f = open_memstream(ret_text, &n);
 	check(f);
-	/* Each apart from the next, beyond the end of the disk. */
+	/* Blocks beyond the end of the disk, with gaps, so that none merge into one range. */
 	fprintf(f, "{\"version\": %d, \"uncorrectable\": [", GUARD_FORMAT);
 	for (unsigned i = 0; i < BAD_RANGES_MAX; i++)
 		fprintf(f, "%s[%u, 1]", i ? ", " : "", DISK_BYTES + 2 * i);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A disk in memory that fails and hangs when told to, and a state directory that is none, in place of
- * target/export/state_file.c.
+ * A disk in memory that fails and hangs as the script orders, and a stand-in for
+ * target/export/state_file.c that stores nothing. All functions run on the fuzzer's one thread;
+ * disk_open() returns the one static disk.
  */
 #pragma once
 
@@ -15,10 +16,11 @@ struct state_directory;
 
 /* The one disk, empty. Its I/O ends in the loop's next turn. */
 struct backend *disk_open(struct loop *loop);
-/* The next n operations fail with this errno (0: none does); is_held: none ends until the next call. */
+/* The next n operations fail with this errno (0: none fails); is_held: none ends until the next
+ * call. */
 void disk_say(int error, unsigned n, bool is_held);
 bool disk_is_held(void);
 
-/* A directory that remembers nothing; is_full: but of each namespace as many uncorrectable blocks as can
- * be. */
+/* A directory that stores nothing. is_full: it reports the maximum of uncorrectable blocks for
+ * each namespace. */
 struct state_directory *disk_state(bool can_write, bool is_full);

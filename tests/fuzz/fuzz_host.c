@@ -92,15 +92,15 @@ static struct {
 	struct poller poller;
 	struct target_config config;
 	struct conf *conf;
-	struct queue *queues[CONNS]; /* of connections that live */
+	struct queue *queues[CONNS]; /* of live connections */
 	struct auth_key key;
 	char directory[32];
 	bool is_started;
-	unsigned n_at_once; /* steps that still come without a turn */
-	uint8_t step;	    /* key of its memory */
+	unsigned n_at_once; /* steps left before the next turn */
+	uint8_t step;	    /* key of this step's memory */
 } env = {.directory = "/tmp/fuzz_host.XXXXXX"};
 
-/* main.c's */
+/* rblkd's main.c decides in this hook whether to end; the script stops this target itself. */
 static void check_stop(struct target *target)
 {
 }
@@ -112,7 +112,7 @@ static bool is_loop_quiet(struct loop *loop)
 	return list_is_empty(&loop->calls) && !atomic_load(&loop->inbox);
 }
 
-/* Who waits for a worker thread, or for nothing of ours. */
+/* Commands at the disk or on a worker thread, which may be idle in all our loops. */
 static bool has_unfinished(void)
 {
 	list_for_each (node, &env.target.connections) {
@@ -132,7 +132,7 @@ static bool is_quiet(void)
 	       wire_is_quiet();
 }
 
-/* Connections that are gone. */
+/* Clears the entries of connections that have ended. */
 static void forget_dead(void)
 {
 	for (unsigned i = 0; i < CONNS; i++) {
@@ -159,7 +159,7 @@ static void settle(void)
 
 	do {
 		turn();
-		/* A worker thread has it; or it waits for what is held. */
+		/* A worker thread may hold the command. A held disk is not waited for. */
 		if (is_quiet() && has_unfinished() && !disk_is_held())
 			loop_turn(&env.poller.loop, NSEC_PER_MSEC);
 	} while (++n < SETTLE_TURNS &&
@@ -178,7 +178,7 @@ static void write_key(void)
 	snprintf(path, sizeof(path), "%s/key", env.directory);
 	f = fopen(path, "w");
 	check(f);
-	/* The host has the second: the administrator is changing it. */
+	/* The host uses the second key: a file has two while the administrator replaces one. */
 	fputs("DHHC-1:00:" OTHER_KEY "\nDHHC-1:00:" KEY "\n", f);
 	fclose(f);
 	check(chmod(path, 0600) == 0);
@@ -210,7 +210,7 @@ static void stop(void)
 	rmdir(env.directory);
 }
 
-/* Once. */
+/* Called for the first input only. */
 static void start(void)
 {
 	struct target *target = &env.target;
@@ -227,13 +227,14 @@ static void start(void)
 	target->n_pollers = 1;
 	check(loop_init(&target->loop, 0, NULL) == 0);
 	check(poller_init(&env.poller, target, 0) == 0);
-	/* libcrypto ends before the handlers that were there before it: workers must end first. */
+	/* atexit() handlers run in reverse: libcrypto must register its own first, so that the
+	 * workers that use it end before it does. */
 	check(OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) == 1);
 	atexit(stop);
 	env.is_started = true;
 }
 
-/* Namespace 2 of the plain subsystem is on a disk that does as the script says. */
+/* Namespace 2 of the plain subsystem is on the scripted disk. */
 static void put_disk(struct snapshot *snapshot)
 {
 	struct namespace *ns = subsystem_namespace(snapshot_find(snapshot, SUBNQN), 2);
@@ -244,7 +245,7 @@ static void put_disk(struct snapshot *snapshot)
 	ns->guard->is_volatile = false;
 }
 
-/* A thread registers namespaces in RAM; what comes next must not depend on when. */
+/* A thread registers namespaces in RAM. Wait for it: the next steps must not depend on timing. */
 static void await_memory(const struct snapshot *snapshot)
 {
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
@@ -335,7 +336,7 @@ static void open_conn(unsigned i, unsigned portal, unsigned n_reads, const uint8
 	settle();
 }
 
-/* It leaves, and says so, or is seen to be gone. */
+/* The host disconnects, or the device reports its loss: the target gets the same event. */
 static void hang_up(unsigned i)
 {
 	struct queue *queue = env.queues[i];
@@ -491,7 +492,7 @@ static const uint8_t *take(struct script *s, size_t n)
 	return at;
 }
 
-/* As the low bits of opcodes and fabrics command types say. */
+/* The low bits of opcodes and of fabrics command types give the direction of the data. */
 static bool sends_data(const struct nvme_sqe *sqe)
 {
 	uint8_t code = sqe->opcode == NVME_FABRICS ? sqe->nsid.b[0] : sqe->opcode;
@@ -539,7 +540,7 @@ static void play_capsule(struct script *s, unsigned kind)
 	send_capsule(head[0] % CONNS, &sqe, data, n_data);
 }
 
-/* Time has passed for whoever has not said who he is, or not proven it. */
+/* The timer of each connection that has not sent Connect, or not authenticated, expires. */
 static void expire_all(void)
 {
 	list_for_each_safe (node, &env.target.connections) {
@@ -552,7 +553,7 @@ static void expire_all(void)
 	}
 }
 
-/* An honest host proves that it has the key. */
+/* A host with the right key authenticates. */
 static void prove(unsigned i)
 {
 	static struct auth_host host;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target in one thread, over fuzz_wire.h, and hosts that play a script: the fuzzer's input. A script
- * is a row of steps, the kind in the low bits of the first byte:
+ * The target in one thread, over fuzz_wire.h, and hosts that play a script: the fuzzer's input. A
+ * script is a row of steps, the kind in the low bits of the first byte:
  *
- *   0 raw          connection, n (2 bytes), SQE (64 bytes), then, if the command sends data, its n bytes:
- *                  the SGL is what the script says
+ *   0 raw          connection, n (2 bytes), SQE (64 bytes), then, if the command sends data,
+ *                  its n bytes: the SGL is the script's own
  *   1 keyed        the same; the SGL describes n bytes under a key
  *   2 in capsule   the same; the data comes with the command
- *   3 invalidate   as keyed, and the key is to be invalidated
- *   4 open         connection (bits 4 and 5: the portal), RDMA READs offered, 32 bytes of private data
- *   5 close        connection: the host hangs up; bit 7: instead, hosts hear of a change; bit 6: it
- *                  proves that it has the key of the host that has one; all bits: rblkd is stopping
- *   6 disk         errno (0: none), how often: what the disk of namespace 2 says next; bit 7 of the
- *                  errno: it answers only at the next such step
- *   7 time         how many of the next steps come at once; bit 7: the device does nothing meanwhile;
- *                  all other bits: who should have connected or proven himself has taken too long
+ *   3 invalidate   as keyed, and the SGL requests invalidation of the key
+ *   4 open         connection (bits 4 and 5: the portal), RDMA READs offered, 32 bytes of
+ *                  private data
+ *   5 close        connection: the host disconnects. Bit 7: instead, hosts are notified of a
+ *                  change; bit 6: the host authenticates with the configured key; all bits:
+ *                  rblkd is stopping
+ *   6 disk         errno (0: none), count: results of the next operations on the disk of
+ *                  namespace 2; bit 7 of the errno: it completes them at the next such step
+ *   7 time         number of following steps without a turn between them; bit 7: the device
+ *                  is idle meanwhile; all other bits: the timers of connections that have not
+ *                  sent Connect, or have not authenticated, expire
  */
 #pragma once
 
@@ -25,10 +28,10 @@
 struct nvme_sqe;
 struct queue;
 
-enum host_world {		  /* bits of the first byte */
+enum host_world {		  /* bits of the script's first byte */
 	WORLD_DISCOVERY = 1 << 0, /* connection 0 is a discovery controller's */
 	WORLD_STATE = 1 << 1,	  /* with a state directory */
-	WORLD_ANA = 1 << 2,	  /* of the subsystem with ANA groups */
+	WORLD_ANA = 1 << 2,	  /* hosts use the subsystem with ANA groups */
 	WORLD_NO_INLINE = 1 << 3,
 	WORLD_STOPPING =
 		1 << 4,		/* rblkd is stopping; and a state directory knows many bad blocks */
@@ -37,16 +40,17 @@ enum host_world {		  /* bits of the first byte */
 	WORLD_BROKEN_STATE = 1 << 7, /* the state directory cannot be written */
 };
 
-/* Begins anew; is_connected: two hosts have enabled their controllers and have an I/O queue each,
- * connections 0 and 1, 2 and 3. */
+/* Starts a new world; is_connected: two hosts have enabled their controllers and have an I/O
+ * queue each, connections 0 and 1, 2 and 3. */
 void host_begin(unsigned world, bool is_connected);
 void host_play(const uint8_t *script, size_t n);
-/* For unit tests, which look behind the scenes: the queue of a connection, NULL when it is gone; a command
- * from it, with n bytes of its host's memory described; turns, until nothing is left to do. */
+/* For unit tests, which inspect the target's inside: the queue of a connection, NULL when it is
+ * gone; a command from it, with n bytes of its host's memory described; turns, until no work is
+ * left. */
 struct queue *host_queue(unsigned i);
 void host_send(unsigned i, const struct nvme_sqe *sqe, size_t n);
 void host_settle(void);
-/* The host of connections 0 and 1 comes once more, as connections i and i + 1. */
+/* The host of connections 0 and 1 connects again, as connections i and i + 1. */
 void host_return(unsigned i);
-/* All hang up; nothing is left of them. */
+/* All hosts disconnect; checks that nothing of them is left. */
 void host_end(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a hostile target says of itself: the first byte chooses the data structure, the rest is its
- * beginning, zeros follow. Values that get through must be safe to reckon with.
+ * Identify data of a hostile target: the first byte chooses the data structure, the rest is its
+ * beginning, zeros follow. Values that the parser passes must be safe to calculate with.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static void parse_ids(const uint8_t *page)
 	identify_ids_are_empty(&ids);
 }
 
-/* As a page, and as the piece that follows. */
+/* As a whole page, and as the second piece of a page read in pieces. */
 static void parse_ana_log(const uint8_t *page)
 {
 	struct ana_cursor cursor = {.group = page[1]};

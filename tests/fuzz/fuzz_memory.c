@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzz_memory.h"
 
-static _Atomic unsigned calls_left; /* until one fails; 0: none does */
+static _Atomic unsigned calls_left; /* until one fails; 0: none fails */
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that runs out: of targets that are linked with --wrap (meson.build). */
+/* Allocation failures on demand, for programs that are linked with --wrap (meson.build). */
 #pragma once
 
-/* This call of malloc and calloc from now on fails, by all threads; 0: none does. */
+/* Call number `which` of malloc and calloc from now on fails, counted over all threads; 0: none. */
 void memory_fail(unsigned which);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One NBD client, from its first byte to the end of its stream: the connection as it is, on a
- * worker's loop without a thread, over a small volume in memory (fuzz_volume.c). The first byte
- * chooses: with or without the handshake, what the volume can do, and whether two more bytes say what
- * goes wrong meanwhile (struct plan).
+ * One NBD client, from its first byte to the end of its stream: the real connection, on a worker's
+ * loop without a thread, over a small volume in memory (fuzz_volume.c). The first byte chooses the
+ * handshake or none, the abilities of the volume, and whether two more bytes schedule a failure
+ * (struct plan).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum {
 	IS_SIMPLE = 1 << 2, /* neither Write Zeroes nor Dataset Management */
 	HAS_4K = 1 << 3,
 	HAS_PLAN = 1 << 4,
-	IS_FULL = 1 << 5,	     /* as many others are connected as may be */
+	IS_FULL = 1 << 5,	     /* the limit on connections is reached */
 	IS_SHORT_OF_MEMORY = 1 << 6, /* the first byte of the plan: which call fails */
 };
 
@@ -35,16 +35,16 @@ enum event {
 	EVENT_NONE,
 	EVENT_STOP,	  /* the server is stopped */
 	EVENT_LATE,	  /* a deadline has passed */
-	EVENT_HANG_UP,	  /* the client is gone, whatever it has not taken */
-	EVENT_NOT_TAKING, /* it takes no replies from here on */
-	EVENT_SHORT,	  /* it sends little at a time from here on */
-	EVENT_SHRINKS,	  /* the volume is smaller */
-	EVENT_NO_PARTS,	  /* others have all parts, for a while */
+	EVENT_HANG_UP,	  /* the client is gone, with replies unread */
+	EVENT_NOT_TAKING, /* it stops reading replies */
+	EVENT_SHORT,	  /* it sends a few bytes at a time from here on */
+	EVENT_SHRINKS,	  /* the volume becomes smaller */
+	EVENT_NO_PARTS,	  /* other connections hold all parts for a while */
 	EVENTS,
 };
 
-/* The first byte: which errno (low bits), of how many I/Os one fails; the second: an event, after how
- * many turns (high bits). */
+/* The first byte: the errno (low bits), and one of how many I/Os fails with it; the second: an
+ * event, and after how many turns it occurs (high bits). */
 struct plan {
 	int error;
 	unsigned every;
@@ -54,7 +54,7 @@ struct plan {
 };
 
 enum {
-	TURNS_NOT_TAKING = 30, /* then it does */
+	TURNS_NOT_TAKING = 30, /* then the client reads again */
 	TURNS_NO_PARTS = 4,
 	SHORT_BYTES = 20,
 };
@@ -62,7 +62,7 @@ enum {
 static struct {
 	struct worker worker;
 	struct nbd_conn *returned;
-	struct list borrowed; /* parts that the connection does without for a while */
+	struct list borrowed; /* parts taken from the connection for a while */
 } env;
 
 static void on_closed(struct worker *worker, struct nbd_conn *conn)
@@ -75,7 +75,7 @@ static unsigned poll_nothing(struct loop_source *source)
 	return 0;
 }
 
-/* As worker.c's: what is dirty is sent at the end of a turn. */
+/* As worker.c's: the end of a turn sends the replies of dirty connections. */
 static void flush_dirty(struct loop_source *source)
 {
 	struct list now, *node;
@@ -117,7 +117,7 @@ static void init_export(struct nbd_export *export, unsigned which)
 	nbd_export_update(export, &info, false);
 }
 
-/* Whatever the server says. */
+/* Reads and drops the server's replies. */
 static void swallow(int fd)
 {
 	char said[4096];
@@ -141,7 +141,7 @@ static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event 
 {
 	if (event == EVENT_STOP) {
 		nbd_session_stop(conn);
-		nbd_session_stop(conn); /* once is enough */
+		nbd_session_stop(conn); /* a second call has no effect */
 	} else if (event == EVENT_LATE && loop_timer_is_running(&conn->deadline)) {
 		loop_timer_stop(&conn->deadline);
 		conn->deadline.on_expiry(&conn->deadline);
@@ -152,7 +152,7 @@ static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event 
 	}
 }
 
-/* Its parts are with us meanwhile. */
+/* Takes all parts of the connection, and gives them back when is_over. */
 static void borrow_parts(struct nbd_conn *conn, bool is_over)
 {
 	if (!conn->requests)
@@ -172,7 +172,7 @@ static size_t send_some(int fd, const uint8_t *data, size_t n)
 	return r > 0 ? (size_t)r : 0;
 }
 
-/* A client that takes nothing fills its socket soon. */
+/* A small send buffer fills soon when the client does not read. */
 static void open_sockets(int fds[2])
 {
 	int little = 1;
@@ -187,7 +187,7 @@ static void turn(struct nbd_export *export, struct nbd_conn *conn, const struct 
 	bool is_taking = plan->event != EVENT_NOT_TAKING || n < plan->turn ||
 			 n > plan->turn + TURNS_NOT_TAKING;
 
-	bool is_there = !list_is_empty(&conn->node); /* not on its way back */
+	bool is_there = !list_is_empty(&conn->node); /* not on its way back to its owner */
 
 	if (n == plan->turn && is_there)
 		happen(export, conn, plan->event, fd);
@@ -199,7 +199,7 @@ static void turn(struct nbd_export *export, struct nbd_conn *conn, const struct 
 		swallow(fd);
 }
 
-/* Before its parts are gone, the client must not have sent its first request. */
+/* The first request must arrive only after the parts are gone, so bytes trickle until then. */
 static bool is_sent_short(const struct plan *plan, unsigned n)
 {
 	return (plan->event == EVENT_SHORT && n >= plan->turn) ||
@@ -221,7 +221,7 @@ static void talk(struct nbd_export *export, bool is_kernel, const struct plan *p
 		return;
 	}
 	env.returned = NULL;
-	list_init(&env.borrowed); /* what the last one did not get back went with it */
+	list_init(&env.borrowed); /* borrowed parts of the last connection were freed with it */
 	worker_add_conn(&env.worker, conn);
 	while (!env.returned) {
 		bool is_short = is_sent_short(plan, n_turns);

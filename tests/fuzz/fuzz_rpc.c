@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket's server, told anything by a client that is allowed to call: the whole input
- * at once, or again and again until it is too long, then the end of the stream. A method that echoes
- * its parameters brings them back out.
+ * The control socket's server, with any bytes from a client that has the permission to call: the
+ * whole input at once, or repeated until it is too long, then the end of the stream. The method
+ * echoes its parameters, so that they pass the writer as well.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void start(void)
 	atexit(stop);
 }
 
-/* What came back by now; false at the end of it, which is the end of a line. */
+/* Reads the answers so far. False at the end of the stream, which must follow a whole line. */
 static bool take_answers(int fd, char *last)
 {
 	char answers[4096];
@@ -73,7 +73,7 @@ static bool take_answers(int fd, char *last)
 	return n != 0;
 }
 
-/* More than a message may be. */
+/* One byte more than the longest message that the server accepts. */
 static void send_long(int fd, const uint8_t *data, size_t n)
 {
 	static uint8_t bytes[(64 << 10) + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See fuzz_volume.h. What the bridge promised its volume is checked here: whole blocks inside the
+ * See fuzz_volume.h. This file checks what the bridge promises its volume: whole blocks inside the
  * volume, of at most the transfer's size, from and to memory inside one taken buffer.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@ struct volume_queue {
 	unsigned n_taken;
 	int error;
 	unsigned every, n_done;
-	uint8_t *buffers[FUZZ_BUFFERS]; /* owned while taken: a sanitizer sees their ends */
+	uint8_t *buffers[FUZZ_BUFFERS]; /* while taken: a sanitizer sees their ends */
 	uint8_t bytes[FUZZ_VOLUME_BYTES];
 };
 
@@ -89,7 +89,7 @@ void fuzz_volume_check_idle(void)
 {
 	check(list_is_empty(&volume.submitted) && list_is_empty(&volume.waiters));
 	check(volume.n_taken == 0);
-	memset(volume.bytes, 0, sizeof(volume.bytes)); /* the next run begins as this one */
+	memset(volume.bytes, 0, sizeof(volume.bytes)); /* each input starts from zeroes */
 }
 
 /* ---- volume_io.h ---- */
@@ -100,7 +100,7 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	loop_defer(queue->loop, &queue->run);
 }
 
-/* All of it is on the wire at once. */
+/* Everything submitted is on the wire at once, so none can be cancelled. */
 bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
 {
 	return false;
@@ -153,7 +153,7 @@ void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *wai
 		list_remove(&waiter->node);
 }
 
-/* Of the queues that worker.c adds there is none here. */
+/* There is one queue only: worker.c cannot add more. */
 int volume_queue_add(struct volume *of, struct loop *io_loop, struct volume_queue **ret_queue)
 {
 	return -EUSERS;

@@ -173,7 +173,7 @@ static void post(struct qp *qp, enum kind kind, struct work *work)
 	qp->n_posted++;
 }
 
-/* A sanitizer sees what is not there. */
+/* Touches each byte, so that a sanitizer reports memory that does not exist. */
 static void look_at(const void *at, size_t n)
 {
 	const volatile uint8_t *bytes = at;
@@ -216,7 +216,7 @@ void qp_flush(struct qp *qp)
 {
 }
 
-/* Behind all that it has posted. */
+/* The drain completes after all posted work. */
 void qp_drain(struct qp *qp)
 {
 	for (unsigned i = 0; i < wire.n; i++) {
@@ -247,7 +247,7 @@ static void end(const struct pending *p)
 	struct qp *qp = p->qp;
 
 	if (p->kind == DRAIN) {
-		qp->on_drained(qp); /* the queue may be gone now */
+		qp->on_drained(qp); /* may free the queue */
 		return;
 	}
 	qp->n_posted--;
@@ -411,5 +411,5 @@ int cm_listen(struct cm *cm, const union addr *address, int backlog, struct cm_l
 
 void cm_listener_close(struct cm_listener *listener)
 {
-	wire.n_listeners = 0; /* all of them close together */
+	wire.n_listeners = 0; /* all listeners close together */
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs a fuzz target over a kept corpus (argv[1]: the folder), each file also cut and spoilt: at each
- * byte, or in a longer file at as many places as argv[2] says, by default 100; 0: whole only. TAP.
+ * Runs a fuzz target over a kept corpus (argv[1]: the folder). Each file runs whole, then truncated
+ * and damaged: at each byte, or in a longer file at as many places as argv[2] gives, by default
+ * 100; 0: whole only. Prints TAP.
  */
 #include <dirent.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* It challenges, whatever the host says is right, and then gives a proof that is none (Base 2.0,
- * 8.13.5). */
+/* Sends a challenge, accepts any Reply, and answers it with a wrong proof of its own identity
+ * (Base 2.0, 8.13.5). */
 #include <string.h>
 
 #include "tests/hostile_target/auth.h"
@@ -28,7 +28,7 @@ void auth_say(struct slot *slot)
 	d[1] = is_first ? 1 : 3; /* Challenge, Success1 */
 	wr16(d + 4, tid);
 	d[6] = 32;
-	d[8] = 1;	  /* SHA-256; of Success1: there is a response */
+	d[8] = 1;	  /* SHA-256; of Success1: a response is present */
 	d[12] = is_first; /* the sequence number */
 	slot->out = d;
 	slot->n_out = 16 + 32;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fake target's commands, by byte offsets (wire reference, sections 3 to 12). Each is
- * checked as strictly as the specification allows, executed on memory, and answered; a
- * rule may interfere.
+ * The fake target's commands, by byte offsets (wire reference, sections 3 to 12). Each command is
+ * checked as strictly as the specification allows, executed on memory, and answered, unless a rule
+ * interferes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ enum {
 
 static uint32_t cc;
 static uint16_t next_cntlid = 1;
-static struct slot *aer; /* held */
+static struct slot *aer; /* the Asynchronous Event Request that is outstanding */
 static struct conn *aer_conn;
 static uint64_t n_blocks_now;
 static bool is_discovery;
@@ -329,7 +329,7 @@ static void log_entry(uint8_t *e, unsigned i)
 	e[2] = i ? 2 : 3;
 	wr16(e + 6, 0xffff);
 	wr16(e + 8, 32);
-	if (i == 1) { /* one padded with blanks, as SPDK does */
+	if (i == 1) { /* one padded with blanks, as SPDK pads */
 		pad(e + 32, 32, "4420");
 		pad(e + 512, 256, "127.0.0.1");
 	} else {
@@ -339,7 +339,7 @@ static void log_entry(uint8_t *e, unsigned i)
 	strcpy((char *)e + 256, i == 0 ? DISCOVERY_NQN : i == 1 ? opt.nqn : "nqn.2026-01.x:other");
 }
 
-/* The groups alone: a host that has one namespace needs no list of them. */
+/* The groups without NSIDs: a host with one namespace does not need them. */
 static bool ana_log(struct slot *slot, uint64_t offset, uint32_t n)
 {
 	const uint8_t *c = slot->capsule;
@@ -519,7 +519,7 @@ static void start_aer(struct slot *slot)
 	aer = slot;
 	aer_conn = slot->conn;
 	if (has_changed)
-		notify(); /* what happened while none was out */
+		notify(); /* events that occurred without an outstanding request */
 	else if (has_ana_changed)
 		notify_ana();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A target for testing the initiator: NVMe over RDMA on raw verbs, namespaces in memory. It shares
- * no code with the rest of the tree and goes by byte offsets: a second reading of the
- * specification. It behaves well, and checks what the host sends, but where a rule is given.
+ * no code with the rest of the tree and uses byte offsets: a second reading of the specification.
+ * It follows the protocol, and checks what the host sends, except where a rule makes it misbehave.
+ * One process, one thread.
  *
  *   fake_target [OPTION=VALUE...] [EVENT[:N]=ACTION[,ARGUMENT]...]
  */
@@ -64,9 +65,9 @@ enum action {
 	ACT_STATUS, /* answer with this status (hexadecimal, as in CQE >> 1) */
 	ACT_WRONG_CID,
 	ACT_OLD_CID,	      /* right slot, another generation */
-	ACT_DUPLICATE,	      /* two answers */
-	ACT_SHORT,	      /* an answer of 8 bytes */
-	ACT_INVALIDATE,	      /* SEND with invalidate, whether asked for or not */
+	ACT_DUPLICATE,	      /* two responses */
+	ACT_SHORT,	      /* a response of 8 bytes */
+	ACT_INVALIDATE,	      /* SEND with invalidate, requested or not */
 	ACT_INVALIDATE_OTHER, /* with the key of another command in flight */
 	ACT_GARBAGE,	      /* random data */
 	ACT_FATAL,	      /* CSTS.CFS */
@@ -77,7 +78,7 @@ enum action {
 
 struct rule {
 	enum event event;
-	unsigned nth; /* 0: each time */
+	unsigned nth; /* 0: every time */
 	enum action action;
 	uint64_t argument;
 };
@@ -92,7 +93,7 @@ struct options {
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };
 
-/* One receive: a command from its arrival until its answer was sent. */
+/* One receive: holds a command from its arrival until its response was sent. */
 struct slot {
 	struct conn *conn;
 	uint8_t *capsule; /* SQE, then in-capsule data */
@@ -106,7 +107,7 @@ struct slot {
 	uint64_t result;
 	uint32_t n_out; /* data to the host; out is where it lies */
 	const uint8_t *out;
-	bool is_posted_late; /* the receive waits until data has left */
+	bool is_posted_late; /* the receive waits until the data was sent */
 };
 
 struct conn {
@@ -138,13 +139,13 @@ struct conn *fabric_conn(unsigned index); /* NULL past the last */
 void command_start(struct slot *slot);
 void command_have_data(struct slot *slot);
 void command_forget(const struct conn *conn); /* it is about to be freed */
-void command_line(char *line);		      /* from stdin: what there is stands there */
+void command_line(char *line);		      /* a line of stdin: the listed commands */
 
 /* rules.c */
 bool rules_parse(const char *arg);
 const struct rule *rules_find(enum event event);
 const char *rules_event_name(enum event event);
 uint64_t now_ns(void);
-/* The host has broken the protocol: says so; the exit code tells. */
+/* The host has violated the protocol: prints the message, and sets the exit code to 3. */
 __attribute__((format(printf, 1, 2))) void violation(const char *fmt, ...);
 unsigned violations(void);

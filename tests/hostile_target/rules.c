@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules: which event, the how-manieth of it, what to do. And what the host did wrong. */
+/* Rules: which event, which occurrence of it, which action. Also the host's violations. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

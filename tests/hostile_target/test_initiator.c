@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The initiator against the fake target: the good path in several sizes, and every kind
- * of misbehaviour at every step of connecting (test_recovery.c has what comes after).
- * After each test the target's exit code says whether the initiator kept to the protocol.
+ * The initiator against the fake target: the good path in several sizes, and every kind of
+ * misbehaviour at every step of connecting (test_recovery.c covers later steps). After each test
+ * the target's exit code shows whether the initiator followed the protocol.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -302,7 +302,7 @@ static void test_refusals(void **state)
 	run_refusals(table, ARRAY_LEN(table));
 }
 
-/* A Connect command that gets lost is sent once more; a second one is not forgiven
+/* A lost Connect command is sent once more; the loss of the second one is an error
  * (test_refusals, test_silences). */
 static void test_lost_connect(void **state)
 {
@@ -347,7 +347,7 @@ static void test_silences(void **state)
 	run_refusals(table, ARRAY_LEN(table));
 }
 
-/* Any secret, in a file that only we may read. */
+/* Any secret, in a file that only its owner can read. */
 static void write_secret(char *path, size_t n)
 {
 	char text[AUTH_KEY_TEXT];
@@ -363,7 +363,7 @@ static void write_secret(char *path, size_t n)
 	close(fd);
 }
 
-/* A target that cannot prove itself is named as such, however it takes being told. */
+/* The error names a target that cannot authenticate itself, whatever its answer to the failure. */
 static void test_impostor(void **state)
 {
 	const char *const rules[] = {"auth-send:3=none", "auth-send:3=disconnect",
@@ -394,7 +394,7 @@ static void test_tolerated(void **state)
 {
 	good_path(ARGS("identify-ids=status,2", "set-events=status,2", "aer=status,105"));
 	good_path(ARGS("identify-limits=garbage", "identify-ids=garbage", "seed=5"));
-	good_path(ARGS("connect-admin:1=status,181")); /* busy: asked again */
+	good_path(ARGS("connect-admin:1=status,181")); /* busy: sent again */
 	good_path(ARGS("cm-admin:1=reject,6"));
 	good_path(ARGS("connect-io:1=status,181", "cm-io:1=reject,6"));
 }
@@ -451,8 +451,8 @@ static void test_names(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* Under a limit on locked memory buffers are smaller; those that were asked for are refused, and
- * it is told when opening, with what to do about it. */
+/* Under a limit on locked memory the default buffers are smaller. Buffers of a size that the
+ * user configured are refused, and the error at opening names the remedy. */
 static void test_memlock(void **state)
 {
 	struct volume_info info;
@@ -486,7 +486,7 @@ static void test_memlock(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* Closing at every moment of connecting. */
+/* Closing at every step of connecting. */
 static void test_close_early(void **state)
 {
 	struct target target;
@@ -504,7 +504,7 @@ static void test_close_early(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* Random controllers and namespaces: anything but a crash will do. */
+/* Random controllers and namespaces: each result is acceptable except a crash. */
 static void test_garbage(void **state)
 {
 	static struct {
@@ -584,7 +584,7 @@ static void test_discovery(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
-/* An argument chooses among the tests: test_initiator 'test_good*'. */
+/* An argument is a pattern of test names: test_initiator 'test_good*'. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The initiator on a path whose ANA state changes: I/O waits while the target does not serve it
- * there, and goes on when it does, told or not; what is lost for good fails; and logs that make no
- * sense do no harm.
+ * The initiator on a path whose ANA state changes. I/O waits while the target does not serve it
+ * there, and continues when it does, with or without a notice. I/O fails on persistent loss.
+ * Malformed logs do no harm.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -76,7 +76,7 @@ static void test_reads_its_state(void **state)
 	target_say(&target, "ana 1");
 	wait_path_state("optimized");
 	end();
-	/* It is in the third piece of the page. */
+	/* The group's descriptor is in the third piece of the page. */
 	begin(ARGS("ana=2", "ana_groups=300"));
 	assert_string_equal(path_state(&group), "non_optimized");
 	assert_int_equal(group, 300);
@@ -106,7 +106,7 @@ static void test_waits_until_it_is_told(void **state)
 	end();
 }
 
-/* Attached to a path that is not served yet, and never told: it asks again all the same. */
+/* The path is inaccessible at first, and no notice follows: the initiator reads the log again. */
 static void test_needs_no_notice(void **state)
 {
 	struct job job;
@@ -128,12 +128,12 @@ static void test_persistent_loss_fails(void **state)
 	target_say(&target, "ana 4");
 	wait_path_state("persistent_loss");
 	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), -EIO);
-	target_say(&target, "quiet-ana 1"); /* others can be better than their word */
+	target_say(&target, "quiet-ana 1"); /* a target may recover from persistent loss */
 	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
 	end();
 }
 
-/* No longer than a lost connection is waited for. */
+/* For at most as long as a lost connection is waited for. */
 static void test_gives_up(void **state)
 {
 	struct job job;
@@ -142,7 +142,7 @@ static void test_gives_up(void **state)
 	target_start(&target, 0, ARGS("ana=3"));
 	client_init(&client, target.port);
 	client.config.ctrl_loss_tmo_ns = NSEC_PER_SEC;
-	start_ns = clock_ns(); /* the limit runs from when the volume knows its path */
+	start_ns = clock_ns(); /* earlier than the time that the limit starts from */
 	client_open_with_queue(&client);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	assert_int_equal(job_wait(&job, PATIENCE_MS), -EIO);
@@ -150,7 +150,7 @@ static void test_gives_up(void **state)
 	end();
 }
 
-/* Whatever is in the log, or is not: the answers to I/O are what counts. */
+/* Whatever the log has or lacks: the statuses of I/O decide. */
 static void test_logs_without_sense(void **state)
 {
 	static const char *const rules[] = {"get-log=status,4002", "get-log=status,4109",

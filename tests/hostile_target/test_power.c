@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target has lost power: its SMART log counts another unsafe shutdown when the host is back.
- * Where writes were acknowledged and not flushed, the next Flush fails, once; where none were,
- * nothing does.
+ * The target has lost power: its SMART log counts another unsafe shutdown when the host is back. If
+ * acknowledged writes were not flushed, the next Flush fails, once. If all were flushed, nothing
+ * fails.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -79,7 +79,7 @@ static struct volume_status status(void)
 	return status;
 }
 
-/* The next Flush fails, and says why; the one after it does not. */
+/* The next Flush fails with the reason; the one after it succeeds. */
 static void expect_report(void)
 {
 	uint64_t n = status().io_errors.n;
@@ -105,7 +105,7 @@ static void acknowledged_writes_are_lost(void **state)
 	begin(NULL);
 	do_write();
 	restart(ARGS("unsafe=1"));
-	/* What is read or written is right: only the promise of a Flush cannot be kept. */
+	/* Reads and writes succeed: only the promise of a Flush is broken. */
 	assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), 0);
 	do_write();
 	expect_report();
@@ -140,7 +140,7 @@ static void a_flush_that_waited_fails(void **state)
 	end();
 }
 
-/* A write with FUA promises nothing of other writes, and does not take the report. */
+/* A write with FUA makes no promise about other writes, so it does not consume the failure. */
 static void a_write_with_fua_takes_no_report(void **state)
 {
 	begin(NULL);
@@ -151,7 +151,7 @@ static void a_write_with_fua_takes_no_report(void **state)
 	end();
 }
 
-/* Only what came after the last Flush that succeeded. */
+/* Only writes after the last successful Flush count as unflushed. */
 static void after_a_flush_it_counts_again(void **state)
 {
 	begin(NULL);
@@ -176,7 +176,7 @@ static void a_flush_that_failed_saves_nothing(void **state)
 	end();
 }
 
-/* A target whose record went with the power begins to count from 0. */
+/* A target whose record was lost with the power counts from 0 again. */
 static void the_record_of_the_target_is_lost(void **state)
 {
 	begin(ARGS("cycles=7", "unsafe=2"));
@@ -250,7 +250,7 @@ static void a_flush_covers_all_queues(void **state)
 	end();
 }
 
-/* The write is acknowledged after the Flush was sent. */
+/* The write is acknowledged after the Flush was sent, so that Flush does not cover it. */
 static void a_flush_does_not_cover_later_answers(void **state)
 {
 	struct volume_queue *other;
@@ -259,7 +259,7 @@ static void a_flush_does_not_cover_later_answers(void **state)
 	begin(NULL);
 	other = add_queue();
 	assert_int_equal(flush_by(other), 0); /* it is connected now */
-	/* Both are sent before the loop turns and sees an answer. */
+	/* Both are sent before the loop turns and receives a response. */
 	job_start(&job, &client, VOLUME_WRITE, 0, 4096, buffer);
 	assert_int_equal(flush_by(other), 0);
 	assert_int_equal(job_wait(&job, 20000), 0);
@@ -326,7 +326,7 @@ static void targets_without_smart(void **state)
 	restart(ARGS("get-smart=status,4002"));
 	expect_no_report();
 	do_write();
-	/* The first time that it is known there is nothing to compare with. */
+	/* At the first connection there is no earlier count to compare with. */
 	restart(ARGS("unsafe=5"));
 	expect_no_report();
 	end();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The initiator and a fake target that misbehaves while live: every I/O comes out right
- * all the same, over a new association; and the ways to give up.
+ * The initiator and a fake target that misbehaves while live: every I/O succeeds all the same, over
+ * a new association. Also the ways to give up.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -20,8 +20,8 @@
 /* ---- misbehaviour while live ---- */
 
 /*
- * The rule strikes once; I/O must come out right all the same, over a new association. What the
- * target does late it does within late_ms; what has to be noticed by its lateness is after 2 s.
+ * The rule strikes once; I/O must succeed all the same, over a new association. A late answer comes
+ * within late_ms; the initiator detects a missing one after 2 s.
  */
 static void survive_late(const char *rule, bool expects_loss, unsigned late_ms)
 {
@@ -78,9 +78,9 @@ static void test_slow_and_silent(void **state)
 {
 	survive("write:2=late,300", false);
 	survive("read:2=late,300", false);
-	survive_late("read:2=late,6000", true, 4500); /* it comes to a dead queue */
+	survive_late("read:2=late,6000", true, 4500); /* the late answer reaches a dead queue */
 	survive_late("write:3=silence", true, 1);
-	survive("keep-alive:1=silence", false); /* too short a test to notice */
+	survive("keep-alive:1=silence", false); /* the test ends before the initiator detects it */
 }
 
 static void test_retried_statuses(void **state)
@@ -121,7 +121,7 @@ static void test_final_statuses(void **state)
 	}
 }
 
-/* A status that is asked again, for ever, ends after some tries. */
+/* A retryable status that never goes away fails the I/O after some retries. */
 static void test_retries_end(void **state)
 {
 	struct target target;
@@ -146,7 +146,8 @@ static void test_keep_alive(void **state)
 	client.config.keep_alive_ns = 1500 * NSEC_PER_MSEC;
 	client_open_with_queue(&client);
 	world_wait_lost(&client, 1);
-	/* Not by the first, which was answered: the second leaves after one time, for another. */
+	/* The first Keep Alive was answered. The second leaves one interval later and expires
+	 * one after. */
 	assert_true(clock_ns() - start >= 2 * client.config.keep_alive_ns);
 	client_wait_state(&client, VOLUME_LIVE, 3000);
 	write_and_read(&client, 0, 4096, 1);
@@ -242,7 +243,7 @@ static void expect_failed(struct client *client, const char *message)
 	assert_int_equal(do_io(client, VOLUME_FLUSH, 0, 0, NULL), -EIO);
 }
 
-/* It is held on, and tried again: the target may change its mind. */
+/* The volume keeps its I/O and tries again: the target may admit the host later. */
 static void test_denied(void **state)
 {
 	struct target target;
@@ -263,7 +264,7 @@ static void test_denied(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* A target that answers, but not this command: not before ten times the timeout is it given up. */
+/* While the target answers other commands, a late one is given up only after ten timeouts. */
 static void test_slow(void **state)
 {
 	struct target target;
@@ -274,14 +275,14 @@ static void test_slow(void **state)
 	client_init(&client, target.port);
 	client.config.io_timeout_ns = NSEC_PER_SEC;
 	client_open_with_queue(&client);
-	/* Others are answered meanwhile. */
+	/* Other I/O is answered meanwhile. */
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	while (!job.is_done)
 		write_and_read(&client, 0, 4096, 1);
 	assert_int_equal(job_wait(&job, 0), 0);
 	assert_int_equal(client.n_lost, 0);
 	client_close(&client);
-	/* Keep Alive is. */
+	/* Here only Keep Alive is answered meanwhile. */
 	client_init(&client, target.port);
 	client.config.io_timeout_ns = client.config.keep_alive_ns = NSEC_PER_SEC;
 	client_open_with_queue(&client);
@@ -291,7 +292,7 @@ static void test_slow(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* One that is never answered is given up, whatever else is. */
+/* A command that is never answered is given up, although others are answered. */
 static void test_forgotten(void **state)
 {
 	struct target target;
@@ -324,7 +325,7 @@ static void test_never_again(void **state)
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	assert_int_equal(job_wait(&job, 5000), -EIO);
 	expect_failed(&client, "refuses host");
-	/* Told to, it tries again, and is let in. */
+	/* On request it tries again, and the target admits it. */
 	assert_int_equal(volume_reopen(client.volume), 0);
 	assert_int_equal(volume_reopen(client.volume), -EINVAL);
 	client_wait_state(&client, VOLUME_LIVE, 10000);
@@ -345,10 +346,10 @@ static void test_ctrl_loss(void **state)
 	client_init(&client, target.port);
 	client.config.ctrl_loss_tmo_ns = NSEC_PER_SEC;
 	client_open_with_queue(&client);
-	start = clock_ns(); /* the limit runs from when the loss is noticed */
+	start = clock_ns(); /* earlier than the loss is noticed, where the limit starts */
 	target_kill(&target);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
-	/* long before the default, whatever else the machine does */
+	/* long before the default limit, however slow the machine is */
 	assert_int_equal(job_wait(&job, 60000), -EIO);
 	assert_true(clock_ns() - start >= NSEC_PER_SEC);
 	expect_failed(&client, "nothing listens");
@@ -417,7 +418,7 @@ static void test_smaller_transfers_after_reconnect(void **state)
 	write_and_read(&client, 0, 131072, 1);
 	target_kill(&target);
 	target_start(&target, port, ARGS("mdts=1", "icd=512", "mqes=7"));
-	write_and_read(&client, 0, 131072, 2); /* is split */
+	write_and_read(&client, 0, 131072, 2); /* is split into two commands */
 	client_close(&client);
 	assert_int_equal(target_stop(&target), 0);
 }
@@ -447,7 +448,7 @@ static void test_resize(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-/* One queue is refused: the other goes on. */
+/* One queue is refused; the volume continues with the other. */
 static void test_one_queue_refused(void **state)
 {
 	struct target target;
@@ -474,7 +475,8 @@ static void on_removed(void *context)
 	((struct client *)context)->is_removed = true;
 }
 
-/* Queues come and go at any moment, also of losing the target; and closing at any moment of that. */
+/* Queues are added and removed at any moment, also while the target is lost; and the volume is
+ * closed at any moment of that. */
 static void test_churn(void **state)
 {
 	struct target target;
@@ -521,7 +523,7 @@ static void test_churn(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
-/* An argument chooses among the tests: test_recovery 'test_good*'. */
+/* An argument is a pattern of test names: test_recovery 'test_good*'. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {

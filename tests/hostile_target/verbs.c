@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fake target's fabric: one thread, one completion queue, poll(2) on the connection
- * manager's channel, the completion channel and stdin.
+ * The fake target's fabric: one thread, one completion queue, poll(2) on the connection manager's
+ * channel, the completion channel and stdin.
  *
- * A receive's buffer holds its command until the answer is sent, in the same step as the
- * receive is posted again. Answers are inline. wr_id is the slot's address with a tag in
- * its low bits.
+ * A receive's buffer holds its command until the response is sent, in the same step in which the
+ * receive is posted again. Responses are inline. wr_id is the slot's address with a tag in its low
+ * bits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -182,7 +182,7 @@ static void on_request(struct rdma_cm_id *id, const struct rdma_conn_param *para
 	if (rule && rule->action == ACT_EXIT)
 		_exit(0);
 	if (rule && rule->action == ACT_SILENCE)
-		return; /* and the id is forgotten */
+		return; /* neither answered nor freed */
 	conn = new_conn(id, p);
 	if (!conn) {
 		reject(id, 6);
@@ -326,8 +326,8 @@ void fabric_answer(struct slot *slot)
 	wr16(cqe + 14, (unsigned)slot->status << 1);
 	if (slot->n_out && !slot->status)
 		write_out(slot, action == ACT_WRITE_PAST);
-	/* The host may use the receive as soon as it has the answer; but the next
-	 * command must not overwrite data that has not left yet. */
+	/* The host may use the receive as soon as it has the response, but the next command must
+	 * not overwrite data that was not sent yet. */
 	slot->is_posted_late = slot->n_out && slot->out == slot->data;
 	if (!slot->is_posted_late)
 		post_recv(slot);
@@ -393,7 +393,7 @@ static void drain_cq(void)
 		on_completion(&wc);
 }
 
-/* Dead connections are freed only here, with nothing of them in the completion queue. */
+/* Dead connections are freed only here, when the completion queue is empty of them. */
 static void bury(void)
 {
 	for (unsigned i = 0; i < MAX_CONNS; i++) {

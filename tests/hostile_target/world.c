@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fake targets as child processes (so that they can die), and clients: a volume with its
- * callbacks and one queue, all on one loop of this thread, so that a test reads from top
- * to bottom.
+ * Fake targets as child processes (so that they can die), and clients: a volume with its callbacks
+ * and one queue. All of it runs on one loop of this thread, so that a test reads from top to
+ * bottom.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "tests/hostile_target/world.h"
 
 enum {
-	PATIENCE_S = 120, /* a busy machine, a sanitizer: what takes longer has failed */
+	PATIENCE_S = 120, /* for a busy machine and sanitizers */
 	REAP_S = 120,
 };
 
@@ -117,7 +117,7 @@ void world_wait(const bool *flag, unsigned timeout_ms, const char *what)
 	while (!*flag && clock_ns() < until)
 		loop_turn(&world, 10 * NSEC_PER_MSEC);
 	if (!*flag)
-		fail_msg("waited in vain for %s", what);
+		fail_msg("timed out waiting for %s", what);
 }
 
 void world_wait_lost(const struct client *client, unsigned n)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For test_initiator.c: fake targets as child processes, and volumes on one loop. */
+/* For the tests of the initiator: fake targets as child processes, and volumes on one loop.
+ * Everything runs on the test's one thread. The caller owns the structs; a function that cannot
+ * do its work fails the test. */
 #pragma once
 
 #include <stdio.h>
@@ -24,7 +26,7 @@ struct target {
 /* args ends with NULL; port 0: any. */
 void target_start(struct target *target, unsigned port, const char *const *args);
 void target_say(struct target *target, const char *line);
-/* Ends it and returns its exit code: 0, 3 for violations of the protocol; -1 when
+/* Ends the process and returns its exit code: 0, 3 for violations of the protocol; -1 when
  * killed. */
 int target_stop(struct target *target);
 void target_kill(struct target *target);
@@ -34,32 +36,33 @@ struct client {
 	struct volume_config config;
 	struct volume_queue *queue;
 	bool is_opened, has_failed, is_closed, is_removed, is_changed;
-	unsigned n_lost; /* times it went to RECONNECTING */
+	unsigned n_lost; /* times its state became RECONNECTING */
 	enum volume_state state;
 	struct error error;
 };
 
 extern struct loop world;
 
-/* Around each test. */
+/* Set-up and tear-down of each test. */
 int world_setup(void **state);
 int world_teardown(void **state);
-/* Turns until *flag or timeout; fails the test on timeout. */
+/* Runs the loop until *flag is set; fails the test on timeout. */
 void world_wait(const bool *flag, unsigned timeout_ms, const char *what);
-/* Turns until the client has lost its target n times, and no more. */
+/* Runs the loop until the client has lost its target n times; fails the test if it loses it more
+ * often. */
 void world_wait_lost(const struct client *client, unsigned n);
 void world_run(unsigned ms);
 
 /*
- * Defaults for tests: one queue; timeouts that a busy machine does not reach. Who waits for one
- * sets it.
+ * Defaults for tests: one queue; timeouts that a busy machine does not reach. A test of a timeout
+ * sets its own.
  */
 void client_init(struct client *client, unsigned port);
 void client_open(struct client *client);
 /* Opens, expects success, adds a queue. */
 void client_open_with_queue(struct client *client);
 void client_wait_state(struct client *client, enum volume_state state, unsigned timeout_ms);
-/* Removes the queue, if any, and closes. */
+/* Removes the queue, if there is one, and closes. */
 void client_close(struct client *client);
 
 struct job {
@@ -68,7 +71,7 @@ struct job {
 	bool is_done;
 	int result;
 };
-/* buffer may be NULL for operations without. job_prepare submits nothing. */
+/* buffer is NULL for operations without data. job_prepare submits nothing. */
 void job_prepare(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
 		 uint64_t length, void *buffer);
 void job_start(struct job *job, struct client *client, enum volume_op op, uint64_t offset,
@@ -76,5 +79,5 @@ void job_start(struct job *job, struct client *client, enum volume_op op, uint64
 int job_wait(struct job *job, unsigned timeout_ms);
 int do_io(struct client *client, enum volume_op op, uint64_t offset, uint64_t length, void *buffer);
 void fill_pattern(uint8_t *p, size_t n, unsigned seed);
-/* n bytes of a pattern out, back in, and compared. */
+/* Writes n bytes of a pattern, reads them back and compares. */
 void write_and_read(struct client *client, uint64_t offset, size_t n, unsigned seed);

@@ -64,7 +64,7 @@ def wait_until(condition, what, seconds=None):
         if value:
             return value
         time.sleep(0.05)
-    raise Failure(f"waited in vain: {what}")
+    raise Failure(f"timed out waiting for: {what}")
 
 
 PORTS = iter(random.sample(range(10000, 32000), 22000))
@@ -72,8 +72,8 @@ TAKEN = []
 
 
 def free_port():
-    """A number that is nobody's: below those that connections get for their own end, and held in UDP, where it
-    disturbs nobody, against other tests that run now. RDMA ports are a name space of their own."""
+    """A free port: below the ephemeral range, and bound in UDP, which no tested program uses, so that
+    concurrent tests do not pick it. RDMA ports are a name space of their own."""
     while True:
         port = next(PORTS)
         holder = socket.socket(type=socket.SOCK_DGRAM)

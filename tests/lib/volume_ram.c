@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The volume in memory; see volume_ram.h. The store is one mapping under a mutex, so each I/O is
- * atomic as a whole, which is more than NVMe gives, but a read-modify-write made of two I/O is not.
+ * atomic as a whole, which is more than NVMe guarantees. A read-modify-write made of two I/Os is
+ * not atomic.
  *
- * A queue keeps its I/O in a list by the time they are due and completes them from a timer, a timerfd
- * because delays are shorter than the loop's milliseconds; without a delay from a deferred call, hence
- * never from inside submit. Buffers are malloc'ed one by one within the slab's budget, so that a
- * sanitizer sees every byte written past one.
+ * A queue keeps its I/O in a list, sorted by due time, and completes them from a timer: a timerfd,
+ * because delays are shorter than the loop's milliseconds. Without a delay it completes them from a
+ * deferred call, hence never from inside submit. Buffers are malloc'ed one by one within the slab's
+ * budget, so that a sanitizer sees every byte written past one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -37,7 +38,7 @@ struct volume {
 	pthread_mutex_t mutex; /* guards bytes */
 	uint8_t *bytes;
 	uint64_t n_bytes, grow_to, slab_bytes, error_at;
-	_Atomic uint64_t size_now; /* info.size_bytes, for the I/O threads */
+	_Atomic uint64_t size_now; /* info.size_bytes, which I/O threads read */
 	uint64_t delay_ns;
 	bool holds;
 	unsigned n_queues;
@@ -46,7 +47,7 @@ struct volume {
 struct volume_queue {
 	struct volume *volume;
 	struct loop *loop;
-	struct list pending; /* of struct volume_io, by submit_ns: when they are due */
+	struct list pending; /* of struct volume_io, sorted by submit_ns, the due time */
 	struct loop_call call;
 	struct loop_fd timer;
 	struct list waiters;
@@ -62,7 +63,7 @@ struct volume_queue {
 	void *removed_context;
 };
 
-static struct volume *the_volume; /* for the signal handler */
+static struct volume *the_volume; /* the signal handler's only access */
 
 static uint64_t number(const char *name, uint64_t value)
 {
@@ -361,7 +362,7 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	loop_defer(queue->loop, &queue->call);
 }
 
-/* What is held for ever is what is not on the wire. */
+/* I/O held for ever counts as not yet on the wire, so it can be cancelled. */
 bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
 {
 	if (io->submit_ns != UINT64_MAX)

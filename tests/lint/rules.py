@@ -9,7 +9,7 @@ import re
 from common import Tap, files, read
 
 TABLE = "tests/softrdma/README.md"
-# Those that show something else: that calls exist, that kills harm nobody, that faults happen.
+# Tests of something else: that calls exist, that kills harm no other process, that faults happen.
 NO_RULES = {"surface", "slots", "storm", "chaos"}
 
 

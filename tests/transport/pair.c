@@ -8,7 +8,7 @@
 #include "tests/transport/pair.h"
 #include "transport/wire/rdma_cm.h"
 
-/* with a busy machine */
+/* generous, for a busy machine */
 #define PATIENCE_NS (60 * NSEC_PER_SEC)
 
 static struct side *side_of(struct qp *qp)

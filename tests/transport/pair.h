@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two connected queue pairs of this process on one loop, for tests of transport/. */
+/* Two connected queue pairs of this process on one loop, for tests of transport/. Everything
+ * runs on the caller's thread. The pair owns both connections and their receives. */
 #pragma once
 
 #include "transport/cm.h"
@@ -23,7 +24,7 @@ struct side {
 	uint8_t *memory;
 	struct mr mr;
 	unsigned n_received, n_broken, n_drained, n_disconnected, n_credits;
-	bool keeps_receives; /* does not give receives back */
+	bool keeps_receives; /* keeps each receive instead of giving it back */
 	uint8_t last_capsule[PAIR_CAPSULE], last_data[PAIR_DATA];
 	uint32_t last_len;
 	bool is_established;
@@ -35,8 +36,7 @@ struct pair {
 	struct cm_listener listener;
 	struct side active, passive;
 	bool uses_shared_ring;
-	/* what the passive side does with a request: accept, or reject with this status
-	 */
+	/* the passive side's answer to a request: accept, or reject with this status */
 	unsigned reject_status;
 	bool has_failed;
 	struct cm_error error;
@@ -44,13 +44,13 @@ struct pair {
 	size_t n_req, n_rep;
 };
 
-/* Makes a listener on 127.0.0.1, any port. Aborts on failure, as everything here. */
+/* Makes a listener on 127.0.0.1, any port. Aborts on failure, as do all functions here. */
 void pair_init(struct pair *p);
 /* Connects; runs the loop until both sides are established or the active side failed. */
 void pair_connect(struct pair *p);
 void pair_deinit(struct pair *p);
 /* Turns the loop until *counter reaches at_least; false after five seconds. */
 bool pair_wait(struct pair *p, const unsigned *counter, unsigned at_least);
-/* Some turns, for what must not happen. */
+/* Runs some turns, to show that something does not happen. */
 void pair_settle(struct pair *p);
 void side_drain(struct pair *p, struct side *side);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device that loses completions (SOFTRDMA_CHAOS=lose=100). Silence does not prove that it has let go
- * of the memory, so a draining queue pair is destroyed before its work requests come back
- * (InfiniBand specification 1.4, 10.2.4.4).
+ * A device that loses completions (SOFTRDMA_CHAOS=lose=100). A device without completions may still
+ * access the memory, so the queue pair is destroyed before its work requests come back (InfiniBand
+ * specification 1.4, 10.2.4.4).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ enum {
 static unsigned n_done, n_flushed, n_too_early;
 static struct pair p;
 
-/* The memory of a work is reused from here on: no queue pair may be left to the device. */
+/* The owner reuses a work's memory from here on: the device must have no queue pair left. */
 static void on_done(struct work *work, const struct completion *c)
 {
 	n_done++;
@@ -79,7 +79,7 @@ static void destroyed_on_a_shared_queue(void **state)
 	check_released();
 }
 
-/* What was queued after the failure never reached the device, and comes back too. */
+/* Work queued after the failure never reached the device; it comes back, too. */
 static void queued_works_come_back(void **state)
 {
 	connect_pair(false);

@@ -104,7 +104,7 @@ static void capsule_and_data_arrive_apart(void **state)
 	assert_true(pair_wait(p, &n_done, 1));
 }
 
-/* As when more queue pairs of a completion queue have something to post than it has chains. */
+/* As when more queue pairs of a completion queue have work to post than it has chains. */
 static void who_needs_the_last_chain_posts_what_is_in_it(void **state)
 {
 	struct pair *p = *state;
@@ -176,7 +176,7 @@ static void unsignaled_works_complete_once_and_in_order(void **state)
 	while (n_queued < 2000) {
 		while (n_queued < 2000 && qp_n_free(&p->active.qp))
 			qp_send(&p->active.qp, &works[n_queued++].work, &sge, 1, 0, 0);
-		/* The full queue comes back by itself: its last work was signaled. */
+		/* The full queue drains without help: its last work was signaled. */
 		assert_true(pair_wait(p, &n_done, n_queued - PAIR_DEPTH / 2));
 	}
 	assert_true(pair_wait(p, &p->passive.n_received, 2000));
@@ -206,13 +206,13 @@ static void posting_on_a_broken_queue_pair_flushes_later(void **state)
 
 	qp_drain(&p->active.qp);
 	qp_send(&p->active.qp, &works[0].work, &sge, 1, QP_SIGNALED, 0);
-	assert_int_equal(n_done, 0); /* never from inside */
+	assert_int_equal(n_done, 0); /* never from inside the submit call */
 	assert_true(pair_wait(p, &n_done, 1));
 	assert_int_equal(n_flushed, 1);
 	assert_true(pair_wait(p, &p->active.n_drained, 1));
 }
 
-/* The device refuses a chain; one like siw does not say from where. */
+/* The device refuses a chain. A device like siw does not report which work failed. */
 static void refused_works_return_when_drained(void **state)
 {
 	struct pair *p = *state;
@@ -224,12 +224,12 @@ static void refused_works_return_when_drained(void **state)
 		qp_send(&p->active.qp, &works[i].work, &sge, 1, 0, 0);
 	assert_int_equal(ibv_modify_qp(p->active.qp.verbs, &attr, IBV_QP_STATE), 0);
 	qp_flush(&p->active.qp);
-	assert_int_equal(n_done, 0); /* never from inside */
+	assert_int_equal(n_done, 0); /* never from inside the submit call */
 	side_drain(p, &p->active);
 	assert_int_equal(n_done, 10);
 	assert_int_equal(n_flushed, 10);
 	assert_true(was_in_order);
-	assert_int_equal(p->active.n_broken, 0); /* nothing that its owner did not ask for */
+	assert_int_equal(p->active.n_broken, 0); /* flushing is no failure */
 }
 
 static void drain_brings_back_queued_works(void **state)
@@ -262,7 +262,7 @@ static unsigned count_receives(const struct pair *p)
 	return p->passive.shared.n_posted + p->passive.shared.n_chain;
 }
 
-/* A queue pair that dies must not take receives of the others with it. */
+/* A queue pair that dies must not consume receives that other queue pairs share. */
 static void shared_receives_survive_a_dead_queue_pair(void **state)
 {
 	struct pair *p = *state;
@@ -301,7 +301,7 @@ static void send_received(struct pair *p, unsigned first, unsigned n)
 	}
 }
 
-/* While all that it had are kept: the new ones go to the same queue pairs. */
+/* While the owner keeps all receives: the new ones serve the same queue pairs. */
 static void a_shared_ring_grows(void **state)
 {
 	struct pair *p = *state;
@@ -318,7 +318,8 @@ static void a_shared_ring_grows(void **state)
 	assert_int_equal(count_receives(p), 0);
 }
 
-/* As far as was said, and no completion is lost. A device whose queues cannot grow gave it all. */
+/* The queue grows to the reserved size, and no completion is lost. A device whose queues cannot
+ * grow has the full size from the start. */
 static void a_completion_queue_grows(void **state)
 {
 	struct pair *p = *state;

@@ -93,9 +93,9 @@ static void test_too_long(void **state)
 	assert_int_equal(addr_parse(text, 1, &addr), -EINVAL);
 }
 
-/* This machine's own name, if it resolves (a bare root file system has no /etc/hosts): we must
- * find what the resolver finds. And one that no resolver even asks for: its label has more than
- * 63 characters. */
+/* This machine's own name, if it resolves (a bare root file system has no /etc/hosts): addr must
+ * return what the resolver returns. And a name that the resolver rejects without a query: its
+ * label has more than 63 characters. */
 static void test_names(void **state)
 {
 	struct addrinfo *found = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections of those who have not said who they are: counted and timed by where they come from. */
+/* Connections before Connect or authentication: admission counts and limits them by the address
+ * they come from. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 #include "target/association/connection.h"
 
 enum {
-	BURST = 8, /* of one party: half of limits.connections */
+	BURST = 8, /* of one prefix: half of limits.connections */
 	PENDING = 4,
 };
 
@@ -51,7 +52,7 @@ static union addr address(const char *prefix, unsigned n)
 	return addr;
 }
 
-/* How many are let in that come one after the other from addresses with this prefix. */
+/* How many of n connections from consecutive addresses with this prefix are admitted. */
 static unsigned let_in(const char *prefix, unsigned n)
 {
 	unsigned n_in = 0;
@@ -67,7 +68,7 @@ static unsigned let_in(const char *prefix, unsigned n)
 	return n_in;
 }
 
-/* At most the burst and one that may be ahead; a slow machine earns some more. */
+/* At most the burst and one ahead of the rate; a slow machine earns some more. */
 static void rates_count_parties(void **state)
 {
 	assert_in_range(let_in("2001:db8:0:1::", 64), BURST, BURST + 32);
@@ -77,7 +78,7 @@ static void rates_count_parties(void **state)
 	assert_int_equal(let_in("::ffff:10.0.1.", 64), 64);
 }
 
-/* Those that are here and have not said who they are. */
+/* A connection that has not sent Connect yet. */
 static void add_pending(struct connection *c, struct cm_conn *conn, union addr from)
 {
 	*conn = (struct cm_conn){.remote = from};

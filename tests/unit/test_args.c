@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Command lines: values, exit codes, and what is printed where. */
+/* Command lines: values, exit codes, and what is printed to stdout and stderr. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,7 +113,7 @@ static int run_all(int argc, char **argv)
 	return args_run_subcommand("rblk", "NVMe-over-RDMA block storage.", commands, argc, argv);
 }
 
-/* What went to stdout and stderr during the last run. */
+/* Captured from stdout and stderr during the last run. */
 static char out[4096], err[4096];
 
 static int divert(int fd, FILE *to)
@@ -135,7 +135,7 @@ static void restore(int fd, int saved, FILE *from, char *text, size_t size)
 	fclose(from);
 }
 
-/* line is split at blanks; the words live until the next run. */
+/* Splits line at blanks; the words live until the next run. */
 static int run(int (*function)(int, char **), const char *line)
 {
 	static char words[512];
@@ -163,7 +163,7 @@ static void expect_values(const char *line, const char *positional)
 		fail_msg("%s: %d, %s, %s%s", line, code, seen.positional, out, err);
 }
 
-/* One line on stderr, nothing on stdout, and 2. */
+/* One line on stderr, nothing on stdout, and exit code 2. */
 static void expect_refusal(int (*function)(int, char **), const char *line, const char *message)
 {
 	int code = run(function, line);

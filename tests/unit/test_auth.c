@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP without a wire: secrets as text and in files, responses against values that another
- * implementation computed, messages whole and cut, and both sides' machines against each other and
- * against one that does not keep to the protocol.
+ * DH-HMAC-CHAP without a wire: secrets as text and in files; responses against values that another
+ * implementation computed; messages whole and truncated; both sides' state machines against each
+ * other and against a peer that violates the protocol.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 
 #define HOSTNQN "nqn.2014-08.org.nvmexpress:uuid:6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"
 #define SUBNQN	"nqn.2026-01.org.example:raw"
-/* Of the specification of the form. */
+/* A secret in the textual form of the specification. */
 #define KNOWN "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
 
 /* ---- secrets ------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void bad_public_values(void **state)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* Cut anywhere, each parser refuses; whole, it takes it. */
+/* Every parser refuses a message truncated at any byte, and accepts it whole. */
 static void cut_messages(void **state)
 {
 	uint8_t message[AUTH_MESSAGE_MAX], bytes[AUTH_DH_MAX] = {1};
@@ -260,7 +260,7 @@ static void spoilt_negotiates(void **state)
 		message[spoils[i].at] = spoils[i].value;
 		assert_int_equal(auth_parse_negotiate(message, n, &offer), spoils[i].wanted);
 	}
-	/* Identifiers that nobody knows are passed over. */
+	/* Parsers skip unknown identifiers. */
 	n = auth_write_negotiate(&offer, message);
 	message[12] = 0;
 	message[13] = 200;
@@ -275,7 +275,7 @@ struct world {
 	struct auth_host host;
 	struct credentials credentials;
 	struct auth_keys keys;
-	enum auth_outcome outcome; /* the target's last that was not AUTH_GOES_ON */
+	enum auth_outcome outcome; /* the target's last outcome that was not AUTH_GOES_ON */
 };
 
 static void world_init(struct world *w)
@@ -304,7 +304,7 @@ static void note(struct world *w, enum auth_outcome outcome)
 		w->outcome = outcome;
 }
 
-/* Carries messages to and fro until the host is done. */
+/* Carries messages between the two until the host is done. */
 static enum auth_host_step run(struct world *w)
 {
 	enum auth_host_step step = auth_host_begin(&w->host, &w->keys, HOSTNQN, SUBNQN);
@@ -380,7 +380,7 @@ static void wrong_keys(void **state)
 	w.credentials.ctrl_key.n = 0;
 	assert_int_equal(run(&w), AUTH_HOST_FAILED);
 	assert_int_equal(w.host.failure, AUTH_HOST_REFUSED);
-	w.credentials.n_keys = 0; /* taken away meanwhile */
+	w.credentials.n_keys = 0; /* the key is removed meanwhile */
 	assert_int_equal(run(&w), AUTH_HOST_FAILED);
 	world_end(&w);
 }
@@ -423,7 +423,7 @@ static void nothing_in_common(void **state)
 	world_end(&w);
 }
 
-/* Whatever is not the next message is refused, and the exchange with it. */
+/* A message out of order is refused, and ends the exchange. */
 static void out_of_order(void **state)
 {
 	static const uint8_t kinds[][2] = {{1, 1},    {1, 2},	 {1, 3}, {1, 4},
@@ -444,11 +444,11 @@ static void out_of_order(void **state)
 		assert_int_equal(auth_session_give(&w.session, page, 8, &outcome), -EPROTO);
 	}
 	assert_int_equal(auth_session_take(&w.session, page, 5), AUTH_REFUSED);
-	assert_int_equal(run(&w), AUTH_HOST_DONE); /* it may always begin again */
+	assert_int_equal(run(&w), AUTH_HOST_DONE); /* the host may always start a new exchange */
 	world_end(&w);
 }
 
-/* A Reply that was good once is nothing in the next exchange; nor is our own challenge. */
+/* A Reply of an earlier exchange is refused in the next; so is our own challenge sent back. */
 static void replayed(void **state)
 {
 	uint8_t old[AUTH_MESSAGE_MAX], page[AUTH_BUFFER_BYTES] = {0};
@@ -484,7 +484,7 @@ static void replayed(void **state)
 	world_end(&w);
 }
 
-/* The host's machine against targets that answer nonsense. */
+/* The host's state machine against targets that send malformed answers. */
 static void hostile_target(void **state)
 {
 	uint8_t page[AUTH_BUFFER_BYTES] = {0};
@@ -507,7 +507,7 @@ static void hostile_target(void **state)
 			assert_int_equal(step, AUTH_HOST_FAILED);
 		}
 	}
-	/* Success without a proof, at once and in its turn. */
+	/* Success1 without a proof: instead of the challenge, and at its proper place. */
 	auth_host_begin(&w.host, &w.keys, HOSTNQN, SUBNQN);
 	auth_write_success1(w.host.tid, NVMF_HASH_SHA256, NULL, page);
 	auth_host_take(&w.host, page);

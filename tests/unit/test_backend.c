@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backends, on a real loop, with real files in a directory of their own. The kernel's answers that
- * cannot be had at will (EAGAIN, short transfers, failing syncs) come from io_submit and fdatasync
- * being defined here in front of the libraries' own.
+ * Backends, on a real loop, with real files in a directory of their own. The test cannot provoke
+ * some of the kernel's results at will (EAGAIN, short transfers, failing syncs), so it defines
+ * io_submit and fdatasync itself, ahead of the libraries'.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,8 +41,8 @@ static struct backend_thread *thread;
 
 static struct {
 	unsigned n_calls;
-	unsigned eagain_every; /* this call of io_submit and its multiples */
-	unsigned at_most;      /* iocbs taken a call */
+	unsigned eagain_every; /* each call of io_submit with this multiple fails */
+	unsigned at_most;      /* iocbs accepted by one call */
 	unsigned short_bytes;  /* cuts transfers */
 	int refuse_flush;      /* -errno for IO_CMD_FDSYNC */
 	int refuse_dsync;      /* -errno for RWF_DSYNC */
@@ -214,7 +214,7 @@ static void fill(uint8_t *buffer, size_t n, unsigned seed)
 		buffer[i] = (uint8_t)(seed * 31 + i / 512 + i);
 }
 
-/* N_IOS at once, far more than the context takes; every byte comes back. */
+/* N_IOS at once, far more than the context accepts; each byte is read back. */
 static void write_and_read(struct backend *backend, uint64_t n_each, bool is_fua)
 {
 	uint8_t *out = buffer_new(N_IOS * n_each), *in = buffer_new(N_IOS * n_each);
@@ -286,7 +286,7 @@ static int flush(struct backend *backend)
 	return run(backend, (struct backend_io){.op = BACKEND_FLUSH});
 }
 
-/* Everything a backend does, and nothing outside of the range it was told. */
+/* Every operation of a backend, none of which touches bytes outside its range. */
 static void exercise(struct backend *backend, bool discard_is_exact)
 {
 	uint64_t size = backend->limits.size_bytes;
@@ -339,7 +339,7 @@ static void file_continues_short_transfers(void **state)
 
 	fault.short_bytes = 8 * BLOCK;
 	write_and_read(backend, FILE_BYTES / N_IOS, false);
-	fault.short_bytes = 1536; /* 512 at a time if need be, and never less */
+	fault.short_bytes = 1536; /* transfers of 512 if need be, and never less */
 	write_and_read(backend, BLOCK, false);
 	backend_file.close(backend);
 }
@@ -353,7 +353,7 @@ static void file_end_is_an_error(void **state)
 		.op = BACKEND_READ, .offset = 62 * BLOCK, .length = 4 * BLOCK, .buffer = buffer};
 	char why[160];
 
-	assert_int_equal(run(backend, io), -EIO); /* half of it is there */
+	assert_int_equal(run(backend, io), -EIO); /* the file holds half of it */
 	assert_int_equal(truncate(config.path, 62 * BLOCK), 0);
 	assert_int_equal(run(backend, io), -EIO);
 	assert_int_equal(backend_file.resize(backend, 0, why, sizeof(why)), 0);
@@ -428,10 +428,10 @@ static void file_is_locked(void **state)
 	reader.is_read_only = true;
 	must_refuse(&backend_file, &config, -EBUSY, "exported already");
 	must_refuse(&backend_file, &reader, -EBUSY, "exported already");
-	/* another rblkd may be asked for --check meanwhile */
+	/* another rblkd may run with --check meanwhile */
 	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
 	assert_memory_equal(identity, backend->identity, sizeof(identity));
-	must_refuse(&backend_file, &config, -EBUSY, "locked"); /* check let go of nothing */
+	must_refuse(&backend_file, &config, -EBUSY, "locked"); /* check released no lock */
 	backend_file.close(backend);
 	backend = must_open(&backend_file, &reader);
 	second = must_open(&backend_file, &reader);
@@ -440,7 +440,7 @@ static void file_is_locked(void **state)
 	backend_file.close(second);
 }
 
-/* What is said of it, VWC and the file system agree. */
+/* The reported durability, VWC and the file system agree. */
 static void file_says_how_durable_it_is(void **state)
 {
 	char shared[] = "/dev/shm/rblk-test.XXXXXX";
@@ -481,7 +481,7 @@ static void file_is_created(void **state)
 
 	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
 	assert_int_equal(identity[0] | identity[1], 0);
-	assert_int_equal(access(config.path, F_OK), -1); /* a check makes nothing */
+	assert_int_equal(access(config.path, F_OK), -1); /* a check creates no file */
 	backend = must_open(&backend_file, &config);
 	assert_int_equal(stat(config.path, &st), 0);
 	assert_int_equal(st.st_size, 1 << 30);
@@ -529,7 +529,7 @@ static void file_is_refused(void **state)
 	must_refuse(&backend_file, &config, -ENOENT, "no such directory");
 }
 
-/* A file on a file system of its own; skips the test who may not mount. */
+/* A file on a file system of its own; skips the test if it lacks the privilege to mount. */
 static struct backend_config new_file_on(const char *type, const char *options, uint64_t size)
 {
 	assert_int_equal(mkdir(path_of("mnt"), 0700), 0);
@@ -546,7 +546,7 @@ static void unmount(void)
 	assert_int_equal(rmdir(path_of("mnt")), 0);
 }
 
-/* ramfs knows neither O_DIRECT nor holes: worker threads write, zeroes too. */
+/* ramfs supports neither O_DIRECT nor holes, so worker threads write, zeroes too. */
 static void file_without_direct(void **state)
 {
 	struct backend_config config = new_file_on("ramfs", NULL, FILE_BYTES);
@@ -558,7 +558,7 @@ static void file_without_direct(void **state)
 	unmount();
 }
 
-/* Only what does not fit fails, and only until there is room again. */
+/* Only writes beyond the space fail, and only until there is space again. */
 static void full_file_system_is_told(void **state)
 {
 	struct backend_config config = new_file_on("tmpfs", "size=64k", 256 * 1024);
@@ -591,7 +591,7 @@ static void ram_does_all(void **state)
 	assert_non_null(memory);
 	assert_false(backend->limits.has_volatile_cache);
 	exercise(backend, true);
-	/* A discard frees no page: they are registered */
+	/* A discard frees no page: the pages are registered. */
 	assert_int_equal(mincore(memory, FILE_BYTES, present), 0);
 	for (unsigned i = 0; i < FILE_BYTES / BLOCK; i++)
 		assert_int_equal(present[i] & 1, 1);
@@ -641,7 +641,7 @@ static void null_reads_zeroes(void **state)
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
-/* A loop device on a new file; skips the test where there are none. */
+/* A loop device on a new file; skips the test if the machine has none. */
 static void open_loop(char ret_path[64], const char *options)
 {
 	struct backend_config config = new_file("disk", FILE_BYTES);

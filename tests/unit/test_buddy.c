@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The random test is the judge: it compares with a plain map of what is taken. */
+/* The buddy allocator. The random test decides: it compares with a plain map of the taken units. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void test_sizes_are_rounded(void **state)
 	buddy_deinit(&b);
 }
 
-/* 7 units are 4 + 2 + 1: nothing of an arena that is no power of 2 is lost. */
+/* 7 units are 4 + 2 + 1: an arena whose size is no power of 2 loses nothing. */
 static void test_odd_arena(void **state)
 {
 	struct buddy b;
@@ -73,7 +73,8 @@ static void test_odd_arena(void **state)
 	buddy_deinit(&b);
 }
 
-/* The same size again: the same block, without splitting; another size: what was kept is merged. */
+/* A request of the same size gets the same block, without splitting; another size merges the
+ * cached blocks. */
 static void test_warm_blocks(void **state)
 {
 	struct buddy b;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What peers send: SGL descriptors, CM private data, NQNs. Rules R1 and R3; table 1b of
- * CVEs. */
+/* Bytes from a peer: SGL descriptors, CM private data, NQNs. Rules R1 and R3; table 1b of CVEs. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +46,7 @@ static void keyed_with_invalidate(void **state)
 
 	assert_int_equal(sgl_parse(&sgl, 64, &data), NVME_OK);
 	assert_true(data.wants_invalidate);
-	/* no data: nothing was registered, so nothing may be invalidated */
+	/* A command without data registered nothing, so it must not invalidate a key. */
 	sgl = keyed(0x4f, 1, 0, 7);
 	assert_int_equal(sgl_parse(&sgl, 64, &data), NVME_OK);
 	assert_int_equal(data.place, SGL_NONE);
@@ -126,7 +125,7 @@ static void cm_request(void **state)
 	assert_int_equal(out.n_rq, 128);
 }
 
-/* "nvmet-rdma: reject short connection requests" */
+/* Linux: "nvmet-rdma: reject short connection requests" */
 static void cm_request_refused(void **state)
 {
 	struct nvmf_cm_req req = good_request();
@@ -174,7 +173,7 @@ static void nqn_fields(void **state)
 	assert_int_equal(nqn_from_field(field, sizeof(field), nqn), -EINVAL);
 }
 
-/* NQNs are UTF-8; what a log or a terminal could choke on is none. */
+/* NQNs are UTF-8. Characters that would corrupt a log or a terminal are refused. */
 static void nqn_characters(void **state)
 {
 	static const char *const good[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Configuration files: what is read, and, word for word, what is said about mistakes. The messages
- * are what an administrator meets first, so a change of them should be seen in a review.
+ * Configuration files: the values read, and each error message word for word. The messages are what
+ * an administrator reads first, so a review must see a change of them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -175,7 +175,7 @@ static const struct conf_schema schema = {
 	.what = "the file", .size = sizeof(struct top), .keys = top_keys};
 
 static struct top top;
-static char *said; /* what the last read printed */
+static char *said; /* printed by the last read */
 
 static unsigned read_n(const char *text, size_t n)
 {
@@ -217,7 +217,7 @@ static void expect_errors(const char *text, unsigned n, const char *messages)
 		fail_msg("%s\nsays (%u mistakes)\n%s\nnot\n%s", text, n_errors, said, messages);
 }
 
-/* One mistake at line:column; the source lines are not compared. */
+/* One error at line:column; the source lines are not compared. */
 static void expect_error(const char *text, const char *message)
 {
 	unsigned n_errors = read_string(text);
@@ -290,7 +290,7 @@ static void test_defaults(void **state)
 	assert_int_equal(top.cpu, 3);
 	assert_null(top.keys.own); /* required only within keys, which may be absent */
 	assert_int_equal(top.spaces.n, 0);
-	/* Nothing where a mapping or a list may stand is an empty one. */
+	/* An empty value where a mapping or a list is expected is an empty one. */
 	assert_int_equal(read_string("version: 0\nlog:\nnamespaces: ~\n"), 0);
 	assert_string_equal(top.log.tag, "rblk");
 }
@@ -467,7 +467,7 @@ static void test_encoding(void **state)
 	assert_int_equal(read_n("\0", 1), 1);
 }
 
-/* The caret stands below the mistake, whatever stands before it. */
+/* The caret points at the error, whatever precedes it in the line. */
 static void test_carets(void **state)
 {
 	char text[400];
@@ -608,7 +608,7 @@ static void test_standard_input(void **state)
 	fclose(out);
 }
 
-/* Mutations of a good file; the sanitizers are the judges. tests/fuzz goes on from here. */
+/* Mutations of a good file; sanitizers detect errors. tests/fuzz continues from here. */
 static void test_random_damage(void **state)
 {
 	static const char good[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * target.yaml: what is read, every complaint with its line, and the snapshot that is built from it.
+ * target.yaml: the values read, every error message with its line, and the snapshot built from it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 static char directory[] = "/tmp/test_config.XXXXXX";
 
-/* One reading: what came of it. */
+/* One reading of a file, and its results. */
 struct reading {
 	struct target_config config;
 	struct conf *conf;
@@ -54,7 +54,7 @@ static struct reading read_config(const char *text)
 	return r;
 }
 
-/* What rblkd would export at its start, without a state directory. */
+/* Builds what rblkd exports at its start, without a state directory. */
 static struct snapshot *build(struct reading *r)
 {
 	struct snapshot_runtime runtime;
@@ -85,7 +85,7 @@ static unsigned count(const char *text, const char *what)
 	return n;
 }
 
-/* The text has exactly one mistake, and this is what is said of it. */
+/* The text has exactly one error, and this is its message. */
 static void must_refuse(const char *text, const char *says)
 {
 	struct reading r = read_config(text);
@@ -112,7 +112,7 @@ static void smallest_has_defaults(void **state)
 	assert_int_equal(r.error, 0);
 	assert_int_equal(r.config.log_level, LOG_INFO);
 	assert_string_equal(r.config.fabric, "auto");
-	assert_null(r.config.control_socket); /* chosen at the start */
+	assert_null(r.config.control_socket); /* the default is chosen at the start */
 	assert_int_equal(r.config.tuning.workers, 0);
 	assert_int_equal(r.config.tuning.poll, POLL_ADAPTIVE);
 	assert_int_equal(r.config.tuning.queue_depth, 128);
@@ -194,7 +194,8 @@ static void all_keys_are_read(void **state)
 
 #define LASTING "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
 
-/* It begins empty each time, and hosts must not take it for what they have written to. */
+/* A RAM namespace begins empty each time, and hosts must not mistake it for the one that they
+ * wrote to: without a configured uuid it gets a new one. */
 static void memory_is_another_each_time(void **state)
 {
 	uuid_t seen[2][2], lasting;
@@ -220,7 +221,8 @@ static void memory_is_another_each_time(void **state)
 	assert_int_equal(uuid_compare(seen[1][1], lasting), 0);
 }
 
-/* It reads zeroes before and after a restart, so hosts may go on. Its identity is that of its name. */
+/* It reads zeroes before and after a restart, so hosts may continue to use it. Its identity
+ * derives from its name. */
 static void null_is_the_same_each_time(void **state)
 {
 	struct reading r = read_config(NS "  - {nsid: 1, null: 1GiB}\n");
@@ -241,7 +243,7 @@ static void null_is_the_same_each_time(void **state)
 		    "size is for file only; null is its size already");
 }
 
-/* Hosts know them by these: they must never change. */
+/* Hosts identify their namespaces by these: they must never change. */
 static void identities_are_stable(void **state)
 {
 	struct snapshot *snapshot;
@@ -269,7 +271,7 @@ static void identities_are_stable(void **state)
 	release(&r);
 }
 
-/* A11: one command alone would be held longer than hosts wait. */
+/* A11: the rate would hold one single command longer than hosts wait. */
 static void a_rate_that_holds_too_long_is_a_warning(void **state)
 {
 	struct reading r = read_config(
@@ -448,7 +450,7 @@ static void identities_can_be_chosen(void **state)
 		    "t.yaml:8:33: error: the namespace on line 7 has this EUI-64 already");
 }
 
-/* The file "s" with these keys, opened; NULL when it cannot be. */
+/* The file "s" with these keys, opened; NULL when opening fails. */
 static struct snapshot *export_file(struct reading *r, const char *keys)
 {
 	struct snapshot *snapshot;
@@ -461,14 +463,14 @@ static struct snapshot *export_file(struct reading *r, const char *keys)
 	assert_int_equal(r->error, 0);
 	release(r);
 	*r = (struct reading){0};
-	out = open_memstream(&r->said, &n); /* open for what building says, too */
+	out = open_memstream(&r->said, &n); /* open while the snapshot is built, too */
 	assert_int_equal(config_read("t.yaml", &r->config, out, &r->conf), 0);
 	snapshot = build(r);
 	fclose(out);
 	return snapshot;
 }
 
-/* Those that share a file have it together; who does not has it alone. */
+/* Namespaces with shared: true may open one file together. One without it opens its file alone. */
 static void files_can_be_shared(void **state)
 {
 	struct reading first, second, third;
@@ -554,7 +556,7 @@ static void exported_twice(void **state)
 	release(&r);
 }
 
-/* What only opening tells is told with its line too, for every namespace. */
+/* Errors that only opening detects have their line, too, for every namespace. */
 static void open_failures_have_lines(void **state)
 {
 	char text[1024];
@@ -614,7 +616,7 @@ static void file_is_safe(void **state)
 	free(said);
 }
 
-/* Twenty mistakes of twenty kinds: twenty messages in one run. */
+/* Twenty errors of twenty kinds: twenty messages in one run. */
 static void twenty_mistakes(void **state)
 {
 	static const char text[] = "version: 3\n"	    /* 1 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two configurations, and in words what is different: "~ log : level info -> debug". */
+/* The differences of two configurations as text: "~ log : level info -> debug". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

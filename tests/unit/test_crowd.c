@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether others want our CPUs: base/crowd.h, with files of our own for what /proc says. */
+/* CPU contention: base/crowd.h, with files of our own in place of those in /proc. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,7 +23,7 @@ enum {
 	LOOK_NS = 2 * 1000 * 1000,
 };
 
-/* N_CPUS want to run, and one more. */
+/* As many runnable threads as N_CPUS, and one more. */
 #define FREE "0.20 0.18 0.12 2/80 11206\n"
 #define FULL "0.20 0.18 0.12 3/80 11206\n"
 
@@ -46,7 +46,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	crowd_deinit(&crowd);
-	crowd_deinit(&crowd); /* once more is no harm */
+	crowd_deinit(&crowd); /* a second call has no effect */
 	return 0;
 }
 
@@ -56,7 +56,7 @@ static void say(int file, const char *text)
 	assert_int_equal(pwrite(file, text, strlen(text), 0), strlen(text));
 }
 
-/* The next look, after so many thousandths of its time without a CPU. */
+/* The next sample, after the thread waited this many thousandths of the time for a CPU. */
 static bool look_after(unsigned waits, const char *loadavg)
 {
 	char text[64];
@@ -74,7 +74,7 @@ static bool look(const char *loadavg)
 	return look_after(0, loadavg);
 }
 
-/* Looks until a crowd is seen; LOOKS: it is not. */
+/* Samples until a crowd is detected; LOOKS: none was. */
 static unsigned looks_until_crowd(unsigned waits, const char *loadavg)
 {
 	unsigned n = 0;
@@ -92,13 +92,14 @@ static void test_as_many_as_cpus(void **state)
 
 static void test_more_than_cpus(void **state)
 {
-	assert_in_range(looks_until_crowd(0, FULL), 5, 25); /* one look is no proof */
-	assert_in_range(looks_until_crowd(0, FULL), 1, 6);  /* it is still here: seen sooner */
+	assert_in_range(looks_until_crowd(0, FULL), 5, 25); /* one sample is no proof */
+	assert_in_range(looks_until_crowd(0, FULL), 1, 6);  /* detected sooner the second time */
 	assert_int_equal(looks_until_crowd(0, "0.20 0.18 0.12 1/80 11206\n"), LOOKS);
 	assert_in_range(looks_until_crowd(0, FULL), 5, 25);
 }
 
-/* Now and then is nothing, as where the kernel's threads help us; most of the time is a crowd. */
+/* Occasional contention, as from the kernel's threads that serve us, is no crowd; contention
+ * most of the time is. */
 static void test_now_and_then(void **state)
 {
 	bool is_here = false;
@@ -110,7 +111,7 @@ static void test_now_and_then(void **state)
 	assert_true(is_here);
 }
 
-/* Who waits for a CPU is in a crowd, whatever else is running. */
+/* A thread that waits for a CPU is in a crowd, whatever the load average is. */
 static void test_waits(void **state)
 {
 	assert_int_equal(looks_until_crowd(180, FREE), LOOKS);
@@ -119,7 +120,7 @@ static void test_waits(void **state)
 	assert_int_equal(looks_until_crowd(0, FREE), LOOKS);
 }
 
-/* It slept for a while after a crowd: what it waited for then counts no more. */
+/* After a crowd it slept for a while: its waits before that count no more. */
 static void test_forgets_the_crowd(void **state)
 {
 	assert_in_range(looks_until_crowd(330, FREE), 1, 25);
@@ -163,7 +164,8 @@ static void *compute(void *arg)
 	return NULL;
 }
 
-/* The kernel's own files. One CPU for both: each has none for half of the time, however fast the machine is. */
+/* The kernel's own files. Two threads share one CPU, so each waits half of the time, however
+ * fast the machine is. */
 static void test_shared_cpu(void **state)
 {
 	uint64_t start_ns = clock_ns();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An invariant of one queue breaks, as each of these tests makes it: that queue ends, the log says why and what
- * its host sent last, and nothing else notices. The target in one thread, over the fabric of tests/fuzz.
+ * Each of these tests breaks an invariant of one queue. That queue ends, the log has the reason and
+ * its host's last capsules, and nothing else is affected. The target runs in one thread, over the
+ * fabric of tests/fuzz.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,7 @@ enum {
 	IO, /* of the host whose queue breaks */
 	OTHER_ADMIN,
 	OTHER_IO,
-	AGAIN, /* and the next: it comes once more */
+	AGAIN, /* the connections of that host's return */
 	ON_RAM = 1,
 	ON_DISK = 2,
 	BLOCK = 512,
@@ -139,7 +140,7 @@ static void wait_too_long(void)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* The disk has the command all the while: nothing of it is given up before it comes back. */
+/* The disk has the command meanwhile: nothing of it is freed before the disk completes it. */
 static void a_move_that_may_not_be(void **state)
 {
 	struct request *r = hold_read(7);
@@ -162,7 +163,7 @@ static void a_move_that_may_not_be(void **state)
 	assert_int_equal(target->n_stranded, 0);
 }
 
-/* The disk gives back a command that is thought to be free: it, and its queue, stay for ever. */
+/* The disk completes a command whose state is free: the command, and its queue, are never freed. */
 static void a_command_that_is_lost(void **state)
 {
 	struct request *r = hold_read(8);
@@ -180,11 +181,11 @@ static void a_command_that_is_lost(void **state)
 	assert_int_equal(target->n_stranded, 1);
 	assert_false(defect_has_all_stranded(target));
 	expect_others_well();
-	/* The fence does not wait for it. */
+	/* The fence does not wait for the stranded queue. */
 	host_return(AGAIN);
 	assert_true(connection_is_live(host_queue(AGAIN + 1)->connection));
 	expect_others_well();
-	/* It is found after all. */
+	/* Its state is repaired, so the command ends after all. */
 	r->state = REQUEST_BACKEND;
 	request_run(r, request_end(r, NVME_OK));
 	host_settle();
@@ -206,7 +207,7 @@ static void a_free_command_that_is_not(void **state)
 	expect_others_well();
 }
 
-/* Of so small an arena that 4096 bytes are the largest. */
+/* In an arena so small that 4096 bytes are the largest buffer. */
 static void expect_no_buffer(void)
 {
 	host_settle();
@@ -226,7 +227,8 @@ static void a_buffer_that_there_never_is(void **state)
 	expect_no_buffer();
 }
 
-/* The first has what its host may have, so the second is asked for when that is given back. */
+/* The first command takes the host's whole share, so the second is granted only when that is
+ * given back. */
 static void a_buffer_that_is_waited_for_in_vain(void **state)
 {
 	struct buddy *buddy = &host_queue(IO)->poller->data.buddy;
@@ -247,7 +249,7 @@ static void a_fetch_of_what_is_not_there(void **state)
 	struct request *r;
 
 	wire_hold(true);
-	for (unsigned i = 0; i < 2; i++) /* here a host has one buffer at once */
+	for (unsigned i = 0; i < 2; i++) /* here a host may have one buffer */
 		send_io(IO, NVME_IO_WRITE, ON_DISK, 8, 4 + i);
 	host_settle();
 	r = only_request_in(IO, REQUEST_WAIT_BUFFER);

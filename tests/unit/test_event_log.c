@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event logs of subsystems: what is written down, what goes for it, and files that are none of ours. */
+/* Event logs of subsystems: which events are recorded, which are dropped for them, and malformed
+ * files. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,8 @@
 
 #define NQN   "nqn.2026-01.org.example:one"
 #define OTHER "nqn.2026-01.org.example:two"
-/* A start, as it lies in a file: type, revision, EHL, EHAI, controller, time, rest, EL, firmware. */
+/* A Power-on event as in a file: type, revision, EHL, EHAI, controller, time, rest, EL,
+ * firmware. */
 #define POWER_ON                                                                                   \
 	"\"04011503ffff"                                                                           \
 	"0102030405060000"                                                                         \
@@ -86,7 +88,7 @@ static void expire(void)
 	health->timer.on_expiry(&health->timer);
 }
 
-/* Whatever is to be saved is saved. */
+/* Runs until everything dirty is saved. */
 static void save(void)
 {
 	while (health->text) {
@@ -194,7 +196,7 @@ static void starts_and_ends(void **state)
 	leave(true);
 }
 
-/* One that is removed and comes back while rblkd runs was not started again. */
+/* A subsystem that is removed and added again while rblkd runs gets no second Power-on event. */
 static void comes_and_goes(void **state)
 {
 	struct snapshot none = {.n_subsystems = 0};
@@ -232,7 +234,7 @@ static void resets_are_saved_at_once(void **state)
 	begin();
 	reset_controller(7);
 	expect_types("414");
-	/* One while the other is being saved. */
+	/* The second while the first is being saved. */
 	reset_controller(8);
 	leave(false);
 	begin();
@@ -257,7 +259,7 @@ static void not_too_many_resets(void **state)
 	leave(false);
 }
 
-/* The oldest go, and who reads keeps what he has. */
+/* The oldest events go, and a reader keeps the image that it holds. */
 static void stays_small(void **state)
 {
 	struct event_image *held, *image;
@@ -276,7 +278,7 @@ static void stays_small(void **state)
 	assert_int_equal(held->generation, generation);
 	event_image_give(held);
 	leave(true);
-	/* What is full can be read again. */
+	/* A full log can be loaded again. */
 	begin();
 	expect_types(
 		"14111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111");
@@ -369,7 +371,7 @@ static void damaged_files(void **state)
 		FILE_OF(NQN, "1", "\"\""),
 		FILE_OF(NQN, "1", "\"0\""),
 		FILE_OF(NQN, "1", "\"04011503ffff\""),
-		/* type, revision, EHL, VSIL, EL, no hexadecimal, cut, too long */
+		/* wrong type, revision, EHL, VSIL, EL; not hexadecimal, truncated, too long */
 		FILE_OF(NQN, "1",
 			"\"05011503ffff010203040506000000000000000000000800302e312e30202020\""),
 		FILE_OF(NQN, "1",
@@ -398,7 +400,7 @@ static void damaged_files(void **state)
 	assert_true(is_accepted(FILE_OF(NQN, "1", ""), strlen(FILE_OF(NQN, "1", "")), why));
 }
 
-/* More than there is room for: 65024 bytes are 2032 such events. */
+/* More than fit: 65024 bytes hold 2032 such events. */
 static void too_many(void **state)
 {
 	char why[300] = "", *text = NULL;
@@ -421,8 +423,8 @@ static void too_many(void **state)
 	}
 }
 
-/* Cut anywhere it is damaged; with a byte another it is damaged or says something else, and nobody
- * falls over. */
+/* A truncated file is refused. With one byte changed it is refused or holds other values.
+ * Neither crashes. */
 static void spoilt_files(void **state)
 {
 	static const char text[] = FILE_OF(NQN, "7", POWER_ON ", " POWER_ON);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stores that fail, and stores that grow in vain. What the kernel says at a bad time comes from io_submit,
- * fdatasync, fsync and fallocate, which are defined here in front of the libraries' own.
+ * Stores that fail, and stores whose growth fails. The test provokes errors of the kernel by
+ * defining io_submit, fdatasync, fsync and fallocate itself, ahead of the libraries'.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static uint8_t buffer[BLOCK] __attribute__((aligned(BLOCK)));
 static struct {
 	int dsync_error;   /* -errno of writes with RWF_DSYNC */
 	int fsync_error;   /* errno */
-	const char *grows; /* another program grows this file just before a hole is made */
+	const char *grows; /* another program extends this file just before a hole is made */
 } fault;
 
 int io_submit(void *context, long n, struct iocb **iocbs);
@@ -187,7 +187,7 @@ static uint64_t size_of(const struct backend_config *config)
 
 /* ---- syncs that fail ------------------------------------------------------------------------ */
 
-/* The kernel has told it once: the next sync would succeed, whatever was lost. */
+/* The kernel reports a lost write once: the next sync would succeed although data is lost. */
 static void failed_fua_write_is_final(void **state)
 {
 	static const int errors[] = {-EIO, -ENODATA, -EROFS, -ENOLINK, -EREMOTEIO};
@@ -210,7 +210,7 @@ static void failed_fua_write_is_final(void **state)
 	}
 }
 
-/* What only the write is refused with loses nothing that was acknowledged. */
+/* An error that refuses only this write loses no acknowledged data. */
 static void refused_fua_write_is_not(void **state)
 {
 	static const int errors[] = {-ENOSPC, -EDQUOT, -EFBIG, -EINVAL, -ENOMEM};
@@ -230,7 +230,7 @@ static void refused_fua_write_is_not(void **state)
 	backend_file.close(backend);
 }
 
-/* Growing syncs the file, and so takes away the one word about writes that are lost. */
+/* Growing syncs the file, and its fsync consumes the kernel's one report of lost writes. */
 static void failed_sync_of_growing_is_final(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
@@ -248,7 +248,8 @@ static void failed_sync_of_growing_is_final(void **state)
 	backend_file.close(backend);
 }
 
-/* It says so: "Input/output error" alone sends people to the disk. */
+/* The report states that the file ended early: "Input/output error" alone leads people to
+ * suspect the disk. */
 static void what_ends_early_is_said(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
@@ -281,13 +282,13 @@ static void growing_is_undone(void **state)
 	assert_true(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 2 * FILE_BYTES);
 	assert_int_equal(backend_file.resize(backend, 3 * FILE_BYTES, why, sizeof(why)), 0);
-	grow_and_write(config.path); /* of others nothing is cut off */
+	grow_and_write(config.path); /* bytes of another program are never cut off */
 	assert_false(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 3 * FILE_BYTES + BLOCK);
 	backend_file.close(backend);
 }
 
-/* Another rblkd may serve what is there by now. */
+/* Another rblkd may serve the new part by now. */
 static void shared_files_are_not_cut(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
@@ -320,7 +321,7 @@ static void memory_grows_again(void **state)
 	backend_ram.close(backend);
 }
 
-/* What another rblkd adds while this one opens the file stays. */
+/* The data that another program adds while this rblkd opens the file stays. */
 static void opening_makes_no_hole(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
@@ -331,7 +332,7 @@ static void opening_makes_no_hole(void **state)
 	config.is_shared = true;
 	fault.grows = config.path;
 	backend = must_open(&backend_file, &config);
-	assert_null(fault.grows); /* it has tried */
+	assert_null(fault.grows); /* the other program has written */
 	fd = open(config.path, O_RDONLY);
 	assert_true(fd >= 0);
 	assert_int_equal(pread(fd, is, BLOCK, FILE_BYTES), BLOCK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who gets what is short: lines in which queues take turns, and shares of a poller's buffers. */
+/* Fair shares of scarce resources: lines in which queues take turns, and shares of a poller's
+ * buffers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ static void add(struct fair *fair, struct waiter *w, char flow, unsigned number)
 	fair_add(fair, &w->entry, &flow_names[flow - 'a']);
 }
 
-/* Takes one, as who serves the line does. */
+/* Takes the first entry, in the way of the callers that serve the line. */
 static struct waiter *take(struct fair *fair)
 {
 	struct fair_entry *first = fair_first(fair);
@@ -62,7 +63,7 @@ static void flows_take_turns(void **state)
 	assert_true(fair_is_empty(&fair));
 }
 
-/* Aborted in any place: the others keep theirs. */
+/* An entry that is aborted at any place leaves the others in their order. */
 static void any_may_leave(void **state)
 {
 	struct waiter waiters[6];
@@ -120,7 +121,7 @@ static enum buffer_result take_one(size_t n_bytes, size_t *queue, size_t *ns, si
 	return r;
 }
 
-/* Any number of queues that never give back leave something for the next. */
+/* Any number of queues that never give back leave a part for the next. */
 static void hogs_leave_something(void **state)
 {
 	size_t held[20] = {0}, small = 0;
@@ -139,7 +140,7 @@ static void hogs_leave_something(void **state)
 	assert_in_range(held[1], ARENA_BYTES * 15 / 100, ARENA_BYTES * 17 / 100);
 }
 
-/* The smallest of the three shares counts, and each is given back alone. */
+/* The smallest of the three shares is the limit, and each share is given back separately. */
 static void each_holder_is_charged(void **state)
 {
 	size_t queue = 0, ns = 0, host = 0;
@@ -158,7 +159,8 @@ static void each_holder_is_charged(void **state)
 	start(NULL);
 }
 
-/* Who has nothing may have what there is: no limit is too small for one command. */
+/* A holder without buffers always gets one if there is one: no share is too small for one
+ * command. */
 static void first_is_always_granted(void **state)
 {
 	size_t mine = 0, theirs = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front end /dev/nbdN without a kernel: what it asks of its helper, and when. The helper and sysfs
- * are this program's own; a job is done when the test says so.
+ * The front end /dev/nbdN without a kernel: which jobs it gives to its helper, and when. The test
+ * implements the helper and sysfs; a job completes when the test orders it.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -35,11 +35,11 @@ static struct {
 	struct frontend_host host;
 	struct frontend *frontend;
 	struct kernel_helper *helper;
-	int device;	      /* that sysfs shows; -1: none */
-	int job;	      /* given and not yet done */
+	int device;	      /* shown in sysfs; -1: none */
+	int job;	      /* given and not completed yet */
 	int conns[CONNS_MAX]; /* our ends */
 	unsigned n_conns, n_started, n_ended, n_lost;
-	struct error error; /* of on_started */
+	struct error error; /* passed to on_started */
 } the;
 
 /* ---- in place of the kernel's side ---------------------------------------------------------- */
@@ -72,7 +72,7 @@ void kernel_helper_give(struct kernel_helper *helper, enum kernel_job job)
 	the.job = (int)job;
 }
 
-/* The sockets that came with the job; the other side of each is a connection. */
+/* The sockets that the job carries; the other end of each is a connection. */
 static unsigned n_sockets(void)
 {
 	return the.helper->params.n_sockets;
@@ -154,7 +154,7 @@ static void wait_for_job(enum kernel_job job)
 	assert_int_equal(the.job, job);
 }
 
-/* n of the connections there are end. */
+/* Ends n of the connections. */
 static void lose(bool was_used, unsigned n_left)
 {
 	the.frontend->ops->conn_gone(the.frontend, was_used, n_left);
@@ -225,7 +225,7 @@ static void makes_a_fresh_device(void **state)
 	assert_int_equal(the.job, KERNEL_ATTACH);
 	assert_false(the.helper->is_found);
 	assert_int_equal(n_sockets(), 1);
-	/* one connection: the kernel's timer may be short */
+	/* With one connection the kernel's timeout may be short. */
 	assert_int_equal(the.helper->params.io_timeout_s, 0);
 	name_is("vol 1 4096\n");
 	the.helper->index = 7;
@@ -240,7 +240,7 @@ static void several_connections_need_a_long_timeout(void **state)
 	assert_int_equal(the.helper->params.io_timeout_s, 660);
 }
 
-/* As a process that was killed leaves it. */
+/* The file that a killed process leaves. */
 static void leave_behind(const char *volume, unsigned n, uint32_t block_size)
 {
 	struct kernel_name_content content = {.n_sockets = n, .block_size = block_size};
@@ -277,7 +277,7 @@ static void refuses_a_device_with_other_blocks(void **state)
 	assert_non_null(strstr(the.error.message, "/dev/nbd5 was left with blocks of 512"));
 	assert_int_equal(the.job, NO_JOB);
 	end();
-	name_is("vol 1 512\n"); /* for who repairs it */
+	name_is("vol 1 512\n"); /* kept for the administrator's repair */
 }
 
 static void refuses_a_namespace_that_has_a_device(void **state)
@@ -325,7 +325,7 @@ static void replaces_what_ends(void **state)
 	wait_for_job(KERNEL_RECONNECT);
 	assert_int_equal(n_sockets(), 1);
 	done(KERNEL_RECONNECT, 0);
-	lose(true, 0); /* the last: so all are gone */
+	lose(true, 0); /* the last one: now all are gone */
 	wait_for_job(KERNEL_RECONNECT);
 	assert_int_equal(n_sockets(), 3);
 	done(KERNEL_RECONNECT, 0);
@@ -337,13 +337,13 @@ static void leaves_alone_what_the_kernel_had_no_place_for(void **state)
 	attach(3);
 	lose(false, 2);
 	assert_int_equal(the.job, NO_JOB);
-	lose(false, 0); /* but one it must have */
+	lose(false, 0); /* but one connection must remain */
 	wait_for_job(KERNEL_RECONNECT);
 	assert_int_equal(n_sockets(), 3);
 	done(KERNEL_RECONNECT, 0);
 }
 
-/* The kernel had not found out yet that our predecessor is dead: it closes what we offer. */
+/* The kernel has not noticed the predecessor's death yet: it closes the sockets that we offer. */
 static void tries_again_until_the_kernel_takes_them(void **state)
 {
 	leave_behind("vol", 1, 4096);
@@ -405,7 +405,7 @@ static void tells_the_latest_size(void **state)
 	assert_int_equal(the.job, NO_JOB);
 }
 
-/* A predecessor's device has its size, not ours. */
+/* A device that a predecessor attached has the size of that time, not the current one. */
 static void tells_its_size_when_it_reconnects(void **state)
 {
 	attach(1);
@@ -425,7 +425,7 @@ static void leaves_a_device_in_use(void **state)
 	done(KERNEL_LEAVE, -EBUSY);
 	while (!the.n_ended)
 		loop_turn(&the.loop, NSEC_PER_SEC);
-	lose(true, 0); /* that is meant to be */
+	lose(true, 0); /* a stopped front end replaces none */
 	assert_int_equal(the.job, NO_JOB);
 	end();
 	name_is("vol 1 4096\n");

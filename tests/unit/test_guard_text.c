@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a guard keeps over a restart: each state that hosts can bring about is read again as it was
- * written, and goes on as it would have. Reservations are walked through: all commands of three hosts,
- * from every state that they reach. Then the extremes of what is kept beside them, and files
- * that are damaged.
+ * A guard over a restart: each state that hosts can reach is read back as it was written, and
+ * continues as the original would have. The test walks all reservations: all commands of three
+ * hosts, from every state that they reach. Then the extremes of the other kept state, and damaged
+ * files.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum {
 	STATES_MAX = 1 << 15,
 	SLOTS = 1 << 16,
 	WISHES_MAX = 1024,
-	SHARED_KEY = 99, /* that all hosts may have; their own is 1, 2, 3 */
+	SHARED_KEY = 99, /* a key that several hosts may use; their own are 1, 2, 3 */
 	WRONG_KEY = 77,
 };
 
@@ -42,7 +42,7 @@ static struct guard *fresh(bool is_volatile)
 	return guard;
 }
 
-/* What the next start finds of these; guard_unref it. */
+/* What the next start reads of these; the caller calls guard_unref(). */
 static struct guard *restart(struct reservation *reservation, struct bad_blocks *bad,
 			     unsigned write_protect, bool is_volatile)
 {
@@ -76,7 +76,7 @@ struct step {
 };
 
 static struct {
-	struct reservation *states[STATES_MAX]; /* in the order in which they are reached */
+	struct reservation *states[STATES_MAX]; /* in the order in which the walk reaches them */
 	unsigned n;
 	unsigned slots[SLOTS]; /* index + 1, by hash */
 	struct step steps[WISHES_MAX];
@@ -127,7 +127,7 @@ static void add_registers(unsigned host)
 	add_step(reservation_set_persistence, host, 0, false, NVME_CPTPL_CLEAR, 0, 0);
 }
 
-/* crkey 0 stands for the host's own, which only the state knows. */
+/* crkey 0 stands for the host's current key, which only the state knows. */
 static void add_acquires(unsigned host)
 {
 	static const uint64_t victims[] = {0, 1, 2, 3, SHARED_KEY};
@@ -157,7 +157,7 @@ static unsigned hash_of(const struct reservation *state)
 	return (hash ^ hash >> 15) % SLOTS;
 }
 
-/* Takes it over, or frees it because it is known. */
+/* Takes ownership, or frees the state if the walk has reached it before. */
 static bool is_new(struct reservation *state)
 {
 	unsigned slot = hash_of(state);
@@ -174,7 +174,7 @@ static bool is_new(struct reservation *state)
 	return true;
 }
 
-/* The command of the step, with the key that its host has now where it needs one. */
+/* The command of the step, with the host's current key where the command needs one. */
 static enum nvme_status take_step(const struct reservation *state, unsigned i,
 				  struct reservation **ret_next)
 {
@@ -198,7 +198,7 @@ static void expect_same_rights(const struct reservation *a, const struct reserva
 	}
 }
 
-/* Each command is answered alike, and leads to the same. */
+/* Each command gets the same status from both, and leads both to the same state. */
 static void expect_same_ways(const struct reservation *a, const struct reservation *b)
 {
 	for (unsigned i = 0; i < walk.n_steps; i++) {
@@ -239,7 +239,8 @@ static void go_on_from(const struct reservation *state)
 	}
 }
 
-/* Of so many registered hosts, in each order, with either key: none holds, one does, all do; kept or not. */
+/* The number of states with this many registered hosts, in this many orders, each with one of
+ * two keys: no holder, one holder, or all as holders; persistent or not. */
 static unsigned n_possible(unsigned n_orders, unsigned n_registered)
 {
 	unsigned n_holders = 1 + (n_registered ? 4 * n_registered + 2 : 0);
@@ -265,7 +266,7 @@ static void each_state_is_read_again(void **state)
 	}
 	print_message("# %u commands; new states after 1 to %u: %u %u %u %u %u\n", walk.n_steps,
 		      DEPTH, n_reached[0], n_reached[1], n_reached[2], n_reached[3], n_reached[4]);
-	/* There are no others, however many commands lead there. */
+	/* The walk reaches no other states, however many commands it sends. */
 	assert_int_equal(first, walk.n);
 	assert_int_equal(walk.n,
 			 n_possible(1, 0) + n_possible(3, 1) + n_possible(6, 2) + n_possible(6, 3));
@@ -275,7 +276,7 @@ static void each_state_is_read_again(void **state)
 
 /* ---- extremes ------------------------------------------------------------------------------- */
 
-/* The last holds it; each name takes two bytes a character. */
+/* The last registrant is the holder; each name takes two bytes a character. */
 static struct reservation *largest_reservation(void)
 {
 	struct reservation *now = NULL, *next;
@@ -349,7 +350,7 @@ static void the_longest_file(void **state)
 
 static void bad_blocks_and_protection(void **state)
 {
-	/* The largest namespace there can be, in blocks of 512 bytes. */
+	/* The largest possible namespace, in blocks of 512 bytes. */
 	const uint64_t end = INT64_MAX / 512;
 	struct bad_blocks *set = bad_blocks_add(NULL, end - 1, 1), *more;
 	const struct bad_blocks *kept;
@@ -369,12 +370,12 @@ static void bad_blocks_and_protection(void **state)
 	assert_int_equal(atomic_load(&guard->write_protect), NVME_WP_PROTECTED);
 	assert_int_equal(guard_flags(guard), GUARD_BAD_BLOCKS | GUARD_PROTECTED);
 	guard_unref(guard);
-	/* What ends with this rblkd, or with the memory. */
+	/* State that ends with this rblkd, or with the contents of memory. */
 	guard = restart(NULL, set, NVME_WP_UNTIL_POWER_CYCLE, true);
 	assert_int_equal(guard_flags(guard), 0);
 	guard_unref(guard);
 	free(set);
-	/* Healed to the last block. */
+	/* All blocks are readable again. */
 	set = bad_blocks_remove(NULL, 0, 1);
 	guard = restart(NULL, set, 0, false);
 	assert_int_equal(guard_flags(guard), 0);
@@ -391,7 +392,7 @@ static void bad_blocks_and_protection(void **state)
 	"{\"version\": 1, \"reservation\": {\"type\": " type ", \"holder\": " holder               \
 	", \"registrants\": [" registrants "]}}"
 
-/* As an earlier rblkd left them: a holder that means nothing may be any number. */
+/* In the format of an earlier rblkd: without an exclusive holder the field may be any number. */
 static void files_of_an_earlier_rblkd(void **state)
 {
 	static const char *const texts[] = {
@@ -413,7 +414,7 @@ static void files_of_an_earlier_rblkd(void **state)
 	}
 }
 
-/* A name that is not known is that of the first host which changes anything. */
+/* An identifier without a known NQN gets that of the first host that changes its registration. */
 static void whose_an_identifier_is(void **state)
 {
 	struct reservation_wish wish = {.hostid = hostids[0],
@@ -436,7 +437,7 @@ static void whose_an_identifier_is(void **state)
 	assert_false(guard_is_of_other(guard, hostids[1], nqns[1], owner));
 	assert_true(guard_is_of_other(guard, hostids[0], nqns[1], owner));
 	assert_string_equal(owner, nqns[0]);
-	/* Another that changes something does not take the name. */
+	/* A change by another host does not replace the NQN. */
 	wish.hostnqn = nqns[1];
 	free(next);
 	assert_int_equal(reservation_register(atomic_load(&guard->reservation), &wish, &next),

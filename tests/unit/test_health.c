@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What SMART counts over restarts: what is added up, what the file holds, and files that are none of ours. */
+/* SMART counters over restarts: what is added up, what the file holds, and malformed files. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static struct health *load(char why[200])
 	return health_new(directory, why, 200);
 }
 
-/* What rblkd reads from now on as the kernel's boot id. */
+/* rblkd reads this as the kernel's boot id from now on. */
 static void boot(const char *id)
 {
 	FILE *file = fopen(boot_id_path, "w");
@@ -184,7 +184,7 @@ static void adds_up(void **state)
 	assert_int_equal(f.n_media_errors, 10);
 	assert_int_equal(f.power_cycles, 1);
 	assert_int_equal(f.unsafe_shutdowns, 0);
-	/* What a namespace has counted stays when it goes. */
+	/* The counts of a namespace stay when it is removed. */
 	health_remove_namespace(a);
 	free(a);
 	use(b);
@@ -227,7 +227,7 @@ static void starts_and_ends(void **state)
 	expect_life(0, 2, 0);
 	leave(false);
 	boot("another");
-	/* A subsystem that this rblkd does not export counts it when it is exported again. */
+	/* A subsystem that this rblkd does not export counts the loss when it is exported again. */
 	begin(0);
 	expect_life(0, 2, 0);
 	leave(true);
@@ -241,7 +241,7 @@ static void starts_and_ends(void **state)
 	leave(true);
 }
 
-/* rblkd was killed, and the kernel lived on with what rblkd had written. */
+/* rblkd was killed, but the kernel kept running and wrote back all that rblkd had written. */
 static void a_crash_is_no_loss_of_power(void **state)
 {
 	begin(1);
@@ -251,7 +251,7 @@ static void a_crash_is_no_loss_of_power(void **state)
 	assert_int_equal(figures(0).crashes, 1);
 	leave(true);
 	assert_true(file_has("\"crashes\": 1"));
-	/* An end in order before the machine goes down is neither. */
+	/* An orderly shutdown before the machine goes down counts as neither. */
 	boot("another");
 	begin(1);
 	expect_life(0, 3, 0);
@@ -259,7 +259,7 @@ static void a_crash_is_no_loss_of_power(void **state)
 	leave(true);
 }
 
-/* It was killed and started without the subsystem; then the machine went down. */
+/* rblkd was killed and restarted without the subsystem; then the machine lost power. */
 static void power_is_lost_long_after_a_crash(void **state)
 {
 	begin(1);
@@ -289,7 +289,7 @@ static void what_is_not_known_counts_as_a_loss(void **state)
 	leave(true);
 }
 
-/* Neither boot id nor crashes are in it. */
+/* Such a file has neither a boot id nor crashes. */
 static void file_of_an_earlier_rblkd(void **state)
 {
 	static const char text[] = "{\"version\": 1, \"subsystems\": [{\"nqn\": \"" NQN
@@ -302,7 +302,7 @@ static void file_of_an_earlier_rblkd(void **state)
 	leave(true);
 }
 
-/* One that is removed and comes back while rblkd runs was never off for long. */
+/* A subsystem that is removed and added again while rblkd runs has no power cycle. */
 static void comes_and_goes(void **state)
 {
 	struct snapshot less;
@@ -348,7 +348,7 @@ static void expire(void)
 	health->timer.on_expiry(&health->timer);
 }
 
-/* Time has come to save; waits until that is done. */
+/* The timer expires; waits until the save is done. */
 static void expire_and_save(void)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
@@ -382,14 +382,14 @@ static void saves_what_has_changed(void **state)
 	expire();
 	assert_null(health->text);
 	assert_int_equal(access(path, F_OK), -1);
-	assert_true(seconds_to_wait() > 600); /* nobody is connected any more */
+	assert_true(seconds_to_wait() > 600); /* no host is connected any more */
 	use(ns);
 	expire_and_save();
 	assert_true(file_has("\"reads\": 1"));
 	use(ns);
 	health_count_error(subsystems[0].health);
 	expire_and_save();
-	/* A crash: what came after the last time is lost. */
+	/* A crash: the counts since the last save are lost. */
 	use(ns);
 	health_remove_namespace(ns);
 	free(ns);
@@ -448,7 +448,7 @@ static void cannot_be_written(void **state)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* As many as are exported are kept, and of the others as many as there is room for. */
+/* The file keeps all exported subsystems, and as many others as fit. */
 static void stays_small(void **state)
 {
 	struct subsystem *many = calloc(MANY, sizeof(*many));
@@ -474,7 +474,7 @@ static void stays_small(void **state)
 	health_free(health);
 }
 
-/* However high it counts: what is written is read again. */
+/* Counters at their maximum are read back as written. */
 static void the_highest_numbers(void **state)
 {
 	struct health_figures f;
@@ -533,7 +533,7 @@ static void damaged_files(void **state)
 		"{\"version\": 1, \"subsystems\": [null]}",
 		"{\"version\": 1, \"subsystems\": [[]]}",
 		"{\"version\": 1, \"subsystems\": [{}]}",
-		/* no errors; not a number; negative; too many; no name; twice */
+		/* lacks errors; not a number; negative; too many; no name; twice */
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD "}]}",
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD ", \"errors\": 1.5}]}",
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD ", \"errors\": -1}]}",
@@ -562,7 +562,7 @@ static void damaged_files(void **state)
 		     ", \"errors\": 0}]}",
 		     0);
 	expect_refused(long_one, (size_t)n);
-	/* What they lack; what is more than we know does no harm. */
+	/* Optional fields may be missing; unknown fields are ignored. */
 	n = snprintf(long_one, sizeof(long_one),
 		     "{\"version\": 1, \"more\": 1, \"subsystems\": [{\"nqn\": \"%0223d\", " RECORD
 		     ", \"errors\": 7}]}",
@@ -573,8 +573,8 @@ static void damaged_files(void **state)
 	health_free(health);
 }
 
-/* Cut anywhere it is damaged; with one byte another it is damaged or says another number, and nobody
- * falls over. */
+/* A truncated file is refused. With one byte changed it is refused or holds another number.
+ * Neither crashes. */
 static void spoilt_files(void **state)
 {
 	char why[200], *text;

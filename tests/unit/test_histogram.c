@@ -19,7 +19,7 @@ static void test_empty(void **state)
 	assert_int_equal(histogram_quantile(&h, 1), 0);
 }
 
-/* A quantile is never below the value, and at most 6.25 % above. */
+/* A reported quantile is never below the value, and at most 6.25 % above it. */
 static void test_error_is_bounded(void **state)
 {
 	for (unsigned bit = 0; bit < 43; bit++) {
@@ -28,7 +28,7 @@ static void test_error_is_bounded(void **state)
 			struct histogram h = {0};
 
 			histogram_add(&h, ns);
-			histogram_add(&h, ns * 2); /* so that the maximum does not help */
+			histogram_add(&h, ns * 2); /* the maximum bounds no quantile */
 			assert_true(histogram_quantile(&h, 0.5) >= ns);
 			assert_true(histogram_quantile(&h, 0.5) <= ns + ns / 16);
 			assert_int_equal(histogram_quantile(&h, 1), ns * 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host NQN and identifier: where they come from, in which order, and bad files. */
+/* Host NQN and identifier: their sources, the order of these, and malformed files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void expect_error(const char *hostnqn, const char *hostid, const char *pa
 static void test_files(void **unused)
 {
 	put(etc, "hostnqn", NQN_A "\n");
-	expect(NULL, NULL, NQN_A, UUID_A); /* no hostid: the NQN's own */
+	expect(NULL, NULL, NQN_A, UUID_A); /* no hostid: the UUID in the NQN */
 	put(etc, "hostid", "  " UUID_B "  \r\n");
 	expect(NULL, NULL, NQN_A, UUID_B);
 	expect(NQN_A, NULL, NQN_A, UUID_B);
@@ -112,7 +112,7 @@ static void test_generated(void **unused)
 	volume_config_init(&b);
 	assert_int_equal(host_identity_load(etc, NULL, NULL, &a, &error), 0);
 	assert_int_equal(host_identity_load(etc, NULL, NULL, &b, &error), 0);
-	assert_string_equal(a.hostnqn, b.hostnqn); /* kept */
+	assert_string_equal(a.hostnqn, b.hostnqn); /* saved by the first call */
 	assert_int_equal(uuid_compare(a.hostid, b.hostid), 0);
 	assert_int_equal(uuid_is_null(a.hostid), 0);
 }

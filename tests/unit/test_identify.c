@@ -78,7 +78,7 @@ static void test_capsule_size(void **state)
 	id.ioccsz = put_le32(0xffffffff);
 	assert_null(identify_parse_controller(&id, true, NQN, &c));
 	assert_int_equal(c.in_capsule_bytes, IDENTIFY_TRANSFER_MAX);
-	id.sgls = put_le32(0x00000005); /* no offset descriptors: nothing in capsules */
+	id.sgls = put_le32(0x00000005); /* no in-capsule offsets: no data in capsules */
 	assert_null(identify_parse_controller(&id, true, NQN, &c));
 	assert_int_equal(c.in_capsule_bytes, 0);
 	id.ioccsz = put_le32(3);
@@ -129,7 +129,7 @@ static void test_namespace(void **state)
 	assert_int_equal(ns.n_blocks, 1000);
 	assert_int_equal(ns.block_shift, 12);
 	assert_true(ns.reads_zero_after_trim && ns.can_unmap_zeroes && !ns.is_read_only);
-	id.dlfeat = 8; /* what DEAC leaves is not said to be zero */
+	id.dlfeat = 8; /* deallocated blocks need not read zero */
 	id.nsattr = NVME_NSATTR_WRITE_PROTECTED;
 	assert_null(identify_parse_namespace(&id, &ns));
 	assert_true(!ns.reads_zero_after_trim && !ns.can_unmap_zeroes && ns.is_read_only);
@@ -176,7 +176,7 @@ static void test_ids(void **state)
 	data[0] = NVME_NIDT_NGUID;
 	data[1] = 16;
 	memset(data + 4, 0x11, 16);
-	data[20] = 77; /* unknown type: passed by */
+	data[20] = 77; /* unknown type: skipped */
 	data[21] = 3;
 	data[27] = NVME_NIDT_UUID;
 	data[28] = 16;
@@ -189,7 +189,7 @@ static void test_ids(void **state)
 	assert_int_equal(ids.eui64[0], 0);
 }
 
-/* Lists that run past their end, on a buffer whose end the sanitizer watches. */
+/* Lists that run past their end, in a buffer whose end the sanitizer guards. */
 static void test_long_ids(void **state)
 {
 	uint8_t *data = malloc(4096);
@@ -210,7 +210,7 @@ static void test_matching(void **state)
 	struct identify_ids a = {.uuid = {1}}, b = {.uuid = {1}}, none = {0};
 
 	assert_true(identify_ids_match(&a, &b));
-	b.nguid[3] = 9; /* only one has it */
+	b.nguid[3] = 9; /* only one of them has an NGUID */
 	assert_true(identify_ids_match(&a, &b));
 	b.uuid[0] = 2;
 	assert_false(identify_ids_match(&a, &b));
@@ -227,7 +227,7 @@ static void test_limits(void **state)
 	identify_parse_limits(&id, &limits);
 	assert_int_equal(limits.max_zero_bytes, 32768);
 	assert_int_equal(limits.max_trim_blocks, 77);
-	id.wzsl = 255; /* no shift by that */
+	id.wzsl = 255; /* too large for a shift */
 	identify_parse_limits(&id, &limits);
 	assert_int_equal(limits.max_zero_bytes, 0);
 }
@@ -247,7 +247,7 @@ static void test_lists(void **state)
 	assert_true(identify_list_has(data, 5));
 	assert_false(identify_list_has(data, 6));
 	memset(data, 0xff, sizeof(data));
-	assert_true(identify_list_has(data, 6)); /* overflow: anything may have changed */
+	assert_true(identify_list_has(data, 6)); /* overflow: any namespace may have changed */
 	identify_format_list(data, text, sizeof(text));
 	assert_non_null(strstr(text, "..."));
 	for (size_t i = 25; i < sizeof(text); i++)
@@ -286,7 +286,7 @@ static void test_ana_log(void **state)
 	assert_int_equal(walk(9, page, sizeof(page), &cursor), ANA_WALK_FOUND);
 	assert_int_equal(cursor.state, 0);
 	assert_int_equal(walk(2, page, sizeof(page), &cursor), ANA_WALK_END);
-	/* In pieces, at each place where it may be cut. */
+	/* In pieces, split at each possible place. */
 	for (size_t n = 64; n <= at; n += 4) {
 		enum ana_walk first = walk(9, page, n, &cursor);
 
@@ -294,7 +294,7 @@ static void test_ana_log(void **state)
 			first = ana_log_walk(&cursor, page + cursor.at, 64);
 		assert_int_equal(first, ANA_WALK_FOUND);
 	}
-	/* More groups than there are, and one with NSIDs without end. */
+	/* More groups than the target has, and one whose NSIDs never end. */
 	page[8] = page[9] = 0xff;
 	assert_int_equal(walk(2, page, sizeof(page), &cursor), ANA_WALK_MORE);
 	assert_in_range(cursor.at, 4096 - 32, 4096);
@@ -339,7 +339,7 @@ static void test_discovery_header(void **state)
 	assert_int_equal(discovery_parse_header(&header, &genctr, &n), -EPROTO);
 }
 
-/* Whatever comes, the parsers return, and what they return is usable. */
+/* For any bytes, the parsers return, and their results are usable. */
 static void test_random(void **state)
 {
 	uint8_t *data = malloc(4096);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The initiator's smaller parts: command identifiers, Connect's bytes, errors' words. */
+/* The initiator's smaller parts: command identifiers, the bytes of Connect, texts of errors. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -58,7 +58,8 @@ static void test_command_table(void **state)
 	command_table_deinit(&table);
 }
 
-/* Every identifier but the one in flight is unknown; and a slot's come round only after all. */
+/* Every identifier except the one in flight is unknown. A slot's identifiers repeat only after
+ * all generations. */
 static void test_command_identifiers(void **state)
 {
 	struct command_table table;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding a predecessor's block device in sysfs, here a folder of files, and the file that names it. */
+/* Finding a predecessor's block device in sysfs (here a folder of files), and the file that
+ * holds its name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -61,13 +62,13 @@ static void finds_the_device_of_the_backend(void **state)
 	put(sys, "nbd1", "pid", "1\n");
 	put(sys, "nbd2", "backend", "(null)\n");
 	put(sys, "nbd2", "pid", "1\n");
-	put(sys, "nbd3", "pid", "1\n"); /* a kernel that keeps no backend */
+	put(sys, "nbd3", "pid", "1\n"); /* a kernel without the attribute backend */
 	put(sys, "nbd4x", "backend", "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10\n");
 	put(sys, "nbd4x", "pid", "1\n");
 	assert_int_equal(kernel_device_find(sys, backend, &index), -ENOENT);
 	put(sys, "nbd12", "backend", "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10\n");
 	assert_int_equal(kernel_device_find(sys, backend, &index), -ENOENT);
-	put(sys, "nbd12", "pid", "1\n"); /* only now it is connected */
+	put(sys, "nbd12", "pid", "1\n"); /* connected only now */
 	assert_int_equal(kernel_device_find(sys, backend, &index), 0);
 	assert_int_equal(index, 12);
 }
@@ -110,7 +111,7 @@ static void a_name_belongs_to_one_process_at_a_time(void **state)
 	assert_string_equal(seen.volume, "db");
 	assert_true(kernel_name_is_owned(first.path, &seen));
 	assert_string_equal(seen.volume, "db");
-	/* as the kernel does for a process that dies */
+	/* as the kernel does when a process dies */
 	kernel_name_release(&first, false);
 	assert_false(kernel_name_is_owned(first.path, &seen));
 	assert_string_equal(seen.volume, "db");

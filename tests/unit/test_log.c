@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log records: their head for people, for files and for the journal, and their limits. */
+/* Log records: their prefixes for people, for files and for the journal, and their limits. */
 #include <regex.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 static int real_stderr, file;
 
-/* stderr is a file in memory from here on. */
+/* From here on stderr is a file in memory. */
 static int capture(void **state)
 {
 	real_stderr = dup(STDERR_FILENO);
@@ -35,7 +35,7 @@ static int release(void **state)
 	return 0;
 }
 
-/* What was written since the last call. */
+/* Output since the last call. */
 static const char *written(void)
 {
 	static char text[4096];
@@ -104,7 +104,7 @@ static void for_the_journal(void **state)
 	assert_matches(written(), "^<6>[0-9T:.+-]+ ready\n$");
 }
 
-/* A child of a unit has the variable, and a stderr of its own. */
+/* A child process of a unit has the variable, but a stderr of its own. */
 static void another_stderr_is_not_the_journal(void **state)
 {
 	name_journal(1);

@@ -46,11 +46,11 @@ static int start(void **state)
 static int stop(void **state)
 {
 	loop_deinit(&loop);
-	loop_deinit(&loop); /* twice is harmless */
+	loop_deinit(&loop); /* a second call has no effect */
 	return 0;
 }
 
-/* Turns until n letters are noted. */
+/* Turns until n letters are in the trace. */
 static void run_until(size_t n)
 {
 	while (strlen(trace) < n)
@@ -167,7 +167,7 @@ static void test_calls(void **state)
 	struct named_call a = {{0}}, b = {{0}}, c = {{0}}, d = {{0}};
 
 	b.cancels = &c;
-	a.defers = &a; /* of the next turn, so it starves nobody */
+	a.defers = &a; /* runs in the next turn, so the loop does not starve */
 	defer_named(&a, 'a');
 	defer_named(&b, 'b');
 	defer_named(&c, 'c');
@@ -263,7 +263,8 @@ static void test_fd_removed_within_batch(void **state)
 	close_named(&b);
 }
 
-/* Removed and added again in one batch: that is a new interest, told of in a later turn only. */
+/* A descriptor that is removed and added again in one batch is a new interest, reported in a
+ * later turn only. */
 static void test_fd_replaced_within_batch(void **state)
 {
 	struct named_fd a = {{0}}, b = {{0}};
@@ -296,9 +297,9 @@ static void test_fd_removes_itself(void **state)
 
 struct named_source {
 	struct loop_source source;
-	char name; /* noted in lower case when polled with something there, upper when armed */
+	char name; /* traced in lower case when a poll finds events, upper when armed */
 	unsigned n_there, n_polls, n_flushes;
-	unsigned comes_while_arming; /* events that no file descriptor tells of */
+	unsigned comes_while_arming; /* events that wake no file descriptor */
 	struct named_source *removes;
 };
 
@@ -348,7 +349,7 @@ static void test_source_is_armed_before_sleep(void **state)
 	add_named(&a, 'a');
 	loop_turn(&loop, UINT64_MAX); /* busy: neither armed nor asleep */
 	assert_string_equal(trace, "a");
-	loop_turn(&loop, UINT64_MAX); /* does not sleep, or it would hang */
+	loop_turn(&loop, UINT64_MAX); /* would hang if it slept */
 	assert_string_equal(trace, "aAa");
 	loop_turn(&loop, NSEC_PER_MSEC);
 	assert_string_equal(trace, "aAaA");
@@ -397,7 +398,7 @@ static void test_sources_removed_while_polled(void **state)
 	}
 }
 
-/* A loop that polls never starves its file descriptors, timers and calls. */
+/* A polling loop never starves its file descriptors, timers and calls. */
 static void test_busy_source_starves_nobody(void **state)
 {
 	struct named_source busy = {{0}};
@@ -481,7 +482,7 @@ static void test_idle_costs_nothing(void **state)
 	assert_in_range(cpu_ns() - start_cpu_ns, 0, 20 * NSEC_PER_MSEC);
 }
 
-/* An event that comes while the loop spins is seen without sleeping. */
+/* A spinning loop handles an event without sleeping. */
 static void test_spins_before_sleep(void **state)
 {
 	struct named_timer t = {{0}};
@@ -517,14 +518,14 @@ static void run_numbered(struct loop_msg *msg)
 	unsigned total = 0;
 
 	assert_int_equal(m->number, senders[m->sender].n_received++);
-	memset(m, 0xee, sizeof(*m)); /* it is ours now */
+	memset(m, 0xee, sizeof(*m)); /* the receiver owns it now */
 	for (unsigned i = 0; i < N_SENDERS; i++)
 		total += senders[i].n_received;
 	if (total == N_SENDERS * N_MESSAGES)
 		loop_stop(&loop);
 }
 
-/* Pauses of all lengths, so that some messages meet the loop while it falls asleep. */
+/* Pauses of all lengths, so that some messages arrive while the loop falls asleep. */
 static void *send_all(void *arg)
 {
 	unsigned sender = *(unsigned *)arg, seed = sender;
@@ -563,8 +564,8 @@ static void test_messages_from_many_threads(void **state)
 }
 
 /*
- * One message goes to and fro between two loops that have nothing else to do, so that each hop
- * meets a loop that sleeps or is about to: one lost wake-up and it ends.
+ * One message goes back and forth between two otherwise idle loops, so that each hop reaches a loop
+ * that sleeps or is about to. One lost wake-up hangs the test.
  */
 enum {
 	N_HOPS = 30000
@@ -630,7 +631,7 @@ static void run_and_send_back(struct loop_msg *msg)
 		loop_send(&loop, msg);
 }
 
-/* A message may be sent again from its own run, and one's own loop is as good as another. */
+/* A message may be sent again from its own run(), also to the same loop. */
 static void test_message_to_own_loop(void **state)
 {
 	struct numbered_msg m = {{run_and_send_back, NULL}, 0, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For how long a loop polls: base/patience.h, with a clock of our own. */
+/* How long a loop polls: base/patience.h, with a clock of our own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ enum {
 
 static struct patience patience;
 static uint64_t now_ns;
-static uint64_t work_ns; /* that what comes takes */
+static uint64_t work_ns; /* the time to handle the items */
 
 static int setup(void **state)
 {
@@ -26,8 +26,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* n things come; then nothing for pause_ns, in which it polls as long as it wants to and then sleeps.
- * Returns for how long it polled. */
+/* n items arrive, then none for pause_ns. The loop polls for as long as patience allows and then
+ * sleeps. Returns the time that it polled. */
 static uint64_t polled_ns(unsigned n, uint64_t pause_ns)
 {
 	uint64_t start_ns, end_ns;
@@ -59,7 +59,7 @@ static void test_follows_the_pauses(void **state)
 {
 	pause_often(40, 1, 70 * NSEC_PER_USEC);
 	assert_int_equal(polled_ns(1, 70 * NSEC_PER_USEC), 70 * NSEC_PER_USEC);
-	/* The end is not waited for for ever. */
+	/* Polling is bounded when the next item does not come. */
 	assert_in_range(polled_ns(1, NSEC_PER_SEC), PATIENCE_LONG_NS, PATIENCE_LONG_NS + LOOK_NS);
 	pause_often(8, 1, 5 * NSEC_PER_MSEC);
 	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
@@ -71,7 +71,7 @@ static void test_pauses_that_are_too_long(void **state)
 	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
 }
 
-/* What sleeping adds to a pause does not keep it asleep. */
+/* The wake-up latency that sleeping adds to a pause does not keep the loop asleep. */
 static void test_tries(void **state)
 {
 	enum {
@@ -87,7 +87,7 @@ static void test_tries(void **state)
 		assert_int_equal(polled_ns(1, PAUSE_NS), PAUSE_NS);
 }
 
-/* Pauses that are really between the two: a try now and then, and mostly sleep. */
+/* True pauses between the two limits: the loop polls as an occasional trial, and mostly sleeps. */
 static void test_tries_seldom(void **state)
 {
 	enum {
@@ -124,7 +124,7 @@ static void test_always(void **state)
 	assert_int_equal(polled_ns(9, NSEC_PER_SEC), NSEC_PER_SEC);
 }
 
-/* Who is brought several things at once leaves a crowded CPU to the others, for a while. */
+/* On a crowded CPU a loop that receives batches stops polling for a while. */
 static void test_crowded(void **state)
 {
 	pause_often(40, 9, 10 * NSEC_PER_USEC);
@@ -137,18 +137,18 @@ static void test_crowded(void **state)
 	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 }
 
-/* What belongs to one I/O may come at once. */
+/* Two items at once may belong to one I/O, so they are no batch. */
 static void test_crowded_one_at_a_time(void **state)
 {
 	patience_looked(&patience, now_ns, true);
 	pause_often(40, 2, 10 * NSEC_PER_USEC);
 	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
-	/* But not as long as elsewhere: whoever it waits for may want this CPU. */
+	/* But it polls for less time than elsewhere: its peer may need this CPU. */
 	assert_in_range(polled_ns(1, NSEC_PER_SEC), PATIENCE_CROWDED * SPIN_NS,
 			PATIENCE_CROWDED * SPIN_NS + LOOK_NS);
 }
 
-/* Several at once now and then: there is more in flight than one. */
+/* An occasional batch shows that more than one I/O is in flight. */
 static void test_crowded_several_now_and_then(void **state)
 {
 	pause_often(40, 1, 10 * NSEC_PER_USEC);
@@ -161,7 +161,7 @@ static void test_crowded_several_now_and_then(void **state)
 	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 }
 
-/* One that takes long, as those of 128 KiB. */
+/* One item that takes long, such as an I/O of 128 KiB. */
 static void test_crowded_long_work(void **state)
 {
 	work_ns = 40 * NSEC_PER_USEC;
@@ -171,7 +171,7 @@ static void test_crowded_long_work(void **state)
 	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 0);
 }
 
-/* Short work that was interrupted once is short work. */
+/* Short work that was interrupted once still counts as short. */
 static void test_crowded_interrupted(void **state)
 {
 	pause_often(40, 1, 10 * NSEC_PER_USEC);
@@ -182,7 +182,8 @@ static void test_crowded_interrupted(void **state)
 	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
 }
 
-/* The look itself is a system call: not often, and not where its answer changes nothing. */
+/* The check for a crowd is a system call, so it is rare, and omitted if its result changes
+ * nothing. */
 static void test_looks_seldom(void **state)
 {
 	assert_true(patience_must_look(&patience, now_ns));

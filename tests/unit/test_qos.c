@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rates: what is granted over a time of a clock that the test moves, and of threads that share one.
- * */
+/* Rates: tokens granted over a time of a clock that the test moves, and to threads that share a
+ * bucket. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static bool take(unsigned purse, uint64_t n)
 	return true;
 }
 
-/* Everybody takes n at a time, as often as they can, for so long. Returns tokens. */
+/* Each purse takes n at a time, as often as it can, for so long. Returns the tokens taken. */
 static uint64_t run(unsigned n_purses, uint64_t n, uint64_t duration_ns)
 {
 	uint64_t end = now_ns + duration_ns, n_taken = 0;
@@ -79,7 +79,7 @@ static void rate_is_exact_in_the_long_run(void **state)
 		}
 }
 
-/* Bandwidth: what one command costs is far more than a batch, or a burst. */
+/* Bandwidth: one command costs far more than a batch, or a burst. */
 static void large_commands_are_paid_back(void **state)
 {
 	const uint64_t n = 1 << 20, rate = 4 << 20;
@@ -98,7 +98,7 @@ static void burst_is_what_was_not_used(void **state)
 	now_ns += 3600 * NSEC_PER_SEC;
 	while (take(0, 1))
 		n++;
-	/* 100 ms of it, and a batch */
+	/* 100 ms of the rate, and a batch */
 	assert_in_range(n, 100, 110);
 	now_ns += 10 * NSEC_PER_MSEC;
 	n = 0;
@@ -146,7 +146,7 @@ static void rate_changes_at_once(void **state)
 	assert_in_range(run(1, 1, 10 * NSEC_PER_SEC), 9800, 10200);
 }
 
-/* Threads at the same time: no token is granted twice. */
+/* Threads at the same time: each token is granted once. */
 
 enum {
 	THREAD_TOKENS = 200000,
@@ -187,14 +187,14 @@ static void threads_share_one_rate(void **state)
 enum {
 	FLOWS_MAX = 12,
 	DEPTH_MAX = 64,
-	TRIP_US = 20, /* from the end of a command until its flow's next one comes */
-	LATE_US = 30, /* timers fire up to so late */
+	TRIP_US = 20, /* from the end of a command until its flow's next one */
+	LATE_US = 30, /* a timer's largest delay */
 };
 
 struct command {
 	struct fair_entry turn;
 	struct flow *flow;
-	uint64_t comes_ns; /* while it is away */
+	uint64_t comes_ns; /* while it is with the host */
 	bool is_here;
 };
 
@@ -293,7 +293,7 @@ static void serve_line(unsigned poller)
 	}
 }
 
-/* The next that happens, of all commands and timers. False: not before end. */
+/* Runs the next event of all commands and timers. False: none before end. */
 static bool step(uint64_t end_ns)
 {
 	struct command *next = NULL;
@@ -337,7 +337,7 @@ static void run_flows(double seconds)
 	now_ns = end_ns;
 }
 
-/* Each has its share of the tokens, and together they have the rate. */
+/* Each flow has its share of the tokens, and together they use the whole rate. */
 static void expect_shares(const char *what, double seconds, uint64_t n_a_second)
 {
 	double sum = 0, share = seconds * (double)n_a_second / n_flows;
@@ -373,7 +373,7 @@ static void depth_buys_nothing(void **state)
 			}
 }
 
-/* Each flow's commands have another size; what is shared is bytes. */
+/* Each flow has commands of another size; the shares are in bytes. */
 static void size_buys_nothing(void **state)
 {
 	static const uint64_t rates[] = {64 << 10, 1 << 20, 32 << 20, 128 << 20};
@@ -382,7 +382,7 @@ static void size_buys_nothing(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		for (unsigned n = 2; n <= 5; n++)
 			for (unsigned n_pollers = 1; n_pollers <= 2; n_pollers++) {
-				/* the largest has 20 turns */
+				/* long enough for 20 turns of the flow with the largest commands */
 				uint64_t largest = n < 4 ? 128 << 10 : 1 << 20;
 				double seconds = MAX(
 					20.0 * (double)(largest * n) / (double)rates[i], 0.3);
@@ -396,7 +396,7 @@ static void size_buys_nothing(void **state)
 			}
 }
 
-/* One poller has many flows, the other one. */
+/* One poller has many flows, the other has one. */
 static void pollers_buy_nothing(void **state)
 {
 	for (unsigned many = 1; many <= 8; many++)
@@ -411,7 +411,8 @@ static void pollers_buy_nothing(void **state)
 		}
 }
 
-/* A flow that was away neither saves up nor is behind, and the others have all meanwhile. */
+/* A flow that was idle neither saves up tokens nor is in debt, and the others get the whole rate
+ * meanwhile. */
 static void a_flow_that_was_away_has_its_share(void **state)
 {
 	set_up_flows(1000);
@@ -422,12 +423,12 @@ static void a_flow_that_was_away_has_its_share(void **state)
 	add_flow(0, 4, 1);
 	run_flows(3);
 	expect_shares("together", 3, 1000);
-	/* At one time a second each has at most some turns of the others before it. */
+	/* One command at a time: at most some turns of the others precede it. */
 	for (unsigned i = 0; i < n_flows; i++)
 		assert_in_range(flows[i].worst_ns, 0, 30 * NSEC_PER_MSEC);
 }
 
-/* What was paid under a low rate is no reason to wait under a high one. */
+/* A time that was charged at a low rate does not delay commands at a high one. */
 static void rate_changes_for_those_in_line(void **state)
 {
 	set_up_flows(4096);
@@ -446,7 +447,8 @@ static void rate_changes_for_those_in_line(void **state)
 	expect_shares("down", 10, 1 << 20);
 }
 
-/* A flow has several rates, as a command has several kinds of limits: they are remembered apart. */
+/* A flow has several rates, as a command has several kinds of limits, and each has a past of its
+ * own. */
 static void rates_are_remembered_apart(void **state)
 {
 	static struct rate others[PASTS - 1];
@@ -472,7 +474,7 @@ static void rates_are_remembered_apart(void **state)
 	assert_in_range(flows[1].n_served, 400, 700);
 }
 
-/* A flow leaves its line (its connection ends): the others do not wait for it. */
+/* A flow leaves its line when its connection ends: the others do not wait for it. */
 static void a_flow_that_leaves_holds_none(void **state)
 {
 	struct flow *gone;

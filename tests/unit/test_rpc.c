@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control socket: rpc_call against a server on another thread, and hostile clients by
- * hand. */
+/* The control socket: rpc_call against a server on another thread, and hostile clients on raw
+ * sockets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 
 enum {
 	BIG = 4 * 1024 * 1024,
-	PATIENCE_MS = 60000 /* with a busy machine */
+	PATIENCE_MS = 60000 /* generous, for a busy machine */
 };
 
 static struct {
@@ -221,7 +221,7 @@ static void test_server_is_silent(void **state)
 
 	snprintf(path, sizeof(path), "%s.bad", env.path);
 	fd = listen_at(path);
-	/* More than fit the backlog: connecting times out as well. */
+	/* More connections than the backlog holds: connecting times out as well. */
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(rpc_call(path, "echo", NULL, 30, &result, &error), -ETIMEDOUT);
 	close(fd);
@@ -240,8 +240,8 @@ static void *talk_nonsense(void *arg)
 		_autoclose_ int fd = accept(*listener, NULL, NULL);
 		char c;
 
-		/* After the request, as the end of an unread stream would be an error of
-		 * its own. */
+		/* Only after the request was read: closing a socket with unread input would be
+		 * another error. */
 		while (recv(fd, &c, 1, 0) == 1 && c != '\n')
 			;
 		send(fd, nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL);
@@ -303,7 +303,7 @@ static void test_notification(void **state)
 	close(fd);
 }
 
-/* A mistake in a proper message leaves the connection open. */
+/* An error in a well-formed message leaves the connection open. */
 static void test_wrong_members(void **state)
 {
 	static const char *const wrong[] = {
@@ -333,7 +333,7 @@ static void test_wrong_members(void **state)
 	close(fd);
 }
 
-/* What is no JSON ends it. */
+/* A message that is not JSON ends the connection. */
 static void test_garbage(void **state)
 {
 	static const char *const garbage[] = {
@@ -409,7 +409,7 @@ static void test_longest_message(void **state)
 	close(fd);
 }
 
-/* Does not read its answers, and goes away with most of them unread. */
+/* Does not read its answers, and disconnects with most of them unread. */
 static void test_disconnect_within_answer(void **state)
 {
 	char line[100];
@@ -445,7 +445,7 @@ static void test_too_many_clients(void **state)
 	expect(fds[0], ECHO_1_ANSWER);
 	for (unsigned i = 0; i < MAX; i++)
 		close(fds[i]);
-	/* Its place is free as soon as the server has seen the end of one. */
+	/* A place is free as soon as the server has processed the end of one stream. */
 	for (bool is_served = false; !is_served;) {
 		struct json_object *result = NULL;
 		struct error error;
@@ -455,19 +455,20 @@ static void test_too_many_clients(void **state)
 	}
 }
 
-/* A message that is never finished, and an answer that is never taken, end after 5 s. */
+/* A message that is never finished, and an answer that is never read, end the connection after 5
+ * s. */
 static void test_slow_clients(void **state)
 {
 	uint64_t start_ns = clock_ns();
 	int unfinished = dial(), untaken = dial(), idle = dial();
-	struct pollfd hangup = {.fd = untaken}; /* POLLHUP needs no asking */
+	struct pollfd hangup = {.fd = untaken}; /* poll always reports POLLHUP */
 	char line[100];
 
 	say(unfinished, "{\"jsonrpc\":");
 	say(untaken, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"big\"}\n");
 	expect(unfinished, "");
 	assert_in_range(clock_ns() - start_ns, 4900 * NSEC_PER_MSEC, PATIENCE_MS * NSEC_PER_MSEC);
-	/* Not one byte is taken before the server has hung up: that would restart its time. */
+	/* Reading one byte before the server hangs up would restart its timer. */
 	assert_int_equal(poll(&hangup, 1, PATIENCE_MS), 1);
 	while (recv(untaken, line, sizeof(line), 0) > 0)
 		;
@@ -482,7 +483,7 @@ static void test_slow_clients(void **state)
 static void test_socket_file(void **state)
 {
 	struct rpc_server *other = NULL;
-	struct loop loop; /* that of env runs on its thread */
+	struct loop loop; /* env's loop runs on its thread */
 	char path[sizeof(env.path) + 8], too_long[200];
 	struct stat st;
 	int fd;
@@ -505,7 +506,7 @@ static void test_socket_file(void **state)
 
 	assert_int_equal(rpc_server_new(&loop, path, methods, NULL, &other), 0);
 	unlink(path);
-	fd = listen_at(path); /* not its own any more */
+	fd = listen_at(path); /* now another file, not its own */
 	rpc_server_free(other);
 	assert_int_equal(unlink(path), 0);
 	close(fd);
@@ -519,7 +520,7 @@ static void test_socket_file(void **state)
 	loop_deinit(&loop);
 }
 
-/* Another process has bound its socket and does not listen yet: the file is not stale. */
+/* Another process has bound its socket and does not listen yet: the file is in use, not stale. */
 static void *listen_late(void *arg)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -540,7 +541,7 @@ static void *listen_late(void *arg)
 static void test_two_at_a_time(void **state)
 {
 	struct rpc_server *other = NULL;
-	struct loop loop; /* that of env runs on its thread */
+	struct loop loop; /* env's loop runs on its thread */
 	char path[sizeof(env.path) + 8];
 	pthread_t thread;
 	void *fd;
@@ -577,7 +578,7 @@ static void test_free_with_clients(void **state)
 	close(fd);
 }
 
-/* Linux takes the credentials of the one that called connect. */
+/* Linux records the credentials of the thread that calls connect. */
 static void test_other_user(void **state)
 {
 	char line[256] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The three seams for simulation: time, randomness, and what a loop runs next. */
+/* The three seams for simulation: time, randomness, and the order in which a loop runs its work. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void all_clocks_follow_the_source(void **state)
 {
 	uint64_t before = ticks_now();
 
-	ticks_init(); /* waits for some milliseconds */
+	ticks_init(); /* measures for some milliseconds */
 	assert_true(ticks_now() > before);
 	assert_int_equal(clock_ns(), now_ns);
 	assert_int_equal(clock_wall_ns(), 1000 * NSEC_PER_SEC + now_ns);
@@ -122,7 +122,7 @@ static void a_seed_repeats_its_bytes(void **state)
 
 static void without_a_seed_nothing_repeats(void **state)
 {
-	uint8_t bytes[2][1024] = {0}; /* more than one request to the kernel promises at once */
+	uint8_t bytes[2][1024] = {0}; /* more than one getrandom() is guaranteed to return */
 
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(random_bytes(bytes[i], sizeof(bytes[i])), 0);
@@ -193,7 +193,7 @@ static const char *run_all(void)
 		loop_send(&loop, &item->msg);
 		loop_defer(&loop, &item->call);
 	}
-	for (unsigned i = 0; i < 4; i++) /* a busy loop looks at its fds in some turns only */
+	for (unsigned i = 0; i < 4; i++) /* a busy loop checks its fds in some turns only */
 		loop_turn(&loop, 0);
 	for (unsigned i = 0; i < ITEMS; i++) {
 		loop_fd_remove(&items[i].lfd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target and the initiator in one thread, over softrdma, under a clock, a seed and a choice of
- * this test: what runs next follows from the seed, and time moves only when the test moves it.
- * softrdma itself runs in real time: so the test turns its loops until what it awaits is there.
+ * The target and the initiator in one thread, over softrdma, under a clock, a seed and a scheduler
+ * of this test: the seed decides what runs next, and time moves only when the test moves it.
+ * softrdma itself runs in real time, so the test turns its loops until the awaited event occurs.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -39,7 +39,7 @@
 #include "target/export/subsystem.h"
 
 enum {
-	PATIENCE_S = 120, /* of real time: what takes longer has failed */
+	PATIENCE_S = 120, /* of real time, then the test fails */
 	BLOCK = 4096,
 	SEEDS = 3,
 	KEEP_ALIVE_S = 30,
@@ -69,7 +69,7 @@ static struct {
 	uint64_t dice;
 } sim;
 
-/* main.c's */
+/* rblkd's main.c decides in this hook whether to end; the test stops this target itself. */
 static void check_stop(struct target *target)
 {
 }
@@ -94,7 +94,7 @@ static unsigned choose(unsigned n)
 
 static const struct clock_source source = {read_now, read_now, move_time};
 
-/* One turn of each loop that lives, in an order that the seed chooses. */
+/* One turn of each running loop, in an order that the seed chooses. */
 static void turn(bool with_host)
 {
 	struct loop *loops[] = {&sim.target.loop, &sim.poller.loop, &sim.host};
@@ -373,8 +373,8 @@ static void a_write_needs_no_time(void **state)
 	}
 }
 
-/* A host that is silent for Keep Alive's time loses its association, and comes back: minutes of both
- * sides pass in no time. */
+/* A host that is silent for the Keep Alive timeout loses its association, and reconnects:
+ * minutes of virtual time pass in an instant. */
 static void a_silent_host_is_lost_and_returns(void **state)
 {
 	begin(7);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A disk that hangs beside a good one, on one loop: threads and asynchronous I/O are left for the good
- * one. io_submit and fdatasync are defined here in front of the libraries' own: of the disk that hangs
- * they take what they get, and nothing comes back before it is released.
+ * A disk that hangs beside a good one, on one loop: the good one still gets threads and
+ * asynchronous I/O. The test defines io_submit and fdatasync itself, ahead of the libraries'. For
+ * the disk that hangs they accept operations, which complete only when the test releases them.
  *
- * And a disk that is full (it has no tags left): with RWF_NOWAIT the kernel answers -EAGAIN, without it
- * would wait. Here it is a file, of which io_submit takes so many, or only each second. Real -EAGAIN come
- * out of an empty pipe.
+ * And a disk that is full (it has no tags left): with RWF_NOWAIT the kernel answers -EAGAIN,
+ * without it the call would wait. Here it is a file, of which io_submit accepts a fixed number, or
+ * every second operation. A real -EAGAIN comes from a read of an empty pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,18 +41,18 @@ static _Alignas(4096) uint8_t buffer[BLOCK];
 /* ---- the disk that hangs -------------------------------------------------------------------- */
 
 static struct {
-	int fd; /* of it; 0: there is none */
+	int fd; /* of the disk that hangs; 0: there is none */
 	unsigned n;
 	struct iocb *iocbs[N_IOS];
 	void *context; /* of the last io_submit */
 	bool is_released;
-	unsigned n_tags; /* 0: it is never full */
+	unsigned n_tags; /* its tags; 0: it is never full */
 } hang;
 
 static struct {
-	int fd;		      /* of it; 0: there is none */
-	bool is_unknown;      /* to the kernel: it refuses RWF_NOWAIT */
-	bool is_unknown_late; /* it does so only when it gets to the device */
+	int fd;		      /* of the disk that is sometimes full; 0: there is none */
+	bool is_unknown;      /* its kernel refuses RWF_NOWAIT */
+	bool is_unknown_late; /* refuses it only when the I/O reaches the device */
 	unsigned n_unknown;
 	unsigned n_asked, n_full, n_waited;
 } flaky;
@@ -67,7 +67,7 @@ static bool hangs(const struct iocb *iocb)
 	return hang.fd && (int)iocb->aio_fildes == hang.fd;
 }
 
-/* Answers -EAGAIN. */
+/* Answers -EAGAIN, by a read of an empty pipe. */
 static int submit_full(void *context, struct iocb *iocb)
 {
 	struct iocb *one = iocb;
@@ -79,13 +79,14 @@ static int submit_full(void *context, struct iocb *iocb)
 	return (int)syscall(SYS_io_submit, context, 1, &one);
 }
 
-/* fs/aio.c, struct aio_ring: where the results are. */
+/* fs/aio.c, struct aio_ring: the kernel's ring of results. */
 struct ring {
 	unsigned id, n_events, head, tail, magic, features[2], header_length;
 	struct io_event events[];
 };
 
-/* Answers -EOPNOTSUPP: as a full one, whose result is in the ring by now, and is made another. */
+/* Answers -EOPNOTSUPP: submits as to a full disk, whose result is in the ring at once, and
+ * rewrites that result. */
 static int submit_unknown(void *context, struct iocb *iocb)
 {
 	struct ring *ring = context;
@@ -108,7 +109,8 @@ static bool is_full(const struct iocb *iocb)
 	       flaky.n_asked++ % 2;
 }
 
-/* The first ones that hang, or the first ones that do not: io_submit may take fewer than it gets. */
+/* Processes the leading iocbs that hang, or the leading ones that do not: io_submit may accept
+ * fewer than it is given. */
 int io_submit(void *context, long n, struct iocb **iocbs);
 int io_submit(void *context, long n, struct iocb **iocbs)
 {
@@ -136,7 +138,7 @@ int io_submit(void *context, long n, struct iocb **iocbs)
 	return r < 0 ? -errno : (int)r;
 }
 
-/* Those that a worker does instead. */
+/* Syncs that a worker thread runs. */
 static void count_waited(int fd)
 {
 	pthread_mutex_lock(&hang_lock);
@@ -267,7 +269,7 @@ static struct backend *open_hanging(enum backend_op op)
 	return backend;
 }
 
-/* The good one does all that it is asked, and nothing of the other is done. */
+/* The good disk completes all operations while the other completes none. */
 static void use_good(void)
 {
 	struct backend *backend = open_file("good");
@@ -298,7 +300,7 @@ static void leaves_threads(void **state)
 	while (count_hanging() < 8)
 		usleep(1000);
 	use_good();
-	assert_int_equal(count_hanging(), 8); /* not one more has a thread */
+	assert_int_equal(count_hanging(), 8); /* no further thread hangs */
 	pthread_mutex_lock(&hang_lock);
 	hang.is_released = true;
 	pthread_cond_broadcast(&hang_over);
@@ -331,7 +333,8 @@ static struct backend *open_full(int *fd)
 	return backend;
 }
 
-/* It takes 4 and hangs: nobody asks in vain more than a few times, and the good disk does not wait. */
+/* It accepts 4 operations and hangs: only a few submissions fail, and the good disk does not
+ * wait. */
 static void is_full_and_hangs(void **state)
 {
 	struct backend *bad = open_full(&hang.fd);
@@ -347,7 +350,7 @@ static void is_full_and_hangs(void **state)
 	backend_file.close(bad);
 }
 
-/* Each second time it is full: all is done once, and what was written is there. */
+/* Every second submission fails: each operation is done once, and the written data is there. */
 static void is_full_now_and_then(void **state)
 {
 	struct backend *backend = open_full(&flaky.fd);
@@ -366,7 +369,8 @@ static void is_full_now_and_then(void **state)
 	backend_file.close(backend);
 }
 
-/* Nothing of it is in flight, so nothing that comes back makes room: a worker waits, with FUA too. */
+/* Nothing of this backend is in flight, so no completion of its own will free a tag: a worker
+ * thread waits, with FUA too. */
 static void is_full_of_others(void **state)
 {
 	struct backend *backend = open_full(&flaky.fd);
@@ -387,7 +391,7 @@ static void is_full_of_others(void **state)
 	backend_file.close(backend);
 }
 
-/* The kernel refuses to answer that: it is asked once, and waits then. */
+/* The kernel does not support RWF_NOWAIT: it is tried once, and later I/O waits. */
 static void cannot_tell(void **state)
 {
 	struct backend *backend = open_full(&flaky.fd);
@@ -400,7 +404,7 @@ static void cannot_tell(void **state)
 	backend_file.close(backend);
 }
 
-/* The volume has got another table, with a target that does not know of RWF_NOWAIT. */
+/* The volume's device-mapper table changes to a target without support for RWF_NOWAIT. */
 static void cannot_tell_any_more(void **state)
 {
 	struct backend *backend = open_full(&flaky.fd);

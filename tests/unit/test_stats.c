@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters: their steps, what adding up makes of them, and hosts that come and go. */
+/* Counters: their steps, their sums, and hosts that come and go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static void test_steps(void **state)
 	}
 }
 
-/* The same samples, counted here and in a struct histogram, say the same. */
+/* The same samples, counted here and in a struct histogram, give the same quantiles. */
 static void test_quantiles(void **state)
 {
 	static struct io_stats parts[3], sum;
@@ -50,7 +50,7 @@ static void test_quantiles(void **state)
 	io_stats_histogram(&sum, &got);
 	assert_memory_equal(got.counts, wanted.counts, sizeof(got.counts));
 	assert_int_equal(got.sum_ns, wanted.sum_ns);
-	/* Only the last one knows less: how long the longest took. */
+	/* Only the last quantile is coarser: io_stats does not record the maximum. */
 	for (unsigned i = 0; i < 999; i++)
 		assert_int_equal(histogram_quantile(&got, i / 1000.0),
 				 histogram_quantile(&wanted, i / 1000.0));

@@ -12,7 +12,7 @@
 enum {
 	PIECES = 4,
 	BYTES = PIECES * WHOLE_BYTES,
-	APART = WHOLE_MARKS * WHOLE_BYTES, /* of pieces that share a mark */
+	APART = WHOLE_MARKS * WHOLE_BYTES, /* distance of bytes that share a mark */
 };
 
 static char memory[BYTES], from[BYTES], to[BYTES];
@@ -49,7 +49,7 @@ static void copies_what_is_asked_for(void **state)
 	assert_true(memory[0] == 0 && !memcmp(memory, memory + 1, BYTES - 1));
 }
 
-/* Up to there, and the rest when it is over. */
+/* The writer copies up to the held piece, and the rest after it is given back. */
 static void a_writer_stops_at_a_device(void **state)
 {
 	whole_hold hold;
@@ -82,7 +82,7 @@ static void a_wanted_piece_is_not_for_devices(void **state)
 	whole_give(hold);
 }
 
-/* Of unaligned blocks, and over the last mark to the first. */
+/* Unaligned blocks, also across the last mark to the first. */
 static void many_marks_are_held_together(void **state)
 {
 	static const struct {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chaos: what a fabric may do and a function call never does, on request.
+ * Chaos: behaviour that a fabric may show and a function call never shows, on request.
  *
- * SOFTRDMA_CHAOS="seed=7,defer=20,delay=300" or, while the program runs, a file named
- * by SOFTRDMA_CONTROL with the same in it (commas or lines; what it does not name is
- * off). The file is noticed when it is written or moved into place: the helper
- * watches its directory with inotify, so an idle process stays idle.
+ * SOFTRDMA_CHAOS="seed=7,defer=20,delay=300" or, while the program runs, a file named by
+ * SOFTRDMA_CONTROL with the same contents (commas or lines; a fault that it does not name is off).
+ * The helper watches the file's directory with inotify, so it notices a file that is written or
+ * moved into place, and an idle process stays idle.
  *
- * Random decisions come from a counter hashed with the seed: the same seed and the
- * same order of calls give the same faults. Faults at the n-th occasion count from
- * the moment they are asked for, over the whole process, and happen once. When one
- * happens, all else that was asked for with it is in force.
+ * Random decisions come from a counter hashed with the seed: the same seed and the same order of
+ * calls give the same faults. Faults at the n-th occasion count from the moment of the request,
+ * over the whole process, and happen once. When one happens, all other faults of the same request
+ * are in force.
  */
 #include "softrdma/chaos/chaos.h"
 
@@ -259,7 +259,7 @@ static void notify(enum sr_fault fault)
 		part->on_fault(fault);
 }
 
-/* What happens at once, or has just come to an end. */
+/* Faults that happen at once, or have just ended. */
 static void happen(bool port_was_down)
 {
 	if (chaos_port_is_down() != port_was_down)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Injected faults and legal but unkind behaviour. Each hook below is asked once at its occasion, by
+ * any thread; it costs one load when chaos is off. The table in chaos.c lists the faults and the
+ * syntax that orders them. The helper thread changes them while the program runs. Hooks never fail
+ * and own nothing.
+ */
 #pragma once
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/*
- * Injected faults and legal but unkind behaviour. All hooks cost one load when off.
- * What there is and how it is asked for: the table in chaos.c.
- */
 
 extern _Atomic bool chaos_is_on;
 

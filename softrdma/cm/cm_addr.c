@@ -51,7 +51,8 @@ void sr_cm_set_port(struct sockaddr *sa, uint16_t port)
 	((struct sockaddr_in *)(void *)sa)->sin_port = htons(port);
 }
 
-/* 0 if it is; -EADDRNOTAVAIL and the like, or that no socket is left to find out with. */
+/* 0 if the address is local; -EADDRNOTAVAIL and the like if not; a shortage of sockets has
+ * errors of its own (sr_cm_is_shortage). */
 int sr_cm_check_local(const struct sockaddr *sa)
 {
 	struct sockaddr_storage copy = {0};

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 enum {
-	DREQ_PATIENCE_MS = 1000, /* then the peer's DREP is no longer waited for */
+	DREQ_PATIENCE_MS = 1000, /* the limit of waiting for the peer's DREP */
 };
 
 #define MS 1000000ULL
@@ -25,7 +25,7 @@ static uint32_t random_psn(void)
 	return psn & 0xffffff;
 }
 
-/* librdmacm's ucma_valid_param: more than the device has is an error. */
+/* librdmacm's ucma_valid_param: a value beyond the device's limits is an error. */
 static bool limits_ok(const struct rdma_conn_param *p)
 {
 	return (p->responder_resources <= DEV_MAX_RD_ATOMIC ||
@@ -134,7 +134,7 @@ SR_API int rdma_listen(struct rdma_cm_id *ib, int backlog)
 		r = sr_cm_bind(id, (struct sockaddr *)&any);
 	if (!r && id->state != CM_BOUND)
 		r = -EINVAL;
-	if (!r && listen(id->sock, 4096)) /* ours is the backlog that counts */
+	if (!r && listen(id->sock, 4096)) /* id->backlog is the limit that counts */
 		r = -errno;
 	if (!r) {
 		id->backlog = backlog > 0 ? backlog : CM_DEFAULT_BACKLOG;
@@ -147,7 +147,7 @@ SR_API int rdma_listen(struct rdma_cm_id *ib, int backlog)
 
 static void set_accept_limits(struct sr_cm_id *id, const struct rdma_conn_param *p)
 {
-	/* what the request left is the default; both are within the device's limits */
+	/* Defaults come from the request; both are within the device's limits. */
 	if (p && p->responder_resources != RDMA_MAX_RESP_RES)
 		id->responder_resources = p->responder_resources;
 	else if (id->responder_resources > DEV_MAX_RD_ATOMIC)
@@ -243,7 +243,7 @@ SR_API int rdma_disconnect(struct rdma_cm_id *ib)
 	struct sr_cm_id *id = sr_to_cm(ib);
 	int r;
 
-	sr_cm_on_failed(id); /* before the peer hears of it, as librdmacm does */
+	sr_cm_on_failed(id); /* before the peer is notified, as in librdmacm */
 	pthread_mutex_lock(&sr_cm_lock);
 	r = start_disconnect(id);
 	pthread_mutex_unlock(&sr_cm_lock);

@@ -50,7 +50,7 @@ static int modify(struct sr_cm_id *id, enum ibv_qp_state state)
 
 int sr_cm_to_rtr_rts(struct sr_cm_id *id)
 {
-	int r = modify(id, IBV_QPS_INIT); /* again: access rights are known only now */
+	int r = modify(id, IBV_QPS_INIT); /* again: the access rights are known only now */
 
 	if (!r)
 		r = modify(id, IBV_QPS_RTR);
@@ -81,7 +81,7 @@ static void raise_failed(struct sr_cm_id *id, enum rdma_cm_event_type type, int 
 	sr_cm_event_queue(id->ib.channel, e);
 }
 
-/* Tries to deliver the REQ; while no id listens it flies on, as on a wire. */
+/* Tries to deliver the REQ; while no id listens it stays in flight, as on a wire. */
 void sr_cm_fly(struct sr_cm_id *id)
 {
 	int r = sr_cm_find_listener(id);
@@ -90,7 +90,7 @@ void sr_cm_fly(struct sr_cm_id *id)
 		sr_timer_start(&id->timer, FLIGHT_MS * MS, sr_cm_on_timer, id->serial);
 		return;
 	}
-	if (r) { /* no listener, or it has too much to do */
+	if (r) { /* no listener, or its backlog is full */
 		raise_failed(id, RDMA_CM_EVENT_REJECTED,
 			     r == -ECONNREFUSED ? CM_REJ_NO_LISTENER : CM_REJ_CONSUMER, NULL);
 		return;
@@ -111,7 +111,7 @@ int sr_cm_establish(struct sr_cm_id *id)
 		id->state = CM_ESTABLISHED;
 		r = sr_cm_send(id, CM_MSG_RTU);
 		if (r == -EPIPE || r == -ECONNRESET)
-			r = 0; /* it died just now: the hang-up follows as DISCONNECTED */
+			r = 0; /* the peer died just now: its hang-up becomes DISCONNECTED */
 	}
 	pthread_mutex_unlock(&sr_cm_lock);
 	return r;
@@ -196,7 +196,7 @@ static void on_connection(struct sr_cm_id *listener)
 	}
 	child->sock = sock;
 	child->state = CM_EMBRYO;
-	child->listener = serial; /* it may be gone by now: then its request finds none */
+	child->listener = serial; /* the listener may be gone: then the request finds none */
 	if (sr_helper_watch(sock, SR_WATCH_CM, child->serial))
 		sr_cm_free(child);
 }
@@ -266,7 +266,7 @@ static void on_rep(struct sr_cm_id *id, const struct sr_cm_msg *m, int fds[2])
 	int r = admit(id, m, fds);
 
 	sr_timer_stop(&id->timer);
-	if (r) { /* they can reach us, we cannot reach them */
+	if (r) { /* the peer can reach this process, but not the reverse */
 		sr_cm_reject(id, CM_REJ_UNREACHABLE, NULL, 0);
 		raise_failed(id, RDMA_CM_EVENT_UNREACHABLE, r, NULL);
 		return;
@@ -306,7 +306,7 @@ static void on_packet(struct sr_cm_id *id, const struct sr_cm_msg *m, int fds[2]
 		if (id->state == CM_ESTABLISHED || id->state == CM_REP_SENT) {
 			id->state = CM_DREQ_RECEIVED;
 			sr_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
-		} else if (id->state == CM_DREQ_SENT) { /* both at once */
+		} else if (id->state == CM_DREQ_SENT) { /* both sides disconnect at once */
 			sr_cm_send(id, CM_MSG_DREP);
 			disconnected(id);
 		}
@@ -321,7 +321,7 @@ static void on_packet(struct sr_cm_id *id, const struct sr_cm_msg *m, int fds[2]
 	}
 }
 
-/* The other side's socket closed: its id is destroyed, or its process is. */
+/* The other side's socket closed: the peer destroyed its id, or its process ended. */
 static void on_hangup(struct sr_cm_id *id)
 {
 	sr_cm_close_socket(id);

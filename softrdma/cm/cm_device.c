@@ -9,16 +9,16 @@
 #include "softrdma/process/part.h"
 
 /*
- * As in librdmacm, ids share a context of the device, which stays open when the last id has gone.
- * The context of a device that was removed is closed when another device is met, or when its last
- * id goes after that: until then the program holds it.
+ * As in librdmacm, ids share a context of the device, which stays open after the last id. The
+ * context of a removed device is closed when an id binds to another device, or when its last id
+ * goes after that. Until then the program holds the removed device.
  */
 struct sr_cm_device {
 	struct sr_cm_device *next;
 	struct ibv_context *context; /* owned */
 	struct ibv_pd *pd;	     /* owned, while refs */
 	unsigned refs;
-	bool is_dead; /* another one has been met since */
+	bool is_dead; /* another device was bound since */
 };
 
 /* Guards the devices. Taken within sr_cm_lock. */
@@ -26,8 +26,8 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sr_cm_device *devices;
 
 /*
- * librdmacm has no thread: contexts are closed while the application calls, which may hold on to a
- * context's descriptors between its calls.
+ * librdmacm has no thread, so contexts are closed inside calls of the application: between its
+ * calls it may use a context's descriptors.
  */
 static void close_unused_dead(void)
 {

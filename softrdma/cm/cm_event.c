@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Event channels and events of the connection manager.
- *
- * A channel's descriptor counts its queued events, so it is readable exactly when
- * rdma_get_cm_event would not block. Some of a connection's steps belong to the
- * application's thread and happen in rdma_get_cm_event, as in librdmacm: the active
- * side's QP comes to RTS there, and a rejected one goes to ERR.
+ * What the application's thread does in rdma_get_cm_event, besides fetching an event (cm_queue.c).
+ * As in librdmacm, some steps of a connection happen there: the active side's queue pair comes to
+ * RTS, and a rejected one goes to ERR.
  */
 #include "softrdma/cm/sr_cm.h"
 
@@ -36,7 +33,7 @@ static struct sr_cm_event *pop(struct sr_cm_channel *ch)
 	return e;
 }
 
-/* What librdmacm does on the way out of rdma_get_cm_event. 0, or -1 with errno. */
+/* librdmacm's last step of rdma_get_cm_event. 0, or -1 with errno. */
 static int finish(struct sr_cm_event *e)
 {
 	switch (e->ev.event) {

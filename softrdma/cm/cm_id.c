@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of ids, and their birth and end. The helper knows an id by its serial number, so that a
- * late event of its socket finds nothing instead of a dangling pointer.
+ * The table of ids, and their creation and destruction. The helper finds an id by its serial
+ * number, so that a late event of its socket finds nothing instead of a dangling pointer.
  */
 #include "softrdma/cm/sr_cm.h"
 

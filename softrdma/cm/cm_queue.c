@@ -32,7 +32,7 @@ SR_API void rdma_destroy_event_channel(struct rdma_event_channel *ib)
 {
 	struct sr_cm_channel *ch = sr_to_channel(ib);
 
-	pthread_mutex_lock(&sr_cm_lock); /* the helper may be just behind its last event */
+	pthread_mutex_lock(&sr_cm_lock); /* the helper may still be behind its last event */
 	close(ib->fd);
 	pthread_mutex_unlock(&sr_cm_lock);
 	free(ch);
@@ -76,8 +76,8 @@ void sr_cm_event_data(struct sr_cm_event *e, const struct sr_cm_msg *m, uint8_t 
 
 	memcpy(e->data, m->data, m->data_len < padded_len ? m->data_len : padded_len);
 	p->private_data = e->data;
-	p->private_data_len = sr_is_siw() ? m->data_len : padded_len; /* MPA: exact */
-	/* what the sender offers as responder is what we may initiate, and the reverse */
+	p->private_data_len = sr_is_siw() ? m->data_len : padded_len; /* MPA: its exact length */
+	/* The sender's responder resources bound what this side initiates, and the reverse. */
 	p->responder_resources = m->initiator_depth;
 	p->initiator_depth = m->responder_resources;
 	p->flow_control = m->flow_control;
@@ -96,7 +96,7 @@ static void drop_token(int fd)
 		(void)!read(fd, &n, sizeof(n));
 }
 
-/* A connection request that was not fetched dies with its listener. */
+/* A connection request that was not fetched is destroyed with its listener. */
 static void free_unfetched(struct sr_cm_event *e)
 {
 	if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {

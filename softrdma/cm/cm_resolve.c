@@ -27,7 +27,8 @@ static void loopback_for_any(struct sockaddr *dst)
 		((struct sockaddr_in6 *)(void *)dst)->sin6_addr = in6addr_loopback;
 }
 
-/* From where does a connection to dst come: if not told, from dst, which is local. */
+/* The source address of a connection to dst: if the application gave none, dst itself, which is
+ * local. */
 static int bind_source(struct sr_cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
 	struct sockaddr_storage s = {0};

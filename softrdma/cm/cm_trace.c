@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connection manager's messages as the management datagrams that they stand for:
- * unreliable datagrams between queue pairs 1, with the service id and the private
- * data of RDMA_PS_TCP (InfiniBand specification volume 1, chapter 12 and annex A11).
+ * The connection manager's messages as the management datagrams that they stand for: unreliable
+ * datagrams between queue pairs 1, with the service id and the private data of RDMA_PS_TCP
+ * (InfiniBand specification volume 1, chapter 12 and annex A11).
  *
- * Communication ids are made of what both sides know of each other, queue pair number
- * and packet sequence number.
+ * A communication id consists of values that both sides know of each other: queue pair number and
+ * packet sequence number.
  */
 #include "softrdma/cm/sr_cm.h"
 

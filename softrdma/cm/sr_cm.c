@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma_cm identifiers: creation, destruction, options, and the device behind them.
+ * rdma_cm identifiers: creation, destruction, options, and the removal of the device behind them.
  *
- * Application threads call in, the helper runs the connections' sockets; one lock,
- * sr_cm_lock, guards it all, for the control path only. It is never held while waiting
- * or while a QP is modified. An id is known to the helper by its serial number, so
- * that an event of the socket that arrives late finds nothing instead of a dangling
- * pointer.
+ * Application threads call in, and the helper runs the connections' sockets. One lock, sr_cm_lock,
+ * guards all of it; the data path never takes it. No thread waits or modifies a queue pair while it
+ * holds the lock. The helper finds an id by its serial number, so that a late event of the socket
+ * finds nothing instead of a dangling pointer.
  *
- * rdma_destroy_id waits until all events that the application got about the id are
- * acknowledged, as librdmacm does; events not fetched yet disappear.
+ * rdma_destroy_id waits until the application has acknowledged all events that it fetched for the
+ * id, as librdmacm does; events not fetched yet disappear.
  */
 #include "softrdma/cm/sr_cm.h"
 
@@ -69,8 +68,8 @@ SR_API int rdma_destroy_id(struct rdma_cm_id *ib)
 }
 
 /*
- * The kernel gives up its part of the id at once: peers are notified, listening ends. What the
- * program has of it stays. A wildcard listener is not concerned and gets no event.
+ * The kernel gives up its part of the id at once: it notifies peers and stops listening. The
+ * program's objects stay. A wildcard listener is not bound to a device, so it gets no event.
  */
 static void end_by_removal(struct sr_cm_id *id)
 {

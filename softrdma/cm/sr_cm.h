@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The connection manager: librdmacm's objects behind its public structures.
+ *
+ * Application threads call in, and the helper thread runs the sockets of connections. One mutex,
+ * sr_cm_lock, guards the objects. No thread waits or modifies a queue pair while it holds the lock:
+ * functions here that do so are called without it and take it themselves, the others run under it.
+ * An id, a channel and an event are the application's, which frees them through librdmacm's calls;
+ * the helper finds an id by its serial number only. Public calls return 0, or -1 with errno;
+ * functions of this header 0 or -errno.
+ */
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -10,8 +20,6 @@
 #include "softrdma/cm/cm_message.h"
 #include "softrdma/fabric/engine.h"
 #include "softrdma/process/part.h"
-
-/* The connection manager: librdmacm's objects behind its public structures. */
 
 enum sr_cm_state {
 	CM_IDLE,

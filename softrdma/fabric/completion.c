@@ -4,8 +4,8 @@
  *
  * Arming (Dekker): the producer publishes the tail and then looks at `armed`; the consumer arms and
  * then polls again. Both are sequentially consistent. The event is a token in the channel's eventfd
- * plus one on the CQ's `pending`; a producer that dies in between is made up for when its death is
- * noticed (sr_cq_peer_died).
+ * plus one on the CQ's `pending`. If a producer dies in between, sr_cq_peer_died() raises the
+ * event.
  */
 #include "softrdma/fabric/completion.h"
 
@@ -69,7 +69,7 @@ void sr_completion_end(struct sr_peer *owner, uint32_t slot, const struct seg_cq
 
 void sr_completion_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status)
 {
-	/* ibv_poll_cq(3) leaves the other fields undefined: no program shall rely on them */
+	/* ibv_poll_cq(3) leaves the other fields undefined; no program should rely on them. */
 	memset(&e->wc, 0x5a, sizeof(e->wc));
 	e->wc.wr_id = wr_id;
 	e->wc.status = status;

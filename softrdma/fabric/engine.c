@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which engine a queue pair gets; see engine.h. */
+/* The engine of new queue pairs and connections: the one that a part lists. See engine.h. */
 #include "softrdma/fabric/engine.h"
 
 #include "softrdma/process/part.h"

@@ -47,7 +47,7 @@ int sr_hello_check(const struct sr_hello *h, const struct ucred *cred)
 {
 	if (h->magic != SEG_MAGIC || h->version != SEG_VERSION)
 		return -EPROTONOSUPPORT;
-	if (h->pid != cred->pid) /* another pid namespace: we could not name the process */
+	if (h->pid != cred->pid) /* another pid namespace: h->pid names no process here */
 		return -EXDEV;
 	return sr_hello_is_true(cred->pid, h->nonce_addr, h->nonce) ? 0 : -EPERM;
 }

@@ -2,17 +2,16 @@
 /*
  * Locks in shared memory that survive the death of their holder.
  *
- * Any application thread and the helper take them, for a few hundred nanoseconds
- * (a QP's lock: for the length of one copy). A waiter spins, then yields; after a
- * while it asks whether the holder's process still exists and, if not, takes the
- * lock over. Every structure guarded by such a lock is written so that the last
- * store publishes the change: a holder that dies in the middle leaves either the
- * old or the new state, and the three places where that is not enough (a claimed
- * receive, see rq.c) repair themselves when told that the lock was inherited.
+ * Any application thread and the helper take them, for a few hundred nanoseconds (a QP's lock: for
+ * the length of one copy). A waiter spins, then yields. After a while it checks whether the
+ * holder's process still exists and, if not, takes the lock over. In every structure guarded by
+ * such a lock the last store publishes the change: a holder that dies in the middle leaves either
+ * the old or the new state. In three places that is not enough (a claimed receive, see rq.c): there
+ * the thread that inherits the lock repairs the state.
  *
- * The word names the process, not the thread: threads of one process die together.
- * Two threads of one process both use the same identity, which is fine because
- * only 0 -> identity transitions take the lock.
+ * The word names the process, not the thread: threads of one process die together. Two threads of
+ * one process use the same identity, which is safe because only 0 -> identity transitions take the
+ * lock.
  */
 #include "softrdma/fabric/lock.h"
 
@@ -43,7 +42,7 @@ static uint64_t start_time(int32_t pid)
 	if (n <= 0)
 		return 0;
 	buf[n] = '\0';
-	p = strrchr(buf, ')'); /* the command name may hold anything, even ')' */
+	p = strrchr(buf, ')'); /* the command name may contain any byte, also ')' */
 	if (!p || !p[1] || p[2] == 'Z' || p[2] == 'X')
 		return 0;
 	p += 2;

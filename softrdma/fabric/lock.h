@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Locks in shared memory, which survive the death of their holder. Any thread of any process that
+ * maps the segment takes one, for the length of one transaction at most. A thread that takes a lock
+ * over from a dead process repairs the structure that the lock guards. Not recursive; README.md has
+ * the order of locks.
+ */
 #pragma once
 
 #include "softrdma/fabric/seg.h"

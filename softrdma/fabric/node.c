@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper thread and the names by which processes find each other.
+ * Starting a process as a node of the fabric, and the names by which processes find each other.
  *
  *   name     abstract socket "softrdma.node.<base>": a queue pair number is
  *            base << 8 | slot, so a number alone (however the application passed
@@ -9,8 +9,8 @@
  *            manager sockets, and "look at this QP" kicks. Nothing of the normal
  *            data path runs here. It blocks all signals and has no period.
  *
- * Started by the first verbs call that needs it, so that programs may daemonise
- * before. A forked child forgets everything and starts anew if it wants to.
+ * The first verbs call that needs the node starts it, so that a program may daemonise before. A
+ * forked child forgets everything; its own first call starts it again.
  */
 #include "softrdma/fabric/node.h"
 
@@ -158,7 +158,8 @@ static int open_helper(void)
 	return wake_fd < 0 ? -errno : sr_helper_watch(wake_fd, SR_WATCH_WAKE, 0);
 }
 
-/* On the helper thread, for as long as it lives; peers see by it when it dies (seg.h). */
+/* On the helper thread, for as long as it lives: the robust mutex shows peers when it dies
+ * (seg.h). */
 static void take_life(void)
 {
 	pthread_mutex_lock(&seg_self->life);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers: processes whose segment we have mapped and whose memory we may copy.
+ * Peers: processes whose segment is mapped here and whose memory this process may copy.
  *
- * Death: the pidfd becomes readable, or the socket hangs up (exec too). The helper
- * marks the peer dead, repairs what it held, and lets its QPs' sends time out. The
- * mapping stays until the last QP that points to it has gone.
+ * Death: the pidfd becomes readable, or the socket hangs up (exec too). The helper marks the peer
+ * dead, repairs what it held, and lets sends to it time out. The mapping stays until the last QP
+ * that points to it has gone.
  */
 #include "softrdma/fabric/peer.h"
 
@@ -21,16 +21,16 @@
 #define HELLO_TIMEOUT_S 5
 
 struct welcome {
-	int32_t status; /* 0 or -errno: why we do not want to talk */
+	int32_t status; /* 0, or -errno: the reason of a refusal */
 	struct sr_hello hello;
 };
 
-/* Guards the list. Taken after cm.c's lock and before nothing. */
+/* Guards the list. Taken after sr_cm_lock; no lock is taken inside it. */
 static pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sr_peer *peers; /* live ones, not ourselves; each holds one ref */
 static uint64_t last_serial;
 struct sr_peer *sr_peer_self;
-static _Atomic bool seeking;	    /* one at a time is enough: each retry asks again */
+static _Atomic bool seeking;	    /* one at a time is enough: each retry starts another */
 static _Atomic uint32_t sought_for; /* the slot of the queue pair that waits */
 
 /* ---- objects --------------------------------------------------------------- */
@@ -73,7 +73,8 @@ int sr_peer_init(int wake_fd)
 
 static void forget(void)
 {
-	/* the inherited descriptors would hide our parent's death from its peers */
+	/* In a forked child the inherited descriptors would hide the parent's death from its
+	 * peers. */
 	for (struct sr_peer *p = peers; p; p = p->next) {
 		if (p->sock >= 0)
 			close(p->sock);
@@ -201,7 +202,7 @@ static int peer_cred(int sock, struct ucred *ret)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret, &len) ? -errno : 0;
 }
 
-/* The peer lives as long as one of its sockets; the first is kept to see it hang up. */
+/* A peer counts as alive while one of its sockets is open; the first is kept, for its hang-up. */
 static void adopt_socket(struct sr_peer *p, int sock)
 {
 	bool keep;
@@ -212,7 +213,7 @@ static void adopt_socket(struct sr_peer *p, int sock)
 		p->sock = sock;
 	pthread_mutex_unlock(&p->lock);
 	if (!keep || sr_helper_watch(sock, SR_WATCH_PEER, p->serial)) {
-		/* the other side may hold on to its end: closing ours would look like death */
+		/* The other side may still use its end: closing this one would look like death. */
 		return;
 	}
 }
@@ -341,7 +342,7 @@ static void bury(struct sr_peer *p)
 	if (*q)
 		*q = p->next;
 	else
-		p = NULL; /* someone else was faster */
+		p = NULL; /* another thread was faster */
 	pthread_mutex_unlock(&peers_lock);
 	if (!p)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive queues in shared memory: what the peer's engine does with them.
+ * Receive queues in shared memory, as the engine of a sender uses them.
  *
  *   own RQ   rqe stays at the head until its completion has been pushed, then
  *            head++ . Only the holder of the QP's lock moves the head.
@@ -8,10 +8,10 @@
  *            `popper`, the position into its QP's `claim`, then moves the head.
  *            The claim is cleared once the completion has been pushed.
  *
- * The peer may die between any two of these stores. The process that inherits the
- * lock finds out how far it came: a completion in the CQ (or already polled) for this
- * position means the receive is used up; a claim beyond the SRQ's head was never
- * popped. So no receive is lost and none completes twice.
+ * The sender may die between any two of these stores. The process that inherits the lock finds out
+ * how far it came: a completion in the CQ (or already polled) for this position means that the
+ * receive is used up; a claim beyond the SRQ's head was never popped. So no receive is lost and
+ * none completes twice.
  */
 #include "softrdma/fabric/rq.h"
 
@@ -201,7 +201,7 @@ void sr_rq_flush(uint32_t qp_slot)
 	struct sr_taken t;
 
 	if (q->srq && !atomic_load(&q->claim))
-		return; /* what is still in the SRQ is for the other QPs */
+		return; /* receives left in the SRQ are for its other QPs */
 	while (sr_rq_take(sr_peer_self, qp_slot, &t)) {
 		flush_one(qp_slot, &t);
 		if (q->srq)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receive queues in shared memory as the senders use them: take a receive, complete it, repair it.
+ *
+ * The caller runs in any process and holds the lock of the receiving queue pair, unless a line adds
+ * otherwise. `owner` is the process of that queue pair and stays the caller's. A receive belongs to
+ * the taker from sr_rq_take() to sr_rq_done(). A process may die in between: the next holder of the
+ * lock then calls sr_rq_repair().
+ */
 #pragma once
 
 #include "softrdma/fabric/peer.h"
-
-/* The receiving side as its peers see it: take a receive, complete it, repair it. */
 
 struct sr_taken {
 	struct seg_rqe *rqe;
 	uint64_t seq;
 	uint32_t pd; /* whose local keys the sge list uses */
 };
-
-/* All of these are called with the QP's lock held. */
 
 /* Next receive of a QP, its own or its SRQ's. It stays there until sr_rq_done. */
 bool sr_rq_take(struct sr_peer *owner, uint32_t qp_slot, struct sr_taken *ret);

@@ -184,7 +184,7 @@ void seg_free(uint64_t offset, size_t bytes)
 		prev->end = end;
 		join(prev);
 		free(fresh);
-	} else if (fresh) { /* else: address space is lost, the memory is not */
+	} else if (fresh) { /* else the range is lost, not the memory */
 		*fresh = (struct run){.next = next, .start = offset, .end = end};
 		if (prev)
 			prev->next = fresh;

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The shared segment: everything of one process that a peer must reach to execute a work request on
+ * its behalf. One memfd per process, mapped by every peer at any address, so it contains offsets
+ * and slot numbers, never pointers. The owner writes each field unless its comment says "peer".
+ * Peers are processes of the same user, so their values are trusted.
+ */
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,14 +17,6 @@
 #include <string.h>
 
 #include "softrdma/fabric/seg_queues.h"
-
-/*
- * The shared segment: everything of one process that a peer must reach to carry
- * out a work request on its behalf. One memfd per process, mapped by every peer,
- * at any address: so no pointers in here, only offsets and slot numbers.
- *
- * Fields are written by the owner unless their comment says "peer".
- */
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
 #define SEG_VERSION 2u

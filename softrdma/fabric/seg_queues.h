@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Locks and queues in the shared segment. They are the owner's; seg.h explains which fields peers
+ * write, and fabric/rq.c and fabric/completion.c define the order of those writes.
+ */
 #pragma once
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdint.h>
-
-/* Locks and queues in the shared segment; see seg.h for which side writes what. */
 
 #define SEG_INLINE 64u /* a SEND up to this size travels inside its receive CQE */
 

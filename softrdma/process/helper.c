@@ -40,7 +40,7 @@ static void dispatch(uint64_t data)
 		on_watch[kind](data & ((1ULL << 56) - 1));
 }
 
-/* The descriptor comes as an argument: a child of the process may have reset epoll_fd. */
+/* The descriptor is an argument because a forked child may have reset epoll_fd. */
 struct sr_helper_start {
 	int epoll_fd;
 	void (*on_start)(void);

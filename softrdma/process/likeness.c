@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device's name and kind; see likeness.h. */
+/* The device's name and kind; see likeness.h. Written once, at the start of the process. */
 #include "softrdma/process/likeness.h"
 
 #include <stdio.h>
@@ -26,7 +26,8 @@ bool sr_is_siw(void)
 	return is_siw;
 }
 
-/* Before the program can look at the device: it decides by the type of the transport. */
+/* A constructor, because the program decides by the transport's type as soon as it lists
+ * devices. */
 __attribute__((constructor)) static void choose_likeness(void)
 {
 	const char *like = getenv("SOFTRDMA_LIKE");

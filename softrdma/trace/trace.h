@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tracing: writes each work request and its answer as RoCE v2 packets to the pcapng file that
+ * SOFTRDMA_TRACE names. The thread that executes the work request calls the hook, which costs one
+ * load when tracing is off. The message and all that it points to stay the caller's. Tracing
+ * reports no errors: it ends when the file cannot be written.
+ */
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,11 +15,6 @@
 
 struct sr_qp;
 struct sr_wqe;
-
-/*
- * Tracing: what crosses the queue pairs, written as RoCE v2 packets to the pcapng file
- * named by SOFTRDMA_TRACE. The hooks cost one load when off.
- */
 
 extern _Atomic bool trace_is_on;
 

@@ -2,15 +2,15 @@
 /*
  * The trace file: pcapng, one section, one Ethernet interface, nanoseconds.
  *
- * Any number of processes write one file: each opens it with O_APPEND and writes whole
- * blocks, those of one work request with one write() unless they are very many. The process
- * that finds the file empty writes the section's beginning, under flock(). An existing trace
- * is continued, never truncated, since a peer may be writing to it.
+ * Any number of processes write one file: each opens it with O_APPEND and writes whole blocks,
+ * those of one work request with one write() unless they are very many. The process that finds the
+ * file empty writes the section's beginning, under flock(). An existing trace is continued, never
+ * truncated, since a peer may be writing to it.
  *
- * The process that carries out a work request writes the packets of both directions,
- * for it knows them all. Packets of one connection are in the order of their effects.
+ * The process that executes a work request writes the packets of both directions, because it knows
+ * them all. Packets of one connection are in the order of their effects.
  *
- * When the file cannot be written any more, tracing ends and the program goes on.
+ * When a write fails, tracing ends and the program continues.
  */
 #include "softrdma/trace/trace.h"
 
@@ -119,7 +119,7 @@ static void add_section(void)
 {
 	add32(BLOCK_SECTION);
 	add32(28);
-	add32(0x1a2b3c4d); /* tells readers our byte order */
+	add32(0x1a2b3c4d); /* byte order of this file */
 	add32(1);	   /* version 1.0 */
 	add32(UINT32_MAX); /* the section's length is not known */
 	add32(UINT32_MAX);

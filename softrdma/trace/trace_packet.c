@@ -160,7 +160,7 @@ static uint32_t fold(uint32_t sum)
 	return ~sum & 0xffff;
 }
 
-/* Over the packet with what routers change set to ones, after eight bytes of ones for
+/* Over the packet with the fields that routers change set to ones, after eight bytes of ones for
  * the header that only InfiniBand links have. */
 static uint32_t icrc(const struct trace_packet *p)
 {
@@ -194,7 +194,7 @@ static void finish_ip4(struct trace_packet *p)
 	put16(ip + 10, fold(sum16(0, ip, IP4)));
 }
 
-/* IPv6 has no use for a UDP checksum of zero. */
+/* IPv6 does not allow a UDP checksum of zero. */
 static void finish_udp6(struct trace_packet *p)
 {
 	uint8_t *ip = p->data + p->ip, *udp = ip + IP6;

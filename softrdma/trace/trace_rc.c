@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A work request as the packets that a reliable connection would exchange for it:
- * cut to the path MTU, numbered, acknowledged (InfiniBand specification volume 1,
- * chapters 5 and 9).
+ * A work request as the packets that a reliable connection would exchange for it: cut to the path
+ * MTU, numbered, acknowledged (InfiniBand specification volume 1, chapters 5 and 9).
  *
- * An adapter may let several requests go before it hears the first answer, and answer
- * several at once; here each is answered before the next. A message that is refused
- * shows its first packet only, and one that waits shows again when it is tried again.
+ * An adapter may send several requests before the first answer arrives, and answer several at once;
+ * here each is answered before the next. A refused message shows its first packet only, and a
+ * message that waits appears again at each retry.
  */
 #include "softrdma/trace/trace.h"
 
@@ -39,11 +38,11 @@ enum {
 	ONLY = 4
 };
 
-/* What a QP's packets have in common, and where its numbering stands. */
+/* What a QP's packets have in common, and the next packet sequence numbers. */
 struct stream {
 	struct trace_flow there, back;
 	uint32_t qpn, dest_qpn, mtu;
-	uint32_t cm_qpn; /* which QP there and back were told for by its CM */
+	uint32_t cm_qpn; /* the QP for which the CM gave the addresses */
 	uint32_t first_psn, psn, msn;
 	uint64_t index;
 };
@@ -105,7 +104,7 @@ known:
 
 /* ---- packets ------------------------------------------------------------------------ */
 
-/* Like the engine's copies: by system call, so that a bad pointer is no crash. */
+/* By system call, as the engine copies, so that a bad pointer is no crash. */
 static void add_payload(struct trace_packet *p, const struct trace_message *m, uint64_t skip,
 			uint32_t n)
 {

@@ -2,10 +2,9 @@
 /*
  * The device softrdma0: listing, opening, and the queries about it.
  *
- * It looks like a RoCE v2 adapter with one active port. A context is a
- * verbs_context, so the inline verbs of the headers find their extended functions;
- * a slot that stays NULL makes them answer EOPNOTSUPP, as does a slot that newer
- * headers have and this structure has not (its `sz`).
+ * It looks like a RoCE v2 adapter with one active port. A context is a verbs_context, so the inline
+ * verbs of the headers find their extended functions. They return EOPNOTSUPP for a slot that is
+ * NULL, and for a slot that newer headers have and this structure lacks (its `sz`).
  */
 #include "softrdma/verbs/context.h"
 
@@ -184,7 +183,7 @@ SR_API int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
 	return -1;
 }
 
-/* The only slot that verbs.h calls without looking whether it is there. */
+/* The only slot that verbs.h calls without a check for NULL. */
 static int close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return EOPNOTSUPP;
@@ -215,7 +214,7 @@ SR_API const char *ibv_get_sysfs_path(void)
 
 SR_API int ibv_fork_init(void)
 {
-	return 0; /* nothing of ours is shared with a child, so always safe */
+	return 0; /* children inherit no mapping: always safe */
 }
 
 SR_API enum ibv_fork_status ibv_is_fork_initialized(void)
@@ -237,8 +236,8 @@ static const struct ibv_context_ops context_ops = {
 };
 
 /*
- * The context's descriptor, as of /dev/infiniband/uverbs0: the context holds the device until it is
- * closed, by ibv_close_device or otherwise. The helper has the other end.
+ * The context's descriptor, in place of /dev/infiniband/uverbs0. The context holds the device until
+ * the descriptor is closed, by ibv_close_device or otherwise; the helper has the other end.
  */
 static int open_cmd_fd(void)
 {
@@ -255,7 +254,7 @@ static int open_cmd_fd(void)
 	return ends[0];
 }
 
-/* No process has the other end of a context's descriptor any more. */
+/* No process has this context's descriptor open any more. */
 static void on_context_closed(uint64_t fd)
 {
 	sr_helper_unwatch((int)fd);

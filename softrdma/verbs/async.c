@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events: a queue for each context, its eventfd counts the entries.
+ * Asynchronous events: a queue for each context, whose eventfd counts the entries.
  *
- * Raised by the helper (errors found by peers) and by application threads (errors
- * found while posting). An object's queued events disappear with it, and destroying
- * it waits for the acknowledgement of those already delivered (ibv_get_async_event(3)).
+ * The helper raises them (errors found by peers), and application threads (errors found while
+ * posting). An object's queued events disappear with it, and destroying it waits for the
+ * acknowledgement of those already delivered (ibv_get_async_event(3)).
  */
 #include "softrdma/verbs/context.h"
 

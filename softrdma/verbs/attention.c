@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the helper does for the objects of verbs: peers ask it to look at one of them, a peer dies,
- * or a fault concerns the whole device. All of it runs on the helper thread.
+ * The helper's work for the objects of verbs: a peer has requested attention for one of them, a
+ * peer has died, or a fault concerns the whole device. All of it runs on the helper thread.
  */
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/rq.h"
@@ -47,7 +47,7 @@ static void peer_died(struct sr_qp *qp, uint64_t arg)
 
 	pthread_mutex_lock(&qp->sq_lock);
 	if (qp->end.peer == dead) {
-		sr_rq_lock(sr_peer_self, qp->slot); /* repairs what it left half done */
+		sr_rq_lock(sr_peer_self, qp->slot); /* repairs what the peer left half done */
 		sr_rq_unlock(sr_peer_self, qp->slot);
 		sr_qp_run(qp);
 	}

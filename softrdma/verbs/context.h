@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device, its contexts with their asynchronous events, protection domains, and the GID table.
+ *
+ * Any thread may call. The application owns contexts and domains and frees them through the verbs
+ * calls; `users` counts the objects inside a domain. Public calls return NULL with errno, or an
+ * errno value; sr_gid_at() returns 0 or -errno.
+ */
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,8 +16,6 @@
 
 #include "softrdma/fabric/seg.h"
 #include "softrdma/process/api.h"
-
-/* The device, its contexts, and the asynchronous events of a context. */
 
 /* What the device says it can do: about what a common adapter does. */
 enum {

@@ -2,9 +2,9 @@
 /*
  * The extended way to poll (ibv_start_poll ... ibv_end_poll).
  *
- * start_poll takes the poll lock if there is an entry, end_poll gives it; the
- * entry stood upon is a private copy. Time stamps are taken when an entry is read:
- * they are for programs that want some, not for measuring a fabric.
+ * start_poll takes the poll lock if there is an entry, and end_poll gives it. The current entry is
+ * a private copy. Time stamps are taken when an entry is read: they serve programs that need some
+ * value, not the measurement of a fabric.
  */
 #include "softrdma/verbs/sr_cq.h"
 

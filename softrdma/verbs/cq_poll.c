@@ -3,8 +3,8 @@
  * Consuming completions: the owner's threads take the poll lock, copy an entry out, give back what
  * the work request occupied, and move the head.
  *
- * Polling an empty queue is two loads. What a slot of a send queue costs is given back here: as on
- * hardware only polling a completion frees queue space.
+ * Polling an empty queue is two loads. Polling a completion frees the slots of the send queue: as
+ * on hardware, nothing else does.
  */
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/lock.h"

@@ -2,10 +2,9 @@
 /*
  * The port's GID table: one RoCE v2 entry for each address of this host.
  *
- * Entry 0 is the address of the first interface that is not the loopback, if there
- * is one, since programs that take "the first" mean that. The table is read from
- * the system when asked for; nothing in the data path uses it, because a QP number
- * alone names its owner (node.c).
+ * Entry 0 is the address of the first interface that is not the loopback, if there is one, because
+ * programs that use the first entry expect such an address. Each query reads the table from the
+ * system. Nothing in the data path uses it, because a QP number alone names its owner (node.c).
  */
 #include "softrdma/verbs/context.h"
 
@@ -107,7 +106,7 @@ SR_API int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union i
 	return -1;
 }
 
-/* Not in a header, but ibv_devinfo calls it (private version node of rdma-core). */
+/* In no header, but ibv_devinfo calls it (private version node of rdma-core). */
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, int *type);
 
 SR_API int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned int index, int *type)

@@ -2,15 +2,14 @@
 /*
  * Protection domains and memory regions.
  *
- * A region is an entry of the MR table in our segment; its key is index << 8 |
- * generation, so a stale key never matches. Registering maps the pages in, as
- * pinning does, and fails with EFAULT on a hole. Deregistering clears the keys and
- * then waits until no thread that may have seen them is still copying: when it
- * returns, the memory is the application's alone.
+ * A region is an entry of the MR table in this process' segment; its key is index << 8 |
+ * generation, so a stale key never matches. Registering maps the pages in, as pinning does, and
+ * fails with EFAULT on a hole. Deregistering clears the keys and then waits until no thread that
+ * may have seen them is still copying: when it returns, the memory is the application's alone.
  *
- * Nothing is locked here, so RLIMIT_MEMLOCK does not bind: a program of an ordinary
- * user, whose limit is 8 MiB, works. SOFTRDMA_MEMLOCK_STRICT=1 lets it bind, for tests:
- * pinned bytes are accounted as the kernel's ib_umem_get() does, CAP_IPC_LOCK or not.
+ * Nothing is locked, so RLIMIT_MEMLOCK does not bind: a program of an ordinary user, whose limit is
+ * 8 MiB, works. SOFTRDMA_MEMLOCK_STRICT=1 makes the limit bind, for tests: pinned bytes are
+ * accounted as the kernel's ib_umem_get() does, CAP_IPC_LOCK or not.
  */
 #include "softrdma/verbs/mr.h"
 

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory regions and windows, and the key checks of the data path.
+ *
+ * Each region and window is an entry of the table in the owner's segment. Application threads
+ * create and destroy them; any thread of any process checks keys. The memory stays the
+ * application's: deregistration returns only after the last copy by that key is over. Public calls
+ * return NULL with errno, or an errno value.
+ */
 #pragma once
 
 #include "softrdma/verbs/context.h"
-
-/* Memory regions and windows, and the key checks of the data path. */
 
 #define MR_LKEY_BIT 0x80000000u /* so that a local key never works as a remote one */
 

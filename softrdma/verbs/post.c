@@ -2,14 +2,13 @@
 /*
  * Posting work requests: the classic verbs. (The ibv_wr_* builder is in wr_ex.c.)
  *
- * A send is checked for what a driver checks at posting time, copied into the
- * private ring, and executed before the call returns unless something before it
- * waits. Errors of posting leave the earlier requests of the list posted and name
- * the culprit in *bad, as ibv_post_send(3) says.
+ * A send is checked for what a driver checks at posting time, copied into the private ring, and
+ * executed before the call returns, unless a request before it waits. Errors of posting leave the
+ * earlier requests of the list posted and return the failed one in *bad, as ibv_post_send(3)
+ * specifies.
  *
- * A ring slot is used until the completion of its request, or of a later signalled
- * one, has been polled: a program that never signals runs full here, as it would on
- * hardware.
+ * A ring slot is used until the completion of its request, or of a later signalled one, has been
+ * polled: a program that never signals fills its queue, as on hardware.
  */
 #include "softrdma/verbs/sr_qp.h"
 
@@ -127,7 +126,8 @@ static int copy_operation(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_s
 	}
 }
 
-/* What a device like siw refuses when it comes to send it: all before it is posted. */
+/* Whether a device like siw would refuse the request when it sends it; requests before it are
+ * posted. */
 static int siw_refuses(const struct sr_wqe *w)
 {
 	switch ((enum ibv_wr_opcode)w->opcode) {
@@ -137,7 +137,7 @@ static int siw_refuses(const struct sr_wqe *w)
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_LOCAL_INV:
-	case IBV_WR_BIND_MW: /* it has none; kept, for SEND_WITH_INV has no other object */
+	case IBV_WR_BIND_MW: /* siw has none; allowed: SEND_WITH_INV needs a window */
 		return 0;
 	default:
 		return EINVAL; /* neither immediate data nor atomics */
@@ -175,7 +175,7 @@ bool sr_wqe_may_post(const struct sr_qp *qp)
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_ERR;
 }
 
-/* On a device like siw, what is posted in the error state never comes back. */
+/* On a device like siw, a request posted in the error state never completes. */
 static bool loses_posts(const struct sr_qp *qp)
 {
 	return sr_is_siw() && sr_qp_state(qp) == IBV_QPS_ERR;

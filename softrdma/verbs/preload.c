@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it takes to be found instead of libibverbs and librdmacm.
+ * How programs find this library instead of libibverbs and librdmacm.
  *
- * Programs linked with those libraries bind to our definitions because we are
- * preloaded. Programs that dlopen() them and ask with dlvsym() would get the real
- * ones: our dlopen() hands them ourselves. The functions that this device cannot
- * do are here too, since the real ones would follow pointers that we do not have;
- * they answer EOPNOTSUPP.
+ * Programs linked with those libraries bind to our definitions because this library is preloaded.
+ * Programs that dlopen() them and use dlvsym() would get the real ones, so our dlopen() returns
+ * this library instead. Functions that the device does not support are here too, because the real
+ * ones would follow pointers that our objects lack; they return EOPNOTSUPP.
  */
 #include <dlfcn.h>
 #include <errno.h>

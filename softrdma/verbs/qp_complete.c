@@ -68,7 +68,7 @@ static void scatter(const struct seg_rqe *r, uint32_t pd, const struct seg_cqe *
 								    : r->sge[i].length;
 		uint64_t va;
 
-		/* checked when it was delivered; deregistered since: the bytes are lost */
+		/* Checked at delivery. If the region was deregistered since, the bytes are lost. */
 		if (len && sr_mr_allows(seg_self, r->sge[i].lkey, pd, r->sge[i].addr, len,
 					IBV_ACCESS_LOCAL_WRITE, &va))
 			memcpy((void *)(uintptr_t)va, e->inl + done, len);
@@ -78,7 +78,7 @@ static void scatter(const struct seg_rqe *r, uint32_t pd, const struct seg_cqe *
 
 void sr_qp_on_polled(const struct seg_cqe *e)
 {
-	struct sr_qp *qp = sr_qp_table[e->qp_slot]; /* stays while entries of it are in the CQ */
+	struct sr_qp *qp = sr_qp_table[e->qp_slot]; /* stays until its entries have left the CQ */
 
 	if (e->kind == SEG_CQE_SEND) {
 		atomic_store_explicit(&qp->freed, e->seq, memory_order_release);

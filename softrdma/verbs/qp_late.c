@@ -23,7 +23,7 @@ static bool is_read(const struct sr_wqe *w)
 	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Wakes us for the first of those that have their time still before them. */
+/* Starts the timer for the first request whose time is still to come. */
 static void arm(struct sr_qp *qp, uint64_t end, uint64_t now)
 {
 	uint64_t first = UINT64_MAX;
@@ -77,7 +77,7 @@ void sr_qp_owe(struct sr_qp *qp, uint64_t index, uint32_t byte_len)
 	w->byte_len = byte_len;
 	w->due_ns = now + chaos_ack_ns();
 	w->stage = WQE_OWED;
-	if (index < qp->exec) /* it was late: the caller goes on with the others */
+	if (index < qp->exec) /* it was late: the caller continues with the others */
 		return;
 	sr_qp_settle(qp, index + 1, now);
 	arm(qp, index + 1, now);
@@ -90,7 +90,7 @@ bool sr_qp_put_off(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on)
 	if (!is_read(w) || !qp->attr.max_rd_atomic)
 		return false;
 	ns = chaos_read_ns();
-	if (!ns && !qp->n_late) /* one READ does not overtake another */
+	if (!ns && !qp->n_late) /* READs do not overtake each other */
 		return false;
 	*ret_go_on = qp->n_late < qp->attr.max_rd_atomic;
 	if (!*ret_go_on)

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running a send queue: executing in order, waiting, resuming, failing, flushing.
+ * Running a send queue: executing in order, failing, flushing. sr_qp_run executes from `exec` to
+ * `head` until the engine reports that the request must wait; qp_wait.c explains for how long. A
+ * waiting queue holds no lock and costs nothing; the helper resumes it.
  *
- * sr_qp_run executes from `exec` to `head` until the engine says that it must wait:
- *   RNR     the receiver has no receive posted: until it posts one (its owner kicks
- *           us) or min_rnr_timer x rnr_retry is over; 7 retries mean for ever
- *   RETRY   the other end does not answer (not RTR yet, gone, dead): until it comes
- *           to RTR or the transport's retries are over
- * A waiting queue holds no lock and costs nothing; the helper resumes it.
- *
- * The first failure moves the QP to ERR, after which everything posted completes
- * in order with a flush error. Called on application threads and on the helper,
- * always under sq_lock.
+ * The first failure moves the QP to ERR, after which everything posted completes in order with a
+ * flush error. Called on application threads and on the helper, always under sq_lock.
  */
 #include "softrdma/verbs/sr_qp.h"
 
@@ -49,14 +43,14 @@ void sr_qp_error(struct sr_qp *qp)
 	if (!was)
 		qp->has_drained = false;
 	if (qp->srq && !sr_is_siw() &&
-	    !qp->has_drained) /* IBA 11.6.3.2: the SRQ gets no further use from us */
+	    !qp->has_drained) /* IBA 11.6.3.2: this QP takes no more from the SRQ */
 		sr_async_raise(qp->ib.qp_base.context, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ib);
 	qp->has_drained = true;
 }
 
 void sr_qp_fail(struct sr_qp *qp, uint64_t index, enum ibv_wc_status status)
 {
-	index = sr_qp_hasten(qp, index, &status); /* a NAK acknowledges what is before it */
+	index = sr_qp_hasten(qp, index, &status); /* a NAK acknowledges all requests before it */
 	sr_qp_complete(qp, sr_qp_wqe(qp, index), index + 1, status, 0);
 	sr_qp_wqe(qp, index)->stage = WQE_COMPLETE;
 	sr_qp_error(qp);
@@ -68,7 +62,7 @@ static bool wants_receive(const struct sr_wqe *w)
 	       w->opcode == IBV_WR_SEND_WITH_INV || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* What chaos has in store for this request, asked once. True: stand still first. */
+/* Draws the faults of this request, once. True: the queue stands still first. */
 static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *ret_status)
 {
 	uint64_t ns;
@@ -89,7 +83,7 @@ static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *re
 	return true;
 }
 
-/* True: through with this request for now, whatever became of it. */
+/* True: this request is over for now, with any result. */
 static bool chaos_takes(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on)
 {
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
@@ -104,11 +98,11 @@ static bool chaos_takes(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on)
 		return true;
 	}
 	if (qp->n_late && w->flags & IBV_SEND_FENCE)
-		return true; /* until the READs before it are through */
+		return true; /* until the READs before it have completed */
 	return sr_qp_put_off(qp, w, ret_go_on);
 }
 
-/* True: on to the next. */
+/* True: continue with the next request. */
 static bool run_one(struct sr_qp *qp)
 {
 	struct sr_wqe *w = sr_qp_wqe(qp, qp->exec);
@@ -136,7 +130,7 @@ static bool run_one(struct sr_qp *qp)
 	return true;
 }
 
-/* True: on to those that are not late. */
+/* True: continue with the requests that are not late. */
 static bool run_late(struct sr_qp *qp)
 {
 	uint64_t failed;

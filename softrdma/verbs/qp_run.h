@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files that run a send queue share: qp_run.c (executes it), qp_wait.c (a queue that
+ * stands still) and qp_late.c (requests that chaos delays). All functions are called under the
+ * queue pair's sq_lock, on application threads and on the helper. None waits: a queue that stands
+ * still starts a timer.
+ */
 #pragma once
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/verbs/sr_qp.h"
-
-/* What chaos makes late; see qp_late.c. All under sq_lock. */
 
 /* Completes the request at index later, or after those that are late before it. */
 void sr_qp_owe(struct sr_qp *qp, uint64_t index, uint32_t byte_len);
@@ -20,7 +24,6 @@ bool sr_qp_put_off(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on);
 bool sr_qp_run_late(struct sr_qp *qp, uint64_t *ret_failed, enum ibv_wc_status *ret_status);
 void sr_qp_forget_late(struct sr_qp *qp);
 
-/* Parts of qp_run.c that these need. */
 /* Moves the QP to ERR because the request at index has failed. */
 void sr_qp_fail(struct sr_qp *qp, uint64_t index, enum ibv_wc_status status);
 /* True: stand still. False: patience is over. */

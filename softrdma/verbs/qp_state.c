@@ -4,11 +4,10 @@
  *
  *   RESET -> INIT -> RTR -> RTS <-> SQD,  any -> ERR, any -> RESET
  *
- * Each transition has the attributes it requires and those it allows, as in IBA
- * table 91 and the kernel's qp_state_table for RC; anything missing or extra is
- * EINVAL. RTR is where the other end is looked up, RTS is where a sender that
- * waited for us is told. RESET drops the work requests and the completions without
- * a trace; ERR flushes them.
+ * Each transition has the attributes it requires and those it allows, as in IBA table 91 and the
+ * kernel's qp_state_table for RC; anything missing or extra is EINVAL. RTR looks up the other end.
+ * RTS resumes a sender that waits for this end. RESET drops the work requests and the completions
+ * without a trace; ERR flushes them.
  */
 #include "softrdma/verbs/sr_qp.h"
 
@@ -125,7 +124,7 @@ static void merge_limits(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, in
 		to->min_rnr_timer = a->min_rnr_timer;
 }
 
-/* What the peer's engine goes by. */
+/* Copies the attributes that a peer's engine reads into the segment. */
 static void publish(struct sr_qp *qp, enum ibv_qp_state to)
 {
 	struct seg_qp *s = qp->s;
@@ -182,7 +181,7 @@ static void arrive(struct sr_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
 		break;
 	default:
 		publish(qp, to);
-		sr_qp_run(qp); /* from SQD: what was posted meanwhile */
+		sr_qp_run(qp); /* from SQD: runs requests posted meanwhile */
 		break;
 	}
 }
@@ -210,8 +209,8 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 	int r;
 
 	/*
-	 * May wait for the other process' helper, so not under our locks, which ours may
-	 * want. A QP number that does not exist is no error: sends to it time out.
+	 * May wait for the other process' helper, so the caller holds no lock, which that helper
+	 * may need. A QP number that does not exist is no error: sends to it time out.
 	 */
 	if (mask & IBV_QP_STATE && mask & IBV_QP_DEST_QPN && attr->qp_state == IBV_QPS_RTR)
 		found = qp->engine->find(attr->dest_qp_num);

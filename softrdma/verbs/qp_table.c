@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue pairs of this process by slot, and what concerns several of them: kicking the senders
- * that wait, and waiting until no key that was seen before is still in use.
+ * The queue pairs of this process by slot, and operations on several of them: kicking the senders
+ * that wait, and waiting until no thread uses a key that it saw before.
  */
 #include "softrdma/fabric/lock.h"
 #include "softrdma/process/part.h"

@@ -43,7 +43,8 @@ static uint64_t patience_ns(const struct sr_qp *qp, enum sr_qp_wait why)
 	return (qp->attr.retry_cnt + 1ULL) * (4096ULL << qp->attr.timeout);
 }
 
-/* No event reports that a process appears, so each retry looks for it, as a packet would. */
+/* No event reports that a process appears, so each retry looks for it, as a retried packet
+ * would. */
 static void look_again_later(struct sr_qp *qp, enum sr_qp_wait why, uint64_t now)
 {
 	uint64_t ns = 4096ULL << qp->attr.timeout;

@@ -2,15 +2,15 @@
 /*
  * Removal of the device.
  *
- *   PRESENT -- asked for --> LEAVING -- not held --> AWAY -- no longer asked for --> PRESENT
+ *   PRESENT -- requested --> LEAVING -- not held --> AWAY -- no longer requested --> PRESENT
  *
- * From LEAVING on the device is in no list and cannot be opened or bound to. What exists
- * goes on existing until its owner has released it, as with rxe and siw: the kernel waits
- * in `rdma link delete` for the last descriptor. A context's descriptor is one end of a
- * pair of sockets; the helper has the other, which hangs up.
+ * From LEAVING on the device is in no list and cannot be opened or bound to. Existing objects stay
+ * until their owner has released them, as with rxe and siw: the kernel waits in `rdma link delete`
+ * for the last descriptor. A context's descriptor is one end of a pair of sockets; the helper has
+ * the other, which hangs up.
  *
- * Each return makes a new struct ibv_device, so that a program that kept something of the
- * old one is found out.
+ * Each return makes a new struct ibv_device, which exposes a program that keeps a pointer to the
+ * old one.
  */
 #include "softrdma/verbs/removal.h"
 
@@ -41,7 +41,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum state state;
 static bool is_wanted_away;
 static unsigned n_held[N_HOLDS], n_all, n_returns;
-static char report_path[PATH_MAX]; /* empty: nowhere */
+static char report_path[PATH_MAX]; /* empty: no report */
 
 static void print_holders(FILE *f)
 {
@@ -52,7 +52,7 @@ static void print_holders(FILE *f)
 	fputc('\n', f);
 }
 
-/* Moved into place: a reader finds all of a line. */
+/* Moved into place, so that a reader sees a whole line. */
 static void report(void)
 {
 	char temporary[sizeof(report_path) + 4];
@@ -127,7 +127,7 @@ bool sr_removal_want(bool is_away)
 	return begins;
 }
 
-/* Before it is known whether the device shall be away: then it is reported again. */
+/* The helper does not know yet whether the device is away; it reports again then. */
 static void start(void)
 {
 	const char *control = getenv("SOFTRDMA_CONTROL");

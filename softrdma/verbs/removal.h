@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device's removal and return, as by a driver that cannot take the device away from its users:
+ * it begins on request, and is complete when no object holds the device any more. Each context,
+ * domain, region, window, channel, queue, queue pair and id holds it from its creation to its
+ * destruction. Any thread.
+ */
 #pragma once
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
-
-/*
- * The device's removal and return, as of a driver that cannot take it away from under its
- * users: it begins when it is asked for, and is complete when nothing holds the device any
- * more. Any thread.
- */
 
 enum sr_hold {
 	HOLD_CONTEXT, /* until its descriptor is closed, by whatever way */

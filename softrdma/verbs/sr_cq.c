@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues.
+ * Completion queues and channels: creation, destruction, arming and events. Producing entries is in
+ * fabric/completion.c, consuming them in cq_poll.c.
  *
  *   producers  the thread that executes a work request, in any process: lock, fill the entry
  *              at the tail, publish the tail, unlock, raise an event if armed
  *   consumers  the owner's threads: poll lock, copy out, release queue slots, head
  *
- * Polling an empty queue is two loads. Payload of small SENDs sits in the entry and
- * is scattered when it is polled. What a slot of a send queue costs is given back
- * here too: as on hardware only polling a completion frees queue space.
- *
- * Arming (Dekker): the producer publishes the tail and then looks at `armed`, the
- * consumer arms and then polls again, both sequentially consistent. The event is a
- * token in the channel's eventfd plus one on the CQ's `pending`; a producer that
- * dies in between is made up for by sr_cq_peer_died().
+ * Arming (Dekker): the producer publishes the tail and then looks at `armed`, the consumer arms and
+ * then polls again, both sequentially consistent. The event is a token in the channel's eventfd
+ * plus one on the CQ's `pending`. If a producer dies in between, sr_cq_peer_died() raises the
+ * event.
  */
 #include "softrdma/verbs/sr_cq.h"
 
@@ -37,7 +34,7 @@
 
 /* Guards the table. Taken before any CQ's locks. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sr_cq *table[SEG_MAX_CQ]; /* complete ones only */
+static struct sr_cq *table[SEG_MAX_CQ]; /* complete objects only */
 static bool used[SEG_MAX_CQ];
 
 /* ---- consumers ------------------------------------------------------------- */
@@ -337,7 +334,7 @@ SR_API int ibv_destroy_comp_channel(struct ibv_comp_channel *ib)
 	return 0;
 }
 
-/* The next CQ with an event, which moves to the end: each gets its turn. */
+/* The next CQ with an event moves to the end, so that each gets its turn. */
 static struct sr_cq *take_event(struct sr_chan *ch)
 {
 	struct sr_cq **p, **last, *cq;
@@ -408,7 +405,7 @@ void sr_cq_peer_died(void)
 		sr_lock_give(&cq->s->lock);
 		if (atomic_load(&cq->s->tail) == atomic_load(&cq->s->head) || !cq->chan)
 			continue;
-		/* it may have died before it rang: a spurious event does no harm */
+		/* It may have died before it rang the channel: a spurious event does no harm. */
 		atomic_store(&cq->s->armed, SEG_ARM_NONE);
 		atomic_fetch_add(&cq->s->pending, 1);
 		sr_peer_ring_channel(sr_peer_self, cq->s);

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues and channels, the owner's side; fabric/completion.h is the producers' side.
+ *
+ * Application threads poll, arm and destroy; the helper thread handles attention and dead peers.
+ * The application owns channel and queue and frees them through the verbs calls. Consumers hold
+ * `poll`; the entries themselves are in the segment, guarded by its lock. Public calls return NULL
+ * with errno, or an errno value; sr_cq_poll() returns the number of entries.
+ */
 #pragma once
 
 #include "softrdma/verbs/context.h"

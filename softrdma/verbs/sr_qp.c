@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs: creation, destruction, completion bookkeeping, and what the helper
- * does for them. The state machine is in qp_state.c, posting in post.c, execution
- * in x_shm.c.
+ * Queue pairs: creation, destruction, and the helper's work for them. The state machine is in
+ * qp_state.c, posting in post.c, running the queue in qp_run.c, completions in qp_complete.c.
  *
- * A QP has two halves. The private half (struct sr_qp) holds the send queue and is
- * guarded by sq_lock; the shared half (struct seg_qp) holds what the peer's engine
- * needs to deliver to us and is guarded by its own crash-safe lock. Going to ERR
- * is always finished by the owner: a peer that finds an error in us only sets the
- * state and kicks our helper.
+ * A QP has two halves. The private half (struct sr_qp) holds the send queue and is guarded by
+ * sq_lock. The shared half (struct seg_qp) holds what a peer's engine needs to deliver to this QP
+ * and is guarded by its own crash-safe lock. The owner always finishes a move to ERR: a peer that
+ * finds an error of this QP only sets the state and kicks the owner's helper.
  *
  * Order of locks: table_lock, sq_lock, one shared QP lock, SRQ lock, CQ lock.
  */
@@ -214,7 +212,7 @@ struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex
 		errno = ENOMEM;
 		return NULL;
 	}
-	sr_rq_lock(sr_peer_self, qp->slot); /* a peer of the slot's last owner may still look */
+	sr_rq_lock(sr_peer_self, qp->slot); /* a peer of the slot's last owner may still read it */
 	open_shared(qp, sr_to_pd(a->pd)->number);
 	err = open_rq(qp);
 	sr_rq_unlock(sr_peer_self, qp->slot);
@@ -270,7 +268,7 @@ SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 {
 	struct sr_qp *qp = sr_to_qp(ib);
 
-	set_live(qp, false); /* the helper passes it by now; pollers may still meet it */
+	set_live(qp, false); /* the helper skips it now; pollers may still meet it */
 	sr_timer_stop(&qp->timer);
 	sr_timer_stop(&qp->late_timer);
 	pthread_mutex_lock(&qp->sq_lock); /* lets a post in progress finish */

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs, the owner's side: the private half with the send queue. The half that peers use is
+ * struct seg_qp.
+ *
+ * Application threads post, modify and destroy; the helper resumes queues that have waited, and
+ * flushes those that a peer moved to ERR. The application owns a queue pair and frees it through
+ * ibv_destroy_qp(), which waits for every thread that uses it. Public calls return NULL with errno,
+ * or an errno value; errors of execution are completions.
+ */
 #pragma once
 
 #include "softrdma/verbs/sr_cq.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared receive queues: the owner's side. How peers pop them is in rq.c.
+ * Shared receive queues: the owner's side. rq.c has the side of the senders, which take receives.
  *
- * Receives are posted into any free slot; the order ring says in which order they
- * are to be used. A slot becomes free again when the application polls its
- * completion, which for an SRQ may be in any order.
+ * Receives are posted into any free slot; the order ring has the order of their use. A slot becomes
+ * free again when the application polls its completion, which for an SRQ may be in any order.
  */
 #include "softrdma/verbs/srq.h"
 
@@ -22,7 +21,7 @@
 
 /* Guards the table. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sr_srq *table[SEG_MAX_SRQ]; /* complete ones only */
+static struct sr_srq *table[SEG_MAX_SRQ]; /* complete objects only */
 static bool used[SEG_MAX_SRQ];
 
 static int take_slot(struct sr_srq *srq)

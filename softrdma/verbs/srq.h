@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared receive queues, the owner's side; fabric/rq.h is the side of the senders that take
+ * receives.
+ *
+ * Application threads post receives and destroy the queue; the helper raises the limit event and
+ * handles dead peers. The application owns the queue and frees it through ibv_destroy_srq(), which
+ * fails with EBUSY while a queue pair uses it. Public calls return NULL with errno, or an errno
+ * value.
+ */
 #pragma once
 
 #include "softrdma/verbs/context.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Send work requests as the ring of a queue pair holds them, and the functions that build them.
+ * post.c and wr_ex.c build them on application threads; the engine and qp_run.c read them, perhaps
+ * on the helper; all under sq_lock. A slot belongs to its request until that request's completion,
+ * or a later one, was polled.
+ */
 #pragma once
 
 #include <assert.h>
@@ -51,8 +57,6 @@ union sr_wqe_extra {
 		struct ibv_mw_bind_info info;
 	} bind;
 };
-
-/* Building send work requests; shared by post.c and wr_ex.c. Under sq_lock. */
 
 bool sr_wqe_may_post(const struct sr_qp *qp);
 /* The slot at the head of the ring, NULL = full. The caller advances the head. */

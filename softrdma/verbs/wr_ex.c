@@ -69,7 +69,7 @@ static struct sr_wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 	return w;
 }
 
-/* The request that the setters are about. */
+/* The request to which the setters apply. */
 static struct sr_wqe *current(struct ibv_qp_ex *ib)
 {
 	struct sr_qp *qp = from_ex(ib);

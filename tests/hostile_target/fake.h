@@ -2,8 +2,7 @@
 /*
  * A target for testing the initiator: NVMe over RDMA on raw verbs, namespaces in memory. It shares
  * no code with the rest of the tree and uses byte offsets: a second reading of the specification.
- * It follows the protocol, and checks what the host sends, except where a rule makes it misbehave.
- * One process, one thread.
+ * It follows the protocol and checks the host, unless a rule makes it misbehave. One thread.
  *
  *   fake_target [OPTION=VALUE...] [EVENT[:N]=ACTION[,ARGUMENT]...]
  */

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine for processes of one host: finding the memory of both sides of a message, and copying
+ * it (an adapter's DMA).
+ *
+ * The thread that runs the send queue calls these functions, under the queue pair's sq_lock: an
+ * application thread, or the helper for a queue that has waited. A transaction lives on that
+ * thread's stack and borrows all that it points to. Errors are the ibv_wc_status of the work
+ * request.
+ */
 #pragma once
 
 #include <sys/uio.h>
@@ -6,8 +15,6 @@
 #include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/sr_qp.h"
-
-/* Where a message lies on either side, and moving it: the engine's DMA. */
 
 /* Spares the hot path what -ftrivial-auto-var-init would clear. */
 #define NOINIT __attribute__((uninitialized))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two ends of a queue pair: finding the process that owns the other one, and the kick that lets
- * its waiting sends go on. A queue pair number names its owner (node.c).
+ * The two ends of a queue pair: finding the process that owns the other one, and the kick that
+ * resumes its waiting sends. A queue pair number names its owner (node.c).
  */
 #include "softrdma/fabric/shm/shm.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a message lies on either side, and moving it with process_vm_readv/writev (into ourselves
- * included: a bad pointer is then an error and not a SIGSEGV).
+ * Where a message lies on either side, and moving it with process_vm_readv/writev (also within this
+ * process: a bad pointer is then an error and not a SIGSEGV).
  *
  * Such a call costs as much as copying 4 KiB, however little it copies. So a WRITE takes along the
  * WRITEs that were posted behind it, and a READ the READs: up to RIDERS small ones, each checked as
- * if its turn had come. When it comes, it is checked again and has arrived already (wqe.moved). A
- * WRITE may so be there before a SEND that was posted before it, which no receiver can tell from a
- * WRITE that was fast; never the other way round. Nothing is taken past what changes keys, nor past
- * a fence, nor where the first does not succeed.
+ * in its own turn. In that turn it is checked again, and its data has arrived already (wqe.moved).
+ * A WRITE may so arrive before a SEND that was posted before it, which no receiver can distinguish
+ * from a fast WRITE; never the other way round. A ride stops at a request that changes keys, at a
+ * fence, and when its first request does not succeed.
  */
 #include "softrdma/fabric/shm/shm.h"
 
@@ -24,7 +24,7 @@
 
 enum {
 	RIDERS = 32,		 /* messages of one system call, the first included */
-	RIDER_BYTES = 16 * 1024, /* what is longer hardly feels the system call */
+	RIDER_BYTES = 16 * 1024, /* for longer ones the system call's cost is small */
 	PIECES = RIDERS + DEV_MAX_SGE,
 };
 
@@ -88,7 +88,7 @@ bool sr_shm_remote_range(const struct sr_xact *x, uint32_t need, uint64_t length
 
 /* ---- moving ---------------------------------------------------------------- */
 
-/* Slow path after a failed copy: was it our memory that could not be accessed? */
+/* Slow path after a failed copy: finds out whether the local memory could not be accessed. */
 static bool local_is_readable(const struct sr_xact *x)
 {
 	uint8_t byte;
@@ -108,8 +108,8 @@ static bool local_is_readable(const struct sr_xact *x)
 	return true;
 }
 
-/* The bare system call: like a device's DMA, it is no business of ThreadSanitizer, which would
- * report programs that write one place of a peer's memory at once. */
+/* The bare system call, without ThreadSanitizer's interceptor: like a device's DMA, two copies
+ * to one place of a peer's memory are no race of the program. */
 static ssize_t process_vm(const struct sr_xact *x, const struct iovec *local, unsigned n_local,
 			  const struct iovec *remote, unsigned n_remote)
 {
@@ -158,8 +158,8 @@ static unsigned slice(const struct iovec *list, unsigned n, uint64_t from, uint6
 }
 
 /*
- * Chaos: one piece of a message, from either end. Nothing says in which order the bytes
- * of a message arrive, nor that they arrive at once (IBA o9-20).
+ * Chaos: one piece of a message, from either end. No rule orders the arrival of a message's bytes,
+ * nor makes them arrive at once (IBA o9-20).
  */
 __attribute__((cold)) static enum ibv_wc_status move_piece(const struct sr_xact *x,
 							   const struct iovec *remote,
@@ -202,7 +202,7 @@ enum ibv_wc_status sr_shm_copy(const struct sr_xact *x, const struct iovec *remo
 
 /* ---- taking along ---------------------------------------------------------- */
 
-/* What one system call moves, of the first and of those behind it. */
+/* The pieces of one system call: of the first request and of those behind it. */
 struct carriage {
 	unsigned n, n_local, n_remote;
 	uint64_t length;
@@ -213,8 +213,8 @@ struct carriage {
 };
 
 /*
- * What begins where the last one ends is one with it: the kernel looks up the pages of a piece
- * together. Hosts use their buffers one after the other.
+ * A piece that begins at the end of the last one is merged with it: the kernel looks up the pages
+ * of a piece together. Hosts use their buffers one after the other.
  */
 static void add_piece(struct iovec *list, unsigned *n, const struct iovec *piece)
 {
@@ -242,8 +242,8 @@ static bool is_short(const struct sr_xact *x)
 }
 
 /*
- * Whether those behind x may be looked at at all. More READs than the responder has resources for
- * are refused, in their turn.
+ * Whether requests behind x may ride at all. READs beyond the responder's resources are refused in
+ * their own turn.
  */
 static bool may_carry(const struct sr_xact *x)
 {
@@ -251,7 +251,7 @@ static bool may_carry(const struct sr_xact *x)
 	       (x->w->opcode != IBV_WR_RDMA_READ || x->qp->attr.max_rd_atomic <= x->r->max_dest_rd);
 }
 
-/* The request at index, of the kind of the first, if all is well with it: boards. */
+/* Adds the request at index if it is of the first one's kind and passes all checks. */
 static bool board_rider(struct carriage *c, const struct sr_xact *first, uint64_t index)
 {
 	struct sr_xact x NOINIT;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The same-host engine: the thread that posts a work request carries it out on both
- * sides. It validates its own keys, takes the responder QP's lock in the responder's
- * segment, checks what the responder's adapter would check, copies (x_copy.c), and
- * pushes both completions, its own first: the responder must not be able to answer
- * before our completion is there.
+ * The same-host engine: the thread that posts a work request executes it on both sides. It
+ * validates its own keys, takes the responder QP's lock in the responder's segment, checks what the
+ * responder's adapter would check, copies (shm_copy.c), and pushes both completions, its own first:
+ * the responder must not be able to answer before the requester's completion is there.
  *
- * Small SENDs do not copy at all: the payload goes into the receive completion and
- * is scattered by the responder when it polls.
+ * Small SENDs are not copied into the receive: the payload goes into the receive's completion, and
+ * the responder scatters it when it polls.
  *
- * A process that has died takes no more messages, although its segment would.
+ * A process that has died receives no more messages, although its segment still could.
  *
- * What a responder finds wrong ends its QP too: we set its state and kick its
- * helper, which flushes (qp_run.c). The statuses are those of IBA table 61.
+ * An error of the responder ends its QP too: this side sets its state and kicks its helper, which
+ * flushes (qp_run.c). The statuses are those of IBA table 61.
  */
 #include "softrdma/fabric/shm/shm.h"
 
@@ -33,7 +32,8 @@
 
 static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait);
 
-/* It has answered the READs before this request, although what it said is still on its way. */
+/* Executes the READs that this request has overtaken: the responder has answered them, although
+ * the responses are still on their way. */
 __attribute__((cold)) static void answer_late_reads(const struct sr_xact *x)
 {
 	for (uint64_t i = x->qp->owed; i != x->index; i++) {
@@ -56,7 +56,7 @@ __attribute__((cold)) static void answer_late_reads(const struct sr_xact *x)
 	}
 }
 
-/* The responder's QP breaks: its owner's helper flushes it and raises the event. */
+/* The responder's QP fails: its owner's helper flushes it and raises the event. */
 static enum ibv_wc_status break_responder(struct sr_xact *x, uint32_t events,
 					  enum ibv_wc_status status)
 {
@@ -106,7 +106,8 @@ __attribute__((cold)) static void trace(const struct sr_xact *x, enum trace_answ
 	trace_message(&m);
 }
 
-/* What did not succeed, unless it failed before a packet was sent or just keeps waiting. */
+/* Traces a request that did not succeed, unless it failed before a packet was sent or still
+ * waits. */
 __attribute__((cold)) static void trace_failure(const struct sr_xact *x, enum ibv_wc_status status,
 						enum sr_qp_wait wait)
 {
@@ -171,7 +172,7 @@ static void note_arrival(struct sr_xact *x)
 	}
 }
 
-/* Ours first: the responder must not answer before our completion is there. */
+/* The requester's completion first: the responder must not answer before it is there. */
 static void complete_both(struct sr_xact *x, const struct sr_taken *t, const void *inl,
 			  size_t inl_len)
 {
@@ -214,7 +215,7 @@ static enum ibv_wc_status target(struct sr_xact *x, const struct sr_taken *t, st
 	return left ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }
 
-/* What the receiver's error means for the requester, IBA table 61. */
+/* The requester's status for the receiver's error, IBA table 61. */
 static enum ibv_wc_status refuse_receive(struct sr_xact *x, const struct sr_taken *t,
 					 enum ibv_wc_status theirs)
 {
@@ -241,7 +242,7 @@ static enum ibv_wc_status send_invalidate(struct sr_xact *x, const struct sr_tak
 	if (x->w->opcode != IBV_WR_SEND_WITH_INV ||
 	    sr_mr_invalidate(x->peer->seg, x->w->imm, x->r->pd, atomic_load(&x->r->qpn)))
 		return IBV_WC_SUCCESS;
-	push_recv_error(x, t, IBV_WC_REM_INV_REQ_ERR); /* as rxe, for IBA's class J */
+	push_recv_error(x, t, IBV_WC_REM_INV_REQ_ERR); /* as rxe does, for IBA's class J */
 	return access_error(x);
 }
 
@@ -301,7 +302,7 @@ static enum ibv_wc_status do_write(struct sr_xact *x, enum sr_qp_wait *wait)
 	status = sr_shm_copy_range(x, &to, wait);
 	if (*wait)
 		return status;
-	if (status == IBV_WC_REM_OP_ERR) /* the pages went away under the registration */
+	if (status == IBV_WC_REM_OP_ERR) /* the pages vanished under the registration */
 		return break_responder(x, SEG_EV_FATAL, status);
 	if (status)
 		return status;
@@ -310,9 +311,9 @@ static enum ibv_wc_status do_write(struct sr_xact *x, enum sr_qp_wait *wait)
 }
 
 /*
- * IBA 9.4.4: a responder refuses more READs and atomics at once than it has resources
- * for. Here they are never under way together; those posted in one go count as such,
- * as far as our own max_rd_atomic would have let them out.
+ * IBA 9.4.4: a responder refuses more READs and atomics at once than it has resources for. Here
+ * they are never under way together. Requests posted in one call count as simultaneous, up to this
+ * side's max_rd_atomic, which would have let them out together.
  */
 static bool lacks_rd_resources(const struct sr_xact *x)
 {
@@ -398,7 +399,7 @@ static enum ibv_wc_status do_atomic(struct sr_xact *x)
 
 /* ---- the transaction -------------------------------------------------------- */
 
-/* Is the other end a QP that talks to us? Its lock is held. */
+/* Whether the other end is a QP that is connected to this one. Its lock is held. */
 static bool answers(const struct sr_xact *x)
 {
 	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&x->r->state);
@@ -411,7 +412,7 @@ static bool answers(const struct sr_xact *x)
 static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait)
 {
 	if (!answers(x)) {
-		atomic_store(&x->r->waiter, 1); /* kicked when it comes to RTR */
+		atomic_store(&x->r->waiter, 1); /* its owner kicks when it comes to RTR */
 		*wait = WAIT_RETRY;
 		return IBV_WC_SUCCESS;
 	}
@@ -457,7 +458,7 @@ static enum ibv_wc_status execute_local(struct sr_qp *qp, const struct sr_wqe *w
 enum ibv_wc_status sr_shm_execute(struct sr_qp *qp, const struct sr_wqe *w, uint64_t index,
 				  enum sr_qp_wait *wait)
 {
-	struct sr_xact x NOINIT; /* iovecs are filled as far as used */
+	struct sr_xact x NOINIT; /* iovecs are filled only as far as used */
 	enum ibv_wc_status status;
 
 	if (is_local(w->opcode))
@@ -473,7 +474,7 @@ enum ibv_wc_status sr_shm_execute(struct sr_qp *qp, const struct sr_wqe *w, uint
 	if (status)
 		return status;
 	if (is_sink(w->opcode) && !qp->attr.max_rd_atomic)
-		return IBV_WC_LOC_QP_OP_ERR; /* could never be sent */
+		return IBV_WC_LOC_QP_OP_ERR; /* no device could send it */
 	if (!qp->end.peer)
 		sr_shm_seek(qp);
 	x.peer = qp->end.peer;

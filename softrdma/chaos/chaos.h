@@ -19,26 +19,26 @@ static inline bool chaos_on(void)
 	return __builtin_expect(atomic_load_explicit(&chaos_is_on, memory_order_relaxed), 0);
 }
 
-/* The next registration is to fail. */
+/* Whether the next registration fails. */
 bool chaos_refuses_mr(void);
-/* How long the next work request is to be held before it is executed, 0 = not. */
+/* How long the next work request waits before its execution; 0: it does not. */
 uint64_t chaos_hold_ns(uint64_t transport_timeout_ns);
-/* How much later than at the peer a work request completes. */
+/* How much later than at the peer a work request completes here. */
 uint64_t chaos_ack_ns(void);
-/* How much later than what follows it the next READ is executed. */
+/* How much later than the requests behind it the next READ is executed. */
 uint64_t chaos_read_ns(void);
-/* The receiver is not ready; for how long, given its timer and the sender's retries. */
+/* Whether the receiver is not ready; for how long, given its timer and the sender's retries. */
 bool chaos_rnr(void);
 uint64_t chaos_rnr_ns(uint64_t timer_ns, unsigned rnr_retry);
-/* How much of the rest of a message moves now, and the pause after it. At the first
- * piece it is decided from which end. */
+/* How much of the rest of a message moves now, and the pause after it. The first piece decides
+ * from which end the message moves. */
 uint64_t chaos_piece(uint64_t left, bool first, bool *ret_backward);
 uint64_t chaos_pause_ns(void);
-/* The next completion polled is another queue pair's. */
+/* Whether the next completion polled is another queue pair's. */
 bool chaos_reorders(void);
 bool chaos_port_is_down(void);
 
-/* Whether the device shall be away. */
+/* Whether the device is to be removed. */
 enum chaos_removal {
 	CHAOS_REMOVAL_NONE,
 	CHAOS_REMOVAL_FATAL, /* with IBV_EVENT_DEVICE_FATAL */
@@ -46,21 +46,21 @@ enum chaos_removal {
 };
 enum chaos_removal chaos_removal(void);
 
-/* The status with which the next work request fails; IBV_WC_SUCCESS = it does not. */
+/* The status with which the next work request fails; IBV_WC_SUCCESS: it does not fail. */
 enum ibv_wc_status chaos_status(void);
-/* The next completion of a send or of a flushed receive is lost. */
+/* Whether the next completion of a send or of a flushed receive is lost. */
 bool chaos_loses(void);
-/* The next completion finds its queue full. */
+/* Whether the next completion finds its queue full. */
 bool chaos_overruns(void);
 /* How long a ConnectRequest waits for its answer. */
 uint64_t chaos_cm_timeout_ms(uint64_t usual);
-/* Push the peer's completion before our own. */
+/* Whether the peer's completion is pushed before the requester's own. */
 bool chaos_remote_first(void);
-/* Raise a completion event for nothing. */
+/* Whether a completion raises an event without cause. */
 bool chaos_spurious_event(void);
-/* No more than this many completions for a poll. */
+/* The most completions that this poll returns. */
 int chaos_poll_limit(int n);
-/* A place between two stores where a process may die. */
+/* A place between two stores at which chaos may kill the process. */
 void chaos_point_slow(void);
 
 static inline void chaos_point(void)

@@ -32,7 +32,7 @@ enum sr_cm_msg_type {
 	CM_MSG_DREP
 };
 
-/* One packet on the connection's socket. REQ and REP bring the descriptors of hello. */
+/* One packet on the connection's socket. The descriptors of hello travel with REQ and REP. */
 struct sr_cm_msg {
 	uint32_t type; /* enum sr_cm_msg_type */
 	uint32_t reason;
@@ -45,12 +45,12 @@ struct sr_cm_msg {
 	struct sockaddr_in6 src, dst; /* REQ; large enough for both families */
 };
 
-/* Sending; sockets never block. 0 or -errno. */
+/* Sends a packet; sockets never block. 0 or -errno. */
 int sr_cm_send_msg(struct sr_cm_id *id, struct sr_cm_msg *m);
 int sr_cm_send(struct sr_cm_id *id, enum sr_cm_msg_type type);
 int sr_cm_reject(struct sr_cm_id *id, uint32_t reason, const void *data, uint8_t len);
-/* The application's id goes while the connection lives: what the peer is sent. */
+/* Notifies the peer when the application destroys its id while the connection lives. */
 void sr_cm_say_goodbye(struct sr_cm_id *id);
 
-/* Adds a message that is about to be sent to the trace. */
+/* Adds a message to the trace, just before it is sent. */
 void sr_cm_trace(const struct sr_cm_id *id, const struct sr_cm_msg *m);

@@ -27,8 +27,8 @@ enum sr_cm_state {
 	CM_ADDR_RESOLVED,
 	CM_ROUTE_RESOLVED,
 	CM_LISTEN,
-	CM_EMBRYO,     /* socket accepted, REQ not here yet; not known to the application */
-	CM_REQ_FLYING, /* no id listened so far */
+	CM_EMBRYO,     /* socket accepted, REQ not received; the application has no event of it */
+	CM_REQ_FLYING, /* no id listens so far */
 	CM_REQ_SENT,
 	CM_REQ_RECEIVED,
 	CM_REP_RECEIVED,
@@ -42,7 +42,7 @@ enum sr_cm_state {
 struct sr_cm_event {
 	struct rdma_cm_event ev;
 	struct sr_cm_event *next;
-	struct sr_cm_id *id; /* whose counters this event is on */
+	struct sr_cm_id *id; /* the id whose counters include this event */
 	uint8_t data[CM_MAX_DATA];
 };
 
@@ -56,14 +56,14 @@ static inline struct sr_cm_channel *sr_to_channel(struct rdma_event_channel *ch)
 	return container_of(ch, struct sr_cm_channel, ib);
 }
 
-/* Everything is guarded by sr_cm_lock, but ib's fields that belong to the application. */
+/* sr_cm_lock guards all fields, except those of ib that belong to the application. */
 struct sr_cm_id {
 	struct rdma_cm_id ib;
 	struct sr_cm_id *next; /* in its hash bucket */
 	uint64_t serial;
 	enum sr_cm_state state;
 	int sock;	   /* owned; -1 */
-	uint64_t listener; /* embryo: serial of the id it came in by */
+	uint64_t listener; /* embryo: serial of the listening id */
 	bool is_sync;	   /* created without a channel: calls wait for their event */
 	bool is_v6only, has_v6only, may_share_port;
 	int backlog;	      /* requests that may still be queued */
@@ -71,10 +71,10 @@ struct sr_cm_id {
 	uint32_t local_qpn, local_psn, remote_qpn, remote_psn;
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, ack_timeout;
-	unsigned delivered, acked; /* events got and acknowledged by the application */
+	unsigned delivered, acked; /* events that the application fetched, and acknowledged */
 	pthread_cond_t cond;	   /* acked changed */
 	struct sr_timer timer;
-	struct sr_cm_msg *req; /* owned; the REQ while it is flying */
+	struct sr_cm_msg *req; /* owned; the REQ until it is delivered */
 	unsigned flights;
 	struct ibv_qp_init_attr *ep_attr; /* owned; from rdma_create_ep */
 	bool has_own_cqs;
@@ -90,7 +90,8 @@ static inline struct sr_cm_id *sr_to_cm(struct rdma_cm_id *id)
 
 int sr_cm_fail(int err); /* errno = err; -1 */
 
-/* cm_id.c: the table of ids. Under sr_cm_lock, but sr_cm_new and sr_cm_for_each, which take it. */
+/* cm_id.c: the table of ids. Under sr_cm_lock, except sr_cm_new and sr_cm_for_each, which take
+ * it. */
 struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps);
 void sr_cm_free(struct sr_cm_id *id); /* it has no events left */
 struct sr_cm_id *sr_cm_find(uint64_t serial);
@@ -100,7 +101,7 @@ void sr_cm_for_each(void (*fn)(struct sr_cm_id *id));
 /* cm_device.c */
 int sr_cm_set_device(struct sr_cm_id *id);
 void sr_cm_leave_device(struct sr_cm_id *id);
-/* Application. Closes the contexts of removed devices that no id uses. */
+/* Application thread. Closes the contexts of removed devices that no id uses. */
 void sr_cm_close_unused_devices(void);
 
 /* cm_addr.c: addresses and the names of sockets */
@@ -111,7 +112,8 @@ socklen_t sr_cm_sockaddr_len(const struct sockaddr *sa);
 bool sr_cm_is_any(const struct sockaddr *sa);
 uint16_t sr_cm_port(const struct sockaddr *sa);
 void sr_cm_set_port(struct sockaddr *sa, uint16_t port);
-/* 0 if the address is this host's; -EADDRNOTAVAIL, or that no socket is left to find out with. */
+/* 0 if the address is this host's; -EADDRNOTAVAIL if not, or another -errno if the check itself
+ * lacks a socket (sr_cm_is_shortage). */
 int sr_cm_check_local(const struct sockaddr *sa);
 bool sr_cm_is_shortage(int r);
 
@@ -127,7 +129,7 @@ void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
 
 /* cm_conn.c: the steps of a connection */
 int sr_cm_to_rtr_rts(struct sr_cm_id *id);
-/* Delivers the REQ; while no id listens it flies on for a while. */
+/* Delivers the REQ; while no id listens, tries again for a while. */
 void sr_cm_fly(struct sr_cm_id *id);
 int sr_cm_establish(struct sr_cm_id *id);
 void sr_cm_enter_timewait(struct sr_cm_id *id);

@@ -6,15 +6,16 @@
 #include <infiniband/verbs.h>
 
 /*
- * Producing an entry on the CQ of any process: fill what begin returns, then end it. NULL:
- * overrun; the owner's helper has been notified and the entry is lost.
+ * Produces an entry on the CQ of any process: the caller fills the entry that begin returns, then
+ * ends it. begin takes the CQ's lock, end gives it. NULL: overrun, without the lock; the owner's
+ * helper has been notified and the entry is lost.
  */
 struct seg_cqe *sr_completion_begin(struct sr_peer *owner, uint32_t slot);
 void sr_completion_end(struct sr_peer *owner, uint32_t slot, const struct seg_cqe *e);
 
-/* An error entry: only wr_id, status, qp_num and vendor_err mean anything. */
+/* Fills an error entry: only wr_id, status, qp_num and vendor_err are defined. */
 void sr_completion_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id,
 			 enum ibv_wc_status status);
 
-/* Is there an entry, not yet polled, for this receive? For repairs. */
+/* Whether there is an entry, not yet polled, for this receive. For repairs. */
 bool sr_completion_has_recv(struct seg *s, uint32_t cq_slot, uint32_t qp_slot, uint64_t seq);

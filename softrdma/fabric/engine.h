@@ -28,7 +28,7 @@ enum sr_qp_wait {
 	WAIT_NO,
 	WAIT_RNR,   /* the receiver has no receive posted */
 	WAIT_RETRY, /* the other end does not answer */
-	WAIT_CHAOS, /* a fault that was asked for */
+	WAIT_CHAOS, /* chaos delays the request */
 };
 
 struct sr_engine {
@@ -36,8 +36,9 @@ struct sr_engine {
 	 * ---- queue pairs. All under the queue pair's sq_lock, unless a line says otherwise.
 	 */
 
-	/* The owner of a queue pair number, or NULL: none answers, which is no error. Application
-	 * thread, without locks: may wait for another process. The reference is the caller's. */
+	/* The owner of a queue pair number, or NULL: no process owns it, which is no error.
+	 * Application thread, without locks: may wait for another process. The reference is the
+	 * caller's. */
 	struct sr_peer *(*find)(uint32_t qpn);
 	/* The queue pair comes to RTR, its attributes are set. found: what find returned. */
 	void (*connect)(struct sr_qp *qp, struct sr_peer *found);
@@ -46,15 +47,15 @@ struct sr_engine {
 	/* Whether the other end is known; if not, each retry looks for it again. */
 	bool (*is_connected)(const struct sr_qp *qp);
 	/*
-	 * Carries out one send work request, in RTS. On success it has called sr_qp_succeed and
-	 * returns IBV_WC_SUCCESS. On failure it has notified the responder of what concerns it, and
-	 * the caller completes the request with the returned status. With *ret_wait set nothing has
-	 * happened: the caller tries again later.
+	 * Executes one send work request, in RTS. On success it has called sr_qp_succeed and
+	 * returns IBV_WC_SUCCESS. On failure it has notified the responder as far as the error
+	 * concerns it, and the caller completes the request with the returned status. With
+	 * *ret_wait set nothing has happened: the caller tries again later.
 	 */
 	enum ibv_wc_status (*execute)(struct sr_qp *qp, const struct sr_wqe *w, uint64_t index,
 				      enum sr_qp_wait *ret_wait);
-	/* A receive was posted, or the queue pair came to RTR: sends that wait for it may go on.
-	 * With or without sq_lock. */
+	/* A receive was posted, or the queue pair came to RTR: resumes the sends that wait for
+	 * it. With or without sq_lock. */
 	void (*kick)(struct sr_qp *qp);
 	/* The other end's min_rnr_timer, encoded as in ibv_modify_qp(3); 0 if it is not known. */
 	uint32_t (*rnr_timer)(const struct sr_qp *qp);
@@ -63,16 +64,17 @@ struct sr_engine {
 	 * ---- connections. Under the connection manager's lock.
 	 */
 
-	/* What REQ and REP bring along, and the descriptors to send with it (borrowed). */
+	/* Fills the hello of a REQ or REP, and the descriptors to send with it (borrowed). */
 	void (*introduce)(struct sr_hello *ret, int ret_fds[2]);
 	/*
-	 * The sender of a REQ or REP: may the two exchange data? Takes the descriptors. 0, or
-	 * -errno and the connection is rejected. *ret: a reference, for release.
+	 * Whether this process and the sender of a REQ or REP may exchange data. Takes the
+	 * descriptors. 0, or -errno: the caller rejects the connection. *ret: a reference, for
+	 * release.
 	 */
 	int (*admit)(const struct sr_hello *h, int fds[2], const struct ucred *cred,
 		     struct sr_peer **ret);
-	/* The connection's socket hung up. Without the lock of a queue pair: finds out whether the
-	 * process has gone, and ends its queue pairs if so. */
+	/* The connection's socket hung up. Called without the lock of a queue pair: finds out
+	 * whether the process has gone, and ends its queue pairs if so. */
 	void (*verify)(struct sr_peer *peer);
 	struct sr_peer *(*hold)(struct sr_peer *peer);
 	void (*release)(struct sr_peer *peer); /* accepts NULL */

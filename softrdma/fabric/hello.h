@@ -23,7 +23,7 @@ struct sr_hello {
 	uint64_t nonce;
 };
 
-/* Once, when seg_self is there. The descriptors stay the caller's. */
+/* Once, when seg_self exists. The descriptors stay the caller's. */
 void sr_hello_init(int mem_fd, int wake_fd);
 /* Our hello, and the two descriptors that go with it (borrowed). Any thread. */
 void sr_hello_fill(struct sr_hello *ret, int ret_fds[2]);
@@ -40,5 +40,5 @@ int sr_node_name(uint16_t base, struct sockaddr_un *ret);
  * sending. 0 or -errno; the length or -errno. */
 int sr_packet_send(int sock, const void *data, size_t len, const int *fds);
 ssize_t sr_packet_recv(int sock, void *data, size_t len, int fds[2]);
-/* Closes those that came. */
+/* Closes the received descriptors. */
 void sr_packet_close(int fds[2]);

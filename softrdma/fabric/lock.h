@@ -13,11 +13,11 @@
 extern uint64_t sr_lock_self;
 
 void sr_lock_init(void);
-/* Does the process behind a lock identity still run (zombies do not)? */
+/* Whether the process behind a lock identity still runs (a zombie does not). */
 bool sr_lock_owner_alive(uint64_t owner);
 /* The contended path. True if the lock was taken over from a dead process. */
 bool sr_lock_slow(struct seg_lock *l);
-/* Wait until the present holder of the lock has let go of it (or died). */
+/* Waits until the present holder has released the lock (or died). */
 void sr_lock_quiesce(struct seg_lock *l);
 
 /* True: the previous holder died inside; the caller repairs what it guards. */

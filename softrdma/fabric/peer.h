@@ -14,24 +14,24 @@
 
 #define PEER_N_CHAN 32
 
-/* Another process (or ourselves) whose segment we have mapped. */
+/* A process, perhaps this one, whose segment is mapped here. */
 struct sr_peer {
-	struct sr_peer *next; /* node's list, until dead */
-	struct seg *seg;      /* owned mapping; for ourselves seg_self */
-	_Atomic bool is_dead; /* no copy may be started any more */
+	struct sr_peer *next; /* in the list of peers, until dead */
+	struct seg *seg;      /* owned mapping; for this process seg_self */
+	_Atomic bool is_dead; /* no copy may begin any more */
 	_Atomic uint32_t refs;
 	int32_t pid;
 	int pidfd;	     /* owned; readable when the process has gone */
 	int sock;	     /* owned; hangs up on exec too. -1: none */
-	int wake_fd;	     /* owned; their helper's eventfd */
+	int wake_fd;	     /* owned; the eventfd of the peer's helper */
 	uint64_t serial;     /* name in epoll data */
-	uint64_t nonce_addr; /* where in their memory the nonce is */
+	uint64_t nonce_addr; /* where in the peer's memory the nonce is */
 	uint64_t nonce;
 	pthread_mutex_t lock; /* guards chan[] */
 	unsigned next_chan;
 	struct {
 		uint64_t serial;
-		int fd; /* owned duplicate of their completion channel */
+		int fd; /* owned duplicate of the peer's completion channel */
 	} chan[PEER_N_CHAN];
 };
 
@@ -43,21 +43,22 @@ int sr_peer_init(int wake_fd);
 /* Checks that both sides may copy; takes the descriptors. 0 or -errno, with a ref. */
 int sr_peer_admit(const struct sr_hello *h, int fds[2], const struct ucred *cred,
 		  struct sr_peer **ret);
-/* The owner of a QP number, introduced if necessary (blocks a moment). With a ref. */
+/* The owner of a QP number, introduced if necessary (waits for its helper). With a ref. */
 int sr_peer_by_qpn(uint32_t qpn, struct sr_peer **ret);
-/* The same if it has been introduced, or NULL. */
+/* The same if it was introduced before, or NULL. */
 struct sr_peer *sr_peer_known(uint32_t qpn);
-/* Looks for it on a thread of its own, for the helper must not wait; then resumes the
- * queue pair of ours in this slot. */
+/* Looks for the owner of qpn on a thread of its own, because the helper must not wait; then
+ * resumes this process' queue pair in the slot. */
 void sr_peer_seek(uint32_t qpn, uint32_t slot);
 struct sr_peer *sr_peer_ref(struct sr_peer *p);
 void sr_peer_unref(struct sr_peer *p);
-/* Is the process still the one we met? Marks the peer dead if not. */
+/* Checks whether the process still runs the program that introduced itself. Marks the peer dead
+ * if not. */
 void sr_peer_verify(struct sr_peer *p);
 
-/* Ask the owner's helper to look at a QP, CQ or SRQ of its segment. */
+/* Requests that the owner's helper looks at a QP, CQ or SRQ of its segment. */
 void sr_peer_kick_qp(struct sr_peer *p, uint32_t slot, uint32_t events);
 void sr_peer_kick_cq(struct sr_peer *p, uint32_t slot);
 void sr_peer_kick_srq(struct sr_peer *p, uint32_t slot);
-/* Adds one to the owner's completion channel. */
+/* Adds a token to the owner's completion channel, which wakes its readers. */
 void sr_peer_ring_channel(struct sr_peer *p, const struct seg_cq *cq);

@@ -14,20 +14,21 @@
 struct sr_taken {
 	struct seg_rqe *rqe;
 	uint64_t seq;
-	uint32_t pd; /* whose local keys the sge list uses */
+	uint32_t pd; /* of the owner of the receive: the domain of its local keys */
 };
 
 /* Next receive of a QP, its own or its SRQ's. It stays there until sr_rq_done. */
 bool sr_rq_take(struct sr_peer *owner, uint32_t qp_slot, struct sr_taken *ret);
-/* Its completion has been pushed. */
+/* The completion of the receive has been pushed: the receive is used up. */
 void sr_rq_done(struct sr_peer *owner, uint32_t qp_slot, const struct sr_taken *t);
-/* The lock was inherited from a dead process: finish what it had begun. */
+/* The lock was inherited from a dead process: finishes what that process had begun. */
 void sr_rq_repair(struct sr_peer *owner, uint32_t qp_slot);
-/* The QP goes away: the rqe slot of its claimed SRQ receive, or UINT32_MAX. Owner only. */
+/* The QP is reset or destroyed: the rqe slot of its claimed SRQ receive, or UINT32_MAX. Owner
+ * only. */
 uint32_t sr_rq_unclaim(uint32_t qp_slot);
-/* Flush with error: complete all receives as WR_FLUSH_ERR. Owner only. */
+/* Completes all receives as WR_FLUSH_ERR. Owner only. */
 void sr_rq_flush(uint32_t qp_slot);
 
-/* Take a QP's lock, repairing if its holder died. */
+/* Takes a QP's lock, and repairs its queue if the last holder died. */
 void sr_rq_lock(struct sr_peer *owner, uint32_t qp_slot);
 void sr_rq_unlock(struct sr_peer *owner, uint32_t qp_slot);

@@ -41,16 +41,16 @@ struct seg_mr {
 	uint32_t access;
 	uint32_t kind;	      /* enum seg_mr_kind */
 	_Atomic uint32_t qpn; /* type 2 window: the QP it is bound to */
-	uint64_t iova;	      /* what work requests call the first byte */
-	uint64_t va;	      /* where it is in the owner's memory */
+	uint64_t iova;	      /* the address of the first byte in work requests */
+	uint64_t va;	      /* its address in the owner's memory */
 	uint64_t length;
 };
 
-/* What the owner's helper is asked to look at. */
+/* Reasons for the owner's helper to look at a queue pair. */
 enum seg_event {
 	SEG_EV_ACCESS_ERR = 1 << 0, /* remote access error: QP went to ERR */
 	SEG_EV_REQ_ERR = 1 << 1,    /* invalid request: QP went to ERR */
-	SEG_EV_FLUSH = 1 << 2,	    /* QP is in ERR, its queues want flushing */
+	SEG_EV_FLUSH = 1 << 2,	    /* QP is in ERR, its queues are to be flushed */
 	SEG_EV_RESUME = 1 << 3,	    /* the condition a waiting send waited for changed */
 	SEG_EV_COMM_EST = 1 << 4,   /* data arrived in RTR */
 	SEG_EV_FATAL = 1 << 5,	    /* local catastrophic error */
@@ -61,7 +61,7 @@ struct seg_qp {
 	_Atomic uint32_t qpn;	 /* 0 = slot is free */
 	_Atomic uint32_t state;	 /* enum ibv_qp_state; peer: -> ERR under lock */
 	_Atomic uint32_t events; /* peer: enum seg_event for the owner's helper */
-	_Atomic uint32_t waiter; /* peer: a send waits for a receive or for our RTR */
+	_Atomic uint32_t waiter; /* peer: a send waits for a receive or for RTR */
 	uint32_t dest_qpn;
 	uint32_t access;
 	uint32_t pd;
@@ -83,7 +83,7 @@ struct seg {
 	_Atomic uint32_t n_base;
 	uint16_t base[SEG_MAX_BASE]; /* QP slots 256*i.. are base[i] << 8 | slot % 256 */
 	pthread_mutex_t life;	     /* robust, held by the owner's helper: see seg_owner_lives */
-	struct seg_lock atomics;     /* one atomic operation at a time on this memory */
+	struct seg_lock atomics;     /* serialises atomic operations on this memory */
 	_Atomic uint64_t attn_qp[SEG_MAX_QP / 64];
 	_Atomic uint64_t attn_cq[SEG_MAX_CQ / 64];
 	_Atomic uint64_t attn_srq[SEG_MAX_SRQ / 64];
@@ -94,8 +94,8 @@ struct seg {
 };
 
 /*
- * The kernel marks a robust mutex when its holder ends, be it by SIGKILL or exec, before
- * any other can wait for the process. So this one load tells the living from the dead.
+ * The kernel marks a robust mutex when its holder ends, be it by SIGKILL or exec, before any
+ * process can collect its exit status. So one load shows whether the owner lives.
  */
 static inline bool seg_owner_lives(const struct seg *s)
 {
@@ -118,8 +118,8 @@ static inline struct seg_cqe *seg_cqe(struct seg *s, const struct seg_cq *cq, ui
 }
 
 /*
- * With no elements the list may be NULL, which memcpy does not allow. The application's
- * may be anywhere: libiscsi has it in a packed structure.
+ * Without elements the list may be NULL, which memcpy does not allow. The application's list may
+ * have any alignment: libiscsi's is in a packed structure.
  */
 static inline void sr_copy_sge_list(struct ibv_sge *to, const void *from, uint32_t n)
 {
@@ -127,16 +127,16 @@ static inline void sr_copy_sge_list(struct ibv_sge *to, const void *from, uint32
 		memcpy(&to[i], (const char *)from + i * sizeof(*to), sizeof(*to));
 }
 
-/* Our own segment; NULL until the first device is opened. Set once. */
+/* This process' segment; NULL until the first device is opened. Set once. */
 extern struct seg *seg_self;
 
-/* Create our segment. *ret_fd: the memfd, ours to keep. 0 or -errno. */
+/* Creates this process' segment. *ret_fd: the memfd, which the caller owns. 0 or -errno. */
 int seg_create(int *ret_fd);
-/* Map a peer's segment after checking its header. 0 or -errno. */
+/* Maps a peer's segment and checks its header. 0 or -errno. */
 int seg_map(int fd, uint64_t instance, int32_t pid, struct seg **ret);
 void seg_unmap(struct seg *s);
 
-/* Arena of our own segment: page granular; 0 = no room. Contents are zero. */
+/* The arena of this process' segment: page granular; 0 = no room. Contents are zero. */
 uint64_t seg_alloc(size_t bytes);
 void seg_free(uint64_t offset, size_t bytes);
 /* Slot of a QP number in its owner's segment. */

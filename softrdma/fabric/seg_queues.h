@@ -19,8 +19,8 @@ struct seg_lock {
 /* A posted receive. The sge list follows, as many as the queue's max_sge. */
 struct seg_rqe {
 	uint64_t wr_id;
-	/* Position in posting order; UINT64_MAX when free. In a shared receive queue a repair reads
-	 * it of a slot that may have been posted again. */
+	/* Position in posting order; UINT64_MAX when free. Atomic, because in a shared receive
+	 * queue a repair may read a slot that was posted again. */
 	_Atomic uint64_t seq;
 	uint32_t n_sge;
 	uint32_t slot;
@@ -45,7 +45,7 @@ struct seg_srq {
 	uint64_t order; /* offset of uint32_t slot numbers in posting order */
 	uint32_t stride;
 	uint32_t mask;
-	_Atomic uint32_t popper;  /* peer: QP slot + 1 that pops right now */
+	_Atomic uint32_t popper;  /* peer: QP slot + 1 of the QP that pops now */
 	_Atomic uint32_t limit;	  /* armed limit, 0 = none; peer: cleared when it fires */
 	_Atomic uint32_t fired;	  /* peer: limit event for the owner's helper */
 	_Atomic uint32_t waiters; /* peer: some QP of this SRQ has a waiter */

@@ -21,17 +21,18 @@ enum sr_watch {
 	SR_N_WATCH
 };
 
-/* Once, before anything is watched. 0 or -errno. */
+/* Once, before the first sr_helper_watch(). 0 or -errno. */
 int sr_helper_open(void);
 /* Starts the thread, which first calls on_start. 0 or -errno. */
 int sr_helper_run(void (*on_start)(void));
 /* Whether the caller is the helper, which must not wait for another process. */
 bool sr_helper_is_self(void);
 /*
- * Any thread. The part that handles this kind gets id when fd is readable or hangs up. 0 or -errno.
+ * Any thread. When fd is readable or hangs up, the part that handles this kind is called with id. 0
+ * or -errno.
  */
 int sr_helper_watch(int fd, enum sr_watch kind, uint64_t id);
 /* Any thread. An event that was already reported may still be handled afterwards. */
 void sr_helper_unwatch(int fd);
-/* In a forked child. */
+/* In a forked child, which does not have the thread. */
 void sr_helper_forget(void);

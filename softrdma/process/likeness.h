@@ -5,7 +5,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* Whether it behaves like siw, Linux' software iWARP. */
+/* Whether the device behaves like siw, Linux' software iWARP. */
 bool sr_is_siw(void);
-/* The device after so many returns: removed and back, it is another one, which looks the same. */
+/* The device after so many returns: each return makes another struct, with the same contents. */
 struct ibv_device *sr_incarnation(unsigned n_returns);

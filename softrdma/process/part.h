@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parts of the library as the helper thread and a forked child know them.
+ * The parts of the library as the helper thread and a forked child call them.
  *
- * Lower folders know no upper ones. What they must notify upwards (a timer, a socket, a peer that
- * died, a fault that was asked for) goes to the functions that each part lists here. The linker
- * collects the parts in one section, so there is no list to keep and no order of initialisation:
- * the table is there before the first call of the program.
+ * Lower folders do not call upper ones. Events that upper folders must receive (a timer, a socket,
+ * a peer that died, a fault of chaos) go to the functions that each part lists here. The linker
+ * collects the parts in one section, so there is no list to maintain and no order of
+ * initialisation: the table exists before the first call of the program.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 struct sr_engine;
 struct sr_peer;
 
-/* What the owner of a shared object is asked to look at; the index is its slot. */
+/* The kind of a shared object that its owner's helper is to look at; the index is its slot. */
 enum sr_attention {
 	SR_ATTENTION_QP,
 	SR_ATTENTION_CQ,
@@ -28,14 +28,15 @@ enum sr_attention {
 enum sr_fault {
 	SR_FAULT_PORT,	 /* the link went down or came back */
 	SR_FAULT_GID,	 /* the GID table changed */
-	SR_FAULT_REMOVE, /* the device shall go, or may come back */
+	SR_FAULT_REMOVE, /* the device is to be removed, or may come back */
 };
 
 /* Every member may be NULL. */
 struct sr_part {
 	/* Once in a process, before the helper runs; in no particular order. */
 	void (*start)(void);
-	/* In a forked child: close what was inherited and be as if never started. */
+	/* In a forked child: closes what was inherited, and resets the part to its state before
+	 * start. */
 	void (*forget)(void);
 	/* Helper thread. */
 	void (*on_watch[SR_N_WATCH])(uint64_t id);

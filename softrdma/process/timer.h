@@ -18,7 +18,7 @@ struct sr_timer {
 uint64_t sr_now_ns(void);
 /* Any thread. Starts it anew if it runs; fn is called without locks of this file. */
 void sr_timer_start(struct sr_timer *t, uint64_t delay_ns, void (*fn)(uint64_t), uint64_t arg);
-/* Any thread. fn may be running, or about to, when this returns. */
+/* Any thread. fn may run, or be about to, when this returns. */
 void sr_timer_stop(struct sr_timer *t);
 /* Once, after sr_helper_open. 0 or -errno. */
 int sr_timers_open(void);

@@ -46,7 +46,7 @@ struct trace_message {
 };
 
 /*
- * A work request and its answer. Called under sq_lock, when the data is in place and
- * before either side can see a completion: so a reply comes after what it replies to.
+ * Traces a work request and its answer. Called under sq_lock, when the data is in place and before
+ * either side can poll a completion: so a reply follows its request in the file.
  */
 void trace_message(const struct trace_message *m);

@@ -26,15 +26,15 @@ struct trace_bth {
 	uint32_t dest_qpn, psn;
 };
 
-/* Between these two the file is ours; end writes what has been collected. */
+/* In between, the calling thread owns the file; end writes the collected packets. */
 void trace_begin(void);
 void trace_end(void);
-/* Queue one finished packet. */
+/* Queues one finished packet. */
 void trace_put(const struct trace_packet *p);
 
 void trace_packet_begin(struct trace_packet *p, const struct trace_flow *f,
 			const struct trace_bth *bth);
-/* Room for n more bytes, zeroed. */
+/* Appends n zeroed bytes. */
 uint8_t *trace_packet_add(struct trace_packet *p, unsigned n);
 void trace_packet_add16(struct trace_packet *p, uint32_t v);
 void trace_packet_add32(struct trace_packet *p, uint32_t v);
@@ -42,5 +42,5 @@ void trace_packet_add64(struct trace_packet *p, uint64_t v);
 /* Pads, computes lengths and checksums, and queues the packet. */
 void trace_packet_end(struct trace_packet *p);
 
-/* The addresses of a connection's QP, as its connection manager knows them. */
+/* Records the addresses of a connection's QP, as its connection manager knows them. */
 void trace_know(uint32_t qpn, const struct trace_flow *f);

@@ -17,7 +17,7 @@
 #include "softrdma/fabric/seg.h"
 #include "softrdma/process/api.h"
 
-/* What the device says it can do: about what a common adapter does. */
+/* The limits that the device reports: about those of a common adapter. */
 enum {
 	DEV_MAX_SGE = 30,
 	DEV_MAX_WR = 16384,
@@ -58,11 +58,12 @@ static inline struct sr_pd *sr_to_pd(struct ibv_pd *p)
 	return container_of(p, struct sr_pd, ib);
 }
 
-/* Raise an asynchronous event: port_num 1 for device and port events. */
+/* Raises an asynchronous event: port_num 1 for device and port events. */
 void sr_async_raise(struct ibv_context *c, enum ibv_event_type type, void *element);
-/* The same event on every open context (device and port events). */
+/* Raises the event on every open context (device and port events). */
 void sr_async_raise_all(enum ibv_event_type type);
-/* Before an object goes: forget its queued events, wait for acks of delivered ones. */
+/* Before an object is destroyed: drops its queued events, and waits until the application has
+ * acknowledged the delivered ones. */
 void sr_async_forget_qp(struct ibv_qp *qp, unsigned *delivered);
 void sr_async_forget_cq(struct ibv_cq *cq, unsigned *delivered);
 void sr_async_forget_srq(struct ibv_srq *srq, unsigned *delivered);

@@ -28,9 +28,9 @@ struct sr_mw {
 };
 
 /*
- * May this key be used for [addr, addr + len)? Called under the lock that dereg
- * waits for (the responder's QP lock for remote use, the send or poll lock for
- * local use), so what it finds stays true until the lock is given.
+ * Whether this key permits `need` in [addr, addr + len). Called under the lock that dereg waits for
+ * (the responder's QP lock for remote use, the send or poll lock for local use), so the result
+ * holds until that lock is given.
  */
 static inline bool sr_mr_allows(struct seg *s, uint32_t key, uint32_t pd, uint64_t addr,
 				uint64_t len, uint32_t need, uint64_t *ret_va)
@@ -47,7 +47,7 @@ static inline bool sr_mr_allows(struct seg *s, uint32_t key, uint32_t pd, uint64
 	       len <= m->length - off;
 }
 
-/* Type 2 windows: bound to one QP. */
+/* Whether the key is no type 2 window, or one that is bound to this QP. */
 static inline bool sr_mr_window_fits(const struct seg *s, uint32_t key, uint32_t qpn)
 {
 	const struct seg_mr *m = &s->mr[key >> 8 & (SEG_MAX_MR - 1)];
@@ -55,9 +55,9 @@ static inline bool sr_mr_window_fits(const struct seg *s, uint32_t key, uint32_t
 	return m->kind != SEG_MW2 || atomic_load(&m->qpn) == qpn;
 }
 
-/* Invalidate a bound type 2 window, as SEND_WITH_INV and LOCAL_INV do. */
+/* Invalidates a bound type 2 window, as SEND_WITH_INV and LOCAL_INV do. */
 bool sr_mr_invalidate(struct seg *s, uint32_t rkey, uint32_t pd, uint32_t qpn);
-/* Execute a bind work request on our own table. */
+/* Executes a bind work request on this process' table. */
 enum ibv_wc_status sr_mr_bind(struct ibv_mw *mw, uint32_t rkey, uint32_t qpn,
 			      const struct ibv_mw_bind_info *info);
 

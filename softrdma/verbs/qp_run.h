@@ -12,28 +12,28 @@
 
 /* Completes the request at index later, or after those that are late before it. */
 void sr_qp_owe(struct sr_qp *qp, uint64_t index, uint32_t byte_len);
-/* Completes what is due at that time of the requests before `end`. */
+/* Completes the requests before `end` whose time has come. */
 void sr_qp_settle(struct sr_qp *qp, uint64_t end, uint64_t now);
-/* Completes everything before `end`. Returns the first that fails, with its status, or
+/* Completes everything before `end`. Returns the first request that fails, with its status, or
  * `end`. */
 uint64_t sr_qp_hasten(struct sr_qp *qp, uint64_t end, enum ibv_wc_status *status);
-/* The READ or atomic at exec: overtaken by what follows? True: *ret_go_on says whether
- * the queue does; false: it is to be executed now. */
+/* Whether later requests overtake the READ or atomic at exec. True: *ret_go_on is whether the
+ * queue continues; false: the request is to be executed now. */
 bool sr_qp_put_off(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on);
-/* Executes and completes what is due. False: the queue stands still. */
+/* Executes and completes the late requests whose time has come. False: the queue stands still. */
 bool sr_qp_run_late(struct sr_qp *qp, uint64_t *ret_failed, enum ibv_wc_status *ret_status);
 void sr_qp_forget_late(struct sr_qp *qp);
 
 /* Moves the QP to ERR because the request at index has failed. */
 void sr_qp_fail(struct sr_qp *qp, uint64_t index, enum ibv_wc_status status);
-/* True: stand still. False: patience is over. */
+/* True: the queue stands still. False: the time for waiting is over. */
 bool sr_qp_keep_waiting(struct sr_qp *qp, enum sr_qp_wait why);
 enum ibv_wc_status sr_qp_timed_out(enum sr_qp_wait why);
 void sr_qp_resume_later(struct sr_qp *qp, struct sr_timer *t, uint64_t delay_ns);
 void sr_qp_stop_waiting(struct sr_qp *qp);
-/* How long a receiver that is not ready lets the sender wait; 0: not connected. */
+/* How long a receiver that is not ready makes the sender wait; 0: not connected. */
 uint64_t sr_qp_rnr_ns(const struct sr_qp *qp);
-/* Stand still for so long. */
+/* The queue stands still for so long. */
 void sr_qp_hold(struct sr_qp *qp, uint64_t ns);
 
 /* The request at index has been executed with success. */

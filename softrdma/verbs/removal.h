@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 enum sr_hold {
-	HOLD_CONTEXT, /* until its descriptor is closed, by whatever way */
+	HOLD_CONTEXT, /* until every copy of its descriptor is closed */
 	HOLD_PD,
 	HOLD_MR,
 	HOLD_MW,
@@ -25,7 +25,7 @@ enum sr_hold {
 
 void sr_removal_hold(enum sr_hold what);
 void sr_removal_unhold(enum sr_hold what);
-/* The device as it is now, NULL while it is removed. Back, it is another device. */
+/* The present device; NULL while it is removed. Each return makes another device. */
 struct ibv_device *sr_removal_device(void);
-/* The device shall be away, or there. True if a removal begins. */
+/* Requests that the device is away, or present. True if a removal begins. */
 bool sr_removal_want(bool is_away);

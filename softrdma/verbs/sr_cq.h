@@ -18,22 +18,22 @@ struct sr_chan {
 	struct ibv_comp_channel ib;
 	uint64_t serial;
 	pthread_mutex_t lock; /* guards cqs and the counts of delivered events */
-	struct sr_cq *cqs;    /* in the order to be looked at */
+	struct sr_cq *cqs;    /* the next one to be looked at comes first */
 };
 
 struct sr_cq {
 	struct ibv_cq_ex ib;
 	uint32_t slot;
 	struct seg_cq *s;
-	struct seg_cqe *ring; /* s->ring in our mapping */
+	struct seg_cqe *ring; /* s->ring in this process' mapping */
 	uint32_t size;
 	pthread_mutex_t poll; /* consumers; taken before the producers' lock */
 	struct sr_chan *chan;
 	struct sr_cq *next_in_chan;
-	unsigned delivered;	  /* events got by the application */
+	unsigned delivered;	  /* events that the application fetched */
 	unsigned async_delivered; /* guarded by the context's lock */
 	_Atomic uint32_t users;
-	struct ibv_wc now; /* the entry that start_poll/next_poll stand on */
+	struct ibv_wc now; /* the current entry of start_poll/next_poll */
 	uint64_t sr_now_ns;
 };
 
@@ -42,11 +42,11 @@ static inline struct sr_cq *sr_to_cq(struct ibv_cq *c)
 	return (struct sr_cq *)(void *)c; /* ibv_cq_ex begins like ibv_cq */
 }
 
-/* A QP goes or is reset: its entries vanish (receives go back to their SRQ). */
+/* A QP is destroyed or reset: its entries vanish (receives go back to their SRQ). */
 void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot);
-/* Wait until no thread delivers by a key seen before. */
+/* Waits until no thread delivers by a key that it read before. */
 void sr_cq_quiesce_all(void);
-/* A peer died: take over its locks, raise the events it may have owed. */
+/* A peer died: takes over its locks and raises the events that it may have left out. */
 void sr_cq_peer_died(void);
 
 /* Takes the next entry; called with cq->poll held. */

@@ -34,7 +34,7 @@ struct sr_qp {
 	struct sr_srq *srq;
 	struct ibv_qp_cap cap;
 	bool signals_all;
-	bool is_live; /* complete and not on its way out; guarded by the table lock */
+	bool is_live; /* fully created, not being destroyed; guarded by the table lock */
 	size_t rq_bytes;
 	unsigned async_delivered; /* guarded by the context's lock */
 
@@ -49,22 +49,22 @@ struct sr_qp {
 	uint32_t wqe_stride, wqe_mask;
 	uint64_t head;	 /* next to be posted */
 	uint64_t exec;	 /* next to be executed */
-	uint64_t owed;	 /* the oldest not yet complete; exec without chaos */
+	uint64_t owed;	 /* the oldest not yet complete; equals exec without chaos */
 	unsigned n_late; /* in stage WQE_LATE */
 	struct sr_timer late_timer;
 	_Atomic uint64_t freed; /* slots given back by polling */
 	enum sr_qp_wait wait;
 	uint64_t wait_until; /* 0 = for ever */
 	struct sr_timer timer;
-	unsigned burst;	   /* READs and atomics in a row that a wire would have under way at once */
+	unsigned burst;	   /* READs and atomics in a row that a wire would carry together */
 	bool has_drained;  /* LAST_WQE_REACHED has been raised since ERR was entered */
 	uint64_t ex_start; /* ibv_wr_*: head at wr_start, and the first error since */
 	int ex_error;
 };
 
 /*
- * By slot. Entries are written under the table lock; a poller may look its own QPs
- * up without, because a QP leaves the table only after its completions left the CQ.
+ * By slot. Entries are written under the table lock. A poller may look up its own QPs without it,
+ * because a QP leaves the table only after its completions left the CQ.
  */
 extern struct sr_qp *sr_qp_table[SEG_MAX_QP];
 void sr_qp_table_lock(void);
@@ -85,7 +85,7 @@ static inline size_t sr_wqe_slot(const struct sr_qp *qp, const struct sr_wqe *w)
 	return (size_t)((const char *)w - (const char *)qp->wqes) / qp->wqe_stride;
 }
 
-/* Of an atomic or a bind. */
+/* The extra part of an atomic or a bind. */
 static inline const union sr_wqe_extra *sr_qp_extra(const struct sr_qp *qp, const struct sr_wqe *w)
 {
 	return &qp->extras[sr_wqe_slot(qp, w)];
@@ -101,23 +101,23 @@ struct ibv_qp_init_attr_ex sr_qp_attr_ex(const struct ibv_qp_init_attr *init, st
 struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 int sr_qp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int sr_qp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* A type 1 window bind is a send work request of its own kind. */
+/* A type 1 window bind is a send work request of a kind of its own. */
 int sr_qp_post_bind(struct sr_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
 void sr_qp_ex_init(struct sr_qp *qp);
 
 /* Called with sq_lock held. */
 void sr_qp_run(struct sr_qp *qp);   /* execute what can be executed */
 void sr_qp_error(struct sr_qp *qp); /* -> ERR: flush both queues */
-/* Pushes a completion, if asked for or an error; polling it gives back slots to `freed`. */
+/* Pushes a completion, if requested or an error; polling it gives back slots to `freed`. */
 void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
 		    enum ibv_wc_status status, uint32_t byte_len);
-/* Called by sr_cq_pop: the application has seen this completion. */
+/* Called by sr_cq_pop: the application has polled this completion. */
 void sr_qp_on_polled(const struct seg_cqe *e);
 void sr_qp_on_dropped(const struct seg_cqe *e);
-/* Reset or gone: completions and the claim on an SRQ vanish. */
+/* On reset or destruction: completions and the claim on an SRQ vanish. */
 void sr_qp_drop_completions(struct sr_qp *qp);
 
-/* Tell the QP at the other end that its waiting send may go on. */
+/* Resumes the waiting send of the QP at the other end. */
 void sr_qp_kick_waiter(uint32_t slot);
 void sr_qp_kick_srq_waiters(uint32_t srq_slot);
 void sr_qp_quiesce_all(void);

@@ -15,7 +15,7 @@
 
 struct sr_qp;
 
-/* How far a send work request has come; see qp_late.c for the middle two. */
+/* The progress of a send work request; see qp_late.c for the middle two. */
 enum sr_wqe_stage {
 	WQE_QUEUED,
 	WQE_LATE, /* a READ or atomic that later requests have overtaken */
@@ -23,21 +23,21 @@ enum sr_wqe_stage {
 	WQE_COMPLETE
 };
 
-/* A send work request as queued: everything copied, nothing borrowed. */
+/* A send work request as queued: a copy of everything, nothing borrowed. */
 struct sr_wqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
 	uint64_t due_ns; /* LATE and OWED: not before */
 	uint32_t rkey;	 /* remote key, or the key to invalidate */
 	uint32_t imm;
-	uint32_t byte_len; /* LATE and OWED: what the completion will say */
-	uint32_t moved;	   /* bytes that are there, ahead or as chaos lets them */
+	uint32_t byte_len; /* LATE and OWED: for the completion */
+	uint32_t moved;	   /* bytes copied already, by a ride or in pieces by chaos */
 	uint16_t inl_len;  /* bytes in data instead of sges, if IBV_SEND_INLINE */
 	uint8_t flags;	   /* enum ibv_send_flags */
 	uint8_t opcode;	   /* enum ibv_wr_opcode */
 	uint8_t n_sge;
 	uint8_t stage;	  /* enum sr_wqe_stage */
-	bool is_fated;	  /* chaos has decided about it */
+	bool is_fated;	  /* chaos has drawn its faults */
 	bool is_backward; /* chaos moves it in pieces, the last one first */
 	union {
 		struct ibv_sge sge[1];
@@ -47,7 +47,7 @@ struct sr_wqe {
 /* With one piece of data, as most have, it is one cache line. */
 static_assert(offsetof(struct sr_wqe, data) + sizeof(struct ibv_sge) == 64, "a cache line");
 
-/* What only few kinds of work have. It stands apart, for most queues never touch it. */
+/* Only a few kinds of work have it. It stands apart, because most queues never touch it. */
 union sr_wqe_extra {
 	struct {
 		uint64_t compare_add, swap;
@@ -61,7 +61,7 @@ union sr_wqe_extra {
 bool sr_wqe_may_post(const struct sr_qp *qp);
 /* The slot at the head of the ring, NULL = full. The caller advances the head. */
 struct sr_wqe *sr_wqe_next(struct sr_qp *qp);
-/* What an atomic, a bind has besides. 0 or ENOMEM. */
+/* Fills the extra part of an atomic, of a bind. 0 or ENOMEM. */
 int sr_wqe_atomic(struct sr_qp *qp, const struct sr_wqe *w, uint64_t compare_add, uint64_t swap);
 int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
 		const struct ibv_mw_bind_info *info);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tools/bench/run and rblk bench on the build at hand: they measure, and say what they measured. No
-figure is judged here."""
+"""tools/bench/run and rblk bench on the build at hand: they measure, and report what they
+measured. The test judges no figure."""
 
 import json
 import os
@@ -42,7 +42,8 @@ def table(_scratch):
 
 
 def stopped(_scratch):
-    """A user at a terminal sees rows as they come; a run that is stopped early reports the rows that it has."""
+    """A terminal shows rows as they come; a run that is stopped early reports the rows that it
+    has."""
     terminal, watched = pty.openpty()
     process = subprocess.Popen([sys.executable, RUN, "fabric", "--runs", "1", "--seconds", "1", "-o", "json"],
                                stdout=subprocess.PIPE, stderr=watched, text=True, env=dict(os.environ, RBLK_BUILD=BUILD))
@@ -68,7 +69,7 @@ def bad_usage(_scratch):
 
 
 def no_virtual_machine(scratch):
-    """What is missing stands in the row."""
+    """A row reports what could not be measured."""
     for program in ("bash", "dirname", "realpath", "sed"):
         os.symlink(shutil.which(program), os.path.join(scratch.path, program))
     done = bench("vm", "-o", "json", PATH=scratch.path)
@@ -100,7 +101,7 @@ def user_command(scratch):
 
 
 def all_queues_at_once(scratch):
-    """As many as a controller has by default: no default limit of a target stops them."""
+    """As many queues as a controller has by default: no default limit of a target refuses them."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
     try:
         done = rblk(scratch, "bench", f"{NQN}@{target.address}", "--queues", 64, "-t", "10ms", "-o", "json")
@@ -114,7 +115,8 @@ def has_written(target):
 
 
 def queues_of_one_thread(like):
-    """They have one completion queue, which goes and comes with them, also where it cannot grow."""
+    """The queues share one completion queue, which is destroyed and created with them, also on a
+    device where it cannot grow."""
     def case(scratch):
         scratch.env.update(like)
         target = Target(scratch, [f"nsid: 1, ram: 16MiB, block_size: 4096, {LASTING}"])

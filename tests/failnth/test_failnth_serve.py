@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Everything that `rblk serve` asks of its system fails once, at each place where it is asked (failnth.h),
-while NBD clients use the volume and its target sends it away and takes it back:
+"""Everything that `rblk serve` requests from its system fails once, at each place of a request
+(failnth.h), while NBD clients use the volume and its target disconnects it and takes it back:
 
-  at the start    it ends with an exit code and says why, or starts and serves;
-  while it serves a request has an NBD error or a connection ends, nothing acknowledged is lost, the next
-                  client is served, and no descriptor stays behind;
+  at the start    it ends with an exit code and an error message, or starts and serves;
+  while it serves a request has an NBD error or a connection ends, nothing acknowledged is lost,
+                  the next client is served, and no descriptor leaks;
   at the end      it ends.
 
-And never a crash, silence or, in a sanitizer's build, a leak. FAILNTH_STRIDE and FAILNTH_ONLY as in
+It never crashes, hangs or, in a sanitizer's build, leaks. FAILNTH_STRIDE and FAILNTH_ONLY as in
 test_failnth.c.
 """
 
@@ -32,7 +32,7 @@ N_PLACES, WHERE = 8192, 240
 MIB = 1 << 20
 DISK = 16 * MIB
 LONG_S = 5
-# What may end a conversation; a silence is none of it.
+# Errors that may end a conversation; a silence may not.
 LOST = (ConnectionError, EOFError)
 
 
@@ -49,7 +49,7 @@ class Shared(ctypes.Structure):
 
 
 class Serve:
-    """One target and, one after the other, the volume processes that fail."""
+    """One target and, one after the other, the volume processes in which calls fail."""
 
     def __init__(self, scratch):
         self.scratch = scratch
@@ -81,7 +81,7 @@ class Serve:
             return f.read()
 
     def try_start(self):
-        """Whether it is ready; else it has ended."""
+        """True when it is ready; False when it has ended."""
         self.spawn()
         wait_until(lambda: self.has_ended() or "nbd+unix:" in self.read_log(), "rblk starts or ends")
         return not self.has_ended()
@@ -90,7 +90,7 @@ class Serve:
         return self.process.poll() is not None
 
     def end(self):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(PATIENCE)
@@ -103,7 +103,7 @@ class Serve:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def kept_fds(self):
-        """None, once there are no more than there were; else how many more."""
+        """None, once there are no more descriptors than at first; else how many more."""
         return self.count_fds() - self.n_fds
 
     # -- the record
@@ -119,7 +119,7 @@ class Serve:
         self.shared.armed = place.key
 
     def disarm(self):
-        """Whether it has failed."""
+        """Whether the armed place was met."""
         self.shared.armed = 0
         return self.shared.n_failed > 0
 
@@ -141,7 +141,7 @@ class Serve:
 
 
 class Client:
-    """A connection that puts up with anything but silence; after its loss calls give None."""
+    """A connection that tolerates anything but silence; after its loss calls return None."""
 
     def __init__(self, serve, is_structured):
         self.raw = None
@@ -191,7 +191,7 @@ class Client:
 
 
 class Disk:
-    """What clients know to be there: acknowledged writes, by where they are."""
+    """The acknowledged writes of all clients, by offset."""
 
     def __init__(self):
         self.known = {}
@@ -206,7 +206,7 @@ class Disk:
             self.known[offset] = data
 
     def check(self, client):
-        """Whether all of it could be read; a difference is a failure."""
+        """Whether all of it could be read; a difference raises a Failure."""
         for offset, data in self.known.items():
             error, got = client.call(nbd.READ, offset, len(data))
             if error != 0:
@@ -225,11 +225,11 @@ def rpc(path, method, **params):
             with s.makefile("r") as f:
                 return json.loads(f.readline() or "{}").get("result") or {}
         except (*LOST, BlockingIOError, FileNotFoundError, ValueError):
-            return {}  # json-c may run out of memory in the middle of an answer
+            return {}  # json-c may lack memory in the middle of a response
 
 
 def lose_target(target):
-    """It sends the volume away, and takes it back."""
+    """The target removes the volume's host, and admits it again."""
     wait_until(lambda: rpc(target.control, "drain", portal="p").get("queue_pairs") == 0,
                "the target has no connections")
     rpc(target.control, "drain", portal="p", undo=True)

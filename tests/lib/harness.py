@@ -2,7 +2,7 @@
 
     from harness import Case, Target, fio, run_cases
 
-Everything runs with its own run and state folders and its own port, so tests do not meet.
+Each case has its own run and state folders and its own port, so concurrent tests do not meet.
 """
 
 import json
@@ -26,16 +26,17 @@ RBLKD = os.path.join(BUILD, "target", "rblkd")
 RBLK = os.path.join(BUILD, "tools", "rblk", "rblk")
 RBLKCTL = os.path.join(BUILD, "tools", "rblkctl", "rblkctl")
 IS_SANITIZED = os.path.basename(BUILD) in ("asan", "tsan")
-# Instrumented programs on a busy machine are slow; a test that waits this long has failed.
+# Instrumented programs on a busy machine are slow; a test that waits longer than this fails.
 PATIENCE = 240 if IS_SANITIZED else 120
 NQN = "nqn.2026-01.org.example:test"
-# A ram namespace with it is, for its hosts, the same after a restart, though empty.
+# A ram namespace with this uuid is, for its hosts, the same after a restart, though empty.
 LASTING = "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
 SANITIZER_REPORT = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak)Sanitizer|runtime error:")
 
 
 def restore_signals():
-    """Children inherit ignored signals: a shell ignores SIGINT and SIGQUIT of what it starts in the background."""
+    """Resets ignored signals, which children inherit: a shell ignores SIGINT and SIGQUIT of its
+    background jobs."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)  # Popen itself restores SIGPIPE
@@ -100,7 +101,7 @@ def run(*command, check=True, timeout=None, **kwargs):
 
 
 class Scratch:
-    """A folder of its own, with the environment that makes programs keep to it."""
+    """A folder of its own, with the environment that points programs to it."""
 
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="rblk-test.")
@@ -171,7 +172,7 @@ class Target:
         self.process.wait()
 
     def stop(self):
-        """Ends it in order; a sanitizer's report or another exit status than 0 is a failure."""
+        """Ends it in order; a sanitizer's report or an exit status other than 0 is a failure."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -217,7 +218,7 @@ class Volume:
         wait_until(self.is_live, f"{self.name} is live")
 
     def detach(self):
-        """In order; a volume that has just lost its target is given the time to find it again."""
+        """Detaches in order; a volume that has just lost its target gets the time to reconnect."""
         self.wait_live()
         return rblk(self.scratch, "detach", self.name)
 
@@ -261,7 +262,7 @@ def start_fio(scratch, uri, *options):
 
 @contextmanager
 def injected(target, *what):
-    """strace makes system calls of the running rblkd fail."""
+    """Makes system calls of the running rblkd fail, with strace."""
     pid = target.process.pid
     options = [option for w in what for option in ("-e", "inject=" + w)]
     calls = ",".join(w.split(":")[0] for w in what)
@@ -286,13 +287,13 @@ def injected(target, *what):
 
 
 def waits(function):
-    """A case that mostly waits for a deadline: run_cases runs it beside the others."""
+    """Marks a case that mostly waits for a deadline: run_cases runs it beside the others."""
     function.waits = True
     return function
 
 
 def run_case(i, name, function):
-    """One case in a Scratch of its own: whether it passed, and its TAP."""
+    """Runs one case in a Scratch of its own. Returns whether it passed, and its TAP."""
     scratch = Scratch()
     try:
         function(scratch)
@@ -322,7 +323,7 @@ def run_cases(cases):
 
 
 def logs(scratch):
-    """Names and texts of what programs wrote, volume processes too."""
+    """Names and texts of the programs' output, of volume processes too."""
     for folder, _, files in os.walk(scratch.path):
         for name in files:
             if name.endswith(".log"):
@@ -341,7 +342,7 @@ def show_logs(scratch):
 
 
 def end_all(scratch):
-    """Kills whatever a failed case left running in its folder."""
+    """Kills the processes that a failed case left running in its folder."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as f:

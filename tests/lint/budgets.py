@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Sizes that stay readable: 800 lines a file, 150 a header, 80 a function; and no notes to self."""
+"""Sizes that stay readable: 800 lines a file, 150 a header, 80 a function; and no leftover notes
+in comments."""
 
 import re
 import shutil
@@ -9,13 +10,13 @@ from common import ROOT, Tap, files, read
 
 FILE_LINES, HEADER_LINES, FUNCTION_LINES = 800, 150, 80
 
-# What may be longer, and why. (file, what: "file" or the name of a function) -> reason.
+# The exceptions with their reasons. (file, what: "file" or the name of a function) -> reason.
 EXCEPTIONS = {
     ("nbd_bridge/io/nbd_wire.h", "file"): "mirrors the NBD specification, as transport/wire/ does",
 }
-# Headers that mirror a specification are as long as it is.
+# Headers that mirror a specification have its length.
 LONG_HEADERS = "transport/wire/"
-NOTES = re.compile(r"\b([T]ODO|[F]IXME|[X]XX)\b")  # it does not find itself
+NOTES = re.compile(r"\b([T]ODO|[F]IXME|[X]XX)\b")  # not its own pattern
 NOTED = (".c", ".h", ".py", ".sh", ".build", ".ini", ".md", ".scd", ".yaml", ".service")
 
 

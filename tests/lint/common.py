@@ -1,4 +1,4 @@
-"""What the lints share: the list of sources, and a TAP line for each check."""
+"""What all lints share: the list of sources, and a TAP line for each check."""
 
 import os
 import shutil

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""tests/raw/README.md: each fault of others and each rule of ours names tests, and these are run.
+"""tests/raw/README.md: each fault of others and each rule of ours names tests, and these tests
+run.
 
-And the other way: each test of a program that plays a hostile host is named there. Of what examinations
-broke, the table names files below tests/ and what in them shows it.
+The reverse: each test of a program that plays a hostile host is named there. For findings of
+audits, the table names files below tests/ and strings in them that show the fix.
 """
 
 import re

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """The house in figures, beside the goals: `tests/lint/house.py build/dev` prints the table.
 
-As a lint (with --check) it fails where a goal is missed that is no matter of taste: sizes, cycles, and the
-number of files that one WRITE goes through. docs/HACKING.md gives the reason beside each goal that is not met.
+As a lint (with --check) it fails if a goal is missed that is no matter of taste: sizes, cycles,
+and the number of files that one WRITE passes. docs/HACKING.md gives the reason beside each goal
+that is not met.
 """
 
 import os
@@ -15,7 +16,8 @@ import layers
 from common import Tap, files, read
 
 PARTS = ("base", "transport", "softrdma", "target", "initiator", "nbd_bridge", "tools")
-# What a WRITE of 64 KiB passes at the target, downwards: docs/ARCHITECTURE.md names them in this order.
+# The files that a WRITE of 64 KiB passes at the target, downwards, in the order of
+# docs/ARCHITECTURE.md.
 MAP = "docs/ARCHITECTURE.md"
 WRITE_HEADING = "## The life of one WRITE"
 ASSERTION = re.compile(r"\b(check|assert|static_assert|_Static_assert)\s*\(")
@@ -32,7 +34,8 @@ def lines_of(name):
 
 
 def comment_share(names):
-    """Lines that are comments, or end in one, of all that are not empty."""
+    """The share of comment lines, or lines that end in a comment, among all lines that are not
+    empty."""
     comments = total = 0
     for name in names:
         text = read(name)
@@ -47,7 +50,7 @@ def assertions(names):
 
 
 def of_write():
-    """The target's .c files that the page names for one WRITE."""
+    """The target's .c files that docs/ARCHITECTURE.md names for one WRITE."""
     text = read(MAP).split(WRITE_HEADING, 1)[-1].split("\n## ", 1)[0]
     return sorted(set(re.findall(r"`(target/[\w/]+\.c)`", text)))
 
@@ -90,7 +93,7 @@ def table(build):
 
 
 def unmapped():
-    """Sources of the floors that the map does not name by their stem."""
+    """Source files whose stem the map of docs/ARCHITECTURE.md lacks."""
     words = set(re.findall(r"[\w]+", read(MAP).split("## Code map", 1)[-1].split(WRITE_HEADING, 1)[0]))
     for name in files(".c"):
         if name.startswith(("base/", "transport/", "target/", "initiator/", "nbd_bridge/")):

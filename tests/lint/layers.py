@@ -23,7 +23,7 @@ import sys
 
 from common import ROOT, Tap, files, read
 
-# What each floor sees besides itself. The longest name that fits a file is its floor.
+# The floors that each floor may use besides itself. The longest name that fits a file is its floor.
 TARGET = ["store", "config", "export", "engine", "command", "association", "operations"]
 SOFTRDMA = ["process", "chaos", "fabric", "verbs", "trace"]
 BELOW_TARGET = ["base", "transport", "transport/wire"]
@@ -44,13 +44,13 @@ MAY_USE = {
     "tools": ["base", "initiator/io", "initiator/control", "nbd_bridge/io", "nbd_bridge/control",
               "transport/wire", "transport/auth_key.h", "transport/fabric.h"],
 }
-# System headers that only these places may see.
+# System headers that only these places may include.
 ONLY_IN = [
     ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*",
      ("transport/", "softrdma/", "tools/bench/floor.c")),
     ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),
 ]
-# Time, randomness and order have one seam each, at which a test can replace them.
+# Time, randomness and order have one seam each, where a test can replace them.
 SEAMS = [
     ("time", r"\b(clock_gettime|gettimeofday|nanosleep|usleep|sleep|time|__builtin_ia32_rdtsc)\(",
      ("base/clock.h", "base/clock.c", "base/ticks.h")),
@@ -58,16 +58,17 @@ SEAMS = [
      ("base/random.c",)),
     ("a simulation", r"\b(random_seed\(|(clock_source|loop_choose) = )", ("base/random.",)),
 ]
-# softrdma is a program of its own; the bench measures the machine.
+# softrdma is a program of its own; the bench measures the machine itself.
 NO_SEAMS = ("softrdma/", "tools/bench/")
-# Files that call each other in a circle: at most so many, and so many pairs in all.
+# Limits: files that call each other in a circle, and pairs of files that call each other.
 CYCLE_MAX = 3
 MUTUAL_MAX = 5
-# Static probes: each object with one defines it, weak.
+# Static probes: each object that uses one defines it, weak.
 PROBES = "_.stapsdt.base"
-# Programs call the system's libraries; these take their place at run time.
+# Functions of the system's libraries that these programs replace at run time.
 STANDS_FOR_A_LIBRARY = ("softrdma/", "tools/bench/pidfd_shim.c")
-# What is still to be mended: "USER USED" a line, and "circle FOLDER FILES", "mutual PAIRS". It only shrinks.
+# The debt still to be removed: "USER USED" a line, and "circle FOLDER FILES", "mutual PAIRS". It
+# only shrinks.
 DEBT = "tests/lint/layers_debt"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -85,7 +86,7 @@ def may_use(user, used):
 
 
 def includes(name):
-    """Yields (line number, path, whether it is a file of ours)."""
+    """Yields (line number, path, whether it is a file of this project)."""
     for number, line in enumerate(read(name).splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
@@ -113,7 +114,8 @@ def system_faults(pattern, places, names):
 
 
 def objects(build, names):
-    """Yields (source, path of its object): ours are called FOLDER/TARGET.p/PATH_OF_SOURCE.c.o."""
+    """Yields (source, path of its object). meson names an object
+    FOLDER/TARGET.p/PATH_OF_SOURCE.c.o."""
     for folder, _, here in os.walk(build):
         if not folder.endswith(".p"):
             continue
@@ -136,7 +138,7 @@ def seam_faults(pattern, places, names):
 
 
 def symbols(path):
-    """What an object defines and what it wants."""
+    """The symbols that an object defines, and those that it requires."""
     done = subprocess.run(["nm", "--format=posix", path], stdout=subprocess.PIPE, text=True, check=True)
     defined, wanted = set(), set()
     for line in done.stdout.splitlines():
@@ -149,7 +151,8 @@ def symbols(path):
 
 
 def calls(build, names):
-    """(user, used) -> symbols. A name that two folders define belongs to the user's own, or to one below."""
+    """(user, used) -> symbols. A name that two folders define belongs to the user's own folder, or
+    to one below."""
     defined, wanted = collections.defaultdict(set), {}
     for source, path in objects(build, names):
         here, wants = symbols(path)
@@ -174,7 +177,7 @@ def call_faults(edges):
 
 
 def without_debt(faults, debt):
-    """Takes out what is owed, and notes in debt that it still is."""
+    """Removes the edges that the debt lists, and records in debt that they still exist."""
     for user, used, fault in faults:
         if (user, used) in debt:
             debt[user, used] = True
@@ -183,7 +186,7 @@ def without_debt(faults, debt):
 
 
 def circles(edges):
-    """Tarjan: the sets of files of which each reaches each other one, without recursion."""
+    """Tarjan: the sets of files that all reach each other, without recursion."""
     graph = collections.defaultdict(set)
     for user, used in edges:
         graph[user].add(used)
@@ -224,7 +227,8 @@ def circle_faults(edges, owed):
 
 
 def double_faults(build, names):
-    """Names that two files of the product define: the target and the initiator link into one process."""
+    """Names that two files of the product define. There must be none: the target and the initiator
+    link into one process."""
     owners = collections.defaultdict(set)
     for source, path in objects(build, names):
         if not source.startswith(STANDS_FOR_A_LIBRARY):
@@ -232,7 +236,7 @@ def double_faults(build, names):
                 owners[name].add(source)
     for name, sources in sorted(owners.items()):
         libraries = [s for s in sources if not s.startswith("tools/")]
-        # Each program of tools/ has names of its own, and each program a main.
+        # The programs of tools/ may reuse names of each other, and each has a main.
         if libraries and len(sources) > 1 and name not in ("main", PROBES):
             yield f"{name} is defined in {' '.join(sorted(sources))}"
 

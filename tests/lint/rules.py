@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""tests/softrdma/README.md: each rule has a source and a test, and each test named there is run.
+"""tests/softrdma/README.md: each rule has a source and a test, and each test named there runs.
 
-And the other way: each test of a file that tests rules is named there.
+The reverse: each test of a file that tests rules is named there.
 """
 
 import re
@@ -24,7 +24,7 @@ def rows(text):
 
 
 def run_by(name):
-    """The functions in the list of tests in main()."""
+    """The functions in main()'s list of tests."""
     main = read(name).split("int main(", 1)[-1]
     return set(re.findall(r"(?:\bTS?|\bCASE|cmocka_unit_test\w*)\(\s*(\w+)", main))
 

@@ -12,7 +12,7 @@ from common import Tap, files, read
 
 WORDS = re.compile(r"\b(who|whom|whoever|nobody|somebody|everybody|anybody|no one|seldom|in vain)\b",
                    re.IGNORECASE)
-# Prose that the project wrote: code with its comments and messages, scripts, pages.
+# Prose of this project: code with its comments and messages, scripts, pages.
 ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".scd", ".build", ".yaml", ".1", ".d")
 NOT_OURS = ("LICENSE", "debian/copyright", "tests/lint/words.py")
 WIDTH = 100
@@ -26,7 +26,7 @@ def faults(name):
         for match in WORDS.finditer(line):
             yield f'{name}:{number}: "{match.group()}": {line.strip()[:70]}'
         wide = line.expandtabs(TAB)
-        # A message is one literal, so that it is found by its words: only its line may be longer.
+        # A message stays one literal, so that grep finds it: only its line may be longer.
         is_fenced ^= line.startswith("```")
         is_prose = name.endswith(".md") and not is_fenced and not line.startswith(("|", "    "))
         if len(wide) > WIDTH and (is_prose or (is_code and '"' not in line)):

@@ -37,7 +37,7 @@ def stop(target):
 
 
 def disturbs_no_client(scratch):
-    """fio verifies while its path goes away and comes back, by rblkctl and by the file."""
+    """fio verifies while its path becomes inaccessible and returns, by rblkctl and by the file."""
     target = Target(scratch, ["nsid: 1, ram: 32MiB, ana_group: 2", "nsid: 2, ram: 8MiB"], subsystem_extra=GROUPS)
     volume = Volume(target, 1)
     expect_equal(volume.status()["ana_state"], "non_optimized", "state at first")
@@ -65,7 +65,7 @@ def disturbs_no_client(scratch):
 
 
 def waits_and_goes_on(scratch):
-    """What is asked of an inaccessible namespace waits, also by a volume that is attached then."""
+    """I/O to an inaccessible namespace waits, also that of a volume that is attached then."""
     target = Target(scratch, ["nsid: 1, ram: 8MiB"], subsystem_extra=GROUPS)
     ctl(target, "ana", "set", NQN, "1", "inaccessible")
     volume = Volume(target, 1)
@@ -90,7 +90,8 @@ def waits_and_goes_on(scratch):
 
 
 def follows_the_file(scratch):
-    """apply changes a state; what was set by hand stays where the file says the same as before."""
+    """apply changes a state; a state that rblkctl set stays if the file's own entry did not
+    change."""
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"], subsystem_extra=GROUPS)
     with open(target.config, encoding="utf-8") as f:
         text = f.read()
@@ -140,7 +141,8 @@ def refuses_nonsense(scratch):
 
 
 def two_are_one(scratch):
-    """Two rblkd share a file: the same subsystem and namespace, other controllers; I/O goes from one to the other."""
+    """Two rblkd share a file: the same subsystem and namespace, different controllers; I/O moves
+    between them."""
     image = scratch.make_file("disk.img", 16 * MIB)
     others = Scratch()  # its own configuration, socket and log; removed with the case
     try:
@@ -180,7 +182,7 @@ def two_are_one(scratch):
 
 
 def end_beside(scratch):
-    """What run_case does with the first Scratch."""
+    """Prepares the first Scratch as run_case does."""
     try:
         if sys.exc_info()[0]:
             print("# the other:" + show_logs(scratch))

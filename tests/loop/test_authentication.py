@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Hosts that must prove their identity (DH-HMAC-CHAP), and targets that must: right, wrong and missing
-secrets, each hash and group, a secret that is changed, and nothing secret in any log."""
+"""DH-HMAC-CHAP, by hosts and by targets: right, wrong and missing secrets, each hash and group, a
+changed secret, and no secret in any log."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def text_of(path):
 
 
 def write_keys(path, *texts):
-    """Replaces the file in one step, as a careful administrator does."""
+    """Replaces the file in one step, as an administrator should."""
     with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as f:
         f.writelines(texts)
     os.rename(path + ".new", path)
@@ -59,7 +59,7 @@ def must_refuse(scratch, target, options, *words, status=DENIED):
 
 
 def must_end(scratch, target, *keys):
-    """In order, and without a secret in anything that was written down but the files of secrets."""
+    """Ends in order. Only the files of secrets may contain a secret."""
     expect_equal(target.stop(), 0, "exit status of rblkd")
     for name, text in logs(scratch):
         for key in keys:
@@ -125,8 +125,8 @@ def each_choice(scratch):
 
 
 def changed_secret(scratch):
-    """While the file has two, hosts with either come in; a volume takes up the new one when it
-    reconnects, without an error."""
+    """While the file has two secrets, hosts with either connect; a volume reads the new one when
+    it reconnects, without an error."""
     old, new = make_key(scratch, "old"), make_key(scratch, "new")
     both, mine = scratch.file("both"), scratch.file("mine")
     write_keys(both, "# the new one, and until next week the old one\n", text_of(new), text_of(old))
@@ -151,7 +151,7 @@ def apply(target):
 
 
 def changed_while_it_runs(scratch):
-    """rblkctl apply reads the files of secrets again; a host that is connected stays connected, under load."""
+    """rblkctl apply reads the secrets again; a connected host stays connected, under load."""
     old, new = make_key(scratch, "old"), make_key(scratch, "new")
     theirs = scratch.file("theirs")
     write_keys(theirs, text_of(old))
@@ -179,7 +179,7 @@ def changed_while_it_runs(scratch):
 
 
 def key_given_later(scratch):
-    """A host that is in without a proof, and is given a key, must prove itself at once."""
+    """A host that connected without authentication must authenticate as soon as it has a key."""
     key = make_key(scratch, "host")
     target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"],
                     extra=f"hosts: [{{name: h, nqn: '{HOST}'}}]",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Wrong input of every kind: one line that says what, where and what to do; the documented exit
-status; nothing changed."""
+"""Wrong input of every kind: one line that names the fault, its place and the remedy; the
+documented exit status; nothing changed."""
 
 import os
 import re
@@ -210,14 +210,14 @@ subsystems:
 
 
 def twenty_mistakes(scratch):
-    """Each mistake has its message, with file, line and column, in one run."""
+    """Each error has its message, with file, line and column, in one run."""
     path = write_config(scratch, TWENTY)
     done = run(RBLKD, "--config", path, "--check", check=False, env=scratch.env)
     expect_equal(done.returncode, CONFIG, "exit status")
     lines = {int(n) for n in re.findall(r"target\.yaml:(\d+):\d+: error:", done.stderr)}
     wrong = {i for i, line in enumerate(TWENTY.splitlines(), 1)
              if i not in (5, 11, 16, 18, 19, 23, 31, 33) and line}
-    # of the duplicates (port name, NSID, NQN) one of the two lines is named as the wrong one
+    # of duplicates (port name, NSID, NQN) the message names one of the two lines
     wrong -= {13, 30}
     missing = sorted(wrong - lines - {32})
     expect(len(lines) >= 20, f"{len(lines)} lines with messages:\n{done.stderr}")
@@ -247,7 +247,8 @@ def control_socket_in_use(scratch, target):
 
 
 def config_from_stdin(scratch):
-    """A pipe is read once, and rblkd may start again under the software provider: both see the same."""
+    """A pipe can be read once, and rblkd may start again under the software provider: both starts
+    get the same text."""
     text = (HEAD.replace("4499", str(free_port())) + "      - {{nsid: 1, ram: 16MiB}}\n").format(scratch=scratch.path)
     with subprocess.Popen([RBLKD, "--config", "-"], env=scratch.env, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -265,7 +266,7 @@ def config_from_stdin(scratch):
 
 
 def memlock(scratch):
-    """The limit is enforced for root too, by the software provider's strict mode."""
+    """The limit binds for root too, by the software provider's strict mode."""
     text = HEAD.replace("4499", str(free_port())) + "      - {{nsid: 1, ram: 64MiB}}\n"
     path = write_config(scratch, text)
     env = dict(scratch.env, SOFTRDMA_MEMLOCK_STRICT="1")
@@ -281,7 +282,7 @@ def memlock(scratch):
 
 
 def control_socket_garbage(scratch, target):
-    """The control socket survives nonsense, and serves the next client."""
+    """The control socket survives malformed requests, and serves the next client."""
     for garbage in (b"\0" * 1000, b"{" * 100000, b'{"jsonrpc": "2.0", "method": 5}\n', b"x" * 200000):
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(10)
@@ -297,7 +298,7 @@ def control_socket_garbage(scratch, target):
 
 
 def nbd_garbage(scratch, target):
-    """Nonsense on the NBD socket: that client is dropped, the others go on."""
+    """Malformed bytes on the NBD socket: the server drops that client and serves the others."""
     volume = Volume(target, 1)
     for garbage in (b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 4096, b"\0" * 100,
                     b"\0\0\0\1IHAVEOPT\0\0\0\1\xff\xff\xff\xff"):

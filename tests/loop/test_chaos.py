@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""rblkd, rblk and a verifying client on a fabric that does what fabrics may: softrdma(1), CHAOS.
+"""rblkd, rblk and a verifying client on a fabric that uses all freedom of the specification:
+softrdma(1), CHAOS.
 
-A case says its seed. To replay one: SOFTRDMA_CHAOS=... in the environment of both programs.
+A case prints its seed. To replay one: SOFTRDMA_CHAOS=... in the environment of both programs.
 """
 
 import os
@@ -22,13 +23,13 @@ def runs_with(pid, variable):
 
 
 def controllers(target):
-    """Those that are served now; a host that has come back has another."""
+    """The controllers served now; a host that has reconnected has another."""
     rows = target.list("connections")["connections"]
     return sorted({c["controller"] for c in rows if c["controller"] is not None})
 
 
 def unseen(chaos, like="roce"):
-    """No client notices it: all data is right, no I/O fails, and the connections stay."""
+    """No client notices the chaos: all data is right, no I/O fails, and the connections stay."""
     def case(scratch):
         scratch.env.update(SOFTRDMA_CHAOS=chaos, SOFTRDMA_LIKE=like)
         target = Target(scratch, NAMESPACES)
@@ -46,7 +47,7 @@ def unseen(chaos, like="roce"):
 
 
 def order(scratch, control, text):
-    """Has the processes that follow this file do so."""
+    """Changes the faults of the processes that follow this file."""
     temporary = scratch.file("chaos.new")
     with open(temporary, "w", encoding="ascii") as f:
         f.write(text)
@@ -54,13 +55,13 @@ def order(scratch, control, text):
 
 
 def broken(*faults):
-    """What ends connections while data flows: they come back, and no byte is lost."""
+    """Faults that end connections while data flows: the connections return, and no byte is lost."""
     def case(scratch):
         control = scratch.file("chaos")
         order(scratch, control, "")
         scratch.env["SOFTRDMA_CONTROL"] = control
         target = Target(scratch, NAMESPACES)
-        del scratch.env["SOFTRDMA_CONTROL"]  # only one side, so that it can be said which
+        del scratch.env["SOFTRDMA_CONTROL"]  # on one side only, so that its log tells which side failed
         volume = Volume(target, 1)
         first = controllers(target)
         client = start_fio(scratch, volume.uri, "--time_based", "--runtime=6", *MIX)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Namespaces that are not what they were: a volume must not go on as if nothing had happened."""
+"""Namespaces whose contents were replaced: a volume must not continue as if nothing had happened.
+"""
 
 import os
 import re
@@ -35,7 +36,7 @@ def apply(target, *changes):
 
 
 def replace(target, volume, old, new):
-    """The namespace goes, and something else comes under its number."""
+    """The namespace is removed, and another store appears under its NSID."""
     apply(target, (LINE % old, ""), ("    namespaces:\n", "    namespaces: []\n"))
     wait_until(lambda: volume.status()["state"] == "gone", "the volume has noticed")
     apply(target, ("    namespaces: []\n", "    namespaces:\n" + LINE % new))
@@ -69,7 +70,7 @@ def memory_after_a_restart(scratch):
 
 
 def memory_that_lasts(scratch):
-    """By its uuid the administrator says that hosts shall not mind."""
+    """By a fixed uuid the administrator declares that hosts may continue with other contents."""
     target = Target(scratch, [f"nsid: 1, ram: 16MiB, {LASTING}"])
     volume = Volume(target, 1)
     raw = client(volume)
@@ -117,7 +118,8 @@ def attach(scratch, volume, *options):
 
 
 def denied(scratch, *options):
-    """A host that may not use the subsystem any more; the two of them, and a client with a write that waits."""
+    """A host that may not use the subsystem any more; both of its volumes, and a client with a
+    waiting write."""
     image = scratch.make_file("disk.img", 16 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1, None, *options)
@@ -132,7 +134,7 @@ def let_in(target):
 
 
 def denial_is_waited_for(scratch):
-    """Mistakes in the target's file are mended mostly: I/O waits, as in any outage."""
+    """Errors in the target's file are usually corrected: I/O waits, as in any outage."""
     target, volume, raw = denied(scratch)
     wait_until(lambda: volume.status()["state"] == "denied", "the volume has noticed")
     raw.request(WRITE, 0, BLOCK, payload=b"x" * BLOCK)
@@ -149,7 +151,7 @@ def denial_is_waited_for(scratch):
 
 
 def subsystem_is_waited_for(scratch):
-    """rblkd is started with a file that lacks it, and then with the right one."""
+    """rblkd is started with a file that lacks the namespace, and then with the right one."""
     image = scratch.make_file("disk.img", 16 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1)
@@ -174,7 +176,8 @@ def subsystem_is_waited_for(scratch):
 
 
 def denial_can_be_the_end(scratch):
-    """--fail-on-denial; and the volume is attached again in place, when it is let in again."""
+    """--fail-on-denial; and rblk attach revives the volume in place when the target admits it
+    again."""
     target, volume, raw = denied(scratch, "--fail-on-denial")
     wait_until(lambda: volume.status()["state"] == "failed", "the volume gives up")
     expect_equal(raw.call(WRITE, 0, BLOCK, payload=b"x" * BLOCK)[0], EIO, "write")
@@ -192,7 +195,7 @@ def denial_can_be_the_end(scratch):
 
 
 def failed_volume_is_opened_again(scratch):
-    """ctrl_loss_tmo has passed; attach tries again, and says why it does not succeed."""
+    """ctrl_loss_tmo has passed; attach tries again, and reports why it fails."""
     target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', 16 << 20)}"])
     volume = Volume(target, 1, None, "--ctrl-loss-tmo", "1s")
     raw = client(volume)
@@ -210,7 +213,7 @@ def failed_volume_is_opened_again(scratch):
 
 
 def namespace_that_comes_back(scratch):
-    """Removed while it is used: I/O waits; the same one revives the volume."""
+    """Removed while in use: I/O waits; the same namespace revives the volume."""
     image = scratch.make_file("disk.img", 16 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 1MiB"])
     volume = Volume(target, 1)

@@ -67,7 +67,7 @@ def shows(scratch):
 
 
 def json_is_stable(scratch):
-    """Scripts rely on these keys: none may go."""
+    """Scripts rely on these keys: none may be removed."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     status = target.status()
     wanted = {"schema", "program", "version", "pid", "uptime_s", "state", "workers", "portals_up",
@@ -108,7 +108,7 @@ def fails_well(scratch):
 
 
 def degraded(scratch):
-    """A portal without address: the daemon serves the others, and says what it waits for."""
+    """A portal without address: the daemon serves the others, and logs what it waits for."""
     control, config = scratch.file("c.sock"), scratch.file("two.yaml")
     with open(config, "w", encoding="utf-8") as f:
         f.write(f"version: 1\ncontrol_socket: {control}\nportals:\n"
@@ -148,7 +148,7 @@ def config_every_user_may_write(scratch):
 
 
 def example_is_right(scratch):
-    """The example's only faults are the disks that this machine does not have."""
+    """The example's only errors are the disks that this machine lacks."""
     done = run(RBLKD, "--check", "-c", os.path.join(ROOT, "docs/examples/target.yaml"), check=False)
     faults = [line for line in done.stderr.splitlines() if ": error: " in line]
     expect(all("/srv/rblk/" in f or "/dev/disk/" in f for f in faults), "\n".join(faults))
@@ -168,7 +168,7 @@ def manual_has_every_key(scratch):
 
 
 def keeps_nothing(scratch):
-    """A null namespace takes I/O, gives zeroes, grows, and is never taken for a store."""
+    """A null namespace accepts I/O, reads zeroes, grows, and is never mistaken for a store."""
     target = Target(scratch, ["nsid: 1, null: 1GiB"])
     volume = Volume(target, 1)
     fio(scratch, volume.uri, "--rw=randrw", "--bs=4k-256k", "--iodepth=16", "--size=16m", "--trim_percentage=10")
@@ -197,7 +197,8 @@ def controller_ids(scratch):
     target = Target(scratch, [f"nsid: {i}, ram: 16MiB" for i in (1, 2, 3)],
                     extra="controller_ids: {min: 700, max: 701}")
     volumes = [Volume(target, nsid) for nsid in (1, 2)]
-    # A connection has none before its Connect, and those of a volume's workers come when it is attached already.
+    # A connection has no host before its Connect, and a volume's workers connect after it was
+    # attached.
     ids = lambda: {c["controller"] for c in target.list("connections")["connections"]} - {None}
     wait_until(lambda: len(ids()) == 2, "both volumes are connected")
     expect_equal(ids(), {700, 701}, "controller ids")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""docs/CONVENTIONS.md, asked of each subcommand: formats, names of keys, failures, exit codes."""
+"""docs/CONVENTIONS.md, checked for each subcommand: formats, names of keys, failures, exit codes.
+"""
 
 import json
 import os
@@ -12,7 +13,7 @@ from harness import (NQN, RBLK, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, ex
 
 NOT_FOUND, UNREACHABLE = 4, 7
 PROGRAMS = {"rblk": RBLK, "rblkctl": RBLKCTL}
-# A key that is a size or a time by its name says its unit; these words alone say none.
+# A key that is a size or a time has its unit in its name; these words alone imply none.
 WITHOUT_UNIT = re.compile(r"(^|_)(size|bytes_per|uptime|age|time|duration|latency|timeout|delay|interval|since|elapsed)$")
 EXCEPT = {"block_size"}  # the specification's own word
 
@@ -76,7 +77,7 @@ def answers(scratch):
             *(("rblkctl", "list", what) for what in ("subsystems", "namespaces", "hosts", "connections", "portals")),
             ("rblk", "detach", "demo")):
         done = run(PROGRAMS[program], *arguments, "-o", "json", env=environment, check=False)
-        if "resize" in arguments:  # its size stands in the configuration
+        if "resize" in arguments:  # the configuration has its size
             expect_equal(done.returncode, 1, "resize")
         else:
             expect_equal(done.returncode, 0, f"{program} {arguments}: {done.stdout}{done.stderr}")
@@ -107,7 +108,7 @@ def failures(scratch):
 
 
 def codes(_):
-    """The page has all exit codes, and each manual page only such."""
+    """The page lists all exit codes, and each manual page only such."""
     with open(os.path.join(ROOT, "base", "error.h"), encoding="utf-8") as f:
         wanted = set(re.findall(r"^\tEXIT_\w+ = (\d+),", f.read(), re.M))
     expect_equal(set(re.findall(r"^\| (\d) \|", page(), re.M)), wanted, "codes of the page")

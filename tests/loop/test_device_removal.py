@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The RDMA device is removed and comes back: what stands on it is released, I/O goes on."""
+"""The RDMA device is removed and comes back: the programs release what uses it, and I/O resumes."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ ROUNDS = 10
 
 
 class Device:
-    """The device as one process has it (softrdma(1), SOFTRDMA_CONTROL): the next one that is started."""
+    """The device of one process (softrdma(1), SOFTRDMA_CONTROL): the next one that is started."""
 
     def __init__(self, scratch, name):
         self.control = scratch.file(name + ".fabric")
@@ -36,8 +36,8 @@ class Device:
             return f.read().strip()
 
     def remove(self, is_fatal=False):
-        """Complete only when nothing holds the device any more, as `rdma link delete`. Some drivers tell of it
-        by IBV_EVENT_DEVICE_FATAL, rxe and siw do not."""
+        """Complete only when no object holds the device any more, as `rdma link delete`. Some
+        drivers report it by IBV_EVENT_DEVICE_FATAL, rxe and siw do not."""
         self.set(f"remove={1 if is_fatal else 2}\n")
         try:
             wait_until(lambda: self.state() == "removed", "the device is removed")
@@ -50,7 +50,7 @@ class Device:
 
 
 class Load:
-    """fio verifies without end; an end with an error is a failure."""
+    """fio verifies without end; if it ends with an error, that is a failure."""
 
     def __init__(self, volume):
         self.volume = volume
@@ -75,13 +75,13 @@ def portal(target):
 
 
 def n_fds(pid):
-    """Without eventfds, of which softrdma keeps some for each peer."""
+    """The count without eventfds, of which softrdma keeps some for each peer."""
     n = 0
     for entry in os.scandir(f"/proc/{pid}/fd"):
         try:
             n += "eventfd" not in os.readlink(entry.path)
         except FileNotFoundError:
-            pass  # a caller of the control socket has left
+            pass  # a caller of the control socket has disconnected
     return n
 
 
@@ -135,7 +135,8 @@ def removed_from_host(scratch):
 
 @waits
 def removed_while_reconnecting(scratch):
-    """Nothing of the host stands on the device, so that no event tells: its next attempt finds out."""
+    """The host holds nothing of the device, so no event arrives: its next attempt to connect finds
+    out."""
     target = Target(scratch, [f"nsid: 1, ram: 16MiB, {LASTING}"])
     with Device(scratch, "host") as device:
         volume = Volume(target, 1)
@@ -163,7 +164,7 @@ def portal_at_every_address(scratch):
         wait_until(lambda: volume.reconnects() > before and volume.is_live(), "the volume is back")
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--size=4m", *VERIFY)
     volume.detach()
-    # and without any connection, when no event of the connection manager tells
+    # and without any connection, when the connection manager raises no event
     device.remove(is_fatal=True)
     device.bring_back()
     Volume(target, 1, "again").detach()

@@ -22,7 +22,7 @@ def environment(scratch):
 
 
 class Fake:
-    """A running fake target; ends when its stdin does, and its exit status is its judgement."""
+    """A running fake target. It ends when its stdin closes; its exit status is the verdict."""
 
     def __init__(self, scratch, *arguments):
         self.process = subprocess.Popen([FAKE, *arguments], env=environment(scratch), text=True,

@@ -57,7 +57,7 @@ def referrals_and_itself(scratch):
 
 
 def many_records(scratch):
-    """More than fit into one read of the log."""
+    """More entries than one read of the log returns."""
     referrals = ", ".join(f"{{address: 192.0.2.{i}}}" for i in range(1, 33))
     target = Target(scratch, ["nsid: 1, ram: 16MiB"], extra=f"discovery: {{referrals: [{referrals}]}}")
     records = discover(scratch, target, FRIEND)[1]

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""NBD clients that others wrote, against an attached volume: what they show must be right."""
+"""Foreign NBD clients against an attached volume: the data that they read and write must be right.
+"""
 
 import json
 import os
@@ -70,7 +71,7 @@ def qemu_io(scratch, volume):
 
 
 def unaligned(scratch, volume):
-    """Bytes at odd places of 4096 B blocks, by a client that asks for no alignment."""
+    """Bytes at unaligned offsets of 4096 B blocks, by a client that requests no alignment."""
     script = """
 import os
 expected = bytearray(h.pread(1 << 20, 0))
@@ -84,13 +85,13 @@ h.zero(777, 12345)
 expected[12345:12345 + 777] = bytes(777)
 assert h.pread(1 << 20, 0) == expected
 """
-    # Debian's python3, whatever other one comes first in PATH: that has the nbd module
+    # Debian's python3, whatever other python3 comes first in PATH: it has the nbd module
     run("nbdsh", "-u", volume.uri, "-c", "h.set_strict_mode(0)", "-c", script,
         env=dict(scratch.env, PATH="/usr/bin:/bin"))
 
 
 def file_system(scratch, volume):
-    """A file system made on a copy, written in, read back out: e2fsck is the judge."""
+    """A file system made on a copy, written in, read back out: e2fsck decides."""
     image = scratch.file("fs.img")
     with open(image, "wb") as f:
         f.truncate(SIZE)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""NBD clients that are gone: nothing that they left behind is done later, over what others have written since."""
+"""NBD clients that are gone: none of their waiting writes is done later, over newer data of other
+clients."""
 
 import os
 import socket
@@ -51,7 +52,8 @@ def expect_block(raw, wanted, what):
 
 
 def write_of_a_gone_client_is_taken_back(scratch):
-    """It waited for the target; the client that lives on writes the same block meanwhile."""
+    """The dead client's write waited for the target; the living client writes the same block
+    meanwhile."""
     target, volume = attach(scratch, "--queues", "4")
     for i in range(4):
         volume.wait_live()
@@ -69,7 +71,7 @@ def write_of_a_gone_client_is_taken_back(scratch):
         expect_equal(lives.recv_simple()[1], 0, "write")
         expect_block(lives, new, "after the write")
         volume.wait_live()
-        again = client(volume)  # not before what is left of the other one is over
+        again = client(volume)  # not before the I/O of the dead client is over
         expect_block(again, new, "as another client sees it")
         again.close()
         lives.close()
@@ -77,7 +79,7 @@ def write_of_a_gone_client_is_taken_back(scratch):
 
 
 def ways_to_go(scratch):
-    """Over TCP, after DISC, with pipes, in the middle of a payload: what waits is taken back."""
+    """Over TCP, after DISC, with pipes, in the middle of a payload: waiting I/O is cancelled."""
     port = free_port()
     target, volume = attach(scratch, "--queues", "2", "--listen", f"127.0.0.1:{port}")
     lives = client(volume)
@@ -120,7 +122,7 @@ def only_client_on_stdio_goes(scratch):
     raw.request(WRITE, 0, BLOCK, payload=b"x" * BLOCK)
     process.stdin.close()
     process.stdout.close()
-    process.wait(PATIENCE)  # the target is still away: its write was taken back
+    process.wait(PATIENCE)  # the target is still away: the client's write was cancelled
     ours.close()
     theirs.close()
     target.start()
@@ -130,7 +132,8 @@ def only_client_on_stdio_goes(scratch):
 
 
 def lock_of_a_gone_client(scratch):
-    """A write of a part of a block has its block to itself, also while it is held; one behind it waits."""
+    """A write of a part of a block holds the block exclusively, also while it waits for the
+    target; a write behind it waits."""
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}, block_size: 4096"])
     volume = Volume(target, 1, None, "--queues", "3")
@@ -154,7 +157,8 @@ def lock_of_a_gone_client(scratch):
 
 
 def later_clients_wait_for_what_is_on_the_wire(scratch):
-    """Writes that the target has begun are over before a client that comes later writes; others go on."""
+    """Writes that are at the target end before a later client's writes begin; existing clients do
+    not wait."""
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 64KiB}}"])
     volume = Volume(target, 1, None, "--queues", "4")
@@ -180,7 +184,7 @@ def later_clients_wait_for_what_is_on_the_wire(scratch):
 
 
 def sent_writes_are_not_sent_again(scratch):
-    """Their client is gone when the connection to the target breaks: no client needs their result."""
+    """Their client is gone when the connection to the target breaks: their results are dropped."""
     image = scratch.make_file("disk.img", 64 << 20)
     target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 4KiB}}"])
     volume = Volume(target, 1, None, "--queues", "2")

@@ -9,14 +9,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, VERIFY, Target, Volume, expect, fio, run_cases  # noqa: E402
 
 SECONDS = 10
-WINDOWS = 4  # in one of which it must have come to rest
+WINDOWS = 4  # in one of which the process must be idle
 # ThreadSanitizer has a thread of its own that wakes up ten times a second.
 FOREIGN = 11 if os.path.basename(BUILD) == "tsan" else 0
 
 
 def switches(pid):
-    """Times that its threads went to sleep again, and CPU ticks of the process. A thread that was only preempted, on a
-    busy machine, has not woken up for that."""
+    """How often its threads went to sleep, and CPU ticks of the process. A thread that was only
+    preempted, on a busy machine, does not count."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/status", encoding="utf-8") as f:
@@ -27,7 +27,7 @@ def switches(pid):
 
 
 def excess(pids, allowed):
-    """What is too much in the next ten seconds, a line each."""
+    """What exceeds the limits in the next ten seconds, a line each."""
     start = time.monotonic()
     before = {name: switches(pid) for name, pid in pids.items()}
     time.sleep(SECONDS)
@@ -51,7 +51,8 @@ def idle(keep_alive, allowed):
         volume = Volume(target, 1, None, "--keep-alive", keep_alive)
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=1m", *VERIFY)
         pids = {"rblkd": target.process.pid, "volume process": volume.pid()}
-        # the load's last timers still run, on a busy machine for a while; then there is rest for good
+        # the load's last timers still run for a while, longer on a busy machine; then the process
+        # is idle
         for _ in range(WINDOWS):
             found = excess(pids, allowed)
             if not found:

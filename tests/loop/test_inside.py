@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What can be seen of running programs beside their counters, and set: the last capsules, limits of rates."""
+"""What an administrator can inspect and set in running programs, besides counters: the last
+capsules, limits of rates."""
 
 import json
 import os
@@ -26,7 +27,7 @@ def nbdsh(volume, line):
 
 
 def capsules(scratch):
-    """What a client did is what its queue shows; for people, for scripts, all queues or some."""
+    """A queue's list has what its client did; for people, for scripts, all queues or some."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     volume = Volume(target, 1, None, "--queues", "1")
     nbdsh(volume, f"h.pwrite(bytes(65536), {MIB}); h.pread(4096, {2 * MIB}); h.flush()")
@@ -66,8 +67,8 @@ def listed(target, *arguments):
 
 
 def limits(scratch):
-    """qos set is kept to at once, shown by list and diff, and gone with the next apply; nonsense changes
-    nothing."""
+    """qos set takes effect at once, list and diff report it, and the next apply resets it;
+    malformed limits change nothing."""
     hostnqn = "nqn.2014-08.org.nvmexpress:uuid:4d0f6a3c-3c44-4d4e-9d0c-0a4d5e6f7a8b"
     target = Target(scratch, ["nsid: 1, ram: 16MiB, qos: {iops: 500000}", "nsid: 2, ram: 16MiB"],
                     extra=f"hosts: [{{name: db, nqn: '{hostnqn}'}}]")
@@ -97,7 +98,7 @@ def limits(scratch):
     ctl(target, "apply")
     expect_equal(listed(target)["namespaces"][0]["qos"],
                  {"iops": 500000, "read_bandwidth": None, "write_bandwidth": None, "burst_ns": 100000000}, "the file's")
-    # A host keeps to them also when it comes back.
+    # The limits also hold for a host that reconnects.
     ctl(target, "qos", "set", "db", "iops=50")
     volume.detach()
     volume = Volume(target, 2, None, "--queues", "1", "--hostnqn", hostnqn)

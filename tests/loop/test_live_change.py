@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""rblkd is changed while hosts use it: nothing that stays is disturbed, what changes is seen."""
+"""rblkd is changed while hosts use it: unchanged objects are not disturbed, and hosts see the
+changes."""
 
 import json
 import os
@@ -35,7 +36,8 @@ def export_size(scratch, volume):
 
 
 def grows(scratch):
-    """File and volume, by truncate and by us; a client that connects afterwards sees all of it."""
+    """File and volume, by truncate and by rblkd; a client that connects afterwards sees the whole
+    size."""
     image = scratch.make_file("disk.img", 16 * MIB)
     target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 1MiB"])
     volume = Volume(target, 1)
@@ -65,7 +67,7 @@ def grows(scratch):
 
 
 def edit(target, *pairs):
-    """Each old text becomes the new one in the configuration."""
+    """Replaces each old text by the new one in the configuration."""
     with open(target.config, encoding="utf-8") as f:
         text = f.read()
     for old, new in pairs:
@@ -134,7 +136,7 @@ def other_folder(scratch):
 
 
 def rejects_as_a_whole(scratch):
-    """The messages of --check, and nothing is different afterwards: no file, no portal, no namespace."""
+    """The messages of --check, which changes nothing: no file, no portal, no namespace."""
     image = scratch.make_file("disk.img", 4 * MIB)
     target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 2MiB"])
     with open(target.config, encoding="utf-8") as f:
@@ -145,7 +147,7 @@ def rejects_as_a_whole(scratch):
     listener = Target(other, [f"nsid: 1, file: {other.path}/busy.img"])
     made = f"      - {{nsid: 5, file: {scratch.path}/made.img, size: 1MiB, create: true}}\n"
     wrong = (
-        # edit, exit status, what is said
+        # edit, exit status, message
         (("nsid: 2, ram", "nsidd: 2, ram"), CONFIG, r"target.yaml:\d+:\d+: error: unknown key 'nsidd'"),
         (("ram: 2MiB}\n", "ram: 2MiB}\n" + made + "      - {nsid: 6, file: /nowhere/x}\n"), CONFIG,
          r"target.yaml:\d+:\d+: error: /nowhere/x: no such file"),
@@ -183,8 +185,8 @@ def rejects_as_a_whole(scratch):
 
 
 def disturbs_no_host(scratch):
-    """Namespaces, portals, hosts and subsystems come and go beside a volume under fio verify, which only
-    grows."""
+    """Namespaces, portals, hosts and subsystems come and go beside a volume under fio verify,
+    which only grows."""
     target = Target(scratch, ["nsid: 1, ram: 32MiB", "nsid: 2, ram: 1MiB"])
     with open(target.config, encoding="utf-8") as f:
         first = f.read()
@@ -226,7 +228,8 @@ def disturbs_no_host(scratch):
 
 
 def ends_what_was_withdrawn(scratch):
-    """A host off the list loses its association, the other keeps it; an old portal's queues live on."""
+    """A host off the list loses its association, and the other keeps it; an old portal's queues
+    live on."""
     port = free_port()
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"],
                     extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}, {{name: db2, nqn: '{STRANGER}'}}]",
@@ -271,7 +274,8 @@ def hears_sighup(scratch):
 
 
 def drains(scratch):
-    """One portal goes: its connections end, those through the other do not; and back again."""
+    """One portal is removed: its connections end, those through the other do not; then it is added
+    again."""
     port = free_port()
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"])
     edit(target, ("subsystems:", f"  - {{name: q, address: 127.0.0.1, port: {port}}}\nsubsystems:"))
@@ -307,7 +311,8 @@ def drains(scratch):
 
 
 def drains_what_was_moved(scratch):
-    """A portal that moved to another address: its old connections are its own, also when it is removed."""
+    """A portal that moved to another address keeps its old connections, which end when it is
+    removed."""
     target = Target(scratch, ["nsid: 1, ram: 8MiB"])
     volume = Volume(target, 1, "old", "--reconnect-delay", "100ms")
     wait_until(lambda: [c["state"] for c in target.list("connections")["connections"]] == ["live"] * 2,
@@ -333,7 +338,8 @@ def drains_what_was_moved(scratch):
 
 
 def names_users(scratch):
-    """Hosts that use what goes are named before it goes, when it goes, and in the log."""
+    """rblkctl names the hosts that use a removed object before and after its removal, and the log
+    names them too."""
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"])
     volume = Volume(target, 1, "used")
     host = find_key(target.list("hosts")["hosts"], "nqn")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The endpoint for Prometheus: a strict reader of its format, the numbers of rblkctl stats, and clients
-that do not behave. Without libmicrohttpd: the key is refused."""
+"""The endpoint for Prometheus: a strict reader of its format, the numbers of rblkctl stats, and
+clients that misbehave. Without libmicrohttpd: rblkd refuses the key."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ HAS_HTTP = os.environ["HAS_HTTP"] == "1"
 
 
 def parse(text):
-    """{name: {frozenset(labels): value}}; whatever the format forbids is a failure."""
+    """{name: {frozenset(labels): value}}; any violation of the format is a failure."""
     samples, types, current = {}, {}, None
     expect(text.endswith("\n") and "\r" not in text, "line ends")
     for line in text.splitlines():
@@ -95,7 +95,7 @@ def numbers(scratch):
         f"for i in range(50): h.pwrite(bytes({BLOCK}), i % 16 * {BLOCK})", "-c",
         f"for i in range(30): h.pread({BLOCK}, 0)")
     asked = json.loads(run(RBLKCTL, "stats", "-o", "json", "--socket", target.control).stdout)["namespaces"][0]
-    # What was collected a moment ago may be given once more.
+    # The endpoint may return once more what it collected a moment ago.
     samples = wait_until(lambda: (lambda s: s if value(s, "rblkd_namespace_latency_seconds_count", subsystem=NQN,
                                                        nsid=1, op="write") >= 50 else None)(scrape(address)),
                          "the writes are there")
@@ -121,7 +121,8 @@ def numbers(scratch):
 
 
 def hostile(scratch):
-    """More clients than may be, that say nothing, half of something, or too much: rblkd serves on."""
+    """More clients than allowed, which send nothing, half of something, or too much: rblkd serves
+    on."""
     address, target = start(scratch)
     host, port = address.split(":")
     clients = []
@@ -131,7 +132,7 @@ def hostile(scratch):
         try:
             client.sendall((b"", b"GET /met", b"\0\xff" * 1000, b"GET /" + b"x" * 30000)[i % 4])
         except OSError:
-            pass  # it was shown the door
+            pass  # disconnected already
     volume = Volume(target, 1)
     run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", "h.pwrite(b'a' * 4096, 0)")
     volume.detach()
@@ -144,7 +145,7 @@ def hostile(scratch):
         except OSError:
             return False
     wait_until(answers, "it answers again")
-    # One that waits for an answer must not hold up the end.
+    # A client that waits for an answer must not delay the end.
     waiting = socket.create_connection((host, int(port)), PATIENCE)
     waiting.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
     expect_equal(target.stop(), 0, "exit status of rblkd")
@@ -161,7 +162,7 @@ def from_address(number, address):
 
 
 def ask_from(number, address):
-    """The first line of the answer to a client that comes from there."""
+    """The first line of the answer to a client from that address."""
     with from_address(number, address) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         return client.makefile("rb").readline()
@@ -176,8 +177,8 @@ def is_open(client):
 
 
 def slow(scratch):
-    """Clients that stay and hardly say anything: those of one address leave places for others, and those of
-    many do not stay."""
+    """Slow clients that stay connected: those of one address leave places for others, and those of
+    many addresses are disconnected."""
     address, target = start(scratch)
     clients = [from_address(2, address) for _ in range(16)]
     for client in clients:
@@ -188,7 +189,7 @@ def slow(scratch):
     clients = [from_address(2 + i // 4, address) for i in range(16)]
     for client in clients:
         client.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
-    # Never idle for long, and never at an end: their time is over all the same.
+    # Never idle for long, and never finished: they are disconnected all the same.
     wait_until(lambda: not any([is_open(client) for client in clients]), "the slow ones are gone")
     expect(ask_from(7, address).startswith(b"HTTP/1.1 200"), "then every other client")
     # A client that sends one request after another may stay.

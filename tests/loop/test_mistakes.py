@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""An administrator's mistakes, a table: what is typed, the exit status, the line that is said.
+"""An administrator's mistakes, a table: the command, the exit status, the message.
 
-A row has one line with the error, and says what to do about it where that is not plain (hint). It is followed by
-a look at what is attached: a mistake attaches nothing. All rows share one target with two namespaces, and the volume
-"demo" of the first. In commands {nqn}, {address}, {port} are the target's, {tmp} is the row's own folder.
+A row has one line with the error, and a hint with the remedy where that is not obvious. After
+each row the test checks what is attached: a mistake attaches nothing. All rows share one target
+with two namespaces, and the volume "demo" of the first. In commands {nqn}, {address}, {port}
+are the target's, {tmp} is the row's own folder.
 
-To add one: a line of ROWS, and what it needs beforehand in a function (given) that takes the World and the folder.
+To add one: a line of ROWS, and its preparation in a function (given) that takes the World and
+the folder.
 """
 
 import fcntl
@@ -29,20 +31,20 @@ PROGRAMS = {"rblk": RBLK, "rblkd": RBLKD, "rblkctl": RBLKCTL,
 
 @dataclass
 class Row:
-    """error and hint: regular expressions, each must be found in exactly one line of what is said on stderr."""
+    """error and hint: regular expressions, each must match exactly one line of stderr."""
     what: str
     command: str
     status: int
     error: str
     hint: str = ""
-    never: str = ""  # what no line may say
+    never: str = ""  # what no line may contain
     given: Optional[Callable] = None
     env: dict = field(default_factory=dict)
     limits: dict = field(default_factory=dict)  # RLIMIT_*: how much
 
 
 class World:
-    """What all rows share."""
+    """The target and the volume that all rows share."""
 
     def __init__(self):
         self.scratch = Scratch()
@@ -112,7 +114,7 @@ subsystems:
 
 
 def second(control="{control}", port="{port}"):
-    """{tmp}/target.yaml, of a second rblkd: what is not said to be its own is the first one's."""
+    """{tmp}/target.yaml of a second rblkd; values that the row does not set are the first one's."""
     def given(world, scratch):
         names = world.names(scratch.path)
         text = EXAMPLE.replace("CONTROL", control.format(**names)).replace("PORT", port.format(**names))
@@ -121,7 +123,7 @@ def second(control="{control}", port="{port}"):
 
 
 def for_all(given):
-    """The folder is another user's too, but closed/ in it."""
+    """The folder may be another user's, except for closed/ in it."""
     def both(world, scratch):
         given(world, scratch)
         os.mkdir(scratch.file("closed"), 0o755)
@@ -162,7 +164,7 @@ ATTACH_ROWS = [
 
 
 def differs(what, options, *said, given=None, status=BUSY):
-    """Of the volume that is attached already, with an option that differs."""
+    """Attach of the volume that is attached already, with an option that differs."""
     return Row(f"attached already: {what}", "rblk attach {where} " + options, status,
                "error: " + (said[0] if status != BUSY else "attached already as demo, but " + said[0]),
                "hint: detach it first" if status == BUSY else "", given=given)
@@ -218,7 +220,7 @@ HOST_ROWS = [
         "error: --bs: 1048576 bytes are more than the namespace has"),
 ]
 
-if os.path.exists("/etc/nvme/hostnqn"):  # then the other is not read
+if os.path.exists("/etc/nvme/hostnqn"):  # then the other one is not read
     HOST_ROWS = [row for row in HOST_ROWS if "RBLK_STATE_DIR" not in row.env]
 
 if os.geteuid() == 0:
@@ -263,7 +265,7 @@ OTHER = EXAMPLE.replace("CONTROL", "{tmp}/own.sock").replace("PORT", "{free}")
 
 
 def other(*changes):
-    """{tmp}/target.yaml as of an rblkd of its own, but for these changes of its text."""
+    """{tmp}/target.yaml of an rblkd of its own, with these changes of its text."""
     def given(world, scratch):
         names, text = world.names(scratch.path), OTHER
         for name in ("tmp", "free"):
@@ -302,7 +304,7 @@ def busy_port(world, scratch):
     other(("portals:", f"metrics: {{listen: '127.0.0.1:{holder.getsockname()[1]}'}}\nportals:"))(world, scratch)
 
 
-HELD = []  # files and sockets of rows, until the end
+HELD = []  # files and sockets that rows keep open until the end
 
 DAEMON_ROWS = [
     Row("a state directory that another rblkd has", "rblkd --config {tmp}/target.yaml", BUSY,

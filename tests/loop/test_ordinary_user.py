@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""README's "By hand" as an ordinary user has it: no privileges, 8 MiB of locked memory, a run directory of the own."""
+"""README's "By hand" for an ordinary user: no privileges, 8 MiB of locked memory, a run directory
+of its own."""
 
 import os
 import resource
@@ -41,7 +42,7 @@ def by_hand(scratch):
         os.chown(scratch.file("own"), UNPRIVILEGED, UNPRIVILEGED)
     env = {key: value for key, value in scratch.env.items() if key not in ("RBLK_RUN_DIR", "RBLK_STATE_DIR")}
     env.update(XDG_RUNTIME_DIR=scratch.file("own"))
-    if os.geteuid() == 0:  # that of root would do
+    if os.geteuid() == 0:  # root's would work, too
         env.update(RBLK_CONTROL_SOCKET="")
 
     def user(*command):
@@ -68,7 +69,8 @@ def by_hand(scratch):
 
 
 def smaller_buffers(scratch):
-    """A device locks memory: the volume takes what the limit leaves, says so, and works with it."""
+    """A device locks memory: the volume takes what the limit leaves, logs that, and works with it.
+    """
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     env = dict(scratch.env, SOFTRDMA_MEMLOCK_STRICT="1")
     done = run(RBLK, "attach", f"{NQN}@{target.address}", "--name", "v1", "--frontend", "socket", env=env,
@@ -89,7 +91,7 @@ def smaller_buffers(scratch):
 
 
 def namespaces_of_one_target(scratch):
-    """Detaching one of two namespaces of one subsystem by what it was attached from."""
+    """Detaches one of two namespaces of one subsystem by the address that it was attached with."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"])
     first, second = Volume(target, 1, "one"), Volume(target, 2, "two")
     where = f"{NQN}@{target.address}"
@@ -111,7 +113,7 @@ def environ_of(pid):
 
 
 def interrupted_quickstart(scratch):
-    """Ctrl-C reaches all of the terminal's processes; none is left, nor a file."""
+    """Ctrl-C reaches all processes of the terminal; none is left, nor a file."""
     os.mkdir(scratch.file("tmp"))
     env = dict(scratch.env, TMPDIR=scratch.file("tmp"), RBLK_BUILD=BUILD, RBLK_PORT=str(free_port()),
                RBLK_IMAGE_MIB="128")

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""The target's machine loses power: a host learns of writes that were acknowledged and never flushed.
+"""The target's machine loses power: a host is notified of writes that were acknowledged and never
+flushed.
 
-A boot id of our own stands for the kernel's, so that to kill rblkd is a loss of power where it changes, and a mere
-crash where it does not."""
+A boot id of our own stands for the kernel's: killing rblkd is a loss of power if it changes,
+and a mere crash if it does not.
+"""
 
 import os
 import socket
@@ -117,7 +119,7 @@ def machine_is_restarted_in_order(scratch):
 
 
 def nothing_is_kept(scratch):
-    """Without a state directory a loss of power cannot be told from a restart."""
+    """Without a state directory a loss of power looks like a restart."""
     target, volume, raw = begin(scratch, "")
     target.kill()
     boot(scratch, "two")

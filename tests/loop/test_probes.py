@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Static probes: those of the manual pages are in the programs, and a tracer of its own hears of each step of a command
-while it is done."""
+"""Static probes: the programs have those of the manual pages, and a tracer attached to them
+receives each step of a command."""
 
 import os
 import re
@@ -17,7 +17,7 @@ WRITE, READ = 1, 2
 
 
 def documented(page):
-    """{probe: number of its arguments}, as the manual page has them."""
+    """{probe: number of its arguments}, as in the manual page."""
     with open(os.path.join(ROOT, "docs/man", page), encoding="utf-8") as f:
         section = f.read().split("\n# PROBES\n")[1].split("\n# ")[0]
     return {name: arguments.count(",") + 1
@@ -25,7 +25,7 @@ def documented(page):
 
 
 def probes(program):
-    """[(provider, probe, address, [argument])] of the notes in the file."""
+    """[(provider, probe, address, [argument])] from the notes in the file."""
     notes = run("readelf", "--notes", "--wide", program).stdout
     found = re.findall(r"Provider: (\S+)\s+Name: (\S+)\s+Location: 0x(\w+), Base: \S+, Semaphore: 0x0+\s+"
                        r"Arguments:(.*)", notes)
@@ -34,7 +34,7 @@ def probes(program):
 
 
 def code_at(program, address):
-    """The byte of the file that is loaded there."""
+    """The byte of the file that is loaded at this address."""
     for line in run("readelf", "--program-headers", "--wide", program).stdout.splitlines():
         words = line.split()
         if words[:1] != ["LOAD"]:
@@ -48,7 +48,8 @@ def code_at(program, address):
 
 
 def static_probes(scratch):
-    """Those of the manual pages are in the programs, with as many arguments; and each is a nop."""
+    """The programs have the probes of the manual pages, with as many arguments; and each is a nop.
+    """
     for program, provider, page in ((RBLKD, "rblkd", "rblkd.8.scd"), (RBLK, "rblk", "rblk.8.scd")):
         wanted, found = documented(page), probes(program)
         expect(len(wanted) > 5, f"documented: {wanted}")
@@ -65,7 +66,8 @@ def static_probes(scratch):
 
 
 class Tracer:
-    """gdb, which stops the process at each of these probes and prints its arguments, until the last one is met."""
+    """gdb, which stops the process at each of these probes and prints its arguments, until the
+    last one is reached."""
 
     def __init__(self, scratch, pid, provider, wanted, last):
         self.log = scratch.file(f"{provider}.trace")
@@ -91,11 +93,11 @@ class Tracer:
             return f.read()
 
     def finish(self):
-        """{probe: [its arguments, each time]}, when it has let go of the process."""
+        """{probe: [its arguments, each time]}, after gdb has detached from the process."""
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self.process.terminate()  # which lets go of it
+            self.process.terminate()  # which detaches
             self.process.wait()
             raise Failure(f"the last probe was not met: {self.read()[-2000:]}") from None
         heard = {}

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""rblkctl stats: what was done is what is counted, by namespace, host and queue; tables and mistakes."""
+"""rblkctl stats: the counters match the I/O that was done, by namespace, host and queue; tables
+and mistakes."""
 
 import fcntl
 import json
@@ -19,7 +20,7 @@ from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, Volume, expect
 
 USAGE, CONFIG, NOT_FOUND, UNREACHABLE = 2, 3, 4, 7
 MIB = 1 << 20
-BLOCK = 65536  # larger than what comes in the capsule: a Write has to be fetched
+BLOCK = 65536  # larger than in-capsule data: a Write has to be fetched
 
 
 def ctl(target, *arguments, status=0):
@@ -43,7 +44,7 @@ def work(volume, n_writes, n_reads):
 
 
 def consistent(what, item):
-    """What holds of any counters at rest."""
+    """Checks the invariants of counters at rest."""
     for name, io in item["io"].items():
         where = f"{what}, {name}"
         expect_equal(sum(n for _, n in io["histogram"]), io["count"], f"{where}: histogram")
@@ -54,7 +55,7 @@ def consistent(what, item):
             expect_equal((io["sum_ns"], io["p999_ns"]), (0, 0), where)
             continue
         expect(io["p50_ns"] in ends and io["p999_ns"] in ends, f"{where}: quantiles {io}")
-        # Of each step the longest counts: the sum is at most that, and less by a step's width.
+        # A step counts with its upper end: the sum is at most that, and less by a step's width.
         most = sum(end * n for end, n in io["histogram"])
         expect(io["sum_ns"] <= most, f"{where}: sum {io['sum_ns']} above {most}")
         expect(io["stages"]["samples"] <= io["count"], f"{where}: samples {io}")
@@ -66,7 +67,7 @@ def counts(item):
 
 
 def exact(scratch):
-    """By namespace, host and queue; and nothing is missing when connections are gone."""
+    """By namespace, host and queue; and the counts of closed connections stay."""
     image = scratch.make_file("disk.img", 16 * MIB)
     target = Target(scratch, ["nsid: 1, ram: 16MiB", f"nsid: 2, file: {image}"])
     ram, disk = Volume(target, 1, None, "--queues", "1"), Volume(target, 2, None, "--queues", "1")
@@ -104,7 +105,7 @@ def exact(scratch):
 
 
 def lost(scratch):
-    """Hosts that vanish in the middle of their work: what was answered stays counted, for both."""
+    """Hosts that vanish in the middle of their work: answered commands stay counted, for both."""
     image = scratch.make_file("disk.img", 16 * MIB)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     for _ in range(3):
@@ -162,7 +163,8 @@ LONG = "nqn.2026-01.org.example.of-a-department-with-a-long-name:" + 40 * "x"
 
 
 def fits(scratch):
-    """Tables on a terminal of 80 columns: no line is longer, and names keep the end that tells them apart."""
+    """Tables on a terminal of 80 columns: no line is longer, and names keep the end that
+    distinguishes them."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"], extra=f"hosts:\n  - {{name: long, nqn: '{LONG}'}}")
     volume = Volume(target, 1, "one", "--hostnqn", LONG)
     work(volume, 5, 5)
@@ -180,7 +182,7 @@ def fits(scratch):
 
 
 def read_screen(fd, text, mark, n):
-    """What a terminal shows, from text on, until mark has come n times."""
+    """The terminal's contents, from text on, until mark has appeared n times."""
     while text.count(mark) < n:
         expect(select.select([fd], [], [], PATIENCE)[0], f"waited for {mark!r}, which did not come: {text}")
         text += os.read(fd, 65536).decode()
@@ -188,7 +190,7 @@ def read_screen(fd, text, mark, n):
 
 
 def top_on_a_terminal(scratch):
-    """What is idle is hidden, the busiest comes first, q ends it and leaves the terminal as it was."""
+    """Idle rows are hidden, the busiest comes first, q ends it and restores the terminal."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"])
     volume = Volume(target, 2)
     load = start_fio(scratch, volume.uri, "--rw=randread", "--bs=4k", "--size=16m", "--time_based", "--runtime=600")
@@ -214,7 +216,7 @@ def top_on_a_terminal(scratch):
 
 
 def top_differs(scratch):
-    """Work while it looks is what it shows, in all intervals together."""
+    """All intervals together show the work of that time."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     volume = Volume(target, 1)
     work(volume, 100, 0)
@@ -231,7 +233,7 @@ def top_differs(scratch):
 
 
 def slow(scratch):
-    """Commands of a slow disk are logged, and only while that is wanted."""
+    """Slow commands are logged, and only while the limit is set."""
     image = scratch.make_file("disk.img", 16 * MIB)
     target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 16MiB"], extra="slow_io: 400ms")
     volume, other = Volume(target, 1), Volume(target, 2)

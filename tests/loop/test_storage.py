@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What is below fails: no room, a queue that is full, a flush that is refused. Only the command it
-happens to fails, nothing is told that is not true, and all works again when the cause is gone."""
+"""Stores fail: no space, a full queue, a failed flush. Only the affected command fails, no status
+and no message is false, and all works again when the cause is gone."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def nbdsh(volume, *lines, check=True):
 
 
 def queue_full(scratch):
-    """io_submit has no room (EAGAIN), or takes nothing, again and again: nothing is lost."""
+    """io_submit has no room (EAGAIN), or accepts nothing, again and again: nothing is lost."""
     image = scratch.make_file("disk.img", 64 * MIB)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1)
@@ -49,7 +49,7 @@ def queue_full(scratch):
 
 
 def refused_submission(scratch):
-    """io_submit refuses (EIO): those commands fail, the connection and all others live."""
+    """io_submit fails (EIO): those commands fail, the connection and all others live."""
     image = scratch.make_file("disk.img", 16 * MIB)
     target = Target(scratch, [f"nsid: 1, file: {image}"])
     volume = Volume(target, 1)
@@ -69,7 +69,8 @@ def refused_submission(scratch):
 
 
 def no_room(scratch):
-    """A sparse file on a full file system: writes fail with ENOSPC, reads do not, room helps."""
+    """A sparse file on a full file system: writes fail with ENOSPC, reads do not, and free space
+    helps."""
     with mounted(scratch, "tmpfs", "-o", "size=8m") as mnt:
         scratch.make_file("mnt/disk.img", 32 * MIB)
         target = Target(scratch, [f"nsid: 1, file: {mnt}/disk.img"])
@@ -93,7 +94,7 @@ def no_room(scratch):
 
 
 def failed_flush(scratch):
-    """After a failed flush no later flush may say that all is well, until rblkd is restarted."""
+    """After a failed flush no later flush may succeed, until rblkd is restarted."""
     # With data in the journal ext4 has no O_DIRECT: a flush is fdatasync.
     run("mkfs.ext4", "-q", "-F", scratch.make_file("fs.img", 64 * MIB))
     with mounted(scratch, "ext4", "-o", "loop,data=journal", what=scratch.file("fs.img")) as mnt:

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Each error of what is below rblkd is heard: the host gets the status that it deserves, the log has one line that
-says all, it is counted by kind, and rblkctl status is degraded until an administrator says otherwise. What may have
-lost acknowledged data is final until rblkd is started again; nothing else is."""
+"""Each error of a store below rblkd is reported: the host gets the matching status, the log has
+one complete line, it is counted by kind, and rblkctl status is degraded until an administrator
+clears it. An error that may have lost acknowledged data is final until rblkd is restarted;
+other errors are not."""
 
 import os
 import re
@@ -44,7 +45,7 @@ FUA = "h.pwrite(b'n' * 4096, 8192, nbd.CMD_FLAG_FUA)"
 
 
 class Store:
-    """A target with one file, its volume, and what is expected of both."""
+    """A target with one file, its volume, and the expectations of both."""
 
     def __init__(self, scratch, path=None):
         self.path = path or scratch.make_file("disk.img", 16 * MIB)
@@ -60,7 +61,7 @@ class Store:
         return self.target.list("namespaces")["namespaces"][0]
 
     def expect_heard(self, kind, operation, words, n_bytes=4096, state="degraded", status=None):
-        """One error of that kind is the last, and every interface that reports errors reports it."""
+        """The last error is of that kind, and every interface that reports errors reports it."""
         block = self.namespace()["block_size"]
         host = self.volume.status()["hostnqn"]
         told = self.errors()
@@ -87,7 +88,7 @@ class Store:
         return last
 
     def expect_host_heard(self, operation, status, n_bytes, block):
-        """So does the volume: its log, its status, and the list."""
+        """The volume reports it as well: its log, its status, and the list."""
         told = self.volume.status()
         last = told["last_io_error"]
         expect_equal((last["operation"], last["blocks"] * block, last["error"]), (operation, n_bytes, status), "of the volume")
@@ -116,7 +117,8 @@ class Store:
               "h.pwrite(b't' * 4096, 0, nbd.CMD_FLAG_FUA)")
 
     def expect_final(self):
-        """A later flush does not say that all is well, nor does an administrator; a restart does."""
+        """Neither a later flush nor clearing by an administrator ends the failure; a restart does.
+        """
         nbdsh(self.volume, fails(FLUSH), fails(WRITE), fails(FUA), "assert h.pread(4096, 0) == b'o' * 4096")
         ctl(self.target, "clear")
         expect_equal(self.namespace()["state"], "failed", "state of the namespace")
@@ -166,7 +168,8 @@ def flush_fails(scratch):
 
 
 def flush_at_shutdown_fails(scratch):
-    """A host that goes has its data flushed; that it cannot be is no command's error, and heard all the same."""
+    """The data of a host that disconnects is flushed; a failure of that flush is no command's
+    error, and is reported all the same."""
     store = Store(scratch)
     host = store.volume.status()["hostnqn"]
     nbdsh(store.volume, "h.pwrite(b'o' * 4096, 0)")
@@ -190,7 +193,8 @@ def tmpfs(scratch, size):
 
 
 def runs_out_of_room(scratch):
-    """In the middle of a write; the rest of the disk serves, and so does all of it when there is room again."""
+    """In the middle of a write; the rest of the disk serves, and all of it does when there is room
+    again."""
     with tmpfs(scratch, "8m") as mnt:
         store = Store(scratch, scratch.make_file("mnt/disk.img", 16 * MIB))
         nbdsh(store.volume, "h.pwrite(b'o' * 1048576, 0)\n"
@@ -213,7 +217,8 @@ def runs_out_of_room(scratch):
 
 
 def is_cut(scratch):
-    """Truncated behind our back: what is gone cannot be read, and the line says why."""
+    """Truncated by another program: the missing part cannot be read, and the log line has the
+    reason."""
     store = Store(scratch)
     nbdsh(store.volume, "h.pwrite(b'o' * 16777216, 0); h.flush()")
     os.truncate(store.path, MIB)
@@ -229,7 +234,7 @@ def is_cut(scratch):
 
 
 def tells_little_of_many(scratch):
-    """A thousand errors do not fill a disk with log; the lines say how many were left out."""
+    """A thousand errors do not fill a disk with log; the lines count those left out."""
     store = Store(scratch)
     os.truncate(store.path, MIB)
     nbdsh(store.volume, "for i in range(1000):\n"
@@ -248,7 +253,7 @@ def tells_little_of_many(scratch):
 
 
 def several(scratch):
-    """One of three fails: the others are well, and are not cleared with it."""
+    """One of three fails: the others are well, and clearing them does not clear it."""
     paths = [scratch.make_file(f"{i}.img", MIB) for i in range(2)]
     target = Target(scratch, [f"nsid: 1, file: {paths[0]}", f"nsid: 2, file: {paths[1]}", "nsid: 3, ram: 1MiB"])
     volumes = [Volume(target, i) for i in (1, 2)]
@@ -271,7 +276,7 @@ def several(scratch):
 
 
 def target_stays_away(scratch):
-    """What the volume gives up for want of a target is told, too."""
+    """I/O that the volume gives up because it has no target is reported, too."""
     target = Target(scratch, [f"nsid: 1, ram: 1MiB, {LASTING}"])
     volume = Volume(target, 1, "v1", "--fast-io-fail-tmo", "0", "--reconnect-delay", "100ms")
     target.kill()
@@ -299,7 +304,8 @@ def change(target, before, after):
 
 
 def failed_apply_grows_nothing(scratch):
-    """The second file cannot grow: the first is as it was, and the file of before is still right."""
+    """The second file cannot grow: the first keeps its size, and the old configuration still
+    applies."""
     paths = [scratch.file(f"{i}.img") for i in range(3)]
     target = Target(scratch, [f"nsid: {i + 1}, file: {p}, size: 16MiB, create: true" for i, p in enumerate(paths[:2])]
                     + ["nsid: 4, ram: 1MiB"])
@@ -329,7 +335,7 @@ def failed_apply_grows_nothing(scratch):
 
 
 def failed_start_grows_nothing(scratch):
-    """A start with a file that cannot be had leaves the others as they were, and none that it made."""
+    """A start that fails at one file leaves the others as they were, and removes those it made."""
     paths = [scratch.file(f"{i}.img") for i in range(3)]
     target = Target(scratch, [f"nsid: 1, file: {paths[0]}, size: 16MiB, create: true"])
     expect_equal(target.stop(), 0, "exit status of rblkd")

@@ -11,7 +11,7 @@ from harness import (IS_SANITIZED, VERIFY, Failure, Target, Volume, expect,  # n
                      expect_equal, find_key, fio, rblk, run, run_cases, start_fio, wait_until)
 
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=64m", "--time_based=0", *VERIFY)
-# slow enough that all that a case does falls into it: 16384 writes, read back by and by
+# slow enough that all events of a case fall into it: 16384 writes, read back one after the other
 SLOW = (*LOAD, "--rate_iops=2000")
 
 
@@ -25,7 +25,7 @@ def connections(target):
 
 
 def wait_writes(target, n):
-    """Until this rblkd has done so many."""
+    """Waits until this rblkd has done so many."""
     wait_until(lambda: target.list("namespaces")["namespaces"][0]["writes"] >= n, f"{n} writes")
 
 
@@ -67,8 +67,9 @@ def state_but_live(volume):
 
 
 def freeze(target, volume):
-    """Stops rblkd until the volume has noticed. Not while it delivers, in the software provider:
-    there it holds a lock that the volume's process waits for, and does not answer us either."""
+    """Stops rblkd until the volume has noticed. Not while rblkd delivers, in the software
+    provider: there it holds a lock that the volume's process waits for, which then cannot
+    answer either."""
     for _ in range(20):
         target.process.send_signal(signal.SIGSTOP)
         state = wait_until(lambda: state_but_live(volume), "the volume has noticed")
@@ -81,7 +82,7 @@ def freeze(target, volume):
 
 
 def frozen_target(scratch):
-    """SIGSTOP: connections live on, only keep alive can notice."""
+    """SIGSTOP: connections live on, only Keep Alive can notice."""
     target = Target(scratch, ["nsid: 1, ram: 64MiB"])
     volume = Volume(target, 1, None, "--keep-alive", "2s")
     process = start_fio(scratch, volume.uri, *SLOW)
@@ -131,7 +132,8 @@ def storm(scratch):
     target = Target(scratch, ["nsid: 1, ram: 64MiB"])
 
     def figures():
-        """Open descriptors, and KiB of its own: what a library's pages count for depends on what else runs."""
+        """Open descriptors, and KiB of private memory: the share of a library's pages depends on
+        other processes."""
         wait_until(lambda: not connections(target), "connections are gone")
         with open(f"/proc/{target.process.pid}/smaps_rollup", encoding="utf-8") as f:
             own = sum(int(line.split()[1]) for line in f if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
@@ -152,7 +154,7 @@ def storm(scratch):
     for i in range(4, 4 + rounds):
         once(i)
     fds_after, own_after = figures()
-    # one less is one of the first rounds that was closed late
+    # one less: a connection of the first rounds was closed late
     expect(fds_after <= fds, f"rblkd has {fds_after} open descriptors, after 4 rounds it had {fds}")
     # sanitizers keep freed memory in quarantine
     expect(IS_SANITIZED or own_after < own + 1024, f"rblkd grew from {own} to {own_after} KiB")

@@ -1,6 +1,6 @@
-"""The NBD server on a volume in memory, and a client that speaks NBD byte by byte.
+"""The NBD server on a volume in memory, and a client that builds NBD byte by byte.
 
-The raw client says exactly what a test wants said, legal or not; libnbd would refuse to.
+The raw client sends exactly the bytes of a test, legal or not; libnbd would refuse some.
 """
 
 import os
@@ -64,12 +64,12 @@ class Server:
         return self.process.poll() is None
 
     def stop(self, seconds=PATIENCE):
-        """SIGTERM; exit status 0 and no sanitizer report, or it is a failure."""
+        """Sends SIGTERM; an exit status other than 0 or a sanitizer report is a failure."""
         self.process.send_signal(signal.SIGTERM)
         self.wait(seconds)
 
     def wait(self, seconds=PATIENCE):
-        """What stop says, for a process that was told already."""
+        """The checks of stop, for a process that was ended already."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

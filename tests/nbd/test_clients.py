@@ -185,7 +185,7 @@ def case_socket_file(scratch):
     server.process.kill()
     server.process.wait()
     expect(os.path.exists(server.path), "a killed server leaves its socket")
-    server = Server(scratch)  # which does not keep the next from starting
+    server = Server(scratch)  # which does not prevent the next from starting
     expect_equal(Raw(server.connect()).go().size, 64 * MIB, "the new one")
     server.stop()
     with open(scratch.file("s"), "w", encoding="utf-8") as f:

@@ -170,7 +170,7 @@ def case_meta_queries(server):
 
 
 def status_error(server, chosen_for, go_name, then=()):
-    """What BLOCK_STATUS says after SET_META for one name, options, and GO for another."""
+    """The answer to BLOCK_STATUS after SET_META for one name, options, and GO for another."""
     raw = Raw(server.connect()).greet()
     raw.option(STRUCTURED_REPLY)
     raw.is_structured = True

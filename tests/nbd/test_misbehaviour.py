@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Clients that send garbage, stall, do not read, die, or are too many; the others must not notice."""
+"""Clients that send garbage, stall, do not read, die, or are too many: the others are not
+affected."""
 
 import os
 import random
@@ -24,7 +25,7 @@ def n_fds(server):
 
 
 def n_sockets(server):
-    """Those of clients and the one that listens; workers have descriptors of their own."""
+    """Descriptors of clients and of the listener; workers have descriptors of their own."""
     n = 0
     for entry in os.scandir(f"/proc/{server.process.pid}/fd"):
         try:
@@ -87,7 +88,7 @@ def case_garbage_in_transmission(scratch):
 
 
 def case_killed_everywhere(scratch):
-    """The conversation cut off after every possible byte."""
+    """The conversation truncated after every possible byte."""
     server = Server(scratch, DELAY_US=500)
     options = struct.pack(">IQII", 3, IHAVEOPT, LIST, 0) + struct.pack(">QII", IHAVEOPT, GO, 6) + go_data()
     write = struct.pack(">IHHQQI", 0x25609513, 0, WRITE, 1, 100, 5000) + pattern(5000, 1)
@@ -151,8 +152,8 @@ def case_disc_with_writes_in_flight(scratch):
 
 
 def case_slow_reader(scratch):
-    """A client that asks for much and reads nothing: memory stays, and others go on, even those on
-    the same queue."""
+    """A client that requests much and reads nothing: memory is bounded, and other clients are
+    served, even those on the same queue."""
     server = Server(scratch, QUEUES=1, SLAB=4 * MIB, MAX_IO=MIB)
     check_alive(server, "before")
     slow = server.go()
@@ -234,7 +235,7 @@ def case_too_many_connections(scratch):
 
 
 def case_a_crowd_waits_for_its_turn(scratch):
-    """More clients at a time than there are places for: each is served, none is turned away."""
+    """More clients at a time than there are places: each is served, none is refused."""
     server = Server(scratch, "--max-connections", "4")
     crowd = [Raw(server.connect()) for _ in range(60)]
     for raw in crowd:
@@ -288,8 +289,9 @@ def case_stop_answers_in_flight(scratch):
 
 
 def answers_while_it_stops(scratch):
-    """Of 20 requests that take 1.7 s and of 10 that came after SIGTERM; None if this machine was too slow to
-    send those while the others were in flight. The server has 2 s for all of it."""
+    """How many of 20 requests that take 1.7 s, and of 10 sent after SIGTERM, were answered; None
+    if this machine was too slow to send those while the others were in flight. The server has 2
+    s for all of it."""
     server = Server(scratch, DELAY_US=1700000)
     raw = server.go()
     start = time.monotonic()
@@ -298,7 +300,7 @@ def answers_while_it_stops(scratch):
     time.sleep(0.1)
     server.process.terminate()
     wait_until(lambda: not os.path.exists(server.path), "the server stops")
-    time.sleep(0.1)  # until its workers have heard of it
+    time.sleep(0.1)  # until its workers have received the stop
     answers = {}
     try:
         for i in range(20, 30):
@@ -320,7 +322,7 @@ def case_stop_refuses_new_requests(scratch):
 
 
 def case_stop_with_stalled_clients(scratch):
-    """Neither one in the middle of a payload nor one that does not read can hold up the end."""
+    """Neither a client in the middle of a payload nor one that does not read can delay the end."""
     server = Server(scratch)
     stalled = server.go()
     stalled.request(WRITE, 0, MIB, payload=bytes(1000))
@@ -336,7 +338,7 @@ def case_stop_with_stalled_clients(scratch):
 
 @waits
 def case_stop_while_target_is_away(scratch):
-    """I/O that the volume holds for ever: the process says so and goes."""
+    """The volume never completes its I/O: the process logs that and ends."""
     server = Server(scratch, HOLD=1)
     server.go().request(READ, 0, 4096)
     time.sleep(0.1)
@@ -356,7 +358,7 @@ def case_grown_volume(scratch):
 
 
 def case_few_file_descriptors(scratch):
-    """Accepting fails for lack of file descriptors, and goes on later."""
+    """Accepting fails for lack of file descriptors, and resumes later."""
     server = Server(scratch)
     check_alive(server, "before")
     pid = server.process.pid

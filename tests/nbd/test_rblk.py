@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The rblk command: what it prints, its exit codes, JSON, and that it is right in odd moments."""
+"""The rblk command: its output, its exit codes, JSON, and its behaviour at unusual moments."""
 
 import json
 import os

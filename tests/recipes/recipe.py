@@ -25,7 +25,7 @@ BUILD_S = 600
 
 
 def names():
-    """Of all recipes of the page."""
+    """The commands of all recipes of the page."""
     return [name for name, _ in BLOCK.findall(read(os.path.join(ROOT, PAGE)))]
 
 
@@ -36,7 +36,8 @@ def read(path):
 
 class Recipe:
     def __init__(self, scratch, name):
-        # The build lies where it lies beside the tree under test: then the commands of both are the same.
+        # The copy's build has the same relative place as the build under test: so the commands of
+        # both are equal.
         above = os.path.join(scratch.path, "a", "b", "c")
         self.tree = os.path.join(above, os.path.basename(ROOT))
         self.build_folder = os.path.normpath(os.path.join(self.tree, os.path.relpath(BUILD, ROOT)))
@@ -59,7 +60,8 @@ def is_build(folder):
 
 
 def copy_tree(to):
-    """Without builds and without the history. Times are kept, because ninja compares them."""
+    """Copies the tree without builds and without the history. Times are kept, because ninja
+    compares them."""
     def left_out(folder, entries):
         return [e for e in entries if e in (".git", "build", "__pycache__") or
                 (os.path.isdir(os.path.join(folder, e)) and is_build(os.path.join(folder, e)))]
@@ -68,7 +70,7 @@ def copy_tree(to):
 
 
 def options():
-    """As the build under test was set up."""
+    """Sets the build up as the build under test."""
     lines = configparser.ConfigParser(interpolation=None, delimiters=("=",))
     lines.optionxform = str
     lines.read(os.path.join(BUILD, "meson-private", "cmd_line.txt"), encoding="utf-8")
@@ -78,7 +80,7 @@ def options():
 
 
 def copy_objects(to):
-    """What is compiled already, with what ninja knows of it."""
+    """Copies the compiled objects, with ninja's records of them."""
     for product in PRODUCT:
         for folder, _, entries in os.walk(os.path.join(BUILD, product)):
             here = os.path.join(to, os.path.relpath(folder, BUILD))

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Each recipe of docs/HACKING.md works as it stands there: it is applied, built, and what it adds is used."""
+"""Each recipe of docs/HACKING.md works as written: the test applies it, builds it and uses what it
+adds."""
 
 import json
 import os
@@ -12,7 +13,7 @@ from recipe import Recipe, names  # noqa: E402
 
 
 def backend(scratch):
-    """A backend that reads 5Ah everywhere: its key is taken, and hosts read from it."""
+    """A backend that reads 5Ah everywhere: its key is accepted, and hosts read from it."""
     recipe = Recipe(scratch, "backend")
     recipe.build("target/rblkd")
     target = Target(scratch, ["nsid: 1, pattern: 1MiB"], rblkd=recipe.program("target/rblkd"))
@@ -59,7 +60,7 @@ def rblk_subcommand(scratch):
 
 
 def rblkctl_subcommand(scratch):
-    """It and its method: rblkctl asks rblkd, both of the copy."""
+    """The subcommand and its method: rblkctl calls rblkd, both of the copy."""
     recipe = Recipe(scratch, "rblkctl-subcommand")
     recipe.build("target/rblkd", "tools/rblkctl/rblkctl")
     target = Target(scratch, ["nsid: 1, ram: 1MiB"], extra="tuning: {workers: 2}",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs programs that others wrote over softrdma: pairs of server and client, in parallel,
-each with a limit of time, in a network namespace of our own where the system lets us (so
-that the ports are ours alone). Prints TAP."""
+"""Runs foreign programs over softrdma: pairs of server and client, in parallel, each with a time
+limit, in a network namespace of its own if the system permits that (so that no other program
+uses the ports). Prints TAP."""
 
 import concurrent.futures
 import os
@@ -19,13 +19,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SOFTRDMA = os.path.join(ROOT, "tools", "softrdma")
 HERE = "127.0.0.1"
 LANES = 3       # most programs wait more than they compute
-PATIENCE = 180  # seconds; on a machine that is very busy, under a sanitizer
+PATIENCE = 180  # seconds; for a busy machine, under a sanitizer
 # rping destroys its event channel while a thread of its own may be about to read it.
 ENDS_BADLY = "rdma_get_cm_event: Bad file descriptor"
 REPORT = re.compile(r"ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:")
 
 
-# What we start is known by this, however it was started.
+# Marks the processes that this test started, however it started them.
 MARK = f"SOFTRDMA_TEST_RUN={os.getpid()}.{time.monotonic_ns()}"
 
 
@@ -38,7 +38,7 @@ class Skip(Exception):
 
 
 def enter_own_network():
-    """Starts this program again in a fresh network namespace, if that is allowed."""
+    """Starts this program again in a fresh network namespace, if that is permitted."""
     if os.environ.get("SOFTRDMA_TEST_NETNS"):
         return
     inside = dict(os.environ, SOFTRDMA_TEST_NETNS="1")
@@ -56,7 +56,7 @@ def need(*programs):
 
 
 def sanitizer():
-    """The runtime that a library built with a sanitizer needs in front of libc, or None."""
+    """The sanitizer runtime that must precede libc when the library has one, or None."""
     linked = subprocess.run(["ldd", os.environ["SOFTRDMA_LIB"]], check=False, capture_output=True, text=True)
     runtime = re.search(r"=> (\S*/lib[at]san\.so\S*)", linked.stdout)
     return runtime.group(1) if runtime else None
@@ -67,15 +67,15 @@ VARIABLES = {"--trace": "SOFTRDMA_TRACE", "--snap": "SOFTRDMA_TRACE_SNAP"}
 
 
 def softrdma(*options, before=()):
-    """The command "softrdma OPTION...", or what it does where the shell that it is written in
-    does not survive a sanitizer's runtime; that can have other libraries in front of it."""
+    """The command "softrdma OPTION...", or its effects where that shell script does not survive a
+    sanitizer's runtime, which tolerates other libraries in front of it."""
     if not SANITIZER:
         return [SOFTRDMA, *options]
     settings = [f"{VARIABLES[name]}={value}" for name, value in zip(options[::2], options[1::2])]
     tsan, asan = os.environ.get("TSAN_OPTIONS", ""), os.environ.get("ASAN_OPTIONS", "")
     preload = ":".join([*before, SANITIZER, os.environ["SOFTRDMA_LIB"]])
     return ["env", f"LD_PRELOAD={preload}",
-            f"ASAN_OPTIONS=detect_leaks=0:{asan}",  # theirs, when they end
+            f"ASAN_OPTIONS=detect_leaks=0:{asan}",  # the programs' own leaks at their end
             f"TSAN_OPTIONS=ignore_noninstrumented_modules=1:{tsan}", *settings]
 
 
@@ -103,7 +103,7 @@ class Program:
         self.process.wait()
 
     def wait(self, seconds=PATIENCE):
-        """Its exit status. Hanging and sanitizer reports are failures."""
+        """Waits for its exit status. A hang or a sanitizer report is a failure."""
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -119,7 +119,7 @@ class Program:
             raise Failure(f"exit status {status}: {self}")
 
     def expect_refusal(self, seconds=PATIENCE):
-        """It failed by itself: no crash, no hanging."""
+        """The program failed in order: no crash, no hang."""
         status = self.wait(seconds)
         if status <= 0:
             raise Failure(f"exit status {status} is no refusal: {self}")
@@ -133,8 +133,8 @@ TAKEN = []
 
 
 def free_port():
-    """Given out once, and held against others in UDP, where it disturbs no program: the network may be
-    shared."""
+    """A port that is given out once, and bound in UDP, which no tested program uses: the network
+    may be shared."""
     while True:
         holder = socket.socket(type=socket.SOCK_DGRAM)
         port = next(PORTS)
@@ -147,7 +147,7 @@ def free_port():
 
 
 def listens(port):
-    """Does a program listen on this port, of TCP or of the connection manager?"""
+    """Whether a program listens on this port, of TCP or of the connection manager."""
     for name in ("tcp", "tcp6"):
         try:
             with open(f"/proc/net/{name}", encoding="ascii") as f:
@@ -156,7 +156,7 @@ def listens(port):
                     return True
         except OSError:
             pass
-    # the name is there as soon as it is bound: flag 0x10000 says that it listens too
+    # the name exists as soon as it is bound: flag 0x10000 means that it listens, too
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
         return re.search(rf" 00010000 \S+ \S+ +\d+ @softrdma\.cm\.\w+\.{port}\.", f.read()) is not None
 
@@ -184,7 +184,7 @@ def fill(template, port):
 
 
 def pair(server, client, **kwargs):
-    """Both must succeed. PORT and HERE stand for what they say."""
+    """Both must succeed. PORT and HERE are replaced by the port and the address."""
     port = free_port()
     need(server.split()[0], client.split()[0])
     first = Program(fill(server, port), **kwargs)
@@ -204,7 +204,7 @@ def pair(server, client, **kwargs):
 
 
 def refusal(server, client):
-    """Neither works, both say so soon and do not crash."""
+    """Both fail, soon, with a message and without a crash."""
     port = free_port()
     need(server.split()[0], client.split()[0])
     first = Program(fill(server, port))
@@ -222,7 +222,7 @@ def refusal(server, client):
 # ---- what is left ---------------------------------------------------------------
 
 def our_processes():
-    """Those that this test started and that have not ended, with the descriptors they hold."""
+    """The processes of this test that have not ended, with the descriptors they hold."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as f:
@@ -233,7 +233,7 @@ def our_processes():
 
 
 def segments():
-    """Shared memory with a name of ours, and descriptors of our nameless segments."""
+    """Shared memory with softrdma's name, and descriptors of its nameless segments."""
     yield from (f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "softrdma" in name)
     for pid in our_processes():
         try:
@@ -245,7 +245,8 @@ def segments():
 
 
 def names():
-    """Sockets of nodes and of the connection manager; in a network of our own they are all ours."""
+    """Sockets of nodes and of the connection manager; in an own network namespace all are this
+    test's."""
     if not os.environ.get("SOFTRDMA_TEST_NETNS"):
         return []
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
@@ -253,7 +254,7 @@ def names():
 
 
 def nothing_is_left():
-    """After all programs have ended, by themselves or by SIGKILL."""
+    """Checks that nothing is left after all programs have ended, by themselves or by SIGKILL."""
     for what, find in ("processes", our_processes), ("segments", segments), ("sockets", names):
         end = time.monotonic() + PATIENCE
         while left := list(find()):

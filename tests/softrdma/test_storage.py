@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stock storage programs over softrdma, with their data checked: fio's rdma engine, tgtd's
-iSER target with libiscsi. And programs that a container separates: a clear refusal or
-success, never a hang. SOFTRDMA_LIB names the library."""
+"""Stock storage programs over softrdma, with their data checked: fio's rdma engine, tgtd's iSER
+target with libiscsi. And programs that a container separates: a clear refusal or success, never
+a hang. SOFTRDMA_LIB names the library."""
 
 import ctypes
 import functools
@@ -25,8 +25,9 @@ INITIATOR = "iqn.2007-10.com.github:sahlberg:libiscsi:"  # what libiscsi's progr
 # ---- fio ----------------------------------------------------------------------------
 
 def fio(verb):
-    """Not with the verb "send": fio connects with no RNR retries and posts its receives after it
-    has accepted, so that whether a first message finds one is luck, on any RDMA device."""
+    """Without the verb "send": fio connects with no RNR retries and posts its receives after it
+    has accepted, so on any RDMA device it is a matter of luck whether a first message finds
+    one."""
     need("fio")
     port = free_port()
     common = ["--ioengine=rdma", f"--port={port}", "--bs=64k", "--size=8m", "--iodepth=4",
@@ -90,7 +91,7 @@ one_tgtd = threading.Lock()  # for the port
 
 
 def iscsi_program(*command):
-    """libiscsi takes for granted that the memory it allocates for a connection is zero."""
+    """libiscsi assumes that the memory it allocates for a connection is zero."""
     asan = os.environ.get("ASAN_OPTIONS", "")
     env = {"MALLOC_PERTURB_": "255",  # malloc() fills with the complement, mallopt(3)
            "ASAN_OPTIONS": f"{asan}:malloc_fill_byte=0:max_malloc_fill_size=65536"}
@@ -130,7 +131,7 @@ def iser_copy(target):
 
 
 class Iscsi:
-    """As much of libiscsi as a copy needs. Runs under softrdma."""
+    """The calls of libiscsi that a copy needs. Runs under softrdma."""
 
     def __init__(self, url):
         try:
@@ -191,7 +192,8 @@ def copy(url, disk):
 # ---- containers ---------------------------------------------------------------------
 
 def across(namespace):
-    """A server here, a client in another namespace: it works, or both soon say that it does not."""
+    """A server here, a client in another namespace: they connect, or both soon report that they
+    cannot."""
     need("rping", "unshare")
     wrapper = {"network": ["unshare", "-n", "sh", "-c", 'ip link set lo up; exec "$@"', "sh"],
                "pid": ["unshare", "-p", "-f", "--mount-proc", "--kill-child"]}[namespace]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The conformance suite that others wrote: stock verbs programs over softrdma, as they come,
-with the data checked by those that can. SOFTRDMA_LIB names the library."""
+"""Foreign conformance programs: stock verbs programs over softrdma, unmodified, with the data
+checked by those that can. SOFTRDMA_LIB names the library."""
 
 import functools
 import sys
@@ -71,9 +71,9 @@ def cases():
     yield cm("ucmatose with migration", "ucmatose -p PORT -c 4 -m", "ucmatose -p PORT -c 4 -m -s HERE")
     yield cm("rdma_client", "rdma_server -p PORT", "rdma_client -s HERE -p PORT")
     yield from perftest_cases()
-    # It sends inline data on a queue pair that it did not ask to have any.
+    # It sends inline data on a queue pair created without any.
     yield case("rdma_xclient is refused", refusal, "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT")
-    # What reliable connections are not.
+    # Operations that reliable connections lack.
     yield case("XRC is refused: rdma_xclient", refusal, "rdma_xserver -p PORT -c x",
                "rdma_xclient -s HERE -p PORT -c x")
     for program in "ibv_ud_pingpong", "ibv_uc_pingpong", "ibv_xsrq_pingpong":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""softrdma --trace, read by others: Wireshark's dissectors find verbs, connections and NVMe
-capsules and nothing malformed, and every ICRC is right (computed here by zlib). Sources:
+"""softrdma --trace, read by other programs: Wireshark's dissectors find verbs, connections and
+NVMe capsules and nothing malformed, and every ICRC is right (computed here by zlib). Sources:
 the pcapng draft, IBA volume 1 and its annexes A16 and A17 (RoCE), NVMe over Fabrics."""
 
 import collections
@@ -47,7 +47,7 @@ def packets(path):
 
 
 def icrc(frame):
-    """As a receiver computes it, with what routers may change set to ones."""
+    """The ICRC as a receiver computes it, with the fields that routers may change set to ones."""
     ip = bytearray(frame[14:-4])
     if ip[0] >> 4 == 4:
         udp = 20
@@ -151,7 +151,7 @@ def cut_packets(path):
 
 @in_scratch
 def large_messages(path):
-    """Cut to the path MTU, and put together again by the reader."""
+    """Cut to the path MTU, and reassembled by the reader."""
     size = 3 * 1024 + 5
     command = ["ibv_rc_pingpong", "-g", "0", "-n", "2", "-r", "2", "-m", "1024", "-c", "-s", str(size)]
     need(command[0])
@@ -210,7 +210,7 @@ def nvme_capsules(path):
                  "NVMeOF Data for Identify", "NVMe Read", "NVMe CQE for Read", "NVMeOF Data for Read", "NVMe Write",
                  "RDMA Read Request", "NVMeOF Data for Write", "NVMe CQE for Write"):
         expect(text in lines, f"tshark found no {text} in\n" + lines[:4000])
-    # every command has its response: the order in the file is that of cause and effect
+    # every command precedes its response: the order in the file is that of cause and effect
     counts = [lines.count(text) for text in ("| NVMe Read", "CQE for Read", "| NVMe Write", "CQE for Write")]
     expect(counts[0] == counts[1] > 0 and counts[2] == counts[3] > 0, f"commands and responses: {counts}")
 

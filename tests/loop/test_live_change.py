@@ -311,8 +311,8 @@ def drains(scratch):
 
 
 def drains_what_was_moved(scratch):
-    """A portal that moved to another address keeps its old connections, which end when it is
-    removed."""
+    """A portal that moved to another address still owns its old connections: drain ends them, also
+    after the portal was removed."""
     target = Target(scratch, ["nsid: 1, ram: 8MiB"])
     volume = Volume(target, 1, "old", "--reconnect-delay", "100ms")
     wait_until(lambda: [c["state"] for c in target.list("connections")["connections"]] == ["live"] * 2,
@@ -338,8 +338,7 @@ def drains_what_was_moved(scratch):
 
 
 def names_users(scratch):
-    """rblkctl names the hosts that use a removed object before and after its removal, and the log
-    names them too."""
+    """rblkctl diff and apply name the hosts that use a removed object, and so does the log."""
     target = Target(scratch, ["nsid: 1, ram: 8MiB", "nsid: 2, ram: 8MiB"])
     volume = Volume(target, 1, "used")
     host = find_key(target.list("hosts")["hosts"], "nqn")

@@ -289,9 +289,9 @@ def case_stop_answers_in_flight(scratch):
 
 
 def answers_while_it_stops(scratch):
-    """How many of 20 requests that take 1.7 s, and of 10 sent after SIGTERM, were answered; None
-    if this machine was too slow to send those while the others were in flight. The server has 2
-    s for all of it."""
+    """The answers {cookie: error} to 20 requests that take 1.7 s, and to 10 sent after SIGTERM;
+    None if this machine was too slow to send those while the others were in flight. The server
+    has 2 s for all of it."""
     server = Server(scratch, DELAY_US=1700000)
     raw = server.go()
     start = time.monotonic()

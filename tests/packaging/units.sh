@@ -1,6 +1,6 @@
 #!/bin/bash
-# What `meson install` installs: all of it is there, systemd understands it, and the services are as
-# locked up as they say. units.sh BUILD PREFIX SBINDIR
+# What `meson install` installs: it is complete, systemd accepts the units, and the services are as restricted as
+# documented. units.sh BUILD PREFIX SBINDIR
 build=$1 prefix=$2 sbindir=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
 PATH=$PATH:/usr/sbin:/sbin
@@ -41,7 +41,8 @@ done
 
 check "an example runs as it is" "$root$sbindir/rblkd" --check --config "$root$prefix/share/doc/rblk/examples/ram.yaml"
 
-# tools/deb "installs what it needs": what the source package builds with, and what the script itself calls
+# tools/deb "installs what it needs": the build dependencies of the source package, and the programs that the script
+# itself calls
 has_packages() (
 	eval "$(sed -n '/^build=/,/^bench=/p' "$source/tools/packages")"
 	has=" $(echo $build $deb) " lacks=
@@ -59,7 +60,7 @@ if ! command -v systemd-analyze >/dev/null; then
 	done_testing
 fi
 
-# as on a machine where they are installed: the programs are where the units say
+# as on a machine where they are installed: the programs are at the paths in the units
 units=$system/systemd/system
 sed -i "s|=$sbindir/|=$root$sbindir/|;s|=$prefix/bin/|=$root$prefix/bin/|" "$units"/rblk*.service
 verify() {
@@ -70,10 +71,10 @@ verify() {
 check "rblkd.service verifies" verify rblkd.service
 check "rblk-volume@.service verifies" verify rblk-volume@test.service
 
-# exposure UNIT MOST: tenths, as `systemd-analyze security` counts them
+# exposure UNIT MOST: in tenths, as `systemd-analyze security` counts
 exposure() { systemd-analyze security --offline=true --no-pager --threshold="$2" "$units/$1"; }
 check "rblkd.service: exposure of at most 2.0" exposure rblkd.service 20
-# it must be root with CAP_SYS_ADMIN, which counts 0.7 alone
+# it must be root with CAP_SYS_ADMIN, which alone counts 0.7
 check "rblk-volume@.service: exposure of at most 2.0" exposure rblk-volume@.service 20
 
 if [ "$(id -u)" = 0 ] && [ -z "${FAKEROOTKEY:-}" ]; then

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the host-side programs of tests/vm share: where the kernels are kept and how to say no.
+# What the host-side programs of tests/vm share: the place of the kernels, and failing or skipping with a reason.
 
 vm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(cd "$vm_dir/../.." && pwd)
@@ -9,7 +9,7 @@ PATH=$PATH:/usr/sbin:/sbin
 
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# skip WHY: 77 is what meson and automake call a skipped test
+# skip WHY: meson and automake call exit status 77 a skipped test
 skip() { printf '%s: skipped: %s\n' "${0##*/}" "$*" >&2; exit 77; }
 
 # kmod NAME ARGS...: depmod or modprobe, the host's own or the one that `fetch` put beside the kernels
@@ -20,7 +20,7 @@ kmod() {
         "$cache/tools/usr/bin/kmod-as" "$name" "$@"
 }
 
-# What apt knows may be nothing, or of yesterday; only root can change that.
+# apt's lists may be empty, or old; only root can update them.
 apt_refresh() { [ "$(id -u)" = 0 ] && apt-get -qq update >/dev/null 2>&1; }
 apt_download() { apt-get -qq -o APT::Sandbox::User=root download "$@"; }
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What test scripts use inside a machine: results, modules, fabrics, the kernel's own target and host, fio.
-# A script starts with `. tests/vm/lib.sh` and ends with `done_testing`. The environment tells it where it is:
-# FABRIC, ROLE (host, or target in a pair), NODE, OUT (shared with the host and the other machine).
+# What test scripts use inside a machine: results, modules, fabrics, the kernel's own target and host, fio. A script
+# starts with `. tests/vm/lib.sh` and ends with `done_testing`. The environment describes the machine: FABRIC, ROLE
+# (host, or target in a pair), NODE, OUT (shared with the host and the other machine).
 
 PEER=10.77.0.$((3 - NODE)) SELF=10.77.0.$NODE
-# where the target is: beside us, or the other machine of a pair
+# the target's address: this machine, or the other machine of a pair
 [ "$TWO" = yes ] && TARGET=10.77.0.1 || TARGET=$SELF
 PORT=4420
 BUILD=${BUILD:-$VM_REPO/build/dev}
@@ -13,8 +13,8 @@ BUILD=${BUILD:-$VM_REPO/build/dev}
 
 tests=0 failed=0
 
-# look_at_clock: puts the centiseconds since boot into `now`. A fork, even of a shell, is dear under translation, so none
-# is made here or in what polls.
+# look_at_clock: puts the centiseconds since boot into `now`. A fork, even of a shell, is expensive under translation,
+# so neither this nor the polling functions fork.
 look_at_clock() { read -r now _ </proc/uptime; now=${now/./}; }
 look_at_clock
 t_last=$now
@@ -32,11 +32,11 @@ not_ok() { result "$1" "not ok"; }
 note() { printf '# %s\n' "$*"; }
 skip_all() { echo "1..0 # SKIP $*"; exit 77; }
 
-# The kernel's messages from here on: after a line among them.
+# The kernel's messages from here on: those after a marker line.
 dmesg_mark() { echo "mark=$EPOCHREALTIME" | tee /dev/kmsg; }
 dmesg_since() { dmesg | sed "1,/$1\$/d"; }
 
-# check WHAT COMMAND...: the command succeeds; what it said is shown only when it did not
+# check WHAT COMMAND...: the command succeeds; its output is shown only if it failed
 check() {
     local what=$1 rc mark="check $((tests + 1))"; shift
     echo "$mark" >/dev/kmsg
@@ -50,10 +50,10 @@ check() {
     return 1
 }
 
-# must WHAT COMMAND...: as check, but what follows would be pointless without it
+# must WHAT COMMAND...: as check, but a failure ends the script
 must() { check "$@" || done_testing; }
 
-# check_fails WHAT PATTERN COMMAND...: it fails and says so in words that match
+# check_fails WHAT PATTERN COMMAND...: it fails with a message that matches
 check_fails() {
     local what=$1 pattern=$2; shift 2
     if "$@" >/run/said 2>&1; then
@@ -80,7 +80,7 @@ like() {
 
 done_testing() {
     local bad
-    # a kernel that complained is a finding even where every command succeeded
+    # a complaint of the kernel is a finding even if every command succeeded
     bad=$(dmesg | grep -E 'BUG:|WARNING:|Oops|general protection|blocked for more than|refcount_t' |
         if [ -e /run/siw-was-deaf ]; then grep -vE 'siw_cep_put|refcount_t|refcount_warn'; else cat; fi | head -5)
     [ -z "$bad" ] || { not_ok "the kernel has nothing to complain about"; sed 's/^/#   /' <<<"$bad"; }
@@ -92,13 +92,13 @@ done_testing() {
 
 # --- waiting -------------------------------------------------------------------------------------------------------
 
-# pause SECONDS: without starting a program; succeeds
+# pause SECONDS: sleeps without starting a program; succeeds
 mkfifo /run/never 2>/dev/null
 exec {never}<>/run/never
 pause() { read -rt "$1" <&"$never" || :; }
 
-# within SECONDS COMMAND...: waits for something that must happen in that time. A machine that the host does not let run
-# gets nothing done and looks late: between two looks no more than half a second counts.
+# within SECONDS COMMAND...: waits until the command succeeds, for at most that time. A machine that the host does not
+# schedule makes no progress: between two attempts no more than half a second counts.
 within() {
     local left=$(($1 * 100)) now last took; shift
     look_at_clock
@@ -113,8 +113,8 @@ within() {
     done
 }
 
-# wait_for SECONDS COMMAND...: the same where the time says nothing: SECONDS are what a machine of its own needs, and one
-# that is translated on a busy host gets several times that
+# wait_for SECONDS COMMAND...: the same where the time itself is not tested: SECONDS suffice on an idle machine, and a
+# translated machine on a busy host gets several times that
 wait_for() {
     local seconds=$(($1 * 6)); shift
     within $seconds "$@"
@@ -141,7 +141,7 @@ need_modules() { local m; for m; do modprobe -q "$m" || skip_all "no module $m";
 fabric() {
     local kind=${1:-$FABRIC}
     if [ "$kind" = rxe ]; then
-        # 6.1's rxe asks for crc32 by a name that only crc32_generic answers to
+        # 6.1's rxe requests crc32 by a name that only crc32_generic provides
         modprobe -q crc32_generic
         need_modules rdma_rxe
     else
@@ -179,7 +179,8 @@ nvmet_subsystem() {
     done
 }
 
-# nvmet_port ADDRESS [IN-CAPSULE-BYTES] [PORT]: publishes every subsystem there is; last, so that none is seen half made
+# nvmet_port ADDRESS [IN-CAPSULE-BYTES] [PORT]: publishes all existing subsystems; last, so that a host sees none half
+# made
 nvmet_port() {
     local dir=$nvmet/ports/1 sub
     mkdir "$dir"
@@ -229,8 +230,8 @@ host_identity() {
     echo "00000000-0000-4000-8000-00000000000$NODE" >/etc/nvme/hostid
 }
 
-# twice COMMAND...: the accepting side of siw answers before it looks for data: a Connect that comes in between lies
-# there unseen, until the host gives it up after 60 s. That, and only that, is tried again.
+# twice COMMAND...: the accepting side of siw answers before it looks for data: a Connect that arrives in between stays
+# unnoticed until the host gives it up after 60 s. Only that case is tried again.
 twice() {
     local mark
     mark=$(dmesg_mark)
@@ -287,7 +288,7 @@ nvme_disk() {
 # --- load ----------------------------------------------------------------------------------------------------------
 
 # fio_verify FILE BLOCK-SIZE DEPTH SIZE [OPTION...]: writes with checksums, reads all of it back and compares. FILE is -
-# where an option names what is written.
+# if an option names the file.
 fio_verify() {
     local dev=$1 bs=$2 depth=$3 size=$4; shift 4
     [ "$dev" = - ] || set -- --filename="$dev" "$@"
@@ -295,7 +296,7 @@ fio_verify() {
         --direct=1 --verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 --group_reporting --minimal "$@"
 }
 
-# fio_begin FILE BLOCK-SIZE DEPTH SECONDS: the same in the background, held back to fill the time: first half writing,
+# fio_begin FILE BLOCK-SIZE DEPTH SECONDS: the same in the background, throttled to fill the time: first half writing,
 # second half verifying. (Not by fio's --time_based, with which the verifying never begins.) Returns when it writes.
 fio_begin() {
     local rate=150 before

@@ -22,23 +22,24 @@ rblkd_start() {
     before=$(times_ready)
     "$bin" --config $conf "$@" >>/run/rblkd.log 2>&1 </dev/null &
     rblkd=$!
-    # it listens before it has registered its memory, and what is counted from here on must not grow by that
+    # rblkd listens before it has registered its memory, and the counts from here on must not grow by that registration
     { rblkd_listens && wait_for 20 is_ready_after "$before"; } || { tail -n 30 /run/rblkd.log; return 1; }
 }
 times_ready() { grep -c 'ready, portals [0-9]' /run/rblkd.log; }
 is_ready_after() { [ "$(times_ready)" -gt "$1" ]; }
 
-# Asked of the kernel, not of rblkd: a listening CM id on a real device is what a host needs.
+# The kernel, not rblkd, reports it: a host needs a listening CM id on a real device.
 listening() { rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$PORT"; }
 rblkd_listens() { wait_for 20 listening || ! note "rblkd does not listen"; }
 
-# siw_is_deaf: siw gives a connection that it has not accepted yet the callbacks of its listener. When such a one ends it
-# closes the listener, whose CM id listens on with nothing below, and counts its references wrongly ever after.
+# siw_is_deaf: siw gives a connection that it has not accepted yet the callbacks of its listener. When such a connection
+# ends, siw closes the listener, whose CM id then listens without a socket, and its reference counts are wrong ever
+# after.
 siw_is_deaf() {
     [ "$FABRIC" = siw ] && listening && ! grep -qE ":$(printf %04X "$PORT") 0+:0000 0A " /proc/net/tcp /proc/net/tcp6
 }
 
-# host_returns COMMAND...: waits until it succeeds. To a deaf siw rblkd is started again, and only to that.
+# host_returns COMMAND...: waits until the command succeeds. Restarts rblkd if siw is deaf, and only then.
 host_returns() {
     wait_for 20 "$@" && return
     siw_is_deaf || return
@@ -47,7 +48,7 @@ host_returns() {
     rblkd_stop && rblkd_start </dev/null && wait_for 20 "$@"
 }
 
-# rblkd_stop: as an administrator does; fails if it does not end or ends badly
+# rblkd_stop: as an administrator stops it; fails if it does not end, or ends with an error
 rblkd_stop() {
     kill -TERM "$rblkd" 2>/dev/null || return
     wait_for 20 test ! -e "/proc/$rblkd/exe" || { kill -9 "$rblkd"; return 1; }
@@ -56,7 +57,7 @@ rblkd_stop() {
 
 rblkd_alive() { [ -e "/proc/$rblkd/exe" ]; }
 
-# rblkd_done: what every script checks of its target before it ends
+# rblkd_done: the checks of its target with which every script ends
 rblkd_done() {
     local base=$1
     check "rblkd stops when asked" rblkd_stop
@@ -75,7 +76,7 @@ disks() {
     under=$(ram_disk $(($1 + 32)))
     mkfs.ext4 -q "$under" && mkdir -p /srv && mount "$under" /srv || return
     file=/srv/a.img
-    # the tests sleep on allocation, not on what is in the file
+    # the tests depend on allocation, not on the file's contents
     truncate -s "${1}M" $file
     device=$(ram_disk "$2" 4096)
 }

@@ -13,9 +13,9 @@ boot_systemd() {
     systemctl -q mask serial-getty@ttyS0.service systemd-logind.service systemd-update-utmp.service \
         systemd-update-utmp-runlevel.service systemd-networkd.service networking.service \
         console-getty.service dbus.service dbus.socket
-    # The host may be a container, this machine is none: mounts are shared, packages start and stop services.
+    # The host may be a container, but this machine is none: mounts are shared, packages start and stop services.
     rm -f /.dockerenv /usr/sbin/policy-rc.d
-    # it would walk through all that the host has in /tmp
+    # it would walk through all of the host's /tmp
     ln -s /dev/null /etc/tmpfiles.d/tmp.conf
     cat >$unit/vm-test.service <<END
 [Service]
@@ -29,7 +29,7 @@ END
     # a machine may boot slowly
     mkdir -p /etc/systemd/system.conf.d
     printf '[Manager]\nDefaultTimeoutStartSec=600\nDefaultTimeoutStopSec=600\n' >/etc/systemd/system.conf.d/vm.conf
-    # whatever happens, the console of a failed run shows it
+    # the console of a failed run shows it in any case
     mkdir -p /etc/systemd/journald.conf.d
     printf '[Journal]\nStorage=volatile\nForwardToConsole=yes\n' >/etc/systemd/journald.conf.d/vm.conf
     {
@@ -50,7 +50,7 @@ END
     exit 0
 }
 
-# Of what the host has enabled nothing starts here but the mounting of file systems.
+# Of the host's enabled units, only those that mount file systems start here.
 if [ ! -e /run/booted ]; then
     find /etc/systemd/system -path '*.wants/*' ! -name remote-fs.target -delete
 fi

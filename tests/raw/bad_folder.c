@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into rblkd: a folder that cannot be synced. As often as the file FOLDER/unsynced has
- * bytes, fsync of FOLDER fails with EIO, and the file loses one; then it goes. What the thread
- * "health" saves comes when it likes, and is left alone.
+ * Preloaded into rblkd: a folder that cannot be synced. For each byte of the file FOLDER/unsynced
+ * one fsync of FOLDER fails with EIO and removes that byte; at the last one the file is removed.
+ * The thread "health" saves at times of its own, so its syncs do not fail.
  */
 #include <errno.h>
 #include <limits.h>

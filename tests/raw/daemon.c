@@ -26,7 +26,7 @@
 enum {
 	PATIENCE_S = 60,
 	N_RAM = 3, /* namespaces in RAM, see write_config */
-	/* Below those that connections get for their own end. */
+	/* Below the ephemeral ports, which connections get for their own end. */
 	PORT_BASE = 10000,
 	PORT_RANGE = 22000,
 };
@@ -127,7 +127,7 @@ static void wait_ready(struct daemon *d)
 
 	while (!daemon_has_logged(d, d->second_port ? "ready, portals 2/2 listening"
 						    : "ready, portals 1/1 listening")) {
-		/* The teardown has to know when it has ended. */
+		/* The teardown must notice that rblkd has ended. */
 		if (daemon_has_ended(d, &status) || clock_ns() > deadline) {
 			daemon_show_log(d);
 			fail_msg("rblkd does not start");
@@ -140,7 +140,7 @@ static void spawn(struct daemon *d)
 {
 	char log[128];
 
-	/* The last one's must not be taken for its own. */
+	/* The last daemon's line must not be mistaken for this one's. */
 	snprintf(log, sizeof(log), "%s/log", d->folder);
 	unlink(log);
 	d->is_terminated = d->has_ended = false;
@@ -182,8 +182,8 @@ bool daemon_try(struct daemon *d, int *ret_status)
 }
 
 /*
- * Ports of RDMA are a name space of their own, which tests that run at the same time share. A test
- * that has bound the number in UDP, which no test uses otherwise, owns it until the test ends.
+ * RDMA ports are a name space of their own, which concurrent tests share. A test that has bound the
+ * number in UDP, which no test uses otherwise, owns it until the test ends.
  */
 static uint16_t choose_port(void)
 {
@@ -384,6 +384,6 @@ void daemon_wait_registered(const struct daemon *d)
 {
 	const char *like = getenv("SOFTRDMA_LIKE");
 
-	if (!like || strcmp(like, "siw") != 0) /* iWARP: they never are */
+	if (!like || strcmp(like, "siw") != 0) /* iWARP: RAM is never registered */
 		daemon_wait_logged_again(d, ": registered with", N_RAM);
 }

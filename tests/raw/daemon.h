@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rblkd of our own, as a child process in a scratch folder. Fails the test when it misbehaves. */
+/* A rblkd as a child process in a scratch folder. Everything runs on the test's one thread, and
+ * a daemon that misbehaves fails the test. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +10,7 @@
 struct daemon {
 	pid_t pid;
 	bool is_terminated, keeps_state;
-	bool has_ended; /* status is waitpid's then */
+	bool has_ended; /* status is waitpid's status then */
 	int status;
 	uint16_t port;
 	uint16_t second_port; /* of a second portal, q; 0: there is none */
@@ -17,7 +18,7 @@ struct daemon {
 };
 
 enum {
-	/* Namespaces of RAW_SUBNQN; anything else does not exist. */
+	/* Namespaces of RAW_SUBNQN; no others exist. */
 	DAEMON_RAM = 1,	      /* 16 MiB, 512 */
 	DAEMON_FILE = 2,      /* 16 MiB, 4096 */
 	DAEMON_READ_ONLY = 3, /* 1 MiB file, 512 */
@@ -29,46 +30,47 @@ enum {
 void daemon_start(struct daemon *d, const char *tuning);
 /* The same with more keys of the section limits. */
 void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits);
-/* The host RAW_HOSTNQN must prove to have this secret. limits: as above. */
+/* The host RAW_HOSTNQN must authenticate with this secret. limits: as above. */
 void daemon_start_with_secret(struct daemon *d, const char *secret);
 void daemon_start_with_secret_limited(struct daemon *d, const char *secret, const char *limits);
 /* With two portals, p and q, and ANA groups: DAEMON_RAM and DAEMON_READ_ONLY are in group 1, the
  * others in DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group
  * 9 is empty. */
 void daemon_start_ana(struct daemon *d);
-/* With two portals, and a configuration that write puts into d->folder. */
+/* With two portals, and a configuration that `write` puts into d->folder. */
 void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d));
 /* With a state directory. */
 void daemon_start_keeping(struct daemon *d);
-/* kill -9, and the same again with what it has kept. */
+/* Ends it with kill -9, and starts it again with the state that it has kept. */
 void daemon_kill_and_restart(struct daemon *d);
-/* SIGTERM, which must end with 0 within some seconds; and the same again. */
+/* Ends it with SIGTERM, which must end with 0 within some seconds, and starts it again. */
 void daemon_restart(struct daemon *d);
 /*
- * Starts one that was ended again, and waits: true when it is ready, though perhaps without its
- * portal; false when it has ended, *ret_status is waitpid's then.
+ * Starts a daemon that has ended, and waits: true when it is ready, though perhaps without its
+ * portal; false when it has ended, *ret_status is waitpid's status then.
  */
 bool daemon_try(struct daemon *d, int *ret_status);
-/* Whether it has ended by itself; *ret_status is waitpid's then. */
+/* Whether it has ended by itself; *ret_status is waitpid's status then. */
 bool daemon_has_ended(struct daemon *d, int *ret_status);
-/* SIGTERM if it has not been sent, and waits; waitpid's status. It is killed after some seconds. */
+/* Sends SIGTERM if it was not sent, and waits; returns waitpid's status. Kills it after some
+ * seconds. */
 int daemon_end(struct daemon *d);
-/* The folder goes. */
+/* Removes the folder. */
 void daemon_remove(struct daemon *d);
 void daemon_show_log(const struct daemon *d);
 /* Sends SIGTERM and does not wait. */
 void daemon_terminate(struct daemon *d);
-/* SIGTERM, if it was not sent before; it must end with 0 within some seconds. */
+/* Sends SIGTERM if it was not sent; rblkd must end with 0 within some seconds. */
 void daemon_stop(struct daemon *d);
-/* Queue pairs that it has. */
+/* The number of its queue pairs. */
 unsigned daemon_n_connections(const struct daemon *d);
-/* Waits until there are none. */
+/* Waits until it has no queue pairs. */
 void daemon_wait_empty(const struct daemon *d);
 bool daemon_has_logged(const struct daemon *d, const char *text);
-/* Lines of the log with that in them. */
+/* The number of lines of the log that contain the text. */
 unsigned daemon_n_logged(const struct daemon *d, const char *text);
-/* Waits until there is one; until there are n. */
+/* Waits until there is one such line; until there are n. */
 void daemon_wait_logged(const struct daemon *d, const char *text);
 void daemon_wait_logged_again(const struct daemon *d, const char *text, unsigned n);
-/* Waits until the namespaces in RAM are registered memory: that begins when it starts. */
+/* Waits until the namespaces in RAM are registered memory, which begins after the start. */
 void daemon_wait_registered(const struct daemon *d);

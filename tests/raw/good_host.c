@@ -43,7 +43,7 @@ static const char *const names[HELD_KINDS] = {
 
 /* ---- what it holds --------------------------------------------------------------------------- */
 
-/* NULL when the file is not the segment of this process; it may be a peer's. */
+/* NULL when the file is not this process' own segment; it may be a peer's. */
 static const struct seg *map_segment(const char *path, pid_t pid)
 {
 	_autoclose_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -58,7 +58,7 @@ static const struct seg *map_segment(const char *path, pid_t pid)
 	return NULL;
 }
 
-/* Its descriptors are counted on the way. */
+/* Counts the descriptors meanwhile. */
 static const struct seg *find_segment(const struct daemon *d, unsigned *ret_n_fds)
 {
 	const struct seg *seg = NULL;
@@ -117,7 +117,7 @@ static void count(const struct daemon *d, unsigned held[HELD_KINDS])
 	good_host_unmap(seg);
 }
 
-/* Files of a peer that died are closed a moment after its connections. */
+/* rblkd closes files of a dead peer a moment after its connections. */
 void good_host_check(const struct good_host *g)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;

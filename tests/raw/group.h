@@ -14,9 +14,10 @@ int start_limited(const char *tuning, const char *limits);
 /* With a state directory; not for next_good_host. */
 int start_keeping(void **state);
 int stop(void **state);
-/* Teardown of a test of hostile hosts: nothing has leaked, and a good host is served at once. */
+/* Teardown of a test of hostile hosts: checks that nothing has leaked, and that a good host is
+ * served at once. */
 int next_good_host(void **state);
-/* The configuration, edited by a command of sed without ', is applied. */
+/* Edits the configuration by a command of sed without ', and applies it. */
 void apply_edited(const char *edit);
-/* In the line of the configuration with this word, the limits of rates become these; NULL: none. */
+/* Sets the limits of rates in the line of the configuration with this word; NULL: none. */
 void limit_rate(const char *word, const char *qos);

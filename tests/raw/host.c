@@ -17,7 +17,7 @@
 
 enum {
 	RECV_BYTES = 64,
-	TIMEOUT_MS = 60000, /* of a busy machine under a sanitizer */
+	TIMEOUT_MS = 60000, /* for a busy machine under a sanitizer */
 	RESOLVE_MS = 60000,
 	POLL_US = 20,
 	RECVS_AT = RAW_CAPSULE_MAX,
@@ -62,7 +62,7 @@ static void make_qp(struct raw_queue *q)
 		post_recv(q, i);
 }
 
-/* The next event of the connection, of any type; -1 after the time. */
+/* The next event of the connection, of any type; -1 on timeout. */
 static int next_event(struct raw_queue *q, int timeout_ms)
 {
 	struct pollfd pfd = {.fd = q->channel->fd, .events = POLLIN};
@@ -186,7 +186,7 @@ static void take_completion(struct raw_queue *q, const struct ibv_wc *wc, bool *
 		post_recv(q, (unsigned)wc->wr_id - 1);
 }
 
-/* Takes completions; true when a SEND was among them. */
+/* Polls completions; true when a SEND was among them. */
 static bool take_completions(struct raw_queue *q)
 {
 	struct ibv_wc wc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host in raw verbs: one connection, capsules as bytes, nothing of the initiator's code. Good
- * and hostile hosts are written with it. Everything blocks, with a time limit.
+ * A host in raw verbs: one connection, capsules as bytes, without the initiator's code. Tests build
+ * good and hostile hosts with it. Every call blocks, with a time limit; the test owns its structs.
  */
 #pragma once
 
@@ -24,40 +24,40 @@ struct raw_queue {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	char *memory; /* send capsule, receives, data */
+	char *memory; /* holds send capsule, receives, data */
 	char *data;   /* RAW_DATA_BYTES that the target may read and write */
 	bool is_connected;
-	bool keeps_receives;	   /* posts none again: responses run out of them */
-	bool is_dead;		   /* a work request failed or was flushed, or the target hung up */
-	uint8_t private_data[196]; /* of the target's answer */
+	bool keeps_receives;	   /* does not post them again, so responses run out of them */
+	bool is_dead;		   /* a work request failed or was flushed, or the target left */
+	uint8_t private_data[196]; /* from the target's answer */
 	unsigned n_private;
 	uint16_t next_cid;
-	struct nvme_cqe arrived[RAW_RECVS]; /* responses not yet asked for */
+	struct nvme_cqe arrived[RAW_RECVS]; /* responses that the test has not taken yet */
 	unsigned n_arrived;
-	uint32_t invalidated_rkey; /* by the last response */
+	uint32_t invalidated_rkey; /* invalidated by the last response */
 };
 
 /* Connects with these bytes as private data: 0, the status of an NVMe-oF reject, or -1. */
 int raw_open_bytes(struct raw_queue *q, uint16_t port, const void *private_data, uint8_t n,
 		   uint8_t responder_resources);
-/* From now on connections come from 127.0.0.NUMBER; 0: as the system likes. */
+/* From now on connections come from 127.0.0.NUMBER; 0: the system chooses. */
 void raw_come_from(unsigned number);
 /* The same with well-formed private data. */
 int raw_open(struct raw_queue *q, uint16_t port, uint16_t qid, unsigned n_entries);
-/* Accepts one that was not opened. */
+/* Waits until a queue that was not opened is accepted. */
 void raw_close(struct raw_queue *q);
 
 void raw_send(struct raw_queue *q, const void *capsule, uint32_t n);
-/* False: the connection died, or nothing came for that long. */
+/* False: the connection died, or no response came in that time. */
 bool raw_receive(struct raw_queue *q, struct nvme_cqe *ret_cqe, unsigned timeout_ms);
-/* Whether the next n responses come, each within that time, and all say success. */
+/* Whether the next n responses come, each within that time, and all with success. */
 bool raw_collect(struct raw_queue *q, unsigned n, unsigned timeout_ms);
-/* Whether the target hangs up within a minute. */
+/* Whether the target disconnects within a minute. */
 bool raw_is_dropped(struct raw_queue *q);
 
 /* An SQE with PSDT set, a new CID and a keyed SGL of length 0. */
 struct nvme_sqe raw_sqe(struct raw_queue *q, uint8_t opcode, uint32_t nsid);
-/* The same of a command on blocks; the data is described by the caller, if there is any. */
+/* The same for a command on blocks; the caller describes the data, if there is any. */
 struct nvme_sqe raw_blocks(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
 			   unsigned n_blocks);
 /* Binds a window of type 2 to length bytes at q->data + offset, under a new mw->rkey. */
@@ -68,7 +68,7 @@ void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset, uint
 enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe, const void *data,
 			 uint32_t n, struct nvme_cqe *ret_cqe);
 
-/* Connect: command and data as a host should send them; the caller spoils what it likes. */
+/* Connect: command and data as a host should send them; the caller then damages them. */
 struct raw_connect {
 	struct nvmf_connect_cmd cmd;
 	struct nvmf_connect_data data;
@@ -85,7 +85,7 @@ enum nvme_status raw_property_get(struct raw_queue *q, uint32_t offset, bool is_
 enum nvme_status raw_io(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
 			unsigned n_blocks, uint32_t n_bytes);
 
-/* A whole good host: admin queue, enabled; I/O queue 1. Fails the test if it cannot. */
+/* A whole good host: admin queue, enabled; I/O queue 1. Fails the test if it cannot connect. */
 struct raw_host {
 	struct raw_queue admin, io;
 	uint16_t cntlid;

@@ -30,9 +30,9 @@ static struct {
 static unsigned n_held;
 static bool has_thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char control[PATH_MAX]; /* of the first that was held */
+static char control[PATH_MAX]; /* beside the first file that was held */
 
-/* Whether it is the disk; then path is that of the file of this name beside it. */
+/* Whether the file is the disk; then path is that of the file of this name beside it. */
 static bool is_disk(int fd, const char *name, char path[PATH_MAX])
 {
 	char link[64];
@@ -46,7 +46,7 @@ static bool is_disk(int fd, const char *name, char path[PATH_MAX])
 	return true;
 }
 
-/* Whether it is the disk, and hangs; then path is that of the file that says so. */
+/* Whether the file is the disk, and hangs; then path is that of the file FOLDER/hung. */
 static bool is_hung(int fd, char path[PATH_MAX])
 {
 	return is_disk(fd, "hung", path) && access(path, F_OK) == 0;
@@ -69,7 +69,7 @@ static long submit(void *context, struct iocb *iocb)
 	return syscall(SYS_io_submit, context, 1L, &iocb) < 0 ? -errno : 1;
 }
 
-/* Says beside FOLDER/hung whether anything is held. */
+/* Makes or removes FOLDER/held: whether any I/O is held. */
 static void tell(bool is_any_held)
 {
 	char path[PATH_MAX];
@@ -97,7 +97,7 @@ static void *release(void *arg)
 	return NULL;
 }
 
-/* False: it does not hang. */
+/* False: the disk does not hang. */
 static bool hold(void *context, struct iocb *iocb)
 {
 	char path[PATH_MAX];
@@ -121,7 +121,7 @@ static bool hold(void *context, struct iocb *iocb)
 	return is_held;
 }
 
-/* libaio's. */
+/* Replaces libaio's. */
 int io_submit(void *context, long n, struct iocb **iocbs);
 int io_submit(void *context, long n, struct iocb **iocbs)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much discovery may take, and hosts from one address: one below the limit, at it and one
- * beyond. What is given back can be used at once, and other hosts are not affected.
+ * Limits of discovery connections, and of hosts from one address: one below the limit, at it and
+ * one beyond. A place that is given back is free at once, and other hosts are not affected.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static enum nvme_status discover(struct raw_queue *q, uint32_t kato_ms)
 	return raw_connect(q, &c, &cqe);
 }
 
-/* n more are let in, from 127.0.0.NUMBER. */
+/* n more are admitted, from 127.0.0.NUMBER. */
 static void fill(struct raw_queue *queues, unsigned n, unsigned number)
 {
 	raw_come_from(number);
@@ -59,7 +59,7 @@ static void must_be_full(unsigned number, const char *why)
 	daemon_wait_logged(&d, why);
 }
 
-/* The target learns of it a moment later. */
+/* The target notices a disconnect a moment later. */
 static void give_back(struct raw_queue *q)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
@@ -110,7 +110,7 @@ static void discovery_has_limits(void **state)
 	end(queues, 6);
 }
 
-/* With any limits.discovery: the other half is for hosts that use what they discovered. */
+/* Without limits.discovery: the other half is for hosts that use what they discovered. */
 static void discovery_takes_half_at_most(void **state)
 {
 	struct raw_queue queues[MANY / 2] = {0};
@@ -123,7 +123,7 @@ static void discovery_takes_half_at_most(void **state)
 	end(queues, MANY / 2);
 }
 
-/* One that asks for no keep alive is for a look; one that does stays. */
+/* A discovery controller without keep alive may stay only briefly; one with keep alive stays. */
 static void a_look_does_not_last(void **state)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC, value;
@@ -145,7 +145,7 @@ static void a_look_does_not_last(void **state)
 	end(queues, 2);
 }
 
-/* Connections of whatever kind, when the configuration says how many. */
+/* Connections of any kind, if the configuration limits them. */
 static void one_address_has_its_share(void **state)
 {
 	struct raw_queue queues[4] = {0}, other;
@@ -160,7 +160,7 @@ static void one_address_has_its_share(void **state)
 	assert_int_equal(raw_open(&other, d.port, 0, 32), 0);
 	give_back(&other);
 	raw_come_from(2);
-	raw_close(&queues[3]); /* which was refused */
+	raw_close(&queues[3]); /* the refused one */
 	give_back(&queues[2]);
 	assert_int_equal(raw_open(&queues[2], d.port, 0, 32), 0);
 	raw_come_from(0);

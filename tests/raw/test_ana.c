@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asymmetric Namespace Access, in raw capsules: what Identify and the log page say byte by byte,
- * the event, and which commands are refused in which state. Each host has two paths, through the
- * portals p and q; see daemon_start_ana.
+ * Asymmetric Namespace Access, in raw capsules: Identify and the log page byte by byte, the event,
+ * and the commands that are refused in each state. Each host has two paths, through the portals p
+ * and q; see daemon_start_ana.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static struct json_object *ask(const char *method, struct json_object *params, s
 	return result;
 }
 
-/* Controllers that were told; or minus the exit code of rblkctl. */
+/* The number of notified controllers; or minus the exit code of rblkctl. */
 static int try_set(unsigned group, const char *name, const char *portal)
 {
 	struct json_object *params = json_object_new_object(), *result;
@@ -89,7 +89,7 @@ static void set(const char *name, const char *portal)
 	assert_true(try_set(DAEMON_ANA_GROUP, name, portal) >= 0);
 }
 
-/* As it was at the start: tests leave what the next one expects. */
+/* Restores the state at the start, which the next test expects. */
 static int close_paths(void **state)
 {
 	set("non_optimized", "p");
@@ -166,7 +166,7 @@ static uint64_t u64(const uint8_t *page, size_t at)
 	return get_le64(value);
 }
 
-/* The whole page, without asking for the next event; in the queue's memory. */
+/* The whole page, without re-enabling the event; in the queue's memory. */
 static const uint8_t *whole_log(struct raw_queue *queue)
 {
 	assert_int_equal(read_log(queue, RETAIN, 0, PAGE_BYTES), NVME_OK);
@@ -182,10 +182,10 @@ static void says_that_it_speaks_ana(void **state)
 	assert_int_equal(id[76], 0x0b); /* several ports, several controllers, ANA */
 	assert_int_equal(u32(id, 92), EVENT_ANA | EVENT_NAMESPACES);
 	assert_in_range(id[342], 1, 255);
-	assert_int_equal(id[343], 0x1f); /* all states; groups may change; none is chosen */
+	assert_int_equal(id[343], 0x1f); /* all states; groups may change; none is preferred */
 	assert_int_equal(u32(id, 344), 64);
 	assert_int_equal(u32(id, 348), 64);
-	/* Linux reads the page as a whole, as large as it could be. */
+	/* Linux reads the whole page, in its largest possible size. */
 	assert_true(16 + u32(id, 348) * 32 + u32(id, 540) * 4 <= 4096u << id[77]);
 }
 
@@ -246,7 +246,7 @@ static void log_page_byte_by_byte(void **state)
 {
 	const uint8_t *page = whole_log(&p.admin);
 
-	assert_int_equal(u32(page, 8), 2); /* groups; the empty one is none */
+	assert_int_equal(u32(page, 8), 2); /* groups; the empty one is not listed */
 	assert_int_equal(u32(page, 12), 0);
 	expect_group(page, 16, 1, NVME_ANA_STATE_OPTIMIZED, 2);
 	assert_int_equal(u32(page, 48), DAEMON_RAM);
@@ -257,7 +257,7 @@ static void log_page_byte_by_byte(void **state)
 	page = whole_log(&q.admin);
 	expect_group(page, 16, 1, NVME_ANA_STATE_OPTIMIZED, 2);
 	expect_group(page, 56, DAEMON_ANA_GROUP, NVME_ANA_STATE_INACCESSIBLE, 2);
-	/* Groups alone. */
+	/* Without NSIDs (RGO): the groups only. */
 	assert_int_equal(read_log(&q.admin, GROUPS_ONLY | RETAIN, 0, 256), NVME_OK);
 	page = (const uint8_t *)q.admin.data;
 	assert_int_equal(u32(page, 8), 2);
@@ -267,7 +267,7 @@ static void log_page_byte_by_byte(void **state)
 		assert_int_equal(page[i], 0);
 }
 
-/* Each piece is what the whole has there, and zero behind it. */
+/* Each piece equals that part of the whole page, and is zero beyond its end. */
 static void log_page_in_pieces(void **state)
 {
 	uint8_t whole[PAGE_BYTES + 64] = {0};
@@ -300,7 +300,7 @@ static void log_page_for_hostile_hosts(void **state)
 		assert_int_equal(read_log(&p.admin, 0, bad[i], 256), NVME_INVALID_FIELD | NVME_DNR);
 		assert_int_equal((uint8_t)p.admin.data[0], 0xee);
 	}
-	/* More than one command moves. */
+	/* One command moves several groups. */
 	assert_int_equal(read_log(&p.admin, 0, 0, 2 * 1024 * 1024), NVME_INVALID_FIELD | NVME_DNR);
 	assert_int_equal(read_log(&p.admin, 0, PAGE_BYTES, 4096), NVME_OK);
 	for (unsigned i = 0; i < 4096; i++)
@@ -349,11 +349,11 @@ static void only_who_is_concerned_hears_of_it(void **state)
 	assert_int_equal(u64(whole_log(&p.admin), 56 + 8), count + 1);
 	assert_int_equal(whole_log(&p.admin)[56 + 16], NVME_ANA_STATE_OPTIMIZED);
 	assert_int_equal(u64(whole_log(&q.admin), 0), other);
-	/* No difference, no namespaces: no news. */
+	/* An unchanged state, or a group without namespaces, raises no event. */
 	assert_int_equal(try_set(DAEMON_ANA_GROUP, "optimized", "p"), 0);
 	assert_int_equal(try_set(9, "inaccessible", NULL), 0);
 	assert_false(raw_receive(&q.admin, &cqe, 100));
-	set("optimized", NULL); /* for p it is already */
+	set("optimized", NULL); /* p has that state already */
 	expect_event(&q.admin);
 	assert_int_equal(u64(whole_log(&p.admin), 56 + 8), count + 1);
 }
@@ -366,7 +366,7 @@ static void hears_again_after_it_has_looked(void **state)
 	expect_event(&p.admin);
 	ask_for_event(&p.admin);
 	set("optimized", "p");
-	whole_log(&p.admin); /* with RAE: it was told, and has not looked */
+	whole_log(&p.admin); /* with RAE: it was notified, and has not read the log */
 	assert_int_equal(p.admin.n_arrived, 0);
 	assert_int_equal(read_log(&p.admin, 0, 0, 16), NVME_OK);
 	expect_event(&p.admin);
@@ -452,7 +452,8 @@ static void commands_of_a_namespace(void **state)
 	}
 }
 
-/* Logs and Identify need no path; what a namespace uses is told where it can be known. */
+/* Logs and Identify need no path. The utilization of a namespace in a store is zero where the
+ * path is away. */
 static void what_every_state_answers(void **state)
 {
 	static const unsigned logs[] = {NVME_LOG_ERROR,	     NVME_LOG_SMART,   NVME_LOG_FIRMWARE,
@@ -509,7 +510,7 @@ static void features_of_a_namespace(void **state)
 			assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, id, DAEMON_RAM), NVME_OK);
 			assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, id, DAEMON_FILE),
 					 states[i].status);
-			/* 83h would register no host; 0Ah is set for all or for none. */
+			/* 83h would register no host; 0Ah applies to all namespaces or none. */
 			if (id != 0x83)
 				assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, id, DAEMON_FILE),
 						 id == 0x0a && states[i].status == NVME_OK
@@ -530,7 +531,7 @@ static void features_of_a_namespace(void **state)
 	}
 }
 
-/* For any feature the status is that of the paths, and no namespace is changed. */
+/* For any feature the status is that of the path, and no namespace is changed. */
 static void features_of_all_namespaces(void **state)
 {
 	static const unsigned ids[] = {0x01, 0x05, 0x0a, 0x0b, 0x82};
@@ -541,12 +542,12 @@ static void features_of_all_namespaces(void **state)
 			assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, ids[j], NVME_NSID_ALL),
 					 states[i].status);
 		assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, 0x82, DAEMON_RAM), NVME_OK);
-		/* Nothing of it is of a namespace. */
+		/* These features are not a namespace's. */
 		assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, 0x0b, NVME_NSID_ALL), NVME_OK);
 	}
 }
 
-/* Commands of the I/O queue that came, Connect among them. */
+/* Commands that the I/O queue has received, Connect among them. */
 static uint64_t count_commands(void)
 {
 	struct error error;
@@ -565,8 +566,8 @@ static uint64_t count_commands(void)
 	return n;
 }
 
-/* Some have buffers and are at the disk, others wait for one (there are 8 MiB): each is
- * answered, and either it was done, or it was not begun. */
+/* Some commands have buffers and are at the disk, others wait for one (there are 8 MiB). Each is
+ * answered, and was either done or not begun. */
 static void commands_in_flight_end(void **state)
 {
 	enum {
@@ -605,7 +606,7 @@ static void commands_in_flight_end(void **state)
 	}
 }
 
-/* The pair is refused as a whole, and the queue goes on. */
+/* The pair is refused as a whole, and the queue continues. */
 static void a_fused_pair_is_refused(void **state)
 {
 	struct nvme_cqe cqe;
@@ -639,7 +640,7 @@ static void follows_the_file(void **state)
 	expect_event(&p.admin);
 	assert_int_equal(whole_log(&p.admin)[56 + 16], NVME_ANA_STATE_OPTIMIZED);
 	assert_int_equal(whole_log(&q.admin)[56 + 16], NVME_ANA_STATE_INACCESSIBLE);
-	/* A namespace goes to the other group. */
+	/* A namespace moves to the other group. */
 	assert_int_equal(read_log(&p.admin, 0, 0, 16), NVME_OK);
 	ask_for_event(&p.admin);
 	change_config("/nsid: 2/s/ana_group: 7/ana_group: 1/");
@@ -662,7 +663,7 @@ static void what_was_set_stays(void **state)
 	set("persistent_loss", "p");
 	change_config("s/pending: 8/pending: 9/");
 	assert_int_equal(io(&p.io, NVME_IO_READ, DAEMON_FILE, 4096), NVME_ANA_PERSISTENT_LOSS);
-	/* Until the file says something else than it did. */
+	/* A state that was set stays until the file's own entry changes. */
 	change_config("s/state: non_optimized/state: optimized/");
 	assert_int_equal(io(&p.io, NVME_IO_READ, DAEMON_FILE, 4096), NVME_OK);
 	change_config("s/state: optimized/state: non_optimized/");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last capsules of each queue: what a raw host has sent is what is shown, in order, with what
- * became of it; in the log when a host breaks the protocol, and when rblkd itself breaks down.
+ * The last capsules of each queue: the records are what a raw host has sent, in order, with their
+ * results; also in the log when a host violates the protocol, and when rblkd crashes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,14 +25,14 @@ enum {
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#	define CRASH SIGABRT /* the others are the sanitizer's */
+#	define CRASH SIGABRT /* other signals are the sanitizer's */
 #else
 #	define CRASH SIGSEGV
 #endif
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* An owned answer; the queue's object in *ret_queue. */
+/* The answer is the caller's; the queue's object is in *ret_queue. */
 static struct json_object *ask(const struct raw_host *h, unsigned qid,
 			       struct json_object **ret_queue)
 {
@@ -64,7 +64,7 @@ static struct json_object *list_of(struct json_object *queue)
 	return json_object_object_get(queue, "capsules");
 }
 
-/* The nth from the end. */
+/* The nth record from the end. */
 static struct json_object *last(struct json_object *queue, size_t n)
 {
 	size_t length = json_object_array_length(list_of(queue));
@@ -145,7 +145,7 @@ static void known_commands_are_shown(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* More than are kept: the last, in order; and what waits is not answered yet. */
+/* More than the record holds: the last ones, in order; a waiting command has no result yet. */
 static void the_last_are_kept(void **state)
 {
 	struct json_object *answer, *queue;
@@ -163,7 +163,7 @@ static void the_last_are_kept(void **state)
 
 	sqe = raw_sqe(&h.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 	raw_send(&h.admin, &sqe, sizeof(sqe));
-	for (unsigned i = 0; i < 2; i++) { /* the first is held by then */
+	for (unsigned i = 0; i < 2; i++) { /* the first is waiting by then */
 		struct nvme_sqe identify = raw_sqe(&h.admin, NVME_ADMIN_IDENTIFY, 0);
 		struct nvme_cqe cqe;
 
@@ -178,7 +178,8 @@ static void the_last_are_kept(void **state)
 	expect_text(last(queue, 2), "status_name", NULL);
 	json_object_put(answer);
 
-	/* Answered when its record is another's: that one keeps its own. */
+	/* A command that is answered after its record was reused: the new record keeps its own
+	 * result. */
 	for (unsigned i = 0; i < 2 * KEPT; i++) {
 		uint64_t value;
 
@@ -203,7 +204,8 @@ static void the_last_are_kept(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* A capsule that is none ends the queue: what came before it is in the log, and no more of it. */
+/* A malformed capsule ends the queue: the log has the capsules before it, and nothing of its
+ * rest. */
 static void a_fault_is_logged_with_them(void **state)
 {
 	struct raw_host h;
@@ -222,7 +224,8 @@ static void a_fault_is_logged_with_them(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* One more than the queue has room for: it was never a request, and is the last that is shown. */
+/* One command more than the queue has entries: it never became a request, and is the last
+ * record. */
 static void the_one_too_many_is_logged(void **state)
 {
 	struct raw_connect c;
@@ -246,7 +249,7 @@ static void the_one_too_many_is_logged(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* Names and data of hosts are in no record: neither what Connect sent, nor a block. */
+/* Records contain no names and no data of hosts: neither those of Connect, nor a block. */
 static void nothing_secret_is_kept(void **state)
 {
 	struct json_object *answer, *queue;

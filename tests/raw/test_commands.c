@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compare, fused Compare and Write, Verify, Write Uncorrectable, Copy, write protection, Abort:
- * each with what the specification says of it, byte by byte, and with what it must refuse.
+ * Compare, fused Compare and Write, Verify, Write Uncorrectable, Copy, write protection, Abort: the
+ * specification's behaviour of each, byte by byte, and its refusals.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +63,7 @@ static void compares(void **state)
 		assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 16, n), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_COMPARE, nsid, 16, n), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_COMPARE, nsid, 16, 1), NVME_OK);
-		h.io.data[MIB - 1] ^= 1; /* in the last piece only */
+		h.io.data[MIB - 1] ^= 1; /* differs in the last piece only */
 		assert_int_equal(io(&h, NVME_IO_COMPARE, nsid, 16, n),
 				 NVME_COMPARE_FAILURE | NVME_DNR);
 		h.io.data[0] ^= 1;
@@ -87,7 +87,7 @@ struct pair {
 	enum nvme_status first, second;
 };
 
-/* Compare data at 0 of q->data, write data at 1 MiB; both in capsules when that is wanted. */
+/* Compare data at 0 of q->data, write data at 1 MiB; both in capsules on request. */
 static void send_half(struct raw_queue *q, struct nvme_sqe *sqe, unsigned fuse, size_t offset,
 		      uint32_t n_bytes, bool is_in_capsule)
 {
@@ -152,7 +152,7 @@ static void compares_and_writes(void **state)
 		assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 7, n), NVME_OK);
 		memset(h.io.data + MIB, (int)(0x80 + i), n_bytes);
 		assert_pair(fused(&h.io, nsid, 7, n, is_in_capsule), NVME_OK, NVME_OK);
-		/* The same again: what is there now is something else, and stays. */
+		/* The same pair again: the block holds other data now, and keeps it. */
 		assert_pair(fused(&h.io, nsid, 7, n, is_in_capsule), NVME_COMPARE_FAILURE,
 			    NVME_ABORTED_FAILED_FUSED);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 7, n), NVME_OK);
@@ -181,7 +181,7 @@ static void pairs_that_do_not_match(void **state)
 		    NVME_INVALID_FIELD);
 	assert_pair(fused(q, DAEMON_RAM, 1ULL << 40, 1, false), NVME_LBA_OUT_OF_RANGE,
 		    NVME_ABORTED_FAILED_FUSED);
-	/* A second alone, a first alone, a first after a first. */
+	/* A second half alone, a first half alone, a first after a first. */
 	w = raw_blocks(q, NVME_IO_WRITE, DAEMON_RAM, 0, 1);
 	send_half(q, &w, 2, MIB, 512, false);
 	assert_int_equal(answer(q, &w), NVME_ABORTED_MISSING_FUSED | NVME_DNR);
@@ -191,7 +191,7 @@ static void pairs_that_do_not_match(void **state)
 	raw_send(q, &other, sizeof(other));
 	assert_int_equal(answer(q, &c), NVME_ABORTED_MISSING_FUSED | NVME_DNR);
 	assert_int_equal(answer(q, &other), NVME_OK);
-	/* Read and Write are no pair; 3 is no place in one. */
+	/* Read and Write are no pair; 3 is no valid value of FUSE. */
 	c = raw_blocks(q, NVME_IO_READ, DAEMON_RAM, 0, 1);
 	send_half(q, &c, 1, 0, 512, false);
 	assert_int_equal(answer(q, &c), NVME_INVALID_FIELD | NVME_DNR);
@@ -208,7 +208,7 @@ static void pairs_that_do_not_match(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* A pair of anything but Compare and Write is none, on whichever queue. */
+/* Only Compare and Write form a pair, on whichever queue. */
 static void only_compare_and_write_are_a_pair(void **state)
 {
 	struct raw_host h;
@@ -237,8 +237,8 @@ static void only_compare_and_write_are_a_pair(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* A host reads a block in memory and takes no response: it must not keep another from being alone
- * there. */
+/* A host reads a block in memory and takes no response: it must not prevent another host's
+ * exclusive access. */
 static void a_reader_that_takes_nothing(void **state)
 {
 	struct raw_host bad, good;
@@ -286,7 +286,7 @@ static void blocks_are_lost_until_written(void **state)
 		assert_int_equal(without_data(&h, NVME_IO_VERIFY, nsid, 0, 105), lost);
 		assert_pair(fused(&h.io, nsid, 105, 1, false), NVME_UNRECOVERED_READ,
 			    NVME_ABORTED_FAILED_FUSED);
-		/* One in the middle is written, then one by zeroes. */
+		/* Writes a block in the middle, then one by zeroes. */
 		assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 105, 1), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 105, 1), NVME_OK);
 		assert_int_equal(io(&h, NVME_IO_READ, nsid, 104, 1), lost);
@@ -400,8 +400,8 @@ static void expect_all(struct raw_host *h, uint32_t nsid, const char *bytes)
 	}
 }
 
-/* Ranges within the first 2 MiB, one after the other: what stood in each before goes to its
- * place. */
+/* Ranges within the first 2 MiB, one after the other: each part's former contents reach their
+ * destination. */
 static void copy_as_memmove(struct raw_host *h, uint32_t nsid, size_t to, const size_t *from,
 			    const size_t *n_bytes, unsigned n)
 {
@@ -426,11 +426,11 @@ static void copy_as_memmove(struct raw_host *h, uint32_t nsid, size_t to, const 
 	free(model);
 }
 
-/* Onto itself, by less than a piece, by a piece, by more, upwards and downwards. */
+/* Onto itself, shifted by less than a piece, by a piece, by more, upwards and downwards. */
 static void copies_onto_itself(void **state)
 {
 	enum {
-		PIECE = 256 * KIB - 128 * 32, /* what is copied at once */
+		PIECE = 256 * KIB - 128 * 32, /* a piece: what Copy moves at once */
 		BASE = 512 * KIB,
 		N_BYTES = 900 * KIB,
 	};
@@ -448,7 +448,7 @@ static void copies_onto_itself(void **state)
 
 		copy_as_memmove(&h, nsid, BASE + shift, from, n_bytes, 1);
 		copy_as_memmove(&h, nsid, BASE - shift, from, n_bytes, 1);
-		/* One range after the other, the next one of what the last one wrote. */
+		/* One range after the other, each from the destination of the last one. */
 		copy_as_memmove(&h, nsid, 16 * KIB, &from[1], &n_bytes[1], 3);
 		copy_as_memmove(&h, nsid, BASE + shift / 8192 * 4096, &from[1], &n_bytes[1], 3);
 	}
@@ -584,7 +584,7 @@ static void features_of_all_namespaces(void **state)
 		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, NVME_NSID_ALL, 0), NVME_OK);
 	}
-	/* The first that cannot change ends it. */
+	/* The first one whose protection cannot change ends it. */
 	assert_int_equal(protect(&h, DAEMON_FILE, NVME_WP_UNTIL_POWER_CYCLE), NVME_OK);
 	assert_int_equal(protect(&h, NVME_NSID_ALL, NVME_WP_PROTECTED),
 			 NVME_FEATURE_NOT_CHANGEABLE | NVME_DNR);
@@ -607,7 +607,7 @@ static void features_of_no_namespace(void **state)
 				 NVME_FEATURE_NOT_NS_SPECIFIC | NVME_DNR);
 		assert_int_equal(set_feature(&h, id, 9, 0), NVME_INVALID_NSID | NVME_DNR);
 	}
-	/* Deallocated blocks are not reported: DULBE. */
+	/* Deallocated blocks read without an error: DULBE. */
 	assert_int_equal(set_feature(&h, NVME_FEAT_ERROR_RECOVERY, DAEMON_RAM, 0x10000),
 			 NVME_INVALID_FIELD | NVME_DNR);
 	raw_host_close(&h);
@@ -639,9 +639,9 @@ static void aborts_what_waits(void **state)
 	aer = raw_sqe(&h.admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 	raw_send(&h.admin, &aer, sizeof(aer));
 	assert_int_equal(abort_command(&h, 0, aer.cid), 0);
-	assert_int_equal(abort_command(&h, 0, aer.cid), 1); /* not there any more */
+	assert_int_equal(abort_command(&h, 0, aer.cid), 1); /* completed already */
 	assert_int_equal(abort_command(&h, 7, aer.cid), 1); /* no such queue */
-	/* A first that waits for its second, which fails then. */
+	/* A first half that waits for its second, which then fails. */
 	first = raw_blocks(&h.io, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
 	send_half(&h.io, &first, 1, 0, 512, true);
 	while (abort_command(&h, 1, first.cid)) /* until it has arrived */

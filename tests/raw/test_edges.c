@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The smallest and the largest of each size that a configuration may have, and every command that
- * moves data there; and what two commands do to each other while the disk holds one of them.
+ * The smallest and the largest of each configurable size, with every command that moves data there;
+ * and the effects of two commands on each other while the disk holds one of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@
 
 enum {
 	WAIT_MS = 60000,
-	SECOND_AT = MIB, /* in q->data: of the second of a pair */
-	BIGGEST = MIB,	 /* of what a test moves: the host has 2 MiB */
+	SECOND_AT = MIB, /* in q->data: the data of a pair's second half */
+	BIGGEST = MIB,	 /* the most that a test moves: the host has 2 MiB */
 };
 
 static const struct sizes {
@@ -156,7 +156,7 @@ static void compare_and_write(struct raw_queue *q, uint32_t nsid, unsigned n, bo
 	assert_int_equal(answer(q), NVME_ABORTED_FAILED_FUSED | NVME_DNR);
 }
 
-/* As long as Identify says. */
+/* As long as Identify reports. */
 static unsigned largest_pair(struct raw_host *h, uint32_t nsid)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_IDENTIFY, nsid);
@@ -291,7 +291,7 @@ static void hang(bool is_hung)
 	close(fd);
 }
 
-/* As daemon_start, but of rblkd alone the disk can hang. */
+/* As daemon_start, but rblkd's disk can hang (hung_disk.c). */
 static void start_hanging(const char *tuning)
 {
 	char preload[8192], *before = strdup(getenv("LD_PRELOAD"));
@@ -327,13 +327,13 @@ static void wait_held(void)
 	}
 }
 
-/* Of the nth command from the last. */
+/* The CID of the nth command from the last. */
 static le16 cid_before(const struct raw_queue *q, unsigned n)
 {
 	return put_le16((uint16_t)(q->next_cid - n));
 }
 
-/* The disk has the pair: neither half can be stopped, and Abort says so. */
+/* The disk has the pair: neither half can be aborted, and Abort reports that. */
 static void a_pair_that_has_begun_is_not_aborted(void **state)
 {
 	struct raw_host h;
@@ -357,7 +357,7 @@ static void a_pair_that_has_begun_is_not_aborted(void **state)
 	daemon_stop(&d);
 }
 
-/* Of the command; all n answers have come. */
+/* The status of the command; all n responses have come. */
 static enum nvme_status status_of(const struct nvme_cqe *cqes, unsigned n, le16 cid)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -367,8 +367,8 @@ static enum nvme_status status_of(const struct nvme_cqe *cqes, unsigned n, le16 
 	return NVME_OK;
 }
 
-/* The first pair has the disk; of the second one, which waits for its turn, this half is
- * stopped. */
+/* The first pair is at the disk; Abort stops this half of the second one, which waits for its
+ * turn. */
 static void abort_half(struct raw_host *h, bool is_second)
 {
 	struct nvme_cqe cqes[4];
@@ -410,7 +410,7 @@ static void a_pair_that_waits_is_aborted(void **state)
 
 /*
  * A Copy in pieces of 28 KiB, and a Compare and Write of two blocks of its source, the last of one
- * piece and the first of the next: the copy has both of before or both of after.
+ * piece and the first of the next: the copy has both old blocks or both new ones.
  */
 static void a_copy_takes_a_pair_whole(void **state)
 {
@@ -437,7 +437,8 @@ static void a_copy_takes_a_pair_whole(void **state)
 		memcpy(other.io.data, other.io.data + SECOND_AT, 8 * KIB);
 		memset(other.io.data + SECOND_AT, (int)round, 8 * KIB);
 		send_pair_at(&other.io, DAEMON_FILE, AT, 8 * KIB, false);
-		/* Its parser has it before the disk goes on: this comes behind it. */
+		/* The parser reads it before the disk resumes: this command follows it on the
+		 * queue. */
 		assert_int_equal(abort_command(&other, put_le16(1)), 1);
 		hang(false);
 		assert_int_equal(answer(&h.io), NVME_OK);

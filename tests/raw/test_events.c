@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Persistent Event log (0Dh) in raw capsules, read at the places of the specification's
- * figures: its header, the way from event to event, the reporting context, and what restarts and
- * crashes leave.
+ * The Persistent Event log (0Dh) in raw capsules, read at the offsets of the specification's
+ * figures: its header, the step from event to event, the reporting context, and its contents after
+ * restarts and crashes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static struct daemon d;
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* n bytes from there, of which the command's data buffer has room. */
+/* n bytes from there, which must fit the command's data buffer. */
 static enum nvme_status get_page(struct raw_queue *admin, unsigned action, uint64_t offset,
 				 uint32_t n)
 {
@@ -109,7 +109,7 @@ static void read_header(struct log *log)
 		assert_int_equal(h[i], 0);
 }
 
-/* From one to the next by EHL + 3 + EL, to the very end. */
+/* From one event to the next by EHL + 3 + EL, to the very end. */
 static void walk(struct log *log)
 {
 	size_t at = HEADER_BYTES;
@@ -136,7 +136,7 @@ static void walk(struct log *log)
 	assert_int_equal(at, log->tll);
 }
 
-/* Establishes a context and reads the whole of it in one piece; what is beyond it is zero. */
+/* Establishes a context and reads the whole log in one piece; bytes beyond it are zero. */
 static void read_log(struct raw_queue *admin, struct log *log)
 {
 	assert_int_equal(get_page(admin, ESTABLISH, 0, LOG_MAX), NVME_OK);
@@ -160,7 +160,7 @@ static void expect_event(const struct log *log, unsigned i, unsigned type, uint3
 	assert_int_equal(log->events[i].n, n);
 }
 
-/* A start: SMART is newer than the power that came on. */
+/* A start: the SMART event is newer than the Power-on event. */
 static void expect_start(const struct log *log, unsigned i, uint64_t cycles, uint64_t unsafe)
 {
 	expect_event(log, i, SMART, 512);
@@ -239,7 +239,7 @@ static void contexts(void **state)
 	release(admin);
 	release(admin);
 	assert_int_equal(get_page(admin, READ, 0, HEADER_BYTES), out_of_order);
-	/* Beyond the end nothing is established. */
+	/* A read beyond the end establishes no context. */
 	assert_int_equal(get_page(admin, ESTABLISH, LOG_MAX + 4, 16),
 			 NVME_INVALID_FIELD | NVME_DNR);
 	assert_int_equal(get_page(admin, ESTABLISH, 2, 16), NVME_INVALID_FIELD | NVME_DNR);
@@ -249,7 +249,7 @@ static void contexts(void **state)
 	assert_int_equal(log_a.tll, 512 + 24 + 512 + 24 + 8);
 	assert_int_equal(log_a.rci, 0); /* there was none before */
 	assert_int_equal(get_page(admin, ESTABLISH, 0, HEADER_BYTES), out_of_order);
-	/* It is there still. RCI: established through portal 1. */
+	/* It still exists. RCI: established through portal 1. */
 	assert_int_equal(get_page(admin, READ, 0, HEADER_BYTES), NVME_OK);
 	assert_int_equal(number(admin->data, 374, 4), 1 << 18 | 1 << 16 | 1);
 	memset(admin->data + 374, 0, 4);
@@ -275,7 +275,7 @@ static void contexts(void **state)
 	daemon_stop(&d);
 }
 
-/* 512 bytes from the beginning, whatever the command says of length and place. */
+/* Returns 512 bytes from the beginning, whatever length and offset the command has. */
 static void header_alone(void **state)
 {
 	struct raw_host h;
@@ -306,7 +306,7 @@ static void header_alone(void **state)
 	daemon_stop(&d);
 }
 
-/* What happens meanwhile is not in it; pieces make the whole. */
+/* A context does not include later events; its pieces form the whole. */
 static void pieces_of_one_log(void **state)
 {
 	struct raw_host h, other;
@@ -333,7 +333,7 @@ static void pieces_of_one_log(void **state)
 	daemon_stop(&d);
 }
 
-/* It ends the context, and stands in the log; but not as often as a host likes. */
+/* A reset ends the context and is logged, but not as often as a host resets. */
 static void resets(void **state)
 {
 	struct raw_host h;
@@ -349,7 +349,7 @@ static void resets(void **state)
 	for (unsigned i = 0; i < MANY_RESETS; i++)
 		reset(&h.admin);
 	read_log(&h.admin, &log_b);
-	/* Others come as time goes by, though never this many. */
+	/* Tokens for further events accrue with time, though never this many. */
 	assert_in_range(log_b.n_events, 2 + RESETS_AT_ONCE, 2 + MANY_RESETS);
 	expect_reset(&log_b, 0, h.cntlid, 1);
 	expect_start(&log_b, log_b.n_events - 2, 1, 0);
@@ -388,7 +388,8 @@ static void lives_on(void **state)
 	daemon_restart(&d);
 	open_admin(&h);
 	read_log(&h.admin, &log_b);
-	/* A start; SMART at the end of the life before; and that, byte for byte. */
+	/* A start, then SMART at the end of the life before, then that life's events, byte for
+	 * byte. */
 	assert_int_equal(log_b.n_events, 3 + 2 + 1);
 	expect_start(&log_b, 0, 2, 0);
 	expect_event(&log_b, 2, SMART, 512);
@@ -396,7 +397,7 @@ static void lives_on(void **state)
 	expect_start(&log_b, 4, 1, 0);
 	assert_memory_equal(log_b.bytes + log_b.tll - (log_a.tll - HEADER_BYTES),
 			    log_a.bytes + HEADER_BYTES, log_a.tll - HEADER_BYTES);
-	/* What has been saved, a crash does not take. */
+	/* A crash does not lose events that were saved. */
 	reset(&h.admin);
 	await_saved(4);
 	raw_close(&h.admin);
@@ -432,7 +433,7 @@ static void without_a_directory(void **state)
 	daemon_stop(&d);
 }
 
-/* Of RAW_SUBNQN: it is not the only one. */
+/* RAW_SUBNQN's: it is not the only subsystem. */
 static void find_file(char path[300])
 {
 	char command[300];

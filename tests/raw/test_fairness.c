@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one host does to another on the same poller. The hog reads as much as it can and takes none
- * of it: it posts no receives, so buffers go to it and do not come back. Every other host must be
- * served while the hog still has them.
+ * The effect of one host on another on the same poller. The hog reads as much as it can and takes
+ * no response: it posts no receives, so its buffers do not come back. Every other host must be
+ * served while the hog holds them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,19 +36,19 @@ static void send_read(struct raw_queue *q, uint32_t n_bytes)
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-/* Reads without receives, until nothing comes any more: all that it gets, it keeps. */
+/* Reads without receives, until nothing more arrives: the hog keeps all that it gets. */
 static void open_hog(struct raw_host *hog)
 {
 	struct nvme_cqe cqe;
 
 	raw_host_open(hog, d.port);
 	hog->io.keeps_receives = true;
-	/* Use up the receives there are. */
+	/* Uses up the posted receives. */
 	for (unsigned i = 1; i < RAW_RECVS; i++)
 		assert_int_equal(raw_io(&hog->io, NVME_IO_READ, DAEMON_FILE, 0, 1, 4096), NVME_OK);
 	for (unsigned i = 0; i < HOG_READS; i++)
 		send_read(&hog->io, HOG_BYTES);
-	/* One receive may be left, of Connect; then its buffers are held. */
+	/* One receive may be left, Connect's; then its buffers are held. */
 	while (raw_receive(&hog->io, &cqe, 300))
 		assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
 }
@@ -115,7 +115,7 @@ static void hosts_connect_beside_a_hog(void **state)
 	close_hog(&hog);
 }
 
-/* Each hog gets less than the one before; there is always something left. */
+/* Each hog gets less than the one before; some buffers are always left. */
 static void reader_beside_many_hogs(void **state)
 {
 	struct raw_host hogs[4], reader;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fence, when the target does not know that an association is dead: the host says and hears
- * nothing more on it, connects anew, and sends again what was not answered. What it had sent before
- * must be over by then. And hosts that have several associations for good reasons keep them all.
+ * The fence, when the target has not noticed that an association is dead: the host is silent on it,
+ * connects anew, and repeats the commands without a response. Its earlier commands must be over by
+ * then. Hosts that have several associations for good reasons keep them all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ enum {
 
 #define WAITS "waits for writes of its older association"
 
-/* Of rblkd alone the disk can hang. */
+/* Only rblkd's own disk can hang (hung_disk.c). */
 static int start_with_disk(void **state)
 {
 	const char *softrdma = getenv("LD_PRELOAD");
@@ -51,7 +51,7 @@ static void hang_disk(bool is_hung)
 	fclose(f);
 }
 
-/* In the capsule: it needs nothing more of the host. */
+/* Data in the capsule: the target needs nothing more of the host. */
 static void send_write(struct raw_queue *q, uint32_t nsid, unsigned number, char value)
 {
 	unsigned n_blocks = nsid == DAEMON_FILE ? 1 : 8;
@@ -79,7 +79,7 @@ static void must_read(struct raw_queue *q, uint32_t nsid, unsigned number, char 
 	assert_int_equal(q->data[BLOCK - 1], value);
 }
 
-/* A Connect whose answer is not waited for. */
+/* Sends a Connect without waiting for its response. */
 static void send_connect(struct raw_queue *q)
 {
 	struct raw_connect c;
@@ -99,7 +99,7 @@ static void what_waits_for_a_rate_is_over_first(void **state)
 	raw_host_open(&old, d.port);
 	for (unsigned i = 0; i < N_WRITES; i++)
 		send_write(&old.io, DAEMON_RAM, i, 'A');
-	/* The old one is silent from here on; for rblkd it is alive. */
+	/* The old association is silent from here on; rblkd counts it as alive. */
 	raw_host_open(&new, d.port);
 	daemon_wait_logged_again(&d, WAITS, n_waits + 1);
 	assert_true(raw_collect(&old.io, N_WRITES, PATIENCE_MS));
@@ -129,7 +129,7 @@ static void what_the_disk_has_is_over_first(void **state)
 	send_connect(&new.admin);
 	hang_disk(false);
 	assert_true(raw_collect(&new.admin, 1, PATIENCE_MS));
-	/* The two answers come from two threads of rblkd, so either may be seen first. */
+	/* Two threads of rblkd send the two responses, so either may arrive first. */
 	assert_true(raw_collect(&old.io, 1, PATIENCE_MS));
 	raw_host_close(&new);
 	raw_host_open(&new, d.port);
@@ -138,7 +138,7 @@ static void what_the_disk_has_is_over_first(void **state)
 	raw_host_close(&old);
 }
 
-/* Its older I/O hangs, but the host is heard: it has two associations, and may. */
+/* Its older I/O hangs, but the association sends commands: a host may have two. */
 static void several_associations_live_on(void **state)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_MS * NSEC_PER_MSEC, value;
@@ -164,7 +164,7 @@ static void several_associations_live_on(void **state)
 	raw_host_close(&first);
 }
 
-/* Not heard, and it hangs: the host shall come again. */
+/* Silent, and it hangs: the host is to retry. */
 static void what_hangs_is_not_waited_for_without_end(void **state)
 {
 	struct raw_host old, new = {0};

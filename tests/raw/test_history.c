@@ -35,7 +35,7 @@ enum {
 	BLOCK = 512,
 	WAIT_MS = 60000,
 	LOSE_EVERY = 997, /* operations of a host */
-	FENCE_SHARE = 20, /* of all operations */
+	FENCE_SHARE = 20, /* one of so many operations */
 	WRITE_AT = 1024 * 1024,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host identifier belongs to the host NQN that used it first: reservations know hosts by it, so
- * another that came with it would be let through, and could undo them.
+ * A host identifier belongs to the host NQN that used it first. Reservations identify hosts by it,
+ * so another host with the same identifier would pass them, and could change them.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ static int all_gone(void **state)
 	return 0;
 }
 
-/* hostid: NULL for raw_connect_init's. The status of Connect; then *ret_cqe has its rest. */
+/* hostid: NULL for raw_connect_init's. Returns the status of Connect; *ret_cqe has the rest. */
 static enum nvme_status come(struct raw_host *h, const char *hostnqn, const char *hostid,
 			     const char *subnqn, struct nvme_cqe *ret_cqe)
 {
@@ -89,7 +89,7 @@ static enum nvme_status regist(struct raw_host *h, uint32_t cdw10)
 	return raw_run(&h->io, &sqe, NULL, 0, &cqe);
 }
 
-/* Registers, so that it is kept, and leaves. */
+/* Registers a key, so that the identifier is kept, and disconnects. */
 static void register_and_leave(void)
 {
 	const uint32_t set = (uint32_t)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT;
@@ -122,7 +122,7 @@ static void of_a_connected_host(void **state)
 	expect_refused(OTHER_HOSTNQN, NULL, 0, "host " OTHER_HOSTNQN ": refused at " RAW_SUBNQN);
 	assert_true(daemon_has_logged(&d, "its host identifier is that of host " RAW_HOSTNQN
 					  ", which is connected"));
-	/* A second association of its own; one of a host that says no name is another's. */
+	/* A second association of the same host; one without a host NQN belongs to another host. */
 	expect_let_in(RAW_HOSTNQN, NULL, &again);
 	raw_host_close(&again);
 	expect_refused("", NULL, 0, "host without a name: refused");
@@ -166,7 +166,7 @@ static void of_a_registered_host(void **state)
 	raw_host_close(&other);
 }
 
-/* Its file does not name the owner of a registration: any host is admitted, and the first that
+/* The state file lacks the owner of a registration: any host is admitted, and the first that
  * changes the registration owns it. */
 static void registered_by_an_earlier_rblkd(void **state)
 {
@@ -191,7 +191,7 @@ static void registered_by_an_earlier_rblkd(void **state)
 	unregister_and_leave();
 }
 
-/* The namespace brings a registration with it, of an identifier that another is connected with. */
+/* The namespace has a registration of an identifier with which another host is connected. */
 static void a_namespace_that_is_added(void **state)
 {
 	struct raw_host other;
@@ -208,7 +208,7 @@ static void a_namespace_that_is_added(void **state)
 	unregister_and_leave();
 }
 
-/* A name that is only claimed has no identifier: it would lock out whose that is. */
+/* A host NQN that was only claimed gets no identifier: else it could lock out the owner. */
 static void a_claim_without_proof(void **state)
 {
 	struct raw_host claims, owner;

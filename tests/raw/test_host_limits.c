@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one host may have on its way, and how many I/O queues: a greedy host is held or refused,
- * with a line in the log, and another is served beside it. Limits change while both are there.
+ * Limits of one host's transfers and I/O queues: a greedy host waits or is refused, with a line in
+ * the log, and another is served beside it. Limits change while both are connected.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static int start_with_limits(void **state)
 	return 0;
 }
 
-/* A host that goes by another name, on one I/O queue. */
+/* A host with another NQN, on one I/O queue. */
 static void open_other(struct raw_host *h)
 {
 	struct raw_connect c;
@@ -77,8 +77,8 @@ static void send_read(struct raw_queue *q, uint32_t n_bytes)
 }
 
 /*
- * The greedy host has no receives left, so what was read for it stays where it is: 2 of 8 MiB. Then
- * another has large transfers, many at a time, which would not fit beside more.
+ * The greedy host has no receives left, so the data read for it stays in its buffers: 2 of 8 MiB.
+ * Then another host has many large transfers, which would not fit if the first held more.
  */
 static void a_greedy_host_is_held(void **state)
 {
@@ -111,8 +111,8 @@ static void a_greedy_host_is_held(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* Held is not refused: with receives, all of it is answered; a single transfer beyond the limit,
- * too. */
+/* Waiting is no refusal: once the host posts receives, each command is answered, and so is a
+ * single transfer beyond the limit. */
 static void what_is_held_goes_on(void **state)
 {
 	struct raw_host h;
@@ -130,7 +130,7 @@ static void what_is_held_goes_on(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* How many queues it is granted when it asks for 8. */
+/* The number of queues granted when it requests 8. */
 static unsigned granted(struct raw_host *h)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_SET_FEATURES, 0);

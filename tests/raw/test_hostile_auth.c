@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rblkd whose host has a key, and hosts that prove themselves by hand, wrongly, late or not at
- * all. The bytes are written here as the specification has them, and the proof is computed with
- * libcrypto alone, without any code of the product.
+ * A rblkd whose host has a key, and hosts that authenticate by hand, wrongly, late or not at all.
+ * The test writes the bytes as specified, and computes the response with libcrypto alone, without
+ * any code of the product.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static enum nvme_status auth_send(struct raw_queue *q, const void *message, uint
 	return raw_run(q, &sqe, NULL, 0, &cqe);
 }
 
-/* The message lies in q->data then. */
+/* The message is in q->data then. */
 static enum nvme_status auth_receive(struct raw_queue *q, uint32_t n)
 {
 	struct nvme_sqe sqe = auth_sqe(q, RECEIVE, n);
@@ -131,10 +131,10 @@ static void prove(struct raw_queue *q)
 	assert_int_equal(auth_receive(q, PAGE), NVME_OK);
 	assert_int_equal(q->data[0], 1);
 	assert_int_equal(q->data[1], 3);
-	assert_int_equal(q->data[8], 0); /* we asked for no proof */
+	assert_int_equal(q->data[8], 0); /* no mutual authentication requested */
 }
 
-/* An admin queue that is connected, and whose host is not known yet. */
+/* A connected admin queue whose host has not authenticated yet. */
 static uint16_t open_admin(struct raw_queue *q)
 {
 	struct raw_connect c;
@@ -147,7 +147,7 @@ static uint16_t open_admin(struct raw_queue *q)
 	return (uint16_t)get_le32(cqe.dw0);
 }
 
-/* The same of an I/O queue; *q is closed already. */
+/* The same for an I/O queue; *q is closed already. */
 static void open_io(struct raw_queue *q, uint16_t cntlid)
 {
 	struct raw_connect c;
@@ -231,7 +231,8 @@ static void io_queues_need_a_proof_too(void **state)
 			 NVME_AUTH_REQUIRED | NVME_DNR);
 	prove(&h.io);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
-	/* Again, live; then it fails to, and nothing is served until it succeeds. */
+	/* Authenticates again while live; then fails to, and no command is served until it
+	 * succeeds. */
 	prove(&h.io);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
 	assert_int_equal(auth_send(&h.io, (const uint8_t[16]){1, 2, 0, 0, 064, 022}, 16), NVME_OK);
@@ -244,8 +245,8 @@ static void io_queues_need_a_proof_too(void **state)
 	must_serve_good_host();
 }
 
-/* A claim keeps no host out. The first host has the identifier, also before one that proves its
- * name later. */
+/* An unproven claim of an identifier blocks no host. The first host to authenticate gets it,
+ * also before one that authenticates later. */
 static void an_identifier_taken_before_the_proof(void **state)
 {
 	uint8_t message[NEGOTIATE], answer[REPLY];
@@ -265,7 +266,7 @@ static void an_identifier_taken_before_the_proof(void **state)
 	assert_int_equal(auth_receive(&late, PAGE), NVME_OK);
 	reply(&late, answer);
 	assert_int_equal(auth_send(&late, answer, sizeof(answer)), NVME_OK);
-	sqe = auth_sqe(&late, RECEIVE, PAGE); /* it may be dropped before the answer comes */
+	sqe = auth_sqe(&late, RECEIVE, PAGE); /* it may be dropped before the response comes */
 	raw_send(&late, &sqe, sizeof(sqe));
 	assert_true(raw_is_dropped(&late));
 	assert_true(daemon_has_logged(
@@ -311,7 +312,7 @@ static void malformed_commands(void **state)
 	must_serve_good_host();
 }
 
-/* Each costs a refusal, and a queue has three. */
+/* Each failure costs a refusal, and a queue has three. */
 static void malformed_messages(void **state)
 {
 	uint8_t message[NEGOTIATE], answer[REPLY];
@@ -334,7 +335,7 @@ static void malformed_messages(void **state)
 	assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
 	assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
 	reply(&q, answer);
-	answer[10] = 1; /* a value of Diffie-Hellman, where there is none */
+	answer[10] = 1; /* a Diffie-Hellman value where there is none */
 	assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
 	must_be_failure(&q, 6);
 	raw_close(&q);
@@ -351,7 +352,7 @@ static void malformed_messages(void **state)
 	must_serve_good_host();
 }
 
-/* Lengths in a Reply that do not fit its hash, its group or what came of it. */
+/* Lengths in a Reply that do not match its hash, its group or its size. */
 static void lengths_that_a_reply_claims(void **state)
 {
 	static const struct {
@@ -370,7 +371,7 @@ static void lengths_that_a_reply_claims(void **state)
 		assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
 		reply(&q, answer);
 		answer[spoils[i].at] = spoils[i].value;
-		/* What is claimed lies beyond what is sent. */
+		/* The claimed length lies beyond the message. */
 		assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
 		assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
 		assert_int_equal((uint8_t)q.data[1], FAILURE1);
@@ -395,9 +396,9 @@ static void keys_are_freed_once(void **state)
 			assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
 			assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
 			assert_int_equal((uint8_t)q.data[1], 1); /* a Challenge */
-			if (round & 1) /* a new exchange in the midst of it */
+			if (round & 1) /* a new exchange in the middle of it */
 				continue;
-			memcpy(answer, q.data, REPLY); /* ours comes back */
+			memcpy(answer, q.data, REPLY); /* the target's own bytes come back */
 			answer[1] = 2;
 			assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
 			assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
@@ -475,7 +476,7 @@ static void no_proof_in_time(void **state)
 	must_serve_good_host();
 }
 
-/* Many at once, and gone while the workers compute. */
+/* Many at once, which disconnect while the workers compute. */
 static void in_a_hurry(void **state)
 {
 	uint8_t message[NEGOTIATE];
@@ -498,8 +499,8 @@ static void in_a_hurry(void **state)
 	assert_false(daemon_has_logged(&d, "ia6zGodOr4SE"));
 }
 
-/* A Negotiate makes us compute a key: a connection has four without a proof, and begins anew
- * with one. */
+/* A Negotiate makes the target compute a key: a connection has four without authentication, and
+ * the count restarts with one. */
 static void negotiations_without_end(void **state)
 {
 	uint8_t message[NEGOTIATE];
@@ -527,7 +528,7 @@ enum {
 	LEAVES = 5,
 };
 
-/* All at once, and one of them leaves; the others have their turn and go on. */
+/* All at once, and one of them disconnects; the others have their turn and continue. */
 static void compute_at_once(void)
 {
 	struct raw_queue queues[N_PROVERS];
@@ -554,7 +555,7 @@ static void compute_at_once(void)
 	daemon_wait_empty(&d);
 }
 
-/* Of one address two compute at once; again, should they have come one after the other. */
+/* Of one address two compute at once; tries again if the requests came one after the other. */
 static void proofs_take_turns(void **state)
 {
 	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;
@@ -582,7 +583,8 @@ static enum nvme_status discover_as_the_host(struct raw_queue *q)
 	return raw_connect(q, &c, &cqe);
 }
 
-/* All is right, but there is no room for it: whether the last answer comes is a matter of time. */
+/* All messages are right, but the limit is reached: timing decides whether the last response
+ * arrives. */
 static void prove_in_vain(struct raw_queue *q)
 {
 	uint8_t message[NEGOTIATE], answer[REPLY];
@@ -599,8 +601,8 @@ static void prove_in_vain(struct raw_queue *q)
 	raw_close(q);
 }
 
-/* A peer that only claims to be the host takes nothing of its limits: as many peers as one
- * address may have claim its name, and the host still has all its associations, queues and queue
+/* A peer that only claims to be the host uses none of its limits: as many peers as one address
+ * may have claim its NQN, and the host still gets all its associations, queues and queue
  * numbers. */
 static void claimed_names_take_nothing(void **state)
 {
@@ -625,7 +627,7 @@ static void claimed_names_take_nothing(void **state)
 	raw_come_from(0);
 	for (unsigned i = 0; i < 2; i++)
 		open_proven(&h[i]);
-	/* A place that is given back is free at once: this one claims a queue of the host's. */
+	/* A place that is given back is free at once: this peer claims a queue of the host's. */
 	raw_close(&claiming[2]);
 	while (daemon_n_connections(&d) > 8)
 		usleep(1000);
@@ -637,9 +639,9 @@ static void claimed_names_take_nothing(void **state)
 		prove(&h[i].io);
 		assert_int_equal(raw_io(&h[i].io, NVME_IO_READ, DAEMON_RAM, 0, 8, PAGE), NVME_OK);
 	}
-	/* Even with a proof that queue would be one too many now. */
+	/* Even an authenticated queue would exceed the limit now. */
 	prove_in_vain(&in_its_place);
-	/* What it has proven counts. */
+	/* Authenticated queues count. */
 	assert_int_equal(raw_open(&third.admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
 	raw_connect_init(&c, &third.admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&third.admin, &c, &cqe), NVME_CONNECT_BUSY);
@@ -658,7 +660,7 @@ static void claimed_names_take_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* first, for its log lines: there is a limit to what hosts make us write */
+		/* Runs first: its log lines are rate limited. */
 		cmocka_unit_test(three_failures_are_enough),
 		cmocka_unit_test(nothing_before_the_proof),
 		cmocka_unit_test(io_queues_need_a_proof_too),

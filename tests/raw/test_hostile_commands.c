@@ -2,7 +2,7 @@
 /*
  * Hostile hosts against a whole rblkd: commands. Capsules (rules R2 and R3 of the security model),
  * log pages (R5), keys (R7), lifetimes (R9) and the fence between two associations. After each, all
- * that the host had is freed and the next good host connects quickly.
+ * of the host's resources are freed and the next good host connects quickly.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static void r3_oversized_capsule(void **state)
 	raw_host_close(&h);
 }
 
-/* A write of one block whose descriptor and flags are the caller's; 512 bytes in the capsule. */
+/* A write of one block with the caller's descriptor and flags; 512 bytes in the capsule. */
 static enum nvme_status try_sgl(struct raw_host *h, const struct nvme_sgl *sgl, uint8_t flags)
 {
 	static const uint8_t data[512];
@@ -110,7 +110,7 @@ static void r3_flags(void **state)
 
 		if ((flags & 0xc3) == NVME_FLAGS_PSDT_SGL)
 			wanted = NVME_OK;
-		else if ((flags & 0xc3) == (NVME_FLAGS_PSDT_SGL | 2)) /* after a bad first */
+		else if ((flags & 0xc3) == (NVME_FLAGS_PSDT_SGL | 2)) /* after a bad first half */
 			wanted = NVME_ABORTED_FAILED_FUSED | NVME_DNR;
 		assert_int_equal(try_sgl(&h, &sgl, (uint8_t)flags), wanted);
 	}
@@ -162,7 +162,7 @@ static void r3_ranges_and_lengths(void **state)
 	raw_host_close(&h);
 }
 
-/* The reply would go into the capsule. */
+/* The response's data would go into the capsule. */
 static void r3_read_into_the_capsule(void **state)
 {
 	struct raw_host h;
@@ -329,7 +329,7 @@ static void r5_log_offsets(void **state)
 	raw_host_close(&discovery);
 }
 
-/* What lies beyond a page is zero, however much is asked for. */
+/* Bytes beyond a page are zero, however many a host requests. */
 static void r5_nothing_leaks(void **state)
 {
 	struct raw_host h;
@@ -387,7 +387,7 @@ static void r9_more_commands_than_entries(void **state)
 	raw_close(&q);
 }
 
-/* Connections in every stage, with commands in flight, in a process that dies. */
+/* Connections in every stage, with commands in flight, of a process that dies. */
 static void live_until_killed(void)
 {
 	struct raw_queue pending, connecting;
@@ -443,7 +443,7 @@ static void put_pattern(struct raw_host *h, char pattern, uint64_t lba)
 
 /*
  * SPDK issue 3593: slow writes of a dead association reach the disk after those of the new one.
- * Here the slow writes are Write Zeroes over 256 MiB; the new association writes what must stay.
+ * Here the slow writes are Write Zeroes over 256 MiB; the new association's writes must stay.
  */
 static void fence_old_writes_stay_behind(void **state)
 {

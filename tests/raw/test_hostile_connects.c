@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hostile hosts against a whole rblkd: connecting. Connect requests (rule R1 of the security
- * model), limits (R8), the Connect command, commands in the wrong order. After each, all that the
- * host had is freed and the next good host connects quickly.
+ * model), limits (R8), the Connect command, commands in the wrong order. After each, all of the
+ * host's resources are freed and the next good host connects quickly.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static int try_request(const void *bytes, uint8_t n, uint8_t responder_resources
 	return status;
 }
 
-/* An InfiniBand CM pads private data with zeroes; others give its length as it is. */
+/* An InfiniBand CM pads private data with zeroes; other CMs report its exact length. */
 static void r1_connect_requests(void **state)
 {
 	static const struct {
@@ -60,7 +60,7 @@ static void r1_connect_requests(void **state)
 				 cases[i].status);
 }
 
-/* Less than the request is long. InfiniBand's private data has one length, the rest is zero. */
+/* Shorter than the request. InfiniBand's private data has one length, so the rest is zero. */
 static void r1_short_requests(void **state)
 {
 	static const struct nvmf_cm_req req = {.hrqsize = {{32}}, .hsqsize = {{31}}};
@@ -89,7 +89,7 @@ static void r8_too_many_pending(void **state)
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(raw_open(&queues[i], d.port, 0, 32), 0);
 	assert_int_equal(raw_open(&queues[8], d.port, 0, 32), NVMF_CM_NO_RESOURCES);
-	/* They send nothing: dropped after connect_timeout. */
+	/* Connections that send nothing: dropped after connect_timeout. */
 	for (unsigned i = 0; i < 8; i++)
 		assert_true(raw_is_dropped(&queues[i]));
 	for (unsigned i = 0; i < 9; i++)
@@ -113,7 +113,7 @@ static void r8_too_many_of_one_host(void **state)
 		raw_close(&queues[i]);
 }
 
-/* A daemon of its own: the limits would get into the way of the other tests. */
+/* A daemon of its own: its limits would disturb the other tests. */
 static void r8_too_many_associations(void **state)
 {
 	struct raw_queue queues[4] = {0};
@@ -141,7 +141,7 @@ static void r8_too_many_in_all(void **state)
 	struct nvme_cqe cqe;
 	struct daemon own;
 
-	/* The rate apart: half of so few is a burst that four connects may exceed. */
+	/* The rate limit is separate: half of so few is a burst that four connects may exceed. */
 	daemon_start_limited(&own, "", ", connections: 4, connect_rate_per_host: 10000");
 	for (unsigned i = 0; i < 5; i++) {
 		int r = raw_open(&queues[i], own.port, 0, 32);
@@ -158,7 +158,7 @@ static void r8_too_many_in_all(void **state)
 	daemon_stop(&own);
 }
 
-/* A burst of limits.connections passes, then one a second does. */
+/* A burst of limits.connections passes, then one a second. */
 static void r8_too_many_connects_in_a_short_time(void **state)
 {
 	struct daemon own;
@@ -209,7 +209,7 @@ static void r8_one_address_connects_too_often(void **state)
 	daemon_stop(&own);
 }
 
-/* Connections that say nothing, from one address: others still get in. */
+/* Silent connections from one address: other hosts still connect. */
 static void r8_one_address_keeps_silent(void **state)
 {
 	struct raw_queue silent[4] = {0}, other;
@@ -249,7 +249,7 @@ static void expect_connect(void (*spoil)(struct raw_connect *c), enum nvme_statu
 	assert_int_equal(get_le32(cqe.dw0), result);
 	assert_int_equal(get_le32(cqe.dw1), 0);
 	raw_close(&q);
-	daemon_wait_empty(&d); /* the next is not one too many that has not said its name */
+	daemon_wait_empty(&d); /* frees the place of a connection before Connect */
 }
 
 static void bad_recfmt(struct raw_connect *c)
@@ -308,7 +308,7 @@ static void unknown_host(struct raw_connect *c)
 {
 	strcpy((char *)c->data.hostnqn, "nqn.2026-01.org.example:stranger");
 }
-/* Equal up to the configured name's end, and on. */
+/* Equal up to the end of the configured name, and longer. */
 static void longer_host(struct raw_connect *c)
 {
 	strcat((char *)c->data.hostnqn, "x");
@@ -337,7 +337,7 @@ static void no_nqn(struct raw_connect *c)
 {
 	memcpy(c->data.hostnqn, "iqn", 3);
 }
-/* The allowed host's in all but one letter's case. */
+/* The allowed host's NQN, except for one letter's case. */
 static void other_case(struct raw_connect *c)
 {
 	c->data.hostnqn[sizeof(RAW_HOSTNQN) - 2] ^= 0x20;
@@ -351,7 +351,7 @@ static void high_bytes(struct raw_connect *c)
 	strcpy((char *)c->data.subnqn, "nqn.2026-01.org:\xff\xfe\xc3\x28");
 }
 
-/* Names are compared whole, and what of one is no letter of a name reaches the log quoted. */
+/* NQNs are compared whole, and the log quotes characters that are no letters of an NQN. */
 static void r10_names(void **state)
 {
 	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
@@ -372,7 +372,7 @@ static void r10_names(void **state)
 			fail_msg("its log has name %u", (unsigned)i);
 }
 
-/* SPDK's tools send none when they have none: they get what any host may see. */
+/* SPDK's tools send an empty host NQN: they get the subsystems that any host may use. */
 static void hosts_without_a_name_may_discover(void **state)
 {
 	struct raw_connect c;
@@ -389,7 +389,7 @@ static void hosts_without_a_name_may_discover(void **state)
 	daemon_wait_logged(&d, "host without a name");
 }
 
-/* Runs first: such lines are rate limited. */
+/* Runs first: its log lines are rate limited. */
 static void says_why_it_refuses(void **state)
 {
 	expect_connect(unknown_subsystem, NVME_CONNECT_INVALID_PARAM | NVME_DNR, DATA_AT(subnqn));
@@ -421,7 +421,7 @@ static void bad_connects_of_admin_queues(void **state)
 	expect_connect(other_subsystem, host, DATA_AT(hostnqn));
 }
 
-/* An I/O queue with a Connect that is spoilt in one place. */
+/* An I/O queue's Connect with one damaged field. */
 static void expect_io_connect(uint16_t cntlid, uint16_t qid, void (*spoil)(struct raw_connect *c),
 			      enum nvme_status status, uint32_t result)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many commands in flight: what waits for a buffer, a READ credit or a receive must go on, in any
- * mixture, and data must be right. The daemon has 8 MiB of buffers, the commands ask for more.
+ * Many commands in flight: a command that waits for a buffer, a READ credit or a receive must
+ * continue, in any mixture, and data must be right. The daemon has 8 MiB of buffers, and the
+ * commands need more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,11 +26,11 @@ enum {
 
 static int start_one_worker(void **state)
 {
-	/* One poller, so that connections meet; few receives, so that they run out. */
+	/* One poller, so that all connections share it; few receives, so that they run out. */
 	return start_tuned(", workers: 1, shared_receives: 64");
 }
 
-/* Every block says which one it is and in which round it was written. */
+/* Every block contains its number and the round in which it was written. */
 static void stamp(char *p, uint32_t n_bytes, uint64_t offset, unsigned round)
 {
 	for (uint32_t at = 0; at < n_bytes; at += 8) {
@@ -165,7 +166,8 @@ static void many_in_capsules(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* A host that leaves in the middle of everything, again and again; others do not notice. */
+/* A host that disconnects in the middle of everything, again and again; other hosts do not
+ * notice. */
 static void leaves_while_in_flight(void **state)
 {
 	struct raw_host steady, h;
@@ -189,11 +191,11 @@ static void hold_admin_alive(struct raw_host *h)
 	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_KEEP_ALIVE, 0);
 	struct nvme_cqe cqe;
 
-	/* KATO is 0: the answer says so, but it comes. */
+	/* KATO is 0, so the status is an error, but the response comes. */
 	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe), NVME_KATO_INVALID | NVME_DNR);
 }
 
-/* Data that waits for buffers does not keep admin commands, or Connect, from being served. */
+/* Data that waits for buffers delays neither admin commands nor Connect. */
 static void admin_beside_data(void **state)
 {
 	struct raw_host busy, other;
@@ -212,8 +214,8 @@ static void admin_beside_data(void **state)
 }
 
 /*
- * A host that takes no response: its reads fill the buffers and stay there. When another waits for
- * one, the first must go.
+ * A host that takes no response: its reads fill the buffers and stay there. When another host waits
+ * for a buffer, the first must be disconnected.
  */
 static void host_that_takes_nothing(void **state)
 {
@@ -237,7 +239,7 @@ static void host_that_takes_nothing(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* SIGTERM: what is in flight is answered or lost with its connection; the end is clean. */
+/* SIGTERM: commands in flight are answered or lost with their connection; the end is clean. */
 static void stops_while_in_use(void **state)
 {
 	struct raw_host h[3];
@@ -279,7 +281,7 @@ static uint64_t count_commands(const struct daemon *own)
 	return n;
 }
 
-/* SIGTERM: what has arrived is answered, though the admin queue has nothing to wait for. */
+/* SIGTERM: commands that have arrived are answered, though the admin queue has none to wait for. */
 static void answers_before_it_stops(void **state)
 {
 	struct nvme_cqe cqe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a host hears, in raw capsules, when an administrator changes what it uses: the event, the
- * log page that names what changed, and the answers afterwards.
+ * The notices of a host, in raw capsules, when an administrator changes objects that it uses: the
+ * event, the log page that names the change, and the responses afterwards.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void truncate_file(const char *name, off_t size)
 	assert_int_equal(truncate(path, size), 0);
 }
 
-/* The exit code that rblkctl ends with. */
+/* The exit code of rblkctl. */
 static enum exit_code resize(uint32_t nsid, uint64_t size, bool is_forced)
 {
 	struct json_object *params = json_object_new_object();
@@ -63,7 +63,7 @@ static enum exit_code resize(uint32_t nsid, uint64_t size, bool is_forced)
 	return error.code;
 }
 
-/* Each line of the configuration that contains text gets this in front. */
+/* Inserts this in front of each line of the configuration that contains text. */
 static void edit_config(const char *text, const char *prefix)
 {
 	_autofclose_ FILE *in = NULL, *out = NULL;
@@ -136,7 +136,7 @@ static void expect_event(struct raw_queue *q, uint32_t event)
 	assert_int_equal(get_le32(cqe.dw0), event);
 }
 
-/* The list of log page 04h names this namespace alone; 0: nothing. */
+/* The list of log page 04h has this namespace alone; 0: it is empty. */
 static void expect_changed(struct raw_queue *q, uint32_t nsid, uint32_t flags)
 {
 	struct nvme_sqe sqe = raw_sqe(q, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL);
@@ -183,7 +183,7 @@ static void hears_that_a_file_has_grown(void **state)
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, NEW_BLOCKS - 1, 1, 512),
 			 NVME_OK);
 
-	/* It was told, and has not looked: it is not told again. */
+	/* It was notified and has not read the log, so no second event is sent. */
 	ask_for_event(&h.admin);
 	truncate_file("fixed", 2 * GROWN_BYTES);
 	assert_int_equal(resize(DAEMON_READ_ONLY, 0, false), EXIT_OK);
@@ -194,7 +194,7 @@ static void hears_that_a_file_has_grown(void **state)
 	expect_changed(&h.admin, 0, 0);
 	assert_int_equal(identify_blocks(&h.admin, DAEMON_READ_ONLY), 2 * NEW_BLOCKS);
 
-	/* Nothing changed: nothing is told. */
+	/* Without a change there is no event. */
 	ask_for_event(&h.admin);
 	assert_int_equal(resize(DAEMON_READ_ONLY, 0, false), EXIT_OK);
 	assert_false(raw_receive(&h.admin, &cqe, 100));
@@ -272,8 +272,8 @@ static uint64_t count_commands(void)
 	return n;
 }
 
-/* The daemon has buffers for 8 MiB: some commands have only been parsed when their namespace
- * goes. */
+/* The daemon has buffers for 8 MiB: some commands have only been parsed when their namespace is
+ * removed. */
 static void finishes_what_a_removed_namespace_has(void **state)
 {
 	enum {

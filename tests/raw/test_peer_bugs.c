@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Faults of other targets that a peer could reach over RDMA, each played against a whole rblkd by a
- * hostile host in raw verbs. README.md has the list; what other programs here play is not repeated.
+ * hostile host in raw verbs. README.md has the list; faults that other programs here play are not
+ * repeated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,8 +50,9 @@ static enum nvme_status write_in_capsule(struct raw_host *h, uint64_t slba, uint
 }
 
 /*
- * The receive buffers are full of a secret that came before, in longer capsules. A short capsule
- * whose descriptor points beyond what was received must not store it, nor anything else.
+ * The receive buffers are full of a secret that longer capsules brought earlier. A short capsule
+ * whose descriptor points beyond the received bytes must store neither the secret nor anything
+ * else.
  */
 static void in_capsule_data_beyond_what_came(void **state)
 {
@@ -86,7 +88,7 @@ static void in_capsule_data_beyond_what_came(void **state)
 
 /* ---- responses (CVE-2024-41079, rule R4) ----------------------------------------------------- */
 
-/* Every byte of it that the command does not define is zero. */
+/* Each byte that the command does not define is zero. */
 static void expect_clean(struct raw_queue *q, const struct nvme_sqe *sqe, enum nvme_status wanted,
 			 uint16_t qid)
 {
@@ -130,7 +132,7 @@ static void r4_results_start_from_zero(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		uint64_t value;
 
-		/* What an earlier command left in the same place is not zero. */
+		/* This response leaves nonzero bytes in the same place. */
 		assert_int_equal(raw_property_get(&h.admin, NVME_PROP_CAP, true, &value), NVME_OK);
 		assert_true(value >> 32 && (uint32_t)value);
 		expect_clean_admin(&h, NVME_ADMIN_IDENTIFY, 0, NVME_CNS_CTRL, 4096, NVME_OK);
@@ -160,7 +162,7 @@ static void truncate_fixed(off_t size)
 	assert_int_equal(truncate(path, size), 0);
 }
 
-/* The file is shorter than it was: what is missing is an error, not zeroes. */
+/* The file has become shorter: reading the missing part is an error, not zeroes. */
 static void r4_short_reads_are_errors(void **state)
 {
 	const uint64_t half = FIXED_BYTES / 2 / 512;
@@ -169,7 +171,7 @@ static void r4_short_reads_are_errors(void **state)
 	raw_host_open(&h, d.port);
 	truncate_fixed(FIXED_BYTES / 2);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half - 8, 8, 4096), NVME_OK);
-	for (unsigned i = 0; i < 8; i++) { /* none, or a part of it, is there */
+	for (unsigned i = 0; i < 8; i++) { /* 0 to 7 of the 8 blocks exist */
 		enum nvme_status status = raw_io(&h.io, NVME_IO_READ, DAEMON_READ_ONLY, half - i, 8,
 						 4096);
 
@@ -183,7 +185,7 @@ static void r4_short_reads_are_errors(void **state)
 
 /* ---- identifiers (CVE-2022-50717, CVE-2026-23112, CVE-2026-89968) ---------------------------- */
 
-/* Command identifiers are the host's: any will do, even one for all, and each comes back. */
+/* Command identifiers are the host's: it may use any, even one for all, and each comes back. */
 static void any_command_identifier(void **state)
 {
 	static const uint16_t cids[] = {0, 1, 127, 128, 0x7fff, 0x8000, 0xffff};
@@ -210,7 +212,7 @@ static void any_command_identifier(void **state)
 	raw_host_close(&h);
 }
 
-/* Unsolicited data: less than a command, or as much as another capsule behind one. */
+/* Unsolicited data: less than a command, or as much as a further capsule behind one. */
 static void unsolicited_data(void **state)
 {
 	static const uint8_t data[64 + 4096];
@@ -242,8 +244,8 @@ static void send_numbered(struct raw_queue *q, unsigned number)
 }
 
 /*
- * The fabric tells the target late that an answer was sent: the host has it, and its next command
- * is in the same place, before the target knows.
+ * The fabric notifies the target late that a response was sent: the host has it, and its next
+ * command is in the same place before the completion.
  */
 static void answered_requests_are_used_again_at_once(void **state)
 {
@@ -281,7 +283,7 @@ static void send_connect(struct raw_queue *q, struct raw_connect *c)
 	raw_send(q, &capsule, sizeof(capsule));
 }
 
-/* An I/O queue's Connect on its way while its association ends, from either side. */
+/* An I/O queue's Connect in flight while its association ends, from either side. */
 static void connect_races_with_teardown(void **state)
 {
 	for (unsigned round = 0; round < 60; round++) {
@@ -307,7 +309,7 @@ static void connect_races_with_teardown(void **state)
 	}
 }
 
-/* Responses for which the host has no receives, and the queue is torn down under them. */
+/* Responses without receives at the host, while the queue is torn down. */
 static void teardown_with_unsent_responses(void **state)
 {
 	for (unsigned round = 0; round < 10; round++) {
@@ -320,7 +322,7 @@ static void teardown_with_unsent_responses(void **state)
 			struct nvme_cqe cqe;
 
 			raw_send(&h.io, &sqe, sizeof(sqe));
-			if (i + 1 < RAW_RECVS) /* Connect's was the first */
+			if (i + 1 < RAW_RECVS) /* the first was Connect's */
 				assert_true(raw_receive(&h.io, &cqe, WAIT_MS));
 		}
 		raw_host_close(&h);
@@ -329,7 +331,7 @@ static void teardown_with_unsent_responses(void **state)
 
 /* ---- no remote right on any memory (rule R7) ------------------------------------------------- */
 
-/* The peer's work request must fail, and with it its connection. */
+/* The peer's work request must fail, and its connection with it. */
 static void probe(enum ibv_wr_opcode opcode, uint64_t address, uint32_t rkey)
 {
 	struct ibv_sge sge;
@@ -351,13 +353,13 @@ static void probe(enum ibv_wr_opcode opcode, uint64_t address, uint32_t rkey)
 	while ((n = ibv_poll_cq(q.cq, 1, &wc)) == 0 && clock_ns() < deadline)
 		usleep(20);
 	assert_int_equal(n, 1);
-	/* Not even a READ may leave: the target has allowed none in flight. */
+	/* Not even a READ may leave: the target has no responder resources. */
 	assert_int_equal(wc.status,
 			 opcode == IBV_WR_RDMA_READ ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_REM_ACCESS_ERR);
 	raw_close(&q);
 }
 
-/* What its queue pairs let a peer do, were it to send a READ all the same. */
+/* The access rights that its queue pairs would grant to a READ all the same. */
 static void expect_no_access(const struct seg *seg)
 {
 	struct raw_host h;
@@ -376,7 +378,8 @@ static void expect_no_access(const struct seg *seg)
 	daemon_wait_empty(&d);
 }
 
-/* The attacker knows more than it ever could: each key that there is, and where its memory lies. */
+/* The attacker has more knowledge than is possible: each existing key, and the address of its
+ * memory. */
 static void r7_no_key_opens_anything(void **state)
 {
 	const struct seg *seg = good_host_map(&d);
@@ -402,7 +405,7 @@ static void r7_no_key_opens_anything(void **state)
 
 /* ---- the order of publishing (rule R11) ------------------------------------------------------ */
 
-/* 'K': it was served. 'R': refused for now. 'N': told to go away for good. */
+/* 'K': it was served. 'R': refused for now. 'N': refused for good. */
 static char knock(uint16_t port)
 {
 	struct raw_connect c;
@@ -436,7 +439,7 @@ static void knock_until_told(uint16_t port, int told, int verdicts)
 	_exit(0);
 }
 
-/* A host that never stops connecting, while the target comes and goes: no answer is final. */
+/* A host that never stops connecting, while the target comes and goes: no refusal is final. */
 static void r11_all_is_there_before_it_listens(void **state)
 {
 	int told[2], verdicts[2], status;
@@ -477,7 +480,7 @@ static void r11_all_is_there_before_it_listens(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* first, for it forks */
+		/* first, because it forks */
 		cmocka_unit_test_teardown(r11_all_is_there_before_it_listens, next_good_host),
 		cmocka_unit_test_teardown(in_capsule_data_beyond_what_came, next_good_host),
 		cmocka_unit_test_teardown(r4_results_start_from_zero, next_good_host),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A good host that speaks the protocol byte by byte: what the specification's worked examples and
- * the kernel's host send, against a whole rblkd. Nothing of the initiator takes part.
+ * A good host that builds the protocol byte by byte: the specification's worked examples and the
+ * kernel's host, against a whole rblkd, without the initiator's code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "tests/raw/host.h"
 
 enum {
-	LATE_MS = 20000, /* what a busy machine may add */
+	LATE_MS = 20000, /* the delays of a busy machine */
 };
 
 static void fill(uint8_t *p, size_t n, unsigned seed)
@@ -284,7 +284,7 @@ static enum nvme_status get_log(struct raw_queue *q, unsigned id, uint64_t offse
 	return raw_run(q, &sqe, NULL, 0, &cqe);
 }
 
-/* Entries of error logs so far, as SMART counts them. */
+/* The number of error log entries so far, as SMART counts them. */
 static uint64_t n_error_entries(struct raw_host *h)
 {
 	le64 n;
@@ -417,7 +417,7 @@ static void clears_blocks(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* One command in flight after the other until all identifiers have been used twice. */
+/* One command after the other until all identifiers have been used twice. */
 static void counts_its_queue_head(void **state)
 {
 	struct nvme_cqe cqe;

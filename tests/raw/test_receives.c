@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes that wait and whose data is in the receives that all I/O queues of a poller share. A host
- * that sends more of them than there is room for loses its queues, before there are no receives for
- * others.
+ * Writes that wait, whose data is in the receives that all I/O queues of a poller share. A host
+ * that sends more of them than its share loses its queues, before the other hosts lack receives.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +25,8 @@ enum {
 
 #define TOO_MANY "of 64 receives: raise tuning.shared_receives"
 
-/* Few receives, and a host may have 80 KiB of buffers. Of rblkd alone the disk can hang. */
+/* Few receives, and a host may have 80 KiB of buffers. Only rblkd's own disk can hang
+ * (hung_disk.c). */
 static int start_small(void **state)
 {
 	char preload[8192];
@@ -49,7 +49,7 @@ static void send_write(struct raw_queue *q, uint32_t nsid, unsigned block_bytes)
 	raw_send(q, capsule, sizeof(capsule));
 }
 
-/* All to a namespace that takes one a second. */
+/* All writes go to a namespace that accepts one a second. */
 static void open_hogs(struct raw_host hogs[N_HOGS])
 {
 	limit_rate("nsid: 1, ram: 16", "{iops: 1}");
@@ -112,8 +112,8 @@ static bool is_any_dead(struct raw_host hogs[N_HOGS])
 	return is_any;
 }
 
-/* The disk has some of the receives, and gives none back; other writes wait for buffers. What is
- * not on that disk is served; and when it comes back, so is what waited for it. */
+/* The hung disk retains some of the receives; other writes wait for buffers. Commands for other
+ * namespaces are served; when the disk resumes, so are those that waited for it. */
 static void a_disk_that_hangs_leaves_receives(void **state)
 {
 	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;
@@ -145,7 +145,7 @@ static void a_disk_that_hangs_leaves_receives(void **state)
 		raw_host_close(&hogs[i]);
 }
 
-/* One that does it again and again. */
+/* A host that does it again and again. */
 static void no_receive_is_lost(void **state)
 {
 	struct raw_host hogs[N_HOGS];

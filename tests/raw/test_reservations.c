@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reservations between three hosts: access under each type, every action with its refusals,
- * what others are told, and what a restart keeps. Numbers are those of Base 2.0, 8.19.
+ * Reservations between three hosts: access under each type, every action with its refusals, the
+ * notices to other hosts, and the state after a restart. Numbers are those of Base 2.0, 8.19.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -222,7 +222,7 @@ static void registers(void **state)
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
-/* As Linux does it: a key that is replaced by none. With its holder the reservation goes. */
+/* As Linux does it: a key is replaced by zero. The reservation goes with its holder. */
 static void replacing_by_no_key_unregisters(void **state)
 {
 	const uint32_t replace = NVME_RREGA_REPLACE;
@@ -263,8 +263,7 @@ static void acquires_and_releases(void **state)
 	assert_int_equal(release(0, NVME_RRELA_RELEASE, 1, 12), CONFLICT);
 	assert_int_equal(release(2, NVME_RRELA_CLEAR, 1, 10), CONFLICT);
 	assert_int_equal(release(0, NVME_RRELA_RELEASE, 1, 10), NVME_OK);
-	/* With its holder a reservation goes; that of all registrants stays with those that are
-	 * left. */
+	/* A reservation goes with its holder; that of all registrants stays with the others. */
 	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 4, 10, 0), NVME_OK);
 	assert_int_equal(regist(0, NVME_RREGA_UNREGISTER, 10, 0), NVME_OK);
 	assert_state(1, NVME_RTYPE_NONE);
@@ -287,14 +286,14 @@ static void preempts(void **state)
 		assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 1, 10, 0), NVME_OK);
 		assert_int_equal(acquire(1, action, 1, 11, 0), INVALID);
 		assert_int_equal(acquire(1, action, 1, 11, 99), CONFLICT);
-		/* A registrant that does not hold it; then the holder. */
+		/* Preempts a registrant that is not the holder; then the holder. */
 		assert_int_equal(acquire(1, action, 3, 11, 12), NVME_OK);
 		assert_state(2, 1);
 		assert_int_equal(acquire(1, action, 3, 11, 10), NVME_OK);
 		assert_state(1, 3);
 		assert_int_equal(io(0, NVME_IO_WRITE), CONFLICT);
 		assert_int_equal(io(1, NVME_IO_WRITE), NVME_OK);
-		/* All others of a reservation of all. */
+		/* Preempts all others of a reservation of all registrants. */
 		assert_int_equal(release(1, NVME_RRELA_RELEASE, 3, 11), NVME_OK);
 		assert_int_equal(regist(0, REGISTER, 0, 10), NVME_OK);
 		assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 5, 10, 0), NVME_OK);
@@ -319,7 +318,8 @@ static void send_write(unsigned host, uint64_t slba, unsigned stamp)
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-/* What the preempted host has sent is over when Preempt and Abort is: nothing lands after it. */
+/* Commands of the preempted host are over when Preempt and Abort completes: none is executed
+ * after it. */
 static void nothing_lands_after_a_preempt(void **state)
 {
 	for (unsigned round = 0; round < 40; round++) {
@@ -388,7 +388,7 @@ static void others_are_told(void **state)
 {
 	struct nvme_resv_log log;
 
-	/* Of earlier cases nothing is left: these associations are new. */
+	/* Nothing of earlier cases is left: these associations are new. */
 	assert_int_equal(next_notice(0, false).type, NVME_RESV_NOTICE_NONE);
 	assert_int_equal(mask(2, 1), INVALID);
 	assert_int_equal(mask(2, 1 << NVME_RESV_REGISTRATION_PREEMPTED), NVME_OK);
@@ -441,7 +441,8 @@ static void persists_when_asked_to(void **state)
 	assert_state(0, NVME_RTYPE_NONE);
 }
 
-/* Of all registrants, taken by one that leaves: the state file has no holder, and is read again. */
+/* A reservation of all registrants, taken by one that leaves: the state file has no holder, and
+ * is read back. */
 static void of_all_outlives_who_took_it(void **state)
 {
 	const uint32_t set = (uint32_t)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT;

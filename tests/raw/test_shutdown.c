@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shutdown of a controller that is reset meanwhile, over a disk that hangs: a flush that was begun
- * before a reset says nothing about what comes after it.
+ * Shutdown of a controller that is reset meanwhile, over a disk that hangs: a flush that began
+ * before a reset does not cover writes after it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static int come(void **state)
 	return 0;
 }
 
-/* Whatever has failed, the disk is well again. */
+/* Whatever has failed, the disk works again. */
 static int leave(void **state)
 {
 	remove_file("hung");
@@ -114,7 +114,7 @@ static void begin_shutdown(void)
 	set_cc(NVME_CC_ENABLE_VALUE | NVME_CC_SHN_NORMAL);
 }
 
-/* The disk hangs, so it cannot be over. */
+/* The disk hangs, so the shutdown cannot be complete. */
 static void expect_shutting_down(void)
 {
 	assert_int_equal(csts() & SHST, NVME_CSTS_SHST_OCCURRING);
@@ -166,7 +166,7 @@ static void the_end_of_an_old_flush_is_no_shutdown(void **state)
 	assert_int_equal(n_syncs(), 2);
 }
 
-/* What was written since the reset must not rely on a flush from before it. */
+/* Writes since the reset must not rely on a flush from before it. */
 static void a_shutdown_after_a_reset_flushes_again(void **state)
 {
 	make_file("hung");
@@ -180,7 +180,7 @@ static void a_shutdown_after_a_reset_flushes_again(void **state)
 	assert_int_equal(n_syncs(), 2);
 }
 
-/* The one ends while the other is under way, whichever comes first. */
+/* One ends while the other is in progress, in either order. */
 static void disabled_and_shut_down_at_once(void **state)
 {
 	set_cc(DISABLED | NVME_CC_SHN_NORMAL);

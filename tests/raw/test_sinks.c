@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What hosts may write of the target's memory by RDMA WRITE: nothing, but on iWARP the sink of an
- * RDMA READ, as long as that is on its way, through the connection that it was posted to. The
- * attacker here knows each key and address that there is; chaos keeps READs on their way for a
- * while.
+ * What hosts may write in the target's memory by RDMA WRITE: nothing, except on iWARP the sink of
+ * an RDMA READ, during that READ, through the connection that it was posted to. The attacker here
+ * has each key and address; chaos delays READs for a while.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +83,7 @@ static enum ibv_wc_status next_status(struct raw_queue *q, uint64_t wr_id)
 	return IBV_WC_GENERAL_ERR;
 }
 
-/* RDMA WRITE of 64 bytes on a queue without anything else on its way. */
+/* RDMA WRITE of 64 bytes on a queue with nothing else in flight. */
 static enum ibv_wc_status shoot(struct raw_queue *q, const struct key *key)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)q->data + RAW_DATA_BYTES - 64,
@@ -112,7 +111,7 @@ static void send_write(struct raw_queue *q)
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-/* Until the READ of a command has its sink. False: it was answered before. */
+/* Waits until the READ of a command has its sink. False: the command was answered before. */
 static bool wait_for_sink(struct raw_queue *q, const struct seg *seg, struct key *ret_key)
 {
 	struct nvme_cqe cqe;
@@ -137,7 +136,7 @@ static void expect_stored(struct raw_host *h)
 		assert_int_equal((uint8_t)h->io.data[i], MINE);
 }
 
-/* A connection that has not sent Connect, with each key that there is. */
+/* A connection that has not sent Connect, with each existing key. */
 static void nothing_before_connect(void **state)
 {
 	const struct seg *seg = good_host_map(&d);
@@ -163,7 +162,7 @@ static void nothing_before_connect(void **state)
 	good_host_unmap(seg);
 }
 
-/* True: the sink was there before and after the shots of others. */
+/* True: the sink existed before and after the attackers' writes. */
 static bool aim_at_write(struct raw_host *h, const struct seg *seg)
 {
 	struct raw_queue stranger, known;
@@ -190,7 +189,7 @@ static bool aim_at_write(struct raw_host *h, const struct seg *seg)
 	return is_proof;
 }
 
-/* While a host's data is fetched, others cannot write there. */
+/* While a host's data is fetched, other hosts cannot write there. */
 static void sinks_of_others_are_closed(void **state)
 {
 	const struct seg *seg = good_host_map(&d);
@@ -211,7 +210,7 @@ static void sinks_of_others_are_closed(void **state)
 	good_host_unmap(seg);
 }
 
-/* True: its own host could write there, while the READ was on its way. */
+/* True: its own host could write there, during the READ. */
 static bool aim_at_own(const struct seg *seg)
 {
 	struct raw_host h;
@@ -234,7 +233,7 @@ static bool aim_at_own(const struct seg *seg)
 	return is_hit;
 }
 
-/* So is a host's own, when the READ is over: what it brought is looked at only then. */
+/* A host's own write fails, too, once the READ is over: only then the target uses the data. */
 static void a_sink_closes_with_its_read(void **state)
 {
 	const struct seg *seg = good_host_map(&d);

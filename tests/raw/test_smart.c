@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SMART over restarts and crashes, in raw capsules: what is counted, what is kept, and where. */
+/* SMART over restarts and crashes, in raw capsules: which counters exist, which survive, and
+ * where. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +50,7 @@ struct smart {
 	uint64_t units_read, units_written, reads, writes, cycles, hours, unsafe, media, errors;
 };
 
-/* At the places of figure 196. */
+/* At the offsets of figure 196. */
 static struct smart smart(struct raw_host *h)
 {
 	const char *page = h->admin.data;
@@ -86,7 +87,7 @@ static enum nvme_status lose_block(struct raw_host *h)
 	return raw_run(&h->io, &sqe, NULL, 0, &cqe);
 }
 
-/* Writes, one Read, a block that cannot be read, a namespace that is none. */
+/* Writes, one Read, a block that cannot be read, a namespace that does not exist. */
 static void use(struct raw_host *h)
 {
 	for (unsigned i = 0; i < N_WRITES; i++)
@@ -140,7 +141,7 @@ static void lives_on(void **state)
 	assert_int_equal(s.unsafe, 0);
 	expect_counts(&s, 1);
 	use(&h);
-	/* Errors are numbered over restarts; the log itself is of the association. */
+	/* Errors are numbered over restarts; the log itself belongs to the association. */
 	assert_int_equal(newest_error(&h), 4);
 	raw_host_close(&h);
 	daemon_restart(&d);
@@ -160,7 +161,7 @@ static void lives_on(void **state)
 	daemon_stop(&d);
 }
 
-/* What rblkd reads as the kernel's boot id. */
+/* The file that rblkd reads as the kernel's boot id. */
 static void boot(const char *path, const char *id)
 {
 	FILE *file = fopen(path, "w");
@@ -195,7 +196,7 @@ static void loss_of_power_is_told_from_a_crash(void **state)
 	assert_int_equal(s.cycles, 3);
 	assert_int_equal(s.unsafe, 1);
 	raw_host_close(&h);
-	/* A machine that is shut down in order. */
+	/* The machine is shut down in order. */
 	boot(path, "three\n");
 	daemon_restart(&d);
 	raw_host_open(&h, d.port);
@@ -252,7 +253,7 @@ static void a_damaged_file_stops_the_start(void **state)
 	daemon_stop(&d);
 }
 
-/* The disk itself fails, not a host that has asked for it: the file is cut behind rblkd's back. */
+/* The disk itself fails, not the host's request: the file is truncated by another program. */
 static void a_disk_that_fails_is_heard(void **state)
 {
 	struct nvme_error_entry entry;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of operations and bytes a second, set while hosts are there: kept, lifted, and nothing
- * else held up by them. Only that a rate is not exceeded is judged by the clock, never that it is
- * reached.
+ * Limits of operations and bytes a second, set while hosts are connected: obeyed, lifted, and no
+ * other command delayed by them. The clock only judges that a rate is not exceeded, never that it
+ * is reached.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum {
 	KATO_MS = 600000,
 };
 
-#define SLOW "{iops: 1}" /* none of many ends while the test looks */
+#define SLOW "{iops: 1}" /* so that no command ends while the test looks */
 
 static int start_small(void **state)
 {
@@ -41,7 +41,7 @@ static void send_read(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes)
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-/* Reads n times, with as many outstanding as may be; returns how long that took. */
+/* Reads n times, with as many outstanding as possible; returns how long that took. */
 static double read_many(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes, unsigned n)
 {
 	uint64_t begin = clock_ns();
@@ -57,7 +57,7 @@ static double read_many(struct raw_queue *q, uint32_t nsid, uint32_t n_bytes, un
 	return (double)(clock_ns() - begin) / NSEC_PER_SEC;
 }
 
-/* Burst, a batch, and one that may be ahead. */
+/* A burst, a batch, and one ahead of the rate. */
 static void expect_at_most(double n, double rate, double seconds, double each)
 {
 	double most = rate * (seconds + 0.1 + 0.1 / 32) + 2 * each;
@@ -83,7 +83,7 @@ static void rates_are_kept(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* Keep Alive is an error for a host that has none (Base 2.0, 5.15). */
+/* Keep Alive is an error for a host with KATO 0 (Base 2.0, 5.15). */
 static void set_keep_alive(struct raw_host *h, uint32_t kato_ms)
 {
 	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_SET_FEATURES, 0);
@@ -94,7 +94,7 @@ static void set_keep_alive(struct raw_host *h, uint32_t kato_ms)
 	assert_int_equal(raw_run(&h->admin, &sqe, NULL, 0, &cqe), NVME_OK);
 }
 
-/* The outstanding command that is answered first; the limit is lifted then. */
+/* The first outstanding command that is answered; then the limit is lifted. */
 static void others_are_not_held(void **state)
 {
 	unsigned n_held = 0, n_others = 0;
@@ -155,13 +155,13 @@ static void held_commands_can_be_aborted(void **state)
 		assert_true(raw_receive(&h.io, &cqe, PATIENCE_MS));
 	while (get_le16(cqe.cid) != victim);
 	assert_int_equal(nvme_status_code(get_nvme_status(cqe.status)), NVME_ABORTED_BY_REQUEST);
-	/* The others are in line when the connection goes. */
+	/* The other commands are in line when the connection ends. */
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 	limit_rate("nsid: 1, ram: 16", NULL);
 }
 
-/* Writes whose data came with them: they do not keep the receives that all hosts share. */
+/* Writes with in-capsule data: they do not retain the receives that all hosts share. */
 static void held_writes_leave_receives(void **state)
 {
 	struct raw_host hogs[3], other;
@@ -222,7 +222,7 @@ static void read_on(struct reader *reader)
 		send_read(&reader->h.io, DAEMON_RAM, reader->n_bytes);
 }
 
-/* Until the first has read so many bytes more; counts anew. */
+/* Waits until the first has read so many bytes more; restarts the counts. */
 static void read_together(struct reader readers[2], uint64_t n_bytes)
 {
 	uint64_t end = clock_ns() + PATIENCE_MS * NSEC_PER_MSEC;
@@ -236,7 +236,8 @@ static void read_together(struct reader readers[2], uint64_t n_bytes)
 	}
 }
 
-/* The one with little gets as much as the one with much, in the unit of the rate. */
+/* The host with few outstanding reads gets as much as the one with many, in the unit of the
+ * rate. */
 static void expect_equal(const char *qos, unsigned depth, unsigned n_bytes, bool is_bytes)
 {
 	struct reader readers[2] = {{.depth = 1, .n_bytes = 4096},
@@ -248,7 +249,7 @@ static void expect_equal(const char *qos, unsigned depth, unsigned n_bytes, bool
 	raw_host_open_admin(&other, d.port, RAW_SUBNQN); /* the next I/O queue has another poller */
 	raw_host_open_as(&readers[0].h, d.port, 1);
 	limit_rate("nsid: 1, ram: 16", qos);
-	read_together(readers, 20 * 4096); /* the burst, and what came before there was a rate */
+	read_together(readers, 20 * 4096); /* the burst, and reads from before the rate */
 	read_together(readers, 60 * 4096);
 	for (unsigned i = 0; i < 2; i++)
 		n[i] = readers[i].n_done * (is_bytes ? readers[i].n_bytes : 1.0);
@@ -264,7 +265,7 @@ static void expect_equal(const char *qos, unsigned depth, unsigned n_bytes, bool
 	daemon_wait_empty(&d);
 }
 
-/* A16. Rates so low that a host in time for its turn need not be fast. */
+/* A16. Rates so low that a host need not be fast to be in time for its turn. */
 static void depth_buys_no_operations(void **state)
 {
 	expect_equal("{iops: 100}", 28, 4096, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Write Uncorrectable against everything that brings a block back, at the same time and on two
- * pollers; and more ranges than are kept.
+ * Write Uncorrectable against all commands that make a block readable, at the same time and on two
+ * pollers; and more ranges than can be kept.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,7 +121,7 @@ static void drive(struct lane *lane, uint32_t nsid, unsigned n_commands, bool ma
 			assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
 }
 
-/* Turns come one upon the other, of both pollers. */
+/* Exclusive accesses of both pollers follow each other closely. */
 static void race(uint32_t nsid, void (*send)(struct raw_queue *q, uint32_t nsid, unsigned),
 		 unsigned n_commands, bool may_fail)
 {
@@ -154,7 +154,7 @@ static void they_race_on_a_disk(void **state)
 	race(DAEMON_FILE, send_any, COMMANDS_ON_DISK, false);
 }
 
-/* Compare fails while the block is lost, and the Write with it; else both are done. */
+/* Compare fails while the block is lost, and the Write with it; else both are executed. */
 static void pairs_and_lost_blocks_race(void **state)
 {
 	race(DAEMON_RAM, send_half, COMMANDS, true);
@@ -168,7 +168,7 @@ static void expect_read(struct raw_host *h, uint32_t nsid, uint64_t slba, bool i
 			 is_lost ? NVME_UNRECOVERED_READ | NVME_DNR : NVME_OK);
 }
 
-/* Another host's data is on the medium: it must hear of success, and read what it has written. */
+/* Another host's data is on the medium: its Write must succeed, and it must read back its data. */
 static void a_full_set_fails_no_write(void **state)
 {
 	enum {
@@ -194,7 +194,7 @@ static void a_full_set_fails_no_write(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* One range of all that a command can name, and every other block of it written. */
+/* One range of all blocks that a command can name, then every other block of it written. */
 static void a_range_is_split_as_often_as_needed(void **state)
 {
 	struct raw_host h;
@@ -205,14 +205,14 @@ static void a_range_is_split_as_often_as_needed(void **state)
 		assert_int_equal(io(&h, NVME_IO_WRITE, DAEMON_BIG_RAM, 2 * i + 1), NVME_OK);
 	expect_read(&h, DAEMON_BIG_RAM, 2 * MANY_RANGES - 2, true);
 	expect_read(&h, DAEMON_BIG_RAM, 2 * MANY_RANGES - 1, false);
-	/* Nothing new, beyond the limit already; a hole filled is a range less. */
+	/* No new range, the limit is exceeded already; filling a hole removes a range. */
 	assert_int_equal(lose(&h, DAEMON_BIG_RAM, 0, 1), NVME_OK);
 	assert_int_equal(lose(&h, DAEMON_BIG_RAM, 1, 1), NVME_OK);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }
 
-/* What writes have made of it is read back when rblkd starts again. */
+/* rblkd reads back the remaining ranges when it starts again. */
 static int start_two_pollers(void **state)
 {
 	return start_tuned(", workers: 2");
@@ -253,7 +253,7 @@ static void many_ranges_survive_a_restart(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* For the first of those that need a state directory, and those behind it. */
+/* For the first test that needs a state directory, and those after it. */
 static int keep_from_now_on(void **state)
 {
 	daemon_stop(&d);

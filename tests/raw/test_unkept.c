@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is to survive a restart, in a folder that cannot be synced: a command that is refused has
- * changed nothing, neither now nor at the next start; and what is not known is said.
+ * State that must survive a restart, in a folder that cannot be synced: a refused command has
+ * changed nothing, neither now nor at the next start; and where the state is uncertain, the log
+ * reports it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,7 +177,7 @@ static void a_refused_reservation_is_not_there_later(void **state)
 	assert_int_equal(acquire(), NVME_OK);
 }
 
-/* With it the file goes; so it has to come back. */
+/* A Clear removes the state file, so a refused Clear must restore it. */
 static void a_refused_clear_leaves_the_reservation(void **state)
 {
 	expect_reserved(1, NVME_RTYPE_WRITE_EXCLUSIVE);
@@ -231,7 +232,8 @@ static void the_next_change_settles_it(void **state)
 	assert_int_equal(regist(), NVME_INTERNAL_ERROR);
 	assert_int_equal(regist(), NVME_INTERNAL_ERROR);
 	expect_status("degraded", 1);
-	/* Not to be kept itself, but what may be in the file is not valid. */
+	/* This registration need not be saved, but the file may hold a refused state, so it is
+	 * rewritten. */
 	assert_int_equal(reserve(NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REGISTER | no, 0, KEY),
 			 NVME_OK);
 	expect_status("ok", 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block is whole to its readers: as one write left it, however both overlap, and also when the
- * writer dies while its data is fetched. Chaos moves messages in pieces, with pauses between them,
- * so that what is not ordered shows.
+ * A block is whole for its readers: as one write left it, however writes and reads overlap, also
+ * when the writer dies while its data is fetched. Chaos moves messages in pieces, with pauses
+ * between them, so that missing order becomes visible.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -111,7 +111,7 @@ static void end_writer(pid_t pid)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* Two hosts write the same blocks, a third takes them to zero, and a fourth reads them. */
+/* Two hosts write the same blocks, a third zeroes them, and a fourth reads them. */
 static void read_while_written(const struct place *place)
 {
 	uint32_t n_bytes = place->block * place->n_blocks;
@@ -187,7 +187,7 @@ static void kill_a_writer(void)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* Killed while its data is fetched, which goes in pieces: each block is the old or the new one. */
+/* The host is killed while its data is fetched, in pieces: each block is the old or the new one. */
 static void a_writer_that_dies(void **state)
 {
 	for (unsigned i = 0; i < KILLS; i++) {
@@ -215,7 +215,7 @@ static void a_writer_that_dies(void **state)
 
 /* ---- hosts that do not take their data ------------------------------------------------------- */
 
-/* Its receives are used up: what it reads arrives, and is not over. */
+/* Its receives are used up: the data of its reads arrives, but their responses do not. */
 static void hold_a_read(struct raw_host *h)
 {
 	struct nvme_sqe sqe;
@@ -237,7 +237,7 @@ static void hold_a_read(struct raw_host *h)
 	}
 }
 
-/* It may keep a write waiting for some seconds, then it is sent away. */
+/* It may delay a write for some seconds, then it is disconnected. */
 static void a_reader_that_takes_nothing(void **state)
 {
 	struct raw_host reader, writer;

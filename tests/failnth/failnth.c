@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded before everything else: calls that can fail, and one of them does, where the test wants
- * it (failnth.h). Calls of the software provider and of sanitizers are not counted: what can fail
- * of them is a verbs call. Those of libc and other libraries are their callers'.
+ * Preloaded before everything else: counts the calls that can fail, and makes one of them fail, as
+ * the test orders (failnth.h). Calls by the software provider and by sanitizers do not count: the
+ * verbs call around them does. A call by libc or another library counts as its caller's.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ enum {
 };
 
 enum kind {
-	PROGRAM, /* and libraries that are not named below */
+	PROGRAM, /* and libraries not named below */
 	LIBC,	 /* its caller decides */
 	FOREIGN, /* never fails: the provider, sanitizers, the loader */
 	OWN,
@@ -119,7 +119,8 @@ static _Unwind_Reason_Code add_caller(struct _Unwind_Context *context, void *arg
 	return _URC_NO_REASON;
 }
 
-/* The first that is not libc: whether a call of it counts. Its own frames are left out. */
+/* The first frame outside libc decides whether the call counts. This library's own frames are
+ * skipped. */
 static bool find_callers(const char *call, struct callers *callers)
 {
 	struct callers all = {0};
@@ -133,7 +134,7 @@ static bool find_callers(const char *call, struct callers *callers)
 			continue;
 		if (!is_decided && m->kind == FOREIGN)
 			return false;
-		/* json-c does not look at what strdup and newlocale give it. */
+		/* json-c does not check the results of strdup and newlocale. */
 		if (!is_decided && strstr(m->name, "libjson-c") &&
 		    (callers->n || !strcmp(call, "strdup")))
 			return false;
@@ -203,7 +204,7 @@ static bool is_its_turn(uint64_t key)
 	return atomic_compare_exchange_strong(&shared->armed, &armed, 0);
 }
 
-/* Whether this call of this function is the one. */
+/* Whether this call of this function is the armed one. */
 static bool fails(const char *call)
 {
 	struct callers callers = {0};
@@ -257,7 +258,7 @@ static void *next(const char *name)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* For what dlsym allocates while the real malloc is looked for. */
+/* Memory for allocations of dlsym while it looks up the real malloc. */
 static char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t arena_used;
 
@@ -276,7 +277,7 @@ static bool is_in_arena(const void *p)
 	return (const char *)p >= arena && (const char *)p < arena + sizeof(arena);
 }
 
-/* The function that this one hides; of malloc's family it may still be looked for. */
+/* The function that this one hides; those of malloc's family may not be found yet. */
 #define REAL(name)                                                                                 \
 	static __typeof__(name) *real;                                                             \
 	if (!real)                                                                                 \
@@ -284,7 +285,7 @@ static bool is_in_arena(const void *p)
 
 #define REAL_UNLESS_LOOKING(name)                                                                  \
 	static __typeof__(name) *real;                                                             \
-	static bool is_looking; /* the first calls come before there are threads */                \
+	static bool is_looking; /* no lock: set before there are threads */                        \
 	if (!real && !is_looking) {                                                                \
 		is_looking = true;                                                                 \
 		real = next(#name);                                                                \
@@ -447,7 +448,7 @@ FAILING(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, 
 FAILING(int, fsync, (int fd), (fd), -1, EIO)
 FAILING(int, fdatasync, (int fd), (fd), -1, EIO)
 
-/* Of pipes, event counters and terminals neither can fail. */
+/* On pipes, eventfds and terminals neither can fail. */
 static bool is_file(int fd)
 {
 	struct stat st;
@@ -528,7 +529,7 @@ FAILING(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, ms
 	EPIPE)
 FAILING(int, epoll_create1, (int flags), (flags), -1, EMFILE)
 
-/* To take out what is in cannot fail: it needs nothing. */
+/* Removing a descriptor cannot fail: it needs no memory. */
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	REAL(epoll_ctl)
@@ -593,13 +594,13 @@ static int req_notify_cq(struct ibv_cq *cq, int is_solicited)
 	return fails("ibv_req_notify_cq") ? ENOMEM : plain.req_notify_cq(cq, is_solicited);
 }
 
-/* Before the real one, so that no completion is lost with it. */
+/* Fails before the real call, so that no completion is lost with it. */
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs)
 {
 	return fails("ibv_poll_cq") ? -EIO : plain.poll_cq(cq, n, wcs);
 }
 
-/* What is called through the context; all contexts of the provider are alike. */
+/* Calls through the context's table; all contexts of the provider have the same functions. */
 static void take_over(struct ibv_context *context)
 {
 	struct ibv_context_ops *ops = &context->ops;

@@ -41,7 +41,7 @@ static int answer(struct host *h, struct raw_queue *q, struct nvme_cqe *ret_cqe)
 	return SILENCE;
 }
 
-/* The status, or how there is none. */
+/* The status, NO_ANSWER or SILENCE. */
 static int try(struct host *h, struct raw_queue *q, const struct nvme_sqe *sqe, const void *data,
 	       uint32_t n)
 {
@@ -126,7 +126,7 @@ static bool try_enable(struct host *h)
 	return try(h, &h->raw.admin, &sqe, NULL, 0) == NVME_OK;
 }
 
-/* False: not all the way. */
+/* False: a step failed. */
 static bool try_connect(struct host *h, uint16_t port)
 {
 	return try_queue(h, &h->raw.admin, port, 0) && try_enable(h) &&
@@ -152,7 +152,7 @@ static void administer(struct host *h)
 		raw_send(&h->raw.admin, &aer, sizeof(aer));
 }
 
-/* The write is there if it was acknowledged; false when it is not. */
+/* Whether an acknowledged write is there; true for one that was not acknowledged. */
 static bool write_and_read(struct host *h, uint32_t nsid, uint32_t n_bytes, char pattern)
 {
 	struct raw_queue *q = &h->raw.io;
@@ -197,7 +197,7 @@ static void deallocate(struct host *h, uint32_t nsid)
 	try(h, &h->raw.io, &sqe, NULL, 0);
 }
 
-/* Registers (0), unregisters (1); acquires, releases. Each is kept in a file. */
+/* Registers (0), unregisters (1); acquires, releases. Each state is saved in a file. */
 static void reserve(struct host *h)
 {
 	static const struct {
@@ -253,7 +253,7 @@ static int ask(const struct daemon *d, const char *method, struct json_object *p
 	return r;
 }
 
-/* Namespace 3 goes or comes back. */
+/* Namespace 3 is removed or added again. */
 static void edit_config(const struct daemon *d, bool has_all)
 {
 	char command[256];
@@ -319,7 +319,7 @@ bool scenario_is_served(struct daemon *d)
 	while (!is_served_now(d)) {
 		if (clock_ns() > deadline || daemon_has_ended(d, &status))
 			return false;
-		ask(d, "apply", NULL); /* a change that failed can be made again */
+		ask(d, "apply", NULL); /* a failed change can be repeated */
 		usleep(100000);
 	}
 	return true;

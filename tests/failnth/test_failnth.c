@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everything that rblkd asks of its system fails once, at each place where it is asked: memory,
+ * Everything that rblkd requests from its system fails once, at each place of a request: memory,
  * verbs, aio, files, descriptors, threads. First a run is recorded (failnth.h); then, for each
  * place met,
  *
  *   at the start    rblkd ends with an exit code and logs why, or starts and serves;
  *   while it serves a command fails or a connection ends, nothing acknowledged is lost, the next
- *                   good host is served, and rblkd holds what it held;
+ *                   good host is served, and rblkd holds what it held before;
  *   at the end      it ends.
  *
- * And never a crash or, in a sanitizer's build, a leak. Every FAILNTH_STRIDE-th place is taken, all
+ * It never crashes or, in a sanitizer's build, leaks. Every FAILNTH_STRIDE-th place is taken, all
  * of them by default; FAILNTH_TIMES fails each at its first, second, ... time; FAILNTH_ONLY=pwrite
- * takes those that have that in their description.
+ * takes those whose description contains that.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,9 +43,9 @@ enum phase {
 
 static struct daemon d;
 static struct failnth *shared;
-static char path[] = "/tmp/failnth.XXXXXX"; /* what is shared */
+static char path[] = "/tmp/failnth.XXXXXX"; /* the shared file */
 static unsigned stride = 1, n_times = 1, round_number;
-static const char *only; /* places whose description has this in it */
+static const char *only; /* places whose description contains this */
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
@@ -72,7 +72,7 @@ static void share(void)
 	setenv("LD_PRELOAD", preload, 1);
 }
 
-/* Only rblkd has the path: what the test starts besides must not take the failure. */
+/* Only rblkd gets the path: other programs of the test must not meet the failure. */
 static bool try_start(int *ret_status)
 {
 	bool is_ready;
@@ -96,7 +96,7 @@ static int setup(void **state)
 	n_times = number_of("FAILNTH_TIMES", 1);
 	only = getenv("FAILNTH_ONLY");
 	share();
-	daemon_start_keeping(&d); /* its folder, and all that is made once */
+	daemon_start_keeping(&d); /* its folder, and all objects that are made once */
 	assert_int_equal(daemon_end(&d), 0);
 	atomic_store(&shared->is_recording, 1);
 	assert_true(try_start(&status));
@@ -125,7 +125,7 @@ static void arm(const struct failnth_place *place, unsigned nth)
 	atomic_store(&shared->armed, atomic_load(&place->key));
 }
 
-/* Whether it has failed. */
+/* Whether the armed place has failed. */
 static bool disarm(void)
 {
 	atomic_store(&shared->armed, 0);
@@ -137,7 +137,7 @@ static void complain(const struct failnth_place *place, unsigned nth, const char
 	print_message("# %s (time %u): %s\n", place->where, nth + 1, what);
 }
 
-/* Each sets *ret_failed when the place was met; false: it was not survived. */
+/* Each sets *ret_failed when the place was met; false: rblkd did not survive it. */
 typedef bool (*test_place)(const struct failnth_place *place, unsigned nth, bool *ret_failed);
 
 static void sweep(enum phase phase, test_place test)
@@ -223,12 +223,12 @@ static void run(void)
 
 	be_in(SERVING);
 	assert_true(try_start(&status));
-	assert_true(scenario_run(&d, round_number++)); /* what is made once is made */
+	assert_true(scenario_run(&d, round_number++)); /* objects that are made once exist now */
 	good_host_first(&held, &d);
 	is_running = true;
 }
 
-/* A medium that lost what it had taken stays failed until a restart. */
+/* A store that lost accepted data stays failed until a restart. */
 static bool is_final(const struct failnth_place *place)
 {
 	return !strncmp(place->where, "fdatasync", 9) || !strncmp(place->where, "fsync", 5);
@@ -297,7 +297,7 @@ static void ends(void **state)
 	sweep(ENDING, fail_at_end);
 }
 
-/* An argument chooses among the tests. */
+/* An argument selects tests by name. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {

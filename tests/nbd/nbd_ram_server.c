@@ -3,7 +3,7 @@
  * nbd_ram_server [--tcp PORT] [--control PATH] [--max-connections N] [--read-only] SOCKET | --stdio
  *
  * The volume process on a volume in memory (tests/lib/volume_ram.h): the whole NBD server without
- * RDMA. Says "ready" on standard output when clients may come.
+ * RDMA. Prints "ready" on standard output when it accepts clients.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The range lock between real threads: exclusion, progress, and that nothing is granted twice or
- * never. Each thread runs a loop and keeps some requests going; a table of bytes shows which
- * request holds each block.
+ * The range lock between real threads: exclusion, progress, and that each request is granted
+ * exactly once. Each thread runs a loop and keeps some requests active; a table of bytes records
+ * which request holds each block.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@
 
 enum {
 	THREADS = 4,
-	HOLDERS = 6,   /* of a thread */
+	HOLDERS = 6,   /* requests of a thread */
 	ROUNDS = 4000, /* of a thread */
 	CELLS = 80,    /* stripes of the area, and more than the lock has */
 };
 
 static struct range_lock the_lock;
-static _Atomic int inside[CELLS]; /* shared holders; EXCLUSIVE while one has it alone */
+static _Atomic int inside[CELLS]; /* shared holders; EXCLUSIVE while held exclusively */
 static _Atomic unsigned n_violations;
 #define EXCLUSIVE 1000
 
@@ -128,7 +128,7 @@ int main(void)
 	puts("ok 1 - every request is granted in the end");
 	printf("%sok 2 - holders exclude each other: %u violations\n", n_violations ? "not " : "",
 	       n_violations);
-	range_lock_deinit(&the_lock); /* checks that nothing is held */
+	range_lock_deinit(&the_lock); /* checks that no range is held */
 	printf("ok 3 - everything is released; %u of %u granted at once\n", n_at_once,
 	       THREADS * (ROUNDS + HOLDERS));
 	return n_violations != 0;

@@ -14,7 +14,7 @@
 enum {
 	RIG_BUF = 65536,
 	RIG_DEPTH = 16,
-	RIG_PATIENCE_MS = 60000 /* of a busy machine under a sanitizer */
+	RIG_PATIENCE_MS = 60000 /* for a busy machine under a sanitizer */
 };
 
 struct end {

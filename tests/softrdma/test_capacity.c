@@ -153,7 +153,7 @@ static void cq_overrun(void **state)
 	assert_int_equal(state_of(r->b.qp), IBV_QPS_RTS);
 }
 
-/* ibv_create_qp(3): more than the device can do is refused, less is granted as asked. */
+/* ibv_create_qp(3): a request beyond the device's limits is refused, a smaller one is granted. */
 static void limits_of_creation(void **state)
 {
 	struct rig *r = *state;
@@ -184,8 +184,8 @@ static void limits_of_creation(void **state)
 }
 
 /*
- * What programs must live with on hardware, as mlx5, bnxt_re and irdma report it: lists
- * of at most 30, 16 READs in flight, queues of 16 Ki. All of it can be had together.
+ * Limits that programs must live with on hardware, as mlx5, bnxt_re and irdma report them: lists of
+ * at most 30, 16 READs in flight, queues of 16 Ki. All of them together are granted.
  */
 static void limits_are_a_common_cards(void **state)
 {
@@ -257,7 +257,7 @@ static void message_longer_than_the_port_takes(void **state)
 	munmap(p, len);
 }
 
-/* ibv_resize_cq(3): what is in it stays. */
+/* ibv_resize_cq(3): entries in the queue stay. */
 static void resize_keeps_entries(void **state)
 {
 	struct rig *r = *state;

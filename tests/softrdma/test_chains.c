@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many work requests posted at once: each does what it would have done alone. The provider moves
- * the data of several with one system call (shm_copy.c), which no program may notice. Sources as in
+ * Many work requests posted at once: each has the same effect as alone. The provider moves the data
+ * of several with one system call (shm_copy.c), which no program may notice. Sources as in
  * test_order.c and test_status.c: IBA 9.5 (order), tables 60 and 61 (errors), 10.3.1.5 (flushing).
  */
 #include "rig.h"
@@ -152,7 +152,7 @@ static void reads_apart(void **state)
 	all_are_moved_apart(*state, IBV_WR_RDMA_READ);
 }
 
-/* As the answers of many commands: each SEND says that the WRITE before it is there. */
+/* As the responses of many commands: each SEND reports that the WRITE before it has arrived. */
 static void writes_and_sends(void **state)
 {
 	static struct chain c;
@@ -173,7 +173,7 @@ static void writes_and_sends(void **state)
 	}
 }
 
-/* Long ones, empty ones, inline ones, and what a READ fetches of what a WRITE before it brought. */
+/* Long ones, empty ones, inline ones, and a READ of data that a WRITE before it brought. */
 static void of_all_kinds(void **state)
 {
 	static struct chain c;
@@ -212,7 +212,7 @@ static void of_all_kinds(void **state)
 	assert_memory_equal(r->a.buf, r->a.buf + (N + 1) * PIECE, PIECE);
 }
 
-/* Those before it are done, it fails, those behind it are flushed and have done nothing. */
+/* The requests before it are done, it fails, those behind it are flushed without effect. */
 static void expect_one_bad(struct rig *r, enum ibv_wc_status status)
 {
 	for (unsigned i = 0; i < N; i++)
@@ -262,7 +262,8 @@ static void write_with_bad_local_key(void **state)
 	expect_one_bad(*state, IBV_WC_LOC_PROT_ERR);
 }
 
-/* No key is wrong, but a page is gone: what does not go together goes one by one. */
+/* No key is wrong, but a page is gone: the joint copy fails, and the requests are copied one by
+ * one. */
 static void write_to_a_page_that_is_gone(void **state)
 {
 	static struct chain c;
@@ -280,7 +281,7 @@ static void write_to_a_page_that_is_gone(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* One after the other in memory, of which the end is gone: what lies before it arrives. */
+/* Adjacent in memory, whose end is gone: the requests before the gap arrive. */
 static void writes_up_to_a_page_that_is_gone(void **state)
 {
 	static struct chain c;
@@ -311,7 +312,7 @@ static void writes_up_to_a_page_that_is_gone(void **state)
 	munmap(here, 4096);
 }
 
-/* IBA 9.4.1.1: the SEND takes the key away, and the WRITE behind it comes too late. */
+/* IBA 9.4.1.1: the SEND invalidates the key, and the WRITE behind it comes too late. */
 static void write_behind_an_invalidation(void **state)
 {
 	static struct chain c;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fault injector: each knob does what softrdma(1) says, and everything still completes. */
+/* The fault injector: each knob has the effect that softrdma(1) documents, and everything still
+ * completes. */
 #include "rig.h"
 
 #include <arpa/inet.h>
@@ -14,7 +15,7 @@
 
 static char control[64];
 
-/* Returns when the helper has read it: the registration refused last says so. */
+/* Returns when the helper has read the file: the registration that it refuses shows that. */
 static void chaos(struct rig *r, const char *text)
 {
 	FILE *f = fopen(control, "we");
@@ -68,7 +69,7 @@ static int setup_slow(void **state)
 	return setup(state);
 }
 
-/* The call is over, the work is not: a lost packet costs one time-out. */
+/* The call has returned, the work is not done: a lost packet costs one time-out. */
 static void completes_after_the_call(void **state)
 {
 	struct rig *r = *state;
@@ -167,7 +168,7 @@ static void overtakes_a_read(void **state)
 	assert_int_equal(r->a.buf[8192], 2); /* what the later WRITE had put there */
 }
 
-/* IBA 10.8.3.3: with one, it is not. */
+/* IBA 10.8.3.3: with a fence it is not. */
 static void fence_waits_for_a_read(void **state)
 {
 	struct rig *r = *state;
@@ -186,7 +187,8 @@ static void fence_waits_for_a_read(void **state)
 	assert_int_equal(r->b.buf[0], 2);
 }
 
-/* The READ that fails ends what overtook it, which is flushed though the peer has it. */
+/* A READ that fails ends the requests that overtook it: they are flushed, though the peer has
+ * their data. */
 static void late_read_fails(void **state)
 {
 	struct rig *r = *state;
@@ -202,7 +204,7 @@ static void late_read_fails(void **state)
 	expect_wc(r->a.scq, 11, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* What fails behind a READ does not take its place: IBA 10.8.3.1, in order. */
+/* A request that fails behind a READ does not complete before it: IBA 10.8.3.1, in order. */
 static void late_read_before_a_failure(void **state)
 {
 	struct rig *r = *state;
@@ -229,7 +231,7 @@ static unsigned n_of_byte(const uint8_t *at, size_t n, uint8_t byte)
 	return found;
 }
 
-/* IBA o9-20: memory that an RDMA WRITE is under way to has any part of it. */
+/* IBA o9-20: memory that an RDMA WRITE is writing may hold any part of it. */
 static void write_is_partly_there(void **state)
 {
 	struct rig *r = *state;
@@ -300,7 +302,7 @@ static int setup_no_rnr_retry(void **state)
 	return setup(state);
 }
 
-/* IBA 9.7.5.2.8: a responder may answer RNR for want of other resources, too. */
+/* IBA 9.7.5.2.8: a responder may answer RNR for lack of other resources, too. */
 static void not_ready_without_retries(void **state)
 {
 	struct rig *r = *state;
@@ -391,7 +393,7 @@ static enum ibv_port_state port_state(struct rig *r)
 	return a.state;
 }
 
-/* IBA 11.6.3.4: port errors and port active; what waits goes on when the link is back. */
+/* IBA 11.6.3.4: port errors and port active; waiting requests resume when the link is back. */
 static void pulls_the_cable(void **state)
 {
 	struct rig *r = *state;
@@ -435,7 +437,7 @@ static void changes_the_gids(void **state)
 	expect_no_async(r);
 }
 
-/* It is what chaos() above goes by: refused once, and then no more. */
+/* chaos() above relies on it: refused once, and then no more. */
 static void refuses_a_registration(void **state)
 {
 	struct rig *r = *state;
@@ -563,7 +565,8 @@ static bool device_is_there(void)
 	return is_there;
 }
 
-/* A context is gone when the helper has seen its descriptor hang up: soon after it was closed. */
+/* A context is gone when the helper has processed its descriptor's hang-up: soon after the
+ * close. */
 static void wait_for_device(void)
 {
 	for (unsigned ms = 0; !device_is_there(); ms++) {
@@ -580,7 +583,7 @@ static int teardown_removed(void **state)
 	return r;
 }
 
-/* It is held by what exists, and is there again as soon as nothing does. */
+/* Existing objects hold the device, and it returns as soon as none does. */
 static void comes_back(void **state)
 {
 	struct rig *r = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a peer in all its forms: what the survivor sees, and that nothing of the
- * peer stays behind. Sources: the kernel's ucma (a process that ends has its ids
- * destroyed, which sends DREQ or REJ); IBA 9.7.6.1.3 (no answer: retries exceeded).
+ * The end of a peer in all its forms: the events of the survivor, and that no resource of the peer
+ * is left. Sources: the kernel's ucma (a process that ends has its ids destroyed, which sends DREQ
+ * or REJ); IBA 9.7.6.1.3 (no answer: retries exceeded).
  */
 #include "rig.h"
 
@@ -62,7 +62,7 @@ static void expect_event(enum rdma_cm_event_type type)
 
 /* ---- the peer's program -------------------------------------------------------- */
 
-/* tell: a descriptor that ends, at the latest with the process, when all is quiet here. */
+/* tell: a descriptor that closes when the peer is quiet, or with the process. */
 static int peer_main(uint16_t port, const char *how, int tell)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET,
@@ -84,7 +84,7 @@ static int peer_main(uint16_t port, const char *how, int tell)
 	    ibv_post_recv(id->qp, &wr, &bad) || rdma_connect(id, &p))
 		return 1;
 	close(tell);
-	sigwait(&usr1, &sig); /* lets it go on */
+	sigwait(&usr1, &sig); /* resumes the test */
 	if (!strcmp(how, "exit"))
 		exit(0);
 	if (!strcmp(how, "exec"))
@@ -97,7 +97,7 @@ static int peer_main(uint16_t port, const char *how, int tell)
 	return 1;
 }
 
-/* Returns the descriptor that ends when the peer is quiet. */
+/* Returns the descriptor that closes when the peer is quiet. */
 static int spawn_peer(const char *how)
 {
 	char port[8], tell[8];
@@ -177,7 +177,7 @@ static void expect_disconnected(void)
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
-	assert_int_equal(state_of(server->qp), IBV_QPS_RTS); /* as in the kernel: ours to end */
+	assert_int_equal(state_of(server->qp), IBV_QPS_RTS); /* as in the kernel: the survivor's to end */
 	assert_int_equal(rdma_disconnect(server), 0);
 	expect_event(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(poll(&p, 1, 50), 0);
@@ -211,7 +211,7 @@ static void leaves_a_child(void **state)
 	expect_disconnected();
 }
 
-/* Sends to the dead: no answer; what was posted before and after is flushed. */
+/* Sends to a dead peer: no answer; requests posted before and after it are flushed. */
 static void sends_to_the_dead(void **state)
 {
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND}, *bad;
@@ -230,7 +230,7 @@ static void sends_to_the_dead(void **state)
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* A send that waits for a receive is not answered any more either. */
+/* A send that waits for a receive gets no answer either. */
 static void dies_while_we_wait_for_a_receive(void **state)
 {
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND}, *bad;
@@ -244,7 +244,7 @@ static void dies_while_we_wait_for_a_receive(void **state)
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* A stopped process is not dead: it goes on where it was. */
+/* A stopped process is not dead: it resumes where it was. */
 static void stopped_and_continued(void **state)
 {
 	struct ibv_send_wr wr = {.wr_id = 1,
@@ -298,7 +298,7 @@ static unsigned mappings_of_queues(void)
 	return n;
 }
 
-/* ibv_fork_init(3): what the device works on is not the child's, which could harm it. */
+/* ibv_fork_init(3): the child shares no memory that the device works on, so it cannot harm it. */
 static void child_does_not_inherit_the_queues(void **state)
 {
 	int status;
@@ -330,7 +330,7 @@ static void child_of_ours_starts_anew(void **state)
 	}
 	waitpid(peer, &status, 0);
 	assert_int_equal(status, 0);
-	start_peer("stay"); /* and we are none the worse for it */
+	start_peer("stay"); /* and this process is unharmed */
 	kill(peer, SIGKILL);
 	expect_disconnected();
 }
@@ -356,8 +356,8 @@ static int late_child(int go, int tell, uint32_t dest)
 }
 
 /*
- * The number that the first queue pair of a child will have, which goes on counting where
- * its parent was: add_base() of node.c, take_slot() of qp.c.
+ * The number of the next queue pair of a child, which continues its parent's count: add_base() of
+ * node.c, take_slot() of sr_qp.c.
  */
 static uint32_t first_qpn(pid_t pid, uint32_t last_of_parent)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is in order, what is atomic, and what a data path does not do. Sources: IBA
- * 10.8.3.1 (completions in posting order), 9.5 and table 76 (order of execution),
- * 9.4.4 (READs in flight), 9.4.5 (atomicity).
+ * What is in order, what is atomic, and what the data path must not do. Sources: IBA 10.8.3.1
+ * (completions in posting order), 9.5 and table 76 (order of execution), 9.4.4 (READs in flight),
+ * 9.4.5 (atomicity).
  */
 #include "rig.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sanitizer's allocator would be in the way of ours. */
+/* A sanitizer's allocator would conflict with the test's own. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #	define COUNTS_ALLOCATIONS
 #endif
@@ -216,7 +216,7 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 
-/* Found before the C library's by everyone in this process. */
+/* The dynamic linker finds it before the C library's, for the whole process. */
 void *malloc(size_t n)
 {
 	atomic_fetch_add(&n_allocations, 1);
@@ -258,7 +258,7 @@ static void data_path_allocates_nothing(void **state)
 	void *p;
 
 	before = atomic_load(&n_allocations);
-	p = ibv_alloc_pd(r->ctx); /* that the count counts the provider's, too */
+	p = ibv_alloc_pd(r->ctx); /* shows that the provider's calls count, too */
 	assert_int_equal(ibv_dealloc_pd(p), 0);
 	assert_int_not_equal(atomic_load(&n_allocations), before);
 	exchange(r);

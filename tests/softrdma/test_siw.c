@@ -68,7 +68,7 @@ static void completion_queues_stay_as_they_are(void **state)
 	assert_int_equal(r->a.scq->cqe, cqe);
 }
 
-/* siw_post_send() and siw_post_receive(): in the error state they take it and forget it. */
+/* siw_post_send() and siw_post_receive(): in the error state they accept a request and drop it. */
 static void posts_in_error_are_lost(void **state)
 {
 	struct rig *r = *state;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs built against newer or fuller headers: every slot of verbs_context that the
- * device does not fill, every slot that newer headers add, and every exported function
- * that it does not have answer EOPNOTSUPP. Source: verbs.h, verbs_get_ctx_op() and the
- * inline functions that use it.
+ * Programs built against newer or fuller headers: every slot of verbs_context that the device does
+ * not fill, every slot that newer headers add, and every exported function that it does not support
+ * return EOPNOTSUPP. Source: verbs.h, verbs_get_ctx_op() and the inline functions that use it.
  */
 #include "rig.h"
 
@@ -19,7 +18,7 @@
 		assert_int_equal(errno, EOPNOTSUPP);                                               \
 	} while (0)
 
-/* What a program sees that was built when verbs_context had more slots. */
+/* The context as a program uses it that was built when verbs_context had more slots. */
 struct newer_context {
 	int (*newest)(void);
 	int (*newer)(void);

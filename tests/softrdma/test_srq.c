@@ -119,7 +119,7 @@ static void limit_event(void **state)
 	assert_int_equal(next_async(r), IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
-/* IBA 9.7.5.2.8: an empty SRQ makes senders wait, and a receive wakes them. */
+/* IBA 9.7.5.2.8: an empty SRQ makes senders wait, and a posted receive resumes them. */
 static void empty_srq_is_not_ready(void **state)
 {
 	struct rig *r = *state;
@@ -131,7 +131,8 @@ static void empty_srq_is_not_ready(void **state)
 	expect_wc(r->b.rcq, 2, IBV_WC_SUCCESS);
 }
 
-/* IBA 11.6.3.2: a QP in error leaves the receives to the others, and says when it is done. */
+/* IBA 11.6.3.2: a QP in error leaves the receives to the others, and raises an event when it is
+ * done. */
 static void last_wqe_reached(void **state)
 {
 	struct rig *r = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which side gets which error. Sources: IBA tables 58 to 61 (requester's and responder's
- * errors, their completion statuses and what they do to the QPs), 9.7.5.2.8 (RNR).
+ * Which side gets which error. Sources: IBA tables 58 to 61 (requester's and responder's errors,
+ * their completion statuses and their effects on the QPs), 9.7.5.2.8 (RNR).
  */
 #include "rig.h"
 
@@ -35,7 +35,7 @@ static void wait_for_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	assert_int_equal(state_of(qp), state);
 }
 
-/* After the first error: what follows is flushed, in order, on both sides. */
+/* After the first error: later requests are flushed, in order, on both sides. */
 static void expect_broken_pair(struct rig *r)
 {
 	wait_for_state(r->a.qp, IBV_QPS_ERR);
@@ -272,8 +272,8 @@ static void bad_receive_buffer(void **state)
 }
 
 /*
- * Registered, but the pages are gone: no adapter would notice, we do. IBA 11.6.3.2: what
- * keeps a work queue from going on is its catastrophic error.
+ * Registered, but the pages are gone: an adapter would not notice, the copy does. IBA 11.6.3.2: an
+ * error that stops a work queue is its catastrophic error.
  */
 static void unmapped_under_registration(void **state)
 {
@@ -291,8 +291,8 @@ static void unmapped_under_registration(void **state)
 }
 
 /*
- * ibv_poll_cq(3): an error defines wr_id, status, qp_num and vendor_err only;
- * another field must not hold by chance what a program expects of it.
+ * ibv_poll_cq(3): an error defines wr_id, status, qp_num and vendor_err only; another field must
+ * not by chance have the value that a program expects.
  */
 static void errors_define_four_fields(void **state)
 {

@@ -145,7 +145,7 @@ static void client_turn(struct rdma_cm_id *id, struct ibv_cq *q, struct ibv_mr *
 
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status)
-			exit(0); /* the server ended us: fine */
+			exit(0); /* the server ended the connection: fine */
 		if (wc[i].wr_id >= 100)
 			post_recv(id->qp, NULL, m, wc[i].wr_id);
 		else
@@ -249,7 +249,7 @@ static void on_request(struct rdma_cm_event *e)
 	for (int i = 0; i < MAX_CLIENTS && !c; i++)
 		if (clients[i].pid == (pid_t)theirs.pid)
 			c = &clients[i];
-	if (!c || c->gone) { /* killed and forgotten before its request came to us */
+	if (!c || c->gone) { /* killed before its request arrived */
 		rdma_destroy_id(e->id);
 		return;
 	}
@@ -348,7 +348,7 @@ static void send_some(struct client *c)
 		c->sends_busy++;
 }
 
-/* True when the client is through and its slot is free. */
+/* True when the client has finished and its slot is free. */
 static bool tend(struct client *c)
 {
 	if (c->pid > 0 && now_us() > c->kill_at) {
@@ -356,7 +356,7 @@ static bool tend(struct client *c)
 		waitpid(c->pid, NULL, 0);
 		c->kill_at = UINT64_MAX;
 		if (!c->id)
-			c->gone = true; /* killed before its request came */
+			c->gone = true; /* killed before its request arrived */
 	}
 	if (c->id && !c->gone && dice(8) == 0)
 		send_some(c);
@@ -454,7 +454,7 @@ static struct belongings take_stock(void)
 	return b;
 }
 
-/* The helper may still be burying the last one. */
+/* The helper may still be releasing the last one. */
 static void check_belongings(const struct belongings *before)
 {
 	uint64_t deadline = now_us() + PATIENCE_MS * 1000;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The surface: what is not there answers EOPNOTSUPP and does not crash; and a program that
- * looks for the libraries by name finds this one. Sources: verbs.h (the inline functions and
+ * The surface: functions that are not supported return EOPNOTSUPP and do not crash; and a program
+ * that looks for the libraries by name finds this one. Sources: verbs.h (the inline functions and
  * verbs_get_ctx_op), rdma-core's symbol versions.
  */
 #include "rig.h"
@@ -66,7 +66,7 @@ static void absent_operations(void **state)
 	assert_int_equal(ibv_set_ece(r->a.qp, &ece), EOPNOTSUPP);
 }
 
-/* Programs built with newer headers ask for slots beyond the end of our structure. */
+/* Programs built with newer headers call slots beyond the end of the provider's structure. */
 static void every_slot_of_the_context(void **state)
 {
 	struct rig *r = *state;
@@ -129,7 +129,7 @@ static void found_by_name_and_version(void **state)
 	dlclose(cm);
 }
 
-/* All the names of rdma-core 44 that touch a context or an id are ours. */
+/* All functions of rdma-core 44 that touch a context or an id are this library's. */
 static void nothing_is_left_to_the_real_library(void **state)
 {
 	static const char *const names[] = {

@@ -42,7 +42,7 @@ static struct ibv_wc wait_for(struct ibv_cq *cq)
 	struct ibv_wc wc;
 
 	while (!ibv_poll_cq(cq, 1, &wc))
-		sched_yield(); /* to the thread that shall answer */
+		sched_yield(); /* to the thread that is to answer */
 	return wc;
 }
 
@@ -384,7 +384,7 @@ static enum rdma_cm_event_type next_event(struct rdma_event_channel *ch)
 	return type;
 }
 
-/* Refused by a listener that has gone, or by none. */
+/* Refused by a listener that was destroyed, or by none. */
 static void *call_again_and_again(void *arg)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();

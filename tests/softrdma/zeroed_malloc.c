@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded before ThreadSanitizer's allocator, which, unlike glibc's and AddressSanitizer's,
- * cannot be told what to fill memory with: libiscsi takes for granted that it is zero.
+ * Preloaded before ThreadSanitizer's allocator, which, unlike glibc's and AddressSanitizer's, has
+ * no option for the contents of fresh memory: libiscsi assumes that it is zero.
  */
 #include <stdlib.h>
 

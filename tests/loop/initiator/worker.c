@@ -20,7 +20,7 @@
 #define UNKNOWN	   UINT64_MAX
 
 enum {
-	PICKS = 8, /* tries to find a place that is not in use */
+	PICKS = 8, /* tries to find a free place */
 	MISMATCHES_SHOWN = 5,
 };
 
@@ -143,7 +143,7 @@ static void fill_job(struct worker *worker, struct job *job)
 		     worker->start_block + job->first + i, job->stamp);
 }
 
-/* Takes a buffer, or waits for one and is called again. */
+/* Takes a buffer; without one, waits and is called again. */
 static void submit(struct loop_call *call)
 {
 	struct job *job = container_of(call, struct job, waiter);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread of volume_exercise: a queue, a region of the namespace that only it
+/* One thread of volume_exercise: a queue, and a region of the namespace that no other thread
  * touches. */
 #pragma once
 
@@ -18,7 +18,7 @@ enum {
 struct plan {
 	unsigned depth;
 	uint64_t seed;
-	_Atomic bool is_over; /* no new I/O is started; control says so */
+	_Atomic bool is_over; /* control sets it: no new I/O is started */
 	uint32_t max_io_bytes;
 	bool is_fresh; /* the namespace reads as zeroes at the start */
 	bool reads_only;
@@ -34,11 +34,11 @@ struct job {
 	uint64_t first, n;	 /* blocks of the region; n 0: idle, or a flush */
 	uint64_t stamp;
 	bool is_busy;
-	bool is_final; /* of the last reading of everything */
+	bool is_final; /* of the last read of everything */
 };
 
 struct worker {
-	/* Thread: own, but for what says otherwise */
+	/* The thread's own fields, unless a line adds otherwise. */
 	pthread_t thread;
 	struct loop loop;
 	struct volume_queue *queue; /* set before the thread starts */

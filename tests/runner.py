@@ -19,15 +19,15 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROFILES = ("dev", "asan", "tsan")
-# Suites that look at the sources or at foreign programs, not at our instrumented code.
+# Suites that check the sources or foreign programs, not instrumented code.
 ONCE = {"lint", "packaging"}
 RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?\s*(.*))?$", re.I)
-# A script of the virtual machines: how it ended, its name, why it was skipped or its time and checks.
+# A result line of tests/vm/suite: status, name, the reason of a skip or its time and checks.
 VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"
                        r"(?:, (\d+) failed.*)?)$")
 LONG_S = 3600
 FUZZ_S = 60  # each target
-# Not one program for each profile, but with builds of their own; never with --quick unless named.
+# Suites with builds of their own, not one for each profile; with --quick only when named.
 EXTRAS = ("fuzz", "vm")
 NICE = ["nice", "-n", "10"]
 
@@ -64,7 +64,7 @@ def suite_of(test):
 
 
 def parse_tap(output):
-    """Returns counts and the lines worth showing when something failed or was skipped."""
+    """Returns the counts, and the lines that explain failures and skips."""
     passed = failed = skipped = 0
     notes = []
     for line in output.splitlines():
@@ -83,7 +83,7 @@ def parse_tap(output):
 
 
 def end_all_with(mark):
-    """Kills what was started with this in its environment, in whatever session it is by now."""
+    """Kills the processes with this in their environment, in any session."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as f:
@@ -94,8 +94,8 @@ def end_all_with(mark):
 
 
 def run_program(test):
-    """Runs one test program in its own process group; nothing of it lives on beside the next one. Returns
-    (status or None, output)."""
+    """Runs one test program in its own process group, and ends all of its processes before the next
+    one. Returns (status or None, output)."""
     mark = f"RBLK_TEST_PROGRAM={os.getpid()}.{time.monotonic_ns()}"
     env = {**os.environ, **test.get("env", {}), **dict([mark.split("=")])}
     # by default every process under ThreadSanitizer waits a second before it ends
@@ -139,15 +139,15 @@ def run_test(profile, test):
     lines += [f"    {note}" for note in notes]
     if counts.failed:
         telling = [line for line in output.strip().splitlines() if not line.startswith("ok ")]
-        if len(telling) > 160:  # a sanitizer says at the head what it found, a test at the end
+        if len(telling) > 160:  # a sanitizer reports at the head, a test at the end
             telling = telling[:80] + ["..."] + telling[-80:]
         lines += [f"    | {line}" for line in telling]
-    print("\n".join(lines), flush=True)  # one call: others print too
+    print("\n".join(lines), flush=True)  # one call: other threads print, too
     return counts
 
 
 def jobs_of(profile, directory, wanted_suites, is_first):
-    """(profile, test) of all that is to be run, in the order that meson knows."""
+    """(profile, test) of all tests to run, in meson's order."""
     for test in known_tests(directory):
         suite = suite_of(test)
         if wanted_suites and suite not in wanted_suites:
@@ -158,8 +158,8 @@ def jobs_of(profile, directory, wanted_suites, is_first):
 
 
 class Jobs:
-    """(profile, test) of all that is to be run. Several workers take from it, for most programs wait more
-    than they work."""
+    """Runs (profile, test) of all tests to run. There are several workers, because most programs wait
+    more than they compute."""
 
     def __init__(self):
         self.waiting = collections.deque()
@@ -194,7 +194,7 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
         for worker in [pool.submit(jobs.work) for _ in range(n_at_a_time)]:
             worker.result()
     beside.join()
-    if "vm" in extras:  # last: they take all of the machine, and see our files, which must not change below them
+    if "vm" in extras:  # last: they use the whole machine, and mount its files, which must not change meanwhile
         jobs.add("vm", run_vm_scripts())
     return jobs.totals
 
@@ -207,7 +207,7 @@ def run_beside(jobs, extras):
                           "cmd": NICE + [path("fuzz", "run"), "-jobs", "1", str(FUZZ_S)]})
     if "vm" in extras:
         subprocess.run(NICE + [path("vm", "suite"), "--prepare"], check=False, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)  # what is missing the machines will say
+                       stderr=subprocess.DEVNULL)  # the machines report what is missing
         jobs.run("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
                          "cmd": NICE + [path("packaging", "packages")]})
 
@@ -231,7 +231,7 @@ def has_packages(suite, totals):
 
 
 def run_vm_scripts():
-    """Runs all of them, a line each as it ends; counts are of the checks in them."""
+    """Runs all scripts, with a line each as it ends; the counts are those of their checks."""
     process = subprocess.Popen([path("vm", "suite")], cwd=ROOT, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True)
@@ -273,7 +273,7 @@ def report_vm_script(verdict, name, why_skipped, seconds, n_checks, n_failed):
 
 
 def end_group(process):
-    """As by a terminal first, so that machines are switched off; then for good."""
+    """Sends SIGTERM first, so that machines are switched off; SIGKILL after 20 s."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(20)
@@ -286,7 +286,8 @@ def add(a, b):
 
 
 def restore_signals():
-    """Children inherit ignored signals: a shell ignores SIGINT and SIGQUIT of what it starts in the background."""
+    """Resets ignored signals, which children inherit: a shell ignores SIGINT and SIGQUIT of its
+    background jobs."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)  # Popen itself restores SIGPIPE

@@ -177,7 +177,7 @@ static void expect_disconnected(void)
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
-	assert_int_equal(state_of(server->qp), IBV_QPS_RTS); /* as in the kernel: the survivor's to end */
+	assert_int_equal(state_of(server->qp), IBV_QPS_RTS); /* as in the kernel: ours to end */
 	assert_int_equal(rdma_disconnect(server), 0);
 	expect_event(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(poll(&p, 1, 50), 0);

@@ -113,8 +113,7 @@ static void fill(struct admin_slot *slot, const struct admin_command *command)
 	slot->sqe->sgl = (struct nvme_sgl){.keyed.type = NVME_SGL_KEYED_ADDRESS};
 	if (!n)
 		return;
-	/* Zeroed first: a target that brings less than it says must not show us old
-	 * answers. */
+	/* Zeroed first: a target that writes less than it reports must not expose earlier data. */
 	memset(slot->data, 0, ADMIN_DATA_BYTES);
 	if (command->n_write)
 		memcpy(slot->data, command->write_data, command->n_write);
@@ -290,7 +289,7 @@ static int attach(struct admin *admin, struct cm_conn *conn, const struct domain
 		cq_stop(&admin->cq);
 		return r;
 	}
-	/* Receives that could not be posted show as a broken queue pair soon enough. */
+	/* A receive that could not be posted soon breaks the queue pair. */
 	admin->is_attached = true;
 	return 0;
 }

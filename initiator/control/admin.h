@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The admin queue of one association, on the control loop: a few commands at a time, each
- * with 4 KiB of registered memory of its own. Data is handed on as a private copy,
- * because a target may write to registered memory whenever it likes.
+ * The admin queue of one association, on the control loop: a few commands at a time, each with 4
+ * KiB of registered memory of its own. The caller gets a private copy of the data, because a target
+ * may write to registered memory at any time.
  */
 #pragma once
 
@@ -59,9 +59,9 @@ struct admin {
 	uint8_t copy[ADMIN_DATA_BYTES];
 	bool is_attached, has_failed, is_stopping;
 	struct loop_call stopped_call;
-	/* Once: the queue is of no use any more; reason is one line. Stop it. */
+	/* Once: the queue has failed; reason is one line. The owner stops it. */
 	void (*on_failed)(struct admin *admin, bool is_timeout, const char *reason);
-	/* Everything of it is undone. */
+	/* The queue is stopped, and all that it owned is freed. */
 	void (*on_stopped)(struct admin *admin);
 	void *context;
 };
@@ -70,7 +70,7 @@ struct admin {
  * there is nothing to stop. loop, on_failed, on_stopped and context are set. */
 int admin_start(struct admin *admin, struct cm_conn *conn, const struct domain *domain,
 		struct error *error);
-/* Drains and undoes; then on_stopped, not from inside. */
+/* Drains and frees; then on_stopped, not from inside. */
 void admin_stop(struct admin *admin);
-/* 0, or -EBUSY when all slots are taken. A queue that has failed swallows the command. */
+/* 0, or -EBUSY when all slots are taken. A queue that has failed drops the command. */
 int admin_submit(struct admin *admin, const struct admin_command *command);

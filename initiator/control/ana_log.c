@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log page 0Ch: read in pieces of 4 KiB, groups alone, until ours is found. Control loop.
+ * Log page 0Ch: read in pieces of 4 KiB, without NSIDs, until our group is found. Control loop.
  *
- * The first piece is read without Retain Asynchronous Event: what changes while we read raises the
- * event again, and the page is read again. Failures are no reason to give up the path: then its
- * state is not known, and the target's answers tell.
+ * The first piece is read without Retain Asynchronous Event: a change during the read raises the
+ * event again, and the page is read again. A failure is no reason to give up the path: its state is
+ * then unknown, and the statuses of I/O decide.
  */
 #include "base/log.h"
 #include "initiator/control/controller.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asymmetric Namespace Access (Base 2.0, 8.1) as a host sees it: in which state its namespace is on
- * this path, as log page 0Ch tells.
+ * Asymmetric Namespace Access (Base 2.0, 8.1) as a host uses it: the state of its namespace on this
+ * path, from log page 0Ch.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 struct controller;
 
 enum {
-	ANA_LOG_READS_MAX = 64, /* of 4 KiB: a page with more groups is not believed */
+	ANA_LOG_READS_MAX = 64, /* of 4 KiB: a page with more groups is rejected */
 };
 
 /* A walk through the page, piece by piece. */
@@ -31,7 +31,7 @@ enum ana_walk {
 	ANA_WALK_END,  /* the group is not there */
 };
 
-/* Pure; nothing of the page is trusted. data: n bytes of it from cursor->at on, 64 or more. */
+/* Pure; the page is untrusted. data: n bytes of it from cursor->at on, 64 or more. */
 enum ana_walk ana_log_walk(struct ana_cursor *cursor, const void *data, size_t n);
 
 /* In a controller. Thread: control. */
@@ -42,11 +42,11 @@ struct ana_log {
 	void (*done)(struct controller *c);
 };
 
-/* Reads the page for the group of c->ns into c->ana_state, which is 0 when it cannot be told; then
- * done, not from inside. Unmasks the event. Not called when the association is lost before. */
+/* Reads the page for the group of c->ns into c->ana_state, 0 if it is unknown; then done, not
+ * from inside. Unmasks the event. done is not called if the association is lost before. */
 void ana_log_read(struct controller *c, void (*done)(struct controller *c));
 
-/* I/O is not served on this path for now. */
+/* The target does not serve I/O on this path for now. */
 static inline bool ana_must_wait(unsigned state)
 {
 	return state == NVME_ANA_STATE_INACCESSIBLE || state == NVME_ANA_STATE_CHANGE;

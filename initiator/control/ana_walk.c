@@ -40,7 +40,7 @@ enum ana_walk ana_log_walk(struct ana_cursor *cursor, const void *data, size_t n
 			cursor->state = known_state(group.state);
 			return ANA_WALK_FOUND;
 		}
-		/* Some targets list the NSIDs although RGO asks for none: skip them. */
+		/* Some targets list the NSIDs although RGO excludes them: skip them. */
 		pos += sizeof(group) + (uint64_t)get_le32(group.nnsids) * sizeof(le32);
 		cursor->n_left--;
 	}

@@ -44,7 +44,7 @@ static void on_ana(struct controller *c)
 		rearm(c);
 }
 
-/* A namespace that came back may be in another group: looked at after either notice. */
+/* A namespace that came back may be in another group: the group is read after either notice. */
 static void look_at_path(struct controller *c)
 {
 	if (c->id.has_ana)

@@ -11,7 +11,7 @@ static int load(const char *path, const char *option, struct auth_key *key, stru
 
 	if (!*path)
 		return 0;
-	/* Of two keys in a file, as targets take them, the first is ours. */
+	/* A file may have two keys, as for targets: the host uses the first. */
 	r = auth_key_read_file(path, keys, AUTH_KEYS, why, sizeof(why));
 	*key = keys[0];
 	auth_wipe(keys, sizeof(keys));

@@ -89,8 +89,8 @@ void controller_shut_down(struct controller *c)
 
 /*
  * A Connect command can get lost without a fault of either side: the accepting side of siw does not
- * see what arrives before it has finished accepting. The first attempt of a volume therefore sends
- * it once more; not more often, because a target may well hang.
+ * see data that arrives before it has finished accepting. The first attempt of a volume therefore
+ * sends it once more; not more often, because a target may well hang.
  */
 bool controller_may_ask_again(struct controller *c)
 {

@@ -17,7 +17,7 @@ struct controller;
 
 struct controller_ops {
 	void (*on_live)(struct controller *c);
-	/* Once for each start: failed, or not live any more (c->error). Stop it. */
+	/* Once for each start: failed, or not live any more (c->error). The owner stops it. */
 	void (*on_down)(struct controller *c);
 	/* After controller_stop: the admin queue is gone; the domain is still open. */
 	void (*on_stopped)(struct controller *c);
@@ -69,7 +69,7 @@ struct controller {
 	struct loop_call down_call, stopped_call;
 	bool is_established, has_admin, has_asked_again;
 
-	/* what we learnt */
+	/* reported by the controller */
 	uint16_t cntlid;
 	unsigned n_admin_recv; /* the target's */
 	uint64_t cap;
@@ -82,8 +82,8 @@ struct controller {
 	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
 	struct error error;
-	bool is_permanent;  /* the target says that asking again is pointless */
-	bool is_missing;    /* it has no such namespace */
+	bool is_permanent;  /* the target reports that a retry is pointless */
+	bool is_missing;    /* the target has no such namespace */
 	bool is_transient;  /* it will pass soon, even when connecting for the first time */
 	bool is_unanswered; /* the Connect command: it or its answer was lost */
 };
@@ -95,7 +95,7 @@ void controller_init(struct controller *c, struct loop *loop, struct cm *cm,
 void controller_start(struct controller *c);
 /* Live: normal shutdown, then as controller_stop. */
 void controller_shut_down(struct controller *c);
-/* Not IDLE. on_stopped follows, not from inside. Stopping twice is stopping once. */
+/* Not IDLE. on_stopped follows, not from inside. A second call has no effect. */
 void controller_stop(struct controller *c);
 /* After on_stopped: true, once, if the Connect command was not answered. */
 bool controller_may_ask_again(struct controller *c);
@@ -111,7 +111,7 @@ static inline bool controller_is_up(const struct controller *c)
 	return c->state != CTRL_IDLE && c->state != CTRL_DOWN && c->state != CTRL_STOPPING;
 }
 
-/* Calls on_down with c->error, which was filled; then waits to be stopped. */
+/* Calls on_down with c->error, which the caller has filled; then waits for controller_stop. */
 void controller_fail(struct controller *c);
 /* "lost the connection: reason", or in a state before LIVE "cannot connect ...". */
 void controller_fail_connection(struct controller *c, bool is_timeout, const char *reason);

@@ -84,7 +84,7 @@ void controller_authenticate(struct controller *c, uint64_t connect_result,
 
 	c->on_authenticated = done;
 	if (!auth_host_is_asked(c->keys, connect_result, &failure)) {
-		/* What a discovery service tells is not believed beyond the next Connect. */
+		/* A discovery service need not authenticate: the Connect to what it lists does. */
 		if (failure == AUTH_HOST_OK || (failure == AUTH_HOST_NOT_ASKED && c->is_discovery))
 			done(c);
 		else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What every part of an association uses: its states, its failure, its commands. Control loop only.
- * The parts above (setup, authentication, keep alive, events, log pages) call this file, and
+ * The parts above (setup, authentication, keep alive, events, log pages) call this file;
  * controller.c, which starts and stops them, calls the parts.
  */
 #include <stdio.h>

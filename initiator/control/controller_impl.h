@@ -12,12 +12,13 @@
 #include "initiator/control/controller.h"
 
 void controller_move(struct controller *c, enum controller_state next);
-/* SENDING_CONNECT is done, and was granted with this result. done: the target is content. */
+/* SENDING_CONNECT is done, and Connect succeeded with this result. done: the controller accepts
+ * commands. */
 void controller_authenticate(struct controller *c, uint64_t connect_result,
 			     void (*done)(struct controller *c));
 /*
- * Whether the exchange has failed by what we found wrong ourselves; then c->error says it, whatever
- * became of telling the target: it may end the connection without an answer.
+ * Whether the exchange has failed by this host's own check. Then c->error has the reason, however
+ * the notice to the target ends: the target may close the connection without an answer.
  */
 bool controller_has_refused(struct controller *c);
 /* For one association. 0, or -errno with c->error. */
@@ -28,5 +29,5 @@ void controller_send_connect(struct controller *c);
 /* LIVE: the normal shutdown; done: it is over, in order or not. */
 void controller_send_shut_down(struct controller *c, void (*done)(struct controller *c));
 
-/* async_event.c: of the notices that we listen to, those the target has. */
+/* async_event.c: the notices that this host handles and the target supports. */
 uint32_t async_event_mask(const struct controller *c);

@@ -26,7 +26,7 @@
 
 typedef void answer_fn(void *context, const struct admin_answer *answer);
 
-/* A refusal without further thought. */
+/* A refusal without any special case. */
 static bool is_ok(struct controller *c, const char *what, const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
@@ -73,7 +73,7 @@ static void set_cc(struct controller *c, uint32_t value, answer_fn *done)
 	controller_submit(c, &command);
 }
 
-/* Reads CSTS again and again, ever slower, until it says what the state waits for. */
+/* Reads CSTS repeatedly, at growing intervals, until it has the value that the state waits for. */
 
 static void on_csts(void *context, const struct admin_answer *answer);
 
@@ -242,7 +242,7 @@ static void on_limits(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
 
-	/* A target older than NVMe 2.0 does not know the question. */
+	/* A target older than NVMe 2.0 does not support this Identify. */
 	c->limits = (struct identify_limits){0};
 	if (answer->status == NVME_OK)
 		identify_parse_limits(answer->data, &c->limits);
@@ -280,7 +280,7 @@ static void identify_controller(struct controller *c)
 	struct admin_command command = controller_identify(c, NVME_CNS_CTRL, 0);
 
 	controller_move(c, CTRL_IDENTIFYING_CONTROLLER);
-	host_keep_alive_start(c); /* its time runs since the controller is enabled */
+	host_keep_alive_start(c); /* its time runs from the enabling of the controller */
 	command.done = on_controller;
 	controller_submit(c, &command);
 }
@@ -294,7 +294,7 @@ static void on_events(void *context, const struct admin_answer *answer)
 	struct controller *c = context;
 
 	if (answer->status != NVME_OK)
-		c->id.async_events = 0; /* no notices, then */
+		c->id.async_events = 0; /* the target has no notices */
 	identify_ids(c);
 }
 

@@ -78,7 +78,7 @@ static void read_entries(struct discovery *d)
 	struct admin_command command;
 
 	if (!n) {
-		read_header(d); /* has it changed while we read? */
+		read_header(d); /* detects a change during the read */
 		return;
 	}
 	command = controller_get_log(NVME_LOG_DISCOVERY, (d->n_read + 1ull) * ENTRY_BYTES,
@@ -221,7 +221,8 @@ void discover_suggest(const struct volume_config *config, struct error *error)
 			names[n++] = result.records[i].subnqn;
 	names[n] = NULL;
 	close_one = conf_did_you_mean(config->subnqn, names);
-	/* It is the namespace that is not there when the subsystem is. */
+	/* If the log lists the very name, the subsystem exists and only the namespace is
+	 * missing. */
 	if (close_one && strcmp(close_one, config->subnqn) != 0)
 		snprintf(error->hint, sizeof(error->hint), "did you mean '%.220s'?", close_one);
 	discover_result_release(&result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Discovery log page as a host reads it. Any thread. Its strings are ASCII, ended by
- * NUL (nvmet) or padded with blanks (SPDK); what is not printable is refused, because it
- * ends on a terminal.
+ * The Discovery log page as a host reads it. Any thread. Its strings are ASCII, ended by NUL
+ * (nvmet) or padded with blanks (SPDK); unprintable strings are refused, because a terminal shows
+ * them.
  */
 #include <errno.h>
 #include <string.h>

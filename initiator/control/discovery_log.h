@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of the Discovery log page (Fabrics 1.1, 5.3). Pure; nothing of it is
- * trusted. */
+/* Parsing of the Discovery log page (Fabrics 1.1, 5.3). Pure; the page is untrusted. */
 #pragma once
 
 #include "initiator/control/discover.h"

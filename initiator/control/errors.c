@@ -59,7 +59,7 @@ static void from_reject(struct error *error, const char *where, const struct cm_
 		  cm->reason);
 }
 
-/* What this process lacks, whatever was to be reached. */
+/* A shortage of this process, whatever its destination. */
 static bool from_shortage(struct error *error, const char *where, int r)
 {
 	struct rlimit limit = {0};
@@ -74,7 +74,7 @@ static bool from_shortage(struct error *error, const char *where, int r)
 	return true;
 }
 
-/* softrdma: the two programs may not reach each other's memory. */
+/* softrdma: the two programs may not access each other's memory. */
 static bool from_other_user(struct error *error, const char *where, const struct cm_error *cm)
 {
 	char hint[128];
@@ -151,7 +151,7 @@ const char *error_of_disconnect(const struct cm_conn *conn)
 				       : "the target closed the connection";
 }
 
-/* 1.82h tells the offset of the field it means, and whether in the data or in the
+/* 1.82h reports the offset of the invalid field, and whether it is in the data or in the
  * command. */
 static void from_invalid_param(struct error *error, const struct volume_config *config,
 			       uint64_t result)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What failures are called: for people (struct error), for front ends (errno). Pure. */
+/* Failures as messages for people (struct error), and as errno for front ends. Pure. */
 #pragma once
 
 #include "initiator/io/auth.h"
@@ -9,10 +9,10 @@
 
 /* Why the connection manager could not connect to address. */
 void error_from_cm(struct error *error, const union addr *address, const struct cm_error *cm);
-/* True for what passes by itself: a stale connection, a target short of resources. */
+/* True for failures that pass without help: a stale connection, a target short of resources. */
 bool error_cm_is_transient(const struct cm_error *cm);
 
-/* In on_disconnected: whose doing it was. */
+/* In on_disconnected: which side ended the connection. */
 const char *error_of_disconnect(const struct cm_conn *conn);
 
 /* The answer to a Connect command; result is the first quadword of the completion. */

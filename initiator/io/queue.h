@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An I/O queue. It has two sides, which talk by loop messages only:
+ * An I/O queue. It has two sides, which exchange loop messages only:
  *
  *   control loop (link.c): resolves, makes completion queue, queue pair and
  *       registrations, connects, takes them apart again; decides when.
@@ -19,7 +19,7 @@
  *                               -- quit   -->  timers and calls of the queue are gone
  *                               <- quitted --
  *
- * What control made, and limits, belong to the I/O loop from attach to stopped.
+ * Objects that control made, and limits, belong to the I/O loop from attach to stopped.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ struct volume;
 struct volume_io_errors;
 
 enum queue_mode {
-	QUEUE_HOLD, /* what cannot be sent now waits */
+	QUEUE_HOLD, /* I/O that cannot be sent now waits */
 	QUEUE_FAIL, /* it fails with -EIO */
 };
 
@@ -73,7 +73,7 @@ struct volume_queue {
 	_Atomic bool is_mode_sent;
 	/* figures for the status, written by I/O */
 	_Atomic unsigned seen_held, seen_in_flight;
-	_Atomic uint64_t n_invalidated, n_revoked; /* keys taken back, by the target and by us */
+	_Atomic uint64_t n_invalidated, n_revoked; /* keys: by the target, by us */
 
 	struct unflushed_mark unflushed_mark;
 
@@ -85,8 +85,8 @@ struct volume_queue {
 	struct slab slab;
 	struct command_table table;
 	struct list held;     /* volume_io.node: to be sent, in order */
-	struct list waiting;  /* volume_io.node: to be tried again when retry_timer fires */
-	struct list finished; /* volume_io.node: done is to be called by finish_call */
+	struct list waiting;  /* volume_io.node: to be sent again when retry_timer fires */
+	struct list finished; /* volume_io.node: finish_call will call done */
 	unsigned n_held;
 	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
 	void *before_held_context;
@@ -97,9 +97,9 @@ struct volume_queue {
 	struct loop_timer retry_timer;
 	uint64_t io_timeout_ns;
 	uint32_t n_answered_before; /* when io_timer looked last */
-	bool is_watched; /* keep alive would tell within io_timeout that the target is dead */
+	bool is_watched; /* keep alive would detect within io_timeout that the target is dead */
 	bool has_told_slow;
-	uint64_t retry_for_ns; /* how long lost paths are tried: ctrl_loss_tmo */
+	uint64_t retry_for_ns; /* how long lost paths are retried: ctrl_loss_tmo */
 };
 
 /* ---- queue.c: control's calls ---- */
@@ -108,34 +108,33 @@ struct volume_queue {
 int queue_new(const struct queue_config *config, struct volume_queue **ret_queue);
 void queue_free(struct volume_queue *queue); /* accepts a half-built one */
 void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
-/* What waits to be tried again is tried now. */
+/* Sends I/O that waits for a retry now. */
 void queue_retry(struct volume_queue *queue);
 
 /* ---- queue.c: I/O loop ---- */
 
-/* The association cannot be trusted any more: tells control, once, and sends nothing
- * further. */
+/* The association cannot be trusted any more: notifies control, once, and sends nothing further. */
 __attribute__((format(printf, 2, 3))) void host_queue_fail(struct volume_queue *queue,
 							   const char *fmt, ...);
 void queue_watch_timeout(struct volume_queue *queue); /* a command was started */
 /* The done of every command's SEND. */
 void queue_on_sent(struct work *work, const struct completion *c);
 
-/* Connect, and authentication where it is asked for, are over: tells control; NVME_OK: live. */
+/* Connect, and authentication where it is required, are over: notifies control; NVME_OK: live. */
 void queue_connected(struct volume_queue *queue, enum nvme_status status);
 
 /* ---- io.c: I/O loop ---- */
 
-/* Sends what is held, as far as there is room. */
+/* Sends held I/O, as far as there is room. */
 void io_pump(struct volume_queue *queue);
-/* What was held for long is about to be sent: the front end may still take it back. */
+/* I/O that was held for long is about to be sent: the front end may still cancel it. */
 void io_before_held(struct volume_queue *queue);
-/* The answer to an I/O command, and its SEND, are in. */
+/* The answer to an I/O command, and its SEND's completion, have arrived. */
 void io_complete(struct volume_queue *queue, struct command *command);
 /* The queue pair is dead: the command's I/O is held again, before all others, unless it is
  * cancelled. */
 void io_hold_again(struct volume_queue *queue, struct volume_io *io);
-/* Mode QUEUE_FAIL: everything held fails. */
+/* Mode QUEUE_FAIL: all held I/O fails. */
 void io_fail_held(struct volume_queue *queue);
 void io_on_finish(struct loop_call *call);
 void io_on_retry(struct loop_timer *timer);

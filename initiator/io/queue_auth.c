@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange of an I/O queue, between its Connect command and its first I/O. I/O loop: what is
- * computed here for some milliseconds delays the I/O of this queue alone, which is held anyway.
+ * The exchange of an I/O queue, between its Connect command and its first I/O. I/O loop: the
+ * computation takes some milliseconds and delays the I/O of this queue alone, which is held anyway.
  *
  * Messages go through a page of registered memory that the target may read and write while the
- * queue is attached; what came is copied out before it is looked at.
+ * queue is attached; an incoming message is copied out before it is parsed.
  */
 #include <errno.h>
 #include <string.h>
@@ -124,7 +124,7 @@ void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status)
 	struct queue_auth *auth = &queue->auth;
 	uint8_t copy[AUTH_BUFFER_BYTES];
 
-	/* What we have refused ourselves is not the target's refusal. */
+	/* A refusal by this host's own check is not the target's refusal. */
 	if (status != NVME_OK && auth->host->failure == AUTH_HOST_OK) {
 		end(queue, AUTH_HOST_REFUSED, NVMF_AUTH_FAILED);
 		return;

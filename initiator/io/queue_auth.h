@@ -19,8 +19,8 @@ struct queue_auth {
 	enum nvmf_auth_failure explanation;
 };
 
-/* Control. Then the caller fills queue->auth.keys. 0, or -errno with *error; unmake accepts what
- * is half made. */
+/* Control. Then the caller fills queue->auth.keys. 0, or -errno with *error; unmake accepts one
+ * that is half made. */
 int queue_auth_make(struct volume_queue *queue, const struct domain *domain, struct error *error);
 void queue_auth_unmake(struct volume_queue *queue);
 /* I/O loop: Connect was granted; queue_connected follows. */

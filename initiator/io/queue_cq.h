@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Completion queues of I/O queues: one for all those of a volume that share a loop, which then
- * looks at one place for all their completions. Where the device cannot make it large enough there
- * are several.
+ * polls one place for all their completions. If the device cannot make it large enough, there are
+ * several.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ struct queue_cq {
 	/* Thread: control */
 	struct list node; /* of the volume */
 	unsigned n_users; /* queues that were made on it */
-	/* Thread: as it says itself */
+	/* Thread: see the struct's own comment. */
 	struct cq cq;
 	/* Thread: I/O loop */
 	unsigned n_started; /* users whose queue pairs are being attached, or are */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What control hands to an I/O queue: once, when it is made; and with each association. */
+/* What control passes to an I/O queue: once, when it is made; and with each association. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,13 +12,13 @@ struct unflushed;
 struct volume;
 struct volume_io_errors;
 
-/* What an association lets a queue do; control fills it before each attach. */
+/* The limits of an association's queue; control fills it before each attach. */
 struct queue_limits {
 	uint32_t nsid;
 	unsigned block_shift;
 	uint16_t qid, cntlid;
 	unsigned n_sq;		   /* entries of the submission queue */
-	unsigned max_in_flight;	   /* and how many we use of them; known when connected */
+	unsigned max_in_flight;	   /* and how many of them this host uses; known when connected */
 	uint32_t max_transfer;	   /* bytes of one read or write */
 	uint32_t in_capsule_bytes; /* data room of a capsule; 0: none */
 	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */

@@ -52,7 +52,7 @@ static inline void unflushed_note(const struct unflushed *unflushed, struct unfl
 uint64_t unflushed_begin(struct unflushed *unflushed);
 /* That Flush has succeeded. */
 void unflushed_flushed(struct unflushed *unflushed, uint64_t number);
-/* A Flush is about to be sent: true, once, if it has to fail instead. */
+/* A Flush is about to be sent: true, once, if it must fail instead. */
 bool unflushed_take_report(struct unflushed *unflushed);
 
 /* ---- control, while no queue is connected ---- */

@@ -65,13 +65,13 @@ struct volume_io {
 
 /* I/O loop. */
 void volume_io_submit(struct volume_queue *queue, struct volume_io *io);
-/* I/O loop; submitted and not done. What is not on the wire is never sent, and done follows with
- * -ECANCELED, not from inside: true. What is on the wire takes its course: done follows with its
- * result, or, when it ends otherwise than by an answer (the connection to the target broke) or
- * is to be sent again or further, with -ECANCELED: false. Twice is once. */
+/* I/O loop; submitted and not done. True: the I/O is not on the wire and is never sent; done
+ * follows with -ECANCELED, not from inside. False: it is on the wire; done follows with its
+ * result, or with -ECANCELED if it ends without an answer (the connection to the target broke)
+ * or would have to be sent again or further. A second call has no effect. */
 bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io);
 /* I/O loop. run is called before I/O that was held while the queue was not connected, or the
- * path not served, is sent: the last moment in which to cancel it. */
+ * path not served, is sent: the last moment at which it can be cancelled. */
 void volume_io_set_before_held(struct volume_queue *queue, void (*run)(void *context),
 			       void *context);
 

@@ -41,7 +41,7 @@ path() { cat /sys/class/nvme/"$1"/nvme*c*n1/ana_state; }
 path_is() { [ "$(path "$1")" = "$2" ]; }
 # served NAME: reads that it has done
 served() {
-    rblkctl list namespaces -o json --socket "/run/rblk/$1.sock" | sed -n 's/.*"reads":\([0-9]*\).*/\1/p'
+    rblkctl list namespaces -o json --socket "/run/rblk/$1.sock" | sed -n 's/.*"reads": *\([0-9]*\).*/\1/p'
 }
 # whether a read goes through that node now; a read of another process may have gone there, too
 goes_through() {

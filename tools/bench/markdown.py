@@ -23,7 +23,8 @@ def lines_of(rows):
 
 
 def about_line(about):
-    return (f"{about['cpus']} CPUs ({about['model']}), Linux {about['kernel']}, {about['fabric']}; load "
+    kernel = ".".join(about["kernel"].split(".")[:2])
+    return (f"{about['cpus']} CPUs ({about['model']}), Linux {kernel}, {about['fabric']}; load "
             f"{about['load']} before and {about['load_after']} after; medians of {about['runs']} runs of "
             f"{about['seconds']:g} s. A bar that is missed is bold.")
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See io_errors.h. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -51,11 +50,9 @@ static void describe(const struct volume_queue *queue, const struct volume_io *i
 
 static void say(const char *volume, const struct volume_io_error *error, unsigned n_unsaid)
 {
-	char range[64] = "", unsaid[48] = "";
+	char range[64], unsaid[48] = "";
 
-	if (error->blocks)
-		snprintf(range, sizeof(range), " of %" PRIu64 " block%s at LBA %" PRIu64,
-			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
+	nvme_range_format(range, sizeof(range), error->lba, error->blocks);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
 	log_warn("%s: %s%s failed: %s%s", volume, error->operation, range, error->words, unsaid);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See io_errors.h. Pollers report errors; they wait for the lock only during a copy. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,11 +98,9 @@ static void describe(const struct namespace *ns, struct backend_io *io, int erro
 
 static void say(const struct namespace *ns, const struct io_error *error, unsigned n_unsaid)
 {
-	char range[64] = "", unsaid[48] = "";
+	char range[64], unsaid[48] = "";
 
-	if (error->blocks)
-		snprintf(range, sizeof(range), " of %" PRIu64 " block%s at LBA %" PRIu64,
-			 error->blocks, error->blocks == 1 ? "" : "s", error->lba);
+	nvme_range_format(range, sizeof(range), error->lba, error->blocks);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
 	log_warn("namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn, ns->nsid,

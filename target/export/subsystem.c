@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See subsystem.h: lookups. */
+#include <stdio.h>
 #include <string.h>
 
 #include "target/export/subsystem.h"
@@ -33,6 +34,17 @@ static unsigned index_above(const struct subsystem *subsystem, uint32_t nsid)
 			low = middle + 1;
 	}
 	return low;
+}
+
+bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,
+			const char *name)
+{
+	char text[NVMF_NQN_MAX + 16];
+
+	if (!name || !strcmp(name, subsystem->nqn))
+		return true;
+	snprintf(text, sizeof(text), "%s/%u", subsystem->nqn, ns->nsid);
+	return !strcmp(name, text);
 }
 
 struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_t nsid)

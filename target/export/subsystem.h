@@ -30,6 +30,9 @@ struct subsystem {
 /* Pollers, under RCU, and control. */
 bool subsystem_allows(const struct subsystem *subsystem, const char *hostnqn);
 bool subsystem_is_on_portal(const struct subsystem *subsystem, unsigned portal_index);
+/* Whether an administrator's name means this namespace of it: "NQN", "NQN/NSID", or NULL for all. */
+bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,
+			const char *name);
 struct namespace *subsystem_namespace(const struct subsystem *subsystem, uint32_t nsid);
 /* The first namespace with an nsid above this one; NULL at the end. */
 struct namespace *subsystem_next_namespace(const struct subsystem *subsystem, uint32_t above);

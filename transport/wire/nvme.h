@@ -190,6 +190,8 @@ static inline enum nvme_status nvme_status_code(enum nvme_status status)
 
 /* The specification's name: "Invalid Field in Command". Never NULL. */
 const char *nvme_status_string(enum nvme_status status);
+/* Which blocks a log record is about: " of 8 blocks at LBA 16"; "" for none. Any thread. */
+void nvme_range_format(char *text, size_t n, uint64_t lba, uint64_t n_blocks);
 
 /* Data, if any, goes from controller to host (Base 2.0, figure 87: bits 1:0 of an opcode). */
 static inline bool nvme_is_c2h(uint8_t opcode)

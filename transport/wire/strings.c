@@ -2,7 +2,9 @@
 /* The specifications' names of status codes, and the rules for NVMe Qualified Names. Pure. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/bits.h"
 #include "transport/wire/fabrics.h"
@@ -201,4 +203,13 @@ int hostnqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX
 const char *hostnqn_label(const char *hostnqn)
 {
 	return *hostnqn ? hostnqn : "without a name";
+}
+
+void nvme_range_format(char *text, size_t n, uint64_t lba, uint64_t n_blocks)
+{
+	if (n_blocks)
+		snprintf(text, n, " of %" PRIu64 " block%s at LBA %" PRIu64, n_blocks,
+			 n_blocks == 1 ? "" : "s", lba);
+	else
+		text[0] = '\0';
 }

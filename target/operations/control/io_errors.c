@@ -101,17 +101,6 @@ struct json_object *control_list_errors(struct target *target)
 
 /* ---- clear ---------------------------------------------------------------------------------- */
 
-static bool is_meant(const char *name, const struct subsystem *subsystem,
-		     const struct namespace *ns)
-{
-	char text[NVMF_NQN_MAX + 16];
-
-	if (!name || !strcmp(name, subsystem->nqn))
-		return true;
-	snprintf(text, sizeof(text), "%s/%u", subsystem->nqn, ns->nsid);
-	return !strcmp(name, text);
-}
-
 struct json_object *control_clear(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
@@ -126,7 +115,7 @@ struct json_object *control_clear(void *context, struct json_object *params, str
 		const struct subsystem *s = &snapshot->subsystems[i];
 
 		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			if (!is_meant(name, s, s->namespaces[j]))
+			if (!subsystem_is_named(s, s->namespaces[j], name))
 				continue;
 			n_meant++;
 			n_cleared += io_errors_clear(s->namespaces[j]);

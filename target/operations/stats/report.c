@@ -116,18 +116,6 @@ static struct json_object *show_namespace(const struct target *target,
 	return o;
 }
 
-/* "NQN" or "NQN/NSID"; NULL is all. */
-static bool is_wanted(const char *name, const struct subsystem *subsystem,
-		      const struct namespace *ns)
-{
-	char text[NVMF_NQN_MAX + 16];
-
-	if (!name || !strcmp(name, subsystem->nqn))
-		return true;
-	snprintf(text, sizeof(text), "%s/%u", subsystem->nqn, ns->nsid);
-	return !strcmp(name, text);
-}
-
 static struct json_object *list_namespaces(struct target *target, const char *name)
 {
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);
@@ -137,7 +125,7 @@ static struct json_object *list_namespaces(struct target *target, const char *na
 		const struct subsystem *s = &snapshot->subsystems[i];
 
 		for (unsigned j = 0; j < s->n_namespaces; j++)
-			if (is_wanted(name, s, s->namespaces[j]))
+			if (subsystem_is_named(s, s->namespaces[j], name))
 				json_append(list, show_namespace(target, s, s->namespaces[j]));
 	}
 	return list;

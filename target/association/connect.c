@@ -23,10 +23,10 @@
 #include "target/association/fence.h"
 #include "target/association/host_id.h"
 #include "target/association/member.h"
-#include "target/association/portal.h"
 #include "target/engine/capsules.h"
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
+#include "target/engine/portal.h"
 
 enum {
 	REFUSALS_BURST = 5,
@@ -168,7 +168,7 @@ static void on_answer(struct loop_msg *msg)
 
 /* ---- control: the decision ----------------------------------------------------------------- */
 
-void connect_answer(struct connect_op *op)
+static void answer(struct connect_op *op)
 {
 	struct connection *c = op->connection;
 
@@ -293,7 +293,8 @@ static bool connect_io(struct connect_op *op)
 	if (!is_same_host(op, controller))
 		return false;
 	twin = member_find(controller, op->qid);
-	if (atomic_load(&controller->is_dying) || controller->is_resetting ||
+	if (controller_state(controller) == CONTROLLER_DYING ||
+	    controller_state(controller) == CONTROLLER_RESETTING ||
 	    (twin && connection_is_dying(twin))) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "the old queue is still being closed");
 		return false;
@@ -354,11 +355,20 @@ static void grant(struct connect_op *op)
 		ask_for_proof(op);
 }
 
-void connect_decide(struct connect_op *op)
+/* Decides and answers, once no older association is in the way. */
+static void decide_now(struct connect_op *op)
 {
 	if (decide(op))
 		grant(op);
-	connect_answer(op);
+	answer(op);
+}
+
+void connect_on_release(struct connect_op *op)
+{
+	if (op->status == NVME_OK)
+		decide_now(op);
+	else
+		answer(op);
 }
 
 /* Control receives a Connect command from a poller. */
@@ -372,12 +382,12 @@ static void on_connect(struct loop_msg *msg)
 	op->status = NVME_OK;
 	if (connection_is_dying(c)) {
 		op->status = NVME_ABORTED_SQ_DELETION;
-		connect_answer(op);
+		answer(op);
 		return;
 	}
 	/* A capsule may overtake the CM's own message. */
 	cm_notify_established(c->cm);
 	if (op->qid == 0 && fence_hold(op))
 		return;
-	connect_decide(op);
+	decide_now(op);
 }

@@ -44,9 +44,5 @@ struct fence_question {
 	_Atomic uint64_t oldest_write; /* arrival of the oldest outstanding one; ticks */
 };
 
-/* All of these: control thread. */
-
-/* Answers a Connect; op->status, result and controller are set. */
-void connect_answer(struct connect_op *op);
-/* Decides and answers, once no older association is in the way. */
-void connect_decide(struct connect_op *op);
+/* Control. For fence_new: a Connect that was held is decided or refused, and answered. */
+void connect_on_release(struct connect_op *op);

@@ -17,15 +17,12 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "base/states.h"
-#include "target/association/auth/auth.h"
-#include "target/association/auth/turn.h"
 #include "target/association/connection.h"
-#include "target/association/controller.h"
 #include "target/association/defect.h"
-#include "target/association/fence.h"
 #include "target/association/host_stats.h"
-#include "target/association/portal.h"
 #include "target/engine/capsules.h"
+#include "target/engine/controller.h"
+#include "target/engine/portal.h"
 #include "target/engine/queue_create.h"
 #include "transport/wire/rdma_cm.h"
 
@@ -60,8 +57,8 @@ static bool try_move_to(struct connection *c, enum connection_state next)
 {
 	if (states_try(rules, &c->state, next))
 		return true;
-	defect_break(c, next == CONNECTION_LIVE ? "it may not become live in its state"
-						: "it may not be accepted in its state");
+	connection_break(c, next == CONNECTION_LIVE ? "it may not become live in its state"
+						    : "it may not be accepted in its state");
 	return false;
 }
 
@@ -71,17 +68,13 @@ void connection_set_live(struct connection *c)
 		loop_timer_stop(&c->timer);
 }
 
-void connection_strand(struct connection *c)
-{
-	move_to(c, CONNECTION_STRANDED);
-}
-
-void connection_admit(struct connection *c)
+void connection_admit(struct connection *c, const char *hostnqn)
 {
 	if (connection_is_admitted(c))
 		return;
+	check(c->target->n_pending > 0);
 	c->target->n_pending--;
-	host_stats_attach(c, c->controller->hostnqn);
+	host_stats_attach(c, hostnqn);
 }
 
 /* ---- setup -------------------------------------------------------------------------------- */
@@ -127,7 +120,7 @@ static void on_timeout(struct loop_timer *timer)
 	struct connection *c = container_of(timer, struct connection, timer);
 
 	if (connection_is_live(c)) {
-		auth_on_timeout(c);
+		c->events->on_timeout(c);
 		return;
 	}
 	if (log_limit_pass(&c->target->refusals, REFUSALS_BURST))
@@ -141,13 +134,6 @@ static void on_failed(struct loop_msg *msg);
 static void on_broken(struct loop_msg *msg);
 static void on_over(struct loop_msg *msg);
 
-/* Poller. */
-static void on_drain(struct queue *queue)
-{
-	if (queue->qid == 0 && queue->controller)
-		controller_detach(queue->controller);
-}
-
 static struct queue *make_queue(struct connection *c, const struct cm_queue_request *wish)
 {
 	struct queue *queue = queue_create(pollers_choose(c->target), c->cm->device, wish->qid,
@@ -160,7 +146,7 @@ static struct queue *make_queue(struct connection *c, const struct cm_queue_requ
 	queue->failed.msg.run = on_failed;
 	queue->broken.msg.run = on_broken;
 	queue->over.run = on_over;
-	queue->on_drain = on_drain;
+	queue->on_drain = c->events->on_drain;
 	queue->capsules = capsules_take(c->target, queue->qid, c->remote);
 	return queue;
 }
@@ -169,12 +155,11 @@ static void connection_free(struct connection *c)
 {
 	if (c->queue)
 		queue_destroy(c->queue);
-	auth_release(c);
 	free(c);
 }
 
 static struct connection *connection_new(struct portal *portal, struct cm_conn *cm,
-					 unsigned max_reads)
+					 unsigned max_reads, const struct connection_events *events)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
@@ -182,6 +167,7 @@ static struct connection *connection_new(struct portal *portal, struct cm_conn *
 		return NULL;
 	c->target = portal->target;
 	c->portal = portal;
+	c->events = events;
 	c->cm = cm;
 	c->max_reads = max_reads;
 	c->created_ns = clock_ns();
@@ -195,35 +181,33 @@ static struct connection *connection_new(struct portal *portal, struct cm_conn *
 	return c;
 }
 
-static int make(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
-		unsigned max_reads, struct connection **ret_connection)
+static int make(struct connection *c, const struct cm_queue_request *wish)
 {
-	struct connection *c = connection_new(portal, cm, max_reads);
-	int r = -ENOMEM;
-
-	if (!c)
-		return r;
 	c->queue = make_queue(c, wish);
-	if (c->queue && c->queue->capsules)
-		r = queue_make_qp(c->queue, cm->id, max_reads);
-	if (r < 0)
-		connection_free(c);
-	*ret_connection = c;
-	return r;
+	if (!c->queue || !c->queue->capsules)
+		return -ENOMEM;
+	return queue_make_qp(c->queue, c->cm->id, c->max_reads);
+}
+
+static void refuse_for_resources(struct portal *portal, struct cm_conn *cm, int r)
+{
+	if (log_limit_pass(&portal->target->refusals, REFUSALS_BURST))
+		log_warn("portal %s: cannot take another connection: %s", portal->name,
+			 strerror(-r));
+	connection_refuse(cm, NVMF_CM_NO_RESOURCES);
 }
 
 void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
-		     unsigned max_reads)
+		     unsigned max_reads, const struct connection_events *events)
 {
 	struct target *target = portal->target;
-	struct connection *c;
-	int r = make(portal, cm, wish, max_reads, &c);
+	struct connection *c = connection_new(portal, cm, max_reads, events);
+	int r = c ? make(c, wish) : -ENOMEM;
 
 	if (r < 0) {
-		if (log_limit_pass(&target->refusals, REFUSALS_BURST))
-			log_warn("portal %s: cannot take another connection: %s", portal->name,
-				 strerror(-r));
-		connection_refuse(cm, NVMF_CM_NO_RESOURCES);
+		if (c)
+			connection_free(c);
+		refuse_for_resources(portal, cm, r);
 		return;
 	}
 	cm->ops = &cm_ops;
@@ -266,13 +250,10 @@ void connection_kill(struct connection *c, const char *why)
 	move_to(c, CONNECTION_DYING);
 	PROBE(rblkd, queue_ended, c->queue, c->queue->qid, why);
 	loop_timer_stop(&c->timer);
-	fence_cancel(c);
 	if (c->peer == PEER_ACCEPTED)
 		cm_disconnect(c->cm);
 	queue_drain(c->queue);
-	turn_cancel(c);
-	if (c->controller && c->queue->qid == 0)
-		controller_kill(c->controller, why);
+	c->events->on_dying(c, why);
 }
 
 void connection_finish(struct connection *c, const char *why)
@@ -309,26 +290,62 @@ static void on_failed(struct loop_msg *msg)
 
 	if (queue->failed.is_fault && !connection_is_dying(c)) {
 		/* For an admin queue, the line about the end of the association has the reason. */
-		if (queue->qid != 0 || !c->controller || c->controller->is_unproven)
+		if (queue->qid != 0 || !c->controller ||
+		    controller_state(c->controller) == CONTROLLER_UNPROVEN)
 			log_fault(c);
 		capsules_log(queue->capsules, &c->target->fault_capsules);
 	}
 	connection_kill(c, queue->failed.why);
 }
 
+/* ---- defects ------------------------------------------------------------------------------- */
+
+/* The poller has not returned the queue in time. */
+static void on_strand(struct loop_timer *timer)
+{
+	struct connection *c = container_of(timer, struct connection, timer);
+
+	move_to(c, CONNECTION_STRANDED);
+	c->target->n_stranded++;
+	defect_log_stranded(c);
+	c->events->on_gone(c->target);
+}
+
+static void end_broken(struct connection *c, const char *what)
+{
+	defect_log(c, what);
+	connection_kill(c, "a defect of rblkd");
+	if (c->state != CONNECTION_DYING)
+		return; /* already stranded */
+	c->timer.on_expiry = on_strand;
+	loop_timer_start(&c->target->loop, &c->timer, DEFECT_WAIT_S * NSEC_PER_SEC);
+}
+
+void connection_break(struct connection *c, const char *what)
+{
+	if (!connection_is_dying(c)) /* else its poller may be about to send the same */
+		end_broken(c, what);
+}
+
 static void on_broken(struct loop_msg *msg)
 {
-	defect_end(container_of(msg, struct queue, broken.msg)->connection);
+	struct queue *queue = container_of(msg, struct queue, broken.msg);
+
+	end_broken(queue->connection, queue->broken.what);
 }
+
+/* ---- over ---------------------------------------------------------------------------------- */
 
 static void on_over(struct loop_msg *msg)
 {
 	struct queue *queue = container_of(msg, struct queue, over);
 	struct connection *c = queue->connection;
-	struct target *target = c->target;
+	const struct connection_events *events = c->events;
 	const struct device *device = queue->pd->device;
+	struct target *target = c->target;
 
-	defect_forget(c);
+	loop_timer_stop(&c->timer);
+	target->n_stranded -= c->state == CONNECTION_STRANDED;
 	move_to(c, CONNECTION_FREED);
 	qp_deinit(&queue->qp);
 	if (c->peer == PEER_WAITS)
@@ -339,10 +356,9 @@ static void on_over(struct loop_msg *msg)
 	target->n_connections--;
 	target->n_pending -= !connection_is_admitted(c);
 	queue->poller->n_queues--;
-	controller_remove_connection(c);
+	events->on_over(c);
 	host_stats_detach(c);
 	connection_free(c);
 	pollers_give_queue(target, device);
-	fence_check(target);
-	target->check_stop(target);
+	events->on_gone(target);
 }

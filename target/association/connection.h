@@ -18,6 +18,21 @@
 
 struct host_stats;
 
+/* What happens to a connection, for its association (association.c). Control thread, except
+ * on_drain; never from inside connection_open. */
+struct connection_events {
+	/* The limit of time for the first proof is over: the connection is live. */
+	void (*on_timeout)(struct connection *c);
+	/* It is DYING, and `drain` was sent. why is for the log. */
+	void (*on_dying)(struct connection *c, const char *why);
+	/* Its queue is over. Both are freed after the call. */
+	void (*on_over)(struct connection *c);
+	/* One connection fewer is waited for: it was freed, or stranded. */
+	void (*on_gone)(struct target *target);
+	/* Poller of the queue: it starts nothing more. */
+	void (*on_drain)(struct queue *queue);
+};
+
 enum connection_state {
 	CONNECTION_ATTACHING,  /* the poller posts receives */
 	CONNECTION_CONNECTING, /* accepted; Connect has not succeeded yet */
@@ -39,6 +54,7 @@ struct connection {
 	/* Thread: never changes */
 	struct target *target;
 	struct portal *portal;
+	const struct connection_events *events;
 	struct queue *queue; /* owned; from attach to over, control reads only what never changes */
 	char remote[ADDR_STRING_MAX];
 	uint64_t created_ns;
@@ -62,24 +78,26 @@ struct connection {
 /* All of these: control thread. */
 
 /* Handles a connect request that passed the checks of portal.c: creates the queue and passes it to
- * a poller; accepts when receives are posted. Owns cm from here on, also on failure. */
+ * a poller; accepts when receives are posted. Owns cm from here on, also on failure. events: a
+ * constant. */
 void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_queue_request *wish,
-		     unsigned max_reads);
+		     unsigned max_reads, const struct connection_events *events);
 /* Disconnects; the connection frees itself once everything has returned. why is for the log. */
 void connection_kill(struct connection *c, const char *why);
 /* Ends the connection once its commands in flight have ended. why is a constant. */
 void connection_finish(struct connection *c, const char *why);
 /* Refuses a peer that has no connection yet. Owns cm from here on. */
 void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status);
+/* Ends it for an invariant that broke, here or on its poller: a defect of rblkd (defect.h). what is
+ * for the log. Accepts one that is dying. */
+__attribute__((cold)) void connection_break(struct connection *c, const char *what);
 /* Connect succeeded. */
 void connection_set_live(struct connection *c);
 /* Its host is now known, and authenticated if it has a key: it no longer counts in
- * target->n_pending. */
-void connection_admit(struct connection *c);
+ * target->n_pending. Accepts one that was admitted. */
+void connection_admit(struct connection *c, const char *hostnqn);
 /* "live" also while finishing; "dying" also when stranded. */
 const char *connection_state_name(const struct connection *c);
-/* For defect.c: the poller has not returned the queue in time. */
-void connection_strand(struct connection *c);
 
 static inline bool connection_is_admitted(const struct connection *c)
 {

@@ -16,12 +16,38 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
+#include "base/states.h"
 #include "target/association/controller.h"
 #include "target/command/admin/admin.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
-#include "target/association/portal.h"
+#include "target/engine/portal.h"
+
+enum {
+	ANNOUNCE_MS = 1000, /* from Connect or proof of the admin queue to the line in the log */
+	QUEUES_QUIET_MS = 200,
+};
+
+#define TO(s) STATE_TO(CONTROLLER_##s)
+
+static const struct state_rule rules[] = {
+	[CONTROLLER_UNPROVEN] = {"unproven", TO(LIVE) | TO(DYING)},
+	[CONTROLLER_LIVE] = {"live", TO(RESETTING) | TO(DYING)},
+	[CONTROLLER_RESETTING] = {"resetting", TO(LIVE) | TO(DYING)},
+	[CONTROLLER_DYING] = {"dying", 0},
+};
+
+/* Only the control thread writes the state, so a copy of it can be moved. */
+static bool try_move_to(struct controller *controller, enum controller_state next)
+{
+	unsigned state = atomic_load(&controller->state);
+
+	if (!states_try(rules, &state, next))
+		return false;
+	atomic_store(&controller->state, state);
+	return true;
+}
 
 static bool is_id_taken(struct target *target, uint16_t id)
 {
@@ -66,7 +92,7 @@ static void announce(struct controller *controller)
 	unsigned n_io = atomic_load(&controller->n_io);
 	enum log_level level = controller->is_discovery ? LOG_DEBUG : LOG_INFO;
 
-	if (controller->is_announced || controller->is_unproven)
+	if (controller->is_announced || controller_state(controller) == CONTROLLER_UNPROVEN)
 		return;
 	controller->is_announced = true;
 	loop_timer_stop(&controller->announce);
@@ -80,17 +106,19 @@ static void on_announce(struct loop_timer *timer)
 	announce(container_of(timer, struct controller, announce));
 }
 
-void controller_announce_soon(struct controller *controller, uint64_t ns)
+/* Logs the connect line after that time without another call, unless it is logged already. */
+static void announce_soon(struct controller *controller, uint64_t ms)
 {
 	if (!controller->is_announced)
-		loop_timer_start(&controller->target->loop, &controller->announce, ns);
+		loop_timer_start(&controller->target->loop, &controller->announce,
+				 ms * NSEC_PER_MSEC);
 }
 
-static void log_end(struct controller *controller, const char *why)
+static void log_end(struct controller *controller, bool was_unproven, const char *why)
 {
 	enum log_level level = controller->is_discovery ? LOG_DEBUG : LOG_INFO;
 
-	if (controller->is_unproven) {
+	if (was_unproven) {
 		/* It was never announced; a refusal or a fault has a line of its own. */
 		log_debug("host %s: left %s, controller %u, without authentication: %s",
 			  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
@@ -152,6 +180,7 @@ struct controller *controller_new(struct connect_op *op)
 	controller->poller = c->queue->poller;
 	controller->health = health_of(target, op->subnqn);
 	controller->created_ns = clock_ns();
+	atomic_init(&controller->state, c->proof.session ? CONTROLLER_UNPROVEN : CONTROLLER_LIVE);
 	controller->kato_ms = op->kato_ms;
 	controller->announce.on_expiry = on_announce;
 	controller->on_reset = on_reset;
@@ -162,8 +191,20 @@ struct controller *controller_new(struct connect_op *op)
 	list_init(&controller->connections);
 	list_init(&controller->aers);
 	list_add_tail(&target->controllers, &controller->node);
-	loop_timer_start(&target->loop, &controller->announce, ANNOUNCE_MS * NSEC_PER_MSEC);
+	announce_soon(controller, ANNOUNCE_MS);
 	return controller;
+}
+
+void controller_admit(struct connection *c)
+{
+	struct controller *controller = c->controller;
+
+	member_admit(c);
+	if (c->queue->qid != 0)
+		announce_soon(controller, QUEUES_QUIET_MS);
+	else if (controller_state(controller) == CONTROLLER_UNPROVEN &&
+		 try_move_to(controller, CONTROLLER_LIVE))
+		announce_soon(controller, ANNOUNCE_MS);
 }
 
 void controller_add_connection(struct controller *controller, struct connection *c)
@@ -175,24 +216,24 @@ void controller_add_connection(struct controller *controller, struct connection 
 	controller->n_connections++;
 	if (queue->qid == 0) {
 		controller->admin = c;
-		controller->is_unproven = c->proof.session;
 		PROBE(rblkd, association_begin, controller->id, &controller->hostnqn[0],
 		      &controller->subnqn[0]);
 	}
 	connection_set_live(c);
 	if (!c->proof.session)
-		member_admit(c);
+		controller_admit(c);
 	PROBE(rblkd, queue_connected, queue, queue->qid, controller->id, &c->remote[0]);
 }
 
 void controller_kill(struct controller *controller, const char *why)
 {
-	if (atomic_load(&controller->is_dying))
-		return;
-	atomic_store(&controller->is_dying, true);
+	bool was_unproven = controller_state(controller) == CONTROLLER_UNPROVEN;
+
+	if (!try_move_to(controller, CONTROLLER_DYING))
+		return; /* it is dying already */
 	/* From here on no queue starts any command: the fence. */
 	atomic_store(&controller->is_ready, false);
-	log_end(controller, why);
+	log_end(controller, was_unproven, why);
 	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
 	list_for_each_safe (node, &controller->connections)
 		connection_kill(list_entry(node, struct connection, member_node), why);
@@ -216,7 +257,8 @@ static bool has_io_queues(const struct controller *controller)
 /* All I/O queues are gone: notifies the poller, if the admin queue can still answer the host. */
 static void end_reset(struct controller *controller)
 {
-	controller->is_resetting = false;
+	if (!try_move_to(controller, CONTROLLER_LIVE))
+		return; /* it is dying */
 	if (!controller->admin || !connection_is_live(controller->admin))
 		return;
 	controller->reset.run = property_reset_done;
@@ -227,9 +269,10 @@ static void on_reset(struct loop_msg *msg)
 {
 	struct controller *controller = container_of(msg, struct controller, reset);
 
-	controller->is_resetting = true;
 	if (controller->health)
-		event_log_add_reset(controller->health, controller->id);
+		health_note_reset(controller->health, controller->id);
+	if (!try_move_to(controller, CONTROLLER_RESETTING))
+		return; /* it is dying, and so are its queues */
 	list_for_each_safe (node, &controller->connections) {
 		struct connection *c = list_entry(node, struct connection, member_node);
 
@@ -253,7 +296,7 @@ void controller_remove_connection(struct connection *c)
 		controller->admin = NULL;
 	if (controller->n_connections == 0)
 		controller_free(controller);
-	else if (controller->is_resetting && !has_io_queues(controller))
+	else if (controller_state(controller) == CONTROLLER_RESETTING && !has_io_queues(controller))
 		end_reset(controller);
 }
 

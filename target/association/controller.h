@@ -13,9 +13,11 @@
 /* controller.c */
 /* NULL: no memory, or no free id. */
 struct controller *controller_new(struct connect_op *op);
+/* Connect succeeded: the connection belongs to the controller from now on. If its host need not
+ * authenticate, it is admitted. */
 void controller_add_connection(struct controller *controller, struct connection *c);
-/* Logs the connect line after ns without another call, unless it is logged already. */
-void controller_announce_soon(struct controller *controller, uint64_t ns);
+/* The host of the connection has authenticated, if it must: the connection counts for it. */
+void controller_admit(struct connection *c);
 /* Before the connection is freed. The last one frees the controller. */
 void controller_remove_connection(struct connection *c);
 /* Kills all its connections. why is for the log. */

@@ -39,8 +39,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/ticks.h"
-#include "target/association/controller.h"
+#include "target/association/connection.h"
 #include "target/association/fence.h"
+#include "target/engine/controller.h"
 
 enum {
 	FENCE_WAIT_S = 10,
@@ -62,6 +63,7 @@ struct fence_ask {
 struct fence {
 	/* Thread: control */
 	struct target *target;
+	void (*on_release)(struct connect_op *op);
 	struct loop_timer look, tick;
 	uint64_t n_ticks;
 	unsigned n_asked; /* pollers that have not answered */
@@ -111,7 +113,7 @@ static void on_question(struct loop_msg *msg)
 
 static bool is_same_host(const struct controller *controller, const struct connect_op *op)
 {
-	return !controller->is_discovery && !controller->is_unproven &&
+	return !controller->is_discovery && controller_state(controller) != CONTROLLER_UNPROVEN &&
 	       !strcmp(controller->subnqn, op->subnqn) &&
 	       !strcmp(controller->hostnqn, op->hostnqn) &&
 	       !memcmp(controller->hostid, op->hostid, sizeof(op->hostid));
@@ -131,7 +133,7 @@ static bool has_dying_queue(const struct controller *controller)
 			return true;
 		n_left++;
 	}
-	return n_left && atomic_load(&controller->is_dying);
+	return n_left && controller_state(controller) == CONTROLLER_DYING;
 }
 
 static bool has_older_write(const struct controller *controller, const struct connect_op *op)
@@ -150,7 +152,7 @@ static bool has_older_write(const struct controller *controller, const struct co
 /* For an association that is not known to be dying. */
 static bool is_in_the_way(const struct controller *controller, const struct connect_op *op)
 {
-	if (!atomic_load(&controller->n_io) || atomic_load(&controller->is_dying) ||
+	if (!atomic_load(&controller->n_io) || controller_state(controller) == CONTROLLER_DYING ||
 	    (op->is_held && controller->heard.tick >= op->tick + SAYS_TICKS))
 		return false;
 	return op->n_rounds <= ROUNDS_BEFORE || has_older_write(controller, op);
@@ -299,13 +301,14 @@ static void on_look(struct loop_timer *timer)
 	begin_round(container_of(timer, struct fence, look));
 }
 
-struct fence *fence_new(struct target *target)
+struct fence *fence_new(struct target *target, void (*on_release)(struct connect_op *op))
 {
 	struct fence *fence = calloc(1, sizeof(*fence));
 
 	if (!fence)
 		return NULL;
 	fence->target = target;
+	fence->on_release = on_release;
 	fence->look.on_expiry = on_look;
 	fence->tick.on_expiry = on_tick;
 	for (unsigned i = 0; i < POLLERS_MAX; i++)
@@ -324,11 +327,13 @@ void fence_free(struct fence *fence)
 
 /* ---- holding a Connect --------------------------------------------------------------------- */
 
-static void release(struct connect_op *op)
+static void release(struct connect_op *op, enum nvme_status status)
 {
 	op->is_held = false;
 	list_remove(&op->node);
 	loop_timer_stop(&op->deadline);
+	op->status = status;
+	op->connection->target->fence->on_release(op);
 }
 
 static void on_deadline(struct loop_timer *timer)
@@ -337,9 +342,7 @@ static void on_deadline(struct loop_timer *timer)
 
 	log_warn("host %s: old I/O to %s does not finish; connecting must wait", op->hostnqn,
 		 op->subnqn);
-	release(op);
-	op->status = NVME_CONNECT_BUSY;
-	connect_answer(op);
+	release(op, NVME_CONNECT_BUSY);
 }
 
 bool fence_hold(struct connect_op *op)
@@ -369,10 +372,8 @@ void fence_check(struct target *target)
 	list_for_each_safe (node, &target->held_connects) {
 		struct connect_op *op = op_at(node);
 
-		if (must_wait(op))
-			continue;
-		release(op);
-		connect_decide(op);
+		if (!must_wait(op))
+			release(op, NVME_OK);
 	}
 	plan(target->fence);
 }
@@ -381,9 +382,6 @@ void fence_cancel(struct connection *c)
 {
 	struct connect_op *op = &c->connect;
 
-	if (!op->is_held)
-		return;
-	release(op);
-	op->status = NVME_ABORTED_SQ_DELETION;
-	connect_answer(op);
+	if (op->is_held)
+		release(op, NVME_ABORTED_SQ_DELETION);
 }

@@ -14,7 +14,7 @@ static const struct controller *find_connected(const struct target *target, cons
 	list_for_each (node, &target->controllers) {
 		const struct controller *other = list_entry(node, struct controller, node);
 
-		if (!other->is_discovery && !other->is_unproven &&
+		if (!other->is_discovery && controller_state(other) != CONTROLLER_UNPROVEN &&
 		    !memcmp(other->hostid, hostid, sizeof(other->hostid)) &&
 		    strcmp(other->hostnqn, hostnqn) != 0 && !strcmp(other->subnqn, subnqn))
 			return other;
@@ -45,7 +45,7 @@ void host_id_check(struct controller *controller)
 {
 	char owner[NVMF_NQN_MAX + 1];
 
-	if (controller->is_discovery || atomic_load(&controller->is_dying) ||
+	if (controller->is_discovery || controller_state(controller) == CONTROLLER_DYING ||
 	    host_id_find_owner(controller->target, controller->subnqn, controller->hostid,
 			       controller->hostnqn, owner) == HOST_ID_OWN)
 		return;

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See member.h. */
-#include <string.h>
-
-#include "base/clock.h"
 #include "target/association/connection.h"
-#include "target/association/controller.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
-#include "target/association/host_id.h"
 #include "target/association/member.h"
-
-enum {
-	QUEUES_QUIET_MS = 200,
-	REFUSALS_BURST = 5,
-};
+#include "target/engine/controller.h"
 
 const char *member_refuse_association(const struct target *target, const char *hostnqn)
 {
@@ -55,7 +46,7 @@ void member_admit(struct connection *c)
 {
 	struct controller *controller = c->controller;
 
-	connection_admit(c);
+	connection_admit(c, controller->hostnqn);
 	controller->host->n_queues++;
 	if (c->queue->qid == 0) {
 		controller->host->n_controllers++;
@@ -66,7 +57,6 @@ void member_admit(struct connection *c)
 	}
 	atomic_fetch_add(&controller->n_io, 1);
 	atomic_fetch_add(&controller->host->n_io_queues, 1);
-	controller_announce_soon(controller, QUEUES_QUIET_MS * NSEC_PER_MSEC);
 }
 
 void member_discount(const struct connection *c)
@@ -83,35 +73,4 @@ void member_discount(const struct connection *c)
 	}
 	atomic_fetch_sub(&controller->n_io, 1);
 	atomic_fetch_sub(&controller->host->n_io_queues, 1);
-}
-
-/* During its authentication, other connections may have taken the last place. */
-static const char *find_refusal(const struct controller *controller, uint16_t qid)
-{
-	if (qid == 0)
-		return member_refuse_association(controller->target, controller->hostnqn);
-	if (member_find(controller, qid))
-		return "the queue is connected already";
-	return member_refuse(controller);
-}
-
-void member_on_proven(struct connection *c)
-{
-	struct controller *controller = c->controller;
-	const char *why = find_refusal(controller, c->queue->qid);
-
-	if (why) {
-		if (log_limit_pass(&controller->target->refusals, REFUSALS_BURST))
-			log_warn("host %s: refused at %s (%s), queue %u: %s",
-				 hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
-				 c->queue->qid, why);
-		connection_kill(c, why);
-		return;
-	}
-	member_admit(c);
-	if (c->queue->qid != 0)
-		return;
-	controller->is_unproven = false;
-	controller_announce_soon(controller, ANNOUNCE_MS * NSEC_PER_MSEC);
-	host_id_check(controller); /* another may have been faster */
 }

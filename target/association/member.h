@@ -8,10 +8,6 @@
 
 #include <stdint.h>
 
-enum {
-	ANNOUNCE_MS = 1000, /* from Connect or proof of the admin queue to the line in the log */
-};
-
 struct connection;
 struct controller;
 struct target;
@@ -23,7 +19,5 @@ const char *member_refuse(const struct controller *controller);
 struct connection *member_find(const struct controller *controller, uint16_t qid);
 /* Counts the connection for its host from now on. */
 void member_admit(struct connection *c);
-/* The host has authenticated on the connection: admits it, or kills it if a limit is reached. */
-void member_on_proven(struct connection *c);
 /* Before the connection is freed. Accepts one that was not admitted. */
 void member_discount(const struct connection *c);

@@ -13,6 +13,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/association/admission.h"
+#include "target/association/association.h"
 #include "target/engine/poller.h"
 #include "target/command/admin/notice.h"
 #include "target/association/portal.h"
@@ -109,7 +110,7 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 	if (status == NVMF_CM_OK) {
 		portal->n_accepted++;
 		admission_pay(portal->target, &conn->remote);
-		connection_open(
+		association_accept(
 			portal, conn, &wish,
 			MIN(request->initiator_depth, conn->device->limits.max_init_rd_atom));
 		return;

@@ -14,7 +14,6 @@
 
 #include "base/cpus.h"
 #include "target/config/config.h"
-#include "target/store/backends.h"
 
 static void check_owner(const char *path, struct conf *conf)
 {
@@ -57,42 +56,4 @@ int config_read(const char *path, struct target_config *ret_config, FILE *out,
 void config_release(struct target_config *config)
 {
 	conf_release(&config_schema, config);
-}
-
-/* Index of the backend whose key is given; 0 if none is. */
-static unsigned find_store(const struct config_namespace *ns)
-{
-	for (unsigned i = 0; i < N_BACKENDS; i++)
-		if (ns->stores[i].mark.line)
-			return i;
-	return 0;
-}
-
-const struct backend_ops *config_backend(const struct config_namespace *ns,
-					 struct backend_config *ret_backend,
-					 struct conf_mark *ret_mark)
-{
-	unsigned i = find_store(ns);
-	const struct config_store *store = &ns->stores[i];
-	bool is_path = backends[i]->key.type == CONF_STRING;
-
-	*ret_backend = (struct backend_config){
-		.path = is_path ? store->path : NULL,
-		.size_bytes = is_path ? ns->size : store->size_bytes,
-		.block_size = (uint32_t)ns->block_size,
-		.must_create = ns->must_create,
-		.is_read_only = ns->is_read_only,
-		.is_shared = ns->is_shared,
-	};
-	*ret_mark = store->mark;
-	return backends[i];
-}
-
-uint64_t config_namespace_bytes(const struct config_namespace *ns)
-{
-	unsigned i = find_store(ns);
-
-	if (backends[i]->key.type == CONF_SIZE)
-		return ns->stores[i].size_bytes;
-	return ns->must_create ? ns->size : 0;
 }

@@ -27,6 +27,18 @@ enum {
 	RESV_NOTICES = 64,
 };
 
+/*
+ *     UNPROVEN ---> LIVE <---> RESETTING
+ *         |          |             |       the admin queue dies, or keep-alive expires
+ *         +----------+-------------+--> DYING
+ */
+enum controller_state {
+	CONTROLLER_UNPROVEN, /* the host has a key, and has not authenticated on the admin queue */
+	CONTROLLER_LIVE,
+	CONTROLLER_RESETTING, /* CC.EN became 0: I/O queues end, then `reset` returns */
+	CONTROLLER_DYING,     /* the association is over; its queues end */
+};
+
 enum controller_event { /* bits */
 	EVENT_NS_CHANGED = 1 << 0,
 	EVENT_DISCOVERY_CHANGED = 1 << 1,
@@ -74,17 +86,15 @@ struct controller {
 		uint64_t n_commands, tick;
 	} heard;
 	bool is_announced; /* its connect line is in the log */
-	bool is_unproven;  /* the admin queue has not authenticated yet */
 	struct loop_timer announce;
 	void (*on_reset)(struct loop_msg *msg); /* runs on control when `reset` arrives there */
 	/* Control. The live queue with this id, or NULL. It outlives any message that is sent to
 	 * its poller now. */
 	struct queue *(*find_queue)(const struct controller *controller, uint16_t qid);
-	bool is_resetting; /* CC.EN became 0: I/O queues end, then reset returns */
 
 	/* Thread: any */
 	_Atomic bool is_ready;		  /* CSTS.RDY and not shut down: I/O is served */
-	_Atomic bool is_dying;		  /* the association is over; control writes */
+	_Atomic unsigned state;		  /* enum controller_state; control writes */
 	_Atomic uint64_t last_traffic_ns; /* of any queue (TBKAS), in steps of 100 ms */
 	_Atomic unsigned n_granted;	  /* I/O queues that the host may have */
 	_Atomic unsigned n_io;		  /* I/O queues connected; control writes */
@@ -120,6 +130,10 @@ struct controller {
 	struct loop_msg reset;	   /* travels to control and back */
 };
 
+static inline enum controller_state controller_state(const struct controller *controller)
+{
+	return atomic_load(&controller->state);
+}
 /* MQES, as Property Get, Connect and Identify report it. */
 static inline unsigned controller_mqes(const struct target *target)
 {

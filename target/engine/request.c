@@ -235,8 +235,8 @@ static void prepare(struct request *r, struct queue *queue, struct recv *recv, u
 
 static bool is_association_over(const struct queue *queue)
 {
-	return queue->controller &&
-	       atomic_load_explicit(&queue->controller->is_dying, memory_order_acquire);
+	return queue->controller && atomic_load_explicit(&queue->controller->state,
+							 memory_order_acquire) == CONTROLLER_DYING;
 }
 
 /* After teardown begins the queue sends no responses, so the host retries on another path instead

@@ -36,6 +36,7 @@
 #include "target/association/admission.h"
 #include "target/association/fabrics.h"
 #include "target/operations/change/apply.h"
+#include "target/association/connect.h"
 #include "target/association/controller.h"
 #include "target/operations/change/drain.h"
 #include "target/association/defect.h"
@@ -232,7 +233,7 @@ static int init_target(struct daemon *d)
 	target->control_socket = args.control_socket;
 	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
 	target->admission = admission_new();
-	target->fence = fence_new(target);
+	target->fence = fence_new(target, connect_on_release);
 	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;
 	if (r == 0)
 		r = capsules_init(target);

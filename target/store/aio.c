@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A poller's backend_thread, and the kernel's asynchronous I/O behind it (libaio). Everything here
- * runs on the poller's loop.
+ * The kernel's asynchronous I/O (libaio) of one backend_thread. Everything here runs on its loop.
  *
  *   backend_aio_start: waiting --submit, many at once--> kernel --reap--> then
  *
@@ -31,8 +30,8 @@
  * (reliability rule R4, fault F8).
  *
  * No io is given back from inside a submit. Nor from flush, because sources that were flushed
- * before it would miss the work that follows: results that are known at once go through `over`, a
- * deferred call.
+ * before it would miss the work that follows: results that are known at once go through
+ * backend_skip.
  */
 #include <errno.h>
 #include <libaio.h>
@@ -79,67 +78,6 @@ struct backend_aio {
 	unsigned depth, n_in_flight, n_waiting;
 	bool may_be_signaled; /* the eventfd, by what was reaped since it was emptied */
 };
-
-/* ---- steps ------------------------------------------------------------------------- */
-
-void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io)
-{
-	struct backend_step *step = backend_step(io);
-
-	io->backend = backend;
-	io->loop = thread->loop;
-	io->result = 0;
-	step->thread = thread;
-	step->then = backend_done;
-}
-
-/* Work without a backend (backend_run) reports its errors itself. */
-static __attribute__((noinline)) void tell_error(struct backend_io *io, int error)
-{
-	struct backend *backend = io->backend;
-
-	if (backend && backend->on_error)
-		backend->on_error(backend, io, error);
-	io->is_short = false;
-}
-
-void backend_done(struct backend_io *io, int error)
-{
-	PROBE(rblkd, backend_complete, io, error);
-	if (__builtin_expect(error != 0, 0))
-		tell_error(io, error);
-	io->done(io, error);
-}
-
-void backend_end_short(struct backend_io *io)
-{
-	io->is_short = true;
-	backend_step(io)->then(io, -EIO);
-}
-
-void backend_skip(struct backend_io *io, int error)
-{
-	struct backend_thread *thread = backend_step(io)->thread;
-
-	io->result = error;
-	list_add_tail(&thread->over, &io->node);
-	loop_defer(thread->loop, &thread->call);
-}
-
-/* Only what is over now: work that follows from it waits for the next turn. */
-static void run_over(struct loop_call *call)
-{
-	struct backend_thread *thread = container_of(call, struct backend_thread, call);
-	struct list now, *node;
-
-	list_init(&now);
-	list_splice_tail(&now, &thread->over);
-	while ((node = list_take_first(&now))) {
-		struct backend_io *io = list_entry(node, struct backend_io, node);
-
-		backend_step(io)->then(io, io->result);
-	}
-}
 
 /* ---- submission -------------------------------------------------------------------- */
 
@@ -474,7 +412,7 @@ static void on_signal(struct loop_fd *lfd, uint32_t events)
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static void aio_free(struct backend_aio *aio)
+void backend_aio_free(struct backend_aio *aio)
 {
 	if (!aio)
 		return;
@@ -512,7 +450,7 @@ static struct ring *find_ring(io_context_t context)
 	return ring;
 }
 
-static int aio_new(struct loop *loop, unsigned depth, struct backend_aio **ret_aio)
+int backend_aio_new(struct loop *loop, unsigned depth, struct backend_aio **ret_aio)
 {
 	struct backend_aio *aio = calloc(1, sizeof(*aio));
 	int r;
@@ -529,59 +467,11 @@ static int aio_new(struct loop *loop, unsigned depth, struct backend_aio **ret_a
 	if (r == 0)
 		r = loop_fd_add(loop, &aio->event);
 	if (r < 0) {
-		aio_free(aio);
+		backend_aio_free(aio);
 		return r;
 	}
 	aio->ring = find_ring(aio->context);
 	loop_source_add(loop, &aio->source);
 	*ret_aio = aio;
 	return 0;
-}
-
-int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
-		       struct backend_thread **ret_thread)
-{
-	struct backend_thread *thread = calloc(1, sizeof(*thread));
-	int r = 0;
-
-	if (!thread)
-		return -ENOMEM;
-	check(index < BACKEND_THREADS);
-	thread->loop = loop;
-	thread->index = index;
-	thread->call.run = run_over;
-	list_init(&thread->over);
-	backend_pool_ref();
-	if (depth)
-		r = aio_new(loop, depth, &thread->aio);
-	if (r == -EAGAIN || r == -ENOSYS || r == -EPERM) {
-		log_warn(
-			"no asynchronous I/O from the system (%s): worker threads do it, slower; see fs.aio-max-nr",
-			strerror(-r));
-		r = 0;
-	}
-	if (r < 0) {
-		backend_thread_free(thread);
-		return r;
-	}
-	*ret_thread = thread;
-	return 0;
-}
-
-void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
-			  void *context)
-{
-	thread->on_stuck = on_stuck;
-	thread->stuck_context = context;
-}
-
-void backend_thread_free(struct backend_thread *thread)
-{
-	if (!thread)
-		return;
-	check(list_is_empty(&thread->over));
-	loop_call_cancel(&thread->call);
-	aio_free(thread->aio);
-	backend_pool_unref();
-	free(thread);
 }

@@ -279,7 +279,7 @@ static void begin_target(unsigned world)
 	target->is_stopping = false;
 	atomic_store(&target->buffers_per_host, 80);
 	target->admission = admission_new();
-	target->fence = fence_new(target);
+	target->fence = fence_new(target, connect_on_release);
 	check(target->admission && target->fence && host_stats_init(target) == 0);
 	check(capsules_init(target) == 0);
 	snapshot = snapshot_build(&env.config, &target->runtime, env.conf, NULL);

@@ -161,7 +161,7 @@ static void start_target(unsigned port)
 	fabrics_register();
 	slow_set(target, 0);
 	target->admission = admission_new();
-	target->fence = fence_new(target);
+	target->fence = fence_new(target, connect_on_release);
 	check(target->admission && target->fence && host_stats_init(target) == 0);
 	check(capsules_init(target) == 0);
 	check(loop_init(&target->loop, 0, NULL) == 0);

@@ -46,7 +46,7 @@ static void on_notice(struct loop_msg *msg)
 
 static bool can_be_told(const struct controller *controller)
 {
-	return !atomic_load(&controller->is_dying);
+	return controller_state(controller) != CONTROLLER_DYING;
 }
 
 static void send_notice(struct controller *controller)

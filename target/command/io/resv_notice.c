@@ -113,7 +113,7 @@ static void on_notice(struct loop_msg *msg)
 	list_for_each (node, &notice->target->controllers) {
 		struct controller *controller = list_entry(node, struct controller, node);
 
-		if (!controller->is_discovery && !atomic_load(&controller->is_dying) &&
+		if (!controller->is_discovery && controller_state(controller) != CONTROLLER_DYING &&
 		    !strcmp(controller->subnqn, notice->subnqn))
 			send_letters(notice, controller);
 	}

@@ -207,5 +207,4 @@ void event_log_add_reset(struct health_record *record, uint16_t cntlid)
 	data.reset.power_on_ms = put_le64(on_ns / NSEC_PER_MSEC);
 	data.reset.timestamp = put_le64(event_time_ms());
 	add(record, NVME_EVENT_POWER_ON, cntlid, &data, sizeof(data));
-	health_save_soon(record->health);
 }

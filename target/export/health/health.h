@@ -108,6 +108,8 @@ void health_begin(struct health *health, struct loop *loop, const struct snapsho
 void health_follow(struct health *health, const struct snapshot *snapshot);
 /* Saves within a second or so, for an event that must not be lost. */
 void health_save_soon(struct health *health);
+/* A host has reset the controller of that id: an event, which is saved soon. */
+void health_note_reset(struct health_record *record, uint16_t cntlid);
 /* A host has connected. */
 void health_note_host(struct health *health);
 /* Once pollers have stopped: saves for the last time, and records that the end was in order.

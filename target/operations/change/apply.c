@@ -327,7 +327,7 @@ static void end_associations(struct apply *a)
 			controller_kill(controller, "it is no longer allowed");
 		else if (lacks_proof(a, controller))
 			controller_kill(controller, "it must prove its identity now");
-		else if (!controller->is_unproven)
+		else if (controller_state(controller) != CONTROLLER_UNPROVEN)
 			host_id_check(controller); /* for namespaces that were added */
 	}
 }

@@ -22,31 +22,6 @@
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-void control_add_string(struct json_object *o, const char *key, const char *value)
-{
-	if (value)
-		json_add(o, key, json_object_new_string(value));
-	else
-		json_add_null(o, key);
-}
-
-void control_add_number(struct json_object *o, const char *key, uint64_t value)
-{
-	json_add(o, key, json_object_new_uint64(value));
-}
-
-static void add_bool(struct json_object *o, const char *key, bool value)
-{
-	json_add(o, key, json_object_new_boolean(value));
-}
-
-void control_add_seconds_since(struct json_object *o, const char *key, uint64_t then_ns)
-{
-	control_add_number(o, key, (clock_ns() - then_ns) / NSEC_PER_SEC);
-}
-
 /* ---- portals -------------------------------------------------------------------------------- */
 
 /* By name: a portal that was moved to another address keeps its connections. */
@@ -146,7 +121,7 @@ static struct json_object *show_subsystem(const struct target *target,
 	control_add_string(o, "serial", subsystem->serial);
 	control_add_string(o, "model", subsystem->model);
 	json_add(o, "portals", portals);
-	add_bool(o, "allow_any_host", subsystem->allows_any_host);
+	control_add_bool(o, "allow_any_host", subsystem->allows_any_host);
 	json_add(o, "allow_hosts", hosts);
 	control_add_number(o, "namespaces", subsystem->n_namespaces);
 	control_add_number(o, "controllers", count_controllers(target, subsystem->nqn));
@@ -193,7 +168,8 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	const struct durability *is = durability_of(ns);
 	struct json_object *durability = json_object_new_object();
 
-	add_bool(durability, "volatile_write_cache", ns->backend->limits.has_volatile_cache);
+	control_add_bool(durability, "volatile_write_cache",
+			 ns->backend->limits.has_volatile_cache);
 	control_add_string(durability, "cache", is->cache);
 	control_add_string(durability, "flush", is->flush);
 	control_add_string(durability, "fua", is->fua);
@@ -215,7 +191,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_string(o, "path", ns->path);
 	control_add_number(o, "size_bytes", ns->n_blocks << ns->block_shift);
 	control_add_number(o, "block_size", 1U << ns->block_shift);
-	add_bool(o, "read_only", ns->is_read_only);
+	control_add_bool(o, "read_only", ns->is_read_only);
 	control_add_string(o, "state", control_namespace_state(ns));
 	control_add_errors(o, ns);
 	add_durability(o, ns);

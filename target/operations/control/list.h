@@ -5,10 +5,7 @@
 #include <json-c/json.h>
 
 #include "target/engine/target.h"
-
-enum {
-	CONTROL_SCHEMA = 1,
-};
+#include "target/operations/control/fields.h"
 
 /* {"schema": 1, "portals": [...]}: the list of that name, or all lists if what is NULL. NULL: no
  * list has that name. */
@@ -25,7 +22,3 @@ void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *
 			      unsigned *ret_degraded);
 /* Of the namespaces, those whose state file may differ from the valid state. */
 unsigned control_count_unkept(struct target *target);
-
-void control_add_string(struct json_object *o, const char *key, const char *value);
-void control_add_number(struct json_object *o, const char *key, uint64_t value);
-void control_add_seconds_since(struct json_object *o, const char *key, uint64_t then_ns);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See fields.h. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "target/operations/control/fields.h"
+
+void control_add_string(struct json_object *o, const char *key, const char *value)
+{
+	if (value)
+		json_add(o, key, json_object_new_string(value));
+	else
+		json_add_null(o, key);
+}
+
+void control_add_number(struct json_object *o, const char *key, uint64_t value)
+{
+	json_add(o, key, json_object_new_uint64(value));
+}
+
+void control_add_bool(struct json_object *o, const char *key, bool value)
+{
+	json_add(o, key, json_object_new_boolean(value));
+}
+
+void control_add_seconds_since(struct json_object *o, const char *key, uint64_t then_ns)
+{
+	control_add_number(o, key, (clock_ns() - then_ns) / NSEC_PER_SEC);
+}

@@ -241,7 +241,7 @@ int portals_init(struct target *target)
 
 	target->portals = calloc(PORTALS_MAX, sizeof(struct portal));
 	if (!target->portals)
-		return log_errno(-ENOMEM, "cannot make the portals");
+		return -ENOMEM;
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		target->portals[i].target = target;
 		target->portals[i].index = i;

@@ -4,7 +4,7 @@
 
 #include "target/engine/portal.h"
 
-/* Control. Creates target->portals from the configuration; none listens yet. 0 or -errno. */
+/* Control. Creates target->portals from the configuration; none listens yet. 0 or -ENOMEM. */
 int portals_init(struct target *target);
 /* Control. Fills a slot. */
 void portal_init(struct portal *portal, const struct config_portal *config);

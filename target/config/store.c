@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The store of a namespace, by the key of the backend that the configuration gives. See config.h. */
+/* The store of a namespace: the backend whose key the configuration gives. See config.h. */
 #include "target/config/config.h"
 #include "target/store/backends.h"
 

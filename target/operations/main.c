@@ -33,27 +33,19 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd_limit.h"
-#include "target/association/admission.h"
-#include "target/association/fabrics.h"
+#include "base/ticks.h"
 #include "target/operations/change/apply.h"
-#include "target/association/connect.h"
 #include "target/association/controller.h"
 #include "target/operations/change/drain.h"
 #include "target/association/defect.h"
-#include "target/association/fence.h"
-#include "target/export/durability.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/association/host.h"
-#include "target/export/namespace_memory.h"
 #include "target/engine/poller.h"
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
-#include "target/engine/capsules.h"
 #include "target/engine/fatal.h"
-#include "target/association/host_stats.h"
+#include "target/operations/life.h"
 #include "target/operations/stats/http.h"
-#include "target/engine/slow.h"
 #include "transport/fabric.h"
 
 #define DEFAULT_CONFIG "/etc/rblk/target.yaml"
@@ -125,7 +117,6 @@ struct daemon {
 	struct target_config config;
 	struct conf *conf;
 	struct state_directory *state; /* owned; NULL: none */
-	struct health *health;	       /* owned */
 	struct loop_fd signals;
 	struct loop_timer finish_timer;
 };
@@ -158,7 +149,7 @@ static void stop(struct daemon *d)
 	notify("STOPPING=1");
 	log_info("stopping: %u connections to finish", target->n_connections);
 	target->is_stopping = true;
-	portals_close(target);
+	target_close(target);
 	d->finish_timer.on_expiry = on_finish_timeout;
 	loop_timer_start(&target->loop, &d->finish_timer, DRAIN_S * NSEC_PER_SEC);
 	check_stop(target);
@@ -215,36 +206,21 @@ static void print_summary(const struct target_config *config)
 
 static int init_target(struct daemon *d)
 {
-	struct target *target = &d->target;
+	const struct target_parts parts = {
+		.config = &d->config,
+		.check_stop = check_stop,
+		.config_path = args.config,
+		.control_socket = args.control_socket,
+		.is_log_level_given = args.log_level < ARRAY_LEN(log_levels),
+	};
 	int r;
 
-	target->config = &d->config;
-	target->start_ns = clock_ns();
-	list_init(&target->connections);
-	target->check_stop = check_stop;
-	list_init(&target->controllers);
-	list_init(&target->hosts);
-	list_init(&target->held_connects);
-	retire_init(&target->retire, &target->loop);
-	fabrics_register();
 	ticks_init();
-	slow_set(target, d->config.slow_io_ns);
-	target->config_path = args.config;
-	target->control_socket = args.control_socket;
-	target->is_log_level_given = args.log_level < ARRAY_LEN(log_levels);
-	target->admission = admission_new();
-	target->fence = fence_new(target, connect_on_release);
-	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;
+	r = target_init(&d->target, &parts);
 	if (r == 0)
-		r = capsules_init(target);
-	if (r == 0)
-		fatal_init(target);
-	if (r == 0)
-		r = loop_init(&target->loop, 0, NULL);
+		fatal_init(&d->target);
 	if (r == 0)
 		r = open_signals(d);
-	if (r == 0)
-		r = cm_new(&target->loop, &target->cm);
 	return r < 0 ? log_errno(r, "cannot start the control thread") : 0;
 }
 
@@ -282,53 +258,39 @@ static bool open_state(struct daemon *d)
 	return d->state;
 }
 
-static bool open_health(struct daemon *d)
-{
-	char why[PATH_MAX + 160] = "";
-
-	d->health = health_new(d->state, why, sizeof(why));
-	if (!d->health)
-		conf_error(d->conf, d->config.state_mark, "%s", why);
-	return d->health;
-}
-
 static enum exit_code exit_code_of_config(const struct daemon *d)
 {
 	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
+}
+
+static int serve(struct target *target)
+{
+	int r = pollers_start(target);
+
+	if (r == 0)
+		r = control_start(target);
+	if (r == 0)
+		r = http_start(target);
+	if (r < 0)
+		return r;
+	health_begin(target->runtime.health, &target->loop, atomic_load(&target->snapshot),
+		     &target->controllers);
+	return target_listen(target);
 }
 
 /* The portals listen last, when everything is built. */
 static enum exit_code start(struct daemon *d)
 {
 	struct target *target = &d->target;
-	struct snapshot *snapshot;
-	int r = init_target(d);
+	int r;
 
-	if (r < 0)
+	if (init_target(d) < 0)
 		return EXIT_FAILED;
-	if (!open_state(d) || !open_health(d))
+	if (!open_state(d) || target_export(target, d->state, d->conf) < 0)
 		return exit_code_of_config(d);
-	snapshot_runtime_init(&target->runtime, d->state, d->health);
-	snapshot = snapshot_build(&d->config, &target->runtime, d->conf, NULL);
-	if (!snapshot)
-		return exit_code_of_config(d);
-	atomic_store(&target->snapshot, snapshot);
-	durability_log(snapshot, NULL);
-	r = pollers_start(target);
-	hosts_set_limits(target);
-	if (r == 0)
-		r = portals_init(target);
-	if (r == 0)
-		r = control_start(target);
-	if (r == 0)
-		r = http_start(target);
-	if (r == 0) {
-		health_begin(d->health, &target->loop, snapshot, &target->controllers);
-		r = portals_open(target);
-	}
+	r = serve(target);
 	if (r < 0)
 		return exit_code_of(r);
-	snapshot_keep(snapshot);
 	log_info("ready, portals %u/%u listening", portals_n_listening(target),
 		 portals_n_used(target));
 	notify("READY=1");
@@ -341,40 +303,27 @@ static void end(struct daemon *d)
 	struct target *target = &d->target;
 
 	loop_timer_stop(&d->finish_timer);
-	portals_close(target);
+	target_close(target);
 	http_stop(target);
 	control_stop(target);
 	pollers_stop(target);
-	snapshot_settle(atomic_load(&target->snapshot));
-	health_end(d->health);
-	snapshot_discard(atomic_load(&target->snapshot));
-	retire_end(&target->retire);
-	namespace_memory_end();
-	health_free(d->health);
+	target_withdraw(target);
 	state_directory_close(d->state);
-	for (unsigned i = 0; i < DEVICE_MAX; i++)
-		domain_close(&target->devices[i].domain);
-	portals_deinit(target);
-	cm_free(target->cm);
-	host_stats_deinit(target);
 	fatal_deinit();
-	capsules_deinit(target);
 	if (d->signals.loop) {
 		loop_fd_remove(&d->signals);
 		close(d->signals.fd);
 	}
-	fence_free(target->fence);
-	loop_deinit(&target->loop);
-	admission_free(target->admission);
+	target_deinit(target);
 }
 
 /* The device or a disk may still use memory of stranded queues, so nothing is freed. */
 static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 {
 	log_err("stopping with %u connections that are not whole", d->target.n_stranded);
-	portals_close(&d->target);
+	target_close(&d->target);
 	control_stop(&d->target);
-	health_end(d->health);
+	health_end(d->target.runtime.health);
 	_exit(EXIT_FAILED);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The steps of an I/O: what begins and ends each of them, whether libaio, a worker thread or neither
- * carries it out. A result that is known at once goes through `over`, a deferred call, because no
- * io is given back from inside the call that submitted it. Everything here runs on the poller's
- * loop.
+ * The steps of an I/O: what begins and ends each of them, whether libaio, a worker thread or
+ * neither carries it out. A result that is known at once goes through `over`, a deferred call,
+ * because no io is given back from inside the call that submitted it. All of it runs on the
+ * poller's loop.
  */
 #include <errno.h>
 

@@ -15,20 +15,13 @@
 #include "base/ticks.h"
 #include "initiator/io/auth.h"
 #include "target/command/admin/admin.h"
-#include "target/association/admission.h"
-#include "target/association/fabrics.h"
 #include "target/export/ana.h"
 #include "target/command/admin/notice.h"
-#include "target/export/retire.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/engine/poller.h"
-#include "target/association/portal.h"
-#include "target/engine/capsules.h"
-#include "target/association/host_stats.h"
 #include "target/association/connection.h"
-#include "target/association/fence.h"
-#include "target/engine/slow.h"
+#include "target/operations/life.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
 #include "tests/fuzz/fuzz_wire.h"
@@ -202,7 +195,6 @@ static void stop(void)
 	char path[64];
 
 	poller_deinit(&env.poller);
-	loop_deinit(&env.target.loop);
 	conf_free(env.conf);
 	config_release(&env.config);
 	snprintf(path, sizeof(path), "%s/key", env.directory);
@@ -213,20 +205,15 @@ static void stop(void)
 /* Called for the first input only. */
 static void start(void)
 {
-	struct target *target = &env.target;
-
 	log_set_level((enum log_level) - 1); /* nothing */
 	check(mkdtemp(env.directory));
 	write_key();
 	read_config();
 	ticks_init();
-	fabrics_register();
 	wire_start();
-	target->config = &env.config;
-	target->pollers = &env.poller;
-	target->n_pollers = 1;
-	check(loop_init(&target->loop, 0, NULL) == 0);
-	check(poller_init(&env.poller, target, 0) == 0);
+	env.target.config = &env.config; /* what poller_init reads */
+	env.target.n_pollers = 1;
+	check(poller_init(&env.poller, &env.target, 0) == 0);
 	/* atexit() handlers run in reverse: libcrypto must register its own first, so that the
 	 * workers that use it end before it does. */
 	check(OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) == 1);
@@ -259,56 +246,33 @@ static void await_memory(const struct snapshot *snapshot)
 
 static void begin_target(unsigned world)
 {
-	struct target *target = &env.target;
+	const struct target_parts parts = {.config = &env.config,
+					   .pollers = &env.poller,
+					   .n_pollers = 1,
+					   .check_stop = check_stop};
 	struct state_directory *state = NULL;
 	struct snapshot *snapshot;
-	char why[64];
 
 	if (world & WORLD_STATE)
 		state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
-	snapshot_runtime_init(&target->runtime, state, health_new(state, why, sizeof(why)));
-	check(target->runtime.health);
-	list_init(&target->connections);
-	target->check_stop = check_stop;
-	list_init(&target->controllers);
-	list_init(&target->hosts);
-	list_init(&target->held_connects);
-	retire_init(&target->retire, &target->loop);
-	slow_set(target, 0);
-	target->last_cntlid = 0;
-	target->is_stopping = false;
-	atomic_store(&target->buffers_per_host, 80);
-	target->admission = admission_new();
-	target->fence = fence_new(target, connect_on_release);
-	check(target->admission && target->fence && host_stats_init(target) == 0);
-	check(capsules_init(target) == 0);
-	snapshot = snapshot_build(&env.config, &target->runtime, env.conf, NULL);
-	check(snapshot);
+	check(target_init(&env.target, &parts) == 0);
+	check(target_export(&env.target, state, env.conf) == 0);
+	snapshot = atomic_load(&env.target.snapshot);
 	put_disk(snapshot);
-	atomic_store(&target->snapshot, snapshot);
-	env.poller.complaints = env.poller.auth_refusals = target->refusals = target->defects =
-		(struct log_limit){0};
-	check(portals_init(target) == 0 && portals_open(target) == 0);
+	env.poller.complaints = env.poller.auth_refusals = (struct log_limit){0};
+	check(target_listen(&env.target) == 0);
+	/* A host has one buffer at a time, so short scripts wait for one. */
+	atomic_store(&env.target.bytes_per_host, 0);
 	await_memory(snapshot);
 }
 
 static void end_target(void)
 {
-	struct target *target = &env.target;
-
-	portals_close(target);
+	target_close(&env.target);
 	poller_device_stop(&env.poller.devices[0]);
 	poller_device_free(&env.poller.devices[0]);
-	snapshot_forget_memory(atomic_load(&target->snapshot), 0);
-	target->devices[0] = (struct target_device){0};
-	snapshot_free(atomic_load(&target->snapshot));
-	retire_end(&target->retire);
-	health_free(target->runtime.health);
-	portals_deinit(target);
-	host_stats_deinit(target);
-	capsules_deinit(target);
-	admission_free(target->admission);
-	fence_free(target->fence);
+	target_withdraw(&env.target);
+	target_deinit(&env.target);
 }
 
 /* ---- what a host does ----------------------------------------------------------------------- */

@@ -21,22 +21,10 @@
 #include "base/random.h"
 #include "base/ticks.h"
 #include "initiator/control/volume.h"
-#include "target/association/admission.h"
-#include "target/association/connect.h"
-#include "target/association/fabrics.h"
-#include "target/association/host.h"
 #include "target/association/portal.h"
 #include "target/config/config.h"
-#include "target/engine/capsules.h"
-#include "target/association/fence.h"
-#include "target/association/host_stats.h"
 #include "target/engine/poller.h"
-#include "target/engine/slow.h"
-#include "target/engine/target.h"
-#include "target/export/health/health.h"
-#include "target/export/namespace_memory.h"
-#include "target/export/retire.h"
-#include "target/export/subsystem.h"
+#include "target/operations/life.h"
 
 enum {
 	PATIENCE_S = 120, /* of real time, then the test fails */
@@ -140,39 +128,22 @@ static void await(bool (*is_so)(void), bool with_host, uint64_t step_ns)
 
 static void start_target(unsigned port)
 {
-	struct target *target = &sim.target;
-	struct snapshot *snapshot;
-	char text[sizeof(config_text) + 16], why[256];
+	const struct target_parts parts = {.config = &sim.config,
+					   .pollers = &sim.poller,
+					   .n_pollers = 1,
+					   .check_stop = check_stop};
+	char text[sizeof(config_text) + 16];
 	int n = snprintf(text, sizeof(text), config_text, port);
 
-	*target = (struct target){.config = &sim.config, .pollers = &sim.poller, .n_pollers = 1};
 	check(conf_read_text("sim.yaml", text, (size_t)n, &config_schema, &sim.config, stderr,
 			     &sim.conf) == 0);
 	config_check(&sim.config, "sim.yaml", sim.conf, stderr);
 	check(conf_n_errors(sim.conf) == 0);
-	snapshot_runtime_init(&target->runtime, NULL, health_new(NULL, why, sizeof(why)));
-	check(target->runtime.health);
-	list_init(&target->connections);
-	target->check_stop = check_stop;
-	list_init(&target->controllers);
-	list_init(&target->hosts);
-	list_init(&target->held_connects);
-	retire_init(&target->retire, &target->loop);
-	fabrics_register();
-	slow_set(target, 0);
-	target->admission = admission_new();
-	target->fence = fence_new(target, connect_on_release);
-	check(target->admission && target->fence && host_stats_init(target) == 0);
-	check(capsules_init(target) == 0);
-	check(loop_init(&target->loop, 0, NULL) == 0);
-	check(cm_new(&target->loop, &target->cm) == 0);
-	snapshot = snapshot_build(&sim.config, &target->runtime, sim.conf, NULL);
-	check(snapshot);
-	atomic_store(&target->snapshot, snapshot);
-	check(poller_init(&sim.poller, target, 0) == 0);
-	hosts_set_limits(target);
-	check(portals_init(target) == 0 && portals_open(target) == 0);
-	check(portals_n_listening(target) == 1);
+	check(target_init(&sim.target, &parts) == 0);
+	check(poller_init(&sim.poller, &sim.target, 0) == 0);
+	check(target_export(&sim.target, NULL, sim.conf) == 0);
+	check(target_listen(&sim.target) == 0);
+	check(portals_n_listening(&sim.target) == 1);
 }
 
 static bool has_no_controller(void)
@@ -182,28 +153,14 @@ static bool has_no_controller(void)
 
 static void stop_target(void)
 {
-	struct target *target = &sim.target;
-
-	portals_close(target);
+	target_close(&sim.target);
 	await(has_no_controller, true, 0);
 	poller_device_stop(&sim.poller.devices[0]);
 	for (unsigned i = 0; i < 100; i++)
 		turn(true);
-	poller_device_free(&sim.poller.devices[0]);
-	snapshot_forget_memory(atomic_load(&target->snapshot), 0);
-	snapshot_free(atomic_load(&target->snapshot));
-	retire_end(&target->retire);
-	namespace_memory_end();
-	health_free(target->runtime.health);
-	domain_close(&target->devices[0].domain);
-	portals_deinit(target);
-	cm_free(target->cm);
-	host_stats_deinit(target);
-	capsules_deinit(target);
-	fence_free(target->fence);
 	poller_deinit(&sim.poller);
-	loop_deinit(&target->loop);
-	admission_free(target->admission);
+	target_withdraw(&sim.target);
+	target_deinit(&sim.target);
 	conf_free(sim.conf);
 	config_release(&sim.config);
 }

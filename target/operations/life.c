@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See life.h. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "target/association/admission.h"
+#include "target/association/connect.h"
+#include "target/association/fabrics.h"
+#include "target/association/fence.h"
+#include "target/association/host.h"
+#include "target/association/host_stats.h"
+#include "target/association/portal.h"
+#include "target/engine/capsules.h"
+#include "target/engine/slow.h"
+#include "target/export/durability.h"
+#include "target/export/health/health.h"
+#include "target/export/namespace_memory.h"
+#include "target/operations/life.h"
+
+int target_init(struct target *target, const struct target_parts *parts)
+{
+	int r;
+
+	*target = (struct target){
+		.config = parts->config,
+		.pollers = parts->pollers,
+		.n_pollers = parts->n_pollers,
+		.check_stop = parts->check_stop,
+		.config_path = parts->config_path,
+		.control_socket = parts->control_socket,
+		.is_log_level_given = parts->is_log_level_given,
+		.start_ns = clock_ns(),
+	};
+	list_init(&target->connections);
+	list_init(&target->controllers);
+	list_init(&target->hosts);
+	list_init(&target->held_connects);
+	retire_init(&target->retire, &target->loop);
+	fabrics_register();
+	slow_set(target, parts->config->slow_io_ns);
+	target->admission = admission_new();
+	target->fence = fence_new(target, connect_on_release);
+	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;
+	if (r == 0)
+		r = capsules_init(target);
+	if (r == 0)
+		r = loop_init(&target->loop, 0, NULL);
+	return r == 0 ? cm_new(&target->loop, &target->cm) : r;
+}
+
+int target_export(struct target *target, struct state_directory *state, struct conf *conf)
+{
+	struct conf_mark mark = target->config->state_mark;
+	struct snapshot *snapshot;
+	char why[512] = "";
+
+	snapshot_runtime_init(&target->runtime, state, health_new(state, why, sizeof(why)));
+	if (!target->runtime.health) {
+		conf_error(conf, mark, "%s", why);
+		return -EINVAL;
+	}
+	if (portals_init(target) < 0) {
+		conf_error(conf, (struct conf_mark){0}, "out of memory");
+		return -EINVAL;
+	}
+	snapshot = snapshot_build(target->config, &target->runtime, conf, NULL);
+	if (!snapshot)
+		return -EINVAL;
+	atomic_store(&target->snapshot, snapshot);
+	durability_log(snapshot, NULL);
+	return 0;
+}
+
+int target_listen(struct target *target)
+{
+	int r;
+
+	check(target->n_pollers > 0 && atomic_load(&target->snapshot));
+	hosts_set_limits(target);
+	r = portals_open(target);
+	if (r == 0)
+		snapshot_keep(atomic_load(&target->snapshot));
+	return r;
+}
+
+void target_close(struct target *target)
+{
+	portals_close(target);
+}
+
+void target_withdraw(struct target *target)
+{
+	struct snapshot *snapshot = atomic_load(&target->snapshot);
+
+	check(target->n_connections == 0);
+	snapshot_settle(snapshot);
+	health_end(target->runtime.health);
+	snapshot_discard(snapshot);
+	atomic_store(&target->snapshot, NULL);
+	retire_end(&target->retire);
+	namespace_memory_end();
+	health_free(target->runtime.health);
+	target->runtime.health = NULL;
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		domain_close(&target->devices[i].domain);
+	portals_deinit(target);
+}
+
+void target_deinit(struct target *target)
+{
+	cm_free(target->cm);
+	host_stats_deinit(target);
+	capsules_deinit(target);
+	fence_free(target->fence);
+	loop_deinit(&target->loop);
+	admission_free(target->admission);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a target: how struct target is built, and taken apart. rblkd's main.c and the tests
+ * that run a target in their own process all use it. Control thread.
+ *
+ *     target_init --> pollers_start --> target_export --> target_listen
+ *     (ticks_init     or poller_init                          |      rblkd runs target->loop
+ *      before it)     for each                                v
+ *     target_deinit <-- target_withdraw <-- pollers_stop <-- target_close, connections end
+ *
+ * Everything is built before a portal listens, so a host that connects finds everything ready. A
+ * poller has a thread of its own (pollers_start), or the caller turns its loop (poller_init).
+ */
+#pragma once
+
+#include "base/error.h"
+#include "target/engine/target.h"
+
+struct conf;
+
+/* What the caller has decided. All is borrowed until target_deinit. */
+struct target_parts {
+	struct target_config *config; /* a change swaps its contents: change/apply.h */
+	struct poller *pollers;	      /* NULL: pollers_start makes them */
+	unsigned n_pollers;
+	void (*check_stop)(struct target *target); /* see struct target */
+	const char *config_path;    /* where a change reads the configuration again */
+	const char *control_socket; /* NULL: the configuration's */
+	bool is_log_level_given;    /* a change leaves the level of the log alone */
+};
+
+/* Fills all of *target: the loop, the connection manager, the tables of commands, and registries
+ * without entries. 0 or -errno; the caller calls target_deinit in either case. */
+int target_init(struct target *target, const struct target_parts *parts);
+/* Opens the stores of the configuration, and fills the slots of the portals. state: borrowed until
+ * target_withdraw; NULL: nothing survives a restart. 0; or -EINVAL, and conf has each error with
+ * its line. The caller calls target_withdraw in either case. */
+int target_export(struct target *target, struct state_directory *state, struct conf *conf);
+/* Counts a start in the state directory, and opens the portals. Pollers must be there. 0 or -errno
+ * (logged). */
+int target_listen(struct target *target);
+/* Nothing new is accepted. Connections go on. Accepts one that does not listen. */
+void target_close(struct target *target);
+/* Once no poller runs: saves what must survive, and closes the stores. */
+void target_withdraw(struct target *target);
+/* Accepts one that was half built. */
+void target_deinit(struct target *target);

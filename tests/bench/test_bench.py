@@ -8,6 +8,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, rblk, run_cases, wait_until  # noqa: E402
@@ -139,6 +140,37 @@ def queues_of_one_thread(like):
     return case
 
 
+def growth_drawn(scratch):
+    """Rows that differ in one number are drawn as one picture, which any reader of XML takes."""
+    folder = os.path.join(scratch.path, "plots")
+    done = bench("growth", "--case", "namespaces", "--runs", "1", "-o", "json", "--plot", folder)
+    expect(done.returncode == 0, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
+    rows = json.loads(done.stdout)["rows"]
+    expect([row["at"]["value"] for row in rows] == [1, 100, 1000], str(rows))
+    expect(all(row["start_ms"] > 0 and row["change_ms"] > 0 and row["memory_mb"] > 0 for row in rows), str(rows))
+    picture = os.path.join(folder, "growth-namespaces-namespaces.svg")
+    expect(os.listdir(folder) == [os.path.basename(picture)] and picture in done.stderr, done.stderr)
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    expect(len(lines) == 3 and all(len(line.get("points").split()) == 3 for line in lines), f"{len(lines)} lines")
+
+
+def paused_targets(_scratch):
+    """A target that never sleeps takes no CPU from the one that is measured."""
+    done = bench("polling", "--case", "4 KiB randread d1", "--runs", "1", "--seconds", "0.2", "-o", "json")
+    expect(done.returncode == 0, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
+    rows = {row["contender"]: row for row in json.loads(done.stdout)["rows"] if row["case"] == "4 KiB randread d1"}
+    expect(set(rows) == {"as shipped", "never sleeps"} and all(row["iops"] > 0 for row in rows.values()), str(rows))
+    expect({bar["figure"] for bar in rows["never sleeps"]["bars"]} == {"iops", "p99_us", "p999_us"}, str(rows))
+
+
+def no_spdk(scratch):
+    for folder, text in ((None, "--spdk DIR"), (scratch.path, f"no {scratch.path}/build/bin/nvmf_tgt")):
+        done = bench("spdk", "-o", "json", *(["--spdk", folder] if folder else []))
+        rows = json.loads(done.stdout)["rows"]
+        expect(done.returncode == 1 and len(rows) == 1 and text in rows[0]["error"], done.stdout + done.stderr)
+
+
 CASES = [
     ("queues of one thread outlive a target that dies", queues_of_one_thread({})),
     ("so they do on a device like siw", queues_of_one_thread({"SOFTRDMA_LIKE": "siw"})),
@@ -148,6 +180,9 @@ CASES = [
     ("rows are seen as they come, and kept when it is ended", stopped),
     ("a part that does not exist is refused", bad_usage),
     ("a machine without virtual machines says so", no_virtual_machine),
+    ("growth is measured and drawn", growth_drawn),
+    ("as shipped beside one that never sleeps", paused_targets),
+    ("without SPDK its part says so", no_spdk),
     ("the fabric's floor", one_case("fabric", "4 KiB read d32", {"floor"})),
     ("rblkd beside its floor and bare copies", one_case("ram", "4 KiB randread d32",
                                                         {"rblk", "floor", "process_vm_writev",

@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -129,6 +130,7 @@ class Server:
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()
+            self.process.send_signal(signal.SIGCONT)  # it may be paused
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:

@@ -2,7 +2,8 @@
 """The bars of a run as a table for docs/PERFORMANCE.md: one line a bar."""
 
 FORMS = {"iops": "{:,.0f} IOPS", "p50_us": "{:.1f} us", "mb_per_s": "{:,.0f} MB/s", "instructions": "{:,.0f}",
-         "kib_per_queue": "{:.0f} KiB", "cpu_percent": "{:.2f} %"}
+         "kib_per_queue": "{:.0f} KiB", "cpu_percent": "{:.2f} %", "p99_us": "{:.0f} us", "p999_us": "{:.0f} us", "memory_mb": "{:.0f} MB",
+         "start_ms": "{:.0f} ms", "change_ms": "{:.0f} ms"}
 TITLES = ("case", "ours", "reference", "asked", "reached")
 
 

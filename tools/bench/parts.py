@@ -2,32 +2,20 @@
 """The parts of the matrix. A part is a context manager that starts what it needs and yields cases; a
 case is one load and the contenders that are measured under it, ours first; their runs alternate."""
 
-import collections
 import concurrent.futures as futures
 import contextlib
 import os
 import threading
 
+import growth
 import instructions
 import machine
+import pairs
 import programs
 import vm
+from case import KIB, LOADS, MIB, SIZE, Bar, Case, direction, over_depth, place, title
 from machine import Missing, call
 from programs import Load
-
-KIB, MIB = 1 << 10, 1 << 20
-SIZE = 512 * MIB
-
-# ours: the contender that the others are compared with. contenders: {name: function(seconds) -> figures}.
-# where: not on this machine but there, in words.
-Case = collections.namedtuple("Case", "part title ours contenders bars where", defaults=(None,))
-# value of ours against other's: "iops", "mb_per_s", "p50_us"; or ours alone when other is None.
-Bar = collections.namedtuple("Bar", "other figure relation bound offset", defaults=(0,))
-
-
-def title(load):
-    return f"{load.block // KIB} KiB {load.rw} d{load.depth}"
-
 
 # ---- the fabric, and what is beneath the software provider -----------------------------
 
@@ -59,10 +47,6 @@ def fabric():
 
 # ---- the host library and rblkd ---------------------------------------------------------
 
-LOADS = [Load(rw, 4 * KIB, depth) for depth in (1, 8, 32, 128) for rw in ("randread", "randwrite")]
-LOADS += [Load(rw, 128 * KIB, 16) for rw in ("read", "write")]
-
-
 def rblk_on(target, nsid, load, *options):
     return lambda seconds: programs.rblk_bench(target, nsid, load, seconds, *options)
 
@@ -83,15 +67,14 @@ def ram():
             programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}, "{poll: always, workers: 1}") as target:
         cases = []
         for load in LOADS:
-            what = "write" if "write" in load.rw else "read"
             contenders = {"rblk": rblk_on(target, 1, load, "--spin", "10ms"),
-                          "floor": lambda s, w=what, x=load: programs.floor(w, x.block, x.depth, s)}
+                          "floor": lambda s, x=load: programs.floor(direction(x), x.block, x.depth, s)}
             if load.depth in (16, 32):
                 spread = 256 * MIB if load.block > 4 * KIB else 0
                 contenders["process_vm_writev"] = lambda s, x=load, n=spread: programs.floor("vmwrite", x.block, n, s)
             if load == Load("randread", 4 * KIB, 32):
                 contenders["writev, 256 MiB"] = lambda s, x=load: programs.floor("vmwrite", x.block, 256 * MIB, s)
-            cases.append(Case("ram", title(load), "rblk", contenders, ram_bars(load)))
+            cases.append(Case("ram", title(load), "rblk", contenders, ram_bars(load), at=over_depth(load)))
         yield cases
 
 
@@ -123,10 +106,10 @@ def on_file(part, where, direct, bars, key="file", prepare=None):
             # Ours holds the file exclusively for other targets, not for readers and writers.
             contenders["fio libaio"] = lambda s, x=load: programs.fio_file(path, SIZE, x, s, direct)
             if direct:
-                what = "write" if "write" in load.rw else "read"
-                contenders["bare libaio, verbs"] = lambda s, w=what, x=load: programs.floor(w, x.block, x.depth, s, path)
+                contenders["bare libaio, verbs"] = \
+                    lambda s, x=load: programs.floor(direction(x), x.block, x.depth, s, path)
             contenders["fio, a CPU polls"] = lambda s, x=load: beside_a_poller(path, x, s, direct)
-            cases.append(Case(part, title(load), "rblk", contenders, bars(load)))
+            cases.append(Case(part, title(load), "rblk", contenders, bars(load), at=over_depth(load)))
         yield cases
 
 
@@ -159,7 +142,7 @@ def device():
 
 def bridge_bars(load, jobs):
     if jobs > 1:
-        return []
+        return [Bar("nbdkit memory", "iops", ">=", 1.0)]
     if load == Load("randread", 4 * KIB, 32):
         return [Bar("nbdkit memory", "iops", ">=", 0.9), Bar("nbdkit, nbdkit TCP", "iops", ">=", 2.0),
                 Bar("qemu-nbd, nbdkit TCP", "iops", ">=", 2.0)]
@@ -187,6 +170,11 @@ def fio_on(server, load, jobs):
 
 BRIDGE_LOADS = [Load("randread", 4 * KIB, 1), Load("randwrite", 4 * KIB, 1), Load("randread", 4 * KIB, 32),
                 Load("randwrite", 4 * KIB, 32), Load("read", 128 * KIB, 16), Load("write", 128 * KIB, 16)]
+BRIDGE_JOBS = {1: (1, 4, 16), 32: (1, 4), 16: (1, 4)}  # NBD connections at each depth
+
+
+def bridge_place(load, jobs):
+    return lambda _contender: place(title(load), "connections", jobs)
 
 
 @contextlib.contextmanager
@@ -212,13 +200,12 @@ def bridge():
         }
         cases = []
         for load in BRIDGE_LOADS:
-            for jobs in (1, 4) if load.depth == 32 else (1,):
+            for jobs in BRIDGE_JOBS.get(load.depth, (1,)):
                 bars = bridge_bars(load, jobs)
                 # A second hop never helps: it is measured where a bar asks for it.
                 servers = one_hop | (two_hops if any(bar.other in two_hops for bar in bars) else {})
                 contenders = {name: fio_on(server, load, jobs) for name, server in servers.items()}
-                cases.append(Case("bridge", title(load) + (f" x{jobs}" if jobs > 1 else ""), "rblk", contenders,
-                                  bars))
+                cases.append(Case("bridge", title(load, jobs), "rblk", contenders, bars, at=bridge_place(load, jobs)))
         yield cases
 
 
@@ -242,6 +229,7 @@ def iser():
 # ---- many connections ---------------------------------------------------------------------
 
 
+NUMBERS = (1024, 256, 64, 16, 1)  # of queues
 QUEUE_DEPTH = 128  # that hosts ask for
 RECEIVES, RECEIVES_FIRST = 8192, 256  # tuning.shared_receives; those that are always there
 RECEIVE_BYTES = 4096 + 64 + 308  # data, capsule, and what describes them here, in the device and in its queues
@@ -294,10 +282,24 @@ def connections():
     cases = []
     for depth in (1, 32):
         load = Load("randread", 4 * KIB, depth)
-        contenders = {f"{n} queues": lambda s, n=n, x=load: with_queues(s, x, n) for n in (256, 64, 16, 1)}
-        cases.append(Case("connections", title(load), "256 queues", contenders,
-                          [Bar("1 queues", "iops", ">=", 0.8), Bar(None, "kib_per_queue", "<=", 64)]))
+        contenders = {f"{n} queues": lambda s, n=n, x=load: with_queues(s, x, n) for n in NUMBERS}
+        most = f"{NUMBERS[0]} queues"
+        cases.append(Case("connections", title(load), most, contenders,
+                          [Bar("1 queues", "iops", ">=", 0.8), Bar(None, "kib_per_queue", "<=", 64)],
+                          at=lambda name, x=load: place(title(x), "connections", int(name.split()[0]), "rblk")))
     yield cases
+
+
+# ---- growth ---------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def grown():
+    """Ours alone: how time and memory grow. The bars are absolute."""
+    idle = [Bar(None, "memory_mb", "<=", 600), Bar(None, "cpu_percent", "<=", 0.5)]
+    yield [Case("growth", f"{n} {what}", "rblk", {"rblk": lambda s, n=n, m=measure: m(n)},
+                idle if what == "volumes" else [], at=lambda _, n=n, x=what: place(x, x, n))
+           for what, measure, numbers in (("namespaces", growth.with_namespaces, (1, 100, 1000)),
+                                          ("volumes", growth.with_volumes, (1, 16, 64))) for n in numbers]
 
 
 # ---- instructions ---------------------------------------------------------------------------
@@ -369,7 +371,10 @@ PARTS = {
     "device": (device, "the same, a loop device"),
     "bridge": (bridge, "fio -> NBD bridge -> rblkd, beside nbdkit and qemu-nbd"),
     "iser": (iser, "beside tgtd's iSER with libiscsi, on the same fabric"),
-    "connections": (connections, "1 to 256 queue pairs"),
+    "polling": (pairs.polling, "as shipped, beside the same that never sleeps"),
+    "connections": (connections, "1 to 1024 queue pairs"),
+    "growth": (grown, "1 to 1000 namespaces, 1 to 64 volumes: time to start, memory, idle CPU"),
     "count": (count, "instructions an I/O, by callgrind"),
+    "spdk": (pairs.beside_spdk, "each host on each target, ours and SPDK's (--spdk DIR)"),
     "vm": (in_vm, "in a virtual machine on SoftRoCE, beside the kernel's host and target, and nbd-client"),
 }

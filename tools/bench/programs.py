@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 
@@ -45,14 +46,28 @@ def fill_file(path, n_bytes):
 # ---- rblkd, rblk ----------------------------------------------------------------------
 
 class Target:
-    def __init__(self, server, port):
+    def __init__(self, server, port, nqn=NQN):
         self.pid = server.pid
-        self.where = f"{NQN}@127.0.0.1:{port}"
+        self.port = port
+        self.nqn = nqn
+        self.where = f"{nqn}@127.0.0.1:{port}"
+
+    def pause(self):
+        """One that never sleeps takes a CPU from those that are measured."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    @contextlib.contextmanager
+    def awake(self):
+        os.kill(self.pid, signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.pause()
 
 
 # One host of a benchmark has more queues than one that should leave room for others.
-LIMITS = ("{connections_per_host: 1024, io_queues_per_host: 1024, connect_rate_per_host: 1000, connect_rate: 1000, "
-          "pending: 1024, pending_per_host: 1024}")
+LIMITS = ("{connections_per_host: 1024, controllers_per_host: 1024, io_queues_per_host: 1024, connect_rate_per_host: 1000, "
+          "connect_rate: 1000, connections: 4096, pending: 1024, pending_per_host: 1024}")
 
 
 def write_config(scratch, port, namespaces, tuning):
@@ -108,12 +123,13 @@ class Volume:
         self.pids = pids
 
 
-def volume_command(scratch, target, nsid):
+def volume_command(scratch, target, nsid, name=None):
     """(Command, what it wants in its environment, its NBD socket)."""
-    socket = os.path.join(scratch, f"volume-{nsid}.nbd")
+    name = name or f"v{nsid}"
+    socket = os.path.join(scratch, f"{name}.nbd")
     env = {"RBLK_RUN_DIR": os.path.join(scratch, "run"), "RBLK_STATE_DIR": scratch}
     os.makedirs(env["RBLK_RUN_DIR"], exist_ok=True)
-    return [built("tools", "rblk", "rblk"), "serve", target.where, "--ns", nsid, "--name", f"v{nsid}",
+    return [built("tools", "rblk", "rblk"), "serve", target.where, "--ns", nsid, "--name", name,
             "--socket", socket], env, socket
 
 

@@ -17,6 +17,7 @@
 static const char *program_name = "rblk";
 static _Atomic int max_shown = LOG_INFO;
 static bool is_journal, has_time;
+static char error_prefix[40] = "rblk: error: ";
 
 /* Whether stderr is the stream that $JOURNAL_STREAM names ("DEVICE:INODE", systemd.exec(5)). The
  * variable alone is no proof: children of a unit inherit it, but may redirect stderr. */
@@ -35,6 +36,13 @@ void log_init(const char *program, enum log_level max_level)
 	program_name = program;
 	atomic_store(&max_shown, (int)max_level);
 	is_journal = is_journal_stream();
+	snprintf(error_prefix, sizeof(error_prefix), "%s%s", is_journal ? "<3>" : program,
+		 is_journal ? "" : ": error: ");
+}
+
+const char *log_error_prefix(void)
+{
+	return error_prefix;
 }
 
 void log_show_time(enum log_time time)

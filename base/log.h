@@ -27,6 +27,8 @@ enum log_time {
 };
 /* After log_init, before threads start. */
 void log_show_time(enum log_time time);
+/* How an error record of this program begins, without the time: for signal handlers. */
+const char *log_error_prefix(void);
 void log_set_level(enum log_level max_level);
 bool log_enabled(enum log_level level);
 

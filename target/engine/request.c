@@ -156,12 +156,18 @@ static struct arena *arena_of(struct request *r)
 
 const char *request_find_host(struct backend_io *io)
 {
-	const struct controller *controller;
+	const struct controller *controller = NULL;
 
-	if (io->is_shutdown)
-		controller = container_of(io, struct controller, flush);
-	else
+	switch (io->purpose) {
+	case BACKEND_FOR_COMMAND:
 		controller = container_of(io, struct request, io)->queue->controller;
+		break;
+	case BACKEND_FOR_SHUTDOWN:
+		controller = container_of(io, struct controller, flush);
+		break;
+	case BACKEND_FOR_END:
+		break;
+	}
 	return controller ? controller->hostnqn : "";
 }
 

@@ -41,6 +41,19 @@ static enum io_error_kind kind_of(enum backend_op op, int error)
 	return IO_ERROR_WRITE;
 }
 
+static const char *flush_of(enum backend_purpose purpose)
+{
+	switch (purpose) {
+	case BACKEND_FOR_COMMAND:
+		break;
+	case BACKEND_FOR_SHUTDOWN:
+		return "flush at shutdown";
+	case BACKEND_FOR_END:
+		return "last sync";
+	}
+	return "flush";
+}
+
 static const char *operation_of(struct backend_io *io)
 {
 	switch (io->op) {
@@ -49,7 +62,7 @@ static const char *operation_of(struct backend_io *io)
 	case BACKEND_WRITE:
 		return io->is_fua ? "write with FUA" : "write";
 	case BACKEND_FLUSH:
-		return io->is_shutdown ? "flush at shutdown" : "flush";
+		return flush_of(io->purpose);
 	case BACKEND_WRITE_ZEROES:
 		return io->is_fua ? "write zeroes with FUA" : "write zeroes";
 	case BACKEND_DISCARD:

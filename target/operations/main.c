@@ -9,8 +9,9 @@
  * Change (SIGHUP): the file is read again and applied, or rejected; see apply.c.
  *
  * Stop (SIGTERM, SIGINT): portals close, each connection finishes its commands and is disconnected,
- * at the latest after 5 s; with the last freed connection the loop ends. A second signal ends the
- * process at once.
+ * at the latest after 5 s. With the last freed connection the stores are synced, and then the loop
+ * ends. A store that cannot be synced makes the exit status 1. A second signal ends the process at
+ * once.
  */
 #include <errno.h>
 #include <limits.h>
@@ -32,6 +33,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "base/fd_limit.h"
 #include "base/ticks.h"
 #include "target/operations/change/apply.h"
@@ -40,10 +42,11 @@
 #include "target/association/defect.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
+#include "target/export/last_sync.h"
+#include "target/engine/capsules.h"
 #include "target/engine/poller.h"
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
-#include "target/engine/fatal.h"
 #include "target/operations/life.h"
 #include "target/operations/stats/http.h"
 #include "transport/fabric.h"
@@ -119,13 +122,29 @@ struct daemon {
 	struct state_directory *state; /* owned; NULL: none */
 	struct loop_fd signals;
 	struct loop_timer finish_timer;
+	struct last_sync last_sync;
 };
+
+static void on_synced(struct last_sync *sync)
+{
+	loop_stop(sync->loop);
+}
+
+/* systemd otherwise kills the unit after TimeoutStopSec; a disk may need longer. */
+static void ask_for_time(void)
+{
+	notify("EXTEND_TIMEOUT_USEC=30000000");
+}
 
 static void check_stop(struct target *target)
 {
+	struct daemon *d = container_of(target, struct daemon, target);
+
 	drain_continue(target);
-	if (target->is_stopping && defect_has_all_stranded(target))
-		loop_stop(&target->loop);
+	if (!target->is_stopping || !defect_has_all_stranded(target))
+		return;
+	loop_timer_stop(&d->finish_timer);
+	last_sync_start(&d->last_sync, &target->loop, atomic_load(&target->snapshot));
 }
 
 static void on_finish_timeout(struct loop_timer *timer)
@@ -204,6 +223,15 @@ static void print_summary(const struct target_config *config)
 	       plural(n_namespaces), n_hosts, plural(n_hosts));
 }
 
+/* In a handler of a fatal signal: fatal.h. */
+static void dump_capsules(const void *target, int fd)
+{
+	static const char title[] = "the last capsules of each queue, oldest first:\n";
+
+	if (write(fd, title, sizeof(title) - 1) > 0)
+		capsules_dump(target, fd);
+}
+
 static int init_target(struct daemon *d)
 {
 	const struct target_parts parts = {
@@ -215,10 +243,12 @@ static int init_target(struct daemon *d)
 	};
 	int r;
 
+	d->last_sync.done = on_synced;
+	d->last_sync.on_progress = ask_for_time;
 	ticks_init();
 	r = target_init(&d->target, &parts);
 	if (r == 0)
-		fatal_init(&d->target);
+		fatal_set_dump(dump_capsules, &d->target);
 	if (r == 0)
 		r = open_signals(d);
 	return r < 0 ? log_errno(r, "cannot start the control thread") : 0;
@@ -306,10 +336,11 @@ static void end(struct daemon *d)
 	target_close(target);
 	http_stop(target);
 	control_stop(target);
+	last_sync_free(&d->last_sync);
 	pollers_stop(target);
 	target_withdraw(target);
 	state_directory_close(d->state);
-	fatal_deinit();
+	fatal_set_dump(NULL, NULL);
 	if (d->signals.loop) {
 		loop_fd_remove(&d->signals);
 		close(d->signals.fd);
@@ -397,6 +428,8 @@ static enum exit_code run(char **argv)
 				loop_run(&d.target.loop);
 			if (d.target.n_stranded)
 				end_at_once(&d);
+			if (d.last_sync.n_failed)
+				code = EXIT_FAILED;
 			end(&d);
 		}
 	}
@@ -418,6 +451,7 @@ int main(int argc, char **argv)
 	if (r >= 0)
 		return r;
 	log_init("rblkd", LOG_INFO);
+	fatal_init();
 	if (!args.is_check)
 		log_show_time(args.log_time);
 	prctl(PR_SET_NAME, "rblkd"); /* after a second start the name would be "exe" */

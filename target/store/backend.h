@@ -14,47 +14,13 @@
 #include <stdint.h>
 
 #include "base/conf.h"
-#include "base/list.h"
-#include "base/loop.h"
 #include "base/probe.h"
+#include "target/store/backend_io.h"
 #include "target/store/limits.h"
 #include "target/store/share.h"
 
-struct backend;
 struct backend_thread;
 struct whole;
-
-enum backend_op {
-	BACKEND_READ,
-	BACKEND_WRITE,
-	BACKEND_FLUSH,
-	BACKEND_WRITE_ZEROES,
-	BACKEND_DISCARD,
-	BACKEND_N_OPS,
-};
-
-/* One I/O, embedded in the request; the backend owns it from submit until done. */
-struct backend_io {
-	enum backend_op op;
-	bool is_fua;		 /* write, write zeroes: durable at completion */
-	bool may_unmap;		 /* write zeroes: holes are allowed */
-	uint64_t offset, length; /* bytes; multiples of the block size, checked by the caller */
-	void *buffer;		 /* read, write: length bytes, aligned to 4 KiB */
-	bool is_shutdown;	 /* of a controller that is shut down, not of a command */
-	bool is_short;		 /* for on_error: the store ends before this io */
-	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short transfer
-	 * is -EIO, never success (reliability rule R4). */
-	void (*done)(struct backend_io *io, int error);
-
-	/* for the backend while it has the io: */
-	struct list node;
-	struct loop_msg msg;
-	struct loop *loop;
-	struct backend *backend;
-	uint64_t n_done; /* bytes transferred so far */
-	int result;
-	uint64_t private[13]; /* a struct backend_step */
-};
 
 struct backend_config {
 	const char *path;    /* file, device */

@@ -262,7 +262,7 @@ def start_fio(scratch, uri, *options):
 
 @contextmanager
 def injected(target, *what):
-    """Makes system calls of the running rblkd fail, with strace."""
+    """Makes system calls of the running rblkd fail, with strace, whose process it yields."""
     pid = target.process.pid
     options = [option for w in what for option in ("-e", "inject=" + w)]
     calls = ",".join(w.split(":")[0] for w in what)
@@ -280,7 +280,7 @@ def injected(target, *what):
 
     try:
         wait_until(is_attached, "strace has attached")
-        yield
+        yield strace
     finally:
         strace.terminate()
         strace.wait(PATIENCE)

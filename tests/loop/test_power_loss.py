@@ -11,7 +11,7 @@ import socket
 import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
-from harness import PATIENCE, Target, Volume, expect, expect_equal, find_key, rblk, run_cases  # noqa: E402
+from harness import PATIENCE, Target, Volume, expect, expect_equal, find_key, injected, rblk, run_cases, wait_until  # noqa: E402
 from nbd_server import EIO, FLUSH, READ, WRITE, Raw  # noqa: E402
 
 BLOCK = 4096
@@ -128,7 +128,49 @@ def nothing_is_kept(scratch):
     end(target, volume, raw)
 
 
+def the_last_sync_fails(scratch):
+    """What cannot be synced at the end is an error, and hosts are notified as of a loss of power."""
+    target, volume, raw = begin(scratch)
+    with injected(target, "fdatasync:error=EIO"):
+        expect_equal(target.stop(), 1, "exit status of rblkd")
+    log = target.read_log()
+    expect("last sync failed: Input/output error" in log and "disk.img cannot be synced" in log, log)
+    expect("stopped" not in log, log)
+    start_again(target, volume, raw)
+    expect_equal(counts(target), (1, 0), "unsafe shutdowns and crashes")
+    expect_equal(raw.call(FLUSH)[0], EIO, "the next flush")
+    expect_equal(raw.call(FLUSH)[0], 0, "the flush after it")
+    end(target, volume, raw)
+
+
+def the_last_sync_takes_long(scratch):
+    target, volume, raw = begin(scratch)
+    with injected(target, "fdatasync:delay_enter=600s"):
+        target.process.terminate()
+        wait_until(lambda: "0 of 1 stores are synced" in target.read_log(), "progress in the log")
+        expect("disk.img is not yet" in target.read_log(), target.read_log())
+        expect_equal(target.process.poll(), None, "rblkd, while it syncs")
+    expect_equal(target.process.wait(PATIENCE), 0, "exit status of rblkd")
+    start_again(target, volume, raw)
+    expect_equal(counts(target), (0, 0), "unsafe shutdowns and crashes")
+    end(target, volume, raw)
+
+
+def a_second_signal_ends_the_last_sync(scratch):
+    target, volume, raw = begin(scratch)
+    with injected(target, "fdatasync:delay_enter=600s") as strace:
+        target.process.terminate()
+        wait_until(lambda: "stores are synced" in target.read_log(), "progress in the log")
+        target.process.terminate()
+        wait_until(lambda: "stopping at once" in target.read_log(), "the second signal")
+        strace.kill()  # in order it waits for the delayed thread, which waits for it
+    expect_equal(target.process.wait(PATIENCE), 1, "exit status of rblkd")
+    start_again(target, volume, raw)
+    expect_equal(counts(target), (0, 1), "unsafe shutdowns and crashes")
+    end(target, volume, raw)
+
+
 CASES = (power_is_lost, power_is_lost_when_all_was_flushed, rblkd_is_killed, machine_is_restarted_in_order,
-         nothing_is_kept)
+         nothing_is_kept, the_last_sync_fails, the_last_sync_takes_long, a_second_signal_ends_the_last_sync)
 run_cases([(case.__name__.replace("_", " "), case) for case in CASES
            if len(sys.argv) < 2 or sys.argv[1] in case.__name__])

@@ -24,7 +24,7 @@
 #include "tests/raw/host.h"
 
 enum {
-	PATIENCE_S = 60,
+	PATIENCE_S = 120,
 	N_RAM = 3, /* namespaces in RAM, see write_config */
 	/* Below the ephemeral ports, which connections get for their own end. */
 	PORT_BASE = 10000,
@@ -279,13 +279,18 @@ void daemon_terminate(struct daemon *d)
 int daemon_end(struct daemon *d)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	bool is_aborted = false;
 	int status = -1;
 
 	if (!d->is_terminated && !daemon_has_ended(d, &status))
 		daemon_terminate(d);
 	while (!daemon_has_ended(d, &status)) {
-		if (clock_ns() > deadline)
-			kill(d->pid, SIGABRT);
+		if (clock_ns() > deadline && !is_aborted) {
+			fprintf(stderr,
+				"# rblkd does not end within %d s of SIGTERM: aborted by the test\n",
+				PATIENCE_S);
+			is_aborted = kill(d->pid, SIGABRT) == 0;
+		}
 		usleep(2000);
 	}
 	if (status)

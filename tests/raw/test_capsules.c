@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/bits.h"
@@ -271,6 +272,7 @@ static void nothing_secret_is_kept(void **state)
 
 static void a_crash_leaves_them(void **state)
 {
+	char sender[64];
 	const struct rlimit none = {0, 0};
 	struct daemon victim;
 	struct raw_host h;
@@ -287,7 +289,10 @@ static void a_crash_leaves_them(void **state)
 	kill(victim.pid, CRASH);
 	victim.is_terminated = true;
 	assert_int_equal(WTERMSIG(daemon_end(&victim)), CRASH);
-	assert_true(daemon_has_logged(&victim, "; the last capsules of each queue"));
+	assert_true(daemon_has_logged(&victim, "the last capsules of each queue"));
+	snprintf(sender, sizeof(sender), ", sent by process %d of user ", getpid());
+	assert_true(daemon_has_logged(&victim, sender));
+	assert_true(daemon_has_logged(&victim, "rblkd("));
 	assert_true(daemon_has_logged(&victim, ", host " RAW_HOSTNQN));
 	assert_true(daemon_has_logged(&victim, "ago: Connect (0x7f), CID "));
 	assert_true(daemon_has_logged(

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log records: their prefixes for people, for files and for the journal, and their limits. */
+/* Log records: their prefixes for people, for files and for the journal, and their limits; and what
+ * a program writes that crashes. */
 #include <regex.h>
+#include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,9 +12,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/check.h"
+#include "base/fatal.h"
 #include "base/log.h"
 
 static int real_stderr, file;
@@ -35,13 +40,20 @@ static int release(void **state)
 	return 0;
 }
 
-/* Output since the last call. */
-static const char *written(void)
+/* Output since the last call of written(). */
+static const char *peek(void)
 {
-	static char text[4096];
+	static char text[8192];
 	ssize_t n = pread(file, text, sizeof(text) - 1, 0);
 
 	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static const char *written(void)
+{
+	const char *text = peek();
+
 	if (ftruncate(file, 0) < 0 || lseek(file, 0, SEEK_SET) < 0)
 		return "";
 	return text;
@@ -133,6 +145,64 @@ static void a_long_record_ends_in_a_line(void **state)
 	free(text);
 }
 
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void dump(const void *context, int fd)
+{
+	dprintf(fd, "%s\n", (const char *)context);
+}
+
+static void fail_check(void)
+{
+	check(1 + 1 == 3);
+}
+
+/* Waits for the test, which kills it. */
+static void be_killed(void)
+{
+	for (;;)
+		pause();
+}
+
+/* What a child process writes that ends by SIGABRT in run. */
+static const char *end_of(void (*run)(void), bool is_killed)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		log_init("prog", LOG_INFO);
+		fatal_init();
+		fatal_set_dump(dump, "what it knows");
+		log_info("runs");
+		run();
+	}
+	while (is_killed && !strstr(peek(), "runs"))
+		usleep(1000);
+	if (is_killed)
+		kill(child, SIGABRT);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WTERMSIG(status), SIGABRT);
+	return written();
+}
+
+static void no_abort_is_silent(void **state)
+{
+	static const char calls[] = "\nwhat it knows\nthe calls that led there.*\n.*test_log";
+	const char *text = end_of(abort, false);
+
+	assert_matches(text, "\nprog: error: SIGABRT in thread [^\n]+, of its own\n");
+	assert_matches(text, calls);
+	text = end_of(fail_check, false);
+	assert_matches(text, "check failed: 1 \\+ 1 == 3\nprog: error: SIGABRT in thread ");
+	assert_matches(text, calls);
+	text = end_of(be_killed, true);
+	assert_matches(text,
+		       "\nprog: error: SIGABRT in thread [^\n]+, sent by process [0-9]+ of user ");
+	assert_matches(text, calls);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +212,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_stderr_is_not_the_journal, capture,
 						release),
 		cmocka_unit_test_setup_teardown(a_long_record_ends_in_a_line, capture, release),
+		cmocka_unit_test_setup_teardown(no_abort_is_silent, capture, release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/args.h"
+#include "base/fatal.h"
 #include "base/log.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
@@ -27,6 +28,7 @@ int main(int argc, char **argv)
 	int code;
 
 	log_init("rblk", LOG_INFO);
+	fatal_init();
 	if (arguments_keep(argc, argv) < 0)
 		return fail_with("rblk", EXIT_FAILED, NULL, "out of memory");
 	code = args_run_subcommand("rblk", "NVMe over RDMA volumes in user space", commands, argc,

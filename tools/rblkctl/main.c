@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/args.h"
+#include "base/fatal.h"
 #include "base/log.h"
 #include "tools/rblkctl/rblkctl.h"
 
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
 	};
 
 	log_init("rblkctl", LOG_INFO);
+	fatal_init();
 	move_subcommand_first(argc, argv);
 	return args_run_subcommand("rblkctl", "Query and control a running rblkd.", table, argc,
 				   argv);

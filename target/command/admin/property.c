@@ -65,7 +65,7 @@ static void submit_flush(struct controller *controller, struct namespace *ns)
 	controller->flush_queue = queue;
 	controller->flush_life = controller->life;
 	controller->flush = (struct backend_io){
-		.op = BACKEND_FLUSH, .is_shutdown = true, .done = on_flushed};
+		.op = BACKEND_FLUSH, .purpose = BACKEND_FOR_SHUTDOWN, .done = on_flushed};
 	namespace_take(queue, ns);
 	queue->n_busy++;
 	backend_submit(ns->backend, queue->poller->backends, &controller->flush);

@@ -399,6 +399,12 @@ void health_note_host(struct health *health)
 		wait_for_turn(health);
 }
 
+void health_note_loss(struct health_record *record)
+{
+	record->was_on = true;
+	*record->boot_id = '\0';
+}
+
 void health_end(struct health *health)
 {
 	if (!health || !health->loop)

@@ -112,6 +112,9 @@ void health_save_soon(struct health *health);
 void health_note_reset(struct health_record *record, uint16_t cntlid);
 /* A host has connected. */
 void health_note_host(struct health *health);
+/* Before health_end: acknowledged writes of the record's namespaces may be lost, so its end counts
+ * as a loss of power. */
+void health_note_loss(struct health_record *record);
 /* Once pollers have stopped: saves for the last time, and records that the end was in order.
  * Accepts NULL, and one that has not begun. */
 void health_end(struct health *health);

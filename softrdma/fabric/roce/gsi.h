@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * QP1 of each local address, the general service interface: management datagrams (MADs) to and from
+ * the connection managers of other machines. IBA volume 1, 13.5.3 and annex A17 (RoCE v2).
+ *
+ * This is the seam between the RoCE engine and cm/: the engine owns the sockets, cm/ every byte of
+ * a MAD. An address is a GID as RoCE v2 writes it: IPv6, or IPv4 mapped (::ffff:a.b.c.d).
+ *
+ * All processes of a user that use one address share UDP port 4791 of it. Which process receives a
+ * MAD is decided by its bytes, so what cm/ chooses for them is bound to rules:
+ *  - a ConnectRequest goes to the process that listens on the port in its service id
+ *    (sr_gsi_listen), and to a process of no choice where no process does: that one rejects it;
+ *  - every other MAD goes by the first byte (network order) of the communication id that belongs to
+ *    its receiver ("remote communication id", MAD byte 24 + 4). So a process may only issue
+ *    communication ids whose first byte is in the class that sr_gsi_comm_id_class names.
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SR_GSI_MAD_BYTES 256
+
+/* From local to remote, as seen by this process, whichever way the MAD goes. */
+struct sr_gsi_path {
+	union ibv_gid local, remote;
+};
+
+/*
+ * Whether this process may use RoCE at all (softrdma --roce, SOFTRDMA_ROCE), and from this local
+ * address: SOFTRDMA_ROCE is "any" or one address. Any thread; no lock needed or taken.
+ */
+bool sr_gsi_allows(const union ibv_gid *local);
+
+/*
+ * Opens port 4791 of a local address, once; later calls are cheap. 0, -EADDRINUSE (another user or
+ * the kernel's rdma_rxe owns it: said once on standard error), -EADDRNOTAVAIL (not this host's),
+ * -EUSERS (as many processes share the address as it can take), -EPERM (sr_gsi_allows), or another
+ * -errno. Any thread but the helper; waits for another process of this user for at most a second.
+ */
+int sr_gsi_open(const union ibv_gid *local);
+
+/*
+ * Sends one MAD to QP1 of path->remote, from path->local, which is open. It may be lost without a
+ * word, as any datagram. 0, -ENETUNREACH or -EHOSTUNREACH (no route), -ENODEV (not open), or
+ * another -errno. Any thread; sr_cm_lock may be held.
+ */
+int sr_gsi_send(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYTES]);
+
+/*
+ * What receives MADs: one function of the process, set before the first sr_gsi_open. Called in the
+ * helper thread, without locks. Its bytes are as they came: checked are the checksum, P_Key, Q_Key,
+ * the two QP numbers and the length, nothing in the MAD. mad is valid during the call.
+ */
+typedef void sr_gsi_on_mad(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYTES]);
+void sr_gsi_receive(sr_gsi_on_mad *fn);
+
+/*
+ * What receives "port unreachable": path->remote has no RoCE, so requests under way to it may fail
+ * at once. Any process can forge such a report: it is a hint for what is not yet connected, and
+ * nothing else. In the helper thread, without locks. NULL: not wanted, as at first.
+ */
+typedef void sr_gsi_on_unreachable(const struct sr_gsi_path *path);
+void sr_gsi_watch_unreachable(sr_gsi_on_unreachable *fn);
+
+/*
+ * ConnectRequests for a port of RDMA_PS_TCP (host order) come to this process from now on, or no
+ * longer. The address is open. 0, -EADDRINUSE (another process listens on it), -ENOSPC (too many
+ * ports), or another -errno. Any thread; sr_cm_lock may be held. A process that dies listens no
+ * longer.
+ */
+int sr_gsi_listen(const union ibv_gid *local, uint16_t port);
+void sr_gsi_unlisten(const union ibv_gid *local, uint16_t port);
+
+/*
+ * Which communication ids this process may issue at this address: those whose first byte c on the
+ * wire has (c & *ret_mask) == *ret_value. The address is open. 0 or -ENODEV. Any thread.
+ */
+int sr_gsi_comm_id_class(const union ibv_gid *local, uint8_t *ret_mask, uint8_t *ret_value);
+
+/*
+ * The GUID of the address, equal in all processes that share it, made from its interface's MAC
+ * (EUI-64), or from random bytes where it has none. Network order. 0 or -ENODEV. Any thread.
+ */
+int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8]);
+
+/*
+ * The largest path MTU on the route to path->remote as far as this host knows it, for a ConnectRequest
+ * or to cut a peer's to. IBV_MTU_256 to IBV_MTU_4096, or 0: no route, or too small for RoCE. Any
+ * thread; costs system calls.
+ */
+enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path);
+
+/*
+ * The local address from which the host's routing table reaches remote, and which sr_gsi_allows. 0
+ * or -ENETUNREACH. Any thread; costs system calls.
+ */
+int sr_gsi_route(const union ibv_gid *remote, union ibv_gid *ret_local);

@@ -36,7 +36,8 @@ enum sr_cm_msg_type {
 struct sr_cm_msg {
 	uint32_t type; /* enum sr_cm_msg_type */
 	uint32_t reason;
-	uint32_t qpn, psn;
+	uint32_t qpn;
+	uint32_t psn; /* from which the receiver of this message shall send */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t flow_control, retry_count, rnr_retry_count, srq;
 	uint8_t data_len;

@@ -32,7 +32,7 @@ static void rtr_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	a->path_mtu = IBV_MTU_4096;
 	a->dest_qp_num = id->remote_qpn;
-	a->rq_psn = id->remote_psn;
+	a->rq_psn = id->local_psn;
 	a->max_dest_rd_atomic = id->responder_resources > DEV_MAX_RD_ATOMIC
 					? DEV_MAX_RD_ATOMIC
 					: id->responder_resources;
@@ -53,7 +53,7 @@ static void rts_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 	a->timeout = id->ack_timeout;
 	a->retry_cnt = id->retry_count;
 	a->rnr_retry = id->rnr_retry_count;
-	a->sq_psn = id->local_psn;
+	a->sq_psn = id->remote_psn;
 	a->max_rd_atomic = id->initiator_depth > DEV_MAX_RD_ATOMIC ? DEV_MAX_RD_ATOMIC
 								   : id->initiator_depth;
 }

@@ -68,7 +68,10 @@ struct sr_cm_id {
 	bool is_v6only, has_v6only, may_share_port;
 	int backlog;	      /* requests that may still be queued */
 	struct sr_peer *peer; /* ref */
-	uint32_t local_qpn, local_psn, remote_qpn, remote_psn;
+	uint32_t local_qpn, remote_qpn;
+	/* Starting PSNs as REQ and REP carry them: each side tells where the other begins to send,
+	 * IBA 12.7.31. So the first request to this side has local_psn. */
+	uint32_t local_psn, remote_psn;
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, ack_timeout;
 	unsigned delivered, acked; /* events that the application fetched, and acknowledged */

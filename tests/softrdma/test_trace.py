@@ -68,6 +68,43 @@ def opcodes(found):
     return collections.Counter(p.data[42 if p.data[12:14] == b"\x08\x00" else 62] for p in found)
 
 
+def capture(path):
+    """The packets of a pcap file, as tcpdump writes it, that are RoCE v2."""
+    with open(path, "rb") as f:
+        data = f.read()
+    at, found = 24, []
+    while at < len(data):
+        size = struct.unpack_from("<I", data, at + 8)[0]
+        frame = data[at + 16:at + 16 + size]
+        if frame[12:14] == b"\x08\x00" and frame[36:38] == b"\x12\xb7":
+            found.append(Packet(frame, size))
+        at += 16 + size
+    return found
+
+
+def expect_starting_psns(found):
+    """A REQ and a REP carry the PSN from which their receiver sends, IBA 12.7.31. The first
+    connection counts."""
+    ends, first = {}, {}
+    for frame in (p.data for p in found):
+        bth = frame[42:] if frame[12:14] == b"\x08\x00" else frame[62:]
+        source = frame[26:30] if frame[12:14] == b"\x08\x00" else frame[22:38]
+        mad, attribute = bth[20:], bth[36:38]
+        if bth[0] == 0x64 and attribute == b"\0\x10":
+            if "passive" in ends:
+                break
+            ends["active"] = (source, mad[56:59], mad[68:71])
+        elif bth[0] == 0x64 and attribute == b"\0\x13":
+            ends["passive"] = (source, mad[36:39], mad[44:47])
+        elif bth[0] <= 0x0c:  # SEND, WRITE, READ request
+            first.setdefault((source, bth[5:8]), bth[9:12])
+    active, passive = ends["active"], ends["passive"]
+    expect(active[2] != passive[2], "both sides begin at one PSN: nothing can be seen")
+    for sender, receiver in (active, passive), (passive, active):
+        psn = first[sender[0], receiver[1]]
+        expect(psn == receiver[2], f"the first PSN is {psn.hex()}, the receiver's message says {receiver[2].hex()}")
+
+
 # ---- reading it with tshark -----------------------------------------------------------
 
 def tshark(path, *arguments):
@@ -128,6 +165,16 @@ def whole_blocks_and_icrcs(path, address):
     expect(n[0x64] in (4, 5), f"{n[0x64]} datagrams of the connection manager")
     expect(n[10] == n[12] == n[16] == 3, f"WRITEs, READs, their answers: {n}")
     expect(n[4] >= 12 and n[17] == n[4] + n[10], f"SENDs, acknowledgements: {n}")
+
+
+@in_scratch
+def starting_psns(path, address):
+    rping(path, address)
+    expect_starting_psns(packets(path))
+
+
+def starting_psns_of_linux():
+    expect_starting_psns(capture(os.path.join(os.path.dirname(os.path.abspath(__file__)), "rping-rxe.pcap")))
 
 
 @in_scratch
@@ -220,6 +267,9 @@ if __name__ == "__main__":
     sys.exit(run([
         ("blocks, lengths, packets and ICRCs of rping", functools.partial(whole_blocks_and_icrcs, HERE)),
         ("blocks, lengths, packets and ICRCs over IPv6", functools.partial(whole_blocks_and_icrcs, "::1")),
+        ("starting PSNs in a capture of Linux' rdma_rxe", starting_psns_of_linux),
+        ("starting PSNs of rping", functools.partial(starting_psns, HERE)),
+        ("starting PSNs of rping over IPv6", functools.partial(starting_psns, "::1")),
         ("tshark decodes rping", functools.partial(verbs_decoded, HERE)),
         ("tshark decodes rping over IPv6", functools.partial(verbs_decoded, "::1")),
         ("--snap cuts packets", cut_packets),

@@ -86,9 +86,9 @@ int sr_gsi_comm_id_class(const union ibv_gid *local, uint8_t *ret_mask, uint8_t 
 int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8]);
 
 /*
- * The largest path MTU on the route to path->remote as far as this host knows it, for a
- * ConnectRequest or to cut a peer's to. IBV_MTU_256 to IBV_MTU_4096, or 0: no route, or too small for RoCE. Any
- * thread; costs system calls.
+ * The largest path MTU on the route to path->remote as far as this host knows it: what a
+ * ConnectRequest names, and what a peer's is cut to. IBV_MTU_256 to IBV_MTU_4096, or 0: no route,
+ * or too small for RoCE. Any thread; costs system calls.
  */
 enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path);
 

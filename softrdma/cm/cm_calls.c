@@ -14,8 +14,6 @@ enum {
 	DREQ_PATIENCE_MS = 1000, /* the limit of waiting for the peer's DREP */
 };
 
-#define MS 1000000ULL
-
 static uint32_t random_psn(void)
 {
 	uint32_t psn;
@@ -108,7 +106,7 @@ static int start_connect(struct sr_cm_id *id, const struct rdma_conn_param *p)
 		return -ENOMEM;
 	*id->req = m;
 	id->state = CM_REQ_FLYING;
-	sr_cm_fly(id);
+	id->way->request(id);
 	return 0;
 }
 
@@ -181,7 +179,7 @@ SR_API int rdma_accept(struct rdma_cm_id *ib, struct rdma_conn_param *p)
 		r = -EINVAL;
 	} else {
 		id->state = CM_REP_SENT;
-		r = sr_cm_send_msg(id, &m);
+		r = id->way->send(id, &m);
 	}
 	pthread_mutex_unlock(&sr_cm_lock);
 	return sr_cm_wait_sync(id, r ? sr_cm_fail(-r) : 0);
@@ -223,7 +221,7 @@ static int start_disconnect(struct sr_cm_id *id)
 	case CM_REP_SENT:
 	case CM_ESTABLISHED:
 		id->state = CM_DREQ_SENT;
-		sr_timer_start(&id->timer, DREQ_PATIENCE_MS * MS, sr_cm_on_timer, id->serial);
+		sr_cm_start_timer(id, DREQ_PATIENCE_MS);
 		sr_cm_send(id, CM_MSG_DREQ);
 		return 0;
 	case CM_DREQ_RECEIVED:

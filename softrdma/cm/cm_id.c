@@ -26,7 +26,8 @@ static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
 }
 
-struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps)
+struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
+			   const struct sr_cm_way *way)
 {
 	struct sr_cm_id *id = calloc(1, sizeof(*id));
 
@@ -36,6 +37,7 @@ struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rd
 	id->ib.context = context;
 	id->ib.ps = ps;
 	id->ib.qp_type = qp_type_of(ps);
+	id->way = way;
 	id->sock = -1;
 	id->ack_timeout = 14; /* 67 ms for each of the transport's retries */
 	pthread_cond_init(&id->cond, NULL);

@@ -46,8 +46,7 @@ struct sr_cm_msg {
 	struct sockaddr_in6 src, dst; /* REQ; large enough for both families */
 };
 
-/* Sends a packet; sockets never block. 0 or -errno. */
-int sr_cm_send_msg(struct sr_cm_id *id, struct sr_cm_msg *m);
+/* Sends a message without data; a REJ. Never blocks. 0 or -errno. */
 int sr_cm_send(struct sr_cm_id *id, enum sr_cm_msg_type type);
 int sr_cm_reject(struct sr_cm_id *id, uint32_t reason, const void *data, uint8_t len);
 /* Notifies the peer when the application destroys its id while the connection lives. */

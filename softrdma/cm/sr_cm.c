@@ -34,7 +34,7 @@ SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret
 		if (!own)
 			return -1;
 	}
-	id = sr_cm_new(ch ? ch : own, context, ps);
+	id = sr_cm_new(ch ? ch : own, context, ps, &sr_cm_by_socket);
 	if (!id) {
 		if (own)
 			rdma_destroy_event_channel(own);

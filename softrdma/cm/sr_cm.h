@@ -18,6 +18,7 @@
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
 #include "softrdma/cm/cm_message.h"
+#include "softrdma/cm/cm_way.h"
 #include "softrdma/fabric/engine.h"
 #include "softrdma/process/part.h"
 
@@ -62,9 +63,10 @@ struct sr_cm_id {
 	struct sr_cm_id *next; /* in its hash bucket */
 	uint64_t serial;
 	enum sr_cm_state state;
-	int sock;	   /* owned; -1 */
-	uint64_t listener; /* embryo: serial of the listening id */
-	bool is_sync;	   /* created without a channel: calls wait for their event */
+	const struct sr_cm_way *way; /* never NULL */
+	int sock;		     /* owned; -1 */
+	uint64_t listener;	     /* embryo: serial of the listening id */
+	bool is_sync;		     /* created without a channel: calls wait for their event */
 	bool is_v6only, has_v6only, may_share_port;
 	int backlog;	      /* requests that may still be queued */
 	struct sr_peer *peer; /* ref */
@@ -95,7 +97,8 @@ int sr_cm_fail(int err); /* errno = err; -1 */
 
 /* cm_id.c: the table of ids. Under sr_cm_lock, except sr_cm_new and sr_cm_for_each, which take
  * it. */
-struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps);
+struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
+			   const struct sr_cm_way *way);
 void sr_cm_free(struct sr_cm_id *id); /* it has no events left */
 struct sr_cm_id *sr_cm_find(uint64_t serial);
 void sr_cm_close_socket(struct sr_cm_id *id);
@@ -132,10 +135,10 @@ void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
 
 /* cm_conn.c: the steps of a connection */
 int sr_cm_to_rtr_rts(struct sr_cm_id *id);
-/* Delivers the REQ; while no id listens, tries again for a while. */
-void sr_cm_fly(struct sr_cm_id *id);
 int sr_cm_establish(struct sr_cm_id *id);
 void sr_cm_enter_timewait(struct sr_cm_id *id);
+/* Starts the id's timer anew, unless its way keeps time itself. */
+void sr_cm_start_timer(struct sr_cm_id *id, uint64_t ms);
 void sr_cm_on_timer(uint64_t serial);
 /* In rdma_get_cm_event: the active side's last step. */
 void sr_cm_finish_connect(struct sr_cm_id *id, struct sr_cm_event *e);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way by which a connection's messages travel: a socket between processes of one host
+ * (cm_socket.c). The calls above choose it with the destination; they and the steps of a
+ * connection (cm_conn.c) are the same for each. Everything is called under sr_cm_lock.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdma/rdma_cma.h>
+
+#include "softrdma/cm/cm_message.h"
+
+struct sr_cm_way {
+	/* Carries id->req to the listener on id's destination. Moves id from REQ_FLYING to
+	 * REQ_SENT, now or later, or fails it with sr_cm_raise_failed. */
+	void (*request)(struct sr_cm_id *id);
+	/* Sends a message other than the REQ. 0 or -errno. */
+	int (*send)(struct sr_cm_id *id, struct sr_cm_msg *m);
+	/* The id is being destroyed: notifies the peer as far as the id's state asks for it. */
+	void (*leave)(struct sr_cm_id *id);
+	/* Whether the way itself repeats messages, gives up and keeps timewait; if not, the id's
+	 * timer does. */
+	bool keeps_time;
+};
+
+extern const struct sr_cm_way sr_cm_by_socket;
+
+/* ---- what a way calls in turn: cm_conn.c */
+
+/* A REQ for the listener with that serial. 0, and child has it as its request; or the reason for
+ * which the caller rejects it, and frees child. */
+uint32_t sr_cm_on_request(struct sr_cm_id *child, uint64_t listener, const struct sr_cm_msg *m);
+/* Any other message. A REP's sender must be one with which this process can exchange data. */
+void sr_cm_on_message(struct sr_cm_id *id, const struct sr_cm_msg *m);
+/* The peer is gone without a message. */
+void sr_cm_on_gone(struct sr_cm_id *id);
+/* The peer has answered the DREQ, or never will (status). */
+void sr_cm_on_disconnected(struct sr_cm_id *id, int status);
+/* The attempt to connect ends with that event; m: the REJ, or NULL. */
+void sr_cm_raise_failed(struct sr_cm_id *id, enum rdma_cm_event_type type, int status,
+			const struct sr_cm_msg *m);

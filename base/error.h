@@ -43,6 +43,14 @@ struct error {
 /* Fills all of *error. hint may be NULL or "". No argument may point into *error. */
 __attribute__((format(printf, 4, 5))) void error_set(struct error *error, enum exit_code code,
 						     const char *hint, const char *fmt, ...);
+/* The same with the exit code that r, a negative errno, stands for, and without a hint. Returns r:
+ * `return error_refuse(error, -EINVAL, ...);`. */
+__attribute__((format(printf, 3, 4))) int error_refuse(struct error *error, int r, const char *fmt,
+						       ...);
+__attribute__((format(printf, 3, 0))) int error_refuse_list(struct error *error, int r,
+							    const char *fmt, va_list ap);
+/* The exit code that r, a negative errno, stands for. */
+enum exit_code error_code_of(int r);
 __attribute__((format(printf, 4, 0))) void error_set_list(struct error *error, enum exit_code code,
 							  const char *hint, const char *fmt,
 							  va_list ap);

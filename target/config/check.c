@@ -400,13 +400,13 @@ static void check_backend(struct checker *c, const struct config_namespace *ns)
 	struct seen one = {.ns = ns};
 	struct backend_config backend;
 	struct conf_mark mark;
-	char why[512] = "";
+	struct error error;
 
 	one.ops = config_backend(ns, &backend, &mark);
 	if (!ns->block_size)
 		return;
-	if (one.ops->check(&backend, one.identity, why, sizeof(why)) < 0)
-		conf_error(c->conf, mark, "%s", why);
+	if (one.ops->check(&backend, one.identity, &error) < 0)
+		conf_error(c->conf, mark, "%s", error.message);
 	one.path = backend.path;
 	if (!one.path)
 		return;

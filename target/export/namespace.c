@@ -84,15 +84,15 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 	struct backend_config how;
 	struct conf_mark mark;
 	const struct backend_ops *ops = config_backend(from->config, &how, &mark);
-	char why[512] = "";
+	struct error error;
 	int r;
 
 	ns->kind = ops->name;
 	if (how.path && !(ns->path = strdup(how.path)))
 		return fail(from, (struct conf_mark){0}, "out of memory");
-	r = ops->open(&how, &ns->backend, why, sizeof(why));
+	r = ops->open(&how, &ns->backend, &error);
 	if (r < 0) {
-		fail(from, mark, why);
+		fail(from, mark, error.message);
 		if (r == -EBUSY)
 			conf_note_busy(from->conf);
 		return false;
@@ -108,13 +108,13 @@ static bool make_guard(const struct namespace_origin *from, struct namespace *ns
 {
 	/* No later start would find the state of an identity that does not come back. */
 	bool comes_back = !ns->backend->ops->begins_empty || from->config->uuid;
-	char why[512] = "";
+	struct error error;
 
 	ns->guard = guard_new(ns->uuid, comes_back ? from->state : NULL, ns->memory);
 	if (!ns->guard)
 		return fail(from, (struct conf_mark){0}, "out of memory");
-	if (guard_load(ns->guard, why, sizeof(why)) < 0) {
-		fail(from, from->config->mark, why);
+	if (guard_load(ns->guard, &error) < 0) {
+		fail(from, from->config->mark, error.message);
 		return false;
 	}
 	return true;

@@ -26,35 +26,32 @@ static const char *name_of(const struct namespace *ns)
 	return ns->path ? ns->path : ns->kind;
 }
 
-static int check_size(const struct namespace *ns, uint64_t size, bool may_shrink, char *why,
-		      size_t n)
+static int check_size(const struct namespace *ns, uint64_t size, bool may_shrink,
+		      struct error *error)
 {
 	char was[UNITS_MAX], is[UNITS_MAX];
 
-	if (size & ((1U << ns->block_shift) - 1) || !size) {
-		snprintf(why, n, "%s: %" PRIu64 " bytes is not a multiple of block_size %u",
-			 name_of(ns), size, 1U << ns->block_shift);
-		return -EINVAL;
-	}
-	if (size < namespace_bytes(ns) && !may_shrink) {
-		snprintf(why, n, "%s: %s is less than the %s that hosts use", name_of(ns),
-			 units_format_exact(is, size),
-			 units_format_exact(was, namespace_bytes(ns)));
-		return -EBUSY;
-	}
+	if (size & ((1U << ns->block_shift) - 1) || !size)
+		return error_refuse(error, -EINVAL,
+				    "%s: %" PRIu64 " bytes is not a multiple of block_size %u",
+				    name_of(ns), size, 1U << ns->block_shift);
+	if (size < namespace_bytes(ns) && !may_shrink)
+		return error_refuse(error, -EBUSY, "%s: %s is less than the %s that hosts use",
+				    name_of(ns), units_format_exact(is, size),
+				    units_format_exact(was, namespace_bytes(ns)));
 	return 0;
 }
 
-int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink, char *why,
-			   size_t n)
+int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
+			   struct error *error)
 {
 	struct backend *backend = ns->backend;
-	int r = size_bytes ? check_size(ns, size_bytes, may_shrink, why, n) : 0;
+	int r = size_bytes ? check_size(ns, size_bytes, may_shrink, error) : 0;
 
 	if (r == 0)
-		r = backend->ops->resize(backend, size_bytes, why, n);
+		r = backend->ops->resize(backend, size_bytes, error);
 	if (r == 0)
-		r = check_size(ns, backend->limits.size_bytes, may_shrink, why, n);
+		r = check_size(ns, backend->limits.size_bytes, may_shrink, error);
 	if (r < 0)
 		backend_undo_grow(backend);
 	if (r < 0 && atomic_load(&backend->has_failed))
@@ -62,9 +59,9 @@ int namespace_prepare_size(struct namespace *ns, uint64_t size_bytes, bool may_s
 	return r;
 }
 
-int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, char *why, size_t n)
+int namespace_check_size(const struct namespace *ns, uint64_t size_bytes, struct error *error)
 {
-	return check_size(ns, size_bytes, false, why, n);
+	return check_size(ns, size_bytes, false, error);
 }
 
 bool namespace_forget_size(struct namespace *ns)
@@ -78,10 +75,10 @@ void namespace_publish_size(struct namespace *ns)
 	backend_keep_grown(ns->backend);
 }
 
-int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink, char *why,
-		     size_t n)
+int namespace_resize(struct namespace *ns, uint64_t size_bytes, bool may_shrink,
+		     struct error *error)
 {
-	int r = namespace_prepare_size(ns, size_bytes, may_shrink, why, n);
+	int r = namespace_prepare_size(ns, size_bytes, may_shrink, error);
 
 	if (r == 0)
 		namespace_publish_size(ns);

@@ -253,15 +253,15 @@ static void choose_serial(const char *nqn, char ret_serial[21])
 static void add_health(struct builder *b, const struct config_subsystem *config,
 		       struct subsystem *subsystem)
 {
-	char why[512] = "";
+	struct error error;
 
 	if (!b->runtime->health)
 		return;
 	subsystem->health = health_find(b->runtime->health, config->nqn);
 	if (!subsystem->health)
 		fail_for_memory(b);
-	else if (event_log_open(subsystem->health, why, sizeof(why)) < 0)
-		fail(b, config->mark, why);
+	else if (event_log_open(subsystem->health, &error) < 0)
+		fail(b, config->mark, error.message);
 }
 
 static void subsystem_init(struct builder *b, const struct config_subsystem *config,

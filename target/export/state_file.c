@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "target/export/state_file.h"
+#include "base/error.h"
 
 enum {
 	NAME_BYTES = 96,
@@ -38,29 +39,27 @@ static int take_lock(int dirfd)
 	return -EBUSY;
 }
 
-struct state_directory *state_directory_open(const char *path, char *why, size_t n)
+struct state_directory *state_directory_open(const char *path, struct error *error)
 {
 	struct state_directory *directory = malloc(sizeof(*directory) + strlen(path) + 1);
 	int r;
 
 	if (!directory) {
-		snprintf(why, n, "out of memory");
-		errno = ENOMEM;
+		error_refuse(error, -ENOMEM, "out of memory");
 		return NULL;
 	}
 	strcpy(directory->path, path);
 	directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	directory->lock_fd = directory->fd < 0 ? -errno : take_lock(directory->fd);
-	if (directory->lock_fd >= 0)
+	r = directory->lock_fd = directory->fd < 0 ? -errno : take_lock(directory->fd);
+	if (r >= 0)
 		return directory;
-	if (directory->lock_fd == -EBUSY)
-		snprintf(why, n, "%s: another rblkd uses this directory: choose another", path);
+	if (r == -EBUSY)
+		error_refuse(error, r, "%s: another rblkd uses this directory: choose another",
+			     path);
 	else
-		snprintf(why, n, "%s: %s: it must be a directory that rblkd may write to", path,
-			 strerror(-directory->lock_fd));
-	r = directory->lock_fd;
+		error_refuse(error, r, "%s: %s: it must be a directory that rblkd may write to",
+			     path, strerror(-r));
 	state_directory_close(directory);
-	errno = -r;
 	return NULL;
 }
 

@@ -9,11 +9,12 @@ enum {
 	STATE_FILE_MAX = 1024 * 1024, /* a longer file is neither written nor read */
 };
 
+struct error;
 struct state_directory;
 
-/* Control. Opens the directory and locks it against a second rblkd. NULL with one line in why, and
- * errno: EBUSY if another rblkd has it. */
-struct state_directory *state_directory_open(const char *path, char *why, size_t n);
+/* Control. Opens the directory and locks it against a second rblkd. NULL and *error: its code is
+ * EXIT_BUSY if another rblkd has the directory. */
+struct state_directory *state_directory_open(const char *path, struct error *error);
 void state_directory_close(struct state_directory *directory); /* accepts NULL */
 const char *state_directory_path(const struct state_directory *directory);
 /* Any thread. Replaces the file by n bytes, or removes it (text NULL); after a crash there is

@@ -53,11 +53,11 @@ int target_export(struct target *target, struct state_directory *state, struct c
 {
 	struct conf_mark mark = target->config->state_mark;
 	struct snapshot *snapshot;
-	char why[512] = "";
+	struct error error;
 
-	snapshot_runtime_init(&target->runtime, state, health_new(state, why, sizeof(why)));
+	snapshot_runtime_init(&target->runtime, state, health_new(state, &error));
 	if (!target->runtime.health) {
-		conf_error(conf, mark, "%s", why);
+		conf_error(conf, mark, "%s", error.message);
 		return -EINVAL;
 	}
 	if (portals_init(target) < 0) {

@@ -254,38 +254,22 @@ static int init_target(struct daemon *d)
 	return r < 0 ? log_errno(r, "cannot start the control thread") : 0;
 }
 
-static enum exit_code exit_code_of(int r)
-{
-	switch (-r) {
-	case EADDRINUSE:
-	case EBUSY:
-		return EXIT_BUSY;
-	case ENOMEM: /* nearly always the locked-memory limit */
-	case EACCES:
-	case EPERM:
-		return EXIT_PRIVILEGE;
-	default:
-		return EXIT_FAILED;
-	}
-}
-
 /* The state directory is that of the configuration, or systemd's. */
 static bool open_state(struct daemon *d)
 {
 	const char *path = d->config.state_directory ? d->config.state_directory
 						     : getenv("STATE_DIRECTORY");
-	char why[PATH_MAX + 160] = "";
-	int r;
+	struct error error;
 
 	if (!path || *path != '/' || strchr(path, ':')) /* systemd may give several */
 		return true;
-	d->state = state_directory_open(path, why, sizeof(why));
-	r = errno;
-	if (!d->state)
-		conf_error(d->conf, d->config.state_mark, "state_directory: %s", why);
-	if (!d->state && r == EBUSY)
+	d->state = state_directory_open(path, &error);
+	if (d->state)
+		return true;
+	conf_error(d->conf, d->config.state_mark, "state_directory: %s", error.message);
+	if (error.code == EXIT_BUSY)
 		conf_note_busy(d->conf);
-	return d->state;
+	return false;
 }
 
 static enum exit_code exit_code_of_config(const struct daemon *d)
@@ -320,7 +304,7 @@ static enum exit_code start(struct daemon *d)
 		return exit_code_of_config(d);
 	r = serve(target);
 	if (r < 0)
-		return exit_code_of(r);
+		return error_code_of(r);
 	log_info("ready, portals %u/%u listening", portals_n_listening(target),
 		 portals_n_used(target));
 	notify("READY=1");

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "base/error.h"
 #include "base/probe.h"
 #include "target/store/backend_io.h"
 #include "target/store/limits.h"
@@ -41,25 +42,25 @@ struct backend_ops {
 	bool can_share;	       /* takes the key shared */
 	bool has_many_readers; /* several read-only namespaces may have the same store */
 	bool begins_empty;     /* a new namespace after each restart, unless it has a uuid */
-	/* 0; or -errno with one line in why (n bytes): what is wrong and what to do. */
-	int (*open)(const struct backend_config *config, struct backend **ret_backend, char *why,
-		    size_t n);
+	/* 0; or -errno, and *error names the store, what is wrong with it and what to do. */
+	int (*open)(const struct backend_config *config, struct backend **ret_backend,
+		    struct error *error);
 	/* No io is outstanding. */
 	void (*close)(struct backend *backend);
 	/* Whether open would succeed, as far as known without creating or locking anything. Sets
 	 * *ret_identity (see struct backend; 0, 0: there is no store yet). Otherwise as open. */
-	int (*check)(const struct backend_config *config, uint64_t ret_identity[2], char *why,
-		     size_t n);
+	int (*check)(const struct backend_config *config, uint64_t ret_identity[2],
+		     struct error *error);
 	/* Never completes io from inside. */
 	void (*submit)(struct backend *backend, struct backend_thread *thread,
 		       struct backend_io *io);
 	/* Reads the store's size again. With a size, first makes the store that large, if possible;
 	 * never smaller. I/O continues. 0, with limits.size_bytes updated; or -errno with one line
-	 * in why, as open. */
-	int (*resize)(struct backend *backend, uint64_t size_bytes, char *why, size_t n);
+	 * and *error, as open. */
+	int (*resize)(struct backend *backend, uint64_t size_bytes, struct error *error);
 	/* Restores the size from before open or resize (grown_from, grown_to): no data is there
-	 * yet. 0; or -errno with one line in why, and it stays larger. */
-	int (*undo_grow)(struct backend *backend, char *why, size_t n);
+	 * yet. 0; or -errno and *error, and it stays larger. */
+	int (*undo_grow)(struct backend *backend, struct error *error);
 	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };

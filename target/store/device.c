@@ -108,74 +108,71 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-static int explain_open(const struct backend_config *config, int error, char *why, size_t n)
+static int explain_open(const struct backend_config *config, int r, struct error *error)
 {
-	switch (error) {
+	switch (r) {
 	case -EBUSY:
 		return backend_fd_refuse(
-			config, error, why, n,
+			config, r, error,
 			"is in use: mounted, part of a volume or RAID, or exported already (lsblk shows which)");
 	case -ENOENT:
 	case -ENXIO:
 	case -ENODEV:
-		return backend_fd_refuse(config, error, why, n, "no such device");
+		return backend_fd_refuse(config, r, error, "no such device");
 	case -EACCES:
 	case -EPERM:
-		return backend_fd_refuse(config, error, why, n,
-					 "not allowed to open it as user %u: %s", geteuid(),
-					 strerror(-error));
+		return backend_fd_refuse(config, r, error, "not allowed to open it as user %u: %s",
+					 geteuid(), strerror(-r));
 	case -EROFS:
-		return backend_fd_refuse(config, error, why, n,
-					 "is read-only; set read_only: true");
+		return backend_fd_refuse(config, r, error, "is read-only; set read_only: true");
 	default:
-		return backend_fd_refuse(config, error, why, n, "cannot open it: %s",
-					 strerror(-error));
+		return backend_fd_refuse(config, r, error, "cannot open it: %s", strerror(-r));
 	}
 }
 
 static int check_open_device(const struct backend_config *config, int fd, uint64_t *ret_size,
-			     int *ret_sector, char *why, size_t n)
+			     int *ret_sector, struct error *error)
 {
 	uint64_t size = 0;
 	int sector = 0, is_read_only = 0;
 
 	if (ioctl(fd, BLKGETSIZE64, &size) < 0 || ioctl(fd, BLKSSZGET, &sector) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "cannot tell its size: %s",
+		return backend_fd_refuse(config, -errno, error, "cannot tell its size: %s",
 					 strerror(errno));
 	if (ioctl(fd, BLKROGET, &is_read_only) == 0 && is_read_only && !config->is_read_only)
-		return explain_open(config, -EROFS, why, n);
+		return explain_open(config, -EROFS, error);
 	if ((uint32_t)sector > config->block_size)
-		return backend_fd_refuse(config, -EINVAL, why, n,
+		return backend_fd_refuse(config, -EINVAL, error,
 					 "has sectors of %d bytes; set block_size: %d", sector,
 					 sector);
 	*ret_size = size;
 	*ret_sector = sector;
-	return backend_fd_check_size(config, size, why, n);
+	return backend_fd_check_size(config, size, error);
 }
 
-static int check_kind(const struct backend_config *config, const struct stat *st, char *why,
-		      size_t n)
+static int check_kind(const struct backend_config *config, const struct stat *st,
+		      struct error *error)
 {
 	if (S_ISBLK(st->st_mode))
 		return 0;
 	if (S_ISREG(st->st_mode))
-		return backend_fd_refuse(config, -ENOTBLK, why, n,
+		return backend_fd_refuse(config, -ENOTBLK, error,
 					 "is a regular file; use 'file' instead of 'device'");
-	return backend_fd_refuse(config, -ENOTBLK, why, n, "is not a block device");
+	return backend_fd_refuse(config, -ENOTBLK, error, "is not a block device");
 }
 
-static int prepare(struct backend_fd *disk, const struct backend_config *config, char *why,
-		   size_t n)
+static int prepare(struct backend_fd *disk, const struct backend_config *config,
+		   struct error *error)
 {
 	struct stat st;
 	uint64_t size;
 	int sector, r;
 
 	if (fstat(disk->fd, &st) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "%s", strerror(errno));
-	r = check_kind(config, &st, why, n);
+		return backend_fd_refuse(config, -errno, error, "%s", strerror(errno));
+	r = check_kind(config, &st, error);
 	if (r == 0)
-		r = check_open_device(config, disk->fd, &size, &sector, why, n);
+		r = check_open_device(config, disk->fd, &size, &sector, error);
 	if (r < 0)
 		return r;
 	disk->is_direct = disk->can_be_full = true;
@@ -185,30 +182,30 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 }
 
 /* For checks only, without O_EXCL and O_DIRECT; does not open a tape or a modem for writing. */
-static int look_at(const struct backend_config *config, struct stat *ret_st, char *why, size_t n)
+static int look_at(const struct backend_config *config, struct stat *ret_st, struct error *error)
 {
 	if (stat(config->path, ret_st) < 0)
-		return explain_open(config, -errno, why, n);
-	return check_kind(config, ret_st, why, n);
+		return explain_open(config, -errno, error);
+	return check_kind(config, ret_st, error);
 }
 
-static int device_open(const struct backend_config *config, struct backend **ret_backend, char *why,
-		       size_t n)
+static int device_open(const struct backend_config *config, struct backend **ret_backend,
+		       struct error *error)
 {
 	int flags = config->is_read_only ? O_RDONLY : O_RDWR;
 	struct backend_fd *disk;
 	struct stat st;
-	int r = look_at(config, &st, why, n);
+	int r = look_at(config, &st, error);
 
 	if (r < 0)
 		return r;
 	disk = backend_fd_new(&backend_device, config->path);
 	if (!disk)
-		return backend_fd_refuse(config, -ENOMEM, why, n, "out of memory");
+		return backend_fd_refuse(config, -ENOMEM, error, "out of memory");
 	disk->zero = zero_range;
 	disk->discard = discard_range;
 	r = disk->fd = backend_fd_open(config->path, flags | O_EXCL | O_DIRECT, false);
-	r = r < 0 ? explain_open(config, r, why, n) : prepare(disk, config, why, n);
+	r = r < 0 ? explain_open(config, r, error) : prepare(disk, config, error);
 	if (r < 0) {
 		backend_fd_close(&disk->backend);
 		return r;
@@ -217,8 +214,8 @@ static int device_open(const struct backend_config *config, struct backend **ret
 	return 0;
 }
 
-static int device_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
-			size_t n)
+static int device_check(const struct backend_config *config, uint64_t ret_identity[2],
+			struct error *error)
 {
 	struct stat st;
 	_autoclose_ int fd = -1;
@@ -226,17 +223,17 @@ static int device_check(const struct backend_config *config, uint64_t ret_identi
 	int sector, r;
 
 	ret_identity[0] = ret_identity[1] = 0;
-	r = look_at(config, &st, why, n);
+	r = look_at(config, &st, error);
 	if (r < 0)
 		return r;
 	ret_identity[0] = st.st_rdev;
 	fd = backend_fd_open(config->path, O_RDONLY, false);
 	if (fd < 0)
-		return explain_open(config, fd, why, n);
-	return check_open_device(config, fd, &size, &sector, why, n);
+		return explain_open(config, fd, error);
+	return check_open_device(config, fd, &size, &sector, error);
 }
 
-static int device_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
+static int device_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
 {
 	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
 	const struct backend_config config = {.path = disk->path};
@@ -244,11 +241,11 @@ static int device_resize(struct backend *backend, uint64_t size_bytes, char *why
 	uint64_t size;
 
 	if (ioctl(disk->fd, BLKGETSIZE64, &size) < 0)
-		return backend_fd_refuse(&config, -errno, why, n, "cannot tell its size: %s",
+		return backend_fd_refuse(&config, -errno, error, "cannot tell its size: %s",
 					 strerror(errno));
 	if (size_bytes && size_bytes != size)
 		return backend_fd_refuse(
-			&config, -EINVAL, why, n,
+			&config, -EINVAL, error,
 			"the device has %s: change it itself, then resize without a size",
 			units_format_exact(has, size));
 	backend->limits.size_bytes = size;

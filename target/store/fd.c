@@ -366,25 +366,24 @@ uint32_t backend_fd_direct_align(int fd)
 	return can_read_direct(fd, 512) ? 512 : can_read_direct(fd, PAGE_BYTES) ? PAGE_BYTES : 0;
 }
 
-int backend_fd_refuse(const struct backend_config *config, int r, char *why, size_t n,
+int backend_fd_refuse(const struct backend_config *config, int r, struct error *error,
 		      const char *fmt, ...)
 {
-	int n_path = snprintf(why, n, "%s: ", config->path);
+	char what[ERROR_MESSAGE_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (n_path >= 0 && (size_t)n_path < n)
-		vsnprintf(why + n_path, n - (size_t)n_path, fmt, ap);
+	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	return r;
+	return error_refuse(error, r, "%s: %s", config->path, what);
 }
 
-int backend_fd_check_size(const struct backend_config *config, uint64_t size, char *why, size_t n)
+int backend_fd_check_size(const struct backend_config *config, uint64_t size, struct error *error)
 {
 	if (!size)
-		return backend_fd_refuse(config, -EINVAL, why, n, "is empty");
+		return backend_fd_refuse(config, -EINVAL, error, "is empty");
 	if (size % config->block_size)
-		return backend_fd_refuse(config, -EINVAL, why, n,
+		return backend_fd_refuse(config, -EINVAL, error,
 					 "%" PRIu64 " bytes is not a multiple of block_size %u",
 					 size, config->block_size);
 	return 0;

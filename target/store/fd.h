@@ -39,9 +39,9 @@ struct backend_fd *backend_fd_new(const struct backend_ops *ops, const char *pat
 int backend_fd_open(const char *path, int flags, bool must_not_follow);
 /* The smallest transfer that O_DIRECT accepts on fd (512 or more); 0: it refuses all. */
 uint32_t backend_fd_direct_align(int fd);
-/* 0; or -EINVAL with "PATH: N bytes is not a multiple of block_size M" or the like in why. */
-int backend_fd_check_size(const struct backend_config *config, uint64_t size, char *why, size_t n);
-/* Writes "PATH: ..." into why; returns r. */
-__attribute__((format(printf, 5, 6))) int backend_fd_refuse(const struct backend_config *config,
-							    int r, char *why, size_t n,
+/* 0; or -EINVAL with "PATH: N bytes is not a multiple of block_size M" or the like in *error. */
+int backend_fd_check_size(const struct backend_config *config, uint64_t size, struct error *error);
+/* Fills *error with "PATH: ..."; returns r. */
+__attribute__((format(printf, 4, 5))) int backend_fd_refuse(const struct backend_config *config,
+							    int r, struct error *error,
 							    const char *fmt, ...);

@@ -62,50 +62,48 @@ static int discard_range(struct backend_fd *disk, uint64_t offset, uint64_t n)
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-static int explain_open(const struct backend_config *config, int error, char *why, size_t n)
+static int explain_open(const struct backend_config *config, int r, struct error *error)
 {
 	char real[PATH_MAX];
 
-	switch (error) {
+	switch (r) {
 	case -ENOENT:
-		return backend_fd_refuse(config, error, why, n,
+		return backend_fd_refuse(config, r, error,
 					 "no such file (create: true with a size makes it)");
 	case -ELOOP:
 		if (!realpath(config->path, real))
 			strcpy(real, "the file");
-		return backend_fd_refuse(config, error, why, n,
+		return backend_fd_refuse(config, r, error,
 					 "has a symbolic link in its path; name %s itself", real);
 	case -EACCES:
 	case -EPERM:
-		return backend_fd_refuse(config, error, why, n,
-					 "not allowed to %s it as user %u: %s",
+		return backend_fd_refuse(config, r, error, "not allowed to %s it as user %u: %s",
 					 config->is_read_only ? "read" : "read and write",
-					 geteuid(), strerror(-error));
+					 geteuid(), strerror(-r));
 	default:
-		return backend_fd_refuse(config, error, why, n, "cannot open it: %s",
-					 strerror(-error));
+		return backend_fd_refuse(config, r, error, "cannot open it: %s", strerror(-r));
 	}
 }
 
-static int check_kind(const struct backend_config *config, const struct stat *st, char *why,
-		      size_t n)
+static int check_kind(const struct backend_config *config, const struct stat *st,
+		      struct error *error)
 {
 	if (S_ISREG(st->st_mode))
 		return 0;
 	if (S_ISBLK(st->st_mode))
-		return backend_fd_refuse(config, -EINVAL, why, n,
+		return backend_fd_refuse(config, -EINVAL, error,
 					 "is a block device; use 'device' instead of 'file'");
-	return backend_fd_refuse(config, -EINVAL, why, n, "is %s, not a regular file",
+	return backend_fd_refuse(config, -EINVAL, error, "is %s, not a regular file",
 				 S_ISDIR(st->st_mode) ? "a directory" : "something else");
 }
 
 /* An existing file. */
-static int check_stat(const struct backend_config *config, const struct stat *st, char *why,
-		      size_t n)
+static int check_stat(const struct backend_config *config, const struct stat *st,
+		      struct error *error)
 {
 	uint64_t size = (uint64_t)st->st_size;
 	char is[UNITS_MAX], wanted[UNITS_MAX];
-	int r = check_kind(config, st, why, n);
+	int r = check_kind(config, st, error);
 
 	if (r < 0)
 		return r;
@@ -113,10 +111,10 @@ static int check_stat(const struct backend_config *config, const struct stat *st
 	units_format_exact(wanted, config->size_bytes);
 	if (config->must_create && size > config->size_bytes)
 		return backend_fd_refuse(
-			config, -EINVAL, why, n,
+			config, -EINVAL, error,
 			"exists with %s, but size says %s: no file is cut; set size: %s to export all of it",
 			is, wanted, is);
-	return backend_fd_check_size(config, size, why, n);
+	return backend_fd_check_size(config, size, error);
 }
 
 static int sync_directory(const char *path)
@@ -131,7 +129,7 @@ static int sync_directory(const char *path)
 }
 
 /* -EEXIST if another program created it meanwhile. */
-static int create_file(const struct backend_config *config, char *why, size_t n)
+static int create_file(const struct backend_config *config, struct error *error)
 {
 	int fd = backend_fd_open(config->path, O_RDWR | O_CREAT | O_EXCL, true);
 	int r = 0;
@@ -139,9 +137,9 @@ static int create_file(const struct backend_config *config, char *why, size_t n)
 	if (fd == -EEXIST)
 		return fd;
 	if (fd == -ENOENT)
-		return backend_fd_refuse(config, fd, why, n, "cannot create it: no such directory");
+		return backend_fd_refuse(config, fd, error, "cannot create it: no such directory");
 	if (fd < 0)
-		return explain_open(config, fd, why, n);
+		return explain_open(config, fd, error);
 	if (ftruncate(fd, (off_t)config->size_bytes) < 0 || fsync(fd) < 0)
 		r = -errno;
 	if (r == 0)
@@ -149,30 +147,30 @@ static int create_file(const struct backend_config *config, char *why, size_t n)
 	if (r < 0) {
 		unlink(config->path);
 		close(fd);
-		return backend_fd_refuse(config, r, why, n, "cannot create it: %s", strerror(-r));
+		return backend_fd_refuse(config, r, error, "cannot create it: %s", strerror(-r));
 	}
 	log_info("%s: created", config->path);
 	return fd;
 }
 
-static int open_file(const struct backend_config *config, bool *ret_is_created, char *why, size_t n)
+static int open_file(const struct backend_config *config, bool *ret_is_created, struct error *error)
 {
 	int flags = config->is_read_only ? O_RDONLY : O_RDWR;
 	/* O_NONBLOCK: if it is a pipe, open must not wait. */
 	int fd = backend_fd_open(config->path, flags | O_NONBLOCK, true);
 
 	if (fd == -ENOENT && config->must_create) {
-		fd = create_file(config, why, n);
+		fd = create_file(config, error);
 		*ret_is_created = fd >= 0;
 		if (fd != -EEXIST)
 			return fd;
 		fd = backend_fd_open(config->path, flags | O_NONBLOCK, true);
 	}
-	return fd < 0 ? explain_open(config, fd, why, n) : fd;
+	return fd < 0 ? explain_open(config, fd, error) : fd;
 }
 
-static int lock_file(const struct backend_fd *disk, const struct backend_config *config, char *why,
-		     size_t n)
+static int lock_file(const struct backend_fd *disk, const struct backend_config *config,
+		     struct error *error)
 {
 	struct flock lock = {
 		.l_type = config->is_read_only || config->is_shared ? F_RDLCK : F_WRLCK,
@@ -183,14 +181,14 @@ static int lock_file(const struct backend_fd *disk, const struct backend_config 
 		return 0;
 	if (errno == EAGAIN || errno == EACCES)
 		return backend_fd_refuse(
-			config, -EBUSY, why, n,
+			config, -EBUSY, error,
 			"is in use: exported already, or locked by another program (lslocks shows which)");
 	log_warn("%s: cannot be locked against other programs: %s", disk->path, strerror(errno));
 	return 0;
 }
 
-static int set_direct(struct backend_fd *disk, const struct backend_config *config, char *why,
-		      size_t n)
+static int set_direct(struct backend_fd *disk, const struct backend_config *config,
+		      struct error *error)
 {
 	int flags = fcntl(disk->fd, F_GETFL) & ~O_NONBLOCK;
 	uint32_t align = 0;
@@ -198,10 +196,10 @@ static int set_direct(struct backend_fd *disk, const struct backend_config *conf
 	if (fcntl(disk->fd, F_SETFL, flags | O_DIRECT) == 0)
 		align = backend_fd_direct_align(disk->fd);
 	if (!align && fcntl(disk->fd, F_SETFL, flags & ~O_DIRECT) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "fcntl: %s", strerror(errno));
+		return backend_fd_refuse(config, -errno, error, "fcntl: %s", strerror(errno));
 	if (align > config->block_size)
 		return backend_fd_refuse(
-			config, -EINVAL, why, n,
+			config, -EINVAL, error,
 			"its file system needs I/O in units of %u bytes; set block_size: %u", align,
 			align);
 	disk->is_direct = align > 0;
@@ -267,16 +265,16 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 
 /* The new size must be on disk before a host is notified of it. */
 static int grow(struct backend_fd *disk, const struct backend_config *config, uint64_t old_size,
-		uint64_t size, char *why, size_t n)
+		uint64_t size, struct error *error)
 {
 	char wanted[UNITS_MAX];
 	int r;
 
 	if (config->is_read_only)
-		return backend_fd_refuse(config, -EROFS, why, n,
+		return backend_fd_refuse(config, -EROFS, error,
 					 "is exported read_only: it cannot be grown here");
 	if (ftruncate(disk->fd, (off_t)size) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "cannot grow to %s: %s",
+		return backend_fd_refuse(config, -errno, error, "cannot grow to %s: %s",
 					 units_format_exact(wanted, size), strerror(errno));
 	disk->backend.grown_from = old_size;
 	disk->backend.grown_to = size;
@@ -285,10 +283,10 @@ static int grow(struct backend_fd *disk, const struct backend_config *config, ui
 	r = -errno;
 	/* The kernel reports a failed sync once, and this may be that of a host's writes. */
 	atomic_store(&disk->backend.has_failed, true);
-	return backend_fd_refuse(config, r, why, n, "cannot sync it: %s", strerror(-r));
+	return backend_fd_refuse(config, r, error, "cannot sync it: %s", strerror(-r));
 }
 
-static int file_undo_grow(struct backend *backend, char *why, size_t n)
+static int file_undo_grow(struct backend *backend, struct error *error)
 {
 	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
 	const struct backend_config config = {.path = disk->path};
@@ -298,58 +296,60 @@ static int file_undo_grow(struct backend *backend, char *why, size_t n)
 
 	units_format_exact(is, backend->grown_to);
 	if (disk->is_shared)
-		return backend_fd_refuse(&config, -EBUSY, why, n,
+		return backend_fd_refuse(&config, -EBUSY, error,
 					 "stays %s: others that share it may have seen that", is);
 	if (fstat(disk->fd, &st) < 0)
-		return backend_fd_refuse(&config, -errno, why, n, "stays %s: %s", is,
+		return backend_fd_refuse(&config, -errno, error, "stays %s: %s", is,
 					 strerror(errno));
 	if ((uint64_t)st.st_size != backend->grown_to)
-		return backend_fd_refuse(&config, -EBUSY, why, n,
+		return backend_fd_refuse(&config, -EBUSY, error,
 					 "keeps its size, which another program has changed");
 	r = ftruncate(disk->fd, (off_t)backend->grown_from) < 0 ? -errno : 0;
 	if (r < 0)
-		return backend_fd_refuse(&config, r, why, n, "stays %s: %s", is, strerror(-r));
+		return backend_fd_refuse(&config, r, error, "stays %s: %s", is, strerror(-r));
 	backend->limits.size_bytes = backend->grown_from;
 	return 0;
 }
 
-static int prepare(struct backend_fd *disk, const struct backend_config *config, char *why,
-		   size_t n)
+static int prepare(struct backend_fd *disk, const struct backend_config *config,
+		   struct error *error)
 {
 	struct stat st;
 	int r;
 
 	if (fstat(disk->fd, &st) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "%s", strerror(errno));
-	r = check_stat(config, &st, why, n);
+		return backend_fd_refuse(config, -errno, error, "%s", strerror(errno));
+	r = check_stat(config, &st, error);
 	if (r == 0)
-		r = lock_file(disk, config, why, n);
+		r = lock_file(disk, config, error);
 	if (r == 0)
-		r = set_direct(disk, config, why, n);
+		r = set_direct(disk, config, error);
 	if (r == 0 && config->must_create && config->size_bytes > (uint64_t)st.st_size)
-		r = grow(disk, config, (uint64_t)st.st_size, config->size_bytes, why, n);
-	if (r < 0 || fstat(disk->fd, &st) < 0)
-		return r < 0 ? r : -errno;
+		r = grow(disk, config, (uint64_t)st.st_size, config->size_bytes, error);
+	if (r < 0)
+		return r;
+	if (fstat(disk->fd, &st) < 0)
+		return backend_fd_refuse(config, -errno, error, "%s", strerror(errno));
 	disk->backend.identity[0] = st.st_dev;
 	disk->backend.identity[1] = st.st_ino;
 	fill_limits(disk, config, &st);
 	return 0;
 }
 
-static int file_open(const struct backend_config *config, struct backend **ret_backend, char *why,
-		     size_t n)
+static int file_open(const struct backend_config *config, struct backend **ret_backend,
+		     struct error *error)
 {
 	struct backend_fd *disk = backend_fd_new(&backend_file, config->path);
 	int r;
 
 	if (!disk)
-		return backend_fd_refuse(config, -ENOMEM, why, n, "out of memory");
+		return backend_fd_refuse(config, -ENOMEM, error, "out of memory");
 	disk->zero = zero_range;
 	disk->discard = discard_range;
-	r = disk->fd = open_file(config, &disk->backend.is_created, why, n);
+	r = disk->fd = open_file(config, &disk->backend.is_created, error);
 	disk->is_shared = config->is_shared;
 	if (r >= 0)
-		r = prepare(disk, config, why, n);
+		r = prepare(disk, config, error);
 	if (r < 0) {
 		backend_undo_grow(&disk->backend);
 		backend_fd_close(&disk->backend);
@@ -363,21 +363,21 @@ static int file_open(const struct backend_config *config, struct backend **ret_b
 
 /* ---- checking without opening ------------------------------------------------------ */
 
-static int check_directory(const struct backend_config *config, char *why, size_t n)
+static int check_directory(const struct backend_config *config, struct error *error)
 {
 	_autofree_ char *copy = strdup(config->path);
 	const char *directory = copy ? dirname(copy) : "/";
 
 	if (!config->must_create)
-		return explain_open(config, -ENOENT, why, n);
+		return explain_open(config, -ENOENT, error);
 	if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) < 0)
-		return backend_fd_refuse(config, -errno, why, n, "cannot create it in %s: %s",
+		return backend_fd_refuse(config, -errno, error, "cannot create it in %s: %s",
 					 directory, strerror(errno));
 	return 0;
 }
 
-static int file_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
-		      size_t n)
+static int file_check(const struct backend_config *config, uint64_t ret_identity[2],
+		      struct error *error)
 {
 	int mode = config->is_read_only ? R_OK : R_OK | W_OK;
 	_autoclose_ int fd = backend_fd_open(config->path, O_PATH, true);
@@ -385,21 +385,21 @@ static int file_check(const struct backend_config *config, uint64_t ret_identity
 
 	ret_identity[0] = ret_identity[1] = 0;
 	if (fd == -ENOENT)
-		return check_directory(config, why, n);
+		return check_directory(config, error);
 	if (fd < 0)
-		return explain_open(config, fd, why, n);
+		return explain_open(config, fd, error);
 	if (fstat(fd, &st) < 0)
-		return explain_open(config, -errno, why, n);
+		return explain_open(config, -errno, error);
 	ret_identity[0] = st.st_dev;
 	ret_identity[1] = st.st_ino;
 	if (S_ISREG(st.st_mode) && faccessat(AT_FDCWD, config->path, mode, AT_EACCESS) < 0)
-		return explain_open(config, -errno, why, n);
-	return check_stat(config, &st, why, n);
+		return explain_open(config, -errno, error);
+	return check_stat(config, &st, error);
 }
 
 /* ---- a new size -------------------------------------------------------------------- */
 
-static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
+static int file_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
 {
 	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
 	const struct backend_config config = {.path = disk->path,
@@ -409,12 +409,12 @@ static int file_resize(struct backend *backend, uint64_t size_bytes, char *why, 
 	int r = 0;
 
 	if (fstat(disk->fd, &st) < 0)
-		return backend_fd_refuse(&config, -errno, why, n, "%s", strerror(errno));
+		return backend_fd_refuse(&config, -errno, error, "%s", strerror(errno));
 	if (size_bytes > (uint64_t)st.st_size)
-		r = grow(disk, &config, (uint64_t)st.st_size, size_bytes, why, n);
+		r = grow(disk, &config, (uint64_t)st.st_size, size_bytes, error);
 	else if (size_bytes && size_bytes < (uint64_t)st.st_size)
 		r = backend_fd_refuse(
-			&config, -EINVAL, why, n,
+			&config, -EINVAL, error,
 			"has %s: rblkd cuts no file; truncate it yourself, then resize without a size",
 			units_format_exact(has, (uint64_t)st.st_size));
 	if (r < 0)

@@ -12,14 +12,15 @@ void backend_keep_grown(struct backend *backend)
 
 bool backend_undo_grow(struct backend *backend)
 {
-	char why[512] = "", was[UNITS_MAX], had[UNITS_MAX];
+	struct error error;
+	char was[UNITS_MAX], had[UNITS_MAX];
 	int r;
 
 	if (!backend->grown_to)
 		return true;
-	r = backend->ops->undo_grow(backend, why, sizeof(why));
+	r = backend->ops->undo_grow(backend, &error);
 	if (r < 0)
-		log_warn("%s", why);
+		log_warn("%s", error.message);
 	else
 		log_info("%s: back from %s to %s, as nothing was changed", backend->ops->name,
 			 units_format_exact(had, backend->grown_to),

@@ -10,7 +10,7 @@
  *
  * - open runs on the control thread and may wait. It sets limits truthfully, because hosts order
  *   their writes by them (durability, has_volatile_cache) and align to them. On failure it writes
- *   to `why` what is wrong and what to do, in one line that names the store.
+ *   to *error what is wrong and what to do, in one line that names the store.
  * - check is open without any effect: rblkd --check calls it while another rblkd exports the same
  *   store.
  * - submit runs on every poller at once. It calls backend_take first, then starts one step:
@@ -37,32 +37,30 @@ struct null {
 	struct backend backend;
 };
 
-static int null_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
-		      size_t n)
+static int null_check(const struct backend_config *config, uint64_t ret_identity[2],
+		      struct error *error)
 {
 	/* Two namespaces of one identity are refused; here there is nothing to share. */
 	ret_identity[0] = ret_identity[1] = 0;
 	if (config->size_bytes % config->block_size == 0)
 		return 0;
-	snprintf(why, n, "null: %" PRIu64 " bytes is not a multiple of block_size %u",
-		 config->size_bytes, config->block_size);
-	return -EINVAL;
+	return error_refuse(error, -EINVAL,
+			    "null: %" PRIu64 " bytes is not a multiple of block_size %u",
+			    config->size_bytes, config->block_size);
 }
 
-static int null_open(const struct backend_config *config, struct backend **ret_backend, char *why,
-		     size_t n)
+static int null_open(const struct backend_config *config, struct backend **ret_backend,
+		     struct error *error)
 {
 	uint64_t identity[2];
 	struct null *null;
-	int r = null_check(config, identity, why, n);
+	int r = null_check(config, identity, error);
 
 	if (r < 0)
 		return r;
 	null = calloc(1, sizeof(*null));
-	if (!null) {
-		snprintf(why, n, "null: out of memory");
-		return -ENOMEM;
-	}
+	if (!null)
+		return error_refuse(error, -ENOMEM, "null: out of memory");
 	null->backend.ops = &backend_null;
 	null->backend.limits = (struct backend_limits){
 		.size_bytes = config->size_bytes,
@@ -94,7 +92,7 @@ static void null_submit(struct backend *backend, struct backend_thread *thread,
 	backend_skip(io, 0);
 }
 
-static int null_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
+static int null_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
 {
 	if (!size_bytes || size_bytes == backend->limits.size_bytes)
 		return 0;
@@ -104,7 +102,7 @@ static int null_resize(struct backend *backend, uint64_t size_bytes, char *why, 
 	return 0;
 }
 
-static int null_undo_grow(struct backend *backend, char *why, size_t n)
+static int null_undo_grow(struct backend *backend, struct error *error)
 {
 	backend->limits.size_bytes = backend->grown_from;
 	return 0;

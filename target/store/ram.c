@@ -174,26 +174,24 @@ static void ram_submit(struct backend *backend, struct backend_thread *thread,
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static int ram_check(const struct backend_config *config, uint64_t ret_identity[2], char *why,
-		     size_t n)
+static int ram_check(const struct backend_config *config, uint64_t ret_identity[2],
+		     struct error *error)
 {
 	char wanted[UNITS_MAX], have[UNITS_MAX];
 	struct sysinfo info;
 	uint64_t total;
 
 	ret_identity[0] = ret_identity[1] = 0;
-	if (!config->size_bytes || config->size_bytes % config->block_size) {
-		snprintf(why, n, "ram: %" PRIu64 " bytes is not a multiple of block_size %u",
-			 config->size_bytes, config->block_size);
-		return -EINVAL;
-	}
+	if (!config->size_bytes || config->size_bytes % config->block_size)
+		return error_refuse(error, -EINVAL,
+				    "ram: %" PRIu64 " bytes is not a multiple of block_size %u",
+				    config->size_bytes, config->block_size);
 	total = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : UINT64_MAX;
-	if (config->size_bytes > total) {
-		snprintf(why, n, "ram: %s is more memory than the %s of this machine",
-			 units_format_size(wanted, config->size_bytes),
-			 units_format_size(have, total));
-		return -ENOMEM;
-	}
+	if (config->size_bytes > total)
+		return error_refuse(error, -ENOMEM,
+				    "ram: %s is more memory than the %s of this machine",
+				    units_format_size(wanted, config->size_bytes),
+				    units_format_size(have, total));
 	return 0;
 }
 
@@ -259,20 +257,18 @@ static int map_memory(struct ram *ram, uint64_t size)
 	return r < 0 ? r : extend(ram, size);
 }
 
-static int ram_open(const struct backend_config *config, struct backend **ret_backend, char *why,
-		    size_t n)
+static int ram_open(const struct backend_config *config, struct backend **ret_backend,
+		    struct error *error)
 {
 	struct ram *ram;
 	uint64_t identity[2];
-	int r = ram_check(config, identity, why, n);
+	int r = ram_check(config, identity, error);
 
 	if (r < 0)
 		return r;
 	ram = calloc(1, sizeof(*ram));
-	if (!ram) {
-		snprintf(why, n, "ram: out of memory");
-		return -ENOMEM;
-	}
+	if (!ram)
+		return error_refuse(error, -ENOMEM, "ram: out of memory");
 	ram->fd = -1;
 	ram->backend.ops = &backend_ram;
 	ram->backend.limits = (struct backend_limits){
@@ -288,8 +284,8 @@ static int ram_open(const struct backend_config *config, struct backend **ret_ba
 	ram->backend.whole = whole_new();
 	r = ram->backend.whole ? map_memory(ram, config->size_bytes) : -ENOMEM;
 	if (r < 0) {
-		snprintf(why, n, "ram: cannot get %" PRIu64 " bytes of memory: %s",
-			 config->size_bytes, strerror(-r));
+		error_refuse(error, r, "ram: cannot get %" PRIu64 " bytes of memory: %s",
+			     config->size_bytes, strerror(-r));
 		ram_close(&ram->backend);
 		return r;
 	}
@@ -297,7 +293,7 @@ static int ram_open(const struct backend_config *config, struct backend **ret_ba
 	return 0;
 }
 
-static int ram_resize(struct backend *backend, uint64_t size_bytes, char *why, size_t n)
+static int ram_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
 {
 	struct ram *ram = ram_of(backend);
 	char has[UNITS_MAX], wanted[UNITS_MAX];
@@ -306,26 +302,23 @@ static int ram_resize(struct backend *backend, uint64_t size_bytes, char *why, s
 
 	if (!size_bytes || size_bytes == ram->size)
 		return 0;
-	if (size_bytes < ram->size || size_bytes > ram->n_reserved) {
-		snprintf(why, n, "ram: %s cannot become %s while it runs: %s",
-			 units_format_exact(has, ram->size), units_format_exact(wanted, size_bytes),
-			 size_bytes < ram->size ? "memory in use is not taken away"
-						: "it may grow to 16 times its first size");
-		return -EINVAL;
-	}
+	if (size_bytes < ram->size || size_bytes > ram->n_reserved)
+		return error_refuse(
+			error, -EINVAL, "ram: %s cannot become %s while it runs: %s",
+			units_format_exact(has, ram->size), units_format_exact(wanted, size_bytes),
+			size_bytes < ram->size ? "memory in use is not taken away"
+					       : "it may grow to 16 times its first size");
 	r = extend(ram, size_bytes);
 	if (r < 0)
-		snprintf(why, n, "ram: cannot grow to %s: %s",
-			 units_format_exact(wanted, size_bytes), strerror(-r));
-	if (r < 0)
-		return r;
+		return error_refuse(error, r, "ram: cannot grow to %s: %s",
+				    units_format_exact(wanted, size_bytes), strerror(-r));
 	backend->grown_from = old_size;
 	backend->grown_to = size_bytes;
 	return 0;
 }
 
 /* The pages stay mapped; no host can reach them. */
-static int ram_undo_grow(struct backend *backend, char *why, size_t n)
+static int ram_undo_grow(struct backend *backend, struct error *error)
 {
 	struct ram *ram = ram_of(backend);
 

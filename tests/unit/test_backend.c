@@ -180,10 +180,10 @@ static struct backend_config new_file(const char *name, uint64_t size)
 static struct backend *must_open(const struct backend_ops *ops, const struct backend_config *config)
 {
 	struct backend *backend = NULL;
-	char why[256] = "";
+	struct error refused;
 
-	if (ops->open(config, &backend, why, sizeof(why)) < 0)
-		fail_msg("%s", why);
+	if (ops->open(config, &backend, &refused) < 0)
+		fail_msg("%s", refused.message);
 	return backend;
 }
 
@@ -191,12 +191,12 @@ static void must_refuse(const struct backend_ops *ops, const struct backend_conf
 			int error, const char *says)
 {
 	struct backend *backend = NULL;
-	char why[256] = "";
+	struct error refused;
 
-	assert_int_equal(ops->open(config, &backend, why, sizeof(why)), error);
+	assert_int_equal(ops->open(config, &backend, &refused), error);
 	assert_null(backend);
-	if (!strstr(why, says))
-		fail_msg("'%s' does not say '%s'", why, says);
+	if (!strstr(refused.message, says))
+		fail_msg("'%s' does not say '%s'", refused.message, says);
 }
 
 static uint8_t *buffer_new(size_t n)
@@ -351,12 +351,12 @@ static void file_end_is_an_error(void **state)
 	uint8_t *buffer = buffer_new(4 * BLOCK);
 	struct backend_io io = {
 		.op = BACKEND_READ, .offset = 62 * BLOCK, .length = 4 * BLOCK, .buffer = buffer};
-	char why[160];
+	struct error refused;
 
 	assert_int_equal(run(backend, io), -EIO); /* the file holds half of it */
 	assert_int_equal(truncate(config.path, 62 * BLOCK), 0);
 	assert_int_equal(run(backend, io), -EIO);
-	assert_int_equal(backend_file.resize(backend, 0, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.resize(backend, 0, &refused), 0);
 	assert_int_equal(backend->limits.size_bytes, 62 * BLOCK);
 	free(buffer);
 	backend_file.close(backend);
@@ -423,13 +423,13 @@ static void file_is_locked(void **state)
 	struct backend_config reader = config;
 	struct backend *backend = must_open(&backend_file, &config), *second;
 	uint64_t identity[2];
-	char why[256] = "";
+	struct error refused;
 
 	reader.is_read_only = true;
 	must_refuse(&backend_file, &config, -EBUSY, "exported already");
 	must_refuse(&backend_file, &reader, -EBUSY, "exported already");
 	/* another rblkd may run with --check meanwhile */
-	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.check(&config, identity, &refused), 0);
 	assert_memory_equal(identity, backend->identity, sizeof(identity));
 	must_refuse(&backend_file, &config, -EBUSY, "locked"); /* check released no lock */
 	backend_file.close(backend);
@@ -476,10 +476,10 @@ static void file_is_created(void **state)
 					.size_bytes = 1 << 30};
 	uint64_t identity[2];
 	struct backend *backend;
-	char why[256];
+	struct error refused;
 	struct stat st;
 
-	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.check(&config, identity, &refused), 0);
 	assert_int_equal(identity[0] | identity[1], 0);
 	assert_int_equal(access(config.path, F_OK), -1); /* a check creates no file */
 	backend = must_open(&backend_file, &config);
@@ -498,7 +498,7 @@ static void file_is_created(void **state)
 	backend_file.close(backend);
 	config.size_bytes = 1 << 20;
 	must_refuse(&backend_file, &config, -EINVAL, "exists with 1536MiB, but size says 1MiB");
-	assert_int_equal(backend_file.check(&config, identity, why, sizeof(why)), -EINVAL);
+	assert_int_equal(backend_file.check(&config, identity, &refused), -EINVAL);
 }
 
 static void file_is_refused(void **state)
@@ -604,14 +604,14 @@ static void ram_grows_where_it_is(void **state)
 	struct backend_config config = {.size_bytes = 4096 + 512, .block_size = 512};
 	struct backend *backend = must_open(&backend_ram, &config);
 	uint8_t *memory = backend_ram.memory(backend);
-	char why[160];
+	struct error refused;
 
 	memset(memory, 0x5a, 4096 + 512);
-	assert_int_equal(backend_ram.resize(backend, 4096, why, sizeof(why)), -EINVAL);
-	assert_int_equal(backend_ram.resize(backend, 1 << 20, why, sizeof(why)), -EINVAL);
-	assert_non_null(strstr(why, "16 times"));
+	assert_int_equal(backend_ram.resize(backend, 4096, &refused), -EINVAL);
+	assert_int_equal(backend_ram.resize(backend, 1 << 20, &refused), -EINVAL);
+	assert_non_null(strstr(refused.message, "16 times"));
 	assert_int_equal(backend->limits.size_bytes, 4096 + 512);
-	assert_int_equal(backend_ram.resize(backend, 65536, why, sizeof(why)), 0);
+	assert_int_equal(backend_ram.resize(backend, 65536, &refused), 0);
 	assert_ptr_equal(backend_ram.memory(backend), memory);
 	assert_int_equal(backend->limits.size_bytes, 65536);
 	must_read(backend, 0, 4096 + 512, 0x5a);
@@ -674,7 +674,8 @@ static void device_does_all(void **state)
 	struct backend_config as_file;
 	struct backend *backend;
 	uint64_t identity[2];
-	char path[64], why[256];
+	char path[64];
+	struct error refused;
 
 	open_loop(path, "");
 	config.path = path;
@@ -682,7 +683,7 @@ static void device_does_all(void **state)
 	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
 	exercise(backend, false);
 	must_refuse(&backend_device, &config, -EBUSY, "is in use: mounted");
-	assert_int_equal(backend_device.check(&config, identity, why, sizeof(why)), 0);
+	assert_int_equal(backend_device.check(&config, identity, &refused), 0);
 	assert_memory_equal(identity, backend->identity, sizeof(identity));
 	as_file = config;
 	must_refuse(&backend_file, &as_file, -EINVAL, "use 'device' instead");

@@ -49,21 +49,21 @@ static struct snapshot snapshot;
 
 /* ---- a life of rblkd ------------------------------------------------------------------------ */
 
-static int open_log(char why[300])
+static int open_log(struct error *refused)
 {
-	health = health_new(directory, why, 300);
+	health = health_new(directory, refused);
 	assert_non_null(health);
 	record = health_find(health, NQN);
 	assert_non_null(record);
-	return event_log_open(record, why, 300);
+	return event_log_open(record, refused);
 }
 
 static void begin(void)
 {
-	char why[300] = "";
+	struct error refused;
 
-	if (open_log(why) < 0)
-		fail_msg("%s", why);
+	if (open_log(&refused) < 0)
+		fail_msg("%s", refused.message);
 	subsystem.health = record;
 	snapshot = (struct snapshot){.subsystems = &subsystem, .n_subsystems = 1};
 	memset(&loop, 0, sizeof(loop));
@@ -155,10 +155,10 @@ static void find_file(void)
 
 static int setup(void **state)
 {
-	char why[200];
+	struct error refused;
 
 	assert_non_null(mkdtemp(folder));
-	directory = state_directory_open(folder, why, sizeof(why));
+	directory = state_directory_open(folder, &refused);
 	assert_non_null(directory);
 	begin();
 	leave(true);
@@ -333,24 +333,24 @@ static void write_file(const char *text, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-static bool is_accepted(const char *text, size_t n, char why[300])
+static bool is_accepted(const char *text, size_t n, struct error *refused)
 {
 	int r;
 
 	write_file(text, n);
-	r = open_log(why);
+	r = open_log(refused);
 	health_free(health);
 	return r == 0;
 }
 
 static void expect_refused(const char *text, size_t n)
 {
-	char why[300] = "";
+	struct error refused;
 
-	if (is_accepted(text, n, why))
+	if (is_accepted(text, n, &refused))
 		fail_msg("accepted: %.*s", (int)n, text);
-	if (!strstr(why, "is damaged: it holds the event log of " NQN))
-		fail_msg("%.*s: %s", (int)n, text, why);
+	if (!strstr(refused.message, "is damaged: it holds the event log of " NQN))
+		fail_msg("%.*s: %s", (int)n, text, refused.message);
 }
 
 static void damaged_files(void **state)
@@ -391,19 +391,20 @@ static void damaged_files(void **state)
 		FILE_OF(NQN, "1",
 			"\"01011503ffff010203040506000000000000000000000800302e312e30202020\""),
 	};
-	char why[300] = "";
+	struct error refused;
 
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		expect_refused(texts[i], strlen(texts[i]));
 	assert_true(is_accepted(FILE_OF(NQN, "65535", POWER_ON),
-				strlen(FILE_OF(NQN, "65535", POWER_ON)), why));
-	assert_true(is_accepted(FILE_OF(NQN, "1", ""), strlen(FILE_OF(NQN, "1", "")), why));
+				strlen(FILE_OF(NQN, "65535", POWER_ON)), &refused));
+	assert_true(is_accepted(FILE_OF(NQN, "1", ""), strlen(FILE_OF(NQN, "1", "")), &refused));
 }
 
 /* More than fit: 65024 bytes hold 2032 such events. */
 static void too_many(void **state)
 {
-	char why[300] = "", *text = NULL;
+	char *text = NULL;
+	struct error refused;
 	size_t n;
 
 	for (unsigned more = 0; more < 2; more++) {
@@ -418,7 +419,7 @@ static void too_many(void **state)
 		if (more)
 			expect_refused(text, n);
 		else
-			assert_true(is_accepted(text, n, why));
+			assert_true(is_accepted(text, n, &refused));
 		free(text);
 	}
 }
@@ -428,24 +429,25 @@ static void too_many(void **state)
 static void spoilt_files(void **state)
 {
 	static const char text[] = FILE_OF(NQN, "7", POWER_ON ", " POWER_ON);
-	char spoilt[sizeof(text)], why[300];
+	char spoilt[sizeof(text)];
+	struct error refused;
 
 	for (size_t i = 0; i < sizeof(text) - 1; i++)
 		expect_refused(text, i);
 	for (size_t i = 0; i < sizeof(text) - 1; i++) {
 		memcpy(spoilt, text, sizeof(text));
 		spoilt[i] ^= 0x11;
-		is_accepted(spoilt, sizeof(text) - 1, why);
+		is_accepted(spoilt, sizeof(text) - 1, &refused);
 	}
 }
 
 static void cannot_be_read(void **state)
 {
-	char why[300] = "";
+	struct error refused;
 
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_int_equal(open_log(why), -EINVAL);
-	assert_non_null(strstr(why, "cannot read"));
+	assert_int_equal(open_log(&refused), -EINVAL);
+	assert_non_null(strstr(refused.message, "cannot read"));
 	health_free(health);
 	assert_int_equal(rmdir(path), 0);
 }

@@ -168,10 +168,10 @@ static struct backend_config new_file(uint64_t size)
 static struct backend *must_open(const struct backend_ops *ops, const struct backend_config *config)
 {
 	struct backend *backend = NULL;
-	char why[256] = "";
+	struct error refused;
 
-	if (ops->open(config, &backend, why, sizeof(why)) < 0)
-		fail_msg("%s", why);
+	if (ops->open(config, &backend, &refused) < 0)
+		fail_msg("%s", refused.message);
 	backend->owner = &heard;
 	backend->on_error = on_error;
 	return backend;
@@ -235,11 +235,11 @@ static void failed_sync_of_growing_is_final(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
 	struct backend *backend = must_open(&backend_file, &config);
-	char why[256];
+	struct error refused;
 
 	assert_int_equal(run(backend, BACKEND_WRITE, 0, false), 0);
 	fault.fsync_error = EIO;
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), -EIO);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, &refused), -EIO);
 	fault.fsync_error = 0;
 	assert_true(atomic_load(&backend->has_failed));
 	assert_int_equal(run(backend, BACKEND_FLUSH, 0, false), -EIO);
@@ -270,18 +270,18 @@ static void growing_is_undone(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
 	struct backend *backend = must_open(&backend_file, &config);
-	char why[256];
+	struct error refused;
 
 	assert_true(backend_undo_grow(backend)); /* nothing to do */
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, &refused), 0);
 	assert_true(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), FILE_BYTES);
 	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, &refused), 0);
 	backend_keep_grown(backend);
 	assert_true(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 2 * FILE_BYTES);
-	assert_int_equal(backend_file.resize(backend, 3 * FILE_BYTES, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.resize(backend, 3 * FILE_BYTES, &refused), 0);
 	grow_and_write(config.path); /* bytes of another program are never cut off */
 	assert_false(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 3 * FILE_BYTES + BLOCK);
@@ -293,11 +293,11 @@ static void shared_files_are_not_cut(void **state)
 {
 	struct backend_config config = new_file(FILE_BYTES);
 	struct backend *backend;
-	char why[256];
+	struct error refused;
 
 	config.is_shared = true;
 	backend = must_open(&backend_file, &config);
-	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, why, sizeof(why)), 0);
+	assert_int_equal(backend_file.resize(backend, 2 * FILE_BYTES, &refused), 0);
 	assert_false(backend_undo_grow(backend));
 	assert_int_equal(size_of(&config), 2 * FILE_BYTES);
 	backend_file.close(backend);
@@ -307,16 +307,16 @@ static void memory_grows_again(void **state)
 {
 	struct backend_config config = {.size_bytes = BLOCK + 512, .block_size = 512};
 	struct backend *backend = must_open(&backend_ram, &config);
-	char why[256];
+	struct error refused;
 
 	for (unsigned n = 8; n >= 2; n--) {
-		assert_int_equal(backend_ram.resize(backend, n * BLOCK, why, sizeof(why)), 0);
+		assert_int_equal(backend_ram.resize(backend, n * BLOCK, &refused), 0);
 		assert_int_equal(run(backend, BACKEND_READ, (n - 1) * BLOCK, false), 0);
 		assert_true(backend_undo_grow(backend));
 		assert_int_equal(backend->limits.size_bytes, BLOCK + 512);
 		assert_int_equal(run(backend, BACKEND_READ, (n - 1) * BLOCK, false), -EIO);
 	}
-	assert_int_equal(backend_ram.resize(backend, 16 * BLOCK, why, sizeof(why)), 0);
+	assert_int_equal(backend_ram.resize(backend, 16 * BLOCK, &refused), 0);
 	assert_int_equal(run(backend, BACKEND_READ, 15 * BLOCK, false), 0);
 	backend_ram.close(backend);
 }

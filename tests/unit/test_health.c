@@ -40,9 +40,9 @@ static struct snapshot snapshot;
 
 /* ---- a life of rblkd ------------------------------------------------------------------------ */
 
-static struct health *load(char why[200])
+static struct health *load(struct error *refused)
 {
-	return health_new(directory, why, 200);
+	return health_new(directory, refused);
 }
 
 /* rblkd reads this as the kernel's boot id from now on. */
@@ -58,11 +58,11 @@ static void boot(const char *id)
 static void begin(unsigned n_subsystems)
 {
 	static const char *const nqns[] = {NQN, OTHER};
-	char why[200] = "";
+	struct error refused;
 
-	health = load(why);
+	health = load(&refused);
 	if (!health)
-		fail_msg("%s", why);
+		fail_msg("%s", refused.message);
 	for (unsigned i = 0; i < 2; i++)
 		subsystems[i].health = health_find(health, nqns[i]);
 	snapshot = (struct snapshot){.subsystems = subsystems, .n_subsystems = n_subsystems};
@@ -133,12 +133,12 @@ static bool file_has(const char *piece)
 
 static int setup(void **state)
 {
-	char why[200];
+	struct error refused;
 
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/" HEALTH_FILE, folder);
 	snprintf(aside, sizeof(aside), "%s/" HEALTH_FILE ".new", folder);
-	directory = state_directory_open(folder, why, sizeof(why));
+	directory = state_directory_open(folder, &refused);
 	assert_non_null(directory);
 	snprintf(boot_id_path, sizeof(boot_id_path), "%s/boot_id", folder);
 	boot("one");
@@ -453,7 +453,8 @@ static void stays_small(void **state)
 {
 	struct subsystem *many = calloc(MANY, sizeof(*many));
 	struct snapshot all = {.subsystems = many, .n_subsystems = MANY};
-	char nqn[NVMF_NQN_MAX + 1], why[200];
+	char nqn[NVMF_NQN_MAX + 1];
+	struct error refused;
 	struct stat st;
 
 	assert_non_null(many);
@@ -469,7 +470,7 @@ static void stays_small(void **state)
 	free(many);
 	assert_int_equal(stat(path, &st), 0);
 	assert_in_range(st.st_size, HEALTH_RECORDS_MAX * NVMF_NQN_MAX, 1024 * 1024);
-	health = load(why);
+	health = load(&refused);
 	assert_non_null(health);
 	health_free(health);
 }
@@ -504,14 +505,15 @@ static void write_file(const char *text, size_t n)
 
 static void expect_refused(const char *text, size_t n)
 {
-	char why[200] = "", *after;
+	struct error refused;
+	char *after;
 
 	write_file(text, n);
-	health = load(why);
+	health = load(&refused);
 	if (health)
 		fail_msg("accepted: %s", text);
-	if (!strstr(why, "health.json is damaged"))
-		fail_msg("%s: %s", text, why);
+	if (!strstr(refused.message, "health.json is damaged"))
+		fail_msg("%s: %s", text, refused.message);
 	after = read_file();
 	assert_memory_equal(after, text, n);
 	free(after);
@@ -552,7 +554,8 @@ static void damaged_files(void **state)
 		"{\"version\": 1, \"subsystems\": [{\"nqn\": \"a\", " RECORD
 		", \"errors\": 0, \"boot_id\": \"0123456789012345678901234567890123456789\"}]}",
 	};
-	char why[200], long_one[1024];
+	struct error refused;
+	char long_one[1024];
 	int n;
 
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -568,7 +571,7 @@ static void damaged_files(void **state)
 		     ", \"errors\": 7}]}",
 		     0);
 	write_file(long_one, (size_t)n);
-	health = load(why);
+	health = load(&refused);
 	assert_non_null(health);
 	health_free(health);
 }
@@ -577,7 +580,8 @@ static void damaged_files(void **state)
  * Neither crashes. */
 static void spoilt_files(void **state)
 {
-	char why[200], *text;
+	struct error refused;
+	char *text;
 	size_t n;
 
 	begin(2);
@@ -592,7 +596,7 @@ static void spoilt_files(void **state)
 
 		text[i] ^= 0x11;
 		write_file(text, n);
-		health_free(load(why));
+		health_free(load(&refused));
 		text[i] = was;
 	}
 	free(text);
@@ -603,14 +607,15 @@ static void too_large(void **state)
 	enum {
 		N = 1024 * 1024 + 1
 	};
-	char why[200] = "", *text = malloc(N);
+	struct error refused;
+	char *text = malloc(N);
 
 	assert_non_null(text);
 	memset(text, ' ', N);
 	write_file(text, N);
 	free(text);
-	assert_null(load(why));
-	assert_non_null(strstr(why, "cannot read"));
+	assert_null(load(&refused));
+	assert_non_null(strstr(refused.message, "cannot read"));
 }
 
 #define CASE(f) cmocka_unit_test_teardown(f, forget)

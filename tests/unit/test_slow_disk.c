@@ -230,14 +230,15 @@ static int tear_down(void **state)
 
 static struct backend *open_file(const char *name)
 {
-	char path[128], why[256] = "";
+	char path[128];
+	struct error refused;
 	struct backend_config config = {
 		.path = path, .block_size = 512, .size_bytes = FILE_BYTES, .must_create = true};
 	struct backend *backend = NULL;
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	if (backend_file.open(&config, &backend, why, sizeof(why)) < 0)
-		fail_msg("%s", why);
+	if (backend_file.open(&config, &backend, &refused) < 0)
+		fail_msg("%s", refused.message);
 	return backend;
 }
 

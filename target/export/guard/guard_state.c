@@ -132,7 +132,7 @@ void guard_settle(struct guard *guard)
 			state_directory_path(guard->directory), name, strerror(-r));
 }
 
-int guard_load(struct guard *guard, char *why, size_t n)
+int guard_load(struct guard *guard, struct error *error)
 {
 	char name[GUARD_NAME_BYTES], *text;
 	int r = 0;
@@ -142,13 +142,13 @@ int guard_load(struct guard *guard, char *why, size_t n)
 	guard_file_name(guard, name);
 	r = state_file_read(guard->directory, name, &text);
 	if (r < 0)
-		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(guard->directory),
-			 name, strerror(-r));
+		error_refuse(error, r, "cannot read %s/%s: %s",
+			     state_directory_path(guard->directory), name, strerror(-r));
 	if (r < 0 || !text)
 		return r;
 	if (!guard_parse(guard, text)) {
-		snprintf(
-			why, n,
+		error_refuse(
+			error, -EINVAL,
 			"%s/%s is damaged: it holds this namespace's reservations; remove it to serve the namespace without them",
 			state_directory_path(guard->directory), name);
 		r = -EINVAL;

@@ -23,8 +23,8 @@ void guard_save(struct pass *owner, bool is_skipped,
 /* ---- control ---- */
 
 void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES]);
-/* Restores the state from the file. 0; or -errno with one line in why. */
-int guard_load(struct guard *guard, char *why, size_t n);
+/* Restores the state from the file. 0; or -errno and *error. */
+int guard_load(struct guard *guard, struct error *error);
 /* Once pollers have stopped: saves an unkept state, if that is possible now. */
 void guard_settle(struct guard *guard);
 

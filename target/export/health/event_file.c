@@ -14,6 +14,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "target/export/state_file.h"
 #include "target/export/health/event_log.h"
@@ -185,7 +186,7 @@ static struct event_image *trim(struct event_image *image)
 }
 
 struct event_image *event_file_read(const struct state_directory *directory, const char *nqn,
-				    char *why, size_t n)
+				    struct error *error)
 {
 	struct event_image *image = new_image();
 	char name[EVENT_NAME_BYTES], *text = NULL;
@@ -196,8 +197,8 @@ struct event_image *event_file_read(const struct state_directory *directory, con
 	file_name(nqn, name);
 	r = image ? state_file_read(directory, name, &text) : -ENOMEM;
 	if (r < 0) {
-		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(directory), name,
-			 strerror(-r));
+		error_refuse(error, r, "cannot read %s/%s: %s", state_directory_path(directory),
+			     name, strerror(-r));
 		free(image);
 		return NULL;
 	}
@@ -209,9 +210,9 @@ struct event_image *event_file_read(const struct state_directory *directory, con
 	}
 	if (is_sound)
 		return trim(image);
-	snprintf(why, n,
-		 "%s/%s is damaged: it holds the event log of %s; remove it to begin another",
-		 state_directory_path(directory), name, nqn);
+	error_refuse(error, -EINVAL,
+		     "%s/%s is damaged: it holds the event log of %s; remove it to begin another",
+		     state_directory_path(directory), name, nqn);
 	free(image);
 	return NULL;
 }

@@ -93,14 +93,14 @@ static struct event_image *put_before(const struct event_image *image,
 
 /* ---- open and closed ------------------------------------------------------------------------ */
 
-int event_log_open(struct health_record *record, char *why, size_t n)
+int event_log_open(struct health_record *record, struct error *error)
 {
 	const struct state_directory *directory = record->health->directory;
 	struct event_image *image;
 
 	if (!directory || record->events.image)
 		return 0;
-	image = event_file_read(directory, record->nqn, why, n);
+	image = event_file_read(directory, record->nqn, error);
 	if (!image)
 		return -EINVAL;
 	record->events.n_tokens = RESETS_AT_ONCE;

@@ -23,6 +23,7 @@ enum {
 	EVENT_NAME_BYTES = 56, /* events-UUID.json */
 };
 
+struct error;
 struct health;
 struct health_record;
 struct state_directory;
@@ -59,8 +60,8 @@ struct event_log {
 
 /* ---- control: event_log.c ---- */
 
-/* Restores the saved log; may be called again. 0; or -errno with one line in why. */
-int event_log_open(struct health_record *record, char *why, size_t n);
+/* Restores the saved log; may be called again. 0; or -errno and *error. */
+int event_log_open(struct health_record *record, struct error *error);
 void event_log_close(struct health_record *record); /* accepts one that was not opened */
 /* rblkd has started: records a power-on. */
 void event_log_add_power_on(struct health_record *record);
@@ -78,9 +79,9 @@ uint64_t event_time_ms(void);
 
 /* ---- event_file.c ---- */
 
-/* Control: the image in the file, an empty one without a file; or NULL with one line in why. */
+/* Control: the image in the file, an empty one without a file; or NULL and *error. */
 struct event_image *event_file_read(const struct state_directory *directory, const char *nqn,
-				    char *why, size_t n);
+				    struct error *error);
 /* Any thread: 0 or -errno. */
 int event_file_write(const struct state_directory *directory, const char *nqn,
 		     const struct event_image *image);

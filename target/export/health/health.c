@@ -49,19 +49,19 @@ static void read_boot_id(char ret_id[HEALTH_BOOT_BYTES])
 	ret_id[strcspn(ret_id, "\n")] = '\0';
 }
 
-struct health *health_new(struct state_directory *directory, char *why, size_t n)
+struct health *health_new(struct state_directory *directory, struct error *error)
 {
 	struct health *health = calloc(1, sizeof(*health));
 
 	if (!health) {
-		snprintf(why, n, "out of memory");
+		error_refuse(error, -ENOMEM, "out of memory");
 		return NULL;
 	}
 	pthread_mutex_init(&health->lock, NULL);
 	list_init(&health->records);
 	health->directory = directory;
 	read_boot_id(health->boot_id);
-	if (directory && health_load(health, why, n) < 0) {
+	if (directory && health_load(health, error) < 0) {
 		health_free(health);
 		return NULL;
 	}

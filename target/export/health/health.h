@@ -20,6 +20,7 @@
 #include "target/export/health/event_log.h"
 #include "transport/wire/fabrics.h"
 
+struct error;
 struct namespace;
 struct snapshot;
 struct state_directory;
@@ -90,8 +91,8 @@ struct health {
 
 /* ---- control ---- */
 
-/* Restores what the directory (may be NULL) has. NULL with one line in why. */
-struct health *health_new(struct state_directory *directory, char *why, size_t n);
+/* Restores what the directory (may be NULL) has. NULL and *error. */
+struct health *health_new(struct state_directory *directory, struct error *error);
 /* Once namespaces and controllers are gone. Accepts NULL. */
 void health_free(struct health *health);
 /* The record of that subsystem, which it creates if needed; NULL: no memory. */
@@ -140,7 +141,7 @@ static inline bool event_log_is_kept(const struct health_record *record)
 
 /* ---- health_file.c: control ---- */
 
-/* Restores the saved records. 0; or -errno with one line in why. */
-int health_load(struct health *health, char *why, size_t n);
+/* Restores the saved records. 0; or -errno and *error. */
+int health_load(struct health *health, struct error *error);
 /* The text for the file now; the caller frees it. NULL: no memory. */
 char *health_format(struct health *health);

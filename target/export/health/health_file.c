@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
@@ -193,26 +194,27 @@ static int take_over(struct health *health, struct json_object *object)
 	return r;
 }
 
-int health_load(struct health *health, char *why, size_t n)
+int health_load(struct health *health, struct error *error)
 {
 	struct json_object *object;
 	char *text;
 	int r = state_file_read(health->directory, HEALTH_FILE, &text);
 
 	if (r < 0)
-		snprintf(why, n, "cannot read %s/%s: %s", state_directory_path(health->directory),
-			 HEALTH_FILE, strerror(-r));
+		error_refuse(error, r, "cannot read %s/%s: %s",
+			     state_directory_path(health->directory), HEALTH_FILE, strerror(-r));
 	if (r < 0 || !text)
 		return r;
 	object = json_tokener_parse(text);
 	free(text);
 	r = take_over(health, object);
 	if (r == -EINVAL)
-		snprintf(why, n,
-			 "%s/%s is damaged: it holds what SMART counts; remove it to count from 0",
-			 state_directory_path(health->directory), HEALTH_FILE);
+		error_refuse(
+			error, r,
+			"%s/%s is damaged: it holds what SMART counts; remove it to count from 0",
+			state_directory_path(health->directory), HEALTH_FILE);
 	else if (r < 0)
-		snprintf(why, n, "out of memory");
+		error_refuse(error, r, "out of memory");
 	json_object_put(object);
 	return r;
 }

@@ -55,9 +55,8 @@ __attribute__((format(printf, 3, 4))) static bool refuse(struct apply *a, enum e
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(a->report->refusal, sizeof(a->report->refusal), fmt, args);
+	error_set_list(&a->report->error, code, NULL, fmt, args);
 	va_end(args);
-	a->report->code = code;
 	return false;
 }
 
@@ -92,14 +91,15 @@ static bool for_each_kept(struct apply *a, bool (*visit)(struct apply *a, const 
 /* A change that is not in the configuration: the backing store has grown. */
 static bool look_at_size(struct apply *a, const struct kept *kept)
 {
-	char name[NVMF_NQN_MAX + 16], was[UNITS_MAX], is[UNITS_MAX], why[200];
+	char name[NVMF_NQN_MAX + 16], was[UNITS_MAX], is[UNITS_MAX];
 	struct backend *backend = kept->ns->backend;
+	struct error error;
 
 	if (config_namespace_bytes(kept->config))
 		return true;
 	snprintf(name, sizeof(name), "%s/%u", kept->subsystem->nqn, kept->ns->nsid);
-	if (namespace_prepare_size(kept->ns, 0, false, why, sizeof(why)) < 0)
-		fprintf(a->out, "warning: namespace %s keeps its size: %s\n", name, why);
+	if (namespace_prepare_size(kept->ns, 0, false, &error) < 0)
+		fprintf(a->out, "warning: namespace %s keeps its size: %s\n", name, error.message);
 	else if (backend->limits.size_bytes != namespace_bytes(kept->ns))
 		config_changes_add(
 			&a->report->changes,
@@ -117,10 +117,10 @@ static bool look_at_size(struct apply *a, const struct kept *kept)
 static bool check_size(struct apply *a, const struct kept *kept)
 {
 	uint64_t size = config_namespace_bytes(kept->config);
-	char why[200];
+	struct error error;
 
-	if (size && namespace_check_size(kept->ns, size, why, sizeof(why)) < 0)
-		return refuse(a, EXIT_FAILED, "%s", why);
+	if (size && namespace_check_size(kept->ns, size, &error) < 0)
+		return refuse(a, EXIT_FAILED, "%s", error.message);
 	return true;
 }
 
@@ -133,12 +133,12 @@ static bool forget_size(struct apply *a, const struct kept *kept)
 static bool prepare_size(struct apply *a, const struct kept *kept)
 {
 	uint64_t size = config_namespace_bytes(kept->config);
-	char why[200];
+	struct error error;
 
 	if (!size || size == namespace_bytes(kept->ns))
 		return true;
-	if (namespace_prepare_size(kept->ns, size, false, why, sizeof(why)) < 0)
-		return refuse(a, EXIT_FAILED, "%s", why);
+	if (namespace_prepare_size(kept->ns, size, false, &error) < 0)
+		return refuse(a, EXIT_FAILED, "%s", error.message);
 	return true;
 }
 
@@ -177,7 +177,7 @@ static bool read_file(struct apply *a, const char *path)
 		return refuse(a, EXIT_USAGE, "%s is no regular file: name one", path);
 	if (config_read(path, &a->config, a->out, &a->conf) == 0)
 		return true;
-	a->report->code = EXIT_CONFIG;
+	a->report->error.code = EXIT_CONFIG;
 	return false;
 }
 
@@ -229,7 +229,7 @@ static void register_memory(struct apply *a)
 static bool prepare(struct apply *a)
 {
 	const struct portals_plan plan = {&a->config, a->runtime.slots};
-	char why[200];
+	struct error error;
 
 	if (!for_each_kept(a, check_size))
 		return false;
@@ -240,11 +240,11 @@ static bool prepare(struct apply *a)
 			"connections through removed portals still use their places: try again when they are gone");
 	a->after = snapshot_build(&a->config, &a->runtime, a->conf, a->before);
 	if (!a->after) {
-		a->report->code = conf_is_busy(a->conf) ? EXIT_BUSY : EXIT_CONFIG;
+		a->report->error.code = conf_is_busy(a->conf) ? EXIT_BUSY : EXIT_CONFIG;
 		return false;
 	}
-	if (portals_switch(a->target, &plan, why, sizeof(why)) < 0)
-		return refuse(a, EXIT_BUSY, "%s", why);
+	if (portals_switch(a->target, &plan, &error) < 0)
+		return refuse(a, EXIT_BUSY, "%s", error.message);
 	register_memory(a);
 	if (for_each_kept(a, prepare_size))
 		return true;
@@ -399,7 +399,7 @@ void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		.target = target, .before = atomic_load(&target->snapshot), .report = ret_report};
 	size_t n;
 
-	*ret_report = (struct apply_report){.code = EXIT_OK};
+	*ret_report = (struct apply_report){.error.code = EXIT_OK};
 	a.out = open_memstream(&ret_report->messages, &n);
 	if (!a.out) {
 		refuse(&a, EXIT_FAILED, "out of memory");
@@ -463,7 +463,7 @@ void apply_and_log(struct target *target)
 
 	apply_file(target, NULL, APPLY_ALL, &report);
 	if (report.messages)
-		log_lines(report.code == EXIT_OK ? LOG_WARN : LOG_ERR, report.messages);
+		log_lines(report.error.code == EXIT_OK ? LOG_WARN : LOG_ERR, report.messages);
 	if (report.is_applied) {
 		for (unsigned i = 0; i < report.changes.n; i++)
 			log_change(&report.changes.items[i]);
@@ -471,7 +471,7 @@ void apply_and_log(struct target *target)
 	} else {
 		log_err("%s: not applied, %s%s%s", target->config_path,
 			report.n_left ? "files stay larger" : "nothing was changed",
-			*report.refusal ? ": " : "", report.refusal);
+			*report.error.message ? ": " : "", report.error.message);
 	}
 	apply_report_free(&report);
 }

@@ -2,7 +2,7 @@
 /* Applies a changed configuration to a running target, as a whole or not at all. Control thread. */
 #pragma once
 
-#include "base/args.h"
+#include "base/error.h"
 #include "target/operations/change/users.h"
 #include "target/config/diff.h"
 #include "target/engine/target.h"
@@ -14,12 +14,13 @@ enum apply_mode {
 };
 
 struct apply_report {
-	enum exit_code code;
+	/* EXIT_OK: applied, or shown. Otherwise the message states why a valid file cannot be
+	 * applied; it is "" if the file is invalid, which the messages below explain. */
+	struct error error;
 	bool is_applied;
 	struct config_changes changes; /* owned; none if the file is invalid */
 	struct change_users users;     /* owned; hosts that lose what they use */
-	char *messages;	   /* owned: lines, the errors of the file, as --check prints them */
-	char refusal[256]; /* one line: why a valid file cannot be applied; or "" */
+	char *messages; /* owned: lines, the errors of the file, as --check prints them */
 	/* files that were made larger for a change that was not applied, and stay so */
 	unsigned n_left;
 };

@@ -95,7 +95,7 @@ static void close_old(struct target *target, const struct portals_plan *plan)
 			portal_close(&target->portals[slot]);
 }
 
-static int open_new(struct portal *portal, const struct config_portal *config, char *why, size_t n)
+static int open_new(struct portal *portal, const struct config_portal *config, struct error *error)
 {
 	char address[ADDR_STRING_MAX];
 	int r;
@@ -104,12 +104,12 @@ static int open_new(struct portal *portal, const struct config_portal *config, c
 	portal->is_new = true;
 	r = portal_open(portal);
 	if (r < 0)
-		snprintf(why, n, "portal %s: cannot listen on %s: %s", portal->name,
-			 addr_format(address, &portal->address), strerror(-r));
+		error_refuse(error, r, "portal %s: cannot listen on %s: %s", portal->name,
+			     addr_format(address, &portal->address), strerror(-r));
 	return r;
 }
 
-int portals_switch(struct target *target, const struct portals_plan *plan, char *why, size_t n)
+int portals_switch(struct target *target, const struct portals_plan *plan, struct error *error)
 {
 	close_old(target, plan);
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
@@ -117,7 +117,7 @@ int portals_switch(struct target *target, const struct portals_plan *plan, char 
 
 		if (!planned || target->portals[slot].is_used)
 			continue;
-		if (open_new(&target->portals[slot], planned, why, n) < 0) {
+		if (open_new(&target->portals[slot], planned, error) < 0) {
 			portals_switch_back(target, plan);
 			return -EADDRNOTAVAIL;
 		}

@@ -14,9 +14,9 @@ struct portals_plan {
  * -EBUSY: connections through removed portals still hold the slots. */
 int portals_plan(const struct target *target, const struct target_config *config,
 		 uint8_t ret_slots[PORTALS_MAX]);
-/* Closes the listeners that are not in the plan, and opens the new ones. 0; or -errno with one line
- * in why, and everything is as before. */
-int portals_switch(struct target *target, const struct portals_plan *plan, char *why, size_t n);
+/* Closes the listeners that are not in the plan, and opens the new ones. 0; or -errno and
+ * *error, and everything is as before. */
+int portals_switch(struct target *target, const struct portals_plan *plan, struct error *error);
 /* Undoes portals_switch. */
 void portals_switch_back(struct target *target, const struct portals_plan *plan);
 /* Makes it final. */

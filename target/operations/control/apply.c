@@ -61,9 +61,9 @@ static struct json_object *show_report(const char *path, const struct apply_repo
 		json_append(changes, show_change(report, i));
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "file", path);
-	control_add_number(o, "code", (uint64_t)report->code);
+	control_add_number(o, "code", (uint64_t)report->error.code);
 	json_add(o, "applied", json_object_new_boolean(report->is_applied));
-	control_add_string(o, "refusal", *report->refusal ? report->refusal : NULL);
+	control_add_string(o, "refusal", *report->error.message ? report->error.message : NULL);
 	json_add(o, "messages", show_lines(report->messages));
 	json_add(o, "changes", changes);
 	return o;

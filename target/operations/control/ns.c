@@ -88,13 +88,15 @@ static struct json_object *resize(struct target *target, const struct wish *wish
 				  struct namespace *ns, struct error *error)
 {
 	uint64_t old_size = namespace_bytes(ns), size;
-	char was[UNITS_MAX], is[UNITS_MAX], why[200];
+	char was[UNITS_MAX], is[UNITS_MAX];
+	struct error refused;
 	unsigned n_told = 0;
-	int r = namespace_resize(ns, wish->size, wish->is_forced, why, sizeof(why));
+	int r = namespace_resize(ns, wish->size, wish->is_forced, &refused);
 
 	if (r < 0)
 		return rpc_refuse(error, r == -EBUSY ? EXIT_BUSY : EXIT_FAILED,
-				  r == -EBUSY ? "--force takes it away from them" : "", "%s", why);
+				  r == -EBUSY ? "--force takes it away from them" : "", "%s",
+				  refused.message);
 	size = namespace_bytes(ns);
 	if (size != old_size) {
 		n_told = notice_namespace(target, wish->subnqn, wish->nsid);

@@ -10,6 +10,13 @@ struct connection;
 struct controller;
 struct request;
 
+/* What the fence holds a Connect for. */
+enum fence_wait {
+	FENCE_NOTHING, /* it is not held */
+	FENCE_QUEUES,  /* queues of an older association are dying */
+	FENCE_WRITES,  /* a live association has older writes, or they are unknown */
+};
+
 /* A Connect command on its way to the control thread and back. Owner: the connection; one at a
  * time. */
 struct connect_op {
@@ -25,9 +32,8 @@ struct connect_op {
 	/* Thread: control; while the fence holds the Connect */
 	struct list node; /* target->held_connects */
 	struct loop_timer deadline;
-	bool is_held;
-	bool is_asking;	   /* the outstanding writes of live associations are unknown, or older */
-	bool is_in_round;  /* the fence's current round began after it was held */
+	enum fence_wait waits_for;
+	uint64_t held_in;  /* the last round of the fence that began before it was held */
 	unsigned n_rounds; /* rounds that have ended for it */
 	uint64_t since;	   /* later writes do not count; ticks */
 	uint64_t tick;	   /* of the fence, when the Connect was held */

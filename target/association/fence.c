@@ -66,6 +66,7 @@ struct fence {
 	void (*on_release)(struct connect_op *op);
 	struct loop_timer look, tick;
 	uint64_t n_ticks;
+	uint64_t n_begun; /* rounds */
 	unsigned n_asked; /* pollers that have not answered */
 	struct fence_ask asks[POLLERS_MAX];
 };
@@ -153,27 +154,26 @@ static bool has_older_write(const struct controller *controller, const struct co
 static bool is_in_the_way(const struct controller *controller, const struct connect_op *op)
 {
 	if (!atomic_load(&controller->n_io) || controller_state(controller) == CONTROLLER_DYING ||
-	    (op->is_held && controller->heard.tick >= op->tick + SAYS_TICKS))
+	    (op->waits_for != FENCE_NOTHING && controller->heard.tick >= op->tick + SAYS_TICKS))
 		return false;
 	return op->n_rounds <= ROUNDS_BEFORE || has_older_write(controller, op);
 }
 
-static bool must_wait(struct connect_op *op)
+static enum fence_wait find_wait(const struct connect_op *op)
 {
-	bool must = false;
+	enum fence_wait wait = FENCE_NOTHING;
 
-	op->is_asking = false;
 	list_for_each (node, &op->connection->target->controllers) {
 		const struct controller *controller = list_entry(node, struct controller, node);
 
 		if (!is_same_host(controller, op))
 			continue;
 		if (has_dying_queue(controller))
-			must = true;
+			wait = FENCE_QUEUES;
 		else if (is_in_the_way(controller, op))
-			op->is_asking = must = true;
+			return FENCE_WRITES;
 	}
-	return must;
+	return wait;
 }
 
 /* ---- rounds -------------------------------------------------------------------------------- */
@@ -235,8 +235,8 @@ static void begin_round(struct fence *fence)
 	loop_timer_stop(&fence->look);
 	list_for_each (node, &target->held_connects) {
 		mark(op_at(node));
-		op_at(node)->is_in_round = true;
 	}
+	fence->n_begun++;
 	fence->n_asked = target->n_pollers;
 	for (unsigned i = 0; i < target->n_pollers; i++) {
 		fence->asks[i].poller = &target->pollers[i];
@@ -251,8 +251,10 @@ static void plan(struct fence *fence)
 	bool must_ask = false, is_hurried = false;
 
 	list_for_each (node, &fence->target->held_connects) {
-		must_ask |= op_at(node)->is_asking;
-		is_hurried |= op_at(node)->is_asking && op_at(node)->n_rounds <= ROUNDS_BEFORE;
+		const struct connect_op *op = op_at(node);
+
+		must_ask |= op->waits_for == FENCE_WRITES;
+		is_hurried |= op->waits_for == FENCE_WRITES && op->n_rounds <= ROUNDS_BEFORE;
 	}
 	if (is_hurried)
 		begin_round(fence);
@@ -273,9 +275,8 @@ static void end_round(struct fence *fence)
 	list_for_each (node, &fence->target->held_connects) {
 		struct connect_op *op = op_at(node);
 
-		if (!op->is_in_round)
+		if (op->held_in == fence->n_begun)
 			continue; /* held after the round began */
-		op->is_in_round = false;
 		if (++op->n_rounds == ROUNDS_BEFORE)
 			op->since = ticks_now();
 	}
@@ -283,7 +284,7 @@ static void end_round(struct fence *fence)
 	list_for_each (node, &fence->target->held_connects) {
 		const struct connect_op *op = op_at(node);
 
-		if (op->n_rounds == ROUNDS_BEFORE + 1 && op->is_asking)
+		if (op->n_rounds == ROUNDS_BEFORE + 1 && op->waits_for == FENCE_WRITES)
 			say_it_waits(op);
 	}
 }
@@ -329,7 +330,7 @@ void fence_free(struct fence *fence)
 
 static void release(struct connect_op *op, enum nvme_status status)
 {
-	op->is_held = false;
+	op->waits_for = FENCE_NOTHING;
 	list_remove(&op->node);
 	loop_timer_stop(&op->deadline);
 	op->status = status;
@@ -349,12 +350,12 @@ bool fence_hold(struct connect_op *op)
 {
 	struct fence *fence = op->connection->target->fence;
 
-	check(!op->is_held);
+	check(op->waits_for == FENCE_NOTHING);
 	op->n_rounds = 0;
-	op->is_in_round = false;
-	if (!must_wait(op))
+	op->waits_for = find_wait(op);
+	if (op->waits_for == FENCE_NOTHING)
 		return false;
-	op->is_held = true;
+	op->held_in = fence->n_begun;
 	op->tick = fence->n_ticks;
 	op->deadline.on_expiry = on_deadline;
 	/* The next step is rblkd's, so the host's time limit stops. */
@@ -372,7 +373,8 @@ void fence_check(struct target *target)
 	list_for_each_safe (node, &target->held_connects) {
 		struct connect_op *op = op_at(node);
 
-		if (!must_wait(op))
+		op->waits_for = find_wait(op);
+		if (op->waits_for == FENCE_NOTHING)
 			release(op, NVME_OK);
 	}
 	plan(target->fence);
@@ -382,6 +384,6 @@ void fence_cancel(struct connection *c)
 {
 	struct connect_op *op = &c->connect;
 
-	if (op->is_held)
+	if (op->waits_for != FENCE_NOTHING)
 		release(op, NVME_ABORTED_SQ_DELETION);
 }

@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/states.h"
 #include "target/association/admission.h"
 #include "target/association/association.h"
 #include "target/engine/poller.h"
@@ -25,15 +26,29 @@ enum {
 	REFUSALS_BURST = 5,
 };
 
+#define TO(s) STATE_TO(PORTAL_##s)
+
+static const struct state_rule states[PORTAL_STATES] = {
+	[PORTAL_CLOSED] = {"closed", TO(CLOSED) | TO(LISTENING) | TO(WAITING) | TO(DRAINED)},
+	[PORTAL_LISTENING] = {"listening", TO(CLOSED) | TO(WAITING) | TO(DRAINED)},
+	[PORTAL_WAITING] = {"waiting", TO(CLOSED) | TO(WAITING) | TO(LISTENING) | TO(DRAINED)},
+	[PORTAL_DRAINED] = {"drained", TO(CLOSED) | TO(DRAINED)},
+};
+
+static const struct state_rule slots[PORTAL_SLOTS] = {
+	[PORTAL_FREE] = {"free", TO(NEW) | TO(CONFIGURED)},
+	[PORTAL_NEW] = {"new", TO(FREE) | TO(CONFIGURED)},
+	[PORTAL_CONFIGURED] = {"configured", TO(FREE) | TO(CONFIGURED)},
+};
+
 const char *portal_state_name(enum portal_state state)
 {
-	static const char *const names[] = {
-		[PORTAL_CLOSED] = "closed",   [PORTAL_LISTENING] = "listening",
-		[PORTAL_WAITING] = "waiting", [PORTAL_DRAINED] = "drained",
-		[PORTAL_FAILED] = "failed",
-	};
+	return states[state].name;
+}
 
-	return names[state];
+void portal_set_slot(struct portal *portal, enum portal_slot slot)
+{
+	states_move("portal's slot", slots, &portal->slot, slot);
 }
 
 unsigned portals_n_used(const struct target *target)
@@ -41,7 +56,7 @@ unsigned portals_n_used(const struct target *target)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
-		n += target->portals[i].is_used;
+		n += portal_is_used(&target->portals[i]);
 	return n;
 }
 
@@ -54,8 +69,12 @@ unsigned portals_n_listening(const struct target *target)
 	return n;
 }
 
-static void set_state(struct portal *portal, enum portal_state state)
+/* Only control writes the state, so a copy of it can be moved. */
+static void set_state(struct portal *portal, enum portal_state next)
 {
+	unsigned state = atomic_load(&portal->state);
+
+	states_move("portal", states, &state, next);
 	atomic_store(&portal->state, state);
 	atomic_fetch_add(&portal->target->n_portal_changes, 1);
 	notice_discovery(portal->target);
@@ -155,33 +174,31 @@ static const char *advice_listen(int r)
 	}
 }
 
-static int say_cannot_listen(struct portal *portal, int r)
+static void log_cannot_listen(struct portal *portal, int r)
 {
 	char address[ADDR_STRING_MAX];
 	const char *advice = advice_listen(r);
 
-	if (portal->is_said)
-		return r;
 	log_write(is_missing_address(r) ? LOG_WARN : LOG_ERR,
 		  "portal %s: cannot listen on %s: %s%s%s", portal->name,
 		  addr_format(address, &portal->address), strerror(-r), *advice ? "; " : "",
 		  advice);
-	return r;
 }
 
-static int try_listen(struct portal *portal)
+/* A failure of pollers_add_device is logged already. */
+static int try_listen(struct portal *portal, bool *ret_is_logged)
 {
 	int r;
 
 	portal->listener = (struct cm_listener){.on_request = on_request,
 						.on_device_removed = on_device_removed,
 						.context = portal};
-	portal->is_said = false;
+	*ret_is_logged = false;
 	r = cm_listen(portal->target->cm, &portal->address, BACKLOG, &portal->listener);
 	/* Registers buffers now instead of with the first host, because it may fail. */
 	if (r == 0 && portal->listener.device) {
 		r = pollers_add_device(portal->target, portal->listener.device);
-		portal->is_said = r < 0;
+		*ret_is_logged = r < 0;
 		if (r < 0)
 			cm_listener_close(&portal->listener);
 	}
@@ -196,15 +213,16 @@ static void on_retry(struct loop_timer *timer)
 	struct portal *portal = container_of(timer, struct portal, retry);
 	char address[ADDR_STRING_MAX];
 	int before = portal->error;
-	int r = try_listen(portal);
+	bool is_logged;
+	int r = try_listen(portal, &is_logged);
 
 	if (r == 0) {
 		log_info("portal %s: listening on %s", portal->name,
 			 addr_format(address, &portal->address));
 		return;
 	}
-	if (r != before)
-		say_cannot_listen(portal, r);
+	if (r != before && !is_logged)
+		log_cannot_listen(portal, r);
 	wait_for_address(portal);
 }
 
@@ -220,13 +238,14 @@ static void on_device_removed(struct cm_listener *listener)
 
 /* ---- all portals ---------------------------------------------------------------------------- */
 
-void portal_init(struct portal *portal, const struct config_portal *config)
+void portal_init(struct portal *portal, const struct config_portal *config, enum portal_slot slot)
 {
+	portal_set_slot(portal, slot);
 	/* The portal is not listening, so pollers read no other field of it. */
 	snprintf(portal->name, sizeof(portal->name), "%s", config->name);
 	portal->address = config->addr;
-	portal->is_used = true;
-	portal->is_draining = false;
+	if (portal_is_drained(portal))
+		set_state(portal, PORTAL_CLOSED);
 	/* of the slot's previous portal: it would end connections */
 	loop_timer_stop(&portal->drain_timer);
 	portal->error = 0;
@@ -247,17 +266,20 @@ int portals_init(struct target *target)
 		target->portals[i].index = i;
 	}
 	for (unsigned i = 0; i < list->n; i++)
-		portal_init(&target->portals[target->runtime.slots[i]], &wanted[i]);
+		portal_init(&target->portals[target->runtime.slots[i]], &wanted[i],
+			    PORTAL_CONFIGURED);
 	return 0;
 }
 
 int portal_open(struct portal *portal)
 {
-	int r = try_listen(portal);
+	bool is_logged;
+	int r = try_listen(portal, &is_logged);
 
 	if (r == 0)
 		return 0;
-	say_cannot_listen(portal, r);
+	if (!is_logged)
+		log_cannot_listen(portal, r);
 	if (!is_missing_address(r))
 		return r;
 	wait_for_address(portal);
@@ -267,7 +289,7 @@ int portal_open(struct portal *portal)
 int portals_open(struct target *target)
 {
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
-		int r = target->portals[i].is_used ? portal_open(&target->portals[i]) : 0;
+		int r = portal_is_used(&target->portals[i]) ? portal_open(&target->portals[i]) : 0;
 
 		if (r < 0)
 			return r;
@@ -275,17 +297,35 @@ int portals_open(struct target *target)
 	return 0;
 }
 
-void portal_close(struct portal *portal)
+/* Stops listening, if it listens or tries to. */
+static void stop_listening(struct portal *portal)
 {
 	loop_timer_stop(&portal->retry);
 	cm_listener_close(&portal->listener);
-	set_state(portal, portal->is_draining ? PORTAL_DRAINED : PORTAL_CLOSED);
+}
+
+void portal_close(struct portal *portal)
+{
+	stop_listening(portal);
+	set_state(portal, portal_is_drained(portal) ? PORTAL_DRAINED : PORTAL_CLOSED);
+}
+
+void portal_close_drained(struct portal *portal)
+{
+	stop_listening(portal);
+	set_state(portal, PORTAL_DRAINED);
+}
+
+int portal_reopen(struct portal *portal)
+{
+	set_state(portal, PORTAL_CLOSED);
+	return portal_open(portal);
 }
 
 void portals_close(struct target *target)
 {
 	for (unsigned i = 0; target->portals && i < PORTALS_MAX; i++)
-		if (target->portals[i].is_used)
+		if (portal_is_used(&target->portals[i]))
 			portal_close(&target->portals[i]);
 }
 

@@ -6,12 +6,17 @@
 
 /* Control. Creates target->portals from the configuration; none listens yet. 0 or -ENOMEM. */
 int portals_init(struct target *target);
-/* Control. Fills a slot. */
-void portal_init(struct portal *portal, const struct config_portal *config);
+/* Control. Fills a free slot, which becomes that of a new or configured portal. */
+void portal_init(struct portal *portal, const struct config_portal *config, enum portal_slot slot);
+/* Control. Moves the slot from new to configured, or frees it. */
+void portal_set_slot(struct portal *portal, enum portal_slot slot);
 /* Control. 0: it listens, or waits for its address. -EADDRINUSE and others are final (logged). */
 int portal_open(struct portal *portal);
-/* Control. Stops listening; connections stay. */
+/* Control. Stops listening; connections stay. A drained portal stays drained. */
 void portal_close(struct portal *portal);
+/* Control. The same, and it is drained from now on, until portal_reopen: as portal_open. */
+void portal_close_drained(struct portal *portal);
+int portal_reopen(struct portal *portal);
 /* Control. Opens all. 0: each listens or waits for its address. -EADDRINUSE and others are final
  * (logged). */
 int portals_open(struct target *target);

@@ -12,12 +12,26 @@ enum {
 	PORTAL_NAME_MAX = 64,
 };
 
+/*
+ *     CLOSED ---> LISTENING <---> WAITING       a timer tries to listen again
+ *       ^ ^           |              |
+ *       | +-----------+--------------+
+ *       +---------- DRAINED <--------+---       by rblkctl drain, from any state
+ */
 enum portal_state {
 	PORTAL_CLOSED,
 	PORTAL_LISTENING,
-	PORTAL_WAITING, /* the address is not on this host; a timer retries */
-	PORTAL_DRAINED, /* on request; no retry */
-	PORTAL_FAILED,	/* cannot listen for another reason, see error; a timer retries */
+	PORTAL_WAITING, /* the address is not on this host, or cannot be listened on now */
+	PORTAL_DRAINED, /* on request; its connections end, or have ended */
+	PORTAL_STATES,
+};
+
+/* Whose place in target->portals this is. */
+enum portal_slot {
+	PORTAL_FREE,	   /* no portal's; or a removed one's, until its last connection is gone */
+	PORTAL_NEW,	   /* that of a portal in a change that is not final yet */
+	PORTAL_CONFIGURED, /* that of a portal of the configuration */
+	PORTAL_SLOTS,
 };
 
 struct portal {
@@ -26,16 +40,22 @@ struct portal {
 	unsigned index; /* bit of subsystem->portal_mask */
 	char name[PORTAL_NAME_MAX + 1];
 	union addr address;
-	/* in the configuration; else the slot is free, or becomes free with its last connection */
-	bool is_used;
-	bool is_draining; /* draining or drained, by rblkctl drain */
+	unsigned slot; /* enum portal_slot */
 	struct loop_timer drain_timer;
-	bool is_new;		/* part of a change that is not final yet */
 	_Atomic unsigned state; /* enum portal_state; discovery reads it on pollers */
 	int error;		/* -errno of the last try */
-	bool is_said;		/* the reason is in the log */
 	struct cm_listener listener;
 	struct loop_timer retry;
 	struct log_limit refusals;
 	uint64_t n_accepted, n_refused;
 };
+
+/* Control. */
+static inline bool portal_is_used(const struct portal *portal)
+{
+	return portal->slot != PORTAL_FREE;
+}
+static inline bool portal_is_drained(const struct portal *portal)
+{
+	return atomic_load(&portal->state) == PORTAL_DRAINED;
+}

@@ -13,13 +13,24 @@ struct connection;
 struct host;
 struct request;
 
+/*
+ *     IDLE ---> WAITS ---> COMPUTES ---> IDLE
+ *
+ * A proof that finds a worker thread free does not wait. If its connection dies, it ends.
+ */
+enum proof_turn {
+	PROOF_IDLE,
+	PROOF_WAITS,	/* in line for a worker thread */
+	PROOF_COMPUTES, /* counted in guest->n_proofs */
+};
+
 struct proof {
 	/* Control sets both before it answers Connect, and frees them with the connection. */
 	struct auth_session *session; /* owned; NULL: the host has no key */
 	struct host *guest; /* holds a reference: the guest for its address; NULL likewise */
 	/* Thread: control */
-	struct list node; /* guest->provers, while it waits for a worker thread */
-	bool has_turn;	  /* counted in guest->n_proofs */
+	unsigned turn;	  /* enum proof_turn */
+	struct list node; /* guest->provers, while PROOF_WAITS */
 	/* Thread: poller */
 	struct request *request; /* the current Send; NULL: the session is not in use */
 	unsigned n_negotiations; /* since the last proof */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See turn.h. */
+#include "base/states.h"
 #include "target/association/auth/session.h"
 #include "target/association/auth/turn.h"
 #include "target/association/connection.h"
@@ -9,6 +10,19 @@ enum {
 	/* Of the 8 worker threads, those that compute for one address. */
 	PROOFS_PER_ADDRESS = 2,
 };
+
+#define TO(s) STATE_TO(PROOF_##s)
+
+static const struct state_rule rules[] = {
+	[PROOF_IDLE] = {"idle", TO(WAITS) | TO(COMPUTES)},
+	[PROOF_WAITS] = {"waits", TO(COMPUTES) | TO(IDLE)},
+	[PROOF_COMPUTES] = {"computes", TO(IDLE)},
+};
+
+static void move_to(struct connection *c, enum proof_turn next)
+{
+	states_move("turn of a proof", rules, &c->proof.turn, next);
+}
 
 /* ---- control ------------------------------------------------------------------------------- */
 
@@ -23,7 +37,7 @@ static void answer(struct connection *c)
 static void begin(struct connection *c)
 {
 	c->proof.guest->n_proofs++;
-	c->proof.has_turn = true;
+	move_to(c, PROOF_COMPUTES);
 	answer(c);
 }
 
@@ -34,6 +48,7 @@ static void wait_in_line(struct connection *c)
 	log_debug("host %s: queue %u waits until others of %s have proven themselves",
 		  hostnqn_label(c->proof.session->hostnqn), c->queue->qid,
 		  addr_format_host(address, &c->cm->remote));
+	move_to(c, PROOF_WAITS);
 	list_add_tail(&c->proof.guest->provers, &c->proof.node);
 }
 
@@ -57,10 +72,10 @@ static void on_end(struct loop_msg *msg)
 	struct host *guest = c->proof.guest;
 	struct list *node;
 
-	list_remove(&c->proof.node);
-	if (!c->proof.has_turn)
+	if (c->proof.turn != PROOF_COMPUTES)
 		return;
-	c->proof.has_turn = false;
+	move_to(c, PROOF_IDLE);
+	check(guest->n_proofs > 0);
 	guest->n_proofs--;
 	node = list_take_first(&guest->provers);
 	if (node)
@@ -69,8 +84,9 @@ static void on_end(struct loop_msg *msg)
 
 void turn_cancel(struct connection *c)
 {
-	if (list_is_empty(&c->proof.node))
+	if (c->proof.turn != PROOF_WAITS)
 		return;
+	move_to(c, PROOF_IDLE);
 	list_remove(&c->proof.node);
 	answer(c);
 }

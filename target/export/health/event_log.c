@@ -196,7 +196,7 @@ void event_log_add_reset(struct health_record *record, uint16_t cntlid)
 		struct nvme_event_power_on power_on;
 		struct nvme_event_reset reset;
 	} data = {.power_on = running_firmware()};
-	uint64_t on_ns = record->on_since_ns ? clock_ns() - record->on_since_ns : 0;
+	uint64_t on_ns = record->state == HEALTH_ON ? clock_ns() - record->on_since_ns : 0;
 	struct health_figures figures;
 
 	if (!record->events.image || !take_token(&record->events))

@@ -25,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/states.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/export/snapshot.h"
@@ -86,21 +87,37 @@ void health_free(struct health *health)
 
 /* ---- on and off ----------------------------------------------------------------------------- */
 
+#define TO(s) STATE_TO(HEALTH_##s)
+
+static const struct state_rule rules[] = {
+	[HEALTH_NEW] = {"new", TO(ON)},
+	[HEALTH_LEFT_ON] = {"left on", TO(ON)},
+	[HEALTH_ON] = {"on", TO(OFF)},
+	[HEALTH_OFF] = {"off", TO(ON)},
+};
+
+static void move_to(struct health_record *record, enum health_state next)
+{
+	states_move("health record", rules, &record->state, next);
+}
+
 /* Counts the record's last end if it was not in order. An unknown boot counts as power loss. */
 static void count_last_end(struct health_record *record)
 {
 	const char *boot_id = record->health->boot_id;
 	bool is_same_boot = *boot_id && !strcmp(record->boot_id, boot_id);
 
-	if (record->was_on && is_same_boot)
+	if (record->state != HEALTH_LEFT_ON)
+		return;
+	if (is_same_boot)
 		record->past.crashes++;
-	else if (record->was_on)
+	else
 		record->past.unsafe_shutdowns++;
 }
 
 static void turn_on(struct health_record *record)
 {
-	bool is_start = !record->has_begun;
+	bool is_start = record->state != HEALTH_OFF;
 
 	pthread_mutex_lock(&record->health->lock);
 	record->on_since_ns = clock_ns();
@@ -110,8 +127,7 @@ static void turn_on(struct health_record *record)
 	}
 	memcpy(record->boot_id, record->health->boot_id, sizeof(record->boot_id));
 	pthread_mutex_unlock(&record->health->lock);
-	record->has_begun = true;
-	record->was_on = false;
+	move_to(record, HEALTH_ON);
 	if (is_start)
 		event_log_add_power_on(record);
 	event_log_add_smart(record);
@@ -119,6 +135,7 @@ static void turn_on(struct health_record *record)
 
 static void turn_off(struct health_record *record)
 {
+	move_to(record, HEALTH_OFF);
 	pthread_mutex_lock(&record->health->lock);
 	record->past.power_on_s += (clock_ns() - record->on_since_ns) / NSEC_PER_SEC;
 	record->on_since_ns = 0;
@@ -132,7 +149,7 @@ static void take_snapshots(struct health *health)
 	list_for_each (node, &health->records) {
 		struct health_record *record = list_entry(node, struct health_record, node);
 
-		if (record->on_since_ns &&
+		if (record->state == HEALTH_ON &&
 		    clock_ns() - record->events.snapshot_ns >= SNAPSHOT_S * NSEC_PER_SEC)
 			event_log_add_smart(record);
 	}
@@ -148,7 +165,7 @@ static void follow(struct health *health, const struct snapshot *snapshot)
 		struct health_record *record = list_entry(node, struct health_record, node);
 		bool is_on = record->seen == health->n_follows;
 
-		if (is_on == (record->on_since_ns != 0))
+		if (is_on == (record->state == HEALTH_ON))
 			continue;
 		if (is_on)
 			turn_on(record);
@@ -159,6 +176,17 @@ static void follow(struct health *health, const struct snapshot *snapshot)
 }
 
 /* ---- saving --------------------------------------------------------------------------------- */
+
+static const struct state_rule saving_rules[] = {
+	[HEALTH_NOT_BEGUN] = {"not begun", TO(RESTS)},
+	[HEALTH_RESTS] = {"rests", TO(SAVES) | TO(NOT_BEGUN)},
+	[HEALTH_SAVES] = {"saves", TO(RESTS)},
+};
+
+static void set_saving(struct health *health, enum health_saving next)
+{
+	states_move("health", saving_rules, &health->saving_state, next);
+}
 
 /* Logs a failure once, and its end once. */
 static void note_result(struct health *health, int error)
@@ -248,10 +276,11 @@ static void end_saving(struct health *health)
 /* Waits for the saver, if it runs. */
 static void join_saver(struct health *health)
 {
-	if (!health->text)
+	if (health->saving_state != HEALTH_SAVES)
 		return;
 	pthread_join(health->saver, NULL);
 	end_saving(health);
+	set_saving(health, HEALTH_RESTS);
 	if (atomic_load(&health->error))
 		health->has_news = true; /* save it again next time */
 }
@@ -318,8 +347,10 @@ static void save_aside(struct health *health)
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	r = pthread_create(&health->saver, NULL, run_saver, health);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r == 0)
+	if (r == 0) {
+		set_saving(health, HEALTH_SAVES);
 		return;
+	}
 	note_result(health, -r);
 	for (struct event_log *log = health->saving; log; log = log->next_saving)
 		log->result = -r;
@@ -330,7 +361,8 @@ static void save_aside(struct health *health)
 static void wait_for_turn(struct health *health)
 {
 	bool is_soon = health->is_busy || health->has_news;
-	uint64_t s = health->text ? SAVING_S : is_soon ? BUSY_S : IDLE_S;
+	bool is_saving = health->saving_state == HEALTH_SAVES;
+	uint64_t s = is_saving ? SAVING_S : is_soon ? BUSY_S : IDLE_S;
 
 	if (health->directory)
 		loop_timer_start(health->loop, &health->timer, s * NSEC_PER_SEC);
@@ -341,12 +373,12 @@ static void on_turn(struct loop_timer *timer)
 	struct health *health = container_of(timer, struct health, timer);
 
 	take_snapshots(health);
-	if (health->text && atomic_load(&health->is_saved)) {
+	if (health->saving_state == HEALTH_SAVES && atomic_load(&health->is_saved)) {
 		join_saver(health);
 		/* Changes since the save began; after an error a retry is less urgent. */
 		if (health->has_news && !atomic_load(&health->error))
 			save_aside(health);
-	} else if (!health->text) {
+	} else if (health->saving_state == HEALTH_RESTS) {
 		save_aside(health);
 	}
 	health->is_busy = !list_is_empty(health->controllers);
@@ -358,6 +390,7 @@ static void on_turn(struct loop_timer *timer)
 void health_begin(struct health *health, struct loop *loop, const struct snapshot *snapshot,
 		  const struct list *controllers)
 {
+	set_saving(health, HEALTH_RESTS);
 	health->loop = loop;
 	health->controllers = controllers;
 	health->timer.on_expiry = on_turn;
@@ -378,8 +411,8 @@ void health_follow(struct health *health, const struct snapshot *snapshot)
 
 void health_save_soon(struct health *health)
 {
-	if (!health->loop || !health->has_news || health->text)
-		return; /* which will save soon */
+	if (health->saving_state != HEALTH_RESTS || !health->has_news)
+		return; /* on_turn follows a running save */
 	save_aside(health);
 	wait_for_turn(health);
 }
@@ -392,26 +425,27 @@ void health_note_reset(struct health_record *record, uint16_t cntlid)
 
 void health_note_host(struct health *health)
 {
-	if (!health->loop || health->is_busy)
+	if (health->saving_state == HEALTH_NOT_BEGUN || health->is_busy)
 		return;
 	health->is_busy = true;
-	if (!health->text)
+	if (health->saving_state == HEALTH_RESTS)
 		wait_for_turn(health);
 }
 
 void health_note_loss(struct health_record *record)
 {
-	record->was_on = true;
+	record->has_lost_writes = true;
 	*record->boot_id = '\0';
 }
 
 void health_end(struct health *health)
 {
-	if (!health || !health->loop)
+	if (!health || health->saving_state == HEALTH_NOT_BEGUN)
 		return;
 	loop_timer_stop(&health->timer);
 	follow(health, NULL);
 	health->has_news = true;
 	save_now(health, true);
 	health->loop = NULL;
+	set_saving(health, HEALTH_NOT_BEGUN);
 }

@@ -17,53 +17,26 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "target/export/health/event_log.h"
-#include "transport/wire/fabrics.h"
+#include "target/export/health/record.h"
 
 struct error;
-struct namespace;
 struct snapshot;
 struct state_directory;
 
 enum {
 	HEALTH_FORMAT = 1,
 	HEALTH_RECORDS_MAX = 1024, /* records in the file */
-	HEALTH_BOOT_BYTES = 40,	   /* a UUID as text, with NUL */
 };
 
 #define HEALTH_FILE "health.json"
 
-struct health_figures {
-	uint64_t n_reads, n_writes;	    /* commands */
-	uint64_t read_units, written_units; /* of 512 bytes */
-	uint64_t n_media_errors, n_errors;  /* n_errors: entries of error logs */
-	uint64_t power_cycles;
-	uint64_t unsafe_shutdowns; /* the machine went down: unflushed writes may be lost */
-	uint64_t crashes;	   /* rblkd alone ended without order: no write is lost */
-	uint64_t power_on_s;
-};
-
-struct health_record {
-	/* Thread: never changes */
-	char nqn[NVMF_NQN_MAX + 1];
-
-	/* Thread: control */
-	struct list node;
-	struct health *health;
-	uint64_t seen;			 /* the last call of health_follow that found it exported */
-	bool has_begun;			 /* its power cycle for this rblkd is counted */
-	bool was_on;			 /* according to the file: it did not end in order */
-	char boot_id[HEALTH_BOOT_BYTES]; /* of the boot in which it was last on; "": unknown */
-
-	/* Thread: any */
-	_Atomic uint64_t n_errors;
-
-	/* Protected by health->lock; control writes */
-	struct health_figures past; /* without n_errors and what current namespaces count */
-	uint64_t on_since_ns;	    /* 0: not exported */
-	struct list namespaces;	    /* of struct namespace (health_node) */
-
-	struct event_log events; /* its threads: event_log.h */
+/*
+ *     NOT_BEGUN ---> RESTS <---> SAVES
+ */
+enum health_saving {
+	HEALTH_NOT_BEGUN, /* nothing is saved before health_begin, or after health_end */
+	HEALTH_RESTS,
+	HEALTH_SAVES, /* the saver runs */
 };
 
 struct health {
@@ -76,15 +49,16 @@ struct health {
 	/* Thread: control */
 	struct list records;
 	uint64_t n_follows;
-	struct loop *loop;		/* NULL: not begun */
+	unsigned saving_state;		/* enum health_saving */
+	struct loop *loop;		/* borrowed from health_begin to health_end */
 	const struct list *controllers; /* borrowed: not empty while hosts are connected */
 	struct loop_timer timer;
 	bool is_busy;  /* hosts are connected: saves once a minute */
 	bool has_news; /* something besides counters has changed */
 	uint64_t saved_ns, saved_sum;
 	struct event_log *saving; /* logs whose image is being saved, too */
-	pthread_t saver;	  /* runs while text is set */
-	char *text;		  /* owned; the saver reads it */
+	pthread_t saver;	  /* while HEALTH_SAVES */
+	char *text;		  /* owned, while it is being saved; the saver reads it */
 	_Atomic bool is_saved;
 	_Atomic int error; /* of the last save: 0 or -errno */
 };
@@ -95,12 +69,6 @@ struct health {
 struct health *health_new(struct state_directory *directory, struct error *error);
 /* Once namespaces and controllers are gone. Accepts NULL. */
 void health_free(struct health *health);
-/* The record of that subsystem, which it creates if needed; NULL: no memory. */
-struct health_record *health_find(struct health *health, const char *nqn);
-/* Counts a namespace for the record; ends that, and accepts one that was not counted. */
-void health_add_namespace(struct health_record *record, struct namespace *ns);
-void health_remove_namespace(struct namespace *ns);
-
 /* Before portals open: marks what is exported as on, durably. A failure is logged and retried; it
  * never stops rblkd. */
 void health_begin(struct health *health, struct loop *loop, const struct snapshot *snapshot,
@@ -121,17 +89,6 @@ void health_note_loss(struct health_record *record);
 void health_end(struct health *health);
 
 /* ---- any thread ---- */
-
-void health_read(struct health_record *record, struct health_figures *ret_figures);
-/* smart.c: the page except its warnings. record NULL: nothing has been counted. */
-void health_fill_smart(struct health_record *record, struct nvme_smart_log *smart);
-/* smart.c: the warnings of all its namespaces. */
-uint8_t health_critical_warning(struct health_record *record);
-/* Counts an entry of an error log, and returns its number. */
-static inline uint64_t health_count_error(struct health_record *record)
-{
-	return atomic_fetch_add_explicit(&record->n_errors, 1, memory_order_relaxed) + 1;
-}
 
 /* Whether log page 0Dh exists. Accepts NULL. */
 static inline bool event_log_is_kept(const struct health_record *record)

@@ -52,6 +52,13 @@ static uint64_t *number_in(struct health_figures *figures, unsigned i)
 
 /* ---- to text -------------------------------------------------------------------------------- */
 
+/* Whether a start that finds the record so counts an end that was not in order. */
+static bool is_left_on(const struct health_record *record)
+{
+	return record->state == HEALTH_ON || record->state == HEALTH_LEFT_ON ||
+	       record->has_lost_writes;
+}
+
 static struct json_object *record_to_json(struct health_record *record)
 {
 	struct json_object *object = json_object_new_object();
@@ -59,7 +66,7 @@ static struct json_object *record_to_json(struct health_record *record)
 
 	health_read(record, &figures);
 	json_add(object, "nqn", json_object_new_string(record->nqn));
-	json_add(object, "is_on", json_object_new_boolean(record->on_since_ns || record->was_on));
+	json_add(object, "is_on", json_object_new_boolean(is_left_on(record)));
 	json_add(object, "boot_id", json_object_new_string(record->boot_id));
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
 		json_add(object, numbers[i].key,
@@ -73,7 +80,7 @@ static void append_records(struct health *health, bool is_on, struct json_object
 	list_for_each (node, &health->records) {
 		struct health_record *record = list_entry(node, struct health_record, node);
 
-		if ((record->on_since_ns != 0) == is_on && record->past.power_cycles &&
+		if ((record->state == HEALTH_ON) == is_on && record->past.power_cycles &&
 		    json_object_array_length(list) < HEALTH_RECORDS_MAX)
 			json_append(list, record_to_json(record));
 	}
@@ -174,7 +181,7 @@ static int take_record(struct health *health, struct json_object *object)
 	figures.n_errors = 0;
 	record->past = figures;
 	memcpy(record->boot_id, boot_id, sizeof(record->boot_id));
-	record->was_on = json_object_get_boolean(is_on);
+	record->state = json_object_get_boolean(is_on) ? HEALTH_LEFT_ON : HEALTH_NEW;
 	return 0;
 }
 

@@ -15,7 +15,7 @@ static const char *why_drained(const struct connection *c)
 {
 	if (c->target->is_stopping)
 		return "rblkd is stopping";
-	return c->portal->is_draining ? "the portal is drained" : NULL;
+	return portal_is_drained(c->portal) ? "the portal is drained" : NULL;
 }
 
 void drain_continue(struct target *target)
@@ -47,23 +47,19 @@ void portal_drain(struct portal *portal)
 {
 	struct target *target = portal->target;
 
-	if (portal->is_draining)
+	if (portal_is_drained(portal))
 		return;
 	log_info("portal %s: draining", portal->name);
-	portal->is_draining = true;
-	portal_close(portal);
+	portal_close_drained(portal);
 	portal->drain_timer.on_expiry = on_timeout;
 	loop_timer_start(&target->loop, &portal->drain_timer, DRAIN_S * NSEC_PER_SEC);
-	notice_discovery(target);
 	drain_continue(target);
 }
 
 int portal_undrain(struct portal *portal)
 {
-	if (!portal->is_draining)
+	if (!portal_is_drained(portal))
 		return 0;
 	loop_timer_stop(&portal->drain_timer);
-	portal->is_draining = false;
-	notice_discovery(portal->target);
-	return portal_open(portal);
+	return portal_reopen(portal);
 }

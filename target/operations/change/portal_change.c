@@ -16,13 +16,13 @@
 
 static bool is_same(const struct portal *portal, const struct config_portal *config)
 {
-	return portal->is_used && !strcmp(portal->name, config->name) &&
+	return portal_is_used(portal) && !strcmp(portal->name, config->name) &&
 	       addr_is_equal(&portal->address, &config->addr);
 }
 
 static bool is_free(const struct target *target, const struct portal *portal)
 {
-	if (portal->is_used)
+	if (portal_is_used(portal))
 		return false;
 	list_for_each (node, &target->connections)
 		if (list_entry(node, struct connection, node)->portal == portal)
@@ -91,7 +91,7 @@ static bool is_kept(const struct target *target, const struct portals_plan *plan
 static void close_old(struct target *target, const struct portals_plan *plan)
 {
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
-		if (target->portals[slot].is_used && !is_kept(target, plan, slot))
+		if (portal_is_used(&target->portals[slot]) && !is_kept(target, plan, slot))
 			portal_close(&target->portals[slot]);
 }
 
@@ -100,8 +100,7 @@ static int open_new(struct portal *portal, const struct config_portal *config, s
 	char address[ADDR_STRING_MAX];
 	int r;
 
-	portal_init(portal, config);
-	portal->is_new = true;
+	portal_init(portal, config, PORTAL_NEW);
 	r = portal_open(portal);
 	if (r < 0)
 		error_refuse(error, r, "portal %s: cannot listen on %s: %s", portal->name,
@@ -115,7 +114,7 @@ int portals_switch(struct target *target, const struct portals_plan *plan, struc
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
 		const struct config_portal *planned = find_planned(plan, slot);
 
-		if (!planned || target->portals[slot].is_used)
+		if (!planned || portal_is_used(&target->portals[slot]))
 			continue;
 		if (open_new(&target->portals[slot], planned, error) < 0) {
 			portals_switch_back(target, plan);
@@ -131,14 +130,14 @@ void portals_switch_back(struct target *target, const struct portals_plan *plan)
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
 		struct portal *portal = &target->portals[slot];
 
-		if (!portal->is_new)
+		if (portal->slot != PORTAL_NEW)
 			continue;
 		portal_close(portal);
-		portal->is_new = portal->is_used = false;
+		portal_set_slot(portal, PORTAL_FREE);
 	}
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
-		if (target->portals[slot].is_used && !is_kept(target, plan, slot) &&
-		    !target->portals[slot].is_draining)
+		if (portal_is_used(&target->portals[slot]) && !is_kept(target, plan, slot) &&
+		    !portal_is_drained(&target->portals[slot]))
 			portal_open(&target->portals[slot]);
 	rcu_wait(); /* a poller may still read an address that the next change replaces */
 }
@@ -148,7 +147,8 @@ void portals_switch_done(struct target *target, const struct portals_plan *plan)
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
 		struct portal *portal = &target->portals[slot];
 
-		portal->is_new = false;
-		portal->is_used = find_planned(plan, slot);
+		if (portal_is_used(portal))
+			portal_set_slot(portal,
+					find_planned(plan, slot) ? PORTAL_CONFIGURED : PORTAL_FREE);
 	}
 }

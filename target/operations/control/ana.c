@@ -163,7 +163,7 @@ static bool read_portal(struct target *target, struct json_object *params, struc
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &target->portals[i];
 
-		if (!portal->is_used || strcmp(portal->name, name) != 0)
+		if (!portal_is_used(portal) || strcmp(portal->name, name) != 0)
 			continue;
 		wish->portal_mask = 1U << i;
 		if (!subsystem_is_on_portal(wish->subsystem, i))

@@ -72,7 +72,7 @@ struct json_object *control_list_portals(struct target *target)
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
-		if (target->portals[i].is_used)
+		if (portal_is_used(&target->portals[i]))
 			json_append(list, show_portal(target, &target->portals[i]));
 	return list;
 }

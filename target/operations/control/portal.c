@@ -34,9 +34,9 @@ static struct portal *find_portal(struct target *target, const char *name)
 
 		if (!has_name(portal, name))
 			continue;
-		if (portal->is_used)
+		if (portal_is_used(portal))
 			return portal;
-		if (portal->is_draining || count_queues(portal))
+		if (portal_is_drained(portal) || count_queues(portal))
 			left = portal;
 	}
 	return left;
@@ -58,7 +58,7 @@ static void drain_all(struct target *target, const char *name)
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		struct portal *portal = &target->portals[i];
 
-		if (has_name(portal, name) && (portal->is_used || count_queues(portal)))
+		if (has_name(portal, name) && (portal_is_used(portal) || count_queues(portal)))
 			portal_drain(portal);
 	}
 }
@@ -82,7 +82,7 @@ struct json_object *control_drain(void *context, struct json_object *params, str
 				  "rblkd is stopping, and with it portal '%s'", name);
 	if (!json_object_get_boolean(undo))
 		drain_all(target, name);
-	else if (!portal->is_used)
+	else if (!portal_is_used(portal))
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
 				  "portal '%s' is no longer in the configuration", name);
 	else if (portal_undrain(portal) < 0)

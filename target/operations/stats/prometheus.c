@@ -122,7 +122,7 @@ static void write_daemon(FILE *f, const struct target *target)
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &target->portals[i];
 
-		if (portal->is_used)
+		if (portal_is_used(portal))
 			fprintf(f, "rblkd_portal_listening{portal=\"%s\"} %d\n", portal->name,
 				atomic_load(&portal->state) == PORTAL_LISTENING);
 	}

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "target/association/admission.h"
 #include "target/association/connection.h"
@@ -71,11 +72,13 @@ static struct origin *take_origin(struct admission *admission, const union addr 
 
 static bool is_used_up(uint64_t paid_ns, uint64_t rate, uint64_t burst)
 {
+	check(rate > 0);
 	return paid_ns > clock_ns() + burst * (NSEC_PER_SEC / rate);
 }
 
 static uint64_t pay(uint64_t paid_ns, uint64_t rate, uint64_t now_ns)
 {
+	check(rate > 0);
 	return MAX(paid_ns, now_ns) + NSEC_PER_SEC / rate;
 }
 

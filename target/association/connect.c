@@ -124,6 +124,7 @@ static enum request_state execute(struct request *r)
 
 	if (r->queue->access != QUEUE_UNCONNECTED) /* a second Connect at once */
 		return request_end(r, complain(r, NVME_COMMAND_SEQUENCE | NVME_DNR, AGAIN));
+	check(r->length == sizeof(data)); /* parse() has set it */
 	memcpy(&data, r->data, sizeof(data));
 	memcpy(op->hostid, data.hostid, sizeof(op->hostid));
 	op->cntlid = get_le16(data.cntlid);
@@ -142,6 +143,7 @@ static void on_granted(struct connect_op *op)
 	struct queue *queue = op->connection->queue;
 	const struct proof *proof = &op->connection->proof;
 
+	check(op->controller && !queue->controller);
 	queue->controller = op->controller;
 	queue->sqsize = op->sqsize;
 	queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
@@ -172,6 +174,7 @@ static void answer(struct connect_op *op)
 {
 	struct connection *c = op->connection;
 
+	check(op->waits_for == FENCE_NOTHING);
 	/* A refused host may retry, within another limit of time. */
 	if (op->status != NVME_OK && c->state == CONNECTION_CONNECTING &&
 	    !loop_timer_is_running(&c->timer))

@@ -70,9 +70,7 @@ void connection_set_live(struct connection *c)
 
 void connection_admit(struct connection *c, const char *hostnqn)
 {
-	if (connection_is_admitted(c))
-		return;
-	check(c->target->n_pending > 0);
+	check(!connection_is_admitted(c) && c->target->n_pending > 0);
 	c->target->n_pending--;
 	host_stats_attach(c, hostnqn);
 }
@@ -235,6 +233,7 @@ static void on_attached(struct loop_msg *msg)
 	}
 	if (!try_move_to(c, CONNECTION_CONNECTING))
 		return;
+	check(c->peer == PEER_WAITS);
 	loop_timer_start(&c->target->loop, &c->timer, c->target->config->limits.connect_timeout_ns);
 	c->peer = PEER_ACCEPTED;
 	if (cm_accept(c->cm, &rep, sizeof(rep), c->max_reads) < 0)
@@ -344,6 +343,9 @@ static void on_over(struct loop_msg *msg)
 	const struct device *device = queue->pd->device;
 	struct target *target = c->target;
 
+	check(queue == c->queue && target->n_connections > 0 && queue->poller->n_queues > 0);
+	check(connection_is_admitted(c) || target->n_pending > 0);
+	check(c->state != CONNECTION_STRANDED || target->n_stranded > 0);
 	loop_timer_stop(&c->timer);
 	target->n_stranded -= c->state == CONNECTION_STRANDED;
 	move_to(c, CONNECTION_FREED);

@@ -94,19 +94,22 @@ __attribute__((cold)) void connection_break(struct connection *c, const char *wh
 /* Connect succeeded. */
 void connection_set_live(struct connection *c);
 /* Its host is now known, and authenticated if it has a key: it no longer counts in
- * target->n_pending. Accepts one that was admitted. */
+ * target->n_pending. Once for a connection. */
 void connection_admit(struct connection *c, const char *hostnqn);
 /* "live" also while finishing; "dying" also when stranded. */
 const char *connection_state_name(const struct connection *c);
 
+/* Whether it counts for its host (connection_admit). */
 static inline bool connection_is_admitted(const struct connection *c)
 {
 	return c->host_stats;
 }
+/* Whether it belongs to a controller, and commands may run. */
 static inline bool connection_is_live(const struct connection *c)
 {
 	return c->state == CONNECTION_LIVE || c->state == CONNECTION_FINISHING;
 }
+/* Whether `drain` was sent: its queue starts nothing more. */
 static inline bool connection_is_dying(const struct connection *c)
 {
 	return c->state >= CONNECTION_DYING;

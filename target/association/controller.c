@@ -211,9 +211,9 @@ void controller_add_connection(struct controller *controller, struct connection 
 {
 	struct queue *queue = c->queue;
 
+	check(!c->controller && (queue->qid != 0 || !controller->admin));
 	c->controller = controller;
 	list_add_tail(&controller->connections, &c->member_node);
-	controller->n_connections++;
 	if (queue->qid == 0) {
 		controller->admin = c;
 		PROBE(rblkd, association_begin, controller->id, &controller->hostnqn[0],
@@ -241,6 +241,9 @@ void controller_kill(struct controller *controller, const char *why)
 
 static void controller_free(struct controller *controller)
 {
+	/* Nothing of it may be left at its poller. */
+	check(list_is_empty(&controller->connections) && !controller->admin_queue);
+	check(!loop_timer_is_running(&controller->keep_alive));
 	list_remove(&controller->node);
 	loop_timer_stop(&controller->announce);
 	event_page_release(controller);
@@ -249,9 +252,19 @@ static void controller_free(struct controller *controller)
 	free(controller);
 }
 
+unsigned controller_n_queues(const struct controller *controller)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &controller->connections) {
+		n++;
+	}
+	return n;
+}
+
 static bool has_io_queues(const struct controller *controller)
 {
-	return controller->n_connections > (controller->admin ? 1 : 0);
+	return controller_n_queues(controller) > (controller->admin ? 1 : 0);
 }
 
 /* All I/O queues are gone: notifies the poller, if the admin queue can still answer the host. */
@@ -290,11 +303,10 @@ void controller_remove_connection(struct connection *c)
 	if (!controller)
 		return;
 	list_remove(&c->member_node);
-	controller->n_connections--;
 	member_discount(c);
 	if (c->queue->qid == 0)
 		controller->admin = NULL;
-	if (controller->n_connections == 0)
+	if (list_is_empty(&controller->connections))
 		controller_free(controller);
 	else if (controller_state(controller) == CONTROLLER_RESETTING && !has_io_queues(controller))
 		end_reset(controller);
@@ -304,6 +316,7 @@ void controller_remove_connection(struct connection *c)
 
 void controller_attach(struct controller *controller, struct queue *admin_queue)
 {
+	check(!controller->admin_queue && admin_queue->qid == 0);
 	controller->admin_queue = admin_queue;
 	keep_alive_start(controller);
 }

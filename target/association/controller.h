@@ -20,8 +20,11 @@ void controller_add_connection(struct controller *controller, struct connection 
 void controller_admit(struct connection *c);
 /* Before the connection is freed. The last one frees the controller. */
 void controller_remove_connection(struct connection *c);
+/* Its connections until they are freed, with that of the admin queue. */
+unsigned controller_n_queues(const struct controller *controller);
 /* Kills all its connections. why is for the log. */
 void controller_kill(struct controller *controller, const char *why);
+/* NULL: there is none with that id, or it belongs to another subsystem. */
 struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id);
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */

@@ -293,6 +293,7 @@ static void on_answer(struct loop_msg *msg)
 {
 	struct fence *fence = container_of(msg, struct fence_ask, msg)->fence;
 
+	check(fence->n_asked > 0);
 	if (--fence->n_asked == 0)
 		end_round(fence);
 }
@@ -321,6 +322,7 @@ void fence_free(struct fence *fence)
 {
 	if (!fence)
 		return;
+	check(list_is_empty(&fence->target->held_connects));
 	loop_timer_stop(&fence->look);
 	loop_timer_stop(&fence->tick);
 	free(fence);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/association/host.h"
 
 struct host *host_find(const struct target *target, const char *nqn)
@@ -104,8 +105,13 @@ struct host *host_take_guest(struct target *target, const union addr *remote)
 
 void host_give(struct host *host)
 {
-	if (!host || --host->n_refs)
+	if (!host)
 		return;
+	check(host->n_refs > 0);
+	if (--host->n_refs)
+		return;
+	check(!host->n_queues && !host->n_controllers && !atomic_load(&host->n_io_queues));
+	check(!host->n_proofs && list_is_empty(&host->provers));
 	list_remove(&host->node);
 	free(host);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "target/association/connection.h"
 #include "target/association/host_stats.h"
 
@@ -91,6 +92,7 @@ void host_stats_attach(struct connection *c, const char *hostnqn)
 	struct target *target = c->target;
 	struct host_stats *host = find(target, hostnqn);
 
+	check(!c->host_stats);
 	if (!host && (host = calloc(1, sizeof(*host)))) {
 		snprintf(host->nqn, sizeof(host->nqn), "%s", hostnqn);
 		list_init(&host->node);
@@ -113,6 +115,7 @@ void host_stats_detach(struct connection *c)
 	if (!host)
 		return;
 	add(host, &c->queue->counters, c->queue->io);
+	check(host->n_queues > 0);
 	host->n_queues--;
 	c->host_stats = NULL;
 	forget_some(c->target);

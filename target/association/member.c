@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See member.h. */
+#include "base/check.h"
 #include "target/association/connection.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
@@ -65,12 +66,17 @@ void member_discount(const struct connection *c)
 
 	if (!connection_is_admitted(c))
 		return;
+	check(controller->host->n_queues > 0);
 	controller->host->n_queues--;
 	if (c->queue->qid == 0) {
+		check(controller->host->n_controllers > 0);
 		controller->host->n_controllers--;
+		check(!controller->is_discovery || controller->target->n_discovery > 0);
 		controller->target->n_discovery -= controller->is_discovery;
 		return;
 	}
+	check(atomic_load(&controller->n_io) > 0 &&
+	      atomic_load(&controller->host->n_io_queues) > 0);
 	atomic_fetch_sub(&controller->n_io, 1);
 	atomic_fetch_sub(&controller->host->n_io_queues, 1);
 }

@@ -265,6 +265,7 @@ int portals_init(struct target *target)
 		target->portals[i].target = target;
 		target->portals[i].index = i;
 	}
+	check(list->n <= PORTALS_MAX); /* config/schema.c */
 	for (unsigned i = 0; i < list->n; i++)
 		portal_init(&target->portals[target->runtime.slots[i]], &wanted[i],
 			    PORTAL_CONFIGURED);
@@ -331,8 +332,10 @@ void portals_close(struct target *target)
 
 void portals_deinit(struct target *target)
 {
-	for (unsigned i = 0; target->portals && i < PORTALS_MAX; i++)
+	for (unsigned i = 0; target->portals && i < PORTALS_MAX; i++) {
+		check(atomic_load(&target->portals[i].state) != PORTAL_LISTENING);
 		loop_timer_stop(&target->portals[i].drain_timer);
+	}
 	free(target->portals);
 	target->portals = NULL;
 }

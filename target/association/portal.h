@@ -22,8 +22,10 @@ int portal_reopen(struct portal *portal);
 int portals_open(struct target *target);
 /* Control. Stops listening; connections stay. */
 void portals_close(struct target *target);
+/* Control. Once they are closed; accepts none. */
 void portals_deinit(struct target *target);
 
+/* Control. Portals of the configuration; those of them that listen. */
 unsigned portals_n_used(const struct target *target);
 unsigned portals_n_listening(const struct target *target);
 const char *portal_state_name(enum portal_state state); /* "listening", "waiting"... */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "target/config/credentials.h"
 
 /* The first choice is the cheapest good one; any group precedes none. */
@@ -16,6 +17,7 @@ static unsigned fill_choices(const struct conf_list *list, unsigned base, const 
 {
 	const struct config_choice *choices = list->items;
 
+	check(list->n <= n_defaults); /* config/schema.c: ret_ids has room for these */
 	if (!list->n) {
 		memcpy(ret_ids, defaults, n_defaults);
 		return n_defaults;

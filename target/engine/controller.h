@@ -80,7 +80,6 @@ struct controller {
 	/* Thread: control */
 	struct list node;	  /* target->controllers */
 	struct list connections;  /* of struct connection (member_node), the admin queue's too */
-	unsigned n_connections;	  /* length of that list */
 	struct connection *admin; /* NULL once it is freed */
 	struct { /* fence.c: commands so far, and the last of its ticks in which some arrived */
 		uint64_t n_commands, tick;

@@ -11,8 +11,11 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/export/ana.h"
 #include "target/config/config.h"
+
+static_assert((unsigned)ANA_GROUPS_MAX <= UINT8_MAX, "struct ana, group_of");
 
 enum nvme_ana_state ana_state_of_choice(unsigned choice)
 {
@@ -20,6 +23,7 @@ enum nvme_ana_state ana_state_of_choice(unsigned choice)
 		NVME_ANA_STATE_OPTIMIZED, NVME_ANA_STATE_NON_OPTIMIZED, NVME_ANA_STATE_INACCESSIBLE,
 		NVME_ANA_STATE_PERSISTENT_LOSS, NVME_ANA_STATE_CHANGE};
 
+	check(choice < ARRAY_LEN(states));
 	return states[choice];
 }
 
@@ -63,6 +67,7 @@ static void set_views(const struct target_config *config, const uint8_t *slots,
 	for (unsigned i = 0; i < config->portals.n; i++) {
 		struct ana_view *view = &group->views[slots[i]];
 
+		check(slots[i] < PORTALS_MAX);
 		view->state = view->configured = (uint8_t)configured_state(from, portals[i].name);
 	}
 }
@@ -77,6 +82,7 @@ static void add_members(const struct config_subsystem *config, struct ana *ana)
 
 		if (group == ANA_GROUPS_MAX)
 			continue;
+		check(namespaces[i].nsid <= NSID_MAX);
 		ana->group_of[namespaces[i].nsid] = (uint8_t)group;
 		ana->groups[group].n_nsids++;
 	}
@@ -138,6 +144,7 @@ int ana_new(const struct target_config *config, const uint8_t *slots,
 	*ret_ana = NULL;
 	if (!subsystem->ana_groups.n)
 		return 0;
+	check(subsystem->ana_groups.n <= ANA_GROUPS_MAX); /* config/schema.c */
 	ana = calloc(1, sizeof(*ana));
 	if (!ana)
 		return -ENOMEM;
@@ -156,6 +163,7 @@ struct ana *ana_with_state(const struct ana *ana, unsigned group, uint32_t porta
 {
 	struct ana *copy = malloc(sizeof(*copy));
 
+	check(group < ana->n_groups);
 	if (!copy)
 		return NULL;
 	*copy = *ana;
@@ -254,6 +262,7 @@ uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids, 
 		.ngrps = put_le16((uint16_t)count_groups(ana)),
 	};
 
+	check(portal < PORTALS_MAX);
 	put(&w, &header, sizeof(header));
 	for (unsigned i = 0; i < ana->n_groups; i++) {
 		const struct ana_group *group = &ana->groups[i];

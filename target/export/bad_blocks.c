@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/export/bad_blocks.h"
 
 static uint64_t end_of(const struct bad_range *range)
@@ -20,6 +21,7 @@ static struct bad_blocks *room_for(const struct bad_blocks *set)
 
 static void append(struct bad_blocks *set, uint64_t slba, uint64_t end)
 {
+	check(!set->n || end_of(&set->ranges[set->n - 1]) <= slba); /* sorted */
 	if (slba < end)
 		set->ranges[set->n++] = (struct bad_range){slba, end - slba};
 }
@@ -30,6 +32,7 @@ struct bad_blocks *bad_blocks_add(const struct bad_blocks *set, uint64_t slba, u
 	uint64_t end = slba + n_blocks;
 	unsigned i = 0, n = set ? set->n : 0;
 
+	check(slba < end);
 	if (!sum)
 		return NULL;
 	for (; i < n && end_of(&set->ranges[i]) < slba; i++)
@@ -49,6 +52,7 @@ struct bad_blocks *bad_blocks_remove(const struct bad_blocks *set, uint64_t slba
 	struct bad_blocks *rest = room_for(set);
 	uint64_t end = slba + n_blocks;
 
+	check(slba < end);
 	for (unsigned i = 0; rest && set && i < set->n; i++) {
 		const struct bad_range *range = &set->ranges[i];
 

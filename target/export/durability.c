@@ -3,6 +3,8 @@
  * The durability contract of each kind of store, as text; see durability.h. The backend chooses its
  * row when it has opened the store, and sets has_volatile_cache from the same facts.
  */
+#include "base/bits.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "target/export/durability.h"
 
@@ -26,6 +28,7 @@ static const struct durability meanings[] = {
 
 const struct durability *durability_of(const struct namespace *ns)
 {
+	check((unsigned)ns->backend->limits.durability < ARRAY_LEN(meanings));
 	return &meanings[ns->backend->limits.durability];
 }
 

@@ -10,6 +10,7 @@ struct durability {
 	const char *fua;   /* what a write with FUA does */
 };
 
+/* A constant, by what the store of the namespace is. */
 const struct durability *durability_of(const struct namespace *ns);
 /* Logs a line for each namespace of the snapshot that is not in `before` (may be NULL). */
 void durability_log(const struct snapshot *snapshot, const struct snapshot *before);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "target/export/io_errors.h"
 
@@ -143,7 +144,6 @@ static void on_error(struct backend *backend, struct backend_io *io, int error)
 	describe(ns, io, error, &last);
 	pthread_mutex_lock(&errors->lock);
 	errors->figures.counts[kind]++;
-	errors->figures.n++;
 	errors->figures.is_degraded |= kind != IO_ERROR_BUSY;
 	errors->figures.last = last;
 	must_say = log_limit_pass(&errors->limit, BURST);
@@ -159,6 +159,7 @@ static void on_error(struct backend *backend, struct backend_io *io, int error)
 
 bool io_errors_watch(struct namespace *ns, const char *subnqn)
 {
+	check(!ns->errors && !ns->backend->on_error);
 	ns->errors = calloc(1, sizeof(*ns->errors));
 	if (!ns->errors)
 		return false;
@@ -194,6 +195,15 @@ bool io_errors_clear(struct namespace *ns)
 	ns->errors->figures.is_degraded = false;
 	pthread_mutex_unlock(&ns->errors->lock);
 	return was_degraded;
+}
+
+uint64_t io_errors_total(const struct io_errors_figures *figures)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < IO_ERROR_KINDS; i++)
+		n += figures->counts[i];
+	return n;
 }
 
 const char *io_error_kind_name(enum io_error_kind kind)

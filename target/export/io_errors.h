@@ -36,9 +36,8 @@ struct io_error {
 
 struct io_errors_figures {
 	uint64_t counts[IO_ERROR_KINDS];
-	uint64_t n; /* of all kinds */
 	bool is_degraded;
-	struct io_error last; /* if n */
+	struct io_error last; /* if there was one */
 };
 
 struct io_errors {
@@ -60,8 +59,11 @@ bool io_errors_watch(struct namespace *ns, const char *subnqn);
 void io_errors_free(struct namespace *ns); /* accepts one without it */
 /* Any thread, when a sync failed with -errno: from now on writes and flushes are refused. */
 void namespace_fail(struct namespace *ns, int error);
-/* Any thread. */
+/* Any thread. A copy of the figures at one moment. */
 void io_errors_read(const struct namespace *ns, struct io_errors_figures *ret_figures);
 /* Any thread, for an administrator: the namespace is no longer degraded. Returns whether it was. */
 bool io_errors_clear(struct namespace *ns);
+/* The errors of all kinds together. Pure. */
+uint64_t io_errors_total(const struct io_errors_figures *figures);
+/* "read", "no_space"... as in JSON. */
 const char *io_error_kind_name(enum io_error_kind kind);

@@ -174,6 +174,7 @@ void namespace_memory_register(struct namespace *ns, const struct domain *domain
 		.ns = ns, .domain = domain, .n_bytes = (size_t)(ns->n_blocks << ns->block_shift)};
 	struct job *job;
 
+	check(domain->pd && domain->device->index < DEVICE_MAX);
 	if (!ns->memory || is_known(ns, domain->device->index))
 		return;
 	snprintf(now.what, sizeof(now.what), "%s", what);

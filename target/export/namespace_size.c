@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "target/store/grow.h"
 #include "target/export/namespace_size.h"
@@ -71,6 +72,7 @@ bool namespace_forget_size(struct namespace *ns)
 
 void namespace_publish_size(struct namespace *ns)
 {
+	check((ns->backend->limits.size_bytes & ((1U << ns->block_shift) - 1)) == 0);
 	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
 	backend_keep_grown(ns->backend);
 }

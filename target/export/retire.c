@@ -4,6 +4,7 @@
  * command can find the namespace any more, so these counts only fall. A timer checks whether all
  * are 0. After one more grace period no poller uses the namespace, and it is closed.
  */
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/counter.h"
 #include "base/rcu.h"
@@ -79,5 +80,8 @@ void retire_forget_device(struct retire *retire, unsigned device_index)
 void retire_end(struct retire *retire)
 {
 	loop_timer_stop(&retire->timer);
+	list_for_each (node, &retire->namespaces) {
+		check(is_idle(list_entry(node, struct namespace, node)));
+	}
 	free_all(&retire->namespaces);
 }

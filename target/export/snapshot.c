@@ -211,6 +211,8 @@ static void add_hosts(struct builder *b, const struct config_subsystem *config,
 			 find_host(b->config, names[i].name));
 }
 
+static_assert((unsigned)PORTALS_MAX <= 32, "struct subsystem, portal_mask");
+
 static uint32_t find_portals(const struct builder *b, const struct config_subsystem *subsystem)
 {
 	const struct config_portal *portals = b->config->portals.items;
@@ -222,8 +224,10 @@ static uint32_t find_portals(const struct builder *b, const struct config_subsys
 
 		for (unsigned j = 0; j < subsystem->portals.n && !is_listed; j++)
 			is_listed = !strcmp(names[j].name, portals[i].name);
-		if (is_listed)
+		if (is_listed) {
+			check(b->runtime->slots[i] < PORTALS_MAX);
 			mask |= 1U << b->runtime->slots[i];
+		}
 	}
 	return mask;
 }

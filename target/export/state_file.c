@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "target/export/state_file.h"
 #include "base/error.h"
 
@@ -120,6 +121,7 @@ static int change(int dirfd, const char *name, const char *text, size_t n)
 	char aside[NAME_BYTES];
 	int r;
 
+	check(strlen(name) + sizeof(".new") <= sizeof(aside));
 	if (!text)
 		return remove_file(dirfd, name);
 	snprintf(aside, sizeof(aside), "%s.new", name);

@@ -36,8 +36,16 @@ void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_hist
 void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *ret_counters,
 			 struct namespace_stats *ret_stats)
 {
-	*ret_counters = (struct namespace_counters){0};
+	stats_sum_counters(ns, ret_counters);
 	memset(ret_stats, 0, sizeof(*ret_stats));
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
+		for (unsigned j = 0; j < STATS_CLASSES; j++)
+			io_stats_merge(&ret_stats->io[j], &ns->stats[i].io[j]);
+}
+
+void stats_sum_counters(const struct namespace *ns, struct namespace_counters *ret_counters)
+{
+	*ret_counters = (struct namespace_counters){0};
 	for (unsigned i = 0; i < POLLERS_MAX; i++) {
 		const struct namespace_counters *c = &ns->counters[i];
 
@@ -49,8 +57,6 @@ void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *
 		ret_counters->n_flushes += counter_get(&c->n_flushes);
 		ret_counters->n_errors += counter_get(&c->n_errors);
 		ret_counters->n_media_errors += counter_get(&c->n_media_errors);
-		for (unsigned j = 0; j < STATS_CLASSES; j++)
-			io_stats_merge(&ret_stats->io[j], &ns->stats[i].io[j]);
 	}
 }
 

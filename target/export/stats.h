@@ -62,6 +62,7 @@ struct namespace_stats {
 	_Alignas(64) struct io_stats io[STATS_CLASSES];
 };
 
+/* The index in counts of a duration; shorter and longer ones are in the first and the last. */
 static inline unsigned stats_step(uint64_t ns)
 {
 	const uint64_t least = 1ULL << STATS_FIRST_BIT, end = 1ULL << STATS_LAST_BIT;
@@ -75,12 +76,16 @@ static inline unsigned stats_step(uint64_t ns)
 
 /* Control. Adds the counters of `from`; only the caller uses `into`. */
 void io_stats_merge(struct io_stats *into, const struct io_stats *from);
+/* The commands counted, and their durations. stats: the caller's own, such as a sum. */
 uint64_t io_stats_count(const struct io_stats *stats);
 void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_histogram);
 
-/* Control. Sums what all pollers have counted about a namespace so far. */
+/* Any thread. Sums what all pollers have counted about a namespace so far, with or without its
+ * durations. */
 void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *ret_counters,
 			 struct namespace_stats *ret_stats);
+void stats_sum_counters(const struct namespace *ns, struct namespace_counters *ret_counters);
 
+/* As in JSON: "read", "write"...; "receive", "fetch"... */
 const char *stats_class_name(enum stats_class class);
 const char *stats_stage_name(enum stats_stage stage);

@@ -22,6 +22,7 @@ int target_init(struct target *target, const struct target_parts *parts)
 {
 	int r;
 
+	check(parts->config && parts->check_stop);
 	*target = (struct target){
 		.config = parts->config,
 		.pollers = parts->pollers,

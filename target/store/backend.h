@@ -103,6 +103,7 @@ void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *
 /* Owner loop, before it runs and after it has stopped. */
 void backend_thread_free(struct backend_thread *thread);
 
+/* The thread's loop. The backend owns io until it calls io->done, never from inside. */
 static inline void backend_submit(struct backend *backend, struct backend_thread *thread,
 				  struct backend_io *io)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See grow.h. */
+#include "base/check.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "target/store/grow.h"
@@ -18,6 +19,7 @@ bool backend_undo_grow(struct backend *backend)
 
 	if (!backend->grown_to)
 		return true;
+	check(backend->grown_from < backend->grown_to);
 	r = backend->ops->undo_grow(backend, &error);
 	if (r < 0)
 		log_warn("%s", error.message);

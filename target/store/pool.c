@@ -99,6 +99,7 @@ static struct backend_io *line_take(struct backend_work *line)
 	unsigned n_before = n_runnable(line);
 	struct list *node = list_take_first(&line->waiting);
 
+	check(line->n_waiting > 0 && line->n_running < N_EACH);
 	line->n_waiting--;
 	line->n_running++;
 	line_changed(line, n_before);
@@ -131,6 +132,7 @@ static void leave_line(const struct backend_io *io)
 	pthread_mutex_lock(&pool.lock);
 	line = line_of(io);
 	n_before = n_runnable(line);
+	check(line->n_running > 0);
 	line->n_running--;
 	line_changed(line, n_before);
 	pthread_mutex_unlock(&pool.lock);

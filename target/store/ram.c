@@ -233,6 +233,7 @@ static int extend(struct ram *ram, uint64_t size)
 {
 	size_t from = ram->n_mapped, to = align_up(size, PAGE_BYTES);
 
+	check(to <= ram->n_reserved);
 	if (to > from) {
 		if (ftruncate(ram->fd, (off_t)to) < 0 ||
 		    mmap(ram->memory + from, to - from, PROT_READ | PROT_WRITE,

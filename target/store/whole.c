@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/shared_memory.h"
 #include "target/store/whole.h"
 
@@ -141,5 +142,8 @@ void whole_want(struct whole *whole, uint64_t offset)
 
 void whole_want_no_more(struct whole *whole, uint64_t offset)
 {
-	atomic_fetch_sub_explicit(mark_at(whole, offset), WHOLE_WANTED, memory_order_relaxed);
+	uint64_t before = atomic_fetch_sub_explicit(mark_at(whole, offset), WHOLE_WANTED,
+						    memory_order_relaxed);
+
+	check(before >> WHOLE_WANTED_SHIFT);
 }

@@ -72,6 +72,7 @@ static inline bool whole_take_one(struct whole *whole, uint64_t offset, whole_ho
 }
 bool whole_take(struct whole *whole, uint64_t offset, uint32_t n_bytes, whole_hold *ret_hold);
 
+/* Whether the hold is of several pieces: whole_give returns it, not whole_give_one. */
 static inline bool whole_is_many(whole_hold hold)
 {
 	return hold & WHOLE_MANY;

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/rcu.h"
 #include "target/association/auth/auth.h"
 #include "target/association/auth/session.h"
@@ -92,6 +93,7 @@ int auth_attach(struct connection *c, const char *hostnqn, const char *subnqn)
 
 	if (!credentials_find(&snapshot->credentials, hostnqn))
 		return 0;
+	check(!c->proof.session && !c->proof.guest);
 	c->proof.session = auth_alloc(sizeof(*c->proof.session));
 	if (!c->proof.session)
 		return -ENOMEM;
@@ -108,6 +110,7 @@ int auth_attach(struct connection *c, const char *hostnqn, const char *subnqn)
 
 void auth_release(struct connection *c)
 {
+	check(c->proof.turn == PROOF_IDLE); /* guest->provers does not have it */
 	host_give(c->proof.guest);
 	c->proof.guest = NULL;
 	if (c->proof.session)
@@ -162,6 +165,7 @@ static void on_taken(struct backend_io *io, int outcome)
 	struct request *r = container_of(io, struct request, io);
 	struct connection *c = r->queue->connection;
 
+	check(c->proof.request == r);
 	c->proof.request = NULL;
 	turn_end(c);
 	if (outcome == AUTH_REFUSED)

@@ -102,6 +102,7 @@ static void on_answer(struct loop_msg *msg)
 
 void turn_request(struct connection *c, void (*on_turn)(struct connection *c))
 {
+	check(c->proof.guest && c->proof.request);
 	c->proof.on_turn = on_turn;
 	c->proof.ask.run = on_ask;
 	loop_send(&c->target->loop, &c->proof.ask);

@@ -41,8 +41,10 @@
 static void answer(struct guard *guard)
 {
 	struct loop *loop = guard->owner->client->loop;
+	unsigned before = atomic_fetch_sub(&guard->n_pending, 1);
 
-	if (atomic_fetch_sub(&guard->n_pending, 1) == 1)
+	check(before > 0);
+	if (before == 1)
 		loop_send(loop, &guard->msg);
 }
 
@@ -210,6 +212,7 @@ void guard_take_turn(struct pass *pass)
 {
 	struct guard *guard = pass->guard;
 
+	check(list_is_empty(&pass->wait)); /* neither parked nor in line */
 	pass_leave(pass);
 	pthread_mutex_lock(&guard->lock);
 	list_add_tail(&guard->turns, &pass->wait);
@@ -301,8 +304,8 @@ static void send_to_all(struct pass *owner, void (*run)(struct loop_msg *msg),
 	struct guard_client *client = owner->client;
 	unsigned n_pollers = client->ops->n_pollers(client);
 
-	check(guard->owner == owner);
-	check(n_pollers <= GUARD_POLLERS);
+	check(guard->owner == owner && n_pollers <= GUARD_POLLERS);
+	check(atomic_load(&guard->n_pending) == 0); /* the last visit is over */
 	guard->msg.run = on_all_answered;
 	guard->on_visited = on_visited;
 	atomic_store(&guard->n_pending, n_pollers);

@@ -33,14 +33,21 @@ struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bo
 
 void guard_ref(struct guard *guard)
 {
+	check(guard->n_refs > 0);
 	guard->n_refs++;
 }
 
 void guard_unref(struct guard *guard)
 {
-	if (!guard || --guard->n_refs)
+	if (!guard)
 		return;
-	check(!guard->owner);
+	check(guard->n_refs > 0);
+	if (--guard->n_refs)
+		return;
+	check(!guard->owner && list_is_empty(&guard->turns));
+	for (unsigned i = 0; i < GUARD_POLLERS; i++)
+		check(list_is_empty(&guard->locals[i].passes) &&
+		      list_is_empty(&guard->locals[i].parked));
 	free(atomic_load(&guard->reservation));
 	free(atomic_load(&guard->bad_blocks));
 	pthread_mutex_destroy(&guard->lock);

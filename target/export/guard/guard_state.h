@@ -22,6 +22,7 @@ void guard_save(struct pass *owner, bool is_skipped,
 
 /* ---- control ---- */
 
+/* The name of its file in the state directory. */
 void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES]);
 /* Restores the state from the file. 0; or -errno and *error. */
 int guard_load(struct guard *guard, struct error *error);

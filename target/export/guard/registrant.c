@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "target/export/guard/reservation.h"
 
 bool reservation_find(const struct reservation *state, const uint8_t *hostid, unsigned *ret_index)
@@ -28,12 +29,14 @@ struct reservation *reservation_new(unsigned room)
 
 const char *reservation_name_of(const struct reservation *state, unsigned index)
 {
+	check(index <= state->room);
 	return (const char *)&state->registrants[state->room] +
 	       (size_t)index * REGISTRANT_NAME_BYTES;
 }
 
 char *reservation_name(struct reservation *reservation, unsigned index)
 {
+	check(index <= reservation->room);
 	return (char *)&reservation->registrants[reservation->room] +
 	       (size_t)index * REGISTRANT_NAME_BYTES;
 }

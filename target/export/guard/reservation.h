@@ -52,10 +52,13 @@ reservation_action reservation_register, reservation_acquire, reservation_releas
 /* Set Features 83h. */
 reservation_action reservation_set_persistence;
 
+/* Whether a host may access the namespace in this way. now may be NULL: there is no reservation. */
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid, enum access access);
 /* Whether one registrant holds it: false without a reservation and for types of all registrants. */
 bool reservation_has_holder(unsigned type);
+/* Whether the host is a registrant. */
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
+/* Whether the registrant of that index holds the reservation, alone or with all others. */
 bool reservation_is_holder(const struct reservation *now, unsigned index);
 /* The notice that the registrant of `before` gets about a change by actor; actor gets NONE. */
 enum nvme_resv_notice reservation_notice(const struct reservation *before,

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/export/health/event_log.h"
@@ -34,7 +35,10 @@ struct event_image *event_image_take(struct health_record *record)
 
 void event_image_give(struct event_image *image)
 {
-	if (image && atomic_fetch_sub(&image->n_refs, 1) == 1)
+	unsigned before = image ? atomic_fetch_sub(&image->n_refs, 1) : 0;
+
+	check(!image || before > 0);
+	if (before == 1)
 		free(image);
 }
 

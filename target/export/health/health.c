@@ -75,9 +75,11 @@ void health_free(struct health *health)
 
 	if (!health)
 		return;
+	check(health->saving_state != HEALTH_SAVES); /* the saver uses it */
 	while ((node = list_take_first(&health->records))) {
 		struct health_record *record = list_entry(node, struct health_record, node);
 
+		check(list_is_empty(&record->namespaces));
 		event_log_close(record);
 		free(record);
 	}
@@ -269,6 +271,7 @@ static void drop_logs(struct health *health)
 static void end_saving(struct health *health)
 {
 	drop_logs(health);
+	check(!health->saving); /* drop_logs has given them back */
 	free(health->text);
 	health->text = NULL;
 }

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
-#include "base/counter.h"
 #include "target/export/health/health.h"
 #include "target/export/snapshot.h"
 
@@ -35,20 +34,20 @@ struct health_record *health_find(struct health *health, const char *nqn)
 static void add_namespace(const struct namespace *ns, struct health_figures *figures)
 {
 	unsigned shift = ns->block_shift - 9u;
+	struct namespace_counters sum;
 
-	for (unsigned i = 0; i < POLLERS_MAX; i++) {
-		const struct namespace_counters *c = &ns->counters[i];
-
-		figures->n_reads += counter_get(&c->n_reads);
-		figures->n_writes += counter_get(&c->n_writes);
-		figures->read_units += counter_get(&c->read_blocks) << shift;
-		figures->written_units += counter_get(&c->written_blocks) << shift;
-		figures->n_media_errors += counter_get(&c->n_media_errors);
-	}
+	check(ns->block_shift >= 9); /* units have 512 bytes */
+	stats_sum_counters(ns, &sum);
+	figures->n_reads += sum.n_reads;
+	figures->n_writes += sum.n_writes;
+	figures->read_units += sum.read_blocks << shift;
+	figures->written_units += sum.written_blocks << shift;
+	figures->n_media_errors += sum.n_media_errors;
 }
 
 void health_add_namespace(struct health_record *record, struct namespace *ns)
 {
+	check(!ns->health && list_is_empty(&ns->health_node));
 	ns->health = record;
 	pthread_mutex_lock(&record->health->lock);
 	list_add_tail(&record->namespaces, &ns->health_node);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See bucket.h. */
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "target/export/qos/bucket.h"
 
@@ -29,6 +30,7 @@ static void rescale(struct bucket *bucket, uint64_t rate, uint64_t now_ns)
 
 void bucket_set(struct bucket *bucket, uint64_t rate, uint64_t burst_ns, uint64_t now_ns)
 {
+	check(rate <= BUCKET_RATE_MAX);
 	rescale(bucket, rate, now_ns);
 	atomic_store_explicit(&bucket->burst_ns, burst_ns, memory_order_relaxed);
 	atomic_store_explicit(&bucket->rate, rate, memory_order_relaxed);

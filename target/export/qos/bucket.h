@@ -17,6 +17,8 @@ enum {
 	BUCKET_BATCHES = 32, /* of a burst */
 };
 
+#define BUCKET_RATE_MAX (1ULL << 40) /* tokens a second; config/schema.c allows no more */
+
 struct bucket {
 	/* Thread: any */
 	_Atomic uint64_t rate;	   /* tokens a second; 0: no limit */
@@ -29,7 +31,8 @@ struct purse {
 	uint64_t credit_ns;
 };
 
-/* Sets the rate: at most 10^12, or 0. What is owed stays owed, in tokens, at the new rate. */
+/* Control. Sets the rate: at most BUCKET_RATE_MAX, or 0. What is owed stays owed, in tokens, at the
+ * new rate. */
 void bucket_set(struct bucket *bucket, uint64_t rate, uint64_t burst_ns, uint64_t now_ns);
 /* The cost of tokens (at most 2^32), as time of the rate. */
 uint64_t bucket_cost(const struct bucket *bucket, uint64_t n_tokens);

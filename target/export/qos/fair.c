@@ -5,6 +5,7 @@
  */
 #include <stddef.h>
 
+#include "base/check.h"
 #include "target/export/qos/fair.h"
 
 void fair_init(struct fair *fair)
@@ -66,8 +67,10 @@ void fair_add(struct fair *fair, struct fair_entry *entry, const void *flow)
 void fair_take_first(struct fair *fair, uint64_t tag)
 {
 	struct fair_entry *first = fair_first(fair);
-	bool has_more = !list_is_empty(&first->behind);
+	bool has_more;
 
+	check(first && first->is_first);
+	has_more = !list_is_empty(&first->behind);
 	fair_remove(first);
 	if (!has_more)
 		return;

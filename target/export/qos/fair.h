@@ -23,6 +23,7 @@ struct fair_entry {
 	bool is_first;
 };
 
+/* An empty line; it owns nothing. */
 void fair_init(struct fair *fair);
 /* Adds an entry as the last of its flow; a new flow goes last. */
 void fair_add(struct fair *fair, struct fair_entry *entry, const void *flow);
@@ -38,6 +39,7 @@ void fair_retag(struct fair *fair, uint64_t tag);
 void fair_rotate(struct fair *fair);
 /* Removes an entry; the next one of its flow takes its place. */
 void fair_remove(struct fair_entry *entry);
+/* Whether there is no flow; whether this flow is in the line; the number of flows. */
 bool fair_is_empty(const struct fair *fair);
 bool fair_has(const struct fair *fair, const void *flow);
 unsigned fair_n_flows(const struct fair *fair);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See line.h. */
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "target/export/qos/line.h"
 
@@ -176,6 +177,7 @@ uint64_t line_pay_first(struct line *line, struct flow_past *past, uint64_t n_to
 	uint64_t tag, wait_ns;
 
 	follow_rate(line);
+	check(!fair_is_empty(&line->waiters));
 	tag = fair_first(&line->waiters)->tag;
 	wait_ns = pay(line, past, tag, n_tokens, 0, now_ns);
 	if (wait_ns)

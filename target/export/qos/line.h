@@ -54,7 +54,7 @@ struct flow_past {
 
 /* Control. No limit yet. lines: LINES_MAX of them, one for each poller. */
 void rate_init(struct rate *rate, struct line *lines);
-/* Control. From now on n tokens a second, at most 10^12; 0: no limit. */
+/* Control. From now on n tokens a second, at most BUCKET_RATE_MAX; 0: no limit. */
 void rate_set(struct rate *rate, uint64_t n, uint64_t burst_ns, uint64_t now_ns);
 
 /* For an entry that is not in the line yet: pays for tokens (at most 2^32), unless others go first.

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/rcu.h"
 #include "target/operations/change/ana_change.h"
 #include "target/command/admin/notice.h"
@@ -18,6 +19,7 @@ static struct subsystem *find(struct target *target, const char *subnqn)
 	struct snapshot *snapshot = atomic_load(&target->snapshot);
 	const struct subsystem *subsystem = snapshot_find(snapshot, subnqn);
 
+	check(subsystem);
 	/* Not const for control: only the atomic pointer changes. */
 	return &snapshot->subsystems[subsystem - snapshot->subsystems];
 }

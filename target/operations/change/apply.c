@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/cleanup.h"
 #include "base/rcu.h"
 #include "base/units.h"
@@ -210,6 +211,7 @@ static bool refuse_used(struct apply *a)
 	const struct change_user *user = &a->report->users.items[0];
 	const struct config_change *change = &a->report->changes.items[user->change];
 
+	check(a->report->users.n > 0 && user->change < a->report->changes.n);
 	return refuse(a, EXIT_BUSY, "%s %s is in use by host %s: nothing was changed", change->what,
 		      change->name, user->host);
 }
@@ -338,6 +340,7 @@ static void commit(struct apply *a)
 	struct snapshot *before = atomic_load(&target->snapshot);
 	const struct portals_plan plan = {&a->config, a->runtime.slots};
 
+	check(before == a->before && a->after->generation == before->generation + 1);
 	for_each_kept(a, publish_size);
 	for_each_kept(a, publish_qos);
 	snapshot_keep(a->after);

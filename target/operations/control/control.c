@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/rcu.h"
@@ -170,6 +171,7 @@ int control_start(struct target *target)
 	char default_path[PATH_MAX];
 	int r;
 
+	check(!target->control);
 	if (!path) {
 		run_dir_socket(default_path, "rblkd.sock");
 		path = default_path;

@@ -45,7 +45,7 @@ static void add_figures(struct json_object *o, const struct io_errors_figures *f
 	for (unsigned i = 0; i < IO_ERROR_KINDS; i++)
 		control_add_number(kinds, io_error_kind_name(i), figures->counts[i]);
 	json_add(o, "backend_errors", kinds);
-	if (figures->n)
+	if (io_errors_total(figures))
 		json_add(o, "last_error", show_last(&figures->last));
 	else
 		json_add_null(o, "last_error");
@@ -85,7 +85,7 @@ struct json_object *control_list_errors(struct target *target)
 			struct json_object *o;
 
 			io_errors_read(ns, &figures);
-			if (!figures.n)
+			if (!io_errors_total(&figures))
 				continue;
 			o = json_object_new_object();
 			control_add_string(o, "subsystem", s->nqn);

@@ -139,28 +139,17 @@ static struct json_object *list_subsystems(struct target *target)
 	return list;
 }
 
-static void add_counters(struct json_object *o, const struct target *target,
-			 const struct namespace *ns)
+static void add_counters(struct json_object *o, const struct namespace *ns)
 {
-	uint64_t n_reads = 0, n_writes = 0, read_blocks = 0, written_blocks = 0;
-	uint64_t n_flushes = 0, n_errors = 0;
+	struct namespace_counters sum;
 
-	for (unsigned i = 0; i < target->n_pollers; i++) {
-		const struct namespace_counters *c = &ns->counters[i];
-
-		n_reads += counter_get(&c->n_reads);
-		n_writes += counter_get(&c->n_writes);
-		read_blocks += counter_get(&c->read_blocks);
-		written_blocks += counter_get(&c->written_blocks);
-		n_flushes += counter_get(&c->n_flushes);
-		n_errors += counter_get(&c->n_errors);
-	}
-	control_add_number(o, "reads", n_reads);
-	control_add_number(o, "writes", n_writes);
-	control_add_number(o, "read_bytes", read_blocks << ns->block_shift);
-	control_add_number(o, "written_bytes", written_blocks << ns->block_shift);
-	control_add_number(o, "flushes", n_flushes);
-	control_add_number(o, "errors", n_errors);
+	stats_sum_counters(ns, &sum);
+	control_add_number(o, "reads", sum.n_reads);
+	control_add_number(o, "writes", sum.n_writes);
+	control_add_number(o, "read_bytes", sum.read_blocks << ns->block_shift);
+	control_add_number(o, "written_bytes", sum.written_blocks << ns->block_shift);
+	control_add_number(o, "flushes", sum.n_flushes);
+	control_add_number(o, "errors", sum.n_errors);
 }
 
 static void add_durability(struct json_object *o, const struct namespace *ns)
@@ -195,7 +184,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_string(o, "state", control_namespace_state(ns));
 	control_add_errors(o, ns);
 	add_durability(o, ns);
-	add_counters(o, target, ns);
+	add_counters(o, ns);
 	return o;
 }
 
@@ -257,7 +246,7 @@ static struct json_object *show_host(const struct target *target, const char *nq
 		if (strcmp(c->hostnqn, nqn))
 			continue;
 		n_controllers++;
-		n_queues += c->n_connections;
+		n_queues += controller_n_queues(c);
 	}
 	control_add_string(o, "name", control_host_name(target, nqn));
 	control_add_string(o, "nqn", nqn);

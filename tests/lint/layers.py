@@ -5,10 +5,11 @@
     target: store <- config <- export <- engine <- command <- association <- operations
     initiator and nbd_bridge: io <- control
 
-    softrdma: process <- chaos <- fabric <- verbs <- trace <- { fabric/shm, cm }
+    softrdma: process <- chaos <- fabric <- verbs <- trace <- { fabric/shm, fabric/roce } <- cm
 
 softrdma stands alone: it works for programs that know nothing of this project. Its verbs and connection
-manager reach the engine (fabric/shm) through the calls of fabric/engine.h only.
+manager reach the engines (fabric/shm, fabric/roce) through the calls of fabric/engine.h only, and the
+management datagrams of RoCE through those of fabric/roce/gsi.h.
 
 Edges between files are seen twice: in what they include, and in the symbols of the objects that the
 build (the argument, a build folder) has made of them. Both must point down, and files that call each
@@ -31,7 +32,8 @@ MAY_USE = {
     **{f"softrdma/{floor}": [f"softrdma/{below}" for below in SOFTRDMA[:number]]
        for number, floor in enumerate(SOFTRDMA)},
     "softrdma/fabric/shm": [f"softrdma/{below}" for below in SOFTRDMA],
-    "softrdma/cm": [f"softrdma/{below}" for below in SOFTRDMA],
+    "softrdma/fabric/roce": [f"softrdma/{below}" for below in SOFTRDMA],
+    "softrdma/cm": [f"softrdma/{below}" for below in SOFTRDMA] + ["softrdma/fabric/roce/gsi.h"],
     "base": [],
     "transport/wire": ["base"],
     "transport": ["base", "transport/wire"],

@@ -1,0 +1,855 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A requester and a responder of RoCE, with a wire between them that loses, repeats and exchanges
+ * packets, and a clock that the test moves. Every packet crosses the wire as bytes with its
+ * checksum. After each fault, and each pair of faults, all requests complete in order, the data is
+ * right, each SEND arrives once and each atomic is executed once (IBA volume 1, chapter 9.7).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "softrdma/fabric/roce/icrc.h"
+#include "softrdma/fabric/roce/psn.h"
+#include "softrdma/fabric/roce/requester.h"
+#include "softrdma/fabric/roce/responder.h"
+
+enum {
+	MTU = 256,
+	MEMORY = 256 << 10,
+	RING = 64,
+	RECEIVES = 64,
+	RECEIVE_BYTES = 4096,
+	WIRE = 512,
+	WORLDS = 2, /* that exist at a time */
+	MAX_RD = 4,
+	KEY = 0x1234,
+	SEND_AREA = 64 << 10, /* of the requester's memory, what its SENDs and WRITEs hold */
+	READ_AREA = 128 << 10,
+};
+
+#define RTT_NS	   20000u
+#define TIMEOUT_NS 67108864u /* 4.096 us * 2^14 */
+#define RNR_NS	   1000000u
+
+enum fault {
+	DROP,
+	REPEAT,
+	EXCHANGE, /* with the next packet of its direction */
+	LATE,	  /* arrives after all that follow it before the timer */
+	CORRUPT,
+	N_FAULTS
+};
+
+struct datagram {
+	uint8_t bytes[MTU + ROCE_HEADERS_MAX + ROCE_ICRC_BYTES];
+	size_t n;
+	uint64_t at;
+	int to_responder;
+};
+
+/* Both ends, the wire, and what they have done. */
+struct world {
+	struct roce_requester q;
+	struct roce_request ring[RING];
+	struct roce_responder r;
+	struct roce_saved saved[3 * MAX_RD];
+	uint64_t now;
+	unsigned n_wire, n_sent;
+	struct {
+		unsigned packet;
+		enum fault fault;
+	} faults[2];
+	unsigned n_faults;
+	unsigned drop_from, drop_to; /* packets of this range are lost */
+	unsigned random;	     /* per mille, of each kind */
+	uint64_t seed;
+
+	unsigned n_posted_receives, n_received;
+	uint32_t received[RECEIVES], received_bytes[RECEIVES], received_imm[RECEIVES];
+	unsigned n_atomics, n_local;
+	unsigned completed;
+	enum roce_failure failure;
+	uint64_t n_wr;
+	uint64_t originals[RING];
+	uint64_t window;
+
+	struct datagram wire[WIRE];	      /* ordered by time */
+	uint8_t mine[MEMORY], theirs[MEMORY]; /* of the requester and of the responder */
+	uint8_t inbox[RECEIVES * RECEIVE_BYTES];
+};
+
+static const struct roce_ends ends = {{.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}},
+				      {.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2}},
+				      ROCE_PORT};
+
+/* ---- the responder's host ------------------------------------------------------------------- */
+
+static enum roce_verdict take(void *context)
+{
+	struct world *w = context;
+
+	return w->n_received < w->n_posted_receives ? ROCE_OK : ROCE_NOT_READY;
+}
+
+static enum roce_verdict scatter(void *context, uint32_t offset, const uint8_t *data, uint32_t n)
+{
+	struct world *w = context;
+
+	if (offset + n > RECEIVE_BYTES)
+		return ROCE_INVALID;
+	memcpy(w->inbox + (size_t)w->n_received * RECEIVE_BYTES + offset, data, n);
+	return ROCE_OK;
+}
+
+static enum roce_verdict deliver(void *context, const struct roce_packet *last, bool is_write,
+				 uint32_t length)
+{
+	struct world *w = context;
+
+	assert_true(w->n_received < w->n_posted_receives);
+	w->received_bytes[w->n_received] = length;
+	w->received_imm[w->n_received++] = last->imm;
+	return ROCE_OK;
+}
+
+static enum roce_verdict check(void *context, enum roce_access need, uint32_t rkey, uint64_t va,
+			       uint32_t length)
+{
+	return !length || (rkey == KEY && va <= MEMORY && length <= MEMORY - va) ? ROCE_OK
+										 : ROCE_DENIED;
+}
+
+static enum roce_verdict write_memory(void *context, uint32_t rkey, uint64_t va,
+				      const uint8_t *data, uint32_t n)
+{
+	struct world *w = context;
+
+	assert_int_equal(check(w, ROCE_MAY_WRITE, rkey, va, n), ROCE_OK);
+	memcpy(w->theirs + va, data, n);
+	return ROCE_OK;
+}
+
+static enum roce_verdict atomic(void *context, const struct roce_packet *p, uint64_t *ret)
+{
+	struct world *w = context;
+	uint64_t now;
+
+	memcpy(&now, w->theirs + p->va, 8);
+	*ret = now;
+	if (p->opcode == ROCE_FETCH_ADD)
+		now += p->swap_add;
+	else if (now == p->compare)
+		now = p->swap_add;
+	memcpy(w->theirs + p->va, &now, 8);
+	w->n_atomics++;
+	return ROCE_OK;
+}
+
+static const struct roce_host host = {take, scatter, deliver, check, write_memory, atomic};
+
+/* ---- the wire ------------------------------------------------------------------------------- */
+
+static uint32_t draw(struct world *w)
+{
+	w->seed = w->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint32_t)(w->seed >> 33);
+}
+
+static void insert(struct world *w, const struct datagram *d)
+{
+	unsigned i = w->n_wire++;
+
+	assert_true(w->n_wire < WIRE);
+	for (; i && w->wire[i - 1].at > d->at; i--)
+		w->wire[i] = w->wire[i - 1];
+	w->wire[i] = *d;
+}
+
+static void damage(struct world *w, struct datagram *d, enum fault fault)
+{
+	switch (fault) {
+	case DROP:
+		return;
+	case REPEAT:
+		insert(w, d);
+		d->at += 1;
+		break;
+	case EXCHANGE:
+		d->at += 3 * RTT_NS / 4;
+		break;
+	case LATE:
+		d->at += ROCE_PROBE_MIN_NS - RTT_NS / 3;
+		break;
+	default:
+		d->bytes[d->n / 2] ^= 0x10;
+		break;
+	}
+	insert(w, d);
+}
+
+static void put(struct world *w, struct roce_packet *p, const uint8_t *payload, int to_responder)
+{
+	struct datagram d = {.at = w->now + RTT_NS / 2, .to_responder = to_responder};
+	unsigned number = w->n_sent++;
+	uint32_t crc;
+
+	p->dest_qpn = to_responder ? 0x112233 : 0x445566;
+	d.n = roce_packet_encode(p, d.bytes);
+	if (p->payload_bytes)
+		memcpy(d.bytes + d.n, payload, p->payload_bytes);
+	d.n += p->payload_bytes + roce_pad_bytes(p->payload_bytes);
+	crc = htole32(roce_icrc(&ends, d.bytes, d.n, 0, true));
+	memcpy(d.bytes + d.n, &crc, 4);
+	d.n += 4;
+	if (number >= w->drop_from && number < w->drop_to)
+		return;
+	for (unsigned i = 0; i < w->n_faults; i++)
+		if (w->faults[i].packet == number) {
+			damage(w, &d, w->faults[i].fault);
+			return;
+		}
+	if (w->random && draw(w) % 1000 < N_FAULTS * w->random)
+		damage(w, &d, draw(w) % N_FAULTS);
+	else
+		insert(w, &d);
+}
+
+/* ---- both ends ------------------------------------------------------------------------------ */
+
+static void pump_requester(struct world *w)
+{
+	enum roce_failure failure;
+	struct roce_out out;
+	uint64_t room;
+
+	for (;;) {
+		const struct roce_request *q;
+
+		room = w->window > w->q.in_flight ? w->window - w->q.in_flight : 0;
+		if (roce_requester_next(&w->q, w->now, room, &out) != ROCE_GO)
+			break;
+		if (out.is_local) {
+			w->n_local++;
+			continue;
+		}
+		/* A request's own memory: its data lies at its index. */
+		q = &w->ring[out.index % RING];
+		assert_true(out.offset + out.packet.payload_bytes <= q->length || !q->length);
+		put(w, &out.packet, w->mine + SEND_AREA + out.index * 1000 + out.offset, 1);
+	}
+	while (roce_requester_pop(&w->q, &failure)) {
+		if (failure) {
+			w->failure = failure;
+			break;
+		}
+		w->completed++;
+	}
+}
+
+static void pump_responder(struct world *w)
+{
+	struct roce_answer a;
+
+	while (roce_responder_next(&w->r, &a))
+		put(w, &a.packet, w->theirs + a.va, 0);
+}
+
+static void take_response(struct world *w, const struct roce_packet *p)
+{
+	struct roce_placement at;
+
+	switch (roce_requester_receive(&w->q, p, RNR_NS, w->now, &at)) {
+	case ROCE_PLACE:
+		memcpy(w->mine + READ_AREA + at.index * 4096 + at.offset, p->payload,
+		       p->payload_bytes);
+		roce_requester_placed(&w->q, w->now);
+		break;
+	case ROCE_PLACE_ATOMIC:
+		w->originals[at.index] = p->original;
+		roce_requester_placed(&w->q, w->now);
+		break;
+	default:
+		break;
+	}
+}
+
+static void arrive(struct world *w, const struct datagram *d)
+{
+	struct roce_packet p;
+	uint32_t stored;
+	uint16_t id;
+
+	memcpy(&stored, d->bytes + d->n - 4, 4);
+	if (!roce_icrc_solve(&ends, d->bytes, d->n - 4, le32toh(stored), true, &id) || id)
+		return;
+	assert_true(roce_packet_decode(d->bytes, d->n, &p));
+	assert_int_equal(!(roce_traits(p.opcode) & ROCE_IS_RESPONSE), d->to_responder);
+	if (d->to_responder)
+		roce_responder_receive(&w->r, &p, &host, w);
+	else
+		take_response(w, &p);
+}
+
+/* The next thing that happens: packets that arrive at one time arrive as a batch. */
+static bool step(struct world *w)
+{
+	uint64_t due = roce_requester_deadline(&w->q), at = w->n_wire ? w->wire[0].at : 0;
+
+	if (!at && !due)
+		return false;
+	if (at && (!due || at <= due)) {
+		w->now = at > w->now ? at : w->now;
+		while (w->n_wire && w->wire[0].at <= w->now) {
+			struct datagram d = w->wire[0];
+
+			memmove(w->wire, w->wire + 1, --w->n_wire * sizeof(*w->wire));
+			arrive(w, &d);
+		}
+	} else {
+		w->now = due > w->now ? due : w->now;
+		roce_requester_tick(&w->q, w->now);
+	}
+	pump_responder(w);
+	pump_requester(w);
+	return true;
+}
+
+/* Large, and many in a row: they are used again. */
+static struct world worlds[WORLDS], *free_worlds[WORLDS];
+static unsigned n_free;
+static uint8_t pattern_mine[MEMORY], pattern_theirs[MEMORY];
+
+static int prepare(void **state)
+{
+	roce_icrc_init();
+	for (unsigned i = 0; i < MEMORY; i++) {
+		pattern_mine[i] = (uint8_t)(i * 31 + i / 251);
+		pattern_theirs[i] = (uint8_t)(i * 17 + i / 241);
+	}
+	for (; n_free < WORLDS; n_free++)
+		free_worlds[n_free] = &worlds[n_free];
+	return 0;
+}
+
+static struct world *new_world(uint32_t psn)
+{
+	struct world *w = free_worlds[--n_free];
+	struct roce_requester_config config = {.mtu = MTU,
+					       .first_psn = psn,
+					       .max_rd_atomic = MAX_RD,
+					       .retries = 7,
+					       .rnr_retries = ROCE_RETRY_FOREVER,
+					       .timeout_ns = TIMEOUT_NS};
+
+	memset(w, 0, offsetof(struct world, wire));
+	memcpy(w->mine, pattern_mine, MEMORY);
+	memcpy(w->theirs, pattern_theirs, MEMORY);
+	w->now = 1000000;
+	w->seed = psn + 7;
+	w->window = 64 << 10;
+	w->n_posted_receives = RECEIVES;
+	roce_requester_init(&w->q, &config, w->ring, RING - 1);
+	roce_responder_init(&w->r, MTU, psn, MAX_RD, 12, w->saved);
+	return w;
+}
+
+static void end_world(struct world *w)
+{
+	free_worlds[n_free++] = w;
+}
+
+static void post(struct world *w, struct roce_request q)
+{
+	q.rkey = q.rkey ? q.rkey : KEY;
+	roce_requester_post(&w->q, &q);
+	w->n_wr++;
+}
+
+/* Runs to the end, and no longer than a patient user would wait. */
+static void run(struct world *w)
+{
+	uint64_t limit = w->now + 600000000000ULL;
+
+	pump_requester(w);
+	while (!w->failure && (w->completed < w->n_wr || w->n_wire) && w->now < limit)
+		if (!step(w))
+			break;
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------ */
+
+/* What is posted, and what must have become of it. */
+struct exchange {
+	const char *name;
+	struct roce_request requests[6];
+	unsigned n;
+};
+
+#define READ_OF(bytes, from)                                                                       \
+	{                                                                                          \
+		.kind = ROCE_READ, .length = (bytes), .va = (from)                                 \
+	}
+#define WRITE_OF(bytes, to)                                                                        \
+	{                                                                                          \
+		.kind = ROCE_WRITE, .length = (bytes), .va = (to)                                  \
+	}
+#define SEND_OF(bytes)                                                                             \
+	{                                                                                          \
+		.kind = ROCE_SEND, .length = (bytes)                                               \
+	}
+#define ADD_TO(at, n)                                                                              \
+	{                                                                                          \
+		.kind = ROCE_ADD, .length = 8, .va = (at), .swap_add = (n)                         \
+	}
+#define SWAP_AT(at, old, fresh)                                                                    \
+	{                                                                                          \
+		.kind = ROCE_SWAP, .length = 8, .va = (at), .compare = (old), .swap_add = (fresh)  \
+	}
+
+static const struct exchange exchanges[] = {
+	{"a SEND of five packets", {SEND_OF(5 * MTU - 3)}, 1},
+	{"five SENDs", {SEND_OF(1), SEND_OF(0), SEND_OF(MTU), SEND_OF(77), SEND_OF(3)}, 5},
+	{"a WRITE of five packets", {WRITE_OF(5 * MTU, 4096)}, 1},
+	{"a WRITE with immediate",
+	 {{.kind = ROCE_WRITE, .length = 3 * MTU + 1, .va = 8192, .has_imm = true, .imm = 42},
+	  SEND_OF(10)},
+	 2},
+	{"a READ of five packets", {READ_OF(5 * MTU - 1, 9000)}, 1},
+	{"READs and a SEND", {READ_OF(300, 64), READ_OF(0, 64), SEND_OF(9), READ_OF(2, 64)}, 4},
+	{"atomics",
+	 {ADD_TO(800, 5), ADD_TO(800, 7), SWAP_AT(800, 12, 99), ADD_TO(800, 1), SEND_OF(1)},
+	 5},
+	{"a bit of each",
+	 {WRITE_OF(MTU + 1, 4096), READ_OF(2 * MTU, 4096), ADD_TO(808, 3), SEND_OF(2 * MTU),
+	  READ_OF(1, 4097)},
+	 5},
+	{"fenced after a READ",
+	 {READ_OF(2 * MTU, 512),
+	  {.kind = ROCE_LOCAL, .is_fenced = true},
+	  {.kind = ROCE_WRITE, .length = 64, .va = 512, .is_fenced = true},
+	  SEND_OF(5)},
+	 4},
+};
+
+static void post_all(struct world *w, const struct exchange *x)
+{
+	uint64_t zero = 0;
+
+	memcpy(w->theirs + 800, &zero, 8);
+	memcpy(w->theirs + 808, &zero, 8);
+	for (unsigned i = 0; i < x->n; i++)
+		post(w, x->requests[i]);
+}
+
+/* The same requests by plain copies. */
+static void expect_result(const struct world *w, const struct exchange *x)
+{
+	struct world *plain = new_world(0);
+	uint64_t zero = 0, now, value;
+	unsigned received = 0, atomics = 0, locals = 0;
+
+	memcpy(plain->theirs + 800, &zero, 8);
+	memcpy(plain->theirs + 808, &zero, 8);
+	for (unsigned i = 0; i < x->n; i++) {
+		const struct roce_request *q = &x->requests[i];
+		const uint8_t *from = plain->mine + SEND_AREA + i * 1000;
+
+		locals += q->kind == ROCE_LOCAL;
+		if (q->kind == ROCE_WRITE)
+			memcpy(plain->theirs + q->va, from, q->length);
+		if (q->kind == ROCE_READ)
+			memcpy(plain->mine + READ_AREA + i * 4096, plain->theirs + q->va,
+			       q->length);
+		if (q->kind == ROCE_SEND) {
+			assert_memory_equal(w->inbox + received * RECEIVE_BYTES, from, q->length);
+			assert_int_equal(w->received_bytes[received], q->length);
+		}
+		if (q->has_imm)
+			assert_int_equal(w->received_imm[received], q->imm);
+		received += q->kind == ROCE_SEND || q->has_imm;
+		if (q->kind != ROCE_ADD && q->kind != ROCE_SWAP)
+			continue;
+		atomics++;
+		memcpy(&now, plain->theirs + q->va, 8);
+		assert_int_equal(w->originals[i], now);
+		value = q->kind == ROCE_ADD ? now + q->swap_add
+			: now == q->compare ? q->swap_add
+					    : now;
+		memcpy(plain->theirs + q->va, &value, 8);
+	}
+	assert_int_equal(w->failure, ROCE_NO_FAILURE);
+	assert_int_equal(w->completed, x->n);
+	assert_int_equal(w->n_received, received);
+	assert_int_equal(w->n_atomics, atomics);
+	assert_int_equal(w->n_local, locals);
+	assert_memory_equal(w->theirs, plain->theirs, MEMORY);
+	assert_memory_equal(w->mine, plain->mine, MEMORY);
+	assert_int_equal(w->q.in_flight, 0);
+	assert_int_equal(w->q.n_reads, 0);
+	end_world(plain);
+}
+
+static const uint32_t psns[] = {0, 0xffffff, 0xfffffd, 0x7ffffe};
+
+#define N_EXCHANGES (sizeof(exchanges) / sizeof(*exchanges))
+
+static unsigned clean_run(const struct exchange *x, uint32_t psn)
+{
+	struct world *w = new_world(psn);
+	unsigned n;
+
+	post_all(w, x);
+	run(w);
+	expect_result(w, x);
+	assert_int_equal(w->q.n_resent, 0);
+	assert_int_equal(w->r.n_duplicates + w->r.n_gaps, 0);
+	n = w->n_sent;
+	end_world(w);
+	return n;
+}
+
+static void no_fault(void **state)
+{
+	for (unsigned i = 0; i < N_EXCHANGES; i++)
+		for (unsigned k = 0; k < sizeof(psns) / sizeof(*psns); k++)
+			assert_true(clean_run(&exchanges[i], psns[k]) >= 2);
+}
+
+static void each_fault(void **state)
+{
+	for (unsigned i = 0; i < N_EXCHANGES; i++)
+		for (unsigned k = 0; k < sizeof(psns) / sizeof(*psns); k++) {
+			unsigned n = clean_run(&exchanges[i], psns[k]);
+
+			for (unsigned packet = 0; packet < n; packet++)
+				for (enum fault f = DROP; f < N_FAULTS; f++) {
+					struct world *w = new_world(psns[k]);
+
+					w->faults[0].packet = packet;
+					w->faults[0].fault = f;
+					w->n_faults = 1;
+					post_all(w, &exchanges[i]);
+					run(w);
+					expect_result(w, &exchanges[i]);
+					end_world(w);
+				}
+		}
+}
+
+/* Also faults of what is sent again: packets beyond the clean exchange's. */
+static void each_pair_of_faults(void **state)
+{
+	for (unsigned i = 0; i < N_EXCHANGES; i++) {
+		unsigned n = clean_run(&exchanges[i], 0xfffffd) + 4;
+
+		for (unsigned pair = 0; pair < n * n * N_FAULTS * N_FAULTS; pair++) {
+			unsigned a = pair % n, b = pair / n % n;
+			struct world *w;
+
+			if (a >= b)
+				continue;
+			w = new_world(0xfffffd);
+			w->n_faults = 2;
+			w->faults[0].packet = a;
+			w->faults[1].packet = b;
+			w->faults[0].fault = pair / n / n % N_FAULTS;
+			w->faults[1].fault = pair / n / n / N_FAULTS;
+			post_all(w, &exchanges[i]);
+			run(w);
+			expect_result(w, &exchanges[i]);
+			end_world(w);
+		}
+	}
+}
+
+/* From each packet on, several in a row are lost. */
+static void each_run_of_losses(void **state)
+{
+	for (unsigned i = 0; i < N_EXCHANGES; i++) {
+		unsigned n = clean_run(&exchanges[i], 0xfffffe);
+
+		for (unsigned from = 0; from < n; from++)
+			for (unsigned length = 2; length < 8; length++) {
+				struct world *w = new_world(0xfffffe);
+
+				w->drop_from = from;
+				w->drop_to = from + length;
+				post_all(w, &exchanges[i]);
+				run(w);
+				expect_result(w, &exchanges[i]);
+				end_world(w);
+			}
+	}
+}
+
+/* 2 % of each fault, so 10 % in all, and small windows. */
+static void random_faults(void **state)
+{
+	for (unsigned seed = 0; seed < 600; seed++) {
+		const struct exchange *x = &exchanges[seed % N_EXCHANGES];
+		struct world *w = new_world((uint32_t)seed * 7919);
+
+		w->random = seed % 2 ? 20 : 60;
+		w->window = seed % 3 ? 64 << 10 : 600;
+		w->seed = seed;
+		post_all(w, x);
+		run(w);
+		expect_result(w, x);
+		end_world(w);
+	}
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+static void receiver_not_ready(void **state)
+{
+	for (unsigned late = 0; late < 6; late++) {
+		struct world *w = new_world(0xfffffe);
+		const struct exchange *x = &exchanges[1];
+
+		w->n_posted_receives = late;
+		post_all(w, x);
+		pump_requester(w);
+		for (unsigned i = 0; i < 40; i++)
+			step(w);
+		assert_int_equal(w->completed, late < 5 ? late : 5);
+		w->n_posted_receives = RECEIVES;
+		run(w);
+		expect_result(w, x);
+		assert_int_equal(w->r.n_refused > 0, late < 5);
+		end_world(w);
+	}
+}
+
+/* An RNR NAK waits at least as long as the receiver says, and so often as the attribute allows. */
+static void rnr_retries(void **state)
+{
+	for (unsigned allowed = 0; allowed < 7; allowed++) {
+		struct world *w = new_world(5);
+		uint64_t begin = w->now;
+
+		w->q.config.rnr_retries = allowed;
+		w->n_posted_receives = 0;
+		post(w, (struct roce_request)SEND_OF(10));
+		run(w);
+		assert_int_equal(w->failure, ROCE_RNR_RETRIES_OVER);
+		assert_int_equal(w->r.n_refused, allowed + 1);
+		assert_true(w->now - begin >= allowed * (uint64_t)RNR_NS);
+		end_world(w);
+	}
+}
+
+static void silence(void **state)
+{
+	for (unsigned retries = 0; retries < 8; retries++) {
+		struct world *w = new_world(5);
+		uint64_t begin = w->now;
+
+		w->q.config.retries = retries;
+		w->drop_to = UINT32_MAX;
+		post(w, (struct roce_request)SEND_OF(10));
+		run(w);
+		assert_int_equal(w->failure, ROCE_RETRIES_OVER);
+		assert_int_equal(w->now - begin, (retries + 1) * (uint64_t)TIMEOUT_NS);
+		end_world(w);
+	}
+}
+
+static void expect_failure(struct roce_request bad, enum roce_failure failure, uint8_t nak)
+{
+	struct world *w = new_world(0xfffffe);
+
+	post(w, (struct roce_request)SEND_OF(10));
+	post(w, (struct roce_request)READ_OF(2 * MTU, 0));
+	post(w, bad);
+	post(w, (struct roce_request)SEND_OF(10));
+	run(w);
+	assert_int_equal(w->failure, failure);
+	assert_int_equal(w->completed, 2);
+	assert_int_equal(w->n_received, 1);
+	assert_int_equal(w->r.broken, nak);
+	end_world(w);
+}
+
+static void refusals(void **state)
+{
+	struct roce_request q = WRITE_OF(3 * MTU, 0);
+
+	q.rkey = 1;
+	expect_failure(q, ROCE_REMOTE_ACCESS, ROCE_NAK_ACCESS);
+	q = (struct roce_request)READ_OF(MTU, MEMORY - 5);
+	expect_failure(q, ROCE_REMOTE_ACCESS, ROCE_NAK_ACCESS);
+	q = (struct roce_request)ADD_TO(804, 1); /* not aligned */
+	expect_failure(q, ROCE_REMOTE_REQUEST, ROCE_NAK_REQUEST);
+	q = (struct roce_request)SEND_OF(RECEIVE_BYTES + 1);
+	expect_failure(q, ROCE_REMOTE_REQUEST, ROCE_NAK_REQUEST);
+	q = (struct roce_request)SEND_OF(1);
+	q.failure = ROCE_FAILED_HERE;
+	expect_failure(q, ROCE_FAILED_HERE, 0);
+}
+
+/* Packets that no requester may send. */
+static uint8_t answer_to(struct roce_packet first, struct roce_packet second)
+{
+	struct world *w = new_world(100);
+	static const uint8_t zeros[ROCE_MTU_MAX + 8];
+	uint8_t nak;
+
+	first.psn = 100;
+	first.payload = second.payload = zeros;
+	roce_responder_receive(&w->r, &first, &host, w);
+	second.psn = 101;
+	if (!w->r.broken)
+		roce_responder_receive(&w->r, &second, &host, w);
+	nak = w->r.broken;
+	end_world(w);
+	return nak;
+}
+
+#define BARE(op, bytes) ((struct roce_packet){.opcode = (op), .payload_bytes = (bytes)})
+#define TO(op, bytes, total)                                                                       \
+	((struct roce_packet){                                                                     \
+		.opcode = (op), .payload_bytes = (bytes), .rkey = KEY, .length = (total)})
+
+static void invalid_requests(void **state)
+{
+	const struct roce_packet fine = BARE(ROCE_SEND_ONLY, 1);
+	const struct {
+		struct roce_packet first, second;
+		uint8_t nak;
+	} rows[] = {
+		{fine, fine, 0},
+		{BARE(ROCE_SEND_FIRST, MTU), BARE(ROCE_SEND_LAST, 1), 0},
+		{BARE(ROCE_SEND_FIRST, MTU), BARE(ROCE_SEND_LAST_INV, 1), 0},
+		{TO(ROCE_WRITE_FIRST, MTU, MTU + 1), BARE(ROCE_WRITE_LAST, 1), 0},
+		/* order, IBA 9.7.4.1.2 */
+		{BARE(ROCE_SEND_MIDDLE, MTU), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_LAST, 1), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_WRITE_MIDDLE, MTU), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_WRITE_LAST, MTU), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_FIRST, MTU), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_FIRST, MTU), BARE(ROCE_WRITE_LAST, 1), ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_FIRST, MTU), TO(ROCE_READ_REQUEST, 0, 8), ROCE_NAK_REQUEST},
+		{TO(ROCE_WRITE_FIRST, MTU, 2 * MTU), BARE(ROCE_SEND_LAST, 1), ROCE_NAK_REQUEST},
+		/* length, 9.7.4.1.6 */
+		{BARE(ROCE_SEND_FIRST, MTU - 1), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_FIRST, MTU + 1), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_ONLY, MTU + 1), fine, ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_FIRST, MTU), BARE(ROCE_SEND_LAST, 0), ROCE_NAK_REQUEST},
+		{BARE(ROCE_SEND_FIRST, MTU), BARE(ROCE_SEND_LAST, MTU + 1), ROCE_NAK_REQUEST},
+		{TO(ROCE_WRITE_ONLY, 5, 6), fine, ROCE_NAK_REQUEST},
+		{TO(ROCE_WRITE_ONLY, 6, 5), fine, ROCE_NAK_REQUEST},
+		{TO(ROCE_WRITE_FIRST, MTU, MTU), fine, ROCE_NAK_REQUEST},
+		{TO(ROCE_WRITE_FIRST, MTU, MTU + 2), BARE(ROCE_WRITE_LAST, 1), ROCE_NAK_REQUEST},
+		{TO(ROCE_WRITE_FIRST, MTU, 0x80000001), fine, ROCE_NAK_REQUEST},
+		{TO(ROCE_READ_REQUEST, 0, 0x80000001), fine, ROCE_NAK_REQUEST},
+		{TO(ROCE_READ_REQUEST, 0, MEMORY + 1), fine, ROCE_NAK_ACCESS},
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (answer_to(rows[i].first, rows[i].second) != rows[i].nak)
+			fail_msg("row %u: %x", i, answer_to(rows[i].first, rows[i].second));
+}
+
+/* READs without end: beyond what was agreed the responder refuses, and keeps within its ring. */
+static void too_many_reads(void **state)
+{
+	struct world *w = new_world(0);
+	struct roce_packet p = TO(ROCE_READ_REQUEST, 0, 8);
+
+	for (unsigned i = 0; i <= 2 * MAX_RD; i++) {
+		assert_int_equal(w->r.broken, 0);
+		p.psn = i;
+		roce_responder_receive(&w->r, &p, &host, w);
+	}
+	assert_int_equal(w->r.broken, ROCE_NAK_REQUEST);
+	end_world(w);
+}
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+/* Never more READs and bytes under way than agreed, and a READ of many pieces still one result. */
+static void limits_hold(void **state)
+{
+	struct world *w = new_world(0xfffff0);
+	struct roce_out out;
+	unsigned n = 0;
+
+	w->q.config.max_rd_atomic = 3;
+	for (unsigned i = 0; i < 8; i++)
+		post(w, (struct roce_request)READ_OF(1000, 0));
+	while (roce_requester_next(&w->q, w->now, 1 << 20, &out) == ROCE_GO)
+		n++;
+	assert_int_equal(n, 3);
+	end_world(w);
+
+	w = new_world(0xfffff0);
+	post(w, (struct roce_request)READ_OF(100000, 5));
+	assert_int_equal(roce_requester_next(&w->q, w->now, 1, &out), ROCE_GO);
+	assert_int_equal(out.packet.length, ROCE_READ_BYTES);
+	assert_int_equal(roce_requester_next(&w->q, w->now, 1, &out), ROCE_FULL);
+	assert_int_equal(roce_requester_next(&w->q, w->now, 1 << 20, &out), ROCE_GO);
+	assert_int_equal(out.packet.va, 5 + ROCE_READ_BYTES);
+	assert_int_equal(out.packet.psn, (0xfffff0 + ROCE_READ_BYTES / MTU) & 0xffffff);
+	end_world(w);
+
+	w = new_world(0xfffff0);
+	memset(w->mine, 0, MEMORY);
+	post(w, (struct roce_request)READ_OF(100000, 5));
+	w->random = 2;
+	run(w);
+	assert_int_equal(w->completed, 1);
+	assert_memory_equal(w->mine + READ_AREA, w->theirs + 5, 100000);
+	end_world(w);
+}
+
+/* Responses that answer nothing, forged or late, change nothing. */
+static void ghosts(void **state)
+{
+	struct world *w = new_world(10);
+	struct roce_packet p = {.opcode = ROCE_ACK, .syndrome = ROCE_SYNDROME_ACK};
+	struct roce_placement at;
+
+	post(w, (struct roce_request)SEND_OF(2 * MTU));
+	pump_requester(w);
+	for (uint32_t psn = 0; psn < 1u << 24; psn += 1 + (psn & 0xff) * 3) {
+		p.psn = psn;
+		if (psn == 10 || psn == 11)
+			continue;
+		p.syndrome = (uint8_t)psn;
+		assert_int_equal(roce_requester_receive(&w->q, &p, 1, w->now, &at), ROCE_IGNORED);
+	}
+	p = (struct roce_packet){.opcode = ROCE_READ_ONLY, .psn = 10};
+	assert_int_equal(roce_requester_receive(&w->q, &p, 1, w->now, &at), ROCE_PROGRESS);
+	pump_requester(w);
+	assert_int_equal(w->failure, ROCE_BAD_RESPONSE);
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_fault),
+		cmocka_unit_test(each_fault),
+		cmocka_unit_test(each_pair_of_faults),
+		cmocka_unit_test(each_run_of_losses),
+		cmocka_unit_test(random_faults),
+		cmocka_unit_test(receiver_not_ready),
+		cmocka_unit_test(rnr_retries),
+		cmocka_unit_test(silence),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(invalid_requests),
+		cmocka_unit_test(too_many_reads),
+		cmocka_unit_test(limits_hold),
+		cmocka_unit_test(ghosts),
+	};
+
+	return cmocka_run_group_tests(tests, prepare, NULL);
+}

@@ -47,22 +47,43 @@ enum knob {
 	DIE,	      /* SIGKILL at the n-th place where a process may die */
 	GID_CHANGE,   /* 1: that event, now */
 	PORT_DOWN,    /* 1: the link is down as long as this is asked for */
+	DROP,	      /* percent of packets (RoCE) that are lost, */
+	DUP,	      /* ... arrive twice, */
+	SWAP,	      /* ... are overtaken by the next one, */
+	CORRUPT,      /* ... have a bit changed, */
+	LATE_PACKET,  /* ... leave within the delay */
 	REMOVE,	      /* 1: the device is removed; 2: without IBV_EVENT_DEVICE_FATAL */
 	N_KNOBS
 };
 
 static const char *const names[N_KNOBS] = {
-	[SEED] = "seed",	   [DEFER] = "defer",
-	[DELAY] = "delay",	   [LOSS] = "loss",
-	[POLL] = "poll",	   [REMOTE_FIRST] = "remote-first",
-	[FAIL] = "fail",	   [STATUS] = "status",
-	[SPURIOUS] = "spurious",   [REMOVE] = "remove",
-	[OVERRUN] = "overrun",	   [CM_TIMEOUT] = "cm-timeout",
-	[REFUSE_MR] = "refuse-mr", [DIE] = "die",
-	[CHUNK] = "chunk",	   [LOSE] = "lose",
-	[LATE_ACK] = "late-ack",   [RNR] = "rnr",
-	[REORDER] = "reorder",	   [LATE_READ] = "late-read",
-	[PORT_DOWN] = "port-down", [GID_CHANGE] = "gid-change",
+	[SEED] = "seed",
+	[DEFER] = "defer",
+	[DELAY] = "delay",
+	[LOSS] = "loss",
+	[POLL] = "poll",
+	[REMOTE_FIRST] = "remote-first",
+	[FAIL] = "fail",
+	[STATUS] = "status",
+	[SPURIOUS] = "spurious",
+	[REMOVE] = "remove",
+	[OVERRUN] = "overrun",
+	[CM_TIMEOUT] = "cm-timeout",
+	[REFUSE_MR] = "refuse-mr",
+	[DIE] = "die",
+	[CHUNK] = "chunk",
+	[LOSE] = "lose",
+	[LATE_ACK] = "late-ack",
+	[RNR] = "rnr",
+	[REORDER] = "reorder",
+	[LATE_READ] = "late-read",
+	[PORT_DOWN] = "port-down",
+	[GID_CHANGE] = "gid-change",
+	[DROP] = "drop",
+	[DUP] = "dup",
+	[SWAP] = "swap",
+	[CORRUPT] = "corrupt",
+	[LATE_PACKET] = "late-packet",
 };
 
 #define DEFAULT_DELAY_US 200
@@ -132,6 +153,29 @@ uint64_t chaos_ack_ns(void)
 uint64_t chaos_read_ns(void)
 {
 	return chance(LATE_READ) ? a_while_ns() : 0;
+}
+
+enum chaos_packet chaos_packet(void)
+{
+	if (chance(DROP))
+		return CHAOS_PACKET_DROPPED;
+	if (chance(DUP))
+		return CHAOS_PACKET_TWICE;
+	if (chance(SWAP))
+		return CHAOS_PACKET_SWAPPED;
+	if (chance(CORRUPT))
+		return CHAOS_PACKET_CORRUPT;
+	return chance(LATE_PACKET) ? CHAOS_PACKET_LATE : CHAOS_PACKET_GOES;
+}
+
+uint64_t chaos_packet_ns(void)
+{
+	return a_while_ns();
+}
+
+uint32_t chaos_packet_bit(uint32_t n_bits)
+{
+	return (uint32_t)(draw() % n_bits);
 }
 
 bool chaos_rnr(void)

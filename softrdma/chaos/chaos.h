@@ -38,6 +38,20 @@ uint64_t chaos_pause_ns(void);
 bool chaos_reorders(void);
 bool chaos_port_is_down(void);
 
+/* What becomes of a packet that is about to be sent. */
+enum chaos_packet {
+	CHAOS_PACKET_GOES,
+	CHAOS_PACKET_DROPPED,
+	CHAOS_PACKET_TWICE,
+	CHAOS_PACKET_SWAPPED, /* leaves after the next one */
+	CHAOS_PACKET_CORRUPT, /* a bit of it changes */
+	CHAOS_PACKET_LATE,
+};
+enum chaos_packet chaos_packet(void);
+/* How late; which bit of so many. */
+uint64_t chaos_packet_ns(void);
+uint32_t chaos_packet_bit(uint32_t n_bits);
+
 /* Whether the device is to be removed. */
 enum chaos_removal {
 	CHAOS_REMOVAL_NONE,

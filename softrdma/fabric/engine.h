@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The seam between verbs and what moves the data: an engine. verbs/ and cm/ reach the other end of
- * a connection through these calls only. fabric/shm/ is the one engine today: processes of one host
- * that map each other's segments.
+ * a connection through these calls only. There are two: fabric/shm/, processes of one host that map
+ * each other's segments, and fabric/roce/, packets over UDP. A queue pair gets its engine when it
+ * comes to RTR.
  *
  * What both sides of the seam share is the process' own segment (seg.h): keys, receive queues,
  * completion queues and the receiving half of each queue pair. An engine that receives packets
  * delivers to it as a peer would, with sr_peer_self: rq.h takes a receive, completion.h pushes an
- * entry, verbs/qp_run.h completes or fails a work request. It would be called by the helper through
- * a watch of its own (process/part.h), and may leave a work request in a stage of its own between
- * execute and its completion: `exec` and `owed` of struct sr_qp are apart already.
+ * entry, verbs/qp_run.h completes or fails a work request. It is called by the helper through a
+ * watch of its own (process/part.h) and by threads that poll, and leaves work requests in a stage
+ * of its own between execute and their completion (WQE_SENT).
  */
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -32,6 +35,18 @@ enum sr_qp_wait {
 };
 
 struct sr_engine {
+	/*
+	 * Whether the engine is the one for a queue pair with these attributes, which come with
+	 * RTR. NULL: it is for those that no other one serves. Application thread, without locks.
+	 */
+	bool (*serves)(const struct ibv_qp_attr *attr);
+	/*
+	 * Whether execute only begins a work request. Then it always returns IBV_WC_SUCCESS, the
+	 * engine completes or fails the requests itself, in order, and chaos delays packets in
+	 * place of work requests.
+	 */
+	bool completes_later;
+
 	/*
 	 * ---- queue pairs. All under the queue pair's sq_lock, unless a line says otherwise.
 	 */
@@ -54,14 +69,24 @@ struct sr_engine {
 	 */
 	enum ibv_wc_status (*execute)(struct sr_qp *qp, const struct sr_wqe *w, uint64_t index,
 				      enum sr_qp_wait *ret_wait);
+	/* All work requests that were posted together have been executed. May be NULL. */
+	void (*flush)(struct sr_qp *qp);
 	/* A receive was posted, or the queue pair came to RTR: resumes the sends that wait for
 	 * it. With or without sq_lock. */
 	void (*kick)(struct sr_qp *qp);
 	/* The other end's min_rnr_timer, encoded as in ibv_modify_qp(3); 0 if it is not known. */
 	uint32_t (*rnr_timer)(const struct sr_qp *qp);
 
+	/* A thread polls an empty completion queue, or will sleep until it gets an entry. Without
+	 * locks; may be NULL. */
+	void (*poll)(void);
+	void (*sleep)(void);
+	/* The largest path MTU of the device's first address, or 0: of no concern. May be NULL. */
+	enum ibv_mtu (*path_mtu)(void);
+
 	/*
-	 * ---- connections. Under the connection manager's lock.
+	 * ---- connections, of the engine that serves the rest. Under the connection manager's
+	 * lock.
 	 */
 
 	/* Fills the hello of a REQ or REP, and the descriptors to send with it (borrowed). */
@@ -82,3 +107,26 @@ struct sr_engine {
 
 /* The engine of new queue pairs and connections. Any thread, after sr_node_start. */
 const struct sr_engine *sr_engine(void);
+/* The engine for a queue pair that comes to RTR. Application thread, without locks. */
+const struct sr_engine *sr_engine_for(const struct ibv_qp_attr *attr);
+/* What the engines' path_mtu says, IBV_MTU_4096 if none says anything. Any thread. */
+enum ibv_mtu sr_engine_path_mtu(void);
+
+/* The engine whose poll and sleep are to be called: NULL until it has something to read. */
+extern const struct sr_engine *_Atomic sr_engine_reads;
+
+static inline void sr_engine_poll(void)
+{
+	const struct sr_engine *e = atomic_load_explicit(&sr_engine_reads, memory_order_acquire);
+
+	if (__builtin_expect(e != NULL, 0))
+		e->poll();
+}
+
+static inline void sr_engine_sleep(void)
+{
+	const struct sr_engine *e = atomic_load_explicit(&sr_engine_reads, memory_order_acquire);
+
+	if (__builtin_expect(e != NULL, 0))
+		e->sleep();
+}

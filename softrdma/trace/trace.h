@@ -50,3 +50,10 @@ struct trace_message {
  * either side can poll a completion: so a reply follows its request in the file.
  */
 void trace_message(const struct trace_message *m);
+
+/*
+ * Traces a packet that a socket sends or has received: n bytes from the BTH to the ICRC. Any
+ * thread, under any lock.
+ */
+void trace_wire(const union ibv_gid *from, const union ibv_gid *to, uint16_t source_port,
+		uint16_t ip_id, const uint8_t *bytes, size_t n);

@@ -224,5 +224,24 @@ void trace_packet_end(struct trace_packet *p)
 	trace_put(p);
 }
 
+void trace_packet_finish(struct trace_packet *p, uint16_t source_port, uint16_t ip_id)
+{
+	bool v4 = p->bth - p->ip == IP4 + UDP;
+	uint8_t *ip = p->data + p->ip, *udp = p->data + p->bth - UDP;
+	unsigned n = p->len - p->bth + UDP;
+
+	put16(udp, source_port);
+	put16(udp + 4, n);
+	if (v4) {
+		put16(ip + 2, p->len - p->ip);
+		put16(ip + 4, ip_id);
+		put16(ip + 10, fold(sum16(0, ip, IP4)));
+	} else {
+		put16(ip + 4, n);
+		finish_udp6(p);
+	}
+	trace_put(p);
+}
+
 static const struct sr_part part = {.start = start};
 SR_PART(part);

@@ -14,9 +14,13 @@ struct trace_flow {
 	union ibv_gid from, to;
 };
 
+enum {
+	TRACE_PAYLOAD_MAX = 12 + 28 + 4096 + 4, /* of UDP: BTH, extended headers, payload, ICRC */
+};
+
 struct trace_packet {
 	unsigned len, ip, bth; /* bytes so far; where those headers begin */
-	uint8_t data[14 + 40 + 8 + 12 + 28 + 4096 + 4];
+	uint8_t data[14 + 40 + 8 + TRACE_PAYLOAD_MAX];
 };
 
 /* The fields of a BTH (base transport header). */
@@ -41,6 +45,8 @@ void trace_packet_add32(struct trace_packet *p, uint32_t v);
 void trace_packet_add64(struct trace_packet *p, uint64_t v);
 /* Pads, computes lengths and checksums, and queues the packet. */
 void trace_packet_end(struct trace_packet *p);
+/* For a packet that has its pad and ICRC: fills the headers before it, and queues it. */
+void trace_packet_finish(struct trace_packet *p, uint16_t source_port, uint16_t ip_id);
 
 /* Records the addresses of a connection's QP, as its connection manager knows them. */
 void trace_know(uint32_t qpn, const struct trace_flow *f);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/engine.h"
 #include "softrdma/verbs/sr_cq.h"
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/helper.h"
@@ -138,7 +139,7 @@ static int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr 
 	struct ibv_port_attr a = {
 		.state = chaos_port_is_down() ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
-		.active_mtu = IBV_MTU_4096,
+		.active_mtu = sr_engine_path_mtu(),
 		.gid_tbl_len = sr_gid_count(),
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = DEV_MAX_MSG,

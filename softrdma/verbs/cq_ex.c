@@ -36,6 +36,7 @@ static int start_poll(struct ibv_cq_ex *ib, struct ibv_poll_cq_attr *attr)
 
 	if (attr && attr->comp_mask)
 		return EINVAL;
+	sr_cq_look(cq);
 	pthread_mutex_lock(&cq->poll);
 	r = step(cq);
 	if (r)

@@ -7,6 +7,7 @@
  * on hardware, nothing else does.
  */
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/verbs/sr_qp.h"
 
@@ -56,13 +57,26 @@ bool sr_cq_pop(struct sr_cq *cq, struct ibv_wc *wc)
 	return found;
 }
 
+static bool is_empty(const struct sr_cq *cq)
+{
+	return atomic_load_explicit(&cq->s->tail, memory_order_acquire) ==
+	       atomic_load_explicit(&cq->s->head, memory_order_relaxed);
+}
+
+bool sr_cq_look(struct sr_cq *cq)
+{
+	if (!is_empty(cq))
+		return true;
+	sr_engine_poll();
+	return !is_empty(cq);
+}
+
 int sr_cq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc)
 {
 	struct sr_cq *cq = sr_to_cq(ib);
 	int got = 0;
 
-	if (atomic_load_explicit(&cq->s->tail, memory_order_acquire) ==
-	    atomic_load_explicit(&cq->s->head, memory_order_relaxed))
+	if (!sr_cq_look(cq))
 		return 0;
 	if (chaos_on())
 		n = chaos_poll_limit(n);

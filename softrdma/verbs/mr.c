@@ -2,8 +2,9 @@
 /*
  * Protection domains and memory regions.
  *
- * A region is an entry of the MR table in this process' segment; its key is index << 8 |
- * generation, so a stale key never matches. Registering maps the pages in, as pinning does, and
+ * A region is an entry of the MR table in this process' segment; its key holds the index and 15
+ * random bits, new ones at each registration: a stale key does not match the next one, and one of
+ * another host has to be guessed. Registering maps the pages in, as pinning does, and
  * fails with EFAULT on a hole. Deregistering clears the keys and then waits until no thread that
  * may have seen them is still copying: when it returns, the memory is the application's alone.
  *
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,7 +40,8 @@
 
 /* Guards the index allocator, windows' bindings and `pinned`. Leaf. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t used[SEG_MAX_MR], generation[SEG_MAX_MR];
+static uint8_t used[SEG_MAX_MR];
+static uint16_t salts[SEG_MAX_MR]; /* 15 bits */
 static uint32_t next_index = 1;
 static size_t pinned;
 
@@ -72,6 +75,17 @@ SR_API int ibv_dealloc_pd(struct ibv_pd *ib)
 
 /* ---- the table ------------------------------------------------------------- */
 
+/* Under the lock. */
+static uint16_t next_salt(void)
+{
+	static uint16_t pool[128];
+	static unsigned left;
+
+	if (!left && getrandom(pool, sizeof(pool), 0) == sizeof(pool))
+		left = 128;
+	return left ? pool[--left] & 0x7fff : 0;
+}
+
 /* Rotates through the table, so that an index is not reused soon. 0 = full. */
 static uint32_t take_index(void)
 {
@@ -86,9 +100,10 @@ static uint32_t take_index(void)
 			found = i;
 	}
 	if (found) {
+		uint16_t salt = next_salt();
+
 		used[found] = 1;
-		if (++generation[found] == 0)
-			generation[found] = 1;
+		salts[found] = salt == salts[found] ? salt ^ 1 : salt;
 	}
 	pthread_mutex_unlock(&lock);
 	return found;
@@ -103,7 +118,7 @@ static void give_index(uint32_t i)
 
 static uint32_t key_of(uint32_t index)
 {
-	return index << 8 | generation[index];
+	return (uint32_t)(salts[index] >> 8) << 24 | index << 8 | (salts[index] & 0xff);
 }
 
 /* After this call no thread copies by a key that was invalid before it. */

@@ -110,7 +110,8 @@ static bool run_one(struct sr_qp *qp)
 	enum ibv_wc_status status;
 	bool go_on;
 
-	if ((chaos_on() || qp->n_late) && chaos_takes(qp, w, &go_on))
+	if ((chaos_on() || qp->n_late) && !qp->engine->completes_later &&
+	    chaos_takes(qp, w, &go_on))
 		return go_on;
 	status = qp->engine->execute(qp, w, qp->exec, &why);
 	if (why == WAIT_CHAOS)
@@ -142,9 +143,8 @@ static bool run_late(struct sr_qp *qp)
 	return goes_on;
 }
 
-void sr_qp_run(struct sr_qp *qp)
+static void run_all(struct sr_qp *qp)
 {
-	qp->burst = 0;
 	for (;;) {
 		enum ibv_qp_state state = sr_qp_state(qp);
 
@@ -152,8 +152,17 @@ void sr_qp_run(struct sr_qp *qp)
 			sr_qp_error(qp);
 			return;
 		}
-		if (state != IBV_QPS_RTS || (qp->owed != qp->exec && !run_late(qp)) ||
+		if (state != IBV_QPS_RTS ||
+		    (qp->owed != qp->exec && !qp->engine->completes_later && !run_late(qp)) ||
 		    qp->exec == qp->head || !run_one(qp))
 			return;
 	}
+}
+
+void sr_qp_run(struct sr_qp *qp)
+{
+	qp->burst = 0;
+	run_all(qp);
+	if (qp->engine->flush)
+		qp->engine->flush(qp);
 }

@@ -186,7 +186,8 @@ static void arrive(struct sr_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
 	}
 }
 
-static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask, struct sr_peer *found)
+static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask,
+		  const struct sr_engine *engine, struct sr_peer *found)
 {
 	enum ibv_qp_state from = sr_qp_state(qp);
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
@@ -197,6 +198,8 @@ static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask, struc
 		return EINVAL;
 	merge_path(&qp->attr, a, mask);
 	merge_limits(&qp->attr, a, mask);
+	if (to == IBV_QPS_RTR)
+		qp->engine = engine;
 	arrive(qp, from, to, a, mask, found);
 	qp->ib.qp_base.state = to;
 	return 0;
@@ -205,6 +208,7 @@ static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask, struc
 SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 {
 	struct sr_qp *qp = sr_to_qp(ib);
+	const struct sr_engine *engine = NULL;
 	struct sr_peer *found = NULL;
 	int r;
 
@@ -212,14 +216,16 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 	 * May wait for the other process' helper, so the caller holds no lock, which that helper
 	 * may need. A QP number that does not exist is no error: sends to it time out.
 	 */
-	if (mask & IBV_QP_STATE && mask & IBV_QP_DEST_QPN && attr->qp_state == IBV_QPS_RTR)
-		found = qp->engine->find(attr->dest_qp_num);
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
+		engine = mask & IBV_QP_AV ? sr_engine_for(attr) : sr_engine();
+		found = mask & IBV_QP_DEST_QPN ? engine->find(attr->dest_qp_num) : NULL;
+	}
 	pthread_mutex_lock(&qp->rq_lock);
 	pthread_mutex_lock(&qp->sq_lock);
-	r = modify(qp, attr, mask, found);
+	r = modify(qp, attr, mask, engine, found);
 	pthread_mutex_unlock(&qp->sq_lock);
 	pthread_mutex_unlock(&qp->rq_lock);
-	qp->engine->release(found);
+	sr_engine()->release(found);
 	return r;
 }
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/helper.h"
@@ -60,6 +61,7 @@ int sr_cq_req_notify(struct ibv_cq *ib, int solicited_only)
 		atomic_compare_exchange_strong(&s->armed, &none, SEG_ARM_SOLICITED);
 	else
 		atomic_store(&s->armed, SEG_ARM_ANY);
+	sr_engine_sleep();
 	return 0;
 }
 

@@ -49,6 +49,8 @@ void sr_cq_quiesce_all(void);
 /* A peer died: takes over its locks and raises the events that it may have left out. */
 void sr_cq_peer_died(void);
 
+/* Whether there is an entry; reads what has arrived, if there is none. Without cq->poll. */
+bool sr_cq_look(struct sr_cq *cq);
 /* Takes the next entry; called with cq->poll held. */
 bool sr_cq_pop(struct sr_cq *cq, struct ibv_wc *wc);
 void sr_cq_ex_init(struct sr_cq *cq);

@@ -23,6 +23,7 @@ struct sr_end {
 	struct sr_peer *_Atomic peer; /* ref; NULL until found. Also read by posters of receives */
 	struct seg_qp *remote;
 	uint32_t slot;
+	struct roce_link *link; /* owned by the RoCE engine; NULL on another one */
 };
 
 struct sr_qp {

@@ -20,6 +20,7 @@ enum sr_wqe_stage {
 	WQE_QUEUED,
 	WQE_LATE, /* a READ or atomic that later requests have overtaken */
 	WQE_OWED, /* executed, not yet completed */
+	WQE_SENT, /* its engine will complete it */
 	WQE_COMPLETE
 };
 

@@ -38,6 +38,21 @@ void roce_requester_post(struct roce_requester *r, const struct roce_request *re
 	r->head++;
 }
 
+static bool is_done(const struct roce_requester *r, const struct roce_request *q)
+{
+	if (q->kind == ROCE_LOCAL || q->failure)
+		return q->kind == ROCE_LOCAL && q->has_begun && !q->failure;
+	return q->has_begun && !roce_psn_within(r->una, q->psn, q->n_packets);
+}
+
+void roce_requester_settle(struct roce_requester *r)
+{
+	while (r->acked != r->begun && is_done(r, roce_request_at(r, r->acked)))
+		r->acked++;
+	if (r->current < r->acked)
+		r->current = r->acked;
+}
+
 /* ---- one packet ----------------------------------------------------------------------------- */
 
 static uint32_t chunk_packets(const struct roce_requester *r)

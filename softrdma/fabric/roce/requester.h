@@ -2,7 +2,7 @@
 /*
  * The requesting half of a reliable connection: work requests become numbered packets, answers
  * become completions (IBA volume 1, 9.7.3 to 9.7.8). Pure: it knows no sockets, no memory of the
- * application and no clock. The caller, who holds the queue pair's lock, asks for the next packet
+ * application and no clock. The caller holds the queue pair's lock, asks for the next packet
  * to send, hands in each response with the time, and is told when to come back.
  *
  *      done | acknowledged in part or not, sent | sent again after a loss | not sent
@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "softrdma/fabric/roce/packet.h"
+#include "softrdma/fabric/roce/request.h"
 
 enum {
 	ROCE_READ_BYTES = 32 << 10,
@@ -33,43 +34,6 @@ enum {
 
 #define ROCE_PROBE_MIN_NS 5000000ULL	/* 5 ms */
 #define ROCE_PROBE_MAX_NS 1000000000ULL /* 1 s */
-
-enum roce_kind {
-	ROCE_SEND,
-	ROCE_WRITE,
-	ROCE_READ,
-	ROCE_SWAP,
-	ROCE_ADD,
-	ROCE_LOCAL, /* executed here in its turn: sends nothing */
-};
-
-/* Why a request failed. The caller gives it the number of a completion status. */
-enum roce_failure {
-	ROCE_NO_FAILURE,
-	ROCE_FAILED_HERE, /* the caller's own status, given with roce_requester_fail() */
-	ROCE_RETRIES_OVER,
-	ROCE_RNR_RETRIES_OVER,
-	ROCE_REMOTE_REQUEST,
-	ROCE_REMOTE_ACCESS,
-	ROCE_REMOTE_OPERATION,
-	ROCE_BAD_RESPONSE,
-};
-
-/* A work request. The caller fills the first part; the second is the requester's. */
-struct roce_request {
-	uint8_t kind; /* enum roce_kind */
-	bool has_imm, has_invalidate, is_solicited;
-	bool is_fenced; /* begins when the READs and atomics before it are done */
-	uint32_t imm;	/* network order, or the key to invalidate */
-	uint32_t rkey;
-	uint32_t length;
-	uint64_t va;
-	uint64_t swap_add, compare;
-
-	uint8_t failure; /* enum roce_failure: it fails when all before it are done */
-	bool has_begun;
-	uint32_t psn, n_packets;
-};
 
 /* What a queue pair's attributes say. */
 struct roce_requester_config {

@@ -12,21 +12,6 @@ enum {
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-static bool is_done(const struct roce_requester *r, const struct roce_request *q)
-{
-	if (q->kind == ROCE_LOCAL || q->failure)
-		return q->kind == ROCE_LOCAL && q->has_begun && !q->failure;
-	return q->has_begun && !roce_psn_within(r->una, q->psn, q->n_packets);
-}
-
-void roce_requester_settle(struct roce_requester *r)
-{
-	while (r->acked != r->begun && is_done(r, roce_request_at(r, r->acked)))
-		r->acked++;
-	if (r->current < r->acked)
-		r->current = r->acked;
-}
-
 static void measure(struct roce_requester *r, uint64_t now)
 {
 	uint64_t ns = now - r->sample_ns;

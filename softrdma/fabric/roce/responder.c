@@ -21,26 +21,6 @@ void roce_responder_init(struct roce_responder *r, uint32_t mtu, uint32_t first_
 				     .owed = ring + n};
 }
 
-static uint8_t nak_of(enum roce_verdict v)
-{
-	switch (v) {
-	case ROCE_DENIED:
-		return ROCE_NAK_ACCESS;
-	case ROCE_BROKEN:
-		return ROCE_NAK_OPERATION;
-	default:
-		return ROCE_NAK_REQUEST;
-	}
-}
-
-void roce_responder_break(struct roce_responder *r, uint32_t psn, enum roce_verdict why)
-{
-	r->broken = nak_of(why);
-	r->expected = psn;
-	r->inbound = ROCE_BETWEEN;
-	roce_responder_answer(r, psn, r->broken);
-}
-
 /* The expected request is not carried out. */
 static void refuse(struct roce_responder *r, enum roce_verdict why)
 {
@@ -57,7 +37,6 @@ static void proceed(struct roce_responder *r, uint32_t n)
 {
 	r->expected = roce_psn_add(r->expected, n);
 	r->has_naked = r->is_refusing = false;
-	r->has_received = true;
 }
 
 /* ---- SEND and WRITE ------------------------------------------------------------------------- */

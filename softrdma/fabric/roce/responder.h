@@ -91,7 +91,6 @@ struct roce_responder {
 	bool has_naked;	  /* a sequence NAK for `expected` was sent */
 	bool is_refusing; /* an RNR NAK for `expected` was sent */
 	uint8_t broken;	  /* the NAK that ended it; 0: none */
-	bool has_received;
 
 	struct roce_saved *saved; /* ring of max_saved, owned by the caller */
 	unsigned n_saved, last_saved;

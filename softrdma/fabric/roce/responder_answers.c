@@ -11,6 +11,26 @@ void roce_responder_answer(struct roce_responder *r, uint32_t psn, uint8_t syndr
 	r->answer = syndrome;
 }
 
+static uint8_t nak_of(enum roce_verdict v)
+{
+	switch (v) {
+	case ROCE_DENIED:
+		return ROCE_NAK_ACCESS;
+	case ROCE_BROKEN:
+		return ROCE_NAK_OPERATION;
+	default:
+		return ROCE_NAK_REQUEST;
+	}
+}
+
+void roce_responder_break(struct roce_responder *r, uint32_t psn, enum roce_verdict why)
+{
+	r->broken = nak_of(why);
+	r->expected = psn;
+	r->inbound = ROCE_BETWEEN;
+	roce_responder_answer(r, psn, r->broken);
+}
+
 /* ---- owed ----------------------------------------------------------------------------------- */
 
 static unsigned owed_max(const struct roce_responder *r)

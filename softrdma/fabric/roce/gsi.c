@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Management datagrams, and what the host knows of routes and addresses; see gsi.h. */
+#include "softrdma/fabric/roce/gsi.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netpacket/packet.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "softrdma/fabric/roce/gsi_parts.h"
+#include "softrdma/verbs/context.h"
+
+enum {
+	GSI_QPN = 1,
+	WAITING = 64, /* MADs that have arrived and are not handed over yet; more are lost */
+	HEADERS_AT_MOST = 80, /* IPv6, UDP, BTH, RETH, ICRC: what Linux' rdma_rxe subtracts */
+};
+
+#define GSI_QKEY 0x80010000u
+
+struct waiting {
+	struct sr_gsi_path path;
+	uint8_t mad[SR_GSI_MAD_BYTES];
+};
+
+/* Guards the ring. Leaf. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct waiting ring[WAITING];
+static unsigned first, n_waiting;
+static struct sr_timer hand_over_timer;
+static sr_gsi_on_mad *_Atomic on_mad;
+static sr_gsi_on_unreachable *_Atomic on_unreachable;
+static _Atomic uint32_t next_psn;
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+/* Helper. */
+static void hand_over(uint64_t arg)
+{
+	sr_gsi_on_mad *fn = atomic_load(&on_mad);
+
+	for (;;) {
+		struct waiting w;
+
+		pthread_mutex_lock(&lock);
+		if (!n_waiting) {
+			pthread_mutex_unlock(&lock);
+			return;
+		}
+		w = ring[first];
+		first = (first + 1) % WAITING;
+		n_waiting--;
+		pthread_mutex_unlock(&lock);
+		if (fn)
+			fn(&w.path, w.mad);
+	}
+}
+
+void gsi_on_packet(struct roce_port *port, const union ibv_gid *from, const struct roce_packet *p)
+{
+	bool queued = false;
+
+	if (p->opcode != ROCE_UD_SEND_ONLY || p->dest_qpn != GSI_QPN || p->source_qpn != GSI_QPN ||
+	    p->q_key != GSI_QKEY || p->payload_bytes != SR_GSI_MAD_BYTES)
+		return;
+	pthread_mutex_lock(&lock);
+	if (n_waiting < WAITING) {
+		struct waiting *w = &ring[(first + n_waiting++) % WAITING];
+
+		w->path = (struct sr_gsi_path){port->gid, *from};
+		memcpy(w->mad, p->payload, SR_GSI_MAD_BYTES);
+		queued = true;
+	}
+	pthread_mutex_unlock(&lock);
+	if (queued)
+		sr_timer_start(&hand_over_timer, 0, hand_over, 0);
+}
+
+void gsi_on_refused(struct roce_port *port, const union ibv_gid *from)
+{
+	sr_gsi_on_unreachable *fn = atomic_load(&on_unreachable);
+	struct sr_gsi_path path = {port->gid, *from};
+
+	if (fn)
+		fn(&path);
+}
+
+void sr_gsi_receive(sr_gsi_on_mad *fn)
+{
+	atomic_store(&on_mad, fn);
+}
+
+void sr_gsi_watch_unreachable(sr_gsi_on_unreachable *fn)
+{
+	atomic_store(&on_unreachable, fn);
+}
+
+void gsi_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	n_waiting = 0;
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+bool sr_gsi_allows(const union ibv_gid *local)
+{
+	return roce_allows(local);
+}
+
+int sr_gsi_open(const union ibv_gid *local)
+{
+	struct roce_port *port;
+
+	return roce_port_open(local, &port);
+}
+
+int sr_gsi_send(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYTES])
+{
+	struct roce_port *port = roce_port_find(&path->local);
+	struct roce_packet p = {.opcode = ROCE_UD_SEND_ONLY,
+				.dest_qpn = GSI_QPN,
+				.source_qpn = GSI_QPN,
+				.q_key = GSI_QKEY,
+				.payload_bytes = SR_GSI_MAD_BYTES};
+	struct roce_batch *b;
+	uint8_t *at;
+	size_t headers;
+
+	if (!port)
+		return -ENODEV;
+	p.psn = atomic_fetch_add(&next_psn, 1) & 0xffffff;
+	b = roce_batch_begin();
+	at = roce_batch_room(b);
+	headers = roce_packet_encode(&p, at);
+	memcpy(at + headers, mad, SR_GSI_MAD_BYTES);
+	roce_batch_add(b, port, &path->remote, headers + SR_GSI_MAD_BYTES);
+	roce_batch_end(b);
+	return 0;
+}
+
+/* ---- which process -------------------------------------------------------------------------- */
+
+/* One process has an address for itself, so all MADs are its own. */
+int sr_gsi_listen(const union ibv_gid *local, uint16_t port)
+{
+	return roce_port_find(local) ? 0 : -ENODEV;
+}
+
+void sr_gsi_unlisten(const union ibv_gid *local, uint16_t port)
+{
+}
+
+int sr_gsi_comm_id_class(const union ibv_gid *local, uint8_t *ret_mask, uint8_t *ret_value)
+{
+	*ret_mask = *ret_value = 0;
+	return roce_port_find(local) ? 0 : -ENODEV;
+}
+
+/* ---- the host's interfaces and routes ------------------------------------------------------- */
+
+/* The name of the interface that has the address. */
+static bool interface_of(const union ibv_gid *local, char ret[IF_NAMESIZE])
+{
+	union ibv_gid at;
+	uint32_t ifindex;
+
+	for (int i = 0, n = sr_gid_count(); i < n; i++)
+		if (!sr_gid_at(i, &at, &ifindex) && !memcmp(&at, local, sizeof(at)))
+			return if_indextoname(ifindex, ret);
+	return false;
+}
+
+int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8])
+{
+	static uint8_t random_guid[8];
+	char name[IF_NAMESIZE];
+	struct ifaddrs *all;
+	bool found = false;
+
+	if (!roce_port_find(local))
+		return -ENODEV;
+	if (interface_of(local, name) && !getifaddrs(&all)) {
+		for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+			const struct sockaddr_ll *ll = (const void *)i->ifa_addr;
+			static const uint8_t none[6];
+
+			if (!ll || ll->sll_family != AF_PACKET || strcmp(i->ifa_name, name) ||
+			    ll->sll_halen != 6 || !memcmp(ll->sll_addr, none, 6))
+				continue;
+			memcpy(ret,
+			       (uint8_t[]){ll->sll_addr[0] ^ 2, ll->sll_addr[1], ll->sll_addr[2],
+					   0xff, 0xfe, ll->sll_addr[3], ll->sll_addr[4],
+					   ll->sll_addr[5]},
+			       8);
+			found = true;
+		}
+		freeifaddrs(all);
+	}
+	if (found)
+		return 0;
+	pthread_mutex_lock(&lock);
+	if (!random_guid[0] && getrandom(random_guid, sizeof(random_guid), 0) != 8)
+		random_guid[7] = 1;
+	random_guid[0] = 2; /* made here, not by a manufacturer */
+	memcpy(ret, random_guid, 8);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static enum ibv_mtu mtu_for(int bytes)
+{
+	for (enum ibv_mtu mtu = IBV_MTU_4096; mtu; mtu--)
+		if (bytes >= HEADERS_AT_MOST + (128 << mtu))
+			return mtu;
+	return 0;
+}
+
+enum ibv_mtu gsi_interface_mtu(const union ibv_gid *local)
+{
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {0};
+	int mtu = 0;
+
+	if (sock < 0)
+		return 0;
+	if (interface_of(local, request.ifr_name) && !ioctl(sock, SIOCGIFMTU, &request))
+		mtu = request.ifr_mtu;
+	close(sock);
+	return mtu_for(mtu);
+}
+
+/* A throw-away socket, connected: it knows the route. -1 with errno. */
+static int probe(const union ibv_gid *from, const union ibv_gid *to)
+{
+	struct roce_port *port = from ? roce_port_find(from) : NULL;
+	struct sockaddr_in6 sa;
+	socklen_t len;
+	int sock;
+
+	roce_sockaddr(to, port ? port->scope : 0, &sa, &len);
+	sock = socket(sa.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -1;
+	if (from) {
+		struct sockaddr_in6 own;
+
+		roce_sockaddr(from, port ? port->scope : 0, &own, &len);
+		own.sin6_port = 0;
+		bind(sock, (struct sockaddr *)&own, len);
+	}
+	if (!connect(sock, (struct sockaddr *)&sa, len))
+		return sock;
+	close(sock);
+	return -1;
+}
+
+enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path)
+{
+	bool v4 = roce_gid_is_ip4(&path->remote);
+	int sock = probe(&path->local, &path->remote), mtu = 0;
+	socklen_t len = sizeof(mtu);
+
+	if (sock < 0)
+		return 0;
+	if (getsockopt(sock, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
+		mtu = 0;
+	close(sock);
+	return mtu_for(mtu);
+}
+
+int sr_gsi_route(const union ibv_gid *remote, union ibv_gid *ret_local)
+{
+	int sock = probe(NULL, remote);
+	struct sockaddr_in6 sa;
+	socklen_t len = sizeof(sa);
+	int r;
+
+	if (sock < 0)
+		return -ENETUNREACH;
+	r = getsockname(sock, (struct sockaddr *)&sa, &len);
+	close(sock);
+	if (r)
+		return -ENETUNREACH;
+	sr_gid_from_sockaddr((struct sockaddr *)&sa, ret_local);
+	return roce_allows(ret_local) ? 0 : -ENETUNREACH;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A queue pair on RoCE: its requester and responder with the addresses of both ends. Created at
+ * RTR, freed at RESET or with the queue pair. All functions are called with the queue pair's
+ * sq_lock held, unless a line says otherwise; copying happens under that lock too, which is what
+ * deregistering memory waits for.
+ *
+ * Locks, in order: a port's rx_lock, the table of queue pairs, sq_lock, the queue pair's shared
+ * lock; those of a peer and of a batch are leaves.
+ */
+#pragma once
+
+#include "softrdma/fabric/roce/peers.h"
+#include "softrdma/fabric/roce/port.h"
+#include "softrdma/fabric/roce/requester.h"
+#include "softrdma/fabric/roce/responder.h"
+#include "softrdma/fabric/rq.h"
+#include "softrdma/verbs/sr_qp.h"
+
+struct roce_link {
+	struct roce_port *port;
+	struct roce_peer *peer; /* ref */
+	uint32_t dest_qpn;
+	bool has_requester; /* from the first request on */
+	bool is_blocked;    /* waits for the peer's window */
+	struct roce_requester q;
+	struct roce_responder r;
+	struct roce_request *ring; /* owned: as many as the send queue has */
+	struct roce_saved *saved;  /* owned */
+	uint64_t counted;	   /* of q.in_flight, in the peer's window */
+	uint64_t losses;	   /* of q.n_losses, told to the peer's window */
+	struct sr_taken taken;	   /* the receive that `take` found */
+};
+
+/* ---- link.c ---- */
+
+/* NULL: the link's address is not open, or there is no memory. */
+struct roce_link *roce_link_new(const struct sr_qp *qp);
+void roce_link_free(struct roce_link *l); /* accepts NULL */
+/* Tells the peer's window what the requester has done since the last call. */
+void roce_link_account(struct roce_link *l, uint64_t now);
+uint64_t roce_link_room(const struct roce_link *l);
+
+/* ---- local.c: the requester's memory ---- */
+
+/* Checks a work request, and describes it for the requester. One that fails here has `failure`. */
+struct roce_request roce_describe(struct sr_qp *qp, struct sr_wqe *w);
+/* Copies n bytes at offset of a request's data. False: the memory may not be used. */
+bool roce_gather(const struct sr_qp *qp, const struct sr_wqe *w, uint32_t offset, uint8_t *to,
+		 uint32_t n);
+bool roce_scatter(const struct sr_qp *qp, const struct sr_wqe *w, uint32_t offset,
+		  const uint8_t *from, uint32_t n);
+/* Executes a request that concerns this side only. */
+enum ibv_wc_status roce_execute_local(struct sr_qp *qp, const struct sr_wqe *w);
+
+/* ---- host.c: what a peer's requests do to this process ---- */
+
+/* Under the queue pair's shared lock, too. context: the struct sr_qp. */
+extern const struct roce_host roce_host;
+/* The payload of a READ's response. */
+bool roce_read_memory(const struct sr_qp *qp, uint32_t rkey, uint64_t va, uint8_t *to, uint32_t n);
+
+/* ---- run.c ---- */
+
+/* Sends what may be sent: answers first, then requests. Completes what is done. */
+void roce_pump(struct sr_qp *qp);
+/* A packet of a connection. Takes the locks itself. */
+void roce_on_rc_packet(struct roce_port *port, const union ibv_gid *from,
+		       const struct roce_packet *p, uint16_t ip_id, bool congested);
+/* After a batch of packets: answers them. Takes the locks itself. */
+void roce_after_batch(void);
+/* The helper looks at all links at about this time. Any thread, any lock. */
+void roce_wake_at(uint64_t ns);
+void roce_run_forget(void);

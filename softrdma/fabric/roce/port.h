@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UDP port 4791 of this host's addresses: opening it, reading it, sending bursts from it.
+ *
+ * A thread that polls an empty completion queue reads the sockets; the helper does while no
+ * thread polls.
+ * A port, once open, stays open until the process ends or forks. Functions return 0 or -errno.
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma/fabric/roce/icrc.h"
+#include "softrdma/fabric/roce/packet.h"
+#include "softrdma/process/timer.h"
+
+struct roce_port {
+	union ibv_gid gid;
+	int sock;
+	uint32_t scope;		 /* the interface, for a link-local address */
+	unsigned index;		 /* in the table of ports */
+	pthread_mutex_t rx_lock; /* one reader at a time; before all locks of queue pairs */
+	_Atomic uint64_t polled_ns;
+	_Atomic bool is_watched;
+	_Atomic uint64_t n_received, n_sent, n_bursts, n_bad;
+	uint8_t *buffer;       /* owned; what is being received */
+	struct sr_timer timer; /* the helper looks whether it shall read again */
+};
+
+/* Whether SOFTRDMA_ROCE allows RoCE, and from this address (NULL: from any at all). */
+bool roce_allows(const union ibv_gid *local);
+
+/* Opens the port of an address of this host, or finds it open. Not from the helper. */
+int roce_port_open(const union ibv_gid *gid, struct roce_port **ret);
+/* The open port of an address, or NULL. */
+struct roce_port *roce_port_find(const union ibv_gid *gid);
+
+void roce_sockaddr(const union ibv_gid *gid, uint32_t scope, struct sockaddr_in6 *ret,
+		   socklen_t *ret_len);
+
+/* Called for each packet whose checksum is right; congested: an ECN mark of the network. */
+typedef void roce_on_packet(struct roce_port *port, const union ibv_gid *from,
+			    const struct roce_packet *p, uint16_t ip_id, bool congested);
+/* Called after the packets that were there together. */
+typedef void roce_on_batch(void);
+/* "Call roce_ports_tick at about this time." */
+typedef void roce_on_due(uint64_t ns);
+/* "port unreachable" came from there. Helper. */
+typedef void roce_on_refused(struct roce_port *port, const union ibv_gid *from);
+/* Passes it on to that callback. */
+void roce_ports_due(uint64_t ns);
+/* Once, before the first roce_port_open. */
+struct roce_port_callbacks {
+	roce_on_packet *on_packet;
+	roce_on_batch *on_batch;
+	roce_on_due *on_due;
+	roce_on_refused *on_refused;
+};
+void roce_ports_init(const struct roce_port_callbacks *callbacks);
+
+/* Application thread that polls: reads all ports once, unless another thread does. */
+void roce_ports_poll(void);
+/* The application will sleep until an event: the helper reads from now on. */
+void roce_ports_watch(void);
+void roce_ports_forget(void);
+
+/* ---- sending ---- */
+
+struct roce_batch;
+
+/* Takes one of a few batches; waits for one. A leaf lock, held until roce_batch_end. */
+struct roce_batch *roce_batch_begin(void);
+/*
+ * Where the next packet goes, at most ROCE_PACKET_MAX bytes. Sends what has been collected if
+ * there is no room.
+ */
+uint8_t *roce_batch_room(struct roce_batch *b);
+/*
+ * A packet of n bytes (BTH to pad) stands where roce_batch_room said. Computes the ICRC. Packets of
+ * one size to one destination in a row leave as one burst.
+ */
+void roce_batch_add(struct roce_batch *b, struct roce_port *port, const union ibv_gid *to,
+		    size_t n);
+/*
+ * Sends the packets that chaos keeps back and that are due. Returns when to call it again, 0 for
+ * never.
+ */
+uint64_t roce_held_tick(uint64_t now);
+/* Sends everything and gives the batch back. A datagram that cannot be sent is a lost one. */
+void roce_batch_end(struct roce_batch *b);

@@ -12,6 +12,7 @@
 
 enum {
 	GOODBYES = 2,
+	GOODBYES_AFTER_LOSS = 10,
 };
 
 static const struct sr_engine engine;
@@ -52,12 +53,13 @@ static struct sr_peer *find(uint32_t qpn)
 static void say_goodbye(struct sr_qp *qp)
 {
 	struct roce_link *l = qp->end.link;
+	bool has_lost = l->r.n_gaps || l->r.n_duplicates || l->losses;
 	struct roce_batch *b;
 
 	if (l->r.broken || l->r.n_owed)
 		return;
 	b = roce_batch_begin();
-	for (int i = 0; i < GOODBYES; i++) {
+	for (int i = 0; i < (has_lost ? GOODBYES_AFTER_LOSS : GOODBYES); i++) {
 		struct roce_packet p = {.opcode = ROCE_ACK,
 					.syndrome = ROCE_SYNDROME_ACK,
 					.dest_qpn = l->dest_qpn,

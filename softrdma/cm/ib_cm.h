@@ -103,7 +103,7 @@ void ib_cm_on_unreachable(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result 
 /* Answers without a connection. A REQ is refused with a REJ. */
 void ib_cm_refuse(const struct mad *req, enum mad_reason reason, uint8_t ret[MAD_BYTES]);
 /* What a MAD gets whose connection does not exist, or not any more: a DREQ its DREP, a REP a REJ,
- * so that the peer does not wait in vain. False: nothing. */
+ * so that the peer does not wait for nothing. False: nothing. */
 bool ib_cm_answer_stray(const struct mad *m, uint8_t ret[MAD_BYTES]);
 
 /* For people, and for the checked table of moves. */

@@ -10,13 +10,13 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
+
+#include "softrdma/cm/mad_ip.h"
 
 #define MAD_BYTES      256
 #define MAD_MAX_DATA   224
 #define MAD_MAX_ARI    72 /* additional rejection information */
-#define MAD_IP_BYTES   36 /* the IP header of annex A11 */
 #define MAD_RDMA_PS(s) ((s) >> 16 & 0xffff)
 #define MAD_PORT(s)    ((uint16_t)(s))
 
@@ -87,15 +87,13 @@ struct mad_rep {
 };
 
 struct mad_rej {
-	uint8_t answered; /* enum mad_answered */
-	uint8_t ari_len;
+	uint8_t answered, ari_len; /* enum mad_answered; bytes */
 	uint16_t reason;
 	uint8_t ari[MAD_MAX_ARI];
 };
 
 struct mad_mra {
-	uint8_t answered; /* enum mad_answered */
-	uint8_t service_timeout;
+	uint8_t answered, service_timeout; /* enum mad_answered; an exponent */
 };
 
 struct mad_dreq {
@@ -132,13 +130,6 @@ struct mad {
 	uint8_t data[MAD_MAX_DATA]; /* private data: mad_data_bytes(type), all of it */
 };
 
-/* The addresses of a connection, in front of the private data of a REQ. */
-struct mad_ip {
-	bool is_v6;
-	uint16_t source_port;
-	uint8_t source[16], destination[16]; /* as GIDs */
-};
-
 /* How many bytes of private data a message of this type carries; 0 for other types. */
 unsigned mad_data_bytes(enum mad_type type);
 /* "REQ" and so on, for people. */
@@ -149,10 +140,6 @@ const char *mad_name(enum mad_type type);
 int mad_decode(const uint8_t bytes[MAD_BYTES], struct mad *ret);
 /* The reverse. Fields wider than on the wire lose their upper bits. */
 void mad_encode(const struct mad *m, uint8_t ret[MAD_BYTES]);
-
-/* 0, or -EPROTO: another version, or neither IPv4 nor IPv6. */
-int mad_ip_decode(const uint8_t bytes[MAD_IP_BYTES], struct mad_ip *ret);
-void mad_ip_encode(const struct mad_ip *ip, uint8_t ret[MAD_IP_BYTES]);
 
 /* 4.096 us * 2^exponent in ns, for 0 to 31. */
 static inline uint64_t mad_time_ns(unsigned exponent)

@@ -166,7 +166,7 @@ static void the_network_dies_at_each_message(void **state)
 		}
 }
 
-/* ---- nobody answers ---- */
+/* ---- no answer ---- */
 
 static void a_request_without_answer_ends_unreachable(void **state)
 {
@@ -178,7 +178,7 @@ static void a_request_without_answer_ends_unreachable(void **state)
 	count(active(), IB_CM_UNREACHABLE, 1);
 	assert_int_equal(active()->last_status, -ETIMEDOUT);
 	assert_true(w.now >= 61000 * WORLD_MS && w.now < 63000 * WORLD_MS);
-	/* 0, 0.2, 0.6, 1.4, 3, 6.2 s, then each 4.3 s until the 61st; and the REJ with the time-out */
+	/* 0, 0.2, 0.6, 1.4, 3, 6.2 s, then each 4.3 s until the 61st; then a REJ, time-out */
 	assert_int_equal(w.n_by_type[MAD_REQ - MAD_FIRST], 18);
 	assert_int_equal(w.n_by_type[MAD_REJ - MAD_FIRST], 1);
 }

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/check.h"
-
 int chains_init(struct chains *chains)
 {
 	*chains = (struct chains){.all = calloc(CHAINS_MAX, sizeof(struct chain))};
@@ -28,28 +26,23 @@ static void link_requests(struct chain *chain)
 	}
 }
 
-struct chain *chain_take(struct cq *cq)
+struct chain *chain_take(struct chains *chains)
 {
-	struct chains *chains = &cq->chains;
-	struct chain *chain;
+	struct chain *chain = chains->free;
 
-	if (!chains->free && chains->n_used < CHAINS_MAX) {
-		chain = &chains->all[chains->n_used++];
-		link_requests(chain);
+	if (chain) {
+		chains->free = chain->next;
 		return chain;
 	}
-	if (!chains->free) {
-		check(!list_is_empty(&cq->dirty));
-		qp_flush(list_entry(cq->dirty.next, struct qp, dirty));
-	}
-	chain = chains->free;
-	check(chain);
-	chains->free = chain->next;
+	if (chains->n_used == CHAINS_MAX)
+		return NULL;
+	chain = &chains->all[chains->n_used++];
+	link_requests(chain);
 	return chain;
 }
 
-void chain_give(struct cq *cq, struct chain *chain)
+void chain_give(struct chains *chains, struct chain *chain)
 {
-	chain->next = cq->chains.free;
-	cq->chains.free = chain;
+	chain->next = chains->free;
+	chains->free = chain;
 }

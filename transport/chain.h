@@ -3,7 +3,7 @@
  * Chains: work requests that are queued and posted together (qp.h). The completion queue owns
  * them, and a queue pair borrows one only while it has something to post. The queue lends the
  * chain that came back last, so many queue pairs share a few chains, which stay in the cache. When
- * all are lent, it first posts the one that was lent first.
+ * all are lent, qp_post.c first posts the one that was lent first.
  *
  * Thread: the owner loop of the completion queue, but for chains_init and chains_deinit.
  */
@@ -28,6 +28,6 @@ struct chain {
 int chains_init(struct chains *chains);
 void chains_deinit(struct chains *chains); /* accepts a zeroed one */
 
-/* Never NULL: posts the chain of another queue pair if none is free. */
-struct chain *chain_take(struct cq *cq);
-void chain_give(struct cq *cq, struct chain *chain);
+/* NULL: all are lent. */
+struct chain *chain_take(struct chains *chains);
+void chain_give(struct chains *chains, struct chain *chain);

@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs; see qp.h for the contract.
- *
- * posted is a ring of the works that have not completed, oldest first:
- *
- *   head_seq                                              head_seq + n_posted
- *      | handed to the device | chain, not yet posted | unposted |
- *
- * A WRITE and a bind have a slot but no work. They belong to the SEND behind them: it has the
- * first slot of both, is queued together with them, and its completion settles them. If one fails,
- * that breaks the queue pair, and the SEND comes back flushed.
- *
- * Unposted works were queued on a broken queue pair, or ibv_post_send refused them. They complete
- * with a flush error after all works before them.
- *
- * The completion of one work settles all before it. It settles them with success, since the device
- * reports each failure and completes in order (InfiniBand specification 1.4, 10.8.3.1); after the
- * first failure, as flushed. Only its own completion settles a READ: siw completes a READ when its
- * data has arrived, which may be after a later SEND. The works behind such a READ wait for it, so
- * done is called in posting order on every device.
+ * The life of a queue pair; see qp.h. Control makes it and frees it, the owner loop attaches it,
+ * drains it and detaches it. qp_post.c has its works.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,27 +9,10 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/states.h"
-#include "transport/chain.h"
 #include "transport/cm.h"
 #include "transport/cq_internal.h"
-#include "transport/window.h"
-
-enum {
-	/* Without a completion for this long, a draining queue pair is destroyed. */
-	QUIET_MS = 2000,
-	QUIET_IWARP_MS = 200,
-};
-
-/* Whether the device may still use the posted requests and their memory. */
-enum qp_hold {
-	QP_HELD,      /* it may use them */
-	QP_RELEASING, /* some do not come back: control destroys the queue pair */
-	QP_RELEASED,  /* the queue pair is destroyed: it uses none */
-};
-
-static const struct completion flushed = {.status = IBV_WC_WR_FLUSH_ERR};
+#include "transport/qp_internal.h"
 
 /* ---- making and unmaking ---- */
 
@@ -101,7 +67,6 @@ static int make_rings(struct qp *qp, const struct qp_config *config)
 	return make_own_ring(qp, config);
 }
 
-static void complete_unposted(struct loop_call *call);
 static void report_broken(struct loop_call *call);
 static void report_drained(struct loop_call *call);
 static void on_quiet(struct loop_timer *timer);
@@ -116,7 +81,7 @@ int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config
 		.cq = config->cq,
 		.id = id,
 		.depth = MIN(config->send_depth, config->domain->device->limits.max_qp_wr),
-		.unposted_call = {.run = complete_unposted},
+		.unposted_call = {.run = qp_complete_unposted},
 		.broken_call = {.run = report_broken},
 		.drained_call = {.run = report_drained},
 		.quiet = {.on_expiry = on_quiet},
@@ -179,363 +144,12 @@ void qp_detach(struct qp *qp)
 	qp->is_attached = false;
 }
 
-/* ---- posting ---- */
-
-static struct work **posted_at(const struct qp *qp, unsigned seq)
-{
-	return &qp->posted[seq & (qp->n_ring - 1)];
-}
-
-/* Adds a work, together with the WRITE or bind ahead of it. */
-static void push_posted(struct qp *qp, struct work *work)
-{
-	unsigned n_slots = qp->has_ahead ? 2 : 1;
-	unsigned seq = qp->head_seq + qp->n_posted;
-
-	check(qp->n_posted + n_slots <= qp->depth);
-	*posted_at(qp, seq) = work;
-	qp->n_posted += n_slots;
-	work->qp = qp;
-	work->is_read = work->is_done = false;
-	work->n_slots = (uint16_t)n_slots;
-	work->seq = seq;
-}
-
-static bool must_signal(const struct qp *qp)
-{
-	/* The last free slot must be signaled: a caller that waits for a slot gets no other
-	 * completion. */
-	return qp->n_unsignaled >= qp->signal_every || qp_n_free(qp) == 0;
-}
-
-/* The completion of wr settles all works before it. */
-static void signal(struct qp *qp, struct ibv_send_wr *wr)
-{
-	wr->send_flags |= IBV_SEND_SIGNALED;
-	qp->n_unsignaled = 0;
-	qp->wants_signal = false;
-}
-
-static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges, unsigned n_sges)
-{
-	for (unsigned i = 0; i < n_sges; i++)
-		wr->sg_list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
-						  .length = sges[i].length,
-						  .lkey = sges[i].lkey};
-	wr->wr_id = id;
-	wr->num_sge = (int)n_sges;
-	wr->send_flags = 0;
-}
-
-static void return_chain(struct qp *qp)
-{
-	if (qp->chain)
-		chain_give(qp->cq, qp->chain);
-	qp->chain = NULL;
-	qp->n_chain = 0;
-}
-
-static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
-{
-	if (!qp->chain)
-		qp->chain = chain_take(qp->cq);
-	return &qp->chain->wrs[i];
-}
-
-/* Takes a request of the chain. NULL: the queue pair is broken and will flush the work. */
-static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const struct sge *sges,
-				    unsigned n_sges)
-{
-	struct ibv_send_wr *wr;
-
-	if (qp->n_chain == CHAIN_MAX)
-		qp_flush(qp);
-	push_posted(qp, work);
-	qp->has_ahead = false;
-	if (qp->is_broken) {
-		qp->n_unposted += work->n_slots;
-		loop_defer(qp->cq->loop, &qp->unposted_call);
-		return_chain(qp); /* put_ahead may have taken it */
-		return NULL;
-	}
-	if (!qp->n_chain)
-		list_add_tail(&qp->cq->dirty, &qp->dirty);
-	qp->n_chain += work->n_slots;
-	qp->n_unsignaled += work->n_slots;
-	wr = chained_at(qp, qp->n_chain - 1);
-	fill(wr, (uintptr_t)work, sges, n_sges);
-	return wr;
-}
-
-void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned n_sges,
-	     unsigned flags, uint32_t invalidate_rkey)
-{
-	struct ibv_send_wr *wr = queue_wr(qp, work, sges, n_sges);
-
-	if (!wr)
-		return;
-	if (flags & QP_INLINE)
-		wr->send_flags |= IBV_SEND_INLINE;
-	if (must_signal(qp))
-		signal(qp, wr);
-	else if (flags & QP_SIGNALED)
-		qp->wants_signal = true; /* qp_flush signals the last request of the chain */
-	wr->opcode = flags & QP_INVALIDATE ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-	wr->invalidate_rkey = flags & QP_INVALIDATE ? invalidate_rkey : 0;
-	/* libsiw reads the key from this field, for each opcode. Others ignore it for a SEND. */
-	wr->wr.rdma.rkey = wr->invalidate_rkey;
-}
-
-/* A request without a work of its own: filled in here, queued together with its SEND. */
-static struct ibv_send_wr *put_ahead(struct qp *qp, const struct sge *sges, unsigned n_sges)
-{
-	struct ibv_send_wr *wr;
-
-	check(!qp->has_ahead);
-	if (qp->n_chain + 1 >= CHAIN_MAX)
-		qp_flush(qp);
-	qp->has_ahead = true;
-	wr = chained_at(qp, qp->n_chain);
-	fill(wr, (uintptr_t)&qp->ahead, sges, n_sges);
-	return wr;
-}
-
-void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey)
-{
-	struct ibv_send_wr *wr = put_ahead(qp, &sge, 1);
-
-	if (qp->signal_every == 1)
-		wr->send_flags = IBV_SEND_SIGNALED;
-	wr->opcode = IBV_WR_RDMA_WRITE;
-	wr->wr.rdma.remote_addr = remote_addr;
-	wr->wr.rdma.rkey = rkey;
-}
-
-void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey)
-{
-	struct ibv_send_wr *wr;
-
-	check(qp_has_read_credit(qp));
-	wr = queue_wr(qp, work, &sge, 1);
-	qp->n_reads++;
-	work->is_read = true;
-	if (!wr)
-		return;
-	signal(qp, wr); /* no other completion proves that its data has arrived */
-	wr->opcode = IBV_WR_RDMA_READ;
-	wr->wr.rdma.remote_addr = remote_addr;
-	wr->wr.rdma.rkey = rkey;
-}
-
-uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void *addr,
-		 uint32_t length, enum mr_access access)
-{
-	struct ibv_send_wr *wr = put_ahead(qp, NULL, 0);
-
-	/* A provider reads the old key from the window when it posts the chain. The chain of the
-	 * last binding is posted by now, since its command is complete. */
-	window->verbs->rkey = window->rkey;
-	window->rkey = ibv_inc_rkey(window->rkey);
-	wr->opcode = IBV_WR_BIND_MW;
-	wr->bind_mw.mw = window->verbs;
-	wr->bind_mw.rkey = window->rkey;
-	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
-		.mr = mr->verbs,
-		.addr = (uintptr_t)addr,
-		.length = length,
-		.mw_access_flags = access == MR_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE
-							     : IBV_ACCESS_REMOTE_READ,
-	};
-	return window->rkey;
-}
-
-void qp_invalidate(struct qp *qp, struct work *work, const struct window *window)
-{
-	struct ibv_send_wr *wr = queue_wr(qp, work, NULL, 0);
-
-	if (!wr)
-		return;
-	signal(qp, wr);
-	wr->opcode = IBV_WR_LOCAL_INV;
-	wr->invalidate_rkey = window->rkey;
-}
-
-/*
- * A post can fail in the middle of a chain: the device has the requests before bad. siw does not
- * return bad, so the device may have all of them, and draining brings them back. If bad is the SEND
- * behind a posted WRITE, nothing completes that WRITE: on_quiet gives both up.
- */
-static void on_post_failed(struct qp *qp, const struct ibv_send_wr *bad, int error)
-{
-	if (bad)
-		qp->n_unposted += qp->n_chain - (unsigned)(bad - qp->chain->wrs);
-	return_chain(qp);
-	log_debug("qp %u: posting failed: %s", qp->number, strerror(error));
-	loop_defer(qp->cq->loop, &qp->unposted_call);
-	qp_break(qp, &flushed);
-}
-
-void qp_flush(struct qp *qp)
-{
-	struct ibv_send_wr *bad = NULL, *last, *rest;
-	int r;
-
-	list_remove(&qp->dirty);
-	if (!qp->n_chain)
-		return;
-	last = &qp->chain->wrs[qp->n_chain - 1];
-	if (qp->wants_signal)
-		signal(qp, last);
-	/* Receives first: after the response, the peer may use its receive at once. */
-	if (qp->ring->n_chain)
-		recv_flush(qp->ring);
-	rest = last->next;
-	last->next = NULL;
-	r = ibv_post_send(qp->verbs, qp->chain->wrs, &bad);
-	last->next = rest;
-	if (r)
-		on_post_failed(qp, bad, r < 0 ? -r : r);
-	else
-		return_chain(qp);
-}
-
-/* ---- completions ---- */
-
-static struct work *pop_posted(struct qp *qp)
-{
-	struct work *work = *posted_at(qp, qp->head_seq);
-
-	qp->head_seq += work->n_slots;
-	qp->n_posted -= work->n_slots;
-	if (work->is_read)
-		qp->n_reads--;
-	return work;
-}
-
-static void note_credit(struct qp *qp)
-{
-	if (list_is_empty(&qp->credited))
-		list_add_tail(&qp->cq->credited, &qp->credited);
-}
-
-/* Completes the oldest settled works, up to the first READ without its completion. */
-static void hand_back(struct qp *qp)
-{
-	struct completion c = {0};
-
-	while (qp->n_settled) {
-		struct work *work = *posted_at(qp, qp->head_seq);
-
-		if (work->is_read && !work->is_done)
-			break;
-		pop_posted(qp);
-		qp->n_settled -= work->n_slots;
-		c.status = work->is_done   ? work->status
-			   : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
-					   : IBV_WC_SUCCESS;
-		work->done(work, &c);
-	}
-}
-
-void qp_complete(struct qp *qp, struct work *work, unsigned status)
-{
-	unsigned n_settled;
-
-	if (qp->has_drained)
-		return; /* a late completion: the works are flushed already */
-	if (status != IBV_WC_SUCCESS)
-		qp_break(qp, &(struct completion){.status = status});
-	if (work == &qp->ahead)
-		return; /* the SEND behind it completes, too */
-	n_settled = work->seq + work->n_slots - qp->head_seq;
-	check(n_settled <= qp->n_posted - qp->n_unposted);
-	work->is_done = true;
-	work->status = (uint16_t)status;
-	qp->n_settled = MAX(qp->n_settled, n_settled);
-	note_credit(qp);
-	hand_back(qp);
-	if (qp->n_unposted)
-		loop_defer(qp->cq->loop, &qp->unposted_call);
-	qp_check_drained(qp);
-}
-
-/* Flushes the unposted works, after the device has completed all others. */
-static void complete_unposted(struct loop_call *call)
-{
-	struct qp *qp = container_of(call, struct qp, unposted_call);
-
-	if (qp->n_posted != qp->n_unposted)
-		return; /* qp_complete defers it again */
-	while (qp->n_unposted) {
-		struct work *work = pop_posted(qp);
-
-		qp->n_unposted -= work->n_slots;
-		work->done(work, &flushed);
-	}
-	qp_check_drained(qp);
-}
-
-void qp_credit(struct qp *qp)
-{
-	if (qp->on_credit && !qp->is_broken)
-		qp->on_credit(qp);
-}
-
-void qp_break(struct qp *qp, const struct completion *c)
-{
-	if (qp->is_broken)
-		return;
-	qp->is_broken = true;
-	qp->cause = *c;
-	qp_drop_chain(qp);
-	loop_defer(qp->cq->loop, &qp->broken_call);
-}
-
 static void report_broken(struct loop_call *call)
 {
 	struct qp *qp = container_of(call, struct qp, broken_call);
 
 	if (!qp->is_draining && qp->on_broken)
 		qp->on_broken(qp, &qp->cause);
-}
-
-/* ---- draining ---- */
-
-/* The requests of the chain become unposted works. */
-void qp_drop_chain(struct qp *qp)
-{
-	list_remove(&qp->dirty);
-	if (!qp->n_chain)
-		return;
-	qp->n_unposted += qp->n_chain;
-	return_chain(qp);
-	qp->wants_signal = false;
-	loop_defer(qp->cq->loop, &qp->unposted_call);
-}
-
-static void on_marker_done(struct work *work, const struct completion *c)
-{
-}
-
-/*
- * The marker is the last work request of the queue pair. When it completes, all others have, too.
- * With a shared receive queue, all receives that this queue pair took are then reported as well.
- * It replaces the event LAST_WQE_REACHED, which rxe and iWARP do not raise.
- */
-static void post_marker(struct qp *qp)
-{
-	struct ibv_send_wr wr = {.wr_id = (uintptr_t)&qp->drain_marker,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED};
-	struct ibv_send_wr *bad;
-
-	qp->drain_marker = (struct work){.done = on_marker_done};
-	/* Unposted works must stay last in the ring, so with any of them there is no marker. */
-	if (qp->n_unposted || ibv_post_send(qp->verbs, &wr, &bad)) {
-		loop_defer(qp->cq->loop, &qp->unposted_call);
-		return;
-	}
-	push_posted(qp, &qp->drain_marker);
 }
 
 void qp_drain(struct qp *qp)
@@ -550,26 +164,8 @@ void qp_drain(struct qp *qp)
 	qp_drop_chain(qp);
 	if (ibv_modify_qp(qp->verbs, &attr, IBV_QP_STATE))
 		log_debug("qp %u: cannot move to the error state: %s", qp->number, strerror(errno));
-	post_marker(qp);
+	qp_post_marker(qp);
 	qp_check_drained(qp);
-}
-
-static void wait_for_more(struct qp *qp)
-{
-	bool is_iwarp = qp->cq->device->limits.is_iwarp;
-
-	loop_timer_start(qp->cq->loop, &qp->quiet,
-			 (is_iwarp ? QUIET_IWARP_MS : QUIET_MS) * NSEC_PER_MSEC);
-}
-
-void qp_check_drained(struct qp *qp)
-{
-	if (!qp->is_draining || qp->hold == QP_RELEASING)
-		return;
-	if (qp->n_posted == 0 && qp->own_ring.n_posted == 0)
-		loop_defer(qp->cq->loop, &qp->drained_call);
-	else if (qp->hold == QP_HELD)
-		wait_for_more(qp);
 }
 
 /* ---- lost work requests ---- */
@@ -637,7 +233,7 @@ static void released(struct loop_msg *msg)
 	qp->own_ring.n_posted = 0;
 	qp->n_unposted = qp->n_posted;
 	qp->n_settled = 0;
-	complete_unposted(&qp->unposted_call);
+	qp_complete_unposted(&qp->unposted_call);
 }
 
 static void report_drained(struct loop_call *call)

@@ -10,8 +10,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "transport/cq_internal.h"
-#include "transport/recv_ring.h"
+#include "transport/qp.h"
 
 enum {
 	CHAIN_MAX = 32,
@@ -221,22 +220,19 @@ void recv_flush(struct recv_ring *ring)
 	ring->n_chain = 0;
 }
 
-void recv_complete(struct work *work, struct qp *qp, const struct completion *c)
+bool recv_complete(struct work *work, struct qp *qp, const struct completion *c)
 {
 	struct recv *recv = container_of(work, struct recv, work);
 	struct recv_ring *ring = recv->ring;
 
 	if (ring->qp && ring->qp->has_drained)
-		return; /* a late completion: the ring is about to be freed */
+		return true; /* a late completion: the ring is about to be freed */
 	ring->n_posted--;
 	if (c->status == IBV_WC_SUCCESS && qp && !qp->is_draining) {
 		ring->on_recv(recv, qp, c);
-		return;
+		return true;
 	}
-	if (c->status != IBV_WC_SUCCESS && !completion_is_flush(c) && qp)
-		qp_break(qp, c);
 	if (ring->srq)
 		recv_give(recv); /* the queue pair failed, but others use the receive */
-	else if (qp)
-		qp_check_drained(qp);
+	return false;
 }

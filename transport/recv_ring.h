@@ -74,6 +74,11 @@ int recv_ring_add(struct recv_ring *ring, const struct domain *domain, unsigned 
 int recv_part_post(struct recv_part *part);
 /* Owner loop: posts the buffer again, at the end of the turn or when the chain is full. */
 void recv_give(struct recv *recv);
+/* Owner loop: posts now what was given back. */
+void recv_flush(struct recv_ring *ring);
+/* For cq_poll.c: a receive completed. qp is NULL when the queue pair is not attached any more.
+ * False: qp, if any, gets no capsule, because it drains or c is a failure. */
+bool recv_complete(struct work *work, struct qp *qp, const struct completion *c);
 /* Control, when no receive is posted any more (own ring: after the drain; shared: after all queue
  * pairs). Accepts a zeroed one. */
 void recv_ring_deinit(struct recv_ring *ring);

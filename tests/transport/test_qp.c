@@ -109,6 +109,7 @@ static void who_needs_the_last_chain_posts_what_is_in_it(void **state)
 {
 	struct pair *p = *state;
 	struct sge sges[1] = {piece(&p->active, 0, 64)};
+	struct qp other = {.cq = &p->active.cq};
 	struct chain *chain;
 	unsigned n_used;
 
@@ -118,12 +119,14 @@ static void who_needs_the_last_chain_posts_what_is_in_it(void **state)
 
 	n_used = p->active.cq.chains.n_used;
 	p->active.cq.chains.n_used = CHAINS_MAX;
-	chain = chain_take(&p->active.cq);
+	assert_null(chain_take(&p->active.cq.chains));
+	qp_write(&other, sges[0], 0, 0);
 	p->active.cq.chains.n_used = n_used;
+	chain = other.chain;
 	assert_non_null(chain);
 	assert_null(p->active.qp.chain);
 	assert_int_equal(p->active.qp.n_chain, 0);
-	chain_give(&p->active.cq, chain);
+	chain_give(&p->active.cq.chains, chain);
 	assert_true(pair_wait(p, &p->passive.n_received, 2));
 	assert_true(pair_wait(p, &n_done, 2));
 

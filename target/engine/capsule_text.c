@@ -46,6 +46,11 @@ static void put_tenths(struct text *t, uint64_t tenths, const char *unit)
 	put(t, unit);
 }
 
+static const struct nvme_command *find_entry(const struct capsule *capsule, bool is_admin)
+{
+	return command_find(command_table(is_admin ? COMMANDS_ADMIN : COMMANDS_IO), &capsule->sqe);
+}
+
 static void put_time(struct text *t, uint64_t ns)
 {
 	if (ns < NSEC_PER_MSEC)
@@ -60,14 +65,14 @@ static void put_time(struct text *t, uint64_t ns)
 
 const char *capsule_command(const struct capsule *capsule, bool is_admin)
 {
-	const char *name = command_table_find(is_admin, &capsule->sqe)->name;
+	const char *name = find_entry(capsule, is_admin)->name;
 
 	return name ? name : "an unknown command";
 }
 
 bool capsule_has_range(const struct capsule *capsule, bool is_admin)
 {
-	return command_table_find(is_admin, &capsule->sqe)->flags & COMMAND_HAS_RANGE;
+	return find_entry(capsule, is_admin)->flags & COMMAND_HAS_RANGE;
 }
 
 const char *capsule_sgl(const struct capsule *capsule, uint32_t *ret_length)

@@ -47,12 +47,9 @@ const struct nvme_command *command_of(enum command_set set, uint8_t opcode)
 	return table[set][opcode];
 }
 
-const struct nvme_command *command_table_find(bool is_admin, const struct nvme_sqe *sqe)
+const struct nvme_command *const *command_table(enum command_set set)
 {
-	/* FCTYPE is where other commands have the lowest byte of the NSID. */
-	if (__builtin_expect(sqe->opcode == NVME_FABRICS, 0))
-		return table[COMMANDS_FABRICS][sqe->nsid.b[0]];
-	return table[is_admin ? COMMANDS_ADMIN : COMMANDS_IO][sqe->opcode];
+	return table[set];
 }
 
 enum nvme_status command_parse_nothing(struct request *r)

@@ -79,8 +79,17 @@ void command_register(enum command_set set, const struct nvme_command *const *co
 /* Any thread, and signal handlers. Never NULL: the entry of an unregistered opcode has no name, and
  * its parser returns Invalid Command Opcode. */
 const struct nvme_command *command_of(enum command_set set, uint8_t opcode);
-/* The same for a command of an admin queue or an I/O queue. */
-const struct nvme_command *command_table_find(bool is_admin, const struct nvme_sqe *sqe);
+/* The whole table of a set, by opcode. */
+const struct nvme_command *const *command_table(enum command_set set);
+/* For a command of a queue with this table: the entry, as command_of. */
+static inline const struct nvme_command *command_find(const struct nvme_command *const *table,
+						      const struct nvme_sqe *sqe)
+{
+	/* FCTYPE is where other commands have the lowest byte of the NSID. */
+	if (__builtin_expect(sqe->opcode == NVME_FABRICS, 0))
+		return command_of(COMMANDS_FABRICS, sqe->nsid.b[0]);
+	return table[sqe->opcode];
+}
 
 /* A parser for commands that have no data and need no check. */
 enum nvme_status command_parse_nothing(struct request *r);

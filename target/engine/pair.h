@@ -11,13 +11,27 @@
  */
 #pragma once
 
+#include "target/engine/queue.h"
 #include "target/engine/request.h"
 
-/* For each command, before it is parsed. Connects a second with its first. Ends a first if another
- * command follows it. NVME_OK, or the status of a second without a first. */
-enum nvme_status pair_meet(struct request *r);
-/* Whether the command may be the half that its FUSE bits name. */
-bool pair_is_legal(const struct request *r);
+/* What the next command means for a fused pair (pair.h). */
+enum pair_state {
+	PAIR_NONE,
+	PAIR_HELD,   /* a first waits: the next command must be its second */
+	PAIR_FAILED, /* a first has failed: its second fails, too */
+};
+
+/* Whether the command is a half of a pair, or follows a first. Others need nothing of this
+ * header. */
+static inline bool pair_concerns(const struct request *r)
+{
+	return __builtin_expect(r->queue->pair != PAIR_NONE || request_fuse(r), 0);
+}
+/* For such a command, once its entry is found. Connects a second with its first. If another command
+ * follows a first, *ret_left is that first, with its status: the caller ends it. NVME_OK; or the
+ * status of a second without a first, or of a command that may not be the half that its FUSE bits
+ * name. */
+enum nvme_status pair_meet(struct request *r, struct request **ret_left);
 /* For a first that was parsed with this status: the queue holds it until its second arrives.
  * NVME_OK, or the status that ends it. */
 enum nvme_status pair_hold(struct request *r, enum nvme_status status);

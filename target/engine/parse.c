@@ -5,7 +5,6 @@
  */
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"
-#include "target/engine/pair.h"
 #include "target/engine/parse.h"
 
 /* Any command proves that the host is alive (TBKAS). The time is written at most ten times a
@@ -56,14 +55,9 @@ enum nvme_status parse_command(struct request *r)
 	struct controller *controller = r->queue->controller;
 	enum nvme_status status;
 
-	r->command = command_table_find(!r->queue->qid, &r->sqe);
-	if ((r->sqe.flags & NVME_FLAGS_PSDT_MASK) != NVME_FLAGS_PSDT_SGL)
+	if (!parse_has_sgl(r))
 		return NVME_INVALID_FIELD | NVME_DNR;
-	status = pair_meet(r);
-	if (status == NVME_OK && !pair_is_legal(r))
-		status = NVME_INVALID_FIELD | NVME_DNR;
-	if (status == NVME_OK)
-		status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
+	status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
 	if (status != NVME_OK)
 		return status;
 	/* An I/O queue that is not authenticated keeps no association alive. */

@@ -4,8 +4,14 @@
 
 #include "target/engine/request.h"
 
-/* Finds r->command, checks what all commands have in common, and calls the command's parser.
- * NVME_OK: the request has execute, direction and length. Any other status is the answer. */
+/* Whether the command describes its data as NVMe over Fabrics requires. */
+static inline bool parse_has_sgl(const struct request *r)
+{
+	return (r->sqe.flags & NVME_FLAGS_PSDT_MASK) == NVME_FLAGS_PSDT_SGL;
+}
+
+/* Checks what all commands have in common, and calls the parser of r->command. NVME_OK: the request
+ * has execute, direction and length. Any other status is the answer. */
 enum nvme_status parse_command(struct request *r);
 
 /* For parsers, once they have set direction and length. NVME_OK; or the status to answer, because

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pollers: creates, runs and stops their threads, and hands out their buffers; see poller.h.
- * poller_device.c has their shares of each RDMA device.
+ * Pollers: creates, runs and stops their threads; see poller.h. poller_device.c has their shares of
+ * each RDMA device.
  *
  * Life. pollers_start makes all of them before the first portal listens. pollers_stop runs when no
  * queue is left: the poller stops polling, its thread ends, and the control thread frees it.
@@ -23,190 +23,18 @@
 #include "base/cpus.h"
 #include "base/rcu.h"
 #include "target/store/backend.h"
+#include "target/export/io_errors.h"
 #include "target/engine/controller.h"
 #include "target/engine/poller.h"
-#include "target/export/io_errors.h"
-#include "target/engine/queue.h"
-#include "target/engine/throttle.h"
-#include "target/engine/request.h"
-#include "target/engine/response.h"
+#include "target/engine/request_resume.h"
+#include "target/engine/stall.h"
 
 enum {
 	ADMIN_BYTES = 256 * 1024, /* in addition to one transfer of full size */
 	BACKEND_DEPTH = 512,	  /* iocbs in flight, of each poller */
-	STALL_S = 5,
-	STALL_LOOK_S = 1,
 };
 
-/* ---- buffers ------------------------------------------------------------------------------ */
-
-void buffer_give_taken(struct poller *poller, struct buffer *buffer)
-{
-	if (buffer_put(buffer))
-		loop_defer(&poller->loop, &poller->resume);
-}
-
-static struct request *first_waiter(const struct arena *arena)
-{
-	struct fair_entry *entry = fair_first(&arena->waiters);
-
-	return entry ? container_of(entry, struct request, turn) : NULL;
-}
-
-/* Whether the first waiter got its buffer and left the line. Otherwise the next queue has its turn,
- * unless the arena owes this waiter the next buffer. */
-static bool resume_first(struct arena *arena)
-{
-	struct request *r = first_waiter(arena);
-	enum buffer_result result = request_take_buffer(r);
-
-	if (result == BUFFER_NEVER) {
-		fair_remove(&r->turn);
-		request_run(r, request_no_buffer(r));
-		return true;
-	}
-	arena->is_exhausted = result == BUFFER_NONE && !r->may_be_passed;
-	if (arena->is_exhausted)
-		return false;
-	fair_rotate(&arena->waiters);
-	if (result != BUFFER_TAKEN)
-		return false;
-	fair_remove(&r->turn);
-	request_run(r, REQUEST_TAKE_BUFFER);
-	return true;
-}
-
-/* One buffer for each queue in each round, until a round gives none. */
-static void resume_waiters(struct arena *arena)
-{
-	bool has_progress = true;
-
-	arena->is_exhausted = false;
-	while (has_progress && !arena->is_exhausted) {
-		unsigned n = fair_n_flows(&arena->waiters);
-
-		has_progress = false;
-		while (n-- && !arena->is_exhausted && !fair_is_empty(&arena->waiters))
-			has_progress |= resume_first(arena);
-	}
-}
-
-static void on_resume(struct loop_call *call)
-{
-	struct poller *poller = container_of(call, struct poller, resume);
-
-	resume_waiters(&poller->admin);
-	resume_waiters(&poller->data);
-}
-
-/* ---- hosts that do not take their data ---------------------------------------------------- */
-
-/*
- * A host that posts no receive for a response keeps the SEND in retry forever (RNR), and with it
- * buffers. If the SEND's data is namespace memory, a guard's visit waits as well. Tolerated until
- * another request waits; then the host has STALL_S seconds.
- */
-static bool is_stalled(const struct poller *poller, uint64_t since_ns)
-{
-	return poller->loop.now_ns - since_ns >= STALL_S * NSEC_PER_SEC;
-}
-
-/*
- * The first waiter keeps later ones back, so that small requests do not take every piece of the
- * large buffer that it needs. If it got nothing for a whole period, a disk that hangs holds what it
- * needs: others may overtake it.
- */
-static void look_at_blocker(struct poller *poller, struct arena *arena)
-{
-	struct request *first = arena->is_exhausted ? first_waiter(arena) : NULL;
-
-	if (first && first == arena->blocker) {
-		first->may_be_passed = true;
-		first = NULL;
-		loop_defer(&poller->loop, &poller->resume);
-	}
-	arena->blocker = first;
-}
-
-static bool others_wait(const struct arena *arena, const struct queue *queue)
-{
-	unsigned n = fair_n_flows(&arena->waiters);
-
-	return n > 1 || (n == 1 && first_waiter(arena)->queue != queue);
-}
-
-static void end_stalled(struct queue *queue)
-{
-	const struct poller *poller = queue->poller;
-
-	if (poller->n_visits || poller->is_awaited || others_wait(&poller->data, queue) ||
-	    others_wait(&poller->admin, queue))
-		queue_fail(queue, "it does not take its data, and others wait");
-}
-
-static bool has_stalled_data(const struct poller *poller, const struct queue *queue)
-{
-	for (unsigned i = 0; i < queue->n_responses; i++) {
-		uint64_t sending_ns = queue->responses[i].sending_ns;
-
-		if (sending_ns && is_stalled(poller, sending_ns))
-			return true;
-	}
-	return false;
-}
-
-static void on_stall(struct loop_timer *timer)
-{
-	struct poller *poller = container_of(timer, struct poller, stall);
-
-	list_for_each (node, &poller->queues) {
-		struct queue *queue = list_entry(node, struct queue, poller_node);
-
-		if (has_stalled_data(poller, queue))
-			end_stalled(queue);
-	}
-	list_for_each (node, &poller->short_queues) {
-		struct queue *queue = list_entry(node, struct queue, short_node);
-
-		if (is_stalled(poller, queue->credit_ns))
-			end_stalled(queue);
-	}
-	look_at_blocker(poller, &poller->admin);
-	look_at_blocker(poller, &poller->data);
-	poller->is_awaited = false; /* a write that still waits sets it again */
-	if (poller->n_visits || !fair_is_empty(&poller->data.waiters) ||
-	    !fair_is_empty(&poller->admin.waiters))
-		poller_watch_stall(poller);
-}
-
-void poller_watch_stall(struct poller *poller)
-{
-	if (!loop_timer_is_running(&poller->stall))
-		loop_timer_start(&poller->loop, &poller->stall, STALL_LOOK_S * NSEC_PER_SEC);
-}
-
-static void on_look(struct loop_msg *msg)
-{
-	struct poller *poller = container_of(msg, struct poller, look);
-
-	atomic_store(&poller->is_look_sent, false);
-	poller->is_awaited = true;
-	poller_watch_stall(poller);
-}
-
-/* A write of this poller waits for a read of memory, whose host does not take its data. The read
- * may be any poller's. */
-static void on_stuck(void *context)
-{
-	struct target *target = ((struct poller *)context)->target;
-
-	for (unsigned i = 0; i < target->n_pollers; i++) {
-		struct poller *poller = &target->pollers[i];
-
-		if (!atomic_exchange(&poller->is_look_sent, true))
-			loop_send(&poller->loop, &poller->look);
-	}
-}
+/* ---- memory ----------------------------------------------------------------------------- */
 
 static size_t data_bytes(const struct target *target)
 {
@@ -279,23 +107,19 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 {
 	int r;
 
-	*poller = (struct poller){.target = target,
-				  .index = index,
-				  .stall = {.on_expiry = on_stall},
-				  .throttle = {.on_expiry = throttle_on_expiry},
-				  .resume = {.run = on_resume},
-				  .look = {.run = on_look},
-				  .stop = {.run = on_stop}};
+	*poller = (struct poller){.target = target, .index = index, .stop = {.run = on_stop}};
 	list_init(&poller->queues);
 	list_init(&poller->throttled);
 	list_init(&poller->short_queues);
+	request_resume_init(poller);
+	stall_init(poller);
 	r = loop_init(&poller->loop, spin_ns(&target->config->tuning), &rcu_hooks);
 	if (r == 0)
 		r = make_memory(poller);
 	if (r == 0)
 		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH, &poller->backends);
 	if (r == 0)
-		backend_thread_watch(poller->backends, on_stuck, poller);
+		backend_thread_watch(poller->backends, stall_on_stuck, poller);
 	return r;
 }
 
@@ -318,9 +142,27 @@ static unsigned choose_n_pollers(const struct config_tuning *tuning)
 	return MAX(1, MIN(n_cores, (unsigned)POLLERS_MAX));
 }
 
+/* The NQN of the host whose I/O failed. */
+static const char *find_host(struct backend_io *io)
+{
+	const struct controller *controller = NULL;
+
+	switch (io->purpose) {
+	case BACKEND_FOR_COMMAND:
+		controller = container_of(io, struct request, io)->queue->controller;
+		break;
+	case BACKEND_FOR_SHUTDOWN:
+		controller = container_of(io, struct controller, flush);
+		break;
+	case BACKEND_FOR_END:
+		break;
+	}
+	return controller ? controller->hostnqn : "";
+}
+
 int pollers_start(struct target *target)
 {
-	io_errors_find_hosts(request_find_host);
+	io_errors_find_hosts(find_host);
 	target->n_pollers = choose_n_pollers(&target->config->tuning);
 	target->pollers = aligned_alloc(64,
 					align_up(target->n_pollers * sizeof(struct poller), 64));

@@ -89,13 +89,10 @@ void poller_device_free(struct poller_device *pd);
 /* Control. The poller with the fewest connections. */
 struct poller *pollers_choose(struct target *target);
 
-/* Poller. A request waits for a buffer: hosts that keep theirs too long lose their connections. */
-void poller_watch_stall(struct poller *poller);
-/* Poller. Returns a buffer, and resumes waiting requests on the next loop turn. */
-void buffer_give_taken(struct poller *poller, struct buffer *buffer);
-/* The same; accepts an empty buffer. */
+/* Poller. Returns a buffer, and resumes waiting requests on the next loop turn. Accepts an empty
+ * buffer. */
 static inline void buffer_give(struct poller *poller, struct buffer *buffer)
 {
-	if (buffer->data)
-		buffer_give_taken(poller, buffer);
+	if (buffer->data && buffer_put(buffer))
+		loop_defer(&poller->loop, &poller->resume);
 }

@@ -12,8 +12,6 @@
  *     drain  ------------------------------->                    DRAINING   the device ends
  *                                                                DRAINED    the backend ends
  *            <---------------------------- over                  OVER       control frees it
- *
- * Only a SERVING queue accepts new commands.
  */
 #pragma once
 
@@ -30,10 +28,11 @@ struct capsule_ring;
 struct connection;
 struct controller;
 struct host;
+struct nvme_command;
 
 enum queue_state {
-	QUEUE_NEW, /* before `attach` arrives */
-	QUEUE_SERVING,
+	QUEUE_NEW,	 /* before `attach` arrives */
+	QUEUE_SERVING,	 /* the only state that accepts new commands */
 	QUEUE_FINISHING, /* rblkd stops or the portal drains: commands in flight end */
 	QUEUE_FAILED,	 /* `failed` was sent */
 	QUEUE_DRAINING,	 /* until the device has returned its work requests */
@@ -56,8 +55,9 @@ struct queue {
 	struct poller_device *pd;
 	struct connection *connection; /* of the association floor, for its own use */
 	uint16_t qid;
-	unsigned n_entries;	       /* the most commands outstanding */
-	unsigned n_slots;	       /* send-queue slots for responses */
+	const struct nvme_command *const *commands; /* by opcode: command_table.h */
+	unsigned n_entries;			    /* the most commands outstanding */
+	unsigned n_slots;			    /* send-queue slots for responses */
 	unsigned n_shared;	       /* its receives in the shared ring; 0: it has its own */
 	struct sinks sinks;	       /* iWARP only */
 	uint32_t lkey;		       /* of its poller's memory */
@@ -82,8 +82,8 @@ struct queue {
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;
 	unsigned n_requests, n_responses;
-	struct request *first;	  /* of a fused pair: the next command must be its second */
-	bool has_first_failed;	  /* so the second fails, too */
+	unsigned pair;		  /* enum pair_state: pair.h */
+	struct request *first;	  /* while PAIR_HELD */
 	struct list slot_waiters; /* of struct request: for a send-queue slot */
 	struct list read_waiters; /* of struct request: for a slot and a READ credit */
 	struct list short_node;	  /* poller->short_queues: slot_waiters is not empty */

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "target/engine/capsules.h"
+#include "target/engine/command_table.h"
 #include "target/engine/queue_create.h"
 #include "target/engine/request.h"
 #include "target/engine/request_turn.h"
@@ -81,6 +82,7 @@ struct queue *queue_create(struct poller *poller, const struct device *device, u
 	queue->poller = poller;
 	queue->pd = &poller->devices[device->index];
 	queue->qid = qid;
+	queue->commands = command_table(qid ? COMMANDS_IO : COMMANDS_ADMIN);
 	queue_init(queue);
 	request_turn_init(queue);
 	return queue;

@@ -4,10 +4,29 @@
 
 #include "target/engine/host.h"
 #include "target/engine/receives.h"
+#include "target/engine/request_buffer.h"
 
 enum {
 	HOST_PERCENT = 50, /* of (free + already retained) */
 };
+
+void receive_retain(struct request *r, struct recv *recv)
+{
+	r->recv = recv;
+	if (receive_is_shared(recv, r->queue))
+		r->queue->pd->n_held++;
+}
+
+COLD_PATH void receive_return(struct request *r)
+{
+	if (receive_is_shared(r->recv, r->queue))
+		r->queue->pd->n_held--;
+	if (r->kept)
+		--*r->kept;
+	recv_give(r->recv);
+	r->recv = NULL;
+	r->kept = NULL;
+}
 
 static void charge(struct request *r)
 {
@@ -44,5 +63,5 @@ void receive_spare(struct request *r)
 	r->data = r->buffer.data;
 	r->lkey = r->queue->lkey;
 	memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
-	request_release_receive(r);
+	receive_return(r);
 }

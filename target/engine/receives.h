@@ -30,6 +30,17 @@ static inline bool receive_is_scarce(const struct request *r)
 	return r->recv && receive_is_shared(r->recv, r->queue) && pd->n_held > pd->ring.n_max / 2;
 }
 
+/* The command's data arrived in this receive: retains it. */
+void receive_retain(struct request *r, struct recv *recv);
+/* The retained receive goes back, and is no longer charged. */
+void receive_return(struct request *r);
+/* The same; accepts a command that retains none. */
+static inline void receive_release(struct request *r)
+{
+	if (r->recv)
+		receive_return(r);
+}
+
 /* For a command that will wait in line: copies its data if receives are scarce and a buffer is
  * free; otherwise receive_keep. */
 void receive_spare(struct request *r);

@@ -48,10 +48,13 @@
 #include "target/engine/host.h"
 #include "target/engine/pair.h"
 #include "target/engine/parse.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request_buffer.h"
+#include "target/engine/request_enter.h"
+#include "target/engine/request_namespace.h"
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"
 #include "target/engine/receives.h"
+#include "target/engine/stall.h"
 #include "target/engine/request.h"
 #include "target/engine/response.h"
 #include "target/engine/capsules.h"
@@ -81,95 +84,6 @@ static const struct state_rule rules[] = {
 	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
 	[REQUEST_FINISH] = {"finish", 0}, /* FREE, when all is given back */
 };
-
-/* ---- what a request holds ---------------------------------------------------------- */
-
-static void keep_recv(struct request *r, struct recv *recv)
-{
-	r->recv = recv;
-	if (receive_is_shared(recv, r->queue))
-		r->queue->pd->n_held++;
-}
-
-static __attribute__((noinline)) void give_recv(struct request *r)
-{
-	if (receive_is_shared(r->recv, r->queue))
-		r->queue->pd->n_held--;
-	if (r->kept)
-		--*r->kept;
-	recv_give(r->recv);
-	r->recv = NULL;
-	r->kept = NULL;
-}
-
-static void release_recv(struct request *r)
-{
-	if (r->recv)
-		give_recv(r);
-}
-
-void request_release_receive(struct request *r)
-{
-	release_recv(r);
-}
-
-struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns)
-{
-	struct namespace_counters *counters = &ns->counters[queue->poller->index];
-
-	counter_add(&counters->n_in_flight, 1);
-	return counters;
-}
-
-void request_take_namespace(struct request *r, struct namespace *ns)
-{
-	r->ns = ns;
-	r->counters = namespace_take(r->queue, ns);
-	pass_begin(&r->pass, ns->guard);
-	if (!r->is_fresh)
-		pass_show(&r->pass);
-}
-
-void request_give_namespace(struct request *r)
-{
-	if (!r->ns)
-		return;
-	whole_give(r->hold);
-	r->hold = 0;
-	pass_end(&r->pass);
-	namespace_give(r->counters);
-	r->ns = NULL;
-}
-
-void namespace_give(struct namespace_counters *counters)
-{
-	if (counters)
-		counter_add(&counters->n_in_flight, UINT64_MAX);
-}
-
-static struct arena *arena_of(struct request *r)
-{
-	bool is_admin = r->queue->qid == 0 || r->sqe.opcode == NVME_FABRICS;
-
-	return is_admin ? &r->queue->poller->admin : &r->queue->poller->data;
-}
-
-const char *request_find_host(struct backend_io *io)
-{
-	const struct controller *controller = NULL;
-
-	switch (io->purpose) {
-	case BACKEND_FOR_COMMAND:
-		controller = container_of(io, struct request, io)->queue->controller;
-		break;
-	case BACKEND_FOR_SHUTDOWN:
-		controller = container_of(io, struct controller, flush);
-		break;
-	case BACKEND_FOR_END:
-		break;
-	}
-	return controller ? controller->hostnqn : "";
-}
 
 /* ---- a capsule arrives ------------------------------------------------------------- */
 
@@ -234,7 +148,7 @@ static void prepare(struct request *r, struct queue *queue, struct recv *recv, u
 	r->is_fresh = queue->qid != 0;
 	/* The command is copied, so only in-capsule data is a reason to retain the receive. */
 	if (r->sqe.sgl.keyed.type == NVME_SGL_DATA_BLOCK_OFFSET)
-		keep_recv(r, recv);
+		receive_retain(r, recv);
 	else
 		recv_give(recv);
 }
@@ -295,23 +209,45 @@ static bool is_direct_read(const struct request *r)
 	return r->is_direct && r->direction == DIRECTION_C2H;
 }
 
-static inline enum request_state parse(struct request *r)
+/* For a half of a fused pair, or the command after a first. */
+static COLD_PATH enum nvme_status meet(struct request *r)
 {
-	bool is_first = request_fuse(r) == NVME_FLAGS_FUSE_FIRST;
-	enum nvme_status status = parse_command(r);
+	struct request *left = NULL;
+	enum nvme_status status;
 
+	if (!parse_has_sgl(r))
+		return NVME_INVALID_FIELD | NVME_DNR;
+	status = pair_meet(r, &left);
+	if (left)
+		request_run(left, REQUEST_RESPOND);
+	return status;
+}
+
+static inline enum nvme_status check_command(struct request *r)
+{
+	enum nvme_status status = pair_concerns(r) ? meet(r) : NVME_OK;
+
+	if (status == NVME_OK)
+		status = parse_command(r);
 	if (status == NVME_OK && r->direction == DIRECTION_NONE && r->sgl.length)
 		status = NVME_SGL_LENGTH_INVALID | NVME_DNR;
-	if (is_first)
-		status = pair_hold(r, status);
-	else if (status == NVME_OK && r->pair)
-		status = r->command->join(r);
+	if (request_fuse(r) == NVME_FLAGS_FUSE_FIRST)
+		return pair_hold(r, status);
+	return status == NVME_OK && r->pair ? r->command->join(r) : status;
+}
+
+static inline enum request_state parse(struct request *r)
+{
+	enum nvme_status status;
+
+	r->command = command_find(r->queue->commands, &r->sqe);
+	status = check_command(r);
 	if (r->recv &&
 	    (status != NVME_OK || r->direction != DIRECTION_H2C || r->sgl.place != SGL_CAPSULE))
-		release_recv(r);
+		receive_release(r);
 	if (status != NVME_OK)
 		return request_end(r, status);
-	if (is_first)
+	if (request_fuse(r) == NVME_FLAGS_FUSE_FIRST)
 		return REQUEST_PAIR;
 	if (r->ns && throttle_applies(r) && throttle_hold(r))
 		return REQUEST_THROTTLED;
@@ -331,59 +267,11 @@ static bool must_copy(const struct request *r)
 	return r->sgl.offset || receive_is_scarce(r);
 }
 
-/* The first buffer of a host is never beyond its limit, whatever its size. Neither is the buffer
- * for data that came in a scarce receive. */
-static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t n_bytes)
-{
-	size_t most = atomic_load_explicit(&r->queue->target->bytes_per_host, memory_order_relaxed);
-
-	if (!host->data_bytes || host->data_bytes + n_bytes <= most || receive_is_scarce(r))
-		return false;
-	if (!host->is_held_said)
-		log_info(
-			"host %s: its transfers wait for one another, at %zu bytes: raise limits.bytes_per_host",
-			hostnqn_label(r->queue->controller->hostnqn), most);
-	host->is_held_said = true;
-	return true;
-}
-
-/* noinline: its array must not be on the stack of request_run, which has no use for it. */
-__attribute__((noinline)) enum buffer_result request_take_buffer(struct request *r)
-{
-	struct queue *queue = r->queue;
-	struct arena *arena = arena_of(r);
-	unsigned i = queue->poller->index;
-	size_t *held[BUFFER_HOLDERS] = {[HOLDER_QUEUE] = &queue->buffer_bytes};
-	uint32_t n_bytes = r->n_buffer ? r->n_buffer : r->length;
-
-	if (r->ns)
-		held[HOLDER_NAMESPACE] = &r->ns->counters[i].buffer_bytes;
-	if (queue->host) {
-		struct host_poller *host = &queue->host->pollers[i];
-
-		held[HOLDER_HOST] = arena == &queue->poller->admin ? &host->admin_bytes
-								   : &host->data_bytes;
-		if (arena == &queue->poller->data && is_beyond_host(r, host, n_bytes))
-			return BUFFER_OVER_SHARE;
-	}
-	return buffer_take_share(
-		arena, n_bytes, held,
-		atomic_load_explicit(&queue->target->buffers_per_host, memory_order_relaxed),
-		&r->buffer);
-}
-
-enum request_state request_no_buffer(struct request *r)
-{
-	queue_break(r->queue, "opcode %02x needs a buffer of %u bytes, which there never is",
-		    r->sqe.opcode, r->n_buffer ? r->n_buffer : r->length);
-	return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
-}
-
 /* Waiting requests have been tried before. A new one queues behind those of its own queue, and
  * behind a waiter that the arena owes the next buffer. REQUEST_GONE: it has a buffer. */
 static enum request_state find_buffer(struct request *r)
 {
-	struct arena *arena = arena_of(r);
+	struct arena *arena = request_arena(r);
 	bool must_wait = !fair_is_empty(&arena->waiters) &&
 			 (arena->is_exhausted || fair_has(&arena->waiters, r->queue));
 	enum buffer_result result = BUFFER_TAKEN;
@@ -401,7 +289,7 @@ static enum request_state find_buffer(struct request *r)
 		arena->is_exhausted = true;
 	fair_add(&arena->waiters, &r->turn, r->queue);
 	receive_keep(r);
-	poller_watch_stall(r->queue->poller);
+	stall_watch(r->queue->poller);
 	return REQUEST_WAIT_BUFFER;
 }
 
@@ -435,7 +323,7 @@ static enum request_state take_buffer(struct request *r)
 		r->command->place(r);
 	if (r->recv) {
 		memcpy(r->data, (char *)r->recv->data + r->sgl.offset, r->length);
-		release_recv(r);
+		receive_release(r);
 		return must_read_first(r) ? REQUEST_READ_DATA : REQUEST_EXECUTE;
 	}
 	return r->direction == DIRECTION_H2C ? REQUEST_READ_DATA : REQUEST_EXECUTE;
@@ -460,7 +348,7 @@ static inline enum request_state enter(struct request *r)
 	status = r->is_fresh ? NVME_OK : queue_check_path(r->queue, r->ns->nsid);
 	if (status != NVME_OK)
 		return request_end(r, status);
-	if (r->takes_turn)
+	if (r->turns == TURN_WANTED)
 		return REQUEST_GONE;
 	if (is_open(pass) && !r->abort_status) {
 		pass->is_inside = true;
@@ -560,12 +448,6 @@ static enum request_state execute(struct request *r)
 	return next == REQUEST_GONE ? r->execute(r) : next;
 }
 
-enum request_state request_end(struct request *r, enum nvme_status status)
-{
-	r->status = status;
-	return REQUEST_RESPOND;
-}
-
 /* ---- RESPOND ----------------------------------------------------------------------- */
 
 static void wait_for_slots(struct request *r)
@@ -603,7 +485,7 @@ static enum request_state respond(struct request *r)
 	bring_first(r, REQUEST_RESPOND);
 	if (!(r->is_direct && has_data)) /* else the device still reads there */
 		pass_leave(&r->pass);
-	release_recv(r); /* before the response that lets the host use it again */
+	receive_release(r); /* before the response that lets the host use it again */
 	if (!has_data)
 		buffer_give(queue->poller, &r->buffer);
 	else if (r->buffer.data) /* the disk is done with it */
@@ -631,7 +513,7 @@ static enum request_state finish(struct request *r)
 	struct queue *queue = r->queue;
 
 	bring_first(r, REQUEST_FINISH);
-	release_recv(r);
+	receive_release(r);
 	buffer_give(queue->poller, &r->buffer);
 	if (r->ns) /* a read of memory has passed it to its response */
 		request_give_namespace(r);
@@ -704,26 +586,4 @@ __attribute__((noinline)) void request_run(struct request *r, enum request_state
 		}
 		next = take_step(r, next);
 	}
-}
-
-void request_resume(struct queue *queue)
-{
-	struct list *node;
-
-	queue->credit_ns = queue->poller->loop.now_ns;
-	queue->is_resuming = true;
-	while (!list_is_empty(&queue->slot_waiters)) {
-		struct request *r = list_entry(queue->slot_waiters.next, struct request, wait);
-
-		if (qp_n_free(&queue->qp) < response_n_slots(r))
-			break;
-		list_remove(&r->wait);
-		request_run(r, REQUEST_RESPOND);
-	}
-	while (list_is_empty(&queue->slot_waiters) && qp_n_free(&queue->qp) &&
-	       qp_has_read_credit(&queue->qp) && (node = list_take_first(&queue->read_waiters)))
-		request_run(list_entry(node, struct request, wait), REQUEST_READ_DATA);
-	queue->is_resuming = false;
-	if (list_is_empty(&queue->slot_waiters))
-		list_remove(&queue->short_node);
 }

@@ -42,6 +42,13 @@ enum direction {
 	DIRECTION_C2H, /* controller to host: we RDMA WRITE */
 };
 
+/* What a command has to do with turns at the guard of its namespace. */
+enum request_turns {
+	TURN_NONE,   /* it enters */
+	TURN_WANTED, /* it takes a turn instead */
+	TURN_GIVEN,  /* it has, or had, its turn: it cannot be aborted */
+};
+
 struct request {
 	/* Thread: poller */
 	struct queue *queue;
@@ -76,8 +83,7 @@ struct request {
 	unsigned n_paid;     /* steps of throttle.c that it has paid */
 	uint32_t n_chunk;    /* Compare, Verify, Copy: bytes of a piece; 0: all */
 	bool is_direct;	     /* from or to namespace memory, no buffer */
-	bool takes_turn;     /* takes a turn at the guard instead of entering */
-	bool is_started;     /* had its turn: cannot be aborted */
+	unsigned turns;	     /* enum request_turns */
 	bool has_first_data; /* fused, second: the first's data has arrived */
 	bool may_be_passed;  /* waited long for a buffer: others may overtake it */
 	/* Set on an I/O queue until the request first waits. The checks on arrival and in the
@@ -121,23 +127,17 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 /* Enters a state, and runs steps until the request has to wait or is finished. */
 void request_run(struct request *r, enum request_state next);
 /* Sets the status, for `return request_end(r, NVME_OK)` in an execute function. */
-enum request_state request_end(struct request *r, enum nvme_status status);
-/* Tries to take the buffer that the request needs; poller.c calls it for waiting requests. */
-enum buffer_result request_take_buffer(struct request *r);
-enum request_state request_no_buffer(struct request *r); /* for BUFFER_NEVER: a defect */
-void request_release_receive(struct request *r);	 /* once the data is copied */
-/* Resumes requests that wait for the queue's slots or READ credits. */
-void request_resume(struct queue *queue);
+static inline enum request_state request_end(struct request *r, enum nvme_status status)
+{
+	r->status = status;
+	return REQUEST_RESPOND;
+}
+
+/* In request_abort.c: */
+
 /* For a request with an abort_status: ends it if it waits in a list of the engine; else false. */
 bool request_abort_now(struct request *r);
 /* For Abort: the same, with this status; false if it cannot be stopped any more. */
 bool request_abort(struct request *r, enum nvme_status status);
 /* For a dying queue: ends requests in lists of the engine. The others come back by themselves. */
 void request_abort_waiting(struct queue *queue);
-/* Counts the request in the namespace, whose memory then lives at least until the request ends. */
-void request_take_namespace(struct request *r, struct namespace *ns);
-void request_give_namespace(struct request *r); /* accepts a request without one */
-/* Returns the counters, for namespace_give (which accepts NULL). */
-struct namespace_counters *namespace_take(struct queue *queue, struct namespace *ns);
-void namespace_give(struct namespace_counters *counters);
-const char *request_find_host(struct backend_io *io);

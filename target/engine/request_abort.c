@@ -4,9 +4,8 @@
  * that dies. A request that waits in a list of the engine is taken out of it. A request that the
  * device, the disk or another thread has comes back by itself. Runs on the queue's poller.
  */
+#include "target/engine/pair.h"
 #include "target/engine/throttle.h"
-#include "target/engine/queue.h"
-#include "target/engine/request.h"
 
 bool request_abort_now(struct request *r)
 {
@@ -30,7 +29,7 @@ bool request_abort_now(struct request *r)
 		if (r->pair)
 			return false; /* its second ends it */
 		queue->first = NULL;
-		queue->has_first_failed = true;
+		queue->pair = PAIR_FAILED;
 		break;
 	default:
 		return false;
@@ -42,7 +41,7 @@ bool request_abort_now(struct request *r)
 /* The request checks abort_status again before it starts. */
 static bool can_find_out(const struct request *r)
 {
-	return r->pass.guard && !r->pass.is_inside && !r->is_started &&
+	return r->pass.guard && !r->pass.is_inside && r->turns != TURN_GIVEN &&
 	       (r->state == REQUEST_READING || r->state == REQUEST_TURN);
 }
 

@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "target/engine/controller.h"
 #include "target/engine/queue.h"
-#include "target/engine/request_settle.h"
 #include "target/engine/request_turn.h"
+#include "target/engine/stall.h"
 #include "target/export/guard/guard_state.h"
 
 enum {
@@ -19,25 +19,7 @@ static struct queue *queue_of(struct guard_client *client)
 	return container_of(client, struct queue, guard_client);
 }
 
-/* ---- entering ------------------------------------------------------------------------------- */
-
-__attribute__((noinline)) enum request_state request_enter(struct request *r)
-{
-	enum nvme_status status = r->abort_status;
-
-	if (status == NVME_OK) {
-		switch (guard_enter(&r->pass, &status)) {
-		case GUARD_ENTERED:
-			return REQUEST_GONE;
-		case GUARD_PARKED:
-			r->parked_at = r->state;
-			return REQUEST_PARKED;
-		case GUARD_REFUSED:
-			break;
-		}
-	}
-	return request_settle(r, status);
-}
+/* ---- parked commands ------------------------------------------------------------------------ */
 
 static void on_free(struct pass *pass)
 {
@@ -57,15 +39,8 @@ void request_preempt(struct pass *pass)
 {
 	struct request *r = request_of_pass(pass);
 
-	if (!r->is_started)
+	if (r->turns != TURN_GIVEN)
 		r->abort_status = NVME_ABORTED_PREEMPT | NVME_DNR;
-}
-
-__attribute__((noinline)) enum request_state request_use_buffer(struct request *r)
-{
-	pass_leave(&r->pass);
-	r->is_direct = false;
-	return REQUEST_TAKE_BUFFER;
 }
 
 /* ---- turns ---------------------------------------------------------------------------------- */
@@ -86,11 +61,11 @@ static void on_turn(struct pass *pass)
 	struct request *r = request_of_pass(pass);
 	enum nvme_status status = too_late(r);
 
-	if (status != NVME_OK && !r->is_started) {
+	if (status != NVME_OK && r->turns != TURN_GIVEN) {
 		request_finish_turn(r, status);
 		return;
 	}
-	r->is_started = true;
+	r->turns = TURN_GIVEN;
 	r->on_turn(r);
 }
 
@@ -154,7 +129,7 @@ static void on_blocked(struct guard_client *client, unsigned index, bool is_bloc
 		return;
 	}
 	poller->n_visits++;
-	poller_watch_stall(poller);
+	stall_watch(poller);
 }
 
 void request_turn_init(struct queue *queue)

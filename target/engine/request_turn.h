@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A command at the guard of its namespace (export/guard). Poller of the queue. */
+/*
+ * Turns: a command changes the guard of its namespace (export/guard), or has a range exclusively.
+ * And what guards call when a parked command may go on. Poller of the queue.
+ */
 #pragma once
 
 #include "target/engine/request.h"
@@ -15,17 +18,9 @@ static inline struct request *request_of_pass(struct pass *pass)
 /* Control, when it creates the queue and has chosen the poller. */
 void request_turn_init(struct queue *queue);
 
-/* Just before the command touches the medium. GONE: it is admitted. Otherwise the state to return:
- * PARKED; or RESPOND, because the command is aborted or the guard refuses it. */
-enum request_state request_enter(struct request *r);
-
 /* Preempt and Abort has removed the registration of this command's host: aborts the command unless
  * it has begun. */
 void request_preempt(struct pass *pass);
-
-/* For a direct Read whose blocks a write is using: leaves the guard, and continues through a
- * buffer. Returns the state, TAKE_BUFFER. */
-enum request_state request_use_buffer(struct request *r);
 
 /* Puts a command that is not admitted in line for a turn of its guard. on_turn is called when it
  * has the turn. If the command was aborted meanwhile, or its controller is no longer ready, the

@@ -11,7 +11,7 @@
  */
 #include "base/check.h"
 #include "base/probe.h"
-#include "target/engine/queue.h"
+#include "target/engine/request_namespace.h"
 #include "target/engine/request.h"
 #include "target/engine/response.h"
 

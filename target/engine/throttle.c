@@ -110,40 +110,56 @@ void throttle_leave(struct request *r)
 		list_remove(&r->line->node);
 }
 
-/* The first in line pays and goes on, or joins its next line. False: the rate is used up. */
-static bool serve_first(struct poller *poller, struct line *line)
+/* The first in line pays; it has paid all, or joins its next line. NULL: the rate is used up, or
+ * the command is in another line. */
+static struct request *serve_first(struct poller *poller, struct line *line, bool *ret_is_used_up)
 {
 	struct fair_entry *first = fair_first(&line->waiters);
 	struct request *r = container_of(first, struct request, turn);
 	uint64_t n_tokens = find_cost(r, r->n_paid % QOS_KINDS), wait_ns;
 
 	wait_ns = line_pay_first(line, &r->queue->past, n_tokens, poller->loop.now_ns);
+	*ret_is_used_up = wait_ns;
 	if (wait_ns) {
 		wake_in(poller, wait_ns);
-		return false;
+		return NULL;
 	}
 	r->n_paid++;
-	if (pay_rest(r)) {
-		r->held_ns = poller->loop.now_ns - r->held_ns;
-		request_run(r, REQUEST_TAKE_BUFFER);
-	}
-	return true;
+	if (!pay_rest(r))
+		return NULL;
+	r->held_ns = poller->loop.now_ns - r->held_ns;
+	return r;
 }
 
-/* Lines may empty, and new ones join the list, while commands go on. */
-void throttle_on_expiry(struct loop_timer *timer)
+/* Until one command of the line may go on. NULL: none may. */
+static struct request *serve(struct poller *poller, struct line *line)
 {
-	struct poller *poller = container_of(timer, struct poller, throttle);
-	struct list lines, *node;
+	struct request *r = NULL;
+	bool is_used_up = false;
 
-	list_init(&lines);
-	list_splice_tail(&lines, &poller->throttled);
-	while ((node = list_take_first(&lines))) {
-		struct line *line = list_entry(node, struct line, node);
+	while (!r && !is_used_up && !fair_is_empty(&line->waiters))
+		r = serve_first(poller, line, &is_used_up);
+	return r;
+}
 
-		while (!fair_is_empty(&line->waiters) && serve_first(poller, line))
-			;
-		if (!fair_is_empty(&line->waiters) && list_is_empty(&line->node))
+void throttle_take_lines(struct poller *poller, struct list *ret_lines)
+{
+	list_init(ret_lines);
+	list_splice_tail(ret_lines, &poller->throttled);
+}
+
+/* A line stays in the list while its commands go on: those that join it meanwhile wait there. */
+struct request *throttle_next(struct poller *poller, struct list *lines)
+{
+	while (!list_is_empty(lines)) {
+		struct line *line = list_entry(lines->next, struct line, node);
+		struct request *r = serve(poller, line);
+
+		if (r)
+			return r;
+		list_remove(&line->node);
+		if (!fair_is_empty(&line->waiters))
 			list_add_tail(&poller->throttled, &line->node);
 	}
+	return NULL;
 }

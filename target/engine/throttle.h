@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 
+struct poller;
 struct request;
 
 /* For a parsed I/O command: whether any limit applies to it. */
@@ -16,5 +17,10 @@ bool throttle_applies(const struct request *r);
 bool throttle_hold(struct request *r);
 /* Takes a waiting command out of its line. */
 void throttle_leave(struct request *r);
-/* on_expiry of poller->throttle. */
-void throttle_on_expiry(struct loop_timer *timer);
+
+/* When poller->throttle expires: takes the lines out of poller->throttled, for throttle_next. */
+void throttle_take_lines(struct poller *poller, struct list *ret_lines);
+/* The next of their commands that has paid all its rates, and is in no line any more; NULL: there
+ * is none, and the lines are in poller->throttled again. Other calls of this header may come in
+ * between. */
+struct request *throttle_next(struct poller *poller, struct list *lines);

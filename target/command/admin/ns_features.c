@@ -208,7 +208,7 @@ static void after_turn(struct request *r)
 
 static enum nvme_status parse_turn(struct request *r)
 {
-	r->takes_turn = true;
+	r->turns = TURN_WANTED;
 	if (get_le32(r->sqe.nsid) != NVME_NSID_ALL) {
 		r->execute = take_turn;
 		return io_find_namespace(r);

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "target/command/admin/admin.h"
+#include "target/engine/request_namespace.h"
 #include "target/export/io_errors.h"
 
 enum {

@@ -7,7 +7,7 @@
  * starts again, so that no later flush succeeds over lost data.
  */
 #include "target/command/io/io.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request_enter.h"
 #include "target/export/io_errors.h"
 
 static enum request_state execute(struct request *r);

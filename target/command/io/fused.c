@@ -55,7 +55,7 @@ __attribute__((noinline)) enum nvme_status fused_join(struct request *r)
 	    r->length > fused_max_bytes(r->queue->target))
 		return NVME_INVALID_FIELD | NVME_DNR;
 	r->n_buffer = 3 * slot_bytes(r);
-	r->takes_turn = true;
+	r->turns = TURN_WANTED;
 	r->execute = begin;
 	return NVME_OK;
 }

@@ -122,6 +122,6 @@ bool lost_blocks_are_written(const struct request *r)
 
 enum request_state lost_blocks_heal(struct request *r)
 {
-	r->is_started = true;
+	r->turns = TURN_GIVEN;
 	return request_take_turn(r, on_heal_turn);
 }

@@ -170,7 +170,7 @@ static enum nvme_status parse(struct request *r, size_t n_bytes)
 
 	if (status != NVME_OK)
 		return status;
-	r->takes_turn = true;
+	r->turns = TURN_WANTED;
 	r->direction = DIRECTION_H2C;
 	r->length = (uint32_t)n_bytes;
 	return parse_check_sgl(r, false);

@@ -10,7 +10,7 @@
 #include "base/shared_memory.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request_enter.h"
 
 /* ---- access without a buffer ---------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ static enum nvme_status parse(struct request *r)
 		return status;
 	if (!is_offered(r->ns))
 		return NVME_INVALID_OPCODE | NVME_DNR;
-	r->takes_turn = true;
+	r->turns = TURN_WANTED;
 	return NVME_OK;
 }
 

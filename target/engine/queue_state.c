@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The states of a queue, and how it ends; queue.h has the drawing. Commands and their steps call
+ * this file, and it calls none of them. Poller of the queue.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/states.h"
+#include "target/engine/capsules.h"
+#include "target/engine/queue_state.h"
+
+#define TO(s) STATE_TO(QUEUE_##s)
+
+static const struct state_rule rules[] = {
+	[QUEUE_NEW] = {"new", TO(SERVING) | TO(FAILED)},
+	[QUEUE_SERVING] = {"serving", TO(FINISHING) | TO(FAILED) | TO(DRAINING)},
+	[QUEUE_FINISHING] = {"finishing", TO(FAILED) | TO(DRAINING)},
+	[QUEUE_FAILED] = {"failed", TO(DRAINING)},
+	[QUEUE_DRAINING] = {"draining", TO(DRAINED)},
+	[QUEUE_DRAINED] = {"drained", TO(OVER)},
+	[QUEUE_OVER] = {"over", 0},
+};
+
+static const struct state_rule access_rules[] = {
+	[QUEUE_UNCONNECTED] = {"unconnected", TO(CONNECTING)},
+	[QUEUE_CONNECTING] = {"connecting", TO(UNCONNECTED) | TO(UNPROVEN) | TO(CONNECTED)},
+	[QUEUE_UNPROVEN] = {"unproven", TO(UNPROVEN) | TO(CONNECTED)},
+	[QUEUE_CONNECTED] = {"connected", TO(UNPROVEN) | TO(CONNECTED)},
+};
+
+void queue_move(struct queue *queue, enum queue_state next)
+{
+	states_move("queue", rules, &queue->state, next);
+}
+
+/* ---- failures ----------------------------------------------------------------------------- */
+
+void queue_set_access(struct queue *queue, enum queue_access access, struct host *host)
+{
+	if (!states_try(access_rules, &queue->access, access))
+		queue_break(queue, "its access may not change from %s to %s",
+			    access_rules[queue->access].name, access_rules[access].name);
+	queue->host = host;
+}
+
+bool queue_may_fail(const struct queue *queue)
+{
+	return queue->state <= QUEUE_FINISHING;
+}
+
+void queue_send_failed(struct queue *queue, bool is_fault)
+{
+	queue_move(queue, QUEUE_FAILED);
+	queue->failed.is_fault = is_fault;
+	loop_send(&queue->target->loop, &queue->failed.msg);
+}
+
+void queue_fail(struct queue *queue, const char *fmt, ...)
+{
+	va_list args;
+
+	if (!queue_may_fail(queue))
+		return;
+	va_start(args, fmt);
+	vsnprintf(queue->failed.why, sizeof(queue->failed.why), fmt, args);
+	va_end(args);
+	capsules_keep_last(queue->capsules);
+	queue_send_failed(queue, true);
+}
+
+/* A command whose state is wrong keeps all that it holds until it comes back: the device or the
+ * disk may use it. */
+void queue_break(struct queue *queue, const char *fmt, ...)
+{
+	va_list args;
+
+	if (queue->broken.is_sent)
+		return;
+	va_start(args, fmt);
+	vsnprintf(queue->broken.what, sizeof(queue->broken.what), fmt, args);
+	va_end(args);
+	if (queue_may_fail(queue)) { /* else control may be reading the copy */
+		capsules_keep_last(queue->capsules);
+		queue_move(queue, QUEUE_FAILED);
+	}
+	queue->broken.is_sent = true;
+	loop_send(&queue->target->loop, &queue->broken.msg);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+void queue_check_finished(struct queue *queue)
+{
+	if (queue->n_busy != queue->n_held || !qp_is_quiet(&queue->qp))
+		return;
+	snprintf(queue->failed.why, sizeof(queue->failed.why), "%s", queue->finish.why);
+	queue_send_failed(queue, false);
+}
+
+static COLD_PATH void check_over(struct queue *queue)
+{
+	if (queue->state == QUEUE_FINISHING)
+		queue_check_finished(queue);
+	if (queue->state != QUEUE_DRAINED || queue->n_busy)
+		return;
+	queue_move(queue, QUEUE_OVER);
+	if (queue->qp.is_attached)
+		qp_detach(&queue->qp);
+	list_remove(&queue->poller_node);
+	buffer_give(queue->poller, &queue->cqes);
+	loop_send(&queue->target->loop, &queue->over);
+}
+
+void queue_done_one(struct queue *queue)
+{
+	check(queue->n_busy > 0);
+	queue->n_busy--;
+	if (__builtin_expect(queue->state != QUEUE_SERVING, 0))
+		check_over(queue);
+}

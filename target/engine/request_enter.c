@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See request_enter.h. */
+#include "base/bits.h"
+#include "target/engine/request_enter.h"
+#include "target/engine/request_settle.h"
+
+COLD_PATH enum request_state request_enter(struct request *r)
+{
+	enum nvme_status status = r->abort_status;
+
+	if (status == NVME_OK) {
+		switch (guard_enter(&r->pass, &status)) {
+		case GUARD_ENTERED:
+			return REQUEST_GONE;
+		case GUARD_PARKED:
+			r->parked_at = r->state;
+			return REQUEST_PARKED;
+		case GUARD_REFUSED:
+			break;
+		}
+	}
+	return request_settle(r, status);
+}
+
+COLD_PATH enum request_state request_use_buffer(struct request *r)
+{
+	pass_leave(&r->pass);
+	r->is_direct = false;
+	return REQUEST_TAKE_BUFFER;
+}

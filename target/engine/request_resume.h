@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests that wait for a buffer, a rate, a slot or a READ credit: what they wait for is here, and
+ * they go on in the order of their line. The guard resumes those that it has parked
+ * (request_turn.c). Poller thread.
+ */
+#pragma once
+
+struct poller;
+struct queue;
+
+/* Control, when it makes the poller: sets what runs when a buffer comes back, and when a rate
+ * permits more. */
+void request_resume_init(struct poller *poller);
+/* Slots or READ credits of the queue came back. */
+void request_resume(struct queue *queue);

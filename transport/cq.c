@@ -71,7 +71,7 @@ static int rehash(struct cq *cq, unsigned n_slots)
 int cq_attach(struct cq *cq, struct qp *qp)
 {
 	if (2 * (cq->n_attached + 1) > cq->n_slots) {
-		int r = rehash(cq, MAX(SLOTS_MIN, 2 * cq->n_slots));
+		int r = rehash(cq, 2 * cq->n_slots);
 
 		if (r < 0)
 			return r;
@@ -141,7 +141,7 @@ int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned de
 	list_init(&cq->credited);
 	errno = 0;
 	cq->channel = ibv_create_comp_channel(device->verbs);
-	if (cq->channel && !chains_init(&cq->chains))
+	if (cq->channel && !rehash(cq, SLOTS_MIN) && !chains_init(&cq->chains))
 		make_verbs(cq, MIN(depth, cq->max_depth));
 	if (!cq->verbs || fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) < 0) {
 		int r = errno ? -errno : -ENOMEM;

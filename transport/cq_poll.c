@@ -55,7 +55,7 @@ static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 		c.has_invalidated = has_invalidated(wc);
 		c.invalidated_rkey = c.has_invalidated ? wc->invalidated_rkey : 0;
 	}
-	qp = cq->by_qpn ? cq_find(cq, wc->qp_num) : NULL;
+	qp = cq_find(cq, wc->qp_num);
 	if (!recv_complete(work, qp, &c) && qp)
 		on_receive_lost(qp, &c);
 }

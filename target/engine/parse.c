@@ -25,8 +25,8 @@ static bool is_ready(const struct queue *queue)
 			  : controller->csts & NVME_CSTS_RDY;
 }
 
-/* Most likely a Fabrics command, which is legal earlier than the others. */
-static __attribute__((noinline)) enum nvme_status check_early(const struct request *r)
+/* A Fabrics command, most likely: legal earlier than the others. */
+static enum nvme_status check_early(const struct request *r)
 {
 	unsigned flags = r->command->flags;
 
@@ -39,31 +39,41 @@ static __attribute__((noinline)) enum nvme_status check_early(const struct reque
 	return NVME_OK;
 }
 
-static inline enum nvme_status check_sequence(const struct request *r)
+/* On a queue that may not send every command yet, or of a controller that is not ready. */
+static COLD_PATH enum nvme_status check_sequence(const struct request *r)
 {
 	if (r->command->flags & COMMAND_EARLY)
 		return check_early(r);
-	if (!r->queue->controller)
-		return NVME_COMMAND_SEQUENCE | NVME_DNR;
 	if (r->queue->access == QUEUE_UNPROVEN)
 		return NVME_AUTH_REQUIRED | NVME_DNR;
-	return is_ready(r->queue) ? NVME_OK : NVME_COMMAND_SEQUENCE | NVME_DNR;
+	return NVME_COMMAND_SEQUENCE | NVME_DNR;
+}
+
+/* Whether the queue may send this command now. */
+static inline enum nvme_status check_access(const struct request *r)
+{
+	const struct queue *queue = r->queue;
+	uint64_t now_ns = queue->poller->loop.now_ns;
+
+	if (__builtin_expect(queue->access != QUEUE_CONNECTED, 0)) {
+		/* An I/O queue that is not authenticated keeps no association alive. */
+		if (queue->controller && !queue->qid)
+			note_traffic(queue->controller, now_ns);
+		return check_sequence(r);
+	}
+	note_traffic(queue->controller, now_ns);
+	return __builtin_expect(is_ready(queue), 1) ? NVME_OK : check_sequence(r);
 }
 
 enum nvme_status parse_command(struct request *r)
 {
-	struct controller *controller = r->queue->controller;
 	enum nvme_status status;
 
 	if (!parse_has_sgl(r))
 		return NVME_INVALID_FIELD | NVME_DNR;
 	status = sgl_parse(&r->sqe.sgl, r->received, &r->sgl);
-	if (status != NVME_OK)
-		return status;
-	/* An I/O queue that is not authenticated keeps no association alive. */
-	if (controller && (r->queue->access != QUEUE_UNPROVEN || !r->queue->qid))
-		note_traffic(controller, r->queue->poller->loop.now_ns);
-	status = check_sequence(r);
+	if (status == NVME_OK)
+		status = check_access(r);
 	if (status != NVME_OK)
 		return status;
 	r->execute = r->command->execute;

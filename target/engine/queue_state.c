@@ -40,6 +40,7 @@ void queue_move(struct queue *queue, enum queue_state next)
 
 void queue_set_access(struct queue *queue, enum queue_access access, struct host *host)
 {
+	check(access <= QUEUE_CONNECTING || queue->controller); /* parse.c relies on it */
 	if (!states_try(access_rules, &queue->access, access))
 		queue_break(queue, "its access may not change from %s to %s",
 			    access_rules[queue->access].name, access_rules[access].name);

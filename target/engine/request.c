@@ -14,7 +14,7 @@
  *                                                 CONTROL      for the control thread
  *                                                 HELD         for an event to report
  *   RESPOND      WRITE of data, SEND of response  WAIT_SLOT    for room in the send queue
- *   FINISH       everything is given back
+ *   FINISH       gives everything back, without a response
  *
  * A write of 64 KiB: the poller checks the capsule, copies the command and posts the receive again
  * at once. The request takes a buffer, fetches the host's data by RDMA READ, passes it to the
@@ -30,8 +30,8 @@
  *
  * Failures. A bad command gets its status and has no other effect. A peer that breaks the protocol
  * loses its connection. When the connection dies, requests that wait in a list of the engine are
- * dropped. The device, the backend and the control thread return theirs, and each request leaves
- * through FINISH. A command that has not started by then never starts (fence).
+ * dropped. The device, the backend and the control thread return theirs, and these leave through
+ * FINISH. A command that has not started by then never starts (fence).
  *
  * Invariants: a request is in exactly one place: a step, one wait list, the device, the backend,
  * the control thread. Nothing here allocates; a request that finds no buffer, slot or credit waits
@@ -61,6 +61,10 @@
 
 #define TO(s) STATE_TO(REQUEST_##s)
 
+/* A step of every command. All are part of drive: registers are saved once a command, not once a
+ * step. */
+#define STEP static inline __attribute__((always_inline)) enum request_state
+
 static const struct state_rule rules[] = {
 	[REQUEST_FREE] = {"free", TO(PARSE)},
 	[REQUEST_PARSE] = {"parse",
@@ -82,10 +86,10 @@ static const struct state_rule rules[] = {
 	[REQUEST_HELD] = {"held", TO(RESPOND) | TO(FINISH)},
 	[REQUEST_RESPOND] = {"respond", TO(WAIT_SLOT) | TO(FINISH)},
 	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
-	[REQUEST_FINISH] = {"finish", 0}, /* FREE, when all is given back */
+	[REQUEST_FINISH] = {"finish", 0}, /* as RESPOND: FREE, when all is given back */
 };
 
-/* ---- a capsule arrives ------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------- */
 
 static void put_free(struct request *r)
 {
@@ -117,20 +121,31 @@ static struct request *take_free(struct queue *queue)
 	return r;
 }
 
-/* Zeroes the fields that each command begins with, from result to is_fresh. */
+/* Zeroes the fields that each command begins with, from result to is_fresh. In two pieces: the
+ * compiler clears pieces of this size with a few stores, and larger ones with a loop. */
 static void clear(struct request *r)
 {
-	static_assert(NVME_OK == 0 && DIRECTION_NONE == 0, "zero");
+	enum {
+		BYTES = offsetof(struct request, is_fresh) - offsetof(struct request, result),
+		PIECE = 64,
+	};
+	char *first = (char *)r + offsetof(struct request, result);
 
-	memset((char *)r + offsetof(struct request, result), 0,
-	       offsetof(struct request, is_fresh) - offsetof(struct request, result));
+	static_assert(NVME_OK == 0 && DIRECTION_NONE == 0 && TURN_NONE == 0, "zero");
+	static_assert(BYTES > PIECE && BYTES <= 2 * PIECE, "two pieces");
+	memset(first, 0, PIECE);
+	memset(first + PIECE, 0, BYTES - PIECE);
 }
 
 /* The request of a new command is still in use: it has a state or holds something. It is a defect,
  * and nothing of the request is used or freed. */
 static bool is_soiled(const struct request *r)
 {
-	return r->state != REQUEST_FREE || r->ns || r->buffer.data || r->recv || r->pair;
+	static_assert(REQUEST_FREE == 0, "the sum of all is 0");
+
+	/* Or, not logical or: one branch instead of five. */
+	return r->state | (uintptr_t)r->ns | (uintptr_t)r->buffer.data | (uintptr_t)r->recv |
+	       (uintptr_t)r->pair;
 }
 
 static void prepare(struct request *r, struct queue *queue, struct recv *recv, uint32_t received)
@@ -166,41 +181,6 @@ static bool is_serving(const struct queue *queue)
 	return queue->state == QUEUE_SERVING && !is_association_over(queue);
 }
 
-void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
-{
-	struct queue *queue = qp->context;
-	struct request *r;
-
-	if (!is_serving(queue)) {
-		recv_give(recv);
-		return;
-	}
-	if (c->byte_len < sizeof(struct nvme_sqe)) {
-		recv_give(recv);
-		queue_fail(queue, "a capsule of %u bytes", c->byte_len);
-		return;
-	}
-	r = take_free(queue);
-	if (!r) {
-		capsules_add(queue->capsules, queue->counters.n_commands + 1, recv->capsule,
-			     ticks_now());
-		recv_give(recv);
-		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
-		return;
-	}
-	if (__builtin_expect(is_soiled(r), 0)) {
-		recv_give(recv);
-		queue_break(queue, "a free command is not free, but in state %s",
-			    rules[r->state].name);
-		return;
-	}
-	queue->n_busy++;
-	prepare(r, queue, recv, c->byte_len);
-	PROBE(rblkd, command_received, r, queue, queue->qid, PROBE_BYTE(r->sqe.opcode),
-	      PROBE_LE16(r->sqe.cid), PROBE_LE32(r->sqe.nsid));
-	request_run(r, REQUEST_PARSE);
-}
-
 /* ---- PARSE ------------------------------------------------------------------------- */
 
 /* The device takes the data from namespace memory: no buffer, no wait. */
@@ -223,31 +203,34 @@ static COLD_PATH enum nvme_status meet(struct request *r)
 	return status;
 }
 
-static inline enum nvme_status check_command(struct request *r)
+/* The same, once it is parsed. */
+static COLD_PATH enum nvme_status hold_or_join(struct request *r, enum nvme_status status)
 {
-	enum nvme_status status = pair_concerns(r) ? meet(r) : NVME_OK;
-
-	if (status == NVME_OK)
-		status = parse_command(r);
-	if (status == NVME_OK && r->direction == DIRECTION_NONE && r->sgl.length)
-		status = NVME_SGL_LENGTH_INVALID | NVME_DNR;
 	if (request_fuse(r) == NVME_FLAGS_FUSE_FIRST)
 		return pair_hold(r, status);
 	return status == NVME_OK && r->pair ? r->command->join(r) : status;
 }
 
-static inline enum request_state parse(struct request *r)
+STEP parse(struct request *r)
 {
-	enum nvme_status status;
+	bool may_pair = pair_concerns(r);
+	enum nvme_status status = NVME_OK;
 
 	r->command = command_find(r->queue->commands, &r->sqe);
-	status = check_command(r);
+	if (may_pair)
+		status = meet(r);
+	if (status == NVME_OK)
+		status = parse_command(r);
+	if (status == NVME_OK && r->direction == DIRECTION_NONE && r->sgl.length)
+		status = NVME_SGL_LENGTH_INVALID | NVME_DNR;
+	if (may_pair)
+		status = hold_or_join(r, status);
 	if (r->recv &&
 	    (status != NVME_OK || r->direction != DIRECTION_H2C || r->sgl.place != SGL_CAPSULE))
 		receive_release(r);
 	if (status != NVME_OK)
 		return request_end(r, status);
-	if (request_fuse(r) == NVME_FLAGS_FUSE_FIRST)
+	if (may_pair && request_fuse(r) == NVME_FLAGS_FUSE_FIRST)
 		return REQUEST_PAIR;
 	if (r->ns && throttle_applies(r) && throttle_hold(r))
 		return REQUEST_THROTTLED;
@@ -338,7 +321,7 @@ static bool is_open(const struct pass *pass)
 }
 
 /* REQUEST_GONE: it is admitted, or need not be. */
-static inline enum request_state enter(struct request *r)
+static COLD_PATH enum request_state enter(struct request *r)
 {
 	struct pass *pass = &r->pass;
 	enum nvme_status status;
@@ -350,10 +333,6 @@ static inline enum request_state enter(struct request *r)
 		return request_end(r, status);
 	if (r->turns == TURN_WANTED)
 		return REQUEST_GONE;
-	if (is_open(pass) && !r->abort_status) {
-		pass->is_inside = true;
-		return REQUEST_GONE;
-	}
 	return request_enter(r);
 }
 
@@ -434,13 +413,27 @@ static enum request_state may_still_start(struct request *r)
 	return REQUEST_GONE;
 }
 
-static enum request_state execute(struct request *r)
+/* The usual case: it has not waited, and nothing keeps it from entering its namespace. */
+static inline bool enters_at_once(struct request *r)
+{
+	struct pass *pass = &r->pass;
+
+	if (!r->is_fresh || !pass->guard || r->turns == TURN_WANTED || !is_open(pass) ||
+	    r->abort_status)
+		return false;
+	pass->is_inside = true;
+	return true;
+}
+
+STEP execute(struct request *r)
 {
 	enum request_state next = REQUEST_GONE;
 
 	/* The fence: what the old association has not started never starts. */
 	if (r->queue->qp.is_broken)
 		return REQUEST_FINISH;
+	if (__builtin_expect(enters_at_once(r), 1))
+		return r->execute(r);
 	if (!r->is_fresh)
 		next = may_still_start(r);
 	if (next == REQUEST_GONE)
@@ -477,7 +470,18 @@ static void bring_first(struct request *r, enum request_state next)
 		bring_pair(r, next);
 }
 
-static enum request_state respond(struct request *r)
+/* It holds nothing any more (is_soiled checks that), and may be used again. */
+static inline enum request_state retire(struct request *r)
+{
+	struct queue *queue = r->queue;
+
+	r->state = REQUEST_FREE;
+	put_free(r);
+	queue_done_one(queue);
+	return REQUEST_GONE;
+}
+
+STEP respond(struct request *r)
 {
 	struct queue *queue = r->queue;
 	bool has_data = response_has_data(r);
@@ -503,24 +507,21 @@ static enum request_state respond(struct request *r)
 			error_log_add(queue->controller, r);
 	}
 	response_post(r, has_data);
-	return REQUEST_FINISH;
+	if (r->ns) /* else the response has it, with the data */
+		request_give_namespace(r);
+	return retire(r);
 }
 
 /* ---- FINISH ------------------------------------------------------------------------ */
 
-static enum request_state finish(struct request *r)
+/* It dies without a response: gives back what it still holds. */
+STEP finish(struct request *r)
 {
-	struct queue *queue = r->queue;
-
 	bring_first(r, REQUEST_FINISH);
 	receive_release(r);
-	buffer_give(queue->poller, &r->buffer);
-	if (r->ns) /* a read of memory has passed it to its response */
-		request_give_namespace(r);
-	r->state = REQUEST_FREE;
-	put_free(r);
-	queue_done_one(queue);
-	return REQUEST_GONE;
+	buffer_give(r->queue->poller, &r->buffer);
+	request_give_namespace(r);
+	return retire(r);
 }
 
 /* ---- the machine ------------------------------------------------------------------- */
@@ -533,10 +534,9 @@ static enum request_state rest(struct request *r)
 	return REQUEST_GONE;
 }
 
-/* Direct calls instead of a table, and all of it in request_run: registers are saved once a command
- * and not once a step. Rare steps, and those with many calls, stay out of it (noinline). */
-static inline __attribute__((always_inline)) enum request_state take_step(struct request *r,
-									  enum request_state state)
+/* Direct calls instead of a table. Rare steps, and those with many calls, stay out of it
+ * (noinline). */
+STEP take_step(struct request *r, enum request_state state)
 {
 	switch (state) {
 	case REQUEST_PARSE:
@@ -577,13 +577,66 @@ static __attribute__((noinline, cold)) void refuse_move(struct request *r, enum 
 		    get_le16(r->sqe.cid), rules[r->state].name, rules[next].name);
 }
 
-__attribute__((noinline)) void request_run(struct request *r, enum request_state next)
+/* Runs the step of r->state, and those after it, until the request has to wait or is finished. */
+static __attribute__((noinline)) void drive(struct request *r, enum request_state state)
 {
-	while (next != REQUEST_GONE) {
+	for (;;) {
+		enum request_state next = take_step(r, state);
+
+		if (next == REQUEST_GONE)
+			return;
 		if (!states_try(rules, &r->state, next)) {
 			refuse_move(r, next);
 			return;
 		}
-		next = take_step(r, next);
+		state = next;
 	}
+}
+
+void request_run(struct request *r, enum request_state next)
+{
+	if (next == REQUEST_GONE)
+		return;
+	if (states_try(rules, &r->state, next))
+		drive(r, next);
+	else
+		refuse_move(r, next);
+}
+
+/* ---- a capsule arrives ------------------------------------------------------------- */
+
+void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
+{
+	struct queue *queue = qp->context;
+	struct request *r;
+
+	if (!is_serving(queue)) {
+		recv_give(recv);
+		return;
+	}
+	if (c->byte_len < sizeof(struct nvme_sqe)) {
+		recv_give(recv);
+		queue_fail(queue, "a capsule of %u bytes", c->byte_len);
+		return;
+	}
+	r = take_free(queue);
+	if (!r) {
+		capsules_add(queue->capsules, queue->counters.n_commands + 1, recv->capsule,
+			     ticks_now());
+		recv_give(recv);
+		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
+		return;
+	}
+	if (__builtin_expect(is_soiled(r), 0)) {
+		recv_give(recv);
+		queue_break(queue, "a free command is not free, but in state %s",
+			    rules[r->state].name);
+		return;
+	}
+	queue->n_busy++;
+	prepare(r, queue, recv, c->byte_len);
+	PROBE(rblkd, command_received, r, queue, queue->qid, PROBE_BYTE(r->sqe.opcode),
+	      PROBE_LE16(r->sqe.cid), PROBE_LE32(r->sqe.nsid));
+	r->state = REQUEST_PARSE; /* it was FREE: is_soiled */
+	drive(r, REQUEST_PARSE);
 }

@@ -16,7 +16,8 @@
 
 /* Reading memory that the device can reach needs no buffer. In-capsule data needs none for any
  * namespace in memory. */
-static inline __attribute__((always_inline)) void choose_direct(struct request *r, uint64_t offset)
+static inline __attribute__((always_inline)) void
+choose_direct(struct request *r, enum direction direction, uint64_t offset, uint32_t n_bytes)
 {
 	struct namespace *ns = r->ns;
 	unsigned device = r->queue->pd->device->index;
@@ -24,9 +25,9 @@ static inline __attribute__((always_inline)) void choose_direct(struct request *
 			     1;
 
 	/* What was added by growing is not registered. */
-	is_registered = is_registered && offset + r->length <= ns->mr_bytes[device];
+	is_registered = is_registered && offset + n_bytes <= ns->mr_bytes[device];
 	if (!ns->memory ||
-	    !(r->direction == DIRECTION_C2H ? is_registered : r->sgl.place == SGL_CAPSULE))
+	    !(direction == DIRECTION_C2H ? is_registered : r->sgl.place == SGL_CAPSULE))
 		return;
 	r->is_direct = true;
 	r->data = (char *)ns->memory + offset;
@@ -96,16 +97,19 @@ static inline enum nvme_status parse(struct request *r, enum direction direction
 				     enum access access)
 {
 	enum nvme_status status = io_take_namespace(r, access);
+	uint64_t slba = request_slba(r);
+	uint32_t n_blocks = request_n_blocks(r), n_bytes;
 
 	if (status == NVME_OK)
-		status = io_take_range(r, request_slba(r), request_n_blocks(r));
+		status = io_take_range(r, slba, n_blocks);
 	if (status != NVME_OK)
 		return status;
+	n_bytes = n_blocks << r->ns->block_shift; /* at most 2^16 blocks of 2^12 bytes */
 	r->direction = direction;
-	r->length = (uint32_t)request_n_bytes(r); /* at most 2^16 blocks of 2^12 bytes */
+	r->length = n_bytes;
 	status = parse_check_sgl(r, true);
 	if (status == NVME_OK && !request_fuse(r))
-		choose_direct(r, request_offset(r));
+		choose_direct(r, direction, slba << r->ns->block_shift, n_bytes);
 	return status;
 }
 

@@ -180,6 +180,7 @@ static void add_namespaces(struct builder *b, const struct config_subsystem *con
 		if (ns)
 			subsystem->namespaces[subsystem->n_namespaces++] = ns;
 	}
+	check(subsystem->n_namespaces <= config->namespaces.n);
 	qsort(subsystem->namespaces, subsystem->n_namespaces, sizeof(*subsystem->namespaces),
 	      compare_nsid);
 }

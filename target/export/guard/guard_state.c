@@ -38,6 +38,7 @@ static struct guard_kept valid(struct guard *guard)
 
 void guard_begin_save(struct guard *guard)
 {
+	check(guard->owner); /* the turn keeps the state as it is */
 	guard->next = valid(guard);
 }
 

@@ -122,6 +122,7 @@ static enum nvme_status finish(struct reservation *next, enum nvme_status status
 	/* Fields without a meaning have a fixed value, so a state equals its saved copy. */
 	if (!reservation_has_holder(next->type))
 		next->holder = 0;
+	check(next->n <= next->room && (!next->type || next->holder < next->n));
 	name_registrant(next, wish);
 	*ret_next = next;
 	return NVME_OK;
@@ -133,6 +134,7 @@ static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uin
 
 	if (next->n == REGISTRANTS_MAX)
 		return NVME_RESERVATION_CONFLICT;
+	check(next->n < next->room);
 	memcpy(registrant->hostid, hostid, HOSTID_BYTES);
 	registrant->key = key;
 	*reservation_name(next, next->n) = '\0';
@@ -143,6 +145,7 @@ static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uin
 /* A reservation ends with its holder; one of all registrants ends with the last of them. */
 static void remove_at(struct reservation *next, unsigned index)
 {
+	check(index < next->n);
 	if (reservation_has_holder(next->type) && next->holder == index)
 		next->type = NVME_RTYPE_NONE;
 	next->n--;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/rcu.h"
 #include "target/association/controller.h"
 #include "target/operations/change/portal_change.h"
@@ -110,6 +111,8 @@ static int open_new(struct portal *portal, const struct config_portal *config, s
 
 int portals_switch(struct target *target, const struct portals_plan *plan, struct error *error)
 {
+	for (unsigned slot = 0; slot < PORTALS_MAX; slot++)
+		check(target->portals[slot].slot != PORTAL_NEW); /* no change is under way */
 	close_old(target, plan);
 	for (unsigned slot = 0; slot < PORTALS_MAX; slot++) {
 		const struct config_portal *planned = find_planned(plan, slot);

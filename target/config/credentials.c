@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The keys of hosts, from the files that the configuration names; see credentials.h. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -10,6 +11,9 @@
 static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384, NVMF_HASH_SHA512};
 static const uint8_t default_dhgroups[] = {NVMF_DH_2048, NVMF_DH_3072, NVMF_DH_4096,
 					   NVMF_DH_6144, NVMF_DH_8192, NVMF_DH_NULL};
+
+static_assert(sizeof(default_hashes) <= NVMF_HASHES && sizeof(default_dhgroups) <= NVMF_DH_GROUPS,
+	      "struct credentials");
 
 /* base: the identifier of the first choice. */
 static unsigned fill_choices(const struct conf_list *list, unsigned base, const uint8_t *defaults,

@@ -23,13 +23,18 @@ enum {
 	STEP_BYTES = 16 * 1024 * 1024,
 };
 
+enum job_state {
+	JOB_WAITS,
+	JOB_RUNS,      /* on the register thread */
+	JOB_CANCELLED, /* likewise, and it ends soon */
+};
+
 struct job {
 	struct list node;
 	struct namespace *ns;
 	const struct domain *domain;
 	size_t n_bytes;
-	bool is_running;
-	_Atomic bool is_cancelled;
+	_Atomic unsigned state; /* enum job_state; changes under the lock */
 	char what[NVMF_NQN_MAX + 32];
 };
 
@@ -71,7 +76,7 @@ static void find_pages(struct job *job)
 	for (size_t at = 0; at < job->n_bytes; at += STEP_BYTES) {
 		size_t n = MIN(job->n_bytes - at, (size_t)STEP_BYTES);
 
-		if (atomic_load(&job->is_cancelled) ||
+		if (atomic_load(&job->state) == JOB_CANCELLED ||
 		    madvise(memory + at, n, MADV_POPULATE_WRITE) < 0)
 			return;
 	}
@@ -86,7 +91,7 @@ static void run(struct job *job)
 	int r;
 
 	find_pages(job);
-	if (atomic_load(&job->is_cancelled))
+	if (atomic_load(&job->state) == JOB_CANCELLED)
 		return;
 	r = mr_open(job->domain, ns->memory, job->n_bytes, MR_SINK, &ns->mrs[index]);
 	if (r < 0) {
@@ -110,7 +115,7 @@ static struct job *take_job(void)
 		pthread_cond_wait(&line.has_changed, &line.lock);
 	if (!line.must_stop) {
 		job = list_entry(line.jobs.next, struct job, node);
-		job->is_running = true;
+		atomic_store(&job->state, JOB_RUNS);
 	}
 	pthread_mutex_unlock(&line.lock);
 	return job;
@@ -195,8 +200,8 @@ static void settle(const struct namespace *ns, unsigned device_index)
 	struct job *job;
 
 	pthread_mutex_lock(&line.lock);
-	while ((job = find_job(ns, device_index)) && job->is_running) {
-		atomic_store(&job->is_cancelled, true);
+	while ((job = find_job(ns, device_index)) && atomic_load(&job->state) != JOB_WAITS) {
+		atomic_store(&job->state, JOB_CANCELLED);
 		pthread_cond_wait(&line.has_changed, &line.lock);
 	}
 	if (job)

@@ -21,14 +21,13 @@
 #include "base/check.h"
 #include "base/rcu.h"
 #include "target/association/auth/auth.h"
+#include "target/association/auth/proven.h"
 #include "target/association/auth/session.h"
 #include "target/association/auth/turn.h"
 #include "target/association/connection.h"
-#include "target/association/controller.h"
 #include "target/association/host.h"
-#include "target/association/host_id.h"
-#include "target/association/member.h"
 #include "target/engine/command_table.h"
+#include "target/engine/controller.h"
 #include "target/engine/parse.h"
 
 enum {
@@ -40,42 +39,13 @@ enum {
 
 /* ---- control ------------------------------------------------------------------------------- */
 
-/* During its authentication, other connections may have taken the last place. */
-static const char *find_refusal(const struct controller *controller, uint16_t qid)
-{
-	if (qid == 0)
-		return member_refuse_association(controller->target, controller->hostnqn);
-	if (member_find(controller, qid))
-		return "the queue is connected already";
-	return member_refuse(controller);
-}
-
-/* The host has authenticated on the connection: admits it, or kills it if a limit is reached. */
-static void admit(struct connection *c)
-{
-	struct controller *controller = c->controller;
-	const char *why = find_refusal(controller, c->queue->qid);
-
-	if (why) {
-		if (log_limit_pass(&controller->target->refusals, REFUSALS_BURST))
-			log_warn("host %s: refused at %s (%s), queue %u: %s",
-				 hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
-				 c->queue->qid, why);
-		connection_kill(c, why);
-		return;
-	}
-	controller_admit(c);
-	if (c->queue->qid == 0)
-		host_id_check(controller); /* another may have been faster */
-}
-
 static void on_proven(struct loop_msg *msg)
 {
 	struct connection *c = container_of(msg, struct connection, proof.proven);
 
 	loop_timer_stop(&c->timer);
 	if (c->controller && connection_is_live(c))
-		admit(c);
+		proven_admit(c);
 }
 
 void auth_on_timeout(struct connection *c)

@@ -41,6 +41,13 @@ struct client {
 	uint64_t since_ns; /* of the connection, or of the last answer */
 };
 
+/* Of the text of the metrics. */
+enum http_state {
+	HTTP_RESTS,
+	HTTP_ASKS, /* the HTTP thread waits for control to make it */
+	HTTP_STOPS,
+};
+
 struct http {
 	/* Thread: control */
 	struct loop_timer look;
@@ -50,7 +57,7 @@ struct http {
 	pthread_mutex_t lock; /* protects all below; a leaf */
 	pthread_cond_t is_answered;
 	struct loop_msg ask; /* to control */
-	bool is_asked, is_stopping;
+	enum http_state state;
 	char *text; /* owned; NULL: there was no memory for it */
 	size_t n_text;
 	uint64_t made_ns;
@@ -72,7 +79,8 @@ static void collect(struct loop_msg *msg)
 	http->text = text;
 	http->n_text = n;
 	http->made_ns = clock_ns();
-	http->is_asked = false;
+	if (http->state == HTTP_ASKS)
+		http->state = HTTP_RESTS;
 	pthread_cond_signal(&http->is_answered);
 	pthread_mutex_unlock(&http->lock);
 }
@@ -121,13 +129,13 @@ static char *take_text(struct http *http, size_t *ret_n)
 	char *copy = NULL;
 
 	pthread_mutex_lock(&http->lock);
-	if (!is_fresh(http) && !http->is_stopping) {
-		http->is_asked = true;
+	if (!is_fresh(http) && http->state != HTTP_STOPS) {
+		http->state = HTTP_ASKS;
 		loop_send(&http->target->loop, &http->ask);
-		while (http->is_asked && !http->is_stopping)
+		while (http->state == HTTP_ASKS)
 			pthread_cond_wait(&http->is_answered, &http->lock);
 	}
-	if (http->text && !http->is_asked && (copy = malloc(http->n_text + 1))) {
+	if (http->text && http->state == HTTP_RESTS && (copy = malloc(http->n_text + 1))) {
 		memcpy(copy, http->text, http->n_text + 1);
 		*ret_n = http->n_text;
 	}
@@ -337,7 +345,7 @@ void http_stop(struct target *target)
 	if (!http)
 		return;
 	pthread_mutex_lock(&http->lock);
-	http->is_stopping = true;
+	http->state = HTTP_STOPS;
 	pthread_cond_signal(&http->is_answered);
 	pthread_mutex_unlock(&http->lock);
 	if (http->daemon)

@@ -156,6 +156,19 @@ def on_one_host():
         first.end()
 
 
+def too_large_for_the_link():
+    """A path MTU that the link cannot carry is named; the programs end."""
+    HOSTS.set_mtu(SMALL)
+    command = ["ibv_rc_pingpong", "-g", "0", "-m", "4096", "-n", "10", "-s", "4096"]
+    first, second = start_pair(command, [*command, LOCAL])
+    try:
+        second.expect_refusal()
+        expect("too large for the path" in second.said(), second.said())
+    finally:
+        first.end()
+        second.end()
+
+
 def port_in_use():
     """Another owner of port 4791 is named, and the program ends in order."""
     HOSTS.set_mtu(SMALL)
@@ -219,6 +232,7 @@ CASES = [
     ("10 % of each fault, IPv6", partial(pingpong, LARGE, "4096", True, faults=FAULTS_10, n="100")),
     ("vanished peer", vanished_peer),
     ("peers on one host stay on shared memory", on_one_host),
+    ("a path MTU that the link cannot carry", too_large_for_the_link),
     ("port 4791 in use", port_in_use),
     ("--trace shows the wire", trace_of_the_wire),
     *((f"{name} {' '.join(options)}", partial(perftest, name, *options)) for name, *options in (

@@ -10,7 +10,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <netinet/udp.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "softrdma/chaos/chaos.h"
@@ -200,6 +200,18 @@ static void count(const struct burst *burst)
 		atomic_fetch_add_explicit(&burst->port->n_bursts, 1, memory_order_relaxed);
 }
 
+/* Once: the queue pairs concerned end with their retries over. */
+static void complain_too_big(const struct burst *b)
+{
+	static _Atomic bool said;
+
+	if (!atomic_exchange(&said, true))
+		fprintf(stderr,
+			"softrdma: a packet of %u bytes is too large for the path to its peer: "
+			"choose a smaller path MTU\n",
+			b->size);
+}
+
 /* Messages [from, to) of one port. One that cannot be sent is skipped: it is lost. */
 static void send_run(struct roce_batch *b, unsigned from, unsigned to)
 {
@@ -223,6 +235,8 @@ static void send_run(struct roce_batch *b, unsigned from, unsigned to)
 		} else {
 			if (b->bursts[from].n > 1 && (errno == EIO || errno == EINVAL))
 				atomic_store(&cannot_burst, true); /* no checksum offload here */
+			if (errno == EMSGSIZE)
+				complain_too_big(&b->bursts[from]);
 			from++;
 			retried = false;
 		}

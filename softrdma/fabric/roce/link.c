@@ -35,15 +35,18 @@ struct roce_link *roce_link_new(const struct sr_qp *qp)
 	return l;
 }
 
+void roce_link_abandon(struct roce_link *l)
+{
+	pthread_mutex_lock(&l->peer->lock);
+	roce_window_forget(&l->peer->window, l->counted);
+	pthread_mutex_unlock(&l->peer->lock);
+	l->counted = l->q.in_flight = 0;
+}
+
 void roce_link_free(struct roce_link *l)
 {
 	if (!l)
 		return;
-	if (l->peer) {
-		pthread_mutex_lock(&l->peer->lock);
-		roce_window_forget(&l->peer->window, l->counted);
-		pthread_mutex_unlock(&l->peer->lock);
-	}
 	roce_peer_put(l->peer);
 	free(l->ring);
 	free(l->saved);

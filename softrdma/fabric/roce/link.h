@@ -40,6 +40,8 @@ void roce_link_free(struct roce_link *l); /* accepts NULL */
 /* Tells the peer's window what the requester has done since the last call. */
 void roce_link_account(struct roce_link *l, uint64_t now);
 uint64_t roce_link_room(const struct roce_link *l);
+/* The requester sends nothing more: others may use its part of the window. */
+void roce_link_abandon(struct roce_link *l);
 
 /* ---- local.c: the requester's memory ---- */
 
@@ -64,6 +66,8 @@ bool roce_read_memory(const struct sr_qp *qp, uint32_t rkey, uint64_t va, uint8_
 
 /* Sends what may be sent: answers first, then requests. Completes what is done. */
 void roce_pump(struct sr_qp *qp);
+/* No deadline and no window concerns the link any more. */
+void roce_retire(struct sr_qp *qp);
 /* A packet of a connection. Takes the locks itself. */
 void roce_on_rc_packet(struct roce_port *port, const union ibv_gid *from,
 		       const struct roce_packet *p, uint16_t ip_id, bool congested);

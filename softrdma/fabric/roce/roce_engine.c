@@ -78,6 +78,7 @@ static void leave(struct sr_qp *qp)
 		return;
 	if (qp->end.link->r.msn)
 		say_goodbye(qp);
+	roce_retire(qp);
 	roce_link_free(qp->end.link);
 	qp->end.link = NULL;
 }

@@ -228,6 +228,13 @@ static void set_deadline(struct sr_qp *qp, const struct roce_link *l, bool has_m
 		roce_wake_at(due);
 }
 
+void roce_retire(struct sr_qp *qp)
+{
+	roce_link_abandon(qp->end.link);
+	set_blocked(qp, qp->end.link, false);
+	set_bit(has_deadline, qp->slot, false);
+}
+
 void roce_pump(struct sr_qp *qp)
 {
 	struct roce_link *l = qp->end.link;
@@ -247,8 +254,8 @@ void roce_pump(struct sr_qp *qp)
 		complete(qp, l);
 		roce_link_account(l, now);
 	}
-	if (!may_request(qp, l))
-		set_blocked(qp, l, false);
+	if (l->has_requester && !may_request(qp, l))
+		roce_retire(qp);
 	set_deadline(qp, l, has_more, now);
 }
 

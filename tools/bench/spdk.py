@@ -17,6 +17,8 @@ from machine import Failure, Missing, Server, call, cpu_us
 NQN = "nqn.2016-06.io.spdk:bench"
 HUGE_PAGES = 768  # of 2 MiB: SPDK's pools and a bdev of 512 MiB
 HUGE_PATH = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+HUGE_MOUNT = "/dev/hugepages"
+LIBRARIES = (("build", "lib"), ("isa-l", ".libs"), ("isa-l-crypto", ".libs"))
 # The columns of spdk_nvme_perf's line of totals: I/O a second, MiB/s, mean, least and most in us.
 TOTAL = re.compile(r"^Total\s*:\s*([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", re.MULTILINE)
 PERCENTILE = re.compile(r"^\s*([\d.]+)%\s*:\s*([\d.]+)us", re.MULTILINE)
@@ -26,6 +28,7 @@ class Build:
     """A source tree of SPDK in which it was built."""
 
     def __init__(self, root):
+        self.libraries = ":".join(os.path.join(root or "", *path) for path in LIBRARIES)
         self.target = self.find(root, "nvmf_tgt")
         self.perf = self.find(root, "spdk_nvme_perf")
 
@@ -39,8 +42,10 @@ class Build:
         return path
 
 
-def environment():
-    return None if machine.has_rdma_device() else machine.under_softrdma()
+def environment(build):
+    """With Debian's DPDK, SPDK is built as shared libraries."""
+    libraries = {"LD_LIBRARY_PATH": build.libraries}
+    return dict(os.environ, **libraries) if machine.has_rdma_device() else machine.under_softrdma(libraries)
 
 
 @contextlib.contextmanager
@@ -56,9 +61,25 @@ def huge_pages(wanted=HUGE_PAGES):
         with open(HUGE_PATH, encoding="ascii") as f:
             if int(f.read()) < wanted:
                 raise Missing(f"the kernel has no {wanted} huge pages for SPDK")
-        yield
+        with huge_mount():
+            yield
     finally:
         set_huge_pages(before)
+
+
+@contextlib.contextmanager
+def huge_mount():
+    """SPDK's host takes no other folder than one that is mounted already."""
+    with open("/proc/mounts", encoding="utf-8") as f:
+        is_mounted = any(line.split()[2] == "hugetlbfs" for line in f)
+    if not is_mounted:
+        os.makedirs(HUGE_MOUNT, exist_ok=True)
+        call(["mount", "-t", "hugetlbfs", "hugetlbfs", HUGE_MOUNT])
+    try:
+        yield
+    finally:
+        if not is_mounted:
+            call(["umount", HUGE_MOUNT])
 
 
 def set_huge_pages(number):
@@ -106,7 +127,7 @@ def export_ram(rpc, port, n_bytes):
 def target(build, scratch, n_bytes):
     """nvmf_tgt on the first CPU with a namespace in RAM."""
     port, path = machine.free_port(), os.path.join(scratch, "spdk.sock")
-    server = Server([build.target, "-m", "0x1", "-r", path, "-s", "1024"], env=environment())
+    server = Server([build.target, "-m", "0x1", "-r", path, "-s", "1024", "--no-pci"], env=environment(build))
     try:
         server.wait_ready(lambda: os.path.exists(path) and machine.accepts(path))
         rpc = Rpc(path)
@@ -132,7 +153,7 @@ def perf(build, peer, load, seconds):
     before = cpu_us([peer.pid])
     where = f"trtype:RDMA adrfam:IPv4 traddr:127.0.0.1 trsvcid:{peer.port} subnqn:{peer.nqn}"
     said, host_us = call([build.perf, "-r", where, "-q", load.depth, "-o", load.block, "-w", load.rw,
-                          "-t", n_seconds, "-c", "0x2", "-L", "-s", "256"], env=environment())
+                          "-t", n_seconds, "-c", "0x2", "-L", "-s", "256"], env=environment(build))
     figures = figures_of(said)
     n = max(figures["iops"] * n_seconds, 1)
     return {**figures, "host_us": host_us / n, "target_us": (cpu_us([peer.pid]) - before) / n}

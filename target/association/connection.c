@@ -37,7 +37,8 @@ static const struct state_rule rules[] = {
 	[CONNECTION_CONNECTING] = {"connecting", TO(LIVE) | TO(DYING)},
 	[CONNECTION_LIVE] = {"live", TO(FINISHING) | TO(DYING)},
 	[CONNECTION_FINISHING] = {"live", TO(DYING)},
-	[CONNECTION_DYING] = {"dying", TO(STRANDED) | TO(FREED)},
+	[CONNECTION_DYING] = {"dying", TO(STRANDING) | TO(FREED)},
+	[CONNECTION_STRANDING] = {"dying", TO(STRANDED) | TO(FREED)},
 	[CONNECTION_STRANDED] = {"dying", TO(FREED)},
 	[CONNECTION_FREED] = {"freed", 0},
 };
@@ -131,6 +132,7 @@ static void on_attached(struct loop_msg *msg);
 static void on_failed(struct loop_msg *msg);
 static void on_broken(struct loop_msg *msg);
 static void on_over(struct loop_msg *msg);
+static void on_abandoned(struct loop_msg *msg);
 
 static struct queue *make_queue(struct connection *c, const struct cm_queue_request *wish)
 {
@@ -144,6 +146,7 @@ static struct queue *make_queue(struct connection *c, const struct cm_queue_requ
 	queue->failed.msg.run = on_failed;
 	queue->broken.msg.run = on_broken;
 	queue->over.run = on_over;
+	queue->abandoned.msg.run = on_abandoned;
 	queue->on_drain = c->events->on_drain;
 	queue->capsules = capsules_take(c->target, queue->qid, c->remote);
 	return queue;
@@ -304,10 +307,8 @@ static void on_strand(struct loop_timer *timer)
 {
 	struct connection *c = container_of(timer, struct connection, timer);
 
-	move_to(c, CONNECTION_STRANDED);
-	c->target->n_stranded++;
-	defect_log_stranded(c);
-	c->events->on_gone(c->target);
+	move_to(c, CONNECTION_STRANDING);
+	queue_abandon(c->queue);
 }
 
 static void end_broken(struct connection *c, const char *what)
@@ -335,10 +336,9 @@ static void on_broken(struct loop_msg *msg)
 
 /* ---- over ---------------------------------------------------------------------------------- */
 
-static void on_over(struct loop_msg *msg)
+static void end(struct connection *c)
 {
-	struct queue *queue = container_of(msg, struct queue, over);
-	struct connection *c = queue->connection;
+	struct queue *queue = c->queue;
 	const struct connection_events *events = c->events;
 	const struct device *device = queue->pd->device;
 	struct target *target = c->target;
@@ -363,4 +363,27 @@ static void on_over(struct loop_msg *msg)
 	connection_free(c);
 	pollers_give_queue(target, device);
 	events->on_gone(target);
+}
+
+static void on_over(struct loop_msg *msg)
+{
+	struct connection *c = container_of(msg, struct queue, over)->connection;
+
+	if (c->state != CONNECTION_STRANDING) /* else the answer is under way, and ends it */
+		end(c);
+}
+
+static void on_abandoned(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, abandoned.msg);
+	struct connection *c = queue->connection;
+
+	if (queue->abandoned.is_over) {
+		end(c);
+		return;
+	}
+	move_to(c, CONNECTION_STRANDED);
+	c->target->n_stranded++;
+	defect_log_stranded(c);
+	c->events->on_gone(c->target);
 }

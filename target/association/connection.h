@@ -39,6 +39,7 @@ enum connection_state {
 	CONNECTION_LIVE,       /* belongs to a controller */
 	CONNECTION_FINISHING,  /* LIVE, and `finish` was sent */
 	CONNECTION_DYING,      /* `drain` was sent; work requests and backend I/O are returning */
+	CONNECTION_STRANDING,  /* `abandon` was sent after a defect */
 	CONNECTION_STRANDED,   /* after a defect some do not return */
 	CONNECTION_FREED,
 };

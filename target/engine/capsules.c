@@ -119,16 +119,30 @@ void capsules_keep_last(struct capsule_ring *ring)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
+/* Its copy from when the queue failed. Where control found the failure there is none: then the ring
+ * as it is, which the poller may be writing. */
+static unsigned sort_for_log(const struct capsule_ring *ring,
+			     const struct capsule *ret_sorted[CAPSULES_KEPT])
+{
+	if (!ring->n_last)
+		return capsules_sort(ring, CAPSULES_SAID, ret_sorted);
+	for (unsigned i = 0; i < ring->n_last; i++)
+		ret_sorted[i] = &ring->last[i];
+	return ring->n_last;
+}
+
 void capsules_log(const struct capsule_ring *ring, struct log_limit *limit)
 {
+	const struct capsule *sorted[CAPSULES_KEPT];
+	unsigned n = sort_for_log(ring, sorted);
 	uint64_t now = ticks_now();
 	char line[CAPSULE_LINE_MAX];
 
-	if (!ring->n_last || (limit && !log_limit_pass(limit, LOG_BURST)))
+	if (!n || (limit && !log_limit_pass(limit, LOG_BURST)))
 		return;
 	log_warn("%s: queue %u: its last capsules, oldest first:", ring->remote, ring->qid);
-	for (unsigned i = 0; i < ring->n_last; i++) {
-		capsule_line(&ring->last[i], ring->qid == 0, now, line);
+	for (unsigned i = 0; i < n; i++) {
+		capsule_line(sorted[i], ring->qid == 0, now, line);
 		log_warn("  %s", line);
 	}
 }

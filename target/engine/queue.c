@@ -25,12 +25,14 @@
 static void attach(struct loop_msg *msg);
 static void finish_up(struct loop_msg *msg);
 static void drain(struct loop_msg *msg);
+static void abandon(struct loop_msg *msg);
 
 void queue_init(struct queue *queue)
 {
 	queue->attach.run = attach;
 	queue->finish.msg.run = finish_up;
 	queue->drain.run = drain;
+	queue->abandon.run = abandon;
 	list_init(&queue->slot_waiters);
 	list_init(&queue->read_waiters);
 	list_init(&queue->short_node);
@@ -51,6 +53,11 @@ void queue_finish(struct queue *queue, const char *why)
 void queue_drain(struct queue *queue)
 {
 	loop_send(&queue->poller->loop, &queue->drain);
+}
+
+void queue_abandon(struct queue *queue)
+{
+	loop_send(&queue->poller->loop, &queue->abandon);
 }
 
 /* ---- poller -------------------------------------------------------------------------- */
@@ -139,6 +146,17 @@ static void drain(struct loop_msg *msg)
 	else
 		queue_move(queue, QUEUE_DRAINED);
 	queue_done_one(queue);
+}
+
+/* A queue that is not drained yet has data on the wire. */
+static void abandon(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, abandon);
+
+	if (queue->state == QUEUE_DRAINED)
+		request_abandon_lost(queue);
+	queue->abandoned.is_over = queue->state == QUEUE_OVER;
+	loop_send(&queue->target->loop, &queue->abandoned.msg);
 }
 
 static void finish_up(struct loop_msg *msg)

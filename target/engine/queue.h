@@ -97,7 +97,7 @@ struct queue {
 	struct queue_counters counters;
 
 	/* Messages to the poller, each sent once. */
-	struct loop_msg attach, drain;
+	struct loop_msg attach, drain, abandon;
 	struct {
 		struct loop_msg msg;
 		const char *why; /* a constant */
@@ -117,6 +117,10 @@ struct queue {
 		bool is_sent;
 		char what[128];
 	} broken; /* a defect of rblkd: queue_break */
+	struct {
+		struct loop_msg msg;
+		bool is_over; /* `over` was sent before */
+	} abandoned;
 	struct loop_msg over;
 	void (*on_drain)(struct queue *queue); /* called on the poller; of the association floor */
 
@@ -132,6 +136,9 @@ void queue_attach(struct queue *queue);
 void queue_finish(struct queue *queue, const char *why);
 /* The queue starts nothing more. It is over when its commands and work requests are back. */
 void queue_drain(struct queue *queue);
+/* After a defect the queue is not over in time: its commands that neither device nor disk has leave
+ * their namespaces. `abandoned` answers; the queue must not be freed before. */
+void queue_abandon(struct queue *queue);
 
 /* ---- poller -------------------------------------------------------------------------- */
 

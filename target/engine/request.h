@@ -141,3 +141,6 @@ bool request_abort_now(struct request *r);
 bool request_abort(struct request *r, enum nvme_status status);
 /* For a dying queue: ends requests in lists of the engine. The others come back by themselves. */
 void request_abort_waiting(struct queue *queue);
+/* The queue is drained, and a defect keeps it: its commands that the backend does not have leave
+ * their namespaces, so that other hosts' commands do not wait for them. */
+void request_abandon_lost(struct queue *queue);

@@ -38,6 +38,16 @@ bool request_abort_now(struct request *r)
 	return true;
 }
 
+void request_abandon_lost(struct queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_requests; i++) {
+		struct request *r = &queue->requests[i];
+
+		if (!r->io.is_out)
+			pass_abandon(&r->pass);
+	}
+}
+
 /* The request checks abort_status again before it starts. */
 static bool can_find_out(const struct request *r)
 {

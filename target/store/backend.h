@@ -108,6 +108,7 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 				  struct backend_io *io)
 {
 	PROBE(rblkd, backend_submit, io, io->op, io->offset, io->length);
+	io->is_out = true;
 	backend->ops->submit(backend, thread, io);
 }
 

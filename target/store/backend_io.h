@@ -34,6 +34,7 @@ struct backend_io {
 	uint64_t offset, length; /* bytes; multiples of the block size, checked by the caller */
 	void *buffer;		 /* read, write: length bytes, aligned to 4 KiB */
 	enum backend_purpose purpose;
+	bool is_out;   /* the backend has it: from backend_submit until done */
 	bool is_short; /* for on_error: the store ends before this io */
 	/* On the submitter's loop, never from inside submit. error: 0, or -errno; a short transfer
 	 * is -EIO, never success (reliability rule R4). */

@@ -35,6 +35,7 @@ void backend_done(struct backend_io *io, int error)
 	PROBE(rblkd, backend_complete, io, error);
 	if (__builtin_expect(error != 0, 0))
 		tell_error(io, error);
+	io->is_out = false;
 	io->done(io, error);
 }
 

@@ -50,6 +50,7 @@ static void run(struct loop_call *call)
 	while ((node = list_take_first(&now))) {
 		struct backend_io *io = list_entry(node, struct backend_io, node);
 
+		io->is_out = false;
 		io->done(io, execute(io));
 	}
 }

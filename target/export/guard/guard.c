@@ -116,6 +116,20 @@ void pass_end(struct pass *pass)
 	pass->guard = NULL;
 }
 
+void pass_abandon(struct pass *pass)
+{
+	struct guard *guard = pass->guard;
+	bool is_owner;
+
+	if (!guard || !pass->is_inside)
+		return;
+	pthread_mutex_lock(&guard->lock);
+	is_owner = guard->owner == pass;
+	pthread_mutex_unlock(&guard->lock);
+	if (!is_owner)
+		pass_end(pass);
+}
+
 void pass_move(struct pass *to, struct pass *from)
 {
 	if (!from->guard)

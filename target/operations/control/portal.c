@@ -8,12 +8,15 @@
 #include "target/association/controller.h"
 #include "target/operations/change/drain.h"
 
+/* A stranded one never ends, and is not waited for. */
 static unsigned count_queues(const struct portal *portal)
 {
 	unsigned n = 0;
 
 	list_for_each (node, &portal->target->connections) {
-		n += list_entry(node, struct connection, node)->portal == portal;
+		const struct connection *c = list_entry(node, struct connection, node);
+
+		n += c->portal == portal && c->state != CONNECTION_STRANDED;
 	}
 	return n;
 }

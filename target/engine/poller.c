@@ -8,7 +8,8 @@
  *
  * Memory. Each poller has one mapping, registered once with each device: a large arena for I/O, and
  * a small one for Connect and admin commands. So a slow disk that holds every I/O buffer does not
- * keep hosts from connecting or staying connected.
+ * keep hosts from connecting or staying connected. Where a device may not lock that much memory, the
+ * large arenas of all pollers shrink together, as long as no queue has ever used them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,21 +45,62 @@ static size_t data_bytes(const struct target *target)
 	return align_up(MAX(share, tuning_block(tuning)), BUFFER_UNIT);
 }
 
+static int init_arenas(struct poller *poller, size_t n_data)
+{
+	size_t max_block = tuning_block(&poller->target->config->tuning);
+	size_t n_admin = max_block + ADMIN_BYTES;
+	char *memory = poller->memory;
+	int r = arena_init(&poller->data, memory, n_data, max_block);
+
+	poller->data_bytes = n_data;
+	poller->memory_bytes = n_data + n_admin;
+	return r < 0 ? r : arena_init(&poller->admin, memory + n_data, n_admin, max_block);
+}
+
 static int make_memory(struct poller *poller)
 {
 	size_t max_block = tuning_block(&poller->target->config->tuning);
 	size_t n_data = data_bytes(poller->target);
-	size_t n_admin = max_block + ADMIN_BYTES;
-	void *memory = mmap(NULL, n_data + n_admin, PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, n_data + max_block + ADMIN_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int r;
 
 	if (memory == MAP_FAILED)
 		return -errno;
 	poller->memory = memory;
-	poller->memory_bytes = n_data + n_admin;
-	r = arena_init(&poller->data, memory, n_data, max_block);
-	return r < 0 ? r : arena_init(&poller->admin, (char *)memory + n_data, n_admin, max_block);
+	return init_arenas(poller, n_data);
+}
+
+/* A buffer of full size, and what a power of 2 leaves of it. */
+static size_t least_data_bytes(const struct target *target)
+{
+	return align_up(tuning_block(&target->config->tuning), BUFFER_UNIT);
+}
+
+bool pollers_can_shrink(const struct target *target)
+{
+	return !target->has_placed && target->pollers[0].data_bytes > least_data_bytes(target);
+}
+
+int pollers_shrink(struct target *target)
+{
+	size_t half = align_up(target->pollers[0].data_bytes / 2, BUFFER_UNIT);
+	size_t n_data = MAX(half, least_data_bytes(target));
+
+	check(pollers_can_shrink(target));
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		struct poller *poller = &target->pollers[i];
+		size_t n_before = poller->memory_bytes;
+		int r;
+
+		arena_deinit(&poller->data);
+		arena_deinit(&poller->admin);
+		r = init_arenas(poller, n_data);
+		if (r < 0)
+			return r;
+		munmap((char *)poller->memory + poller->memory_bytes,
+		       n_before - poller->memory_bytes);
+	}
+	return 0;
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */

@@ -42,7 +42,7 @@ struct poller {
 	struct loop loop;
 	struct backend_thread *backends;
 	void *memory; /* owned mapping: both arenas */
-	size_t memory_bytes;
+	size_t memory_bytes, data_bytes;
 	struct arena data;	    /* of I/O commands */
 	struct arena admin;	    /* of Connect and admin commands: data can never starve them */
 	struct list queues;	    /* of struct queue (poller_node) */
@@ -72,6 +72,11 @@ void pollers_stop(struct target *target);
 int poller_init(struct poller *poller, struct target *target, unsigned index);
 void poller_deinit(struct poller *poller);
 
+/* Control. Whether the arenas of data may become smaller: no queue has used them yet, and they hold
+ * more than one buffer of full size. */
+bool pollers_can_shrink(const struct target *target);
+/* Control. Halves them, of all pollers. Nothing is registered. 0 or -ENOMEM. */
+int pollers_shrink(struct target *target);
 /* Control. Creates every poller's share of a device that is new. 0 or -errno (logged). The share
  * ends by itself when the device is removed and has no queues any more. */
 int pollers_add_device(struct target *target, struct device *device);

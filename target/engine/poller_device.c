@@ -16,10 +16,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "target/engine/poller.h"
 #include "target/engine/queue.h"
 #include "target/engine/response.h"
@@ -102,6 +104,8 @@ static int say_no_memory(struct target *target, const struct device *device, int
 	char what[160];
 	const char *hint = mr_explain(r, n_bytes, what, sizeof(what));
 
+	if (r == -ENOMEM && pollers_can_shrink(target))
+		return r; /* it is tried with less */
 	if (log_limit_pass(&target->device_failures, FAILURES_BURST))
 		log_err("%s: %s%s%s", device->name, what, *hint ? "; " : "", hint);
 	return r;
@@ -121,6 +125,16 @@ static int make_receives(struct poller_device *pd, unsigned n, struct recv_part 
 		     : 0;
 }
 
+/* On iWARP each queue registers the memory itself (sink.h). */
+static int register_memory(struct poller_device *pd, const struct domain *domain)
+{
+	const struct poller *poller = pd->poller;
+
+	if (pd->device->limits.is_iwarp)
+		return 0;
+	return mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK, &pd->mr);
+}
+
 static int make_device(struct poller *poller, struct device *device, struct domain *domain)
 {
 	const struct config_tuning *tuning = &poller->target->config->tuning;
@@ -136,9 +150,7 @@ static int make_device(struct poller *poller, struct device *device, struct doma
 	r = cq_init(&pd->cq, device, &poller->loop, FIRST_CQES, cq_depth(poller->target));
 	if (r < 0)
 		return say_cannot(poller->target, device, r, "a completion queue");
-	/* On iWARP each queue registers the memory itself (sink.h). */
-	if (!device->limits.is_iwarp)
-		r = mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK, &pd->mr);
+	r = register_memory(pd, domain);
 	if (r < 0)
 		return say_no_memory(poller->target, device, r, poller->memory_bytes);
 	if (!device->limits.has_srq)
@@ -201,7 +213,6 @@ static int make_device_everywhere(struct target_device *td, struct device *devic
 		if (r < 0)
 			return r;
 	}
-	register_namespaces(target, &td->domain);
 	return 0;
 }
 
@@ -217,6 +228,61 @@ static void unmake(struct target_device *td)
 	domain_close(&td->domain);
 }
 
+/* All devices with less memory. Their completion queues and receives stay. */
+static int shrink(struct target *target)
+{
+	int r;
+
+	for (unsigned i = 0; i < DEVICE_MAX; i++)
+		for (unsigned p = 0; p < target->n_pollers; p++)
+			mr_close(&target->pollers[p].devices[i].mr);
+	r = pollers_shrink(target);
+	for (unsigned i = 0; i < DEVICE_MAX && r == 0; i++)
+		for (unsigned p = 0; p < target->n_pollers && r == 0; p++) {
+			struct poller_device *pd = &target->pollers[p].devices[i];
+
+			if (pd->poller)
+				r = register_memory(pd, &target->devices[i].domain);
+		}
+	return r;
+}
+
+static void warn_of_less(const struct target *target, const struct device *device)
+{
+	const struct poller *poller = &target->pollers[0];
+	char limit[UNITS_MAX] = "?", is[UNITS_MAX], asked[UNITS_MAX];
+	struct rlimit memlock;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &memlock) == 0)
+		units_format_size(limit, memlock.rlim_cur);
+	log_warn(
+		"%s: the limit of locked memory, %s, leaves %s of buffers, not %s: many hosts at once will be slower; raise it: LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited",
+		device->name, limit,
+		units_format_size(is, poller->data_bytes * target->n_pollers),
+		units_format_size(asked, target->config->tuning.buffers));
+}
+
+/* Halves the buffers until the device takes all, and then once more, because queues and their
+ * receives need memory, too. */
+static int make_with_less(struct target_device *td, struct device *device)
+{
+	struct target *target = td->target;
+	int r = -ENOMEM;
+
+	while (r == -ENOMEM && pollers_can_shrink(target)) {
+		unmake(td);
+		*td = (struct target_device){.target = target};
+		r = shrink(target);
+		if (r == 0)
+			r = make_device_everywhere(td, device);
+	}
+	if (r == 0 && pollers_can_shrink(target))
+		r = shrink(target);
+	if (r == 0)
+		warn_of_less(target, device);
+	return r;
+}
+
 int pollers_add_device(struct target *target, struct device *device)
 {
 	struct target_device *td = &target->devices[device->index];
@@ -226,10 +292,13 @@ int pollers_add_device(struct target *target, struct device *device)
 		return device->is_removed ? -ENODEV : 0;
 	*td = (struct target_device){.target = target};
 	r = make_device_everywhere(td, device);
+	if (r == -ENOMEM && pollers_can_shrink(target))
+		r = make_with_less(td, device);
 	if (r < 0) {
 		unmake(td);
 		return r;
 	}
+	register_namespaces(target, &td->domain);
 	td->domain.user.on_removed = on_device_removed;
 	for (unsigned p = 0; p < target->n_pollers; p++)
 		loop_send(&target->pollers[p].loop,
@@ -292,6 +361,7 @@ static void on_device_removed(struct device_user *user)
 
 void pollers_take_queue(struct target *target, const struct device *device)
 {
+	target->has_placed = true;
 	target->devices[device->index].n_queues++;
 }
 

@@ -281,6 +281,28 @@ def memlock(scratch):
     expect("ulimit -l" in done.stderr, "no hint:\n" + done.stderr)
 
 
+def memlock_leaves_less(scratch):
+    """Under a limit that has room for less than tuning.buffers, rblkd takes less and says so once."""
+    image = scratch.make_file("disk.img", 32 << 20)
+    scratch.env["SOFTRDMA_MEMLOCK_STRICT"] = "1"
+    before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (8 << 20, before[1]))
+    try:
+        target = Target(scratch, [f"nsid: 1, file: {image}"],
+                        extra="tuning: {workers: 2, buffers: 256MiB, shared_receives: 256, max_transfer: 256KiB}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
+    said = [line for line in target.read_log().splitlines() if "locked memory" in line]
+    expect(len(said) == 1 and "warning: " in said[0] and "8MiB, leaves " in said[0] and
+           "not 256MiB" in said[0] and "ulimit -l" in said[0], target.read_log())
+    expect("error" not in target.read_log(), target.read_log())
+    del scratch.env["SOFTRDMA_MEMLOCK_STRICT"]
+    volume = Volume(target, 1)
+    fio(scratch, volume.uri, "--rw=randwrite", "--bs=256k", "--iodepth=16", "--size=16m", *VERIFY)
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def control_socket_garbage(scratch, target):
     """The control socket survives malformed requests, and serves the next client."""
     for garbage in (b"\0" * 1000, b"{" * 100000, b'{"jsonrpc": "2.0", "method": 5}\n', b"x" * 200000):
@@ -338,6 +360,7 @@ CASES = [
     ("control socket in use", with_target(control_socket_in_use)),
     ("configuration from a pipe", config_from_stdin),
     ("memlock too low", memlock),
+    ("memlock leaves less", memlock_leaves_less),
     ("garbage on the control socket", with_target(control_socket_garbage)),
     ("garbage on the NBD socket", with_target(nbd_garbage)),
 ]

@@ -38,7 +38,8 @@ static const struct state_rule rules[] = {
 	[CONNECTION_LIVE] = {"live", TO(FINISHING) | TO(DYING)},
 	[CONNECTION_FINISHING] = {"live", TO(DYING)},
 	[CONNECTION_DYING] = {"dying", TO(STRANDING) | TO(FREED)},
-	[CONNECTION_STRANDING] = {"dying", TO(STRANDED) | TO(FREED)},
+	[CONNECTION_STRANDING] = {"dying", TO(STRANDED) | TO(OVER)},
+	[CONNECTION_OVER] = {"dying", TO(FREED)},
 	[CONNECTION_STRANDED] = {"dying", TO(FREED)},
 	[CONNECTION_FREED] = {"freed", 0},
 };
@@ -146,7 +147,7 @@ static struct queue *make_queue(struct connection *c, const struct cm_queue_requ
 	queue->failed.msg.run = on_failed;
 	queue->broken.msg.run = on_broken;
 	queue->over.run = on_over;
-	queue->abandoned.msg.run = on_abandoned;
+	queue->abandoned.run = on_abandoned;
 	queue->on_drain = c->events->on_drain;
 	queue->capsules = capsules_take(c->target, queue->qid, c->remote);
 	return queue;
@@ -369,16 +370,18 @@ static void on_over(struct loop_msg *msg)
 {
 	struct connection *c = container_of(msg, struct queue, over)->connection;
 
-	if (c->state != CONNECTION_STRANDING) /* else the answer is under way, and ends it */
+	if (c->state == CONNECTION_STRANDING)
+		move_to(c, CONNECTION_OVER);
+	else
 		end(c);
 }
 
 static void on_abandoned(struct loop_msg *msg)
 {
-	struct queue *queue = container_of(msg, struct queue, abandoned.msg);
+	struct queue *queue = container_of(msg, struct queue, abandoned);
 	struct connection *c = queue->connection;
 
-	if (queue->abandoned.is_over) {
+	if (c->state == CONNECTION_OVER) {
 		end(c);
 		return;
 	}

@@ -8,7 +8,7 @@
  *         | attached     | Connect    |            |       disconnect, error, timeout, shutdown
  *         +--------------+------------+------------+--> DYING --(over)--> FREED
  *                                                         |                ^
- *                                       a defect of rblkd +--> STRANDED ---+
+ *                            a defect of rblkd +--> STRANDING, STRANDED -+
  */
 #pragma once
 
@@ -40,6 +40,7 @@ enum connection_state {
 	CONNECTION_FINISHING,  /* LIVE, and `finish` was sent */
 	CONNECTION_DYING,      /* `drain` was sent; work requests and backend I/O are returning */
 	CONNECTION_STRANDING,  /* `abandon` was sent after a defect */
+	CONNECTION_OVER,       /* over meanwhile: the answer to `abandon` is under way */
 	CONNECTION_STRANDED,   /* after a defect some do not return */
 	CONNECTION_FREED,
 };

@@ -8,8 +8,8 @@
  *
  * Memory. Each poller has one mapping, registered once with each device: a large arena for I/O, and
  * a small one for Connect and admin commands. So a slow disk that holds every I/O buffer does not
- * keep hosts from connecting or staying connected. Where a device may not lock that much memory, the
- * large arenas of all pollers shrink together, as long as no queue has ever used them.
+ * keep hosts from connecting or staying connected. Where a device may not lock that much memory,
+ * the large arenas of all pollers shrink together, as long as no queue has ever used them.
  */
 #include <errno.h>
 #include <stdio.h>

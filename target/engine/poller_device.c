@@ -257,8 +257,7 @@ static void warn_of_less(const struct target *target, const struct device *devic
 		units_format_size(limit, memlock.rlim_cur);
 	log_warn(
 		"%s: the limit of locked memory, %s, leaves %s of buffers, not %s: many hosts at once will be slower; raise it: LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited",
-		device->name, limit,
-		units_format_size(is, poller->data_bytes * target->n_pollers),
+		device->name, limit, units_format_size(is, poller->data_bytes * target->n_pollers),
 		units_format_size(asked, target->config->tuning.buffers));
 }
 

@@ -155,8 +155,7 @@ static void abandon(struct loop_msg *msg)
 
 	if (queue->state == QUEUE_DRAINED)
 		request_abandon_lost(queue);
-	queue->abandoned.is_over = queue->state == QUEUE_OVER;
-	loop_send(&queue->target->loop, &queue->abandoned.msg);
+	loop_send(&queue->target->loop, &queue->abandoned);
 }
 
 static void finish_up(struct loop_msg *msg)

@@ -117,14 +117,9 @@ struct queue {
 		bool is_sent;
 		char what[128];
 	} broken; /* a defect of rblkd: queue_break */
-	struct {
-		struct loop_msg msg;
-		bool is_over; /* `over` was sent before */
-	} abandoned;
-	struct loop_msg over;
+	struct loop_msg abandoned, over;
 	void (*on_drain)(struct queue *queue); /* called on the poller; of the association floor */
-
-	struct io_stats io[STATS_CLASSES]; /* last: a read uses a third of these 11 KiB */
+	struct io_stats io[STATS_CLASSES];     /* last: a read uses a third of these 11 KiB */
 };
 
 /* ---- control ------------------------------------------------------------------------- */
@@ -136,8 +131,7 @@ void queue_attach(struct queue *queue);
 void queue_finish(struct queue *queue, const char *why);
 /* The queue starts nothing more. It is over when its commands and work requests are back. */
 void queue_drain(struct queue *queue);
-/* After a defect the queue is not over in time: its commands that neither device nor disk has leave
- * their namespaces. `abandoned` answers; the queue must not be freed before. */
+/* A defect keeps it from ending: see request_abandon_lost. `abandoned` answers, and is awaited. */
 void queue_abandon(struct queue *queue);
 
 /* ---- poller -------------------------------------------------------------------------- */

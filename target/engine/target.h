@@ -60,7 +60,7 @@ struct target {
 	struct portal *portals;	 /* owned: PORTALS_MAX slots, some in use (portal.h) */
 	struct list connections; /* of struct connection (node) */
 	unsigned n_connections;
-	bool has_placed; /* a queue, at a poller: pollers_can_shrink */
+	bool has_placed;		/* a queue, at a poller: pollers_can_shrink */
 	unsigned n_pending;		/* of them: before Connect or authentication */
 	unsigned n_discovery;		/* discovery controllers */
 	struct list controllers;	/* of struct controller (node) */

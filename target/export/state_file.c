@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "target/export/state_file.h"
 #include "base/error.h"
 
@@ -143,6 +144,19 @@ int state_file_write(const struct state_directory *directory, const char *name, 
 	if (r == 0 && fsync(directory->fd) < 0)
 		r = -errno;
 	return r;
+}
+
+void state_file_set_aside(const struct state_directory *directory, const char *name,
+			  const char *lost)
+{
+	char aside[NAME_BYTES];
+	bool is_kept;
+
+	snprintf(aside, sizeof(aside), "%s.damaged", name);
+	is_kept = renameat(directory->fd, name, directory->fd, aside) == 0;
+	log_err("%s/%s is damaged: %s; %s%s", directory->path, name, lost,
+		is_kept ? "it is kept as " : "it cannot be renamed: ",
+		is_kept ? aside : strerror(errno));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -22,5 +22,9 @@ const char *state_directory_path(const struct state_directory *directory);
  * still there, false if the new one has replaced it but may not survive a crash. */
 int state_file_write(const struct state_directory *directory, const char *name, const char *text,
 		     size_t n, bool *ret_is_old);
+/* Control, at the start: renames a damaged file to NAME.damaged, for a person to look at, and logs
+ * that. lost: what it held, what now happens. Only for state whose loss endangers no data. */
+void state_file_set_aside(const struct state_directory *directory, const char *name,
+			  const char *lost);
 /* Reads the whole file, NUL-terminated; the caller frees it. NULL with 0: no file; or -errno. */
 int state_file_read(const struct state_directory *directory, const char *name, char **ret_text);

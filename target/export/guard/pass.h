@@ -78,8 +78,8 @@ void pass_show(struct pass *pass);
 void pass_leave(struct pass *pass);
 /* Ends the pass. Accepts a zeroed one. */
 void pass_end(struct pass *pass);
-/* A defect has lost the command, which nothing will bring back: ends its pass, so that visits go on.
- * Leaves alone a command that is not inside, or that has the turn. */
+/* A defect has lost the command, and nothing will bring it back: ends its pass, so that visits go
+ * on. Leaves alone a command that is not inside, or that has the turn. */
 void pass_abandon(struct pass *pass);
 /* Moves an admitted pass to another object of the same queue, where visits see it. */
 void pass_move(struct pass *to, struct pass *from);

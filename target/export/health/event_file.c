@@ -185,6 +185,21 @@ static struct event_image *trim(struct event_image *image)
 	return smaller ? smaller : image;
 }
 
+static struct event_image *begin_again(const struct state_directory *directory, const char *name,
+				       const char *nqn, struct error *error)
+{
+	struct event_image *image = new_image();
+	char lost[NVMF_NQN_MAX + 48];
+
+	snprintf(lost, sizeof(lost), "the event log of %s begins again", nqn);
+	state_file_set_aside(directory, name, lost);
+	if (!image) {
+		error_refuse(error, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	return trim(image);
+}
+
 struct event_image *event_file_read(const struct state_directory *directory, const char *nqn,
 				    struct error *error)
 {
@@ -210,9 +225,6 @@ struct event_image *event_file_read(const struct state_directory *directory, con
 	}
 	if (is_sound)
 		return trim(image);
-	error_refuse(error, -EINVAL,
-		     "%s/%s is damaged: it holds the event log of %s; remove it to begin another",
-		     state_directory_path(directory), name, nqn);
 	free(image);
-	return NULL;
+	return begin_again(directory, name, nqn, error);
 }

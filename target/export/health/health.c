@@ -50,9 +50,33 @@ static void read_boot_id(char ret_id[HEALTH_BOOT_BYTES])
 	ret_id[strcspn(ret_id, "\n")] = '\0';
 }
 
+static void forget_records(struct health *health)
+{
+	struct list *node;
+
+	while ((node = list_take_first(&health->records))) {
+		struct health_record *record = list_entry(node, struct health_record, node);
+
+		check(list_is_empty(&record->namespaces));
+		event_log_close(record);
+		free(record);
+	}
+}
+
+/* The last end may have been a loss of power: hosts must then be notified of it. */
+static void begin_again(struct health *health)
+{
+	forget_records(health);
+	health->has_lost_file = true;
+	state_file_set_aside(
+		health->directory, HEALTH_FILE,
+		"what SMART counts begins at 0, and the last end counts as a loss of power");
+}
+
 struct health *health_new(struct state_directory *directory, struct error *error)
 {
 	struct health *health = calloc(1, sizeof(*health));
+	int r;
 
 	if (!health) {
 		error_refuse(error, -ENOMEM, "out of memory");
@@ -62,7 +86,12 @@ struct health *health_new(struct state_directory *directory, struct error *error
 	list_init(&health->records);
 	health->directory = directory;
 	read_boot_id(health->boot_id);
-	if (directory && health_load(health, error) < 0) {
+	r = directory ? health_load(health, error) : 0;
+	if (r == -EUCLEAN) {
+		begin_again(health);
+		r = 0;
+	}
+	if (r < 0) {
 		health_free(health);
 		return NULL;
 	}
@@ -71,18 +100,10 @@ struct health *health_new(struct state_directory *directory, struct error *error
 
 void health_free(struct health *health)
 {
-	struct list *node;
-
 	if (!health)
 		return;
 	check(health->saving_state != HEALTH_SAVES); /* the saver uses it */
-	while ((node = list_take_first(&health->records))) {
-		struct health_record *record = list_entry(node, struct health_record, node);
-
-		check(list_is_empty(&record->namespaces));
-		event_log_close(record);
-		free(record);
-	}
+	forget_records(health);
 	pthread_mutex_destroy(&health->lock);
 	free(health);
 }
@@ -398,6 +419,7 @@ void health_begin(struct health *health, struct loop *loop, const struct snapsho
 	health->controllers = controllers;
 	health->timer.on_expiry = on_turn;
 	follow(health, snapshot);
+	health->has_lost_file = false; /* of what is exported later, nothing was lost */
 	save_now(health, false);
 	/* Portals open without waiting for a file of each subsystem. */
 	health->has_news = health->has_news || has_newer_log(health);

@@ -43,6 +43,7 @@ struct health {
 	/* Thread: never changes */
 	struct state_directory *directory; /* borrowed; NULL: nothing is saved */
 	char boot_id[HEALTH_BOOT_BYTES];   /* of the running kernel; "": unknown */
+	bool has_lost_file;		   /* it was damaged: the last ends are unknown */
 
 	pthread_mutex_t lock; /* a leaf, held during a sum; see struct health_record */
 
@@ -98,7 +99,8 @@ static inline bool event_log_is_kept(const struct health_record *record)
 
 /* ---- health_file.c: control ---- */
 
-/* Restores the saved records. 0; or -errno and *error. */
+/* Restores the saved records. 0; or -errno and *error, but -EUCLEAN without: the file is damaged,
+ * and some records may be restored. */
 int health_load(struct health *health, struct error *error);
 /* The text for the file now; the caller frees it. NULL: no memory. */
 char *health_format(struct health *health);

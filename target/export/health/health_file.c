@@ -215,13 +215,8 @@ int health_load(struct health *health, struct error *error)
 	object = json_tokener_parse(text);
 	free(text);
 	r = take_over(health, object);
-	if (r == -EINVAL)
-		error_refuse(
-			error, r,
-			"%s/%s is damaged: it holds what SMART counts; remove it to count from 0",
-			state_directory_path(health->directory), HEALTH_FILE);
-	else if (r < 0)
-		error_refuse(error, r, "out of memory");
 	json_object_put(object);
-	return r;
+	if (r < 0 && r != -EINVAL)
+		error_refuse(error, r, "out of memory");
+	return r == -EINVAL ? -EUCLEAN : r;
 }

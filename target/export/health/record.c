@@ -24,6 +24,7 @@ struct health_record *health_find(struct health *health, const char *nqn)
 		return NULL;
 	snprintf(record->nqn, sizeof(record->nqn), "%s", nqn);
 	record->health = health;
+	record->state = health->has_lost_file ? HEALTH_LEFT_ON : HEALTH_NEW;
 	list_init(&record->namespaces);
 	list_add_tail(&health->records, &record->node);
 	return record;

@@ -83,8 +83,8 @@ static inline void capsule_answered(struct capsule *capsule, uint64_t received, 
 void capsules_name(struct capsule_ring *ring, uint16_t cntlid, const char *hostnqn);
 /* Poller. The queue fails: copies its last records for the log. */
 void capsules_keep_last(struct capsule_ring *ring);
-/* Control. Logs what capsules_keep_last has copied; without that, the newest as they are. limit: for
- * queues whose hosts could flood the log; may be NULL. */
+/* Control. Logs what capsules_keep_last has copied; without that, the newest as they are. limit:
+ * for queues whose hosts could flood the log; may be NULL. */
 void capsules_log(const struct capsule_ring *ring, struct log_limit *limit);
 
 /* The newest records, at most max of them, the oldest first. Returns their number. */

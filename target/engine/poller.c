@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pollers: creates, runs and stops their threads; see poller.h. poller_device.c has their shares of
- * each RDMA device.
+ * each RDMA device, poller_memory.c their buffers.
  *
  * Life. pollers_start makes all of them before the first portal listens. pollers_stop runs when no
  * queue is left: the poller stops polling, its thread ends, and the control thread frees it.
- *
- * Memory. Each poller has one mapping, registered once with each device: a large arena for I/O, and
- * a small one for Connect and admin commands. So a slow disk that holds every I/O buffer does not
- * keep hosts from connecting or staying connected. Where a device may not lock that much memory,
- * the large arenas of all pollers shrink together, as long as no queue has ever used them.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -31,77 +25,8 @@
 #include "target/engine/stall.h"
 
 enum {
-	ADMIN_BYTES = 256 * 1024, /* in addition to one transfer of full size */
-	BACKEND_DEPTH = 512,	  /* iocbs in flight, of each poller */
+	BACKEND_DEPTH = 512, /* iocbs in flight, of each poller */
 };
-
-/* ---- memory ----------------------------------------------------------------------------- */
-
-static size_t data_bytes(const struct target *target)
-{
-	const struct config_tuning *tuning = &target->config->tuning;
-	size_t share = tuning->buffers / target->n_pollers;
-
-	return align_up(MAX(share, tuning_block(tuning)), BUFFER_UNIT);
-}
-
-static int init_arenas(struct poller *poller, size_t n_data)
-{
-	size_t max_block = tuning_block(&poller->target->config->tuning);
-	size_t n_admin = max_block + ADMIN_BYTES;
-	char *memory = poller->memory;
-	int r = arena_init(&poller->data, memory, n_data, max_block);
-
-	poller->data_bytes = n_data;
-	poller->memory_bytes = n_data + n_admin;
-	return r < 0 ? r : arena_init(&poller->admin, memory + n_data, n_admin, max_block);
-}
-
-static int make_memory(struct poller *poller)
-{
-	size_t max_block = tuning_block(&poller->target->config->tuning);
-	size_t n_data = data_bytes(poller->target);
-	void *memory = mmap(NULL, n_data + max_block + ADMIN_BYTES, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (memory == MAP_FAILED)
-		return -errno;
-	poller->memory = memory;
-	return init_arenas(poller, n_data);
-}
-
-/* A buffer of full size, and what a power of 2 leaves of it. */
-static size_t least_data_bytes(const struct target *target)
-{
-	return align_up(tuning_block(&target->config->tuning), BUFFER_UNIT);
-}
-
-bool pollers_can_shrink(const struct target *target)
-{
-	return !target->has_placed && target->pollers[0].data_bytes > least_data_bytes(target);
-}
-
-int pollers_shrink(struct target *target)
-{
-	size_t half = align_up(target->pollers[0].data_bytes / 2, BUFFER_UNIT);
-	size_t n_data = MAX(half, least_data_bytes(target));
-
-	check(pollers_can_shrink(target));
-	for (unsigned i = 0; i < target->n_pollers; i++) {
-		struct poller *poller = &target->pollers[i];
-		size_t n_before = poller->memory_bytes;
-		int r;
-
-		arena_deinit(&poller->data);
-		arena_deinit(&poller->admin);
-		r = init_arenas(poller, n_data);
-		if (r < 0)
-			return r;
-		munmap((char *)poller->memory + poller->memory_bytes,
-		       n_before - poller->memory_bytes);
-	}
-	return 0;
-}
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
@@ -157,7 +82,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	stall_init(poller);
 	r = loop_init(&poller->loop, spin_ns(&target->config->tuning), &rcu_hooks);
 	if (r == 0)
-		r = make_memory(poller);
+		r = poller_make_memory(poller);
 	if (r == 0)
 		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH, &poller->backends);
 	if (r == 0)
@@ -225,10 +150,7 @@ void poller_deinit(struct poller *poller)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_free(&poller->devices[i]);
 	backend_thread_free(poller->backends);
-	arena_deinit(&poller->data);
-	arena_deinit(&poller->admin);
-	if (poller->memory)
-		munmap(poller->memory, poller->memory_bytes);
+	poller_free_memory(poller);
 	loop_deinit(&poller->loop);
 }
 

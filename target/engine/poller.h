@@ -72,6 +72,9 @@ void pollers_stop(struct target *target);
 int poller_init(struct poller *poller, struct target *target, unsigned index);
 void poller_deinit(struct poller *poller);
 
+/* Control. Maps a poller's arenas: 0 or -errno. Frees them; accepts one without. */
+int poller_make_memory(struct poller *poller);
+void poller_free_memory(struct poller *poller);
 /* Control. Whether the arenas of data may become smaller: no queue has used them yet, and they hold
  * more than one buffer of full size. */
 bool pollers_can_shrink(const struct target *target);

@@ -123,7 +123,6 @@ struct queue {
 };
 
 /* ---- control ------------------------------------------------------------------------- */
-
 void queue_init(struct queue *queue); /* in queue_create */
 /* From here on the poller owns the queue. */
 void queue_attach(struct queue *queue);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of pollers; see poller.h. Each poller has one mapping, registered once with each device: a
+ * large arena for I/O, and a small one for Connect and admin commands. So a slow disk that holds
+ * every I/O buffer does not keep hosts from connecting or staying connected. Where a device may not
+ * lock that much memory, the large arenas of all pollers shrink together, as long as no queue has
+ * ever used them.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "target/config/config.h"
+#include "target/engine/poller.h"
+
+enum {
+	ADMIN_BYTES = 256 * 1024, /* in addition to one transfer of full size */
+};
+
+static size_t data_bytes(const struct target *target)
+{
+	const struct config_tuning *tuning = &target->config->tuning;
+	size_t share = tuning->buffers / target->n_pollers;
+
+	return align_up(MAX(share, tuning_block(tuning)), BUFFER_UNIT);
+}
+
+static int init_arenas(struct poller *poller, size_t n_data)
+{
+	size_t max_block = tuning_block(&poller->target->config->tuning);
+	size_t n_admin = max_block + ADMIN_BYTES;
+	char *memory = poller->memory;
+	int r = arena_init(&poller->data, memory, n_data, max_block);
+
+	poller->data_bytes = n_data;
+	poller->memory_bytes = n_data + n_admin;
+	return r < 0 ? r : arena_init(&poller->admin, memory + n_data, n_admin, max_block);
+}
+
+int poller_make_memory(struct poller *poller)
+{
+	size_t max_block = tuning_block(&poller->target->config->tuning);
+	size_t n_data = data_bytes(poller->target);
+	void *memory = mmap(NULL, n_data + max_block + ADMIN_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	poller->memory = memory;
+	return init_arenas(poller, n_data);
+}
+
+/* A buffer of full size, and what a power of 2 leaves of it. */
+static size_t least_data_bytes(const struct target *target)
+{
+	return align_up(tuning_block(&target->config->tuning), BUFFER_UNIT);
+}
+
+bool pollers_can_shrink(const struct target *target)
+{
+	return !target->has_placed && target->pollers[0].data_bytes > least_data_bytes(target);
+}
+
+int pollers_shrink(struct target *target)
+{
+	size_t half = align_up(target->pollers[0].data_bytes / 2, BUFFER_UNIT);
+	size_t n_data = MAX(half, least_data_bytes(target));
+
+	check(pollers_can_shrink(target));
+	for (unsigned i = 0; i < target->n_pollers; i++) {
+		struct poller *poller = &target->pollers[i];
+		size_t n_before = poller->memory_bytes;
+		int r;
+
+		arena_deinit(&poller->data);
+		arena_deinit(&poller->admin);
+		r = init_arenas(poller, n_data);
+		if (r < 0)
+			return r;
+		munmap((char *)poller->memory + poller->memory_bytes,
+		       n_before - poller->memory_bytes);
+	}
+	return 0;
+}
+
+void poller_free_memory(struct poller *poller)
+{
+	arena_deinit(&poller->data);
+	arena_deinit(&poller->admin);
+	if (poller->memory)
+		munmap(poller->memory, poller->memory_bytes);
+}

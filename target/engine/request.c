@@ -88,6 +88,8 @@ static const struct state_rule rules[] = {
 	[REQUEST_WAIT_SLOT] = {"wait-slot", TO(RESPOND) | TO(FINISH)},
 	[REQUEST_FINISH] = {"finish", 0}, /* as RESPOND: FREE, when all is given back */
 };
+static_assert(sizeof(rules) / sizeof(rules[0]) == REQUEST_GONE, "a rule for each state");
+static_assert(REQUEST_GONE < 64, "STATE_TO has a bit for each");
 
 /* ---- requests ---------------------------------------------------------------------- */
 
@@ -195,12 +197,10 @@ static COLD_PATH enum nvme_status meet(struct request *r)
 	struct request *left = NULL;
 	enum nvme_status status;
 
-	if (!parse_has_sgl(r))
-		return NVME_INVALID_FIELD | NVME_DNR;
 	status = pair_meet(r, &left);
 	if (left)
 		request_run(left, REQUEST_RESPOND);
-	return status;
+	return parse_has_sgl(r) ? status : NVME_INVALID_FIELD | NVME_DNR;
 }
 
 /* The same, once it is parsed. */

@@ -408,6 +408,34 @@ static void a_pair_that_waits_is_aborted(void **state)
 	daemon_stop(&d);
 }
 
+/* A first, then a command that does not describe its data with an SGL. */
+static void break_pair(struct raw_queue *q, uint8_t fuse, enum nvme_status first_ends)
+{
+	struct nvme_sqe first = raw_blocks(q, NVME_IO_COMPARE, DAEMON_RAM, 0, 1);
+	struct nvme_sqe next = raw_blocks(q, NVME_IO_WRITE, DAEMON_RAM, 0, 1);
+
+	first.flags |= NVME_FLAGS_FUSE_FIRST;
+	next.flags = fuse;
+	send_command(q, &first, 0, block_of(DAEMON_RAM), false);
+	send_command(q, &next, SECOND_AT, block_of(DAEMON_RAM), false);
+	assert_int_equal(answer(q), first_ends | NVME_DNR);
+	assert_int_equal(answer(q), NVME_INVALID_FIELD | NVME_DNR);
+}
+
+static void a_first_is_answered_whatever_follows(void **state)
+{
+	struct raw_host h;
+
+	daemon_start(&d, "");
+	raw_host_open(&h, d.port);
+	break_pair(&h.io, 0, NVME_ABORTED_MISSING_FUSED);
+	break_pair(&h.io, NVME_FLAGS_FUSE_SECOND, NVME_ABORTED_FAILED_FUSED);
+	assert_int_equal(io(&h.io, NVME_IO_READ, DAEMON_RAM, block_of(DAEMON_RAM), false), NVME_OK);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+	daemon_stop(&d);
+}
+
 /*
  * A Copy in pieces of 28 KiB, and a Compare and Write of two blocks of its source, the last of one
  * piece and the first of the next: the copy has both old blocks or both new ones.
@@ -461,6 +489,7 @@ int main(void)
 		cmocka_unit_test(every_size_that_is_legal),
 		cmocka_unit_test(a_pair_that_has_begun_is_not_aborted),
 		cmocka_unit_test(a_pair_that_waits_is_aborted),
+		cmocka_unit_test(a_first_is_answered_whatever_follows),
 		cmocka_unit_test(a_copy_takes_a_pair_whole),
 	};
 

@@ -3,10 +3,12 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/engine/buffer.h"
 
 int arena_init(struct arena *arena, char *base, size_t size, size_t max_block)
 {
+	check(base && max_block <= size);
 	arena->base = base;
 	fair_init(&arena->waiters);
 	return buddy_init(&arena->buddy, size, BUFFER_UNIT, max_block);

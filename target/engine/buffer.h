@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include <assert.h>
+
 #include "base/buddy.h"
 #include "target/export/qos/fair.h"
 
@@ -20,6 +22,8 @@ enum {
 	BUFFER_UNIT = 4096,
 	BUFFER_SHARE_PERCENT = 80, /* of a queue, of a namespace */
 };
+
+static_assert(BUFFER_SHARE_PERCENT < 100, "each holder leaves something");
 
 struct request;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/engine/queue.h"
 #include "target/engine/capsule_text.h"
 
@@ -61,6 +62,7 @@ struct capsule_ring *capsules_take(struct target *target, uint16_t qid, const ch
 	struct capsules *c = target->capsules;
 	struct capsule_ring *ring = c->free;
 
+	check(c->n_fresh <= c->n);
 	if (!ring && c->n_fresh == c->n)
 		return NULL;
 	if (ring)
@@ -78,6 +80,7 @@ void capsules_give(struct target *target, struct capsule_ring *ring)
 {
 	if (!ring)
 		return;
+	check(ring->is_used);
 	ring->is_used = false;
 	ring->next = target->capsules->free;
 	target->capsules->free = ring;

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ enum {
 	CAPSULES_SAID = 8,  /* logged of a queue that broke the protocol */
 	CAPSULE_UNANSWERED = 0xffff,
 };
+
+static_assert(!(CAPSULES_KEPT & (CAPSULES_KEPT - 1)), "capsules_add divides by a shift");
+static_assert(CAPSULES_SAID <= CAPSULES_KEPT, "capsules_keep_last sorts what is kept");
 
 struct capsule {
 	struct nvme_sqe sqe;

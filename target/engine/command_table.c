@@ -7,6 +7,8 @@ enum {
 	OPCODES = 256,
 };
 
+static_assert(OPCODES == UINT8_MAX + 1, "any opcode finds an entry");
+
 static enum nvme_status parse_unknown(struct request *r)
 {
 	return NVME_INVALID_OPCODE | NVME_DNR;
@@ -33,6 +35,7 @@ static bool is_whole(const struct nvme_command *command)
 
 void command_register(enum command_set set, const struct nvme_command *const *commands, unsigned n)
 {
+	check(set < COMMAND_SETS);
 	for (unsigned i = 0; i < n; i++) {
 		const struct nvme_command **slot = &table[set][commands[i]->opcode];
 

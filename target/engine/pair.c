@@ -58,6 +58,7 @@ __attribute__((noinline)) enum nvme_status pair_hold(struct request *r, enum nvm
 	/* A host that sends no second must not retain a receive that all queues share. */
 	if (status == NVME_OK && receive_is_scarce(r))
 		status = NVME_INTERRUPTED;
+	check(r->queue->pair == PAIR_NONE);
 	r->queue->first = status == NVME_OK ? r : NULL;
 	r->queue->pair = status == NVME_OK ? PAIR_HELD : PAIR_FAILED;
 	return status;

@@ -74,6 +74,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 {
 	int r;
 
+	check(index < POLLERS_MAX);
 	*poller = (struct poller){.target = target, .index = index, .stop = {.run = on_stop}};
 	list_init(&poller->queues);
 	list_init(&poller->throttled);

@@ -15,6 +15,9 @@ enum {
 	CACHE_LINE = 64,
 };
 
+static_assert(_Alignof(struct request) <= CACHE_LINE, "requests_offset");
+static_assert(sizeof(struct request) % _Alignof(struct response) == 0, "they follow requests");
+
 static size_t requests_offset(void)
 {
 	return align_up(sizeof(struct queue), CACHE_LINE);
@@ -74,8 +77,11 @@ int queue_make_qp(struct queue *queue, struct rdma_cm_id *id, unsigned max_reads
 struct queue *queue_create(struct poller *poller, const struct device *device, uint16_t qid,
 			   unsigned n_entries)
 {
-	struct queue *queue = map_memory(n_entries);
+	struct queue *queue;
 
+	check(n_entries && n_entries <= QUEUE_DEPTH_MAX);
+	check(poller->devices[device->index].device == device);
+	queue = map_memory(n_entries);
 	if (!queue)
 		return NULL;
 	queue->target = poller->target;

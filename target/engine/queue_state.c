@@ -24,12 +24,17 @@ static const struct state_rule rules[] = {
 	[QUEUE_OVER] = {"over", 0},
 };
 
+static_assert(sizeof(rules) / sizeof(rules[0]) == QUEUE_OVER + 1, "a rule for each state");
+
 static const struct state_rule access_rules[] = {
 	[QUEUE_UNCONNECTED] = {"unconnected", TO(CONNECTING)},
 	[QUEUE_CONNECTING] = {"connecting", TO(UNCONNECTED) | TO(UNPROVEN) | TO(CONNECTED)},
 	[QUEUE_UNPROVEN] = {"unproven", TO(UNPROVEN) | TO(CONNECTED)},
 	[QUEUE_CONNECTED] = {"connected", TO(UNPROVEN) | TO(CONNECTED)},
 };
+
+static_assert(sizeof(access_rules) / sizeof(access_rules[0]) == QUEUE_CONNECTED + 1,
+	      "a rule for each");
 
 void queue_move(struct queue *queue, enum queue_state next)
 {
@@ -49,6 +54,10 @@ void queue_set_access(struct queue *queue, enum queue_access access, struct host
 
 bool queue_may_fail(const struct queue *queue)
 {
+	static_assert(QUEUE_NEW < QUEUE_FINISHING && QUEUE_SERVING < QUEUE_FINISHING &&
+			      QUEUE_FINISHING < QUEUE_FAILED,
+		      "in order of life");
+
 	return queue->state <= QUEUE_FINISHING;
 }
 

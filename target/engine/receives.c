@@ -28,6 +28,8 @@ COLD_PATH void receive_return(struct request *r)
 	r->kept = NULL;
 }
 
+static_assert(HOST_PERCENT < 100, "a host leaves receives for others");
+
 static void charge(struct request *r)
 {
 	struct queue *queue = r->queue;

@@ -125,6 +125,7 @@ static void on_blocked(struct guard_client *client, unsigned index, bool is_bloc
 	struct poller *poller = &queue_of(client)->target->pollers[index];
 
 	if (!is_blocked) {
+		check(poller->n_visits > 0);
 		poller->n_visits--;
 		return;
 	}

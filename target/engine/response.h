@@ -22,6 +22,8 @@ struct response {
 	whole_hold hold;		     /* and holds its blocks */
 };
 
+static_assert(sizeof(struct nvme_cqe) <= QP_INLINE_MAX, "responses may be inline");
+
 /* Whether data precedes the response. */
 static inline bool response_has_data(const struct request *r)
 {

@@ -6,6 +6,7 @@
  * command waits, in-capsule data is copied out of its receive if receives are scarce.
  */
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
@@ -104,6 +105,7 @@ __attribute__((noinline)) bool throttle_hold(struct request *r)
 
 void throttle_leave(struct request *r)
 {
+	check(r->state == REQUEST_THROTTLED && !fair_is_empty(&r->line->waiters));
 	r->held_ns = r->queue->poller->loop.now_ns - r->held_ns;
 	line_leave(r->line, &r->turn);
 	if (fair_is_empty(&r->line->waiters))

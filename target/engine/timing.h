@@ -11,6 +11,8 @@
 struct request;
 struct response;
 
+static_assert(STATS_SAMPLE > 2, "timing_start samples the second command of each period");
+
 /* Where the time of one command goes; in ticks. */
 struct timing {
 	/* Thread: the request's poller */

@@ -22,6 +22,7 @@ int addr_parse(const char *host, uint16_t port, union addr *ret_addr);
 /* Parses "10.0.0.1", "10.0.0.1:4420", "[::1]:4420" or "::1". Errors as addr_parse. */
 int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_addr);
 
+/* Of an address of either family. Two are equal when family, address, port and IPv6 scope are. */
 socklen_t addr_len(const union addr *addr);
 uint16_t addr_port(const union addr *addr);
 bool addr_is_wildcard(const union addr *addr);

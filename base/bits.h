@@ -18,6 +18,7 @@
 #define MIB	  (1024 * KIB)
 #define GIB	  (1024 * MIB)
 
+/* 0 is none. */
 static inline bool is_power_of_2(uint64_t x)
 {
 	return x && !(x & (x - 1));
@@ -29,6 +30,7 @@ static inline uint64_t align_up(uint64_t x, uint64_t align)
 	return (x + align - 1) & ~(align - 1);
 }
 
+/* align is a power of two. */
 static inline uint64_t align_down(uint64_t x, uint64_t align)
 {
 	return x & ~(align - 1);

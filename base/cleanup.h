@@ -14,17 +14,20 @@
 #define _autoclose_  _cleanup_(cleanup_close)
 #define _autofclose_ _cleanup_(cleanup_fclose)
 
+/* What the attributes above call at the end of the scope. NULL and -1 hold nothing. */
 static inline void cleanup_free(void *p)
 {
 	free(*(void **)p);
 }
 
+/* Its result is lost: a writer that must know calls close itself. */
 static inline void cleanup_close(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 }
 
+/* The same holds of buffered data that cannot be written. */
 static inline void cleanup_fclose(FILE **f)
 {
 	if (*f)
@@ -38,6 +41,7 @@ static inline void cleanup_fclose(FILE **f)
 		taken_;                                                                            \
 	})
 
+/* Hands the descriptor over: *fd is -1 from here on. */
 static inline int take_fd(int *fd)
 {
 	int taken = *fd;

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+/* The writer's thread. A reader on another thread sees the old or the new value, never a mix. */
 static inline void counter_add(uint64_t *counter, uint64_t n)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -14,6 +15,7 @@ static inline void counter_add(uint64_t *counter, uint64_t n)
 #endif
 }
 
+/* Any thread. */
 static inline uint64_t counter_get(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);

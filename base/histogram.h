@@ -34,6 +34,7 @@ static inline unsigned histogram_step(uint64_t ns)
 /* The longest duration that this step counts (the last step also counts longer ones). */
 uint64_t histogram_step_end(unsigned step);
 
+/* One sample. The thread that owns h. */
 void histogram_add(struct histogram *h, uint64_t ns);
 /* Adds n samples of which only the step is known; max_ns becomes the end of the step at least. The
  * caller adds to sum_ns. */

@@ -19,16 +19,19 @@ struct list {
 		&(l), &(l)                                                                         \
 	}
 
+/* An empty head, or a node that is in no list. */
 static inline void list_init(struct list *l)
 {
 	l->next = l->prev = l;
 }
 
+/* Of a head: no nodes. Of a node: it is in no list. */
 static inline bool list_is_empty(const struct list *l)
 {
 	return l->next == l;
 }
 
+/* The node must be in no list; the list borrows it until list_remove. */
 static inline void list_add_tail(struct list *head, struct list *node)
 {
 	node->prev = head->prev;
@@ -37,6 +40,7 @@ static inline void list_add_tail(struct list *head, struct list *node)
 	head->prev = node;
 }
 
+/* As list_add_tail, at the other end. */
 static inline void list_add_head(struct list *head, struct list *node)
 {
 	list_add_tail(head->next, node);

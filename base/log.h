@@ -32,6 +32,7 @@ const char *log_error_prefix(void);
 void log_set_level(enum log_level max_level);
 bool log_enabled(enum log_level level);
 
+/* One record; what is longer than a record is cut. Callers use the macros below. */
 __attribute__((format(printf, 2, 3))) void log_write(enum log_level level, const char *fmt, ...);
 /* An error record that ends with strerror(-r). Returns r, for `return log_errno(r, ...)`. */
 __attribute__((format(printf, 2, 3))) int log_errno(int r, const char *fmt, ...);

@@ -118,6 +118,7 @@ uint64_t loop_deadline_ns(const struct loop *loop);
 /* From any thread and from signal handlers' self-pipes. */
 void loop_stop(struct loop *loop);
 
+/* 0 or -errno of epoll_ctl. After a failed modify the fd keeps its old events. */
 int loop_fd_add(struct loop *loop, struct loop_fd *lfd);
 int loop_fd_modify(struct loop_fd *lfd, uint32_t events);
 /* Accepts one that was never added. on_event is not called again, not even in this turn. */
@@ -128,9 +129,11 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t dela
 void loop_timer_stop(struct loop_timer *timer);
 bool loop_timer_is_running(const struct loop_timer *timer);
 
+/* The call runs in the next turn; cancel accepts one that is not queued. */
 void loop_defer(struct loop *loop, struct loop_call *call);
 void loop_call_cancel(struct loop_call *call);
 
+/* From the next turn on the source is polled. remove accepts one that was never added. */
 void loop_source_add(struct loop *loop, struct loop_source *source);
 void loop_source_remove(struct loop_source *source);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #ifdef __SANITIZE_THREAD__
+/* ThreadSanitizer's: it ignores the thread's reads or writes in between. */
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
 void AnnotateIgnoreWritesBegin(const char *file, int line);
@@ -31,6 +32,7 @@ static inline void shared_copy(void *to, const void *from, size_t n)
 	AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 }
 
+/* memset with zero of such memory. */
 static inline void shared_zero(void *to, size_t n)
 {
 	AnnotateIgnoreWritesBegin(__FILE__, __LINE__);

@@ -22,6 +22,7 @@ struct state_rule {
 	uint64_t may_go_to; /* bit mask of STATE_TO() */
 };
 
+/* Logs both names and aborts the process. */
 __attribute__((noreturn, cold)) void
 states_bad_move(const char *machine, const struct state_rule *from, const struct state_rule *to);
 

@@ -18,6 +18,7 @@ enum {
 
 extern uint64_t ticks_rate; /* ns a tick, times 2^TICKS_SHIFT; ticks_init sets it */
 
+/* The time stamp counter, or the clock of a simulation in ns. Any thread. */
 static inline uint64_t ticks_now(void)
 {
 	if (__builtin_expect(clock_source != NULL, 0))

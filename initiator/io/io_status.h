@@ -16,4 +16,5 @@ enum io_retry {
 	IO_RETRY_COUNTED,    /* passes by itself: a few times */
 	IO_RETRY_WHILE_LOST, /* the path or namespace is away: as long as a reconnect may last */
 };
+/* How an I/O that ended in this status is tried again. Pure. */
 enum io_retry io_status_retry(enum nvme_status status);

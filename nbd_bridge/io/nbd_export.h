@@ -44,7 +44,9 @@ void nbd_export_deinit(struct nbd_export *export);
 void nbd_export_update(struct nbd_export *export, const struct volume_info *info,
 		       bool force_read_only);
 
+/* Transmission flags for one connection: what NBD_OPT_GO announces. Any thread. */
 uint16_t nbd_export_flags(const struct nbd_export *export, bool is_structured);
+/* In bytes. Any thread: it changes when the namespace does. */
 static inline uint64_t nbd_export_size(const struct nbd_export *export)
 {
 	return atomic_load_explicit(&export->size_bytes, memory_order_relaxed);

@@ -14,6 +14,7 @@
 
 extern _Atomic bool chaos_is_on;
 
+/* Whether any fault is ordered. Any thread. */
 static inline bool chaos_on(void)
 {
 	return __builtin_expect(atomic_load_explicit(&chaos_is_on, memory_order_relaxed), 0);
@@ -77,6 +78,7 @@ int chaos_poll_limit(int n);
 /* A place between two stores at which chaos may kill the process. */
 void chaos_point_slow(void);
 
+/* Stands between two stores; does nothing while chaos is off. */
 static inline void chaos_point(void)
 {
 	if (chaos_on())

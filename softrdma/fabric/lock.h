@@ -12,6 +12,7 @@
 /* Identity of this process in lock words. Set by sr_lock_init(), 0 before. */
 extern uint64_t sr_lock_self;
 
+/* Sets sr_lock_self. Once a process, and again in a child after fork. */
 void sr_lock_init(void);
 /* Whether the process behind a lock identity still runs (a zombie does not). */
 bool sr_lock_owner_alive(uint64_t owner);
@@ -33,6 +34,7 @@ static inline bool sr_lock_take(struct seg_lock *l)
 	return sr_lock_slow(l);
 }
 
+/* The thread that took it. */
 static inline void sr_lock_give(struct seg_lock *l)
 {
 	atomic_store_explicit(&l->owner, 0, memory_order_release);

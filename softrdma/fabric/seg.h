@@ -102,16 +102,19 @@ static inline bool seg_owner_lives(const struct seg *s)
 	return !(__atomic_load_n(&s->life.__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED);
 }
 
+/* Offsets in a segment become addresses of this process. The caller has checked the offset. */
 static inline void *seg_at(struct seg *s, uint64_t offset)
 {
 	return (uint8_t *)s + offset;
 }
 
+/* Entry index of a ring of receives; the caller has reduced index to the ring's size. */
 static inline struct seg_rqe *seg_rqe(struct seg *s, uint64_t ring, uint32_t stride, uint64_t index)
 {
 	return seg_at(s, ring + index * stride);
 }
 
+/* Entry i of a completion queue, counted from its creation: the ring wraps here. */
 static inline struct seg_cqe *seg_cqe(struct seg *s, const struct seg_cq *cq, uint64_t i)
 {
 	return (struct seg_cqe *)seg_at(s, cq->ring) + (i & cq->mask);

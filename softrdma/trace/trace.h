@@ -18,6 +18,7 @@ struct sr_wqe;
 
 extern _Atomic bool trace_is_on;
 
+/* Whether packets are recorded. Any thread. */
 static inline bool trace_on(void)
 {
 	return __builtin_expect(atomic_load_explicit(&trace_is_on, memory_order_relaxed), 0);

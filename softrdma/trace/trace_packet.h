@@ -36,6 +36,7 @@ void trace_end(void);
 /* Queues one finished packet. */
 void trace_put(const struct trace_packet *p);
 
+/* Writes the headers up to the BTH, for the addresses of the flow. */
 void trace_packet_begin(struct trace_packet *p, const struct trace_flow *f,
 			const struct trace_bth *bth);
 /* Appends n zeroed bytes. */

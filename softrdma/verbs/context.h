@@ -48,11 +48,13 @@ struct sr_pd {
 	_Atomic uint32_t users;
 };
 
+/* From the handle that the program has to our object around it. */
 static inline struct sr_ctx *sr_to_ctx(struct ibv_context *c)
 {
 	return container_of(c, struct sr_ctx, v.context);
 }
 
+/* As sr_to_ctx. */
 static inline struct sr_pd *sr_to_pd(struct ibv_pd *p)
 {
 	return container_of(p, struct sr_pd, ib);

@@ -23,6 +23,7 @@ enum sr_hold {
 	N_HOLDS
 };
 
+/* An object was created, or is gone. The last unhold lets a removed device leave. */
 void sr_removal_hold(enum sr_hold what);
 void sr_removal_unhold(enum sr_hold what);
 /* The present device; NULL while it is removed. Each return makes another device. */

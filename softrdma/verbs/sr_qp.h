@@ -71,16 +71,19 @@ extern struct sr_qp *sr_qp_table[SEG_MAX_QP];
 void sr_qp_table_lock(void);
 void sr_qp_table_unlock(void);
 
+/* From the handle that the program has to our object around it. */
 static inline struct sr_qp *sr_to_qp(struct ibv_qp *q)
 {
 	return container_of(q, struct sr_qp, ib.qp_base);
 }
 
+/* Work request i, counted from the creation of the queue pair. The caller holds sq_lock. */
 static inline struct sr_wqe *sr_qp_wqe(const struct sr_qp *qp, uint64_t i)
 {
 	return (struct sr_wqe *)(void *)((char *)qp->wqes + (i & qp->wqe_mask) * qp->wqe_stride);
 }
 
+/* The place of w in the ring. */
 static inline size_t sr_wqe_slot(const struct sr_qp *qp, const struct sr_wqe *w)
 {
 	return (size_t)((const char *)w - (const char *)qp->wqes) / qp->wqe_stride;
@@ -92,6 +95,7 @@ static inline const union sr_wqe_extra *sr_qp_extra(const struct sr_qp *qp, cons
 	return &qp->extras[sr_wqe_slot(qp, w)];
 }
 
+/* Any thread; also processes that are connected to it see this state. */
 static inline enum ibv_qp_state sr_qp_state(const struct sr_qp *qp)
 {
 	return (enum ibv_qp_state)atomic_load_explicit(&qp->s->state, memory_order_acquire);

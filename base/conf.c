@@ -8,34 +8,17 @@
  * as hostile: size, depth and the number of nodes are bounded, and aliases are refused. No input
  * takes more than about 20 MiB. A syntax error is the last message, since there is no tree after
  * it; all other errors are collected.
- *
- * Lines and columns are counted as in libyaml, in characters; the caret lines rely on it.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-#include "base/bits.h"
-#include "base/cleanup.h"
 #include "base/conf.h"
 #include "base/conf_node.h"
 
 enum {
 	MAX_NODES = 100000,
-	CARET_WIDTH = 90,  /* characters shown of a line */
-	CARET_BEFORE = 60, /* at most so many of them in front of the mistake */
-	MAX_NAME = 64,	   /* longest name that did-you-mean compares */
-};
-
-struct conf {
-	char *name; /* owned */
-	char *text; /* owned */
-	size_t n;
-	FILE *out;		   /* borrowed: outlives conf */
-	unsigned n_errors, n_busy; /* n_busy: those marked by conf_note_busy */
-	struct conf_node *nodes;   /* owned: all of them, while reading */
 };
 
 /* The state of the builder that turns libyaml's events into nodes. */
@@ -47,144 +30,6 @@ struct builder {
 	unsigned depth, n_nodes, n_documents;
 	bool is_complete; /* the end was reached */
 };
-
-/* Bytes of the line break at p, 0 if there is none. The same breaks as in libyaml. */
-static unsigned break_length(const char *p, const char *end)
-{
-	size_t n = (size_t)(end - p);
-
-	if (n >= 2 && !memcmp(p, "\r\n", 2))
-		return 2;
-	if (n >= 1 && (*p == '\n' || *p == '\r'))
-		return 1;
-	if (n >= 2 && !memcmp(p, "\xc2\x85", 2))
-		return 2;
-	if (n >= 3 && (!memcmp(p, "\xe2\x80\xa8", 3) || !memcmp(p, "\xe2\x80\xa9", 3)))
-		return 3;
-	return 0;
-}
-
-/* Bytes of the character at p < end, 0 if it is not well-formed UTF-8. */
-static unsigned utf8_length(const char *p, const char *end)
-{
-	unsigned char lead = (unsigned char)*p;
-	unsigned n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-
-	if (lead > 0xf4 || end - p < n)
-		return 0;
-	for (unsigned i = 1; i < n; i++)
-		if (((unsigned char)p[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
-/* The line and column of the character at a byte offset. */
-static struct conf_mark mark_of_offset(const struct conf *conf, size_t offset)
-{
-	struct conf_mark mark = {.line = 1, .column = 1, .length = 1};
-	const char *p = conf->text, *end = conf->text + conf->n;
-	const char *at = p + MIN(offset, conf->n);
-
-	while (p < at) {
-		unsigned n = break_length(p, end);
-
-		if (n) {
-			mark.line++;
-			mark.column = 1;
-		} else {
-			n = utf8_length(p, end);
-			mark.column++;
-		}
-		p += n ? n : 1;
-	}
-	return mark;
-}
-
-static const char *find_line(const struct conf *conf, unsigned line)
-{
-	const char *p = conf->text, *end = conf->text + conf->n;
-
-	while (p < end && line > 1) {
-		unsigned n = break_length(p, end);
-
-		if (n)
-			line--;
-		p += n ? n : 1;
-	}
-	return p;
-}
-
-/* Prints one character so that it takes one column and cannot control the terminal. */
-static void print_char(FILE *out, const char *p, unsigned n)
-{
-	if (n == 0 || (n == 1 && (*p == 0x7f || ((unsigned char)*p < ' ' && *p != '\t'))))
-		fputc('?', out);
-	else if (*p == '\t')
-		fputc(' ', out);
-	else
-		fwrite(p, 1, n, out);
-}
-
-/* Prints the line of the mark, or the part of a long line around it, and a caret line below. */
-static void print_source(const struct conf *conf, struct conf_mark mark)
-{
-	const char *p = find_line(conf, mark.line), *end = conf->text + conf->n;
-	unsigned first = mark.column > CARET_BEFORE + 10 ? mark.column - CARET_BEFORE : 1;
-	unsigned column = 1, indent = mark.column - first + (first > 1 ? 3 : 0);
-
-	if (p == end || break_length(p, end))
-		return; /* nothing to show in an empty line */
-	if (first > 1)
-		fputs("...", conf->out);
-	for (; p < end && !break_length(p, end) && column < first + CARET_WIDTH; column++) {
-		unsigned n = utf8_length(p, end);
-
-		if (column >= first)
-			print_char(conf->out, p, n);
-		p += n ? n : 1;
-	}
-	fprintf(conf->out, "\n%*s^", (int)indent, "");
-	for (unsigned i = mark.column + 1; i < mark.column + mark.length && i < column; i++)
-		fputc('~', conf->out);
-	fputc('\n', conf->out);
-}
-
-void conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...)
-{
-	va_list ap;
-
-	conf->n_errors++;
-	if (conf->n_errors == CONF_MAX_ERRORS + 1)
-		fprintf(conf->out, "%s: error: more than %d mistakes, not all are shown\n",
-			conf->name, CONF_MAX_ERRORS);
-	if (conf->n_errors > CONF_MAX_ERRORS)
-		return;
-	fputs(conf->name, conf->out);
-	if (mark.line)
-		fprintf(conf->out, ":%u:%u", mark.line, mark.column);
-	fputs(": error: ", conf->out);
-	va_start(ap, fmt);
-	vfprintf(conf->out, fmt, ap);
-	va_end(ap);
-	fputc('\n', conf->out);
-	if (mark.line)
-		print_source(conf, mark);
-}
-
-void conf_note_busy(struct conf *conf)
-{
-	conf->n_busy++;
-}
-
-bool conf_is_busy(const struct conf *conf)
-{
-	return conf->n_errors && conf->n_busy == conf->n_errors;
-}
-
-unsigned conf_n_errors(const struct conf *conf)
-{
-	return conf->n_errors;
-}
 
 static struct conf_mark mark_of_yaml(yaml_mark_t start, yaml_mark_t end)
 {
@@ -199,7 +44,7 @@ static struct conf_mark mark_of_yaml(yaml_mark_t start, yaml_mark_t end)
 
 static void report_encoding(struct builder *b)
 {
-	struct conf_mark mark = mark_of_offset(b->conf, b->yaml.problem_offset);
+	struct conf_mark mark = conf_mark_of_offset(b->conf, b->yaml.problem_offset);
 
 	if (!strncmp(b->yaml.problem, "control", strlen("control")))
 		conf_error(b->conf, mark, "control character U+%04X is not allowed",
@@ -469,62 +314,4 @@ void conf_free(struct conf *conf)
 	free(conf->name);
 	free(conf->text);
 	free(conf);
-}
-
-static char fold(char c)
-{
-	return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
-}
-
-/*
- * Edit distance with transpositions of neighbours (optimal string alignment). A change of case, or
- * between _ and -, is free. Both names have at most MAX_NAME characters.
- */
-static unsigned distance(const char *a, size_t n_a, const char *b, size_t n_b)
-{
-	unsigned rows[3][MAX_NAME + 1];
-	unsigned *before = rows[0], *last = rows[1], *row = rows[2];
-
-	for (size_t j = 0; j <= n_b; j++)
-		last[j] = before[j] = (unsigned)j;
-	for (size_t i = 1; i <= n_a; i++) {
-		unsigned *oldest = before;
-
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= n_b; j++) {
-			char x = fold(a[i - 1]), y = fold(b[j - 1]);
-
-			row[j] = MIN(last[j - 1] + (x != y), MIN(last[j], row[j - 1]) + 1);
-			if (i > 1 && j > 1 && x == fold(b[j - 2]) && fold(a[i - 2]) == y)
-				row[j] = MIN(row[j], before[j - 2] + 1);
-		}
-		before = last;
-		last = row;
-		row = oldest;
-	}
-	return last[n_b];
-}
-
-const char *conf_did_you_mean(const char *s, const char *const *names)
-{
-	size_t n_s = strlen(s);
-	/* A third of the letters may differ; with more, the suggestion would be a guess. */
-	unsigned limit = n_s < 3 ? 0 : n_s < 6 ? 1 : n_s < 10 ? 2 : 3;
-	const char *best = NULL;
-
-	if (n_s > MAX_NAME)
-		return NULL;
-	for (; *names; names++) {
-		size_t n = strlen(*names);
-		unsigned d;
-
-		if (n > MAX_NAME || n > n_s + limit || n_s > n + limit)
-			continue;
-		d = distance(s, n_s, *names, n);
-		if (best ? d < limit : d <= limit) {
-			best = *names;
-			limit = d;
-		}
-	}
-	return best;
 }

@@ -22,6 +22,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/error.h"
+
 /* A place in the file. Lines and columns count from 1; line 0: a default, not in the file. */
 struct conf_mark {
 	unsigned line, column;
@@ -88,19 +90,23 @@ int conf_read(const char *path, const struct conf_schema *schema, void *into, FI
 int conf_read_text(const char *name, const char *text, size_t n, const struct conf_schema *schema,
 		   void *into, FILE *out, struct conf **ret_conf);
 unsigned conf_n_errors(const struct conf *conf);
-/* Reports a mistake that the schema cannot find: duplicate NSID, unknown portal, no such file. */
+/* Reports a mistake that the schema cannot find: duplicate NSID, unknown portal, no such file. With
+ * code EXIT_BUSY the file may be correct, but it names a resource in use. The hint is not shown. */
+void conf_report(struct conf *conf, struct conf_mark mark, const struct error *error);
+/* The same for a message with code EXIT_CONFIG. */
 __attribute__((format(printf, 3, 4))) void conf_error(struct conf *conf, struct conf_mark mark,
 						      const char *fmt, ...);
-/* Marks the last error as "busy": the file may be correct, but it names a resource in use. */
+/* Gives the last error the code EXIT_BUSY. */
 void conf_note_busy(struct conf *conf);
-/* Whether there are errors, and all of them are marked by conf_note_busy. */
+/* Whether there are errors, and all of them have the code EXIT_BUSY. */
 bool conf_is_busy(const struct conf *conf);
 void conf_free(struct conf *conf);
 /* Frees everything that conf_read put into *into. */
 void conf_release(const struct conf_schema *schema, void *into);
-/* Parses one scalar, as in a file, into its field of object. False: why is "must be ...". */
-bool conf_parse_value(const struct conf_key *key, const char *text, void *object, char *why,
-		      size_t n_why);
+/* Parses one scalar, as in a file, into its field of object. 0; or -EINVAL with *error, whose
+ * message "must be ..." goes behind the name of the key. */
+int conf_parse_value(const struct conf_key *key, const char *text, void *object,
+		     struct error *error);
 /* For conf_key.check: an absolute path. */
 const char *conf_check_path(const char *value);
 /* The name closest to s among names (NULL-terminated), or NULL if none is close. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The tree of a configuration file, internal to base/conf*. conf_file.c loads the text, conf.c
- * builds the tree from its YAML, conf_schema.c reads the tree into structs. The struct conf owns
- * all nodes.
+ * builds the tree from its YAML, conf_schema.c reads the tree into structs, conf_report.c prints
+ * the mistakes that they find. The struct conf owns all nodes.
  */
 #pragma once
 
@@ -30,6 +30,18 @@ struct conf_node {
 	struct conf_node *allocated; /* next in the list by which all nodes are freed */
 	char text[];		     /* of a scalar, terminated */
 };
+
+struct conf {
+	char *name; /* owned */
+	char *text; /* owned */
+	size_t n;
+	FILE *out;		   /* borrowed: outlives conf */
+	unsigned n_errors, n_busy; /* n_busy: those marked by conf_note_busy */
+	struct conf_node *nodes;   /* owned: all of them, while reading */
+};
+
+/* The line and column of the character at a byte offset of the text. */
+struct conf_mark conf_mark_of_offset(const struct conf *conf, size_t offset);
 
 /* Reads the tree into *into, which is zeroed. Reports mistakes by conf_error. */
 void conf_apply(struct conf *conf, const struct conf_schema *schema, const struct conf_node *root,

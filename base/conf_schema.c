@@ -20,13 +20,8 @@
 
 enum {
 	MAX_KEYS = 64,
-	REASON_MAX = 400,
-	SHOWN_MAX = 80, /* characters of a wrong value in a message */
-};
-
-/* "must be ...": why a text is wrong. */
-struct reason {
-	char text[REASON_MAX];
+	NAMES_MAX = 200, /* characters of the list of names in a message */
+	SHOWN_MAX = 80,	 /* characters of a wrong value in a message */
 };
 
 static void *field_of(const struct conf_key *key, void *base)
@@ -45,22 +40,23 @@ static const char *show(char buf[SHOWN_MAX], const char *value)
 	return log_quote(buf, SHOWN_MAX, value, (unsigned)MIN(strlen(value), SHOWN_MAX));
 }
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct reason *why, const char *fmt, ...)
+/* "must be ...": what is wrong with a text. False, for the caller to return. */
+__attribute__((format(printf, 2, 3))) static bool wrong(struct error *error, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why->text, sizeof(why->text), fmt, ap);
+	error_set_list(error, EXIT_CONFIG, NULL, fmt, ap);
 	va_end(ap);
 	return false;
 }
 
-static bool parse_bool(const char *text, bool *field, struct reason *why)
+static bool parse_bool(const char *text, bool *field, struct error *error)
 {
 	char shown[SHOWN_MAX];
 
 	if (strcmp(text, "true") && strcmp(text, "false"))
-		return refuse(why, "must be true or false, not '%s'", show(shown, text));
+		return wrong(error, "must be true or false, not '%s'", show(shown, text));
 	*field = text[0] == 't';
 	return true;
 }
@@ -76,22 +72,22 @@ static const char *format_number(char buf[UNITS_MAX], enum conf_type type, uint6
 }
 
 static bool check_range(const struct conf_key *key, const char *text, uint64_t value,
-			struct reason *why)
+			struct error *error)
 {
 	char min[UNITS_MAX], max[UNITS_MAX], shown[SHOWN_MAX];
 
 	format_number(min, key->type, key->min);
 	format_number(max, key->type, key->max);
 	if (key->max && (value < key->min || value > key->max))
-		return refuse(why, "must be between %s and %s, not %s", min, max,
-			      show(shown, text));
+		return wrong(error, "must be between %s and %s, not %s", min, max,
+			     show(shown, text));
 	if (value < key->min)
-		return refuse(why, "must be at least %s, not %s", min, show(shown, text));
+		return wrong(error, "must be at least %s, not %s", min, show(shown, text));
 	return true;
 }
 
 static bool parse_number(const struct conf_key *key, const char *text, uint64_t *field,
-			 struct reason *why)
+			 struct error *error)
 {
 	static const struct {
 		int (*parse)(const char *s, uint64_t *ret_value);
@@ -106,22 +102,22 @@ static bool parse_number(const struct conf_key *key, const char *text, uint64_t 
 	int r = kinds[key->type].parse(text, &value);
 
 	if (r == -ERANGE) /* beyond 64 bits, which is the maximum of a key without one */
-		return check_range(key, text, UINT64_MAX, why) && !key->max &&
-		       refuse(why, "is too large: %s", show(shown, text));
+		return check_range(key, text, UINT64_MAX, error) && !key->max &&
+		       wrong(error, "is too large: %s", show(shown, text));
 	if (r < 0)
-		return refuse(why, "must be %s, not '%s'", kinds[key->type].what,
-			      show(shown, text));
-	if (!check_range(key, text, value, why))
+		return wrong(error, "must be %s, not '%s'", kinds[key->type].what,
+			     show(shown, text));
+	if (!check_range(key, text, value, error))
 		return false;
 	*field = value;
 	return true;
 }
 
 static bool parse_enum(const struct conf_key *key, const char *text, unsigned *field,
-		       struct reason *why)
+		       struct error *error)
 {
 	const char *guess = conf_did_you_mean(text, key->names);
-	char list[REASON_MAX / 2] = "", shown[SHOWN_MAX];
+	char list[NAMES_MAX] = "", shown[SHOWN_MAX];
 
 	for (unsigned i = 0; key->names[i]; i++) {
 		size_t n = strlen(list);
@@ -132,65 +128,61 @@ static bool parse_enum(const struct conf_key *key, const char *text, unsigned *f
 		}
 		snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", key->names[i]);
 	}
-	return refuse(why, "must be one of %s, not '%s'%s%s%s", list, show(shown, text),
-		      guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
+	return wrong(error, "must be one of %s, not '%s'%s%s%s", list, show(shown, text),
+		     guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
 static bool parse_string(const struct conf_key *key, const char *text, char **field,
-			 struct reason *why)
+			 struct error *error)
 {
 	size_t n = strlen(text);
-	const char *wrong;
+	const char *fault;
 
 	if (key->type == CONF_STRING && n < key->min)
-		return n ? refuse(why, "must have at least %" PRIu64 " characters", key->min)
-			 : refuse(why, "must not be empty");
+		return n ? wrong(error, "must have at least %" PRIu64 " characters", key->min)
+			 : wrong(error, "must not be empty");
 	if (key->type == CONF_STRING && key->max && n > key->max)
-		return refuse(why, "must have at most %" PRIu64 " characters, not %zu", key->max,
-			      n);
-	wrong = key->check ? (key->check)(text) : NULL; /* not the macro */
-	if (wrong)
-		return refuse(why, "%s", wrong);
+		return wrong(error, "must have at most %" PRIu64 " characters, not %zu", key->max,
+			     n);
+	fault = key->check ? (key->check)(text) : NULL; /* not the macro */
+	if (fault)
+		return wrong(error, "%s", fault);
 	*field = strdup(text);
-	return *field ? true : refuse(why, "does not fit into memory");
+	return *field ? true : wrong(error, "does not fit into memory");
 }
 
-/* Parses a scalar, from the file or a default. False: the reason is set, the field unchanged. */
+/* Parses a scalar, from the file or a default. False: *error is filled, the field unchanged. */
 static bool parse_scalar(const struct conf_key *key, const char *text, void *field,
-			 struct reason *why)
+			 struct error *error)
 {
-	const char *wrong;
+	const char *fault;
 
 	switch (key->type) {
 	case CONF_BOOL:
-		return parse_bool(text, field, why);
+		return parse_bool(text, field, error);
 	case CONF_UINT:
 	case CONF_SIZE:
 	case CONF_DURATION:
-		return parse_number(key, text, field, why);
+		return parse_number(key, text, field, error);
 	case CONF_ENUM:
-		return parse_enum(key, text, field, why);
+		return parse_enum(key, text, field, error);
 	case CONF_CUSTOM:
-		wrong = key->parse(text, field);
-		return wrong ? refuse(why, "%s", wrong) : true;
+		fault = key->parse(text, field);
+		return fault ? wrong(error, "%s", fault) : true;
 	case CONF_STRING:
 	case CONF_LIST: /* an element of a list of strings */
-		return parse_string(key, text, field, why);
+		return parse_string(key, text, field, error);
 	case CONF_STRUCT:
 	case CONF_MAP:
 		break;
 	}
-	return refuse(why, "has no value of this kind");
+	return wrong(error, "has no value of this kind");
 }
 
-bool conf_parse_value(const struct conf_key *key, const char *text, void *object, char *why,
-		      size_t n_why)
+int conf_parse_value(const struct conf_key *key, const char *text, void *object,
+		     struct error *error)
 {
-	struct reason reason = {.text = ""};
-	bool is_right = parse_scalar(key, text, field_of(key, object), &reason);
-
-	snprintf(why, n_why, "%s", reason.text);
-	return is_right;
+	return parse_scalar(key, text, field_of(key, object), error) ? 0 : -EINVAL;
 }
 
 static const char *kind_name(enum conf_node_kind kind)
@@ -203,7 +195,7 @@ static const char *kind_name(enum conf_node_kind kind)
 static void apply_scalar(struct conf *conf, const char *label, const struct conf_key *key,
 			 const struct conf_node *node, void *field)
 {
-	struct reason why;
+	struct error error;
 
 	if (node->kind == CONF_NODE_BAD)
 		return;
@@ -212,8 +204,8 @@ static void apply_scalar(struct conf *conf, const char *label, const struct conf
 			   kind_name(node->kind));
 	else if (node->is_null)
 		conf_error(conf, node->mark, "%s has no value", label);
-	else if (!parse_scalar(key, node->text, field, &why))
-		conf_error(conf, node->mark, "%s %s", label, why.text);
+	else if (!parse_scalar(key, node->text, field, &error))
+		conf_error(conf, node->mark, "%s %s", label, error.message);
 }
 
 /* Nodes of a sequence, pairs of a mapping. */
@@ -324,15 +316,15 @@ static void apply_key(struct conf *conf, const struct conf_key *key, const char 
 
 static void apply_default(struct conf *conf, const struct conf_key *key, void *base)
 {
-	struct reason why;
+	struct error error;
 
 	if (key->type == CONF_STRUCT)
 		for (const struct conf_key *k = key->schema->keys; k->name; k++)
 			apply_default(conf, k, field_of(key, base));
 	else if (key->default_value &&
-		 !parse_scalar(key, key->default_value, field_of(key, base), &why))
+		 !parse_scalar(key, key->default_value, field_of(key, base), &error))
 		conf_error(conf, (struct conf_mark){0}, "%s, by default %s: %s", key->name,
-			   key->default_value, why.text);
+			   key->default_value, error.message);
 }
 
 static void apply_missing(struct conf *conf, const struct conf_schema *schema,

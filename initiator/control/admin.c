@@ -24,6 +24,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/states.h"
 #include "initiator/control/admin.h"
 #include "initiator/control/errors.h"
 #include "initiator/io/io_status.h"
@@ -38,15 +39,40 @@ enum {
 };
 static_assert(1 << SLOT_BITS == ADMIN_SLOTS, "CID = slot | generation << SLOT_BITS");
 
+#define TO(s) STATE_TO(ADMIN_##s)
+static const struct state_rule rules[] = {
+	[ADMIN_IDLE] = {"idle", TO(RUNNING)},
+	[ADMIN_RUNNING] = {"running", TO(FAILED) | TO(STOPPING) | TO(IDLE)},
+	[ADMIN_FAILED] = {"failed", TO(STOPPING)},
+	[ADMIN_STOPPING] = {"stopping", TO(IDLE)},
+};
+static const struct state_rule slot_rules[] = {
+	[ADMIN_SLOT_FREE] = {"free", TO(SLOT_SENT)},
+	[ADMIN_SLOT_SENT] = {"sent", TO(SLOT_AWAITS_ANSWER) | TO(SLOT_AWAITS_SEND)},
+	[ADMIN_SLOT_AWAITS_ANSWER] = {"awaits its answer", TO(SLOT_FREE)},
+	[ADMIN_SLOT_AWAITS_SEND] = {"awaits its SEND", TO(SLOT_FREE)},
+};
+#undef TO
+
+static void move(struct admin *admin, enum admin_state next)
+{
+	states_move("admin queue", rules, &admin->state, next);
+}
+
+static void move_slot(struct admin_slot *slot, enum admin_slot_state next)
+{
+	states_move("admin command", slot_rules, &slot->state, next);
+}
+
 __attribute__((format(printf, 3, 4))) static void fail(struct admin *admin, bool is_timeout,
 						       const char *fmt, ...)
 {
 	char reason[160];
 	va_list ap;
 
-	if (admin->has_failed || admin->is_stopping)
+	if (admin->state != ADMIN_RUNNING)
 		return;
-	admin->has_failed = true;
+	move(admin, ADMIN_FAILED);
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);
@@ -61,8 +87,8 @@ static void finish(struct admin_slot *slot)
 	struct admin_answer answer = slot->answer;
 
 	loop_timer_stop(&slot->timer);
-	slot->is_busy = false;
-	if (admin->has_failed || admin->is_stopping)
+	move_slot(slot, ADMIN_SLOT_FREE);
+	if (admin->state != ADMIN_RUNNING)
 		return;
 	if (slot->n_read) {
 		memcpy(admin->copy, slot->data, ADMIN_DATA_BYTES);
@@ -75,8 +101,9 @@ static void on_sent(struct work *work, const struct completion *c)
 {
 	struct admin_slot *slot = container_of(work, struct admin_slot, send);
 
-	slot->is_sending = false;
-	if (slot->is_busy && !slot->is_in_flight)
+	if (slot->state == ADMIN_SLOT_SENT)
+		move_slot(slot, ADMIN_SLOT_AWAITS_ANSWER);
+	else
 		finish(slot);
 }
 
@@ -90,7 +117,7 @@ static void on_timeout(struct loop_timer *timer)
 static struct admin_slot *take_slot(struct admin *admin)
 {
 	for (unsigned i = 0; i < ADMIN_SLOTS; i++)
-		if (!admin->slots[i].is_busy)
+		if (admin->slots[i].state == ADMIN_SLOT_FREE)
 			return &admin->slots[i];
 	return NULL;
 }
@@ -127,11 +154,11 @@ int admin_submit(struct admin *admin, const struct admin_command *command)
 	struct admin_slot *slot = take_slot(admin);
 	struct sge sge;
 
-	if (admin->has_failed || admin->is_stopping)
+	if (admin->state != ADMIN_RUNNING)
 		return 0;
 	if (!slot || !qp_n_free(&admin->qp))
 		return -EBUSY;
-	slot->is_busy = slot->is_in_flight = slot->is_sending = true;
+	move_slot(slot, ADMIN_SLOT_SENT);
 	slot->generation++;
 	slot->n_read = command->n_read;
 	slot->answer = (struct admin_answer){0};
@@ -152,16 +179,19 @@ static void on_answer(struct admin *admin, const struct nvme_cqe *cqe)
 {
 	uint16_t cid = get_le16(cqe->cid);
 	struct admin_slot *slot = &admin->slots[cid & (ADMIN_SLOTS - 1)];
+	bool is_in_flight = slot->state == ADMIN_SLOT_SENT ||
+			    slot->state == ADMIN_SLOT_AWAITS_ANSWER;
 
-	if (!slot->is_in_flight || cid != cid_of(slot)) {
+	if (!is_in_flight || cid != cid_of(slot)) {
 		fail(admin, false, "target answered admin command %04x, which is not in flight",
 		     cid);
 		return;
 	}
-	slot->is_in_flight = false;
 	slot->answer.status = io_status_in(cqe);
 	slot->answer.result = get_le64(cqe->result);
-	if (!slot->is_sending)
+	if (slot->state == ADMIN_SLOT_SENT)
+		move_slot(slot, ADMIN_SLOT_AWAITS_SEND);
+	else
 		finish(slot);
 }
 
@@ -179,7 +209,7 @@ static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c
 	recv_give(recv);
 	if (c->has_invalidated)
 		fail(admin, false, "target invalidated a key it was not asked to");
-	if (!admin->has_failed)
+	if (admin->state == ADMIN_RUNNING)
 		on_answer(admin, &cqe);
 }
 
@@ -205,12 +235,10 @@ static void report_stopped(struct loop_call *call)
 {
 	struct admin *admin = container_of(call, struct admin, stopped_call);
 
-	if (admin->is_attached) {
-		qp_detach(&admin->qp);
-		cq_stop(&admin->cq);
-		admin->is_attached = false;
-	}
+	qp_detach(&admin->qp);
+	cq_stop(&admin->cq);
 	unmake(admin);
+	move(admin, ADMIN_IDLE);
 	admin->on_stopped(admin);
 }
 
@@ -223,14 +251,10 @@ static void on_drained(struct qp *qp)
 
 void admin_stop(struct admin *admin)
 {
-	check(!admin->is_stopping);
-	admin->is_stopping = true;
+	move(admin, ADMIN_STOPPING);
 	for (unsigned i = 0; i < ADMIN_SLOTS; i++)
 		loop_timer_stop(&admin->slots[i].timer);
-	if (admin->is_attached)
-		qp_drain(&admin->qp);
-	else
-		loop_defer(admin->loop, &admin->stopped_call);
+	qp_drain(&admin->qp);
 }
 
 static void reset(struct admin *admin)
@@ -284,13 +308,14 @@ static int attach(struct admin *admin, struct cm_conn *conn, const struct domain
 	r = cq_start(&admin->cq);
 	if (r < 0)
 		return r;
+	move(admin, ADMIN_RUNNING);
 	r = qp_attach(&admin->qp);
 	if (r < 0 && !admin->qp.is_attached) {
 		cq_stop(&admin->cq);
+		move(admin, ADMIN_IDLE);
 		return r;
 	}
 	/* A receive that could not be posted soon breaks the queue pair. */
-	admin->is_attached = true;
 	return 0;
 }
 

@@ -34,12 +34,27 @@ struct admin_command {
 	void *context;
 };
 
+/* The rules of moves: admin.c. */
+enum admin_slot_state {
+	ADMIN_SLOT_FREE,
+	ADMIN_SLOT_SENT,	  /* SEND and answer are outstanding */
+	ADMIN_SLOT_AWAITS_ANSWER, /* the SEND has completed */
+	ADMIN_SLOT_AWAITS_SEND,	  /* the answer has overtaken the completion of the SEND */
+};
+
+enum admin_state {
+	ADMIN_IDLE,
+	ADMIN_RUNNING,
+	ADMIN_FAILED, /* on_failed was called; sends nothing, discards answers */
+	ADMIN_STOPPING,
+};
+
 struct admin_slot {
 	struct work send;
 	struct admin *admin;
 	struct loop_timer timer;
 	uint16_t generation;
-	bool is_busy, is_in_flight, is_sending;
+	unsigned state; /* enum admin_slot_state */
 	uint32_t n_read;
 	struct admin_answer answer;
 	void (*done)(void *context, const struct admin_answer *answer);
@@ -57,7 +72,7 @@ struct admin {
 	uint8_t *memory; /* owned mapping */
 	struct admin_slot slots[ADMIN_SLOTS];
 	uint8_t copy[ADMIN_DATA_BYTES];
-	bool is_attached, has_failed, is_stopping;
+	unsigned state; /* enum admin_state */
 	struct loop_call stopped_call;
 	/* Once: the queue has failed; reason is one line. The owner stops it. */
 	void (*on_failed)(struct admin *admin, bool is_timeout, const char *reason);

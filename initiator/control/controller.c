@@ -94,7 +94,7 @@ void controller_shut_down(struct controller *c)
  */
 bool controller_may_ask_again(struct controller *c)
 {
-	if (!c->is_unanswered || c->has_asked_again)
+	if (c->cause != CAUSE_UNANSWERED || c->has_asked_again)
 		return false;
 	c->has_asked_again = true;
 	log_info("%s; trying once more", c->error.message);
@@ -181,7 +181,7 @@ static void on_cm_failed(struct cm_conn *conn, const struct cm_error *error)
 
 	if (!controller_is_up(c))
 		return;
-	c->is_transient = error_cm_is_transient(error);
+	c->cause = error_cm_is_transient(error) ? CAUSE_TRANSIENT : CAUSE_OTHER;
 	error_from_cm(&c->error, &c->config->address, error);
 	controller_fail(c);
 }
@@ -205,7 +205,7 @@ void controller_start(struct controller *c)
 
 	check(c->state == CTRL_IDLE && !c->domain.pd);
 	c->is_established = c->has_admin = false;
-	c->is_permanent = c->is_missing = c->is_transient = c->is_unanswered = false;
+	c->cause = CAUSE_OTHER;
 	c->error = (struct error){0};
 	c->ana_state = 0;
 	controller_move(c, CTRL_RESOLVING);

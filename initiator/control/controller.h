@@ -41,6 +41,15 @@ struct async_event {
 	bool is_reading; /* the log, and then the namespace */
 };
 
+/* What the owner has to know of an attempt that failed. */
+enum controller_cause {
+	CAUSE_OTHER,
+	CAUSE_PERMANENT,  /* the target reports that a retry is pointless */
+	CAUSE_MISSING,	  /* the target has no such namespace */
+	CAUSE_TRANSIENT,  /* it will pass soon, even when connecting for the first time */
+	CAUSE_UNANSWERED, /* the Connect command, or its answer, was lost */
+};
+
 struct controller {
 	/* Thread: control */
 	struct loop *loop;		    /* borrowed */
@@ -82,10 +91,7 @@ struct controller {
 	unsigned ana_state; /* enum nvme_ana_state; 0: not known, or there is no ANA */
 
 	struct error error;
-	bool is_permanent;  /* the target reports that a retry is pointless */
-	bool is_missing;    /* the target has no such namespace */
-	bool is_transient;  /* it will pass soon, even when connecting for the first time */
-	bool is_unanswered; /* the Connect command: it or its answer was lost */
+	enum controller_cause cause; /* of the error */
 };
 
 void controller_init(struct controller *c, struct loop *loop, struct cm *cm,

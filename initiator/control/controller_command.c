@@ -98,7 +98,8 @@ void controller_fail_connection(struct controller *c, bool is_timeout, const cha
 {
 	if (!controller_is_up(c))
 		return;
-	c->is_unanswered = c->state == CTRL_SENDING_CONNECT;
+	if (c->state == CTRL_SENDING_CONNECT)
+		c->cause = CAUSE_UNANSWERED;
 	if (!controller_has_refused(c))
 		set_connection_error(c, is_timeout, reason);
 	controller_fail(c);

@@ -165,13 +165,19 @@ void controller_send_connect(struct controller *c)
 	controller_submit(c, &command);
 }
 
+static enum controller_cause cause_of_refusal(enum nvme_status status)
+{
+	if (error_connect_is_permanent(status))
+		return CAUSE_PERMANENT;
+	return nvme_status_code(status) == NVME_CONNECT_BUSY ? CAUSE_TRANSIENT : CAUSE_OTHER;
+}
+
 static void on_connected(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
 
 	if (answer->status != NVME_OK) {
-		c->is_permanent = error_connect_is_permanent(answer->status);
-		c->is_transient = nvme_status_code(answer->status) == NVME_CONNECT_BUSY;
+		c->cause = cause_of_refusal(answer->status);
 		error_from_connect(&c->error, c->config, 0, answer->status, answer->result);
 		controller_fail(c);
 		return;
@@ -349,7 +355,7 @@ static void on_list(void *context, const struct admin_answer *answer)
 
 	if (answer->status == NVME_OK)
 		identify_format_list(answer->data, list, sizeof(list));
-	c->is_missing = true;
+	c->cause = CAUSE_MISSING;
 	error_set(&c->error, EXIT_NOT_FOUND, "name one of them with --ns",
 		  "subsystem '%.100s' has no namespace %u for us (it has: %s)", c->subnqn,
 		  c->config->nsid, list);

@@ -7,7 +7,7 @@
  * queue, queue pair, registrations -> the I/O loop attaches them -> connect (CM) -> the
  * I/O loop sends the Connect command -> live.
  *
- * Failures: a live link that fails takes the whole association with it (reconnect_lost),
+ * Failures: a live link that fails takes the whole association with it (on_lost),
  * as the target would (wire reference, section 17). A link that cannot be connected while
  * the association is live is tried again alone, ever slower: one connection too many for
  * the target must not stop the I/O of the others. Its own I/O is held for ctrl_loss_tmo,
@@ -95,7 +95,7 @@ static void become_idle(struct volume_queue *queue)
 		loop_send(queue->loop, &queue->quit_msg);
 	else if (volume->phase == PHASE_LIVE)
 		retry_later(queue);
-	reconnect_on_link_idle(volume);
+	queue->link->ops->on_idle(volume);
 }
 
 /* An attempt failed, or a live link. *error is what is told. */
@@ -106,7 +106,7 @@ static void lost(struct volume_queue *queue, const struct error *error)
 	if (queue->link->state == LINK_IDLE || queue->link->state == LINK_STOPPING)
 		return;
 	if (queue->link->state == LINK_LIVE && volume->phase == PHASE_LIVE) {
-		reconnect_lost(volume, error);
+		queue->link->ops->on_lost(volume, error);
 		return;
 	}
 	volume->last_error = *error;
@@ -409,7 +409,7 @@ void link_on_connected(struct loop_msg *msg)
 		error_from_connect(&error, &volume->config, queue->limits.qid, status,
 				   queue->connect_result);
 	if (is_controller_gone(status, queue->connect_result)) {
-		reconnect_lost(volume, &error);
+		queue->link->ops->on_lost(volume, &error);
 		return;
 	}
 	lost(queue, &error);

@@ -7,6 +7,8 @@
 #include "base/loop.h"
 #include "transport/cm.h"
 
+struct error;
+struct volume;
 struct volume_queue;
 
 enum link_state {
@@ -19,8 +21,17 @@ enum link_state {
 	LINK_STOPPING, /* the I/O loop drains */
 };
 
+/* What a link notifies its volume of. */
+struct link_ops {
+	/* The association is lost with this link: everything has to go down. */
+	void (*on_lost)(struct volume *volume, const struct error *error);
+	/* The link is IDLE, after a stop or an attempt that failed. */
+	void (*on_idle)(struct volume *volume);
+};
+
 struct link {
 	/* Thread: control */
+	const struct link_ops *ops; /* borrowed: static */
 	struct volume_queue *queue; /* borrowed: the other side */
 	unsigned state;		    /* enum link_state */
 	struct cm_conn *conn;	    /* owned */
@@ -33,8 +44,7 @@ struct link {
 const char *link_state_name(unsigned state);
 /* The association is there: connects the queue. */
 void link_start(struct volume_queue *queue);
-/* Ends the connection, if there is one; reconnect_on_link_idle is told when it is
- * gone. */
+/* Ends the connection, if there is one; on_idle follows when it is gone. */
 void link_stop(struct volume_queue *queue);
 /* The messages' handlers. */
 void link_on_attached(struct loop_msg *msg);

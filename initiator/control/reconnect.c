@@ -3,11 +3,12 @@
  * When to connect, and when to give up: the phases of a volume. Control loop only.
  *
  *   OPENING -> LIVE -> RESETTING -> WAITING -> CONNECTING -> LIVE
- *      |                   ^           ^______________|
- *      +-> FAILED          +-- lost         failed
+ *    |  ^        lost     ^  |                   | failed
+ *    v  |                 +--|-------------------+
+ *   UNDOING -> FAILED <------+ gives up
  *
  * Happy path: reconnect_open starts the controller; on_live makes the volume LIVE and
- * connects its queues. Whatever fails then ends in reconnect_lost: everything is stopped
+ * connects its queues. Whatever fails then ends in on_lost: everything is stopped
  * (take_down), and when the last queue pair is gone (on_all_stopped), the next attempt is
  * scheduled: the first at once, then after ever longer delays up to reconnect_delay. I/O
  * is held meanwhile.
@@ -53,20 +54,33 @@
 
 #define RULE(s, name, next) [s] = {name, (next) | STATE_TO(PHASE_CLOSING)}
 static const struct state_rule rules[] = {
-	RULE(PHASE_OPENING, "opening", STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_FAILED)),
+	RULE(PHASE_OPENING, "opening", STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_UNDOING)),
+	RULE(PHASE_UNDOING, "undoing", STATE_TO(PHASE_OPENING) | STATE_TO(PHASE_FAILED)),
 	RULE(PHASE_LIVE, "live", STATE_TO(PHASE_RESETTING)),
 	RULE(PHASE_RESETTING, "resetting", STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
 	RULE(PHASE_WAITING, "waiting", STATE_TO(PHASE_CONNECTING) | STATE_TO(PHASE_FAILED)),
-	RULE(PHASE_CONNECTING, "connecting",
-	     STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
+	RULE(PHASE_CONNECTING, "connecting", STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_RESETTING)),
 	RULE(PHASE_FAILED, "failed", STATE_TO(PHASE_WAITING)),
 	[PHASE_CLOSING] = {"closing", 0},
 };
+
+static const struct state_rule outlooks[] = {
+	[OUTLOOK_HOLDS] = {"holds I/O", STATE_TO(OUTLOOK_FAILS_FAST) | STATE_TO(OUTLOOK_GIVES_UP)},
+	[OUTLOOK_FAILS_FAST] = {"fails I/O", STATE_TO(OUTLOOK_HOLDS) | STATE_TO(OUTLOOK_GIVES_UP)},
+	[OUTLOOK_GIVES_UP] = {"gives up", STATE_TO(OUTLOOK_HOLDS)},
+};
+
+static void set_outlook(struct volume *volume, enum volume_outlook next)
+{
+	if (volume->outlook != next)
+		states_move("volume's outlook", outlooks, &volume->outlook, next);
+}
 
 enum volume_state reconnect_state(const struct volume *volume)
 {
 	switch ((enum volume_phase)volume->phase) {
 	case PHASE_OPENING:
+	case PHASE_UNDOING:
 		return VOLUME_CONNECTING;
 	case PHASE_LIVE:
 		return VOLUME_LIVE;
@@ -132,20 +146,28 @@ static bool is_all_stopped(const struct volume *volume)
 	return true;
 }
 
+/* Controller and links are being stopped. */
+static bool is_going_down(const struct volume *volume)
+{
+	return volume->phase == PHASE_UNDOING || volume->phase == PHASE_RESETTING ||
+	       volume->phase == PHASE_CLOSING;
+}
+
 static void look_whether_stopped(struct volume *volume)
 {
-	if (volume->is_taking_down && is_all_stopped(volume))
+	if (is_going_down(volume) && is_all_stopped(volume))
 		loop_defer(volume->control, &volume->stopped_call);
 }
 
-void reconnect_on_link_idle(struct volume *volume)
+void reconnect_on_queue_gone(struct volume *volume)
 {
 	look_whether_stopped(volume);
 }
 
 static void take_down(struct volume *volume)
 {
-	volume->is_taking_down = true;
+	if (!is_going_down(volume))
+		move(volume, volume->phase == PHASE_OPENING ? PHASE_UNDOING : PHASE_RESETTING);
 	list_for_each (node, &volume->queues)
 		link_stop(list_entry(node, struct volume_queue, node));
 	if (volume->controller.state != CTRL_IDLE)
@@ -162,7 +184,7 @@ static void stop_timers(struct volume *volume)
 
 static void become_failed(struct volume *volume)
 {
-	bool was_opening = volume->phase == PHASE_OPENING;
+	bool was_opening = volume->phase == PHASE_UNDOING;
 
 	stop_timers(volume);
 	set_all_modes(volume, QUEUE_FAIL);
@@ -184,7 +206,8 @@ static void start_deadlines(struct volume *volume)
 				 volume->config.fast_io_fail_tmo_ns);
 }
 
-void reconnect_lost(struct volume *volume, const struct error *error)
+/* A live link or controller failed: everything goes down, and is built up again. */
+static void on_lost(struct volume *volume, const struct error *error)
 {
 	if (volume->phase != PHASE_LIVE)
 		return;
@@ -196,7 +219,6 @@ void reconnect_lost(struct volume *volume, const struct error *error)
 	log_warn(VOLUME_FMT ": %s; reconnecting", VOLUME_ARG(volume), error->message);
 	PROBE(rblk, path_lost, volume, &error->message[0]);
 	start_deadlines(volume);
-	move(volume, PHASE_RESETTING);
 	take_down(volume);
 }
 
@@ -235,22 +257,19 @@ static void on_attempt(struct loop_timer *timer)
 	controller_start(&volume->controller);
 }
 
-static void finish_close(struct volume *volume)
-{
-	struct volume_callbacks callbacks = volume->callbacks;
-	void *context = volume->context;
-
-	volume_free(volume);
-	callbacks.on_closed(context);
-}
-
 /* After the first attempt: the program that attaches waits for its outcome. */
 static bool may_open_again(struct volume *volume)
 {
 	struct controller *c = &volume->controller;
 
 	return controller_may_ask_again(c) ||
-	       (c->is_transient && clock_ns() < volume->open_until_ns);
+	       (c->cause == CAUSE_TRANSIENT && clock_ns() < volume->open_until_ns);
+}
+
+static void open_again(struct volume *volume)
+{
+	move(volume, PHASE_OPENING);
+	loop_timer_start(volume->control, &volume->attempt_timer, OPEN_RETRY_NS);
 }
 
 /* The last queue pair of the association is gone. */
@@ -258,27 +277,27 @@ static void on_all_stopped(struct loop_call *call)
 {
 	struct volume *volume = container_of(call, struct volume, stopped_call);
 
-	if (!volume->is_taking_down || !is_all_stopped(volume))
+	if (!is_going_down(volume) || !is_all_stopped(volume))
 		return;
-	volume->is_taking_down = false;
 	controller_close_domain(&volume->controller);
 	switch ((enum volume_phase)volume->phase) {
 	case PHASE_CLOSING:
-		finish_close(volume);
+		volume->on_over(volume);
 		return;
-	case PHASE_OPENING:
+	case PHASE_UNDOING:
 		if (may_open_again(volume))
-			loop_timer_start(volume->control, &volume->attempt_timer, OPEN_RETRY_NS);
+			open_again(volume);
 		else
 			become_failed(volume);
 		return;
 	case PHASE_RESETTING:
-	case PHASE_CONNECTING:
-		if (volume->must_fail)
+		if (volume->outlook == OUTLOOK_GIVES_UP)
 			become_failed(volume);
 		else
 			wait_for_attempt(volume);
 		return;
+	case PHASE_OPENING:
+	case PHASE_CONNECTING:
 	case PHASE_LIVE:
 	case PHASE_WAITING:
 	case PHASE_FAILED:
@@ -290,10 +309,10 @@ static void on_loss(struct loop_timer *timer)
 {
 	struct volume *volume = container_of(timer, struct volume, loss_timer);
 
-	volume->must_fail = true;
+	set_outlook(volume, OUTLOOK_GIVES_UP);
 	if (volume->phase == PHASE_WAITING)
 		become_failed(volume);
-	else if (!volume->is_taking_down)
+	else if (!is_going_down(volume))
 		take_down(volume);
 }
 
@@ -302,7 +321,8 @@ static void on_fast_fail(struct loop_timer *timer)
 	struct volume *volume = container_of(timer, struct volume, fast_timer);
 
 	log_warn(VOLUME_FMT ": I/O fails until the connection is back", VOLUME_ARG(volume));
-	volume->fails_fast = true;
+	if (volume->outlook == OUTLOOK_HOLDS)
+		set_outlook(volume, OUTLOOK_FAILS_FAST);
 	set_all_modes(volume, QUEUE_FAIL);
 }
 
@@ -328,7 +348,7 @@ static void set_other_namespace(struct volume *volume, const char *difference)
 		  "detach it, and attach it again if it is the right one",
 		  "the contents of namespace %u of '%.80s' are not those that were attached: %s",
 		  volume->config.nsid, volume->config.subnqn, difference);
-	volume->must_fail = true;
+	set_outlook(volume, OUTLOOK_GIVES_UP);
 }
 
 static bool may_come_back(struct volume *volume)
@@ -374,7 +394,7 @@ static void come_back(struct volume *volume)
 	set_obstacle(volume, OBSTACLE_NONE);
 	volume->n_reconnects++;
 	volume->live_since_ns = clock_ns();
-	volume->fails_fast = false;
+	set_outlook(volume, OUTLOOK_HOLDS);
 	log_info(VOLUME_FMT ": reconnected after %s", VOLUME_ARG(volume),
 		 units_format_duration(text, volume->live_since_ns - volume->lost_ns));
 	PROBE(rblk, path_restored, volume, volume->n_reconnects);
@@ -416,16 +436,16 @@ static void on_live(struct controller *c)
 static void note_refusal(struct volume *volume)
 {
 	const struct controller *c = &volume->controller;
-	enum volume_obstacle obstacle = c->is_missing	  ? OBSTACLE_GONE
-					: c->is_permanent ? OBSTACLE_DENIED
-							  : OBSTACLE_NONE;
+	enum volume_obstacle obstacle = c->cause == CAUSE_MISSING     ? OBSTACLE_GONE
+					: c->cause == CAUSE_PERMANENT ? OBSTACLE_DENIED
+								      : OBSTACLE_NONE;
 	bool is_new = obstacle != volume->obstacle;
 
 	if (obstacle && volume->config.fails_on_denial)
-		volume->must_fail = true;
+		set_outlook(volume, OUTLOOK_GIVES_UP);
 	set_obstacle(volume, obstacle);
 	volume->n_refusals++;
-	if (obstacle && is_new && !volume->must_fail)
+	if (obstacle && is_new && volume->outlook != OUTLOOK_GIVES_UP)
 		log_warn(VOLUME_FMT ": %s; it is tried again, and I/O waits", VOLUME_ARG(volume),
 			 c->error.message);
 }
@@ -435,7 +455,7 @@ static void on_down(struct controller *c)
 	struct volume *volume = c->context;
 
 	if (volume->phase == PHASE_LIVE) {
-		reconnect_lost(volume, &c->error);
+		on_lost(volume, &c->error);
 		return;
 	}
 	if (volume->phase == PHASE_CONNECTING || volume->phase == PHASE_OPENING) {
@@ -445,10 +465,10 @@ static void on_down(struct controller *c)
 		if (volume->phase == PHASE_CONNECTING)
 			note_refusal(volume);
 	}
-	if (!volume->is_taking_down)
-		take_down(volume);
-	else
+	if (is_going_down(volume))
 		controller_stop(c);
+	else
+		take_down(volume);
 }
 
 static void on_stopped(struct controller *c)
@@ -468,7 +488,7 @@ static void on_namespace(struct controller *c)
 
 		set_other_namespace(volume, difference);
 		error = volume->last_error;
-		reconnect_lost(volume, &error);
+		on_lost(volume, &error);
 		return;
 	}
 	if (volume_learn(volume) && volume->callbacks.on_changed)
@@ -481,7 +501,7 @@ static void on_gone(struct controller *c)
 	struct error error = c->error;
 
 	if (volume->phase == PHASE_LIVE)
-		reconnect_lost(volume, &error);
+		on_lost(volume, &error);
 }
 
 static void on_ana(struct controller *c)
@@ -507,6 +527,11 @@ const struct controller_ops reconnect_controller_ops = {
 	.on_namespace = on_namespace,
 	.on_gone = on_gone,
 	.on_ana = on_ana,
+};
+
+const struct link_ops reconnect_link_ops = {
+	.on_lost = on_lost,
+	.on_idle = look_whether_stopped,
 };
 
 /* ---- first and last ---- */
@@ -537,7 +562,7 @@ int reconnect_reopen(struct volume *volume)
 	if (volume->phase != PHASE_FAILED || !volume->live_since_ns)
 		return -EINVAL;
 	log_info(VOLUME_FMT ": is tried again, as told", VOLUME_ARG(volume));
-	volume->must_fail = volume->fails_fast = false;
+	set_outlook(volume, OUTLOOK_HOLDS);
 	volume->lost_ns = clock_ns();
 	volume->n_attempts = 0;
 	set_obstacle(volume, OBSTACLE_NONE);
@@ -558,6 +583,5 @@ void reconnect_close(struct volume *volume)
 		take_down(volume);
 		return;
 	}
-	volume->is_taking_down = true;
 	controller_shut_down(&volume->controller);
 }

@@ -57,8 +57,9 @@ struct auth_host {
 bool auth_host_is_asked(const struct auth_keys *keys, uint64_t connect_result,
 			enum auth_host_failure *ret_failure);
 
-/* begin builds the first message, Negotiate; it copies keys and borrows the names until the exchange
- * is over. sent: the target has accepted auth->message. Both return what the caller does next. */
+/* begin builds the first message, Negotiate; it copies keys and borrows the names until the
+ * exchange is over. sent: the target has accepted auth->message. Both return what the caller does
+ * next. */
 enum auth_host_step auth_host_begin(struct auth_host *auth, const struct auth_keys *keys,
 				    const char *hostnqn, const char *subnqn);
 enum auth_host_step auth_host_sent(struct auth_host *auth);

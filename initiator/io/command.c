@@ -47,6 +47,7 @@ int command_table_init(struct command_table *table, struct volume_queue *queue, 
 		struct command *command = &table->commands[i];
 
 		command->queue = queue;
+		command->table = table;
 		command->slot = (uint16_t)i;
 		command->capsule = (void *)(table->memory + i * sizeof(struct command_capsule));
 		list_init(&command->node);
@@ -110,6 +111,15 @@ void command_give(struct command_table *table, struct command *command)
 	check(!command->is_in_flight && !command->is_sending && !command->is_revoking);
 	command->io = NULL;
 	table->free[table->n_free++] = command->slot;
+}
+
+void command_on_sent(struct work *work, const struct completion *c)
+{
+	struct command *command = container_of(work, struct command, send);
+
+	command->is_sending = false;
+	if (!command->is_in_flight)
+		command_give(command->table, command);
 }
 
 struct command *command_find(struct command_table *table, uint16_t cid)

@@ -30,8 +30,9 @@ static_assert(sizeof(struct command_capsule) == 128, "two cache lines");
 
 struct command {
 	/* Thread: I/O loop */
-	struct work send; /* queue_on_sent finds the command by it */
+	struct work send;
 	struct volume_queue *queue;
+	struct command_table *table;
 	struct list node;     /* in table->in_flight, in the order of sending */
 	struct volume_io *io; /* NULL: the Connect */
 	struct command_capsule *capsule;
@@ -82,5 +83,7 @@ void command_start(struct command_table *table, struct command *command, uint64_
 void command_stop(struct command_table *table, struct command *command);
 /* Neither in flight nor being sent nor revoking. */
 void command_give(struct command_table *table, struct command *command);
+/* send.done of a command without an I/O: gives it back if it was answered before. */
+void command_on_sent(struct work *work, const struct completion *c);
 /* The command in flight with this identifier; NULL for anything else. */
 struct command *command_find(struct command_table *table, uint16_t cid);

@@ -4,7 +4,7 @@
  *
  * Happy path: volume_io_submit makes the I/O a command. While there is none free, or no room
  * in the submission queue, or others wait for that, it goes to the end of the held ones, which
- * io_pump takes in order. A command's answer ends in io_complete: the I/O is done, or, if one
+ * io_pump takes in order. A command's answer ends in complete(): the I/O is done, or, if one
  * command could not do all of it, goes to the head of the held ones with done_bytes further on.
  * So an I/O has at most one command in flight.
  *
@@ -195,6 +195,8 @@ static uint64_t part_bytes(const struct volume_queue *queue, const struct volume
 	return 0;
 }
 
+static void on_sent(struct work *work, const struct completion *c);
+
 /* Fills capsule and sges; returns the number of sges. */
 static unsigned build(struct volume_queue *queue, struct command *command, struct sge *sges)
 {
@@ -268,7 +270,7 @@ static __attribute__((noinline)) void start(struct volume_queue *queue, struct v
 		flags |= QP_INLINE;
 	if (command->holds_buffer)
 		flags |= QP_SIGNALED; /* its end is waited for */
-	command->send.done = queue_on_sent;
+	command->send.done = on_sent;
 	command->is_sending = true;
 	command_start(&queue->table, command, queue->loop->now_ns);
 	PROBE(rblk, command_sent, command, io, queue->limits.qid,
@@ -325,7 +327,7 @@ static bool has_slots(const struct volume_queue *queue)
 
 static bool may_start(const struct volume_queue *queue)
 {
-	return queue->is_live && queue->table.n_free &&
+	return queue->state == HOST_QUEUE_LIVE && queue->table.n_free &&
 	       queue->table.n_in_flight < queue->limits.max_in_flight && has_slots(queue);
 }
 
@@ -500,7 +502,7 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io, uint6
 		hold_first(queue, io); /* the next part */
 }
 
-void io_complete(struct volume_queue *queue, struct command *command)
+static void complete(struct volume_queue *queue, struct command *command)
 {
 	struct volume_io *io = command->io;
 	uint64_t n_bytes = command->n_bytes;
@@ -508,9 +510,59 @@ void io_complete(struct volume_queue *queue, struct command *command)
 
 	/* First: done may submit again, and should find the slot. */
 	if (command->is_sending)
-		command->io = NULL; /* lingers, until queue_on_sent */
+		command->io = NULL; /* lingers, until on_sent */
 	else
 		command_give(&queue->table, command);
 	complete_one(queue, io, n_bytes, status);
 	io_pump(queue);
+}
+
+static void count(_Atomic uint64_t *n)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* Answered; over when the device is done with the buffer and the target with its key. */
+void io_complete_when_idle(struct volume_queue *queue, struct command *command)
+{
+	if (!command->is_revoking && !(command->is_sending && command->holds_buffer))
+		complete(queue, command);
+}
+
+/* The key is of no use any more. A connection that broke meanwhile has the same effect. */
+static void on_revoked(struct work *work, const struct completion *c)
+{
+	struct command *command = container_of(work, struct command, revoke);
+
+	command->is_revoking = false;
+	io_complete_when_idle(command->queue, command);
+}
+
+/* The target may have left the key to us (a host has to bear that: NVMe over RDMA binding); nothing
+ * is the front end's before the target can no longer reach it. */
+void io_take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated)
+{
+	if (is_invalidated) {
+		count(&queue->n_invalidated);
+		return;
+	}
+	count(&queue->n_revoked);
+	command->is_revoking = true;
+	command->revoke.done = on_revoked;
+	qp_invalidate(&queue->qp, &command->revoke, &command->window);
+}
+
+/* The device is done with the SEND of an I/O, which may have been answered long ago. */
+static void on_sent(struct work *work, const struct completion *c)
+{
+	struct command *command = container_of(work, struct command, send);
+
+	if (!command->io) {
+		command_on_sent(work, c);
+		return;
+	}
+	command->is_sending = false;
+	if (!command->is_in_flight)
+		io_complete_when_idle(command->queue, command);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The I/O loop's side of an I/O queue: its life on the loop, answers, timeouts.
+ * The I/O loop's side of an I/O queue: its life on the loop, and its answers (queue_watch.c has its
+ * states and its timeouts).
  *
  * Happy path: attach (poll the completion queue, post receives) -> start (send Connect)
  * -> its answer makes the queue live -> answers to commands come in by on_recv, which
@@ -10,16 +11,13 @@
  * Failures: whatever is wrong with the connection - a failed work request, an answer that
  * is short or names no command in flight, a command without answer for too long - goes
  * to host_queue_fail. It is not repaired here: control tears the association down and builds
- * another (link.c, reconnect.c). Until then nothing is sent and no further answer is
- * believed.
+ * another (link.c, reconnect.c). Until then the queue sends nothing and discards answers.
  *
  * Invariants: an I/O is in exactly one of held, waiting, finished, or a command in
  * flight. Its buffer was in a queue pair's hands only if that queue pair is this one, and
  * it leaves a dead one only after on_drained (reliability I2).
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bits.h"
@@ -33,7 +31,6 @@
 
 enum {
 	CONNECT_BYTES = sizeof(struct nvmf_connect_data),
-	OVERDUE = 10, /* times io_timeout: such a command is given up in any case */
 };
 
 static void tell(struct volume_queue *queue, struct loop_msg *msg)
@@ -41,85 +38,15 @@ static void tell(struct volume_queue *queue, struct loop_msg *msg)
 	loop_send(queue->control, msg);
 }
 
-void host_queue_fail(struct volume_queue *queue, const char *fmt, ...)
-{
-	va_list ap;
-
-	queue->is_live = false;
-	if (queue->has_failed || !queue->is_attached)
-		return;
-	queue->has_failed = true;
-	va_start(ap, fmt);
-	vsnprintf(queue->fail_reason, sizeof(queue->fail_reason), fmt, ap);
-	va_end(ap);
-	tell(queue, &queue->failed_msg);
-}
-
-/* ---- timeouts ---- */
-
-/*
- * A command is old. That is no reason to end the association while the target is only slow: a rate
- * may hold commands for long, and after a reconnect it would hold the same ones again, from the
- * start. It is slow as long as it answers others on this queue, or Keep Alive, without which
- * control ends the association. But a command may have been forgotten: beyond OVERDUE times the
- * timeout it is.
- */
-static bool is_only_slow(struct volume_queue *queue, uint64_t age)
-{
-	bool has_progress = queue->table.n_answered != queue->n_answered_before;
-
-	queue->n_answered_before = queue->table.n_answered;
-	return age < OVERDUE * queue->io_timeout_ns && (has_progress || queue->is_watched) &&
-	       list_entry(queue->table.in_flight.next, struct command, node)->io;
-}
-
-static void tell_slow(struct volume_queue *queue, uint64_t age)
-{
-	if (queue->has_told_slow)
-		return;
-	queue->has_told_slow = true;
-	log_warn("queue %u: no answer to a command for %llu s, but the target is there: waiting on",
-		 queue->limits.qid, (unsigned long long)(age / NSEC_PER_SEC));
-}
-
-static void on_io_timer(struct loop_timer *timer)
-{
-	struct volume_queue *queue = container_of(timer, struct volume_queue, io_timer);
-	struct list *in_flight = &queue->table.in_flight;
-	uint64_t age;
-
-	if (list_is_empty(in_flight) || queue->has_failed)
-		return;
-	age = clock_ns() - list_entry(in_flight->next, struct command, node)->start_ns;
-	if (age < queue->io_timeout_ns) {
-		loop_timer_start(queue->loop, timer, queue->io_timeout_ns - age);
-		return;
-	}
-	if (is_only_slow(queue, age)) {
-		tell_slow(queue, age);
-		loop_timer_start(queue->loop, timer, queue->io_timeout_ns);
-		return;
-	}
-	host_queue_fail(queue, "no answer to a command for %llu s",
-			(unsigned long long)(age / NSEC_PER_SEC));
-}
-
-/* One timer for all commands: it is started by the first, and looks at the oldest. */
-void queue_watch_timeout(struct volume_queue *queue)
-{
-	if (loop_timer_is_running(&queue->io_timer))
-		return;
-	queue->n_answered_before = queue->table.n_answered;
-	loop_timer_start(queue->loop, &queue->io_timer, queue->io_timeout_ns);
-}
-
 /* ---- answers ---- */
 
-void queue_connected(struct volume_queue *queue, enum nvme_status status)
+/* Connect, and authentication where it is required, are over. */
+static void on_connected(struct volume_queue *queue, enum nvme_status status)
 {
 	queue->connect_status = status;
 	io_before_held(queue);
-	queue->is_live = status == NVME_OK && !queue->has_failed;
+	if (status == NVME_OK && queue->state == HOST_QUEUE_STARTING)
+		host_queue_move(queue, HOST_QUEUE_LIVE);
 	tell(queue, &queue->connected_msg);
 	io_pump(queue);
 }
@@ -139,45 +66,9 @@ static void on_setup_answer(struct volume_queue *queue, struct command *command,
 	queue->connect_result = result;
 	if (status == NVME_OK)
 		queue_auth_start(queue, result, (const char *)data->hostnqn,
-				 (const char *)data->subnqn);
+				 (const char *)data->subnqn, on_connected);
 	else
-		queue_connected(queue, status);
-}
-
-static void count(_Atomic uint64_t *n)
-{
-	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
-
-/* Answered; over when the device is done with the buffer and the target with its key. */
-static void complete_when_idle(struct volume_queue *queue, struct command *command)
-{
-	if (!command->is_revoking && !(command->is_sending && command->holds_buffer))
-		io_complete(queue, command);
-}
-
-/* The key is of no use any more. A connection that broke meanwhile has the same effect. */
-static void on_revoked(struct work *work, const struct completion *c)
-{
-	struct command *command = container_of(work, struct command, revoke);
-
-	command->is_revoking = false;
-	complete_when_idle(command->queue, command);
-}
-
-/* The target may have left the key to us (a host has to bear that: NVMe over RDMA binding); nothing
- * is the front end's before the target can no longer reach it. */
-static void take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated)
-{
-	if (is_invalidated) {
-		count(&queue->n_invalidated);
-		return;
-	}
-	count(&queue->n_revoked);
-	command->is_revoking = true;
-	command->revoke.done = on_revoked;
-	qp_invalidate(&queue->qp, &command->revoke, &command->window);
+		on_connected(queue, status);
 }
 
 static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
@@ -204,8 +95,8 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		return;
 	}
 	if (was_lent)
-		take_key_back(queue, command, c->has_invalidated);
-	complete_when_idle(queue, command);
+		io_take_key_back(queue, command, c->has_invalidated);
+	io_complete_when_idle(queue, command);
 }
 
 static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c)
@@ -220,23 +111,8 @@ static void on_recv(struct recv *recv, struct qp *qp, const struct completion *c
 	}
 	cqe = *(const struct nvme_cqe *)recv->capsule;
 	recv_give(recv); /* before the next command can be answered into it */
-	if (!queue->has_failed)
+	if (queue->state != HOST_QUEUE_FAILED)
 		on_answer(queue, &cqe, c);
-}
-
-/* The device is done with a SEND. Its command may have been answered long ago. */
-void queue_on_sent(struct work *work, const struct completion *c)
-{
-	struct command *command = container_of(work, struct command, send);
-	struct volume_queue *queue = command->queue;
-
-	command->is_sending = false;
-	if (command->is_in_flight)
-		return;
-	if (command->io)
-		complete_when_idle(queue, command);
-	else
-		command_give(&queue->table, command);
 }
 
 static void on_broken(struct qp *qp, const struct completion *c)
@@ -269,8 +145,7 @@ static int attach(struct volume_queue *queue)
 		queue_cq_stop(queue->cq);
 		return r;
 	}
-	queue->is_attached = true;
-	queue->has_failed = false;
+	host_queue_move(queue, HOST_QUEUE_STARTING);
 	queue->has_told_slow = false;
 	return r;
 }
@@ -304,7 +179,7 @@ static void send_connect(struct volume_queue *queue, struct command *command)
 		sqe->sgl.keyed.key = put_le32(table->mr.rkey);
 	}
 	connect_fill_command(sqe, queue->limits.qid, queue->limits.n_sq, 0);
-	command->send.done = queue_on_sent;
+	command->send.done = command_on_sent;
 	command->is_sending = true;
 	command_start(table, command, clock_ns());
 	qp_send(&queue->qp, &command->send, sges, in_capsule ? 2 : 1, QP_SIGNALED, 0);
@@ -316,7 +191,7 @@ static void on_start(struct loop_msg *msg)
 	struct volume_queue *queue = container_of(msg, struct volume_queue, start_msg);
 	struct command *command;
 
-	if (queue->has_failed)
+	if (queue->state != HOST_QUEUE_STARTING)
 		return;
 	command = command_take(&queue->table);
 	check(command && qp_n_free(&queue->qp));
@@ -345,7 +220,7 @@ static void on_drained(struct qp *qp)
 	loop_timer_stop(&queue->io_timer);
 	qp_detach(&queue->qp);
 	queue_cq_stop(queue->cq);
-	queue->is_attached = false;
+	host_queue_move(queue, HOST_QUEUE_DETACHED);
 	if (queue->mode == QUEUE_FAIL)
 		io_fail_held(queue);
 	tell(queue, &queue->stopped_msg);
@@ -355,12 +230,13 @@ static void on_stop(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, stop_msg);
 
-	queue->is_live = false;
-	queue->has_failed = true; /* and so no answer is believed, nor a failure reported */
-	if (queue->is_attached)
-		qp_drain(&queue->qp);
-	else
+	if (queue->state == HOST_QUEUE_DETACHED) {
 		tell(queue, &queue->stopped_msg);
+		return;
+	}
+	if (queue->state != HOST_QUEUE_FAILED)
+		host_queue_move(queue, HOST_QUEUE_FAILED); /* answers and failures count no more */
+	qp_drain(&queue->qp);
 }
 
 static void on_quit(struct loop_msg *msg)
@@ -383,7 +259,7 @@ static void on_mode(struct loop_msg *msg)
 
 	atomic_store(&queue->is_mode_sent, false); /* before the look: a later change sends again */
 	queue->mode = (enum queue_mode)atomic_load(&queue->wanted_mode);
-	if (queue->mode == QUEUE_FAIL && !queue->is_live)
+	if (queue->mode == QUEUE_FAIL && queue->state != HOST_QUEUE_LIVE)
 		io_fail_held(queue); /* what is in flight follows in on_drained */
 	else if (queue->mode == QUEUE_HOLD)
 		io_retry_now(queue);
@@ -432,7 +308,7 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	queue->stopped_msg.run = config->on_stopped;
 	queue->quitted_msg.run = config->on_quitted;
 	queue->finish_call.run = io_on_finish;
-	queue->io_timer.on_expiry = on_io_timer;
+	queue->io_timer.on_expiry = queue_on_timeout;
 	queue->retry_timer.on_expiry = io_on_retry;
 	list_init(&queue->node);
 	list_init(&queue->held);

@@ -4,8 +4,8 @@
  *
  *   control loop (link.c): resolves, makes completion queue, queue pair and
  *       registrations, connects, takes them apart again; decides when.
- *   I/O loop (queue.c, io.c, command.c, slab.c): sends commands, takes answers, holds
- *       what cannot be sent.
+ *   I/O loop (queue.c, queue_watch.c, queue_auth.c, io.c, command.c, slab.c): sends commands,
+ *       takes answers, holds what cannot be sent.
  *
  *     control                                  I/O loop
  *     resolve, make cq and qp   -- attach -->  polls the cq, posts receives
@@ -41,6 +41,14 @@ struct volume_io_errors;
 enum queue_mode {
 	QUEUE_HOLD, /* I/O that cannot be sent now waits */
 	QUEUE_FAIL, /* it fails with -EIO */
+};
+
+/* Of the I/O loop's side; the rules of moves: queue_watch.c. */
+enum host_queue_state {
+	HOST_QUEUE_DETACHED,
+	HOST_QUEUE_STARTING, /* Connect and authentication */
+	HOST_QUEUE_LIVE,
+	HOST_QUEUE_FAILED, /* sends nothing and discards answers, until it is drained */
 };
 
 struct volume_queue {
@@ -91,7 +99,7 @@ struct volume_queue {
 	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
 	void *before_held_context;
 	enum queue_mode mode;
-	bool is_attached, is_live, has_failed;
+	unsigned state; /* enum host_queue_state */
 	struct loop_call finish_call;
 	struct loop_timer io_timer; /* runs while commands are in flight */
 	struct loop_timer retry_timer;
@@ -111,17 +119,17 @@ void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
 /* Sends I/O that waits for a retry now. */
 void queue_retry(struct volume_queue *queue);
 
-/* ---- queue.c: I/O loop ---- */
+/* ---- queue_watch.c: I/O loop ---- */
 
+/* Checks the move against the table. */
+void host_queue_move(struct volume_queue *queue, enum host_queue_state next);
 /* The association cannot be trusted any more: notifies control, once, and sends nothing further. */
 __attribute__((format(printf, 2, 3))) void host_queue_fail(struct volume_queue *queue,
 							   const char *fmt, ...);
-void queue_watch_timeout(struct volume_queue *queue); /* a command was started */
-/* The done of every command's SEND. */
-void queue_on_sent(struct work *work, const struct completion *c);
-
-/* Connect, and authentication where it is required, are over: notifies control; NVME_OK: live. */
-void queue_connected(struct volume_queue *queue, enum nvme_status status);
+/* A command was started: from now on its answer is due. */
+void queue_watch_timeout(struct volume_queue *queue);
+/* io_timer has expired. */
+void queue_on_timeout(struct loop_timer *timer);
 
 /* ---- io.c: I/O loop ---- */
 
@@ -129,8 +137,12 @@ void queue_connected(struct volume_queue *queue, enum nvme_status status);
 void io_pump(struct volume_queue *queue);
 /* I/O that was held for long is about to be sent: the front end may still cancel it. */
 void io_before_held(struct volume_queue *queue);
-/* The answer to an I/O command, and its SEND's completion, have arrived. */
-void io_complete(struct volume_queue *queue, struct command *command);
+/* The command was answered. Its I/O is done when the device is done with the buffer, and the target
+ * with its key. */
+void io_complete_when_idle(struct volume_queue *queue, struct command *command);
+/* The answer to a command that lent a key: invalidates the key if the target has not. Before
+ * io_complete_when_idle. */
+void io_take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated);
 /* The queue pair is dead: the command's I/O is held again, before all others, unless it is
  * cancelled. */
 void io_hold_again(struct volume_queue *queue, struct volume_io *io);

@@ -58,7 +58,7 @@ static void end(struct volume_queue *queue, enum auth_host_failure failure,
 	auth->explanation = explanation;
 	if (auth->host)
 		auth_host_reset(auth->host);
-	queue_connected(queue, failure == AUTH_HOST_OK ? NVME_OK : NVME_AUTH_REQUIRED);
+	auth->on_over(queue, failure == AUTH_HOST_OK ? NVME_OK : NVME_AUTH_REQUIRED);
 }
 
 static void send_command(struct volume_queue *queue, enum auth_host_step step)
@@ -79,7 +79,7 @@ static void send_command(struct volume_queue *queue, enum auth_host_step step)
 	sqe->sgl.keyed.length = put_le24(n);
 	sqe->sgl.keyed.key = put_le32(auth->mr.rkey);
 	auth->is_sending = step == AUTH_HOST_SEND;
-	command->send.done = queue_on_sent;
+	command->send.done = command_on_sent;
 	command->is_sending = true;
 	command_start(&queue->table, command, clock_ns());
 	sge = (struct sge){sqe, sizeof(*sqe), queue->table.mr.lkey};
@@ -106,11 +106,12 @@ static void do_step(struct volume_queue *queue, enum auth_host_step step)
 }
 
 void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const char *hostnqn,
-		      const char *subnqn)
+		      const char *subnqn, queue_auth_over *on_over)
 {
 	struct queue_auth *auth = &queue->auth;
 	enum auth_host_failure failure;
 
+	auth->on_over = on_over;
 	if (!auth_host_is_asked(auth->keys, connect_result, &failure)) {
 		end(queue, failure, NVMF_AUTH_OK);
 		return;

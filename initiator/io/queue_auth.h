@@ -8,12 +8,16 @@
 struct error;
 struct volume_queue;
 
+/* Authentication is over, or was not required. status: NVME_OK, or why the queue is of no use. */
+typedef void queue_auth_over(struct volume_queue *queue, enum nvme_status status);
+
 /* Authentication of the queue. Control makes and unmakes it, like cq and qp. */
 struct queue_auth {
 	struct auth_keys *keys; /* owned: auth_alloc; NULL: none are configured */
 	struct auth_host *host; /* owned: auth_alloc */
 	uint8_t *memory;	/* owned mapping: the message on its way */
 	struct mr mr;
+	queue_auth_over *on_over;
 	bool is_running, is_sending;
 	enum auth_host_failure failure; /* with connect_status */
 	enum nvmf_auth_failure explanation;
@@ -23,8 +27,8 @@ struct queue_auth {
  * that is half made. */
 int queue_auth_make(struct volume_queue *queue, const struct domain *domain, struct error *error);
 void queue_auth_unmake(struct volume_queue *queue);
-/* I/O loop: Connect was granted; queue_connected follows. */
+/* I/O loop: Connect was granted; on_over follows, perhaps from inside. */
 void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const char *hostnqn,
-		      const char *subnqn);
+		      const char *subnqn, queue_auth_over *on_over);
 /* I/O loop: the answer to one of its commands. */
 void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status);

@@ -57,7 +57,7 @@ static void on_ask(struct loop_msg *msg)
 		gate_look(conn);
 		if (nbd_conn_is_open(conn) || !nbd_io_has_writes(conn))
 			continue;
-		conn->is_waited_for = true;
+		nbd_conn_set_end(conn, END_WAITED_FOR);
 		gate->n_waited_for++;
 	}
 	gate->must_answer = gate->n_waited_for;
@@ -69,9 +69,9 @@ void gate_conn_gone(struct worker *worker, struct nbd_conn *conn)
 {
 	struct gate_worker *gate = &worker->gate;
 
-	if (!conn->is_waited_for)
+	if (conn->end != END_WAITED_FOR)
 		return;
-	conn->is_waited_for = false;
+	nbd_conn_set_end(conn, END_OVER);
 	if (!--gate->n_waited_for && gate->must_answer)
 		answer(worker);
 }

@@ -64,9 +64,9 @@ static enum nbd_error check_flags(const struct nbd_request *r)
 		return NBD_EINVAL;
 	if (r->flags & ~r->command->flags)
 		return NBD_EINVAL;
-	if (r->flags & NBD_CMD_FLAG_DF && !conn->is_structured)
+	if (r->flags & NBD_CMD_FLAG_DF && conn->replies < REPLIES_STRUCTURED)
 		return NBD_EINVAL;
-	if (r->type == NBD_CMD_BLOCK_STATUS && (!conn->has_allocation_context || !r->length))
+	if (r->type == NBD_CMD_BLOCK_STATUS && (conn->replies < REPLIES_WITH_STATUS || !r->length))
 		return NBD_EINVAL;
 	return NBD_SUCCESS;
 }
@@ -167,7 +167,7 @@ static struct nbd_request *parse(struct nbd_conn *conn, const struct nbd_request
 	r->length = get_be32(header->length);
 	r->error_offset = r->offset;
 	PROBE(rblk, nbd_request, r, r->conn, r->type, r->offset, r->length);
-	r->error = conn->is_stopping ? NBD_ESHUTDOWN : check_request(r);
+	r->error = conn->end == END_STOPPING ? NBD_ESHUTDOWN : check_request(r);
 	return r;
 }
 

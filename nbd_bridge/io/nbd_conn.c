@@ -43,9 +43,23 @@ static const struct state_rule rules[] = {
 #undef TO_END
 #undef TO
 
+#define TO(s) STATE_TO(END_##s)
+static const struct state_rule end_rules[] = {
+	[END_OPEN] = {"open", TO(STOPPING) | TO(WAITED_FOR)},
+	[END_STOPPING] = {"stopping", TO(WAITED_FOR)},
+	[END_WAITED_FOR] = {"waited for", TO(OVER)},
+	[END_OVER] = {"over", 0},
+};
+#undef TO
+
 void nbd_conn_move(struct nbd_conn *conn, enum conn_state state)
 {
 	states_move("nbd_conn", rules, &conn->state, state);
+}
+
+void nbd_conn_set_end(struct nbd_conn *conn, enum conn_end end)
+{
+	states_move("nbd_conn's end", end_rules, &conn->end, end);
 }
 
 struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,

@@ -63,10 +63,9 @@ struct nbd_conn {
 	enum conn_client client;
 	uint64_t ticket; /* its transmission begins when the gate is open up to here (gate.h) */
 
-	unsigned state;	    /* enum conn_state */
-	bool is_stopping;   /* server shutdown: new requests are refused */
-	bool is_waited_for; /* it has ended, and the gate waits for its I/O */
-	const char *why;    /* STEP_ABORT, nbd_conn_fail */
+	unsigned state;	 /* enum conn_state */
+	unsigned end;	 /* enum conn_end */
+	const char *why; /* STEP_ABORT, nbd_conn_fail */
 	void (*on_failure)(struct nbd_conn *conn);
 	/* It has ended: its socket is closed, its I/O is back. The callee owns it from here on. */
 	void (*on_over)(struct nbd_conn *conn);
@@ -82,8 +81,7 @@ struct nbd_conn {
 	struct conn_output output;
 	struct conn_handshake handshake;
 
-	/* Negotiated by the handshake. */
-	bool is_structured, has_allocation_context;
+	enum conn_replies replies; /* negotiated by the handshake */
 
 	/* Transmission; allocated when the handshake is over. */
 	struct nbd_request *requests; /* owned, CONN_REQUESTS */
@@ -107,6 +105,7 @@ void nbd_conn_free(struct nbd_conn *conn);
 
 /* Worker thread from here on. Checks the move against the table. */
 void nbd_conn_move(struct nbd_conn *conn, enum conn_state state);
+void nbd_conn_set_end(struct nbd_conn *conn, enum conn_end end);
 /* Allocates requests and parts. 0 or -ENOMEM. */
 int nbd_conn_alloc(struct nbd_conn *conn);
 /* Runs the starved and the steps again, in the next turn. */

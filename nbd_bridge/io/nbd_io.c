@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "nbd_bridge/io/nbd_io.h"
@@ -42,7 +43,8 @@ bool nbd_io_has_writes(const struct nbd_conn *conn)
 	for (unsigned i = 0; conn->requests && i < CONN_REQUESTS; i++) {
 		const struct nbd_request *r = &conn->requests[i];
 
-		if (r->n_refs && !r->is_answered && r->type != NBD_CMD_READ)
+		if (r->state != NBD_REQUEST_FREE && r->state != NBD_REQUEST_ANSWERED &&
+		    r->type != NBD_CMD_READ)
 			return true;
 	}
 	return false;
@@ -55,19 +57,24 @@ static bool can_issue(const struct nbd_request *r)
 	return r->must_flush && !r->n_pending; /* the flush covers the other parts */
 }
 
-static void set_starved(struct nbd_request *r, bool is_starved)
+static void starve(struct nbd_request *r)
 {
-	if (r->is_starved == is_starved)
+	if (r->state == NBD_REQUEST_STARVED)
 		return;
-	r->is_starved = is_starved;
+	nbd_request_move(r, NBD_REQUEST_STARVED);
 	list_remove(&r->node);
-	if (is_starved)
-		list_add_tail(&r->conn->starved, &r->node);
+	list_add_tail(&r->conn->starved, &r->node);
+}
+
+static COLD_PATH void leave_starved(struct nbd_request *r)
+{
+	nbd_request_move(r, NBD_REQUEST_RUNNING);
+	list_remove(&r->node);
 }
 
 static void finish(struct nbd_request *r)
 {
-	if (r->is_dropped)
+	if (r->state == NBD_REQUEST_DROPPED)
 		nbd_reply_end(r);
 	else
 		r->command->finish(r);
@@ -83,12 +90,13 @@ void nbd_io_issue(struct nbd_request *r)
 	}
 	while (can_issue(r)) {
 		if (!r->command->issue_one(r)) {
-			set_starved(r, true);
+			starve(r);
 			return;
 		}
 	}
-	set_starved(r, false);
-	if (!nbd_io_has_more(r) && !r->n_pending && !r->is_answered)
+	if (r->state == NBD_REQUEST_STARVED)
+		leave_starved(r);
+	if (!nbd_io_has_more(r) && !r->n_pending && r->state != NBD_REQUEST_ANSWERED)
 		finish(r);
 }
 
@@ -106,7 +114,7 @@ bool nbd_io_issue_starved(struct nbd_conn *conn)
 
 void nbd_io_settle(struct nbd_request *r)
 {
-	if (r->is_answered)
+	if (r->state == NBD_REQUEST_ANSWERED)
 		return;
 	if (r->command->issue_one)
 		nbd_io_issue(r);
@@ -135,7 +143,7 @@ void nbd_io_drop(struct nbd_request *r)
 	check(input->current == r);
 	input->current = NULL;
 	input->filling = NULL;
-	r->is_dropped = true;
+	nbd_request_move(r, NBD_REQUEST_DROPPED);
 	r->cursor = r->length;
 	if (part)
 		nbd_io_part_done(part, -ESHUTDOWN);

@@ -94,12 +94,23 @@ static bool take_place(struct nbd_export *export)
 	return false;
 }
 
+static bool is_structured(const struct nbd_conn *conn)
+{
+	return conn->replies >= REPLIES_STRUCTURED;
+}
+
+static void drop_context(struct nbd_conn *conn)
+{
+	if (conn->replies == REPLIES_WITH_STATUS)
+		conn->replies = REPLIES_STRUCTURED;
+}
+
 /* A meta context chosen for an export of another name does not count. */
 static void keep_context_of(struct nbd_conn *conn, struct reader name)
 {
 	if (strlen(conn->handshake.meta_name) != name.n ||
 	    memcmp(conn->handshake.meta_name, name.at, name.n) != 0)
-		conn->has_allocation_context = false;
+		drop_context(conn);
 }
 
 /* ---- starting, stopping ------------------------------------------------------------ */
@@ -109,7 +120,7 @@ static enum conn_step run_export_name(struct nbd_conn *conn, struct reader data)
 {
 	struct nbd_export_name_reply reply = {
 		.size = put_be64(nbd_export_size(conn->export)),
-		.flags = put_be16(nbd_export_flags(conn->export, conn->is_structured)),
+		.flags = put_be16(nbd_export_flags(conn->export, is_structured(conn))),
 	};
 	bool has_no_zeroes = conn->handshake.client_flags & NBD_NO_ZEROES;
 
@@ -146,7 +157,8 @@ static enum conn_step run_structured_reply(struct nbd_conn *conn, struct reader 
 		reply_invalid(conn);
 		return STEP_AGAIN;
 	}
-	conn->is_structured = true;
+	if (!is_structured(conn))
+		conn->replies = REPLIES_STRUCTURED;
 	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
 	return STEP_AGAIN;
 }
@@ -164,7 +176,7 @@ static void reply_info_export(struct nbd_conn *conn)
 	struct nbd_info_export info = {
 		.type = put_be16(NBD_INFO_EXPORT),
 		.size = put_be64(nbd_export_size(conn->export)),
-		.flags = put_be16(nbd_export_flags(conn->export, conn->is_structured)),
+		.flags = put_be16(nbd_export_flags(conn->export, is_structured(conn))),
 	};
 
 	nbd_hello_reply(conn, NBD_REP_INFO, &info, sizeof(info));
@@ -280,8 +292,8 @@ static enum conn_step run_meta_context(struct nbd_conn *conn, struct reader data
 	bool is_wanted;
 
 	if (!is_list) /* even one that fails undoes what was chosen before */
-		conn->has_allocation_context = false;
-	if (!conn->is_structured) {
+		drop_context(conn);
+	if (!is_structured(conn)) {
 		nbd_hello_error(conn, NBD_REP_ERR_INVALID, "structured replies come first");
 		return STEP_AGAIN;
 	}
@@ -297,7 +309,7 @@ static enum conn_step run_meta_context(struct nbd_conn *conn, struct reader data
 		nbd_hello_reply2(conn, NBD_REP_META_CONTEXT, &id, sizeof(id),
 				 NBD_ALLOCATION_CONTEXT, strlen(NBD_ALLOCATION_CONTEXT));
 	if (!is_list) {
-		conn->has_allocation_context = is_wanted;
+		conn->replies = is_wanted ? REPLIES_WITH_STATUS : REPLIES_STRUCTURED;
 		memcpy(conn->handshake.meta_name, name.at, name.n);
 		conn->handshake.meta_name[name.n] = '\0';
 	}

@@ -27,6 +27,12 @@ static struct nbd_part *first_part(const struct nbd_request *r)
 	return list_is_empty(&r->parts) ? NULL : list_entry(r->parts.next, struct nbd_part, node);
 }
 
+/* REPLY_BEGUN: an ordered read has no part left to come then. */
+static bool is_streaming(const struct nbd_request *r)
+{
+	return r->mode == REPLY_STREAM || r->mode == REPLY_BEGUN;
+}
+
 /* There is room for a further part. */
 static void on_part_sent(struct nbd_out *out)
 {
@@ -45,7 +51,7 @@ static void send_in_order(struct nbd_request *r)
 	struct nbd_part *part;
 
 	while (!r->error && (part = first_part(r)) && part->state == PART_READ) {
-		if (!r->is_header_sent)
+		if (r->mode != REPLY_BEGUN)
 			nbd_reply_ordered_header(r);
 		nbd_reply_ordered_data(part, on_part_sent);
 	}
@@ -66,7 +72,7 @@ static void on_read(struct volume_io *io, int error)
 				on_part_sent);
 	} else {
 		nbd_part_move(part, PART_READ);
-		if (r->mode == REPLY_STREAM)
+		if (is_streaming(r))
 			send_in_order(r);
 	}
 	nbd_io_settle(r);
@@ -103,7 +109,7 @@ bool nbd_read_issue_one(struct nbd_request *r)
 {
 	struct nbd_part *part;
 
-	if (r->mode == REPLY_STREAM && r->conn->n_running > 1)
+	if (is_streaming(r) && r->conn->n_running > 1)
 		return false;
 	part = take_next(r);
 	if (!part)
@@ -148,7 +154,7 @@ void nbd_read_start(struct nbd_request *r)
 		return;
 	}
 	r->mode = REPLY_ORDERED;
-	if (r->conn->is_structured && !(r->flags & NBD_CMD_FLAG_DF))
+	if (r->conn->replies >= REPLIES_STRUCTURED && !(r->flags & NBD_CMD_FLAG_DF))
 		r->mode = REPLY_CHUNKS;
 	else if (!is_one && gather(r))
 		return;
@@ -164,7 +170,7 @@ void nbd_read_finish(struct nbd_request *r)
 	if (r->error) {
 		nbd_request_ref(r);
 		give_unsent(r);
-		if (r->is_header_sent) {
+		if (r->mode == REPLY_BEGUN) {
 			nbd_reply_end(r);
 			nbd_conn_fail(r->conn, "a read failed behind its header");
 		} else {
@@ -173,7 +179,7 @@ void nbd_read_finish(struct nbd_request *r)
 		nbd_request_unref(r);
 		return;
 	}
-	check(r->mode == REPLY_ORDERED || r->mode == REPLY_STREAM);
+	check(r->mode == REPLY_ORDERED || is_streaming(r));
 	nbd_request_ref(r);
 	send_in_order(r);
 	nbd_reply_end(r);

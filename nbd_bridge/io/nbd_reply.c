@@ -68,8 +68,7 @@ static struct nbd_chunk chunk_of(const struct nbd_request *r, enum nbd_chunk_typ
 
 void nbd_reply_end(struct nbd_request *r)
 {
-	check(!r->is_answered);
-	r->is_answered = true;
+	nbd_request_move(r, NBD_REQUEST_ANSWERED);
 	PROBE(rblk, nbd_reply, r, r->conn, r->error);
 	nbd_request_unref(r);
 }
@@ -116,7 +115,7 @@ void nbd_reply_status(struct nbd_request *r)
 		r->conn->n_errors++;
 		counter_add(&r->conn->thread->stats.n_errors, 1);
 	}
-	if (r->conn->is_structured && has_data)
+	if (r->conn->replies >= REPLIES_STRUCTURED && has_data)
 		send_structured(r);
 	else
 		send_simple(r);
@@ -166,8 +165,8 @@ void nbd_reply_ordered_header(struct nbd_request *r)
 		.offset = put_be64(r->offset),
 	};
 
-	r->is_header_sent = true;
-	if (r->conn->is_structured)
+	r->mode = REPLY_BEGUN;
+	if (r->conn->replies >= REPLIES_STRUCTURED)
 		send_header(r, &header, sizeof(header));
 	else
 		send_simple(r);

@@ -3,7 +3,23 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/states.h"
 #include "nbd_bridge/io/nbd_request.h"
+
+#define TO(s) STATE_TO(NBD_REQUEST_##s)
+static const struct state_rule rules[] = {
+	[NBD_REQUEST_FREE] = {"free", TO(RUNNING)},
+	[NBD_REQUEST_RUNNING] = {"running", TO(STARVED) | TO(DROPPED) | TO(ANSWERED)},
+	[NBD_REQUEST_STARVED] = {"starved", TO(RUNNING)},
+	[NBD_REQUEST_DROPPED] = {"dropped", TO(ANSWERED)},
+	[NBD_REQUEST_ANSWERED] = {"answered", TO(FREE)},
+};
+#undef TO
+
+void nbd_request_move(struct nbd_request *r, enum nbd_request_state state)
+{
+	states_move("nbd_request", rules, &r->state, state);
+}
 
 struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 {
@@ -16,8 +32,8 @@ struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 	r->n_refs = 1;
 	r->n_parts = r->n_pending = 0;
 	r->mode = REPLY_SIMPLE;
-	r->is_starved = r->is_answered = r->is_header_sent = false;
-	r->is_dropped = r->must_flush = false;
+	r->must_flush = false;
+	nbd_request_move(r, NBD_REQUEST_RUNNING);
 	list_init(&r->parts);
 	conn->n_running++;
 	conn->n_requests++;
@@ -29,7 +45,8 @@ void nbd_request_free(struct nbd_request *r)
 {
 	struct nbd_conn *conn = r->conn;
 
-	check(r->is_answered && !r->is_starved && !r->n_parts);
+	check(!r->n_parts);
+	nbd_request_move(r, NBD_REQUEST_FREE);
 	if (conn->alone == r)
 		conn->alone = NULL;
 	list_add_head(&conn->free_requests, &r->node);

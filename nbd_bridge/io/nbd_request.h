@@ -19,6 +19,16 @@ enum reply_mode {
 	REPLY_CHUNKS,  /* structured, parts as they come */
 	REPLY_ORDERED, /* all parts in order behind one header, sent when all were read */
 	REPLY_STREAM,  /* the same, but too large to be held: sent as it is read, alone */
+	REPLY_BEGUN,   /* ordered or stream, and its header is out: only its data may follow */
+};
+
+/* The rules of moves: nbd_request.c. */
+enum nbd_request_state {
+	NBD_REQUEST_FREE,
+	NBD_REQUEST_RUNNING,
+	NBD_REQUEST_STARVED,  /* on conn.starved: needs a part or a buffer */
+	NBD_REQUEST_DROPPED,  /* the client went away in the middle of it: no answer */
+	NBD_REQUEST_ANSWERED, /* the last reference frees it */
 };
 
 struct nbd_request;
@@ -50,10 +60,7 @@ struct nbd_request {
 	enum reply_mode mode;
 	enum nbd_error error;
 	uint64_t error_offset;
-	bool is_starved; /* on conn.starved: needs a part or a buffer */
-	bool is_answered;
-	bool is_header_sent;
-	bool is_dropped;   /* the client went away in the middle of it: no answer */
+	unsigned state;	   /* enum nbd_request_state */
 	bool must_flush;   /* when everything else is done: flush, and trim with FUA */
 	struct list parts; /* ordered reads: to be sent */
 	struct nbd_out out;
@@ -61,6 +68,7 @@ struct nbd_request {
 
 /* From the connection's pool, which must not be empty. Unset: out, and what a header holds. */
 struct nbd_request *nbd_request_take(struct nbd_conn *conn);
+void nbd_request_move(struct nbd_request *request, enum nbd_request_state state);
 /* Back to the pool: by nbd_request_unref only. */
 void nbd_request_free(struct nbd_request *request);
 /* Keeps the error of the lowest offset, mapped from a negative errno of the volume. */

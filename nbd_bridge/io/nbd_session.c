@@ -286,15 +286,15 @@ static void close_if_idle(struct nbd_conn *conn)
 {
 	bool is_between = conn->state == CONN_REQUEST || conn->state == CONN_WAITING;
 
-	if (conn->is_stopping && is_between && !conn->n_running)
+	if (conn->end == END_STOPPING && is_between && !conn->n_running)
 		nbd_session_drain(conn);
 }
 
 void nbd_session_stop(struct nbd_conn *conn)
 {
-	if (conn->is_stopping)
+	if (conn->end != END_OPEN)
 		return;
-	conn->is_stopping = true;
+	nbd_conn_set_end(conn, END_STOPPING);
 	if (conn->state < CONN_REQUEST) {
 		nbd_session_abort(conn, "the server is shutting down");
 		return;

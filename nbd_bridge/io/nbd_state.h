@@ -35,6 +35,21 @@ enum conn_step {
 	STEP_ABORT,    /* the client breaks the protocol, as conn->why describes */
 };
 
+/* What the handshake has agreed on; each includes those before it. */
+enum conn_replies {
+	REPLIES_SIMPLE,
+	REPLIES_STRUCTURED,
+	REPLIES_WITH_STATUS, /* and the context base:allocation: block status may be asked for */
+};
+
+/* What is known of the end of a connection, from outside of it. The rules of moves: nbd_conn.c. */
+enum conn_end {
+	END_OPEN,
+	END_STOPPING,	/* server shutdown: new requests are refused */
+	END_WAITED_FOR, /* it has ended, and the gate waits for its I/O */
+	END_OVER,	/* the gate waits no more */
+};
+
 enum conn_client {
 	CLIENT_UNIX,
 	CLIENT_TCP,    /* the end of its input is its end: TCP does not distinguish half-closed */

@@ -56,7 +56,7 @@ bool sr_cq_look(struct sr_cq *cq);
 bool sr_cq_pop(struct sr_cq *cq, struct ibv_wc *wc);
 void sr_cq_ex_init(struct sr_cq *cq);
 
-/* ibv_poll_cq, ibv_req_notify_cq and ibv_create_cq_ex. Any thread; errors as the manual pages say. */
+/* ibv_poll_cq, ibv_req_notify_cq, ibv_create_cq_ex. Any thread; errors as in the manual pages. */
 int sr_cq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc);
 int sr_cq_req_notify(struct ibv_cq *ib, int solicited_only);
 struct ibv_cq_ex *sr_cq_create_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);

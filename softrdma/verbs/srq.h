@@ -31,7 +31,7 @@ static inline struct sr_srq *sr_to_srq(struct ibv_srq *s)
 	return container_of(s, struct sr_srq, ib);
 }
 
-/* ibv_post_srq_recv and ibv_create_srq_ex. Any thread; errors as the manual pages say. */
+/* ibv_post_srq_recv and ibv_create_srq_ex. Any thread; errors as in the manual pages. */
 int sr_srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_srq *sr_srq_create_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
 /* A completion of this receive was polled or dropped: its slot is free again. */

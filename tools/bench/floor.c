@@ -78,6 +78,7 @@ struct end {
 	unsigned n_sends, n_recvs, n_unsignaled;
 };
 
+/* Populated at once: a page fault in the measurement would count as work of the fabric. */
 static void *map(size_t n)
 {
 	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
@@ -88,6 +89,7 @@ static void *map(size_t n)
 	return p;
 }
 
+/* xorshift64: a few cycles, so that it does not show in the result. */
 static uint64_t next_random(uint64_t *state)
 {
 	*state ^= *state << 13;
@@ -98,6 +100,7 @@ static uint64_t next_random(uint64_t *state)
 
 /* ---- connecting ---- */
 
+/* Events come in a fixed order on a loopback connection; any other is a failure. */
 static struct rdma_cm_id *expect_event(struct end *end, enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *event;
@@ -113,6 +116,7 @@ static struct rdma_cm_id *expect_event(struct end *end, enum rdma_cm_event_type 
 	return id;
 }
 
+/* Receives are chained and posted with the sends of a turn: one call for all of them. */
 static void push_recv(struct end *end, uint64_t slot)
 {
 	unsigned i = end->n_recvs++;
@@ -168,6 +172,7 @@ static void prepare(struct end *end, unsigned depth, size_t data_bytes)
 	post_recvs(end);
 }
 
+/* rnr_retry_count 7 is for ever: an end that is not ready yet is no failure. */
 static struct rdma_conn_param parameters(void)
 {
 	return (struct rdma_conn_param){.responder_resources = 16,
@@ -205,6 +210,7 @@ static void push_message(struct end *end, const void *message, uint32_t length)
 	}
 }
 
+/* A READ is signaled, because its data has to be there before the response; a WRITE is not. */
 static void push_data(struct end *end, enum ibv_wr_opcode opcode, void *data,
 		      const struct command *command)
 {
@@ -239,6 +245,7 @@ static int poll(struct end *end, struct ibv_wc wcs[BATCH])
 
 /* ---- the target ---- */
 
+/* Beyond the caches, as the blocks of a namespace are. */
 static void *random_place(struct end *end, uint64_t *random, uint32_t length)
 {
 	return end->data + next_random(random) % (TARGET_BYTES / length) * length;
@@ -262,6 +269,7 @@ struct file {
 	unsigned n_batch;
 };
 
+/* O_DIRECT, as rblkd opens a file: the page cache would be measured otherwise. */
 static void file_open(struct file *file, const char *path)
 {
 	file->fd = open(path, O_RDWR | O_DIRECT);
@@ -291,6 +299,7 @@ static void push_io(struct file *file, struct end *end, uint64_t slot, bool is_w
 	file->batch[file->n_batch++] = iocb;
 }
 
+/* All I/O of a turn in one call, as target/store/aio.c does. */
 static void submit_ios(struct file *file)
 {
 	if (file->n_batch &&
@@ -381,6 +390,7 @@ static void serve(struct end *end, bool is_write)
 	}
 }
 
+/* PDEATHSIG: a host that fails must not leave a process that spins. */
 static void run_target(int port_pipe, bool is_write, unsigned depth, const char *path)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -408,6 +418,7 @@ static void run_target(int port_pipe, bool is_write, unsigned depth, const char 
 
 /* ---- the host ---- */
 
+/* The steps of rdma_cm one by one, each waited for: only the load is measured. */
 static void connect_to(struct end *end, uint16_t port, unsigned depth, uint32_t bytes)
 {
 	struct sockaddr_in address = {
@@ -465,6 +476,7 @@ static void print_rate(uint64_t n, uint64_t took_ns, uint64_t bytes,
 	printf("}\n");
 }
 
+/* The clock is read once a batch: reading it for each I/O would be part of the measured work. */
 static void load(struct end *end, uint32_t bytes, uint64_t duration_ns)
 {
 	struct histogram latency = {0};
@@ -499,6 +511,7 @@ static void load(struct end *end, uint32_t bytes, uint64_t duration_ns)
 	print_rate(n_done, now - start, bytes, &latency);
 }
 
+/* A host that polls would spin for ever. In a signal handler only write and _exit are safe. */
 static void on_target_died(int signal)
 {
 	static const char text[] = "floor: the target died\n";
@@ -569,6 +582,7 @@ static pid_t fork_owner(char *memory, size_t n)
 	return pid;
 }
 
+/* The clock is read every BATCH copies, for the same reason as in load(). */
 static void measure_copy(bool is_vm, size_t bytes, size_t spread, uint64_t duration_ns)
 {
 	uint64_t random = 88172645463325252u, start, now, n = 0;

@@ -16,6 +16,7 @@
 
 long syscall(long number, ...);
 
+/* The descriptor arrives by SCM_RIGHTS, as a new number in this process. */
 static long receive_fd(int socket)
 {
 	union {
@@ -57,6 +58,7 @@ static long ask(int32_t pid, int32_t fd)
 
 static int32_t pid_of[1024]; /* by pidfd */
 
+/* Anything else goes to the C library, with as many arguments as a call can have. */
 long syscall(long number, ...)
 {
 	static long (*next)(long number, ...);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arguments of the process, in the order in which they came; see arguments.h. */
+/* The arguments of the process, in the order in which they came; see arguments.h. getopt_long moves
+ * the elements of argv, so a program that starts itself again needs a copy from before. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,6 +39,7 @@ struct attach {
 	char **args; /* borrowed: what followed "attach" */
 };
 
+/* The line is the interface to scripts: DEVICE or URI, name, size, subsystem, paths. */
 static int show(const struct attach *attach, struct json_object *status)
 {
 	if (attach->output == OUTPUT_JSON)
@@ -94,6 +95,7 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 
 /* ---- the volume process -------------------------------------------------------------------- */
 
+/* The volume process parses the user's own words again, so an option is described in one place. */
 static char **make_argv(const struct attach *attach, char *fd_text)
 {
 	static const char *const frontends[] = {"auto", "nbd", "socket"};
@@ -119,6 +121,8 @@ static void free_argv(char **argv)
 	free(argv);
 }
 
+/* A session of its own, so that a signal to the terminal's group does not end the volume. Its
+ * output goes to its log; ready_fd has no CLOEXEC, so it inherits that descriptor. */
 static int spawn(const struct attach *attach, int ready_fd, const char *log_path, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
@@ -145,7 +149,8 @@ static int spawn(const struct attach *attach, int ready_fd, const char *log_path
 	return -r;
 }
 
-/* The object that the process sends; NULL when it ended without sending one. */
+/* The object that the process sends; NULL when it ended without sending one. The pipe closes in
+ * both cases, so the wait needs no timeout: the process bounds its own first attempt. */
 static struct json_object *read_message(int fd)
 {
 	char text[4096];
@@ -161,6 +166,7 @@ static struct json_object *read_message(int fd)
 	return n ? json_tokener_parse(text) : NULL;
 }
 
+/* The process has reported its failure itself; only a crash leaves nothing but the log. */
 static int fail_from_message(struct json_object *message, const char *log_path, struct error *error)
 {
 	char hint[PATH_MAX + 16];
@@ -208,6 +214,8 @@ static int start(const struct attach *attach, struct error *error)
 	return code;
 }
 
+/* EXIT_BUSY of start() is the race of two attaches: the other one has won, and its volume is shown
+ * if it is the same. */
 static int run(struct attach *attach, const char *target)
 {
 	struct error error = {0};

@@ -7,6 +7,9 @@
  * lets them run, and takes everything down in the reverse order:
  *
  *   OPENING -> RAMP -> MEASURING -> STOPPING (what is in flight) -> REMOVING -> CLOSING
+ *
+ * The ramp is not measured: in it queues connect, caches fill and polling settles. Failures are
+ * reported after everything is down, because the volume's memory is the target's until then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +62,7 @@ static uint64_t cpu_used_us(void)
 
 /* ---- stopping ---- */
 
+/* The last queue: the volume closes, and on_closed ends the loop. */
 static void on_removed(void *context)
 {
 	struct bench *bench = context;
@@ -84,6 +88,7 @@ static void on_worker_stopped(struct loop_msg *msg)
 	}
 }
 
+/* Each worker lets its I/O in flight finish: what was submitted counts, and so does its time. */
 static void on_end(struct loop_timer *timer)
 {
 	struct bench *bench = container_of(timer, struct bench, end);
@@ -94,6 +99,7 @@ static void on_end(struct loop_timer *timer)
 
 /* ---- starting ---- */
 
+/* The workers clear their own counts, by message: no counter is written by two threads. */
 static void on_ramped(struct loop_timer *timer)
 {
 	struct bench *bench = container_of(timer, struct bench, ramp);
@@ -134,6 +140,8 @@ static bool can_do_load(struct bench *bench)
 	return !bench->error.code;
 }
 
+/* Queues are granted by the target, which may give fewer than were asked for. The load is then
+ * spread over those, and the result shows their number. */
 static void on_opened(void *context, const struct error *error)
 {
 	struct bench *bench = context;
@@ -173,6 +181,7 @@ static void on_state(void *context, enum volume_state state)
 		log_warn("the connection was lost; the figures include the outage");
 }
 
+/* A namespace that grows in between changes nothing: offsets were chosen for its old size. */
 static void on_changed(void *context)
 {
 }
@@ -196,6 +205,8 @@ struct result {
 	double seconds, iops, mb_per_s, cpu_us_per_io;
 };
 
+/* Latency counts successes only; n_done counts all I/O, since a queue that only fails is not idle.
+ * min and max show whether the target treats queues alike. */
 static void collect(const struct bench *bench, struct result *result)
 {
 	result->min_done = UINT64_MAX;
@@ -218,6 +229,7 @@ static void collect(const struct bench *bench, struct result *result)
 		result->cpu_us_per_io = (double)bench->cpu_us / (double)result->n_done;
 }
 
+/* One digit: a double would else print 17, and comparisons of records would show noise. */
 static void add_number(struct json_object *o, const char *key, double value)
 {
 	char text[32];
@@ -226,6 +238,7 @@ static void add_number(struct json_object *o, const char *key, double value)
 	json_object_object_add(o, key, json_object_new_double_s(value, text));
 }
 
+/* Keys are never renamed: records of older builds are compared with those of new ones. */
 static int print_json(const struct bench *bench, const struct result *result, const char *mode)
 {
 	const struct {
@@ -273,6 +286,7 @@ static int print_table(const struct bench *bench, const struct result *result, c
 	return EXIT_OK;
 }
 
+/* The figures are printed even when I/O failed: how many of how many is what one wants to know. */
 static int print_result(const struct bench *bench, const char *mode, enum output output)
 {
 	struct result result = {0};
@@ -290,6 +304,7 @@ static int print_result(const struct bench *bench, const char *mode, enum output
 
 /* ---- the command line ---- */
 
+/* The loop runs until on_closed. Workers are joined after it, because queues end by messages. */
 static int run(struct bench *bench, const struct volume_config *config, enum output output)
 {
 	int r = loop_init(&bench->loop, 0, NULL);
@@ -360,6 +375,7 @@ static int configure(const struct bench_options *options, const char *target,
 	return code ? code : apply_buffers(options, config, error);
 }
 
+/* On the heap: the workers with their histograms are too large for a stack. */
 static int bench_new(const struct bench_options *options, struct bench **ret_bench)
 {
 	struct bench *bench = calloc(1, sizeof(*bench));

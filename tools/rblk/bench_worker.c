@@ -3,6 +3,9 @@
  * The load: on each queue depth I/Os, each submitted again as soon as it is done, until the worker
  * stops. Each has a buffer of its own, taken once. Thread: the worker's, except where
  * bench_worker.h names control.
+ *
+ * This is a closed loop: an I/O that is slow delays the next one of its slot only, so the result is
+ * the rate at a depth, not the latency at a rate.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #include "base/clock.h"
 #include "tools/rblk/bench_worker.h"
 
+/* Aligned to the size of an I/O, so that no I/O crosses more stripes or pages than it must. */
 static uint64_t next_offset(struct bench_queue *queue)
 {
 	const struct bench_load *load = queue->worker->load;
@@ -26,6 +30,7 @@ static uint64_t next_offset(struct bench_queue *queue)
 	return queue->random % n_blocks * load->block_bytes;
 }
 
+/* The op of a queue never changes; offset and time do. */
 static void start_io(struct bench_io *b)
 {
 	struct bench_queue *queue = b->queue;
@@ -39,6 +44,7 @@ static void start_io(struct bench_io *b)
 	volume_io_submit(queue->volume, &b->io);
 }
 
+/* The time stamp is taken before the next I/O is built: that work belongs to the next one. */
 static void on_done(struct volume_io *io, int error)
 {
 	struct bench_io *b = container_of(io, struct bench_io, io);
@@ -60,6 +66,7 @@ static void on_done(struct volume_io *io, int error)
 		loop_send(worker->control, &worker->stopped);
 }
 
+/* Buffers are written once, so that no page of zeros is shared behind them. */
 static void begin_queue(struct bench_queue *queue)
 {
 	const struct bench_load *load = queue->worker->load;
@@ -84,6 +91,7 @@ static void begin(struct loop_msg *msg)
 		begin_queue(&worker->queues[i]);
 }
 
+/* I/O that is in flight now counts when it completes, with its whole latency. */
 static void measure(struct loop_msg *msg)
 {
 	struct bench_worker *worker = container_of(msg, struct bench_worker, measure);
@@ -135,6 +143,7 @@ int bench_worker_add_queue(struct bench_worker *worker, struct volume *volume, u
 	return volume_queue_add(volume, &worker->loop, &queue->volume);
 }
 
+/* begin is sent before the loop may run: messages wait for it. */
 int bench_worker_start(struct bench_worker *worker)
 {
 	int r = pthread_create(&worker->thread, NULL, run, worker);
@@ -155,6 +164,7 @@ void bench_worker_stop(struct bench_worker *worker)
 	loop_send(&worker->loop, &worker->stop);
 }
 
+/* After the last volume_queue_remove: until then the loop has work for its queues. */
 void bench_worker_join(struct bench_worker *worker)
 {
 	loop_stop(&worker->loop);

@@ -2,7 +2,8 @@
 /*
  * The kernel detaches an nbd device even while it is mounted, and loses unwritten data. So rblk
  * detach first opens the device exclusively, which fails when the disk or a partition of it is
- * mounted, part of a device-mapper or RAID device, or swap. The message then names the user of the
+ * mounted, part of a device-mapper or RAID device, or swap (open(2), O_EXCL without O_CREAT: the
+ * kernel keeps one exclusive owner for a block device). The message then names the user of the
  * device, from /proc/self/mounts, /proc/swaps, and the holders in /sys.
  */
 #include <dirent.h>
@@ -23,6 +24,7 @@ struct text {
 	size_t n;
 };
 
+/* What does not fit is cut: the first users are enough to act on. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *fmt, ...)
 {
 	size_t room = sizeof(text->s) - text->n;
@@ -48,6 +50,7 @@ static bool is_part_of(const char *path, const char *device)
 	return !strncmp(path, device, n) && (path[n] == '\0' || path[n] == 'p');
 }
 
+/* The mounts that this process sees; those of another mount namespace only make it busy. */
 static void add_mounts(struct text *text, const char *device)
 {
 	FILE *f = setmntent("/proc/self/mounts", "re");
@@ -72,6 +75,7 @@ static void add_swaps(struct text *text, const char *device)
 	}
 }
 
+/* A holder is a device on top, such as dm-0 or md127. */
 static void add_holders_in(struct text *text, const char *path)
 {
 	DIR *dir = opendir(path);

@@ -52,6 +52,7 @@ static int wait_for_end(int pidfd, uint64_t wait_ns)
 	return r > 0 ? 0 : -ETIMEDOUT;
 }
 
+/* -EREMOTEIO: the process answers, and refuses. Its own words are better than any of ours. */
 static int fail_call(const char *name, int r, const struct error *said, struct error *error)
 {
 	if (r == -EREMOTEIO)
@@ -74,6 +75,8 @@ static void remove_empty_log(const char *name)
 		unlink(path);
 }
 
+/* The pidfd was opened before the call, so the wait is for this process and no other that gets its
+ * number. A process that does not even answer is killed, if the user has forced it. */
 static int end_process(const struct detach *detach, const char *name, int pidfd,
 		       struct error *error)
 {
@@ -101,6 +104,8 @@ static int end_process(const struct detach *detach, const char *name, int pidfd,
 	return wait_for_end(pidfd, detach->wait_ns) == 0 ? 0 : EXIT_FAILED;
 }
 
+/* First what may refuse, while nothing has happened yet: the target is away, the device is in use.
+ * Only then is the process asked to end. */
 static int detach_volume(const struct detach *detach, struct json_object *status,
 			 struct error *error)
 {
@@ -146,6 +151,7 @@ static int detach_left(const struct detach *detach, const char *what, struct lef
 	return EXIT_BUSY;
 }
 
+/* After the end of the process: when the command returns, the device or socket is free again. */
 static int show(const struct detach *detach, const char *name)
 {
 	struct json_object *o;
@@ -160,6 +166,7 @@ static int show(const struct detach *detach, const char *name)
 	return report_json(o);
 }
 
+/* With --ns only a volume that answers can be meant: a device that was left has no NSID. */
 static int run(const struct detach *detach, const char *what)
 {
 	struct error error = {0};

@@ -24,6 +24,7 @@ enum {
 	SUBTYPE_SUBSYSTEM = 2,
 };
 
+/* NVMe-oF 1.1, SUBTYPE: 3 is the current discovery subsystem itself. */
 static const char *type_name(const struct discover_record *record)
 {
 	return record->subtype == SUBTYPE_REFERRAL    ? "referral"
@@ -31,6 +32,7 @@ static const char *type_name(const struct discover_record *record)
 						      : "discovery";
 }
 
+/* NVMe-oF 1.1, TRTYPE. A log may list subsystems that rblk cannot attach; they are shown, too. */
 static const char *transport_name(const struct discover_record *record)
 {
 	static const char *const names[] = {[1] = "rdma", [2] = "fc", [3] = "tcp"};
@@ -40,6 +42,7 @@ static const char *transport_name(const struct discover_record *record)
 		       : "other";
 }
 
+/* As `rblk attach` takes it: an IPv6 address needs its brackets before a port. */
 static const char *format_address(char *buf, size_t n, const struct discover_record *record)
 {
 	bool is_v6 = record->address_family == 2;
@@ -49,6 +52,7 @@ static const char *format_address(char *buf, size_t n, const struct discover_rec
 	return buf;
 }
 
+/* Two passes, because the widths depend on all records. */
 static int print_table(const struct discover_result *result)
 {
 	size_t name = strlen("SUBSYSTEM"), where = strlen("ADDRESS");
@@ -105,6 +109,7 @@ static int print_json(const struct discover_result *result)
 	return report_json(whole);
 }
 
+/* nqn and id decide what a target lists, so they are read as for an attach. */
 static int run(const char *address, const char *hostnqn, const char *hostid, unsigned output)
 {
 	struct discover_result result = {0};

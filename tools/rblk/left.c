@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Block devices that their volume processes left behind; see left.h. */
+/*
+ * Block devices that their volume processes left behind; see left.h.
+ *
+ * A volume process owns a name, which is a file by UUID in the run directory, as long as it holds a
+ * lock on that file. The kernel drops the lock with the process, however it ends. So a name without
+ * a lock whose device still exists is a device without a server.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -13,6 +19,7 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 
+/* Anything else in the directory is skipped: it is not ours to judge. */
 static bool is_left(const char *directory, const char *file, struct left_device *device)
 {
 	struct kernel_name_content content;
@@ -55,6 +62,8 @@ bool left_find(const char *what, struct left_device *ret_device)
 	return false;
 }
 
+/* Takes the name first: an attach that comes at the same time either has it, or waits for it. The
+ * kernel fails the I/O that the device holds. */
 int left_end(const struct left_device *device, struct error *error)
 {
 	struct kernel_name_content content;

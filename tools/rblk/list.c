@@ -19,6 +19,7 @@ static const char *const list_keys[] = {
 	"nsid",	      "uuid",	    "io_errors",     "last_io_error",
 };
 
+/* Keys that a status lacks are left out: JSON has no second way to say that nothing is known. */
 static struct json_object *short_form(struct json_object *status)
 {
 	struct json_object *o = json_object_new_object(), *value;
@@ -57,6 +58,7 @@ static void print_trouble(struct json_object *status)
 		printf("  (%s I/O held)", json_text(status, "held"));
 }
 
+/* Names and sockets are of any length: each column is as wide as its longest text. */
 static int column(const struct volumes *volumes, const char *(*text)(struct json_object *),
 		  const char *title)
 {
@@ -72,6 +74,7 @@ static const char *name_of(struct json_object *status)
 	return json_text(status, "name");
 }
 
+/* Trouble goes behind the last column, so that a healthy list stays narrow. */
 static int print_table(const struct volumes *volumes)
 {
 	int name = column(volumes, name_of, "NAME");

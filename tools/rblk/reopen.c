@@ -53,11 +53,14 @@ static int fail(const char *name, struct json_object *status, struct error *erro
 	return (int)error->code;
 }
 
+/* Denied, gone and failed are outcomes: the user has to act on them, so waiting on is of no use. */
 static bool is_still_trying(struct json_object *status)
 {
 	return !strcmp(json_text(status, "state"), "reconnecting");
 }
 
+/* The process goes on trying after this returns, as after any loss. PATIENCE_NS bounds only how
+ * long the command waits for a live volume before it reports the state as it is. */
 int reopen_volume(const char *name, struct json_object **ret_status, struct error *error)
 {
 	uint64_t until = clock_ns() + PATIENCE_NS;

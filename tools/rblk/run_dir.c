@@ -11,6 +11,7 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 
+/* Without a fallback to /tmp: another user could make the directory first, and own the sockets. */
 static int find_base(char base[PATH_MAX], struct error *error)
 {
 	switch (run_dir_base(base)) {
@@ -26,6 +27,7 @@ static int find_base(char base[PATH_MAX], struct error *error)
 	}
 }
 
+/* sun_path has 108 bytes; the name of a volume must still fit behind the directory. */
 int run_dir_path(char path[PATH_MAX], const char *name, const char *suffix, struct error *error)
 {
 	char base[PATH_MAX];
@@ -63,6 +65,7 @@ int run_dir_lock_path(char path[PATH_MAX], struct error *error)
 	return r;
 }
 
+/* One that exists already is as good: another rblk may have made it a moment ago. */
 static int make(const char *path, mode_t mode, struct error *error)
 {
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
@@ -74,6 +77,7 @@ static int make(const char *path, mode_t mode, struct error *error)
 	return (int)error->code;
 }
 
+/* Its modes: any user may see the names by UUID; only the owner and its group, the sockets. */
 int run_dir_create(struct error *error)
 {
 	char base[PATH_MAX], path[PATH_MAX];

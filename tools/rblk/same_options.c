@@ -33,6 +33,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct differences *d, con
 		d->text[d->at] = '\0';
 }
 
+/* An option that is off has an empty text; "--listen is , not 127.0.0.1" would be unreadable. */
 static const char *or_none(const char *text)
 {
 	return *text ? text : "none";
@@ -61,6 +62,7 @@ static void compare_options(struct differences *d, struct json_object *status,
 	json_object_put(asked);
 }
 
+/* Only what the user has asked for counts: an option that was not given accepts any value. */
 static void compare_place(struct differences *d, struct json_object *status,
 			  const struct volume_options *options)
 {

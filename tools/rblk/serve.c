@@ -35,6 +35,7 @@ struct serve {
 	char control_path[PATH_MAX], names_path[PATH_MAX], lock_path[PATH_MAX];
 };
 
+/* Once: closing the pipe is part of the message, because the parent reads until its end. */
 static void tell_parent(struct serve *serve, struct json_object *message)
 {
 	FILE *pipe = fdopen((int)serve->ready_fd, "w");
@@ -47,6 +48,8 @@ static void tell_parent(struct serve *serve, struct json_object *message)
 	json_object_put(message);
 }
 
+/* The service manager is notified, and then either the parent by the pipe or the user by a line on
+ * stdout. With --stdio stdout is the NBD connection, and must carry nothing else. */
 static void on_ready(void *context, const struct bridge_ready *ready)
 {
 	struct serve *serve = context;
@@ -73,6 +76,7 @@ static void on_ready(void *context, const struct bridge_ready *ready)
 	fflush(stdout);
 }
 
+/* The parent prints the error; the log file gets it as well, for it outlives the terminal. */
 static int report_failure(struct serve *serve, const struct error *error)
 {
 	struct json_object *message;
@@ -113,6 +117,7 @@ static int choose_paths(struct serve *serve, struct error *error)
 	return r;
 }
 
+/* A target without the subsystem may have one of a similar name: discover_suggest names it. */
 static int run(struct serve *serve, const char *target)
 {
 	struct error error = {0};

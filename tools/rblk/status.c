@@ -21,6 +21,7 @@ static void print_text(const char *label, const char *text)
 		printf("  %-16s%s\n", label, text);
 }
 
+/* absent: what the lack of the key means; "" prints no line at all. */
 static void print_seconds(struct json_object *status, const char *label, const char *key,
 			  const char *absent)
 {
@@ -48,6 +49,8 @@ static void print_namespace(struct json_object *status)
 	print_text("serial", json_text(status, "serial"));
 }
 
+/* With memory windows the target shall invalidate each key with its answer. Those that it leaves to
+ * the host cost the host a work request each, so the ratio is worth a line. */
 static void print_keys(struct json_object *status)
 {
 	struct json_object *has_windows = NULL;
@@ -79,6 +82,7 @@ static void print_io_errors(struct json_object *status)
 	print_text("I/O errors", text);
 }
 
+/* What the volume is connected to, and what becomes of its I/O if the target stays away. */
 static void print_association(struct json_object *status)
 {
 	struct json_object *error = NULL, *ana = NULL;
@@ -111,6 +115,7 @@ static void print_association(struct json_object *status)
 	print_io_errors(status);
 }
 
+/* A line a thread: load that is not spread, or one thread with errors, shows here. */
 static void print_workers(struct json_object *status)
 {
 	struct json_object *workers = NULL;
@@ -131,6 +136,7 @@ static void print_workers(struct json_object *status)
 	}
 }
 
+/* NBD clients, with the worker that serves each. */
 static void print_connections(struct json_object *status)
 {
 	struct json_object *conns = NULL;
@@ -147,6 +153,7 @@ static void print_connections(struct json_object *status)
 	}
 }
 
+/* A process that does not answer is known by its name alone: its other lines are left out. */
 static void print_volume(struct json_object *status)
 {
 	uint64_t since_s = json_number(status, "state_since_s");
@@ -172,6 +179,7 @@ static void print_volume(struct json_object *status)
 	print_connections(status);
 }
 
+/* The object of the process, unchanged: a script sees the keys that rblk does not know, too. */
 static int show_one(const struct volumes *volumes, const char *what, unsigned output)
 {
 	struct error error;

@@ -23,6 +23,7 @@ int target_address_parse(const char *text, union addr *ret_addr, struct error *e
 	return (int)error->code;
 }
 
+/* The last '@' splits: an NQN may contain one, an address cannot. */
 int target_name_parse(const char *text, struct volume_config *config, struct error *error)
 {
 	const char *at = strrchr(text, '@');
@@ -51,6 +52,8 @@ static bool is_name_char(char c)
 	return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
 }
 
+/* A name becomes a file in the run directory and part of a URI, so it can neither leave the
+ * directory, nor hide there, nor look like an option. */
 bool volume_name_is_valid(const char *name)
 {
 	size_t n = strlen(name);
@@ -63,6 +66,8 @@ bool volume_name_is_valid(const char *name)
 	return true;
 }
 
+/* The part of the NQN that an administrator has chosen, behind its last colon. Namespace 1 is what
+ * most subsystems have, so only others carry their number. */
 void volume_name_default(const struct volume_config *config, char name[VOLUME_NAME_MAX])
 {
 	const char *colon = strrchr(config->subnqn, ':');

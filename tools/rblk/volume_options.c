@@ -2,6 +2,9 @@
 /*
  * From the command line to a configuration of the volume process; see volume_options.h. The
  * defaults of what concerns NVMe come from volume_config_init, so that they stand in one place.
+ *
+ * All that can be wrong with a command line is found here, before a process or a connection exists:
+ * a wrong option costs the user a message at once, not a timeout.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +25,7 @@
 
 static const char *const frontend_names[] = {"auto", "nbd", "socket", NULL};
 
+/* attach and serve differ in one default: serve needs no privilege, so it takes the socket. */
 void volume_options_init(struct volume_options *options, enum bridge_frontend frontend)
 {
 	struct volume_config config;
@@ -41,6 +45,7 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 	};
 }
 
+/* The table stays terminated after each option, so args_parse accepts it at any length. */
 static unsigned add(struct arg *table, unsigned n, struct arg arg)
 {
 	table[n] = arg;
@@ -48,6 +53,7 @@ static unsigned add(struct arg *table, unsigned n, struct arg arg)
 	return n + 1;
 }
 
+/* What concerns the connection to the target. The order is that of --help. */
 static unsigned add_connection_options(struct volume_options *o, struct arg *t, unsigned n)
 {
 	n = add(t, n,
@@ -144,6 +150,7 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 
 /* ---- applying ------------------------------------------------------------------------------ */
 
+/* "off" and -1 are what nvme-cli and the kernel's sysfs call "never". */
 static int parse_timeout(const char *option, const char *text, uint64_t *into, struct error *error)
 {
 	if (!text)
@@ -159,6 +166,7 @@ static int parse_timeout(const char *option, const char *text, uint64_t *into, s
 	return EXIT_USAGE;
 }
 
+/* Empty is a mistake, not "none": a variable of a script that was not set would switch it off. */
 static int apply_path(const char *option, const char *path, char into[VOLUME_PATH_MAX],
 		      struct error *error)
 {
@@ -182,6 +190,7 @@ static int check_secrets(const struct volume_config *config, struct error *error
 	return r < 0 ? (int)error->code : 0;
 }
 
+/* NVMe Base 2.0, 8.13.5: the controller proves itself inside the host's own exchange. */
 static int apply_secrets(const struct volume_options *o, struct volume_config *config,
 			 struct error *error)
 {
@@ -215,6 +224,7 @@ static int apply_buffers(const struct volume_options *o, struct volume_config *c
 	return EXIT_USAGE;
 }
 
+/* 0, or an exit code with *error filled; so are all apply_ functions. */
 static int apply_connection(const struct volume_options *o, struct volume_config *config,
 			    struct error *error)
 {
@@ -242,6 +252,7 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 		       : 0;
 }
 
+/* Octal, as chmod(1) takes it: a decimal 660 would open the socket to the wrong users. */
 static int apply_mode(const struct volume_options *o, struct frontend_socket_config *sockets,
 		      struct error *error)
 {
@@ -258,6 +269,7 @@ static int apply_mode(const struct volume_options *o, struct frontend_socket_con
 	return 0;
 }
 
+/* Empty pieces are skipped, so a list that a script has put together may end in a comma. */
 static int apply_listen(const struct volume_options *o, struct frontend_socket_config *sockets,
 			struct error *error)
 {
@@ -293,6 +305,8 @@ static uint64_t kernel_timeout_s(const struct volume_config *config)
 	return config->ctrl_loss_tmo_ns / NSEC_PER_SEC + answer_s + 60;
 }
 
+/* The name comes last, because its default is made of the NQN and the NSID. The kernel's timeout
+ * depends on two other options, so no option sets it. */
 int volume_options_apply(struct volume_options *o, const char *target, struct bridge_config *config,
 			 struct error *error)
 {
@@ -340,6 +354,8 @@ static int make_absolute(const char *path, char absolute[PATH_MAX], struct error
 	return EXIT_USAGE;
 }
 
+/* bind() would report both as errors of the volume process, after it has connected. A socket that
+ * exists is replaced only if no process listens on it: the process decides that under its lock. */
 static int check_socket(const char *path, struct error *error)
 {
 	const char *slash = strrchr(path, '/');

@@ -62,6 +62,7 @@ static void remove_leftovers(const char *name, const char *control_path)
 	json_object_put(status);
 }
 
+/* A status like any other, as far as it is known: callers need no special case. */
 static struct json_object *unresponsive(const char *name, const char *why)
 {
 	struct json_object *o = json_object_new_object();
@@ -73,6 +74,7 @@ static struct json_object *unresponsive(const char *name, const char *why)
 	return o;
 }
 
+/* NULL: there is no such volume, or no more. A process that ended in between is not an error. */
 static struct json_object *ask(const char *name)
 {
 	struct json_object *status = NULL;
@@ -99,6 +101,7 @@ static int compare_names(const void *a, const void *b)
 		      json_text(*(struct json_object *const *)b, "name"));
 }
 
+/* readdir has no order; a list that changes its order between two calls cannot be compared. */
 int volumes_read(struct volumes *volumes, struct error *error)
 {
 	char path[PATH_MAX], name[VOLUME_NAME_MAX];
@@ -128,6 +131,7 @@ int volumes_read(struct volumes *volumes, struct error *error)
 	return 0;
 }
 
+/* Looks like a status, with the few members that a name by UUID tells; list and status show it. */
 void volumes_add_left(struct volumes *volumes)
 {
 	struct left_device left;
@@ -173,6 +177,7 @@ static bool is_same_address(const char *text, const char *address)
 	       addr_parse_with_port(address, TARGET_DEFAULT_PORT, &b) == 0 && addr_is_equal(&a, &b);
 }
 
+/* NQN, NQN/NSID, NQN@ADDRESS or NQN@ADDRESS/NSID, as the user typed it to attach. */
 static bool is_meant_by_nqn(struct json_object *status, const char *text)
 {
 	char nqn[VOLUME_NQN_MAX + 128];
@@ -198,6 +203,7 @@ static bool is_meant_by_nqn(struct json_object *status, const char *text)
 	return !strcmp(nqn, json_text(status, "subsystem"));
 }
 
+/* Whatever `rblk list` prints of a volume names it. */
 static bool is_meant(struct json_object *status, const char *text)
 {
 	return !strcmp(text, json_text(status, "name")) ||
@@ -212,6 +218,7 @@ static bool is_of_ns(struct json_object *status, uint32_t nsid)
 	return !nsid || nsid == json_number(status, "nsid");
 }
 
+/* An exact name wins over all other meanings; of those, two volumes make the word ambiguous. */
 struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
 				 struct error *error)
 {
@@ -251,6 +258,7 @@ struct json_object *volumes_find_name(const struct volumes *volumes, const char 
 	return NULL;
 }
 
+/* The same namespace through the same address: what a second attach would connect to. */
 struct json_object *volumes_find_same(const struct volumes *volumes,
 				      const struct volume_config *config)
 {
@@ -284,6 +292,7 @@ bool volume_holds_io(struct json_object *status)
 	return !strcmp(state, "reconnecting") || !strcmp(state, "denied") || !strcmp(state, "gone");
 }
 
+/* attach and serve print this line; scripts take its first word. */
 void volume_print_line(struct json_object *status)
 {
 	char size[UNITS_MAX];

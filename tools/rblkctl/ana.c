@@ -29,6 +29,7 @@ static void format_nsids(struct json_object *nsids, char *text, size_t n)
 	}
 }
 
+/* A row a portal: the state of a group may differ between portals, which is what ANA is for. */
 static void add_group(struct table *table, struct json_object *group)
 {
 	struct json_object *portals = answer_member(group, "portals");
@@ -88,6 +89,7 @@ int run_ana_list(int argc, char **argv)
 
 /* ---- set ------------------------------------------------------------------------------------ */
 
+/* Without a portal the state is set through all of them. */
 static struct json_object *make_params(char **words, uint64_t group, const char *portal)
 {
 	struct json_object *params = json_object_new_object();
@@ -111,6 +113,7 @@ static void print_result(struct json_object *result)
 	       has_portal ? answer_string(result, "portal") : "", n, n == 1 ? "" : "s");
 }
 
+/* rblkd checks STATE and knows its names; GROUP is checked here, since JSON has it as a number. */
 int run_ana_set(int argc, char **argv)
 {
 	static const struct args_usage usage = {

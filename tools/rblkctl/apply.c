@@ -22,6 +22,7 @@ static struct {
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
+/* A restart outweighs the rest: nothing of such a file is applied. */
 static const char *sign_of(struct json_object *change)
 {
 	const char *kind = answer_string(change, "change");
@@ -36,6 +37,7 @@ static const char *or_nothing(const char *s)
 	return *s ? s : "(none)";
 }
 
+/* A change shows both values; what is added or removed, the one that it has. */
 static void add_detail(struct table *table, struct json_object *change)
 {
 	const char *note = answer_bool(change, "live") ? "" : "  (needs a restart)";
@@ -67,6 +69,7 @@ static void print_changes(struct json_object *changes)
 	table_end(&table);
 }
 
+/* Mistakes of the file, with their carets; on stderr, so that a script can keep stdout. */
 static void print_messages(struct json_object *messages)
 {
 	for (size_t i = 0; i < json_object_array_length(messages); i++)
@@ -89,6 +92,7 @@ static void print_users(struct json_object *changes, bool is_applied)
 	}
 }
 
+/* Changes that only a restart of rblkd can make. */
 static unsigned count_fixed(struct json_object *changes)
 {
 	unsigned n = 0;
@@ -107,6 +111,8 @@ static void print_fixed(struct json_object *changes)
 			n == 1 ? " needs" : "s need");
 }
 
+/* Three ways to fail: the file is wrong, what it names cannot be opened, or rblkd refuses. In each
+ * of them nothing was changed, and the exit code is that of the report. */
 static void print_outcome(const char *program, struct json_object *report, size_t n)
 {
 	enum exit_code code = (enum exit_code)answer_number(report, "code");
@@ -152,6 +158,7 @@ static struct json_object *absolute(const char *path)
 	return json_object_new_string(real);
 }
 
+/* A report arrives even for a file that is wrong: its code is the outcome, not that of the call. */
 static int run(const struct args_usage *usage, const struct arg *more, unsigned n_more,
 	       const char *method, int argc, char **argv)
 {

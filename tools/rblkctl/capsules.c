@@ -15,6 +15,7 @@ static const char *const titles[] = {"QUEUE",	"~HOST",  ">AGE",    "^COMMAND", "
 				     "?>NSID",	">LBA",	  ">BLOCKS", "?SGL",	 "?>LENGTH",
 				     "^STATUS", "?>TOOK", NULL};
 
+/* A command that has no such field gets a dash: 0 would be a value. */
 static void add_number(struct table *table, struct json_object *o, const char *key)
 {
 	if (answer_member(o, key))
@@ -31,6 +32,8 @@ static void add_time(struct table *table, struct json_object *o, const char *key
 		  answer_member(o, key) ? units_format_duration(text, answer_number(o, key)) : "-");
 }
 
+/* A queue before its Connect has neither controller nor host, only an address: it is of interest,
+ * too, because a host that fails to connect has no other trace. */
 static void add_capsule(struct table *table, const struct options *options,
 			struct json_object *queue, struct json_object *capsule)
 {
@@ -54,6 +57,7 @@ static void add_capsule(struct table *table, const struct options *options,
 	add_time(table, capsule, "took_ns");
 }
 
+/* Queue by queue: a host that has trouble on one of them is seen without sorting. */
 static void print_queues(const struct options *options, struct json_object *queues)
 {
 	struct table table;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rblkctl clear: acknowledges disk errors, so that they no longer make the state of rblkd
- * "degraded". */
+/*
+ * rblkctl clear: acknowledges disk errors, so that they no longer make the state of rblkd
+ * "degraded". The counters stay: an error that occurs again makes it degraded again.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 

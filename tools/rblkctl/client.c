@@ -15,6 +15,7 @@ enum {
 	TIMEOUT_MS = 10000,
 };
 
+/* The socket's path comes first: with several rblkd it shows which one was asked. */
 static void set_error(struct error *error, enum exit_code code, const char *socket,
 		      const char *message, const char *hint)
 {
@@ -23,6 +24,7 @@ static void set_error(struct error *error, enum exit_code code, const char *sock
 	snprintf(error->hint, sizeof(error->hint), "%s", hint);
 }
 
+/* What an errno of connect or read means to an administrator, and what to do about it. */
 static void explain(int r, const char *socket, struct error *error)
 {
 	switch (r) {
@@ -49,6 +51,7 @@ static void explain(int r, const char *socket, struct error *error)
 	}
 }
 
+/* A call of rblkd is local and short; TIMEOUT_MS is for one that hangs. */
 int client_call(const struct options *options, const char *method, struct json_object *params,
 		struct json_object **ret_result)
 {

@@ -16,6 +16,7 @@ enum {
 	LOOK_MS = 50,
 };
 
+/* Asking again changes nothing: rblkd answers with the state, so the same call polls. */
 static int ask(const struct options *options, const char *portal, bool is_undo,
 	       struct json_object **ret_result)
 {
@@ -41,6 +42,7 @@ static int wait_drained(const struct options *options, const char *portal,
 	return r;
 }
 
+/* Connections left at the end of our patience are a partial success: the drain goes on in rblkd. */
 static int print_result(const struct options *options, struct json_object *result)
 {
 	bool is_undone = strcmp(answer_string(result, "state"), "drained") != 0;
@@ -56,6 +58,7 @@ static int print_result(const struct options *options, struct json_object *resul
 	return n ? EXIT_PARTIAL : EXIT_OK;
 }
 
+/* --undo does not wait: listening again is over at once. */
 int run_drain(int argc, char **argv)
 {
 	static const struct args_usage usage = {

@@ -15,6 +15,8 @@
 
 static const char program[] = "rblkctl gen-key";
 
+/* O_EXCL and 0600 from the start: the secret is never in a file that others can read, nor written
+ * over another one. A file that is not whole on the disk is removed. */
 static int write_file(const char *path, const char *text)
 {
 	_autoclose_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -30,6 +32,7 @@ static int write_file(const char *path, const char *text)
 	return fail_with(program, EXIT_FAILED, NULL, "%s: %s", path, strerror(errno));
 }
 
+/* Our copies are wiped. What stdio has buffered is not: the reader of stdout has the secret. */
 static int make_key(unsigned n_bytes, unsigned hash, const char *path)
 {
 	static const unsigned lengths[] = {32, 32, 48, 64}; /* by hash */

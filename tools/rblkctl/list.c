@@ -35,6 +35,7 @@ static void add_number(struct table *table, struct json_object *o, const char *k
 static const char *const subsystem_titles[] = {"~SUBSYSTEM",  "?SERIAL",      "PORTALS", "HOSTS",
 					       ">NAMESPACES", ">CONTROLLERS", NULL};
 
+/* The hosts are a count: with hundreds of them a row would be no row. */
 static void add_subsystem(struct table *table, const struct options *options, struct json_object *o)
 {
 	struct json_object *hosts = answer_member(o, "allow_hosts");
@@ -79,6 +80,7 @@ static const char *const connection_titles[] = {"ADDRESS",  "?PORTAL", ">CNTLID"
 						"?>WORKER", "STATE",   "?>AGE",	     ">READ",
 						">WRITTEN", "~HOST",   "~SUBSYSTEM", NULL};
 
+/* The admin queue has number 0; its name says more. */
 static void add_connection(struct table *table, const struct options *options,
 			   struct json_object *o)
 {
@@ -114,6 +116,7 @@ static void add_portal(struct table *table, const struct options *options, struc
 	add_number(table, o, "refused");
 }
 
+/* A kind is a row: its name in the request and the answer, its titles, and how to fill a row. */
 static const struct kind {
 	const char *name;
 	const char *const *titles;
@@ -126,6 +129,7 @@ static const struct kind {
 	{"portals", portal_titles, add_portal},
 };
 
+/* NULL: there is none, and the mistake is reported. */
 static const struct kind *find_kind(const char *name)
 {
 	const char *names[ARRAY_LEN(kinds) + 1] = {NULL}, *guess;

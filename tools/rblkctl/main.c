@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "tools/rblkctl/rblkctl.h"
 
+/* Of the options that may stand in front of a subcommand, those with a value. */
 static bool takes_next(const char *option)
 {
 	return !strcmp(option, "--socket") || !strcmp(option, "-s") ||
@@ -23,7 +24,8 @@ static bool is_first_of_two(const char *word)
 	return !strcmp(word, "ns") || !strcmp(word, "ana") || !strcmp(word, "qos");
 }
 
-/* "--socket PATH ns resize" becomes "ns resize --socket PATH". */
+/* "--socket PATH ns resize" becomes "ns resize --socket PATH": the common options may stand on either
+ * side of the subcommand, as users of systemctl and ip expect. */
 static void move_subcommand_first(int argc, char **argv)
 {
 	int at = 1, n_words;

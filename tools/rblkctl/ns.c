@@ -8,11 +8,13 @@
 
 #include "tools/rblkctl/rblkctl.h"
 
+/* What rblkd would refuse as well, but with a message about JSON. */
 static int fail_usage(const char *what, const char *value)
 {
 	return fail_with("rblkctl ns resize", EXIT_USAGE, NULL, "%s: '%s'", what, value);
 }
 
+/* Both sizes: "as before" means that the file or device has not grown yet. */
 static void print_result(const struct options *options, struct json_object *result)
 {
 	uint64_t old_size = answer_number(result, "old_size_bytes");
@@ -27,6 +29,7 @@ static void print_result(const struct options *options, struct json_object *resu
 		printf(" -> %s\n", format_size(options, is, size));
 }
 
+/* rblkd refuses to shrink without --force: hosts would lose what lies behind the new end. */
 int run_ns_resize(int argc, char **argv)
 {
 	static const struct args_usage usage = {

@@ -30,6 +30,7 @@ static const char *default_socket(void)
 	return path;
 }
 
+/* The common options come first, so --help of every subcommand begins alike. */
 int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
 		       int argc, char **argv, struct options *ret_options, int *ret_positional)
 {

@@ -16,6 +16,7 @@
 static const char *const titles[] = {"~NAME",	 ">IOPS",  ">LIMIT",  ">READ/S", ">LIMIT",
 				     ">WRITE/S", ">LIMIT", "?>BURST", "?>WAIT",	 NULL};
 
+/* Hosts have no subsystem, namespaces no host: a missing key compares equal. */
 static bool is_same(struct json_object *a, struct json_object *b)
 {
 	return !strcmp(answer_string(a, "host"), answer_string(b, "host")) &&
@@ -53,6 +54,7 @@ static void add_limit(struct table *table, const struct options *options, struct
 		table_add_size(table, options, answer_number(qos, key));
 }
 
+/* Each rate stands beside its limit, so a limit that holds a host back is seen at a glance. */
 static void add_item(struct table *table, const struct options *options, struct json_object *item,
 		     struct json_object *before, uint64_t interval_ns)
 {
@@ -78,6 +80,7 @@ static void add_item(struct table *table, const struct options *options, struct 
 		table_add(table, "-");
 }
 
+/* Each item beside its own earlier sample; one that is new has no rate yet. */
 static void print_lists(const struct options *options, struct json_object *before,
 			struct json_object *after)
 {
@@ -99,6 +102,7 @@ static void print_lists(const struct options *options, struct json_object *befor
 	table_end(&table);
 }
 
+/* The answer has the time of its counters, so the interval is that of rblkd, not of two calls. */
 static int ask(const struct options *options, const char *name, struct json_object **ret_answer)
 {
 	struct json_object *params = json_object_new_object();
@@ -155,7 +159,8 @@ int run_qos_list(int argc, char **argv)
 
 /* ---- set ------------------------------------------------------------------------------------ */
 
-/* NULL: *ret_wrong is not KEY=VALUE. */
+/* NULL: *ret_wrong is not KEY=VALUE. Keys and values are checked by rblkd, by the same table as the
+ * configuration file. */
 static struct json_object *make_params(const char *name, char **words, int n,
 				       const char **ret_wrong)
 {
@@ -195,6 +200,7 @@ static void print_result(const struct options *options, struct json_object *resu
 	       units_format_duration(burst, answer_number(qos, "burst_ns")));
 }
 
+/* The command takes effect at once, and lasts until rblkd reads its configuration again. */
 int run_qos_set(int argc, char **argv)
 {
 	static const struct args_usage usage = {

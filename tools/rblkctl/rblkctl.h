@@ -73,6 +73,7 @@ struct table {
 	unsigned at;  /* the next cell */
 };
 
+/* titles: NULL-terminated, at most COLUMNS_MAX; borrowed until table_end. */
 void table_begin(struct table *table, const char *const *titles);
 /* Row by row, from the left; the text is copied. */
 void table_add(struct table *table, const char *text);

@@ -47,6 +47,7 @@ static struct {
 
 /* ---- an answer ------------------------------------------------------------------------------ */
 
+/* Steps that are zero are left out of the answer. What does not look like a step is skipped. */
 static void read_histogram(struct json_object *list, struct histogram *h)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
@@ -64,6 +65,7 @@ static void read_histogram(struct json_object *list, struct histogram *h)
 	}
 }
 
+/* A member that is missing reads as 0: an older rblkd may not have it. */
 static void read_numbers(struct json_object *item, const char *class, struct numbers *ret_numbers)
 {
 	struct json_object *o = answer_member(answer_member(item, "io"), class);
@@ -128,6 +130,7 @@ static const struct kind {
 	 (const char *const[]){"QUEUE", "~HOST", "OP", ">IOPS", ">BYTES/S", IO_TITLES}},
 };
 
+/* check_usage has made sure that at most one is chosen. */
 static const struct kind *chosen_kind(void)
 {
 	return &kinds[args.is_hosts ? 1 : args.is_queues ? 2 : 0];
@@ -150,6 +153,7 @@ static void add_name(struct table *table, const struct kind *kind, struct json_o
 	}
 }
 
+/* A dash: 0 would be the best of latencies. */
 static void add_time(struct table *table, bool is_known, uint64_t ns)
 {
 	char text[UNITS_MAX];
@@ -157,6 +161,7 @@ static void add_time(struct table *table, bool is_known, uint64_t ns)
 	table_add(table, is_known ? units_format_duration(text, ns) : "-");
 }
 
+/* A quantile of no sample is unknown, not 0; the stages are sampled, so they may lack alone. */
 static void add_numbers(struct table *table, const struct options *options, const struct numbers *n,
 			uint64_t interval_ns)
 {
@@ -180,6 +185,7 @@ static void add_numbers(struct table *table, const struct options *options, cons
 		add_time(table, n->n_samples, n->n_samples ? n->stage_ns[i] / n->n_samples : 0);
 }
 
+/* The keys of the kind, together: controllers are numbered anew after a restart of rblkd. */
 static bool is_same(const struct kind *kind, struct json_object *a, struct json_object *b)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(kind->keys) && kind->keys[i]; i++)
@@ -188,6 +194,7 @@ static bool is_same(const struct kind *kind, struct json_object *a, struct json_
 	return true;
 }
 
+/* NULL: it is new since the earlier answer, and counts from zero. */
 static struct json_object *find_same(const struct kind *kind, struct json_object *list,
 				     struct json_object *item)
 {
@@ -205,6 +212,7 @@ struct entry {
 	size_t place; /* in rblkd's answer, which is sorted by name */
 };
 
+/* All three classes: the order of --top counts whatever an entry does. */
 static void fill(struct entry *entry, struct json_object *item, struct json_object *before,
 		 size_t place)
 {
@@ -314,6 +322,7 @@ static void print_table(const struct options *options, struct json_object *answe
 
 /* ---- once, or periodically ------------------------------------------------------------------ */
 
+/* rblkd selects by name, so a single namespace costs a small answer. */
 static int ask(const struct options *options, const char *name, struct json_object **ret_answer)
 {
 	struct json_object *params = json_object_new_object();
@@ -353,6 +362,7 @@ static bool wants_to_end(int key)
 	return key == 'q' || key == 'Q' || key == TERMINAL_ENDED;
 }
 
+/* One sample more than tables: the first only serves to be subtracted. */
 static int look_again_and_again(const struct options *options, const char *name)
 {
 	bool is_terminal = isatty(STDOUT_FILENO);
@@ -379,6 +389,7 @@ static int look_again_and_again(const struct options *options, const char *name)
 	return r;
 }
 
+/* Options that would be ignored are refused, because the user expects something of them. */
 static int check_usage(const struct options *options, const char *name)
 {
 	static const char program[] = "rblkctl stats";
@@ -400,6 +411,7 @@ static int check_usage(const struct options *options, const char *name)
 	return EXIT_OK;
 }
 
+/* The defaults of --top are set late, so that check_usage sees what the user has given. */
 int run_stats(int argc, char **argv)
 {
 	static const struct args_usage usage = {

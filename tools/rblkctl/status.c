@@ -30,6 +30,7 @@ static void print_line(char *text)
 	puts(text);
 }
 
+/* One line that a person can read over the phone. Monitoring reads the exit code, or JSON. */
 static void print_summary(struct json_object *status)
 {
 	const char *state = answer_string(status, "state");
@@ -47,6 +48,7 @@ static void print_summary(struct json_object *status)
 	print_line(text);
 }
 
+/* "connections 3 of 4096" */
 static void print_use(const char *what, const char *key, struct json_object *status)
 {
 	printf("%s %" PRIu64 " of %" PRIu64, what, answer_number(status, key),
@@ -62,6 +64,7 @@ static void print_uses(struct json_object *status)
 	putchar('\n');
 }
 
+/* detail has no title: it is there only for a portal that does not listen. */
 static void print_portals(struct json_object *portals)
 {
 	static const char *const titles[] = {"PORTAL",	"ADDRESS", "RDMA", "STATE",
@@ -162,6 +165,10 @@ static void print_smart(struct json_object *smart)
 		printf("\nSMART counters begin with this start: there is no state_directory\n");
 }
 
+/*
+ * Problems come below the tables, each with what to do about it: they are rare, and the end of the
+ * output is what a terminal shows. The exit code is that of the state, so a script needs no text.
+ */
 int run_status(int argc, char **argv)
 {
 	static const struct args_usage usage = {

@@ -31,6 +31,7 @@ enum {
 #define MARKS ">~^?"
 #define CUT   "\xe2\x80\xa6" /* an ellipsis */
 
+/* Rows grow one at a time: tables are short, and the cells dominate. */
 static void put_cell(struct table *table, const char *text)
 {
 	if (table->at % table->n_columns == 0) {
@@ -110,6 +111,7 @@ static bool has_mark(const struct table *table, unsigned column, char mark)
 	return false;
 }
 
+/* The marks of a title are not shown. */
 static const char *cell(const struct table *table, unsigned row, unsigned column)
 {
 	const char *text = table->cells[row * table->n_columns + column];
@@ -125,6 +127,7 @@ struct widths {
 	unsigned n[COLUMNS_MAX];
 };
 
+/* Columns that are left out take their gap with them. */
 static unsigned total(const struct table *table, const struct widths *widths)
 {
 	unsigned sum = 0, n_shown = 0;
@@ -148,6 +151,7 @@ static int find_longest(const struct table *table, const struct widths *widths, 
 	return longest;
 }
 
+/* Always the widest column by one, so that long columns end alike and short ones stay whole. */
 static void cut(const struct table *table, struct widths *widths, unsigned room, unsigned least)
 {
 	int i;
@@ -156,6 +160,7 @@ static void cut(const struct table *table, struct widths *widths, unsigned room,
 		widths->n[i]--;
 }
 
+/* From the right: titles have their columns in the order of importance. */
 static void leave_out(const struct table *table, struct widths *widths, unsigned room)
 {
 	for (unsigned i = table->n_columns; i-- > 0 && total(table, widths) > room;)
@@ -163,6 +168,7 @@ static void leave_out(const struct table *table, struct widths *widths, unsigned
 			widths->n[i] = 0;
 }
 
+/* A pipe or a file has no width: there all is printed whole, for programs to read. */
 static struct widths measure(const struct table *table)
 {
 	struct widths widths = {0};
@@ -217,6 +223,7 @@ static void print_cell(const struct table *table, const char *text, unsigned col
 		printf("%s%*s", text, is_last ? 0 : n_fill, "");
 }
 
+/* No cell is padded at the end of a line: copied text has no trailing blanks. */
 static void print_row(const struct table *table, unsigned row, const struct widths *widths)
 {
 	unsigned n_columns = table->n_columns;

@@ -17,6 +17,7 @@ static struct termios saved;
 static bool is_changed;
 static volatile sig_atomic_t is_ended;
 
+/* $COLUMNS wins: scripts and tests set it where there is no terminal. */
 unsigned terminal_columns(void)
 {
 	const char *text = getenv("COLUMNS");
@@ -35,11 +36,13 @@ unsigned terminal_rows(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
+/* Only notes it: the loop in stats.c restores the terminal, which is not safe in a handler. */
 static void on_signal(int signo)
 {
 	is_ended = 1;
 }
 
+/* Keys arrive one by one and unseen. A standard input that is no terminal has no keys. */
 void terminal_begin(void)
 {
 	const struct sigaction action = {.sa_handler = on_signal}; /* poll is interrupted */
@@ -61,6 +64,7 @@ void terminal_end(void)
 	is_changed = false;
 }
 
+/* The end of the input is the end of the program: a terminal that was closed. */
 static int read_key(void)
 {
 	unsigned char key;
@@ -68,6 +72,7 @@ static int read_key(void)
 	return read(STDIN_FILENO, &key, 1) == 1 ? key : TERMINAL_ENDED;
 }
 
+/* A signal between the test and ppoll waits out one interval at most. */
 int terminal_wait(uint64_t ns)
 {
 	const struct timespec time = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),

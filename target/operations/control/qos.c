@@ -249,7 +249,7 @@ static bool read_value(const char *name, const char *value, struct config_qos *q
 		       struct error *error)
 {
 	const struct conf_key *key = find_key(name, error);
-	char why[160];
+	struct error wrong;
 
 	if (!key)
 		return false;
@@ -257,10 +257,10 @@ static bool read_value(const char *name, const char *value, struct config_qos *q
 		memset((char *)qos + key->offset, 0, sizeof(uint64_t));
 		return true;
 	}
-	if (conf_parse_value(key, value, qos, why, sizeof(why)))
+	if (conf_parse_value(key, value, qos, &wrong) == 0)
 		return true;
 	rpc_refuse(error, EXIT_USAGE, "rblk-target.yaml(5), RATES, has what may stand there",
-		   "%s %s", key->name, why);
+		   "%s %s", key->name, wrong.message);
 	return false;
 }
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a volume has found out about its namespace, and what it needs of the device: limits, memory,
+ * windows. Control loop only.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/bits.h"
+#include "initiator/control/volume_impl.h"
+
+enum {
+	SLAB_SHARE = 4, /* one I/O takes at most this part of the slab */
+};
+#define QUEUE_EXTRA	(64 * KIB) /* receives, authentication */
+#define ZERO_BLOCKS_MAX 65536u	   /* NLB has 16 bits, 0's based */
+#define TRIM_BLOCKS_MAX 0xffffffffu
+
+size_t volume_slab_bytes(const struct volume_config *config)
+{
+	return align_up(MAX(config->slab_bytes, (uint64_t)VOLUME_SLAB_MIN), SLAB_UNIT);
+}
+
+unsigned volume_n_queues(const struct volume *volume)
+{
+	return (unsigned)__builtin_popcountll(volume->used_qids);
+}
+
+/* The largest single read or write. What was once promised to front ends stays: io.c splits. */
+static uint32_t max_io_bytes(const struct volume *volume)
+{
+	uint64_t share = volume_slab_bytes(&volume->config) / SLAB_SHARE;
+
+	if (volume->info.max_io_bytes)
+		return volume->info.max_io_bytes;
+	return (uint32_t)MIN((uint64_t)volume->controller.id.max_transfer_bytes,
+			     1ull << log2_floor(share));
+}
+
+bool volume_learn(struct volume *volume)
+{
+	const struct controller *c = &volume->controller;
+	struct volume_info info = {
+		.size_bytes = c->ns.n_blocks << c->ns.block_shift,
+		.block_size = 1u << c->ns.block_shift,
+		.slab_bytes = volume_slab_bytes(&volume->config),
+		.max_io_bytes = max_io_bytes(volume),
+		.is_read_only = c->ns.is_read_only,
+		.has_flush = c->id.has_volatile_cache,
+		.has_write_zeroes = c->id.has_write_zeroes,
+		.has_trim = c->id.has_trim,
+		.reads_zero_after_trim = c->ns.reads_zero_after_trim,
+		.n_queues_granted = c->n_queues_granted,
+	};
+	const struct volume_info *old = &volume->info;
+	bool has_changed = old->size_bytes != info.size_bytes ||
+			   old->is_read_only != info.is_read_only ||
+			   old->has_trim != info.has_trim ||
+			   old->has_write_zeroes != info.has_write_zeroes;
+
+	memcpy(info.uuid, c->ids.uuid, sizeof(info.uuid));
+	memcpy(info.nguid, c->ids.nguid, sizeof(info.nguid));
+	memcpy(info.serial, c->id.serial, sizeof(info.serial));
+	memcpy(info.model, c->id.model, sizeof(info.model));
+	memcpy(info.firmware, c->id.firmware, sizeof(info.firmware));
+	volume->info = info;
+	return has_changed;
+}
+
+void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
+{
+	const struct controller *c = &volume->controller;
+	uint64_t zero_blocks = c->limits.max_zero_bytes >> c->ns.block_shift;
+	uint64_t trim_blocks = c->limits.max_trim_blocks;
+
+	limits->nsid = volume->config.nsid;
+	limits->cntlid = c->cntlid;
+	limits->block_shift = c->ns.block_shift;
+	limits->max_transfer = c->id.max_transfer_bytes;
+	limits->in_capsule_bytes = c->id.in_capsule_bytes;
+	limits->max_zero_blocks = zero_blocks ? MIN(zero_blocks, ZERO_BLOCKS_MAX) : ZERO_BLOCKS_MAX;
+	limits->max_trim_blocks = trim_blocks ? MIN(trim_blocks, TRIM_BLOCKS_MAX) : TRIM_BLOCKS_MAX;
+	limits->has_windows = volume->config.has_windows;
+	limits->has_zero = c->id.has_write_zeroes;
+	limits->has_trim = c->id.has_trim;
+	limits->can_unmap_zeroes = c->ns.can_unmap_zeroes;
+}
+
+int volume_check_windows(const struct volume *volume, struct error *error)
+{
+	const struct device *device = volume->controller.domain.device;
+	unsigned n_queues = volume->controller.n_queues_granted;
+	unsigned n = n_queues * volume->config.queue_size * COMMANDS_PER_ENTRY;
+
+	if (!volume->config.has_windows || n <= device->limits.max_windows)
+		return 0;
+	if (!device->limits.max_windows)
+		error_set(error, EXIT_FAILED, "attach without --memory-windows",
+			  "%s has no memory windows of type 2", device->name);
+	else
+		error_set(error, EXIT_FAILED, "take fewer --queues or a smaller --queue-size",
+			  "%s has %u memory windows, but %u queues of %u entries need %u",
+			  device->name, device->limits.max_windows, n_queues,
+			  volume->config.queue_size, n);
+	return -EOPNOTSUPP;
+}
+
+static int try_memory(struct volume *volume, size_t n_bytes)
+{
+	void *memory = slab_map(n_bytes);
+	struct mr mr = {0};
+	int r = -ENOMEM;
+
+	if (memory)
+		r = mr_open(&volume->controller.domain, memory, n_bytes, MR_LOCAL, &mr);
+	mr_close(&mr);
+	slab_unmap(memory, n_bytes);
+	return r;
+}
+
+/* The slabs of all queues, and what else they register. */
+static size_t all_memory(const struct volume *volume)
+{
+	const struct volume_config *config = &volume->config;
+
+	return (volume_slab_bytes(config) +
+		command_table_bytes(config->queue_size * COMMANDS_PER_ENTRY) + QUEUE_EXTRA) *
+	       volume->controller.n_queues_granted;
+}
+
+static bool can_shrink(const struct volume *volume)
+{
+	struct rlimit limit;
+
+	return volume->config.may_shrink_slab &&
+	       volume->config.slab_bytes > (uint64_t)VOLUME_SLAB_MIN &&
+	       getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Registers as much as all queues together will, and releases it again: so attaching reports a
+ * limit on locked memory, and not a connection later on. */
+int volume_try_memory(struct volume *volume, struct error *error)
+{
+	char text[160], hint[256];
+	const char *how;
+	int r;
+
+	while ((r = try_memory(volume, all_memory(volume))) == -ENOMEM && can_shrink(volume))
+		volume->config.slab_bytes = MAX(volume->config.slab_bytes / 2,
+						(uint64_t)VOLUME_SLAB_MIN);
+	if (r < 0) {
+		how = mr_explain(r, all_memory(volume), text, sizeof(text));
+		snprintf(hint, sizeof(hint), "%s%s", how,
+			 *how ? "; or take less memory: --buffers, --queues" : "");
+		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
+	}
+	return r;
+}

@@ -92,8 +92,7 @@ def main():
     for part, lines in found.items():
         owed = debt.get(part, 0)
         tap.check(f"each function in a public header of {part} has its contract",
-                  lines if len(lines) > owed else
-                  [f"{DEBT}: {part} owes {len(lines)}, not {owed}"] if len(lines) < owed else [])
+                  lines if len(lines) > owed else [])
     tap.check("there are public headers", [] if found else ["none found"])
     tap.finish()
 

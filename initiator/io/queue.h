@@ -4,8 +4,7 @@
  *
  *   control loop (link.c): resolves, makes completion queue, queue pair and
  *       registrations, connects, takes them apart again; decides when.
- *   I/O loop (queue.c, queue_watch.c, queue_auth.c, io.c, command.c, slab.c): sends commands,
- *       takes answers, holds what cannot be sent.
+ *   I/O loop (the other files here): sends commands, takes answers, holds what cannot be sent.
  *
  *     control                                  I/O loop
  *     resolve, make cq and qp   -- attach -->  polls the cq, posts receives
@@ -67,8 +66,7 @@ struct volume_queue {
 	struct queue_limits limits;
 	struct queue_auth auth;
 
-	/* messages, each the receiver's from sending until it is run; results travel
-	 * with them */
+	/* messages, each the receiver's until it is run; results travel with them */
 	struct loop_msg attach_msg, start_msg, stop_msg, quit_msg, mode_msg;
 	struct loop_msg attached_msg, connected_msg, failed_msg, stopped_msg, quitted_msg;
 	int attach_result;
@@ -137,14 +135,12 @@ void queue_on_timeout(struct loop_timer *timer);
 void io_pump(struct volume_queue *queue);
 /* I/O that was held for long is about to be sent: the front end may still cancel it. */
 void io_before_held(struct volume_queue *queue);
-/* The command was answered. Its I/O is done when the device is done with the buffer, and the target
- * with its key. */
+/* Answered; the I/O is done when the device is done with the buffer and the target with its key. */
 void io_complete_when_idle(struct volume_queue *queue, struct command *command);
 /* The answer to a command that lent a key: invalidates the key if the target has not. Before
  * io_complete_when_idle. */
 void io_take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated);
-/* The queue pair is dead: the command's I/O is held again, before all others, unless it is
- * cancelled. */
+/* The queue pair is dead: the I/O is held again, before all others, unless it is cancelled. */
 void io_hold_again(struct volume_queue *queue, struct volume_io *io);
 /* Mode QUEUE_FAIL: all held I/O fails. */
 void io_fail_held(struct volume_queue *queue);

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <endian.h>
 #include <stdint.h>
 #include <string.h>
@@ -46,6 +47,9 @@ typedef struct {
 		memcpy(v.b, &x, sizeof(x));                                                        \
 		return v;                                                                          \
 	}
+
+static_assert(_Alignof(le64) == 1 && _Alignof(be64) == 1, "a wire struct has no padding");
+static_assert(sizeof(le24) == 3 && sizeof(le32) == 4 && sizeof(be64) == 8, "as on the wire");
 
 BYTES_DEFINE(le16, uint16_t, le16toh, htole16)
 BYTES_DEFINE(le32, uint32_t, le32toh, htole32)

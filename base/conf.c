@@ -14,6 +14,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/check.h"
 #include "base/conf.h"
 #include "base/conf_node.h"
 
@@ -155,6 +156,7 @@ static bool open_collection(struct builder *b, enum conf_node_kind kind, const y
 		conf_error(b->conf, node->mark, "nested more than %d deep", CONF_MAX_DEPTH);
 		return false;
 	}
+	check(b->depth < CONF_MAX_DEPTH);
 	b->tail[++b->depth] = &node->first;
 	return true;
 }
@@ -195,6 +197,7 @@ static bool take_event(struct builder *b, const yaml_event_t *event)
 		return open_collection(b, CONF_NODE_MAPPING, event);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
+		check(b->depth > 0); /* libyaml pairs them, whatever the text */
 		b->depth--;
 		return true;
 	}

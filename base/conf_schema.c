@@ -119,6 +119,7 @@ static bool parse_enum(const struct conf_key *key, const char *text, unsigned *f
 	const char *guess = conf_did_you_mean(text, key->names);
 	char list[NAMES_MAX] = "", shown[SHOWN_MAX];
 
+	check(key->names);
 	for (unsigned i = 0; key->names[i]; i++) {
 		size_t n = strlen(list);
 
@@ -287,6 +288,8 @@ static void apply_map(struct conf *conf, const struct conf_key *key, const struc
 	const struct conf_schema *schema = key->schema;
 	char *item;
 
+	check(schema && schema->keys[0].name &&
+	      schema->keys[1].name); /* of the key, of the value */
 	if (!start_list(conf, key, node, CONF_NODE_MAPPING, schema->size, list))
 		return;
 	item = list->items;
@@ -303,6 +306,7 @@ static void apply_key(struct conf *conf, const struct conf_key *key, const char 
 {
 	void *field = field_of(key, base);
 
+	check(key->schema || (key->type != CONF_STRUCT && key->type != CONF_MAP));
 	set_mark(key->mark_offset, base, node->mark);
 	if (key->type == CONF_STRUCT)
 		apply_struct(conf, key->schema, node, field);

@@ -29,6 +29,8 @@ enum exit_code {
 	EXIT_PRIVILEGE = 9,
 };
 
+_Static_assert(EXIT_PRIVILEGE == 9, "the table of docs/CONVENTIONS.md");
+
 enum {
 	ERROR_MESSAGE_MAX = 1024, /* the length of a log record, which would cut longer text */
 	ERROR_HINT_MAX = 256,

@@ -4,8 +4,13 @@
  * equal steps for the octave from 2^(k+3) to 2^(k+4). The last step also counts longer durations;
  * max_ns is exact.
  */
+#include <assert.h>
+
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/histogram.h"
+
+static_assert((HISTOGRAM_SUB & (HISTOGRAM_SUB - 1)) == 0, "an octave has a power of two of steps");
 
 uint64_t histogram_step_end(unsigned step)
 {
@@ -28,6 +33,7 @@ void histogram_add_step(struct histogram *h, unsigned step, uint64_t n)
 {
 	if (!n)
 		return;
+	check(step < ARRAY_LEN(h->counts));
 	h->counts[step] += n;
 	h->n += n;
 	h->max_ns = MAX(h->max_ns, histogram_step_end(step));
@@ -38,6 +44,7 @@ uint64_t histogram_quantile(const struct histogram *h, double fraction)
 	double rank = fraction * (double)h->n;
 	uint64_t n_below = 0;
 
+	check(fraction >= 0 && fraction <= 1);
 	/* The last step has no upper end, so its quantile is the maximum. */
 	for (unsigned i = 0; i < ARRAY_LEN(h->counts) - 1; i++) {
 		n_below += h->counts[i];

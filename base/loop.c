@@ -97,6 +97,7 @@ int loop_fd_add(struct loop *loop, struct loop_fd *lfd)
 {
 	struct epoll_event ev = {.events = lfd->events, .data.ptr = lfd};
 
+	check(lfd->on_event && !lfd->loop);
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, lfd->fd, &ev) < 0)
 		return -errno;
 	lfd->loop = loop;
@@ -132,6 +133,7 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t dela
 {
 	struct list *after;
 
+	check(timer->on_expiry);
 	loop_timer_stop(timer);
 	timer->loop = loop;
 	timer->deadline_ns = clock_ns() + delay_ns;
@@ -172,6 +174,7 @@ void loop_call_cancel(struct loop_call *call)
 
 void loop_source_add(struct loop *loop, struct loop_source *source)
 {
+	check(source->poll && !source->loop);
 	source->loop = loop;
 	list_add_tail(&loop->sources, &source->node);
 }

@@ -104,3 +104,7 @@ enum {
 	 */
 	CROWD_AGAIN = 5,
 };
+_Static_assert(PATIENCE_LONG > PATIENCE_CROWDED, "a crowd never makes a loop poll longer");
+_Static_assert(PATIENCE_PAUSE_MAX_NS > PATIENCE_LONG_NS, "a failed trial must end the polling");
+_Static_assert(PATIENCE_CROWDED_NS > PATIENCE_LOOK_NS, "a verdict outlives the look that gave it");
+_Static_assert(CROWD_AGAIN < 6, "a verdict must not be its own cause");

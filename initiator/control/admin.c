@@ -134,6 +134,7 @@ static void fill(struct admin_slot *slot, const struct admin_command *command)
 	uint32_t n = command->n_write ? command->n_write : command->n_read;
 
 	check(n <= ADMIN_DATA_BYTES);
+	check(!command->n_write || !command->n_read);
 	*slot->sqe = command->sqe;
 	slot->sqe->flags = NVME_FLAGS_PSDT_SGL;
 	slot->sqe->cid = put_le16(cid_of(slot));

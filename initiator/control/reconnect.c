@@ -280,6 +280,7 @@ static void on_all_stopped(struct loop_call *call)
 	if (!is_going_down(volume) || !is_all_stopped(volume))
 		return;
 	controller_close_domain(&volume->controller);
+	check(list_is_empty(&volume->cqs)); /* each went with its last queue pair */
 	switch ((enum volume_phase)volume->phase) {
 	case PHASE_CLOSING:
 		volume->on_over(volume);

@@ -7,6 +7,7 @@
  * then off its loop (the quit message), and frees it. volume_close is the last call:
  * normal shutdown of the controller, everything undone, on_closed.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #include "initiator/control/errors.h"
 #include "initiator/control/link.h"
 #include "initiator/control/volume_impl.h"
+
+static_assert(VOLUME_QUEUES_MAX <= 64, "used_qids has a bit for each");
 
 enum {
 	QUEUE_SIZE_MIN = 16,
@@ -190,6 +193,7 @@ static uint16_t take_qid(struct volume *volume)
 {
 	unsigned i = (unsigned)__builtin_ctzll(~volume->used_qids);
 
+	check(i < VOLUME_QUEUES_MAX);
 	volume->used_qids |= 1ull << i;
 	return (uint16_t)(i + 1);
 }

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "initiator/control/volume_impl.h"
 
 enum {
@@ -75,6 +76,7 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 	uint64_t zero_blocks = c->limits.max_zero_bytes >> c->ns.block_shift;
 	uint64_t trim_blocks = c->limits.max_trim_blocks;
 
+	check(volume->phase == PHASE_LIVE);
 	limits->nsid = volume->config.nsid;
 	limits->cntlid = c->cntlid;
 	limits->block_shift = c->ns.block_shift;

@@ -34,6 +34,7 @@ int command_table_init(struct command_table *table, struct volume_queue *queue, 
 {
 	size_t capsules = capsules_bytes(n);
 
+	check(n && n < 1u << 15); /* a bit of the CID is left for the generation */
 	*table = (struct command_table){.n = n, .slot_bits = log2_ceil(n)};
 	list_init(&table->in_flight);
 	table->memory_bytes = command_table_bytes(n);

@@ -328,6 +328,7 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 
 void queue_free(struct volume_queue *queue)
 {
+	check(queue->state == HOST_QUEUE_DETACHED);
 	command_table_deinit(&queue->table);
 	slab_deinit(&queue->slab);
 	free(queue);

@@ -51,6 +51,7 @@ void queue_cq_give(struct queue_cq *cq)
 {
 	if (!cq || --cq->n_users)
 		return;
+	check(!cq->n_started);
 	list_remove(&cq->node);
 	cq_deinit(&cq->cq);
 	free(cq);

@@ -37,6 +37,7 @@ void slab_unmap(void *memory, size_t n_bytes)
 
 int slab_init(struct slab *slab, size_t n_bytes, size_t max_block)
 {
+	check(n_bytes && n_bytes % SLAB_UNIT == 0);
 	*slab = (struct slab){.n_bytes = n_bytes};
 	list_init(&slab->waiters);
 	slab->memory = slab_map(n_bytes);

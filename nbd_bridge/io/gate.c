@@ -22,6 +22,7 @@
 #include <poll.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "nbd_bridge/io/gate.h"
 #include "nbd_bridge/io/nbd_io.h"
 #include "nbd_bridge/io/nbd_session.h"
@@ -72,6 +73,7 @@ void gate_conn_gone(struct worker *worker, struct nbd_conn *conn)
 	if (conn->end != END_WAITED_FOR)
 		return;
 	nbd_conn_set_end(conn, END_OVER);
+	check(gate->n_waited_for > 0);
 	if (!--gate->n_waited_for && gate->must_answer)
 		answer(worker);
 }
@@ -133,6 +135,7 @@ static void on_answer(struct loop_msg *msg)
 {
 	struct worker *worker = container_of(msg, struct worker, gate.ask);
 
+	check(worker->gate.is_asked && worker->gate.asked <= worker->gate.gate->n_tickets);
 	worker->gate.is_asked = false;
 	worker->gate.answered = worker->gate.asked;
 	open_where_answered(worker->gate.gate);

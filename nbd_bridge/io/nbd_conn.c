@@ -67,6 +67,7 @@ struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
 {
 	struct nbd_conn *conn = calloc(1, sizeof(*conn));
 
+	check(export && fd >= 0);
 	if (!conn) {
 		close(fd);
 		return NULL;

@@ -92,6 +92,7 @@ static void reap(struct loop_call *call)
 /* What both ways to end have in common: no more input. */
 static void end_input(struct nbd_conn *conn)
 {
+	check(nbd_conn_is_open(conn));
 	if (conn->state >= CONN_REQUEST && conn->client != CLIENT_KERNEL)
 		atomic_fetch_sub(&conn->export->n_established, 1);
 	conn->input.step = STEP_NEEDS_INPUT;

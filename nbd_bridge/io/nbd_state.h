@@ -10,6 +10,9 @@ enum {
 	CONN_REPLY_MAX = 4096,	 /* replies to one option */
 };
 
+_Static_assert(CONN_RECV_BYTES > CONN_OPTION_MAX, "an option is parsed when all of it is there");
+_Static_assert(CONN_PARTS >= CONN_REQUESTS, "each request can have a part");
+
 /* The rules of moves: nbd_conn.c. */
 enum conn_state {
 	CONN_NEW, /* on its way to the worker */

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <infiniband/verbs.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -27,6 +28,13 @@
 #define SEG_MAX_CQ   4096u
 #define SEG_MAX_SRQ  1024u
 #define SEG_MAX_BASE (SEG_MAX_QP / 256u)
+
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
+	      "a lock inside an atomic would be another one in each process");
+static_assert(SEG_MAX_QP % 64 == 0 && SEG_MAX_CQ % 64 == 0 && SEG_MAX_SRQ % 64 == 0,
+	      "the words of the attention bits are whole");
+static_assert(SEG_MAX_BASE * 256 == SEG_MAX_QP, "each QP slot has a base");
+static_assert(SEG_MAX_QP <= UINT16_MAX + 1, "seg_cqe.qp_slot");
 
 enum seg_mr_kind {
 	SEG_MR,

@@ -8,6 +8,7 @@
  */
 #include "softrdma/trace/trace_packet.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ uint8_t *trace_packet_add(struct trace_packet *p, unsigned n)
 {
 	uint8_t *at = p->data + p->len;
 
+	assert(p->len + n <= sizeof(p->data));
 	memset(at, 0, n);
 	p->len += n;
 	return at;

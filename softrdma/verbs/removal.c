@@ -14,6 +14,7 @@
  */
 #include "softrdma/verbs/removal.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,7 @@ void sr_removal_hold(enum sr_hold what)
 void sr_removal_unhold(enum sr_hold what)
 {
 	pthread_mutex_lock(&lock);
+	assert(n_held[what] > 0 && n_all > 0);
 	n_held[what]--;
 	n_all--;
 	if (state == LEAVING) {

@@ -19,6 +19,7 @@
 
 #include "base/fd_limit.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -67,6 +68,7 @@ static void on_removed(void *context)
 {
 	struct bench *bench = context;
 
+	check(bench->n_running > 0);
 	if (--bench->n_running == 0)
 		volume_close(bench->volume);
 }
@@ -77,6 +79,7 @@ static void on_worker_stopped(struct loop_msg *msg)
 	struct bench_worker *worker = container_of(msg, struct bench_worker, stopped);
 	struct bench *bench = worker->context;
 
+	check(bench->n_running > 0);
 	if (--bench->n_running)
 		return;
 	bench->took_ns = clock_ns() - bench->started_ns;

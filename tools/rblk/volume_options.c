@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "initiator/control/auth_keys.h"
@@ -48,6 +49,7 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 /* The table stays terminated after each option, so args_parse accepts it at any length. */
 static unsigned add(struct arg *table, unsigned n, struct arg arg)
 {
+	check(n + 1 < VOLUME_OPTIONS_MAX);
 	table[n] = arg;
 	table[n + 1] = (struct arg){0};
 	return n + 1;

@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/cleanup.h"
 #include "base/rpc.h"
 #include "base/units.h"
@@ -163,6 +164,7 @@ void volumes_release(struct volumes *volumes)
 
 struct json_object *volumes_get(const struct volumes *volumes, unsigned i)
 {
+	check(i < volumes->n);
 	return json_object_array_get_idx(volumes->array, i);
 }
 

@@ -246,6 +246,7 @@ void table_end(struct table *table)
 {
 	struct widths widths = measure(table);
 
+	check(table->at % table->n_columns == 0); /* the last row is whole */
 	for (unsigned row = 0; row < table->n_rows; row++)
 		print_row(table, row, &widths);
 	for (unsigned i = 0; i < table->at; i++)

@@ -96,8 +96,6 @@ void conf_report(struct conf *conf, struct conf_mark mark, const struct error *e
 /* The same for a message with code EXIT_CONFIG. */
 __attribute__((format(printf, 3, 4))) void conf_error(struct conf *conf, struct conf_mark mark,
 						      const char *fmt, ...);
-/* Gives the last error the code EXIT_BUSY. */
-void conf_note_busy(struct conf *conf);
 /* Whether there are errors, and all of them have the code EXIT_BUSY. */
 bool conf_is_busy(const struct conf *conf);
 void conf_free(struct conf *conf);

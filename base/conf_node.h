@@ -36,7 +36,7 @@ struct conf {
 	char *text; /* owned */
 	size_t n;
 	FILE *out;		   /* borrowed: outlives conf */
-	unsigned n_errors, n_busy; /* n_busy: those marked by conf_note_busy */
+	unsigned n_errors, n_busy; /* n_busy: those with EXIT_BUSY */
 	struct conf_node *nodes;   /* owned: all of them, while reading */
 };
 

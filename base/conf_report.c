@@ -156,11 +156,6 @@ void conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...)
 	conf_report(conf, mark, &error);
 }
 
-void conf_note_busy(struct conf *conf)
-{
-	conf->n_busy++;
-}
-
 bool conf_is_busy(const struct conf *conf)
 {
 	return conf->n_errors && conf->n_busy == conf->n_errors;

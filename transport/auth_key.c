@@ -127,28 +127,29 @@ int auth_key_generate(unsigned n, enum nvmf_auth_hash hash, struct auth_key *ret
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static int check_access(const char *path, int fd, char *why, size_t n)
+static int check_access(const char *path, int fd, struct error *error)
 {
 	struct stat st;
 
 	if (fstat(fd, &st) < 0) {
-		snprintf(why, n, "%s: %s", path, strerror(errno));
+		error_set(error, EXIT_CONFIG, NULL, "%s: %s", path, strerror(errno));
 		return -errno;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		snprintf(why, n, "%s is not a file", path);
+		error_set(error, EXIT_CONFIG, NULL, "%s is not a file", path);
 		return -EINVAL;
 	}
 	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-		snprintf(
-			why, n,
+		error_set(
+			error, EXIT_CONFIG, NULL,
 			"%s holds a secret, but others have access to it (mode %04o): chmod 600 it",
 			path, st.st_mode & 07777U);
 		return -EACCES;
 	}
 	if (st.st_uid != 0 && st.st_uid != geteuid()) {
-		snprintf(why, n, "%s belongs to user %u: neither to root nor to our user (%u)",
-			 path, st.st_uid, geteuid());
+		error_set(error, EXIT_CONFIG, NULL,
+			  "%s belongs to user %u: neither to root nor to our user (%u)", path,
+			  st.st_uid, geteuid());
 		return -EACCES;
 	}
 	return 0;
@@ -167,8 +168,8 @@ static ssize_t read_all(int fd, char *text, size_t n)
 	return (ssize_t)at;
 }
 
-static int parse_lines(const char *path, char *text, struct auth_key *keys, unsigned max, char *why,
-		       size_t n)
+static int parse_lines(const char *path, char *text, struct auth_key *keys, unsigned max,
+		       struct error *error)
 {
 	unsigned n_keys = 0, number = 0;
 	char *line;
@@ -182,24 +183,26 @@ static int parse_lines(const char *path, char *text, struct auth_key *keys, unsi
 		if (!*line || *line == '#')
 			continue;
 		if (n_keys == max) {
-			snprintf(why, n, "%s:%u: more than %u secret%s", path, number, max,
-				 max == 1 ? "" : "s");
+			error_set(error, EXIT_CONFIG, NULL, "%s:%u: more than %u secret%s", path,
+				  number, max, max == 1 ? "" : "s");
 			return -EINVAL;
 		}
 		wrong = auth_key_parse(line, &keys[n_keys++]);
 		if (wrong) {
-			snprintf(why, n, "%s:%u: not a secret as 'rblkctl gen-key' makes them: %s",
-				 path, number, wrong);
+			error_set(error, EXIT_CONFIG, NULL,
+				  "%s:%u: not a secret as 'rblkctl gen-key' makes them: %s", path,
+				  number, wrong);
 			return -EINVAL;
 		}
 	}
 	if (!n_keys)
-		snprintf(why, n, "%s holds no secret; 'rblkctl gen-key' makes one", path);
+		error_set(error, EXIT_CONFIG, NULL,
+			  "%s holds no secret; 'rblkctl gen-key' makes one", path);
 	return n_keys ? (int)n_keys : -EINVAL;
 }
 
-int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max, char *why,
-		       size_t n)
+int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max,
+		       struct error *error)
 {
 	_autoclose_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char text[FILE_BYTES + 1];
@@ -209,19 +212,19 @@ int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max
 	memset(ret_keys, 0, max * sizeof(*ret_keys));
 	if (fd < 0) {
 		r = -errno;
-		snprintf(why, n, "%s: %s", path, strerror(-r));
+		error_set(error, EXIT_CONFIG, NULL, "%s: %s", path, strerror(-r));
 		return r;
 	}
-	r = check_access(path, fd, why, n);
+	r = check_access(path, fd, error);
 	if (r < 0)
 		return r;
 	got = read_all(fd, text, FILE_BYTES);
 	if (got < 0 || got == FILE_BYTES) {
 		r = got < 0 ? (int)got : -EFBIG;
-		snprintf(why, n, "%s: %s", path, strerror(-r));
+		error_set(error, EXIT_CONFIG, NULL, "%s: %s", path, strerror(-r));
 	} else {
 		text[got] = '\0';
-		r = parse_lines(path, text, ret_keys, max, why, n);
+		r = parse_lines(path, text, ret_keys, max, error);
 	}
 	auth_wipe(text, sizeof(text));
 	if (r < 0)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "transport/wire/auth.h"
 
 enum {
@@ -36,10 +37,10 @@ int auth_key_generate(unsigned n, enum nvmf_auth_hash hash, struct auth_key *ret
 /*
  * Reads a file of secrets, one a line; skips empty lines and those that begin with #. The file must
  * belong to our user or root, and no other user may have any access to it. Returns the number of
- * keys, 1 to max; or -errno with one line in why (n bytes).
+ * keys, 1 to max; or -errno with *error.
  */
-int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max, char *why,
-		       size_t n);
+int auth_key_read_file(const char *path, struct auth_key *ret_keys, unsigned max,
+		       struct error *error);
 
 /* Zeroed memory that is left out of core dumps; NULL without memory. The caller frees it with
  * auth_free. */

@@ -6,17 +6,17 @@
 static int load(const char *path, const char *option, struct auth_key *key, struct error *error)
 {
 	struct auth_key keys[AUTH_KEYS];
-	char why[200];
+	struct error wrong;
 	int r;
 
 	if (!*path)
 		return 0;
 	/* A file may have two keys, as for targets: the host uses the first. */
-	r = auth_key_read_file(path, keys, AUTH_KEYS, why, sizeof(why));
+	r = auth_key_read_file(path, keys, AUTH_KEYS, &wrong);
 	*key = keys[0];
 	auth_wipe(keys, sizeof(keys));
 	if (r < 0)
-		error_set(error, EXIT_CONFIG, option, "%s", why);
+		error_set(error, EXIT_CONFIG, option, "%s", wrong.message);
 	return r < 0 ? r : 0;
 }
 

@@ -34,11 +34,11 @@ static unsigned fill_choices(const struct conf_list *list, unsigned base, const 
 static int read_keys(const char *path, struct conf_mark mark, struct conf *conf,
 		     struct auth_key *keys, unsigned max)
 {
-	char why[512];
-	int r = auth_key_read_file(path, keys, max, why, sizeof(why));
+	struct error error;
+	int r = auth_key_read_file(path, keys, max, &error);
 
 	if (r < 0)
-		conf_error(conf, mark, "%s", why);
+		conf_report(conf, mark, &error);
 	return r;
 }
 

@@ -92,9 +92,8 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 		return fail(from, (struct conf_mark){0}, "out of memory");
 	r = ops->open(&how, &ns->backend, &error);
 	if (r < 0) {
-		fail(from, mark, error.message);
-		if (r == -EBUSY)
-			conf_note_busy(from->conf);
+		error.code = r == -EBUSY ? EXIT_BUSY : EXIT_CONFIG;
+		conf_report(from->conf, mark, &error);
 		return false;
 	}
 	if (!io_errors_watch(ns, from->subnqn))

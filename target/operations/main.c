@@ -259,16 +259,15 @@ static bool open_state(struct daemon *d)
 {
 	const char *path = d->config.state_directory ? d->config.state_directory
 						     : getenv("STATE_DIRECTORY");
-	struct error error;
+	struct error error, report;
 
 	if (!path || *path != '/' || strchr(path, ':')) /* systemd may give several */
 		return true;
 	d->state = state_directory_open(path, &error);
 	if (d->state)
 		return true;
-	conf_error(d->conf, d->config.state_mark, "state_directory: %s", error.message);
-	if (error.code == EXIT_BUSY)
-		conf_note_busy(d->conf);
+	error_set(&report, error.code, NULL, "state_directory: %s", error.message);
+	conf_report(d->conf, d->config.state_mark, &report);
 	return false;
 }
 

@@ -165,7 +165,8 @@ static void settle(void)
 static void write_key(void)
 {
 	struct auth_key keys[2];
-	char path[64], why[256];
+	struct error error;
+	char path[64];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/key", env.directory);
@@ -175,7 +176,7 @@ static void write_key(void)
 	fputs("DHHC-1:00:" OTHER_KEY "\nDHHC-1:00:" KEY "\n", f);
 	fclose(f);
 	check(chmod(path, 0600) == 0);
-	check(auth_key_read_file(path, keys, 2, why, sizeof(why)) == 2);
+	check(auth_key_read_file(path, keys, 2, &error) == 2);
 	env.key = keys[1];
 }
 

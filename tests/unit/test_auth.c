@@ -98,28 +98,29 @@ static void write_file(const char *path, mode_t mode, const char *text)
 
 static void secret_files(void **state)
 {
-	char folder[] = "/tmp/test_auth.XXXXXX", path[64], why[256];
+	char folder[] = "/tmp/test_auth.XXXXXX", path[64];
 	struct auth_key keys[2];
+	struct error error;
 
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/key", folder);
-	assert_int_equal(auth_key_read_file(path, keys, 2, why, sizeof(why)), -ENOENT);
+	assert_int_equal(auth_key_read_file(path, keys, 2, &error), -ENOENT);
 	write_file(path, 0600, "# of db1\n\n  " KNOWN "\r\n");
-	assert_int_equal(auth_key_read_file(path, keys, 2, why, sizeof(why)), 1);
+	assert_int_equal(auth_key_read_file(path, keys, 2, &error), 1);
 	write_file(path, 0400, KNOWN "\n" KNOWN);
-	assert_int_equal(auth_key_read_file(path, keys, 2, why, sizeof(why)), 2);
-	assert_int_equal(auth_key_read_file(path, keys, 1, why, sizeof(why)), -EINVAL);
-	assert_non_null(strstr(why, "more than 1 secret"));
+	assert_int_equal(auth_key_read_file(path, keys, 2, &error), 2);
+	assert_int_equal(auth_key_read_file(path, keys, 1, &error), -EINVAL);
+	assert_non_null(strstr(error.message, "more than 1 secret"));
 	chmod(path, 0640);
-	assert_int_equal(auth_key_read_file(path, keys, 2, why, sizeof(why)), -EACCES);
-	assert_non_null(strstr(why, "chmod 600"));
+	assert_int_equal(auth_key_read_file(path, keys, 2, &error), -EACCES);
+	assert_non_null(strstr(error.message, "chmod 600"));
 	write_file(path, 0600, "# nothing\n");
-	assert_int_equal(auth_key_read_file(path, keys, 2, why, sizeof(why)), -EINVAL);
+	assert_int_equal(auth_key_read_file(path, keys, 2, &error), -EINVAL);
 	write_file(path, 0600, "\nsesame\n");
-	assert_int_equal(auth_key_read_file(path, keys, 2, why, sizeof(why)), -EINVAL);
-	assert_non_null(strstr(why, "key:2: "));
-	assert_null(strstr(why, "sesame"));
-	assert_int_equal(auth_key_read_file(folder, keys, 2, why, sizeof(why)), -EINVAL);
+	assert_int_equal(auth_key_read_file(path, keys, 2, &error), -EINVAL);
+	assert_non_null(strstr(error.message, "key:2: "));
+	assert_null(strstr(error.message, "sesame"));
+	assert_int_equal(auth_key_read_file(folder, keys, 2, &error), -EINVAL);
 	unlink(path);
 	rmdir(folder);
 }

@@ -115,6 +115,7 @@ enum ibv_mtu sr_engine_path_mtu(void);
 /* The engine whose poll and sleep are to be called: NULL until it has something to read. */
 extern const struct sr_engine *_Atomic sr_engine_reads;
 
+/* These two call poll and sleep of that engine, if there is one. Any thread, without locks. */
 static inline void sr_engine_poll(void)
 {
 	const struct sr_engine *e = atomic_load_explicit(&sr_engine_reads, memory_order_acquire);
@@ -123,6 +124,7 @@ static inline void sr_engine_poll(void)
 		e->poll();
 }
 
+/* As sr_engine_poll. */
 static inline void sr_engine_sleep(void)
 {
 	const struct sr_engine *e = atomic_load_explicit(&sr_engine_reads, memory_order_acquire);

@@ -5,6 +5,8 @@
  */
 #include "softrdma/cm/sr_cm.h"
 
+#include "softrdma/cm/cm_mads.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,10 +132,16 @@ SR_API int rdma_listen(struct rdma_cm_id *ib, int backlog)
 	pthread_mutex_lock(&sr_cm_lock);
 	if (id->state == CM_IDLE)
 		r = sr_cm_bind(id, (struct sockaddr *)&any);
+	pthread_mutex_unlock(&sr_cm_lock);
+	if (!r)
+		r = sr_cm_open_listen(id);
+	pthread_mutex_lock(&sr_cm_lock);
 	if (!r && id->state != CM_BOUND)
 		r = -EINVAL;
 	if (!r && listen(id->sock, 4096)) /* id->backlog is the limit that counts */
 		r = -errno;
+	if (!r)
+		r = sr_cm_start_listen(id);
 	if (!r) {
 		id->backlog = backlog > 0 ? backlog : CM_DEFAULT_BACKLOG;
 		id->state = CM_LISTEN;
@@ -258,6 +266,7 @@ SR_API int rdma_notify(struct rdma_cm_id *ib, enum ibv_event_type event)
 		r = 0;
 	} else if (id->state == CM_REP_SENT) { /* data arrived before the RTU */
 		id->state = CM_ESTABLISHED;
+		id->way->established(id);
 		sr_cm_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 		r = 0;
 	} else if (id->state == CM_ESTABLISHED) {

@@ -3,7 +3,7 @@
  * Connections: what the messages of the peer, and time, do to an id.
  *
  *   active                                   passive
- *   connect ---- REQ{private data} ------ --> CONNECT_REQUEST
+ *   connect ---- REQ{private data} ---------> CONNECT_REQUEST
  *   CONNECT_RESPONSE <-- REP{private data} -- accept (QP is in RTS already)
  *   get_cm_event: QP -> RTS; ESTABLISHED --- RTU --> ESTABLISHED
  *   DISCONNECTED <------- DREQ / DREP ------ disconnect ... DISCONNECTED
@@ -230,7 +230,8 @@ void sr_cm_on_message(struct sr_cm_id *id, const struct sr_cm_msg *m)
 		}
 		break;
 	case CM_MSG_REJ:
-		if (id->state == CM_REQ_SENT || id->state == CM_REP_SENT)
+		if (id->state == CM_REQ_SENT || id->state == CM_REP_SENT ||
+		    id->state == CM_ESTABLISHED) /* it left before it had the RTU */
 			sr_cm_raise_failed(id, RDMA_CM_EVENT_REJECTED, (int)m->reason, m);
 		break;
 	case CM_MSG_DREQ:

@@ -39,7 +39,8 @@ struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rd
 	id->ib.qp_type = qp_type_of(ps);
 	id->way = way;
 	id->sock = -1;
-	id->ack_timeout = 14; /* 67 ms for each of the transport's retries */
+	id->ack_timeout = CM_ACK_TIMEOUT_UNSET;
+	id->path_mtu = IBV_MTU_4096;
 	pthread_cond_init(&id->cond, NULL);
 	pthread_mutex_lock(&sr_cm_lock);
 	id->serial = ++last_serial;

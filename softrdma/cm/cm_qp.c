@@ -14,6 +14,11 @@
 #include "softrdma/verbs/sr_qp.h"
 #include "softrdma/verbs/srq.h"
 
+uint8_t sr_cm_ack_timeout(const struct sr_cm_id *id)
+{
+	return id->ack_timeout == CM_ACK_TIMEOUT_UNSET ? id->way->ack_timeout : id->ack_timeout;
+}
+
 static void init_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -30,7 +35,7 @@ static void rtr_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	a->path_mtu = IBV_MTU_4096;
+	a->path_mtu = id->path_mtu;
 	a->dest_qp_num = id->remote_qpn;
 	a->rq_psn = id->local_psn;
 	a->max_dest_rd_atomic = id->responder_resources > DEV_MAX_RD_ATOMIC
@@ -50,7 +55,7 @@ static void rts_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-	a->timeout = id->ack_timeout;
+	a->timeout = sr_cm_ack_timeout(id);
 	a->retry_cnt = id->retry_count;
 	a->rnr_retry = id->rnr_retry_count;
 	a->sq_psn = id->remote_psn;

@@ -75,7 +75,17 @@ static void leave(struct sr_cm_id *id)
 	}
 }
 
-const struct sr_cm_way sr_cm_by_socket = {.request = fly, .send = send_packet, .leave = leave};
+static void established(struct sr_cm_id *id)
+{
+}
+
+const struct sr_cm_way sr_cm_by_socket = {
+	.request = fly,
+	.send = send_packet,
+	.established = established,
+	.leave = leave,
+	.ack_timeout = 14, /* 67 ms */
+};
 
 /* ---- helper: what arrives ----------------------------------------------------------- */
 

@@ -93,7 +93,7 @@ static void add_req(struct trace_packet *p, const struct sr_cm_id *id, const str
 	memcpy(trace_packet_add(p, 16), f.to.raw, 16);
 	trace_packet_add32(p, 0);  /* flow label, rate */
 	trace_packet_add16(p, 64); /* traffic class, hop limit */
-	trace_packet_add16(p, (uint32_t)id->ack_timeout << 3);
+	trace_packet_add16(p, (uint32_t)sr_cm_ack_timeout(id) << 3);
 	trace_packet_add(p, 44); /* no alternate path */
 	add_ip_header(p, id, &f);
 	memcpy(trace_packet_add(p, CM_REQ_DATA), m->data, MIN(m->data_len, CM_REQ_DATA));

@@ -72,6 +72,11 @@ static struct ib_cm_entry *next(const struct ib_cm_entry *e, unsigned index)
 	return match(e->chains[index].next, index, e->chains[index].key);
 }
 
+struct ib_cm_entry *ib_cm_table_by_id(const struct ib_cm_table *t, uint32_t local_id)
+{
+	return first(t, IB_CM_BY_LOCAL_ID, local_id);
+}
+
 uint32_t ib_cm_table_id(const struct ib_cm_table *t, uint32_t random, uint8_t mask, uint8_t value)
 {
 	uint32_t id = (random & ~((uint32_t)mask << 24)) | (uint32_t)(value & mask) << 24;

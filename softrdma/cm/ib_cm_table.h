@@ -38,6 +38,8 @@ struct ib_cm_table {
  * after the REP has told the latter. */
 void ib_cm_table_add(struct ib_cm_table *t, struct ib_cm_entry *e);
 void ib_cm_table_remove(struct ib_cm_table *t, struct ib_cm_entry *e);
+/* The connection with that id of this side, or NULL. */
+struct ib_cm_entry *ib_cm_table_by_id(const struct ib_cm_table *t, uint32_t local_id);
 /* A communication id from 32 random bits, in the class that (mask, value) demand of its first byte:
  * 0 if it is in use, or 0 itself, and the caller tries other bits. */
 uint32_t ib_cm_table_id(const struct ib_cm_table *t, uint32_t random, uint8_t mask, uint8_t value);

@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "softrdma/cm/cm_mads.h"
 #include "softrdma/verbs/removal.h"
 
 SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret, void *context,
@@ -55,6 +56,7 @@ SR_API int rdma_destroy_id(struct rdma_cm_id *ib)
 		ib->event = NULL;
 	}
 	pthread_mutex_lock(&sr_cm_lock);
+	sr_cm_stop_listen(id);
 	sr_cm_say_goodbye(id);
 	sr_cm_close_socket(id);
 	sr_cm_events_drop(id);
@@ -75,6 +77,7 @@ static void end_by_removal(struct sr_cm_id *id)
 {
 	bool is_known = id->state != CM_REQ_RECEIVED; /* to the program; cf. ucma.c */
 
+	sr_cm_stop_listen(id);
 	sr_cm_say_goodbye(id);
 	sr_timer_stop(&id->timer);
 	sr_cm_close_socket(id);

@@ -17,6 +17,7 @@
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
+#include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_message.h"
 #include "softrdma/cm/cm_way.h"
 #include "softrdma/fabric/engine.h"
@@ -68,14 +69,17 @@ struct sr_cm_id {
 	uint64_t listener;	     /* embryo: serial of the listening id */
 	bool is_sync;		     /* created without a channel: calls wait for their event */
 	bool is_v6only, has_v6only, may_share_port;
-	int backlog;	      /* requests that may still be queued */
-	struct sr_peer *peer; /* ref */
+	int backlog;		  /* requests that may still be queued */
+	struct sr_peer *peer;	  /* ref */
+	struct sr_mad_conn *conn; /* by MADs: from the REQ until the protocol is over */
+	enum ibv_mtu path_mtu;
 	uint32_t local_qpn, remote_qpn;
 	/* Starting PSNs as REQ and REP carry them: each side tells where the other begins to send,
 	 * IBA 12.7.31. So the first request to this side has local_psn. */
 	uint32_t local_psn, remote_psn;
 	uint8_t responder_resources, initiator_depth;
-	uint8_t retry_count, rnr_retry_count, ack_timeout;
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t ack_timeout;	   /* CM_ACK_TIMEOUT_UNSET: the way's default */
 	unsigned delivered, acked; /* events that the application fetched, and acknowledged */
 	pthread_cond_t cond;	   /* acked changed */
 	struct sr_timer timer;
@@ -84,6 +88,10 @@ struct sr_cm_id {
 	struct ibv_qp_init_attr *ep_attr; /* owned; from rdma_create_ep */
 	bool has_own_cqs;
 	struct sr_cm_device *device; /* ref; NULL until bound to it */
+};
+
+enum {
+	CM_ACK_TIMEOUT_UNSET = 0xff,
 };
 
 extern pthread_mutex_t sr_cm_lock;
@@ -110,19 +118,6 @@ void sr_cm_leave_device(struct sr_cm_id *id);
 /* Application thread. Closes the contexts of removed devices that no id uses. */
 void sr_cm_close_unused_devices(void);
 
-/* cm_addr.c: addresses and the names of sockets */
-int sr_cm_bind(struct sr_cm_id *id, const struct sockaddr *sa);
-/* Connects id's socket to the listener on its destination. 0 or -errno. */
-int sr_cm_find_listener(struct sr_cm_id *id);
-socklen_t sr_cm_sockaddr_len(const struct sockaddr *sa);
-bool sr_cm_is_any(const struct sockaddr *sa);
-uint16_t sr_cm_port(const struct sockaddr *sa);
-void sr_cm_set_port(struct sockaddr *sa, uint16_t port);
-/* 0 if the address is this host's; -EADDRNOTAVAIL if not, or another -errno if the check itself
- * lacks a socket (sr_cm_is_shortage). */
-int sr_cm_check_local(const struct sockaddr *sa);
-bool sr_cm_is_shortage(int r);
-
 /* cm_queue.c: events */
 struct sr_cm_event *sr_cm_event_new(struct sr_cm_id *about, enum rdma_cm_event_type type,
 				    int status);
@@ -132,6 +127,9 @@ void sr_cm_event_data(struct sr_cm_event *e, const struct sr_cm_msg *m, uint8_t 
 void sr_cm_events_drop(struct sr_cm_id *id);
 void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
 		       struct rdma_event_channel *to);
+
+/* cm_qp.c: the exponent of the queue pair's time-out */
+uint8_t sr_cm_ack_timeout(const struct sr_cm_id *id);
 
 /* cm_conn.c: the steps of a connection */
 int sr_cm_to_rtr_rts(struct sr_cm_id *id);

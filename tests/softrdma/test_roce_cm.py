@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Connections between two hosts over RoCE v2, by stock programs: the connection manager's MADs on
+queue pair 1, and data behind them. SOFTRDMA_LIB names the library; --unprivileged: without
+root's rights."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import far
+from foreign import Failure, Skip, free_port, listens, need, run, wait_until
+
+RBLKD, RBLK = os.environ.get("RBLKD"), os.environ.get("RBLK")
+NQN = "nqn.2026-01.org.example:far"
+
+
+class Rig:
+    """One pair of hosts for all cases; the programs of one address take turns."""
+    other = None
+
+
+def pair(server, client, address=far.HERE, env=None):
+    """A server here and a client there; both must succeed, with faults the client."""
+    port = free_port()
+    words = [[w.replace("PORT", str(port)).replace("HERE", address) for w in line.split()]
+             for line in (server, client)]
+    need(words[0][0], words[1][0])
+    first = far.here(words[0], env)
+    second = None
+    try:
+        wait_until(lambda: listens(port), "the server listens", first)
+        second = Rig.other.program(words[1], env)
+        try:
+            second.expect_success()
+            if not env:  # a program that ends cannot repeat a DREQ that was lost
+                first.expect_success()
+        except Failure as e:
+            raise Failure(f"{e}\nserver: {first}\nclient: {second}") from None
+    finally:
+        first.end()
+        if second:
+            second.end()
+    return first.said(), second.said()
+
+
+def rping(address, env=None, size=64):
+    options = f"-a HERE -p PORT -V -C 20 -v -S {size}"
+    both = pair(f"rping -s {options}", f"rping -c {options}", address, env)
+    for said in both[1:] if env else both:
+        if said.count("ping data: rdma-ping-") < 19:
+            raise Failure(f"rping did not get through:\n{said}")
+
+
+def no_listener():
+    """The other host answers: the request is rejected, with reason 8."""
+    need("rping", "ucmatose")
+    port = free_port()
+    server = far.here(["rping", "-s", "-a", far.HERE, "-p", str(port)])
+    try:
+        wait_until(lambda: listens(port), "the server listens", server)
+        client = Rig.other.program(["ucmatose", "-s", far.HERE, "-p", str(free_port())])
+        client.expect_refusal()
+        if "RDMA_CM_EVENT_REJECTED, error: 8" not in client.said():
+            raise Failure(str(client))
+    finally:
+        server.end()
+
+
+def no_roce_there():
+    """No process of the other host uses RoCE: its kernel says so, and the attempt ends at once."""
+    need("ucmatose")
+    begin = time.monotonic()
+    client = Rig.other.program(["ucmatose", "-s", far.HERE, "-p", str(free_port())])
+    client.expect_refusal()
+    if "RDMA_CM_EVENT_UNREACHABLE" not in client.said():
+        raise Failure(str(client))
+    if time.monotonic() - begin >= 60:
+        raise Failure("it was waited for")
+
+
+def no_route():
+    need("ucmatose")
+    client = Rig.other.program(["ucmatose", "-s", "10.98.0.1"])
+    client.expect_refusal()
+    if "RDMA_CM_EVENT_ADDR_ERROR" not in client.said():
+        raise Failure(str(client))
+
+
+def not_allowed():
+    """Without SOFTRDMA_ROCE nothing leaves the host."""
+    need("ucmatose")
+    client = Rig.other.program(["ucmatose", "-s", far.HERE], env={"SOFTRDMA_ROCE": ""})
+    client.expect_refusal()
+    if "RDMA_CM_EVENT_ADDR_ERROR" not in client.said():
+        raise Failure(str(client))
+
+
+def received():
+    """Packets that have come here by the cable."""
+    with open("/proc/net/dev", encoding="ascii") as f:
+        return next(int(line.split(":")[1].split()[1]) for line in f if "far0:" in line)
+
+
+def killed():
+    """kill -9 of a side that others write to: they fail, in bounded time."""
+    need("ib_write_bw")
+    port = free_port()
+    command = ["ib_write_bw", "-R", "-F", "-D", "60", "-p", str(port)]
+    server = far.here(command)
+    client = None
+    try:
+        wait_until(lambda: listens(port), "the server listens", server)
+        client = Rig.other.program([*command, far.HERE])
+        begin = received()
+        wait_until(lambda: received() > begin + 5000, "data flows", client)
+        os.killpg(server.process.pid, signal.SIGKILL)
+        client.expect_refusal()
+    finally:
+        server.end()
+        if client:
+            client.end()
+
+
+def later_address():
+    """A server on the wildcard is reached by an address that came after it began to listen."""
+    need("rping")
+    port = free_port()
+    server = far.here(["rping", "-s", "-p", str(port), "-C", "5"])
+    client = None
+    try:
+        wait_until(lambda: listens(port), "the server listens", server)
+        far.ip("addr", "add", "10.99.0.3/24", "dev", "far0")
+        wait_until(lambda: "10.99.0.3:4791" in sockets(), "the address is open", server)
+        client = Rig.other.program(["rping", "-c", "-a", "10.99.0.3", "-p", str(port), "-C", "5"])
+        client.expect_success()
+        server.expect_success()
+    finally:
+        server.end()
+        if client:
+            client.end()
+        far.ip("addr", "del", "10.99.0.3/24", "dev", "far0")
+
+
+def sockets():
+    return subprocess.run(["ss", "-Hnlu"], check=True, capture_output=True, text=True).stdout
+
+
+def storage(mtu):
+    """rblkd here, rblk there: every byte that fio writes verifies."""
+    need("fio")
+    if not RBLKD or not os.path.exists(RBLKD):
+        raise Skip("no rblkd")
+    Rig.other.set_mtu(mtu)
+    with tempfile.TemporaryDirectory() as folder:
+        dirs = [os.path.join(folder, name) for name in ("here", "there")]
+        config = os.path.join(folder, "target.yaml")
+        for name in dirs:
+            os.mkdir(name)
+        with open(config, "w", encoding="ascii") as f:
+            f.write(f"version: 1\nportals:\n  - {{name: far, address: {far.HERE}}}\n"
+                    f"subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n"
+                    "    namespaces:\n      - {nsid: 1, ram: 64MiB}\n")
+        target = far.here([RBLKD, "--config", config], {"RBLK_RUN_DIR": dirs[0]})
+        try:
+            wait_until(lambda: "listening" in target.said(), "rblkd listens", target)
+            attached(dirs[1])
+            target.process.send_signal(signal.SIGTERM)
+            target.expect_success()
+        finally:
+            target.end()
+            Rig.other.set_mtu(1500)
+
+
+def attached(folder):
+    env = {"RBLK_RUN_DIR": folder}
+    Rig.other.program([RBLK, "attach", f"{NQN}@{far.HERE}", "--name", "far", "--frontend", "socket"],
+                      env).expect_success()
+    try:
+        uri = f"nbd+unix:///far?socket={folder}/volumes/far.nbd"
+        for block, depth in ("4k", 16), ("128k", 4), ("512", 1):
+            done = subprocess.run(
+                ["fio", "--name=t", "--ioengine=nbd", f"--uri={uri}", "--rw=randwrite", f"--bs={block}",
+                 f"--iodepth={depth}", "--size=2m", "--verify=crc32c", "--verify_fatal=1",
+                 "--verify_state_save=0"], check=False, capture_output=True, text=True, cwd=folder)
+            if done.returncode:
+                raise Failure(done.stdout[-1000:] + done.stderr[-1000:])
+    finally:
+        Rig.other.program([RBLK, "detach", "far"], env).expect_success()
+
+
+def lossy(kind):
+    return {"SOFTRDMA_CHAOS": f"seed=1,{kind}"}
+
+
+def cases():
+    yield "rping, IPv4", functools.partial(rping, far.HERE)
+    yield "rping, IPv6", functools.partial(rping, far.HERE6)
+    yield "rping, 65,000 bytes", functools.partial(rping, far.HERE, None, 65000)
+    yield "ucmatose", functools.partial(pair, "ucmatose -p PORT -c 4", "ucmatose -p PORT -c 4 -s HERE")
+    yield "ucmatose with migration", functools.partial(
+        pair, "ucmatose -p PORT -c 4 -m", "ucmatose -p PORT -c 4 -m -s HERE")
+    yield "rdma_client", functools.partial(pair, "rdma_server -p PORT", "rdma_client -s HERE -p PORT")
+    for test in "ib_send_lat", "ib_write_bw -q 2", "ib_read_bw", "ib_atomic_bw":
+        line = f"{test} -R -F -n 100 -p PORT"
+        yield f"{test} -R", functools.partial(pair, line, line + " HERE")
+    for kind in "drop=10", "dup=10", "swap=10", "corrupt=10":
+        yield f"rping, {kind}", functools.partial(rping, far.HERE, lossy(kind))
+        yield f"ucmatose, {kind}", functools.partial(
+            pair, "ucmatose -p PORT -c 4", "ucmatose -p PORT -c 4 -s HERE", far.HERE, lossy(kind))
+    yield "no program listens: rejected", no_listener
+    yield "no RoCE there: unreachable at once", no_roce_there
+    yield "no route: an address error", no_route
+    yield "not allowed: an address error", not_allowed
+    yield "the other side is killed", killed
+    yield "an address that comes later", later_address
+    yield "rblkd and rblk, MTU 1500", functools.partial(storage, 1500)
+    yield "rblkd and rblk, MTU 9000", functools.partial(storage, 9000)
+
+
+if __name__ == "__main__":
+    far.enter("--unprivileged" in sys.argv)
+    Rig.other = far.OtherHost()
+    try:
+        sys.exit(run(list(cases()), lanes=1))
+    finally:
+        Rig.other.end()

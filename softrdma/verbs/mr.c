@@ -287,6 +287,51 @@ SR_API struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	return NULL;
 }
 
+/* ---- which windows are bound to a region; all under the lock ---- */
+
+static void link_window(struct sr_mr *mr, struct sr_mw *mw)
+{
+	mw->bound = mr;
+	mw->prev = NULL;
+	mw->next = mr->windows;
+	if (mw->next)
+		mw->next->prev = mw;
+	mr->windows = mw;
+}
+
+static void unlink_window(struct sr_mw *mw)
+{
+	if (mw->prev)
+		mw->prev->next = mw->next;
+	else
+		mw->bound->windows = mw->next;
+	if (mw->next)
+		mw->next->prev = mw->prev;
+	mw->bound = NULL;
+}
+
+static void unbind(struct sr_mw *mw)
+{
+	pthread_mutex_lock(&lock);
+	if (mw->bound)
+		unlink_window(mw);
+	pthread_mutex_unlock(&lock);
+}
+
+/* A window that was invalidated, perhaps by a peer, is in the free state, and no region's any more
+ * (IBA 10.6.7.2.1). */
+static bool has_window(struct sr_mr *mr)
+{
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	while (mr->windows && !atomic_load(&seg_self->mr[mr->windows->index].rkey))
+		unlink_window(mr->windows);
+	has = mr->windows;
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
 SR_API int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *addr, size_t len,
 			int access)
 {
@@ -295,7 +340,7 @@ SR_API int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *a
 
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
 	    (flags & IBV_REREG_MR_CHANGE_ACCESS && check_access((unsigned)access)) ||
-	    atomic_load(&mr->windows)) {
+	    has_window(mr)) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -325,7 +370,7 @@ SR_API int ibv_dereg_mr(struct ibv_mr *ib)
 {
 	struct sr_mr *mr = container_of(ib, struct sr_mr, ib);
 
-	if (atomic_load(&mr->windows))
+	if (has_window(mr))
 		return EBUSY;
 	withdraw(mr->index);
 	give_index(mr->index);
@@ -369,15 +414,6 @@ struct ibv_mw *sr_mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 	atomic_fetch_add(&sr_to_pd(pd)->users, 1);
 	sr_removal_hold(HOLD_MW);
 	return &mw->ib;
-}
-
-static void unbind(struct sr_mw *mw)
-{
-	pthread_mutex_lock(&lock);
-	if (mw->bound)
-		atomic_fetch_sub(&mw->bound->windows, 1);
-	mw->bound = NULL;
-	pthread_mutex_unlock(&lock);
 }
 
 int sr_mw_dealloc(struct ibv_mw *ib)
@@ -434,8 +470,7 @@ enum ibv_wc_status sr_mr_bind(struct ibv_mw *ib, uint32_t rkey, uint32_t qpn,
 	if (!mr || !info->length)
 		return IBV_WC_SUCCESS; /* type 1: a bind of length 0 unbinds */
 	pthread_mutex_lock(&lock);
-	mw->bound = mr;
-	atomic_fetch_add(&mr->windows, 1);
+	link_window(mr, mw);
 	pthread_mutex_unlock(&lock);
 	m->pd = sr_to_pd(ib->pd)->number;
 	m->access = info->mw_access_flags;

@@ -18,13 +18,14 @@ struct sr_mr {
 	uint32_t index;
 	uint32_t access;
 	size_t pinned;
-	_Atomic uint32_t windows;
+	struct sr_mw *windows; /* bound to it, also since invalidated; guarded by mr.c's lock */
 };
 
 struct sr_mw {
 	struct ibv_mw ib;
 	uint32_t index;
-	struct sr_mr *bound; /* guarded by mr.c's lock */
+	struct sr_mr *bound;	   /* guarded by mr.c's lock, as the next two */
+	struct sr_mw *next, *prev; /* of the region's windows */
 };
 
 /*

@@ -237,6 +237,39 @@ static void type_2_window(void **state)
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+/* IBA 10.6.7.2.1: in the free state again, so that its region can be deregistered. */
+static void invalidated_window_is_no_regions(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_mr *own = r->b.mr,
+		      *mr = ibv_reg_mr(r->pd, r->b.buf, 4096,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					       IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw[2] = {ibv_alloc_mw(r->pd, IBV_MW_TYPE_2),
+				ibv_alloc_mw(r->pd, IBV_MW_TYPE_2)};
+	struct ibv_send_wr inv = {.wr_id = 51,
+				  .opcode = IBV_WR_LOCAL_INV,
+				  .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	assert_non_null(mr);
+	r->b.mr = mr;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(bind2(r, mw[i], ibv_inc_rkey(mw[i]->rkey), 0, 1000), 0);
+		expect_wc(r->b.scq, 50, IBV_WC_SUCCESS);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ibv_dereg_mr(mr), EBUSY);
+		inv.invalidate_rkey = ibv_inc_rkey(mw[i]->rkey);
+		assert_int_equal(ibv_post_send(r->b.qp, &inv, &bad), 0);
+		expect_wc(r->b.scq, 51, IBV_WC_SUCCESS);
+	}
+	r->b.mr = own;
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(ibv_dealloc_mw(mw[i]), 0);
+}
+
 /* IBA 10.6.7.2.3: must be unbound before it is bound again. */
 static void bound_window_cannot_be_bound(void **state)
 {
@@ -352,6 +385,7 @@ int main(void)
 		T(memlock_limit),
 		T(no_memlock_limit),
 		T(type_2_window),
+		T(invalidated_window_is_no_regions),
 		T(bound_window_cannot_be_bound),
 		T(send_with_invalidate),
 		T(regions_cannot_be_invalidated),

@@ -48,13 +48,18 @@ static void unlink_block(struct buddy *b, int32_t block, unsigned order)
 	b->order_of[block] = NO_BLOCK;
 }
 
-/* From the end down, so that the lowest blocks come first on the lists and stay in the cache. */
-static void carve_arena(struct buddy *b)
+/* The largest block that begins below end and ends there, of those that a merge of free blocks
+ * leaves. */
+static unsigned last_order(const struct buddy *b, uint32_t end)
 {
-	uint32_t end = b->n_units;
+	return MIN((unsigned)__builtin_ctz(end), b->n_orders - 1);
+}
 
-	while (end) {
-		unsigned order = MIN((unsigned)__builtin_ctz(end), b->n_orders - 1);
+/* From the end down, so that the lowest blocks come first on the lists and stay in the cache. */
+static void carve(struct buddy *b, uint32_t first, uint32_t end)
+{
+	while (end > first) {
+		unsigned order = last_order(b, end);
 
 		end -= 1U << order;
 		push(b, (int32_t)end, order);
@@ -82,7 +87,7 @@ int buddy_init(struct buddy *b, size_t size, size_t unit, size_t max_block)
 	memset(b->heads, 0xff, b->n_orders * sizeof(*b->heads));
 	memset(b->warm, 0xff, b->n_orders * sizeof(*b->warm));
 	memset(b->order_of, NO_BLOCK, b->n_units + 1);
-	carve_arena(b);
+	carve(b, 0, b->n_units);
 	return 0;
 }
 
@@ -149,6 +154,53 @@ static void merge_warm(struct buddy *b)
 		while ((block = take_warm(b, order)) >= 0)
 			merge(b, block, order);
 	}
+}
+
+static void check_border(const struct buddy *b, size_t offset)
+{
+	uint32_t unit = (uint32_t)(offset >> b->unit_shift);
+
+	check(unit == b->n_units || !(unit & ((1U << (b->n_orders - 1)) - 1)));
+}
+
+static bool is_free(const struct buddy *b, uint32_t first, uint32_t end)
+{
+	while (end > first) {
+		unsigned order = last_order(b, end);
+
+		end -= 1U << order;
+		if (b->order_of[end] != (order | IS_FREE))
+			return false;
+	}
+	return true;
+}
+
+bool buddy_close(struct buddy *b, size_t offset, size_t end)
+{
+	uint32_t first = (uint32_t)(offset >> b->unit_shift),
+		 last = (uint32_t)(end >> b->unit_shift);
+
+	check_border(b, offset);
+	check_border(b, end);
+	merge_warm(b);
+	if (!is_free(b, first, last))
+		return false;
+	while (last > first) {
+		unsigned order = last_order(b, last);
+
+		last -= 1U << order;
+		unlink_block(b, (int32_t)last, order);
+	}
+	b->n_free_bytes -= end - offset;
+	return true;
+}
+
+void buddy_open(struct buddy *b, size_t offset, size_t end)
+{
+	check_border(b, offset);
+	check_border(b, end);
+	carve(b, (uint32_t)(offset >> b->unit_shift), (uint32_t)(end >> b->unit_shift));
+	b->n_free_bytes += end - offset;
 }
 
 int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)

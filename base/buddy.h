@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,5 +35,12 @@ void buddy_deinit(struct buddy *b);
 /* A block of at least n_bytes. 0; -ENOBUFS: none is free; -EMSGSIZE: n_bytes is 0 or above
  * max_block. */
 int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset);
+/*
+ * Takes [offset, end) out of the arena, so that buddy_take never returns it; buddy_open puts it
+ * back. Both ends are multiples of max_block, or the end is that of the arena. buddy_close returns
+ * false, and changes nothing, unless all of the range is free.
+ */
+bool buddy_close(struct buddy *b, size_t offset, size_t end);
+void buddy_open(struct buddy *b, size_t offset, size_t end); /* it is closed */
 /* Frees the block at offset. Stops the program if buddy_take did not return that offset. */
 void buddy_give(struct buddy *b, size_t offset);

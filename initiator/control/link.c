@@ -30,6 +30,7 @@
 #include "initiator/control/errors.h"
 #include "initiator/io/queue.h"
 #include "initiator/control/link.h"
+#include "initiator/control/link_memory.h"
 #include "initiator/control/volume_impl.h"
 
 enum {
@@ -177,42 +178,11 @@ static int make_auth(struct volume_queue *queue, const struct domain *domain, st
 	return r < 0 ? r : auth_keys_load(config, queue->auth.keys, error);
 }
 
-static int register_memory(struct volume_queue *queue, struct error *error)
-{
-	const struct domain *domain = &queue->volume->controller.domain;
-	size_t n_bytes = queue->slab.n_bytes + queue->table.memory_bytes;
-	char text[160];
-	const char *hint;
-	int r = mr_open(domain, queue->slab.memory, queue->slab.n_bytes,
-			queue->limits.has_windows ? MR_WINDOWS : MR_REMOTE_BOTH, &queue->slab_mr);
-
-	/* What lies beside the commands is for the target to read: Connect data,
-	 * ranges. */
-	if (r == 0)
-		r = mr_open(domain, queue->table.memory, queue->table.memory_bytes, MR_REMOTE_READ,
-			    &queue->table.mr);
-	if (r < 0) {
-		hint = mr_explain(r, n_bytes, text, sizeof(text));
-		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
-		return r;
-	}
-	if (queue->limits.has_windows)
-		r = command_windows_open(&queue->table, domain);
-	if (r < 0) {
-		error_set(error, EXIT_FAILED, NULL, "%s: cannot make %u memory windows: %s",
-			  domain->device->name, queue->table.n, strerror(-r));
-		return r;
-	}
-	return make_auth(queue, domain, error);
-}
-
 static void unmake(struct volume_queue *queue)
 {
 	qp_deinit(&queue->qp);
 	queue_auth_unmake(queue);
-	command_windows_close(&queue->table);
-	mr_close(&queue->slab_mr);
-	mr_close(&queue->table.mr);
+	link_deregister_memory(queue);
 	queue_cq_give(queue->cq);
 	queue->cq = NULL;
 }
@@ -251,7 +221,9 @@ static int make(struct volume_queue *queue, struct error *error)
 	config.send_depth = slots_per_entry(queue) * n_sq + 1;
 	connect_fill_data(queue->table.connect_data, volume->config.hostid, volume->config.hostnqn,
 			  volume->config.subnqn, volume->controller.cntlid);
-	r = register_memory(queue, error);
+	r = link_register_memory(queue, error);
+	if (r == 0)
+		r = make_auth(queue, &volume->controller.domain, error);
 	if (r < 0)
 		return r;
 	r = queue_cq_take(&volume->cqs, conn->device, queue->loop,

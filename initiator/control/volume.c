@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/link.h"
+#include "initiator/control/link_memory.h"
 #include "initiator/control/volume_impl.h"
 
 static_assert(VOLUME_QUEUES_MAX <= 64, "used_qids has a bit for each");
@@ -174,6 +175,7 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 		struct volume_queue *queue = list_entry(node, struct volume_queue, node);
 
 		status.n_queues_live += queue->link->state == LINK_LIVE;
+		status.backed_bytes += slab_backed_bytes(&queue->slab);
 		status.n_held += atomic_load_explicit(&queue->seen_held, memory_order_relaxed);
 		status.n_in_flight += atomic_load_explicit(&queue->seen_in_flight,
 							   memory_order_relaxed);
@@ -231,6 +233,7 @@ static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		.n_entries = config->queue_size,
 		.slab_bytes = volume_slab_bytes(config),
 		.max_io_bytes = volume->info.max_io_bytes,
+		.is_slab_whole = config->is_slab_whole,
 		.io_timeout_ns = config->io_timeout_ns,
 		.retry_for_ns = config->ctrl_loss_tmo_ns,
 		.is_watched = config->keep_alive_ns &&
@@ -240,6 +243,7 @@ static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		.on_failed = link_on_failed,
 		.on_stopped = link_on_stopped,
 		.on_quitted = on_queue_quitted,
+		.on_resize = link_on_resize,
 	};
 	struct link *link = calloc(1, sizeof(*link));
 	int r = link ? queue_new(&queue_config, ret_queue) : -ENOMEM;

@@ -41,6 +41,7 @@ struct volume_config {
 	unsigned queue_size;	/* entries of a submission queue, 16..1024 */
 	uint64_t slab_bytes;	/* registered memory of a queue */
 	bool may_shrink_slab;	/* to what the limit of locked memory allows: see info */
+	bool is_slab_whole;	/* all of it is registered at once, not as it is used */
 	uint64_t keep_alive_ns; /* KATO; 0: none */
 	uint64_t reconnect_delay_ns;
 	uint64_t ctrl_loss_tmo_ns;    /* UINT64_MAX: try for ever */
@@ -78,7 +79,8 @@ struct volume_status {
 	uint64_t state_since_ns; /* clock_ns() */
 	unsigned n_queues_live;
 	uint64_t n_reconnects;
-	uint64_t n_held; /* I/O waiting for the association */
+	uint64_t backed_bytes; /* of the slabs: what is in use, and registered while connected */
+	uint64_t n_held;       /* I/O waiting for the association */
 	uint64_t n_in_flight;
 	/* with memory windows: keys that the target invalidated with its answer, or rblk did */
 	uint64_t n_invalidated, n_revoked;

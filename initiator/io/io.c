@@ -143,8 +143,8 @@ static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 
 	set_keyed(sqe, data, n_bytes,
-		  qp_bind(&queue->qp, &command->window, &queue->slab_mr, data, (uint32_t)n_bytes,
-			  access));
+		  qp_bind(&queue->qp, &command->window, slab_mr(&queue->slab, data), data,
+			  (uint32_t)n_bytes, access));
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
 	command->is_lent = true;
 	queue->table.n_lent++;
@@ -157,7 +157,7 @@ static inline void lend(struct volume_queue *queue, struct command *command, voi
 	if (queue->limits.has_windows)
 		lend_window(queue, command, data, n_bytes, access);
 	else
-		set_keyed(&command->capsule->sqe, data, n_bytes, queue->slab_mr.rkey);
+		set_keyed(&command->capsule->sqe, data, n_bytes, slab_mr(&queue->slab, data)->rkey);
 }
 
 static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
@@ -226,7 +226,7 @@ static unsigned build(struct volume_queue *queue, struct command *command, struc
 			return 1;
 		}
 		set_in_capsule(sqe, n_bytes);
-		sges[1] = (struct sge){data, (uint32_t)n_bytes, queue->slab_mr.lkey};
+		sges[1] = (struct sge){data, (uint32_t)n_bytes, slab_mr(&queue->slab, data)->lkey};
 		command->holds_buffer = true;
 		return 2;
 	case VOLUME_WRITE_ZEROES:

@@ -239,6 +239,13 @@ static void on_stop(struct loop_msg *msg)
 	qp_drain(&queue->qp);
 }
 
+static void on_slab_quitted(struct slab *slab)
+{
+	struct volume_queue *queue = container_of(slab, struct volume_queue, slab);
+
+	tell(queue, &queue->quitted_msg);
+}
+
 static void on_quit(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, quit_msg);
@@ -248,7 +255,7 @@ static void on_quit(struct loop_msg *msg)
 	loop_timer_stop(&queue->io_timer);
 	loop_timer_stop(&queue->retry_timer);
 	loop_call_cancel(&queue->finish_call);
-	tell(queue, &queue->quitted_msg);
+	slab_quit(&queue->slab, on_slab_quitted);
 }
 
 /* ---- mode ---- */
@@ -314,7 +321,14 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	list_init(&queue->held);
 	list_init(&queue->waiting);
 	list_init(&queue->finished);
-	r = slab_init(&queue->slab, config->slab_bytes, 1ull << log2_ceil(config->max_io_bytes));
+	r = slab_init(&queue->slab, &(struct slab_config){
+					    .control = config->control,
+					    .loop = config->loop,
+					    .n_bytes = config->slab_bytes,
+					    .max_block = 1ull << log2_ceil(config->max_io_bytes),
+					    .is_whole = config->is_slab_whole,
+					    .on_resize = config->on_resize,
+				    });
 	if (r == 0)
 		r = command_table_init(&queue->table, queue,
 				       config->n_entries * COMMANDS_PER_ENTRY);

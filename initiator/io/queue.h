@@ -62,7 +62,6 @@ struct volume_queue {
 	/* made by control, the I/O loop's between attach and stopped */
 	struct queue_cq *cq; /* of the volume's queues on the loop */
 	struct qp qp;
-	struct mr slab_mr;
 	struct queue_limits limits;
 	struct queue_auth auth;
 

@@ -35,10 +35,12 @@ struct queue_config {
 	uint16_t qid;
 	unsigned n_entries; /* of the submission queue */
 	size_t slab_bytes, max_io_bytes;
+	bool is_slab_whole; /* registered at once, instead of as it is used */
 	uint64_t io_timeout_ns, retry_for_ns;
 	bool is_watched;
 	/* control's handlers of the queue's messages */
 	void (*on_attached)(struct loop_msg *msg), (*on_connected)(struct loop_msg *msg);
 	void (*on_failed)(struct loop_msg *msg), (*on_stopped)(struct loop_msg *msg);
 	void (*on_quitted)(struct loop_msg *msg);
+	void (*on_resize)(struct loop_msg *msg); /* of its slab */
 };

@@ -2,9 +2,9 @@
 /*
  * Data buffers of a queue, and the list of those that wait for one.
  *
- * The front end takes a buffer, fills it or has it filled by the target, and gives it
- * back; all of that on the queue's I/O loop. When none is free it leaves a loop_call, and
- * each buffer that comes back wakes the one that waited longest. One give wakes one
+ * The front end takes a buffer, fills it or has it filled by the target, and gives it back; all of
+ * that on the queue's I/O loop. When none is free, the slab grows, and the front end leaves a
+ * loop_call. Each buffer that comes back wakes the one that waited longest. One give wakes one
  * waiter, and when that one gives its buffer back it wakes the next: no waiter is left behind.
  *
  * Invariant: a buffer belongs to at most one I/O; an I/O keeps it over reconnects. So a
@@ -15,7 +15,10 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/bits.h"
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/states.h"
 #include "initiator/io/queue.h"
 #include "initiator/io/slab.h"
 
@@ -35,15 +38,207 @@ void slab_unmap(void *memory, size_t n_bytes)
 		munmap(memory, n_bytes);
 }
 
-int slab_init(struct slab *slab, size_t n_bytes, size_t max_block)
+/* ---- segments ---- */
+
+static size_t begin_of(const struct slab *slab, unsigned segment)
 {
-	check(n_bytes && n_bytes % SLAB_UNIT == 0);
-	*slab = (struct slab){.n_bytes = n_bytes};
+	return segment ? MIN(slab->n_bytes, (size_t)1 << (slab->first_shift + segment - 1)) : 0;
+}
+
+static size_t end_of(const struct slab *slab, unsigned segment)
+{
+	return begin_of(slab, segment + 1);
+}
+
+static unsigned count_segments(const struct slab *slab)
+{
+	unsigned n = 1;
+
+	while (end_of(slab, n - 1) < slab->n_bytes)
+		n++;
+	return n;
+}
+
+static int open_mr(struct slab *slab, unsigned segment, const struct domain *domain,
+		   enum mr_access access)
+{
+	size_t begin = begin_of(slab, segment);
+
+	return mr_open(domain, slab->memory + begin, end_of(slab, segment) - begin, access,
+		       &slab->mrs[segment]);
+}
+
+int slab_register(struct slab *slab, const struct domain *domain, enum mr_access access)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < slab->n_backed && r == 0; i++)
+		r = open_mr(slab, i, domain, access);
+	return r;
+}
+
+void slab_deregister(struct slab *slab)
+{
+	for (unsigned i = 0; i < slab->n_backed; i++)
+		mr_close(&slab->mrs[i]);
+}
+
+int slab_grow(struct slab *slab, const struct domain *domain, enum mr_access access)
+{
+	int r = domain ? open_mr(slab, slab->n_backed, domain, access) : 0;
+
+	if (r == 0)
+		slab->n_backed++;
+	return r;
+}
+
+void slab_shrink(struct slab *slab)
+{
+	unsigned last = slab->n_backed - 1;
+	size_t begin = begin_of(slab, last);
+
+	check(last > 0);
+	mr_close(&slab->mrs[last]);
+	madvise(slab->memory + begin, end_of(slab, last) - begin, MADV_DONTNEED);
+	slab->n_backed--;
+}
+
+size_t slab_backed_bytes(const struct slab *slab)
+{
+	return begin_of(slab, slab->n_backed);
+}
+
+/* ---- growing and shrinking ---- */
+
+#define LOOK_NS	 (2 * NSEC_PER_SEC) /* between two looks at how much is used */
+#define STUCK_NS (10 * NSEC_PER_SEC)
+
+enum {
+	QUIET_LOOKS = 3,
+	LITTLE = 4, /* at most one part of so many in use */
+};
+
+static const struct state_rule rules[] = {
+	[SLAB_STEADY] = {"steady", STATE_TO(SLAB_GROWING) | STATE_TO(SLAB_SHRINKING)},
+	[SLAB_GROWING] = {"growing", STATE_TO(SLAB_STEADY) | STATE_TO(SLAB_STUCK)},
+	[SLAB_SHRINKING] = {"shrinking", STATE_TO(SLAB_STEADY)},
+	[SLAB_STUCK] = {"stuck", STATE_TO(SLAB_STEADY)},
+};
+
+static void move(struct slab *slab, enum slab_state next)
+{
+	states_move("slab", rules, &slab->state, next);
+}
+
+static void resize(struct slab *slab, enum slab_state next)
+{
+	move(slab, next);
+	slab->wants_more = next == SLAB_GROWING;
+	loop_send(slab->control, &slab->resize_msg);
+}
+
+/* An I/O found no buffer. */
+static __attribute__((noinline)) void want_more(struct slab *slab)
+{
+	slab->n_quiet = 0;
+	if (slab->state == SLAB_STEADY && slab->n_open < slab->n_segments && !slab->on_steady)
+		resize(slab, SLAB_GROWING);
+}
+
+static void wake_all(struct slab *slab)
+{
+	struct list *node;
+
+	while ((node = list_take_first(&slab->waiters)))
+		loop_defer(slab->loop, list_entry(node, struct loop_call, node));
+}
+
+static void watch(struct slab *slab)
+{
+	if (slab->on_steady)
+		return;
+	if (slab->state == SLAB_STUCK)
+		loop_timer_start(slab->loop, &slab->timer, STUCK_NS);
+	else if (slab->n_open > 1)
+		loop_timer_start(slab->loop, &slab->timer, LOOK_NS);
+}
+
+static void on_resized(struct loop_msg *msg)
+{
+	struct slab *slab = container_of(msg, struct slab, resized_msg);
+	unsigned next = slab->n_open;
+
+	if (slab->state == SLAB_GROWING && slab->result == 0) {
+		buddy_open(&slab->buddy, begin_of(slab, next), end_of(slab, next));
+		slab->n_open++;
+	}
+	move(slab, slab->result < 0 ? SLAB_STUCK : SLAB_STEADY);
+	watch(slab);
+	wake_all(slab); /* those that find nothing wait again in the same order, and it grows on */
+	if (slab->on_steady)
+		slab->on_steady(slab);
+}
+
+static bool is_little_used(const struct slab *slab)
+{
+	size_t n_open_bytes = begin_of(slab, slab->n_open);
+
+	return n_open_bytes - slab->buddy.n_free_bytes <= n_open_bytes / LITTLE;
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+	struct slab *slab = container_of(timer, struct slab, timer);
+	unsigned last = slab->n_open - 1;
+
+	if (slab->state == SLAB_STUCK)
+		move(slab, SLAB_STEADY);
+	slab->n_quiet = is_little_used(slab) ? slab->n_quiet + 1 : 0;
+	if (slab->state == SLAB_STEADY && last > 0 && slab->n_quiet >= QUIET_LOOKS &&
+	    buddy_close(&slab->buddy, begin_of(slab, last), end_of(slab, last))) {
+		slab->n_open--;
+		resize(slab, SLAB_SHRINKING);
+		return; /* on_resized looks on */
+	}
+	watch(slab);
+}
+
+void slab_quit(struct slab *slab, void (*on_steady)(struct slab *slab))
+{
+	slab->on_steady = on_steady;
+	loop_timer_stop(&slab->timer);
+	if (slab->state == SLAB_STEADY || slab->state == SLAB_STUCK)
+		on_steady(slab);
+}
+
+/* ---- making ---- */
+
+int slab_init(struct slab *slab, const struct slab_config *config)
+{
+	size_t first = MAX((size_t)SLAB_FIRST, config->max_block);
+	int r;
+
+	check(config->n_bytes && config->n_bytes % SLAB_UNIT == 0);
+	*slab = (struct slab){
+		.resize_msg.run = config->on_resize,
+		.resized_msg.run = on_resized,
+		.loop = config->loop,
+		.control = config->control,
+		.n_bytes = config->n_bytes,
+		.first_shift = log2_ceil(first),
+		.timer.on_expiry = on_timer,
+	};
 	list_init(&slab->waiters);
-	slab->memory = slab_map(n_bytes);
+	slab->memory = slab_map(slab->n_bytes);
 	if (!slab->memory)
 		return -ENOMEM;
-	return buddy_init(&slab->buddy, n_bytes, SLAB_UNIT, max_block);
+	slab->n_segments = count_segments(slab);
+	check(slab->n_segments <= SLAB_SEGMENTS_MAX);
+	slab->n_backed = slab->n_open = config->is_whole ? slab->n_segments : 1;
+	r = buddy_init(&slab->buddy, slab->n_bytes, SLAB_UNIT, config->max_block);
+	if (r == 0 && slab->n_open < slab->n_segments)
+		buddy_close(&slab->buddy, end_of(slab, 0), slab->n_bytes);
+	return r;
 }
 
 void slab_deinit(struct slab *slab)
@@ -54,6 +249,8 @@ void slab_deinit(struct slab *slab)
 	*slab = (struct slab){0};
 }
 
+/* ---- buffers ---- */
+
 void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 {
 	struct slab *slab = &queue->slab;
@@ -61,8 +258,10 @@ void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 	int r = buddy_take(&slab->buddy, n_bytes, &offset);
 
 	check(r != -EMSGSIZE); /* no give could ever satisfy it */
-	if (r < 0)
+	if (r < 0) {
+		want_more(slab);
 		return NULL;
+	}
 	slab->n_taken++;
 	return slab->memory + offset;
 }

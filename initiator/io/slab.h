@@ -1,33 +1,102 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registered memory of one I/O queue: data buffers for its front end, from one
- * mapping that lives as long as the queue. It is registered anew for each association
- * (link.c), so a remote key dies with the queue pair it was given to.
+ * The data buffers of one I/O queue. The slab reserves addresses for all of its memory. The memory
+ * is registered in segments, each as large as those before it together, because a device pins what
+ * is registered. One segment is there from the beginning. An I/O that finds no buffer lets the slab
+ * grow by a segment, and a slab that is little used for some seconds gives its last one back.
+ *
+ * Like its queue, a slab has two sides. They exchange two messages, one at a time:
+ *
+ *   control loop (link_memory.c)               I/O loop (slab.c)
+ *   registers a segment, or lets go of one  <-- resize --  a buffer is missing, or few are used
+ *                                           -- resized ->  the segment's buffers are there
+ *
+ * Segments are registered anew for each association, so a remote key dies with the queue pair it
+ * was given to.
  */
 #pragma once
 
+#include "base/bits.h"
 #include "base/buddy.h"
 #include "base/loop.h"
+#include "transport/device.h"
 
 enum {
 	SLAB_UNIT = 4096,
+	SLAB_FIRST = 2 << 20, /* bytes of the first segment, or the largest block if that is more */
+	SLAB_SEGMENTS_MAX = 24, /* 2 MiB doubled so often: more than can be configured */
+};
+
+enum slab_state {
+	SLAB_STEADY,
+	SLAB_GROWING,	/* control registers a segment */
+	SLAB_SHRINKING, /* control lets go of the last one, whose buffers are taken out */
+	SLAB_STUCK,	/* the last growth failed: the next one is tried later */
 };
 
 struct slab {
+	/* by the control loop; between attach and stopped the I/O loop reads those it has open */
+	struct mr mrs[SLAB_SEGMENTS_MAX];
+	/* Thread: control */
+	unsigned n_backed; /* segments that are registered with each association */
+
+	/* messages, each the receiver's from sending until it is run; the result travels with it */
+	struct loop_msg resize_msg, resized_msg;
+	bool wants_more; /* resize: one segment more, or one less */
+	int result;	 /* resized: 0 or -errno */
+
 	/* Thread: I/O loop; made and freed by control */
-	uint8_t *memory; /* owned mapping */
+	struct loop *loop, *control; /* borrowed */
+	uint8_t *memory;	     /* owned mapping */
 	size_t n_bytes;
+	unsigned first_shift; /* log2 of the first segment */
+	unsigned n_segments, n_open;
+	unsigned state;	  /* enum slab_state */
+	unsigned n_quiet; /* looks in a row that found little used */
+	struct loop_timer timer;
+	void (*on_steady)(struct slab *slab); /* slab_quit waits; or NULL */
 	struct buddy buddy;
 	unsigned n_taken;
 	struct list waiters; /* loop_call.node, in order */
 };
 
-/* max_block is a power of 2. 0 or -ENOMEM. */
-int slab_init(struct slab *slab, size_t n_bytes, size_t max_block);
+struct slab_config {
+	struct loop *control, *loop; /* borrowed */
+	size_t n_bytes;
+	size_t max_block; /* a power of 2 */
+	bool is_whole;	  /* all segments are there from the beginning */
+	void (*on_resize)(
+		struct loop_msg *msg); /* control's: slab_grow or slab_shrink, then resized_msg */
+};
+
+/* ---- control ---- */
+
+/* 0 or -ENOMEM. */
+int slab_init(struct slab *slab, const struct slab_config *config);
 /* Accepts a zeroed one. No buffer is taken. */
 void slab_deinit(struct slab *slab);
+/* Registers the memory that is in use, for a new association. 0 or -errno, as mr_open. */
+int slab_register(struct slab *slab, const struct domain *domain, enum mr_access access);
+void slab_deregister(struct slab *slab); /* accepts one that is not registered */
+/* The next segment, and whether it is registered now: domain is NULL between associations. */
+int slab_grow(struct slab *slab, const struct domain *domain, enum mr_access access);
+void slab_shrink(struct slab *slab); /* the last segment; its pages are the kernel's again */
+size_t slab_backed_bytes(const struct slab *slab);
 
 /* Anonymous memory that a child process does not get: registered pages must not become
  * copy-on-write. NULL when there is none. */
 void *slab_map(size_t n_bytes);
 void slab_unmap(void *memory, size_t n_bytes); /* accepts NULL */
+
+/* ---- I/O loop ---- */
+
+/* No timer and no message of the slab is under way when on_steady is called, perhaps at once. */
+void slab_quit(struct slab *slab, void (*on_steady)(struct slab *slab));
+
+/* The registration of a buffer: segment n begins at first << (n - 1). */
+static inline const struct mr *slab_mr(const struct slab *slab, const void *buffer)
+{
+	size_t offset = (size_t)((const uint8_t *)buffer - slab->memory);
+
+	return &slab->mrs[log2_floor((offset >> slab->first_shift) * 2 + 1)];
+}

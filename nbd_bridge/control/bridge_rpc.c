@@ -144,6 +144,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "paths", 1);
 	put_uint(o, "queues_live", status.n_queues_live);
 	put_uint(o, "reconnects", status.n_reconnects);
+	put_uint(o, "buffer_bytes_used", status.backed_bytes);
 	put_uint(o, "held", status.n_held);
 	put_uint(o, "in_flight", status.n_in_flight);
 	put_bool(o, "memory_windows", bridge->config->volume.has_windows);

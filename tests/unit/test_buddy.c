@@ -119,6 +119,35 @@ static void mark_taken(uint8_t *map, struct taken t, uint8_t from, uint8_t to)
 	}
 }
 
+/* Half of the arena is closed: it is never taken, and comes back whole. */
+static void test_closed_range(void **state)
+{
+	struct buddy b;
+	size_t offset, last;
+
+	assert_int_equal(buddy_init(&b, 23 * UNIT, UNIT, 8 * UNIT), 0);
+	assert_true(buddy_close(&b, 8 * UNIT, 23 * UNIT));
+	assert_int_equal(b.n_free_bytes, 8 * UNIT);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_int_equal(buddy_take(&b, UNIT, &offset), 0);
+		assert_int_equal(offset, i * UNIT);
+	}
+	assert_int_equal(buddy_take(&b, 1, &offset), -ENOBUFS);
+	buddy_open(&b, 8 * UNIT, 23 * UNIT);
+	assert_int_equal(b.n_free_bytes, 15 * UNIT);
+	assert_int_equal(buddy_take(&b, 8 * UNIT, &offset), 0);
+	assert_int_equal(offset, 8 * UNIT);
+	assert_int_equal(buddy_take(&b, 1, &last), 0);
+	assert_false(buddy_close(&b, 16 * UNIT, 23 * UNIT)); /* one of its units is taken */
+	assert_int_equal(b.n_free_bytes, 6 * UNIT);
+	buddy_give(&b, last);
+	assert_true(buddy_close(&b, 16 * UNIT, 23 * UNIT)); /* also from among the warm blocks */
+	assert_int_equal(buddy_take(&b, 1, &last), -ENOBUFS);
+	buddy_give(&b, offset);
+	assert_int_equal(b.n_free_bytes, 8 * UNIT);
+	buddy_deinit(&b);
+}
+
 static void test_random(void **state)
 {
 	enum {
@@ -171,7 +200,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole_arena), cmocka_unit_test(test_sizes_are_rounded),
 		cmocka_unit_test(test_odd_arena),   cmocka_unit_test(test_warm_blocks),
-		cmocka_unit_test(test_empty_arena), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_empty_arena), cmocka_unit_test(test_closed_range),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

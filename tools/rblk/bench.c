@@ -375,6 +375,7 @@ static int configure(const struct bench_options *options, const char *target,
 	/* little, as there may be hundreds of queues; one I/O gets a quarter of it at most */
 	config->slab_bytes = MAX(2 * options->depth, UINT64_C(4)) * options->block;
 	config->may_shrink_slab = false;
+	config->is_slab_whole = true;
 	return code ? code : apply_buffers(options, config, error);
 }
 

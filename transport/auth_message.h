@@ -37,6 +37,8 @@ struct auth_offer {
 	uint16_t tid;
 	unsigned hashes, dhgroups; /* bits by identifier; unknown identifiers are left out */
 };
+/* AUTH_Negotiate: n bytes from the wire; the failure to answer with, or NVMF_AUTH_OK. The other
+ * writes one and returns its length. */
 enum nvmf_auth_failure auth_parse_negotiate(const uint8_t *message, size_t n,
 					    struct auth_offer *ret_offer);
 size_t auth_write_negotiate(const struct auth_offer *offer, uint8_t *ret_message);
@@ -48,6 +50,7 @@ struct auth_challenge {
 	const uint8_t *challenge; /* auth_hash_bytes */
 	const uint8_t *dh_value;  /* auth_dh_bytes */
 };
+/* DH-HMAC-CHAP_Challenge, in the same way. The results point into the message. */
 enum nvmf_auth_failure auth_parse_challenge(const uint8_t *message, size_t n,
 					    struct auth_challenge *ret_challenge);
 size_t auth_write_challenge(const struct auth_challenge *challenge, uint8_t *ret_message);

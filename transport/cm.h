@@ -87,6 +87,7 @@ struct cm_listener {
 	void *context;
 };
 
+/* The connection manager's channel on that loop. 0 or -errno. */
 int cm_new(struct loop *control, struct cm **ret_cm);
 void cm_free(struct cm *cm); /* accepts NULL; requires that no listener or connection is left */
 

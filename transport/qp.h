@@ -106,6 +106,7 @@ static inline unsigned qp_n_free(const struct qp *qp)
 	return qp->depth - 1 - qp->n_posted;
 }
 
+/* Owner loop. One more RDMA READ may be under way: the peer has responder resources left. */
 static inline bool qp_has_read_credit(const struct qp *qp)
 {
 	return qp->n_reads < qp->max_reads;

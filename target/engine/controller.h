@@ -129,6 +129,7 @@ struct controller {
 	struct loop_msg reset;	   /* travels to control and back */
 };
 
+/* Any thread. Control moves it, so the caller may see it one move late. */
 static inline enum controller_state controller_state(const struct controller *controller)
 {
 	return atomic_load(&controller->state);

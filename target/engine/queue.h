@@ -135,6 +135,7 @@ void queue_abandon(struct queue *queue);
 
 /* ---- poller -------------------------------------------------------------------------- */
 
+/* It starts no command any more; those it has may still be under way. */
 static inline bool queue_is_dying(const struct queue *queue)
 {
 	return queue->state >= QUEUE_DRAINING;

@@ -44,10 +44,12 @@ static inline void request_give_namespace(struct request *r)
 
 /* ---- the range of a command that has one (COMMAND_HAS_RANGE) ---- */
 
+/* The first block, as the host wrote it: io_find_blocks checks it. */
 static inline uint64_t request_slba(const struct request *r)
 {
 	return get_le32(r->sqe.cdw10) | (uint64_t)get_le32(r->sqe.cdw11) << 32;
 }
+/* How many: on the wire 0 means 1. */
 static inline uint32_t request_n_blocks(const struct request *r)
 {
 	return (get_le32(r->sqe.cdw12) & NVME_RW_NLB_MASK) + 1;

@@ -172,11 +172,12 @@ enum nvme_status {
 	NVME_DNR = 0x4000,
 };
 
+/* The status field of a completion and back; bit 0 is the phase tag, which fabrics do not use
+ * (Base 2.0, 3.3.3.2). */
 static inline le16 put_nvme_status(enum nvme_status status)
 {
 	return put_le16((uint16_t)((unsigned)status << 1));
 }
-
 static inline enum nvme_status get_nvme_status(le16 wire)
 {
 	return (enum nvme_status)(get_le16(wire) >> 1);

@@ -64,6 +64,7 @@ enum nvme_status io_find_blocks(struct request *r);
 
 /* ---- work of the backend -------------------------------------------------------------------- */
 
+/* Force Unit Access: the data is durable before the answer (NVM Command Set, Read and Write). */
 static inline bool io_is_fua(const struct request *r)
 {
 	return get_le32(r->sqe.cdw12) & NVME_RW_FUA;
@@ -119,6 +120,7 @@ uint32_t io_chunk_bytes(const struct target *target);
 enum {
 	COPY_RANGES_MAX = 128,
 };
+/* MSSRL and MCL of Identify Namespace: the blocks of one source range, and of one Copy. */
 uint32_t copy_max_range_blocks(const struct namespace *ns);
 uint32_t copy_max_blocks(const struct namespace *ns);
 /* The longest Compare and Write, in bytes. */

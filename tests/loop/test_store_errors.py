@@ -178,7 +178,8 @@ def flush_at_shutdown_fails(scratch):
         wait_until(lambda: f"flush at shutdown failed: {EIO}; host {host}" in store.target.read_log(), "it is told")
     expect_equal(store.namespace()["state"], "failed", "state of the namespace")
     expect_equal(store.errors()[0]["last_error"]["operation"], "flush at shutdown", "last error")
-    expect_equal(store.target.stop(), 0, "exit status of rblkd")
+    expect_equal(store.target.stop(), 1, "exit status of rblkd, which cannot sync the store at its end")
+    expect("disk.img cannot be synced" in store.target.read_log(), "the log has the failed last sync")
 
 
 @contextmanager

@@ -15,11 +15,10 @@ check "rping, 60,000 bytes" rping -c -a $other -C 3 -V -S 60000
 check_fails "no program listens: rejected with reason 8" 'REJECTED, error 8' rping -c -a $other -p 99 -C 1
 
 check "nvme connect" nvme connect -t rdma -a 10.77.0.3 -s 4420 -n $nqn -i 2
-dev=
-for d in /dev/nvme*n1; do dev=$d; done
-wait_for 20 test -b "$dev"
+dev=/dev/nvme0n1
+wait_for 20 test -b $dev
 for bs in 4k 64k; do
-    check "fio, verified, $bs" fio --name=t --filename="$dev" --ioengine=libaio --direct=1 --rw=randwrite --bs=$bs \
+    check "fio, verified, $bs" fio --name=t --filename=$dev --ioengine=libaio --direct=1 --rw=randwrite --bs=$bs \
         --iodepth=8 --size=4m --verify=crc32c --verify_fatal=1 --verify_state_save=0
 done
 check "mkfs and mount" bash -c "mkfs.ext4 -q $dev && mount $dev /mnt && echo x >/mnt/x && sync && umount /mnt"
@@ -33,9 +32,8 @@ await host-has-pinged 120
 check "rping from there" wait $server
 
 nvmet_up
-truncate -s 64M /run/disk
-loop=$(losetup --find --show /run/disk)
-check "the kernel's target" nvmet_subsystem $own "$loop"
+disk=$(ram_disk)
+check "the kernel's target" nvmet_subsystem $own "$disk"
 check "its port" nvmet_port 10.77.0.1
 reached target-listens
 await host-is-done 240

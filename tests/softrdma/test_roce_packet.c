@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "softrdma/fabric/roce/icrc.h"
+#include "softrdma/fabric/roce/ip_id.h"
 #include "softrdma/fabric/roce/packet.h"
 #include "softrdma/fabric/roce/psn.h"
 
@@ -314,13 +315,29 @@ static void numbers_wrap(void **state)
 	assert_int_equal(roce_n_packets(1u << 31, 256), 1u << 23);
 }
 
+/* A guest's rxe with two CPUs: 79be after 79ca. What is far off is damage still. */
+static void ids_of_several_cpus(void **state)
+{
+	struct roce_ip_id s = {0};
+
+	assert_true(roce_ip_id_fits(&s, 0x79ca, 1));
+	assert_true(roce_ip_id_fits(&s, 0x79be, 1));
+	assert_true(roce_ip_id_fits(&s, 0x79cb, 1));
+	assert_int_equal(s.last, 0x79cb); /* a late one does not turn the count back */
+	assert_false(roce_ip_id_fits(&s, 0x79cb - ROCE_ID_BEHIND - 1, 1));
+	s = (struct roce_ip_id){.last = 0x0005, .has_last = true, .last_ms = 1};
+	assert_true(roce_ip_id_fits(&s, 0xfff0, 1));
+	assert_false(roce_ip_id_fits(&s, 0x7000, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(capture_icrcs),   cmocka_unit_test(capture_headers),
-		cmocka_unit_test(every_opcode),	   cmocka_unit_test(refused_headers),
-		cmocka_unit_test(crc_three_ways),  cmocka_unit_test(solved_ids),
-		cmocka_unit_test(damage_is_found), cmocka_unit_test(numbers_wrap),
+		cmocka_unit_test(capture_icrcs),       cmocka_unit_test(capture_headers),
+		cmocka_unit_test(every_opcode),	       cmocka_unit_test(refused_headers),
+		cmocka_unit_test(crc_three_ways),      cmocka_unit_test(solved_ids),
+		cmocka_unit_test(ids_of_several_cpus), cmocka_unit_test(damage_is_found),
+		cmocka_unit_test(numbers_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, read_capture, NULL);

@@ -32,7 +32,7 @@ await host-has-pinged 120
 check "rping from there" wait $server
 
 nvmet_up
-disk=$(ram_disk)
+disk=$(ram_disk 64)
 check "the kernel's target" nvmet_subsystem $own "$disk"
 check "its port" nvmet_port 10.77.0.1
 reached target-listens

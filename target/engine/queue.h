@@ -134,7 +134,6 @@ void queue_drain(struct queue *queue);
 void queue_abandon(struct queue *queue);
 
 /* ---- poller -------------------------------------------------------------------------- */
-
 /* It starts no command any more; those it has may still be under way. */
 static inline bool queue_is_dying(const struct queue *queue)
 {

@@ -1,5 +1,5 @@
 # vm: timeout=900
-# The guest's half of tests/vm/roce: the kernel's rdma_rxe, 10.77.0.1, and softrdma on the other end of the cable:
+# The guest's half of t/roce-beside-rxe.sh: the kernel's rdma_rxe, 10.77.0.1, and softrdma on the other end of the cable:
 # rping on 10.77.0.2, rblkd on 10.77.0.3, then programs that connect to here.
 . tests/vm/lib.sh
 nqn=nqn.2024-01.test:far own=nqn.2024-01.test:guest

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# tests/vm/roce [--kernel 6.1|6.12]: softrdma's RoCE v2 on this host and rdma_rxe in a guest, joined by a tap in a network
-# namespace of its own (root). Prints TAP: the guest's checks, then this host's.
+# vm: on=6.1/tap,6.12/tap needs=rblkd,rblk
+# roce-beside-rxe.sh [--kernel 6.1|6.12]: softrdma's RoCE v2 on this host and rdma_rxe in a guest, joined by a tap in a
+# network namespace of its own (root). Prints TAP: the guest's checks, then this host's.
 set -uo pipefail
-cd "$(dirname "$0")/../.." || exit
+cd "$(dirname "$0")/../../.." || exit
+if [ "$(id -u)" != 0 ] || [ ! -e /dev/net/tun ]; then
+    echo "1..0 # SKIP a tap needs root and /dev/net/tun"
+    exit 77
+fi
 if [ "${ROCE_NETNS:-}" != 1 ]; then
     ROCE_NETNS=1 exec unshare -n "$0" "$@"
 fi
 kernel=6.1
 [ "${1:-}" != --kernel ] || kernel=$2
-build=${BUILD:-build/dev}
+build=${BUILD:-$PWD/build/dev}
 work=$(mktemp -d "${TMPDIR:-/tmp}/rblk-roce.XXXXXX")
-export SOFTRDMA_LIB=$PWD/$build/softrdma/libsoftrdma.so
+export SOFTRDMA_LIB=$build/softrdma/libsoftrdma.so
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null; wait' EXIT
 
@@ -54,12 +59,12 @@ await() {
     done
 }
 reached() { touch "$(echo "$work"/rblk-vm.*/out)/point.$1"; }
-n=0
+n=0 failed=0
 check() {
     local what=$1; shift
     n=$((n + 1))
     if "$@" >"$work/said" 2>&1; then echo "ok host $n - $what"; else
-        echo "not ok host $n - $what"; sed 's/^/#   /' "$work/said" | tail -n 20; fi
+        failed=1; echo "not ok host $n - $what"; sed 's/^/#   /' "$work/said" | tail -n 20; fi
 }
 
 if await guest-listens; then
@@ -78,5 +83,7 @@ fi
 wait $guest
 rc=$?
 cat "$work/guest.log"
-echo "# the guest's status: $rc; logs in $work"
+[ $n = 4 ] || { echo "not ok host - all four checks: $n were reached"; failed=1; }
+[ $rc != 0 ] || rc=$failed
+if [ $rc = 0 ]; then rm -rf "$work"; else echo "# logs in $work"; fi
 exit $rc

@@ -9,7 +9,7 @@ import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
 from harness import (NQN, PATIENCE, RBLK, Target, Volume, expect, expect_equal, find_key,  # noqa: E402
-                     free_port, rblk, run_cases, wait_until)
+                     free_port, run_cases, wait_until)
 from nbd_server import DISC, READ, WRITE, Raw  # noqa: E402
 
 BLOCK = 4096
@@ -41,6 +41,7 @@ def attach(scratch, *options):
 
 
 def finish(target, volume):
+    wait_until(lambda: not volume.status()["connections"], "the volume sees that its clients have gone")
     volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
@@ -201,8 +202,7 @@ def sent_writes_are_not_sent_again(scratch):
     expect_equal(lives.call(READ, 0, BLOCK)[0], 0, "read")
     expect_equal(target.list("namespaces")["namespaces"][0]["writes"], 0, "writes that were sent again")
     lives.close()
-    rblk(scratch, "detach", volume.name)
-    target.stop()
+    finish(target, volume)
 
 
 CASES = (write_of_a_gone_client_is_taken_back, ways_to_go, only_client_on_stdio_goes, lock_of_a_gone_client,

@@ -5,15 +5,16 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import IS_SANITIZED, LASTING, VERIFY, Target, Volume, expect, fio, run_cases, wait_until  # noqa: E402
+from harness import (IS_SANITIZED, LASTING, NQN, PATIENCE, RBLKCTL, VERIFY, Target, Volume, expect, fio,  # noqa: E402
+                     run, run_cases, start_fio, wait_until, waits)
 
 MIB = 1 << 20
-# A buffer of an idle volume: one segment, and what an NBD connection and its queue need besides.
+FIRST = 2 * MIB  # the buffers that a queue always has
+# An idle volume: these, and what its process and its queues need besides.
 IDLE = 8 * MIB
-DEEP = ("--bs=128k", "--iodepth=128", "--size=32m")
 
 
-def pinned_bytes(volume):
+def used_bytes(volume):
     """Of the buffers of its queues: what is registered, and so pinned by a device."""
     return volume.status()["buffer_bytes_used"]
 
@@ -23,38 +24,51 @@ def own_bytes(volume):
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("RssAnon:"))
 
 
-def grows_and_shrinks(*options):
-    return lambda scratch: grow_and_shrink(scratch, options)
+def set_rate(target, rate):
+    run(RBLKCTL, "qos", "set", "--socket", target.control, f"{NQN}/1", f"write_bandwidth={rate}",
+        env=target.scratch.env)
 
 
-def grow_and_shrink(scratch, options):
-    target = Target(scratch, ["nsid: 1, ram: 64MiB, block_size: 4096"])
-    volume = Volume(target, 1, None, *options)
-    fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=1", "--size=1m", *VERIFY)
-    few = pinned_bytes(volume)
-    expect(few <= 2 * MIB, f"{few} bytes registered at depth 1")
+def load(scratch, target, volume):
+    """Writes of 128 KiB, 128 at a time, verified. The target holds them until the slab has grown."""
+    set_rate(target, "64KiB")
+    process = start_fio(scratch, volume.uri, "--rw=randwrite", "--bs=128k", "--iodepth=128", "--size=32m", *VERIFY)
+    wait_until(lambda: used_bytes(volume) > FIRST, "the slab grows")
+    set_rate(target, "none")
+    said, _ = process.communicate(timeout=PATIENCE)
+    expect(process.returncode == 0, said)
+
+
+def expect_idle(volume):
+    wait_until(lambda: used_bytes(volume) <= FIRST, "an idle volume gives its memory back")
     if not IS_SANITIZED:
         expect(own_bytes(volume) <= IDLE, f"{own_bytes(volume)} bytes while idle")
-    fio(scratch, volume.uri, "--rw=randwrite", *DEEP, *VERIFY)
-    expect(pinned_bytes(volume) > few, f"{pinned_bytes(volume)} bytes registered at depth 128")
-    wait_until(lambda: pinned_bytes(volume) == few, "an idle volume gives its memory back")
-    if not IS_SANITIZED:
-        expect(own_bytes(volume) <= IDLE, f"{own_bytes(volume)} bytes while idle again")
-    volume.detach()
-    target.stop()
 
 
+def grows_and_shrinks(*options):
+    @waits
+    def case(scratch):
+        target = Target(scratch, ["nsid: 1, ram: 64MiB, block_size: 4096"])
+        volume = Volume(target, 1, None, *options)
+        fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=1", "--size=1m", *VERIFY)
+        expect_idle(volume)
+        load(scratch, target, volume)
+        expect_idle(volume)
+        volume.detach()
+        target.stop()
+    return case
+
+
+@waits
 def lost_while_it_grows(scratch):
     """A target that dies again and again under a load that grows and a pause that shrinks."""
     target = Target(scratch, [f"nsid: 1, ram: 64MiB, block_size: 4096, {LASTING}"])
     volume = Volume(target, 1)
     for _ in range(2):
-        fio(scratch, volume.uri, "--rw=randwrite", *DEEP, *VERIFY)
-        most = pinned_bytes(volume)
+        load(scratch, target, volume)
         target.kill()
         target.start()
-        expect(most > 2 * MIB, f"{most} bytes registered at depth 128")
-        wait_until(lambda: pinned_bytes(volume) == 2 * MIB, "it shrinks, connected or not")
+        expect_idle(volume)
     volume.detach()
     target.stop()
 

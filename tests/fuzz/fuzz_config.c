@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/check.h"
+#include "base/conf_node.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
 #include "tests/fuzz/fuzz_memory.h"
@@ -111,6 +113,22 @@ static void read_other(const char *text, size_t n, FILE *out)
 	conf_release(&other_schema, &other);
 }
 
+/* A file that could not be read, and one that is too large: no input is as long. */
+static void read_refused(FILE *out)
+{
+	char *texts[] = {NULL, calloc(1, CONF_MAX_TEXT + 2)};
+
+	for (unsigned i = 0; i < ARRAY_LEN(texts); i++) {
+		struct conf *conf = NULL;
+		struct other other;
+
+		conf_read_owned("o.yaml", texts[i], CONF_MAX_TEXT + 1, &other_schema, &other, out,
+				&conf);
+		conf_free(conf);
+		conf_release(&other_schema, &other);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct target_config config;
@@ -133,6 +151,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	memory_fail(which_fails(text));
 	read_other(text, n, out);
 	memory_fail(0);
+	if (!n)
+		read_refused(out);
 	fclose(out);
 	free(text);
 	return 0;

@@ -186,6 +186,26 @@ static void to_requester(struct world *w, const struct roce_packet *p)
 	roce_requester_placed(&w->q, w->now);
 }
 
+/* What was understood is written and read again: it is the same packet. */
+static void check_written(const struct roce_packet *p)
+{
+	uint8_t bytes[ROCE_HEADERS_MAX + 256 + ROCE_ICRC_BYTES + 3] = {0};
+	size_t n = roce_packet_encode(p, bytes);
+	struct roce_packet again;
+
+	check(n <= ROCE_HEADERS_MAX);
+	memcpy(bytes + n, p->payload, p->payload_bytes);
+	n += p->payload_bytes + roce_pad_bytes(p->payload_bytes) + ROCE_ICRC_BYTES;
+	check(roce_packet_decode(bytes, n, &again));
+	check(!memcmp(again.payload, p->payload, p->payload_bytes));
+	check(again.opcode == p->opcode && again.psn == p->psn && again.dest_qpn == p->dest_qpn &&
+	      again.va == p->va && again.rkey == p->rkey && again.length == p->length &&
+	      again.syndrome == p->syndrome && again.msn == p->msn && again.imm == p->imm &&
+	      again.invalidate_key == p->invalidate_key && again.original == p->original &&
+	      again.compare == p->compare && again.swap_add == p->swap_add &&
+	      again.payload_bytes == p->payload_bytes && again.solicited == p->solicited);
+}
+
 static void deliver_packet(struct world *w, enum what what, uint8_t argument, const uint8_t *bytes,
 			   size_t n)
 {
@@ -197,6 +217,7 @@ static void deliver_packet(struct world *w, enum what what, uint8_t argument, co
 	if (!roce_packet_decode(padded, what == RAW ? n : (n + 4) & ~(size_t)3, &p))
 		return;
 	check(p.payload >= padded && p.payload + p.payload_bytes <= padded + sizeof(padded));
+	check_written(&p);
 	is_response = roce_traits(p.opcode) & ROCE_IS_RESPONSE;
 	if (!(roce_traits(p.opcode) & ROCE_IS_RC))
 		return;

@@ -71,7 +71,12 @@ def softrdma(*options, before=()):
     sanitizer's runtime, which tolerates other libraries in front of it."""
     if not SANITIZER:
         return [SOFTRDMA, *options]
+    options = list(options)
+    has_roce = "--roce" in options
+    if has_roce:
+        options.remove("--roce")
     settings = [f"{VARIABLES[name]}={value}" for name, value in zip(options[::2], options[1::2])]
+    settings += ["SOFTRDMA_ROCE=any"] if has_roce else []
     tsan, asan = os.environ.get("TSAN_OPTIONS", ""), os.environ.get("ASAN_OPTIONS", "")
     preload = ":".join([*before, SANITIZER, os.environ["SOFTRDMA_LIB"]])
     return ["env", f"LD_PRELOAD={preload}",

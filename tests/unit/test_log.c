@@ -147,9 +147,11 @@ static void a_long_record_ends_in_a_line(void **state)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+/* In a signal handler. */
 static void dump(const void *context, int fd)
 {
-	dprintf(fd, "%s\n", (const char *)context);
+	if (write(fd, context, strlen(context)) < 0 || write(fd, "\n", 1) < 0)
+		return; /* the test misses it */
 }
 
 static void fail_check(void)

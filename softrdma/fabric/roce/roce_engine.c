@@ -104,7 +104,8 @@ static struct roce_requester_config config_of(const struct sr_qp *qp)
 		.max_rd_atomic = a->max_rd_atomic,
 		.retries = a->retry_cnt,
 		.rnr_retries = a->rnr_retry,
-		.timeout_ns = a->timeout ? 4096ULL << a->timeout : 0,
+		/* Up to four times as long as told (IBA 9.7.6.1.3): the peer may wait for a CPU. */
+		.timeout_ns = a->timeout ? 4 * (4096ULL << a->timeout) : 0,
 	};
 }
 

@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 struct json_object;
+struct namespace;
+struct namespace_counters;
 
 enum {
 	CONTROL_SCHEMA = 1, /* "schema" of every answer */
@@ -19,5 +21,8 @@ enum {
 void control_add_string(struct json_object *o, const char *key, const char *value);
 void control_add_number(struct json_object *o, const char *key, uint64_t value);
 void control_add_bool(struct json_object *o, const char *key, bool value);
+/* What hosts have read and written in a namespace: sum is of its counters (stats.h). */
+void control_add_counters(struct json_object *o, const struct namespace *ns,
+			  const struct namespace_counters *sum);
 /* The whole seconds since then_ns, a reading of clock_ns. */
 void control_add_seconds_since(struct json_object *o, const char *key, uint64_t then_ns);

@@ -144,12 +144,7 @@ static void add_counters(struct json_object *o, const struct namespace *ns)
 	struct namespace_counters sum;
 
 	stats_sum_counters(ns, &sum);
-	control_add_number(o, "reads", sum.n_reads);
-	control_add_number(o, "writes", sum.n_writes);
-	control_add_number(o, "read_bytes", sum.read_blocks << ns->block_shift);
-	control_add_number(o, "written_bytes", sum.written_blocks << ns->block_shift);
-	control_add_number(o, "flushes", sum.n_flushes);
-	control_add_number(o, "errors", sum.n_errors);
+	control_add_counters(o, ns, &sum);
 }
 
 static void add_durability(struct json_object *o, const struct namespace *ns)

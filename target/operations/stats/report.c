@@ -105,12 +105,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_string(o, "subsystem", subsystem->nqn);
 	control_add_number(o, "nsid", ns->nsid);
 	control_add_number(o, "in_flight", sum.n_in_flight);
-	control_add_number(o, "reads", sum.n_reads);
-	control_add_number(o, "writes", sum.n_writes);
-	control_add_number(o, "read_bytes", sum.read_blocks << ns->block_shift);
-	control_add_number(o, "written_bytes", sum.written_blocks << ns->block_shift);
-	control_add_number(o, "flushes", sum.n_flushes);
-	control_add_number(o, "errors", sum.n_errors);
+	control_add_counters(o, ns, &sum);
 	control_add_number(o, "media_errors", sum.n_media_errors);
 	add_io(o, stats.io);
 	return o;

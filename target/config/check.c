@@ -322,6 +322,11 @@ static bool can_share(const struct backend_ops *ops)
 	return ops->can_share;
 }
 
+static bool has_cluster(const struct backend_ops *ops)
+{
+	return ops->has_cluster;
+}
+
 static bool is_size(const struct backend_ops *ops)
 {
 	return ops->key.type == CONF_SIZE;
@@ -347,6 +352,18 @@ static void refuse_size(struct checker *c, const struct config_namespace *ns)
 		   sized ? " is its size already" : "");
 }
 
+/* The keys of a cluster, beside a store that has none. */
+static void refuse_cluster(struct checker *c, const struct config_namespace *ns)
+{
+	char names[BACKENDS_NAMES_MAX];
+
+	backends_names(names, has_cluster);
+	if (ns->ceph_conf_mark.line)
+		conf_error(c->conf, ns->ceph_conf_mark, "ceph_conf is for %s only", names);
+	if (ns->ceph_user_mark.line)
+		conf_error(c->conf, ns->ceph_user_mark, "ceph_user is for %s only", names);
+}
+
 static bool check_size(struct checker *c, const struct config_namespace *ns)
 {
 	unsigned n_before = conf_n_errors(c->conf);
@@ -357,6 +374,8 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 		conf_error(c->conf, ns->shared_mark,
 			   "shared is for %s only: nothing locks a device for other machines",
 			   backends_names(names, can_share));
+	if (!named(ns, has_cluster))
+		refuse_cluster(c, ns);
 	if (ns->must_create && !creator)
 		conf_error(c->conf, ns->create_mark, "create is for %s only",
 			   backends_names(names, can_create));

@@ -53,7 +53,9 @@ struct config_namespace {
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;
 	struct config_qos qos;
-	bool is_shared;	    /* other rblkd export the store, too */
+	bool is_shared; /* other rblkd export the store, too */
+	char *ceph_conf, *ceph_user;
+	struct conf_mark ceph_conf_mark, ceph_user_mark;
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */
 	struct conf_mark ana_group_mark;
 };

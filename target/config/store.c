@@ -27,6 +27,8 @@ const struct backend_ops *config_backend(const struct config_namespace *ns,
 		.must_create = ns->must_create,
 		.is_read_only = ns->is_read_only,
 		.is_shared = ns->is_shared,
+		.ceph_conf = ns->ceph_conf,
+		.ceph_user = ns->ceph_user,
 	};
 	*ret_mark = store->mark;
 	return backends[i];

@@ -24,12 +24,13 @@ struct backend_thread;
 struct whole;
 
 struct backend_config {
-	const char *path;    /* file, device */
+	const char *path;    /* file, device; rbd: POOL/IMAGE */
 	uint64_t size_bytes; /* ram; file with create */
 	uint32_t block_size; /* of the namespace */
 	bool must_create;
 	bool is_read_only;
-	bool is_shared; /* file: others with the same setting may have it, too */
+	bool is_shared;			   /* file: others with the same setting may have it, too */
+	const char *ceph_conf, *ceph_user; /* of ops with has_cluster */
 };
 
 struct backend_ops {
@@ -40,6 +41,7 @@ struct backend_ops {
 	struct conf_key key;
 	bool can_create;       /* takes the keys create and size */
 	bool can_share;	       /* takes the key shared */
+	bool has_cluster;      /* takes the keys ceph_conf and ceph_user */
 	bool has_many_readers; /* several read-only namespaces may have the same store */
 	bool begins_empty;     /* a new namespace after each restart, unless it has a uuid */
 	/* 0; or -errno, and *error names the store, what is wrong with it and what to do. */

@@ -325,7 +325,7 @@ DAEMON_ROWS = [
     Row("a namespace twice", "rblkd --check --config {tmp}/target.yaml", CONFIG, "error: .*1.*line",
         given=other(("      - {nsid: 1", "      - {nsid: 1, ram: 1MiB}\n      - {nsid: 1"))),
     Row("a namespace with two stores", "rblkd --check --config {tmp}/target.yaml", CONFIG,
-        "error: namespace needs only one of file, device, ram and null", given=other(("ram: 16MiB", "ram: 16MiB, file: /x"))),
+        "error: namespace needs only one of file, device, ram, null and rbd", given=other(("ram: 16MiB", "ram: 16MiB, file: /x"))),
     Row("an NQN that is none", "rblkd --check --config {tmp}/target.yaml", CONFIG, "error: .*NQN|error: .*nqn",
         given=other(("nqn.2026-01.org.example:second", "second"))),
     Row("a size without a unit that exists", "rblkd --check --config {tmp}/target.yaml", CONFIG, "error: .*16MB",

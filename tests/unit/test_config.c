@@ -354,10 +354,14 @@ static void mistakes_in_namespaces(void **state)
 	must_refuse(NS "  - {nsid: 1025, ram: 1MiB}\n", "nsid must be");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB}\n  - {nsid: 1, ram: 1MiB}\n",
 		    "t.yaml:8:12: error: nsid 1 is there already, on line 7");
-	must_refuse(NS "  - {nsid: 1}\n", "namespace needs one of file, device, ram and null");
+	must_refuse(NS "  - {nsid: 1}\n", "namespace needs one of file, device, ram, null and rbd");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, device: /dev/x}\n",
-		    "namespace needs only one of file, device, ram and null");
+		    "namespace needs only one of file, device, ram, null and rbd");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, size: 1MiB}\n", "size is for file only");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, ceph_user: x}\n", "ceph_user is for rbd only");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, ceph_conf: /x}\n", "ceph_conf is for rbd only");
+	must_refuse(NS "  - {nsid: 1, rbd: p/i}\n",
+		    "t.yaml:7:20: error: rbd: there is no /nowhere/rblk-rbd.so");
 	must_refuse(NS "  - {nsid: 1, file: /x, size: 1MiB}\n", "size is for a file that");
 	must_refuse(NS "  - {nsid: 1, file: /x, create: true}\n", "create needs a size");
 	must_refuse(NS "  - {nsid: 1, file: x}\n", "file must be an absolute path");
@@ -679,7 +683,7 @@ int main(void)
 	char command[128];
 	int n_failed;
 
-	if (!mkdtemp(directory) || chdir(directory))
+	if (setenv("RBLK_PLUGINS", "/nowhere", 1) || !mkdtemp(directory) || chdir(directory))
 		return 1;
 	n_failed = cmocka_run_group_tests(tests, NULL, NULL);
 	snprintf(command, sizeof(command), "rm -rf %s", directory);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Images of a Ceph cluster, "POOL/IMAGE" or "POOL/NAMESPACE/IMAGE". rblkd has only the key and the
+ * way to the plug-in (plugin.h, rbd/): a backend that open returns has the table of the plug-in.
+ * Control thread, except prepare.
+ */
+#include <errno.h>
+
+#include "target/store/backends.h"
+#include "target/store/plugin.h"
+
+static int rbd_check(const struct backend_config *config, uint64_t ret_identity[2],
+		     struct error *error)
+{
+	const struct backend_ops *ops = backend_plugin_load("rbd", error);
+
+	ret_identity[0] = ret_identity[1] = 0;
+	return ops ? ops->check(config, ret_identity, error) : -ENOEXEC;
+}
+
+static int rbd_open(const struct backend_config *config, struct backend **ret_backend,
+		    struct error *error)
+{
+	const struct backend_ops *ops = backend_plugin_load("rbd", error);
+
+	return ops ? ops->open(config, ret_backend, error) : -ENOEXEC;
+}
+
+const struct backend_ops backend_rbd = {
+	.name = "rbd",
+	.key = {.type = CONF_STRING,
+		.min = 1,
+		.max = 300,
+		.help = "Serves this image of a Ceph cluster: POOL/IMAGE."},
+	.has_cluster = true,
+	.has_many_readers = true,
+	.open = rbd_open,
+	.check = rbd_check,
+};

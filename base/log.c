@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log records; see log.h. State: program name and form, set before threads start; the level. */
+/* Log records; see log.h. State: program name, form and what all records are about, set before
+ * threads start; the level. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -12,11 +13,19 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/journal.h"
 #include "base/log.h"
 
 static const char *program_name = "rblk";
 static _Atomic int max_shown = LOG_INFO;
 static bool is_journal, has_time;
+static struct log_about about_all;
+/* Those of sd-daemon(3) and syslog(3). */
+static const int priorities[] = {[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
+
+enum {
+	PRIORITY_CHARS = 3, /* "<6>" */
+};
 static char error_prefix[40] = "rblk: error: ";
 
 /* Whether stderr is the stream that $JOURNAL_STREAM names ("DEVICE:INODE", systemd.exec(5)). The
@@ -36,6 +45,8 @@ void log_init(const char *program, enum log_level max_level)
 	program_name = program;
 	atomic_store(&max_shown, (int)max_level);
 	is_journal = is_journal_stream();
+	if (is_journal)
+		journal_open();
 	snprintf(error_prefix, sizeof(error_prefix), "%s%s", is_journal ? "<3>" : program,
 		 is_journal ? "" : ": error: ");
 }
@@ -48,6 +59,11 @@ const char *log_error_prefix(void)
 void log_show_time(enum log_time time)
 {
 	has_time = time == LOG_TIME_ALWAYS || (time == LOG_TIME_AUTO && !is_journal);
+}
+
+void log_set_about(const struct log_about *about)
+{
+	about_all = *about;
 }
 
 void log_set_level(enum log_level max_level)
@@ -88,11 +104,9 @@ static int format_name(char *buf, size_t n, enum log_level level)
 	return snprintf(buf, n, "%s: %s: ", program_name, names[level]);
 }
 
-/* The journal records the program itself. The priority is that of sd-daemon(3). */
+/* The journal records the program itself. */
 static int format_prefix(char *buf, size_t n, enum log_level level)
 {
-	static const int priorities[] = {
-		[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
 	int at = is_journal ? snprintf(buf, n, "<%d>", priorities[level]) : 0;
 
 	if (has_time)
@@ -100,8 +114,10 @@ static int format_prefix(char *buf, size_t n, enum log_level level)
 	return is_journal ? at : at + format_name(buf + at, n - (size_t)at, level);
 }
 
-__attribute__((format(printf, 2, 0))) static void
-write_record(enum log_level level, const char *fmt, va_list ap, const char *tail)
+__attribute__((format(printf, 3, 0))) static void write_record(enum log_level level,
+							       const struct log_about *about,
+							       const char *fmt, va_list ap,
+							       const char *tail)
 {
 	char line[1024];
 	int at = format_prefix(line, sizeof(line), level);
@@ -112,6 +128,9 @@ write_record(enum log_level level, const char *fmt, va_list ap, const char *tail
 		n = snprintf(line + at, sizeof(line) - at - 1, ": %s", tail);
 		at += n < (int)sizeof(line) - at - 1 ? n : (int)sizeof(line) - at - 2;
 	}
+	if (is_journal && journal_send(priorities[level], program_name, about,
+				       line + PRIORITY_CHARS, (size_t)at - PRIORITY_CHARS))
+		return;
 	line[at++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)at) < 0)
 		return; /* there is no other place to report it */
@@ -124,7 +143,20 @@ void log_write(enum log_level level, const char *fmt, ...)
 
 	if (log_enabled(level)) {
 		va_start(ap, fmt);
-		write_record(level, fmt, ap, NULL);
+		write_record(level, &about_all, fmt, ap, NULL);
+		va_end(ap);
+	}
+	errno = saved_errno;
+}
+
+void log_write_about(enum log_level level, const struct log_about *about, const char *fmt, ...)
+{
+	int saved_errno = errno;
+	va_list ap;
+
+	if (log_enabled(level)) {
+		va_start(ap, fmt);
+		write_record(level, about, fmt, ap, NULL);
 		va_end(ap);
 	}
 	errno = saved_errno;
@@ -135,7 +167,7 @@ int log_errno(int r, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	write_record(LOG_ERR, fmt, ap, strerror(-r));
+	write_record(LOG_ERR, &about_all, fmt, ap, strerror(-r));
 	va_end(ap);
 	return r;
 }

@@ -48,8 +48,9 @@ static enum nvme_status complain(const struct request *r, enum nvme_status statu
 	const struct queue *queue = r->queue;
 
 	if (log_limit_pass(&queue->poller->complaints, REFUSALS_BURST))
-		log_warn("portal %s: %s: Connect refused: %s", queue->connection->portal->name,
-			 queue->connection->remote, why);
+		log_warn_about(LOG_ABOUT(.portal = queue->connection->portal->name),
+			       "portal %s: %s: Connect refused: %s",
+			       queue->connection->portal->name, queue->connection->remote, why);
 	return status;
 }
 
@@ -189,8 +190,8 @@ static void refuse(struct connect_op *op, enum nvme_status status, uint32_t resu
 	op->status = status;
 	op->result = result;
 	if (log_limit_pass(&op->connection->target->refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s): %s", hostnqn_label(op->hostnqn), op->subnqn,
-			 op->connection->remote, why);
+		log_warn_about(CONNECT_ABOUT(op), "host %s: refused at %s (%s): %s",
+			       hostnqn_label(op->hostnqn), op->subnqn, op->connection->remote, why);
 }
 
 static bool may_see_subsystem(struct connect_op *op)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "transport/wire/fabrics.h"
 
@@ -42,6 +43,11 @@ struct connect_op {
 	uint32_t result;
 	struct controller *controller;
 };
+
+/* What a log record about a Connect is about, for callers that know connection.h and portal.h. */
+#define CONNECT_ABOUT(op)                                                                          \
+	LOG_ABOUT(.subsystem = (op)->subnqn, .host = (op)->hostnqn,                                \
+		  .portal = (op)->connection->portal->name)
 
 /* What the fence must know about the writes of a queue. */
 struct fence_question {

@@ -20,6 +20,7 @@
 #include "target/association/connection.h"
 #include "target/association/defect.h"
 #include "target/association/host_stats.h"
+#include "target/engine/about.h"
 #include "target/engine/capsules.h"
 #include "target/engine/controller.h"
 #include "target/engine/portal.h"
@@ -124,8 +125,9 @@ static void on_timeout(struct loop_timer *timer)
 		return;
 	}
 	if (log_limit_pass(&c->target->refusals, REFUSALS_BURST))
-		log_warn("portal %s: %s connected but sent no Connect command in time",
-			 c->portal->name, c->remote);
+		log_warn_about(LOG_ABOUT(.portal = c->portal->name),
+			       "portal %s: %s connected but sent no Connect command in time",
+			       c->portal->name, c->remote);
 	connection_kill(c, "no Connect command in time");
 }
 
@@ -194,8 +196,9 @@ static int make(struct connection *c, const struct cm_queue_request *wish)
 static void refuse_for_resources(struct portal *portal, struct cm_conn *cm, int r)
 {
 	if (log_limit_pass(&portal->target->refusals, REFUSALS_BURST))
-		log_warn("portal %s: cannot take another connection: %s", portal->name,
-			 strerror(-r));
+		log_warn_about(LOG_ABOUT(.portal = portal->name),
+			       "portal %s: cannot take another connection: %s", portal->name,
+			       strerror(-r));
 	connection_refuse(cm, NVMF_CM_NO_RESOURCES);
 }
 
@@ -279,11 +282,13 @@ static void log_fault(struct connection *c)
 	if (!log_limit_pass(&c->target->refusals, REFUSALS_BURST))
 		return;
 	if (controller)
-		log_warn("host %s: queue %u of controller %u: %s",
-			 hostnqn_label(controller->hostnqn), c->queue->qid, controller->id,
-			 c->queue->failed.why);
+		log_warn_about(CONTROLLER_ABOUT(controller),
+			       "host %s: queue %u of controller %u: %s",
+			       hostnqn_label(controller->hostnqn), c->queue->qid, controller->id,
+			       c->queue->failed.why);
 	else
-		log_warn("portal %s: %s: %s", c->portal->name, c->remote, c->queue->failed.why);
+		log_warn_about(LOG_ABOUT(.portal = c->portal->name), "portal %s: %s: %s",
+			       c->portal->name, c->remote, c->queue->failed.why);
 }
 
 static void on_failed(struct loop_msg *msg)

@@ -19,6 +19,7 @@
 #include "base/states.h"
 #include "target/association/controller.h"
 #include "target/command/admin/admin.h"
+#include "target/engine/about.h"
 #include "target/export/health/health.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
@@ -96,9 +97,10 @@ static void announce(struct controller *controller)
 		return;
 	controller->is_announced = true;
 	loop_timer_stop(&controller->announce);
-	log_write(level, "host %s: connected to %s from %s, controller %u, %u I/O queue%s",
-		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->remote,
-		  controller->id, n_io, n_io == 1 ? "" : "s");
+	log_write_about(level, CONTROLLER_ABOUT(controller),
+			"host %s: connected to %s from %s, controller %u, %u I/O queue%s",
+			hostnqn_label(controller->hostnqn), controller->subnqn, controller->remote,
+			controller->id, n_io, n_io == 1 ? "" : "s");
 }
 
 static void on_announce(struct loop_timer *timer)
@@ -126,8 +128,10 @@ static void log_end(struct controller *controller, bool was_unproven, const char
 		return;
 	}
 	announce(controller);
-	log_write(level, "host %s: disconnected from %s, controller %u: %s",
-		  hostnqn_label(controller->hostnqn), controller->subnqn, controller->id, why);
+	log_write_about(level, CONTROLLER_ABOUT(controller),
+			"host %s: disconnected from %s, controller %u: %s",
+			hostnqn_label(controller->hostnqn), controller->subnqn, controller->id,
+			why);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

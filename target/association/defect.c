@@ -4,6 +4,7 @@
 
 #include "target/association/connection.h"
 #include "target/association/defect.h"
+#include "target/engine/about.h"
 #include "target/engine/capsules.h"
 #include "target/engine/controller.h"
 
@@ -11,14 +12,24 @@ enum {
 	DEFECTS_BURST = 5,
 };
 
+/* Its portal always; its host once Connect has succeeded. */
+static struct log_about about_of(const struct connection *c)
+{
+	return c->controller ? *CONTROLLER_ABOUT(c->controller)
+			     : *LOG_ABOUT(.portal = c->portal->name);
+}
+
 void defect_log(const struct connection *c, const char *what)
 {
+	struct log_about about = about_of(c);
 	struct target *target = c->target;
 
 	target->n_defects++;
 	if (!log_limit_pass(&target->defects, DEFECTS_BURST))
 		return;
-	log_err("host %s (%s): queue %u: a defect of rblkd: %s; this queue ends, others go on: please report this line and those that follow",
+	log_err_about(
+		&about,
+		"host %s (%s): queue %u: a defect of rblkd: %s; this queue ends, others go on: please report this line and those that follow",
 		c->controller ? hostnqn_label(c->controller->hostnqn) : "not known yet", c->remote,
 		c->queue->qid, what);
 	capsules_log(c->queue->capsules, NULL);
@@ -26,7 +37,11 @@ void defect_log(const struct connection *c, const char *what)
 
 void defect_log_stranded(const struct connection *c)
 {
-	log_err("%s: queue %u: after a defect of rblkd commands of it do not come back: its memory stays until rblkd is restarted, which should be soon",
+	struct log_about about = about_of(c);
+
+	log_err_about(
+		&about,
+		"%s: queue %u: after a defect of rblkd commands of it do not come back: its memory stays until rblkd is restarted, which should be soon",
 		c->remote, c->queue->qid);
 }
 

@@ -42,6 +42,7 @@
 #include "target/association/connection.h"
 #include "target/association/fence.h"
 #include "target/engine/controller.h"
+#include "target/engine/portal.h"
 
 enum {
 	FENCE_WAIT_S = 10,
@@ -265,8 +266,10 @@ static void plan(struct fence *fence)
 static void say_it_waits(const struct connect_op *op)
 {
 	if (log_limit_pass(&op->connection->target->refusals, REFUSALS_BURST))
-		log_info("host %s: connecting to %s (%s) waits for writes of its older association",
-			 hostnqn_label(op->hostnqn), op->subnqn, op->connection->remote);
+		log_info_about(
+			CONNECT_ABOUT(op),
+			"host %s: connecting to %s (%s) waits for writes of its older association",
+			hostnqn_label(op->hostnqn), op->subnqn, op->connection->remote);
 }
 
 /* All pollers have answered. */
@@ -343,8 +346,9 @@ static void on_deadline(struct loop_timer *timer)
 {
 	struct connect_op *op = container_of(timer, struct connect_op, deadline);
 
-	log_warn("host %s: old I/O to %s does not finish; connecting must wait", op->hostnqn,
-		 op->subnqn);
+	log_warn_about(CONNECT_ABOUT(op),
+		       "host %s: old I/O to %s does not finish; connecting must wait", op->hostnqn,
+		       op->subnqn);
 	release(op, NVME_CONNECT_BUSY);
 }
 

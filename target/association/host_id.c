@@ -6,6 +6,7 @@
 #include "target/association/controller.h"
 #include "target/association/host.h"
 #include "target/association/host_id.h"
+#include "target/engine/about.h"
 
 /* Dying controllers count: a command that they have begun may still register. */
 static const struct controller *find_connected(const struct target *target, const char *subnqn,
@@ -49,7 +50,8 @@ void host_id_check(struct controller *controller)
 	    host_id_find_owner(controller->target, controller->subnqn, controller->hostid,
 			       controller->hostnqn, owner) == HOST_ID_OWN)
 		return;
-	log_warn("host %s: its host identifier is that of host %s: give each host its own",
-		 hostnqn_label(controller->hostnqn), hostnqn_label(owner));
+	log_warn_about(CONTROLLER_ABOUT(controller),
+		       "host %s: its host identifier is that of host %s: give each host its own",
+		       hostnqn_label(controller->hostnqn), hostnqn_label(owner));
 	controller_kill(controller, "its host identifier is another host's");
 }

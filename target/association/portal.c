@@ -136,9 +136,11 @@ static void on_request(struct cm_listener *listener, struct cm_conn *conn,
 	}
 	portal->n_refused++;
 	if (log_limit_pass(&portal->refusals, REFUSALS_BURST))
-		log_warn("portal %s: refused a connection from %s: %s (%s)", portal->name,
-			 addr_format_host(remote, &conn->remote), nvmf_cm_status_string(status),
-			 advice(status, portal->target, &conn->remote));
+		log_warn_about(LOG_ABOUT(.portal = portal->name),
+			       "portal %s: refused a connection from %s: %s (%s)", portal->name,
+			       addr_format_host(remote, &conn->remote),
+			       nvmf_cm_status_string(status),
+			       advice(status, portal->target, &conn->remote));
 	connection_refuse(conn, status);
 }
 
@@ -179,10 +181,10 @@ static void log_cannot_listen(struct portal *portal, int r)
 	char address[ADDR_STRING_MAX];
 	const char *advice = advice_listen(r);
 
-	log_write(is_missing_address(r) ? LOG_WARN : LOG_ERR,
-		  "portal %s: cannot listen on %s: %s%s%s", portal->name,
-		  addr_format(address, &portal->address), strerror(-r), *advice ? "; " : "",
-		  advice);
+	log_write_about(is_missing_address(r) ? LOG_WARN : LOG_ERR,
+			LOG_ABOUT(.portal = portal->name), "portal %s: cannot listen on %s: %s%s%s",
+			portal->name, addr_format(address, &portal->address), strerror(-r),
+			*advice ? "; " : "", advice);
 }
 
 /* A failure of pollers_add_device is logged already. */
@@ -217,8 +219,8 @@ static void on_retry(struct loop_timer *timer)
 	int r = try_listen(portal, &is_logged);
 
 	if (r == 0) {
-		log_info("portal %s: listening on %s", portal->name,
-			 addr_format(address, &portal->address));
+		log_info_about(LOG_ABOUT(.portal = portal->name), "portal %s: listening on %s",
+			       portal->name, addr_format(address, &portal->address));
 		return;
 	}
 	if (r != before && !is_logged)
@@ -230,7 +232,9 @@ static void on_device_removed(struct cm_listener *listener)
 {
 	struct portal *portal = listener->context;
 
-	log_warn("portal %s: its RDMA device went away; trying every %d s", portal->name, RETRY_S);
+	log_warn_about(LOG_ABOUT(.portal = portal->name),
+		       "portal %s: its RDMA device went away; trying every %d s", portal->name,
+		       RETRY_S);
 	cm_listener_close(listener);
 	portal->error = -ENODEV;
 	wait_for_address(portal);

@@ -143,10 +143,11 @@ void capsules_log(const struct capsule_ring *ring, struct log_limit *limit)
 
 	if (!n || (limit && !log_limit_pass(limit, LOG_BURST)))
 		return;
-	log_warn("%s: queue %u: its last capsules, oldest first:", ring->remote, ring->qid);
+	log_warn_about(LOG_ABOUT(.host = ring->hostnqn),
+		       "%s: queue %u: its last capsules, oldest first:", ring->remote, ring->qid);
 	for (unsigned i = 0; i < n; i++) {
 		capsule_line(sorted[i], ring->qid == 0, now, line);
-		log_warn("  %s", line);
+		log_warn_about(LOG_ABOUT(.host = ring->hostnqn), "  %s", line);
 	}
 }
 

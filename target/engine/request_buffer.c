@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request_buffer.h. */
+#include "target/engine/about.h"
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
 #include "target/engine/receives.h"
@@ -14,7 +15,8 @@ static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t
 	if (!host->data_bytes || host->data_bytes + n_bytes <= most || receive_is_scarce(r))
 		return false;
 	if (!host->is_held_said)
-		log_info(
+		log_info_about(
+			CONTROLLER_ABOUT(r->queue->controller),
 			"host %s: its transfers wait for one another, at %zu bytes: raise limits.bytes_per_host",
 			hostnqn_label(r->queue->controller->hostnqn), most);
 	host->is_held_said = true;

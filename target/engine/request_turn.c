@@ -81,7 +81,9 @@ static void on_saved(struct pass *pass, int error)
 	struct request *r = request_of_pass(pass);
 
 	if (error < 0 && log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
-		log_err("namespace %u: its state cannot be kept in %s: %s: the command that changes it is refused",
+		log_err_about(
+			LOG_ABOUT(.subsystem = r->queue->controller->subnqn, .nsid = r->ns->nsid),
+			"namespace %u: its state cannot be kept in %s: %s: the command that changes it is refused",
 			r->ns->nsid, state_directory_path(pass->guard->directory),
 			strerror(-error));
 	r->on_saved(r, error);

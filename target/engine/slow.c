@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "base/units.h"
+#include "target/engine/about.h"
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/request_settle.h"
@@ -69,13 +70,16 @@ void slow_answered(const struct request *r, uint64_t ns)
 	if (limit->suppressed)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", limit->suppressed);
 	limit->suppressed = 0;
-	log_warn("host %s: slow: %s, %s/%u%s: %s (%s)%s, controller %u, queue %u%s%s%s",
-		 hostnqn_label(controller->hostnqn), command ? command : "an unknown command",
-		 controller->subnqn, get_le32(r->sqe.nsid), format_range(r, range, sizeof(range)),
-		 units_format_duration(took, ns), format_stages(&r->timing, stages, sizeof(stages)),
-		 format_rate(r, rate, sizeof(rate)), controller->id, queue->qid,
-		 r->status == NVME_OK ? "" : ", status ",
-		 r->status == NVME_OK ? "" : nvme_status_string(r->status), unsaid);
+	log_warn_about(LOG_ABOUT(.subsystem = controller->subnqn, .nsid = get_le32(r->sqe.nsid),
+				 .host = controller->hostnqn, .portal = controller->portal->name),
+		       "host %s: slow: %s, %s/%u%s: %s (%s)%s, controller %u, queue %u%s%s%s",
+		       hostnqn_label(controller->hostnqn), command ? command : "an unknown command",
+		       controller->subnqn, get_le32(r->sqe.nsid),
+		       format_range(r, range, sizeof(range)), units_format_duration(took, ns),
+		       format_stages(&r->timing, stages, sizeof(stages)),
+		       format_rate(r, rate, sizeof(rate)), controller->id, queue->qid,
+		       r->status == NVME_OK ? "" : ", status ",
+		       r->status == NVME_OK ? "" : nvme_status_string(r->status), unsaid);
 }
 
 void slow_set(struct target *target, uint64_t ns)

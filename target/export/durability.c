@@ -50,9 +50,11 @@ void durability_log(const struct snapshot *snapshot, const struct snapshot *befo
 			const struct durability *is = durability_of(ns);
 
 			if (is_new(before, subsystem, ns))
-				log_info("%s, namespace %u (%s): cache: %s; Flush: %s; FUA: %s",
-					 subsystem->nqn, ns->nsid, ns->path ? ns->path : ns->kind,
-					 is->cache, is->flush, is->fua);
+				log_info_about(
+					LOG_ABOUT(.subsystem = subsystem->nqn, .nsid = ns->nsid),
+					"%s, namespace %u (%s): cache: %s; Flush: %s; FUA: %s",
+					subsystem->nqn, ns->nsid, ns->path ? ns->path : ns->kind,
+					is->cache, is->flush, is->fua);
 		}
 	}
 }

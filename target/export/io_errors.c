@@ -117,15 +117,19 @@ static void say(const struct namespace *ns, const struct io_error *error, unsign
 	nvme_range_format(range, sizeof(range), error->lba, error->blocks);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
-	log_warn("namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn, ns->nsid,
-		 ns->path ? ns->path : ns->kind, error->operation, range, error->words,
-		 hostnqn_label(error->host), unsaid);
+	log_warn_about(
+		LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid, .host = error->host),
+		"namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn, ns->nsid,
+		ns->path ? ns->path : ns->kind, error->operation, range, error->words,
+		hostnqn_label(error->host), unsaid);
 }
 
 void namespace_fail(struct namespace *ns, int error)
 {
 	if (!atomic_exchange(&ns->has_failed, true))
-		log_err("namespace %u (%s): sync failed: %s; acknowledged writes may be lost: refusing writes and flushes until rblkd is restarted",
+		log_err_about(
+			LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid),
+			"namespace %u (%s): sync failed: %s; acknowledged writes may be lost: refusing writes and flushes until rblkd is restarted",
 			ns->nsid, ns->path ? ns->path : ns->kind, strerror(-error));
 }
 

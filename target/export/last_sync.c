@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "target/export/health/health.h"
+#include "target/export/io_errors.h"
 #include "target/export/last_sync.h"
 #include "target/export/snapshot.h"
 
@@ -77,7 +78,9 @@ static void note_failure(struct last_sync *sync, struct namespace *ns, int error
 	sync->n_failed++;
 	if (ns->health)
 		health_note_loss(ns->health);
-	log_err("stopping: %s cannot be synced: %s: writes that were acknowledged and not flushed may be lost",
+	log_err_about(
+		LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid),
+		"stopping: %s cannot be synced: %s: writes that were acknowledged and not flushed may be lost",
 		name_of(ns), strerror(-error));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log records: their prefixes for people, for files and for the journal, and their limits; and what
- * a program writes that crashes. */
+/* Log records: their prefixes for people and for files, their fields for the journal, and their
+ * limits; and what a program writes that crashes. */
 #include <regex.h>
 #include <signal.h>
 #include <setjmp.h>
@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -28,6 +30,7 @@ static int capture(void **state)
 	real_stderr = dup(STDERR_FILENO);
 	file = memfd_create("stderr", MFD_CLOEXEC);
 	unsetenv("JOURNAL_STREAM");
+	setenv("RBLK_JOURNAL_SOCKET", "/nonexistent", 1);
 	log_show_time(LOG_TIME_NEVER);
 	return real_stderr < 0 || file < 0 || dup2(file, STDERR_FILENO) < 0 ? -1 : 0;
 }
@@ -114,6 +117,110 @@ static void for_the_journal(void **state)
 	log_show_time(LOG_TIME_ALWAYS);
 	log_info("ready");
 	assert_matches(written(), "^<6>[0-9T:.+-]+ ready\n$");
+}
+
+/* ---- the native protocol --------------------------------------------------------------------- */
+
+static char journal_path[64];
+static int journal_fd = -1;
+
+/* A journal that takes a few datagrams and then no more. */
+static void open_fake_journal(void)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int small = 1;
+
+	snprintf(journal_path, sizeof(journal_path), "/tmp/rblk-test-journal.%d", (int)getpid());
+	unlink(journal_path);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", journal_path);
+	journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_int_equal(setsockopt(journal_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+	assert_int_equal(bind(journal_fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	setenv("RBLK_JOURNAL_SOCKET", journal_path, 1);
+	name_journal(0);
+	log_init("prog", LOG_INFO);
+	log_show_time(LOG_TIME_AUTO);
+}
+
+static void close_fake_journal(void)
+{
+	unlink(journal_path);
+	close(journal_fd);
+	setenv("RBLK_JOURNAL_SOCKET", "/nonexistent", 1);
+}
+
+/* The next datagram; its length in *ret_n. NULL: there is none. */
+static const char *receive(size_t *ret_n)
+{
+	static char datagram[8192];
+	ssize_t n = recv(journal_fd, datagram, sizeof(datagram) - 1, 0);
+
+	*ret_n = n > 0 ? (size_t)n : 0;
+	datagram[*ret_n] = '\0';
+	return n < 0 ? NULL : datagram;
+}
+
+static void records_have_fields(void **state)
+{
+	static const char lines[] = "PRIORITY=4\nSYSLOG_IDENTIFIER=prog\nMESSAGE\n"
+				    "\5\0\0\0\0\0\0\0one\n2\n";
+	struct log_about nothing = {0};
+	const char *datagram;
+	size_t n;
+
+	open_fake_journal();
+	log_warn_about(LOG_ABOUT(.subsystem = "nqn.s", .nsid = 3, .host = "nqn.h", .portal = "p"),
+		       "disk is slow");
+	assert_string_equal(receive(&n), "PRIORITY=4\nSYSLOG_IDENTIFIER=prog\n"
+					 "MESSAGE=disk is slow\nRBLK_SUBSYSTEM=nqn.s\n"
+					 "RBLK_NSID=3\nRBLK_HOST=nqn.h\nRBLK_PORTAL=p\n");
+	log_info_about(LOG_ABOUT(.host = ""), "ready");
+	assert_string_equal(receive(&n), "PRIORITY=6\nSYSLOG_IDENTIFIER=prog\nMESSAGE=ready\n");
+	log_set_about(LOG_ABOUT(.volume = "v"));
+	assert_int_equal(log_errno(-2, "a"), -2);
+	assert_string_equal(receive(&n), "PRIORITY=3\nSYSLOG_IDENTIFIER=prog\n"
+					 "MESSAGE=a: No such file or directory\nRBLK_VOLUME=v\n");
+	log_set_about(&nothing);
+	/* A value with a newline cannot forge a field. */
+	log_warn("one\n2");
+	datagram = receive(&n);
+	assert_int_equal(n, sizeof(lines) - 1);
+	assert_memory_equal(datagram, lines, n);
+	assert_string_equal(written(), "");
+	close_fake_journal();
+}
+
+/* A journal that is full or absent costs fields, and no record: each is in the socket or on stderr,
+ * in order within both. */
+static void what_the_journal_refuses_is_on_stderr(void **state)
+{
+	enum {
+		RECORDS = 200,
+	};
+	unsigned n_taken = 0, n_written = 0, last, at;
+	const char *text;
+	size_t n;
+
+	open_fake_journal();
+	for (unsigned i = 0; i < RECORDS; i++)
+		log_warn_about(LOG_ABOUT(.host = "nqn.h"), "record %u.", i);
+	text = written();
+	for (at = 0; sscanf(text, "<4>record %u.\n", &last) == 1; text = strchr(text, '\n') + 1) {
+		assert_true(!n_written || last > at);
+		at = last;
+		n_written++;
+	}
+	assert_string_equal(text, "");
+	while (receive(&n))
+		n_taken++;
+	assert_true(n_taken > 0 && n_written > 0);
+	assert_int_equal(n_taken + n_written, RECORDS);
+	log_info("room again");
+	assert_string_equal(written(), "");
+	assert_non_null(strstr(receive(&n), "MESSAGE=room again\n"));
+	close_fake_journal();
+	log_err("journald has ended");
+	assert_string_equal(written(), "<3>journald has ended\n");
 }
 
 /* A child process of a unit has the variable, but a stderr of its own. */
@@ -211,6 +318,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(for_people, capture, release),
 		cmocka_unit_test_setup_teardown(with_time, capture, release),
 		cmocka_unit_test_setup_teardown(for_the_journal, capture, release),
+		cmocka_unit_test_setup_teardown(records_have_fields, capture, release),
+		cmocka_unit_test_setup_teardown(what_the_journal_refuses_is_on_stderr, capture,
+						release),
 		cmocka_unit_test_setup_teardown(another_stderr_is_not_the_journal, capture,
 						release),
 		cmocka_unit_test_setup_teardown(a_long_record_ends_in_a_line, capture, release),

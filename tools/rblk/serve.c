@@ -127,6 +127,9 @@ static int run(struct serve *serve, const char *target)
 		code = choose_paths(serve, &error);
 	if (code)
 		return report_failure(serve, &error);
+	log_set_about(LOG_ABOUT(.volume = serve->config.name,
+				.subsystem = serve->config.volume.subnqn,
+				.nsid = serve->config.volume.nsid));
 	if (serve->options.is_verbose)
 		log_set_level(LOG_DEBUG);
 	code = bridge_run(&serve->config, &error);

@@ -26,6 +26,7 @@
 #include "target/association/auth/turn.h"
 #include "target/association/connection.h"
 #include "target/association/host.h"
+#include "target/engine/about.h"
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
@@ -51,9 +52,11 @@ static void on_proven(struct loop_msg *msg)
 void auth_on_timeout(struct connection *c)
 {
 	if (log_limit_pass(&c->target->refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s), queue %u: it did not authenticate in time",
-			 hostnqn_label(c->controller->hostnqn), c->controller->subnqn, c->remote,
-			 c->queue->qid);
+		log_warn_about(
+			CONTROLLER_ABOUT(c->controller),
+			"host %s: refused at %s (%s), queue %u: it did not authenticate in time",
+			hostnqn_label(c->controller->hostnqn), c->controller->subnqn, c->remote,
+			c->queue->qid);
 	connection_kill(c, "it did not authenticate in time");
 }
 
@@ -99,9 +102,10 @@ static void on_refused(struct connection *c)
 	queue_set_access(queue, QUEUE_UNPROVEN, c->proof.guest);
 	c->proof.n_refusals++;
 	if (log_limit_pass(&queue->poller->auth_refusals, REFUSALS_BURST))
-		log_warn("host %s: refused at %s (%s), queue %u: authentication failed: %s",
-			 hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
-			 queue->qid, c->proof.session->why);
+		log_warn_about(CONTROLLER_ABOUT(controller),
+			       "host %s: refused at %s (%s), queue %u: authentication failed: %s",
+			       hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
+			       queue->qid, c->proof.session->why);
 }
 
 static void on_success(struct connection *c)
@@ -112,8 +116,9 @@ static void on_success(struct connection *c)
 	c->proof.n_refusals = c->proof.n_negotiations = 0;
 	queue_set_access(queue, QUEUE_CONNECTED, controller->host);
 	if (queue->qid == 0 && c->proof.session->has_used_second_key)
-		log_info("host %s: authenticated with the second key of its file",
-			 hostnqn_label(controller->hostnqn));
+		log_info_about(CONTROLLER_ABOUT(controller),
+			       "host %s: authenticated with the second key of its file",
+			       hostnqn_label(controller->hostnqn));
 	if (c->proof.is_proven_sent)
 		return;
 	c->proof.is_proven_sent = true;

@@ -5,6 +5,7 @@
 #include "target/association/controller.h"
 #include "target/association/host_id.h"
 #include "target/association/member.h"
+#include "target/engine/about.h"
 
 enum {
 	REFUSALS_BURST = 5,
@@ -27,9 +28,10 @@ void proven_admit(struct connection *c)
 
 	if (why) {
 		if (log_limit_pass(&controller->target->refusals, REFUSALS_BURST))
-			log_warn("host %s: refused at %s (%s), queue %u: %s",
-				 hostnqn_label(controller->hostnqn), controller->subnqn, c->remote,
-				 c->queue->qid, why);
+			log_warn_about(CONTROLLER_ABOUT(controller),
+				       "host %s: refused at %s (%s), queue %u: %s",
+				       hostnqn_label(controller->hostnqn), controller->subnqn,
+				       c->remote, c->queue->qid, why);
 		connection_kill(c, why);
 		return;
 	}

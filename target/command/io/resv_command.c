@@ -120,7 +120,9 @@ static void complain_about_persistence(const struct request *r, const struct res
 {
 	if (wish->cptpl == NVME_CPTPL_SET && !wish->can_persist &&
 	    log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
-		log_warn(
+		log_warn_about(
+			LOG_ABOUT(.subsystem = r->queue->controller->subnqn, .nsid = r->ns->nsid,
+				  .host = r->queue->controller->hostnqn),
 			"host %s: namespace %u: a reservation that survives a restart is refused: set state_directory (and uuid, if it is ram)",
 			hostnqn_label(r->queue->controller->hostnqn), r->ns->nsid);
 }

@@ -88,8 +88,10 @@ static void send_letter(struct controller *controller, uint32_t nsid, uint8_t ty
 	struct resv_letter *letter = malloc(sizeof(*letter));
 
 	if (!letter) {
-		log_warn("host %s: a notification is lost: out of memory",
-			 hostnqn_label(controller->hostnqn));
+		log_warn_about(LOG_ABOUT(.subsystem = controller->subnqn, .nsid = nsid,
+					 .host = controller->hostnqn),
+			       "host %s: a notification is lost: out of memory",
+			       hostnqn_label(controller->hostnqn));
 		return;
 	}
 	*letter = (struct resv_letter){.controller = controller, .nsid = nsid, .type = type};
@@ -128,7 +130,9 @@ static struct resv_notice *notice_new(const struct request *r, unsigned n_addres
 		1, sizeof(*notice) + n_addressees * sizeof(notice->addressees[0]));
 
 	if (!notice) {
-		log_warn("namespace %u: notifications are lost: out of memory", r->ns->nsid);
+		log_warn_about(
+			LOG_ABOUT(.subsystem = r->queue->controller->subnqn, .nsid = r->ns->nsid),
+			"namespace %u: notifications are lost: out of memory", r->ns->nsid);
 		return NULL;
 	}
 	notice->msg.run = on_notice;

@@ -145,7 +145,8 @@ static void add(struct health_record *record, enum nvme_event_type type, uint16_
 		return;
 	image = put_before(record->events.image, &header, data, n);
 	if (!image) {
-		log_err("%s: out of memory: its event log lacks an event", record->nqn);
+		log_err_about(LOG_ABOUT(.subsystem = record->nqn),
+			      "%s: out of memory: its event log lacks an event", record->nqn);
 		return;
 	}
 	set_image(record, image);

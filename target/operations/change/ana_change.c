@@ -35,8 +35,11 @@ static unsigned tell(struct target *target, const char *subnqn, const struct ana
 		if (before->groups[group].views[portal].state == is)
 			continue;
 		if (portal_is_used(&target->portals[portal]))
-			log_info("%s, ANA group %u, portal %s: %s", subnqn, after->groups[group].id,
-				 target->portals[portal].name, nvme_ana_state_string(is));
+			log_info_about(LOG_ABOUT(.subsystem = subnqn,
+						 .portal = target->portals[portal].name),
+				       "%s, ANA group %u, portal %s: %s", subnqn,
+				       after->groups[group].id, target->portals[portal].name,
+				       nvme_ana_state_string(is));
 		if (ana_is_news(before, after, portal))
 			n += notice_ana(target, subnqn, portal);
 	}

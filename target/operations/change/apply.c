@@ -453,8 +453,9 @@ void apply_log(const char *path, const struct apply_report *report)
 	for (unsigned i = 0; i < users->n; i++) {
 		const struct config_change *change = &report->changes.items[users->items[i].change];
 
-		log_warn("%s: %s %s was taken away from host %s, which used it", path, change->what,
-			 change->name, users->items[i].host);
+		log_warn_about(LOG_ABOUT(.host = users->items[i].host),
+			       "%s: %s %s was taken away from host %s, which used it", path,
+			       change->what, change->name, users->items[i].host);
 	}
 	log_info("%s: applied, %u change%s", path, report->changes.n,
 		 report->changes.n == 1 ? "" : "s");

@@ -49,7 +49,7 @@ void portal_drain(struct portal *portal)
 
 	if (portal_is_drained(portal))
 		return;
-	log_info("portal %s: draining", portal->name);
+	log_info_about(LOG_ABOUT(.portal = portal->name), "portal %s: draining", portal->name);
 	portal_close_drained(portal);
 	portal->drain_timer.on_expiry = on_timeout;
 	loop_timer_start(&target->loop, &portal->drain_timer, DRAIN_S * NSEC_PER_SEC);

@@ -100,8 +100,9 @@ static struct json_object *resize(struct target *target, const struct wish *wish
 	size = namespace_bytes(ns);
 	if (size != old_size) {
 		n_told = notice_namespace(target, wish->subnqn, wish->nsid);
-		log_info("%s, namespace %u: resized from %s to %s", wish->subnqn, wish->nsid,
-			 units_format_exact(was, old_size), units_format_exact(is, size));
+		log_info_about(LOG_ABOUT(.subsystem = wish->subnqn, .nsid = wish->nsid),
+			       "%s, namespace %u: resized from %s to %s", wish->subnqn, wish->nsid,
+			       units_format_exact(was, old_size), units_format_exact(is, size));
 	}
 	return answer(wish, old_size, size, n_told);
 }

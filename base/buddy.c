@@ -74,6 +74,7 @@ int buddy_init(struct buddy *b, size_t size, size_t unit, size_t max_block)
 		return -ENOMEM;
 	b->n_units = (unsigned)(size / unit);
 	b->n_orders = log2_ceil((max_block + unit - 1) / unit) + 1;
+	b->max_block = unit << (b->n_orders - 1);
 	b->n_free_bytes = b->n_units * unit;
 	b->heads = malloc(b->n_orders * sizeof(*b->heads));
 	b->warm = malloc(b->n_orders * sizeof(*b->warm));
@@ -208,7 +209,7 @@ int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)
 	unsigned order;
 	int32_t block;
 
-	if (__builtin_expect(!n_bytes || n_bytes > b->unit << (b->n_orders - 1), 0))
+	if (__builtin_expect(!n_bytes || n_bytes > b->max_block, 0))
 		return -EMSGSIZE;
 	order = log2_ceil((n_bytes + b->unit - 1) >> b->unit_shift);
 	block = take_warm(b, order);

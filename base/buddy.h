@@ -17,6 +17,7 @@ struct buddy {
 	unsigned unit_shift;
 	unsigned n_units; /* any number, not only a power of 2 */
 	unsigned n_orders;
+	size_t max_block; /* bytes of the largest one */
 	size_t n_free_bytes;
 	int32_t *heads; /* owned: first free block of each order, -1 for none */
 	int32_t *warm;	/* owned: of each order, first block that is free but not merged yet */

@@ -39,6 +39,14 @@ static COLD_PATH void on_receive_lost(struct qp *qp, const struct completion *c)
 		qp_check_drained(qp);
 }
 
+/* A ring of its own names its queue pair. NULL: the queue pair is not attached any more. */
+static struct qp *receiver(const struct cq *cq, struct work *work, const struct ibv_wc *wc)
+{
+	struct qp *own = container_of(work, struct recv, work)->ring->qp;
+
+	return own ? own : cq_find(cq, wc->qp_num);
+}
+
 static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 {
 	struct work *work = (struct work *)(uintptr_t)wc->wr_id;
@@ -55,7 +63,7 @@ static void dispatch(struct cq *cq, const struct ibv_wc *wc)
 		c.has_invalidated = has_invalidated(wc);
 		c.invalidated_rkey = c.has_invalidated ? wc->invalidated_rkey : 0;
 	}
-	qp = cq_find(cq, wc->qp_num);
+	qp = receiver(cq, work, wc);
 	if (!recv_complete(work, qp, &c) && qp)
 		on_receive_lost(qp, &c);
 }

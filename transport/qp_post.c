@@ -26,10 +26,6 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/bits.h"
-#include <errno.h>
-#include <rdma/rdma_cma.h>
-
-#include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "transport/chain.h"

@@ -20,6 +20,11 @@
 #include "initiator/io/command.h"
 #include "initiator/io/slab.h"
 
+static uint16_t slot_of(const struct command_table *table, uint16_t cid)
+{
+	return cid & (uint16_t)(table->n_slots - 1);
+}
+
 static size_t capsules_bytes(unsigned n)
 {
 	return n * sizeof(struct command_capsule);
@@ -35,7 +40,7 @@ int command_table_init(struct command_table *table, struct volume_queue *queue, 
 	size_t capsules = capsules_bytes(n);
 
 	check(n && n < 1u << 15); /* a bit of the CID is left for the generation */
-	*table = (struct command_table){.n = n, .slot_bits = log2_ceil(n)};
+	*table = (struct command_table){.n = n, .n_slots = (uint16_t)(1u << log2_ceil(n))};
 	list_init(&table->in_flight);
 	table->memory_bytes = command_table_bytes(n);
 	table->memory = slab_map(table->memory_bytes);
@@ -49,7 +54,7 @@ int command_table_init(struct command_table *table, struct volume_queue *queue, 
 
 		command->queue = queue;
 		command->table = table;
-		command->slot = (uint16_t)i;
+		command->cid = (uint16_t)i;
 		command->capsule = (void *)(table->memory + i * sizeof(struct command_capsule));
 		list_init(&command->node);
 		table->free[i] = (uint16_t)(n - 1 - i);
@@ -69,20 +74,18 @@ void command_table_deinit(struct command_table *table)
 struct command *command_take(struct command_table *table)
 {
 	struct command *command;
-	uint16_t cid;
 
 	if (!table->n_free)
 		return NULL;
 	command = &table->commands[table->free[--table->n_free]];
-	command->generation++;
+	command->cid = (uint16_t)(command->cid + table->n_slots);
 	command->io = NULL;
 	command->holds_buffer = false;
 	command->n_bytes = 0;
 	command->status = NVME_OK;
-	cid = (uint16_t)(command->slot | command->generation << table->slot_bits);
 	command->capsule->sqe = (struct nvme_sqe){
 		.flags = NVME_FLAGS_PSDT_SGL,
-		.cid = put_le16(cid),
+		.cid = put_le16(command->cid),
 		.sgl.keyed.type = NVME_SGL_KEYED_ADDRESS,
 	};
 	return command;
@@ -111,7 +114,7 @@ void command_give(struct command_table *table, struct command *command)
 {
 	check(!command->is_in_flight && !command->is_sending && !command->is_revoking);
 	command->io = NULL;
-	table->free[table->n_free++] = command->slot;
+	table->free[table->n_free++] = slot_of(table, command->cid);
 }
 
 void command_on_sent(struct work *work, const struct completion *c)
@@ -125,15 +128,11 @@ void command_on_sent(struct work *work, const struct completion *c)
 
 struct command *command_find(struct command_table *table, uint16_t cid)
 {
-	unsigned slot = cid & ((1u << table->slot_bits) - 1);
+	unsigned slot = slot_of(table, cid);
 	struct command *command;
 
 	if (slot >= table->n)
 		return NULL;
 	command = &table->commands[slot];
-	if (!command->is_in_flight)
-		return NULL;
-	if (cid != (uint16_t)(slot | (unsigned)command->generation << table->slot_bits))
-		return NULL;
-	return command;
+	return command->is_in_flight && command->cid == cid ? command : NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The commands of an I/O queue: a fixed table, each slot with its piece of registered
- * memory for the submission queue entry. A command identifier is slot | generation << k,
- * and a slot's generation counts up with each use, so that a late or invented answer is
- * recognised (I3).
+ * memory for the submission queue entry. A command identifier has the slot in its low bits,
+ * and above them a generation that counts up with each use, so that a late or invented answer
+ * is recognised (I3).
  */
 #pragma once
 
@@ -37,8 +37,8 @@ struct command {
 	struct volume_io *io; /* NULL: the Connect */
 	struct command_capsule *capsule;
 	uint64_t start_ns;
-	uint64_t n_bytes; /* of the I/O that this command does */
-	uint16_t slot, generation;
+	uint64_t n_bytes;  /* of the I/O that this command does */
+	uint16_t cid;	   /* of this use, or of the last one */
 	bool is_in_flight; /* sent, no answer yet */
 	bool is_sending;   /* the device still has the SEND */
 	bool holds_buffer; /* the SEND reads the I/O's buffer: not done before it is */
@@ -57,7 +57,7 @@ struct command_table {
 	unsigned n, n_free, n_in_flight;
 	uint32_t n_answered; /* so far: whether there is progress */
 	unsigned n_lent;
-	unsigned slot_bits;
+	uint16_t n_slots; /* n, rounded up to a power of 2: added for a new generation */
 	struct list in_flight;
 	uint8_t *memory; /* owned mapping: n capsules, then the Connect data */
 	size_t memory_bytes;

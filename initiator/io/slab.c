@@ -179,11 +179,14 @@ static void on_resized(struct loop_msg *msg)
 		slab->on_steady(slab);
 }
 
+static size_t n_taken_bytes(const struct slab *slab)
+{
+	return begin_of(slab, slab->n_open) - slab->buddy.n_free_bytes;
+}
+
 static bool is_little_used(const struct slab *slab)
 {
-	size_t n_open_bytes = begin_of(slab, slab->n_open);
-
-	return n_open_bytes - slab->buddy.n_free_bytes <= n_open_bytes / LITTLE;
+	return n_taken_bytes(slab) <= begin_of(slab, slab->n_open) / LITTLE;
 }
 
 static void on_timer(struct loop_timer *timer)
@@ -234,16 +237,18 @@ int slab_init(struct slab *slab, const struct slab_config *config)
 		return -ENOMEM;
 	slab->n_segments = count_segments(slab);
 	check(slab->n_segments <= SLAB_SEGMENTS_MAX);
-	slab->n_backed = slab->n_open = config->is_whole ? slab->n_segments : 1;
 	r = buddy_init(&slab->buddy, slab->n_bytes, SLAB_UNIT, config->max_block);
-	if (r == 0 && slab->n_open < slab->n_segments)
+	if (r < 0)
+		return r;
+	slab->n_backed = slab->n_open = config->is_whole ? slab->n_segments : 1;
+	if (slab->n_open < slab->n_segments)
 		buddy_close(&slab->buddy, end_of(slab, 0), slab->n_bytes);
-	return r;
+	return 0;
 }
 
 void slab_deinit(struct slab *slab)
 {
-	check(!slab->n_taken);
+	check(n_taken_bytes(slab) == 0);
 	buddy_deinit(&slab->buddy);
 	slab_unmap(slab->memory, slab->n_bytes);
 	*slab = (struct slab){0};
@@ -262,7 +267,6 @@ void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 		want_more(slab);
 		return NULL;
 	}
-	slab->n_taken++;
 	return slab->memory + offset;
 }
 
@@ -279,8 +283,6 @@ void volume_buffer_give(struct volume_queue *queue, void *buffer)
 	struct slab *slab = &queue->slab;
 	size_t offset = (size_t)((uint8_t *)buffer - slab->memory);
 
-	check(slab->n_taken && offset < slab->n_bytes);
-	slab->n_taken--;
 	buddy_give(&slab->buddy, offset);
 	wake_one(queue);
 }

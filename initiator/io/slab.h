@@ -56,7 +56,6 @@ struct slab {
 	struct loop_timer timer;
 	void (*on_steady)(struct slab *slab); /* slab_quit waits; or NULL */
 	struct buddy buddy;
-	unsigned n_taken;
 	struct list waiters; /* loop_call.node, in order */
 };
 

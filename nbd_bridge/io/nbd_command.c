@@ -171,7 +171,7 @@ static struct nbd_request *parse(struct nbd_conn *conn, const struct nbd_request
 	return r;
 }
 
-enum conn_step nbd_command_receive(struct nbd_conn *conn)
+static inline enum conn_step receive_one(struct nbd_conn *conn)
 {
 	struct nbd_request_header header;
 
@@ -179,7 +179,7 @@ enum conn_step nbd_command_receive(struct nbd_conn *conn)
 		return STEP_WAITS;
 	if (nbd_conn_n_input(conn) < sizeof(header))
 		return STEP_NEEDS_INPUT;
-	if (list_is_empty(&conn->free_requests))
+	if (!conn->free_requests)
 		return STEP_WAITS;
 	memcpy(&header, conn->input.bytes + conn->input.at, sizeof(header));
 	conn->input.at += sizeof(header);
@@ -191,6 +191,17 @@ enum conn_step nbd_command_receive(struct nbd_conn *conn)
 		return nbd_conn_refuse(conn, "a payload of absurd length");
 	start(parse(conn, &header));
 	return STEP_AGAIN;
+}
+
+/* Requests without a payload follow each other here, as most do. */
+enum conn_step nbd_command_receive(struct nbd_conn *conn)
+{
+	enum conn_step step;
+
+	do
+		step = receive_one(conn);
+	while (step == STEP_AGAIN && conn->state == CONN_REQUEST);
+	return step;
 }
 
 enum conn_step nbd_command_skip_payload(struct nbd_conn *conn)

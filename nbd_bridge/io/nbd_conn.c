@@ -81,8 +81,6 @@ struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
 	list_init(&conn->dirty);
 	list_init(&conn->output.outs);
 	list_init(&conn->starved);
-	list_init(&conn->free_requests);
-	list_init(&conn->free_parts);
 	conn->input.bytes = malloc(CONN_RECV_BYTES);
 	conn->handshake.bytes = malloc(CONN_REPLY_MAX);
 	if (!conn->input.bytes || !conn->handshake.bytes) {
@@ -111,10 +109,20 @@ int nbd_conn_alloc(struct nbd_conn *conn)
 	conn->parts = calloc(CONN_PARTS, sizeof(*conn->parts));
 	if (!conn->requests || !conn->parts)
 		return -ENOMEM;
-	for (unsigned i = 0; i < CONN_REQUESTS; i++)
-		list_add_tail(&conn->free_requests, &conn->requests[i].node);
-	for (unsigned i = 0; i < CONN_PARTS; i++)
-		list_add_tail(&conn->free_parts, &conn->parts[i].node);
+	for (unsigned i = CONN_REQUESTS; i-- > 0;) {
+		struct nbd_request *r = &conn->requests[i];
+
+		list_init(&r->node);
+		r->next_free = conn->free_requests;
+		conn->free_requests = r;
+	}
+	for (unsigned i = CONN_PARTS; i-- > 0;) {
+		struct nbd_part *part = &conn->parts[i];
+
+		list_init(&part->node);
+		part->next_free = conn->free_parts;
+		conn->free_parts = part;
+	}
 	return 0;
 }
 

@@ -84,13 +84,14 @@ struct nbd_conn {
 	enum conn_replies replies; /* negotiated by the handshake */
 
 	/* Transmission; allocated when the handshake is over. */
-	struct nbd_request *requests; /* owned, CONN_REQUESTS */
-	struct nbd_part *parts;	      /* owned, CONN_PARTS */
-	struct list free_requests, free_parts;
-	struct list starved;	   /* of struct nbd_request, FIFO */
-	struct nbd_request *alone; /* REPLY_STREAM: nothing beside it */
-	unsigned n_running;	   /* requests not yet free */
-	uint64_t n_held_bytes;	   /* of buffers */
+	struct nbd_request *requests;	   /* owned, CONN_REQUESTS */
+	struct nbd_part *parts;		   /* owned, CONN_PARTS */
+	struct nbd_request *free_requests; /* by next_free */
+	struct nbd_part *free_parts;	   /* by next_free */
+	struct list starved;		   /* of struct nbd_request, FIFO */
+	struct nbd_request *alone;	   /* REPLY_STREAM: nothing beside it */
+	unsigned n_running;		   /* requests not yet free */
+	uint64_t n_held_bytes;		   /* of buffers */
 	struct loop_call buffer_waiter;
 	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
 	uint64_t n_requests, n_errors;

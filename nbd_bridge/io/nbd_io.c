@@ -122,17 +122,20 @@ void nbd_io_settle(struct nbd_request *r)
 		finish(r);
 }
 
-void nbd_io_part_done(struct nbd_part *part, int error)
+void nbd_io_part_over(struct nbd_part *part)
 {
-	struct nbd_request *r = part->request;
+	struct nbd_request *r = nbd_part_give(part);
 
-	nbd_part_came_back(part);
-	if (error)
-		nbd_request_fail(r, error, part->offset);
-	nbd_request_ref(r);
-	nbd_part_give(part);
 	nbd_io_settle(r);
 	nbd_request_unref(r);
+}
+
+void nbd_io_part_done(struct nbd_part *part, int error)
+{
+	nbd_part_came_back(part);
+	if (error)
+		nbd_request_fail(part->request, error, part->offset);
+	nbd_io_part_over(part);
 }
 
 void nbd_io_drop(struct nbd_request *r)

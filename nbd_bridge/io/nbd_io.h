@@ -19,8 +19,10 @@ void nbd_io_issue(struct nbd_request *request);
 bool nbd_io_issue_starved(struct nbd_conn *conn);
 /* After a part came back or was sent: makes further parts, or answers when that was all. */
 void nbd_io_settle(struct nbd_request *request);
-/* The volume is done with a part of a write, zero, trim or flush: gives it, settles its request.
- * error: 0 or -errno. */
+/* The part is of no use any more, because it was sent or failed: gives it, settles its request. */
+void nbd_io_part_over(struct nbd_part *part);
+/* The volume is done with a part of a write, zero, trim or flush, or a read has failed: as
+ * nbd_io_part_over. error: 0 or -errno. */
 void nbd_io_part_done(struct nbd_part *part, int error);
 /* The payload of a write stopped coming: what was written stays, there is no answer. */
 void nbd_io_drop(struct nbd_request *request);

@@ -76,7 +76,7 @@ struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t 
 	struct nbd_part *part;
 	uint8_t *buffer = NULL;
 
-	if (list_is_empty(&conn->free_parts) || (n_bytes && is_over_share(conn, n_bytes)))
+	if (!conn->free_parts || (n_bytes && is_over_share(conn, n_bytes)))
 		return NULL;
 	if (n_bytes) {
 		buffer = volume_buffer_take(conn->thread->queue, n_bytes);
@@ -85,7 +85,8 @@ struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t 
 			return NULL;
 		}
 	}
-	part = list_entry(list_take_first(&conn->free_parts), struct nbd_part, node);
+	part = conn->free_parts;
+	conn->free_parts = part->next_free;
 	/* io, out and lock are filled in where they are used, each whole. */
 	part->request = r;
 	part->buffer = part->payload = buffer;
@@ -102,7 +103,7 @@ struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t 
 	return part;
 }
 
-void nbd_part_give(struct nbd_part *part)
+struct nbd_request *nbd_part_give(struct nbd_part *part)
 {
 	struct nbd_request *r = part->request;
 	struct nbd_conn *conn = r->conn;
@@ -112,11 +113,12 @@ void nbd_part_give(struct nbd_part *part)
 		volume_buffer_give(conn->thread->queue, part->buffer);
 	conn->n_held_bytes -= part->n_buffer_bytes;
 	list_remove(&part->node);
-	list_add_head(&conn->free_parts, &part->node);
+	part->next_free = conn->free_parts;
+	conn->free_parts = part;
 	r->n_parts--;
 	if (nbd_conn_is_waiting(conn) || !list_is_empty(&conn->starved))
 		nbd_conn_resume_soon(conn);
-	nbd_request_unref(r);
+	return r;
 }
 
 void nbd_part_came_back(struct nbd_part *part)

@@ -31,7 +31,8 @@ struct nbd_part {
 	struct volume_io io;
 	struct nbd_out out;
 	struct range_waiter lock;
-	struct list node;	     /* conn.free_parts, or request.parts of an ordered read */
+	struct list node; /* request.parts of an ordered read */
+	struct nbd_part *next_free;
 	struct nbd_request *request; /* ref */
 	unsigned state;
 	uint8_t *buffer; /* of volume_buffer_take, or NULL */
@@ -48,8 +49,8 @@ struct nbd_part {
  * is none: then nbd_conn_resume_soon is called when there may be. */
 struct nbd_part *nbd_part_take(struct nbd_request *request, uint64_t offset, uint64_t length,
 			       uint32_t n_bytes);
-/* Gives it, its buffer and its reference back; the request may be free afterwards. */
-void nbd_part_give(struct nbd_part *part);
+/* Gives it and its buffer back. Returns its request, with the part's reference. */
+struct nbd_request *nbd_part_give(struct nbd_part *part);
 void nbd_part_move(struct nbd_part *part, enum part_state state);
 /* Hands part.io to the volume; done follows, never from inside. */
 void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset, uint64_t length,

@@ -36,13 +36,7 @@ static bool is_streaming(const struct nbd_request *r)
 /* There is room for a further part. */
 static void on_part_sent(struct nbd_out *out)
 {
-	struct nbd_part *part = container_of(out, struct nbd_part, out);
-	struct nbd_request *r = part->request;
-
-	nbd_request_ref(r);
-	nbd_part_give(part);
-	nbd_io_settle(r);
-	nbd_request_unref(r);
+	nbd_io_part_over(container_of(out, struct nbd_part, out));
 }
 
 /* Sends what was read and is next in order. */
@@ -62,12 +56,12 @@ static void on_read(struct volume_io *io, int error)
 	struct nbd_part *part = container_of(io, struct nbd_part, io);
 	struct nbd_request *r = part->request;
 
-	nbd_request_ref(r);
-	nbd_part_came_back(part);
 	if (error) {
-		nbd_request_fail(r, error, part->offset);
-		nbd_part_give(part);
-	} else if (r->mode == REPLY_CHUNKS) {
+		nbd_io_part_done(part, error);
+		return;
+	}
+	nbd_part_came_back(part);
+	if (r->mode == REPLY_CHUNKS) {
 		nbd_reply_chunk(part, !r->error && !r->n_pending && !nbd_io_has_more(r),
 				on_part_sent);
 	} else {
@@ -76,7 +70,6 @@ static void on_read(struct volume_io *io, int error)
 			send_in_order(r);
 	}
 	nbd_io_settle(r);
-	nbd_request_unref(r);
 }
 
 /* The blocks that cover the next part. */
@@ -123,7 +116,7 @@ static void give_unsent(struct nbd_request *r)
 	struct nbd_part *part;
 
 	while ((part = first_part(r)))
-		nbd_part_give(part);
+		nbd_request_unref(nbd_part_give(part));
 }
 
 /* All the parts, or none. */

@@ -23,9 +23,9 @@ void nbd_request_move(struct nbd_request *r, enum nbd_request_state state)
 
 struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 {
-	struct nbd_request *r = list_entry(list_take_first(&conn->free_requests),
-					   struct nbd_request, node);
+	struct nbd_request *r = conn->free_requests;
 
+	conn->free_requests = r->next_free;
 	/* What the header fills in, and out, are not cleared before. */
 	r->conn = conn;
 	r->cursor = 0;
@@ -49,7 +49,8 @@ void nbd_request_free(struct nbd_request *r)
 	nbd_request_move(r, NBD_REQUEST_FREE);
 	if (conn->alone == r)
 		conn->alone = NULL;
-	list_add_head(&conn->free_requests, &r->node);
+	r->next_free = conn->free_requests;
+	conn->free_requests = r;
 	conn->n_running--;
 	counter_add(&conn->thread->stats.n_running, (uint64_t)-1);
 	if (nbd_conn_is_waiting(conn) || !list_is_empty(&conn->starved))

@@ -46,7 +46,8 @@ struct nbd_command_rule {
 };
 
 struct nbd_request {
-	struct list node;      /* conn.free_requests or conn.starved */
+	struct list node; /* conn.starved */
+	struct nbd_request *next_free;
 	struct nbd_conn *conn; /* borrowed */
 	const struct nbd_command_rule *command;
 	be64 cookie;

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "nbd_bridge/io/nbd_conn.h"
+#include "nbd_bridge/io/nbd_part.h"
 #include "nbd_bridge/io/nbd_session.h"
 #include "nbd_bridge/io/worker.h"
 #include "tests/fuzz/fuzz_memory.h"
@@ -62,7 +63,7 @@ enum {
 static struct {
 	struct worker worker;
 	struct nbd_conn *returned;
-	struct list borrowed; /* parts taken from the connection for a while */
+	struct nbd_part *borrowed; /* parts taken from the connection for a while */
 } env;
 
 static void on_closed(struct worker *worker, struct nbd_conn *conn)
@@ -152,15 +153,26 @@ static void happen(struct nbd_export *export, struct nbd_conn *conn, enum event 
 	}
 }
 
+static void move_parts(struct nbd_part **to, struct nbd_part **from)
+{
+	while (*from) {
+		struct nbd_part *part = *from;
+
+		*from = part->next_free;
+		part->next_free = *to;
+		*to = part;
+	}
+}
+
 /* Takes all parts of the connection, and gives them back when is_over. */
 static void borrow_parts(struct nbd_conn *conn, bool is_over)
 {
 	if (!conn->requests)
 		return;
 	if (!is_over) {
-		list_splice_tail(&env.borrowed, &conn->free_parts);
-	} else if (!list_is_empty(&env.borrowed)) {
-		list_splice_tail(&conn->free_parts, &env.borrowed);
+		move_parts(&env.borrowed, &conn->free_parts);
+	} else if (env.borrowed) {
+		move_parts(&conn->free_parts, &env.borrowed);
 		nbd_conn_resume_soon(conn);
 	}
 }
@@ -221,7 +233,7 @@ static void talk(struct nbd_export *export, bool is_kernel, const struct plan *p
 		return;
 	}
 	env.returned = NULL;
-	list_init(&env.borrowed); /* borrowed parts of the last connection were freed with it */
+	env.borrowed = NULL; /* borrowed parts of the last connection were freed with it */
 	worker_add_conn(&env.worker, conn);
 	while (!env.returned) {
 		bool is_short = is_sent_short(plan, n_turns);

@@ -310,10 +310,10 @@ def count():
     machine.need("valgrind")
     yield [Case("count", "4 KiB randread d32", "rblkd",
                 {"rblkd": lambda s: {"instructions": instructions.of_target()}},
-                [Bar(None, "instructions", "<=", 1000)]),
+                [Bar(None, "instructions", "<=", 900)]),
            Case("count", "4 KiB randread d32, NBD", "rblk serve",
                 {"rblk serve": lambda s: {"instructions": instructions.of_volume()}},
-                [Bar(None, "instructions", "<=", 1500)])]
+                [Bar(None, "instructions", "<=", 1310)])]
 
 
 # ---- a virtual machine with SoftRoCE --------------------------------------------------------

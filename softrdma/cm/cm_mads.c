@@ -352,6 +352,16 @@ static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, c
 	return 0;
 }
 
+/* The next copy of the request goes to the process that has begun to listen meanwhile. */
+static bool others_listen(const struct ib_cm_ends *ends, const struct mad *m)
+{
+	struct sr_gsi_path path;
+
+	path_of(ends, &path);
+	return MAD_RDMA_PS(m->req.service_id) == RDMA_PS_TCP && !(m->req.service_id >> 32) &&
+	       sr_gsi_others_listen(&path.local, MAD_PORT(m->req.service_id));
+}
+
 static bool serve(const struct ib_cm_ends *ends, const struct mad *m, bool is_last)
 {
 	struct ib_cm_entry *old = ib_cm_table_stale(&table, ends, m, NULL);
@@ -367,6 +377,8 @@ static bool serve(const struct ib_cm_ends *ends, const struct mad *m, bool is_la
 	}
 	if (!listener && !is_last)
 		return false;
+	if (!listener && others_listen(ends, m))
+		return true;
 	reason = listener ? take_request(listener, ends, m) : MAD_REASON_NO_SERVICE;
 	if (reason)
 		refuse(ends, m, reason);

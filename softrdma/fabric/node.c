@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "softrdma/fabric/hello.h"
@@ -35,6 +36,7 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool started;
 static int wake_fd = -1, mem_fd = -1;
 static int base_fd[SEG_MAX_BASE];
+static uint16_t base_mask, base_value; /* what parts have asked for */
 
 /* ---- helper ---------------------------------------------------------------- */
 
@@ -77,22 +79,33 @@ static void on_listen(uint64_t fd)
 
 /* ---- start ----------------------------------------------------------------- */
 
+/* At random: other hosts still send to a process that was killed, and to none that follows it. */
+static uint16_t random_base(void)
+{
+	uint16_t base;
+
+	if (getrandom(&base, sizeof(base), 0) != sizeof(base))
+		base = (uint16_t)(getpid() * 40503);
+	return base;
+}
+
 static int add_base(void)
 {
 	unsigned index = atomic_load(&seg_self->n_base);
-	uint32_t try = (uint32_t)getpid() * 40503u + index * 7919u;
+	uint16_t try = random_base();
 
-	for (unsigned i = 0; i < 65535; i++, try++) {
+	for (unsigned i = 0; i <= UINT16_MAX; i++, try++) {
 		struct sockaddr_un name;
-		uint16_t base = (uint16_t)(try % 65535u + 1);
-		int len = sr_node_name(base, &name);
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		int len = sr_node_name(try, &name), fd;
 
+		if (!try || (try & base_mask) != base_value)
+			continue;
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (fd < 0)
 			return -errno;
 		if (!bind(fd, (struct sockaddr *)&name, (socklen_t)len) && !listen(fd, 4096)) {
 			base_fd[index] = fd;
-			seg_self->base[index] = base;
+			seg_self->base[index] = try;
 			atomic_store(&seg_self->n_base, index + 1);
 			return sr_helper_watch(fd, SR_WATCH_LISTEN, (uint64_t)fd);
 		}
@@ -165,6 +178,14 @@ static void take_life(void)
 	pthread_mutex_lock(&seg_self->life);
 }
 
+static void constrain_bases(void)
+{
+	base_mask = base_value = 0;
+	SR_FOR_EACH_PART(part)
+	if (part->constrain_bases)
+		part->constrain_bases(&base_mask, &base_value);
+}
+
 static int start_parts(void)
 {
 	SR_FOR_EACH_PART(part)
@@ -187,8 +208,10 @@ static int start(void)
 	r = open_helper();
 	if (!r)
 		r = sr_peer_init(wake_fd);
-	if (!r)
+	if (!r) {
+		constrain_bases();
 		r = add_base();
+	}
 	if (!r) {
 		sr_hello_init(mem_fd, wake_fd);
 		r = start_parts();

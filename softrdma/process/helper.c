@@ -14,12 +14,21 @@ static int epoll_fd = -1;
 static void (*on_watch[SR_N_WATCH])(uint64_t id); /* filled before the thread starts */
 static _Thread_local bool is_helper;
 
-int sr_helper_watch(int fd, enum sr_watch kind, uint64_t id)
+static int watch(int fd, enum sr_watch kind, uint64_t id, uint32_t events)
 {
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP,
-				 .data.u64 = (uint64_t)kind << 56 | id};
+	struct epoll_event ev = {.events = events, .data.u64 = (uint64_t)kind << 56 | id};
 
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+int sr_helper_watch(int fd, enum sr_watch kind, uint64_t id)
+{
+	return watch(fd, kind, id, EPOLLIN | EPOLLRDHUP);
+}
+
+int sr_helper_watch_errors(int fd, enum sr_watch kind, uint64_t id)
+{
+	return watch(fd, kind, id, 0); /* EPOLLERR is always reported */
 }
 
 void sr_helper_unwatch(int fd)

@@ -21,6 +21,7 @@ enum sr_watch {
 	SR_WATCH_CONTEXT,
 	SR_WATCH_ROCE,
 	SR_WATCH_ROCE_GROUP,
+	SR_WATCH_ROCE_INBOX,
 	SR_N_WATCH
 };
 
@@ -35,6 +36,8 @@ bool sr_helper_is_self(void);
  * or -errno.
  */
 int sr_helper_watch(int fd, enum sr_watch kind, uint64_t id);
+/* The same for errors only: another thread or process reads fd. */
+int sr_helper_watch_errors(int fd, enum sr_watch kind, uint64_t id);
 /* Any thread. An event that was already reported may still be handled afterwards. */
 void sr_helper_unwatch(int fd);
 /* In a forked child, which does not have the thread. */

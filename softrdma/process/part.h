@@ -35,6 +35,9 @@ enum sr_fault {
 struct sr_part {
 	/* Once in a process, before the helper runs; in no particular order. */
 	void (*start)(void);
+	/* Before start, once: which bits of the process' bases (fabric/node.h) must have which
+	 * value. */
+	void (*constrain_bases)(uint16_t *mask, uint16_t *value);
 	/* In a forked child: closes what was inherited, and resets the part to its state before
 	 * start. */
 	void (*forget)(void);

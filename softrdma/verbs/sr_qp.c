@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
@@ -22,8 +23,9 @@
 #include "softrdma/fabric/rq.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/process/part.h"
 
-static uint32_t next_slot;
+static uint32_t next_slot; /* at first a random one: see random_base of fabric/node.c */
 
 /* ---- creation -------------------------------------------------------------- */
 
@@ -305,3 +307,12 @@ void sr_qp_drop_completions(struct sr_qp *qp)
 	if (qp->srq && claimed != UINT32_MAX)
 		sr_srq_give(qp->srq, claimed);
 }
+
+static void start(void)
+{
+	if (getrandom(&next_slot, 1, 0) != 1) /* one byte: there are 256 slots at first */
+		next_slot = 0;
+}
+
+static const struct sr_part part = {.start = start};
+SR_PART(part);

@@ -13,10 +13,15 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "softrdma/fabric/roce/icrc.h"
 #include "softrdma/fabric/roce/ip_id.h"
 #include "softrdma/fabric/roce/packet.h"
 #include "softrdma/fabric/roce/psn.h"
+#include "softrdma/fabric/roce/steer.h"
 
 static uint8_t file[64 << 10];
 static size_t file_bytes;
@@ -330,6 +335,81 @@ static void ids_of_several_cpus(void **state)
 	assert_false(roce_ip_id_fits(&s, 0x7000, 1));
 }
 
+/* ---- steering ---- */
+
+static void open_group(int socks[ROCE_SOCKETS], struct sockaddr_in *at)
+{
+	struct sock_fprog program = {sizeof(roce_steering) / sizeof(*roce_steering),
+				     (struct sock_filter *)(uintptr_t)roce_steering};
+	socklen_t len = sizeof(*at);
+	int one = 1;
+
+	*at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	for (int i = 0; i < ROCE_SOCKETS; i++) {
+		socks[i] = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+		setsockopt(socks[i], SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+		assert_int_equal(bind(socks[i], (struct sockaddr *)at, sizeof(*at)), 0);
+		assert_int_equal(getsockname(socks[i], (struct sockaddr *)at, &len), 0);
+	}
+	assert_int_equal(setsockopt(socks[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
+				    sizeof(program)),
+			 0);
+}
+
+/* The loopback delivers before sendto returns. */
+static int arrived_at(const int socks[ROCE_SOCKETS])
+{
+	uint8_t byte;
+
+	for (int i = 0; i < ROCE_SOCKETS; i++)
+		if (recv(socks[i], &byte, sizeof(byte), MSG_TRUNC) >= 0)
+			return i;
+	return -1;
+}
+
+static void expect_agreement(int sender, const int socks[ROCE_SOCKETS],
+			     const struct sockaddr_in *at, const uint8_t *bytes, size_t n)
+{
+	assert_int_equal(sendto(sender, bytes, n, 0, (const struct sockaddr *)at, sizeof(*at)), n);
+	assert_int_equal(arrived_at(socks), roce_steer(bytes, n));
+}
+
+/* The kernel's program and ours find the same process for every kind of packet. */
+static void the_kernel_steers_alike(void **state)
+{
+	static const uint8_t attributes[] = {0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18};
+	int socks[ROCE_SOCKETS], sender = socket(AF_INET, SOCK_DGRAM, 0);
+	uint8_t bytes[300] = {ROCE_UD_SEND_ONLY};
+	struct sockaddr_in at;
+
+	open_group(socks, &at);
+	for (unsigned i = 0; i < 256; i++) {
+		uint32_t qpn = 0x123400 + (i << 8) + 7 * i % 256;
+
+		bytes[5] = (uint8_t)(qpn >> 16);
+		bytes[6] = (uint8_t)(qpn >> 8);
+		bytes[7] = (uint8_t)qpn;
+		bytes[4] = (uint8_t)i; /* reserved, FECN and BECN do not count */
+		expect_agreement(sender, socks, &at, bytes, sizeof(bytes));
+		bytes[5] = bytes[6] = 0;
+		bytes[7] = 1;
+		bytes[ROCE_MAD_AT + ROCE_MAD_DATA] = (uint8_t)(3 * i);
+		bytes[ROCE_MAD_AT + ROCE_MAD_DATA + 4] = (uint8_t)i;
+		for (unsigned j = 0; j < sizeof(attributes); j++) {
+			bytes[ROCE_MAD_AT + ROCE_MAD_ATTRIBUTE + 1] = attributes[j];
+			expect_agreement(sender, socks, &at, bytes, sizeof(bytes));
+		}
+	}
+	assert_int_equal(roce_steer(bytes, sizeof(bytes)), 3 * 255 % ROCE_MEMBERS);
+	bytes[ROCE_MAD_AT + ROCE_MAD_ATTRIBUTE + 1] = ROCE_ATTRIBUTE_REQ;
+	assert_int_equal(roce_steer(bytes, sizeof(bytes)), ROCE_FOR_ANY);
+	for (size_t n = 1; n < 12; n++)
+		expect_agreement(sender, socks, &at, bytes, n);
+	for (int i = 0; i < ROCE_SOCKETS; i++)
+		close(socks[i]);
+	close(sender);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -337,7 +417,7 @@ int main(void)
 		cmocka_unit_test(every_opcode),	       cmocka_unit_test(refused_headers),
 		cmocka_unit_test(crc_three_ways),      cmocka_unit_test(solved_ids),
 		cmocka_unit_test(ids_of_several_cpus), cmocka_unit_test(damage_is_found),
-		cmocka_unit_test(numbers_wrap),
+		cmocka_unit_test(numbers_wrap),	       cmocka_unit_test(the_kernel_steers_alike),
 	};
 
 	return cmocka_run_group_tests(tests, read_capture, NULL);

@@ -6,9 +6,9 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
+#include <rdma/rdma_cma.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "softrdma/fabric/roce/gsi_parts.h"
@@ -60,24 +60,105 @@ static void hand_over(uint64_t arg)
 	}
 }
 
-void gsi_on_packet(struct roce_port *port, const union ibv_gid *from, const struct roce_packet *p)
+static void queue(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYTES])
 {
 	bool queued = false;
 
-	if (p->opcode != ROCE_UD_SEND_ONLY || p->dest_qpn != GSI_QPN || p->source_qpn != GSI_QPN ||
-	    p->q_key != GSI_QKEY || p->payload_bytes != SR_GSI_MAD_BYTES)
-		return;
 	pthread_mutex_lock(&lock);
 	if (n_waiting < WAITING) {
 		struct waiting *w = &ring[(first + n_waiting++) % WAITING];
 
-		w->path = (struct sr_gsi_path){port->gid, *from};
-		memcpy(w->mad, p->payload, SR_GSI_MAD_BYTES);
+		w->path = *path;
+		memcpy(w->mad, mad, SR_GSI_MAD_BYTES);
 		queued = true;
 	}
 	pthread_mutex_unlock(&lock);
 	if (queued)
 		sr_timer_start(&hand_over_timer, 0, hand_over, 0);
+}
+
+/* The port that a request names; false: it is none, or names none of RDMA_PS_TCP or _UDP. */
+static bool wanted(const uint8_t mad[SR_GSI_MAD_BYTES], enum roce_space *ret_space,
+		   uint16_t *ret_port)
+{
+	static const uint8_t prefix[] = {0, 0, 0, 0, 1};
+	const uint8_t *id = mad + ROCE_MAD_SERVICE_ID;
+	unsigned attribute = (unsigned)mad[ROCE_MAD_ATTRIBUTE] << 8 | mad[ROCE_MAD_ATTRIBUTE + 1];
+
+	if ((attribute != ROCE_ATTRIBUTE_REQ && attribute != ROCE_ATTRIBUTE_SIDR_REQ) ||
+	    memcmp(id, prefix, sizeof(prefix)) ||
+	    (id[5] != (RDMA_PS_TCP & 0xff) && id[5] != (RDMA_PS_UDP & 0xff)))
+		return false;
+	*ret_space = id[5] == (RDMA_PS_TCP & 0xff) ? ROCE_SPACE_TCP : ROCE_SPACE_UDP;
+	*ret_port = (uint16_t)(id[6] << 8 | id[7]);
+	return true;
+}
+
+/* Whether the MAD is a request for another process, which has it now. */
+static bool pass(struct roce_port *port, const struct sr_gsi_path *path,
+		 const uint8_t mad[SR_GSI_MAD_BYTES])
+{
+	struct roce_passed passed = {.kind = ROCE_PASSED_REQUEST,
+				     .n = SR_GSI_MAD_BYTES,
+				     .local = path->local,
+				     .remote = path->remote};
+	enum roce_space space;
+	uint16_t number, inbox;
+	bool listens;
+	int r;
+
+	if (!wanted(mad, &space, &number))
+		return false;
+	inbox = roce_group_listener(&port->group, space, number, &listens);
+	if (!inbox || inbox == roce_member_inbox())
+		return false;
+	memcpy(passed.bytes, mad, SR_GSI_MAD_BYTES);
+	r = roce_member_pass(inbox, &passed);
+	if (r == -ECONNREFUSED)
+		roce_group_clear(&port->group, space, number, inbox);
+	return r != -ECONNREFUSED; /* another error: lost, and the peer repeats it */
+}
+
+void gsi_on_packet(struct roce_port *port, const union ibv_gid *from, const struct roce_packet *p)
+{
+	struct sr_gsi_path path = {port->gid, *from};
+
+	if (p->opcode != ROCE_UD_SEND_ONLY || p->dest_qpn != GSI_QPN || p->source_qpn != GSI_QPN ||
+	    p->q_key != GSI_QKEY || p->payload_bytes != SR_GSI_MAD_BYTES)
+		return;
+	if (!pass(port, &path, p->payload))
+		queue(&path, p->payload);
+}
+
+static void take_request(const struct roce_passed *passed)
+{
+	struct sr_gsi_path path = {passed->local, passed->remote};
+
+	if (passed->n == SR_GSI_MAD_BYTES && roce_port_find(&passed->local))
+		queue(&path, passed->bytes);
+}
+
+static void take_refusal(const struct roce_passed *passed)
+{
+	struct roce_port *port = roce_port_find(&passed->local);
+
+	if (port)
+		gsi_on_refused(port, &passed->remote);
+}
+
+void gsi_on_passed(const struct roce_passed *passed)
+{
+	switch ((enum roce_passed_kind)passed->kind) {
+	case ROCE_PASSED_PACKET:
+		roce_port_take_passed(passed);
+		break;
+	case ROCE_PASSED_REQUEST:
+		take_request(passed);
+		break;
+	case ROCE_PASSED_UNREACHABLE:
+		take_refusal(passed);
+		break;
+	}
 }
 
 void gsi_on_refused(struct roce_port *port, const union ibv_gid *from)
@@ -145,20 +226,40 @@ int sr_gsi_send(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYT
 
 /* ---- which process -------------------------------------------------------------------------- */
 
-/* One process has an address for itself, so all MADs are its own. */
-int sr_gsi_listen(const union ibv_gid *local, uint16_t port)
+int sr_gsi_listen(const union ibv_gid *local, uint16_t number)
 {
-	return roce_port_find(local) ? 0 : -ENODEV;
+	struct roce_port *port = roce_port_find(local);
+
+	return port ? roce_group_listen(&port->group, ROCE_SPACE_TCP, number) : -ENODEV;
 }
 
-void sr_gsi_unlisten(const union ibv_gid *local, uint16_t port)
+void sr_gsi_unlisten(const union ibv_gid *local, uint16_t number)
 {
+	struct roce_port *port = roce_port_find(local);
+
+	if (port)
+		roce_group_unlisten(&port->group, ROCE_SPACE_TCP, number);
+}
+
+bool sr_gsi_others_listen(const union ibv_gid *local, uint16_t number)
+{
+	struct roce_port *port = roce_port_find(local);
+	bool listens = false;
+	uint16_t inbox = port ? roce_group_listener(&port->group, ROCE_SPACE_TCP, number, &listens)
+			      : 0;
+
+	return listens && inbox != roce_member_inbox() && roce_member_lives(inbox);
 }
 
 int sr_gsi_comm_id_class(const union ibv_gid *local, uint8_t *ret_mask, uint8_t *ret_value)
 {
-	*ret_mask = *ret_value = 0;
-	return roce_port_find(local) ? 0 : -ENODEV;
+	struct roce_port *port = roce_port_find(local);
+
+	if (!port)
+		return -ENODEV;
+	*ret_mask = ROCE_MEMBERS - 1;
+	*ret_value = (uint8_t)port->member;
+	return 0;
 }
 
 /* ---- the host's interfaces and routes ------------------------------------------------------- */
@@ -177,12 +278,12 @@ static bool interface_of(const union ibv_gid *local, char ret[IF_NAMESIZE])
 
 int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8])
 {
-	static uint8_t random_guid[8];
+	const struct roce_port *port = roce_port_find(local);
 	char name[IF_NAMESIZE];
 	struct ifaddrs *all;
 	bool found = false;
 
-	if (!roce_port_find(local))
+	if (!port)
 		return -ENODEV;
 	if (interface_of(local, name) && !getifaddrs(&all)) {
 		for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
@@ -203,12 +304,8 @@ int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8])
 	}
 	if (found)
 		return 0;
-	pthread_mutex_lock(&lock);
-	if (!random_guid[0] && getrandom(random_guid, sizeof(random_guid), 0) != 8)
-		random_guid[7] = 1;
-	random_guid[0] = 2; /* made here, not by a manufacturer */
-	memcpy(ret, random_guid, 8);
-	pthread_mutex_unlock(&lock);
+	memcpy(ret, port->group.directory->random, 8);
+	ret[0] = 2; /* made here, not by a manufacturer */
 	return 0;
 }
 

@@ -9,7 +9,8 @@
  * All processes of a user that use one address share UDP port 4791 of it. Which process receives a
  * MAD is decided by its bytes, so what cm/ chooses for them is bound to rules:
  *  - a ConnectRequest goes to the process that listens on the port in its service id
- *    (sr_gsi_listen), and to a process of no choice where no process does: that one rejects it;
+ *    (sr_gsi_listen), or was the last to do so and still runs, which answers what a peer repeats;
+ *    else to a process of no choice: that one rejects it;
  *  - every other MAD goes by the first byte (network order) of the communication id that belongs to
  *    its receiver ("remote communication id", MAD byte 24 + 4). So a process may only issue
  *    communication ids whose first byte is in the class that sr_gsi_comm_id_class names.
@@ -72,6 +73,8 @@ void sr_gsi_watch_unreachable(sr_gsi_on_unreachable *fn);
  */
 int sr_gsi_listen(const union ibv_gid *local, uint16_t port);
 void sr_gsi_unlisten(const union ibv_gid *local, uint16_t port);
+/* Whether another process listens there now. Any thread; sr_cm_lock may be held. */
+bool sr_gsi_others_listen(const union ibv_gid *local, uint16_t port);
 
 /*
  * Which communication ids this process may issue at this address: those whose first byte c on the

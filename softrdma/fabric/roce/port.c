@@ -6,6 +6,10 @@
  * 0 and "don't fragment", which the ICRC has to know. It is unprivileged, so IPv4 headers of what
  * arrives are not seen; icrc.h solves for what is missing.
  *
+ * Each process reads one socket of the address' group, and all read the one for requests. The
+ * kernel puts errors into a socket of its choice, so all look for errors everywhere, and tell the
+ * others.
+ *
  * Reading: a thread that polls reads under rx_lock, and the helper leaves the socket alone as long
  * as one does. Otherwise each packet would wake the helper for nothing.
  */
@@ -16,7 +20,6 @@
 #include <errno.h>
 #include <linux/errqueue.h>
 #include <netinet/udp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,16 +32,11 @@
 #ifndef UDP_GRO
 #	define UDP_GRO 104
 #endif
-#ifndef UDP_NO_CHECK6_RX
-#	define UDP_NO_CHECK6_RX 102
-#endif
 
 enum {
 	MAX_PORTS = 64,
 	BUFFER = 64 << 10,
-	SOCKET_BUFFER = 4 << 20,
 	DATAGRAMS = 64, /* of one reading */
-	ECT_0 = 2,
 	ECN_CE = 3,
 };
 
@@ -70,26 +68,6 @@ bool roce_allows(const union ibv_gid *local)
 	return !memcmp(&wanted, local, sizeof(wanted));
 }
 
-void roce_sockaddr(const union ibv_gid *gid, uint32_t scope, struct sockaddr_in6 *ret,
-		   socklen_t *ret_len)
-{
-	struct sockaddr_in *in = (void *)ret;
-
-	memset(ret, 0, sizeof(*ret));
-	if (roce_gid_is_ip4(gid)) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons(ROCE_PORT);
-		memcpy(&in->sin_addr, gid->raw + 12, 4);
-		*ret_len = sizeof(*in);
-		return;
-	}
-	ret->sin6_family = AF_INET6;
-	ret->sin6_port = htons(ROCE_PORT);
-	memcpy(&ret->sin6_addr, gid->raw, 16);
-	ret->sin6_scope_id = IN6_IS_ADDR_LINKLOCAL(&ret->sin6_addr) ? scope : 0;
-	*ret_len = sizeof(*ret);
-}
-
 static uint32_t scope_of(const union ibv_gid *gid)
 {
 	union ibv_gid at;
@@ -103,70 +81,51 @@ static uint32_t scope_of(const union ibv_gid *gid)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static void set(int sock, int level, int option, int value)
-{
-	setsockopt(sock, level, option, &value, sizeof(value));
-}
-
-static void set_options(int sock, bool v4)
-{
-	set(sock, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER);
-	set(sock, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER);
-	set(sock, SOL_UDP, UDP_GRO, 1);
-	if (v4) {
-		set(sock, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-		set(sock, IPPROTO_IP, IP_TOS, ECT_0);
-		set(sock, IPPROTO_IP, IP_RECVTOS, 1);
-		set(sock, IPPROTO_IP, IP_RECVERR, 1);
-		return;
-	}
-	set(sock, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	set(sock, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-	set(sock, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
-	set(sock, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-	set(sock, IPPROTO_IPV6, IPV6_RECVERR, 1);
-	set(sock, SOL_UDP, UDP_NO_CHECK6_RX, 1); /* rdma_rxe and adapters send none */
-}
-
-/* Once: a program that retries would repeat it without end. */
-static void complain(const union ibv_gid *gid, int err)
-{
-	static _Atomic bool said;
-	char text[INET6_ADDRSTRLEN];
-	bool v4 = roce_gid_is_ip4(gid);
-
-	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid->raw + 12 : gid->raw, text, sizeof(text));
-	if (!atomic_exchange(&said, true))
-		fprintf(stderr, "softrdma: cannot open UDP port 4791 of %s: %s%s\n", text,
-			strerror(err),
-			err == EADDRINUSE ? "; another program or the kernel's rdma_rxe has it"
-					  : "");
-}
-
-static int open_socket(struct roce_port *p)
-{
-	bool v4 = roce_gid_is_ip4(&p->gid);
-	struct sockaddr_in6 sa;
-	socklen_t len;
-	int r;
-
-	p->sock = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (p->sock < 0)
-		return -errno;
-	set_options(p->sock, v4);
-	roce_sockaddr(&p->gid, p->scope, &sa, &len);
-	if (!bind(p->sock, (struct sockaddr *)&sa, len))
-		return 0;
-	r = -errno;
-	complain(&p->gid, errno);
-	close(p->sock);
-	return r;
-}
-
 static void free_port(struct roce_port *p)
 {
 	free(p->buffer);
 	free(p);
+}
+
+/* What is in the socket is for a process that had this number before. */
+static void drain(int sock)
+{
+	char byte;
+
+	while (recv(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) >= 0 ||
+	       errno == ECONNREFUSED)
+		;
+}
+
+/* In epoll data. */
+static uint64_t watch_id(const struct roce_port *p, unsigned sock)
+{
+	return (uint64_t)sock << 8 | p->index;
+}
+
+static int watch_group(struct roce_port *p)
+{
+	int r = sr_helper_watch(p->group.listener, SR_WATCH_ROCE_GROUP, p->index);
+
+	for (unsigned i = 0; i < ROCE_SOCKETS && !r; i++)
+		r = i == p->member || i == ROCE_FOR_ANY
+			    ? sr_helper_watch(p->group.socks[i], SR_WATCH_ROCE, watch_id(p, i))
+			    : sr_helper_watch_errors(p->group.socks[i], SR_WATCH_ROCE,
+						     watch_id(p, i));
+	return r;
+}
+
+static int join_group(struct roce_port *p)
+{
+	int r = roce_group_open(&p->gid, p->scope, &p->group);
+
+	if (r)
+		return r;
+	p->member = (unsigned)roce_member_number();
+	p->sock = p->group.socks[p->member];
+	drain(p->sock);
+	atomic_store(&p->group.directory->members[p->member], roce_member_inbox());
+	return 0;
 }
 
 static int open_port(const union ibv_gid *gid, struct roce_port **ret)
@@ -181,7 +140,7 @@ static int open_port(const union ibv_gid *gid, struct roce_port **ret)
 	p->scope = scope_of(gid);
 	p->index = index;
 	p->buffer = malloc(BUFFER);
-	r = p->buffer ? open_socket(p) : -ENOMEM;
+	r = p->buffer ? join_group(p) : -ENOMEM;
 	if (r) {
 		free_port(p);
 		return r;
@@ -191,7 +150,7 @@ static int open_port(const union ibv_gid *gid, struct roce_port **ret)
 	atomic_store(&ports[index], p);
 	atomic_store(&n_ports, index + 1);
 	*ret = p;
-	return sr_helper_watch(p->sock, SR_WATCH_ROCE, index);
+	return watch_group(p);
 }
 
 struct roce_port *roce_port_find(const union ibv_gid *gid)
@@ -265,15 +224,38 @@ static bool is_intact(const struct roce_ends *e, const uint8_t *bytes, size_t n,
 	       (roce_gid_is_ip4(&e->from) && roce_icrc_solve(e, bytes, n, stored, false, ret_id));
 }
 
+/* It came here because the kernel or an adapter merged it with one that is for this process. */
+static void pass(const struct roce_port *port, const struct roce_ends *e, unsigned to,
+		 const uint8_t *bytes, size_t n, uint16_t id, bool congested)
+{
+	uint16_t inbox = atomic_load(&port->group.directory->members[to]);
+	struct roce_passed passed = {.kind = ROCE_PASSED_PACKET,
+				     .congested = congested,
+				     .ip_id = id,
+				     .n = (uint32_t)n,
+				     .local = e->to,
+				     .remote = e->from};
+
+	memcpy(passed.bytes, bytes, n);
+	if (inbox)
+		roce_member_pass(inbox, &passed);
+}
+
 static void take_packet(struct roce_port *port, const struct roce_ends *e, const uint8_t *bytes,
 			size_t n, bool congested)
 {
+	unsigned to = roce_steer(bytes, n);
 	struct roce_packet p;
 	uint16_t id = 0;
 
 	atomic_fetch_add_explicit(&port->n_received, 1, memory_order_relaxed);
-	if (!roce_packet_decode(bytes, n, &p) || !is_intact(e, bytes, n, &id)) {
+	if (!roce_packet_decode(bytes, n, &p) || n > ROCE_PACKET_MAX ||
+	    !is_intact(e, bytes, n, &id)) {
 		atomic_fetch_add_explicit(&port->n_bad, 1, memory_order_relaxed);
+		return;
+	}
+	if (to != port->member && to != ROCE_FOR_ANY) {
+		pass(port, e, to, bytes, n, id, congested);
 		return;
 	}
 	if (trace_on())
@@ -281,27 +263,12 @@ static void take_packet(struct roce_port *port, const struct roce_ends *e, const
 	call.on_packet(port, &e->from, &p, id, congested);
 }
 
-static void take_datagram(struct roce_port *port, struct msghdr *m, size_t n)
-{
-	struct sockaddr_in6 *from = m->msg_name;
-	struct roce_ends e = {.to = port->gid, .source_port = ntohs(from->sin6_port)};
-	size_t segment = n;
-	bool congested = false;
-
-	sr_gid_from_sockaddr((struct sockaddr *)from, &e.from);
-	read_control(m, &segment, &congested);
-	for (size_t at = 0; segment && at < n; at += segment)
-		take_packet(port, &e, port->buffer + at, segment < n - at ? segment : n - at,
-			    congested);
-}
-
-/* Returns the bytes of the datagram, or -1. */
-static ssize_t read_one(struct roce_port *p, struct msghdr *m, int flags)
-{
-	return recvmsg(p->sock, m, flags | MSG_DONTWAIT);
-}
-
-struct room {
+/* What is read, and into which bytes. */
+struct reading {
+	struct roce_port *port;
+	int sock;
+	uint8_t *bytes;
+	size_t size;
 	struct sockaddr_in6 from;
 	struct iovec iov;
 	union {
@@ -310,64 +277,122 @@ struct room {
 	} control;
 };
 
-static struct msghdr message(struct roce_port *p, struct room *r)
+static void take_datagram(struct reading *r, struct msghdr *m, size_t n)
 {
-	r->iov = (struct iovec){p->buffer, BUFFER};
-	return (struct msghdr){.msg_name = &r->from,
+	struct roce_ends e = {.to = r->port->gid, .source_port = ntohs(r->from.sin6_port)};
+	size_t segment = n;
+	bool congested = false;
+
+	sr_gid_from_sockaddr((struct sockaddr *)&r->from, &e.from);
+	read_control(m, &segment, &congested);
+	for (size_t at = 0; segment && at < n; at += segment)
+		take_packet(r->port, &e, r->bytes + at, segment < n - at ? segment : n - at,
+			    congested);
+}
+
+/* Returns the bytes of the datagram, or -1. */
+static ssize_t read_one(struct reading *r, struct msghdr *ret, int flags)
+{
+	r->iov = (struct iovec){r->bytes, r->size};
+	*ret = (struct msghdr){.msg_name = &r->from,
 			       .msg_namelen = sizeof(r->from),
 			       .msg_iov = &r->iov,
 			       .msg_iovlen = 1,
 			       .msg_control = r->control.bytes,
 			       .msg_controllen = sizeof(r->control.bytes)};
+	return recvmsg(r->sock, ret, flags | MSG_DONTWAIT);
+}
+
+static void tell_others(const struct roce_port *p, const union ibv_gid *from)
+{
+	struct roce_passed passed = {
+		.kind = ROCE_PASSED_UNREACHABLE, .local = p->gid, .remote = *from};
+
+	for (unsigned i = 0; i < ROCE_MEMBERS; i++) {
+		uint16_t inbox = atomic_load(&p->group.directory->members[i]);
+
+		if (inbox && i != p->member)
+			roce_member_pass(inbox, &passed);
+	}
+}
+
+static void take_error(struct roce_port *p, const struct cmsghdr *c, const struct sockaddr_in6 *to)
+{
+	const struct sock_extended_err *e = (const void *)CMSG_DATA(c);
+	bool ours = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
+		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
+	union ibv_gid gid;
+
+	if (!ours || e->ee_errno != ECONNREFUSED)
+		return;
+	sr_gid_from_sockaddr((const struct sockaddr *)to, &gid);
+	call.on_refused(p, &gid);
+	tell_others(p, &gid);
 }
 
 /* "Port unreachable" and "too big", as the kernel queues them for the socket. */
-static void read_errors(struct roce_port *p)
+static void read_errors(struct roce_port *p, int sock)
 {
-	struct room room;
+	uint8_t byte;
+	struct reading r = {.port = p, .sock = sock, .bytes = &byte, .size = sizeof(byte)};
+	struct msghdr m;
 
-	for (int i = 0; i < DATAGRAMS; i++) {
-		struct msghdr m = message(p, &room);
-		union ibv_gid to;
+	for (int i = 0; i < DATAGRAMS && read_one(&r, &m, MSG_ERRQUEUE) >= 0; i++)
+		for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+			take_error(p, c, &r.from);
+}
 
-		if (read_one(p, &m, MSG_ERRQUEUE) < 0)
-			return;
-		for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-			const struct sock_extended_err *e = (const void *)CMSG_DATA(c);
-			bool ours = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
-				    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
+static void read_all(struct reading *r)
+{
+	struct msghdr m;
+	unsigned n = 0;
+	ssize_t got;
 
-			if (!ours || e->ee_errno != ECONNREFUSED)
-				continue;
-			sr_gid_from_sockaddr((struct sockaddr *)&room.from, &to);
-			call.on_refused(p, &to);
-		}
+	for (; n < DATAGRAMS; n++) {
+		got = read_one(r, &m, 0);
+		if (got < 0 && errno != EAGAIN)
+			continue; /* an error of an earlier send */
+		if (got < 0)
+			break;
+		take_datagram(r, &m, (size_t)got);
 	}
+	if (n)
+		call.on_batch();
 }
 
 /* False: another thread reads. */
 static bool receive(struct roce_port *p)
 {
-	struct room room;
-	unsigned n = 0;
-	ssize_t got;
+	struct reading r = {.port = p, .sock = p->sock, .bytes = p->buffer, .size = BUFFER};
 
 	if (pthread_mutex_trylock(&p->rx_lock))
 		return false;
-	for (; n < DATAGRAMS; n++) {
-		struct msghdr m = message(p, &room);
-
-		got = read_one(p, &m, 0);
-		if (got < 0 && errno != EAGAIN)
-			continue; /* an error of an earlier send */
-		if (got < 0)
-			break;
-		take_datagram(p, &m, (size_t)got);
-	}
-	if (n)
-		call.on_batch();
+	read_all(&r);
 	pthread_mutex_unlock(&p->rx_lock);
 	return true;
+}
+
+/* Helper: the socket that all processes read. */
+static void receive_requests(struct roce_port *p)
+{
+	static uint8_t bytes[BUFFER];
+	struct reading r = {.port = p,
+			    .sock = p->group.socks[ROCE_FOR_ANY],
+			    .bytes = bytes,
+			    .size = sizeof(bytes)};
+
+	read_all(&r);
+}
+
+void roce_port_take_passed(const struct roce_passed *passed)
+{
+	struct roce_port *port = roce_port_find(&passed->local);
+	struct roce_packet p;
+
+	if (port && roce_packet_decode(passed->bytes, passed->n, &p)) {
+		call.on_packet(port, &passed->remote, &p, passed->ip_id, passed->congested);
+		call.on_batch();
+	}
 }
 
 void roce_ports_poll(void)
@@ -388,7 +413,7 @@ void roce_ports_poll(void)
 static void watch(struct roce_port *p)
 {
 	if (!atomic_exchange(&p->is_watched, true))
-		sr_helper_watch(p->sock, SR_WATCH_ROCE, p->index);
+		sr_helper_watch(p->sock, SR_WATCH_ROCE, watch_id(p, p->member));
 }
 
 void roce_ports_watch(void)
@@ -411,29 +436,43 @@ static void look_again(uint64_t index)
 		watch(p);
 }
 
-static void on_readable(uint64_t index)
+static void on_readable(uint64_t id)
 {
-	struct roce_port *p = atomic_load(&ports[index]);
+	struct roce_port *p = atomic_load(&ports[id & 0xff]);
+	unsigned sock = (unsigned)(id >> 8);
 
 	if (!p)
 		return;
-	read_errors(p);
+	read_errors(p, p->group.socks[sock]);
+	if (sock == ROCE_FOR_ANY)
+		receive_requests(p);
+	if (sock != p->member)
+		return;
 	if (sr_now_ns() - atomic_load(&p->polled_ns) >= POLLED_NOW_NS) {
 		receive(p);
 		return;
 	}
 	sr_helper_unwatch(p->sock);
 	atomic_store(&p->is_watched, false);
-	sr_timer_start(&p->timer, POLLED_LATE_NS, look_again, index);
+	sr_timer_start(&p->timer, POLLED_LATE_NS, look_again, p->index);
+}
+
+static void on_joining(uint64_t index)
+{
+	struct roce_port *p = atomic_load(&ports[index]);
+
+	if (p)
+		roce_group_admit(&p->group);
 }
 
 void roce_ports_forget(void)
 {
 	for (unsigned i = 0; i < atomic_load(&n_ports); i++)
-		close(atomic_load(&ports[i])->sock);
+		roce_group_close(&atomic_load(&ports[i])->group);
 	atomic_store(&n_ports, 0);
 	pthread_mutex_init(&open_lock, NULL);
 }
 
-static const struct sr_part part = {.on_watch[SR_WATCH_ROCE] = on_readable};
+static const struct sr_part part = {
+	.on_watch = {[SR_WATCH_ROCE] = on_readable, [SR_WATCH_ROCE_GROUP] = on_joining}};
 SR_PART(part);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP port 4791 of this host's addresses: opening it, reading it, sending bursts from it.
+ * UDP port 4791 of this host's addresses: opening it, reading it, sending bursts from it. Other
+ * processes of this user may have the same address open (group.h).
  *
  * A thread that polls an empty completion queue reads the sockets; the helper does while no
  * thread polls.
@@ -15,13 +16,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softrdma/fabric/roce/group.h"
 #include "softrdma/fabric/roce/icrc.h"
+#include "softrdma/fabric/roce/member.h"
 #include "softrdma/fabric/roce/packet.h"
 #include "softrdma/process/timer.h"
 
 struct roce_port {
 	union ibv_gid gid;
-	int sock;
+	struct roce_group group;
+	unsigned member;	 /* the number of this process */
+	int sock;		 /* the group's for this process */
 	uint32_t scope;		 /* the interface, for a link-local address */
 	unsigned index;		 /* in the table of ports */
 	pthread_mutex_t rx_lock; /* one reader at a time; before all locks of queue pairs */
@@ -39,9 +44,6 @@ bool roce_allows(const union ibv_gid *local);
 int roce_port_open(const union ibv_gid *gid, struct roce_port **ret);
 /* The open port of an address, or NULL. */
 struct roce_port *roce_port_find(const union ibv_gid *gid);
-
-void roce_sockaddr(const union ibv_gid *gid, uint32_t scope, struct sockaddr_in6 *ret,
-		   socklen_t *ret_len);
 
 /* Called for each packet whose checksum is right; congested: an ECN mark of the network. */
 typedef void roce_on_packet(struct roce_port *port, const union ibv_gid *from,
@@ -62,6 +64,9 @@ struct roce_port_callbacks {
 	roce_on_refused *on_refused;
 };
 void roce_ports_init(const struct roce_port_callbacks *callbacks);
+
+/* Helper: a packet that came to another process. */
+void roce_port_take_passed(const struct roce_passed *passed);
 
 /* Application thread that polls: reads all ports once, unless another thread does. */
 void roce_ports_poll(void);

@@ -179,6 +179,7 @@ static void start(void)
 						      .on_batch = roce_after_batch,
 						      .on_due = roce_wake_at,
 						      .on_refused = gsi_on_refused});
+	roce_member_receive(gsi_on_passed);
 }
 
 static void forget(void)

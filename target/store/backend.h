@@ -20,6 +20,7 @@
 #include "target/store/limits.h"
 #include "target/store/share.h"
 
+struct backend_map;
 struct backend_thread;
 struct whole;
 
@@ -63,6 +64,12 @@ struct backend_ops {
 	/* Restores the size from before open or resize (grown_from, grown_to): no data is there
 	 * yet. 0; or -errno and *error, and it stays larger. */
 	int (*undo_grow)(struct backend *backend, struct error *error);
+	/* On a worker thread. Adds the ranges of [offset, offset + length) that may hold data to
+	 * the empty *map (backend_map_add), in order, and sets map->end; what lies between them
+	 * reads as zeroes. Bounded: it looks at most BACKEND_MAP_RANGES times. 0; or -errno: all
+	 * may hold data. NULL: the store cannot tell. */
+	int (*map)(struct backend *backend, uint64_t offset, uint64_t length,
+		   struct backend_map *map);
 	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };

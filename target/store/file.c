@@ -29,6 +29,7 @@
 #include "target/store/backends.h"
 #include "target/store/fd.h"
 #include "target/store/grow.h"
+#include "target/store/map.h"
 
 enum {
 	HOLE_BYTES = 4096,
@@ -58,6 +59,50 @@ static int zero_range(struct backend_fd *disk, uint64_t offset, uint64_t n, bool
 static int discard_range(struct backend_fd *disk, uint64_t offset, uint64_t n)
 {
 	return change_range(disk, FALLOC_FL_PUNCH_HOLE, offset, n);
+}
+
+/* ---- holes -------------------------------------------------------------------------- */
+
+/* The next data of the file from at on. end: there is none before it, as far as the file goes. */
+static int64_t next_data(const struct backend_fd *disk, uint64_t at, uint64_t end)
+{
+	off_t data = lseek(disk->fd, (off_t)at, SEEK_DATA);
+
+	if (data >= 0)
+		return (int64_t)MIN((uint64_t)data, end);
+	if (errno != ENXIO)
+		return -errno;
+	data = lseek(disk->fd, 0, SEEK_END); /* another program may have cut it: no zeroes there */
+	return data >= 0 && (uint64_t)data >= end ? (int64_t)end : -EIO;
+}
+
+/* Seeking moves the descriptor's position, which no I/O of this backend uses. A file that changes
+ * meanwhile gives ranges that were true in turn: data that has become a hole costs a look. */
+static int file_map(struct backend *backend, uint64_t offset, uint64_t length,
+		    struct backend_map *map)
+{
+	const struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
+	uint64_t end = offset + length;
+
+	map->end = offset;
+	for (unsigned i = 0; i < BACKEND_MAP_RANGES && map->end < end; i++) {
+		int64_t data = next_data(disk, map->end, end);
+		off_t hole;
+
+		if (data < 0)
+			return (int)data;
+		map->end = (uint64_t)data;
+		if (map->end == end)
+			break;
+		hole = lseek(disk->fd, (off_t)data, SEEK_HOLE);
+		if (hole < 0)
+			return -errno;
+		if (hole > data) {
+			map->end = MIN((uint64_t)hole, end);
+			backend_map_add(map, (uint64_t)data, map->end);
+		}
+	}
+	return 0;
 }
 
 /* ---- opening ----------------------------------------------------------------------- */
@@ -259,7 +304,7 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 	limits->durability = find_durability(disk);
 	limits->has_volatile_cache = limits->durability != DURABILITY_TMPFS;
 	limits->can_discard = !config->is_read_only && can_have_holes(disk, st);
-	limits->discard_reads_zero = limits->can_discard;
+	limits->discard_reads_zero = true; /* holes do, also those of a read-only file */
 	limits->can_write_zeroes = limits->can_discard;
 }
 
@@ -438,4 +483,5 @@ const struct backend_ops backend_file = {
 	.submit = backend_fd_submit,
 	.resize = file_resize,
 	.undo_grow = file_undo_grow,
+	.map = file_map,
 };

@@ -21,6 +21,7 @@ enum nvme_admin_opcode {
 	NVME_ADMIN_GET_FEATURES = 0x0a,
 	NVME_ADMIN_ASYNC_EVENT_REQUEST = 0x0c,
 	NVME_ADMIN_KEEP_ALIVE = 0x18,
+	NVME_ADMIN_GET_LBA_STATUS = 0x86,
 	NVME_FABRICS = 0x7f, /* both on admin and I/O queues */
 };
 
@@ -412,9 +413,47 @@ struct nvme_id_ctrl_nvm {
 	uint8_t vsl, wzsl, wusl, dmrl;
 	le32 dmrsl;
 	le64 dmsl;
-	uint8_t rsvd16[4080];
+	uint8_t kpiocap, wzdsl;
+	le16 aocs;
+	uint8_t rsvd20[4076];
 };
 static_assert(sizeof(struct nvme_id_ctrl_nvm) == 4096, "NVM figure 100");
+
+enum {
+	NVME_AOCS_ALLOCATED_BLOCKS = 1, /* Get LBA Status has ATYPE 02h (RALBAS) */
+};
+
+/* ---- Get LBA Status (NVM Command Set 1.1, 5.2.1) ---- */
+
+enum nvme_lba_status_action {
+	NVME_LBA_STATUS_ALLOCATED = 0x02, /* the ranges that are allocated */
+};
+
+enum nvme_lba_status_condition {
+	NVME_LBA_STATUS_INCOMPLETE = 1, /* more descriptors than the answer has */
+	NVME_LBA_STATUS_COMPLETE = 2,
+};
+
+enum {
+	NVME_LBARS_ALLOCATED = 2, /* of ATYPE 02h */
+};
+
+struct nvme_lba_status_desc {
+	le64 dslba;
+	le32 nlb; /* not 0's based */
+	uint8_t rsvd12;
+	uint8_t status;
+	uint8_t rsvd14[2];
+};
+static_assert(sizeof(struct nvme_lba_status_desc) == 16, "a descriptor");
+
+struct nvme_lba_status {
+	le32 nlsd;
+	uint8_t cmpc; /* enum nvme_lba_status_condition */
+	uint8_t rsvd5[3];
+	struct nvme_lba_status_desc descs[];
+};
+static_assert(sizeof(struct nvme_lba_status) == 8, "the header");
 
 /* ---- features and log pages (5.27, 5.16) ---- */
 

@@ -8,6 +8,7 @@
  */
 COMMAND(log_page, log_page)
 COMMAND(identify, identify)
+COMMAND(lba_status, lba_status)
 COMMAND(abort, abort)
 COMMAND(features, features_set)
 COMMAND(features, features_get)

@@ -340,6 +340,7 @@ static enum request_state execute_csi_ctrl(struct request *r)
 
 	id->wzsl = WZSL;
 	id->dmrsl = put_le32(DMRSL);
+	id->aocs = put_le16(NVME_AOCS_ALLOCATED_BLOCKS);
 	return request_end(r, NVME_OK); /* Verify and Write Uncorrectable have no limits */
 }
 

@@ -185,7 +185,10 @@ void identify_parse_limits(const void *data, struct identify_limits *ret)
 {
 	const struct nvme_id_ctrl_nvm *id = data;
 
-	*ret = (struct identify_limits){.max_trim_blocks = get_le32(id->dmrsl)};
+	*ret = (struct identify_limits){
+		.max_trim_blocks = get_le32(id->dmrsl),
+		.reports_allocated = get_le16(id->aocs) & NVME_AOCS_ALLOCATED_BLOCKS,
+	};
 	if (id->wzsl && id->wzsl < 32)
 		ret->max_zero_bytes = 4096ull << id->wzsl;
 }

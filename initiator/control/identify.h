@@ -47,6 +47,7 @@ struct identify_ids {
 struct identify_limits {
 	uint64_t max_zero_bytes; /* 0: no limit */
 	uint64_t max_trim_blocks;
+	bool reports_allocated; /* by Get LBA Status */
 };
 
 /* NULL, or why this controller cannot be used. is_io: an I/O controller of subsystem

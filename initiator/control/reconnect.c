@@ -38,6 +38,7 @@
 #include "base/states.h"
 #include "base/units.h"
 #include "initiator/control/errors.h"
+#include "initiator/control/extents.h"
 #include "initiator/control/volume_impl.h"
 
 #define DELAY_MIN_NS (100 * NSEC_PER_MSEC)
@@ -114,6 +115,8 @@ static void move(struct volume *volume, enum volume_phase next)
 	enum volume_state before = reconnect_state(volume);
 
 	states_move("volume", rules, &volume->phase, next);
+	if (next != PHASE_LIVE)
+		extents_fail(volume);
 	tell_state(volume, before);
 }
 

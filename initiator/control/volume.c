@@ -110,6 +110,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	unflushed_init(&volume->unflushed);
 	list_init(&volume->queues);
 	list_init(&volume->cqs);
+	list_init(&volume->extents_waiting);
 	r = cm_new(control, &volume->cm);
 	if (r < 0) {
 		volume_io_errors_deinit(&volume->io_errors);

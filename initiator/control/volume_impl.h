@@ -73,6 +73,9 @@ struct volume {
 
 	struct volume_io_errors io_errors; /* Thread: any */
 	struct unflushed unflushed;	   /* Thread: any */
+
+	struct list extents_waiting;	      /* of struct volume_extents: to be asked, in order */
+	struct volume_extents *extents_asked; /* the target has it; or NULL */
 };
 
 /* ---- volume_info.c ---- */

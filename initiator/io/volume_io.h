@@ -75,6 +75,34 @@ bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io);
 void volume_io_set_before_held(struct volume_queue *queue, void (*run)(void *context),
 			       void *context);
 
+enum {
+	VOLUME_RUNS_MAX = 2, /* of one answer */
+};
+
+struct volume_run {
+	uint64_t length; /* > 0 */
+	bool is_hole;	 /* no data, reads as zeroes; otherwise it may hold data */
+};
+
+/* A question: which parts of a range are holes. Embedded in its owner's request, and owned by the
+ * volume from volume_extents_ask until done. */
+struct volume_extents {
+	uint64_t offset, length; /* bytes, multiples of the block size; length > 0 */
+	/* On the I/O loop, never from inside volume_extents_ask, and soon while the volume is not
+	 * connected. runs: from offset on, in bytes, within the range; they may describe less. */
+	void (*done)(struct volume_extents *ask);
+	unsigned n; /* at least 1 */
+	struct volume_run runs[VOLUME_RUNS_MAX];
+
+	/* the volume's own: */
+	struct volume_queue *queue;
+	struct list node;
+	struct loop_msg msg;
+};
+
+/* I/O loop. */
+void volume_extents_ask(struct volume_queue *queue, struct volume_extents *ask);
+
 /* I/O loop. Registered memory of the queue's slab: n_bytes <= max_io_bytes, 4 KiB
  * aligned. NULL when none is free. */
 void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes);

@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/probe.h"
 #include "nbd_bridge/io/nbd_command.h"
+#include "nbd_bridge/io/nbd_extents.h"
 #include "nbd_bridge/io/nbd_io.h"
 #include "nbd_bridge/io/nbd_read.h"
 #include "nbd_bridge/io/nbd_reply.h"
@@ -139,7 +140,7 @@ static void start(struct nbd_request *r)
 	if (r->error || r->type == NBD_CMD_CACHE) {
 		nbd_reply_status(r);
 	} else if (r->type == NBD_CMD_BLOCK_STATUS) {
-		nbd_reply_extents(r);
+		nbd_extents_start(r);
 	} else if (r->type == NBD_CMD_READ) {
 		nbd_read_start(r);
 	} else {

@@ -44,7 +44,7 @@ bool nbd_io_has_writes(const struct nbd_conn *conn)
 		const struct nbd_request *r = &conn->requests[i];
 
 		if (r->state != NBD_REQUEST_FREE && r->state != NBD_REQUEST_ANSWERED &&
-		    r->type != NBD_CMD_READ)
+		    r->type != NBD_CMD_READ && r->type != NBD_CMD_BLOCK_STATUS)
 			return true;
 	}
 	return false;

@@ -14,7 +14,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "nbd_bridge/io/nbd_extents.h"
 #include "nbd_bridge/io/nbd_hello.h"
 #include "nbd_bridge/io/nbd_options.h"
 

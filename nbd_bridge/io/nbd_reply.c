@@ -11,7 +11,6 @@
 
 #include "base/check.h"
 #include "base/probe.h"
-#include "nbd_bridge/io/nbd_extents.h"
 #include "nbd_bridge/io/nbd_reply.h"
 
 static_assert(sizeof(struct nbd_chunk_status) <= sizeof(((struct nbd_out *)0)->header),
@@ -122,11 +121,8 @@ void nbd_reply_status(struct nbd_request *r)
 	nbd_reply_end(r);
 }
 
-void nbd_reply_extents(struct nbd_request *r)
+void nbd_reply_extents(struct nbd_request *r, const struct nbd_extent *extents, unsigned n)
 {
-	struct nbd_extent_run runs[NBD_EXTENTS_MAX];
-	unsigned n = nbd_extents_query(r->conn->export, r->offset, r->length, runs,
-				       r->flags & NBD_CMD_FLAG_REQ_ONE ? 1 : NBD_EXTENTS_MAX);
 	size_t n_bytes = offsetof(struct nbd_chunk_status, extents) + n * sizeof(struct nbd_extent);
 	struct nbd_chunk_status reply = {
 		.chunk = chunk_of(r, NBD_CHUNK_BLOCK_STATUS, true,
@@ -134,11 +130,8 @@ void nbd_reply_extents(struct nbd_request *r)
 		.context_id = put_be32(NBD_ALLOCATION_CONTEXT_ID),
 	};
 
-	for (unsigned i = 0; i < n; i++)
-		reply.extents[i] = (struct nbd_extent){
-			.length = put_be32((uint32_t)runs[i].length),
-			.flags = put_be32(runs[i].flags),
-		};
+	check(n > 0 && n <= NBD_EXTENTS_MAX);
+	memcpy(reply.extents, extents, n * sizeof(*extents));
 	send_header(r, &reply, n_bytes);
 	nbd_reply_end(r);
 }

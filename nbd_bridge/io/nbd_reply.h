@@ -10,8 +10,8 @@
 
 /* The request is done, without data (any command), or failed before data was sent. */
 void nbd_reply_status(struct nbd_request *request);
-/* The answer to BLOCK_STATUS. */
-void nbd_reply_extents(struct nbd_request *request);
+/* The answer to BLOCK_STATUS: 1 to NBD_EXTENTS_MAX extents. */
+void nbd_reply_extents(struct nbd_request *request, const struct nbd_extent *extents, unsigned n);
 /* Data of one part as a chunk of its own. sent owns the part again. */
 void nbd_reply_chunk(struct nbd_part *part, bool is_last, void (*sent)(struct nbd_out *out));
 /* The header before the parts of an ordered read, and each of them, taken off request.parts. */

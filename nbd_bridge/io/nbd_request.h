@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "initiator/io/volume_io.h"
 #include "nbd_bridge/io/nbd_conn.h"
 #include "nbd_bridge/io/nbd_out.h"
 
@@ -65,6 +66,7 @@ struct nbd_request {
 	bool must_flush;   /* when everything else is done: flush, and trim with FUA */
 	struct list parts; /* ordered reads: to be sent */
 	struct nbd_out out;
+	struct volume_extents extents; /* BLOCK_STATUS */
 };
 
 /* From the connection's pool, which must not be empty. Unset: out, and what a header holds. */

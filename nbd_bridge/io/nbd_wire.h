@@ -226,8 +226,11 @@ struct nbd_extent {
 static_assert(sizeof(struct nbd_extent) == 8, "extent");
 
 enum {
-	NBD_EXTENTS_MAX = 1, /* what one status reply of ours holds */
+	NBD_EXTENTS_MAX = 2, /* what one status reply of ours holds */
 };
+
+#define NBD_ALLOCATION_CONTEXT	  "base:allocation"
+#define NBD_ALLOCATION_CONTEXT_ID 1u
 
 struct nbd_chunk_status {
 	struct nbd_chunk chunk;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "initiator/control/ana_log.h"
 #include "initiator/control/identify.h"
+#include "initiator/control/lba_status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -71,6 +72,22 @@ static void parse_ana_log(const uint8_t *page)
 	}
 }
 
+/* The runs lie within the range, whatever the answer says. */
+static void read_lba_status(const uint8_t *page)
+{
+	uint64_t slba = page[8], n_blocks = 1 + page[12] * 1000ull, sum = 0;
+	struct volume_run runs[VOLUME_RUNS_MAX];
+	unsigned n = lba_status_read(page, slba, n_blocks, runs, VOLUME_RUNS_MAX);
+
+	check(n >= 1 && n <= VOLUME_RUNS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		check(runs[i].length > 0 && runs[i].length <= n_blocks - sum);
+		check(!i || runs[i].is_hole != runs[i - 1].is_hole);
+		sum += runs[i].length;
+	}
+	check(lba_status_ask(1, slba, n_blocks).n_read == NVME_IDENTIFY_BYTES);
+}
+
 static void parse_list(const uint8_t *page)
 {
 	char text[128];
@@ -78,6 +95,7 @@ static void parse_list(const uint8_t *page)
 	check(strlen(identify_format_list(page, text, sizeof(text))) < sizeof(text));
 	identify_list_has(page, page[0]);
 	parse_ana_log(page);
+	read_lba_status(page);
 }
 
 static void parse(unsigned which, const uint8_t *page)

@@ -153,6 +153,27 @@ void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *wai
 		list_remove(&waiter->node);
 }
 
+static void on_extents(struct loop_msg *msg)
+{
+	struct volume_extents *ask = container_of(msg, struct volume_extents, msg);
+
+	ask->done(ask);
+}
+
+/* The first block of each 8 KiB is a hole. */
+void volume_extents_ask(struct volume_queue *queue, struct volume_extents *ask)
+{
+	bool is_hole = !(ask->offset & 4096);
+
+	check(ask->length && ask->offset % 512 == 0 && ask->length % 512 == 0);
+	check(ask->offset <= FUZZ_VOLUME_BYTES && ask->length <= FUZZ_VOLUME_BYTES - ask->offset);
+	ask->n = ask->length > 4096 ? 2 : 1;
+	ask->runs[0] = (struct volume_run){MIN(ask->length, (uint64_t)4096), is_hole};
+	ask->runs[1] = (struct volume_run){ask->length - ask->runs[0].length, !is_hole};
+	ask->msg.run = on_extents;
+	loop_send(queue->loop, &ask->msg);
+}
+
 /* There is one queue only: worker.c cannot add more. */
 int volume_queue_add(struct volume *of, struct loop *io_loop, struct volume_queue **ret_queue)
 {

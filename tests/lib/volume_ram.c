@@ -380,6 +380,22 @@ void volume_io_set_before_held(struct volume_queue *queue, void (*call)(void *co
 {
 }
 
+static void on_extents(struct loop_msg *msg)
+{
+	struct volume_extents *ask = container_of(msg, struct volume_extents, msg);
+
+	ask->done(ask);
+}
+
+/* Memory may hold data everywhere. */
+void volume_extents_ask(struct volume_queue *queue, struct volume_extents *ask)
+{
+	ask->n = 1;
+	ask->runs[0] = (struct volume_run){.length = ask->length};
+	ask->msg.run = on_extents;
+	loop_send(queue->loop, &ask->msg);
+}
+
 void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 {
 	void *buffer;

@@ -10,6 +10,7 @@
 #include "initiator/control/discovery_log.h"
 #include "initiator/control/ana_log.h"
 #include "initiator/control/identify.h"
+#include "initiator/control/lba_status.h"
 
 #define NQN "nqn.2026-01.test:s"
 
@@ -221,15 +222,89 @@ static void test_matching(void **state)
 
 static void test_limits(void **state)
 {
-	struct nvme_id_ctrl_nvm id = {.wzsl = 3, .dmrsl = put_le32(77)};
+	struct nvme_id_ctrl_nvm id = {
+		.wzsl = 3, .dmrsl = put_le32(77), .aocs = put_le16(NVME_AOCS_ALLOCATED_BLOCKS)};
 	struct identify_limits limits;
 
 	identify_parse_limits(&id, &limits);
 	assert_int_equal(limits.max_zero_bytes, 32768);
 	assert_int_equal(limits.max_trim_blocks, 77);
+	assert_true(limits.reports_allocated);
 	id.wzsl = 255; /* too large for a shift */
 	identify_parse_limits(&id, &limits);
 	assert_int_equal(limits.max_zero_bytes, 0);
+}
+
+static unsigned read_status(const struct nvme_lba_status_desc *descs, uint32_t n_told,
+			    unsigned condition, struct volume_run runs[VOLUME_RUNS_MAX])
+{
+	static _Alignas(8) uint8_t page[ADMIN_DATA_BYTES];
+	struct nvme_lba_status *status = (struct nvme_lba_status *)(void *)page;
+	unsigned n = MIN(n_told, 4u);
+
+	memset(page, 0, sizeof(page));
+	status->nlsd = put_le32(n_told);
+	status->cmpc = (uint8_t)condition;
+	memcpy(page + sizeof(*status), descs, n * sizeof(*descs));
+	return lba_status_read(page, 100, 50, runs, VOLUME_RUNS_MAX);
+}
+
+#define DESC(slba, n)                                                                              \
+	{                                                                                          \
+		.dslba = put_le64(slba), .nlb = put_le32(n), .status = NVME_LBARS_ALLOCATED        \
+	}
+
+/* Of blocks 100 to 149: what a target says of them, and what is believed. */
+static void test_lba_status(void **state)
+{
+	enum {
+		NOTHING = 0,
+		MORE = NVME_LBA_STATUS_INCOMPLETE,
+		ALL = NVME_LBA_STATUS_COMPLETE,
+	};
+	const struct {
+		struct nvme_lba_status_desc descs[3];
+		uint32_t n;
+		unsigned condition;
+		struct volume_run runs[VOLUME_RUNS_MAX];
+	} cases[] = {
+		{{}, 0, ALL, {{50, true}}},
+		{{}, 0, MORE, {{50, false}}}, /* nothing is known */
+		{{}, 0, NOTHING, {{50, false}}},
+		{{DESC(100, 50)}, 1, ALL, {{50, false}}},
+		{{DESC(110, 5)},
+		 1,
+		 ALL,
+		 {{10, true}, {5, false}}}, /* as many as there is room for */
+		{{DESC(100, 5)}, 1, ALL, {{5, false}, {45, true}}},
+		{{DESC(100, 5)}, 1, MORE, {{5, false}}},
+		{{DESC(100, 5)}, 1, 77, {{5, false}}},
+		{{DESC(100, 5), DESC(105, 5)}, 2, ALL, {{10, false}, {40, true}}},
+		/* beyond the range, on either side */
+		{{DESC(90, 15), DESC(140, 1000)}, 2, ALL, {{5, false}, {35, true}}},
+		{{DESC(0, 1000)}, 1, MORE, {{50, false}}},
+		{{DESC(0, 10)}, 1, ALL, {{50, true}}},
+		{{DESC(500, 10)}, 1, ALL, {{50, true}}},
+		/* contradictions */
+		{{DESC(120, 5), DESC(110, 5)}, 2, ALL, {{50, false}}},
+		{{DESC(120, 5), DESC(124, 5)}, 2, ALL, {{50, false}}},
+		{{DESC(120, 0)}, 1, ALL, {{50, false}}},
+		{{DESC(UINT64_MAX, 5)}, 1, ALL, {{50, false}}},
+		{{DESC(100, 5)}, 100000, ALL, {{50, false}}}, /* more than an answer holds */
+		{{DESC(100, 5)}, UINT32_MAX, ALL, {{50, false}}},
+	};
+	struct volume_run runs[VOLUME_RUNS_MAX];
+
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		unsigned n = cases[i].runs[1].length ? 2 : 1;
+
+		assert_int_equal(read_status(cases[i].descs, cases[i].n, cases[i].condition, runs),
+				 n);
+		for (unsigned k = 0; k < n; k++) {
+			assert_int_equal(runs[k].length, cases[i].runs[k].length);
+			assert_int_equal(runs[k].is_hole, cases[i].runs[k].is_hole);
+		}
+	}
 }
 
 static void test_lists(void **state)
@@ -378,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_long_ids),
 		cmocka_unit_test(test_matching),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_lba_status),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_ana_log),
 		cmocka_unit_test(test_discovery_entry),

@@ -17,7 +17,7 @@
 
 #define PROVIDER "libsoftrdma.so"
 
-static bool is_preloaded(void)
+bool fabric_is_soft(void)
 {
 	const char *preload = getenv("LD_PRELOAD");
 
@@ -84,7 +84,7 @@ int fabric_select(const char *program, const char *fabric, char **argv)
 {
 	bool is_auto = !fabric || !strcmp(fabric, "auto");
 
-	if (is_preloaded())
+	if (fabric_is_soft())
 		return 0;
 	if (fabric && !strcmp(fabric, "soft"))
 		return rerun(program, argv, "software fabric asked for");
@@ -95,4 +95,15 @@ int fabric_select(const char *program, const char *fabric, char **argv)
 	return fail_with(program, EXIT_NOT_FOUND,
 			 "list devices with: rdma link; or take --fabric auto",
 			 "there is no RDMA device '%s'", fabric);
+}
+
+bool fabric_is_there(const char *fabric)
+{
+	bool is_auto = !fabric || !strcmp(fabric, "auto"),
+	     is_soft = fabric && !strcmp(fabric, "soft");
+	char path[PATH_MAX];
+
+	if (fabric_is_soft() || (!is_soft && has_device(is_auto ? NULL : fabric)))
+		return true;
+	return (is_auto || is_soft) && find_provider(path);
 }

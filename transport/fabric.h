@@ -2,6 +2,8 @@
 /* Which RDMA devices this program uses: real ones, or the software provider. Main thread. */
 #pragma once
 
+#include <stdbool.h>
+
 /*
  * Call at the start of main, before threads start. fabric is "auto" (as NULL), "soft" or the name
  * of a device. With "soft", and with "auto" if there is no RDMA device, this prints one line on
@@ -10,3 +12,7 @@
  * library of the provider was not found.
  */
 int fabric_select(const char *program, const char *fabric, char **argv);
+/* Whether fabric_select would succeed. Changes and prints nothing. */
+bool fabric_is_there(const char *fabric);
+/* Whether this program runs under the software provider. */
+bool fabric_is_soft(void);

@@ -8,6 +8,8 @@ int attach_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 /* Flushes a volume and ends its process. */
 int detach_main(int argc, char **argv);
+/* Looks for what is wrong: machine, target, volumes. */
+int doctor_main(int argc, char **argv);
 /* Prints the discovery log page of a target. */
 int discover_main(int argc, char **argv);
 /* These two read the control sockets of all volume processes. */

@@ -19,6 +19,7 @@ static const struct subcommand commands[] = {
 	{"list", list_main, "list attached volumes"},
 	{"status", status_main, "show everything about attached volumes"},
 	{"serve", serve_main, "attach a namespace in the foreground and serve it by NBD"},
+	{"doctor", doctor_main, "look for what is wrong: machine, target, volumes"},
 	{"bench", bench_main, "measure a namespace, without NBD"},
 	{NULL, NULL, NULL},
 };

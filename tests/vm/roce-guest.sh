@@ -24,6 +24,32 @@ done
 check "mkfs and mount" bash -c "mkfs.ext4 -q $dev && mount $dev /mnt && echo x >/mnt/x && sync && umount /mnt"
 check "nvme disconnect" nvme disconnect -n $nqn
 
+# Faults: 5 % of the packets lost, a cable that is out for 12 s, a target that is killed and comes back. rxe may need a
+# reconnect under loss: it carries out REG_MR twice when it sends again ("not free").
+need_modules sch_netem
+loses() { tc qdisc replace dev eth0 root netem loss "$1"; }
+loss_s=${1:-5}
+echo 5 >/sys/module/nvme_core/parameters/io_timeout
+check "nvme connect, to stay" nvme connect -t rdma -a 10.77.0.3 -s 4420 -n $nqn -i 2 -l 600 -c 1 -k 5
+ctrl=$(nvme_ctrl $nqn)
+wait_for 20 test -b $dev
+fio_begin $dev 4k 4 $((loss_s + 10))
+loses 5%
+pause "$loss_s"
+loses 0%
+reached loss-is-over
+await cable-is-back 120
+check "the host is back after a cut of 12 s" wait_for 60 grep -q live "/sys/class/nvme/$ctrl/state"
+reached guest-is-back
+await target-was-killed
+check "all that was written verifies, after kill -9 of the target too" fio_end 120
+check "nvme disconnect" nvme disconnect -n $nqn
+note "reconnects: $(dmesg | grep -c 'Successfully reconnected')"
+
+# where rdma_rxe has the port, softrdma says so
+check_fails "softrdma beside rdma_rxe is told" "the kernel's rdma_rxe has it" env \
+    SOFTRDMA_LIB="$BUILD/softrdma/libsoftrdma.so" timeout 60 tools/softrdma --roce rping -s -a 10.77.0.1 -C 1
+
 rping -s -a 10.77.0.1 -C 10 -V >/run/rping 2>&1 &
 server=$!
 wait_for 20 bash -c 'rdma resource show cm_id | grep -q "LISTEN.*:7174"'
@@ -36,6 +62,9 @@ disk=$(ram_disk 64)
 check "the kernel's target" nvmet_subsystem $own "$disk"
 check "its port" nvmet_port 10.77.0.1
 reached target-listens
+await host-wants-loss 240
+loses 5%
+reached guest-loses
 await host-is-done 240
 nvmet_down
 done_testing

@@ -3,6 +3,7 @@
  * Choice of the RDMA devices; see fabric.h. The software provider is a preloaded library that
  * defines the same ibv_ and rdma_ functions, so the program must start again to use it.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 #include "base/cleanup.h"
 #include "transport/fabric.h"
 
-#define PROVIDER "libsoftrdma.so"
+#define PROVIDER       "libsoftrdma.so"
+#define ROCE_ADDRESSES "SOFTRDMA_ROCE" /* softrdma(1): any, or the one local address to use */
 
 bool fabric_is_soft(void)
 {
@@ -80,27 +82,58 @@ static bool has_device(const char *name)
 	return found;
 }
 
+/* RoCE is allowed before the provider looks, which is at the first use of a device. */
+static int allow_roce(const char *program)
+{
+	const char *address = getenv(ROCE_ADDRESSES);
+	struct in6_addr parsed;
+
+	if (!address || !*address)
+		return setenv(ROCE_ADDRESSES, "any", 1)
+			       ? fail_with(program, EXIT_FAILED, NULL, "out of memory")
+			       : 0;
+	if (!strcmp(address, "any") || inet_pton(AF_INET, address, &parsed) == 1 ||
+	    inet_pton(AF_INET6, address, &parsed) == 1)
+		return 0;
+	return fail_with(program, EXIT_USAGE, "unset it, or name a local address",
+			 ROCE_ADDRESSES " is '%s', which is neither 'any' nor an IP address",
+			 address);
+}
+
+static int no_such_device(const char *program, const char *fabric)
+{
+	bool is_soft = !strncmp(fabric, "soft", 4) || !strcmp(fabric, "roce");
+
+	return fail_with(program, EXIT_NOT_FOUND,
+			 is_soft ? "softrdma is --fabric soft, with other hosts --fabric soft-roce"
+				 : "list devices with: rdma link; or take --fabric auto",
+			 "there is no RDMA device '%s'", fabric);
+}
+
 int fabric_select(const char *program, const char *fabric, char **argv)
 {
 	bool is_auto = !fabric || !strcmp(fabric, "auto");
+	bool is_roce = fabric && !strcmp(fabric, "soft-roce");
+	int code = is_roce ? allow_roce(program) : 0;
 
-	if (fabric_is_soft())
-		return 0;
+	if (code || fabric_is_soft())
+		return code;
+	if (is_roce)
+		return rerun(program, argv,
+			     "RoCE v2 over UDP asked for, which authenticates nothing");
 	if (fabric && !strcmp(fabric, "soft"))
 		return rerun(program, argv, "software fabric asked for");
 	if (has_device(is_auto ? NULL : fabric))
 		return 0;
 	if (is_auto)
 		return rerun(program, argv, "no RDMA device");
-	return fail_with(program, EXIT_NOT_FOUND,
-			 "list devices with: rdma link; or take --fabric auto",
-			 "there is no RDMA device '%s'", fabric);
+	return no_such_device(program, fabric);
 }
 
 bool fabric_is_there(const char *fabric)
 {
 	bool is_auto = !fabric || !strcmp(fabric, "auto"),
-	     is_soft = fabric && !strcmp(fabric, "soft");
+	     is_soft = fabric && (!strcmp(fabric, "soft") || !strcmp(fabric, "soft-roce"));
 	char path[PATH_MAX];
 
 	if (fabric_is_soft() || (!is_soft && has_device(is_auto ? NULL : fabric)))

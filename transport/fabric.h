@@ -5,11 +5,12 @@
 #include <stdbool.h>
 
 /*
- * Call at the start of main, before threads start. fabric is "auto" (as NULL), "soft" or the name
- * of a device. With "soft", and with "auto" if there is no RDMA device, this prints one line on
+ * Call at the start of main, before threads start. fabric is "auto" (as NULL), "soft", "soft-roce"
+ * (the same, which also reaches other hosts by RoCE v2 over UDP) or the name of a device. With
+ * "soft" and "soft-roce", and with "auto" if there is no RDMA device, this prints one line on
  * stderr, runs the program again with argv under the software provider, and does not return.
- * Returns 0 on success, else an exit code after a message: the named device does not exist, or the
- * library of the provider was not found.
+ * Returns 0 on success, else an exit code after a message: the named device does not exist, the
+ * library of the provider was not found, or SOFTRDMA_ROCE is no address.
  */
 int fabric_select(const char *program, const char *fabric, char **argv);
 /* Whether fabric_select would succeed. Changes and prints nothing. */

@@ -625,7 +625,7 @@ static const struct conf_key keys[] = {
 	 .default_value = "0s", .help = "Commands that take as long are logged; 0s: none."},
 	{"fabric", CONF_STRING, AT(target_config, fabric), .min = 1, .max = 63, .check = check_name,
 	 .default_value = "auto",
-	 .help = "auto: RDMA devices if there are any, else soft; soft: the software provider; or the name of a device."},
+	 .help = "auto: RDMA devices if there are any, else soft; soft: the software provider; soft-roce: with other hosts too; or the name of a device."},
 	{"control_socket", CONF_STRING, AT(target_config, control_socket), .max = SOCKET_PATH_MAX,
 	 .check = conf_check_path,
 	 .help = "Where rblkctl finds rblkd; by default rblkd.sock in the run directory."},

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import far
-from foreign import Failure, Skip, free_port, listens, need, run, wait_until
+from foreign import Failure, Program, Skip, free_port, listens, need, run, wait_until
 
 RBLKD, RBLK = os.environ.get("RBLKD"), os.environ.get("RBLK")
 NQN = "nqn.2026-01.org.example:far"
@@ -150,7 +150,16 @@ def sockets():
     return subprocess.run(["ss", "-Hnlu"], check=True, capture_output=True, text=True).stdout
 
 
-def storage(mtu):
+def configuration(folder, fabric=None):
+    path = os.path.join(folder, "target.yaml")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(f"version: 1\nfabric: {fabric or 'auto'}\nportals:\n  - {{name: far, address: {far.HERE}}}\n"
+                f"subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n"
+                "    namespaces:\n      - {nsid: 1, ram: 64MiB}\n")
+    return path
+
+
+def storage(mtu, fabric=None):
     """rblkd here, rblk there: every byte that fio writes verifies."""
     need("fio")
     if not RBLKD or not os.path.exists(RBLKD):
@@ -158,17 +167,14 @@ def storage(mtu):
     Rig.other.set_mtu(mtu)
     with tempfile.TemporaryDirectory() as folder:
         dirs = [os.path.join(folder, name) for name in ("here", "there")]
-        config = os.path.join(folder, "target.yaml")
+        config = configuration(folder, fabric)
         for name in dirs:
             os.mkdir(name)
-        with open(config, "w", encoding="ascii") as f:
-            f.write(f"version: 1\nportals:\n  - {{name: far, address: {far.HERE}}}\n"
-                    f"subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n"
-                    "    namespaces:\n      - {nsid: 1, ram: 64MiB}\n")
-        target = far.here([RBLKD, "--config", config], {"RBLK_RUN_DIR": dirs[0]})
+        command, env = [RBLKD, "--config", config], {"RBLK_RUN_DIR": dirs[0]}
+        target = Program(command, [], env) if fabric else far.here(command, env)
         try:
             wait_until(lambda: "listening" in target.said(), "rblkd listens", target)
-            attached(dirs[1])
+            attached(dirs[1], fabric)
             target.process.send_signal(signal.SIGTERM)
             target.expect_success()
         finally:
@@ -176,10 +182,14 @@ def storage(mtu):
             Rig.other.set_mtu(1500)
 
 
-def attached(folder):
+def attached(folder, fabric=None):
     env = {"RBLK_RUN_DIR": folder}
-    Rig.other.program([RBLK, "attach", f"{NQN}@{far.HERE}", "--name", "far", "--frontend", "socket"],
-                      env).expect_success()
+    attach = [RBLK, "attach", f"{NQN}@{far.HERE}", "--name", "far", "--frontend", "socket"]
+    if fabric:
+        Program([*attach, "--fabric", fabric], Rig.other.enter, env).expect_success()
+        Program([*attach, "--fabric", fabric], Rig.other.enter, env).expect_success()  # attached as asked
+    else:
+        Rig.other.program(attach, env).expect_success()
     try:
         uri = f"nbd+unix:///far?socket={folder}/volumes/far.nbd"
         for block, depth in ("4k", 16), ("128k", 4), ("512", 1):
@@ -191,6 +201,17 @@ def attached(folder):
                 raise Failure(done.stdout[-1000:] + done.stderr[-1000:])
     finally:
         Rig.other.program([RBLK, "detach", "far"], env).expect_success()
+
+
+def bad_roce_address():
+    """An address that is none is refused before anything starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = configuration(folder, "soft-roce")
+        for command in ([RBLKD, "--config", config],
+                        [RBLK, "attach", f"{NQN}@{far.HERE}", "--name", "far", "--fabric", "soft-roce"]):
+            program = Program(command, [], {"SOFTRDMA_ROCE": "10.99.0", "RBLK_RUN_DIR": folder})
+            if program.wait() != 2 or "neither 'any' nor an IP address" not in program.said():
+                raise Failure(str(program))
 
 
 def lossy(kind):
@@ -220,6 +241,8 @@ def cases():
     yield "an address that comes later", later_address
     yield "rblkd and rblk, MTU 1500", functools.partial(storage, 1500)
     yield "rblkd and rblk, MTU 9000", functools.partial(storage, 9000)
+    yield "rblkd and rblk, fabric soft-roce", functools.partial(storage, 1500, "soft-roce")
+    yield "a local address for RoCE that is none", bad_roce_address
 
 
 if __name__ == "__main__":

@@ -456,7 +456,7 @@ int bench_main(int argc, char **argv)
 		 "this host's NQN (default: /etc/nvme/hostnqn)", 0, 0, NULL},
 		{"hostid", 0, ARG_STRING, &o.hostid, "UUID",
 		 "this host's id (default: /etc/nvme/hostid)", 0, 0, NULL},
-		{"fabric", 0, ARG_STRING, &o.fabric, "auto|soft|DEVICE",
+		{"fabric", 0, ARG_STRING, &o.fabric, "auto|soft|soft-roce|DEVICE",
 		 "RDMA device, or the software provider (default: auto)", 0, 0, NULL},
 		{"output", 'o', ARG_CHOICE, &o.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},

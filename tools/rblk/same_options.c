@@ -75,7 +75,8 @@ static void compare_place(struct differences *d, struct json_object *status,
 	if (options->frontend == BRIDGE_FRONTEND_SOCKET && *device)
 		add(d, "--frontend is nbd, not socket");
 	if (options->fabric && strcmp(options->fabric, "auto") != 0 && *rdma &&
-	    strcmp(options->fabric, strncmp(rdma, "softrdma", 8) == 0 ? "soft" : rdma) != 0)
+	    (strncmp(rdma, "softrdma", 8) == 0 ? strncmp(options->fabric, "soft", 4)
+					       : strcmp(options->fabric, rdma)) != 0)
 		add(d, "--fabric is %.40s, not %.40s", rdma, options->fabric);
 }
 

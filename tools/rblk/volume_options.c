@@ -74,7 +74,7 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 		(struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING, &o->ctrl_secret_file, "PATH",
 			     "secret of the target, which must then prove it"});
 	n = add(t, n,
-		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|DEVICE",
+		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|soft-roce|DEVICE",
 			     "RDMA device, or the software provider (default: auto)"});
 	n = add(t, n,
 		(struct arg){"queues", 0, ARG_UINT, &o->n_queues, "N",

@@ -13,9 +13,10 @@ import tempfile
 import time
 
 import far
-from foreign import Failure, Program, Skip, free_port, listens, need, run, wait_until
+from foreign import Failure, Program, free_port, listens, need, run, wait_until
+from test_trace import expect, expect_well_formed, icrc, packets, tshark
 
-RBLKD, RBLK = os.environ.get("RBLKD"), os.environ.get("RBLK")
+RBLKD, RBLK = os.environ["RBLKD"], os.environ["RBLK"]
 NQN = "nqn.2026-01.org.example:far"
 
 
@@ -162,8 +163,6 @@ def configuration(folder, fabric=None):
 def storage(mtu, fabric=None):
     """rblkd here, rblk there: every byte that fio writes verifies."""
     need("fio")
-    if not RBLKD or not os.path.exists(RBLKD):
-        raise Skip("no rblkd")
     Rig.other.set_mtu(mtu)
     with tempfile.TemporaryDirectory() as folder:
         dirs = [os.path.join(folder, name) for name in ("here", "there")]
@@ -214,6 +213,37 @@ def bad_roce_address():
                 raise Failure(str(program))
 
 
+def traced():
+    """--trace holds what was on the wire: tshark finds the commands of NVMe and nothing malformed,
+    and each ICRC is right."""
+    need("tshark")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.pcapng")
+        target = Program([RBLKD, "--config", configuration(folder, "soft-roce")], [],
+                         {"RBLK_RUN_DIR": folder, "SOFTRDMA_TRACE": path})
+        try:
+            wait_until(lambda: "listening" in target.said(), "rblkd listens", target)
+            begin = received()
+            for options in ["--rw", "read", "--bs", "4k"], ["--rw", "write", "--bs", "16k"]:
+                Program([RBLK, "bench", "--fabric", "soft-roce", "-d", "1", "--ramp", "0", "-t", "10ms", *options,
+                         f"{NQN}@{far.HERE}"], Rig.other.enter).expect_success()
+            arrived = received() - begin
+            target.process.send_signal(signal.SIGTERM)
+            target.expect_success()
+        finally:
+            target.end()
+        found = packets(path)
+        expect(len(found) > arrived, f"{len(found)} packets in the trace, and {arrived} have come")
+        for i, p in enumerate(found, 1):
+            expect(icrc(p.data) == p.data[-4:], f"packet {i}: a wrong ICRC")
+        expect_well_formed(path)
+        lines = "\n".join(tshark(path))
+        for text in ("CM: ConnectRequest", "CM: ConnectReply", "CM: ReadyToUse", "CM: DisconnectRequest",
+                     "NVMeOF Connect", "NVMe Identify Controller", "NVMe Read", "NVMe CQE for Read",
+                     "NVMeOF Data for Read", "NVMe Write", "NVMeOF Data for Write", "NVMe CQE for Write"):
+            expect(text in lines, f"tshark found no {text} in\n{lines[:4000]}")
+
+
 def lossy(kind):
     return {"SOFTRDMA_CHAOS": f"seed=1,{kind}"}
 
@@ -243,6 +273,7 @@ def cases():
     yield "rblkd and rblk, MTU 9000", functools.partial(storage, 9000)
     yield "rblkd and rblk, fabric soft-roce", functools.partial(storage, 1500, "soft-roce")
     yield "a local address for RoCE that is none", bad_roce_address
+    yield "tshark decodes a session of rblk", traced
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ int doctor_main(int argc, char **argv)
 		 "this host's secret, if the target asks for proof", 0, 0, NULL},
 		{"dhchap-ctrl-secret-file", 0, ARG_STRING, &doctor.ctrl_secret_file, "PATH",
 		 "the target's secret, if it has to prove itself", 0, 0, NULL},
-		{"fabric", 0, ARG_STRING, &fabric, "auto|soft|DEVICE",
+		{"fabric", 0, ARG_STRING, &fabric, "auto|soft|soft-roce|DEVICE",
 		 "RDMA device, or the software provider (default: auto)", 0, 0, NULL},
 		{"output", 'o', ARG_CHOICE, &output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},

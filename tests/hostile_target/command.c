@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/hostile_target/auth.h"
+#include "tests/hostile_target/blocks.h"
 #include "tests/hostile_target/fake.h"
 
 enum {
@@ -299,6 +300,7 @@ static void identify(struct slot *slot)
 		}
 		d[1] = (uint8_t)opt.wzsl;
 		wr32(d + 4, opt.dmrsl);
+		wr16(d + 18, (uint16_t)opt.aocs);
 		break;
 	default:
 		done(slot, SC_FIELD, 0);
@@ -577,6 +579,8 @@ static int event_of_admin(const uint8_t *c)
 		return EV_AER;
 	case 0x18:
 		return EV_KEEP_ALIVE;
+	case 0x86:
+		return EV_GET_BLOCKS;
 	}
 	return -1;
 }
@@ -644,6 +648,10 @@ static void run(struct slot *slot)
 		set_features(slot);
 		return;
 	case EV_KEEP_ALIVE:
+		done(slot, 0, 0);
+		return;
+	case EV_GET_BLOCKS:
+		blocks_answer(slot, sgl_length(slot), n_blocks_now);
 		done(slot, 0, 0);
 		return;
 	case EV_AER:
@@ -727,6 +735,8 @@ static bool take_option(const char *arg)
 		{"nsid", &opt.nsid},
 		{"wzsl", &opt.wzsl},
 		{"dmrsl", &opt.dmrsl},
+		{"aocs", &opt.aocs},
+		{"told", &opt.told},
 		{"uuid", &opt.uuid_seed},
 		{"seed", &opt.seed},
 		{"cycles", &opt.cycles},

@@ -42,6 +42,7 @@ enum event {
 	EV_SET_EVENTS,
 	EV_GET_LOG,
 	EV_GET_SMART,
+	EV_GET_BLOCKS,
 	EV_KEEP_ALIVE,
 	EV_AER,
 	EV_READ,
@@ -84,7 +85,7 @@ struct rule {
 
 struct options {
 	unsigned port;
-	unsigned block_size, mdts, icd, mqes, maxcmd, crqsize, queues;
+	unsigned block_size, mdts, icd, mqes, maxcmd, crqsize, queues, aocs, told;
 	uint64_t blocks;
 	unsigned nsid, wzsl, dmrsl, cycles, unsafe; /* cycles, unsafe: of SMART */
 	const char *nqn, *host;			    /* host: the only one allowed; NULL: any */
@@ -111,14 +112,13 @@ struct slot {
 
 struct conn {
 	struct rdma_cm_id *id;
-	unsigned index, qid, n_sq, n_slots;
+	unsigned index, qid, n_sq, n_slots, n_in_flight, sqhd;
 	uint16_t cntlid; /* 0: no Connect yet */
 	uint8_t *memory;
 	struct ibv_mr *mr;
 	struct slot *slots;
 	uint32_t n_recv_bytes;
 	uint8_t *busy_cids; /* bitmap */
-	unsigned n_in_flight, sqhd;
 	bool is_dead;
 };
 

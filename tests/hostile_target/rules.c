@@ -13,9 +13,9 @@ static const char *const event_names[EV_N] = {
 	"auth-send",   "auth-receive",	"get-cap",	   "get-csts",
 	"set-cc",      "identify-ctrl", "identify-limits", "identify-ids",
 	"identify-ns", "identify-list", "set-queues",	   "set-events",
-	"get-log",     "get-smart",	"keep-alive",	   "aer",
-	"read",	       "write",		"flush",	   "zero",
-	"trim",
+	"get-log",     "get-smart",	"get-blocks",	   "keep-alive",
+	"aer",	       "read",		"write",	   "flush",
+	"zero",	       "trim",
 };
 
 static const char *const action_names[ACT_N] = {

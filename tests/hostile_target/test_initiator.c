@@ -123,6 +123,135 @@ static void test_no_limits_page_no_cache(void **state)
 	good_path(ARGS("no-cns6", "no-vwc"));
 }
 
+/* ---- holes ---- */
+
+struct question {
+	struct volume_extents extents;
+	bool is_done;
+};
+
+static void on_extents(struct volume_extents *extents)
+{
+	container_of(extents, struct question, extents)->is_done = true;
+}
+
+static void begin_question(struct question *q, struct client *client, uint64_t offset,
+			   uint64_t length)
+{
+	*q = (struct question){.extents = {.offset = offset, .length = length, .done = on_extents}};
+	volume_extents_ask(client->queue, &q->extents);
+	assert_false(q->is_done);
+}
+
+/* Two runs at most; length 0: there is no second. */
+static void expect_runs(struct question *q, uint64_t first, bool is_hole, uint64_t second)
+{
+	world_wait(&q->is_done, 15000, "the answer about holes");
+	assert_int_equal(q->extents.n, second ? 2 : 1);
+	assert_int_equal(q->extents.runs[0].length, first);
+	assert_int_equal(q->extents.runs[0].is_hole, is_hole);
+	if (!second)
+		return;
+	assert_int_equal(q->extents.runs[1].length, second);
+	assert_int_equal(q->extents.runs[1].is_hole, !is_hole);
+}
+
+static void begin_holes(struct target *target, struct client *client, const char *const *args)
+{
+	target_start(target, 0, args);
+	client_init(client, target->port);
+	client_open_with_queue(client);
+}
+
+static void end_holes(struct target *target, struct client *client)
+{
+	client_close(client);
+	assert_int_equal(target_stop(target), 0);
+}
+
+static void test_holes(void **state)
+{
+	struct question q, others[20];
+	struct volume_info info;
+	struct target target;
+	struct client client;
+
+	begin_holes(&target, &client, ARGS("aocs=1"));
+	volume_get_info(client.volume, &info);
+	begin_question(&q, &client, 0, info.size_bytes);
+	expect_runs(&q, info.size_bytes, true, 0);
+	write_and_read(&client, 8192, 4096, 1);
+	begin_question(&q, &client, 0, info.size_bytes);
+	expect_runs(&q, 8192, true, 4096);
+	begin_question(&q, &client, 8192, 8192);
+	expect_runs(&q, 4096, false, 4096);
+	begin_question(&q, &client, 8192, 512);
+	expect_runs(&q, 512, false, 0);
+	for (unsigned i = 0; i < ARRAY_LEN(others); i++)
+		begin_question(&others[i], &client, 4096 * i, 4096);
+	for (unsigned i = 0; i < ARRAY_LEN(others); i++)
+		expect_runs(&others[i], 4096, i != 2, 0);
+	assert_int_equal(client.n_lost, 0);
+	end_holes(&target, &client);
+}
+
+/* Whatever the target says, the answer lies within the question, and no lie makes a hole. */
+static void test_lies_about_holes(void **state)
+{
+	static const char *const table[] = {"told=1",
+					    "told=2",
+					    "told=3",
+					    "told=4",
+					    "told=5",
+					    "get-blocks=status,4002",
+					    "get-blocks=status,1"};
+	struct target target;
+	struct client client;
+	struct question q;
+
+	for (unsigned i = 0; i < ARRAY_LEN(table); i++) {
+		begin_holes(&target, &client, ARGS("aocs=1", table[i]));
+		begin_question(&q, &client, MIB, MIB);
+		expect_runs(&q, MIB, false, 0);
+		assert_int_equal(client.n_lost, 0);
+		end_holes(&target, &client);
+	}
+	begin_holes(&target, &client, NULL); /* a target without the command is not asked */
+	begin_question(&q, &client, MIB, MIB);
+	expect_runs(&q, MIB, false, 0);
+	end_holes(&target, &client);
+	begin_holes(&target, &client, ARGS("aocs=1", "get-blocks=garbage", "seed=3"));
+	for (unsigned i = 0; i < 50; i++) {
+		begin_question(&q, &client, MIB, MIB);
+		world_wait(&q.is_done, 15000, "the answer about holes");
+		assert_in_range(q.extents.n, 1, VOLUME_RUNS_MAX);
+		for (unsigned k = 0; k < q.extents.n; k++)
+			assert_in_range(q.extents.runs[k].length, 1, MIB);
+	}
+	end_holes(&target, &client);
+}
+
+/* The connection ends under a question: it has an answer at once, and so have those behind it. */
+static void test_questions_of_a_lost_target(void **state)
+{
+	struct question first, second, third;
+	struct target target;
+	struct client client;
+
+	begin_holes(&target, &client, ARGS("aocs=1", "get-blocks:1=silence"));
+	begin_question(&first, &client, 0, MIB);
+	begin_question(&second, &client, MIB, MIB);
+	write_and_read(&client, 0, 4096, 1); /* I/O goes on */
+	assert_false(first.is_done || second.is_done);
+	target_say(&target, "drop");
+	expect_runs(&first, MIB, false, 0);
+	expect_runs(&second, MIB, false, 0);
+	client_wait_state(&client, VOLUME_LIVE, 60000);
+	begin_question(&third, &client, 0, MIB);
+	expect_runs(&third, 4096, false, MIB - 4096);
+	end_holes(&target, &client);
+}
+
 static void test_no_private_data(void **state)
 {
 	good_path(ARGS("cm-io=no-private", "cm-admin=no-private"));
@@ -615,6 +744,9 @@ int main(int argc, char **argv)
 		CASE(test_small_transfers),
 		CASE(test_limits_of_zeroes_and_trim),
 		CASE(test_no_limits_page_no_cache),
+		CASE(test_holes),
+		CASE(test_lies_about_holes),
+		CASE(test_questions_of_a_lost_target),
 		CASE(test_no_private_data),
 		CASE(test_info),
 		CASE(test_many_at_once),

@@ -23,6 +23,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/units.h"
 
 /* A place in the file. Lines and columns count from 1; line 0: a default, not in the file. */
 struct conf_mark {
@@ -64,6 +65,8 @@ struct conf_key {
 	const char *(*check)(const char *value);
 	/* CONF_CUSTOM: fills the field, which owns no memory. Returns as check does. */
 	const char *(*parse)(const char *value, void *field);
+	/* CONF_CUSTOM: the text of a number, in buf or static. NULL: default_value for 0. */
+	const char *(*format)(char buf[UNITS_MAX], uint64_t number);
 	const char *help; /* one line, for the manual page */
 };
 

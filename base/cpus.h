@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many CPUs the calling thread has. On one CPU no loop polls. */
+/* How many CPUs the calling thread may use. */
 #pragma once
 
-#include <sched.h>
+#include <stdbool.h>
 
-/* The CPUs in this thread's affinity, which may be fewer than the machine has. */
-static inline unsigned cpus_usable(void)
-{
-	cpu_set_t set;
-
-	/* Fails on a machine with more CPUs than the set holds: then there are enough. */
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return CPU_SETSIZE;
-	return (unsigned)CPU_COUNT(&set);
-}
+/* The CPUs in this thread's affinity, which a cpuset limits, too. At least 1. */
+unsigned cpus_in_affinity(void);
+/* Whether a control group limits the CPU time of this process (cgroup v2 or v1). */
+bool cpus_have_quota(void);
+/* How many threads of this process can run at once: the CPUs in its affinity, or as many as its
+ * quota pays for, rounded up. At least 1. */
+unsigned cpus_usable(void);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "base/polling.h"
+#include "base/cpus.h"
 
 enum {
 	LINE_BYTES = 64,
@@ -21,7 +21,8 @@ void crowd_init(struct crowd *crowd)
 
 	*crowd = (struct crowd){.loadavg_fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC),
 				.schedstat_fd = NOT_OPENED,
-				.n_cpus = n > 0 ? (unsigned)n : 1};
+				.n_online = n > 0 ? (unsigned)n : 1,
+				.has_quota = cpus_have_quota()};
 }
 
 void crowd_deinit(struct crowd *crowd)
@@ -71,19 +72,33 @@ static void look_at_waits(struct crowd *crowd, uint64_t now_ns)
 static void look_at_excess(struct crowd *crowd)
 {
 	crowd->excess = mean(crowd->excess,
-			     number_in(crowd->loadavg_fd, 3) > crowd->n_cpus ? 1000 : 0);
+			     number_in(crowd->loadavg_fd, 3) > crowd->n_online ? 1000 : 0);
 }
 
-bool crowd_is_here(struct crowd *crowd, uint64_t now_ns)
+/* After a verdict the signs begin at three quarters of their thresholds, so that a few looks find a
+ * crowd that is still there, and one look does not. */
+static void begin_again(struct crowd *crowd)
 {
+	crowd->waits = MIN(crowd->waits, CROWD_WAITS * 3U / 4);
+	crowd->excess = MIN(crowd->excess, CROWD_EXCESS * 3U / 4);
+	crowd->has_looked = false;
+}
+
+enum crowd_verdict crowd_look_on(struct crowd *crowd, uint64_t now_ns, unsigned n_usable)
+{
+	bool has_all = n_usable >= crowd->n_online && !crowd->has_quota;
+
 	if (crowd->schedstat_fd == NOT_OPENED)
 		crowd->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	look_at_waits(crowd, now_ns);
 	look_at_excess(crowd);
-	if (crowd->waits < CROWD_WAITS && crowd->excess < CROWD_EXCESS)
-		return false;
-	crowd->waits = MIN(crowd->waits, CROWD_WAITS * CROWD_AGAIN / 6U);
-	crowd->excess = MIN(crowd->excess, CROWD_EXCESS * CROWD_AGAIN / 6U);
-	crowd->has_looked = false;
-	return true;
+	if (has_all ? crowd->excess <= CROWD_EXCESS : crowd->waits <= CROWD_WAITS)
+		return CROWD_NONE;
+	begin_again(crowd);
+	return n_usable > 1 ? CROWD_ON_SEVERAL : CROWD_ON_ONE;
+}
+
+enum crowd_verdict crowd_look(struct crowd *crowd, uint64_t now_ns)
+{
+	return crowd_look_on(crowd, now_ns, cpus_in_affinity());
 }

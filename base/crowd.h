@@ -1,31 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether other threads want the CPUs on which a thread polls: a crowd. The owner is a loop, which
+ * Whether other threads want the CPUs that a loop may use: a crowd. The owner is a loop, which
  * looks while it polls (patience.h has the policy). There are two signs, both means over looks at
  * proc(5), in thousandths:
  *
- *   waits   the share of time for which the thread was runnable without a CPU (schedstat);
- *   excess  the share of looks with more runnable threads than CPUs (loadavg). This one covers the
- *           thread that has a CPU to itself while all others share the rest.
+ *   excess  the share of looks with more runnable threads than CPUs (loadavg). It sees all CPUs of
+ *           the machine, so it counts where the loop may use all of them.
+ *   waits   the share of time for which the thread was runnable without a CPU (schedstat). It
+ *           counts where the loop may use fewer: by affinity, by a cpuset, by a quota. Elsewhere a
+ *           wait says only that the scheduler has put two threads on one CPU, beside a free one.
  *
- * Kernel threads that work on our own I/O raise both (writes to a file at depth 32: waits up to
- * 150, excess up to 500) and are no crowd. One polling thread too many brings waits of 280 to 440,
- * or excess of 600 to 990. polling.h has the thresholds and the measurements between which they
- * lie.
+ * A crowd is there if excess is above one half: more often than not a thread waits for a CPU. Or if
+ * waits are above a quarter: one other thread that always wants the CPU of this one causes a half.
  *
- * A look counts only while the thread polls: once the threads sleep, the figures of a disk and of
- * a crowd overlap (excess 200 to 830, and 165 to 990). Without /proc there is never a crowd.
+ * A look counts only while the thread polls. Once the threads of a crowd sleep, none waits. And
+ * waits count only between two looks without a sleep: each wake-up is a short wait, too. Without
+ * /proc there is never a crowd.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+	CROWD_EXCESS = 500,
+	CROWD_WAITS = 250,
+	/* A look is 1/16 of a mean: a thread of the kernel that runs now and then is no crowd. */
+	CROWD_WEIGHT = 16,
+};
+
+enum crowd_verdict {
+	CROWD_NONE,
+	CROWD_ON_SEVERAL, /* others want the CPUs that the loop may use */
+	CROWD_ON_ONE,	  /* the same, and it may use only one */
+};
+
 struct crowd {
 	/* Thread: the owner's */
-	int loadavg_fd, schedstat_fd; /* owned; -1: cannot be opened */
-	unsigned n_cpus;
-	bool has_looked;	       /* looked_ns, waited_ns are set; false after a verdict */
+	int loadavg_fd, schedstat_fd;  /* owned; -1: cannot be opened */
+	unsigned n_online;	       /* CPUs of the machine */
+	bool has_quota;		       /* a control group limits the CPU time */
+	bool has_looked;	       /* looked_ns, waited_ns are set; false after a sleep */
 	uint64_t looked_ns, waited_ns; /* at the last look */
 	unsigned waits, excess;	       /* the signs */
 };
@@ -35,6 +50,14 @@ void crowd_init(struct crowd *crowd);
 /* Accepts a crowd that could not open its files, and one that was closed before. */
 void crowd_deinit(struct crowd *crowd);
 /* Owner's thread, while it polls: looks once, by system calls of some microseconds. The owner
- * calls this a few hundred times a second at most. After a true result the owner sleeps for a
+ * calls this a few hundred times a second at most. After a verdict the owner may sleep for a
  * while, and a few further looks then decide whether the crowd is still there. */
-bool crowd_is_here(struct crowd *crowd, uint64_t now_ns);
+enum crowd_verdict crowd_look(struct crowd *crowd, uint64_t now_ns);
+/* The same, for a loop that may use n_usable CPUs of the machine. */
+enum crowd_verdict crowd_look_on(struct crowd *crowd, uint64_t now_ns, unsigned n_usable);
+
+/* Owner's thread, when it sleeps. */
+static inline void crowd_sleeps(struct crowd *crowd)
+{
+	crowd->has_looked = false;
+}

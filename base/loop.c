@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/wake_up.h"
 
 enum {
 	BATCH = 32,	 /* events taken from epoll at once */
@@ -63,11 +64,12 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 	int r;
 
 	*loop = (struct loop){.epoll_fd = -1, .wake_fd = -1, .hooks = hooks};
-	patience_init(&loop->patience, spin_ns);
+	patience_init(&loop->patience, spin_ns, spin_ns == SPIN_AUTO ? wake_up_ns() : 0);
 	crowd_init(&loop->crowd);
 	list_init(&loop->timers);
 	list_init(&loop->calls);
 	list_init(&loop->sources);
+	list_init(&loop->awaited);
 	loop->now_ns = clock_ns();
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -187,6 +189,19 @@ void loop_source_remove(struct loop_source *source)
 		source->loop->next_source = source->node.next;
 	list_remove(&source->node);
 	source->loop = NULL;
+}
+
+void loop_awaited_add(struct loop *loop, struct loop_awaited *awaited)
+{
+	check(awaited->n);
+	list_add_tail(&loop->awaited, &awaited->node);
+}
+
+void loop_awaited_remove(struct loop_awaited *awaited)
+{
+	if (awaited->n)
+		list_remove(&awaited->node);
+	awaited->n = NULL;
 }
 
 static void wake(struct loop *loop)
@@ -424,11 +439,33 @@ static unsigned one_pass(struct loop *loop, bool must_look_at_fds)
 	return n;
 }
 
+/* Whether something is in flight: an answer is on its way. */
+static bool is_awaiting(const struct loop *loop)
+{
+	list_for_each (node, &loop->awaited)
+		if (*list_entry(node, struct loop_awaited, node)->n)
+			return true;
+	return false;
+}
+
 static bool is_fd_turn(struct loop *loop)
 {
 	unsigned turn = ++loop->fd_turn;
 
 	return (loop->n_inputs ? turn % INPUT_TURNS : turn % DOORBELL_TURNS) == 0;
+}
+
+/* The poll found nothing: whether to poll again. */
+static bool is_patient(struct loop *loop)
+{
+	if (atomic_load_explicit(&loop->must_stop, memory_order_relaxed))
+		return false;
+	if (!loop->patience.since_ns)
+		patience_begin_pause(&loop->patience, loop->now_ns, is_awaiting(loop));
+	if (patience_must_look(&loop->patience, loop->now_ns))
+		patience_looked(&loop->patience, loop->now_ns,
+				crowd_look(&loop->crowd, loop->now_ns));
+	return patience_lasts(&loop->patience, loop->now_ns);
 }
 
 /* Polls until something happens or it is time to sleep. */
@@ -438,16 +475,13 @@ static unsigned spin(struct loop *loop)
 
 	loop->now_ns = clock_ns();
 	while ((n = one_pass(loop, is_fd_turn(loop))) == 0) {
-		if (patience_must_look(&loop->patience, loop->now_ns))
-			patience_looked(&loop->patience, loop->now_ns,
-					crowd_is_here(&loop->crowd, loop->now_ns));
 		/* In a simulation, time stands still while a loop polls. */
-		if (clock_source || !patience_lasts(&loop->patience, loop->now_ns))
+		if (clock_source || !is_patient(loop))
 			return 0;
 		__builtin_ia32_pause();
 		loop->now_ns = clock_ns();
 	}
-	patience_found(&loop->patience, loop->now_ns, n);
+	patience_found(&loop->patience, loop->now_ns);
 	return n;
 }
 
@@ -464,7 +498,7 @@ static bool has_come(struct loop *loop)
 	unsigned n = one_pass(loop, false);
 
 	if (n)
-		patience_found(&loop->patience, loop->now_ns, n);
+		patience_found(&loop->patience, loop->now_ns);
 	return n || !list_is_empty(&loop->calls) || atomic_load(&loop->inbox) ||
 	       atomic_load(&loop->must_stop);
 }
@@ -477,6 +511,8 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 		atomic_store(&loop->is_sleeping, false);
 		return;
 	}
+	patience_sleeps(&loop->patience);
+	crowd_sleeps(&loop->crowd);
 	if (loop->hooks && loop->hooks->before_sleep)
 		loop->hooks->before_sleep();
 	/* Offline for RCU, so it only collects events. Their handlers run after after_sleep. */
@@ -486,7 +522,7 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 		loop->hooks->after_sleep();
 	loop->now_ns = clock_ns();
 	if (dispatch_fds())
-		patience_found(&loop->patience, loop->now_ns, 0);
+		patience_found(&loop->patience, loop->now_ns);
 }
 
 void loop_turn(struct loop *loop, uint64_t timeout_ns)

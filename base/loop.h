@@ -33,8 +33,7 @@ struct loop;
  */
 extern unsigned (*loop_choose)(unsigned n);
 
-/* A file descriptor. Embedded in its owner; borrowed by the loop between add and remove.
- */
+/* A file descriptor. Embedded in its owner; borrowed by the loop between add and remove. */
 struct loop_fd {
 	int fd;
 	uint32_t events; /* EPOLLIN, EPOLLOUT; level-triggered */
@@ -77,6 +76,12 @@ struct loop_source {
 	struct list node;
 };
 
+/* Answers under way: patience.h. Zero it, set n; remove accepts one that was never added. */
+struct loop_awaited {
+	const unsigned *n; /* borrowed, written by the loop's thread */
+	struct list node;
+};
+
 /* Called once a turn and around each sleep (RCU quiescent states). Each may be NULL. */
 struct loop_hooks {
 	void (*on_turn)(void);
@@ -95,6 +100,7 @@ struct loop {
 	struct list timers; /* by deadline */
 	struct list calls;
 	struct list sources;
+	struct list awaited;		/* of struct loop_awaited */
 	struct list *next_source;	/* of an iteration; loop_source_remove advances it */
 	const struct loop_hooks *hooks; /* borrowed */
 	struct patience patience;	/* how long to poll */
@@ -104,7 +110,7 @@ struct loop {
 	unsigned n_inputs; /* fds that are no doorbells */
 };
 
-/* spin_ns: how long to poll before sleeping, see patience.h. Returns 0 or -errno. */
+/* spin_ns: of spin.h; the first SPIN_AUTO measures for milliseconds. Returns 0 or -errno. */
 int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hooks);
 /* Accepts a zeroed loop. Every fd, timer and source must have been removed. */
 void loop_deinit(struct loop *loop);
@@ -137,5 +143,8 @@ void loop_call_cancel(struct loop_call *call);
 void loop_source_add(struct loop *loop, struct loop_source *source);
 void loop_source_remove(struct loop_source *source);
 
+/* remove accepts one that was never added. */
+void loop_awaited_add(struct loop *loop, struct loop_awaited *awaited);
+void loop_awaited_remove(struct loop_awaited *awaited);
 /* From any thread. Messages of one sender arrive in order. */
 void loop_send(struct loop *loop, struct loop_msg *msg);

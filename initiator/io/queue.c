@@ -154,6 +154,10 @@ static void on_attach(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, attach_msg);
 
+	if (!queue->awaited.n) {
+		queue->awaited.n = &queue->table.n_in_flight;
+		loop_awaited_add(queue->loop, &queue->awaited);
+	}
 	queue->attach_result = attach(queue);
 	tell(queue, &queue->attached_msg);
 }
@@ -255,6 +259,7 @@ static void on_quit(struct loop_msg *msg)
 	loop_timer_stop(&queue->io_timer);
 	loop_timer_stop(&queue->retry_timer);
 	loop_call_cancel(&queue->finish_call);
+	loop_awaited_remove(&queue->awaited);
 	slab_quit(&queue->slab, on_slab_quitted);
 }
 

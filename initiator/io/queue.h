@@ -98,7 +98,8 @@ struct volume_queue {
 	enum queue_mode mode;
 	unsigned state; /* enum host_queue_state */
 	struct loop_call finish_call;
-	struct loop_timer io_timer; /* runs while commands are in flight */
+	struct loop_awaited awaited; /* commands in flight */
+	struct loop_timer io_timer;  /* runs while commands are in flight */
 	struct loop_timer retry_timer;
 	uint64_t io_timeout_ns;
 	uint32_t n_answered_before; /* when io_timer looked last */

@@ -61,7 +61,8 @@ static void on_conn_closed(struct worker *worker, struct nbd_conn *conn)
 static int add_worker(struct bridge *bridge)
 {
 	struct worker *worker;
-	int r = worker_new(bridge->volume, &bridge->loop, bridge->n_workers, &worker);
+	int r = worker_new(bridge->volume, &bridge->loop, bridge->config->spin, bridge->n_workers,
+			   &worker);
 
 	if (r < 0)
 		return r;

@@ -28,6 +28,7 @@ struct bridge_config {
 	struct frontend_kernel_config kernel;
 	enum bridge_frontend frontend;
 	unsigned max_connections;
+	uint64_t spin; /* of the workers: spin.h */
 	bool is_read_only;
 	void (*on_ready)(void *context, const struct bridge_ready *ready);
 	void *context;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/spin.h"
 #include "base/units.h"
 #include "nbd_bridge/control/bridge.h"
 
@@ -76,7 +77,7 @@ struct json_object *bridge_options(const struct bridge_config *config)
 {
 	const struct frontend_socket_config *sockets = &config->sockets;
 	struct json_object *o = json_object_new_object();
-	char mode[16];
+	char mode[16], spin[UNITS_MAX];
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned)sockets->mode);
 	put(o, "read-only", config->is_read_only ? "yes" : "no");
@@ -85,6 +86,7 @@ struct json_object *bridge_options(const struct bridge_config *config)
 	put_addresses(o, "listen", sockets->listen, sockets->n_listen);
 	put_number(o, "max-connections", config->max_connections);
 	put_number(o, "device-connections", config->kernel.n_connections);
+	put(o, "spin", spin_format(spin, config->spin));
 	put_connection(o, &config->volume);
 	return o;
 }

@@ -18,13 +18,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/cpus.h"
 #include "nbd_bridge/io/nbd_session.h"
 #include "nbd_bridge/io/worker.h"
-
-enum {
-	SPIN_NS = 20000, /* how long a worker polls before it sleeps */
-};
 
 static unsigned poll_nothing(struct loop_source *source)
 {
@@ -62,13 +57,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* With one CPU, polling takes time from the client that it waits for. */
-static uint64_t spin_ns(void)
-{
-	return cpus_usable() > 1 ? SPIN_NS : 0;
-}
-
-int worker_new(struct volume *volume, struct loop *control, unsigned index,
+int worker_new(struct volume *volume, struct loop *control, uint64_t spin, unsigned index,
 	       struct worker **ret_worker)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
@@ -81,7 +70,7 @@ int worker_new(struct volume *volume, struct loop *control, unsigned index,
 	list_init(&worker->nbd.conns);
 	list_init(&worker->nbd.dirty);
 	list_init(&worker->node);
-	r = loop_init(&worker->nbd.loop, spin_ns(), NULL);
+	r = loop_init(&worker->nbd.loop, spin, NULL);
 	if (r < 0)
 		goto out_free;
 	worker->source = (struct loop_source){.poll = poll_nothing, .flush = flush_dirty};

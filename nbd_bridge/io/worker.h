@@ -35,8 +35,8 @@ struct worker {
 	struct gate_worker gate;
 };
 
-/* Control thread: starts the thread and adds the queue. 0 or -errno. */
-int worker_new(struct volume *volume, struct loop *control, unsigned index,
+/* Control thread: starts the thread and adds the queue. spin: spin.h. 0 or -errno. */
+int worker_new(struct volume *volume, struct loop *control, uint64_t spin, unsigned index,
 	       struct worker **ret_worker);
 /* Control thread: its connections are gone, its queue is removed. Joins the thread, frees the
  * worker. */

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
 #include "target/config/config.h"
 
 static void check_owner(const char *path, struct conf *conf)
@@ -31,13 +30,6 @@ static void check_owner(const char *path, struct conf *conf)
 			   st.st_uid, geteuid());
 }
 
-/* With one CPU, the thread that a loop waits for cannot run while the loop spins. */
-static void set_defaults(struct target_config *config)
-{
-	if (!config->tuning.spin_mark.line && cpus_usable() <= 1)
-		config->tuning.spin_ns = 0;
-}
-
 int config_read(const char *path, struct target_config *ret_config, FILE *out,
 		struct conf **ret_conf)
 {
@@ -48,7 +40,6 @@ int config_read(const char *path, struct target_config *ret_config, FILE *out,
 	if (r < 0)
 		return r;
 	check_owner(path, *ret_conf);
-	set_defaults(ret_config);
 	config_check(ret_config, strcmp(path, "-") ? path : "<stdin>", *ret_conf, out);
 	return conf_n_errors(*ret_conf) ? -EINVAL : 0;
 }

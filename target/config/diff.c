@@ -187,7 +187,9 @@ static const char *format_value(const struct conf_key *key, const void *object, 
 		return number(key, object) ? units_format_exact(buf, number(key, object)) : "";
 	case CONF_DURATION:
 		return units_format_duration(buf, number(key, object));
-	case CONF_CUSTOM: /* all of these are numbers, with a word for 0 */
+	case CONF_CUSTOM: /* all of these are numbers, most with a word for 0 */
+		if (key->format)
+			return key->format(buf, number(key, object));
 		return number(key, object) || !key->default_value
 			       ? format_number(number(key, object), buf)
 			       : key->default_value;

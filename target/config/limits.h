@@ -8,17 +8,10 @@
 #include "base/conf.h"
 #include "target/store/share.h"
 
-enum config_poll {
-	POLL_ADAPTIVE, /* spins briefly after work, then sleeps */
-	POLL_ALWAYS,   /* never sleeps */
-	POLL_NEVER,    /* sleeps at once */
-};
-
 struct config_tuning {
 	uint64_t workers; /* pollers; 0: auto (one a core, at most 8) */
-	struct conf_mark spin_mark, buffers_mark;
-	unsigned poll;		  /* enum config_poll */
-	uint64_t spin_ns;	  /* of adaptive polling; default 20us, 0 on one core */
+	struct conf_mark buffers_mark;
+	uint64_t spin;		  /* spin.h; default auto */
 	uint64_t queue_depth;	  /* largest submission queue offered; default 128 */
 	uint64_t inline_data;	  /* in-capsule data, bytes; default 4KiB */
 	uint64_t max_transfer;	  /* MDTS, a power of 2; default 1MiB */

@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/spin.h"
 #include "base/units.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
@@ -136,6 +137,16 @@ static const char *parse_workers(const char *value, void *field)
 	if (strcmp(value, "auto") && (units_parse_uint(value, &n) < 0 || n < 1 || n > POLLERS_MAX))
 		return "must be auto, or a number from 1 to 8";
 	memcpy(field, &n, sizeof(n));
+	return NULL;
+}
+
+static const char *parse_spin(const char *value, void *field)
+{
+	uint64_t spin;
+
+	if (spin_parse(value, &spin) < 0)
+		return "must be auto, always, never, or a time up to 1s";
+	memcpy(field, &spin, sizeof(spin));
 	return NULL;
 }
 
@@ -512,22 +523,13 @@ static const struct conf_schema log_schema = {
 	.keys = log_keys,
 };
 
-static const char *const polls[] = {
-	[POLL_ADAPTIVE] = "adaptive",
-	[POLL_ALWAYS] = "always",
-	[POLL_NEVER] = "never",
-	NULL,
-};
-
 static const struct conf_key tuning_keys[] = {
 	{"workers", CONF_CUSTOM, AT(config_tuning, workers), .default_value = "auto",
 	 .parse = parse_workers,
 	 .help = "Threads that move data: auto (one a CPU, at most 8) or a number."},
-	{"poll", CONF_ENUM, AT(config_tuning, poll), .names = polls, .default_value = "adaptive",
-	 .help = "adaptive: polls a little while after work, then sleeps; always: never sleeps; never: sleeps at once."},
-	{"spin", CONF_DURATION, AT(config_tuning, spin_ns), MARK(config_tuning, spin_mark),
-	 .max = NSEC_PER_SEC, .default_value = "20us",
-	 .help = "How long adaptive polling goes on without work; 0s on one CPU."},
+	{"spin", CONF_CUSTOM, AT(config_tuning, spin), .default_value = "auto", .parse = parse_spin,
+	 .format = spin_format,
+	 .help = "How long a thread without work polls before it sleeps: auto, always, never, or a time."},
 	{"queue_depth", CONF_UINT, AT(config_tuning, queue_depth), .min = 16,
 	 .max = QUEUE_DEPTH_MAX, .default_value = "128",
 	 .help = "Most commands a host may have in a queue."},

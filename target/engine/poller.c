@@ -60,16 +60,6 @@ static void on_stop(struct loop_msg *msg)
 	loop_stop(&poller->loop);
 }
 
-static uint64_t spin_ns(const struct config_tuning *tuning)
-{
-	if (tuning->poll == POLL_NEVER)
-		return 0;
-	if (tuning->poll == POLL_ALWAYS)
-		return PATIENCE_ENDLESS;
-	/* With one core, the thread that this loop waits for cannot run while it spins. */
-	return cpus_usable() > 1 ? tuning->spin_ns : 0;
-}
-
 int poller_init(struct poller *poller, struct target *target, unsigned index)
 {
 	int r;
@@ -81,7 +71,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	list_init(&poller->short_queues);
 	request_resume_init(poller);
 	stall_init(poller);
-	r = loop_init(&poller->loop, spin_ns(&target->config->tuning), &rcu_hooks);
+	r = loop_init(&poller->loop, target->config->tuning.spin, &rcu_hooks);
 	if (r == 0)
 		r = poller_make_memory(poller);
 	if (r == 0)

@@ -73,6 +73,7 @@ struct backend_aio {
 	struct ring *ring;    /* the kernel's; NULL: unknown layout, use io_getevents */
 	struct loop_fd event; /* the eventfd */
 	struct loop_source source;
+	struct loop_awaited awaited; /* n_in_flight */
 	struct loop_timer retry;
 	struct list waiting; /* of backend_io.node: first in, first submitted */
 	unsigned depth, n_in_flight, n_waiting;
@@ -419,6 +420,7 @@ void backend_aio_free(struct backend_aio *aio)
 	check(!aio->n_in_flight && list_is_empty(&aio->waiting));
 	loop_timer_stop(&aio->retry);
 	loop_source_remove(&aio->source);
+	loop_awaited_remove(&aio->awaited);
 	loop_fd_remove(&aio->event);
 	if (aio->context)
 		io_destroy(aio->context);
@@ -472,6 +474,8 @@ int backend_aio_new(struct loop *loop, unsigned depth, struct backend_aio **ret_
 	}
 	aio->ring = find_ring(aio->context);
 	loop_source_add(loop, &aio->source);
+	aio->awaited.n = &aio->n_in_flight;
+	loop_awaited_add(loop, &aio->awaited);
 	*ret_aio = aio;
 	return 0;
 }

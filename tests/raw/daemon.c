@@ -69,7 +69,7 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 	fprintf(f,
 		"version: 1\n"
 		"control_socket: %s/sock\n"
-		"%stuning: {poll: adaptive%s%s%s}\n"
+		"%stuning: {spin: auto%s%s%s}\n"
 		"limits: {pending: 8, %sconnections_per_host: 16%s}\n"
 		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n%shosts:\n  - {name: raw, nqn: '%s'%s%s%s}\n"
 		"subsystems:\n"

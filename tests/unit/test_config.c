@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "target/export/ana.h"
+#include "base/spin.h"
 #include "target/config/config.h"
 #include "target/export/snapshot.h"
 
@@ -114,7 +115,7 @@ static void smallest_has_defaults(void **state)
 	assert_string_equal(r.config.fabric, "auto");
 	assert_null(r.config.control_socket); /* the default is chosen at the start */
 	assert_int_equal(r.config.tuning.workers, 0);
-	assert_int_equal(r.config.tuning.poll, POLL_ADAPTIVE);
+	assert_int_equal(r.config.tuning.spin, SPIN_AUTO);
 	assert_int_equal(r.config.tuning.queue_depth, 128);
 	assert_int_equal(r.config.tuning.inline_data, 4096);
 	assert_int_equal(r.config.tuning.max_transfer, 1 << 20);
@@ -136,7 +137,7 @@ static void all_keys_are_read(void **state)
 		"log: {level: debug}\n"
 		"fabric: mlx5_0\n"
 		"control_socket: /tmp/x.sock\n"
-		"tuning: {workers: 2, poll: never, spin: 5us, queue_depth: 256,\n"
+		"tuning: {workers: 2, spin: 5us, queue_depth: 256,\n"
 		"  inline_data: 8KiB, max_transfer: 256KiB, buffers: 16MiB,\n"
 		"  shared_receives: 512, io_queues: 8}\n"
 		"limits: {connections: 10, connections_per_host: 5, pending: 3,\n"
@@ -163,8 +164,7 @@ static void all_keys_are_read(void **state)
 	assert_string_equal(r.said, "");
 	assert_int_equal(r.config.log_level, LOG_DEBUG);
 	assert_int_equal(t->workers, 2);
-	assert_int_equal(t->spin_ns, 5000);
-	assert_int_equal(t->poll, POLL_NEVER);
+	assert_int_equal(t->spin, 5000);
 	assert_int_equal(t->max_transfer, 256 << 10);
 	snapshot = build(&r);
 	assert_non_null(snapshot);
@@ -627,7 +627,7 @@ static void twenty_mistakes(void **state)
 				   "log: {level: chatty}\n" /* 2 */
 				   "tuning:\n"
 				   "  workers: many\n"	  /* 3 */
-				   "  poll: sometimes\n"  /* 4 */
+				   "  io_queues: some\n"  /* 4 */
 				   "  queue_deptth: 64\n" /* 5 */
 				   "  spin: 5 parsecs\n"  /* 6 */
 				   "portals:\n"

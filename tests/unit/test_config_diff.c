@@ -84,7 +84,7 @@ static void values(void **state)
 		"~ log: level info -> debug\n"
 		"~! configuration: fabric auto -> soft\n"
 		"~! tuning: workers auto -> 2\n"
-		"~! tuning: spin 20us -> 1ms\n"
+		"~! tuning: spin auto -> 1ms\n"
 		"~! tuning: buffers 64MiB -> 1GiB\n"
 		"~! limits: connections 1024 -> 99\n"
 		"~ limits: buffers_per_host 80 -> 10\n"

@@ -30,6 +30,7 @@ enum {
 static struct crowd crowd;
 static int loadavg_file, schedstat_file;
 static uint64_t now_ns, waited_ns;
+static unsigned n_usable;
 
 static int setup(void **state)
 {
@@ -37,7 +38,9 @@ static int setup(void **state)
 	crowd_deinit(&crowd);
 	crowd.loadavg_fd = loadavg_file = memfd_create("loadavg", 0);
 	crowd.schedstat_fd = schedstat_file = memfd_create("schedstat", 0);
-	crowd.n_cpus = N_CPUS;
+	crowd.n_online = N_CPUS;
+	crowd.has_quota = false;
+	n_usable = N_CPUS;
 	now_ns = NSEC_PER_SEC;
 	waited_ns = 0;
 	return loadavg_file < 0 || schedstat_file < 0;
@@ -66,7 +69,7 @@ static bool look_after(unsigned waits, const char *loadavg)
 	snprintf(text, sizeof(text), "123456789 %llu 42\n", (unsigned long long)waited_ns);
 	say(schedstat_file, text);
 	say(loadavg_file, loadavg);
-	return crowd_is_here(&crowd, now_ns);
+	return crowd_look_on(&crowd, now_ns, n_usable) != CROWD_NONE;
 }
 
 static bool look(const char *loadavg)
@@ -111,18 +114,60 @@ static void test_now_and_then(void **state)
 	assert_true(is_here);
 }
 
-/* A thread that waits for a CPU is in a crowd, whatever the load average is. */
+/* A thread that may use a part of the machine looks at its own waits: the rest is others' business.
+ */
 static void test_waits(void **state)
 {
-	assert_int_equal(looks_until_crowd(180, FREE), LOOKS);
+	n_usable = 1;
+	assert_int_equal(looks_until_crowd(180, FULL), LOOKS);
 	assert_in_range(looks_until_crowd(330, FREE), 1, 25);
-	assert_in_range(looks_until_crowd(330, FREE), 1, 6);
+	assert_in_range(looks_until_crowd(500, FREE), 1, 6);
 	assert_int_equal(looks_until_crowd(0, FREE), LOOKS);
+}
+
+/* With all CPUs a wait says nothing: the scheduler has put two threads on one of them. */
+static void test_waits_beside_a_free_cpu(void **state)
+{
+	assert_int_equal(looks_until_crowd(500, FREE), LOOKS);
+}
+
+/* A thread that sleeps waits for a moment each time that it wakes. */
+static void test_waits_with_sleeps(void **state)
+{
+	n_usable = 1;
+	for (unsigned i = 0; i < LOOKS; i++) {
+		assert_false(look_after(500, FREE));
+		crowd_sleeps(&crowd);
+	}
+}
+
+/* Out of quota, the thread waits, too. */
+static void test_quota(void **state)
+{
+	crowd.has_quota = true;
+	assert_in_range(looks_until_crowd(500, FREE), 1, 25);
+}
+
+/* The verdict says whether the loop may use another CPU. */
+static void test_how_many_cpus(void **state)
+{
+	enum crowd_verdict verdict = CROWD_NONE;
+
+	say(schedstat_file, "0 0 0\n");
+	say(loadavg_file, FULL);
+	for (unsigned i = 0; i < LOOKS && verdict == CROWD_NONE; i++)
+		verdict = crowd_look_on(&crowd, now_ns += LOOK_NS, N_CPUS);
+	assert_int_equal(verdict, CROWD_ON_SEVERAL);
+	crowd.n_online = 1;
+	for (verdict = CROWD_NONE; verdict == CROWD_NONE;)
+		verdict = crowd_look_on(&crowd, now_ns += LOOK_NS, 1);
+	assert_int_equal(verdict, CROWD_ON_ONE);
 }
 
 /* After a crowd it slept for a while: its waits before that count no more. */
 static void test_forgets_the_crowd(void **state)
 {
+	n_usable = 1;
 	assert_in_range(looks_until_crowd(330, FREE), 1, 25);
 	waited_ns += NSEC_PER_SEC;
 	assert_int_equal(looks_until_crowd(100, FREE), LOOKS);
@@ -144,12 +189,12 @@ static void test_what_is_no_number(void **state)
 		for (unsigned n = 0; n < LOOKS; n++) {
 			assert_false(look(texts[i]));
 			say(schedstat_file, texts[i]);
-			assert_false(crowd_is_here(&crowd, ++now_ns));
+			assert_int_equal(crowd_look(&crowd, ++now_ns), CROWD_NONE);
 		}
 	crowd_deinit(&crowd);
 	for (unsigned n = 0; n < LOOKS; n++) {
 		now_ns += LOOK_NS;
-		assert_false(crowd_is_here(&crowd, now_ns));
+		assert_int_equal(crowd_look(&crowd, now_ns), CROWD_NONE);
 	}
 }
 
@@ -188,7 +233,7 @@ static void test_shared_cpu(void **state)
 
 		while (clock_ns() < look_ns)
 			;
-		is_here = crowd_is_here(&crowd, clock_ns());
+		is_here = crowd_look(&crowd, clock_ns()) == CROWD_ON_ONE;
 	}
 	atomic_store(&must_end, true);
 	pthread_join(other, NULL);
@@ -203,6 +248,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_more_than_cpus, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_now_and_then, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits_beside_a_free_cpu, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits_with_sleeps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quota, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_how_many_cpus, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forgets_the_crowd, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_no_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_cpu, setup, teardown),

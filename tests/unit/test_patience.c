@@ -10,176 +10,187 @@
 #include "base/patience.h"
 
 enum {
-	SPIN_NS = 20 * 1000,
-	LOOK_NS = 100,
+	WAKE_NS = 20 * 1000,
+	NEAR_NS = PATIENCE_SHARE * WAKE_NS,
+	POLL_NS = 100,
+	SHORT_NS = 5 * 1000,
+	FAR_NS = 5 * 1000 * 1000,
 };
 
 static struct patience patience;
 static uint64_t now_ns;
-static uint64_t work_ns; /* the time to handle the items */
+static bool is_awaiting;
 
 static int setup(void **state)
 {
-	patience_init(&patience, SPIN_NS);
+	patience_init(&patience, SPIN_AUTO, WAKE_NS);
 	now_ns = NSEC_PER_SEC;
-	work_ns = NSEC_PER_USEC;
+	is_awaiting = false;
 	return 0;
 }
 
-/* n items arrive, then none for pause_ns. The loop polls for as long as patience allows and then
- * sleeps. Returns the time that it polled. */
-static uint64_t polled_ns(unsigned n, uint64_t pause_ns)
+/* A pause of this length. The loop polls for as long as patience allows, and then sleeps, which
+ * makes the pause one wake-up longer. Returns the time for which it polled. */
+static uint64_t polled_ns(uint64_t pause_ns)
 {
-	uint64_t start_ns, end_ns;
+	uint64_t start_ns = ++now_ns, polled;
 
-	patience_found(&patience, now_ns, n);
-	now_ns += work_ns;
-	start_ns = now_ns;
+	patience_begin_pause(&patience, now_ns, is_awaiting);
 	while (now_ns - start_ns < pause_ns && patience_lasts(&patience, now_ns))
-		now_ns += LOOK_NS;
-	end_ns = now_ns;
-	if (now_ns - start_ns < pause_ns) {
-		now_ns = start_ns + pause_ns;
+		now_ns += POLL_NS;
+	polled = now_ns - start_ns;
+	if (polled < pause_ns) {
+		patience_sleeps(&patience);
+		now_ns = start_ns + pause_ns + WAKE_NS;
 	}
-	return end_ns - start_ns;
+	patience_found(&patience, now_ns);
+	return polled;
 }
 
-static void pause_often(unsigned n_times, unsigned n, uint64_t pause_ns)
+static void pause_often(unsigned n_times, uint64_t pause_ns)
 {
 	for (unsigned i = 0; i < n_times; i++)
-		polled_ns(n, pause_ns);
+		polled_ns(pause_ns);
 }
 
-static void test_short_at_first(void **state)
+static void meet_crowd(enum crowd_verdict verdict)
 {
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
+	patience_looked(&patience, now_ns, verdict);
 }
 
+static void assert_polls_for(uint64_t ns)
+{
+	assert_in_range(polled_ns(FAR_NS), ns, ns + POLL_NS);
+}
+
+static void test_one_wake_up_at_first(void **state)
+{
+	assert_polls_for(WAKE_NS);
+}
+
+/* Whatever the pauses were before, a handful of others is believed. */
 static void test_follows_the_pauses(void **state)
 {
-	pause_often(40, 1, 70 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(1, 70 * NSEC_PER_USEC), 70 * NSEC_PER_USEC);
-	/* Polling is bounded when the next item does not come. */
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), PATIENCE_LONG_NS, PATIENCE_LONG_NS + LOOK_NS);
-	pause_often(8, 1, 5 * NSEC_PER_MSEC);
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
+	pause_often(8, NEAR_NS / 2);
+	assert_int_equal(polled_ns(NEAR_NS / 2), NEAR_NS / 2);
+	assert_polls_for(NEAR_NS);
+	pause_often(8, FAR_NS);
+	assert_polls_for(WAKE_NS);
+	pause_often(8, NEAR_NS / 2);
+	assert_polls_for(NEAR_NS);
+}
+
+/* A pause in which the loop slept is one wake-up longer, which says nothing of its cause. */
+static void test_own_wake_up_does_not_count(void **state)
+{
+	pause_often(8, NEAR_NS);
+	assert_polls_for(NEAR_NS);
 }
 
 static void test_pauses_that_are_too_long(void **state)
 {
-	pause_often(100, 1, PATIENCE_LONG_NS + 50 * NSEC_PER_USEC);
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), SPIN_NS, SPIN_NS + LOOK_NS);
+	pause_often(100, NEAR_NS + WAKE_NS);
+	assert_polls_for(WAKE_NS);
 }
 
-/* The wake-up latency that sleeping adds to a pause does not keep the loop asleep. */
-static void test_tries(void **state)
+/* One outlier in ten, of any length, changes nothing. */
+static void test_outliers(void **state)
 {
-	enum {
-		PAUSE_NS = 100 * 1000,
-		WAKE_UP_NS = 150 * 1000,
-		N = 100
-	};
-	uint64_t polled = 0;
-
-	for (unsigned i = 0; i < N; i++)
-		polled = polled_ns(1, polled < PAUSE_NS ? PAUSE_NS + WAKE_UP_NS : PAUSE_NS);
-	for (unsigned i = 0; i < N; i++)
-		assert_int_equal(polled_ns(1, PAUSE_NS), PAUSE_NS);
+	pause_often(20, SHORT_NS);
+	for (unsigned i = 0; i < 10; i++) {
+		polled_ns(NSEC_PER_SEC);
+		for (unsigned k = 0; k < 9; k++)
+			assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
+	}
+	assert_polls_for(NEAR_NS);
 }
 
-/* True pauses between the two limits: the loop polls as an occasional trial, and mostly sleeps. */
-static void test_tries_seldom(void **state)
+/* The time that a client takes between two I/Os says nothing of how soon the target answers. */
+static void test_answers_apart_from_new_work(void **state)
 {
-	enum {
-		PAUSE_NS = 300 * 1000,
-		N = 300
-	};
-	unsigned n_long = 0;
-
-	for (unsigned i = 0; i < N; i++)
-		n_long += polled_ns(1, PAUSE_NS) == PAUSE_NS;
-	assert_in_range(n_long, 1, N / 10);
+	for (unsigned i = 0; i < 20; i++) {
+		is_awaiting = true;
+		polled_ns(4 * WAKE_NS);
+		is_awaiting = false;
+		polled_ns(FAR_NS);
+	}
+	assert_polls_for(WAKE_NS);
+	is_awaiting = true;
+	assert_int_equal(polled_ns(4 * WAKE_NS), 4 * WAKE_NS);
 }
 
-static void test_asked_for_more(void **state)
+/* The limits follow from the wake-up alone. */
+static void test_scales_with_the_wake_up(void **state)
 {
-	patience_init(&patience, NSEC_PER_MSEC);
-	pause_often(40, 1, 10 * NSEC_PER_USEC);
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), NSEC_PER_MSEC, NSEC_PER_MSEC + LOOK_NS);
+	patience_init(&patience, SPIN_AUTO, 50 * WAKE_NS);
+	pause_often(8, 10 * NEAR_NS);
+	assert_int_equal(polled_ns(50 * NEAR_NS), 50 * NEAR_NS);
 }
 
 static void test_never(void **state)
 {
-	patience_init(&patience, 0);
-	pause_often(40, 1, 10 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(1, NSEC_PER_SEC), 0);
+	patience_init(&patience, 0, WAKE_NS);
+	pause_often(40, SHORT_NS);
+	assert_int_equal(polled_ns(FAR_NS), 0);
 }
 
 static void test_always(void **state)
 {
-	patience_init(&patience, PATIENCE_ENDLESS);
-	assert_int_equal(polled_ns(1, NSEC_PER_SEC), NSEC_PER_SEC);
-	patience_looked(&patience, now_ns, true);
-	pause_often(40, 9, 10 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(9, NSEC_PER_SEC), NSEC_PER_SEC);
+	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
+	meet_crowd(CROWD_ON_ONE);
+	assert_int_equal(polled_ns(FAR_NS), FAR_NS);
 }
 
-/* On a crowded CPU a loop that receives batches stops polling for a while. */
-static void test_crowded(void **state)
+/* What was asked for is done, however crowded the CPUs are. */
+static void test_time(void **state)
 {
-	pause_often(40, 9, 10 * NSEC_PER_USEC);
-	patience_looked(&patience, now_ns, false);
-	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
-	patience_looked(&patience, now_ns, true);
-	assert_false(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS - 1));
-	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 0);
+	patience_init(&patience, 3 * WAKE_NS, WAKE_NS);
+	assert_polls_for(3 * WAKE_NS);
+	pause_often(40, SHORT_NS);
+	meet_crowd(CROWD_ON_ONE);
+	assert_polls_for(3 * WAKE_NS);
+}
+
+/* Among others a loop polls for what comes soon, and only for as long as a wake-up takes. */
+static void test_crowd_and_soon(void **state)
+{
+	pause_often(20, SHORT_NS);
+	meet_crowd(CROWD_ON_SEVERAL);
+	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
+	assert_polls_for(WAKE_NS);
+}
+
+static void test_crowd_and_near(void **state)
+{
+	pause_often(20, 2 * WAKE_NS);
+	meet_crowd(CROWD_ON_SEVERAL);
+	assert_int_equal(polled_ns(2 * WAKE_NS), 0);
+}
+
+/* The pauses of a crowd that has begun to sleep are measured, too. */
+static void test_crowd_becomes_short(void **state)
+{
+	pause_often(20, 2 * WAKE_NS);
+	meet_crowd(CROWD_ON_SEVERAL);
+	pause_often(8, SHORT_NS);
+	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
+}
+
+/* The thread that the loop waits for may need the only CPU. */
+static void test_crowd_on_one_cpu(void **state)
+{
+	pause_often(20, SHORT_NS);
+	meet_crowd(CROWD_ON_ONE);
+	assert_int_equal(polled_ns(SHORT_NS), 0);
+}
+
+static void test_verdict_ends(void **state)
+{
+	pause_often(20, SHORT_NS);
+	meet_crowd(CROWD_ON_ONE);
 	now_ns += PATIENCE_CROWDED_NS;
-	assert_int_equal(polled_ns(9, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
-}
-
-/* Two items at once may belong to one I/O, so they are no batch. */
-static void test_crowded_one_at_a_time(void **state)
-{
-	patience_looked(&patience, now_ns, true);
-	pause_often(40, 2, 10 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
-	/* But it polls for less time than elsewhere: its peer may need this CPU. */
-	assert_in_range(polled_ns(1, NSEC_PER_SEC), PATIENCE_CROWDED * SPIN_NS,
-			PATIENCE_CROWDED * SPIN_NS + LOOK_NS);
-}
-
-/* An occasional batch shows that more than one I/O is in flight. */
-static void test_crowded_several_now_and_then(void **state)
-{
-	pause_often(40, 1, 10 * NSEC_PER_USEC);
-	patience_looked(&patience, now_ns, true);
-	polled_ns(8, 10 * NSEC_PER_USEC);
-	for (unsigned i = 0; i < 30; i++)
-		assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 0);
-	patience_looked(&patience, now_ns, true);
-	pause_often(100, 1, 10 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
-}
-
-/* One item that takes long, such as an I/O of 128 KiB. */
-static void test_crowded_long_work(void **state)
-{
-	work_ns = 40 * NSEC_PER_USEC;
-	pause_often(40, 1, 10 * NSEC_PER_USEC);
-	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
-	patience_looked(&patience, now_ns, true);
-	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 0);
-}
-
-/* Short work that was interrupted once still counts as short. */
-static void test_crowded_interrupted(void **state)
-{
-	pause_often(40, 1, 10 * NSEC_PER_USEC);
-	patience_looked(&patience, now_ns, true);
-	work_ns = 5 * NSEC_PER_MSEC;
-	polled_ns(1, 10 * NSEC_PER_USEC);
-	work_ns = NSEC_PER_USEC;
-	assert_int_equal(polled_ns(1, 10 * NSEC_PER_USEC), 10 * NSEC_PER_USEC);
+	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
+	assert_polls_for(NEAR_NS);
 }
 
 /* The check for a crowd is a system call, so it is rare, and omitted if its result changes
@@ -187,35 +198,57 @@ static void test_crowded_interrupted(void **state)
 static void test_looks_seldom(void **state)
 {
 	assert_true(patience_must_look(&patience, now_ns));
-	patience_looked(&patience, now_ns, false);
+	meet_crowd(CROWD_NONE);
 	assert_false(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS - 1));
 	assert_true(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS));
-	patience_looked(&patience, now_ns, true);
-	assert_false(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS));
+	meet_crowd(CROWD_ON_SEVERAL);
+	assert_false(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS - 1));
 	assert_true(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS));
-	patience_init(&patience, 0);
+	patience_init(&patience, 0, WAKE_NS);
 	assert_false(patience_must_look(&patience, now_ns));
-	patience_init(&patience, PATIENCE_ENDLESS);
+	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
 	assert_false(patience_must_look(&patience, now_ns));
+}
+
+static void test_spin_as_text(void **state)
+{
+	static const char *const texts[] = {"auto", "always", "never", "5us", "1s"};
+	static const char *const wrong[] = {"", "ever", "2s", "5 parsecs", "-1us"};
+	char buf[UNITS_MAX];
+	uint64_t spin = 7;
+
+	for (unsigned i = 0; i < ARRAY_LEN(texts); i++) {
+		assert_int_equal(spin_parse(texts[i], &spin), 0);
+		assert_string_equal(spin_format(buf, spin), texts[i]);
+	}
+	assert_int_equal(spin_parse("0s", &spin), 0);
+	assert_string_equal(spin_format(buf, spin), "never");
+	spin = 7;
+	for (unsigned i = 0; i < ARRAY_LEN(wrong); i++)
+		assert_int_not_equal(spin_parse(wrong[i], &spin), 0);
+	assert_int_equal(spin, 7);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_short_at_first, setup),
+		cmocka_unit_test_setup(test_one_wake_up_at_first, setup),
 		cmocka_unit_test_setup(test_follows_the_pauses, setup),
+		cmocka_unit_test_setup(test_own_wake_up_does_not_count, setup),
 		cmocka_unit_test_setup(test_pauses_that_are_too_long, setup),
-		cmocka_unit_test_setup(test_tries, setup),
-		cmocka_unit_test_setup(test_tries_seldom, setup),
-		cmocka_unit_test_setup(test_asked_for_more, setup),
+		cmocka_unit_test_setup(test_outliers, setup),
+		cmocka_unit_test_setup(test_answers_apart_from_new_work, setup),
+		cmocka_unit_test_setup(test_scales_with_the_wake_up, setup),
 		cmocka_unit_test_setup(test_never, setup),
 		cmocka_unit_test_setup(test_always, setup),
-		cmocka_unit_test_setup(test_crowded, setup),
-		cmocka_unit_test_setup(test_crowded_one_at_a_time, setup),
-		cmocka_unit_test_setup(test_crowded_several_now_and_then, setup),
-		cmocka_unit_test_setup(test_crowded_long_work, setup),
-		cmocka_unit_test_setup(test_crowded_interrupted, setup),
+		cmocka_unit_test_setup(test_time, setup),
+		cmocka_unit_test_setup(test_crowd_and_soon, setup),
+		cmocka_unit_test_setup(test_crowd_and_near, setup),
+		cmocka_unit_test_setup(test_crowd_becomes_short, setup),
+		cmocka_unit_test_setup(test_crowd_on_one_cpu, setup),
+		cmocka_unit_test_setup(test_verdict_ends, setup),
 		cmocka_unit_test_setup(test_looks_seldom, setup),
+		cmocka_unit_test_setup(test_spin_as_text, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ def of_target():
     def run(seconds):
         with programs.folder() as scratch:
             port = machine.free_port()
-            config = programs.write_config(scratch, port, NAMESPACE, "{poll: never, workers: 1}")
+            config = programs.write_config(scratch, port, NAMESPACE, "{spin: never, workers: 1}")
             traced = Traced(scratch, [built("target", "rblkd"), "--config", config],
                             lambda server: server.has_said(programs.READY))
             try:

@@ -10,7 +10,7 @@ import spdk
 from case import KIB, LOADS, SIZE, Bar, Case, over_depth, title
 
 RAM = {1: f"ram: {SIZE >> 20}MiB, block_size: 4096"}
-ALWAYS = ("--spin", "10ms")  # longer than any pause between two answers
+ALWAYS = ("--spin", "always")
 
 
 def on(target, load, *options):
@@ -40,7 +40,7 @@ def polling_bars(load):
 def polling():
     with contextlib.ExitStack() as stack:
         shipped = paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM))
-        always = paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM, "{poll: always}"))
+        always = paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM, "{spin: always, workers: 1}"))
         yield [Case("polling", title(load), "as shipped",
                     {"as shipped": on(shipped, load), "never sleeps": on(always, load, *ALWAYS)},
                     polling_bars(load), at=over_depth(load)) for load in LOADS]

@@ -64,10 +64,10 @@ def ram_bars(load):
 @contextlib.contextmanager
 def ram():
     with programs.folder() as scratch, \
-            programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}, "{poll: always, workers: 1}") as target:
+            programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}, "{spin: always, workers: 1}") as target:
         cases = []
         for load in LOADS:
-            contenders = {"rblk": rblk_on(target, 1, load, "--spin", "10ms"),
+            contenders = {"rblk": rblk_on(target, 1, load, "--spin", "always"),
                           "floor": lambda s, x=load: programs.floor(direction(x), x.block, x.depth, s)}
             if load.depth in (16, 32):
                 spread = 256 * MIB if load.block > 4 * KIB else 0

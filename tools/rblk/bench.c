@@ -22,12 +22,14 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/spin.h"
 #include "base/units.h"
 #include "initiator/control/host_identity.h"
 #include "tools/rblk/bench_worker.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
+#include "tools/rblk/spin_option.h"
 #include "tools/rblk/target_name.h"
 #include "transport/fabric.h"
 
@@ -328,10 +330,9 @@ static int run(struct bench *bench, const struct volume_config *config, enum out
 }
 
 struct bench_options {
-	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, spin_ns, runtime_ns,
-		ramp_ns;
+	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, runtime_ns, ramp_ns;
 	unsigned mode, output;
-	const char *fabric, *hostnqn, *hostid;
+	const char *fabric, *hostnqn, *hostid, *spin;
 };
 
 /* The load's own need is known; --buffers beyond it allows larger I/O. */
@@ -356,6 +357,7 @@ static int apply_buffers(const struct bench_options *options, struct volume_conf
 static int configure(const struct bench_options *options, const char *target,
 		     struct volume_config *config, struct error *error)
 {
+	uint64_t spin;
 	int code;
 
 	volume_config_init(config);
@@ -364,7 +366,7 @@ static int configure(const struct bench_options *options, const char *target,
 			  "more than 512 MiB in flight a queue");
 		return EXIT_USAGE;
 	}
-	code = target_name_parse(target, config, error);
+	code = spin_option(options->spin, &spin, error) ?: target_name_parse(target, config, error);
 	if (code == 0 &&
 	    host_identity_load("/etc/nvme", options->hostnqn, options->hostid, config, error) < 0)
 		code = (int)error->code;
@@ -396,8 +398,8 @@ static int bench_new(const struct bench_options *options, struct bench **ret_ben
 		.is_write = options->mode % 2 == 1,
 		.block_bytes = options->block,
 		.depth = (unsigned)options->depth,
-		.spin_ns = options->spin_ns,
 	};
+	spin_parse(options->spin, &bench->load.spin_ns); /* configure has checked it */
 	*ret_bench = bench;
 	return 0;
 }
@@ -430,7 +432,7 @@ int bench_main(int argc, char **argv)
 				  .depth = 32,
 				  .n_queues = 1,
 				  .nsid = 1,
-				  .spin_ns = 50 * NSEC_PER_USEC,
+				  .spin = "auto",
 				  .runtime_ns = 5 * NSEC_PER_SEC,
 				  .ramp_ns = 100 * NSEC_PER_MSEC};
 	const struct arg table[] = {
@@ -450,8 +452,8 @@ int bench_main(int argc, char **argv)
 		 NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
 		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME", "how long to run before that", 0,
 		 3600 * NSEC_PER_SEC, NULL},
-		{"spin", 0, ARG_DURATION, &o.spin_ns, "TIME", "poll so long before sleeping", 0,
-		 NSEC_PER_SEC, NULL},
+		{"spin", 0, ARG_STRING, &o.spin, "auto|always|never|TIME",
+		 "how long to poll before sleeping (default: auto)", 0, 0, NULL},
 		{"hostnqn", 0, ARG_STRING, &o.hostnqn, "NQN",
 		 "this host's NQN (default: /etc/nvme/hostnqn)", 0, 0, NULL},
 		{"hostid", 0, ARG_STRING, &o.hostid, "UUID",

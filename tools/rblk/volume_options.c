@@ -22,6 +22,7 @@
 #include "initiator/control/host_identity.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
+#include "tools/rblk/spin_option.h"
 #include "tools/rblk/volume_options.h"
 
 static const char *const frontend_names[] = {"auto", "nbd", "socket", NULL};
@@ -42,6 +43,7 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 		.max_connections = 16,
 		.n_kernel_connections = 1,
 		.socket_mode = "0600",
+		.spin = "auto",
 		.frontend = frontend,
 	};
 }
@@ -87,6 +89,9 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 		 arg){"buffers", 0, ARG_SIZE, &o->buffer_bytes, "SIZE",
 		      "locked memory of all queues together (default: 32MiB a queue, or as the limit allows)",
 		      MIB, 64 * GIB});
+	n = add(t, n,
+		(struct arg){"spin", 0, ARG_STRING, &o->spin, "auto|always|never|TIME",
+			     "how long to poll before sleeping (default: auto)"});
 	n = add(t, n,
 		(struct arg){"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
 			     "give the target a separate key for each command (type 2 windows)"});
@@ -318,6 +323,8 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 	r = target_name_parse(target, &config->volume, error);
 	if (r == 0)
 		r = apply_connection(o, &config->volume, error);
+	if (r == 0)
+		r = spin_option(o->spin, &config->spin, error);
 	if (r == 0)
 		r = apply_mode(o, &config->sockets, error);
 	if (r == 0)

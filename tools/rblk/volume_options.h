@@ -24,7 +24,7 @@ struct volume_options {
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
 	const char *socket_path, *socket_mode, *listen;
-	const char *secret_file, *ctrl_secret_file;
+	const char *secret_file, *ctrl_secret_file, *spin;
 	unsigned frontend;
 	bool is_read_only, is_verbose, has_windows, fails_on_denial;
 

@@ -154,7 +154,7 @@ static unsigned each_port(struct doctor *doctor, const char *device)
 	unsigned n_good = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), DEVICES "/%s/ports", device);
+	snprintf(path, sizeof(path), DEVICES "/%.*s/ports", NAME_MAX_SYSFS - 1, device);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
 		struct port port = {.device = device, .number = entry->d_name};

@@ -32,6 +32,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "target/store/fd.h"
+#include "target/store/region.h"
 
 enum {
 	ZEROES_BYTES = 1024 * 1024,
@@ -89,7 +90,13 @@ static int transfer_io(struct backend_io *io, int flags)
 
 static int work_transfer(struct backend_io *io)
 {
-	return transfer_io(io, 0);
+	struct regions *regions = disk_of(io->backend)->regions;
+	int r;
+
+	regions_lock(regions, io->offset, io->length, io->op == BACKEND_WRITE);
+	r = transfer_io(io, 0);
+	regions_unlock(regions, io->offset, io->length);
+	return r;
 }
 
 /* The work of an aio step, on a worker thread. */
@@ -103,6 +110,7 @@ static int work_sync(struct backend_io *io)
 	return sync_data(disk_of(io->backend));
 }
 
+/* The regions are locked piece by piece, so that a long command does not hold up others. */
 static int write_zeroes(struct backend_fd *disk, uint64_t offset, uint64_t n)
 {
 	int r = 0;
@@ -110,7 +118,9 @@ static int write_zeroes(struct backend_fd *disk, uint64_t offset, uint64_t n)
 	while (n && r == 0) {
 		uint64_t n_now = MIN(n, (uint64_t)ZEROES_BYTES);
 
+		regions_lock(disk->regions, offset, n_now, true);
 		r = transfer(disk->fd, true, zeroes, n_now, offset, 0);
+		regions_unlock(disk->regions, offset, n_now);
 		offset += n_now;
 		n -= n_now;
 	}
@@ -120,8 +130,11 @@ static int write_zeroes(struct backend_fd *disk, uint64_t offset, uint64_t n)
 static int work_zero(struct backend_io *io)
 {
 	struct backend_fd *disk = disk_of(io->backend);
-	int r = disk->zero(disk, io->offset, io->length, io->may_unmap);
+	int r;
 
+	regions_lock(disk->regions, io->offset, io->length, true);
+	r = disk->zero(disk, io->offset, io->length, io->may_unmap);
+	regions_unlock(disk->regions, io->offset, io->length);
 	return r == -EOPNOTSUPP ? write_zeroes(disk, io->offset, io->length) : r;
 }
 
@@ -129,8 +142,11 @@ static int work_zero(struct backend_io *io)
 static int work_discard(struct backend_io *io)
 {
 	struct backend_fd *disk = disk_of(io->backend);
-	int r = disk->discard(disk, io->offset, io->length);
+	int r;
 
+	regions_lock(disk->regions, io->offset, io->length, true);
+	r = disk->discard(disk, io->offset, io->length);
+	regions_unlock(disk->regions, io->offset, io->length);
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 
@@ -326,6 +342,7 @@ void backend_fd_close(struct backend *backend)
 	disk = disk_of(backend);
 	if (disk->fd >= 0)
 		close(disk->fd);
+	regions_free(disk->regions);
 	free(disk->path);
 	free(disk);
 }

@@ -12,11 +12,12 @@
 struct backend_fd {
 	struct backend backend;
 	/* Thread: control writes, in open; any thread reads. */
-	int fd;		  /* owned */
-	bool is_direct;	  /* O_DIRECT: fit for libaio; else worker threads */
-	bool can_be_full; /* a submit would wait if the disk has no free place */
-	bool is_shared;	  /* another rblkd may have it, too */
-	char *path;	  /* owned */
+	int fd;			 /* owned */
+	bool is_direct;		 /* O_DIRECT: fit for libaio; else worker threads */
+	bool can_be_full;	 /* a submit would wait if the disk has no free place */
+	bool is_shared;		 /* another rblkd may have it, too */
+	char *path;		 /* owned */
+	struct regions *regions; /* owned; NULL with O_DIRECT: the disk keeps blocks whole */
 	/* On a worker thread. 0 or -errno; -EOPNOTSUPP if unsupported. */
 	int (*zero)(struct backend_fd *disk, uint64_t offset, uint64_t n, bool may_unmap);
 	int (*discard)(struct backend_fd *disk, uint64_t offset, uint64_t n);

@@ -28,6 +28,7 @@
 #include "base/units.h"
 #include "target/store/backends.h"
 #include "target/store/fd.h"
+#include "target/store/region.h"
 #include "target/store/grow.h"
 #include "target/store/map.h"
 
@@ -369,6 +370,10 @@ static int prepare(struct backend_fd *disk, const struct backend_config *config,
 		r = lock_file(disk, config, error);
 	if (r == 0)
 		r = set_direct(disk, config, error);
+	if (r == 0 && !disk->is_direct) {
+		disk->regions = regions_new();
+		r = disk->regions ? 0 : backend_fd_refuse(config, -ENOMEM, error, "out of memory");
+	}
 	if (r == 0 && config->must_create && config->size_bytes > (uint64_t)st.st_size)
 		r = grow(disk, config, (uint64_t)st.st_size, config->size_bytes, error);
 	if (r < 0)

@@ -558,6 +558,46 @@ static void file_without_direct(void **state)
 	unmount();
 }
 
+/* Through the page cache, too, a read gives a block as one write left it. */
+static void blocks_without_direct_are_whole(void **state)
+{
+	const unsigned bytes = 64 * 1024, n_rounds = 3000;
+	struct backend_config config = new_file_on("ramfs", NULL, FILE_BYTES);
+	struct backend *backend = must_open(&backend_file, &config);
+	struct test_io writes[2], read;
+	uint8_t *buffers[3] = {buffer_new(bytes), buffer_new(bytes), buffer_new(bytes)};
+	unsigned n_torn = 0, n_changes = 0, last = 0;
+
+	for (unsigned n = 0; n < n_rounds; n++) {
+		for (unsigned i = 0; i < 2; i++) {
+			memset(buffers[i], (int)(2 * n + i) & 0xff, bytes);
+			writes[i].io = (struct backend_io){
+				.op = n % 8 == 7 && i ? BACKEND_WRITE_ZEROES : BACKEND_WRITE,
+				.length = bytes,
+				.buffer = buffers[i]};
+		}
+		read.io = (struct backend_io){
+			.op = BACKEND_READ, .length = bytes, .buffer = buffers[2]};
+		start(backend, &writes[0]);
+		start(backend, &read);
+		start(backend, &writes[1]);
+		finish(&writes[0]);
+		finish(&writes[1]);
+		finish(&read);
+		assert_int_equal(writes[0].error | writes[1].error | read.error, 0);
+		for (unsigned at = 0; at < bytes; at += BLOCK)
+			n_torn += memcmp(buffers[2] + at, buffers[2] + at + 1, BLOCK - 1) != 0;
+		n_changes += buffers[2][0] != last;
+		last = buffers[2][0];
+	}
+	assert_int_equal(n_torn, 0);
+	assert_true(n_changes > n_rounds / 10);
+	for (unsigned i = 0; i < 3; i++)
+		free(buffers[i]);
+	backend_file.close(backend);
+	unmount();
+}
+
 /* Only writes beyond the space fail, and only until there is space again. */
 static void full_file_system_is_told(void **state)
 {
@@ -737,6 +777,7 @@ int main(void)
 		WITH(set_up_aio, file_is_created),
 		WITH(set_up_aio, file_is_refused),
 		WITH(set_up_aio, file_without_direct),
+		WITH(set_up_aio, blocks_without_direct_are_whole),
 		WITH(set_up_aio, full_file_system_is_told),
 		WITH(set_up_pool, full_file_system_is_told),
 		WITH(set_up_aio, ram_does_all),

@@ -208,8 +208,10 @@ static void fill_ns_preferences(const struct namespace *ns, struct nvme_id_ns *i
 
 /*
  * For other hosts, and after a loss of power, a write is atomic block by block and no further: no
- * backend promises more. For memory rblkd ensures this itself (store/whole.h); a file or a device
- * relies on its file system or its hardware. Compare and Write is atomic up to its longest length.
+ * backend promises more. rblkd ensures this itself for memory (store/whole.h), and for the readers
+ * of a file without O_DIRECT (store/region.h). With O_DIRECT, and after a loss of power, a file or
+ * a device relies on its file system or its hardware. Compare and Write is atomic up to its longest
+ * length.
  */
 static void fill_ns_commands(const struct target *target, const struct namespace *ns,
 			     struct nvme_id_ns *id)

@@ -181,7 +181,7 @@ static void r3_read_into_the_capsule(void **state)
 
 static bool is_known_admin(unsigned opcode)
 {
-	static const uint8_t known[] = {0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x7f};
+	static const uint8_t known[] = {0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x7f, 0x86};
 
 	return memchr(known, (int)opcode, sizeof(known));
 }

@@ -250,11 +250,11 @@ static void expect_no_buffer(void)
 static void a_buffer_that_there_never_is(void **state)
 {
 	struct buddy *buddy = &host_queue(IO)->poller->data.buddy;
-	unsigned n_orders = buddy->n_orders;
+	size_t max_block = buddy->max_block;
 
-	buddy->n_orders = 1;
+	buddy->max_block = BLOCK;
 	send_io(IO, NVME_IO_READ, ON_DISK, 16, 3);
-	buddy->n_orders = n_orders;
+	buddy->max_block = max_block;
 	expect_no_buffer();
 }
 
@@ -263,15 +263,15 @@ static void a_buffer_that_there_never_is(void **state)
 static void a_buffer_that_is_waited_for_in_vain(void **state)
 {
 	struct buddy *buddy = &host_queue(IO)->poller->data.buddy;
-	unsigned n_orders = buddy->n_orders;
+	size_t max_block = buddy->max_block;
 
 	hold_read(3);
 	send_io(IO, NVME_IO_READ, ON_DISK, 16, 4);
 	only_request_in(IO, REQUEST_WAIT_BUFFER);
-	buddy->n_orders = 1;
+	buddy->max_block = BLOCK;
 	disk_say(0, 0, false);
 	host_settle();
-	buddy->n_orders = n_orders;
+	buddy->max_block = max_block;
 	expect_no_buffer();
 }
 

@@ -72,10 +72,11 @@ static void parse_ana_log(const uint8_t *page)
 	}
 }
 
-/* The runs lie within the range, whatever the answer says. */
+/* The runs lie within the range, whatever the answer says. The range comes from reserved bytes of
+ * the answer, so that it does not depend on the descriptors. */
 static void read_lba_status(const uint8_t *page)
 {
-	uint64_t slba = page[8], n_blocks = 1 + page[12] * 1000ull, sum = 0;
+	uint64_t slba = page[5], n_blocks = 1 + page[6] * 1000ull, sum = 0;
 	struct volume_run runs[VOLUME_RUNS_MAX];
 	unsigned n = lba_status_read(page, slba, n_blocks, runs, VOLUME_RUNS_MAX);
 

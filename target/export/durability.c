@@ -24,6 +24,8 @@ static const struct durability meanings[] = {
 				      "as every write"},
 	[DURABILITY_UNKNOWN_CACHE] = {"unknown, taken for write back",
 				      "fdatasync: the disk's cache is emptied", "O_DSYNC write"},
+	[DURABILITY_REPLICATED] = {"none", "nothing left to do: each write is on all replicas",
+				   "as every write"},
 };
 
 const struct durability *durability_of(const struct namespace *ns)

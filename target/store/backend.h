@@ -70,6 +70,9 @@ struct backend_ops {
 	 * may hold data. NULL: the store cannot tell. */
 	int (*map)(struct backend *backend, uint64_t offset, uint64_t length,
 		   struct backend_map *map);
+	/* The state of what the store depends on, as one line for people; NULL: there is no such
+	 * thing. Never waits. */
+	void (*health)(struct backend *backend, char *text, size_t n);
 	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };
@@ -79,6 +82,8 @@ struct backend {
 	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on
 	 * (fault F9). The backend sets it, any thread. */
 	_Atomic bool has_failed;
+	/* The size in limits is not that of the store any more (backend_changed). Any thread. */
+	_Atomic bool has_changed;
 	bool is_created; /* open created the store */
 	/* The sizes before and after open or resize grew the store, until it is kept or undone;
 	 * grown_to 0: it has not grown. Control. */
@@ -120,6 +125,12 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 	io->is_out = true;
 	backend->ops->submit(backend, thread, io);
 }
+
+/* Any thread: sets has_changed, then calls the function of backend_on_change. */
+void backend_changed(struct backend *backend);
+/* Control, while no backend is open: sets the function, or NULL. It runs on any thread and may run
+ * again before the change is handled. */
+void backend_on_change(void (*on_change)(void *context), void *context);
 
 /* For long work that is no I/O of a backend: runs it on a worker thread, then io->done on the
  * loop. */

@@ -715,6 +715,45 @@ static void device_has_sectors(void **state)
 	close_loop(path);
 }
 
+/* ---- images of a cluster: RBLK_TEST_RBD_CONF and RBLK_TEST_RBD, of 8 MiB -------------------- */
+
+static void rbd_does_all(void **state)
+{
+	const char *path = getenv("RBLK_TEST_RBD"), *conf = getenv("RBLK_TEST_RBD_CONF");
+	const struct backend_config config = {
+		.path = path, .ceph_conf = conf, .ceph_user = "rblk", .block_size = 512};
+	struct backend *backend = must_open(&backend_rbd, &config);
+
+	assert_false(backend->limits.has_volatile_cache);
+	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
+	must_refuse(&backend_rbd, &config, -EBUSY, "is exported already");
+	exercise(backend, false);
+	assert_int_equal(change(backend, BACKEND_DISCARD, FILE_BYTES - BLOCK, 2 * BLOCK, false),
+			 -EIO);
+	backend->ops->close(backend);
+}
+
+static void rbd_is_refused(void **state)
+{
+	struct backend_config config = {.path = "rbd/no-such-image",
+					.ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
+					.ceph_user = "rblk",
+					.block_size = 512};
+
+	must_refuse(&backend_rbd, &config, -ENOENT, "there is no such image");
+	config.path = "no-such-pool/image";
+	must_refuse(&backend_rbd, &config, -ENOENT, "there is no pool 'no-such-pool'");
+	config.ceph_user = "stranger";
+	must_refuse(&backend_rbd, &config, -EIO, "client.stranger");
+}
+
+static int test_cluster(void)
+{
+	const struct CMUnitTest tests[] = {{"rbd_does_all", rbd_does_all, set_up_aio, tear_down},
+					   {"rbd_is_refused", rbd_is_refused}};
+	return cmocka_run_group_tests_name("rbd", tests, NULL, NULL);
+}
+
 int main(void)
 {
 #define WITH(set_up, test)                                                                         \
@@ -751,6 +790,8 @@ int main(void)
 	int n_failed;
 
 	log_init("test_backend", LOG_ERR);
+	if (getenv("RBLK_TEST_RBD"))
+		return test_cluster();
 	if (!mkdtemp(directory))
 		return 1;
 	n_failed = cmocka_run_group_tests(tests, NULL, NULL);

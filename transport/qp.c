@@ -111,7 +111,7 @@ void qp_deinit(struct qp *qp)
 {
 	if (!qp->cq)
 		return;
-	check(!qp->is_attached);
+	check(!qp_is_attached(qp->state));
 	if (qp->verbs)
 		rdma_destroy_qp(qp->id);
 	recv_ring_deinit(&qp->own_ring);
@@ -126,7 +126,7 @@ int qp_attach(struct qp *qp)
 
 	if (r < 0)
 		return r;
-	qp->is_attached = true;
+	qp_move(qp, QP_LIVE);
 	return qp->own_part ? recv_part_post(qp->own_part) : 0;
 }
 
@@ -141,14 +141,14 @@ void qp_detach(struct qp *qp)
 	loop_timer_stop(&qp->quiet);
 	if (qp->hold != QP_RELEASED)
 		cq_detach(qp->cq, qp);
-	qp->is_attached = false;
+	qp_move(qp, QP_DETACHED);
 }
 
 static void report_broken(struct loop_call *call)
 {
 	struct qp *qp = container_of(call, struct qp, broken_call);
 
-	if (!qp->is_draining && qp->on_broken)
+	if (!qp_is_draining(qp->state) && qp->on_broken)
 		qp->on_broken(qp, &qp->cause);
 }
 
@@ -156,11 +156,10 @@ void qp_drain(struct qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	check(!qp->is_draining);
-	qp->is_draining = true;
-	if (!qp->is_broken)
-		qp_flush(qp);
-	qp->is_broken = true;
+	check(!qp_is_draining(qp->state));
+	if (!qp_is_broken(qp->state))
+		qp_flush(qp); /* which may break it */
+	qp_move(qp, QP_DRAINING);
 	qp_drop_chain(qp);
 	if (ibv_modify_qp(qp->verbs, &attr, IBV_QP_STATE))
 		log_debug("qp %u: cannot move to the error state: %s", qp->number, strerror(errno));
@@ -240,9 +239,9 @@ static void report_drained(struct loop_call *call)
 {
 	struct qp *qp = container_of(call, struct qp, drained_call);
 
-	if (qp->has_drained)
+	if (qp_has_drained(qp->state))
 		return;
-	qp->has_drained = true;
+	qp_move(qp, QP_DRAINED);
 	loop_timer_stop(&qp->quiet);
 	qp->on_drained(qp);
 }

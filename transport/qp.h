@@ -10,11 +10,12 @@
  *
  * Life: init (control) -> attach (owner loop; posts receives) -> [CM connects it] -> live ->
  * qp_drain (owner loop): it goes to the error state, all posted requests come back -> on_drained
- * -> detach (owner loop) -> deinit (control).
+ * -> detach (owner loop) -> deinit (control). enum qp_state has these steps.
  */
 #pragma once
 
 #include "transport/cq.h"
+#include "transport/qp_state.h"
 #include "transport/recv_ring.h"
 
 struct chain;
@@ -67,13 +68,11 @@ struct qp {
 	unsigned max_reads, n_reads; /* RDMA READ credits (ORD, of the CM event) */
 	struct chain *chain;	     /* borrowed from the cq while requests are queued; else NULL */
 	unsigned n_chain;
-	bool has_ahead;	   /* behind the chain is a WRITE or a bind for the next SEND */
-	struct list dirty; /* in cq->dirty while the chain is not empty */
-	bool is_attached;
+	bool has_ahead;	      /* behind the chain is a WRITE or a bind for the next SEND */
+	struct list dirty;    /* in cq->dirty while the chain is not empty */
 	struct list credited; /* in cq->credited after slots came back */
-	bool is_broken;	      /* a request failed, or draining: posts nothing more */
-	bool is_draining, has_drained;
-	struct work ahead; /* stands for WRITEs and binds, which have no own work */
+	unsigned state;	      /* enum qp_state */
+	struct work ahead;    /* stands for WRITEs and binds, which have no own work */
 	struct work drain_marker;
 	struct completion cause; /* the first error */
 	struct loop_call unposted_call, broken_call, drained_call;

@@ -21,6 +21,8 @@ enum qp_hold {
 	QP_RELEASED,  /* the queue pair is destroyed: it uses none */
 };
 
+/* Takes the next step of its life; a step that its table forbids ends the process. Owner loop. */
+void qp_move(struct qp *qp, enum qp_state next);
 /* A work of the send queue completed. status: enum ibv_wc_status. */
 void qp_complete(struct qp *qp, struct work *work, unsigned status);
 /* Slots came back in this batch: notifies the owner, unless the queue pair is broken. */

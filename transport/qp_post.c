@@ -21,6 +21,7 @@
  * data has arrived, which may be after a later SEND. The works behind such a READ wait for it, so
  * done is called in posting order on every device.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <rdma/rdma_cma.h>
@@ -28,10 +29,29 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/states.h"
 #include "transport/chain.h"
 #include "transport/cq_internal.h"
 #include "transport/qp_internal.h"
 #include "transport/window.h"
+
+#define TO(s) STATE_TO(QP_##s)
+
+static const struct state_rule life[] = {
+	[QP_NEW] = {"new", TO(LIVE)},
+	[QP_LIVE] = {"live", TO(BROKEN) | TO(DRAINING) | TO(DETACHED)},
+	[QP_BROKEN] = {"broken", TO(DRAINING) | TO(DETACHED)},
+	[QP_DRAINING] = {"draining", TO(DRAINED)},
+	[QP_DRAINED] = {"drained", TO(DETACHED)},
+	[QP_DETACHED] = {"detached", 0},
+};
+
+static_assert(sizeof(life) / sizeof(life[0]) == QP_DETACHED + 1, "a rule for each state");
+
+void qp_move(struct qp *qp, enum qp_state next)
+{
+	states_move("queue pair", life, &qp->state, next);
+}
 
 enum {
 	/* Without a completion for this long, a draining queue pair is destroyed. */
@@ -128,7 +148,7 @@ static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const stru
 		qp_flush(qp);
 	push_posted(qp, work);
 	qp->has_ahead = false;
-	if (qp->is_broken) {
+	if (qp_is_broken(qp->state)) {
 		qp->n_unposted += work->n_slots;
 		loop_defer(qp->cq->loop, &qp->unposted_call);
 		return_chain(qp); /* put_ahead may have taken it */
@@ -306,9 +326,9 @@ static void hand_back(struct qp *qp)
 			break;
 		pop_posted(qp);
 		qp->n_settled -= work->n_slots;
-		c.status = work->is_done   ? work->status
-			   : qp->is_broken ? IBV_WC_WR_FLUSH_ERR
-					   : IBV_WC_SUCCESS;
+		c.status = work->is_done	     ? work->status
+			   : qp_is_broken(qp->state) ? IBV_WC_WR_FLUSH_ERR
+						     : IBV_WC_SUCCESS;
 		work->done(work, &c);
 	}
 }
@@ -317,7 +337,7 @@ void qp_complete(struct qp *qp, struct work *work, unsigned status)
 {
 	unsigned n_settled;
 
-	if (qp->has_drained)
+	if (qp_has_drained(qp->state))
 		return; /* a late completion: the works are flushed already */
 	if (status != IBV_WC_SUCCESS)
 		qp_break(qp, &(struct completion){.status = status});
@@ -352,15 +372,15 @@ void qp_complete_unposted(struct loop_call *call)
 
 void qp_credit(struct qp *qp)
 {
-	if (qp->on_credit && !qp->is_broken)
+	if (qp->on_credit && !qp_is_broken(qp->state))
 		qp->on_credit(qp);
 }
 
 void qp_break(struct qp *qp, const struct completion *c)
 {
-	if (qp->is_broken)
+	if (qp_is_broken(qp->state))
 		return;
-	qp->is_broken = true;
+	qp_move(qp, QP_BROKEN);
 	qp->cause = *c;
 	qp_drop_chain(qp);
 	loop_defer(qp->cq->loop, &qp->broken_call);
@@ -414,7 +434,7 @@ static void wait_for_more(struct qp *qp)
 
 void qp_check_drained(struct qp *qp)
 {
-	if (!qp->is_draining || qp->hold == QP_RELEASING)
+	if (!qp_is_draining(qp->state) || qp->hold == QP_RELEASING)
 		return;
 	if (qp->n_posted == 0 && qp->own_ring.n_posted == 0)
 		loop_defer(qp->cq->loop, &qp->drained_call);

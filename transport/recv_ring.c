@@ -188,7 +188,7 @@ void recv_give(struct recv *recv)
 {
 	struct recv_ring *ring = recv->ring;
 
-	if (ring->qp && ring->qp->is_draining)
+	if (ring->qp && qp_is_draining(ring->qp->state))
 		return; /* stays unposted: the ring is freed with its queue pair */
 	recv->wr->next = ring->chain;
 	ring->chain = recv->wr;
@@ -225,10 +225,10 @@ bool recv_complete(struct work *work, struct qp *qp, const struct completion *c)
 	struct recv *recv = container_of(work, struct recv, work);
 	struct recv_ring *ring = recv->ring;
 
-	if (ring->qp && ring->qp->has_drained)
+	if (ring->qp && qp_has_drained(ring->qp->state))
 		return true; /* a late completion: the ring is about to be freed */
 	ring->n_posted--;
-	if (c->status == IBV_WC_SUCCESS && qp && !qp->is_draining) {
+	if (c->status == IBV_WC_SUCCESS && qp && !qp_is_draining(qp->state)) {
 		ring->on_recv(recv, qp, c);
 		return true;
 	}

@@ -311,7 +311,7 @@ static int attach(struct admin *admin, struct cm_conn *conn, const struct domain
 		return r;
 	move(admin, ADMIN_RUNNING);
 	r = qp_attach(&admin->qp);
-	if (r < 0 && !admin->qp.is_attached) {
+	if (r < 0 && !qp_is_attached(admin->qp.state)) {
 		cq_stop(&admin->cq);
 		move(admin, ADMIN_IDLE);
 		return r;

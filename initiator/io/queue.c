@@ -141,7 +141,7 @@ static int attach(struct volume_queue *queue)
 	queue->qp.on_credit = on_credit;
 	queue->qp.ring->on_recv = on_recv;
 	r = qp_attach(&queue->qp);
-	if (r < 0 && !queue->qp.is_attached) {
+	if (r < 0 && !qp_is_attached(queue->qp.state)) {
 		queue_cq_stop(queue->cq);
 		return r;
 	}

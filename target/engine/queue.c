@@ -125,7 +125,7 @@ static void attach(struct loop_msg *msg)
 		qp->own_ring.on_recv = request_on_recv;
 	if (r == 0)
 		r = qp_attach(qp);
-	if (qp->is_attached)
+	if (qp_is_attached(qp->state))
 		list_add_tail(&queue->poller->queues, &queue->poller_node);
 	if (queue->state == QUEUE_NEW) /* else it broke during qp_attach */
 		queue_move(queue, r == 0 ? QUEUE_SERVING : QUEUE_FAILED);
@@ -141,7 +141,7 @@ static void drain(struct loop_msg *msg)
 	queue->n_busy++; /* until the end of this function */
 	request_abort_waiting(queue);
 	queue->on_drain(queue);
-	if (queue->qp.is_attached)
+	if (qp_is_attached(queue->qp.state))
 		qp_drain(&queue->qp);
 	else
 		queue_move(queue, QUEUE_DRAINED);

@@ -117,7 +117,7 @@ static COLD_PATH void check_over(struct queue *queue)
 	if (queue->state != QUEUE_DRAINED || queue->n_busy)
 		return;
 	queue_move(queue, QUEUE_OVER);
-	if (queue->qp.is_attached)
+	if (qp_is_attached(queue->qp.state))
 		qp_detach(&queue->qp);
 	list_remove(&queue->poller_node);
 	buffer_give(queue->poller, &queue->cqes);

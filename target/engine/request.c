@@ -430,7 +430,7 @@ STEP execute(struct request *r)
 	enum request_state next = REQUEST_GONE;
 
 	/* The fence: what the old association has not started never starts. */
-	if (r->queue->qp.is_broken)
+	if (qp_is_broken(r->queue->qp.state))
 		return REQUEST_FINISH;
 	if (__builtin_expect(enters_at_once(r), 1))
 		return r->execute(r);

@@ -313,7 +313,7 @@ static void hang_up(unsigned i)
 
 static void send_capsule(unsigned i, const struct nvme_sqe *sqe, const uint8_t *data, size_t n)
 {
-	if (env.queues[i] && env.queues[i]->qp.is_attached && !env.queues[i]->qp.is_broken)
+	if (env.queues[i] && env.queues[i]->qp.state == QP_LIVE)
 		wire_deliver(&env.queues[i]->qp, sqe, data, n);
 }
 

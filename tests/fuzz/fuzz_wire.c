@@ -158,7 +158,7 @@ int qp_init(struct qp *qp, struct rdma_cm_id *id, const struct qp_config *config
 
 int qp_attach(struct qp *qp)
 {
-	qp->is_attached = true;
+	qp->state = QP_LIVE;
 	return 0;
 }
 
@@ -169,7 +169,7 @@ static void post(struct qp *qp, enum kind kind, struct work *work)
 		.kind = kind, .qp = qp, .work = work};
 	if (kind == DRAIN)
 		return;
-	check(qp->is_attached && qp_n_free(qp) > 0);
+	check(qp_is_attached(qp->state) && qp_n_free(qp) > 0);
 	qp->n_posted++;
 }
 
@@ -225,20 +225,20 @@ void qp_drain(struct qp *qp)
 		if (p->qp == qp)
 			p->status = FLUSHED;
 	}
-	check(!qp->is_draining);
-	qp->is_draining = qp->is_broken = true;
+	check(!qp_is_draining(qp->state));
+	qp->state = QP_DRAINING;
 	post(qp, DRAIN, NULL);
 }
 
 void qp_detach(struct qp *qp)
 {
 	check(qp->n_posted == 0);
-	qp->is_attached = false;
+	qp->state = QP_DETACHED;
 }
 
 void qp_deinit(struct qp *qp)
 {
-	check(!qp->is_attached);
+	check(!qp_is_attached(qp->state));
 }
 
 static void end(const struct pending *p)
@@ -254,7 +254,7 @@ static void end(const struct pending *p)
 	qp->n_reads -= p->kind == READ;
 	if (p->work)
 		p->work->done(p->work, &c);
-	if (!qp->is_draining)
+	if (!qp_is_draining(qp->state))
 		qp->on_credit(qp);
 }
 

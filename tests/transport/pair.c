@@ -188,7 +188,7 @@ void pair_settle(struct pair *p)
 
 void side_drain(struct pair *p, struct side *side)
 {
-	if (!side->qp.is_draining)
+	if (!qp_is_draining(side->qp.state))
 		qp_drain(&side->qp);
 	check(pair_wait(p, &side->n_drained, 1));
 }

@@ -100,7 +100,7 @@ enum request_state io_read_piece(struct request *r, void *buffer, io_done *done)
 /* Checked between pieces: the connection is over, so the rest would be wasted work. */
 static inline bool io_must_stop(const struct request *r)
 {
-	return queue_is_dying(r->queue) || r->queue->qp.is_broken;
+	return queue_is_dying(r->queue) || qp_is_broken(r->queue->qp.state);
 }
 /* For commands with one piece of work: ends the command. */
 io_done io_finish;

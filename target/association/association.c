@@ -8,6 +8,7 @@
 #include "target/association/auth/auth.h"
 #include "target/association/auth/turn.h"
 #include "target/association/controller.h"
+#include "target/association/cross_reset.h"
 #include "target/association/fence.h"
 
 /* The end of the admin queue ends the association. */
@@ -15,8 +16,11 @@ static void on_dying(struct connection *c, const char *why)
 {
 	fence_cancel(c);
 	turn_cancel(c);
-	if (c->controller && c->queue->qid == 0)
-		controller_kill(c->controller, why);
+	if (!c->controller || c->queue->qid != 0)
+		return;
+	if (controller_state(c->controller) != CONTROLLER_DYING && !c->target->is_stopping)
+		cross_reset_note_lost(c->controller);
+	controller_kill(c->controller, why);
 }
 
 static void on_over(struct connection *c)

@@ -16,11 +16,14 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
+#include "base/random.h"
 #include "base/states.h"
+#include "base/ticks.h"
 #include "target/association/controller.h"
 #include "target/command/admin/admin.h"
 #include "target/engine/about.h"
 #include "target/export/health/health.h"
+#include "target/association/cross_reset.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
 #include "target/engine/portal.h"
@@ -156,6 +159,14 @@ static struct queue *find_queue(const struct controller *controller, uint16_t qi
 	return NULL;
 }
 
+/* The first instance has the next one. */
+static unsigned random_ciu(void)
+{
+	uint8_t ciu;
+
+	return random_bytes(&ciu, sizeof(ciu)) < 0 ? 0 : ciu;
+}
+
 struct controller *controller_new(struct connect_op *op)
 {
 	struct connection *c = op->connection;
@@ -188,9 +199,12 @@ struct controller *controller_new(struct connect_op *op)
 	controller->kato_ms = op->kato_ms;
 	controller->announce.on_expiry = on_announce;
 	controller->on_reset = on_reset;
+	cross_reset_init(controller);
+	atomic_init(&controller->fencing.ciu, random_ciu());
 	controller->find_queue = find_queue;
 	atomic_store(&controller->n_granted, (unsigned)target->config->tuning.io_queues);
-	atomic_store(&controller->last_traffic_ns, controller->created_ns);
+	atomic_store(&controller->last_traffic, ticks_now());
+	controller->fencing.note = ticks_from_ns(TRAFFIC_NOTE_MS * NSEC_PER_MSEC);
 	pthread_mutex_init(&controller->errors_lock, NULL);
 	list_init(&controller->connections);
 	list_init(&controller->aers);
@@ -235,12 +249,19 @@ void controller_kill(struct controller *controller, const char *why)
 
 	if (!try_move_to(controller, CONTROLLER_DYING))
 		return; /* it is dying already */
+	controller->fencing.dying_ns = clock_ns();
 	/* From here on no queue starts any command: the fence. */
 	atomic_store(&controller->is_ready, false);
 	log_end(controller, was_unproven, why);
 	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
 	list_for_each_safe (node, &controller->connections)
 		connection_kill(list_entry(node, struct connection, member_node), why);
+}
+
+void controller_expire(struct controller *controller)
+{
+	if (controller_is_expired(controller, ticks_now()))
+		controller_kill(controller, "nothing was heard of its host in time");
 }
 
 static void controller_free(struct controller *controller)
@@ -250,6 +271,7 @@ static void controller_free(struct controller *controller)
 	check(!loop_timer_is_running(&controller->keep_alive));
 	list_remove(&controller->node);
 	loop_timer_stop(&controller->announce);
+	cross_reset_end(controller);
 	event_page_release(controller);
 	pthread_mutex_destroy(&controller->errors_lock);
 	host_give(controller->host);

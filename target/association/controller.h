@@ -24,6 +24,8 @@ void controller_remove_connection(struct connection *c);
 unsigned controller_n_queues(const struct controller *controller);
 /* Kills all its connections. why is for the log. */
 void controller_kill(struct controller *controller, const char *why);
+/* Ends it if its host was silent for longer than KATO, and its timer has not run yet. */
+void controller_expire(struct controller *controller);
 /* NULL: there is none with that id, or it belongs to another subsystem. */
 struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id);
 

@@ -13,7 +13,10 @@
  *   way to the host: then it notices the death much later, or never without a KATO. Meanwhile a
  *   write that waits for a rate or a slow disk does not need the host.
  *
- * After 10 s the Connect fails without DNR, so that the host retries later.
+ * After fencing.quiesce the Connect fails without DNR, so that the host retries later.
+ *
+ * What is overdue is done before a Connect is looked at: rblkd may have been stopped, and an
+ * association that has expired meanwhile ends first.
  *
  * No association is killed for a new one, because hosts have several for good reasons: a path to
  * each portal, or two to one (another host address or interface, duplicate_connect, SPDK). By their
@@ -40,12 +43,11 @@
 #include "base/clock.h"
 #include "base/ticks.h"
 #include "target/association/connection.h"
+#include "target/association/controller.h"
 #include "target/association/fence.h"
-#include "target/engine/controller.h"
 #include "target/engine/portal.h"
 
 enum {
-	FENCE_WAIT_S = 10,
 	LOOK_MS = 5,
 	TICK_MS = 1000,
 	SAYS_TICKS = 3, /* the first may have begun before the Connect; a whole one; the next */
@@ -158,6 +160,16 @@ static bool is_in_the_way(const struct controller *controller, const struct conn
 	    (op->waits_for != FENCE_NOTHING && controller->heard.tick >= op->tick + SAYS_TICKS))
 		return false;
 	return op->n_rounds <= ROUNDS_BEFORE || has_older_write(controller, op);
+}
+
+static void end_expired(const struct connect_op *op)
+{
+	list_for_each_safe (node, &op->connection->target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+
+		if (is_same_host(controller, op))
+			controller_expire(controller);
+	}
 }
 
 static enum fence_wait find_wait(const struct connect_op *op)
@@ -358,6 +370,7 @@ bool fence_hold(struct connect_op *op)
 
 	check(op->waits_for == FENCE_NOTHING);
 	op->n_rounds = 0;
+	end_expired(op);
 	op->waits_for = find_wait(op);
 	if (op->waits_for == FENCE_NOTHING)
 		return false;
@@ -367,7 +380,7 @@ bool fence_hold(struct connect_op *op)
 	/* The next step is rblkd's, so the host's time limit stops. */
 	loop_timer_stop(&op->connection->timer);
 	list_add_tail(&fence->target->held_connects, &op->node);
-	loop_timer_start(&fence->target->loop, &op->deadline, FENCE_WAIT_S * NSEC_PER_SEC);
+	loop_timer_start(&fence->target->loop, &op->deadline, fence->target->quiesce_ns);
 	if (!loop_timer_is_running(&fence->tick))
 		loop_timer_start(&fence->target->loop, &fence->tick, TICK_MS * NSEC_PER_MSEC);
 	plan(fence);

@@ -47,6 +47,11 @@ struct config_controller_ids {
 	struct conf_mark max_mark;
 };
 
+/* How old writes of a host are kept from landing after newer ones. */
+struct config_fencing {
+	uint64_t quiesce_ns; /* CQT; default 10s */
+};
+
 struct config_discovery {
 	char *nqn;		    /* NULL: the service has only the well-known name */
 	struct conf_list referrals; /* of struct config_referral */
@@ -69,6 +74,7 @@ struct target_config {
 	struct conf_list hosts;	  /* of struct config_host */
 	struct config_discovery discovery;
 	struct config_controller_ids controller_ids;
+	struct config_fencing fencing;
 	struct conf_list subsystems; /* of struct config_subsystem */
 };
 

@@ -604,6 +604,19 @@ static const struct conf_schema limits_schema = {
 	.keys = limits_keys,
 };
 
+static const struct conf_key fencing_keys[] = {
+	{"quiesce", CONF_DURATION, AT(config_fencing, quiesce_ns), .min = 2 * NSEC_PER_SEC,
+	 .max = 65 * NSEC_PER_SEC, .default_value = "10s",
+	 .help = "How long writes of an association that has ended may still take (CQT)."},
+	{0},
+};
+
+static const struct conf_schema fencing_schema = {
+	.what = "fencing",
+	.size = sizeof(struct config_fencing),
+	.keys = fencing_keys,
+};
+
 static const struct conf_key metrics_keys[] = {
 	{"listen", CONF_STRING, AT(config_metrics, listen), .max = 63, .check = check_listen,
 	 .help = "Where Prometheus finds /metrics over HTTP."},
@@ -649,6 +662,8 @@ static const struct conf_key keys[] = {
 	{"controller_ids", CONF_STRUCT, AT(target_config, controller_ids),
 	 .schema = &controller_ids_schema,
 	 .help = "Ids that associations get; apart for targets that export the same."},
+	{"fencing", CONF_STRUCT, AT(target_config, fencing), .schema = &fencing_schema,
+	 .help = "How old writes of a host are kept from landing after newer ones."},
 	{"subsystems", CONF_LIST, AT(target_config, subsystems), .max = SUBSYSTEMS_MAX,
 	 .schema = &subsystem_schema, .help = "What is exported, and to which hosts."},
 	{0},

@@ -9,22 +9,22 @@
 
 #include <pthread.h>
 
+#include "target/engine/controller_events.h"
+#include "target/engine/fencing.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 #include "target/engine/target.h"
 #include "target/export/health/event_log.h"
-#include "transport/wire/nvme_reservation.h"
 
 enum {
 	CONTROLLER_AERS = 4,	/* AERL + 1 */
 	CONTROLLER_ERRORS = 64, /* ELPE + 1 */
 	KAS_MS = 1000,		/* granularity of keep-alive */
-	TRAFFIC_NOTE_MS = 100,	/* resolution of last_traffic_ns */
+	TRAFFIC_NOTE_MS = 100,	/* resolution of last_traffic */
 	KATO_MAX_MS = 3600 * 1000,
 	DISCOVERY_TRANSFER = 64 * 1024,
 	FEATURES_PLAIN = 16,   /* features below this identifier are one dword */
 	CONTROLLER_ABORTS = 4, /* ACL + 1 */
-	RESV_NOTICES = 64,
 };
 
 /*
@@ -37,29 +37,6 @@ enum controller_state {
 	CONTROLLER_LIVE,
 	CONTROLLER_RESETTING, /* CC.EN became 0: I/O queues end, then `reset` returns */
 	CONTROLLER_DYING,     /* the association is over; its queues end */
-};
-
-enum controller_event { /* bits */
-	EVENT_NS_CHANGED = 1 << 0,
-	EVENT_DISCOVERY_CHANGED = 1 << 1,
-	EVENT_RESERVATION = 1 << 2,
-	EVENT_ANA_CHANGED = 1 << 3,
-};
-
-/* The entries of log page 80h; a ring. */
-struct resv_notices {
-	struct nvme_resv_log entries[RESV_NOTICES];
-	unsigned first, n;
-	uint64_t count; /* of all notices, including those that found the ring full */
-};
-
-/* Changes that the host must be notified of (command/admin/notice.h). */
-struct notice {
-	/* Thread: control sets, the poller of the admin queue takes */
-	struct loop_msg msg;
-	_Atomic bool is_sent;
-	_Atomic uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid */
-	_Atomic bool has_discovery_changed, has_ana_changed;
 };
 
 struct controller {
@@ -92,12 +69,13 @@ struct controller {
 	struct queue *(*find_queue)(const struct controller *controller, uint16_t qid);
 
 	/* Thread: any */
-	_Atomic bool is_ready;		  /* CSTS.RDY and not shut down: I/O is served */
-	_Atomic unsigned state;		  /* enum controller_state; control writes */
-	_Atomic uint64_t last_traffic_ns; /* of any queue (TBKAS), in steps of 100 ms */
-	_Atomic unsigned n_granted;	  /* I/O queues that the host may have */
-	_Atomic unsigned n_io;		  /* I/O queues connected; control writes */
-	struct notice notice;		  /* of changes, for asynchronous events */
+	_Atomic bool is_ready;	       /* CSTS.RDY and not shut down: I/O is served */
+	_Atomic unsigned state;	       /* enum controller_state; control writes */
+	_Atomic uint64_t last_traffic; /* of any queue (TBKAS), in steps of 100 ms; ticks */
+	_Atomic unsigned n_granted;    /* I/O queues that the host may have */
+	_Atomic unsigned n_io;	       /* I/O queues connected; control writes */
+	struct notice notice;	       /* of changes, for asynchronous events */
+	struct controller_fencing fencing;
 	pthread_mutex_t errors_lock; /* protects the two fields below; a leaf, held for a copy */
 	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: failed commands */
 	uint64_t n_errors;
@@ -133,6 +111,13 @@ struct controller {
 static inline enum controller_state controller_state(const struct controller *controller)
 {
 	return atomic_load(&controller->state);
+}
+/* Any thread. Whether the host was silent for longer than KATO: nothing of it may start. */
+static inline bool controller_is_expired(const struct controller *controller, uint64_t now)
+{
+	return fencing_is_expired(
+		&controller->fencing,
+		atomic_load_explicit(&controller->last_traffic, memory_order_relaxed), now);
 }
 /* MQES, as Property Get, Connect and Identify report it. */
 static inline unsigned controller_mqes(const struct target *target)

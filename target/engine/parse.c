@@ -7,14 +7,33 @@
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
 
-/* Any command proves that the host is alive (TBKAS). The time is written at most ten times a
- * second, because all pollers read its cache line. */
-static inline void note_traffic(struct controller *controller, uint64_t now_ns)
+/*
+ * An association that was silent for longer than KATO is over, whether its timer has expired or
+ * not: rblkd, or its machine, may have been stopped. What arrived meanwhile revives nothing.
+ */
+static __attribute__((noinline)) bool note_again(struct controller *controller, uint64_t last,
+						 uint64_t now)
 {
-	uint64_t last = atomic_load_explicit(&controller->last_traffic_ns, memory_order_relaxed);
+	if (fencing_is_expired(&controller->fencing, last, now))
+		return false;
+	atomic_store_explicit(&controller->last_traffic, now, memory_order_relaxed);
+	return true;
+}
 
-	if (now_ns > last + TRAFFIC_NOTE_MS * NSEC_PER_MSEC)
-		atomic_store_explicit(&controller->last_traffic_ns, now_ns, memory_order_relaxed);
+/* Any command proves that the host is alive (TBKAS). The time is written at most ten times a
+ * second, because all pollers read its cache line. False: the association has expired. */
+static inline bool note_traffic(struct controller *controller, uint64_t now)
+{
+	uint64_t last = atomic_load_explicit(&controller->last_traffic, memory_order_relaxed);
+
+	return now <= last + controller->fencing.note || note_again(controller, last, now);
+}
+
+/* The host may have repeated the command elsewhere by now: it must not run here. */
+static COLD_PATH enum nvme_status refuse_expired(const struct request *r)
+{
+	queue_fail(r->queue, "a command came after the association had expired");
+	return NVME_KATO_EXPIRED;
 }
 
 static bool is_ready(const struct queue *queue)
@@ -53,15 +72,16 @@ static COLD_PATH enum nvme_status check_sequence(const struct request *r)
 static inline enum nvme_status check_access(const struct request *r)
 {
 	const struct queue *queue = r->queue;
-	uint64_t now_ns = queue->poller->loop.now_ns;
+	uint64_t now = r->timing.started; /* not older than the capsule's arrival */
 
 	if (__builtin_expect(queue->access != QUEUE_CONNECTED, 0)) {
 		/* An I/O queue that is not authenticated keeps no association alive. */
-		if (queue->controller && !queue->qid)
-			note_traffic(queue->controller, now_ns);
+		if (queue->controller && !queue->qid && !note_traffic(queue->controller, now))
+			return refuse_expired(r);
 		return check_sequence(r);
 	}
-	note_traffic(queue->controller, now_ns);
+	if (__builtin_expect(!note_traffic(queue->controller, now), 0))
+		return refuse_expired(r);
 	return __builtin_expect(is_ready(queue), 1) ? NVME_OK : check_sequence(r);
 }
 

@@ -408,6 +408,8 @@ static enum request_state may_still_start(struct request *r)
 
 	if (queue_is_dying(queue) || is_association_over(queue))
 		return REQUEST_FINISH;
+	if (r->ns && controller_is_expired(queue->controller, ticks_now()))
+		return request_end(r, NVME_KATO_EXPIRED);
 	if (r->ns && !atomic_load_explicit(&queue->controller->is_ready, memory_order_acquire))
 		return request_end(r, NVME_ABORTED_SQ_DELETION);
 	return REQUEST_GONE;

@@ -71,6 +71,9 @@ struct target {
 	struct fence *fence;		/* owned */
 	struct retire retire;		/* removed namespaces */
 	uint16_t last_cntlid;
+	uint64_t quiesce_ns; /* CQT; never changes */
+	bool has_peers;	     /* other rblkd export the same subsystems; never changes */
+	uint64_t n_cross_resets;
 	struct admission *admission;	 /* owned */
 	struct log_limit refusals;	 /* of hosts that are refused */
 	struct capsules *capsules;	 /* owned; capsules.h */

@@ -36,6 +36,14 @@ static unsigned index_above(const struct subsystem *subsystem, uint32_t nsid)
 	return low;
 }
 
+bool subsystem_is_shared(const struct subsystem *subsystem)
+{
+	for (unsigned i = 0; i < subsystem->n_namespaces; i++)
+		if (subsystem->namespaces[i]->is_shared)
+			return true;
+	return false;
+}
+
 bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,
 			const char *name)
 {

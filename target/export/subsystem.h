@@ -30,6 +30,8 @@ struct subsystem {
 /* Pollers, under RCU, and control. */
 bool subsystem_allows(const struct subsystem *subsystem, const char *hostnqn);
 bool subsystem_is_on_portal(const struct subsystem *subsystem, unsigned portal_index);
+/* Whether another rblkd exports a store of it, too. */
+bool subsystem_is_shared(const struct subsystem *subsystem);
 /* Whether an administrator's name means this namespace of it: "NQN", "NQN/NSID", or NULL for all. */
 bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,
 			const char *name);

@@ -40,6 +40,9 @@ int target_init(struct target *target, const struct target_parts *parts)
 	retire_init(&target->retire, &target->loop);
 	fabrics_register();
 	slow_set(target, parts->config->slow_io_ns);
+	target->quiesce_ns = parts->config->fencing.quiesce_ns;
+	target->has_peers = parts->config->controller_ids.min > 1 ||
+			    parts->config->controller_ids.max < NVMF_CNTLID_MAX;
 	target->admission = admission_new();
 	target->fence = fence_new(target, connect_on_release);
 	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;

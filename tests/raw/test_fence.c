@@ -14,70 +14,16 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "tests/raw/fencing.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
 enum {
 	PATIENCE_MS = 60000,
 	N_WRITES = 8,
-	BLOCK = 4096,
 };
 
 #define WAITS "waits for writes of its older association"
-
-/* Only rblkd's own disk can hang (hung_disk.c). */
-static int start_with_disk(void **state)
-{
-	const char *softrdma = getenv("LD_PRELOAD");
-	char preload[8192];
-
-	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"), softrdma);
-	setenv("LD_PRELOAD", preload, 1);
-	return start(state);
-}
-
-static void hang_disk(bool is_hung)
-{
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/hung", d.folder);
-	if (!is_hung) {
-		assert_int_equal(unlink(path), 0);
-		return;
-	}
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fclose(f);
-}
-
-/* Data in the capsule: the target needs nothing more of the host. */
-static void send_write(struct raw_queue *q, uint32_t nsid, unsigned number, char value)
-{
-	unsigned n_blocks = nsid == DAEMON_FILE ? 1 : 8;
-	struct nvme_sqe sqe = raw_blocks(q, NVME_IO_WRITE, nsid, (uint64_t)number * n_blocks,
-					 n_blocks);
-	char capsule[sizeof(sqe) + BLOCK];
-
-	sqe.sgl = (struct nvme_sgl){0};
-	sqe.sgl.block.length = put_le32(BLOCK);
-	sqe.sgl.block.type = NVME_SGL_DATA_BLOCK_OFFSET;
-	memset(capsule, value, sizeof(capsule));
-	memcpy(capsule, &sqe, sizeof(sqe));
-	raw_send(q, capsule, sizeof(capsule));
-}
-
-static void must_read(struct raw_queue *q, uint32_t nsid, unsigned number, char value)
-{
-	unsigned n_blocks = nsid == DAEMON_FILE ? 1 : 8;
-
-	memset(q->data, 0, BLOCK);
-	assert_int_equal(
-		raw_io(q, NVME_IO_READ, nsid, (uint64_t)number * n_blocks, n_blocks, BLOCK),
-		NVME_OK);
-	assert_int_equal(q->data[0], value);
-	assert_int_equal(q->data[BLOCK - 1], value);
-}
 
 /* Sends a Connect without waiting for its response. */
 static void send_connect(struct raw_queue *q)
@@ -98,17 +44,17 @@ static void what_waits_for_a_rate_is_over_first(void **state)
 	limit_rate("nsid: 1, ram: 16", "{write_bandwidth: 32KiB}");
 	raw_host_open(&old, d.port);
 	for (unsigned i = 0; i < N_WRITES; i++)
-		send_write(&old.io, DAEMON_RAM, i, 'A');
+		fencing_send_write(&old.io, DAEMON_RAM, i, 'A');
 	/* The old association is silent from here on; rblkd counts it as alive. */
 	raw_host_open(&new, d.port);
 	daemon_wait_logged_again(&d, WAITS, n_waits + 1);
 	assert_true(raw_collect(&old.io, N_WRITES, PATIENCE_MS));
 	for (unsigned i = 0; i < N_WRITES; i++)
-		must_read(&new.io, DAEMON_RAM, i, 'A');
+		fencing_must_read(&new.io, DAEMON_RAM, i, 'A');
 	limit_rate("nsid: 1, ram: 16", NULL);
-	send_write(&new.io, DAEMON_RAM, N_WRITES - 1, 'B');
+	fencing_send_write(&new.io, DAEMON_RAM, N_WRITES - 1, 'B');
 	assert_true(raw_collect(&new.io, 1, PATIENCE_MS));
-	must_read(&new.io, DAEMON_RAM, N_WRITES - 1, 'B');
+	fencing_must_read(&new.io, DAEMON_RAM, N_WRITES - 1, 'B');
 	raw_host_close(&new);
 	raw_host_close(&old);
 }
@@ -119,21 +65,21 @@ static void what_the_disk_has_is_over_first(void **state)
 	struct nvme_cqe cqe;
 
 	raw_host_open(&old, d.port);
-	hang_disk(true);
-	send_write(&old.io, DAEMON_FILE, 0, 'A');
+	fencing_hang_disk(true);
+	fencing_send_write(&old.io, DAEMON_FILE, 0, 'A');
 	send_connect(&new.admin);
 	daemon_wait_logged(&d, WAITS);
 	assert_false(raw_receive(&new.admin, &cqe, 50));
 	/* It dies while its Connect is held: the next one is held as well. */
 	raw_host_close(&new);
 	send_connect(&new.admin);
-	hang_disk(false);
+	fencing_hang_disk(false);
 	assert_true(raw_collect(&new.admin, 1, PATIENCE_MS));
 	/* Two threads of rblkd send the two responses, so either may arrive first. */
 	assert_true(raw_collect(&old.io, 1, PATIENCE_MS));
 	raw_host_close(&new);
 	raw_host_open(&new, d.port);
-	must_read(&new.io, DAEMON_FILE, 0, 'A');
+	fencing_must_read(&new.io, DAEMON_FILE, 0, 'A');
 	raw_host_close(&new);
 	raw_host_close(&old);
 }
@@ -147,8 +93,8 @@ static void several_associations_live_on(void **state)
 	bool is_answered;
 
 	raw_host_open(&first, d.port);
-	hang_disk(true);
-	send_write(&first.io, DAEMON_FILE, 0, 'C');
+	fencing_hang_disk(true);
+	fencing_send_write(&first.io, DAEMON_FILE, 0, 'C');
 	send_connect(&second.admin);
 	do {
 		assert_int_equal(raw_property_get(&first.admin, NVME_PROP_CSTS, false, &value),
@@ -157,9 +103,9 @@ static void several_associations_live_on(void **state)
 	} while (!is_answered && clock_ns() < deadline);
 	assert_true(is_answered);
 	assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
-	hang_disk(false);
+	fencing_hang_disk(false);
 	assert_true(raw_collect(&first.io, 1, PATIENCE_MS));
-	must_read(&first.io, DAEMON_FILE, 0, 'C');
+	fencing_must_read(&first.io, DAEMON_FILE, 0, 'C');
 	raw_host_close(&second);
 	raw_host_close(&first);
 }
@@ -171,12 +117,12 @@ static void what_hangs_is_not_waited_for_without_end(void **state)
 	struct nvme_cqe cqe;
 
 	raw_host_open(&old, d.port);
-	hang_disk(true);
-	send_write(&old.io, DAEMON_FILE, 0, 'D');
+	fencing_hang_disk(true);
+	fencing_send_write(&old.io, DAEMON_FILE, 0, 'D');
 	send_connect(&new.admin);
 	assert_true(raw_receive(&new.admin, &cqe, PATIENCE_MS));
 	assert_int_equal(get_nvme_status(cqe.status), NVME_CONNECT_BUSY);
-	hang_disk(false);
+	fencing_hang_disk(false);
 	assert_true(raw_collect(&old.io, 1, PATIENCE_MS));
 	raw_host_close(&new);
 	raw_host_close(&old);
@@ -191,5 +137,5 @@ int main(void)
 		cmocka_unit_test_teardown(what_hangs_is_not_waited_for_without_end, next_good_host),
 	};
 
-	return cmocka_run_group_tests_name("fence", tests, start_with_disk, stop);
+	return cmocka_run_group_tests_name("fence", tests, fencing_start, stop);
 }

@@ -151,6 +151,33 @@ static void print_errors(struct json_object *namespaces)
 	table_end(&table);
 }
 
+/* Whether an old write of a host can land after a newer one: in one line, if the answer is the same
+ * for every subsystem. Then the associations that have ended, and wait for their disks: hosts that
+ * use Cross-Controller Reset, or connect again, wait for these, too. */
+static void print_fencing(struct json_object *fencing)
+{
+	struct json_object *quiescing = answer_member(fencing, "quiescing");
+	struct json_object *subsystems = answer_member(fencing, "subsystems");
+
+	printf("\nfencing: %s (%s)\n", answer_string(fencing, "level"),
+	       answer_string(fencing, "why"));
+	for (size_t i = 0; i < json_object_array_length(subsystems); i++) {
+		struct json_object *o = json_object_array_get_idx(subsystems, i);
+
+		if (strcmp(answer_string(o, "level"), "exact") != 0)
+			printf("  %s: %s: %s\n", answer_string(o, "subsystem"),
+			       answer_string(o, "level"), answer_string(o, "why"));
+	}
+	for (size_t i = 0; i < json_object_array_length(quiescing); i++) {
+		struct json_object *o = json_object_array_get_idx(quiescing, i);
+		char since[UNITS_MAX];
+
+		printf("  quiescing for %s: controller %" PRIu64 " of %s\n",
+		       units_format_duration(since, answer_number(o, "since_ms") * NSEC_PER_MSEC),
+		       answer_number(o, "controller"), answer_string(o, "host"));
+	}
+}
+
 /* Where SMART counters are saved. */
 static void print_smart(struct json_object *smart)
 {
@@ -194,6 +221,7 @@ int run_status(int argc, char **argv)
 		print_portals(answer_member(status, "portals"));
 		print_errors(answer_member(status, "errors"));
 		print_durability(answer_member(status, "durability"));
+		print_fencing(answer_member(status, "fencing"));
 		print_smart(answer_member(status, "smart"));
 		if (answer_number(status, "failed_namespaces"))
 			printf("failed namespaces: %" PRIu64 " (rblkctl list namespaces)\n",

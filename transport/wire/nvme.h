@@ -21,6 +21,7 @@ enum nvme_admin_opcode {
 	NVME_ADMIN_GET_FEATURES = 0x0a,
 	NVME_ADMIN_ASYNC_EVENT_REQUEST = 0x0c,
 	NVME_ADMIN_KEEP_ALIVE = 0x18,
+	NVME_ADMIN_CROSS_RESET = 0x38, /* nvme_cross_reset.h */
 	NVME_ADMIN_GET_LBA_STATUS = 0x86,
 	NVME_FABRICS = 0x7f, /* both on admin and I/O queues */
 };
@@ -148,6 +149,9 @@ enum nvme_status {
 	NVME_FEATURE_NOT_SAVEABLE = 0x010d,
 	NVME_FEATURE_NOT_CHANGEABLE = 0x010e,
 	NVME_FEATURE_NOT_NS_SPECIFIC = 0x010f,
+	NVME_CROSS_RESET_BUSY = 0x013f,
+	NVME_CROSS_RESET_LOG_FULL = 0x0140,
+	NVME_CROSS_RESET_LIMIT = 0x0141,
 	/* fabrics (Fabrics 1.1, figure 20) */
 	NVME_CONNECT_FORMAT = 0x0180,
 	NVME_CONNECT_BUSY = 0x0181,
@@ -284,7 +288,10 @@ struct nvme_id_ctrl {
 	uint8_t cntrltype;
 	uint8_t fguid[16];
 	le16 crdt1, crdt2, crdt3;
-	uint8_t rsvd134[122];
+	uint8_t rsvd134;
+	uint8_t ciu; /* Base 2.3, figure 328 */
+	le64 cirn;
+	uint8_t rsvd144[112];
 	le16 oacs;
 	uint8_t acl, aerl, frmw, lpa, elpe, npss, avscc, apsta;
 	le16 wctemp, cctemp, mtfa;
@@ -294,7 +301,9 @@ struct nvme_id_ctrl {
 	uint8_t anatt, anacap;
 	le32 anagrpmax, nanagrpid;
 	le32 pels;
-	uint8_t rsvd356[156];
+	uint8_t rsvd356[30];
+	le16 cqt; /* ms (TP 4129) */
+	uint8_t rsvd388[124];
 	uint8_t sqes, cqes;
 	le16 maxcmd;
 	le32 nn;
@@ -315,7 +324,8 @@ struct nvme_id_ctrl {
 	uint8_t fcatt, msdbd;
 	le16 ofcs;
 	uint8_t dctype;
-	uint8_t rsvd1807[2289];
+	uint8_t ccrl;
+	uint8_t rsvd1808[2288];
 };
 static_assert(sizeof(struct nvme_id_ctrl) == 4096, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, cntrltype) == 111, "figure 275");
@@ -327,6 +337,9 @@ static_assert(offsetof(struct nvme_id_ctrl, sqes) == 512, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, sgls) == 536, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, subnqn) == 768, "figure 275");
 static_assert(offsetof(struct nvme_id_ctrl, ioccsz) == 1792, "figure 275");
+static_assert(offsetof(struct nvme_id_ctrl, cirn) == 136, "Base 2.3, figure 328");
+static_assert(offsetof(struct nvme_id_ctrl, cqt) == 386, "Base 2.3, figure 328");
+static_assert(offsetof(struct nvme_id_ctrl, ccrl) == 1807, "Base 2.3, figure 328");
 
 enum {
 	NVME_CMIC_MULTI_PORT = 1,
@@ -335,6 +348,8 @@ enum {
 	NVME_OAES_NS_ATTR = 1 << 8,
 	NVME_OAES_FW_ACTIVATION = 1 << 9,
 	NVME_OAES_ANA = 1 << 11,
+	NVME_OAES_CROSS_RESET = 1 << 20,
+	NVME_OAES_LOST_HOST = 1 << 21,
 	NVME_ANACAP_ALL_STATES = 0x1f,
 	NVME_CTRATT_HOSTID_128 = 1,
 	NVME_CTRATT_TBKAS = 1 << 6,
@@ -486,6 +501,8 @@ enum nvme_log {
 	NVME_LOG_EFFECTS = 0x05,
 	NVME_LOG_ANA = 0x0c,
 	NVME_LOG_EVENTS = 0x0d, /* persistent: nvme_event.h */
+	NVME_LOG_CROSS_RESET = 0x1e,
+	NVME_LOG_LOST_HOST = 0x1f,
 	NVME_LOG_DISCOVERY = 0x70,
 	NVME_LOG_RESERVATION = 0x80,
 };
@@ -556,6 +573,8 @@ enum {
 enum {
 	NVME_AER_NS_CHANGED = 0x00040002,
 	NVME_AER_ANA_CHANGED = 0x000c0302,
+	NVME_AER_CROSS_RESET = 0x001ef402,
+	NVME_AER_LOST_HOST = 0x001ff502,
 	NVME_AER_DISCOVERY_CHANGED = 0x0070f002,
 	NVME_AER_RESERVATION = 0x00800006,
 };

@@ -43,6 +43,13 @@ void put_ascii(uint8_t *field, size_t n, const char *s);
 /* log_page.c */
 enum request_state log_page_execute(struct request *r);
 
+/* cross_reset.c */
+/* Fills a zeroed page: 1Eh, then 1Fh. must_remove: completed entries go. The number of entries. */
+unsigned cross_reset_build_log(struct controller *source, void *page, bool must_remove);
+void lost_host_build_log(struct controller *controller, void *page, bool must_remove);
+/* The controller was reset: the log begins anew. */
+void cross_reset_forget(struct controller *source);
+
 /* event_page.c */
 /* Fills r->length bytes of log page 0Dh from this offset; the buffer is zeroed. */
 enum nvme_status event_page_fill(struct request *r, uint64_t offset);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/rcu.h"
 #include "target/command/admin/admin.h"
 #include "target/export/ana.h"
@@ -64,7 +65,8 @@ uint32_t controller_oaes(struct queue *queue)
 {
 	if (queue->controller->is_discovery)
 		return NVME_OAES_DISCOVERY;
-	return NVME_OAES_NS_ATTR | (queue_ana(queue) ? NVME_OAES_ANA : 0);
+	return NVME_OAES_NS_ATTR | NVME_OAES_CROSS_RESET | NVME_OAES_LOST_HOST |
+	       (queue_ana(queue) ? NVME_OAES_ANA : 0);
 }
 
 static void fill_ctrl_discovery(const struct controller *controller, struct nvme_id_ctrl *id)
@@ -143,6 +145,18 @@ static void fill_ctrl_ana(struct queue *queue, struct nvme_id_ctrl *id)
 	id->nanagrpid = put_le32(ANA_GROUPS_MAX);
 }
 
+static void fill_ctrl_fencing(struct queue *queue, const struct subsystem *subsystem,
+			      struct nvme_id_ctrl *id)
+{
+	const struct controller_fencing *fencing = &queue->controller->fencing;
+
+	id->ciu = (uint8_t)atomic_load(&fencing->ciu);
+	id->cirn = put_le64(atomic_load(&fencing->cirn));
+	id->ccrl = CROSS_RESETS;
+	if (subsystem && !queue->target->has_peers && !subsystem_is_shared(subsystem))
+		id->cqt = put_le16((uint16_t)(queue->target->quiesce_ns / NSEC_PER_MSEC));
+}
+
 static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 {
 	const struct subsystem *subsystem = queue_subsystem(queue);
@@ -151,6 +165,7 @@ static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 	put_ascii(id->mn, sizeof(id->mn), subsystem ? subsystem->model : "");
 	id->cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL;
 	fill_ctrl_ana(queue, id);
+	fill_ctrl_fencing(queue, subsystem, id);
 	id->cntrltype = NVME_CNTRLTYPE_IO;
 	if (event_log_is_kept(queue->controller->health)) {
 		id->lpa |= NVME_LPA_EVENTS;

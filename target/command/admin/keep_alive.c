@@ -11,6 +11,7 @@
  */
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/ticks.h"
 #include "target/command/admin/admin.h"
 
 /* 0: never. */
@@ -55,18 +56,24 @@ static void on_expiry(struct loop_timer *timer)
 {
 	struct controller *controller = container_of(timer, struct controller, keep_alive);
 	uint64_t limit_ns = age_limit_ns(controller);
-	uint64_t deadline = atomic_load_explicit(&controller->last_traffic_ns,
-						 memory_order_relaxed) +
-			    timeout_ns(controller);
-	uint64_t now = clock_ns();
+	uint64_t last = atomic_load_explicit(&controller->last_traffic, memory_order_relaxed);
+	uint64_t now = ticks_now();
+	uint64_t silent_ns = now > last ? ticks_to_ns_long(now - last) : 0;
+	uint64_t ns = timeout_ns(controller);
 
 	if (limit_ns)
 		check_age(controller, limit_ns);
-	else if (now < deadline)
-		loop_timer_start(&controller->poller->loop, timer, deadline - now);
+	else if (silent_ns < ns)
+		loop_timer_start(&controller->poller->loop, timer, ns - silent_ns);
 	else
 		queue_fail(controller->admin_queue, "nothing heard for %llu s",
 			   (unsigned long long)(timeout_ns(controller) / NSEC_PER_SEC));
+}
+
+/* ticks_from_ns has an upper limit of minutes. */
+static uint64_t long_ticks_from_ns(uint64_t ns)
+{
+	return ns / NSEC_PER_SEC * ticks_from_ns(NSEC_PER_SEC) + ticks_from_ns(ns % NSEC_PER_SEC);
 }
 
 void keep_alive_start(struct controller *controller)
@@ -76,7 +83,9 @@ void keep_alive_start(struct controller *controller)
 
 	loop_timer_stop(&controller->keep_alive);
 	controller->keep_alive.on_expiry = on_expiry;
-	atomic_store_explicit(&controller->last_traffic_ns, clock_ns(), memory_order_relaxed);
+	atomic_store_explicit(&controller->last_traffic, ticks_now(), memory_order_relaxed);
+	atomic_store_explicit(&controller->fencing.timeout, limit_ns ? 0 : long_ticks_from_ns(ns),
+			      memory_order_relaxed);
 	if (limit_ns)
 		loop_timer_start(&controller->poller->loop, &controller->keep_alive,
 				 age_left_ns(controller, limit_ns));

@@ -155,6 +155,19 @@ static enum nvme_status build(struct request *r, unsigned id, bool must_clear, s
 	case NVME_LOG_EFFECTS:
 		build_effects(page);
 		return NVME_OK;
+	case NVME_LOG_CROSS_RESET:
+		cross_reset_build_log(controller, page->bytes,
+				      get_le32(r->sqe.cdw10) & NVME_CROSS_RESET_RMC);
+		page->n = PAGE_BYTES;
+		if (must_clear)
+			async_event_unmask(controller, EVENT_CROSS_RESET);
+		return NVME_OK;
+	case NVME_LOG_LOST_HOST:
+		lost_host_build_log(controller, page->bytes, must_clear);
+		page->n = PAGE_BYTES;
+		if (must_clear)
+			async_event_unmask(controller, EVENT_LOST_HOST);
+		return NVME_OK;
 	case NVME_LOG_RESERVATION:
 		build_notification(controller, page, must_clear);
 		return NVME_OK;

@@ -40,6 +40,8 @@ static void on_notice(struct loop_msg *msg)
 		async_event_raise(controller, EVENT_DISCOVERY_CHANGED);
 	if (atomic_exchange(&controller->notice.has_ana_changed, false))
 		async_event_raise(controller, EVENT_ANA_CHANGED);
+	if (atomic_exchange(&controller->notice.has_lost_host, false))
+		async_event_raise(controller, EVENT_LOST_HOST);
 }
 
 /* ---- control ------------------------------------------------------------------------------ */
@@ -89,6 +91,14 @@ unsigned notice_ana(struct target *target, const char *subnqn, unsigned portal)
 		n++;
 	}
 	return n;
+}
+
+void notice_lost_host(struct controller *controller)
+{
+	if (!can_be_told(controller))
+		return;
+	atomic_store(&controller->notice.has_lost_host, true);
+	send_notice(controller);
 }
 
 void notice_discovery(struct target *target)

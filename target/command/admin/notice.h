@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+struct controller;
 struct target;
 
 /* Control. A namespace was added, removed or resized: notifies every host that is connected to the
@@ -16,5 +17,7 @@ unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t ns
 /* Control. Notifies hosts connected through that portal to read the ANA log page again. Returns the
  * number of controllers. */
 unsigned notice_ana(struct target *target, const char *subnqn, unsigned portal);
+/* Control. Another controller has lost the host of this one: its log page 1Fh has a new entry. */
+void notice_lost_host(struct controller *controller);
 /* Control. The discovery log may have changed: notifies discovery controllers. */
 void notice_discovery(struct target *target);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "target/command/admin/admin.h"
 #include "target/engine/request_namespace.h"
 #include "target/export/io_errors.h"
@@ -104,6 +105,19 @@ static bool is_legal_enable(const struct controller *controller, uint32_t cc)
 	       NVME_CC_AMS(cc) == 0 && NVME_CC_CSS(cc) == 0;
 }
 
+/* A new instance, which no reset of an earlier one concerns (Base 2.3, 8.3.3). */
+static void begin_instance(struct controller *controller)
+{
+	unsigned ciu = atomic_load(&controller->fencing.ciu);
+	uint64_t cirn;
+
+	if (random_bytes(&cirn, sizeof(cirn)) < 0)
+		cirn = 0; /* then a reset finds no such instance */
+	atomic_store(&controller->fencing.cirn, cirn);
+	atomic_store(&controller->fencing.ciu, ciu % UINT8_MAX + 1);
+	cross_reset_forget(controller);
+}
+
 static void enable(struct controller *controller)
 {
 	if (!is_legal_enable(controller, controller->cc)) {
@@ -111,6 +125,7 @@ static void enable(struct controller *controller)
 		return;
 	}
 	controller->life++;
+	begin_instance(controller);
 	controller->csts = NVME_CSTS_RDY;
 	keep_alive_start(controller);
 	atomic_store(&controller->is_ready, true);

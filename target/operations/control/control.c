@@ -32,6 +32,7 @@
 #include "target/operations/control/ana.h"
 #include "target/operations/control/apply.h"
 #include "target/operations/control/capsules.h"
+#include "target/operations/control/fencing.h"
 #include "target/operations/control/io_errors.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/ns.h"
@@ -105,6 +106,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "degraded_namespaces", n_degraded);
 	json_add(o, "errors", control_list_errors(target));
 	json_add(o, "durability", control_list_durability(target));
+	json_add(o, "fencing", control_show_fencing(target));
 	json_add(o, "smart", show_smart(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
 	control_add_number(o, "connections", target->n_connections);

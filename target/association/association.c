@@ -10,6 +10,7 @@
 #include "target/association/controller.h"
 #include "target/association/cross_reset.h"
 #include "target/association/fence.h"
+#include "target/association/siblings.h"
 
 /* The end of the admin queue ends the association. */
 static void on_dying(struct connection *c, const char *why)
@@ -31,6 +32,8 @@ static void on_over(struct connection *c)
 
 static void on_gone(struct target *target)
 {
+	if (target->n_stranded)
+		siblings_update_all(target);
 	fence_check(target);
 	target->check_stop(target);
 }

@@ -150,6 +150,8 @@ static void on_granted(struct connect_op *op)
 	queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
 	queue_set_access(queue, proof->session ? QUEUE_UNPROVEN : QUEUE_CONNECTED,
 			 proof->session ? proof->guest : op->controller->host);
+	queue->guard_client.host = op->controller->host;
+	queue->guard_client.association = op->controller;
 	capsules_name(queue->capsules, op->controller->id, op->controller->hostnqn);
 	if (queue->qid == 0)
 		controller_attach(op->controller, queue);

@@ -26,6 +26,7 @@
 #include "target/association/cross_reset.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
+#include "target/association/siblings.h"
 #include "target/engine/portal.h"
 
 enum {
@@ -250,10 +251,12 @@ void controller_kill(struct controller *controller, const char *why)
 	if (!try_move_to(controller, CONTROLLER_DYING))
 		return; /* it is dying already */
 	controller->fencing.dying_ns = clock_ns();
+	controller->fencing.was_serving = atomic_load(&controller->is_ready);
 	/* From here on no queue starts any command: the fence. */
 	atomic_store(&controller->is_ready, false);
 	log_end(controller, was_unproven, why);
 	PROBE(rblkd, association_end, controller->id, &controller->hostnqn[0], why);
+	siblings_update(controller);
 	list_for_each_safe (node, &controller->connections)
 		connection_kill(list_entry(node, struct connection, member_node), why);
 }
@@ -271,6 +274,7 @@ static void controller_free(struct controller *controller)
 	check(!loop_timer_is_running(&controller->keep_alive));
 	list_remove(&controller->node);
 	loop_timer_stop(&controller->announce);
+	siblings_update(controller);
 	cross_reset_end(controller);
 	event_page_release(controller);
 	pthread_mutex_destroy(&controller->errors_lock);

@@ -66,13 +66,14 @@ struct controller_fencing {
 	/* Thread: control */
 	struct list watchers; /* of struct cross_reset (node): their controller is this one */
 	uint64_t dying_ns;    /* when it began to die; 0: it lives */
+	bool was_serving;     /* then: I/O was served, so there was no orderly shutdown */
 	/* Control. Runs when the question of a cross_reset arrives there. */
 	void (*on_cross_reset)(struct loop_msg *msg);
 	/* Thread: see there */
 	struct cross_reset resets[CROSS_RESET_ENTRIES];
 };
 
-/* Whether an association whose host was last heard at that time is over. now may be older. Ticks. */
+/* Whether an association whose host was last heard then is over. now may be older. Ticks. */
 static inline bool fencing_is_expired(const struct controller_fencing *fencing, uint64_t last,
 				      uint64_t now)
 {

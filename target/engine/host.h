@@ -28,7 +28,8 @@ struct host {
 	unsigned n_refs;
 	unsigned n_controllers;	      /* admitted ones; of a guest, discovery controllers */
 	unsigned n_queues;	      /* of these controllers, including admin queues */
-	_Atomic unsigned n_io_queues; /* control writes, any thread reads */
+	_Atomic unsigned n_io_queues; /* control writes, any thread reads; as n_dying */
+	_Atomic unsigned n_dying;     /* lost associations that still have commands (siblings.c) */
 	char nqn[NVMF_NQN_MAX + 1];   /* "" for a guest */
 	bool is_guest;
 	union addr address;  /* of a guest */

@@ -19,6 +19,7 @@
 #include "base/rcu.h"
 #include "target/store/backend.h"
 #include "target/export/io_errors.h"
+#include "target/engine/aging.h"
 #include "target/engine/controller.h"
 #include "target/engine/poller.h"
 #include "target/engine/request_resume.h"
@@ -56,6 +57,7 @@ static void on_stop(struct loop_msg *msg)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_stop(&poller->devices[i]);
 	loop_timer_stop(&poller->stall);
+	aging_stop(poller);
 	loop_timer_stop(&poller->throttle);
 	loop_stop(&poller->loop);
 }
@@ -72,6 +74,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	request_resume_init(poller);
 	stall_init(poller);
 	r = loop_init(&poller->loop, target->config->tuning.spin, &rcu_hooks);
+	aging_init(poller);
 	if (r == 0)
 		r = poller_make_memory(poller);
 	if (r == 0)

@@ -50,6 +50,10 @@ struct poller {
 	struct list throttled;	    /* of struct line (node) */
 	struct loop_timer throttle; /* runs while requests wait there */
 	struct loop_timer stall;    /* runs while requests wait for buffers */
+	struct loop_timer aging;    /* runs while writes are in a store: aging.c */
+	struct list fenced;	    /* of struct pass (wait): writes that wait for older ones */
+	uint64_t looked_ns;	    /* when aging.c last looked at the queues */
+	bool is_aging;		    /* a write went to a store since then */
 	struct loop_call resume;    /* resumes requests that wait for a buffer */
 	struct poller_device devices[DEVICE_MAX]; /* by device index */
 	unsigned n_visits; /* pending visits of guards, for commands of this poller */

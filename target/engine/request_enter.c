@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request_enter.h. */
 #include "base/bits.h"
+#include "target/engine/aging.h"
 #include "target/engine/request_enter.h"
 #include "target/engine/request_settle.h"
 
@@ -8,6 +9,8 @@ COLD_PATH enum request_state request_enter(struct request *r)
 {
 	enum nvme_status status = r->abort_status;
 
+	if (status == NVME_OK && aging_must_wait(r))
+		return aging_park(r);
 	if (status == NVME_OK) {
 		switch (guard_enter(&r->pass, &status)) {
 		case GUARD_ENTERED:

@@ -14,29 +14,56 @@
 #include "tests/raw/group.h"
 
 /* Only rblkd's own disk can hang (hung_disk.c). */
-int fencing_start(void **state)
+static void preload_disk(void)
 {
 	const char *softrdma = getenv("LD_PRELOAD");
 	char preload[8192];
 
 	snprintf(preload, sizeof(preload), "%s:%s", getenv("LIBHUNG"), softrdma);
 	setenv("LD_PRELOAD", preload, 1);
+}
+
+int fencing_start(void **state)
+{
+	preload_disk();
 	return start(state);
+}
+
+int fencing_start_quick(void **state)
+{
+	preload_disk();
+	return start_limited("", "}\nfencing: {quiesce: 2s");
+}
+
+static void touch(const char *name)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", d.folder, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
 }
 
 void fencing_hang_disk(bool is_hung)
 {
 	char path[128];
-	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/hung", d.folder);
-	if (!is_hung) {
-		assert_int_equal(unlink(path), 0);
+	if (is_hung) {
+		touch("hung");
 		return;
 	}
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fclose(f);
+	snprintf(path, sizeof(path), "%s/hung", d.folder);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/one", d.folder);
+	unlink(path);
+}
+
+void fencing_hang_one(void)
+{
+	touch("one");
+	touch("hung");
 }
 
 void fencing_wait_held(void)

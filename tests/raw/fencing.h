@@ -12,7 +12,11 @@ enum {
 
 /* Setup of a group: as start, with a disk that can hang. */
 int fencing_start(void **state);
+/* The same with fencing.quiesce of 2 s. */
+int fencing_start_quick(void **state);
 void fencing_hang_disk(bool is_hung);
+/* The disk hangs with the next command, and others go on. */
+void fencing_hang_one(void);
 /* Waits until the hung disk holds a command. */
 void fencing_wait_held(void);
 /* Writes 4 KiB of value as the block of this number. rblkd needs nothing more of the host. */

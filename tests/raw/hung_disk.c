@@ -3,8 +3,9 @@
  * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, I/O to FOLDER/disk
  * does not complete: asynchronous I/O is held, and threads with synchronous I/O sleep. When the
  * file is gone, all of it goes to the disk. FOLDER/held exists while asynchronous I/O is held.
- * While there is a file FOLDER/syncs, it gets a byte for each sync of the disk. Other files are not
- * affected.
+ * While there is a file FOLDER/syncs, it gets a byte for each sync of the disk. While there is a
+ * file FOLDER/one, a disk that hangs holds one asynchronous command, and others go on. Other files
+ * are not affected.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,14 @@ static bool is_disk(int fd, const char *name, char path[PATH_MAX])
 static bool is_hung(int fd, char path[PATH_MAX])
 {
 	return is_disk(fd, "hung", path) && access(path, F_OK) == 0;
+}
+
+/* Whether the file is the disk, and has a file of this name beside it. */
+static bool is_there(int fd, const char *name)
+{
+	char path[PATH_MAX];
+
+	return is_disk(fd, name, path) && access(path, F_OK) == 0;
 }
 
 static void count_sync(int fd)
@@ -105,7 +114,8 @@ static bool hold(void *context, struct iocb *iocb)
 	bool is_held = false;
 
 	pthread_mutex_lock(&lock);
-	if (n_held < HELD_MAX && is_hung((int)iocb->aio_fildes, path)) {
+	if (n_held < (is_there((int)iocb->aio_fildes, "one") ? 1 : HELD_MAX) &&
+	    is_hung((int)iocb->aio_fildes, path)) {
 		strcpy(control, path);
 		is_held = has_thread || !pthread_create(&thread, NULL, release, NULL);
 		if (is_held && !has_thread)

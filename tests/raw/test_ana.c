@@ -22,6 +22,7 @@ enum {
 	PATIENCE_MS = 60000,
 	EVENT_ANA = 1 << 11, /* feature 0Bh */
 	EVENT_NAMESPACES = 1 << 8,
+	EVENTS_OF_CCR = 1 << 20 | 1 << 21, /* a controller was reset; a host was lost */
 	RETAIN = 1 << 15,
 	GROUPS_ONLY = 1 << 8,
 	PAGE_BYTES = 16 + 2 * (32 + 2 * 4),
@@ -180,7 +181,7 @@ static void says_that_it_speaks_ana(void **state)
 	const uint8_t *id = identify(&p.admin, NVME_CNS_CTRL, 0);
 
 	assert_int_equal(id[76], 0x0b); /* several ports, several controllers, ANA */
-	assert_int_equal(u32(id, 92), EVENT_ANA | EVENT_NAMESPACES);
+	assert_int_equal(u32(id, 92), EVENT_ANA | EVENT_NAMESPACES | EVENTS_OF_CCR);
 	assert_in_range(id[342], 1, 255);
 	assert_int_equal(id[343], 0x1f); /* all states; groups may change; none is preferred */
 	assert_int_equal(u32(id, 344), 64);
@@ -216,7 +217,7 @@ static void without_groups_there_is_no_ana(void **state)
 	raw_host_open(&h, plain.port);
 	id = identify(&h.admin, NVME_CNS_CTRL, 0);
 	assert_int_equal(id[76], 0x03);
-	assert_int_equal(u32(id, 92), EVENT_NAMESPACES);
+	assert_int_equal(u32(id, 92), EVENT_NAMESPACES | EVENTS_OF_CCR);
 	for (unsigned i = 342; i < 352; i++)
 		assert_int_equal(id[i], 0);
 	id = identify(&h.admin, NVME_CNS_NS, DAEMON_RAM);

@@ -24,7 +24,7 @@ enum {
 	KATO_MS = 1000,
 	ROUNDS = 20,
 	WRAPS = 260,
-	CQT_MS = 10000,
+	CQT_MS = 2000,
 };
 
 static struct nvme_id_ctrl identify(struct raw_queue *admin)
@@ -407,6 +407,83 @@ static void what_expired_while_rblkd_was_stopped_stays_dead(void **state)
 	raw_host_close(&old);
 }
 
+/* ---- other paths of one process ------------------------------------------------------------- */
+
+/* V2: the first copy of a write is in the store, and its association is lost. The host repeats it
+ * elsewhere, where it is connected already, and writes again. */
+static void siblings_wait_for_what_a_lost_path_has(void **state)
+{
+	unsigned n_left = daemon_n_logged(&d, "disconnected from");
+	struct raw_host lost, other;
+	struct nvme_cqe cqe;
+
+	raw_host_open(&lost, d.port);
+	raw_host_open(&other, d.port);
+	fencing_hang_one();
+	fencing_send_write(&lost.io, DAEMON_FILE, 0, 'A');
+	fencing_wait_held();
+	raw_close(&lost.admin);
+	daemon_wait_logged_again(&d, "disconnected from", n_left + 1);
+	fencing_send_write(&other.io, DAEMON_FILE, 0, 'B');
+	assert_false(raw_receive(&other.io, &cqe, 300));
+	must_serve(&other); /* reads go on */
+	fencing_hang_disk(false);
+	assert_true(raw_collect(&other.io, 1, FENCING_PATIENCE_MS));
+	fencing_must_read(&other.io, DAEMON_FILE, 0, 'B');
+	raw_close(&lost.io);
+	raw_host_close(&other);
+}
+
+/* The same while rblkd takes the first association for alive. */
+static void old_writes_guard_their_blocks(void **state)
+{
+	unsigned n_old = daemon_n_logged(&d, "takes long");
+	struct raw_host silent, other;
+	struct nvme_cqe cqe;
+
+	raw_host_open(&silent, d.port);
+	raw_host_open(&other, d.port);
+	fencing_hang_one();
+	fencing_send_write(&silent.io, DAEMON_FILE, 0, 'A');
+	daemon_wait_logged_again(&d, "takes long", n_old + 1);
+	fencing_send_write(&other.io, DAEMON_FILE, 0, 'B');
+	assert_false(raw_receive(&other.io, &cqe, 300));
+	/* Other blocks are free. */
+	fencing_send_write(&other.io, DAEMON_FILE, 1, 'C');
+	assert_true(raw_collect(&other.io, 1, FENCING_PATIENCE_MS));
+	fencing_must_read(&other.io, DAEMON_FILE, 1, 'C');
+	fencing_hang_disk(false);
+	assert_true(raw_collect(&other.io, 1, FENCING_PATIENCE_MS));
+	assert_true(raw_collect(&silent.io, 1, FENCING_PATIENCE_MS));
+	fencing_must_read(&other.io, DAEMON_FILE, 0, 'B');
+	raw_host_close(&other);
+	raw_host_close(&silent);
+}
+
+/* V8: the store has the old write for longer than CQT. No newer one to its blocks succeeds. */
+static void no_newer_write_passes_an_old_one(void **state)
+{
+	unsigned n_old = daemon_n_logged(&d, "takes long");
+	struct raw_host silent, other;
+	struct nvme_cqe cqe;
+
+	raw_host_open(&silent, d.port);
+	raw_host_open(&other, d.port);
+	fencing_hang_one();
+	fencing_send_write(&silent.io, DAEMON_FILE, 0, 'A');
+	daemon_wait_logged_again(&d, "takes long", n_old + 1);
+	for (unsigned i = 0; i < 3; i++) {
+		fencing_send_write(&other.io, DAEMON_FILE, 0, 'B');
+		assert_true(raw_receive(&other.io, &cqe, FENCING_PATIENCE_MS));
+		assert_int_equal(get_nvme_status(cqe.status), NVME_ANA_TRANSITION);
+	}
+	fencing_hang_disk(false);
+	assert_true(raw_collect(&silent.io, 1, FENCING_PATIENCE_MS));
+	fencing_must_read(&other.io, DAEMON_FILE, 0, 'A');
+	raw_host_close(&other);
+	raw_host_close(&silent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,7 +498,10 @@ int main(void)
 		cmocka_unit_test_teardown(the_loss_of_a_host_is_told, next_good_host),
 		cmocka_unit_test_teardown(what_expired_while_rblkd_was_stopped_stays_dead,
 					  next_good_host),
+		cmocka_unit_test_teardown(siblings_wait_for_what_a_lost_path_has, next_good_host),
+		cmocka_unit_test_teardown(old_writes_guard_their_blocks, next_good_host),
+		cmocka_unit_test_teardown(no_newer_write_passes_an_old_one, next_good_host),
 	};
 
-	return cmocka_run_group_tests_name("fencing", tests, fencing_start, stop);
+	return cmocka_run_group_tests_name("fencing", tests, fencing_start_quick, stop);
 }

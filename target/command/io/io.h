@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/rcu.h"
+#include "target/engine/aging.h"
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
@@ -85,6 +86,8 @@ typedef void io_done(struct backend_io *io, int error);
 static inline enum request_state io_start(struct request *r, struct io_work work, io_done *done)
 {
 	timing_enter(&r->timing, STAGE_BACKEND);
+	if (work.op != BACKEND_READ && !r->queue->poller->is_aging)
+		aging_watch(r->queue->poller);
 	r->io.op = work.op;
 	r->io.is_fua = work.is_fua;
 	r->io.may_unmap = work.may_unmap;

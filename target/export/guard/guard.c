@@ -74,6 +74,7 @@ void pass_init(struct pass *pass, struct guard_client *client, bool is_command)
 	pass->is_command = is_command;
 	list_init(&pass->node);
 	list_init(&pass->wait);
+	list_init(&pass->aged_node);
 }
 
 void pass_begin(struct pass *pass, struct guard *guard)
@@ -83,7 +84,7 @@ void pass_begin(struct pass *pass, struct guard *guard)
 	pass->local = &guard->locals[pass->client->poller];
 	pass->slba = pass->n_blocks = 0;
 	pass->access = ACCESS_NONE;
-	pass->is_inside = pass->is_awaited = false;
+	pass->is_inside = pass->is_awaited = pass->is_aged = false;
 }
 
 void pass_show(struct pass *pass)
@@ -92,8 +93,13 @@ void pass_show(struct pass *pass)
 		list_add_tail(&pass->local->passes, &pass->node);
 }
 
+/* A visit waits for it, or later writes do. */
 static __attribute__((noinline)) void end_awaited(struct pass *pass)
 {
+	if (pass->is_aged)
+		guard_remove_aged(pass);
+	if (!pass->is_awaited)
+		return;
 	pass->is_awaited = false;
 	stop_waiting(pass->guard, pass->local);
 }
@@ -103,7 +109,7 @@ void pass_leave(struct pass *pass)
 	if (!pass->guard)
 		return;
 	pass->is_inside = false;
-	if (__builtin_expect(pass->is_awaited, 0))
+	if (__builtin_expect(pass->is_awaited | pass->is_aged, 0))
 		end_awaited(pass);
 }
 
@@ -134,6 +140,7 @@ void pass_move(struct pass *to, struct pass *from)
 {
 	if (!from->guard)
 		return;
+	check(!from->is_aged); /* it has data to send: no write has */
 	memcpy((char *)to + offsetof(struct pass, guard),
 	       (char *)from + offsetof(struct pass, guard),
 	       sizeof(*to) - offsetof(struct pass, guard));
@@ -143,7 +150,7 @@ void pass_move(struct pass *to, struct pass *from)
 	from->guard = NULL;
 }
 
-static bool overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks)
+bool guard_overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks)
 {
 	/* With UINT64_MAX a range is the whole namespace; other sums cannot overflow. */
 	if (pass->n_blocks == UINT64_MAX || n_blocks == UINT64_MAX)
@@ -193,7 +200,7 @@ enum guard_result guard_enter(struct pass *pass, enum nvme_status *ret_status)
 		*ret_status = status;
 		return GUARD_REFUSED;
 	}
-	if (local->is_closed && overlaps(pass, guard->slba, guard->n_blocks)) {
+	if (local->is_closed && guard_overlaps(pass, guard->slba, guard->n_blocks)) {
 		list_add_tail(&local->parked, &pass->wait);
 		return GUARD_PARKED;
 	}
@@ -347,7 +354,7 @@ static bool is_in_the_way(struct pass *owner, struct pass *pass)
 {
 	const struct guard *guard = owner->guard;
 
-	return pass->is_inside && overlaps(pass, guard->slba, guard->n_blocks);
+	return pass->is_inside && guard_overlaps(pass, guard->slba, guard->n_blocks);
 }
 
 void guard_be_alone(struct pass *owner, guard_owner_fn *on_alone)

@@ -33,6 +33,8 @@ enum guard_flag { /* bits; usually 0 */
 	GUARD_RESERVED = 1 << 0,
 	GUARD_PROTECTED = 1 << 1,
 	GUARD_BAD_BLOCKS = 1 << 2,
+	GUARD_AGED = 1 << 3,	   /* a store has writes for long: aged.c */
+	GUARD_HOST_DYING = 1 << 4, /* a lost association still has commands (siblings.c) */
 };
 
 enum guard_result {
@@ -86,6 +88,7 @@ struct guard {
 	pthread_mutex_t lock;
 	struct list turns; /* of struct pass (wait), in order of arrival */
 	struct pass *owner;
+	struct list aged; /* of struct pass (aged_node) */
 
 	/* Thread: owner's poller; others read during a visit */
 	uint64_t slba, n_blocks; /* the owner's exclusive range */

@@ -23,6 +23,7 @@ struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bo
 	guard->is_volatile = is_volatile;
 	pthread_mutex_init(&guard->lock, NULL);
 	list_init(&guard->turns);
+	list_init(&guard->aged);
 	for (unsigned i = 0; i < GUARD_POLLERS; i++) {
 		list_init(&guard->locals[i].passes);
 		list_init(&guard->locals[i].parked);

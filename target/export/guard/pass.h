@@ -43,6 +43,8 @@ struct guard_client {
 	unsigned poller;		 /* index of its poller */
 	struct loop *loop;		 /* of that poller */
 	struct backend_thread *backends; /* of that poller */
+	/* Set once, before the first pass: compared, never followed. */
+	const void *host, *association;
 };
 
 enum access {
@@ -57,6 +59,7 @@ struct pass {
 	struct list node;	     /* guard->locals[].passes, once it has waited */
 	struct guard_client *client; /* like is_command, never changes */
 	bool is_command;	     /* otherwise of a response whose data is being sent */
+	struct list aged_node;	     /* guard->aged, while is_aged; under its lock */
 	struct list wait;	     /* guard->locals[].parked, or guard->turns */
 	/* pass_move copies all fields from here on. */
 	struct guard *guard;
@@ -65,6 +68,7 @@ struct pass {
 	enum access access;
 	bool is_inside;	 /* admitted: may touch the medium */
 	bool is_awaited; /* a visit waits until it leaves */
+	bool is_aged;	 /* a store has it for long: guard_add_aged */
 };
 
 /* ---- poller of the command ---------------------------------------------------------------- */
@@ -83,3 +87,10 @@ void pass_end(struct pass *pass);
 void pass_abandon(struct pass *pass);
 /* Moves an admitted pass to another object of the same queue, where visits see it. */
 void pass_move(struct pass *to, struct pass *from);
+
+/* aged.c: enters an admitted write that a store has had for long, until it leaves. */
+void guard_add_aged(struct pass *pass);
+void guard_remove_aged(struct pass *pass);
+/* Whether such a write of another association of its host overlaps the command. */
+bool guard_is_fenced(const struct pass *pass);
+bool guard_overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks);

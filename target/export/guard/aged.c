@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Old writes of a guard: those that a store has had for long. Other associations of the same host
+ * wait with a write to the same blocks, because theirs may be a newer copy, or come after one
+ * (pair of paths: SPDK issue 3593). The lock is a leaf, and it is taken only for old writes, and by
+ * others while there are any.
+ */
+#include "base/check.h"
+#include "target/export/guard/guard.h"
+
+void guard_add_aged(struct pass *pass)
+{
+	struct guard *guard = pass->guard;
+
+	check(guard && pass->is_inside && !pass->is_aged);
+	pass->is_aged = true;
+	pthread_mutex_lock(&guard->lock);
+	list_add_tail(&guard->aged, &pass->aged_node);
+	guard_set_flag(guard, GUARD_AGED, true);
+	pthread_mutex_unlock(&guard->lock);
+}
+
+void guard_remove_aged(struct pass *pass)
+{
+	struct guard *guard = pass->guard;
+
+	pass->is_aged = false;
+	pthread_mutex_lock(&guard->lock);
+	list_remove(&pass->aged_node);
+	if (list_is_empty(&guard->aged))
+		guard_set_flag(guard, GUARD_AGED, false);
+	pthread_mutex_unlock(&guard->lock);
+}
+
+bool guard_is_fenced(const struct pass *pass)
+{
+	struct guard *guard = pass->guard;
+	const struct guard_client *mine = pass->client;
+	bool is_fenced = false;
+
+	pthread_mutex_lock(&guard->lock);
+	list_for_each (node, &guard->aged) {
+		const struct pass *old = list_entry(node, struct pass, aged_node);
+
+		is_fenced |= old->client->host == mine->host &&
+			     old->client->association != mine->association &&
+			     guard_overlaps(old, pass->slba, pass->n_blocks);
+	}
+	pthread_mutex_unlock(&guard->lock);
+	return is_fenced;
+}

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <infiniband/verbs.h>
 
 #include "base/bits.h"
@@ -38,14 +37,11 @@ static size_t data_offset(const struct recv_part *part)
 static int map_memory(struct recv_part *part, const struct domain *domain)
 {
 	size_t n_bytes = data_offset(part) + part->n * data_stride(part->ring);
-	void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	/* Capsules alone are small messages, which no device needs to find in a peer's mapping. */
+	int r = part->ring->data_bytes ? arena_memory_map(&part->memory, n_bytes)
+				       : arena_memory_map_private(&part->memory, n_bytes);
 
-	if (memory == MAP_FAILED)
-		return -errno;
-	part->memory = memory;
-	part->memory_bytes = n_bytes;
-	return mr_open(domain, memory, n_bytes, MR_LOCAL, &part->mr);
+	return r < 0 ? r : mr_open(domain, part->memory.base, n_bytes, MR_LOCAL, &part->mr);
 }
 
 /* The work request and SGEs of receive i, which never change. */
@@ -56,12 +52,12 @@ static void build(struct recv_part *part, unsigned i)
 	struct ibv_sge *sges = &part->sges[i * SGES];
 
 	recv->ring = ring;
-	recv->capsule = (char *)part->memory + i * capsule_stride(ring);
+	recv->capsule = (char *)part->memory.base + i * capsule_stride(ring);
 	sges[0] = (struct ibv_sge){.addr = (uintptr_t)recv->capsule,
 				   .length = ring->capsule_bytes,
 				   .lkey = part->mr.lkey};
 	if (ring->data_bytes) {
-		recv->data = (char *)part->memory + data_offset(part) + i * data_stride(ring);
+		recv->data = (char *)part->memory.base + data_offset(part) + i * data_stride(ring);
 		sges[1] = (struct ibv_sge){.addr = (uintptr_t)recv->data,
 					   .length = ring->data_bytes,
 					   .lkey = part->mr.lkey};
@@ -76,8 +72,7 @@ static void free_part(struct recv_part *part)
 {
 	list_remove(&part->node);
 	mr_close(&part->mr);
-	if (part->memory)
-		munmap(part->memory, part->memory_bytes);
+	arena_memory_unmap(&part->memory);
 	free(part->recvs);
 	free(part->wrs);
 	free(part->sges);

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "base/arena_memory.h"
 #include "transport/cq.h"
 
 struct ibv_srq;
@@ -25,8 +26,7 @@ struct recv_part {
 	struct recv_ring *ring;
 	struct list node; /* ring->parts */
 	unsigned n;
-	void *memory; /* owned mapping */
-	size_t memory_bytes;
+	struct arena_memory memory;
 	struct mr mr;
 	struct recv *recvs;	 /* owned */
 	struct ibv_recv_wr *wrs; /* owned: one for each receive, built once */

@@ -99,7 +99,7 @@ void slab_shrink(struct slab *slab)
 
 	check(last > 0);
 	mr_close(&slab->mrs[last]);
-	madvise(slab->memory + begin, end_of(slab, last) - begin, MADV_DONTNEED);
+	arena_memory_drop(&slab->arena, begin, end_of(slab, last) - begin);
 	slab->n_backed--;
 }
 
@@ -232,9 +232,10 @@ int slab_init(struct slab *slab, const struct slab_config *config)
 		.timer.on_expiry = on_timer,
 	};
 	list_init(&slab->waiters);
-	slab->memory = slab_map(slab->n_bytes);
-	if (!slab->memory)
-		return -ENOMEM;
+	r = arena_memory_map(&slab->arena, slab->n_bytes);
+	if (r < 0)
+		return r;
+	slab->memory = slab->arena.base;
 	slab->n_segments = count_segments(slab);
 	check(slab->n_segments <= SLAB_SEGMENTS_MAX);
 	r = buddy_init(&slab->buddy, slab->n_bytes, SLAB_UNIT, config->max_block);
@@ -250,7 +251,7 @@ void slab_deinit(struct slab *slab)
 {
 	check(n_taken_bytes(slab) == 0);
 	buddy_deinit(&slab->buddy);
-	slab_unmap(slab->memory, slab->n_bytes);
+	arena_memory_unmap(&slab->arena);
 	*slab = (struct slab){0};
 }
 

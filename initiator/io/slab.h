@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "base/arena_memory.h"
 #include "base/bits.h"
 #include "base/buddy.h"
 #include "base/loop.h"
@@ -47,7 +48,8 @@ struct slab {
 
 	/* Thread: I/O loop; made and freed by control */
 	struct loop *loop, *control; /* borrowed */
-	uint8_t *memory;	     /* owned mapping */
+	struct arena_memory arena;
+	uint8_t *memory; /* the arena's base */
 	size_t n_bytes;
 	unsigned first_shift; /* log2 of the first segment */
 	unsigned n_segments, n_open;

@@ -67,6 +67,7 @@ static void on_wake(uint64_t id)
 	look(SR_ATTENTION_QP, seg_self->attn_qp, SEG_MAX_QP / 64);
 	look(SR_ATTENTION_CQ, seg_self->attn_cq, SEG_MAX_CQ / 64);
 	look(SR_ATTENTION_SRQ, seg_self->attn_srq, SEG_MAX_SRQ / 64);
+	look(SR_ATTENTION_VIEW, seg_self->attn_view, 1);
 }
 
 static void on_listen(uint64_t fd)

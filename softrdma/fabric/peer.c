@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "softrdma/fabric/view.h"
 #include "softrdma/process/part.h"
 
 #define HELLO_TIMEOUT_S 5
@@ -25,7 +26,7 @@ struct welcome {
 	struct sr_hello hello;
 };
 
-/* Guards the list. Taken after sr_cm_lock; no lock is taken inside it. */
+/* Guards the list. Taken after sr_cm_lock; only a peer's own lock is taken inside it. */
 static pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sr_peer *peers; /* live ones, not ourselves; each holds one ref */
 static uint64_t last_serial;
@@ -45,6 +46,7 @@ void sr_peer_unref(struct sr_peer *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
+	sr_views_free(p->views);
 	seg_unmap(p->seg);
 	for (unsigned i = 0; i < PEER_N_CHAN; i++)
 		if (p->chan[i].serial)
@@ -61,6 +63,11 @@ int sr_peer_init(int wake_fd)
 
 	if (!p)
 		return -ENOMEM;
+	p->views = sr_views_new();
+	if (!p->views) {
+		free(p);
+		return -ENOMEM;
+	}
 	p->seg = seg_self;
 	p->pid = getpid();
 	p->pidfd = p->sock = -1;
@@ -99,6 +106,17 @@ static struct sr_peer *find(bool (*is)(const struct sr_peer *, uint64_t), uint64
 	return p;
 }
 
+unsigned sr_peer_for_each(unsigned (*fn)(struct sr_peer *p))
+{
+	unsigned n = fn(sr_peer_self);
+
+	pthread_mutex_lock(&peers_lock);
+	for (struct sr_peer *p = peers; p; p = p->next)
+		n += fn(p);
+	pthread_mutex_unlock(&peers_lock);
+	return n;
+}
+
 static bool is_instance(const struct sr_peer *p, uint64_t instance)
 {
 	return p->seg->instance == instance;
@@ -131,14 +149,15 @@ static int peer_new(const struct sr_hello *h, int fds[2], struct sr_peer **ret)
 	p->pid = h->pid;
 	p->sock = -1;
 	p->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
-	if (p->pidfd < 0) {
-		r = -errno;
-		free(p);
-		return r;
+	r = p->pidfd < 0 ? -errno : seg_map(fds[0], h->instance, h->pid, &p->seg);
+	p->views = r ? NULL : sr_views_new();
+	if (!r && !p->views) {
+		seg_unmap(p->seg);
+		r = -ENOMEM;
 	}
-	r = seg_map(fds[0], h->instance, h->pid, &p->seg);
 	if (r) {
-		close(p->pidfd);
+		if (p->pidfd >= 0)
+			close(p->pidfd);
 		free(p);
 		return r;
 	}
@@ -401,6 +420,20 @@ void sr_peer_kick_srq(struct sr_peer *p, uint32_t slot)
 {
 	atomic_fetch_or(&p->seg->attn_srq[slot / 64], 1ULL << slot % 64);
 	wake(p);
+}
+
+static unsigned kick_view(struct sr_peer *p)
+{
+	if (p == sr_peer_self)
+		return 0;
+	atomic_fetch_or(&p->seg->attn_view[0], 1);
+	wake(p);
+	return 1;
+}
+
+void sr_peer_kick_views(void)
+{
+	sr_peer_for_each(kick_view);
 }
 
 /* Fetches a duplicate of the owner's channel descriptor; p->lock is held. */

@@ -14,11 +14,14 @@
 
 #define PEER_N_CHAN 32
 
+struct sr_view;
+
 /* A process, perhaps this one, whose segment is mapped here. */
 struct sr_peer {
-	struct sr_peer *next; /* in the list of peers, until dead */
-	struct seg *seg;      /* owned mapping; for this process seg_self */
-	_Atomic bool is_dead; /* no copy may begin any more */
+	struct sr_peer *next;  /* in the list of peers, until dead */
+	struct seg *seg;       /* owned mapping; for this process seg_self */
+	struct sr_view *views; /* owned; view.h says which lock guards them */
+	_Atomic bool is_dead;  /* no copy may begin any more */
 	_Atomic uint32_t refs;
 	int32_t pid;
 	int pidfd;	     /* owned; readable when the process has gone */
@@ -27,7 +30,7 @@ struct sr_peer {
 	uint64_t serial;     /* name in epoll data */
 	uint64_t nonce_addr; /* where in the peer's memory the nonce is */
 	uint64_t nonce;
-	pthread_mutex_t lock; /* guards chan[] */
+	pthread_mutex_t lock; /* guards chan[], and the making of views */
 	unsigned next_chan;
 	struct {
 		uint64_t serial;
@@ -55,6 +58,11 @@ void sr_peer_unref(struct sr_peer *p);
 /* Checks whether the process still runs the program that introduced itself. Marks the peer dead
  * if not. */
 void sr_peer_verify(struct sr_peer *p);
+
+/* The sum of what fn returns for each live peer, under the list's lock, and for this process. */
+unsigned sr_peer_for_each(unsigned (*fn)(struct sr_peer *p));
+/* Requests that the helpers of all peers sweep their views (view.h). */
+void sr_peer_kick_views(void);
 
 /* Requests that the owner's helper looks at a QP, CQ or SRQ of its segment. */
 void sr_peer_kick_qp(struct sr_peer *p, uint32_t slot, uint32_t events);

@@ -17,13 +17,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "softrdma/fabric/seg_memory.h"
 #include "softrdma/fabric/seg_queues.h"
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
-#define SEG_VERSION 2u
+#define SEG_VERSION 3u
 #define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched */
 
-#define SEG_MAX_MR   65536u
 #define SEG_MAX_QP   4096u
 #define SEG_MAX_CQ   4096u
 #define SEG_MAX_SRQ  1024u
@@ -31,24 +31,6 @@
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a hidden lock would not be shared");
 static_assert(SEG_MAX_QP % 64 + SEG_MAX_CQ % 64 + SEG_MAX_SRQ % 64 == 0, "words of attention bits");
 static_assert(SEG_MAX_QP <= UINT16_MAX + 1, "seg_cqe.qp_slot");
-
-enum seg_mr_kind {
-	SEG_MR,
-	SEG_MW1,
-	SEG_MW2
-};
-
-struct seg_mr {
-	_Atomic uint32_t rkey; /* 0 = no remote use of this entry */
-	_Atomic uint32_t lkey; /* 0 = no local use */
-	uint32_t pd;
-	uint32_t access;
-	uint32_t kind;	      /* enum seg_mr_kind */
-	_Atomic uint32_t qpn; /* type 2 window: the QP it is bound to */
-	uint64_t iova;	      /* the address of the first byte in work requests */
-	uint64_t va;	      /* its address in the owner's memory */
-	uint64_t length;
-};
 
 /* Reasons for the owner's helper to look at a queue pair. */
 enum seg_event {
@@ -91,7 +73,9 @@ struct seg {
 	_Atomic uint64_t attn_qp[SEG_MAX_QP / 64];
 	_Atomic uint64_t attn_cq[SEG_MAX_CQ / 64];
 	_Atomic uint64_t attn_srq[SEG_MAX_SRQ / 64];
+	_Atomic uint64_t attn_view[1]; /* bit 0: some process has ended a share */
 	struct seg_mr mr[SEG_MAX_MR];
+	struct seg_share share[SEG_MAX_SHARE];
 	struct seg_qp qp[SEG_MAX_QP];
 	struct seg_cq cq[SEG_MAX_CQ];
 	struct seg_srq srq[SEG_MAX_SRQ];

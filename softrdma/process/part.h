@@ -21,6 +21,7 @@ enum sr_attention {
 	SR_ATTENTION_QP,
 	SR_ATTENTION_CQ,
 	SR_ATTENTION_SRQ,
+	SR_ATTENTION_VIEW, /* slot 0: of any peer */
 	SR_N_ATTENTION
 };
 

@@ -9,6 +9,7 @@
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/fabric/view.h"
 
 static void raise_errors(struct sr_qp *qp, uint32_t events)
 {
@@ -127,10 +128,17 @@ static void on_fault(enum sr_fault fault)
 	}
 }
 
+/* A peer deregistered the last memory of a memfd: its pages are to be free when it lets go. */
+static void on_view(uint32_t slot)
+{
+	sr_view_sweep(sr_qp_quiesce_senders);
+}
+
 static const struct sr_part part = {
 	.on_attention = {[SR_ATTENTION_QP] = on_qp,
 			 [SR_ATTENTION_CQ] = on_cq,
-			 [SR_ATTENTION_SRQ] = sr_srq_attention},
+			 [SR_ATTENTION_SRQ] = sr_srq_attention,
+			 [SR_ATTENTION_VIEW] = on_view},
 	.on_peer_died = on_peer_died,
 	.on_fault = on_fault,
 };

@@ -25,6 +25,7 @@
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/verbs/sr_cq.h"
 #include "softrdma/fabric/lock.h"
+#include "softrdma/fabric/view.h"
 #include "softrdma/verbs/sr_qp.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/process/likeness.h"
@@ -208,6 +209,8 @@ static void publish(struct sr_mr *mr, uint64_t iova)
 	m->iova = iova;
 	m->va = (uintptr_t)mr->ib.addr;
 	m->length = mr->ib.length;
+	m->share_at = mr->shared.at;
+	atomic_store(&m->share, mr->shared.share);
 	mr->ib.rkey = key_of(mr->index);
 	mr->ib.lkey = mr->ib.rkey | MR_LKEY_BIT;
 	mr->ib.handle = mr->index;
@@ -220,6 +223,14 @@ static void withdraw(uint32_t index)
 	atomic_store(&seg_self->mr[index].rkey, 0);
 	atomic_store(&seg_self->mr[index].lkey, 0);
 	quiesce();
+}
+
+/* Its keys are withdrawn. */
+static void end_share(struct sr_mr *mr)
+{
+	if (sr_share_give(mr->shared))
+		sr_view_sweep(sr_qp_quiesce_senders);
+	mr->shared = (struct sr_shared){0};
 }
 
 static struct sr_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
@@ -251,6 +262,7 @@ static struct sr_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iov
 	mr->ib.addr = addr;
 	mr->ib.length = len;
 	mr->access = access;
+	mr->shared = sr_share_take(addr, len);
 	atomic_fetch_add(&sr_to_pd(pd)->users, 1);
 	publish(mr, access & IBV_ACCESS_ZERO_BASED ? 0 : iova);
 	sr_removal_hold(HOLD_MR);
@@ -352,6 +364,8 @@ SR_API int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *a
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		unaccount(mr->pinned);
 		mr->pinned = bytes;
+		end_share(mr);
+		mr->shared = sr_share_take(addr, len);
 		ib->addr = addr;
 		ib->length = len;
 	}
@@ -373,6 +387,7 @@ SR_API int ibv_dereg_mr(struct ibv_mr *ib)
 	if (has_window(mr))
 		return EBUSY;
 	withdraw(mr->index);
+	end_share(mr);
 	give_index(mr->index);
 	unaccount(mr->pinned);
 	atomic_fetch_sub(&sr_to_pd(ib->pd)->users, 1);
@@ -479,6 +494,8 @@ enum ibv_wc_status sr_mr_bind(struct ibv_mw *ib, uint32_t rkey, uint32_t qpn,
 	m->iova = info->mw_access_flags & IBV_ACCESS_ZERO_BASED ? 0 : info->addr;
 	m->va = (uintptr_t)mr->ib.addr + (info->addr - seg_self->mr[mr->index].iova);
 	m->length = info->length;
+	m->share_at = mr->shared.at + (info->addr - seg_self->mr[mr->index].iova);
+	atomic_store(&m->share, mr->shared.share);
 	atomic_store(&m->rkey, rkey);
 	return IBV_WC_SUCCESS;
 }

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "softrdma/fabric/share.h"
 #include "softrdma/verbs/context.h"
 
 #define MR_LKEY_BIT 0x80000000u /* so that a local key never works as a remote one */
@@ -18,7 +19,8 @@ struct sr_mr {
 	uint32_t index;
 	uint32_t access;
 	size_t pinned;
-	struct sr_mw *windows; /* bound to it, also since invalidated; guarded by mr.c's lock */
+	struct sr_shared shared; /* where peers may map it */
+	struct sr_mw *windows;	 /* bound to it, also since invalidated; guarded by mr.c's lock */
 };
 
 struct sr_mw {

@@ -66,6 +66,17 @@ void sr_qp_quiesce_all(void)
 	sr_qp_for_each(quiesce, 0);
 }
 
+static void quiesce_sender(struct sr_qp *qp, uint64_t arg)
+{
+	pthread_mutex_lock(&qp->sq_lock);
+	pthread_mutex_unlock(&qp->sq_lock);
+}
+
+void sr_qp_quiesce_senders(void)
+{
+	sr_qp_for_each(quiesce_sender, 0);
+}
+
 static void forget(void)
 {
 	pthread_mutex_init(&table_lock, NULL);

@@ -126,5 +126,7 @@ void sr_qp_drop_completions(struct sr_qp *qp);
 void sr_qp_kick_waiter(uint32_t slot);
 void sr_qp_kick_srq_waiters(uint32_t srq_slot);
 void sr_qp_quiesce_all(void);
+/* The half of it that waits for no other process: threads that execute work requests now. */
+void sr_qp_quiesce_senders(void);
 /* Calls fn for every queue pair that is complete, under the table lock. */
 void sr_qp_for_each(void (*fn)(struct sr_qp *qp, uint64_t arg), uint64_t arg);

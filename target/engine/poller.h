@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "base/arena_memory.h"
 #include "base/loop.h"
 #include "target/engine/buffer.h"
 #include "target/engine/target.h"
@@ -41,8 +42,8 @@ struct poller {
 	bool has_thread;
 	struct loop loop;
 	struct backend_thread *backends;
-	void *memory; /* owned mapping: both arenas */
-	size_t memory_bytes, data_bytes;
+	struct arena_memory memory; /* both arenas */
+	size_t data_bytes;
 	struct arena data;	    /* of I/O commands */
 	struct arena admin;	    /* of Connect and admin commands: data can never starve them */
 	struct list queues;	    /* of struct queue (poller_node) */

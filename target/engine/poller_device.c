@@ -132,7 +132,7 @@ static int register_memory(struct poller_device *pd, const struct domain *domain
 
 	if (pd->device->limits.is_iwarp)
 		return 0;
-	return mr_open(domain, poller->memory, poller->memory_bytes, MR_SINK, &pd->mr);
+	return mr_open(domain, poller->memory.base, poller->memory.n_bytes, MR_SINK, &pd->mr);
 }
 
 static int make_device(struct poller *poller, struct device *device, struct domain *domain)
@@ -152,7 +152,7 @@ static int make_device(struct poller *poller, struct device *device, struct doma
 		return say_cannot(poller->target, device, r, "a completion queue");
 	r = register_memory(pd, domain);
 	if (r < 0)
-		return say_no_memory(poller->target, device, r, poller->memory_bytes);
+		return say_no_memory(poller->target, device, r, poller->memory.n_bytes);
 	if (!device->limits.has_srq)
 		return 0;
 	r = recv_ring_init(&pd->ring, &pd->cq, domain, true, n_recv, sizeof(struct nvme_sqe),

@@ -7,7 +7,6 @@
  * ever used them.
  */
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -26,29 +25,28 @@ static size_t data_bytes(const struct target *target)
 	return align_up(MAX(share, tuning_block(tuning)), BUFFER_UNIT);
 }
 
+static size_t admin_bytes(const struct target *target)
+{
+	return tuning_block(&target->config->tuning) + ADMIN_BYTES;
+}
+
 static int init_arenas(struct poller *poller, size_t n_data)
 {
 	size_t max_block = tuning_block(&poller->target->config->tuning);
-	size_t n_admin = max_block + ADMIN_BYTES;
-	char *memory = poller->memory;
+	size_t n_admin = admin_bytes(poller->target);
+	char *memory = poller->memory.base;
 	int r = arena_init(&poller->data, memory, n_data, max_block);
 
 	poller->data_bytes = n_data;
-	poller->memory_bytes = n_data + n_admin;
 	return r < 0 ? r : arena_init(&poller->admin, memory + n_data, n_admin, max_block);
 }
 
 int poller_make_memory(struct poller *poller)
 {
-	size_t max_block = tuning_block(&poller->target->config->tuning);
 	size_t n_data = data_bytes(poller->target);
-	void *memory = mmap(NULL, n_data + max_block + ADMIN_BYTES, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r = arena_memory_map(&poller->memory, n_data + admin_bytes(poller->target));
 
-	if (memory == MAP_FAILED)
-		return -errno;
-	poller->memory = memory;
-	return init_arenas(poller, n_data);
+	return r < 0 ? r : init_arenas(poller, n_data);
 }
 
 /* A buffer of full size, and what a power of 2 leaves of it. */
@@ -70,7 +68,6 @@ int pollers_shrink(struct target *target)
 	check(pollers_can_shrink(target));
 	for (unsigned i = 0; i < target->n_pollers; i++) {
 		struct poller *poller = &target->pollers[i];
-		size_t n_before = poller->memory_bytes;
 		int r;
 
 		arena_deinit(&poller->data);
@@ -78,8 +75,7 @@ int pollers_shrink(struct target *target)
 		r = init_arenas(poller, n_data);
 		if (r < 0)
 			return r;
-		munmap((char *)poller->memory + poller->memory_bytes,
-		       n_before - poller->memory_bytes);
+		arena_memory_cut(&poller->memory, n_data + admin_bytes(target));
 	}
 	return 0;
 }
@@ -88,6 +84,5 @@ void poller_free_memory(struct poller *poller)
 {
 	arena_deinit(&poller->data);
 	arena_deinit(&poller->admin);
-	if (poller->memory)
-		munmap(poller->memory, poller->memory_bytes);
+	arena_memory_unmap(&poller->memory);
 }

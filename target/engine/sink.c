@@ -32,8 +32,8 @@ static int say_no_memory(struct queue *queue, int r, size_t n_bytes)
 static int register_memory(struct queue *queue)
 {
 	const struct poller *poller = queue->poller;
-	char *base = queue->qid == 0 ? poller->admin.base : poller->memory;
-	size_t n_bytes = poller->memory_bytes - (size_t)(base - (char *)poller->memory);
+	char *base = queue->qid == 0 ? poller->admin.base : poller->memory.base;
+	size_t n_bytes = poller->memory.n_bytes - (size_t)(base - (char *)poller->memory.base);
 	int r = mr_open(&queue->sinks.domain, base, n_bytes, MR_LOCAL, &queue->sinks.memory);
 
 	queue->lkey = queue->sinks.memory.lkey;

@@ -99,13 +99,32 @@ struct ibv_qp *rig_new_qp(struct rig *r, struct end *e, struct ibv_srq *srq)
 	return ibv_create_qp(r->pd, &init);
 }
 
+void *sealed_memory(size_t len, int seals, int *ret_fd)
+{
+	int fd = memfd_create("rig", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	*ret_fd = fd;
+	return p;
+}
+
 static void end_up(struct rig *r, struct end *e, struct ibv_srq *srq)
 {
 	e->scq = ibv_create_cq(r->ctx, rig_opts.scq_size, NULL, NULL, 0);
 	e->rcq = ibv_create_cq(r->ctx, 256, NULL, r->ch, 0);
 	assert_non_null(e->scq);
 	assert_non_null(e->rcq);
-	e->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	e->fd = -1;
+	if (getenv("RIG_MEMFD"))
+		e->buf = sealed_memory(RIG_BUF, F_SEAL_SHRINK, &e->fd);
+	else
+		e->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			      -1, 0);
 	assert_ptr_not_equal(e->buf, MAP_FAILED);
 	e->mr = ibv_reg_mr(r->pd, e->buf, RIG_BUF, rig_opts.access);
 	assert_non_null(e->mr);
@@ -149,6 +168,8 @@ static void end_down(struct end *e)
 	assert_int_equal(ibv_destroy_cq(e->scq), 0);
 	assert_int_equal(ibv_destroy_cq(e->rcq), 0);
 	munmap(e->buf, RIG_BUF);
+	if (e->fd >= 0)
+		close(e->fd);
 }
 
 void rig_down(struct rig *r)

@@ -22,6 +22,7 @@ struct end {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *buf;
+	int fd; /* buf's memfd if RIG_MEMFD is set, so that peers map it; else -1 */
 };
 
 struct rig {
@@ -49,6 +50,8 @@ void rig_down(struct rig *r);
 int rig_setup(void **state);
 int rig_teardown(void **state);
 
+/* A shared mapping of a new memfd with these seals (0: none). The caller closes *ret_fd. */
+void *sealed_memory(size_t len, int seals, int *ret_fd);
 struct ibv_qp *rig_new_qp(struct rig *r, struct end *e, struct ibv_srq *srq);
 int to_init(struct ibv_qp *qp);
 int to_rtr(struct ibv_qp *qp, uint32_t dest);

@@ -14,6 +14,7 @@
 
 #include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/fabric/rq.h"
 #include "softrdma/verbs/sr_qp.h"
 
 /* Spares the hot path what -ftrivial-auto-var-init would clear. */
@@ -29,7 +30,9 @@ struct sr_xact {
 	uint32_t r_slot;
 	uint64_t length;
 	unsigned n_local;
+	bool is_viewed; /* both sides are mapped here: view has the pieces of local */
 	struct iovec local[DEV_MAX_SGE];
+	struct iovec view[DEV_MAX_SGE];
 };
 
 /* Whether the requester's memory is written: READs and atomics. */
@@ -46,6 +49,17 @@ enum ibv_wc_status sr_shm_gather(struct sr_xact *x);
  * rights. Under the responder's lock. */
 bool sr_shm_remote_range(const struct sr_xact *x, uint32_t need, uint64_t length,
 			 struct iovec *ret);
+
+/*
+ * Whether both sides of the message are mapped here, so that the processor copies it: sets
+ * x->is_viewed, fills in x->view, and replaces the responder's addresses by ours. Of a WRITE or
+ * READ, and of a SEND whose receive was taken. Under the responder's lock, after the checks.
+ */
+void sr_shm_view_range(struct sr_xact *x, struct iovec *remote);
+void sr_shm_view_receive(struct sr_xact *x, const struct sr_taken *t, struct iovec *to, unsigned n);
+/* Copies between two lists of pieces that are mapped here. Overlapping ones have any contents. */
+void sr_shm_copy_views(const struct iovec *to, unsigned n_to, const struct iovec *from,
+		       unsigned n_from);
 
 /*
  * Copies a SEND that does not fit into a completion, from x->local to the receiver.

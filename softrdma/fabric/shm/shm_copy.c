@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a message lies on either side, and moving it with process_vm_readv/writev (also within this
- * process: a bad pointer is then an error and not a SIGSEGV).
+ * Where a message lies on either side, and moving it: by the processor where both sides are mapped
+ * here (shm_view.c), else with process_vm_readv/writev (also within this process: a bad pointer is
+ * then an error and not a SIGSEGV).
  *
  * Such a call costs as much as copying 4 KiB, however little it copies. So a WRITE takes along the
  * WRITEs that were posted behind it, and a READ the READs: up to RIDERS small ones, each checked as
@@ -122,8 +123,15 @@ static enum ibv_wc_status move(const struct sr_xact *x, const struct iovec *loca
 			       const struct iovec *remote, unsigned n_remote, uint64_t length,
 			       enum sr_qp_wait *wait)
 {
-	ssize_t n = process_vm(x, local, n_local, remote, n_remote);
+	bool is_read = x->w->opcode == IBV_WR_RDMA_READ;
+	ssize_t n;
 
+	if (x->is_viewed) {
+		sr_shm_copy_views(is_read ? local : remote, is_read ? n_local : n_remote,
+				  is_read ? remote : local, is_read ? n_remote : n_local);
+		return IBV_WC_SUCCESS;
+	}
+	n = process_vm(x, local, n_local, remote, n_remote);
 	if (n == (ssize_t)length)
 		return IBV_WC_SUCCESS;
 	if (n < 0 && errno == ESRCH) {
@@ -131,6 +139,11 @@ static enum ibv_wc_status move(const struct sr_xact *x, const struct iovec *loca
 		return IBV_WC_SUCCESS;
 	}
 	return local_is_readable(x) ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR;
+}
+
+static const struct iovec *pieces_of(const struct sr_xact *x)
+{
+	return x->is_viewed ? x->view : x->local;
 }
 
 /* ---- chaos: in pieces ------------------------------------------------------- */
@@ -173,7 +186,7 @@ __attribute__((cold)) static enum ibv_wc_status move_piece(const struct sr_xact 
 
 	piece = chaos_piece(left, !w->moved, &w->is_backward);
 	at = w->is_backward ? left - piece : w->moved;
-	n_from = slice(x->local, x->n_local, at, piece, from);
+	n_from = slice(pieces_of(x), x->n_local, at, piece, from);
 	n_to = slice(remote, n_remote, at, piece, to);
 	status = move(x, from, n_from, to, n_to, piece, wait);
 	if (status || *wait)
@@ -193,7 +206,7 @@ enum ibv_wc_status sr_shm_copy(const struct sr_xact *x, const struct iovec *remo
 	if (x->w->moved == x->length)
 		return IBV_WC_SUCCESS;
 	if (!chaos_on() && !x->w->moved)
-		return move(x, x->local, x->n_local, remote, n_remote, x->length, wait);
+		return move(x, pieces_of(x), x->n_local, remote, n_remote, x->length, wait);
 	status = move_piece(x, remote, n_remote, wait);
 	if (*wait == WAIT_CHAOS)
 		sr_qp_hold(x->qp, chaos_pause_ns());
@@ -303,7 +316,7 @@ static bool carry(const struct sr_xact *x, const struct iovec *remote)
 enum ibv_wc_status sr_shm_copy_range(const struct sr_xact *x, const struct iovec *remote,
 				     enum sr_qp_wait *wait)
 {
-	if (may_carry(x) && carry(x, remote))
+	if (!x->is_viewed && may_carry(x) && carry(x, remote))
 		return IBV_WC_SUCCESS;
 	return sr_shm_copy(x, remote, 1, wait);
 }

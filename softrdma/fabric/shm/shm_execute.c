@@ -258,6 +258,13 @@ static bool take_receive(struct sr_xact *x, struct sr_taken *t, enum sr_qp_wait 
 	return false;
 }
 
+static enum ibv_wc_status copy_send(struct sr_xact *x, const struct sr_taken *t, struct iovec *to,
+				    unsigned n, enum sr_qp_wait *wait)
+{
+	sr_shm_view_receive(x, t, to, n);
+	return sr_shm_copy(x, to, n, wait);
+}
+
 static enum ibv_wc_status do_send(struct sr_xact *x, enum sr_qp_wait *wait)
 {
 	struct iovec to[DEV_MAX_SRQ_SGE] NOINIT;
@@ -275,7 +282,7 @@ static enum ibv_wc_status do_send(struct sr_xact *x, enum sr_qp_wait *wait)
 	if (x->length <= SEG_INLINE)
 		inl = gather_inline(x, small);
 	else
-		status = sr_shm_copy(x, to, n, wait);
+		status = copy_send(x, &t, to, n, wait);
 	if (status == IBV_WC_REM_OP_ERR)
 		return refuse_receive(x, &t, IBV_WC_LOC_PROT_ERR);
 	if (!status && !*wait)
@@ -299,6 +306,7 @@ static enum ibv_wc_status do_write(struct sr_xact *x, enum sr_qp_wait *wait)
 		return access_error(x);
 	if (imm && !take_receive(x, &t, wait))
 		return IBV_WC_SUCCESS;
+	sr_shm_view_range(x, &to);
 	status = sr_shm_copy_range(x, &to, wait);
 	if (*wait)
 		return status;
@@ -337,6 +345,7 @@ static enum ibv_wc_status do_read(struct sr_xact *x, enum sr_qp_wait *wait)
 		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	if (!sr_shm_remote_range(x, IBV_ACCESS_REMOTE_READ, x->length, &from))
 		return access_error(x);
+	sr_shm_view_range(x, &from);
 	status = sr_shm_copy_range(x, &from, wait);
 	if (*wait)
 		return status;

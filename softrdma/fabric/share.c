@@ -94,6 +94,11 @@ static bool find_place(uintptr_t begin, uintptr_t end, struct place *ret)
 	return is_one && ret->length >= end - begin;
 }
 
+static bool is_file(const struct stat *st, uint64_t dev, uint64_t ino)
+{
+	return st->st_dev == dev && st->st_ino == ino;
+}
+
 bool sr_share_is_safe(int fd, struct stat *ret_st)
 {
 	struct statfs fs;
@@ -104,7 +109,8 @@ bool sr_share_is_safe(int fd, struct stat *ret_st)
 	       fs.f_type == TMPFS_MAGIC;
 }
 
-/* The program's descriptor of the file, or -1. */
+/* The program's descriptor of the file, or -1. Other threads may close descriptors meanwhile, so
+ * only names are looked at until one is the file. */
 static int find_fd(const struct place *p, struct stat *ret_st)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -114,9 +120,10 @@ static int find_fd(const struct place *p, struct stat *ret_st)
 	while (dir && found < 0 && (e = readdir(dir))) {
 		int fd = atoi(e->d_name);
 
-		if (e->d_name[0] != '.' && fd != dirfd(dir) && !fstat(fd, ret_st) &&
-		    ret_st->st_dev == p->dev && ret_st->st_ino == p->ino &&
-		    sr_share_is_safe(fd, ret_st) && (uint64_t)ret_st->st_size >= p->at + p->length)
+		if (e->d_name[0] != '.' && !fstatat(dirfd(dir), e->d_name, ret_st, 0) &&
+		    is_file(ret_st, p->dev, p->ino) && sr_share_is_safe(fd, ret_st) &&
+		    is_file(ret_st, p->dev, p->ino) &&
+		    (uint64_t)ret_st->st_size >= p->at + p->length)
 			found = fd;
 	}
 	if (dir)
@@ -129,8 +136,10 @@ static int find_fd(const struct place *p, struct stat *ret_st)
 static bool still_names(const struct seg_share *s)
 {
 	struct stat st;
+	char name[32];
 
-	return !fstat(s->fd, &st) && st.st_dev == s->dev && st.st_ino == s->ino;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", s->fd);
+	return !stat(name, &st) && is_file(&st, s->dev, s->ino);
 }
 
 static uint32_t find_share(const struct place *p)

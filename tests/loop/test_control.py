@@ -42,7 +42,8 @@ def shows(scratch):
                     extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}]",
                     subsystem_extra="serial: S1\n    allow_hosts: [db1]")
     done = ctl(target, "status")
-    (first, uses, *table), durability, smart = (part.splitlines() for part in done.stdout.split("\n\n"))
+    (first, uses, *table), durability, fencing, smart = (part.splitlines()
+                                                         for part in done.stdout.split("\n\n"))
     expect(re.fullmatch(r"rblkd \S+ running \S+  portals 1/1 up  subsystems 1  namespaces 2  "
                         r"hosts 0  state OK", first), first)
     expect_equal(uses, "connections 0 of 1024, pending 0 of 256, discovery 0 of 256", "limits")
@@ -51,6 +52,7 @@ def shows(scratch):
     expect_equal(rows[1][3], "listening", "its state")
     expect_equal([line.split()[:2] for line in durability[1:]],
                  [[f"{NQN}/1", "file"], [f"{NQN}/7", "ram"]], "durability")
+    expect_equal(fencing, ["fencing: exact (one process has the stores)"], "fencing")
     expect_equal(smart, ["SMART counters begin with this start: there is no state_directory"], "smart")
     rows = aligned(ctl(target, "list").stdout)
     expect_equal(rows[1], [NQN, "S1", "p", "1", "allowed", "2", "0"], "subsystem")

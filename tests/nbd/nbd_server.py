@@ -153,7 +153,11 @@ class Raw:
     # -- transmission
 
     def request(self, command, offset=0, length=0, flags=0, cookie=1, payload=b"", magic=0x25609513):
-        self.send(struct.pack(">IHHQQI", magic, flags, command, cookie, offset, length) + payload)
+        self.send(self.header(command, offset, length, flags, cookie, magic) + payload)
+
+    @staticmethod
+    def header(command, offset=0, length=0, flags=0, cookie=1, magic=0x25609513):
+        return struct.pack(">IHHQQI", magic, flags, command, cookie, offset, length)
 
     def recv_simple(self, n=0):
         """(cookie, error, data); data only when there is no error."""

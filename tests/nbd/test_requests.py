@@ -156,8 +156,8 @@ def case_huge_lengths_without_payload(scratch):
         expect_equal((flags, kind, body), (1, CHUNK_STATUS, struct.pack(">III", 1, 2**32 - 1, 0)),
                      "status")
         if environment:  # a long fill lets others pass
-            raw.request(WRITE_ZEROES, 0, 256 * MIB, 0, 1)
-            raw.request(READ, 4 << 30, 4096, 0, 2)
+            raw.send(raw.header(WRITE_ZEROES, 0, 256 * MIB, 0, 1)  # in one piece: the fill
+                     + raw.header(READ, 4 << 30, 4096, 0, 2))  # is not over before the read comes
             first = raw.recv_chunk()
             expect_equal((first[0], first[2]), (2, CHUNK_DATA), "the read overtakes the fill")
             expect_equal(raw.recv_simple()[:2], (1, 0), "the fill")

@@ -139,25 +139,29 @@ def seam_faults(pattern, places, names):
                 yield f"{name}:{number}: {line.strip()}"
 
 
-def symbols(path):
-    """The symbols that an object defines, and those that it requires."""
-    done = subprocess.run(["nm", "--format=posix", path], stdout=subprocess.PIPE, text=True, check=True)
-    defined, wanted = set(), set()
+def symbols_of(paths):
+    """path -> the symbols that an object defines, and those that it requires. One nm reads all of
+    them: there are hundreds, and starting a program is most of what one costs."""
+    done = subprocess.run(["nm", "--format=posix", "-A", *paths], stdout=subprocess.PIPE, text=True,
+                          check=True)
+    found = {path: (set(), set()) for path in paths}
     for line in done.stdout.splitlines():
-        name, kind = line.split()[:2]
+        path, symbol = line.split(": ", 1)
+        name, kind = symbol.split()[:2]
         if kind == "U":
-            wanted.add(name)
+            found[path][1].add(name)
         elif kind in "TDBRVWC":
-            defined.add(name)
-    return defined, wanted
+            found[path][0].add(name)
+    return found
 
 
 def calls(build, names):
     """(user, used) -> symbols. A name that two folders define belongs to the user's own folder, or
     to one below."""
     defined, wanted = collections.defaultdict(set), {}
-    for source, path in objects(build, names):
-        here, wants = symbols(path)
+    sources = {path: source for source, path in objects(build, names)}
+    for path, (here, wants) in symbols_of(list(sources)).items():
+        source = sources[path]
         wanted.setdefault(source, set()).update(wants)
         for name in here:
             defined[name].add(source)
@@ -232,10 +236,11 @@ def double_faults(build, names):
     """Names that two files of the product define. There must be none: the target and the initiator
     link into one process."""
     owners = collections.defaultdict(set)
-    for source, path in objects(build, names):
-        if not source.startswith(STANDS_FOR_A_LIBRARY):
-            for name in symbols(path)[0]:
-                owners[name].add(source)
+    sources = {path: source for source, path in objects(build, names)
+               if not source.startswith(STANDS_FOR_A_LIBRARY)}
+    for path, (here, _) in symbols_of(list(sources)).items():
+        for name in here:
+            owners[name].add(sources[path])
     for name, sources in sorted(owners.items()):
         libraries = [s for s in sources if not s.startswith("tools/")]
         # The programs of tools/ may reuse names of each other, and each has a main.

@@ -379,8 +379,12 @@ TOOL_ROWS = [
         "quickstart: unknown argument '--fast'; see tools/quickstart --help"),
     Row("packages where there is no apt-get", "sh -c 'mkdir bin && ln -s $(command -v bash) $(command -v sort) "
         "$(command -v fmt) $(command -v sed) bin && PATH=bin bash {root}/tools/packages run'", PRIVILEGE,
-        "neither Debian nor Ubuntu: there is no apt-get", "hint: install what Debian calls so"),
-    Row("packages for what is unknown", "packages everything", USAGE, r"usage: tools/packages build\|run"),
+        "this is debian, but there is no dpkg-query", "hint: install what Debian 12 calls so"),
+    Row("packages of an Ubuntu that it does not know", "sh -c 'printf \"ID=ubuntu\\nVERSION_ID=22.04\\n\" >os; "
+        "RBLK_OS_RELEASE=os bash {root}/tools/packages build'", PRIVILEGE, "this is Ubuntu 22.04"),
+    Row("packages that Fedora has not", "sh -c 'echo ID=fedora >os; RBLK_OS_RELEASE=os bash {root}/tools/packages vm'",
+        PRIVILEGE, "fedora has no packages for all of this"),
+    Row("packages for what is unknown", "packages everything", USAGE, r"usage: tools/packages \[--list\] build\|run"),
 ]
 
 ROWS = (ATTACH_ROWS + ATTACHED_ROWS + HOST_ROWS + VOLUME_ROWS + TARGET_ROWS + DAEMON_ROWS + CONTROL_ROWS +

@@ -29,6 +29,7 @@ wanted="$prefix/bin/rblkctl $prefix/bin/softrdma $sbindir/rblkd $sbindir/rblk
 	$prefix/lib/sysusers.d/rblk-target.conf $prefix/lib/tmpfiles.d/rblk-target.conf
 	$prefix/share/bash-completion/completions/rblk
 	$prefix/share/bash-completion/completions/rblkctl
+	$prefix/share/rblk/monitoring/rblkd-alerts.yaml $prefix/share/rblk/monitoring/rblkd-dashboard.json
 	$prefix/share/doc/rblk/examples/target.yaml $prefix/share/doc/rblk/examples/ram.yaml"
 for file in $wanted; do check "$file" test -s "$root$file"; done
 for file in modprobe.d/rblk.conf udev/rules.d/60-rblk.rules; do
@@ -54,6 +55,56 @@ has_packages() (
 	[ -z "$lacks" ] || ! echo "it lacks$lacks"
 )
 check "tools/packages has what tools/deb needs" has_packages
+
+# other systems' names, by an os-release that says so
+names_of() { RBLK_OS_RELEASE=<(printf '%s\n' "$1" "$2") bash "$source/tools/packages" --list build run test | sort; }
+knows() {
+	local names; names=$(names_of "$1" "$2") || return
+	shift 2
+	for name; do grep -qx -- "$name" <<<"$names" || { echo "it lacks $name"; return 1; }; done
+	! grep -E '=|\?' <<<"$names"
+}
+check "tools/packages knows Ubuntu 24.04" knows ID=ubuntu 'VERSION_ID="24.04"' libibverbs-dev clang-format-14 libgnutls28-dev
+check "tools/packages knows Fedora" knows ID=fedora VERSION_ID=41 rdma-core-devel userspace-rcu-devel gnutls-devel libnbd
+
+# the image: its second stage has the libraries that our programs need, and COPY finds what it names
+has_libraries() (
+	packages=$(sed -n '/--no-install-recommends/,/rm -rf/p' "$source/tools/container/Containerfile")
+	for file in "$root$sbindir"/* "$root$prefix/bin/rblkctl" "$root$prefix"/lib/*/rblk/*.so; do
+		[ -f "$file" ] || continue
+		for library in $(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }'); do
+			path=$(ldconfig -p | awk -v l="$library" '$1 == l { print $NF; exit }')
+			case $library in libc.so* | ld-linux* | libgcc_s* | lib?san* | libm.so*) continue ;; esac
+			package=$(dpkg-query -S "*/$library" 2>/dev/null | sed 's/:.*//' | grep -v -- '-dev$' | head -n 1)
+			[ -n "$package" ] || continue
+			grep -qw -- "$package" <<<"$packages" || { echo "$file needs $package ($path)"; return 1; }
+		done
+	done
+)
+check "the container's packages have the libraries" has_libraries
+
+# the RPM's lists, against what is installed: each file is in one package, and each line is a file
+in_lists() (
+	spec=$source/tools/rpm/rblk.spec installed=$(mktemp) listed=$(mktemp)
+	trap 'rm -f "$installed" "$listed"' EXIT
+	rpmspec --parse "$spec" >/dev/null || return
+	sed -n '/^%files/,/^%changelog/p' "$spec" | grep '^%{_' | sed "s|%{_sbindir}|$sbindir|; s|%{_bindir}|$prefix/bin|
+		s|%{_prefix}|$prefix|; s|%{_datadir}|$prefix/share|; s|%{_mandir}|$prefix/share/man|; s|\*$||" >"$listed"
+	(cd "$root" && find . -type f | sed "s|^\.||; s|^/lib/|$prefix/lib/|; s|$prefix/lib/.*/rblk/|%{_libdir}/rblk/|") >"$installed"
+	while read -r file; do
+		grep -q "^$file" "$installed" || { echo "$file is listed, and not installed"; return 1; }
+	done <"$listed"
+	while read -r file; do
+		n=0
+		while read -r entry; do case $file in "$entry"*) n=$((n + 1)) ;; esac; done <"$listed"
+		[ $n = 1 ] || { echo "$file is in $n lists"; return 1; }
+	done <"$installed"
+)
+if command -v rpmspec >/dev/null; then
+	check "the RPM lists what is installed" in_lists
+else
+	skip "the RPM lists what is installed" "rpmspec is not installed"
+fi
 
 if ! command -v systemd-analyze >/dev/null; then
 	skip "the units" "systemd-analyze is not installed"

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 
@@ -18,6 +19,7 @@ BLOCK = 65536
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"({NAME})(?:\{{({LABEL}(?:,{LABEL})*)\}})? ([0-9.e+-]+)")
+MONITORING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/monitoring")
 HAS_HTTP = os.environ["HAS_HTTP"] == "1"
 
 
@@ -116,6 +118,82 @@ def numbers(scratch):
     expect_equal(get(address, method="HEAD")[0], 200, "HEAD")
     expect_equal(get(address, method="POST", body="x" * 100)[0], 405, "POST")
     expect_equal(get(address, method="GET", body="x" * 100000)[0], 200, "GET with a body")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def expressions_of(tree):
+    """Each expression and query of a dashboard."""
+    if isinstance(tree, dict):
+        for key, item in tree.items():
+            if key in ("expr", "query") and isinstance(item, str) and item != "prometheus":
+                yield item
+            else:
+                yield from expressions_of(item)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from expressions_of(item)
+
+
+def check_expression(expression, known):
+    """Its metrics are exported, with the labels that it selects and sums by. known: labels by metric."""
+    names = re.findall(r"\brblkd_\w+", expression)
+    used = set()
+    for name in names:
+        expect(name in known, f"{name} is not exported: {expression}")
+        used |= known[name]
+    for name, matchers in re.findall(r"(rblkd_\w+)\{([^}]*)\}", expression):
+        for label in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", re.sub(r'"[^"]*"', '""', matchers)):
+            expect(label in known[name], f"{name} has no label {label}: {expression}")
+    for labels in re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", expression):
+        for label in re.findall(r"\w+", labels):
+            expect(label in used, f"no metric has a label {label}: {expression}")
+    return names, used
+
+
+def monitoring(scratch):
+    """The alerts and the dashboard name metrics and labels that rblkd exports, and Prometheus' own tool
+    accepts all of it."""
+    address, target = start(scratch)
+    volume = Volume(target, 1)
+    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", f"h.pwrite(bytes({BLOCK}), 0)")
+    text = get(address)[2]
+    known = {name: {"instance", "job"} | {label for key in keys for label, _ in key}
+             for name, keys in parse(text).items()}
+    with open(os.path.join(MONITORING, "rblkd-dashboard.json"), encoding="utf-8") as f:
+        dashboard = json.load(f)
+    with open(os.path.join(MONITORING, "rblkd-alerts.yaml"), encoding="utf-8") as f:
+        rules = re.split(r"\n      - alert: ", f.read())[1:]
+    shown = [check_expression(e, known)[0] for e in expressions_of(dashboard)]
+    expect(len(shown) > 20 and all(shown), f"expressions of the dashboard: {shown}")
+    rest = set(known) - {name for names in shown for name in names} - {
+        "rblkd_namespace_last_error_timestamp_seconds"}  # for rblkctl's readers
+    expect(not rest, f"exported, and in no picture: {rest}")
+    for rule in rules:
+        expression = re.search(r"expr: (?:>-\n)?(.*?)\n        (?:for|labels):", rule, re.S).group(1)
+        names, labels = check_expression(expression, known)
+        expect(names or expression.startswith("up{"), rule)
+        for label in re.findall(r"\$labels\.(\w+)", rule):
+            expect(label in labels | {"instance"}, f"no label {label}: {rule}")
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    expect_equal(len(ids), len(set(ids)), "ids of panels")
+    cells = [(x, y) for p in dashboard["panels"] for at in (p["gridPos"],)
+             for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    expect(len(cells) == len(set(cells)) and max(x for x, _ in cells) < 24, "panels overlap")
+    promtool = shutil.which("promtool")
+    expect(promtool, "promtool is missing: tools/packages test")
+    for command in (("check", "rules", "rblkd-alerts.yaml"), ("test", "rules", "rblkd-alerts-test.yaml")):
+        done = run(promtool, *command, cwd=MONITORING, check=False)
+        expect_equal(done.returncode, 0, f"promtool {command}: {done.stdout}{done.stderr}")
+    done = run(promtool, "check", "metrics", input=text, check=False)
+    expect_equal(done.returncode, 0, f"promtool check metrics: {done.stdout}{done.stderr}")
+    records = scratch.file("dashboard.yaml")
+    with open(records, "w", encoding="utf-8") as f:
+        json.dump({"groups": [{"name": "dashboard", "rules": [
+            {"record": f"shown_{i}", "expr": e.replace("$__rate_interval", "1m")}
+            for i, e in enumerate(expressions_of(dashboard)) if "label_values" not in e]}]}, f)
+    done = run(promtool, "check", "rules", records, check=False)
+    expect_equal(done.returncode, 0, f"expressions of the dashboard: {done.stdout}{done.stderr}")
     volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
@@ -273,6 +351,7 @@ def errors_of_disks(scratch):
 
 CASES = [
     ("the numbers are those of rblkctl stats", numbers),
+    ("alerts and dashboard", monitoring),
     ("errors of disks", errors_of_disks),
     ("clients that do not behave", hostile),
     ("slow clients do not shut others out", slow),

@@ -2,6 +2,7 @@
 """tools/bench/run and rblk bench on the build at hand: they measure, and report what they
 measured. The test judges no figure."""
 
+import html.parser
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, rblk, run_cases, wait_until  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
+REPORT = os.path.join(os.path.dirname(RUN), "..", "report")
 
 
 def bench(*arguments, **env):
@@ -101,6 +103,98 @@ def user_command(scratch):
         target.stop()
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def svg_is_whole(root, n_curves):
+    """Curves with as many points as they should have, all on the paper; no script, nothing from elsewhere."""
+    width, height = (float(root.get(name)) for name in ("width", "height"))
+    curves = [line.get("points").split() for line in root.iter(f"{SVG}polyline")]
+    expect(len(curves) == n_curves and all(curves), f"curves: {curves}")
+    for point in (point for curve in curves for point in curve):
+        x, y = map(float, point.split(","))
+        expect(0 <= x <= width and 0 <= y <= height, f"a point beside the paper: {point}")
+    for element in root.iter():
+        expect(not element.tag.endswith("script") and not any("href" in name for name in element.attrib), element.tag)
+    return curves
+
+
+class Page(html.parser.HTMLParser):
+    """Each element is closed, in order; what is shown, and what comes from elsewhere."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.seen, self.foreign, self.words = [], [], [], []
+        self.feed(text)
+        self.close()
+        expect(not self.open, f"never closed: {self.open}")
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.seen.append(tag)
+        self.foreign += [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag):
+        expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def report(*paths, status=0):
+    done = subprocess.run([sys.executable, REPORT, *paths], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    expect(done.returncode == status, f"exit status {done.returncode}: {done.stderr}")
+    return done
+
+
+def in_pictures(scratch):
+    """--plot draws what it measured, and the report shows it."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    where, picture, record = f"{NQN}@{target.address}", scratch.file("p.svg"), scratch.file("a<b>.json")
+    try:
+        done = rblk(scratch, "bench", where, "-d", "6", "-t", "300ms", "--plot", picture, "-o", "json")
+        result = json.loads(done.stdout)
+        expect([d["depth"] for d in result["depths"]] == [1, 2, 4, 6] and result["depth"] == 6, done.stdout)
+        expect(all(d["iops"] > 0 and d["p50_ns"] <= d["p99_ns"] <= d["p999_ns"] for d in result["depths"]), done.stdout)
+        expect(result["rate"] and all(point["at_ms"] >= 0 for point in result["rate"]), done.stdout)
+        curves = svg_is_whole(xml.etree.ElementTree.parse(picture).getroot(), 4)
+        expect([len(curve) for curve in curves] == [4, 4, 4, len(result["rate"])], f"{curves}")
+        lines = rblk(scratch, "bench", where, "-d", "2", "-t", "20ms", "--plot", picture).stdout.splitlines()
+        expect([line.split()[2] for line in lines] == ["DEPTH", "1", "2"], f"{lines}")
+        with open(record, "w", encoding="utf-8") as f:
+            f.write(done.stdout)
+        for path in (scratch.file("none/p.svg"), scratch.path):
+            failed = rblk(scratch, "bench", where, "--plot", path, check=False)
+            expect(failed.returncode == 1 and "--plot" in failed.stderr, failed.stderr)
+        failed = rblk(scratch, "bench", where, "--ns", "7", "--plot", picture, check=False)
+        expect(failed.returncode == 4 and not os.path.exists(picture), failed.stderr)
+    finally:
+        target.stop()
+    shown = Page(report(record, record).stdout)
+    expect(shown.seen.count("svg") >= 2 and shown.seen.count("tr") == 5, f"{shown.seen}")
+    expect(not shown.foreign and "script" not in shown.seen, f"{shown.foreign}")
+    expect("a<b>" in "".join(shown.words), "the record's name")
+
+
+def reports(scratch):
+    """A record of tools/bench/run as a page, and what is no record."""
+    done = bench("fabric", "--case", "4 KiB copy", "--runs", "1", "--seconds", "0.01", "-o", "json")
+    record, broken = scratch.file("run.json"), scratch.file("broken.json")
+    with open(record, "w", encoding="utf-8") as f:
+        f.write(done.stdout)
+    shown = Page(report(record).stdout)
+    expect("process_vm_writev" in shown.words and "4 KiB copy" in shown.words, f"{shown.words}")
+    for text in ("", "[]", "{}", '{"schema": 1}', '{"schema": 2, "rows": [], "machine": {}}',
+                 '{"schema": 1, "rows": [{}], "machine": {}}'):
+        with open(broken, "w", encoding="utf-8") as f:
+            f.write(text)
+        expect("report: error: " in report(broken, status=3).stderr, text)
+    report(scratch.file("none.json"), status=3)
+
+
 def all_queues_at_once(scratch):
     """As many queues as a controller has by default: no default limit of a target refuses them."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
@@ -175,6 +269,8 @@ CASES = [
     ("queues of one thread outlive a target that dies", queues_of_one_thread({})),
     ("so they do on a device like siw", queues_of_one_thread({"SOFTRDMA_LIKE": "siw"})),
     ("rblk bench measures, or says what is wrong", user_command),
+    ("rblk bench draws what it measured", in_pictures),
+    ("records become a page", reports),
     ("all queues of a host connect at once", all_queues_at_once),
     ("the table is aligned and says what was measured on", table),
     ("rows are seen as they come, and kept when it is ended", stopped),

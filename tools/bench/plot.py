@@ -147,8 +147,9 @@ def picture(about, key, lines):
     for i, (figure, name, scale) in enumerate(panels):
         drawn += panel(lines, axis, figure, name, scale, i * WIDTH)
     drawn += legend(lines, top)
-    drawn.append(text(LEFT, height - 8, f"{about['cpus']} CPUs ({about['model']}), {about['fabric']}; medians of "
-                      f"{about['runs']} runs of {about['seconds']:g} s; load {about['load']}", "start", 10, "#777"))
+    if about:
+        drawn.append(text(LEFT, height - 8, f"{about['cpus']} CPUs ({about['model']}), {about['fabric']}; medians of "
+                          f"{about['runs']} runs of {about['seconds']:g} s; load {about['load']}", "start", 10, "#777"))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" font-family="sans-serif">\n<rect width="100%" height="100%" '
             'fill="white"/>\n' + "\n".join(drawn) + "\n</svg>\n")

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See json.h. The checks for NULL are needed: json-c aborts the program on a NULL object. */
+#include "base/bits.h"
+#include "base/histogram.h"
 #include "base/json.h"
 
 static _Thread_local bool is_partial;
@@ -41,4 +43,21 @@ bool json_is_text_of(const char *text, struct json_object *object)
 
 	json_object_put(again);
 	return is_same;
+}
+
+struct json_object *json_of_histogram(const struct histogram *histogram)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < ARRAY_LEN(histogram->counts); i++) {
+		struct json_object *pair;
+
+		if (!histogram->counts[i])
+			continue;
+		pair = json_object_new_array();
+		json_append(pair, json_object_new_uint64(histogram_step_end(i)));
+		json_append(pair, json_object_new_uint64(histogram->counts[i]));
+		json_append(list, pair);
+	}
+	return list;
 }

@@ -12,6 +12,10 @@
 /* Adds value; object or array owns it from here on. NULL for any of them: no memory for it. */
 void json_add(struct json_object *object, const char *key, struct json_object *value);
 void json_append(struct json_object *array, struct json_object *value);
+/* Pairs of the longest duration of a step, in ns, and its count; empty steps are left out. The
+ * histogram is the caller's alone. */
+struct histogram;
+struct json_object *json_of_histogram(const struct histogram *histogram);
 /* Adds JSON's null. */
 void json_add_null(struct json_object *object, const char *key);
 /* Whether nothing was left out on this thread since the last call. */

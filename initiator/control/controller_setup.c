@@ -252,7 +252,10 @@ static void on_limits(void *context, const struct admin_answer *answer)
 	c->limits = (struct identify_limits){0};
 	if (answer->status == NVME_OK)
 		identify_parse_limits(answer->data, &c->limits);
-	set_queues(c);
+	if (c->config->nsid)
+		set_queues(c);
+	else
+		become_live(c); /* an association for questions: ns_list.c */
 }
 
 static void on_controller(void *context, const struct admin_answer *answer)
@@ -452,7 +455,7 @@ static void identify_ids(struct controller *c)
 static void become_live(struct controller *c)
 {
 	controller_move(c, CTRL_LIVE);
-	if (!c->is_discovery)
+	if (!c->is_discovery && c->config->nsid)
 		async_event_start(c);
 	c->ops->on_live(c);
 }

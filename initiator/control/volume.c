@@ -190,6 +190,19 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 	*ret_status = status;
 }
 
+void volume_get_stats(struct volume *volume, struct volume_stats *ret_stats)
+{
+	struct volume_io_figures errors;
+
+	memcpy(ret_stats->of, volume->io_stats, sizeof(ret_stats->of));
+	list_for_each (node, &volume->queues)
+		io_stats_sum(&list_entry(node, struct volume_queue, node)->stats, ret_stats->of);
+	volume_io_errors_read(&volume->io_errors, &errors);
+	memset(ret_stats->n_errors, 0, sizeof(ret_stats->n_errors));
+	for (unsigned op = 0; op < VOLUME_OPS; op++)
+		ret_stats->n_errors[MIN(op, VOLUME_CLASS_OTHER)] += errors.counts[op];
+}
+
 /* ---- queues ---- */
 
 static uint16_t take_qid(struct volume *volume)
@@ -212,6 +225,7 @@ static void on_queue_quitted(struct loop_msg *msg)
 	unflushed_leave(&volume->unflushed, &queue->unflushed_mark);
 	volume->n_invalidated += atomic_load(&queue->n_invalidated);
 	volume->n_revoked += atomic_load(&queue->n_revoked);
+	io_stats_sum(&queue->stats, volume->io_stats);
 	volume->used_qids &= ~(1ull << (queue->limits.qid - 1));
 	free(queue->link);
 	queue_free(queue);

@@ -93,6 +93,11 @@ struct volume_status {
 	struct volume_io_figures io_errors;
 };
 
+struct volume_stats {
+	struct volume_io_stats of[VOLUME_CLASSES];
+	uint64_t n_errors[VOLUME_CLASSES]; /* I/O that failed, for good */
+};
+
 struct volume;
 struct volume_callbacks {
 	/* On the control loop. The first connect succeeded: info is valid; or failed: see error. */
@@ -116,6 +121,8 @@ int volume_reopen(struct volume *volume);
 /* Control thread; copies. Other threads keep their own copy of the info. */
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
 void volume_get_status(struct volume *volume, struct volume_status *ret_status);
+/* Since the volume was opened, of queues that are gone, too. */
+void volume_get_stats(struct volume *volume, struct volume_stats *ret_stats);
 
 /* ---- I/O --------------------------------------------------------------------------- */
 

@@ -68,7 +68,8 @@ struct volume {
 	struct identify_ids ids;
 	struct power_life life; /* of the last association whose target gave it */
 	uint64_t n_reconnects;
-	uint64_t n_invalidated, n_revoked; /* of queues that are gone */
+	uint64_t n_invalidated, n_revoked;		 /* of queues that are gone */
+	struct volume_io_stats io_stats[VOLUME_CLASSES]; /* of queues that are gone */
 	struct error last_error;
 
 	struct volume_io_errors io_errors; /* Thread: any */

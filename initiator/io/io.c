@@ -494,9 +494,10 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io, uint6
 	}
 	note_success(queue, io);
 	io->done_bytes += n_bytes;
-	if (io->done_bytes >= io->length)
+	if (io->done_bytes >= io->length) {
+		io_stats_add(&queue->stats, io, queue->loop->now_ns);
 		io->done(io, 0);
-	else if (io->is_cancelled)
+	} else if (io->is_cancelled)
 		io->done(io, -ECANCELED);
 	else
 		hold_first(queue, io); /* the next part */

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "initiator/io/command.h"
+#include "initiator/io/io_stats.h"
 #include "initiator/io/queue_auth.h"
 #include "initiator/io/queue_cq.h"
 #include "initiator/io/queue_limits.h"
@@ -79,7 +80,7 @@ struct volume_queue {
 	/* figures for the status, written by I/O */
 	_Atomic unsigned seen_held, seen_in_flight;
 	_Atomic uint64_t n_invalidated, n_revoked; /* keys: by the target, by us */
-
+	struct queue_io_stats stats;
 	struct unflushed_mark unflushed_mark;
 
 	/* Thread: I/O loop */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/histogram.h"
 #include "base/loop.h"
 
 struct volume_queue;
@@ -36,6 +37,19 @@ struct volume_io_error {
 struct volume_io_figures {
 	uint64_t n, counts[VOLUME_OPS]; /* I/O that failed, for good */
 	struct volume_io_error last;	/* if n */
+};
+
+/* Of I/O that succeeded; counts only grow. */
+struct volume_io_stats {
+	uint64_t n_bytes;	  /* read or written; of others 0 */
+	struct histogram latency; /* from volume_io_submit to done, pauses included; max_ns 0 */
+};
+
+enum volume_io_class {
+	VOLUME_CLASS_READ,
+	VOLUME_CLASS_WRITE,
+	VOLUME_CLASS_OTHER,
+	VOLUME_CLASSES,
 };
 
 /* One I/O; embedded in its owner's request, owned by the queue from submit until done. */

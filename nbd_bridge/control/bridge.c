@@ -196,6 +196,8 @@ static int make_export(struct bridge *bridge)
 		return r;
 	nbd_export_update(&bridge->export, &bridge->info, config->is_read_only);
 	bridge->export.max_established = config->max_connections;
+	bridge->export.tls_policy = config->tls.policy;
+	bridge->export.tls_keys = bridge->tls_keys;
 	return 0;
 }
 
@@ -436,6 +438,9 @@ static int prepare(struct bridge *bridge)
 		r = watch_signals(bridge);
 	if (r == 0)
 		r = make_frontends(bridge);
+	if (r == 0 && bridge->config->tls.policy != NBD_TLS_OFF &&
+	    nbd_tls_keys_new(&bridge->config->tls, &bridge->tls_keys, bridge->error))
+		r = -EINVAL; /* the error says why */
 	if (r == 0)
 		r = listen_for_control(bridge);
 	if (r == 0)
@@ -452,6 +457,7 @@ static void clean_up(struct bridge *bridge)
 	if (bridge->sockets)
 		bridge->sockets->ops->free(bridge->sockets);
 	nbd_export_deinit(&bridge->export);
+	nbd_tls_keys_free(bridge->tls_keys);
 	loop_timer_stop(&bridge->deadline);
 	if (bridge->signals.loop) {
 		loop_fd_remove(&bridge->signals);

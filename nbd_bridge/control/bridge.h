@@ -4,6 +4,7 @@
 
 #include "initiator/control/volume.h"
 #include "nbd_bridge/control/frontend.h"
+#include "nbd_bridge/io/nbd_tls.h"
 
 enum bridge_frontend {
 	BRIDGE_FRONTEND_AUTO,	/* the kernel's device where available, and the sockets */
@@ -25,6 +26,7 @@ struct bridge_config {
 	const char *control_path; /* unix socket for rblk list, status, detach; NULL: none */
 	const char *lock_path;	  /* file that is locked while it is created; NULL: none */
 	struct frontend_socket_config sockets;
+	struct nbd_tls_config tls; /* of TCP clients */
 	struct frontend_kernel_config kernel;
 	enum bridge_frontend frontend;
 	unsigned max_connections;

@@ -38,6 +38,15 @@ static void put_time(struct json_object *o, const char *option, uint64_t ns)
 	put(o, option, text);
 }
 
+/* -1: the file stays whose it is. */
+static void put_id(struct json_object *o, const char *option, unsigned id)
+{
+	if (id == UINT32_MAX)
+		put(o, option, "");
+	else
+		put_number(o, option, id);
+}
+
 static void put_addresses(struct json_object *o, const char *option, const union addr *addresses,
 			  unsigned n)
 {
@@ -77,13 +86,20 @@ struct json_object *bridge_options(const struct bridge_config *config)
 {
 	const struct frontend_socket_config *sockets = &config->sockets;
 	struct json_object *o = json_object_new_object();
+	static const char *const policies[] = {
+		[NBD_TLS_OFF] = "off", [NBD_TLS_ALLOW] = "allow", [NBD_TLS_REQUIRE] = "require"};
 	char mode[16], spin[UNITS_MAX];
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned)sockets->mode);
 	put(o, "read-only", config->is_read_only ? "yes" : "no");
 	put(o, "socket", sockets->path ?: "");
+	put_id(o, "socket-owner", sockets->owner);
+	put_id(o, "socket-group", sockets->group);
 	put(o, "socket-mode", mode);
 	put_addresses(o, "listen", sockets->listen, sockets->n_listen);
+	put(o, "tls", policies[config->tls.policy]);
+	put(o, "tls-certificates", config->tls.certificates ?: "");
+	put(o, "tls-psk", config->tls.psk ?: "");
 	put_number(o, "max-connections", config->max_connections);
 	put_number(o, "device-connections", config->kernel.n_connections);
 	put(o, "spin", spin_format(spin, config->spin));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the volume process answers on its control socket, to rblk list, status, attach and detach:
+ * What the volume process answers on its control socket, to the subcommands of rblk:
  *
  *   status            everything, one object ("schema": 1; keys are only added)
+ *   stats             counts and latencies of the volume's I/O, which only grow
  *   reopen            a volume that has failed tries its target again; answers as status
  *   detach {force}    begins the orderly end, unless a client uses the volume; the caller waits for
  *                     the process to exit
@@ -69,6 +70,7 @@ static void put_namespace(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "size_bytes", info->size_bytes);
 	put_uint(o, "block_size", info->block_size);
 	put_uint(o, "max_io_bytes", info->max_io_bytes);
+	put_uint(o, "tls_refused", atomic_load(&bridge->export.n_tls_refused));
 	put_bool(o, "read_only", info->is_read_only || bridge->config->is_read_only);
 	put_string(o, "uuid", uuid);
 	put_string(o, "serial", info->serial);
@@ -230,6 +232,51 @@ static struct json_object *call_status(void *context, struct json_object *params
 	return o;
 }
 
+static struct json_object *class_to_json(const struct volume_stats *stats, unsigned class)
+{
+	const struct histogram *h = &stats->of[class].latency;
+	struct json_object *o = json_object_new_object();
+
+	put_uint(o, "count", h->n);
+	put_uint(o, "errors", stats->n_errors[class]);
+	put_uint(o, "sum_ns", h->sum_ns);
+	put_uint(o, "p50_ns", histogram_quantile(h, 0.5));
+	put_uint(o, "p99_ns", histogram_quantile(h, 0.99));
+	put_uint(o, "p999_ns", histogram_quantile(h, 0.999));
+	json_add(o, "histogram", json_of_histogram(h));
+	return o;
+}
+
+/* The same keys as in rblkctl stats, so that scripts and rblk read both. */
+static struct json_object *call_stats(void *context, struct json_object *params,
+				      struct error *error)
+{
+	static const char *const names[VOLUME_CLASSES] = {"read", "write", "other"};
+	const struct bridge *bridge = context;
+	struct json_object *o = json_object_new_object(), *io = json_object_new_object();
+	struct volume_status status = {0};
+	struct volume_stats stats = {0};
+
+	if (bridge->volume) {
+		volume_get_status(bridge->volume, &status);
+		volume_get_stats(bridge->volume, &stats);
+	}
+	json_add(o, "schema", json_object_new_int(1));
+	put_string(o, "name", bridge->config->name);
+	put_uint(o, "time_ns", clock_ns());
+	put_target(o, bridge);
+	put_uint(o, "held", status.n_held);
+	put_uint(o, "in_flight", status.n_in_flight);
+	put_uint(o, "reads", stats.of[VOLUME_CLASS_READ].latency.n);
+	put_uint(o, "writes", stats.of[VOLUME_CLASS_WRITE].latency.n);
+	put_uint(o, "read_bytes", stats.of[VOLUME_CLASS_READ].n_bytes);
+	put_uint(o, "written_bytes", stats.of[VOLUME_CLASS_WRITE].n_bytes);
+	for (unsigned i = 0; i < VOLUME_CLASSES; i++)
+		json_add(io, names[i], class_to_json(&stats, i));
+	json_add(o, "io", io);
+	return o;
+}
+
 /* A client of the sockets, the kernel's connections aside; NULL if there is none. */
 static const struct nbd_conn *find_user(const struct bridge *bridge)
 {
@@ -278,8 +325,6 @@ static struct json_object *call_reopen(void *context, struct json_object *params
 }
 
 const struct rpc_method bridge_rpc_methods[] = {
-	{"status", call_status},
-	{"reopen", call_reopen},
-	{"detach", call_detach},
-	{NULL, NULL},
+	{"status", call_status}, {"stats", call_stats}, {"reopen", call_reopen},
+	{"detach", call_detach}, {NULL, NULL},
 };

@@ -68,6 +68,8 @@ enum {
 struct frontend_socket_config {
 	const char *path; /* unix socket, or NULL */
 	mode_t mode;
+	uid_t owner; /* of path; -1: not changed */
+	gid_t group;
 	union addr listen[FRONTEND_LISTEN_MAX]; /* TCP */
 	unsigned n_listen;
 	bool is_stdio;	      /* one connection: standard input and output */

@@ -3,9 +3,10 @@
  * The front end for NBD clients: a unix socket, TCP ports, sockets inherited from a service
  * manager, standard input and output.
  *
- * The file mode, 0600 by default, restricts access to the unix socket. TCP has no access control,
- * so it listens only when --listen is given. The socket file of a process that died is replaced,
- * one with a listener is not; only our own file is removed at the end.
+ * The file's owner, group and mode (0600 by default) restrict access to the unix socket. TCP has
+ * access control only with TLS, so it listens only when --listen is given. The socket file of a
+ * process that died is replaced, one with a listener is not; only our own file is removed at the
+ * end.
  *
  * While the process has as many clients as it may have, it does not accept: further clients wait in
  * the socket's backlog.
@@ -149,6 +150,19 @@ static int bind_with_mode(int fd, const struct sockaddr_un *addr, mode_t mode)
 	return r;
 }
 
+/* Only what was asked for: the sandbox of a unit may forbid the system call. */
+static int change_owner(const struct frontend_socket_config *config)
+{
+	int r;
+
+	if (config->owner == (uid_t)-1 && config->group == (gid_t)-1)
+		return 0;
+	r = lchown(config->path, config->owner, config->group) < 0 ? -errno : 0;
+	if (r < 0)
+		unlink(config->path);
+	return r;
+}
+
 static int listen_unix(struct frontend_socket *fe)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -168,6 +182,8 @@ static int listen_unix(struct frontend_socket *fe)
 	if (fd < 0)
 		return -errno;
 	r = bind_with_mode(fd, &addr, fe->config.mode);
+	if (r == 0)
+		r = change_owner(&fe->config);
 	if (r < 0) {
 		close(fd);
 		return r;
@@ -208,11 +224,15 @@ unsigned frontend_n_inherited(void)
 
 static int fail(struct error *error, int r, const char *where)
 {
-	error->code = r == -EADDRINUSE ? EXIT_BUSY : r == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+	error->code = r == -EADDRINUSE		    ? EXIT_BUSY
+		      : r == -EACCES || r == -EPERM ? EXIT_PRIVILEGE
+						    : EXIT_FAILED;
 	snprintf(error->message, sizeof(error->message), "cannot listen on %.200s: %s", where,
 		 strerror(-r));
 	snprintf(error->hint, sizeof(error->hint), "%s",
-		 r == -EADDRINUSE ? "another program listens there; choose another address" : "");
+		 r == -EADDRINUSE ? "another program listens there; choose another address"
+		 : r == -EPERM	  ? "only root may give a socket to another user or group"
+				  : "");
 	return (int)error->code;
 }
 

@@ -15,6 +15,7 @@
  *   nbd_reply       headers of replies     nbd_extents block status
  *   nbd_part        one I/O of the volume, with its memory
  *   nbd_request     a request, from its header to its last reference
+ *   nbd_socket      nbd_tls                            bytes in and out
  *   nbd_conn        nbd_thread.h  nbd_export   range_lock   nbd_wire.h
  *
  * Below the session nothing closes a connection: a step returns STEP_ABORT or STEP_DRAIN, and what
@@ -26,6 +27,7 @@
 #include "nbd_bridge/io/nbd_out.h"
 #include "nbd_bridge/io/nbd_state.h"
 #include "nbd_bridge/io/nbd_thread.h"
+#include "nbd_bridge/io/nbd_tls.h"
 
 /* bytes[at..end) is unread. */
 struct conn_input {
@@ -69,11 +71,11 @@ struct nbd_conn {
 	void (*on_failure)(struct nbd_conn *conn);
 	/* It has ended: its socket is closed, its I/O is back. The callee owns it from here on. */
 	void (*on_over)(struct nbd_conn *conn);
-	int fd; /* owned */
+	int fd;		     /* owned */
+	struct nbd_tls *tls; /* owned; NULL: plain */
 	struct loop_fd lfd;
-	struct loop_msg msg; /* to the worker and back */
-	struct list node;    /* thread.conns */
-	struct list dirty;   /* thread.dirty */
+	struct loop_msg msg;	 /* to the worker and back */
+	struct list node, dirty; /* in those of thread: conns, dirty */
 	struct loop_timer deadline;
 	struct loop_call resume, reap;
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "initiator/control/volume.h"
+#include "nbd_bridge/io/nbd_tls.h"
 #include "nbd_bridge/io/nbd_wire.h"
 #include "nbd_bridge/io/range_lock.h"
 
@@ -23,12 +24,15 @@ struct nbd_export {
 	uint32_t max_io_bytes; /* a multiple of block_size, at least two blocks */
 	uint64_t slab_bytes;   /* registered memory of each queue */
 	unsigned max_established;
+	enum nbd_tls_policy tls_policy;	     /* for TCP clients */
+	const struct nbd_tls_keys *tls_keys; /* borrowed; NULL only if it is off */
 
 	/* ...but these, which change while clients are connected. */
 	_Atomic uint64_t size_bytes;
 	_Atomic bool is_read_only;
 	_Atomic bool has_trim;
 	_Atomic bool has_write_zeroes;
+	_Atomic unsigned n_tls_refused; /* clients whose TLS handshake failed */
 	_Atomic unsigned n_established; /* connections past the handshake, not counting
 					   the kernel's */
 

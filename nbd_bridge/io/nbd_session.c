@@ -72,6 +72,10 @@ static void close_socket(struct nbd_conn *conn)
 	nbd_conn_move(conn, CONN_CLOSED);
 	loop_timer_stop(&conn->deadline);
 	loop_fd_remove(&conn->lfd);
+	if (conn->tls && !nbd_tls_is_open(conn->tls))
+		atomic_fetch_add(&conn->export->n_tls_refused, 1);
+	else if (conn->tls)
+		nbd_tls_end(conn->tls);
 	close(take_fd(&conn->fd));
 	log_debug("nbd %u: closed, %llu requests, %llu errors", conn->id,
 		  (unsigned long long)conn->n_requests, (unsigned long long)conn->n_errors);
@@ -194,6 +198,19 @@ static void consume(struct nbd_conn *conn)
 	conn->input.step = step;
 }
 
+/* EPROTO: of TLS, which has a text of its own. */
+static void fail_receive(struct nbd_conn *conn, int error)
+{
+	nbd_session_abort(conn, error == EPROTO && conn->why ? conn->why : strerror(error));
+}
+
+/* Records that were decrypted wait in memory, where no event of the socket reports them. */
+static void receive_rest_soon(struct nbd_conn *conn)
+{
+	if (conn->tls && wants_input(conn) && nbd_tls_has_input(conn->tls))
+		nbd_conn_resume_soon(conn);
+}
+
 static void receive(struct nbd_conn *conn)
 {
 	bool is_short = false;
@@ -204,7 +221,7 @@ static void receive(struct nbd_conn *conn)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n < 0)
-			nbd_session_abort(conn, strerror(errno));
+			fail_receive(conn, errno);
 		else if (n == 0 && conn->state < CONN_REQUEST)
 			nbd_session_abort(conn, "the client left during the handshake");
 		else if (n == 0 && conn->client == CLIENT_TCP)
@@ -214,6 +231,7 @@ static void receive(struct nbd_conn *conn)
 		else
 			consume(conn);
 	}
+	receive_rest_soon(conn);
 }
 
 static void on_event(struct loop_fd *lfd, uint32_t events)
@@ -239,6 +257,8 @@ static void resume(struct loop_call *call)
 		return;
 	if (nbd_conn_is_open(conn))
 		consume(conn);
+	if (conn->tls && wants_input(conn) && nbd_tls_has_input(conn->tls))
+		receive(conn);
 	update_events(conn);
 	nbd_conn_check_end(conn);
 }
@@ -312,7 +332,7 @@ static void send_some(struct nbd_conn *conn)
 	int r = nbd_socket_send(conn);
 
 	if (r < 0)
-		nbd_session_abort(conn, strerror(-r));
+		nbd_session_abort(conn, r == -EPROTO && conn->why ? conn->why : strerror(-r));
 }
 
 void nbd_session_flush(struct nbd_conn *conn)

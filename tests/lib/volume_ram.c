@@ -184,6 +184,11 @@ void volume_get_info(const struct volume *volume, struct volume_info *ret_info)
 	*ret_info = volume->info;
 }
 
+void volume_get_stats(struct volume *volume, struct volume_stats *ret_stats)
+{
+	memset(ret_stats, 0, sizeof(*ret_stats));
+}
+
 void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 {
 	*ret_status = (struct volume_status){.state = VOLUME_LIVE, .n_queues_live = 1};

@@ -70,7 +70,7 @@ def answers(scratch):
     environment = dict(scratch.env, RBLK_CONTROL_SOCKET=target.control)
     for program, *arguments in (
             ("rblk", "discover", target.address), ("rblk", "list"), ("rblk", "status"), ("rblk", "status", "demo"),
-            ("rblk", "doctor"),
+            ("rblk", "doctor"), ("rblk", "stats"),
             ("rblk", "bench", where, "--runtime", "1s"), ("rblk", "attach", where, "--name", "demo", "--frontend", "socket"),
             ("rblkctl", "status"), ("rblkctl", "stats"), ("rblkctl", "stats", "--hosts"), ("rblkctl", "stats", "--queues"),
             ("rblkctl", "capsules"), ("rblkctl", "diff"), ("rblkctl", "apply"), ("rblkctl", "ana", "list"),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""rblkctl stats: the counters match the I/O that was done, by namespace, host and queue; tables
+"""rblkctl stats and rblk stats: the counters match the I/O that was done, by namespace, host and queue; tables
 and mistakes."""
 
 import fcntl
@@ -303,6 +303,101 @@ def mistakes(scratch):
     expect("rblkd is not running" in done.stderr, done.stderr)
 
 
+def host(scratch, *arguments, status=0, **environment):
+    done = run(RBLK, "stats", *arguments, check=False, env=dict(scratch.env, **environment))
+    expect_equal(done.returncode, status, f"exit status of rblk stats {arguments}: {done.stderr}{done.stdout}")
+    return done
+
+
+def of_host(scratch, *arguments):
+    return {v["name"]: v for v in json.loads(host(scratch, "-o", "json", *arguments).stdout)["volumes"]}
+
+
+def volumes(scratch):
+    """The host counts what its volumes did, also of connections and associations that are gone."""
+    image = scratch.make_file("disk.img", 16 * MIB)
+    target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 16MiB"])
+    one, two = Volume(target, 1, "one"), Volume(target, 2, "a-" + 12 * "long")
+    before = of_host(scratch)
+    work(one, 40, 25)
+    nbdsh(one, "h.flush(); h.zero(65536, 0); h.flush()")
+    target.kill()
+    target.start()
+    one.wait_live()
+    work(one, 2, 3)
+    after = of_host(scratch)
+    for name, item in after.items():
+        for kind, io in item["io"].items():
+            expect_equal(sum(n for _, n in io["histogram"]), io["count"], f"{name}: histogram of {kind}")
+            expect(io["p50_ns"] <= io["p99_ns"] <= io["p999_ns"], f"{name}, {kind}: {io}")
+            expect(io["sum_ns"] <= sum(end * n for end, n in io["histogram"]), f"{name}, {kind}: {io}")
+    done = {kind: after["one"]["io"][kind]["count"] - before["one"]["io"][kind]["count"] for kind in after["one"]["io"]}
+    expect_equal((done["read"], done["write"]), (28, 42), "reads and writes")
+    expect(done["other"] >= 3, f"others: {done}")
+    expect_equal(after["one"]["read_bytes"] - before["one"]["read_bytes"], 28 * BLOCK, "bytes read")
+    expect_equal(after["one"]["written_bytes"] - before["one"]["written_bytes"], 42 * BLOCK, "bytes written")
+    expect_equal([after["one"][key] for key in ("held", "in_flight")], [0, 0], "under way")
+    expect_equal(counts(after[two.name]), counts(before[two.name]), "of the other volume")
+    expect_equal(set(of_host(scratch, "one")), {"one"}, "by name")
+    expect_equal(set(of_host(scratch, f"{NQN}/2")), {two.name}, "by namespace")
+    rows = [line.split() for line in host(scratch, "--bytes", "one").stdout.splitlines()]
+    expect_equal(rows[0], ["VOLUME", "OP", "COUNT", "BYTES", "ERRORS", "MEAN", "P50", "P99", "P99.9"], "titles")
+    expect_equal(rows[1][:5], ["one", "read", str(after["one"]["reads"]), str(after["one"]["read_bytes"]), "0"], "reads")
+    for arguments in ((), ("--top", "--count", "2", "--interval", "100ms")):
+        shown = host(scratch, *arguments, COLUMNS="80").stdout
+        expect(max(map(len, shown.splitlines())) <= 80 and "longlong" in shown, shown)
+    one.detach()
+    two.detach()
+    expect_equal(host(scratch).stdout.split(), rows[0], "no volumes")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def volumes_on_a_terminal(scratch):
+    """The busiest volume, the idle one hidden; one that is detached meanwhile disappears; q ends."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"])
+    idle, busy = Volume(target, 1, "idle"), Volume(target, 2, "busy")
+    load = start_fio(scratch, busy.uri, "--rw=randread", "--bs=4k", "--size=16m", "--time_based", "--runtime=600")
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    before = termios.tcgetattr(slave)
+    top = subprocess.Popen([RBLK, "stats", "--top", "--interval", "100ms"], stdin=slave, stdout=slave,
+                           stderr=subprocess.STDOUT, env=scratch.env)
+    clear = "\033[H\033[J"
+    wait_until(lambda: "busy    read" in re.sub(" +read", "    read", read_screen(master, "", clear, 2)), "the reads")
+    lines = read_screen(master, "", clear, 2).split(clear)[1].splitlines()
+    expect(all(len(line) <= 80 for line in lines) and "1 idle (--idle shows it)" in lines[-1], f"{lines}")
+    idle.detach()
+    wait_until(lambda: "1 idle" not in read_screen(master, "", clear, 2).split(clear)[1], "the detached one is gone")
+    os.write(master, b"q")
+    expect_equal(top.wait(PATIENCE), 0, "exit status after q")
+    expect_equal(termios.tcgetattr(slave), before, "the terminal")
+    load.terminate()
+    load.communicate()
+    busy.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def mistakes_of_hosts(scratch):
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    volume = Volume(target, 1, "one")
+    for arguments, status, text in (
+            (("ghost",), NOT_FOUND, "no volume 'ghost' is attached"), (("--interval", "1s"), USAGE, "need --top"),
+            (("--sort", "p99"), USAGE, "need --top"), (("--sort", "size", "--top"), USAGE, "--sort"),
+            (("--top", "--interval", "1ms"), USAGE, "--interval"), (("--hosts",), USAGE, "--hosts"),
+            (("one", "two"), USAGE, "")):
+        done = host(scratch, *arguments, status=status)
+        expect(text in done.stderr and not done.stdout and done.stderr.count("error:") == 1, f"{arguments}: {done.stderr}")
+    done = host(scratch, "--top", "-o", "json", status=USAGE)
+    expect("--top shows tables" in json.loads(done.stdout)["error"]["message"] and not done.stderr, done.stdout)
+    pid = volume.pid()
+    os.kill(pid, signal.SIGSTOP)
+    done = host(scratch, "one", status=UNREACHABLE)
+    expect("the volume process of one does not answer" in done.stderr, done.stderr)
+    os.kill(pid, signal.SIGCONT)
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
     ("what was done is what is counted", exact),
     ("hosts that vanish", lost),
@@ -312,6 +407,9 @@ CASES = [
     ("the difference of two answers", top_differs),
     ("slow commands are logged", slow),
     ("mistakes", mistakes),
+    ("rblk: what volumes did", volumes),
+    ("rblk: --top on a terminal", volumes_on_a_terminal),
+    ("rblk: mistakes", mistakes_of_hosts),
 ]
 
 if __name__ == "__main__":

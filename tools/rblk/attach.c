@@ -20,7 +20,10 @@
 #include "base/fd_limit.h"
 #include "base/cleanup.h"
 #include "tools/rblk/arguments.h"
+#include "tools/rblk/attach_all.h"
 #include "tools/rblk/commands.h"
+#include "tools/rblk/option_words.h"
+#include "tools/rblk/persist.h"
 #include "tools/rblk/reopen.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
@@ -35,6 +38,8 @@ struct attach {
 	struct volume_options options;
 	struct bridge_config config;
 	unsigned output;
+	bool is_all, is_persistent, has_nsid;
+	const char *directory; /* of --from; NULL */
 	int argc;
 	char **args; /* borrowed: what followed "attach" */
 };
@@ -99,18 +104,23 @@ static bool show_attached(const struct attach *attach, int *ret_code)
 static char **make_argv(const struct attach *attach, char *fd_text)
 {
 	static const char *const frontends[] = {"auto", "nbd", "socket"};
+	static const struct option_drop drop[] = {{"persist", 0, false}, {0}};
+	_autofree_ const char **words = calloc((size_t)attach->argc + 1, sizeof(*words));
 	char **argv = calloc((size_t)attach->argc + 10, sizeof(*argv));
 	const char *ours[] = {"rblk",  "serve",	     "--ready-fd",
 			      fd_text, "--frontend", frontends[attach->options.frontend]};
-	unsigned n = 0;
+	unsigned n = 0, n_words;
 
-	if (!argv)
+	if (!argv || !words) {
+		free(argv);
 		return NULL;
+	}
 	/* Ours come first, so that a "--" among the user's does not hide them. */
 	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		argv[n++] = strdup(ours[i]);
-	for (int i = 0; i < attach->argc; i++)
-		argv[n++] = strdup(attach->args[i]);
+	n_words = option_words_keep(attach->args, (unsigned)attach->argc, drop, words);
+	for (unsigned i = 0; i < n_words; i++)
+		argv[n++] = strdup(words[i]);
 	return argv;
 }
 
@@ -244,22 +254,90 @@ static int run(struct attach *attach, const char *target)
 	return report_error(program, &error);
 }
 
+/* The volume is attached, whether or not it is again at the next boot. */
+static int persist(const struct attach *attach, const char *target, char **words, unsigned n)
+{
+	struct error error = {0};
+	int code = persist_volume(attach->config.name, target, words, n, &error);
+
+	return code ? report_error(program, &error) : EXIT_OK;
+}
+
+/* Options that would be ignored, or that several volumes cannot share, are refused. */
+static int check_usage(const struct attach *attach, const char *target)
+{
+	const struct volume_options *o = &attach->options;
+
+	if (!attach->is_all && attach->directory)
+		return fail_with(program, EXIT_USAGE, NULL, "--from needs --all");
+	if (!attach->is_all && !target)
+		return fail_with(program, EXIT_USAGE, "see rblk attach --help",
+				 "missing argument, expected NQN@ADDRESS[:PORT]");
+	if (attach->is_all && target && attach->directory)
+		return fail_with(program, EXIT_USAGE, NULL,
+				 "an address and --from exclude each other");
+	if (attach->is_all && (o->name || o->socket_path || o->listen || attach->has_nsid))
+		return fail_with(
+			program, EXIT_USAGE, "attach that volume alone",
+			"--name, --ns, --socket and --listen are for one volume, not for --all");
+	return EXIT_OK;
+}
+
+/* The identity goes to the questions, the words to each volume. */
+static int run_all(const struct attach *attach, const char *address, char **words, unsigned n)
+{
+	const struct attach_all all = {
+		.address = address,
+		.directory = attach->directory ?: "/etc/nvme",
+		.hostnqn = attach->options.hostnqn,
+		.hostid = attach->options.hostid,
+		.host_address = attach->options.host_address,
+		.secret_file = attach->options.secret_file,
+		.ctrl_secret_file = attach->options.ctrl_secret_file,
+		.is_json = attach->output == OUTPUT_JSON,
+		.words = words,
+		.n_words = n,
+	};
+
+	return fabric_select(program, attach->options.fabric, arguments) ?: attach_all(&all);
+}
+
 int attach_main(int argc, char **argv)
 {
 	struct attach attach = {.argc = argc - 1};
 	struct arg table[VOLUME_OPTIONS_MAX] = {
 		{"output", 'o', ARG_CHOICE, &attach.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},
+		{"all", 0, ARG_FLAG, &attach.is_all, NULL,
+		 "each namespace that the target offers, or the targets of nvme-cli's files"},
+		{"from", 0, ARG_STRING, &attach.directory, "DIR",
+		 "with --all: directory of discovery.conf and config.json (default: /etc/nvme)"},
+		{"persist", 0, ARG_FLAG, &attach.is_persistent, NULL,
+		 "attach it at boot, too, by a systemd unit"},
 	};
-	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT]",
-					 "Attach a namespace and print its device or URI.", 1, 1};
+	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT], or --all [ADDRESS[:PORT]]",
+					 "Attach a namespace and print its device or URI.", 0, 1};
+	const char *target;
+	unsigned n_words;
 	int at, code;
 
 	attach.args = arguments + 2;
 	volume_options_init(&attach.options, BRIDGE_FRONTEND_AUTO);
-	volume_options_table(&attach.options, table, 1);
+	attach.options.nsid = 0;
+	volume_options_table(&attach.options, table, 4);
 	code = args_parse(&usage, table, argc, argv, &at);
-	if (code < 0)
-		code = fd_limit_raise(program) ?: run(&attach, argv[at]);
-	return code;
+	if (code >= 0)
+		return code;
+	target = at < argc ? argv[at] : NULL;
+	n_words = (unsigned)at - 1;
+	attach.has_nsid = attach.options.nsid != 0;
+	attach.options.nsid = attach.options.nsid ?: 1;
+	code = check_usage(&attach, target) ?: fd_limit_raise(program);
+	if (code)
+		return code;
+	if (attach.is_all)
+		return run_all(&attach, target, argv + 1, n_words);
+	code = run(&attach, target);
+	return code == EXIT_OK && attach.is_persistent ? persist(&attach, target, argv + 1, n_words)
+						       : code;
 }

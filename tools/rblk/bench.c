@@ -10,7 +10,10 @@
  *
  * The ramp is not measured: in it queues connect, caches fill and polling settles. Failures are
  * reported after everything is down, because the volume's memory is the target's until then.
+ *
+ * For a picture (--plot, bench_plot.c) all of this is done for each depth.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +23,14 @@
 #include "base/fd_limit.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/counter.h"
 #include "base/log.h"
 #include "base/spin.h"
 #include "base/units.h"
 #include "initiator/control/host_identity.h"
+#include "tools/rblk/bench_plot.h"
 #include "tools/rblk/bench_worker.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
@@ -48,7 +54,9 @@ struct bench {
 	unsigned n_workers, n_queues, n_running;
 	uint64_t ramp_ns, runtime_ns, started_ns, took_ns;
 	uint64_t cpu_us; /* of the whole process, while measuring */
-	struct loop_timer ramp, end;
+	struct loop_timer ramp, end, sample;
+	uint64_t sample_ns, sampled_ns, n_sampled; /* between two samples; 0: none are taken */
+	struct bench_result *result;		   /* borrowed: where they go */
 	struct error error;
 	bool has_failed;
 };
@@ -93,11 +101,42 @@ static void on_worker_stopped(struct loop_msg *msg)
 	}
 }
 
+/* The workers count while this is read: the sum is not of a moment, but it only grows. */
+static uint64_t count_done(const struct bench *bench)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < bench->n_queues; i++)
+		n += counter_get(
+			&bench->workers[i % bench->n_workers].queues[i / bench->n_workers].n_done);
+	return n;
+}
+
+/* The workers may clear their counts after the first sample, which then shows nothing. */
+static void on_sample(struct loop_timer *timer)
+{
+	struct bench *bench = container_of(timer, struct bench, sample);
+	struct bench_result *result = bench->result;
+	uint64_t now_ns = clock_ns(), n = count_done(bench);
+	double seconds = (double)(now_ns - bench->sampled_ns) / 1e9;
+
+	if (n >= bench->n_sampled && seconds > 0 && result->n_samples < BENCH_SAMPLES_MAX) {
+		unsigned i = result->n_samples++;
+
+		result->samples[i].at_s = (double)(now_ns - bench->started_ns) / 1e9;
+		result->samples[i].iops = (double)(n - bench->n_sampled) / seconds;
+	}
+	bench->n_sampled = n;
+	bench->sampled_ns = now_ns;
+	loop_timer_start(&bench->loop, timer, bench->sample_ns);
+}
+
 /* Each worker lets its I/O in flight finish: what was submitted counts, and so does its time. */
 static void on_end(struct loop_timer *timer)
 {
 	struct bench *bench = container_of(timer, struct bench, end);
 
+	loop_timer_stop(&bench->sample);
 	for (unsigned i = 0; i < bench->n_workers; i++)
 		bench_worker_stop(&bench->workers[i]);
 }
@@ -113,6 +152,9 @@ static void on_ramped(struct loop_timer *timer)
 		bench_worker_measure(&bench->workers[i]);
 	bench->started_ns = clock_ns();
 	bench->cpu_us = cpu_used_us();
+	bench->sampled_ns = bench->started_ns;
+	if (bench->sample_ns)
+		loop_timer_start(&bench->loop, &bench->sample, bench->sample_ns);
 	loop_timer_start(&bench->loop, &bench->end, bench->runtime_ns);
 }
 
@@ -203,16 +245,9 @@ static const struct volume_callbacks callbacks = {.on_opened = on_opened,
 
 /* ---- the result ---- */
 
-struct result {
-	struct histogram latency;
-	uint64_t n_done, n_errors;
-	uint64_t min_done, max_done; /* of one queue: is the target fair? */
-	double seconds, iops, mb_per_s, cpu_us_per_io;
-};
-
 /* Latency counts successes only; n_done counts all I/O, since a queue that only fails is not idle.
  * min and max show whether the target treats queues alike. */
-static void collect(const struct bench *bench, struct result *result)
+static void collect(const struct bench *bench, struct bench_result *result)
 {
 	result->min_done = UINT64_MAX;
 	for (unsigned i = 0; i < bench->n_queues; i++) {
@@ -227,6 +262,8 @@ static void collect(const struct bench *bench, struct result *result)
 		result->min_done = MIN(result->min_done, n);
 		result->max_done = MAX(result->max_done, n);
 	}
+	result->depth = bench->load.depth;
+	result->n_queues = bench->n_queues;
 	result->seconds = (double)bench->took_ns / 1e9;
 	result->iops = (double)(result->n_done - result->n_errors) / result->seconds;
 	result->mb_per_s = result->iops * (double)bench->load.block_bytes / 1e6;
@@ -244,15 +281,17 @@ static void add_number(struct json_object *o, const char *key, double value)
 }
 
 /* Keys are never renamed: records of older builds are compared with those of new ones. */
-static int print_json(const struct bench *bench, const struct result *result, const char *mode)
+static int print_json(const struct bench *bench, const struct bench_result *results, unsigned n,
+		      const char *mode)
 {
+	const struct bench_result *result = &results[n - 1];
 	const struct {
 		const char *key;
 		uint64_t value;
 	} numbers[] = {
 		{"block", bench->load.block_bytes},
-		{"depth", bench->load.depth},
-		{"queues", bench->n_queues},
+		{"depth", result->depth},
+		{"queues", result->n_queues},
 		{"threads", bench->n_workers},
 		{"iops", (uint64_t)result->iops},
 		{"p50_ns", histogram_quantile(&result->latency, 0.5)},
@@ -272,50 +311,58 @@ static int print_json(const struct bench *bench, const struct result *result, co
 	add_number(whole, "mb_per_s", result->mb_per_s);
 	json_object_object_add(whole, "cpu_us_per_io",
 			       json_object_new_double(result->cpu_us_per_io));
+	if (n > 1 || result->n_samples)
+		bench_plot_add_json(whole, results, n);
 	return report_json(whole);
 }
 
-static int print_table(const struct bench *bench, const struct result *result, const char *mode)
+static void print_table(const struct bench *bench, const struct bench_result *result,
+			const char *mode, bool has_titles)
 {
 	char p50[UNITS_MAX], p99[UNITS_MAX], p999[UNITS_MAX];
 	const struct histogram *latency = &result->latency;
 
-	printf("%-9s  %8s  %5s  %6s  %9s  %8s  %7s  %7s  %7s  %9s\n", "TEST", "BLOCK", "DEPTH",
-	       "QUEUES", "IOPS", "MB/s", "p50", "p99", "p99.9", "CPU us/IO");
+	if (has_titles)
+		printf("%-9s  %8s  %5s  %6s  %9s  %8s  %7s  %7s  %7s  %9s\n", "TEST", "BLOCK",
+		       "DEPTH", "QUEUES", "IOPS", "MB/s", "p50", "p99", "p99.9", "CPU us/IO");
 	printf("%-9s  %8zu  %5u  %6u  %9.0f  %8.1f  %7s  %7s  %7s  %9.2f\n", mode,
-	       bench->load.block_bytes, bench->load.depth, bench->n_queues, result->iops,
+	       bench->load.block_bytes, result->depth, result->n_queues, result->iops,
 	       result->mb_per_s, units_format_duration(p50, histogram_quantile(latency, 0.5)),
 	       units_format_duration(p99, histogram_quantile(latency, 0.99)),
 	       units_format_duration(p999, histogram_quantile(latency, 0.999)),
 	       result->cpu_us_per_io);
-	return EXIT_OK;
 }
 
 /* The figures are printed even when I/O failed: how many of how many is what one wants to know. */
-static int print_result(const struct bench *bench, const char *mode, enum output output)
+static int print_results(const struct bench *bench, const struct bench_result *results, unsigned n,
+			 const char *mode, enum output output)
 {
-	struct result result = {0};
+	uint64_t n_done = 0, n_errors = 0;
 
-	collect(bench, &result);
 	if (output == OUTPUT_JSON)
-		print_json(bench, &result, mode);
-	else
-		print_table(bench, &result, mode);
-	if (!result.n_errors)
+		print_json(bench, results, n, mode);
+	for (unsigned i = 0; i < n; i++) {
+		if (output == OUTPUT_TABLE)
+			print_table(bench, &results[i], mode, i == 0);
+		n_done += results[i].n_done;
+		n_errors += results[i].n_errors;
+	}
+	if (!n_errors)
 		return EXIT_OK;
 	return fail_with(program, EXIT_FAILED, NULL, "%llu of %llu I/O failed",
-			 (unsigned long long)result.n_errors, (unsigned long long)result.n_done);
+			 (unsigned long long)n_errors, (unsigned long long)n_done);
 }
 
 /* ---- the command line ---- */
 
 /* The loop runs until on_closed. Workers are joined after it, because queues end by messages. */
-static int run(struct bench *bench, const struct volume_config *config, enum output output)
+static int run(struct bench *bench, const struct volume_config *config)
 {
 	int r = loop_init(&bench->loop, 0, NULL);
 
 	bench->ramp.on_expiry = on_ramped;
 	bench->end.on_expiry = on_end;
+	bench->sample.on_expiry = on_sample;
 	if (r == 0)
 		r = volume_open(&bench->loop, config, &callbacks, bench, &bench->volume);
 	if (r < 0) {
@@ -332,7 +379,7 @@ static int run(struct bench *bench, const struct volume_config *config, enum out
 struct bench_options {
 	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, runtime_ns, ramp_ns;
 	unsigned mode, output;
-	const char *fabric, *hostnqn, *hostid, *spin;
+	const char *fabric, *hostnqn, *hostid, *spin, *plot;
 };
 
 /* The load's own need is known; --buffers beyond it allows larger I/O. */
@@ -393,6 +440,9 @@ static int bench_new(const struct bench_options *options, struct bench **ret_ben
 		bench->n_workers = (unsigned)MIN(options->n_threads, options->n_queues);
 	bench->ramp_ns = options->ramp_ns;
 	bench->runtime_ns = options->runtime_ns;
+	if (options->plot)
+		bench->sample_ns = MAX(options->runtime_ns / (BENCH_SAMPLES_MAX / 2),
+				       NSEC_PER_MSEC);
 	bench->load = (struct bench_load){
 		.is_random = options->mode < 2,
 		.is_write = options->mode % 2 == 1,
@@ -404,9 +454,10 @@ static int bench_new(const struct bench_options *options, struct bench **ret_ben
 	return 0;
 }
 
-static int run_with(const struct bench_options *options, const char *target)
+/* One depth. The bench stays, for what is the same for all depths; the caller frees it. */
+static int measure(const struct bench_options *options, const char *target,
+		   struct bench **ret_bench, struct bench_result *result)
 {
-	enum output output = (enum output)options->output;
 	struct volume_config config;
 	struct error error = {0};
 	struct bench *bench;
@@ -417,12 +468,59 @@ static int run_with(const struct bench_options *options, const char *target)
 	code = bench_new(options, &bench);
 	if (code)
 		return code;
-	code = run(bench, &config, output);
+	bench->result = result;
+	code = run(bench, &config);
 	if (code == EXIT_OK)
-		code = print_result(bench, modes[options->mode], output);
+		collect(bench, result);
 	for (unsigned i = 0; i < bench->n_workers && !bench->has_failed; i++)
 		bench_worker_deinit(&bench->workers[i]);
-	free(bench);
+	free(*ret_bench);
+	*ret_bench = bench;
+	return code;
+}
+
+/* The title says what was measured, because the picture leaves the terminal. */
+static int draw(const struct bench_options *options, FILE *f, const char *target,
+		const struct bench_result *results, unsigned n)
+{
+	char title[512], size[UNITS_MAX];
+
+	snprintf(title, sizeof(title), "%s, %s, %u queue%s: %s", modes[options->mode],
+		 units_format_size(size, options->block), results->n_queues,
+		 results->n_queues == 1 ? "" : "s", target);
+	if (bench_plot_write(f, title, results, n) == 0)
+		return EXIT_OK;
+	return fail_with(program, EXIT_FAILED, NULL, "cannot write %.200s", options->plot);
+}
+
+/* Without a picture one depth is measured, with one several, from 1 on. The file is opened first: a
+ * path that cannot be written costs no measurement. */
+static int run_with(struct bench_options *options, const char *target)
+{
+	unsigned depths[BENCH_DEPTHS_MAX] = {(unsigned)options->depth}, n = 1, n_done = 0;
+	_autofree_ struct bench_result *results = calloc(BENCH_DEPTHS_MAX, sizeof(*results));
+	_autofclose_ FILE *f = options->plot ? fopen(options->plot, "we") : NULL;
+	_autofree_ struct bench *bench = NULL;
+	int code = EXIT_OK;
+
+	if (!results)
+		return fail_with(program, EXIT_FAILED, NULL, "out of memory");
+	if (options->plot && !f)
+		return fail_with(program, EXIT_FAILED, NULL, "--plot: %.200s: %s", options->plot,
+				 strerror(errno));
+	if (f)
+		n = bench_plot_depths((unsigned)options->depth, depths);
+	for (; code == EXIT_OK && n_done < n; n_done++) {
+		options->depth = depths[n_done];
+		code = measure(options, target, &bench, &results[n_done]);
+	}
+	if (code == EXIT_OK)
+		code = print_results(bench, results, n, modes[options->mode],
+				     (enum output)options->output);
+	if (code == EXIT_OK && f)
+		code = draw(options, f, target, results, n);
+	if (code != EXIT_OK && f)
+		unlink(options->plot);
 	return code;
 }
 
@@ -452,6 +550,9 @@ int bench_main(int argc, char **argv)
 		 NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
 		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME", "how long to run before that", 0,
 		 3600 * NSEC_PER_SEC, NULL},
+		{"plot", 0, ARG_STRING, &o.plot, "FILE.svg",
+		 "measure depths from 1 on, each for that time, and draw latency and rate", 0, 0,
+		 NULL},
 		{"spin", 0, ARG_STRING, &o.spin, "auto|always|never|TIME",
 		 "how long to poll before sleeping (default: auto)", 0, 0, NULL},
 		{"hostnqn", 0, ARG_STRING, &o.hostnqn, "NQN",

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/counter.h"
 #include "tools/rblk/bench_worker.h"
 
 /* Aligned to the size of an I/O, so that no I/O crosses more stripes or pages than it must. */
@@ -52,7 +53,7 @@ static void on_done(struct volume_io *io, int error)
 	struct bench_worker *worker = queue->worker;
 
 	queue->n_in_flight--;
-	queue->n_done++;
+	counter_add(&queue->n_done, 1);
 	if (error)
 		worker->n_errors++;
 	else
@@ -99,7 +100,7 @@ static void measure(struct loop_msg *msg)
 	worker->latency = (struct histogram){0};
 	worker->n_errors = 0;
 	for (unsigned i = 0; i < worker->n_queues; i++)
-		worker->queues[i].n_done = 0;
+		counter_add(&worker->queues[i].n_done, -worker->queues[i].n_done);
 }
 
 static void stop(struct loop_msg *msg)

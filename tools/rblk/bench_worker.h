@@ -42,7 +42,7 @@ struct bench_queue {
 	struct bench_io *ios;	     /* owned: depth of them */
 	unsigned n_in_flight;
 	uint64_t random, next;
-	uint64_t n_done; /* while measuring */
+	uint64_t n_done; /* while measuring; control reads it (counter.h) */
 };
 
 struct bench_worker {

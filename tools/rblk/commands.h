@@ -15,5 +15,7 @@ int discover_main(int argc, char **argv);
 /* These two read the control sockets of all volume processes. */
 int list_main(int argc, char **argv);
 int status_main(int argc, char **argv);
+/* Counts and latencies of the volumes. */
+int stats_main(int argc, char **argv);
 /* The volume process itself, in the foreground. */
 int serve_main(int argc, char **argv);

@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -22,6 +19,7 @@
 #include "initiator/control/host_identity.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
+#include "tools/rblk/socket_options.h"
 #include "tools/rblk/spin_option.h"
 #include "tools/rblk/volume_options.h"
 
@@ -43,116 +41,118 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 		.max_connections = 16,
 		.n_kernel_connections = 1,
 		.socket_mode = "0600",
+		.tls = TLS_AS_KEYS,
 		.spin = "auto",
 		.frontend = frontend,
 	};
 }
 
-/* The table stays terminated after each option, so args_parse accepts it at any length. */
-static unsigned add(struct arg *table, unsigned n, struct arg arg)
-{
-	check(n + 1 < VOLUME_OPTIONS_MAX);
-	table[n] = arg;
-	table[n + 1] = (struct arg){0};
-	return n + 1;
-}
-
 /* What concerns the connection to the target. The order is that of --help. */
 static unsigned add_connection_options(struct volume_options *o, struct arg *t, unsigned n)
 {
-	n = add(t, n,
-		(struct arg){"hostnqn", 0, ARG_STRING, &o->hostnqn, "NQN",
-			     "this host's NQN (default: /etc/nvme/hostnqn)"});
-	n = add(t, n,
-		(struct arg){"hostid", 0, ARG_STRING, &o->hostid, "UUID",
-			     "this host's id (default: /etc/nvme/hostid)"});
-	n = add(t, n,
-		(struct arg){"host-address", 0, ARG_STRING, &o->host_address, "ADDRESS",
-			     "connect from this address"});
-	n = add(t, n,
-		(struct arg){"dhchap-secret-file", 0, ARG_STRING, &o->secret_file, "PATH",
-			     "secret of this host (DH-HMAC-CHAP)"});
-	n = add(t, n,
-		(struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING, &o->ctrl_secret_file, "PATH",
-			     "secret of the target, which must then prove it"});
-	n = add(t, n,
+	n = volume_options_add(t, n,
+			       (struct arg){"hostnqn", 0, ARG_STRING, &o->hostnqn, "NQN",
+					    "this host's NQN (default: /etc/nvme/hostnqn)"});
+	n = volume_options_add(t, n,
+			       (struct arg){"hostid", 0, ARG_STRING, &o->hostid, "UUID",
+					    "this host's id (default: /etc/nvme/hostid)"});
+	n = volume_options_add(t, n,
+			       (struct arg){"host-address", 0, ARG_STRING, &o->host_address,
+					    "ADDRESS", "connect from this address"});
+	n = volume_options_add(t, n,
+			       (struct arg){"dhchap-secret-file", 0, ARG_STRING, &o->secret_file,
+					    "PATH", "secret of this host (DH-HMAC-CHAP)"});
+	n = volume_options_add(t, n,
+			       (struct arg){"dhchap-ctrl-secret-file", 0, ARG_STRING,
+					    &o->ctrl_secret_file, "PATH",
+					    "secret of the target, which must then prove it"});
+	n = volume_options_add(
+		t, n,
 		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|soft-roce|DEVICE",
 			     "RDMA device, or the software provider (default: auto)"});
-	n = add(t, n,
-		(struct arg){"queues", 0, ARG_UINT, &o->n_queues, "N",
-			     "I/O queues, each with a thread (default: 4)", 1, VOLUME_QUEUES_MAX});
-	n = add(t, n,
-		(struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
-			     "commands in flight on a queue (default: 128)", 16, 1024});
-	n = add(t, n,
+	n = volume_options_add(t, n,
+			       (struct arg){"queues", 0, ARG_UINT, &o->n_queues, "N",
+					    "I/O queues, each with a thread (default: 4)", 1,
+					    VOLUME_QUEUES_MAX});
+	n = volume_options_add(t, n,
+			       (struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
+					    "commands in flight on a queue (default: 128)", 16,
+					    1024});
+	n = volume_options_add(
+		t, n,
 		(struct
 		 arg){"buffers", 0, ARG_SIZE, &o->buffer_bytes, "SIZE",
 		      "locked memory of all queues together (default: 32MiB a queue, or as the limit allows)",
 		      MIB, 64 * GIB});
-	n = add(t, n,
-		(struct arg){"spin", 0, ARG_STRING, &o->spin, "auto|always|never|TIME",
-			     "how long to poll before sleeping (default: auto)"});
-	n = add(t, n,
+	n = volume_options_add(t, n,
+			       (struct arg){"spin", 0, ARG_STRING, &o->spin,
+					    "auto|always|never|TIME",
+					    "how long to poll before sleeping (default: auto)"});
+	n = volume_options_add(
+		t, n,
 		(struct arg){"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
 			     "give the target a separate key for each command (type 2 windows)"});
-	n = add(t, n,
-		(struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns, "TIME",
-			     "keep-alive timeout, 0: none (default: 10s)", 0, 3600 * NSEC_PER_SEC});
-	n = add(t, n,
+	n = volume_options_add(t, n,
+			       (struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns,
+					    "TIME", "keep-alive timeout, 0: none (default: 10s)", 0,
+					    3600 * NSEC_PER_SEC});
+	n = volume_options_add(
+		t, n,
 		(struct
 		 arg){"io-timeout", 0, ARG_DURATION, &o->io_timeout_ns, "TIME",
 		      "check the target when a command has no answer for this long (default: 30s)",
 		      NSEC_PER_SEC, 3600 * NSEC_PER_SEC});
-	n = add(t, n,
-		(struct arg){"reconnect-delay", 0, ARG_DURATION, &o->reconnect_delay_ns, "TIME",
-			     "pause between attempts to reconnect (default: 2s)", NSEC_PER_MSEC,
-			     3600 * NSEC_PER_SEC});
-	n = add(t, n,
+	n = volume_options_add(t, n,
+			       (struct arg){"reconnect-delay", 0, ARG_DURATION,
+					    &o->reconnect_delay_ns, "TIME",
+					    "pause between attempts to reconnect (default: 2s)",
+					    NSEC_PER_MSEC, 3600 * NSEC_PER_SEC});
+	n = volume_options_add(
+		t, n,
 		(struct arg){"ctrl-loss-tmo", 0, ARG_STRING, &o->ctrl_loss_tmo, "TIME|never",
 			     "stop reconnecting and fail I/O after this time (default: 10min)"});
-	n = add(t, n,
+	n = volume_options_add(
+		t, n,
 		(struct arg){
 			"fail-on-denial", 0, ARG_FLAG, &o->fails_on_denial, NULL,
 			"fail I/O at once when the target denies access or removes the namespace"});
-	return add(t, n,
-		   (struct arg){
-			   "fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo, "TIME|never",
-			   "fail I/O that has waited this long for a reconnect (default: never)"});
+	return volume_options_add(
+		t, n,
+		(struct arg){
+			"fast-io-fail-tmo", 0, ARG_STRING, &o->fast_io_fail_tmo, "TIME|never",
+			"fail I/O that has waited this long for a reconnect (default: never)"});
 }
 
+/* The order is that of --help: first what most users need. */
 unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned n)
 {
-	n = add(t, n,
-		(struct arg){"ns", 'n', ARG_UINT, &o->nsid, "N", "namespace id (default: 1)", 1,
-			     UINT32_MAX - 1});
-	n = add(t, n,
+	n = volume_options_add(t, n,
+			       (struct arg){"ns", 'n', ARG_UINT, &o->nsid, "N",
+					    "namespace id (default: 1)", 1, UINT32_MAX - 1});
+	n = volume_options_add(
+		t, n,
 		(struct arg){"name", 0, ARG_STRING, &o->name, "NAME",
 			     "name of the volume on this machine (default: from the NQN)"});
-	n = add(t, n,
+	n = volume_options_add(
+		t, n,
 		(struct arg){"read-only", 'r', ARG_FLAG, &o->is_read_only, NULL, "refuse writes"});
-	n = add(t, n,
+	n = volume_options_add(
+		t, n,
 		(struct arg){"frontend", 0, ARG_CHOICE, &o->frontend, "auto|nbd|socket",
 			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: nbd if available",
 			     0, 0, frontend_names});
-	n = add(t, n,
-		(struct arg){"socket", 0, ARG_STRING, &o->socket_path, "PATH",
-			     "NBD socket (default: in the run directory)"});
-	n = add(t, n,
-		(struct arg){"socket-mode", 0, ARG_STRING, &o->socket_mode, "MODE",
-			     "permissions of the NBD socket (default: 0600)"});
-	n = add(t, n,
-		(struct arg){"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
-			     "also serve NBD over TCP, without access control (port 10809)"});
-	n = add(t, n,
-		(struct arg){"max-connections", 0, ARG_UINT, &o->max_connections, "N",
-			     "NBD clients at a time (default: 16)", 1, 1024});
-	n = add(t, n,
-		(struct arg){"device-connections", 0, ARG_UINT, &o->n_kernel_connections, "N",
-			     "queues of the block device (default: 1)", 1, 16});
+	n = socket_options_table(o, t, n);
+	n = volume_options_add(t, n,
+			       (struct arg){"max-connections", 0, ARG_UINT, &o->max_connections,
+					    "N", "NBD clients at a time (default: 16)", 1, 1024});
+	n = volume_options_add(t, n,
+			       (struct arg){"device-connections", 0, ARG_UINT,
+					    &o->n_kernel_connections, "N",
+					    "queues of the block device (default: 1)", 1, 16});
 	n = add_connection_options(o, t, n);
-	return add(t, n,
-		   (struct arg){"verbose", 'v', ARG_FLAG, &o->is_verbose, NULL,
-				"log connections and state changes"});
+	return volume_options_add(t, n,
+				  (struct arg){"verbose", 'v', ARG_FLAG, &o->is_verbose, NULL,
+					       "log connections and state changes"});
 }
 
 /* ---- applying ------------------------------------------------------------------------------ */
@@ -259,48 +259,6 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 		       : 0;
 }
 
-/* Octal, as chmod(1) takes it: a decimal 660 would open the socket to the wrong users. */
-static int apply_mode(const struct volume_options *o, struct frontend_socket_config *sockets,
-		      struct error *error)
-{
-	char *end;
-	unsigned long mode = strtoul(o->socket_mode, &end, 8);
-
-	if (*end || end == o->socket_mode || mode > 0777) {
-		error_set(error, EXIT_USAGE, NULL,
-			  "--socket-mode: '%.20s' is not an octal number like 0660",
-			  o->socket_mode);
-		return EXIT_USAGE;
-	}
-	sockets->mode = (mode_t)mode;
-	return 0;
-}
-
-/* Empty pieces are skipped, so a list that a script has put together may end in a comma. */
-static int apply_listen(const struct volume_options *o, struct frontend_socket_config *sockets,
-			struct error *error)
-{
-	char text[512], *rest = text, *one;
-
-	snprintf(text, sizeof(text), "%s", o->listen ?: "");
-	while ((one = strsep(&rest, ","))) {
-		if (!*one)
-			continue;
-		if (sockets->n_listen == FRONTEND_LISTEN_MAX) {
-			error_set(error, EXIT_USAGE, NULL, "--listen: at most %d addresses",
-				  FRONTEND_LISTEN_MAX);
-			return EXIT_USAGE;
-		}
-		if (addr_parse_with_port(one, NBD_DEFAULT_PORT,
-					 &sockets->listen[sockets->n_listen++]) < 0) {
-			error_set(error, EXIT_USAGE, NULL, "--listen: '%.100s' is not an address",
-				  one);
-			return EXIT_USAGE;
-		}
-	}
-	return 0;
-}
-
 /* Longer than we hold I/O and wait for the target's answer (queue.c, OVERDUE): a request that the
  * kernel repeats could overtake its first copy. */
 static uint64_t kernel_timeout_s(const struct volume_config *config)
@@ -326,9 +284,7 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 	if (r == 0)
 		r = spin_option(o->spin, &config->spin, error);
 	if (r == 0)
-		r = apply_mode(o, &config->sockets, error);
-	if (r == 0)
-		r = apply_listen(o, &config->sockets, error);
+		r = socket_options_apply(o, config, error);
 	if (r)
 		return r;
 	volume_name_default(&config->volume, o->default_name);
@@ -344,56 +300,4 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 	config->kernel.n_connections = (unsigned)o->n_kernel_connections;
 	config->kernel.io_timeout_s = kernel_timeout_s(&config->volume);
 	return 0;
-}
-
-/* ---- the NBD socket -------------------------------------------------------------------------- */
-
-/* The process may change its directory, and removes the socket by this name at its end. */
-static int make_absolute(const char *path, char absolute[PATH_MAX], struct error *error)
-{
-	char here[PATH_MAX] = "";
-	int n;
-
-	if (path[0] != '/' && !getcwd(here, sizeof(here)))
-		here[0] = '\0';
-	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
-	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
-		return 0;
-	error_set(error, EXIT_USAGE, NULL, "--socket: the path is longer than a socket's may be");
-	return EXIT_USAGE;
-}
-
-/* bind() would report both as errors of the volume process, after it has connected. A socket that
- * exists is replaced only if no process listens on it: the process decides that under its lock. */
-static int check_socket(const char *path, struct error *error)
-{
-	const char *slash = strrchr(path, '/');
-	char directory[PATH_MAX];
-	struct stat st;
-
-	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
-		error_set(error, EXIT_USAGE, "remove it, or name another path",
-			  "--socket: %.200s exists, and is no socket", path);
-		return EXIT_USAGE;
-	}
-	snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path) + 1, path);
-	if (stat(directory, &st) == 0 && S_ISDIR(st.st_mode))
-		return 0;
-	error_set(error, EXIT_USAGE, "make it first, or name another path",
-		  "--socket: there is no directory %.200s", directory);
-	return EXIT_USAGE;
-}
-
-int volume_options_socket(struct volume_options *o, struct bridge_config *config,
-			  struct error *error)
-{
-	int r;
-
-	if (o->socket_path)
-		r = make_absolute(o->socket_path, o->socket, error)
-			    ?: check_socket(o->socket, error);
-	else
-		r = run_dir_path(o->socket, config->name, "nbd", error);
-	config->sockets.path = o->socket;
-	return r;
 }

@@ -8,12 +8,20 @@
 #include <limits.h>
 
 #include "base/args.h"
+#include "base/check.h"
 #include "initiator/control/volume.h"
 #include "nbd_bridge/control/bridge.h"
 #include "tools/rblk/target_name.h"
 
 enum {
-	VOLUME_OPTIONS_MAX = 40, /* room in a table, for those of the subcommand too */
+	VOLUME_OPTIONS_MAX = 48, /* room in a table, for those of the subcommand too */
+};
+
+enum tls_choice {
+	TLS_REQUIRE,
+	TLS_ALLOW,
+	TLS_OFF,
+	TLS_AS_KEYS, /* not given: required if there are keys */
 };
 
 struct volume_options {
@@ -23,7 +31,9 @@ struct volume_options {
 	uint64_t max_connections, n_kernel_connections;
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
-	const char *socket_path, *socket_mode, *listen;
+	const char *socket_path, *socket_mode, *socket_owner, *socket_group, *listen;
+	const char *tls_certificates, *tls_psk;
+	unsigned tls; /* enum tls_choice */
 	const char *secret_file, *ctrl_secret_file, *spin;
 	unsigned frontend;
 	bool is_read_only, is_verbose, has_windows, fails_on_denial;
@@ -34,6 +44,14 @@ struct volume_options {
 
 /* Sets the defaults. */
 void volume_options_init(struct volume_options *options, enum bridge_frontend frontend);
+/* Adds one row to a table of VOLUME_OPTIONS_MAX, which stays terminated; returns n + 1. */
+static inline unsigned volume_options_add(struct arg *table, unsigned n, struct arg arg)
+{
+	check(n + 1 < VOLUME_OPTIONS_MAX);
+	table[n] = arg;
+	table[n + 1] = (struct arg){0};
+	return n + 1;
+}
 /* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
 unsigned volume_options_table(struct volume_options *options, struct arg *table, unsigned n);
 /*

@@ -3,7 +3,9 @@
  * The options that every subcommand takes: the control socket, the output format, sizes in bytes.
  * They join the subcommand's own options in one table, so that --help lists all of them.
  */
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,4 +57,19 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 		  struct options *ret_options, int *ret_positional)
 {
 	return options_parse_with(usage, NULL, 0, argc, argv, ret_options, ret_positional);
+}
+
+void table_add_size(struct table *table, const struct options *options, uint64_t bytes)
+{
+	char text[UNITS_MAX];
+
+	table_add(table, format_size(options, text, bytes));
+}
+
+const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes)
+{
+	if (!options->wants_bytes)
+		return units_format_size(buf, bytes);
+	snprintf(buf, UNITS_MAX, "%" PRIu64, bytes);
+	return buf;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the subcommands of rblkctl share: options (options.c), the call of rblkd (client.c), members
- * of its answer (answer.c) and tables (table.c). Subcommands do not call each other. Thread: main,
- * all of it.
+ * What the subcommands of rblkctl share: options (options.c) and the call of rblkd (client.c).
+ * Subcommands do not call each other. Thread: main, all of it.
  */
 #pragma once
 
@@ -13,6 +12,8 @@
 #include "base/args.h"
 #include "base/output.h"
 #include "base/units.h"
+#include "tools/shared/answer.h"
+#include "tools/shared/table.h"
 
 struct options {
 	const char *socket; /* borrowed from argv or the environment */
@@ -49,35 +50,7 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more, u
 int client_call(const struct options *options, const char *method, struct json_object *params,
 		struct json_object **ret_result);
 
-/* Members of an answer, borrowed from it; an absent one is "-", 0, false or NULL. */
-const char *answer_string(struct json_object *o, const char *key);
-uint64_t answer_number(struct json_object *o, const char *key);
-bool answer_bool(struct json_object *o, const char *key);
-struct json_object *answer_member(struct json_object *o, const char *key);
-
 /* "128MiB", or "134217728" with --bytes. */
 const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes);
-
-/* ---- tables --------------------------------------------------------------------------------- */
-
-enum {
-	COLUMNS_MAX = 16,
-};
-
-/* Columns as wide as they need to be, or as the terminal allows. Marks in front of a title: '>' a
- * number, aligned to the right; '~' a name that may lose its beginning, '^' words that may lose
- * their end; '?' a column that is left out first, from the right. */
-struct table {
-	unsigned n_columns, n_rows;
-	char **cells; /* owned: strings too; the first row holds the titles */
-	unsigned at;  /* the next cell */
-};
-
-/* titles: NULL-terminated, at most COLUMNS_MAX; borrowed until table_end. */
-void table_begin(struct table *table, const char *const *titles);
-/* Row by row, from the left; the text is copied. */
-void table_add(struct table *table, const char *text);
-__attribute__((format(printf, 2, 3))) void table_addf(struct table *table, const char *fmt, ...);
+/* A cell of a table with that text. */
 void table_add_size(struct table *table, const struct options *options, uint64_t bytes);
-/* Prints and frees. */
-void table_end(struct table *table);

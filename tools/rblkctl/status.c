@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "tools/rblkctl/rblkctl.h"
-#include "tools/rblkctl/terminal.h"
+#include "tools/shared/terminal.h"
 
 enum {
 	SUMMARY_MAX = 256,

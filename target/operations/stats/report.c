@@ -38,23 +38,6 @@ static struct json_object *show_stages(const struct io_stats *stats)
 	return o;
 }
 
-static struct json_object *show_histogram(const struct histogram *h)
-{
-	struct json_object *list = json_object_new_array();
-
-	for (unsigned i = 0; i < ARRAY_LEN(h->counts); i++) {
-		struct json_object *pair;
-
-		if (!h->counts[i])
-			continue;
-		pair = json_object_new_array();
-		json_append(pair, json_object_new_uint64(histogram_step_end(i)));
-		json_append(pair, json_object_new_uint64(h->counts[i]));
-		json_append(list, pair);
-	}
-	return list;
-}
-
 static struct json_object *show_class(const struct io_stats *stats)
 {
 	struct json_object *o = json_object_new_object();
@@ -68,7 +51,7 @@ static struct json_object *show_class(const struct io_stats *stats)
 	control_add_number(o, "p99_ns", histogram_quantile(&h, 0.99));
 	control_add_number(o, "p999_ns", histogram_quantile(&h, 0.999));
 	json_add(o, "stages", show_stages(stats));
-	json_add(o, "histogram", show_histogram(&h));
+	json_add(o, "histogram", json_of_histogram(&h));
 	return o;
 }
 

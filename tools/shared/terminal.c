@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "tools/rblkctl/terminal.h"
+#include "tools/shared/terminal.h"
 
 static struct termios saved;
 static bool is_changed;
@@ -36,7 +36,7 @@ unsigned terminal_rows(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
-/* Only notes it: the loop in stats.c restores the terminal, which is not safe in a handler. */
+/* Only notes it: the caller's loop restores the terminal, which is not safe in a handler. */
 static void on_signal(int signo)
 {
 	is_ended = 1;

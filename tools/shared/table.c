@@ -6,7 +6,6 @@
  * On a terminal a table fits its width: long names lose their beginning, then the least important
  * columns are left out, from the right.
  */
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +13,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "tools/rblkctl/rblkctl.h"
-#include "tools/rblkctl/terminal.h"
+#include "tools/shared/table.h"
+#include "tools/shared/terminal.h"
 
 enum {
 	CELL_MAX = 512,
@@ -73,21 +72,6 @@ void table_addf(struct table *table, const char *fmt, ...)
 	put_cell(table, text);
 }
 
-void table_add_size(struct table *table, const struct options *options, uint64_t bytes)
-{
-	char text[UNITS_MAX];
-
-	table_add(table, format_size(options, text, bytes));
-}
-
-const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes)
-{
-	if (!options->wants_bytes)
-		return units_format_size(buf, bytes);
-	snprintf(buf, UNITS_MAX, "%" PRIu64, bytes);
-	return buf;
-}
-
 /* Characters of UTF-8. */
 static unsigned width(const char *s)
 {
@@ -98,8 +82,7 @@ static unsigned width(const char *s)
 	return n;
 }
 
-/* ---- titles: marks in front of them
- * ----------------------------------------------------------- */
+/* ---- titles, and marks in front of them ---- */
 
 static bool has_mark(const struct table *table, unsigned column, char mark)
 {
@@ -119,8 +102,7 @@ static const char *cell(const struct table *table, unsigned row, unsigned column
 	return row == 0 ? text + strspn(text, MARKS) : text;
 }
 
-/* ---- fitting
- * ---------------------------------------------------------------------------------- */
+/* ---- fitting ---- */
 
 /* Of each column; 0: it is left out, or empty. */
 struct widths {
@@ -185,8 +167,7 @@ static struct widths measure(const struct table *table)
 	return widths;
 }
 
-/* ---- printing
- * --------------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 /* The first byte behind n characters. */
 static const char *skip(const char *text, unsigned n)

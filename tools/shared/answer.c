@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Members of the objects that rblkd answers with. A member that is absent reads as "-", 0, false or
- * NULL, so that this rblkctl still shows the answers of an older rblkd.
+ * Members of the objects that rblkd and volume processes answer with. A member that is absent reads as "-", 0, false or
+ * NULL, so that answers of an older process are shown, too.
  */
-#include "tools/rblkctl/rblkctl.h"
+#include "tools/shared/answer.h"
 
 struct json_object *answer_member(struct json_object *o, const char *key)
 {

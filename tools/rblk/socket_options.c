@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options of a volume on its NBD clients: where they reach it, and which of them may. The unix
+ * socket has an owner and a mode, TCP has TLS. Part of volume_options.c, and with its rule: what is
+ * wrong is found before a process exists.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "tools/rblk/run_dir.h"
+#include "tools/rblk/socket_options.h"
+
+static const char *const tls_names[] = {
+	[TLS_REQUIRE] = "require", [TLS_ALLOW] = "allow", [TLS_OFF] = "off", NULL};
+
+unsigned socket_options_table(struct volume_options *o, struct arg *t, unsigned n)
+{
+	n = volume_options_add(t, n,
+			       (struct arg){"socket", 0, ARG_STRING, &o->socket_path, "PATH",
+					    "NBD socket (default: in the run directory)"});
+	n = volume_options_add(t, n,
+			       (struct arg){"socket-mode", 0, ARG_STRING, &o->socket_mode, "MODE",
+					    "permissions of the NBD socket (default: 0600)"});
+	n = volume_options_add(t, n,
+			       (struct arg){"socket-owner", 0, ARG_STRING, &o->socket_owner, "USER",
+					    "owner of the NBD socket (default: this user)"});
+	n = volume_options_add(t, n,
+			       (struct arg){"socket-group", 0, ARG_STRING, &o->socket_group,
+					    "GROUP",
+					    "group of the NBD socket (default: this user's)"});
+	n = volume_options_add(
+		t, n,
+		(struct arg){
+			"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
+			"also serve NBD over TCP (port 10809), without access control but by TLS"});
+	n = volume_options_add(
+		t, n,
+		(struct arg){"tls", 0, ARG_CHOICE, &o->tls, "require|allow|off",
+			     "TLS for TCP clients (default: require if there are keys)", 0, 0,
+			     tls_names});
+	n = volume_options_add(
+		t, n,
+		(struct arg){"tls-certificates", 0, ARG_STRING, &o->tls_certificates, "DIR",
+			     "directory with ca-cert.pem, server-cert.pem and server-key.pem"});
+	return volume_options_add(
+		t, n,
+		(struct arg){"tls-psk", 0, ARG_STRING, &o->tls_psk, "FILE",
+			     "file with pre-shared keys, as psktool(1) makes it"});
+}
+
+/* Octal, as chmod(1) takes it: a decimal 660 would open the socket to the wrong users. */
+static int apply_mode(const struct volume_options *o, struct frontend_socket_config *sockets,
+		      struct error *error)
+{
+	char *end;
+	unsigned long mode = strtoul(o->socket_mode, &end, 8);
+
+	if (*end || end == o->socket_mode || mode > 0777) {
+		error_set(error, EXIT_USAGE, NULL,
+			  "--socket-mode: '%.20s' is not an octal number like 0660",
+			  o->socket_mode);
+		return EXIT_USAGE;
+	}
+	sockets->mode = (mode_t)mode;
+	return 0;
+}
+
+/* Empty pieces are skipped, so a list that a script has put together may end in a comma. */
+static int apply_listen(const struct volume_options *o, struct frontend_socket_config *sockets,
+			struct error *error)
+{
+	char text[512], *rest = text, *one;
+
+	snprintf(text, sizeof(text), "%s", o->listen ?: "");
+	while ((one = strsep(&rest, ","))) {
+		if (!*one)
+			continue;
+		if (sockets->n_listen == FRONTEND_LISTEN_MAX) {
+			error_set(error, EXIT_USAGE, NULL, "--listen: at most %d addresses",
+				  FRONTEND_LISTEN_MAX);
+			return EXIT_USAGE;
+		}
+		if (addr_parse_with_port(one, NBD_DEFAULT_PORT,
+					 &sockets->listen[sockets->n_listen++]) < 0) {
+			error_set(error, EXIT_USAGE, NULL, "--listen: '%.100s' is not an address",
+				  one);
+			return EXIT_USAGE;
+		}
+	}
+	return 0;
+}
+
+/* A name, or a number as chown(1) takes it. */
+static int apply_owner(const struct volume_options *o, struct frontend_socket_config *sockets,
+		       struct error *error)
+{
+	const struct passwd *user = o->socket_owner ? getpwnam(o->socket_owner) : NULL;
+	const struct group *group = o->socket_group ? getgrnam(o->socket_group) : NULL;
+	uint64_t id;
+
+	sockets->owner = (uid_t)-1;
+	sockets->group = (gid_t)-1;
+	if (user) {
+		sockets->owner = user->pw_uid;
+	} else if (o->socket_owner) {
+		if (units_parse_uint(o->socket_owner, &id) < 0 || id >= UINT32_MAX) {
+			error_set(error, EXIT_USAGE, NULL,
+				  "--socket-owner: there is no user '%.60s'", o->socket_owner);
+			return EXIT_USAGE;
+		}
+		sockets->owner = (uid_t)id;
+	}
+	if (group) {
+		sockets->group = group->gr_gid;
+	} else if (o->socket_group) {
+		if (units_parse_uint(o->socket_group, &id) < 0 || id >= UINT32_MAX) {
+			error_set(error, EXIT_USAGE, NULL,
+				  "--socket-group: there is no group '%.60s'", o->socket_group);
+			return EXIT_USAGE;
+		}
+		sockets->group = (gid_t)id;
+	}
+	return 0;
+}
+
+/* The volume process reads the keys again: between the two they may have changed. */
+static int check_keys(const struct nbd_tls_config *tls, struct error *error)
+{
+	struct nbd_tls_keys *keys;
+	int r = nbd_tls_keys_new(tls, &keys, error);
+
+	nbd_tls_keys_free(keys);
+	return r;
+}
+
+/* Keys without --tls require it: an option that only lay there would be taken for safety. */
+static int apply_tls(struct volume_options *o, struct bridge_config *config, struct error *error)
+{
+	bool has_keys = o->tls_certificates || o->tls_psk;
+
+	if (o->tls == TLS_OFF || (o->tls == TLS_AS_KEYS && !has_keys))
+		return 0;
+	if (!has_keys) {
+		error_set(error, EXIT_USAGE, "give --tls-certificates, --tls-psk or both",
+			  "--tls %s needs keys", tls_names[o->tls]);
+		return EXIT_USAGE;
+	}
+	if (!config->sockets.n_listen && !frontend_n_inherited()) {
+		error_set(error, EXIT_USAGE, "give --listen, too",
+			  "TLS is for TCP clients; the unix socket has an owner and a mode");
+		return EXIT_USAGE;
+	}
+	config->tls.policy = o->tls == TLS_ALLOW ? NBD_TLS_ALLOW : NBD_TLS_REQUIRE;
+	config->tls.certificates = o->tls_certificates;
+	config->tls.psk = o->tls_psk;
+	return check_keys(&config->tls, error);
+}
+
+int socket_options_apply(struct volume_options *o, struct bridge_config *config,
+			 struct error *error)
+{
+	return apply_mode(o, &config->sockets, error) ?: apply_owner(o, &config->sockets, error)
+	       ?: apply_listen(o, &config->sockets, error) ?: apply_tls(o, config, error);
+}
+
+/* ---- the NBD socket ---- */
+
+/* The process may change its directory, and removes the socket by this name at its end. */
+static int make_absolute(const char *path, char absolute[PATH_MAX], struct error *error)
+{
+	char here[PATH_MAX] = "";
+	int n;
+
+	if (path[0] != '/' && !getcwd(here, sizeof(here)))
+		here[0] = '\0';
+	n = snprintf(absolute, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path);
+	if (n < (int)sizeof(((struct sockaddr_un *)0)->sun_path))
+		return 0;
+	error_set(error, EXIT_USAGE, NULL, "--socket: the path is longer than a socket's may be");
+	return EXIT_USAGE;
+}
+
+/* bind() would report both as errors of the volume process, after it has connected. A socket that
+ * exists is replaced only if no process listens on it: the process decides that under its lock. */
+static int check_socket(const char *path, struct error *error)
+{
+	const char *slash = strrchr(path, '/');
+	char directory[PATH_MAX];
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+		error_set(error, EXIT_USAGE, "remove it, or name another path",
+			  "--socket: %.200s exists, and is no socket", path);
+		return EXIT_USAGE;
+	}
+	snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path) + 1, path);
+	if (stat(directory, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	error_set(error, EXIT_USAGE, "make it first, or name another path",
+		  "--socket: there is no directory %.200s", directory);
+	return EXIT_USAGE;
+}
+
+int volume_options_socket(struct volume_options *o, struct bridge_config *config,
+			  struct error *error)
+{
+	int r;
+
+	if (o->socket_path)
+		r = make_absolute(o->socket_path, o->socket, error)
+			    ?: check_socket(o->socket, error);
+	else
+		r = run_dir_path(o->socket, config->name, "nbd", error);
+	config->sockets.path = o->socket;
+	return r;
+}

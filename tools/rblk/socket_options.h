@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options that say where NBD clients reach a volume; of volume_options.c. Thread: main. */
+#pragma once
+
+#include "tools/rblk/volume_options.h"
+
+/* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
+unsigned socket_options_table(struct volume_options *options, struct arg *table, unsigned n);
+/* After parsing; *config borrows from *options. 0, or an exit code with *error filled. */
+int socket_options_apply(struct volume_options *options, struct bridge_config *config,
+			 struct error *error);

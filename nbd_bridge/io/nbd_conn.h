@@ -8,14 +8,14 @@
  *   worker          the thread; connections arrive and leave, the volume is flushed
  *   gate            delays a new connection until the I/O of ended ones is back
  *   nbd_session     drives: bytes in and out, steps, start, stop, drain, abort
- *   nbd_handshake   nbd_options   nbd_hello            handshake: steps, options, replies
+ *   nbd_handshake   nbd_options   nbd_starttls   nbd_hello    handshake: steps, options
  *   nbd_command     a request's header: validate, then start it
  *   nbd_read        nbd_write     nbd_zero             the commands
  *   nbd_io          a request becomes parts; starved requests; a part came back
  *   nbd_reply       headers of replies     nbd_extents block status
  *   nbd_part        one I/O of the volume, with its memory
  *   nbd_request     a request, from its header to its last reference
- *   nbd_socket      nbd_tls                            bytes in and out
+ *   nbd_socket      nbd_records   nbd_tls              bytes in and out
  *   nbd_conn        nbd_thread.h  nbd_export   range_lock   nbd_wire.h
  *
  * Below the session nothing closes a connection: a step returns STEP_ABORT or STEP_DRAIN, and what

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "nbd_bridge/io/nbd_hello.h"
 #include "nbd_bridge/io/nbd_options.h"
+#include "nbd_bridge/io/nbd_starttls.h"
 
 /* What is left of an option's data. */
 struct reader {
@@ -168,34 +169,9 @@ static enum conn_step run_unsupported(struct nbd_conn *conn, struct reader data)
 	return STEP_AGAIN;
 }
 
-static bool must_encrypt(const struct nbd_conn *conn)
-{
-	return conn->client == CLIENT_TCP && conn->export->tls_policy == NBD_TLS_REQUIRE &&
-	       !conn->tls;
-}
-
-/* The acknowledgement leaves as plain text; the first bytes that are received then are the client's
- * handshake of TLS. Anyone on the way could have added the options before: what they agreed on is
- * void, and what came behind this one is no part of the encrypted stream. */
 static enum conn_step run_starttls(struct nbd_conn *conn, struct reader data)
 {
-	const struct nbd_export *export = conn->export;
-
-	if (conn->client != CLIENT_TCP || export->tls_policy == NBD_TLS_OFF)
-		return run_unsupported(conn, data);
-	if (data.n || conn->tls) {
-		reply_invalid(conn);
-		return STEP_AGAIN;
-	}
-	if (nbd_conn_n_input(conn))
-		return nbd_conn_refuse(conn, "plain text behind STARTTLS");
-	conn->tls = nbd_tls_new(export->tls_keys, conn->fd);
-	if (!conn->tls)
-		return nbd_conn_refuse(conn, "no memory for TLS");
-	conn->replies = REPLIES_SIMPLE;
-	conn->handshake.meta_name[0] = '\0';
-	nbd_hello_reply(conn, NBD_REP_ACK, NULL, 0);
-	return STEP_AGAIN;
+	return nbd_starttls_run(conn, data.n);
 }
 
 /* ---- INFO and GO ------------------------------------------------------------------- */
@@ -366,12 +342,8 @@ enum conn_step nbd_options_run(struct nbd_conn *conn, const uint8_t *data, uint3
 	struct reader reader = {data, length};
 	uint32_t option = conn->handshake.option;
 
-	if (must_encrypt(conn) && option != NBD_OPT_STARTTLS && option != NBD_OPT_ABORT) {
-		if (option == NBD_OPT_EXPORT_NAME)
-			return nbd_conn_refuse(conn, "EXPORT_NAME without TLS");
-		nbd_hello_error(conn, NBD_REP_ERR_TLS_REQD, "this server requires TLS");
-		return STEP_AGAIN;
-	}
+	if (nbd_starttls_is_due(conn))
+		return nbd_starttls_refuse(conn);
 	if (option < ARRAY_LEN(options) && options[option])
 		return options[option](conn, reader);
 	return run_unsupported(conn, reader);

@@ -2,7 +2,7 @@
 /*
  * Bytes in and out of a connection's socket. Many requests are received, and many replies sent,
  * with one system call each. The tail of a payload that has not arrived yet goes past the input
- * buffer, straight into registered memory. With TLS the records go through nbd_tls.c.
+ * buffer, straight into registered memory. With TLS the records go through nbd_records.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "nbd_bridge/io/nbd_part.h"
+#include "nbd_bridge/io/nbd_records.h"
 #include "nbd_bridge/io/nbd_socket.h"
 
 enum {
@@ -31,24 +32,6 @@ static size_t room_ahead(const struct nbd_conn *conn, size_t n_left)
 	return CONN_RECV_BYTES - n_left;
 }
 
-/* Fills what the records at hand fill; an error behind them comes with the next call. */
-static __attribute__((noinline)) ssize_t receive_records(struct nbd_conn *conn,
-							 const struct iovec *iov, unsigned n_iov)
-{
-	ssize_t n_all = 0, n;
-
-	for (unsigned i = 0; i < n_iov; i++)
-		for (size_t at = 0; at < iov[i].iov_len; at += (size_t)n) {
-			uint8_t *place = iov[i].iov_base;
-
-			n = nbd_tls_receive(conn->tls, place + at, iov[i].iov_len - at, &conn->why);
-			if (n <= 0)
-				return n_all ?: n;
-			n_all += n;
-		}
-	return n_all;
-}
-
 ssize_t nbd_socket_receive(struct nbd_conn *conn, bool *ret_is_short)
 {
 	struct nbd_part *part = conn->input.filling;
@@ -66,7 +49,7 @@ ssize_t nbd_socket_receive(struct nbd_conn *conn, bool *ret_is_short)
 		iov[n_iov++] = (struct iovec){part->payload + part->n_filled, n_payload};
 	}
 	iov[n_iov++] = (struct iovec){conn->input.bytes + n_left, n_ahead};
-	n = conn->tls ? receive_records(conn, iov, n_iov) : readv(conn->fd, iov, (int)n_iov);
+	n = conn->tls ? nbd_records_receive(conn, iov, n_iov) : readv(conn->fd, iov, (int)n_iov);
 	if (n <= 0)
 		return n;
 	*ret_is_short = (size_t)n < n_payload + n_ahead;
@@ -127,48 +110,15 @@ void nbd_socket_discard(struct nbd_conn *conn)
 	}
 }
 
-/* Headers and data of many replies make one record. */
-static __attribute__((noinline)) ssize_t send_record(struct nbd_conn *conn, const struct iovec *iov,
-						     size_t n_iov)
-{
-	uint8_t *record = nbd_tls_buffer(conn->tls);
-	size_t at = 0;
-
-	for (size_t i = 0; record && i < n_iov; i++) {
-		size_t n = MIN(iov[i].iov_len, NBD_TLS_RECORD - at);
-
-		memcpy(record + at, iov[i].iov_base, n);
-		at += n;
-	}
-	return nbd_tls_send(conn->tls, at, &conn->why);
-}
-
-/* The records of one call: as much as one sendmsg takes. */
-static __attribute__((noinline)) int send_records(struct nbd_conn *conn)
-{
-	struct iovec iov[SEND_IOV] UNINITIALIZED;
-	size_t n_bytes;
-	unsigned n_iov = gather(conn, iov, &n_bytes);
-	ssize_t n = send_record(conn, iov, n_iov);
-
-	if (n < 0 && errno != EAGAIN)
-		return -errno;
-	finish_sent(conn, n < 0 ? 0 : (size_t)n);
-	conn->output.is_blocked = n < 0;
-	return 0;
-}
-
 int nbd_socket_send(struct nbd_conn *conn)
 {
 	struct iovec iov[SEND_IOV] UNINITIALIZED;
 	size_t n_bytes;
-	struct msghdr msg = {.msg_iov = iov};
-	ssize_t n;
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = gather(conn, iov, &n_bytes)};
+	bool is_plain = !conn->tls || !nbd_tls_is_open(conn->tls);
+	ssize_t n = is_plain ? sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)
+			     : nbd_records_send(conn, iov, (unsigned)msg.msg_iovlen);
 
-	if (conn->tls && nbd_tls_is_open(conn->tls))
-		return send_records(conn);
-	msg.msg_iovlen = gather(conn, iov, &n_bytes);
-	n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return -errno;
 	finish_sent(conn, n < 0 ? 0 : (size_t)n);

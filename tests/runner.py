@@ -210,6 +210,8 @@ def run_beside(jobs, extras):
                        stderr=subprocess.DEVNULL)  # the machines report what is missing
         jobs.run("dev", {"name": "packages", "suite": ["packaging"], "timeout": LONG_S,
                          "cmd": NICE + [path("packaging", "packages")]})
+        jobs.run("dev", {"name": "browser", "suite": ["packaging"], "timeout": LONG_S,
+                         "cmd": NICE + [path("packaging", "browser")]})
 
 
 def path(*parts):

@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""The manual pages: each option of a program is in its page, each option of a page is one of its program, and the
+examples do what they say. Addresses, paths and ports are replaced by those of the test."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import BUILD, NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, expect, expect_equal, free_port, run, run_cases  # noqa: E402
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SOFTRDMA = os.path.join(ROOT, "tools", "softrdma")
+STANDARD = {"help", "version"}
+# Of other programs, or spelled with a variable part.
+FOREIGN = {"rblk": {"dhchap"}, "rblkctl": {"config", "check"}, "rblkd": set()}
+
+
+def page(name):
+    with open(os.path.join(ROOT, "docs", "man", f"{name}.scd"), encoding="utf-8") as f:
+        return f.read()
+
+
+def help_of(program, *words):
+    return run(program, *words, "--help").stdout
+
+
+def subcommands(program):
+    return [line.strip() for line in re.findall(r"^  ([a-z][a-z-]*(?: [a-z-]+)?)  ", help_of(program), re.M)]
+
+
+def options_of(program, *words):
+    return set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", help_of(program, *words), re.M)) - STANDARD
+
+
+def documented(text):
+    """Options that the page sets in bold, alone or in a list, and those of its synopsis."""
+    bold = " ".join(re.findall(r"\*([^*\n]+)\*", text)) + " " + text.split("# DESCRIPTION")[0]
+    return set(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", bold)) - STANDARD
+
+
+def compare(name, has, text):
+    says = documented(text)
+    expect(not has - says, f"{name}: not in its page: {sorted(has - says)}")
+    unknown = says - has - FOREIGN[name]
+    expect(not unknown, f"{name}: in the page, and no option: {sorted(unknown)}")
+
+
+def options(_scratch):
+    for name, program in (("rblk", RBLK), ("rblkctl", RBLKCTL)):
+        commands = subcommands(program)
+        expect(len(commands) > 5, f"{name}: {commands}")
+        text = page(f"{name}.8")
+        for command in commands:
+            expect(re.search(rf"^\*{name} {command}[* ]", text, re.M) or f"*{command}*" in text,
+                   f"{name} {command} is not in its page")
+        compare(name, set().union(*(options_of(program, *command.split()) for command in commands)), text)
+    compare("rblkd", options_of(RBLKD), page("rblkd.8"))
+
+
+def examples(text):
+    """The lines of EXAMPLES."""
+    section = re.split(r"^# ", text.split("# EXAMPLES", 1)[1], flags=re.M)[0]
+    return [line.removesuffix("++").strip() for line in section.splitlines() if line.strip()]
+
+
+def of_rblk(scratch):
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    commands, subject = scratch.file("bin"), f"{NQN}@{target.address}"
+    os.mkdir(commands)
+    os.symlink(RBLK, os.path.join(commands, "rblk"))
+    with open(os.path.join(commands, "systemctl"), "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\n")
+    os.chmod(os.path.join(commands, "systemctl"), 0o755)
+    environment = dict(scratch.env, PATH=f"{commands}:{os.environ['PATH']}", RBLK_CONFIG_DIR=scratch.file("etc"))
+    lines = examples(page("rblk.8"))
+    expect(len(lines) >= 5, f"{lines}")
+    for line in lines:
+        line = re.sub(r"nqn\.[\w.:-]+@192\.0\.2\.1", subject, line).replace("192.0.2.1", target.address)
+        line = line.replace("/run/rblk", environment["RBLK_RUN_DIR"])
+        if line.startswith("rblk attach --all"):  # after the volume of the same namespace: it has other options
+            run("rblk", "detach", "db", env=environment, check=False)
+            line += " --frontend socket"
+        if "stats" in line or "fio" in line or "detach" in line:
+            ensure(environment, subject)
+        line += {"--top": " --count 1", "--rw=": " --size=64k"}.get(next((w for w in ("--top", "--rw=") if w in line), ""), "")
+        done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=2 * PATIENCE,
+                              check=False)
+        expect_equal(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
+    for volume in json.loads(run("rblk", "list", "-o", "json", env=environment).stdout)["volumes"]:
+        run("rblk", "detach", volume["name"], env=environment)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def ensure(environment, subject):
+    """The volume db of the examples, alone."""
+    for volume in json.loads(run("rblk", "list", "-o", "json", env=environment).stdout)["volumes"]:
+        if volume["name"] != "db":
+            run("rblk", "detach", volume["name"], env=environment)
+    run("rblk", "attach", subject, "--name", "db", env=environment)
+
+
+def of_the_configuration(scratch):
+    text = page("rblk-target.yaml.5").split("# EXAMPLE", 1)[1].split("```")[1]
+    device = scratch.make_file("log", 1 << 20)
+    text = text.replace("/srv/rblk", scratch.path).replace("device: /dev/vg0/log", f"file: {device}")
+    config = scratch.file("example.yaml")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(text)
+    done = run(RBLKD, "--check", "-c", config, check=False, env=scratch.env)
+    expect_equal(done.returncode, 0, f"the example: {done.stdout}{done.stderr}")
+
+
+def of_softrdma(scratch):
+    commands = scratch.file("bin")
+    os.mkdir(commands)
+    os.symlink(os.path.abspath(SOFTRDMA), os.path.join(commands, "softrdma"))
+    environment = dict(scratch.env, PATH=f"{commands}:{os.environ['PATH']}",
+                       SOFTRDMA_LIB=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
+    text = "\n".join(examples(page("softrdma.1")))
+    rping, perf = free_port(), free_port()
+    text = text.replace("/tmp/t.pcapng", scratch.file("t.pcapng")).replace("rping -s", f"rping -s -p {rping}")
+    # The servers may take their time: the clients try again.
+    text = text.replace("rping -c", f"sh -c 'until rping -c -p {rping} ").replace("-V -C 10", "-V -C 10; do :; done'")
+    text = text.replace("ib_send_lat -n 10", f"sh -c 'until ib_send_lat -p {perf} -n 10")
+    text = text.replace("localhost", "localhost; do :; done'").replace("ib_send_lat &", f"ib_send_lat -p {perf} &")
+    done = subprocess.run(["sh", "-ec", text + "\nwait"], env=environment, capture_output=True, text=True,
+                          timeout=4 * PATIENCE, check=False)
+    expect_equal(done.returncode, 0, f"{text}: {done.stdout[-2000:]}{done.stderr}")
+    for wanted in ("hca_id:", "ping data: rdma-ping-9:", "t_typical", "RC Send Only"):
+        expect(wanted in done.stdout, f"{wanted}: {done.stdout[-3000:]}")
+
+
+CASES = [
+    ("options", options),
+    ("the examples of rblk(8)", of_rblk),
+    ("the example of rblk-target.yaml(5)", of_the_configuration),
+    ("the examples of softrdma(1)", of_softrdma),
+]
+
+if __name__ == "__main__":
+    run_cases(CASES)

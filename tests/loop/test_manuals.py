@@ -9,10 +9,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import BUILD, NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, expect, expect_equal, free_port, run, run_cases  # noqa: E402
+from harness import NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, expect, expect_equal, run, run_cases  # noqa: E402
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-SOFTRDMA = os.path.join(ROOT, "tools", "softrdma")
 STANDARD = {"help", "version"}
 # Of other programs, or spelled with a variable part.
 FOREIGN = {"rblk": {"dhchap"}, "rblkctl": {"config", "check"}, "rblkd": set()}
@@ -113,31 +112,10 @@ def of_the_configuration(scratch):
     expect_equal(done.returncode, 0, f"the example: {done.stdout}{done.stderr}")
 
 
-def of_softrdma(scratch):
-    commands = scratch.file("bin")
-    os.mkdir(commands)
-    os.symlink(os.path.abspath(SOFTRDMA), os.path.join(commands, "softrdma"))
-    environment = dict(scratch.env, PATH=f"{commands}:{os.environ['PATH']}",
-                       SOFTRDMA_LIB=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
-    text = "\n".join(examples(page("softrdma.1")))
-    rping, perf = free_port(), free_port()
-    text = text.replace("/tmp/t.pcapng", scratch.file("t.pcapng")).replace("rping -s", f"rping -s -p {rping}")
-    # The servers may take their time: the clients try again.
-    text = text.replace("rping -c", f"sh -c 'until rping -c -p {rping} ").replace("-V -C 10", "-V -C 10; do :; done'")
-    text = text.replace("ib_send_lat -n 10", f"sh -c 'until ib_send_lat -p {perf} -n 10")
-    text = text.replace("localhost", "localhost; do :; done'").replace("ib_send_lat &", f"ib_send_lat -p {perf} &")
-    done = subprocess.run(["sh", "-ec", text + "\nwait"], env=environment, capture_output=True, text=True,
-                          timeout=4 * PATIENCE, check=False)
-    expect_equal(done.returncode, 0, f"{text}: {done.stdout[-2000:]}{done.stderr}")
-    for wanted in ("hca_id:", "ping data: rdma-ping-9:", "t_typical", "RC Send Only"):
-        expect(wanted in done.stdout, f"{wanted}: {done.stdout[-3000:]}")
-
-
 CASES = [
     ("options", options),
     ("the examples of rblk(8)", of_rblk),
     ("the example of rblk-target.yaml(5)", of_the_configuration),
-    ("the examples of softrdma(1)", of_softrdma),
 ]
 
 if __name__ == "__main__":

@@ -57,7 +57,13 @@ has_packages() (
 check "tools/packages has what tools/deb needs" has_packages
 
 # other systems' names, by an os-release that says so
-names_of() { RBLK_OS_RELEASE=<(printf '%s\n' "$1" "$2") bash "$source/tools/packages" --list build run test | sort; }
+names_of() {
+	printf '%s\n' "$1" "$2" >"$root/os-release"
+	RBLK_OS_RELEASE=$root/os-release bash "$source/tools/packages" --list build run test
+	local code=$?
+	rm "$root/os-release"
+	return $code
+}
 knows() {
 	local names; names=$(names_of "$1" "$2") || return
 	shift 2
@@ -92,11 +98,11 @@ in_lists() (
 		s|%{_prefix}|$prefix|; s|%{_datadir}|$prefix/share|; s|%{_mandir}|$prefix/share/man|; s|\*$||" >"$listed"
 	(cd "$root" && find . -type f | sed "s|^\.||; s|^/lib/|$prefix/lib/|; s|$prefix/lib/.*/rblk/|%{_libdir}/rblk/|") >"$installed"
 	while read -r file; do
-		grep -q "^$file" "$installed" || { echo "$file is listed, and not installed"; return 1; }
+		grep -qE "^$file(/|\$)" "$installed" || { echo "$file is listed, and not installed"; return 1; }
 	done <"$listed"
 	while read -r file; do
 		n=0
-		while read -r entry; do case $file in "$entry"*) n=$((n + 1)) ;; esac; done <"$listed"
+		while read -r entry; do case $file in "$entry" | "$entry"/*) n=$((n + 1)) ;; esac; done <"$listed"
 		[ $n = 1 ] || { echo "$file is in $n lists"; return 1; }
 	done <"$installed"
 )

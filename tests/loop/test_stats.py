@@ -315,8 +315,8 @@ def of_host(scratch, *arguments):
 
 def volumes(scratch):
     """The host counts what its volumes did, also of connections and associations that are gone."""
-    image = scratch.make_file("disk.img", 16 * MIB)
-    target = Target(scratch, [f"nsid: 1, file: {image}", "nsid: 2, ram: 16MiB"])
+    images = [scratch.make_file(f"disk{i}.img", 16 * MIB) for i in (1, 2)]  # what lasts while rblkd is killed
+    target = Target(scratch, [f"nsid: {i}, file: {image}" for i, image in enumerate(images, 1)])
     one, two = Volume(target, 1, "one"), Volume(target, 2, "a-" + 12 * "long")
     before = of_host(scratch)
     work(one, 40, 25)

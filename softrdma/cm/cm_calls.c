@@ -55,6 +55,7 @@ static int fill_param(struct sr_cm_id *id, struct sr_cm_msg *m, const struct rdm
 	m->rnr_retry_count = p ? p->rnr_retry_count & 7 : 7;
 	m->srq = id->ib.qp ? id->ib.qp->srq != NULL : p ? p->srq : 0;
 	m->qpn = id->ib.qp ? id->ib.qp->qp_num : p ? p->qp_num : 0;
+	m->qkey = RDMA_UDP_QKEY;
 	m->psn = id->local_psn = random_psn();
 	id->local_qpn = m->qpn;
 	return 0;
@@ -95,7 +96,7 @@ static int start_connect(struct sr_cm_id *id, const struct rdma_conn_param *p)
 					     RDMA_MAX_RESP_RES, DEV_MAX_RD_ATOMIC);
 	id->initiator_depth = or_default(p ? p->initiator_depth : RDMA_MAX_INIT_DEPTH,
 					 RDMA_MAX_INIT_DEPTH, DEV_MAX_RD_ATOMIC);
-	r = fill_param(id, &m, p, CM_REQ_DATA);
+	r = fill_param(id, &m, p, sr_cm_is_datagram(id) ? CM_SIDR_REQ_DATA : CM_REQ_DATA);
 	if (r)
 		return r;
 	id->retry_count = m.retry_count;
@@ -175,10 +176,10 @@ SR_API int rdma_accept(struct rdma_cm_id *ib, struct rdma_conn_param *p)
 		r = -EINVAL;
 	if (!r) {
 		set_accept_limits(id, p);
-		r = fill_param(id, &m, p, CM_REP_DATA);
+		r = fill_param(id, &m, p, sr_cm_is_datagram(id) ? CM_SIDR_REP_DATA : CM_REP_DATA);
 	}
 	pthread_mutex_unlock(&sr_cm_lock);
-	if (!r && ib->qp)
+	if (!r && ib->qp && !sr_cm_is_datagram(id))
 		r = sr_cm_to_rtr_rts(id);
 	if (r)
 		return sr_cm_fail(-r);
@@ -186,11 +187,12 @@ SR_API int rdma_accept(struct rdma_cm_id *ib, struct rdma_conn_param *p)
 	if (id->state != CM_REQ_RECEIVED) { /* the peer gave up in between */
 		r = -EINVAL;
 	} else {
-		id->state = CM_REP_SENT;
+		id->state = sr_cm_is_datagram(id) ? CM_RESOLVED : CM_REP_SENT;
 		r = id->way->send(id, &m);
 	}
 	pthread_mutex_unlock(&sr_cm_lock);
-	return sr_cm_wait_sync(id, r ? sr_cm_fail(-r) : 0);
+	r = r ? sr_cm_fail(-r) : 0;
+	return sr_cm_is_datagram(id) ? r : sr_cm_wait_sync(id, r); /* no event answers it */
 }
 
 SR_API int rdma_reject(struct rdma_cm_id *ib, const void *data, uint8_t len)

@@ -66,7 +66,15 @@ void sr_cm_raise_failed(struct sr_cm_id *id, enum rdma_cm_event_type type, int s
 	sr_timer_stop(&id->timer);
 	if (!e)
 		return;
-	sr_cm_event_data(e, m ? m : &none, CM_REJ_DATA);
+	if (sr_cm_is_datagram(id)) { /* a failed resolution has this event only */
+		e->ev.event = RDMA_CM_EVENT_UNREACHABLE;
+		if (type == RDMA_CM_EVENT_REJECTED)
+			e->ev.status = status == CM_REJ_NO_LISTENER ? CM_SIDR_NO_LISTENER
+								    : CM_SIDR_REJECTED;
+		sr_cm_event_datagram(e, m ? m : &none, CM_SIDR_REP_DATA);
+	} else {
+		sr_cm_event_data(e, m ? m : &none, CM_REJ_DATA);
+	}
 	sr_cm_event_queue(id->ib.channel, e);
 }
 
@@ -197,9 +205,27 @@ uint32_t sr_cm_on_request(struct sr_cm_id *id, uint64_t listener, const struct s
 	take_request(id, l, m);
 	e->ev.id = &id->ib;
 	e->ev.listen_id = &l->ib;
-	sr_cm_event_data(e, m, CM_REQ_DATA);
+	if (sr_cm_is_datagram(l))
+		sr_cm_event_datagram(e, m, CM_SIDR_REQ_DATA);
+	else
+		sr_cm_event_data(e, m, CM_REQ_DATA);
 	sr_cm_event_queue(l->ib.channel, e);
 	return 0;
+}
+
+/* The peer's queue pair is known. */
+static void on_resolved(struct sr_cm_id *id, const struct sr_cm_msg *m)
+{
+	struct sr_cm_event *e = sr_cm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+
+	sr_timer_stop(&id->timer);
+	id->remote_qpn = m->qpn;
+	id->state = CM_RESOLVED;
+	if (!e)
+		return;
+	sr_cm_event_datagram(e, m, CM_SIDR_REP_DATA);
+	sr_cm_fill_address(id, &e->ev.param.ud.ah_attr);
+	sr_cm_event_queue(id->ib.channel, e);
 }
 
 static void on_rep(struct sr_cm_id *id, const struct sr_cm_msg *m)
@@ -220,7 +246,9 @@ void sr_cm_on_message(struct sr_cm_id *id, const struct sr_cm_msg *m)
 {
 	switch ((enum sr_cm_msg_type)m->type) {
 	case CM_MSG_REP:
-		if (id->state == CM_REQ_SENT)
+		if (id->state == CM_REQ_SENT && sr_cm_is_datagram(id))
+			on_resolved(id, m);
+		else if (id->state == CM_REQ_SENT)
 			on_rep(id, m);
 		break;
 	case CM_MSG_RTU:

@@ -33,6 +33,15 @@ static struct sr_cm_event *pop(struct sr_cm_channel *ch)
 	return e;
 }
 
+/* The queue pair receives from the group that its id has joined. */
+static int attach(const struct sr_cm_event *e)
+{
+	struct ibv_qp *qp = e->id->ib.qp;
+	int r = qp ? ibv_attach_mcast(qp, &e->ev.param.ud.ah_attr.grh.dgid, 0) : 0;
+
+	return r ? sr_cm_fail(r) : 0;
+}
+
 /* librdmacm's last step of rdma_get_cm_event. 0, or -1 with errno. */
 static int finish(struct sr_cm_event *e)
 {
@@ -44,6 +53,8 @@ static int finish(struct sr_cm_event *e)
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		sr_cm_finish_connect(e->id, e);
 		return 0;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		return attach(e);
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:

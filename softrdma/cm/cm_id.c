@@ -3,6 +3,7 @@
  * The table of ids, and their creation and destruction. The helper finds an id by its serial
  * number, so that a late event of its socket finds nothing instead of a dangling pointer.
  */
+#include "softrdma/cm/cm_multicast.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>
@@ -89,6 +90,17 @@ static void unlist(struct sr_cm_id *id)
 		*p = id->next;
 }
 
+/* The queue pair stays attached, as its owner is the program. */
+static void free_groups(struct sr_cm_id *id)
+{
+	struct sr_group *g;
+
+	while ((g = id->groups)) {
+		id->groups = g->next;
+		free(g);
+	}
+}
+
 /* With sr_cm_lock held; the id has no events left. */
 void sr_cm_free(struct sr_cm_id *id)
 {
@@ -96,6 +108,7 @@ void sr_cm_free(struct sr_cm_id *id)
 	sr_timer_stop(&id->timer);
 	sr_cm_close_socket(id);
 	sr_engine()->release(id->peer);
+	free_groups(id);
 	sr_cm_leave_device(id);
 	pthread_cond_destroy(&id->cond);
 	free(id->ib.route.path_rec);

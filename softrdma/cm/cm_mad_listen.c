@@ -30,6 +30,7 @@ struct listener {
 	struct listener *next;
 	uint64_t serial; /* of the id */
 	struct sockaddr_in6 on;
+	enum rdma_port_space ps;
 	bool is_v6only;
 };
 
@@ -101,7 +102,7 @@ static void *open_new(void *arg)
 	for (unsigned i = 0; i < n; i++)
 		for (const struct listener *l = listeners; l; l = l->next)
 			if (covers(l, gids[i].raw)) /* if it listens there already: cheap */
-				sr_gsi_listen(&gids[i],
+				sr_gsi_listen(&gids[i], l->ps,
 					      sr_cm_port((const struct sockaddr *)&l->on));
 	pthread_mutex_unlock(&sr_cm_lock);
 	return NULL;
@@ -146,8 +147,14 @@ static void fill(const struct sr_cm_id *id, struct listener *ret)
 {
 	const struct sockaddr *on = &id->ib.route.addr.src_addr;
 
-	*ret = (struct listener){.serial = id->serial, .is_v6only = id->is_v6only};
+	*ret = (struct listener){.serial = id->serial, .ps = id->ib.ps, .is_v6only = id->is_v6only};
 	memcpy(&ret->on, on, sr_cm_sockaddr_len(on));
+}
+
+/* Other port spaces are for this host only. */
+static bool has_mads(const struct sr_cm_id *id)
+{
+	return id->ib.ps == RDMA_PS_TCP || id->ib.ps == RDMA_PS_UDP;
 }
 
 int sr_cm_open_listen(struct sr_cm_id *id)
@@ -157,7 +164,7 @@ int sr_cm_open_listen(struct sr_cm_id *id)
 	unsigned n, n_open = 0;
 	int r = 0, first = 0;
 
-	if (id->ib.ps != RDMA_PS_TCP)
+	if (!has_mads(id))
 		return 0;
 	pthread_mutex_lock(&sr_cm_lock);
 	fill(id, &l);
@@ -176,12 +183,12 @@ static int listen_on(const struct listener *l, const union ibv_gid *gids, unsign
 	uint16_t port = sr_cm_port((const struct sockaddr *)&l->on);
 
 	for (unsigned i = 0; i < n; i++) {
-		int r = sr_gsi_listen(&gids[i], port);
+		int r = sr_gsi_listen(&gids[i], l->ps, port);
 
 		if (!r || r == -ENODEV) /* not open: logged where that failed */
 			continue;
 		while (i--)
-			sr_gsi_unlisten(&gids[i], port);
+			sr_gsi_unlisten(&gids[i], l->ps, port);
 		return r;
 	}
 	return 0;
@@ -193,7 +200,7 @@ int sr_cm_start_listen(struct sr_cm_id *id)
 	struct listener *l;
 	int r;
 
-	if (id->ib.ps != RDMA_PS_TCP)
+	if (!has_mads(id))
 		return 0;
 	l = malloc(sizeof(*l));
 	if (!l)
@@ -225,18 +232,18 @@ void sr_cm_stop_listen(struct sr_cm_id *id)
 	*p = l->next;
 	n = addresses_of(l, gids);
 	for (unsigned i = 0; i < n; i++)
-		sr_gsi_unlisten(&gids[i], sr_cm_port((const struct sockaddr *)&l->on));
+		sr_gsi_unlisten(&gids[i], l->ps, sr_cm_port((const struct sockaddr *)&l->on));
 	free(l);
 }
 
-uint64_t sr_cm_find_mad_listener(const uint8_t gid[16], uint16_t port)
+uint64_t sr_cm_find_mad_listener(const uint8_t gid[16], enum rdma_port_space ps, uint16_t port)
 {
 	const struct listener *wild = NULL;
 
 	for (const struct listener *l = listeners; l; l = l->next) {
 		const struct sockaddr *on = (const struct sockaddr *)&l->on;
 
-		if (sr_cm_port(on) != port || !covers(l, gid))
+		if (l->ps != ps || sr_cm_port(on) != port || !covers(l, gid))
 			continue;
 		if (!sr_cm_is_any(on))
 			return l->serial;

@@ -28,17 +28,29 @@ static void gid_of(const struct sockaddr *sa, uint8_t ret[16])
 	memcpy(ret, gid.raw, 16);
 }
 
-void sr_cm_to_req(const struct sr_cm_id *id, const struct sr_cm_msg *from, struct mad *ret)
+static void put_addresses(const struct sr_cm_id *id, struct mad *ret)
 {
 	const struct rdma_addr *a = &id->ib.route.addr;
 	struct mad_ip ip = {.is_v6 = a->dst_addr.sa_family == AF_INET6,
 			    .source_port = sr_cm_port(&a->src_addr)};
+
+	gid_of(&a->src_addr, ip.source);
+	gid_of(&a->dst_addr, ip.destination);
+	mad_ip_encode(&ip, ret->data);
+}
+
+static uint64_t service_id_of(const struct sr_cm_id *id)
+{
+	return (uint64_t)id->ib.ps << 16 | sr_cm_port(&id->ib.route.addr.dst_addr);
+}
+
+void sr_cm_to_req(const struct sr_cm_id *id, const struct sr_cm_msg *from, struct mad *ret)
+{
+	const struct rdma_addr *a = &id->ib.route.addr;
 	struct mad_req *req = &ret->req;
 
 	*ret = (struct mad){.type = MAD_REQ};
-	gid_of(&a->src_addr, ip.source);
-	gid_of(&a->dst_addr, ip.destination);
-	req->service_id = (uint64_t)id->ib.ps << 16 | sr_cm_port(&a->dst_addr);
+	req->service_id = service_id_of(id);
 	req->qpn = from->qpn;
 	req->psn = from->psn;
 	req->responder_resources = from->responder_resources;
@@ -52,11 +64,11 @@ void sr_cm_to_req(const struct sr_cm_id *id, const struct sr_cm_msg *from, struc
 	req->path_mtu = (uint8_t)id->path_mtu;
 	req->pkey = DEV_PKEY;
 	req->primary.local_lid = req->primary.remote_lid = 0xffff; /* there are none */
-	memcpy(req->primary.local_gid, ip.source, 16);
-	memcpy(req->primary.remote_gid, ip.destination, 16);
+	gid_of(&a->src_addr, req->primary.local_gid);
+	gid_of(&a->dst_addr, req->primary.remote_gid);
 	req->primary.hop_limit = HOP_LIMIT;
 	req->primary.ack_timeout = sr_cm_ack_timeout(id);
-	mad_ip_encode(&ip, ret->data);
+	put_addresses(id, ret);
 	copy_data(ret->data + MAD_IP_BYTES, CM_REQ_DATA, from);
 }
 
@@ -75,8 +87,8 @@ void sr_cm_to_rep(const struct sr_cm_msg *from, struct mad *ret)
 }
 
 /* The addresses in a REQ are those between which it travels: nothing else can be answered. */
-static uint32_t take_addresses(const struct mad *m, const struct ib_cm_ends *ends,
-			       struct sr_cm_msg *ret)
+static uint32_t take_addresses(const struct mad *m, uint64_t service_id,
+			       const struct ib_cm_ends *ends, struct sr_cm_msg *ret)
 {
 	struct mad_ip ip;
 
@@ -84,7 +96,7 @@ static uint32_t take_addresses(const struct mad *m, const struct ib_cm_ends *end
 	    memcmp(ip.destination, ends->local, 16))
 		return MAD_REASON_UNSUPPORTED;
 	sr_cm_gid_to_sockaddr(ip.source, ip.source_port, &ret->src);
-	sr_cm_gid_to_sockaddr(ip.destination, MAD_PORT(m->req.service_id), &ret->dst);
+	sr_cm_gid_to_sockaddr(ip.destination, MAD_PORT(service_id), &ret->dst);
 	return 0;
 }
 
@@ -106,7 +118,7 @@ uint32_t sr_cm_from_req(const struct mad *m, const struct ib_cm_ends *ends, stru
 	ret->rnr_retry_count = req->rnr_retry_count;
 	ret->srq = req->srq;
 	memcpy(ret->data, m->data + MAD_IP_BYTES, CM_REQ_DATA);
-	return take_addresses(m, ends, ret);
+	return take_addresses(m, req->service_id, ends, ret);
 }
 
 void sr_cm_from_rep(const struct mad *m, struct sr_cm_msg *ret)
@@ -134,4 +146,37 @@ void sr_cm_from_rej(const struct mad *m, struct sr_cm_msg *ret)
 uint8_t sr_cm_bound_ack_timeout(uint8_t exponent)
 {
 	return exponent && exponent < MAX_ACK_TIMEOUT ? exponent : MAX_ACK_TIMEOUT;
+}
+
+void sr_cm_to_sidr_req(const struct sr_cm_id *id, const struct sr_cm_msg *from, struct mad *ret)
+{
+	*ret = (struct mad){.type = MAD_SIDR_REQ};
+	ret->sidr_req.pkey = DEV_PKEY;
+	ret->sidr_req.service_id = service_id_of(id);
+	put_addresses(id, ret);
+	copy_data(ret->data + MAD_IP_BYTES, CM_SIDR_REQ_DATA, from);
+}
+
+uint32_t sr_cm_from_sidr_req(const struct mad *m, const struct ib_cm_ends *ends,
+			     struct sr_cm_msg *ret)
+{
+	*ret = (struct sr_cm_msg){.type = CM_MSG_REQ, .data_len = CM_SIDR_REQ_DATA};
+	memcpy(ret->data, m->data + MAD_IP_BYTES, CM_SIDR_REQ_DATA);
+	return take_addresses(m, m->sidr_req.service_id, ends, ret);
+}
+
+void sr_cm_to_sidr_rep(const struct sr_cm_msg *from, struct mad *ret)
+{
+	*ret = (struct mad){.type = MAD_SIDR_REP};
+	ret->sidr_rep.qpn = from->qpn;
+	ret->sidr_rep.qkey = from->qkey;
+	copy_data(ret->data, CM_SIDR_REP_DATA, from);
+}
+
+void sr_cm_from_sidr_rep(const struct mad *m, struct sr_cm_msg *ret)
+{
+	*ret = (struct sr_cm_msg){
+		.type = CM_MSG_REP, .data_len = CM_SIDR_REP_DATA, .qpn = m->sidr_rep.qpn};
+	ret->qkey = m->sidr_rep.qkey;
+	memcpy(ret->data, m->data, CM_SIDR_REP_DATA);
 }

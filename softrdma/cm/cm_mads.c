@@ -17,6 +17,7 @@
 #include <sys/random.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/cm/cm_sidr.h"
 #include "softrdma/cm/sr_cm.h"
 
 enum {
@@ -359,7 +360,7 @@ static bool others_listen(const struct ib_cm_ends *ends, const struct mad *m)
 
 	path_of(ends, &path);
 	return MAD_RDMA_PS(m->req.service_id) == RDMA_PS_TCP && !(m->req.service_id >> 32) &&
-	       sr_gsi_others_listen(&path.local, MAD_PORT(m->req.service_id));
+	       sr_gsi_others_listen(&path.local, RDMA_PS_TCP, MAD_PORT(m->req.service_id));
 }
 
 static bool serve(const struct ib_cm_ends *ends, const struct mad *m, bool is_last)
@@ -369,7 +370,8 @@ static bool serve(const struct ib_cm_ends *ends, const struct mad *m, bool is_la
 	uint32_t reason;
 
 	if (MAD_RDMA_PS(m->req.service_id) == RDMA_PS_TCP && !(m->req.service_id >> 32))
-		listener = sr_cm_find_mad_listener(ends->local, MAD_PORT(m->req.service_id));
+		listener = sr_cm_find_mad_listener(ends->local, RDMA_PS_TCP,
+						   MAD_PORT(m->req.service_id));
 	if (old) {
 		refuse(ends, m, MAD_REASON_STALE);
 		end_stale(old);
@@ -432,7 +434,9 @@ static void on_mad(const struct sr_gsi_path *path, const uint8_t bytes[SR_GSI_MA
 	ends_of(path, &ends);
 	pthread_mutex_lock(&sr_cm_lock);
 	e = ib_cm_table_find(&table, &ends, &m);
-	if (e)
+	if (m.type == MAD_SIDR_REQ || m.type == MAD_SIDR_REP)
+		sr_cm_on_sidr(&ends, &m);
+	else if (e)
 		on_known(e, &ends, &m);
 	else if (m.type == MAD_REQ)
 		on_request(&ends, &m);
@@ -465,6 +469,7 @@ static void on_unreachable(const struct sr_gsi_path *path)
 				end_unreachable(e);
 		}
 	}
+	sr_cm_sidr_unreachable(&ends);
 	pthread_mutex_unlock(&sr_cm_lock);
 }
 

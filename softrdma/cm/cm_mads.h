@@ -41,8 +41,8 @@ int sr_cm_open_listen(struct sr_cm_id *id);
 /* Requests for the id's port come to this process, as long as the id lives. 0 or -errno. */
 int sr_cm_start_listen(struct sr_cm_id *id);
 void sr_cm_stop_listen(struct sr_cm_id *id);
-/* The serial of the id that listens on that address and port, or 0. */
-uint64_t sr_cm_find_mad_listener(const uint8_t gid[16], uint16_t port);
+/* The serial of the id that listens on that address and port of that space, or 0. */
+uint64_t sr_cm_find_mad_listener(const uint8_t gid[16], enum rdma_port_space ps, uint16_t port);
 
 /* ---- cm_mad_held.c: requests that no program listens for yet */
 
@@ -58,6 +58,12 @@ void sr_cm_to_rep(const struct sr_cm_msg *from, struct mad *ret);
 /* A REQ, checked: 0, or the reason for which it is rejected. */
 uint32_t sr_cm_from_req(const struct mad *m, const struct ib_cm_ends *ends, struct sr_cm_msg *ret);
 void sr_cm_from_rep(const struct mad *m, struct sr_cm_msg *ret);
+/* The same of a service id resolution; ids and status are the caller's. */
+void sr_cm_to_sidr_req(const struct sr_cm_id *id, const struct sr_cm_msg *from, struct mad *ret);
+uint32_t sr_cm_from_sidr_req(const struct mad *m, const struct ib_cm_ends *ends,
+			     struct sr_cm_msg *ret);
+void sr_cm_to_sidr_rep(const struct sr_cm_msg *from, struct mad *ret);
+void sr_cm_from_sidr_rep(const struct mad *m, struct sr_cm_msg *ret);
 void sr_cm_from_rej(const struct mad *m, struct sr_cm_msg *ret);
 /* The exponent of a request's time-out, within sensible bounds: 0 is for ever. */
 uint8_t sr_cm_bound_ack_timeout(uint8_t exponent);

@@ -17,6 +17,10 @@ enum {
 	CM_REP_DATA = 196, /* events always carry the maximum, zero padded */
 	CM_REJ_DATA = 148,
 	CM_MAX_DATA = 196,
+	CM_SIDR_REQ_DATA = 180, /* of RDMA_PS_UDP */
+	CM_SIDR_REP_DATA = 136,
+	CM_SIDR_NO_LISTENER = 1, /* statuses of a service id resolution, IBA table 118 */
+	CM_SIDR_REJECTED = 2,
 	CM_REJ_NO_LISTENER = 8, /* IBA table 99: invalid service id */
 	CM_REJ_CONSUMER = 28,
 	CM_REJ_UNREACHABLE = 5, /* "unsupported request": the two cannot copy to each other */
@@ -37,7 +41,8 @@ struct sr_cm_msg {
 	uint32_t type; /* enum sr_cm_msg_type */
 	uint32_t reason;
 	uint32_t qpn;
-	uint32_t psn; /* from which the receiver of this message shall send */
+	uint32_t psn;  /* from which the receiver of this message shall send */
+	uint32_t qkey; /* of datagrams */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t flow_control, retry_count, rnr_retry_count, srq;
 	uint8_t data_len;

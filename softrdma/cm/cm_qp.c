@@ -19,6 +19,25 @@ uint8_t sr_cm_ack_timeout(const struct sr_cm_id *id)
 	return id->ack_timeout == CM_ACK_TIMEOUT_UNSET ? id->way->ack_timeout : id->ack_timeout;
 }
 
+void sr_cm_fill_address(const struct sr_cm_id *id, struct ibv_ah_attr *ret)
+{
+	*ret = (struct ibv_ah_attr){
+		.grh.dgid = id->ib.route.addr.addr.ibaddr.dgid,
+		.grh.sgid_index = (uint8_t)sr_gid_index(&id->ib.route.addr.src_addr),
+		.grh.hop_limit = 64,
+		.is_global = 1,
+		.port_num = 1,
+	};
+}
+
+static void datagram_init_attr(struct ibv_qp_attr *a, int *mask)
+{
+	*mask = IBV_QP_STATE | IBV_QP_QKEY | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	a->pkey_index = 0;
+	a->port_num = 1;
+	a->qkey = RDMA_UDP_QKEY;
+}
+
 static void init_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -42,13 +61,7 @@ static void rtr_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
 					? DEV_MAX_RD_ATOMIC
 					: id->responder_resources;
 	a->min_rnr_timer = 0;
-	a->ah_attr = (struct ibv_ah_attr){
-		.grh.dgid = id->ib.route.addr.addr.ibaddr.dgid,
-		.grh.sgid_index = (uint8_t)sr_gid_index(&id->ib.route.addr.src_addr),
-		.grh.hop_limit = 64,
-		.is_global = 1,
-		.port_num = 1,
-	};
+	sr_cm_fill_address(id, &a->ah_attr);
 }
 
 static void rts_attr(struct sr_cm_id *id, struct ibv_qp_attr *a, int *mask)
@@ -71,7 +84,10 @@ SR_API int rdma_init_qp_attr(struct rdma_cm_id *ib, struct ibv_qp_attr *attr, in
 	pthread_mutex_lock(&sr_cm_lock);
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
-		init_attr(id, attr, mask);
+		if (sr_cm_is_datagram(id))
+			datagram_init_attr(attr, mask);
+		else
+			init_attr(id, attr, mask);
 		break;
 	case IBV_QPS_RTR:
 		r = id->remote_qpn ? 0 : EINVAL;
@@ -149,6 +165,18 @@ static int to_init(struct sr_cm_id *id, struct ibv_qp *qp)
 	return r ? sr_cm_fail(r) : 0;
 }
 
+/* As in librdmacm, one for datagrams is ready at once. */
+static int to_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	int r = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+
+	attr.qp_state = IBV_QPS_RTS;
+	if (!r)
+		r = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return r ? sr_cm_fail(r) : 0;
+}
+
 SR_API int rdma_create_qp_ex(struct rdma_cm_id *ib, struct ibv_qp_init_attr_ex *a)
 {
 	struct sr_cm_id *id = sr_to_cm(ib);
@@ -170,7 +198,7 @@ SR_API int rdma_create_qp_ex(struct rdma_cm_id *ib, struct ibv_qp_init_attr_ex *
 		return -1;
 	}
 	qp = verbs_get_ctx(ib->verbs)->create_qp_ex(ib->verbs, a);
-	if (qp && to_init(id, qp)) {
+	if (qp && (to_init(id, qp) || (qp->qp_type == IBV_QPT_UD && to_rts(qp)))) {
 		ibv_destroy_qp(qp);
 		qp = NULL;
 	}

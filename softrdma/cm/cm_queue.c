@@ -87,6 +87,17 @@ void sr_cm_event_data(struct sr_cm_event *e, const struct sr_cm_msg *m, uint8_t 
 	p->qp_num = m->qpn;
 }
 
+void sr_cm_event_datagram(struct sr_cm_event *e, const struct sr_cm_msg *m, uint8_t padded_len)
+{
+	struct rdma_ud_param *p = &e->ev.param.ud;
+
+	memcpy(e->data, m->data, m->data_len < padded_len ? m->data_len : padded_len);
+	p->private_data = e->data;
+	p->private_data_len = padded_len;
+	p->qp_num = m->qpn;
+	p->qkey = m->qkey;
+}
+
 static void drop_token(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

@@ -6,6 +6,8 @@
  */
 #include "softrdma/cm/sr_cm.h"
 #include "softrdma/cm/cm_mads.h"
+#include "softrdma/cm/cm_multicast.h"
+#include "softrdma/cm/cm_sidr.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,12 +54,21 @@ static int bind_source(struct sr_cm_id *id, const struct sockaddr *src, const st
 struct found {
 	int r;			       /* of sr_cm_check_local */
 	int far;		       /* of sr_cm_find_far, if it is not local */
+	bool is_group;		       /* a multicast address */
 	struct sockaddr_storage local; /* then: the address of this side */
 };
 
 static bool is_inet(const struct sockaddr *sa)
 {
 	return sa->sa_family == AF_INET || sa->sa_family == AF_INET6;
+}
+
+static bool is_group(const struct sockaddr *sa)
+{
+	union ibv_gid gid;
+
+	sr_gid_from_sockaddr(sa, &gid);
+	return sr_gid_is_multicast(&gid);
 }
 
 /* Without sr_cm_lock: to open an address may take another process' help. */
@@ -69,8 +80,14 @@ static struct found find(struct sr_cm_id *id, const struct sockaddr *src,
 
 	if (!is_inet(dst) || sr_cm_is_any(dst))
 		return f;
+	if (is_group(dst)) {
+		f.is_group = true;
+		f.far = sr_cm_group_source(dst, &f.local);
+		return f;
+	}
 	f.r = sr_cm_check_local(dst);
-	if (f.r && !sr_cm_is_shortage(f.r) && id->ib.ps == RDMA_PS_TCP)
+	if (f.r && !sr_cm_is_shortage(f.r) &&
+	    (id->ib.ps == RDMA_PS_TCP || id->ib.ps == RDMA_PS_UDP))
 		f.far = sr_cm_find_far(bound->sa_family ? bound : src, dst, &f.local);
 	return f;
 }
@@ -100,8 +117,21 @@ static int resolve_far(struct sr_cm_id *id, const struct sockaddr *dst, const st
 	if (r)
 		return r;
 	name_source(id, local);
-	id->way = &sr_cm_by_mads;
+	id->way = sr_cm_is_datagram(id) ? &sr_cm_by_sidr : &sr_cm_by_mads;
 	return 1;
+}
+
+/* Datagrams to a group leave from this host's first address, or the one that the program names. */
+static int resolve_group(struct sr_cm_id *id, const struct sockaddr *src,
+			 const struct sockaddr *dst, const struct found *f)
+{
+	const struct sockaddr *local = (const struct sockaddr *)&f->local;
+	bool is_named = src && src->sa_family && !sr_cm_is_any(src);
+	int r = f->far ? f->far : bind_source(id, is_named ? src : local, dst);
+
+	if (!r)
+		name_source(id, local);
+	return r ? r : sr_cm_set_device(id);
 }
 
 static int resolve(struct sr_cm_id *id, const struct sockaddr *src, const struct sockaddr *dst_in,
@@ -118,7 +148,10 @@ static int resolve(struct sr_cm_id *id, const struct sockaddr *src, const struct
 	loopback_for_any(dst);
 	if (sr_cm_is_shortage(f->r))
 		return f->r;
-	r = f->r ? resolve_far(id, dst, f) : bind_source(id, src, dst);
+	if (f->is_group)
+		r = resolve_group(id, src, dst, f);
+	else
+		r = f->r ? resolve_far(id, dst, f) : bind_source(id, src, dst);
 	if (r < 0 || (f->r && !r))
 		return r;
 	sr_gid_from_sockaddr(&id->ib.route.addr.src_addr, &id->ib.route.addr.addr.ibaddr.sgid);
@@ -165,7 +198,7 @@ SR_API int rdma_resolve_route(struct rdma_cm_id *ib, int timeout_ms)
 	if (id->state != CM_ADDR_RESOLVED) {
 		r = EINVAL;
 	} else {
-		if (id->way == &sr_cm_by_mads) {
+		if (id->way != &sr_cm_by_socket) {
 			sr_cm_ends(id, &ends);
 			id->path_mtu = sr_cm_path_mtu(&ends);
 		}

@@ -26,8 +26,11 @@ SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret
 {
 	struct rdma_event_channel *own = NULL;
 	struct sr_cm_id *id;
-	int r = sr_node_start();
+	int r;
 
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_UDP && ps != RDMA_PS_IPOIB && ps != RDMA_PS_IB)
+		return sr_cm_fail(EINVAL);
+	r = sr_node_start();
 	if (r)
 		return sr_cm_fail(-r);
 	if (!ch) {

@@ -19,6 +19,7 @@
 #include "softrdma/process/timer.h"
 #include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_message.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/cm_way.h"
 #include "softrdma/fabric/engine.h"
 #include "softrdma/process/part.h"
@@ -38,25 +39,9 @@ enum sr_cm_state {
 	CM_ESTABLISHED,
 	CM_DREQ_SENT,
 	CM_DREQ_RECEIVED,
-	CM_CLOSED, /* disconnected, rejected or failed */
+	CM_RESOLVED, /* datagrams: the peer is known, or knows this side; no connection follows */
+	CM_CLOSED,   /* disconnected, rejected or failed */
 };
-
-struct sr_cm_event {
-	struct rdma_cm_event ev;
-	struct sr_cm_event *next;
-	struct sr_cm_id *id; /* the id whose counters include this event */
-	uint8_t data[CM_MAX_DATA];
-};
-
-struct sr_cm_channel {
-	struct rdma_event_channel ib;
-	struct sr_cm_event *first, **last;
-};
-
-static inline struct sr_cm_channel *sr_to_channel(struct rdma_event_channel *ch)
-{
-	return container_of(ch, struct sr_cm_channel, ib);
-}
 
 /* sr_cm_lock guards all fields, except those of ib that belong to the application. */
 struct sr_cm_id {
@@ -74,6 +59,8 @@ struct sr_cm_id {
 	struct sr_mad_conn *conn; /* by MADs: from the REQ until the protocol is over */
 	enum ibv_mtu path_mtu;
 	uint32_t local_qpn, remote_qpn;
+	struct sr_sidr *sidr;	 /* by MADs: a service id that is being resolved */
+	struct sr_group *groups; /* owned; that it has joined */
 	/* Starting PSNs as REQ and REP carry them: each side tells where the other begins to send,
 	 * IBA 12.7.31. So the first request to this side has local_psn. */
 	uint32_t local_psn, remote_psn;
@@ -101,6 +88,12 @@ static inline struct sr_cm_id *sr_to_cm(struct rdma_cm_id *id)
 	return container_of(id, struct sr_cm_id, ib);
 }
 
+/* Whether it is for datagrams: RDMA_PS_UDP and the like. */
+static inline bool sr_cm_is_datagram(const struct sr_cm_id *id)
+{
+	return id->ib.qp_type == IBV_QPT_UD;
+}
+
 int sr_cm_fail(int err); /* errno = err; -1 */
 
 /* cm_id.c: the table of ids. Under sr_cm_lock, except sr_cm_new and sr_cm_for_each, which take
@@ -118,18 +111,9 @@ void sr_cm_leave_device(struct sr_cm_id *id);
 /* Application thread. Closes the contexts of removed devices that no id uses. */
 void sr_cm_close_unused_devices(void);
 
-/* cm_queue.c: events */
-struct sr_cm_event *sr_cm_event_new(struct sr_cm_id *about, enum rdma_cm_event_type type,
-				    int status);
-void sr_cm_event_queue(struct rdma_event_channel *ch, struct sr_cm_event *e);
-void sr_cm_raise(struct sr_cm_id *id, enum rdma_cm_event_type type, int status);
-void sr_cm_event_data(struct sr_cm_event *e, const struct sr_cm_msg *m, uint8_t padded_len);
-void sr_cm_events_drop(struct sr_cm_id *id);
-void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
-		       struct rdma_event_channel *to);
-
-/* cm_qp.c: the exponent of the queue pair's time-out */
+/* cm_qp.c: the exponent of the queue pair's time-out; the way from this side to the peer's */
 uint8_t sr_cm_ack_timeout(const struct sr_cm_id *id);
+void sr_cm_fill_address(const struct sr_cm_id *id, struct ibv_ah_attr *ret);
 
 /* cm_conn.c: the steps of a connection */
 int sr_cm_to_rtr_rts(struct sr_cm_id *id);

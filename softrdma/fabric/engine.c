@@ -20,6 +20,21 @@ const struct sr_engine *sr_engine_for(const struct ibv_qp_attr *attr)
 	return for_the_rest;
 }
 
+const struct sr_engine *sr_engine_to(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	SR_FOR_EACH_PART(part)
+	if (part->engine && part->engine->reaches && part->engine->reaches(local, remote))
+		return part->engine;
+	return NULL;
+}
+
+void sr_engine_open(void)
+{
+	SR_FOR_EACH_PART(part)
+	if (part->engine && part->engine->open)
+		part->engine->open();
+}
+
 enum ibv_mtu sr_engine_path_mtu(void)
 {
 	SR_FOR_EACH_PART(part)

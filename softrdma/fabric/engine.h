@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+struct sr_datagram;
 struct sr_hello;
 struct sr_peer;
 struct sr_qp;
@@ -77,6 +78,14 @@ struct sr_engine {
 	/* The other end's min_rnr_timer, encoded as in ibv_modify_qp(3); 0 if it is not known. */
 	uint32_t (*rnr_timer)(const struct sr_qp *qp);
 
+	/* Datagrams. Whether it reaches an address from that one of this host. Application thread,
+	 * without locks: may wait for another process. */
+	bool (*reaches)(const union ibv_gid *local, const union ibv_gid *remote);
+	/* Sends a datagram, under sq_lock. False: the receiver is looked for; then qp runs. */
+	bool (*send)(struct sr_qp *qp, const struct sr_datagram *d);
+	/* Opens the addresses on which datagrams arrive. As reaches; may be NULL. */
+	void (*open)(void);
+
 	/* A thread polls an empty completion queue, or will sleep until it gets an entry. Without
 	 * locks; may be NULL. */
 	void (*poll)(void);
@@ -109,6 +118,10 @@ struct sr_engine {
 const struct sr_engine *sr_engine(void);
 /* The engine for a queue pair that comes to RTR. Application thread, without locks. */
 const struct sr_engine *sr_engine_for(const struct ibv_qp_attr *attr);
+/* The engine that reaches an address, or NULL. Application thread, without locks. */
+const struct sr_engine *sr_engine_to(const union ibv_gid *local, const union ibv_gid *remote);
+/* Calls open of all engines. */
+void sr_engine_open(void);
 /* What the engines' path_mtu says, IBV_MTU_4096 if none says anything. Any thread. */
 enum ibv_mtu sr_engine_path_mtu(void);
 

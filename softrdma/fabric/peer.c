@@ -31,8 +31,6 @@ static pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sr_peer *peers; /* live ones, not ourselves; each holds one ref */
 static uint64_t last_serial;
 struct sr_peer *sr_peer_self;
-static _Atomic bool seeking;	    /* one at a time is enough: each retry starts another */
-static _Atomic uint32_t sought_for; /* the slot of the queue pair that waits */
 
 /* ---- objects --------------------------------------------------------------- */
 
@@ -90,7 +88,6 @@ static void forget(void)
 	pthread_mutex_init(&peers_lock, NULL);
 	peers = NULL;
 	sr_peer_self = NULL;
-	atomic_store(&seeking, false);
 }
 
 static struct sr_peer *find(bool (*is)(const struct sr_peer *, uint64_t), uint64_t key)
@@ -113,6 +110,18 @@ unsigned sr_peer_for_each(unsigned (*fn)(struct sr_peer *p))
 	pthread_mutex_lock(&peers_lock);
 	for (struct sr_peer *p = peers; p; p = p->next)
 		n += fn(p);
+	pthread_mutex_unlock(&peers_lock);
+	return n;
+}
+
+unsigned sr_peer_list(struct sr_peer **ret, unsigned max)
+{
+	unsigned n = 0;
+
+	ret[n++] = sr_peer_ref(sr_peer_self);
+	pthread_mutex_lock(&peers_lock);
+	for (struct sr_peer *p = peers; p && n < max; p = p->next)
+		ret[n++] = sr_peer_ref(p);
 	pthread_mutex_unlock(&peers_lock);
 	return n;
 }
@@ -317,36 +326,6 @@ int sr_peer_by_qpn(uint32_t qpn, struct sr_peer **ret)
 	else
 		adopt_socket(*ret, sock);
 	return r;
-}
-
-static void *seek(void *arg)
-{
-	uint32_t slot = atomic_load(&sought_for);
-	struct sr_peer *p;
-
-	if (!sr_peer_by_qpn((uint32_t)(uintptr_t)arg, &p)) {
-		sr_peer_unref(p);
-		sr_peer_kick_qp(sr_peer_self, slot, SEG_EV_RESUME);
-	}
-	atomic_store(&seeking, false);
-	return NULL;
-}
-
-void sr_peer_seek(uint32_t qpn, uint32_t slot)
-{
-	sigset_t all, old;
-	pthread_t thread;
-
-	if (atomic_exchange(&seeking, true))
-		return;
-	atomic_store(&sought_for, slot);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* inherited by the thread */
-	if (pthread_create(&thread, NULL, seek, (void *)(uintptr_t)qpn))
-		atomic_store(&seeking, false);
-	else
-		pthread_detach(thread);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* ---- death ----------------------------------------------------------------- */

@@ -51,8 +51,12 @@ int sr_peer_by_qpn(uint32_t qpn, struct sr_peer **ret);
 /* The same if it was introduced before, or NULL. */
 struct sr_peer *sr_peer_known(uint32_t qpn);
 /* Looks for the owner of qpn on a thread of its own, because the helper must not wait; then
- * resumes this process' queue pair in the slot. */
-void sr_peer_seek(uint32_t qpn, uint32_t slot);
+ * resumes this process' queue pair in the slot. False: it does not, because no process owned that
+ * number a moment ago, or too many are looked for. */
+bool sr_peer_seek(uint32_t qpn, uint32_t slot);
+/* Introduces this process to all others of this user on this host. Application thread, without
+ * locks: waits for them. */
+void sr_peer_meet_all(void);
 struct sr_peer *sr_peer_ref(struct sr_peer *p);
 void sr_peer_unref(struct sr_peer *p);
 /* Checks whether the process still runs the program that introduced itself. Marks the peer dead
@@ -61,6 +65,8 @@ void sr_peer_verify(struct sr_peer *p);
 
 /* The sum of what fn returns for each live peer, under the list's lock, and for this process. */
 unsigned sr_peer_for_each(unsigned (*fn)(struct sr_peer *p));
+/* References to live peers and this process, at most max. Returns how many. */
+unsigned sr_peer_list(struct sr_peer **ret, unsigned max);
 /* Requests that the helpers of all peers sweep their views (view.h). */
 void sr_peer_kick_views(void);
 

@@ -21,13 +21,14 @@
 #include "softrdma/fabric/seg_queues.h"
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
-#define SEG_VERSION 3u
+#define SEG_VERSION 4u
 #define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched */
 
-#define SEG_MAX_QP   4096u
-#define SEG_MAX_CQ   4096u
-#define SEG_MAX_SRQ  1024u
-#define SEG_MAX_BASE (SEG_MAX_QP / 256u)
+#define SEG_MAX_QP     4096u
+#define SEG_MAX_CQ     4096u
+#define SEG_MAX_SRQ    1024u
+#define SEG_MAX_MEMBER 256u
+#define SEG_MAX_BASE   (SEG_MAX_QP / 256u)
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a hidden lock would not be shared");
 static_assert(SEG_MAX_QP % 64 + SEG_MAX_CQ % 64 + SEG_MAX_SRQ % 64 == 0, "words of attention bits");
 static_assert(SEG_MAX_QP <= UINT16_MAX + 1, "seg_cqe.qp_slot");
@@ -58,6 +59,14 @@ struct seg_qp {
 	_Atomic uint32_t established; /* peer: COMM_EST was raised */
 	_Atomic uint64_t claim;	      /* peer: position + 1 in the SRQ's order ring */
 	struct seg_rq rq;
+	_Atomic uint32_t is_datagram; /* UD; what follows is for it */
+	uint32_t qkey;
+};
+
+/* A queue pair that receives what is sent to a multicast group. */
+struct seg_member {
+	_Atomic uint32_t qp_slot; /* + 1; 0: free. Written last */
+	uint8_t gid[16];
 };
 
 struct seg {
@@ -74,6 +83,8 @@ struct seg {
 	_Atomic uint64_t attn_cq[SEG_MAX_CQ / 64];
 	_Atomic uint64_t attn_srq[SEG_MAX_SRQ / 64];
 	_Atomic uint64_t attn_view[1]; /* bit 0: some process has ended a share */
+	_Atomic uint32_t n_members;    /* no member lies beyond */
+	struct seg_member member[SEG_MAX_MEMBER];
 	struct seg_mr mr[SEG_MAX_MR];
 	struct seg_share share[SEG_MAX_SHARE];
 	struct seg_qp qp[SEG_MAX_QP];

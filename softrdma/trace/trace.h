@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+struct sr_datagram;
 struct sr_qp;
 struct sr_wqe;
 
@@ -51,6 +52,9 @@ struct trace_message {
  * either side can poll a completion: so a reply follows its request in the file.
  */
 void trace_message(const struct trace_message *m);
+
+/* Traces a datagram to a process of this host, before it is delivered. Under sq_lock. */
+void trace_datagram(const struct sr_datagram *d);
 
 /*
  * Traces a packet that a socket sends or has received: n bytes from the BTH to the ICRC. Any

@@ -105,6 +105,10 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 		.max_srq = SEG_MAX_SRQ,
 		.max_srq_wr = DEV_MAX_WR,
 		.max_srq_sge = DEV_MAX_SRQ_SGE,
+		.max_ah = DEV_MAX_AH,
+		.max_mcast_grp = SEG_MAX_MEMBER,
+		.max_mcast_qp_attach = SEG_MAX_MEMBER,
+		.max_total_mcast_qp_attach = SEG_MAX_MEMBER,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 15,
 		.phys_port_cnt = 1,
@@ -112,7 +116,8 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	if (sr_is_siw()) { /* siw_query_device() */
 		a->atomic_cap = IBV_ATOMIC_NONE;
 		a->device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS;
-		a->max_mw = 0;
+		a->max_mw = a->max_ah = 0;
+		a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach = 0;
 	}
 	return 0;
 }

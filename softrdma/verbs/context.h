@@ -27,6 +27,7 @@ enum {
 	DEV_MAX_SRQ_SGE = 31,
 	DEV_MAX_MSG = 1 << 30,
 	DEV_N_VECTORS = 4,
+	DEV_MAX_AH = 1 << 20,
 	DEV_PKEY = 0xffff,
 };
 

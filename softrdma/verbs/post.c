@@ -18,6 +18,7 @@
 
 #include "softrdma/fabric/peer.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/verbs/ah.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/process/likeness.h"
 
@@ -95,6 +96,30 @@ int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
 	return 0;
 }
 
+int sr_wqe_datagram(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_ah *ah, uint32_t qpn,
+		    uint32_t qkey)
+{
+	union sr_wqe_extra *extra = extra_at(qp, w);
+
+	if (!extra)
+		return ENOMEM;
+	extra->datagram.to.engine = NULL;
+	if (!ah)
+		return EINVAL;
+	extra->datagram.to = sr_to_ah(ah)->to;
+	extra->datagram.qpn = qpn & 0xffffff;
+	extra->datagram.qkey = qkey;
+	return 0;
+}
+
+static int copy_datagram(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
+{
+	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
+		return EINVAL;
+	w->imm = wr->imm_data;
+	return sr_wqe_datagram(qp, w, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+}
+
 static int copy_operation(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
 {
 	switch (wr->opcode) {
@@ -157,7 +182,8 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	w->stage = WQE_QUEUED;
 	w->is_fated = false;
 	w->moved = 0;
-	r = copy_operation(qp, w, wr);
+	r = __builtin_expect(qp->is_datagram, 0) ? copy_datagram(qp, w, wr)
+						 : copy_operation(qp, w, wr);
 	if (!r && sr_is_siw())
 		r = siw_refuses(w);
 	if (!r)

@@ -77,46 +77,6 @@ SR_API void ibv_unimport_dm(struct ibv_dm *dm)
 {
 }
 
-SR_API struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	return none();
-}
-
-SR_API struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
-					    struct ibv_grh *grh, uint8_t port)
-{
-	return none();
-}
-
-SR_API int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc,
-			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
-{
-	errno = EOPNOTSUPP;
-	return -1;
-}
-
-SR_API int ibv_destroy_ah(struct ibv_ah *ah)
-{
-	return EOPNOTSUPP;
-}
-
-SR_API int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr,
-				       uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
-{
-	errno = EOPNOTSUPP;
-	return -1;
-}
-
-SR_API int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return EOPNOTSUPP;
-}
-
-SR_API int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return EOPNOTSUPP;
-}
-
 /* Enhanced connection establishment: nothing to negotiate. */
 
 SR_API int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
@@ -140,23 +100,4 @@ SR_API int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	memset(ece, 0, sizeof(*ece));
 	return 0;
-}
-
-SR_API int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
-{
-	errno = EOPNOTSUPP;
-	return -1;
-}
-
-SR_API int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
-				  void *context)
-{
-	errno = EOPNOTSUPP;
-	return -1;
-}
-
-SR_API int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
-{
-	errno = EOPNOTSUPP;
-	return -1;
 }

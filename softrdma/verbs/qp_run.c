@@ -72,7 +72,7 @@ static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *re
 	if (*ret_status)
 		return false;
 	ns = chaos_hold_ns(4096ULL << qp->attr.timeout);
-	if (wants_receive(w) && chaos_rnr()) {
+	if (wants_receive(w) && !qp->is_datagram && chaos_rnr()) {
 		if (!qp->attr.rnr_retry)
 			*ret_status = IBV_WC_RNR_RETRY_EXC_ERR;
 		ns += chaos_rnr_ns(sr_qp_rnr_ns(qp), qp->attr.rnr_retry);

@@ -5,7 +5,8 @@
  *   RESET -> INIT -> RTR -> RTS <-> SQD,  any -> ERR, any -> RESET
  *
  * Each transition has the attributes it requires and those it allows, as in IBA table 91 and the
- * kernel's qp_state_table for RC; anything missing or extra is EINVAL. RTR looks up the other end.
+ * kernel's qp_state_table for RC and UD; anything missing or extra is EINVAL. RTR looks up the
+ * other end. A queue pair for datagrams has none: it opens its addresses.
  * RTS resumes a sender that waits for this end. RESET drops the work requests and the completions
  * without a trace; ERR flushes them.
  */
@@ -52,18 +53,37 @@ static const struct transition transitions[] = {
 		 IBV_QP_PATH_MIG_STATE},
 };
 
-static bool transition_ok(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+static const struct transition datagram_transitions[] = {
+	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+	{IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	{IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	{IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	{IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+};
+
+static const struct transition *find_transition(bool is_datagram, enum ibv_qp_state from,
+						enum ibv_qp_state to)
 {
+	const struct transition *t = is_datagram ? datagram_transitions : transitions;
+	size_t n = is_datagram ? sizeof(datagram_transitions) : sizeof(transitions);
+
+	for (const struct transition *end = t + n / sizeof(*t); t < end; t++)
+		if (t->from == from && t->to == to)
+			return t;
+	return NULL;
+}
+
+static bool transition_ok(bool is_datagram, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	const struct transition *t = find_transition(is_datagram, from, to);
+
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		return !(mask & ~ANY_TIME);
-	for (unsigned i = 0; i < sizeof(transitions) / sizeof(*transitions); i++) {
-		const struct transition *t = &transitions[i];
-
-		if (t->from == from && t->to == to)
-			return (mask & t->required) == t->required &&
-			       !(mask & ~(t->required | t->optional | IBV_QP_STATE));
-	}
-	return false;
+	return t && (mask & t->required) == t->required &&
+	       !(mask & ~(t->required | t->optional | IBV_QP_STATE));
 }
 
 static bool values_ok(const struct ibv_qp_attr *a, int mask)
@@ -104,6 +124,8 @@ static void merge_path(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int 
 		to->sq_psn = a->sq_psn;
 	if (mask & IBV_QP_DEST_QPN)
 		to->dest_qp_num = a->dest_qp_num;
+	if (mask & IBV_QP_QKEY)
+		to->qkey = a->qkey;
 }
 
 static void merge_limits(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
@@ -132,6 +154,7 @@ static void publish(struct sr_qp *qp, enum ibv_qp_state to)
 	sr_rq_lock(sr_peer_self, qp->slot);
 	s->access = qp->attr.qp_access_flags;
 	s->dest_qpn = qp->attr.dest_qp_num;
+	s->qkey = qp->attr.qkey;
 	s->max_dest_rd = qp->attr.max_dest_rd_atomic;
 	s->min_rnr_timer = qp->attr.min_rnr_timer;
 	atomic_store(&s->state, to);
@@ -194,11 +217,11 @@ static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask,
 
 	if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != from)
 		return EINVAL;
-	if (!transition_ok(from, to, mask) || !values_ok(a, mask))
+	if (!transition_ok(qp->is_datagram, from, to, mask) || !values_ok(a, mask))
 		return EINVAL;
 	merge_path(&qp->attr, a, mask);
 	merge_limits(&qp->attr, a, mask);
-	if (to == IBV_QPS_RTR)
+	if (to == IBV_QPS_RTR && !qp->is_datagram)
 		qp->engine = engine;
 	arrive(qp, from, to, a, mask, found);
 	qp->ib.qp_base.state = to;
@@ -216,7 +239,9 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 	 * May wait for the other process' helper, so the caller holds no lock, which that helper
 	 * may need. A QP number that does not exist is no error: sends to it time out.
 	 */
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && qp->is_datagram)
+		sr_engine_open();
+	else if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		engine = mask & IBV_QP_AV ? sr_engine_for(attr) : sr_engine();
 		found = mask & IBV_QP_DEST_QPN ? engine->find(attr->dest_qp_num) : NULL;
 	}

@@ -19,6 +19,8 @@
 
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/datagram.h"
+#include "softrdma/verbs/multicast.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/fabric/rq.h"
 #include "softrdma/verbs/mr.h"
@@ -70,8 +72,9 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
 	    (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     a->send_ops_flags & (IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE)))
 		return EOPNOTSUPP;
-	if (a->qp_type != IBV_QPT_RC ||
-	    (sr_is_siw() && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+	if ((a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UD) ||
+	    (sr_is_siw() &&
+	     (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS || a->qp_type != IBV_QPT_RC)))
 		return EOPNOTSUPP;
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq)
 		return EINVAL;
@@ -121,6 +124,8 @@ static void open_shared(struct sr_qp *qp, uint32_t pd)
 	s->pd = pd;
 	s->recv_cq = qp->recv_cq->slot;
 	s->srq = qp->srq ? qp->srq->slot + 1 : 0;
+	atomic_store(&s->is_datagram, qp->is_datagram);
+	s->qkey = 0;
 	atomic_store(&s->rq.posted, 0);
 	atomic_store(&s->rq.head, 0);
 	atomic_store(&s->rq.polled, 0);
@@ -165,7 +170,8 @@ static struct sr_qp *new_qp(const struct ibv_qp_init_attr_ex *a)
 		return NULL;
 	qp->send_cq = sr_to_cq(a->send_cq);
 	qp->recv_cq = sr_to_cq(a->recv_cq);
-	qp->engine = sr_engine();
+	qp->is_datagram = a->qp_type == IBV_QPT_UD;
+	qp->engine = qp->is_datagram ? &sr_datagram_engine : sr_engine();
 	qp->srq = a->srq ? sr_to_srq(a->srq) : NULL;
 	qp->signals_all = a->sq_sig_all;
 	qp->cap = a->cap;
@@ -271,6 +277,8 @@ SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 	struct sr_qp *qp = sr_to_qp(ib);
 
 	set_live(qp, false); /* the helper skips it now; pollers may still meet it */
+	if (qp->is_datagram)
+		sr_multicast_forget(qp->slot);
 	sr_timer_stop(&qp->timer);
 	sr_timer_stop(&qp->late_timer);
 	pthread_mutex_lock(&qp->sq_lock); /* lets a post in progress finish */

@@ -35,7 +35,8 @@ struct sr_qp {
 	struct sr_srq *srq;
 	struct ibv_qp_cap cap;
 	bool signals_all;
-	bool is_live; /* fully created, not being destroyed; guarded by the table lock */
+	bool is_datagram; /* UD */
+	bool is_live;	  /* fully created, not being destroyed; guarded by the table lock */
 	size_t rq_bytes;
 	unsigned async_delivered; /* guarded by the context's lock */
 

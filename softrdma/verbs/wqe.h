@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "softrdma/fabric/datagram.h"
+
 struct sr_qp;
 
 /* The progress of a send work request; see qp_late.c for the middle two. */
@@ -57,14 +59,20 @@ union sr_wqe_extra {
 		struct ibv_mw *mw;
 		struct ibv_mw_bind_info info;
 	} bind;
+	struct {
+		struct sr_address to;
+		uint32_t qpn, qkey;
+	} datagram;
 };
 
 bool sr_wqe_may_post(const struct sr_qp *qp);
 /* The slot at the head of the ring, NULL = full. The caller advances the head. */
 struct sr_wqe *sr_wqe_next(struct sr_qp *qp);
-/* Fills the extra part of an atomic, of a bind. 0 or ENOMEM. */
+/* Fills the extra part of an atomic, of a bind, of a datagram. 0 or ENOMEM; EINVAL: no handle. */
 int sr_wqe_atomic(struct sr_qp *qp, const struct sr_wqe *w, uint64_t compare_add, uint64_t swap);
 int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
 		const struct ibv_mw_bind_info *info);
+int sr_wqe_datagram(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_ah *ah, uint32_t qpn,
+		    uint32_t qkey);
 /* Append inline payload. 0 or ENOMEM. */
 int sr_wqe_inline(const struct sr_qp *qp, struct sr_wqe *w, const void *data, size_t len);

@@ -50,11 +50,20 @@ static void wr_abort(struct ibv_qp_ex *ib)
 static struct sr_wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 {
 	struct sr_qp *qp = from_ex(ib);
-	struct sr_wqe *w = qp->ex_error ? NULL : sr_wqe_next(qp);
+	struct sr_wqe *w;
+
+	if (qp->is_datagram && !qp->ex_error && opcode != IBV_WR_SEND &&
+	    opcode != IBV_WR_SEND_WITH_IMM)
+		qp->ex_error = EINVAL;
+	w = qp->ex_error ? NULL : sr_wqe_next(qp);
 
 	if (!w) {
 		if (!qp->ex_error)
 			qp->ex_error = ENOMEM;
+		return NULL;
+	}
+	if (qp->is_datagram && sr_wqe_datagram(qp, w, NULL, 0, 0) == ENOMEM) {
+		qp->ex_error = ENOMEM;
 		return NULL;
 	}
 	w->wr_id = ib->wr_id;
@@ -205,17 +214,21 @@ static void wr_set_inline_data(struct ibv_qp_ex *ib, void *addr, size_t len)
 
 /* Operations of other QP types. */
 
+static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct sr_qp *qp = from_ex(ib);
+	struct sr_wqe *w = current(ib);
+
+	if (w)
+		qp->ex_error = qp->is_datagram ? sr_wqe_datagram(qp, w, ah, qpn, qkey) : EINVAL;
+}
+
 static void unsupported(struct ibv_qp_ex *ib)
 {
 	from_ex(ib)->ex_error = EOPNOTSUPP;
 }
 
 static void wr_send_tso(struct ibv_qp_ex *ib, void *hdr, uint16_t hdr_sz, uint16_t mss)
-{
-	unsupported(ib);
-}
-
-static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	unsupported(ib);
 }

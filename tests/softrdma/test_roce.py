@@ -121,6 +121,12 @@ def perftest(name, *options, faults=None):
     same(command, env={"SOFTRDMA_CHAOS": faults} if faults else None)
 
 
+def datagrams(mtu, v6, size="1000", *options):
+    HOSTS.set_mtu(mtu)
+    said = same(["ibv_ud_pingpong", "-g", gid(v6), "-n", "300", "-s", size, "-c", *options])
+    expect((LOCAL6 if v6 else LOCAL) in said[0], f"not the right address in\n{said[0]}")
+
+
 def vanished_peer():
     """SIGKILL leaves the other side with retries, and then an error; nothing hangs."""
     HOSTS.set_mtu(SMALL)
@@ -231,6 +237,9 @@ CASES = [
     ("1 % of each fault", partial(pingpong, SMALL, "1024", False, faults=FAULTS_1)),
     ("10 % of each fault", partial(pingpong, SMALL, "1024", False, faults=FAULTS_10, n="100")),
     ("10 % of each fault, IPv6", partial(pingpong, LARGE, "4096", True, faults=FAULTS_10, n="100")),
+    ("ibv_ud_pingpong over IPv4", partial(datagrams, SMALL, False)),
+    ("ibv_ud_pingpong over IPv6, sleeping", partial(datagrams, SMALL, True, "999", "-e")),
+    ("ibv_ud_pingpong, 4096 bytes", partial(datagrams, LARGE, False, "4096")),
     ("vanished peer", vanished_peer),
     ("peers on one host stay on shared memory", on_one_host),
     ("a path MTU that the link cannot carry", too_large_for_the_link),
@@ -240,7 +249,7 @@ CASES = [
         ("ib_send_lat", "-n", "200"), ("ib_send_bw", "-n", "500", "-s", "65536"), ("ib_write_lat", "-n", "200"),
         ("ib_write_bw", "-n", "500", "-q", "4"), ("ib_read_lat", "-n", "200"), ("ib_read_bw", "-n", "500"),
         ("ib_read_bw", "-n", "50", "-s", "1048576"), ("ib_atomic_lat", "-n", "100"), ("ib_atomic_bw", "-n", "200"),
-        ("ib_send_lat", "-n", "100", "-e"))),
+        ("ib_send_lat", "-n", "100", "-e"), ("ib_send_lat", "-n", "100", "-c", "UD"))),
     ("ib_read_bw with 2 % of each fault",
      partial(perftest, "ib_read_bw", "-n", "100", faults="seed=3,drop=2,dup=2,swap=2,corrupt=2")),
     ("ib_atomic_bw with 2 % of each fault",

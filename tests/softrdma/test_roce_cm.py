@@ -17,6 +17,7 @@ from foreign import Failure, Program, free_port, listens, need, run, wait_until
 from test_trace import expect, expect_well_formed, icrc, packets, tshark
 
 RBLKD, RBLK = os.environ["RBLKD"], os.environ["RBLK"]
+UDADDY_PORT = 7174
 NQN = "nqn.2026-01.org.example:far"
 
 
@@ -55,6 +56,40 @@ def rping(address, env=None, size=64):
     for said in both[1:] if env else both:
         if said.count("ping data: rdma-ping-") < 19:
             raise Failure(f"rping did not get through:\n{said}")
+
+
+def datagrams(address, env=None, options=""):
+    """udaddy, whose port is fixed: it asks by SIDR, and then sends datagrams both ways."""
+    need("udaddy")
+    first, second = far.here(["udaddy", *options.split()], env), None
+    try:
+        wait_until(lambda: listens(UDADDY_PORT), "the server listens", first)
+        second = Rig.other.program(["udaddy", *options.split(), "-s", address], env)
+        second.expect_success()
+        first.expect_success()
+    except Failure as e:
+        raise Failure(f"{e}\nserver: {first}\nclient: {second}") from None
+    finally:
+        first.end()
+        if second:
+            second.end()
+
+
+def no_service():
+    """No program listens: the answer says so, at once."""
+    need("udaddy")
+    start = time.monotonic()
+    other = Rig.other.program(["udaddy", "-s", far.HERE])
+    keeper = far.here(["rping", "-s", "-a", far.HERE, "-p", str(free_port())])  # RoCE is there
+    try:
+        other.expect_refusal(30)
+        if "UNREACHABLE" not in other.said():
+            raise Failure(f"another failure: {other}")
+        if time.monotonic() - start > 30:
+            raise Failure("took too long")
+    finally:
+        other.end()
+        keeper.end()
 
 
 def no_listener():
@@ -256,6 +291,10 @@ def cases():
     yield "ucmatose with migration", functools.partial(
         pair, "ucmatose -p PORT -c 4 -m", "ucmatose -p PORT -c 4 -m -s HERE")
     yield "rdma_client", functools.partial(pair, "rdma_server -p PORT", "rdma_client -s HERE -p PORT")
+    yield "udaddy, IPv4", functools.partial(datagrams, far.HERE)
+    yield "udaddy, IPv6", functools.partial(datagrams, far.HERE6, None, "-b ::")
+    yield "udaddy, 4 queue pairs", functools.partial(datagrams, far.HERE, None, "-c 4")
+    yield "no program resolves: unreachable", no_service
     for test in "ib_send_lat", "ib_write_bw -q 2", "ib_read_bw", "ib_atomic_bw":
         line = f"{test} -R -F -n 100 -p PORT"
         yield f"{test} -R", functools.partial(pair, line, line + " HERE")

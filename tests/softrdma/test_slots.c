@@ -62,10 +62,9 @@ static void calls_that_make_objects(void **state)
 	struct ibv_dm dm = {.context = r->ctx};
 	struct ibv_srq_init_attr_ex xrc = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
 					   .srq_type = IBV_SRQT_XRC};
-	struct ibv_qp_init_attr ud = {
-		.send_cq = r->a.scq, .recv_cq = r->a.rcq, .qp_type = IBV_QPT_UD};
-	static const enum ibv_qp_type others[] = {IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET,
-						  IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV};
+	struct ibv_qp_init_attr other = {.send_cq = r->a.scq, .recv_cq = r->a.rcq};
+	static const enum ibv_qp_type others[] = {IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND,
+						  IBV_QPT_XRC_RECV};
 
 	refused_by_errno(ibv_create_flow_action_esp(r->ctx, &esp), NULL);
 	refused_by_errno(ibv_reg_dm_mr(r->pd, &dm, 0, 64, IBV_ACCESS_ZERO_BASED), NULL);
@@ -73,8 +72,8 @@ static void calls_that_make_objects(void **state)
 	xrc.pd = r->pd;
 	refused_by_errno(ibv_create_srq_ex(r->ctx, &xrc), NULL);
 	for (unsigned i = 0; i < n_of(others); i++) {
-		ud.qp_type = others[i];
-		refused_by_errno(ibv_create_qp(r->pd, &ud), NULL);
+		other.qp_type = others[i];
+		refused_by_errno(ibv_create_qp(r->pd, &other), NULL);
 	}
 }
 

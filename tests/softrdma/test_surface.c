@@ -31,7 +31,6 @@ static void absent_objects(void **state)
 	struct ibv_qp_open_attr open_qp = {0};
 	struct ibv_td_init_attr td = {0};
 	struct ibv_parent_domain_init_attr parent = {.pd = r->pd};
-	struct ibv_ah_attr ah = {.port_num = 1};
 
 	absent(ibv_create_flow(r->a.qp, &flow));
 	absent(ibv_open_xrcd(r->ctx, &xrcd));
@@ -43,7 +42,6 @@ static void absent_objects(void **state)
 	absent(ibv_open_qp(r->ctx, &open_qp));
 	absent(ibv_alloc_td(r->ctx, &td));
 	absent(ibv_alloc_parent_domain(r->ctx, &parent));
-	absent(ibv_create_ah(r->pd, &ah));
 	absent(ibv_reg_dmabuf_mr(r->pd, 0, 4096, 0, 0, 0));
 	absent(ibv_import_device(0));
 	absent(ibv_import_pd(r->ctx, 1));
@@ -55,14 +53,12 @@ static void absent_operations(void **state)
 	struct rig *r = *state;
 	struct ibv_modify_cq_attr cq = {0};
 	struct ibv_qp_rate_limit_attr rate = {0};
-	union ibv_gid gid = {0};
 	struct ibv_ece ece = {0};
 
 	assert_int_equal(ibv_modify_cq(r->a.scq, &cq), EOPNOTSUPP);
 	assert_int_equal(ibv_modify_qp_rate_limit(r->a.qp, &rate), EOPNOTSUPP);
 	assert_int_equal(ibv_advise_mr(r->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0),
 			 EOPNOTSUPP);
-	assert_int_equal(ibv_attach_mcast(r->a.qp, &gid, 0), EOPNOTSUPP);
 	assert_int_equal(ibv_set_ece(r->a.qp, &ece), EOPNOTSUPP);
 }
 

@@ -4,11 +4,15 @@
 checked by those that can. SOFTRDMA_LIB names the library."""
 
 import functools
+import os
 import sys
 
-from foreign import Failure, HERE, alone, enter_own_network, pair, refusal, run
+from foreign import (Failure, HERE, Program, SANITIZER, Skip, alone, enter_own_network, listens, need, pair, refusal, run,
+                     softrdma, wait_until)
 
 N = 200  # iterations of perftest
+UDADDY_PORT = 7174
+STDBUF = "/usr/libexec/coreutils/libstdbuf.so"  # makes a program write whole lines at once
 
 
 def case(name, function, *arguments):
@@ -34,6 +38,34 @@ def cm(name, server, client):
 
 def perftest(program, options):
     return both(f"{program} {options}".strip(), f"{program} -F -n {N} -p PORT {options}")
+
+
+def in_turns(pairs):
+    """Programs whose port is fixed. The client begins when the server is ready."""
+    for server, client, ready in pairs:
+        first = spoken(server)
+        try:
+            wait_until(lambda: ready(first), "the server is ready", first)
+            second = Program(client.replace("HERE", HERE).split())
+            try:
+                second.expect_success()
+                first.expect_success()
+            except Failure as e:
+                raise Failure(f"{e}\nserver: {first}\nclient: {second}") from None
+            finally:
+                second.end()
+        finally:
+            first.end()
+
+
+def spoken(command):
+    """A program whose lines appear in the file as it writes them."""
+    need(command.split()[0])
+    if not os.path.exists(STDBUF):
+        raise Skip("coreutils' libstdbuf is not installed")
+    if SANITIZER:
+        return Program(command.split(), wrapper=[*softrdma(before=[STDBUF])], env={"_STDBUF_O": "L"})
+    return Program(command.split(), env={"_STDBUF_O": "L", "LD_PRELOAD": STDBUF})
 
 
 def rping(address):
@@ -76,9 +108,17 @@ def cases():
     # Operations that reliable connections lack.
     yield case("XRC is refused: rdma_xclient", refusal, "rdma_xserver -p PORT -c x",
                "rdma_xclient -s HERE -p PORT -c x")
-    for program in "ibv_ud_pingpong", "ibv_uc_pingpong", "ibv_xsrq_pingpong":
+    for options in "", "-e", "-c", "-c -e", "-s 4096":
+        yield both(f"ibv_ud_pingpong {options}".strip(), f"ibv_ud_pingpong -g 0 -p PORT -n 300 {options}")
+    yield both("ib_send_lat -c UD", f"ib_send_lat -F -c UD -n {N} -p PORT -x 0")
+    # These have a fixed port, so they take turns.
+    yield case("udaddy", in_turns, [
+        (f"udaddy {options}", f"udaddy {options} -s HERE", lambda _: listens(UDADDY_PORT)) for options in ("", "-c 4", "-S 2000")])
+    yield case("mckey", in_turns, [
+        (f"mckey -m {group}", f"mckey -m {group} -s", lambda first: "receiving data" in first.said())
+        for group in ("239.1.2.3", "ff05::77")])
+    for program in "ibv_uc_pingpong", "ibv_xsrq_pingpong":
         yield case(f"{program} is refused", refusal, f"{program} -g 0 -p PORT", f"{program} -g 0 -p PORT HERE")
-    yield case("udaddy is refused", refusal, "udaddy -p PORT", "udaddy -p PORT -s HERE")
 
 
 if __name__ == "__main__":

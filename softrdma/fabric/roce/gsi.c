@@ -226,26 +226,31 @@ int sr_gsi_send(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYT
 
 /* ---- which process -------------------------------------------------------------------------- */
 
-int sr_gsi_listen(const union ibv_gid *local, uint16_t number)
+static enum roce_space space_of(enum rdma_port_space ps)
+{
+	return ps == RDMA_PS_UDP ? ROCE_SPACE_UDP : ROCE_SPACE_TCP;
+}
+
+int sr_gsi_listen(const union ibv_gid *local, enum rdma_port_space ps, uint16_t number)
 {
 	struct roce_port *port = roce_port_find(local);
 
-	return port ? roce_group_listen(&port->group, ROCE_SPACE_TCP, number) : -ENODEV;
+	return port ? roce_group_listen(&port->group, space_of(ps), number) : -ENODEV;
 }
 
-void sr_gsi_unlisten(const union ibv_gid *local, uint16_t number)
+void sr_gsi_unlisten(const union ibv_gid *local, enum rdma_port_space ps, uint16_t number)
 {
 	struct roce_port *port = roce_port_find(local);
 
 	if (port)
-		roce_group_unlisten(&port->group, ROCE_SPACE_TCP, number);
+		roce_group_unlisten(&port->group, space_of(ps), number);
 }
 
-bool sr_gsi_others_listen(const union ibv_gid *local, uint16_t number)
+bool sr_gsi_others_listen(const union ibv_gid *local, enum rdma_port_space ps, uint16_t number)
 {
 	struct roce_port *port = roce_port_find(local);
 	bool listens = false;
-	uint16_t inbox = port ? roce_group_listener(&port->group, ROCE_SPACE_TCP, number, &listens)
+	uint16_t inbox = port ? roce_group_listener(&port->group, space_of(ps), number, &listens)
 			      : 0;
 
 	return listens && inbox != roce_member_inbox() && roce_member_lives(inbox);

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -66,15 +67,15 @@ typedef void sr_gsi_on_unreachable(const struct sr_gsi_path *path);
 void sr_gsi_watch_unreachable(sr_gsi_on_unreachable *fn);
 
 /*
- * ConnectRequests for a port of RDMA_PS_TCP (host order) come to this process from now on, or no
- * longer. The address is open. 0, -EADDRINUSE (another process listens on it), -ENOSPC (too many
- * ports), or another -errno. Any thread; sr_cm_lock may be held. A process that dies listens no
- * longer.
+ * Requests for a port (host order) of RDMA_PS_TCP or RDMA_PS_UDP come to this process from now on,
+ * or no longer. The address is open. 0, -EADDRINUSE (another process listens on it), -ENOSPC (too
+ * many ports), or another -errno. Any thread; sr_cm_lock may be held. A process that dies listens
+ * no longer.
  */
-int sr_gsi_listen(const union ibv_gid *local, uint16_t port);
-void sr_gsi_unlisten(const union ibv_gid *local, uint16_t port);
+int sr_gsi_listen(const union ibv_gid *local, enum rdma_port_space ps, uint16_t port);
+void sr_gsi_unlisten(const union ibv_gid *local, enum rdma_port_space ps, uint16_t port);
 /* Whether another process listens there now. Any thread; sr_cm_lock may be held. */
-bool sr_gsi_others_listen(const union ibv_gid *local, uint16_t port);
+bool sr_gsi_others_listen(const union ibv_gid *local, enum rdma_port_space ps, uint16_t port);
 
 /*
  * Which communication ids this process may issue at this address: those whose first byte c on the

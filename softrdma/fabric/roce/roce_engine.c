@@ -8,6 +8,7 @@
 #include "softrdma/fabric/roce/gsi.h"
 #include "softrdma/fabric/roce/gsi_parts.h"
 #include "softrdma/fabric/roce/link.h"
+#include "softrdma/fabric/roce/roce_datagram.h"
 #include "softrdma/process/part.h"
 
 enum {
@@ -146,6 +147,8 @@ static void on_packet(struct roce_port *port, const union ibv_gid *from,
 {
 	if (roce_traits(p->opcode) & ROCE_IS_RC || p->opcode == ROCE_CNP)
 		roce_on_rc_packet(port, from, p, ip_id, congested);
+	else if (p->dest_qpn > 1)
+		roce_on_datagram(port, from, p);
 	else
 		gsi_on_packet(port, from, p);
 }
@@ -155,6 +158,13 @@ static enum ibv_mtu path_mtu(void)
 	union ibv_gid first;
 
 	return roce_allows(NULL) && !sr_gid_at(0, &first, NULL) ? gsi_interface_mtu(&first) : 0;
+}
+
+/* Threads that poll read the sockets from now on. */
+static void open_all(void)
+{
+	if (roce_open_all())
+		atomic_store(&sr_engine_reads, &engine);
 }
 
 static const struct sr_engine engine = {
@@ -168,6 +178,9 @@ static const struct sr_engine engine = {
 	.flush = roce_pump,
 	.kick = kick,
 	.rnr_timer = rnr_timer,
+	.reaches = roce_reaches,
+	.send = roce_send_datagram,
+	.open = open_all,
 	.poll = roce_ports_poll,
 	.sleep = roce_ports_watch,
 	.path_mtu = path_mtu,

@@ -83,6 +83,8 @@ enum ibv_wc_status sr_shm_execute(struct sr_qp *qp, const struct sr_wqe *w, uint
 void sr_shm_kick(struct sr_qp *qp);
 uint32_t sr_shm_rnr_timer(const struct sr_qp *qp);
 
+bool sr_shm_send(struct sr_qp *qp, const struct sr_datagram *d);
+
 /* Under sq_lock. Connects a queue pair whose other end was not there at RTR, or has it looked for
  * on another thread, which resumes the queue pair. */
 void sr_shm_seek(struct sr_qp *qp);

@@ -11,6 +11,7 @@ static const struct sr_engine engine = {
 	.execute = sr_shm_execute,
 	.kick = sr_shm_kick,
 	.rnr_timer = sr_shm_rnr_timer,
+	.send = sr_shm_send,
 	.introduce = sr_hello_fill,
 	.admit = sr_peer_admit,
 	.verify = sr_peer_verify,

@@ -376,6 +376,10 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 			   backends_names(names, can_share));
 	if (!named(ns, has_cluster))
 		refuse_cluster(c, ns);
+	if (ns->cache_mark.line && named(ns, is_size))
+		conf_error(c->conf, ns->cache_mark,
+			   "cache is for stores that keep data: nothing makes %s durable",
+			   named(ns, is_size)->name);
 	if (ns->must_create && !creator)
 		conf_error(c->conf, ns->create_mark, "create is for %s only",
 			   backends_names(names, can_create));

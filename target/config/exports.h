@@ -32,6 +32,13 @@ struct config_ana_group {
 	struct conf_list portals; /* of struct config_ana_portal */
 };
 
+/* When a namespace's writes are durable; index into the names of the key cache. */
+enum config_cache {
+	CONFIG_CACHE_AUTO, /* as the store is */
+	CONFIG_CACHE_WRITE_BACK,
+	CONFIG_CACHE_WRITE_THROUGH,
+};
+
 /* The value under the key of a backend, by the type of the key. */
 struct config_store {
 	union {
@@ -44,7 +51,7 @@ struct config_store {
 struct config_namespace {
 	uint64_t nsid;
 	struct conf_mark mark, nsid_mark, uuid_mark, size_mark, create_mark;
-	struct conf_mark shared_mark, nguid_mark, eui64_mark;
+	struct conf_mark shared_mark, nguid_mark, eui64_mark, cache_mark;
 	char *uuid;	     /* NULL: derived from the subsystem's NQN and nsid, stable */
 	char *nguid, *eui64; /* hexadecimal; NULL: NGUID is the UUID, there is no EUI64 */
 	struct config_store stores[BACKENDS_MAX]; /* as backends[]; exactly one is given */
@@ -52,6 +59,7 @@ struct config_namespace {
 	bool must_create;
 	uint64_t block_size; /* 512 or 4096 */
 	bool is_read_only;
+	unsigned cache; /* enum config_cache */
 	struct config_qos qos;
 	bool is_shared; /* other rblkd export the store, too */
 	char *ceph_conf, *ceph_user;

@@ -217,6 +217,9 @@ static const struct conf_key identity_keys[] = {
 	 .check = check_eui64, .help = "EUI-64 that hosts see; none without this key."},
 };
 
+/* By enum config_cache. */
+static const char *const cache_names[] = {"auto", "write-back", "write-through", NULL};
+
 /* The keys of the backends are between these two; each namespace has one. */
 static const struct conf_key option_keys[] = {
 	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
@@ -228,6 +231,9 @@ static const struct conf_key option_keys[] = {
 	 .parse = parse_block_size, .help = "Logical block size: 512 or 4096."},
 	{"read_only", CONF_BOOL, AT(config_namespace, is_read_only), .default_value = "false",
 	 .help = "Refuses writes."},
+	{"cache", CONF_ENUM, AT(config_namespace, cache), MARK(config_namespace, cache_mark),
+	 .names = cache_names, .default_value = "auto",
+	 .help = "write-through: each write is durable before it is answered, and hosts see no cache."},
 	{"qos", CONF_STRUCT, AT(config_namespace, qos), .schema = &config_qos_schema,
 	 .help = "What all hosts together may use of it."},
 	{"shared", CONF_BOOL, AT(config_namespace, is_shared), MARK(config_namespace, shared_mark),

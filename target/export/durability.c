@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The durability contract of each kind of store, as text; see durability.h. The backend chooses its
- * row when it has opened the store, and sets has_volatile_cache from the same facts.
+ * row when it has opened the store, and sets has_volatile_cache from the same facts. The key cache
+ * of a namespace overrides the row.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -26,10 +27,19 @@ static const struct durability meanings[] = {
 				      "fdatasync: the disk's cache is emptied", "O_DSYNC write"},
 };
 
+static const struct durability write_through = {
+	"none: write-through", "nothing left to do: each write is durable when it ends",
+	"as every write: O_DSYNC, or write, then fdatasync"};
+
 const struct durability *durability_of(const struct namespace *ns)
 {
-	check((unsigned)ns->backend->limits.durability < ARRAY_LEN(meanings));
-	return &meanings[ns->backend->limits.durability];
+	enum backend_durability is = ns->backend->limits.durability;
+
+	check((unsigned)is < ARRAY_LEN(meanings));
+	if (ns->is_write_through)
+		return &write_through;
+	return &meanings[ns->has_cache && is == DURABILITY_WRITE_THROUGH ? DURABILITY_WRITE_BACK
+									 : is];
 }
 
 static bool is_new(const struct snapshot *before, const struct subsystem *subsystem,

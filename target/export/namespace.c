@@ -103,6 +103,21 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 	return true;
 }
 
+/* What the store is, unless the configuration has another opinion. Nothing makes memory durable. */
+static void choose_cache(const struct namespace_origin *from, struct namespace *ns)
+{
+	const struct backend_limits *limits = &ns->backend->limits;
+	unsigned cache = from->config->cache;
+
+	ns->has_cache = limits->has_volatile_cache;
+	if (cache == CONFIG_CACHE_WRITE_BACK && limits->durability == DURABILITY_WRITE_THROUGH)
+		ns->has_cache = true;
+	if (cache == CONFIG_CACHE_WRITE_THROUGH && ns->has_cache) {
+		ns->has_cache = false;
+		ns->is_write_through = true;
+	}
+}
+
 static bool make_guard(const struct namespace_origin *from, struct namespace *ns)
 {
 	/* No later start would find the state of an identity that does not come back. */
@@ -175,6 +190,7 @@ static bool open_all(const struct namespace_origin *from, struct namespace *ns)
 	if (!open_backend(from, ns) || !identify(from, ns))
 		return false;
 	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
+	choose_cache(from, ns);
 	return make_guard(from, ns);
 }
 

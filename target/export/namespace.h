@@ -42,7 +42,9 @@ struct namespace
 	uint8_t block_shift;	   /* 9 or 12 */
 	_Atomic uint64_t n_blocks; /* namespace_size.c: control changes it */
 	bool is_read_only;
-	bool is_shared;		   /* another rblkd exports the store, too */
+	bool has_cache;	       /* hosts see a volatile write cache (VWC): writes wait for a Flush */
+	bool is_write_through; /* the store has one: each write is made durable, as with FUA */
+	bool is_shared;	       /* another rblkd exports the store, too */
 	_Atomic bool has_failed;   /* a flush failed: writes and flushes are refused */
 	struct guard *guard;	   /* holds a reference: of the medium, not of this description */
 	struct backend *backend;   /* owned */

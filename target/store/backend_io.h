@@ -29,7 +29,7 @@ enum backend_purpose {
 /* One I/O, embedded in the request; the backend owns it from submit until done. */
 struct backend_io {
 	enum backend_op op;
-	bool is_fua;		 /* write, write zeroes: durable at completion */
+	bool is_fua;		 /* any change: durable at completion */
 	bool may_unmap;		 /* write zeroes: holes are allowed */
 	uint64_t offset, length; /* bytes; multiples of the block size, checked by the caller */
 	void *buffer;		 /* read, write: length bytes, aligned to 4 KiB */

@@ -193,7 +193,7 @@ static void start_sync(struct backend_io *io)
 
 static void after_change(struct backend_io *io, int error)
 {
-	if (error || !io->is_fua || io->op == BACKEND_DISCARD)
+	if (error || !io->is_fua)
 		backend_done(io, error);
 	else
 		start_sync(io);

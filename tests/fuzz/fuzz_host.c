@@ -230,6 +230,7 @@ static void put_disk(struct snapshot *snapshot)
 	ns->backend->ops->close(ns->backend);
 	ns->backend = disk_open(&env.poller.loop);
 	ns->memory = NULL;
+	ns->has_cache = true;
 	ns->guard->is_volatile = false;
 }
 

@@ -180,7 +180,7 @@ def keeps_nothing(scratch):
     expect_equal((namespace["kind"], namespace["path"], namespace["size_bytes"], namespace["state"]),
                  ("null", None, 1 << 30, "ok"), "the namespace")
     expect_equal(namespace["durability"],
-                 {"volatile_write_cache": False, "cache": "none", "flush": "nothing: what is written is dropped",
+                 {"volatile_write_cache": False, "write_through": False, "cache": "none", "flush": "nothing: what is written is dropped",
                   "fua": "nothing: what is written is dropped"}, "durability")
     text = ctl(target, "list", "namespaces").stdout
     expect(re.search(r"\bnull\b", text), text)

@@ -3,7 +3,8 @@
  * Preloaded into rblkd: a disk that hangs. While there is a file FOLDER/hung, I/O to FOLDER/disk
  * does not complete: asynchronous I/O is held, and threads with synchronous I/O sleep. When the
  * file is gone, all of it goes to the disk. FOLDER/held exists while asynchronous I/O is held.
- * While there is a file FOLDER/syncs, it gets a byte for each sync of the disk. While there is a
+ * While there is a file FOLDER/syncs, it gets a byte for each sync of the disk, and for each write
+ * with RWF_DSYNC. While there is a
  * file FOLDER/one, a disk that hangs holds one asynchronous command, and others go on. Other files
  * are not affected.
  */
@@ -138,7 +139,8 @@ int io_submit(void *context, long n, struct iocb **iocbs)
 	for (long i = 0; i < n; i++) {
 		long r;
 
-		if (iocbs[i]->aio_lio_opcode == IOCB_CMD_FDSYNC)
+		if (iocbs[i]->aio_lio_opcode == IOCB_CMD_FDSYNC ||
+		    iocbs[i]->aio_rw_flags & RWF_DSYNC)
 			count_sync((int)iocbs[i]->aio_fildes);
 		r = hold(context, iocbs[i]) ? 1 : submit(context, iocbs[i]);
 

@@ -502,6 +502,39 @@ static void files_can_be_shared(void **state)
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, shared: true}\n", "shared is for file only");
 }
 
+/* What hosts see of a file's cache, and what memory may not be. */
+static void caches(void **state)
+{
+	static const struct {
+		const char *keys;
+		bool has_cache, is_write_through;
+	} cases[] = {
+		{"", true, false},
+		{", cache: auto", true, false},
+		{", cache: write-back", true, false},
+		{", cache: write-through", false, true},
+	};
+
+	make_file("s", 1 << 20);
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		struct reading r;
+		struct snapshot *snapshot = export_file(&r, cases[i].keys);
+		const struct namespace *ns;
+		bool is_kept;
+
+		assert_non_null(snapshot);
+		ns = snapshot->subsystems[0].namespaces[0];
+		is_kept = ns->backend->limits.has_volatile_cache; /* no file on tmpfs is */
+		assert_int_equal(ns->has_cache, is_kept && cases[i].has_cache);
+		assert_int_equal(ns->is_write_through, is_kept && cases[i].is_write_through);
+		snapshot_free(snapshot);
+		release(&r);
+	}
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, cache: write-through}\n",
+		    "cache is for stores that keep data: nothing makes ram durable");
+	must_refuse(NS "  - {nsid: 1, null: 1MiB, cache: auto}\n", "nothing makes null durable");
+}
+
 static void mistakes_in_ana_groups(void **state)
 {
 	must_refuse(TWO "  ana_groups: [{id: 0}]\n", "id must be");
@@ -674,6 +707,7 @@ int main(void)
 		cmocka_unit_test(ana_groups),
 		cmocka_unit_test(identities_can_be_chosen),
 		cmocka_unit_test(files_can_be_shared),
+		cmocka_unit_test(caches),
 		cmocka_unit_test(mistakes_in_ana_groups),
 		cmocka_unit_test(exported_twice),
 		cmocka_unit_test(open_failures_have_lines),

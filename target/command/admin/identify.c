@@ -90,7 +90,7 @@ bool controller_has_cache(struct queue *queue)
 	uint32_t nsid = 0;
 
 	while (subsystem && (ns = subsystem_next_namespace(subsystem, nsid))) {
-		if (ns->backend->limits.has_volatile_cache)
+		if (ns->has_cache)
 			return true;
 		nsid = ns->nsid;
 	}
@@ -183,6 +183,7 @@ static void fill_ctrl_io(struct queue *queue, struct nvme_id_ctrl *id)
 	if (write_protect_is_offered(queue->target))
 		id->nwpc = NVME_NWPC_WRITE_PROTECT | NVME_NWPC_UNTIL_POWER_CYCLE;
 	id->vwc = NVME_VWC_FLUSH_ALL | (controller_has_cache(queue) ? NVME_VWC_PRESENT : 0);
+	atomic_store(&queue->controller->sees_no_cache, !(id->vwc & NVME_VWC_PRESENT));
 }
 
 static enum request_state execute_ctrl(struct request *r)

@@ -78,7 +78,7 @@ static void flush_next(struct controller *controller, uint32_t after)
 	const struct subsystem *subsystem = queue_subsystem(controller->admin_queue);
 	struct namespace *ns = subsystem ? subsystem_next_namespace(subsystem, after) : NULL;
 
-	while (ns && !ns->backend->limits.has_volatile_cache)
+	while (ns && !ns->has_cache)
 		ns = subsystem_next_namespace(subsystem, ns->nsid);
 	if (ns)
 		submit_flush(controller, ns);
@@ -125,6 +125,7 @@ static void enable(struct controller *controller)
 		return;
 	}
 	controller->life++;
+	atomic_store(&controller->sees_no_cache, false);
 	begin_instance(controller);
 	controller->csts = NVME_CSTS_RDY;
 	keep_alive_start(controller);

@@ -39,6 +39,7 @@ static enum request_state discard_from(struct request *r)
 		struct nvme_dsm_range range = range_at(r, r->range);
 		unsigned shift = r->ns->block_shift;
 		struct io_work work = {.op = BACKEND_DISCARD,
+				       .is_fua = io_is_durable(r),
 				       .offset = get_le64(range.slba) << shift,
 				       .length = (uint64_t)get_le32(range.nlb) << shift};
 

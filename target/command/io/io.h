@@ -65,10 +65,18 @@ enum nvme_status io_find_blocks(struct request *r);
 
 /* ---- work of the backend -------------------------------------------------------------------- */
 
+/* The change is to be durable before the answer, whatever the command asks for: the namespace
+ * promises that, or the host knows of no cache that it would flush. */
+static inline bool io_is_durable(const struct request *r)
+{
+	return r->ns->is_write_through ||
+	       (r->ns->has_cache &&
+		atomic_load_explicit(&r->queue->controller->sees_no_cache, memory_order_relaxed));
+}
 /* Force Unit Access: the data is durable before the answer (NVM Command Set, Read and Write). */
 static inline bool io_is_fua(const struct request *r)
 {
-	return get_le32(r->sqe.cdw12) & NVME_RW_FUA;
+	return get_le32(r->sqe.cdw12) & NVME_RW_FUA || io_is_durable(r);
 }
 
 /* One piece of work; offset and length are bytes of the namespace. */

@@ -152,8 +152,8 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	const struct durability *is = durability_of(ns);
 	struct json_object *durability = json_object_new_object();
 
-	control_add_bool(durability, "volatile_write_cache",
-			 ns->backend->limits.has_volatile_cache);
+	control_add_bool(durability, "volatile_write_cache", ns->has_cache);
+	control_add_bool(durability, "write_through", ns->is_write_through);
 	control_add_string(durability, "cache", is->cache);
 	control_add_string(durability, "flush", is->flush);
 	control_add_string(durability, "fua", is->fua);

@@ -102,7 +102,7 @@ static int compare_file(const char *path, const char *text, struct error *error)
 /* Synced before it gets its name: after a loss of power the file is whole, or not there. */
 static int write_file(const char *path, const char *text, struct error *error)
 {
-	char temporary[PATH_MAX];
+	char temporary[PATH_MAX + sizeof(".new")];
 	FILE *f;
 	bool is_written;
 

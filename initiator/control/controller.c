@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/states.h"
 #include "initiator/io/connect.h"
 #include "initiator/control/controller.h"
 #include "initiator/control/controller_impl.h"
@@ -33,6 +34,17 @@ enum {
 	RESOLVE_MS = 3000,
 };
 #define CONNECT_TIMEOUT_NS (10 * NSEC_PER_SEC)
+
+static const struct state_rule reaches[] = {
+	[REACH_NONE] = {"none", STATE_TO(REACH_ADMIN)},
+	[REACH_ADMIN] = {"admin queue", STATE_TO(REACH_PEER) | STATE_TO(REACH_NONE)},
+	[REACH_PEER] = {"peer", STATE_TO(REACH_NONE)},
+};
+
+static void set_reach(struct controller *c, enum controller_reach next)
+{
+	states_move("controller's reach", reaches, &c->reach, next);
+}
 
 /* ---- going down ---- */
 
@@ -70,9 +82,9 @@ void controller_stop(struct controller *c)
 	loop_timer_stop(&c->timer);
 	host_keep_alive_stop(c);
 	async_event_stop(c);
-	if (c->is_established)
+	if (c->reach == REACH_PEER)
 		cm_disconnect(c->conn);
-	if (c->has_admin)
+	if (c->reach != REACH_NONE)
 		admin_stop(&c->admin);
 	else
 		loop_defer(c->loop, &c->stopped_call);
@@ -142,7 +154,7 @@ static void connect_admin(struct controller *c)
 		controller_fail(c);
 		return;
 	}
-	c->has_admin = true;
+	set_reach(c, REACH_ADMIN);
 	connect_fill_private(&req, 0, NVMF_ADMIN_SQ_ENTRIES, NVMF_ADMIN_SQ_ENTRIES, 0);
 	r = cm_connect(c->conn, &req, sizeof(req), c->conn->device->limits.max_rd_atom);
 	if (r < 0) {
@@ -164,7 +176,7 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 {
 	struct controller *c = conn->context;
 
-	c->is_established = true;
+	set_reach(c, REACH_PEER);
 	if (c->state != CTRL_CONNECTING)
 		return;
 	loop_timer_stop(&c->timer);
@@ -204,7 +216,8 @@ void controller_start(struct controller *c)
 	int r;
 
 	check(c->state == CTRL_IDLE && !c->domain.pd);
-	c->is_established = c->has_admin = false;
+	if (c->reach != REACH_NONE)
+		set_reach(c, REACH_NONE);
 	c->cause = CAUSE_OTHER;
 	c->error = (struct error){0};
 	c->ana_state = 0;

@@ -31,14 +31,12 @@ struct controller_ops {
 
 struct keep_alive {
 	struct loop_timer timer;
-	bool is_pending;
+	bool is_pending; /* a command is out */
 };
 
 struct async_event {
 	struct loop_timer rearm;
 	uint64_t last_ns;
-	bool is_pending; /* a request is out */
-	bool is_reading; /* the log, and then the namespace */
 };
 
 /* What the owner has to know of an attempt that failed. */
@@ -48,6 +46,13 @@ enum controller_cause {
 	CAUSE_MISSING,	  /* the target has no such namespace */
 	CAUSE_TRANSIENT,  /* it will pass soon, even when connecting for the first time */
 	CAUSE_UNANSWERED, /* the Connect command, or its answer, was lost */
+};
+
+/* How far an attempt came, and so what its end has to undo. */
+enum controller_reach {
+	REACH_NONE,
+	REACH_ADMIN, /* there is an admin queue */
+	REACH_PEER,  /* its connection is established */
 };
 
 struct controller {
@@ -76,7 +81,8 @@ struct controller {
 	void (*on_life)(struct controller *c), (*on_authenticated)(struct controller *c);
 	void (*on_shut_down)(struct controller *c);
 	struct loop_call down_call, stopped_call;
-	bool is_established, has_admin, has_asked_again;
+	unsigned reach; /* enum controller_reach */
+	bool has_asked_again;
 
 	/* reported by the controller */
 	uint16_t cntlid;

@@ -20,6 +20,13 @@
 #include "initiator/io/command.h"
 #include "initiator/io/slab.h"
 
+const struct state_rule command_rules[] = {
+	[COMMAND_FREE] = {"free", STATE_TO(COMMAND_IN_FLIGHT)},
+	[COMMAND_IN_FLIGHT] = {"in flight", STATE_TO(COMMAND_ANSWERED)},
+	[COMMAND_ANSWERED] = {"answered", STATE_TO(COMMAND_FREE) | STATE_TO(COMMAND_REVOKING)},
+	[COMMAND_REVOKING] = {"revoking", STATE_TO(COMMAND_ANSWERED)},
+};
+
 static uint16_t slot_of(const struct command_table *table, uint16_t cid)
 {
 	return cid & (uint16_t)(table->n_slots - 1);
@@ -80,7 +87,7 @@ struct command *command_take(struct command_table *table)
 	command = &table->commands[table->free[--table->n_free]];
 	command->cid = (uint16_t)(command->cid + table->n_slots);
 	command->io = NULL;
-	command->holds_buffer = false;
+	command->data = COMMAND_DATA_REMOTE;
 	command->n_bytes = 0;
 	command->status = NVME_OK;
 	command->capsule->sqe = (struct nvme_sqe){
@@ -93,7 +100,7 @@ struct command *command_take(struct command_table *table)
 
 void command_start(struct command_table *table, struct command *command, uint64_t now_ns)
 {
-	command->is_in_flight = true;
+	command_move(command, COMMAND_IN_FLIGHT);
 	command->start_ns = now_ns;
 	list_add_tail(&table->in_flight, &command->node);
 	table->n_in_flight++;
@@ -101,10 +108,8 @@ void command_start(struct command_table *table, struct command *command, uint64_
 
 void command_stop(struct command_table *table, struct command *command)
 {
-	check(command->is_in_flight);
-	command->is_in_flight = false;
-	table->n_lent -= command->is_lent;
-	command->is_lent = false;
+	command_move(command, COMMAND_ANSWERED);
+	table->n_lent -= command->data == COMMAND_DATA_LENT;
 	list_remove(&command->node);
 	table->n_in_flight--;
 	table->n_answered++;
@@ -112,7 +117,8 @@ void command_stop(struct command_table *table, struct command *command)
 
 void command_give(struct command_table *table, struct command *command)
 {
-	check(!command->is_in_flight && !command->is_sending && !command->is_revoking);
+	check(!command->is_sending);
+	command_move(command, COMMAND_FREE);
 	command->io = NULL;
 	table->free[table->n_free++] = slot_of(table, command->cid);
 }
@@ -122,7 +128,7 @@ void command_on_sent(struct work *work, const struct completion *c)
 	struct command *command = container_of(work, struct command, send);
 
 	command->is_sending = false;
-	if (!command->is_in_flight)
+	if (command->state == COMMAND_ANSWERED)
 		command_give(command->table, command);
 }
 
@@ -134,5 +140,5 @@ struct command *command_find(struct command_table *table, uint16_t cid)
 	if (slot >= table->n)
 		return NULL;
 	command = &table->commands[slot];
-	return command->is_in_flight && command->cid == cid ? command : NULL;
+	return command->state == COMMAND_IN_FLIGHT && command->cid == cid ? command : NULL;
 }

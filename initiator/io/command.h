@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/states.h"
 #include "initiator/io/volume_io.h"
 #include "transport/qp.h"
 #include "transport/window.h"
@@ -28,6 +29,26 @@ struct command_capsule {
 };
 static_assert(sizeof(struct command_capsule) == 128, "two cache lines");
 
+/*
+ *     FREE ---> IN_FLIGHT ---> ANSWERED ---> FREE
+ *                               |    ^
+ *                               v    |
+ *                              REVOKING
+ */
+enum command_state {
+	COMMAND_FREE,	   /* or being filled by the step that runs now */
+	COMMAND_IN_FLIGHT, /* sent, no answer yet */
+	COMMAND_ANSWERED,  /* or its queue pair is dead; it lingers while the device has the SEND */
+	COMMAND_REVOKING,  /* answered, but the target left the key to us: being invalidated */
+};
+
+/* What else than the loop may touch the I/O's buffer. */
+enum command_data {
+	COMMAND_DATA_REMOTE, /* the target, by the key of the whole slab; or there is no data */
+	COMMAND_DATA_SENT,   /* the SEND reads it: the I/O is not done before the SEND is */
+	COMMAND_DATA_LENT,   /* the target, by the key of `window`, until it has answered */
+};
+
 struct command {
 	/* Thread: I/O loop */
 	struct work send;
@@ -37,15 +58,15 @@ struct command {
 	struct volume_io *io; /* NULL: the Connect */
 	struct command_capsule *capsule;
 	uint64_t start_ns;
-	uint64_t n_bytes;  /* of the I/O that this command does */
-	uint16_t cid;	   /* of this use, or of the last one */
-	bool is_in_flight; /* sent, no answer yet */
-	bool is_sending;   /* the device still has the SEND */
-	bool holds_buffer; /* the SEND reads the I/O's buffer: not done before it is */
+	uint64_t n_bytes; /* of the I/O that this command does */
+	uint16_t cid;	  /* of this use, or of the last one */
+	/* The device still has the SEND. No state: its end may be learnt before the answer, or long
+	 * after it. */
+	bool is_sending;
+	unsigned state; /* enum command_state */
+	enum command_data data;
 	enum nvme_status status;
 	/* With windows: the key that the target has for the data of this command, and no longer. */
-	bool is_lent;	  /* in its SQE, until answered */
-	bool is_revoking; /* answered, but the target left the key to us: being invalidated */
 	struct window window;
 	struct work revoke;
 };
@@ -75,13 +96,20 @@ void command_table_deinit(struct command_table *table);
 int command_windows_open(struct command_table *table, const struct domain *domain);
 void command_windows_close(struct command_table *table);
 
+extern const struct state_rule command_rules[];
+
+static inline void command_move(struct command *command, enum command_state next)
+{
+	states_move("command", command_rules, &command->state, next);
+}
+
 /* A free command, its capsule zeroed but for the identifier; NULL when there is none. */
 struct command *command_take(struct command_table *table);
 /* Puts it among those in flight. */
 void command_start(struct command_table *table, struct command *command, uint64_t now_ns);
 /* Takes it out again: the answer came, or the queue pair is dead. */
 void command_stop(struct command_table *table, struct command *command);
-/* Neither in flight nor being sent nor revoking. */
+/* Answered, and not being sent. */
 void command_give(struct command_table *table, struct command *command);
 /* send.done of a command without an I/O: gives it back if it was answered before. */
 void command_on_sent(struct work *work, const struct completion *c);

@@ -146,7 +146,7 @@ static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
 		  qp_bind(&queue->qp, &command->window, slab_mr(&queue->slab, data), data,
 			  (uint32_t)n_bytes, access));
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
-	command->is_lent = true;
+	command->data = COMMAND_DATA_LENT;
 	queue->table.n_lent++;
 }
 
@@ -227,7 +227,7 @@ static unsigned build(struct volume_queue *queue, struct command *command, struc
 		}
 		set_in_capsule(sqe, n_bytes);
 		sges[1] = (struct sge){data, (uint32_t)n_bytes, slab_mr(&queue->slab, data)->lkey};
-		command->holds_buffer = true;
+		command->data = COMMAND_DATA_SENT;
 		return 2;
 	case VOLUME_WRITE_ZEROES:
 		sqe->opcode = NVME_IO_WRITE_ZEROES;
@@ -268,7 +268,7 @@ static __attribute__((noinline)) void start(struct volume_queue *queue, struct v
 	n = build(queue, command, sges);
 	if (n == 1 && sges[0].length <= queue->qp.max_inline)
 		flags |= QP_INLINE;
-	if (command->holds_buffer)
+	if (command->data == COMMAND_DATA_SENT)
 		flags |= QP_SIGNALED; /* its end is waited for */
 	command->send.done = on_sent;
 	command->is_sending = true;
@@ -527,7 +527,8 @@ static void count(_Atomic uint64_t *n)
 /* Answered; over when the device is done with the buffer and the target with its key. */
 void io_complete_when_idle(struct volume_queue *queue, struct command *command)
 {
-	if (!command->is_revoking && !(command->is_sending && command->holds_buffer))
+	if (command->state == COMMAND_ANSWERED &&
+	    !(command->is_sending && command->data == COMMAND_DATA_SENT))
 		complete(queue, command);
 }
 
@@ -536,7 +537,7 @@ static void on_revoked(struct work *work, const struct completion *c)
 {
 	struct command *command = container_of(work, struct command, revoke);
 
-	command->is_revoking = false;
+	command_move(command, COMMAND_ANSWERED);
 	io_complete_when_idle(command->queue, command);
 }
 
@@ -549,7 +550,7 @@ void io_take_key_back(struct volume_queue *queue, struct command *command, bool 
 		return;
 	}
 	count(&queue->n_revoked);
-	command->is_revoking = true;
+	command_move(command, COMMAND_REVOKING);
 	command->revoke.done = on_revoked;
 	qp_invalidate(&queue->qp, &command->revoke, &command->window);
 }
@@ -564,6 +565,6 @@ static void on_sent(struct work *work, const struct completion *c)
 		return;
 	}
 	command->is_sending = false;
-	if (!command->is_in_flight)
+	if (command->state == COMMAND_ANSWERED)
 		io_complete_when_idle(command->queue, command);
 }

@@ -59,7 +59,7 @@ static void on_setup_answer(struct volume_queue *queue, struct command *command,
 
 	if (!command->is_sending)
 		command_give(&queue->table, command);
-	if (queue->auth.is_running) {
+	if (queue_auth_is_running(&queue->auth)) {
 		queue_auth_on_answer(queue, status);
 		return;
 	}
@@ -74,7 +74,6 @@ static void on_setup_answer(struct volume_queue *queue, struct command *command,
 static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		      const struct completion *c)
 {
-	bool was_lent;
 	struct command *command = command_find(&queue->table, get_le16(cqe->cid));
 
 	if (!command) {
@@ -82,8 +81,8 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 				get_le16(cqe->cid));
 		return;
 	}
-	was_lent = command->is_lent;
-	if (c->has_invalidated && !(was_lent && c->invalidated_rkey == command->window.rkey)) {
+	if (c->has_invalidated &&
+	    !(command->data == COMMAND_DATA_LENT && c->invalidated_rkey == command->window.rkey)) {
 		host_queue_fail(queue, "target invalidated a key it was not asked to");
 		return;
 	}
@@ -94,7 +93,7 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		on_setup_answer(queue, command, get_le64(cqe->result));
 		return;
 	}
-	if (was_lent)
+	if (command->data == COMMAND_DATA_LENT)
 		io_take_key_back(queue, command, c->has_invalidated);
 	io_complete_when_idle(queue, command);
 }

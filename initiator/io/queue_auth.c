@@ -12,10 +12,24 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/states.h"
 #include "initiator/io/queue.h"
 #include "initiator/io/slab.h"
 
+static const struct state_rule rules[] = {
+	[QUEUE_AUTH_IDLE] = {"idle", STATE_TO(QUEUE_AUTH_SENDING)},
+	[QUEUE_AUTH_SENDING] = {"sending",
+				STATE_TO(QUEUE_AUTH_RECEIVING) | STATE_TO(QUEUE_AUTH_IDLE)},
+	[QUEUE_AUTH_RECEIVING] = {"receiving",
+				  STATE_TO(QUEUE_AUTH_SENDING) | STATE_TO(QUEUE_AUTH_IDLE)},
+};
+
 static void do_step(struct volume_queue *queue, enum auth_host_step step);
+
+static void move_to(struct queue_auth *auth, enum queue_auth_state next)
+{
+	states_move("authentication of a queue", rules, &auth->state, next);
+}
 
 /* ---- control ------------------------------------------------------------------------------- */
 
@@ -53,7 +67,8 @@ static void end(struct volume_queue *queue, enum auth_host_failure failure,
 {
 	struct queue_auth *auth = &queue->auth;
 
-	auth->is_running = false;
+	if (queue_auth_is_running(auth))
+		move_to(auth, QUEUE_AUTH_IDLE);
 	auth->failure = failure;
 	auth->explanation = explanation;
 	if (auth->host)
@@ -78,7 +93,7 @@ static void send_command(struct volume_queue *queue, enum auth_host_step step)
 	sqe->sgl.keyed.address = put_le64((uintptr_t)auth->memory);
 	sqe->sgl.keyed.length = put_le24(n);
 	sqe->sgl.keyed.key = put_le32(auth->mr.rkey);
-	auth->is_sending = step == AUTH_HOST_SEND;
+	move_to(auth, step == AUTH_HOST_SEND ? QUEUE_AUTH_SENDING : QUEUE_AUTH_RECEIVING);
 	command->send.done = command_on_sent;
 	command->is_sending = true;
 	command_start(&queue->table, command, clock_ns());
@@ -116,7 +131,6 @@ void queue_auth_start(struct volume_queue *queue, uint64_t connect_result, const
 		end(queue, failure, NVMF_AUTH_OK);
 		return;
 	}
-	auth->is_running = true;
 	do_step(queue, auth_host_begin(auth->host, auth->keys, hostnqn, subnqn));
 }
 
@@ -130,7 +144,7 @@ void queue_auth_on_answer(struct volume_queue *queue, enum nvme_status status)
 		end(queue, AUTH_HOST_REFUSED, NVMF_AUTH_FAILED);
 		return;
 	}
-	if (auth->is_sending) {
+	if (auth->state == QUEUE_AUTH_SENDING) {
 		do_step(queue, auth_host_sent(auth->host));
 		return;
 	}

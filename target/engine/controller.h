@@ -87,7 +87,7 @@ struct controller {
 	struct queue *admin_queue; /* set from attach to detach */
 	uint32_t cc, csts;
 	unsigned life;	    /* counts resets and enables: property.c */
-	bool is_reset_sent; /* control is ending the I/O queues */
+	bool is_reset_sent; /* `reset` is on its way: no state, cc and csts go on meanwhile */
 	uint32_t kato_ms;
 	struct loop_timer keep_alive;
 	struct list aers; /* of struct request (wait), in order of arrival */

@@ -66,7 +66,8 @@ struct request {
 	struct timing timing;
 	struct capsule *capsule; /* its record in the queue's ring */
 
-	/* Zero for each new command, from here to is_fresh (request.c, clear) */
+	/* Zero for each new command, from here to is_fresh (request.c, clear). The booleans are
+	 * facts of the command, independent of its state and of each other. */
 	uint64_t result;				  /* dwords 0 and 1 of the response */
 	void *data;					  /* where the data is */
 	enum request_state (*execute)(struct request *r); /* returns the next state */

@@ -60,7 +60,7 @@ static void answer(struct command_table *table, const struct nvme_cqe *cqe)
 	name_status(cqe, status);
 	if (!command)
 		return;
-	check(command->is_in_flight);
+	check(command->state == COMMAND_IN_FLIGHT);
 	command_stop(table, command);
 	if (command->is_sending)
 		command_on_sent(&command->send, NULL);

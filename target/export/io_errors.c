@@ -112,21 +112,31 @@ static void describe(const struct namespace *ns, struct backend_io *io, int erro
 
 static void say(const struct namespace *ns, const struct io_error *error, unsigned n_unsaid)
 {
-	char range[64], unsaid[48] = "";
+	char range[64], host[NVMF_NQN_MAX + sizeof("; host ")] = "", unsaid[48] = "";
 
 	nvme_range_format(range, sizeof(range), error->lba, error->blocks);
+	/* Without one it is a sync of rblkd's own: as it ends, or closes the namespace. */
+	if (error->host[0])
+		snprintf(host, sizeof(host), "; host %s", error->host);
 	if (n_unsaid)
 		snprintf(unsaid, sizeof(unsaid), "; %u more before", n_unsaid);
 	log_warn_about(
 		LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid, .host = error->host),
-		"namespace %s/%u, %s: %s%s failed: %s; host %s%s", ns->errors->subnqn, ns->nsid,
-		ns->path ? ns->path : ns->kind, error->operation, range, error->words,
-		hostnqn_label(error->host), unsaid);
+		"namespace %s/%u, %s: %s%s failed: %s%s%s", ns->errors->subnqn, ns->nsid,
+		ns->path ? ns->path : ns->kind, error->operation, range, error->words, host,
+		unsaid);
 }
 
 void namespace_fail(struct namespace *ns, int error)
 {
-	if (!atomic_exchange(&ns->has_failed, true))
+	bool was_told;
+
+	atomic_store(&ns->backend->has_failed, true);
+	pthread_mutex_lock(&ns->errors->lock);
+	was_told = ns->errors->is_failure_told;
+	ns->errors->is_failure_told = true;
+	pthread_mutex_unlock(&ns->errors->lock);
+	if (!was_told)
 		log_err_about(
 			LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid),
 			"namespace %u (%s): sync failed: %s; acknowledged writes may be lost: refusing writes and flushes until rblkd is restarted",

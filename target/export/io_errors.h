@@ -48,6 +48,7 @@ struct io_errors {
 	pthread_mutex_t lock;
 	struct io_errors_figures figures;
 	struct log_limit limit;
+	bool is_failure_told; /* the log has it that the store failed for good */
 };
 
 /* The NQN of the host that the I/O is for; "": unknown. Poller of the I/O. */

@@ -24,6 +24,8 @@ struct state_directory;
 /* What one poller counts about one namespace. Thread: that poller. */
 struct namespace_counters {
 	_Alignas(64) uint64_t n_in_flight;
+	/* For SMART: successful commands, Compare and Verify among the reads. (The histograms in
+	 * stats have every answered command by class, so neither follows from the other.) */
 	uint64_t n_reads, n_writes, read_blocks, written_blocks, n_flushes, n_errors;
 	uint64_t n_media_errors;       /* of n_errors: those of the medium */
 	size_t buffer_bytes;	       /* of the poller's buffers, held for the namespace */
@@ -45,8 +47,7 @@ struct namespace
 	bool has_cache;	       /* hosts see a volatile write cache (VWC): writes wait for a Flush */
 	bool is_write_through; /* the store has one: each write is made durable, as with FUA */
 	bool is_shared;	       /* another rblkd exports the store, too */
-	_Atomic bool has_failed;   /* a flush failed: writes and flushes are refused */
-	struct guard *guard;	   /* holds a reference: of the medium, not of this description */
+	struct guard *guard;   /* holds a reference: of the medium, not of this description */
 	struct backend *backend;   /* owned */
 	void *memory;		   /* ram: borrowed from the backend, else NULL */
 	struct whole *whole;	   /* likewise */

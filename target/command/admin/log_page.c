@@ -53,7 +53,7 @@ static void build_smart(struct request *r, struct page *page)
 	health_fill_smart(r->queue->controller->health, smart);
 	for (uint32_t nsid = 0; subsystem && (ns = subsystem_next_namespace(subsystem, nsid));
 	     nsid = ns->nsid)
-		if (atomic_load(&ns->has_failed))
+		if (atomic_load(&ns->backend->has_failed))
 			smart->critical_warning |= NVME_CRITICAL_READ_ONLY;
 	page->n = sizeof(*smart);
 }

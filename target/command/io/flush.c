@@ -56,7 +56,7 @@ static enum request_state execute(struct request *r)
 		if (next != REQUEST_GONE)
 			return next;
 	}
-	if (atomic_load_explicit(&r->ns->has_failed, memory_order_relaxed))
+	if (atomic_load_explicit(&r->ns->backend->has_failed, memory_order_relaxed))
 		return io_end(r, NVME_WRITE_FAULT | NVME_DNR);
 	return io_start(r, (struct io_work){.op = BACKEND_FLUSH}, on_done);
 }

@@ -36,7 +36,7 @@ static inline enum nvme_status io_take_namespace(struct request *r, enum access 
 		return NVME_OK;
 	if (ns->is_read_only)
 		return NVME_NS_WRITE_PROTECTED | NVME_DNR;
-	if (atomic_load_explicit(&ns->has_failed, memory_order_relaxed))
+	if (atomic_load_explicit(&ns->backend->has_failed, memory_order_relaxed))
 		return NVME_WRITE_FAULT | NVME_DNR;
 	return NVME_OK;
 }

@@ -42,9 +42,12 @@ uint8_t health_critical_warning(struct health_record *record)
 	uint8_t warning = 0;
 
 	pthread_mutex_lock(&record->health->lock);
-	list_for_each (node, &record->namespaces)
-		if (atomic_load(&list_entry(node, struct namespace, health_node)->has_failed))
+	list_for_each (node, &record->namespaces) {
+		const struct namespace *ns = list_entry(node, struct namespace, health_node);
+
+		if (atomic_load(&ns->backend->has_failed))
 			warning = NVME_CRITICAL_READ_ONLY;
+	}
 	pthread_mutex_unlock(&record->health->lock);
 	return warning;
 }

@@ -63,7 +63,7 @@ const char *control_namespace_state(const struct namespace *ns)
 {
 	struct io_errors_figures figures;
 
-	if (atomic_load(&ns->has_failed) || atomic_load(&ns->backend->has_failed))
+	if (atomic_load(&ns->backend->has_failed))
 		return "failed";
 	io_errors_read(ns, &figures);
 	if (figures.is_degraded)

@@ -136,7 +136,7 @@ static uint64_t get_size(const struct ns_row *row)
 }
 static uint64_t get_failed(const struct ns_row *row)
 {
-	return atomic_load(&row->ns->has_failed) || atomic_load(&row->ns->backend->has_failed);
+	return atomic_load(&row->ns->backend->has_failed);
 }
 static uint64_t get_unkept(const struct ns_row *row)
 {

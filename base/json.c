@@ -1,10 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See json.h. The checks for NULL are needed: json-c aborts the program on a NULL object. */
+#include <errno.h>
+#include <string.h>
+
 #include "base/bits.h"
 #include "base/histogram.h"
 #include "base/json.h"
 
 static _Thread_local bool is_partial;
+
+/* json-c ignores some allocations that fail, and then a key is missing: only errno remains. The
+ * pieces are so short that no number, for which json-c clears errno, follows in the same one. */
+int json_parse(const char *text, struct json_object **ret)
+{
+	struct json_tokener *tokener = json_tokener_new();
+	enum json_tokener_error error = json_tokener_continue;
+	int r = tokener ? 0 : -ENOMEM;
+
+	*ret = NULL;
+	while (r == 0 && error == json_tokener_continue && *text) {
+		size_t n = strcspn(text, ",:{}[]");
+
+		n += text[n] != '\0';
+		errno = 0;
+		*ret = json_tokener_parse_ex(tokener, text, (int)n);
+		r = errno == ENOMEM ? -ENOMEM : 0;
+		error = json_tokener_get_error(tokener);
+		text += n;
+	}
+	if (tokener)
+		json_tokener_free(tokener);
+	if (r == 0 && error != json_tokener_success)
+		r = -EINVAL;
+	if (r < 0) {
+		json_object_put(*ret);
+		*ret = NULL;
+	}
+	return r;
+}
 
 void json_add(struct json_object *object, const char *key, struct json_object *value)
 {

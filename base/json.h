@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds JSON objects without a check for memory in each step. When memory runs out, the element is
- * left out and a flag of this thread is set; the caller checks json_is_whole once, at the end. Any
- * thread. The caller owns the objects.
+ * Reads JSON texts, and builds objects without a check for memory in each step. When memory runs
+ * out, the element is left out and a flag of this thread is set; the caller checks json_is_whole
+ * once, at the end. Any thread. The caller owns the objects.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <json-c/json.h>
 
+/* The value of a NUL-terminated text: an object or an array. 0, and the caller owns *ret; -EINVAL:
+ * it is no such text; -ENOMEM, for which json-c has no error of its own. */
+int json_parse(const char *text, struct json_object **ret);
 /* Adds value; object or array owns it from here on. NULL for any of them: no memory for it. */
 void json_add(struct json_object *object, const char *key, struct json_object *value);
 void json_append(struct json_object *array, struct json_object *value);

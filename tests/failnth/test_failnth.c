@@ -168,6 +168,16 @@ static void sweep(enum phase phase, test_place test)
 
 /* ---- at the start ---------------------------------------------------------------------------- */
 
+/* What is whole in the state directory is kept: memory that runs out is no damage of a file. */
+static bool keeps_state(const struct failnth_place *place, unsigned nth)
+{
+	if (!daemon_has_logged(&d, "damaged"))
+		return true;
+	complain(place, nth, "it took a whole file for damaged");
+	daemon_show_log(&d);
+	return false;
+}
+
 static bool is_refusal(const struct failnth_place *place, unsigned nth, int status)
 {
 	if (!WIFEXITED(status) || WEXITSTATUS(status) == 0 || WEXITSTATUS(status) > 9) {
@@ -192,9 +202,11 @@ static bool fail_at_start(const struct failnth_place *place, unsigned nth, bool 
 	arm(place, nth);
 	if (!try_start(&status)) {
 		*ret_failed = disarm();
-		return is_refusal(place, nth, status);
+		is_right = is_refusal(place, nth, status);
+		return keeps_state(place, nth) && is_right;
 	}
 	*ret_failed = disarm();
+	is_right = keeps_state(place, nth);
 	if (!scenario_is_served(&d)) {
 		complain(place, nth, "it started, and serves no host");
 		daemon_show_log(&d);

@@ -147,13 +147,15 @@ int guard_load(struct guard *guard, struct error *error)
 			     state_directory_path(guard->directory), name, strerror(-r));
 	if (r < 0 || !text)
 		return r;
-	if (!guard_parse(guard, text)) {
+	r = guard_parse(guard, text);
+	if (r == -ENOMEM)
+		error_refuse(error, r, "cannot read %s/%s: out of memory",
+			     state_directory_path(guard->directory), name);
+	else if (r < 0)
 		error_refuse(
 			error, -EINVAL,
 			"%s/%s is damaged: it holds this namespace's reservations; remove it to serve the namespace without them",
 			state_directory_path(guard->directory), name);
-		r = -EINVAL;
-	}
 	free(text);
 	return r;
 }

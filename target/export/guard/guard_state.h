@@ -33,6 +33,6 @@ void guard_settle(struct guard *guard);
 
 /* The state as text, which the caller frees; *ret_text is NULL without any state. 0 or -ENOMEM. */
 int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
-/* Restores the state into a new guard, before the first command arrives. False: guard_format never
- * writes such a text. */
-bool guard_parse(struct guard *guard, const char *text);
+/* Restores the state into a new guard, before the first command arrives. 0; -EINVAL: guard_format
+ * never writes such a text; -ENOMEM. */
+int guard_parse(struct guard *guard, const char *text);

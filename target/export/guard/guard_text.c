@@ -271,12 +271,14 @@ static bool take_over(struct guard *guard, struct json_object *object)
 	return true;
 }
 
-bool guard_parse(struct guard *guard, const char *text)
+int guard_parse(struct guard *guard, const char *text)
 {
-	struct json_object *object = json_tokener_parse(text);
-	bool is_sound = object && json_object_is_type(object, json_type_object) &&
-			take_over(guard, object);
+	struct json_object *object;
+	int r = json_parse(text, &object);
 
+	errno = 0;
+	if (r == 0 && !(json_object_is_type(object, json_type_object) && take_over(guard, object)))
+		r = errno == ENOMEM ? -ENOMEM : -EINVAL;
 	json_object_put(object);
-	return is_sound;
+	return r;
 }

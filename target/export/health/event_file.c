@@ -206,7 +206,6 @@ struct event_image *event_file_read(const struct state_directory *directory, con
 	struct event_image *image = new_image();
 	char name[EVENT_NAME_BYTES], *text = NULL;
 	struct json_object *object;
-	bool is_sound = true;
 	int r;
 
 	file_name(nqn, name);
@@ -218,13 +217,18 @@ struct event_image *event_file_read(const struct state_directory *directory, con
 		return NULL;
 	}
 	if (text) {
-		object = json_tokener_parse(text);
+		r = json_parse(text, &object);
 		free(text);
-		is_sound = take_over(image, nqn, object);
+		if (r == 0 && !take_over(image, nqn, object))
+			r = -EINVAL;
 		json_object_put(object);
 	}
-	if (is_sound)
+	if (r == 0)
 		return trim(image);
 	free(image);
-	return begin_again(directory, name, nqn, error);
+	if (r == -EINVAL)
+		return begin_again(directory, name, nqn, error);
+	error_refuse(error, r, "cannot read %s/%s: out of memory", state_directory_path(directory),
+		     name);
+	return NULL;
 }

@@ -190,7 +190,7 @@ static int take_over(struct health *health, struct json_object *object)
 	struct json_object *version, *list;
 	int r = 0;
 
-	if (!object || !json_object_is_type(object, json_type_object) ||
+	if (!json_object_is_type(object, json_type_object) ||
 	    !get(object, "version", json_type_int, &version) ||
 	    json_object_get_int64(version) != HEALTH_FORMAT ||
 	    !get(object, "subsystems", json_type_array, &list) ||
@@ -212,9 +212,10 @@ int health_load(struct health *health, struct error *error)
 			     state_directory_path(health->directory), HEALTH_FILE, strerror(-r));
 	if (r < 0 || !text)
 		return r;
-	object = json_tokener_parse(text);
+	r = json_parse(text, &object);
 	free(text);
-	r = take_over(health, object);
+	if (r == 0)
+		r = take_over(health, object);
 	json_object_put(object);
 	if (r < 0 && r != -EINVAL)
 		error_refuse(error, r, "out of memory");

@@ -19,8 +19,10 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROFILES = ("dev", "asan", "tsan")
-# Suites that check the sources, models or foreign programs, not instrumented code.
-ONCE = {"lint", "packaging", "model"}
+# Marks of a test in meson, behind its suite: it runs in one profile only, for it checks the sources or
+# foreign programs and no instrumented code; not under ThreadSanitizer, for it has one thread, or
+# checks what people read, in programs whose threads other tests look at.
+ONCE, NO_TSAN = "once", "no-tsan"
 RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?\s*(.*))?$", re.I)
 # A result line of tests/vm/suite: status, name, the reason of a skip or its time and checks.
 VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"
@@ -95,7 +97,7 @@ def end_all_with(mark):
 
 def run_program(test):
     """Runs one test program in its own process group, and ends all of its processes before the next
-    one. Returns (status or None, output)."""
+    one. Returns (status or None, output, CPU time of it and of the children that were waited for)."""
     mark = f"RBLK_TEST_PROGRAM={os.getpid()}.{time.monotonic_ns()}"
     env = {**os.environ, **test.get("env", {}), **dict([mark.split("=")])}
     # by default every process under ThreadSanitizer waits a second before it ends
@@ -104,14 +106,17 @@ def run_program(test):
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True)
+    is_late = threading.Event()
+    timer = threading.Timer(test.get("timeout") or 900, lambda: (is_late.set(), end_all_with(mark)))
+    timer.start()
     try:
-        output, _ = process.communicate(timeout=test.get("timeout") or 900)
-        return process.returncode, output
-    except subprocess.TimeoutExpired:
-        end_all_with(mark)
-        output, _ = process.communicate()
-        return None, output
+        with process.stdout:
+            output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return None if is_late.is_set() else process.returncode, output, usage.ru_utime + usage.ru_stime
     finally:
+        timer.cancel()
         end_all_with(mark)
 
 
@@ -132,10 +137,10 @@ def judge(status, output):
 def run_test(profile, test):
     name = f"{profile}/{suite_of(test)}/{test['name']}"
     start = time.monotonic()
-    status, output = run_program(test)
+    status, output, cpu_s = run_program(test)
     counts, notes = judge(status, output)
     lines = [f"{name:48} {counts.passed:4} passed {counts.failed:3} failed {counts.skipped:3} "
-             f"skipped {time.monotonic() - start:7.1f} s"]
+             f"skipped {time.monotonic() - start:7.1f} s {cpu_s:6.1f} s CPU"]
     lines += [f"    {note}" for note in notes]
     if counts.failed:
         telling = [line for line in output.strip().splitlines() if not line.startswith("ok ")]
@@ -149,10 +154,10 @@ def run_test(profile, test):
 def jobs_of(profile, directory, wanted_suites, is_first):
     """(profile, test) of all tests to run, in meson's order."""
     for test in known_tests(directory):
-        suite = suite_of(test)
-        if wanted_suites and suite not in wanted_suites:
+        if wanted_suites and suite_of(test) not in wanted_suites:
             continue
-        if suite in ONCE and not is_first:
+        marks = {mark.split(":")[-1] for mark in test["suite"][1:]}
+        if (ONCE in marks and not is_first) or (NO_TSAN in marks and profile == "tsan"):
             continue
         yield profile, test
 

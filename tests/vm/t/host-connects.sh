@@ -1,4 +1,4 @@
-# vm: on=all needs=rblkd,rblk
+# vm: on=6.1/rxe,6.12/siw also=6.12/rxe,6.1/siw needs=rblkd,rblk
 # The kernel's host and nvme-cli against rblkd: discovery, connect with many and few queues, everything that they ask a
 # controller for, two hosts at once, and refusals with the right status.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: on=all needs=rblkd,rblkctl
+# vm: on=6.1/siw,6.12/rxe also=6.1/rxe,6.12/siw needs=rblkd,rblkctl
 # What happens to a connected kernel host in the life of a controller: growth, reset, a restart of rblkd planned and by
 # kill -9, disconnect, all under fio with verify.
 . tests/vm/lib.sh

@@ -1,4 +1,4 @@
-# vm: on=6.1/rxe also=6.12/siw cpus=1
+# vm: also=6.1/rxe,6.12/siw cpus=1
 # The kernel's host uses the kernel's target: shows that the machine, the fabric and these helpers work without any of
 # our code, so that a failure elsewhere is ours.
 . tests/vm/lib.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# vm: on=6.1/tap,6.12/tap needs=rblkd,rblk
+# vm: on=6.1/tap,6.12/tap needs=rblkd,rblk long=yes
 # roce-beside-rxe.sh [--kernel 6.1|6.12]: softrdma's RoCE v2 on this host and rdma_rxe in a guest, joined by a tap in a
 # network namespace of its own (root). Prints TAP: the guest's checks, then this host's. ROCE_LOSS_S=60: how long the
 # guest loses 5 % of its packets while it writes (5 s).

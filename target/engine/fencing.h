@@ -58,10 +58,11 @@ struct cross_reset {
 
 struct controller_fencing {
 	/* Thread: any */
-	uint64_t note;				  /* TRAFFIC_NOTE_MS in ticks; never changes */
-	_Atomic uint64_t timeout;		  /* KATO, rounded up, in ticks; 0: none */
-	_Atomic unsigned ciu;			  /* 1 to 255 */
-	_Atomic uint64_t cirn;			  /* 0: there is none */
+	_Atomic uint64_t noted_until; /* last_traffic + note: parse.c looks here first */
+	uint64_t note;		      /* TRAFFIC_NOTE_MS in ticks; never changes */
+	_Atomic uint64_t timeout;     /* KATO, rounded up, in ticks; 0: none */
+	_Atomic unsigned ciu;	      /* 1 to 255 */
+	_Atomic uint64_t cirn;	      /* 0: there is none */
 	_Atomic uint64_t lost[LOST_HOST_ENTRIES]; /* id, CIU, count, from bits 16, 8 and 0 */
 	/* Thread: control */
 	struct list watchers; /* of struct cross_reset (node): their controller is this one */

@@ -11,12 +11,15 @@
  * An association that was silent for longer than KATO is over, whether its timer has expired or
  * not: rblkd, or its machine, may have been stopped. What arrived meanwhile revives nothing.
  */
-static __attribute__((noinline)) bool note_again(struct controller *controller, uint64_t last,
-						 uint64_t now)
+static __attribute__((noinline)) bool note_again(struct controller *controller, uint64_t now)
 {
-	if (fencing_is_expired(&controller->fencing, last, now))
+	uint64_t last = atomic_load_explicit(&controller->last_traffic, memory_order_relaxed);
+	struct controller_fencing *fencing = &controller->fencing;
+
+	if (fencing_is_expired(fencing, last, now))
 		return false;
 	atomic_store_explicit(&controller->last_traffic, now, memory_order_relaxed);
+	atomic_store_explicit(&fencing->noted_until, now + fencing->note, memory_order_relaxed);
 	return true;
 }
 
@@ -24,9 +27,9 @@ static __attribute__((noinline)) bool note_again(struct controller *controller, 
  * second, because all pollers read its cache line. False: the association has expired. */
 static inline bool note_traffic(struct controller *controller, uint64_t now)
 {
-	uint64_t last = atomic_load_explicit(&controller->last_traffic, memory_order_relaxed);
-
-	return now <= last + controller->fencing.note || note_again(controller, last, now);
+	return now <= atomic_load_explicit(&controller->fencing.noted_until,
+					   memory_order_relaxed) ||
+	       note_again(controller, now);
 }
 
 /* The host may have repeated the command elsewhere by now: it must not run here. */
@@ -36,10 +39,8 @@ static COLD_PATH enum nvme_status refuse_expired(const struct request *r)
 	return NVME_KATO_EXPIRED;
 }
 
-static bool is_ready(const struct queue *queue)
+static bool is_ready(const struct queue *queue, const struct controller *controller)
 {
-	const struct controller *controller = queue->controller;
-
 	return queue->qid ? atomic_load_explicit(&controller->is_ready, memory_order_acquire)
 			  : controller->csts & NVME_CSTS_RDY;
 }
@@ -72,17 +73,18 @@ static COLD_PATH enum nvme_status check_sequence(const struct request *r)
 static inline enum nvme_status check_access(const struct request *r)
 {
 	const struct queue *queue = r->queue;
+	struct controller *controller = queue->controller;
 	uint64_t now = r->timing.started; /* not older than the capsule's arrival */
 
 	if (__builtin_expect(queue->access != QUEUE_CONNECTED, 0)) {
 		/* An I/O queue that is not authenticated keeps no association alive. */
-		if (queue->controller && !queue->qid && !note_traffic(queue->controller, now))
+		if (controller && !queue->qid && !note_traffic(controller, now))
 			return refuse_expired(r);
 		return check_sequence(r);
 	}
-	if (__builtin_expect(!note_traffic(queue->controller, now), 0))
+	if (__builtin_expect(!note_traffic(controller, now), 0))
 		return refuse_expired(r);
-	return __builtin_expect(is_ready(queue), 1) ? NVME_OK : check_sequence(r);
+	return __builtin_expect(is_ready(queue, controller), 1) ? NVME_OK : check_sequence(r);
 }
 
 enum nvme_status parse_command(struct request *r)

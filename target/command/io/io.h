@@ -50,7 +50,9 @@ static inline bool io_is_in_range(const struct namespace *ns, uint64_t slba, uin
 /* Checks the range, and records it in r->pass as what the command touches. */
 static inline enum nvme_status io_take_range(struct request *r, uint64_t slba, uint64_t n_blocks)
 {
-	if (!io_is_in_range(r->ns, slba, n_blocks))
+	const struct namespace *ns = r->ns;
+
+	if (!io_is_in_range(ns, slba, n_blocks))
 		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
 	r->pass.slba = slba;
 	r->pass.n_blocks = n_blocks;

@@ -99,17 +99,19 @@ static inline enum nvme_status parse(struct request *r, enum direction direction
 	enum nvme_status status = io_take_namespace(r, access);
 	uint64_t slba = request_slba(r);
 	uint32_t n_blocks = request_n_blocks(r), n_bytes;
+	unsigned block_shift;
 
 	if (status == NVME_OK)
 		status = io_take_range(r, slba, n_blocks);
 	if (status != NVME_OK)
 		return status;
-	n_bytes = n_blocks << r->ns->block_shift; /* at most 2^16 blocks of 2^12 bytes */
+	block_shift = r->ns->block_shift;
+	n_bytes = n_blocks << block_shift; /* at most 2^16 blocks of 2^12 bytes */
 	r->direction = direction;
 	r->length = n_bytes;
 	status = parse_check_sgl(r, true);
 	if (status == NVME_OK && !request_fuse(r))
-		choose_direct(r, direction, slba << r->ns->block_shift, n_bytes);
+		choose_direct(r, direction, slba << block_shift, n_bytes);
 	return status;
 }
 

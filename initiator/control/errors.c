@@ -201,8 +201,10 @@ void error_from_connect(struct error *error, const struct volume_config *config,
 		error_set(error, EXIT_DENIED, hint, "target refuses host %s", config->hostnqn);
 		return;
 	case NVME_CONNECT_BUSY:
-		error_set(error, EXIT_BUSY, NULL,
-			  "target is busy: it takes no further connection now");
+		error_set(
+			error, EXIT_BUSY,
+			"the target's log says which limit is reached (rblkd: limits in its configuration)",
+			"target is busy: it takes no further connection now");
 		return;
 	case NVME_HOST_ID_INCONSISTENT:
 		error_set(

@@ -55,15 +55,15 @@ struct config_qos {
 
 struct config_limits {
 	uint64_t connections;		  /* queue pairs in all; default 1024 */
-	uint64_t connections_per_host;	  /* default 128 */
+	uint64_t connections_per_host;	  /* default 512 */
 	uint64_t connections_per_address; /* 0: no limit */
-	uint64_t controllers_per_host;	  /* default 32 */
+	uint64_t controllers_per_host;	  /* default 128 */
 	uint64_t discovery;		  /* associations in all; default 256 */
 	uint64_t discovery_per_address;	  /* default 64 */
 	uint64_t discovery_timeout_ns;	  /* of those without keep alive; default 120s */
 	uint64_t buffers_per_host;	  /* percent; default 80 */
 	uint64_t bytes_per_host;	  /* of buffers, of all workers; 0: no limit */
-	uint64_t io_queues_per_host;	  /* default 128 */
+	uint64_t io_queues_per_host;	  /* default 384 */
 	uint64_t connect_rate;		  /* a second, sustained; default 200 */
 	uint64_t connect_rate_per_host;	  /* default 100 */
 	uint64_t pending;		  /* before Connect or authentication; default 256 */

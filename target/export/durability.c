@@ -9,27 +9,34 @@
 #include "base/log.h"
 #include "target/export/durability.h"
 
+#define WHOLE_BY_RBLKD	     "whole: rblkd sees to it"
+#define WHOLE_BY_FILE_SYSTEM "whole if the file system keeps them so"
+#define WHOLE_BY_DEVICE	     "whole if the device keeps them so"
+
 static const struct durability meanings[] = {
-	[DURABILITY_UNKNOWN] = {"unknown", "unknown", "unknown"},
+	[DURABILITY_UNKNOWN] = {"unknown", "unknown", "unknown", "unknown"},
 	[DURABILITY_NONE] = {"none", "nothing: what is written is dropped",
-			     "nothing: what is written is dropped"},
+			     "nothing: what is written is dropped", "none is kept"},
 	[DURABILITY_MEMORY] = {"none", "nothing: the contents end with rblkd",
-			       "nothing: the contents end with rblkd"},
+			       "nothing: the contents end with rblkd", WHOLE_BY_RBLKD},
 	[DURABILITY_TMPFS] = {"none", "nothing: a file in memory, gone with the machine",
-			      "nothing: a file in memory, gone with the machine"},
-	[DURABILITY_FILE] = {"of the disk", "fdatasync", "O_DSYNC write"},
-	[DURABILITY_PAGE_CACHE] = {"page cache", "fdatasync", "write, then fdatasync"},
+			      "nothing: a file in memory, gone with the machine",
+			      WHOLE_BY_FILE_SYSTEM},
+	[DURABILITY_FILE] = {"of the disk", "fdatasync", "O_DSYNC write", WHOLE_BY_FILE_SYSTEM},
+	[DURABILITY_PAGE_CACHE] = {"page cache", "fdatasync", "write, then fdatasync",
+				   WHOLE_BY_RBLKD},
 	[DURABILITY_WRITE_BACK] = {"write back", "fdatasync: the disk's cache is emptied",
-				   "O_DSYNC write"},
+				   "O_DSYNC write", WHOLE_BY_DEVICE},
 	[DURABILITY_WRITE_THROUGH] = {"none", "nothing left to do: each write is safe when it ends",
-				      "as every write"},
+				      "as every write", WHOLE_BY_DEVICE},
 	[DURABILITY_UNKNOWN_CACHE] = {"unknown, taken for write back",
-				      "fdatasync: the disk's cache is emptied", "O_DSYNC write"},
+				      "fdatasync: the disk's cache is emptied", "O_DSYNC write",
+				      WHOLE_BY_DEVICE},
 };
 
 static const struct durability write_through = {
 	"none: write-through", "nothing left to do: each write is durable when it ends",
-	"as every write: O_DSYNC, or write, then fdatasync"};
+	"as every write: O_DSYNC, or write, then fdatasync", NULL};
 
 const struct durability *durability_of(const struct namespace *ns)
 {
@@ -40,6 +47,12 @@ const struct durability *durability_of(const struct namespace *ns)
 		return &write_through;
 	return &meanings[ns->has_cache && is == DURABILITY_WRITE_THROUGH ? DURABILITY_WRITE_BACK
 									 : is];
+}
+
+const char *durability_blocks_of(const struct namespace *ns)
+{
+	check((unsigned)ns->backend->limits.durability < ARRAY_LEN(meanings));
+	return meanings[ns->backend->limits.durability].blocks;
 }
 
 static bool is_new(const struct snapshot *before, const struct subsystem *subsystem,

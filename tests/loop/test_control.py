@@ -180,8 +180,9 @@ def keeps_nothing(scratch):
     expect_equal((namespace["kind"], namespace["path"], namespace["size_bytes"], namespace["state"]),
                  ("null", None, 1 << 30, "ok"), "the namespace")
     expect_equal(namespace["durability"],
-                 {"volatile_write_cache": False, "write_through": False, "cache": "none", "flush": "nothing: what is written is dropped",
-                  "fua": "nothing: what is written is dropped"}, "durability")
+                 {"volatile_write_cache": False, "write_through": False, "cache": "none",
+                  "flush": "nothing: what is written is dropped", "fua": "nothing: what is written is dropped",
+                  "blocks": "none is kept"}, "durability")
     text = ctl(target, "list", "namespaces").stdout
     expect(re.search(r"\bnull\b", text), text)
     expect("keeps nothing: writes are dropped, reads give zeroes" in target.read_log(), target.read_log())

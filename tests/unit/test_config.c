@@ -123,7 +123,10 @@ static void smallest_has_defaults(void **state)
 	assert_int_equal(r.config.tuning.shared_receives, 8192);
 	assert_int_equal(r.config.tuning.io_queues, 64);
 	assert_int_equal(r.config.limits.connections, 1024);
-	assert_int_equal(r.config.limits.connections_per_host, 128);
+	/* 64 volumes of one host, with five I/O queues each */
+	assert_int_equal(r.config.limits.connections_per_host, 512);
+	assert_int_equal(r.config.limits.controllers_per_host, 128);
+	assert_int_equal(r.config.limits.io_queues_per_host, 384);
 	assert_int_equal(r.config.limits.pending, 256);
 	assert_int_equal(r.config.limits.connect_timeout_ns, 5 * NSEC_PER_SEC);
 	assert_int_equal(addr_port(&portal->addr), 4420);

@@ -89,7 +89,8 @@ static void print_portals(struct json_object *portals)
 /* What Flush and FUA guarantee, for each namespace. */
 static void print_durability(struct json_object *namespaces)
 {
-	static const char *const titles[] = {"~NAMESPACE", "KIND", "CACHE", "^FLUSH", "^FUA", NULL};
+	static const char *const titles[] = {"~NAMESPACE", "KIND",    "CACHE", "^FLUSH",
+					     "^FUA",	   "^BLOCKS", NULL};
 	struct table table;
 
 	if (!json_object_array_length(namespaces))
@@ -106,6 +107,7 @@ static void print_durability(struct json_object *namespaces)
 		table_add(&table, answer_string(durability, "cache"));
 		table_add(&table, answer_string(durability, "flush"));
 		table_add(&table, answer_string(durability, "fua"));
+		table_add(&table, answer_string(durability, "blocks"));
 	}
 	table_end(&table);
 }

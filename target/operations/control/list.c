@@ -157,6 +157,7 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	control_add_string(durability, "cache", is->cache);
 	control_add_string(durability, "flush", is->flush);
 	control_add_string(durability, "fua", is->fua);
+	control_add_string(durability, "blocks", durability_blocks_of(ns));
 	json_add(o, "durability", durability);
 }
 

@@ -11,6 +11,7 @@
 #include "initiator/control/controller_state.h"
 #include "initiator/control/identify.h"
 #include "initiator/control/power.h"
+#include "initiator/control/proof_ask.h"
 #include "initiator/control/volume.h"
 
 struct controller;
@@ -77,6 +78,7 @@ struct controller {
 	struct keep_alive keep_alive;
 	struct async_event async_event;
 	struct ana_log ana_log;
+	struct proof_question question;
 	/* called once, by the part that was given them */
 	void (*on_life)(struct controller *c), (*on_authenticated)(struct controller *c);
 	void (*on_shut_down)(struct controller *c);

@@ -76,12 +76,18 @@ const char *identify_parse_controller(const void *data, bool is_io, const char *
 		.max_transfer_bytes = transfer_bytes(id->mdts),
 		.max_commands = get_le16(id->maxcmd),
 		.async_events = get_le32(id->oaes),
+		.quiesce_ms = get_le16(id->cqt),
+		.has_traffic_keep_alive = get_le32(id->ctratt) & NVME_CTRATT_TBKAS,
 		.has_ana = id->cmic & NVME_CMIC_ANA,
 		.has_keep_alive = get_le16(id->kas) != 0,
 		.has_volatile_cache = id->vwc & NVME_VWC_PRESENT,
 		.has_write_zeroes = oncs & NVME_ONCS_WRITE_ZEROES,
 		.has_trim = oncs & NVME_ONCS_DSM,
 	};
+	if (id->ciu && get_le64(id->cirn)) {
+		ret->uniquifier = id->ciu;
+		ret->instance = get_le64(id->cirn);
+	}
 	copy_text(ret->serial, id->sn, sizeof(id->sn));
 	copy_text(ret->model, id->mn, sizeof(id->mn));
 	copy_text(ret->firmware, id->fr, sizeof(id->fr));

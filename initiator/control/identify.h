@@ -22,6 +22,10 @@ struct identify_controller {
 	uint32_t in_capsule_bytes;   /* data room of an I/O capsule; 0: none */
 	uint16_t max_commands;	     /* MAXCMD; 0: not told */
 	uint32_t async_events;	     /* OAES */
+	uint16_t quiesce_ms;	     /* CQT; 0: not told */
+	uint64_t instance;	     /* CIRN; 0: no Cross-Controller Reset */
+	uint8_t uniquifier;	     /* CIU; 0: as above */
+	bool has_traffic_keep_alive; /* TBKAS */
 	bool has_ana;		     /* namespaces belong to groups: log page 0Ch */
 	bool has_keep_alive;
 	bool has_volatile_cache;

@@ -79,7 +79,8 @@ static void retry_later(struct volume_queue *queue)
 
 	if (!link->down_since_ns)
 		link->down_since_ns = now;
-	if (now - link->down_since_ns > volume->config.ctrl_loss_tmo_ns)
+	/* What waits for proof must not fail while other queues can write. */
+	if (now - link->down_since_ns > volume->config.ctrl_loss_tmo_ns && !volume->proof.n)
 		queue_set_mode(queue, QUEUE_FAIL);
 	loop_timer_start(volume->control, &link->retry, retry_delay_ns(queue));
 	link->n_retries++;

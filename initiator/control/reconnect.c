@@ -22,10 +22,8 @@
  * The end: ctrl_loss_tmo has passed, or what answers is not the namespace that was attached, or
  * there is an obstacle and fails_on_denial. Then all I/O fails, until volume_reopen.
  *
- * A write that was in flight is sent again on a new association. That an old copy of it
- * does not land later is the target's duty, as it is the same host and the same path
- * (wire reference, section 17, "Fence"); another path would need proof first (reliability
- * I2).
+ * A write that was in flight is sent again on a new association, when the old one is proven to be
+ * over (proof.c). Reads and other writes go on at once.
  */
 #include <errno.h>
 #include <string.h>
@@ -190,6 +188,7 @@ static void become_failed(struct volume *volume)
 	bool was_opening = volume->phase == PHASE_UNDOING;
 
 	stop_timers(volume);
+	proof_abandon(volume);
 	set_all_modes(volume, QUEUE_FAIL);
 	move(volume, PHASE_FAILED);
 	if (was_opening)
@@ -222,6 +221,7 @@ static void on_lost(struct volume *volume, const struct error *error)
 	log_warn(VOLUME_FMT ": %s; reconnecting", VOLUME_ARG(volume), error->message);
 	PROBE(rblk, path_lost, volume, &error->message[0]);
 	start_deadlines(volume);
+	proof_on_lost(volume);
 	take_down(volume);
 }
 
@@ -327,6 +327,7 @@ static void on_fast_fail(struct loop_timer *timer)
 	log_warn(VOLUME_FMT ": I/O fails until the connection is back", VOLUME_ARG(volume));
 	if (volume->outlook == OUTLOOK_HOLDS)
 		set_outlook(volume, OUTLOOK_FAILS_FAST);
+	proof_abandon(volume);
 	set_all_modes(volume, QUEUE_FAIL);
 }
 
@@ -407,6 +408,7 @@ static void come_back(struct volume *volume)
 	power_compare(volume);
 	if (volume_learn(volume) && volume->callbacks.on_changed)
 		volume->callbacks.on_changed(volume->context);
+	proof_on_live(volume);
 	set_all_modes(volume, QUEUE_HOLD);
 	list_for_each (node, &volume->queues)
 		link_start(list_entry(node, struct volume_queue, node));
@@ -433,6 +435,7 @@ static void on_live(struct controller *c)
 	volume->live_since_ns = clock_ns();
 	say_path(volume);
 	move(volume, PHASE_LIVE);
+	proof_on_live(volume);
 	loop_defer(volume->control, &volume->report_call);
 }
 
@@ -558,6 +561,7 @@ void reconnect_open(struct volume *volume)
 	volume->fast_timer.on_expiry = on_fast_fail;
 	volume->stopped_call.run = on_all_stopped;
 	volume->report_call.run = report_opened;
+	proof_begin(volume);
 	controller_start(&volume->controller);
 }
 
@@ -582,6 +586,7 @@ void reconnect_close(struct volume *volume)
 
 	stop_timers(volume);
 	loop_call_cancel(&volume->report_call);
+	proof_end(volume);
 	move(volume, PHASE_CLOSING);
 	if (!is_live) {
 		take_down(volume);

@@ -168,6 +168,7 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 	};
 
 	volume_io_errors_read(&volume->io_errors, &status.io_errors);
+	proof_get(volume, &status.fencing);
 	if (volume->controller.ana_state) {
 		status.ana_state = nvme_ana_state_string(volume->controller.ana_state);
 		status.ana_group = volume->controller.ns.ana_group;
@@ -243,6 +244,7 @@ static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		.control = volume->control,
 		.loop = io_loop,
 		.unflushed = &volume->unflushed,
+		.unproven = &volume->unproven,
 		.io_errors = &volume->io_errors,
 		.qid = qid,
 		.n_entries = config->queue_size,

@@ -7,7 +7,8 @@
  * memory, its commands. No lock between them; they talk by loop messages.
  *
  * I/O is never lost: while the association is being reconnected, submitted I/O is held, and what
- * was in flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed.
+ * was in flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed. A
+ * write is sent again only when the target is proven to be done with its first copy (proof.c).
  * Only then does it complete, with -EIO (or at once after fast_io_fail_tmo_ns).
  */
 #pragma once
@@ -20,6 +21,7 @@
 #include "base/addr.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "initiator/control/volume_fencing.h"
 #include "initiator/io/volume_io.h"
 #include "initiator/control/volume_state.h"
 
@@ -28,6 +30,12 @@ enum {
 	VOLUME_QUEUES_MAX = 64,
 	VOLUME_PATH_MAX = 1024,
 	VOLUME_SLAB_MIN = 256 * 1024, /* bytes */
+};
+
+/* Before a write is sent again whose association was lost. */
+enum volume_fence {
+	VOLUME_FENCE_REQUIRE, /* proof that the old one is over (proof.c) */
+	VOLUME_FENCE_OFF,     /* none: an old copy may land later */
 };
 
 struct volume_config {
@@ -54,6 +62,8 @@ struct volume_config {
 	/* Secrets of DH-HMAC-CHAP, read again for each connection; "": none. By the first we prove
 	 * ourselves, by the second the target must. */
 	char secret_file[VOLUME_PATH_MAX], ctrl_secret_file[VOLUME_PATH_MAX];
+	enum volume_fence fence;
+	char state_file[VOLUME_PATH_MAX]; /* of proof_file.c, for a successor; "": none comes */
 };
 /* The documented defaults; addresses and names stay empty. */
 void volume_config_init(struct volume_config *config);
@@ -91,6 +101,7 @@ struct volume_status {
 	uint32_t ana_group;
 	struct error last_error;
 	struct volume_io_figures io_errors;
+	struct volume_fencing fencing;
 };
 
 struct volume_stats {

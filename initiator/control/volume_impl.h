@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The volume from inside: volume.c (public face), reconnect.c (phases), link.c and queue.c
- * (queues), volume_info.c (what is known). Each calls only those behind it; what goes back up is
- * link_ops, controller_ops and on_over. A volume has one association at a time; several paths would
- * be several controllers, each with a link a queue.
+ * (queues), proof.c (old writes), volume_info.c (what is known). Each calls only those behind it;
+ * what goes back up is link_ops, controller_ops and on_over. A volume has one association at a
+ * time; several paths would be several controllers, each with a link a queue.
  */
 #pragma once
 
 #include "initiator/control/controller.h"
 #include "initiator/control/link.h"
 #include "initiator/io/io_errors.h"
+#include "initiator/control/proof.h"
 #include "initiator/io/queue.h"
 #include "initiator/control/volume.h"
 
@@ -74,6 +75,8 @@ struct volume {
 
 	struct volume_io_errors io_errors; /* Thread: any */
 	struct unflushed unflushed;	   /* Thread: any */
+	struct unproven unproven;	   /* Thread: any */
+	struct proof proof;
 
 	struct list extents_waiting;	      /* of struct volume_extents: to be asked, in order */
 	struct volume_extents *extents_asked; /* the target has it; or NULL */

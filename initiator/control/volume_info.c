@@ -79,6 +79,7 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 	check(volume->phase == PHASE_LIVE);
 	limits->nsid = volume->config.nsid;
 	limits->cntlid = c->cntlid;
+	limits->serial = volume->proof.serial;
 	limits->block_shift = c->ns.block_shift;
 	limits->max_transfer = c->id.max_transfer_bytes;
 	limits->in_capsule_bytes = c->id.in_capsule_bytes;

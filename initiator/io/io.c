@@ -15,13 +15,14 @@
  *
  * Failures: an answer that may be asked again (io_status_retry) sends the I/O to the waiting ones
  * for a while: so does one that the path does not serve now (ANA), until it does, and control says
- * so (queue_retry). Everything else goes to done. done is called from completions or from
- * finish_call, never from inside volume_io_submit.
+ * so (queue_retry). A change whose association was lost waits for proof first (io_fencing.c).
+ * Everything else goes to done. done is called from completions or from finish_call, never from
+ * inside volume_io_submit.
  *
  * Taking back: an I/O whose user is gone is not sent any more. Held and waiting ones end at once.
  * One that is on the wire is not stopped, for the target may have done it; but it is not sent
- * again. When its connection broke, its user got no answer, so either outcome is correct. What the
- * target still does of it is over before the next association's first command (reconnect.c).
+ * again. When its connection broke, its user got no answer, so either outcome is correct, and a
+ * change is done only when the target is proven to be done with it (io_fencing.c).
  */
 #include <errno.h>
 
@@ -29,21 +30,16 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
-#include "initiator/io/io_status.h"
 #include "initiator/io/io_errors.h"
+#include "initiator/io/io_fencing.h"
+#include "initiator/io/io_place.h"
+#include "initiator/io/io_status.h"
 #include "initiator/io/queue.h"
 
 enum {
 	RETRIES_MAX = 5,
 };
 #define RETRY_DELAY_NS (100 * NSEC_PER_MSEC)
-
-/* Where an I/O is, as far as cancelling must know. */
-enum io_place {
-	IO_ELSEWHERE, /* on the wire, or on its way to done */
-	IO_HELD,
-	IO_WAITING,
-};
 
 /* For the status, which control reads: plain stores of this one writer. */
 static void publish(struct volume_queue *queue)
@@ -55,7 +51,7 @@ static void publish(struct volume_queue *queue)
 
 /* ---- ends ---- */
 
-static void finish_later(struct volume_queue *queue, struct volume_io *io, int error)
+void io_finish_later(struct volume_queue *queue, struct volume_io *io, int error)
 {
 	io->error = error;
 	io->place = IO_ELSEWHERE;
@@ -63,12 +59,10 @@ static void finish_later(struct volume_queue *queue, struct volume_io *io, int e
 	loop_defer(queue->loop, &queue->finish_call);
 }
 
-/* The target cannot be reached, and is not waited for any more. */
-static __attribute__((noinline, cold)) void give_up(struct volume_queue *queue,
-						    struct volume_io *io)
+__attribute__((noinline, cold)) void io_give_up(struct volume_queue *queue, struct volume_io *io)
 {
 	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR, NULL);
-	finish_later(queue, io, -EIO);
+	io_finish_later(queue, io, -EIO);
 }
 
 void io_on_finish(struct loop_call *call)
@@ -85,20 +79,23 @@ void io_on_finish(struct loop_call *call)
 	}
 }
 
-static void hold_first(struct volume_queue *queue, struct volume_io *io)
+void io_hold_first(struct volume_queue *queue, struct volume_io *io)
 {
 	list_add_head(&queue->held, &io->node);
 	io->place = IO_HELD;
 	queue->n_held++;
+	queue->n_obstacles++;
 }
 
 void io_hold_again(struct volume_queue *queue, struct volume_io *io)
 {
 	io->command = NULL;
+	if (io_fencing_take(queue, io))
+		return;
 	if (io->is_cancelled)
-		finish_later(queue, io, -ECANCELED);
+		io_finish_later(queue, io, -ECANCELED);
 	else
-		hold_first(queue, io);
+		io_hold_first(queue, io);
 	publish(queue);
 }
 
@@ -110,6 +107,7 @@ static struct volume_io *take_held(struct volume_queue *queue)
 	if (!node)
 		return NULL;
 	queue->n_held--;
+	queue->n_obstacles--;
 	io = list_entry(node, struct volume_io, node);
 	io->place = IO_ELSEWHERE;
 	return io;
@@ -121,9 +119,10 @@ void io_fail_held(struct volume_queue *queue)
 	struct list *node;
 
 	while ((io = take_held(queue)))
-		give_up(queue, io);
+		io_give_up(queue, io);
 	while ((node = list_take_first(&queue->waiting)))
-		give_up(queue, list_entry(node, struct volume_io, node));
+		io_give_up(queue, list_entry(node, struct volume_io, node));
+	io_fencing_fail(queue);
 	publish(queue);
 }
 
@@ -297,7 +296,7 @@ static __attribute__((noinline, cold)) void fail_flush(struct volume_queue *queu
 {
 	volume_io_errors_add(queue, io, NVME_OK,
 			     "the target has lost power with acknowledged writes");
-	finish_later(queue, io, -EIO);
+	io_finish_later(queue, io, -EIO);
 }
 
 /* What the target need not be asked for. Of a Flush it always is: what it said of its cache when
@@ -306,9 +305,9 @@ static __attribute__((noinline, cold)) void fail_flush(struct volume_queue *queu
 static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
 {
 	if (!is_supported(queue, io))
-		finish_later(queue, io, -EOPNOTSUPP);
+		io_finish_later(queue, io, -EOPNOTSUPP);
 	else if (io->op != VOLUME_FLUSH && !io->length)
-		finish_later(queue, io, 0);
+		io_finish_later(queue, io, 0);
 	else if (io->op == VOLUME_FLUSH && unflushed_take_report(queue->unflushed))
 		fail_flush(queue, io);
 	else
@@ -339,8 +338,14 @@ static void begin(struct volume_queue *queue, struct volume_io *io)
 
 static __attribute__((noinline)) void start_held(struct volume_queue *queue)
 {
-	while (queue->n_held && may_start(queue))
-		begin(queue, take_held(queue));
+	while (queue->n_held && may_start(queue)) {
+		struct volume_io *io = take_held(queue);
+
+		if (io_fencing_holds(queue, io))
+			io_fencing_add(queue, io);
+		else
+			begin(queue, io);
+	}
 }
 
 void io_pump(struct volume_queue *queue)
@@ -348,6 +353,16 @@ void io_pump(struct volume_queue *queue)
 	if (queue->n_held)
 		start_held(queue);
 	publish(queue);
+}
+
+/* Apart, as all that few I/Os need. */
+static __attribute__((noinline)) void hold_last(struct volume_queue *queue, struct volume_io *io)
+{
+	list_add_tail(&queue->held, &io->node);
+	io->place = IO_HELD;
+	queue->n_held++;
+	queue->n_obstacles++;
+	io_pump(queue);
 }
 
 void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
@@ -359,18 +374,15 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	io->command = NULL;
 	io->submit_ns = queue->loop->now_ns;
 	if (queue->mode == QUEUE_FAIL) {
-		give_up(queue, io);
+		io_give_up(queue, io);
 		return;
 	}
-	if (!queue->n_held && may_start(queue)) {
+	if (!queue->n_obstacles && may_start(queue)) {
 		begin(queue, io);
 		publish(queue);
 		return;
 	}
-	list_add_tail(&queue->held, &io->node);
-	io->place = IO_HELD;
-	queue->n_held++;
-	io_pump(queue);
+	hold_last(queue, io);
 }
 
 /* ---- taken back ---- */
@@ -378,12 +390,14 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
 {
 	io->is_cancelled = true;
-	if (io->place == IO_ELSEWHERE)
+	if (io->place == IO_ELSEWHERE || (io->place == IO_FENCING && !io_fencing_remove(queue, io)))
 		return false;
-	if (io->place == IO_HELD)
+	if (io->place == IO_HELD) {
 		queue->n_held--;
+		queue->n_obstacles--;
+	}
 	list_remove(&io->node);
-	finish_later(queue, io, -ECANCELED);
+	io_finish_later(queue, io, -ECANCELED);
 	publish(queue);
 	return true;
 }
@@ -397,7 +411,8 @@ void volume_io_set_before_held(struct volume_queue *queue, void (*run)(void *con
 
 void io_before_held(struct volume_queue *queue)
 {
-	if (queue->before_held && (queue->n_held || !list_is_empty(&queue->waiting)))
+	if (queue->before_held &&
+	    (queue->n_held || queue->fencing.n || !list_is_empty(&queue->waiting)))
 		queue->before_held(queue->before_held_context);
 }
 
@@ -412,7 +427,7 @@ void io_on_retry(struct loop_timer *timer)
 		struct list *last = queue->waiting.prev;
 
 		list_remove(last);
-		hold_first(queue, list_entry(last, struct volume_io, node));
+		io_hold_first(queue, list_entry(last, struct volume_io, node));
 	}
 	io_pump(queue);
 }
@@ -450,7 +465,7 @@ static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
 	if (nvme_status_code(status) != NVME_INVALID_NSID || io->is_cancelled ||
 	    queue->mode == QUEUE_FAIL || clock_ns() - io->submit_ns >= queue->retry_for_ns)
 		return false;
-	hold_first(queue, io);
+	io_hold_first(queue, io);
 	host_queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
 	return true;
 }
@@ -500,7 +515,7 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io, uint6
 	} else if (io->is_cancelled)
 		io->done(io, -ECANCELED);
 	else
-		hold_first(queue, io); /* the next part */
+		io_hold_first(queue, io); /* the next part */
 }
 
 static void complete(struct volume_queue *queue, struct command *command)

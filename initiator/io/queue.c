@@ -13,7 +13,7 @@
  * to host_queue_fail. It is not repaired here: control tears the association down and builds
  * another (link.c, reconnect.c). Until then the queue sends nothing and discards answers.
  *
- * Invariants: an I/O is in exactly one of held, waiting, finished, or a command in
+ * Invariants: an I/O is in exactly one of held, waiting, fencing, finished, or a command in
  * flight. Its buffer was in a queue pair's hands only if that queue pair is this one, and
  * it leaves a dead one only after on_drained (reliability I2).
  */
@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "initiator/io/connect.h"
+#include "initiator/io/io_fencing.h"
 #include "initiator/io/io_status.h"
 #include "initiator/io/queue.h"
 
@@ -254,7 +255,7 @@ static void on_quit(struct loop_msg *msg)
 	struct volume_queue *queue = container_of(msg, struct volume_queue, quit_msg);
 
 	check(list_is_empty(&queue->held) && list_is_empty(&queue->waiting) &&
-	      list_is_empty(&queue->finished));
+	      list_is_empty(&queue->finished) && !queue->fencing.n);
 	loop_timer_stop(&queue->io_timer);
 	loop_timer_stop(&queue->retry_timer);
 	loop_call_cancel(&queue->finish_call);
@@ -290,6 +291,20 @@ void queue_retry(struct volume_queue *queue)
 	queue_set_mode(queue, (enum queue_mode)atomic_load(&queue->wanted_mode));
 }
 
+static void on_proof(struct loop_msg *msg)
+{
+	struct volume_queue *queue = container_of(msg, struct volume_queue, fencing.msg);
+
+	atomic_store(&queue->fencing.is_sent, false); /* before the look, as in on_mode */
+	io_fencing_look(queue);
+}
+
+void queue_look_at_proof(struct volume_queue *queue)
+{
+	if (!queue->is_removing && !atomic_exchange(&queue->fencing.is_sent, true))
+		loop_send(queue->loop, &queue->fencing.msg);
+}
+
 /* ---- making ---- */
 
 int queue_new(const struct queue_config *config, struct volume_queue **ret_queue)
@@ -303,6 +318,9 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	queue->loop = config->loop;
 	queue->control = config->control;
 	queue->unflushed = config->unflushed;
+	queue->fencing.unproven = config->unproven;
+	queue->fencing.is_closed = atomic_load(&config->unproven->is_closed);
+	queue->n_obstacles = queue->fencing.is_closed;
 	queue->io_errors = config->io_errors;
 	queue->limits.qid = config->qid;
 	queue->io_timeout_ns = config->io_timeout_ns;
@@ -313,6 +331,7 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	queue->stop_msg.run = on_stop;
 	queue->quit_msg.run = on_quit;
 	queue->mode_msg.run = on_mode;
+	queue->fencing.msg.run = on_proof;
 	queue->attached_msg.run = config->on_attached;
 	queue->connected_msg.run = config->on_connected;
 	queue->failed_msg.run = config->on_failed;
@@ -325,6 +344,7 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	list_init(&queue->held);
 	list_init(&queue->waiting);
 	list_init(&queue->finished);
+	list_init(&queue->fencing.list);
 	r = slab_init(&queue->slab, &(struct slab_config){
 					    .control = config->control,
 					    .loop = config->loop,

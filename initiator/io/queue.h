@@ -22,8 +22,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "initiator/io/command.h"
 #include "initiator/io/io_stats.h"
 #include "initiator/io/queue_auth.h"
@@ -31,7 +29,7 @@
 #include "initiator/io/queue_limits.h"
 #include "initiator/io/slab.h"
 #include "initiator/io/unflushed.h"
-#include "initiator/io/volume_io.h"
+#include "initiator/io/unproven.h"
 #include "transport/qp.h"
 
 struct link;
@@ -93,7 +91,8 @@ struct volume_queue {
 	struct list held;     /* volume_io.node: to be sent, in order */
 	struct list waiting;  /* volume_io.node: to be sent again when retry_timer fires */
 	struct list finished; /* volume_io.node: finish_call will call done */
-	unsigned n_held;
+	struct queue_fencing fencing;
+	unsigned n_held, n_obstacles;	    /* n_obstacles: to a new I/O: held, fencing, closed */
 	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
 	void *before_held_context;
 	enum queue_mode mode;
@@ -141,7 +140,7 @@ void io_complete_when_idle(struct volume_queue *queue, struct command *command);
 /* The answer to a command that lent a key: invalidates the key if the target has not. Before
  * io_complete_when_idle. */
 void io_take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated);
-/* The queue pair is dead: the I/O is held again, before all others, unless it is cancelled. */
+/* The queue pair is dead: the I/O is held again, before all others, waits for proof, or ends. */
 void io_hold_again(struct volume_queue *queue, struct volume_io *io);
 /* Mode QUEUE_FAIL: all held I/O fails. */
 void io_fail_held(struct volume_queue *queue);

@@ -9,6 +9,7 @@
 struct loop;
 struct loop_msg;
 struct unflushed;
+struct unproven;
 struct volume;
 struct volume_io_errors;
 
@@ -17,6 +18,7 @@ struct queue_limits {
 	uint32_t nsid;
 	unsigned block_shift;
 	uint16_t qid, cntlid;
+	uint32_t serial;	   /* of the association in this volume, from 1 */
 	unsigned n_sq;		   /* entries of the submission queue */
 	unsigned max_in_flight;	   /* and how many of them this host uses; known when connected */
 	uint32_t max_transfer;	   /* bytes of one read or write */
@@ -31,6 +33,7 @@ struct queue_config {
 	struct volume *volume;	     /* borrowed: outlives it */
 	struct loop *control, *loop; /* borrowed */
 	struct unflushed *unflushed;
+	struct unproven *unproven;
 	struct volume_io_errors *io_errors;
 	uint16_t qid;
 	unsigned n_entries; /* of the submission queue */

@@ -77,6 +77,7 @@ static void put_connection(struct json_object *o, const struct volume_config *vo
 	put_time(o, "keep-alive", volume->keep_alive_ns);
 	put_time(o, "io-timeout", volume->io_timeout_ns);
 	put(o, "fail-on-denial", volume->fails_on_denial ? "yes" : "no");
+	put(o, "fence", volume->fence == VOLUME_FENCE_OFF ? "off" : "require");
 	put_time(o, "reconnect-delay", volume->reconnect_delay_ns);
 	put_time(o, "ctrl-loss-tmo", volume->ctrl_loss_tmo_ns);
 	put_time(o, "fast-io-fail-tmo", volume->fast_io_fail_tmo_ns);

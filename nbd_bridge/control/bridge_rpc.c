@@ -131,6 +131,40 @@ static void put_io_errors(struct json_object *to, const struct volume_io_figures
 	json_add(to, "last_io_error", o);
 }
 
+/* Whether the writes of lost associations are over. */
+static void put_fencing(struct json_object *to, const struct volume_fencing *fencing)
+{
+	static const char *const states[] = {
+		[FENCING_NONE] = "none",     [FENCING_AWAITS] = "awaits a controller",
+		[FENCING_ASKS] = "asks",     [FENCING_HOLDS] = "by time",
+		[FENCING_PROVEN] = "proven",
+	};
+	static const char *const ways[FENCING_WAYS] = {
+		[FENCING_RESET] = "reset",
+		[FENCING_TIME] = "time",
+		[FENCING_CONNECT] = "connect",
+	};
+	static const char *const counts[FENCING_WAYS] = {
+		[FENCING_RESET] = "resets",
+		[FENCING_TIME] = "holds",
+		[FENCING_CONNECT] = "connects",
+	};
+	struct json_object *o = json_object_new_object(), *by = json_object_new_object();
+
+	put_string(o, "state", states[fencing->state]);
+	put_uint(o, "left_s", (fencing->left_ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC);
+	put_uint(o, "associations", fencing->n_associations);
+	put_uint(o, "held", fencing->n_changes);
+	for (unsigned i = 0; i < FENCING_WAYS; i++)
+		put_uint(by, counts[i], fencing->n_by[i]);
+	json_add(o, "proven_by", by);
+	if (fencing->state == FENCING_PROVEN)
+		put_string(o, "last_proof", ways[fencing->last_way]);
+	else
+		json_add_null(o, "last_proof");
+	json_add(to, "fencing", o);
+}
+
 static void put_association(struct json_object *o, const struct bridge *bridge)
 {
 	struct volume_status status = {.state = VOLUME_CLOSING};
@@ -159,6 +193,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 	else
 		json_add_null(o, "ana_state");
 	put_uint(o, "ana_group", status.ana_group);
+	put_fencing(o, &status.fencing);
 	put_error(o, "last_error", &status.last_error);
 	put_io_errors(o, &status.io_errors);
 }

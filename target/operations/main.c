@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/fd_limit.h"
+#include "base/random.h"
 #include "base/ticks.h"
 #include "target/operations/change/apply.h"
 #include "target/association/controller.h"
@@ -232,6 +233,17 @@ static void dump_capsules(const void *target, int fd)
 		capsules_dump(target, fd);
 }
 
+/* Ids begin anywhere: a host that asks about a controller of the rblkd before this one must not
+ * meet that of another host. Without randomness they begin with the first. */
+static void scatter_ids(struct target *target)
+{
+	const struct config_controller_ids *ids = &target->config->controller_ids;
+	uint16_t n;
+
+	if (random_bytes(&n, sizeof(n)) == 0)
+		target->last_cntlid = (uint16_t)(ids->min + n % (ids->max - ids->min + 1));
+}
+
 static int init_target(struct daemon *d)
 {
 	const struct target_parts parts = {
@@ -247,8 +259,10 @@ static int init_target(struct daemon *d)
 	d->last_sync.on_progress = ask_for_time;
 	ticks_init();
 	r = target_init(&d->target, &parts);
-	if (r == 0)
+	if (r == 0) {
+		scatter_ids(&d->target);
 		fatal_set_dump(dump_capsules, &d->target);
+	}
 	if (r == 0)
 		r = open_signals(d);
 	return r < 0 ? log_errno(r, "cannot start the control thread") : 0;

@@ -10,6 +10,7 @@
 #include "initiator/control/ana_log.h"
 #include "initiator/control/identify.h"
 #include "initiator/control/lba_status.h"
+#include "initiator/control/proof_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -89,6 +90,16 @@ static void read_lba_status(const uint8_t *page)
 	check(lba_status_ask(1, slba, n_blocks).n_read == NVME_IDENTIFY_BYTES);
 }
 
+/* The second entry of the page is looked for. What is not listed proves nothing. */
+static void read_resets(const uint8_t *page)
+{
+	uint16_t icid = (uint16_t)(page[16] | page[17] << 8);
+
+	proof_log_find(page, NVME_IDENTIFY_BYTES, icid, page[18]);
+	check(page[0] || page[1] ||
+	      proof_log_find(page, NVME_IDENTIFY_BYTES, icid, page[18]) == PROOF_LATER);
+}
+
 static void parse_list(const uint8_t *page)
 {
 	char text[128];
@@ -97,6 +108,7 @@ static void parse_list(const uint8_t *page)
 	identify_list_has(page, page[0]);
 	parse_ana_log(page);
 	read_lba_status(page);
+	read_resets(page);
 }
 
 static void parse(unsigned which, const uint8_t *page)

@@ -12,6 +12,7 @@
 #include "tests/hostile_target/auth.h"
 #include "tests/hostile_target/blocks.h"
 #include "tests/hostile_target/fake.h"
+#include "tests/hostile_target/resets.h"
 
 enum {
 	SC_OPCODE = 0x4001,
@@ -134,6 +135,7 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 		if (rd16(data + 16) != 0xffff)
 			violation("Connect: cntlid %04x", rd16(data + 16));
 		conn->cntlid = next_cntlid++;
+		resets_note_kato(rd32(c + 48));
 		cc = 0;
 		auth_begin();
 		done(slot, 0, conn->cntlid | (opt.is_impostor ? ATR : 0));
@@ -235,6 +237,7 @@ static void identify_ctrl(struct slot *slot)
 		wr32(d + 344, opt.ana_groups);
 		wr32(d + 348, opt.ana_groups);
 	}
+	resets_identify(d, slot->conn->cntlid);
 	d[111] = is_discovery ? 2 : 1;
 	wr16(d + 320, 10);
 	d[512] = 0x66;
@@ -390,6 +393,8 @@ static void get_log(struct slot *slot)
 	} else if (c[40] == 0x02) {
 		wr64(slot->data + 112, opt.cycles);
 		wr64(slot->data + 144, opt.unsafe);
+	} else if (c[40] == 0x1e) {
+		resets_log(slot->data, c[41] & 1);
 	} else if (c[40] != 0x0c || !ana_log(slot, offset, n)) {
 		done(slot, SC_FIELD, 0);
 		return;
@@ -457,6 +462,8 @@ static void start_io(struct slot *slot)
 		done(slot, SC_RANGE, 0);
 		return;
 	}
+	if (slot->event != EV_READ)
+		resets_check(slba, n);
 	if (has_data && sgl_length(slot) != bytes)
 		violation("%u bytes for %llu blocks", sgl_length(slot), (unsigned long long)n);
 	if (has_data && opt.mdts && bytes > 4096ull << opt.mdts)
@@ -544,6 +551,8 @@ void command_line(char *line)
 		notify_ana();
 	} else if (strncmp(line, "quiet-ana ", 10) == 0) {
 		opt.ana = (unsigned)strtoul(line + 10, NULL, 10);
+	} else if (strcmp(line, "finish-resets") == 0) {
+		resets_finish();
 	} else if (strcmp(line, "notify") == 0) {
 		notify();
 	} else if (strcmp(line, "drop") == 0) {
@@ -559,7 +568,7 @@ static int event_of_admin(const uint8_t *c)
 {
 	switch (c[0]) {
 	case 0x02:
-		return c[40] == 0x02 ? EV_GET_SMART : EV_GET_LOG;
+		return c[40] == 0x02 ? EV_GET_SMART : c[40] == 0x1e ? EV_GET_RESETS : EV_GET_LOG;
 	case 0x06:
 		switch (c[40]) {
 		case 0:
@@ -579,6 +588,8 @@ static int event_of_admin(const uint8_t *c)
 		return EV_AER;
 	case 0x18:
 		return EV_KEEP_ALIVE;
+	case 0x38:
+		return EV_CROSS_RESET;
 	case 0x86:
 		return EV_GET_BLOCKS;
 	}
@@ -618,6 +629,22 @@ static int event_of(const struct slot *slot)
 	return slot->conn->qid ? event_of_io(c) : event_of_admin(c);
 }
 
+static void cross_reset(struct slot *slot)
+{
+	uint64_t result = 0;
+	unsigned status = resets_command(slot, next_cntlid, &result);
+
+	done(slot, status, result);
+}
+
+/* A write that is not answered may land at any time. */
+static void lose(const struct slot *slot)
+{
+	if (slot->event == EV_WRITE)
+		resets_lose(slot->conn->cntlid, rd64(slot->capsule + 40),
+			    rd16(slot->capsule + 48) + 1u);
+}
+
 static void run(struct slot *slot)
 {
 	switch (slot->event) {
@@ -639,7 +666,11 @@ static void run(struct slot *slot)
 	case EV_SET_CC:
 		property_set(slot);
 		return;
+	case EV_CROSS_RESET:
+		cross_reset(slot);
+		return;
 	case EV_GET_LOG:
+	case EV_GET_RESETS:
 	case EV_GET_SMART:
 		get_log(slot);
 		return;
@@ -690,6 +721,8 @@ void command_start(struct slot *slot)
 	action = slot->rule ? slot->rule->action : ACT_NONE;
 	if (action == ACT_EXIT)
 		_exit(0);
+	if (action == ACT_DISCONNECT || action == ACT_SILENCE)
+		lose(slot);
 	if (action == ACT_DISCONNECT)
 		fabric_disconnect(slot->conn);
 	if (action == ACT_DISCONNECT || action == ACT_SILENCE)
@@ -700,93 +733,7 @@ void command_start(struct slot *slot)
 		run(slot);
 }
 
-/* ---- start ---- */
-
-struct options opt = {
-	.block_size = 512,
-	.blocks = 65536,
-	.mdts = 5,
-	.icd = 4096,
-	.mqes = 127,
-	.maxcmd = 128,
-	.queues = 8,
-	.nsid = 1,
-	.has_cns6 = true,
-	.nqn = "nqn.2026-01.test:fake",
-	.uuid_seed = 1,
-	.ana_groups = 1,
-};
-uint8_t *ram;
-
-static bool take_option(const char *arg)
+void command_begin(void)
 {
-	static const struct {
-		const char *name;
-		unsigned *value;
-	} table[] = {
-		{"port", &opt.port},
-		{"block_size", &opt.block_size},
-		{"mdts", &opt.mdts},
-		{"icd", &opt.icd},
-		{"mqes", &opt.mqes},
-		{"maxcmd", &opt.maxcmd},
-		{"crqsize", &opt.crqsize},
-		{"queues", &opt.queues},
-		{"nsid", &opt.nsid},
-		{"wzsl", &opt.wzsl},
-		{"dmrsl", &opt.dmrsl},
-		{"aocs", &opt.aocs},
-		{"told", &opt.told},
-		{"uuid", &opt.uuid_seed},
-		{"seed", &opt.seed},
-		{"cycles", &opt.cycles},
-		{"unsafe", &opt.unsafe},
-		{"ana", &opt.ana},
-		{"ana_groups", &opt.ana_groups},
-	};
-	const char *equals = strchr(arg, '=');
-	size_t n = equals ? (size_t)(equals - arg) : 0;
-
-	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (n == strlen(table[i].name) && memcmp(arg, table[i].name, n) == 0) {
-			*table[i].value = (unsigned)strtoul(equals + 1, NULL, 10);
-			return true;
-		}
-	if (strncmp(arg, "blocks=", 7) == 0)
-		opt.blocks = strtoull(arg + 7, NULL, 10);
-	else if (strncmp(arg, "nqn=", 4) == 0)
-		opt.nqn = arg + 4;
-	else if (strncmp(arg, "host=", 5) == 0)
-		opt.host = arg + 5;
-	else if (strcmp(arg, "no-cns6") == 0)
-		opt.has_cns6 = false;
-	else if (strcmp(arg, "read-only") == 0)
-		opt.read_only = true;
-	else if (strcmp(arg, "no-vwc") == 0)
-		opt.no_vwc = true;
-	else if (strcmp(arg, "impostor") == 0)
-		opt.is_impostor = true;
-	else
-		return false;
-	return true;
-}
-
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++)
-		if (!take_option(argv[i]) && !rules_parse(argv[i])) {
-			fprintf(stderr, "fake_target: what is '%s'?\n", argv[i]);
-			return 2;
-		}
-	srand(opt.seed);
 	n_blocks_now = opt.blocks;
-	ram = aligned_alloc(4096, opt.blocks * opt.block_size);
-	if (!ram)
-		return 4;
-	memset(ram, 0, opt.blocks * opt.block_size);
-	if (fabric_listen() < 0) {
-		perror("fake_target");
-		return 4;
-	}
-	return fabric_run();
 }

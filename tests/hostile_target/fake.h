@@ -2,8 +2,7 @@
 /*
  * A target for testing the initiator: NVMe over RDMA on raw verbs, namespaces in memory. It shares
  * no code with the rest of the tree and uses byte offsets: a second reading of the specification.
- * It follows the protocol and checks the host, unless a rule makes it misbehave. One thread.
- *
+ * It follows the protocol and checks the host, unless a rule makes it misbehave. One thread:
  *   fake_target [OPTION=VALUE...] [EVENT[:N]=ACTION[,ARGUMENT]...]
  */
 #pragma once
@@ -11,7 +10,6 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "tests/hostile_target/octets.h"
 
@@ -43,6 +41,8 @@ enum event {
 	EV_GET_LOG,
 	EV_GET_SMART,
 	EV_GET_BLOCKS,
+	EV_GET_RESETS,
+	EV_CROSS_RESET,
 	EV_KEEP_ALIVE,
 	EV_AER,
 	EV_READ,
@@ -87,9 +87,9 @@ struct options {
 	unsigned port;
 	unsigned block_size, mdts, icd, mqes, maxcmd, crqsize, queues, aocs, told;
 	uint64_t blocks;
-	unsigned nsid, wzsl, dmrsl, cycles, unsafe; /* cycles, unsafe: of SMART */
-	const char *nqn, *host;			    /* host: the only one allowed; NULL: any */
-	unsigned uuid_seed, seed, ana, ana_groups;  /* ana: state of the last */
+	unsigned nsid, wzsl, dmrsl, ccr, cqt, cycles, unsafe; /* enum resets; ms; of SMART */
+	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
+	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };
 
@@ -99,7 +99,7 @@ struct slot {
 	uint8_t *capsule; /* SQE, then in-capsule data */
 	uint8_t *data;	  /* DATA_BYTES */
 	uint32_t n_received;
-	bool is_busy;
+	bool is_busy, is_posted_late; /* late: the receive waits until the data was sent */
 	enum event event;
 	const struct rule *rule; /* or NULL */
 	uint64_t answer_at_ns;	 /* late: when; 0 */
@@ -107,18 +107,16 @@ struct slot {
 	uint64_t result;
 	uint32_t n_out; /* data to the host; out is where it lies */
 	const uint8_t *out;
-	bool is_posted_late; /* the receive waits until the data was sent */
 };
 
 struct conn {
 	struct rdma_cm_id *id;
 	unsigned index, qid, n_sq, n_slots, n_in_flight, sqhd;
-	uint16_t cntlid; /* 0: no Connect yet */
-	uint8_t *memory;
+	uint16_t cntlid;	     /* 0: no Connect yet */
+	uint8_t *memory, *busy_cids; /* busy_cids: bitmap */
 	struct ibv_mr *mr;
 	struct slot *slots;
 	uint32_t n_recv_bytes;
-	uint8_t *busy_cids; /* bitmap */
 	bool is_dead;
 };
 
@@ -135,6 +133,7 @@ void fabric_disconnect_all(void);
 struct conn *fabric_conn(unsigned index); /* NULL past the last */
 
 /* command.c */
+void command_begin(void);
 void command_start(struct slot *slot);
 void command_have_data(struct slot *slot);
 void command_forget(const struct conn *conn); /* it is about to be freed */

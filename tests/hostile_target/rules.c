@@ -9,13 +9,12 @@
 #include "tests/hostile_target/fake.h"
 
 static const char *const event_names[EV_N] = {
-	"cm-admin",    "cm-io",		"connect-admin",   "connect-io",
-	"auth-send",   "auth-receive",	"get-cap",	   "get-csts",
-	"set-cc",      "identify-ctrl", "identify-limits", "identify-ids",
-	"identify-ns", "identify-list", "set-queues",	   "set-events",
-	"get-log",     "get-smart",	"get-blocks",	   "keep-alive",
-	"aer",	       "read",		"write",	   "flush",
-	"zero",	       "trim",
+	"cm-admin",	   "cm-io",	   "connect-admin", "connect-io",    "auth-send",
+	"auth-receive",	   "get-cap",	   "get-csts",	    "set-cc",	     "identify-ctrl",
+	"identify-limits", "identify-ids", "identify-ns",   "identify-list", "set-queues",
+	"set-events",	   "get-log",	   "get-smart",	    "get-blocks",    "get-resets",
+	"cross-reset",	   "keep-alive",   "aer",	    "read",	     "write",
+	"flush",	   "zero",	   "trim",
 };
 
 static const char *const action_names[ACT_N] = {

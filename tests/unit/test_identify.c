@@ -11,6 +11,7 @@
 #include "initiator/control/ana_log.h"
 #include "initiator/control/identify.h"
 #include "initiator/control/lba_status.h"
+#include "initiator/control/proof_log.h"
 
 #define NQN "nqn.2026-01.test:s"
 
@@ -379,6 +380,28 @@ static void test_ana_log(void **state)
 	assert_int_equal(cursor.n_left, 0xfffe);
 }
 
+/* Log page 1Eh: only the entry of this very controller counts. */
+static void test_resets_log(void **state)
+{
+	static const enum proof_word words[] = {PROOF_UNDER_WAY, PROOF_OVER, PROOF_REFUSED,
+						PROOF_REFUSED};
+	uint8_t page[4096] = {[0] = 2, [8] = 4, [10] = 9, [14] = 1, [16] = 5, [18] = 9};
+
+	for (unsigned i = 0; i < 4; i++) {
+		page[22] = (uint8_t)i;
+		assert_int_equal(proof_log_find(page, sizeof(page), 5, 9), words[i]);
+	}
+	assert_int_equal(proof_log_find(page, sizeof(page), 4, 9), PROOF_OVER);
+	assert_int_equal(proof_log_find(page, sizeof(page), 4, 8), PROOF_LATER);
+	assert_int_equal(proof_log_find(page, sizeof(page), 6, 9), PROOF_LATER);
+	page[0] = 1; /* the second entry is beyond the end */
+	assert_int_equal(proof_log_find(page, sizeof(page), 5, 9), PROOF_LATER);
+	page[0] = page[1] = 0xff;
+	assert_int_equal(proof_log_find(page, sizeof(page), 77, 9), PROOF_LATER);
+	for (size_t n = 0; n < 24; n++)
+		assert_int_equal(proof_log_find(page, n, 5, 9), PROOF_LATER);
+}
+
 static void test_discovery_entry(void **state)
 {
 	struct nvmf_discovery_entry entry = {.trtype = 1, .adrfam = 2, .subtype = 2};
@@ -456,6 +479,7 @@ int main(void)
 		cmocka_unit_test(test_lba_status),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_ana_log),
+		cmocka_unit_test(test_resets_log),
 		cmocka_unit_test(test_discovery_entry),
 		cmocka_unit_test(test_discovery_header),
 		cmocka_unit_test(test_random),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The files by which the command line finds volume processes, in the run directory
- * (base/run_dir.h): volumes/NAME.sock (control), volumes/NAME.nbd (NBD), volumes/NAME.log, and
- * by-uuid/UUID, which hold names for the udev rule of /dev/disk/by-rblk.
+ * (base/run_dir.h): volumes/NAME.sock (control), volumes/NAME.nbd (NBD), volumes/NAME.log,
+ * volumes/NAME.fence (associations that may still write, for a successor), and by-uuid/UUID, which
+ * hold names for the udev rule of /dev/disk/by-rblk.
  */
 #pragma once
 

@@ -33,6 +33,7 @@ struct serve {
 	unsigned output;
 	bool is_stdio;
 	char control_path[PATH_MAX], names_path[PATH_MAX], lock_path[PATH_MAX];
+	char state_path[PATH_MAX];
 };
 
 /* Once: closing the pipe is part of the message, because the parent reads until its end. */
@@ -112,6 +113,10 @@ static int choose_paths(struct serve *serve, struct error *error)
 	serve->config.kernel.names_directory = serve->names_path;
 	if (r == 0)
 		r = run_dir_lock_path(serve->lock_path, error);
+	if (r == 0)
+		r = run_dir_path(serve->state_path, serve->config.name, "fence", error);
+	snprintf(serve->config.volume.state_file, sizeof(serve->config.volume.state_file),
+		 "%.1000s", r == 0 ? serve->state_path : "");
 	serve->config.control_path = serve->control_path;
 	serve->config.lock_path = serve->lock_path;
 	return r;

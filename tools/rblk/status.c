@@ -82,6 +82,29 @@ static void print_io_errors(struct json_object *status)
 	print_text("I/O errors", text);
 }
 
+/* "by time, 12s left, 3 writes wait", "proven (by reset)" */
+static void print_fencing(struct json_object *status)
+{
+	struct json_object *o = NULL, *last = NULL;
+	uint64_t left_s, n_held;
+	char text[160], left[UNITS_MAX + 8] = "", time[UNITS_MAX], held[48] = "";
+
+	if (!json_object_object_get_ex(status, "fencing", &o) || !o ||
+	    !strcmp(json_text(o, "state"), "none"))
+		return;
+	json_object_object_get_ex(o, "last_proof", &last);
+	left_s = json_number(o, "left_s");
+	n_held = json_number(o, "held");
+	if (left_s)
+		snprintf(left, sizeof(left), ", %s left",
+			 units_format_duration(time, left_s * NSEC_PER_SEC));
+	if (n_held)
+		snprintf(held, sizeof(held), ", %s writes wait", json_text(o, "held"));
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s", json_text(o, "state"), left, held,
+		 last ? " (by " : "", last ? json_object_get_string(last) : "", last ? ")" : "");
+	print_text("fencing", text);
+}
+
 /* What the volume is connected to, and what becomes of its I/O if the target stays away. */
 static void print_association(struct json_object *status)
 {
@@ -105,6 +128,7 @@ static void print_association(struct json_object *status)
 	snprintf(text, sizeof(text), "%s in flight, %s held", json_text(status, "in_flight"),
 		 json_text(status, "held"));
 	print_text("I/O", text);
+	print_fencing(status);
 	print_keys(status);
 	print_seconds(status, "keep alive", "keep_alive_s", "off");
 	print_seconds(status, "reconnect delay", "reconnect_delay_s", "-");

@@ -23,6 +23,7 @@
 #include "tools/rblk/spin_option.h"
 #include "tools/rblk/volume_options.h"
 
+static const char *const fence_names[] = {"require", "off", NULL}; /* enum volume_fence */
 static const char *const frontend_names[] = {"auto", "nbd", "socket", NULL};
 
 /* attach and serve differ in one default: serve needs no privilege, so it takes the socket. */
@@ -116,6 +117,11 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 		(struct arg){
 			"fail-on-denial", 0, ARG_FLAG, &o->fails_on_denial, NULL,
 			"fail I/O at once when the target denies access or removes the namespace"});
+	n = volume_options_add(
+		t, n,
+		(struct arg){"fence", 0, ARG_CHOICE, &o->fence, "require|off",
+			     "send a write again only after proof that its first copy is gone", 0,
+			     0, fence_names});
 	return volume_options_add(
 		t, n,
 		(struct arg){
@@ -240,6 +246,7 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->queue_size = (unsigned)o->queue_size;
 	config->has_windows = o->has_windows;
 	config->fails_on_denial = o->fails_on_denial;
+	config->fence = (enum volume_fence)o->fence;
 	config->keep_alive_ns = o->keep_alive_ns;
 	config->io_timeout_ns = o->io_timeout_ns;
 	config->reconnect_delay_ns = o->reconnect_delay_ns;

@@ -35,7 +35,7 @@ struct volume_options {
 	const char *tls_certificates, *tls_psk;
 	unsigned tls; /* enum tls_choice */
 	const char *secret_file, *ctrl_secret_file, *spin;
-	unsigned frontend;
+	unsigned frontend, fence;
 	bool is_read_only, is_verbose, has_windows, fails_on_denial;
 
 	char default_name[VOLUME_NAME_MAX];

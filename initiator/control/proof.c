@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Proof that a lost association is over. Control loop only.
+ *
+ * What was in flight when an association was lost may still be at work in the target: in a receive
+ * queue, in a disk that hangs. Sent again too early, a write could be acknowledged, be followed by
+ * a newer one, and then land for a second time. So changes keep their buffers and ranges in the
+ * queues (io/io_fencing.c) until one of these holds:
+ *
+ *   Cross-Controller Reset   the new controller answers that the old one has no command left (TP
+ *                            8028): at once, or by log page 1Eh
+ *   the same id              the new controller has the old one's id, so the target has let go of
+ *                            it
+ *   time                     the old controller has not heard us for so long that it must have
+ *                            noticed (2 keep alive timeouts, 3 with traffic based keep alive), and
+ *                            has had its quiesce time CQT after that (TP 4129)
+ *   Connect                  the target has neither: as long as there is one target, and it orders
+ *                            what it gets, its new association is trusted. A log record says so.
+ *
+ *     NEW -> ASKING -> DYING <-> READING -> proven        LATER: asked again
+ *      ^       |  ^                  |
+ *      |       v  |                  v
+ *      |    LATER -+<-------------- not listed            REFUSED: time, or Connect
+ *      +--- another controller becomes live
+ *
+ * A process that was killed leaves its predecessors in a file, which is written when an association
+ * becomes live and never on the data path. Its successor does not know which ranges they may still
+ * change, so it holds back all changes until there is proof; likewise after writes have failed
+ * without it.
+ */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/states.h"
+#include "base/units.h"
+#include "initiator/control/volume_impl.h"
+
+#define LOOK_MIN_NS (20 * NSEC_PER_MSEC)
+#define LOOK_MAX_NS (1 * NSEC_PER_SEC)
+
+#define TO(s) STATE_TO(PREDECESSOR_##s)
+static const struct state_rule rules[] = {
+	[PREDECESSOR_NEW] = {"new", TO(ASKING) | TO(REFUSED) | TO(NEW)},
+	[PREDECESSOR_ASKING] = {"asking", TO(DYING) | TO(LATER) | TO(REFUSED) | TO(NEW)},
+	[PREDECESSOR_LATER] = {"asked later", TO(ASKING) | TO(NEW)},
+	[PREDECESSOR_DYING] = {"dying", TO(READING) | TO(NEW)},
+	[PREDECESSOR_READING] = {"reading", TO(DYING) | TO(LATER) | TO(REFUSED) | TO(NEW)},
+	[PREDECESSOR_REFUSED] = {"refused", TO(NEW)},
+};
+#undef TO
+
+static void move(struct predecessor *p, enum predecessor_state next)
+{
+	states_move("predecessor", rules, &p->state, next);
+}
+
+/* ---- what the queues know ---- */
+
+static void tell_queues(struct volume *volume)
+{
+	list_for_each (node, &volume->queues)
+		queue_look_at_proof(list_entry(node, struct volume_queue, node));
+}
+
+static void publish(struct volume *volume)
+{
+	const struct proof *proof = &volume->proof;
+
+	for (unsigned i = 0; i < UNPROVEN_MAX; i++)
+		atomic_store(&volume->unproven.serials[i],
+			     i < proof->n ? proof->predecessors[i].serial : 0);
+	tell_queues(volume);
+}
+
+static bool is_closed(const struct volume *volume)
+{
+	return atomic_load(&volume->unproven.is_closed);
+}
+
+static void set_closed(struct volume *volume, bool is_closed)
+{
+	atomic_store(&volume->unproven.is_closed, is_closed);
+	tell_queues(volume);
+}
+
+/* ---- proven ---- */
+
+static const char *const ways[FENCING_WAYS] = {
+	[FENCING_RESET] = "by Cross-Controller Reset",
+	[FENCING_TIME] = "by time",
+	[FENCING_CONNECT] = "by its answer to Connect",
+};
+
+static void all_proven(struct volume *volume)
+{
+	struct proof *proof = &volume->proof;
+	char text[UNITS_MAX];
+
+	log_info(VOLUME_FMT ": earlier writes are over: proven %s, after %s", VOLUME_ARG(volume),
+		 ways[proof->last_way], units_format_duration(text, clock_ns() - proof->since_ns));
+	proof->may_change = true;
+	if (is_closed(volume))
+		set_closed(volume, false);
+}
+
+static void prove(struct volume *volume, struct predecessor *p, enum fencing_way way)
+{
+	struct proof *proof = &volume->proof;
+
+	proof->n_by[way]++;
+	proof->last_way = way;
+	log_debug(VOLUME_FMT ": controller %u is over: proven %s", VOLUME_ARG(volume),
+		  p->subject.cntlid, ways[way]);
+	*p = proof->predecessors[--proof->n];
+	publish(volume);
+	if (!proof->n)
+		all_proven(volume);
+}
+
+static bool has_time(const struct predecessor *p)
+{
+	return p->subject.hold_ns;
+}
+
+static uint64_t over_ns(const struct predecessor *p)
+{
+	return p->lost_ns + p->subject.hold_ns;
+}
+
+/* The target does not tell whether p is over. */
+static void refuse(struct volume *volume, struct predecessor *p, const char *reason)
+{
+	char text[UNITS_MAX];
+	uint64_t now = clock_ns();
+
+	if (!has_time(p)) {
+		log_info(
+			VOLUME_FMT
+			": %s, and no quiesce time: its answer to Connect is taken as the end of earlier writes",
+			VOLUME_ARG(volume), reason);
+		prove(volume, p, FENCING_CONNECT);
+		return;
+	}
+	move(p, PREDECESSOR_REFUSED);
+	if (over_ns(p) > now)
+		log_warn(VOLUME_FMT ": %s: writes to ranges of earlier ones wait for %s",
+			 VOLUME_ARG(volume), reason, units_format_duration(text, over_ns(p) - now));
+}
+
+/* ---- asking ---- */
+
+static void look_later(struct predecessor *p, enum predecessor_state state)
+{
+	move(p, state);
+	p->delay_ns = MIN(MAX(2 * p->delay_ns, LOOK_MIN_NS), LOOK_MAX_NS);
+	p->look_ns = clock_ns() + p->delay_ns;
+}
+
+static struct predecessor *find_asked(struct proof *proof)
+{
+	for (unsigned i = 0; i < proof->n; i++) {
+		struct predecessor *p = &proof->predecessors[i];
+
+		if (p->state == PREDECESSOR_ASKING || p->state == PREDECESSOR_READING)
+			return p;
+	}
+	return NULL;
+}
+
+static void go_on(struct volume *volume);
+
+static void on_word(struct controller *c, enum proof_word word)
+{
+	struct volume *volume = c->context;
+	struct proof *proof = &volume->proof;
+	struct predecessor *p = find_asked(proof);
+
+	if (c != proof->source)
+		return;
+	proof->has_question = false;
+	if (!p) { /* time has proven it meanwhile */
+		go_on(volume);
+		return;
+	}
+	switch (word) {
+	case PROOF_OVER:
+		prove(volume, p, FENCING_RESET);
+		break;
+	case PROOF_UNDER_WAY:
+		look_later(p, PREDECESSOR_DYING);
+		break;
+	case PROOF_LATER:
+		look_later(p, PREDECESSOR_LATER);
+		break;
+	case PROOF_REFUSED:
+		refuse(volume, p, "the target refuses to reset the earlier controller");
+		break;
+	case PROOF_UNSUPPORTED:
+		refuse(volume, p, "the target has no Cross-Controller Reset");
+		break;
+	}
+	go_on(volume);
+}
+
+static void ask(struct volume *volume, struct predecessor *p)
+{
+	struct proof *proof = &volume->proof;
+
+	proof->has_question = true;
+	if (p->state == PREDECESSOR_DYING) {
+		move(p, PREDECESSOR_READING);
+		proof_ask_log(proof->source, &p->subject, on_word);
+	} else {
+		move(p, PREDECESSOR_ASKING);
+		proof_ask_reset(proof->source, &p->subject, on_word);
+	}
+}
+
+static uint64_t due_ns(const struct predecessor *p)
+{
+	switch ((enum predecessor_state)p->state) {
+	case PREDECESSOR_NEW:
+		return 0;
+	case PREDECESSOR_LATER:
+	case PREDECESSOR_DYING:
+		return p->look_ns;
+	case PREDECESSOR_ASKING:
+	case PREDECESSOR_READING:
+	case PREDECESSOR_REFUSED:
+		break;
+	}
+	return UINT64_MAX;
+}
+
+static void prove_by_time(struct volume *volume)
+{
+	struct proof *proof = &volume->proof;
+	uint64_t now = clock_ns();
+
+	for (unsigned i = proof->n; i--;)
+		if (has_time(&proof->predecessors[i]) && now >= over_ns(&proof->predecessors[i]))
+			prove(volume, &proof->predecessors[i], FENCING_TIME);
+}
+
+/* The first that is due is asked about: one question at a time, so CCRL is kept. */
+static void ask_next(struct volume *volume)
+{
+	struct proof *proof = &volume->proof;
+	struct predecessor *first = NULL;
+
+	if (!proof->source || proof->has_question)
+		return;
+	for (unsigned i = 0; i < proof->n; i++)
+		if (!first || due_ns(&proof->predecessors[i]) < due_ns(first))
+			first = &proof->predecessors[i];
+	if (first && due_ns(first) <= clock_ns())
+		ask(volume, first);
+}
+
+static void start_timer(struct volume *volume)
+{
+	const struct proof *proof = &volume->proof;
+	uint64_t now = clock_ns(), next = UINT64_MAX;
+
+	loop_timer_stop(&volume->proof.timer);
+	for (unsigned i = 0; i < proof->n; i++) {
+		const struct predecessor *p = &proof->predecessors[i];
+
+		if (has_time(p))
+			next = MIN(next, over_ns(p));
+		if (proof->source && !proof->has_question)
+			next = MIN(next, due_ns(p));
+	}
+	if (next != UINT64_MAX)
+		loop_timer_start(volume->control, &volume->proof.timer,
+				 next > now ? next - now : 0);
+}
+
+static void go_on(struct volume *volume)
+{
+	prove_by_time(volume);
+	ask_next(volume);
+	start_timer(volume);
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+	go_on(container_of(timer, struct volume, proof.timer));
+}
+
+/* ---- associations come and go ---- */
+
+static void next_serial(struct proof *proof)
+{
+	if (!++proof->serial)
+		proof->serial = 1; /* 0 is of I/O that was not sent */
+}
+
+/* What is known before a question; true: p, perhaps gone, needs none. */
+static bool is_clear(struct volume *volume, struct predecessor *p)
+{
+	const struct controller *c = &volume->controller;
+
+	move(p, PREDECESSOR_NEW);
+	p->delay_ns = 0;
+	if (volume->config.fence == VOLUME_FENCE_OFF)
+		prove(volume, p, FENCING_CONNECT);
+	else if (p->subject.ciu && c->id.uniquifier && p->subject.cntlid == c->cntlid)
+		prove(volume, p, FENCING_RESET);
+	else if (!p->subject.ciu || !c->id.uniquifier)
+		refuse(volume, p, "the target has no Cross-Controller Reset");
+	else
+		return false;
+	return true;
+}
+
+/* One place in the table is kept for the association that begins: with none it changes nothing. */
+void proof_on_live(struct volume *volume)
+{
+	struct proof *proof = &volume->proof;
+
+	next_serial(proof);
+	proof_subject_of(&volume->controller, &proof->current);
+	for (unsigned i = proof->n; i--;)
+		is_clear(volume, &proof->predecessors[i]);
+	if (proof->n >= UNPROVEN_MAX - 1)
+		set_closed(volume, true);
+	proof->may_change = !is_closed(volume);
+	proof_file_write(volume);
+	proof->source = &volume->controller;
+	proof->has_question = false;
+	go_on(volume);
+}
+
+void proof_on_lost(struct volume *volume)
+{
+	struct proof *proof = &volume->proof;
+	uint64_t now = clock_ns();
+
+	proof->source = NULL;
+	proof->has_question = false;
+	if (!proof->n)
+		proof->since_ns = now;
+	if (proof->may_change) {
+		check(proof->n < UNPROVEN_MAX);
+		proof->predecessors[proof->n++] = (struct predecessor){
+			.subject = proof->current, .serial = proof->serial, .lost_ns = now};
+		proof->may_change = false;
+		publish(volume);
+	}
+	start_timer(volume);
+}
+
+void proof_abandon(struct volume *volume)
+{
+	if (volume->proof.n)
+		set_closed(volume, true);
+}
+
+void proof_begin(struct volume *volume)
+{
+	struct proof *proof = &volume->proof;
+
+	proof->timer.on_expiry = on_timer;
+	proof->since_ns = clock_ns();
+	if (volume->config.fence == VOLUME_FENCE_OFF)
+		return;
+	proof_file_read(volume);
+	if (!proof->n)
+		return;
+	for (unsigned i = 0; i < proof->n; i++) {
+		next_serial(proof);
+		proof->predecessors[i].serial = proof->serial;
+	}
+	log_info(VOLUME_FMT
+		 ": an earlier process has left %u associations: writes wait until they are over",
+		 VOLUME_ARG(volume), proof->n);
+	set_closed(volume, true);
+	publish(volume);
+	start_timer(volume);
+}
+
+void proof_end(struct volume *volume)
+{
+	loop_timer_stop(&volume->proof.timer);
+	volume->proof.source = NULL;
+	if (!volume->proof.n)
+		proof_file_remove(volume);
+}
+
+/* ---- status ---- */
+
+static void get_state(const struct proof *proof, struct volume_fencing *fencing)
+{
+	uint64_t now = clock_ns();
+
+	fencing->state = proof->source ? FENCING_HOLDS : FENCING_AWAITS;
+	for (unsigned i = 0; i < proof->n; i++) {
+		const struct predecessor *p = &proof->predecessors[i];
+
+		if (p->state != PREDECESSOR_REFUSED && proof->source)
+			fencing->state = FENCING_ASKS;
+		if (has_time(p) && over_ns(p) > now)
+			fencing->left_ns = MAX(fencing->left_ns, over_ns(p) - now);
+	}
+}
+
+void proof_get(const struct volume *volume, struct volume_fencing *ret_fencing)
+{
+	const struct proof *proof = &volume->proof;
+	bool has_any = false;
+
+	*ret_fencing = (struct volume_fencing){
+		.n_associations = proof->n,
+		.last_way = proof->last_way,
+	};
+	for (unsigned i = 0; i < FENCING_WAYS; i++) {
+		ret_fencing->n_by[i] = proof->n_by[i];
+		has_any |= proof->n_by[i] != 0;
+	}
+	ret_fencing->state = has_any ? FENCING_PROVEN : FENCING_NONE;
+	if (proof->n)
+		get_state(proof, ret_fencing);
+	list_for_each (node, &volume->queues)
+		ret_fencing->n_changes += atomic_load_explicit(
+			&list_entry(node, struct volume_queue, node)->fencing.seen,
+			memory_order_relaxed);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the status of a volume tells about proof (proof.c). */
+#pragma once
+
+#include <stdint.h>
+
+/* How it was shown that a lost association is over. */
+enum fencing_way {
+	FENCING_RESET,	 /* by Cross-Controller Reset */
+	FENCING_TIME,	 /* by time: keep alive and the target's quiesce time have passed */
+	FENCING_CONNECT, /* not shown: the target has neither; its answer to Connect was trusted */
+	FENCING_WAYS,
+};
+
+enum fencing_state {
+	FENCING_NONE,	/* no association was lost so far */
+	FENCING_AWAITS, /* proof is awaited, and a controller to ask first */
+	FENCING_ASKS,	/* a controller is being asked, or resets the old one */
+	FENCING_HOLDS,	/* time has to pass: left_ns */
+	FENCING_PROVEN, /* last_way */
+};
+
+struct volume_fencing {
+	enum fencing_state state;
+	uint64_t left_ns;	 /* FENCING_HOLDS */
+	unsigned n_associations; /* without proof */
+	unsigned n_changes;	 /* I/O that waits for it */
+	uint64_t n_by[FENCING_WAYS];
+	enum fencing_way last_way;
+};

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The initiator repeats a write only after proof that its first copy is over. The fake target ends
+ * with 3 if a write that got no answer is sent again before: so each case that ends with 0 has
+ * waited. Reads and other writes go on meanwhile.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "tests/hostile_target/world.h"
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+enum {
+	PATIENCE_MS = 60000,
+	FAR = 1 << 20,
+};
+
+static struct target target;
+static struct client client;
+static struct job lost;
+static uint8_t *buffer, *other;
+
+static void begin(const char *const *args)
+{
+	target_start(&target, 0, args);
+	client_init(&client, target.port);
+	client.config.ctrl_loss_tmo_ns = UINT64_MAX;
+	client_open_with_queue(&client);
+	buffer = volume_buffer_take(client.queue, 4096);
+	other = volume_buffer_take(client.queue, 4096);
+	fill_pattern(buffer, 4096, 1);
+	job_start(&lost, &client, VOLUME_WRITE, 0, 4096, buffer);
+	world_wait_lost(&client, 1);
+}
+
+static void end_with(int code)
+{
+	volume_buffer_give(client.queue, buffer);
+	volume_buffer_give(client.queue, other);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), code);
+}
+
+static void end(void)
+{
+	end_with(0);
+}
+
+static struct volume_fencing fencing(void)
+{
+	struct volume_status status;
+
+	volume_get_status(client.volume, &status);
+	return status.fencing;
+}
+
+static void wait_fencing(enum fencing_state state)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_MS * NSEC_PER_MSEC;
+
+	while (fencing().state != state) {
+		if (clock_ns() > deadline)
+			fail_msg("fencing is %u, not %u", fencing().state, state);
+		world_run(10);
+	}
+}
+
+/* All that does not overlap with the write goes on; what does waits behind it. */
+static void others_go_on(void)
+{
+	struct job second;
+	uint8_t *in = volume_buffer_take(client.queue, 4096);
+
+	fill_pattern(other, 4096, 2);
+	job_start(&second, &client, VOLUME_WRITE, 2048, 2048, other);
+	assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, in), 0);
+	write_and_read(&client, FAR, 4096, 3);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	assert_false(lost.is_done);
+	assert_false(second.is_done);
+	assert_int_equal(fencing().n_changes, 2);
+	assert_int_equal(fencing().n_associations, 1);
+	assert_true(volume_io_cancel(client.queue, &second.io));
+	assert_int_equal(job_wait(&second, PATIENCE_MS), -ECANCELED);
+	volume_buffer_give(client.queue, in);
+}
+
+static void proven(enum fencing_way way)
+{
+	assert_int_equal(job_wait(&lost, PATIENCE_MS), 0);
+	wait_fencing(FENCING_PROVEN);
+	assert_int_equal(fencing().last_way, way);
+	assert_int_equal(fencing().n_by[way], 1);
+	assert_int_equal(fencing().n_changes, 0);
+	assert_int_equal(client.n_lost, 1);
+}
+
+static void test_immediate(void **state)
+{
+	begin(ARGS("ccr=1", "write:1=disconnect"));
+	proven(FENCING_RESET);
+	end();
+}
+
+static void test_late_answer(void **state)
+{
+	begin(ARGS("ccr=1", "write:1=disconnect", "cross-reset:1=late,700"));
+	wait_fencing(FENCING_ASKS);
+	others_go_on();
+	proven(FENCING_RESET);
+	end();
+}
+
+/* Pages that say nothing about this controller, or that it is not over, or that others are. */
+static void test_log(void **state)
+{
+	static const char *const modes[] = {"ccr=2", "ccr=3"};
+
+	for (unsigned i = 0; i < ARRAY_LEN(modes); i++) {
+		begin(ARGS(modes[i], "write:1=disconnect", "get-resets:2=garbage"));
+		wait_fencing(FENCING_ASKS);
+		others_go_on();
+		world_run(300);
+		assert_false(lost.is_done);
+		target_say(&target, "finish-resets");
+		proven(FENCING_RESET);
+		end();
+	}
+}
+
+/* Busy, full, at its limit: asked again, until it is answered. */
+static void test_asks_again(void **state)
+{
+	begin(ARGS("ccr=1", "write:1=disconnect", "cross-reset:1=status,413f",
+		   "cross-reset:2=status,4140", "cross-reset:3=status,4141"));
+	proven(FENCING_RESET);
+	end();
+}
+
+/* Refused, failed, not known: by time, which the target measures, too. */
+static void test_time(void **state)
+{
+	static const char *const args[][2] = {
+		{"ccr=1", "cross-reset=status,4002"},
+		{"ccr=1", "cross-reset=status,4001"},
+		{"ccr=4", "seed=1"},
+		{"ccr=2", "seed=1"},
+		{"ccr=0", "seed=1"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(args); i++) {
+		target_start(&target, 0,
+			     ARGS("cqt=700", "write:1=disconnect", args[i][0], args[i][1]));
+		client_init(&client, target.port);
+		client.config.keep_alive_ns = 200 * NSEC_PER_MSEC;
+		client_open_with_queue(&client);
+		buffer = volume_buffer_take(client.queue, 4096);
+		job_start(&lost, &client, VOLUME_WRITE, 0, 4096, buffer);
+		assert_int_equal(job_wait(&lost, PATIENCE_MS), 0);
+		wait_fencing(FENCING_PROVEN);
+		assert_int_equal(fencing().last_way, FENCING_TIME);
+		volume_buffer_give(client.queue, buffer);
+		client_close(&client);
+		assert_int_equal(target_stop(&target), 0);
+	}
+}
+
+/* A target with neither: its new association is trusted. And --fence=off asks nothing. */
+static void test_neither(void **state)
+{
+	begin(ARGS("write:1=disconnect"));
+	proven(FENCING_CONNECT);
+	end();
+	begin(ARGS("ccr=1", "write:1=disconnect", "cross-reset=status,4002"));
+	proven(FENCING_CONNECT);
+	end_with(3); /* the target knows better */
+}
+
+static void test_off(void **state)
+{
+	target_start(&target, 0, ARGS("ccr=1", "write:1=disconnect", "cross-reset=disconnect"));
+	client_init(&client, target.port);
+	client.config.fence = VOLUME_FENCE_OFF;
+	client_open_with_queue(&client);
+	buffer = volume_buffer_take(client.queue, 4096);
+	assert_int_equal(do_io(&client, VOLUME_WRITE, 0, 4096, buffer), 0);
+	volume_buffer_give(client.queue, buffer);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 3); /* the target notices */
+}
+
+/* The association that asks is lost, too, again and again: its successor asks about all. */
+static void test_lost_again(void **state)
+{
+	begin(ARGS("ccr=1", "write:1=disconnect", "cross-reset:1=disconnect",
+		   "cross-reset:2=disconnect", "cross-reset:4=disconnect",
+		   "cross-reset:6=disconnect"));
+	assert_int_equal(job_wait(&lost, PATIENCE_MS), 0);
+	wait_fencing(FENCING_PROVEN);
+	assert_true(fencing().n_by[FENCING_RESET] >= 3);
+	end();
+}
+
+/* More losses than the table holds: the volume then changes nothing until one is proven. */
+static void test_many_losses(void **state)
+{
+	struct job more;
+
+	begin(ARGS("ccr=2", "write:1=disconnect"));
+	for (unsigned i = 2; i <= 12; i++) {
+		client_wait_state(&client, VOLUME_LIVE, PATIENCE_MS);
+		target_say(&target, "drop");
+		world_wait_lost(&client, i);
+	}
+	assert_true(fencing().n_associations < 9);
+	job_start(&more, &client, VOLUME_WRITE, FAR, 4096, other);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	assert_false(more.is_done || lost.is_done);
+	target_say(&target, "finish-resets");
+	assert_int_equal(job_wait(&more, PATIENCE_MS), 0);
+	assert_int_equal(job_wait(&lost, PATIENCE_MS), 0);
+	end();
+}
+
+/* A cancelled write ends only with the proof: until then its range is not its user's. */
+static void test_cancelled(void **state)
+{
+	begin(ARGS("ccr=2", "write:1=disconnect"));
+	wait_fencing(FENCING_ASKS);
+	assert_false(volume_io_cancel(client.queue, &lost.io));
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	assert_false(lost.is_done);
+	target_say(&target, "finish-resets");
+	assert_int_equal(job_wait(&lost, PATIENCE_MS), -ECANCELED);
+	end();
+}
+
+/* It fails without proof: no write goes on until there is proof, wherever it is. */
+static void test_failed_without_proof(void **state)
+{
+	struct job next;
+
+	target_start(&target, 0, ARGS("ccr=2", "write:1=disconnect", "cm-admin:2=silence"));
+	client_init(&client, target.port);
+	client.config.fast_io_fail_tmo_ns = 200 * NSEC_PER_MSEC;
+	client_open_with_queue(&client);
+	buffer = volume_buffer_take(client.queue, 4096);
+	assert_int_equal(do_io(&client, VOLUME_WRITE, 0, 4096, buffer), -EIO);
+	client_wait_state(&client, VOLUME_LIVE, PATIENCE_MS);
+	while (do_io(&client, VOLUME_READ, 0, 4096, buffer) == -EIO)
+		;
+	job_start(&next, &client, VOLUME_WRITE, FAR, 4096, buffer);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	assert_false(next.is_done);
+	target_say(&target, "finish-resets");
+	assert_int_equal(job_wait(&next, PATIENCE_MS), 0);
+	volume_buffer_give(client.queue, buffer);
+	client_close(&client);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+static void read_file(const char *path, char *text, size_t n)
+{
+	FILE *f = fopen(path, "re");
+	size_t got;
+
+	assert_non_null(f);
+	got = fread(text, 1, n - 1, f);
+	text[got] = '\0';
+	fclose(f);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void open_with_file(const char *path)
+{
+	client_init(&client, target.port);
+	snprintf(client.config.state_file, sizeof(client.config.state_file), "%s", path);
+	client_open_with_queue(&client);
+}
+
+static void close_and_look(const char *path)
+{
+	client.is_removed = false;
+	client_close(&client);
+	assert_int_equal(access(path, F_OK), -1); /* all is proven, so nothing is left to tell */
+}
+
+/* The file that a killed process leaves; here of one that was not killed, put back afterwards. */
+static void test_successor(void **state)
+{
+	char directory[] = "/tmp/rblk-proof-XXXXXX", path[64], text[2048], damaged[2048];
+	struct job job;
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/v.fence", directory);
+	target_start(&target, 0, ARGS("ccr=2"));
+	open_with_file(path);
+	read_file(path, text, sizeof(text));
+	close_and_look(path);
+
+	write_file(path, text);
+	open_with_file(path);
+	buffer = volume_buffer_take(client.queue, 4096);
+	job_start(&job, &client, VOLUME_WRITE, 0, 4096, buffer);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	wait_fencing(FENCING_ASKS);
+	assert_false(job.is_done);
+	target_say(&target, "finish-resets");
+	assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
+	volume_buffer_give(client.queue, buffer);
+	close_and_look(path);
+
+	/* Any part of it, and nonsense. */
+	for (size_t n = 0; n < strlen(text); n += 23) {
+		snprintf(damaged, sizeof(damaged), "%.*s", (int)n, text);
+		write_file(path, damaged);
+		open_with_file(path);
+		write_and_read(&client, 0, 4096, 1);
+		close_and_look(path);
+	}
+	rmdir(directory);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_immediate),
+		CASE(test_late_answer),
+		CASE(test_log),
+		CASE(test_asks_again),
+		CASE(test_time),
+		CASE(test_neither),
+		CASE(test_off),
+		CASE(test_lost_again),
+		CASE(test_many_losses),
+		CASE(test_cancelled),
+		CASE(test_failed_without_proof),
+		CASE(test_successor),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	log_init("test_proof", getenv("DEBUG") ? LOG_DEBUG : LOG_ERR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,6 +2,7 @@
 /* Log records; see log.h. State: program name, form and what all records are about, set before
  * threads start; the level. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,6 +21,10 @@ static const char *program_name = "rblk";
 static _Atomic int max_shown = LOG_INFO;
 static bool is_journal, has_time;
 static struct log_about about_all;
+/* Read together under the lock: a sink and its context belong together. */
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*sink_write)(void *context, enum log_level level, const char *text);
+static void *sink_context;
 /* Those of sd-daemon(3) and syslog(3). */
 static const int priorities[] = {[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
 
@@ -71,6 +76,28 @@ void log_set_level(enum log_level max_level)
 	atomic_store(&max_shown, (int)max_level);
 }
 
+void log_set_sink(void (*sink)(void *context, enum log_level level, const char *text),
+		  void *context)
+{
+	pthread_mutex_lock(&sink_lock);
+	sink_write = sink;
+	sink_context = context;
+	pthread_mutex_unlock(&sink_lock);
+}
+
+/* Whether there is a sink, which then has the record. */
+static bool give_to_sink(enum log_level level, const char *text)
+{
+	bool has_sink;
+
+	pthread_mutex_lock(&sink_lock);
+	has_sink = sink_write != NULL;
+	if (has_sink)
+		sink_write(sink_context, level, text);
+	pthread_mutex_unlock(&sink_lock);
+	return has_sink;
+}
+
 bool log_enabled(enum log_level level)
 {
 	return (int)level <= atomic_load_explicit(&max_shown, memory_order_relaxed);
@@ -120,7 +147,7 @@ __attribute__((format(printf, 3, 0))) static void write_record(enum log_level le
 							       const char *tail)
 {
 	char line[1024];
-	int at = format_prefix(line, sizeof(line), level);
+	int n_prefix = format_prefix(line, sizeof(line), level), at = n_prefix;
 	int n = vsnprintf(line + at, sizeof(line) - at - 1, fmt, ap);
 
 	at += n < (int)sizeof(line) - at - 1 ? n : (int)sizeof(line) - at - 2;
@@ -128,6 +155,9 @@ __attribute__((format(printf, 3, 0))) static void write_record(enum log_level le
 		n = snprintf(line + at, sizeof(line) - at - 1, ": %s", tail);
 		at += n < (int)sizeof(line) - at - 1 ? n : (int)sizeof(line) - at - 2;
 	}
+	line[at] = '\0';
+	if (give_to_sink(level, line + n_prefix))
+		return;
 	if (is_journal && journal_send(priorities[level], program_name, about,
 				       line + PRIORITY_CHARS, (size_t)at - PRIORITY_CHARS))
 		return;
@@ -211,6 +241,7 @@ const char *log_quote(char *dst, unsigned n_dst, const void *src, unsigned n_src
 
 void check_failed(const char *file, int line, const char *func, const char *cond)
 {
+	log_set_sink(NULL, NULL); /* the process ends: its user is told, too */
 	log_err("%s:%d: %s: check failed: %s", file, line, func, cond);
 	abort();
 }

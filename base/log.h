@@ -44,6 +44,10 @@ const char *log_error_prefix(void);
  * caller never frees what it points to. */
 void log_set_about(const struct log_about *about);
 void log_set_level(enum log_level max_level);
+/* From now on records go to sink, as text without prefix and newline, and not to stderr; NULL: to
+ * stderr again. sink runs in the thread that logs. Any thread. */
+void log_set_sink(void (*sink)(void *context, enum log_level level, const char *text),
+		  void *context);
 bool log_enabled(enum log_level level);
 
 /* One record; what is longer than a record is cut. Callers use the macros below. */

@@ -17,7 +17,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/loop.h"
+#include "base/loop_poll.h"
 #include "base/wake_up.h"
 
 enum {
@@ -530,6 +530,32 @@ void loop_turn(struct loop *loop, uint64_t timeout_ns)
 	if (spin(loop) || !list_is_empty(&loop->calls))
 		return;
 	sleep_armed(loop, timeout_ns);
+}
+
+unsigned loop_poll(struct loop *loop)
+{
+	bool was_armed = atomic_load_explicit(&loop->is_sleeping, memory_order_relaxed);
+
+	if (was_armed)
+		atomic_store(&loop->is_sleeping, false);
+	loop->now_ns = clock_ns();
+	/* After a sleep the descriptors are cleared, or they would end the next one at once. */
+	return one_pass(loop, was_armed || is_fd_turn(loop));
+}
+
+void loop_flush(struct loop *loop)
+{
+	flush_sources(loop);
+}
+
+bool loop_arm(struct loop *loop)
+{
+	arm_sources(loop);
+	atomic_store(&loop->is_sleeping, true);
+	if (!has_come(loop))
+		return true;
+	atomic_store(&loop->is_sleeping, false);
+	return false;
 }
 
 void loop_run(struct loop *loop)

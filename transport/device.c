@@ -27,6 +27,7 @@
 static struct device devices[DEVICE_MAX];
 static struct loop *control_loop;
 static struct uevents uevents;
+static unsigned n_watches; /* of control_loop */
 
 static int query_limits(struct ibv_context *verbs, struct device_limits *limits)
 {
@@ -84,6 +85,9 @@ static void watch(struct device *device)
 
 void devices_watch(struct loop *control)
 {
+	n_watches += control ? 1U : -1U;
+	if (control ? n_watches > 1 : n_watches > 0)
+		return;
 	control_loop = control;
 	if (control && uevents_open(&uevents, control, devices_look) < 0)
 		log_debug("the kernel's events of devices cannot be heard");

@@ -70,7 +70,8 @@ struct domain { /* a protection domain */
 
 /* ---- control thread: devices come and go (ARCHITECTURE, "When a device goes away") ---- */
 
-/* Watches for removals on this loop from here on; NULL ends that. */
+/* Watches for removals on this loop from here on; NULL ends that. Called twice, as by two
+ * connection managers of one loop, the second end counts. */
 void devices_watch(struct loop *control);
 /* Holds the device of an open context; adds it to the table if it is new. 0; -ENODEV: it is being
  * removed; or -errno. */

@@ -26,12 +26,10 @@ bool fabric_is_soft(void)
 	return preload && strstr(preload, PROVIDER);
 }
 
-/* The library: $SOFTRDMA_LIB, that of this program's build tree, or the installed one. */
-static bool find_provider(char path[PATH_MAX])
+bool fabric_find_provider(char path[PATH_MAX], const char *self)
 {
 	const char *env = getenv("SOFTRDMA_LIB");
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	ssize_t n = self ? (ssize_t)strlen(self) : 0;
 
 	if (env && snprintf(path, PATH_MAX, "%s", env) < PATH_MAX && !access(path, R_OK))
 		return true;
@@ -47,6 +45,15 @@ static bool find_provider(char path[PATH_MAX])
 	}
 	snprintf(path, PATH_MAX, "%s", SOFTRDMA_INSTALLED);
 	return !access(path, R_OK);
+}
+
+static bool find_provider(char path[PATH_MAX])
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	self[n > 0 ? n : 0] = '\0';
+	return fabric_find_provider(path, self);
 }
 
 static int rerun(const char *program, char **argv, const char *why)

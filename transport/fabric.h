@@ -2,6 +2,7 @@
 /* Which RDMA devices this program uses: real ones, or the software provider. Main thread. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 
 /*
@@ -15,5 +16,8 @@
 int fabric_select(const char *program, const char *fabric, char **argv);
 /* Whether fabric_select would succeed. Changes and prints nothing. */
 bool fabric_is_there(const char *fabric);
+/* The provider's library: $SOFTRDMA_LIB, that of the build tree in which self (a path, or NULL)
+ * lies, or the installed one. Any thread. */
+bool fabric_find_provider(char path[PATH_MAX], const char *self);
 /* Whether this program runs under the software provider. */
 bool fabric_is_soft(void);

@@ -282,6 +282,7 @@ static void on_all_stopped(struct loop_call *call)
 
 	if (!is_going_down(volume) || !is_all_stopped(volume))
 		return;
+	memories_deregister(&volume->memories);
 	controller_close_domain(&volume->controller);
 	check(list_is_empty(&volume->cqs)); /* each went with its last queue pair */
 	switch ((enum volume_phase)volume->phase) {
@@ -391,7 +392,9 @@ static void come_back(struct volume *volume)
 {
 	char text[UNITS_MAX];
 
-	if (!may_come_back(volume)) {
+	if (!may_come_back(volume) ||
+	    memories_register(&volume->memories, &volume->controller.domain, &volume->last_error) <
+		    0) {
 		take_down(volume);
 		return;
 	}
@@ -425,7 +428,9 @@ static void on_live(struct controller *c)
 	if (volume->phase != PHASE_OPENING)
 		return;
 	if (volume_check_windows(volume, &volume->last_error) < 0 ||
-	    volume_try_memory(volume, &volume->last_error) < 0) {
+	    volume_try_memory(volume, &volume->last_error) < 0 ||
+	    memories_register(&volume->memories, &volume->controller.domain, &volume->last_error) <
+		    0) {
 		take_down(volume);
 		return;
 	}

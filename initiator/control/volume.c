@@ -84,6 +84,7 @@ static void on_over(struct volume *volume)
 
 	cm_free(volume->cm);
 	volume_io_errors_deinit(&volume->io_errors);
+	memories_deinit(&volume->memories);
 	free(volume);
 	callbacks.on_closed(context);
 }
@@ -108,12 +109,14 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	volume->context = context;
 	volume_io_errors_init(&volume->io_errors, config->subnqn, config->nsid);
 	unflushed_init(&volume->unflushed);
+	memories_init(&volume->memories, config->has_windows);
 	list_init(&volume->queues);
 	list_init(&volume->cqs);
 	list_init(&volume->extents_waiting);
 	r = cm_new(control, &volume->cm);
 	if (r < 0) {
 		volume_io_errors_deinit(&volume->io_errors);
+		memories_deinit(&volume->memories);
 		free(volume);
 		return r;
 	}

@@ -71,8 +71,9 @@ void volume_config_init(struct volume_config *config);
 struct volume_info {
 	uint64_t size_bytes;
 	uint32_t block_size;
-	uint64_t slab_bytes;   /* registered memory of a queue: as configured, or less */
-	uint32_t max_io_bytes; /* of one read or write: MDTS, slab and device */
+	uint64_t slab_bytes;	     /* registered memory of a queue: as configured, or less */
+	uint32_t max_io_bytes;	     /* of one read or write: MDTS, slab and device */
+	uint32_t max_transfer_bytes; /* of one command: MDTS and device */
 	bool is_read_only;
 	bool has_flush; /* volatile write cache present when connecting; Flush is always sent */
 	bool has_write_zeroes;
@@ -134,6 +135,15 @@ void volume_get_info(const struct volume *volume, struct volume_info *ret_info);
 void volume_get_status(struct volume *volume, struct volume_status *ret_status);
 /* Since the volume was opened, of queues that are gone, too. */
 void volume_get_stats(struct volume *volume, struct volume_stats *ret_stats);
+
+/* ---- memory of front ends ---------------------------------------------------------- */
+
+/* Any thread, until volume_close. The memory stays mapped until volume_memory_remove; memory is
+ * embedded in its owner, which fills base and n_bytes. 0, or -errno with *error: mr_open's. Pages
+ * stay in memory meanwhile, and count towards RLIMIT_MEMLOCK. */
+int volume_memory_add(struct volume *volume, struct volume_memory *memory, struct error *error);
+/* Any thread. No I/O uses it. */
+void volume_memory_remove(struct volume *volume, struct volume_memory *memory);
 
 /* ---- I/O --------------------------------------------------------------------------- */
 

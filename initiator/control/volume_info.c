@@ -48,6 +48,7 @@ bool volume_learn(struct volume *volume)
 		.block_size = 1u << c->ns.block_shift,
 		.slab_bytes = volume_slab_bytes(&volume->config),
 		.max_io_bytes = max_io_bytes(volume),
+		.max_transfer_bytes = c->id.max_transfer_bytes,
 		.is_read_only = c->ns.is_read_only,
 		.has_flush = c->id.has_volatile_cache,
 		.has_write_zeroes = c->id.has_write_zeroes,

@@ -135,6 +135,13 @@ static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_byte
 	sqe->sgl.keyed.key = put_le32(rkey);
 }
 
+/* The registration of what the I/O reads or writes. */
+static inline const struct mr *mr_of(const struct volume_queue *queue, const struct volume_io *io,
+				     const void *data)
+{
+	return io->memory ? &io->memory->mr : slab_mr(&queue->slab, data);
+}
+
 static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
 						  struct command *command, void *data,
 						  uint64_t n_bytes, enum mr_access access)
@@ -142,7 +149,7 @@ static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 
 	set_keyed(sqe, data, n_bytes,
-		  qp_bind(&queue->qp, &command->window, slab_mr(&queue->slab, data), data,
+		  qp_bind(&queue->qp, &command->window, mr_of(queue, command->io, data), data,
 			  (uint32_t)n_bytes, access));
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
 	command->data = COMMAND_DATA_LENT;
@@ -156,7 +163,8 @@ static inline void lend(struct volume_queue *queue, struct command *command, voi
 	if (queue->limits.has_windows)
 		lend_window(queue, command, data, n_bytes, access);
 	else
-		set_keyed(&command->capsule->sqe, data, n_bytes, slab_mr(&queue->slab, data)->rkey);
+		set_keyed(&command->capsule->sqe, data, n_bytes,
+			  mr_of(queue, command->io, data)->rkey);
 }
 
 static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
@@ -225,7 +233,7 @@ static unsigned build(struct volume_queue *queue, struct command *command, struc
 			return 1;
 		}
 		set_in_capsule(sqe, n_bytes);
-		sges[1] = (struct sge){data, (uint32_t)n_bytes, slab_mr(&queue->slab, data)->lkey};
+		sges[1] = (struct sge){data, (uint32_t)n_bytes, mr_of(queue, io, data)->lkey};
 		command->data = COMMAND_DATA_SENT;
 		return 2;
 	case VOLUME_WRITE_ZEROES:

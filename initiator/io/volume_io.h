@@ -11,8 +11,19 @@
 
 #include "base/histogram.h"
 #include "base/loop.h"
+#include "transport/device.h"
 
 struct volume_queue;
+
+/* Memory of the front end, which I/O uses in place: volume_memory_add. */
+struct volume_memory {
+	void *base;
+	size_t n_bytes;
+
+	/* the volume's own: */
+	struct list node;
+	struct mr mr; /* in the association that is live */
+};
 
 enum volume_op {
 	VOLUME_READ,
@@ -58,9 +69,10 @@ struct volume_io {
 	bool is_fua;	 /* write, write zeroes: durable at completion */
 	bool may_unmap;	 /* write zeroes: may deallocate */
 	uint64_t offset; /* bytes, multiple of the block size */
-	uint64_t length; /* bytes, multiple of the block size; read, write: <=
-			  * max_io_bytes; write zeroes, trim: any (split inside) */
-	void *buffer;	 /* read, write: inside one block taken with volume_buffer_take */
+	uint64_t length; /* bytes, multiple of the block size; read, write in a block of the slab:
+			  * <= max_io_bytes; others: any (split inside) */
+	void *buffer;	 /* read, write: inside one block taken with volume_buffer_take, */
+	const struct volume_memory *memory; /* or, not NULL, inside this memory */
 	/* On the I/O loop, never from inside volume_io_submit. error: 0, or -EIO,
 	 * -ENOSPC, -EINVAL, -EPERM (write protected), -EOPNOTSUPP, -ECANCELED. May submit again. */
 	void (*done)(struct volume_io *io, int error);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The dependency rule: each floor includes and calls only those below it.
 
-    base <- transport/wire <- transport <- { target, initiator };  initiator <- nbd_bridge <- tools
+    base <- transport/wire <- transport <- { target, initiator };  initiator <- library <- nbd_bridge <- tools
     target: store <- config <- export <- engine <- command <- association <- operations
     initiator and nbd_bridge: io <- control
 
@@ -41,9 +41,10 @@ MAY_USE = {
        for number, floor in enumerate(TARGET)},
     "initiator/io": BELOW_TARGET,
     "initiator/control": BELOW_TARGET + ["initiator/io"],
+    "library": ["base", "initiator/io", "initiator/control", "transport/provider.h"],
     "nbd_bridge/io": ["base", "transport/wire", "initiator/io", "initiator/control"],
     "nbd_bridge/control": ["base", "transport/wire", "initiator/io", "initiator/control", "nbd_bridge/io"],
-    "tools": ["base", "initiator/io", "initiator/control", "nbd_bridge/io", "nbd_bridge/control",
+    "tools": ["base", "library", "initiator/io", "initiator/control", "nbd_bridge/io", "nbd_bridge/control",
               "transport/wire", "transport/auth_key.h", "transport/fabric.h"],
 }
 # System headers that only these places may include.
@@ -69,7 +70,8 @@ MUTUAL_MAX = 5
 # Static probes: each object that uses one defines it, weak.
 PROBES = "_.stapsdt.base"
 # Functions of the system's libraries that these programs replace at run time.
-STANDS_FOR_A_LIBRARY = ("softrdma/", "tools/bench/pidfd_shim.c")
+PROVIDER = "transport/provider.c"
+STANDS_FOR_A_LIBRARY = ("softrdma/", PROVIDER, "tools/bench/pidfd_shim.c")
 # The debt still to be removed: "USER USED" a line, and "circle FOLDER FILES", "mutual PAIRS". It
 # only shrinks.
 DEBT = "tests/lint/layers_debt"
@@ -170,6 +172,8 @@ def calls(build, names):
     for user, wants in wanted.items():
         for name in wants:
             owners = defined.get(name, set()) - {user}
+            if name.startswith(("ibv_", "rdma_")):
+                owners.discard(PROVIDER)
             near = [o for o in owners if o.split("/")[0] == user.split("/")[0]] or sorted(
                 o for o in owners if not o.startswith(STANDS_FOR_A_LIBRARY))
             for owner in near[:1]:

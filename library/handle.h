@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The volume and the queue of the library from inside. rblk.h is the face; each file here has a
+ * part: volume_handle (open, close), queue_handle (open, close), submit (and what has ended),
+ * keeper, descriptor, memory_handle and cache, status, message.
+ *
+ * A queue's loop has no thread of its own. It runs in the thread that has taken the queue: the
+ * caller's within a call, or the control thread's (keeper) while the caller is away.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "initiator/control/volume.h"
+#include "library/rblk.h"
+
+struct cache;
+struct outcome;
+
+struct rblk_memory {
+	struct volume_memory memory;
+	struct rblk_volume *volume; /* borrowed */
+	struct list node;	    /* in volume->memories */
+};
+
+struct rblk_volume {
+	/* Thread: control */
+	struct volume *volume;
+	struct list queues; /* of struct rblk_queue (node) */
+	struct loop_timer keeper;
+	struct outcome
+		*waiting; /* the call that waits for control; between its calls the caller's */
+
+	/* Read-only once it is open */
+	char name[VOLUME_NQN_MAX + 16]; /* "NQN/NSID" */
+	uint64_t spin_ns;
+	uint32_t block_mask;
+	struct cache *cache; /* owned; NULL: each I/O without memory registers its own */
+
+	/* Thread: any, under lock */
+	pthread_mutex_t lock;
+	struct volume_info info;
+	struct list memories; /* of struct rblk_memory (node), owned */
+	unsigned n_queues;
+
+	/* Thread: any. Of info.size_bytes, for each I/O. */
+	_Atomic uint64_t size_bytes;
+};
+
+struct rblk_queue {
+	/* Read-only */
+	struct rblk_volume *volume; /* borrowed */
+	struct volume_queue *queue;
+	/* Thread: control */
+	struct list node;
+
+	_Atomic bool is_taken; /* by the caller's thread or the keeper; guards what follows */
+	struct loop loop;
+	struct rblk_io *ended, **ended_end; /* in order, by rblk_io's next */
+	bool is_armed;			    /* rblk_arm: the caller sleeps on the loop's epoll_fd */
+	bool has_fd;
+	struct loop_fd ready, alarm; /* an eventfd of the keeper, a timerfd; after rblk_fd */
+	uint64_t alarm_ns;	     /* to which the timer is set */
+	bool is_removed;
+	struct loop_msg removed_msg;
+
+	/* Thread: the caller's */
+	struct rblk_io *reported; /* taken out of ended, to be reported */
+	bool has_now;		  /* loop.now_ns is fresh enough to date an I/O */
+	bool has_unsent;
+	uint32_t n_outstanding;
+};
+
+/* What rblk_io.internal holds. */
+struct io_part {
+	struct volume_io io;
+	struct rblk_queue *queue;
+	struct rblk_io *next;
+	struct volume_memory memory; /* of this I/O alone, while registered */
+	struct volume_memory *held;  /* &memory, or one of the cache's; NULL: the caller's */
+};
+_Static_assert(sizeof(struct io_part) <= sizeof(((struct rblk_io *)0)->internal),
+	       "room for io_part");
+
+/* Any thread. */
+static inline struct io_part *io_part_of(struct rblk_io *io)
+{
+	return (struct io_part *)(void *)io->internal;
+}
+
+static inline struct rblk_io *io_of_part(struct io_part *part)
+{
+	return container_of(part, struct rblk_io, internal);
+}
+
+/* The queue's loop is the caller's until queue_leave; the other side keeps it for microseconds. */
+static inline bool queue_try_enter(struct rblk_queue *queue)
+{
+	return !atomic_exchange_explicit(&queue->is_taken, true, memory_order_acquire);
+}
+
+static inline void queue_enter(struct rblk_queue *queue)
+{
+	while (__builtin_expect(!queue_try_enter(queue), 0))
+		sched_yield();
+}
+
+static inline void queue_leave(struct rblk_queue *queue)
+{
+	atomic_store_explicit(&queue->is_taken, false, memory_order_release);
+}
+
+/* ---- keeper.c: control ---- */
+
+/* Looks after the queues of a volume until all of them are connected. */
+void keeper_start(struct rblk_volume *volume);
+void keeper_init(struct rblk_volume *volume);
+
+/* ---- descriptor.c ---- */
+
+/* Taken. Prepares for a sleep on the loop's epoll_fd; false: something came. */
+bool queue_arm(struct rblk_queue *queue);
+
+/* ---- memory_handle.c, cache.c: any thread ---- */
+
+/* Fills part->io.memory and part->held. 0 or -errno. */
+int memory_attach(struct rblk_volume *volume, struct rblk_io *io, struct io_part *part);
+/* The I/O has ended: lets go of part->held, which is not NULL. */
+void memory_detach(struct rblk_volume *volume, struct io_part *part);
+
+/* 0 or -ENOMEM. Free after all I/O. */
+int cache_new(struct volume *volume, uint64_t max_bytes, struct cache **ret_cache);
+void cache_free(struct cache *cache);
+/* Registered memory that covers the buffer: found, or registered in place of older memory. 0 or
+ * -errno. Each take needs a give. */
+int cache_take(struct cache *cache, void *base, size_t n_bytes, struct volume_memory **ret_memory);
+void cache_give(struct cache *cache, struct volume_memory *memory);
+/* 0; -EBUSY: some of it is taken. */
+int cache_forget(struct cache *cache, const void *base, size_t n_bytes);
+
+/* ---- message.c ---- */
+
+/* Fills *to, which may be NULL. Returns r. */
+int error_to_public(struct rblk_error *to, int r, const struct error *error);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The keeper: control reconnects a volume only after each queue has let go of its old connection,
+ * and that needs the queue's loop. A caller may be busy elsewhere. So while a volume is not wholly
+ * connected, the control thread itself runs the loop of each queue that no call has taken. What
+ * ends thereby is reported when the caller polls. Control thread.
+ */
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/loop_poll.h"
+#include "library/handle.h"
+#include "library/process.h"
+
+#define TICK_NS (10 * NSEC_PER_MSEC)
+
+/* The caller may sleep on the queue's descriptor. */
+static void wake(struct rblk_queue *queue)
+{
+	uint64_t one = 1;
+
+	if (write(queue->ready.fd, &one, sizeof(one)) < 0)
+		return; /* the counter is full, so it is readable */
+}
+
+static void run_pass(struct rblk_queue *queue)
+{
+	if (!queue_try_enter(queue))
+		return;
+	loop_poll(&queue->loop);
+	if (queue->is_armed && (queue->ended || !queue_arm(queue)))
+		wake(queue);
+	queue_leave(queue);
+}
+
+/* Connected, with nothing to be done; or given up. */
+static bool is_settled(struct rblk_volume *volume)
+{
+	struct volume_status status;
+	unsigned n = 0;
+
+	list_for_each (node, &volume->queues) {
+		struct rblk_queue *queue = list_entry(node, struct rblk_queue, node);
+
+		if (atomic_load(&queue->loop.inbox))
+			return false;
+		n++;
+	}
+	volume_get_status(volume->volume, &status);
+	return status.state == VOLUME_FAILED ||
+	       (status.state == VOLUME_LIVE && status.n_queues_live >= n);
+}
+
+static void on_tick(struct loop_timer *timer)
+{
+	struct rblk_volume *volume = container_of(timer, struct rblk_volume, keeper);
+
+	list_for_each (node, &volume->queues)
+		run_pass(list_entry(node, struct rblk_queue, node));
+	if (!is_settled(volume))
+		loop_timer_start(process_loop(), &volume->keeper, TICK_NS);
+}
+
+void keeper_init(struct rblk_volume *volume)
+{
+	volume->keeper.on_expiry = on_tick;
+}
+
+void keeper_start(struct rblk_volume *volume)
+{
+	if (!loop_timer_is_running(&volume->keeper))
+		loop_timer_start(process_loop(), &volume->keeper, TICK_NS);
+}

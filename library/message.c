@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the library says: failures, and messages, which the program may take; at the beginning
+ * nothing shows them. Any thread. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "library/handle.h"
+
+/* Of syslog(3). */
+static const int priorities[] = {[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
+
+/* Thread: as of log_set_sink, which calls under its lock */
+static struct {
+	void (*log)(void *context, int level, const char *text);
+	void *context;
+} taker;
+
+static void drop(void *context, enum log_level level, const char *text)
+{
+}
+
+static void pass_on(void *context, enum log_level level, const char *text)
+{
+	taker.log(taker.context, priorities[level], text);
+}
+
+void rblk_set_log(void (*log)(void *context, int level, const char *text), void *context)
+{
+	log_set_sink(drop, NULL); /* so that pass_on does not run meanwhile */
+	taker.log = log;
+	taker.context = context;
+	if (log)
+		log_set_sink(pass_on, NULL);
+}
+
+int error_to_public(struct rblk_error *to, int r, const struct error *error)
+{
+	if (!to)
+		return r;
+	*to = (struct rblk_error){.code = r};
+	snprintf(to->message, sizeof(to->message), "%s", error->message);
+	snprintf(to->hint, sizeof(to->hint), "%s", error->hint);
+	return r;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * librblk: NVMe over RDMA volumes in a program, without a kernel module, huge pages or root.
+ * librblk(3) has the rules and examples. C11 and C++17.
+ *
+ * Functions return 0 or a count, or a negative errno. Those with a struct rblk_error fill it when
+ * they fail; it may be NULL.
+ *
+ * Threads. A volume belongs to all threads. A queue is used by one thread at a time; a program
+ * opens one for each thread that does I/O. Volumes share one thread of the library, which
+ * connects, reconnects and keeps alive; it blocks all signals.
+ *
+ * Fork. A child process must not use what its parent opened: each call there returns -ECHILD and
+ * does nothing. It may run another program.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rblk_volume;
+struct rblk_queue;
+struct rblk_memory;
+
+/* A failure for people: one line, and one line that says what to do, or "". */
+struct rblk_error {
+	int code; /* negative errno */
+	char message[1024];
+	char hint[256];
+};
+
+/* An option of rblk_open: "ctrl-loss-tmo", "30s". librblk(3) lists them. */
+struct rblk_option {
+	const char *name;
+	const char *value;
+};
+
+/* What a volume is. Sizes are bytes. */
+struct rblk_info {
+	uint64_t size_bytes;
+	uint32_t block_size;   /* offsets and lengths are multiples of it */
+	uint32_t max_io_bytes; /* of one command; a longer read or write takes several, in a row */
+	uint32_t n_queues;     /* that may be open at a time: as the target grants */
+	uint32_t is_read_only, has_write_zeroes, has_discard, reads_zero_after_discard;
+	uint8_t uuid[16], nguid[16]; /* zero: the target gives none */
+	char serial[24], model[48], firmware[16];
+	uint64_t reserved[16];
+};
+
+enum rblk_op {
+	RBLK_READ = 0,
+	RBLK_WRITE = 1,
+	RBLK_FLUSH = 2, /* what was written before is durable; offset and length are not used */
+	RBLK_WRITE_ZEROES = 3,
+	RBLK_DISCARD = 4,
+};
+
+enum rblk_flags {
+	RBLK_FUA = 1,	    /* write, write zeroes: durable when it ends */
+	RBLK_MAY_UNMAP = 2, /* write zeroes: may free the blocks */
+};
+
+/*
+ * One I/O: zero it, fill it, submit it. It and its buffer belong to the queue from rblk_submit
+ * until it has ended, and then to the caller again.
+ */
+struct rblk_io {
+	uint32_t op;	 /* enum rblk_op */
+	uint32_t flags;	 /* enum rblk_flags */
+	uint64_t offset; /* bytes, multiple of block_size */
+	uint64_t length; /* bytes, multiple of block_size */
+	void *buffer;	 /* read, write: of length bytes */
+	/* That holds the buffer; NULL: the library registers the buffer for this I/O, or finds it
+	 * in its cache (option cache). */
+	struct rblk_memory *memory;
+	/* Runs in rblk_poll or rblk_wait; may submit, not close the queue. NULL: they return the
+	 * I/O. */
+	void (*done)(struct rblk_io *io);
+	void *context; /* the caller's */
+	/* When it has ended: 0; -EIO; -ENOSPC; -EINVAL; -EPERM: write protected; -EOPNOTSUPP. */
+	int32_t result;
+	uint32_t reserved;
+	uint64_t internal[48]; /* the library's */
+};
+
+/* The version of the library, "0.1.0": static. */
+const char *rblk_version(void);
+
+/* Where messages of the library go: connections lost and restored, and the like. level: as in
+ * syslog(3), 3 to 7. log runs in the thread that has the message, under a lock: it calls nothing of
+ * the library. NULL: nowhere, as at the beginning. Any thread. */
+void rblk_set_log(void (*log)(void *context, int level, const char *text), void *context);
+
+/* ---- volumes: any thread ---- */
+
+/*
+ * Connects to a namespace: "nvme+rdma://HOST[:PORT]/NQN?ns=1&NAME=VALUE". options: more of them,
+ * ends with a NULL name; or NULL. They are taken after those of the URI. Blocks until the target
+ * has answered, or cannot be reached.
+ */
+int rblk_open(const char *uri, const struct rblk_option *options, struct rblk_volume **ret_volume,
+	      struct rblk_error *error);
+/* -EBUSY: a queue is open. Memory that is still registered is released. NULL is accepted. */
+int rblk_close(struct rblk_volume *volume);
+/* As it is now: a target may grow a namespace, or protect it from writes. */
+int rblk_get_info(struct rblk_volume *volume, struct rblk_info *ret_info);
+/* One JSON object ("schema": 1; keys are only added); the caller passes it to rblk_free. */
+int rblk_get_status(struct rblk_volume *volume, char **ret_json);
+/* Frees what the library allocated for the caller. */
+void rblk_free(void *pointer);
+
+/* ---- memory: any thread ---- */
+
+/* Registers memory, for I/O of this volume without a copy. Its pages stay in memory and count
+ * towards RLIMIT_MEMLOCK. It must stay mapped until rblk_memory_unregister. */
+int rblk_memory_register(struct rblk_volume *volume, void *base, size_t length,
+			 struct rblk_memory **ret_memory, struct rblk_error *error);
+/* No I/O uses it. NULL is accepted. */
+int rblk_memory_unregister(struct rblk_memory *memory);
+/* With the option cache: before this memory is unmapped, or freed where free may unmap it. -EBUSY:
+ * an I/O uses it. */
+int rblk_memory_forget(struct rblk_volume *volume, const void *base, size_t length);
+
+/* ---- queues: one thread at a time each ---- */
+
+/* -EUSERS: the target grants no more. I/O may be submitted at once. */
+int rblk_queue_open(struct rblk_volume *volume, struct rblk_queue **ret_queue,
+		    struct rblk_error *error);
+/* -EBUSY: I/O has not ended, or was not returned yet. NULL is accepted. */
+int rblk_queue_close(struct rblk_queue *queue);
+
+/* Submits an I/O, which is sent with the next rblk_send, rblk_poll or rblk_wait. Its end is never
+ * reported from inside. -EINVAL: operation, offset or length; -ENOMEM and others: the buffer cannot
+ * be registered. A queue takes any number of I/O; those beyond its size wait inside. */
+int rblk_submit(struct rblk_queue *queue, struct rblk_io *io);
+/* Sends what was submitted. */
+int rblk_send(struct rblk_queue *queue);
+/*
+ * Sends, looks once what has ended, and returns the number of I/Os that it reported: those with
+ * done by calling it, others in ios, up to n. Reports in the order in which I/O ends; so one that
+ * finds no room in ios holds up those behind it.
+ */
+int rblk_poll(struct rblk_queue *queue, struct rblk_io **ios, unsigned n);
+/* The same; but if there is nothing, waits for it, timeout_ms at most (-1: without limit). */
+int rblk_wait(struct rblk_queue *queue, struct rblk_io **ios, unsigned n, int timeout_ms);
+/* Submits an I/O whose done is NULL, and waits for it; returns its result. Nothing else is
+ * outstanding on the queue. */
+int rblk_run(struct rblk_queue *queue, struct rblk_io *io);
+/* I/O that has not been reported. */
+int rblk_queue_depth(const struct rblk_queue *queue);
+
+/* A descriptor for poll(2), epoll(7) and the like: readable when rblk_poll has something to do. It
+ * works after rblk_arm returned 0, until the next rblk_poll or rblk_wait. The queue keeps it. */
+int rblk_fd(struct rblk_queue *queue);
+/* 0: the caller may wait on rblk_fd. 1: there is something already, so rblk_poll comes first. */
+int rblk_arm(struct rblk_queue *queue);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The status of a volume as JSON, with the keys of `rblk status`. Any thread; control collects. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "library/handle.h"
+#include "library/process.h"
+
+struct collection {
+	struct rblk_volume *volume;
+	struct volume_status status;
+	unsigned n_queues;
+};
+
+static void collect(void *arg)
+{
+	struct collection *c = arg;
+
+	volume_get_status(c->volume->volume, &c->status);
+	list_for_each (node, &c->volume->queues)
+		c->n_queues++;
+}
+
+static void add_string(struct json_object *o, const char *key, const char *value)
+{
+	if (value && *value)
+		json_add(o, key, json_object_new_string(value));
+	else
+		json_add_null(o, key);
+}
+
+static void add_number(struct json_object *o, const char *key, uint64_t value)
+{
+	json_add(o, key, json_object_new_uint64(value));
+}
+
+static void add_error(struct json_object *o, const struct error *error)
+{
+	struct json_object *e;
+
+	if (!*error->message) {
+		json_add_null(o, "last_error");
+		return;
+	}
+	e = json_object_new_object();
+	add_string(e, "message", error->message);
+	add_string(e, "hint", error->hint);
+	json_add(o, "last_error", e);
+}
+
+static struct json_object *make(const struct collection *c)
+{
+	const struct volume_status *s = &c->status;
+	struct json_object *o = json_object_new_object();
+
+	add_number(o, "schema", 1);
+	add_string(o, "volume", c->volume->name);
+	add_string(o, "state", volume_state_name(s->state));
+	add_number(o, "state_s", (clock_ns() - s->state_since_ns) / NSEC_PER_SEC);
+	add_string(o, "device", s->device);
+	add_string(o, "path_state", s->ana_state);
+	add_number(o, "size_bytes", atomic_load(&c->volume->size_bytes));
+	add_number(o, "queues", c->n_queues);
+	add_number(o, "queues_live", s->n_queues_live);
+	add_number(o, "in_flight", s->n_in_flight);
+	add_number(o, "held", s->n_held);
+	add_number(o, "reconnects", s->n_reconnects);
+	add_number(o, "errors", s->io_errors.n);
+	if (s->gives_up_in_ns == UINT64_MAX)
+		json_add_null(o, "gives_up_in_s");
+	else
+		add_number(o, "gives_up_in_s", s->gives_up_in_ns / NSEC_PER_SEC);
+	add_error(o, &s->last_error);
+	return o;
+}
+
+int rblk_get_status(struct rblk_volume *volume, char **ret_json)
+{
+	struct collection *c;
+	struct json_object *o;
+	const char *text;
+
+	*ret_json = NULL;
+	if (process_is_child())
+		return -ECHILD;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->volume = volume;
+	process_call(collect, c);
+	json_is_whole();
+	o = make(c);
+	text = o && json_is_whole() ? json_object_to_json_string(o) : NULL;
+	if (json_is_text_of(text, o))
+		*ret_json = strdup(text);
+	json_object_put(o);
+	free(c);
+	return *ret_json ? 0 : -ENOMEM;
+}

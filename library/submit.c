@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way of an I/O down, and back: the caller's thread. Nothing is allocated, and no lock is taken
+ * but the queue's turn.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/loop_poll.h"
+#include "library/handle.h"
+#include "library/process.h"
+
+static const uint8_t ops[] = {
+	[RBLK_READ] = VOLUME_READ,    [RBLK_WRITE] = VOLUME_WRITE,
+	[RBLK_FLUSH] = VOLUME_FLUSH,  [RBLK_WRITE_ZEROES] = VOLUME_WRITE_ZEROES,
+	[RBLK_DISCARD] = VOLUME_TRIM,
+};
+
+/* ---- down ---- */
+
+static bool is_valid(const struct rblk_volume *volume, const struct rblk_io *io)
+{
+	uint64_t size = atomic_load_explicit(&volume->size_bytes, memory_order_relaxed);
+
+	if (io->op == RBLK_FLUSH)
+		return true;
+	return io->op < sizeof(ops) && !((io->offset | io->length) & volume->block_mask) &&
+	       io->length <= size && io->offset <= size - io->length;
+}
+
+static bool has_data(const struct rblk_io *io)
+{
+	return io->op == RBLK_READ || io->op == RBLK_WRITE;
+}
+
+/* Has ended; rblk_poll reports it. The queue is taken. */
+static void on_done(struct volume_io *volume_io, int error)
+{
+	struct io_part *part = container_of(volume_io, struct io_part, io);
+	struct rblk_queue *queue = part->queue;
+	struct rblk_io *io = io_of_part(part);
+
+	io->result = error;
+	part->next = NULL;
+	*queue->ended_end = io;
+	queue->ended_end = &part->next;
+}
+
+static int prepare(struct rblk_queue *queue, struct rblk_io *io, struct io_part *part)
+{
+	part->queue = queue;
+	part->held = NULL;
+	part->io.op = ops[io->op];
+	part->io.is_fua = io->flags & RBLK_FUA;
+	part->io.may_unmap = io->flags & RBLK_MAY_UNMAP;
+	part->io.offset = io->offset;
+	part->io.length = io->op == RBLK_FLUSH ? 0 : io->length;
+	part->io.buffer = io->buffer;
+	part->io.memory = io->memory ? &io->memory->memory : NULL;
+	part->io.done = on_done;
+	return has_data(io) && !io->memory ? memory_attach(queue->volume, io, part) : 0;
+}
+
+int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)
+{
+	struct io_part *part = io_part_of(io);
+	int r;
+
+	if (process_is_child())
+		return -ECHILD;
+	if (!is_valid(queue->volume, io))
+		return -EINVAL;
+	r = prepare(queue, io, part);
+	if (r < 0)
+		return r;
+	queue_enter(queue);
+	if (!queue->has_now)
+		queue->loop.now_ns = clock_ns();
+	volume_io_submit(queue->queue, &part->io);
+	queue_leave(queue);
+	queue->has_now = queue->has_unsent = true;
+	queue->n_outstanding++;
+	return 0;
+}
+
+static void send_now(struct rblk_queue *queue)
+{
+	queue_enter(queue);
+	loop_flush(&queue->loop);
+	queue_leave(queue);
+	queue->has_unsent = false;
+}
+
+int rblk_send(struct rblk_queue *queue)
+{
+	if (process_is_child())
+		return -ECHILD;
+	if (queue->has_unsent)
+		send_now(queue);
+	queue->has_now = false;
+	return 0;
+}
+
+/* ---- back ---- */
+
+static void take_ended(struct rblk_queue *queue)
+{
+	queue->reported = queue->ended;
+	queue->ended = NULL;
+	queue->ended_end = &queue->ended;
+}
+
+static int report(struct rblk_queue *queue, struct rblk_io **ios, unsigned n)
+{
+	unsigned n_returned = 0, n_reported = 0;
+	struct rblk_io *io;
+
+	while ((io = queue->reported) && (io->done || n_returned < n)) {
+		struct io_part *part = io_part_of(io);
+
+		queue->reported = part->next;
+		queue->n_outstanding--;
+		n_reported++;
+		if (part->held)
+			memory_detach(queue->volume, part);
+		if (io->done)
+			io->done(io);
+		else
+			ios[n_returned++] = io;
+	}
+	if (queue->has_unsent)
+		send_now(queue); /* what done has submitted */
+	queue->has_now = false;
+	return (int)n_reported;
+}
+
+int rblk_poll(struct rblk_queue *queue, struct rblk_io **ios, unsigned n)
+{
+	if (process_is_child())
+		return -ECHILD;
+	queue_enter(queue);
+	queue->is_armed = false;
+	loop_poll(&queue->loop);
+	if (!queue->reported)
+		take_ended(queue);
+	queue_leave(queue);
+	queue->has_now = true;
+	queue->has_unsent = false; /* a pass ends with sending */
+	return report(queue, ios, n);
+}
+
+static uint64_t left_ns(uint64_t until_ns)
+{
+	uint64_t now = clock_ns();
+
+	return until_ns == UINT64_MAX ? UINT64_MAX : until_ns > now ? until_ns - now : 0;
+}
+
+/* Turns of the loop, which poll for a while and then sleep, until something has ended. */
+static void turn_until(struct rblk_queue *queue, uint64_t until_ns)
+{
+	uint64_t left;
+
+	while (!queue->ended && (left = left_ns(until_ns)))
+		loop_turn(&queue->loop, left);
+}
+
+int rblk_wait(struct rblk_queue *queue, struct rblk_io **ios, unsigned n, int timeout_ms)
+{
+	uint64_t until = timeout_ms < 0 ? UINT64_MAX
+					: clock_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
+	int n_reported = rblk_poll(queue, ios, n);
+
+	if (n_reported || queue->reported)
+		return n_reported;
+	queue_enter(queue);
+	turn_until(queue, until);
+	take_ended(queue);
+	queue_leave(queue);
+	queue->has_now = true;
+	return report(queue, ios, n);
+}
+
+int rblk_run(struct rblk_queue *queue, struct rblk_io *io)
+{
+	struct rblk_io *ended = NULL;
+	int r;
+
+	if (process_is_child())
+		return -ECHILD;
+	if (queue->n_outstanding || io->done)
+		return -EBUSY;
+	r = rblk_submit(queue, io);
+	while (r == 0 && !ended)
+		rblk_wait(queue, &ended, 1, -1);
+	return r < 0 ? r : io->result;
+}
+
+int rblk_queue_depth(const struct rblk_queue *queue)
+{
+	return (int)queue->n_outstanding;
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+"""librblk as programs use it: tests/library/user.c against rblkd, which is killed and comes back."""
+
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (BUILD, IS_SANITIZED, LASTING, NQN, PATIENCE, SANITIZER_REPORT, Target, expect,  # noqa: E402
+                     run_cases, wait_until)
+
+USER = os.path.join(BUILD, "tests", "library", "user")
+KILLS = 4
+
+
+def uri_of(target, query="ns=1"):
+    return f"nvme+rdma://{target.address}/{NQN}?{query}"
+
+
+def start_user(scratch, case, uri, **env):
+    return subprocess.Popen([USER, case, uri], env=dict(scratch.env, **env), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def finish(user):
+    out, err = user.communicate(timeout=2 * PATIENCE)
+    expect(user.returncode == 0, f"exit status {user.returncode}: {err[-4000:]}")
+    expect(not SANITIZER_REPORT.search(err), "sanitizer report:\n" + err[-6000:])
+    return out, err
+
+
+def use(scratch, case, query="ns=1", **env):
+    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"])
+    result = finish(start_user(scratch, case, uri_of(target, query), **env))
+    target.stop()
+    return result
+
+
+def test_operations(scratch):
+    use(scratch, "operations")
+
+
+def test_memory_windows(scratch):
+    use(scratch, "operations", "ns=1&memory-windows")
+
+
+def test_completions(scratch):
+    _, err = use(scratch, "completions")
+    expect(not err, f"the library wrote on standard error: {err}")
+
+
+def test_sleeps(scratch):
+    use(scratch, "completions", "ns=1&spin=never")
+
+
+def test_threads(scratch):
+    use(scratch, "threads")
+
+
+def test_registrations(scratch):
+    use(scratch, "registrations", N_REGISTRATIONS="50000" if IS_SANITIZED else "1000000")
+
+
+def test_fork(scratch):
+    use(scratch, "forks")
+
+
+def test_mistakes(scratch):
+    out, _ = use(scratch, "refuses")
+    expect(len(out.splitlines()) == 11, out)
+
+
+def test_killed_target(scratch):
+    """I/O goes on; neither a queue that is never polled nor one that sleeps on its descriptor keeps the
+    volume from reconnecting."""
+    target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk', 16 << 20)}, {LASTING}"])
+    user = start_user(scratch, "survives", uri_of(target), STOP_FILE=scratch.file("stop"))
+    expect(user.stdout.readline() == "ready\n", "the program does not begin")
+    for _ in range(KILLS):
+        reads = count_reads(target)
+        wait_until(lambda before=reads: count_reads(target) > before + 10, "I/O")
+        target.kill()
+        target.start()
+        wait_until(lambda: count_reads(target) > 10, "I/O after the target has come back")
+    with open(scratch.file("stop"), "w", encoding="utf-8"):
+        pass
+    finish(user)
+    target.stop()
+
+
+def count_reads(target):
+    return sum(n.get("reads", 0) for n in target.list("namespaces").get("namespaces", []))
+
+
+if __name__ == "__main__":
+    run_cases([
+        ("each operation works, with each kind of memory", test_operations),
+        ("memory windows", test_memory_windows),
+        ("completion by callback, by polling and by descriptor", test_completions),
+        ("the same without polling before sleep", test_sleeps),
+        ("several threads, two volumes", test_threads),
+        ("memory is registered and released a million times", test_registrations),
+        ("a child process cannot use its parent's volumes", test_fork),
+        ("mistakes have messages", test_mistakes),
+        ("a target is killed while I/O runs", test_killed_target),
+    ])

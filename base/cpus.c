@@ -12,9 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 enum {
 	NO_QUOTA = UINT32_MAX, /* in thousandths of a CPU */
@@ -132,4 +134,42 @@ unsigned cpus_usable(void)
 	uint64_t limit = quota();
 
 	return limit == NO_QUOTA ? n : MIN(n, MAX(1U, (unsigned)((limit + 999) / 1000)));
+}
+
+/* "cpu1 13692 47813 36445 11816 411 0 268 0 0 0": the fourth is idle, the fifth waits for I/O. */
+static uint64_t idle_ticks_of_line(const char *line, const cpu_set_t *set)
+{
+	unsigned long long idle, waiting;
+	unsigned cpu;
+
+	if (sscanf(line, "cpu%u %*u %*u %*u %llu %llu", &cpu, &idle, &waiting) != 3 ||
+	    cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, set))
+		return 0;
+	return idle + waiting;
+}
+
+/* The first line is the sum of all CPUs, which the pattern does not match. */
+static uint64_t idle_ticks(void)
+{
+	_autofclose_ FILE *f = fopen("/proc/stat", "re");
+	char line[LINE_BYTES];
+	uint64_t ticks = 0;
+	cpu_set_t set;
+
+	if (!f || sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 0;
+	while (fgets(line, sizeof(line), f) && !strncmp(line, "cpu", 3))
+		ticks += idle_ticks_of_line(line, &set);
+	return ticks;
+}
+
+unsigned cpus_idle_look(struct cpus_idle *idle, uint64_t now_ns)
+{
+	uint64_t tick_ns = NSEC_PER_SEC / (uint64_t)MAX(1L, sysconf(_SC_CLK_TCK));
+	uint64_t idle_ns = idle_ticks() * tick_ns, elapsed_ns = now_ns - idle->looked_ns;
+	uint64_t n_ns = idle_ns > idle->idle_ns ? idle_ns - idle->idle_ns : 0;
+	bool is_first = !idle->looked_ns;
+
+	*idle = (struct cpus_idle){.looked_ns = now_ns, .idle_ns = idle_ns};
+	return is_first || !elapsed_ns ? 0 : (unsigned)(n_ns * 1000 / elapsed_ns);
 }

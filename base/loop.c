@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/counter.h"
 #include "base/loop_poll.h"
 #include "base/wake_up.h"
 
@@ -468,12 +469,30 @@ static bool is_patient(struct loop *loop)
 	return patience_lasts(&loop->patience, loop->now_ns);
 }
 
+/* The pass found items. Its time counts when the next one begins. */
+static void end_pause(struct loop *loop)
+{
+	patience_found(&loop->patience, loop->now_ns);
+	loop->has_worked = true;
+}
+
+/* A turn begins. */
+static void take_time(struct loop *loop)
+{
+	uint64_t now_ns = clock_ns();
+
+	if (loop->has_worked)
+		counter_add(&loop->busy_ns, now_ns - loop->now_ns);
+	loop->has_worked = false;
+	loop->now_ns = now_ns;
+}
+
 /* Polls until something happens or it is time to sleep. */
 static unsigned spin(struct loop *loop)
 {
 	unsigned n;
 
-	loop->now_ns = clock_ns();
+	take_time(loop);
 	while ((n = one_pass(loop, is_fd_turn(loop))) == 0) {
 		/* In a simulation, time stands still while a loop polls. */
 		if (clock_source || !is_patient(loop))
@@ -481,7 +500,7 @@ static unsigned spin(struct loop *loop)
 		__builtin_ia32_pause();
 		loop->now_ns = clock_ns();
 	}
-	patience_found(&loop->patience, loop->now_ns);
+	end_pause(loop);
 	return n;
 }
 
@@ -498,7 +517,7 @@ static bool has_come(struct loop *loop)
 	unsigned n = one_pass(loop, false);
 
 	if (n)
-		patience_found(&loop->patience, loop->now_ns);
+		end_pause(loop);
 	return n || !list_is_empty(&loop->calls) || atomic_load(&loop->inbox) ||
 	       atomic_load(&loop->must_stop);
 }
@@ -522,7 +541,7 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 		loop->hooks->after_sleep();
 	loop->now_ns = clock_ns();
 	if (dispatch_fds())
-		patience_found(&loop->patience, loop->now_ns);
+		end_pause(loop);
 }
 
 void loop_turn(struct loop *loop, uint64_t timeout_ns)

@@ -97,17 +97,17 @@ struct loop {
 	_Atomic bool is_sleeping;	  /* a sender must write wake_fd */
 	_Atomic bool must_stop;
 	struct loop_fd wake;
-	struct list timers; /* by deadline */
-	struct list calls;
-	struct list sources;
-	struct list awaited;		/* of struct loop_awaited */
-	struct list *next_source;	/* of an iteration; loop_source_remove advances it */
-	const struct loop_hooks *hooks; /* borrowed */
-	struct patience patience;	/* how long to poll */
+	struct list timers, calls, sources; /* timers: by deadline */
+	struct list awaited;		    /* of struct loop_awaited */
+	struct list *next_source;	    /* of an iteration; loop_source_remove advances it */
+	const struct loop_hooks *hooks;	    /* borrowed */
+	struct patience patience;	    /* how long to poll */
 	struct crowd crowd;
 	uint64_t now_ns;   /* time of this turn, for cheap timestamps */
+	bool has_worked;   /* the pass that began then found items */
 	unsigned fd_turn;  /* counts turns between two checks of epoll */
 	unsigned n_inputs; /* fds that are no doorbells */
+	uint64_t busy_ns;  /* in passes that found items; read by any thread (counter.h) */
 };
 
 /* spin_ns: of spin.h; the first SPIN_AUTO measures for milliseconds. Returns 0 or -errno. */

@@ -7,9 +7,7 @@
  *   OPENING -> SERVING -> STOPPING -> FLUSHING -> REMOVING -> CLOSING
  *        \________ the first connect failed ______________/
  *
- * A new connection goes to the worker with the fewest; while none is idle and the target granted
- * more queues, a worker with a queue of its own is made for it. So with as many queues as
- * connections each has a thread and a queue pair for itself, and with fewer they share.
+ * Connections share the workers of a pool, and move between them (pool.c).
  *
  * The loss of the target is handled by the volume (initiator/control): it holds the I/O and
  * reconnects, clients see a pause. When it gives up, they see EIO, and the process stays for status
@@ -56,45 +54,6 @@ static void on_conn_closed(struct worker *worker, struct nbd_conn *conn)
 	if (must_exit)
 		bridge_stop(bridge, false);
 	bridge_stop_goes_on(bridge);
-}
-
-static int add_worker(struct bridge *bridge)
-{
-	struct worker *worker;
-	int r = worker_new(bridge->volume, &bridge->loop, bridge->config->spin, bridge->n_workers,
-			   &worker);
-
-	if (r < 0)
-		return r;
-	worker->owner = bridge;
-	worker->on_conn_closed = on_conn_closed;
-	list_add_tail(&bridge->workers, &worker->node);
-	gate_add_worker(&bridge->gate, worker);
-	bridge->n_workers++;
-	return 0;
-}
-
-static struct worker *least_busy(struct bridge *bridge)
-{
-	struct worker *best = NULL;
-
-	list_for_each (node, &bridge->workers) {
-		struct worker *worker = list_entry(node, struct worker, node);
-
-		if (!best || worker->n_assigned < best->n_assigned)
-			best = worker;
-	}
-	return best;
-}
-
-static struct worker *choose_worker(struct bridge *bridge)
-{
-	struct worker *best = least_busy(bridge);
-	unsigned n_max = MIN(bridge->info.n_queues_granted, bridge->config->volume.n_queues);
-
-	if (best->n_assigned && bridge->n_workers < n_max && add_worker(bridge) == 0)
-		best = least_busy(bridge);
-	return best;
 }
 
 /* "pid 123 (fio)", "10.0.0.1:50000". */
@@ -153,13 +112,11 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 	if (must_exit)
 		bridge->exit_with = conn;
 	describe_peer(conn);
-	conn->ticket = gate_take_ticket(&bridge->gate, !bridge->n_conns);
 	list_add_tail(&bridge->conns, &conn->owned);
 	bridge->n_conns++;
 	if (!is_kernel)
 		bridge->n_clients++;
-	worker_add_conn(choose_worker(bridge), conn);
-	gate_ask(&bridge->gate);
+	pool_add(&bridge->pool, conn, bridge->n_conns == 1);
 	return 0;
 }
 
@@ -207,12 +164,28 @@ static enum exit_code start_frontend(struct frontend *frontend, struct error *er
 	return frontend ? (enum exit_code)frontend->ops->start(frontend, error) : EXIT_OK;
 }
 
+static int start_pool(struct bridge *bridge)
+{
+	const struct bridge_config *config = bridge->config;
+
+	return pool_start(&bridge->pool,
+			  &(struct pool_config){.loop = &bridge->loop,
+						.volume = bridge->volume,
+						.conns = &bridge->conns,
+						.spin = config->spin,
+						.n_max = MIN(bridge->info.n_queues_granted,
+							     config->volume.n_queues),
+						.is_fixed = config->has_fixed_queues,
+						.owner = bridge,
+						.on_conn_closed = on_conn_closed});
+}
+
 static enum exit_code serve(struct bridge *bridge, struct error *error)
 {
 	int r = make_export(bridge);
 
 	if (r == 0)
-		r = add_worker(bridge);
+		r = start_pool(bridge);
 	if (r < 0)
 		return fail_to_serve(bridge, r, error);
 	return start_frontend(bridge->sockets, error) ?: start_frontend(bridge->kernel, error);
@@ -267,7 +240,7 @@ static void on_frontend_left(struct frontend_host *host, const struct error *why
 
 	*bridge->error = *why;
 	bridge->exit_code = (int)why->code;
-	list_for_each (node, &bridge->workers)
+	list_for_each (node, &bridge->pool.workers)
 		worker_drain_kernel(list_entry(node, struct worker, node));
 }
 
@@ -478,9 +451,8 @@ int bridge_run(const struct bridge_config *config, struct error *error)
 	}
 	bridge->config = config;
 	bridge->error = error;
-	list_init(&bridge->workers);
+	pool_init(&bridge->pool);
 	list_init(&bridge->conns);
-	bridge->gate.workers = &bridge->workers;
 	r = prepare(bridge);
 	if (r == 0) {
 		loop_run(&bridge->loop);

@@ -6,6 +6,8 @@
  *   bridge_rpc     status, reopen, detach
  *   bridge_stop    the orderly end
  *   bridge_state   states, addresses
+ *
+ * The pool (pool.h) has the workers, and balance.h decides which of them serves a connection.
  */
 #pragma once
 
@@ -15,7 +17,7 @@
 #include "base/loop.h"
 #include "base/rpc.h"
 #include "nbd_bridge/control/bridge.h"
-#include "nbd_bridge/io/worker.h"
+#include "nbd_bridge/control/pool.h"
 
 enum bridge_state {
 	BRIDGE_OPENING, /* the first connect */
@@ -41,9 +43,9 @@ struct bridge {
 	struct rpc_server *rpc;
 	struct loop_fd signals;
 	struct loop_timer deadline;
-	struct list workers, conns;
-	struct gate gate;
-	unsigned n_workers, n_removing;
+	struct list conns;
+	struct pool pool;
+	unsigned n_removing;
 	unsigned n_conns, next_conn_id;
 	unsigned n_clients;		  /* of n_conns, the kernel's aside */
 	const struct nbd_conn *exit_with; /* the process ends with this connection */

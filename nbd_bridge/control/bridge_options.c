@@ -70,7 +70,6 @@ static void put_connection(struct json_object *o, const struct volume_config *vo
 		      volume->host_address.sa.sa_family != 0);
 	put(o, "dhchap-secret-file", volume->secret_file);
 	put(o, "dhchap-ctrl-secret-file", volume->ctrl_secret_file);
-	put_number(o, "queues", volume->n_queues);
 	put_number(o, "queue-size", volume->queue_size);
 	put(o, "buffers", units_format_exact(size, volume->slab_bytes * volume->n_queues));
 	put(o, "memory-windows", volume->has_windows ? "yes" : "no");
@@ -103,6 +102,10 @@ struct json_object *bridge_options(const struct bridge_config *config)
 	put(o, "tls-psk", config->tls.psk ?: "");
 	put_number(o, "max-connections", config->max_connections);
 	put_number(o, "device-connections", config->kernel.n_connections);
+	if (config->has_fixed_queues)
+		put_number(o, "queues", config->volume.n_queues);
+	else
+		put(o, "queues", "auto");
 	put(o, "spin", spin_format(spin, config->spin));
 	put_connection(o, &config->volume);
 	return o;

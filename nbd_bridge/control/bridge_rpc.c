@@ -227,7 +227,7 @@ static struct json_object *workers_to_json(const struct bridge *bridge)
 {
 	struct json_object *array = json_object_new_array();
 
-	list_for_each (node, &bridge->workers) {
+	list_for_each (node, &bridge->pool.workers) {
 		const struct worker *worker = list_entry(node, struct worker, node);
 		const struct nbd_stats *stats = &worker->nbd.stats;
 		struct json_object *o = json_object_new_object();
@@ -262,6 +262,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	put_namespace(o, bridge);
 	put_association(o, bridge);
 	json_add(o, "options", bridge_options(bridge->config));
+	put_uint(o, "connection_moves", bridge->pool.n_moves);
 	json_add(o, "workers", workers_to_json(bridge));
 	json_add(o, "connections", conns_to_json(bridge));
 	return o;

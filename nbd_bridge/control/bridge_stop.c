@@ -24,10 +24,7 @@
 
 static void close_volume(struct bridge *bridge)
 {
-	list_for_each_safe (node, &bridge->workers) {
-		list_remove(node);
-		worker_free(list_entry(node, struct worker, node));
-	}
+	pool_free_workers(&bridge->pool);
 	bridge_move(bridge, BRIDGE_CLOSING);
 	volume_close(bridge->volume);
 }
@@ -43,10 +40,10 @@ static void on_queue_removed(void *context)
 static void remove_queues(struct bridge *bridge)
 {
 	bridge_move(bridge, BRIDGE_REMOVING);
-	bridge->n_removing = bridge->n_workers;
-	if (!bridge->n_workers)
+	bridge->n_removing = bridge->pool.n_workers;
+	if (!bridge->pool.n_workers)
 		close_volume(bridge);
-	list_for_each (node, &bridge->workers)
+	list_for_each (node, &bridge->pool.workers)
 		volume_queue_remove(list_entry(node, struct worker, node)->nbd.queue,
 				    on_queue_removed, bridge);
 }
@@ -67,7 +64,7 @@ static void on_flushed(struct worker *worker, int error)
 
 static bool needs_flush(const struct bridge *bridge)
 {
-	return bridge->n_workers && !bridge->export.is_read_only;
+	return bridge->pool.n_workers && !bridge->export.is_read_only;
 }
 
 void bridge_stop_goes_on(struct bridge *bridge)
@@ -79,7 +76,7 @@ void bridge_stop_goes_on(struct bridge *bridge)
 		return;
 	}
 	bridge_move(bridge, BRIDGE_FLUSHING);
-	worker_flush_volume(list_entry(bridge->workers.next, struct worker, node), on_flushed);
+	worker_flush_volume(list_entry(bridge->pool.workers.next, struct worker, node), on_flushed);
 }
 
 static void on_deadline(struct loop_timer *timer)
@@ -107,10 +104,11 @@ void bridge_stop(struct bridge *bridge, bool may_leave)
 		return;
 	}
 	bridge_move(bridge, BRIDGE_STOPPING);
+	pool_stop(&bridge->pool);
 	if (bridge->kernel)
 		bridge->kernel->ops->stop(bridge->kernel, may_leave);
 	bridge->sockets->ops->stop(bridge->sockets, may_leave);
-	list_for_each (node, &bridge->workers)
+	list_for_each (node, &bridge->pool.workers)
 		worker_stop_conns(list_entry(node, struct worker, node));
 	bridge_stop_goes_on(bridge);
 }

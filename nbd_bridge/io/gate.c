@@ -18,6 +18,10 @@
  *
  * Connections that live on are not stopped: only a later client can know that an earlier one has
  * ended.
+ *
+ * A connection that moves from one worker to another may be on neither when both are asked. Then
+ * nothing of it is in flight, and if its client had gone by then, it is ended where it arrives,
+ * before what the client has sent is read (worker.c).
  */
 #include <poll.h>
 

@@ -176,7 +176,7 @@ static inline enum conn_step receive_one(struct nbd_conn *conn)
 {
 	struct nbd_request_header header;
 
-	if (conn->alone || !list_is_empty(&conn->starved))
+	if (conn->alone || conn->must_leave || !list_is_empty(&conn->starved))
 		return STEP_WAITS;
 	if (nbd_conn_n_input(conn) < sizeof(header))
 		return STEP_NEEDS_INPUT;

@@ -153,7 +153,7 @@ void nbd_conn_fail(struct nbd_conn *conn, const char *why)
 
 void nbd_conn_check_end(struct nbd_conn *conn)
 {
-	if (conn->n_running || nbd_conn_is_open(conn) || !list_is_empty(&conn->output.outs))
+	if (conn->n_running || !nbd_conn_is_going(conn) || !list_is_empty(&conn->output.outs))
 		return;
 	loop_defer(&conn->thread->loop, &conn->reap);
 }

@@ -24,36 +24,12 @@
 #pragma once
 
 #include "nbd_bridge/io/nbd_export.h"
-#include "nbd_bridge/io/nbd_out.h"
 #include "nbd_bridge/io/nbd_state.h"
+#include "nbd_bridge/io/nbd_streams.h"
 #include "nbd_bridge/io/nbd_thread.h"
 #include "nbd_bridge/io/nbd_tls.h"
 
-/* bytes[at..end) is unread. */
-struct conn_input {
-	uint8_t *bytes; /* owned, CONN_RECV_BYTES */
-	size_t at, end;
-	enum conn_step step;	     /* what the last step returned */
-	bool is_bulk;		     /* the last request brought a large payload */
-	struct nbd_request *current; /* its payload is being read */
-	struct nbd_part *filling;    /* of current: the rest of it is received in place */
-	uint32_t n_skip_bytes;	     /* CONN_PAYLOAD_SKIP */
-};
-
-struct conn_output {
-	struct list outs; /* of struct nbd_out */
-	size_t n_sent;	  /* bytes of the first */
-	bool is_blocked;  /* the socket is full */
-};
-
-struct conn_handshake {
-	uint32_t client_flags;		  /* enum nbd_handshake_flag */
-	uint32_t option, option_length;	  /* that is being read */
-	char meta_name[NBD_NAME_MAX + 1]; /* export the meta context was chosen for */
-	struct nbd_out hello;		  /* payload is bytes */
-	uint8_t *bytes;			  /* owned, CONN_REPLY_MAX: replies to the current option */
-	size_t n_bytes;
-};
+struct worker;
 
 struct nbd_conn {
 	/* Thread: the worker's; before CONN_CLIENT_FLAGS and after on_over: control */
@@ -65,11 +41,16 @@ struct nbd_conn {
 	enum conn_client client;
 	uint64_t ticket; /* its transmission begins when the gate is open up to here (gate.h) */
 
+	struct worker *goes_to; /* control: borrowed; the worker that it moves to, or NULL */
+	uint64_t n_looked;	/* control: of n_requests, at the last look (pool.c) */
+
 	unsigned state;	 /* enum conn_state */
 	unsigned end;	 /* enum conn_end */
+	bool must_leave; /* it starts no request until it has left for another worker */
 	const char *why; /* STEP_ABORT, nbd_conn_fail */
 	void (*on_failure)(struct nbd_conn *conn);
-	/* It has ended: its socket is closed, its I/O is back. The callee owns it from here on. */
+	/* It has ended: its socket is closed, its I/O is back. Or it leaves for another worker: it
+	 * is open, and nothing of it is in flight. The callee owns it from here on. */
 	void (*on_over)(struct nbd_conn *conn);
 	int fd;		     /* owned */
 	struct nbd_tls *tls; /* owned; NULL: plain */
@@ -96,7 +77,10 @@ struct nbd_conn {
 	uint64_t n_held_bytes;		   /* of buffers */
 	struct loop_call buffer_waiter;
 	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
-	uint64_t n_requests, n_errors;
+	uint64_t n_errors;
+
+	/* Thread: any; written by the worker's (base/counter.h) */
+	uint64_t n_requests;
 };
 
 /* Control thread: a connection on fd (taken in any case), to be sent to a worker; NULL: no
@@ -119,8 +103,8 @@ void nbd_conn_mark_dirty(struct nbd_conn *conn);
 void nbd_conn_send(struct nbd_conn *conn, struct nbd_out *out);
 /* Outside of a step: the connection cannot go on. The session aborts it before this returns. */
 void nbd_conn_fail(struct nbd_conn *conn, const char *why);
-/* After a request was freed or output was sent: if that was the last thing, the connection ends in
- * the next turn. */
+/* After a request was freed or output was sent: if that was the last thing, the connection ends or
+ * leaves in the next turn. */
 void nbd_conn_check_end(struct nbd_conn *conn);
 /* How much registered memory one connection may hold: none, even if it never reads its replies,
  * keeps the others from their share. */
@@ -135,6 +119,12 @@ static inline size_t nbd_conn_n_input(const struct nbd_conn *conn)
 static inline bool nbd_conn_is_open(const struct nbd_conn *conn)
 {
 	return conn->state < CONN_DRAINING;
+}
+
+/* Whether it stays only for what is in flight. */
+static inline bool nbd_conn_is_going(const struct nbd_conn *conn)
+{
+	return !nbd_conn_is_open(conn) || (conn->must_leave && conn->state == CONN_REQUEST);
 }
 
 static inline bool nbd_conn_is_waiting(const struct nbd_conn *conn)

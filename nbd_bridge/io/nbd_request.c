@@ -36,7 +36,7 @@ struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 	nbd_request_move(r, NBD_REQUEST_RUNNING);
 	list_init(&r->parts);
 	conn->n_running++;
-	conn->n_requests++;
+	counter_add(&conn->n_requests, 1);
 	counter_add(&conn->thread->stats.n_running, 1);
 	return r;
 }

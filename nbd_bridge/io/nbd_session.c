@@ -81,10 +81,29 @@ static void close_socket(struct nbd_conn *conn)
 		  (unsigned long long)conn->n_requests, (unsigned long long)conn->n_errors);
 }
 
+/* For another worker: whatever belongs to this one's loop and queue is taken off. Its memory,
+ * and what it has received and not parsed, go along. */
+static void leave(struct nbd_conn *conn)
+{
+	check(nbd_conn_is_going(conn) && list_is_empty(&conn->starved) && !conn->n_held_bytes);
+	conn->must_leave = false;
+	conn->output.is_blocked = false;
+	loop_fd_remove(&conn->lfd);
+	loop_call_cancel(&conn->resume);
+	nbd_part_stop_waiting(conn);
+	conn->on_over(conn);
+}
+
 static void reap(struct loop_call *call)
 {
 	struct nbd_conn *conn = container_of(call, struct nbd_conn, reap);
 
+	if (!nbd_conn_is_going(conn))
+		return; /* it was about to leave, and is stopped instead */
+	if (nbd_conn_is_open(conn)) {
+		leave(conn);
+		return;
+	}
 	if (conn->state == CONN_DRAINING)
 		close_socket(conn);
 	check(conn->state == CONN_CLOSED && !conn->n_running && !conn->n_held_bytes);
@@ -196,6 +215,8 @@ static void consume(struct nbd_conn *conn)
 			step = change_phase(conn, step);
 	}
 	conn->input.step = step;
+	if (conn->must_leave)
+		nbd_conn_check_end(conn);
 }
 
 /* EPROTO: of TLS, which has a text of its own. */
@@ -293,6 +314,30 @@ void nbd_session_start(struct nbd_conn *conn)
 	nbd_handshake_start(conn);
 }
 
+void nbd_session_leave(struct nbd_conn *conn)
+{
+	if (!nbd_conn_is_open(conn) || conn->end != END_OPEN)
+		return;
+	conn->must_leave = true;
+	nbd_conn_check_end(conn);
+}
+
+void nbd_session_arrive(struct nbd_conn *conn)
+{
+	int r;
+
+	check(conn->state == CONN_REQUEST && !conn->n_running);
+	conn->lfd.events = EPOLLIN;
+	r = loop_fd_add(&conn->thread->loop, &conn->lfd);
+	if (r < 0) {
+		nbd_session_abort(conn, strerror(-r));
+		return;
+	}
+	consume(conn); /* what it brings along */
+	receive_rest_soon(conn);
+	update_events(conn);
+}
+
 void nbd_session_admit(struct nbd_conn *conn)
 {
 	if (conn->state != CONN_WAITING)
@@ -300,6 +345,7 @@ void nbd_session_admit(struct nbd_conn *conn)
 	nbd_conn_move(conn, CONN_REQUEST);
 	if (nbd_conn_is_waiting(conn))
 		nbd_conn_resume_soon(conn);
+	nbd_conn_check_end(conn);
 }
 
 /* During shutdown: nothing in flight, and no request half read. */
@@ -311,11 +357,21 @@ static void close_if_idle(struct nbd_conn *conn)
 		nbd_session_drain(conn);
 }
 
+/* It shall not leave any more, but answer its client here. */
+static void stay(struct nbd_conn *conn)
+{
+	if (!conn->must_leave)
+		return;
+	conn->must_leave = false;
+	nbd_conn_resume_soon(conn);
+}
+
 void nbd_session_stop(struct nbd_conn *conn)
 {
 	if (conn->end != END_OPEN)
 		return;
 	nbd_conn_set_end(conn, END_STOPPING);
+	stay(conn);
 	if (conn->state < CONN_REQUEST) {
 		nbd_session_abort(conn, "the server is shutting down");
 		return;

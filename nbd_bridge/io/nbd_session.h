@@ -7,6 +7,10 @@
 /* The connection has arrived on conn.thread: sends the greeting, or begins the kernel's
  * transmission. It ends with conn.on_over, never from inside of these. */
 void nbd_session_start(struct nbd_conn *conn);
+/* The connection, which left another worker, has arrived on conn.thread. Goes on there. */
+void nbd_session_arrive(struct nbd_conn *conn);
+/* It leaves with conn.on_over, open, as soon as nothing of it is in flight. */
+void nbd_session_leave(struct nbd_conn *conn);
 /* The gate is open: a connection in CONN_WAITING begins its transmission. */
 void nbd_session_admit(struct nbd_conn *conn);
 /* Server shutdown: finishes what is in flight, refuses new requests, closes. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbd_ram_server [--tcp PORT] [--control PATH] [--max-connections N] [--read-only] SOCKET | --stdio
+ * nbd_ram_server [--tcp PORT] [--control PATH] [--max-connections N] [--read-only] [--pool]
+ *                SOCKET | --stdio
  *
  * The volume process on a volume in memory (tests/lib/volume_ram.h): the whole NBD server without
  * RDMA. Prints "ready" on standard output when it accepts clients.
@@ -33,13 +34,14 @@ int main(int argc, char **argv)
 				       .on_ready = on_ready,
 				       .context = &config};
 	uint64_t port = 0, max_connections = 16, queues = 4;
-	bool is_debug = false;
+	bool is_debug = false, has_pool = false;
 	const struct arg table[] = {
 		{"tcp", 0, ARG_UINT, &port, "PORT", "listen on 127.0.0.1", 1, 65535, NULL},
 		{"control", 0, ARG_STRING, &config.control_path, "PATH", "control socket", 0, 0,
 		 NULL},
 		{"max-connections", 0, ARG_UINT, &max_connections, "N", "", 1, 1024, NULL},
 		{"queues", 0, ARG_UINT, &queues, "N", "workers", 1, 64, NULL},
+		{"pool", 0, ARG_FLAG, &has_pool, NULL, "as many workers as pay", 0, 0, NULL},
 		{"read-only", 0, ARG_FLAG, &config.is_read_only, NULL, "", 0, 0, NULL},
 		{"stdio", 0, ARG_FLAG, &config.sockets.is_stdio, NULL, "", 0, 0, NULL},
 		{"debug", 0, ARG_FLAG, &is_debug, NULL, "", 0, 0, NULL},
@@ -56,6 +58,7 @@ int main(int argc, char **argv)
 	volume_config_init(&config.volume);
 	snprintf(config.volume.subnqn, sizeof(config.volume.subnqn), "nqn.2026-01.test:ram");
 	config.volume.n_queues = (unsigned)queues;
+	config.has_fixed_queues = !has_pool;
 	config.max_connections = (unsigned)max_connections;
 	config.sockets.path = at < argc ? argv[at] : NULL;
 	config.sockets.mode = 0600;

@@ -35,13 +35,13 @@ REPLY_MAGIC = 0x0003E889045565A9
 class Server:
     """A running nbd_ram_server; environment: see tests/lib/volume_ram.h, without VOLUME_RAM_."""
 
-    def __init__(self, scratch, *options, **environment):
+    def __init__(self, scratch, *options, program=SERVER, **environment):
         self.scratch = scratch
         self.path = scratch.file("s")
         self.log = scratch.file("server.log")
         env = dict(scratch.env, **{f"VOLUME_RAM_{k}": str(v) for k, v in environment.items()})
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([SERVER, *options, self.path], env=env, stderr=log,
+            self.process = subprocess.Popen([program, *options, self.path], env=env, stderr=log,
                                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
         expect(line == b"ready\n", f"the server did not start: {line} {self.read_log()}")

@@ -152,5 +152,6 @@ def case_flush_and_trim_among_them(scratch):
     server.stop()
 
 
-run_cases([(name[5:].replace("_", " "), function)
-           for name, function in list(globals().items()) if name.startswith("case_")])
+if __name__ == "__main__":
+    run_cases([(name[5:].replace("_", " "), function)
+               for name, function in list(globals().items()) if name.startswith("case_")])

@@ -34,7 +34,6 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 	volume_config_init(&config);
 	*options = (struct volume_options){
 		.nsid = config.nsid,
-		.n_queues = config.n_queues,
 		.queue_size = config.queue_size,
 		.keep_alive_ns = config.keep_alive_ns,
 		.io_timeout_ns = config.io_timeout_ns,
@@ -71,10 +70,12 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 		t, n,
 		(struct arg){"fabric", 0, ARG_STRING, &o->fabric, "auto|soft|soft-roce|DEVICE",
 			     "RDMA device, or the software provider (default: auto)"});
-	n = volume_options_add(t, n,
-			       (struct arg){"queues", 0, ARG_UINT, &o->n_queues, "N",
-					    "I/O queues, each with a thread (default: 4)", 1,
-					    VOLUME_QUEUES_MAX});
+	n = volume_options_add(
+		t, n,
+		(struct
+		 arg){"queues", 0, ARG_UINT, &o->n_queues, "N",
+		      "one queue and thread a connection, up to N (default: as many as pay, up to 4)",
+		      1, VOLUME_QUEUES_MAX});
 	n = volume_options_add(t, n,
 			       (struct arg){"queue-size", 0, ARG_UINT, &o->queue_size, "N",
 					    "commands in flight on a queue (default: 128)", 16,
@@ -226,14 +227,14 @@ static int apply_buffers(const struct volume_options *o, struct volume_config *c
 {
 	if (!o->buffer_bytes)
 		return 0;
-	config->slab_bytes = o->buffer_bytes / o->n_queues;
+	config->slab_bytes = o->buffer_bytes / config->n_queues;
 	config->may_shrink_slab = false;
 	if (config->slab_bytes >= VOLUME_SLAB_MIN)
 		return 0;
 	error_set(error, EXIT_USAGE, "take fewer --queues, or more",
 		  "--buffers: a queue needs %u KiB, so %u of them %u KiB",
-		  (unsigned)(VOLUME_SLAB_MIN / KIB), (unsigned)o->n_queues,
-		  (unsigned)(o->n_queues * (VOLUME_SLAB_MIN / KIB)));
+		  (unsigned)(VOLUME_SLAB_MIN / KIB), config->n_queues,
+		  (unsigned)(config->n_queues * (VOLUME_SLAB_MIN / KIB)));
 	return EXIT_USAGE;
 }
 
@@ -242,7 +243,8 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 			    struct error *error)
 {
 	config->nsid = (uint32_t)o->nsid;
-	config->n_queues = (unsigned)o->n_queues;
+	if (o->n_queues)
+		config->n_queues = (unsigned)o->n_queues;
 	config->queue_size = (unsigned)o->queue_size;
 	config->has_windows = o->has_windows;
 	config->fails_on_denial = o->fails_on_denial;
@@ -304,6 +306,7 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 	config->frontend = (enum bridge_frontend)o->frontend;
 	config->is_read_only = o->is_read_only;
 	config->max_connections = (unsigned)o->max_connections;
+	config->has_fixed_queues = o->n_queues > 0;
 	config->kernel.n_connections = (unsigned)o->n_kernel_connections;
 	config->kernel.io_timeout_s = kernel_timeout_s(&config->volume);
 	return 0;

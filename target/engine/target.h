@@ -28,6 +28,7 @@ struct http;
 struct host_stats;
 struct poller;
 struct portal;
+struct store_sizes;
 
 /* An RDMA device in use (poller_device.c). */
 struct target_device {
@@ -70,6 +71,7 @@ struct target {
 	struct list held_connects;	/* of struct connect_op (node): they wait for the fence */
 	struct fence *fence;		/* owned */
 	struct retire retire;		/* removed namespaces */
+	struct store_sizes *sizes;	/* owned; operations/change/store_sizes.h */
 	uint16_t last_cntlid;
 	uint64_t quiesce_ns; /* CQT; never changes */
 	bool has_peers;	     /* other rblkd export the same subsystems; never changes */

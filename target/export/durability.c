@@ -32,6 +32,8 @@ static const struct durability meanings[] = {
 	[DURABILITY_UNKNOWN_CACHE] = {"unknown, taken for write back",
 				      "fdatasync: the disk's cache is emptied", "O_DSYNC write",
 				      WHOLE_BY_DEVICE},
+	[DURABILITY_REPLICATED] = {"none", "nothing left to do: each write is on all replicas",
+				   "as every write", "whole: the cluster sees to it"},
 };
 
 static const struct durability write_through = {

@@ -120,14 +120,37 @@ static bool fail_for_memory(struct builder *b)
 }
 
 /* The namespace with that nsid in the previous subsystem of that name. */
-static struct namespace *find_before(const struct builder *b,
+static struct namespace *find_before(const struct snapshot *before,
 				     const struct config_subsystem *subsystem,
 				     const struct config_namespace *config)
 {
-	const struct subsystem *before = b->before ? snapshot_find(b->before, subsystem->nqn)
-						   : NULL;
+	const struct subsystem *found = before ? snapshot_find(before, subsystem->nqn) : NULL;
 
-	return before ? subsystem_namespace(before, (uint32_t)config->nsid) : NULL;
+	return found ? subsystem_namespace(found, (uint32_t)config->nsid) : NULL;
+}
+
+static bool prepare_store(const struct config_namespace *config)
+{
+	struct backend_config how;
+	struct conf_mark mark;
+	const struct backend_ops *ops = config_backend(config, &how, &mark);
+
+	return !ops->prepare || ops->prepare(&how) != -EINPROGRESS;
+}
+
+bool snapshot_prepare(const struct target_config *config, const struct snapshot *before)
+{
+	const struct config_subsystem *subsystems = config->subsystems.items;
+	bool is_ready = true;
+
+	for (unsigned i = 0; i < config->subsystems.n; i++) {
+		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
+
+		for (unsigned j = 0; j < subsystems[i].namespaces.n; j++)
+			if (!find_before(before, &subsystems[i], &namespaces[j]))
+				is_ready &= prepare_store(&namespaces[j]);
+	}
+	return is_ready;
 }
 
 static struct namespace *open_namespace(struct builder *b, const struct config_subsystem *subsystem,
@@ -149,7 +172,7 @@ static struct namespace *take_namespace(struct builder *b, const struct config_s
 					const struct config_namespace *config,
 					struct health_record *health)
 {
-	struct namespace *ns = find_before(b, subsystem, config);
+	struct namespace *ns = find_before(b->before, subsystem, config);
 
 	if (!ns)
 		return open_namespace(b, subsystem, config, health);
@@ -329,6 +352,7 @@ struct snapshot *snapshot_build(const struct target_config *config,
 		fail_for_memory(&b);
 		return NULL;
 	}
+	snapshot_prepare(config, before); /* they open side by side, and each open takes its own */
 	b.snapshot->generation = before ? before->generation + 1 : 1;
 	b.snapshot->subsystems = calloc(config->subsystems.n + 1, sizeof(*b.snapshot->subsystems));
 	if (!b.snapshot->subsystems)

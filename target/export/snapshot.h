@@ -50,6 +50,11 @@ void snapshot_runtime_init(struct snapshot_runtime *runtime, struct state_direct
 			   struct health *health);
 
 /*
+ * Control. Begins to open the stores of namespaces that are not in `before` (NULL: none). Never
+ * waits. False: snapshot_build would wait for some of them; call this again within seconds.
+ */
+bool snapshot_prepare(const struct target_config *config, const struct snapshot *before);
+/*
  * Control. Opens every backend and builds a snapshot. Errors (missing file, not a multiple of the
  * block size, exported twice...) are reported through conf at their lines; it returns NULL then.
  * Namespaces that are in `before` (NULL: none), by NQN and nsid, are shared with it. `before` never

@@ -16,6 +16,7 @@
 #include "target/export/durability.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_memory.h"
+#include "target/operations/change/store_sizes.h"
 #include "target/operations/life.h"
 
 int target_init(struct target *target, const struct target_parts *parts)
@@ -48,6 +49,8 @@ int target_init(struct target *target, const struct target_parts *parts)
 	r = target->admission && target->fence ? host_stats_init(target) : -ENOMEM;
 	if (r == 0)
 		r = capsules_init(target);
+	if (r == 0)
+		r = store_sizes_start(target);
 	if (r == 0)
 		r = loop_init(&target->loop, 0, NULL);
 	return r == 0 ? cm_new(&target->loop, &target->cm) : r;
@@ -117,6 +120,7 @@ void target_deinit(struct target *target)
 	host_stats_deinit(target);
 	capsules_deinit(target);
 	fence_free(target->fence);
+	store_sizes_stop(target);
 	loop_deinit(&target->loop);
 	admission_free(target->admission);
 }

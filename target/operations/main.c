@@ -56,6 +56,7 @@
 
 enum {
 	STDIN_MAX = 16 * 1024 * 1024,
+	APPLY_AGAIN_MS = 200,
 };
 
 static const char *const log_levels[] = {"error", "warning", "info", "debug", NULL};
@@ -123,6 +124,7 @@ struct daemon {
 	struct state_directory *state; /* owned; NULL: none */
 	struct loop_fd signals;
 	struct loop_timer finish_timer;
+	struct loop_timer apply_timer; /* while an apply waits for stores that open */
 	struct last_sync last_sync;
 };
 
@@ -175,6 +177,23 @@ static void stop(struct daemon *d)
 	check_stop(target);
 }
 
+/* SIGHUP */
+
+static void apply(struct daemon *d);
+
+static void on_apply_timer(struct loop_timer *timer)
+{
+	apply(container_of(timer, struct daemon, apply_timer));
+}
+
+static void apply(struct daemon *d)
+{
+	loop_timer_stop(&d->apply_timer);
+	d->apply_timer.on_expiry = on_apply_timer;
+	if (!apply_and_log(&d->target))
+		loop_timer_start(&d->target.loop, &d->apply_timer, APPLY_AGAIN_MS * NSEC_PER_MSEC);
+}
+
 static void on_signal(struct loop_fd *lfd, uint32_t events)
 {
 	struct daemon *d = container_of(lfd, struct daemon, signals);
@@ -183,7 +202,7 @@ static void on_signal(struct loop_fd *lfd, uint32_t events)
 	if (read(lfd->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP)
-		apply_and_log(&d->target);
+		apply(d);
 	else
 		stop(d);
 }
@@ -330,6 +349,7 @@ static void end(struct daemon *d)
 	struct target *target = &d->target;
 
 	loop_timer_stop(&d->finish_timer);
+	loop_timer_stop(&d->apply_timer);
 	target_close(target);
 	http_stop(target);
 	control_stop(target);

@@ -45,6 +45,11 @@ struct backend_ops {
 	bool has_cluster;      /* takes the keys ceph_conf and ceph_user */
 	bool has_many_readers; /* several read-only namespaces may have the same store */
 	bool begins_empty;     /* a new namespace after each restart, unless it has a uuid */
+	/* Control. Begins to open the store, for a store that may wait long for others; never
+	 * waits. -EINPROGRESS: an open with the same config would wait, so ask again within
+	 * seconds; what nothing asks for any more is closed. 0: open does not wait. NULL: no open
+	 * waits long. */
+	int (*prepare)(const struct backend_config *config);
 	/* 0; or -errno, and *error names the store, what is wrong with it and what to do. */
 	int (*open)(const struct backend_config *config, struct backend **ret_backend,
 		    struct error *error);
@@ -70,6 +75,9 @@ struct backend_ops {
 	 * may hold data. NULL: the store cannot tell. */
 	int (*map)(struct backend *backend, uint64_t offset, uint64_t length,
 		   struct backend_map *map);
+	/* The state of what the store depends on, as one line for people; false: it cannot serve
+	 * now. NULL: there is no such thing. Control. Never waits. */
+	bool (*health)(struct backend *backend, char *text, size_t n);
 	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };
@@ -79,6 +87,8 @@ struct backend {
 	/* A sync failed, so acknowledged data may be lost: writes and flushes fail from then on
 	 * (fault F9). The backend sets it, any thread. */
 	_Atomic bool has_failed;
+	/* The size in limits is not that of the store any more (backend_changed). Any thread. */
+	_Atomic bool has_changed;
 	bool is_created; /* open created the store */
 	/* The sizes before and after open or resize grew the store, until it is kept or undone;
 	 * grown_to 0: it has not grown. Control. */
@@ -120,6 +130,12 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 	io->is_out = true;
 	backend->ops->submit(backend, thread, io);
 }
+
+/* Any thread: sets has_changed, then calls the function of backend_on_change. */
+void backend_changed(struct backend *backend);
+/* Control, while no backend is open: sets the function, or NULL. It runs on any thread and may run
+ * again before the change is handled. */
+void backend_on_change(void (*on_change)(void *context), void *context);
 
 /* For long work that is no I/O of a backend: runs it on a worker thread, then io->done on the
  * loop. */

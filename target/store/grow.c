@@ -5,6 +5,24 @@
 #include "base/units.h"
 #include "target/store/grow.h"
 
+static struct {
+	void (*call)(void *context);
+	void *context;
+} on_change;
+
+void backend_on_change(void (*call)(void *context), void *context)
+{
+	on_change.call = call;
+	on_change.context = context;
+}
+
+void backend_changed(struct backend *backend)
+{
+	atomic_store(&backend->has_changed, true);
+	if (on_change.call)
+		on_change.call(on_change.context);
+}
+
 void backend_keep_grown(struct backend *backend)
 {
 	backend->is_created = false;

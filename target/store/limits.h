@@ -20,6 +20,7 @@ enum backend_durability {
 	DURABILITY_WRITE_BACK,	  /* a disk with a volatile cache */
 	DURABILITY_WRITE_THROUGH, /* a disk without one */
 	DURABILITY_UNKNOWN_CACHE, /* a disk that does not report it */
+	DURABILITY_REPLICATED,	  /* on the disks of all replicas in a cluster */
 };
 
 struct backend_limits {
@@ -27,6 +28,7 @@ struct backend_limits {
 	uint32_t min_block;	 /* smallest possible block size: O_DIRECT alignment */
 	uint32_t physical_block; /* preferred write granularity (NPWG), 0 unknown */
 	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
+	uint32_t discard_bytes;	 /* granularity of discards (NPDG), 0: as physical_block */
 	bool is_read_only;
 	bool has_volatile_cache; /* Flush matters (VWC) */
 	enum backend_durability durability;

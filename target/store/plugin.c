@@ -8,7 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "target/store/plugin.h"
+
+static uint64_t now_ns(void)
+{
+	return clock_ns();
+}
 
 static const struct backend_host host = {
 	.take = backend_take,
@@ -16,6 +22,9 @@ static const struct backend_host host = {
 	.end_short = backend_end_short,
 	.send = loop_send,
 	.write_log = log_write,
+	.changed = backend_changed,
+	.now_ns = now_ns,
+	.sleep_ns = clock_sleep_ns,
 	.refuse = error_refuse,
 };
 

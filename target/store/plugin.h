@@ -25,6 +25,10 @@ struct backend_host {
 	void (*send)(struct loop *loop, struct loop_msg *msg);
 	void (*write_log)(enum log_level level, const char *fmt, ...)
 		__attribute__((format(printf, 2, 3)));
+	/* Any thread: limits.size_bytes of the store is not true any more. ops.resize reads it. */
+	void (*changed)(struct backend *backend);
+	uint64_t (*now_ns)(void);
+	void (*sleep_ns)(uint64_t ns);
 	int (*refuse)(struct error *error, int r, const char *fmt, ...)
 		__attribute__((format(printf, 3, 4)));
 };

@@ -2,7 +2,7 @@
 /*
  * Images of a Ceph cluster, "POOL/IMAGE" or "POOL/NAMESPACE/IMAGE". rblkd has only the key and the
  * way to the plug-in (plugin.h, rbd/): a backend that open returns has the table of the plug-in.
- * Control thread, except prepare.
+ * Control thread.
  */
 #include <errno.h>
 
@@ -16,6 +16,14 @@ static int rbd_check(const struct backend_config *config, uint64_t ret_identity[
 
 	ret_identity[0] = ret_identity[1] = 0;
 	return ops ? ops->check(config, ret_identity, error) : -ENOEXEC;
+}
+
+static int rbd_prepare(const struct backend_config *config)
+{
+	struct error error; /* open reports it */
+	const struct backend_ops *ops = backend_plugin_load("rbd", &error);
+
+	return ops ? ops->prepare(config) : 0;
 }
 
 static int rbd_open(const struct backend_config *config, struct backend **ret_backend,
@@ -34,6 +42,7 @@ const struct backend_ops backend_rbd = {
 		.help = "Serves this image of a Ceph cluster: POOL/IMAGE."},
 	.has_cluster = true,
 	.has_many_readers = true,
+	.prepare = rbd_prepare,
 	.open = rbd_open,
 	.check = rbd_check,
 };

@@ -52,6 +52,7 @@ ONLY_IN = [
     ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*",
      ("transport/", "softrdma/", "tools/bench/floor.c")),
     ("gnutls headers", r"gnutls/.*", ("nbd_bridge/io/nbd_tls.c",)),
+    ("librados and librbd headers", r"(rados|rbd)/.*", ("target/store/rbd/",)),
     ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),
 ]
 # Time, randomness and order have one seam each, where a test can replace them.

@@ -14,7 +14,12 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "tools/rblkctl/rblkctl.h"
+
+enum {
+	OPENING_PAUSE_MS = 100,
+};
 
 static struct {
 	bool is_quiet, is_if_unused, wants_code;
@@ -158,6 +163,24 @@ static struct json_object *absolute(const char *path)
 	return json_object_new_string(real);
 }
 
+/* rblkd answers at once while stores of the file still open, and does not change anything before
+ * they are. So this asks again until it has an outcome; without that, rblkd closes the stores that
+ * it opened, and nothing was changed. The params are used up. */
+static int ask(const struct options *options, const char *method, struct json_object *params,
+	       struct json_object **ret_report)
+{
+	for (;;) {
+		int r = client_call(options, method, json_object_get(params), ret_report);
+
+		if (r != EXIT_OK || !answer_bool(*ret_report, "opening")) {
+			json_object_put(params);
+			return r;
+		}
+		json_object_put(*ret_report);
+		clock_sleep_ns(OPENING_PAUSE_MS * NSEC_PER_MSEC);
+	}
+}
+
 /* A report arrives even for a file that is wrong: its code is the outcome, not that of the call. */
 static int run(const struct args_usage *usage, const struct arg *more, unsigned n_more,
 	       const char *method, int argc, char **argv)
@@ -172,7 +195,7 @@ static int run(const struct args_usage *usage, const struct arg *more, unsigned 
 	if (first < argc)
 		json_object_object_add(params, "file", absolute(argv[first]));
 	json_object_object_add(params, "if_unused", json_object_new_boolean(args.is_if_unused));
-	r = client_call(&options, method, params, &report);
+	r = ask(&options, method, params, &report);
 	if (r != EXIT_OK)
 		return r;
 	if (options.output == OUTPUT_JSON)

@@ -153,6 +153,48 @@ static void print_errors(struct json_object *namespaces)
 	table_end(&table);
 }
 
+/* Namespaces of one cluster have one health, and many clusters are well in the same words. */
+static bool is_health_of(struct json_object *store, struct json_object *other)
+{
+	return !strcmp(answer_string(store, "kind"), answer_string(other, "kind")) &&
+	       !strcmp(answer_string(store, "health"), answer_string(other, "health"));
+}
+
+/* How many stores before this one have its health; in *ret_after, how many from it on. */
+static size_t count_alike(struct json_object *stores, size_t at, size_t *ret_after)
+{
+	struct json_object *store = json_object_array_get_idx(stores, at);
+	size_t n_before = 0;
+
+	*ret_after = 0;
+	for (size_t i = 0; i < json_object_array_length(stores); i++) {
+		bool is_alike = is_health_of(store, json_object_array_get_idx(stores, i));
+
+		n_before += is_alike && i < at;
+		*ret_after += is_alike && i >= at;
+	}
+	return n_before;
+}
+
+/* "rbd: HEALTH_OK (12 namespaces)": a line for all stores with the same health, so that a hundred
+ * images are not a hundred lines. -o json has each of them. */
+static void print_stores(struct json_object *stores)
+{
+	bool is_first = true;
+
+	for (size_t i = 0; i < json_object_array_length(stores); i++) {
+		struct json_object *store = json_object_array_get_idx(stores, i);
+		size_t n;
+
+		if (count_alike(stores, i, &n))
+			continue;
+		printf("%s%s: %s (%zu namespace%s)\n", is_first ? "\n" : "",
+		       answer_string(store, "kind"), answer_string(store, "health"), n,
+		       n == 1 ? "" : "s");
+		is_first = false;
+	}
+}
+
 /* Whether an old write of a host can land after a newer one: in one line, if the answer is the same
  * for every subsystem. Then the associations that have ended, and wait for their disks: hosts that
  * use Cross-Controller Reset, or connect again, wait for these, too. */
@@ -223,6 +265,7 @@ int run_status(int argc, char **argv)
 		print_portals(answer_member(status, "portals"));
 		print_errors(answer_member(status, "errors"));
 		print_durability(answer_member(status, "durability"));
+		print_stores(answer_member(status, "stores"));
 		print_fencing(answer_member(status, "fencing"));
 		print_smart(answer_member(status, "smart"));
 		if (answer_number(status, "failed_namespaces"))

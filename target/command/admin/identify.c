@@ -218,7 +218,8 @@ static void fill_ns_preferences(const struct namespace *ns, struct nvme_id_ns *i
 		return;
 	id->nsfeat |= NVME_NSFEAT_OPTPERF;
 	id->npwg = id->npwa = preferred(ns, limits->physical_block);
-	id->npdg = id->npda = id->npwg;
+	id->npdg = id->npda = limits->discard_bytes ? preferred(ns, limits->discard_bytes)
+						    : id->npwg;
 	id->nows = preferred(ns, MAX(limits->optimal_bytes, limits->physical_block));
 }
 

@@ -37,6 +37,7 @@
 #include "target/association/host.h"
 #include "target/association/host_id.h"
 #include "target/operations/change/portal_change.h"
+#include "target/operations/change/store_sizes.h"
 #include "target/export/namespace_size.h"
 
 struct apply {
@@ -361,6 +362,7 @@ static void commit(struct apply *a)
 	notice_namespaces(a);
 	notice_discovery(target);
 	retire_snapshot(&target->retire, before);
+	store_sizes_follow(target); /* a store may have grown between its open and this */
 	a->report->is_applied = true;
 }
 
@@ -385,6 +387,9 @@ static void run(struct apply *a, const char *path, enum apply_mode mode)
 		refuse_used(a);
 		return;
 	}
+	a->report->is_opening = !snapshot_prepare(&a->config, a->before);
+	if (a->report->is_opening)
+		return;
 	if (prepare(a))
 		commit(a);
 	else if (a->after)
@@ -461,21 +466,24 @@ void apply_log(const char *path, const struct apply_report *report)
 		 report->changes.n == 1 ? "" : "s");
 }
 
-void apply_and_log(struct target *target)
+bool apply_and_log(struct target *target)
 {
 	struct apply_report report;
+	bool is_opening;
 
 	apply_file(target, NULL, APPLY_ALL, &report);
-	if (report.messages)
+	is_opening = report.is_opening;
+	if (report.messages && !is_opening)
 		log_lines(report.error.code == EXIT_OK ? LOG_WARN : LOG_ERR, report.messages);
 	if (report.is_applied) {
 		for (unsigned i = 0; i < report.changes.n; i++)
 			log_change(&report.changes.items[i]);
 		apply_log(target->config_path, &report);
-	} else {
+	} else if (!is_opening) {
 		log_err("%s: not applied, %s%s%s", target->config_path,
 			report.n_left ? "files stay larger" : "nothing was changed",
 			*report.error.message ? ": " : "", report.error.message);
 	}
 	apply_report_free(&report);
+	return !is_opening;
 }

@@ -18,6 +18,7 @@ struct apply_report {
 	 * applied; it is "" if the file is invalid, which the messages below explain. */
 	struct error error;
 	bool is_applied;
+	bool is_opening;	       /* of stores: nothing was changed yet, call again soon */
 	struct config_changes changes; /* owned; none if the file is invalid */
 	struct change_users users;     /* owned; hosts that lose what they use */
 	char *messages; /* owned: lines, the errors of the file, as --check prints them */
@@ -27,13 +28,15 @@ struct apply_report {
 
 /*
  * Reads and checks the file at path (NULL: the one of the start), compares it with what runs, and
- * applies it, unless the mode is APPLY_SHOW or forbids it. The caller calls apply_report_free in
- * any case.
+ * applies it, unless the mode is APPLY_SHOW or forbids it. It waits for no store that is slow to
+ * open: is_opening, then, and the caller calls again with the same path within seconds. The caller
+ * calls apply_report_free in any case.
  */
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report);
 void apply_report_free(struct apply_report *report);
 /* Logs that the file at path was applied, and which hosts lost what. */
 void apply_log(const char *path, const struct apply_report *report);
-/* SIGHUP: applies the file of the start, and logs the result. */
-void apply_and_log(struct target *target);
+/* SIGHUP: applies the file of the start, and logs the result. False: stores are still opening, call
+ * again within seconds. */
+bool apply_and_log(struct target *target);

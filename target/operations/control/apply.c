@@ -63,6 +63,7 @@ static struct json_object *show_report(const char *path, const struct apply_repo
 	control_add_string(o, "file", path);
 	control_add_number(o, "code", (uint64_t)report->error.code);
 	json_add(o, "applied", json_object_new_boolean(report->is_applied));
+	json_add(o, "opening", json_object_new_boolean(report->is_opening));
 	control_add_string(o, "refusal", *report->error.message ? report->error.message : NULL);
 	json_add(o, "messages", show_lines(report->messages));
 	json_add(o, "changes", changes);

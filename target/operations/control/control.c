@@ -13,8 +13,8 @@
  *   qos_list, qos_set    qos.c
  *   clear            io_errors.c
  *
- * The state is "degraded" if the store of a namespace had an error, a state file may differ from
- * the valid state, or a portal does not listen.
+ * The state is "degraded" if the store of a namespace had an error or its cluster does not serve, a
+ * state file may differ from the valid state, or a portal does not listen.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -81,11 +81,12 @@ static struct json_object *call_status(void *context, struct json_object *params
 	struct target *target = context;
 	struct json_object *o = json_object_new_object();
 	unsigned n_namespaces, n_failed, n_degraded, n_up = portals_n_listening(target);
-	unsigned n_unkept = control_count_unkept(target);
+	unsigned n_unkept = control_count_unkept(target), n_ill;
+	struct json_object *stores = control_list_stores(target, &n_ill);
 	bool is_well = !n_unkept && !target->n_defects && n_up == portals_n_used(target);
 
 	control_count_namespaces(target, &n_namespaces, &n_failed, &n_degraded);
-	is_well = is_well && !n_failed && !n_degraded;
+	is_well = is_well && !n_failed && !n_degraded && !n_ill;
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "program", "rblkd");
 	control_add_string(o, "version", RBLK_VERSION);
@@ -105,6 +106,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "defects", target->n_defects);
 	control_add_number(o, "degraded_namespaces", n_degraded);
 	json_add(o, "errors", control_list_errors(target));
+	json_add(o, "stores", stores);
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "fencing", control_show_fencing(target));
 	json_add(o, "smart", show_smart(target));

@@ -22,6 +22,10 @@
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
 
+enum {
+	STORE_HEALTH_MAX = 256,
+};
+
 /* ---- portals -------------------------------------------------------------------------------- */
 
 /* By name: a portal that was moved to another address keeps its connections. */
@@ -201,6 +205,39 @@ struct json_object *control_list_durability(struct target *target)
 			add_durability(o, s->namespaces[j]);
 			json_append(list, o);
 		}
+	}
+	return list;
+}
+
+static struct json_object *show_store(const struct subsystem *subsystem, struct namespace *ns,
+				      unsigned *n_ill)
+{
+	struct json_object *o = json_object_new_object();
+	char health[STORE_HEALTH_MAX] = "";
+	bool is_well = ns->backend->ops->health(ns->backend, health, sizeof(health));
+
+	control_add_string(o, "subsystem", subsystem->nqn);
+	control_add_number(o, "nsid", ns->nsid);
+	control_add_string(o, "kind", ns->kind);
+	control_add_string(o, "path", ns->path);
+	control_add_string(o, "health", health);
+	json_add(o, "serving", json_object_new_boolean(is_well));
+	*n_ill += !is_well;
+	return o;
+}
+
+struct json_object *control_list_stores(struct target *target, unsigned *ret_ill)
+{
+	const struct snapshot *snapshot = get_snapshot(target);
+	struct json_object *list = json_object_new_array();
+
+	*ret_ill = 0;
+	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+		const struct subsystem *s = &snapshot->subsystems[i];
+
+		for (unsigned j = 0; j < s->n_namespaces; j++)
+			if (s->namespaces[j]->backend->ops->health)
+				json_append(list, show_store(s, s->namespaces[j], ret_ill));
 	}
 	return list;
 }

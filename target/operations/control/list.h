@@ -13,6 +13,9 @@ struct json_object *control_list(struct target *target, const char *what);
 struct json_object *control_list_portals(struct target *target);
 /* What Flush and FUA mean for each namespace. */
 struct json_object *control_list_durability(struct target *target);
+/* The health of what the stores depend on, for namespaces whose store has such a thing. Sets
+ * *ret_ill to the number of those that cannot be served now. */
+struct json_object *control_list_stores(struct target *target, unsigned *ret_ill);
 
 /* The name of a host in the configuration, or NULL. */
 const char *control_host_name(const struct target *target, const char *nqn);

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The backend "rbd": its table, and the wait for an image to open. Calls into librados may wait
+ * for as long as the cluster is away, and cannot be cancelled. So a thread makes them. Control asks
+ * for that early (prepare), goes on with other work, and later takes what the thread has opened.
+ *
+ *   control: prepare ... prepare: not yet ... prepare: ready, open -> struct image
+ *   thread:  image_open ---------------------> OPENED              -> TAKEN
+ *                                              OPENED, nothing asks for LINGER_S: closed again
+ *   control: open, which waits -> at the limit GIVEN_UP: the thread closes what it gets
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "target/store/rbd/image.h"
+
+enum {
+	LIMIT_S = 80, /* a connection 20 s, then the lock of a client that has died 35 s */
+	LINGER_S = 10,
+};
+
+enum opening {
+	OPENING,
+	OPENED,	  /* or refused: result */
+	TAKEN,	  /* control has the image */
+	GIVEN_UP, /* control does not wait any more */
+};
+
+struct opener {
+	/* Protected by lock */
+	enum opening state;
+	int result;
+	struct error error;
+	struct list node; /* of openers, while OPENING or OPENED */
+	uint64_t asked_ns;
+
+	/* Constant */
+	uint64_t start_ns;
+	struct backend_config config; /* its strings belong to the next three */
+	char *path, *conf, *user;     /* owned */
+
+	/* The thread's while OPENING, then its own if it lingers, else of control */
+	struct image *image; /* owned */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t moved; /* a state of an opener */
+	struct list openers;
+	struct list images; /* that are open, of struct image */
+} all = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.moved = PTHREAD_COND_INITIALIZER,
+	.openers = LIST_INIT(all.openers),
+	.images = LIST_INIT(all.images),
+};
+
+/* ---- the opener ----------------------------------------------------------------------------- */
+
+static void free_image(struct image *image)
+{
+	if (!image)
+		return;
+	image_release(image);
+	free(image->path);
+	free(image);
+}
+
+static void free_opener(struct opener *opener)
+{
+	free_image(opener->image);
+	free(opener->path);
+	free(opener->conf);
+	free(opener->user);
+	free(opener);
+}
+
+/* Caller holds the lock. Control may take it for as long as it keeps asking. */
+static void wait_to_be_taken(struct opener *opener)
+{
+	while (opener->state == OPENED) {
+		uint64_t end_ns = opener->asked_ns + LINGER_S * NSEC_PER_SEC;
+		struct timespec until = cluster_time(end_ns);
+
+		if (rbd_host->now_ns() >= end_ns) {
+			list_remove(&opener->node);
+			return;
+		}
+		pthread_cond_clockwait(&all.moved, &all.lock, CLOCK_MONOTONIC, &until);
+	}
+}
+
+static void *run_opener(void *context)
+{
+	struct opener *opener = context;
+	struct error error;
+	int r = image_open(opener->image, &opener->config, &error);
+
+	pthread_mutex_lock(&all.lock);
+	if (opener->state == OPENING) {
+		opener->state = OPENED;
+		opener->result = r;
+		opener->error = error;
+		pthread_cond_broadcast(&all.moved);
+		wait_to_be_taken(opener);
+	}
+	pthread_mutex_unlock(&all.lock);
+	free_opener(opener);
+	return NULL;
+}
+
+static struct opener *new_opener(const struct backend_config *config)
+{
+	struct opener *opener = calloc(1, sizeof(*opener));
+
+	if (!opener)
+		return NULL;
+	opener->start_ns = opener->asked_ns = rbd_host->now_ns();
+	opener->config = *config;
+	opener->config.path = opener->path = strdup(config->path);
+	opener->config.ceph_conf = opener->conf = strdup(config->ceph_conf);
+	opener->config.ceph_user = opener->user = strdup(config->ceph_user);
+	opener->image = calloc(1, sizeof(*opener->image));
+	if (opener->image)
+		opener->image->path = strdup(config->path);
+	if (opener->path && opener->conf && opener->user && opener->image && opener->image->path)
+		return opener;
+	free_opener(opener);
+	return NULL;
+}
+
+/* Caller holds the lock. */
+static struct opener *find_opener(const struct backend_config *config)
+{
+	list_for_each (node, &all.openers) {
+		struct opener *opener = list_entry(node, struct opener, node);
+
+		if (!strcmp(opener->path, config->path) &&
+		    !strcmp(opener->conf, config->ceph_conf) &&
+		    !strcmp(opener->user, config->ceph_user) &&
+		    opener->config.block_size == config->block_size &&
+		    opener->config.is_read_only == config->is_read_only)
+			return opener;
+	}
+	return NULL;
+}
+
+/* Caller holds the lock. 0 or -errno. */
+static int start_opener(const struct backend_config *config, struct opener **ret_opener)
+{
+	struct opener *opener = new_opener(config);
+	pthread_t thread;
+	int r;
+
+	if (!opener)
+		return -ENOMEM;
+	opener->image->backend.ops = rblk_backend_plugin.ops;
+	r = pthread_create(&thread, NULL, run_opener, opener);
+	if (r) {
+		free_opener(opener);
+		return -r;
+	}
+	pthread_detach(thread);
+	list_add_tail(&all.openers, &opener->node);
+	*ret_opener = opener;
+	return 0;
+}
+
+/* Caller holds the lock. Whether the thread is through with it, in time. */
+static bool wait_until_opened(struct opener *opener)
+{
+	struct timespec until = cluster_time(opener->start_ns + LIMIT_S * NSEC_PER_SEC);
+
+	while (opener->state == OPENING &&
+	       pthread_cond_clockwait(&all.moved, &all.lock, CLOCK_MONOTONIC, &until) == 0)
+		;
+	return opener->state == OPENED;
+}
+
+/* The image and 0; or -errno with *error. */
+static int take_from_opener(const struct backend_config *config, struct image **ret_image,
+			    struct error *error)
+{
+	struct opener *opener;
+	int r = 0;
+
+	pthread_mutex_lock(&all.lock);
+	opener = find_opener(config);
+	if (!opener)
+		r = start_opener(config, &opener);
+	if (r < 0) {
+		image_refuse(config, r, error, "no thread to open it: %s", strerror(-r));
+	} else if (!wait_until_opened(opener)) {
+		opener->state = GIVEN_UP;
+		list_remove(&opener->node);
+		r = image_refuse(
+			config, -ETIMEDOUT, error,
+			"is not open after %d s: the OSDs of its pool do not answer (ceph -s)",
+			LIMIT_S);
+	} else {
+		r = opener->result;
+		*error = opener->error;
+		*ret_image = r < 0 ? NULL : opener->image;
+		opener->image = r < 0 ? opener->image : NULL;
+		opener->state = TAKEN;
+		list_remove(&opener->node);
+		pthread_cond_broadcast(&all.moved);
+	}
+	pthread_mutex_unlock(&all.lock);
+	return r;
+}
+
+/* ---- the images that are open --------------------------------------------------------------- */
+
+/* False: another namespace has it, and they are not both read-only. */
+static bool join(struct image *image)
+{
+	bool is_free = true;
+
+	pthread_mutex_lock(&all.lock);
+	list_for_each (node, &all.images) {
+		const struct image *other = list_entry(node, struct image, node);
+
+		if (!memcmp(other->backend.identity, image->backend.identity,
+			    sizeof(image->backend.identity)) &&
+		    !(other->backend.limits.is_read_only && image->backend.limits.is_read_only))
+			is_free = false;
+	}
+	if (is_free)
+		list_add_tail(&all.images, &image->node);
+	pthread_mutex_unlock(&all.lock);
+	return is_free;
+}
+
+static void leave(struct image *image)
+{
+	pthread_mutex_lock(&all.lock);
+	list_remove(&image->node);
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static int rbd_backend_check(const struct backend_config *config, uint64_t ret_identity[2],
+			     struct error *error)
+{
+	struct image_name name;
+	char real[PATH_MAX];
+	int r = image_parse_name(config->path, &name, error);
+
+	if (r < 0)
+		return r;
+	if (access(config->ceph_conf, R_OK) < 0 || !realpath(config->ceph_conf, real))
+		return image_refuse(config, -errno, error, "ceph_conf %s: cannot be read: %s",
+				    config->ceph_conf, strerror(errno));
+	/* The cluster is not asked: a check has to work without it, and at once. */
+	ret_identity[0] = image_hash(real);
+	ret_identity[1] = image_hash(config->path);
+	return 0;
+}
+
+static int rbd_backend_prepare(const struct backend_config *config)
+{
+	struct opener *opener;
+	int r = -EINPROGRESS;
+
+	pthread_mutex_lock(&all.lock);
+	opener = find_opener(config);
+	if (!opener) {
+		if (start_opener(config, &opener) < 0)
+			r = 0; /* open tells why */
+	} else {
+		uint64_t now_ns = rbd_host->now_ns();
+
+		opener->asked_ns = now_ns;
+		if (opener->state == OPENED || now_ns >= opener->start_ns + LIMIT_S * NSEC_PER_SEC)
+			r = 0;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return r;
+}
+
+static int rbd_backend_open(const struct backend_config *config, struct backend **ret_backend,
+			    struct error *error)
+{
+	struct image *image;
+	int r = take_from_opener(config, &image, error);
+
+	if (r < 0)
+		return r;
+	if (!join(image)) {
+		free_image(image);
+		return image_refuse(config, -EBUSY, error, "is exported already");
+	}
+	atomic_store(&image->is_taken, true);
+	if (atomic_load(&image->size_bytes) != image->backend.limits.size_bytes)
+		rbd_host->changed(&image->backend);
+	*ret_backend = &image->backend;
+	return 0;
+}
+
+static void rbd_backend_close(struct backend *backend)
+{
+	struct image *image;
+
+	if (!backend)
+		return;
+	image = container_of(backend, struct image, backend);
+	leave(image);
+	free_image(image);
+}
+
+/* The image itself is changed by the cluster's own tools; this follows. */
+static int rbd_backend_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
+{
+	struct image *image = container_of(backend, struct image, backend);
+	uint64_t size = atomic_load(&image->size_bytes);
+	char has[UNITS_MAX];
+
+	if (size_bytes && size_bytes != size)
+		return rbd_host->refuse(
+			error, -EINVAL,
+			"%s: the image has %s: change it with rbd resize, and it follows by itself",
+			image->path, units_format_exact(has, size));
+	backend->limits.size_bytes = size;
+	return 0;
+}
+
+static bool rbd_backend_health(struct backend *backend, char *text, size_t n)
+{
+	return cluster_health(container_of(backend, struct image, backend)->cluster, text, n);
+}
+
+static const struct backend_ops rbd_ops = {
+	.name = "rbd",
+	.prepare = rbd_backend_prepare,
+	.open = rbd_backend_open,
+	.close = rbd_backend_close,
+	.check = rbd_backend_check,
+	.submit = image_submit,
+	.resize = rbd_backend_resize,
+	.health = rbd_backend_health,
+};
+
+static void start_plugin(const struct backend_host *host)
+{
+	rbd_host = host;
+}
+
+__attribute__((visibility("default"))) const struct backend_plugin rblk_backend_plugin = {
+	.layout = BACKEND_PLUGIN_LAYOUT,
+	.ops = &rbd_ops,
+	.start = start_plugin,
+};

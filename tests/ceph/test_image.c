@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The backend for images of a cluster: the exercise that files and devices pass, and what is its
+ * own. test_ceph.py starts the cluster and names an image of 8 MiB: RBLK_TEST_RBD, and
+ * RBLK_TEST_RBD_CONF for the cluster's configuration.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "target/store/backends.h"
+#include "tests/unit/backend_exercise.h"
+
+static int set_up_aio(void **state)
+{
+	set_up_thread(32);
+	return 0;
+}
+
+static void rbd_does_all(void **state)
+{
+	const char *path = getenv("RBLK_TEST_RBD"), *conf = getenv("RBLK_TEST_RBD_CONF");
+	const struct backend_config config = {
+		.path = path, .ceph_conf = conf, .ceph_user = "rblk", .block_size = 512};
+	struct backend *backend = must_open(&backend_rbd, &config);
+
+	assert_false(backend->limits.has_volatile_cache);
+	assert_int_equal(backend->limits.size_bytes, FILE_BYTES);
+	assert_int_equal(backend->limits.discard_bytes, 64 * 1024);
+	must_refuse(&backend_rbd, &config, -EBUSY, "is exported already");
+	exercise(backend, false);
+	assert_int_equal(change(backend, BACKEND_DISCARD, FILE_BYTES - BLOCK, 2 * BLOCK, false),
+			 -EIO);
+	backend->ops->close(backend);
+}
+
+/* librbd leaves the edges of a discard as they were, to 64 KiB; the limits tell hosts. */
+static void rbd_discards_by_64_kib(struct backend *backend)
+{
+	write_all(backend, 0x5a);
+	assert_int_equal(change(backend, BACKEND_DISCARD, BLOCK, 16 * BLOCK, false), 0);
+	must_read(backend, 0, 32 * BLOCK, 0x5a);
+	assert_int_equal(change(backend, BACKEND_DISCARD, 16 * BLOCK, 16 * BLOCK, false), 0);
+	must_read(backend, 16 * BLOCK, 16 * BLOCK, 0);
+	must_read(backend, 32 * BLOCK, BLOCK, 0x5a);
+}
+
+static void resize_image(const char *size)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "rbd -c %s resize --no-progress --allow-shrink -s %s %s",
+		 getenv("RBLK_TEST_RBD_CONF"), size, getenv("RBLK_TEST_RBD"));
+	assert_int_equal(system(command), 0);
+}
+
+/* By another client. What reaches over the new end fails, and librbd would cut it. */
+static void rbd_shrinks(void **state)
+{
+	const struct backend_config config = {.path = getenv("RBLK_TEST_RBD"),
+					      .ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
+					      .ceph_user = "rblk",
+					      .block_size = 512};
+	struct backend *backend = must_open(&backend_rbd, &config);
+	uint8_t *buffer = buffer_new(2 * BLOCK);
+	struct error error;
+
+	rbd_discards_by_64_kib(backend);
+	write_all(backend, 0x33);
+	resize_image("4M");
+	for (int op = BACKEND_READ; op <= BACKEND_WRITE; op++)
+		assert_int_equal(run(backend, (struct backend_io){.op = (enum backend_op)op,
+								  .offset = FILE_BYTES / 2 - BLOCK,
+								  .length = 2 * BLOCK,
+								  .buffer = buffer}),
+				 -EIO);
+	assert_int_equal(
+		change(backend, BACKEND_WRITE_ZEROES, FILE_BYTES / 2 - BLOCK, 2 * BLOCK, true),
+		-EIO);
+	must_read(backend, 0, FILE_BYTES / 2, 0x33);
+	while (!atomic_load(&backend->has_changed))
+		loop_turn(&loop, 1000 * 1000);
+	assert_int_equal(backend->ops->resize(backend, 0, &error), 0);
+	assert_int_equal(backend->limits.size_bytes, FILE_BYTES / 2);
+	resize_image("8M");
+	backend->ops->close(backend);
+	free(buffer);
+}
+
+/* prepare never waits, and open takes what it has begun. */
+static void rbd_opens_beside(void **state)
+{
+	const struct backend_config config = {.path = getenv("RBLK_TEST_RBD"),
+					      .ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
+					      .ceph_user = "rblk",
+					      .block_size = 512};
+	struct backend *backend;
+
+	assert_int_equal(backend_rbd.prepare(&config), -EINPROGRESS);
+	while (backend_rbd.prepare(&config) == -EINPROGRESS)
+		loop_turn(&loop, 1000 * 1000);
+	backend = must_open(&backend_rbd, &config);
+	must_read(backend, 0, BLOCK, 0x33);
+	backend->ops->close(backend);
+}
+
+static void rbd_is_refused(void **state)
+{
+	struct backend_config config = {.path = "rbd/no-such-image",
+					.ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
+					.ceph_user = "rblk",
+					.block_size = 512};
+
+	must_refuse(&backend_rbd, &config, -ENOENT, "there is no such image");
+	config.path = "no-such-pool/image";
+	must_refuse(&backend_rbd, &config, -ENOENT, "there is no pool 'no-such-pool'");
+	config.ceph_user = "stranger";
+	must_refuse(&backend_rbd, &config, -EIO, "client.stranger");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		{"rbd_does_all", rbd_does_all, set_up_aio, tear_down},
+		{"rbd_shrinks", rbd_shrinks, set_up_aio, tear_down},
+		{"rbd_opens_beside", rbd_opens_beside, set_up_aio, tear_down},
+		{"rbd_is_refused", rbd_is_refused}};
+
+	log_init("test_image", LOG_ERR);
+	return cmocka_run_group_tests_name("rbd", tests, NULL, NULL);
+}

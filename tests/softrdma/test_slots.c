@@ -110,21 +110,13 @@ static void calls_on_objects(void **state)
 static void exported_functions(void **state)
 {
 	struct rig *r = *state;
-	struct ibv_ah ah = {.context = r->ctx};
 	struct ibv_ah_attr attr = {0};
 	struct ibv_ece ece = {0};
-	struct ibv_wc wc = {0};
-	struct ibv_grh grh = {0};
-	union ibv_gid gid = {0};
 	uint8_t mac[6];
 	uint16_t vlan;
 
-	refused_by_errno(ibv_create_ah_from_wc(r->pd, &wc, &grh, 1), NULL);
-	refused_by_errno(ibv_init_ah_from_wc(r->ctx, 1, &wc, &grh, &attr), -1);
 	refused_by_errno(ibv_resolve_eth_l2_from_gid(r->ctx, &attr, mac, &vlan), -1);
 	refused_by_errno(ibv_import_dm(r->ctx, 1), NULL);
-	refused(ibv_destroy_ah(&ah));
-	refused(ibv_detach_mcast(r->a.qp, &gid, 0));
 	refused(ibv_query_ece(r->a.qp, &ece));
 	ibv_unimport_pd(r->pd); /* no result: must only do no harm */
 	ibv_unimport_mr(r->a.mr);
@@ -134,16 +126,11 @@ static void exported_functions(void **state)
 static void connection_manager(void **state)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
-	struct rdma_cm_join_mc_attr_ex join = {0};
-	struct sockaddr addr = {0};
 	struct rdma_cm_id *id;
 	struct ibv_ece ece = {0};
 
 	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
 	refused_by_errno(rdma_set_local_ece(id, &ece), -1);
-	refused_by_errno(rdma_join_multicast(id, &addr, NULL), -1);
-	refused_by_errno(rdma_join_multicast_ex(id, &join, NULL), -1);
-	refused_by_errno(rdma_leave_multicast(id, &addr), -1);
 	rdma_destroy_id(id);
 	rdma_destroy_event_channel(ch);
 }

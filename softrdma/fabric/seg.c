@@ -2,10 +2,10 @@
 /*
  * The memfd segment: creation, mapping a peer's, and the page arena inside ours.
  *
- * The segment is huge and sparse. It is sealed against resizing, so that a peer
- * cannot make us fault with SIGBUS by truncating it. Mappings are kept out of
- * forked children and core dumps, and are immune to mlockall(MCL_FUTURE): they
- * start as PROT_NONE, are unlocked, and only then become accessible.
+ * The segment is huge and sparse, and smaller where address space is limited. It is sealed against
+ * resizing, so that a peer cannot make us fault with SIGBUS by truncating it. Mappings are kept out
+ * of forked children and core dumps, and are immune to mlockall(MCL_FUTURE): they start as
+ * PROT_NONE, are unlocked, and only then become accessible.
  *
  * The arena hands out runs of pages, first fit, from a sorted list of free runs
  * kept in private memory. Freed pages go back to the system at once, which also
@@ -19,11 +19,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "softrdma/fabric/lock.h"
 
-#define PAGE 4096u
+#define PAGE		   4096u
+#define SEG_SHARE_OF_LIMIT 8
 
 struct run {
 	struct run *next;
@@ -42,20 +44,50 @@ static uint64_t round_up(uint64_t n)
 	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static struct seg *map(int fd)
+static struct seg *map(int fd, uint64_t size)
 {
-	void *p = mmap(NULL, SEG_SIZE, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	void *p = mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (p == MAP_FAILED)
 		return NULL;
-	munlock(p, SEG_SIZE);
-	madvise(p, SEG_SIZE, MADV_DONTFORK);
-	madvise(p, SEG_SIZE, MADV_DONTDUMP);
-	if (mprotect(p, SEG_SIZE, PROT_READ | PROT_WRITE)) {
-		munmap(p, SEG_SIZE);
+	munlock(p, size);
+	madvise(p, size, MADV_DONTFORK);
+	madvise(p, size, MADV_DONTDUMP);
+	if (mprotect(p, size, PROT_READ | PROT_WRITE)) {
+		munmap(p, size);
 		return NULL;
 	}
 	return p;
+}
+
+/*
+ * How large the segment is. Under a limit of address space (ulimit -v) a part of it, as the peers'
+ * segments are mapped too.
+ */
+static uint64_t choose_size(void)
+{
+	uint64_t size = SEG_SIZE;
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
+		while (size > SEG_MIN && size > limit.rlim_cur / SEG_SHARE_OF_LIMIT)
+			size /= 2;
+	return size;
+}
+
+static int open_memory(uint64_t size)
+{
+	int fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, (off_t)size) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	r = -errno;
+	close(fd);
+	return r;
 }
 
 static void init_life(pthread_mutex_t *life)
@@ -69,57 +101,65 @@ static void init_life(pthread_mutex_t *life)
 	pthread_mutexattr_destroy(&a);
 }
 
-int seg_create(int *ret_fd)
+/* Its memory is mapped: fills in what peers check. */
+static void fill(struct seg *s, uint64_t size)
 {
-	struct run *all = malloc(sizeof(*all));
-	struct seg *s;
-	int fd, r;
-
-	if (!all)
-		return -ENOMEM;
-	*all = (struct run){.start = round_up(sizeof(*s)), .end = SEG_SIZE};
-	fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		goto out_errno;
-	if (ftruncate(fd, (off_t)SEG_SIZE) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		goto out_errno;
-	s = map(fd);
-	if (!s)
-		goto out_errno;
 	init_life(&s->life);
 	s->version = SEG_VERSION;
 	s->pid = getpid();
 	s->owner = sr_lock_self;
+	s->size = size;
 	if (getrandom(&s->instance, sizeof(s->instance), 0) != sizeof(s->instance))
 		s->instance = sr_lock_self;
 	s->magic = SEG_MAGIC;
+}
+
+int seg_create(int *ret_fd)
+{
+	struct run *all = malloc(sizeof(*all));
+	uint64_t size = choose_size();
+	struct seg *s = NULL;
+	int fd = -1, r;
+
+	if (!all)
+		return -ENOMEM;
+	for (; !s && size >= SEG_MIN; size /= 2) {
+		fd = open_memory(size);
+		s = fd < 0 ? NULL : map(fd, size);
+		r = fd < 0 ? fd : -errno;
+		if (s)
+			break;
+		if (fd >= 0)
+			close(fd);
+		if (r != -ENOMEM)
+			break;
+	}
+	if (!s) {
+		free(all);
+		return r;
+	}
+	*all = (struct run){.start = round_up(sizeof(*s)), .end = size};
+	fill(s, size);
 	free_runs = all;
 	arena_fd = fd;
 	seg_self = s;
 	*ret_fd = fd;
 	return 0;
-
-out_errno:
-	r = -errno;
-	free(all);
-	if (fd >= 0)
-		close(fd);
-	return r;
 }
 
 int seg_map(int fd, uint64_t instance, int32_t pid, struct seg **ret)
 {
+	off_t size = lseek(fd, 0, SEEK_END);
 	struct seg *s;
 
-	if (lseek(fd, 0, SEEK_END) != (off_t)SEG_SIZE)
+	if (size < (off_t)SEG_MIN || size > (off_t)SEG_SIZE)
 		return -EPROTO;
-	s = map(fd);
+	s = map(fd, (uint64_t)size);
 	if (!s)
 		return -errno;
 	if (s->magic != SEG_MAGIC || s->version != SEG_VERSION || s->instance != instance ||
-	    s->pid != pid) {
-		seg_unmap(s);
+	    s->pid != pid || s->size != (uint64_t)size) {
+		munmap(s, (size_t)size);
 		return -EPROTO;
 	}
 	*ret = s;
@@ -128,7 +168,7 @@ int seg_map(int fd, uint64_t instance, int32_t pid, struct seg **ret)
 
 void seg_unmap(struct seg *s)
 {
-	munmap(s, SEG_SIZE);
+	munmap(s, s->size);
 }
 
 uint64_t seg_alloc(size_t bytes)

@@ -21,8 +21,9 @@
 #include "softrdma/fabric/seg_queues.h"
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
-#define SEG_VERSION 4u
-#define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched */
+#define SEG_VERSION 5u
+#define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched; less under a limit */
+#define SEG_MIN	    (64ULL << 20)
 
 #define SEG_MAX_QP     4096u
 #define SEG_MAX_CQ     4096u
@@ -75,6 +76,7 @@ struct seg {
 	int32_t pid;
 	uint64_t owner;	   /* the owner's lock identity */
 	uint64_t instance; /* random, names this segment */
+	uint64_t size;	   /* of the memfd */
 	_Atomic uint32_t n_base;
 	uint16_t base[SEG_MAX_BASE]; /* QP slots 256*i.. are base[i] << 8 | slot % 256 */
 	pthread_mutex_t life;	     /* robust, held by the owner's helper: see seg_owner_lives */

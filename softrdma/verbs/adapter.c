@@ -39,6 +39,11 @@ const char *ibv_get_sysfs_path(void);
 
 #define NODE_GUID 0x0200000000535244ULL /* locally administered */
 
+enum {
+	VENDOR_ID = 0xffffff, /* no manufacturer's: that of Linux' rdma_rxe */
+	SIW_VENDOR_ID = 0x626d74,
+};
+
 SR_API struct ibv_device **ibv_get_device_list(int *num)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
@@ -83,7 +88,7 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 		.sys_image_guid = ibv_get_device_guid(c->device),
 		.max_mr_size = UINT64_MAX >> 1,
 		.page_size_cap = 0xfffffffffffff000ULL,
-		.vendor_id = 0,
+		.vendor_id = VENDOR_ID,
 		.vendor_part_id = 1,
 		.max_qp = SEG_MAX_QP,
 		.max_qp_wr = DEV_MAX_WR,
@@ -116,6 +121,7 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	if (sr_is_siw()) { /* siw_query_device() */
 		a->atomic_cap = IBV_ATOMIC_NONE;
 		a->device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS;
+		a->vendor_id = SIW_VENDOR_ID;
 		a->max_mw = a->max_ah = 0;
 		a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach = 0;
 	}

@@ -76,6 +76,14 @@ def rping(address):
             raise Failure(f"rping did not get through:\n{said}")
 
 
+def under_limit():
+    """A tenth of what the segment takes where address space is free."""
+    if SANITIZER:
+        raise Skip("a sanitizer needs the address space")
+    command = "ibv_rc_pingpong -g 0 -p PORT -n 100"
+    pair(command, command + " HERE", wrapper=["prlimit", "--as=1000000000", *softrdma()])
+
+
 def perftest_cases():
     for op in "send", "write", "read", "atomic":
         for options in "", "-R", "-e":
@@ -103,6 +111,8 @@ def cases():
     yield cm("ucmatose with migration", "ucmatose -p PORT -c 4 -m", "ucmatose -p PORT -c 4 -m -s HERE")
     yield cm("rdma_client", "rdma_server -p PORT", "rdma_client -s HERE -p PORT")
     yield from perftest_cases()
+    yield cm("rstream: rsockets", "rstream -p PORT -S 4096 -C 50", "rstream -s HERE -p PORT -S 4096 -C 50")
+    yield case("ulimit -v", under_limit)
     # It sends inline data on a queue pair created without any.
     yield case("rdma_xclient is refused", refusal, "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT")
     # Operations that reliable connections lack.

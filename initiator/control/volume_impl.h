@@ -78,7 +78,7 @@ struct volume {
 	struct unflushed unflushed;	   /* Thread: any */
 	struct unproven unproven;	   /* Thread: any */
 	struct proof proof;
-	struct volume_memories memories;   /* Thread: any */
+	struct volume_memories memories; /* Thread: any */
 
 	struct list extents_waiting;	      /* of struct volume_extents: to be asked, in order */
 	struct volume_extents *extents_asked; /* the target has it; or NULL */

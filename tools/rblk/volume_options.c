@@ -90,10 +90,15 @@ static unsigned add_connection_options(struct volume_options *o, struct arg *t, 
 			       (struct arg){"spin", 0, ARG_STRING, &o->spin,
 					    "auto|always|never|TIME",
 					    "how long to poll before sleeping (default: auto)"});
-	n = volume_options_add(
+	return volume_options_add(
 		t, n,
 		(struct arg){"memory-windows", 0, ARG_FLAG, &o->has_windows, NULL,
 			     "give the target a separate key for each command (type 2 windows)"});
+}
+
+/* How long the target is waited for, and what happens then. */
+static unsigned add_loss_options(struct volume_options *o, struct arg *t, unsigned n)
+{
 	n = volume_options_add(t, n,
 			       (struct arg){"keep-alive", 0, ARG_DURATION, &o->keep_alive_ns,
 					    "TIME", "keep-alive timeout, 0: none (default: 10s)", 0,
@@ -157,6 +162,7 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 					    &o->n_kernel_connections, "N",
 					    "queues of the block device (default: 1)", 1, 16});
 	n = add_connection_options(o, t, n);
+	n = add_loss_options(o, t, n);
 	return volume_options_add(t, n,
 				  (struct arg){"verbose", 'v', ARG_FLAG, &o->is_verbose, NULL,
 					       "log connections and state changes"});

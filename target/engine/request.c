@@ -153,14 +153,12 @@ static bool is_soiled(const struct request *r)
 static void prepare(struct request *r, struct queue *queue, struct recv *recv, uint32_t received)
 {
 	uint64_t n = queue->counters.n_commands + 1;
-	struct nvme_sqe sqe;
 
 	counter_add(&queue->counters.n_commands, 1);
+	memcpy(&r->sqe, recv->capsule, sizeof(r->sqe));
 	timing_start(&r->timing, n,
 		     atomic_load_explicit(&queue->target->slow_ticks, memory_order_relaxed));
-	memcpy(&sqe, recv->capsule, sizeof(sqe)); /* read once, for two places */
-	r->sqe = sqe;
-	r->capsule = capsules_add(queue->capsules, n, &sqe, r->timing.started);
+	r->capsule = capsules_add(queue->capsules, n, &r->sqe, r->timing.started);
 	r->sgl = (struct sgl_data){.place = SGL_NONE};
 	r->received = received;
 	clear(r);

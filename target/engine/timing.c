@@ -11,6 +11,7 @@
 
 __attribute__((noinline)) void timing_stage(struct timing *t)
 {
+	t->is_staged = true;
 	t->mark = t->started;
 	t->stage = STAGE_RECEIVE;
 	memset(t->spent, 0, sizeof(t->spent));

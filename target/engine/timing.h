@@ -30,8 +30,9 @@ static inline void timing_start(struct timing *t, uint64_t n_commands, uint64_t 
 {
 	t->started = ticks_now();
 	/* The first command of a queue is Connect, so the second is the first sample. */
-	t->is_staged = n_commands % STATS_SAMPLE == 2 || slow_ticks != UINT64_MAX;
-	if (__builtin_expect(t->is_staged, 0))
+	t->is_staged = false;
+	if (__builtin_expect(n_commands % STATS_SAMPLE == 2, 0) ||
+	    __builtin_expect(slow_ticks != UINT64_MAX, 0))
 		timing_stage(t);
 }
 

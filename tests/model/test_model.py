@@ -69,7 +69,7 @@ def verify(guards):
 
 def main():
     if not shutil.which("spin") or not shutil.which("gcc"):
-        print("1..0 # SKIP no spin (tools/packages test)")
+        print("1..0 # SKIP no spin (tools/packages model)")
         sys.exit(SKIP)
     failed = 0
     print(f"1..{len(RUNS)}", flush=True)

@@ -119,7 +119,7 @@ int seg_create(int *ret_fd)
 	struct run *all = malloc(sizeof(*all));
 	uint64_t size = choose_size();
 	struct seg *s = NULL;
-	int fd = -1, r;
+	int fd = -1, r = -ENOMEM;
 
 	if (!all)
 		return -ENOMEM;

@@ -90,9 +90,14 @@ def case_leftovers_of_a_killed_process(scratch, target, where):
     folder = os.path.join(scratch.env["RBLK_RUN_DIR"], "volumes")
     os.kill(volumes(scratch)[0]["pid"], signal.SIGKILL)
     wait_until(lambda: volumes(scratch) == [], "it is not listed any more")
-    expect_equal([f for f in os.listdir(folder) if not f.endswith((".log", ".lock"))], [], "files")
+
+    def files():
+        return [f for f in os.listdir(folder) if not f.endswith((".log", ".lock"))]
+    # what the next process proves to be over, before it changes anything
+    expect_equal(files(), ["test.fence"], "files")
     attach(scratch, where)
     rblk(scratch, "detach", "test")
+    expect_equal(files(), [], "files after an orderly end")
 
 
 def case_unresponsive_process(scratch, target, where):

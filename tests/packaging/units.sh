@@ -95,9 +95,11 @@ in_lists() (
 	spec=$source/tools/rpm/rblk.spec installed=$(mktemp) listed=$(mktemp)
 	trap 'rm -f "$installed" "$listed"' EXIT
 	rpmspec --parse "$spec" >/dev/null || return
-	sed -n '/^%files/,/^%changelog/p' "$spec" | grep '^%{_' | sed "s|%{_sbindir}|$sbindir|; s|%{_bindir}|$prefix/bin|
+	sed -n '/^%files/,/^%changelog/p' "$spec" | grep '^%{_' | sed "s|%{_sbindir}|$sbindir|; s|%{_bindir}|$prefix/bin|; s|%{_includedir}|$prefix/include|
 		s|%{_prefix}|$prefix|; s|%{_datadir}|$prefix/share|; s|%{_mandir}|$prefix/share/man|; s|\*$||" >"$listed"
-	(cd "$root" && find . -type f | sed "s|^\.||; s|^/lib/|$prefix/lib/|; s|$prefix/lib/.*/rblk/|%{_libdir}/rblk/|") >"$installed"
+	(cd "$root" && find . -type f -o -type l | sed "s|^\.||; s|^/lib/|$prefix/lib/|
+		s|$prefix/lib/[a-z0-9_]*-linux-gnu[a-z0-9]*/|%{_libdir}/|; s|\(\.so\.[0-9]*\)\..*|\1|" | sort -u |
+		grep -v -e /rblk-rbd.so -e /nbdkit -e /python3/) >"$installed" # which the RPM is built without
 	while read -r file; do
 		grep -qE "^$file(/|\$)" "$installed" || { echo "$file is listed, and not installed"; return 1; }
 	done <"$listed"

@@ -19,8 +19,9 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROFILES = ("dev", "asan", "tsan")
-# Suites that check the sources, models or foreign programs, not instrumented code.
-ONCE = {"lint", "packaging", "model"}
+# Suites that check the sources, models or foreign programs, not instrumented code; and the simulation,
+# which gets through most seeds without a sanitizer.
+ONCE = {"lint", "packaging", "model", "sim"}
 RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?\s*(.*))?$", re.I)
 # A result line of tests/vm/suite: status, name, the reason of a skip or its time and checks.
 VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"

@@ -39,6 +39,7 @@ static struct {
 		const uint8_t *bytes;
 		size_t n;
 	} memory[KEYS];
+	const struct wire_host *host;
 	uint8_t *sink;
 	size_t n_sink;
 	struct cm_listener *listeners[LISTENERS];
@@ -78,6 +79,11 @@ void wire_set_sink(uint8_t *bytes, size_t n)
 {
 	wire.sink = bytes;
 	wire.n_sink = n;
+}
+
+void wire_set_host(const struct wire_host *host)
+{
+	wire.host = host;
 }
 
 void wire_hold(bool is_held)
@@ -189,6 +195,8 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 {
 	check(n_sges == 1 && sges[0].length == sizeof(struct nvme_cqe));
 	look_at(sges[0].addr, sges[0].length);
+	if (wire.host)
+		wire.host->on_response(qp, (const struct nvme_cqe *)sges[0].addr);
 	post(qp, SEND, work);
 }
 
@@ -197,6 +205,8 @@ void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey
 	look_at(sge.addr, sge.length);
 	if (wire.sink)
 		memcpy(wire.sink, sge.addr, MIN(wire.n_sink, sge.length));
+	if (wire.host)
+		wire.host->on_data(qp, rkey, sge.addr, sge.length);
 	post(qp, WRITE, NULL);
 }
 

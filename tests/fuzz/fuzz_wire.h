@@ -25,6 +25,13 @@ void wire_set_memory(unsigned key, const uint8_t *bytes, size_t n);
 void wire_forget_memory(void);
 /* The destination of RDMA WRITEs from now on; NULL: their data is dropped. */
 void wire_set_sink(uint8_t *bytes, size_t n);
+/* The host that takes what the target sends, as it is posted: a response, and data under a key of
+ * the host. NULL, as at the start: everything is dropped. Borrowed. */
+struct wire_host {
+	void (*on_response)(struct qp *qp, const struct nvme_cqe *cqe);
+	void (*on_data)(struct qp *qp, uint32_t rkey, const void *data, size_t n);
+};
+void wire_set_host(const struct wire_host *host);
 /* While held, the device completes nothing. */
 void wire_hold(bool is_held);
 

@@ -108,6 +108,10 @@ static void take_out(void *arg)
 	volume_queue_remove(queue->queue, on_removed, queue);
 }
 
+static void do_nothing(void *arg)
+{
+}
+
 static void close_fds(struct rblk_queue *queue)
 {
 	if (!queue->has_fd)
@@ -130,6 +134,7 @@ int rblk_queue_close(struct rblk_queue *queue)
 	queue_enter(queue); /* for good: the keeper has no list that names it */
 	while (!queue->is_removed)
 		loop_turn(&queue->loop, UINT64_MAX);
+	process_call(do_nothing, NULL); /* control has left loop_send, which reads the loop last */
 	close_fds(queue);
 	loop_deinit(&queue->loop);
 	count(queue->volume, -1);

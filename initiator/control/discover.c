@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Discovery, blocking: a temporary loop, one association with the discovery controller.
+ * Discovery, blocking: one association with the discovery controller (inquiry.h).
  *
  * Happy path: live -> header -> entries, four a command -> header again: if the
  * generation counter is the same, what was read is one state of the log, and we shut
  * down; else everything is read again, at most TRIES times.
  *
- * Failures end the association and leave c->error for the caller; only a Connect command that
- * is not answered is sent once more (controller.c says why). The target decides how many records
- * there are, but not how many we take: DISCOVER_RECORDS_MAX.
+ * The target decides how many records there are, but not how many we take: DISCOVER_RECORDS_MAX.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,10 +14,10 @@
 
 #include "base/bits.h"
 #include "base/conf.h"
-#include "initiator/control/controller.h"
 #include "initiator/control/discover.h"
 #include "initiator/control/discovery_log.h"
 #include "initiator/control/errors.h"
+#include "initiator/control/inquiry.h"
 
 enum {
 	TRIES = 10,
@@ -28,13 +26,9 @@ enum {
 };
 
 struct discovery {
-	struct loop loop;
-	struct cm *cm;
-	struct controller controller;
+	struct inquiry inquiry;
 	struct discover_result result;
-	struct error error;
 	unsigned n_expected, n_read, n_tries;
-	bool is_done, is_good;
 };
 
 static void read_header(struct discovery *d);
@@ -42,22 +36,22 @@ static void read_entries(struct discovery *d);
 
 static void fail(struct discovery *d, const char *reason)
 {
-	controller_fail_connection(&d->controller, false, reason);
+	controller_fail_connection(&d->inquiry.controller, false, reason);
 }
 
 static bool is_ok(struct discovery *d, const struct admin_answer *answer)
 {
 	if (answer->status == NVME_OK)
 		return true;
-	error_from_status(&d->controller.error, "Get Log Page (discovery)", answer->status);
-	controller_fail(&d->controller);
+	error_from_status(&d->inquiry.controller.error, "Get Log Page (discovery)", answer->status);
+	controller_fail(&d->inquiry.controller);
 	return false;
 }
 
 static void on_entries(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
-	struct discovery *d = c->context;
+	struct discovery *d = container_of(c->context, struct discovery, inquiry);
 	unsigned n = MIN(d->n_expected - d->n_read, (unsigned)CHUNK);
 
 	if (!is_ok(d, answer))
@@ -85,13 +79,13 @@ static void read_entries(struct discovery *d)
 				     n * ENTRY_BYTES);
 	command.sqe.nsid = put_le32(0);
 	command.done = on_entries;
-	controller_submit(&d->controller, &command);
+	controller_submit(&d->inquiry.controller, &command);
 }
 
 static void on_header(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
-	struct discovery *d = c->context;
+	struct discovery *d = container_of(c->context, struct discovery, inquiry);
 	uint64_t genctr;
 	unsigned n;
 
@@ -102,8 +96,7 @@ static void on_header(void *context, const struct admin_answer *answer)
 		return;
 	}
 	if (d->n_tries && genctr == d->result.genctr && n == d->n_expected) {
-		d->is_good = true;
-		controller_shut_down(c);
+		inquiry_succeed(&d->inquiry);
 		return;
 	}
 	if (d->n_tries++ == TRIES) {
@@ -128,41 +121,12 @@ static void read_header(struct discovery *d)
 
 	command.sqe.nsid = put_le32(0);
 	command.done = on_header;
-	controller_submit(&d->controller, &command);
+	controller_submit(&d->inquiry.controller, &command);
 }
 
-static void on_live(struct controller *c)
+static void ask(struct inquiry *inquiry)
 {
-	read_header(c->context);
-}
-
-static void on_down(struct controller *c)
-{
-	controller_stop(c);
-}
-
-static void on_stopped(struct controller *c)
-{
-	struct discovery *d = c->context;
-
-	if (controller_may_ask_again(c)) {
-		controller_close_domain(c);
-		controller_start(c);
-		return;
-	}
-	d->is_done = true;
-}
-
-static const struct controller_ops ops = {
-	.on_live = on_live,
-	.on_down = on_down,
-	.on_stopped = on_stopped,
-};
-
-static int out_of_resources(struct error *error, int r)
-{
-	error_set(error, EXIT_FAILED, NULL, "cannot start: %s", strerror(-r));
-	return -1;
+	read_header(container_of(inquiry, struct discovery, inquiry));
 }
 
 int discover(const struct volume_config *config, struct discover_result *ret_result,
@@ -172,30 +136,13 @@ int discover(const struct volume_config *config, struct discover_result *ret_res
 	int r;
 
 	if (!d)
-		return out_of_resources(error, -ENOMEM);
-	r = loop_init(&d->loop, 0, NULL);
+		return inquiry_out_of_resources(error, -ENOMEM);
+	d->inquiry.ask = ask;
+	r = inquiry_run(&d->inquiry, config, true, error);
 	if (r == 0)
-		r = cm_new(&d->loop, &d->cm);
-	if (r < 0) {
-		loop_deinit(&d->loop);
-		free(d);
-		return out_of_resources(error, r);
-	}
-	controller_init(&d->controller, &d->loop, d->cm, config, true, &ops, d);
-	controller_start(&d->controller);
-	while (!d->is_done)
-		loop_turn(&d->loop, UINT64_MAX);
-	controller_close_domain(&d->controller);
-	cm_free(d->cm);
-	loop_deinit(&d->loop);
-	if (d->is_good) {
 		*ret_result = d->result;
-		r = 0;
-	} else {
-		*error = d->controller.error;
+	else
 		free(d->result.records);
-		r = -1;
-	}
 	free(d);
 	return r;
 }

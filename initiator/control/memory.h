@@ -31,6 +31,5 @@ void memories_deinit(struct volume_memories *memories);
  * cannot be registered, and none is. */
 int memories_register(struct volume_memories *memories, const struct domain *domain,
 		      struct error *error);
-/* Control: all queue pairs of the association are gone. Accepts memories that are not registered.
- * */
+/* Control: all queue pairs of the association are gone. What is not registered is accepted. */
 void memories_deregister(struct volume_memories *memories);

@@ -75,8 +75,7 @@ static int rerun(const char *program, char **argv, const char *why)
 			 strerror(errno));
 }
 
-/* Whether there is a device; with that name, if name is not NULL. */
-static bool has_device(const char *name)
+bool fabric_has_device(const char *name)
 {
 	int n = 0;
 	struct ibv_device **list = ibv_get_device_list(&n);
@@ -130,7 +129,7 @@ int fabric_select(const char *program, const char *fabric, char **argv)
 			     "RoCE v2 over UDP asked for, which authenticates nothing");
 	if (fabric && !strcmp(fabric, "soft"))
 		return rerun(program, argv, "software fabric asked for");
-	if (has_device(is_auto ? NULL : fabric))
+	if (fabric_has_device(is_auto ? NULL : fabric))
 		return 0;
 	if (is_auto)
 		return rerun(program, argv, "no RDMA device");
@@ -143,7 +142,7 @@ bool fabric_is_there(const char *fabric)
 	     is_soft = fabric && (!strcmp(fabric, "soft") || !strcmp(fabric, "soft-roce"));
 	char path[PATH_MAX];
 
-	if (fabric_is_soft() || (!is_soft && has_device(is_auto ? NULL : fabric)))
+	if (fabric_is_soft() || (!is_soft && fabric_has_device(is_auto ? NULL : fabric)))
 		return true;
 	return (is_auto || is_soft) && find_provider(path);
 }

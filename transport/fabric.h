@@ -14,6 +14,8 @@
  * library of the provider was not found, or SOFTRDMA_ROCE is no address.
  */
 int fabric_select(const char *program, const char *fabric, char **argv);
+/* Whether there is an RDMA device; with that name, if name is not NULL. Any thread. */
+bool fabric_has_device(const char *name);
 /* Whether fabric_select would succeed. Changes and prints nothing. */
 bool fabric_is_there(const char *fabric);
 /* The provider's library: $SOFTRDMA_LIB, that of the build tree in which self (a path, or NULL)

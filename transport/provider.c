@@ -141,19 +141,6 @@ static bool use_real(void)
 	return handles[0] && handles[1] && !fill(handles, 2);
 }
 
-static bool has_device(const char *name)
-{
-	int n = 0;
-	struct ibv_device **list = ibv_get_device_list(&n);
-	bool found = false;
-
-	for (int i = 0; list && i < n; i++)
-		found |= !name || !strcmp(ibv_get_device_name(list[i]), name);
-	if (list)
-		ibv_free_device_list(list);
-	return found;
-}
-
 /* Where this library is: in a build tree the provider lies beside its folder. */
 static const char *own_path(void)
 {
@@ -212,7 +199,7 @@ static int choose_first(const char *fabric, bool is_soft, struct error *error)
 		return use_soft("software fabric asked for", error);
 	}
 	choice = CHOICE_REAL;
-	if (use_real() && has_device(is_auto ? NULL : fabric))
+	if (use_real() && fabric_has_device(is_auto ? NULL : fabric))
 		return 0;
 	if (!is_auto) {
 		error_set(error, EXIT_NOT_FOUND,

@@ -39,7 +39,8 @@ def read_profile(path, per_io):
             elif key == "cob":
                 callee = name_of(objects, value)
             elif key in ("fn", "cfn"):
-                function = name_of(functions, value)
+                # LTO renames a static function of whose name there are several
+                function = name_of(functions, value).partition(".lto_priv.")[0]
             elif key == "calls":
                 calls = int(value.split()[0])
                 n += calls if function == per_io else 0

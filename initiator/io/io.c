@@ -520,10 +520,11 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io, uint6
 	if (io->done_bytes >= io->length) {
 		io_stats_add(&queue->stats, io, queue->loop->now_ns);
 		io->done(io, 0);
-	} else if (io->is_cancelled)
+	} else if (io->is_cancelled) {
 		io->done(io, -ECANCELED);
-	else
+	} else {
 		io_hold_first(queue, io); /* the next part */
+	}
 }
 
 static void complete(struct volume_queue *queue, struct command *command)

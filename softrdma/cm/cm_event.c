@@ -7,31 +7,11 @@
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* ---- delivery -------------------------------------------------------------- */
-
-static struct sr_cm_event *pop(struct sr_cm_channel *ch)
-{
-	struct sr_cm_event *e;
-
-	pthread_mutex_lock(&sr_cm_lock);
-	e = ch->first;
-	if (e) {
-		ch->first = e->next;
-		if (!ch->first)
-			ch->last = &ch->first;
-		e->id->delivered++;
-		if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			e->id->backlog++;
-	}
-	pthread_mutex_unlock(&sr_cm_lock);
-	return e;
-}
 
 /* The queue pair receives from the group that its id has joined. */
 static int attach(const struct sr_cm_event *e)
@@ -68,15 +48,12 @@ static int finish(struct sr_cm_event *e)
 SR_API int rdma_get_cm_event(struct rdma_event_channel *ib, struct rdma_cm_event **ret)
 {
 	struct sr_cm_event *e;
-	uint64_t token;
 
 	if (!ret)
 		return sr_cm_fail(EINVAL);
-	do {
-		if (read(ib->fd, &token, sizeof(token)) != sizeof(token))
-			return -1;
-		e = pop(sr_to_channel(ib));
-	} while (!e);
+	e = sr_cm_event_fetch(ib);
+	if (!e)
+		return -1;
 	if (finish(e)) {
 		rdma_ack_cm_event(&e->ev);
 		return -1;

@@ -7,11 +7,23 @@
 #include "softrdma/process/likeness.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+static struct sr_cm_channel *channels;
+
+/* The link to a channel that is not destroyed, or to the end of the list. */
+static struct sr_cm_channel **link_to(const struct rdma_event_channel *ib)
+{
+	struct sr_cm_channel **p = &channels;
+
+	while (*p && &(*p)->ib != ib)
+		p = &(*p)->next;
+	return p;
+}
 
 SR_API struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -25,17 +37,28 @@ SR_API struct rdma_event_channel *rdma_create_event_channel(void)
 		return NULL;
 	}
 	ch->last = &ch->first;
+	pthread_mutex_lock(&sr_cm_lock);
+	ch->next = channels;
+	channels = ch;
+	pthread_mutex_unlock(&sr_cm_lock);
 	return &ch->ib;
+}
+
+/* Under sr_cm_lock: once the channel is destroyed and no thread is in sr_cm_event_fetch, it is gone. */
+static void free_if_unused(struct sr_cm_channel *ch)
+{
+	if (ch->n_fetching || *link_to(&ch->ib))
+		return;
+	close(ch->ib.fd);
+	free(ch);
 }
 
 SR_API void rdma_destroy_event_channel(struct rdma_event_channel *ib)
 {
-	struct sr_cm_channel *ch = sr_to_channel(ib);
-
 	pthread_mutex_lock(&sr_cm_lock); /* the helper may still be behind its last event */
-	close(ib->fd);
+	*link_to(ib) = sr_to_channel(ib)->next;
+	free_if_unused(sr_to_channel(ib));
 	pthread_mutex_unlock(&sr_cm_lock);
-	free(ch);
 }
 
 struct sr_cm_event *sr_cm_event_new(struct sr_cm_id *about, enum rdma_cm_event_type type,
@@ -98,13 +121,13 @@ void sr_cm_event_datagram(struct sr_cm_event *e, const struct sr_cm_msg *m, uint
 	p->qkey = m->qkey;
 }
 
+/* A thread in rdma_get_cm_event may have read the token already: it then finds no event. */
 static void drop_token(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
 	uint64_t n;
+	struct iovec v = {.iov_base = &n, .iov_len = sizeof(n)};
 
-	if (poll(&p, 1, 0) == 1)
-		(void)!read(fd, &n, sizeof(n));
+	(void)!preadv2(fd, &v, 1, -1, RWF_NOWAIT);
 }
 
 /* A connection request that was not fetched is destroyed with its listener. */
@@ -152,6 +175,82 @@ void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
 
 	while ((e = take_of(sr_to_channel(from), id)))
 		sr_cm_event_queue(to, e);
+}
+
+/* Under sr_cm_lock. NULL if there is no event: it was dropped after its token had been read. */
+static struct sr_cm_event *pop(struct sr_cm_channel *ch)
+{
+	struct sr_cm_event *e = ch->first;
+
+	if (!e)
+		return NULL;
+	ch->first = e->next;
+	if (!ch->first)
+		ch->last = &ch->first;
+	e->id->delivered++;
+	if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		e->id->backlog++;
+	return e;
+}
+
+static void leave(struct sr_cm_channel *ch)
+{
+	ch->n_fetching--;
+	free_if_unused(ch);
+}
+
+static void on_cancel(void *channel)
+{
+	pthread_mutex_lock(&sr_cm_lock);
+	leave(channel);
+	pthread_mutex_unlock(&sr_cm_lock);
+}
+
+/* Reads one token, outside sr_cm_lock, which the caller holds. 0 or an errno. */
+static int wait_for_token(struct sr_cm_channel *ch)
+{
+	int fd = ch->ib.fd;
+	volatile int err = 0; /* pthread_cleanup_push is a setjmp */
+	uint64_t token;
+
+	pthread_mutex_unlock(&sr_cm_lock);
+	pthread_cleanup_push(on_cancel, ch);
+	if (read(fd, &token, sizeof(token)) != sizeof(token))
+		err = errno;
+	pthread_cleanup_pop(false);
+	pthread_mutex_lock(&sr_cm_lock);
+	return *link_to(&ch->ib) ? err : EBADF;
+}
+
+/* Under sr_cm_lock. NULL with *ret_err. */
+static struct sr_cm_event *next_event(struct sr_cm_channel *ch, int *ret_err)
+{
+	struct sr_cm_event *e = NULL;
+
+	ch->n_fetching++;
+	do {
+		*ret_err = wait_for_token(ch);
+		if (!*ret_err)
+			e = pop(ch);
+	} while (!e && !*ret_err);
+	leave(ch);
+	return e;
+}
+
+struct sr_cm_event *sr_cm_event_fetch(struct rdma_event_channel *ib)
+{
+	struct sr_cm_event *e = NULL;
+	struct sr_cm_channel *ch;
+	int err = EBADF;
+
+	pthread_mutex_lock(&sr_cm_lock);
+	ch = *link_to(ib);
+	if (ch)
+		e = next_event(ch, &err);
+	pthread_mutex_unlock(&sr_cm_lock);
+	if (!e)
+		errno = err;
+	return e;
 }
 
 SR_API int rdma_ack_cm_event(struct rdma_cm_event *ev)

@@ -20,9 +20,15 @@ struct sr_cm_event {
 	uint8_t data[CM_MAX_DATA];
 };
 
+/*
+ * A program may destroy a channel while one of its threads waits for an event of it, or is about to
+ * (rping does both): such a thread is refused, and the memory stays until the last one has left.
+ */
 struct sr_cm_channel {
 	struct rdma_event_channel ib;
+	struct sr_cm_channel *next; /* of those that are not destroyed */
 	struct sr_cm_event *first, **last;
+	unsigned n_fetching; /* threads in sr_cm_event_fetch */
 };
 
 static inline struct sr_cm_channel *sr_to_channel(struct rdma_event_channel *ch)
@@ -40,3 +46,10 @@ void sr_cm_event_datagram(struct sr_cm_event *e, const struct sr_cm_msg *m, uint
 void sr_cm_events_drop(struct sr_cm_id *id);
 void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
 		       struct rdma_event_channel *to);
+
+/*
+ * Waits for the channel's next event and takes it out, for the calling thread of the application, which
+ * does not hold sr_cm_lock. NULL with errno: EBADF where there is no such channel (any more), or what
+ * read(2) of its descriptor says (EAGAIN).
+ */
+struct sr_cm_event *sr_cm_event_fetch(struct rdma_event_channel *ch);

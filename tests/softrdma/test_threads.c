@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	PAIRS = 4,
@@ -434,6 +436,58 @@ static void listeners_go_while_connections_come(void **state)
 	assert_int_equal(atomic_load(&failures), 0);
 }
 
+/* ---- a channel goes while a thread waits for its events ------------------------- */
+
+static void *fetch_until_refused(void *channel)
+{
+	struct rdma_cm_event *e;
+
+	while (!rdma_get_cm_event(channel, &e))
+		check(!rdma_ack_cm_event(e));
+	check(errno == EBADF);
+	return NULL;
+}
+
+/* rping's thread still waits, or is about to, when the program destroys the channel. */
+static void channels_go_while_threads_wait(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	uint64_t one = 1;
+
+	for (unsigned i = 0; i < LISTENERS; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		int same = dup(ch->fd);
+		struct rdma_cm_id *id;
+		pthread_t t;
+
+		assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(pthread_create(&t, NULL, fetch_until_refused, ch), 0);
+		assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+		assert_int_equal(rdma_destroy_id(id), 0);
+		rdma_destroy_event_channel(ch);
+		/* closing a descriptor wakes no thread that reads it */
+		assert_int_equal(write(same, &one, sizeof(one)), sizeof(one));
+		pthread_join(t, NULL);
+		close(same);
+	}
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
+/* Cancelling the thread first is the other way of programs; its channel must not leak. */
+static void waiting_threads_are_cancelled(void **state)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		pthread_t t;
+
+		assert_int_equal(pthread_create(&t, NULL, fetch_until_refused, ch), 0);
+		assert_int_equal(pthread_cancel(t), 0);
+		pthread_join(t, NULL);
+		rdma_destroy_event_channel(ch);
+	}
+	assert_int_equal(atomic_load(&failures), 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 
 int main(void)
@@ -447,6 +501,8 @@ int main(void)
 		T(destroy_cq_waits_for_acked_events),
 		T(idle_is_silent),
 		T(listeners_go_while_connections_come),
+		T(channels_go_while_threads_wait),
+		T(waiting_threads_are_cancelled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ SR_API struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->ib;
 }
 
-/* Under sr_cm_lock: once the channel is destroyed and no thread is in sr_cm_event_fetch, it is gone. */
+/* Under sr_cm_lock: a channel that is destroyed and that no thread fetches from is gone. */
 static void free_if_unused(struct sr_cm_channel *ch)
 {
 	if (ch->n_fetching || *link_to(&ch->ib))

@@ -48,8 +48,8 @@ void sr_cm_events_move(struct sr_cm_id *id, struct rdma_event_channel *from,
 		       struct rdma_event_channel *to);
 
 /*
- * Waits for the channel's next event and takes it out, for the calling thread of the application, which
- * does not hold sr_cm_lock. NULL with errno: EBADF where there is no such channel (any more), or what
- * read(2) of its descriptor says (EAGAIN).
+ * Waits for the channel's next event and takes it out, for the calling thread of the application,
+ * which does not hold sr_cm_lock. NULL with errno: EBADF where there is no such channel (any more),
+ * or what read(2) of its descriptor says (EAGAIN).
  */
 struct sr_cm_event *sr_cm_event_fetch(struct rdma_event_channel *ch);

@@ -300,6 +300,13 @@ def restore_signals():
             signal.signal(number, signal.SIG_DFL)  # Popen itself restores SIGPIPE
 
 
+def processor_ticks():
+    """(busy, all) of this machine since it booted; what a hypervisor took away counts as busy."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
 def main():
     restore_signals()
     parser = argparse.ArgumentParser(prog="tests/run", description="Runs the tests.")
@@ -314,7 +321,7 @@ def main():
     totals = {}
     extras = [extra for extra in EXTRAS
               if (is_all or extra in args.suites) and has_packages(extra, totals)]
-    start = time.monotonic()
+    start, ticks = time.monotonic(), processor_ticks()
 
     for suite, counts in run_programs(profiles, args.suites, extras, args.jobs).items():
         count(totals, suite, counts)
@@ -323,7 +330,8 @@ def main():
     for suite, counts in sorted(totals.items()):
         print(f"{suite:12} {counts.passed:7} {counts.failed:7} {counts.skipped:8}")
     total = Counts(*map(sum, zip(*totals.values()))) if totals else Counts(0, 0, 0)
-    print(f"\nin {(time.monotonic() - start) / 60:.1f} minutes")
+    busy, every = (now - then for now, then in zip(processor_ticks(), ticks))
+    print(f"\nin {(time.monotonic() - start) / 60:.1f} minutes, processors {100 * busy // max(1, every)} % busy")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     sys.exit(1 if total.failed or not total.passed else 0)
 

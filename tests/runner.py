@@ -163,8 +163,8 @@ def jobs_of(profile, directory, wanted_suites, is_first):
 
 
 class Jobs:
-    """Runs (profile, test) of all tests to run. There are several workers, because most programs wait
-    more than they compute."""
+    """Runs (profile, test) of all tests to run. There are more workers than cores, because most programs
+    wait more than they compute."""
 
     def __init__(self):
         self.waiting = collections.deque()
@@ -312,8 +312,8 @@ def main():
     parser = argparse.ArgumentParser(prog="tests/run", description="Runs the tests.")
     parser.add_argument("--quick", action="store_true", help="one build profile")
     parser.add_argument("--profile", choices=PROFILES, help="only this build profile")
-    parser.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count() or 1,
-                        help="programs at a time (default: as many as there are cores)")
+    parser.add_argument("--jobs", type=int, metavar="N", default=(os.cpu_count() or 1) + 1,
+                        help="programs at a time (default: one more than there are cores)")
     parser.add_argument("suites", nargs="*", help="only these suites")
     args = parser.parse_args()
     profiles = [args.profile] if args.profile else PROFILES[:1] if args.quick else PROFILES

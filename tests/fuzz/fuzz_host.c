@@ -478,6 +478,23 @@ enum {
 	STEP_KINDS,
 };
 
+/* A script cannot know the random number of an instance. A host reads it from Identify. */
+static void name_instance(struct nvme_sqe *sqe)
+{
+	uint16_t icid = nvme_cross_reset_icid(sqe);
+
+	list_for_each (node, &env.target.controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+		uint64_t cirn = atomic_load(&c->fencing.cirn);
+
+		if (c->id != icid || get_le32(sqe->cdw12) || get_le32(sqe->cdw13))
+			continue;
+		sqe->cdw10 = put_le32(icid | atomic_load(&c->fencing.ciu) << 16);
+		sqe->cdw12 = put_le32((uint32_t)cirn);
+		sqe->cdw13 = put_le32((uint32_t)(cirn >> 32));
+	}
+}
+
 static void play_capsule(struct script *s, unsigned kind)
 {
 	const uint8_t *head = take(s, 3);
@@ -489,7 +506,7 @@ static void play_capsule(struct script *s, unsigned kind)
 	if (!bytes)
 		return;
 	memcpy(&sqe, bytes, sizeof(sqe));
-	if (sends_data(&sqe)) {
+	if (kind == STEP_IN_CAPSULE || sends_data(&sqe)) {
 		n_data = n < s->n ? n : s->n;
 		data = take(s, n_data);
 	}
@@ -500,22 +517,46 @@ static void play_capsule(struct script *s, unsigned kind)
 		describe_keyed(&sqe, n, env.step,
 			       kind == STEP_KEYED ? NVME_SGL_KEYED_ADDRESS
 						  : NVME_SGL_KEYED_INVALIDATE);
+	if (kind != STEP_RAW && sqe.opcode == NVME_ADMIN_CROSS_RESET)
+		name_instance(&sqe);
 	env.step++;
 	if (kind == STEP_KEYED || kind == STEP_INVALIDATE || n_data > WIRE_IN_CAPSULE_MAX)
 		n_data = 0;
 	send_capsule(head[0] % CONNS, &sqe, data, n_data);
 }
 
-/* The timer of each connection that has not sent Connect, or not authenticated, expires. */
+static void expire(struct loop_timer *timer)
+{
+	if (!loop_timer_is_running(timer))
+		return;
+	loop_timer_stop(timer);
+	timer->on_expiry(timer);
+}
+
+/* The timers of connections that have not sent Connect, or not authenticated, and of resets. */
 static void expire_all(void)
 {
-	list_for_each_safe (node, &env.target.connections) {
-		struct loop_timer *timer = &list_entry(node, struct connection, node)->timer;
+	list_for_each_safe (node, &env.target.connections)
+		expire(&list_entry(node, struct connection, node)->timer);
+	list_for_each (node, &env.target.controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
 
-		if (!loop_timer_is_running(timer))
+		for (unsigned i = 0; i < CROSS_RESET_ENTRIES; i++)
+			expire(&controller->fencing.resets[i].patience);
+	}
+}
+
+/* rblkd was stopped for longer than each KATO, and no timer has expired yet. */
+static void fall_silent(void)
+{
+	list_for_each (node, &env.target.controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+		uint64_t timeout = atomic_load(&controller->fencing.timeout);
+
+		if (!timeout)
 			continue;
-		loop_timer_stop(timer);
-		timer->on_expiry(timer);
+		atomic_store(&controller->last_traffic, ticks_now() - timeout - 1);
+		atomic_store(&controller->fencing.noted_until, 0);
 	}
 }
 
@@ -567,6 +608,10 @@ static void play_time(unsigned what)
 {
 	if ((what & 0x7f) == 0x7f) {
 		expire_all();
+		return;
+	}
+	if ((what & 0x7f) == 0x7e) {
+		fall_silent();
 		return;
 	}
 	env.n_at_once = 1 + (what & 0x7f);

@@ -6,7 +6,7 @@
  *   0 raw          connection, n (2 bytes), SQE (64 bytes), then, if the command sends data,
  *                  its n bytes: the SGL is the script's own
  *   1 keyed        the same; the SGL describes n bytes under a key
- *   2 in capsule   the same; the data comes with the command
+ *   2 in capsule   the same, and n bytes come with each command
  *   3 invalidate   as keyed, and the SGL requests invalidation of the key
  *   4 open         connection (bits 4 and 5: the portal), RDMA READs offered, 32 bytes of
  *                  private data
@@ -17,7 +17,10 @@
  *                  namespace 2; bit 7 of the errno: it completes them at the next such step
  *   7 time         number of following steps without a turn between them; bit 7: the device
  *                  is idle meanwhile; all other bits: the timers of connections that have not
- *                  sent Connect, or have not authenticated, expire
+ *                  sent Connect, or have not authenticated, expire, and those of resets; all
+ *                  but the lowest: each host was silent for longer than its KATO
+ *
+ * A Cross-Controller Reset that names the instance 0 names the one that lives.
  */
 #pragma once
 

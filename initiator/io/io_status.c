@@ -45,6 +45,7 @@ enum io_retry io_status_retry(enum nvme_status status)
 		return IO_RETRY_WHILE_LOST;
 	switch (code) {
 	case NVME_NS_NOT_READY:
+	case NVME_KATO_EXPIRED: /* it came after the association had ended, and was not executed */
 		return IO_RETRY_WHILE_LOST;
 	case NVME_INTERRUPTED:
 	case NVME_TRANSIENT_TRANSPORT:

@@ -83,16 +83,28 @@ static void report_loss(struct volume *volume)
 	log_err(VOLUME_FMT ": %s", VOLUME_ARG(volume), volume->last_error.message);
 }
 
-void power_compare(struct volume *volume)
+/* Another path may lead to the same target, and hears of the same loss. */
+static void forget_before(struct volume *volume, const struct power_life *before,
+			  const struct power_life *now)
 {
-	const struct controller *c = &volume->controller;
+	for_each_path(path, volume)
+		if (path->life.is_known && path->life.power_cycles == before->power_cycles &&
+		    path->life.unsafe_shutdowns == before->unsafe_shutdowns)
+			path->life = *now;
+}
+
+void power_compare(struct path *path)
+{
+	struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
 	bool has_cache = volume->info.has_flush || c->id.has_volatile_cache;
-	struct power_life before = volume->life;
+	struct power_life before = path->life;
 
 	if (c->life.is_known)
-		volume->life = c->life;
+		path->life = c->life;
 	if (!has_cache || !power_was_lost(&before, &c->life))
 		return;
+	forget_before(volume, &before, &c->life);
 	if (has_unflushed(volume))
 		report_loss(volume);
 	else

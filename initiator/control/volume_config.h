@@ -14,6 +14,7 @@
 enum {
 	VOLUME_NQN_MAX = 224, /* with NUL */
 	VOLUME_QUEUES_MAX = 64,
+	VOLUME_PATHS_MAX = 8,
 	VOLUME_PATH_MAX = 1024,
 	VOLUME_SLAB_MIN = 256 * 1024, /* bytes */
 };
@@ -24,8 +25,19 @@ enum volume_fence {
 	VOLUME_FENCE_OFF,     /* none: an old copy may land later */
 };
 
+/* Which of several paths that serve the namespace equally well gets the next command. */
+enum volume_policy {
+	VOLUME_POLICY_LATENCY, /* the one that is expected to answer first */
+	VOLUME_POLICY_QUEUE_DEPTH,
+	VOLUME_POLICY_ROUND_ROBIN,
+};
+
 struct volume_config {
-	union addr address;	 /* of the portal */
+	union addr address; /* of the portal */
+	/* Further portals of the subsystem, each another path. */
+	union addr others[VOLUME_PATHS_MAX - 1];
+	unsigned n_others;
+	enum volume_policy policy;
 	union addr host_address; /* source; sa_family 0: any */
 	char subnqn[VOLUME_NQN_MAX];
 	char hostnqn[VOLUME_NQN_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The commands of an I/O queue: a fixed table, each slot with its piece of registered
+ * The commands of a lane: a fixed table, each slot with its piece of registered
  * memory for the submission queue entry. A command identifier has the slot in its low bits,
  * and above them a generation that counts up with each use, so that a late or invented answer
  * is recognised (I3).
@@ -14,7 +14,7 @@
 #include "transport/window.h"
 #include "transport/wire/fabrics.h"
 
-struct volume_queue;
+struct lane;
 
 enum {
 	/* of a queue: they linger until their SEND is known to be done (command.c) */
@@ -52,7 +52,7 @@ enum command_data {
 struct command {
 	/* Thread: I/O loop */
 	struct work send;
-	struct volume_queue *queue;
+	struct lane *lane;
 	struct command_table *table;
 	struct list node;     /* in table->in_flight, in the order of sending */
 	struct volume_io *io; /* NULL: the Connect */
@@ -64,7 +64,8 @@ struct command {
 	 * after it. */
 	bool is_sending;
 	unsigned state; /* enum command_state */
-	enum command_data data;
+	uint8_t data;  /* enum command_data */
+	bool is_timed; /* choose.c wants to know how long it takes */
 	enum nvme_status status;
 	/* With windows: the key that the target has for the data of this command, and no longer. */
 	struct window window;
@@ -89,7 +90,7 @@ struct command_table {
 /* Registered memory of a table of n. */
 size_t command_table_bytes(unsigned n);
 /* 0 or -ENOMEM. */
-int command_table_init(struct command_table *table, struct volume_queue *queue, unsigned n);
+int command_table_init(struct command_table *table, struct lane *lane, unsigned n);
 void command_table_deinit(struct command_table *table);
 
 /* Control, for an association. 0 or -errno; close accepts what was not opened, or in part. */

@@ -32,6 +32,14 @@ int io_status_errno(enum nvme_status status, enum volume_op op)
 	}
 }
 
+/* Path errors, but those that the host itself makes up (3.70h and on). */
+bool io_status_is_of_path(enum nvme_status status)
+{
+	unsigned code = nvme_status_code(status);
+
+	return code >= 0x300 && code < NVME_HOST_PATH_ERROR;
+}
+
 enum io_retry io_status_retry(enum nvme_status status)
 {
 	unsigned code = nvme_status_code(status);
@@ -40,8 +48,7 @@ enum io_retry io_status_retry(enum nvme_status status)
 		return IO_RETRY_NO;
 	if (code == NVME_ANA_PERSISTENT_LOSS) /* it does not come back */
 		return IO_RETRY_NO;
-	/* Path errors, but those that the host itself makes up (3.70h and on). */
-	if (code >= 0x300 && code < NVME_HOST_PATH_ERROR)
+	if (io_status_is_of_path(status))
 		return IO_RETRY_WHILE_LOST;
 	switch (code) {
 	case NVME_NS_NOT_READY:

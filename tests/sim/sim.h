@@ -89,6 +89,7 @@ uint64_t sim_target_deadline(void);
 void sim_target_stop(uint64_t ns); /* SIGSTOP, for as long */
 void sim_target_kill(bool loses_power);
 bool sim_target_is_up(void);
+bool sim_target_is_write_through(void);
 /* Arrives at the target, when it runs: a connect request of a path, a capsule of a connection, a
  * disconnect. Returns the connection; SIM_NO_CONN: refused. */
 unsigned sim_target_connect(unsigned path, const void *private_data, size_t n);
@@ -135,7 +136,7 @@ enum sim_command_kind {
 	SIM_FLUSH,
 };
 
-void sim_host_begin(void);
+void sim_host_begin(bool is_used);
 void sim_host_end(void);
 /* The path of a new command; SIM_PATHS: none is live. */
 unsigned sim_host_choose_path(void);

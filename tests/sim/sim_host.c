@@ -630,9 +630,11 @@ bool sim_host_is_write_through(void)
 	return host.sees_no_cache;
 }
 
-void sim_host_begin(void)
+void sim_host_begin(bool is_used)
 {
 	memset(&host, 0, sizeof(host));
+	if (!is_used)
+		return;
 	host.trusts_connect = sim_chance(30);
 	for (unsigned i = 0; i < SIM_PATHS; i++) {
 		host.paths[i].admin = host.paths[i].io = SIM_NO_CONN;

@@ -346,7 +346,7 @@ int sim_rblk_connect(void)
 	if (env.life != UP || env.is_stopped || env.n_conns > 32)
 		return -1;
 	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-	conn = nbd_conn_new(&env.export, ++env.n_ids, fds[0], CLIENT_KERNEL);
+	conn = nbd_conn_new(&env.export, ++env.n_ids, fds[0], CLIENT_UNIX);
 	check(conn);
 	list_add_tail(&env.conns, &conn->owned);
 	env.n_conns++;

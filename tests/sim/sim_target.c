@@ -316,6 +316,11 @@ bool sim_target_is_up(void)
 	return env.life == UP && !env.is_stopped;
 }
 
+bool sim_target_is_write_through(void)
+{
+	return env.is_write_through;
+}
+
 void sim_target_kill(bool loses_power)
 {
 	if (!sim_target_is_up())

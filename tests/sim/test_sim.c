@@ -19,87 +19,205 @@
 
 #include "base/check.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_fabric.h"
 
 enum {
 	TROUBLE_MS = 12000,
 	CALM_MS = 60000,
 	SECONDS = 20,
 	REPLAYED = 5, /* seeds that run twice */
+	SETTLE_TURNS = 20000,
 };
 
 static uint64_t end_of_trouble;
+static bool has_rblk; /* the host is rblk; or the test's with two paths */
 
-/* ---- trouble -------------------------------------------------------------------------------- */
+/* ---- turns ---------------------------------------------------------------------------------- */
 
-static void make_trouble(unsigned what)
+static bool is_quiet(void)
 {
-	unsigned path = sim_dice(SIM_PATHS);
+	return sim_target_is_quiet() && (!has_rblk || sim_rblk_is_quiet());
+}
 
-	if (sim_now() > end_of_trouble)
-		return;
-	switch (sim_dice(12)) {
-	case 0:
-		sim_host_cut(path, sim_between_us(1000, sim_chance(50) ? 300000 : 4000000));
-		break;
-	case 1:
-	case 2:
-	case 3:
-	case 4:
-		sim_host_give_up(path, "an error of the host");
-		break;
-	case 5:
-		sim_target_stop(sim_between_us(1000, 4000000));
-		break;
-	case 6:
-		sim_target_stop(sim_between_us(900000, 1400000));
-		break;
-	case 7:
-	case 8:
-	case 9:
-		sim_disk_hang(sim_between_us(1000, 5000000));
-		break;
-	case 10:
-		sim_target_kill(false);
-		break;
-	default:
-		sim_target_kill(true);
+void sim_settle(void)
+{
+	unsigned n = 0;
+
+	while (!is_quiet()) {
+		sim_target_turn();
+		if (has_rblk) {
+			sim_rblk_turn();
+			sim_nbd_look();
+		}
+		check(++n < SETTLE_TURNS);
 	}
-	sim_after(sim_between_us(1000, sim_chance(50) ? 30000 : 1200000), make_trouble, 0);
+}
+
+static uint64_t next_time(void)
+{
+	uint64_t next = sim_next(), target = sim_target_deadline(),
+		 rblk = has_rblk ? sim_rblk_deadline() : UINT64_MAX;
+
+	next = next < target ? next : target;
+	next = next < rblk ? next : rblk;
+	return next < sim_now() ? sim_now() : next;
 }
 
 static void run_until(uint64_t end, bool (*is_done)(void))
 {
 	while (!sim_violation() && sim_now() < end && !(is_done && is_done())) {
-		uint64_t next = sim_next(), deadline = sim_target_deadline();
+		uint64_t next = next_time();
 
-		next = next < deadline ? next : deadline;
-		sim_move_to(next < sim_now() ? sim_now() : next < end ? next : end);
-		sim_target_settle();
+		sim_move_to(next < end ? next : end);
+		sim_settle();
 	}
 }
 
+/* ---- trouble -------------------------------------------------------------------------------- */
+
+static uint64_t long_or_short(void)
+{
+	return sim_chance(60) ? sim_between_us(1000, 300000) : sim_between_us(1000, 4500000);
+}
+
+/* Trouble of both hosts. */
+static void hurt_target(void)
+{
+	switch (sim_dice(7)) {
+	case 0:
+		sim_target_stop(sim_between_us(1000, 4000000));
+		return;
+	case 1:
+		sim_target_stop(sim_between_us(900000, 1400000)); /* about KATO */
+		return;
+	case 2:
+	case 3:
+	case 4:
+		sim_disk_hang(sim_between_us(1000, 5000000));
+		return;
+	case 5:
+		sim_target_kill(false);
+		return;
+	default:
+		sim_target_kill(true);
+	}
+}
+
+static void hurt_paths(void)
+{
+	unsigned path = sim_dice(SIM_PATHS);
+
+	if (sim_chance(20))
+		sim_host_cut(path, long_or_short());
+	else
+		sim_host_give_up(path, "an error of the host");
+}
+
+static void hurt_rblk(void)
+{
+	switch (sim_dice(8)) {
+	case 0:
+	case 1:
+		sim_tell("link: is cut");
+		fabric_cut(0, long_or_short());
+		return;
+	case 2:
+	case 3:
+		if (fabric_break_one(sim_chance(70) ? FABRIC_HOST : FABRIC_TARGET))
+			sim_tell("link: a connection breaks");
+		return;
+	case 4:
+	case 5:
+		sim_nbd_hang_up();
+		return;
+	case 6:
+		sim_rblk_stop(long_or_short());
+		return;
+	default:
+		sim_rblk_kill();
+	}
+}
+
+static void make_trouble(unsigned what)
+{
+	if (sim_now() > end_of_trouble)
+		return;
+	if (sim_chance(55))
+		hurt_target();
+	else if (has_rblk)
+		hurt_rblk();
+	else
+		hurt_paths();
+	sim_after(sim_between_us(1000, sim_chance(50) ? 30000 : 1200000), make_trouble, 0);
+}
+
+/* ---- one seed ------------------------------------------------------------------------------- */
+
 static bool is_over(void)
 {
-	return sim_load_finish() && sim_target_is_up();
+	return (has_rblk ? sim_nbd_finish() : sim_load_finish()) && sim_target_is_up();
+}
+
+static bool rblk_is_gone(void)
+{
+	return sim_rblk_end();
+}
+
+static bool target_is_gone(void)
+{
+	return sim_target_end();
+}
+
+/* In order: what anything still holds would be found. */
+static void end_all(void)
+{
+	uint64_t end = sim_now() + CALM_MS * NSEC_PER_MSEC;
+
+	fabric_cut(0, 0);
+	if (has_rblk) {
+		sim_nbd_end();
+		run_until(end, rblk_is_gone);
+		if (!sim_violation() && !sim_rblk_end())
+			sim_wrong("rblk does not end");
+	} else {
+		sim_host_end();
+	}
+	run_until(end, target_is_gone);
+	if (!sim_violation() && !sim_target_end())
+		sim_wrong("rblkd does not end");
+	if (!sim_violation() && !fabric_is_empty())
+		sim_wrong("something is left of the programs");
+	sim_check_tell();
+}
+
+static void begin_all(uint64_t seed, bool has_story)
+{
+	sim_time_begin(seed, has_story);
+	end_of_trouble = sim_now() + TROUBLE_MS * NSEC_PER_MSEC;
+	has_rblk = sim_chance(50);
+	sim_check_begin(has_rblk);
+	fabric_begin();
+	sim_target_begin(sim_chance(30));
+	sim_host_begin(!has_rblk);
+	if (has_rblk) {
+		sim_rblk_begin();
+		sim_nbd_begin();
+	} else {
+		sim_load_begin();
+	}
+	sim_after(sim_between_us(1000, 1000000), make_trouble, 0);
 }
 
 /* Returns the digest of its story. */
 static uint64_t run_seed(uint64_t seed, bool has_story)
 {
-	sim_time_begin(seed, has_story);
-	end_of_trouble = sim_now() + TROUBLE_MS * NSEC_PER_MSEC;
-	sim_target_begin(sim_chance(30));
-	sim_load_begin();
-	sim_host_begin();
-	sim_after(sim_between_us(1000, 1000000), make_trouble, 0);
+	begin_all(seed, has_story);
 	run_until(end_of_trouble, NULL);
 	run_until(end_of_trouble + CALM_MS * NSEC_PER_MSEC, is_over);
 	if (!sim_violation() && !is_over())
 		sim_wrong("commands do not end");
-	if (sim_violation())
-		return sim_digest();
-	sim_host_end();
-	sim_target_end();
+	if (!sim_violation())
+		end_all();
 	return sim_digest();
 }
 

@@ -59,7 +59,22 @@ def conforms(scratch):
     env = dict(scratch.env, RBLK_TEST_RBD=image, RBLK_TEST_RBD_CONF=CLUSTER.conf, CMOCKA_MESSAGE_OUTPUT="TAP",
                RBLK_PLUGINS=os.path.join(BUILD, "target"))
     done = run(os.path.join(BUILD, "tests", "ceph", "test_image"), env=env)
+    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 5, f"results in {done.stdout}")
+
+
+def gateways_share_reservations(scratch):
+    """Two rblkd on one image, with hosts in raw verbs: test_state.c. Then one that keeps them to itself."""
+    image = CLUSTER.image("rbd/state", "8M")
+    env = dict(scratch.env, RBLK_TEST_RBD=image, RBLK_TEST_RBD_CONF=CLUSTER.conf, CMOCKA_MESSAGE_OUTPUT="TAP",
+               RBLKD=RBLKD, SOFTRDMA_LIKE="roce", TMPDIR=scratch.path,
+               LD_PRELOAD=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
+    done = run(os.path.join(BUILD, "tests", "ceph", "test_state"), env=env)
     expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 4, f"results in {done.stdout}")
+    objects = CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", "ls").stdout.split()
+    expect_equal(len([name for name in objects if name.startswith("rblk.state.")]), 1, f"state objects in {objects}")
+    target = Target(scratch, [namespace(1, image, more=", ceph_state: directory")])
+    expect_equal(target.list("namespaces")["namespaces"][0]["state_store"], None, "there is no state_directory")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
 def digest(*command, env):
@@ -296,7 +311,7 @@ def main():
         sys.exit(77)
     with CLUSTER:
         run_cases([(f.__name__, f) for f in (
-            conforms, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
+            conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
             killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup)])
 
 

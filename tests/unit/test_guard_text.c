@@ -16,6 +16,7 @@
 #include "target/export/guard/guard_state.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/bad_blocks.h"
+#include "target/export/state_file.h"
 
 enum {
 	DEPTH = 5,

@@ -165,6 +165,14 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	json_add(o, "durability", durability);
 }
 
+/* Where reservations are kept, and how often that failed or another rblkd was faster. */
+static void add_state(struct json_object *o, const struct guard *guard)
+{
+	control_add_string(o, "state_store", guard->store ? guard->store->place : NULL);
+	control_add_number(o, "state_errors", atomic_load(&guard->n_save_errors));
+	control_add_number(o, "state_conflicts", atomic_load(&guard->n_save_conflicts));
+}
+
 static struct json_object *show_namespace(const struct target *target,
 					  const struct subsystem *subsystem,
 					  const struct namespace *ns)
@@ -183,6 +191,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_bool(o, "read_only", ns->is_read_only);
 	control_add_string(o, "state", control_namespace_state(ns));
 	control_add_errors(o, ns);
+	add_state(o, ns->guard);
 	add_durability(o, ns);
 	add_counters(o, ns);
 	return o;

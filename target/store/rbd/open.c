@@ -146,7 +146,8 @@ static struct opener *find_opener(const struct backend_config *config)
 		    !strcmp(opener->conf, config->ceph_conf) &&
 		    !strcmp(opener->user, config->ceph_user) &&
 		    opener->config.block_size == config->block_size &&
-		    opener->config.is_read_only == config->is_read_only)
+		    opener->config.is_read_only == config->is_read_only &&
+		    opener->config.keeps_records == config->keeps_records)
 			return opener;
 	}
 	return NULL;
@@ -338,6 +339,11 @@ static bool rbd_backend_health(struct backend *backend, char *text, size_t n)
 	return cluster_health(container_of(backend, struct image, backend)->cluster, text, n);
 }
 
+static struct record_store *rbd_backend_records(struct backend *backend)
+{
+	return records_store(container_of(backend, struct image, backend)->records);
+}
+
 static const struct backend_ops rbd_ops = {
 	.name = "rbd",
 	.prepare = rbd_backend_prepare,
@@ -347,6 +353,7 @@ static const struct backend_ops rbd_ops = {
 	.submit = image_submit,
 	.resize = rbd_backend_resize,
 	.health = rbd_backend_health,
+	.records = rbd_backend_records,
 };
 
 static void start_plugin(const struct backend_host *host)

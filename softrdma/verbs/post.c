@@ -151,6 +151,13 @@ static int copy_operation(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_s
 	}
 }
 
+bool sr_wqe_is_lossy(uint32_t opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+	       opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	       opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
+}
+
 /* Whether a device like siw would refuse the request when it sends it; requests before it are
  * posted. */
 static int siw_refuses(const struct sr_wqe *w)
@@ -182,8 +189,10 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	w->stage = WQE_QUEUED;
 	w->is_fated = false;
 	w->moved = 0;
-	r = __builtin_expect(qp->is_datagram, 0) ? copy_datagram(qp, w, wr)
-						 : copy_operation(qp, w, wr);
+	r = __builtin_expect(sr_qp_is_datagram(qp), 0) ? copy_datagram(qp, w, wr)
+						       : copy_operation(qp, w, wr);
+	if (!r && sr_qp_is_lossy(qp) && !sr_wqe_is_lossy(w->opcode))
+		r = EINVAL;
 	if (!r && sr_is_siw())
 		r = siw_refuses(w);
 	if (!r)

@@ -30,7 +30,7 @@ def read_profile(path, per_io):
     total = provider = n = 0
     objects, functions = {}, {}
     here = callee = ""
-    calls = 0
+    calls = None  # of the call whose cost the next line has
     with open(path, encoding="utf-8", errors="replace") as f:
         for line in f:
             key, _, value = line.partition("=")
@@ -46,12 +46,12 @@ def read_profile(path, per_io):
                 n += calls if function == per_io else 0
             elif re.match(r"[+\-*\d]", line):
                 cost = int(line.split()[1])
-                if not calls:
+                if calls is None:
                     total += cost
                 # The cost of a call is all that happens in it: what the provider calls is its own.
-                if PROVIDER in here and (not calls or PROVIDER not in callee):
+                if PROVIDER in here and (calls is None or PROVIDER not in callee):
                     provider += cost
-                calls, callee = 0, here
+                calls, callee = None, here
     return n, total - provider
 
 

@@ -88,6 +88,7 @@ static void test_retried_statuses(void **state)
 	survive("read:2=status,21", false);
 	survive("write:2=status,22", false);
 	survive("write:2=status,82", false);
+	survive("write:2=status,19", false); /* the association had expired */
 	survive("flush:2=status,302", false);
 	survive("zero:2=status,181", false);
 }

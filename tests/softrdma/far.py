@@ -35,6 +35,12 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
+def permitted(cases, without_rights):
+    """All cases, or with --unprivileged those that have these names; each name is a case's."""
+    cases = dict(cases)
+    return [(name, cases[name]) for name in (without_rights if "--unprivileged" in sys.argv else cases)]
+
+
 class OtherHost:
     """The second namespace; it lives as long as a process in it."""
 

@@ -321,14 +321,10 @@ WITHOUT_RIGHTS = ("rping, IPv4", "rping, IPv6", "udaddy, IPv4", "ib_write_bw -q 
                   "an address that comes later", "rblkd and rblk, MTU 9000")
 
 
-def wanted():
-    return [case for case in cases() if "--unprivileged" not in sys.argv or case[0] in WITHOUT_RIGHTS]
-
-
 if __name__ == "__main__":
     far.enter("--unprivileged" in sys.argv)
     Rig.other = far.OtherHost()
     try:
-        sys.exit(run(wanted(), lanes=1))
+        sys.exit(run(far.permitted(cases(), WITHOUT_RIGHTS), lanes=1))
     finally:
         Rig.other.end()

@@ -100,6 +100,7 @@ def killed(mtu, address, which):
         wait_until(lambda: received() > begin + 3000, "data flows", pairs[which][1])
         for i in {0, 1, 2} - {which}:
             pairs[i] = start(every, *PAIRS, address)
+            wait_until(lambda client=pairs[i][1]: "rdma-ping" in client.said(), "data flows", pairs[i][1])
         os.killpg(pairs[which][0].process.pid, signal.SIGKILL)
         later = start(every, *PAIRS, address)
         for pair in [*pairs[:which], *pairs[which + 1:], later]:
@@ -229,14 +230,10 @@ WITHOUT_RIGHTS = ("three at once, MTU 1500, IPv4", "three at once, MTU 9000, IPv
                   "kill -9 of number 2 of three, MTU 9000, IPv4", "no RoCE there: unreachable, IPv6")
 
 
-def wanted():
-    return [case for case in cases() if "--unprivileged" not in sys.argv or case[0] in WITHOUT_RIGHTS]
-
-
 if __name__ == "__main__":
     far.enter("--unprivileged" in sys.argv)
     Rig.other = far.OtherHost()
     try:
-        sys.exit(run(wanted(), lanes=1))
+        sys.exit(run(far.permitted(cases(), WITHOUT_RIGHTS), lanes=1))
     finally:
         Rig.other.end()

@@ -362,6 +362,8 @@ static void refuse_cluster(struct checker *c, const struct config_namespace *ns)
 		conf_error(c->conf, ns->ceph_conf_mark, "ceph_conf is for %s only", names);
 	if (ns->ceph_user_mark.line)
 		conf_error(c->conf, ns->ceph_user_mark, "ceph_user is for %s only", names);
+	if (ns->ceph_state_mark.line)
+		conf_error(c->conf, ns->ceph_state_mark, "ceph_state is for %s only", names);
 }
 
 static bool check_size(struct checker *c, const struct config_namespace *ns)

@@ -39,6 +39,12 @@ enum config_cache {
 	CONFIG_CACHE_WRITE_THROUGH,
 };
 
+/* Where the state of an image's namespace is kept; index into the names of the key ceph_state. */
+enum config_ceph_state {
+	CONFIG_CEPH_STATE_POOL,
+	CONFIG_CEPH_STATE_DIRECTORY,
+};
+
 /* The value under the key of a backend, by the type of the key. */
 struct config_store {
 	union {
@@ -64,6 +70,8 @@ struct config_namespace {
 	bool is_shared; /* other rblkd export the store, too */
 	char *ceph_conf, *ceph_user;
 	struct conf_mark ceph_conf_mark, ceph_user_mark;
+	unsigned ceph_state; /* enum config_ceph_state */
+	struct conf_mark ceph_state_mark;
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */
 	struct conf_mark ana_group_mark;
 };

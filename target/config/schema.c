@@ -220,6 +220,9 @@ static const struct conf_key identity_keys[] = {
 /* By enum config_cache. */
 static const char *const cache_names[] = {"auto", "write-back", "write-through", NULL};
 
+/* By enum config_ceph_state. */
+static const char *const ceph_state_names[] = {"pool", "directory", NULL};
+
 /* The keys of the backends are between these two; each namespace has one. */
 static const struct conf_key option_keys[] = {
 	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
@@ -245,6 +248,10 @@ static const struct conf_key option_keys[] = {
 	{"ceph_user", CONF_STRING, AT(config_namespace, ceph_user),
 	 MARK(config_namespace, ceph_user_mark), .min = 1, .max = 64, .check = check_ascii,
 	 .default_value = "rblk", .help = "User of the cluster, without client. in front."},
+	{"ceph_state", CONF_ENUM, AT(config_namespace, ceph_state),
+	 MARK(config_namespace, ceph_state_mark), .names = ceph_state_names,
+	 .default_value = "pool",
+	 .help = "Where reservations are kept: pool, beside the image; directory: state_directory."},
 	{"ana_group", CONF_UINT, AT(config_namespace, ana_group),
 	 MARK(config_namespace, ana_group_mark), .min = 1, .max = ANA_GROUP_ID_MAX,
 	 .default_value = "1", .help = "The ANA group it belongs to."},

@@ -29,6 +29,7 @@ const struct backend_ops *config_backend(const struct config_namespace *ns,
 		.is_shared = ns->is_shared,
 		.ceph_conf = ns->ceph_conf,
 		.ceph_user = ns->ceph_user,
+		.keeps_records = ns->ceph_state == CONFIG_CEPH_STATE_POOL,
 	};
 	*ret_mark = store->mark;
 	return backends[i];

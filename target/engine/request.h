@@ -98,6 +98,7 @@ struct request {
 	unsigned parked_at; /* enum request_state to continue with */
 	void (*on_turn)(struct request *r);
 	void (*on_saved)(struct request *r, int error);
+	void (*on_fresh)(struct request *r);
 	struct queue *abort_queue; /* Abort: the queue of its victim */
 	uint64_t keys[2];	   /* of a reservation command */
 	void *old_state;	   /* owned until no thread can hold it */

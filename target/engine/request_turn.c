@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request_turn.h. This file has what guards call of the engine (struct guard_ops), and what
  * commands call of guards. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -76,16 +77,24 @@ enum request_state request_take_turn(struct request *r, void (*on_turn_of)(struc
 	return REQUEST_TURN;
 }
 
+static bool may_complain(const struct request *r)
+{
+	return log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST);
+}
+
 static void on_saved(struct pass *pass, int error)
 {
 	struct request *r = request_of_pass(pass);
 
-	if (error < 0 && log_limit_pass(&r->queue->poller->complaints, COMPLAINTS_BURST))
+	if (error == -ECANCELED) { /* another rblkd has changed it: from the start */
+		r->on_turn(r);
+		return;
+	}
+	if (error < 0 && may_complain(r))
 		log_err_about(
 			LOG_ABOUT(.subsystem = r->queue->controller->subnqn, .nsid = r->ns->nsid),
 			"namespace %u: its state cannot be kept in %s: %s: the command that changes it is refused",
-			r->ns->nsid, state_directory_path(pass->guard->directory),
-			strerror(-error));
+			r->ns->nsid, pass->guard->store->place, record_strerror(error));
 	r->on_saved(r, error);
 }
 
@@ -94,6 +103,28 @@ void request_save(struct request *r, bool is_skipped,
 {
 	r->on_saved = on_saved_of;
 	guard_save(&r->pass, is_skipped, on_saved);
+}
+
+static void on_fresh(struct pass *pass, int error)
+{
+	struct request *r = request_of_pass(pass);
+	enum nvme_status status = error < 0 ? NVME_INTERNAL_ERROR : too_late(r);
+
+	if (error < 0 && may_complain(r))
+		log_err_about(
+			LOG_ABOUT(.subsystem = r->queue->controller->subnqn, .nsid = r->ns->nsid),
+			"namespace %u: its state cannot be read in %s: %s: the command that needs it is refused",
+			r->ns->nsid, pass->guard->store->place, record_strerror(error));
+	if (status == NVME_OK)
+		r->on_fresh(r);
+	else
+		request_finish_turn(r, status);
+}
+
+void request_refresh(struct request *r, void (*on_fresh_of)(struct request *r))
+{
+	r->on_fresh = on_fresh_of;
+	guard_refresh(&r->pass, on_fresh);
 }
 
 void request_finish_turn(struct request *r, enum nvme_status status)

@@ -26,8 +26,12 @@ void request_preempt(struct pass *pass);
  * has the turn. If the command was aborted meanwhile, or its controller is no longer ready, the
  * command ends instead. Returns the state, TURN. */
 enum request_state request_take_turn(struct request *r, void (*on_turn)(struct request *r));
+/* Before a command looks at state that another rblkd may have changed: calls on_fresh when that of
+ * the guard is valid. If it cannot be read, logs that and ends the command. A command whose
+ * controller was reset meanwhile ends, too: a cluster may answer late. */
+void request_refresh(struct request *r, void (*on_fresh)(struct request *r));
 /* Makes guard->next durable (guard_save), then calls on_saved. Logs a failure; on_saved then gets
- * -errno. */
+ * -errno. If another rblkd has changed the state meanwhile, calls the command's on_turn again. */
 void request_save(struct request *r, bool is_skipped,
 		  void (*on_saved)(struct request *r, int error));
 /* Ends the turn. The command ends with this status; after NVME_OK it continues in after_turn, if

@@ -118,13 +118,25 @@ static void choose_cache(const struct namespace_origin *from, struct namespace *
 	}
 }
 
+/* Where the guard's state is kept; NULL: nowhere. */
+static struct record_store *choose_store(const struct namespace_origin *from,
+					 const struct namespace *ns)
+{
+	const struct backend_ops *ops = ns->backend->ops;
+	struct record_store *beside = ops->records ? ops->records(ns->backend) : NULL;
+	/* No later start would find the state of an identity that does not come back. */
+	bool comes_back = !ops->begins_empty || from->config->uuid;
+
+	if (beside)
+		return beside;
+	return comes_back ? from->state : NULL;
+}
+
 static bool make_guard(const struct namespace_origin *from, struct namespace *ns)
 {
-	/* No later start would find the state of an identity that does not come back. */
-	bool comes_back = !ns->backend->ops->begins_empty || from->config->uuid;
 	struct error error;
 
-	ns->guard = guard_new(ns->uuid, comes_back ? from->state : NULL, ns->memory);
+	ns->guard = guard_new(ns->uuid, choose_store(from, ns), ns->memory);
 	if (!ns->guard)
 		return fail(from, (struct conf_mark){0}, "out of memory");
 	if (guard_load(ns->guard, &error) < 0) {

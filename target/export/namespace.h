@@ -19,7 +19,7 @@ struct conf;
 struct config_namespace;
 struct health_record;
 struct io_errors;
-struct state_directory;
+struct record_store;
 
 /* What one poller counts about one namespace. Thread: that poller. */
 struct namespace_counters {
@@ -68,9 +68,9 @@ struct namespace
 struct namespace_origin {
 	const char *subnqn;
 	const struct config_namespace *config;
-	struct state_directory *state; /* NULL: nothing survives a restart */
-	struct health_record *health;  /* of the subsystem; NULL: nothing is counted */
-	struct conf *conf;	       /* collects errors, each at its line */
+	struct record_store *state;   /* of this machine; NULL: nothing survives a restart */
+	struct health_record *health; /* of the subsystem; NULL: nothing is counted */
+	struct conf *conf;	      /* collects errors, each at its line */
 };
 
 /* Control. Opens the backend and restores the guard. NULL: the error is in conf. */

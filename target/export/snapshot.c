@@ -332,7 +332,7 @@ static void add_discovery(struct builder *b)
 	}
 }
 
-void snapshot_runtime_init(struct snapshot_runtime *runtime, struct state_directory *state,
+void snapshot_runtime_init(struct snapshot_runtime *runtime, struct record_store *state,
 			   struct health *health)
 {
 	*runtime = (struct snapshot_runtime){.state = state, .health = health};

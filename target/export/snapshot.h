@@ -17,7 +17,7 @@
 struct conf;
 struct domain;
 struct health;
-struct state_directory;
+struct record_store;
 struct target_config;
 
 /* Another discovery service, an entry of the discovery log. */
@@ -40,13 +40,13 @@ struct snapshot {
 
 /* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
 struct snapshot_runtime {
-	struct state_directory *state; /* NULL: nothing survives a restart */
-	struct health *health;	       /* NULL: nothing is counted */
+	struct record_store *state; /* of this machine; NULL: nothing survives a restart */
+	struct health *health;	    /* NULL: nothing is counted */
 	uint8_t slots[PORTALS_MAX]; /* for each of config->portals: its place in target->portals */
 };
 
 /* Each portal gets the slot of its place in the configuration. */
-void snapshot_runtime_init(struct snapshot_runtime *runtime, struct state_directory *state,
+void snapshot_runtime_init(struct snapshot_runtime *runtime, struct record_store *state,
 			   struct health *health);
 
 /*

@@ -5,6 +5,7 @@
  * threads write; the control thread reads at start. A lock on the directory reserves it for one
  * rblkd.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -198,5 +199,63 @@ int state_file_read(const struct state_directory *directory, const char *name, c
 		return errno == ENOENT ? 0 : -errno;
 	r = read_all(fd, ret_text);
 	close(fd);
+	return r;
+}
+
+/* ---- listing -------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t n = strlen(name), n_end = strlen(end);
+
+	return n >= n_end && !strcmp(name + n - n_end, end);
+}
+
+static bool is_listed(const char *name, const char *prefix)
+{
+	return name[0] != '.' && !strncmp(name, prefix, strlen(prefix)) &&
+	       !ends_with(name, ".new") && !ends_with(name, ".damaged");
+}
+
+static int list_names(DIR *dir, const char *prefix, unsigned n_max, FILE *f)
+{
+	const struct dirent *entry;
+
+	errno = 0;
+	while ((entry = readdir(dir))) {
+		if (!is_listed(entry->d_name, prefix))
+			continue;
+		if (!n_max--)
+			return -E2BIG;
+		fprintf(f, "%s\n", entry->d_name);
+		errno = 0;
+	}
+	return -errno;
+}
+
+int state_file_list(const struct state_directory *directory, const char *prefix, unsigned n_max,
+		    char **ret_text)
+{
+	int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	size_t n_bytes;
+	FILE *f;
+
+	*ret_text = NULL;
+	if (!dir) {
+		r = -errno;
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	f = open_memstream(ret_text, &n_bytes);
+	r = f ? list_names(dir, prefix, n_max, f) : -ENOMEM;
+	closedir(dir);
+	if (f && fclose(f) < 0 && r == 0)
+		r = -ENOMEM;
+	if (r < 0) {
+		free(*ret_text);
+		*ret_text = NULL;
+	}
 	return r;
 }

@@ -28,3 +28,8 @@ void state_file_set_aside(const struct state_directory *directory, const char *n
 			  const char *lost);
 /* Reads the whole file, NUL-terminated; the caller frees it. NULL with 0: no file; or -errno. */
 int state_file_read(const struct state_directory *directory, const char *name, char **ret_text);
+/* Any thread. The names of files that begin with prefix, a line each, in no order; none of files
+ * that are being written or were set aside. The caller frees *ret_text. 0; -E2BIG: there are more
+ * than n_max; or -errno. */
+int state_file_list(const struct state_directory *directory, const char *prefix, unsigned n_max,
+		    char **ret_text);

@@ -16,6 +16,7 @@
 #include "target/export/durability.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_memory.h"
+#include "target/export/state_records.h"
 #include "target/operations/change/store_sizes.h"
 #include "target/operations/life.h"
 
@@ -62,7 +63,12 @@ int target_export(struct target *target, struct state_directory *state, struct c
 	struct snapshot *snapshot;
 	struct error error;
 
-	snapshot_runtime_init(&target->runtime, state, health_new(state, &error));
+	snapshot_runtime_init(&target->runtime, state ? state_records_new(state) : NULL,
+			      health_new(state, &error));
+	if (state && !target->runtime.state) {
+		conf_error(conf, mark, "out of memory");
+		return -EINVAL;
+	}
 	if (!target->runtime.health) {
 		conf_error(conf, mark, "%s", error.message);
 		return -EINVAL;
@@ -109,6 +115,8 @@ void target_withdraw(struct target *target)
 	namespace_memory_end();
 	health_free(target->runtime.health);
 	target->runtime.health = NULL;
+	state_records_free(target->runtime.state);
+	target->runtime.state = NULL;
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		domain_close(&target->devices[i].domain);
 	portals_deinit(target);

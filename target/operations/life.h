@@ -17,6 +17,7 @@
 #include "target/engine/target.h"
 
 struct conf;
+struct state_directory;
 
 /* What the caller has decided. All is borrowed until target_deinit. */
 struct target_parts {

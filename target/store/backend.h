@@ -22,6 +22,7 @@
 
 struct backend_map;
 struct backend_thread;
+struct record_store;
 struct whole;
 
 struct backend_config {
@@ -32,6 +33,7 @@ struct backend_config {
 	bool is_read_only;
 	bool is_shared;			   /* file: others with the same setting may have it, too */
 	const char *ceph_conf, *ceph_user; /* of ops with has_cluster */
+	bool keeps_records;		   /* likewise: see records */
 };
 
 struct backend_ops {
@@ -42,7 +44,7 @@ struct backend_ops {
 	struct conf_key key;
 	bool can_create;       /* takes the keys create and size */
 	bool can_share;	       /* takes the key shared */
-	bool has_cluster;      /* takes the keys ceph_conf and ceph_user */
+	bool has_cluster;      /* takes the keys ceph_conf, ceph_user and ceph_state */
 	bool has_many_readers; /* several read-only namespaces may have the same store */
 	bool begins_empty;     /* a new namespace after each restart, unless it has a uuid */
 	/* Control. Begins to open the store, for a store that may wait long for others; never
@@ -78,6 +80,9 @@ struct backend_ops {
 	/* The state of what the store depends on, as one line for people; false: it cannot serve
 	 * now. NULL: there is no such thing. Control. Never waits. */
 	bool (*health)(struct backend *backend, char *text, size_t n);
+	/* Where the state of the namespace is kept beside its data, if config.keeps_records: the
+	 * record `own`, which open has read. Until close; NULL: nowhere. */
+	struct record_store *(*records)(struct backend *backend);
 	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
 };

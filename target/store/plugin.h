@@ -11,10 +11,11 @@
 #pragma once
 
 #include "base/log.h"
+#include "target/store/record.h"
 #include "target/store/thread.h"
 
 enum {
-	BACKEND_PLUGIN_VERSION = 1, /* of what the functions mean; raised with each change */
+	BACKEND_PLUGIN_VERSION = 2, /* of what the functions mean; raised with each change */
 };
 
 /* Functions of rblkd, for the plug-in: see thread.h, loop.h, log.h and error.h. */
@@ -36,7 +37,7 @@ struct backend_host {
 /* The first member of a plug-in in every release, and never longer. */
 struct backend_plugin_layout {
 	uint32_t version;
-	uint32_t bytes[7]; /* of the plug-in, the host, the backend, its ops, config, io, step */
+	uint32_t bytes[8]; /* of plug-in, host, backend, its ops, config, io, step; record_op */
 	char release[32];  /* of rblk */
 };
 
@@ -53,7 +54,7 @@ struct backend_plugin {
 			{sizeof(struct backend_plugin), sizeof(struct backend_host),               \
 			 sizeof(struct backend),	sizeof(struct backend_ops),                \
 			 sizeof(struct backend_config), sizeof(struct backend_io),                 \
-			 sizeof(struct backend_step)},                                             \
+			 sizeof(struct backend_step),	sizeof(struct record_op)},                 \
 			RBLK_VERSION                                                               \
 	}
 

@@ -59,7 +59,42 @@ def conforms(scratch):
     env = dict(scratch.env, RBLK_TEST_RBD=image, RBLK_TEST_RBD_CONF=CLUSTER.conf, CMOCKA_MESSAGE_OUTPUT="TAP",
                RBLK_PLUGINS=os.path.join(BUILD, "target"))
     done = run(os.path.join(BUILD, "tests", "ceph", "test_image"), env=env)
-    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 4, f"results in {done.stdout}")
+    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 5, f"results in {done.stdout}")
+
+
+def state_objects():
+    names = CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", "ls").stdout.split()
+    return {name for name in names if name.startswith("rblk.state.")}
+
+
+def gateways_share_reservations(scratch):
+    """Two rblkd on one image, with hosts in raw verbs: test_state.c. Then one that keeps them to itself."""
+    image = CLUSTER.image("rbd/state", "8M")
+    env = dict(scratch.env, RBLK_TEST_RBD=image, RBLK_TEST_RBD_CONF=CLUSTER.conf, CMOCKA_MESSAGE_OUTPUT="TAP",
+               RBLK_TEST_OSD=str(CLUSTER.daemons["osd.0"].pid), RBLKD=RBLKD, SOFTRDMA_LIKE="roce",
+               TMPDIR=scratch.path, LD_PRELOAD=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
+    before = state_objects()
+    done = run(os.path.join(BUILD, "tests", "ceph", "test_state"), env=env)
+    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 8, f"results in {done.stdout}")
+    kept, = state_objects() - before
+    place, other = f"rbd/{kept}", CLUSTER.image("rbd/other", "8M")
+    target = Target(scratch, [namespace(1, image), namespace(2, other, more=", ceph_state: directory")])
+    stores = target.status()["stores"]
+    expect_equal([(s["state_store"], s["state_shared"], s["state_error"]) for s in stores],
+                 [(place, True, None), (None, False, None)], "where reservations are kept")
+    text = ctl(target, "status").stdout
+    expect("\nrbd: reservations are in rbd/rblk.state.* (1 namespace)\n" in text, text)
+    expect("\nrbd: reservations end with rblkd: no state_directory (1 namespace)\n" in text, text)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    folder = scratch.file("kept")
+    os.mkdir(folder)
+    target = Target(scratch, [namespace(1, image, more=", ceph_state: directory")], extra=f"state_directory: {folder}")
+    expect(f"\nrbd: reservations are in {folder} (1 namespace)\n" in ctl(target, "status").stdout, "the directory")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", "setomapval", kept, "guard#", "1")
+    said = start_fails(scratch, [namespace(1, image)], CONFIG)
+    expect(f"{image}: {place} is damaged: it has the reservations; remove that object of the pool (rados rm)" in said,
+           said)
 
 
 def digest(*command, env):
@@ -296,7 +331,7 @@ def main():
         sys.exit(77)
     with CLUSTER:
         run_cases([(f.__name__, f) for f in (
-            conforms, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
+            conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
             killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup)])
 
 

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "target/store/backends.h"
+#include "target/store/record.h"
 #include "tests/unit/backend_exercise.h"
 
 static int set_up_aio(void **state)
@@ -109,6 +110,117 @@ static void rbd_opens_beside(void **state)
 	backend->ops->close(backend);
 }
 
+/* ---- records beside the image ---------------------------------------------------------------- */
+
+static bool is_done;
+
+static void on_done(struct record_op *op)
+{
+	is_done = true;
+}
+
+static struct record_op call(struct record_store *store,
+			     void (*start_op)(struct record_store *, struct record_op *),
+			     const char *name, const char *text, uint64_t version)
+{
+	struct record_op op = {
+		.loop = &loop, .name = name, .text = text, .version = version, .done = on_done};
+
+	is_done = false;
+	start_op(store, &op);
+	while (!is_done)
+		loop_turn(&loop, 1000 * 1000);
+	return op;
+}
+
+static void must_hold(struct record_store *store, const char *name, const char *text,
+		      uint64_t version)
+{
+	struct record_op op = call(store, store->ops->load, name, NULL, 0);
+
+	assert_int_equal(op.error, 0);
+	assert_int_equal(op.version, version);
+	if (text)
+		assert_string_equal(op.found, text);
+	else
+		assert_null(op.found);
+	free(op.found);
+}
+
+/* What open has read, without a loop: once. */
+static void must_have_read(struct record_store *store, const char *text, uint64_t version)
+{
+	struct record_op op = {.name = store->own};
+
+	store->ops->load(store, &op);
+	assert_int_equal(op.error, 0);
+	assert_int_equal(op.version, version);
+	if (text)
+		assert_string_equal(op.found, text);
+	else
+		assert_null(op.found);
+	free(op.found);
+	store->ops->load(store, &op);
+	assert_int_equal(op.error, -EWOULDBLOCK);
+}
+
+static void compare_and_set(struct record_store *store)
+{
+	uint64_t first = call(store, store->ops->store, "one", "1", RECORD_NONE).version, second;
+	struct record_op op;
+
+	assert_int_not_equal(first, RECORD_NONE);
+	assert_int_equal(call(store, store->ops->store, "one", "no", RECORD_NONE).error,
+			 -ECANCELED);
+	must_hold(store, "one", "1", first);
+	second = call(store, store->ops->store, "one", "2", first).version;
+	assert_int_equal(call(store, store->ops->store, "one", "no", first).error, -ECANCELED);
+	assert_int_equal(call(store, store->ops->remove, "one", NULL, first).error, -ECANCELED);
+	must_hold(store, "one", "2", second);
+	assert_int_equal(call(store, store->ops->store, "two", "", RECORD_NONE).error, 0);
+	op = call(store, store->ops->list, "", NULL, 0);
+	assert_int_equal(op.error, 0);
+	assert_string_equal(op.found, "guard\none\ntwo\n");
+	free(op.found);
+	op = call(store, store->ops->list, "tw", NULL, 0);
+	assert_string_equal(op.found, "two\n");
+	free(op.found);
+	assert_int_equal(call(store, store->ops->remove, "one", NULL, second).error, 0);
+	must_hold(store, "one", NULL, RECORD_NONE);
+	assert_int_equal(call(store, store->ops->store, "one", "no", second).error, -ECANCELED);
+	assert_int_equal(call(store, store->ops->remove, "one", NULL, RECORD_NONE).error, 0);
+}
+
+static void rbd_keeps_records(void **state)
+{
+	struct backend_config config = {.path = getenv("RBLK_TEST_RBD"),
+					.ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
+					.ceph_user = "rblk",
+					.keeps_records = true,
+					.block_size = 512};
+	struct backend *backend = must_open(&backend_rbd, &config);
+	struct record_store *store = backend->ops->records(backend);
+	uint64_t version;
+
+	assert_true(store->is_shared);
+	must_have_read(store, NULL, RECORD_NONE);
+	assert_int_equal(call(store, store->ops->remove, "one", NULL, RECORD_NONE).error, 0);
+	must_hold(store, store->own, NULL, RECORD_NONE);
+	assert_int_equal(call(store, store->ops->store, store->own, "no", 77).error, -ECANCELED);
+	version = call(store, store->ops->store, store->own, "{}", RECORD_NONE).version;
+	compare_and_set(store);
+	backend->ops->close(backend);
+	backend = must_open(&backend_rbd, &config);
+	store = backend->ops->records(backend);
+	must_have_read(store, "{}", version);
+	assert_int_equal(call(store, store->ops->remove, store->own, NULL, version).error, 0);
+	backend->ops->close(backend);
+	config.keeps_records = false;
+	backend = must_open(&backend_rbd, &config);
+	assert_null(backend->ops->records(backend));
+	backend->ops->close(backend);
+}
+
 static void rbd_is_refused(void **state)
 {
 	struct backend_config config = {.path = "rbd/no-such-image",
@@ -129,6 +241,7 @@ int main(void)
 		{"rbd_does_all", rbd_does_all, set_up_aio, tear_down},
 		{"rbd_shrinks", rbd_shrinks, set_up_aio, tear_down},
 		{"rbd_opens_beside", rbd_opens_beside, set_up_aio, tear_down},
+		{"rbd_keeps_records", rbd_keeps_records, set_up_aio, tear_down},
 		{"rbd_is_refused", rbd_is_refused}};
 
 	log_init("test_image", LOG_ERR);

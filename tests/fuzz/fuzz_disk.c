@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/export/bad_blocks.h"
 #include "tests/fuzz/fuzz_disk.h"
@@ -157,4 +158,11 @@ int state_file_read(const struct state_directory *d, const char *name, char **re
 	fprintf(f, "]}");
 	fclose(f);
 	return 0;
+}
+
+int state_file_list(const struct state_directory *d, const char *prefix, unsigned n_max,
+		    char **ret_text)
+{
+	*ret_text = NULL;
+	return -ENOTDIR;
 }

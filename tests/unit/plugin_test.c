@@ -88,7 +88,7 @@ __attribute__((visibility("default"))) const struct backend_plugin rblk_backend_
 		   {sizeof(struct backend_plugin), sizeof(struct backend_host),
 		    sizeof(struct backend), sizeof(struct backend_ops),
 		    sizeof(struct backend_config), sizeof(struct backend_io) + FAULT_BYTES,
-		    sizeof(struct backend_step)},
+		    sizeof(struct backend_step), sizeof(struct record_op)},
 		   FAULT_RELEASE},
 	.ops = &test_ops,
 	.start = test_start,

@@ -349,6 +349,43 @@ static void mistakes_across_keys(void **state)
 	must_refuse(HEAD "control_socket: rblkd.sock\n", "must be an absolute path");
 }
 
+/* Here there is no plug-in: that is one error more, or the only one. */
+static void where_state_is_kept(void **state)
+{
+	static const struct {
+		const char *keys;
+		unsigned is;
+		const char *says;
+	} rows[] = {
+		{"", CONFIG_CEPH_STATE_POOL, NULL},
+		{", ceph_state: pool", CONFIG_CEPH_STATE_POOL, NULL},
+		{", ceph_state: directory", CONFIG_CEPH_STATE_DIRECTORY, NULL},
+		{", ceph_state: disk", 0, "must be one of pool, directory, not 'disk'"},
+		{", ceph_state: Pool", 0, "must be one of pool, directory, not 'Pool'"},
+		{", ceph_state: ''", 0, "must be one of pool, directory, not ''"},
+		{", ceph_state: [pool]", 0, ""},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct config_subsystem *subsystem;
+		const struct config_namespace *ns;
+		struct reading r;
+		char text[512];
+
+		snprintf(text, sizeof(text), NS "  - {nsid: 1, rbd: p/i%s}\n", rows[i].keys);
+		r = read_config(text);
+		must_say(&r, "error: rbd: there is no /nowhere/rblk-rbd.so");
+		assert_int_equal(count(r.said, ": error: "), rows[i].says ? 2 : 1);
+		assert_int_equal(count(r.said, "t.yaml:7:37: error: ceph_state "), !!rows[i].says);
+		must_say(&r, rows[i].says ? rows[i].says : "");
+		subsystem = r.config.subsystems.items;
+		ns = subsystem->namespaces.items;
+		if (!rows[i].says)
+			assert_int_equal(ns->ceph_state, rows[i].is);
+		release(&r);
+	}
+}
+
 static void mistakes_in_namespaces(void **state)
 {
 	char text[512];
@@ -363,6 +400,8 @@ static void mistakes_in_namespaces(void **state)
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, size: 1MiB}\n", "size is for file only");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, ceph_user: x}\n", "ceph_user is for rbd only");
 	must_refuse(NS "  - {nsid: 1, ram: 1MiB, ceph_conf: /x}\n", "ceph_conf is for rbd only");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, ceph_state: pool}\n",
+		    "t.yaml:7:38: error: ceph_state is for rbd only");
 	must_refuse(NS "  - {nsid: 1, rbd: p/i}\n",
 		    "t.yaml:7:20: error: rbd: there is no /nowhere/rblk-rbd.so");
 	must_refuse(NS "  - {nsid: 1, file: /x, size: 1MiB}\n", "size is for a file that");
@@ -706,6 +745,7 @@ int main(void)
 		cmocka_unit_test(nobody_allowed_is_a_warning),
 		cmocka_unit_test(a_rate_that_holds_too_long_is_a_warning),
 		cmocka_unit_test(mistakes_across_keys),
+		cmocka_unit_test(where_state_is_kept),
 		cmocka_unit_test(mistakes_in_namespaces),
 		cmocka_unit_test(ana_groups),
 		cmocka_unit_test(identities_can_be_chosen),

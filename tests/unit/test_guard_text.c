@@ -16,6 +16,7 @@
 #include "target/export/guard/guard_state.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/bad_blocks.h"
+#include "target/export/state_file.h"
 
 enum {
 	DEPTH = 5,
@@ -447,6 +448,22 @@ static void whose_an_identifier_is(void **state)
 	guard_unref(guard);
 }
 
+#define SHARED(generation, persistent)                                                             \
+	"{\"version\": 1, \"reservation\": {\"type\": 1, \"holder\": 0, \"registrants\": [" HOST   \
+	"], \"generation\": " generation ", \"persistent\": " persistent "}}"
+
+static void several_rblkd_share_it(void **state)
+{
+	struct guard *guard = fresh(false);
+	const struct reservation *kept;
+
+	assert_int_equal(guard_parse(guard, SHARED("4294967295", "false")), 0);
+	kept = atomic_load(&guard->reservation);
+	assert_int_equal(kept->generation, UINT32_MAX);
+	assert_false(kept->is_persistent);
+	guard_unref(guard);
+}
+
 static void damaged_files(void **state)
 {
 	static const char *const texts[] = {
@@ -469,6 +486,15 @@ static void damaged_files(void **state)
 		RESERVATION("1", "0", "{}"),
 		RESERVATION("1", "0", "{\"host\": \"01\", \"key\": \"1\"}"),
 		RESERVATION("1", "0", HOST ", null"),
+		RESERVATION("1", "0", HOST ", " HOST),
+		"{\"version\": 1, \"write_protected\": 1}",
+		"{\"version\": 1, \"uncorrectable\": {}}",
+		"{\"version\": 1, \"reservation\": null}",
+		"{\"version\": 1, \"reservation\": []}",
+		SHARED("-1", "false"),
+		SHARED("4294967296", "false"),
+		SHARED("\"1\"", "false"),
+		SHARED("1", "null"),
 		RESERVATION("1", "0", NAMED("1")),
 		RESERVATION("1", "0", NAMED("null")),
 		RESERVATION("1", "0", NAMED("\"a\\u0000b\"")),
@@ -493,6 +519,7 @@ int main(void)
 		cmocka_unit_test(bad_blocks_and_protection),
 		cmocka_unit_test(files_of_an_earlier_rblkd),
 		cmocka_unit_test(whose_an_identifier_is),
+		cmocka_unit_test(several_rblkd_share_it),
 		cmocka_unit_test(damaged_files),
 	};
 

@@ -14,6 +14,7 @@
 
 enum {
 	SUMMARY_MAX = 256,
+	STORE_MAX = 512,
 };
 
 /* In two lines where one does not fit. */
@@ -154,45 +155,71 @@ static void print_errors(struct json_object *namespaces)
 }
 
 /* Namespaces of one cluster have one health, and many clusters are well in the same words. */
-static bool is_health_of(struct json_object *store, struct json_object *other)
+static void describe_health(struct json_object *store, char text[STORE_MAX])
 {
-	return !strcmp(answer_string(store, "kind"), answer_string(other, "kind")) &&
-	       !strcmp(answer_string(store, "health"), answer_string(other, "health"));
+	snprintf(text, STORE_MAX, "%s: %s", answer_string(store, "kind"),
+		 answer_string(store, "health"));
 }
 
-/* How many stores before this one have its health; in *ret_after, how many from it on. */
-static size_t count_alike(struct json_object *stores, size_t at, size_t *ret_after)
+/* Each image of a pool has an object of its own there, named after the image's id. */
+static void describe_state(struct json_object *store, char text[STORE_MAX])
 {
-	struct json_object *store = json_object_array_get_idx(stores, at);
+	const char *place = answer_string(store, "state_store"), *id = strrchr(place, '.');
+	bool is_shared = json_object_get_boolean(answer_member(store, "state_shared"));
+	int n = is_shared && id ? (int)(id - place) : (int)strlen(place);
+
+	if (answer_member(store, "state_store"))
+		snprintf(text, STORE_MAX, "%s: reservations are in %.*s%s",
+			 answer_string(store, "kind"), n, place, is_shared ? ".*" : "");
+	else
+		snprintf(text, STORE_MAX, "%s: reservations end with rblkd: no state_directory",
+			 answer_string(store, "kind"));
+}
+
+/* How many stores before this one are described alike; in *ret_after, how many from it on. */
+static size_t count_alike(struct json_object *stores, size_t at,
+			  void (*describe)(struct json_object *store, char text[STORE_MAX]),
+			  size_t *ret_after)
+{
+	char text[STORE_MAX], other[STORE_MAX];
 	size_t n_before = 0;
 
 	*ret_after = 0;
+	describe(json_object_array_get_idx(stores, at), text);
 	for (size_t i = 0; i < json_object_array_length(stores); i++) {
-		bool is_alike = is_health_of(store, json_object_array_get_idx(stores, i));
+		bool is_alike;
 
+		describe(json_object_array_get_idx(stores, i), other);
+		is_alike = !strcmp(text, other);
 		n_before += is_alike && i < at;
 		*ret_after += is_alike && i >= at;
 	}
 	return n_before;
 }
 
-/* "rbd: HEALTH_OK (12 namespaces)": a line for all stores with the same health, so that a hundred
+/* "rbd: HEALTH_OK (12 namespaces)": a line for all stores with the same words, so that a hundred
  * images are not a hundred lines. -o json has each of them. */
-static void print_stores(struct json_object *stores)
+static void print_alike(struct json_object *stores,
+			void (*describe)(struct json_object *store, char text[STORE_MAX]))
 {
-	bool is_first = true;
-
 	for (size_t i = 0; i < json_object_array_length(stores); i++) {
-		struct json_object *store = json_object_array_get_idx(stores, i);
+		char text[STORE_MAX];
 		size_t n;
 
-		if (count_alike(stores, i, &n))
+		if (count_alike(stores, i, describe, &n))
 			continue;
-		printf("%s%s: %s (%zu namespace%s)\n", is_first ? "\n" : "",
-		       answer_string(store, "kind"), answer_string(store, "health"), n,
-		       n == 1 ? "" : "s");
-		is_first = false;
+		describe(json_object_array_get_idx(stores, i), text);
+		printf("%s (%zu namespace%s)\n", text, n, n == 1 ? "" : "s");
 	}
+}
+
+static void print_stores(struct json_object *stores)
+{
+	if (!json_object_array_length(stores))
+		return;
+	putchar('\n');
+	print_alike(stores, describe_health);
+	print_alike(stores, describe_state);
 }
 
 /* Whether an old write of a host can land after a newer one: in one line, if the answer is the same
@@ -273,8 +300,12 @@ int run_status(int argc, char **argv)
 			       answer_number(status, "failed_namespaces"));
 		if (answer_number(status, "unkept_namespaces"))
 			printf("%" PRIu64
-			       " namespaces may be kept wrongly: see the log, set the state directory right, restart rblkd\n",
+			       " namespaces may be kept wrongly: the log says where, and what to do\n",
 			       answer_number(status, "unkept_namespaces"));
+		if (answer_number(status, "refusing_namespaces"))
+			printf("%" PRIu64
+			       " namespaces refused commands: their state was not kept or read (see the log)\n",
+			       answer_number(status, "refusing_namespaces"));
 		if (answer_number(status, "defects"))
 			printf("%" PRIu64
 			       " queues were ended by defects of rblkd: see the log, report them, restart rblkd\n",

@@ -236,7 +236,7 @@ static void fill_ns_commands(const struct target *target, const struct namespace
 	id->nsfeat |= NVME_NSFEAT_ATOMICS;
 	id->nacwu = put_le16(fused_blocks(target, ns->block_shift));
 	id->rescap = NVME_RESCAP_ALL_TYPES | NVME_RESCAP_IEKEY_1_3;
-	if (ns->guard->directory)
+	if (ns->guard->store)
 		id->rescap |= NVME_RESCAP_PTPL;
 	id->mssrl = put_le16((uint16_t)copy_max_range_blocks(ns));
 	id->mcl = put_le32(copy_max_blocks(ns));

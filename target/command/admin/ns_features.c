@@ -101,16 +101,21 @@ static enum request_state execute_value(struct request *r)
 
 /* ---- reservations --------------------------------------------------------------------------- */
 
-static void on_persistence_turn(struct request *r)
+static void on_persistence_fresh(struct request *r)
 {
 	struct reservation_wish wish = {
 		.hostid = r->queue->controller->hostid,
 		.hostnqn = r->queue->controller->hostnqn,
 		.cptpl = get_le32(r->sqe.cdw11) & 1 ? NVME_CPTPL_SET : NVME_CPTPL_CLEAR,
-		.can_persist = r->pass.guard->directory,
+		.can_persist = r->pass.guard->store,
 	};
 
 	resv_change(r, reservation_set_persistence, &wish);
+}
+
+static void on_persistence_turn(struct request *r)
+{
+	request_refresh(r, on_persistence_fresh);
 }
 
 /* ---- write protection ----------------------------------------------------------------------- */
@@ -154,7 +159,7 @@ static void on_saved(struct request *r, int error)
 	guard_visit(&r->pass, is_write_inside, on_writes_left);
 }
 
-static void on_protection_turn(struct request *r)
+static void on_protection_fresh(struct request *r)
 {
 	struct guard *guard = r->pass.guard;
 	unsigned now = atomic_load(&guard->write_protect);
@@ -171,6 +176,11 @@ static void on_protection_turn(struct request *r)
 	guard_begin_save(guard);
 	guard->next.write_protect = wanted;
 	request_save(r, false, on_saved);
+}
+
+static void on_protection_turn(struct request *r)
+{
+	request_refresh(r, on_protection_fresh);
 }
 
 /* ---- set ------------------------------------------------------------------------------------ */

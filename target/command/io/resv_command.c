@@ -2,8 +2,9 @@
 /*
  * Reservation Register, Acquire, Release and Report. Poller of the queue.
  *
- *   data is there --> turn --> reservation.c makes the next state
- *     --> on disk, if it must survive a restart (PTPL) --> published
+ *   data is there --> turn --> what other rblkd have changed is read, where they share the state
+ *     --> reservation.c makes the next state
+ *     --> kept, if it must survive a restart (PTPL) or is shared --> published
  *     --> visit: commands that it forbids leave; Preempt and Abort also stops its victims' commands
  *     --> notifications, answer
  *
@@ -127,7 +128,7 @@ static void complain_about_persistence(const struct request *r, const struct res
 			hostnqn_label(r->queue->controller->hostnqn), r->ns->nsid);
 }
 
-static void on_turn(struct request *r)
+static void on_fresh(struct request *r)
 {
 	uint32_t cdw10 = get_le32(r->sqe.cdw10);
 	struct reservation_wish wish = {
@@ -137,7 +138,7 @@ static void on_turn(struct request *r)
 		.ignores_key = cdw10 & NVME_RESV_IEKEY,
 		.crkey = r->keys[0],
 		.key = r->keys[1],
-		.can_persist = r->pass.guard->directory,
+		.can_persist = r->pass.guard->store,
 	};
 
 	if (r->sqe.opcode == NVME_IO_RESERVATION_REGISTER)
@@ -151,6 +152,11 @@ static void on_turn(struct request *r)
 		resv_change(r, reservation_acquire, &wish);
 	else
 		resv_change(r, reservation_release, &wish);
+}
+
+static void on_turn(struct request *r)
+{
+	request_refresh(r, on_fresh);
 }
 
 static enum request_state execute(struct request *r)
@@ -201,7 +207,7 @@ static void put(struct request *r, size_t offset, const void *from, size_t n)
 		memcpy((char *)r->data + offset, from, MIN(n, r->length - offset));
 }
 
-static enum request_state execute_report(struct request *r)
+static void fill_report(struct request *r)
 {
 	const struct reservation *now = current(r->pass.guard);
 	unsigned n = now ? now->n : 0;
@@ -226,6 +232,25 @@ static enum request_state execute_report(struct request *r)
 		memcpy(entry.hostid, now->registrants[i].hostid, HOSTID_BYTES);
 		put(r, sizeof(status) + i * sizeof(entry), &entry, sizeof(entry));
 	}
+}
+
+static void on_report_fresh(struct request *r)
+{
+	fill_report(r);
+	request_finish_turn(r, NVME_OK);
+}
+
+static void on_report_turn(struct request *r)
+{
+	request_refresh(r, on_report_fresh);
+}
+
+/* Only where other rblkd share the state does a report take a turn: to read it. */
+static enum request_state execute_report(struct request *r)
+{
+	if (r->turns == TURN_WANTED)
+		return request_take_turn(r, on_report_turn);
+	fill_report(r);
 	return request_end(r, NVME_OK);
 }
 
@@ -241,6 +266,8 @@ static enum nvme_status parse_report(struct request *r)
 		return NVME_HOST_ID_INCONSISTENT | NVME_DNR;
 	if (n_bytes > r->queue->target->config->tuning.max_transfer)
 		return NVME_INVALID_FIELD | NVME_DNR;
+	if (guard_is_shared(r->ns->guard))
+		r->turns = TURN_WANTED;
 	r->direction = DIRECTION_C2H;
 	r->length = (uint32_t)n_bytes;
 	return parse_check_sgl(r, false);

@@ -7,7 +7,7 @@
 /* Offered only if lost blocks survive a restart as well as the contents of the medium do. */
 static bool is_offered(const struct namespace *ns)
 {
-	return ns->guard->directory || ns->guard->is_volatile;
+	return ns->guard->store || ns->guard->is_volatile;
 }
 
 static enum nvme_status parse(struct request *r)

@@ -15,15 +15,14 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "target/export/guard/guard_saving.h"
 #include "target/export/guard/pass.h"
-#include "target/store/backend.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/nvme.h"
 
 struct bad_blocks;
 struct guard;
 struct reservation;
-struct state_directory;
 
 enum {
 	GUARD_POLLERS = 8, /* POLLERS_MAX */
@@ -48,13 +47,6 @@ typedef bool guard_visit_fn(struct pass *owner, struct pass *pass);
 /* Continues the owner, on its own poller. */
 typedef void guard_owner_fn(struct pass *owner);
 
-/* The state that survives a restart: guard_state.h. Borrowed. */
-struct guard_kept {
-	struct reservation *reservation;
-	struct bad_blocks *bad_blocks;
-	unsigned write_protect;
-};
-
 struct guard_local {
 	/* Thread: poller of this index */
 	_Alignas(64) struct list passes;
@@ -72,11 +64,14 @@ struct guard {
 	_Atomic(struct reservation *) reservation; /* NULL: no host was ever registered */
 	_Atomic(struct bad_blocks *) bad_blocks;   /* NULL: none */
 	_Atomic unsigned write_protect;		   /* enum nvme_write_protect */
-	_Atomic bool is_unkept; /* the file may differ from this: guard_state.c */
+	_Atomic bool is_unkept;	 /* the record may differ from this: guard_state.c */
+	_Atomic int state_error; /* why it was last not kept or read; 0: that went well */
+	_Atomic uint64_t n_state_errors, n_state_conflicts;
 
 	/* Thread: never changes */
 	uuid_t uuid;
-	struct state_directory *directory; /* borrowed; NULL: nothing is saved */
+	struct record_store *store;	/* borrowed; NULL: nothing is saved */
+	char record[RECORD_NAME_BYTES]; /* its name there */
 	/* the medium does not survive a restart, so its bad blocks do not either */
 	bool is_volatile;
 
@@ -96,16 +91,15 @@ struct guard {
 	struct guard_kept next; /* the state that the owner is making durable: guard_state.h */
 	guard_visit_fn *visit;
 	guard_owner_fn *on_visited;
-	struct loop_msg msg;	/* to the owner: it has the turn, or its visit is over */
-	struct backend_io save; /* guard_save */
-	void (*on_saved)(struct pass *owner, int error);
+	struct loop_msg msg; /* to the owner: it has the turn, or its visit is over */
+	struct guard_saving saving;
 	_Atomic unsigned n_pending; /* pollers that have not answered */
 
 	struct guard_local locals[GUARD_POLLERS];
 };
 
-/* Control. One reference. NULL: no memory. */
-struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bool is_volatile);
+/* Control. One reference. store: borrowed; NULL: nothing is saved. NULL: no memory. */
+struct guard *guard_new(const uuid_t uuid, struct record_store *store, bool is_volatile);
 void guard_ref(struct guard *guard);
 /* Control. The last reference needs that no command is left. Accepts NULL. */
 void guard_unref(struct guard *guard);

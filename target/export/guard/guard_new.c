@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation, references and identity of guards. Control thread, except as guard.h states. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,19 @@
 
 static_assert((int)GUARD_POLLERS == (int)POLLERS_MAX, "a part for each poller");
 
-struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bool is_volatile)
+static void name_record(struct guard *guard)
+{
+	char uuid[UUID_STR_LEN];
+
+	if (guard->store && guard->store->own) {
+		snprintf(guard->record, sizeof(guard->record), "%s", guard->store->own);
+		return;
+	}
+	uuid_unparse_lower(guard->uuid, uuid);
+	snprintf(guard->record, sizeof(guard->record), "%s.json", uuid);
+}
+
+struct guard *guard_new(const uuid_t uuid, struct record_store *store, bool is_volatile)
 {
 	struct guard *guard = aligned_alloc(_Alignof(struct guard), sizeof(*guard));
 
@@ -19,7 +32,8 @@ struct guard *guard_new(const uuid_t uuid, struct state_directory *directory, bo
 	memset(guard, 0, sizeof(*guard));
 	guard->n_refs = 1;
 	uuid_copy(guard->uuid, uuid);
-	guard->directory = directory;
+	guard->store = store;
+	name_record(guard);
 	guard->is_volatile = is_volatile;
 	pthread_mutex_init(&guard->lock, NULL);
 	list_init(&guard->turns);

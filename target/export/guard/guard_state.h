@@ -1,30 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a guard on disk: guard_text.c has the format, state_file.c the files. */
+/* The state of a guard as a record (store/record.h): guard_text.c has the format, guard_state.c
+ * saves it, guard_adopt.c reads it. */
 #pragma once
 
 #include "target/export/guard/guard.h"
-#include "target/export/state_file.h"
 
 enum {
 	GUARD_FORMAT = 1,
-	GUARD_NAME_BYTES = 48, /* UUID.json */
 };
 
 /* ---- the owner of the turn, on its poller ---- */
 
+/* Whether other rblkd change the record, so that only guard_refresh knows what is valid. */
+static inline bool guard_is_shared(const struct guard *guard)
+{
+	return guard->store && guard->store->is_shared;
+}
 /* Copies the current state to guard->next, for the owner to change. */
 void guard_begin_save(struct guard *guard);
-/* Makes guard->next durable on a worker thread, and calls on_saved with 0 or -errno. After a
- * failure the file holds the state from before, or guard->is_unkept is set. Writes nothing without
- * a directory or if is_skipped; on_saved is called from inside then. */
+/*
+ * Makes guard->next durable, and calls on_saved with 0 or -errno. After a failure the record holds
+ * the state from before, or guard->is_unkept is set. Writes nothing without a store; or if
+ * is_skipped, unless other rblkd share the store: on_saved is called from inside then.
+ *
+ * -ECANCELED: another rblkd has changed the record. Its state is valid now, and guard->next is gone
+ * with what the owner had put there: the owner begins again.
+ */
 void guard_save(struct pass *owner, bool is_skipped,
 		void (*on_saved)(struct pass *owner, int error));
+/* Where other rblkd share the store: makes the state of the record valid, waits for commands that
+ * it forbids, and calls on_fresh with 0 or -errno. Elsewhere on_fresh is called from inside. */
+void guard_refresh(struct pass *owner, void (*on_fresh)(struct pass *owner, int error));
 
 /* ---- control ---- */
 
-/* The name of its file in the state directory. */
-void guard_file_name(const struct guard *guard, char name[GUARD_NAME_BYTES]);
-/* Restores the state from the file. 0; or -errno and *error. */
+/* Restores the state from the record. 0; or -errno and *error. */
 int guard_load(struct guard *guard, struct error *error);
 /* Once pollers have stopped: saves an unkept state, if that is possible now. */
 void guard_settle(struct guard *guard);
@@ -33,6 +43,24 @@ void guard_settle(struct guard *guard);
 
 /* The state as text, which the caller frees; *ret_text is NULL without any state. 0 or -ENOMEM. */
 int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
-/* Restores the state into a new guard, before the first command arrives. 0; -EINVAL: guard_format
- * never writes such a text; -ENOMEM. */
+/* The state of a text, which the caller owns. 0; -EINVAL: guard_format never writes such a text;
+ * -ENOMEM. */
+int guard_read(const char *text, struct guard_kept *ret_kept);
+
+/* ---- between these files, guard_adopt.c ---- */
+
+/* Restores the state into a new guard, before the first command arrives. As guard_read. */
 int guard_parse(struct guard *guard, const char *text);
+/* What is valid now. The owner of the turn, or nothing can change it. */
+struct guard_kept guard_valid(struct guard *guard);
+/* Makes it valid; what was valid before stays the caller's. As guard_valid. */
+void guard_publish(struct guard *guard, const struct guard_kept *kept);
+/* Prepares guard->saving.op for the owner; NULL: for control. */
+void guard_prepare_op(struct guard *guard, struct pass *owner);
+/* Logs once that the record may differ from what is valid (error), and once that it no longer does
+ * (0). */
+void guard_note(struct guard *guard, int error);
+/* What rblkctl shows of saves and reads: one has failed with that -errno, or went well (0). */
+void guard_count(struct guard *guard, int error);
+/* guard_refresh for a shared store: reads the record in any case. */
+void guard_reload(struct guard *guard, void (*on_read)(struct pass *owner, int error));

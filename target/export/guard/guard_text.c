@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a guard on disk, one file for each namespace, named after its UUID:
+ * The state of a guard as text, a record for each namespace (store/record.h):
  *
  *   {"version": 1, "write_protected": true, "uncorrectable": [[slba, blocks], ...],
  *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
- *     "nqn": "..."}, ...]}}
+ *     "nqn": "..."}, ...], "generation": 7, "persistent": false}}
  *
- * An earlier rblkd wrote no "nqn"; the host of such a registrant is unknown. A namespace without
- * any state has no file. Numbers that need all 64 bits are strings. This file can read all that it
+ * Only a record that several rblkd share has the last two. It then also has a reservation that
+ * hosts did not ask to persist: the end of one rblkd is no loss of power of the store. An earlier
+ * rblkd wrote no "nqn"; the host of such a registrant is unknown. A namespace without any state has
+ * no record. Numbers that need all 64 bits are strings. This file can read all that it
  * writes, whatever hosts have done (tests/unit/test_guard_text.c).
  */
 #include <errno.h>
@@ -46,7 +48,7 @@ static struct json_object *registrant_to_json(const struct registrant *registran
 	return object;
 }
 
-static struct json_object *reservation_to_json(struct reservation *reservation)
+static struct json_object *reservation_to_json(struct reservation *reservation, bool has_all)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *list = json_object_new_array();
@@ -57,6 +59,10 @@ static struct json_object *reservation_to_json(struct reservation *reservation)
 	json_add(object, "type", json_object_new_int(reservation->type));
 	json_add(object, "holder", json_object_new_int((int)reservation->holder));
 	json_add(object, "registrants", list);
+	if (has_all) {
+		json_add(object, "generation", json_object_new_int64(reservation->generation));
+		json_add(object, "persistent", json_object_new_boolean(reservation->is_persistent));
+	}
 	return object;
 }
 
@@ -79,7 +85,8 @@ static struct json_object *to_json(const struct guard *guard, const struct guard
 {
 	struct reservation *reservation = kept->reservation;
 	const struct bad_blocks *bad = kept->bad_blocks;
-	bool is_reserved = reservation && reservation->is_persistent;
+	bool has_all = guard->store && guard->store->is_shared;
+	bool is_reserved = reservation && (reservation->is_persistent || has_all);
 	bool has_bad = bad && bad->n && !guard->is_volatile;
 	bool is_protected = kept->write_protect == NVME_WP_PROTECTED;
 	struct json_object *object;
@@ -93,7 +100,7 @@ static struct json_object *to_json(const struct guard *guard, const struct guard
 	if (has_bad)
 		json_add(object, "uncorrectable", bad_blocks_to_json(bad));
 	if (is_reserved)
-		json_add(object, "reservation", reservation_to_json(reservation));
+		json_add(object, "reservation", reservation_to_json(reservation, has_all));
 	return object;
 }
 
@@ -147,6 +154,28 @@ static bool get_key(struct json_object *object, uint64_t *ret_key)
 	return !errno && end > text && !*end && *ret_key;
 }
 
+/* A key that may be missing; *ret_value is NULL then. False: its value has another type. */
+static bool get_optional(struct json_object *object, const char *key, json_type type,
+			 struct json_object **ret_value)
+{
+	*ret_value = NULL;
+	return !json_object_object_get_ex(object, key, ret_value) ||
+	       json_object_is_type(*ret_value, type);
+}
+
+/* The default where there is none. False: it is no generation. */
+static bool get_generation(struct json_object *object, uint32_t *ret_generation)
+{
+	struct json_object *value;
+	int64_t n;
+
+	if (!get_optional(object, "generation", json_type_int, &value))
+		return false;
+	n = value ? json_object_get_int64(value) : 0;
+	*ret_generation = (uint32_t)n;
+	return n >= 0 && n <= UINT32_MAX;
+}
+
 /* With its NUL it must be legal as an NQN field of Connect. */
 static bool get_name(struct json_object *object, char ret_nqn[NVMF_NQN_MAX + 1])
 {
@@ -169,16 +198,29 @@ static bool get_registrant(struct json_object *object, struct registrant *ret_re
 		(json_object_is_type(nqn, json_type_string) && get_name(nqn, ret_nqn)));
 }
 
+/* Reads the next one; no host is registered twice. */
+static bool add_registrant(struct reservation *reservation, struct json_object *object)
+{
+	struct registrant *registrant = &reservation->registrants[reservation->n];
+	unsigned index;
+
+	return get_registrant(object, registrant, reservation_name(reservation, reservation->n)) &&
+	       !reservation_find(reservation, registrant->hostid, &index);
+}
+
 static struct reservation *get_reservation(struct json_object *object)
 {
-	struct json_object *type, *holder, *list;
+	struct json_object *type, *holder, *list, *persistent;
 	struct reservation *reservation;
+	uint32_t generation;
 	bool has_holder;
 	size_t n;
 
 	if (!get(object, "type", json_type_int, &type) ||
 	    !get(object, "holder", json_type_int, &holder) ||
-	    !get(object, "registrants", json_type_array, &list))
+	    !get(object, "registrants", json_type_array, &list) ||
+	    !get_optional(object, "persistent", json_type_boolean, &persistent) ||
+	    !get_generation(object, &generation))
 		return NULL;
 	n = json_object_array_length(list);
 	if (n > REGISTRANTS_MAX || json_object_get_int64(type) < NVME_RTYPE_NONE ||
@@ -195,11 +237,10 @@ static struct reservation *get_reservation(struct json_object *object)
 		return NULL;
 	reservation->type = (uint8_t)json_object_get_int(type);
 	reservation->holder = has_holder ? (unsigned)json_object_get_int(holder) : 0;
-	reservation->is_persistent = true;
+	reservation->generation = generation;
+	reservation->is_persistent = !persistent || json_object_get_boolean(persistent);
 	for (; reservation->n < n; reservation->n++)
-		if (!get_registrant(json_object_array_get_idx(list, reservation->n),
-				    &reservation->registrants[reservation->n],
-				    reservation_name(reservation, reservation->n))) {
+		if (!add_registrant(reservation, json_object_array_get_idx(list, reservation->n))) {
 			free(reservation);
 			return NULL;
 		}
@@ -240,45 +281,40 @@ static struct bad_blocks *get_bad_blocks(struct json_object *list)
 	return set;
 }
 
-static bool take_over(struct guard *guard, struct json_object *object)
+/* What it has read stays in *kept when it fails. */
+static bool read_object(struct json_object *object, struct guard_kept *kept)
 {
-	struct json_object *value;
-	struct reservation *reservation;
-	struct bad_blocks *bad;
+	struct json_object *version, *is_protected, *bad, *reservation;
 
-	if (!get(object, "version", json_type_int, &value) ||
-	    json_object_get_int(value) != GUARD_FORMAT)
+	if (!get(object, "version", json_type_int, &version) ||
+	    json_object_get_int(version) != GUARD_FORMAT)
 		return false;
-	if (get(object, "write_protected", json_type_boolean, &value) &&
-	    json_object_get_boolean(value)) {
-		atomic_store(&guard->write_protect, NVME_WP_PROTECTED);
-		guard_set_flag(guard, GUARD_PROTECTED, true);
-	}
-	if (get(object, "uncorrectable", json_type_array, &value)) {
-		bad = get_bad_blocks(value);
-		if (!bad)
-			return false;
-		atomic_store(&guard->bad_blocks, bad);
-		guard_set_flag(guard, GUARD_BAD_BLOCKS, true);
-	}
-	if (get(object, "reservation", json_type_object, &value)) {
-		reservation = get_reservation(value);
-		if (!reservation)
-			return false;
-		atomic_store(&guard->reservation, reservation);
-		guard_set_flag(guard, GUARD_RESERVED, reservation->type);
-	}
-	return true;
+	if (!get_optional(object, "write_protected", json_type_boolean, &is_protected) ||
+	    !get_optional(object, "uncorrectable", json_type_array, &bad) ||
+	    !get_optional(object, "reservation", json_type_object, &reservation))
+		return false;
+	if (is_protected && json_object_get_boolean(is_protected))
+		kept->write_protect = NVME_WP_PROTECTED;
+	if (bad && !(kept->bad_blocks = get_bad_blocks(bad)))
+		return false;
+	return !reservation || (kept->reservation = get_reservation(reservation));
 }
 
-int guard_parse(struct guard *guard, const char *text)
+int guard_read(const char *text, struct guard_kept *ret_kept)
 {
 	struct json_object *object;
 	int r = json_parse(text, &object);
 
+	*ret_kept = (struct guard_kept){.write_protect = NVME_WP_NONE};
 	errno = 0;
-	if (r == 0 && !(json_object_is_type(object, json_type_object) && take_over(guard, object)))
+	if (r == 0 &&
+	    !(json_object_is_type(object, json_type_object) && read_object(object, ret_kept)))
 		r = errno == ENOMEM ? -ENOMEM : -EINVAL;
 	json_object_put(object);
+	if (r < 0) {
+		free(ret_kept->reservation);
+		free(ret_kept->bad_blocks);
+		*ret_kept = (struct guard_kept){.write_protect = NVME_WP_NONE};
+	}
 	return r;
 }

@@ -4,7 +4,7 @@
  * registrant, checks in the specification's order, and changes the copy. A failure frees the copy.
  *
  * Register, Clear and both Preempts increment the generation (7.5); Acquire and Release do not. It
- * starts at 0 whenever rblkd starts.
+ * starts at 0 whenever rblkd starts, unless the state is shared with other rblkd.
  */
 #include <stdlib.h>
 #include <string.h>

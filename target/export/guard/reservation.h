@@ -37,7 +37,7 @@ struct reservation_wish {
 	bool ignores_key;
 	unsigned cptpl, type;
 	uint64_t crkey, key; /* key: NRKEY, PRKEY */
-	bool can_persist;    /* there is a state directory */
+	bool can_persist;    /* the state is kept in a store */
 };
 
 /*

@@ -81,12 +81,12 @@ static struct json_object *call_status(void *context, struct json_object *params
 	struct target *target = context;
 	struct json_object *o = json_object_new_object();
 	unsigned n_namespaces, n_failed, n_degraded, n_up = portals_n_listening(target);
-	unsigned n_unkept = control_count_unkept(target), n_ill;
+	unsigned n_refusing, n_unkept = control_count_unkept(target, &n_refusing), n_ill;
 	struct json_object *stores = control_list_stores(target, &n_ill);
 	bool is_well = !n_unkept && !target->n_defects && n_up == portals_n_used(target);
 
 	control_count_namespaces(target, &n_namespaces, &n_failed, &n_degraded);
-	is_well = is_well && !n_failed && !n_degraded && !n_ill;
+	is_well = is_well && !n_failed && !n_degraded && !n_ill && !n_refusing;
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "program", "rblkd");
 	control_add_string(o, "version", RBLK_VERSION);
@@ -103,6 +103,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "namespaces", n_namespaces);
 	control_add_number(o, "failed_namespaces", n_failed);
 	control_add_number(o, "unkept_namespaces", n_unkept);
+	control_add_number(o, "refusing_namespaces", n_refusing);
 	control_add_number(o, "defects", target->n_defects);
 	control_add_number(o, "degraded_namespaces", n_degraded);
 	json_add(o, "errors", control_list_errors(target));

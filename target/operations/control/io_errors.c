@@ -101,6 +101,13 @@ struct json_object *control_list_errors(struct target *target)
 
 /* ---- clear ---------------------------------------------------------------------------------- */
 
+static bool clear(struct namespace *ns)
+{
+	bool was_refusing = atomic_exchange(&ns->guard->state_error, 0);
+
+	return io_errors_clear(ns) || was_refusing;
+}
+
 struct json_object *control_clear(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
@@ -118,7 +125,7 @@ struct json_object *control_clear(void *context, struct json_object *params, str
 			if (!subsystem_is_named(s, s->namespaces[j], name))
 				continue;
 			n_meant++;
-			n_cleared += io_errors_clear(s->namespaces[j]);
+			n_cleared += clear(s->namespaces[j]);
 		}
 	}
 	if (name && !n_meant)

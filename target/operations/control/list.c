@@ -18,6 +18,7 @@
 #include "target/operations/control/io_errors.h"
 #include "target/association/controller.h"
 #include "target/export/durability.h"
+#include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
@@ -165,6 +166,18 @@ static void add_durability(struct json_object *o, const struct namespace *ns)
 	json_add(o, "durability", durability);
 }
 
+/* Where reservations are kept; how often that failed, or another rblkd was faster. */
+static void add_state(struct json_object *o, const struct guard *guard)
+{
+	int error = atomic_load(&guard->state_error);
+
+	control_add_string(o, "state_store", guard->store ? guard->store->place : NULL);
+	control_add_bool(o, "state_shared", guard_is_shared(guard));
+	control_add_number(o, "state_errors", atomic_load(&guard->n_state_errors));
+	control_add_number(o, "state_conflicts", atomic_load(&guard->n_state_conflicts));
+	control_add_string(o, "state_error", error ? record_strerror(error) : NULL);
+}
+
 static struct json_object *show_namespace(const struct target *target,
 					  const struct subsystem *subsystem,
 					  const struct namespace *ns)
@@ -183,6 +196,7 @@ static struct json_object *show_namespace(const struct target *target,
 	control_add_bool(o, "read_only", ns->is_read_only);
 	control_add_string(o, "state", control_namespace_state(ns));
 	control_add_errors(o, ns);
+	add_state(o, ns->guard);
 	add_durability(o, ns);
 	add_counters(o, ns);
 	return o;
@@ -222,6 +236,7 @@ static struct json_object *show_store(const struct subsystem *subsystem, struct 
 	control_add_string(o, "path", ns->path);
 	control_add_string(o, "health", health);
 	json_add(o, "serving", json_object_new_boolean(is_well));
+	add_state(o, ns->guard);
 	*n_ill += !is_well;
 	return o;
 }
@@ -387,16 +402,21 @@ void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *
 	}
 }
 
-unsigned control_count_unkept(struct target *target)
+unsigned control_count_unkept(struct target *target, unsigned *ret_refusing)
 {
 	const struct snapshot *snapshot = get_snapshot(target);
 	unsigned n = 0;
 
+	*ret_refusing = 0;
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
 		const struct subsystem *s = &snapshot->subsystems[i];
 
-		for (unsigned j = 0; j < s->n_namespaces; j++)
-			n += atomic_load(&s->namespaces[j]->guard->is_unkept);
+		for (unsigned j = 0; j < s->n_namespaces; j++) {
+			struct guard *guard = s->namespaces[j]->guard;
+
+			n += atomic_load(&guard->is_unkept);
+			*ret_refusing += guard_is_shared(guard) && atomic_load(&guard->state_error);
+		}
 	}
 	return n;
 }

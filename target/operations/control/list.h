@@ -23,5 +23,6 @@ const char *control_host_name(const struct target *target, const char *nqn);
 unsigned control_count_hosts(const struct target *target);
 void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *ret_failed,
 			      unsigned *ret_degraded);
-/* Of the namespaces, those whose state file may differ from the valid state. */
-unsigned control_count_unkept(struct target *target);
+/* Of the namespaces, those whose record may differ from the valid state. Sets *ret_refusing to the
+ * number of those that last refused a command because a cluster did not keep or give it. */
+unsigned control_count_unkept(struct target *target, unsigned *ret_refusing);

@@ -159,6 +159,15 @@ static uint64_t get_media_errors(const struct ns_row *row)
 	return row->counters.n_media_errors;
 }
 
+static uint64_t get_state_errors(const struct ns_row *row)
+{
+	return atomic_load(&row->ns->guard->n_state_errors);
+}
+static uint64_t get_state_conflicts(const struct ns_row *row)
+{
+	return atomic_load(&row->ns->guard->n_state_conflicts);
+}
+
 static const struct {
 	const char *name, *type, *help;
 	uint64_t (*get)(const struct ns_row *row);
@@ -172,6 +181,11 @@ static const struct {
 	 "When its store failed last, since 1970; 0: never.", get_last_error},
 	{"namespace_in_flight", "gauge", "Commands it has now.", get_in_flight},
 	{"namespace_media_errors_total", "counter", "Errors of its medium.", get_media_errors},
+	{"namespace_state_errors_total", "counter",
+	 "Reservations and the like that could not be kept or read.", get_state_errors},
+	{"namespace_state_conflicts_total", "counter",
+	 "Changes of them that began again, as another rblkd had changed them.",
+	 get_state_conflicts},
 };
 
 static void write_ns_values(FILE *f, const struct rows *rows)

@@ -332,6 +332,35 @@ static void on_update(void *context)
 		rbd_host->changed(&image->backend);
 }
 
+/* The state of the namespace is beside the image, in an object with the image's id in its name. */
+static int open_records(struct image *image, const struct backend_config *config,
+			struct error *error)
+{
+	char id[IMAGE_ID_MAX] = "", object[IMAGE_ID_MAX + 16], place[512];
+	int r = config->keeps_records ? rbd_get_id(image->rbd, id, sizeof(id)) : 0;
+
+	if (r < 0)
+		return explain_open(image, config, r, error);
+	if (!config->keeps_records)
+		return 0;
+	snprintf(object, sizeof(object), "rblk.state.%s", id);
+	snprintf(place, sizeof(place), "%s%s%s/%s", image->name.pool, *image->name.space ? "/" : "",
+		 image->name.space, object);
+	image->records = records_new(image->pool, object, place);
+	r = image->records ? records_read_first(image->records) : -ENOMEM;
+	if (record_is_damaged(r))
+		return image_refuse(
+			config, r, error,
+			"%s is damaged: it has the reservations; remove that object of the pool (rados rm) to serve the image without them",
+			place);
+	if (r < 0)
+		return image_refuse(
+			config, r, error,
+			"cannot read %s, which has its reservations: %s (ceph_state: directory keeps them on this machine)",
+			place, strerror(-r));
+	return 0;
+}
+
 static int watch(struct image *image, const struct backend_config *config, struct error *error)
 {
 	int r = config->is_read_only
@@ -383,6 +412,8 @@ int image_open(struct image *image, const struct backend_config *config, struct 
 		r = take_lock(image, config, features, error);
 	if (r == 0)
 		r = fill_limits(image, config, error);
+	if (r == 0)
+		r = open_records(image, config, error);
 	return r < 0 ? r : watch(image, config, error);
 }
 
@@ -392,11 +423,13 @@ void image_release(struct image *image)
 		rbd_update_unwatch(image->rbd, image->watch);
 	if (image->rbd)
 		rbd_close(image->rbd);
+	records_free(image->records);
 	if (image->pool)
 		rados_ioctx_destroy(image->pool);
 	cluster_put(image->cluster);
 	image->has_watch = false;
 	image->rbd = NULL;
+	image->records = NULL;
 	image->pool = NULL;
 	image->cluster = NULL;
 }

@@ -5,6 +5,7 @@
 #include <rbd/librbd.h>
 
 #include "target/store/rbd/cluster.h"
+#include "target/store/rbd/records.h"
 
 enum {
 	IMAGE_ID_MAX = 128,
@@ -25,8 +26,9 @@ struct image {
 	char *path; /* owned: the name as in the configuration */
 	uint64_t watch;
 	bool has_watch;
-	uint64_t piece_bytes; /* of a discard or of zeroes, in one call */
-	struct list node;     /* of images that are open, under that list's lock */
+	uint64_t piece_bytes;	 /* of a discard or of zeroes, in one call */
+	struct list node;	 /* of images that are open, under that list's lock */
+	struct records *records; /* owned; NULL: the namespace's state is kept elsewhere */
 
 	/* Any thread: the watch writes it */
 	_Atomic uint64_t size_bytes;

@@ -97,12 +97,21 @@ static void wait_to_be_taken(struct opener *opener)
 	}
 }
 
+static void drop_image(struct opener *opener)
+{
+	free_image(opener->image);
+	opener->image = NULL;
+}
+
 static void *run_opener(void *context)
 {
 	struct opener *opener = context;
 	struct error error;
 	int r = image_open(opener->image, &opener->config, &error);
 
+	/* Before control knows the result: rblkd may end then, and librados must not be at work. */
+	if (r < 0)
+		drop_image(opener);
 	pthread_mutex_lock(&all.lock);
 	if (opener->state == OPENING) {
 		opener->state = OPENED;
@@ -146,7 +155,8 @@ static struct opener *find_opener(const struct backend_config *config)
 		    !strcmp(opener->conf, config->ceph_conf) &&
 		    !strcmp(opener->user, config->ceph_user) &&
 		    opener->config.block_size == config->block_size &&
-		    opener->config.is_read_only == config->is_read_only)
+		    opener->config.is_read_only == config->is_read_only &&
+		    opener->config.keeps_records == config->keeps_records)
 			return opener;
 	}
 	return NULL;
@@ -207,8 +217,8 @@ static int take_from_opener(const struct backend_config *config, struct image **
 	} else {
 		r = opener->result;
 		*error = opener->error;
-		*ret_image = r < 0 ? NULL : opener->image;
-		opener->image = r < 0 ? opener->image : NULL;
+		*ret_image = opener->image;
+		opener->image = NULL;
 		opener->state = TAKEN;
 		list_remove(&opener->node);
 		pthread_cond_broadcast(&all.moved);
@@ -338,6 +348,11 @@ static bool rbd_backend_health(struct backend *backend, char *text, size_t n)
 	return cluster_health(container_of(backend, struct image, backend)->cluster, text, n);
 }
 
+static struct record_store *rbd_backend_records(struct backend *backend)
+{
+	return records_store(container_of(backend, struct image, backend)->records);
+}
+
 static const struct backend_ops rbd_ops = {
 	.name = "rbd",
 	.prepare = rbd_backend_prepare,
@@ -347,6 +362,7 @@ static const struct backend_ops rbd_ops = {
 	.submit = image_submit,
 	.resize = rbd_backend_resize,
 	.health = rbd_backend_health,
+	.records = rbd_backend_records,
 };
 
 static void start_plugin(const struct backend_host *host)

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state directory as a store of records (store/record.h): a record is a file of that name. */
+#pragma once
+
+#include "target/store/record.h"
+
+struct state_directory;
+
+/* Control. directory: borrowed until state_records_free. NULL: no memory. */
+struct record_store *state_records_new(struct state_directory *directory);
+/* Control, when nothing uses it any more. Accepts NULL. */
+void state_records_free(struct record_store *store);

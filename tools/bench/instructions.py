@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """User-space instructions an I/O costs one of our programs, the software provider's excluded.
 
-callgrind runs the program twice, with few I/Os and with many; the difference is what the I/Os cost.
-On one CPU, where they do not poll.
+callgrind runs the program on one CPU, where it does not poll, and writes down what each million of
+basic blocks did: a window. The windows with the most I/Os tell what an I/O costs. In the others the
+program also started, or went to sleep and woke up because the machine had no time for its peer.
 What the program and its libraries execute counts, not what the provider executes, nor what that calls."""
 
 import ctypes
+import glob
 import os
 import re
 import shutil
 import socket
+import statistics
 import struct
 import threading
 
@@ -19,7 +22,10 @@ from machine import Failure, built
 
 PIDFD_GETFD = 438
 PROVIDER = "libsoftrdma"
-SECONDS = 0.5, 3
+SECONDS = 3
+WINDOW = 1000 * 1000  # basic blocks
+N_WINDOWS = 5  # the fullest
+MIN_PER_WINDOW = 1000  # I/Os
 NAMESPACE = {1: "ram: 64MiB, block_size: 4096"}
 LOAD = programs.Load("randread", 4096, 32)
 
@@ -28,37 +34,30 @@ def read_profile(path, per_io):
     """Of a callgrind.out file: (calls of the function per_io, instructions that are the program's own:
     all, less what the provider executes and calls)."""
     total = provider = n = 0
-    objects, functions = {}, {}
     here = callee = ""
-    calls = 0
+    calls = None  # of the call whose cost the next line has
     with open(path, encoding="utf-8", errors="replace") as f:
         for line in f:
             key, _, value = line.partition("=")
             if key == "ob":
-                here = callee = name_of(objects, value)
+                here = callee = value.strip()
             elif key == "cob":
-                callee = name_of(objects, value)
+                callee = value.strip()
             elif key in ("fn", "cfn"):
                 # LTO renames a static function of whose name there are several
-                function = name_of(functions, value).partition(".lto_priv.")[0]
+                function = value.strip().partition(".lto_priv.")[0]
             elif key == "calls":
                 calls = int(value.split()[0])
                 n += calls if function == per_io else 0
             elif re.match(r"[+\-*\d]", line):
                 cost = int(line.split()[1])
-                if not calls:
+                if calls is None:
                     total += cost
                 # The cost of a call is all that happens in it: what the provider calls is its own.
-                if PROVIDER in here and (not calls or PROVIDER not in callee):
+                if PROVIDER in here and (calls is None or PROVIDER not in callee):
                     provider += cost
-                calls, callee = 0, here
+                calls, callee = None, here
     return n, total - provider
-
-
-def name_of(names, value):
-    """callgrind writes a name once, as "(number) name", then "(number)"."""
-    number, _, name = value.strip().partition(" ")
-    return names.setdefault(number, name)
 
 
 class PidfdHelper:
@@ -104,7 +103,7 @@ class Traced:
         env["LD_PRELOAD"] = built("tools", "bench", "libbench-pidfd.so") + ":" + env["LD_PRELOAD"]
         self.server = machine.Server(
             ["taskset", "-c", "0", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.out}",
-             *command], env=env)
+             f"--dump-every-bb={WINDOW}", "--compress-strings=no", *command], env=env)
         try:
             self.server.wait_ready(lambda: condition(self.server))
         except Failure:
@@ -112,45 +111,42 @@ class Traced:
             raise
 
     def end(self, per_io):
+        """The windows: [(I/Os, instructions)]."""
         self.server.stop()
         self.helper.close()
+        windows = glob.glob(self.out + ".[0-9]*")
         keep = os.environ.get("RBLK_BENCH_CALLGRIND")  # a folder, for callgrind_annotate
-        if keep:
-            shutil.copy(self.out, os.path.join(keep, f"{self.server.pid}.callgrind"))
-        return read_profile(self.out, per_io)
+        for path in windows if keep else []:
+            shutil.copy(path, os.path.join(keep, f"{self.server.pid}{os.path.splitext(path)[1]}.callgrind"))
+        return [read_profile(path, per_io) for path in windows]
 
 
-def instructions_per_io(run):
-    """run(seconds): (I/Os, instructions) of a program that lived so long under load."""
-    few, many = run(SECONDS[0]), run(SECONDS[1])
-    if many[0] <= few[0]:
+def instructions_per_io(windows):
+    fullest = sorted(windows, reverse=True)[:N_WINDOWS]
+    if len(fullest) < N_WINDOWS or fullest[-1][0] < MIN_PER_WINDOW:
         raise Failure("too busy a machine to count instructions")
-    return (many[1] - few[1]) / (many[0] - few[0])
+    return statistics.median(cost / n for n, cost in fullest)
 
 
 def of_target():
-    def run(seconds):
-        with programs.folder() as scratch:
-            port = machine.free_port()
-            config = programs.write_config(scratch, port, NAMESPACE, "{spin: never, workers: 1}")
-            traced = Traced(scratch, [built("target", "rblkd"), "--config", config],
-                            lambda server: server.has_said(programs.READY))
-            try:
-                programs.rblk_bench(programs.Target(traced.server, port), 1, LOAD, seconds)
-            finally:
-                result = traced.end("request_on_recv")
-            return result
-    return instructions_per_io(run)
+    with programs.folder() as scratch:
+        port = machine.free_port()
+        config = programs.write_config(scratch, port, NAMESPACE, "{spin: never, workers: 1}")
+        traced = Traced(scratch, [built("target", "rblkd"), "--config", config],
+                        lambda server: server.has_said(programs.READY))
+        try:
+            programs.rblk_bench(programs.Target(traced.server, port), 1, LOAD, SECONDS)
+        finally:
+            windows = traced.end("request_on_recv")
+        return instructions_per_io(windows)
 
 
 def of_volume():
-    def run(seconds):
-        with programs.folder() as scratch, programs.rblkd(scratch, NAMESPACE) as target:
-            command, env, path = programs.volume_command(scratch, target, 1)
-            traced = Traced(scratch, command, lambda _: os.path.exists(path) and machine.accepts(path), env)
-            try:
-                programs.fio_nbd(programs.Volume(f"nbd+unix:///?socket={path}", []), LOAD, seconds)
-            finally:
-                result = traced.end("on_read")
-            return result
-    return instructions_per_io(run)
+    with programs.folder() as scratch, programs.rblkd(scratch, NAMESPACE) as target:
+        command, env, path = programs.volume_command(scratch, target, 1)
+        traced = Traced(scratch, command, lambda _: os.path.exists(path) and machine.accepts(path), env)
+        try:
+            programs.fio_nbd(programs.Volume(f"nbd+unix:///?socket={path}", []), LOAD, SECONDS)
+        finally:
+            windows = traced.end("on_read")
+        return instructions_per_io(windows)

@@ -306,7 +306,7 @@ def grown():
 
 @contextlib.contextmanager
 def count():
-    """User-space instructions an I/O, which do not depend on the machine's load (valgrind)."""
+    """User-space instructions an I/O, where the program is busy (valgrind)."""
     machine.need("valgrind")
     yield [Case("count", "4 KiB randread d32", "rblkd",
                 {"rblkd": lambda s: {"instructions": instructions.of_target()}},

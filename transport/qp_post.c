@@ -176,10 +176,14 @@ void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned 
 		signal(qp, wr);
 	else if (flags & QP_SIGNALED)
 		qp->wants_signal = true; /* qp_flush signals the last request of the chain */
-	wr->opcode = flags & QP_INVALIDATE ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-	wr->invalidate_rkey = flags & QP_INVALIDATE ? invalidate_rkey : 0;
+	wr->opcode = IBV_WR_SEND;
+	if (!(flags & QP_INVALIDATE))
+		invalidate_rkey = 0;
+	else
+		wr->opcode = IBV_WR_SEND_WITH_INV;
+	wr->invalidate_rkey = invalidate_rkey;
 	/* libsiw reads the key from this field, for each opcode. Others ignore it for a SEND. */
-	wr->wr.rdma.rkey = wr->invalidate_rkey;
+	wr->wr.rdma.rkey = invalidate_rkey;
 }
 
 /* A request without a work of its own: filled in here, queued together with its SEND. */

@@ -12,7 +12,6 @@
  * A new command is a row of the table here, and a file that makes its parts.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/probe.h"
@@ -113,47 +112,60 @@ static inline void count(const struct nbd_request *r)
 	}
 }
 
-static void start_payload(struct nbd_request *r)
+static void expect_payload(struct nbd_request *r, enum conn_state state)
 {
-	struct nbd_conn *conn = r->conn;
+	struct conn_input *input = &r->conn->input;
 
-	conn->input.current = r;
-	conn->input.is_bulk = r->length >= CONN_RECV_BYTES;
-	if (!r->error) {
-		count(r);
-		nbd_conn_move(conn, CONN_PAYLOAD);
-		return;
+	input->current = r;
+	input->is_bulk = r->length >= CONN_RECV_BYTES;
+	nbd_conn_move(r->conn, state);
+}
+
+static COLD_PATH void refuse(struct nbd_request *r)
+{
+	if (r->type == NBD_CMD_WRITE && r->length) {
+		r->conn->input.n_skip_bytes = r->length;
+		expect_payload(r, CONN_PAYLOAD_SKIP);
+	} else {
+		nbd_reply_status(r);
 	}
-	conn->input.n_skip_bytes = r->length;
-	nbd_conn_move(conn, CONN_PAYLOAD_SKIP);
 }
 
 static void start(struct nbd_request *r)
 {
-	if (r->type == NBD_CMD_WRITE && r->length) {
-		start_payload(r);
+	r->conn->input.is_bulk = false;
+	if (__builtin_expect(r->error, 0)) {
+		refuse(r);
 		return;
 	}
-	r->conn->input.is_bulk = false;
-	if (!r->error)
-		count(r);
-	if (r->error || r->type == NBD_CMD_CACHE) {
-		nbd_reply_status(r);
-	} else if (r->type == NBD_CMD_BLOCK_STATUS) {
-		nbd_extents_start(r);
-	} else if (r->type == NBD_CMD_READ) {
+	count(r);
+	switch (r->type) {
+	case NBD_CMD_READ:
 		nbd_read_start(r);
-	} else {
+		break;
+	case NBD_CMD_WRITE:
+		if (r->length)
+			expect_payload(r, CONN_PAYLOAD);
+		else
+			nbd_reply_status(r);
+		break;
+	case NBD_CMD_CACHE:
+		nbd_reply_status(r);
+		break;
+	case NBD_CMD_BLOCK_STATUS:
+		nbd_extents_start(r);
+		break;
+	default:
 		r->must_flush = r->type == NBD_CMD_FLUSH ||
 				(r->type == NBD_CMD_TRIM && r->flags & NBD_CMD_FLAG_FUA);
 		nbd_io_issue(r);
 	}
 }
 
-/* NULL: there is no such command; NBD_CMD_DISC never gets here. */
+/* NULL: there is no such command. The row of NBD_CMD_DISC is empty; it never gets here. */
 static const struct nbd_command_rule *find_command(uint16_t type)
 {
-	return type < ARRAY_LEN(commands) && commands[type].flags ? &commands[type] : NULL;
+	return type < ARRAY_LEN(commands) ? &commands[type] : NULL;
 }
 
 static struct nbd_request *parse(struct nbd_conn *conn, const struct nbd_request_header *header)
@@ -174,23 +186,24 @@ static struct nbd_request *parse(struct nbd_conn *conn, const struct nbd_request
 
 static inline enum conn_step receive_one(struct nbd_conn *conn)
 {
-	struct nbd_request_header header;
+	const struct nbd_request_header *header;
 
 	if (conn->alone || conn->must_leave || !list_is_empty(&conn->starved))
 		return STEP_WAITS;
-	if (nbd_conn_n_input(conn) < sizeof(header))
+	if (nbd_conn_n_input(conn) < sizeof(*header))
 		return STEP_NEEDS_INPUT;
 	if (!conn->free_requests)
 		return STEP_WAITS;
-	memcpy(&header, conn->input.bytes + conn->input.at, sizeof(header));
-	conn->input.at += sizeof(header);
-	if (get_be32(header.magic) != NBD_REQUEST_MAGIC)
+	/* It stays there until the next bytes are received. */
+	header = (const void *)(conn->input.bytes + conn->input.at);
+	conn->input.at += sizeof(*header);
+	if (get_be32(header->magic) != NBD_REQUEST_MAGIC)
 		return nbd_conn_refuse(conn, "wrong magic of a request");
-	if (get_be16(header.type) == NBD_CMD_DISC)
+	if (get_be16(header->type) == NBD_CMD_DISC)
 		return STEP_DRAIN;
-	if (get_be16(header.type) == NBD_CMD_WRITE && get_be32(header.length) > NBD_PAYLOAD_MAX)
+	if (get_be16(header->type) == NBD_CMD_WRITE && get_be32(header->length) > NBD_PAYLOAD_MAX)
 		return nbd_conn_refuse(conn, "a payload of absurd length");
-	start(parse(conn, &header));
+	start(parse(conn, header));
 	return STEP_AGAIN;
 }
 

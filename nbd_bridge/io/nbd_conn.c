@@ -114,6 +114,7 @@ int nbd_conn_alloc(struct nbd_conn *conn)
 		struct nbd_request *r = &conn->requests[i];
 
 		list_init(&r->node);
+		list_init(&r->parts);
 		r->next_free = conn->free_requests;
 		conn->free_requests = r;
 	}
@@ -158,12 +159,14 @@ void nbd_conn_check_end(struct nbd_conn *conn)
 	loop_defer(&conn->thread->loop, &conn->reap);
 }
 
-uint64_t nbd_conn_share(const struct nbd_conn *conn)
+void nbd_conn_count(struct nbd_conn *conn, int n)
 {
 	const struct nbd_export *export = conn->export;
-	uint64_t share = export->slab_bytes / (conn->thread->n_conns + 1);
+	struct nbd_thread *thread = conn->thread;
+	uint64_t share;
 
-	if (conn->thread->n_conns == 1)
-		share = export->slab_bytes / 4 * 3;
-	return MAX(share, export->max_io_bytes);
+	thread->n_conns += (unsigned)n;
+	share = thread->n_conns == 1 ? export->slab_bytes / 4 * 3
+				     : export->slab_bytes / (thread->n_conns + 1);
+	thread->share_bytes = MAX(share, export->max_io_bytes);
 }

@@ -12,7 +12,7 @@
  *   TAKEN -> WRITING -> FREE                            flush
  *
  * A part takes all it needs at once and holds nothing while it waits, so parts cannot wait for each
- * other's memory. A connection may hold its share of the slab (nbd_conn_share); at that limit one
+ * other's memory. A connection may hold its share of the slab (nbd_conn_count); at that limit one
  * of its own buffers must come back, below it the connection waits in the volume's FIFO for a
  * buffer.
  */
@@ -66,7 +66,7 @@ static void wait_for_buffer(struct nbd_conn *conn)
 /* Its share of the slab is used up: one of its own buffers has to come back. */
 static bool is_over_share(const struct nbd_conn *conn, uint32_t n_bytes)
 {
-	return conn->n_held_bytes && conn->n_held_bytes + n_bytes > nbd_conn_share(conn);
+	return conn->n_held_bytes && conn->n_held_bytes + n_bytes > conn->thread->share_bytes;
 }
 
 struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t length,
@@ -112,7 +112,8 @@ struct nbd_request *nbd_part_give(struct nbd_part *part)
 	if (part->buffer)
 		volume_buffer_give(conn->thread->queue, part->buffer);
 	conn->n_held_bytes -= part->n_buffer_bytes;
-	list_remove(&part->node);
+	if (!list_is_empty(&part->node)) /* of an ordered read: few are */
+		list_remove(&part->node);
 	part->next_free = conn->free_parts;
 	conn->free_parts = part;
 	r->n_parts--;

@@ -136,26 +136,32 @@ static bool gather(struct nbd_request *r)
 	return true;
 }
 
-void nbd_read_start(struct nbd_request *r)
+static void start_ordered(struct nbd_request *r)
 {
 	const struct nbd_export *export = r->conn->export;
 	uint64_t n_head = r->offset & (export->block_size - 1);
 	bool is_one = n_head + r->length <= export->max_io_bytes;
 
-	if (!r->length) {
-		nbd_reply_status(r);
-		return;
-	}
 	r->mode = REPLY_ORDERED;
-	if (r->conn->replies >= REPLIES_STRUCTURED && !(r->flags & NBD_CMD_FLAG_DF))
-		r->mode = REPLY_CHUNKS;
-	else if (!is_one && gather(r))
+	if (!is_one && gather(r))
 		return;
-	else if (!is_one) {
+	if (!is_one) {
 		r->mode = REPLY_STREAM;
 		r->conn->alone = r;
 	}
 	nbd_io_issue(r);
+}
+
+void nbd_read_start(struct nbd_request *r)
+{
+	if (!r->length) {
+		nbd_reply_status(r);
+	} else if (r->conn->replies < REPLIES_STRUCTURED || r->flags & NBD_CMD_FLAG_DF) {
+		start_ordered(r);
+	} else {
+		r->mode = REPLY_CHUNKS;
+		nbd_io_issue(r);
+	}
 }
 
 void nbd_read_finish(struct nbd_request *r)

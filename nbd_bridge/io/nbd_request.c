@@ -26,7 +26,8 @@ struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 	struct nbd_request *r = conn->free_requests;
 
 	conn->free_requests = r->next_free;
-	/* What the header fills in, and out, are not cleared before. */
+	/* What the header fills in, and out, are not cleared before. parts is empty: each part
+	 * leaves it before it is given back. */
 	r->conn = conn;
 	r->cursor = 0;
 	r->n_refs = 1;
@@ -34,7 +35,6 @@ struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 	r->mode = REPLY_SIMPLE;
 	r->must_flush = false;
 	nbd_request_move(r, NBD_REQUEST_RUNNING);
-	list_init(&r->parts);
 	conn->n_running++;
 	counter_add(&conn->n_requests, 1);
 	counter_add(&conn->thread->stats.n_running, 1);

@@ -59,29 +59,40 @@ ssize_t nbd_socket_receive(struct nbd_conn *conn, bool *ret_is_short)
 	return n;
 }
 
-static unsigned gather(struct nbd_conn *conn, struct iovec *iov, size_t *ret_n_bytes)
+/* The outs, whole, as far as there is room. */
+static unsigned gather(const struct nbd_conn *conn, struct iovec *iov, size_t *ret_n_bytes)
 {
-	size_t skip = conn->output.n_sent, n_bytes = 0;
+	size_t n_bytes = 0;
 	unsigned n = 0;
 
 	list_for_each (node, &conn->output.outs) {
 		struct nbd_out *out = list_entry(node, struct nbd_out, node);
-		uintptr_t payload = (uintptr_t)out->payload;
-		size_t n_header = out->header_length - MIN(skip, out->header_length);
-		size_t n_payload = out->payload_length;
 
 		if (n + 2 > SEND_IOV)
 			break;
-		if (n_header)
-			iov[n++] = (struct iovec){out->header + skip, n_header};
-		skip -= MIN(skip, out->header_length);
-		if (n_payload)
-			iov[n++] = (struct iovec){(void *)(payload + skip), n_payload - skip};
-		n_bytes += n_header + n_payload - skip;
-		skip = 0;
+		n_bytes += out->header_length + out->payload_length;
+		if (out->header_length)
+			iov[n++] = (struct iovec){out->header, out->header_length};
+		if (out->payload_length)
+			iov[n++] = (struct iovec){(void *)(uintptr_t)out->payload,
+						  out->payload_length};
 	}
 	*ret_n_bytes = n_bytes;
 	return n;
+}
+
+/* Less what was sent of the first out. */
+static void trim(struct msghdr *msg, size_t n_sent)
+{
+	while (n_sent && n_sent >= msg->msg_iov->iov_len) {
+		n_sent -= msg->msg_iov->iov_len;
+		msg->msg_iov++;
+		msg->msg_iovlen--;
+	}
+	if (n_sent) {
+		msg->msg_iov->iov_base = (uint8_t *)msg->msg_iov->iov_base + n_sent;
+		msg->msg_iov->iov_len -= n_sent;
+	}
 }
 
 static void finish_sent(struct nbd_conn *conn, size_t n_bytes)
@@ -116,9 +127,12 @@ int nbd_socket_send(struct nbd_conn *conn)
 	size_t n_bytes;
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = gather(conn, iov, &n_bytes)};
 	bool is_plain = !conn->tls || !nbd_tls_is_open(conn->tls);
-	ssize_t n = is_plain ? sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)
-			     : nbd_records_send(conn, iov, (unsigned)msg.msg_iovlen);
+	ssize_t n;
 
+	trim(&msg, conn->output.n_sent);
+	n_bytes -= conn->output.n_sent;
+	n = is_plain ? sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)
+		     : nbd_records_send(conn, msg.msg_iov, (unsigned)msg.msg_iovlen);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return -errno;
 	finish_sent(conn, n < 0 ? 0 : (size_t)n);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/hostile_target/fake.h"
 
@@ -86,10 +87,11 @@ int main(int argc, char **argv)
 		}
 	srand(opt.seed);
 	command_begin();
-	ram = aligned_alloc(4096, opt.blocks * opt.block_size);
-	if (!ram)
+	/* Fresh pages are zero. To clear them touches all, and their shadow under a sanitizer. */
+	ram = mmap(NULL, opt.blocks * opt.block_size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ram == MAP_FAILED)
 		return 4;
-	memset(ram, 0, opt.blocks * opt.block_size);
 	if (fabric_listen() < 0) {
 		perror("fake_target");
 		return 4;

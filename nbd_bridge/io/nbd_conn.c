@@ -159,14 +159,12 @@ void nbd_conn_check_end(struct nbd_conn *conn)
 	loop_defer(&conn->thread->loop, &conn->reap);
 }
 
-void nbd_conn_count(struct nbd_conn *conn, int n)
+void nbd_conn_share_out(struct nbd_conn *conn)
 {
 	const struct nbd_export *export = conn->export;
 	struct nbd_thread *thread = conn->thread;
-	uint64_t share;
+	uint64_t share = thread->n_conns == 1 ? export->slab_bytes / 4 * 3
+					      : export->slab_bytes / (thread->n_conns + 1);
 
-	thread->n_conns += (unsigned)n;
-	share = thread->n_conns == 1 ? export->slab_bytes / 4 * 3
-				     : export->slab_bytes / (thread->n_conns + 1);
 	thread->share_bytes = MAX(share, export->max_io_bytes);
 }

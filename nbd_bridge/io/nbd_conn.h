@@ -106,9 +106,9 @@ void nbd_conn_fail(struct nbd_conn *conn, const char *why);
 /* After a request was freed or output was sent: if that was the last thing, the connection ends or
  * leaves in the next turn. */
 void nbd_conn_check_end(struct nbd_conn *conn);
-/* A connection has come to its thread, or leaves it: how much registered memory each may hold now.
- * None, even if it never reads its replies, keeps the others from their share. */
-void nbd_conn_count(struct nbd_conn *conn, int n);
+/* Its thread has more or fewer connections now: how much registered memory each may hold. None,
+ * even if it never reads its replies, keeps the others from their share. */
+void nbd_conn_share_out(struct nbd_conn *conn);
 
 /* Unread input. */
 static inline size_t nbd_conn_n_input(const struct nbd_conn *conn)

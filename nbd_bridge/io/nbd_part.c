@@ -12,8 +12,8 @@
  *   TAKEN -> WRITING -> FREE                            flush
  *
  * A part takes all it needs at once and holds nothing while it waits, so parts cannot wait for each
- * other's memory. A connection may hold its share of the slab (nbd_conn_count); at that limit one
- * of its own buffers must come back, below it the connection waits in the volume's FIFO for a
+ * other's memory. A connection may hold its share of the slab (nbd_conn_share_out); at that limit
+ * one of its own buffers must come back, below it the connection waits in the volume's FIFO for a
  * buffer.
  */
 #include "base/check.h"

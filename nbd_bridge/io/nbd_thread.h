@@ -30,7 +30,7 @@ struct nbd_thread {
 	struct list conns;	    /* of struct nbd_conn */
 	struct list dirty;	    /* those with output, flushed at the end of the turn */
 	unsigned n_conns;
-	uint64_t share_bytes; /* of the slab, for each connection: nbd_conn_count */
+	uint64_t share_bytes; /* of the slab, for each connection: nbd_conn_share_out */
 
 	/* Thread: any; written by control */
 	_Atomic uint64_t open_up_to; /* the gate is open for tickets up to this one (gate.h) */

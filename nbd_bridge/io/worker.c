@@ -189,7 +189,8 @@ static void on_conn_arrived(struct loop_msg *msg)
 	struct nbd_thread *thread = conn->thread;
 
 	list_add_tail(&thread->conns, &conn->node);
-	nbd_conn_count(conn, 1);
+	thread->n_conns++;
+	nbd_conn_share_out(conn);
 	volume_io_set_before_held(thread->queue, look_at_conns, worker_of_conn(conn));
 	if (conn->state == CONN_NEW)
 		nbd_session_start(conn);
@@ -217,7 +218,8 @@ static void on_conn_over(struct nbd_conn *conn)
 
 	list_remove(&conn->node);
 	list_remove(&conn->dirty);
-	nbd_conn_count(conn, -1);
+	worker->nbd.n_conns--;
+	nbd_conn_share_out(conn);
 	gate_conn_gone(worker, conn);
 	conn->msg.run = on_conn_returned;
 	loop_send(worker->control, &conn->msg);

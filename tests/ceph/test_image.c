@@ -133,18 +133,24 @@ static struct record_op call(struct record_store *store,
 	return op;
 }
 
+/* Takes what a load has found. */
+static void must_have_found(const struct record_op *op, const char *text, uint64_t version)
+{
+	assert_int_equal(op->error, 0);
+	assert_int_equal(op->version, version);
+	if (text)
+		assert_string_equal(op->found, text);
+	else
+		assert_null(op->found);
+	free(op->found);
+}
+
 static void must_hold(struct record_store *store, const char *name, const char *text,
 		      uint64_t version)
 {
 	struct record_op op = call(store, store->ops->load, name, NULL, 0);
 
-	assert_int_equal(op.error, 0);
-	assert_int_equal(op.version, version);
-	if (text)
-		assert_string_equal(op.found, text);
-	else
-		assert_null(op.found);
-	free(op.found);
+	must_have_found(&op, text, version);
 }
 
 /* What open has read, without a loop: once. */
@@ -153,13 +159,7 @@ static void must_have_read(struct record_store *store, const char *text, uint64_
 	struct record_op op = {.name = store->own};
 
 	store->ops->load(store, &op);
-	assert_int_equal(op.error, 0);
-	assert_int_equal(op.version, version);
-	if (text)
-		assert_string_equal(op.found, text);
-	else
-		assert_null(op.found);
-	free(op.found);
+	must_have_found(&op, text, version);
 	store->ops->load(store, &op);
 	assert_int_equal(op.error, -EWOULDBLOCK);
 }

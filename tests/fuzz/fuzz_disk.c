@@ -22,14 +22,21 @@ static struct {
 	uint8_t bytes[DISK_BYTES];
 } disk;
 
+int disk_take_error(void)
+{
+	if (!disk.n_errors)
+		return 0;
+	disk.n_errors--;
+	return -disk.error;
+}
+
 static int execute(const struct backend_io *io)
 {
 	uint8_t *at = disk.bytes + io->offset;
+	int r = disk_take_error();
 
-	if (disk.n_errors) {
-		disk.n_errors--;
-		return -disk.error;
-	}
+	if (r < 0)
+		return r;
 	if (io->op == BACKEND_FLUSH)
 		return 0;
 	check(io->offset <= DISK_BYTES && io->length <= DISK_BYTES - io->offset);

@@ -20,6 +20,8 @@ struct backend *disk_open(struct loop *loop);
  * call. */
 void disk_say(int error, unsigned n, bool is_held);
 bool disk_is_held(void);
+/* The result of the next operation, which counts as one of the n: 0, or -errno. */
+int disk_take_error(void);
 
 /* A directory that stores nothing. is_full: it reports the maximum of uncorrectable blocks for
  * each namespace. */

@@ -24,6 +24,7 @@
 #include "target/operations/life.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
+#include "tests/fuzz/fuzz_records.h"
 #include "tests/fuzz/fuzz_wire.h"
 
 enum {
@@ -62,7 +63,8 @@ static const char config_text[] =
 	"    allow_any_host: true\n"
 	"    namespaces:\n"
 	"      - {nsid: 1, ram: 256KiB}\n"
-	"      - {nsid: 2, ram: 256KiB, eui64: 0011223344556677}\n"
+	"      - {nsid: 2, ram: 256KiB, eui64: 0011223344556677,\n"
+	"         uuid: 6f9619ff-8b86-d011-b42d-00cf4fc964ff}\n"
 	"      - {nsid: 3, ram: 256KiB, read_only: true}\n"
 	"      - {nsid: 9, ram: 256KiB, block_size: 4096, qos: {iops: 100000}}\n"
 	"  - nqn: " ANA_SUBNQN "\n"
@@ -223,7 +225,7 @@ static void start(void)
 }
 
 /* Namespace 2 of the plain subsystem is on the scripted disk. */
-static void put_disk(struct snapshot *snapshot)
+static void put_disk(struct snapshot *snapshot, bool is_shared)
 {
 	struct namespace *ns = subsystem_namespace(snapshot_find(snapshot, SUBNQN), 2);
 
@@ -232,6 +234,11 @@ static void put_disk(struct snapshot *snapshot)
 	ns->memory = NULL;
 	ns->has_cache = true;
 	ns->guard->is_volatile = false;
+	if (!is_shared)
+		return;
+	guard_unref(ns->guard);
+	ns->guard = guard_new(ns->uuid, records_open(&env.poller.loop), false);
+	check(ns->guard);
 }
 
 /* A thread registers namespaces in RAM. Wait for it: the next steps must not depend on timing. */
@@ -260,7 +267,7 @@ static void begin_target(unsigned world)
 	check(target_init(&env.target, &parts) == 0);
 	check(target_export(&env.target, state, env.conf) == 0);
 	snapshot = atomic_load(&env.target.snapshot);
-	put_disk(snapshot);
+	put_disk(snapshot, (world & (WORLD_STATE | WORLD_BROKEN_STATE)) == WORLD_BROKEN_STATE);
 	env.poller.complaints = env.poller.auth_refusals = (struct log_limit){0};
 	check(target_listen(&env.target) == 0);
 	/* A host has one buffer at a time, so short scripts wait for one. */
@@ -476,6 +483,7 @@ enum {
 	STEP_DISK,
 	STEP_TIME,
 	STEP_KINDS,
+	OTHERS_CHANGE = 0x7f, /* the errno of STEP_DISK that is none */
 };
 
 /* A script cannot know the random number of an instance. A host reads it from Identify. */
@@ -618,6 +626,18 @@ static void play_time(unsigned what)
 	wire_hold(what & 0x80);
 }
 
+static void play_disk(struct script *s, unsigned error, unsigned n, bool is_flagged)
+{
+	size_t n_text = 4 * n < s->n ? 4 * n : s->n;
+
+	if (error == OTHERS_CHANGE) {
+		records_change(take(s, n_text), n_text, is_flagged);
+		return;
+	}
+	disk_say((int)error, n, is_flagged);
+	records_resume();
+}
+
 static void play_step(struct script *s)
 {
 	unsigned kind = *take(s, 1) % STEP_KINDS;
@@ -637,7 +657,7 @@ static void play_step(struct script *s)
 	case STEP_DISK:
 		head = take(s, 2);
 		if (head)
-			disk_say(head[0] & 0x7f, head[1], head[0] & 0x80);
+			play_disk(s, head[0] & 0x7f, head[1], head[0] & 0x80);
 		break;
 	case STEP_TIME:
 		head = take(s, 1);
@@ -666,6 +686,7 @@ void host_end(void)
 
 	wire_hold(false);
 	disk_say(0, 0, false);
+	records_resume();
 	settle();
 	for (unsigned i = 0; i < CONNS; i++)
 		hang_up(i);

@@ -14,7 +14,9 @@
  *                  change; bit 6: the host authenticates with the configured key; all bits:
  *                  rblkd is stopping
  *   6 disk         errno (0: none), count: results of the next operations on the disk of
- *                  namespace 2; bit 7 of the errno: it completes them at the next such step
+ *                  namespace 2; bit 7 of the errno: it completes them at the next such step.
+ *                  errno 127: another rblkd stores 4 bytes times count, which follow, as the
+ *                  record of that namespace; bit 7: just before the next change of this rblkd
  *   7 time         number of following steps without a turn between them; bit 7: the device
  *                  is idle meanwhile; all other bits: the timers of connections that have not
  *                  sent Connect, or have not authenticated, expire, and those of resets; all
@@ -40,7 +42,9 @@ enum host_world {		  /* bits of the script's first byte */
 		1 << 4,		/* rblkd is stopping; and a state directory knows many bad blocks */
 	WORLD_NO_FLOW = 1 << 5, /* submission queue flow control is off */
 	WORLD_KEEPS_ALIVE = 1 << 6,
-	WORLD_BROKEN_STATE = 1 << 7, /* the state directory cannot be written */
+	/* the state directory cannot be written; or without one, namespace 2 has a record that
+	 * several rblkd share */
+	WORLD_BROKEN_STATE = 1 << 7,
 };
 
 /* Starts a new world; is_connected: two hosts have enabled their controllers and have an I/O

@@ -24,6 +24,9 @@ import tempfile
 import time
 import uuid
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from stopped import is_stopped  # noqa: E402
+
 PROGRAMS = ("ceph-mon", "ceph-osd", "ceph", "ceph-authtool", "monmaptool", "rbd")
 PATIENCE = 120
 
@@ -143,6 +146,8 @@ class Cluster:
         """The daemons are stopped meanwhile, and go on afterwards."""
         for name in names:
             self.signal(name, signal.SIGSTOP)
+        for name in names:
+            self.wait_for(f"{name} stands still", lambda pid=self.daemons[name].pid: is_stopped(pid))
         try:
             yield
         finally:

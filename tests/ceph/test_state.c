@@ -305,6 +305,19 @@ static void tell_osd(int number)
 	assert_int_equal(kill((pid_t)strtol(getenv("RBLK_TEST_OSD"), NULL, 10), number), 0);
 }
 
+/* No thread of the OSD runs any more. kill does not wait for that: its answer could still come. */
+static void stop_osd(void)
+{
+	char command[128];
+
+	tell_osd(SIGSTOP);
+	snprintf(
+		command, sizeof(command),
+		"unset LD_PRELOAD; while grep -q '^State:.[^T]' /proc/%s/task/*/status; do sleep 0.01; done",
+		getenv("RBLK_TEST_OSD"));
+	assert_int_equal(system(command), 0);
+}
+
 /* Commands of the shell, with $conf and $image, and $object in the pool rbd. */
 static void tell_cluster(const char *commands)
 {
@@ -323,7 +336,7 @@ static void a_hung_osd_is_waited_for(void **state)
 	struct nvme_sqe sqe = describe(0, NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REGISTER, 0, 10);
 	struct raw_queue *q = &hosts[0].io;
 
-	tell_osd(SIGSTOP);
+	stop_osd();
 	raw_send(q, &sqe, sizeof(sqe));
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		assert_int_equal(raw_io(q, NVME_IO_READ, 2, 0, 1, 512), NVME_OK);
@@ -351,7 +364,7 @@ static void a_late_answer_changes_nothing(void **state)
 {
 	struct nvme_sqe sqe = describe(0, NVME_IO_RESERVATION_REGISTER, NVME_RREGA_REGISTER, 0, 10);
 
-	tell_osd(SIGSTOP);
+	stop_osd();
 	raw_send(&hosts[0].io, &sqe, sizeof(sqe));
 	assert_int_equal(raw_io(&hosts[0].io, NVME_IO_READ, 2, 0, 1, 512), NVME_OK);
 	raw_host_close(&hosts[0]);

@@ -20,6 +20,8 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from stopped import is_stopped
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("RBLK_BUILD", os.path.join(ROOT, "build", "dev"))
 RBLKD = os.path.join(BUILD, "target", "rblkd")
@@ -66,6 +68,12 @@ def wait_until(condition, what, seconds=None):
             return value
         time.sleep(0.05)
     raise Failure(f"timed out waiting for: {what}")
+
+
+def stand_still(pid):
+    """SIGSTOP, and waits until the process's last thread stands still: kill does not wait for that."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(pid), f"process {pid} stands still")
 
 
 def ask(path, method):

@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (BUILD, NQN, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, free_port,  # noqa: E402
-                     rblk, run, run_cases, wait_until)
+                     rblk, run, run_cases, stand_still, wait_until)
 
 UUID = "6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"
 HOST = f"nqn.2014-08.org.nvmexpress:uuid:{UUID}"
@@ -178,7 +178,7 @@ def finds_faults_of_volumes(scratch):
     volume = Volume(target, 1, "demo")
     expect_equal(bad(doctor(scratch)[0]), [], "a healthy volume")
     pid = volume.pid()
-    os.kill(pid, signal.SIGSTOP)
+    stand_still(pid)
     expect_finding(doctor(scratch)[0], "volume", "problem", "process of demo does not answer")
     os.kill(pid, signal.SIGCONT)
     os.truncate(path, 0)

@@ -16,7 +16,7 @@ import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, injected, run,  # noqa: E402
-                     run_cases, start_fio, wait_until)
+                     run_cases, stand_still, start_fio, wait_until)
 
 USAGE, CONFIG, NOT_FOUND, UNREACHABLE = 2, 3, 4, 7
 MIB = 1 << 20
@@ -390,7 +390,7 @@ def mistakes_of_hosts(scratch):
     done = host(scratch, "--top", "-o", "json", status=USAGE)
     expect("--top shows tables" in json.loads(done.stdout)["error"]["message"] and not done.stderr, done.stdout)
     pid = volume.pid()
-    os.kill(pid, signal.SIGSTOP)
+    stand_still(pid)
     done = host(scratch, "one", status=UNREACHABLE)
     expect("the volume process of one does not answer" in done.stderr, done.stderr)
     os.kill(pid, signal.SIGCONT)

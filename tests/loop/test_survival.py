@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (IS_SANITIZED, VERIFY, Failure, Target, Volume, expect,  # noqa: E402
-                     expect_equal, find_key, fio, rblk, run, run_cases, start_fio, wait_until)
+                     expect_equal, find_key, fio, rblk, run, run_cases, stand_still, start_fio, wait_until)
 
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=64m", "--time_based=0", *VERIFY)
 # slow enough that all events of a case fall into it: 16384 writes, read back one after the other
@@ -71,7 +71,7 @@ def freeze(target, volume):
     provider: there it holds a lock that the volume's process waits for, which then cannot
     answer either."""
     for _ in range(20):
-        target.process.send_signal(signal.SIGSTOP)
+        stand_still(target.process.pid)
         state = wait_until(lambda: state_but_live(volume), "the volume has noticed")
         if state == "reconnecting":
             return

@@ -11,7 +11,7 @@ import sys
 import time
 
 from nbd_server import MIB, expect, expect_equal
-from harness import NQN, PATIENCE, RBLK, Target, rblk, run, run_cases, wait_until
+from harness import NQN, PATIENCE, RBLK, Target, rblk, run, run_cases, stand_still, wait_until
 
 BUSY, NOT_FOUND, USAGE, UNREACHABLE = 5, 4, 2, 7
 NAMESPACES = ["nsid: 1, ram: 16MiB", "nsid: 7, ram: 16MiB, block_size: 4096"]
@@ -103,7 +103,7 @@ def case_leftovers_of_a_killed_process(scratch, target, where):
 def case_unresponsive_process(scratch, target, where):
     attach(scratch, where)
     pid = volumes(scratch)[0]["pid"]
-    os.kill(pid, signal.SIGSTOP)
+    stand_still(pid)
     expect_equal(volumes(scratch)[0]["state"], "unresponsive", "state")
     expect(re.search("state +unresponsive\n", rblk(scratch, "status", "test").stdout), "status")
     expect(rblk(scratch, "detach", "test", check=False).returncode != 0, "detach says no")

@@ -1,7 +1,8 @@
 # vm: on=6.1/rxe also=6.12/rxe needs=rblkd,rblkctl cpus=1
 # A disk that fails (dm-error, dm-flakey) under rblkd and the kernel's host: each error is heard, with the status that it
 # deserves; a failed Flush or FUA write is final until rblkd is started again, other errors end when the disk is well
-# (F9). And when the power goes, what was flushed or written with FUA is there, in a sparse file on ext4, too.
+# (F9). A full file system refuses what needs space, and nothing else. Readers see whole blocks of a device. And when the
+# power goes, what was flushed or written with FUA is there, in a sparse file on ext4, too.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:fails sectors=$((64 << 11))
@@ -25,13 +26,14 @@ for pair in "weak $under" "weakfs $under_fs"; do
 done
 must "ext4 on one" eval "mkfs.ext4 -q /dev/mapper/weakfs && mkdir -p /srv && mount /dev/mapper/weakfs /srv"
 truncate -s 32M /srv/a.img
+big_blocks=$(ram_disk 1 4096)
 base=$(resources)
 
 begin() {
     must "rblkd listens" rblkd_start
     must "nvme connect" nvme_connect $nqn
     ctrl=$(nvme_ctrl $nqn)
-    disk=$(nvme_disk "$ctrl") file=$(nvme_disk "$ctrl" 2)
+    disk=$(nvme_disk "$ctrl") file=$(nvme_disk "$ctrl" 2) blocks=$(nvme_disk "$ctrl" 3)
 }
 stops_with_an_error() { rblkd_stop; [ $? = 1 ]; }
 again() {
@@ -83,6 +85,7 @@ subsystems:
     namespaces:
       - {nsid: 1, device: /dev/mapper/weak}
       - {nsid: 2, file: /srv/a.img}
+      - {nsid: 3, device: $big_blocks, block_size: 4096}
 END
 check "write, Flush" eval 'put a "$disk" 0 && put a "$disk" 2048 && flush "$disk"'
 
@@ -107,6 +110,63 @@ check_fails "a Write with FUA" 'Write Fault|280' put b "$disk" 64 --force-unit-a
 heard 'write with FUA of 8 blocks at LBA 64' failed
 check "the disk is well again" well weak "$under"
 final "a FUA write that failed"
+
+# One block has two writers; the reader sees the bytes of one of them. Every write takes the whole of it.
+over() { fio --name=over --filename="$blocks" --rw=write --bs=4k --size=4k --direct=1 --ioengine=libaio --iodepth=4 \
+    --time_based --runtime=3600 --buffer_pattern="\"$1\"" --minimal >/dev/null; }
+read_under_writes() {
+    local n=0 seen='' torn=0 now
+    while [ $n -lt 100 ] || [ "${#seen}" -lt 2 ]; do
+        now=$(dd if="$blocks" iflag=direct bs=4k count=1 2>/dev/null | fold -w1 | sort -u | tr -d '\n')
+        [ ${#now} = 1 ] || torn=$((torn + 1))
+        [[ $seen = *"$now"* ]] || seen+=$now
+        n=$((n + 1))
+    done
+    is "  blocks of two writes in $n reads" $torn 0
+}
+check "a device with blocks of 4 KiB" dd if=/run/a of="$blocks" bs=4k oflag=direct
+over a & over b &
+read_under_writes
+kill %over 2>/dev/null; pkill -x fio; wait $(jobs -p | grep -vx "$rblkd")
+is "  Identify promises no more: NAWUN, NAWUPF" \
+    "$(nvme id-ns "$blocks" -o json | jq -c '[.nsfeat % 4 >= 2, .nawun, .nawupf, .nabsn]')" '[true,0,0,0]'
+
+# fill: not one block of the file system is free. full WHAT: the command was refused for that, and for that alone
+fill() {
+    dd if=/dev/zero of=/srv/filler bs=64k 2>/dev/null
+    dd if=/dev/zero of=/srv/filler bs=4k oflag=append conv=notrunc 2>/dev/null
+    sync -f /srv
+    ! cp /run/a /srv/one 2>/dev/null && rm -f /srv/one
+}
+full() {
+    check "  the log tells" grep -E "namespace $nqn/2, /srv/a.img: $1 failed: No space left on device" /run/rblkd.log
+    rblkctl status >/run/status
+    is "  rblkctl status ends with 6" $? 6
+    like "  and shows it" "$(</run/status)" "$nqn/2 +degraded +[0-9]+ +20[0-9T:-]+Z, $1, host nqn.*No space"
+    check "  what is allocated can be written, and Flush works" eval 'put b "$file" 0 && flush "$file" && holds b "$file" 0'
+    : >/run/rblkd.log
+    forgiven
+}
+# each block of 16 at LBA 8192 is a whole old or new one
+old_or_new() {
+    local i
+    for i in {0..15}; do get "$file" $((8192 + 8 * i)) && { cmp /run/got /run/c || cmp -n 4096 /run/got /dev/zero; } || return; done
+}
+for i in {1..16}; do cat /run/c; done >/run/long
+check "a file on ext4: write, Flush" eval 'put a "$file" 0 && flush "$file"'
+check "the file system is full" fill
+check_fails "a Write to a hole" 'Capacity Exceeded|4081' put a "$file" 4096
+full 'write of 8 blocks at LBA 4096'
+check_fails "a Write with FUA to a hole" 'Capacity Exceeded|4081' put a "$file" 4096 --force-unit-access
+full 'write with FUA of 8 blocks at LBA 4096'
+check "room for 8 of 16 blocks" eval 'truncate -s -32K /srv/filler && sync -f /srv'
+check_fails "a Write that finds no room in its middle" 'Capacity Exceeded|4081' \
+    nvme write "$file" -s 8192 -c 127 -z 65536 -d /run/long
+full 'write of 128 blocks at LBA 8192'
+check "  each of its blocks is old or new" old_or_new
+check "there is room again" rm /srv/filler
+check "  all of it can be written" eval 'nvme write "$file" -s 8192 -c 127 -z 65536 -d /run/long && holds c "$file" 8312'
+check "  also with FUA" eval 'put a "$file" 4096 --force-unit-access && holds a "$file" 4096'
 
 check "a sparse file: write, Flush; write with FUA" \
     eval 'put a "$file" 0 && put a "$file" 4096 && flush "$file" && put b "$file" 8192 --force-unit-access'

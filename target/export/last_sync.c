@@ -27,14 +27,25 @@ struct last_sync_store {
 	bool is_over;
 };
 
-static bool must_sync(const struct namespace *ns)
+bool last_sync_is_needed(const struct namespace *ns)
 {
 	return ns->backend->limits.has_volatile_cache && !ns->backend->limits.is_read_only;
 }
 
-static const char *name_of(const struct namespace *ns)
+const char *last_sync_store_name(const struct namespace *ns)
 {
 	return ns->path ? ns->path : ns->kind;
+}
+
+/* The I/O error itself is in the log already, unless the store had failed before. */
+void last_sync_note_failure(struct namespace *ns, int error)
+{
+	if (ns->health)
+		health_note_loss(ns->health);
+	log_err_about(
+		LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid),
+		"closing: %s cannot be synced: %s: writes that were acknowledged and not flushed may be lost",
+		last_sync_store_name(ns), strerror(-error));
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */
@@ -55,7 +66,7 @@ static void on_progress(struct loop_timer *timer)
 	log_info("stopping: %u of %u stores are synced after %u s; %s is not yet",
 		 sync->n - sync->n_left, sync->n,
 		 (unsigned)((clock_ns() - sync->since_ns) / NSEC_PER_SEC),
-		 name_of(first_left(sync)->ns));
+		 last_sync_store_name(first_left(sync)->ns));
 	if (sync->on_progress)
 		sync->on_progress();
 	loop_timer_start(sync->loop, timer, PROGRESS_S * NSEC_PER_SEC);
@@ -72,18 +83,6 @@ static void on_end(struct loop_call *call)
 	sync->done(sync);
 }
 
-/* The I/O error itself is in the log already, unless the store had failed before. */
-static void note_failure(struct last_sync *sync, struct namespace *ns, int error)
-{
-	sync->n_failed++;
-	if (ns->health)
-		health_note_loss(ns->health);
-	log_err_about(
-		LOG_ABOUT(.subsystem = ns->errors->subnqn, .nsid = ns->nsid),
-		"stopping: %s cannot be synced: %s: writes that were acknowledged and not flushed may be lost",
-		name_of(ns), strerror(-error));
-}
-
 static void on_synced(struct backend_io *io, int error)
 {
 	struct last_sync_store *store = container_of(io, struct last_sync_store, io);
@@ -91,8 +90,10 @@ static void on_synced(struct backend_io *io, int error)
 
 	store->is_over = true;
 	sync->n_left--;
-	if (error)
-		note_failure(sync, store->ns, error);
+	if (error) {
+		sync->n_failed++;
+		last_sync_note_failure(store->ns, error);
+	}
 	if (!sync->n_left)
 		loop_defer(sync->loop, &sync->end);
 }
@@ -105,7 +106,7 @@ static void collect(struct last_sync *sync, const struct snapshot *snapshot)
 		for (unsigned j = 0; j < subsystem->n_namespaces; j++) {
 			struct namespace *ns = subsystem->namespaces[j];
 
-			if (!must_sync(ns))
+			if (!last_sync_is_needed(ns))
 				continue;
 			if (sync->stores)
 				sync->stores[sync->n] = (struct last_sync_store){.sync = sync,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When rblkd ends in order, every store with a volatile cache is synced once more. What hosts have
- * written and not flushed then survives a loss of power that follows. A sync that fails is recorded
- * as any other I/O error, and the subsystem's end counts as a loss of power (health.h).
+ * When rblkd ends in order, every store with a volatile cache is synced once more, and so is that
+ * of a removed namespace (retire.h). What hosts have written and not flushed then survives a loss
+ * of power that follows. A sync that fails is recorded as any other I/O error, and the subsystem's end
+ * counts as a loss of power (health.h).
  *
  * Control thread, once no connection can start another command.
  */
@@ -14,6 +15,7 @@
 
 struct backend_thread;
 struct last_sync_store;
+struct namespace;
 struct snapshot;
 
 enum last_sync_state {
@@ -43,3 +45,13 @@ struct last_sync {
 void last_sync_start(struct last_sync *sync, struct loop *loop, const struct snapshot *snapshot);
 /* Once the loop has stopped. Accepts one that was never started. */
 void last_sync_free(struct last_sync *sync);
+
+/* ---- of one namespace; also for retire.h ---- */
+
+/* Whether its store has a volatile cache, into which hosts could write. */
+bool last_sync_is_needed(const struct namespace *ns);
+/* Records what may be lost: in the log, beside the I/O error itself, and in the health of the
+ * subsystem. */
+void last_sync_note_failure(struct namespace *ns, int error);
+/* Its path, or its kind: for people. */
+const char *last_sync_store_name(const struct namespace *ns);

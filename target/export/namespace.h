@@ -20,6 +20,7 @@ struct config_namespace;
 struct health_record;
 struct io_errors;
 struct record_store;
+struct retire;
 
 /* What one poller counts about one namespace. Thread: that poller. */
 struct namespace_counters {
@@ -35,8 +36,10 @@ struct namespace_counters {
 struct namespace
 {
 	/* Thread: control builds it. Once published only counters and atomic fields change. */
-	unsigned n_refs;  /* snapshots that hold it; control only */
-	struct list node; /* of namespaces that no snapshot holds; control only */
+	unsigned n_refs;	     /* snapshots that hold it; control only */
+	struct list node;	     /* of namespaces that no snapshot holds; control only */
+	struct backend_io last_sync; /* likewise: retire.c */
+	struct retire *retire;
 	uint32_t nsid;
 	uuid_t uuid;
 	uint8_t nguid[16];	   /* big-endian; the bytes of uuid, or configured */

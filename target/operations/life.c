@@ -20,6 +20,14 @@
 #include "target/operations/change/store_sizes.h"
 #include "target/operations/life.h"
 
+/* rblkd may be waiting for it before it ends. */
+static void on_retired(struct retire *retire)
+{
+	struct target *target = container_of(retire, struct target, retire);
+
+	target->check_stop(target);
+}
+
 int target_init(struct target *target, const struct target_parts *parts)
 {
 	int r;
@@ -40,6 +48,7 @@ int target_init(struct target *target, const struct target_parts *parts)
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
 	retire_init(&target->retire, &target->loop);
+	target->retire.on_synced = on_retired;
 	fabrics_register();
 	slow_set(target, parts->config->slow_io_ns);
 	target->quiesce_ns = parts->config->fencing.quiesce_ns;

@@ -147,6 +147,8 @@ static void check_stop(struct target *target)
 	if (!target->is_stopping || !defect_has_all_stranded(target))
 		return;
 	loop_timer_stop(&d->finish_timer);
+	if (!retire_is_synced(&target->retire))
+		return;
 	last_sync_start(&d->last_sync, &target->loop, atomic_load(&target->snapshot));
 }
 
@@ -278,6 +280,7 @@ static int init_target(struct daemon *d)
 	d->last_sync.on_progress = ask_for_time;
 	ticks_init();
 	r = target_init(&d->target, &parts);
+	d->target.retire.on_progress = ask_for_time;
 	if (r == 0) {
 		scatter_ids(&d->target);
 		fatal_set_dump(dump_capsules, &d->target);

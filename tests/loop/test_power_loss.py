@@ -8,10 +8,12 @@ and a mere crash if it does not.
 
 import os
 import socket
+import subprocess
 import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
-from harness import PATIENCE, Target, Volume, expect, expect_equal, find_key, injected, rblk, run_cases, wait_until  # noqa: E402
+from harness import (PATIENCE, RBLKCTL, Target, Volume, expect, expect_equal, find_key, injected, rblk,  # noqa: E402
+                     run_cases, wait_until)
 from nbd_server import EIO, FLUSH, READ, WRITE, Raw  # noqa: E402
 
 BLOCK = 4096
@@ -170,7 +172,74 @@ def a_second_signal_ends_the_last_sync(scratch):
     end(target, volume, raw)
 
 
+def apply(target, before, after):
+    """A change of the file, and `rblkctl apply`, which is under way."""
+    with open(target.config, encoding="utf-8") as f:
+        text = f.read()
+    expect(before in text, text)
+    with open(target.config, "w", encoding="utf-8") as f:
+        f.write(text.replace(before, after))
+    return subprocess.Popen([RBLKCTL, "apply", "--socket", target.control], stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process):
+    said = process.communicate(timeout=PATIENCE)[0]
+    expect_equal(process.returncode, 0, "exit status of apply: " + said)
+
+
+def begin_to_remove(scratch):
+    """What removes the namespace, and what adds it again."""
+    target, volume, raw = begin(scratch)
+    raw.close()
+    volume.detach()
+    there = f"    namespaces:\n      - {{nsid: 1, file: {scratch.file('disk.img')}}}\n"
+    return target, (there, "    namespaces: []\n"), ("    namespaces: []\n", there)
+
+
+def a_removed_store_cannot_be_synced(scratch):
+    """Its hosts cannot flush it any more: rblkd does, and what is lost is a loss of power to them."""
+    target, remove, add = begin_to_remove(scratch)
+    with injected(target, "fdatasync:error=EIO"):
+        finish(apply(target, *remove))
+        wait_until(lambda: "disk.img cannot be synced" in target.read_log(), "the error in the log")
+    expect("last sync failed: Input/output error" in target.read_log(), target.read_log())
+    finish(apply(target, *add))
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.start()
+    expect_equal(counts(target), (1, 0), "unsafe shutdowns and crashes")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def a_removed_store_is_added_while_it_is_synced(scratch):
+    target, remove, add = begin_to_remove(scratch)
+    with injected(target, "fdatasync:delay_enter=600s"):
+        finish(apply(target, *remove))
+        wait_until(lambda: "disk.img is not synced yet" in target.read_log(), "progress in the log")
+        adding = apply(target, *add)
+        expect_equal(target.list("namespaces")["namespaces"], [], "namespaces meanwhile")
+        expect_equal(adding.poll(), None, "apply, while the store is synced")
+    finish(adding)
+    volume = Volume(target, 1)
+    raw = client(volume)
+    expect_equal(raw.call(READ, 0, BLOCK), (0, b"x" * BLOCK), "what was written before")
+    end(target, volume, raw)
+
+
+def rblkd_stops_while_a_removed_store_is_synced(scratch):
+    target, remove, _ = begin_to_remove(scratch)
+    with injected(target, "fdatasync:delay_enter=600s"):
+        finish(apply(target, *remove))
+        target.process.terminate()
+        wait_until(lambda: "disk.img is not synced yet" in target.read_log(), "progress in the log")
+        expect_equal(target.process.poll(), None, "rblkd, while it syncs")
+    expect_equal(target.process.wait(PATIENCE), 0, "exit status of rblkd")
+    expect("stopped" in target.read_log(), target.read_log())
+
+
 CASES = (power_is_lost, power_is_lost_when_all_was_flushed, rblkd_is_killed, machine_is_restarted_in_order,
-         nothing_is_kept, the_last_sync_fails, the_last_sync_takes_long, a_second_signal_ends_the_last_sync)
+         nothing_is_kept, the_last_sync_fails, the_last_sync_takes_long, a_second_signal_ends_the_last_sync,
+         a_removed_store_cannot_be_synced, a_removed_store_is_added_while_it_is_synced,
+         rblkd_stops_while_a_removed_store_is_synced)
 run_cases([(case.__name__.replace("_", " "), case) for case in CASES
            if len(sys.argv) < 2 or sys.argv[1] in case.__name__])

@@ -229,6 +229,26 @@ static void register_memory(struct apply *a)
 	}
 }
 
+/* Whether a store of the file was another namespace's, which is still being closed. */
+static bool has_retired(const struct apply *a)
+{
+	const struct config_subsystem *subsystems = a->config.subsystems.items;
+
+	for (unsigned i = 0; i < a->config.subsystems.n; i++) {
+		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
+
+		for (unsigned j = 0; j < subsystems[i].namespaces.n; j++) {
+			struct backend_config how;
+			struct conf_mark mark;
+
+			config_backend(&namespaces[j], &how, &mark);
+			if (how.path && retire_has(&a->target->retire, how.path))
+				return true;
+		}
+	}
+	return false;
+}
+
 static bool prepare(struct apply *a)
 {
 	const struct portals_plan plan = {&a->config, a->runtime.slots};
@@ -387,7 +407,7 @@ static void run(struct apply *a, const char *path, enum apply_mode mode)
 		refuse_used(a);
 		return;
 	}
-	a->report->is_opening = !snapshot_prepare(&a->config, a->before);
+	a->report->is_opening = has_retired(a) || !snapshot_prepare(&a->config, a->before);
 	if (a->report->is_opening)
 		return;
 	if (prepare(a))

@@ -29,8 +29,8 @@ struct apply_report {
 /*
  * Reads and checks the file at path (NULL: the one of the start), compares it with what runs, and
  * applies it, unless the mode is APPLY_SHOW or forbids it. It waits for no store that is slow to
- * open: is_opening, then, and the caller calls again with the same path within seconds. The caller
- * calls apply_report_free in any case.
+ * open, or that a removed namespace still has: is_opening, then, and the caller calls again with
+ * the same path within seconds. The caller calls apply_report_free in any case.
  */
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report);

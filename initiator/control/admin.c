@@ -162,6 +162,7 @@ int admin_submit(struct admin *admin, const struct admin_command *command)
 	move_slot(slot, ADMIN_SLOT_SENT);
 	slot->generation++;
 	slot->n_read = command->n_read;
+	slot->sent_ns = admin->loop->now_ns;
 	slot->answer = (struct admin_answer){0};
 	slot->done = command->done;
 	slot->context = command->context;
@@ -188,6 +189,9 @@ static void on_answer(struct admin *admin, const struct nvme_cqe *cqe)
 		     cid);
 		return;
 	}
+	if (capture_is_on(admin->capture))
+		capture_add(admin->capture, &admin->stream, slot->sent_ns, admin->loop->now_ns,
+			    slot->sqe, cqe);
 	slot->answer.status = io_status_in(cqe);
 	slot->answer.result = get_le64(cqe->result);
 	if (slot->state == ADMIN_SLOT_SENT)
@@ -264,6 +268,7 @@ static void reset(struct admin *admin)
 
 	memset(admin, 0, sizeof(*admin));
 	admin->loop = old.loop;
+	admin->capture = old.capture;
 	admin->on_failed = old.on_failed;
 	admin->on_stopped = old.on_stopped;
 	admin->context = old.context;

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/capture.h"
 #include "initiator/control/volume.h"
 #include "transport/cm.h"
 #include "transport/wire/fabrics.h"
@@ -56,6 +57,7 @@ struct admin_slot {
 	uint16_t generation;
 	unsigned state; /* enum admin_slot_state */
 	uint32_t n_read;
+	uint64_t sent_ns;
 	struct admin_answer answer;
 	void (*done)(void *context, const struct admin_answer *answer);
 	void *context;
@@ -72,7 +74,9 @@ struct admin {
 	uint8_t *memory; /* owned mapping */
 	struct admin_slot slots[ADMIN_SLOTS];
 	uint8_t copy[ADMIN_DATA_BYTES];
-	unsigned state; /* enum admin_state */
+	unsigned state;		      /* enum admin_state */
+	struct capture *capture;      /* borrowed */
+	struct capture_stream stream; /* the owner sets it when connected */
 	struct loop_call stopped_call;
 	/* Once: the queue has failed; reason is one line. The owner stops it. */
 	void (*on_failed)(struct admin *admin, bool is_timeout, const char *reason);
@@ -82,7 +86,7 @@ struct admin {
 };
 
 /* The connection is resolved, not yet connected. On an error *error is filled and
- * there is nothing to stop. loop, on_failed, on_stopped and context are set. */
+ * there is nothing to stop. loop, capture, on_failed, on_stopped and context are set. */
 int admin_start(struct admin *admin, struct cm_conn *conn, const struct domain *domain,
 		struct error *error);
 /* Drains and frees; then on_stopped, not from inside. */

@@ -137,6 +137,11 @@ static void on_deadline(struct loop_timer *timer)
 	controller_fail(c);
 }
 
+static void fill_private(struct nvmf_cm_req *ret_req)
+{
+	connect_fill_private(ret_req, 0, NVMF_ADMIN_SQ_ENTRIES, NVMF_ADMIN_SQ_ENTRIES, 0);
+}
+
 static void connect_admin(struct controller *c)
 {
 	struct nvmf_cm_req req;
@@ -155,7 +160,7 @@ static void connect_admin(struct controller *c)
 		return;
 	}
 	set_reach(c, REACH_ADMIN);
-	connect_fill_private(&req, 0, NVMF_ADMIN_SQ_ENTRIES, NVMF_ADMIN_SQ_ENTRIES, 0);
+	fill_private(&req);
 	r = cm_connect(c->conn, &req, sizeof(req), c->conn->device->limits.max_rd_atom);
 	if (r < 0) {
 		error_from_cm(&c->error, &c->config->address,
@@ -175,10 +180,13 @@ static void on_resolved(struct cm_conn *conn)
 static void on_established(struct cm_conn *conn, const void *private_data, size_t n)
 {
 	struct controller *c = conn->context;
+	struct nvmf_cm_req req;
 
 	set_reach(c, REACH_PEER);
 	if (c->state != CTRL_CONNECTING)
 		return;
+	fill_private(&req);
+	connect_describe(&c->admin.stream, &conn->local, &conn->remote, &req, private_data, n);
 	loop_timer_stop(&c->timer);
 	if (connect_parse_private(private_data, n, &c->n_admin_recv) < 0) {
 		controller_fail_connection(c, false, "its private data has an unknown format");
@@ -253,6 +261,7 @@ void controller_init(struct controller *c, struct loop *loop, struct cm *cm,
 		.down_call = {.run = report_down},
 		.stopped_call = {.run = report_stopped},
 		.admin = {.loop = loop,
+			  .capture = config->capture ?: &capture_none,
 			  .on_failed = on_admin_failed,
 			  .on_stopped = on_admin_stopped,
 			  .context = c},

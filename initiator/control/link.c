@@ -307,6 +307,12 @@ void link_start(struct volume_queue *queue)
 
 /* ---- ATTACHING, CONNECTING ---- */
 
+static void fill_private(const struct volume_queue *queue, struct nvmf_cm_req *ret_req)
+{
+	connect_fill_private(ret_req, queue->limits.qid, queue->limits.n_sq, queue->limits.n_sq,
+			     queue->limits.cntlid);
+}
+
 void link_on_attached(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, attached_msg);
@@ -318,8 +324,7 @@ void link_on_attached(struct loop_msg *msg)
 		return;
 	if (r == 0) {
 		move(queue, LINK_CONNECTING);
-		connect_fill_private(&req, queue->limits.qid, queue->limits.n_sq,
-				     queue->limits.n_sq, queue->limits.cntlid);
+		fill_private(queue, &req);
 		r = cm_connect(conn, &req, sizeof(req), conn->device->limits.max_rd_atom);
 	}
 	if (r < 0)
@@ -329,6 +334,7 @@ void link_on_attached(struct loop_msg *msg)
 static void on_established(struct cm_conn *conn, const void *private_data, size_t n)
 {
 	struct volume_queue *queue = conn->context;
+	struct nvmf_cm_req req;
 	unsigned n_recv;
 
 	if (queue->link->state != LINK_CONNECTING)
@@ -338,6 +344,8 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 		lost_connection(queue, "its private data has an unknown format");
 		return;
 	}
+	fill_private(queue, &req);
+	connect_describe(&queue->stream, &conn->local, &conn->remote, &req, private_data, n);
 	/* One entry of a submission queue stays empty (Base 2.0, 3.3.1). */
 	queue->limits.max_in_flight = MIN(queue->limits.n_sq - 1, n_recv);
 	loop_send(queue->loop, &queue->start_msg);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/capture.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "initiator/control/errors.h"
@@ -249,6 +250,7 @@ static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		.unflushed = &volume->unflushed,
 		.unproven = &volume->unproven,
 		.io_errors = &volume->io_errors,
+		.capture = config->capture ?: &capture_none,
 		.qid = qid,
 		.n_entries = config->queue_size,
 		.slab_bytes = volume_slab_bytes(config),

@@ -11,6 +11,8 @@
 
 #include "base/addr.h"
 
+struct capture;
+
 enum {
 	VOLUME_NQN_MAX = 224, /* with NUL */
 	VOLUME_QUEUES_MAX = 64,
@@ -49,6 +51,7 @@ struct volume_config {
 	 * ourselves, by the second the target must. */
 	char secret_file[VOLUME_PATH_MAX], ctrl_secret_file[VOLUME_PATH_MAX];
 	enum volume_fence fence;
+	struct capture *capture;	  /* borrowed: gets the volume's commands; NULL: none */
 	char state_file[VOLUME_PATH_MAX]; /* of proof_file.c, for a successor; "": none comes */
 };
 /* The documented defaults; addresses and names stay empty. */

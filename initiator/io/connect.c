@@ -37,6 +37,15 @@ int connect_parse_private(const void *private_data, size_t n, unsigned *ret_n_re
 	return 0;
 }
 
+void connect_describe(struct capture_stream *ret_stream, const union addr *local,
+		      const union addr *remote, const struct nvmf_cm_req *req, const void *rep,
+		      size_t n_rep)
+{
+	capture_stream_init(ret_stream, local, remote);
+	capture_stream_hello(&ret_stream->active, req, sizeof(*req));
+	capture_stream_hello(&ret_stream->passive, rep, n_rep);
+}
+
 void connect_fill_command(struct nvme_sqe *sqe, uint16_t qid, unsigned n_sq, uint32_t kato_ms)
 {
 	struct nvmf_connect_cmd cmd;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/capture.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/rdma_cm.h"
 
@@ -14,6 +15,11 @@ void connect_fill_private(struct nvmf_cm_req *req, uint16_t qid, unsigned n_sq, 
 /* Private data of the accept: how many receives the target posts, or UINT_MAX when it
  * does not say. 0, or -EPROTO. */
 int connect_parse_private(const void *private_data, size_t n, unsigned *ret_n_recv);
+
+/* The two ends of an established connection, for captures; rep is what the target sent. */
+void connect_describe(struct capture_stream *ret_stream, const union addr *local,
+		      const union addr *remote, const struct nvmf_cm_req *req, const void *rep,
+		      size_t n_rep);
 
 /* All but CID and SGL, which the caller has filled. kato_ms counts on the admin queue
  * only. */

@@ -72,6 +72,13 @@ static void on_setup_answer(struct volume_queue *queue, struct command *command,
 		on_connected(queue, status);
 }
 
+static __attribute__((noinline, cold)) void
+capture(struct volume_queue *queue, const struct command *command, const struct nvme_cqe *cqe)
+{
+	capture_add(queue->capture, &queue->stream, command->start_ns, queue->loop->now_ns,
+		    &command->capsule->sqe, cqe);
+}
+
 static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		      const struct completion *c)
 {
@@ -88,6 +95,8 @@ static void on_answer(struct volume_queue *queue, const struct nvme_cqe *cqe,
 		return;
 	}
 	command_stop(&queue->table, command);
+	if (capture_is_on(queue->capture))
+		capture(queue, command, cqe);
 	command->status = io_status_in(cqe);
 	PROBE(rblk, command_answered, command, command->io, PROBE_LE16(cqe->cid), command->status);
 	if (!command->io) {
@@ -322,6 +331,7 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	queue->fencing.is_closed = atomic_load(&config->unproven->is_closed);
 	queue->n_obstacles = queue->fencing.is_closed;
 	queue->io_errors = config->io_errors;
+	queue->capture = config->capture;
 	queue->limits.qid = config->qid;
 	queue->io_timeout_ns = config->io_timeout_ns;
 	queue->is_watched = config->is_watched;

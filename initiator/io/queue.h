@@ -22,6 +22,7 @@
  */
 #pragma once
 
+#include "base/capture.h"
 #include "initiator/io/command.h"
 #include "initiator/io/io_stats.h"
 #include "initiator/io/queue_auth.h"
@@ -86,6 +87,8 @@ struct volume_queue {
 	struct loop *control;		    /* borrowed; only to send to */
 	struct unflushed *unflushed;	    /* borrowed: the volume's */
 	struct volume_io_errors *io_errors; /* borrowed: the volume's */
+	struct capture *capture;	    /* borrowed: the front end's */
+	struct capture_stream stream;	    /* control sets it before `start` */
 	struct slab slab;
 	struct command_table table;
 	struct list held;     /* volume_io.node: to be sent, in order */
@@ -109,7 +112,6 @@ struct volume_queue {
 };
 
 /* ---- queue.c: control's calls ---- */
-
 /* 0 or -ENOMEM. */
 int queue_new(const struct queue_config *config, struct volume_queue **ret_queue);
 void queue_free(struct volume_queue *queue); /* accepts a half-built one */
@@ -118,7 +120,6 @@ void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
 void queue_retry(struct volume_queue *queue);
 
 /* ---- queue_watch.c: I/O loop ---- */
-
 /* Checks the move against the table. */
 void host_queue_move(struct volume_queue *queue, enum host_queue_state next);
 /* The association cannot be trusted any more: notifies control, once, and sends nothing further. */
@@ -130,7 +131,6 @@ void queue_watch_timeout(struct volume_queue *queue);
 void queue_on_timeout(struct loop_timer *timer);
 
 /* ---- io.c: I/O loop ---- */
-
 /* Sends held I/O, as far as there is room. */
 void io_pump(struct volume_queue *queue);
 /* I/O that was held for long is about to be sent: the front end may still cancel it. */

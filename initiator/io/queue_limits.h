@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct capture;
 struct loop;
 struct loop_msg;
 struct unflushed;
@@ -35,6 +36,7 @@ struct queue_config {
 	struct unflushed *unflushed;
 	struct unproven *unproven;
 	struct volume_io_errors *io_errors;
+	struct capture *capture;
 	uint16_t qid;
 	unsigned n_entries; /* of the submission queue */
 	size_t slab_bytes, max_io_bytes;

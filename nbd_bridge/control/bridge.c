@@ -26,6 +26,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "nbd_bridge/control/bridge_internal.h"
 
@@ -403,9 +404,36 @@ static int make_frontends(struct bridge *bridge)
 	return bridge->sockets && (bridge->kernel || !wants_kernel) ? 0 : -ENOMEM;
 }
 
+static uint64_t ns_between(uint64_t from, uint64_t to)
+{
+	return to - from;
+}
+
+static uint64_t stamp_now(void)
+{
+	return clock_ns();
+}
+
+static void prepare_captures(struct bridge *bridge)
+{
+	capture_init(&bridge->capture, ns_between);
+	capture_service_init(&bridge->captures, &bridge->loop, stamp_now);
+	capture_service_add(&bridge->captures, &bridge->capture);
+}
+
+static int open_volume(struct bridge *bridge)
+{
+	struct volume_config config = bridge->config->volume;
+
+	config.capture = &bridge->capture;
+	return volume_open(&bridge->loop, &config, &callbacks, bridge, &bridge->volume);
+}
+
 static int prepare(struct bridge *bridge)
 {
 	int r = loop_init(&bridge->loop, 0, NULL);
+
+	prepare_captures(bridge);
 
 	if (r == 0)
 		r = watch_signals(bridge);
@@ -417,14 +445,15 @@ static int prepare(struct bridge *bridge)
 	if (r == 0)
 		r = listen_for_control(bridge);
 	if (r == 0)
-		r = volume_open(&bridge->loop, &bridge->config->volume, &callbacks, bridge,
-				&bridge->volume);
+		r = open_volume(bridge);
 	return r;
 }
 
 static void clean_up(struct bridge *bridge)
 {
 	rpc_server_free(bridge->rpc);
+	capture_service_stop(&bridge->captures);
+	capture_deinit(&bridge->capture);
 	if (bridge->kernel)
 		bridge->kernel->ops->free(bridge->kernel);
 	if (bridge->sockets)

@@ -13,6 +13,7 @@
 
 #include <signal.h>
 
+#include "base/capture_rpc.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/rpc.h"
@@ -41,6 +42,8 @@ struct bridge {
 	struct frontend *kernel;  /* owned, NULL without */
 	struct frontend *sockets; /* owned */
 	struct rpc_server *rpc;
+	struct capture capture; /* of the volume's commands */
+	struct capture_service captures;
 	struct loop_fd signals;
 	struct loop_timer deadline;
 	struct list conns;

@@ -4,6 +4,7 @@
  *
  *   status            everything, one object ("schema": 1; keys are only added)
  *   stats             counts and latencies of the volume's I/O, which only grow
+ *   capture           base/capture_rpc.h: the volume's commands and their responses
  *   reopen            a volume that has failed tries its target again; answers as status
  *   detach {force}    begins the orderly end, unless a client uses the volume; the caller waits for
  *                     the process to exit
@@ -262,6 +263,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	put_namespace(o, bridge);
 	put_association(o, bridge);
 	json_add(o, "options", bridge_options(bridge->config));
+	put_bool(o, "capturing", bridge->captures.is_running);
 	put_uint(o, "connection_moves", bridge->pool.n_moves);
 	json_add(o, "workers", workers_to_json(bridge));
 	json_add(o, "connections", conns_to_json(bridge));
@@ -360,7 +362,15 @@ static struct json_object *call_reopen(void *context, struct json_object *params
 	return NULL;
 }
 
+static struct json_object *call_capture(void *context, struct json_object *params,
+					struct error *error)
+{
+	struct bridge *bridge = context;
+
+	return capture_service_call(&bridge->captures, params, error);
+}
+
 const struct rpc_method bridge_rpc_methods[] = {
-	{"status", call_status}, {"stats", call_stats}, {"reopen", call_reopen},
-	{"detach", call_detach}, {NULL, NULL},
+	{"status", call_status}, {"stats", call_stats},	    {"reopen", call_reopen},
+	{"detach", call_detach}, {"capture", call_capture}, {NULL, NULL},
 };

@@ -27,6 +27,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
 #include "target/engine/portal.h"
+#include "target/engine/response.h"
 
 enum {
 	REFUSALS_BURST = 5,
@@ -147,7 +148,7 @@ static void on_granted(struct connect_op *op)
 	check(op->controller && !queue->controller);
 	queue->controller = op->controller;
 	queue->sqsize = op->sqsize;
-	queue->has_no_sqhd = op->cattr & NVMF_CATTR_DISABLE_SQFLOW;
+	queue_set_answer(queue, QUEUE_NO_SQHD, op->cattr & NVMF_CATTR_DISABLE_SQFLOW);
 	queue_set_access(queue, proof->session ? QUEUE_UNPROVEN : QUEUE_CONNECTED,
 			 proof->session ? proof->guest : op->controller->host);
 	queue->guard_client.host = op->controller->host;

@@ -26,6 +26,7 @@
 #include "target/engine/portal.h"
 #include "target/engine/queue_create.h"
 #include "transport/wire/rdma_cm.h"
+#include "target/engine/response.h"
 
 enum {
 	REFUSALS_BURST = 5,
@@ -137,6 +138,23 @@ static void on_broken(struct loop_msg *msg);
 static void on_over(struct loop_msg *msg);
 static void on_abandoned(struct loop_msg *msg);
 
+/* Its two ends, for captures. */
+static void describe(struct queue *queue, const struct cm_conn *cm,
+		     const struct cm_queue_request *wish)
+{
+	const struct nvmf_cm_req req = {
+		.qid = put_le16(wish->qid),
+		.hrqsize = put_le16((uint16_t)wish->n_rq),
+		.hsqsize = put_le16((uint16_t)(wish->n_sq - 1)),
+		.cntlid = put_le16(wish->cntlid),
+	};
+	const struct nvmf_cm_rep rep = {.crqsize = put_le16((uint16_t)queue->n_entries)};
+
+	capture_stream_init(&queue->stream, &cm->remote, &cm->local);
+	capture_stream_hello(&queue->stream.active, &req, sizeof(req));
+	capture_stream_hello(&queue->stream.passive, &rep, sizeof(rep));
+}
+
 static struct queue *make_queue(struct connection *c, const struct cm_queue_request *wish)
 {
 	struct queue *queue = queue_create(pollers_choose(c->target), c->cm->device, wish->qid,
@@ -151,6 +169,8 @@ static struct queue *make_queue(struct connection *c, const struct cm_queue_requ
 	queue->over.run = on_over;
 	queue->abandoned.run = on_abandoned;
 	queue->on_drain = c->events->on_drain;
+	describe(queue, c->cm, wish);
+	queue_set_answer(queue, QUEUE_CAPTURED, capture_is_on(&queue->poller->capture));
 	queue->capsules = capsules_take(c->target, queue->qid, c->remote);
 	return queue;
 }

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/rcu.h"
+#include "base/ticks.h"
 #include "target/store/backend.h"
 #include "target/export/io_errors.h"
 #include "target/engine/aging.h"
@@ -62,12 +63,19 @@ static void on_stop(struct loop_msg *msg)
 	loop_stop(&poller->loop);
 }
 
+/* Of a capture, which lasts longer than a command. */
+static uint64_t ns_between_ticks(uint64_t from, uint64_t to)
+{
+	return ticks_to_ns_long(to - from);
+}
+
 int poller_init(struct poller *poller, struct target *target, unsigned index)
 {
 	int r;
 
 	check(index < POLLERS_MAX);
 	*poller = (struct poller){.target = target, .index = index, .stop = {.run = on_stop}};
+	capture_init(&poller->capture, ns_between_ticks);
 	list_init(&poller->queues);
 	list_init(&poller->throttled);
 	list_init(&poller->short_queues);
@@ -144,6 +152,7 @@ void poller_deinit(struct poller *poller)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_free(&poller->devices[i]);
 	backend_thread_free(poller->backends);
+	capture_deinit(&poller->capture);
 	poller_free_memory(poller);
 	loop_deinit(&poller->loop);
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "base/arena_memory.h"
+#include "base/capture.h"
 #include "base/loop.h"
 #include "target/engine/buffer.h"
 #include "target/engine/target.h"
@@ -65,7 +66,8 @@ struct poller {
 	struct log_limit slow;	     /* about slow commands */
 	struct loop_msg stop;
 	struct log_limit auth_refusals;
-	unsigned n_queues; /* control: connections on this poller, to place the next one */
+	unsigned n_queues;	/* control: connections on this poller, to place the next one */
+	struct capture capture; /* of the commands that it answers; control starts and ends it */
 };
 
 /* Control. Creates target->n_pollers pollers and starts their threads. 0 or -errno (logged). */

@@ -71,13 +71,11 @@ struct queue {
 	unsigned access;	       /* enum queue_access */
 	struct controller *controller; /* NULL until Connect succeeded */
 	struct host *host;	       /* charged for its buffers: the controller's, or a guest */
-	uint16_t sqsize;	       /* 0's based, from Connect */
-	uint16_t sqhd;
-	bool has_no_sqhd;    /* SQ flow control is off */
-	bool is_resuming;    /* request_resume runs: its request passes the line */
-	unsigned n_busy;     /* requests in use, and other users of the queue */
-	unsigned n_held;     /* of them: AERs */
-	size_t buffer_bytes; /* of the poller's buffers that it holds */
+	uint16_t sqsize, sqhd;	       /* sqsize: 0's based, from Connect */
+	bool is_resuming;	       /* request_resume runs: its request passes the line */
+	unsigned n_busy;	       /* requests in use, and other users of the queue */
+	unsigned n_held;	       /* of them: AERs */
+	size_t buffer_bytes;	       /* of the poller's buffers that it holds */
 	/* Behind the queue in its mapping; the lists have those that are free again */
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;
@@ -119,6 +117,8 @@ struct queue {
 	} broken; /* a defect of rblkd: queue_break */
 	struct loop_msg abandoned, over;
 	void (*on_drain)(struct queue *queue); /* called on the poller; of the association floor */
+	_Atomic unsigned answer;	       /* enum queue_answer */
+	struct capture_stream stream;	       /* control sets it before `attach` */
 	struct io_stats io[STATS_CLASSES];     /* last: a read uses a third of these 11 KiB */
 };
 

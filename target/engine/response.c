@@ -23,21 +23,33 @@ static void put_free(struct response *response)
 
 static uint16_t next_sqhd(struct queue *queue)
 {
-	if (queue->has_no_sqhd)
-		return 0xffff;
 	queue->sqhd = queue->sqhd >= queue->sqsize ? 0 : (uint16_t)(queue->sqhd + 1);
 	return queue->sqhd;
 }
 
-static void build_cqe(const struct request *r, struct nvme_cqe *cqe)
+static void build_cqe(const struct request *r, struct nvme_cqe *cqe, uint16_t sqhd)
 {
 	*cqe = (struct nvme_cqe){
 		.result = put_le64(r->result),
-		.sqhd = put_le16(next_sqhd(r->queue)),
+		.sqhd = put_le16(sqhd),
 		.sqid = put_le16(r->queue->qid),
 		.cid = r->sqe.cid,
 		.status = put_nvme_status(r->status),
 	};
+}
+
+/* Apart: few queues need it. */
+static __attribute__((noinline, cold)) void build_special(struct request *r, struct nvme_cqe *cqe)
+{
+	struct queue *queue = r->queue;
+	unsigned answer = atomic_load_explicit(&queue->answer, memory_order_relaxed);
+
+	static_assert(sizeof(r->sqe) == CAPTURE_REQUEST && sizeof(*cqe) == CAPTURE_ANSWER,
+		      "a capture has whole entries");
+	build_cqe(r, cqe, answer & QUEUE_NO_SQHD ? 0xffff : next_sqhd(queue));
+	if (answer & QUEUE_CAPTURED)
+		capture_add(&queue->poller->capture, &queue->stream, r->timing.started, ticks_now(),
+			    &r->sqe, cqe);
 }
 
 static void free_sent(struct response *response)
@@ -150,7 +162,10 @@ void response_post(struct request *r, bool has_data)
 	struct response *response = take_free(r->queue);
 
 	timing_answered(r);
-	build_cqe(r, response->cqe);
+	if (__builtin_expect(atomic_load_explicit(&r->queue->answer, memory_order_relaxed), 0))
+		build_special(r, response->cqe);
+	else
+		build_cqe(r, response->cqe, next_sqhd(r->queue));
 	if (has_data)
 		post_data(r, response);
 	PROBE(rblkd, response_posted, r, response, r->queue, r->queue->qid, PROBE_LE16(r->sqe.cid),

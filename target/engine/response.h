@@ -24,6 +24,21 @@ struct response {
 
 static_assert(sizeof(struct nvme_cqe) <= QP_INLINE_MAX, "responses may be inline");
 
+/* What is special about the responses of a queue: bits. */
+enum queue_answer {
+	QUEUE_NO_SQHD = 1, /* SQ flow control is off */
+	QUEUE_CAPTURED = 2,
+};
+
+/* Control or poller: sets or clears one bit. */
+static inline void queue_set_answer(struct queue *queue, enum queue_answer bit, bool is_on)
+{
+	if (is_on)
+		atomic_fetch_or(&queue->answer, bit);
+	else
+		atomic_fetch_and(&queue->answer, ~(unsigned)bit);
+}
+
 /* Whether data precedes the response. */
 static inline bool response_has_data(const struct request *r)
 {

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/capture_rpc.h"
 #include "base/counter.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -84,6 +85,7 @@ struct target {
 	unsigned n_defects, n_stranded;
 	struct log_limit device_failures; /* while hosts try to connect */
 	struct control *control;	  /* control.c: the RPC server */
+	struct capture_service captures;  /* operations/control/capture.c */
 	struct http *http;		  /* owned; stats/http.c */
 	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
 	/* Control calls it when a connection was freed or stranded. Draining goes on; while rblkd

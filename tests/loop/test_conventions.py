@@ -70,9 +70,10 @@ def answers(scratch):
     environment = dict(scratch.env, RBLK_CONTROL_SOCKET=target.control)
     for program, *arguments in (
             ("rblk", "discover", target.address), ("rblk", "list"), ("rblk", "status"), ("rblk", "status", "demo"),
-            ("rblk", "doctor"), ("rblk", "stats"),
+            ("rblk", "doctor"), ("rblk", "stats"), ("rblk", "capture", "demo", "-t", "1ms", "-w", scratch.file("demo")),
             ("rblk", "bench", where, "--runtime", "1s"), ("rblk", "attach", where, "--name", "demo", "--frontend", "socket"),
             ("rblkctl", "status"), ("rblkctl", "stats"), ("rblkctl", "stats", "--hosts"), ("rblkctl", "stats", "--queues"),
+            ("rblkctl", "capture", "-t", "1ms", "-w", scratch.file("rblkd")),
             ("rblkctl", "capsules"), ("rblkctl", "diff"), ("rblkctl", "apply"), ("rblkctl", "ana", "list"),
             ("rblkctl", "qos", "list", "--interval", "100ms"), ("rblkctl", "ns", "resize", NQN, "1"),
             *(("rblkctl", "list", what) for what in ("subsystems", "namespaces", "hosts", "connections", "portals")),

@@ -82,11 +82,11 @@ def of_rblk(scratch):
         if line.startswith("rblk attach --all"):  # after the volume of the same namespace: it has other options
             run("rblk", "detach", "db", env=environment, check=False)
             line += " --frontend socket"
-        if "stats" in line or "fio" in line or "detach" in line:
+        if "stats" in line or "capture" in line or "fio" in line or "detach" in line:
             ensure(environment, subject)
         line += {"--top": " --count 1", "--rw=": " --size=64k"}.get(next((w for w in ("--top", "--rw=") if w in line), ""), "")
         done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=2 * PATIENCE,
-                              check=False)
+                              check=False, cwd=scratch.path)
         expect_equal(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
     for volume in json.loads(run("rblk", "list", "-o", "json", env=environment).stdout)["volumes"]:
         run("rblk", "detach", volume["name"], env=environment)

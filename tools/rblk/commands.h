@@ -17,5 +17,7 @@ int list_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 /* Counts and latencies of the volumes. */
 int stats_main(int argc, char **argv);
+/* The next commands of a volume, as a file for Wireshark. */
+int capture_main(int argc, char **argv);
 /* The volume process itself, in the foreground. */
 int serve_main(int argc, char **argv);

@@ -19,6 +19,7 @@ static const struct subcommand commands[] = {
 	{"list", list_main, "list attached volumes"},
 	{"status", status_main, "show everything about attached volumes"},
 	{"stats", stats_main, "show I/O counts, rates and latency of attached volumes"},
+	{"capture", capture_main, "write a volume's next commands and responses to a pcapng file"},
 	{"serve", serve_main, "attach a namespace in the foreground and serve it by NBD"},
 	{"doctor", doctor_main, "look for what is wrong: machine, target, volumes"},
 	{"bench", bench_main, "measure a namespace, without NBD"},

@@ -48,6 +48,7 @@ int main(int argc, char **argv)
 		{"list", run_list, "list subsystems, namespaces, hosts, connections or portals"},
 		{"stats", run_stats, "show I/O rates and latency"},
 		{"capsules", run_capsules, "show the last commands and responses of each queue"},
+		{"capture", run_capture, "write the next commands and responses to a pcapng file"},
 		{"diff", run_diff, "show what applying the configuration would change"},
 		{"apply", run_apply, "apply the configuration, all of it or nothing"},
 		{"clear", run_clear, "acknowledge disk errors"},

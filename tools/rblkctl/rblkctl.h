@@ -27,6 +27,7 @@ int run_list(int argc, char **argv);
 int run_stats(int argc, char **argv);
 int run_ns_resize(int argc, char **argv);
 int run_capsules(int argc, char **argv);
+int run_capture(int argc, char **argv);
 int run_clear(int argc, char **argv);
 int run_diff(int argc, char **argv);
 int run_apply(int argc, char **argv);

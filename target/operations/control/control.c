@@ -10,6 +10,7 @@
  *   ana_list, ana_set    ana.c
  *   stats            target/operations/stats/report.c
  *   capsules         capsules.c
+ *   capture          capture.c
  *   qos_list, qos_set    qos.c
  *   clear            io_errors.c
  *
@@ -32,6 +33,7 @@
 #include "target/operations/control/ana.h"
 #include "target/operations/control/apply.h"
 #include "target/operations/control/capsules.h"
+#include "target/operations/control/capture.h"
 #include "target/operations/control/fencing.h"
 #include "target/operations/control/io_errors.h"
 #include "target/operations/control/list.h"
@@ -115,6 +117,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "connections", target->n_connections);
 	control_add_number(o, "pending_connections", target->n_pending);
 	control_add_number(o, "discovery_associations", target->n_discovery);
+	json_add(o, "capturing", json_object_new_boolean(control_is_capturing(target)));
 	json_add(o, "limits", show_limits(&target->config->limits));
 	return o;
 }
@@ -133,13 +136,21 @@ static struct json_object *call_list(void *context, struct json_object *params, 
 }
 
 static const struct rpc_method methods[] = {
-	{"status", call_status},	  {"list", call_list},
-	{"ns_resize", control_ns_resize}, {"diff", control_diff},
-	{"apply", control_apply},	  {"drain", control_drain},
-	{"ana_list", control_ana_list},	  {"ana_set", control_ana_set},
-	{"stats", control_stats},	  {"capsules", control_capsules},
-	{"qos_list", control_qos_list},	  {"qos_set", control_qos_set},
-	{"clear", control_clear},	  {0}, /* one for each line */
+	{"status", call_status},
+	{"list", call_list},
+	{"ns_resize", control_ns_resize},
+	{"diff", control_diff},
+	{"apply", control_apply},
+	{"drain", control_drain},
+	{"ana_list", control_ana_list},
+	{"ana_set", control_ana_set},
+	{"stats", control_stats},
+	{"capsules", control_capsules},
+	{"qos_list", control_qos_list},
+	{"qos_set", control_qos_set},
+	{"clear", control_clear},
+	{"capture", control_capture},
+	{0}, /* one for each line */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -188,6 +199,7 @@ int control_start(struct target *target)
 		free(control);
 		return say_cannot_listen(path, r);
 	}
+	control_captures_init(target);
 	target->control = control;
 	return 0;
 }
@@ -197,6 +209,7 @@ void control_stop(struct target *target)
 	if (!target->control)
 		return;
 	rpc_server_free(target->control->server);
+	control_captures_stop(target);
 	free(target->control);
 	target->control = NULL;
 }

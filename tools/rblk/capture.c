@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rblk capture: the next commands of an attached volume, and the target's responses, as a pcapng
+ * file. What the volume process itself has seen, so it works with any RDMA device.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/rpc.h"
+#include "tools/rblk/commands.h"
+#include "tools/rblk/report.h"
+#include "tools/rblk/run_dir.h"
+#include "tools/rblk/volumes.h"
+#include "tools/shared/capture.h"
+
+static const char program[] = "rblk capture";
+
+enum {
+	CALL_TIMEOUT_MS = 10000,
+};
+
+static int call(void *context, struct json_object *params, struct json_object **ret_result)
+{
+	const char *path = context;
+	struct error error = {.code = EXIT_FAILED};
+	int r = rpc_call(path, "capture", params, CALL_TIMEOUT_MS, ret_result, &error);
+
+	json_object_put(params);
+	if (r == 0)
+		return EXIT_OK;
+	if (r != -EREMOTEIO)
+		error_set(&error, EXIT_UNREACHABLE, "see `rblk status`",
+			  "the volume process does not answer: %s", strerror(-r));
+	return report_error(program, &error);
+}
+
+/* The control socket of the volume that the user has named. */
+static int find_socket(const char *name, char path[PATH_MAX])
+{
+	struct json_object *status = NULL;
+	struct volumes volumes;
+	struct error error;
+	int code = volumes_read(&volumes, &error);
+
+	if (code == 0) {
+		status = volumes_find(&volumes, name, 0, &error);
+		code = status ? run_dir_path(path, json_text(status, "name"), "sock", &error)
+			      : (int)error.code;
+	}
+	volumes_release(&volumes);
+	return code ? report_error(program, &error) : EXIT_OK;
+}
+
+int capture_main(int argc, char **argv)
+{
+	struct capture_options capture = {0};
+	const struct arg table[] = {
+		CAPTURE_ARGS(capture),
+		{"output", 'o', ARG_CHOICE, &capture.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
+		 output_names},
+		{0},
+	};
+	const struct args_usage usage = {
+		program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",
+		"Write a volume's next commands and responses to a pcapng file.", 1, 1};
+	char path[PATH_MAX];
+	int at, code = args_parse(&usage, table, argc, argv, &at);
+
+	if (code >= 0)
+		return code;
+	code = capture_check(program, &capture);
+	if (code == EXIT_OK)
+		code = find_socket(argv[at], path);
+	return code == EXIT_OK ? capture_run(program, &capture, "rblk", call, path) : code;
+}

@@ -115,6 +115,13 @@ static bool copy(struct arrival *a, const struct iovec *to, unsigned n_to)
 	       (ssize_t)a->length;
 }
 
+/* RoCE v2 has no service level. Its place says which IP header a datagram had (IBA A17.4.5.1), as
+ * the adapters do that UCX knows: bit 3 stands for UDP. */
+static uint8_t packet_type(const struct sr_address *address)
+{
+	return sr_gid_is_ip4(&address->remote) ? 0xa : 0x9;
+}
+
 static void complete(struct arrival *a)
 {
 	struct seg_cqe *e = begin(a);
@@ -129,7 +136,7 @@ static void complete(struct arrival *a)
 			.qp_num = atomic_load(&a->q->qpn),
 			.src_qp = a->d->source_qpn,
 			.wc_flags = IBV_WC_GRH | (a->d->has_imm ? IBV_WC_WITH_IMM : 0u),
-			.sl = a->d->address->sl,
+			.sl = packet_type(a->d->address),
 		};
 		e->solicited = a->d->is_solicited;
 		if (a->length <= SEG_INLINE) {

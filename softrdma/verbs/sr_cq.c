@@ -69,7 +69,7 @@ int sr_cq_req_notify(struct ibv_cq *ib, int solicited_only)
 
 static uint32_t round_pow2(uint32_t n)
 {
-	uint32_t size = 64; /* small queues are rounded up, as drivers do */
+	uint32_t size = 4; /* small queues are rounded up, as drivers do */
 
 	while (size < n)
 		size *= 2;

@@ -126,7 +126,7 @@ static void too_much_inline(void **state)
 
 static int setup_small_cq(void **state)
 {
-	rig_opts.scq_size = 1; /* rounded up to 64, as drivers do */
+	rig_opts.scq_size = 50; /* rounded up to 64, as drivers do */
 	rig_opts.init.cap.max_send_wr = 200;
 	rig_opts.init.cap.max_recv_wr = 200;
 	return rig_setup(state);

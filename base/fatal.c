@@ -40,6 +40,15 @@ static const int signals[] = {
 #endif
 };
 
+#ifdef __SANITIZE_ADDRESS__
+/* Undefined behaviour is a trap (native/asan.ini), which AddressSanitizer reports with its stack. */
+__attribute__((no_sanitize("address"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "handle_sigill=1";
+}
+#endif
+
 static struct {
 	void (*_Atomic dump)(const void *context, int fd);
 	const void *context;

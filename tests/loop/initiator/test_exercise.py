@@ -8,12 +8,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
-from harness import (BUILD, NQN, PATIENCE, SANITIZER_REPORT, Target, expect, expect_equal, run_cases,  # noqa: E402
+from harness import (BUILD, NQN, PATIENCE, SANITIZER_REPORT, SOFTRDMA, Target, expect, expect_equal, run_cases,  # noqa: E402
                      wait_until)
 
 EXERCISE = os.path.join(BUILD, "tests", "loop", "initiator", "volume_exercise")
 FAKE = os.path.join(BUILD, "tests", "hostile_target", "fake_target")
-SOFTRDMA = os.path.join(BUILD, "softrdma", "libsoftrdma.so")
 FAKE_NQN = "nqn.2026-01.test:fake"
 
 

@@ -17,9 +17,12 @@ MIXES = (  # block size, depth, data written
 
 
 def verify_all(scratch, uri):
-    for block, depth, size in MIXES:
-        fio(scratch, uri, "--rw=randwrite", f"--bs={block}", f"--iodepth={depth}",
-            f"--size={size}", *VERIFY)
+    """One fio for all mixes, one after the other: its start takes a quarter of a second of CPU time."""
+    jobs = [option for block, depth, size in MIXES
+            for option in (f"--name={block}-{depth}", "--stonewall", "--rw=randwrite", f"--bs={block}",
+                           f"--iodepth={depth}", f"--size={size}")]
+    run("fio", "--ioengine=nbd", f"--uri={uri}", "--output-format=terse", f"--aux-path={scratch.path}", *VERIFY,
+        *jobs, cwd=scratch.path)
     # reads and writes mixed, sizes mixed, several connections
     fio(scratch, uri, "--rw=randrw", "--bsrange=512-256k", "--bs_unaligned=0", "--blockalign=512",
         "--iodepth=32", "--numjobs=4", "--offset_increment=16m", "--size=8m", *VERIFY)

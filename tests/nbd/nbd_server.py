@@ -94,13 +94,14 @@ class Raw:
         self.sock.sendall(data)
 
     def recv(self, n):
-        data = b""
-        while len(data) < n:
-            more = self.sock.recv(n - len(data))
+        data = bytearray(n)
+        left = memoryview(data)
+        while left:
+            more = self.sock.recv_into(left)
             if not more:
-                raise EOFError(f"closed after {len(data)} of {n} bytes")
-            data += more
-        return data
+                raise EOFError(f"closed after {n - len(left)} of {n} bytes")
+            left = left[more:]
+        return bytes(data)
 
     def expect_closed(self):
         try:

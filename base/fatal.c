@@ -41,7 +41,7 @@ static const int signals[] = {
 };
 
 #ifdef __SANITIZE_ADDRESS__
-/* Undefined behaviour is a trap (native/asan.ini), which AddressSanitizer reports with its stack. */
+/* Undefined behaviour traps (native/asan.ini): AddressSanitizer reports it with its stack. */
 __attribute__((no_sanitize("address"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -72,6 +72,7 @@ MUTUAL_MAX = 5
 PROBES = "_.stapsdt.base"
 # Functions of the system's libraries that these programs replace at run time.
 PROVIDER = "transport/provider.c"
+PATHS = "softrdma/verbs/paths.c"  # functions of libc: the same calls are made without this file
 STANDS_FOR_A_LIBRARY = ("softrdma/", PROVIDER, "tools/bench/pidfd_shim.c")
 # The debt still to be removed: "USER USED" a line, and "circle FOLDER FILES", "mutual PAIRS". It
 # only shrinks.
@@ -167,7 +168,7 @@ def calls(build, names):
     for path, (here, wants) in symbols_of(list(sources)).items():
         source = sources[path]
         wanted.setdefault(source, set()).update(wants)
-        for name in here:
+        for name in here if source != PATHS else ():
             defined[name].add(source)
     edges = collections.defaultdict(set)
     for user, wants in wanted.items():

@@ -101,6 +101,26 @@ def ensure(environment, subject):
     run("rblk", "attach", subject, "--name", "db", env=environment)
 
 
+def of_rblkctl(scratch):
+    """The commands of the page, and the titles of the tables that it shows below them."""
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    run(RBLK, "attach", f"{NQN}@{target.address}", "--name", "db", "--frontend", "socket", env=scratch.env)
+    environment = dict(scratch.env, PATH=f"{os.path.dirname(RBLKCTL)}:{os.environ['PATH']}", RBLK_CONTROL_SOCKET=target.control)
+    with open(target.config, "a", encoding="ascii") as f:
+        f.write("      - {nsid: 2, ram: 1MiB}\n")  # for apply
+    blocks = [block for block in page("rblkctl.8").split("```")[1::2] if block.startswith("\n# ")]
+    expect(len(blocks) >= 5, f"{blocks}")
+    for command, shown in re.findall(r"^# (.*)\n((?:[^#\n].*\n)*)", "".join(blocks), re.M):
+        line = re.sub(r"nqn\.[\w.-]+:db\b", NQN, command).replace("--top", "--top --count 1").replace("--time 2s", "--time 1ms")
+        done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=2 * PATIENCE,
+                              check=False, cwd=scratch.path)
+        expect_equal(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
+        for title in re.findall(r"^ *[A-Z][A-Z0-9. /%-]+$", shown, re.M):
+            expect(title.split() in [said.split() for said in done.stdout.splitlines()], f"{title}: not in {done.stdout}")
+    run(RBLK, "detach", "db", env=scratch.env)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def of_the_configuration(scratch):
     text = page("rblk-target.yaml.5").split("# EXAMPLE", 1)[1].split("```")[1]
     device = scratch.make_file("log", 1 << 20)
@@ -115,6 +135,7 @@ def of_the_configuration(scratch):
 CASES = [
     ("options", options),
     ("the examples of rblk(8)", of_rblk),
+    ("the examples of rblkctl(8)", of_rblkctl),
     ("the example of rblk-target.yaml(5)", of_the_configuration),
 ]
 

@@ -8,6 +8,7 @@ skips a whole program. A program that prints no plan, dies, or runs out of time 
 import argparse
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import re
@@ -25,34 +26,46 @@ PROFILES = ("dev", "asan", "tsan")
 ONCE, NO_TSAN = "once", "no-tsan"
 RESULT = re.compile(r"^\s*(not )?ok\b\s*(\d*)\s*-?\s*([^#]*)(#\s*(skip|todo)\b:?\s*(.*))?$", re.I)
 # A result line of tests/vm/suite: status, name, the reason of a skip or its time and checks.
-VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, \d+s CPU, (\d+) checks"
+VM_SCRIPT = re.compile(r"^(ok|not ok) \d+ - (.*) # (?:SKIP (.*)|([\d.]+)s, (\d+)s CPU, (\d+) checks"
                        r"(?:, (\d+) failed.*)?)$")
 LONG_S = 3600
 # Suites with builds of their own, not one for each profile; with --quick only when named.
 EXTRAS = ("fuzz", "vm")
 NICE = ["nice", "-n", "10"]
 
-Counts = collections.namedtuple("Counts", "passed failed skipped")
+Counts = collections.namedtuple("Counts", "passed failed skipped cpu_s", defaults=[0])
 
 
 def build(profile, wanted_suites, is_first):
-    """Builds what the tests to run need; the first profile, which is the developer's, is built as a whole."""
+    """Builds what the tests to run need; the first profile, which is the developer's, is built as a whole.
+    Returns its folder and the CPU time."""
     directory = os.path.join(ROOT, "build", profile)
     native = os.path.join(ROOT, "native", profile + ".ini")
-    start = time.monotonic()
+    start, cpu_s = time.monotonic(), 0
     if not os.path.exists(os.path.join(directory, "build.ninja")):
-        run_or_die(["meson", "setup", directory, "--native-file", native, "-Dtests=enabled"])
-    run_or_die(["ninja", "-C", directory, *([] if is_first else needs_of(profile, directory, wanted_suites))])
-    print(f"built {profile:5} {time.monotonic() - start:6.1f} s", flush=True)
-    return directory
+        cpu_s += run_or_die(["meson", "setup", directory, "--native-file", native, "-Dtests=enabled"])
+    cpu_s += run_or_die(["ninja", "-C", directory, *([] if is_first else needs_of(profile, directory, wanted_suites))])
+    print(f"built {profile:5} {time.monotonic() - start:6.1f} s {cpu_s:6.1f} s CPU", flush=True)
+    return directory, cpu_s
 
 
 def run_or_die(command):
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True)
-    if done.returncode:
-        print(done.stdout[-8000:])
+    """Returns its CPU time."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output, cpu_s = end_of(process)
+    if process.returncode:
+        print(output[-8000:])
         sys.exit(f"{' '.join(command)} failed\n0 passed, 1 failed, 0 skipped")
+    return cpu_s
+
+
+def end_of(process):
+    """Returns its output, and the CPU time of it and of the children that were waited for."""
+    with process.stdout:
+        output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return output, usage.ru_utime + usage.ru_stime
 
 
 def introspect(what, directory):
@@ -119,11 +132,8 @@ def run_program(test):
     timer = threading.Timer(test.get("timeout") or 900, lambda: (is_late.set(), end_all_with(mark)))
     timer.start()
     try:
-        with process.stdout:
-            output = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return None if is_late.is_set() else process.returncode, output, usage.ru_utime + usage.ru_stime
+        output, cpu_s = end_of(process)
+        return None if is_late.is_set() else process.returncode, output, cpu_s
     finally:
         timer.cancel()
         end_all_with(mark)
@@ -157,7 +167,7 @@ def run_test(profile, test):
             telling = telling[:80] + ["..."] + telling[-80:]
         lines += [f"    | {line}" for line in telling]
     print("\n".join(lines), flush=True)  # one call: other threads print, too
-    return counts
+    return counts._replace(cpu_s=cpu_s)
 
 
 def jobs_of(profile, directory, wanted_suites, is_first):
@@ -201,10 +211,11 @@ def run_programs(profiles, wanted_suites, extras, n_at_a_time):
     jobs = Jobs()
     beside = threading.Thread(target=run_beside, args=(jobs, extras), daemon=True)
     beside.start()
-    jobs.waiting.extend(
-        [job for profile in profiles
-         for job in jobs_of(profile, build(profile, wanted_suites, profile == profiles[0]), wanted_suites,
-                            profile == profiles[0])])
+    for profile in profiles:
+        is_first = profile == profiles[0]
+        directory, cpu_s = build(profile, wanted_suites, is_first)
+        jobs.add("build", Counts(0, 0, 0, cpu_s))
+        jobs.waiting.extend(jobs_of(profile, directory, wanted_suites, is_first))
     with concurrent.futures.ThreadPoolExecutor(n_at_a_time) as pool:
         for worker in [pool.submit(jobs.work) for _ in range(n_at_a_time)]:
             worker.result()
@@ -276,14 +287,14 @@ def run_vm_scripts():
     return add(counts, Counts(0, n_planned - n_seen, 0))
 
 
-def report_vm_script(verdict, name, why_skipped, seconds, n_checks, n_failed):
+def report_vm_script(verdict, name, why_skipped, seconds, cpu_s, n_checks, n_failed):
     if why_skipped is not None:
         counts = Counts(0, 0, 1)
     else:
         failed = 0 if verdict == "ok" else max(1, int(n_failed or 0))
-        counts = Counts(max(0, int(n_checks) - failed), failed, 0)
-    print(f"{'vm/' + name:48} {counts.passed:4} passed {counts.failed:3} failed "
-          f"{counts.skipped:3} skipped {float(seconds or 0):7.1f} s", flush=True)
+        counts = Counts(max(0, int(n_checks) - failed), failed, 0, int(cpu_s))
+    print(f"{'vm/' + name:48} {counts.passed:4} passed {counts.failed:3} failed {counts.skipped:3} "
+          f"skipped {float(seconds or 0):7.1f} s {counts.cpu_s:6.1f} s CPU", flush=True)
     if why_skipped is not None:
         print(f"    skipped: {why_skipped}")
     return counts
@@ -336,10 +347,10 @@ def main():
     for suite, counts in run_programs(profiles, args.suites, extras, args.jobs).items():
         count(totals, suite, counts)
 
-    print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8}")
+    print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8} {'CPU':>8}")
     for suite, counts in sorted(totals.items()):
-        print(f"{suite:12} {counts.passed:7} {counts.failed:7} {counts.skipped:8}")
-    total = Counts(*map(sum, zip(*totals.values()))) if totals else Counts(0, 0, 0)
+        print(f"{suite:12} {counts.passed:7} {counts.failed:7} {counts.skipped:8} {counts.cpu_s:6.0f} s")
+    total = functools.reduce(add, totals.values(), Counts(0, 0, 0))
     busy, every = (now - then for now, then in zip(processor_ticks(), ticks))
     print(f"\nin {(time.monotonic() - start) / 60:.1f} minutes, processors {100 * busy // max(1, every)} % busy")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")

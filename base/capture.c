@@ -158,5 +158,6 @@ void capture_stream_init(struct capture_stream *stream, const union addr *active
 
 void capture_stream_hello(struct capture_end *end, const void *bytes, size_t n)
 {
-	memcpy(end->hello, bytes, MIN(n, sizeof(end->hello)));
+	if (n) /* bytes may be NULL then */
+		memcpy(end->hello, bytes, MIN(n, sizeof(end->hello)));
 }

@@ -14,6 +14,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
+/* What a capture shows of the connection: the beginning of what each end has sent. */
+static void describe(const uint8_t *message, size_t n)
+{
+	const union addr address = {.sa.sa_family = AF_INET};
+	const struct nvmf_cm_req req = {0};
+	struct capture_stream stream;
+
+	connect_describe(&stream, &address, &address, &req, n ? message : NULL, n);
+	check(!memcmp(stream.passive.hello, message,
+		      n < sizeof(stream.passive.hello) ? n : sizeof(stream.passive.hello)));
+}
+
 static void parse_private(const uint8_t *message, size_t n, unsigned max_sq)
 {
 	struct cm_queue_request request;
@@ -24,6 +36,7 @@ static void parse_private(const uint8_t *message, size_t n, unsigned max_sq)
 		check(request.n_sq <= (request.qid ? max_sq : NVMF_ADMIN_SQ_ENTRIES));
 	}
 	check(connect_parse_private(message, n, &n_recv) || n_recv >= 1);
+	describe(message, n);
 }
 
 static void parse_sgl(const uint8_t *capsule, size_t n)

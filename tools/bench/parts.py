@@ -209,6 +209,29 @@ def bridge():
         yield cases
 
 
+# ---- librblk ----------------------------------------------------------------------------
+
+def library_bars(load):
+    if load.depth == 1:
+        return [Bar("rblk", "p50_us", "<=", 1.15)]
+    if load.depth == 32:
+        return [Bar("rblk", "iops", ">=", 0.95), Bar("fio, NBD", "iops", ">=", 2.5)]
+    return [Bar("rblk", "mb_per_s", ">=", 0.95)]
+
+
+@contextlib.contextmanager
+def library():
+    """fio from its own memory, by its engine on librblk."""
+    with programs.folder() as scratch, \
+            programs.rblkd(scratch, {1: "ram: 512MiB, block_size: 4096"}) as target, \
+            programs.volume(scratch, target, 1) as served:
+        yield [Case("library", title(load), "fio, librblk",
+                    {"fio, librblk": lambda s, x=load: programs.fio_rblk(target, 1, x, s),
+                     "rblk": rblk_on(target, 1, load), "fio, NBD": fio_on(served, load, 1)}, library_bars(load))
+               for load in (Load("randread", 4 * KIB, 1), Load("randread", 4 * KIB, 32), Load("read", 128 * KIB, 16),
+                            Load("write", 128 * KIB, 16))]
+
+
 # ---- iSER -------------------------------------------------------------------------------
 
 @contextlib.contextmanager
@@ -370,6 +393,7 @@ PARTS = {
     "tmpfs": (tmpfs, "the same, a file in memory"),
     "device": (device, "the same, a loop device"),
     "bridge": (bridge, "fio -> NBD bridge -> rblkd, beside nbdkit and qemu-nbd"),
+    "library": (library, "fio on librblk, beside rblk bench and the NBD socket"),
     "iser": (iser, "beside tgtd's iSER with libiscsi, on the same fabric"),
     "polling": (pairs.polling, "as shipped, beside the same that never sleeps"),
     "connections": (connections, "1 to 1024 queue pairs"),

@@ -222,6 +222,15 @@ def fio_nbd(server, load, seconds, jobs=1):
     return fio(["--ioengine=nbd", f"--uri={server.uri}"], load, seconds, server.pids, jobs)
 
 
+def fio_rblk(target, nsid, load, seconds):
+    """By the engine on librblk, in fio's own memory."""
+    engine = built("tools", "fio", "rblk-fio.so")
+    if not os.path.exists(engine):
+        raise machine.Missing("no tools/fio/rblk-fio.so in the build")
+    return fio([f"--ioengine=external:{engine}", f"--uri=nvme+rdma://127.0.0.1:{target.port}/{target.nqn}?ns={nsid}"],
+               load, seconds, [target.pid])
+
+
 def fio_file(path, size, load, seconds, direct=1):
     return fio(["--ioengine=libaio", f"--direct={direct}", f"--filename={path}", f"--size={size}"], load, seconds)
 

@@ -5,12 +5,14 @@
  * thread, to know the size; so jobs are threads, because a child process could not use it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "library/rblk.h"
 #include "tools/fio/fio_abi.h"
@@ -27,6 +29,7 @@ struct job {
 	struct rblk_memory *memory; /* base, n_bytes: fio's buffers */
 	char *base;
 	size_t n_bytes;
+	int file;		/* owned: of that memory; -1: it has none */
 	struct rblk_io **ended; /* owned: depth */
 	unsigned depth;		/* I/Os of the job in flight, at most */
 };
@@ -60,6 +63,7 @@ static int open_volume(struct fio_job *job, const char *uri)
 
 	if (!own)
 		return 1;
+	own->file = -1;
 	if (rblk_open(uri, options, &own->volume, &error) < 0) {
 		free(own);
 		return fail("cannot open the volume", &error);
@@ -110,17 +114,57 @@ static int init(struct fio_job *job)
 	return 0;
 }
 
+/* A sealed file in memory, or -1. */
+static int make_file(size_t n)
+{
+	int fd = memfd_create("rblk-fio", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd >= 0 && ftruncate(fd, (off_t)n) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void close_file(struct job *own)
+{
+	if (own->file >= 0)
+		close(own->file);
+	own->file = -1;
+}
+
+/* Of a file that stays open: softrdma lets the target on this machine map that, and copies without
+ * system calls. A device takes any memory. MAP_FAILED: none. */
+static void *map_memory(struct job *own, size_t n)
+{
+	void *base;
+
+	own->file = make_file(n);
+	base = mmap(NULL, n, PROT_READ | PROT_WRITE,
+		    own->file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, own->file, 0);
+	if (base == MAP_FAILED)
+		close_file(own);
+	return base;
+}
+
+static void unmap_memory(struct job *own, void *base, size_t n)
+{
+	munmap(base, n);
+	close_file(own);
+}
+
 /* All buffers of the job are one piece of memory, so it is registered once. */
 static int alloc_memory(struct fio_job *job, size_t n)
 {
 	struct job *own = *fio_engine_data(job);
 	struct rblk_error error;
-	void *base = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *base = map_memory(own, n);
 
 	if (base == MAP_FAILED)
 		return 1;
 	if (rblk_memory_register(own->volume, base, n, &own->memory, &error) < 0) {
-		munmap(base, n);
+		unmap_memory(own, base, n);
 		return fail("cannot register the buffers", &error);
 	}
 	own->base = base;
@@ -232,7 +276,7 @@ static void free_memory(struct fio_job *job)
 	struct job *own = *fio_engine_data(job);
 
 	rblk_memory_unregister(own->memory);
-	munmap(own->base, own->n_bytes);
+	unmap_memory(own, own->base, own->n_bytes);
 	own->memory = NULL;
 	own->base = NULL;
 	own->n_bytes = 0;

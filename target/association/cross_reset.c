@@ -7,7 +7,8 @@
  * identifier must both agree. A controller that is in the registry no more is over: it leaves only
  * when its last queue is freed, and a queue is freed when the store has returned its last command.
  * So the answer is immediate then. An id outside of controller_ids may be of another rblkd, about
- * which this one knows nothing.
+ * which this one knows nothing; and so may any id, if a store is shared and controller_ids is not
+ * set.
  *
  * Most resets take milliseconds. The answer is held back that long, because a host that gets an
  * immediate success needs no event and no log page.
@@ -58,13 +59,23 @@ static struct controller *find(struct target *target, uint16_t id)
 	return NULL;
 }
 
+/* No other rblkd gives this id. */
+static bool is_ours(const struct cross_reset *reset)
+{
+	const struct target *target = reset->source->target;
+	const struct config_controller_ids *ids = &target->config->controller_ids;
+	const struct subsystem *subsystem = snapshot_find(atomic_load(&target->snapshot),
+							  reset->source->subnqn);
+
+	return reset->icid >= ids->min && reset->icid <= ids->max &&
+	       (target->has_peers || !subsystem || !subsystem_is_shared(subsystem));
+}
+
 /* Another host, another instance, or not ours. */
 static bool is_allowed(const struct cross_reset *reset, const struct controller *victim)
 {
-	const struct config_controller_ids *ids = &reset->source->target->config->controller_ids;
-
 	if (!victim)
-		return reset->icid >= ids->min && reset->icid <= ids->max;
+		return is_ours(reset);
 	return is_same_host(victim, reset->source) &&
 	       reset->ciu == atomic_load(&victim->fencing.ciu) && reset->cirn &&
 	       reset->cirn == atomic_load(&victim->fencing.cirn);

@@ -195,6 +195,16 @@ static int set_choice(const struct parser *p, const struct arg *arg, const char 
 			 guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
+static int add_item(const struct parser *p, const struct arg *arg, const char *text)
+{
+	struct arg_list *list = arg->value;
+
+	if (list->n == (arg->max ? arg->max : ARG_LIST_MAX))
+		return bad_usage(p, "--%s: at most %u of them", arg->name, list->n);
+	list->items[list->n++] = text;
+	return GO_ON;
+}
+
 static int set_value(const struct parser *p, const struct arg *arg, const char *text)
 {
 	switch (arg->type) {
@@ -210,6 +220,8 @@ static int set_value(const struct parser *p, const struct arg *arg, const char *
 		return set_number(p, arg, text);
 	case ARG_CHOICE:
 		return set_choice(p, arg, text);
+	case ARG_LIST:
+		return add_item(p, arg, text);
 	}
 	return GO_ON;
 }

@@ -18,6 +18,16 @@ enum arg_type {
 	ARG_SIZE,     /* uint64_t bytes */
 	ARG_DURATION, /* uint64_t ns */
 	ARG_CHOICE,   /* unsigned: index into choices */
+	ARG_LIST,     /* struct arg_list: one more each time; max: how many at most */
+};
+
+enum {
+	ARG_LIST_MAX = 8,
+};
+
+struct arg_list {
+	const char *items[ARG_LIST_MAX]; /* borrowed from argv */
+	unsigned n;
 };
 
 struct arg {
@@ -27,7 +37,7 @@ struct arg {
 	void *value;		 /* default in, result out */
 	const char *placeholder; /* "NAME" in --help */
 	const char *help;
-	uint64_t min, max; /* ARG_UINT, SIZE, DURATION; max 0: no limit */
+	uint64_t min, max; /* ARG_UINT, SIZE, DURATION, LIST; max 0: no limit */
 	const char *const *choices;
 };
 

@@ -16,6 +16,7 @@
  * in it, on whatever queue, because the target looks after the question has arrived. A write that
  * runs beside the question may be missing.
  */
+#include "base/bits.h"
 #include "base/check.h"
 #include "initiator/control/extents.h"
 #include "initiator/control/lba_status.h"
@@ -41,23 +42,24 @@ static void answer_all_data(struct volume_extents *ask)
 	answer(ask);
 }
 
-static bool can_ask(const struct volume *volume)
+static bool can_ask(const struct path *path)
 {
-	const struct controller *c = &volume->controller;
+	const struct controller *c = path ? &path->controller : NULL;
 
-	return volume->phase == PHASE_LIVE && c->state == CTRL_LIVE &&
-	       c->limits.reports_allocated && c->ns.reads_zero_after_trim;
+	return c && c->state == CTRL_LIVE && c->limits.reports_allocated &&
+	       c->ns.reads_zero_after_trim;
 }
 
 static void pump(struct volume *volume);
 
 static void on_status(void *context, const struct admin_answer *status)
 {
-	struct volume *volume = context;
+	const struct path *path = context;
+	struct volume *volume = path->volume;
 	struct volume_extents *ask = volume->extents_asked;
-	unsigned shift = volume->controller.ns.block_shift;
+	unsigned shift = log2_floor(volume->info.block_size);
 
-	if (!ask)
+	if (!ask || volume->extents_path != path)
 		return; /* extents_fail has answered it */
 	volume->extents_asked = NULL;
 	if (status->status != NVME_OK) {
@@ -72,15 +74,17 @@ static void on_status(void *context, const struct admin_answer *status)
 	pump(volume);
 }
 
-static int send_to_target(struct volume *volume, const struct volume_extents *ask)
+static int send_to_target(struct volume *volume, struct path *path,
+			  const struct volume_extents *ask)
 {
-	unsigned shift = volume->controller.ns.block_shift;
+	unsigned shift = path->controller.ns.block_shift;
 	struct admin_command command = lba_status_ask(volume->config.nsid, ask->offset >> shift,
 						      ask->length >> shift);
 
 	command.done = on_status;
-	command.context = volume;
-	return admin_submit(&volume->controller.admin, &command);
+	command.context = path;
+	volume->extents_path = path;
+	return admin_submit(&path->controller.admin, &command);
 }
 
 static void pump(struct volume *volume)
@@ -89,8 +93,9 @@ static void pump(struct volume *volume)
 
 	while (!volume->extents_asked && (node = list_take_first(&volume->extents_waiting))) {
 		struct volume_extents *ask = list_entry(node, struct volume_extents, node);
+		struct path *path = volume_best_path(volume);
 
-		if (!can_ask(volume) || send_to_target(volume, ask) < 0)
+		if (!can_ask(path) || send_to_target(volume, path, ask) < 0)
 			answer_all_data(ask);
 		else
 			volume->extents_asked = ask;
@@ -114,12 +119,14 @@ void volume_extents_ask(struct volume_queue *queue, struct volume_extents *ask)
 	loop_send(queue->control, &ask->msg);
 }
 
-void extents_fail(struct volume *volume)
+void extents_fail(struct path *path)
 {
+	struct volume *volume = path->volume;
 	struct volume_extents *ask = volume->extents_asked;
 
+	if (!ask || volume->extents_path != path)
+		return;
 	volume->extents_asked = NULL;
-	if (ask)
-		answer_all_data(ask);
-	pump(volume); /* can_ask is false now */
+	answer_all_data(ask);
+	pump(volume);
 }

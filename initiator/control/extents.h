@@ -2,7 +2,7 @@
 /* Questions of front ends about holes (volume_extents_ask); see extents.c. Control loop. */
 #pragma once
 
-struct volume;
+struct path;
 
-/* The association ends: questions that are open are answered, as all may hold data. */
-void extents_fail(struct volume *volume);
+/* The path is not LIVE any more: what was asked through it is answered, as all may hold data. */
+void extents_fail(struct path *path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control's side of an I/O queue: its connection. The drawing is in queue.h. Control loop
+ * Control's side of a lane: its connection. The drawing is in lane.h. Control loop
  * only.
  *
  * Happy path: link_start when the association is live -> resolve -> make completion
@@ -56,136 +56,155 @@ const char *link_state_name(unsigned state)
 	return rules[state].name;
 }
 
-static void move(struct volume_queue *queue, enum link_state next)
+static void move(struct lane *lane, enum link_state next)
 {
-	states_move("link", rules, &queue->link->state, next);
+	states_move("link", rules, &lane->link->state, next);
 }
 
 /* ---- failing ---- */
 
-static uint64_t retry_delay_ns(const struct volume_queue *queue)
+static uint64_t retry_delay_ns(const struct lane *lane)
 {
-	uint64_t delay = RETRY_MIN_NS << MIN(queue->link->n_retries, 16u);
+	uint64_t delay = RETRY_MIN_NS << MIN(lane->link->n_retries, 16u);
 
-	return MIN(delay, queue->volume->config.reconnect_delay_ns);
+	return MIN(delay, lane->path->config.reconnect_delay_ns);
+}
+
+/* No path of the queue works, so its I/O is held. */
+static bool is_cut_off(const struct volume_queue *queue)
+{
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
+		if (queue->lanes[i] && queue->lanes[i]->link->state == LINK_LIVE)
+			return false;
+	return true;
 }
 
 /* Idle after a failure that was this link's alone: once more, later. */
-static void retry_later(struct volume_queue *queue)
+static void retry_later(struct lane *lane)
 {
-	struct volume *volume = queue->volume;
-	struct link *link = queue->link;
+	struct volume *volume = lane->path->volume;
+	struct link *link = lane->link;
 	uint64_t now = clock_ns();
 
 	if (!link->down_since_ns)
 		link->down_since_ns = now;
 	/* What waits for proof must not fail while other queues can write. */
-	if (now - link->down_since_ns > volume->config.ctrl_loss_tmo_ns && !volume->proof.n)
-		queue_set_mode(queue, QUEUE_FAIL);
-	loop_timer_start(volume->control, &link->retry, retry_delay_ns(queue));
+	if (now - link->down_since_ns > volume->config.ctrl_loss_tmo_ns && !volume->proof.n &&
+	    is_cut_off(lane->queue))
+		queue_set_mode(lane->queue, QUEUE_FAIL);
+	loop_timer_start(volume->control, &link->retry, retry_delay_ns(lane));
 	link->n_retries++;
 }
 
-static void become_idle(struct volume_queue *queue)
+static bool are_all_idle(const struct volume_queue *queue)
 {
-	struct volume *volume = queue->volume;
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
+		if (queue->lanes[i] && queue->lanes[i]->link->state != LINK_IDLE)
+			return false;
+	return true;
+}
 
-	cm_conn_destroy(queue->link->conn);
-	queue->link->conn = NULL;
-	move(queue, LINK_IDLE);
-	if (queue->is_removing)
+static void become_idle(struct lane *lane)
+{
+	struct volume_queue *queue = lane->queue;
+	struct path *path = lane->path;
+
+	cm_conn_destroy(lane->link->conn);
+	lane->link->conn = NULL;
+	move(lane, LINK_IDLE);
+	if (!queue->is_removing && path->phase == PATH_LIVE)
+		retry_later(lane);
+	if (queue->is_removing && are_all_idle(queue))
 		loop_send(queue->loop, &queue->quit_msg);
-	else if (volume->phase == PHASE_LIVE)
-		retry_later(queue);
-	queue->link->ops->on_idle(volume);
+	lane->link->ops->on_idle(path);
 }
 
 /* An attempt failed, or a live link. *error is what is told. */
-static void lost(struct volume_queue *queue, const struct error *error)
+static void lost(struct lane *lane, const struct error *error)
 {
-	struct volume *volume = queue->volume;
+	struct path *path = lane->path;
 
-	if (queue->link->state == LINK_IDLE || queue->link->state == LINK_STOPPING)
+	if (lane->link->state == LINK_IDLE || lane->link->state == LINK_STOPPING)
 		return;
-	if (queue->link->state == LINK_LIVE && volume->phase == PHASE_LIVE) {
-		queue->link->ops->on_lost(volume, error);
+	if (lane->link->state == LINK_LIVE && path->phase == PATH_LIVE) {
+		lane->link->ops->on_lost(path, error);
 		return;
 	}
-	volume->last_error = *error;
-	if (!queue->link->n_retries)
-		log_warn(VOLUME_FMT ": queue %u: %s", VOLUME_ARG(volume), queue->limits.qid,
+	path->volume->last_error = path->last_error = *error;
+	if (!lane->link->n_retries)
+		log_warn(VOLUME_FMT ": queue %u: %s", VOLUME_ARG(path->volume), lane->limits.qid,
 			 error->message);
-	link_stop(queue);
+	link_stop(lane);
 }
 
-static void lost_connection(struct volume_queue *queue, const char *reason)
+static void lost_connection(struct lane *lane, const char *reason)
 {
 	char where[ADDR_STRING_MAX];
 	struct error error;
 
-	addr_format(where, &queue->volume->config.address);
-	if (queue->link->state == LINK_LIVE)
+	addr_format(where, &lane->path->config.address);
+	if (lane->link->state == LINK_LIVE)
 		error_set(&error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s", where,
 			  reason);
 	else
 		error_set(&error, EXIT_UNREACHABLE, NULL,
-			  "cannot connect queue %u to %s: %s (while %s)", queue->limits.qid, where,
-			  reason, link_state_name(queue->link->state));
-	lost(queue, &error);
+			  "cannot connect queue %u to %s: %s (while %s)", lane->limits.qid, where,
+			  reason, link_state_name(lane->link->state));
+	lost(lane, &error);
 }
 
 static void on_deadline(struct loop_timer *timer)
 {
 	struct link *link = container_of(timer, struct link, deadline);
 
-	lost_connection(link->queue, "no answer");
+	lost_connection(link->lane, "no answer");
 }
 
 static void on_retry(struct loop_timer *timer)
 {
 	struct link *link = container_of(timer, struct link, retry);
 
-	link_start(link->queue);
+	link_start(link->lane);
 }
 
 /* ---- making and unmaking ---- */
 
 /* Of the send queue, for an entry of the submission queue: SENDs linger (command.c); with
  * windows so do binds, and a key may have to be invalidated. */
-static unsigned slots_per_entry(const struct volume_queue *queue)
+static unsigned slots_per_entry(const struct lane *lane)
 {
-	return queue->limits.has_windows ? 4 : 2;
+	return lane->limits.has_windows ? 4 : 2;
 }
 
-static unsigned n_entries(const struct volume_queue *queue, const struct device *device)
+static unsigned n_entries(const struct lane *lane, const struct device *device)
 {
-	const struct controller *c = &queue->volume->controller;
-	unsigned n = MIN(queue->volume->config.queue_size, NVME_CAP_MQES(c->cap) + 1);
+	const struct controller *c = &lane->path->controller;
+	unsigned n = MIN(lane->path->config.queue_size, NVME_CAP_MQES(c->cap) + 1);
 
 	if (c->id.max_commands > 1)
 		n = MIN(n, (unsigned)c->id.max_commands);
-	n = MIN(n, device->limits.max_qp_wr / slots_per_entry(queue) - 1);
-	return MIN(n, device->limits.max_cqe / (slots_per_entry(queue) + 2));
+	n = MIN(n, device->limits.max_qp_wr / slots_per_entry(lane) - 1);
+	return MIN(n, device->limits.max_cqe / (slots_per_entry(lane) + 2));
 }
 
-static int make_auth(struct volume_queue *queue, const struct domain *domain, struct error *error)
+static int make_auth(struct lane *lane, const struct domain *domain, struct error *error)
 {
-	const struct volume_config *config = &queue->volume->config;
+	const struct volume_config *config = &lane->path->config;
 	int r;
 
 	if (!*config->secret_file && !*config->ctrl_secret_file)
 		return 0;
-	r = queue_auth_make(queue, domain, error);
-	return r < 0 ? r : auth_keys_load(config, queue->auth.keys, error);
+	r = lane_auth_make(lane, domain, error);
+	return r < 0 ? r : auth_keys_load(config, lane->auth.keys, error);
 }
 
-static void unmake(struct volume_queue *queue)
+static void unmake(struct lane *lane)
 {
-	qp_deinit(&queue->qp);
-	queue_auth_unmake(queue);
-	link_deregister_memory(queue);
-	queue_cq_give(queue->cq);
-	queue->cq = NULL;
+	qp_deinit(&lane->qp);
+	lane_auth_unmake(lane);
+	link_deregister_memory(lane);
+	lane_cq_give(lane->cq);
+	lane->cq = NULL;
 }
 
 static unsigned n_queues_on(const struct volume *volume, const struct loop *loop)
@@ -197,42 +216,42 @@ static unsigned n_queues_on(const struct volume *volume, const struct loop *loop
 	return n;
 }
 
-static int make(struct volume_queue *queue, struct error *error)
+static int make(struct lane *lane, struct error *error)
 {
-	struct volume *volume = queue->volume;
-	struct cm_conn *conn = queue->link->conn;
+	struct path *path = lane->path;
+	struct cm_conn *conn = lane->link->conn;
 	unsigned n_sq;
 	struct qp_config config = {
-		.domain = &volume->controller.domain,
+		.domain = &path->controller.domain,
 		.recv_capsule_bytes = sizeof(struct nvme_cqe),
 		.inline_bytes = sizeof(struct nvme_sqe),
 		.n_sges = QP_SGE_MAX,
 	};
 	int r;
 
-	if (conn->device != volume->controller.domain.device) {
+	if (conn->device != path->controller.domain.device) {
 		error_set(error, EXIT_FAILED, NULL,
 			  "the way to the target has changed to device %s", conn->device->name);
 		return -EXDEV;
 	}
-	volume_fill_limits(volume, &queue->limits);
-	n_sq = n_entries(queue, conn->device);
-	queue->limits.n_sq = n_sq;
+	volume_fill_limits(path, &lane->limits);
+	n_sq = n_entries(lane, conn->device);
+	lane->limits.n_sq = n_sq;
 	config.n_recv = n_sq + RECV_SPARE;
-	config.send_depth = slots_per_entry(queue) * n_sq + 1;
-	connect_fill_data(queue->table.connect_data, volume->config.hostid, volume->config.hostnqn,
-			  volume->config.subnqn, volume->controller.cntlid);
-	r = link_register_memory(queue, error);
+	config.send_depth = slots_per_entry(lane) * n_sq + 1;
+	connect_fill_data(lane->table.connect_data, path->config.hostid, path->config.hostnqn,
+			  path->config.subnqn, path->controller.cntlid);
+	r = link_register_memory(lane, error);
 	if (r == 0)
-		r = make_auth(queue, &volume->controller.domain, error);
+		r = make_auth(lane, &path->controller.domain, error);
 	if (r < 0)
 		return r;
-	r = queue_cq_take(&volume->cqs, conn->device, queue->loop,
-			  config.n_recv + config.send_depth, n_queues_on(volume, queue->loop),
-			  &queue->cq);
+	r = lane_cq_take(&path->cqs, conn->device, lane->queue->loop,
+			 config.n_recv + config.send_depth,
+			 n_queues_on(path->volume, lane->queue->loop), &lane->cq);
 	if (r == 0) {
-		config.cq = &queue->cq->cq;
-		r = qp_init(&queue->qp, conn->id, &config);
+		config.cq = &lane->cq->cq;
+		r = qp_init(&lane->qp, conn->id, &config);
 	}
 	if (r < 0)
 		error_set(error, EXIT_FAILED, NULL, "%s: cannot make a queue pair: %s",
@@ -244,29 +263,29 @@ static int make(struct volume_queue *queue, struct error *error)
 
 static void on_resolved(struct cm_conn *conn)
 {
-	struct volume_queue *queue = conn->context;
+	struct lane *lane = conn->context;
 	struct error error;
 
-	if (queue->link->state != LINK_RESOLVING)
+	if (lane->link->state != LINK_RESOLVING)
 		return;
-	if (make(queue, &error) < 0) {
-		unmake(queue);
-		lost(queue, &error);
+	if (make(lane, &error) < 0) {
+		unmake(lane);
+		lost(lane, &error);
 		return;
 	}
-	move(queue, LINK_ATTACHING);
-	loop_send(queue->loop, &queue->attach_msg);
+	move(lane, LINK_ATTACHING);
+	loop_send(lane->queue->loop, &lane->attach_msg);
 }
 
 static void on_established(struct cm_conn *conn, const void *private_data, size_t n);
 
 static void on_cm_failed(struct cm_conn *conn, const struct cm_error *cm)
 {
-	struct volume_queue *queue = conn->context;
+	struct lane *lane = conn->context;
 	struct error error;
 
-	error_from_cm(&error, &queue->volume->config.address, cm);
-	lost(queue, &error);
+	error_from_cm(&error, &lane->path->config.address, cm);
+	lost(lane, &error);
 }
 
 static void on_disconnected(struct cm_conn *conn)
@@ -281,74 +300,75 @@ static const struct cm_conn_ops cm_ops = {
 	.on_disconnected = on_disconnected,
 };
 
-void link_start(struct volume_queue *queue)
+void link_start(struct lane *lane)
 {
-	struct volume *volume = queue->volume;
-	struct link *link = queue->link;
-	const union addr *source = &volume->config.host_address;
+	struct path *path = lane->path;
+	struct volume *volume = path->volume;
+	struct link *link = lane->link;
+	const union addr *source = &path->config.host_address;
 	struct error error;
 	int r;
 
-	if (link->state != LINK_IDLE || queue->is_removing || volume->phase != PHASE_LIVE)
+	if (link->state != LINK_IDLE || lane->queue->is_removing || path->phase != PATH_LIVE)
 		return;
-	move(queue, LINK_RESOLVING);
+	move(lane, LINK_RESOLVING);
 	link->retry.on_expiry = on_retry;
 	link->deadline.on_expiry = on_deadline;
 	loop_timer_stop(&link->retry);
 	loop_timer_start(volume->control, &link->deadline, ATTEMPT_TIMEOUT_NS);
-	r = cm_resolve(volume->cm, &volume->config.address, source->sa.sa_family ? source : NULL,
-		       RESOLVE_MS, &cm_ops, queue, &link->conn);
+	r = cm_resolve(volume->cm, &path->config.address, source->sa.sa_family ? source : NULL,
+		       RESOLVE_MS, &cm_ops, lane, &link->conn);
 	if (r < 0) {
-		error_from_cm(&error, &volume->config.address,
+		error_from_cm(&error, &path->config.address,
 			      &(struct cm_error){.failure = CM_ADDRESS, .error = r});
-		lost(queue, &error);
+		lost(lane, &error);
 	}
 }
 
 /* ---- ATTACHING, CONNECTING ---- */
 
-static void fill_private(const struct volume_queue *queue, struct nvmf_cm_req *ret_req)
+static void fill_private(const struct lane *lane, struct nvmf_cm_req *ret_req)
 {
-	connect_fill_private(ret_req, queue->limits.qid, queue->limits.n_sq, queue->limits.n_sq,
-			     queue->limits.cntlid);
+	connect_fill_private(ret_req, lane->limits.qid, lane->limits.n_sq, lane->limits.n_sq,
+			     lane->limits.cntlid);
 }
 
 void link_on_attached(struct loop_msg *msg)
 {
-	struct volume_queue *queue = container_of(msg, struct volume_queue, attached_msg);
+	struct lane *lane = container_of(msg, struct lane, attached_msg);
 	struct nvmf_cm_req req;
-	struct cm_conn *conn = queue->link->conn;
-	int r = queue->attach_result;
+	struct cm_conn *conn = lane->link->conn;
+	int r = lane->attach_result;
 
-	if (queue->link->state != LINK_ATTACHING)
+	if (lane->link->state != LINK_ATTACHING)
 		return;
 	if (r == 0) {
-		move(queue, LINK_CONNECTING);
-		fill_private(queue, &req);
+		move(lane, LINK_CONNECTING);
+		fill_private(lane, &req);
 		r = cm_connect(conn, &req, sizeof(req), conn->device->limits.max_rd_atom);
 	}
 	if (r < 0)
-		lost_connection(queue, strerror(-r));
+		lost_connection(lane, strerror(-r));
 }
 
 static void on_established(struct cm_conn *conn, const void *private_data, size_t n)
 {
-	struct volume_queue *queue = conn->context;
+	struct lane *lane = conn->context;
 	struct nvmf_cm_req req;
 	unsigned n_recv;
 
-	if (queue->link->state != LINK_CONNECTING)
+	if (lane->link->state != LINK_CONNECTING)
 		return;
-	move(queue, LINK_STARTING);
+	move(lane, LINK_STARTING);
 	if (connect_parse_private(private_data, n, &n_recv) < 0) {
-		lost_connection(queue, "its private data has an unknown format");
+		lost_connection(lane, "its private data has an unknown format");
 		return;
 	}
-	fill_private(queue, &req);
-	connect_describe(&queue->stream, &conn->local, &conn->remote, &req, private_data, n);
+	fill_private(lane, &req);
+	connect_describe(&lane->stream, &conn->local, &conn->remote, &req, private_data, n);
 	/* One entry of a submission queue stays empty (Base 2.0, 3.3.1). */
-	queue->limits.max_in_flight = MIN(queue->limits.n_sq - 1, n_recv);
-	loop_send(queue->loop, &queue->start_msg);
+	lane->limits.max_in_flight = MIN(lane->limits.n_sq - 1, n_recv);
+	loop_send(lane->queue->loop, &lane->start_msg);
 }
 
 /* ---- STARTING, LIVE ---- */
@@ -365,49 +385,48 @@ static bool is_controller_gone(enum nvme_status status, uint64_t result)
 
 void link_on_connected(struct loop_msg *msg)
 {
-	struct volume_queue *queue = container_of(msg, struct volume_queue, connected_msg);
-	struct volume *volume = queue->volume;
-	enum nvme_status status = queue->connect_status;
+	struct lane *lane = container_of(msg, struct lane, connected_msg);
+	struct path *path = lane->path;
+	enum nvme_status status = lane->connect_status;
 	struct error error;
 
-	if (queue->link->state != LINK_STARTING)
+	if (lane->link->state != LINK_STARTING)
 		return;
 	if (status == NVME_OK) {
-		move(queue, LINK_LIVE);
-		loop_timer_stop(&queue->link->deadline);
-		if (queue->link->n_retries)
-			log_info(VOLUME_FMT ": queue %u: connected", VOLUME_ARG(volume),
-				 queue->limits.qid);
-		queue->link->n_retries = 0;
-		queue->link->down_since_ns = 0;
-		queue_set_mode(queue, QUEUE_HOLD);
+		move(lane, LINK_LIVE);
+		loop_timer_stop(&lane->link->deadline);
+		if (lane->link->n_retries)
+			log_info(VOLUME_FMT ": queue %u: connected", VOLUME_ARG(path->volume),
+				 lane->limits.qid);
+		lane->link->n_retries = 0;
+		lane->link->down_since_ns = 0;
+		queue_set_mode(lane->queue, QUEUE_HOLD);
 		return;
 	}
-	if (queue->auth.failure != AUTH_HOST_OK)
-		error_from_auth(&error, &volume->config, queue->auth.failure,
-				queue->auth.explanation);
+	if (lane->auth.failure != AUTH_HOST_OK)
+		error_from_auth(&error, &path->config, lane->auth.failure, lane->auth.explanation);
 	else
-		error_from_connect(&error, &volume->config, queue->limits.qid, status,
-				   queue->connect_result);
-	if (is_controller_gone(status, queue->connect_result)) {
-		queue->link->ops->on_lost(volume, &error);
+		error_from_connect(&error, &path->config, lane->limits.qid, status,
+				   lane->connect_result);
+	if (is_controller_gone(status, lane->connect_result)) {
+		lane->link->ops->on_lost(path, &error);
 		return;
 	}
-	lost(queue, &error);
+	lost(lane, &error);
 }
 
 void link_on_failed(struct loop_msg *msg)
 {
-	struct volume_queue *queue = container_of(msg, struct volume_queue, failed_msg);
+	struct lane *lane = container_of(msg, struct lane, failed_msg);
 
-	lost_connection(queue, queue->fail_reason);
+	lost_connection(lane, lane->fail_reason);
 }
 
 /* ---- STOPPING ---- */
 
-void link_stop(struct volume_queue *queue)
+void link_stop(struct lane *lane)
 {
-	struct link *link = queue->link;
+	struct link *link = lane->link;
 	unsigned state = link->state;
 
 	loop_timer_stop(&link->retry);
@@ -417,19 +436,30 @@ void link_stop(struct volume_queue *queue)
 	case LINK_STOPPING:
 		return;
 	case LINK_RESOLVING: /* nothing was made */
-		become_idle(queue);
+		become_idle(lane);
 		return;
 	}
 	if (state >= LINK_STARTING)
 		cm_disconnect(link->conn);
-	move(queue, LINK_STOPPING);
-	loop_send(queue->loop, &queue->stop_msg);
+	move(lane, LINK_STOPPING);
+	loop_send(lane->queue->loop, &lane->stop_msg);
 }
 
 void link_on_stopped(struct loop_msg *msg)
 {
-	struct volume_queue *queue = container_of(msg, struct volume_queue, stopped_msg);
+	struct lane *lane = container_of(msg, struct lane, stopped_msg);
 
-	unmake(queue);
-	become_idle(queue);
+	unmake(lane);
+	become_idle(lane);
+}
+
+void link_stop_all(struct volume_queue *queue)
+{
+	bool were_idle = are_all_idle(queue);
+
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
+		if (queue->lanes[i])
+			link_stop(queue->lanes[i]);
+	if (were_idle)
+		loop_send(queue->loop, &queue->quit_msg);
 }

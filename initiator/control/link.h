@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control's side of an I/O queue: its connection to the target (link.c). */
+/* Control's side of a lane: its connection to the target (link.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,8 @@
 #include "transport/cm.h"
 
 struct error;
-struct volume;
+struct lane;
+struct path;
 struct volume_queue;
 
 enum link_state {
@@ -21,18 +22,18 @@ enum link_state {
 	LINK_STOPPING, /* the I/O loop drains */
 };
 
-/* What a link notifies its volume of. */
+/* What a link notifies its path of. */
 struct link_ops {
 	/* The association is lost with this link: everything has to go down. */
-	void (*on_lost)(struct volume *volume, const struct error *error);
+	void (*on_lost)(struct path *path, const struct error *error);
 	/* The link is IDLE, after a stop or an attempt that failed. */
-	void (*on_idle)(struct volume *volume);
+	void (*on_idle)(struct path *path);
 };
 
 struct link {
 	/* Thread: control */
 	const struct link_ops *ops; /* borrowed: static */
-	struct volume_queue *queue; /* borrowed: the other side */
+	struct lane *lane;	    /* borrowed: the other side */
 	unsigned state;		    /* enum link_state */
 	struct cm_conn *conn;	    /* owned */
 	struct loop_timer deadline; /* of one attempt to connect */
@@ -43,9 +44,11 @@ struct link {
 
 const char *link_state_name(unsigned state);
 /* The association is there: connects the queue. */
-void link_start(struct volume_queue *queue);
+void link_start(struct lane *lane);
 /* Ends the connection, if there is one; on_idle follows when it is gone. */
-void link_stop(struct volume_queue *queue);
+void link_stop(struct lane *lane);
+/* For all lanes of a queue that is being removed. When they are idle, its loop is notified. */
+void link_stop_all(struct volume_queue *queue);
 /* The messages' handlers. */
 void link_on_attached(struct loop_msg *msg);
 void link_on_connected(struct loop_msg *msg);

@@ -10,9 +10,9 @@
 #include "initiator/control/volume_impl.h"
 #include "initiator/io/queue.h"
 
-static enum mr_access slab_access(const struct volume_queue *queue)
+static enum mr_access slab_access(const struct lane *lane)
 {
-	return queue->limits.has_windows ? MR_WINDOWS : MR_REMOTE_BOTH;
+	return lane->limits.has_windows ? MR_WINDOWS : MR_REMOTE_BOTH;
 }
 
 static int fail_memory(struct error *error, int r, size_t n_bytes)
@@ -24,50 +24,79 @@ static int fail_memory(struct error *error, int r, size_t n_bytes)
 	return r;
 }
 
-int link_register_memory(struct volume_queue *queue, struct error *error)
+int link_register_memory(struct lane *lane, struct error *error)
 {
-	const struct domain *domain = &queue->volume->controller.domain;
-	int r = slab_register(&queue->slab, domain, slab_access(queue));
+	const struct domain *domain = &lane->path->controller.domain;
+	const struct slab *slab = &lane->queue->slab;
+	int r = slab_register(slab, &lane->keys, domain, slab_access(lane));
 
 	/* What lies beside the commands is for the target to read: Connect data, ranges. */
 	if (r == 0)
-		r = mr_open(domain, queue->table.memory, queue->table.memory_bytes, MR_REMOTE_READ,
-			    &queue->table.mr);
+		r = mr_open(domain, lane->table.memory, lane->table.memory_bytes, MR_REMOTE_READ,
+			    &lane->table.mr);
 	if (r < 0)
-		return fail_memory(error, r,
-				   slab_backed_bytes(&queue->slab) + queue->table.memory_bytes);
-	if (queue->limits.has_windows)
-		r = command_windows_open(&queue->table, domain);
+		return fail_memory(error, r, slab_backed_bytes(slab) + lane->table.memory_bytes);
+	if (lane->limits.has_windows)
+		r = command_windows_open(&lane->table, domain);
 	if (r < 0)
 		error_set(error, EXIT_FAILED, NULL, "%s: cannot make %u memory windows: %s",
-			  domain->device->name, queue->table.n, strerror(-r));
+			  domain->device->name, lane->table.n, strerror(-r));
 	return r;
 }
 
-void link_deregister_memory(struct volume_queue *queue)
+void link_deregister_memory(struct lane *lane)
 {
-	command_windows_close(&queue->table);
-	slab_deregister(&queue->slab);
-	mr_close(&queue->table.mr);
+	command_windows_close(&lane->table);
+	slab_deregister(&lane->keys);
+	mr_close(&lane->table.mr);
 }
 
 /* ---- growing ---- */
 
-static int grow(struct volume_queue *queue)
+/* With each lane that is registered, or with none. */
+static int register_next(struct volume_queue *queue)
 {
-	bool is_registered = queue->link->state >= LINK_ATTACHING;
-	size_t before = slab_backed_bytes(&queue->slab);
-	char text[160], size[UNITS_MAX];
-	int r = slab_grow(&queue->slab, is_registered ? &queue->volume->controller.domain : NULL,
-			  slab_access(queue));
+	int r = 0;
 
-	if (r < 0) {
-		mr_explain(r, before, text, sizeof(text)); /* as much again */
-		log_warn(VOLUME_FMT ": queue %u: %s more; it goes on with %s",
-			 VOLUME_ARG(queue->volume), queue->limits.qid, text,
-			 units_format_size(size, before));
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX && r == 0; i++) {
+		struct lane *lane = queue->lanes[i];
+
+		if (lane && lane->link->state >= LINK_ATTACHING)
+			r = slab_register_next(&queue->slab, &lane->keys,
+					       &lane->path->controller.domain, slab_access(lane));
 	}
 	return r;
+}
+
+static void deregister_next(struct volume_queue *queue)
+{
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
+		if (queue->lanes[i])
+			slab_deregister_next(&queue->slab, &queue->lanes[i]->keys);
+}
+
+static int grow(struct volume_queue *queue)
+{
+	size_t before = slab_backed_bytes(&queue->slab);
+	char text[160], size[UNITS_MAX];
+	int r = register_next(queue);
+
+	if (r == 0) {
+		slab_grow(&queue->slab);
+		return 0;
+	}
+	deregister_next(queue);
+	mr_explain(r, before, text, sizeof(text)); /* as much again */
+	log_warn(VOLUME_FMT ": queue %u: %s more; it goes on with %s", VOLUME_ARG(queue->volume),
+		 queue->qid, text, units_format_size(size, before));
+	return r;
+}
+
+static void shrink(struct volume_queue *queue)
+{
+	slab_shrink(&queue->slab);
+	deregister_next(queue);
+	slab_drop_next(&queue->slab);
 }
 
 void link_on_resize(struct loop_msg *msg)
@@ -79,6 +108,6 @@ void link_on_resize(struct loop_msg *msg)
 	if (slab->wants_more)
 		slab->result = grow(queue);
 	else
-		slab_shrink(slab);
+		shrink(queue);
 	loop_send(queue->loop, &slab->resized_msg);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a connected I/O queue has registered: buffers, commands, windows. Control loop only. */
+/* What a connected lane has registered: buffers, commands, windows. Control loop only. */
 #pragma once
 
 struct error;
 struct loop_msg;
-struct volume_queue;
+struct lane;
 
 /* Before the I/O loop attaches the queue pair. 0; or -errno with *error filled, and
  * link_deregister_memory takes back what was registered. */
-int link_register_memory(struct volume_queue *queue, struct error *error);
+int link_register_memory(struct lane *lane, struct error *error);
 /* The queue pair is gone. */
-void link_deregister_memory(struct volume_queue *queue);
+void link_deregister_memory(struct lane *lane);
 /* The queue's slab asks for a segment more, or gives one back (slab.h). */
 void link_on_resize(struct loop_msg *msg);

@@ -3,12 +3,13 @@
  * Memory of front ends; see memory.h.
  *
  * An I/O thread reads the keys of a piece without the lock. The piece was added before its I/O was
- * submitted, by that thread or one that it is ordered with; and control writes the keys only while
- * each queue of the volume is detached, which loop messages order.
+ * submitted, by that thread or one that it is ordered with; and control writes the keys for a path
+ * only while each lane of that path is detached, which loop messages order.
  */
 #include "initiator/control/memory.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -30,20 +31,20 @@ void memories_deinit(struct volume_memories *memories)
 	pthread_mutex_destroy(&memories->lock);
 }
 
-static void close_all(struct volume_memories *memories)
+static void close_all(struct volume_memories *memories, unsigned path)
 {
 	list_for_each (node, &memories->all)
-		mr_close(&list_entry(node, struct volume_memory, node)->mr);
-	memories->domain = NULL;
+		mr_close(&list_entry(node, struct volume_memory, node)->mrs[path]);
+	memories->domains[path] = NULL;
 }
 
-static int open_mr(struct volume_memories *memories, struct volume_memory *memory,
+static int open_mr(struct volume_memories *memories, struct volume_memory *memory, unsigned path,
 		   struct error *error)
 {
 	char text[160];
 	const char *hint;
-	int r = mr_open(memories->domain, memory->base, memory->n_bytes, memories->access,
-			&memory->mr);
+	int r = mr_open(memories->domains[path], memory->base, memory->n_bytes, memories->access,
+			&memory->mrs[path]);
 
 	if (r == 0)
 		return 0;
@@ -52,39 +53,57 @@ static int open_mr(struct volume_memories *memories, struct volume_memory *memor
 	return r;
 }
 
-int memories_register(struct volume_memories *memories, const struct domain *domain,
+int memories_register(struct volume_memories *memories, unsigned path, const struct domain *domain,
 		      struct error *error)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&memories->lock);
-	memories->domain = domain;
+	memories->domains[path] = domain;
 	for (struct list *node = memories->all.next; node != &memories->all && r == 0;
 	     node = node->next)
-		r = open_mr(memories, list_entry(node, struct volume_memory, node), error);
+		r = open_mr(memories, list_entry(node, struct volume_memory, node), path, error);
 	if (r < 0)
-		close_all(memories);
+		close_all(memories, path);
 	pthread_mutex_unlock(&memories->lock);
 	return r;
 }
 
-void memories_deregister(struct volume_memories *memories)
+void memories_deregister(struct volume_memories *memories, unsigned path)
 {
 	pthread_mutex_lock(&memories->lock);
-	close_all(memories);
+	close_all(memories, path);
 	pthread_mutex_unlock(&memories->lock);
+}
+
+static void close_mrs(struct volume_memory *memory)
+{
+	for (unsigned path = 0; path < VOLUME_PATHS_MAX; path++)
+		mr_close(&memory->mrs[path]);
+}
+
+static int open_mrs(struct volume_memories *memories, struct volume_memory *memory,
+		    struct error *error)
+{
+	int r = 0;
+
+	for (unsigned path = 0; path < VOLUME_PATHS_MAX && r == 0; path++)
+		if (memories->domains[path])
+			r = open_mr(memories, memory, path, error);
+	if (r < 0)
+		close_mrs(memory);
+	return r;
 }
 
 int volume_memory_add(struct volume *volume, struct volume_memory *memory, struct error *error)
 {
 	struct volume_memories *memories = &volume->memories;
-	int r = 0;
+	int r;
 
-	memory->mr = (struct mr){0};
+	memset(memory->mrs, 0, sizeof(memory->mrs));
 	pthread_mutex_lock(&memories->lock);
 	memories->n_bytes += memory->n_bytes;
-	if (memories->domain)
-		r = open_mr(memories, memory, error);
+	r = open_mrs(memories, memory, error);
 	if (r == 0)
 		list_add_tail(&memories->all, &memory->node);
 	else
@@ -98,7 +117,7 @@ void volume_memory_remove(struct volume *volume, struct volume_memory *memory)
 	struct volume_memories *memories = &volume->memories;
 
 	pthread_mutex_lock(&memories->lock);
-	mr_close(&memory->mr);
+	close_mrs(memory);
 	list_remove(&memory->node);
 	memories->n_bytes -= memory->n_bytes;
 	pthread_mutex_unlock(&memories->lock);

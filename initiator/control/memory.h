@@ -18,8 +18,9 @@ struct error;
 struct volume_memories {
 	/* Thread: any, under lock */
 	pthread_mutex_t lock;
-	struct list all;	     /* of struct volume_memory (node), each its owner's */
-	const struct domain *domain; /* borrowed: of the association; NULL: there is none */
+	struct list all; /* of struct volume_memory (node), each its owner's */
+	/* borrowed: by a path's index, of its association; NULL: there is none */
+	const struct domain *domains[VOLUME_PATHS_MAX];
 	enum mr_access access;
 	uint64_t n_bytes;
 };
@@ -27,9 +28,9 @@ struct volume_memories {
 /* Control. deinit: nothing is in it. */
 void memories_init(struct volume_memories *memories, bool has_windows);
 void memories_deinit(struct volume_memories *memories);
-/* Control: an association begins, before its queues start. 0, or -errno with *error: some of it
- * cannot be registered, and none is. */
-int memories_register(struct volume_memories *memories, const struct domain *domain,
+/* Control: an association of the path with that index begins, before its lanes start. 0, or -errno
+ * with *error: some of it cannot be registered, and none is. */
+int memories_register(struct volume_memories *memories, unsigned path, const struct domain *domain,
 		      struct error *error);
 /* Control: all queue pairs of the association are gone. What is not registered is accepted. */
-void memories_deregister(struct volume_memories *memories);
+void memories_deregister(struct volume_memories *memories, unsigned path);

@@ -3,6 +3,10 @@
  * A target that was restarted and one whose machine lost power look alike to a host: the connection
  * breaks, and a new one is granted. But after a loss of power, writes that were acknowledged out of
  * a volatile cache are gone. The next Flush must not succeed as if they were safe.
+ *
+ * With several paths the others go on meanwhile. What counts is what the lost path acknowledged
+ * before its last queue pair was gone (covered_by); no Flush by another path covers that. Two paths
+ * to one target hear of the same loss; the second one finds that it was reported.
  */
 #include <string.h>
 
@@ -62,17 +66,6 @@ void power_read(struct controller *c, void (*done)(struct controller *c))
 	controller_submit(c, &command);
 }
 
-static bool has_unflushed(const struct volume *volume)
-{
-	if (unflushed_has(&volume->unflushed, NULL))
-		return true;
-	list_for_each (node, &volume->queues)
-		if (unflushed_has(&volume->unflushed,
-				  &list_entry(node, struct volume_queue, node)->unflushed_mark))
-			return true;
-	return false;
-}
-
 static void report_loss(struct volume *volume)
 {
 	unflushed_report(&volume->unflushed);
@@ -83,17 +76,29 @@ static void report_loss(struct volume *volume)
 	log_err(VOLUME_FMT ": %s", VOLUME_ARG(volume), volume->last_error.message);
 }
 
-void power_compare(struct volume *volume)
+void power_on_lost(struct path *path)
 {
-	const struct controller *c = &volume->controller;
+	path->covered_by = UINT64_MAX;
+}
+
+void power_on_idle(struct path *path)
+{
+	if (path->covered_by == UINT64_MAX)
+		path->covered_by = unflushed_number(&path->volume->unflushed, path->index);
+}
+
+void power_compare(struct path *path)
+{
+	struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
 	bool has_cache = volume->info.has_flush || c->id.has_volatile_cache;
-	struct power_life before = volume->life;
+	struct power_life before = path->life;
 
 	if (c->life.is_known)
-		volume->life = c->life;
+		path->life = c->life;
 	if (!has_cache || !power_was_lost(&before, &c->life))
 		return;
-	if (has_unflushed(volume))
+	if (!unflushed_is_covered(&volume->unflushed, path->index, path->covered_by))
 		report_loss(volume);
 	else
 		log_info(VOLUME_FMT ": the target has lost power; all writes had been flushed",

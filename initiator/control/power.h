@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct controller;
-struct volume;
+struct path;
 
 /* The counters of SMART that tell one life of the target from another. */
 struct power_life {
@@ -26,6 +26,9 @@ void power_parse(const void *data, struct power_life *ret_life);
  * has lost its record, and what it has lost besides cannot be known. */
 bool power_was_lost(const struct power_life *before, const struct power_life *now);
 
-/* Control. The association is whole, and no queue is connected yet: compares with the last one, and
- * makes the next Flush fail if writes may be lost. Before volume_learn. */
-void power_compare(struct volume *volume);
+/* Control. The path is lost; and later: its last lane is gone. */
+void power_on_lost(struct path *path);
+void power_on_idle(struct path *path);
+/* Control. The association is whole, and no lane of it is connected: compares with the last one,
+ * and makes the next Flush fail if writes may be lost. Before volume_learn. */
+void power_compare(struct path *path);

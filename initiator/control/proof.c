@@ -7,21 +7,22 @@
  * a newer one, and then land for a second time. So changes keep their buffers and ranges in the
  * queues (io/io_fencing.c) until one of these holds:
  *
- *   Cross-Controller Reset   the new controller answers that the old one has no command left (TP
- *                            8028): at once, or by log page 1Eh
- *   the same id              the new controller has the old one's id, so the target has let go of
+ *   Cross-Controller Reset   a live controller, of whichever path, answers that the old one has no
+ *                            command left (TP 8028): at once, or by log page 1Eh
+ *   the same id              a new controller has the old one's id, so the subsystem has let go of
  *                            it
  *   time                     the old controller has not heard us for so long that it must have
  *                            noticed (2 keep alive timeouts, 3 with traffic based keep alive), and
  *                            has had its quiesce time CQT after that (TP 4129)
- *   Connect                  the target has neither: as long as there is one target, and it orders
- *                            what it gets, its new association is trusted. A log record says so.
+ *   Connect                  the target has neither: it is trusted to order what it gets, so its
+ *                            new association by the same path is the end of the old one. A log
+ *                            record says so.
  *
  *     NEW -> ASKING -> DYING <-> READING -> proven        LATER: asked again
  *      ^       |  ^                  |
  *      |       v  |                  v
  *      |    LATER -+<-------------- not listed            REFUSED: time, or Connect
- *      +--- another controller becomes live
+ *      +--- another controller is live, or the one that was asked is lost
  *
  * A process that was killed leaves its predecessors in a file, which is written when an association
  * becomes live and never on the data path. Its successor does not know which ranges they may still
@@ -101,7 +102,7 @@ static void all_proven(struct volume *volume)
 
 	log_info(VOLUME_FMT ": earlier writes are over: proven %s, after %s", VOLUME_ARG(volume),
 		 ways[proof->last_way], units_format_duration(text, clock_ns() - proof->since_ns));
-	proof->may_change = true;
+	for_each_path(path, volume) path->may_change = path->phase == PATH_LIVE;
 	if (is_closed(volume))
 		set_closed(volume, false);
 }
@@ -130,13 +131,45 @@ static uint64_t over_ns(const struct predecessor *p)
 	return p->lost_ns + p->subject.hold_ns;
 }
 
-/* The target does not tell whether p is over. */
-static void refuse(struct volume *volume, struct predecessor *p, const char *reason)
-{
-	char text[UNITS_MAX];
-	uint64_t now = clock_ns();
+/* ---- refused ---- */
 
-	if (!has_time(p)) {
+static const char no_reset[] = "the target has no Cross-Controller Reset";
+
+static bool is_by(const struct predecessor *p, const struct path *path)
+{
+	return addr_is_equal(&p->subject.address, &path->config.address);
+}
+
+/* Connect proves something by the path of p alone, or if that is no path of the volume. */
+static bool does_connect_prove(const struct predecessor *p, const struct path *path)
+{
+	if (is_by(p, path))
+		return true;
+	for_each_path(other, path->volume) if (is_by(p, other)) return false;
+	return true;
+}
+
+/* Live, and it may help: the best one. */
+static struct path *find_source(const struct volume *volume, const struct predecessor *p)
+{
+	struct path *best = NULL;
+
+	for_each_path(path, volume) if (path->phase == PATH_LIVE &&
+					!(p->refused_by & 1u << path->index) &&
+					(!best || volume_rank(path) > volume_rank(best)))
+		best = path;
+	return best;
+}
+
+/* The target at the end of this path does not tell whether p is over. */
+static void refuse(struct path *path, struct predecessor *p, const char *reason)
+{
+	struct volume *volume = path->volume;
+	uint64_t now = clock_ns();
+	char text[UNITS_MAX];
+
+	p->refused_by |= 1u << path->index;
+	if (!has_time(p) && does_connect_prove(p, path)) {
 		log_info(
 			VOLUME_FMT
 			": %s, and no quiesce time: its answer to Connect is taken as the end of earlier writes",
@@ -144,8 +177,17 @@ static void refuse(struct volume *volume, struct predecessor *p, const char *rea
 		prove(volume, p, FENCING_CONNECT);
 		return;
 	}
+	if (find_source(volume, p)) {
+		move(p, PREDECESSOR_NEW);
+		return;
+	}
 	move(p, PREDECESSOR_REFUSED);
-	if (over_ns(p) > now)
+	if (!has_time(p))
+		log_warn(
+			VOLUME_FMT
+			": %s, and no quiesce time: writes to ranges of earlier ones wait for the path of those",
+			VOLUME_ARG(volume), reason);
+	else if (over_ns(p) > now)
 		log_warn(VOLUME_FMT ": %s: writes to ranges of earlier ones wait for %s",
 			 VOLUME_ARG(volume), reason, units_format_duration(text, over_ns(p) - now));
 }
@@ -174,13 +216,14 @@ static void go_on(struct volume *volume);
 
 static void on_word(struct controller *c, enum proof_word word)
 {
-	struct volume *volume = c->context;
+	struct path *path = c->context;
+	struct volume *volume = path->volume;
 	struct proof *proof = &volume->proof;
 	struct predecessor *p = find_asked(proof);
 
-	if (c != proof->source)
+	if (path != proof->asked)
 		return;
-	proof->has_question = false;
+	proof->asked = NULL;
 	if (!p) { /* time has proven it meanwhile */
 		go_on(volume);
 		return;
@@ -196,26 +239,35 @@ static void on_word(struct controller *c, enum proof_word word)
 		look_later(p, PREDECESSOR_LATER);
 		break;
 	case PROOF_REFUSED:
-		refuse(volume, p, "the target refuses to reset the earlier controller");
+		refuse(path, p, "the target refuses to reset the earlier controller");
 		break;
 	case PROOF_UNSUPPORTED:
-		refuse(volume, p, "the target has no Cross-Controller Reset");
+		refuse(path, p, no_reset);
 		break;
 	}
 	go_on(volume);
 }
 
-static void ask(struct volume *volume, struct predecessor *p)
+/* The log page belongs to the controller that was asked for the reset: p stays with one path. */
+static struct path *source_for(const struct volume *volume, const struct predecessor *p)
 {
-	struct proof *proof = &volume->proof;
+	struct path *path = p->source;
 
-	proof->has_question = true;
+	if (p->state == PREDECESSOR_DYING && path && path->phase == PATH_LIVE)
+		return path;
+	return find_source(volume, p);
+}
+
+static void ask(struct volume *volume, struct predecessor *p, struct path *path)
+{
+	volume->proof.asked = path;
+	p->source = path;
 	if (p->state == PREDECESSOR_DYING) {
 		move(p, PREDECESSOR_READING);
-		proof_ask_log(proof->source, &p->subject, on_word);
+		proof_ask_log(&path->controller, &p->subject, on_word);
 	} else {
 		move(p, PREDECESSOR_ASKING);
-		proof_ask_reset(proof->source, &p->subject, on_word);
+		proof_ask_reset(&path->controller, &p->subject, on_word);
 	}
 }
 
@@ -250,14 +302,18 @@ static void ask_next(struct volume *volume)
 {
 	struct proof *proof = &volume->proof;
 	struct predecessor *first = NULL;
+	struct path *path;
 
-	if (!proof->source || proof->has_question)
+	if (proof->asked)
 		return;
 	for (unsigned i = 0; i < proof->n; i++)
 		if (!first || due_ns(&proof->predecessors[i]) < due_ns(first))
 			first = &proof->predecessors[i];
-	if (first && due_ns(first) <= clock_ns())
-		ask(volume, first);
+	if (!first || due_ns(first) > clock_ns())
+		return;
+	path = source_for(volume, first);
+	if (path)
+		ask(volume, first, path);
 }
 
 static void start_timer(struct volume *volume)
@@ -271,7 +327,7 @@ static void start_timer(struct volume *volume)
 
 		if (has_time(p))
 			next = MIN(next, over_ns(p));
-		if (proof->source && !proof->has_question)
+		if (!proof->asked && source_for(volume, p))
 			next = MIN(next, due_ns(p));
 	}
 	if (next != UINT64_MAX)
@@ -299,59 +355,114 @@ static void next_serial(struct proof *proof)
 		proof->serial = 1; /* 0 is of I/O that was not sent */
 }
 
-/* What is known before a question; true: p, perhaps gone, needs none. */
-static bool is_clear(struct volume *volume, struct predecessor *p)
+/* A question to the controller of this path is of no use. */
+static bool is_helpless(const struct path *path, const struct predecessor *p)
 {
-	const struct controller *c = &volume->controller;
-
-	move(p, PREDECESSOR_NEW);
-	p->delay_ns = 0;
-	if (volume->config.fence == VOLUME_FENCE_OFF)
-		prove(volume, p, FENCING_CONNECT);
-	else if (p->subject.ciu && c->id.uniquifier && p->subject.cntlid == c->cntlid)
-		prove(volume, p, FENCING_RESET);
-	else if (!p->subject.ciu || !c->id.uniquifier)
-		refuse(volume, p, "the target has no Cross-Controller Reset");
-	else
-		return false;
-	return true;
+	return !p->subject.ciu || !path->controller.id.uniquifier;
 }
 
-/* One place in the table is kept for the association that begins: with none it changes nothing. */
-void proof_on_live(struct volume *volume)
+/* What the new association of the path says without a question. */
+static void consider(struct path *path, struct predecessor *p)
 {
+	struct volume *volume = path->volume;
+
+	p->refused_by &= ~(1u << path->index);
+	if (volume->config.fence == VOLUME_FENCE_OFF)
+		prove(volume, p, FENCING_CONNECT);
+	else if (!is_helpless(path, p) && p->subject.cntlid == path->controller.cntlid)
+		prove(volume, p, FENCING_RESET);
+	else if (p->state == PREDECESSOR_REFUSED || p->state == PREDECESSOR_NEW) {
+		move(p, PREDECESSOR_NEW);
+		p->delay_ns = 0;
+		if (is_helpless(path, p))
+			refuse(path, p, no_reset);
+	}
+}
+
+/* Associations that may change something, this one among them, each have a place in the table. */
+static bool has_place(const struct path *path)
+{
+	const struct volume *volume = path->volume;
+	unsigned n = volume->proof.n + 1;
+
+	for_each_path(other, volume) n += other != path && other->may_change;
+	return n < UNPROVEN_MAX;
+}
+
+void proof_on_live(struct path *path)
+{
+	struct volume *volume = path->volume;
 	struct proof *proof = &volume->proof;
 
 	next_serial(proof);
-	proof_subject_of(&volume->controller, &proof->current);
+	path->serial = proof->serial;
+	proof_subject_of(&path->controller, &path->subject);
 	for (unsigned i = proof->n; i--;)
-		is_clear(volume, &proof->predecessors[i]);
-	if (proof->n >= UNPROVEN_MAX - 1)
+		consider(path, &proof->predecessors[i]);
+	if (!has_place(path))
 		set_closed(volume, true);
-	proof->may_change = !is_closed(volume);
+	path->may_change = !is_closed(volume);
 	proof_file_write(volume);
-	proof->source = &volume->controller;
-	proof->has_question = false;
 	go_on(volume);
 }
 
-void proof_on_lost(struct volume *volume)
+/* p was lost just now: which of the paths that are live can be asked. */
+static void consider_all(struct volume *volume, struct predecessor *p)
 {
+	struct path *last = NULL;
+
+	if (volume->config.fence == VOLUME_FENCE_OFF && volume_n_paths_live(volume)) {
+		prove(volume, p, FENCING_CONNECT);
+		return;
+	}
+	for_each_path(path, volume)
+	{
+		if (path->phase != PATH_LIVE || !is_helpless(path, p))
+			continue;
+		p->refused_by |= 1u << path->index;
+		last = path;
+	}
+	if (last && !find_source(volume, p))
+		refuse(last, p, no_reset);
+}
+
+/* Another controller goes on with what this one was asked. */
+static void forget_source(struct volume *volume, const struct path *path)
+{
+	struct proof *proof = &volume->proof;
+
+	if (proof->asked == path)
+		proof->asked = NULL;
+	for (unsigned i = 0; i < proof->n; i++) {
+		struct predecessor *p = &proof->predecessors[i];
+
+		if (p->source != path)
+			continue;
+		p->source = NULL;
+		p->delay_ns = 0;
+		if (p->state != PREDECESSOR_REFUSED)
+			move(p, PREDECESSOR_NEW);
+	}
+}
+
+void proof_on_lost(struct path *path)
+{
+	struct volume *volume = path->volume;
 	struct proof *proof = &volume->proof;
 	uint64_t now = clock_ns();
 
-	proof->source = NULL;
-	proof->has_question = false;
+	forget_source(volume, path);
 	if (!proof->n)
 		proof->since_ns = now;
-	if (proof->may_change) {
+	if (path->may_change) {
 		check(proof->n < UNPROVEN_MAX);
 		proof->predecessors[proof->n++] = (struct predecessor){
-			.subject = proof->current, .serial = proof->serial, .lost_ns = now};
-		proof->may_change = false;
+			.subject = path->subject, .serial = path->serial, .lost_ns = now};
+		path->may_change = false;
 		publish(volume);
+		consider_all(volume, &proof->predecessors[proof->n - 1]);
 	}
-	start_timer(volume);
+	go_on(volume);
 }
 
 void proof_abandon(struct volume *volume)
@@ -386,22 +497,23 @@ void proof_begin(struct volume *volume)
 void proof_end(struct volume *volume)
 {
 	loop_timer_stop(&volume->proof.timer);
-	volume->proof.source = NULL;
+	volume->proof.asked = NULL;
 	if (!volume->proof.n)
 		proof_file_remove(volume);
 }
 
 /* ---- status ---- */
 
-static void get_state(const struct proof *proof, struct volume_fencing *fencing)
+static void get_state(const struct volume *volume, struct volume_fencing *fencing)
 {
+	const struct proof *proof = &volume->proof;
 	uint64_t now = clock_ns();
 
-	fencing->state = proof->source ? FENCING_HOLDS : FENCING_AWAITS;
+	fencing->state = volume_n_paths_live(volume) ? FENCING_HOLDS : FENCING_AWAITS;
 	for (unsigned i = 0; i < proof->n; i++) {
 		const struct predecessor *p = &proof->predecessors[i];
 
-		if (p->state != PREDECESSOR_REFUSED && proof->source)
+		if (p->state != PREDECESSOR_REFUSED && source_for(volume, p))
 			fencing->state = FENCING_ASKS;
 		if (has_time(p) && over_ns(p) > now)
 			fencing->left_ns = MAX(fencing->left_ns, over_ns(p) - now);
@@ -423,7 +535,7 @@ void proof_get(const struct volume *volume, struct volume_fencing *ret_fencing)
 	}
 	ret_fencing->state = has_any ? FENCING_PROVEN : FENCING_NONE;
 	if (proof->n)
-		get_state(proof, ret_fencing);
+		get_state(volume, ret_fencing);
 	list_for_each (node, &volume->queues)
 		ret_fencing->n_changes += atomic_load_explicit(
 			&list_entry(node, struct volume_queue, node)->fencing.seen,

@@ -10,16 +10,17 @@
 #include "initiator/control/volume_fencing.h"
 #include "initiator/io/unproven.h"
 
+struct path;
 struct volume;
 
 /* Of a predecessor; the rules of moves: proof.c. */
 enum predecessor_state {
-	PREDECESSOR_NEW,     /* no controller was asked since the last one became live */
+	PREDECESSOR_NEW,     /* there is a controller that was not asked */
 	PREDECESSOR_ASKING,  /* its reset is requested */
 	PREDECESSOR_LATER,   /* to be requested again, at look_ns */
 	PREDECESSOR_DYING,   /* its reset goes on; the log page is read at look_ns */
 	PREDECESSOR_READING, /* the log page is being read */
-	PREDECESSOR_REFUSED, /* only time can prove it */
+	PREDECESSOR_REFUSED, /* only time can prove it, or another path */
 };
 
 struct predecessor {
@@ -28,18 +29,17 @@ struct predecessor {
 	uint64_t lost_ns; /* at the latest; the hold counts from here */
 	unsigned state;	  /* enum predecessor_state */
 	uint64_t look_ns, delay_ns;
+	struct path *source; /* borrowed: was asked last; NULL: none */
+	unsigned refused_by; /* a bit for each path whose controller does not help */
 };
 
 /* Of a volume. */
 struct proof {
 	struct predecessor predecessors[UNPROVEN_MAX];
 	unsigned n;
-	struct proof_subject current; /* of the association that is live, or was last */
-	uint32_t serial;	      /* of it */
-	struct controller *source;    /* borrowed: live, and asked; NULL: none */
-	bool has_question;	      /* source has not answered yet */
-	bool may_change;	      /* changes may have been sent in the current association */
-	bool has_file;		      /* state_file names predecessors */
+	uint32_t serial;    /* of the youngest association */
+	struct path *asked; /* borrowed: live, and has not answered; NULL: no question is out */
+	bool has_file;	    /* state_file names predecessors */
 	struct loop_timer timer;
 	uint64_t since_ns; /* when the first of the predecessors was lost */
 	uint64_t n_by[FENCING_WAYS];
@@ -48,10 +48,10 @@ struct proof {
 
 /* Before the first attempt: predecessors of a process before this one. */
 void proof_begin(struct volume *volume);
-/* The association is live, and no queue of it is connected. */
-void proof_on_live(struct volume *volume);
-/* It is lost, and its queues are not stopped yet. */
-void proof_on_lost(struct volume *volume);
+/* The path is live, and no lane of it is connected. */
+void proof_on_live(struct path *path);
+/* It is lost, and its lanes are not stopped yet. */
+void proof_on_lost(struct path *path);
 /* All I/O is about to fail, also what waits for proof. */
 void proof_abandon(struct volume *volume);
 /* The volume closes; no I/O is outstanding. */
@@ -62,6 +62,6 @@ void proof_get(const struct volume *volume, struct volume_fencing *ret_fencing);
 
 /* Reads volume->config.state_file into volume->proof; adds nothing if it is another volume's. */
 void proof_file_read(struct volume *volume);
-/* The predecessors, and the current association as one of the next process. */
+/* The predecessors, and the live associations as those of the next process. */
 void proof_file_write(struct volume *volume);
 void proof_file_remove(struct volume *volume);

@@ -81,5 +81,6 @@ void proof_subject_of(const struct controller *c, struct proof_subject *ret_subj
 		.hold_ns = has_time ? n_times * c->config->keep_alive_ns +
 					      c->id.quiesce_ms * NSEC_PER_MSEC
 				    : 0,
+		.address = c->config->address,
 	};
 }

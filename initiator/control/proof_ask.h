@@ -2,6 +2,7 @@
 /* One controller asked about another of the same host and subsystem (proof_ask.c). Control loop. */
 #pragma once
 
+#include "base/addr.h"
 #include "initiator/control/proof_log.h"
 
 struct controller;
@@ -11,7 +12,8 @@ struct proof_subject {
 	uint16_t cntlid;
 	uint8_t ciu; /* and cirn: its instance; 0: Cross-Controller Reset does not know it */
 	uint64_t cirn;
-	uint64_t hold_ns; /* so long after its loss it is over in any case; 0: never */
+	uint64_t hold_ns;   /* so long after its loss it is over in any case; 0: never */
+	union addr address; /* of its portal; family 0: not known */
 };
 
 typedef void proof_done(struct controller *c, enum proof_word word);

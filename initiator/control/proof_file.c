@@ -114,7 +114,8 @@ static int write_all(const struct volume *volume, const char *path)
 	for (unsigned i = 0; i < proof->n; i++)
 		write_controller(f, &proof->predecessors[i].subject,
 				 proof->predecessors[i].lost_ns);
-	write_controller(f, &proof->current, 0);
+	for_each_path(live, volume) if (live->phase == PATH_LIVE)
+		write_controller(f, &live->subject, 0);
 	return fclose(f) ? -errno : 0;
 }
 

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When to connect, and when to give up: the phases of a volume. Control loop only.
+ * What becomes of a volume when its paths come and go, and when to give up: the phases of a volume.
+ * Control loop only.
  *
- *   OPENING -> LIVE -> RESETTING -> WAITING -> CONNECTING -> LIVE
- *    |  ^        lost     ^  |                   | failed
- *    v  |                 +--|-------------------+
- *   UNDOING -> FAILED <------+ gives up
+ *   OPENING ---> SERVING ---> CLOSING        from any phase
+ *      |          |   ^
+ *      +------> FAILED+ volume_reopen
  *
- * Happy path: reconnect_open starts the controller; on_live makes the volume LIVE and
- * connects its queues. Whatever fails then ends in on_lost: everything is stopped
- * (take_down), and when the last queue pair is gone (on_all_stopped), the next attempt is
- * scheduled: the first at once, then after ever longer delays up to reconnect_delay. I/O
- * is held meanwhile.
+ * Happy path: reconnect_open connects the first path, and the others in turn if that fails. The
+ * first association makes the volume SERVING; then the other paths connect, too. A path that is
+ * lost connects again (path.c), as long as the volume serves. While any path is live the volume is:
+ * I/O goes on there. While none is, I/O is held.
  *
  * A target that answers, but refuses us for good (DNR) or has no such namespace, is an obstacle
  * (DENIED, GONE). Mostly it is a mistake in the target's configuration, which its administrator
- * mends: so the volume tries again, slowly, and holds I/O as in any outage. A namespace that goes
- * while the volume is live ends the association: before any I/O is sent to what comes in its
- * place, the next association compares its identity.
+ * mends: so the path tries again, slowly, and I/O goes on by others, or is held as in any outage. A
+ * namespace that goes while a path is live ends the association: before any I/O is sent to what
+ * comes in its place, the next association compares its identity. A path to another namespace than
+ * the one that was attached is an obstacle, too.
  *
- * The end: ctrl_loss_tmo has passed, or what answers is not the namespace that was attached, or
- * there is an obstacle and fails_on_denial. Then all I/O fails, until volume_reopen.
+ * The end: for ctrl_loss_tmo no path was live, or all paths lead to a namespace that is not the one
+ * that was attached, or all meet an obstacle and fails_on_denial. Then all I/O fails, until
+ * volume_reopen.
  *
- * A write that was in flight is sent again on a new association, when the old one is proven to be
+ * A write that was in flight is sent again, by whichever path, when its association is proven to be
  * over (proof.c). Reads and other writes go on at once.
  */
 #include <errno.h>
@@ -39,27 +40,14 @@
 #include "initiator/control/extents.h"
 #include "initiator/control/volume_impl.h"
 
-#define DELAY_MIN_NS (100 * NSEC_PER_MSEC)
-/* A request that went to a target just dying is not waited for as long as the first. */
-#define CONNECT_MIN_NS	 (2 * NSEC_PER_SEC)
-#define CONNECT_MAX_NS	 (10 * NSEC_PER_SEC)
 #define OPEN_RETRY_NS	 (200 * NSEC_PER_MSEC)
 #define OPEN_PATIENCE_NS (10 * NSEC_PER_SEC)
-/* Between attempts at an obstacle. */
-#define OBSTACLE_MIN_NS (1 * NSEC_PER_SEC)
-#define OBSTACLE_MAX_NS (5 * NSEC_PER_SEC)
-/* An association that lives shorter than this does not earn an attempt at once. */
-#define STABLE_NS (2 * NSEC_PER_SEC)
 
 #define RULE(s, name, next) [s] = {name, (next) | STATE_TO(PHASE_CLOSING)}
 static const struct state_rule rules[] = {
-	RULE(PHASE_OPENING, "opening", STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_UNDOING)),
-	RULE(PHASE_UNDOING, "undoing", STATE_TO(PHASE_OPENING) | STATE_TO(PHASE_FAILED)),
-	RULE(PHASE_LIVE, "live", STATE_TO(PHASE_RESETTING)),
-	RULE(PHASE_RESETTING, "resetting", STATE_TO(PHASE_WAITING) | STATE_TO(PHASE_FAILED)),
-	RULE(PHASE_WAITING, "waiting", STATE_TO(PHASE_CONNECTING) | STATE_TO(PHASE_FAILED)),
-	RULE(PHASE_CONNECTING, "connecting", STATE_TO(PHASE_LIVE) | STATE_TO(PHASE_RESETTING)),
-	RULE(PHASE_FAILED, "failed", STATE_TO(PHASE_WAITING)),
+	RULE(PHASE_OPENING, "opening", STATE_TO(PHASE_SERVING) | STATE_TO(PHASE_FAILED)),
+	RULE(PHASE_SERVING, "serving", STATE_TO(PHASE_FAILED)),
+	RULE(PHASE_FAILED, "failed", STATE_TO(PHASE_SERVING)),
 	[PHASE_CLOSING] = {"closing", 0},
 };
 
@@ -75,20 +63,44 @@ static void set_outlook(struct volume *volume, enum volume_outlook next)
 		states_move("volume's outlook", outlooks, &volume->outlook, next);
 }
 
+/* ---- what users see ---- */
+
+/* All paths meet an obstacle: the first one's; else none. */
+static enum path_obstacle obstacle_of(const struct volume *volume)
+{
+	enum path_obstacle first = OBSTACLE_NONE;
+
+	for_each_path(path, volume)
+	{
+		if (!path->obstacle)
+			return OBSTACLE_NONE;
+		first = first ?: path->obstacle;
+	}
+	return first;
+}
+
+static enum volume_state state_without_path(const struct volume *volume)
+{
+	switch (obstacle_of(volume)) {
+	case OBSTACLE_DENIED:
+		return VOLUME_DENIED;
+	case OBSTACLE_GONE:
+		return VOLUME_GONE;
+	case OBSTACLE_NONE:
+	case OBSTACLE_OTHER:
+	case OBSTACLE_UNFIT:
+		break;
+	}
+	return VOLUME_RECONNECTING;
+}
+
 enum volume_state reconnect_state(const struct volume *volume)
 {
 	switch ((enum volume_phase)volume->phase) {
 	case PHASE_OPENING:
-	case PHASE_UNDOING:
 		return VOLUME_CONNECTING;
-	case PHASE_LIVE:
-		return VOLUME_LIVE;
-	case PHASE_RESETTING:
-	case PHASE_WAITING:
-	case PHASE_CONNECTING:
-		return volume->obstacle == OBSTACLE_DENIED ? VOLUME_DENIED
-		       : volume->obstacle == OBSTACLE_GONE ? VOLUME_GONE
-							   : VOLUME_RECONNECTING;
+	case PHASE_SERVING:
+		return volume_n_paths_live(volume) ? VOLUME_LIVE : state_without_path(volume);
 	case PHASE_FAILED:
 		return VOLUME_FAILED;
 	case PHASE_CLOSING:
@@ -97,36 +109,22 @@ enum volume_state reconnect_state(const struct volume *volume)
 	return VOLUME_FAILED;
 }
 
-static void tell_state(struct volume *volume, enum volume_state before)
+static void tell_state(struct volume *volume)
 {
 	enum volume_state now = reconnect_state(volume);
 
-	if (now == before)
+	if (now == volume->told)
 		return;
-	volume->phase_since_ns = clock_ns();
+	volume->told = now;
+	volume->state_since_ns = clock_ns();
 	if (volume->callbacks.on_state)
 		volume->callbacks.on_state(volume->context, now);
 }
 
 static void move(struct volume *volume, enum volume_phase next)
 {
-	enum volume_state before = reconnect_state(volume);
-
 	states_move("volume", rules, &volume->phase, next);
-	if (next != PHASE_LIVE)
-		extents_fail(volume);
-	tell_state(volume, before);
-}
-
-static void set_obstacle(struct volume *volume, enum volume_obstacle obstacle)
-{
-	enum volume_state before = reconnect_state(volume);
-
-	if (obstacle == volume->obstacle)
-		return;
-	volume->obstacle = obstacle;
-	volume->n_refusals = 0;
-	tell_state(volume, before);
+	tell_state(volume);
 }
 
 static void set_all_modes(struct volume *volume, enum queue_mode mode)
@@ -135,57 +133,28 @@ static void set_all_modes(struct volume *volume, enum queue_mode mode)
 		queue_set_mode(list_entry(node, struct volume_queue, node), mode);
 }
 
-/* ---- down ---- */
+/* ---- the end ---- */
 
-static bool is_all_stopped(const struct volume *volume)
+static bool are_all_idle(const struct volume *volume)
 {
-	if (volume->controller.state != CTRL_IDLE)
-		return false;
-	list_for_each (node, &volume->queues)
-		if (list_entry(node, struct volume_queue, node)->link->state != LINK_IDLE)
-			return false;
+	for_each_path(path, volume) if (path->phase != PATH_IDLE) return false;
 	return true;
 }
 
-/* Controller and links are being stopped. */
-static bool is_going_down(const struct volume *volume)
+static void take_all_down(struct volume *volume)
 {
-	return volume->phase == PHASE_UNDOING || volume->phase == PHASE_RESETTING ||
-	       volume->phase == PHASE_CLOSING;
-}
-
-static void look_whether_stopped(struct volume *volume)
-{
-	if (is_going_down(volume) && is_all_stopped(volume))
-		loop_defer(volume->control, &volume->stopped_call);
-}
-
-void reconnect_on_queue_gone(struct volume *volume)
-{
-	look_whether_stopped(volume);
-}
-
-static void take_down(struct volume *volume)
-{
-	if (!is_going_down(volume))
-		move(volume, volume->phase == PHASE_OPENING ? PHASE_UNDOING : PHASE_RESETTING);
-	list_for_each (node, &volume->queues)
-		link_stop(list_entry(node, struct volume_queue, node));
-	if (volume->controller.state != CTRL_IDLE)
-		controller_stop(&volume->controller);
-	look_whether_stopped(volume);
+	for_each_path(path, volume) path_take_down(path);
 }
 
 static void stop_timers(struct volume *volume)
 {
-	loop_timer_stop(&volume->attempt_timer);
 	loop_timer_stop(&volume->loss_timer);
 	loop_timer_stop(&volume->fast_timer);
 }
 
 static void become_failed(struct volume *volume)
 {
-	bool was_opening = volume->phase == PHASE_UNDOING;
+	bool was_opening = volume->phase == PHASE_OPENING;
 
 	stop_timers(volume);
 	proof_abandon(volume);
@@ -198,6 +167,15 @@ static void become_failed(struct volume *volume)
 			volume->last_error.message);
 }
 
+/* No further attempt; FAILED when the last path is idle. */
+static void give_up(struct volume *volume)
+{
+	set_outlook(volume, OUTLOOK_GIVES_UP);
+	take_all_down(volume);
+	if (are_all_idle(volume))
+		become_failed(volume);
+}
+
 static void start_deadlines(struct volume *volume)
 {
 	if (volume->config.ctrl_loss_tmo_ns != UINT64_MAX)
@@ -208,117 +186,9 @@ static void start_deadlines(struct volume *volume)
 				 volume->config.fast_io_fail_tmo_ns);
 }
 
-/* A live link or controller failed: everything goes down, and is built up again. */
-static void on_lost(struct volume *volume, const struct error *error)
-{
-	if (volume->phase != PHASE_LIVE)
-		return;
-	volume->last_error = *error;
-	volume->lost_ns = clock_ns();
-	volume->n_attempts = volume->lost_ns - volume->live_since_ns < STABLE_NS
-				     ? volume->n_attempts
-				     : 0;
-	log_warn(VOLUME_FMT ": %s; reconnecting", VOLUME_ARG(volume), error->message);
-	PROBE(rblk, path_lost, volume, &error->message[0]);
-	start_deadlines(volume);
-	proof_on_lost(volume);
-	take_down(volume);
-}
-
-/* ---- the next attempt ---- */
-
-/* At once, 100 ms, 200 ms, ... up to reconnect_delay. At an obstacle 1 s, 2 s, ... */
-static uint64_t delay_ns(const struct volume *volume)
-{
-	uint64_t delay;
-
-	if (volume->obstacle)
-		return MIN(OBSTACLE_MIN_NS << MIN(volume->n_refusals - 1, 8u),
-			   MAX(OBSTACLE_MAX_NS, volume->config.reconnect_delay_ns));
-	if (!volume->n_attempts)
-		return 0;
-	delay = DELAY_MIN_NS << MIN(volume->n_attempts - 1, 16u);
-	return MIN(delay, volume->config.reconnect_delay_ns);
-}
-
-static void wait_for_attempt(struct volume *volume)
-{
-	move(volume, PHASE_WAITING);
-	loop_timer_start(volume->control, &volume->attempt_timer, delay_ns(volume));
-	volume->n_attempts++;
-}
-
-static void on_attempt(struct loop_timer *timer)
-{
-	struct volume *volume = container_of(timer, struct volume, attempt_timer);
-
-	if (volume->phase != PHASE_OPENING) {
-		volume->controller.connect_timeout_ns = MIN(
-			CONNECT_MIN_NS << MIN(volume->n_attempts, 3u), CONNECT_MAX_NS);
-		move(volume, PHASE_CONNECTING);
-	}
-	controller_start(&volume->controller);
-}
-
-/* After the first attempt: the program that attaches waits for its outcome. */
-static bool may_open_again(struct volume *volume)
-{
-	struct controller *c = &volume->controller;
-
-	return controller_may_ask_again(c) ||
-	       (c->cause == CAUSE_TRANSIENT && clock_ns() < volume->open_until_ns);
-}
-
-static void open_again(struct volume *volume)
-{
-	move(volume, PHASE_OPENING);
-	loop_timer_start(volume->control, &volume->attempt_timer, OPEN_RETRY_NS);
-}
-
-/* The last queue pair of the association is gone. */
-static void on_all_stopped(struct loop_call *call)
-{
-	struct volume *volume = container_of(call, struct volume, stopped_call);
-
-	if (!is_going_down(volume) || !is_all_stopped(volume))
-		return;
-	memories_deregister(&volume->memories);
-	controller_close_domain(&volume->controller);
-	check(list_is_empty(&volume->cqs)); /* each went with its last queue pair */
-	switch ((enum volume_phase)volume->phase) {
-	case PHASE_CLOSING:
-		volume->on_over(volume);
-		return;
-	case PHASE_UNDOING:
-		if (may_open_again(volume))
-			open_again(volume);
-		else
-			become_failed(volume);
-		return;
-	case PHASE_RESETTING:
-		if (volume->outlook == OUTLOOK_GIVES_UP)
-			become_failed(volume);
-		else
-			wait_for_attempt(volume);
-		return;
-	case PHASE_OPENING:
-	case PHASE_CONNECTING:
-	case PHASE_LIVE:
-	case PHASE_WAITING:
-	case PHASE_FAILED:
-		return;
-	}
-}
-
 static void on_loss(struct loop_timer *timer)
 {
-	struct volume *volume = container_of(timer, struct volume, loss_timer);
-
-	set_outlook(volume, OUTLOOK_GIVES_UP);
-	if (volume->phase == PHASE_WAITING)
-		become_failed(volume);
-	else if (!is_going_down(volume))
-		take_down(volume);
+	give_up(container_of(timer, struct volume, loss_timer));
 }
 
 static void on_fast_fail(struct loop_timer *timer)
@@ -332,218 +202,427 @@ static void on_fast_fail(struct loop_timer *timer)
 	set_all_modes(volume, QUEUE_FAIL);
 }
 
-/* ---- the controller's news ---- */
-
-/* NULL, or what has become of the namespace that makes it another one. */
-static const char *find_difference(const struct volume *volume)
+static void on_all_over(struct loop_call *call)
 {
-	const struct controller *c = &volume->controller;
+	struct volume *volume = container_of(call, struct volume, over_call);
 
-	if (!identify_ids_match(&volume->ids, &c->ids))
-		return "its identifier has changed; ram has a new one whenever it begins empty";
-	if (identify_ids_are_empty(&volume->ids) && strcmp(volume->info.serial, c->id.serial) != 0)
-		return "the controller's serial number has changed";
-	if (volume->info.block_size != 1u << c->ns.block_shift)
-		return "its block size has changed";
+	volume->on_over(volume);
+}
+
+static void look_whether_over(struct volume *volume)
+{
+	if (volume->phase == PHASE_CLOSING && are_all_idle(volume))
+		loop_defer(volume->control, &volume->over_call);
+}
+
+/* ---- opening ---- */
+
+/* After an attempt: the program that attaches waits for its outcome. */
+static bool may_open_again(struct path *path)
+{
+	struct controller *c = &path->controller;
+
+	return controller_may_ask_again(c) ||
+	       (c->cause == CAUSE_TRANSIENT && clock_ns() < path->volume->open_until_ns);
+}
+
+static struct path *path_after(const struct volume *volume, const struct path *path)
+{
+	for (unsigned i = path->index + 1; i < VOLUME_PATHS_MAX; i++)
+		if (volume->paths[i])
+			return volume->paths[i];
 	return NULL;
 }
 
-static void set_other_namespace(struct volume *volume, const char *difference)
+/* The path could not open the volume: again, or the next one. What is told is the first one's. */
+static void open_otherwise(struct path *path)
 {
-	error_set(&volume->last_error, EXIT_FAILED,
-		  "detach it, and attach it again if it is the right one",
-		  "the contents of namespace %u of '%.80s' are not those that were attached: %s",
-		  volume->config.nsid, volume->config.subnqn, difference);
+	struct volume *volume = path->volume;
+	struct path *next = path_after(volume, path);
+
+	if (may_open_again(path)) {
+		path_wait_for(path, OPEN_RETRY_NS);
+		return;
+	}
+	if (next) {
+		log_warn(VOLUME_FMT ": %s; another path is tried", VOLUME_ARG(volume),
+			 path->last_error.message);
+		path_connect(next);
+		return;
+	}
+	for_each_path(first, volume)
+	{
+		volume->last_error = first->last_error;
+		break;
+	}
+	become_failed(volume);
+}
+
+/* ---- what a path brings ---- */
+
+/* What makes a namespace another one than the one that was attached. */
+struct difference {
+	const char *is_another; /* of a path that was never live */
+	const char *has_changed;
+};
+
+static const struct difference ids_differ = {
+	"its identifier is another one",
+	"its identifier has changed; ram has a new one whenever it begins empty"};
+static const struct difference serials_differ = {"its subsystem has another serial number",
+						 "the controller's serial number has changed"};
+static const struct difference blocks_differ = {"its block size is another one",
+						"its block size has changed"};
+static const struct difference is_smaller = {"it is smaller", "it has become smaller"};
+static const struct difference is_larger = {"it is larger", "it has become larger"};
+
+/* NULL: none. */
+static const struct difference *find_difference(const struct path *path)
+{
+	const struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
+
+	if (!identify_ids_match(&volume->ids, &c->ids))
+		return &ids_differ;
+	if (identify_ids_are_empty(&volume->ids) && strcmp(volume->info.serial, c->id.serial) != 0)
+		return &serials_differ;
+	if (volume->info.block_size != 1u << c->ns.block_shift)
+		return &blocks_differ;
+	return NULL;
+}
+
+/* Of a new association: while others are live it has their size; alone it may have grown. */
+static const struct difference *find_other_size(const struct path *path)
+{
+	const struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
+	uint64_t n_bytes = c->ns.n_blocks << c->ns.block_shift;
+
+	if (n_bytes < volume->info.size_bytes)
+		return &is_smaller;
+	return n_bytes > volume->info.size_bytes && volume_n_paths_live(volume) ? &is_larger : NULL;
+}
+
+static void set_other_error(struct path *path, const struct difference *difference)
+{
+	const struct volume_config *config = &path->volume->config;
+	char address[ADDR_STRING_MAX];
+
+	if (path->live_since_ns)
+		error_set(
+			&path->last_error, EXIT_FAILED,
+			"detach it, and attach it again if it is the right one",
+			"the contents of namespace %u of '%.80s' are not those that were attached: %s",
+			config->nsid, config->subnqn, difference->has_changed);
+	else
+		error_set(&path->last_error, EXIT_FAILED,
+			  "each path must lead to one namespace, with the same uuid and size",
+			  "namespace %u of '%.80s' at %s is not the one that was attached: %s",
+			  config->nsid, config->subnqn, addr_format(address, &path->config.address),
+			  difference->is_another);
+}
+
+/* It is the volume's end if no other path may still lead to what was attached. */
+static void set_other_namespace(struct path *path, const struct difference *difference)
+{
+	struct volume *volume = path->volume;
+
+	set_other_error(path, difference);
+	volume->last_error = path->last_error;
+	path_set_obstacle(path, OBSTACLE_OTHER);
+	path->n_refusals++;
+	for_each_path(other, volume) if (other->obstacle != OBSTACLE_OTHER) return;
 	set_outlook(volume, OUTLOOK_GIVES_UP);
 }
 
-static bool may_come_back(struct volume *volume)
+/* Ids are unique in a subsystem, and proof relies on that. */
+static bool has_id_of_another(const struct path *path)
 {
-	const struct controller *c = &volume->controller;
-	const char *difference = find_difference(volume);
-	unsigned n_needed = volume_n_queues(volume);
+	for_each_path(other, path->volume) if (other != path && other->phase == PATH_LIVE &&
+					       other->controller.cntlid ==
+						       path->controller.cntlid) return true;
+	return false;
+}
 
-	if (!difference && c->ns.n_blocks << c->ns.block_shift < volume->info.size_bytes)
-		difference = "it has become smaller";
-	if (difference) {
-		set_other_namespace(volume, difference);
-		return false;
-	}
+/* 0, or -errno with last_error: the association gives less than what is in use. */
+static int look_whether_fit(struct path *path)
+{
+	struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
+	unsigned n_needed = volume_highest_qid(volume);
+	char by[VOLUME_BY_PATH_MAX];
+
+	volume_by_path(path, by);
 	if (c->n_queues_granted < n_needed) {
-		error_set(&volume->last_error, EXIT_FAILED, NULL,
-			  "target grants %u I/O queues, and %u are in use", c->n_queues_granted,
-			  n_needed);
-		return false;
+		error_set(&path->last_error, EXIT_FAILED, NULL,
+			  "target grants %u I/O queues%s, and %u are in use", c->n_queues_granted,
+			  by, n_needed);
+		return -EUSERS;
 	}
-	return true;
+	if (has_id_of_another(path)) {
+		error_set(&path->last_error, EXIT_FAILED,
+			  "give each target of the subsystem controller_ids of its own",
+			  "two targets of '%.80s' give the same controller id, %u%s",
+			  volume->config.subnqn, c->cntlid, by);
+		return -EEXIST;
+	}
+	return volume_check_windows(path, &path->last_error);
+}
+
+/* The volume serves: a new association may join, or must not. Told once. */
+static int join(struct path *path)
+{
+	struct volume *volume = path->volume;
+	const struct difference *difference = find_difference(path) ?: find_other_size(path);
+	int r = -ENOTCONN;
+
+	if (difference) {
+		set_other_namespace(path, difference);
+	} else {
+		r = look_whether_fit(path);
+		if (r == 0)
+			r = memories_register(&volume->memories, path->index,
+					      &path->controller.domain, &path->last_error);
+		if (r == 0)
+			return 0;
+		volume->last_error = path->last_error;
+		path_set_obstacle(path, OBSTACLE_UNFIT);
+		path->n_refusals++;
+	}
+	if (path->n_refusals == 1 && volume->outlook != OUTLOOK_GIVES_UP)
+		log_err(VOLUME_FMT ": %s", VOLUME_ARG(volume), path->last_error.message);
+	return r;
+}
+
+/* Whether a Flush can go by the path. */
+static void set_flushes(struct path *path)
+{
+	unflushed_set_up(&path->volume->unflushed, path->index,
+			 path->phase == PATH_LIVE && volume_rank(path) != LANE_RANK_NONE);
 }
 
 /* What ANA says of the path, where it is not that all is well. */
-static void say_path(const struct volume *volume)
+static void say_path(const struct path *path)
 {
-	unsigned state = volume->controller.ana_state;
+	unsigned state = path->controller.ana_state;
+	char by[VOLUME_BY_PATH_MAX];
 
 	if (ana_must_wait(state) || state == NVME_ANA_STATE_PERSISTENT_LOSS)
-		log_warn(VOLUME_FMT ": the path is %s: I/O %s", VOLUME_ARG(volume),
-			 nvme_ana_state_string(state), ana_must_wait(state) ? "waits" : "fails");
+		log_warn(VOLUME_FMT ": the path%s is %s: I/O %s", VOLUME_ARG(path->volume),
+			 volume_by_path(path, by), nvme_ana_state_string(state),
+			 volume_n_paths_live(path->volume) > 1 ? "takes others if it can"
+			 : ana_must_wait(state)		       ? "waits"
+							       : "fails");
 }
 
-static void come_back(struct volume *volume)
+/* Its lanes are to be used as ANA says. */
+static void set_ranks(struct path *path)
 {
-	char text[UNITS_MAX];
+	set_flushes(path);
+	list_for_each (node, &path->volume->queues) {
+		struct volume_queue *queue = list_entry(node, struct volume_queue, node);
+		struct lane *lane = queue->lanes[path->index];
 
-	if (!may_come_back(volume) ||
-	    memories_register(&volume->memories, &volume->controller.domain, &volume->last_error) <
-		    0) {
-		take_down(volume);
-		return;
+		if (lane)
+			atomic_store(&lane->wanted_rank, volume_rank(path));
+		queue_retry(queue);
 	}
-	stop_timers(volume);
-	set_obstacle(volume, OBSTACLE_NONE);
-	volume->n_reconnects++;
-	volume->live_since_ns = clock_ns();
-	set_outlook(volume, OUTLOOK_HOLDS);
-	log_info(VOLUME_FMT ": reconnected after %s", VOLUME_ARG(volume),
-		 units_format_duration(text, volume->live_since_ns - volume->lost_ns));
-	PROBE(rblk, path_restored, volume, volume->n_reconnects);
-	say_path(volume);
-	move(volume, PHASE_LIVE);
-	power_compare(volume);
-	if (volume_learn(volume) && volume->callbacks.on_changed)
-		volume->callbacks.on_changed(volume->context);
-	proof_on_live(volume);
-	set_all_modes(volume, QUEUE_HOLD);
-	list_for_each (node, &volume->queues)
-		link_start(list_entry(node, struct volume_queue, node));
 }
 
-static void on_live(struct controller *c)
+static int on_association(struct path *path)
 {
-	struct volume *volume = c->context;
+	struct volume *volume = path->volume;
+	int r;
 
-	if (volume->phase == PHASE_CONNECTING) {
-		come_back(volume);
-		return;
-	}
 	if (volume->phase != PHASE_OPENING)
-		return;
-	if (volume_check_windows(volume, &volume->last_error) < 0 ||
-	    volume_try_memory(volume, &volume->last_error) < 0 ||
-	    memories_register(&volume->memories, &volume->controller.domain, &volume->last_error) <
-		    0) {
-		take_down(volume);
+		return join(path);
+	r = volume_check_windows(path, &path->last_error);
+	if (r == 0)
+		r = volume_try_memory(volume, path, &path->last_error);
+	if (r == 0)
+		r = memories_register(&volume->memories, path->index, &path->controller.domain,
+				      &path->last_error);
+	if (r < 0)
+		volume->last_error = path->last_error;
+	else
+		volume->ids = path->controller.ids;
+	return r;
+}
+
+static void say_back(const struct path *path)
+{
+	const struct volume *volume = path->volume;
+	char text[UNITS_MAX], by[VOLUME_BY_PATH_MAX];
+
+	if (path->lost_ns)
+		log_info(VOLUME_FMT ": reconnected%s after %s", VOLUME_ARG(volume),
+			 volume_by_path(path, by),
+			 units_format_duration(text, path->live_since_ns - path->lost_ns));
+	else
+		log_info(VOLUME_FMT ": connected%s, too", VOLUME_ARG(volume),
+			 volume_by_path(path, by));
+	PROBE(rblk, path_restored, volume, volume->n_reconnects);
+}
+
+/* Another path, or one that was lost. */
+static void come_back(struct path *path)
+{
+	struct volume *volume = path->volume;
+
+	stop_timers(volume);
+	set_outlook(volume, OUTLOOK_HOLDS);
+	volume->n_reconnects += path->lost_ns > 0;
+	say_back(path);
+	say_path(path);
+	tell_state(volume);
+	power_compare(path);
+	if (volume_learn(volume, path) && volume->callbacks.on_changed)
+		volume->callbacks.on_changed(volume->context);
+	proof_on_live(path);
+	set_ranks(path);
+	set_all_modes(volume, QUEUE_HOLD);
+}
+
+static void connect_others(struct volume *volume)
+{
+	for_each_path(path, volume) if (path->phase == PATH_IDLE) path_wait(path);
+}
+
+static void on_live(struct path *path)
+{
+	struct volume *volume = path->volume;
+
+	volume->live_since_ns = path->live_since_ns;
+	if (volume->phase != PHASE_OPENING) {
+		come_back(path);
 		return;
 	}
-	volume->ids = c->ids;
-	power_compare(volume);
-	volume_learn(volume);
-	volume->live_since_ns = clock_ns();
-	say_path(volume);
-	move(volume, PHASE_LIVE);
-	proof_on_live(volume);
+	power_compare(path);
+	volume_learn(volume, path);
+	say_path(path);
+	set_flushes(path);
+	move(volume, PHASE_SERVING);
+	proof_on_live(path);
 	loop_defer(volume->control, &volume->report_call);
+	connect_others(volume);
+}
+
+/* A live link or controller failed: the path goes down, and is built up again. */
+static void on_lost(struct path *path)
+{
+	struct volume *volume = path->volume;
+	unsigned n_live = volume_n_paths_live(volume);
+
+	volume->last_error = path->last_error;
+	if (n_live)
+		log_warn(VOLUME_FMT ": %s; %u of %u paths are left", VOLUME_ARG(volume),
+			 path->last_error.message, n_live, volume_n_paths(volume));
+	else
+		log_warn(VOLUME_FMT ": %s; reconnecting", VOLUME_ARG(volume),
+			 path->last_error.message);
+	PROBE(rblk, path_lost, volume, &path->last_error.message[0]);
+	power_on_lost(path);
+	set_flushes(path);
+	extents_fail(path);
+	if (!n_live) {
+		volume->lost_ns = clock_ns();
+		start_deadlines(volume);
+	}
+	proof_on_lost(path);
+	tell_state(volume);
 }
 
 /* An attempt failed: is there an obstacle now, and which? */
-static void note_refusal(struct volume *volume)
+static void note_refusal(struct path *path)
 {
-	const struct controller *c = &volume->controller;
-	enum volume_obstacle obstacle = c->cause == CAUSE_MISSING     ? OBSTACLE_GONE
-					: c->cause == CAUSE_PERMANENT ? OBSTACLE_DENIED
-								      : OBSTACLE_NONE;
-	bool is_new = obstacle != volume->obstacle;
+	struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
+	enum path_obstacle obstacle = c->cause == CAUSE_MISSING	    ? OBSTACLE_GONE
+				      : c->cause == CAUSE_PERMANENT ? OBSTACLE_DENIED
+								    : OBSTACLE_NONE;
+	bool is_new = obstacle != path->obstacle;
 
-	if (obstacle && volume->config.fails_on_denial)
+	path_set_obstacle(path, obstacle);
+	path->n_refusals++;
+	tell_state(volume);
+	if (obstacle_of(volume) && volume->config.fails_on_denial)
 		set_outlook(volume, OUTLOOK_GIVES_UP);
-	set_obstacle(volume, obstacle);
-	volume->n_refusals++;
 	if (obstacle && is_new && volume->outlook != OUTLOOK_GIVES_UP)
-		log_warn(VOLUME_FMT ": %s; it is tried again, and I/O waits", VOLUME_ARG(volume),
-			 c->error.message);
+		log_warn(VOLUME_FMT ": %s; it is tried again%s", VOLUME_ARG(volume),
+			 c->error.message, volume_n_paths_live(volume) ? "" : ", and I/O waits");
 }
 
-static void on_down(struct controller *c)
+static void on_failed(struct path *path)
 {
-	struct volume *volume = c->context;
+	struct volume *volume = path->volume;
 
-	if (volume->phase == PHASE_LIVE) {
-		on_lost(volume, &c->error);
+	volume->last_error = path->last_error;
+	log_debug(VOLUME_FMT ": attempt %u: %s", VOLUME_ARG(volume), path->n_attempts,
+		  path->last_error.message);
+	if (volume->phase == PHASE_SERVING)
+		note_refusal(path);
+}
+
+static void on_idle(struct path *path)
+{
+	struct volume *volume = path->volume;
+
+	power_on_idle(path);
+	switch ((enum volume_phase)volume->phase) {
+	case PHASE_OPENING:
+		open_otherwise(path);
+		return;
+	case PHASE_SERVING:
+		if (volume->outlook == OUTLOOK_GIVES_UP)
+			give_up(volume);
+		else
+			path_wait(path);
+		return;
+	case PHASE_FAILED:
+		return;
+	case PHASE_CLOSING:
+		look_whether_over(volume);
 		return;
 	}
-	if (volume->phase == PHASE_CONNECTING || volume->phase == PHASE_OPENING) {
-		volume->last_error = c->error;
-		log_debug(VOLUME_FMT ": attempt %u: %s", VOLUME_ARG(volume), volume->n_attempts,
-			  c->error.message);
-		if (volume->phase == PHASE_CONNECTING)
-			note_refusal(volume);
-	}
-	if (is_going_down(volume))
-		controller_stop(c);
-	else
-		take_down(volume);
 }
 
-static void on_stopped(struct controller *c)
+static void on_namespace(struct path *path)
 {
-	look_whether_stopped(c->context);
-}
+	struct volume *volume = path->volume;
+	const struct difference *difference = find_difference(path);
 
-static void on_namespace(struct controller *c)
-{
-	struct volume *volume = c->context;
-	const char *difference = find_difference(volume);
-
-	if (volume->phase != PHASE_LIVE)
-		return;
 	if (difference) {
 		struct error error;
 
-		set_other_namespace(volume, difference);
-		error = volume->last_error;
-		on_lost(volume, &error);
+		set_other_namespace(path, difference);
+		error = path->last_error;
+		path_lose(path, &error);
 		return;
 	}
-	if (volume_learn(volume) && volume->callbacks.on_changed)
+	if (volume_learn(volume, path) && volume->callbacks.on_changed)
 		volume->callbacks.on_changed(volume->context);
 }
 
-static void on_gone(struct controller *c)
+static void on_ana(struct path *path)
 {
-	struct volume *volume = c->context;
-	struct error error = c->error;
+	unsigned state = path->controller.ana_state;
+	char by[VOLUME_BY_PATH_MAX];
 
-	if (volume->phase == PHASE_LIVE)
-		on_lost(volume, &error);
+	say_path(path);
+	if (state && !ana_must_wait(state) && state != NVME_ANA_STATE_PERSISTENT_LOSS)
+		log_info(VOLUME_FMT ": the path%s is %s", VOLUME_ARG(path->volume),
+			 volume_by_path(path, by), nvme_ana_state_string(state));
+	set_ranks(path);
 }
 
-static void on_ana(struct controller *c)
-{
-	struct volume *volume = c->context;
-
-	if (volume->phase != PHASE_LIVE)
-		return;
-	say_path(volume);
-	if (ana_must_wait(c->ana_state))
-		return;
-	if (c->ana_state && c->ana_state != NVME_ANA_STATE_PERSISTENT_LOSS)
-		log_info(VOLUME_FMT ": the path is %s", VOLUME_ARG(volume),
-			 nvme_ana_state_string(c->ana_state));
-	list_for_each (node, &volume->queues)
-		queue_retry(list_entry(node, struct volume_queue, node));
-}
-
-const struct controller_ops reconnect_controller_ops = {
+const struct path_ops reconnect_path_ops = {
+	.on_association = on_association,
 	.on_live = on_live,
-	.on_down = on_down,
-	.on_stopped = on_stopped,
-	.on_namespace = on_namespace,
-	.on_gone = on_gone,
-	.on_ana = on_ana,
-};
-
-const struct link_ops reconnect_link_ops = {
 	.on_lost = on_lost,
-	.on_idle = look_whether_stopped,
+	.on_failed = on_failed,
+	.on_idle = on_idle,
+	.on_namespace = on_namespace,
+	.on_ana = on_ana,
 };
 
 /* ---- first and last ---- */
@@ -559,15 +638,15 @@ static void report_opened(struct loop_call *call)
 void reconnect_open(struct volume *volume)
 {
 	volume->phase = PHASE_OPENING;
-	volume->phase_since_ns = clock_ns();
+	volume->told = VOLUME_CONNECTING;
+	volume->state_since_ns = clock_ns();
 	volume->open_until_ns = clock_ns() + OPEN_PATIENCE_NS;
-	volume->attempt_timer.on_expiry = on_attempt;
 	volume->loss_timer.on_expiry = on_loss;
 	volume->fast_timer.on_expiry = on_fast_fail;
-	volume->stopped_call.run = on_all_stopped;
+	volume->over_call.run = on_all_over;
 	volume->report_call.run = report_opened;
 	proof_begin(volume);
-	controller_start(&volume->controller);
+	path_connect(volume->paths[0]);
 }
 
 int reconnect_reopen(struct volume *volume)
@@ -577,25 +656,25 @@ int reconnect_reopen(struct volume *volume)
 	log_info(VOLUME_FMT ": is tried again, as told", VOLUME_ARG(volume));
 	set_outlook(volume, OUTLOOK_HOLDS);
 	volume->lost_ns = clock_ns();
-	volume->n_attempts = 0;
-	set_obstacle(volume, OBSTACLE_NONE);
+	for_each_path(path, volume)
+	{
+		path->n_attempts = 0;
+		path->lost_ns = path->lost_ns ? volume->lost_ns : 0;
+		path_set_obstacle(path, OBSTACLE_NONE);
+	}
+	move(volume, PHASE_SERVING);
 	set_all_modes(volume, QUEUE_HOLD);
 	start_deadlines(volume);
-	wait_for_attempt(volume);
+	connect_others(volume);
 	return 0;
 }
 
 void reconnect_close(struct volume *volume)
 {
-	bool is_live = volume->phase == PHASE_LIVE;
-
 	stop_timers(volume);
 	loop_call_cancel(&volume->report_call);
 	proof_end(volume);
 	move(volume, PHASE_CLOSING);
-	if (!is_live) {
-		take_down(volume);
-		return;
-	}
-	controller_shut_down(&volume->controller);
+	for_each_path(path, volume) path_shut_down(path);
+	look_whether_over(volume);
 }

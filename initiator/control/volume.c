@@ -72,9 +72,26 @@ const char *volume_state_name(enum volume_state state)
 static bool is_valid(const struct volume_config *config)
 {
 	return config->subnqn[0] && config->hostnqn[0] && config->nsid &&
-	       config->address.sa.sa_family && config->n_queues >= 1 &&
-	       config->n_queues <= VOLUME_QUEUES_MAX && config->queue_size >= QUEUE_SIZE_MIN &&
-	       config->queue_size <= QUEUE_SIZE_MAX && config->io_timeout_ns;
+	       config->address.sa.sa_family && config->n_others < VOLUME_PATHS_MAX &&
+	       config->n_queues >= 1 && config->n_queues <= VOLUME_QUEUES_MAX &&
+	       config->queue_size >= QUEUE_SIZE_MIN && config->queue_size <= QUEUE_SIZE_MAX &&
+	       config->io_timeout_ns;
+}
+
+static void free_path(struct path *path)
+{
+	path_deinit(path);
+	path->volume->paths[path->index] = NULL;
+	free(path);
+}
+
+static void free_volume(struct volume *volume)
+{
+	for_each_path(path, volume) free_path(path);
+	cm_free(volume->cm);
+	volume_io_errors_deinit(&volume->io_errors);
+	memories_deinit(&volume->memories);
+	free(volume);
 }
 
 /* The last call of reconnect.c: nothing of the volume is used any more. */
@@ -83,11 +100,29 @@ static void on_over(struct volume *volume)
 	struct volume_callbacks callbacks = volume->callbacks;
 	void *context = volume->context;
 
-	cm_free(volume->cm);
-	volume_io_errors_deinit(&volume->io_errors);
-	memories_deinit(&volume->memories);
-	free(volume);
+	free_volume(volume);
 	callbacks.on_closed(context);
+}
+
+static int new_path(struct volume *volume, unsigned index, const union addr *address)
+{
+	struct path *path = calloc(1, sizeof(*path));
+
+	if (!path)
+		return -ENOMEM;
+	path_init(path, volume, index, address, &reconnect_path_ops);
+	volume->paths[index] = path;
+	return 0;
+}
+
+static int new_paths(struct volume *volume)
+{
+	const struct volume_config *config = &volume->config;
+	int r = new_path(volume, 0, &config->address);
+
+	for (unsigned i = 0; i < config->n_others && r == 0; i++)
+		r = new_path(volume, i + 1, &config->others[i]);
+	return r;
 }
 
 int volume_open(struct loop *control, const struct volume_config *config,
@@ -112,17 +147,14 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	unflushed_init(&volume->unflushed);
 	memories_init(&volume->memories, config->has_windows);
 	list_init(&volume->queues);
-	list_init(&volume->cqs);
 	list_init(&volume->extents_waiting);
 	r = cm_new(control, &volume->cm);
+	if (r == 0)
+		r = new_paths(volume);
 	if (r < 0) {
-		volume_io_errors_deinit(&volume->io_errors);
-		memories_deinit(&volume->memories);
-		free(volume);
+		free_volume(volume);
 		return r;
 	}
-	controller_init(&volume->controller, control, volume->cm, &volume->config, false,
-			&reconnect_controller_ops, volume);
 	volume->on_over = on_over;
 	reconnect_open(volume);
 	*ret_volume = volume;
@@ -131,7 +163,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 
 void volume_close(struct volume *volume)
 {
-	check(list_is_empty(&volume->queues) && list_is_empty(&volume->cqs));
+	check(list_is_empty(&volume->queues));
 	reconnect_close(volume);
 }
 
@@ -158,40 +190,144 @@ static uint64_t gives_up_in_ns(const struct volume *volume)
 							 : 0;
 }
 
+const char *volume_path_state_name(enum volume_path_state state)
+{
+	static const char *const names[] = {
+		[VOLUME_PATH_IDLE] = "idle",	 [VOLUME_PATH_CONNECTING] = "connecting",
+		[VOLUME_PATH_LIVE] = "live",	 [VOLUME_PATH_LOST] = "lost",
+		[VOLUME_PATH_DENIED] = "denied", [VOLUME_PATH_GONE] = "gone",
+		[VOLUME_PATH_OTHER] = "other",	 [VOLUME_PATH_UNFIT] = "unfit",
+	};
+
+	return names[state];
+}
+
+static enum volume_path_state path_state(const struct path *path)
+{
+	static const enum volume_path_state obstacles[] = {
+		[OBSTACLE_NONE] = VOLUME_PATH_LOST,   [OBSTACLE_DENIED] = VOLUME_PATH_DENIED,
+		[OBSTACLE_GONE] = VOLUME_PATH_GONE,   [OBSTACLE_OTHER] = VOLUME_PATH_OTHER,
+		[OBSTACLE_UNFIT] = VOLUME_PATH_UNFIT,
+	};
+
+	switch ((enum path_phase)path->phase) {
+	case PATH_LIVE:
+		return VOLUME_PATH_LIVE;
+	case PATH_IDLE:
+		return path->obstacle ? obstacles[path->obstacle] : VOLUME_PATH_IDLE;
+	case PATH_WAITING:
+	case PATH_CONNECTING:
+	case PATH_RESETTING:
+		break;
+	}
+	return path->obstacle || path->lost_ns ? obstacles[path->obstacle] : VOLUME_PATH_CONNECTING;
+}
+
+static void get_path(struct path *path, struct volume_path_status *status)
+{
+	const struct controller *c = &path->controller;
+	const struct path *best = volume_best_path(path->volume);
+	uint64_t sum_ns = 0, n_paces = 0, pace_ns;
+
+	*status = (struct volume_path_status){
+		.address = path->config.address,
+		.state = path_state(path),
+		.state_since_ns = path->phase_since_ns,
+		.is_used = path->phase == PATH_LIVE && volume_rank(path) == volume_rank(best),
+		.ana_state = c->ana_state && path->phase == PATH_LIVE
+				     ? nvme_ana_state_string(c->ana_state)
+				     : NULL,
+		.cntlid = c->cntlid,
+		.n_commands = path->n_answered,
+		.n_losses = path->n_lost,
+		.last_error = path->last_error,
+	};
+	if (c->domain.device)
+		memcpy(status->device, c->domain.device->name, sizeof(status->device));
+	list_for_each (node, &path->volume->queues) {
+		const struct lane *lane =
+			list_entry(node, struct volume_queue, node)->lanes[path->index];
+
+		if (!lane)
+			continue;
+		status->n_queues_live += lane->link->state == LINK_LIVE;
+		status->n_in_flight += atomic_load_explicit(&lane->seen_in_flight,
+							    memory_order_relaxed);
+		status->n_commands += command_n_answered(&lane->table);
+		pace_ns = atomic_load_explicit(&lane->seen_pace_ns, memory_order_relaxed);
+		sum_ns += pace_ns;
+		n_paces += pace_ns > 0;
+	}
+	status->latency_ns = n_paces ? sum_ns / n_paces : 0;
+}
+
+static void get_lanes(const struct volume_queue *queue, struct volume_status *status)
+{
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++) {
+		const struct lane *lane = queue->lanes[i];
+
+		if (!lane)
+			continue;
+		status->n_invalidated += atomic_load_explicit(&lane->n_invalidated,
+							      memory_order_relaxed);
+		status->n_revoked += atomic_load_explicit(&lane->n_revoked, memory_order_relaxed);
+	}
+}
+
+/* A queue is live if any of its lanes is. */
+static bool is_live(const struct volume_queue *queue)
+{
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
+		if (queue->lanes[i] && queue->lanes[i]->link->state == LINK_LIVE)
+			return true;
+	return false;
+}
+
+/* The path of which the status of a volume tells: the best, or the one that was tried first. */
+static const struct path *path_to_tell(const struct volume *volume)
+{
+	const struct path *best = volume_best_path(volume);
+
+	for_each_path(path, volume) best = best ?: path;
+	return best;
+}
+
 void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 {
+	const struct controller *c = &path_to_tell(volume)->controller;
 	struct volume_status status = {
 		.state = reconnect_state(volume),
-		.state_since_ns = volume->phase_since_ns,
+		.state_since_ns = volume->state_since_ns,
 		.n_reconnects = volume->n_reconnects,
 		.n_invalidated = volume->n_invalidated,
 		.n_revoked = volume->n_revoked,
 		.gives_up_in_ns = gives_up_in_ns(volume),
-		.cntlid = volume->controller.cntlid,
+		.cntlid = c->cntlid,
 		.last_error = volume->last_error,
+		.n_paths_live = volume_n_paths_live(volume),
 	};
 
 	volume_io_errors_read(&volume->io_errors, &status.io_errors);
 	proof_get(volume, &status.fencing);
-	if (volume->controller.ana_state) {
-		status.ana_state = nvme_ana_state_string(volume->controller.ana_state);
-		status.ana_group = volume->controller.ns.ana_group;
+	if (c->ana_state) {
+		status.ana_state = nvme_ana_state_string(c->ana_state);
+		status.ana_group = c->ns.ana_group;
+	}
+	for_each_path(path, volume)
+	{
+		get_path(path, &status.paths[status.n_paths]);
+		status.n_in_flight += status.paths[status.n_paths++].n_in_flight;
 	}
 	list_for_each (node, &volume->queues) {
 		struct volume_queue *queue = list_entry(node, struct volume_queue, node);
 
-		status.n_queues_live += queue->link->state == LINK_LIVE;
+		status.n_queues_live += is_live(queue);
 		status.backed_bytes += slab_backed_bytes(&queue->slab);
 		status.n_held += atomic_load_explicit(&queue->seen_held, memory_order_relaxed);
-		status.n_in_flight += atomic_load_explicit(&queue->seen_in_flight,
-							   memory_order_relaxed);
-		status.n_invalidated += atomic_load_explicit(&queue->n_invalidated,
-							     memory_order_relaxed);
-		status.n_revoked += atomic_load_explicit(&queue->n_revoked, memory_order_relaxed);
+		get_lanes(queue, &status);
 	}
-	if (volume->controller.domain.device)
-		memcpy(status.device, volume->controller.domain.device->name,
-		       sizeof(status.device));
+	if (c->domain.device)
+		memcpy(status.device, c->domain.device->name, sizeof(status.device));
 	*ret_status = status;
 }
 
@@ -219,6 +355,71 @@ static uint16_t take_qid(struct volume *volume)
 	return (uint16_t)(i + 1);
 }
 
+/* ---- lanes ---- */
+
+static int new_lane(struct volume_queue *queue, struct path *path)
+{
+	const struct volume_config *config = &queue->volume->config;
+	const struct lane_config lane_config = {
+		.path = path,
+		.queue = queue,
+		.n_entries = config->queue_size,
+		.io_timeout_ns = config->io_timeout_ns,
+		.is_watched = config->keep_alive_ns &&
+			      config->keep_alive_ns <= config->io_timeout_ns,
+		.on_attached = link_on_attached,
+		.on_connected = link_on_connected,
+		.on_failed = link_on_failed,
+		.on_stopped = link_on_stopped,
+	};
+	struct link *link = calloc(1, sizeof(*link));
+	struct lane *lane;
+	int r = link ? lane_new(&lane_config, &lane) : -ENOMEM;
+
+	if (r < 0) {
+		free(link);
+		return r;
+	}
+	link->lane = lane;
+	link->ops = &path_link_ops;
+	lane->link = link;
+	atomic_store(&lane->wanted_rank, volume_rank(path));
+	queue->lanes[path->index] = lane;
+	return 0;
+}
+
+static void free_lane(struct volume_queue *queue, unsigned index)
+{
+	struct volume *volume = queue->volume;
+	struct lane *lane = queue->lanes[index];
+
+	if (!lane)
+		return;
+	volume->n_invalidated += atomic_load(&lane->n_invalidated);
+	volume->n_revoked += atomic_load(&lane->n_revoked);
+	lane->path->n_answered += command_n_answered(&lane->table);
+	queue->lanes[index] = NULL;
+	free(lane->link);
+	lane_free(lane);
+}
+
+static void free_queue(struct volume_queue *queue)
+{
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
+		free_lane(queue, i);
+	queue_free(queue);
+}
+
+static int new_lanes(struct volume_queue *queue)
+{
+	int r = 0;
+
+	for_each_path(path, queue->volume) r = r < 0 ? r : new_lane(queue, path);
+	return r;
+}
+
+/* ---- adding and removing queues ---- */
+
 static void on_queue_quitted(struct loop_msg *msg)
 {
 	struct volume_queue *queue = container_of(msg, struct volume_queue, quitted_msg);
@@ -227,14 +428,10 @@ static void on_queue_quitted(struct loop_msg *msg)
 	void *context = queue->on_removed_context;
 
 	list_remove(&queue->node);
-	unflushed_leave(&volume->unflushed, &queue->unflushed_mark);
-	volume->n_invalidated += atomic_load(&queue->n_invalidated);
-	volume->n_revoked += atomic_load(&queue->n_revoked);
 	io_stats_sum(&queue->stats, volume->io_stats);
-	volume->used_qids &= ~(1ull << (queue->limits.qid - 1));
-	free(queue->link);
-	queue_free(queue);
-	reconnect_on_queue_gone(volume);
+	volume->used_qids &= ~(1ull << (queue->qid - 1));
+	free_queue(queue);
+	for_each_path(path, volume) path_on_lane_gone(path);
 	if (on_removed)
 		on_removed(context);
 }
@@ -252,32 +449,23 @@ static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		.io_errors = &volume->io_errors,
 		.capture = config->capture ?: &capture_none,
 		.qid = qid,
-		.n_entries = config->queue_size,
+		.policy = config->policy,
 		.slab_bytes = volume_slab_bytes(config),
 		.max_io_bytes = volume->info.max_io_bytes,
 		.is_slab_whole = config->is_slab_whole,
-		.io_timeout_ns = config->io_timeout_ns,
 		.retry_for_ns = config->ctrl_loss_tmo_ns,
-		.is_watched = config->keep_alive_ns &&
-			      config->keep_alive_ns <= config->io_timeout_ns,
-		.on_attached = link_on_attached,
-		.on_connected = link_on_connected,
-		.on_failed = link_on_failed,
-		.on_stopped = link_on_stopped,
+		.block_shift = log2_floor(volume->info.block_size),
 		.on_quitted = on_queue_quitted,
 		.on_resize = link_on_resize,
 	};
-	struct link *link = calloc(1, sizeof(*link));
-	int r = link ? queue_new(&queue_config, ret_queue) : -ENOMEM;
+	int r = queue_new(&queue_config, ret_queue);
 
-	if (r < 0) {
-		free(link);
+	if (r < 0)
 		return r;
-	}
-	link->queue = *ret_queue;
-	link->ops = &reconnect_link_ops;
-	(*ret_queue)->link = link;
-	return 0;
+	r = new_lanes(*ret_queue);
+	if (r < 0)
+		free_queue(*ret_queue);
+	return r;
 }
 
 int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_queue **ret_queue)
@@ -299,7 +487,7 @@ int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_
 	list_add_tail(&volume->queues, &queue->node);
 	if (volume->outlook != OUTLOOK_HOLDS || volume->phase == PHASE_FAILED)
 		queue_set_mode(queue, QUEUE_FAIL);
-	link_start(queue);
+	for_each_path(path, volume) link_start(queue->lanes[path->index]);
 	*ret_queue = queue;
 	return 0;
 }
@@ -311,10 +499,5 @@ void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *co
 	queue->is_removing = true;
 	queue->on_removed = on_removed;
 	queue->on_removed_context = context;
-	if (queue->link->state == LINK_IDLE) {
-		loop_timer_stop(&queue->link->retry);
-		loop_send(queue->loop, &queue->quit_msg);
-	} else {
-		link_stop(queue);
-	}
+	link_stop_all(queue);
 }

@@ -2,14 +2,15 @@
 /*
  * The initiator's face to its front ends (the NBD bridge, benchmarks): one attached namespace.
  *
- * Threads. The control loop owns the volume: discovery, controller, reconnecting, keep alive. Each
- * volume_queue belongs to the I/O loop it was made for: one I/O queue pair, its slab of registered
- * memory, its commands. No lock between them; they talk by loop messages.
+ * Threads. The control loop owns the volume and its paths: controllers, reconnecting, keep alive.
+ * Each volume_queue belongs to the I/O loop it was made for: its slab of memory, and for each path
+ * a queue pair and commands. No lock between them; they talk by loop messages.
  *
- * I/O is never lost: while the association is being reconnected, submitted I/O is held, and what
- * was in flight is sent again once its old queue pair is dead, until ctrl_loss_tmo_ns has passed. A
- * write is sent again only when the target is proven to be done with its first copy (proof.c).
- * Only then does it complete, with -EIO (or at once after fast_io_fail_tmo_ns).
+ * I/O is never lost: when a path is lost, what was in flight there is sent again, by another path
+ * or the same one, once its old queue pair is dead. While there is no path, I/O is held, until
+ * ctrl_loss_tmo_ns has passed. A write is sent again only when the target is proven to be done with
+ * its first copy (proof.c). Only then does it complete, with -EIO (or at once after
+ * fast_io_fail_tmo_ns).
  */
 #pragma once
 
@@ -42,6 +43,35 @@ struct volume_info {
 	unsigned n_queues_granted;
 };
 
+enum volume_path_state {
+	VOLUME_PATH_IDLE, /* the volume has failed, or not come to it so far */
+	VOLUME_PATH_CONNECTING,
+	VOLUME_PATH_LIVE,
+	VOLUME_PATH_LOST,   /* it is tried again */
+	VOLUME_PATH_DENIED, /* as VOLUME_DENIED and VOLUME_GONE; tried again, too */
+	VOLUME_PATH_GONE,
+	VOLUME_PATH_OTHER, /* it leads to another namespace */
+	VOLUME_PATH_UNFIT, /* it has too few queues, or too little of something else: last_error */
+};
+/* Any thread. One word, for people and -o json. */
+const char *volume_path_state_name(enum volume_path_state state);
+
+struct volume_path_status {
+	union addr address;
+	enum volume_path_state state;
+	uint64_t state_since_ns; /* clock_ns() */
+	bool is_used;		 /* new I/O may take it: live, and of the best ANA state */
+	const char *ana_state;	 /* "optimized"; NULL: not known, no ANA */
+	uint16_t cntlid;
+	char device[64]; /* RDMA device in use */
+	unsigned n_queues_live;
+	uint64_t n_in_flight;
+	uint64_t n_commands; /* that it answered */
+	uint64_t latency_ns; /* of small commands, as the policies see it; 0: not measured */
+	uint64_t n_losses;
+	struct error last_error;
+};
+
 struct volume_status {
 	enum volume_state state;
 	uint64_t state_since_ns; /* clock_ns() */
@@ -55,11 +85,14 @@ struct volume_status {
 	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */
 	uint16_t cntlid;
 	char device[64];       /* RDMA device in use */
-	const char *ana_state; /* of the path, "optimized"; NULL: not known, no ANA */
+	const char *ana_state; /* "optimized"; NULL: not known, no ANA */
 	uint32_t ana_group;
 	struct error last_error;
 	struct volume_io_figures io_errors;
 	struct volume_fencing fencing;
+	/* cntlid, device and ANA above are those of the best path */
+	unsigned n_paths, n_paths_live;
+	struct volume_path_status paths[VOLUME_PATHS_MAX];
 };
 
 struct volume_stats {

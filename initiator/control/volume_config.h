@@ -10,6 +10,7 @@
 #include <uuid/uuid.h>
 
 #include "base/addr.h"
+#include "initiator/io/policy.h"
 
 struct capture;
 
@@ -27,7 +28,11 @@ enum volume_fence {
 };
 
 struct volume_config {
-	union addr address;	 /* of the portal */
+	union addr address; /* of the portal */
+	/* Further portals of the subsystem, each another path. */
+	union addr others[VOLUME_PATHS_MAX - 1];
+	unsigned n_others;
+	enum volume_policy policy;
 	union addr host_address; /* source; sa_family 0: any */
 	char subnqn[VOLUME_NQN_MAX];
 	char hostnqn[VOLUME_NQN_MAX];

@@ -30,38 +30,73 @@ unsigned volume_n_queues(const struct volume *volume)
 }
 
 /* The largest single read or write. What was once promised to front ends stays: io.c splits. */
-static uint32_t max_io_bytes(const struct volume *volume)
+static uint32_t max_io_bytes(const struct volume *volume, const struct path *path)
 {
 	uint64_t share = volume_slab_bytes(&volume->config) / SLAB_SHARE;
 
 	if (volume->info.max_io_bytes)
 		return volume->info.max_io_bytes;
-	return (uint32_t)MIN((uint64_t)volume->controller.id.max_transfer_bytes,
+	return (uint32_t)MIN((uint64_t)path->controller.id.max_transfer_bytes,
 			     1ull << log2_floor(share));
 }
 
-bool volume_learn(struct volume *volume)
+unsigned volume_highest_qid(const struct volume *volume)
 {
-	const struct controller *c = &volume->controller;
+	return volume->used_qids ? log2_floor(volume->used_qids) + 1 : 0;
+}
+
+/* A queue has a lane in each path, so each must grant it. A path that grants fewer than are in use
+ * is not taken (reconnect.c), so those that are live grant all of those. */
+static unsigned n_granted(const struct volume *volume, const struct path *newest)
+{
+	unsigned n = newest->controller.n_queues_granted;
+
+	for_each_path(path, volume) if (path->phase == PATH_LIVE)
+		n = MIN(n, path->controller.n_queues_granted);
+	return n;
+}
+
+/* What all paths of the volume can do that are live. */
+static void take_common(const struct volume *volume, struct volume_info *info)
+{
+	for_each_path(path, volume)
+	{
+		const struct controller *c = &path->controller;
+
+		if (path->phase != PATH_LIVE)
+			continue;
+		info->size_bytes = MIN(info->size_bytes, c->ns.n_blocks << c->ns.block_shift);
+		info->is_read_only |= c->ns.is_read_only;
+		info->has_flush |= c->id.has_volatile_cache;
+		info->has_write_zeroes &= c->id.has_write_zeroes;
+		info->has_trim &= c->id.has_trim;
+		info->reads_zero_after_trim &= c->ns.reads_zero_after_trim;
+	}
+}
+
+bool volume_learn(struct volume *volume, const struct path *path)
+{
+	const struct controller *c = &path->controller;
 	struct volume_info info = {
 		.size_bytes = c->ns.n_blocks << c->ns.block_shift,
 		.block_size = 1u << c->ns.block_shift,
 		.slab_bytes = volume_slab_bytes(&volume->config),
-		.max_io_bytes = max_io_bytes(volume),
+		.max_io_bytes = max_io_bytes(volume, path),
 		.max_transfer_bytes = c->id.max_transfer_bytes,
 		.is_read_only = c->ns.is_read_only,
 		.has_flush = c->id.has_volatile_cache,
 		.has_write_zeroes = c->id.has_write_zeroes,
 		.has_trim = c->id.has_trim,
 		.reads_zero_after_trim = c->ns.reads_zero_after_trim,
-		.n_queues_granted = c->n_queues_granted,
+		.n_queues_granted = n_granted(volume, path),
 	};
 	const struct volume_info *old = &volume->info;
-	bool has_changed = old->size_bytes != info.size_bytes ||
-			   old->is_read_only != info.is_read_only ||
-			   old->has_trim != info.has_trim ||
-			   old->has_write_zeroes != info.has_write_zeroes;
+	bool has_changed;
 
+	take_common(volume, &info);
+	has_changed = old->size_bytes != info.size_bytes ||
+		      old->is_read_only != info.is_read_only || old->has_trim != info.has_trim ||
+		      old->has_write_zeroes != info.has_write_zeroes;
 	memcpy(info.uuid, c->ids.uuid, sizeof(info.uuid));
 	memcpy(info.nguid, c->ids.nguid, sizeof(info.nguid));
 	memcpy(info.serial, c->id.serial, sizeof(info.serial));
@@ -71,16 +106,18 @@ bool volume_learn(struct volume *volume)
 	return has_changed;
 }
 
-void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
+void volume_fill_limits(const struct path *path, struct lane_limits *limits)
 {
-	const struct controller *c = &volume->controller;
+	const struct volume *volume = path->volume;
+	const struct controller *c = &path->controller;
 	uint64_t zero_blocks = c->limits.max_zero_bytes >> c->ns.block_shift;
 	uint64_t trim_blocks = c->limits.max_trim_blocks;
 
-	check(volume->phase == PHASE_LIVE);
+	check(path->phase == PATH_LIVE);
+	limits->path = path->index;
 	limits->nsid = volume->config.nsid;
 	limits->cntlid = c->cntlid;
-	limits->serial = volume->proof.serial;
+	limits->serial = path->serial;
 	limits->block_shift = c->ns.block_shift;
 	limits->max_transfer = c->id.max_transfer_bytes;
 	limits->in_capsule_bytes = c->id.in_capsule_bytes;
@@ -92,10 +129,11 @@ void volume_fill_limits(struct volume *volume, struct queue_limits *limits)
 	limits->can_unmap_zeroes = c->ns.can_unmap_zeroes;
 }
 
-int volume_check_windows(const struct volume *volume, struct error *error)
+int volume_check_windows(const struct path *path, struct error *error)
 {
-	const struct device *device = volume->controller.domain.device;
-	unsigned n_queues = volume->controller.n_queues_granted;
+	const struct volume *volume = path->volume;
+	const struct device *device = path->controller.domain.device;
+	unsigned n_queues = path->controller.n_queues_granted;
 	unsigned n = n_queues * volume->config.queue_size * COMMANDS_PER_ENTRY;
 
 	if (!volume->config.has_windows || n <= device->limits.max_windows)
@@ -111,27 +149,27 @@ int volume_check_windows(const struct volume *volume, struct error *error)
 	return -EOPNOTSUPP;
 }
 
-static int try_memory(struct volume *volume, size_t n_bytes)
+static int try_memory(const struct path *path, size_t n_bytes)
 {
 	void *memory = slab_map(n_bytes);
 	struct mr mr = {0};
 	int r = -ENOMEM;
 
 	if (memory)
-		r = mr_open(&volume->controller.domain, memory, n_bytes, MR_LOCAL, &mr);
+		r = mr_open(&path->controller.domain, memory, n_bytes, MR_LOCAL, &mr);
 	mr_close(&mr);
 	slab_unmap(memory, n_bytes);
 	return r;
 }
 
-/* The slabs of all queues, and what else they register. */
-static size_t all_memory(const struct volume *volume)
+/* The slabs of all queues, and what else they register: with each path. */
+static size_t all_memory(const struct volume *volume, const struct path *path)
 {
 	const struct volume_config *config = &volume->config;
 
 	return (volume_slab_bytes(config) +
 		command_table_bytes(config->queue_size * COMMANDS_PER_ENTRY) + QUEUE_EXTRA) *
-	       volume->controller.n_queues_granted;
+	       path->controller.n_queues_granted * volume_n_paths(volume);
 }
 
 static bool can_shrink(const struct volume *volume)
@@ -145,20 +183,72 @@ static bool can_shrink(const struct volume *volume)
 
 /* Registers as much as all queues together will, and releases it again: so attaching reports a
  * limit on locked memory, and not a connection later on. */
-int volume_try_memory(struct volume *volume, struct error *error)
+int volume_try_memory(struct volume *volume, const struct path *path, struct error *error)
 {
 	char text[160], hint[256];
 	const char *how;
 	int r;
 
-	while ((r = try_memory(volume, all_memory(volume))) == -ENOMEM && can_shrink(volume))
+	while ((r = try_memory(path, all_memory(volume, path))) == -ENOMEM && can_shrink(volume))
 		volume->config.slab_bytes = MAX(volume->config.slab_bytes / 2,
 						(uint64_t)VOLUME_SLAB_MIN);
 	if (r < 0) {
-		how = mr_explain(r, all_memory(volume), text, sizeof(text));
+		how = mr_explain(r, all_memory(volume, path), text, sizeof(text));
 		snprintf(hint, sizeof(hint), "%s%s", how,
 			 *how ? "; or take less memory: --buffers, --queues" : "");
 		error_set(error, EXIT_PRIVILEGE, hint, "%s", text);
 	}
 	return r;
+}
+
+/* ---- paths ---- */
+
+unsigned volume_n_paths(const struct volume *volume)
+{
+	unsigned n = 0;
+
+	for_each_path(path, volume) n++;
+	return n;
+}
+
+unsigned volume_n_paths_live(const struct volume *volume)
+{
+	unsigned n = 0;
+
+	for_each_path(path, volume) n += path->phase == PATH_LIVE;
+	return n;
+}
+
+enum lane_rank volume_rank(const struct path *path)
+{
+	switch (path->controller.ana_state) {
+	case NVME_ANA_STATE_INACCESSIBLE:
+	case NVME_ANA_STATE_PERSISTENT_LOSS:
+	case NVME_ANA_STATE_CHANGE:
+		return LANE_RANK_NONE;
+	case NVME_ANA_STATE_NON_OPTIMIZED:
+		return LANE_RANK_POOR;
+	}
+	return LANE_RANK_BEST;
+}
+
+struct path *volume_best_path(const struct volume *volume)
+{
+	struct path *best = NULL;
+
+	for_each_path(path, volume) if (path->phase == PATH_LIVE &&
+					(!best || volume_rank(path) > volume_rank(best)))
+		best = path;
+	return best;
+}
+
+const char *volume_by_path(const struct path *path, char text[VOLUME_BY_PATH_MAX])
+{
+	char address[ADDR_STRING_MAX];
+
+	text[0] = '\0';
+	if (volume_n_paths(path->volume) > 1)
+		snprintf(text, VOLUME_BY_PATH_MAX, " by %s",
+			 addr_format(address, &path->config.address));
+	return text;
 }

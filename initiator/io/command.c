@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of commands of an I/O queue. I/O loop only; nothing is allocated after init.
+ * The table of commands of a lane. I/O loop only; nothing is allocated after init.
  *
  * A command is taken, started (in flight), and at its end stopped (answered) and sent
  * (the SEND's completion is in), in whichever order; then it is given back. The
@@ -42,7 +42,7 @@ size_t command_table_bytes(unsigned n)
 	return align_up(capsules_bytes(n) + sizeof(struct nvmf_connect_data), SLAB_UNIT);
 }
 
-int command_table_init(struct command_table *table, struct volume_queue *queue, unsigned n)
+int command_table_init(struct command_table *table, struct lane *lane, unsigned n)
 {
 	size_t capsules = capsules_bytes(n);
 
@@ -59,7 +59,7 @@ int command_table_init(struct command_table *table, struct volume_queue *queue, 
 	for (unsigned i = 0; i < n; i++) {
 		struct command *command = &table->commands[i];
 
-		command->queue = queue;
+		command->lane = lane;
 		command->table = table;
 		command->cid = (uint16_t)i;
 		command->capsule = (void *)(table->memory + i * sizeof(struct command_capsule));
@@ -88,6 +88,7 @@ struct command *command_take(struct command_table *table)
 	command->cid = (uint16_t)(command->cid + table->n_slots);
 	command->io = NULL;
 	command->data = COMMAND_DATA_REMOTE;
+	command->is_timed = false;
 	command->n_bytes = 0;
 	command->status = NVME_OK;
 	command->capsule->sqe = (struct nvme_sqe){
@@ -112,7 +113,8 @@ void command_stop(struct command_table *table, struct command *command)
 	table->n_lent -= command->data == COMMAND_DATA_LENT;
 	list_remove(&command->node);
 	table->n_in_flight--;
-	table->n_answered++;
+	atomic_store_explicit(&table->n_answered, command_n_answered(table) + 1,
+			      memory_order_relaxed);
 }
 
 void command_give(struct command_table *table, struct command *command)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The commands of an I/O queue: a fixed table, each slot with its piece of registered
+ * The commands of a lane: a fixed table, each slot with its piece of registered
  * memory for the submission queue entry. A command identifier has the slot in its low bits,
  * and above them a generation that counts up with each use, so that a late or invented answer
  * is recognised (I3).
  */
 #pragma once
+
+#include <stdatomic.h>
 
 #include "base/list.h"
 #include "base/states.h"
@@ -14,7 +16,7 @@
 #include "transport/window.h"
 #include "transport/wire/fabrics.h"
 
-struct volume_queue;
+struct lane;
 
 enum {
 	/* of a queue: they linger until their SEND is known to be done (command.c) */
@@ -52,7 +54,7 @@ enum command_data {
 struct command {
 	/* Thread: I/O loop */
 	struct work send;
-	struct volume_queue *queue;
+	struct lane *lane;
 	struct command_table *table;
 	struct list node;     /* in table->in_flight, in the order of sending */
 	struct volume_io *io; /* NULL: the Connect */
@@ -64,7 +66,8 @@ struct command {
 	 * after it. */
 	bool is_sending;
 	unsigned state; /* enum command_state */
-	enum command_data data;
+	uint8_t data;	/* enum command_data */
+	bool is_timed;	/* choose.c wants to know how long it takes */
 	enum nvme_status status;
 	/* With windows: the key that the target has for the data of this command, and no longer. */
 	struct window window;
@@ -76,7 +79,7 @@ struct command_table {
 	struct command *commands; /* owned: n */
 	uint16_t *free;		  /* owned: stack of slots */
 	unsigned n, n_free, n_in_flight;
-	uint32_t n_answered; /* so far: whether there is progress */
+	_Atomic uint64_t n_answered; /* so far; written by the I/O loop, control reads */
 	unsigned n_lent;
 	uint16_t n_slots; /* n, rounded up to a power of 2: added for a new generation */
 	struct list in_flight;
@@ -89,7 +92,7 @@ struct command_table {
 /* Registered memory of a table of n. */
 size_t command_table_bytes(unsigned n);
 /* 0 or -ENOMEM. */
-int command_table_init(struct command_table *table, struct volume_queue *queue, unsigned n);
+int command_table_init(struct command_table *table, struct lane *lane, unsigned n);
 void command_table_deinit(struct command_table *table);
 
 /* Control, for an association. 0 or -errno; close accepts what was not opened, or in part. */
@@ -101,6 +104,11 @@ extern const struct state_rule command_rules[];
 static inline void command_move(struct command *command, enum command_state next)
 {
 	states_move("command", command_rules, &command->state, next);
+}
+
+static inline uint64_t command_n_answered(const struct command_table *table)
+{
+	return atomic_load_explicit(&table->n_answered, memory_order_relaxed);
 }
 
 /* A free command, its capsule zeroed but for the identifier; NULL when there is none. */

@@ -30,8 +30,10 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
+#include "initiator/io/choose.h"
 #include "initiator/io/io_errors.h"
 #include "initiator/io/io_fencing.h"
+#include "initiator/io/io_flush.h"
 #include "initiator/io/io_place.h"
 #include "initiator/io/io_status.h"
 #include "initiator/io/queue.h"
@@ -42,11 +44,14 @@ enum {
 #define RETRY_DELAY_NS (100 * NSEC_PER_MSEC)
 
 /* For the status, which control reads: plain stores of this one writer. */
-static void publish(struct volume_queue *queue)
+static void publish_held(struct volume_queue *queue)
 {
 	atomic_store_explicit(&queue->seen_held, queue->n_held, memory_order_relaxed);
-	atomic_store_explicit(&queue->seen_in_flight, queue->table.n_in_flight,
-			      memory_order_relaxed);
+}
+
+static void publish(struct lane *lane)
+{
+	atomic_store_explicit(&lane->seen_in_flight, lane->table.n_in_flight, memory_order_relaxed);
 }
 
 /* ---- ends ---- */
@@ -85,18 +90,21 @@ void io_hold_first(struct volume_queue *queue, struct volume_io *io)
 	io->place = IO_HELD;
 	queue->n_held++;
 	queue->n_obstacles++;
+	publish_held(queue);
 }
 
-void io_hold_again(struct volume_queue *queue, struct volume_io *io)
+void io_hold_again(struct lane *lane, struct volume_io *io)
 {
+	struct volume_queue *queue = lane->queue;
+
 	io->command = NULL;
-	if (io_fencing_take(queue, io))
+	publish(lane);
+	if (io_fencing_take(queue, io, lane->limits.serial))
 		return;
 	if (io->is_cancelled)
 		io_finish_later(queue, io, -ECANCELED);
 	else
 		io_hold_first(queue, io);
-	publish(queue);
 }
 
 static struct volume_io *take_held(struct volume_queue *queue)
@@ -108,6 +116,7 @@ static struct volume_io *take_held(struct volume_queue *queue)
 		return NULL;
 	queue->n_held--;
 	queue->n_obstacles--;
+	publish_held(queue);
 	io = list_entry(node, struct volume_io, node);
 	io->place = IO_ELSEWHERE;
 	return io;
@@ -123,7 +132,6 @@ void io_fail_held(struct volume_queue *queue)
 	while ((node = list_take_first(&queue->waiting)))
 		io_give_up(queue, list_entry(node, struct volume_io, node));
 	io_fencing_fail(queue);
-	publish(queue);
 }
 
 /* ---- building commands ---- */
@@ -136,35 +144,36 @@ static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_byte
 }
 
 /* The registration of what the I/O reads or writes. */
-static inline const struct mr *mr_of(const struct volume_queue *queue, const struct volume_io *io,
+static inline const struct mr *mr_of(const struct lane *lane, const struct volume_io *io,
 				     const void *data)
 {
-	return io->memory ? &io->memory->mr : slab_mr(&queue->slab, data);
+	return io->memory ? &io->memory->mrs[lane->limits.path]
+			  : slab_mr(&lane->queue->slab, &lane->keys, data);
 }
 
-static __attribute__((noinline)) void lend_window(struct volume_queue *queue,
-						  struct command *command, void *data,
-						  uint64_t n_bytes, enum mr_access access)
+static __attribute__((noinline)) void lend_window(struct lane *lane, struct command *command,
+						  void *data, uint64_t n_bytes,
+						  enum mr_access access)
 {
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 
 	set_keyed(sqe, data, n_bytes,
-		  qp_bind(&queue->qp, &command->window, mr_of(queue, command->io, data), data,
+		  qp_bind(&lane->qp, &command->window, mr_of(lane, command->io, data), data,
 			  (uint32_t)n_bytes, access));
 	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
 	command->data = COMMAND_DATA_LENT;
-	queue->table.n_lent++;
+	lane->table.n_lent++;
 }
 
 /* The data of a read (MR_REMOTE_WRITE) or of a write (MR_REMOTE_READ). */
-static inline void lend(struct volume_queue *queue, struct command *command, void *data,
-			uint64_t n_bytes, enum mr_access access)
+static inline void lend(struct lane *lane, struct command *command, void *data, uint64_t n_bytes,
+			enum mr_access access)
 {
-	if (queue->limits.has_windows)
-		lend_window(queue, command, data, n_bytes, access);
+	if (lane->limits.has_windows)
+		lend_window(lane, command, data, n_bytes, access);
 	else
 		set_keyed(&command->capsule->sqe, data, n_bytes,
-			  mr_of(queue, command->io, data)->rkey);
+			  mr_of(lane, command->io, data)->rkey);
 }
 
 static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
@@ -183,9 +192,9 @@ static void set_blocks(struct nvme_sqe *sqe, uint64_t slba, uint64_t n_blocks, u
 }
 
 /* How much of the I/O the next command does. */
-static uint64_t part_bytes(const struct volume_queue *queue, const struct volume_io *io)
+static uint64_t part_bytes(const struct lane *lane, const struct volume_io *io)
 {
-	const struct queue_limits *limits = &queue->limits;
+	const struct lane_limits *limits = &lane->limits;
 	uint64_t left = io->length - io->done_bytes;
 
 	switch (io->op) {
@@ -205,35 +214,35 @@ static uint64_t part_bytes(const struct volume_queue *queue, const struct volume
 static void on_sent(struct work *work, const struct completion *c);
 
 /* Fills capsule and sges; returns the number of sges. */
-static unsigned build(struct volume_queue *queue, struct command *command, struct sge *sges)
+static unsigned build(struct lane *lane, struct command *command, struct sge *sges)
 {
-	const struct queue_limits *limits = &queue->limits;
+	const struct lane_limits *limits = &lane->limits;
 	struct volume_io *io = command->io;
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 	struct nvme_dsm_range *range = &command->capsule->range;
 	uint64_t slba = (io->offset + io->done_bytes) >> limits->block_shift;
-	uint64_t n_bytes = part_bytes(queue, io), n_blocks = n_bytes >> limits->block_shift;
+	uint64_t n_bytes = part_bytes(lane, io), n_blocks = n_bytes >> limits->block_shift;
 	uint32_t fua = io->is_fua ? NVME_RW_FUA : 0;
 	uint8_t *data = (uint8_t *)io->buffer + io->done_bytes;
 
-	sges[0] = (struct sge){sqe, sizeof(*sqe), queue->table.mr.lkey};
+	sges[0] = (struct sge){sqe, sizeof(*sqe), lane->table.mr.lkey};
 	sqe->nsid = put_le32(limits->nsid);
 	command->n_bytes = n_bytes;
 	switch (io->op) {
 	case VOLUME_READ:
 		sqe->opcode = NVME_IO_READ;
 		set_blocks(sqe, slba, n_blocks, 0);
-		lend(queue, command, data, n_bytes, MR_REMOTE_WRITE);
+		lend(lane, command, data, n_bytes, MR_REMOTE_WRITE);
 		return 1;
 	case VOLUME_WRITE:
 		sqe->opcode = NVME_IO_WRITE;
 		set_blocks(sqe, slba, n_blocks, fua);
 		if (n_bytes > limits->in_capsule_bytes) {
-			lend(queue, command, data, n_bytes, MR_REMOTE_READ);
+			lend(lane, command, data, n_bytes, MR_REMOTE_READ);
 			return 1;
 		}
 		set_in_capsule(sqe, n_bytes);
-		sges[1] = (struct sge){data, (uint32_t)n_bytes, mr_of(queue, io, data)->lkey};
+		sges[1] = (struct sge){data, (uint32_t)n_bytes, mr_of(lane, io, data)->lkey};
 		command->data = COMMAND_DATA_SENT;
 		return 2;
 	case VOLUME_WRITE_ZEROES:
@@ -250,51 +259,51 @@ static unsigned build(struct volume_queue *queue, struct command *command, struc
 			.slba = put_le64(slba),
 		};
 		if (sizeof(*range) > limits->in_capsule_bytes) {
-			set_keyed(sqe, range, sizeof(*range), queue->table.mr.rkey);
+			set_keyed(sqe, range, sizeof(*range), lane->table.mr.rkey);
 			return 1;
 		}
 		set_in_capsule(sqe, sizeof(*range));
 		sges[0].length += (uint32_t)sizeof(*range); /* it lies behind the command */
 		return 1;
 	case VOLUME_FLUSH:
-		io->flush_number = unflushed_begin(queue->unflushed);
 		sqe->opcode = NVME_IO_FLUSH;
 		return 1;
 	}
 	return 1;
 }
 
-static __attribute__((noinline)) void start(struct volume_queue *queue, struct volume_io *io)
+static __attribute__((noinline)) void start(struct lane *lane, struct volume_io *io)
 {
-	struct command *command = command_take(&queue->table);
+	struct command *command = command_take(&lane->table);
 	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
 	unsigned n, flags = 0;
 
 	command->io = io;
 	io->command = command;
-	n = build(queue, command, sges);
-	if (n == 1 && sges[0].length <= queue->qp.max_inline)
+	n = build(lane, command, sges);
+	if (n == 1 && sges[0].length <= lane->qp.max_inline)
 		flags |= QP_INLINE;
 	if (command->data == COMMAND_DATA_SENT)
 		flags |= QP_SIGNALED; /* its end is waited for */
 	command->send.done = on_sent;
 	command->is_sending = true;
-	command_start(&queue->table, command, queue->loop->now_ns);
-	PROBE(rblk, command_sent, command, io, queue->limits.qid,
+	command_start(&lane->table, command, lane->queue->loop->now_ns);
+	PROBE(rblk, command_sent, command, io, lane->limits.qid,
 	      PROBE_BYTE(command->capsule->sqe.opcode), PROBE_LE16(command->capsule->sqe.cid),
 	      command->n_bytes);
-	qp_send(&queue->qp, &command->send, sges, n, flags, 0);
-	queue_watch_timeout(queue);
+	qp_send(&lane->qp, &command->send, sges, n, flags, 0);
+	lane_watch_timeout(lane);
+	publish(lane);
 }
 
 /* ---- in ---- */
 
-static bool is_supported(const struct volume_queue *queue, const struct volume_io *io)
+static bool is_supported(const struct lane *lane, const struct volume_io *io)
 {
 	if (io->op == VOLUME_WRITE_ZEROES)
-		return queue->limits.has_zero;
+		return lane->limits.has_zero;
 	if (io->op == VOLUME_TRIM)
-		return queue->limits.has_trim;
+		return lane->limits.has_trim;
 	return true;
 }
 
@@ -307,12 +316,12 @@ static __attribute__((noinline, cold)) void fail_flush(struct volume_queue *queu
 	io_finish_later(queue, io, -EIO);
 }
 
-/* What the target need not be asked for. Of a Flush it always is: what it said of its cache when
- * we connected may be no longer true of the namespace, and where there is no cache a Flush costs
- * little. */
-static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
+/* What the target need not be asked for. */
+static bool finish_at_once(struct lane *lane, struct volume_io *io)
 {
-	if (!is_supported(queue, io))
+	struct volume_queue *queue = lane->queue;
+
+	if (!is_supported(lane, io))
 		io_finish_later(queue, io, -EOPNOTSUPP);
 	else if (io->op != VOLUME_FLUSH && !io->length)
 		io_finish_later(queue, io, 0);
@@ -323,44 +332,71 @@ static bool finish_at_once(struct volume_queue *queue, struct volume_io *io)
 	return true;
 }
 
-/* With windows a command takes two slots, and one more is kept back for each key that the target
- * may leave to us. */
-static bool has_slots(const struct volume_queue *queue)
+static void begin(struct lane *lane, struct volume_io *io)
 {
-	unsigned n_kept = queue->limits.has_windows ? queue->table.n_lent + 2 : 0;
-
-	return qp_n_free(&queue->qp) > n_kept;
+	if (!finish_at_once(lane, io))
+		start(lane, io);
 }
 
-static bool may_start(const struct volume_queue *queue)
+static void start_retry_timer(struct volume_queue *queue)
 {
-	return queue->state == HOST_QUEUE_LIVE && queue->table.n_free &&
-	       queue->table.n_in_flight < queue->limits.max_in_flight && has_slots(queue);
+	if (!loop_timer_is_running(&queue->retry_timer))
+		loop_timer_start(queue->loop, &queue->retry_timer, RETRY_DELAY_NS);
 }
 
-static void begin(struct volume_queue *queue, struct volume_io *io)
+static void wait_for_retry(struct volume_queue *queue, struct volume_io *io)
 {
-	if (!finish_at_once(queue, io))
-		start(queue, io);
+	list_add_tail(&queue->waiting, &io->node);
+	io->place = IO_WAITING;
+	start_retry_timer(queue);
+}
+
+/* The Flush is the oldest held I/O. */
+static void wait_for_path(struct volume_queue *queue, struct volume_io *io)
+{
+	take_held(queue);
+	if (clock_ns() - io->submit_ns < queue->retry_for_ns)
+		wait_for_retry(queue, io);
+	else
+		io_give_up(queue, io);
+}
+
+/* The oldest held I/O on a lane with room; false: there is none. */
+static bool start_one_held(struct volume_queue *queue)
+{
+	struct volume_io *io = list_entry(queue->held.next, struct volume_io, node);
+	bool waits = false;
+	struct lane *lane = io->op == VOLUME_FLUSH
+				    ? io_flush_lane(queue, io, &waits)
+				    : choose_lane(queue, io->length - io->done_bytes);
+	struct command *command;
+
+	if (waits)
+		wait_for_path(queue, io);
+	if (!lane)
+		return waits;
+	take_held(queue);
+	if (io_fencing_holds(queue, io)) {
+		io_fencing_add(queue, io);
+		return true;
+	}
+	begin(lane, io);
+	command = io->command;
+	if (command && choose_has_choice(&queue->choice))
+		command->is_timed = true;
+	return true;
 }
 
 static __attribute__((noinline)) void start_held(struct volume_queue *queue)
 {
-	while (queue->n_held && may_start(queue)) {
-		struct volume_io *io = take_held(queue);
-
-		if (io_fencing_holds(queue, io))
-			io_fencing_add(queue, io);
-		else
-			begin(queue, io);
-	}
+	while (queue->n_held && start_one_held(queue))
+		;
 }
 
 void io_pump(struct volume_queue *queue)
 {
 	if (queue->n_held)
 		start_held(queue);
-	publish(queue);
 }
 
 /* Apart, as all that few I/Os need. */
@@ -370,6 +406,7 @@ static __attribute__((noinline)) void hold_last(struct volume_queue *queue, stru
 	io->place = IO_HELD;
 	queue->n_held++;
 	queue->n_obstacles++;
+	publish_held(queue);
 	io_pump(queue);
 }
 
@@ -385,9 +422,10 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 		io_give_up(queue, io);
 		return;
 	}
-	if (!queue->n_obstacles && may_start(queue)) {
-		begin(queue, io);
-		publish(queue);
+	if (io->op == VOLUME_FLUSH)
+		io_flush_begin(queue, io);
+	else if (!queue->n_obstacles && lane_has_room(queue->lane)) {
+		begin(queue->lane, io);
 		return;
 	}
 	hold_last(queue, io);
@@ -403,10 +441,10 @@ bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
 	if (io->place == IO_HELD) {
 		queue->n_held--;
 		queue->n_obstacles--;
+		publish_held(queue);
 	}
 	list_remove(&io->node);
 	io_finish_later(queue, io, -ECANCELED);
-	publish(queue);
 	return true;
 }
 
@@ -430,6 +468,7 @@ void io_on_retry(struct loop_timer *timer)
 {
 	struct volume_queue *queue = container_of(timer, struct volume_queue, retry_timer);
 
+	choose_shun_none(queue);
 	io_before_held(queue);
 	while (!list_is_empty(&queue->waiting)) {
 		struct list *last = queue->waiting.prev;
@@ -467,55 +506,88 @@ static bool may_retry(struct volume_queue *queue, struct volume_io *io, enum nvm
 
 /* The namespace is not there. Before anything is sent again control looks whether it is back,
  * and still the same: nothing must be written to what may come in its place. */
-static bool hold_for_namespace(struct volume_queue *queue, struct volume_io *io,
-			       enum nvme_status status)
+static bool hold_for_namespace(struct lane *lane, struct volume_io *io, enum nvme_status status)
 {
+	struct volume_queue *queue = lane->queue;
+
 	if (nvme_status_code(status) != NVME_INVALID_NSID || io->is_cancelled ||
 	    queue->mode == QUEUE_FAIL || clock_ns() - io->submit_ns >= queue->retry_for_ns)
 		return false;
 	io_hold_first(queue, io);
-	host_queue_fail(queue, "namespace %u is not there any more", queue->limits.nsid);
+	lane_fail(lane, "namespace %u is not there any more", lane->limits.nsid);
+	return true;
+}
+
+/* The path does not serve it; another one of the volume may. */
+static bool send_elsewhere(struct lane *lane, struct volume_io *io, enum nvme_status status)
+{
+	struct volume_queue *queue = lane->queue;
+
+	if (!io_status_is_of_path(status) || queue->choice.n < 2 || io->is_cancelled ||
+	    !choose_shun(lane))
+		return false;
+	start_retry_timer(queue); /* it ends the shunning */
+	io_hold_first(queue, io);
 	return true;
 }
 
 /* Apart: what it needs on its stack is no part of every completion. */
-static __attribute__((noinline)) void fail_or_retry(struct volume_queue *queue,
-						    struct volume_io *io, enum nvme_status status)
+static __attribute__((noinline)) void fail_or_retry(struct lane *lane, struct volume_io *io,
+						    enum nvme_status status)
 {
-	if (hold_for_namespace(queue, io, status))
+	struct volume_queue *queue = lane->queue;
+
+	if (hold_for_namespace(lane, io, status) || send_elsewhere(lane, io, status))
 		return;
 	if (may_retry(queue, io, status)) {
-		list_add_tail(&queue->waiting, &io->node);
-		io->place = IO_WAITING;
-		if (!loop_timer_is_running(&queue->retry_timer))
-			loop_timer_start(queue->loop, &queue->retry_timer, RETRY_DELAY_NS);
+		wait_for_retry(queue, io);
 	} else {
 		volume_io_errors_add(queue, io, status, NULL);
 		io->done(io, io_status_errno(status, io->op));
 	}
 }
 
-/* A command of the io has succeeded. A part of a longer write counts: the target has
- * acknowledged it. */
-static inline void note_success(struct volume_queue *queue, const struct volume_io *io)
+/* A command of a Flush has succeeded. */
+static __attribute__((noinline)) void complete_flush(struct lane *lane, struct volume_io *io)
 {
-	if (io->op == VOLUME_READ)
-		return;
-	if (io->op == VOLUME_FLUSH)
-		unflushed_flushed(queue->unflushed, io->flush_number);
-	else if (!io->is_fua)
-		unflushed_note(queue->unflushed, &queue->unflushed_mark);
+	struct volume_queue *queue = lane->queue;
+
+	unflushed_flushed(queue->unflushed, lane->limits.path, io->flush_number);
+	if (unflushed_take_report(queue->unflushed)) {
+		fail_flush(queue, io);
+	} else if (io_flush_is_over(lane, io)) {
+		io_stats_add(&queue->stats, io, queue->loop->now_ns);
+		io->done(io, 0);
+	} else if (io->is_cancelled) {
+		io->done(io, -ECANCELED);
+	} else {
+		io_hold_first(queue, io); /* by another path, too */
+	}
 }
 
-static void complete_one(struct volume_queue *queue, struct volume_io *io, uint64_t n_bytes,
+/* A command of the io has succeeded. A part of a longer write counts: the target has
+ * acknowledged it. */
+static inline void note_success(const struct lane *lane, const struct volume_io *io)
+{
+	if (io->op != VOLUME_READ && !io->is_fua)
+		unflushed_note(lane->queue->unflushed, lane->limits.path);
+}
+
+static void complete_one(struct lane *lane, struct volume_io *io, uint64_t n_bytes,
 			 enum nvme_status status)
 {
+	struct volume_queue *queue = lane->queue;
+
 	io->command = NULL;
 	if (status != NVME_OK) {
-		fail_or_retry(queue, io, status);
+		fail_or_retry(lane, io, status);
 		return;
 	}
-	note_success(queue, io);
+	if (io->op == VOLUME_FLUSH) {
+		complete_flush(lane, io);
+		return;
+	}
+	note_success(lane, io);
 	io->done_bytes += n_bytes;
 	if (io->done_bytes >= io->length) {
 		io_stats_add(&queue->stats, io, queue->loop->now_ns);
@@ -527,7 +599,7 @@ static void complete_one(struct volume_queue *queue, struct volume_io *io, uint6
 	}
 }
 
-static void complete(struct volume_queue *queue, struct command *command)
+static void complete(struct lane *lane, struct command *command)
 {
 	struct volume_io *io = command->io;
 	uint64_t n_bytes = command->n_bytes;
@@ -537,9 +609,10 @@ static void complete(struct volume_queue *queue, struct command *command)
 	if (command->is_sending)
 		command->io = NULL; /* lingers, until on_sent */
 	else
-		command_give(&queue->table, command);
-	complete_one(queue, io, n_bytes, status);
-	io_pump(queue);
+		command_give(&lane->table, command);
+	publish(lane);
+	complete_one(lane, io, n_bytes, status);
+	io_pump(lane->queue);
 }
 
 static void count(_Atomic uint64_t *n)
@@ -549,11 +622,11 @@ static void count(_Atomic uint64_t *n)
 }
 
 /* Answered; over when the device is done with the buffer and the target with its key. */
-void io_complete_when_idle(struct volume_queue *queue, struct command *command)
+void io_complete_when_idle(struct lane *lane, struct command *command)
 {
 	if (command->state == COMMAND_ANSWERED &&
 	    !(command->is_sending && command->data == COMMAND_DATA_SENT))
-		complete(queue, command);
+		complete(lane, command);
 }
 
 /* The key is of no use any more. A connection that broke meanwhile has the same effect. */
@@ -562,21 +635,21 @@ static void on_revoked(struct work *work, const struct completion *c)
 	struct command *command = container_of(work, struct command, revoke);
 
 	command_move(command, COMMAND_ANSWERED);
-	io_complete_when_idle(command->queue, command);
+	io_complete_when_idle(command->lane, command);
 }
 
 /* The target may have left the key to us (a host has to bear that: NVMe over RDMA binding); nothing
  * is the front end's before the target can no longer reach it. */
-void io_take_key_back(struct volume_queue *queue, struct command *command, bool is_invalidated)
+void io_take_key_back(struct lane *lane, struct command *command, bool is_invalidated)
 {
 	if (is_invalidated) {
-		count(&queue->n_invalidated);
+		count(&lane->n_invalidated);
 		return;
 	}
-	count(&queue->n_revoked);
+	count(&lane->n_revoked);
 	command_move(command, COMMAND_REVOKING);
 	command->revoke.done = on_revoked;
-	qp_invalidate(&queue->qp, &command->revoke, &command->window);
+	qp_invalidate(&lane->qp, &command->revoke, &command->window);
 }
 
 /* The device is done with the SEND of an I/O, which may have been answered long ago. */
@@ -590,5 +663,5 @@ static void on_sent(struct work *work, const struct completion *c)
 	}
 	command->is_sending = false;
 	if (command->state == COMMAND_ANSWERED)
-		io_complete_when_idle(command->queue, command);
+		io_complete_when_idle(command->lane, command);
 }

@@ -35,8 +35,8 @@ static void describe(const struct volume_queue *queue, const struct volume_io *i
 
 	*ret_error = (struct volume_io_error){.time_s = (uint64_t)clock_wall_s()};
 	if (io->op != VOLUME_FLUSH) {
-		ret_error->lba = io->offset >> queue->limits.block_shift;
-		ret_error->blocks = io->length >> queue->limits.block_shift;
+		ret_error->lba = io->offset >> queue->block_shift;
+		ret_error->blocks = io->length >> queue->block_shift;
 	}
 	snprintf(ret_error->operation, sizeof(ret_error->operation), "%s", operation_of(io));
 	if (!words && code == NVME_HOST_PATH_ERROR)

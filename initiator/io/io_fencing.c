@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "initiator/io/choose.h"
 #include "initiator/io/io_fencing.h"
 #include "initiator/io/io_place.h"
 
@@ -63,10 +64,8 @@ void io_fencing_add(struct volume_queue *queue, struct volume_io *io)
 	enter(queue, io, 0);
 }
 
-bool io_fencing_take(struct volume_queue *queue, struct volume_io *io)
+bool io_fencing_take(struct volume_queue *queue, struct volume_io *io, uint32_t serial)
 {
-	uint32_t serial = queue->limits.serial;
-
 	if (!io_is_change(io) || !unproven_has(queue->fencing.unproven, serial))
 		return false;
 	list_add_head(&queue->fencing.list, &io->node);
@@ -103,7 +102,8 @@ void io_fencing_fail(struct volume_queue *queue)
 static void set_closed(struct volume_queue *queue, bool is_closed)
 {
 	queue->fencing.is_closed = is_closed;
-	queue->n_obstacles = queue->n_held + queue->fencing.n + is_closed;
+	queue->n_obstacles = queue->n_held + queue->fencing.n + is_closed +
+			     choose_has_choice(&queue->choice);
 }
 
 /* One that is not sent before another: the other is older, waits on, and overlaps. */

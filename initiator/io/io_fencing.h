@@ -14,8 +14,9 @@ static inline bool io_is_change(const struct volume_io *io)
 bool io_fencing_holds(const struct volume_queue *queue, const struct volume_io *io);
 /* Puts a change behind those that wait. */
 void io_fencing_add(struct volume_queue *queue, struct volume_io *io);
-/* A change that was in flight when its association was lost: true if it waits for proof now. */
-bool io_fencing_take(struct volume_queue *queue, struct volume_io *io);
+/* A change that was in flight when the association of this serial was lost: true if it waits for
+ * proof now. */
+bool io_fencing_take(struct volume_queue *queue, struct volume_io *io, uint32_t serial);
 /* Cancelled. True: it was never sent, and is out of the list. False: it may have been. */
 bool io_fencing_remove(struct volume_queue *queue, struct volume_io *io);
 /* Mode QUEUE_FAIL: all of them fail. What was sent is without proof still: control knows. */

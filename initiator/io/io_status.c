@@ -32,6 +32,15 @@ int io_status_errno(enum nvme_status status, enum volume_op op)
 	}
 }
 
+/* Path errors, but those that the host itself makes up (3.70h and on); and a command that came
+ * after its association had ended, and was not executed. */
+bool io_status_is_of_path(enum nvme_status status)
+{
+	unsigned code = nvme_status_code(status);
+
+	return code == NVME_KATO_EXPIRED || (code >= 0x300 && code < NVME_HOST_PATH_ERROR);
+}
+
 enum io_retry io_status_retry(enum nvme_status status)
 {
 	unsigned code = nvme_status_code(status);
@@ -40,12 +49,10 @@ enum io_retry io_status_retry(enum nvme_status status)
 		return IO_RETRY_NO;
 	if (code == NVME_ANA_PERSISTENT_LOSS) /* it does not come back */
 		return IO_RETRY_NO;
-	/* Path errors, but those that the host itself makes up (3.70h and on). */
-	if (code >= 0x300 && code < NVME_HOST_PATH_ERROR)
+	if (io_status_is_of_path(status))
 		return IO_RETRY_WHILE_LOST;
 	switch (code) {
 	case NVME_NS_NOT_READY:
-	case NVME_KATO_EXPIRED: /* it came after the association had ended, and was not executed */
 		return IO_RETRY_WHILE_LOST;
 	case NVME_INTERRUPTED:
 	case NVME_TRANSIENT_TRANSPORT:

@@ -18,3 +18,5 @@ enum io_retry {
 };
 /* How an I/O that ended in this status is tried again. Pure. */
 enum io_retry io_status_retry(enum nvme_status status);
+/* The path is to blame: another one may serve the I/O. Pure. */
+bool io_status_is_of_path(enum nvme_status status);

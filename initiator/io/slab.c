@@ -59,48 +59,59 @@ static unsigned count_segments(const struct slab *slab)
 	return n;
 }
 
-static int open_mr(struct slab *slab, unsigned segment, const struct domain *domain,
-		   enum mr_access access)
+static int open_mr(const struct slab *slab, struct slab_keys *keys, unsigned segment,
+		   const struct domain *domain, enum mr_access access)
 {
 	size_t begin = begin_of(slab, segment);
 
 	return mr_open(domain, slab->memory + begin, end_of(slab, segment) - begin, access,
-		       &slab->mrs[segment]);
+		       &keys->mrs[segment]);
 }
 
-int slab_register(struct slab *slab, const struct domain *domain, enum mr_access access)
+int slab_register(const struct slab *slab, struct slab_keys *keys, const struct domain *domain,
+		  enum mr_access access)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < slab->n_backed && r == 0; i++)
-		r = open_mr(slab, i, domain, access);
+		r = open_mr(slab, keys, i, domain, access);
 	return r;
 }
 
-void slab_deregister(struct slab *slab)
+void slab_deregister(struct slab_keys *keys)
 {
-	for (unsigned i = 0; i < slab->n_backed; i++)
-		mr_close(&slab->mrs[i]);
+	for (unsigned i = 0; i < SLAB_SEGMENTS_MAX; i++)
+		mr_close(&keys->mrs[i]);
 }
 
-int slab_grow(struct slab *slab, const struct domain *domain, enum mr_access access)
+int slab_register_next(const struct slab *slab, struct slab_keys *keys, const struct domain *domain,
+		       enum mr_access access)
 {
-	int r = domain ? open_mr(slab, slab->n_backed, domain, access) : 0;
+	return open_mr(slab, keys, slab->n_backed, domain, access);
+}
 
-	if (r == 0)
-		slab->n_backed++;
-	return r;
+void slab_deregister_next(const struct slab *slab, struct slab_keys *keys)
+{
+	mr_close(&keys->mrs[slab->n_backed]);
+}
+
+void slab_grow(struct slab *slab)
+{
+	check(slab->n_backed < slab->n_segments);
+	slab->n_backed++;
 }
 
 void slab_shrink(struct slab *slab)
 {
-	unsigned last = slab->n_backed - 1;
-	size_t begin = begin_of(slab, last);
-
-	check(last > 0);
-	mr_close(&slab->mrs[last]);
-	arena_memory_drop(&slab->arena, begin, end_of(slab, last) - begin);
+	check(slab->n_backed > 1);
 	slab->n_backed--;
+}
+
+void slab_drop_next(struct slab *slab)
+{
+	size_t begin = begin_of(slab, slab->n_backed);
+
+	arena_memory_drop(&slab->arena, begin, end_of(slab, slab->n_backed) - begin);
 }
 
 size_t slab_backed_bytes(const struct slab *slab)

@@ -11,8 +11,8 @@
  *   registers a segment, or lets go of one  <-- resize --  a buffer is missing, or few are used
  *                                           -- resized ->  the segment's buffers are there
  *
- * Segments are registered anew for each association, so a remote key dies with the queue pair it
- * was given to.
+ * Segments are registered anew for each association, with the protection domain of its path: so a
+ * remote key is of no use on another path, and dies with the queue pair it was given to.
  */
 #pragma once
 
@@ -35,9 +35,13 @@ enum slab_state {
 	SLAB_STUCK,	/* the last growth failed: the next one is tried later */
 };
 
-struct slab {
-	/* by the control loop; between attach and stopped the I/O loop reads those it has open */
+/* The registrations of a slab's segments for one path. Control writes them; between attach and
+ * stopped of their lane the I/O loop reads those of the segments that it has open. */
+struct slab_keys {
 	struct mr mrs[SLAB_SEGMENTS_MAX];
+};
+
+struct slab {
 	/* Thread: control */
 	unsigned n_backed; /* segments that are registered with each association */
 
@@ -77,11 +81,20 @@ int slab_init(struct slab *slab, const struct slab_config *config);
 /* Accepts a zeroed one. No buffer is taken. */
 void slab_deinit(struct slab *slab);
 /* Registers the memory that is in use, for a new association. 0 or -errno, as mr_open. */
-int slab_register(struct slab *slab, const struct domain *domain, enum mr_access access);
-void slab_deregister(struct slab *slab); /* accepts one that is not registered */
-/* The next segment, and whether it is registered now: domain is NULL between associations. */
-int slab_grow(struct slab *slab, const struct domain *domain, enum mr_access access);
-void slab_shrink(struct slab *slab); /* the last segment; its pages are the kernel's again */
+int slab_register(const struct slab *slab, struct slab_keys *keys, const struct domain *domain,
+		  enum mr_access access);
+void slab_deregister(struct slab_keys *keys); /* accepts one that is not registered */
+/* Registers the segment that comes next, with one association that is there now. 0 or -errno. */
+int slab_register_next(const struct slab *slab, struct slab_keys *keys, const struct domain *domain,
+		       enum mr_access access);
+/* Takes it back, where it was registered. */
+void slab_deregister_next(const struct slab *slab, struct slab_keys *keys);
+/* The next segment is registered with all associations that are there, and in use from now on. */
+void slab_grow(struct slab *slab);
+/* The last segment is out of use: it is the next one again, to be deregistered. */
+void slab_shrink(struct slab *slab);
+/* The next segment is registered nowhere: its pages are the kernel's again. */
+void slab_drop_next(struct slab *slab);
 size_t slab_backed_bytes(const struct slab *slab);
 
 /* Anonymous memory that a child process does not get: registered pages must not become
@@ -95,9 +108,10 @@ void slab_unmap(void *memory, size_t n_bytes); /* accepts NULL */
 void slab_quit(struct slab *slab, void (*on_steady)(struct slab *slab));
 
 /* The registration of a buffer: segment n begins at first << (n - 1). */
-static inline const struct mr *slab_mr(const struct slab *slab, const void *buffer)
+static inline const struct mr *slab_mr(const struct slab *slab, const struct slab_keys *keys,
+				       const void *buffer)
 {
 	size_t offset = (size_t)((const uint8_t *)buffer - slab->memory);
 
-	return &slab->mrs[log2_floor((offset >> slab->first_shift) * 2 + 1)];
+	return &keys->mrs[log2_floor((offset >> slab->first_shift) * 2 + 1)];
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See unflushed.h. Why relaxed loads are enough on the data path: a write's mark is loaded after
- * its answer was received, and a Flush takes its number before it is sent. If the mark is lower
- * than the next Flush's number, the answer came before that Flush was sent, so the Flush covers the
- * write.
+ * See unflushed.h. Why relaxed loads are enough on the data path: a write's number is loaded after
+ * its answer was received, and a Flush takes its number before it is sent. If the write's number is
+ * not higher than the Flush's, the answer came before that Flush was sent, so the Flush covers the
+ * write. A Flush of another thread sees the note of each write that its user knows to be done: the
+ * user's word from one thread to the other orders them.
  */
 #include "initiator/io/unflushed.h"
+
+#include "base/bits.h"
 
 static void raise_to(_Atomic uint64_t *value, uint64_t to)
 {
@@ -18,9 +21,22 @@ static void raise_to(_Atomic uint64_t *value, uint64_t to)
 void unflushed_init(struct unflushed *unflushed)
 {
 	atomic_init(&unflushed->next, 1);
-	atomic_init(&unflushed->n_safe, 0);
+	atomic_init(&unflushed->n_reported, 0);
 	atomic_init(&unflushed->must_report, false);
-	atomic_init(&unflushed->departed, 0);
+	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++) {
+		struct unflushed_path *path = &unflushed->paths[i];
+
+		atomic_init(&path->noted, 0);
+		atomic_init(&path->n_safe, 0);
+		atomic_init(&path->was_flushed, false);
+		atomic_init(&path->is_up, false);
+	}
+}
+
+__attribute__((noinline)) void unflushed_note_first(struct unflushed *unflushed, unsigned path,
+						    uint64_t number)
+{
+	raise_to(&unflushed->paths[path].noted, number);
 }
 
 uint64_t unflushed_begin(struct unflushed *unflushed)
@@ -28,9 +44,23 @@ uint64_t unflushed_begin(struct unflushed *unflushed)
 	return atomic_fetch_add(&unflushed->next, 1);
 }
 
-void unflushed_flushed(struct unflushed *unflushed, uint64_t number)
+bool unflushed_needs(const struct unflushed *unflushed, unsigned path, uint64_t number)
 {
-	raise_to(&unflushed->n_safe, number);
+	const struct unflushed_path *its = &unflushed->paths[path];
+
+	return !atomic_load(&its->was_flushed) ||
+	       atomic_load(&its->n_safe) < MIN(atomic_load(&its->noted), number);
+}
+
+bool unflushed_is_up(const struct unflushed *unflushed, unsigned path)
+{
+	return atomic_load(&unflushed->paths[path].is_up);
+}
+
+void unflushed_flushed(struct unflushed *unflushed, unsigned path, uint64_t number)
+{
+	raise_to(&unflushed->paths[path].n_safe, number);
+	atomic_store(&unflushed->paths[path].was_flushed, true);
 }
 
 bool unflushed_take_report(struct unflushed *unflushed)
@@ -39,19 +69,24 @@ bool unflushed_take_report(struct unflushed *unflushed)
 	       atomic_exchange(&unflushed->must_report, false);
 }
 
-void unflushed_leave(struct unflushed *unflushed, const struct unflushed_mark *mark)
+void unflushed_set_up(struct unflushed *unflushed, unsigned path, bool is_up)
 {
-	raise_to(&unflushed->departed, atomic_load(&mark->last));
+	atomic_store(&unflushed->paths[path].is_up, is_up);
 }
 
-bool unflushed_has(const struct unflushed *unflushed, const struct unflushed_mark *mark)
+uint64_t unflushed_number(const struct unflushed *unflushed, unsigned path)
 {
-	return atomic_load(mark ? &mark->last : &unflushed->departed) >
-	       atomic_load(&unflushed->n_safe);
+	return atomic_load(&unflushed->paths[path].noted);
+}
+
+bool unflushed_is_covered(const struct unflushed *unflushed, unsigned path, uint64_t number)
+{
+	return number <= atomic_load(&unflushed->paths[path].n_safe) ||
+	       number <= atomic_load(&unflushed->n_reported);
 }
 
 void unflushed_report(struct unflushed *unflushed)
 {
-	unflushed_flushed(unflushed, unflushed_begin(unflushed));
+	raise_to(&unflushed->n_reported, unflushed_begin(unflushed));
 	atomic_store(&unflushed->must_report, true);
 }

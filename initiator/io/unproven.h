@@ -13,7 +13,7 @@
 #include "base/loop.h"
 
 enum {
-	UNPROVEN_MAX = 8,
+	UNPROVEN_MAX = 16,
 };
 
 /* Of a volume; zeroed: nothing is unproven. */

@@ -11,6 +11,7 @@
 
 #include "base/histogram.h"
 #include "base/loop.h"
+#include "initiator/io/policy.h"
 #include "transport/device.h"
 
 struct volume_queue;
@@ -22,7 +23,7 @@ struct volume_memory {
 
 	/* the volume's own: */
 	struct list node;
-	struct mr mr; /* in the association that is live */
+	struct mr mrs[VOLUME_PATHS_MAX]; /* by a path's index, in its association */
 };
 
 enum volume_op {

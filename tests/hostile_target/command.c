@@ -32,8 +32,8 @@ enum {
 #define DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
 
 static uint32_t cc;
-static uint16_t next_cntlid = 1;
-static struct slot *aer; /* the Asynchronous Event Request that is outstanding */
+static uint16_t n_cntlids; /* given so far, from opt.cntlid on */
+static struct slot *aer;   /* the Asynchronous Event Request that is outstanding */
 static struct conn *aer_conn;
 static uint64_t n_blocks_now;
 static bool is_discovery;
@@ -134,7 +134,7 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 	if (!conn->qid) {
 		if (rd16(data + 16) != 0xffff)
 			violation("Connect: cntlid %04x", rd16(data + 16));
-		conn->cntlid = next_cntlid++;
+		conn->cntlid = (uint16_t)(opt.cntlid + n_cntlids++);
 		resets_note_kato(rd32(c + 48));
 		cc = 0;
 		auth_begin();
@@ -632,7 +632,7 @@ static int event_of(const struct slot *slot)
 static void cross_reset(struct slot *slot)
 {
 	uint64_t result = 0;
-	unsigned status = resets_command(slot, next_cntlid, &result);
+	unsigned status = resets_command(slot, (uint16_t)(opt.cntlid + n_cntlids), &result);
 
 	done(slot, status, result);
 }

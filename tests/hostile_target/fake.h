@@ -87,6 +87,7 @@ struct options {
 	unsigned port;
 	unsigned block_size, mdts, icd, mqes, maxcmd, crqsize, queues, aocs, told;
 	uint64_t blocks;
+	unsigned cntlid;				      /* the first */
 	unsigned nsid, wzsl, dmrsl, ccr, cqt, cycles, unsafe; /* enum resets; ms; of SMART */
 	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
 	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */

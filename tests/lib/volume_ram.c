@@ -82,6 +82,11 @@ void volume_config_init(struct volume_config *config)
 	};
 }
 
+const char *volume_path_state_name(enum volume_path_state state)
+{
+	return "";
+}
+
 const char *volume_state_name(enum volume_state state)
 {
 	return state == VOLUME_LIVE ? "live" : "closing";

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "initiator/io/queue_cq.h"
+#include "initiator/io/lane_cq.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/check.h"
 
-static struct queue_cq *find(struct list *cqs, const struct device *device, const struct loop *loop,
-			     unsigned n)
+static struct lane_cq *find(struct list *cqs, const struct device *device, const struct loop *loop,
+			    unsigned n)
 {
 	list_for_each (node, cqs) {
-		struct queue_cq *cq = list_entry(node, struct queue_cq, node);
+		struct lane_cq *cq = list_entry(node, struct lane_cq, node);
 
 		if (cq->cq.loop == loop && cq->cq.device == device &&
 		    cq->cq.max_depth - cq->cq.n_reserved >= n)
@@ -20,9 +20,9 @@ static struct queue_cq *find(struct list *cqs, const struct device *device, cons
 }
 
 static int make(struct list *cqs, struct device *device, struct loop *loop, unsigned n,
-		unsigned n_queues, struct queue_cq **ret_cq)
+		unsigned n_queues, struct lane_cq **ret_cq)
 {
-	struct queue_cq *cq = calloc(1, sizeof(*cq));
+	struct lane_cq *cq = calloc(1, sizeof(*cq));
 	int r = cq ? cq_init(&cq->cq, device, loop, n, n * n_queues) : -ENOMEM;
 
 	if (r < 0) {
@@ -34,10 +34,10 @@ static int make(struct list *cqs, struct device *device, struct loop *loop, unsi
 	return 0;
 }
 
-int queue_cq_take(struct list *cqs, struct device *device, struct loop *loop, unsigned n,
-		  unsigned n_queues, struct queue_cq **ret_cq)
+int lane_cq_take(struct list *cqs, struct device *device, struct loop *loop, unsigned n,
+		 unsigned n_queues, struct lane_cq **ret_cq)
 {
-	struct queue_cq *cq = find(cqs, device, loop, n);
+	struct lane_cq *cq = find(cqs, device, loop, n);
 	int r = cq ? 0 : make(cqs, device, loop, n, n_queues, &cq);
 
 	if (r < 0)
@@ -47,7 +47,7 @@ int queue_cq_take(struct list *cqs, struct device *device, struct loop *loop, un
 	return 0;
 }
 
-void queue_cq_give(struct queue_cq *cq)
+void lane_cq_give(struct lane_cq *cq)
 {
 	if (!cq || --cq->n_users)
 		return;
@@ -57,7 +57,7 @@ void queue_cq_give(struct queue_cq *cq)
 	free(cq);
 }
 
-int queue_cq_start(struct queue_cq *cq)
+int lane_cq_start(struct lane_cq *cq)
 {
 	int r = cq->n_started ? 0 : cq_start(&cq->cq);
 
@@ -65,7 +65,7 @@ int queue_cq_start(struct queue_cq *cq)
 	return r;
 }
 
-void queue_cq_stop(struct queue_cq *cq)
+void lane_cq_stop(struct lane_cq *cq)
 {
 	check(cq->n_started);
 	if (!--cq->n_started)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* On which lane of a queue the next command goes; see choose.c. I/O loop. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "initiator/io/policy.h"
+
+struct command;
+struct lane;
+struct volume_queue;
+
+enum {
+	CHOOSE_SIZES = 2, /* commands with little data, and with much */
+};
+
+/* Of a lane: how long its commands take. */
+struct lane_pace {
+	uint64_t ns[CHOOSE_SIZES]; /* moving average; 0: not known */
+	uint64_t noted_ns;	   /* loop's time of the last command that was noted */
+};
+
+/* Of a queue. */
+struct lane_choice {
+	enum volume_policy policy;
+	struct lane *attached[VOLUME_PATHS_MAX];
+	struct lane *usable[VOLUME_PATHS_MAX]; /* those of the best rank that is live */
+	unsigned n, n_usable, turn;
+};
+
+/* A lane that is never live: what a queue has that has none. */
+extern struct lane choose_none;
+
+void choose_init(struct volume_queue *queue, enum volume_policy policy);
+/* The lane is attached, or is detached. */
+void choose_join(struct lane *lane);
+void choose_leave(struct lane *lane);
+/* A lane's state has changed: queue->lane may be another one then. */
+void choose_look(struct volume_queue *queue);
+/* Control has changed ranks. */
+void choose_rank(struct volume_queue *queue);
+/* The path of the lane refused I/O: others are used for a while. False: there is none. */
+bool choose_shun(struct lane *lane);
+void choose_shun_none(struct volume_queue *queue);
+/* For a command of n_bytes; NULL: none has room. */
+struct lane *choose_lane(struct volume_queue *queue, uint64_t n_bytes);
+/* The queue has a choice: the duration of its commands counts. */
+static inline bool choose_has_choice(const struct lane_choice *choice)
+{
+	return choice->n_usable > 1;
+}
+/* A command that is_timed has been answered. */
+void choose_note(struct lane *lane, const struct command *command);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * By which paths a Flush goes. I/O loop only.
+ *
+ * A controller flushes what it has completed itself. So a Flush goes, one after the other, by each
+ * path that has acknowledged writes since it was last flushed (unflushed.h), and by one path in any
+ * case: what a target said of its cache when we connected may be no longer true of the namespace,
+ * and where there is no cache a Flush costs little.
+ *
+ * A path that is lost, or inaccessible by ANA, is left out: its writes stay unflushed. They are
+ * flushed when it is back; if its target has lost power meanwhile, the next Flush fails (power.c).
+ */
+#include "initiator/io/io_flush.h"
+
+#include "initiator/io/choose.h"
+
+void io_flush_begin(struct volume_queue *queue, struct volume_io *io)
+{
+	io->flush_number = unflushed_begin(queue->unflushed);
+}
+
+/* Of the queue, by the path of this index; NULL: none can be used now. */
+static struct lane *usable_lane(struct volume_queue *queue, unsigned path)
+{
+	for (unsigned i = 0; i < queue->choice.n; i++) {
+		struct lane *lane = queue->choice.attached[i];
+
+		if (lane->limits.path == path && lane->state == LANE_LIVE && !lane->is_shunned &&
+		    lane->rank != LANE_RANK_NONE)
+			return lane;
+	}
+	return NULL;
+}
+
+struct lane *io_flush_lane(struct volume_queue *queue, const struct volume_io *io, bool *ret_waits)
+{
+	const struct unflushed *unflushed = queue->unflushed;
+
+	*ret_waits = false;
+	if (queue->lane->state != LANE_LIVE)
+		return NULL;
+	for (unsigned path = 0; path < VOLUME_PATHS_MAX; path++) {
+		struct lane *lane;
+
+		if (!unflushed_is_up(unflushed, path) ||
+		    !unflushed_needs(unflushed, path, io->flush_number))
+			continue;
+		lane = usable_lane(queue, path);
+		if (lane)
+			return lane_has_room(lane) ? lane : NULL;
+		*ret_waits = true;
+	}
+	return *ret_waits ? NULL : choose_lane(queue, 0);
+}
+
+bool io_flush_is_over(const struct lane *lane, const struct volume_io *io)
+{
+	const struct unflushed *unflushed = lane->queue->unflushed;
+
+	for (unsigned path = 0; path < VOLUME_PATHS_MAX; path++)
+		if (unflushed_is_up(unflushed, path) &&
+		    unflushed_needs(unflushed, path, io->flush_number))
+			return false;
+	return true;
+}

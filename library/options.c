@@ -34,6 +34,8 @@ enum kind {
 	KIND_NEVER, /* a duration, or "never" */
 	KIND_SPIN,
 	KIND_ADDRESS,
+	KIND_PATHS, /* addresses, divided by commas */
+	KIND_POLICY,
 	KIND_TEXT, /* an array of max bytes */
 };
 
@@ -53,6 +55,8 @@ static const struct row rows[] = {
 	{"hostnqn", KIND_TEXT, OPTION(hostnqn), 0, VOLUME_NQN_MAX},
 	{"hostid", KIND_TEXT, OPTION(hostid), 0, sizeof(((struct open_options *)0)->hostid)},
 	{"host-address", KIND_ADDRESS, CONFIG(host_address), 0, 0},
+	{"path", KIND_PATHS, CONFIG(others), 0, 0},
+	{"policy", KIND_POLICY, CONFIG(policy), 0, 0},
 	{"fabric", KIND_TEXT, OPTION(fabric), 0, sizeof(((struct open_options *)0)->fabric)},
 	{"spin", KIND_SPIN, OPTION(spin_ns), 0, 0},
 	{"cache", KIND_SIZE, OPTION(cache_bytes), 0, 64 * GIB},
@@ -89,6 +93,40 @@ static int parse_text(const char *text, char *into, size_t n)
 		return -EINVAL;
 	strcpy(into, text);
 	return 0;
+}
+
+/* Each is one more, whether they come in one value or in several. */
+static int parse_paths(const char *text, struct volume_config *config)
+{
+	char copy[URI_MAX], *rest = copy, *one;
+
+	if (!*text || strlen(text) >= sizeof(copy))
+		return -EINVAL;
+	strcpy(copy, text);
+	while ((one = strsep(&rest, ","))) {
+		if (config->n_others == ARRAY_LEN(config->others) ||
+		    addr_parse_with_port(one, DEFAULT_PORT, &config->others[config->n_others]) < 0)
+			return -EINVAL;
+		config->n_others++;
+	}
+	return 0;
+}
+
+static int parse_policy(const char *text, enum volume_policy *into)
+{
+	static const char *const names[] = {
+		[VOLUME_POLICY_LATENCY] = "latency",
+		[VOLUME_POLICY_QUEUE_DEPTH] = "queue-depth",
+		[VOLUME_POLICY_ROUND_ROBIN] = "round-robin",
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(text, names[i]) != 0)
+			continue;
+		*into = (enum volume_policy)i;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 static bool is_within(const struct row *row, uint64_t value)
@@ -133,6 +171,10 @@ static int parse_value(const struct row *row, const char *text, struct open_opti
 		return spin_parse(text, into);
 	case KIND_ADDRESS:
 		return addr_parse(text, 0, into);
+	case KIND_PATHS:
+		return parse_paths(text, &o->config);
+	case KIND_POLICY:
+		return parse_policy(text, into);
 	case KIND_TEXT:
 		return parse_text(text, into, row->max);
 	default:
@@ -252,8 +294,32 @@ static int parse_uri(const char *uri, struct open_options *o, struct error *erro
 	return r < 0 ? r : apply_query(query, o, error);
 }
 
+/* Each portal is one path. */
+static int check_paths(const struct volume_config *config, struct error *error)
+{
+	char text[ADDR_STRING_MAX];
+
+	for (unsigned i = 0; i < config->n_others; i++) {
+		bool is_twice = addr_is_equal(&config->others[i], &config->address);
+
+		for (unsigned j = 0; j < i; j++)
+			is_twice |= addr_is_equal(&config->others[i], &config->others[j]);
+		if (!is_twice)
+			continue;
+		error_set(error, EXIT_USAGE, "each portal is one path",
+			  "option path: '%s' is given twice",
+			  addr_format(text, &config->others[i]));
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int apply_together(struct open_options *o, struct error *error)
 {
+	int r = check_paths(&o->config, error);
+
+	if (r < 0)
+		return r;
 	if (*o->config.ctrl_secret_file && !*o->config.secret_file) {
 		error_set(
 			error, EXIT_USAGE, NULL,

@@ -6,11 +6,16 @@
  */
 #include <stdio.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/spin.h"
 #include "base/units.h"
 #include "nbd_bridge/control/bridge.h"
+
+enum {
+	ADDRESSES_MAX = MAX((int)FRONTEND_LISTEN_MAX, (int)VOLUME_PATHS_MAX),
+};
 
 static void put(struct json_object *o, const char *option, const char *value)
 {
@@ -50,7 +55,7 @@ static void put_id(struct json_object *o, const char *option, unsigned id)
 static void put_addresses(struct json_object *o, const char *option, const union addr *addresses,
 			  unsigned n)
 {
-	char text[FRONTEND_LISTEN_MAX * (ADDR_STRING_MAX + 1) + 1] = "";
+	char text[ADDRESSES_MAX * (ADDR_STRING_MAX + 1) + 1] = "";
 	char one[ADDR_STRING_MAX];
 
 	for (unsigned i = 0, at = 0; i < n; i++)
@@ -61,6 +66,11 @@ static void put_addresses(struct json_object *o, const char *option, const union
 
 static void put_connection(struct json_object *o, const struct volume_config *volume)
 {
+	static const char *const policies[] = {
+		[VOLUME_POLICY_LATENCY] = "latency",
+		[VOLUME_POLICY_QUEUE_DEPTH] = "queue-depth",
+		[VOLUME_POLICY_ROUND_ROBIN] = "round-robin",
+	};
 	char hostid[UUID_STR_LEN], size[UNITS_MAX];
 
 	uuid_unparse_lower(volume->hostid, hostid);
@@ -68,6 +78,8 @@ static void put_connection(struct json_object *o, const struct volume_config *vo
 	put(o, "hostid", hostid);
 	put_addresses(o, "host-address", &volume->host_address,
 		      volume->host_address.sa.sa_family != 0);
+	put_addresses(o, "path", volume->others, volume->n_others);
+	put(o, "policy", policies[volume->policy]);
 	put(o, "dhchap-secret-file", volume->secret_file);
 	put(o, "dhchap-ctrl-secret-file", volume->ctrl_secret_file);
 	put_number(o, "queue-size", volume->queue_size);

@@ -166,6 +166,43 @@ static void put_fencing(struct json_object *to, const struct volume_fencing *fen
 	json_add(to, "fencing", o);
 }
 
+/* "paths" is their number, as it ever was. */
+static void put_paths(struct json_object *to, const struct volume_status *status)
+{
+	struct json_object *array = json_object_new_array();
+	char address[ADDR_STRING_MAX];
+
+	put_uint(to, "paths_live", status->n_paths_live);
+	put_uint(to, "paths", MAX(status->n_paths, 1u));
+	for (unsigned i = 0; i < status->n_paths; i++) {
+		const struct volume_path_status *path = &status->paths[i];
+		struct json_object *o = json_object_new_object();
+
+		put_string(o, "address", addr_format(address, &path->address));
+		put_string(o, "state", volume_path_state_name(path->state));
+		put_seconds(o, "state_since_s",
+			    path->state_since_ns ? clock_ns() - path->state_since_ns : 0);
+		put_bool(o, "used", path->is_used);
+		if (path->ana_state)
+			put_string(o, "ana_state", path->ana_state);
+		else
+			json_add_null(o, "ana_state");
+		put_uint(o, "cntlid", path->cntlid);
+		put_string(o, "rdma_device", path->device);
+		put_uint(o, "queues_live", path->n_queues_live);
+		put_uint(o, "in_flight", path->n_in_flight);
+		put_uint(o, "commands", path->n_commands);
+		if (path->latency_ns)
+			put_uint(o, "latency_ns", path->latency_ns);
+		else
+			json_add_null(o, "latency_ns");
+		put_uint(o, "losses", path->n_losses);
+		put_error(o, "last_error", &path->last_error);
+		json_append(array, o);
+	}
+	json_add(to, "path_list", array);
+}
+
 static void put_association(struct json_object *o, const struct bridge *bridge)
 {
 	struct volume_status status = {.state = VOLUME_CLOSING};
@@ -177,8 +214,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge)
 		    status.state_since_ns ? clock_ns() - status.state_since_ns : 0);
 	put_seconds(o, "gives_up_in_s",
 		    volume_state_holds(status.state) ? status.gives_up_in_ns : UINT64_MAX);
-	put_uint(o, "paths_live", status.state == VOLUME_LIVE);
-	put_uint(o, "paths", 1);
+	put_paths(o, &status);
 	put_uint(o, "queues_live", status.n_queues_live);
 	put_uint(o, "reconnects", status.n_reconnects);
 	put_uint(o, "buffer_bytes_used", status.backed_bytes);

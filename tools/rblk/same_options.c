@@ -50,6 +50,9 @@ static void compare_options(struct differences *d, struct json_object *status,
 	/* its default has the name in it */
 	if (!options->socket_path)
 		json_object_object_del(asked, "socket");
+	/* it has those that were found then */
+	if (options->finds_paths)
+		json_object_object_del(asked, "path");
 	json_object_object_foreach(asked, name, wanted)
 	{
 		const char *ours = json_object_get_string(wanted);

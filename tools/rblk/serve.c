@@ -19,6 +19,7 @@
 #include "nbd_bridge/control/bridge.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
+#include "tools/rblk/find_paths.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 #include "tools/rblk/volume_options.h"
@@ -71,9 +72,9 @@ static void on_ready(void *context, const struct bridge_ready *ready)
 		fprintf(stderr, "rblk: %s\n", ready->note);
 	if (serve->is_stdio)
 		return;
-	printf("%s  %s  %s  %s/%u  paths 1/1\n", *ready->device ? ready->device : ready->uri,
+	printf("%s  %s  %s  %s/%u  paths 1/%u\n", *ready->device ? ready->device : ready->uri,
 	       config->name, units_format_size(size, ready->info->size_bytes),
-	       config->volume.subnqn, config->volume.nsid);
+	       config->volume.subnqn, config->volume.nsid, config->volume.n_others + 1);
 	fflush(stdout);
 }
 
@@ -137,6 +138,9 @@ static int run(struct serve *serve, const char *target)
 				.nsid = serve->config.volume.nsid));
 	if (serve->options.is_verbose)
 		log_set_level(LOG_DEBUG);
+	code = serve->options.finds_paths ? find_paths(&serve->config.volume, &error) : EXIT_OK;
+	if (code)
+		return report_failure(serve, &error);
 	code = bridge_run(&serve->config, &error);
 	if (code == EXIT_OK)
 		return EXIT_OK;

@@ -3,6 +3,7 @@
  * rblk status: the whole status of one volume, or of all. The volume process makes the object
  * (nbd_bridge/control/bridge_rpc.c); here it is printed, as text for people or unchanged as JSON.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,6 +106,36 @@ static void print_fencing(struct json_object *status)
 	print_text("fencing", text);
 }
 
+/* "live (optimized), 1234 commands, 310 us, 2 in flight, 1 loss", a line each, where there are
+ * several. */
+static void print_paths(struct json_object *status)
+{
+	struct json_object *paths = NULL, *error = NULL;
+	char text[256], ana[48], latency[UNITS_MAX + 8], losses[64], pace[UNITS_MAX];
+
+	if (!json_object_object_get_ex(status, "path_list", &paths) ||
+	    json_object_array_length(paths) < 2)
+		return;
+	for (unsigned i = 0; i < json_object_array_length(paths); i++) {
+		struct json_object *o = json_object_array_get_idx(paths, i);
+		uint64_t ns = json_number(o, "latency_ns"), n_losses = json_number(o, "losses");
+
+		latency[0] = losses[0] = ana[0] = '\0';
+		if (*json_text(o, "ana_state"))
+			snprintf(ana, sizeof(ana), " (%s)", json_text(o, "ana_state"));
+		if (ns)
+			snprintf(latency, sizeof(latency), ", %s", units_format_duration(pace, ns));
+		if (n_losses)
+			snprintf(losses, sizeof(losses), ", lost %" PRIu64 " times", n_losses);
+		snprintf(text, sizeof(text), "%s: %s%s, %s commands%s%s", json_text(o, "address"),
+			 json_text(o, "state"), ana, json_text(o, "commands"), latency, losses);
+		print_text("path", text);
+		if (strcmp(json_text(o, "state"), "live") != 0 &&
+		    json_object_object_get_ex(o, "last_error", &error) && error)
+			print_text("", json_text(error, "message"));
+	}
+}
+
 /* What the volume is connected to, and what becomes of its I/O if the target stays away. */
 static void print_association(struct json_object *status)
 {
@@ -120,7 +151,9 @@ static void print_association(struct json_object *status)
 		 json_text(status, "queues_live"), json_text(status, "queues"),
 		 json_text(status, "cntlid"), json_text(status, "reconnects"));
 	print_text("queues", text);
-	if (json_object_object_get_ex(status, "ana_state", &ana) && ana) {
+	print_paths(status);
+	if (json_number(status, "paths") < 2 &&
+	    json_object_object_get_ex(status, "ana_state", &ana) && ana) {
 		snprintf(text, sizeof(text), "%s (ANA group %s)", json_text(status, "ana_state"),
 			 json_text(status, "ana_group"));
 		print_text("path", text);

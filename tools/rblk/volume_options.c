@@ -24,6 +24,8 @@
 #include "tools/rblk/volume_options.h"
 
 static const char *const fence_names[] = {"require", "off", NULL}; /* enum volume_fence */
+/* enum volume_policy */
+static const char *const policy_names[] = {"latency", "queue-depth", "round-robin", NULL};
 static const char *const frontend_names[] = {"auto", "nbd", "socket", NULL};
 
 /* attach and serve differ in one default: serve needs no privilege, so it takes the socket. */
@@ -50,6 +52,18 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 /* What concerns the connection to the target. The order is that of --help. */
 static unsigned add_connection_options(struct volume_options *o, struct arg *t, unsigned n)
 {
+	n = volume_options_add(t, n,
+			       (struct arg){"path", 0, ARG_LIST, &o->paths, "ADDRESS[:PORT]",
+					    "another portal of the target; may be repeated", 0,
+					    VOLUME_PATHS_MAX - 1});
+	n = volume_options_add(t, n,
+			       (struct arg){"find-paths", 0, ARG_FLAG, &o->finds_paths, NULL,
+					    "all portals that the target's discovery names"});
+	n = volume_options_add(t, n,
+			       (struct arg){"policy", 0, ARG_CHOICE, &o->policy,
+					    "latency|queue-depth|round-robin",
+					    "which of equal paths takes an I/O (default: latency)",
+					    0, 0, policy_names});
 	n = volume_options_add(t, n,
 			       (struct arg){"hostnqn", 0, ARG_STRING, &o->hostnqn, "NQN",
 					    "this host's NQN (default: /etc/nvme/hostnqn)"});
@@ -244,6 +258,43 @@ static int apply_buffers(const struct volume_options *o, struct volume_config *c
 	return EXIT_USAGE;
 }
 
+/* Of the volume, so far: by the address in its name, or by an earlier --path. */
+static bool is_path(const struct volume_config *config, const union addr *address)
+{
+	if (addr_is_equal(address, &config->address))
+		return true;
+	for (unsigned i = 0; i < config->n_others; i++)
+		if (addr_is_equal(address, &config->others[i]))
+			return true;
+	return false;
+}
+
+/* Each address is one path. Two paths to one portal would share its fate, and mostly are a slip.
+ * The other mistakes, as a portal of another subsystem, are found when the paths are connected. */
+static int apply_paths(const struct volume_options *o, struct volume_config *config,
+		       struct error *error)
+{
+	for (unsigned i = 0; i < o->paths.n; i++) {
+		const char *text = o->paths.items[i];
+		union addr address;
+
+		if (addr_parse_with_port(text, TARGET_DEFAULT_PORT, &address) < 0) {
+			error_set(error, EXIT_USAGE,
+				  "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
+				  "--path: '%.100s' is not an address", text);
+			return EXIT_USAGE;
+		}
+		if (is_path(config, &address)) {
+			error_set(error, EXIT_USAGE, "each portal is one path",
+				  "--path: '%.100s' is given twice", text);
+			return EXIT_USAGE;
+		}
+		config->others[config->n_others++] = address;
+	}
+	config->policy = (enum volume_policy)o->policy;
+	return 0;
+}
+
 /* 0, or an exit code with *error filled; so are all apply_ functions. */
 static int apply_connection(const struct volume_options *o, struct volume_config *config,
 			    struct error *error)
@@ -258,7 +309,8 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->keep_alive_ns = o->keep_alive_ns;
 	config->io_timeout_ns = o->io_timeout_ns;
 	config->reconnect_delay_ns = o->reconnect_delay_ns;
-	if (apply_buffers(o, config, error) || apply_secrets(o, config, error))
+	if (apply_paths(o, config, error) || apply_buffers(o, config, error) ||
+	    apply_secrets(o, config, error))
 		return (int)error->code;
 	if (parse_timeout("--ctrl-loss-tmo", o->ctrl_loss_tmo, &config->ctrl_loss_tmo_ns, error) ||
 	    parse_timeout("--fast-io-fail-tmo", o->fast_io_fail_tmo, &config->fast_io_fail_tmo_ns,

@@ -35,8 +35,9 @@ struct volume_options {
 	const char *tls_certificates, *tls_psk;
 	unsigned tls; /* enum tls_choice */
 	const char *secret_file, *ctrl_secret_file, *spin;
-	unsigned frontend, fence;
-	bool is_read_only, is_verbose, has_windows, fails_on_denial;
+	struct arg_list paths;
+	unsigned frontend, fence, policy;
+	bool is_read_only, is_verbose, has_windows, fails_on_denial, finds_paths;
 
 	char default_name[VOLUME_NAME_MAX];
 	char socket[PATH_MAX];

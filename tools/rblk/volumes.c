@@ -260,19 +260,45 @@ struct json_object *volumes_find_name(const struct volumes *volumes, const char 
 	return NULL;
 }
 
-/* The same namespace through the same address: what a second attach would connect to. */
+/* The address, as a status has it, is that of one of the paths of config. */
+static bool has_address(const struct volume_config *config, const char *text)
+{
+	union addr address;
+
+	if (addr_parse_with_port(text, TARGET_DEFAULT_PORT, &address) < 0)
+		return false;
+	if (addr_is_equal(&address, &config->address))
+		return true;
+	for (unsigned i = 0; i < config->n_others; i++)
+		if (addr_is_equal(&address, &config->others[i]))
+			return true;
+	return false;
+}
+
+/* By any path of the volume: two volumes of one namespace would not know of each other's writes. */
+static bool has_path_of(struct json_object *status, const struct volume_config *config)
+{
+	struct json_object *paths = NULL;
+
+	if (has_address(config, json_text(status, "address")))
+		return true;
+	/* a process of an older version reports none */
+	if (!json_object_object_get_ex(status, "path_list", &paths) || !paths)
+		return false;
+	for (unsigned i = 0; i < json_object_array_length(paths); i++)
+		if (has_address(config, json_text(json_object_array_get_idx(paths, i), "address")))
+			return true;
+	return false;
+}
+
 struct json_object *volumes_find_same(const struct volumes *volumes,
 				      const struct volume_config *config)
 {
-	char address[ADDR_STRING_MAX];
-
-	addr_format(address, &config->address);
 	for (unsigned i = 0; i < volumes->n; i++) {
 		struct json_object *status = volumes_get(volumes, i);
 
 		if (!strcmp(config->subnqn, json_text(status, "subsystem")) &&
-		    !strcmp(address, json_text(status, "address")) &&
-		    config->nsid == json_number(status, "nsid"))
+		    has_path_of(status, config) && config->nsid == json_number(status, "nsid"))
 			return status;
 	}
 	return NULL;

@@ -24,7 +24,7 @@ struct json_object *volumes_get(const struct volumes *volumes, unsigned i); /* b
  * when there is none, or several. */
 struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
 				 struct error *error);
-/* The one attached to this namespace of this target; NULL. */
+/* The one attached to this namespace through any of these addresses; NULL. */
 struct json_object *volumes_find_same(const struct volumes *volumes,
 				      const struct volume_config *config);
 struct json_object *volumes_find_name(const struct volumes *volumes, const char *name);

@@ -1,0 +1,222 @@
+#!/usr/bin/python3
+"""A volume with several paths: one is cut, killed or stopped while fio verifies, and no error reaches it."""
+
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (LASTING, NQN, RBLKCTL, VERIFY, Scratch, Target, Volume, expect, expect_equal, fio,  # noqa: E402
+                     free_port, rblk, run, run_cases, start_fio, wait_until)
+
+# until the case ends it: 32 MiB are written over and over, and each pass is read back
+LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0", "--loops=50",
+        *VERIFY)
+USAGE, BUSY = 2, 5
+
+
+class Beside(Scratch):
+    """A folder in that of the case, for a second rblkd."""
+
+    def __init__(self, scratch, name):  # pylint: disable=super-init-not-called
+        self.path = scratch.file(name)
+        os.makedirs(self.path)
+        self.env = dict(scratch.env, RBLK_STATE_DIR=self.file("state"))
+        os.makedirs(self.file("state"))
+
+
+def pair(scratch, namespace=None, **env):
+    """Two rblkd that export one file as one subsystem; env: of the second."""
+    image = scratch.make_file("disk.img", 64 << 20)
+    line = f"nsid: 1, file: {image}, shared: true, {LASTING}"
+    subsystem = "allow_any_host: true\n    serial: pair"
+    other = Beside(scratch, "right")
+    other.env.update(env)
+    right = Target(other, [namespace or line], subsystem_extra=subsystem,
+                   extra="controller_ids: {min: 1000, max: 1999}")
+    referral = f"discovery: {{referrals: [{{address: 127.0.0.1, port: {right.port}}}]}}"
+    left = Target(scratch, [line], subsystem_extra=subsystem,
+                  extra=f"controller_ids: {{min: 1, max: 999}}\n{referral}")
+    return left, right
+
+
+def paths(volume):
+    return volume.status()["path_list"]
+
+
+def n_live(volume):
+    return volume.status().get("paths_live")
+
+
+def wait_paths(volume, n):
+    wait_until(lambda: n_live(volume) == n, f"{n} paths are live")
+
+
+def load(scratch, volume):
+    process = start_fio(scratch, volume.uri, *LOAD)
+    before = volume.status()["path_list"]
+    wait_until(lambda: all(now["commands"] > was["commands"] + 100
+                           for now, was in zip(paths(volume), before)), "both paths are in use")
+    return process
+
+
+def still_runs(process):
+    expect(process.poll() is None, "fio has ended")
+
+
+def finish(process, volume):
+    """fio has seen nothing; what it wrote is there, by any path."""
+    still_runs(process)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=600)
+    expect("error" not in output.lower() and "verify:" not in output.lower(), f"fio says\n{output[-2000:]}")
+    status = volume.status()
+    expect_equal(status["io_errors"], 0, "I/O errors")
+    fio(volume.scratch, volume.uri, "--rw=randwrite", "--bs=8k", "--iodepth=16", "--size=4m", *VERIFY)
+    volume.detach()
+
+
+def two_portals(scratch):
+    """One rblkd, two portals: one is drained and comes back."""
+    second = free_port()
+    portals = f"127.0.0.1, port: {second}}}\n  - {{name: q, address: 127.0.0.1"
+    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"], listen=portals)
+    volume = Volume(target, 1, None, "--find-paths")
+    wait_paths(volume, 2)
+    process = load(scratch, volume)
+    for portal in ("q", "p"):
+        for undo, n in ((), 1), (("--undo",), 2):
+            run(RBLKCTL, "drain", portal, *undo, "--socket", target.control, env=scratch.env)
+            wait_paths(volume, n)
+            still_runs(process)
+    finish(process, volume)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def killed(scratch):
+    """kill -9 of each rblkd of a pair in turn."""
+    pair_of = pair(scratch)
+    volume = Volume(pair_of[0], 1, None, "--path", pair_of[1].address, "--policy", "round-robin")
+    wait_paths(volume, 2)
+    process = load(scratch, volume)
+    for target in pair_of * 2:
+        target.kill()
+        wait_paths(volume, 1)
+        expect_equal(volume.status()["state"], "live", "state with one path")
+        still_runs(process)
+        target.start()
+        wait_paths(volume, 2)
+    finish(process, volume)
+    for target in pair_of:
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def stopped(scratch):
+    """An rblkd of a pair is stopped for longer than its keep alive. Nothing proves that its writes are over, so they
+    wait for it, and nothing else does. (Few I/Os a second: docs/SOFTRDMA.md, peers that are stopped.)"""
+    pair_of = pair(scratch)
+    volume = Volume(pair_of[0], 1, None, "--path", pair_of[1].address, "--keep-alive", "2s", "--policy", "round-robin")
+    wait_paths(volume, 2)
+    for target in pair_of:
+        process = start_fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=512k",
+                            "--rate_iops=50", *VERIFY)
+        before = paths(volume)
+        wait_until(lambda was=before: all(now["commands"] > path["commands"] for now, path in zip(paths(volume), was)),
+                   "both paths are in use")
+        target.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_paths(volume, 1)
+            wait_until(lambda: volume.status()["fencing"]["held"] > 0, "writes wait for the proof")
+            fio(scratch, volume.uri, "--rw=randread", "--bs=4k", "--iodepth=4", "--size=1m")
+            still_runs(process)
+        finally:
+            target.process.send_signal(signal.SIGCONT)
+        output, _ = process.communicate(timeout=600)
+        expect_equal(process.returncode, 0, f"exit status of fio: {output[-2000:]}")
+        wait_paths(volume, 2)
+    expect_equal(volume.status()["io_errors"], 0, "I/O errors")
+    volume.detach()
+    for target in pair_of:
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def policies(scratch):
+    """One path is slower by up to 60 ms: what each policy sends there, with one read in flight."""
+    left, right = pair(scratch, SOFTRDMA_CHAOS="defer=100,delay=60000")
+    shares = {}
+    for policy in ("round-robin", "queue-depth", "latency"):
+        volume = Volume(left, 1, policy, "--path", right.address, "--policy", policy)
+        wait_paths(volume, 2)
+        before = [path["commands"] for path in paths(volume)]
+        fio(scratch, volume.uri, "--rw=randread", "--bs=4k", "--iodepth=1", "--size=4m", "--number_ios=100")
+        fast, slow = (path["commands"] - was for path, was in zip(paths(volume), before))
+        shares[policy] = slow / (fast + slow)
+        volume.detach()
+    expect(0.4 < shares["round-robin"] < 0.6 and 0.4 < shares["queue-depth"] < 0.6 and shares["latency"] < 0.2,
+           f"share of the slow path: {shares}")
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def one_at_attach(scratch):
+    """The first address does not answer: the second is taken, and the first when it comes."""
+    left, right = pair(scratch)
+    left.kill()
+    volume = Volume(left, 1, None, "--path", right.address)
+    expect_equal([p["state"] for p in paths(volume)][1], "live", "state of the second path")
+    text = rblk(scratch, "status", volume.name).stdout
+    expect(f"{left.address}: connecting" in text or f"{left.address}: idle" in text
+           or f"{left.address}: lost" in text, f"no line of the first path in\n{text}")
+    left.start()
+    wait_paths(volume, 2)
+    volume.detach()
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def other_namespace(scratch):
+    """What is not the same namespace gets no I/O."""
+    left, right = pair(scratch, "nsid: 1, ram: 64MiB")
+    volume = Volume(left, 1, None, "--path", right.address)
+    wait_until(lambda: paths(volume)[1]["state"] == "other", "the path is refused")
+    fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--size=1m", *VERIFY)
+    expect_equal(right.list("namespaces")["namespaces"][0]["writes"], 0, "writes to the other namespace")
+    volume.detach()
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def words(scratch):
+    """What is wrong with --path is said before anything is attached."""
+    left, right = pair(scratch)
+    volume = Volume(left, 1, None, "--find-paths")  # by the referral
+    wait_paths(volume, 2)
+    where = f"{NQN}@{left.address}"
+
+    def attach(code, says, *options):
+        done = rblk(scratch, "attach", *options, "--frontend", "socket", check=False)
+        expect_equal(done.returncode, code, f"{options}: {done.stderr}exit status")
+        expect(says in done.stdout + done.stderr, f"{options}: {done.stdout}{done.stderr}")
+
+    attach(0, "paths 2/2", where, "--path", right.address)
+    attach(0, "paths 2/2", where, "--find-paths")
+    attach(BUSY, "--path is", where)
+    attach(BUSY, "--path is", f"{NQN}@{right.address}")
+    attach(BUSY, "--policy is latency, not round-robin", where, "--path", right.address, "--policy", "round-robin")
+    attach(USAGE, "is given twice", where, "--path", left.address)
+    attach(USAGE, "is not an address", where, "--path", "?")
+    attach(USAGE, "at most 7", where, *(f"--path=127.0.0.1:{port}" for port in range(1, 9)))
+    volume.detach()
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+run_cases([
+    ("two portals of one rblkd", two_portals),
+    ("kill -9 of either of two", killed),
+    ("either of two stopped", stopped),
+    ("policies", policies),
+    ("one path at attach", one_at_attach),
+    ("another namespace", other_namespace),
+    ("words", words),
+])

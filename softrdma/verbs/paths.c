@@ -2,6 +2,9 @@
 /*
  * The functions of libc that name a file, so that programs find the device's files (sysfs.h). A
  * name of ours stands for the symbol of libc: headers give some of these two names, or none.
+ *
+ * A sanitizer has such functions itself. Constructors of other libraries call them before its
+ * runtime is ready, which instrumented code of ours does not survive: there are none then.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -10,21 +13,23 @@
 #include "softrdma/process/api.h"
 #include "softrdma/verbs/sysfs.h"
 
-#define CALL(...) __VA_ARGS__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+#	define CALL(...) __VA_ARGS__
 /* A function of libc that has the path between these arguments. */
-#define ON_PATH(type, name, parameters, before, after)                                             \
-	SR_API type sr_libc_##name parameters __asm__(#name);                                      \
-	SR_API type sr_libc_##name parameters                                                      \
-	{                                                                                          \
-		static type(*real) parameters;                                                     \
-		char place[PATH_MAX];                                                              \
+#	define ON_PATH(type, name, parameters, before, after)                                     \
+		SR_API type sr_libc_##name parameters __asm__(#name);                              \
+		SR_API type sr_libc_##name parameters                                              \
+		{                                                                                  \
+			static type(*real) parameters;                                             \
+			char place[PATH_MAX];                                                      \
                                                                                                    \
-		if (!real)                                                                         \
-			*(void **)&real = dlsym(RTLD_NEXT, #name);                                 \
-		return real(before sr_sysfs_place(path, place) after);                             \
-	}
-#define AT_PATH(type, name, parameters, after)                                                     \
-	ON_PATH(type, name, parameters, CALL(fd, ), CALL(, after))
+			if (!real)                                                                 \
+				*(void **)&real = dlsym(RTLD_NEXT, #name);                         \
+			return real(before sr_sysfs_place(path, place) after);                     \
+		}
+#	define AT_PATH(type, name, parameters, after)                                             \
+		ON_PATH(type, name, parameters, CALL(fd, ), CALL(, after))
 
 /* A variadic function takes a mode where another takes its third argument; without O_CREAT it has
  * any value, and is not read. */
@@ -54,3 +59,5 @@ AT_PATH(int, __xstat, (int fd, const char *path, void *st), CALL(st))
 AT_PATH(int, __xstat64, (int fd, const char *path, void *st), CALL(st))
 AT_PATH(int, __lxstat, (int fd, const char *path, void *st), CALL(st))
 AT_PATH(int, __lxstat64, (int fd, const char *path, void *st), CALL(st))
+
+#endif

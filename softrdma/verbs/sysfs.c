@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <net/if.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -164,6 +165,19 @@ static bool is_ours(const char *folder)
 	       !(st.st_mode & 077);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+static bool write_all(const struct tree *tree, const char *folder)
+{
+	for (unsigned i = 0; i < tree->n; i++)
+		if (!write_file(folder, &tree->files[i]))
+			return false;
+	return true;
+}
+
 /* The name appears when all files are there; another process may be faster. */
 static bool publish(const struct tree *tree, const char *folder)
 {
@@ -171,10 +185,10 @@ static bool publish(const struct tree *tree, const char *folder)
 
 	if (!mkdtemp(making))
 		return false;
-	for (unsigned i = 0; i < tree->n; i++)
-		if (!write_file(making, &tree->files[i]))
-			return false;
-	return rename(making, folder) == 0 || is_ours(folder);
+	if (write_all(tree, making) && rename(making, folder) == 0)
+		return true;
+	nftw(making, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+	return is_ours(folder);
 }
 
 static void make(void)

@@ -188,14 +188,12 @@ def fill(template, port):
     return [word.replace("PORT", str(port)).replace("HERE", HERE) for word in template.split()]
 
 
-def pair(server, client, **kwargs):
-    """Both must succeed. PORT and HERE are replaced by the port and the address."""
-    port = free_port()
-    need(server.split()[0], client.split()[0])
-    first = Program(fill(server, port), **kwargs)
+def both(port, server, client, *args, **kwargs):
+    """Runs a server that listens on the port, and its client; both must succeed. What they said."""
+    first = Program(server, *args, **kwargs)
     try:
         wait_until(lambda: listens(port), "the server listens", first)
-        second = Program(fill(client, port), **kwargs)
+        second = Program(client, *args, **kwargs)
         try:
             second.expect_success()
             first.expect_success()
@@ -206,6 +204,13 @@ def pair(server, client, **kwargs):
     finally:
         first.end()
     return first.said(), second.said()
+
+
+def pair(server, client, **kwargs):
+    """Both must succeed. PORT and HERE are replaced by the port and the address."""
+    port = free_port()
+    need(server.split()[0], client.split()[0])
+    return both(port, fill(server, port), fill(client, port), **kwargs)
 
 
 def refusal(server, client):

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from functools import partial
 
-from foreign import (HERE, PATIENCE, SANITIZER, Failure, Program, Skip, enter_own_network, free_port, listens, need,
-                     run, wait_until)
+from foreign import (HERE, PATIENCE, SANITIZER, Failure, Program, Skip, both, enter_own_network, free_port, need,
+                     run)
 
 RDMA_CORE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"  # for which Debian's pyverbs is
@@ -73,29 +73,13 @@ def rdma_core():
 
 # ---- pairs --------------------------------------------------------------------------
 
-def both(server, client, port, env=None):
-    """Runs a server that listens on a TCP port, and its client; both must succeed."""
-    first = Program(server, env=env)
-    try:
-        wait_until(lambda: listens(port), "the server listens", first)
-        second = Program(client, env=env)
-        try:
-            second.expect_success()
-            first.expect_success()
-        finally:
-            second.end()
-    finally:
-        first.end()
-    return second.said()
-
-
 def ucx(transport, test):
     need("ucx_perftest")
     port = free_port()
     size = "8" if test.endswith("add") else "20000"
     command = ["ucx_perftest", "-t", test, "-n", "200", "-w", "20", "-s", size, "-p", str(port)]
-    said = both(command, [*command, HERE], port,
-                {"UCX_TLS": f"{transport},self", "UCX_NET_DEVICES": "softrdma0:1"})
+    said = both(port, command, [*command, HERE],
+                env={"UCX_TLS": f"{transport},self", "UCX_NET_DEVICES": "softrdma0:1"})[1]
     if not re.search(r"Final: +200 ", said):
         raise Failure(said)
 
@@ -106,7 +90,7 @@ def libfabric(endpoint, provider):
         raise Skip("no network namespace of our own")
     port = free_port()
     command = ["fi_pingpong", "-e", endpoint, "-p", provider, "-c", "-I", "20"]
-    said = both([*command, "-B", str(port)], [*command, "-P", str(port), ADDRESS], port)
+    said = both(port, [*command, "-B", str(port)], [*command, "-P", str(port), ADDRESS])[1]
     if len(re.findall(r"=20 ", said)) < 5:
         raise Failure(said)
 

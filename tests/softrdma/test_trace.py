@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zlib
 
-from foreign import (Failure, HERE, Program, enter_own_network, free_port, listens, need, run, softrdma,
+from foreign import (Failure, HERE, Program, both, enter_own_network, free_port, listens, need, run, softrdma,
                      wait_until)
 
 RBLKD = os.environ["RBLKD"]
@@ -125,18 +125,7 @@ def expect_well_formed(path, *arguments):
 
 def trace_pair(path, server, client, options=()):
     port = free_port()
-    wrapper = softrdma("--trace", path, *options)
-    first = Program([*server, "-p", str(port)], wrapper)
-    try:
-        wait_until(lambda: listens(port), "the server listens", first)
-        second = Program([*client, "-p", str(port)], wrapper)
-        try:
-            second.expect_success()
-            first.expect_success()
-        finally:
-            second.end()
-    finally:
-        first.end()
+    both(port, [*server, "-p", str(port)], [*client, "-p", str(port)], softrdma("--trace", path, *options))
 
 
 def rping(path, address, *options):

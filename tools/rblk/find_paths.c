@@ -11,6 +11,7 @@
 #include "initiator/control/discover.h"
 #include "tools/rblk/find_paths.h"
 #include "tools/rblk/target_name.h"
+#include "tools/rblk/volume_options.h"
 
 enum {
 	TYPE_REFERRAL = 1, /* NVMe-oF 1.1, SUBTYPE */
@@ -29,21 +30,11 @@ static bool parse_address(const struct discover_record *record, union addr *ret_
 	       addr_parse_with_port(text, TARGET_DEFAULT_PORT, ret_address) == 0;
 }
 
-static bool is_known(const struct volume_config *config, const union addr *address)
-{
-	if (addr_is_equal(address, &config->address))
-		return true;
-	for (unsigned i = 0; i < config->n_others; i++)
-		if (addr_is_equal(address, &config->others[i]))
-			return true;
-	return false;
-}
-
 static void add(struct volume_config *config, const union addr *address)
 {
 	char text[ADDR_STRING_MAX];
 
-	if (is_known(config, address))
+	if (volume_options_has_path(config, address))
 		return;
 	if (config->n_others == VOLUME_PATHS_MAX - 1)
 		log_warn("%s is left out: a volume has at most %u paths",
@@ -88,7 +79,8 @@ int find_paths(struct volume_config *config, struct error *error)
 	add_all(config, &result);
 	for (unsigned i = 0; i < result.n_records; i++)
 		if (result.records[i].subtype == TYPE_REFERRAL &&
-		    parse_address(&result.records[i], &address) && !is_known(config, &address))
+		    parse_address(&result.records[i], &address) &&
+		    !volume_options_has_path(config, &address))
 			ask_there(config, &address);
 	discover_result_release(&result);
 	return 0;

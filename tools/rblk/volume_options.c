@@ -258,8 +258,7 @@ static int apply_buffers(const struct volume_options *o, struct volume_config *c
 	return EXIT_USAGE;
 }
 
-/* Of the volume, so far: by the address in its name, or by an earlier --path. */
-static bool is_path(const struct volume_config *config, const union addr *address)
+bool volume_options_has_path(const struct volume_config *config, const union addr *address)
 {
 	if (addr_is_equal(address, &config->address))
 		return true;
@@ -284,7 +283,7 @@ static int apply_paths(const struct volume_options *o, struct volume_config *con
 				  "--path: '%.100s' is not an address", text);
 			return EXIT_USAGE;
 		}
-		if (is_path(config, &address)) {
+		if (volume_options_has_path(config, &address)) {
 			error_set(error, EXIT_USAGE, "each portal is one path",
 				  "--path: '%.100s' is given twice", text);
 			return EXIT_USAGE;

@@ -294,6 +294,9 @@ SR_API struct ibv_context *ibv_open_device(struct ibv_device *d)
 		.query_device_ex = query_device_ex,
 		.query_rt_values = query_rt_values,
 		.close_xrcd = close_xrcd,
+		.alloc_td = sr_td_alloc,
+		.dealloc_td = sr_td_dealloc,
+		.alloc_parent_domain = sr_parent_domain_alloc,
 		.sz = sizeof(c->v),
 		.context =
 			{

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device, its contexts with their asynchronous events, protection domains, and the GID table.
+ * The device, its contexts with their asynchronous events, and the GID table.
  *
- * Any thread may call. The application owns contexts and domains and frees them through the verbs
- * calls; `users` counts the objects inside a domain. Public calls return NULL with errno, or an
- * errno value; sr_gid_at() returns 0 or -errno.
+ * Any thread may call. The application owns contexts and frees them through the verbs calls. Public
+ * calls return NULL with errno, or an errno value; sr_gid_at() returns 0 or -errno.
  */
 #pragma once
 
@@ -16,6 +15,7 @@
 
 #include "softrdma/fabric/seg.h"
 #include "softrdma/process/api.h"
+#include "softrdma/verbs/domain.h"
 
 /* The limits that the device reports: about those of a common adapter. */
 enum {
@@ -43,22 +43,10 @@ struct sr_ctx {
 	struct sr_ctx *next;
 };
 
-struct sr_pd {
-	struct ibv_pd ib;
-	uint32_t number;
-	_Atomic uint32_t users;
-};
-
 /* From the handle that the program has to our object around it. */
 static inline struct sr_ctx *sr_to_ctx(struct ibv_context *c)
 {
 	return container_of(c, struct sr_ctx, v.context);
-}
-
-/* As sr_to_ctx. */
-static inline struct sr_pd *sr_to_pd(struct ibv_pd *p)
-{
-	return container_of(p, struct sr_pd, ib);
 }
 
 /* Raises an asynchronous event: port_num 1 for device and port events. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protection domains and memory regions.
+ * Memory regions and windows.
  *
  * A region is an entry of the MR table in this process' segment; its key holds the index and 15
  * random bits, new ones at each registration: a stale key does not match the next one, and one of
@@ -45,34 +45,6 @@ static uint8_t used[SEG_MAX_MR];
 static uint16_t salts[SEG_MAX_MR]; /* 15 bits */
 static uint32_t next_index = 1;
 static size_t pinned;
-
-/* ---- protection domains ---------------------------------------------------- */
-
-SR_API struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
-{
-	static _Atomic uint32_t last_number;
-	struct sr_pd *pd = calloc(1, sizeof(*pd));
-
-	if (!pd) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	pd->ib.context = c;
-	pd->number = pd->ib.handle = atomic_fetch_add(&last_number, 1) + 1;
-	sr_removal_hold(HOLD_PD);
-	return &pd->ib;
-}
-
-SR_API int ibv_dealloc_pd(struct ibv_pd *ib)
-{
-	struct sr_pd *pd = sr_to_pd(ib);
-
-	if (atomic_load(&pd->users))
-		return EBUSY;
-	free(pd);
-	sr_removal_unhold(HOLD_PD);
-	return 0;
-}
 
 /* ---- the table ------------------------------------------------------------- */
 
@@ -478,7 +450,8 @@ enum ibv_wc_status sr_mr_bind(struct ibv_mw *ib, uint32_t rkey, uint32_t qpn,
 	if (ib->type == IBV_MW_TYPE_2 &&
 	    (atomic_load(&m->rkey) || rkey >> 8 != ib->rkey >> 8 || !info->length))
 		return IBV_WC_MW_BIND_ERR; /* IBA 10.6.7.2.3: must be in the free state */
-	if (mr && (mr->ib.pd != ib->pd || !bind_range_ok(mr, info)))
+	if (mr &&
+	    (sr_to_pd(mr->ib.pd)->number != sr_to_pd(ib->pd)->number || !bind_range_ok(mr, info)))
 		return IBV_WC_MW_BIND_ERR;
 	atomic_store(&m->rkey, 0);
 	unbind(mw);

@@ -198,12 +198,27 @@ struct ibv_cq_ex *sr_cq_create_ex(struct ibv_context *c, struct ibv_cq_init_attr
 	uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 			 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-	if (a->wc_flags & ~known || a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) {
+	struct sr_pd *domain = NULL;
+
+	if (a->wc_flags & ~known ||
+	    a->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
+	if (a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		domain = a->parent_domain ? sr_to_pd(a->parent_domain) : NULL;
+		if (!domain || !domain->below) {
+			errno = EINVAL;
+			return NULL;
+		}
+	}
 	cq = create(c, a->cqe, a->cq_context, a->channel, a->comp_vector);
-	return cq ? &cq->ib : NULL;
+	if (!cq)
+		return NULL;
+	cq->domain = domain;
+	if (domain)
+		atomic_fetch_add(&domain->users, 1);
+	return &cq->ib;
 }
 
 SR_API int ibv_resize_cq(struct ibv_cq *ib, int cqe)
@@ -290,6 +305,8 @@ SR_API int ibv_destroy_cq(struct ibv_cq *ib)
 	sr_async_forget_cq(ib, &cq->async_delivered);
 	seg_free(cq->s->ring, cq->size * sizeof(struct seg_cqe));
 	give_slot(cq);
+	if (cq->domain)
+		atomic_fetch_sub(&cq->domain->users, 1);
 	pthread_mutex_destroy(&cq->poll);
 	pthread_mutex_destroy(&cq->ib.mutex);
 	pthread_cond_destroy(&cq->ib.cond);

@@ -29,6 +29,7 @@ struct sr_cq {
 	uint32_t size;
 	pthread_mutex_t poll; /* consumers; taken before the producers' lock */
 	struct sr_chan *chan;
+	struct sr_pd *domain; /* the parent domain that it is in, or NULL */
 	struct sr_cq *next_in_chan;
 	unsigned delivered;	  /* events that the application fetched */
 	unsigned async_delivered; /* guarded by the context's lock */

@@ -85,7 +85,7 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
 	return 0;
 }
 
-static int open_sq(struct sr_qp *qp)
+static int open_sq(struct sr_qp *qp, struct sr_pd *pd)
 {
 	size_t data = qp->cap.max_send_sge * sizeof(struct ibv_sge);
 	uint32_t size = round_pow2(qp->cap.max_send_wr);
@@ -94,7 +94,8 @@ static int open_sq(struct sr_qp *qp)
 		data = qp->cap.max_inline_data;
 	qp->wqe_stride = (uint32_t)((offsetof(struct sr_wqe, data) + data + 63) & ~(size_t)63);
 	qp->wqe_mask = size - 1;
-	qp->wqes = aligned_alloc(64, (size_t)size * qp->wqe_stride);
+	qp->wqes = sr_domain_alloc(pd, (size_t)size * qp->wqe_stride, 64, DOMAIN_SEND_QUEUE,
+				   &qp->wqes_of);
 	return qp->wqes ? 0 : -ENOMEM;
 }
 
@@ -157,7 +158,7 @@ static void free_qp(struct sr_qp *qp)
 {
 	pthread_mutex_destroy(&qp->sq_lock);
 	pthread_mutex_destroy(&qp->rq_lock);
-	free(qp->wqes);
+	sr_domain_free(qp->wqes_of, qp->wqes, DOMAIN_SEND_QUEUE);
 	free(qp->extras);
 	free(qp);
 }
@@ -185,7 +186,7 @@ static struct sr_qp *new_qp(const struct ibv_qp_init_attr_ex *a)
 		qp->cap.max_recv_sge = 1;
 	pthread_mutex_init(&qp->sq_lock, NULL);
 	pthread_mutex_init(&qp->rq_lock, NULL);
-	if (open_sq(qp) || take_slot(qp)) {
+	if (open_sq(qp, sr_to_pd(a->pd)) || take_slot(qp)) {
 		free_qp(qp);
 		return NULL;
 	}
@@ -275,6 +276,7 @@ SR_API struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ib)
 SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 {
 	struct sr_qp *qp = sr_to_qp(ib);
+	struct sr_pd *pd;
 
 	set_live(qp, false); /* the helper skips it now; pollers may still meet it */
 	if (qp->is_datagram)
@@ -292,14 +294,15 @@ SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 	seg_free(qp->s->rq.ring, qp->rq_bytes);
 	give_slot(qp);
 	qp->engine->disconnect(qp);
-	atomic_fetch_sub(&sr_to_pd(ib->pd)->users, 1);
 	atomic_fetch_sub(&qp->send_cq->users, 1);
 	atomic_fetch_sub(&qp->recv_cq->users, 1);
 	if (qp->srq)
 		atomic_fetch_sub(&qp->srq->users, 1);
 	pthread_mutex_destroy(&ib->mutex);
 	pthread_cond_destroy(&ib->cond);
+	pd = sr_to_pd(ib->pd);
 	free_qp(qp);
+	atomic_fetch_sub(&pd->users, 1); /* its allocator was needed until now */
 	sr_removal_unhold(HOLD_QP);
 	return 0;
 }

@@ -47,6 +47,7 @@ struct sr_qp {
 	struct ibv_qp_attr attr;
 	struct sr_end end;
 	void *wqes;		    /* owned ring of struct sr_wqe */
+	struct sr_pd *wqes_of;	    /* whose allocator has it; NULL: malloc's */
 	union sr_wqe_extra *extras; /* owned: as many, from the first atomic or bind on */
 	uint32_t wqe_stride, wqe_mask;
 	uint64_t head;	 /* next to be posted */

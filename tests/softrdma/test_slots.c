@@ -86,7 +86,6 @@ static void calls_on_objects(void **state)
 	struct ibv_xrcd xrcd = {.context = r->ctx};
 	struct ibv_rwq_ind_table table = {.context = r->ctx};
 	struct ibv_wq wq = {.context = r->ctx};
-	struct ibv_td td = {.context = r->ctx};
 	struct ibv_dm dm = {.context = r->ctx};
 	struct ibv_counter_attach_attr attach = {0};
 	struct ibv_flow_action_esp_attr esp = {0};
@@ -103,7 +102,6 @@ static void calls_on_objects(void **state)
 	refused(ibv_destroy_rwq_ind_table(&table));
 	refused(ibv_modify_wq(&wq, &wq_attr));
 	refused(ibv_destroy_wq(&wq));
-	refused(ibv_dealloc_td(&td));
 	refused(ibv_free_dm(&dm));
 }
 

@@ -29,8 +29,6 @@ static void absent_objects(void **state)
 	struct ibv_wq_init_attr wq = {0};
 	struct ibv_rwq_ind_table_init_attr table = {0};
 	struct ibv_qp_open_attr open_qp = {0};
-	struct ibv_td_init_attr td = {0};
-	struct ibv_parent_domain_init_attr parent = {.pd = r->pd};
 
 	absent(ibv_create_flow(r->a.qp, &flow));
 	absent(ibv_open_xrcd(r->ctx, &xrcd));
@@ -40,8 +38,6 @@ static void absent_objects(void **state)
 	absent(ibv_create_wq(r->ctx, &wq));
 	absent(ibv_create_rwq_ind_table(r->ctx, &table));
 	absent(ibv_open_qp(r->ctx, &open_qp));
-	absent(ibv_alloc_td(r->ctx, &td));
-	absent(ibv_alloc_parent_domain(r->ctx, &parent));
 	absent(ibv_reg_dmabuf_mr(r->pd, 0, 4096, 0, 0, 0));
 	absent(ibv_import_device(0));
 	absent(ibv_import_pd(r->ctx, 1));

@@ -449,6 +449,7 @@ void link_on_stopped(struct loop_msg *msg)
 {
 	struct lane *lane = container_of(msg, struct lane, stopped_msg);
 
+	lane->path->n_taken_back += lane->n_taken_back;
 	unmake(lane);
 	become_idle(lane);
 }

@@ -119,6 +119,19 @@ void path_shut_down(struct path *path)
 	controller_shut_down(&path->controller);
 }
 
+void path_remove(struct path *path)
+{
+	if (path->phase != PATH_LIVE) {
+		path_take_down(path);
+		return;
+	}
+	path->lost_ns = clock_ns();
+	move(path, PATH_RESETTING);
+	path->ops->on_lost(path);
+	stop_lanes(path);
+	controller_shut_down(&path->controller);
+}
+
 /* The last queue pair of the association is gone. */
 static void on_all_stopped(struct loop_call *call)
 {
@@ -294,4 +307,5 @@ void path_deinit(struct path *path)
 {
 	check(path->phase == PATH_IDLE && list_is_empty(&path->cqs));
 	loop_call_cancel(&path->idle_call);
+	loop_call_cancel(&path->gone_call);
 }

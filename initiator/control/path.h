@@ -29,12 +29,19 @@ enum path_obstacle {
 	OBSTACLE_UNFIT,	 /* the association or its device gives less than what is in use */
 };
 
+/* What the administrator wants of it; only forwards. */
+enum path_wish {
+	PATH_WISH_KEEP,
+	PATH_WISH_LEAVE, /* I/O takes others if it can */
+	PATH_WISH_GO,	 /* no further attempt; it is freed when it is IDLE */
+};
+
 /* What a path notifies its volume of. None may free it from inside. */
 struct path_ops {
 	/* The association is there; 0: it becomes LIVE. -errno, with last_error: it goes. */
 	int (*on_association)(struct path *path);
 	void (*on_live)(struct path *path);
-	/* It is not LIVE any more (last_error); its lanes are not stopped yet. */
+	/* It is not LIVE any more (last_error, or it is to go); its lanes are not stopped yet. */
 	void (*on_lost)(struct path *path);
 	/* An attempt failed (last_error, controller.cause). */
 	void (*on_failed)(struct path *path);
@@ -55,6 +62,7 @@ struct path {
 	struct controller controller;
 	struct list cqs; /* lane_cq.node, each owned by its users */
 
+	enum path_wish wish;
 	unsigned phase; /* enum path_phase */
 	uint64_t phase_since_ns;
 	enum path_obstacle obstacle;
@@ -62,6 +70,7 @@ struct path {
 	unsigned n_attempts; /* since it was live for long enough */
 	struct loop_timer attempt_timer;
 	struct loop_call idle_call;
+	struct loop_call gone_call;	 /* volume_paths.c: nothing uses it any more */
 	uint64_t live_since_ns, lost_ns; /* 0: never */
 	uint64_t n_lost;
 	uint64_t n_answered; /* by lanes that are gone */
@@ -74,8 +83,9 @@ struct path {
 	/* proof.c: of the association that is live, or was last */
 	struct proof_subject subject;
 	uint32_t serial;
-	bool may_change; /* changes may have been sent in it */
-	bool is_asked;	 /* a question of proof.c is out */
+	bool may_change;       /* changes may have been sent in it */
+	bool is_asked;	       /* a question of proof.c is out */
+	uint64_t n_taken_back; /* commands that were in flight when its lanes were drained */
 };
 
 void path_init(struct path *path, struct volume *volume, unsigned index, const union addr *address,
@@ -92,6 +102,8 @@ void path_wait_for(struct path *path, uint64_t delay_ns);
 void path_take_down(struct path *path);
 /* As path_take_down, with a normal shutdown of the controller. LIVE: no lane is connected. */
 void path_shut_down(struct path *path);
+/* As path_shut_down, while the volume goes on: on_lost if it is LIVE. */
+void path_remove(struct path *path);
 /* A lane of the path was freed: that may be the last thing that an end waits for. */
 void path_on_lane_gone(struct path *path);
 /* LIVE, but what is known of it has changed for the worse (*error): on_lost, and so on. */

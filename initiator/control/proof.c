@@ -17,6 +17,7 @@
  *   Connect                  the target has neither: it is trusted to order what it gets, so its
  *                            new association by the same path is the end of the old one. A log
  *                            record says so.
+ *   a word                   an administrator vouches that the target's machine is off, for good
  *
  *     NEW -> ASKING -> DYING <-> READING -> proven        LATER: asked again
  *      ^       |  ^                  |
@@ -93,15 +94,26 @@ static const char *const ways[FENCING_WAYS] = {
 	[FENCING_RESET] = "by Cross-Controller Reset",
 	[FENCING_TIME] = "by time",
 	[FENCING_CONNECT] = "by its answer to Connect",
+	[FENCING_WORD] = "by an administrator's word",
 };
 
-static void all_proven(struct volume *volume)
+static void say_proven(const struct volume *volume)
 {
-	struct proof *proof = &volume->proof;
+	const struct proof *proof = &volume->proof;
 	char text[UNITS_MAX];
 
 	log_info(VOLUME_FMT ": earlier writes are over: proven %s, after %s", VOLUME_ARG(volume),
 		 ways[proof->last_way], units_format_duration(text, clock_ns() - proof->since_ns));
+}
+
+static void forget(struct volume *volume, struct predecessor *p)
+{
+	struct proof *proof = &volume->proof;
+
+	*p = proof->predecessors[--proof->n];
+	publish(volume);
+	if (proof->n)
+		return;
 	for_each_path(path, volume) path->may_change = path->phase == PATH_LIVE;
 	if (is_closed(volume))
 		set_closed(volume, false);
@@ -115,10 +127,9 @@ static void prove(struct volume *volume, struct predecessor *p, enum fencing_way
 	proof->last_way = way;
 	log_debug(VOLUME_FMT ": controller %u is over: proven %s", VOLUME_ARG(volume),
 		  p->subject.cntlid, ways[way]);
-	*p = proof->predecessors[--proof->n];
-	publish(volume);
-	if (!proof->n)
-		all_proven(volume);
+	if (proof->n == 1)
+		say_proven(volume);
+	forget(volume, p);
 }
 
 static bool has_time(const struct predecessor *p)
@@ -396,6 +407,7 @@ void proof_on_live(struct path *path)
 
 	next_serial(proof);
 	path->serial = proof->serial;
+	path->n_taken_back = 0;
 	proof_subject_of(&path->controller, &path->subject);
 	for (unsigned i = proof->n; i--;)
 		consider(path, &proof->predecessors[i]);
@@ -460,8 +472,40 @@ void proof_on_lost(struct path *path)
 			.subject = path->subject, .serial = path->serial, .lost_ns = now};
 		path->may_change = false;
 		publish(volume);
+		if (path->wish == PATH_WISH_GO)
+			return; /* mostly there is nothing to ask for */
 		consider_all(volume, &proof->predecessors[proof->n - 1]);
 	}
+	go_on(volume);
+}
+
+void proof_on_idle(struct path *path)
+{
+	struct volume *volume = path->volume;
+	struct proof *proof = &volume->proof;
+
+	if (path->wish != PATH_WISH_GO)
+		return;
+	for (unsigned i = proof->n; i--;) {
+		struct predecessor *p = &proof->predecessors[i];
+
+		if (p->serial != path->serial)
+			continue;
+		if (path->n_taken_back)
+			consider_all(volume, p);
+		else
+			forget(volume, p);
+	}
+	go_on(volume);
+}
+
+void proof_vouch(struct volume *volume, const union addr *address)
+{
+	struct proof *proof = &volume->proof;
+
+	for (unsigned i = proof->n; i--;)
+		if (addr_is_equal(&proof->predecessors[i].subject.address, address))
+			prove(volume, &proof->predecessors[i], FENCING_WORD);
 	go_on(volume);
 }
 

@@ -52,6 +52,10 @@ void proof_begin(struct volume *volume);
 void proof_on_live(struct path *path);
 /* It is lost, and its lanes are not stopped yet. */
 void proof_on_lost(struct path *path);
+/* Its last lane is gone. One that was removed with nothing in flight is over. */
+void proof_on_idle(struct path *path);
+/* An administrator vouches: what was lost by this address can change nothing any more. */
+void proof_vouch(struct volume *volume, const union addr *address);
 /* All I/O is about to fail, also what waits for proof. */
 void proof_abandon(struct volume *volume);
 /* The volume closes; no I/O is outstanding. */

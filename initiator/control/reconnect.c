@@ -416,7 +416,7 @@ static void say_path(const struct path *path)
 }
 
 /* Its lanes are to be used as ANA says. */
-static void set_ranks(struct path *path)
+void reconnect_set_ranks(struct path *path)
 {
 	set_flushes(path);
 	list_for_each (node, &path->volume->queues) {
@@ -479,13 +479,14 @@ static void come_back(struct path *path)
 	if (volume_learn(volume, path) && volume->callbacks.on_changed)
 		volume->callbacks.on_changed(volume->context);
 	proof_on_live(path);
-	set_ranks(path);
+	reconnect_set_ranks(path);
 	set_all_modes(volume, QUEUE_HOLD);
 }
 
 static void connect_others(struct volume *volume)
 {
-	for_each_path(path, volume) if (path->phase == PATH_IDLE) path_wait(path);
+	for_each_path(path, volume) if (path->phase == PATH_IDLE && path->wish != PATH_WISH_GO)
+		path_wait(path);
 }
 
 static void on_live(struct path *path)
@@ -513,8 +514,12 @@ static void on_lost(struct path *path)
 	struct volume *volume = path->volume;
 	unsigned n_live = volume_n_paths_live(volume);
 
-	volume->last_error = path->last_error;
-	if (n_live)
+	if (path->wish != PATH_WISH_GO)
+		volume->last_error = path->last_error;
+	if (path->wish == PATH_WISH_GO)
+		log_info(VOLUME_FMT ": a path is removed, as told; %u of %u are left",
+			 VOLUME_ARG(volume), n_live, volume_n_paths(volume) - 1);
+	else if (n_live)
 		log_warn(VOLUME_FMT ": %s; %u of %u paths are left", VOLUME_ARG(volume),
 			 path->last_error.message, n_live, volume_n_paths(volume));
 	else
@@ -568,6 +573,9 @@ static void on_idle(struct path *path)
 	struct volume *volume = path->volume;
 
 	power_on_idle(path);
+	proof_on_idle(path);
+	if (path->wish == PATH_WISH_GO)
+		loop_defer(volume->control, &path->gone_call);
 	switch ((enum volume_phase)volume->phase) {
 	case PHASE_OPENING:
 		open_otherwise(path);
@@ -575,7 +583,7 @@ static void on_idle(struct path *path)
 	case PHASE_SERVING:
 		if (volume->outlook == OUTLOOK_GIVES_UP)
 			give_up(volume);
-		else
+		else if (path->wish != PATH_WISH_GO)
 			path_wait(path);
 		return;
 	case PHASE_FAILED:
@@ -612,7 +620,7 @@ static void on_ana(struct path *path)
 	if (state && !ana_must_wait(state) && state != NVME_ANA_STATE_PERSISTENT_LOSS)
 		log_info(VOLUME_FMT ": the path%s is %s", VOLUME_ARG(path->volume),
 			 volume_by_path(path, by), nvme_ana_state_string(state));
-	set_ranks(path);
+	reconnect_set_ranks(path);
 }
 
 const struct path_ops reconnect_path_ops = {
@@ -647,6 +655,14 @@ void reconnect_open(struct volume *volume)
 	volume->report_call.run = report_opened;
 	proof_begin(volume);
 	path_connect(volume->paths[0]);
+}
+
+void reconnect_add(struct path *path)
+{
+	const struct volume *volume = path->volume;
+
+	if (volume->phase == PHASE_SERVING && volume->outlook != OUTLOOK_GIVES_UP)
+		path_wait(path);
 }
 
 int reconnect_reopen(struct volume *volume)

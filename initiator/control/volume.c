@@ -78,16 +78,9 @@ static bool is_valid(const struct volume_config *config)
 	       config->io_timeout_ns;
 }
 
-static void free_path(struct path *path)
-{
-	path_deinit(path);
-	path->volume->paths[path->index] = NULL;
-	free(path);
-}
-
 static void free_volume(struct volume *volume)
 {
-	for_each_path(path, volume) free_path(path);
+	volume_free_paths(volume);
 	cm_free(volume->cm);
 	volume_io_errors_deinit(&volume->io_errors);
 	memories_deinit(&volume->memories);
@@ -102,27 +95,6 @@ static void on_over(struct volume *volume)
 
 	free_volume(volume);
 	callbacks.on_closed(context);
-}
-
-static int new_path(struct volume *volume, unsigned index, const union addr *address)
-{
-	struct path *path = calloc(1, sizeof(*path));
-
-	if (!path)
-		return -ENOMEM;
-	path_init(path, volume, index, address, &reconnect_path_ops);
-	volume->paths[index] = path;
-	return 0;
-}
-
-static int new_paths(struct volume *volume)
-{
-	const struct volume_config *config = &volume->config;
-	int r = new_path(volume, 0, &config->address);
-
-	for (unsigned i = 0; i < config->n_others && r == 0; i++)
-		r = new_path(volume, i + 1, &config->others[i]);
-	return r;
 }
 
 int volume_open(struct loop *control, const struct volume_config *config,
@@ -150,7 +122,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	list_init(&volume->extents_waiting);
 	r = cm_new(control, &volume->cm);
 	if (r == 0)
-		r = new_paths(volume);
+		r = volume_make_paths(volume);
 	if (r < 0) {
 		free_volume(volume);
 		return r;
@@ -193,10 +165,11 @@ static uint64_t gives_up_in_ns(const struct volume *volume)
 const char *volume_path_state_name(enum volume_path_state state)
 {
 	static const char *const names[] = {
-		[VOLUME_PATH_IDLE] = "idle",	 [VOLUME_PATH_CONNECTING] = "connecting",
-		[VOLUME_PATH_LIVE] = "live",	 [VOLUME_PATH_LOST] = "lost",
-		[VOLUME_PATH_DENIED] = "denied", [VOLUME_PATH_GONE] = "gone",
-		[VOLUME_PATH_OTHER] = "other",	 [VOLUME_PATH_UNFIT] = "unfit",
+		[VOLUME_PATH_IDLE] = "idle",	   [VOLUME_PATH_CONNECTING] = "connecting",
+		[VOLUME_PATH_LIVE] = "live",	   [VOLUME_PATH_LOST] = "lost",
+		[VOLUME_PATH_DENIED] = "denied",   [VOLUME_PATH_GONE] = "gone",
+		[VOLUME_PATH_OTHER] = "other",	   [VOLUME_PATH_UNFIT] = "unfit",
+		[VOLUME_PATH_LEAVING] = "leaving",
 	};
 
 	return names[state];
@@ -210,6 +183,8 @@ static enum volume_path_state path_state(const struct path *path)
 		[OBSTACLE_UNFIT] = VOLUME_PATH_UNFIT,
 	};
 
+	if (path->wish != PATH_WISH_KEEP)
+		return VOLUME_PATH_LEAVING;
 	switch ((enum path_phase)path->phase) {
 	case PATH_LIVE:
 		return VOLUME_PATH_LIVE;
@@ -355,58 +330,11 @@ static uint16_t take_qid(struct volume *volume)
 	return (uint16_t)(i + 1);
 }
 
-/* ---- lanes ---- */
-
-static int new_lane(struct volume_queue *queue, struct path *path)
-{
-	const struct volume_config *config = &queue->volume->config;
-	const struct lane_config lane_config = {
-		.path = path,
-		.queue = queue,
-		.n_entries = config->queue_size,
-		.io_timeout_ns = config->io_timeout_ns,
-		.is_watched = config->keep_alive_ns &&
-			      config->keep_alive_ns <= config->io_timeout_ns,
-		.on_attached = link_on_attached,
-		.on_connected = link_on_connected,
-		.on_failed = link_on_failed,
-		.on_stopped = link_on_stopped,
-	};
-	struct link *link = calloc(1, sizeof(*link));
-	struct lane *lane;
-	int r = link ? lane_new(&lane_config, &lane) : -ENOMEM;
-
-	if (r < 0) {
-		free(link);
-		return r;
-	}
-	link->lane = lane;
-	link->ops = &path_link_ops;
-	lane->link = link;
-	atomic_store(&lane->wanted_rank, volume_rank(path));
-	queue->lanes[path->index] = lane;
-	return 0;
-}
-
-static void free_lane(struct volume_queue *queue, unsigned index)
-{
-	struct volume *volume = queue->volume;
-	struct lane *lane = queue->lanes[index];
-
-	if (!lane)
-		return;
-	volume->n_invalidated += atomic_load(&lane->n_invalidated);
-	volume->n_revoked += atomic_load(&lane->n_revoked);
-	lane->path->n_answered += command_n_answered(&lane->table);
-	queue->lanes[index] = NULL;
-	free(lane->link);
-	lane_free(lane);
-}
+/* ---- adding and removing queues ---- */
 
 static void free_queue(struct volume_queue *queue)
 {
-	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
-		free_lane(queue, i);
+	for_each_path(path, queue->volume) volume_free_lane(queue, path);
 	queue_free(queue);
 }
 
@@ -414,11 +342,9 @@ static int new_lanes(struct volume_queue *queue)
 {
 	int r = 0;
 
-	for_each_path(path, queue->volume) r = r < 0 ? r : new_lane(queue, path);
+	for_each_path(path, queue->volume) r = r < 0 ? r : volume_make_lane(queue, path);
 	return r;
 }
-
-/* ---- adding and removing queues ---- */
 
 static void on_queue_quitted(struct loop_msg *msg)
 {

@@ -23,6 +23,7 @@
 #include "base/loop.h"
 #include "initiator/control/volume_config.h"
 #include "initiator/control/volume_fencing.h"
+#include "initiator/control/volume_paths.h"
 #include "initiator/io/volume_io.h"
 #include "initiator/control/volume_state.h"
 
@@ -41,35 +42,6 @@ struct volume_info {
 	uint8_t nguid[16];
 	char serial[21], model[41], firmware[9];
 	unsigned n_queues_granted;
-};
-
-enum volume_path_state {
-	VOLUME_PATH_IDLE, /* the volume has failed, or not come to it so far */
-	VOLUME_PATH_CONNECTING,
-	VOLUME_PATH_LIVE,
-	VOLUME_PATH_LOST,   /* it is tried again */
-	VOLUME_PATH_DENIED, /* as VOLUME_DENIED and VOLUME_GONE; tried again, too */
-	VOLUME_PATH_GONE,
-	VOLUME_PATH_OTHER, /* it leads to another namespace */
-	VOLUME_PATH_UNFIT, /* it has too few queues, or too little of something else: last_error */
-};
-/* Any thread. One word, for people and -o json. */
-const char *volume_path_state_name(enum volume_path_state state);
-
-struct volume_path_status {
-	union addr address;
-	enum volume_path_state state;
-	uint64_t state_since_ns; /* clock_ns() */
-	bool is_used;		 /* new I/O may take it: live, and of the best ANA state */
-	const char *ana_state;	 /* "optimized"; NULL: not known, no ANA */
-	uint16_t cntlid;
-	char device[64]; /* RDMA device in use */
-	unsigned n_queues_live;
-	uint64_t n_in_flight;
-	uint64_t n_commands; /* that it answered */
-	uint64_t latency_ns; /* of small commands, as the policies see it; 0: not measured */
-	uint64_t n_losses;
-	struct error last_error;
 };
 
 struct volume_status {

@@ -9,6 +9,7 @@ enum fencing_way {
 	FENCING_RESET,	 /* by Cross-Controller Reset */
 	FENCING_TIME,	 /* by time: keep alive and the target's quiesce time have passed */
 	FENCING_CONNECT, /* not shown: the target has neither; its answer to Connect was trusted */
+	FENCING_WORD,	 /* not shown: an administrator vouches that its target is dead */
 	FENCING_WAYS,
 };
 

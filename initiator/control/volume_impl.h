@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The volume from inside: volume.c (public face), reconnect.c (its phases), proof.c (old writes),
- * path.c (the phases of a path), link.c and lane.c (its queues), volume_info.c (what is known).
- * Each calls only those behind it; what goes back up is path_ops, link_ops, controller_ops and
- * on_over.
+ * The volume from inside: volume.c, volume_paths.c (public face), reconnect.c (its phases), proof.c
+ * (old writes), path.c (the phases of a path), link.c and lane.c (its queues), volume_info.c (what
+ * is known). Each calls only those behind it; what goes back up is path_ops, link_ops,
+ * controller_ops, on_over and gone_call.
  * The volume has the I/O; a path has an association at a time, with a lane in each queue.
  */
 #pragma once
@@ -108,6 +108,16 @@ const char *volume_by_path(const struct path *path, char text[VOLUME_BY_PATH_MAX
 	     it##_at < (volume)->paths + VOLUME_PATHS_MAX; it##_at++)                              \
 		if ((it = *it##_at))
 
+/* ---- volume_paths.c ---- */
+
+/* Those of the configuration. 0 or -ENOMEM. */
+int volume_make_paths(struct volume *volume);
+void volume_free_paths(struct volume *volume);
+/* The lane of the path in this queue. 0 or -ENOMEM. */
+int volume_make_lane(struct volume_queue *queue, struct path *path);
+/* Its link is idle. Accepts that there is none. */
+void volume_free_lane(struct volume_queue *queue, struct path *path);
+
 /* ---- reconnect.c ---- */
 
 extern const struct path_ops reconnect_path_ops;
@@ -118,6 +128,10 @@ int reconnect_reopen(struct volume *volume); /* as volume_reopen */
 /* Ends the association; on_over follows, never from inside. */
 void reconnect_close(struct volume *volume);
 enum volume_state reconnect_state(const struct volume *volume);
+/* A path that was added begins as the others do, if the volume serves. */
+void reconnect_add(struct path *path);
+/* The wish of the path has changed: its lanes are to be used accordingly. */
+void reconnect_set_ranks(struct path *path);
 
 /* It was never live. */
 static inline bool volume_is_opening(const struct volume *volume)

@@ -219,7 +219,7 @@ unsigned volume_n_paths_live(const struct volume *volume)
 	return n;
 }
 
-enum lane_rank volume_rank(const struct path *path)
+static enum lane_rank rank_by_ana(const struct path *path)
 {
 	switch (path->controller.ana_state) {
 	case NVME_ANA_STATE_INACCESSIBLE:
@@ -230,6 +230,13 @@ enum lane_rank volume_rank(const struct path *path)
 		return LANE_RANK_POOR;
 	}
 	return LANE_RANK_BEST;
+}
+
+enum lane_rank volume_rank(const struct path *path)
+{
+	enum lane_rank rank = rank_by_ana(path);
+
+	return path->wish == PATH_WISH_KEEP ? rank : MIN(rank, LANE_RANK_LAST);
 }
 
 struct path *volume_best_path(const struct volume *volume)

@@ -77,6 +77,7 @@ void choose_join(struct lane *lane)
 
 	check(choice->n < VOLUME_PATHS_MAX);
 	choice->attached[choice->n++] = lane;
+	atomic_store(&lane->seen_rank, lane->rank);
 	lane->is_shunned = false;
 	lane->pace = (struct lane_pace){0};
 	choose_look(lane->queue);
@@ -93,14 +94,22 @@ void choose_leave(struct lane *lane)
 	choose_look(lane->queue);
 }
 
+void choose_take_rank(struct lane *lane)
+{
+	lane->rank = (enum lane_rank)atomic_load(&lane->wanted_rank);
+}
+
+/* Seen only when the choice is made anew: no command takes the lane as one of the old rank then. */
 void choose_rank(struct volume_queue *queue)
 {
+	for (unsigned i = 0; i < queue->choice.n; i++)
+		choose_take_rank(queue->choice.attached[i]);
+	choose_shun_none(queue);
 	for (unsigned i = 0; i < queue->choice.n; i++) {
 		struct lane *lane = queue->choice.attached[i];
 
-		lane->rank = (enum lane_rank)atomic_load(&lane->wanted_rank);
+		atomic_store(&lane->seen_rank, lane->rank);
 	}
-	choose_shun_none(queue);
 }
 
 bool choose_shun(struct lane *lane)

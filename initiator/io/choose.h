@@ -38,6 +38,8 @@ void choose_join(struct lane *lane);
 void choose_leave(struct lane *lane);
 /* A lane's state has changed: queue->lane may be another one then. */
 void choose_look(struct volume_queue *queue);
+/* The lane is not attached so far: it has the rank that control wants. */
+void choose_take_rank(struct lane *lane);
 /* Control has changed ranks. */
 void choose_rank(struct volume_queue *queue);
 /* The path of the lane refused I/O: others are used for a while. False: there is none. */

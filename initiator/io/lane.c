@@ -168,7 +168,7 @@ static void on_attach(struct loop_msg *msg)
 
 	lane->attach_result = attach(lane);
 	if (lane->state != LANE_DETACHED) {
-		lane->rank = (enum lane_rank)atomic_load(&lane->wanted_rank);
+		choose_take_rank(lane);
 		lane->awaited.n = &lane->table.n_in_flight;
 		loop_awaited_add(lane->queue->loop, &lane->awaited);
 		choose_join(lane);
@@ -235,6 +235,7 @@ static void on_drained(struct qp *qp)
 	struct lane *lane = qp->context;
 	struct list *in_flight = &lane->table.in_flight;
 
+	lane->n_taken_back = lane->table.n_in_flight;
 	/* From the youngest to the oldest, each to the head: the old order again. */
 	while (!list_is_empty(in_flight)) {
 		struct command *command = list_entry(in_flight->prev, struct command, node);

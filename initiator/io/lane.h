@@ -45,6 +45,7 @@ enum lane_state {
 /* How well a path serves the namespace now: ANA. Of those that are live the best are used. */
 enum lane_rank {
 	LANE_RANK_NONE, /* its target refuses I/O for now */
+	LANE_RANK_LAST, /* it is about to be removed */
 	LANE_RANK_POOR, /* non-optimized */
 	LANE_RANK_BEST, /* optimized, or there is no ANA */
 };
@@ -66,13 +67,14 @@ struct lane {
 	struct loop_msg attach_msg, start_msg, stop_msg;
 	struct loop_msg attached_msg, connected_msg, failed_msg, stopped_msg;
 	int attach_result;
+	unsigned n_taken_back; /* commands in flight when it was drained */
 	enum nvme_status connect_status;
 	uint64_t connect_result;
 	char fail_reason[160];
 
 	_Atomic unsigned wanted_rank; /* enum lane_rank; by control, which then sends mode_msg */
 	/* figures for the status, written by I/O */
-	_Atomic unsigned seen_in_flight;
+	_Atomic unsigned seen_in_flight, seen_rank; /* the rank that I/O goes by */
 	_Atomic uint64_t seen_pace_ns;
 	_Atomic uint64_t n_invalidated, n_revoked; /* keys: by the target, by us */
 
@@ -140,10 +142,9 @@ void lane_on_timeout(struct loop_timer *timer);
 
 /* ---- io.c: I/O loop ---- */
 
-/* Answered; the I/O is done when the device is done with the buffer and the target with its key. */
+/* Answered: done when the device is done with the buffer and the target with its key. */
 void io_complete_when_idle(struct lane *lane, struct command *command);
-/* The answer to a command that lent a key: invalidates the key if the target has not. Before
- * io_complete_when_idle. */
+/* Before that, if it lent a key: invalidates the key unless the target has. */
 void io_take_key_back(struct lane *lane, struct command *command, bool is_invalidated);
 /* The queue pair is dead: the I/O is held again, before all others, waits for proof, or ends. */
 void io_hold_again(struct lane *lane, struct volume_io *io);

@@ -74,6 +74,12 @@ void unflushed_set_up(struct unflushed *unflushed, unsigned path, bool is_up)
 	atomic_store(&unflushed->paths[path].is_up, is_up);
 }
 
+/* The numbers only grow: what was noted is at worst flushed once more. */
+void unflushed_forget(struct unflushed *unflushed, unsigned path)
+{
+	atomic_store(&unflushed->paths[path].was_flushed, false);
+}
+
 uint64_t unflushed_number(const struct unflushed *unflushed, unsigned path)
 {
 	return atomic_load(&unflushed->paths[path].noted);

@@ -73,6 +73,8 @@ bool unflushed_take_report(struct unflushed *unflushed);
 
 /* A Flush can be sent by the path, or none can any more. */
 void unflushed_set_up(struct unflushed *unflushed, unsigned path, bool is_up);
+/* Another path gets this index. */
+void unflushed_forget(struct unflushed *unflushed, unsigned path);
 /* The Flush that covers all writes that the path has acknowledged; 0: there were none. */
 uint64_t unflushed_number(const struct unflushed *unflushed, unsigned path);
 /* That Flush, or a later one, has succeeded by the path, or such writes were reported. */

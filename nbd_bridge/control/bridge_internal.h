@@ -4,6 +4,7 @@
  *
  *   bridge         start, connections, the volume's events
  *   bridge_rpc     status, reopen, detach
+ *   bridge_path    paths added and removed
  *   bridge_stop    the orderly end
  *   bridge_state   states, addresses
  *
@@ -29,6 +30,19 @@ enum bridge_state {
 	BRIDGE_CLOSING,	 /* the volume goes */
 };
 
+enum departure_state {
+	DEPARTURE_IS_NONE,
+	DEPARTURE_IS_WAITING,
+	DEPARTURE_IS_FLUSHING, /* a worker has the Flush */
+};
+
+/* Of a path that is being removed, one at a time: bridge_path.c. */
+struct bridge_departure {
+	unsigned state; /* enum departure_state */
+	union addr address;
+	struct loop_timer look;
+};
+
 struct bridge {
 	/* Thread: control */
 	const struct bridge_config *config; /* borrowed */
@@ -44,6 +58,7 @@ struct bridge {
 	struct rpc_server *rpc;
 	struct capture capture; /* of the volume's commands */
 	struct capture_service captures;
+	struct bridge_departure departure;
 	struct loop_fd signals;
 	struct loop_timer deadline;
 	struct list conns;
@@ -78,6 +93,15 @@ void bridge_stop(struct bridge *bridge, bool may_leave);
 void bridge_fail(struct bridge *bridge, const struct error *error);
 /* A connection is gone: after the last one, a stop that waits for it goes on. */
 void bridge_stop_goes_on(struct bridge *bridge);
+
+/* ---- bridge_path.c ---- */
+
+/* "address": "ADDRESS:PORT". 0, or -errno with *error. The path then connects, or leaves. */
+int bridge_path_add(struct bridge *bridge, struct json_object *params, struct error *error);
+int bridge_path_remove(struct bridge *bridge, struct json_object *params, struct error *error);
+/* The process ends: a path that leaves stays, unless its Flush is out; then bridge_stop_goes_on
+ * follows. */
+void bridge_path_stop(struct bridge *bridge);
 
 /* ---- bridge_rpc.c ---- */
 extern const struct rpc_method bridge_rpc_methods[];

@@ -5,6 +5,8 @@
  *   status            everything, one object ("schema": 1; keys are only added)
  *   stats             counts and latencies of the volume's I/O, which only grow
  *   capture           base/capture_rpc.h: the volume's commands and their responses
+ *   path.add {address}, path.remove {address, dead}
+ *                     paths of the volume, while it is used; answer as status
  *   reopen            a volume that has failed tries its target again; answers as status
  *   detach {force}    begins the orderly end, unless a client uses the volume; the caller waits for
  *                     the process to exit
@@ -46,13 +48,26 @@ static void put_seconds(struct json_object *o, const char *key, uint64_t ns)
 		put_uint(o, key, ns / NSEC_PER_SEC);
 }
 
-static void put_target(struct json_object *o, const struct bridge *bridge)
+/* The one that it was attached by, or the first if that was removed. */
+static const union addr *first_address(const struct bridge *bridge,
+				       const struct volume_status *status)
+{
+	const union addr *first = &bridge->config->volume.address;
+
+	for (unsigned i = 0; i < status->n_paths; i++)
+		if (addr_is_equal(first, &status->paths[i].address))
+			return first;
+	return status->n_paths ? &status->paths[0].address : first;
+}
+
+static void put_target(struct json_object *o, const struct bridge *bridge,
+		       const struct volume_status *status)
 {
 	const struct volume_config *config = &bridge->config->volume;
 	char address[ADDR_STRING_MAX];
 
 	put_string(o, "subsystem", config->subnqn);
-	put_string(o, "address", addr_format(address, &config->address));
+	put_string(o, "address", addr_format(address, first_address(bridge, status)));
 	put_uint(o, "nsid", config->nsid);
 	put_string(o, "hostnqn", config->hostnqn);
 	put_seconds(o, "keep_alive_s", config->keep_alive_ns);
@@ -144,11 +159,13 @@ static void put_fencing(struct json_object *to, const struct volume_fencing *fen
 		[FENCING_RESET] = "reset",
 		[FENCING_TIME] = "time",
 		[FENCING_CONNECT] = "connect",
+		[FENCING_WORD] = "word",
 	};
 	static const char *const counts[FENCING_WAYS] = {
 		[FENCING_RESET] = "resets",
 		[FENCING_TIME] = "holds",
 		[FENCING_CONNECT] = "connects",
+		[FENCING_WORD] = "words",
 	};
 	struct json_object *o = json_object_new_object(), *by = json_object_new_object();
 
@@ -203,36 +220,48 @@ static void put_paths(struct json_object *to, const struct volume_status *status
 	json_add(to, "path_list", array);
 }
 
-static void put_association(struct json_object *o, const struct bridge *bridge)
+/* As they are now: paths may have been added and removed. */
+static struct json_object *options_to_json(const struct bridge *bridge,
+					   const struct volume_status *status)
 {
-	struct volume_status status = {.state = VOLUME_CLOSING};
+	struct bridge_config config = *bridge->config;
+	const union addr *first = first_address(bridge, status);
 
-	if (bridge->volume)
-		volume_get_status(bridge->volume, &status);
-	put_string(o, "state", volume_state_name(status.state));
+	if (status->n_paths)
+		config.volume.n_others = 0;
+	for (unsigned i = 0; i < status->n_paths; i++)
+		if (!addr_is_equal(first, &status->paths[i].address))
+			config.volume.others[config.volume.n_others++] = status->paths[i].address;
+	return bridge_options(&config);
+}
+
+static void put_association(struct json_object *o, const struct bridge *bridge,
+			    const struct volume_status *status)
+{
+	put_string(o, "state", volume_state_name(status->state));
 	put_seconds(o, "state_since_s",
-		    status.state_since_ns ? clock_ns() - status.state_since_ns : 0);
+		    status->state_since_ns ? clock_ns() - status->state_since_ns : 0);
 	put_seconds(o, "gives_up_in_s",
-		    volume_state_holds(status.state) ? status.gives_up_in_ns : UINT64_MAX);
-	put_paths(o, &status);
-	put_uint(o, "queues_live", status.n_queues_live);
-	put_uint(o, "reconnects", status.n_reconnects);
-	put_uint(o, "buffer_bytes_used", status.backed_bytes);
-	put_uint(o, "held", status.n_held);
-	put_uint(o, "in_flight", status.n_in_flight);
+		    volume_state_holds(status->state) ? status->gives_up_in_ns : UINT64_MAX);
+	put_paths(o, status);
+	put_uint(o, "queues_live", status->n_queues_live);
+	put_uint(o, "reconnects", status->n_reconnects);
+	put_uint(o, "buffer_bytes_used", status->backed_bytes);
+	put_uint(o, "held", status->n_held);
+	put_uint(o, "in_flight", status->n_in_flight);
 	put_bool(o, "memory_windows", bridge->config->volume.has_windows);
-	put_uint(o, "keys_invalidated", status.n_invalidated);
-	put_uint(o, "keys_revoked", status.n_revoked);
-	put_uint(o, "cntlid", status.cntlid);
-	put_string(o, "rdma_device", status.device);
-	if (status.ana_state)
-		put_string(o, "ana_state", status.ana_state);
+	put_uint(o, "keys_invalidated", status->n_invalidated);
+	put_uint(o, "keys_revoked", status->n_revoked);
+	put_uint(o, "cntlid", status->cntlid);
+	put_string(o, "rdma_device", status->device);
+	if (status->ana_state)
+		put_string(o, "ana_state", status->ana_state);
 	else
 		json_add_null(o, "ana_state");
-	put_uint(o, "ana_group", status.ana_group);
-	put_fencing(o, &status.fencing);
-	put_error(o, "last_error", &status.last_error);
-	put_io_errors(o, &status.io_errors);
+	put_uint(o, "ana_group", status->ana_group);
+	put_fencing(o, &status->fencing);
+	put_error(o, "last_error", &status->last_error);
+	put_io_errors(o, &status->io_errors);
 }
 
 static void put_frontends(struct json_object *o, const struct bridge *bridge)
@@ -289,16 +318,19 @@ static struct json_object *call_status(void *context, struct json_object *params
 {
 	const struct bridge *bridge = context;
 	struct json_object *o = json_object_new_object();
+	struct volume_status status = {.state = VOLUME_CLOSING};
 
+	if (bridge->volume)
+		volume_get_status(bridge->volume, &status);
 	json_add(o, "schema", json_object_new_int(1));
 	put_string(o, "name", bridge->config->name);
 	json_add(o, "pid", json_object_new_int(getpid()));
 	put_string(o, "version", RBLK_VERSION);
 	put_frontends(o, bridge);
-	put_target(o, bridge);
+	put_target(o, bridge, &status);
 	put_namespace(o, bridge);
-	put_association(o, bridge);
-	json_add(o, "options", bridge_options(bridge->config));
+	put_association(o, bridge, &status);
+	json_add(o, "options", options_to_json(bridge, &status));
 	put_bool(o, "capturing", bridge->captures.is_running);
 	put_uint(o, "connection_moves", bridge->pool.n_moves);
 	json_add(o, "workers", workers_to_json(bridge));
@@ -338,7 +370,7 @@ static struct json_object *call_stats(void *context, struct json_object *params,
 	json_add(o, "schema", json_object_new_int(1));
 	put_string(o, "name", bridge->config->name);
 	put_uint(o, "time_ns", clock_ns());
-	put_target(o, bridge);
+	put_target(o, bridge, &status);
 	put_uint(o, "held", status.n_held);
 	put_uint(o, "in_flight", status.n_in_flight);
 	put_uint(o, "reads", stats.of[VOLUME_CLASS_READ].latency.n);
@@ -398,6 +430,20 @@ static struct json_object *call_reopen(void *context, struct json_object *params
 	return NULL;
 }
 
+static struct json_object *call_path_add(void *context, struct json_object *params,
+					 struct error *error)
+{
+	return bridge_path_add(context, params, error) == 0 ? call_status(context, NULL, error)
+							    : NULL;
+}
+
+static struct json_object *call_path_remove(void *context, struct json_object *params,
+					    struct error *error)
+{
+	return bridge_path_remove(context, params, error) == 0 ? call_status(context, NULL, error)
+							       : NULL;
+}
+
 static struct json_object *call_capture(void *context, struct json_object *params,
 					struct error *error)
 {
@@ -407,6 +453,8 @@ static struct json_object *call_capture(void *context, struct json_object *param
 }
 
 const struct rpc_method bridge_rpc_methods[] = {
-	{"status", call_status}, {"stats", call_stats},	    {"reopen", call_reopen},
-	{"detach", call_detach}, {"capture", call_capture}, {NULL, NULL},
+	{"status", call_status},	   {"stats", call_stats},
+	{"reopen", call_reopen},	   {"detach", call_detach},
+	{"capture", call_capture},	   {"path.add", call_path_add},
+	{"path.remove", call_path_remove}, {NULL, NULL},
 };

@@ -69,7 +69,8 @@ static bool needs_flush(const struct bridge *bridge)
 
 void bridge_stop_goes_on(struct bridge *bridge)
 {
-	if (bridge->state != BRIDGE_STOPPING || bridge->n_conns)
+	if (bridge->state != BRIDGE_STOPPING || bridge->n_conns ||
+	    bridge->departure.state == DEPARTURE_IS_FLUSHING)
 		return;
 	if (!needs_flush(bridge)) {
 		remove_queues(bridge);
@@ -105,6 +106,7 @@ void bridge_stop(struct bridge *bridge, bool may_leave)
 	}
 	bridge_move(bridge, BRIDGE_STOPPING);
 	pool_stop(&bridge->pool);
+	bridge_path_stop(bridge);
 	if (bridge->kernel)
 		bridge->kernel->ops->stop(bridge->kernel, may_leave);
 	bridge->sockets->ops->stop(bridge->sockets, may_leave);

@@ -184,6 +184,27 @@ int volume_reopen(struct volume *volume)
 	return -EINVAL;
 }
 
+/* ---- paths: it has none -------------------------------------------------------------------- */
+
+int volume_path_add(struct volume *volume, const union addr *address, struct error *error)
+{
+	error_set(error, EXIT_FAILED, NULL, "memory has no paths");
+	return -EOPNOTSUPP;
+}
+
+int volume_path_leave(struct volume *volume, const union addr *address, bool is_dead,
+		      struct error *error)
+{
+	return volume_path_add(volume, address, error);
+}
+
+enum volume_departure volume_path_go(struct volume *volume, const union addr *address)
+{
+	return DEPARTURE_DONE;
+}
+
+/* ---- what is known ------------------------------------------------------------------------- */
+
 void volume_get_info(const struct volume *volume, struct volume_info *ret_info)
 {
 	*ret_info = volume->info;

@@ -2,6 +2,7 @@
 """A volume with several paths: one is cut, killed or stopped while fio verifies, and no error reaches it."""
 
 import os
+import re
 import signal
 import sys
 
@@ -12,7 +13,7 @@ from harness import (LASTING, NQN, RBLKCTL, VERIFY, Scratch, Target, Volume, exp
 # until the case ends it: 32 MiB are written over and over, and each pass is read back
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0", "--loops=50",
         *VERIFY)
-USAGE, BUSY = 2, 5
+FAILED, USAGE, BUSY, UNREACHABLE = 1, 2, 5, 7
 
 
 class Beside(Scratch):
@@ -211,6 +212,108 @@ def words(scratch):
         expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def change(volume, verb, address, *options, check=True):
+    return rblk(volume.scratch, "path", verb, volume.name, address, *options, check=check)
+
+
+def added_and_removed(scratch):
+    """Paths come and go while fio verifies, the one by which the volume was attached among them."""
+    pair_of = pair(scratch)
+    volume = Volume(pair_of[0], 1, None, "--policy", "round-robin")
+    process = start_fio(scratch, volume.uri, *LOAD)
+    for new, old in (pair_of[::-1], pair_of) * 2:
+        output = change(volume, "add", new.address).stdout
+        expect(re.search(rf"{new.address} +live", output), f"rblk path add says\n{output}")
+        before = paths(volume)
+        wait_until(lambda was=before: all(now["commands"] > path["commands"] + 50
+                                          for now, path in zip(paths(volume), was)), "both paths are in use")
+        change(volume, "remove", old.address)
+        expect_equal([path["address"] for path in paths(volume)], [new.address], "addresses of the paths")
+        expect_equal(volume.status()["address"], new.address, "address of the volume")
+        wait_until(lambda target=old: not target.list("hosts")["hosts"], "its controller is gone")
+        still_runs(process)
+    expect_equal(volume.status()["fencing"]["held"], 0, "writes that wait for proof")
+    finish(process, volume)
+    for target in pair_of:
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def flushes(target):
+    return target.list("namespaces")["namespaces"][0]["flushes"]
+
+
+def flushed_first(scratch):
+    """What a path has acknowledged is flushed by it before it goes: no Flush by another covers it."""
+    left, right = pair(scratch)
+    volume = Volume(left, 1)
+    fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--size=1m")
+    change(volume, "add", right.address)
+    before = flushes(left)
+    change(volume, "remove", left.address)
+    expect(flushes(left) > before, "no flush by the path that was removed")
+    volume.detach()
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def lost_path_removed(scratch):
+    """A path whose target is dead goes at once; one that cannot be connected is not taken, unless it is to be."""
+    left, right = pair(scratch)
+    volume = Volume(left, 1, None, "--path", right.address)
+    wait_paths(volume, 2)
+    left.kill()
+    wait_paths(volume, 1)
+    change(volume, "remove", left.address)
+    expect_equal([path["address"] for path in paths(volume)], [right.address], "addresses of the paths")
+    failed = change(volume, "add", left.address, "--wait", "1s", check=False)
+    expect_equal(failed.returncode, UNREACHABLE, f"exit status: {failed.stderr}")
+    expect_equal(len(paths(volume)), 1, "paths")
+    change(volume, "add", left.address, "--wait", "0s", "--keep", check=False)
+    left.start()
+    wait_paths(volume, 2)
+    volume.detach()
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def dead(scratch):
+    """A target dies with a write in flight, and does not come back: an administrator's word lets the write go on."""
+    left, right = pair(scratch)
+    volume = Volume(left, 1, None, "--path", right.address, "--policy", "round-robin")
+    wait_paths(volume, 2)
+    process = load(scratch, volume)
+    live = change(volume, "remove", left.address, "--dead", check=False)
+    expect_equal(live.returncode, USAGE, f"exit status for a path that is live: {live.stderr}")
+    left.kill()
+    wait_until(lambda: volume.status()["fencing"]["held"] > 0, "writes wait for the proof")
+    change(volume, "remove", left.address, "--dead")
+    wait_until(lambda: volume.status()["fencing"]["held"] == 0, "they go on")
+    expect_equal(volume.status()["fencing"]["last_proof"], "word", "last proof")
+    finish(process, volume)
+    expect_equal(right.stop(), 0, "exit status of rblkd")
+
+
+def mistakes(scratch):
+    """What cannot be a path, or must not go, is refused and changes nothing."""
+    left, right = pair(scratch, "nsid: 1, ram: 64MiB")
+    volume = Volume(left, 1)
+
+    def refused(code, says, verb, address):
+        done = change(volume, verb, address, check=False)
+        expect_equal(done.returncode, code, f"{verb} {address}: {done.stderr}exit status")
+        expect(says in done.stderr, f"{verb} {address}: {done.stderr}")
+        expect_equal([path["state"] for path in paths(volume)], ["live"], f"paths after {verb} {address}")
+
+    refused(FAILED, "is not the one that was attached", "add", right.address)
+    refused(USAGE, "is a path of it already", "add", left.address)
+    refused(UNREACHABLE, "cannot find the address", "add", "no.such.host.invalid")
+    refused(USAGE, "is no path of it", "remove", right.address)
+    refused(BUSY, "is the only path that can serve I/O", "remove", left.address)
+    volume.detach()
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 run_cases([
     ("two portals of one rblkd", two_portals),
     ("kill -9 of either of two", killed),
@@ -219,4 +322,9 @@ run_cases([
     ("one path at attach", one_at_attach),
     ("another namespace", other_namespace),
     ("words", words),
+    ("added and removed under load", added_and_removed),
+    ("a path is flushed before it goes", flushed_first),
+    ("a lost path is removed", lost_path_removed),
+    ("a dead target", dead),
+    ("mistakes of adding and removing", mistakes),
 ])

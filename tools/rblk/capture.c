@@ -11,7 +11,6 @@
 #include "base/rpc.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
-#include "tools/rblk/run_dir.h"
 #include "tools/rblk/volumes.h"
 #include "tools/shared/capture.h"
 
@@ -36,23 +35,6 @@ static int call(void *context, struct json_object *params, struct json_object **
 	return report_error(program, &error);
 }
 
-/* The control socket of the volume that the user has named. */
-static int find_socket(const char *name, char path[PATH_MAX])
-{
-	struct json_object *status = NULL;
-	struct volumes volumes;
-	struct error error;
-	int code = volumes_read(&volumes, &error);
-
-	if (code == 0) {
-		status = volumes_find(&volumes, name, 0, &error);
-		code = status ? run_dir_path(path, json_text(status, "name"), "sock", &error)
-			      : (int)error.code;
-	}
-	volumes_release(&volumes);
-	return code ? report_error(program, &error) : EXIT_OK;
-}
-
 int capture_main(int argc, char **argv)
 {
 	struct capture_options capture = {0};
@@ -65,13 +47,16 @@ int capture_main(int argc, char **argv)
 	const struct args_usage usage = {
 		program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",
 		"Write a volume's next commands and responses to a pcapng file.", 1, 1};
-	char path[PATH_MAX];
+	char name[VOLUME_NAME_MAX], path[PATH_MAX];
+	struct error error;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
 	if (code >= 0)
 		return code;
 	code = capture_check(program, &capture);
-	if (code == EXIT_OK)
-		code = find_socket(argv[at], path);
-	return code == EXIT_OK ? capture_run(program, &capture, "rblk", call, path) : code;
+	if (code)
+		return code;
+	if (volumes_find_socket(argv[at], name, path, &error))
+		return report_error(program, &error);
+	return capture_run(program, &capture, "rblk", call, path);
 }

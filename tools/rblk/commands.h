@@ -19,5 +19,8 @@ int status_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 /* The next commands of a volume, as a file for Wireshark. */
 int capture_main(int argc, char **argv);
+/* Paths of a volume, while it is used. */
+int path_add_main(int argc, char **argv);
+int path_remove_main(int argc, char **argv);
 /* The volume process itself, in the foreground. */
 int serve_main(int argc, char **argv);

@@ -20,6 +20,8 @@ static const struct subcommand commands[] = {
 	{"status", status_main, "show everything about attached volumes"},
 	{"stats", stats_main, "show I/O counts, rates and latency of attached volumes"},
 	{"capture", capture_main, "write a volume's next commands and responses to a pcapng file"},
+	{"path add", path_add_main, "take one more path to a volume's target"},
+	{"path remove", path_remove_main, "take a path out of a volume, without a pause"},
 	{"serve", serve_main, "attach a namespace in the foreground and serve it by NBD"},
 	{"doctor", doctor_main, "look for what is wrong: machine, target, volumes"},
 	{"bench", bench_main, "measure a namespace, without NBD"},

@@ -252,6 +252,24 @@ struct json_object *volumes_find(const struct volumes *volumes, const char *text
 	return found;
 }
 
+int volumes_find_socket(const char *text, char name[VOLUME_NAME_MAX], char path[PATH_MAX],
+			struct error *error)
+{
+	struct json_object *status = NULL;
+	struct volumes volumes;
+	int code = volumes_read(&volumes, error);
+
+	if (code == 0) {
+		status = volumes_find(&volumes, text, 0, error);
+		code = status ? run_dir_path(path, json_text(status, "name"), "sock", error)
+			      : (int)error->code;
+	}
+	if (code == 0)
+		snprintf(name, VOLUME_NAME_MAX, "%s", json_text(status, "name"));
+	volumes_release(&volumes);
+	return code;
+}
+
 struct json_object *volumes_find_name(const struct volumes *volumes, const char *name)
 {
 	for (unsigned i = 0; i < volumes->n; i++)

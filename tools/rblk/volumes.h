@@ -2,9 +2,11 @@
 /* The attached volumes: their status, from their control sockets. Calls block. Thread: main. */
 #pragma once
 
+#include <limits.h>
 #include <json-c/json.h>
 
 #include "initiator/control/volume.h"
+#include "tools/rblk/target_name.h"
 
 struct volumes {
 	struct json_object *array; /* owned: a status object each, by name */
@@ -24,6 +26,9 @@ struct json_object *volumes_get(const struct volumes *volumes, unsigned i); /* b
  * when there is none, or several. */
 struct json_object *volumes_find(const struct volumes *volumes, const char *text, uint32_t nsid,
 				 struct error *error);
+/* Its name, and its control socket, as a path. 0, or an exit code with *error filled. */
+int volumes_find_socket(const char *text, char name[VOLUME_NAME_MAX], char path[PATH_MAX],
+			struct error *error);
 /* The one attached to this namespace through any of these addresses; NULL. */
 struct json_object *volumes_find_same(const struct volumes *volumes,
 				      const struct volume_config *config);

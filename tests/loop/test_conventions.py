@@ -63,7 +63,9 @@ def check_json(what, text):
 
 
 def answers(scratch):
-    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    second = free_port()
+    portals = f"127.0.0.1, port: {second}}}\n  - {{name: q, address: 127.0.0.1"
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"], listen=portals)
     volume = Volume(target, 1, "demo")
     fio(scratch, volume.uri, "--rw=randrw", "--bs=4k", "--size=1m")
     where = f"{NQN}@{target.address}"
@@ -76,6 +78,7 @@ def answers(scratch):
             ("rblkctl", "capture", "-t", "1ms", "-w", scratch.file("rblkd")),
             ("rblkctl", "capsules"), ("rblkctl", "diff"), ("rblkctl", "apply"), ("rblkctl", "ana", "list"),
             ("rblkctl", "qos", "list", "--interval", "100ms"), ("rblkctl", "ns", "resize", NQN, "1"),
+            *(("rblk", "path", verb, "demo", f"127.0.0.1:{second}") for verb in ("add", "remove")),
             *(("rblkctl", "list", what) for what in ("subsystems", "namespaces", "hosts", "connections", "portals")),
             ("rblk", "detach", "demo")):
         done = run(PROGRAMS[program], *arguments, "-o", "json", env=environment, check=False)

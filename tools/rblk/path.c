@@ -211,7 +211,7 @@ int path_add_main(int argc, char **argv)
 		{0},
 	};
 	const struct args_usage usage = {
-		change.program, "NAME|DEVICE|NQN@ADDRESS[:PORT] ADDRESS[:PORT]",
+		change.program, "NAME|DEVICE ADDRESS[:PORT]",
 		"Take one more path to a volume's target, while it is used.", 2, 2};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
@@ -233,7 +233,7 @@ int path_remove_main(int argc, char **argv)
 		{0},
 	};
 	const struct args_usage usage = {
-		change.program, "NAME|DEVICE|NQN@ADDRESS[:PORT] ADDRESS[:PORT]",
+		change.program, "NAME|DEVICE ADDRESS[:PORT]",
 		"Take a path out of a volume: other paths take its I/O first.", 2, 2};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 

@@ -21,7 +21,7 @@
 #include "softrdma/fabric/seg_queues.h"
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
-#define SEG_VERSION 5u
+#define SEG_VERSION 6u
 #define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched; less under a limit */
 #define SEG_MIN	    (64ULL << 20)
 
@@ -50,7 +50,7 @@ struct seg_qp {
 	_Atomic uint32_t state;	 /* enum ibv_qp_state; peer: -> ERR under lock */
 	_Atomic uint32_t events; /* peer: enum seg_event for the owner's helper */
 	_Atomic uint32_t waiter; /* peer: a send waits for a receive or for RTR */
-	uint32_t dest_qpn;
+	uint32_t dest;		 /* whose messages it takes: seg_qp_name */
 	uint32_t access;
 	uint32_t pd;
 	uint32_t max_dest_rd;
@@ -60,8 +60,8 @@ struct seg_qp {
 	_Atomic uint32_t established; /* peer: COMM_EST was raised */
 	_Atomic uint64_t claim;	      /* peer: position + 1 in the SRQ's order ring */
 	struct seg_rq rq;
-	_Atomic uint32_t is_datagram; /* UD; what follows is for it */
-	uint32_t qkey;
+	_Atomic uint32_t type; /* enum ibv_qp_type */
+	uint32_t qkey;	       /* UD */
 };
 
 /* A queue pair that receives what is sent to a multicast group. */

@@ -16,6 +16,13 @@ struct seg_lock {
 	_Atomic uint64_t owner;
 };
 
+/* A queue pair as the other end knows it: its number, which has 24 bits, and its kind. So one
+ * comparison shows that both ends are of one kind. */
+static inline uint32_t seg_qp_name(uint32_t qpn, enum ibv_qp_type type)
+{
+	return qpn | (type == IBV_QPT_UC ? 1u << 24 : 0);
+}
+
 /* A posted receive. The sge list follows, as many as the queue's max_sge. */
 struct seg_rqe {
 	uint64_t wr_id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A work request as the packets that a reliable connection would exchange for it: cut to the path
- * MTU, numbered, acknowledged (InfiniBand specification volume 1, chapters 5 and 9).
+ * A work request as the packets that a connection would exchange for it: cut to the path MTU,
+ * numbered, acknowledged unless it is UC (InfiniBand specification volume 1, chapters 5 and 9).
  *
  * An adapter may send several requests before the first answer arrives, and answer several at once;
  * here each is answered before the next. A refused message shows its first packet only, and a
@@ -29,6 +29,10 @@ enum {
 	FETCH_ADD = 20,
 	SEND_LAST_INV = 22,
 	SEND_ONLY_INV = 23,
+};
+
+enum {
+	LOSSY = 0x20, /* the bit in which UC's opcodes differ */
 };
 
 enum {
@@ -182,10 +186,11 @@ static void put_data(const struct trace_message *m, struct stream *s, uint32_t i
 	uint32_t op = m->w->opcode;
 	uint8_t which = part(i, n, ONLY);
 	bool first = i == 0, last = i == n - 1;
-	struct trace_bth bth = {.opcode = request_opcode(op, which),
+	bool lossy = sr_qp_is_lossy(m->qp);
+	struct trace_bth bth = {.opcode = request_opcode(op, which) | (lossy ? LOSSY : 0),
 				.dest_qpn = s->dest_qpn,
 				.psn = s->psn + i,
-				.ack_request = last,
+				.ack_request = last && !lossy,
 				.solicited = last && m->w->flags & IBV_SEND_SOLICITED};
 	struct trace_packet p;
 
@@ -307,7 +312,8 @@ static void put_send_or_write(const struct trace_message *m, struct stream *s)
 		put_data(m, s, i, n);
 	s->psn += n;
 	s->msn++;
-	put_acknowledge(m, s, s->psn - 1, false);
+	if (!sr_qp_is_lossy(m->qp)) /* UC: all is sent, and nothing answers, in any case */
+		put_acknowledge(m, s, s->psn - 1, false);
 }
 
 void trace_message(const struct trace_message *m)
@@ -316,7 +322,7 @@ void trace_message(const struct trace_message *m)
 
 	trace_begin();
 	s = stream_of(m);
-	if (m->answer != TRACE_ACK)
+	if (m->answer != TRACE_ACK && !sr_qp_is_lossy(m->qp))
 		put_refused(m, s);
 	else if (m->w->opcode == IBV_WR_RDMA_READ)
 		put_read(m, s);

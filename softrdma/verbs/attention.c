@@ -47,8 +47,9 @@ static void peer_died(struct sr_qp *qp, uint64_t arg)
 	struct sr_peer *dead = (struct sr_peer *)(uintptr_t)arg;
 
 	pthread_mutex_lock(&qp->sq_lock);
-	if (qp->end.peer == dead || qp->is_datagram) { /* any peer may have held a datagram's */
-		sr_rq_lock(sr_peer_self, qp->slot);    /* repairs what the peer left half done */
+	if (qp->end.peer == dead ||
+	    sr_qp_is_datagram(qp)) {		    /* any peer may have held a datagram's */
+		sr_rq_lock(sr_peer_self, qp->slot); /* repairs what the peer left half done */
 		sr_rq_unlock(sr_peer_self, qp->slot);
 		sr_qp_run(qp);
 	}

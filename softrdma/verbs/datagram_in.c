@@ -29,7 +29,7 @@ static bool is_for(const struct seg_qp *q, const struct sr_datagram *d)
 {
 	uint32_t state = atomic_load(&q->state);
 
-	return atomic_load(&q->is_datagram) && q->qkey == d->qkey &&
+	return atomic_load(&q->type) == IBV_QPT_UD && q->qkey == d->qkey &&
 	       (d->qpn == SR_MULTICAST_QPN || atomic_load(&q->qpn) == d->qpn) &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }

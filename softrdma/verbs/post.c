@@ -151,6 +151,20 @@ static int copy_operation(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_s
 	}
 }
 
+bool sr_wqe_is_lossy(uint32_t opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+	       opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	       opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
+}
+
+static int copy_unreliable(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
+{
+	if (sr_qp_is_datagram(qp))
+		return copy_datagram(qp, w, wr);
+	return sr_wqe_is_lossy(wr->opcode) ? copy_operation(qp, w, wr) : EINVAL;
+}
+
 /* Whether a device like siw would refuse the request when it sends it; requests before it are
  * posted. */
 static int siw_refuses(const struct sr_wqe *w)
@@ -182,8 +196,8 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	w->stage = WQE_QUEUED;
 	w->is_fated = false;
 	w->moved = 0;
-	r = __builtin_expect(qp->is_datagram, 0) ? copy_datagram(qp, w, wr)
-						 : copy_operation(qp, w, wr);
+	r = __builtin_expect(qp->type != IBV_QPT_RC, 0) ? copy_unreliable(qp, w, wr)
+							: copy_operation(qp, w, wr);
 	if (!r && sr_is_siw())
 		r = siw_refuses(w);
 	if (!r)

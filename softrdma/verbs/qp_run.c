@@ -72,7 +72,7 @@ static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *re
 	if (*ret_status)
 		return false;
 	ns = chaos_hold_ns(4096ULL << qp->attr.timeout);
-	if (wants_receive(w) && !qp->is_datagram && chaos_rnr()) {
+	if (wants_receive(w) && qp->type == IBV_QPT_RC && chaos_rnr()) {
 		if (!qp->attr.rnr_retry)
 			*ret_status = IBV_WC_RNR_RETRY_EXC_ERR;
 		ns += chaos_rnr_ns(sr_qp_rnr_ns(qp), qp->attr.rnr_retry);
@@ -102,6 +102,24 @@ static bool chaos_takes(struct sr_qp *qp, struct sr_wqe *w, bool *ret_go_on)
 	return sr_qp_put_off(qp, w, ret_go_on);
 }
 
+/*
+ * UC: nothing repeats what did not arrive, and no answer reports that it did not (IBA 9.8.2).
+ * Errors of this side stay errors.
+ */
+static bool is_lost(const struct sr_qp *qp, enum sr_qp_wait why, enum ibv_wc_status status)
+{
+	return sr_qp_is_lossy(qp) &&
+	       (why != WAIT_NO || status == IBV_WC_REM_ACCESS_ERR ||
+		status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
+}
+
+/* Chaos: the message never arrives. */
+static bool chaos_drops(const struct sr_qp *qp, const struct sr_wqe *w)
+{
+	return sr_qp_is_lossy(qp) && !w->moved && w->opcode != IBV_WR_LOCAL_INV &&
+	       w->opcode != IBV_WR_BIND_MW && chaos_packet() == CHAOS_PACKET_DROPPED;
+}
+
 /* True: continue with the next request. */
 static bool run_one(struct sr_qp *qp)
 {
@@ -113,9 +131,18 @@ static bool run_one(struct sr_qp *qp)
 	if ((chaos_on() || qp->n_late) && !qp->engine->completes_later &&
 	    chaos_takes(qp, w, &go_on))
 		return go_on;
+	if (chaos_on() && !qp->engine->completes_later && chaos_drops(qp, w)) {
+		sr_qp_succeed(qp, qp->exec++, 0);
+		return true;
+	}
 	status = qp->engine->execute(qp, w, qp->exec, &why);
 	if (why == WAIT_CHAOS)
 		return false;
+	if ((why != WAIT_NO || status) && is_lost(qp, why, status)) {
+		sr_qp_succeed(qp, qp->exec, 0);
+		why = WAIT_NO;
+		status = IBV_WC_SUCCESS;
+	}
 	if (why != WAIT_NO) {
 		if (sr_qp_keep_waiting(qp, why))
 			return false;

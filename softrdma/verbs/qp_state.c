@@ -5,7 +5,7 @@
  *   RESET -> INIT -> RTR -> RTS <-> SQD,  any -> ERR, any -> RESET
  *
  * Each transition has the attributes it requires and those it allows, as in IBA table 91 and the
- * kernel's qp_state_table for RC and UD; anything missing or extra is EINVAL. RTR looks up the
+ * kernel's qp_state_table for RC, UC and UD; anything missing or extra is EINVAL. RTR looks up the
  * other end. A queue pair for datagrams has none: it opens its addresses.
  * RTS resumes a sender that waits for this end. RESET drops the work requests and the completions
  * without a trace; ERR flushes them.
@@ -53,6 +53,23 @@ static const struct transition transitions[] = {
 		 IBV_QP_PATH_MIG_STATE},
 };
 
+static const struct transition lossy_transitions[] = {
+	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+	{IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN,
+	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_RTS, IBV_QPS_RTS, 0,
+	 IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	{IBV_QPS_SQD, IBV_QPS_RTS, 0,
+	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+	 IBV_QP_AV | IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+		 IBV_QP_PATH_MIG_STATE},
+};
+
 static const struct transition datagram_transitions[] = {
 	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
 	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
@@ -64,21 +81,44 @@ static const struct transition datagram_transitions[] = {
 	{IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
 };
 
-static const struct transition *find_transition(bool is_datagram, enum ibv_qp_state from,
+#define TABLE(name)                                                                                \
+	(struct table)                                                                             \
+	{                                                                                          \
+		name, sizeof(name) / sizeof(*(name))                                               \
+	}
+
+struct table {
+	const struct transition *rows;
+	size_t n;
+};
+
+static struct table table_of(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_UD:
+		return TABLE(datagram_transitions);
+	case IBV_QPT_UC:
+		return TABLE(lossy_transitions);
+	default:
+		return TABLE(transitions);
+	}
+}
+
+static const struct transition *find_transition(enum ibv_qp_type type, enum ibv_qp_state from,
 						enum ibv_qp_state to)
 {
-	const struct transition *t = is_datagram ? datagram_transitions : transitions;
-	size_t n = is_datagram ? sizeof(datagram_transitions) : sizeof(transitions);
+	struct table t = table_of(type);
 
-	for (const struct transition *end = t + n / sizeof(*t); t < end; t++)
-		if (t->from == from && t->to == to)
-			return t;
+	for (size_t i = 0; i < t.n; i++)
+		if (t.rows[i].from == from && t.rows[i].to == to)
+			return &t.rows[i];
 	return NULL;
 }
 
-static bool transition_ok(bool is_datagram, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+static bool transition_ok(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+			  int mask)
 {
-	const struct transition *t = find_transition(is_datagram, from, to);
+	const struct transition *t = find_transition(type, from, to);
 
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		return !(mask & ~ANY_TIME);
@@ -153,7 +193,7 @@ static void publish(struct sr_qp *qp, enum ibv_qp_state to)
 
 	sr_rq_lock(sr_peer_self, qp->slot);
 	s->access = qp->attr.qp_access_flags;
-	s->dest_qpn = qp->attr.dest_qp_num;
+	s->dest = seg_qp_name(qp->attr.dest_qp_num, qp->type);
 	s->qkey = qp->attr.qkey;
 	s->max_dest_rd = qp->attr.max_dest_rd_atomic;
 	s->min_rnr_timer = qp->attr.min_rnr_timer;
@@ -172,7 +212,7 @@ static void to_reset(struct sr_qp *qp)
 	atomic_store(&s->rq.posted, 0);
 	atomic_store(&s->rq.head, 0);
 	atomic_store(&s->rq.polled, 0);
-	s->dest_qpn = 0;
+	s->dest = 0;
 	atomic_store(&s->established, 0);
 	sr_rq_unlock(sr_peer_self, qp->slot);
 	sr_qp_forget_late(qp);
@@ -217,11 +257,11 @@ static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask,
 
 	if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != from)
 		return EINVAL;
-	if (!transition_ok(qp->is_datagram, from, to, mask) || !values_ok(a, mask))
+	if (!transition_ok(qp->type, from, to, mask) || !values_ok(a, mask))
 		return EINVAL;
 	merge_path(&qp->attr, a, mask);
 	merge_limits(&qp->attr, a, mask);
-	if (to == IBV_QPS_RTR && !qp->is_datagram)
+	if (to == IBV_QPS_RTR && !sr_qp_is_datagram(qp))
 		qp->engine = engine;
 	arrive(qp, from, to, a, mask, found);
 	qp->ib.qp_base.state = to;
@@ -239,7 +279,7 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 	 * May wait for the other process' helper, so the caller holds no lock, which that helper
 	 * may need. A QP number that does not exist is no error: sends to it time out.
 	 */
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && qp->is_datagram)
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && sr_qp_is_datagram(qp))
 		sr_engine_open();
 	else if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		engine = mask & IBV_QP_AV ? sr_engine_for(attr) : sr_engine();

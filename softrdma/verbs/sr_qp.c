@@ -62,6 +62,21 @@ static uint32_t round_pow2(uint32_t n)
 	return size;
 }
 
+static bool is_type(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+}
+
+/* The operations that ibv_wr_* shall have: those of UC are the ones with an opcode (IBA table 38).
+ */
+static bool has_operations(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->qp_type != IBV_QPT_UC || !(a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+	       !(a->send_ops_flags &
+		 (IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV));
+}
+
 static int check_init(const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_qp_cap *c = &a->cap;
@@ -72,7 +87,7 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
 	    (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     a->send_ops_flags & (IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE)))
 		return EOPNOTSUPP;
-	if ((a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UD) ||
+	if (!is_type(a->qp_type) || !has_operations(a) ||
 	    (sr_is_siw() &&
 	     (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS || a->qp_type != IBV_QPT_RC)))
 		return EOPNOTSUPP;
@@ -121,11 +136,11 @@ static void open_shared(struct sr_qp *qp, uint32_t pd)
 	atomic_store(&s->waiter, 0);
 	atomic_store(&s->established, 0);
 	atomic_store(&s->claim, 0);
-	s->dest_qpn = s->access = s->max_dest_rd = s->min_rnr_timer = 0;
+	s->dest = s->access = s->max_dest_rd = s->min_rnr_timer = 0;
 	s->pd = pd;
 	s->recv_cq = qp->recv_cq->slot;
 	s->srq = qp->srq ? qp->srq->slot + 1 : 0;
-	atomic_store(&s->is_datagram, qp->is_datagram);
+	atomic_store(&s->type, qp->type);
 	s->qkey = 0;
 	atomic_store(&s->rq.posted, 0);
 	atomic_store(&s->rq.head, 0);
@@ -151,6 +166,7 @@ static void fill_ib(struct sr_qp *qp, struct ibv_context *c, const struct ibv_qp
 	pthread_mutex_init(&qp->ib.qp_base.mutex, NULL);
 	pthread_cond_init(&qp->ib.qp_base.cond, NULL);
 	sr_qp_ex_init(qp);
+	qp->name = seg_qp_name(qpn, qp->type);
 	atomic_store(&qp->s->qpn, qpn);
 }
 
@@ -171,8 +187,8 @@ static struct sr_qp *new_qp(const struct ibv_qp_init_attr_ex *a)
 		return NULL;
 	qp->send_cq = sr_to_cq(a->send_cq);
 	qp->recv_cq = sr_to_cq(a->recv_cq);
-	qp->is_datagram = a->qp_type == IBV_QPT_UD;
-	qp->engine = qp->is_datagram ? &sr_datagram_engine : sr_engine();
+	qp->type = a->qp_type;
+	qp->engine = sr_qp_is_datagram(qp) ? &sr_datagram_engine : sr_engine();
 	qp->srq = a->srq ? sr_to_srq(a->srq) : NULL;
 	qp->signals_all = a->sq_sig_all;
 	qp->cap = a->cap;
@@ -279,7 +295,7 @@ SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 	struct sr_pd *pd;
 
 	set_live(qp, false); /* the helper skips it now; pollers may still meet it */
-	if (qp->is_datagram)
+	if (sr_qp_is_datagram(qp))
 		sr_multicast_forget(qp->slot);
 	sr_timer_stop(&qp->timer);
 	sr_timer_stop(&qp->late_timer);

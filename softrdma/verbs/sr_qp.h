@@ -35,8 +35,9 @@ struct sr_qp {
 	struct sr_srq *srq;
 	struct ibv_qp_cap cap;
 	bool signals_all;
-	bool is_datagram; /* UD */
-	bool is_live;	  /* fully created, not being destroyed; guarded by the table lock */
+	enum ibv_qp_type type;
+	uint32_t name; /* seg_qp_name */
+	bool is_live;  /* fully created, not being destroyed; guarded by the table lock */
 	size_t rq_bytes;
 	unsigned async_delivered; /* guarded by the context's lock */
 
@@ -95,6 +96,18 @@ static inline size_t sr_wqe_slot(const struct sr_qp *qp, const struct sr_wqe *w)
 static inline const union sr_wqe_extra *sr_qp_extra(const struct sr_qp *qp, const struct sr_wqe *w)
 {
 	return &qp->extras[sr_wqe_slot(qp, w)];
+}
+
+/* UD: each work request names its own destination. Any thread. */
+static inline bool sr_qp_is_datagram(const struct sr_qp *qp)
+{
+	return qp->type == IBV_QPT_UD;
+}
+
+/* UC: connected, and what does not arrive is lost in silence. Any thread. */
+static inline bool sr_qp_is_lossy(const struct sr_qp *qp)
+{
+	return qp->type == IBV_QPT_UC;
 }
 
 /* Any thread; also processes that are connected to it see this state. */

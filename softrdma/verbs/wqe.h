@@ -65,6 +65,8 @@ union sr_wqe_extra {
 	} datagram;
 };
 
+/* Whether a UC queue pair has such work requests: IBA table 38 has no opcode for others. */
+bool sr_wqe_is_lossy(uint32_t opcode);
 bool sr_wqe_may_post(const struct sr_qp *qp);
 /* The slot at the head of the ring, NULL = full. The caller advances the head. */
 struct sr_wqe *sr_wqe_next(struct sr_qp *qp);

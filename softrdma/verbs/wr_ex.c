@@ -46,14 +46,20 @@ static void wr_abort(struct ibv_qp_ex *ib)
 	pthread_mutex_unlock(&qp->sq_lock);
 }
 
+static bool has_operation(const struct sr_qp *qp, enum ibv_wr_opcode opcode)
+{
+	if (sr_qp_is_datagram(qp))
+		return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+	return !sr_qp_is_lossy(qp) || sr_wqe_is_lossy(opcode);
+}
+
 /* Queues a request. NULL: there is an error already, which wr_complete returns. */
 static struct sr_wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 {
 	struct sr_qp *qp = from_ex(ib);
 	struct sr_wqe *w;
 
-	if (qp->is_datagram && !qp->ex_error && opcode != IBV_WR_SEND &&
-	    opcode != IBV_WR_SEND_WITH_IMM)
+	if (!qp->ex_error && !has_operation(qp, opcode))
 		qp->ex_error = EINVAL;
 	w = qp->ex_error ? NULL : sr_wqe_next(qp);
 
@@ -62,7 +68,7 @@ static struct sr_wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 			qp->ex_error = ENOMEM;
 		return NULL;
 	}
-	if (qp->is_datagram && sr_wqe_datagram(qp, w, NULL, 0, 0) == ENOMEM) {
+	if (sr_qp_is_datagram(qp) && sr_wqe_datagram(qp, w, NULL, 0, 0) == ENOMEM) {
 		qp->ex_error = ENOMEM;
 		return NULL;
 	}
@@ -220,7 +226,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn
 	struct sr_wqe *w = current(ib);
 
 	if (w)
-		qp->ex_error = qp->is_datagram ? sr_wqe_datagram(qp, w, ah, qpn, qkey) : EINVAL;
+		qp->ex_error = sr_qp_is_datagram(qp) ? sr_wqe_datagram(qp, w, ah, qpn, qkey)
+						     : EINVAL;
 }
 
 static void unsupported(struct ibv_qp_ex *ib)

@@ -4,9 +4,9 @@
  * passing in between: nothing is written outside of what was offered, and the halves stay within
  * their rings and windows.
  *
- * A script of records: what (1 byte), an argument (1 byte), then for packets their length (1 byte)
- * and bytes from the BTH on. The argument replaces the PSN: relative to what the half expects, so
- * that scripts reach beyond the first comparison.
+ * A script of records: what (1 byte; its top bit: of an unreliable connection), an argument (1
+ * byte), then for packets their length (1 byte) and bytes from the BTH on. The argument replaces
+ * the PSN: relative to what the half expects, so that scripts reach beyond the first comparison.
  */
 #include <string.h>
 
@@ -66,6 +66,8 @@ static enum roce_verdict scatter(void *context, uint32_t offset, const uint8_t *
 
 	check(w->n_receives);
 	check(offset == w->received || !offset);
+	if (n && *data == 0xee)
+		return ROCE_BROKEN;
 	if (offset > RECEIVE_BYTES || n > RECEIVE_BYTES - offset)
 		return ROCE_INVALID;
 	memcpy(w->receive + offset, data, n);
@@ -121,6 +123,10 @@ static void check_world(const struct world *w)
 	check(roce_psn_diff(w->q.next, w->q.una) >= 0 && roce_psn_diff(w->q.end, w->q.next) >= 0);
 	check(w->q.n_reads <= w->q.config.max_rd_atomic);
 	check(w->r.n_owed <= 2 * MAX_RD && w->r.n_saved <= MAX_RD);
+	if (!w->q.config.is_lossy)
+		return;
+	check(w->q.una == w->q.end && !w->q.in_flight && !roce_requester_deadline(&w->q));
+	check(!w->r.n_owed && !w->r.owes_answer);
 }
 
 static void post(struct world *w, uint8_t how)
@@ -128,8 +134,10 @@ static void post(struct world *w, uint8_t how)
 	static const uint32_t lengths[] = {0, 1, MTU, MTU + 1, 3 * MTU, 40000, 8, 100};
 	struct roce_request q = {.kind = how % 6, .length = lengths[how >> 5], .va = how};
 
+	if (w->q.config.is_lossy && q.kind != ROCE_LOCAL)
+		q.kind = how & 1 ? ROCE_WRITE : ROCE_SEND;
 	q.has_imm = how & 8;
-	q.has_invalidate = q.kind == ROCE_SEND && !q.has_imm && how & 16;
+	q.has_invalidate = q.kind == ROCE_SEND && !q.has_imm && how & 16 && !w->q.config.is_lossy;
 	q.is_fenced = how & 16;
 	q.is_solicited = how & 1;
 	if (how == 0xff)
@@ -219,12 +227,14 @@ static void deliver_packet(struct world *w, enum what what, uint8_t argument, co
 	check(p.payload >= padded && p.payload + p.payload_bytes <= padded + sizeof(padded));
 	check_written(&p);
 	is_response = roce_traits(p.opcode) & ROCE_IS_RESPONSE;
-	if (!(roce_traits(p.opcode) & ROCE_IS_RC))
+	if (!(roce_traits(p.opcode) & (w->q.config.is_lossy ? ROCE_IS_UC : ROCE_IS_RC)))
 		return;
 	if (what != RAW)
 		p.psn = roce_psn_add(is_response ? w->q.una : w->r.expected,
 				     (uint32_t)(int8_t)argument);
-	if (is_response)
+	if (w->q.config.is_lossy)
+		roce_responder_receive_lossy(&w->r, &p, &host, w);
+	else if (is_response)
 		to_requester(w, &p);
 	else
 		roce_responder_receive(&w->r, &p, &host, w);
@@ -256,9 +266,10 @@ static void step(struct world *w, enum what what, uint8_t argument)
 	}
 }
 
-static void open_world(struct world *w, uint8_t how)
+static void open_world(struct world *w, uint8_t how, bool is_lossy)
 {
-	struct roce_requester_config config = {.mtu = MTU,
+	struct roce_requester_config config = {.is_lossy = is_lossy,
+					       .mtu = MTU,
 					       .first_psn = how & 1 ? 0xfffffe : 5,
 					       .max_rd_atomic = MAX_RD,
 					       .retries = how >> 1 & 7,
@@ -274,28 +285,30 @@ static void open_world(struct world *w, uint8_t how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static struct world w;
+	static struct world worlds[2];
 
 	if (!n)
 		return 0;
-	open_world(&w, *data++);
+	open_world(&worlds[0], *data, false);
+	open_world(&worlds[1], *data++, true);
 	for (n--; n >= 2;) {
-		enum what what = data[0] % N_WHAT;
+		struct world *w = &worlds[data[0] >> 7];
+		enum what what = (data[0] & 0x7f) % N_WHAT;
 		uint8_t argument = data[1];
 		size_t length;
 
 		data += 2;
 		n -= 2;
 		if (what != TO_RESPONDER && what != TO_REQUESTER && what != RAW) {
-			step(&w, what, argument);
-			check_world(&w);
+			step(w, what, argument);
+			check_world(w);
 			continue;
 		}
 		if (!n)
 			break;
 		length = *data < n - 1 ? *data : n - 1;
-		deliver_packet(&w, what, argument, data + 1, length);
-		check_world(&w);
+		deliver_packet(w, what, argument, data + 1, length);
+		check_world(w);
 		data += 1 + length;
 		n -= 1 + length;
 	}

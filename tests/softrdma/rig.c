@@ -50,6 +50,15 @@ int to_init(struct ibv_qp *qp)
 			     IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
 }
 
+/* The attributes of RC that UC has not (IBA table 91). */
+static int mask_of(const struct ibv_qp *qp, int mask)
+{
+	const int reliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
+			     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+
+	return qp->qp_type == IBV_QPT_UC ? mask & ~reliable : mask;
+}
+
 int to_rtr(struct ibv_qp *qp, uint32_t dest)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR,
@@ -60,9 +69,9 @@ int to_rtr(struct ibv_qp *qp, uint32_t dest)
 				.ah_attr = {.port_num = 1, .is_global = 1}};
 
 	return ibv_modify_qp(qp, &a,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				     IBV_QP_MIN_RNR_TIMER);
+			     mask_of(qp, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 }
 
 int to_rts(struct ibv_qp *qp)
@@ -74,8 +83,9 @@ int to_rts(struct ibv_qp *qp)
 				.max_rd_atomic = rig_opts.rd_atomic};
 
 	return ibv_modify_qp(qp, &a,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+			     mask_of(qp, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+						 IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 enum ibv_qp_state state_of(struct ibv_qp *qp)

@@ -208,7 +208,12 @@ static void arrive(struct world *w, const struct datagram *d)
 		return;
 	assert_true(roce_packet_decode(d->bytes, d->n, &p));
 	assert_int_equal(!(roce_traits(p.opcode) & ROCE_IS_RESPONSE), d->to_responder);
-	if (d->to_responder)
+	if (w->q.config.is_lossy) {
+		assert_true(d->to_responder && w->n_arrived < WIRE);
+		assert_true(roce_traits(p.opcode) & ROCE_IS_UC && !p.ack_request);
+		w->arrived[w->n_arrived++] = p.psn;
+		roce_responder_receive_lossy(&w->r, &p, &world_host, w);
+	} else if (d->to_responder)
 		roce_responder_receive(&w->r, &p, &world_host, w);
 	else
 		take_response(w, &p);
@@ -280,6 +285,11 @@ struct world *new_world(uint32_t psn)
 void end_world(struct world *w)
 {
 	free_worlds[n_free++] = w;
+}
+
+void make_lossy(struct world *w)
+{
+	w->q.config.is_lossy = true;
 }
 
 void post(struct world *w, struct roce_request q)

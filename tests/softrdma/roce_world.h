@@ -80,6 +80,8 @@ struct world {
 	uint64_t n_wr;
 	uint64_t originals[RING];
 	uint64_t window;
+	uint32_t arrived[WIRE]; /* of an unreliable one: the numbers of the packets */
+	unsigned n_arrived;
 
 	struct datagram wire[WIRE];	      /* ordered by time */
 	uint8_t mine[MEMORY], theirs[MEMORY]; /* of the requester and of the responder */
@@ -93,6 +95,8 @@ int world_prepare(void **state);
 /* One of the few that there are; psn: where the requester begins. */
 struct world *new_world(uint32_t psn);
 void end_world(struct world *w);
+/* Before anything is posted: the connection is an unreliable one. */
+void make_lossy(struct world *w);
 void post(struct world *w, struct roce_request q);
 /* Sends what may be sent, and counts what is done. */
 void pump_requester(struct world *w);

@@ -600,6 +600,29 @@ static void comes_back(void **state)
 	}
 }
 
+static int setup_unreliable(void **state)
+{
+	rig_opts.init.qp_type = IBV_QPT_UC;
+	return setup(state);
+}
+
+/* softrdma(1), drop: on one host it loses whole messages of UC, and nothing else happens. */
+static void loses_messages(void **state)
+{
+	struct rig *r = *state;
+
+	assert_int_equal(recv_at(&r->b, 3, 0, 64), 0);
+	chaos(r, "drop=100");
+	for (uint64_t i = 0; i < 20; i++) {
+		assert_int_equal(send_from(&r->a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		expect_wc(r->a.scq, i, IBV_WC_SUCCESS);
+	}
+	expect_empty(r->b.rcq);
+	chaos(r, "");
+	assert_int_equal(send_from(&r->a, 20, 0, 8, IBV_SEND_SIGNALED), 0);
+	expect_wc(r->b.rcq, 3, IBV_WC_SUCCESS);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -613,6 +636,7 @@ int main(void)
 		T(exhausts_a_queue),
 		T(spurious_events),
 		T(loses_completions),
+		cmocka_unit_test_setup_teardown(loses_messages, setup_unreliable, teardown),
 		cmocka_unit_test_setup_teardown(removes_the_device, setup, teardown_removed),
 		T(comes_back),
 		T(completes_after_the_peer),

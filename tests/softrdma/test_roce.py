@@ -127,6 +127,17 @@ def datagrams(mtu, v6, size="1000", *options):
     expect((LOCAL6 if v6 else LOCAL) in said[0], f"not the right address in\n{said[0]}")
 
 
+def unreliable(mtu, path_mtu, v6, size="4096", faults=None):
+    """Connections that lose messages: WRITEs are counted by their sender, so faults do no harm."""
+    HOSTS.set_mtu(mtu)
+    if faults:
+        same(["ib_write_bw", "-F", "-x", gid(v6), "-c", "UC", "-n", "500", "-s", size],
+             env={"SOFTRDMA_CHAOS": faults})
+        return
+    said = same(["ibv_uc_pingpong", "-g", gid(v6), "-m", path_mtu, "-n", "300", "-s", size, "-e"])
+    expect((LOCAL6 if v6 else LOCAL) in said[0], f"not the right address in\n{said[0]}")
+
+
 def vanished_peer():
     """SIGKILL leaves the other side with retries, and then an error; nothing hangs."""
     HOSTS.set_mtu(SMALL)
@@ -240,6 +251,10 @@ CASES = [
     ("ibv_ud_pingpong over IPv4", partial(datagrams, SMALL, False)),
     ("ibv_ud_pingpong over IPv6, sleeping", partial(datagrams, SMALL, True, "999", "-e")),
     ("ibv_ud_pingpong, 4096 bytes", partial(datagrams, LARGE, False, "4096")),
+    ("ibv_uc_pingpong over IPv4", partial(unreliable, SMALL, "1024", False)),
+    ("ibv_uc_pingpong over IPv6", partial(unreliable, LARGE, "4096", True)),
+    ("ibv_uc_pingpong, 100000 bytes", partial(unreliable, SMALL, "1024", False, "100000")),
+    ("UC with 10 % of each fault", partial(unreliable, LARGE, "4096", False, "65536", FAULTS_10)),
     ("vanished peer", vanished_peer),
     ("peers on one host stay on shared memory", on_one_host),
     ("a path MTU that the link cannot carry", too_large_for_the_link),
@@ -249,7 +264,9 @@ CASES = [
         ("ib_send_lat", "-n", "200"), ("ib_send_bw", "-n", "500", "-s", "65536"), ("ib_write_lat", "-n", "200"),
         ("ib_write_bw", "-n", "500", "-q", "4"), ("ib_read_lat", "-n", "200"), ("ib_read_bw", "-n", "500"),
         ("ib_read_bw", "-n", "50", "-s", "1048576"), ("ib_atomic_lat", "-n", "100"), ("ib_atomic_bw", "-n", "200"),
-        ("ib_send_lat", "-n", "100", "-e"), ("ib_send_lat", "-n", "100", "-c", "UD"))),
+        ("ib_send_lat", "-n", "100", "-e"), ("ib_send_lat", "-n", "100", "-c", "UD"),
+        ("ib_send_lat", "-n", "100", "-c", "UC"), ("ib_write_lat", "-n", "100", "-c", "UC"),
+        ("ib_write_bw", "-n", "500", "-c", "UC"))),
     ("ib_read_bw with 2 % of each fault",
      partial(perftest, "ib_read_bw", "-n", "100", faults="seed=3,drop=2,dup=2,swap=2,corrupt=2")),
     ("ib_atomic_bw with 2 % of each fault",

@@ -63,7 +63,7 @@ static void calls_that_make_objects(void **state)
 	struct ibv_srq_init_attr_ex xrc = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
 					   .srq_type = IBV_SRQT_XRC};
 	struct ibv_qp_init_attr other = {.send_cq = r->a.scq, .recv_cq = r->a.rcq};
-	static const enum ibv_qp_type others[] = {IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND,
+	static const enum ibv_qp_type others[] = {IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND,
 						  IBV_QPT_XRC_RECV};
 
 	refused_by_errno(ibv_create_flow_action_esp(r->ctx, &esp), NULL);

@@ -5,6 +5,7 @@ checked by those that can. SOFTRDMA_LIB names the library."""
 
 import functools
 import os
+import re
 import sys
 
 from foreign import (Failure, HERE, Program, SANITIZER, Skip, alone, enter_own_network, listens, need, pair, refusal, run,
@@ -76,6 +77,14 @@ def rping(address):
             raise Failure(f"rping did not get through:\n{said}")
 
 
+def qperf():
+    """Each measurement for a second; the last word ends the server."""
+    said = pair("qperf -lp PORT", "qperf -lp PORT -t 1 HERE uc_lat uc_bw uc_rdma_write_lat uc_rdma_write_bw quit")[1]
+    for name in "uc_lat", "uc_bw", "uc_rdma_write_lat", "uc_rdma_write_bw":
+        if not re.search(rf"{name}:\n +\w+ += +[1-9]", said):
+            raise Failure(f"no {name} in\n{said}")
+
+
 def under_limit():
     """A tenth of what the segment takes where address space is free."""
     command = "ibv_rc_pingpong -g 0 -p PORT -n 100"
@@ -119,6 +128,11 @@ def cases():
                "rdma_xclient -s HERE -p PORT -c x")
     for options in "", "-e", "-c", "-c -e", "-s 4096":
         yield both(f"ibv_ud_pingpong {options}".strip(), f"ibv_ud_pingpong -g 0 -p PORT -n 300 {options}")
+    for options in "", "-e", "-s 100000":
+        yield both(f"ibv_uc_pingpong {options}".strip(), f"ibv_uc_pingpong -g 0 -p PORT -n 300 {options}")
+    for program in "ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw":
+        yield perftest(program, "-c UC")
+    yield case("qperf uc", qperf)
     yield both("ib_send_lat -c UD", f"ib_send_lat -F -c UD -n {N} -p PORT -x 0")
     # These have a fixed port, so they take turns.
     yield case("udaddy", in_turns, [
@@ -126,8 +140,8 @@ def cases():
     yield case("mckey", in_turns, [
         (f"mckey -m {group}", f"mckey -m {group} -s", lambda first: "receiving data" in first.said())
         for group in ("239.1.2.3", "ff05::77")])
-    for program in "ibv_uc_pingpong", "ibv_xsrq_pingpong":
-        yield case(f"{program} is refused", refusal, f"{program} -g 0 -p PORT", f"{program} -g 0 -p PORT HERE")
+    yield case("ibv_xsrq_pingpong is refused", refusal, "ibv_xsrq_pingpong -g 0 -p PORT",
+               "ibv_xsrq_pingpong -g 0 -p PORT HERE")
 
 
 if __name__ == "__main__":

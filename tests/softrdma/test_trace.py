@@ -201,6 +201,19 @@ def large_messages(path):
 
 
 @in_scratch
+def unreliable_connections(path):
+    """UC's own opcodes, and nothing answers."""
+    command = ["ibv_uc_pingpong", "-g", "0", "-n", "2", "-r", "2", "-m", "1024", "-s", str(3 * 1024 + 5)]
+    need(command[0])
+    trace_pair(path, command, [*command, HERE])
+    n = opcodes(packets(path))
+    expect((n[0x20], n[0x21], n[0x22]) == (4, 8, 4) and sum(n.values()) == 16, f"first, middle, last: {n}")
+    for p in packets(path):
+        expect(icrc(p.data) == p.data[-4:], "ICRC of a padded packet")
+    expect_well_formed(path)
+
+
+@in_scratch
 def atomics(path):
     need("ib_atomic_lat")
     command = ["ib_atomic_lat", "-F", "-n", "5"]
@@ -317,6 +330,7 @@ if __name__ == "__main__":
         ("--snap cuts packets", cut_packets),
         ("large messages come in packets of the path MTU", large_messages),
         ("atomic operations", atomics),
+        ("unreliable connections", unreliable_connections),
         ("tshark decodes a session of rblk", nvme_capsules),
         ("the examples of softrdma(1)", manual_examples),
     ]))

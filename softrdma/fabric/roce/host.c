@@ -75,7 +75,10 @@ static enum roce_verdict scatter(void *context, uint32_t offset, const uint8_t *
 		n -= part;
 		offset = 0;
 	}
-	return n ? fail_receive(qp, IBV_WC_LOC_LEN_ERR, ROCE_INVALID) : ROCE_OK;
+	if (!n)
+		return ROCE_OK;
+	return sr_qp_is_lossy(qp) ? ROCE_INVALID /* IBA 9.8.2.2: dropped, and the receive stays */
+				  : fail_receive(qp, IBV_WC_LOC_LEN_ERR, ROCE_INVALID);
 }
 
 static enum roce_verdict deliver(void *context, const struct roce_packet *last, bool is_write,

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "softrdma/fabric/roce/pace.h"
 #include "softrdma/fabric/roce/peers.h"
 #include "softrdma/fabric/roce/port.h"
 #include "softrdma/fabric/roce/requester.h"
@@ -21,8 +22,9 @@ struct roce_link {
 	struct roce_port *port;
 	struct roce_peer *peer; /* ref */
 	uint32_t dest_qpn;
-	bool has_requester; /* from the first request on */
-	bool is_blocked;    /* waits for the peer's window */
+	bool has_requester;    /* from the first request on */
+	bool is_blocked;       /* waits for the peer's window, or its pace */
+	struct roce_pace pace; /* UC */
 	struct roce_requester q;
 	struct roce_responder r;
 	struct roce_request *ring; /* owned: as many as the send queue has */
@@ -68,9 +70,9 @@ bool roce_read_memory(const struct sr_qp *qp, uint32_t rkey, uint64_t va, uint8_
 void roce_pump(struct sr_qp *qp);
 /* No deadline and no window concerns the link any more. */
 void roce_retire(struct sr_qp *qp);
-/* A packet of a connection. Takes the locks itself. */
-void roce_on_rc_packet(struct roce_port *port, const union ibv_gid *from,
-		       const struct roce_packet *p, uint16_t ip_id, bool congested);
+/* A packet of a connection, or CNP. Takes the locks itself. */
+void roce_on_connected_packet(struct roce_port *port, const union ibv_gid *from,
+			      const struct roce_packet *p, uint16_t ip_id, bool congested);
 /* After a batch of packets: answers them. Takes the locks itself. */
 void roce_after_batch(void);
 /* The helper looks at all links at about this time. Any thread, any lock. */

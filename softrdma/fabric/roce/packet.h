@@ -45,6 +45,19 @@ enum roce_opcode {
 	ROCE_FETCH_ADD = 0x14,
 	ROCE_SEND_LAST_INV = 0x16,
 	ROCE_SEND_ONLY_INV = 0x17,
+	ROCE_UC = 0x20, /* the bit in which UC's opcodes differ from RC's */
+	ROCE_UC_SEND_FIRST = 0x20,
+	ROCE_UC_SEND_MIDDLE = 0x21,
+	ROCE_UC_SEND_LAST = 0x22,
+	ROCE_UC_SEND_LAST_IMM = 0x23,
+	ROCE_UC_SEND_ONLY = 0x24,
+	ROCE_UC_SEND_ONLY_IMM = 0x25,
+	ROCE_UC_WRITE_FIRST = 0x26,
+	ROCE_UC_WRITE_MIDDLE = 0x27,
+	ROCE_UC_WRITE_LAST = 0x28,
+	ROCE_UC_WRITE_LAST_IMM = 0x29,
+	ROCE_UC_WRITE_ONLY = 0x2a,
+	ROCE_UC_WRITE_ONLY_IMM = 0x2b,
 	ROCE_UD_SEND_ONLY = 0x64,
 	ROCE_UD_SEND_ONLY_IMM = 0x65,
 	ROCE_CNP = 0x81, /* congestion notification, annex A17 */
@@ -65,6 +78,7 @@ enum roce_trait {
 	ROCE_IS_RC = 1 << 10,
 	ROCE_BEGINS = 1 << 11, /* first or only packet of a message */
 	ROCE_ENDS = 1 << 12,   /* last or only */
+	ROCE_IS_UC = 1 << 13,
 };
 
 /* The traits of an opcode; 0 for one that no queue pair of ours understands. */

@@ -139,6 +139,10 @@ static void describe(const struct roce_requester *r, const struct roce_request *
 	p->compare = q->compare;
 	p->ack_request = i + n == q->n_packets;
 	p->solicited = q->is_solicited && p->ack_request;
+	if (r->config.is_lossy) {
+		p->opcode |= ROCE_UC;
+		p->ack_request = false;
+	}
 	if (q->kind == ROCE_READ) {
 		p->va += ret->offset;
 		left = left < (uint64_t)n * r->config.mtu ? left : (uint64_t)n * r->config.mtu;
@@ -245,6 +249,12 @@ static void ask_for_ack(struct roce_requester *r, struct roce_packet *p, uint64_
 		r->since_ack_request = 0;
 }
 
+/* UC: what was sent is done. It is settled at the next call, so that the caller may fail it. */
+static void forget_sent(struct roce_requester *r, uint32_t n)
+{
+	r->next = r->end = r->una = roce_psn_add(r->next, n);
+}
+
 enum roce_pause roce_requester_next(struct roce_requester *r, uint64_t now, uint64_t room,
 				    struct roce_out *ret)
 {
@@ -266,9 +276,15 @@ enum roce_pause roce_requester_next(struct roce_requester *r, uint64_t now, uint
 	cost = roce_cost(r, q, i, n);
 	if (roce_is_read(q) && r->n_reads >= r->config.max_rd_atomic)
 		return ROCE_WAITS;
-	if (r->in_flight && (cost > room || under_way + n > ROCE_WINDOW_PSNS))
+	if ((r->in_flight || r->config.is_lossy) &&
+	    (cost > room || under_way + n > ROCE_WINDOW_PSNS))
 		return cost > room ? ROCE_FULL : ROCE_WAITS;
 	describe(r, q, i, n, ret);
+	if (r->config.is_lossy) {
+		begin(r, q);
+		forget_sent(r, n);
+		return ROCE_GO;
+	}
 	ask_for_ack(r, &ret->packet, room > cost ? room - cost : 0, under_way + n);
 	begin(r, q);
 	r->n_reads += roce_is_read(q);

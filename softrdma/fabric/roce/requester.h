@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requesting half of a reliable connection: work requests become numbered packets, answers
- * become completions (IBA volume 1, 9.7.3 to 9.7.8). Pure: it knows no sockets, no memory of the
- * application and no clock. The caller holds the queue pair's lock, asks for the next packet
- * to send, hands in each response with the time, and is told when to come back.
+ * The requesting half of a connection: work requests become numbered packets, answers become
+ * completions (IBA volume 1, 9.7.3 to 9.7.8; an unreliable one has no answers, 9.8). Pure: it knows
+ * no sockets, no memory of the application and no clock. The caller holds the queue pair's lock,
+ * asks for the next packet to send, hands in each response with the time, and is told when to come
+ * back.
  *
  *      done | acknowledged in part or not, sent | sent again after a loss | not sent
  *      ^ tail                       ^ acked (una)         ^ current (next)        ^ head
@@ -37,7 +38,8 @@ enum {
 
 /* What a queue pair's attributes say. */
 struct roce_requester_config {
-	uint32_t mtu; /* bytes */
+	bool is_lossy; /* UC: a packet is done when it is sent, and nothing answers it */
+	uint32_t mtu;  /* bytes */
 	uint32_t first_psn;
 	unsigned max_rd_atomic;
 	unsigned retries;     /* 0..7 */
@@ -92,7 +94,8 @@ enum roce_pause {
 
 /*
  * The next packet, as if it was sent at `now`. room: bytes that the window has left; with nothing
- * of this queue pair in flight, one packet goes in any case.
+ * of this queue pair in flight, one packet goes in any case. For UC it is what may leave now, and
+ * binds always.
  */
 enum roce_pause roce_requester_next(struct roce_requester *r, uint64_t now, uint64_t room,
 				    struct roce_out *ret);

@@ -43,12 +43,13 @@ static void proceed(struct roce_responder *r, uint32_t n)
 
 static bool is_send(uint8_t opcode)
 {
+	opcode &= (uint8_t)~ROCE_UC;
 	return opcode <= ROCE_SEND_ONLY_IMM || opcode == ROCE_SEND_LAST_INV ||
 	       opcode == ROCE_SEND_ONLY_INV;
 }
 
-/* IBA 9.7.4.1.2: first and only packets between messages, middle and last ones within their own. */
-static bool is_in_order(const struct roce_responder *r, uint8_t opcode)
+/* First and only packets between messages, middle and last ones within their own. */
+bool roce_responder_is_in_order(const struct roce_responder *r, uint8_t opcode)
 {
 	if (roce_traits(opcode) & ROCE_BEGINS)
 		return r->inbound == ROCE_BETWEEN;
@@ -126,17 +127,20 @@ static enum roce_verdict take_write(struct roce_responder *r, const struct roce_
 	return ROCE_OK;
 }
 
+enum roce_verdict roce_responder_message(struct roce_responder *r, const struct roce_packet *p,
+					 const struct roce_host *host, void *context)
+{
+	if (!has_right_length(r, p))
+		return ROCE_INVALID;
+	return is_send(p->opcode) ? take_send(r, p, host, context)
+				  : take_write(r, p, host, context);
+}
+
 static void take_message(struct roce_responder *r, const struct roce_packet *p,
 			 const struct roce_host *host, void *context)
 {
-	enum roce_verdict v;
+	enum roce_verdict v = roce_responder_message(r, p, host, context);
 
-	if (!has_right_length(r, p))
-		v = ROCE_INVALID;
-	else if (is_send(p->opcode))
-		v = take_send(r, p, host, context);
-	else
-		v = take_write(r, p, host, context);
 	if (v) {
 		refuse(r, v);
 		return;
@@ -196,7 +200,7 @@ static void take_atomic(struct roce_responder *r, const struct roce_packet *p,
 static void take_expected(struct roce_responder *r, const struct roce_packet *p,
 			  const struct roce_host *host, void *context)
 {
-	if (!is_in_order(r, p->opcode))
+	if (!roce_responder_is_in_order(r, p->opcode))
 		refuse(r, ROCE_INVALID);
 	else if (p->opcode == ROCE_READ_REQUEST)
 		take_read(r, p, host, context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responding half of a reliable connection: requests are executed once, in the order of their
- * numbers, and answered (IBA volume 1, 9.7.4 to 9.7.5 and 9.9.3). Pure: what a request does to the
- * host is behind struct roce_host. The caller holds the queue pair's locks.
+ * The responding half of a connection: requests are executed once, in the order of their numbers,
+ * and answered (IBA volume 1, 9.7.4 to 9.7.5 and 9.9.3; UC's are not answered, 9.8). Pure: what a
+ * request does to the host is behind struct roce_host. The caller holds the queue pair's locks.
  *
  * What is owed to the requester waits here until the caller fetches it with roce_responder_next():
  * first READ responses and results of atomics, in the order of their numbers, then at most one
@@ -101,6 +101,7 @@ struct roce_responder {
 	uint32_t answer_psn;
 	uint8_t answer;
 	uint64_t n_duplicates, n_gaps, n_refused;
+	uint64_t n_dropped; /* UC: messages that had begun, or were refused */
 };
 
 /* The answers that the caller fetches. A READ's payload is [va, va + payload_bytes) by rkey. */
@@ -121,6 +122,13 @@ static inline unsigned roce_responder_ring(unsigned max_dest_rd_atomic)
 /* A request: an RC packet without ROCE_IS_RESPONSE. */
 void roce_responder_receive(struct roce_responder *r, const struct roce_packet *p,
 			    const struct roce_host *host, void *context);
+/*
+ * The same for UC: a packet with ROCE_IS_UC. A message of which a packet is missing, or which the
+ * host refuses, is dropped in silence; its receive is for the next one. Only ROCE_BROKEN ends the
+ * responder.
+ */
+void roce_responder_receive_lossy(struct roce_responder *r, const struct roce_packet *p,
+				  const struct roce_host *host, void *context);
 /* Whether an answer is owed; if so *ret is it, as if it was sent. */
 bool roce_responder_next(struct roce_responder *r, struct roce_answer *ret);
 /* The READ of the last answer cannot be read: ends as if the request had been refused. */

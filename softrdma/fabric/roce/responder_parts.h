@@ -22,5 +22,10 @@ const struct roce_saved *roce_responder_find(const struct roce_responder *r, uin
  * atomic, whose response may have been lost. */
 uint32_t roce_responder_ack_for(const struct roce_responder *r, uint32_t psn);
 
+/* Whether an opcode may come now: IBA 9.7.4.1.2, 9.8.3.1. */
+bool roce_responder_is_in_order(const struct roce_responder *r, uint8_t opcode);
+/* Carries out a packet of a SEND or WRITE that is in order. */
+enum roce_verdict roce_responder_message(struct roce_responder *r, const struct roce_packet *p,
+					 const struct roce_host *host, void *context);
 /* Ends the responder with a NAK for psn. */
 void roce_responder_break(struct roce_responder *r, uint32_t psn, enum roce_verdict why);

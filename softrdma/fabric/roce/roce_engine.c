@@ -77,7 +77,7 @@ static void leave(struct sr_qp *qp)
 {
 	if (!qp->end.link)
 		return;
-	if (qp->end.link->r.msn)
+	if (qp->end.link->r.msn && !sr_qp_is_lossy(qp))
 		say_goodbye(qp);
 	roce_retire(qp);
 	roce_link_free(qp->end.link);
@@ -100,6 +100,7 @@ static struct roce_requester_config config_of(const struct sr_qp *qp)
 	const struct ibv_qp_attr *a = &qp->attr;
 
 	return (struct roce_requester_config){
+		.is_lossy = sr_qp_is_lossy(qp),
 		.mtu = 128u << a->path_mtu,
 		.first_psn = a->sq_psn,
 		.max_rd_atomic = a->max_rd_atomic,
@@ -145,8 +146,8 @@ static uint32_t rnr_timer(const struct sr_qp *qp)
 static void on_packet(struct roce_port *port, const union ibv_gid *from,
 		      const struct roce_packet *p, uint16_t ip_id, bool congested)
 {
-	if (roce_traits(p->opcode) & ROCE_IS_RC || p->opcode == ROCE_CNP)
-		roce_on_rc_packet(port, from, p, ip_id, congested);
+	if (roce_traits(p->opcode) & (ROCE_IS_RC | ROCE_IS_UC) || p->opcode == ROCE_CNP)
+		roce_on_connected_packet(port, from, p, ip_id, congested);
 	else if (p->dest_qpn > 1)
 		roce_on_datagram(port, from, p);
 	else

@@ -14,6 +14,7 @@ enum {
 	TOUCHED = 64,
 	RESPONSE_BYTES = 64 << 10, /* of READ responses in a row */
 	NEXT_TICK_NS = 1000000,
+	NEXT_BURST_NS = 100000, /* UC */
 };
 
 /* Queue pairs of which the last batch of packets wants an answer; of the thread that reads. */
@@ -92,7 +93,8 @@ static void fail_here(struct sr_qp *qp, uint64_t index, enum ibv_wc_status statu
 /* The responder has refused a request: the queue pair ends, and the helper flushes it. */
 static void end_responder(struct sr_qp *qp, const struct roce_link *l)
 {
-	uint32_t event = l->r.broken == ROCE_NAK_ACCESS	   ? SEG_EV_ACCESS_ERR
+	uint32_t event = sr_qp_is_lossy(qp) ? 0 /* the completion of the receive reports it */
+			 : l->r.broken == ROCE_NAK_ACCESS  ? SEG_EV_ACCESS_ERR
 			 : l->r.broken == ROCE_NAK_REQUEST ? SEG_EV_REQ_ERR
 							   : SEG_EV_FATAL;
 
@@ -186,17 +188,25 @@ static void set_blocked(struct sr_qp *qp, struct roce_link *l, bool on)
 		atomic_fetch_sub(&n_blocked, 1);
 }
 
+static uint64_t room_of(const struct sr_qp *qp, struct roce_link *l, uint64_t now)
+{
+	return sr_qp_is_lossy(qp) ? roce_pace_room(&l->pace, now) : roce_link_room(l);
+}
+
 static void send_requests(struct sr_qp *qp, struct roce_link *l, struct roce_batch *b, uint64_t now)
 {
 	struct roce_out out;
 	enum roce_pause pause;
 
 	for (;;) {
-		pause = roce_requester_next(&l->q, now, roce_link_room(l), &out);
+		pause = roce_requester_next(&l->q, now, room_of(qp, l, now), &out);
 		if (pause != ROCE_GO)
 			break;
 		send_request(qp, l, b, &out);
-		roce_link_account(l, now);
+		if (sr_qp_is_lossy(qp))
+			roce_pace_spend(&l->pace, out.packet.payload_bytes + ROCE_PACKET_COST);
+		else
+			roce_link_account(l, now);
 	}
 	set_blocked(qp, l, pause == ROCE_FULL);
 }
@@ -219,9 +229,10 @@ static bool may_request(const struct sr_qp *qp, const struct roce_link *l)
 static void set_deadline(struct sr_qp *qp, const struct roce_link *l, bool has_more, uint64_t now)
 {
 	uint64_t due = may_request(qp, l) ? roce_requester_deadline(&l->q) : 0;
+	uint64_t again = now + (sr_qp_is_lossy(qp) ? NEXT_BURST_NS : NEXT_TICK_NS);
 
-	if ((has_more || l->is_blocked) && (!due || due > now + NEXT_TICK_NS))
-		due = now + NEXT_TICK_NS;
+	if ((has_more || l->is_blocked) && (!due || due > again))
+		due = again;
 	if (get_bit(has_deadline, qp->slot) != !!due)
 		set_bit(has_deadline, qp->slot, due);
 	if (due)
@@ -307,7 +318,10 @@ static void take_request(struct sr_qp *qp, struct roce_link *l, const struct roc
 
 	l->r.rnr_timer = qp->attr.min_rnr_timer & 31;
 	sr_rq_lock(sr_peer_self, qp->slot);
-	roce_responder_receive(&l->r, p, &roce_host, qp);
+	if (sr_qp_is_lossy(qp))
+		roce_responder_receive_lossy(&l->r, p, &roce_host, qp);
+	else
+		roce_responder_receive(&l->r, p, &roce_host, qp);
 	sr_rq_unlock(sr_peer_self, qp->slot);
 	if (l->r.broken)
 		end_responder(qp, l);
@@ -319,9 +333,10 @@ static bool is_for(const struct sr_qp *qp, const struct roce_port *port, const u
 		   const struct roce_packet *p)
 {
 	const struct roce_link *l = qp ? qp->end.link : NULL;
+	unsigned type = qp && sr_qp_is_lossy(qp) ? ROCE_IS_UC : ROCE_IS_RC;
 
-	return l && l->port == port && qp->ib.qp_base.qp_num == p->dest_qpn &&
-	       !memcmp(&l->peer->gid, from, sizeof(*from));
+	return l && (roce_traits(p->opcode) & type || p->opcode == ROCE_CNP) && l->port == port &&
+	       qp->ib.qp_base.qp_num == p->dest_qpn && !memcmp(&l->peer->gid, from, sizeof(*from));
 }
 
 /* The peer's share: whether the packet's IPv4 ID is one of its; and congestion on the way. */
@@ -364,8 +379,8 @@ static void touch(uint32_t slot)
 	touched.slots[touched.n++] = (uint16_t)slot;
 }
 
-void roce_on_rc_packet(struct roce_port *port, const union ibv_gid *from,
-		       const struct roce_packet *p, uint16_t ip_id, bool congested)
+void roce_on_connected_packet(struct roce_port *port, const union ibv_gid *from,
+			      const struct roce_packet *p, uint16_t ip_id, bool congested)
 {
 	uint32_t slot = seg_qp_slot(seg_self, p->dest_qpn);
 	struct sr_qp *qp;

@@ -70,6 +70,8 @@ static enum ibv_wc_status break_responder(struct sr_xact *x, uint32_t events,
 
 static enum ibv_wc_status access_error(struct sr_xact *x)
 {
+	if (sr_qp_is_lossy(x->qp)) /* IBA 9.8.2.2: dropped */
+		return IBV_WC_REM_ACCESS_ERR;
 	return break_responder(x, SEG_EV_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 }
 
@@ -219,7 +221,11 @@ static enum ibv_wc_status target(struct sr_xact *x, const struct sr_taken *t, st
 static enum ibv_wc_status refuse_receive(struct sr_xact *x, const struct sr_taken *t,
 					 enum ibv_wc_status theirs)
 {
+	if (sr_qp_is_lossy(x->qp) && theirs == IBV_WC_LOC_LEN_ERR)
+		return IBV_WC_REM_INV_REQ_ERR; /* IBA 9.8.2.2: dropped, and the receive stays */
 	push_recv_error(x, t, theirs);
+	if (sr_qp_is_lossy(x->qp)) /* an error of the receiver alone: its completion reports it */
+		return break_responder(x, 0, IBV_WC_REM_OP_ERR);
 	if (theirs == IBV_WC_LOC_LEN_ERR)
 		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	return break_responder(x, SEG_EV_FATAL, IBV_WC_REM_OP_ERR);
@@ -251,7 +257,8 @@ static bool take_receive(struct sr_xact *x, struct sr_taken *t, enum sr_qp_wait 
 {
 	if (sr_rq_take(x->peer, x->r_slot, t))
 		return true;
-	atomic_store(&x->r->waiter, 1); /* Dekker with sr_qp_post_recv: look again after */
+	if (!sr_qp_is_lossy(x->qp))
+		atomic_store(&x->r->waiter, 1); /* Dekker with sr_qp_post_recv: look again after */
 	if (sr_rq_take(x->peer, x->r_slot, t))
 		return true;
 	*wait = WAIT_RNR;
@@ -413,15 +420,15 @@ static bool answers(const struct sr_xact *x)
 {
 	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&x->r->state);
 
-	return atomic_load(&x->r->qpn) == x->qp->attr.dest_qp_num &&
-	       x->r->dest_qpn == x->qp->ib.qp_base.qp_num &&
+	return atomic_load(&x->r->qpn) == x->qp->attr.dest_qp_num && x->r->dest == x->qp->name &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }
 
 static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait)
 {
 	if (!answers(x)) {
-		atomic_store(&x->r->waiter, 1); /* its owner kicks when it comes to RTR */
+		if (!sr_qp_is_lossy(x->qp))
+			atomic_store(&x->r->waiter, 1); /* its owner kicks when it comes to RTR */
 		*wait = WAIT_RETRY;
 		return IBV_WC_SUCCESS;
 	}

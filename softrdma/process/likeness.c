@@ -14,7 +14,7 @@
 	}
 
 static struct ibv_device devices[] = {DEVICE, DEVICE};
-static bool is_siw;
+static bool is_siw, is_strict;
 
 struct ibv_device *sr_incarnation(unsigned n_returns)
 {
@@ -26,12 +26,18 @@ bool sr_is_siw(void)
 	return is_siw;
 }
 
+bool sr_is_strict(void)
+{
+	return is_strict;
+}
+
 /* A constructor, because the program decides by the transport's type as soon as it lists
  * devices. */
 __attribute__((constructor)) static void choose_likeness(void)
 {
-	const char *like = getenv("SOFTRDMA_LIKE");
+	const char *like = getenv("SOFTRDMA_LIKE"), *strict = getenv("SOFTRDMA_STRICT");
 
+	is_strict = strict && !strcmp(strict, "1");
 	if (!like || !*like || !strcmp(like, "roce"))
 		return;
 	is_siw = !strcmp(like, "siw");

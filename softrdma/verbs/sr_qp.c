@@ -100,6 +100,16 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
 	return 0;
 }
 
+/* As adapters do: what fits into the work request anyhow. */
+static uint32_t grant_inline(uint32_t asked, uint32_t stride)
+{
+	uint32_t fits = stride - (uint32_t)offsetof(struct sr_wqe, data);
+
+	if (sr_is_strict())
+		return asked;
+	return fits < DEV_MAX_INLINE ? fits : DEV_MAX_INLINE;
+}
+
 static int open_sq(struct sr_qp *qp, struct sr_pd *pd)
 {
 	size_t data = qp->cap.max_send_sge * sizeof(struct ibv_sge);
@@ -108,6 +118,7 @@ static int open_sq(struct sr_qp *qp, struct sr_pd *pd)
 	if (data < qp->cap.max_inline_data)
 		data = qp->cap.max_inline_data;
 	qp->wqe_stride = (uint32_t)((offsetof(struct sr_wqe, data) + data + 63) & ~(size_t)63);
+	qp->cap.max_inline_data = grant_inline(qp->cap.max_inline_data, qp->wqe_stride);
 	qp->wqe_mask = size - 1;
 	qp->wqes = sr_domain_alloc(pd, (size_t)size * qp->wqe_stride, 64, DOMAIN_SEND_QUEUE,
 				   &qp->wqes_of);

@@ -213,13 +213,13 @@ def pair(server, client, **kwargs):
     return both(port, fill(server, port), fill(client, port), **kwargs)
 
 
-def refusal(server, client):
+def refusal(server, client, env=None):
     """Both fail, soon, with a message and without a crash."""
     port = free_port()
     need(server.split()[0], client.split()[0])
-    first = Program(fill(server, port))
+    first = Program(fill(server, port), env=env)
     time.sleep(0.3)
-    second = Program(fill(client, port))
+    second = Program(fill(client, port), env=env)
     try:
         second.expect_refusal()
         if first.process.poll() is not None:

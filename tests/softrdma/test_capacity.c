@@ -117,10 +117,17 @@ static void chain_stops_at_the_bad_one(void **state)
 static void too_much_inline(void **state)
 {
 	struct rig *r = *state;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
 
+	assert_int_equal(ibv_query_qp(r->a.qp, &a, IBV_QP_CAP, &init), 0);
+	assert_in_range(a.cap.max_inline_data, 64, 220);
 	assert_int_equal(recv_at(&r->b, 1, 0, 4096), 0);
-	assert_int_equal(send_from(&r->a, 1, 0, 64, IBV_SEND_INLINE | IBV_SEND_SIGNALED), 0);
-	assert_int_equal(send_from(&r->a, 2, 0, 65, IBV_SEND_INLINE), ENOMEM);
+	assert_int_equal(
+		send_from(&r->a, 1, 0, a.cap.max_inline_data, IBV_SEND_INLINE | IBV_SEND_SIGNALED),
+		0);
+	assert_int_equal(send_from(&r->a, 2, 0, a.cap.max_inline_data + 1, IBV_SEND_INLINE),
+			 ENOMEM);
 	expect_wc(r->a.scq, 1, IBV_WC_SUCCESS);
 }
 
@@ -213,6 +220,32 @@ static void limits_are_a_common_cards(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	init.cap.max_inline_data = 221;
 	assert_null(ibv_create_qp(r->pd, &init));
+}
+
+/* ibv_create_qp(3): what is granted is at least what was asked for, and works. */
+static void inline_is_granted(void **state)
+{
+	struct rig *r = *state;
+	struct end e = r->a;
+
+	for (uint32_t n_sge = 1; n_sge <= 30; n_sge++)
+		for (uint32_t asked = 0; asked <= 220; asked += 44) {
+			struct ibv_qp_init_attr init = rig_opts.init;
+
+			init.send_cq = init.recv_cq = r->a.scq;
+			init.cap.max_send_sge = n_sge;
+			init.cap.max_inline_data = asked;
+			e.qp = ibv_create_qp(r->pd, &init);
+			assert_non_null(e.qp);
+			assert_in_range(init.cap.max_inline_data, asked > 16 ? asked : 16, 220);
+			assert_int_equal(to_init(e.qp) | to_rtr(e.qp, 1) | to_rts(e.qp), 0);
+			assert_int_equal(
+				send_from(&e, 1, 0, init.cap.max_inline_data, IBV_SEND_INLINE), 0);
+			assert_int_equal(
+				send_from(&e, 1, 0, init.cap.max_inline_data + 1, IBV_SEND_INLINE),
+				ENOMEM);
+			assert_int_equal(ibv_destroy_qp(e.qp), 0);
+		}
 }
 
 /* IBA 11.6.2, Local Length Error: more than the channel adapter takes in one message. */
@@ -316,6 +349,7 @@ int main(void)
 		TS(cq_overrun, setup_small_cq),
 		T(limits_of_creation),
 		T(limits_are_a_common_cards),
+		T(inline_is_granted),
 		T(message_longer_than_the_port_takes),
 		T(resize_keeps_entries),
 		T(a_thousand_queue_pairs),

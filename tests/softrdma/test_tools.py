@@ -77,6 +77,11 @@ def rping(address):
             raise Failure(f"rping did not get through:\n{said}")
 
 
+def strict_refusal():
+    server, client = "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT"
+    refusal(server, client, env={"SOFTRDMA_STRICT": "1"})
+
+
 def qperf():
     """Each measurement for a second; the last word ends the server."""
     said = pair("qperf -lp PORT", "qperf -lp PORT -t 1 HERE uc_lat uc_bw uc_rdma_write_lat uc_rdma_write_bw quit")[1]
@@ -121,8 +126,9 @@ def cases():
     yield cm("rstream: rsockets", "rstream -p PORT -S 4096 -C 50", "rstream -s HERE -p PORT -S 4096 -C 50")
     if not SANITIZER:  # which takes more address space than that
         yield case("ulimit -v", under_limit)
-    # It sends inline data on a queue pair created without any.
-    yield case("rdma_xclient is refused", refusal, "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT")
+    # It sends 16 bytes of inline data on a queue pair created without any.
+    yield cm("rdma_xclient", "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT")
+    yield case("rdma_xclient is refused with --strict", strict_refusal)
     # Operations that reliable connections lack.
     yield case("XRC is refused: rdma_xclient", refusal, "rdma_xserver -p PORT -c x",
                "rdma_xclient -s HERE -p PORT -c x")

@@ -32,6 +32,15 @@ LONG_S = 3600
 # Suites with builds of their own, not one for each profile; with --quick only when named.
 EXTRAS = ("fuzz", "vm")
 NICE = ["nice", "-n", "10"]
+# What a whole run may take of each suite: seconds of CPU time as the summary prints them. Their sum is 45 minutes of
+# two processors, less a tenth for what ends unseen and for idling. A suite that needs more takes it from another.
+CPU_BUDGET_S = {
+    "vm": 1050, "loop": 850, "softrdma": 520, "fuzz": 450, "raw": 430, "packaging": 300, "nbd": 230, "initiator": 230,
+    "unit": 150, "build": 130, "storm": 100, "model": 80, "failnth": 80, "library": 65, "ceph": 45, "bench": 35,
+    "recipes": 35, "lint": 15, "transport": 5,
+}
+BUDGET_MINUTES, BUDGET_PROCESSORS = 45, 2
+assert sum(CPU_BUDGET_S.values()) <= 0.9 * 60 * BUDGET_MINUTES * BUDGET_PROCESSORS, "the budgets exceed the whole"
 
 Counts = collections.namedtuple("Counts", "passed failed skipped cpu_s", defaults=[0])
 
@@ -321,6 +330,13 @@ def restore_signals():
             signal.signal(number, signal.SIG_DFL)  # Popen itself restores SIGPIPE
 
 
+def over_budget(totals):
+    """A line for each suite of a whole run that took more than its budget, or has none."""
+    for suite, counts in sorted(totals.items()):
+        if counts.cpu_s > CPU_BUDGET_S.get(suite, 0):
+            yield f"over budget: {suite}: {counts.cpu_s:.0f} s CPU of {CPU_BUDGET_S.get(suite, 0)} s"
+
+
 def processor_ticks():
     """(busy, all) of this machine since it booted; what a hypervisor took away counts as busy."""
     with open("/proc/stat", encoding="ascii") as file:
@@ -350,6 +366,8 @@ def main():
     print(f"\n{'SUITE':12} {'PASSED':>7} {'FAILED':>7} {'SKIPPED':>8} {'CPU':>8}")
     for suite, counts in sorted(totals.items()):
         print(f"{suite:12} {counts.passed:7} {counts.failed:7} {counts.skipped:8} {counts.cpu_s:6.0f} s")
+    if is_all:
+        print("\n".join(over_budget(totals)))
     total = functools.reduce(add, totals.values(), Counts(0, 0, 0))
     busy, every = (now - then for now, then in zip(processor_ticks(), ticks))
     print(f"\nin {(time.monotonic() - start) / 60:.1f} minutes, processors {100 * busy // max(1, every)} % busy")

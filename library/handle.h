@@ -45,8 +45,9 @@ struct rblk_volume {
 	struct list memories; /* of struct rblk_memory (node), owned */
 	unsigned n_queues;
 
-	/* Thread: any. Of info.size_bytes, for each I/O. */
+	/* Thread: any. Of info, for each I/O. */
 	_Atomic uint64_t size_bytes;
+	_Atomic uint32_t max_compare_bytes;
 };
 
 struct rblk_queue {
@@ -125,8 +126,8 @@ bool queue_arm(struct rblk_queue *queue);
 
 /* ---- memory_handle.c, cache.c: any thread ---- */
 
-/* Fills part->io.memory and part->held. 0 or -errno. */
-int memory_attach(struct rblk_volume *volume, struct rblk_io *io, struct io_part *part);
+/* Fills part->io.memory and part->held, if there is data. 0 or -errno. */
+int memory_attach(struct rblk_volume *volume, void *buffer, size_t n_bytes, struct io_part *part);
 /* The I/O has ended: lets go of part->held, which is not NULL. */
 void memory_detach(struct rblk_volume *volume, struct io_part *part);
 

@@ -60,19 +60,19 @@ int rblk_memory_forget(struct rblk_volume *volume, const void *base, size_t leng
 	return volume->cache ? cache_forget(volume->cache, base, length) : 0;
 }
 
-int memory_attach(struct rblk_volume *volume, struct rblk_io *io, struct io_part *part)
+int memory_attach(struct rblk_volume *volume, void *buffer, size_t n_bytes, struct io_part *part)
 {
 	struct error error;
 	int r;
 
-	if (!io->length)
+	if (!n_bytes)
 		return 0;
-	if (!io->buffer)
+	if (!buffer)
 		return -EINVAL;
 	if (volume->cache) {
-		r = cache_take(volume->cache, io->buffer, io->length, &part->held);
+		r = cache_take(volume->cache, buffer, n_bytes, &part->held);
 	} else {
-		part->memory = (struct volume_memory){.base = io->buffer, .n_bytes = io->length};
+		part->memory = (struct volume_memory){.base = buffer, .n_bytes = n_bytes};
 		r = volume_memory_add(volume->volume, &part->memory, &error);
 		part->held = r < 0 ? NULL : &part->memory;
 	}

@@ -48,7 +48,9 @@ struct rblk_info {
 	uint32_t is_read_only, has_write_zeroes, has_discard, reads_zero_after_discard;
 	uint8_t uuid[16], nguid[16]; /* zero: the target gives none */
 	char serial[24], model[48], firmware[16];
-	uint64_t reserved[16];
+	/* Of one compare and write; 0: the target has none, or does not say that it is atomic. */
+	uint64_t max_compare_bytes;
+	uint64_t reserved[15];
 };
 
 enum rblk_op {
@@ -57,10 +59,14 @@ enum rblk_op {
 	RBLK_FLUSH = 2, /* what was written before is durable; offset and length are not used */
 	RBLK_WRITE_ZEROES = 3,
 	RBLK_DISCARD = 4,
+	/* The buffer has twice length bytes. Where the first half is what is on the volume, the
+	 * second half takes its place, in one step that no other I/O to the target sees half done.
+	 * length is at most max_compare_bytes. Never sent twice. */
+	RBLK_COMPARE_AND_WRITE = 5,
 };
 
 enum rblk_flags {
-	RBLK_FUA = 1,	    /* write, write zeroes: durable when it ends */
+	RBLK_FUA = 1,	    /* write, write zeroes, compare and write: durable when it ends */
 	RBLK_MAY_UNMAP = 2, /* write zeroes: may free the blocks */
 };
 
@@ -73,7 +79,7 @@ struct rblk_io {
 	uint32_t flags;	 /* enum rblk_flags */
 	uint64_t offset; /* bytes, multiple of block_size */
 	uint64_t length; /* bytes, multiple of block_size */
-	void *buffer;	 /* read, write: of length bytes */
+	void *buffer;	 /* read, write: of length bytes; compare and write: of 2 * length */
 	/* That holds the buffer; NULL: the library registers the buffer for this I/O, or finds it
 	 * in its cache (option cache). */
 	struct rblk_memory *memory;
@@ -81,7 +87,9 @@ struct rblk_io {
 	 * I/O. */
 	void (*done)(struct rblk_io *io);
 	void *context; /* the caller's */
-	/* When it has ended: 0; -EIO; -ENOSPC; -EINVAL; -EPERM: write protected; -EOPNOTSUPP. */
+	/* When it has ended: 0; -EIO; -ENOSPC; -EINVAL; -EPERM: write protected; -EOPNOTSUPP.
+	 * Compare and write: -EILSEQ: something else is there, and stays; -ECONNRESET: the
+	 * connection was lost meanwhile, so it was done or not, which a read shows now. */
 	int32_t result;
 	uint32_t reserved;
 	uint64_t internal[48]; /* the library's */
@@ -134,8 +142,9 @@ int rblk_queue_open(struct rblk_volume *volume, struct rblk_queue **ret_queue,
 int rblk_queue_close(struct rblk_queue *queue);
 
 /* Submits an I/O, which is sent with the next rblk_send, rblk_poll or rblk_wait. Its end is never
- * reported from inside. -EINVAL: operation, offset or length; -ENOMEM and others: the buffer cannot
- * be registered. A queue takes any number of I/O; those beyond its size wait inside. */
+ * reported from inside. -EINVAL: operation, offset or length; -EOPNOTSUPP: max_compare_bytes is 0;
+ * -ENOMEM and others: the buffer cannot be registered. A queue takes any number of I/O; those
+ * beyond its size wait inside. */
 int rblk_submit(struct rblk_queue *queue, struct rblk_io *io);
 /* Sends what was submitted. */
 int rblk_send(struct rblk_queue *queue);

@@ -14,24 +14,44 @@
 static const uint8_t ops[] = {
 	[RBLK_READ] = VOLUME_READ,    [RBLK_WRITE] = VOLUME_WRITE,
 	[RBLK_FLUSH] = VOLUME_FLUSH,  [RBLK_WRITE_ZEROES] = VOLUME_WRITE_ZEROES,
-	[RBLK_DISCARD] = VOLUME_TRIM,
+	[RBLK_DISCARD] = VOLUME_TRIM, [RBLK_COMPARE_AND_WRITE] = VOLUME_COMPARE_AND_WRITE,
 };
 
 /* ---- down ---- */
 
-static bool is_valid(const struct rblk_volume *volume, const struct rblk_io *io)
+static __attribute__((noinline)) int check_compare(const struct rblk_volume *volume,
+						   const struct rblk_io *io)
+{
+	uint32_t max = atomic_load(&volume->max_compare_bytes);
+
+	if (!max)
+		return -EOPNOTSUPP;
+	return io->length <= max ? 0 : -EINVAL;
+}
+
+static int check_io(const struct rblk_volume *volume, const struct rblk_io *io)
 {
 	uint64_t size = atomic_load_explicit(&volume->size_bytes, memory_order_relaxed);
 
 	if (io->op == RBLK_FLUSH)
-		return true;
-	return io->op < sizeof(ops) && !((io->offset | io->length) & volume->block_mask) &&
-	       io->length <= size && io->offset <= size - io->length;
+		return 0;
+	if (io->op >= sizeof(ops) || (io->offset | io->length) & volume->block_mask ||
+	    io->length > size || io->offset > size - io->length)
+		return -EINVAL;
+	return io->op == RBLK_COMPARE_AND_WRITE ? check_compare(volume, io) : 0;
 }
 
-static bool has_data(const struct rblk_io *io)
+static size_t buffer_bytes(const struct rblk_io *io)
 {
-	return io->op == RBLK_READ || io->op == RBLK_WRITE;
+	switch (io->op) {
+	case RBLK_READ:
+	case RBLK_WRITE:
+		return io->length;
+	case RBLK_COMPARE_AND_WRITE:
+		return 2 * io->length;
+	default:
+		return 0;
+	}
 }
 
 /* Has ended; rblk_poll reports it. The queue is taken. */
@@ -59,7 +79,7 @@ static int prepare(struct rblk_queue *queue, struct rblk_io *io, struct io_part 
 	part->io.buffer = io->buffer;
 	part->io.memory = io->memory ? &io->memory->memory : NULL;
 	part->io.done = on_done;
-	return has_data(io) && !io->memory ? memory_attach(queue->volume, io, part) : 0;
+	return io->memory ? 0 : memory_attach(queue->volume, io->buffer, buffer_bytes(io), part);
 }
 
 int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)
@@ -69,9 +89,9 @@ int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)
 
 	if (process_is_child())
 		return -ECHILD;
-	if (!is_valid(queue->volume, io))
-		return -EINVAL;
-	r = prepare(queue, io, part);
+	r = check_io(queue->volume, io);
+	if (r == 0)
+		r = prepare(queue, io, part);
 	if (r < 0)
 		return r;
 	queue_enter(queue);

@@ -57,6 +57,7 @@ static void learn(struct rblk_volume *volume)
 	pthread_mutex_lock(&volume->lock);
 	volume_get_info(volume->volume, &volume->info);
 	atomic_store(&volume->size_bytes, volume->info.size_bytes);
+	atomic_store(&volume->max_compare_bytes, volume->info.max_compare_bytes);
 	pthread_mutex_unlock(&volume->lock);
 }
 
@@ -260,6 +261,7 @@ int rblk_get_info(struct rblk_volume *volume, struct rblk_info *ret_info)
 		.size_bytes = info->size_bytes,
 		.block_size = info->block_size,
 		.max_io_bytes = info->max_transfer_bytes,
+		.max_compare_bytes = info->max_compare_bytes,
 		.n_queues = info->n_queues_granted,
 		.is_read_only = info->is_read_only,
 		.has_write_zeroes = info->has_write_zeroes,

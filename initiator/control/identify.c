@@ -84,6 +84,8 @@ const char *identify_parse_controller(const void *data, bool is_io, const char *
 		.has_write_zeroes = oncs & NVME_ONCS_WRITE_ZEROES,
 		.has_trim = oncs & NVME_ONCS_DSM,
 	};
+	if (get_le16(id->fuses) & NVME_FUSES_COMPARE_WRITE)
+		ret->max_compare_blocks = get_le16(id->acwu) + 1u;
 	if (id->ciu && get_le64(id->cirn)) {
 		ret->uniquifier = id->ciu;
 		ret->instance = get_le64(id->cirn);
@@ -131,6 +133,8 @@ const char *identify_parse_namespace(const void *data, struct identify_namespace
 	ret->block_shift = format->lbads;
 	ret->ana_group = get_le32(id->anagrpid);
 	ret->is_read_only = id->nsattr & NVME_NSATTR_WRITE_PROTECTED;
+	if (id->nsfeat & NVME_NSFEAT_ATOMICS && get_le16(id->nacwu))
+		ret->max_compare_blocks = get_le16(id->nacwu) + 1u;
 	ret->reads_zero_after_trim = (dlfeat & 7) == NVME_DLFEAT_READS_ZERO;
 	ret->can_unmap_zeroes = ret->reads_zero_after_trim && (dlfeat & NVME_DLFEAT_WZ_DEAC);
 	memcpy(ret->nguid, id->nguid, sizeof(ret->nguid));

@@ -30,13 +30,15 @@ struct identify_controller {
 	bool has_keep_alive;
 	bool has_volatile_cache;
 	bool has_write_zeroes, has_trim;
+	uint32_t max_compare_blocks; /* ACWU, of a Compare and Write; 0: has none */
 	char serial[21], model[41], firmware[9];
 };
 
 struct identify_namespace {
 	uint64_t n_blocks; /* 0: no such namespace */
 	unsigned block_shift;
-	uint32_t ana_group; /* 0: none */
+	uint32_t ana_group;	     /* 0: none */
+	uint32_t max_compare_blocks; /* NACWU; 0: the controller's holds */
 	bool is_read_only;
 	bool reads_zero_after_trim;
 	bool can_unmap_zeroes; /* DEAC in Write Zeroes is honoured, and reads back as zeroes */

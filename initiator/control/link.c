@@ -368,6 +368,8 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 	connect_describe(&lane->stream, &conn->local, &conn->remote, &req, private_data, n);
 	/* One entry of a submission queue stays empty (Base 2.0, 3.3.1). */
 	lane->limits.max_in_flight = MIN(lane->limits.n_sq - 1, n_recv);
+	if (lane->limits.max_in_flight < 2)
+		lane->limits.max_compare_bytes = 0; /* it takes two commands at once */
 	loop_send(lane->queue->loop, &lane->start_msg);
 }
 

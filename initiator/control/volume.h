@@ -33,6 +33,7 @@ struct volume_info {
 	uint64_t slab_bytes;	     /* registered memory of a queue: as configured, or less */
 	uint32_t max_io_bytes;	     /* of one read or write: MDTS, slab and device */
 	uint32_t max_transfer_bytes; /* of one command: MDTS and device */
+	uint32_t max_compare_bytes;  /* of a compare and write; 0: the target has none */
 	bool is_read_only;
 	bool has_flush; /* volatile write cache present when connecting; Flush is always sent */
 	bool has_write_zeroes;

@@ -56,6 +56,16 @@ static unsigned n_granted(const struct volume *volume, const struct path *newest
 	return n;
 }
 
+/* The longest Compare and Write; 0: there is none. */
+static uint32_t max_compare_bytes(const struct controller *c)
+{
+	uint32_t n = c->ns.max_compare_blocks ? c->ns.max_compare_blocks : c->id.max_compare_blocks;
+
+	if (!c->id.max_compare_blocks)
+		return 0;
+	return (uint32_t)MIN((uint64_t)n << c->ns.block_shift, (uint64_t)c->id.max_transfer_bytes);
+}
+
 /* What all paths of the volume can do that are live. */
 static void take_common(const struct volume *volume, struct volume_info *info)
 {
@@ -66,6 +76,7 @@ static void take_common(const struct volume *volume, struct volume_info *info)
 		if (path->phase != PATH_LIVE)
 			continue;
 		info->size_bytes = MIN(info->size_bytes, c->ns.n_blocks << c->ns.block_shift);
+		info->max_compare_bytes = MIN(info->max_compare_bytes, max_compare_bytes(c));
 		info->is_read_only |= c->ns.is_read_only;
 		info->has_flush |= c->id.has_volatile_cache;
 		info->has_write_zeroes &= c->id.has_write_zeroes;
@@ -83,6 +94,7 @@ bool volume_learn(struct volume *volume, const struct path *path)
 		.slab_bytes = volume_slab_bytes(&volume->config),
 		.max_io_bytes = max_io_bytes(volume, path),
 		.max_transfer_bytes = c->id.max_transfer_bytes,
+		.max_compare_bytes = max_compare_bytes(c),
 		.is_read_only = c->ns.is_read_only,
 		.has_flush = c->id.has_volatile_cache,
 		.has_write_zeroes = c->id.has_write_zeroes,
@@ -96,7 +108,8 @@ bool volume_learn(struct volume *volume, const struct path *path)
 	take_common(volume, &info);
 	has_changed = old->size_bytes != info.size_bytes ||
 		      old->is_read_only != info.is_read_only || old->has_trim != info.has_trim ||
-		      old->has_write_zeroes != info.has_write_zeroes;
+		      old->has_write_zeroes != info.has_write_zeroes ||
+		      old->max_compare_bytes != info.max_compare_bytes;
 	memcpy(info.uuid, c->ids.uuid, sizeof(info.uuid));
 	memcpy(info.nguid, c->ids.nguid, sizeof(info.nguid));
 	memcpy(info.serial, c->id.serial, sizeof(info.serial));
@@ -123,6 +136,7 @@ void volume_fill_limits(const struct path *path, struct lane_limits *limits)
 	limits->in_capsule_bytes = c->id.in_capsule_bytes;
 	limits->max_zero_blocks = zero_blocks ? MIN(zero_blocks, ZERO_BLOCKS_MAX) : ZERO_BLOCKS_MAX;
 	limits->max_trim_blocks = trim_blocks ? MIN(trim_blocks, TRIM_BLOCKS_MAX) : TRIM_BLOCKS_MAX;
+	limits->max_compare_bytes = max_compare_bytes(c);
 	limits->has_windows = volume->config.has_windows;
 	limits->has_zero = c->id.has_write_zeroes;
 	limits->has_trim = c->id.has_trim;

@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "initiator/io/lane_room.h"
 #include "initiator/io/queue.h"
 
 enum {

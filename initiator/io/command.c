@@ -125,6 +125,36 @@ void command_give(struct command_table *table, struct command *command)
 	table->free[table->n_free++] = slot_of(table, command->cid);
 }
 
+void command_take_pair(struct command_table *table, struct command *ret_pair[2])
+{
+	struct command *first = command_take(table), *second = command_take(table);
+
+	check(first && second);
+	first->capsule->sqe.flags |= NVME_FLAGS_FUSE_FIRST;
+	second->capsule->sqe.flags |= NVME_FLAGS_FUSE_SECOND;
+	first->is_second = false;
+	second->is_second = true;
+	first->pair = second;
+	second->pair = first;
+	ret_pair[0] = first;
+	ret_pair[1] = second;
+}
+
+void command_lose(struct command *command)
+{
+	struct command *other = command->pair;
+
+	command_stop(command->table, command);
+	command->pair = NULL;
+	command_give(command->table, command);
+	if (!other)
+		return;
+	if (other->state == COMMAND_IN_FLIGHT)
+		command_stop(other->table, other);
+	other->pair = NULL;
+	command_give(other->table, other);
+}
+
 void command_on_sent(struct work *work, const struct completion *c)
 {
 	struct command *command = container_of(work, struct command, send);

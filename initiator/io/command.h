@@ -65,9 +65,11 @@ struct command {
 	/* The device still has the SEND. No state: its end may be learnt before the answer, or long
 	 * after it. */
 	bool is_sending;
-	unsigned state; /* enum command_state */
-	uint8_t data;	/* enum command_data */
-	bool is_timed;	/* choose.c wants to know how long it takes */
+	unsigned state;	      /* enum command_state */
+	uint8_t data;	      /* enum command_data */
+	bool is_timed;	      /* choose.c wants to know how long it takes */
+	bool is_second;	      /* of a pair: the Write */
+	struct command *pair; /* of a Compare and Write: the other half; NULL: it is alone */
 	enum nvme_status status;
 	/* With windows: the key that the target has for the data of this command, and no longer. */
 	struct window window;
@@ -117,6 +119,17 @@ struct command *command_take(struct command_table *table);
 void command_start(struct command_table *table, struct command *command, uint64_t now_ns);
 /* Takes it out again: the answer came, or the queue pair is dead. */
 void command_stop(struct command_table *table, struct command *command);
+/* The device and the target are done with the data. */
+static inline bool command_is_idle(const struct command *command)
+{
+	return command->state == COMMAND_ANSWERED &&
+	       !(command->is_sending && command->data == COMMAND_DATA_SENT);
+}
+
+/* Two commands for a fused pair, with their flags. */
+void command_take_pair(struct command_table *table, struct command *ret_pair[2]);
+/* In flight, of a dead queue pair: gives it back, and its other half. */
+void command_lose(struct command *command);
 /* Answered, and not being sent. */
 void command_give(struct command_table *table, struct command *command);
 /* send.done of a command without an I/O: gives it back if it was answered before. */

@@ -6,16 +6,14 @@
  * in the submission queue, or others wait for that, it goes to the end of the held ones, which
  * io_pump takes in order. A command's answer ends in complete(): the I/O is done, or, if one
  * command could not do all of it, goes to the head of the held ones with done_bytes further on.
- * So an I/O has at most one command in flight.
- *
- * Where data goes: a write not longer than the capsule's data room travels in the
- * capsule; all else is described by a keyed descriptor, and the target fetches or brings
- * it by RDMA. The key is that of all of the queue's buffers; or, with memory windows, one
- * for this command's data alone, which the target is asked to invalidate with its answer.
+ * So an I/O has at most one command in flight. But a Compare and Write is a pair of commands: they
+ * need room at once, lie next to each other in the submission queue, and are over when both are
+ * answered.
  *
  * Failures: an answer that may be asked again (io_status_retry) sends the I/O to the waiting ones
  * for a while: so does one that the path does not serve now (ANA), until it does, and control says
- * so (queue_retry). A change whose association was lost waits for proof first (io_fencing.c).
+ * so (queue_retry). A change whose association was lost waits for proof first (io_fencing.c); a
+ * Compare and Write ends then with -ECONNRESET, because its first copy may have written.
  * Everything else goes to done. done is called from completions or from finish_call, never from
  * inside volume_io_submit.
  *
@@ -31,11 +29,13 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "initiator/io/choose.h"
+#include "initiator/io/io_build.h"
 #include "initiator/io/io_errors.h"
 #include "initiator/io/io_fencing.h"
 #include "initiator/io/io_flush.h"
 #include "initiator/io/io_place.h"
 #include "initiator/io/io_status.h"
+#include "initiator/io/lane_room.h"
 #include "initiator/io/queue.h"
 
 enum {
@@ -68,6 +68,14 @@ __attribute__((noinline, cold)) void io_give_up(struct volume_queue *queue, stru
 {
 	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR, NULL);
 	io_finish_later(queue, io, -EIO);
+}
+
+__attribute__((noinline, cold)) void io_end_unknown(struct volume_queue *queue,
+						    struct volume_io *io)
+{
+	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR,
+			     "the connection was lost, and the target may have done it or not");
+	io_finish_later(queue, io, -ECONNRESET);
 }
 
 void io_on_finish(struct loop_call *call)
@@ -103,6 +111,8 @@ void io_hold_again(struct lane *lane, struct volume_io *io)
 		return;
 	if (io->is_cancelled)
 		io_finish_later(queue, io, -ECANCELED);
+	else if (io->op == VOLUME_COMPARE_AND_WRITE)
+		io_end_unknown(queue, io);
 	else
 		io_hold_first(queue, io);
 }
@@ -134,153 +144,19 @@ void io_fail_held(struct volume_queue *queue)
 	io_fencing_fail(queue);
 }
 
-/* ---- building commands ---- */
-
-static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_bytes, uint32_t rkey)
-{
-	sqe->sgl.keyed.address = put_le64((uintptr_t)address);
-	sqe->sgl.keyed.length = put_le24((uint32_t)n_bytes);
-	sqe->sgl.keyed.key = put_le32(rkey);
-}
-
-/* The registration of what the I/O reads or writes. */
-static inline const struct mr *mr_of(const struct lane *lane, const struct volume_io *io,
-				     const void *data)
-{
-	return io->memory ? &io->memory->mrs[lane->limits.path]
-			  : slab_mr(&lane->queue->slab, &lane->keys, data);
-}
-
-static __attribute__((noinline)) void lend_window(struct lane *lane, struct command *command,
-						  void *data, uint64_t n_bytes,
-						  enum mr_access access)
-{
-	struct nvme_sqe *sqe = &command->capsule->sqe;
-
-	set_keyed(sqe, data, n_bytes,
-		  qp_bind(&lane->qp, &command->window, mr_of(lane, command->io, data), data,
-			  (uint32_t)n_bytes, access));
-	sqe->sgl.keyed.type = NVME_SGL_KEYED_INVALIDATE;
-	command->data = COMMAND_DATA_LENT;
-	lane->table.n_lent++;
-}
-
-/* The data of a read (MR_REMOTE_WRITE) or of a write (MR_REMOTE_READ). */
-static inline void lend(struct lane *lane, struct command *command, void *data, uint64_t n_bytes,
-			enum mr_access access)
-{
-	if (lane->limits.has_windows)
-		lend_window(lane, command, data, n_bytes, access);
-	else
-		set_keyed(&command->capsule->sqe, data, n_bytes,
-			  mr_of(lane, command->io, data)->rkey);
-}
-
-static void set_in_capsule(struct nvme_sqe *sqe, uint64_t n_bytes)
-{
-	sqe->sgl = (struct nvme_sgl){.block = {
-					     .length = put_le32((uint32_t)n_bytes),
-					     .type = NVME_SGL_DATA_BLOCK_OFFSET,
-				     }};
-}
-
-static void set_blocks(struct nvme_sqe *sqe, uint64_t slba, uint64_t n_blocks, uint32_t flags)
-{
-	sqe->cdw10 = put_le32((uint32_t)slba);
-	sqe->cdw11 = put_le32((uint32_t)(slba >> 32));
-	sqe->cdw12 = put_le32((uint32_t)(n_blocks - 1) | flags);
-}
-
-/* How much of the I/O the next command does. */
-static uint64_t part_bytes(const struct lane *lane, const struct volume_io *io)
-{
-	const struct lane_limits *limits = &lane->limits;
-	uint64_t left = io->length - io->done_bytes;
-
-	switch (io->op) {
-	case VOLUME_READ:
-	case VOLUME_WRITE:
-		return MIN(left, (uint64_t)limits->max_transfer);
-	case VOLUME_WRITE_ZEROES:
-		return MIN(left, limits->max_zero_blocks << limits->block_shift);
-	case VOLUME_TRIM:
-		return MIN(left, limits->max_trim_blocks << limits->block_shift);
-	case VOLUME_FLUSH:
-		break;
-	}
-	return 0;
-}
+/* ---- sending ---- */
 
 static void on_sent(struct work *work, const struct completion *c);
 
-/* Fills capsule and sges; returns the number of sges. */
-static unsigned build(struct lane *lane, struct command *command, struct sge *sges)
+static __attribute__((noinline)) void start(struct lane *lane, struct volume_io *io,
+					    struct command *command)
 {
-	const struct lane_limits *limits = &lane->limits;
-	struct volume_io *io = command->io;
-	struct nvme_sqe *sqe = &command->capsule->sqe;
-	struct nvme_dsm_range *range = &command->capsule->range;
-	uint64_t slba = (io->offset + io->done_bytes) >> limits->block_shift;
-	uint64_t n_bytes = part_bytes(lane, io), n_blocks = n_bytes >> limits->block_shift;
-	uint32_t fua = io->is_fua ? NVME_RW_FUA : 0;
-	uint8_t *data = (uint8_t *)io->buffer + io->done_bytes;
-
-	sges[0] = (struct sge){sqe, sizeof(*sqe), lane->table.mr.lkey};
-	sqe->nsid = put_le32(limits->nsid);
-	command->n_bytes = n_bytes;
-	switch (io->op) {
-	case VOLUME_READ:
-		sqe->opcode = NVME_IO_READ;
-		set_blocks(sqe, slba, n_blocks, 0);
-		lend(lane, command, data, n_bytes, MR_REMOTE_WRITE);
-		return 1;
-	case VOLUME_WRITE:
-		sqe->opcode = NVME_IO_WRITE;
-		set_blocks(sqe, slba, n_blocks, fua);
-		if (n_bytes > limits->in_capsule_bytes) {
-			lend(lane, command, data, n_bytes, MR_REMOTE_READ);
-			return 1;
-		}
-		set_in_capsule(sqe, n_bytes);
-		sges[1] = (struct sge){data, (uint32_t)n_bytes, mr_of(lane, io, data)->lkey};
-		command->data = COMMAND_DATA_SENT;
-		return 2;
-	case VOLUME_WRITE_ZEROES:
-		sqe->opcode = NVME_IO_WRITE_ZEROES;
-		if (io->may_unmap && limits->can_unmap_zeroes)
-			fua |= NVME_WZ_DEAC;
-		set_blocks(sqe, slba, n_blocks, fua);
-		return 1;
-	case VOLUME_TRIM:
-		sqe->opcode = NVME_IO_DSM;
-		sqe->cdw11 = put_le32(NVME_DSM_AD); /* cdw10 0: one range */
-		*range = (struct nvme_dsm_range){
-			.nlb = put_le32((uint32_t)n_blocks),
-			.slba = put_le64(slba),
-		};
-		if (sizeof(*range) > limits->in_capsule_bytes) {
-			set_keyed(sqe, range, sizeof(*range), lane->table.mr.rkey);
-			return 1;
-		}
-		set_in_capsule(sqe, sizeof(*range));
-		sges[0].length += (uint32_t)sizeof(*range); /* it lies behind the command */
-		return 1;
-	case VOLUME_FLUSH:
-		sqe->opcode = NVME_IO_FLUSH;
-		return 1;
-	}
-	return 1;
-}
-
-static __attribute__((noinline)) void start(struct lane *lane, struct volume_io *io)
-{
-	struct command *command = command_take(&lane->table);
 	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
 	unsigned n, flags = 0;
 
 	command->io = io;
 	io->command = command;
-	n = build(lane, command, sges);
+	n = io_build(lane, command, sges);
 	if (n == 1 && sges[0].length <= lane->qp.max_inline)
 		flags |= QP_INLINE;
 	if (command->data == COMMAND_DATA_SENT)
@@ -296,6 +172,16 @@ static __attribute__((noinline)) void start(struct lane *lane, struct volume_io 
 	publish(lane);
 }
 
+/* Compare and Write, next to each other: a target takes nothing else for a pair. */
+static __attribute__((noinline, cold)) void start_pair(struct lane *lane, struct volume_io *io)
+{
+	struct command *pair[2];
+
+	command_take_pair(&lane->table, pair);
+	start(lane, io, pair[0]);
+	start(lane, io, pair[1]);
+}
+
 /* ---- in ---- */
 
 static bool is_supported(const struct lane *lane, const struct volume_io *io)
@@ -304,6 +190,8 @@ static bool is_supported(const struct lane *lane, const struct volume_io *io)
 		return lane->limits.has_zero;
 	if (io->op == VOLUME_TRIM)
 		return lane->limits.has_trim;
+	if (io->op == VOLUME_COMPARE_AND_WRITE)
+		return lane->limits.max_compare_bytes;
 	return true;
 }
 
@@ -323,6 +211,8 @@ static bool finish_at_once(struct lane *lane, struct volume_io *io)
 
 	if (!is_supported(lane, io))
 		io_finish_later(queue, io, -EOPNOTSUPP);
+	else if (io->op == VOLUME_COMPARE_AND_WRITE && io->length > lane->limits.max_compare_bytes)
+		io_finish_later(queue, io, -EINVAL);
 	else if (io->op != VOLUME_FLUSH && !io->length)
 		io_finish_later(queue, io, 0);
 	else if (io->op == VOLUME_FLUSH && unflushed_take_report(queue->unflushed))
@@ -334,8 +224,12 @@ static bool finish_at_once(struct lane *lane, struct volume_io *io)
 
 static void begin(struct lane *lane, struct volume_io *io)
 {
-	if (!finish_at_once(lane, io))
-		start(lane, io);
+	if (finish_at_once(lane, io))
+		return;
+	if (io->op == VOLUME_COMPARE_AND_WRITE)
+		start_pair(lane, io);
+	else
+		start(lane, io, command_take(&lane->table));
 }
 
 static void start_retry_timer(struct volume_queue *queue)
@@ -361,14 +255,27 @@ static void wait_for_path(struct volume_queue *queue, struct volume_io *io)
 		io_give_up(queue, io);
 }
 
+/* With room for the I/O; NULL: there is none. */
+static struct lane *lane_for(struct volume_queue *queue, const struct volume_io *io,
+			     bool *ret_waits)
+{
+	struct lane *lane = io->op == VOLUME_FLUSH
+				    ? io_flush_lane(queue, io, ret_waits)
+				    : choose_lane(queue, io->length - io->done_bytes);
+
+	/* Where there is too little for the second half, an answer is due, which makes it. */
+	if (lane && io->op == VOLUME_COMPARE_AND_WRITE && lane->limits.max_compare_bytes &&
+	    !lane_has_room_for_pair(lane))
+		return NULL;
+	return lane;
+}
+
 /* The oldest held I/O on a lane with room; false: there is none. */
 static bool start_one_held(struct volume_queue *queue)
 {
 	struct volume_io *io = list_entry(queue->held.next, struct volume_io, node);
 	bool waits = false;
-	struct lane *lane = io->op == VOLUME_FLUSH
-				    ? io_flush_lane(queue, io, &waits)
-				    : choose_lane(queue, io->length - io->done_bytes);
+	struct lane *lane = lane_for(queue, io, &waits);
 	struct command *command;
 
 	if (waits)
@@ -424,7 +331,7 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	}
 	if (io->op == VOLUME_FLUSH)
 		io_flush_begin(queue, io);
-	else if (!queue->n_obstacles && lane_has_room(queue->lane)) {
+	else if (io->op <= VOLUME_WRITE && !queue->n_obstacles && lane_has_room(queue->lane)) {
 		begin(queue->lane, io);
 		return;
 	}
@@ -599,6 +506,14 @@ static void complete_one(struct lane *lane, struct volume_io *io, uint64_t n_byt
 	}
 }
 
+static inline void give_or_linger(struct lane *lane, struct command *command)
+{
+	if (command->is_sending)
+		command->io = NULL; /* lingers, until on_sent */
+	else
+		command_give(&lane->table, command);
+}
+
 static void complete(struct lane *lane, struct command *command)
 {
 	struct volume_io *io = command->io;
@@ -606,12 +521,50 @@ static void complete(struct lane *lane, struct command *command)
 	enum nvme_status status = command->status;
 
 	/* First: done may submit again, and should find the slot. */
-	if (command->is_sending)
-		command->io = NULL; /* lingers, until on_sent */
-	else
-		command_give(&lane->table, command);
+	give_or_linger(lane, command);
 	publish(lane);
 	complete_one(lane, io, n_bytes, status);
+	io_pump(lane->queue);
+}
+
+static void settle_pair(struct lane *lane, struct volume_io *io, enum nvme_status compare,
+			enum nvme_status write)
+{
+	struct volume_queue *queue = lane->queue;
+	bool may_repeat;
+	enum nvme_status status = io_status_of_pair(compare, write, &may_repeat);
+
+	if (status == NVME_OK) {
+		complete_one(lane, io, io->length, status);
+	} else if (may_repeat && nvme_status_code(status) != NVME_COMPARE_FAILURE) {
+		fail_or_retry(lane, io, status);
+	} else if (may_repeat) { /* a result, and no failure */
+		io_stats_add(&queue->stats, io, queue->loop->now_ns);
+		io->done(io, -EILSEQ);
+	} else {
+		volume_io_errors_add(queue, io, status,
+				     write == NVME_OK ? "the target has written, but not compared"
+						      : NULL);
+		io->done(io, write == NVME_OK ? -EIO : io_status_errno(status, io->op));
+	}
+}
+
+/* A half is over; the other half may be, too. */
+static __attribute__((noinline, cold)) void complete_pair(struct lane *lane,
+							  struct command *command)
+{
+	struct command *other = command->pair;
+	struct command *first = command->is_second ? other : command;
+	struct volume_io *io = command->io;
+	enum nvme_status compare = first->status, write = first->pair->status;
+
+	if (!command_is_idle(other))
+		return;
+	io->command = command->pair = other->pair = NULL;
+	give_or_linger(lane, command);
+	give_or_linger(lane, other);
+	publish(lane);
+	settle_pair(lane, io, compare, write);
 	io_pump(lane->queue);
 }
 
@@ -624,8 +577,11 @@ static void count(_Atomic uint64_t *n)
 /* Answered; over when the device is done with the buffer and the target with its key. */
 void io_complete_when_idle(struct lane *lane, struct command *command)
 {
-	if (command->state == COMMAND_ANSWERED &&
-	    !(command->is_sending && command->data == COMMAND_DATA_SENT))
+	if (!command_is_idle(command))
+		return;
+	if (command->pair)
+		complete_pair(lane, command);
+	else
 		complete(lane, command);
 }
 

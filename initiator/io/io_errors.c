@@ -24,6 +24,8 @@ static const char *operation_of(const struct volume_io *io)
 		return io->is_fua ? "write zeroes with FUA" : "write zeroes";
 	case VOLUME_TRIM:
 		return "trim";
+	case VOLUME_COMPARE_AND_WRITE:
+		return "compare and write";
 	}
 	return "I/O";
 }

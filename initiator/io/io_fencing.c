@@ -8,8 +8,10 @@
  * new change that overlaps with one that waits comes behind it; all others go on, and so do reads.
  *
  * A cancelled change that was sent is not done before the proof either: its user would take the
- * range for free. Only QUEUE_FAIL ends one without proof. Control closes the volume to all changes
- * then, until the proof is there.
+ * range for free. Nor is a Compare and Write, whose user will look at what is there now. It is not
+ * sent again: if its first copy has written, the second would find something else than expected.
+ * Only QUEUE_FAIL ends a change without proof. Control closes the volume to all changes then, until
+ * the proof is there.
  */
 #include <errno.h>
 
@@ -81,10 +83,17 @@ bool io_fencing_remove(struct volume_queue *queue, struct volume_io *io)
 	return true;
 }
 
+static bool is_lost_for_good(const struct volume_io *io)
+{
+	return io->op == VOLUME_COMPARE_AND_WRITE && io->lost_in;
+}
+
 static void end(struct volume_queue *queue, struct volume_io *io)
 {
 	if (io->is_cancelled)
 		io_finish_later(queue, io, -ECANCELED);
+	else if (is_lost_for_good(io))
+		io_end_unknown(queue, io);
 	else
 		io_give_up(queue, io);
 }
@@ -120,11 +129,17 @@ static bool is_behind(const struct volume_queue *queue, const struct volume_io *
 	return false;
 }
 
+/* It is not sent (again). */
+static bool ends_here(const struct volume_io *io)
+{
+	return io->is_cancelled || is_lost_for_good(io);
+}
+
 static bool may_leave(const struct volume_queue *queue, const struct volume_io *io)
 {
 	if (unproven_has(queue->fencing.unproven, io->lost_in))
 		return false;
-	return io->is_cancelled || (!queue->fencing.is_closed && !is_behind(queue, io));
+	return ends_here(io) || (!queue->fencing.is_closed && !is_behind(queue, io));
 }
 
 /* In order, and then to the head of the held ones: so they keep their order. */
@@ -139,7 +154,7 @@ static void release(struct volume_queue *queue)
 		if (!may_leave(queue, io))
 			continue;
 		leave(queue, io);
-		if (io->is_cancelled)
+		if (ends_here(io))
 			end(queue, io);
 		else
 			list_add_tail(&free_now, &io->node);

@@ -13,6 +13,7 @@
 #include "initiator/io/io_flush.h"
 
 #include "initiator/io/choose.h"
+#include "initiator/io/lane_room.h"
 
 void io_flush_begin(struct volume_queue *queue, struct volume_io *io)
 {

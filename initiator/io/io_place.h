@@ -16,5 +16,7 @@ enum io_place {
 void io_hold_first(struct volume_queue *queue, struct volume_io *io);
 /* done(error) follows, not from inside. */
 void io_finish_later(struct volume_queue *queue, struct volume_io *io, int error);
+/* A Compare and Write is lost with its connection, and over: done(-ECONNRESET) follows. */
+void io_end_unknown(struct volume_queue *queue, struct volume_io *io);
 /* The target cannot be reached, and is not waited for any more: done(-EIO) follows. */
 void io_give_up(struct volume_queue *queue, struct volume_io *io);

@@ -17,7 +17,10 @@ int io_status_errno(enum nvme_status status, enum volume_op op)
 	case NVME_OK:
 		return 0;
 	case NVME_LBA_OUT_OF_RANGE:
-		return op == VOLUME_WRITE || op == VOLUME_WRITE_ZEROES ? -ENOSPC : -EINVAL;
+		return op == VOLUME_WRITE || op == VOLUME_WRITE_ZEROES ||
+				       op == VOLUME_COMPARE_AND_WRITE
+			       ? -ENOSPC
+			       : -EINVAL;
 	case NVME_CAPACITY_EXCEEDED:
 		return -ENOSPC;
 	case NVME_NS_WRITE_PROTECTED:
@@ -39,6 +42,31 @@ bool io_status_is_of_path(enum nvme_status status)
 	unsigned code = nvme_status_code(status);
 
 	return code == NVME_KATO_EXPIRED || (code >= 0x300 && code < NVME_HOST_PATH_ERROR);
+}
+
+/* Of a command that was refused before it did anything. */
+static bool is_untouched(enum nvme_status status)
+{
+	unsigned code = nvme_status_code(status);
+
+	return code == NVME_NS_NOT_READY || code == NVME_INVALID_NSID ||
+	       code == NVME_KATO_EXPIRED ||
+	       (code >= NVME_ANA_PERSISTENT_LOSS && code <= NVME_ANA_TRANSITION);
+}
+
+/* A target executes the Write only after the Compare, so a Compare that failed by itself means that
+ * nothing was written. A Write that failed may have written some or all of its blocks. */
+enum nvme_status io_status_of_pair(enum nvme_status compare, enum nvme_status write,
+				   bool *ret_may_repeat)
+{
+	unsigned code = nvme_status_code(compare);
+
+	if (code != NVME_OK && code != NVME_ABORTED_FAILED_FUSED) {
+		*ret_may_repeat = write != NVME_OK;
+		return compare;
+	}
+	*ret_may_repeat = is_untouched(write);
+	return write == NVME_OK ? compare : write;
 }
 
 enum io_retry io_status_retry(enum nvme_status status)

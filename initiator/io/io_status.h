@@ -16,6 +16,13 @@ enum io_retry {
 	IO_RETRY_COUNTED,    /* passes by itself: a few times */
 	IO_RETRY_WHILE_LOST, /* the path or namespace is away: as long as a reconnect may last */
 };
+/*
+ * What both answers to a Compare and Write say together: NVME_OK, or the status of the half that
+ * failed by itself. *ret_may_repeat: nothing was written, so it may be sent again, if
+ * io_status_retry says so for this status. Pure.
+ */
+enum nvme_status io_status_of_pair(enum nvme_status compare, enum nvme_status write,
+				   bool *ret_may_repeat);
 /* How an I/O that ended in this status is tried again. Pure. */
 enum io_retry io_status_retry(enum nvme_status status);
 /* The path is to blame: another one may serve the I/O. Pure. */

@@ -241,8 +241,7 @@ static void on_drained(struct qp *qp)
 		struct command *command = list_entry(in_flight->prev, struct command, node);
 		struct volume_io *io = command->io;
 
-		command_stop(&lane->table, command);
-		command_give(&lane->table, command);
+		command_lose(command);
 		if (io)
 			io_hold_again(lane, io);
 	}

@@ -111,24 +111,6 @@ int lane_new(const struct lane_config *config, struct lane **ret_lane);
 /* It is detached. Accepts NULL, and one that is half built. */
 void lane_free(struct lane *lane);
 
-/* ---- I/O loop ---- */
-
-/* With windows a command takes two slots, and one more is kept back for each key that the target
- * may leave to us. */
-static inline bool lane_has_slots(const struct lane *lane)
-{
-	unsigned n_kept = lane->limits.has_windows ? lane->table.n_lent + 2 : 0;
-
-	return qp_n_free(&lane->qp) > n_kept;
-}
-
-/* For one command more. */
-static inline bool lane_has_room(const struct lane *lane)
-{
-	return lane->state == LANE_LIVE && lane->table.n_free &&
-	       lane->table.n_in_flight < lane->limits.max_in_flight && lane_has_slots(lane);
-}
-
 /* ---- lane_watch.c: I/O loop ---- */
 
 /* Checks the move against the table. */
@@ -146,5 +128,6 @@ void lane_on_timeout(struct loop_timer *timer);
 void io_complete_when_idle(struct lane *lane, struct command *command);
 /* Before that, if it lent a key: invalidates the key unless the target has. */
 void io_take_key_back(struct lane *lane, struct command *command, bool is_invalidated);
-/* The queue pair is dead: the I/O is held again, before all others, waits for proof, or ends. */
+/* The queue pair is dead: the I/O is held again, before all others, waits for proof, or ends. A
+ * Compare and Write is never sent again. */
 void io_hold_again(struct lane *lane, struct volume_io *io);

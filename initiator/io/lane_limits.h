@@ -18,6 +18,7 @@ struct lane_limits {
 	uint32_t max_transfer;	   /* bytes of one read or write */
 	uint32_t in_capsule_bytes; /* data room of a capsule; 0: none */
 	uint64_t max_zero_blocks, max_trim_blocks; /* of one command */
+	uint32_t max_compare_bytes;		   /* of a Compare and Write; 0: has none */
 	bool has_zero, has_trim, can_unmap_zeroes;
 	bool has_windows; /* each command lends a key of its own */
 };

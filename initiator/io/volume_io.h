@@ -32,10 +32,11 @@ enum volume_op {
 	VOLUME_FLUSH,
 	VOLUME_WRITE_ZEROES,
 	VOLUME_TRIM,
+	VOLUME_COMPARE_AND_WRITE,
 };
 
 enum {
-	VOLUME_OPS = VOLUME_TRIM + 1,
+	VOLUME_OPS = VOLUME_COMPARE_AND_WRITE + 1,
 };
 
 /* The last I/O that failed. */
@@ -67,15 +68,20 @@ enum volume_io_class {
 /* One I/O; embedded in its owner's request, owned by the queue from submit until done. */
 struct volume_io {
 	enum volume_op op;
-	bool is_fua;	 /* write, write zeroes: durable at completion */
+	bool is_fua;	 /* changes but trim: durable at completion */
 	bool may_unmap;	 /* write zeroes: may deallocate */
 	uint64_t offset; /* bytes, multiple of the block size */
 	uint64_t length; /* bytes, multiple of the block size; read, write in a block of the slab:
-			  * <= max_io_bytes; others: any (split inside) */
-	void *buffer;	 /* read, write: inside one block taken with volume_buffer_take, */
-	const struct volume_memory *memory; /* or, not NULL, inside this memory */
+			  * <= max_io_bytes; compare and write: <= max_compare_bytes; others:
+			  * any (split inside) */
+	/* Read, write: inside one block taken with volume_buffer_take, or, not NULL, inside memory.
+	 * Compare and write: twice length, what must be there and then what takes its place. */
+	void *buffer;
+	const struct volume_memory *memory;
 	/* On the I/O loop, never from inside volume_io_submit. error: 0, or -EIO,
-	 * -ENOSPC, -EINVAL, -EPERM (write protected), -EOPNOTSUPP, -ECANCELED. May submit again. */
+	 * -ENOSPC, -EINVAL, -EPERM (write protected), -EOPNOTSUPP, -ECANCELED; of compare and write
+	 * also -EILSEQ (something else is there, and stays) and -ECONNRESET (the connection was
+	 * lost meanwhile, so it was done or not; it is over now). May submit again. */
 	void (*done)(struct volume_io *io, int error);
 
 	/* the queue's own: */

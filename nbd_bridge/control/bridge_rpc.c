@@ -116,7 +116,7 @@ static void put_io_errors(struct json_object *to, const struct volume_io_figures
 	static const char *const names[VOLUME_OPS] = {
 		[VOLUME_READ] = "read",	  [VOLUME_WRITE] = "write",
 		[VOLUME_FLUSH] = "flush", [VOLUME_WRITE_ZEROES] = "write_zeroes",
-		[VOLUME_TRIM] = "trim",
+		[VOLUME_TRIM] = "trim",	  [VOLUME_COMPARE_AND_WRITE] = "compare_and_write",
 	};
 	const struct volume_io_error *last = &figures->last;
 	struct json_object *counts = json_object_new_object(), *o;

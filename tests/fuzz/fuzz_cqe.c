@@ -53,7 +53,7 @@ static void answer(struct command_table *table, const struct nvme_cqe *cqe)
 	struct command *command = command_find(table, get_le16(cqe->cid));
 	enum nvme_status status = io_status_in(cqe);
 
-	for (enum volume_op op = VOLUME_READ; op <= VOLUME_TRIM; op++)
+	for (enum volume_op op = VOLUME_READ; op <= VOLUME_COMPARE_AND_WRITE; op++)
 		check(io_status_errno(status, op) <= 0);
 	check(io_status_errno(NVME_OK, VOLUME_READ) == 0);
 	io_status_retry(status);

@@ -12,6 +12,7 @@
 #include "tests/hostile_target/auth.h"
 #include "tests/hostile_target/blocks.h"
 #include "tests/hostile_target/fake.h"
+#include "tests/hostile_target/pair.h"
 #include "tests/hostile_target/resets.h"
 
 enum {
@@ -57,6 +58,11 @@ static void done(struct slot *slot, unsigned status, uint64_t result)
 	fabric_answer(slot);
 }
 
+void command_done(struct slot *slot, unsigned status)
+{
+	done(slot, status, 0);
+}
+
 static unsigned shift(void)
 {
 	return (unsigned)__builtin_ctz(opt.block_size);
@@ -84,7 +90,7 @@ static void check_capsule(const struct slot *slot)
 	const uint8_t *c = slot->capsule;
 	unsigned type = sgl(slot)[15];
 
-	if ((c[1] & 0xc0) != 0x40 || c[1] & 0x3f)
+	if ((c[1] & 0xc0) != 0x40 || c[1] & (slot->conn->qid ? 0x3c : 0x3f))
 		violation("flags %02x", c[1]);
 	if (type != 0x40 && type != 0x01 && !(type == 0x4f && slot->conn->qid))
 		violation("descriptor type %02x", type);
@@ -245,6 +251,7 @@ static void identify_ctrl(struct slot *slot)
 	wr16(d + 514, opt.maxcmd);
 	wr32(d + 516, 16);
 	wr16(d + 520, 1 << 2 | 1 << 3);
+	pair_identify(d);
 	d[525] = opt.no_vwc ? 0 : 1;
 	wr32(d + 536, 0x00100005);
 	strcpy((char *)d + 768, is_discovery ? DISCOVERY_NQN : opt.nqn);
@@ -491,7 +498,9 @@ void command_have_data(struct slot *slot)
 {
 	if (slot->event == EV_AUTH_SEND)
 		auth_take(slot);
-	if (slot->event == EV_WRITE || slot->event == EV_AUTH_SEND)
+	if (slot->capsule[1] & 3)
+		pair_have_data(slot);
+	else if (slot->event == EV_WRITE || slot->event == EV_AUTH_SEND)
 		done(slot, 0, 0);
 	else if (slot->event == EV_TRIM)
 		trim_with_data(slot, slot->data);
@@ -605,6 +614,8 @@ static int event_of_io(const uint8_t *c)
 		return EV_WRITE;
 	case 0x02:
 		return EV_READ;
+	case 0x05:
+		return EV_COMPARE;
 	case 0x08:
 		return EV_ZERO;
 	case 0x09:
@@ -718,6 +729,8 @@ void command_start(struct slot *slot)
 	if (!slot->conn->cntlid && event != EV_CONNECT_ADMIN && event != EV_CONNECT_IO)
 		violation("%s before Connect", rules_event_name(slot->event));
 	slot->rule = rules_find(slot->event);
+	if (slot->conn->qid && pair_start(slot))
+		return;
 	action = slot->rule ? slot->rule->action : ACT_NONE;
 	if (action == ACT_EXIT)
 		_exit(0);

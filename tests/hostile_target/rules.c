@@ -14,7 +14,7 @@ static const char *const event_names[EV_N] = {
 	"identify-limits", "identify-ids", "identify-ns",   "identify-list", "set-queues",
 	"set-events",	   "get-log",	   "get-smart",	    "get-blocks",    "get-resets",
 	"cross-reset",	   "keep-alive",   "aer",	    "read",	     "write",
-	"flush",	   "zero",	   "trim",
+	"flush",	   "zero",	   "trim",	    "compare",
 };
 
 static const char *const action_names[ACT_N] = {

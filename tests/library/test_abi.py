@@ -135,7 +135,7 @@ def test_planted(scratch):
             ("void rblk_free(void *pointer);", "", True), ("\tRBLK_DISCARD = 4,\n", "", True),
             ("int32_t result;\n\tuint32_t reserved;", "uint32_t reserved;\n\tint32_t result;", True),
             ("\tRBLK_DISCARD = 4,\n", "\tRBLK_DISCARD = 4,\n\tRBLK_MORE = 5,\n", False),
-            ("uint64_t reserved[16];", "uint64_t more, reserved[15];", False), ("void rblk_free(void *pointer);",
+            ("uint64_t reserved[15];", "uint64_t more, reserved[14];", False), ("void rblk_free(void *pointer);",
             "void rblk_free(void *pointer);\nint rblk_more(void);", False)):
         expect(old in header, f"{old!r} is not in the header")
         with open(changed, "w", encoding="utf-8") as f:

@@ -151,6 +151,16 @@ with rblk.Volume(uri, ctrl_loss_tmo="30s", queues=4) as volume:
     volume.write_zeroes(0, size)
     assert not any(volume.read(0, size))
     volume.discard(0, size)
+    one, two = bytes([1]) * size, bytes([2]) * size
+    volume.write(size, one)
+    assert volume.max_compare_bytes >= 8192 and not volume.compare_and_write(size, two, one)
+    assert volume.compare_and_write(size, one, two, fua=True) and volume.read(size, size) == two
+    for expected in (two[1:], two * (volume.max_compare_bytes // size + 1)):
+        try:
+            volume.compare_and_write(size, expected, two if len(expected) < size else expected)
+            raise SystemExit("no error")
+        except (ValueError, OSError):
+            pass
     for offset, length in ((1, size), (0, 7), (volume.size, size)):
         try:
             volume.read(offset, length)
@@ -202,6 +212,7 @@ def test_pages(scratch):
     said = [run_c(scratch, source) for source in examples("librblk.3.scd")]
     expect_equal(said[:2], ["0 hello\n", "0\n"], "what the examples print")
     expect('"state"' in said[2], said[2])
+    expect_equal(said[3:], ["1\n2\n"], "what the last example prints")
     for page in ("rblk-fio.1.scd", "nbdkit-rblk-plugin.1.scd"):
         for command in examples(page):
             command = command.replace("nbdkit -U - rblk", f"nbdkit -U - {PLUGIN}")

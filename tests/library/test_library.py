@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""librblk as programs use it: tests/library/user.c against rblkd, which is killed and comes back."""
+"""librblk as programs use it: tests/library/user.c and swap.c against rblkd, which is killed and comes back."""
 
 import os
 import subprocess
@@ -7,18 +7,21 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (BUILD, IS_SANITIZED, LASTING, NQN, PATIENCE, SANITIZER_REPORT, Target, expect,  # noqa: E402
-                     run_cases, wait_until)
+                     SOFTRDMA, expect_equal, run_cases, wait_until)
 
 USER = os.path.join(BUILD, "tests", "library", "user")
+SWAP = os.path.join(BUILD, "tests", "library", "swap")
+FAKE = os.path.join(BUILD, "tests", "hostile_target", "fake_target")
 KILLS = 4
+CLIENTS, ROUNDS = 2, 200 if IS_SANITIZED else 1000
 
 
 def uri_of(target, query="ns=1"):
     return f"nvme+rdma://{target.address}/{NQN}?{query}"
 
 
-def start_user(scratch, case, uri, **env):
-    return subprocess.Popen([USER, case, uri], env=dict(scratch.env, **env), stdout=subprocess.PIPE,
+def start_user(scratch, case, uri, program=USER, **env):
+    return subprocess.Popen([program, case, uri], env=dict(scratch.env, **env), stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
 
@@ -29,9 +32,9 @@ def finish(user):
     return out, err
 
 
-def use(scratch, case, query="ns=1", **env):
+def use(scratch, case, query="ns=1", program=USER, **env):
     target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"])
-    result = finish(start_user(scratch, case, uri_of(target, query), **env))
+    result = finish(start_user(scratch, case, uri_of(target, query), program, **env))
     target.stop()
     return result
 
@@ -88,8 +91,67 @@ def test_killed_target(scratch):
     target.stop()
 
 
+# ---- compare and write ----
+
+def test_swaps(scratch):
+    use(scratch, "operations", program=SWAP)
+
+
+def test_swaps_windows(scratch):
+    use(scratch, "operations", "ns=1&memory-windows", program=SWAP)
+
+
+def start_counting(scratch, target, rounds, **env):
+    return [start_user(scratch, "count", uri_of(target), SWAP, CLIENT=str(i), ROUNDS=str(rounds), **env)
+            for i in range(CLIENTS)]
+
+
+def expect_sum(scratch, target, clients):
+    """Nothing that was added is lost or there twice. Returns (added, misses, unknown outcomes)."""
+    sums = [sum(n) for n in zip(*(map(int, finish(client)[0].split()) for client in clients))]
+    number, _ = finish(start_user(scratch, "print", uri_of(target), SWAP))
+    expect_equal(int(number), sums[0], "the number on the volume, and what was added to it")
+    return sums
+
+
+def test_counting(scratch):
+    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"])
+    added, misses, unknown = expect_sum(scratch, target, start_counting(scratch, target, ROUNDS))
+    expect(added == CLIENTS * 2 * ROUNDS and misses > 0 and unknown == 0, (added, misses, unknown))
+    target.stop()
+
+
+def test_counting_killed(scratch):
+    """A client that was not told looks whether its own addition is there."""
+    target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk', 16 << 20)}, {LASTING}"])
+    clients = start_counting(scratch, target, 1, STOP_FILE=scratch.file("stop"))
+    for _ in range(KILLS):
+        wait_until(lambda: count(target, "writes") > 50, "writes")
+        target.kill()
+        target.start()
+    wait_until(lambda: count(target, "writes") > 50, "writes after the target has come back")
+    with open(scratch.file("stop"), "w", encoding="utf-8"):
+        pass
+    expect_sum(scratch, target, clients)
+    target.stop()
+
+
+def test_without(scratch):
+    """A target that has no compare and write."""
+    fake = subprocess.Popen([FAKE, "compare=0"], env=dict(scratch.env, LD_PRELOAD=SOFTRDMA), stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+    port = fake.stdout.readline().split()[1]
+    finish(start_user(scratch, "none", f"nvme+rdma://127.0.0.1:{port}/nqn.2026-01.test:fake", SWAP))
+    fake.communicate(timeout=PATIENCE)
+    expect_equal(fake.returncode, 0, "exit status of the target, which checks its host")
+
+
+def count(target, key):
+    return sum(n.get(key, 0) for n in target.list("namespaces").get("namespaces", []))
+
+
 def count_reads(target):
-    return sum(n.get("reads", 0) for n in target.list("namespaces").get("namespaces", []))
+    return count(target, "reads")
 
 
 if __name__ == "__main__":
@@ -103,4 +165,9 @@ if __name__ == "__main__":
         ("a child process cannot use its parent's volumes", test_fork),
         ("mistakes have messages", test_mistakes),
         ("a target is killed while I/O runs", test_killed_target),
+        ("compare and write", test_swaps),
+        ("compare and write with memory windows", test_swaps_windows),
+        ("two programs add to a number by compare and write", test_counting),
+        ("the same while the target is killed", test_counting_killed),
+        ("a target without compare and write", test_without),
     ])

@@ -55,6 +55,31 @@ static void test_controller(void **state)
 	assert_string_equal(c.firmware, "xxxxxxxx");
 }
 
+static void test_compare_and_write(void **state)
+{
+	struct nvme_id_ctrl id = good_controller();
+	struct nvme_id_ns space = {.nsze = put_le64(1000)};
+	struct identify_controller c;
+	struct identify_namespace ns;
+
+	space.lbaf[0].lbads = 9;
+	id.acwu = put_le16(7);
+	space.nacwu = put_le16(0xffff);
+	assert_null(identify_parse_controller(&id, true, NQN, &c));
+	assert_null(identify_parse_namespace(&space, &ns));
+	assert_int_equal(c.max_compare_blocks, 0); /* without FUSES, ACWU says nothing */
+	assert_int_equal(ns.max_compare_blocks, 0);
+	id.fuses = put_le16(NVME_FUSES_COMPARE_WRITE);
+	space.nsfeat = NVME_NSFEAT_ATOMICS;
+	assert_null(identify_parse_controller(&id, true, NQN, &c));
+	assert_null(identify_parse_namespace(&space, &ns));
+	assert_int_equal(c.max_compare_blocks, 8);
+	assert_int_equal(ns.max_compare_blocks, 65536);
+	space.nacwu = put_le16(0);
+	assert_null(identify_parse_namespace(&space, &ns));
+	assert_int_equal(ns.max_compare_blocks, 0); /* as ACWU */
+}
+
 static void test_transfer_size(void **state)
 {
 	struct nvme_id_ctrl id = good_controller();
@@ -467,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_controller),
+		cmocka_unit_test(test_compare_and_write),
 		cmocka_unit_test(test_transfer_size),
 		cmocka_unit_test(test_capsule_size),
 		cmocka_unit_test(test_refused_controllers),

@@ -162,6 +162,34 @@ static void test_io_errors(void **state)
 	assert_int_equal(io_status_errno(0x4083, VOLUME_READ), -EIO);
 }
 
+static void expect_pair(unsigned compare, unsigned write, unsigned status, bool may_repeat)
+{
+	bool may;
+
+	assert_int_equal(io_status_of_pair(compare, write, &may), status);
+	if (status)
+		assert_int_equal(may, may_repeat);
+}
+
+static void test_pairs(void **state)
+{
+	expect_pair(0, 0, 0, false);
+	expect_pair(0x4285, 0x4009, 0x4285, true); /* nothing was written */
+	expect_pair(0x0302, 0x4009, 0x0302, true);
+	expect_pair(0x0021, 0x0009, 0x0021, true);
+	expect_pair(0x400a, 0x400a, 0x400a, true);
+	expect_pair(0x4009, 0x0303, 0x0303, true); /* refused before it began */
+	expect_pair(0x4009, 0x0019, 0x0019, true);
+	expect_pair(0x0000, 0x0082, 0x0082, true);
+	expect_pair(0x4009, 0x0021, 0x0021, false); /* perhaps in the middle */
+	expect_pair(0x4009, 0x0300, 0x0300, false);
+	expect_pair(0x0000, 0x4280, 0x4280, false);
+	expect_pair(0x0000, 0x4285, 0x4285, false);
+	expect_pair(0x4009, 0x4009, 0x4009, false);
+	expect_pair(0x4285, 0x0000, 0x4285, false); /* cannot be true */
+	expect_pair(0x4009, 0x0000, 0x4009, false);
+}
+
 static void test_retries(void **state)
 {
 	static const unsigned counted[] = {0x21, 0x22, 0x07, 0x08, 0x181};
@@ -250,11 +278,11 @@ static void test_connect_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_command_table),  cmocka_unit_test(test_command_identifiers),
-		cmocka_unit_test(test_private_data),   cmocka_unit_test(test_connect_command),
-		cmocka_unit_test(test_connect_data),   cmocka_unit_test(test_io_errors),
-		cmocka_unit_test(test_retries),	       cmocka_unit_test(test_cm_errors),
-		cmocka_unit_test(test_connect_errors),
+		cmocka_unit_test(test_command_table), cmocka_unit_test(test_command_identifiers),
+		cmocka_unit_test(test_private_data),  cmocka_unit_test(test_connect_command),
+		cmocka_unit_test(test_connect_data),  cmocka_unit_test(test_io_errors),
+		cmocka_unit_test(test_pairs),	      cmocka_unit_test(test_retries),
+		cmocka_unit_test(test_cm_errors),     cmocka_unit_test(test_connect_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,12 +13,13 @@ with what to do in its hint. The environment variable LIBRBLK names another libr
 """
 
 import ctypes
+import errno
 import json
 import os
 import threading
 
 __all__ = ["Error", "Volume"]
-_READ, _WRITE, _FLUSH, _WRITE_ZEROES, _DISCARD = range(5)
+_READ, _WRITE, _FLUSH, _WRITE_ZEROES, _DISCARD, _COMPARE_AND_WRITE = range(6)
 _FUA, _MAY_UNMAP = 1, 2
 
 
@@ -37,7 +38,8 @@ class _Info(ctypes.Structure):
                 ("has_discard", ctypes.c_uint32), ("reads_zero_after_discard", ctypes.c_uint32),
                 ("uuid", ctypes.c_uint8 * 16), ("nguid", ctypes.c_uint8 * 16),
                 ("serial", ctypes.c_char * 24), ("model", ctypes.c_char * 48),
-                ("firmware", ctypes.c_char * 16), ("reserved", ctypes.c_uint64 * 16)]
+                ("firmware", ctypes.c_char * 16), ("max_compare_bytes", ctypes.c_uint64),
+                ("reserved", ctypes.c_uint64 * 15)]
 
 
 class _Io(ctypes.Structure):
@@ -122,6 +124,11 @@ class Volume:
         """Offsets and lengths are multiples of it."""
         return self._info().block_size
 
+    @property
+    def max_compare_bytes(self):
+        """The most that one compare_and_write takes; 0: the target has none."""
+        return self._info().max_compare_bytes
+
     def status(self):
         """What rblk_get_status says, as a dict."""
         text = ctypes.c_void_p()
@@ -149,6 +156,20 @@ class Volume:
     def discard(self, offset, length):
         """The contents of a range are not needed any more."""
         self._run(_DISCARD, offset, length, None)
+
+    def compare_and_write(self, offset, expected, data, fua=False):
+        """Writes data and returns True, if expected is what is there; otherwise returns False. Both have the
+        same length. ConnectionResetError: it was done or not."""
+        if len(expected) != len(data):
+            raise ValueError(f"{len(expected)} bytes are compared, and {len(data)} written")
+        buffer = ctypes.create_string_buffer(bytes(expected) + bytes(data), 2 * len(data))
+        try:
+            self._run(_COMPARE_AND_WRITE, offset, len(data), buffer, _FUA if fua else 0)
+        except OSError as error:
+            if error.errno != errno.EILSEQ:
+                raise
+            return False
+        return True
 
     def flush(self):
         """Makes what was written durable."""

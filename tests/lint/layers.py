@@ -11,6 +11,9 @@ softrdma stands alone: it works for programs that know nothing of this project. 
 manager reach the engines (fabric/shm, fabric/roce) through the calls of fabric/engine.h only, and the
 management datagrams of RoCE through those of fabric/roce/gsi.h.
 
+rblk bench measures what programs have that use librblk. So it includes and calls nothing below rblk.h.
+The NBD bridge includes nothing of the initiator but its face to front ends, volume.h.
+
 Edges between files are seen twice: in what they include, and in the symbols of the objects that the
 build (the argument, a build folder) has made of them. Both must point down, and files that call each
 other in a circle are few.
@@ -47,6 +50,11 @@ MAY_USE = {
     "tools": ["base", "library", "initiator/io", "initiator/control", "nbd_bridge/io", "nbd_bridge/control",
               "transport/wire", "transport/auth_key.h", "transport/fabric.h"],
 }
+# Programs that use volumes as foreign programs do: by librblk's public header.
+BY_LIBRARY = "tools/rblk/bench"
+PUBLIC = "library/rblk.h"
+# The initiator's face to front ends, whose I/O shares their own loops.
+FACE = ("initiator/control/volume.h", "initiator/io/volume_io.h")
 # System headers that only these places may include.
 ONLY_IN = [
     ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*",
@@ -118,6 +126,46 @@ def system_faults(pattern, places, names):
         for number, path, is_ours in includes(name):
             if not is_ours and re.fullmatch(pattern, path) and not name.startswith(places):
                 yield f"{name}:{number}: includes {path}"
+
+
+def is_below_public(path):
+    return path.startswith(("initiator/", "library/")) and path != PUBLIC
+
+
+def reached(name):
+    """name -> how it is included, of all headers that a file includes, itself or by another."""
+    found, left = {}, [name]
+    while left:
+        user = left.pop()
+        for number, path, is_ours in includes(user):
+            if is_ours and path not in found and os.path.exists(os.path.join(ROOT, path)):
+                found[path] = f"{user}:{number}"
+                left.append(path)
+    return found
+
+
+def by_library_faults(names):
+    users = [name for name in names if name.startswith(BY_LIBRARY)]
+    if not any(PUBLIC in reached(name) for name in users):
+        yield f"no file {BY_LIBRARY}* includes {PUBLIC}"
+    for name in users:
+        for path, how in reached(name).items():
+            if is_below_public(path):
+                yield f"{how}: includes {path}, for {name}"
+
+
+def by_face_faults(names):
+    for name in names:
+        for number, path, is_ours in includes(name):
+            if is_ours and path.startswith(("initiator/", "library/")) and path not in FACE:
+                yield f"{name}:{number}: includes {path}"
+
+
+def by_library_calls(edges):
+    for (user, used), names in sorted(edges.items()):
+        if user.startswith(BY_LIBRARY) and is_below_public(used) and \
+                not all(name.startswith("rblk_") for name in names):
+            yield f"{user} calls {used}: {' '.join(sorted(names))}"
 
 
 def objects(build, names):
@@ -288,11 +336,15 @@ def main():
     for what, pattern, places in ONLY_IN:
         tap.check(f"{what} only in {', '.join(places)}",
                   list(system_faults(pattern, places, product)))
+    tap.check(f"nbd_bridge has volumes by {FACE[0]} only",
+              list(by_face_faults(name for name in product if name.startswith("nbd_bridge/"))))
+    tap.check(f"{BY_LIBRARY}* has volumes by {PUBLIC} only", list(by_library_faults(product)))
     for what, pattern, places in SEAMS:
         tap.check(f"{what} only in {', '.join(places)}", list(seam_faults(pattern, places, product)))
     if len(sys.argv) > 1:
         edges = calls(sys.argv[1], product)
         tap.check("the build has objects of each file", [] if len(edges) > 100 else ["too few calls seen"])
+        tap.check(f"{BY_LIBRARY}* calls nothing below {PUBLIC}", list(by_library_calls(edges)))
         tap.check("no call points up", list(without_debt(call_faults(edges), debt)))
         tap.check(f"no circle of files is larger than {CYCLE_MAX}", list(circle_faults(edges, circle)))
         tap.check(f"at most {MUTUAL_MAX} pairs of files call each other",

@@ -1,38 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblk bench: load on a namespace through the host library, without NBD: measures the fabric and
- * the target alone. One line of result, or JSON.
+ * rblk bench: load on a namespace through librblk, as any program that uses it, without NBD:
+ * measures the library, the fabric and the target. One line of result, or JSON.
  *
- * The control thread opens the volume, spreads its queues over worker threads (bench_worker.c),
- * lets them run, and takes everything down in the reverse order:
+ * The main thread opens the volume, spreads its queues over worker threads (bench_worker.c), lets
+ * them run while its loop has the timers, and takes everything down in the reverse order:
  *
- *   OPENING -> RAMP -> MEASURING -> STOPPING (what is in flight) -> REMOVING -> CLOSING
+ *   set_up -> ramp -> measuring -> stopping (what is in flight) -> take_down
  *
  * The ramp is not measured: in it queues connect, caches fill and polling settles. Failures are
- * reported after everything is down, because the volume's memory is the target's until then.
+ * reported after everything is down.
  *
  * For a picture (--plot, bench_plot.c) all of this is done for each depth.
  */
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/fd_limit.h"
+#include "base/addr.h"
+#include "base/arena_memory.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/counter.h"
+#include "base/fd_limit.h"
 #include "base/log.h"
 #include "base/spin.h"
 #include "base/units.h"
-#include "initiator/control/host_identity.h"
+#include "library/rblk.h"
+#include "tools/rblk/arguments.h"
 #include "tools/rblk/bench_plot.h"
 #include "tools/rblk/bench_worker.h"
-#include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/spin_option.h"
@@ -40,17 +44,19 @@
 #include "transport/fabric.h"
 
 static const char program[] = "rblk bench";
-#define BYTES_MAX (512 * MIB) /* in flight a queue; its memory is twice that */
+#define BYTES_MAX (512 * MIB) /* in flight a queue */
 
 static const char *const modes[] = {"randread", "randwrite", "read", "write", NULL};
 
 struct bench {
 	/* Thread: control, except for the workers (bench_worker.h) */
 	struct loop loop;
-	struct volume *volume;
-	struct volume_info info;
+	struct rblk_volume *volume;
+	struct rblk_info info;
 	struct bench_load load;
-	struct bench_worker workers[VOLUME_QUEUES_MAX];
+	struct bench_worker workers[BENCH_QUEUES_MAX];
+	struct arena_memory memory; /* of all queues, one behind the other */
+	struct rblk_memory *registered;
 	unsigned n_workers, n_queues, n_running;
 	uint64_t ramp_ns, runtime_ns, started_ns, took_ns;
 	uint64_t cpu_us; /* of the whole process, while measuring */
@@ -58,7 +64,6 @@ struct bench {
 	uint64_t sample_ns, sampled_ns, n_sampled; /* between two samples; 0: none are taken */
 	struct bench_result *result;		   /* borrowed: where they go */
 	struct error error;
-	bool has_failed;
 };
 
 /* Microseconds of CPU that this process has used. */
@@ -73,16 +78,6 @@ static uint64_t cpu_used_us(void)
 
 /* ---- stopping ---- */
 
-/* The last queue: the volume closes, and on_closed ends the loop. */
-static void on_removed(void *context)
-{
-	struct bench *bench = context;
-
-	check(bench->n_running > 0);
-	if (--bench->n_running == 0)
-		volume_close(bench->volume);
-}
-
 /* A worker has nothing in flight any more. */
 static void on_worker_stopped(struct loop_msg *msg)
 {
@@ -94,11 +89,7 @@ static void on_worker_stopped(struct loop_msg *msg)
 		return;
 	bench->took_ns = clock_ns() - bench->started_ns;
 	bench->cpu_us = cpu_used_us() - bench->cpu_us;
-	bench->n_running = bench->n_queues;
-	for (unsigned i = 0; i < bench->n_queues; i++) {
-		worker = &bench->workers[i % bench->n_workers];
-		volume_queue_remove(worker->queues[i / bench->n_workers].volume, on_removed, bench);
-	}
+	loop_stop(&bench->loop);
 }
 
 /* The workers count while this is read: the sum is not of a moment, but it only grows. */
@@ -143,7 +134,7 @@ static void on_end(struct loop_timer *timer)
 
 /* ---- starting ---- */
 
-/* The workers clear their own counts, by message: no counter is written by two threads. */
+/* The workers clear their own counts: no counter is written by two threads. */
 static void on_ramped(struct loop_timer *timer)
 {
 	struct bench *bench = container_of(timer, struct bench, ramp);
@@ -158,22 +149,10 @@ static void on_ramped(struct loop_timer *timer)
 	loop_timer_start(&bench->loop, &bench->end, bench->runtime_ns);
 }
 
-/* Worker i has the queues i, i + n_workers, i + 2 n_workers... */
-static int start_worker(struct bench *bench, unsigned i)
-{
-	struct bench_worker *worker = &bench->workers[i];
-	unsigned n = (bench->n_queues - i + bench->n_workers - 1) / bench->n_workers;
-	int r = bench_worker_init(worker, &bench->load, n, &bench->loop, on_worker_stopped, bench);
-
-	for (unsigned k = 0; k < n && r == 0; k++)
-		r = bench_worker_add_queue(worker, bench->volume, k, i + k * bench->n_workers);
-	return r < 0 ? r : bench_worker_start(worker);
-}
-
 /* Otherwise each I/O would fail, without a message that helps. */
 static bool can_do_load(struct bench *bench)
 {
-	const struct volume_info *info = &bench->info;
+	const struct rblk_info *info = &bench->info;
 	size_t block = bench->load.block_bytes;
 
 	if (block % info->block_size)
@@ -187,61 +166,138 @@ static bool can_do_load(struct bench *bench)
 	return !bench->error.code;
 }
 
+/* What was given on the command line was checked before, so -EINVAL is a file: the host's name. */
+static enum exit_code exit_code_of(int r)
+{
+	switch (-r) {
+	case EINVAL:
+		return EXIT_CONFIG;
+	case ENOENT:
+		return EXIT_NOT_FOUND;
+	case EHOSTUNREACH:
+		return EXIT_UNREACHABLE;
+	case EACCES:
+		return EXIT_DENIED;
+	default:
+		return error_code_of(r);
+	}
+}
+
+static void take_error(struct bench *bench, const struct rblk_error *error)
+{
+	error_set(&bench->error, exit_code_of(error->code), error->hint, "%s", error->message);
+}
+
+static size_t queue_bytes(const struct bench *bench)
+{
+	return bench->load.depth * bench->load.block_bytes;
+}
+
+static int take_memory(struct bench *bench, struct rblk_error *error)
+{
+	size_t n = queue_bytes(bench) * bench->n_queues;
+	int r = arena_memory_map_private(&bench->memory, n);
+
+	if (r == 0)
+		return rblk_memory_register(bench->volume, bench->memory.base, n,
+					    &bench->registered, error);
+	*error = (struct rblk_error){.code = r, .message = "out of memory"};
+	return r;
+}
+
+/* Worker i has the queues i, i + n_workers, i + 2 n_workers... */
+static int make_worker(struct bench *bench, unsigned i, struct rblk_error *error)
+{
+	struct bench_worker *worker = &bench->workers[i];
+	unsigned n = (bench->n_queues - i + bench->n_workers - 1) / bench->n_workers;
+	int r = bench_worker_init(worker, &bench->load, n, &bench->loop, on_worker_stopped, bench);
+
+	if (r < 0)
+		*error = (struct rblk_error){.code = r, .message = "out of memory"};
+	for (unsigned k = 0; k < n && r == 0; k++) {
+		unsigned number = i + k * bench->n_workers;
+		struct bench_memory memory = {(char *)bench->memory.base +
+						      number * queue_bytes(bench),
+					      bench->registered};
+
+		r = bench_worker_add_queue(worker, bench->volume, k, number, memory, error);
+	}
+	return r;
+}
+
 /* Queues are granted by the target, which may give fewer than were asked for. The load is then
  * spread over those, and the result shows their number. */
-static void on_opened(void *context, const struct error *error)
+static void spread(struct bench *bench)
 {
-	struct bench *bench = context;
-
-	if (error) {
-		bench->has_failed = true;
-		bench->error = *error;
-		volume_close(bench->volume);
-		return;
-	}
-	volume_get_info(bench->volume, &bench->info);
-	if (!can_do_load(bench)) {
-		bench->has_failed = true;
-		volume_close(bench->volume);
-		return;
-	}
-	if (bench->info.n_queues_granted < bench->n_queues)
-		log_warn("the target grants %u queues", bench->info.n_queues_granted);
-	bench->n_queues = MIN(bench->n_queues, bench->info.n_queues_granted);
+	if (bench->info.n_queues < bench->n_queues)
+		log_warn("the target grants %u queues", bench->info.n_queues);
+	bench->n_queues = MIN(bench->n_queues, bench->info.n_queues);
 	bench->n_workers = MIN(bench->n_workers, bench->n_queues);
 	bench->load.size_bytes = bench->info.size_bytes;
+}
+
+/* False: bench->error says why. take_down accepts what is there. */
+static bool set_up(struct bench *bench, const char *uri, const struct rblk_option *options)
+{
+	struct rblk_error error;
+	int r = rblk_open(uri, options, &bench->volume, &error);
+
+	if (r < 0) {
+		take_error(bench, &error);
+		return false;
+	}
+	rblk_get_info(bench->volume, &bench->info);
+	if (!can_do_load(bench))
+		return false;
+	spread(bench);
+	r = take_memory(bench, &error);
+	for (unsigned i = 0; i < bench->n_workers && r == 0; i++)
+		r = make_worker(bench, i, &error);
+	if (r < 0)
+		take_error(bench, &error);
+	return r == 0;
+}
+
+static void take_down(struct bench *bench)
+{
+	for (unsigned i = 0; i < bench->n_workers; i++)
+		bench_worker_close(&bench->workers[i]);
+	rblk_memory_unregister(bench->registered);
+	check(rblk_close(bench->volume) == 0);
+	arena_memory_unmap(&bench->memory);
+}
+
+/* A namespace that grows in between changes nothing: offsets were chosen for its old size. */
+static void run_workers(struct bench *bench)
+{
+	bench->n_running = bench->n_workers;
 	for (unsigned i = 0; i < bench->n_workers; i++) {
-		int r = start_worker(bench, i);
+		int r = bench_worker_start(&bench->workers[i]);
 
 		if (r < 0) {
 			log_errno(r, "cannot start worker %u", i);
 			exit(EXIT_FAILED); /* nothing is lost: it is a benchmark */
 		}
 	}
-	bench->n_running = bench->n_workers;
 	loop_timer_start(&bench->loop, &bench->ramp, bench->ramp_ns);
+	loop_run(&bench->loop);
+	for (unsigned i = 0; i < bench->n_workers; i++)
+		bench_worker_join(&bench->workers[i]);
 }
 
-static void on_state(void *context, enum volume_state state)
+static void warn_of_losses(const struct bench *bench)
 {
-	if (volume_state_holds(state))
+	struct json_object *status;
+	char *text;
+
+	if (rblk_get_status(bench->volume, &text) < 0)
+		return;
+	status = json_tokener_parse(text);
+	if (json_number(status, "reconnects"))
 		log_warn("the connection was lost; the figures include the outage");
+	json_object_put(status);
+	rblk_free(text);
 }
-
-/* A namespace that grows in between changes nothing: offsets were chosen for its old size. */
-static void on_changed(void *context)
-{
-}
-
-static void on_closed(void *context)
-{
-	loop_stop(&((struct bench *)context)->loop);
-}
-
-static const struct volume_callbacks callbacks = {.on_opened = on_opened,
-						  .on_state = on_state,
-						  .on_changed = on_changed,
-						  .on_closed = on_closed};
 
 /* ---- the result ---- */
 
@@ -355,25 +411,24 @@ static int print_results(const struct bench *bench, const struct bench_result *r
 
 /* ---- the command line ---- */
 
-/* The loop runs until on_closed. Workers are joined after it, because queues end by messages. */
-static int run(struct bench *bench, const struct volume_config *config)
+static int run(struct bench *bench, const char *uri, const struct rblk_option *options)
 {
 	int r = loop_init(&bench->loop, 0, NULL);
 
+	if (r < 0) {
+		log_errno(r, "cannot make a loop");
+		return EXIT_FAILED;
+	}
 	bench->ramp.on_expiry = on_ramped;
 	bench->end.on_expiry = on_end;
 	bench->sample.on_expiry = on_sample;
-	if (r == 0)
-		r = volume_open(&bench->loop, config, &callbacks, bench, &bench->volume);
-	if (r < 0) {
-		log_errno(r, "cannot open the volume");
-		return EXIT_FAILED;
+	if (set_up(bench, uri, options)) {
+		run_workers(bench);
+		warn_of_losses(bench);
 	}
-	loop_run(&bench->loop);
-	for (unsigned i = 0; i < bench->n_workers && !bench->has_failed; i++)
-		bench_worker_join(&bench->workers[i]);
+	take_down(bench);
 	loop_deinit(&bench->loop);
-	return bench->has_failed ? report_error(program, &bench->error) : EXIT_OK;
+	return bench->error.code ? report_error(program, &bench->error) : EXIT_OK;
 }
 
 struct bench_options {
@@ -382,50 +437,86 @@ struct bench_options {
 	const char *fabric, *hostnqn, *hostid, *spin, *plot;
 };
 
-/* The load's own need is known; --buffers beyond it allows larger I/O. */
-static int apply_buffers(const struct bench_options *options, struct volume_config *config,
-			 struct error *error)
+/* The load's own need is known. */
+static int check_buffers(const struct bench_options *options, struct error *error)
 {
-	uint64_t needed = MAX(config->slab_bytes, (uint64_t)VOLUME_SLAB_MIN);
+	uint64_t needed = options->depth * options->block * options->n_queues;
 	char text[UNITS_MAX];
 
-	if (!options->buffer_bytes)
-		return 0;
-	config->slab_bytes = options->buffer_bytes / options->n_queues;
-	if (config->slab_bytes >= needed)
+	if (!options->buffer_bytes || options->buffer_bytes >= needed)
 		return 0;
 	error_set(error, EXIT_USAGE, "take less --depth, a smaller --bs or fewer --queues",
-		  "--buffers: this load needs %s",
-		  units_format_size(text, needed * options->n_queues));
+		  "--buffers: this load needs %s", units_format_size(text, needed));
 	return EXIT_USAGE;
+}
+
+enum {
+	OPTIONS_MAX = 8,
+	URI_MAX = 3 * TARGET_NQN_MAX + ADDR_STRING_MAX + 16,
+};
+
+/* What rblk_open gets. */
+struct bench_volume {
+	char uri[URI_MAX], ns[16], queues[16], queue_size[16];
+	struct rblk_option options[OPTIONS_MAX];
+};
+
+/* As librblk(3) wants it: what is none of the letters of an NQN is escaped. */
+static void fill_uri(char uri[URI_MAX], const char *nqn, const union addr *address)
+{
+	char text[ADDR_STRING_MAX];
+	size_t n = (size_t)snprintf(uri, URI_MAX, "nvme+rdma://%s/", addr_format(text, address));
+
+	for (; *nqn; nqn++)
+		n += (size_t)snprintf(
+			uri + n, URI_MAX - n,
+			isalnum((unsigned char)*nqn) || strchr(".:-_@", *nqn) ? "%c" : "%%%02x",
+			(unsigned char)*nqn);
+}
+
+static void fill_options(const struct bench_options *options, struct bench_volume *volume)
+{
+	uint64_t queue_size = MIN(MAX(options->depth + 1, UINT64_C(128)), UINT64_C(1024));
+	const struct rblk_option all[] = {
+		{"ns", volume->ns},
+		{"queues", volume->queues},
+		{"spin", options->spin},
+		{"queue-size", volume->queue_size},
+		{"hostnqn", options->hostnqn},
+		{"hostid", options->hostid},
+	};
+	unsigned n = 0;
+
+	snprintf(volume->ns, sizeof(volume->ns), "%" PRIu64, options->nsid);
+	snprintf(volume->queues, sizeof(volume->queues), "%" PRIu64, options->n_queues);
+	snprintf(volume->queue_size, sizeof(volume->queue_size), "%" PRIu64, queue_size);
+	for (unsigned i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i].value)
+			volume->options[n++] = all[i];
 }
 
 /* 0, or an exit code with *error filled. */
 static int configure(const struct bench_options *options, const char *target,
-		     struct volume_config *config, struct error *error)
+		     struct bench_volume *volume, struct error *error)
 {
+	char nqn[TARGET_NQN_MAX];
+	union addr address;
 	uint64_t spin;
 	int code;
 
-	volume_config_init(config);
 	if (options->depth * options->block > BYTES_MAX) {
 		error_set(error, EXIT_USAGE, "take less --depth or a smaller --bs",
 			  "more than 512 MiB in flight a queue");
 		return EXIT_USAGE;
 	}
-	code = spin_option(options->spin, &spin, error) ?: target_name_parse(target, config, error);
-	if (code == 0 &&
-	    host_identity_load("/etc/nvme", options->hostnqn, options->hostid, config, error) < 0)
-		code = (int)error->code;
-	config->nsid = (uint32_t)options->nsid;
-	config->n_queues = (unsigned)options->n_queues;
-	config->queue_size = (unsigned)MIN(MAX(config->queue_size, options->depth + 1),
-					   (uint64_t)BENCH_DEPTH_MAX);
-	/* little, as there may be hundreds of queues; one I/O gets a quarter of it at most */
-	config->slab_bytes = MAX(2 * options->depth, UINT64_C(4)) * options->block;
-	config->may_shrink_slab = false;
-	config->is_slab_whole = true;
-	return code ? code : apply_buffers(options, config, error);
+	code = spin_option(options->spin, &spin, error)
+		       ?: target_name_split(target, nqn, &address, error)
+		       ?: check_buffers(options, error);
+	if (code)
+		return code;
+	fill_uri(volume->uri, nqn, &address);
+	fill_options(options, volume);
+	return 0;
 }
 
 /* On the heap: the workers with their histograms are too large for a stack. */
@@ -458,10 +549,10 @@ static int bench_new(const struct bench_options *options, struct bench **ret_ben
 static int measure(const struct bench_options *options, const char *target,
 		   struct bench **ret_bench, struct bench_result *result)
 {
-	struct volume_config config;
+	struct bench_volume volume = {.options = {{0}}};
 	struct error error = {0};
 	struct bench *bench;
-	int code = configure(options, target, &config, &error);
+	int code = configure(options, target, &volume, &error);
 
 	if (code)
 		return report_error(program, &error);
@@ -469,10 +560,10 @@ static int measure(const struct bench_options *options, const char *target,
 	if (code)
 		return code;
 	bench->result = result;
-	code = run(bench, &config);
+	code = run(bench, volume.uri, volume.options);
 	if (code == EXIT_OK)
 		collect(bench, result);
-	for (unsigned i = 0; i < bench->n_workers && !bench->has_failed; i++)
+	for (unsigned i = 0; i < bench->n_workers; i++)
 		bench_worker_deinit(&bench->workers[i]);
 	free(*ret_bench);
 	*ret_bench = bench;
@@ -540,12 +631,13 @@ int bench_main(int argc, char **argv)
 		{"bs", 0, ARG_SIZE, &o.block, "SIZE", "of one I/O", 512, 16 * MIB, NULL},
 		{"depth", 'd', ARG_UINT, &o.depth, "N", "I/O in flight a queue", 1, BENCH_DEPTH_MAX,
 		 NULL},
-		{"queues", 'q', ARG_UINT, &o.n_queues, "N", "I/O queues", 1, VOLUME_QUEUES_MAX,
+		{"queues", 'q', ARG_UINT, &o.n_queues, "N", "I/O queues", 1, BENCH_QUEUES_MAX,
 		 NULL},
 		{"threads", 0, ARG_UINT, &o.n_threads, "N",
-		 "threads that share the queues (default: one each)", 1, VOLUME_QUEUES_MAX, NULL},
+		 "threads that share the queues (default: one each)", 1, BENCH_QUEUES_MAX, NULL},
 		{"buffers", 0, ARG_SIZE, &o.buffer_bytes, "SIZE",
-		 "locked memory of all queues (default: what the load needs)", MIB, 64 * GIB, NULL},
+		 "locked memory of all queues; less than the load needs is refused", MIB, 64 * GIB,
+		 NULL},
 		{"runtime", 't', ARG_DURATION, &o.runtime_ns, "TIME", "how long to measure",
 		 NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
 		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME", "how long to run before that", 0,
@@ -565,9 +657,8 @@ int bench_main(int argc, char **argv)
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {
-		program, "NQN@ADDRESS[:PORT]",
-		"Measure a namespace through the host library, without NBD.", 1, 1};
+	const struct args_usage usage = {program, "NQN@ADDRESS[:PORT]",
+					 "Measure a namespace through librblk, without NBD.", 1, 1};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
 	if (code >= 0)

@@ -6,8 +6,8 @@
 #include <json-c/json.h>
 
 #include "base/args.h"
+#include "base/error.h"
 #include "base/output.h"
-#include "initiator/control/volume.h"
 
 /* Prints the failure as fail_with does (base/args.h). Returns its exit code. */
 int report_error(const char *program, const struct error *error);

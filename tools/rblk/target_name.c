@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of targets and volumes; see target_name.h. */
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "initiator/control/volume.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/target_name.h"
+
+static_assert((int)TARGET_NQN_MAX == (int)VOLUME_NQN_MAX, "one limit");
 
 int target_address_parse(const char *text, union addr *ret_addr, struct error *error)
 {
@@ -24,7 +28,8 @@ int target_address_parse(const char *text, union addr *ret_addr, struct error *e
 }
 
 /* The last '@' splits: an NQN may contain one, an address cannot. */
-int target_name_parse(const char *text, struct volume_config *config, struct error *error)
+int target_name_split(const char *text, char ret_nqn[TARGET_NQN_MAX], union addr *ret_address,
+		      struct error *error)
 {
 	const char *at = strrchr(text, '@');
 	size_t n = at ? (size_t)(at - text) : 0;
@@ -42,9 +47,14 @@ int target_name_parse(const char *text, struct volume_config *config, struct err
 			(int)(n > 100 ? 100 : n), text, VOLUME_NQN_MAX - 1);
 		return EXIT_USAGE;
 	}
-	memcpy(config->subnqn, text, n);
-	config->subnqn[n] = '\0';
-	return target_address_parse(at + 1, &config->address, error);
+	memcpy(ret_nqn, text, n);
+	ret_nqn[n] = '\0';
+	return target_address_parse(at + 1, ret_address, error);
+}
+
+int target_name_parse(const char *text, struct volume_config *config, struct error *error)
+{
+	return target_name_split(text, config->subnqn, &config->address, error);
 }
 
 static bool is_name_char(char c)

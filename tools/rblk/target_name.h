@@ -2,13 +2,22 @@
 /* "NQN@ADDRESS[:PORT]", the name of a subsystem on the command line. */
 #pragma once
 
-#include "initiator/control/volume.h"
+#include <stdbool.h>
+
+#include "base/addr.h"
+#include "base/error.h"
+
+struct volume_config;
 
 enum {
 	TARGET_DEFAULT_PORT = 4420,
+	TARGET_NQN_MAX = 224, /* with NUL */
 	VOLUME_NAME_MAX = 64, /* with NUL; of volumes on this machine */
 };
 
+/* 0, or an exit code with *error filled. */
+int target_name_split(const char *text, char ret_nqn[TARGET_NQN_MAX], union addr *ret_address,
+		      struct error *error);
 /* Fills config's subnqn and address. 0, or an exit code with *error filled. */
 int target_name_parse(const char *text, struct volume_config *config, struct error *error);
 /* Only "ADDRESS[:PORT]". */

@@ -3,6 +3,8 @@
  * Completion queue entries of a hostile target, one after the other, at a host with some commands
  * in flight: which command each one completes, and the text and errno of its status. The device is
  * done with each second command's SEND before the target has answered, with the others after that.
+ * Two of the commands are a fused pair, which is over when both are answered. What is not answered
+ * is lost at the end, and then each command is free.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,10 +21,8 @@ enum {
 	IN_FLIGHT = 5,
 };
 
-static void start_one(struct command_table *table, unsigned i)
+static void start_one(struct command_table *table, struct command *command, unsigned i)
 {
-	struct command *command = command_take(table);
-
 	command->is_sending = true;
 	command_start(table, command, i);
 	if (i % 2)
@@ -31,8 +31,42 @@ static void start_one(struct command_table *table, unsigned i)
 
 static void start_some(struct command_table *table)
 {
+	struct command *pair[2];
+
 	for (unsigned i = 0; i < IN_FLIGHT; i++)
-		start_one(table, i);
+		start_one(table, command_take(table), i);
+	command_take_pair(table, pair);
+	start_one(table, pair[0], IN_FLIGHT);
+	start_one(table, pair[1], IN_FLIGHT + 1);
+}
+
+/* A half is answered, and the device is done with both. */
+static void end_half(struct command *command)
+{
+	struct command *other = command->pair;
+	const struct command *first = command->is_second ? other : command;
+	bool may_repeat;
+
+	command->is_sending = false;
+	if (!command_is_idle(other))
+		return;
+	io_status_of_pair(first->status, first->pair->status, &may_repeat);
+	command->pair = other->pair = NULL;
+	command_give(command->table, command);
+	command_give(other->table, other);
+}
+
+static void lose_all(struct command_table *table)
+{
+	while (!list_is_empty(&table->in_flight)) {
+		struct command *command = list_entry(table->in_flight.prev, struct command, node);
+
+		command->is_sending = false;
+		if (command->pair)
+			command->pair->is_sending = false;
+		command_lose(command);
+	}
+	check(table->n_free == table->n);
 }
 
 static void name_status(const struct nvme_cqe *cqe, enum nvme_status status)
@@ -62,7 +96,10 @@ static void answer(struct command_table *table, const struct nvme_cqe *cqe)
 		return;
 	check(command->state == COMMAND_IN_FLIGHT);
 	command_stop(table, command);
-	if (command->is_sending)
+	command->status = status;
+	if (command->pair)
+		end_half(command);
+	else if (command->is_sending)
 		command_on_sent(&command->send, NULL);
 	else
 		command_give(table, command);
@@ -81,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		memcpy(&cqe, data, sizeof(cqe));
 		answer(&table, &cqe);
 	}
+	lose_all(&table);
 	command_table_deinit(&table);
 	return 0;
 }

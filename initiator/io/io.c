@@ -148,9 +148,11 @@ void io_fail_held(struct volume_queue *queue)
 
 static void on_sent(struct work *work, const struct completion *c);
 
+/* half: of a pair, or NULL. */
 static __attribute__((noinline)) void start(struct lane *lane, struct volume_io *io,
-					    struct command *command)
+					    struct command *half)
 {
+	struct command *command = half ? half : command_take(&lane->table);
 	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
 	unsigned n, flags = 0;
 
@@ -229,7 +231,7 @@ static void begin(struct lane *lane, struct volume_io *io)
 	if (io->op == VOLUME_COMPARE_AND_WRITE)
 		start_pair(lane, io);
 	else
-		start(lane, io, command_take(&lane->table));
+		start(lane, io, NULL);
 }
 
 static void start_retry_timer(struct volume_queue *queue)
@@ -535,7 +537,9 @@ static void settle_pair(struct lane *lane, struct volume_io *io, enum nvme_statu
 	enum nvme_status status = io_status_of_pair(compare, write, &may_repeat);
 
 	if (status == NVME_OK) {
-		complete_one(lane, io, io->length, status);
+		note_success(lane, io);
+		io_stats_add(&queue->stats, io, queue->loop->now_ns);
+		io->done(io, 0);
 	} else if (may_repeat && nvme_status_code(status) != NVME_COMPARE_FAILURE) {
 		fail_or_retry(lane, io, status);
 	} else if (may_repeat) { /* a result, and no failure */

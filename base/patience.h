@@ -63,6 +63,7 @@ struct patience {
 	uint64_t crowded_until_ns; /* end of the last verdict; no looks before it */
 };
 
+/* spin_ns: of spin.h. wake_ns: W (wake_up.h); 0 where spin_ns is not SPIN_AUTO. */
 static inline void patience_init(struct patience *p, uint64_t spin_ns, uint64_t wake_ns)
 {
 	*p = (struct patience){.spin_ns = spin_ns, .wake_ns = wake_ns};
@@ -75,6 +76,7 @@ static inline bool patience_must_look(const struct patience *p, uint64_t now_ns)
 	       now_ns - p->looked_ns >= PATIENCE_LOOK_NS;
 }
 
+/* After patience_must_look: what crowd_look has said. A crowd is believed in for a while. */
 static inline void patience_looked(struct patience *p, uint64_t now_ns, enum crowd_verdict verdict)
 {
 	p->looked_ns = now_ns;
@@ -90,17 +92,12 @@ static inline uint64_t patience_auto_ns(const struct patience *p, uint64_t now_n
 	bool is_soon = forecast->soon > PATIENCE_ONE / 2;
 	bool is_near = forecast->near > PATIENCE_ONE / 2;
 
-	switch (now_ns < p->crowded_until_ns ? p->verdict : CROWD_NONE) {
-	case CROWD_ON_ONE:
-		return 0;
-	case CROWD_ON_SEVERAL:
-		return is_soon ? p->wake_ns : 0;
-	case CROWD_NONE:
-		break;
-	}
-	return is_near ? PATIENCE_SHARE * p->wake_ns : p->wake_ns;
+	if (now_ns >= p->crowded_until_ns || p->verdict == CROWD_NONE)
+		return is_near ? PATIENCE_SHARE * p->wake_ns : p->wake_ns;
+	return p->verdict == CROWD_ON_SEVERAL && is_soon ? p->wake_ns : 0;
 }
 
+/* How long to poll, in the pause that is current at now_ns: as the user says, or by forecast. */
 static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_ns)
 {
 	return p->spin_ns == SPIN_AUTO ? patience_auto_ns(p, now_ns) : p->spin_ns;
@@ -121,11 +118,13 @@ static inline bool patience_lasts(struct patience *p, uint64_t now_ns)
 	return p->spin_ns == SPIN_ALWAYS || now_ns - p->since_ns < patience_limit_ns(p, now_ns);
 }
 
+/* The owner sleeps now, in the current pause: W counts against it. */
 static inline void patience_sleeps(struct patience *p)
 {
 	p->has_slept = true;
 }
 
+/* The share with one more pause. */
 static inline unsigned patience_share(unsigned share, bool is_so)
 {
 	unsigned one = is_so ? PATIENCE_ONE : 0;

@@ -193,6 +193,8 @@ static size_t queue_bytes(const struct bench *bench)
 	return bench->load.depth * bench->load.block_bytes;
 }
 
+/* One registration for all queues: I/O names it, so that the library registers nothing while it is
+ * measured. Anonymous memory, as most programs have. */
 static int take_memory(struct bench *bench, struct rblk_error *error)
 {
 	size_t n = queue_bytes(bench) * bench->n_queues;
@@ -258,6 +260,7 @@ static bool set_up(struct bench *bench, const char *uri, const struct rblk_optio
 	return r == 0;
 }
 
+/* In the reverse order of set_up, from wherever that has come to. Nothing is in flight. */
 static void take_down(struct bench *bench)
 {
 	for (unsigned i = 0; i < bench->n_workers; i++)
@@ -267,7 +270,8 @@ static void take_down(struct bench *bench)
 	arena_memory_unmap(&bench->memory);
 }
 
-/* A namespace that grows in between changes nothing: offsets were chosen for its old size. */
+/* The loop has the timers: on_ramped, on_sample, on_end; the last worker that stops ends it. A
+ * namespace that grows in between changes nothing: offsets were chosen for its old size. */
 static void run_workers(struct bench *bench)
 {
 	bench->n_running = bench->n_workers;
@@ -285,6 +289,7 @@ static void run_workers(struct bench *bench)
 		bench_worker_join(&bench->workers[i]);
 }
 
+/* The library reconnects by itself, and I/O only takes longer. */
 static void warn_of_losses(const struct bench *bench)
 {
 	struct json_object *status;
@@ -437,7 +442,8 @@ struct bench_options {
 	const char *fabric, *hostnqn, *hostid, *spin, *plot;
 };
 
-/* The load's own need is known. */
+/* The load's own need is known, and is what is registered. What the library registers for itself is
+ * not counted: it does not grow with the load. */
 static int check_buffers(const struct bench_options *options, struct error *error)
 {
 	uint64_t needed = options->depth * options->block * options->n_queues;

@@ -100,6 +100,7 @@ static void begin_to_measure(struct bench_worker *worker)
 
 /* ---- turns ---- */
 
+/* True: something has ended. Each look also sends what on_done has submitted. */
 static bool poll_all(struct bench_worker *worker)
 {
 	int n = 0;
@@ -109,6 +110,8 @@ static bool poll_all(struct bench_worker *worker)
 	return n > 0;
 }
 
+/* All queues were found empty: whether to look again at once. The policy of a loop (base/loop.c),
+ * since a loop is what these queues would share. */
 static bool is_patient(struct bench_worker *worker)
 {
 	struct patience *patience = &worker->patience;
@@ -121,6 +124,7 @@ static bool is_patient(struct bench_worker *worker)
 	return patience_lasts(patience, now_ns);
 }
 
+/* Each queue is armed first, so that an end between the last look and the sleep is not missed. */
 static void sleep_on_all(struct bench_worker *worker)
 {
 	for (unsigned i = 0; i < worker->n_queues; i++)

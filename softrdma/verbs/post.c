@@ -158,13 +158,6 @@ bool sr_wqe_is_lossy(uint32_t opcode)
 	       opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
 }
 
-static int copy_unreliable(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
-{
-	if (sr_qp_is_datagram(qp))
-		return copy_datagram(qp, w, wr);
-	return sr_wqe_is_lossy(wr->opcode) ? copy_operation(qp, w, wr) : EINVAL;
-}
-
 /* Whether a device like siw would refuse the request when it sends it; requests before it are
  * posted. */
 static int siw_refuses(const struct sr_wqe *w)
@@ -196,8 +189,10 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	w->stage = WQE_QUEUED;
 	w->is_fated = false;
 	w->moved = 0;
-	r = __builtin_expect(qp->type != IBV_QPT_RC, 0) ? copy_unreliable(qp, w, wr)
-							: copy_operation(qp, w, wr);
+	r = __builtin_expect(sr_qp_is_datagram(qp), 0) ? copy_datagram(qp, w, wr)
+						       : copy_operation(qp, w, wr);
+	if (__builtin_expect(sr_qp_is_lossy(qp), 0) && !sr_wqe_is_lossy(w->opcode))
+		r = EINVAL;
 	if (!r && sr_is_siw())
 		r = siw_refuses(w);
 	if (!r)

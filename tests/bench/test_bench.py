@@ -155,8 +155,11 @@ def in_pictures(scratch):
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     where, picture, record = f"{NQN}@{target.address}", scratch.file("p.svg"), scratch.file("a<b>.json")
     try:
-        done = rblk(scratch, "bench", where, "-d", "6", "-t", "300ms", "--plot", picture, "-o", "json")
-        result = json.loads(done.stdout)
+        for how_long in ("300ms", "3s", "30s"):  # a busy machine may do nothing in a short time
+            done = rblk(scratch, "bench", where, "-d", "6", "-t", how_long, "--plot", picture, "-o", "json")
+            result = json.loads(done.stdout)
+            if all(d["iops"] > 0 for d in result["depths"]):
+                break
         expect([d["depth"] for d in result["depths"]] == [1, 2, 4, 6] and result["depth"] == 6, done.stdout)
         expect(all(d["iops"] > 0 and d["p50_ns"] <= d["p99_ns"] <= d["p999_ns"] for d in result["depths"]), done.stdout)
         expect(result["rate"] and all(point["at_ms"] >= 0 for point in result["rate"]), done.stdout)

@@ -11,8 +11,9 @@ from harness import (LASTING, NQN, RBLKCTL, VERIFY, Scratch, Target, Volume, exp
                      free_port, rblk, run, run_cases, start_fio, wait_until)
 
 # until the case ends it: 32 MiB are written over and over, and each pass is read back
-LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0", "--loops=50",
-        *VERIFY)
+LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0",
+        "--loops=10000", *VERIFY)
+KILLS = int(os.environ.get("RBLK_KILLS", "4"))  # of the two rblkd of a pair, in turn
 FAILED, USAGE, BUSY, UNREACHABLE = 1, 2, 5, 7
 
 
@@ -100,7 +101,8 @@ def killed(scratch):
     volume = Volume(pair_of[0], 1, None, "--path", pair_of[1].address, "--policy", "round-robin")
     wait_paths(volume, 2)
     process = load(scratch, volume)
-    for target in pair_of * 2:
+    for number in range(KILLS):
+        target = pair_of[number % 2]
         target.kill()
         wait_paths(volume, 1)
         expect_equal(volume.status()["state"], "live", "state with one path")

@@ -13,6 +13,7 @@ from harness import (LASTING, NQN, RBLKCTL, VERIFY, Scratch, Target, Volume, exp
 # until the case ends it: 32 MiB are written over and over, and each pass is read back
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0",
         "--loops=10000", *VERIFY)
+READ_IOPS = 7  # its place in fio's terse line
 KILLS = int(os.environ.get("RBLK_KILLS", "4"))  # of the two rblkd of a pair, in turn
 FAILED, USAGE, BUSY, UNREACHABLE = 1, 2, 5, 7
 
@@ -27,10 +28,10 @@ class Beside(Scratch):
         os.makedirs(self.file("state"))
 
 
-def pair(scratch, namespace=None, **env):
-    """Two rblkd that export one file as one subsystem; env: of the second."""
+def pair(scratch, namespace=None, more="", **env):
+    """Two rblkd that export one file as one subsystem; more: keys of the namespace; env: of the second."""
     image = scratch.make_file("disk.img", 64 << 20)
-    line = f"nsid: 1, file: {image}, shared: true, {LASTING}"
+    line = f"nsid: 1, file: {image}, shared: true, {LASTING}{more}"
     subsystem = "allow_any_host: true\n    serial: pair"
     other = Beside(scratch, "right")
     other.env.update(env)
@@ -157,6 +158,22 @@ def policies(scratch):
         volume.detach()
     expect(0.4 < shares["round-robin"] < 0.6 and 0.4 < shares["queue-depth"] < 0.6 and shares["latency"] < 0.2,
            f"share of the slow path: {shares}")
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def limited(scratch):
+    """Two equal paths give twice the rate of one, where each is limited to few I/Os a second."""
+    left, right = pair(scratch, more=", qos: {iops: 200}")
+    rates = []
+    for options in ((), ("--path", right.address)):
+        volume = Volume(left, 1, None, *options)
+        wait_paths(volume, 1 + bool(options))
+        done = fio(scratch, volume.uri, "--rw=randread", "--bs=4k", "--iodepth=32", "--size=32m", "--time_based=1",
+                   "--runtime=4")
+        rates.append(float(done.stdout.split(";")[READ_IOPS]))
+        volume.detach()
+    expect(rates[1] >= 1.6 * rates[0], f"I/Os a second by one path, by two: {rates}")
     for target in (left, right):
         expect_equal(target.stop(), 0, "exit status of rblkd")
 
@@ -321,6 +338,7 @@ run_cases([
     ("kill -9 of either of two", killed),
     ("either of two stopped", stopped),
     ("policies", policies),
+    ("two limited paths", limited),
     ("one path at attach", one_at_attach),
     ("another namespace", other_namespace),
     ("words", words),

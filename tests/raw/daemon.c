@@ -51,6 +51,17 @@ static void write_secret(const struct daemon *d, const char *secret)
 	" portals: [{portal: q, state: inaccessible}]}\n"                                          \
 	"      - {id: 1}\n"
 
+FILE *daemon_open_config(const struct daemon *d)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/target.yaml", d->folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	return f;
+}
+
 static void write_config(const struct daemon *d, const char *tuning, const char *limits,
 			 const char *secret)
 {
@@ -63,9 +74,7 @@ static void write_config(const struct daemon *d, const char *tuning, const char 
 	if (d->second_port)
 		snprintf(second, sizeof(second), "  - {name: q, address: 127.0.0.1, port: %u}\n",
 			 d->second_port);
-	snprintf(path, sizeof(path), "%s/target.yaml", d->folder);
-	f = fopen(path, "w");
-	assert_non_null(f);
+	f = daemon_open_config(d);
 	fprintf(f,
 		"version: 1\n"
 		"control_socket: %s/sock\n"

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 struct daemon {
@@ -37,6 +38,8 @@ void daemon_start_with_secret_limited(struct daemon *d, const char *secret, cons
  * others in DAEMON_ANA_GROUP, which is non_optimized through p and inaccessible through q; group
  * 9 is empty. */
 void daemon_start_ana(struct daemon *d);
+/* The empty configuration, open for writing; the caller closes it. */
+FILE *daemon_open_config(const struct daemon *d);
 /* With two portals, and a configuration that `write` puts into d->folder. */
 void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d));
 /* With a state directory. */

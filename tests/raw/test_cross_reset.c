@@ -28,12 +28,8 @@ static struct {
 
 static void write_config(const struct daemon *daemon)
 {
-	char path[128];
-	FILE *f;
+	FILE *f = daemon_open_config(daemon);
 
-	snprintf(path, sizeof(path), "%s/target.yaml", daemon->folder);
-	f = fopen(path, "w");
-	assert_non_null(f);
 	fprintf(f,
 		"version: 1\ncontrol_socket: %s/sock\n%s"
 		"portals: [{name: p, address: 127.0.0.1, port: %u}, {name: q, address: 127.0.0.1, port: %u}]\n"

@@ -30,15 +30,15 @@ enum bridge_state {
 	BRIDGE_CLOSING,	 /* the volume goes */
 };
 
-enum departure_state {
-	DEPARTURE_IS_NONE,
-	DEPARTURE_IS_WAITING,
-	DEPARTURE_IS_FLUSHING, /* a worker has the Flush */
+enum bridge_departure_state {
+	BRIDGE_DEPARTURE_NONE,
+	BRIDGE_DEPARTURE_WAITING,
+	BRIDGE_DEPARTURE_FLUSHING, /* a worker has the Flush */
 };
 
 /* Of a path that is being removed, one at a time: bridge_path.c. */
 struct bridge_departure {
-	unsigned state; /* enum departure_state */
+	unsigned state; /* enum bridge_departure_state */
 	union addr address;
 	struct loop_timer look;
 };

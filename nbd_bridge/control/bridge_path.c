@@ -21,13 +21,13 @@
 #define RETRY_NS (1 * NSEC_PER_SEC)
 
 static const struct state_rule rules[] = {
-	[DEPARTURE_IS_NONE] = {"none", STATE_TO(DEPARTURE_IS_WAITING)},
-	[DEPARTURE_IS_WAITING] = {"waiting",
-				  STATE_TO(DEPARTURE_IS_FLUSHING) | STATE_TO(DEPARTURE_IS_NONE)},
-	[DEPARTURE_IS_FLUSHING] = {"flushing", STATE_TO(DEPARTURE_IS_WAITING)},
+	[BRIDGE_DEPARTURE_NONE] = {"none", STATE_TO(BRIDGE_DEPARTURE_WAITING)},
+	[BRIDGE_DEPARTURE_WAITING] = {"waiting", STATE_TO(BRIDGE_DEPARTURE_FLUSHING) |
+							 STATE_TO(BRIDGE_DEPARTURE_NONE)},
+	[BRIDGE_DEPARTURE_FLUSHING] = {"flushing", STATE_TO(BRIDGE_DEPARTURE_WAITING)},
 };
 
-static void move(struct bridge *bridge, enum departure_state next)
+static void move(struct bridge *bridge, enum bridge_departure_state next)
 {
 	states_move("departure", rules, &bridge->departure.state, next);
 }
@@ -41,12 +41,12 @@ static void on_flushed(struct worker *worker, int error)
 {
 	struct bridge *bridge = worker->owner;
 
-	move(bridge, DEPARTURE_IS_WAITING);
+	move(bridge, BRIDGE_DEPARTURE_WAITING);
 	if (bridge->state == BRIDGE_SERVING) {
 		look_after(bridge, error ? RETRY_NS : 0);
 		return;
 	}
-	move(bridge, DEPARTURE_IS_NONE);
+	move(bridge, BRIDGE_DEPARTURE_NONE);
 	bridge_stop_goes_on(bridge);
 }
 
@@ -56,10 +56,10 @@ static void look(struct bridge *bridge)
 
 	switch (volume_path_go(bridge->volume, &bridge->departure.address)) {
 	case DEPARTURE_DONE:
-		move(bridge, DEPARTURE_IS_NONE);
+		move(bridge, BRIDGE_DEPARTURE_NONE);
 		return;
 	case DEPARTURE_WANTS_FLUSH:
-		move(bridge, DEPARTURE_IS_FLUSHING);
+		move(bridge, BRIDGE_DEPARTURE_FLUSHING);
 		worker_flush_volume(list_entry(workers->next, struct worker, node), on_flushed);
 		return;
 	case DEPARTURE_WAITS:
@@ -77,8 +77,8 @@ static void on_look(struct loop_timer *timer)
 void bridge_path_stop(struct bridge *bridge)
 {
 	loop_timer_stop(&bridge->departure.look);
-	if (bridge->departure.state == DEPARTURE_IS_WAITING)
-		move(bridge, DEPARTURE_IS_NONE);
+	if (bridge->departure.state == BRIDGE_DEPARTURE_WAITING)
+		move(bridge, BRIDGE_DEPARTURE_NONE);
 }
 
 /* The loop must not wait for a name to be resolved. */
@@ -136,7 +136,7 @@ static void begin(struct bridge *bridge, const union addr *address)
 {
 	bridge->departure.address = *address;
 	bridge->departure.look.on_expiry = on_look;
-	move(bridge, DEPARTURE_IS_WAITING);
+	move(bridge, BRIDGE_DEPARTURE_WAITING);
 	look(bridge);
 }
 
@@ -150,7 +150,7 @@ int bridge_path_remove(struct bridge *bridge, struct json_object *params, struct
 		r = check_serving(bridge, error);
 	if (r < 0)
 		return r;
-	if (departure->state != DEPARTURE_IS_NONE) {
+	if (departure->state != BRIDGE_DEPARTURE_NONE) {
 		if (addr_is_equal(&departure->address, &address))
 			return 0; /* asked again */
 		error_set(error, EXIT_BUSY, "wait until it is gone", "another path is leaving");

@@ -70,7 +70,7 @@ static bool needs_flush(const struct bridge *bridge)
 void bridge_stop_goes_on(struct bridge *bridge)
 {
 	if (bridge->state != BRIDGE_STOPPING || bridge->n_conns ||
-	    bridge->departure.state == DEPARTURE_IS_FLUSHING)
+	    bridge->departure.state == BRIDGE_DEPARTURE_FLUSHING)
 		return;
 	if (!needs_flush(bridge)) {
 		remove_queues(bridge);

@@ -22,7 +22,9 @@ enum {
 #define INTERVAL_NS (50 * NSEC_PER_MSEC)
 
 struct change {
-	const char *program, *method;
+	const char *program, *method, *summary, *until; /* until: what --wait waits for */
+	int (*make)(const struct change *change, struct json_object **ret_status,
+		    struct error *error);
 	uint64_t wait_ns;
 	bool is_kept; /* also when it cannot be connected */
 	bool is_dead; /* its target, for sure */
@@ -178,8 +180,7 @@ static int show(const struct change *change, struct json_object *status)
 }
 
 /* argv: what the user calls the volume, and the address. Returns the exit code. */
-static int run(struct change *change, char **argv,
-	       int (*make)(const struct change *, struct json_object **, struct error *))
+static int run(struct change *change, char **argv)
 {
 	struct json_object *status = NULL;
 	struct error error = {0};
@@ -190,52 +191,62 @@ static int run(struct change *change, char **argv,
 		code = volumes_find_socket(argv[0], change->name, change->socket, &error);
 	if (code == 0) {
 		addr_format(change->address, &address);
-		code = make(change, &status, &error);
+		code = change->make(change, &status, &error);
 	}
 	code = code ? report_error(change->program, &error) : show(change, status);
 	json_object_put(status);
 	return code;
 }
 
-int path_add_main(int argc, char **argv)
+/* own: the option that only this command has. */
+static int parse_and_run(struct change *change, const struct arg *own, int argc, char **argv)
 {
-	struct change change = {
-		.program = "rblk path add", .method = "path.add", .wait_ns = 10 * NSEC_PER_SEC};
 	const struct arg table[] = {
-		{"keep", 'k', ARG_FLAG, &change.is_kept, NULL,
-		 "keep it, and try it again, if it cannot be connected now"},
-		{"wait", 'w', ARG_DURATION, &change.wait_ns, "TIME",
-		 "until it is connected (default: 10s)", 0, 3600 * NSEC_PER_SEC},
-		{"output", 'o', ARG_CHOICE, &change.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
+		*own,
+		{"wait", 'w', ARG_DURATION, &change->wait_ns, "TIME", change->until, 0,
+		 3600 * NSEC_PER_SEC},
+		{"output", 'o', ARG_CHOICE, &change->output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {
-		change.program, "NAME|DEVICE ADDRESS[:PORT]",
-		"Take one more path to a volume's target, while it is used.", 2, 2};
+	const struct args_usage usage = {change->program, "NAME|DEVICE ADDRESS[:PORT]",
+					 change->summary, 2, 2};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
-	return code >= 0 ? code : run(&change, argv + at, add);
+	return code >= 0 ? code : run(change, argv + at);
+}
+
+int path_add_main(int argc, char **argv)
+{
+	struct change change = {
+		.program = "rblk path add",
+		.method = "path.add",
+		.summary = "Take one more path to a volume's target, while it is used.",
+		.until = "until it is connected (default: 10s)",
+		.wait_ns = 10 * NSEC_PER_SEC,
+		.make = add,
+	};
+	const struct arg keep = {
+		"keep",		 'k',  ARG_FLAG,
+		&change.is_kept, NULL, "keep it, and try it again, if it cannot be connected now"};
+
+	return parse_and_run(&change, &keep, argc, argv);
 }
 
 int path_remove_main(int argc, char **argv)
 {
-	struct change change = {.program = "rblk path remove",
-				.method = "path.remove",
-				.wait_ns = 30 * NSEC_PER_SEC};
-	const struct arg table[] = {
-		{"dead", 0, ARG_FLAG, &change.is_dead, NULL,
-		 "its machine is off, for sure: writes that wait for it go on"},
-		{"wait", 'w', ARG_DURATION, &change.wait_ns, "TIME",
-		 "until its I/O is done and flushed (default: 30s)", 0, 3600 * NSEC_PER_SEC},
-		{"output", 'o', ARG_CHOICE, &change.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
-		 output_names},
-		{0},
+	struct change change = {
+		.program = "rblk path remove",
+		.method = "path.remove",
+		.summary = "Take a path out of a volume: other paths take its I/O first.",
+		.until = "until its I/O is done and flushed (default: 30s)",
+		.wait_ns = 30 * NSEC_PER_SEC,
+		.make = remove_path,
 	};
-	const struct args_usage usage = {
-		change.program, "NAME|DEVICE ADDRESS[:PORT]",
-		"Take a path out of a volume: other paths take its I/O first.", 2, 2};
-	int at, code = args_parse(&usage, table, argc, argv, &at);
+	const struct arg dead = {
+		"dead",	  0,
+		ARG_FLAG, &change.is_dead,
+		NULL,	  "its machine is off, for sure: writes that wait for it go on"};
 
-	return code >= 0 ? code : run(&change, argv + at, remove_path);
+	return parse_and_run(&change, &dead, argc, argv);
 }

@@ -504,6 +504,9 @@ STEP respond(struct request *r)
 		return REQUEST_WAIT_SLOT;
 	}
 	if (r->status != NVME_OK) {
+		/* Its end, not its host, may be why the command was refused. */
+		if (is_association_over(queue))
+			return REQUEST_FINISH;
 		counter_add(&queue->counters.n_errors, 1);
 		if (queue->controller)
 			error_log_add(queue->controller, r);

@@ -23,6 +23,8 @@
 enum {
 	KATO_MS = 1000,
 	ROUNDS = 20,
+	ENDS = 100,
+	IN_FLIGHT = 32,
 	WRAPS = 260,
 	CQT_MS = 2000,
 };
@@ -149,6 +151,41 @@ static void what_is_idle_is_reset_at_once(void **state)
 		assert_int_equal(reset(&new.admin, old.cntlid, &id, &is_immediate), NVME_OK);
 		assert_true(is_immediate);
 		raw_host_close(&new);
+	}
+}
+
+static void send_read(struct raw_queue *io)
+{
+	struct nvme_sqe sqe = raw_blocks(io, NVME_IO_READ, DAEMON_RAM, 0, 8);
+
+	raw_describe(io, &sqe, 0, FENCING_BLOCK);
+	raw_send(io, &sqe, sizeof(sqe));
+}
+
+/* Its host would take a refusal for the answer to its command. Silence makes it ask elsewhere. */
+static void nothing_is_refused_by_the_end(void **state)
+{
+	for (unsigned i = 0; i < ENDS; i++) {
+		struct raw_host old, new;
+		struct nvme_id_ctrl id;
+		struct nvme_sqe sqe;
+		struct nvme_cqe cqe;
+
+		raw_host_open(&old, d.port);
+		raw_host_open(&new, d.port);
+		id = identify(&old.admin);
+		for (unsigned n = 0; n < IN_FLIGHT; n++)
+			send_read(&old.io);
+		sqe = cross_reset_of(&new.admin, old.cntlid, id.ciu, get_le64(id.cirn));
+		raw_send(&new.admin, &sqe, sizeof(sqe));
+		while (raw_receive(&old.io, &cqe, FENCING_PATIENCE_MS)) {
+			assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
+			send_read(&old.io);
+		}
+		assert_true(old.io.is_dead);
+		assert_true(raw_collect(&new.admin, 1, FENCING_PATIENCE_MS));
+		raw_host_close(&new);
+		raw_host_close(&old);
 	}
 }
 
@@ -489,6 +526,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(a_controller_says_which_instance_it_is, next_good_host),
 		cmocka_unit_test_teardown(what_is_idle_is_reset_at_once, next_good_host),
+		cmocka_unit_test_teardown(nothing_is_refused_by_the_end, next_good_host),
 		cmocka_unit_test_teardown(no_success_while_a_store_has_a_write, next_good_host),
 		cmocka_unit_test_teardown(a_source_may_leave_first, next_good_host),
 		cmocka_unit_test_teardown(a_reset_source_forgets, next_good_host),

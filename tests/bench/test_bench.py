@@ -12,9 +12,10 @@ import sys
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, rblk, run_cases, wait_until  # noqa: E402
+from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, expect_equal, rblk, run_cases, wait_until, with_fabric  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
+MIB = 1 << 20
 REPORT = os.path.join(os.path.dirname(RUN), "..", "report")
 
 
@@ -101,6 +102,31 @@ def user_command(scratch):
         expect(done.returncode not in (0, 2) and "rblk bench: error:" in done.stderr, done.stderr)
     finally:
         target.stop()
+
+
+def memory_kinds(scratch):
+    """The data is in a file in memory, unless anonymous memory was asked for."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
+    for options, is_shared in (([], True), (["--memory", "shared"], True), (["--memory", "private"], False)):
+        process = subprocess.Popen([RBLK, "bench", f"{NQN}@{target.address}", "--bs", "1MiB", "--depth", "12", "-t", "1h", *options],
+                                   stdout=subprocess.DEVNULL, env=with_fabric(scratch.env))
+        try:
+            wait_until(lambda: data_mapping(process.pid, 12 * MIB), "the data is mapped")
+            expect_equal("/memfd:" in data_mapping(process.pid, 12 * MIB), is_shared, f"a file, {options}")
+        finally:
+            process.kill()
+            process.communicate()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def data_mapping(pid, n_bytes):
+    """The line of the process's mapping of this size, or None."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
+        for line in f:
+            begin, end = (int(x, 16) for x in line.split()[0].split("-"))
+            if end - begin == n_bytes:
+                return line
+    return None
 
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -272,6 +298,7 @@ CASES = [
     ("queues of one thread outlive a target that dies", queues_of_one_thread({})),
     ("so they do on a device like siw", queues_of_one_thread({"SOFTRDMA_LIKE": "siw"})),
     ("rblk bench measures, or says what is wrong", user_command),
+    ("rblk bench takes the memory that it is told to", memory_kinds),
     ("rblk bench draws what it measured", in_pictures),
     ("records become a page", reports),
     ("all queues of a host connect at once", all_queues_at_once),

@@ -48,6 +48,13 @@ static const char program[] = "rblk bench";
 
 static const char *const modes[] = {"randread", "randwrite", "read", "write", NULL};
 
+enum {
+	MEMORY_SHARED,
+	MEMORY_PRIVATE
+};
+static const char *const memories[] = {
+	[MEMORY_SHARED] = "shared", [MEMORY_PRIVATE] = "private", NULL};
+
 struct bench {
 	/* Thread: control, except for the workers (bench_worker.h) */
 	struct loop loop;
@@ -55,6 +62,7 @@ struct bench {
 	struct rblk_info info;
 	struct bench_load load;
 	struct bench_worker workers[BENCH_QUEUES_MAX];
+	bool has_private_memory;
 	struct arena_memory memory; /* of all queues, one behind the other */
 	struct rblk_memory *registered;
 	unsigned n_workers, n_queues, n_running;
@@ -194,11 +202,12 @@ static size_t queue_bytes(const struct bench *bench)
 }
 
 /* One registration for all queues: I/O names it, so that the library registers nothing while it is
- * measured. Anonymous memory, as most programs have. */
+ * measured. */
 static int take_memory(struct bench *bench, struct rblk_error *error)
 {
 	size_t n = queue_bytes(bench) * bench->n_queues;
-	int r = arena_memory_map_private(&bench->memory, n);
+	int r = bench->has_private_memory ? arena_memory_map_private(&bench->memory, n)
+					  : arena_memory_map(&bench->memory, n);
 
 	if (r == 0)
 		return rblk_memory_register(bench->volume, bench->memory.base, n,
@@ -438,7 +447,7 @@ static int run(struct bench *bench, const char *uri, const struct rblk_option *o
 
 struct bench_options {
 	uint64_t block, depth, n_queues, n_threads, buffer_bytes, nsid, runtime_ns, ramp_ns;
-	unsigned mode, output;
+	unsigned mode, output, memory;
 	const char *fabric, *hostnqn, *hostid, *spin, *plot;
 };
 
@@ -547,6 +556,7 @@ static int bench_new(const struct bench_options *options, struct bench **ret_ben
 		.depth = (unsigned)options->depth,
 	};
 	spin_parse(options->spin, &bench->load.spin_ns); /* configure has checked it */
+	bench->has_private_memory = options->memory == MEMORY_PRIVATE;
 	*ret_bench = bench;
 	return 0;
 }
@@ -644,6 +654,8 @@ int bench_main(int argc, char **argv)
 		{"buffers", 0, ARG_SIZE, &o.buffer_bytes, "SIZE",
 		 "locked memory of all queues; less than the load needs is refused", MIB, 64 * GIB,
 		 NULL},
+		{"memory", 0, ARG_CHOICE, &o.memory, "shared|private",
+		 "what the data is in: a file in memory, or anonymous memory", 0, 0, memories},
 		{"runtime", 't', ARG_DURATION, &o.runtime_ns, "TIME", "how long to measure",
 		 NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL},
 		{"ramp", 0, ARG_DURATION, &o.ramp_ns, "TIME", "how long to run before that", 0,

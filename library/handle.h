@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The volume and the queue of the library from inside. rblk.h is the face; each file here has a
- * part: volume_handle (open, close), queue_handle (open, close), submit (and what has ended),
+ * part: volume_handle, queue_handle and path_handle, submit (and what has ended), departure,
  * keeper, descriptor, memory_handle and cache, status, message.
  *
  * A queue's loop has no thread of its own. It runs in the thread that has taken the queue: the
@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "initiator/control/volume.h"
+#include "library/departure.h"
 #include "library/rblk.h"
 
 struct cache;
@@ -30,8 +31,7 @@ struct rblk_volume {
 	struct volume *volume;
 	struct list queues; /* of struct rblk_queue (node) */
 	struct loop_timer keeper;
-	struct outcome
-		*waiting; /* the call that waits for control; between its calls the caller's */
+	struct outcome *waiting; /* the call that waits for control; between its calls its own */
 
 	/* Read-only once it is open */
 	char name[VOLUME_NQN_MAX + 16]; /* "NQN/NSID" */
@@ -66,6 +66,7 @@ struct rblk_queue {
 	uint64_t alarm_ns;	     /* to which the timer is set */
 	bool is_removed;
 	struct loop_msg removed_msg;
+	struct errand errand;
 
 	/* Thread: the caller's */
 	struct rblk_io *reported; /* taken out of ended, to be reported */
@@ -145,3 +146,5 @@ int cache_forget(struct cache *cache, const void *base, size_t n_bytes);
 
 /* Fills *to, which may be NULL. Returns r. */
 int error_to_public(struct rblk_error *to, int r, const struct error *error);
+/* What a failure to connect is as an errno. */
+int error_to_errno(const struct error *error);

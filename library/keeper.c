@@ -2,8 +2,8 @@
 /*
  * The keeper: control reconnects a volume only after each queue has let go of its old connection,
  * and that needs the queue's loop. A caller may be busy elsewhere. So while a volume is not wholly
- * connected, the control thread itself runs the loop of each queue that no call has taken. What
- * ends thereby is reported when the caller polls. Control thread.
+ * connected, and while a path comes or goes, the control thread itself runs the loop of each queue
+ * that no call has taken. What ends thereby is reported when the caller polls. Control thread.
  */
 #include <unistd.h>
 
@@ -34,41 +34,39 @@ static void run_pass(struct rblk_queue *queue)
 	queue_leave(queue);
 }
 
-/* Connected, with nothing to be done; or given up. */
-static bool is_settled(struct rblk_volume *volume)
+/* Connected, with nothing to be done; or given up. A path that is away settles, too, until the
+ * volume says that it is back. */
+static bool is_settled(struct rblk_volume *volume, const struct volume_status *status)
 {
-	struct volume_status status;
-	unsigned n = 0;
-
-	list_for_each (node, &volume->queues) {
-		struct rblk_queue *queue = list_entry(node, struct rblk_queue, node);
-
-		if (atomic_load(&queue->loop.inbox))
-			return false;
-		n++;
-	}
-	volume_get_status(volume->volume, &status);
-	return status.state == VOLUME_FAILED ||
-	       (status.state == VOLUME_LIVE && status.n_queues_live >= n);
-}
-
-static void on_tick(struct loop_timer *timer)
-{
-	struct rblk_volume *volume = container_of(timer, struct rblk_volume, keeper);
-
 	list_for_each (node, &volume->queues)
-		run_pass(list_entry(node, struct rblk_queue, node));
-	if (!is_settled(volume))
-		loop_timer_start(process_loop(), &volume->keeper, TICK_NS);
-}
-
-void keeper_init(struct rblk_volume *volume)
-{
-	volume->keeper.on_expiry = on_tick;
+		if (atomic_load(&list_entry(node, struct rblk_queue, node)->loop.inbox))
+			return false;
+	for (unsigned i = 0; i < status->n_paths; i++)
+		if (status->paths[i].wants_queues)
+			return false;
+	return status->state == VOLUME_FAILED || status->state == VOLUME_LIVE;
 }
 
 void keeper_start(struct rblk_volume *volume)
 {
 	if (!loop_timer_is_running(&volume->keeper))
 		loop_timer_start(process_loop(), &volume->keeper, TICK_NS);
+}
+
+static void on_tick(struct loop_timer *timer)
+{
+	struct rblk_volume *volume = container_of(timer, struct rblk_volume, keeper);
+	struct volume_status status;
+
+	list_for_each (node, &volume->queues)
+		run_pass(list_entry(node, struct rblk_queue, node));
+	volume_get_status(volume->volume, &status);
+	departure_look(volume, &status);
+	if (!is_settled(volume, &status))
+		keeper_start(volume);
+}
+
+void keeper_init(struct rblk_volume *volume)
+{
+	volume->keeper.on_expiry = on_tick;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the library says: failures, and messages, which the program may take; at the beginning
  * nothing shows them. Any thread. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -41,4 +42,28 @@ int error_to_public(struct rblk_error *to, int r, const struct error *error)
 	snprintf(to->message, sizeof(to->message), "%s", error->message);
 	snprintf(to->hint, sizeof(to->hint), "%s", error->hint);
 	return r;
+}
+
+int error_to_errno(const struct error *error)
+{
+	switch (error->code) {
+	case EXIT_USAGE:
+	case EXIT_CONFIG:
+		return -EINVAL;
+	case EXIT_NOT_FOUND:
+		return -ENOENT;
+	case EXIT_BUSY:
+		return -EBUSY;
+	case EXIT_UNREACHABLE:
+		return -EHOSTUNREACH;
+	case EXIT_DENIED:
+		return -EACCES;
+	case EXIT_PRIVILEGE:
+		return -ENOMEM;
+	case EXIT_OK:
+	case EXIT_FAILED:
+	case EXIT_PARTIAL:
+		break;
+	}
+	return -EIO;
 }

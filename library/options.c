@@ -259,9 +259,9 @@ static int apply_query(char *query, struct open_options *o, struct error *error)
 	return r;
 }
 
-static int apply_host(const char *host, struct open_options *o, struct error *error)
+int options_parse_address(const char *host, union addr *ret_address, struct error *error)
 {
-	int r = addr_parse_with_port(host, DEFAULT_PORT, &o->config.address);
+	int r = addr_parse_with_port(host, DEFAULT_PORT, ret_address);
 
 	if (r == -EINVAL)
 		error_set(error, EXIT_USAGE, "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
@@ -290,7 +290,7 @@ static int parse_uri(const char *uri, struct open_options *o, struct error *erro
 	if (unescape(nqn) < 0 || strncmp(nqn, "nqn.", 4) != 0 ||
 	    parse_text(nqn, o->config.subnqn, VOLUME_NQN_MAX) < 0)
 		return bad_uri(uri, error);
-	r = apply_host(host, o, error);
+	r = options_parse_address(host, &o->config.address, error);
 	return r < 0 ? r : apply_query(query, o, error);
 }
 

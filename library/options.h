@@ -16,3 +16,5 @@ struct open_options {
  * and the identity of this host is read, or made. */
 int options_parse_uri(const char *uri, const struct rblk_option *options, struct open_options *into,
 		      struct error *error);
+/* "HOST[:PORT]"; blocks until a name is resolved. 0, or -EINVAL or -ENOENT with *error. */
+int options_parse_address(const char *host, union addr *ret_address, struct error *error);

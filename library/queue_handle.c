@@ -80,6 +80,7 @@ int rblk_queue_open(struct rblk_volume *volume, struct rblk_queue **ret_queue,
 	queue->volume = volume;
 	queue->ended_end = &queue->ended;
 	queue->removed_msg.run = on_removed_msg;
+	errand_init(&queue->errand);
 	count(volume, 1);
 	r = open_queue(queue, &error);
 	if (r < 0) {
@@ -100,12 +101,18 @@ static void on_removed(void *context)
 	loop_send(&queue->loop, &queue->removed_msg);
 }
 
+static void remove_queue(struct rblk_queue *queue)
+{
+	volume_queue_remove(queue->queue, on_removed, queue);
+}
+
 static void take_out(void *arg)
 {
 	struct rblk_queue *queue = arg;
 
 	list_remove(&queue->node);
-	volume_queue_remove(queue->queue, on_removed, queue);
+	if (!errand_delays(&queue->errand, remove_queue))
+		remove_queue(queue);
 }
 
 static void do_nothing(void *arg)
@@ -132,6 +139,7 @@ int rblk_queue_close(struct rblk_queue *queue)
 		return -EBUSY;
 	process_call(take_out, queue);
 	queue_enter(queue); /* for good: the keeper has no list that names it */
+	errand_cancel(queue);
 	while (!queue->is_removed)
 		loop_turn(&queue->loop, UINT64_MAX);
 	process_call(do_nothing, NULL); /* control has left loop_send, which reads the loop last */

@@ -121,6 +121,30 @@ int rblk_get_status(struct rblk_volume *volume, char **ret_json);
 /* Frees what the library allocated for the caller. */
 void rblk_free(void *pointer);
 
+/* ---- paths: any thread ---- */
+
+enum rblk_path_flags {
+	RBLK_PATH_KEEP = 1, /* add: it stays, and is tried again, if it cannot be connected now */
+	RBLK_PATH_DEAD = 2, /* remove: its target is off, for sure: writes that wait for it go on */
+};
+
+/*
+ * One more path: "HOST[:PORT]" of a portal through which the same namespace is reached. Blocks
+ * until it is live, timeout_ms at most (-1: without limit); one that is not is taken out again.
+ * -EEXIST: it is one already; -ENOSPC: there are 8; -EINVAL: the address, or the flags; others as
+ * of rblk_open.
+ */
+int rblk_path_add(struct rblk_volume *volume, const char *address, uint32_t flags, int timeout_ms,
+		  struct rblk_error *error);
+/*
+ * Takes a path out: other paths take its I/O first, and a Flush covers what it has acknowledged.
+ * Blocks until it is gone, timeout_ms at most (-1: without limit); -ETIMEDOUT: it goes by itself
+ * then. While no queue is open, this opens one. -ENOENT: it is no path; -EBUSY: no other one can
+ * serve I/O; -EISCONN: RBLK_PATH_DEAD, but it is live; -EINVAL: the address, or the flags.
+ */
+int rblk_path_remove(struct rblk_volume *volume, const char *address, uint32_t flags,
+		     int timeout_ms, struct rblk_error *error);
+
 /* ---- memory: any thread ---- */
 
 /* Registers memory, for I/O of this volume without a copy. Its pages stay in memory and count

@@ -51,6 +51,35 @@ static void add_error(struct json_object *o, const struct error *error)
 	json_add(o, "last_error", e);
 }
 
+static struct json_object *make_path(const struct volume_path_status *path)
+{
+	struct json_object *o = json_object_new_object();
+	char address[ADDR_STRING_MAX];
+
+	add_string(o, "address", addr_format(address, &path->address));
+	add_string(o, "state", volume_path_state_name(path->state));
+	json_add(o, "used", json_object_new_boolean(path->is_used));
+	add_string(o, "ana_state", path->ana_state);
+	add_string(o, "rdma_device", path->device);
+	add_number(o, "queues_live", path->n_queues_live);
+	add_number(o, "in_flight", path->n_in_flight);
+	add_number(o, "commands", path->n_commands);
+	add_number(o, "losses", path->n_losses);
+	add_error(o, &path->last_error);
+	return o;
+}
+
+static void add_paths(struct json_object *o, const struct volume_status *status)
+{
+	struct json_object *array = json_object_new_array();
+
+	add_number(o, "paths_live", status->n_paths_live);
+	add_number(o, "paths", status->n_paths);
+	for (unsigned i = 0; i < status->n_paths; i++)
+		json_append(array, make_path(&status->paths[i]));
+	json_add(o, "path_list", array);
+}
+
 static struct json_object *make(const struct collection *c)
 {
 	const struct volume_status *s = &c->status;
@@ -62,6 +91,7 @@ static struct json_object *make(const struct collection *c)
 	add_number(o, "state_s", (clock_ns() - s->state_since_ns) / NSEC_PER_SEC);
 	add_string(o, "device", s->device);
 	add_string(o, "path_state", s->ana_state);
+	add_paths(o, s);
 	add_number(o, "size_bytes", atomic_load(&c->volume->size_bytes));
 	add_number(o, "queues", c->n_queues);
 	add_number(o, "queues_live", s->n_queues_live);

@@ -25,31 +25,6 @@ struct outcome {
 	sem_t done;
 };
 
-/* What a failure to connect is as an errno. */
-static int errno_of(const struct error *error)
-{
-	switch (error->code) {
-	case EXIT_USAGE:
-	case EXIT_CONFIG:
-		return -EINVAL;
-	case EXIT_NOT_FOUND:
-		return -ENOENT;
-	case EXIT_BUSY:
-		return -EBUSY;
-	case EXIT_UNREACHABLE:
-		return -EHOSTUNREACH;
-	case EXIT_DENIED:
-		return -EACCES;
-	case EXIT_PRIVILEGE:
-		return -ENOMEM;
-	case EXIT_OK:
-	case EXIT_FAILED:
-	case EXIT_PARTIAL:
-		break;
-	}
-	return -EIO;
-}
-
 /* ---- control ---- */
 
 static void learn(struct rblk_volume *volume)
@@ -68,7 +43,7 @@ static void on_opened(void *context, const struct error *error)
 
 	if (error) {
 		outcome->error = *error;
-		outcome->r = errno_of(error);
+		outcome->r = error_to_errno(error);
 		volume_close(volume->volume);
 		return;
 	}
@@ -82,6 +57,11 @@ static void on_state(void *context, enum volume_state state)
 
 	if (state != VOLUME_CLOSING)
 		keeper_start(volume);
+}
+
+static void on_path(void *context)
+{
+	keeper_start(context);
 }
 
 static void on_changed(void *context)
@@ -99,6 +79,7 @@ static void on_closed(void *context)
 
 static const struct volume_callbacks callbacks = {.on_opened = on_opened,
 						  .on_state = on_state,
+						  .on_path = on_path,
 						  .on_changed = on_changed,
 						  .on_closed = on_closed};
 

@@ -121,6 +121,12 @@ static void tell_state(struct volume *volume)
 		volume->callbacks.on_state(volume->context, now);
 }
 
+static void tell_path(struct volume *volume)
+{
+	if (volume->callbacks.on_path)
+		volume->callbacks.on_path(volume->context);
+}
+
 static void move(struct volume *volume, enum volume_phase next)
 {
 	states_move("volume", rules, &volume->phase, next);
@@ -481,6 +487,7 @@ static void come_back(struct path *path)
 	proof_on_live(path);
 	reconnect_set_ranks(path);
 	set_all_modes(volume, QUEUE_HOLD);
+	tell_path(volume);
 }
 
 static void connect_others(struct volume *volume)
@@ -535,6 +542,7 @@ static void on_lost(struct path *path)
 	}
 	proof_on_lost(path);
 	tell_state(volume);
+	tell_path(volume);
 }
 
 /* An attempt failed: is there an obstacle now, and which? */

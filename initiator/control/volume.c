@@ -234,6 +234,9 @@ static void get_path(struct path *path, struct volume_path_status *status)
 		n_paces += pace_ns > 0;
 	}
 	status->latency_ns = n_paces ? sum_ns / n_paces : 0;
+	status->wants_queues = path->phase == PATH_RESETTING || path->wish != PATH_WISH_KEEP ||
+			       (path->phase == PATH_LIVE &&
+				status->n_queues_live < volume_n_queues(path->volume));
 }
 
 static void get_lanes(const struct volume_queue *queue, struct volume_status *status)

@@ -82,6 +82,8 @@ struct volume_callbacks {
 	void (*on_changed)(void *context);
 	/* volume_close is done: nothing of the volume is used any more. */
 	void (*on_closed)(void *context);
+	/* A path is live, lost or removed: see wants_queues of its status. NULL is accepted. */
+	void (*on_path)(void *context);
 };
 
 /* Control thread. Starts connecting; then on_opened. -errno only for resources; copies config. */

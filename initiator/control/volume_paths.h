@@ -28,6 +28,7 @@ struct volume_path_status {
 	union addr address;
 	enum volume_path_state state;
 	uint64_t state_since_ns; /* clock_ns() */
+	bool wants_queues;	 /* its coming or going waits for the loops of queues */
 	bool is_used;		 /* new I/O may take it: live, and of the best ANA state */
 	const char *ana_state;	 /* "optimized"; NULL: not known, no ANA */
 	uint16_t cntlid;

@@ -7,8 +7,9 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (LASTING, NQN, RBLKCTL, VERIFY, Scratch, Target, Volume, expect, expect_equal, fio,  # noqa: E402
+from harness import (LASTING, NQN, RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio,  # noqa: E402
                      free_port, rblk, run, run_cases, start_fio, wait_until)
+from pair import pair  # noqa: E402
 
 # until the case ends it: 32 MiB are written over and over, and each pass is read back
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0",
@@ -16,31 +17,6 @@ LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=
 READ_IOPS = 7  # its place in fio's terse line
 KILLS = int(os.environ.get("RBLK_KILLS", "4"))  # of the two rblkd of a pair, in turn
 FAILED, USAGE, BUSY, UNREACHABLE = 1, 2, 5, 7
-
-
-class Beside(Scratch):
-    """A folder in that of the case, for a second rblkd."""
-
-    def __init__(self, scratch, name):  # pylint: disable=super-init-not-called
-        self.path = scratch.file(name)
-        os.makedirs(self.path)
-        self.env = dict(scratch.env, RBLK_STATE_DIR=self.file("state"))
-        os.makedirs(self.file("state"))
-
-
-def pair(scratch, namespace=None, more="", **env):
-    """Two rblkd that export one file as one subsystem; more: keys of the namespace; env: of the second."""
-    image = scratch.make_file("disk.img", 64 << 20)
-    line = f"nsid: 1, file: {image}, shared: true, {LASTING}{more}"
-    subsystem = "allow_any_host: true\n    serial: pair"
-    other = Beside(scratch, "right")
-    other.env.update(env)
-    right = Target(other, [namespace or line], subsystem_extra=subsystem,
-                   extra="controller_ids: {min: 1000, max: 1999}")
-    referral = f"discovery: {{referrals: [{{address: 127.0.0.1, port: {right.port}}}]}}"
-    left = Target(scratch, [line], subsystem_extra=subsystem,
-                  extra=f"controller_ids: {{min: 1, max: 999}}\n{referral}")
-    return left, right
 
 
 def paths(volume):

@@ -21,6 +21,7 @@ import threading
 __all__ = ["Error", "Volume"]
 _READ, _WRITE, _FLUSH, _WRITE_ZEROES, _DISCARD, _COMPARE_AND_WRITE = range(6)
 _FUA, _MAY_UNMAP = 1, 2
+_PATH_KEEP, _PATH_DEAD = 1, 2
 
 
 class _Error(ctypes.Structure):
@@ -52,9 +53,11 @@ class _Io(ctypes.Structure):
 def _load():
     library = ctypes.CDLL(os.environ.get("LIBRBLK", "librblk.so.0"))
     pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+    path = [pointer, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_int, ctypes.POINTER(_Error)]
     for name, types in (("open", [ctypes.c_char_p, ctypes.POINTER(_Option), out, ctypes.POINTER(_Error)]),
                         ("close", [pointer]), ("get_info", [pointer, ctypes.POINTER(_Info)]),
                         ("get_status", [pointer, out]),
+                        ("path_add", path), ("path_remove", path),
                         ("queue_open", [pointer, out, ctypes.POINTER(_Error)]),
                         ("queue_close", [pointer]), ("run", [pointer, ctypes.POINTER(_Io)])):
         getattr(library, "rblk_" + name).argtypes = types
@@ -137,6 +140,17 @@ class Volume:
             return json.loads(ctypes.string_at(text.value))
         finally:
             _library.rblk_free(text)
+
+    def path_add(self, address, keep=False, timeout=10):
+        """One more path: "HOST[:PORT]" of a portal. Waits until it is live, timeout seconds at most; one that
+        is not is an Error and is taken out again. With keep it stays, and is tried again."""
+        _call(_library.rblk_path_add, self._open(), address.encode(), _PATH_KEEP if keep else 0, int(timeout * 1000))
+
+    def path_remove(self, address, dead=False, timeout=30):
+        """Takes a path out: its I/O is done and flushed first. dead: its target is off, for sure, so writes that
+        wait for it go on. TimeoutError: it goes by itself."""
+        _call(_library.rblk_path_remove, self._open(), address.encode(), _PATH_DEAD if dead else 0,
+              int(timeout * 1000))
 
     def read(self, offset, length):
         """Returns length bytes."""

@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""Paths of a volume by librblk: tests/library/paths.c against two rblkd that export one file."""
+
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (BUILD, IS_SANITIZED, NQN, PATIENCE, ROOT, SANITIZER_REPORT, expect, expect_equal,  # noqa: E402
+                     run, run_cases)
+from pair import pair  # noqa: E402
+
+PATHS = os.path.join(BUILD, "tests", "library", "paths")
+
+
+def start(scratch, case, left, right):
+    return subprocess.Popen([PATHS, case, f"nvme+rdma://{left.address}/{NQN}", right.address], env=scratch.env,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(program):
+    out, err = program.communicate(timeout=2 * PATIENCE)
+    expect(program.returncode == 0, f"exit status {program.returncode}: {out}{err[-4000:]}")
+    expect(not SANITIZER_REPORT.search(err), "sanitizer report:\n" + err[-6000:])
+    return out
+
+
+def stop(*targets):
+    for target in targets:
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def test_changes(scratch):
+    left, right = pair(scratch)
+    finish(start(scratch, "changes", left, right))
+    stop(left, right)
+
+
+def flushes(target):
+    return target.list("namespaces")["namespaces"][0]["flushes"]
+
+
+def test_flushes(scratch):
+    """What a path has acknowledged is flushed by it before it goes."""
+    left, right = pair(scratch)
+    before = flushes(left)
+    finish(start(scratch, "flushes", left, right))
+    expect(flushes(left) > before, "no flush by the path that was removed")
+    stop(left, right)
+
+
+def test_mistakes(scratch):
+    left, right = pair(scratch)
+    finish(start(scratch, "mistakes", left, right))
+    stop(left, right)
+
+
+def test_other(scratch):
+    left, right = pair(scratch, "nsid: 1, ram: 64MiB")
+    out = finish(start(scratch, "other", left, right))
+    expect("is not the one that was attached" in out, out)
+    stop(left, right)
+
+
+def test_lost(scratch):
+    left, right = pair(scratch)
+    program = start(scratch, "lost", left, right)
+    for word, act in (("kill", right.kill), ("start", right.start), ("kill", right.kill)):
+        expect_equal(program.stdout.readline(), word + "\n", "what the program waits for")
+        act()
+    finish(program)
+    stop(left)
+
+
+PYTHON = """
+import errno, rblk, sys
+uri, first, other = sys.argv[1:]
+with rblk.Volume(uri) as volume:
+    addresses = lambda: [path["address"] for path in volume.status()["path_list"]]
+    volume.path_add(other)
+    assert addresses() == [first, other]
+    volume.write(0, bytes(volume.block_size))
+    volume.path_remove(first)
+    assert addresses() == [other]
+    for call, number in ((lambda: volume.path_add(other), errno.EEXIST),
+                         (lambda: volume.path_remove(first), errno.ENOENT),
+                         (lambda: volume.path_remove(other, dead=True), errno.EISCONN),
+                         (lambda: volume.path_remove(other), errno.EBUSY)):
+        try:
+            call()
+            raise SystemExit("no error")
+        except rblk.Error as error:
+            assert error.errno == number and error.hint, error
+"""
+
+
+def test_python(scratch):
+    left, right = pair(scratch)
+    run("/usr/bin/python3", "-c", PYTHON, f"nvme+rdma://{left.address}/{NQN}", left.address, right.address,
+        env=dict(scratch.env, PYTHONPATH=os.path.join(ROOT, "tools/python"),
+                 LIBRBLK=os.path.join(BUILD, "library", "librblk.so.0")))
+    stop(left, right)
+
+
+CASES = [("paths come and go under load", test_changes),
+         ("a path is flushed before it goes", test_flushes),
+         ("what is refused changes nothing", test_mistakes),
+         ("another namespace", test_other),
+         ("a target is lost, comes back, and is dead", test_lost)]
+if not IS_SANITIZED:  # python3 is not instrumented, and cannot load what is
+    CASES.append(("paths in the Python module", test_python))
+run_cases(CASES)

@@ -1,6 +1,7 @@
 # vm: on=6.1/rxe also=6.12/siw needs=rblkd,rblkctl
 # A kernel host with native multipath, and two rblkd that share a file: it makes one disk of them with two paths, follows
-# the ANA states that are set while fio writes and verifies, and lives on when one rblkd is killed.
+# the ANA states that are set while fio writes and verifies, and lives on when one rblkd is killed, or stopped for longer
+# than an association lives.
 . tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:paths
@@ -38,6 +39,7 @@ state() { rblkctl ana set $nqn 1 "$2" --socket "/run/rblk/$1.sock"; }
 # paths: how many the disk has; path CTRL: the state that the host takes one for
 paths() { find /sys/class/nvme/nvme*/ -maxdepth 1 -name 'nvme*c*n1' | wc -l; }
 path() { cat /sys/class/nvme/"$1"/nvme*c*n1/ana_state; }
+live() { [ "$(cat /sys/class/nvme/"$1"/state)" = live ]; }
 path_is() { [ "$(path "$1")" = "$2" ]; }
 # served NAME: reads that it has done
 served() {
@@ -62,7 +64,7 @@ check "two controllers" test "$left" != "$right"
 check "  of one disk" wait_for 20 eval '[ "$(paths)" = 2 ]'
 check "  the states are known" wait_for 20 eval "path_is $left optimized && path_is $right inaccessible"
 
-fio_begin "$disk" 4k 16 20
+fio_begin "$disk" 4k 16 30
 check "I/O goes through the optimized path" wait_for 20 goes_through left
 check "the other is made optimized, too" state right optimized
 check "  the host hears of it" wait_for 20 path_is "$right" optimized
@@ -76,6 +78,12 @@ wait "${node[right]}" 2>/dev/null
 check "the optimized one is killed: I/O goes through what is left" wait_for 20 goes_through left
 check "it comes back" start right "$second" 1000 optimized
 check "  and is used again" wait_for 20 goes_through right
+kill -STOP "${node[right]}"
+check "the optimized one is stopped: its association ends" wait_for 60 eval "! live $right"
+check "  I/O goes through what is left" wait_for 60 goes_through left
+kill -CONT "${node[right]}"
+check "it goes on: the host connects again" wait_for 60 live "$right"
+check "  and uses it again" wait_for 60 goes_through right
 check "fio verified everything" fio_end 120
 check "disconnect" nvme disconnect -n $nqn
 for name in left right; do

@@ -38,6 +38,7 @@
 #include "tools/rblk/bench_plot.h"
 #include "tools/rblk/bench_worker.h"
 #include "tools/rblk/commands.h"
+#include "tools/rblk/interrupt.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/spin_option.h"
 #include "tools/rblk/target_name.h"
@@ -69,6 +70,8 @@ struct bench {
 	uint64_t ramp_ns, runtime_ns, started_ns, took_ns;
 	uint64_t cpu_us; /* of the whole process, while measuring */
 	struct loop_timer ramp, end, sample;
+	struct interrupt interrupt;
+	bool is_interrupted;
 	uint64_t sample_ns, sampled_ns, n_sampled; /* between two samples; 0: none are taken */
 	struct bench_result *result;		   /* borrowed: where they go */
 	struct error error;
@@ -140,7 +143,24 @@ static void on_end(struct loop_timer *timer)
 		bench_worker_stop(&bench->workers[i]);
 }
 
+/* The result is of the time until now, if need be of the ramp. */
+static void on_interrupt(struct interrupt *interrupt)
+{
+	struct bench *bench = container_of(interrupt, struct bench, interrupt);
+
+	bench->is_interrupted = true;
+	loop_timer_stop(&bench->ramp);
+	loop_timer_stop(&bench->end);
+	on_end(&bench->end);
+}
+
 /* ---- starting ---- */
+
+static void begin_to_count(struct bench *bench)
+{
+	bench->started_ns = clock_ns();
+	bench->cpu_us = cpu_used_us();
+}
 
 /* The workers clear their own counts: no counter is written by two threads. */
 static void on_ramped(struct loop_timer *timer)
@@ -149,8 +169,7 @@ static void on_ramped(struct loop_timer *timer)
 
 	for (unsigned i = 0; i < bench->n_workers; i++)
 		bench_worker_measure(&bench->workers[i]);
-	bench->started_ns = clock_ns();
-	bench->cpu_us = cpu_used_us();
+	begin_to_count(bench);
 	bench->sampled_ns = bench->started_ns;
 	if (bench->sample_ns)
 		loop_timer_start(&bench->loop, &bench->sample, bench->sample_ns);
@@ -283,7 +302,12 @@ static void take_down(struct bench *bench)
  * namespace that grows in between changes nothing: offsets were chosen for its old size. */
 static void run_workers(struct bench *bench)
 {
+	int error = interrupt_watch(&bench->interrupt, &bench->loop);
+
+	if (error < 0)
+		log_errno(error, "a signal ends this without a result");
 	bench->n_running = bench->n_workers;
+	begin_to_count(bench);
 	for (unsigned i = 0; i < bench->n_workers; i++) {
 		int r = bench_worker_start(&bench->workers[i]);
 
@@ -296,6 +320,8 @@ static void run_workers(struct bench *bench)
 	loop_run(&bench->loop);
 	for (unsigned i = 0; i < bench->n_workers; i++)
 		bench_worker_join(&bench->workers[i]);
+	if (error == 0)
+		interrupt_leave(&bench->interrupt);
 }
 
 /* The library reconnects by itself, and I/O only takes longer. */
@@ -436,6 +462,7 @@ static int run(struct bench *bench, const char *uri, const struct rblk_option *o
 	bench->ramp.on_expiry = on_ramped;
 	bench->end.on_expiry = on_end;
 	bench->sample.on_expiry = on_sample;
+	bench->interrupt.on_interrupt = on_interrupt;
 	if (set_up(bench, uri, options)) {
 		run_workers(bench);
 		warn_of_losses(bench);
@@ -567,7 +594,7 @@ static int measure(const struct bench_options *options, const char *target,
 {
 	struct bench_volume volume = {.options = {{0}}};
 	struct error error = {0};
-	struct bench *bench;
+	struct bench *bench = NULL;
 	int code = configure(options, target, &volume, &error);
 
 	if (code)
@@ -617,15 +644,15 @@ static int run_with(struct bench_options *options, const char *target)
 				 strerror(errno));
 	if (f)
 		n = bench_plot_depths((unsigned)options->depth, depths);
-	for (; code == EXIT_OK && n_done < n; n_done++) {
+	for (; code == EXIT_OK && n_done < n && !(bench && bench->is_interrupted); n_done++) {
 		options->depth = depths[n_done];
 		code = measure(options, target, &bench, &results[n_done]);
 	}
 	if (code == EXIT_OK)
-		code = print_results(bench, results, n, modes[options->mode],
+		code = print_results(bench, results, n_done, modes[options->mode],
 				     (enum output)options->output);
 	if (code == EXIT_OK && f)
-		code = draw(options, f, target, results, n);
+		code = draw(options, f, target, results, n_done);
 	if (code != EXIT_OK && f)
 		unlink(options->plot);
 	return code;

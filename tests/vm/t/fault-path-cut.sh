@@ -1,0 +1,93 @@
+# vm: two=yes on=6.12/rxe also=6.1/rxe,6.1/siw needs=rblk,rblkd cpus=1
+# Two machines, two portals: the packets to one of them are lost, then those to the other. The kernel's host with native
+# multipath, and rblk with two paths, go on by the path that is left; fio sees neither an error nor a wrong byte.
+. tests/vm/lib.sh
+. tests/vm/rblk.sh
+nqn=nqn.2024-01.test:cut
+other=10.77.0.3
+
+fabric
+if [ "$ROLE" = target ]; then
+    check "the target has a second address" ip address add $other/24 dev eth0
+    disks 48 48
+    base=$(resources)
+    must "rblkd listens" rblkd_start <<END
+version: 1
+portals:
+  - {name: a, address: $TARGET, port: $PORT}
+  - {name: b, address: $other, port: $PORT}
+subsystems:
+  - nqn: $nqn
+    portals: [a, b]
+    allow_any_host: true
+    namespaces:
+      - {nsid: 1, file: $file}
+      - {nsid: 2, device: $device, block_size: 4096}
+END
+    reached listening
+    await gone 300
+    rblkd_done "$base"
+    done_testing
+fi
+
+# cut ADDRESS: what is sent there is lost; heal: nothing is
+cut() {
+    tc qdisc add dev eth0 root handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 &&
+        tc qdisc add dev eth0 parent 1:3 netem loss 100% &&
+        tc filter add dev eth0 parent 1: protocol ip u32 match ip dst "$1/32" flowid 1:3
+}
+heal() { tc qdisc del dev eth0 root; }
+written() { awk '{ print $7 }' "/sys/block/${disk##*/}/stat"; }
+# goes_on: the disk has taken 100 more sectors
+goes_on() {
+    [ "$(written)" -gt $((seen + 100)) ]
+}
+# each_is_cut LOST-ADDRESS...: what is LOST is said by the function that sees it
+each_is_cut() {
+    local address
+    for address; do
+        check "the path to $address is cut" cut "$address"
+        check "  which the host notices" wait_for 60 is_lost "$address"
+        seen=$(written)
+        check "  I/O goes on" wait_for 60 goes_on
+        heal
+        check "  healed, it is used again" wait_for 60 is_back "$address"
+    done
+}
+
+nvme_up
+need_modules sch_netem sch_prio cls_u32
+modprobe -q nbd nbds_max=0 || skip_all "no module nbd"
+host_identity
+await listening
+
+# --- the kernel's host ---
+if grep -q Y /sys/module/nvme_core/parameters/multipath; then
+    must "connect to one portal" nvme_connect $nqn --reconnect-delay 1 --keep-alive-tmo 5 --ctrl-loss-tmo 600
+    first=$(nvme_ctrl $nqn)
+    TARGET=$other must "connect to the other" nvme_connect $nqn --reconnect-delay 1 --keep-alive-tmo 5 --ctrl-loss-tmo 600
+    disk=$(nvme_disk "$first")
+    # state ADDRESS: of its controller
+    state() { cat "$(dirname "$(grep -l "traddr=$1," /sys/class/nvme/nvme*/address)")/state"; }
+    is_lost() { [ "$(state "$1")" != live ]; }
+    is_back() { [ "$(state "$1")" = live ]; }
+    fio_begin "$disk" 4k 8 25
+    each_is_cut "$TARGET" $other
+    check "fio verified everything" fio_end 120
+    check "nvme disconnect" nvme disconnect -n $nqn
+fi
+
+# --- rblk ---
+disk=$(nbd_attach $nqn cut --ns 2 --path "$other:$PORT" --keep-alive 5s --ctrl-loss-tmo 600s)
+check "rblk attaches by both" test -b "$disk"
+# state ADDRESS: of that path
+state() { rblk status cut -o json | jq -r --arg a "$1" '.path_list[] | select(.address | startswith($a)) | .state'; }
+is_lost() { [ "$(state "$1")" != live ]; }
+is_back() { [ "$(state "$1")" = live ]; }
+fio_begin "$disk" 4k 8 25
+each_is_cut "$TARGET" $other
+check "fio verified everything" fio_end 120
+check "rblk detach" rblk detach cut
+[ $failed = 0 ] || { note "rblk's log:"; tail -n 60 /run/rblk.log | sed 's/^/#   /'; }
+reached gone
+done_testing

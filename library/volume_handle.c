@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "initiator/control/find_paths.h"
 #include "library/handle.h"
 #include "library/options.h"
 #include "library/process.h"
@@ -174,11 +175,13 @@ static int open_volume(const struct open_options *options, struct rblk_volume **
 	return r;
 }
 
-static int open_with(const struct open_options *options, struct rblk_volume **ret_volume,
+static int open_with(struct open_options *options, struct rblk_volume **ret_volume,
 		     struct error *error)
 {
 	int r = process_choose_fabric ? process_choose_fabric(options->fabric, error) : 0;
 
+	if (r == 0 && options->finds_paths && find_paths(&options->config, error))
+		r = error_to_errno(error);
 	if (r == 0)
 		r = process_take(error);
 	if (r < 0)

@@ -46,6 +46,16 @@ void volume_config_init(struct volume_config *config)
 	};
 }
 
+bool volume_config_has_path(const struct volume_config *config, const union addr *address)
+{
+	if (addr_is_equal(address, &config->address))
+		return true;
+	for (unsigned i = 0; i < config->n_others; i++)
+		if (addr_is_equal(address, &config->others[i]))
+			return true;
+	return false;
+}
+
 const char *volume_state_name(enum volume_state state)
 {
 	switch (state) {

@@ -61,3 +61,5 @@ struct volume_config {
 };
 /* The documented defaults; addresses and names stay empty. */
 void volume_config_init(struct volume_config *config);
+/* The address of the volume, or of another path. */
+bool volume_config_has_path(const struct volume_config *config, const union addr *address);

@@ -7,6 +7,7 @@
  *   flushes     a path is removed that has acknowledged writes; no queue is open
  *   mistakes    what is refused changes nothing
  *   other       OTHER has another namespace
+ *   finds       the path to OTHER is found by discovery
  *   lost        OTHER is killed: the path comes back while no queue is polled; then it is dead
  */
 #include <errno.h>
@@ -200,6 +201,32 @@ static void other_namespace(const char *uri, const char *other)
 	expect(rblk_close(volume) == 0);
 }
 
+/* ---- discovery ---- */
+
+static void finds(const char *uri, const char *other)
+{
+	struct rblk_volume *volume = must_open(uri, "find-paths", "1");
+	char text[80];
+
+	snprintf(text, sizeof(text), "\"address\": \"%s\"", other);
+	expect(count(volume, text) == 1 && count(volume, "\"address\"") == 2);
+	wait_status(volume, "\"paths_live\": 2");
+	expect(rblk_close(volume) == 0);
+}
+
+/* Only OTHER answers. */
+static void finds_by_other(const char *uri, const char *other)
+{
+	struct rblk_option options[] = {{"find-paths", "1"}, {"path", other}, {NULL, NULL}};
+	struct rblk_volume *volume;
+	struct rblk_error e;
+
+	refused(rblk_open(uri, options + 2, &volume, &e), -EHOSTUNREACH, &e);
+	expect(rblk_open(uri, options, &volume, &e) == 0);
+	expect(count(volume, "\"address\"") == 2 && count(volume, "\"paths_live\": 1") == 1);
+	expect(rblk_close(volume) == 0);
+}
+
 /* ---- a target that is lost ---- */
 
 /* The test kills the target and starts it while this waits; a line says when. */
@@ -231,10 +258,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(const char *uri, const char *other);
-	} cases[] = {{"changes", changes},
-		     {"flushes", flushes},
-		     {"mistakes", mistakes},
-		     {"other", other_namespace},
+	} cases[] = {{"changes", changes},   {"flushes", flushes},
+		     {"mistakes", mistakes}, {"other", other_namespace},
+		     {"finds", finds},	     {"finds_by_other", finds_by_other},
 		     {"lost", lost}};
 
 	for (unsigned i = 0; argc == 4 && i < sizeof(cases) / sizeof(*cases); i++)

@@ -72,6 +72,15 @@ def test_lost(scratch):
     stop(left)
 
 
+def test_finds(scratch):
+    """By the referral of the first target; and by the second, when the first does not answer."""
+    left, right = pair(scratch)
+    finish(start(scratch, "finds", left, right))
+    left.kill()
+    finish(start(scratch, "finds_by_other", left, right))
+    stop(right)
+
+
 PYTHON = """
 import errno, rblk, sys
 uri, first, other = sys.argv[1:]
@@ -106,6 +115,7 @@ CASES = [("paths come and go under load", test_changes),
          ("a path is flushed before it goes", test_flushes),
          ("what is refused changes nothing", test_mistakes),
          ("another namespace", test_other),
+         ("paths are found by discovery", test_finds),
          ("a target is lost, comes back, and is dead", test_lost)]
 if not IS_SANITIZED:  # python3 is not instrumented, and cannot load what is
     CASES.append(("paths in the Python module", test_python))

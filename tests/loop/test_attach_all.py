@@ -8,7 +8,8 @@ import stat
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import NQN, RBLK, Target, expect, expect_equal, free_port, rblk, run, run_cases  # noqa: E402
+from harness import NQN, RBLK, Target, expect, expect_equal, free_port, rblk, run, run_cases, wait_until  # noqa: E402
+from pair import pair  # noqa: E402
 
 USAGE, CONFIG, NOT_FOUND, BUSY, PARTIAL, UNREACHABLE = 2, 3, 4, 5, 6, 7
 TWO = ["nsid: 1, ram: 1MiB", "nsid: 5, ram: 1MiB"]
@@ -207,12 +208,46 @@ def referral(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def paths_of(scratch):
+    """Of the one volume: address -> state."""
+    volume, = json.loads(rblk(scratch, "status", "-o", "json").stdout)["volumes"]
+    return {path["address"]: path["state"] for path in volume["path_list"]}
+
+
+def several_portals(scratch):
+    """One volume with a path by each portal that discovery lists, or a file; also when one is away."""
+    left, right = pair(scratch)
+    both = {left.address: "live", right.address: "live"}
+    done = attach_all(scratch, left.address, "-o", "json")
+    answer = json.loads(done.stdout)
+    expect_equal((done.returncode, len(answer["volumes"]), answer["failures"], answer["notes"]), (0, 1, [], []), done.stdout)
+    wait_until(lambda: paths_of(scratch) == both, "both paths are live")
+    expect_equal(attach_all(scratch, left.address).returncode, 0, "exit status, again")
+    expect_equal(paths_of(scratch), both, "paths, afterwards")
+    detach_all(scratch)
+    folder = scratch.file("nvme")
+    os.mkdir(folder)
+    ports = [dict(zip(("traddr", "trsvcid"), target.address.split(":")), transport="rdma") for target in (right, left)]
+    write(scratch, "nvme/config.json", json.dumps([{"subsystems": [{"nqn": NQN, "ports": ports}]}]))
+    right.kill()
+    done = attach_all(scratch, "--from", folder)
+    expect_equal(done.returncode, PARTIAL, done.stderr)
+    expect("1 attached, 1 failed" in done.stderr and len(done.stdout.splitlines()) == 1, done.stderr)
+    expect_equal(set(paths_of(scratch)), set(both), "addresses of the paths, one of which is away")
+    right.start()
+    wait_until(lambda: paths_of(scratch) == both, "both paths are live")
+    detach_all(scratch)
+    for target in (left, right):
+        expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
     ("all of a target", of_a_target),
     ("all of nvme-cli's files", of_files),
     ("what is not understood", strict),
     ("at boot, too", persistent),
     ("one of two targets", referral),
+    ("one volume by several portals", several_portals),
 ]
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@
  * line of `rblk attach`, run as a process, so that all volumes are attached by the same code as
  * one.
  *
- * A subsystem that is reached through several addresses is attached through the first that answers.
+ * A subsystem that is reached through several addresses is one volume with several paths for each
+ * namespace: that of the first address which has it, and by --path the others which have it, too.
+ * One that does not answer now is a path, too, because it is tried again. --find-paths says that
+ * these are what discovery has found, so that a volume which has others is attached all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,8 +46,9 @@ struct run {
 	const struct attach_all *all;
 	struct nvme_entries entries;
 	struct json_object *volumes, *failures; /* owned; of -o json, and counted */
-	struct json_object *done;		/* owned: a key for each namespace */
-	int code;				/* of the last failure */
+	struct json_object *done; /* owned: of each namespace, the number of its first entry */
+	struct offer *offers;	  /* owned: of each entry */
+	int code;		  /* of the last failure */
 };
 
 /* ---- failures ---- */
@@ -212,27 +216,87 @@ static void take_answer(struct run *run, const char *what, int code, struct json
 	add_failure(run, what, &error);
 }
 
+/* Namespaces of an entry. */
+struct offer {
+	bool is_read, is_silent; /* silent: it does not answer now, and may be a path */
+	struct ns_list list;
+};
+
+static bool has_namespace(const struct offer *offer, uint32_t nsid)
+{
+	for (unsigned i = 0; i < offer->list.n; i++)
+		if (offer->list.nsids[i] == nsid)
+			return true;
+	return false;
+}
+
+/* One subsystem, and one host. */
+static bool is_same(const struct nvme_entry *a, const struct nvme_entry *b)
+{
+	return !strcmp(a->nqn, b->nqn) && !strcmp(a->hostnqn, b->hostnqn) &&
+	       !strcmp(a->hostid, b->hostid);
+}
+
+static bool is_among(const char *const *words, unsigned n, const char *target)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (!strcmp(words[i], target))
+			return true;
+	return false;
+}
+
+/* The words of further paths, at most VOLUME_PATHS_MAX - 1; borrowed from the entries. */
+static unsigned add_paths(struct run *run, unsigned first, uint32_t nsid, const char **words)
+{
+	const struct nvme_entry *own = &run->entries.list[first];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < run->entries.n; i++) {
+		const struct nvme_entry *entry = &run->entries.list[i];
+		const struct offer *offer = &run->offers[i];
+
+		if (i == first || !is_same(own, entry) || !strcmp(own->target, entry->target) ||
+		    is_among(words, n, entry->target) ||
+		    !(offer->is_silent || has_namespace(offer, nsid)))
+			continue;
+		if (n == 2 * (VOLUME_PATHS_MAX - 1)) {
+			nvme_entries_note(&run->entries,
+					  "%s/%u: %s is left out: a volume has at most %u paths",
+					  own->nqn, nsid, entry->target, VOLUME_PATHS_MAX);
+			continue;
+		}
+		words[n++] = "--path";
+		words[n++] = entry->target;
+	}
+	return n;
+}
+
 /* The settings of the file come first, so that those of the command line win. */
-static void attach_one(struct run *run, const struct nvme_entry *entry, uint32_t nsid)
+static void attach_one(struct run *run, unsigned i, uint32_t nsid)
 {
 	static const struct option_drop drop[] = {
 		{"all", 0, false}, {"from", 0, true}, {"output", 'o', true}, {0}};
-	_autofree_ const char **argv = calloc(run->all->n_words + entry->n_words + 10,
-					      sizeof(*argv));
+	const struct nvme_entry *entry = &run->entries.list[i];
+	_autofree_ const char **argv = calloc(
+		run->all->n_words + entry->n_words + 2 * VOLUME_PATHS_MAX + 10, sizeof(*argv));
 	char target[VOLUME_NQN_MAX + ADDR_STRING_MAX + 2], number[16];
 	const char *first[] = {"rblk", "attach", "-o", "json", "--ns", number};
+	unsigned n = 0, n_path_words;
 	struct json_object *answer;
-	unsigned n = 0;
 	int code;
 
 	if (!argv)
 		return;
 	snprintf(target, sizeof(target), "%s@%s", entry->nqn, entry->target);
 	snprintf(number, sizeof(number), "%u", nsid);
-	for (unsigned i = 0; i < sizeof(first) / sizeof(first[0]); i++)
-		argv[n++] = first[i];
-	for (unsigned i = 0; i < entry->n_words; i++)
-		argv[n++] = entry->words[i];
+	for (unsigned k = 0; k < sizeof(first) / sizeof(first[0]); k++)
+		argv[n++] = first[k];
+	for (unsigned k = 0; k < entry->n_words; k++)
+		argv[n++] = entry->words[k];
+	n_path_words = add_paths(run, i, nsid, argv + n);
+	n += n_path_words;
+	if (n_path_words)
+		argv[n++] = "--find-paths";
 	n += option_words_keep(run->all->words, run->all->n_words, drop, argv + n);
 	argv[n] = target;
 	answer = run_attach(argv, &code);
@@ -242,46 +306,73 @@ static void attach_one(struct run *run, const struct nvme_entry *entry, uint32_t
 }
 
 /* True for the first address of each namespace. */
-static bool is_new(struct run *run, const struct nvme_entry *entry, uint32_t nsid)
+static bool is_new(struct run *run, unsigned i, uint32_t nsid)
 {
+	const struct nvme_entry *entry = &run->entries.list[i];
+	struct json_object *first = NULL;
 	char key[VOLUME_NQN_MAX + 16];
-	struct json_object *where = NULL;
 
 	snprintf(key, sizeof(key), "%s/%u", entry->nqn, nsid);
-	if (json_object_object_get_ex(run->done, key, &where)) {
-		nvme_entries_note(&run->entries,
-				  "%s is reached through %s, too: a volume has one path", key,
-				  entry->target);
-		return false;
+	if (!json_object_object_get_ex(run->done, key, &first)) {
+		json_object_object_add(run->done, key, json_object_new_int((int)i));
+		return true;
 	}
-	json_object_object_add(run->done, key, json_object_new_string(entry->target));
-	return true;
+	if (!is_same(entry, &run->entries.list[json_object_get_int(first)]))
+		nvme_entries_note(&run->entries,
+				  "%s is reached through %s, too, as another host: a volume is one "
+				  "host",
+				  key, entry->target);
+	return false;
 }
 
 /* Which namespaces there are is asked with the identity that is to attach them: a target shows each
  * host its own. */
-static void attach_subsystem(struct run *run, unsigned i)
+static void read_namespaces(struct run *run, unsigned i)
 {
 	const struct nvme_entry *entry = &run->entries.list[i];
 	char what[VOLUME_NQN_MAX + ADDR_STRING_MAX + 2];
+	struct offer *offer = &run->offers[i];
 	struct error error = {0};
 	struct volume_config config;
-	struct ns_list list;
 
 	snprintf(what, sizeof(what), "%s@%s", entry->nqn, entry->target);
 	if (set_identity(run->all, entry, &config, &error) == 0) {
 		snprintf(config.subnqn, sizeof(config.subnqn), "%s", entry->nqn);
-		if (ns_list_read(&config, &list, &error) == 0) {
-			for (unsigned n = 0; n < list.n; n++)
-				if (is_new(run, entry, list.nsids[n]))
-					attach_one(run, entry, list.nsids[n]);
-			if (!list.n)
-				nvme_entries_note(&run->entries, "%s has no namespace for us",
-						  what);
-			return;
-		}
+		offer->is_read = ns_list_read(&config, &offer->list, &error) == 0;
 	}
-	add_failure(run, what, &error);
+	if (!offer->is_read) {
+		offer->is_silent = error.code == EXIT_UNREACHABLE;
+		add_failure(run, what, &error);
+	} else if (!offer->list.n) {
+		nvme_entries_note(&run->entries, "%s has no namespace for us", what);
+	}
+}
+
+static void attach_subsystem(struct run *run, unsigned i)
+{
+	for (unsigned n = 0; n < run->offers[i].list.n; n++)
+		if (is_new(run, i, run->offers[i].list.nsids[n]))
+			attach_one(run, i, run->offers[i].list.nsids[n]);
+}
+
+/* The list grows while it is read: referrals, and the subsystems that were found. */
+static int attach_each(struct run *run, struct error *error)
+{
+	for (unsigned i = 0; i < run->entries.n; i++)
+		if (!*run->entries.list[i].nqn)
+			ask_discovery(run, i);
+	run->offers = calloc(run->entries.n + 1, sizeof(*run->offers));
+	if (!run->offers) {
+		error_set(error, EXIT_FAILED, NULL, "out of memory");
+		return EXIT_FAILED;
+	}
+	for (unsigned i = 0; i < run->entries.n; i++)
+		if (*run->entries.list[i].nqn)
+			read_namespaces(run, i);
+	for (unsigned i = 0; i < run->entries.n; i++)
+		attach_subsystem(run, i);
+	free(run->offers);
+	return 0;
 }
 
 /* ---- all ---- */
@@ -364,13 +455,8 @@ int attach_all(const struct attach_all *all)
 
 	nvme_entries_init(&run.entries);
 	code = read_sources(&run, &error);
-	/* The list grows while it is read: referrals, and the subsystems that were found. */
-	for (unsigned i = 0; code == 0 && i < run.entries.n; i++) {
-		if (*run.entries.list[i].nqn)
-			attach_subsystem(&run, i);
-		else
-			ask_discovery(&run, i);
-	}
+	if (code == 0)
+		code = attach_each(&run, &error);
 	code = code ? report_error(program, &error) : show(&run);
 	nvme_entries_release(&run.entries);
 	json_object_put(run.volumes);

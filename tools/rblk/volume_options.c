@@ -258,16 +258,6 @@ static int apply_buffers(const struct volume_options *o, struct volume_config *c
 	return EXIT_USAGE;
 }
 
-bool volume_options_has_path(const struct volume_config *config, const union addr *address)
-{
-	if (addr_is_equal(address, &config->address))
-		return true;
-	for (unsigned i = 0; i < config->n_others; i++)
-		if (addr_is_equal(address, &config->others[i]))
-			return true;
-	return false;
-}
-
 /* Each address is one path. Two paths to one portal would share its fate, and mostly are a slip.
  * The other mistakes, as a portal of another subsystem, are found when the paths are connected. */
 static int apply_paths(const struct volume_options *o, struct volume_config *config,
@@ -283,7 +273,7 @@ static int apply_paths(const struct volume_options *o, struct volume_config *con
 				  "--path: '%.100s' is not an address", text);
 			return EXIT_USAGE;
 		}
-		if (volume_options_has_path(config, &address)) {
+		if (volume_config_has_path(config, &address)) {
 			error_set(error, EXIT_USAGE, "each portal is one path",
 				  "--path: '%.100s' is given twice", text);
 			return EXIT_USAGE;

@@ -62,8 +62,6 @@ unsigned volume_options_table(struct volume_options *options, struct arg *table,
  */
 int volume_options_apply(struct volume_options *options, const char *target,
 			 struct bridge_config *config, struct error *error);
-/* Whether the address is one of the volume's paths so far: that in its name, or a further one. */
-bool volume_options_has_path(const struct volume_config *config, const union addr *address);
 /* After volume_options_apply, when there is to be an NBD socket: sets its path, which *config
  * borrows. 0, or an exit code with *error: no socket can be made there. */
 int volume_options_socket(struct volume_options *options, struct bridge_config *config,

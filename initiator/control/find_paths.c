@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The paths of a volume by discovery: the portals of its subsystem in the log of the target, and in
- * the logs of those to which the target refers, one step far. A target that does not answer at the
- * address of the volume is an error; one that is referred to is left out, with a record in the log.
+ * the logs of those to which the target refers, one step far. The target at the address of the
+ * volume is asked, or if it does not answer, that of a path which is given. If none does, the paths
+ * that are given are all; it is an error if there are none. One that is referred to and does not
+ * answer is left out. Each is a record in the log.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "initiator/control/discover.h"
-#include "tools/rblk/find_paths.h"
-#include "tools/rblk/target_name.h"
-#include "tools/rblk/volume_options.h"
+#include "initiator/control/find_paths.h"
 
 enum {
 	TYPE_REFERRAL = 1, /* NVMe-oF 1.1, SUBTYPE */
 	TYPE_SUBSYSTEM = 2,
 	TRANSPORT_RDMA = 1,
 	FAMILY_IPV6 = 2,
+	DEFAULT_PORT = 4420,
 };
 
 static bool parse_address(const struct discover_record *record, union addr *ret_address)
@@ -27,14 +28,14 @@ static bool parse_address(const struct discover_record *record, union addr *ret_
 	snprintf(text, sizeof(text), record->address_family == FAMILY_IPV6 ? "[%s]:%s" : "%s:%s",
 		 record->traddr, record->trsvcid);
 	return record->transport == TRANSPORT_RDMA &&
-	       addr_parse_with_port(text, TARGET_DEFAULT_PORT, ret_address) == 0;
+	       addr_parse_with_port(text, DEFAULT_PORT, ret_address) == 0;
 }
 
 static void add(struct volume_config *config, const union addr *address)
 {
 	char text[ADDR_STRING_MAX];
 
-	if (volume_options_has_path(config, address))
+	if (volume_config_has_path(config, address))
 		return;
 	if (config->n_others == VOLUME_PATHS_MAX - 1)
 		log_warn("%s is left out: a volume has at most %u paths",
@@ -69,18 +70,45 @@ static void ask_there(struct volume_config *config, const union addr *address)
 	discover_result_release(&result);
 }
 
+/* The log of the first target that answers. 0, or an exit code with the *error of the volume's own
+ * address. */
+static int ask_first(const struct volume_config *config, struct discover_result *ret_result,
+		     struct error *error)
+{
+	struct volume_config there = *config;
+	struct error ignored;
+	char text[ADDR_STRING_MAX];
+
+	if (discover(config, ret_result, error) == 0)
+		return 0;
+	for (unsigned i = 0; i < config->n_others; i++) {
+		there.address = config->others[i];
+		if (discover(&there, ret_result, &ignored) < 0)
+			continue;
+		log_warn("%s; paths are found by %s", error->message,
+			 addr_format(text, &there.address));
+		return 0;
+	}
+	return (int)error->code;
+}
+
 int find_paths(struct volume_config *config, struct error *error)
 {
 	struct discover_result result = {0};
 	union addr address;
+	int code = ask_first(config, &result, error);
 
-	if (discover(config, &result, error) < 0)
-		return (int)error->code;
+	if (code && config->n_others) {
+		log_warn("%s; no paths are found beside those that were given", error->message);
+		return 0;
+	}
+	if (code)
+		return code;
 	add_all(config, &result);
 	for (unsigned i = 0; i < result.n_records; i++)
 		if (result.records[i].subtype == TYPE_REFERRAL &&
 		    parse_address(&result.records[i], &address) &&
-		    !volume_options_has_path(config, &address))
+		    !volume_config_has_path(config, &address))
 			ask_there(config, &address);
 	discover_result_release(&result);
 	return 0;

@@ -182,6 +182,8 @@ SR_API int rdma_create_qp_ex(struct rdma_cm_id *ib, struct ibv_qp_init_attr_ex *
 	struct sr_cm_id *id = sr_to_cm(ib);
 	struct ibv_qp *qp;
 
+	if (a->qp_type == IBV_QPT_XRC_SEND || a->qp_type == IBV_QPT_XRC_RECV)
+		return sr_cm_fail(EOPNOTSUPP); /* the REQ would carry an SRQ number */
 	if (ib->qp || !ib->verbs)
 		return sr_cm_fail(EINVAL);
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD)) {
@@ -231,6 +233,8 @@ SR_API void rdma_destroy_qp(struct rdma_cm_id *ib)
 
 SR_API int rdma_create_srq_ex(struct rdma_cm_id *ib, struct ibv_srq_init_attr_ex *a)
 {
+	if (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type != IBV_SRQT_BASIC)
+		return sr_cm_fail(EOPNOTSUPP);
 	if (!ib->verbs)
 		return sr_cm_fail(EINVAL);
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd) {

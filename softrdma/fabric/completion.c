@@ -79,7 +79,8 @@ void sr_completion_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id, enum i
 	e->inl_len = 0;
 }
 
-bool sr_completion_has_recv(struct seg *s, uint32_t cq_slot, uint32_t qp_slot, uint64_t seq)
+bool sr_completion_has_recv(struct seg *s, uint32_t cq_slot, enum seg_cqe_kind kind, uint32_t slot,
+			    uint64_t seq)
 {
 	struct seg_cq *c = &s->cq[cq_slot];
 	bool found = false;
@@ -88,7 +89,7 @@ bool sr_completion_has_recv(struct seg *s, uint32_t cq_slot, uint32_t qp_slot, u
 	for (uint64_t i = atomic_load(&c->head); i != atomic_load(&c->tail) && !found; i++) {
 		const struct seg_cqe *e = seg_cqe(s, c, i);
 
-		found = e->kind == SEG_CQE_RECV && e->qp_slot == qp_slot && e->seq == seq;
+		found = e->kind == kind && e->slot == slot && e->seq == seq;
 	}
 	sr_lock_give(&c->lock);
 	return found;

@@ -17,5 +17,7 @@ void sr_completion_end(struct sr_peer *owner, uint32_t slot, const struct seg_cq
 void sr_completion_error(struct seg_cqe *e, uint32_t qpn, uint64_t wr_id,
 			 enum ibv_wc_status status);
 
-/* Whether there is an entry, not yet polled, for this receive. For repairs. */
-bool sr_completion_has_recv(struct seg *s, uint32_t cq_slot, uint32_t qp_slot, uint64_t seq);
+/* Whether there is an entry, not yet polled, for this receive: kind, slot and seq as in the entry.
+ * For repairs. */
+bool sr_completion_has_recv(struct seg *s, uint32_t cq_slot, enum seg_cqe_kind kind, uint32_t slot,
+			    uint64_t seq);

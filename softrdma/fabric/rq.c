@@ -111,6 +111,8 @@ bool sr_rq_take(struct sr_peer *owner, uint32_t qp_slot, struct sr_taken *ret)
 			return false;
 		ret->rqe = seg_rqe(s, q->rq.ring, q->rq.stride, ret->seq & q->rq.mask);
 		ret->pd = q->pd;
+		ret->kind = SEG_CQE_RECV;
+		ret->slot = (uint16_t)qp_slot;
 		return true;
 	}
 	if (!atomic_load(&q->claim) && !srq_pop(owner, qp_slot, srq))
@@ -118,6 +120,8 @@ bool sr_rq_take(struct sr_peer *owner, uint32_t qp_slot, struct sr_taken *ret)
 	ret->seq = claim_pos(atomic_load(&q->claim));
 	ret->rqe = claim_rqe(s, srq, atomic_load(&q->claim));
 	ret->pd = srq->pd;
+	ret->kind = srq->cq ? SEG_CQE_XRC : SEG_CQE_RECV;
+	ret->slot = (uint16_t)(srq->cq ? q->srq - 1 : qp_slot);
 	return true;
 }
 
@@ -143,7 +147,9 @@ static void repair_srq(struct seg *s, uint32_t qp_slot, struct seg_srq *srq)
 	srq_lock(s, srq);
 	popped = atomic_load(&srq->head) > pos;
 	sr_lock_give(&srq->lock);
-	if (!popped || sr_completion_has_recv(s, q->recv_cq, qp_slot, pos) ||
+	if (!popped ||
+	    sr_completion_has_recv(s, q->recv_cq, srq->cq ? SEG_CQE_XRC : SEG_CQE_RECV,
+				   srq->cq ? q->srq - 1 : qp_slot, pos) ||
 	    atomic_load(&claim_rqe(s, srq, claim)->seq) != pos) /* polled, perhaps posted again */
 		atomic_store(&q->claim, 0);
 }
@@ -160,7 +166,7 @@ void sr_rq_repair(struct sr_peer *owner, uint32_t qp_slot)
 	}
 	if (head == atomic_load(&q->rq.posted))
 		return;
-	if (sr_completion_has_recv(s, q->recv_cq, qp_slot, head) ||
+	if (sr_completion_has_recv(s, q->recv_cq, SEG_CQE_RECV, qp_slot, head) ||
 	    atomic_load(&q->rq.polled) > head)
 		atomic_store(&q->rq.head, head + 1);
 }
@@ -186,10 +192,7 @@ static void flush_one(uint32_t qp_slot, const struct sr_taken *t)
 
 	if (e) {
 		sr_completion_error(e, atomic_load(&q->qpn), t->rqe->wr_id, IBV_WC_WR_FLUSH_ERR);
-		e->seq = t->seq;
-		e->qp_slot = (uint16_t)qp_slot;
-		e->kind = SEG_CQE_RECV;
-		e->rqe_slot = (uint16_t)t->rqe->slot;
+		sr_taken_name(t, e);
 		sr_completion_end(sr_peer_self, q->recv_cq, e);
 	}
 	sr_rq_done(sr_peer_self, qp_slot, t);

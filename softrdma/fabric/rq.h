@@ -14,8 +14,19 @@
 struct sr_taken {
 	struct seg_rqe *rqe;
 	uint64_t seq;
-	uint32_t pd; /* of the owner of the receive: the domain of its local keys */
+	uint32_t pd;  /* of the owner of the receive: the domain of its local keys */
+	uint8_t kind; /* enum seg_cqe_kind, and slot: as its completion has them */
+	uint16_t slot;
 };
+
+/* Names the receive in its completion. */
+static inline void sr_taken_name(const struct sr_taken *t, struct seg_cqe *e)
+{
+	e->seq = t->seq;
+	e->slot = t->slot;
+	e->kind = t->kind;
+	e->rqe_slot = (uint16_t)t->rqe->slot;
+}
 
 /* Next receive of a QP, its own or its SRQ's. It stays there until sr_rq_done. */
 bool sr_rq_take(struct sr_peer *owner, uint32_t qp_slot, struct sr_taken *ret);

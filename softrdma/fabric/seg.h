@@ -21,7 +21,7 @@
 #include "softrdma/fabric/seg_queues.h"
 
 #define SEG_MAGIC   0x736f667472646d61ULL /* "softrdma" */
-#define SEG_VERSION 6u
+#define SEG_VERSION 7u
 #define SEG_SIZE    (32ULL << 30) /* virtual: pages appear when touched; less under a limit */
 #define SEG_MIN	    (64ULL << 20)
 
@@ -29,10 +29,11 @@
 #define SEG_MAX_CQ     4096u
 #define SEG_MAX_SRQ    1024u
 #define SEG_MAX_MEMBER 256u
+#define SEG_MAX_DOMAIN 256u
 #define SEG_MAX_BASE   (SEG_MAX_QP / 256u)
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a hidden lock would not be shared");
 static_assert(SEG_MAX_QP % 64 + SEG_MAX_CQ % 64 + SEG_MAX_SRQ % 64 == 0, "words of attention bits");
-static_assert(SEG_MAX_QP <= UINT16_MAX + 1, "seg_cqe.qp_slot");
+static_assert(SEG_MAX_QP <= UINT16_MAX + 1, "seg_cqe.slot");
 
 /* Reasons for the owner's helper to look at a queue pair. */
 enum seg_event {
@@ -56,18 +57,15 @@ struct seg_qp {
 	uint32_t max_dest_rd;
 	uint32_t min_rnr_timer;
 	uint32_t recv_cq;
-	uint32_t srq;		      /* slot + 1, 0 = own receive queue */
+	/* Slot + 1, 0 = own receive queue. XRC_RECV: of the last message that took a
+	 * receive; the holder of the lock writes it, recv_cq and pd (xrc.h). */
+	uint32_t srq;
 	_Atomic uint32_t established; /* peer: COMM_EST was raised */
 	_Atomic uint64_t claim;	      /* peer: position + 1 in the SRQ's order ring */
 	struct seg_rq rq;
-	_Atomic uint32_t type; /* enum ibv_qp_type */
-	uint32_t qkey;	       /* UD */
-};
-
-/* A queue pair that receives what is sent to a multicast group. */
-struct seg_member {
-	_Atomic uint32_t qp_slot; /* + 1; 0: free. Written last */
-	uint8_t gid[16];
+	_Atomic uint32_t type;	  /* enum ibv_qp_type */
+	uint32_t qkey;		  /* UD */
+	struct seg_domain domain; /* XRC_RECV */
 };
 
 struct seg {
@@ -89,6 +87,7 @@ struct seg {
 	struct seg_member member[SEG_MAX_MEMBER];
 	struct seg_mr mr[SEG_MAX_MR];
 	struct seg_share share[SEG_MAX_SHARE];
+	struct seg_open_domain domain[SEG_MAX_DOMAIN];
 	struct seg_qp qp[SEG_MAX_QP];
 	struct seg_cq cq[SEG_MAX_CQ];
 	struct seg_srq srq[SEG_MAX_SRQ];

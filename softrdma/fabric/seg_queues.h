@@ -7,6 +7,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SEG_INLINE 64u /* a SEND up to this size travels inside its receive CQE */
@@ -20,7 +21,37 @@ struct seg_lock {
  * comparison shows that both ends are of one kind. */
 static inline uint32_t seg_qp_name(uint32_t qpn, enum ibv_qp_type type)
 {
-	return qpn | (type == IBV_QPT_UC ? 1u << 24 : 0);
+	switch (type) {
+	case IBV_QPT_UC:
+		return qpn | 1u << 24;
+	case IBV_QPT_XRC_SEND:
+		return qpn | 2u << 24;
+	case IBV_QPT_XRC_RECV:
+		return qpn | 3u << 24;
+	default:
+		return qpn;
+	}
+}
+
+/* The kind of queue pair to which one of this kind is connected. */
+static inline enum ibv_qp_type seg_counterpart(enum ibv_qp_type type)
+{
+	if (type == IBV_QPT_XRC_SEND)
+		return IBV_QPT_XRC_RECV;
+	return type == IBV_QPT_XRC_RECV ? IBV_QPT_XRC_SEND : type;
+}
+
+/*
+ * The name of an XRC domain: the file by whose descriptor processes share it, as device and inode;
+ * of one that no file names, UINT64_MAX and a number that no other has.
+ */
+struct seg_domain {
+	uint64_t device, inode;
+};
+
+static inline bool seg_domain_is(const struct seg_domain *a, const struct seg_domain *b)
+{
+	return a->device == b->device && a->inode == b->inode;
 }
 
 /* A posted receive. The sge list follows, as many as the queue's max_sge. */
@@ -58,22 +89,26 @@ struct seg_srq {
 	_Atomic uint32_t waiters; /* peer: some QP of this SRQ has a waiter */
 	_Atomic uint64_t posted;
 	_Atomic uint64_t head;
+	uint32_t cq;	 /* XRC: slot + 1; 0: the completions go to the queue pairs' */
+	uint32_t number; /* XRC: as senders name it */
+	struct seg_domain domain;
 };
 
 enum seg_cqe_kind {
 	SEG_CQE_VOID,
 	SEG_CQE_SEND,
-	SEG_CQE_RECV
+	SEG_CQE_RECV,
+	SEG_CQE_XRC, /* a receive of an XRC SRQ */
 };
 
 struct seg_cqe {
 	struct ibv_wc wc;
-	uint64_t seq; /* SEND: slots the SQ gets back up to here; RECV: RQ position */
-	uint16_t qp_slot;
+	uint64_t seq;  /* SEND: slots the SQ gets back up to here; receives: RQ position */
+	uint16_t slot; /* of the QP; XRC: of the SRQ */
 	uint8_t kind;
 	uint8_t solicited;
-	uint16_t rqe_slot; /* RECV: which seg_rqe */
-	uint16_t inl_len;  /* RECV: payload bytes in inl[] */
+	uint16_t rqe_slot; /* receives: which seg_rqe */
+	uint16_t inl_len;  /* receives: payload bytes in inl[] */
 	uint8_t inl[SEG_INLINE];
 };
 
@@ -95,4 +130,16 @@ struct seg_cq {
 	uint64_t chan_serial;  /* names the channel in the peers' descriptor caches */
 	_Atomic uint64_t tail; /* peer: published entries */
 	_Atomic uint64_t head; /* owner: consumed entries */
+};
+
+/* A queue pair that receives what is sent to a multicast group. */
+struct seg_member {
+	_Atomic uint32_t qp_slot; /* + 1; 0: free. Written last */
+	uint8_t gid[16];
+};
+
+/* An XRC domain that this process has open, once for each handle. */
+struct seg_open_domain {
+	_Atomic uint32_t is_open; /* written last */
+	struct seg_domain name;
 };

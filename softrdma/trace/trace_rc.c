@@ -32,7 +32,9 @@ enum {
 };
 
 enum {
-	LOSSY = 0x20, /* the bit in which UC's opcodes differ */
+	/* The bits in which the opcodes of other kinds differ from RC's. */
+	LOSSY = 0x20,
+	XRC = 0xa0,
 };
 
 enum {
@@ -132,6 +134,23 @@ static void add_payload(struct trace_packet *p, const struct trace_message *m, u
 		syscall(SYS_process_vm_readv, sr_peer_self->pid, &to, 1, from, used, 0);
 }
 
+/* The opcode of bth is RC's. */
+static void begin(struct trace_packet *p, const struct trace_message *m, const struct trace_flow *f,
+		  struct trace_bth *bth)
+{
+	bth->opcode |= sr_qp_is_lossy(m->qp) ? LOSSY : sr_qp_is_xrc_send(m->qp) ? XRC : 0;
+	trace_packet_begin(p, f, bth);
+}
+
+/* The XRCETH of XRC's requests. */
+static void begin_request(struct trace_packet *p, const struct trace_message *m,
+			  const struct stream *s, struct trace_bth *bth)
+{
+	begin(p, m, &s->there, bth);
+	if (sr_qp_is_xrc_send(m->qp))
+		trace_packet_add32(p, sr_qp_extra(m->qp, m->w)->srqn);
+}
+
 static void add_reth(struct trace_packet *p, const struct trace_message *m)
 {
 	trace_packet_add64(p, m->w->remote_addr);
@@ -187,14 +206,14 @@ static void put_data(const struct trace_message *m, struct stream *s, uint32_t i
 	uint8_t which = part(i, n, ONLY);
 	bool first = i == 0, last = i == n - 1;
 	bool lossy = sr_qp_is_lossy(m->qp);
-	struct trace_bth bth = {.opcode = request_opcode(op, which) | (lossy ? LOSSY : 0),
+	struct trace_bth bth = {.opcode = request_opcode(op, which),
 				.dest_qpn = s->dest_qpn,
 				.psn = s->psn + i,
 				.ack_request = last && !lossy,
 				.solicited = last && m->w->flags & IBV_SEND_SOLICITED};
 	struct trace_packet p;
 
-	trace_packet_begin(&p, &s->there, &bth);
+	begin_request(&p, m, s, &bth);
 	if (first && (op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM))
 		add_reth(&p, m);
 	if (last && has_imm(op)) /* as the application gave it: network byte order */
@@ -213,7 +232,7 @@ static void put_read_request(const struct trace_message *m, struct stream *s)
 				.ack_request = true};
 	struct trace_packet p;
 
-	trace_packet_begin(&p, &s->there, &bth);
+	begin_request(&p, m, s, &bth);
 	add_reth(&p, m);
 	trace_packet_end(&p);
 }
@@ -226,7 +245,7 @@ static void put_read_response(const struct trace_message *m, struct stream *s, u
 		.opcode = (uint8_t)(READ_FIRST + which), .dest_qpn = s->qpn, .psn = s->psn + i};
 	struct trace_packet p;
 
-	trace_packet_begin(&p, &s->back, &bth);
+	begin(&p, m, &s->back, &bth);
 	if (which != MIDDLE)
 		add_aeth(&p, TRACE_ACK, s->msn);
 	add_payload(&p, m, (uint64_t)i * s->mtu, part_len(m, s, i));
@@ -240,10 +259,10 @@ static void put_atomic_request(const struct trace_message *m, struct stream *s)
 				.dest_qpn = s->dest_qpn,
 				.psn = s->psn,
 				.ack_request = true};
-	const union sr_wqe_extra *extra = sr_qp_extra(m->qp, m->w);
+	const struct sr_wqe_extra *extra = sr_qp_extra(m->qp, m->w);
 	struct trace_packet p;
 
-	trace_packet_begin(&p, &s->there, &bth);
+	begin_request(&p, m, s, &bth);
 	trace_packet_add64(&p, m->w->remote_addr);
 	trace_packet_add32(&p, m->w->rkey);
 	trace_packet_add64(&p, add ? extra->atomic.compare_add : extra->atomic.swap);
@@ -262,7 +281,7 @@ static void put_acknowledge(const struct trace_message *m, struct stream *s, uin
 
 	if (m->answer == TRACE_RNR)
 		syndrome |= m->rnr_timer;
-	trace_packet_begin(&p, &s->back, &bth);
+	begin(&p, m, &s->back, &bth);
 	add_aeth(&p, syndrome, s->msn);
 	if (atomic)
 		trace_packet_add64(&p, m->atomic_old);

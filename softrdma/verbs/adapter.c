@@ -28,6 +28,7 @@
 #include "softrdma/verbs/removal.h"
 #include "softrdma/verbs/srq.h"
 #include "softrdma/verbs/mr.h"
+#include "softrdma/verbs/xrc.h"
 #include "softrdma/process/likeness.h"
 #include "softrdma/process/part.h"
 
@@ -95,7 +96,7 @@ SR_API int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-				    IBV_DEVICE_MEM_MGT_EXTENSIONS,
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC,
 		.max_sge = DEV_MAX_SGE,
 		.max_sge_rd = DEV_MAX_SGE,
 		.max_cq = SEG_MAX_CQ,
@@ -195,12 +196,6 @@ SR_API int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
 	return -1;
 }
 
-/* The only slot that verbs.h calls without a check for NULL. */
-static int close_xrcd(struct ibv_xrcd *xrcd)
-{
-	return EOPNOTSUPP;
-}
-
 static int query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
 {
 	uint32_t want = v->comp_mask;
@@ -293,7 +288,10 @@ SR_API struct ibv_context *ibv_open_device(struct ibv_device *d)
 		.create_srq_ex = sr_srq_create_ex,
 		.query_device_ex = query_device_ex,
 		.query_rt_values = query_rt_values,
-		.close_xrcd = close_xrcd,
+		.open_xrcd = sr_xrcd_open,
+		.close_xrcd = sr_xrcd_close,
+		.open_qp = sr_qp_open,
+		.get_srq_num = sr_srq_number,
 		.alloc_td = sr_td_alloc,
 		.dealloc_td = sr_td_dealloc,
 		.alloc_parent_domain = sr_parent_domain_alloc,

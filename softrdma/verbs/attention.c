@@ -8,21 +8,20 @@
 #include "softrdma/process/part.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/verbs/removal.h"
+#include "softrdma/verbs/xrc.h"
 #include "softrdma/fabric/peer.h"
 #include "softrdma/fabric/view.h"
 
 static void raise_errors(struct sr_qp *qp, uint32_t events)
 {
-	struct ibv_context *c = qp->ib.qp_base.context;
-
 	if (events & SEG_EV_ACCESS_ERR)
-		sr_async_raise(c, IBV_EVENT_QP_ACCESS_ERR, &qp->ib);
+		sr_xrc_raise(qp, IBV_EVENT_QP_ACCESS_ERR);
 	if (events & SEG_EV_REQ_ERR)
-		sr_async_raise(c, IBV_EVENT_QP_REQ_ERR, &qp->ib);
+		sr_xrc_raise(qp, IBV_EVENT_QP_REQ_ERR);
 	if (events & SEG_EV_FATAL)
-		sr_async_raise(c, IBV_EVENT_QP_FATAL, &qp->ib);
+		sr_xrc_raise(qp, IBV_EVENT_QP_FATAL);
 	if (events & SEG_EV_COMM_EST)
-		sr_async_raise(c, IBV_EVENT_COMM_EST, &qp->ib);
+		sr_xrc_raise(qp, IBV_EVENT_COMM_EST);
 }
 
 static void on_qp(uint32_t slot)
@@ -88,7 +87,8 @@ static void kick_all(void)
 
 static void overrun(struct sr_qp *qp, uint64_t cq_slot)
 {
-	if (qp->send_cq->slot == cq_slot || qp->recv_cq->slot == cq_slot)
+	if ((qp->send_cq && qp->send_cq->slot == cq_slot) ||
+	    (qp->recv_cq && qp->recv_cq->slot == cq_slot))
 		fail_one(qp, 0);
 }
 

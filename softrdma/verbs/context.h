@@ -61,6 +61,7 @@ void sr_async_forget_srq(struct ibv_srq *srq, unsigned *delivered);
 
 /* The address table behind the port's GIDs. */
 int sr_gid_at(int index, union ibv_gid *ret, uint32_t *ret_ifindex);
+/* The size of the table: the last entry is empty, as most of an adapter's are. */
 int sr_gid_count(void);
 /* Index of an address, or 0. */
 int sr_gid_index(const struct sockaddr *sa);

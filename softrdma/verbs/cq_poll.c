@@ -24,7 +24,7 @@ __attribute__((cold)) static void reorder(struct sr_cq *cq)
 	head = atomic_load(&s->head);
 	tail = atomic_load(&s->tail);
 	for (other = head; other != tail; other++)
-		if (cq->ring[other & s->mask].qp_slot != cq->ring[head & s->mask].qp_slot)
+		if (cq->ring[other & s->mask].slot != cq->ring[head & s->mask].slot)
 			break;
 	if (other != tail) {
 		struct seg_cqe first = cq->ring[other & s->mask];
@@ -87,7 +87,7 @@ int sr_cq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc)
 	return got;
 }
 
-void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot)
+static void drop(struct sr_cq *cq, bool is_xrc, uint32_t slot)
 {
 	struct seg_cq *s = cq->s;
 	uint64_t tail;
@@ -98,7 +98,8 @@ void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot)
 	for (uint64_t i = atomic_load(&s->head); i != tail; i++) {
 		struct seg_cqe *e = &cq->ring[i & s->mask];
 
-		if (e->qp_slot != qp_slot || e->kind == SEG_CQE_VOID)
+		if (e->slot != slot || (e->kind == SEG_CQE_XRC) != is_xrc ||
+		    e->kind == SEG_CQE_VOID)
 			continue;
 		if (e->kind == SEG_CQE_RECV)
 			sr_qp_on_dropped(e);
@@ -106,4 +107,14 @@ void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot)
 	}
 	sr_lock_give(&s->lock);
 	pthread_mutex_unlock(&cq->poll);
+}
+
+void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot)
+{
+	drop(cq, false, qp_slot);
+}
+
+void sr_cq_drop_srq(struct sr_cq *cq, uint32_t srq_slot)
+{
+	drop(cq, true, srq_slot);
 }

@@ -40,10 +40,7 @@ static struct seg_cqe *begin(struct arrival *a)
 
 	if (!e)
 		return NULL;
-	e->seq = a->taken.seq;
-	e->qp_slot = (uint16_t)a->slot;
-	e->kind = SEG_CQE_RECV;
-	e->rqe_slot = (uint16_t)a->taken.rqe->slot;
+	sr_taken_name(&a->taken, e);
 	e->inl_len = 0;
 	return e;
 }

@@ -52,7 +52,7 @@ static bool is_lost(void)
 static enum ibv_wc_status execute(struct sr_qp *qp, const struct sr_wqe *w, uint64_t index,
 				  enum sr_qp_wait *ret_wait)
 {
-	const union sr_wqe_extra *extra = sr_qp_extra(qp, w);
+	const struct sr_wqe_extra *extra = sr_qp_extra(qp, w);
 	struct iovec data[DEV_MAX_SGE];
 	struct sr_datagram d = {
 		.address = &extra->datagram.to,

@@ -128,7 +128,7 @@ void *sr_domain_alloc(struct sr_pd *pd, size_t size, size_t alignment, enum doma
 {
 	void *at = IBV_ALLOCATOR_USE_DEFAULT;
 
-	if (pd->alloc)
+	if (pd && pd->alloc)
 		at = pd->alloc(&pd->ib, pd->context, size, alignment, type);
 	*ret_pd = at == IBV_ALLOCATOR_USE_DEFAULT ? NULL : pd;
 	return *ret_pd ? at : aligned_alloc(alignment, size);

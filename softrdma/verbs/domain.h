@@ -54,8 +54,9 @@ struct ibv_pd *sr_parent_domain_alloc(struct ibv_context *c,
 
 /*
  * Memory for an object inside pd: from the program's allocator if pd is a parent domain that has
- * one, else from malloc. *ret_pd: for sr_domain_free. The alignment is a power of two, which
- * divides size. NULL: none is left. The caller holds no lock, because the allocator may call verbs.
+ * one, else from malloc, also where pd is NULL. *ret_pd: for sr_domain_free. The alignment is a
+ * power of two, which divides size. NULL: none is left. The caller holds no lock, because the
+ * allocator may call verbs.
  */
 void *sr_domain_alloc(struct sr_pd *pd, size_t size, size_t alignment, enum domain_memory type,
 		      struct sr_pd **ret_pd);

@@ -65,9 +65,8 @@ static int read_table(struct entry table[MAX_GIDS])
 int sr_gid_count(void)
 {
 	struct entry table[MAX_GIDS];
-	int n = read_table(table);
 
-	return n ? n : 1;
+	return read_table(table) + 1;
 }
 
 int sr_gid_at(int index, union ibv_gid *ret, uint32_t *ret_ifindex)
@@ -100,6 +99,10 @@ SR_API int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union i
 {
 	int r = port == 1 ? sr_gid_at(index, gid, NULL) : -EINVAL;
 
+	if (r == -ENODATA && index >= 0 && index < sr_gid_count()) {
+		*gid = (union ibv_gid){0}; /* as the kernel has empty entries */
+		r = 0;
+	}
 	if (!r)
 		return 0;
 	errno = -r;

@@ -66,7 +66,7 @@ static int copy_sges(const struct sr_qp *qp, struct sr_wqe *w, const struct ibv_
 	return r;
 }
 
-static union sr_wqe_extra *extra_at(struct sr_qp *qp, const struct sr_wqe *w)
+static struct sr_wqe_extra *extra_at(struct sr_qp *qp, const struct sr_wqe *w)
 {
 	if (!qp->extras)
 		qp->extras = calloc(qp->wqe_mask + 1ULL, sizeof(*qp->extras));
@@ -75,7 +75,7 @@ static union sr_wqe_extra *extra_at(struct sr_qp *qp, const struct sr_wqe *w)
 
 int sr_wqe_atomic(struct sr_qp *qp, const struct sr_wqe *w, uint64_t compare_add, uint64_t swap)
 {
-	union sr_wqe_extra *extra = extra_at(qp, w);
+	struct sr_wqe_extra *extra = extra_at(qp, w);
 
 	if (!extra)
 		return ENOMEM;
@@ -87,7 +87,7 @@ int sr_wqe_atomic(struct sr_qp *qp, const struct sr_wqe *w, uint64_t compare_add
 int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
 		const struct ibv_mw_bind_info *info)
 {
-	union sr_wqe_extra *extra = extra_at(qp, w);
+	struct sr_wqe_extra *extra = extra_at(qp, w);
 
 	if (!extra)
 		return ENOMEM;
@@ -99,7 +99,7 @@ int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
 int sr_wqe_datagram(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_ah *ah, uint32_t qpn,
 		    uint32_t qkey)
 {
-	union sr_wqe_extra *extra = extra_at(qp, w);
+	struct sr_wqe_extra *extra = extra_at(qp, w);
 
 	if (!extra)
 		return ENOMEM;
@@ -118,6 +118,11 @@ static int copy_datagram(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_se
 		return EINVAL;
 	w->imm = wr->imm_data;
 	return sr_wqe_datagram(qp, w, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+}
+
+void sr_wqe_srqn(struct sr_qp *qp, const struct sr_wqe *w, uint32_t srqn)
+{
+	qp->extras[sr_wqe_slot(qp, w)].srqn = srqn & 0xffffff;
 }
 
 static int copy_operation(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
@@ -158,6 +163,19 @@ bool sr_wqe_is_lossy(uint32_t opcode)
 	       opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
 }
 
+/* What kinds of queue pairs other than RC have. */
+__attribute__((noinline)) static int copy_of_type(struct sr_qp *qp, struct sr_wqe *w,
+						  const struct ibv_send_wr *wr)
+{
+	if (sr_qp_is_datagram(qp))
+		return copy_datagram(qp, w, wr);
+	if (sr_qp_is_lossy(qp) && !sr_wqe_is_lossy(w->opcode))
+		return EINVAL;
+	if (sr_qp_is_xrc_send(qp))
+		sr_wqe_srqn(qp, w, wr->qp_type.xrc.remote_srqn);
+	return copy_operation(qp, w, wr);
+}
+
 /* Whether a device like siw would refuse the request when it sends it; requests before it are
  * posted. */
 static int siw_refuses(const struct sr_wqe *w)
@@ -182,17 +200,15 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	int r;
 
 	if (!w)
-		return ENOMEM;
+		return qp->cap.max_send_wr ? ENOMEM : EINVAL; /* XRC_RECV sends nothing */
 	w->wr_id = wr->wr_id;
 	w->opcode = wr->opcode;
 	w->flags = (uint8_t)wr->send_flags;
 	w->stage = WQE_QUEUED;
 	w->is_fated = false;
 	w->moved = 0;
-	r = __builtin_expect(sr_qp_is_datagram(qp), 0) ? copy_datagram(qp, w, wr)
-						       : copy_operation(qp, w, wr);
-	if (__builtin_expect(sr_qp_is_lossy(qp), 0) && !sr_wqe_is_lossy(w->opcode))
-		r = EINVAL;
+	r = __builtin_expect(qp->type == IBV_QPT_RC, 1) ? copy_operation(qp, w, wr)
+							: copy_of_type(qp, w, wr);
 	if (!r && sr_is_siw())
 		r = siw_refuses(w);
 	if (!r)
@@ -280,7 +296,7 @@ static int queue_recv(struct sr_qp *qp, const struct ibv_recv_wr *wr)
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
 		return EINVAL;
 	if (pos - atomic_load_explicit(&rq->polled, memory_order_acquire) >= qp->cap.max_recv_wr)
-		return ENOMEM;
+		return qp->cap.max_recv_wr ? ENOMEM : EINVAL; /* XRC has no receives of its own */
 	e = seg_rqe(seg_self, rq->ring, rq->stride, pos & rq->mask);
 	e->wr_id = wr->wr_id;
 	atomic_store_explicit(&e->seq, pos, memory_order_relaxed);

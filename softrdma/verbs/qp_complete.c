@@ -53,7 +53,7 @@ void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
 		e->inl_len = 0;
 	}
 	e->seq = freed;
-	e->qp_slot = (uint16_t)qp->slot;
+	e->slot = (uint16_t)qp->slot;
 	e->kind = SEG_CQE_SEND;
 	sr_completion_end(sr_peer_self, qp->send_cq->slot, e);
 }
@@ -76,20 +76,31 @@ static void scatter(const struct seg_rqe *r, uint32_t pd, const struct seg_cqe *
 	}
 }
 
+/* A receive of an SRQ. */
+static void give_back(struct sr_srq *srq, const struct seg_cqe *e)
+{
+	if (e->inl_len)
+		scatter(seg_rqe(seg_self, srq->s->ring, srq->s->stride, e->rqe_slot), srq->s->pd,
+			e);
+	sr_srq_give(srq, e->rqe_slot);
+}
+
 void sr_qp_on_polled(const struct seg_cqe *e)
 {
-	struct sr_qp *qp = sr_qp_table[e->qp_slot]; /* stays until its entries have left the CQ */
+	struct sr_qp *qp;
+
+	if (__builtin_expect(e->kind == SEG_CQE_XRC, 0)) {
+		give_back(sr_srq_at(e->slot), e);
+		return;
+	}
+	qp = sr_qp_table[e->slot]; /* stays until its entries have left the CQ */
 
 	if (e->kind == SEG_CQE_SEND) {
 		atomic_store_explicit(&qp->freed, e->seq, memory_order_release);
 		return;
 	}
 	if (qp->srq) {
-		struct seg_srq *s = qp->srq->s;
-
-		if (e->inl_len)
-			scatter(seg_rqe(seg_self, s->ring, s->stride, e->rqe_slot), s->pd, e);
-		sr_srq_give(qp->srq, e->rqe_slot);
+		give_back(qp->srq, e);
 		return;
 	}
 	if (e->inl_len)
@@ -100,7 +111,7 @@ void sr_qp_on_polled(const struct seg_cqe *e)
 
 void sr_qp_on_dropped(const struct seg_cqe *e)
 {
-	struct sr_qp *qp = sr_qp_table[e->qp_slot];
+	struct sr_qp *qp = sr_qp_table[e->slot];
 
 	if (qp->srq)
 		sr_srq_give(qp->srq, e->rqe_slot);

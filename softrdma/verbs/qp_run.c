@@ -56,12 +56,6 @@ void sr_qp_fail(struct sr_qp *qp, uint64_t index, enum ibv_wc_status status)
 	sr_qp_error(qp);
 }
 
-static bool wants_receive(const struct sr_wqe *w)
-{
-	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
-	       w->opcode == IBV_WR_SEND_WITH_INV || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
 /* Draws the faults of this request, once. True: the queue stands still first. */
 static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *ret_status)
 {
@@ -72,7 +66,8 @@ static bool meet_fate(struct sr_qp *qp, struct sr_wqe *w, enum ibv_wc_status *re
 	if (*ret_status)
 		return false;
 	ns = chaos_hold_ns(4096ULL << qp->attr.timeout);
-	if (wants_receive(w) && qp->type == IBV_QPT_RC && chaos_rnr()) {
+	if (sr_qp_takes_receive(w->opcode) && (qp->type == IBV_QPT_RC || sr_qp_is_xrc_send(qp)) &&
+	    chaos_rnr()) {
 		if (!qp->attr.rnr_retry)
 			*ret_status = IBV_WC_RNR_RETRY_EXC_ERR;
 		ns += chaos_rnr_ns(sr_qp_rnr_ns(qp), qp->attr.rnr_retry);

@@ -36,6 +36,13 @@ uint64_t sr_qp_rnr_ns(const struct sr_qp *qp);
 /* The queue stands still for so long. */
 void sr_qp_hold(struct sr_qp *qp, uint64_t ns);
 
+/* Whether the operation takes a receive of the other end. */
+static inline bool sr_qp_takes_receive(uint32_t opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+	       opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 /* The request at index has been executed with success. */
 static inline void sr_qp_succeed(struct sr_qp *qp, uint64_t index, uint32_t byte_len)
 {

@@ -5,8 +5,8 @@
  *   RESET -> INIT -> RTR -> RTS <-> SQD,  any -> ERR, any -> RESET
  *
  * Each transition has the attributes it requires and those it allows, as in IBA table 91 and the
- * kernel's qp_state_table for RC, UC and UD; anything missing or extra is EINVAL. RTR looks up the
- * other end. A queue pair for datagrams has none: it opens its addresses.
+ * kernel's qp_state_table for RC, UC, UD and both halves of XRC; anything missing or extra is
+ * EINVAL. RTR looks up the other end. A queue pair for datagrams has none: it opens its addresses.
  * RTS resumes a sender that waits for this end. RESET drops the work requests and the completions
  * without a trace; ERR flushes them.
  */
@@ -19,6 +19,7 @@
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/verbs/xrc.h"
 
 #define ANY_TIME (IBV_QP_STATE | IBV_QP_CUR_STATE)
 
@@ -70,6 +71,51 @@ static const struct transition lossy_transitions[] = {
 		 IBV_QP_PATH_MIG_STATE},
 };
 
+/* The half of XRC that sends has what concerns a requester, and the other one what concerns a
+ * responder. */
+static const struct transition xrc_send_transitions[] = {
+	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+	{IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	{IBV_QPS_RTR, IBV_QPS_RTS,
+	 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		 IBV_QP_MAX_QP_RD_ATOMIC,
+	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_RTS, IBV_QPS_RTS, 0,
+	 IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	{IBV_QPS_SQD, IBV_QPS_RTS, 0,
+	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+	 IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_CUR_STATE | IBV_QP_ALT_PATH |
+		 IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PATH_MIG_STATE},
+};
+
+static const struct transition xrc_recv_transitions[] = {
+	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+	{IBV_QPS_INIT, IBV_QPS_RTR,
+	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+		 IBV_QP_MIN_RNR_TIMER,
+	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN,
+	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+		 IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_RTS, IBV_QPS_RTS, 0,
+	 IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE |
+		 IBV_QP_MIN_RNR_TIMER},
+	{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	{IBV_QPS_SQD, IBV_QPS_RTS, 0,
+	 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+		 IBV_QP_PATH_MIG_STATE},
+	{IBV_QPS_SQD, IBV_QPS_SQD, 0,
+	 IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CUR_STATE |
+		 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER |
+		 IBV_QP_PATH_MIG_STATE},
+};
+
 static const struct transition datagram_transitions[] = {
 	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
 	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
@@ -99,6 +145,10 @@ static struct table table_of(enum ibv_qp_type type)
 		return TABLE(datagram_transitions);
 	case IBV_QPT_UC:
 		return TABLE(lossy_transitions);
+	case IBV_QPT_XRC_SEND:
+		return TABLE(xrc_send_transitions);
+	case IBV_QPT_XRC_RECV:
+		return TABLE(xrc_recv_transitions);
 	default:
 		return TABLE(transitions);
 	}
@@ -193,7 +243,7 @@ static void publish(struct sr_qp *qp, enum ibv_qp_state to)
 
 	sr_rq_lock(sr_peer_self, qp->slot);
 	s->access = qp->attr.qp_access_flags;
-	s->dest = seg_qp_name(qp->attr.dest_qp_num, qp->type);
+	s->dest = seg_qp_name(qp->attr.dest_qp_num, seg_counterpart(qp->type));
 	s->qkey = qp->attr.qkey;
 	s->max_dest_rd = qp->attr.max_dest_rd_atomic;
 	s->min_rnr_timer = qp->attr.min_rnr_timer;
@@ -249,6 +299,16 @@ static void arrive(struct sr_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
 	}
 }
 
+/* What concerns the other half of XRC is ignored: modify_qp_mask() of the kernel's uverbs. */
+static int strip(const struct sr_qp *qp, int mask)
+{
+	if (sr_qp_is_xrc_send(qp))
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (sr_qp_is_xrc_recv(qp))
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return mask;
+}
+
 static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask,
 		  const struct sr_engine *engine, struct sr_peer *found)
 {
@@ -270,7 +330,7 @@ static int modify(struct sr_qp *qp, const struct ibv_qp_attr *a, int mask,
 
 SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 {
-	struct sr_qp *qp = sr_to_qp(ib);
+	struct sr_qp *qp = sr_qp_behind(ib);
 	const struct sr_engine *engine = NULL;
 	struct sr_peer *found = NULL;
 	int r;
@@ -287,7 +347,8 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 	}
 	pthread_mutex_lock(&qp->rq_lock);
 	pthread_mutex_lock(&qp->sq_lock);
-	r = modify(qp, attr, mask, engine, found);
+	r = modify(qp, attr, strip(qp, mask), engine, found);
+	ib->state = qp->ib.qp_base.state; /* ib may be another handle of it */
 	pthread_mutex_unlock(&qp->sq_lock);
 	pthread_mutex_unlock(&qp->rq_lock);
 	sr_engine()->release(found);
@@ -297,7 +358,7 @@ SR_API int ibv_modify_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask)
 SR_API int ibv_query_qp(struct ibv_qp *ib, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
-	struct sr_qp *qp = sr_to_qp(ib);
+	struct sr_qp *qp = sr_qp_behind(ib);
 
 	pthread_mutex_lock(&qp->sq_lock);
 	*attr = qp->attr;

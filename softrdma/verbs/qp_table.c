@@ -42,7 +42,9 @@ void sr_qp_for_each(void (*fn)(struct sr_qp *qp, uint64_t arg), uint64_t arg)
 
 static void kick_if_srq(struct sr_qp *qp, uint64_t srq_slot)
 {
-	if (qp->srq && qp->srq->slot == srq_slot && atomic_exchange(&qp->s->waiter, 0)) {
+	/* Any XRC queue pair: which SRQ its sender waits for is not known here. */
+	if (((qp->srq && qp->srq->slot == srq_slot) || sr_qp_is_xrc_recv(qp)) &&
+	    atomic_exchange(&qp->s->waiter, 0)) {
 		pthread_mutex_lock(&qp->sq_lock);
 		qp->engine->kick(qp);
 		pthread_mutex_unlock(&qp->sq_lock);

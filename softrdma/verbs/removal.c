@@ -32,9 +32,9 @@ enum state {
 };
 
 static const char *const names[N_HOLDS] = {
-	[HOLD_CONTEXT] = "contexts", [HOLD_PD] = "pds",		  [HOLD_MR] = "mrs",
-	[HOLD_MW] = "mws",	     [HOLD_CHANNEL] = "channels", [HOLD_CQ] = "cqs",
-	[HOLD_SRQ] = "srqs",	     [HOLD_QP] = "qps",		  [HOLD_ID] = "ids",
+	[HOLD_CONTEXT] = "contexts", [HOLD_PD] = "pds",	    [HOLD_MR] = "mrs",	 [HOLD_MW] = "mws",
+	[HOLD_CHANNEL] = "channels", [HOLD_CQ] = "cqs",	    [HOLD_SRQ] = "srqs", [HOLD_QP] = "qps",
+	[HOLD_ID] = "ids",	     [HOLD_XRCD] = "xrcds",
 };
 
 /* Guards all below. Leaf. */

@@ -2,8 +2,8 @@
 /*
  * The device's removal and return, as by a driver that cannot take the device away from its users:
  * it begins on request, and is complete when no object holds the device any more. Each context,
- * domain, region, window, channel, queue, queue pair and id holds it from its creation to its
- * destruction. Any thread.
+ * domain, region, window, channel, queue, queue pair, XRC domain and id holds it from its creation
+ * to its destruction. Any thread.
  */
 #pragma once
 
@@ -18,7 +18,8 @@ enum sr_hold {
 	HOLD_CHANNEL,
 	HOLD_CQ,
 	HOLD_SRQ,
-	HOLD_QP,
+	HOLD_QP, /* and each handle of one */
+	HOLD_XRCD,
 	HOLD_ID, /* of rdma_cm, bound to the device */
 	N_HOLDS
 };

@@ -46,6 +46,8 @@ static inline struct sr_cq *sr_to_cq(struct ibv_cq *c)
 
 /* A QP is destroyed or reset: its entries vanish (receives go back to their SRQ). */
 void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot);
+/* The same of an XRC SRQ that is destroyed. */
+void sr_cq_drop_srq(struct sr_cq *cq, uint32_t srq_slot);
 /* Waits until no thread delivers by a key that it read before. */
 void sr_cq_quiesce_all(void);
 /* A peer died: takes over its locks and raises the events that it may have left out. */

@@ -24,6 +24,7 @@
 #include "softrdma/verbs/removal.h"
 #include "softrdma/fabric/rq.h"
 #include "softrdma/verbs/mr.h"
+#include "softrdma/verbs/xrc.h"
 #include "softrdma/process/likeness.h"
 #include "softrdma/process/part.h"
 
@@ -64,7 +65,8 @@ static uint32_t round_pow2(uint32_t n)
 
 static bool is_type(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+	       type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
 /* The operations that ibv_wr_* shall have: those of UC are the ones with an opcode (IBA table 38).
@@ -77,12 +79,24 @@ static bool has_operations(const struct ibv_qp_init_attr_ex *a)
 		  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV));
 }
 
+/* Each kind has what it uses: XRC's sending half no receives, its receiving half nothing but a
+ * domain (ibv_create_qp_ex(3)). */
+static bool has_objects(const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->qp_type == IBV_QPT_XRC_RECV)
+		return a->comp_mask & IBV_QP_INIT_ATTR_XRCD && a->xrcd;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_XRCD || !(a->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return false;
+	return a->pd && a->send_cq && (a->qp_type == IBV_QPT_XRC_SEND ? !a->srq : !!a->recv_cq);
+}
+
 static int check_init(const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_qp_cap *c = &a->cap;
 
-	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-				       IBV_QP_INIT_ATTR_CREATE_FLAGS) ||
+	if (a->comp_mask &
+		    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+				IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS) ||
 	    (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags) ||
 	    (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     a->send_ops_flags & (IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE)))
@@ -91,7 +105,7 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
 	    (sr_is_siw() &&
 	     (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS || a->qp_type != IBV_QPT_RC)))
 		return EOPNOTSUPP;
-	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq)
+	if (!has_objects(a))
 		return EINVAL;
 	if (c->max_send_wr > DEV_MAX_WR || c->max_recv_wr > DEV_MAX_WR ||
 	    c->max_send_sge > DEV_MAX_SGE || c->max_recv_sge > DEV_MAX_SGE ||
@@ -122,7 +136,9 @@ static int open_sq(struct sr_qp *qp, struct sr_pd *pd)
 	qp->wqe_mask = size - 1;
 	qp->wqes = sr_domain_alloc(pd, (size_t)size * qp->wqe_stride, 64, DOMAIN_SEND_QUEUE,
 				   &qp->wqes_of);
-	return qp->wqes ? 0 : -ENOMEM;
+	if (sr_qp_is_xrc_send(qp))
+		qp->extras = calloc(size, sizeof(*qp->extras));
+	return qp->wqes && (qp->extras || !sr_qp_is_xrc_send(qp)) ? 0 : -ENOMEM;
 }
 
 static int open_rq(struct sr_qp *qp)
@@ -138,7 +154,7 @@ static int open_rq(struct sr_qp *qp)
 	return s->rq.ring ? 0 : -ENOMEM;
 }
 
-static void open_shared(struct sr_qp *qp, uint32_t pd)
+static void open_shared(struct sr_qp *qp)
 {
 	struct seg_qp *s = qp->s;
 
@@ -148,11 +164,12 @@ static void open_shared(struct sr_qp *qp, uint32_t pd)
 	atomic_store(&s->established, 0);
 	atomic_store(&s->claim, 0);
 	s->dest = s->access = s->max_dest_rd = s->min_rnr_timer = 0;
-	s->pd = pd;
-	s->recv_cq = qp->recv_cq->slot;
+	s->pd = qp->pd ? qp->pd->number : 0;
+	s->recv_cq = qp->recv_cq ? qp->recv_cq->slot : 0;
 	s->srq = qp->srq ? qp->srq->slot + 1 : 0;
 	atomic_store(&s->type, qp->type);
 	s->qkey = 0;
+	s->domain = qp->xrcd ? qp->xrcd->name : (struct seg_domain){0};
 	atomic_store(&s->rq.posted, 0);
 	atomic_store(&s->rq.head, 0);
 	atomic_store(&s->rq.polled, 0);
@@ -165,10 +182,10 @@ static void fill_ib(struct sr_qp *qp, struct ibv_context *c, const struct ibv_qp
 	qp->ib.qp_base = (struct ibv_qp){
 		.context = c,
 		.qp_context = a->qp_context,
-		.pd = a->pd,
-		.send_cq = a->send_cq,
-		.recv_cq = a->recv_cq,
-		.srq = a->srq,
+		.pd = qp->pd ? a->pd : NULL,
+		.send_cq = qp->send_cq ? a->send_cq : NULL,
+		.recv_cq = qp->recv_cq ? a->recv_cq : NULL,
+		.srq = qp->srq ? a->srq : NULL,
 		.handle = qp->slot,
 		.qp_num = qpn,
 		.state = IBV_QPS_RESET,
@@ -190,30 +207,46 @@ static void free_qp(struct sr_qp *qp)
 	free(qp);
 }
 
+/* What the queue pair uses, and its capacity. */
+static void fill_objects(struct sr_qp *qp, const struct ibv_qp_init_attr_ex *a)
+{
+	qp->type = a->qp_type;
+	qp->cap = a->cap;
+	if (sr_qp_is_xrc_recv(qp)) {
+		qp->xrcd = sr_to_xrcd(a->xrcd);
+		qp->cap.max_send_wr = qp->cap.max_recv_wr = 0;
+		return;
+	}
+	qp->pd = sr_to_pd(a->pd);
+	qp->send_cq = sr_to_cq(a->send_cq);
+	if (!qp->cap.max_send_wr)
+		qp->cap.max_send_wr = 1;
+	if (sr_qp_is_xrc_send(qp)) {
+		qp->cap.max_recv_wr = 0;
+		return;
+	}
+	qp->recv_cq = sr_to_cq(a->recv_cq);
+	qp->srq = a->srq ? sr_to_srq(a->srq) : NULL;
+	if (!qp->cap.max_recv_wr || qp->srq)
+		qp->cap.max_recv_wr = qp->srq ? 0 : 1;
+}
+
 static struct sr_qp *new_qp(const struct ibv_qp_init_attr_ex *a)
 {
 	struct sr_qp *qp = calloc(1, sizeof(*qp));
 
 	if (!qp)
 		return NULL;
-	qp->send_cq = sr_to_cq(a->send_cq);
-	qp->recv_cq = sr_to_cq(a->recv_cq);
-	qp->type = a->qp_type;
+	fill_objects(qp, a);
 	qp->engine = sr_qp_is_datagram(qp) ? &sr_datagram_engine : sr_engine();
-	qp->srq = a->srq ? sr_to_srq(a->srq) : NULL;
 	qp->signals_all = a->sq_sig_all;
-	qp->cap = a->cap;
-	if (!qp->cap.max_send_wr)
-		qp->cap.max_send_wr = 1;
-	if (!qp->cap.max_recv_wr || qp->srq)
-		qp->cap.max_recv_wr = qp->srq ? 0 : 1;
 	if (!qp->cap.max_send_sge)
 		qp->cap.max_send_sge = 1;
 	if (!qp->cap.max_recv_sge)
 		qp->cap.max_recv_sge = 1;
 	pthread_mutex_init(&qp->sq_lock, NULL);
 	pthread_mutex_init(&qp->rq_lock, NULL);
-	if (open_sq(qp, sr_to_pd(a->pd)) || take_slot(qp)) {
+	if (open_sq(qp, qp->pd) || take_slot(qp)) {
 		free_qp(qp);
 		return NULL;
 	}
@@ -234,6 +267,21 @@ static void set_live(struct sr_qp *qp, bool live)
 	sr_qp_table_unlock();
 }
 
+/* The queue pair begins, or ends, to use its objects. */
+static void count_user(const struct sr_qp *qp, uint32_t n)
+{
+	if (qp->send_cq)
+		atomic_fetch_add(&qp->send_cq->users, n);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, n);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, n);
+	if (qp->pd)
+		atomic_fetch_add(&qp->pd->users, n);
+	if (qp->xrcd)
+		atomic_fetch_add(&qp->xrcd->users, n);
+}
+
 struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
 {
 	int err = check_init(a);
@@ -249,7 +297,7 @@ struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex
 		return NULL;
 	}
 	sr_rq_lock(sr_peer_self, qp->slot); /* a peer of the slot's last owner may still read it */
-	open_shared(qp, sr_to_pd(a->pd)->number);
+	open_shared(qp);
 	err = open_rq(qp);
 	sr_rq_unlock(sr_peer_self, qp->slot);
 	if (err) {
@@ -259,11 +307,7 @@ struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex
 		return NULL;
 	}
 	fill_ib(qp, c, a);
-	atomic_fetch_add(&sr_to_pd(a->pd)->users, 1);
-	atomic_fetch_add(&qp->send_cq->users, 1);
-	atomic_fetch_add(&qp->recv_cq->users, 1);
-	if (qp->srq)
-		atomic_fetch_add(&qp->srq->users, 1);
+	count_user(qp, 1);
 	sr_removal_hold(HOLD_QP);
 	a->cap = qp->cap;
 	set_live(qp, true);
@@ -302,9 +346,14 @@ SR_API struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ib)
 
 SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 {
-	struct sr_qp *qp = sr_to_qp(ib);
-	struct sr_pd *pd;
+	struct sr_qp *qp = sr_qp_behind(ib);
+	struct sr_qp used;
 
+	if (sr_qp_is_xrc_recv(qp)) {
+		if (!sr_xrc_drop_handle(ib))
+			return 0;
+		ib = &qp->ib.qp_base;
+	}
 	set_live(qp, false); /* the helper skips it now; pollers may still meet it */
 	if (sr_qp_is_datagram(qp))
 		sr_multicast_forget(qp->slot);
@@ -321,15 +370,11 @@ SR_API int ibv_destroy_qp(struct ibv_qp *ib)
 	seg_free(qp->s->rq.ring, qp->rq_bytes);
 	give_slot(qp);
 	qp->engine->disconnect(qp);
-	atomic_fetch_sub(&qp->send_cq->users, 1);
-	atomic_fetch_sub(&qp->recv_cq->users, 1);
-	if (qp->srq)
-		atomic_fetch_sub(&qp->srq->users, 1);
 	pthread_mutex_destroy(&ib->mutex);
 	pthread_cond_destroy(&ib->cond);
-	pd = sr_to_pd(ib->pd);
+	used = *qp;
 	free_qp(qp);
-	atomic_fetch_sub(&pd->users, 1); /* its allocator was needed until now */
+	count_user(&used, UINT32_MAX); /* the domain's allocator was needed until now */
 	sr_removal_unhold(HOLD_QP);
 	return 0;
 }
@@ -338,8 +383,12 @@ void sr_qp_drop_completions(struct sr_qp *qp)
 {
 	uint32_t claimed;
 
+	if (sr_qp_is_xrc_recv(qp)) {
+		sr_xrc_unclaim(qp);
+		return;
+	}
 	sr_cq_drop_qp(qp->send_cq, qp->slot);
-	if (qp->recv_cq != qp->send_cq)
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
 		sr_cq_drop_qp(qp->recv_cq, qp->slot);
 	claimed = sr_rq_unclaim(qp->slot);
 	if (qp->srq && claimed != UINT32_MAX)

@@ -17,6 +17,7 @@
 #include "softrdma/verbs/srq.h"
 #include "softrdma/verbs/wqe.h"
 #include "softrdma/fabric/engine.h"
+#include "softrdma/verbs/qp_table.h"
 
 /* The other end as the engine knows it; its fields are the engine's. */
 struct sr_end {
@@ -31,7 +32,8 @@ struct sr_qp {
 	uint32_t slot;
 	struct seg_qp *s;
 	const struct sr_engine *engine;
-	struct sr_cq *send_cq, *recv_cq;
+	struct sr_cq *send_cq, *recv_cq; /* NULL: XRC's halves lack one, or both */
+	struct sr_pd *pd;		 /* NULL: XRC_RECV */
 	struct sr_srq *srq;
 	struct ibv_qp_cap cap;
 	bool signals_all;
@@ -47,9 +49,9 @@ struct sr_qp {
 	pthread_mutex_t sq_lock;
 	struct ibv_qp_attr attr;
 	struct sr_end end;
-	void *wqes;		    /* owned ring of struct sr_wqe */
-	struct sr_pd *wqes_of;	    /* whose allocator has it; NULL: malloc's */
-	union sr_wqe_extra *extras; /* owned: as many, from the first atomic or bind on */
+	void *wqes;		     /* owned ring of struct sr_wqe */
+	struct sr_pd *wqes_of;	     /* whose allocator has it; NULL: malloc's */
+	struct sr_wqe_extra *extras; /* owned: as many, from the first that needs one on */
 	uint32_t wqe_stride, wqe_mask;
 	uint64_t head;	 /* next to be posted */
 	uint64_t exec;	 /* next to be executed */
@@ -64,15 +66,13 @@ struct sr_qp {
 	bool has_drained;  /* LAST_WQE_REACHED has been raised since ERR was entered */
 	uint64_t ex_start; /* ibv_wr_*: head at wr_start, and the first error since */
 	int ex_error;
-};
 
-/*
- * By slot. Entries are written under the table lock. A poller may look up its own QPs without it,
- * because a QP leaves the table only after its completions left the CQ.
- */
-extern struct sr_qp *sr_qp_table[SEG_MAX_QP];
-void sr_qp_table_lock(void);
-void sr_qp_table_unlock(void);
+	struct sr_xrcd *xrcd; /* XRC_RECV */
+	/* Handles of an XRC_RECV queue pair; guarded by the table lock. */
+	struct sr_qp *behind; /* this is a handle of sr_qp_open, and no queue pair */
+	struct sr_qp *opened; /* the first of those; or the next one */
+	bool is_dropped;      /* the program has destroyed the handle that created it */
+};
 
 /* From the handle that the program has to our object around it. */
 static inline struct sr_qp *sr_to_qp(struct ibv_qp *q)
@@ -93,7 +93,7 @@ static inline size_t sr_wqe_slot(const struct sr_qp *qp, const struct sr_wqe *w)
 }
 
 /* The extra part of an atomic or a bind. */
-static inline const union sr_wqe_extra *sr_qp_extra(const struct sr_qp *qp, const struct sr_wqe *w)
+static inline const struct sr_wqe_extra *sr_qp_extra(const struct sr_qp *qp, const struct sr_wqe *w)
 {
 	return &qp->extras[sr_wqe_slot(qp, w)];
 }
@@ -108,6 +108,18 @@ static inline bool sr_qp_is_datagram(const struct sr_qp *qp)
 static inline bool sr_qp_is_lossy(const struct sr_qp *qp)
 {
 	return qp->type == IBV_QPT_UC;
+}
+
+/* XRC: a queue pair sends, or it receives. Any thread. */
+static inline bool sr_qp_is_xrc_send(const struct sr_qp *qp)
+{
+	return qp->type == IBV_QPT_XRC_SEND;
+}
+
+/* As sr_qp_is_xrc_send. */
+static inline bool sr_qp_is_xrc_recv(const struct sr_qp *qp)
+{
+	return qp->type == IBV_QPT_XRC_RECV;
 }
 
 /* Any thread; also processes that are connected to it see this state. */
@@ -136,12 +148,3 @@ void sr_qp_on_polled(const struct seg_cqe *e);
 void sr_qp_on_dropped(const struct seg_cqe *e);
 /* On reset or destruction: completions and the claim on an SRQ vanish. */
 void sr_qp_drop_completions(struct sr_qp *qp);
-
-/* Resumes the waiting send of the QP at the other end. */
-void sr_qp_kick_waiter(uint32_t slot);
-void sr_qp_kick_srq_waiters(uint32_t srq_slot);
-void sr_qp_quiesce_all(void);
-/* The half of it that waits for no other process: threads that execute work requests now. */
-void sr_qp_quiesce_senders(void);
-/* Calls fn for every queue pair that is complete, under the table lock. */
-void sr_qp_for_each(void (*fn)(struct sr_qp *qp, uint64_t arg), uint64_t arg);

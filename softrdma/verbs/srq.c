@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared receive queues: the owner's side. rq.c has the side of the senders, which take receives.
+ * Shared receive queues: the owner's side; srq_create.c makes and destroys them. rq.c has the side
+ * of the senders, which take receives.
  *
  * Receives are posted into any free slot; the order ring has the order of their use. A slot becomes
  * free again when the application polls its completion, which for an SRQ may be in any order.
@@ -17,14 +18,13 @@
 #include "softrdma/process/timer.h"
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/sr_qp.h"
-#include "softrdma/verbs/removal.h"
 
 /* Guards the table. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sr_srq *table[SEG_MAX_SRQ]; /* complete objects only */
 static bool used[SEG_MAX_SRQ];
 
-static int take_slot(struct sr_srq *srq)
+int sr_srq_take_slot(struct sr_srq *srq)
 {
 	int r = -ENOMEM;
 
@@ -40,7 +40,7 @@ static int take_slot(struct sr_srq *srq)
 	return r;
 }
 
-static void list(uint32_t slot, struct sr_srq *srq, bool in_use)
+void sr_srq_list(uint32_t slot, struct sr_srq *srq, bool in_use)
 {
 	pthread_mutex_lock(&table_lock);
 	table[slot] = srq;
@@ -48,88 +48,9 @@ static void list(uint32_t slot, struct sr_srq *srq, bool in_use)
 	pthread_mutex_unlock(&table_lock);
 }
 
-static int open_srq(struct sr_srq *srq, uint32_t pd)
+struct sr_srq *sr_srq_at(uint32_t slot)
 {
-	uint32_t size = 1, stride;
-	uint64_t ring, order;
-	struct seg_srq *s;
-
-	while (size < srq->max_wr)
-		size *= 2;
-	stride = (uint32_t)(sizeof(struct seg_rqe) + srq->max_sge * sizeof(struct ibv_sge));
-	srq->ring_bytes = (size_t)size * stride;
-	srq->order_bytes = size * sizeof(uint32_t);
-	srq->free = calloc(srq->max_wr, sizeof(*srq->free));
-	ring = seg_alloc(srq->ring_bytes);
-	order = seg_alloc(srq->order_bytes);
-	if (!srq->free || !ring || !order || take_slot(srq)) {
-		seg_free(ring, srq->ring_bytes);
-		seg_free(order, srq->order_bytes);
-		free(srq->free);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < srq->max_wr; i++)
-		srq->free[srq->n_free++] = srq->max_wr - 1 - i;
-	s = srq->s = &seg_self->srq[srq->slot];
-	s->pd = pd;
-	s->ring = ring;
-	s->order = order;
-	s->stride = stride;
-	s->mask = size - 1;
-	atomic_store(&s->limit, 0);
-	atomic_store(&s->fired, 0);
-	atomic_store(&s->posted, 0);
-	atomic_store(&s->head, 0);
-	atomic_store(&s->live, 1);
-	return 0;
-}
-
-SR_API struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
-{
-	struct sr_srq *srq;
-
-	if (!init->attr.max_wr || init->attr.max_wr > DEV_MAX_WR ||
-	    init->attr.max_sge > DEV_MAX_SRQ_SGE) {
-		errno = EINVAL;
-		return NULL;
-	}
-	srq = calloc(1, sizeof(*srq));
-	if (!srq)
-		return NULL;
-	srq->max_wr = init->attr.max_wr;
-	srq->max_sge = init->attr.max_sge = init->attr.max_sge ? init->attr.max_sge : 1;
-	pthread_mutex_init(&srq->lock, NULL);
-	if (open_srq(srq, sr_to_pd(pd)->number)) {
-		free(srq);
-		errno = ENOMEM;
-		return NULL;
-	}
-	srq->ib.context = pd->context;
-	srq->ib.srq_context = init->srq_context;
-	srq->ib.pd = pd;
-	srq->ib.handle = srq->slot;
-	pthread_mutex_init(&srq->ib.mutex, NULL);
-	pthread_cond_init(&srq->ib.cond, NULL);
-	atomic_fetch_add(&sr_to_pd(pd)->users, 1);
-	list(srq->slot, srq, true);
-	sr_removal_hold(HOLD_SRQ);
-	return &srq->ib;
-}
-
-struct ibv_srq *sr_srq_create_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a)
-{
-	struct ibv_srq_init_attr init = {.srq_context = a->srq_context, .attr = a->attr};
-	struct ibv_srq *srq;
-
-	if ((a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type != IBV_SRQT_BASIC) ||
-	    !(a->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	srq = ibv_create_srq(a->pd, &init);
-	if (srq)
-		a->attr = init.attr;
-	return srq;
+	return table[slot];
 }
 
 SR_API int ibv_modify_srq(struct ibv_srq *ib, struct ibv_srq_attr *attr, int mask)
@@ -148,6 +69,14 @@ SR_API int ibv_modify_srq(struct ibv_srq *ib, struct ibv_srq_attr *attr, int mas
 	return 0;
 }
 
+int sr_srq_number(struct ibv_srq *ib, uint32_t *ret)
+{
+	if (!sr_to_srq(ib)->cq)
+		return EINVAL;
+	*ret = sr_to_srq(ib)->s->number;
+	return 0;
+}
+
 SR_API int ibv_query_srq(struct ibv_srq *ib, struct ibv_srq_attr *attr)
 {
 	struct sr_srq *srq = sr_to_srq(ib);
@@ -155,28 +84,6 @@ SR_API int ibv_query_srq(struct ibv_srq *ib, struct ibv_srq_attr *attr)
 	attr->max_wr = srq->max_wr;
 	attr->max_sge = srq->max_sge;
 	attr->srq_limit = atomic_load(&srq->s->limit);
-	return 0;
-}
-
-SR_API int ibv_destroy_srq(struct ibv_srq *ib)
-{
-	struct sr_srq *srq = sr_to_srq(ib);
-
-	if (atomic_load(&srq->users))
-		return EBUSY;
-	list(srq->slot, NULL, true);
-	atomic_store(&srq->s->live, 0);
-	sr_async_forget_srq(ib, &srq->async_delivered);
-	atomic_fetch_sub(&sr_to_pd(ib->pd)->users, 1);
-	pthread_mutex_destroy(&srq->lock);
-	pthread_mutex_destroy(&ib->mutex);
-	pthread_cond_destroy(&ib->cond);
-	seg_free(srq->s->ring, srq->ring_bytes);
-	seg_free(srq->s->order, srq->order_bytes);
-	list(srq->slot, NULL, false);
-	free(srq->free);
-	free(srq);
-	sr_removal_unhold(HOLD_SRQ);
 	return 0;
 }
 

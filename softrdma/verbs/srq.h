@@ -12,6 +12,9 @@
 
 #include "softrdma/verbs/context.h"
 
+struct sr_cq;
+struct sr_xrcd;
+
 struct sr_srq {
 	struct ibv_srq ib;
 	uint32_t slot;
@@ -23,6 +26,8 @@ struct sr_srq {
 	uint32_t n_free;
 	unsigned async_delivered; /* guarded by the context's lock */
 	_Atomic uint32_t users;
+	struct sr_cq *cq; /* XRC, and the next too; NULL otherwise */
+	struct sr_xrcd *xrcd;
 };
 
 /* From the handle that the program has to our object around it. */
@@ -34,6 +39,13 @@ static inline struct sr_srq *sr_to_srq(struct ibv_srq *s)
 /* ibv_post_srq_recv and ibv_create_srq_ex. Any thread; errors as in the manual pages. */
 int sr_srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_srq *sr_srq_create_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
+/* Takes a free slot: 0 or -ENOMEM. Lists what is in one: NULL while it is made or destroyed. */
+int sr_srq_take_slot(struct sr_srq *srq);
+void sr_srq_list(uint32_t slot, struct sr_srq *srq, bool in_use);
+/* The SRQ in a slot, while it may have completions in a CQ. Any thread. */
+struct sr_srq *sr_srq_at(uint32_t slot);
+/* ibv_get_srq_num. EINVAL: the SRQ is not of XRC. */
+int sr_srq_number(struct ibv_srq *ib, uint32_t *ret);
 /* A completion of this receive was polled or dropped: its slot is free again. */
 void sr_srq_give(struct sr_srq *srq, uint32_t rqe_slot);
 /* Helper: the SRQ's attention bit is set; a peer died. */

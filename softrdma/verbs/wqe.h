@@ -51,18 +51,21 @@ struct sr_wqe {
 static_assert(offsetof(struct sr_wqe, data) + sizeof(struct ibv_sge) == 64, "a cache line");
 
 /* Only a few kinds of work have it. It stands apart, because most queues never touch it. */
-union sr_wqe_extra {
-	struct {
-		uint64_t compare_add, swap;
-	} atomic;
-	struct {
-		struct ibv_mw *mw;
-		struct ibv_mw_bind_info info;
-	} bind;
-	struct {
-		struct sr_address to;
-		uint32_t qpn, qkey;
-	} datagram;
+struct sr_wqe_extra {
+	union {
+		struct {
+			uint64_t compare_add, swap;
+		} atomic;
+		struct {
+			struct ibv_mw *mw;
+			struct ibv_mw_bind_info info;
+		} bind;
+		struct {
+			struct sr_address to;
+			uint32_t qpn, qkey;
+		} datagram;
+	};
+	uint32_t srqn; /* XRC: of each request */
 };
 
 /* Whether a UC queue pair has such work requests: IBA table 38 has no opcode for others. */
@@ -76,5 +79,7 @@ int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
 		const struct ibv_mw_bind_info *info);
 int sr_wqe_datagram(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_ah *ah, uint32_t qpn,
 		    uint32_t qkey);
+/* Names the SRQ of an XRC request; it has an extra part already. */
+void sr_wqe_srqn(struct sr_qp *qp, const struct sr_wqe *w, uint32_t srqn);
 /* Append inline payload. 0 or ENOMEM. */
 int sr_wqe_inline(const struct sr_qp *qp, struct sr_wqe *w, const void *data, size_t len);

@@ -72,6 +72,8 @@ static struct sr_wqe *begin(struct ibv_qp_ex *ib, enum ibv_wr_opcode opcode)
 		qp->ex_error = ENOMEM;
 		return NULL;
 	}
+	if (sr_qp_is_xrc_send(qp))
+		sr_wqe_srqn(qp, w, 0);
 	w->wr_id = ib->wr_id;
 	w->flags = (uint8_t)(ib->wr_flags & ~(unsigned)IBV_SEND_INLINE);
 	w->opcode = opcode;
@@ -230,17 +232,23 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn
 						     : EINVAL;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ib, uint32_t srqn)
+{
+	struct sr_qp *qp = from_ex(ib);
+	struct sr_wqe *w = current(ib);
+
+	if (w && sr_qp_is_xrc_send(qp))
+		sr_wqe_srqn(qp, w, srqn);
+	else if (w)
+		qp->ex_error = EINVAL;
+}
+
 static void unsupported(struct ibv_qp_ex *ib)
 {
 	from_ex(ib)->ex_error = EOPNOTSUPP;
 }
 
 static void wr_send_tso(struct ibv_qp_ex *ib, void *hdr, uint16_t hdr_sz, uint16_t mss)
-{
-	unsupported(ib);
-}
-
-static void wr_set_xrc_srqn(struct ibv_qp_ex *ib, uint32_t srqn)
 {
 	unsupported(ib);
 }

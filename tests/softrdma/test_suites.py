@@ -17,9 +17,9 @@ from foreign import (HERE, PATIENCE, SANITIZER, Failure, Program, Skip, both, en
 
 RDMA_CORE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"  # for which Debian's pyverbs is
-# Device memory, on-demand paging, dma-buf, raw packets, tag matching: what no software device has, and
-# XRC. A test that is skipped beyond these has lost something.
-SKIPS_AT_MOST = 67
+# Device memory, on-demand paging, dma-buf, raw packets, tag matching: what no software device has. A test
+# that is skipped beyond these has lost something.
+SKIPS_AT_MOST = 60
 ADDRESS = "192.0.2.1"  # libfabric looks for an interface that is no loopback
 OF_OTHER_DEVICES = ("mlx5", "efa")
 

@@ -129,8 +129,7 @@ def cases():
     # It sends 16 bytes of inline data on a queue pair created without any.
     yield cm("rdma_xclient", "rdma_xserver -p PORT", "rdma_xclient -s HERE -p PORT")
     yield case("rdma_xclient is refused with --strict", strict_refusal)
-    # Operations that reliable connections lack.
-    yield case("XRC is refused: rdma_xclient", refusal, "rdma_xserver -p PORT -c x",
+    yield case("XRC by rdma_cm is refused: rdma_xclient", refusal, "rdma_xserver -p PORT -c x",
                "rdma_xclient -s HERE -p PORT -c x")
     for options in "", "-e", "-c", "-c -e", "-s 4096":
         yield both(f"ibv_ud_pingpong {options}".strip(), f"ibv_ud_pingpong -g 0 -p PORT -n 300 {options}")
@@ -146,8 +145,12 @@ def cases():
     yield case("mckey", in_turns, [
         (f"mckey -m {group}", f"mckey -m {group} -s", lambda first: "receiving data" in first.said())
         for group in ("239.1.2.3", "ff05::77")])
-    yield case("ibv_xsrq_pingpong is refused", refusal, "ibv_xsrq_pingpong -g 0 -p PORT",
-               "ibv_xsrq_pingpong -g 0 -p PORT HERE")
+    for options in "", "-e", "-s 100000":
+        yield both(f"ibv_xsrq_pingpong {options}".strip(), f"ibv_xsrq_pingpong -g 0 -p PORT -n 300 {options}")
+    for program in "ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat", "ib_read_bw", "ib_atomic_bw":
+        yield perftest(program, "-c XRC")
+    for options in "-e", "-q 4", "-b":
+        yield perftest("ib_send_bw", f"-c XRC {options}")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,7 @@ static struct seg_cqe *begin_entry(struct sr_qp *qp)
 
 	if (!e)
 		return NULL;
-	e->seq = t->seq;
-	e->qp_slot = (uint16_t)qp->slot;
-	e->kind = SEG_CQE_RECV;
-	e->rqe_slot = (uint16_t)t->rqe->slot;
+	sr_taken_name(t, e);
 	e->inl_len = 0;
 	return e;
 }

@@ -24,6 +24,7 @@
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/fabric/xrc.h"
 #include "softrdma/trace/trace.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/fabric/completion.h"
@@ -81,10 +82,7 @@ static void push_recv_error(struct sr_xact *x, const struct sr_taken *t, enum ib
 
 	if (e) {
 		sr_completion_error(e, atomic_load(&x->r->qpn), t->rqe->wr_id, status);
-		e->seq = t->seq;
-		e->qp_slot = (uint16_t)x->r_slot;
-		e->kind = SEG_CQE_RECV;
-		e->rqe_slot = (uint16_t)t->rqe->slot;
+		sr_taken_name(t, e);
 		sr_completion_end(x->peer, x->r->recv_cq, e);
 	}
 	sr_rq_done(x->peer, x->r_slot, t);
@@ -150,11 +148,8 @@ static void push_recv(struct sr_xact *x, const struct sr_taken *t, const void *i
 			.src_qp = x->qp->ib.qp_base.qp_num,
 			.wc_flags = recv_flags(w->opcode),
 		};
-		e->seq = t->seq;
-		e->qp_slot = (uint16_t)x->r_slot;
-		e->kind = SEG_CQE_RECV;
+		sr_taken_name(t, e);
 		e->solicited = !!(w->flags & IBV_SEND_SOLICITED);
-		e->rqe_slot = (uint16_t)t->rqe->slot;
 		e->inl_len = (uint16_t)inl_len;
 		if (inl_len)
 			memcpy(e->inl, inl, inl_len);
@@ -368,7 +363,7 @@ static enum ibv_wc_status do_read(struct sr_xact *x, enum sr_qp_wait *wait)
 
 static uint64_t atomic_result(const struct sr_xact *x, uint64_t old)
 {
-	const union sr_wqe_extra *extra = sr_qp_extra(x->qp, x->w);
+	const struct sr_wqe_extra *extra = sr_qp_extra(x->qp, x->w);
 
 	if (x->w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		return old + extra->atomic.compare_add;
@@ -424,6 +419,15 @@ static bool answers(const struct sr_xact *x)
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }
 
+/* XRC: whether the SRQ that the message names is one of the responder's domain. */
+static bool finds_srq(const struct sr_xact *x)
+{
+	uint32_t number = sr_qp_extra(x->qp, x->w)->srqn;
+
+	return sr_qp_takes_receive(x->w->opcode) ? sr_xrc_aim_receive(x->peer->seg, x->r, number)
+						 : sr_xrc_aim(x->peer->seg, x->r, number);
+}
+
 static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait)
 {
 	if (!answers(x)) {
@@ -432,6 +436,8 @@ static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait)
 		*wait = WAIT_RETRY;
 		return IBV_WC_SUCCESS;
 	}
+	if (__builtin_expect(sr_qp_is_xrc_send(x->qp), 0) && !finds_srq(x))
+		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	switch ((enum ibv_wr_opcode)x->w->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:

@@ -8,6 +8,7 @@
  *   mistakes    what is refused changes nothing
  *   other       OTHER has another namespace
  *   finds       the path to OTHER is found by discovery
+ *   stopped     OTHER is stopped: its path leaves as long as that takes, past a queue that closes
  *   lost        OTHER is killed: the path comes back while no queue is polled; then it is dead
  */
 #include <errno.h>
@@ -227,6 +228,45 @@ static void finds_by_other(const char *uri, const char *other)
 	expect(rblk_close(volume) == 0);
 }
 
+/* ---- a target that is stopped ---- */
+
+/* Has the test do something, and waits for it. */
+static void ask(const char *what)
+{
+	char line[16];
+
+	puts(what);
+	fflush(stdout);
+	expect(fgets(line, sizeof(line), stdin));
+}
+
+/* The Flush that the path needs is on the wire when its queue is closed; another queue sends the
+ * next. */
+static void stopped(const char *uri, const char *other)
+{
+	struct rblk_volume *volume = open_both(uri, other);
+	struct rblk_queue *queue = must_open_queue(volume);
+	char *buffer = new_buffer(BLOCK);
+	struct rblk_error e;
+
+	wait_status(volume, "\"paths_live\": 2");
+	for (uint64_t i = 0; i < 64; i++)
+		expect(run(queue, RBLK_WRITE, buffer, i * BLOCK, BLOCK, NULL) == 0);
+	ask("stop");
+	refused(rblk_path_remove(volume, other, 0, 100, &e), -ETIMEDOUT, &e);
+	expect(count(volume, "\"leaving\"") == 1);
+	refused(rblk_path_remove(volume, address_of(uri), 0, 100, &e), -EBUSY, &e);
+	puts("continue");
+	fflush(stdout);
+	expect(rblk_queue_close(queue) == 0);
+	queue = must_open_queue(volume);
+	wait_status(volume, "\"paths\": 1");
+	expect(count(volume, other) == 0);
+	expect(run(queue, RBLK_WRITE, buffer, 0, BLOCK, NULL) == 0);
+	expect(rblk_queue_close(queue) == 0);
+	expect(rblk_close(volume) == 0);
+}
+
 /* ---- a target that is lost ---- */
 
 /* The test kills the target and starts it while this waits; a line says when. */
@@ -261,7 +301,7 @@ int main(int argc, char **argv)
 	} cases[] = {{"changes", changes},   {"flushes", flushes},
 		     {"mistakes", mistakes}, {"other", other_namespace},
 		     {"finds", finds},	     {"finds_by_other", finds_by_other},
-		     {"lost", lost}};
+		     {"stopped", stopped},   {"lost", lost}};
 
 	for (unsigned i = 0; argc == 4 && i < sizeof(cases) / sizeof(*cases); i++)
 		if (!strcmp(cases[i].name, argv[1])) {

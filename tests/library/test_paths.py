@@ -2,6 +2,7 @@
 """Paths of a volume by librblk: tests/library/paths.c against two rblkd that export one file."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ PATHS = os.path.join(BUILD, "tests", "library", "paths")
 
 def start(scratch, case, left, right):
     return subprocess.Popen([PATHS, case, f"nvme+rdma://{left.address}/{NQN}", right.address], env=scratch.env,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(program):
@@ -59,6 +60,31 @@ def test_other(scratch):
     left, right = pair(scratch, "nsid: 1, ram: 64MiB")
     out = finish(start(scratch, "other", left, right))
     expect("is not the one that was attached" in out, out)
+    stop(left, right)
+
+
+def read(program):
+    """What the program waits for; refusals that it prints have a number in front."""
+    while (line := program.stdout.readline()).startswith("-"):
+        pass
+    return line.strip()
+
+
+def test_stopped(scratch):
+    """It has no time to lose its association: the path is flushed when it runs again."""
+    left, right = pair(scratch)
+    before = flushes(right)
+    program = start(scratch, "stopped", left, right)
+    expect_equal(read(program), "stop", "what the program waits for")
+    right.process.send_signal(signal.SIGSTOP)
+    try:
+        program.stdin.write("\n")
+        program.stdin.flush()
+        expect_equal(read(program), "continue", "what the program waits for")
+    finally:
+        right.process.send_signal(signal.SIGCONT)
+    finish(program)
+    expect(flushes(right) > before, "no flush by the path that was removed")
     stop(left, right)
 
 
@@ -116,6 +142,7 @@ CASES = [("paths come and go under load", test_changes),
          ("what is refused changes nothing", test_mistakes),
          ("another namespace", test_other),
          ("paths are found by discovery", test_finds),
+         ("a target is stopped while its path leaves", test_stopped),
          ("a target is lost, comes back, and is dead", test_lost)]
 if not IS_SANITIZED:  # python3 is not instrumented, and cannot load what is
     CASES.append(("paths in the Python module", test_python))

@@ -211,7 +211,8 @@ static void check_written(const struct roce_packet *p)
 	      again.syndrome == p->syndrome && again.msn == p->msn && again.imm == p->imm &&
 	      again.invalidate_key == p->invalidate_key && again.original == p->original &&
 	      again.compare == p->compare && again.swap_add == p->swap_add &&
-	      again.payload_bytes == p->payload_bytes && again.solicited == p->solicited);
+	      again.srqn == p->srqn && again.payload_bytes == p->payload_bytes &&
+	      again.solicited == p->solicited);
 }
 
 static void deliver_packet(struct world *w, enum what what, uint8_t argument, const uint8_t *bytes,
@@ -227,8 +228,11 @@ static void deliver_packet(struct world *w, enum what what, uint8_t argument, co
 	check(p.payload >= padded && p.payload + p.payload_bytes <= padded + sizeof(padded));
 	check_written(&p);
 	is_response = roce_traits(p.opcode) & ROCE_IS_RESPONSE;
-	if (!(roce_traits(p.opcode) & (w->q.config.is_lossy ? ROCE_IS_UC : ROCE_IS_RC)))
+	if (!(roce_traits(p.opcode) &
+	      (w->q.config.is_lossy ? ROCE_IS_UC : ROCE_IS_RC | ROCE_IS_XRC)))
 		return;
+	if (roce_traits(p.opcode) & ROCE_IS_XRC)
+		p.opcode &= ROCE_BASE_OPCODE;
 	if (what != RAW)
 		p.psn = roce_psn_add(is_response ? w->q.una : w->r.expected,
 				     (uint32_t)(int8_t)argument);

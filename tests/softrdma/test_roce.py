@@ -115,6 +115,8 @@ def pingpong(mtu, path_mtu, v6, size="4096", faults=None, n="300"):
 
 
 def perftest(name, *options, faults=None):
+    if "XRC" in options and os.environ.get("SOFTRDMA_TEST_AS_USER"):
+        raise Skip("perftest's files of XRC domains in /tmp are the first user's")
     HOSTS.set_mtu(LARGE)
     # a time-out of a second: a peer on a busy machine is late, not gone
     command = [name, "-F", "-x", "0", "-u", "18", *options]
@@ -222,6 +224,28 @@ def trace_of_the_wire():
         expect_well_formed(path)
 
 
+def xrc_pingpong(mtu, v6, size="4096", faults=None):
+    HOSTS.set_mtu(mtu)
+    same(["ibv_xsrq_pingpong", "-g", gid(v6), "-n", "200", "-s", size, "-e"],
+         env={"SOFTRDMA_CHAOS": faults} if faults else None)
+
+
+def xrc_astray():
+    """A request for a queue that is not there is refused as invalid; one whose key is of another domain than the
+    queue, for want of access. All others are carried out."""
+    python = "/usr/bin/python3"  # for which Debian's pyverbs is
+    need(python)
+    if subprocess.run([python, "-c", "import pyverbs.xrcd"], check=False, capture_output=True).returncode:
+        raise Skip("python3-pyverbs is not installed")
+    HOSTS.set_mtu(SMALL)
+    said = same([python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "xrc_astray.py")],
+                env={"PORT": PORT})[1]
+    invalid, denied = 9, 10  # IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR
+    for words in (f"SEND none {invalid}", f"WRITE none {invalid}", f"READ none {invalid}", "SEND one 0", "WRITE one 0",
+                  "READ one 0", f"WRITE two {denied}", f"READ two {denied}"):
+        expect(words in said, f"no {words} in\n{said}")
+
+
 def as_ordinary_user():
     if os.geteuid() or os.environ.get("SOFTRDMA_TEST_AS_USER"):
         return
@@ -255,6 +279,10 @@ CASES = [
     ("ibv_uc_pingpong over IPv6", partial(unreliable, LARGE, "4096", True)),
     ("ibv_uc_pingpong, 100000 bytes", partial(unreliable, SMALL, "1024", False, "100000")),
     ("UC with 10 % of each fault", partial(unreliable, LARGE, "4096", False, "65536", FAULTS_10)),
+    ("ibv_xsrq_pingpong over IPv4", partial(xrc_pingpong, SMALL, False)),
+    ("ibv_xsrq_pingpong over IPv6", partial(xrc_pingpong, LARGE, True, "100000")),
+    ("XRC with 1 % of each fault", partial(xrc_pingpong, SMALL, False, "10000", FAULTS_1)),
+    ("XRC requests that name no queue", xrc_astray),
     ("vanished peer", vanished_peer),
     ("peers on one host stay on shared memory", on_one_host),
     ("a path MTU that the link cannot carry", too_large_for_the_link),
@@ -266,7 +294,9 @@ CASES = [
         ("ib_read_bw", "-n", "50", "-s", "1048576"), ("ib_atomic_lat", "-n", "100"), ("ib_atomic_bw", "-n", "200"),
         ("ib_send_lat", "-n", "100", "-e"), ("ib_send_lat", "-n", "100", "-c", "UD"),
         ("ib_send_lat", "-n", "100", "-c", "UC"), ("ib_write_lat", "-n", "100", "-c", "UC"),
-        ("ib_write_bw", "-n", "500", "-c", "UC"))),
+        ("ib_write_bw", "-n", "500", "-c", "UC"),
+        ("ib_send_lat", "-n", "100", "-c", "XRC"), ("ib_write_bw", "-n", "200", "-c", "XRC", "-q", "2"),
+        ("ib_read_bw", "-n", "100", "-c", "XRC"), ("ib_atomic_bw", "-n", "100", "-c", "XRC"))),
     ("ib_read_bw with 2 % of each fault",
      partial(perftest, "ib_read_bw", "-n", "100", faults="seed=3,drop=2,dup=2,swap=2,corrupt=2")),
     ("ib_atomic_bw with 2 % of each fault",

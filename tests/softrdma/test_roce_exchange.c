@@ -457,6 +457,46 @@ static void ghosts(void **state)
 	end_world(w);
 }
 
+static void expect_answers(struct world *w, uint32_t psn, uint32_t srqn)
+{
+	struct roce_answer a;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_true(roce_responder_next(&w->r, &a));
+		assert_int_equal(a.packet.psn, psn + i);
+		assert_int_equal(a.packet.srqn, srqn);
+	}
+}
+
+/* XRC: each READ is answered in the domain of the SRQ that it named, whatever others name
+ * meanwhile, and one that comes again under another name is none of those. */
+static void reads_remember_their_queue(void **state)
+{
+	struct world *w = new_world(10);
+	struct roce_packet first = {.opcode = ROCE_READ_REQUEST,
+				    .psn = 10,
+				    .rkey = KEY,
+				    .va = 64,
+				    .length = 2 * MTU,
+				    .srqn = 7};
+	struct roce_packet second = first;
+	struct roce_answer a;
+
+	second.psn = 12;
+	second.srqn = 8;
+	roce_responder_receive(&w->r, &first, &world_host, w);
+	roce_responder_receive(&w->r, &second, &world_host, w);
+	expect_answers(w, 10, 7);
+	expect_answers(w, 12, 8);
+	first.srqn = 8;
+	roce_responder_receive(&w->r, &first, &world_host, w);
+	assert_false(roce_responder_next(&w->r, &a));
+	first.srqn = 7;
+	roce_responder_receive(&w->r, &first, &world_host, w);
+	expect_answers(w, 10, 7);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -473,6 +513,7 @@ int main(void)
 		cmocka_unit_test(too_many_reads),
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(ghosts),
+		cmocka_unit_test(reads_remember_their_queue),
 	};
 
 	return cmocka_run_group_tests(tests, world_prepare, NULL);

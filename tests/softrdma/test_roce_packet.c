@@ -141,6 +141,7 @@ static struct roce_packet sample(uint8_t opcode)
 	p.invalidate_key = has & ROCE_HAS_KEY ? 0xcafe : 0;
 	p.q_key = has & ROCE_HAS_DETH ? 0x80010000 : 0;
 	p.source_qpn = has & ROCE_HAS_DETH ? 1 : 0;
+	p.srqn = has & ROCE_HAS_SRQ ? 0xabcdef : 0;
 	p.payload_bytes = has & ROCE_HAS_PAYLOAD ? 5 : 0;
 	return p;
 }
@@ -163,6 +164,7 @@ static void assert_same(const struct roce_packet *a, const struct roce_packet *b
 	assert_int_equal(a->invalidate_key, b->invalidate_key);
 	assert_int_equal(a->q_key, b->q_key);
 	assert_int_equal(a->source_qpn, b->source_qpn);
+	assert_int_equal(a->srqn, b->srqn);
 	assert_int_equal(a->payload_bytes, b->payload_bytes);
 }
 
@@ -189,7 +191,35 @@ static void every_opcode(void **state)
 		for (size_t cut = 0; cut < n - (p.payload_bytes ? 8 : 0); cut++)
 			assert_false(roce_packet_decode(bytes, cut, &back));
 	}
-	assert_int_equal(known, 38);
+	assert_int_equal(known, 61);
+}
+
+/* IBA A14: the opcodes of RC, and after the BTH of each request 8 reserved bits and the SRQ's
+ * number. */
+static void xrc_header(void **state)
+{
+	const uint8_t bytes[] = {0xaa, 0x40, 0xff, 0xff, 0,    0,    0,	   17,
+				 0x80, 0,    0,	   5,	 0x99, 0x12, 0x34, 0x56, /* XRCETH */
+				 0,    0,    0,	   0,	 0,    0,    1,	   0,
+				 0,    0,    0,	   7,	 0,    0,    0,	   4, /* RETH */
+				 1,    2,    3,	   4,	 0,    0,    0,	   0};
+	struct roce_packet p;
+
+	assert_true(roce_packet_decode(bytes, sizeof(bytes), &p));
+	assert_int_equal(p.opcode & ROCE_BASE_OPCODE, ROCE_WRITE_ONLY);
+	assert_int_equal(p.srqn, 0x123456);
+	assert_int_equal(p.va, 0x100);
+	assert_int_equal(p.rkey, 7);
+	assert_int_equal(p.length, 4);
+	assert_int_equal(p.payload_bytes, 4);
+	for (unsigned op = 0; op < 0x20; op++) {
+		unsigned rc = roce_traits((uint8_t)op), xrc = roce_traits((uint8_t)(ROCE_XRC | op));
+
+		assert_int_equal(xrc & ~(unsigned)(ROCE_IS_XRC | ROCE_HAS_SRQ),
+				 rc & ~(unsigned)ROCE_IS_RC);
+		assert_int_equal(!!(xrc & ROCE_HAS_SRQ), rc && !(rc & ROCE_IS_RESPONSE));
+		assert_int_equal(!!(xrc & ROCE_IS_XRC), !!rc);
+	}
 }
 
 static void refused_headers(void **state)
@@ -413,11 +443,17 @@ static void the_kernel_steers_alike(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(capture_icrcs),       cmocka_unit_test(capture_headers),
-		cmocka_unit_test(every_opcode),	       cmocka_unit_test(refused_headers),
-		cmocka_unit_test(crc_three_ways),      cmocka_unit_test(solved_ids),
-		cmocka_unit_test(ids_of_several_cpus), cmocka_unit_test(damage_is_found),
-		cmocka_unit_test(numbers_wrap),	       cmocka_unit_test(the_kernel_steers_alike),
+		cmocka_unit_test(capture_icrcs),
+		cmocka_unit_test(capture_headers),
+		cmocka_unit_test(every_opcode),
+		cmocka_unit_test(refused_headers),
+		cmocka_unit_test(crc_three_ways),
+		cmocka_unit_test(solved_ids),
+		cmocka_unit_test(ids_of_several_cpus),
+		cmocka_unit_test(damage_is_found),
+		cmocka_unit_test(xrc_header),
+		cmocka_unit_test(numbers_wrap),
+		cmocka_unit_test(the_kernel_steers_alike),
 	};
 
 	return cmocka_run_group_tests(tests, read_capture, NULL);

@@ -201,6 +201,22 @@ def large_messages(path):
 
 
 @in_scratch
+def extended_connections(path):
+    """XRC's opcodes are RC's with other high bits, and each request names an SRQ after its BTH. (Wireshark 4.0 does
+    not know them.)"""
+    command = ["ibv_xsrq_pingpong", "-g", "0", "-n", "3", "-m", "1024", "-s", str(3 * 1024 + 5)]
+    need(command[0])
+    trace_pair(path, command, [*command, HERE])
+    n = opcodes(packets(path))
+    expect(set(n) == {0xa0, 0xa1, 0xa2, 0xb1} and n[0xa0] == n[0xa2] == n[0xb1] == n[0xa1] // 2 and n[0xa0] > 3,
+           f"first, middle, last, acknowledgement: {n}")
+    named = {p.data[54:58] for p in packets(path) if p.data[42] < 0xb1}
+    expect(len(named) == 2 and all(n[0] == 0 and n != bytes(4) for n in named), f"SRQs of two processes: {named}")
+    for p in packets(path):
+        expect(icrc(p.data) == p.data[-4:], "ICRC of a padded packet")
+
+
+@in_scratch
 def unreliable_connections(path):
     """UC's own opcodes, and nothing answers."""
     command = ["ibv_uc_pingpong", "-g", "0", "-n", "2", "-r", "2", "-m", "1024", "-s", str(3 * 1024 + 5)]
@@ -330,6 +346,7 @@ if __name__ == "__main__":
         ("--snap cuts packets", cut_packets),
         ("large messages come in packets of the path MTU", large_messages),
         ("atomic operations", atomics),
+        ("extended connections", extended_connections),
         ("unreliable connections", unreliable_connections),
         ("tshark decodes a session of rblk", nvme_capsules),
         ("the examples of softrdma(1)", manual_examples),

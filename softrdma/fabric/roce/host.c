@@ -7,13 +7,23 @@
 
 #include "softrdma/fabric/completion.h"
 #include "softrdma/fabric/lock.h"
+#include "softrdma/fabric/xrc.h"
 #include "softrdma/fabric/roce/link.h"
 #include "softrdma/verbs/mr.h"
+
+void roce_aim(struct sr_qp *qp, uint32_t srqn)
+{
+	qp->end.link->srqn = srqn;
+	qp->end.link->is_astray = !sr_xrc_aim(seg_self, qp->s, srqn);
+}
 
 static enum roce_verdict take(void *context)
 {
 	struct sr_qp *qp = context;
+	const struct roce_link *l = qp->end.link;
 
+	if (sr_qp_is_xrc_recv(qp) && !sr_xrc_aim_receive(seg_self, qp->s, l->srqn))
+		return ROCE_INVALID;
 	return sr_rq_take(sr_peer_self, qp->slot, &qp->end.link->taken) ? ROCE_OK : ROCE_NOT_READY;
 }
 
@@ -142,6 +152,8 @@ static enum roce_verdict check(void *context, enum roce_access need, uint32_t rk
 	const struct sr_qp *qp = context;
 	uint32_t right = right_for(need);
 
+	if (qp->end.link->is_astray)
+		return ROCE_INVALID;
 	if ((qp->s->access & right) != right)
 		return ROCE_DENIED;
 	return !length || find_range(qp, right, rkey, va, length) ? ROCE_OK : ROCE_DENIED;
@@ -150,8 +162,12 @@ static enum roce_verdict check(void *context, enum roce_access need, uint32_t rk
 static enum roce_verdict write_memory(void *context, uint32_t rkey, uint64_t va,
 				      const uint8_t *data, uint32_t n)
 {
-	uint8_t *to = find_range(context, IBV_ACCESS_REMOTE_WRITE, rkey, va, n);
+	const struct sr_qp *qp = context;
+	uint8_t *to;
 
+	if (qp->end.link->is_astray)
+		return ROCE_INVALID;
+	to = find_range(qp, IBV_ACCESS_REMOTE_WRITE, rkey, va, n);
 	if (!to)
 		return ROCE_DENIED;
 	memcpy(to, data, n);

@@ -32,7 +32,15 @@ struct roce_link {
 	uint64_t counted;	   /* of q.in_flight, in the peer's window */
 	uint64_t losses;	   /* of q.n_losses, told to the peer's window */
 	struct sr_taken taken;	   /* the receive that `take` found */
+	uint32_t srqn;		   /* XRC: which SRQ the packet that is received names */
+	bool is_astray;		   /* ... and there is none */
 };
+
+/* The opcode of a packet whose RC opcode this is: requester and responder know only those. */
+static inline uint8_t roce_opcode_of(const struct sr_qp *qp, uint8_t opcode)
+{
+	return sr_qp_is_xrc_send(qp) || sr_qp_is_xrc_recv(qp) ? opcode | ROCE_XRC : opcode;
+}
 
 /* ---- link.c ---- */
 
@@ -61,6 +69,8 @@ enum ibv_wc_status roce_execute_local(struct sr_qp *qp, const struct sr_wqe *w);
 
 /* Under the queue pair's shared lock, too. context: the struct sr_qp. */
 extern const struct roce_host roce_host;
+/* XRC: a packet names this SRQ. */
+void roce_aim(struct sr_qp *qp, uint32_t srqn);
 /* The payload of a READ's response. */
 bool roce_read_memory(const struct sr_qp *qp, uint32_t rkey, uint64_t va, uint8_t *to, uint32_t n);
 

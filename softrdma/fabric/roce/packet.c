@@ -62,8 +62,21 @@ static const uint16_t traits[256] = {
 	[ROCE_CNP] = ROCE_IS_KNOWN | DATA | ONLY, /* 16 reserved bytes */
 };
 
+/* IBA A14: XRC has the opcodes of RC, and its requests name an SRQ. */
+static unsigned xrc_traits(uint8_t opcode)
+{
+	unsigned has = traits[opcode & ROCE_BASE_OPCODE];
+
+	if (!has)
+		return 0;
+	return (has & ~(unsigned)ROCE_IS_RC) | ROCE_IS_XRC |
+	       (has & ROCE_IS_RESPONSE ? 0 : ROCE_HAS_SRQ);
+}
+
 unsigned roce_traits(uint8_t opcode)
 {
+	if ((opcode & ~ROCE_BASE_OPCODE) == ROCE_XRC)
+		return xrc_traits(opcode);
 	return traits[opcode];
 }
 
@@ -102,12 +115,16 @@ static size_t extended_bytes(unsigned has)
 	return (has & ROCE_HAS_RETH ? 16 : 0) + (has & ROCE_HAS_AETH ? 4 : 0) +
 	       (has & ROCE_HAS_ATOMIC ? 28 : 0) + (has & ROCE_HAS_ATOMIC_ACK ? 8 : 0) +
 	       (has & ROCE_HAS_IMM ? 4 : 0) + (has & ROCE_HAS_KEY ? 4 : 0) +
-	       (has & ROCE_HAS_DETH ? 8 : 0);
+	       (has & ROCE_HAS_DETH ? 8 : 0) + (has & ROCE_HAS_SRQ ? 4 : 0);
 }
 
-/* The headers between BTH and payload, in the order of IBA 9.2 (at most two of them, but RETH). */
+/* The headers between BTH and payload, in the order of IBA 9.2. */
 static void decode_extended(unsigned has, const uint8_t *at, struct roce_packet *p)
 {
+	if (has & ROCE_HAS_SRQ) {
+		p->srqn = get32(at) & 0xffffff;
+		at += 4;
+	}
 	if (has & ROCE_HAS_DETH) {
 		p->q_key = get32(at);
 		p->source_qpn = get32(at + 4) & 0xffffff;
@@ -146,7 +163,7 @@ bool roce_packet_decode(const uint8_t *bytes, size_t n, struct roce_packet *ret)
 
 	if (n < ROCE_BTH_BYTES + ROCE_ICRC_BYTES)
 		return false;
-	has = traits[bytes[0]];
+	has = roce_traits(bytes[0]);
 	pad = bytes[1] >> PAD_SHIFT & 3;
 	headers = ROCE_BTH_BYTES + extended_bytes(has);
 	if (!has || bytes[1] & TRANSPORT_VERSION || (get16(bytes + 2) & PARTITION) != PARTITION ||
@@ -170,6 +187,8 @@ bool roce_packet_decode(const uint8_t *bytes, size_t n, struct roce_packet *ret)
 
 static uint8_t *encode_extended(unsigned has, const struct roce_packet *p, uint8_t *at)
 {
+	if (has & ROCE_HAS_SRQ)
+		at = put32(at, p->srqn & 0xffffff);
 	if (has & ROCE_HAS_DETH)
 		at = put32(put32(at, p->q_key), p->source_qpn & 0xffffff);
 	if (has & (ROCE_HAS_RETH | ROCE_HAS_ATOMIC))
@@ -202,5 +221,5 @@ size_t roce_packet_encode(const struct roce_packet *p, uint8_t *to)
 	at = put32(at + 4,
 		   (p->was_congested ? (uint32_t)BECN << 24 : 0) | (p->dest_qpn & 0xffffff));
 	at = put32(at, (p->ack_request ? (uint32_t)ACK_REQUEST << 24 : 0) | (p->psn & 0xffffff));
-	return (size_t)(encode_extended(traits[p->opcode], p, at) - to);
+	return (size_t)(encode_extended(roce_traits(p->opcode), p, at) - to);
 }

@@ -14,8 +14,7 @@ enum {
 	ROCE_PORT = 4791,
 	ROCE_BTH_BYTES = 12,
 	ROCE_ICRC_BYTES = 4,
-	ROCE_HEADERS_MAX = ROCE_BTH_BYTES +
-			   28, /* AtomicETH is the longest; RETH and ImmDt have 20 */
+	ROCE_HEADERS_MAX = ROCE_BTH_BYTES + 32, /* XRCETH and AtomicETH are the longest */
 	ROCE_MTU_MAX = 4096,
 	ROCE_PACKET_MAX = ROCE_HEADERS_MAX + ROCE_MTU_MAX + ROCE_ICRC_BYTES,
 };
@@ -60,7 +59,9 @@ enum roce_opcode {
 	ROCE_UC_WRITE_ONLY_IMM = 0x2b,
 	ROCE_UD_SEND_ONLY = 0x64,
 	ROCE_UD_SEND_ONLY_IMM = 0x65,
-	ROCE_CNP = 0x81, /* congestion notification, annex A17 */
+	ROCE_XRC = 0xa0,	 /* the bits in which XRC's opcodes differ from RC's */
+	ROCE_BASE_OPCODE = 0x1f, /* the others: RC's opcode */
+	ROCE_CNP = 0x81,	 /* congestion notification, annex A17 */
 };
 
 /* What an opcode says of its packet. */
@@ -79,9 +80,12 @@ enum roce_trait {
 	ROCE_BEGINS = 1 << 11, /* first or only packet of a message */
 	ROCE_ENDS = 1 << 12,   /* last or only */
 	ROCE_IS_UC = 1 << 13,
+	ROCE_IS_XRC = 1 << 14,
+	ROCE_HAS_SRQ = 1 << 15, /* XRCETH */
 };
 
-/* The traits of an opcode; 0 for one that no queue pair of ours understands. */
+/* The traits of an opcode; 0 for one that no queue pair of ours understands. XRC's has those of
+ * RC's, but ROCE_IS_XRC in place of ROCE_IS_RC, and ROCE_HAS_SRQ. */
 unsigned roce_traits(uint8_t opcode);
 
 /* AETH syndromes, IBA table 44. */
@@ -111,6 +115,7 @@ struct roce_packet {
 	uint32_t imm;		 /* as the application gave it: network byte order */
 	uint32_t invalidate_key; /* IETH */
 	uint32_t q_key, source_qpn;
+	uint32_t srqn;		/* XRCETH */
 	const uint8_t *payload; /* borrowed: within the bytes that were decoded */
 	uint32_t payload_bytes;
 };

@@ -164,7 +164,8 @@ static void take_read(struct roce_responder *r, const struct roce_packet *p,
 			       .rkey = p->rkey,
 			       .length = p->length,
 			       .va = p->va,
-			       .msn = r->msn + 1};
+			       .msn = r->msn + 1,
+			       .srqn = p->srqn};
 
 	if (!v && !roce_responder_owe(r, &s))
 		v = ROCE_INVALID; /* more of them under way than was agreed */
@@ -218,8 +219,8 @@ static bool continues(const struct roce_responder *r, const struct roce_saved *s
 {
 	uint64_t skipped = (uint64_t)((p->psn - s->psn) & ROCE_PSN_MASK) * r->mtu;
 
-	return p->rkey == s->rkey && p->va == s->va + skipped && p->length <= s->length - skipped &&
-	       (p->length || !s->length);
+	return p->srqn == s->srqn && p->rkey == s->rkey && p->va == s->va + skipped &&
+	       p->length <= s->length - skipped && (p->length || !s->length);
 }
 
 static void repeat_read(struct roce_responder *r, const struct roce_packet *p,

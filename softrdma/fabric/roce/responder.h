@@ -67,6 +67,7 @@ struct roce_saved {
 	uint64_t va;
 	uint64_t original; /* atomic */
 	uint32_t msn;
+	uint32_t srqn; /* XRC */
 };
 
 enum roce_inbound {
@@ -104,7 +105,8 @@ struct roce_responder {
 	uint64_t n_dropped; /* UC: messages that had begun, or were refused */
 };
 
-/* The answers that the caller fetches. A READ's payload is [va, va + payload_bytes) by rkey. */
+/* The answers that the caller fetches. A READ's payload is [va, va + payload_bytes) by rkey;
+ * of XRC, in the protection domain of the SRQ packet.srqn. */
 struct roce_answer {
 	struct roce_packet packet; /* dest_qpn and payload are the caller's */
 	uint64_t va;

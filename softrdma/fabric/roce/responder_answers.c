@@ -114,6 +114,7 @@ static void next_of_read(struct roce_responder *r, const struct roce_saved *s,
 	ret->packet.opcode = read_opcode(i == 0, i + 1 == s->n_packets);
 	ret->packet.psn = roce_psn_add(s->psn, i);
 	ret->packet.payload_bytes = left < r->mtu ? left : r->mtu;
+	ret->packet.srqn = s->srqn;
 	ret->va = s->va + offset;
 	ret->rkey = s->rkey;
 }

@@ -61,7 +61,7 @@ static void say_goodbye(struct sr_qp *qp)
 		return;
 	b = roce_batch_begin();
 	for (int i = 0; i < (has_lost ? GOODBYES_AFTER_LOSS : GOODBYES); i++) {
-		struct roce_packet p = {.opcode = ROCE_ACK,
+		struct roce_packet p = {.opcode = roce_opcode_of(qp, ROCE_ACK),
 					.syndrome = ROCE_SYNDROME_ACK,
 					.dest_qpn = l->dest_qpn,
 					.psn = (l->r.expected - 1) & 0xffffff,
@@ -146,7 +146,8 @@ static uint32_t rnr_timer(const struct sr_qp *qp)
 static void on_packet(struct roce_port *port, const union ibv_gid *from,
 		      const struct roce_packet *p, uint16_t ip_id, bool congested)
 {
-	if (roce_traits(p->opcode) & (ROCE_IS_RC | ROCE_IS_UC) || p->opcode == ROCE_CNP)
+	if (roce_traits(p->opcode) & (ROCE_IS_RC | ROCE_IS_UC | ROCE_IS_XRC) ||
+	    p->opcode == ROCE_CNP)
 		roce_on_connected_packet(port, from, p, ip_id, congested);
 	else if (p->dest_qpn > 1)
 		roce_on_datagram(port, from, p);

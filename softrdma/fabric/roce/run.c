@@ -116,6 +116,21 @@ static void send_packet(struct roce_batch *b, const struct roce_link *l, struct 
 	roce_batch_add(b, l->port, &l->peer->gid, headers + p->payload_bytes + pad);
 }
 
+/* The payload of a READ's response. XRC: in the domain of the SRQ that the request has named. */
+static bool read_for(struct sr_qp *qp, const struct roce_answer *a, uint8_t *to)
+{
+	bool is_done;
+
+	if (!sr_qp_is_xrc_recv(qp))
+		return roce_read_memory(qp, a->rkey, a->va, to, a->packet.payload_bytes);
+	sr_rq_lock(sr_peer_self, qp->slot);
+	roce_aim(qp, a->packet.srqn);
+	is_done = !qp->end.link->is_astray &&
+		  roce_read_memory(qp, a->rkey, a->va, to, a->packet.payload_bytes);
+	sr_rq_unlock(sr_peer_self, qp->slot);
+	return is_done;
+}
+
 /* False: nothing is owed. */
 static bool send_answer(struct sr_qp *qp, struct roce_link *l, struct roce_batch *b,
 			uint32_t *ret_bytes)
@@ -128,10 +143,10 @@ static bool send_answer(struct sr_qp *qp, struct roce_link *l, struct roce_batch
 		return false;
 	at = roce_batch_room(b);
 	a.packet.dest_qpn = l->dest_qpn;
+	a.packet.opcode = roce_opcode_of(qp, a.packet.opcode);
 	headers = roce_packet_encode(&a.packet, at);
 	*ret_bytes += a.packet.payload_bytes + ROCE_PACKET_COST;
-	if (a.packet.payload_bytes &&
-	    !roce_read_memory(qp, a.rkey, a.va, at + headers, a.packet.payload_bytes)) {
+	if (a.packet.payload_bytes && !read_for(qp, &a, at + headers)) {
 		roce_responder_refuse(&l->r, &a, ROCE_DENIED);
 		end_responder(qp, l);
 		return true;
@@ -167,6 +182,10 @@ static void send_request(struct sr_qp *qp, struct roce_link *l, struct roce_batc
 	}
 	at = roce_batch_room(b);
 	out->packet.dest_qpn = l->dest_qpn;
+	if (sr_qp_is_xrc_send(qp)) {
+		out->packet.opcode |= ROCE_XRC;
+		out->packet.srqn = sr_qp_extra(qp, w)->srqn;
+	}
 	headers = roce_packet_encode(&out->packet, at);
 	if (out->packet.payload_bytes &&
 	    !roce_gather(qp, w, out->offset, at + headers, out->packet.payload_bytes)) {
@@ -318,6 +337,8 @@ static void take_request(struct sr_qp *qp, struct roce_link *l, const struct roc
 
 	l->r.rnr_timer = qp->attr.min_rnr_timer & 31;
 	sr_rq_lock(sr_peer_self, qp->slot);
+	if (sr_qp_is_xrc_recv(qp))
+		roce_aim(qp, p->srqn);
 	if (sr_qp_is_lossy(qp))
 		roce_responder_receive_lossy(&l->r, p, &roce_host, qp);
 	else
@@ -329,14 +350,21 @@ static void take_request(struct sr_qp *qp, struct roce_link *l, const struct roc
 		note_arrival(qp);
 }
 
+static unsigned kind_of(const struct sr_qp *qp)
+{
+	if (sr_qp_is_lossy(qp))
+		return ROCE_IS_UC;
+	return sr_qp_is_xrc_send(qp) || sr_qp_is_xrc_recv(qp) ? ROCE_IS_XRC : ROCE_IS_RC;
+}
+
 static bool is_for(const struct sr_qp *qp, const struct roce_port *port, const union ibv_gid *from,
 		   const struct roce_packet *p)
 {
 	const struct roce_link *l = qp ? qp->end.link : NULL;
-	unsigned type = qp && sr_qp_is_lossy(qp) ? ROCE_IS_UC : ROCE_IS_RC;
 
-	return l && (roce_traits(p->opcode) & type || p->opcode == ROCE_CNP) && l->port == port &&
-	       qp->ib.qp_base.qp_num == p->dest_qpn && !memcmp(&l->peer->gid, from, sizeof(*from));
+	return l && (roce_traits(p->opcode) & kind_of(qp) || p->opcode == ROCE_CNP) &&
+	       l->port == port && qp->ib.qp_base.qp_num == p->dest_qpn &&
+	       !memcmp(&l->peer->gid, from, sizeof(*from));
 }
 
 /* The peer's share: whether the packet's IPv4 ID is one of its; and congestion on the way. */
@@ -358,11 +386,17 @@ static void take_packet(struct sr_qp *qp, const struct roce_packet *p, uint16_t 
 {
 	struct roce_link *l = qp->end.link;
 	uint64_t now = sr_now_ns();
+	struct roce_packet as_rc;
 
 	if (!check_peer(l->peer, p, ip_id, congested, now) || p->opcode == ROCE_CNP)
 		return;
+	if (kind_of(qp) == ROCE_IS_XRC) {
+		as_rc = *p;
+		as_rc.opcode &= ROCE_BASE_OPCODE;
+		p = &as_rc;
+	}
 	if (!(roce_traits(p->opcode) & ROCE_IS_RESPONSE)) {
-		if (may_answer(qp, l))
+		if (may_answer(qp, l) && !sr_qp_is_xrc_send(qp))
 			take_request(qp, l, p);
 	} else if (may_request(qp, l)) {
 		take_response(qp, l, p, now);

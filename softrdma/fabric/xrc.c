@@ -5,9 +5,12 @@
 const struct seg_srq *sr_xrc_find(const struct seg *s, const struct seg_qp *q, uint32_t number)
 {
 	uint32_t slot = seg_qp_slot(s, number); /* SRQs are numbered as queue pairs are */
-	const struct seg_srq *srq = &s->srq[slot];
+	const struct seg_srq *srq;
 
-	if (slot >= SEG_MAX_SRQ || !atomic_load(&srq->live) || !srq->cq || srq->number != number ||
+	if (slot >= SEG_MAX_SRQ)
+		return NULL;
+	srq = &s->srq[slot];
+	if (!atomic_load(&srq->live) || !srq->cq || srq->number != number ||
 	    !seg_domain_is(&srq->domain, &q->domain))
 		return NULL;
 	return srq;

@@ -113,6 +113,7 @@ def both_sides(scratch):
     """The volume's own view, and rblkd's, which has a second host besides."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"])
     volume = Volume(target, 1, None, "--queues", "1", "--keep-alive", "0")
+    wait_until(lambda: volume.answer()["queues_live"], "its Connect is no part of the captures")
     of_target, of_volume = Capture(target), Capture(target, volume)
     work(volume)
     Volume(target, 2, None, "--queues", "1", "--keep-alive", "0").detach()

@@ -192,6 +192,12 @@ void rig_down(struct rig *r)
 	rig_opts = defaults;
 }
 
+void rig_unmap(void *from, size_t n)
+{
+	assert_ptr_equal(mmap(from, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 from);
+}
+
 int rig_setup(void **state)
 {
 	struct rig *r = calloc(1, sizeof(*r));

@@ -50,6 +50,10 @@ void rig_down(struct rig *r);
 int rig_setup(void **state);
 int rig_teardown(void **state);
 
+/* The pages of this range are gone, as after munmap. It stays taken: after munmap another thread
+ * might map memory there. */
+void rig_unmap(void *from, size_t n);
+
 /* A shared mapping of a new memfd with these seals (0: none). The caller closes *ret_fd. */
 void *sealed_memory(size_t len, int seals, int *ret_fd);
 struct ibv_qp *rig_new_qp(struct rig *r, struct end *e, struct ibv_srq *srq);

@@ -272,13 +272,14 @@ static void write_to_a_page_that_is_gone(void **state)
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, gone, 4096, rig_opts.access);
 
 	assert_non_null(mr);
-	munmap(gone, 4096);
+	rig_unmap(gone, 4096);
 	add_all(&c, r, IBV_WR_RDMA_WRITE);
 	c.wr[BAD].wr.rdma.remote_addr = (uintptr_t)gone;
 	c.wr[BAD].wr.rdma.rkey = mr->rkey;
 	post(r, &c);
 	expect_one_bad(r, IBV_WC_REM_OP_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(gone, 4096);
 }
 
 /* Adjacent in memory, whose end is gone: the requests before the gap arrive. */
@@ -292,7 +293,7 @@ static void writes_up_to_a_page_that_is_gone(void **state)
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, here, 8192, rig_opts.access);
 
 	assert_non_null(mr);
-	munmap(gone, 4096);
+	rig_unmap(gone, 4096);
 	c.n = 0;
 	fill(r);
 	for (unsigned i = 0; i < BAD + 3; i++) {
@@ -309,7 +310,7 @@ static void writes_up_to_a_page_that_is_gone(void **state)
 		expect_wc(r->a.scq, i, IBV_WC_WR_FLUSH_ERR);
 	assert_memory_equal(first, r->a.buf, BAD * PIECE);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(here, 4096);
+	munmap(here, 8192);
 }
 
 /* IBA 9.4.1.1: the SEND invalidates the key, and the WRITE behind it comes too late. */

@@ -57,7 +57,7 @@ static void registering_pins(void **state)
 	uint8_t *p = map(3 * 4096, PROT_READ | PROT_WRITE);
 	struct ibv_mr *mr;
 
-	munmap(p + 4096, 4096);
+	rig_unmap(p + 4096, 4096);
 	assert_null(ibv_reg_mr(r->pd, p, 3 * 4096, IBV_ACCESS_LOCAL_WRITE));
 	assert_int_equal(errno, EFAULT);
 	mprotect(p, 4096, PROT_READ);

@@ -281,13 +281,13 @@ static void unmapped_under_registration(void **state)
 	uint8_t *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, p, 8192, rig_opts.access);
 
-	munmap(p + 4096, 4096);
+	rig_unmap(p + 4096, 4096);
 	assert_int_equal(rdma(&r->a, IBV_WR_RDMA_WRITE, 1, 0, 8192, (uintptr_t)p, mr->rkey, 0), 0);
 	expect_wc(r->a.scq, 1, IBV_WC_REM_OP_ERR);
 	expect_broken_pair(r);
 	assert_int_equal(next_async(r), IBV_EVENT_QP_FATAL);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(p, 4096);
+	munmap(p, 8192);
 }
 
 /*

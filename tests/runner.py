@@ -349,8 +349,8 @@ def main():
     parser = argparse.ArgumentParser(prog="tests/run", description="Runs the tests.")
     parser.add_argument("--quick", action="store_true", help="one build profile")
     parser.add_argument("--profile", choices=PROFILES, help="only this build profile")
-    parser.add_argument("--jobs", type=int, metavar="N", default=(os.cpu_count() or 1) + 2,
-                        help="programs at a time (default: two more than there are cores)")
+    parser.add_argument("--jobs", type=int, metavar="N", default=(os.cpu_count() or 1) + 1,
+                        help="programs at a time (default: one more than there are cores)")
     parser.add_argument("suites", nargs="*", help="only these suites")
     args = parser.parse_args()
     profiles = [args.profile] if args.profile else PROFILES[:1] if args.quick else PROFILES

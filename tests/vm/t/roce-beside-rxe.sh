@@ -74,9 +74,10 @@ check() {
         failed=1; echo "not ok host $n - $what"; sed 's/^/#   /' "$work/said" | tail -n 20; fi
 }
 
+# volume_verifies SIZE BLOCK-SIZE
 volume_verifies() {
-    timeout 120 fio --name=t --ioengine=nbd "--uri=nbd+unix:///g?socket=$work/host/volumes/g.nbd" --rw=randwrite --bs=16k \
-        --iodepth=4 --size="$1" --verify=crc32c --verify_fatal=1 --verify_state_save=0 "--aux-path=$work"
+    timeout -k 10 120 fio --name=t --ioengine=nbd "--uri=nbd+unix:///g?socket=$work/host/volumes/g.nbd" --rw=randwrite \
+        --bs="$2" --iodepth=4 --size="$1" --verify=crc32c --verify_fatal=1 --verify_state_save=0 "--aux-path=$work"
 }
 
 if await loss-is-over; then
@@ -99,10 +100,12 @@ fi
 if await target-listens; then
     export RBLK_RUN_DIR=$work/host SOFTRDMA_ROCE=any SOFTRDMA_CONTROL=$work/faults
     check "rblk attach to nvmet" timeout 120 "$build/tools/rblk/rblk" attach nqn.2024-01.test:guest@10.77.0.1 --name g --frontend socket
-    check "fio, verified" volume_verifies 4m
+    check "fio, verified" volume_verifies 4m 16k
     reached host-wants-loss
     await guest-loses && echo drop=5 >"$work/faults"
-    check "fio, verified, 5 % lost each way" volume_verifies 2m
+    # In one packet each: where rxe (seen with 6.12) loses some responses of a READ, its completer can warn, complete the
+    # READ as if it had succeeded and leave its target waiting.
+    check "fio, verified, 5 % lost each way" volume_verifies 128k 1k
     : >"$work/faults"
     check "rblk detach" timeout 60 "$build/tools/rblk/rblk" detach g
     reached host-is-done

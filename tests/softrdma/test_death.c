@@ -163,8 +163,9 @@ static int teardown(void **state)
 	for (int i = 0; i < RIG_PATIENCE_MS / 10 && (count_fds() > n_fds || count_maps() > n_maps);
 	     i++)
 		usleep(10000);
-	assert_int_equal(count_fds(), n_fds);
-	assert_int_equal(count_maps(), n_maps);
+	/* fewer: at the beginning, a program beside this one had connected to it for a moment */
+	assert_true(count_fds() <= n_fds);
+	assert_true(count_maps() <= n_maps);
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(channel);
 	return 0;

@@ -118,7 +118,7 @@ def data_is_in_the_image(scratch):
         ours = digest("nbdcopy", volume.uri, "-", env=scratch.env)
         volume.detach()
         theirs = digest("rbd", "-c", CLUSTER.conf, "export", "--no-progress", image, "-", env=scratch.env)
-        expect_equal(ours, theirs, f"contents of {image}")
+        expect_equal(ours, theirs, f"wrong data: digests of {image}")
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 

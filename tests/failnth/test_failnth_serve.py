@@ -24,7 +24,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "nbd")]
 import nbd_server as nbd  # noqa: E402
-from harness import (BUILD, NQN, PATIENCE, RBLK, SANITIZER_REPORT, Failure, Target, expect,  # noqa: E402
+from harness import (BUILD, NQN, PATIENCE, RBLK, SANITIZER_REPORT, Failure, Target, expect, expect_data,  # noqa: E402
                      run_cases, wait_until)
 
 STARTING, SERVING, ENDING = range(3)
@@ -211,7 +211,7 @@ class Disk:
             error, got = client.call(nbd.READ, offset, len(data))
             if error != 0:
                 return False
-            expect(got == data, f"an acknowledged write at {offset} is not there")
+            expect_data(got, data, f"an acknowledged write at {offset}")
         return True
 
 

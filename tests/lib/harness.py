@@ -61,6 +61,14 @@ def expect_equal(got, wanted, what):
     expect(got == wanted, f"{what}: got {got!r}, wanted {wanted!r}")
 
 
+def expect_data(got, wanted, what):
+    """The bytes of a volume or of a file. tests/runner/verdict.py knows the words: such a failure is red at once."""
+    if got != wanted:
+        at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
+        raise Failure(f"wrong data: {what}: {len(got)} bytes of {len(wanted)}, the first difference at byte {at}: "
+                      f"{bytes(got[at:at + 16]).hex()}, wanted {bytes(wanted[at:at + 16]).hex()}")
+
+
 def wait_until(condition, what, seconds=None):
     deadline = time.monotonic() + (seconds or PATIENCE)
     while time.monotonic() < deadline:

@@ -90,7 +90,7 @@ static void *do_io(void *arg)
 		memset(a, (int)(i % 255), BLOCK);
 		expect(run(queue, RBLK_WRITE, a, offset, BLOCK, NULL) == 0);
 		expect(run(queue, RBLK_READ, b, offset, BLOCK, NULL) == 0);
-		expect(memcmp(a, b, BLOCK) == 0);
+		expect_same(a, b, BLOCK);
 		load->n++;
 	}
 	expect(rblk_queue_close(queue) == 0);

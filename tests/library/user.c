@@ -43,7 +43,7 @@ static void check_operations(struct rblk_queue *queue, unsigned char *a, unsigne
 	expect(run(queue, RBLK_WRITE, a, BLOCK, n, memory) == 0);
 	memset(b, 0, n);
 	expect(run(queue, RBLK_READ, b, BLOCK, n, memory) == 0);
-	expect(memcmp(a, b, n) == 0);
+	expect_same(a, b, n);
 	expect(run(queue, RBLK_FLUSH, NULL, 0, 0, NULL) == 0);
 	expect(run(queue, RBLK_WRITE_ZEROES, NULL, BLOCK, n, NULL) == 0);
 	expect(run(queue, RBLK_READ, b, BLOCK, n, memory) == 0);
@@ -221,7 +221,7 @@ static void *work(void *arg)
 		expect(rblk_memory_register(worker->volume, b, n, &memory, NULL) == 0);
 		expect(run(queue, RBLK_READ, b, offset, n, memory) == 0);
 		expect(rblk_memory_unregister(memory) == 0);
-		expect(memcmp(a, b, n) == 0);
+		expect_same(a, b, n);
 	}
 	expect(rblk_memory_forget(worker->volume, a, 2 * n) == 0);
 	munmap(a, 2 * n);
@@ -328,7 +328,7 @@ static void survives(const char *uri)
 		fill(a, BLOCK, i);
 		expect(run(queue, RBLK_WRITE, a, offset, BLOCK, i % 2 ? memory : NULL) == 0);
 		expect(run(queue, RBLK_READ, b, offset, BLOCK, i % 2 ? memory : NULL) == 0);
-		expect(memcmp(a, b, BLOCK) == 0);
+		expect_same(a, b, BLOCK);
 		if (!i)
 			puts("ready");
 		fflush(stdout);

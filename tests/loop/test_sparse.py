@@ -8,7 +8,7 @@ import sys
 import threading
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
-from harness import Target, Volume, expect, expect_equal, find_key, run, run_cases  # noqa: E402
+from harness import Target, Volume, expect, expect_data, expect_equal, find_key, run, run_cases  # noqa: E402
 
 import nbd  # noqa: E402
 
@@ -94,14 +94,15 @@ def volume_with_data(scratch):
     copy = scratch.file("copy.raw")
     run("qemu-img", "convert", "-f", "raw", "-O", "raw", uri, copy)
     with open(path, "rb") as a, open(copy, "rb") as b:
-        expect(a.read() == b.read(), "the copy has the same bytes")
+        expect_data(b.read(), a.read(), "the copy")
     allocated = os.stat(path).st_blocks * 512
     expect(moved(volume) <= allocated + 2 * MIB, f"read {moved(volume)} bytes of {allocated}")
     h = client(volume)
     with open(path, "rb") as f:
         for offset, length, flags in extents_of(h):
             f.seek(offset)
-            expect(flags == DATA or not any(f.read(length)), f"{length} bytes at {offset} read as zeroes")
+            if flags != DATA:
+                expect_data(f.read(length), bytes(length), f"a hole at {offset}")
     expect(any(e[2] == HOLE for e in extents_of(h)), "there are holes")
     h.shutdown()
     volume.detach()

@@ -9,7 +9,7 @@ import subprocess
 import nbd
 
 from nbd_server import MIB, SERVER, Raw, Server, expect, expect_equal, pattern
-from harness import PATIENCE, SANITIZER_REPORT, fio, free_port, run, run_cases
+from harness import PATIENCE, SANITIZER_REPORT, expect_data, fio, free_port, run, run_cases
 
 
 def handle(server, opt_mode=False, strict=0):
@@ -100,7 +100,7 @@ def case_libnbd_without_structured(scratch):
     expect_equal(h.get_block_size(nbd.SIZE_PREFERRED), 4096, "preferred block size")
     data = pattern(3 * MIB, 1)
     h.pwrite(data, 5)
-    expect(bytes(h.pread(3 * MIB, 5)) == data, "data")
+    expect_data(h.pread(3 * MIB, 5), data, "read back")
     h.shutdown()
     server.stop()
 
@@ -200,7 +200,7 @@ def case_stdio_socket(scratch):
     h.connect_command([SERVER, "--stdio"])
     data = pattern(5 * MIB, 9)
     h.pwrite(data, 3)
-    expect(bytes(h.pread(5 * MIB, 3)) == data, "data")
+    expect_data(h.pread(5 * MIB, 3), data, "read back")
     h.shutdown()
 
 

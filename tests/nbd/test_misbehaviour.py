@@ -12,7 +12,7 @@ import time
 
 from nbd_server import (ABORT, ACK, ESHUTDOWN, FLUSH, GO, IHAVEOPT, LIST, MIB, POLICY, READ, WRITE,
                         WRITE_ZEROES, Raw, Server, expect, expect_equal, go_data, pattern)
-from harness import IS_SANITIZED, PATIENCE, run_cases, wait_until, waits
+from harness import IS_SANITIZED, PATIENCE, expect_data, run_cases, wait_until, waits
 
 
 def rss_kib(server):
@@ -119,7 +119,8 @@ def case_half_written_payload_changes_nothing(scratch):
         dying.close()
     wait_until(lambda: n_sockets(server) == n_before, "the server has heard of their end")
     error, got = raw.call(READ, 0, MIB)
-    expect(error == 0 and got == data, "a write whose payload never came changed something")
+    expect_equal(error, 0, "read")
+    expect_data(got, data, "beside a write whose payload never came")
     server.stop()
 
 
@@ -135,7 +136,7 @@ def case_answers_after_half_close(scratch):
     raw.expect_closed()
     raw = server.go()
     _, got = raw.call(READ, 0, 50 * 4096)
-    expect(got == b"".join(bytes([i]) * 4096 for i in range(50)), "what was acknowledged is there")
+    expect_data(got, b"".join(bytes([i]) * 4096 for i in range(50)), "what was acknowledged")
     server.stop()
 
 
@@ -202,7 +203,8 @@ def case_scarce_memory(scratch):
             for _ in range(4):
                 expect_equal(raw.call(WRITE, seed * 4 * MIB + seed, len(data), payload=data)[0], 0, "write")
                 error, got = raw.call(READ, seed * 4 * MIB + seed, len(data))
-                expect(error == 0 and got == data, f"read: {error}")
+                expect_equal(error, 0, "read")
+                expect_data(got, data, f"of client {seed}")
         except Exception as error:
             errors.append(error)
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 from nbd_server import MIB, expect, expect_equal
-from harness import NQN, PATIENCE, RBLK, Target, rblk, run, run_cases, stand_still, wait_until
+from harness import NQN, PATIENCE, RBLK, Target, expect_data, rblk, run, run_cases, stand_still, wait_until
 
 BUSY, NOT_FOUND, USAGE, UNREACHABLE = 5, 4, 2, 7
 NAMESPACES = ["nsid: 1, ram: 16MiB", "nsid: 7, ram: 16MiB, block_size: 4096"]
@@ -160,7 +160,7 @@ def case_serve_on_stdio(scratch, target, where):
         h = nbd.NBD()
         h.connect_command([RBLK, "serve", where, "--stdio"])
         h.pwrite(bytes([i]) * MIB, 100)
-        expect(bytes(h.pread(MIB, 100)) == bytes([i]) * MIB, "data")
+        expect_data(h.pread(MIB, 100), bytes([i]) * MIB, f"of client {i}")
         h.shutdown()
     expect_equal(volumes(scratch), [], "not listed")
 

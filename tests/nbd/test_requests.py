@@ -8,7 +8,7 @@ from nbd_server import (BLOCK_STATUS, CACHE, CHUNK_DATA, CHUNK_ERROR, CHUNK_ERRO
                         CHUNK_STATUS, DF, EINVAL, EIO, ENOSPC, ENOTSUP, EPERM, FAST_ZERO, FLUSH, FUA,
                         MIB, NO_HOLE, READ, REQ_ONE, TRIM, WRITE, WRITE_ZEROES, Server, expect,
                         expect_equal, pattern)
-from harness import run_cases
+from harness import expect_data, run_cases
 
 SIZE = 64 * MIB
 
@@ -30,9 +30,11 @@ def case_read_write_sizes(scratch):
                     model[offset:offset + length] = data
                     expect_equal(raw.call(WRITE, offset, length, payload=data)[0], 0, "write")
                     error, got = raw.call(READ, offset, length)
-                    expect(error == 0 and got == data, f"read {length} at {offset}: error {error}")
+                    expect_equal(error, 0, "read")
+                    expect_data(got, data, f"read {length} at {offset}")
             error, got = raw.call(READ, 0, len(model))
-            expect(error == 0 and got == model, "the whole, as the model has it")
+            expect_equal(error, 0, "read")
+            expect_data(got, model, "the whole, as the model has it")
             raw.disconnect()
         server.stop()
 
@@ -44,7 +46,8 @@ def case_largest_payload(scratch):
             data = pattern(32 * MIB, seed + offset)
             expect_equal(raw.call(WRITE, offset, len(data), payload=data)[0], 0, f"{kind} write")
             error, got = raw.call(READ, offset, len(data))
-            expect(error == 0 and got == data, f"{kind} read of 32 MiB: error {error}")
+            expect_equal(error, 0, "read")
+            expect_data(got, data, f"{kind} read of 32 MiB")
         expect_equal(raw.call(READ, 0, 32 * MIB + 1)[0], EINVAL, "a longer read")
         expect_equal(raw.call(READ, 0, 512)[0], 0, "and still in step")
     raw.request(WRITE, 0, 32 * MIB + 1)
@@ -128,7 +131,8 @@ def zero_cases(raw, note):
             expect_equal(raw.call(WRITE_ZEROES, offset, length, flags)[0], 0, note)
         model[offset:offset + length] = bytes(length)
     error, got = raw.call(READ, 0, len(model))
-    expect(error == 0 and got == model, f"{note}: what is zero and what is not")
+    expect_equal(error, 0, "read")
+    expect_data(got, model, f"{note}: what is zero and what is not")
 
 
 def case_write_zeroes(scratch):
@@ -172,8 +176,8 @@ def case_trim(scratch):
         raw.call(WRITE, 0, MIB, payload=data)
         expect_equal(raw.call(TRIM, offset, length, FUA)[0], 0, "trim")
         _, got = raw.call(READ, 0, MIB)
-        expect(got[:offset] == data[:offset] and got[offset + length:] == data[offset + length:],
-               f"a trim of {length} at {offset} leaves the rest alone")
+        expect_data(got[:offset] + got[offset + length:], data[:offset] + data[offset + length:],
+                    f"around a trim of {length} at {offset}")
     server.stop()
     server = Server(scratch, NO_TRIM=1)
     raw = server.go()
@@ -202,7 +206,7 @@ def case_df(scratch):
         raw.request(READ, offset, length, DF)
         _, flags, kind, body = raw.recv_chunk()
         expect_equal((flags, kind), (1, CHUNK_DATA), "one chunk")
-        expect(body == struct.pack(">Q", offset) + data[offset:offset + length], "its data")
+        expect_data(body, struct.pack(">Q", offset) + data[offset:offset + length], "one chunk")
     raw.request(READ, 0, 4 * MIB)
     n, done = 0, False
     while not done:
@@ -283,7 +287,7 @@ def case_many_in_flight(scratch):
         sender.join()
         expect_equal(len(seen), n, "answers")
         for i, got in seen.items():
-            expect(got == data[i * 8192:i * 8192 + 5000 + i], f"data of request {i}")
+            expect_data(got, data[i * 8192:i * 8192 + 5000 + i], f"request {i}")
         server.stop()
 
 
@@ -317,7 +321,8 @@ def case_large_writes_in_a_stream(scratch):
         sender.join()
         expect_equal(got, expected, f"answers, in pieces of {n_piece}")
         error, data = raw.call(READ, 0, len(model))
-        expect(error == 0 and data == model, f"the data, in pieces of {n_piece}: error {error}")
+        expect_equal(error, 0, "read")
+        expect_data(data, model, f"in pieces of {n_piece}")
         server.stop()
 
 

@@ -12,7 +12,7 @@ import warnings
 
 from nbd_server import (ABORT, ACK, ERR, EXPORT_NAME, GO, IHAVEOPT, INFO, INFO_REP, INVALID, LIST, LIST_META, MIB,
                         READ, REPLY_MAGIC, STARTTLS, STRUCTURED_REPLY, UNSUP, WRITE, Raw, expect, expect_equal, go_data)
-from harness import NQN, PATIENCE, Target, free_port, rblk, run, run_cases, wait_until
+from harness import NQN, PATIENCE, Target, expect_data, free_port, rblk, run, run_cases, wait_until
 
 USAGE, CONFIG, PRIVILEGE = 2, 3, 9
 warnings.simplefilter("ignore", DeprecationWarning)  # TLS 1.1, which must fail
@@ -283,7 +283,7 @@ def case_records_of_any_size(scratch, target, keys):
     for _ in reads:
         magic, error, cookie = struct.unpack(">IIQ", raw.recv(16))
         expect_equal((magic, error), (SIMPLE, 0), "a read")
-        expect(raw.recv(MIB) == data[cookie % 3 * MIB:(cookie % 3 + 1) * MIB], f"the data of {cookie}")
+        expect_data(raw.recv(MIB), data[cookie % 3 * MIB:(cookie % 3 + 1) * MIB], f"request {cookie}")
     plain = raw.sock.unwrap()  # the orderly end of TLS: the server ends, too
     plain.close()
     wait_until(lambda: not status_of(scratch, "tls")["connections"], "the connection is over")

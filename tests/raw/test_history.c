@@ -125,8 +125,10 @@ static uint32_t value_at(const char *at)
 
 	memcpy(&value, at, sizeof(value));
 	for (unsigned i = 0; i < BLOCK; i += sizeof(value))
-		if (memcmp(at + i, &value, sizeof(value)) != 0)
-			_exit(2); /* torn */
+		if (memcmp(at + i, &value, sizeof(value)) != 0) {
+			dprintf(STDOUT_FILENO, "# wrong data: a block is torn at byte %u\n", i);
+			_exit(2);
+		}
 	return value;
 }
 

@@ -183,10 +183,10 @@ def copy(url, disk):
         at += size
     with open(disk, "rb") as f:
         if f.read(len(data)) != data:
-            raise Failure("the target's file differs")
+            raise Failure("wrong data in the target's file")
     for at in range(0, len(data), 131072):
         if session.read(at // 512, 131072) != data[at:at + 131072]:
-            raise Failure(f"what was read at {at} differs")
+            raise Failure(f"wrong data: read at {at}")
 
 
 # ---- containers ---------------------------------------------------------------------

@@ -263,14 +263,15 @@ static bool is_right(const struct keeper *k, uint64_t block, const char *data)
 	for (unsigned at = 0; at < BYTES; at += sizeof(stamp)) {
 		memcpy(&stamp, data + at, sizeof(stamp));
 		if (memcmp(&stamp, &first, sizeof(stamp)) != 0) {
-			printf("# block %lu is torn at byte %u\n", (unsigned long)block, at);
+			printf("# wrong data: block %lu is torn at byte %u\n", (unsigned long)block,
+			       at);
 			return false;
 		}
 	}
 	if (first.version >= k->acknowledged[block] && first.version <= k->sent[block] &&
 	    (first.block == block || !first.version))
 		return true;
-	printf("# block %lu: holds version %lu of %lu; %lu was acknowledged, %lu sent\n",
+	printf("# wrong data: block %lu holds version %lu of %lu; %lu was acknowledged, %lu sent\n",
 	       (unsigned long)block, (unsigned long)first.version, (unsigned long)first.block,
 	       (unsigned long)k->acknowledged[block], (unsigned long)k->sent[block]);
 	return false;

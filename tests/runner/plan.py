@@ -1,0 +1,79 @@
+"""Which programs run: the gate's, all of them, or those that a change touches."""
+
+import json
+import os
+import subprocess
+
+from program import ROOT, USUAL_LIMIT_S, Program
+
+PROFILES = ("dev", "asan", "tsan")
+# The gate: all suites of whole programs and of parts in the developer's build; with AddressSanitizer those whose
+# input comes from outside.
+GATE = {
+    "dev": ("lint", "runner", "unit", "transport", "softrdma", "raw", "storm", "failnth", "initiator", "nbd", "loop",
+            "library"),
+    "asan": ("unit", "raw", "storm", "failnth", "initiator", "nbd"),
+}
+GATE_SUITES = {suite for suites in GATE.values() for suite in suites}
+# Marks of a test in meson, behind its suite. deep: not in the gate; deep-asan: not in the gate's AddressSanitizer;
+# gate: a sample, of which the deep run has the whole. once: in one profile only, for it checks the sources or foreign
+# programs and no instrumented code. no-tsan: not under ThreadSanitizer, for it has one thread, or checks what people
+# read, in programs whose threads other tests look at.
+MARKS = {"deep", "deep-asan", "gate", "once", "no-tsan"}
+# Suites of the deep run with builds of their own, not one for each profile.
+EXTRAS = ("fuzz", "vm")
+# Suites that skip without packages of their own (tools/packages).
+WITH_PACKAGES = ("ceph", "model")
+
+
+class Plan:
+    """The programs of one run. suites: only these; none: all. One that the gate has not, and that is named, runs as in
+    the deep run."""
+
+    def __init__(self, is_deep, profiles, suites):
+        self.is_deep = is_deep
+        self.suites = set(suites)
+        wanted = profiles or (PROFILES if is_deep else tuple(GATE))
+        self.profiles = [p for p in PROFILES if p in wanted]
+        self.first = self.profiles[0]
+        self.is_whole = not (suites or profiles)
+        self.extras = [e for e in EXTRAS if e in self.suites or is_deep and self.is_whole]
+
+    def may_run(self, suite):
+        return suite in self.suites or self.is_deep and not self.suites
+
+    def wants(self, profile, suite, marks):
+        if self.suites and suite not in self.suites:
+            return False
+        if "once" in marks and profile != self.first or "no-tsan" in marks and profile == "tsan":
+            return False
+        if self.is_deep or suite not in GATE_SUITES and self.suites:
+            return "gate" not in marks
+        return suite in GATE.get(profile, ()) and not marks & {"deep", "deep-" + profile}
+
+    def programs(self, profile, directory):
+        """[(program, ids of the targets that it needs)], in meson's order."""
+        for test in introspect("tests", directory):
+            suite, *marks = [name.split(":")[-1] for name in test["suite"]]
+            unknown = set(marks) - MARKS
+            if unknown:
+                raise ValueError(f"{test['name']} has an unknown mark: {', '.join(sorted(unknown))}")
+            if self.wants(profile, suite, set(marks)):
+                yield Program(profile, suite, test["name"], tuple(test["cmd"]), test.get("env", {}),
+                              test.get("workdir") or ROOT, test.get("timeout") or USUAL_LIMIT_S,
+                              test.get("priority") or 0), test["depends"]
+
+    def needs(self, profile, directory):
+        """The targets of ninja. The first profile, which is the developer's, is built as a whole."""
+        if profile == self.first:
+            return ["all"]
+        files = {target["id"]: [os.path.relpath(name, directory) for name in target["filename"]]
+                 for target in introspect("targets", directory)}
+        wanted = {need for _, needs in self.programs(profile, directory) for need in needs}
+        return sorted(name for need in wanted for name in files[need])
+
+
+def introspect(what, directory):
+    text = subprocess.run(["meson", "introspect", "--" + what, directory], cwd=ROOT, check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(text)

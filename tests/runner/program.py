@@ -1,0 +1,130 @@
+"""One test program: how it is started, ended with all of its processes, and reported."""
+
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from verdict import Counts, judge, never_weather, telling
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+UNSTEADY = os.path.join(ROOT, "build", "unsteady")
+USUAL_LIMIT_S = 900
+LINES_MAX = 160
+MARK = f"RBLK_TEST_PROGRAM={os.getpid()}."
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A test as meson describes it, or one of the runner's own. priority: about how many seconds it takes."""
+    profile: str
+    suite: str
+    name: str
+    command: tuple
+    env: dict = dataclasses.field(default_factory=dict)
+    folder: str = ROOT
+    limit_s: int = USUAL_LIMIT_S
+    priority: int = 0
+
+    @property
+    def title(self):
+        return f"{self.profile}/{self.suite}/{self.name}"
+
+    def run(self):
+        start = time.monotonic()
+        try:
+            status, output, cpu_s = run_to_end(self)
+        except OSError as error:
+            status, output, cpu_s = 127, f"it does not start: {error}", 0
+        counts, notes = judge(status, output)
+        return Outcome(self, counts._replace(cpu_s=cpu_s), notes, output, time.monotonic() - start,
+                       never_weather(status, output) if counts.failed else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """grave: the reason why a second try cannot clear the failure, or None."""
+    program: object
+    counts: Counts
+    notes: list
+    output: str
+    wall_s: float
+    grave: str
+
+    def report(self):
+        """A line, and the reasons of failures and skips with their output. One call: other threads print, too."""
+        c = self.counts
+        lines = [f"{self.program.title:48} {c.passed:4} passed {c.failed:3} failed {c.skipped:3} skipped "
+                 f"{self.wall_s:7.1f} s {c.cpu_s:6.1f} s CPU"]
+        lines += [f"    {note}" for note in self.notes]
+        if c.failed:
+            lines += self.explanation()
+        print("\n".join(lines), flush=True)
+
+    def explanation(self):
+        lines = telling(self.output)
+        if len(lines) > LINES_MAX:  # a sanitizer reports at the head, a test at the end
+            lines = lines[:LINES_MAX // 2] + ["..."] + lines[-LINES_MAX // 2:]
+        return [f"    | {line}" for line in lines]
+
+    def keep(self):
+        """Writes the whole output to a file in build/unsteady. Returns its path from the root."""
+        os.makedirs(UNSTEADY, exist_ok=True)
+        path = os.path.join(UNSTEADY, re.sub(r"[^\w.-]+", ".", self.program.title) + ".log")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.output)
+        return os.path.relpath(path, ROOT)
+
+
+def environment(program, mark):
+    env = {**os.environ, **program.env, **dict([mark.split("=")])}
+    # by default every process under ThreadSanitizer waits a second before it ends
+    env["TSAN_OPTIONS"] = env.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=20"
+    env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":handle_sigill=1"  # undefined behaviour: native/asan.ini
+    return env
+
+
+def run_to_end(program):
+    """Runs a program in a session of its own, and ends all of its processes before the next one. Returns (status or
+    None, output, CPU time of it and of the children that were waited for)."""
+    mark = f"{MARK}{time.monotonic_ns()}"
+    process = subprocess.Popen(program.command, cwd=program.folder, env=environment(program, mark),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace", start_new_session=True)
+    is_late = threading.Event()
+    timer = threading.Timer(program.limit_s, lambda: (is_late.set(), end_all_with(mark)))
+    timer.start()
+    try:
+        output, cpu_s = end_of(process)
+        return None if is_late.is_set() else process.returncode, output, cpu_s
+    finally:
+        timer.cancel()
+        end_all_with(mark)
+
+
+def end_of(process):
+    """Returns its output, and the CPU time of it and of the children that were waited for."""
+    with process.stdout:
+        output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return output, usage.ru_utime + usage.ru_stime
+
+
+def end_all_with(mark):
+    """Kills the processes with this in their environment, in any session."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark.encode() in file.read():
+                    os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            continue  # it has ended
+
+
+def end_all():
+    """Kills the processes of every program of this run."""
+    end_all_with(MARK)

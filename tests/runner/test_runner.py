@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+"""The runner: planted failures of each kind, a program that is unsteady, the order and the number of programs."""
+
+import io
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+import time
+from contextlib import redirect_stdout
+
+import jobs
+import pace
+import program
+import second_look
+from plan import GATE_SUITES, Plan
+from program import Program
+from verdict import judge, never_weather, total_of
+
+SCRATCH = tempfile.mkdtemp(prefix="rblk-runner.")
+program.UNSTEADY = second_look.UNSTEADY = os.path.join(program.ROOT, "build", "unsteady-of-test_runner")
+
+
+def new_program(name, script, **more):
+    """A program that counts its tries: `tries` is the number of this one."""
+    counter = os.path.join(SCRATCH, name)
+    script = f"""
+import os, sys, time
+with open({counter!r}, "a") as f:
+    f.write("x")
+tries = os.path.getsize({counter!r})
+{textwrap.dedent(script)}"""
+    return Program("dev", "planted", name, (sys.executable, "-c", script), **more)
+
+
+def n_tries(planted):
+    return os.path.getsize(os.path.join(SCRATCH, planted.name))
+
+
+def look_at(*programs, is_strict=False):
+    """(counts of the run, names of the unsteady, what was printed)"""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        final, unsteady = second_look.look_again([p.run() for p in programs], is_strict)
+        second_look.report(unsteady)
+    return total_of(o.counts for o in final), [o.program.name for o in unsteady], said.getvalue()
+
+
+PASSES = "print('1..1\\nok 1 - it')"
+FAILS_FIRST = "print('1..1\\n' + ('not ok' if tries == 1 else 'ok'), '1 - it\\n# in a hurry')"
+
+
+def a_failure_is_red():
+    planted = new_program("steady", "print('1..2\\nok 1 - a\\nnot ok 2 - b')")
+    counts, unsteady, _ = look_at(planted)
+    assert (counts.failed, counts.passed, unsteady, n_tries(planted)) == (1, 1, [], 2), counts
+
+
+def an_unsteady_program_is_named():
+    planted = new_program("unsteady", FAILS_FIRST)
+    counts, unsteady, said = look_at(planted, new_program("good", PASSES))
+    assert (counts.passed, counts.failed, unsteady) == (2, 0, ["unsteady"]), counts
+    assert "unsteady: dev/planted/unsteady failed" in said and "| # in a hurry" in said, said
+    kept = os.path.join(program.UNSTEADY, "dev.planted.unsteady.log")
+    with open(kept, encoding="utf-8") as file:
+        assert "not ok 1 - it" in file.read()
+
+
+def more_than_two_are_no_weather():
+    planted = [new_program(f"many{i}", FAILS_FIRST) for i in range(3)]
+    counts, unsteady, _ = look_at(*planted)
+    assert (counts.failed, unsteady, [n_tries(p) for p in planted]) == (3, [], [1, 1, 1]), counts
+
+
+def strict_is_strict():
+    planted = new_program("strict", FAILS_FIRST)
+    counts, unsteady, _ = look_at(planted, is_strict=True)
+    assert (counts.failed, unsteady, n_tries(planted)) == (1, [], 1), counts
+
+
+GRAVE = {
+    "crash": "import signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    "abort": "print('not ok 1 - it', flush=True); os.abort()",
+    "crash of another": "print('not ok 1 - it\\n# rblkd ended with -6:')",
+    "message of a crash": "print('not ok 1 - it\\n#   rblkd: SIGSEGV in thread poller-0, at address 0x0')",
+    "address": "print('not ok 1 - it\\n# ==7==ERROR: AddressSanitizer: heap-use-after-free on address')",
+    "thread": "print('not ok 1 - it\\nWARNING: ThreadSanitizer: data race (pid=7)')",
+    "leak": "print('ok 1 - it\\n==7==ERROR: LeakSanitizer: detected memory leaks'); sys.exit(23)",
+    "descriptors": "print('not ok 1 - it\\n# timed out waiting for: no file descriptor leaks')",
+    "wrong byte": "print('not ok 1 - it\\n# wrong data: read back: 4096 bytes of 4096')",
+    "wrong byte of an answer": "print(\"not ok 1 - it\\n# read: got (0, b'x'), wanted (0, b'y')\")",
+    "wrong byte of fio": "print('not ok 1 - it\\n# verify: bad header rand_seed 3, wanted 4')",
+    "wrong byte of cmocka": "print('not ok 1 - it\\n# difference at offset 17 0x01 0x02')",
+}
+
+
+def grave_failures_are_red_at_once():
+    for name, script in GRAVE.items():
+        planted = new_program(name, f"if tries > 1:\n    {PASSES}\n    sys.exit(0)\n{script}")
+        counts, unsteady, said = look_at(planted)
+        assert (counts.failed, unsteady, n_tries(planted)) == (1, [], 1), (name, counts, said)
+        assert "no second try: dev/planted/" in said, said
+
+
+def passed_cases_say_nothing():
+    output = "ok 1 - nothing leaks\nok 2 - wrong data: refused\nnot ok 3 - late"
+    assert never_weather(1, output) is None
+    assert never_weather(1, output + "\n# it leaks") == "a leak"
+
+
+def what_has_no_result_has_failed():
+    assert judge(0, "")[0].failed == 1
+    assert judge(3, "ok 1 - it")[0].failed == 1
+    assert judge(None, "ok 1 - it")[0].failed == 1
+    assert judge(77, "no device")[0].skipped == 1
+
+
+def time_is_up_for_all_of_its_processes():
+    planted = new_program("late", """
+        import subprocess
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        print(child.pid, flush=True)
+        child.wait()""", limit_s=1)
+    outcome = planted.run()
+    pid = outcome.output.split()[0]
+    assert outcome.counts.failed == 1 and "ran out of time" in outcome.notes[-1], outcome
+    deadline = time.monotonic() + 60
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            if stat.read().split(") ")[1][0] == "Z":
+                break  # process 1 has yet to reap it
+    else:
+        assert not os.path.exists(f"/proc/{pid}")
+
+
+def a_program_that_does_not_start_has_failed():
+    outcome = Program("dev", "planted", "missing", ("/nonexistent/program",)).run()
+    assert outcome.counts.failed == 1 and "does not start" in outcome.output, outcome
+
+
+def the_long_ones_begin_first():
+    file = os.path.join(SCRATCH, "order")
+    all_jobs = jobs.Jobs(1)
+    for name, priority in (("short", 1), ("long", 90), ("usual", 30)):
+        all_jobs.add([Program("dev", "planted", name, ("sh", "-c", f"echo {name} >>{file}; echo ok 1"), priority=priority)])
+    all_jobs.complete()
+    with redirect_stdout(io.StringIO()):
+        all_jobs.run()
+    with open(file, encoding="ascii") as lines:
+        assert lines.read().split() == ["long", "usual", "short"]
+    assert total_of(o.counts for o in all_jobs.outcomes).passed == 3
+
+
+class FakeTicks:
+    def __init__(self, busy):
+        self.busy = busy
+
+    def shares(self):
+        return self.busy, 0
+
+
+def the_load_decides():
+    for busy, wanted in ((0.5, True), (0.99, False)):
+        measured = pace.Pace()
+        measured.ticks, measured.sampled_at = FakeTicks(busy), 0
+        assert measured.may_begin(0) and measured.may_begin(measured.least - 1)
+        assert measured.may_begin(measured.least) == wanted
+        assert not measured.may_begin(measured.least), "one a sample"
+        measured.sampled_at = 0
+        assert not measured.may_begin(measured.most)
+    assert pace.Pace(3).may_begin(2) and not pace.Pace(3).may_begin(3)
+
+
+def each_program_is_in_the_gate_or_in_the_deep_run():
+    gate, deep, tsan = Plan(False, [], []), Plan(True, [], []), Plan(True, ["tsan"], [])
+    assert (gate.profiles, deep.profiles, tsan.profiles) == (["dev", "asan"], ["dev", "asan", "tsan"], ["tsan"])
+    assert (gate.extras, deep.extras, tsan.extras) == ([], ["fuzz", "vm"], [])
+    assert gate.wants("dev", "loop", set()) and not gate.wants("asan", "loop", set())
+    assert gate.wants("asan", "raw", set()) and not gate.wants("asan", "raw", {"deep-asan"})
+    assert gate.wants("dev", "raw", {"deep-asan"}) and not gate.wants("dev", "raw", {"deep"})
+    assert gate.wants("dev", "storm", {"gate"}) and not deep.wants("dev", "storm", {"gate"})
+    assert not gate.wants("dev", "ceph", {"once"}) and Plan(False, [], ["ceph"]).wants("dev", "ceph", {"once"})
+    assert not deep.wants("asan", "lint", {"once"}) and not deep.wants("tsan", "unit", {"no-tsan"})
+    for suite in GATE_SUITES | {"ceph", "model", "packaging"}:
+        for profile in deep.profiles:
+            assert deep.wants(profile, suite, {"deep"})
+
+
+CASES = [a_failure_is_red, an_unsteady_program_is_named, more_than_two_are_no_weather, strict_is_strict,
+         grave_failures_are_red_at_once, passed_cases_say_nothing, what_has_no_result_has_failed,
+         time_is_up_for_all_of_its_processes, a_program_that_does_not_start_has_failed, the_long_ones_begin_first,
+         the_load_decides, each_program_is_in_the_gate_or_in_the_deep_run]
+
+
+def main():
+    n_failed = 0
+    print(f"1..{len(CASES)}")
+    for i, case in enumerate(CASES, 1):
+        try:
+            case()
+            print(f"ok {i} - {case.__name__}", flush=True)
+        except Exception as error:  # noqa: a test's own mistakes are failures too
+            n_failed += 1
+            print(f"not ok {i} - {case.__name__}\n# {error!r}", flush=True)
+    shutil.rmtree(SCRATCH)
+    shutil.rmtree(program.UNSTEADY, ignore_errors=True)
+    return 1 if n_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,7 @@ import time
 from contextlib import redirect_stdout
 
 import jobs
+import machines
 import pace
 import program
 import second_look
@@ -187,10 +188,46 @@ def each_program_is_in_the_gate_or_in_the_deep_run():
             assert deep.wants(profile, suite, {"deep"})
 
 
+SUITE = """#!/bin/sh
+case "$*" in
+"--on 6.12/rxe late.sh") printf '1..1\\nok 1 - late on 6.12 rxe # 9.0s, 5s CPU, 12 checks\\n# 1 passed\\n' ;;
+"--on 6.1/siw wrong.sh") exit 9 ;;
+*) cat <<'EOF'
+1..4
+ok 1 - selftest # 3.5s, 2s CPU, 7 checks
+not ok 2 - late on 6.12 rxe # 600.0s, 50s CPU, 12 checks, 1 failed, exit 1
+    ok 1 - it starts
+    not ok 2 - it ends in time
+ok 3 - good on 6.1 rxe # 30.0s, 20s CPU, 5 checks
+    6.1 does not boot at once
+ok 4 - other on 6.1 siw # SKIP no program
+EOF
+esac
+"""
+
+
+def machines_get_a_second_try():
+    machines.SUITE = os.path.join(SCRATCH, "suite")
+    with open(machines.SUITE, "w", encoding="ascii") as file:
+        file.write(SUITE)
+    os.chmod(machines.SUITE, 0o755)
+    said = io.StringIO()
+    with redirect_stdout(said):
+        outcomes = machines.run_all()
+        final, unsteady = second_look.look_again(outcomes, False)
+        second_look.report(unsteady)
+    assert [tuple(o.counts) for o in outcomes] == [(7, 0, 0, 2), (11, 1, 0, 50), (5, 0, 0, 20), (0, 0, 1, 0)], outcomes
+    assert tuple(total_of(o.counts for o in final)) == (24, 0, 1, 27), final
+    assert "unsteady: dev/vm/late on 6.12 rxe" in said.getvalue() and "it ends in time" in said.getvalue()
+    with redirect_stdout(io.StringIO()):
+        lost = machines.run((machines.SUITE, "--on", "6.1/siw", "wrong.sh"))
+    assert lost[0].counts.failed == 1 and lost[0].grave, lost
+
+
 CASES = [a_failure_is_red, an_unsteady_program_is_named, more_than_two_are_no_weather, strict_is_strict,
          grave_failures_are_red_at_once, passed_cases_say_nothing, what_has_no_result_has_failed,
          time_is_up_for_all_of_its_processes, a_program_that_does_not_start_has_failed, the_long_ones_begin_first,
-         the_load_decides, each_program_is_in_the_gate_or_in_the_deep_run]
+         the_load_decides, machines_get_a_second_try, each_program_is_in_the_gate_or_in_the_deep_run]
 
 
 def main():

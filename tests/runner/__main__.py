@@ -116,6 +116,8 @@ def main():
     second_look.report(unsteady)
     busy, nice = ticks.shares()
     total = total_of(o.counts for o in outcomes)
+    if not sum(total[:3]):
+        print("\nnone of the gate's programs is wanted: with --deep there are more")
     print(f"\nin {(time.monotonic() - start) / 60:.1f} minutes, processors {100 * (busy + nice):.0f} % busy"
           + (f", {len(unsteady)} unsteady" if unsteady else ""))
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")

@@ -27,12 +27,12 @@ WITH_PACKAGES = ("ceph", "model")
 
 
 class Plan:
-    """The programs of one run. suites: only these; none: all. One that the gate has not, and that is named, runs as in
-    the deep run."""
+    """The programs of one run. suites: only these; none: all."""
 
     def __init__(self, is_deep, profiles, suites):
         self.is_deep = is_deep
         self.suites = set(suites)
+        self.is_named_profile = bool(profiles)
         wanted = profiles or (PROFILES if is_deep else tuple(GATE))
         self.profiles = [p for p in PROFILES if p in wanted]
         self.first = self.profiles[0]
@@ -42,12 +42,17 @@ class Plan:
     def may_run(self, suite):
         return suite in self.suites or self.is_deep and not self.suites
 
+    def is_deep_for(self, profile, suite):
+        """A suite that is named, and that the gate has not, runs as in the deep run; so in a build that is named."""
+        gate = GATE.get(profile, ()) if self.is_named_profile else GATE_SUITES
+        return self.is_deep or suite in self.suites and suite not in gate
+
     def wants(self, profile, suite, marks):
         if self.suites and suite not in self.suites:
             return False
         if "once" in marks and profile != self.first or "no-tsan" in marks and profile == "tsan":
             return False
-        if self.is_deep or suite not in GATE_SUITES and self.suites:
+        if self.is_deep_for(profile, suite):
             return "gate" not in marks
         return suite in GATE.get(profile, ()) and not marks & {"deep", "deep-" + profile}
 

@@ -182,6 +182,9 @@ def each_program_is_in_the_gate_or_in_the_deep_run():
     assert gate.wants("dev", "raw", {"deep-asan"}) and not gate.wants("dev", "raw", {"deep"})
     assert gate.wants("dev", "storm", {"gate"}) and not deep.wants("dev", "storm", {"gate"})
     assert not gate.wants("dev", "ceph", {"once"}) and Plan(False, [], ["ceph"]).wants("dev", "ceph", {"once"})
+    assert Plan(False, ["tsan"], ["loop"]).wants("tsan", "loop", {"deep"})
+    assert not Plan(False, ["dev"], ["loop"]).wants("dev", "loop", {"deep"})
+    assert not Plan(False, [], ["loop"]).wants("asan", "loop", set())
     assert not deep.wants("asan", "lint", {"once"}) and not deep.wants("tsan", "unit", {"no-tsan"})
     for suite in GATE_SUITES | {"ceph", "model", "packaging"}:
         for profile in deep.profiles:

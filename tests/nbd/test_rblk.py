@@ -8,10 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 from nbd_server import MIB, expect, expect_equal
-from harness import NQN, PATIENCE, RBLK, Target, expect_data, rblk, run, run_cases, stand_still, wait_until
+from harness import NQN, PATIENCE, RBLK, Target, ask, expect_data, rblk, run, run_cases, stand_still, wait_until
 
 BUSY, NOT_FOUND, USAGE, UNREACHABLE = 5, 4, 2, 7
 NAMESPACES = ["nsid: 1, ram: 16MiB", "nsid: 7, ram: 16MiB, block_size: 4096"]
@@ -63,6 +64,39 @@ def case_names(scratch, target, where):
     expect_equal([f for f in os.listdir(scratch.file("run/volumes")) if not f.startswith(".")], [],
                  "what is left in the run directory")
     expect_equal(volumes(scratch), [], "volumes")
+
+
+def case_detach_asks_again_while_a_client_leaves(scratch, target, where):
+    """A volume process that has not read yet that its client closed its socket: it refuses once. Played by this test,
+    with the status of a real one."""
+    attach(scratch, where, "--name", "x")
+    path = scratch.file("run/volumes/x.sock")
+    status = ask(path, "status")
+    rblk(scratch, "detach", "x")
+    refusals = [{"code": BUSY, "message": "x is busy: used by pid 1"}]
+    asked = []
+    with subprocess.Popen(["sleep", "infinity"]) as process, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            while True:
+                with listener.accept()[0] as s, s.makefile("rw") as lines:
+                    question = json.loads(lines.readline())
+                    asked.append(question["method"])
+                    answer = {"jsonrpc": "2.0", "id": question["id"], "result": dict(status, pid=process.pid)}
+                    if question["method"] == "detach" and refusals:
+                        answer["error"] = refusals.pop()
+                        del answer["result"]
+                    elif question["method"] == "detach":
+                        process.kill()
+                    lines.write(json.dumps(answer) + "\n")
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            rblk(scratch, "detach", "x")
+        finally:
+            process.kill()
+    expect_equal(asked.count("detach"), 2, "times that it was asked to end")
 
 
 def case_name_taken_by_another(scratch, target, where):

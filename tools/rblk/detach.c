@@ -29,6 +29,8 @@ static const char program[] = "rblk detach";
 
 enum {
 	CALL_TIMEOUT_MS = 5000,
+	LEAVING_MS = 1000, /* a client's closed socket is noticed within that time */
+	AGAIN_MS = 20,
 };
 
 struct detach {
@@ -75,22 +77,44 @@ static void remove_empty_log(const char *name)
 		unlink(path);
 }
 
+static int call_detach(const struct detach *detach, const char *path, struct error *ret_said)
+{
+	struct json_object *params = json_object_new_object(), *result = NULL;
+	int r;
+
+	json_object_object_add(params, "force", json_object_new_boolean(detach->is_forced));
+	r = rpc_call(path, "detach", params, CALL_TIMEOUT_MS, &result, ret_said);
+	json_object_put(params);
+	json_object_put(result);
+	return r;
+}
+
+/* A client that closed its socket just now is still there for the process, until it reads that. So
+ * a script that detaches after its last client is not refused. */
+static int ask_to_end(const struct detach *detach, const char *path, struct error *ret_said)
+{
+	int r = call_detach(detach, path, ret_said);
+	uint64_t deadline = clock_ns() + LEAVING_MS * NSEC_PER_MSEC;
+
+	while (r == -EREMOTEIO && ret_said->code == EXIT_BUSY && clock_ns() < deadline) {
+		clock_sleep_ns(AGAIN_MS * NSEC_PER_MSEC);
+		*ret_said = (struct error){0};
+		r = call_detach(detach, path, ret_said);
+	}
+	return r;
+}
+
 /* The pidfd was opened before the call, so the wait is for this process and no other that gets its
  * number. A process that does not even answer is killed, if the user has forced it. */
 static int end_process(const struct detach *detach, const char *name, int pidfd,
 		       struct error *error)
 {
-	struct json_object *params = json_object_new_object(), *result = NULL;
 	struct error said = {0};
 	char path[PATH_MAX];
 	int r = run_dir_path(path, name, "sock", error);
 
-	if (r == 0) {
-		json_object_object_add(params, "force", json_object_new_boolean(detach->is_forced));
-		r = rpc_call(path, "detach", params, CALL_TIMEOUT_MS, &result, &said);
-	}
-	json_object_put(params);
-	json_object_put(result);
+	if (r == 0)
+		r = ask_to_end(detach, path, &said);
 	if (r < 0 && !(detach->is_forced && r != -EREMOTEIO))
 		return fail_call(name, r, &said, error);
 	if (wait_for_end(pidfd, detach->wait_ns) == 0)

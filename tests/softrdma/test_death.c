@@ -12,9 +12,11 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +47,39 @@ static int count_maps(void)
 		n += strstr(line, "memfd:softrdma") != NULL;
 	fclose(f);
 	return n;
+}
+
+/* Whether another process is connected: one that starts looks at each that it finds. */
+static bool has_strangers(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	bool found = false;
+	struct dirent *e;
+
+	while ((e = readdir(d))) {
+		struct ucred peer_of;
+		socklen_t n = sizeof(peer_of);
+
+		if (!getsockopt(atoi(e->d_name), SOL_SOCKET, SO_PEERCRED, &peer_of, &n))
+			found |= peer_of.pid > 0 && peer_of.pid != getpid();
+	}
+	closedir(d);
+	return found;
+}
+
+/* Before and behind the count, so that it is of this process alone. */
+static void count_own(void)
+{
+	bool is_alone = false;
+
+	for (int i = 0; i < RIG_PATIENCE_MS / 10 && !is_alone; i++) {
+		usleep(10000);
+		is_alone = !has_strangers();
+		n_fds = count_fds();
+		n_maps = count_maps();
+		is_alone = is_alone && !has_strangers();
+	}
+	assert_true(is_alone);
 }
 
 static void expect_event(enum rdma_cm_event_type type)
@@ -145,9 +180,7 @@ static int setup(void **state)
 	assert_int_equal(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&sin), 0);
 	assert_int_equal(rdma_listen(listener, 4), 0);
-	usleep(10000);
-	n_fds = count_fds();
-	n_maps = count_maps();
+	count_own();
 	return 0;
 }
 
@@ -160,12 +193,11 @@ static int teardown(void **state)
 	}
 	kill(-peer, SIGKILL);
 	waitpid(peer, NULL, 0);
-	for (int i = 0; i < RIG_PATIENCE_MS / 10 && (count_fds() > n_fds || count_maps() > n_maps);
-	     i++)
+	for (int i = 0;
+	     i < RIG_PATIENCE_MS / 10 && (count_fds() != n_fds || count_maps() != n_maps); i++)
 		usleep(10000);
-	/* fewer: at the beginning, a program beside this one had connected to it for a moment */
-	assert_true(count_fds() <= n_fds);
-	assert_true(count_maps() <= n_maps);
+	assert_int_equal(count_fds(), n_fds);
+	assert_int_equal(count_maps(), n_maps);
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(channel);
 	return 0;

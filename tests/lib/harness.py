@@ -35,6 +35,7 @@ NQN = "nqn.2026-01.org.example:test"
 # A ram namespace with this uuid is, for its hosts, the same after a restart, though empty.
 LASTING = "uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
 SANITIZER_REPORT = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak)Sanitizer|runtime error:")
+CRASH = re.compile(r"\bSIG(SEGV|ABRT|BUS|ILL|FPE) in thread")  # base/fatal.c
 
 
 def restore_signals():
@@ -382,9 +383,14 @@ def expect_no_reports(scratch):
         expect(not SANITIZER_REPORT.search(text), f"sanitizer report in {name}:\n{text[-6000:]}")
 
 
+def telling_lines(text):
+    """The end of a log, and what a crash or a sanitizer said before: the runner must see that."""
+    lines = text.splitlines()
+    return [line for line in lines[:-40] if CRASH.search(line) or SANITIZER_REPORT.search(line)] + lines[-40:]
+
+
 def show_logs(scratch):
-    return "".join(f"\n# {name}:\n#   " + "\n#   ".join(text.splitlines()[-40:])
-                   for name, text in logs(scratch))
+    return "".join(f"\n# {name}:\n#   " + "\n#   ".join(telling_lines(text)) for name, text in logs(scratch))
 
 
 def end_all(scratch):

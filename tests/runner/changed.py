@@ -4,7 +4,7 @@ import subprocess
 
 from program import ROOT
 
-# The longest path that a file begins with decides; tests/lint/changed.py holds the table complete. ALL: the gate.
+# The longest path that a file begins with decides; tests/lint/suites.py holds the table complete. ALL: the gate.
 # A suite that is only in the deep run stands here for its own files alone: a machine takes longer than the gate.
 ALL = "*"
 TOUCHES = {

@@ -9,6 +9,7 @@ import time
 
 BUSY = 0.85  # of all processors, over the last SAMPLE_S
 SAMPLE_S = 0.5
+AGE_MAX_S = 5  # of an older sample, the load says nothing about now
 MOST_A_PROCESSOR = 8  # each has ports, folders and memory of its own
 
 
@@ -49,7 +50,9 @@ class Pace:
         """Whether another program may begin now. One a sample, because its load shows in the next one."""
         if n_running < self.least:
             return True
-        if n_running >= self.most or time.monotonic() < self.sampled_at + SAMPLE_S:
+        age_s = time.monotonic() - self.sampled_at
+        if n_running >= self.most or age_s < SAMPLE_S:
             return False
-        self.sampled_at = time.monotonic()
-        return self.ticks.shares()[0] < BUSY
+        self.sampled_at += age_s
+        busy, _ = self.ticks.shares()
+        return age_s < AGE_MAX_S and busy < BUSY

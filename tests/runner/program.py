@@ -11,7 +11,6 @@ import time
 from verdict import Counts, judge, never_weather, telling
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-UNSTEADY = os.path.join(ROOT, "build", "unsteady")
 USUAL_LIMIT_S = 900
 LINES_MAX = 160
 MARK = f"RBLK_TEST_PROGRAM={os.getpid()}."
@@ -70,10 +69,12 @@ class Outcome:
             lines = lines[:LINES_MAX // 2] + ["..."] + lines[-LINES_MAX // 2:]
         return [f"    | {line}" for line in lines]
 
-    def keep(self):
-        """Writes the whole output to a file in build/unsteady. Returns its path from the root."""
-        os.makedirs(UNSTEADY, exist_ok=True)
-        path = os.path.join(UNSTEADY, re.sub(r"[^\w.-]+", ".", self.program.title) + ".log")
+    def keep(self, folder):
+        """Writes the whole output to a new file in this folder. Returns its path from the root."""
+        os.makedirs(folder, exist_ok=True)
+        name = re.sub(r"[^\w.-]+", ".", self.program.title)
+        n_before = sum(kept.startswith(name + ".") for kept in os.listdir(folder))
+        path = os.path.join(folder, f"{name}.{n_before + 1}.log")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.output)
         return os.path.relpath(path, ROOT)

@@ -4,11 +4,13 @@ Such a program is unsteady: it counts as passed, and the end of the run names it
 that it is mended. More than a few of them in one run are no weather, nor are the failures of verdict.NEVER_WEATHER.
 """
 
+import os
 import shutil
 
 import machines
-from program import UNSTEADY
+from program import ROOT
 
+UNSTEADY = os.path.join(ROOT, "build", "unsteady")
 MAX_UNSTEADY = 2
 
 
@@ -46,5 +48,5 @@ def reason_not_to(failed, is_strict):
 
 def report(unsteady):
     for first in unsteady:
-        print(f"\nunsteady: {first.program.title} failed and passed alone; its whole output: {first.keep()}")
+        print(f"\nunsteady: {first.program.title} failed and passed alone; its whole output: {first.keep(UNSTEADY)}")
         print("\n".join([f"    {note}" for note in first.notes] + first.explanation()))

@@ -13,14 +13,13 @@ from contextlib import redirect_stdout
 import jobs
 import machines
 import pace
-import program
 import second_look
 from plan import GATE_SUITES, Plan
 from program import Program
 from verdict import judge, never_weather, total_of
 
 SCRATCH = tempfile.mkdtemp(prefix="rblk-runner.")
-program.UNSTEADY = second_look.UNSTEADY = os.path.join(program.ROOT, "build", "unsteady-of-test_runner")
+second_look.UNSTEADY = os.path.join(SCRATCH, "kept outputs")
 
 
 def new_program(name, script, **more):
@@ -63,7 +62,7 @@ def an_unsteady_program_is_named():
     counts, unsteady, said = look_at(planted, new_program("good", PASSES))
     assert (counts.passed, counts.failed, unsteady) == (2, 0, ["unsteady"]), counts
     assert "unsteady: dev/planted/unsteady failed" in said and "| # in a hurry" in said, said
-    kept = os.path.join(program.UNSTEADY, "dev.planted.unsteady.log")
+    kept = os.path.join(second_look.UNSTEADY, "dev.planted.unsteady.1.log")
     with open(kept, encoding="utf-8") as file:
         assert "not ok 1 - it" in file.read()
 
@@ -164,11 +163,14 @@ class FakeTicks:
 def the_load_decides():
     for busy, wanted in ((0.5, True), (0.99, False)):
         measured = pace.Pace()
-        measured.ticks, measured.sampled_at = FakeTicks(busy), 0
+        measured.ticks = FakeTicks(busy)
+        measured.sampled_at = time.monotonic() - pace.SAMPLE_S
         assert measured.may_begin(0) and measured.may_begin(measured.least - 1)
         assert measured.may_begin(measured.least) == wanted
         assert not measured.may_begin(measured.least), "one a sample"
-        measured.sampled_at = 0
+        measured.sampled_at = time.monotonic() - 60
+        assert not measured.may_begin(measured.least), "the load of a minute is not that of now"
+        measured.sampled_at = time.monotonic() - pace.SAMPLE_S
         assert not measured.may_begin(measured.most)
     assert pace.Pace(3).may_begin(2) and not pace.Pace(3).may_begin(3)
 
@@ -244,7 +246,6 @@ def main():
             n_failed += 1
             print(f"not ok {i} - {case.__name__}\n# {error!r}", flush=True)
     shutil.rmtree(SCRATCH)
-    shutil.rmtree(program.UNSTEADY, ignore_errors=True)
     return 1 if n_failed else 0
 
 

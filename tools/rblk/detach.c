@@ -29,7 +29,7 @@ static const char program[] = "rblk detach";
 
 enum {
 	CALL_TIMEOUT_MS = 5000,
-	LEAVING_MS = 1000, /* a client's closed socket is noticed within that time */
+	LEAVING_MS = 1000, /* for clients that are closing their connection */
 	AGAIN_MS = 20,
 };
 

@@ -3,8 +3,8 @@
  * The lane of the next command. I/O loop only.
  *
  * Usable are the lanes that are live and whose path has the best ANA state among those. With one
- * usable lane, queue->lane is it, and nothing of this file is on the data path. With several, an
- * obstacle sends each I/O through the list of held ones, where choose_lane is asked:
+ * usable lane, queue->lane is it, and nothing of this file is on the data path. With several,
+ * each I/O goes through the list of held ones, where choose_lane is asked:
  *
  *   round-robin   each in turn
  *   queue-depth   the one with the fewest commands in flight
@@ -64,12 +64,10 @@ void choose_look(struct volume_queue *queue)
 {
 	struct lane_choice *choice = &queue->choice;
 
-	queue->n_obstacles -= choose_has_choice(choice);
 	choice->n_usable = collect(choice, false);
 	if (!choice->n_usable)
 		choice->n_usable = collect(choice, true);
 	queue->lane = choice->n_usable ? choice->usable[0] : &choose_none;
-	queue->n_obstacles += choose_has_choice(choice);
 }
 
 void choose_join(struct lane *lane)

@@ -41,64 +41,11 @@
 enum {
 	RETRIES_MAX = 5,
 };
-#define RETRY_DELAY_NS (100 * NSEC_PER_MSEC)
 
-/* For the status, which control reads: plain stores of this one writer. */
-static void publish_held(struct volume_queue *queue)
-{
-	atomic_store_explicit(&queue->seen_held, queue->n_held, memory_order_relaxed);
-}
-
+/* For the status, which control reads: a plain store of this one writer. */
 static void publish(struct lane *lane)
 {
 	atomic_store_explicit(&lane->seen_in_flight, lane->table.n_in_flight, memory_order_relaxed);
-}
-
-/* ---- ends ---- */
-
-void io_finish_later(struct volume_queue *queue, struct volume_io *io, int error)
-{
-	io->error = error;
-	io->place = IO_ELSEWHERE;
-	list_add_tail(&queue->finished, &io->node);
-	loop_defer(queue->loop, &queue->finish_call);
-}
-
-__attribute__((noinline, cold)) void io_give_up(struct volume_queue *queue, struct volume_io *io)
-{
-	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR, NULL);
-	io_finish_later(queue, io, -EIO);
-}
-
-__attribute__((noinline, cold)) void io_end_unknown(struct volume_queue *queue,
-						    struct volume_io *io)
-{
-	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR,
-			     "the connection was lost, and the target may have done it or not");
-	io_finish_later(queue, io, -ECONNRESET);
-}
-
-void io_on_finish(struct loop_call *call)
-{
-	struct volume_queue *queue = container_of(call, struct volume_queue, finish_call);
-	struct list now, *node;
-
-	list_init(&now);
-	list_splice_tail(&now, &queue->finished);
-	while ((node = list_take_first(&now))) {
-		struct volume_io *io = list_entry(node, struct volume_io, node);
-
-		io->done(io, io->error);
-	}
-}
-
-void io_hold_first(struct volume_queue *queue, struct volume_io *io)
-{
-	list_add_head(&queue->held, &io->node);
-	io->place = IO_HELD;
-	queue->n_held++;
-	queue->n_obstacles++;
-	publish_held(queue);
 }
 
 void io_hold_again(struct lane *lane, struct volume_io *io)
@@ -117,30 +64,9 @@ void io_hold_again(struct lane *lane, struct volume_io *io)
 		io_hold_first(queue, io);
 }
 
-static struct volume_io *take_held(struct volume_queue *queue)
-{
-	struct list *node = list_take_first(&queue->held);
-	struct volume_io *io;
-
-	if (!node)
-		return NULL;
-	queue->n_held--;
-	queue->n_obstacles--;
-	publish_held(queue);
-	io = list_entry(node, struct volume_io, node);
-	io->place = IO_ELSEWHERE;
-	return io;
-}
-
 void io_fail_held(struct volume_queue *queue)
 {
-	struct volume_io *io;
-	struct list *node;
-
-	while ((io = take_held(queue)))
-		io_give_up(queue, io);
-	while ((node = list_take_first(&queue->waiting)))
-		io_give_up(queue, list_entry(node, struct volume_io, node));
+	io_give_up_all(queue);
 	io_fencing_fail(queue);
 }
 
@@ -228,72 +154,70 @@ static void begin(struct lane *lane, struct volume_io *io)
 {
 	if (finish_at_once(lane, io))
 		return;
+	io_move(io, IO_SENT);
 	if (io->op == VOLUME_COMPARE_AND_WRITE)
 		start_pair(lane, io);
 	else
 		start(lane, io, NULL);
 }
 
-static void start_retry_timer(struct volume_queue *queue)
-{
-	if (!loop_timer_is_running(&queue->retry_timer))
-		loop_timer_start(queue->loop, &queue->retry_timer, RETRY_DELAY_NS);
-}
-
-static void wait_for_retry(struct volume_queue *queue, struct volume_io *io)
-{
-	list_add_tail(&queue->waiting, &io->node);
-	io->place = IO_WAITING;
-	start_retry_timer(queue);
-}
-
-/* The Flush is the oldest held I/O. */
+/* Nothing serves the oldest held I/O now. */
 static void wait_for_path(struct volume_queue *queue, struct volume_io *io)
 {
-	take_held(queue);
+	io_take(queue, io);
 	if (clock_ns() - io->submit_ns < queue->retry_for_ns)
-		wait_for_retry(queue, io);
+		io_wait(queue, io);
 	else
 		io_give_up(queue, io);
 }
 
-/* With room for the I/O; NULL: there is none. */
-static struct lane *lane_for(struct volume_queue *queue, const struct volume_io *io,
-			     bool *ret_waits)
+static void start_on(struct lane *lane, struct volume_io *io)
 {
-	struct lane *lane = io->op == VOLUME_FLUSH
-				    ? io_flush_lane(queue, io, ret_waits)
-				    : choose_lane(queue, io->length - io->done_bytes);
-
-	/* Where there is too little for the second half, an answer is due, which makes it. */
-	if (lane && io->op == VOLUME_COMPARE_AND_WRITE && lane->limits.max_compare_bytes &&
-	    !lane_has_room_for_pair(lane))
-		return NULL;
-	return lane;
-}
-
-/* The oldest held I/O on a lane with room; false: there is none. */
-static bool start_one_held(struct volume_queue *queue)
-{
-	struct volume_io *io = list_entry(queue->held.next, struct volume_io, node);
-	bool waits = false;
-	struct lane *lane = lane_for(queue, io, &waits);
+	struct volume_queue *queue = lane->queue;
 	struct command *command;
 
-	if (waits)
-		wait_for_path(queue, io);
-	if (!lane)
-		return waits;
-	take_held(queue);
+	io_take(queue, io);
 	if (io_fencing_holds(queue, io)) {
 		io_fencing_add(queue, io);
-		return true;
+		return;
 	}
 	begin(lane, io);
 	command = io->command;
 	if (command && choose_has_choice(&queue->choice))
 		command->is_timed = true;
-	return true;
+}
+
+static struct io_way way_of(struct volume_queue *queue, const struct volume_io *io)
+{
+	struct lane *lane;
+
+	if (io->op == VOLUME_FLUSH)
+		return io_flush_way(queue, io);
+	lane = choose_lane(queue, io->length - io->done_bytes);
+	/* Where there is too little for the second half, an answer is due, which makes it. */
+	if (lane && io->op == VOLUME_COMPARE_AND_WRITE && lane->limits.max_compare_bytes &&
+	    !lane_has_room_for_pair(lane))
+		lane = NULL;
+	return io_way_by(lane);
+}
+
+/* The oldest held I/O leaves the held ones; false: there is no room for it. */
+static bool start_one_held(struct volume_queue *queue)
+{
+	struct volume_io *io = io_oldest_held(queue);
+	struct io_way way = way_of(queue, io);
+
+	switch (way.kind) {
+	case IO_WAY_LANE:
+		start_on(way.lane, io);
+		return true;
+	case IO_WAY_AWAY:
+		wait_for_path(queue, io);
+		return true;
+	case IO_WAY_FULL:
+		break;
+	}
+	return false;
 }
 
 static __attribute__((noinline)) void start_held(struct volume_queue *queue)
@@ -309,21 +233,24 @@ void io_pump(struct volume_queue *queue)
 }
 
 /* Apart, as all that few I/Os need. */
-static __attribute__((noinline)) void hold_last(struct volume_queue *queue, struct volume_io *io)
+static __attribute__((noinline)) void hold(struct volume_queue *queue, struct volume_io *io)
 {
-	list_add_tail(&queue->held, &io->node);
-	io->place = IO_HELD;
-	queue->n_held++;
-	queue->n_obstacles++;
-	publish_held(queue);
+	io_hold_last(queue, io);
 	io_pump(queue);
+}
+
+/* A new read or write may go past all that is here, to the one lane that there is. */
+static inline bool is_plain(const struct volume_queue *queue)
+{
+	return !queue->n_held && !queue->fencing.n && !queue->fencing.is_closed &&
+	       !choose_has_choice(&queue->choice);
 }
 
 void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 {
 	io->done_bytes = 0;
 	io->n_retries = 0;
-	io->place = IO_ELSEWHERE;
+	io->place = IO_TAKEN; /* it may be anything: a new I/O */
 	io->is_cancelled = false;
 	io->command = NULL;
 	io->submit_ns = queue->loop->now_ns;
@@ -333,11 +260,11 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 	}
 	if (io->op == VOLUME_FLUSH)
 		io_flush_begin(queue, io);
-	else if (io->op <= VOLUME_WRITE && !queue->n_obstacles && lane_has_room(queue->lane)) {
+	else if (io->op <= VOLUME_WRITE && is_plain(queue) && lane_has_room(queue->lane)) {
 		begin(queue->lane, io);
 		return;
 	}
-	hold_last(queue, io);
+	hold(queue, io);
 }
 
 /* ---- taken back ---- */
@@ -345,14 +272,21 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
 {
 	io->is_cancelled = true;
-	if (io->place == IO_ELSEWHERE || (io->place == IO_FENCING && !io_fencing_remove(queue, io)))
+	switch ((enum io_place)io->place) {
+	case IO_HELD:
+	case IO_WAITING:
+		io_take(queue, io);
+		break;
+	case IO_FENCING:
+		if (!io_fencing_remove(queue, io))
+			return false;
+		break;
+	case IO_TAKEN:
+	case IO_SENT:
+	case IO_FINISHED:
+	case IO_DONE:
 		return false;
-	if (io->place == IO_HELD) {
-		queue->n_held--;
-		queue->n_obstacles--;
-		publish_held(queue);
 	}
-	list_remove(&io->node);
 	io_finish_later(queue, io, -ECANCELED);
 	return true;
 }
@@ -379,12 +313,7 @@ void io_on_retry(struct loop_timer *timer)
 
 	choose_shun_none(queue);
 	io_before_held(queue);
-	while (!list_is_empty(&queue->waiting)) {
-		struct list *last = queue->waiting.prev;
-
-		list_remove(last);
-		io_hold_first(queue, list_entry(last, struct volume_io, node));
-	}
+	io_hold_waiting(queue);
 	io_pump(queue);
 }
 
@@ -435,7 +364,7 @@ static bool send_elsewhere(struct lane *lane, struct volume_io *io, enum nvme_st
 	if (!io_status_is_of_path(status) || queue->choice.n < 2 || io->is_cancelled ||
 	    !choose_shun(lane))
 		return false;
-	start_retry_timer(queue); /* it ends the shunning */
+	io_start_retry_timer(queue); /* it ends the shunning */
 	io_hold_first(queue, io);
 	return true;
 }
@@ -449,10 +378,10 @@ static __attribute__((noinline)) void fail_or_retry(struct lane *lane, struct vo
 	if (hold_for_namespace(lane, io, status) || send_elsewhere(lane, io, status))
 		return;
 	if (may_retry(queue, io, status)) {
-		wait_for_retry(queue, io);
+		io_wait(queue, io);
 	} else {
 		volume_io_errors_add(queue, io, status, NULL);
-		io->done(io, io_status_errno(status, io->op));
+		io_end(io, io_status_errno(status, io->op));
 	}
 }
 
@@ -466,9 +395,9 @@ static __attribute__((noinline)) void complete_flush(struct lane *lane, struct v
 		fail_flush(queue, io);
 	} else if (io_flush_is_over(lane, io)) {
 		io_stats_add(&queue->stats, io, queue->loop->now_ns);
-		io->done(io, 0);
+		io_end(io, 0);
 	} else if (io->is_cancelled) {
-		io->done(io, -ECANCELED);
+		io_end(io, -ECANCELED);
 	} else {
 		io_hold_first(queue, io); /* by another path, too */
 	}
@@ -500,9 +429,9 @@ static void complete_one(struct lane *lane, struct volume_io *io, uint64_t n_byt
 	io->done_bytes += n_bytes;
 	if (io->done_bytes >= io->length) {
 		io_stats_add(&queue->stats, io, queue->loop->now_ns);
-		io->done(io, 0);
+		io_end(io, 0);
 	} else if (io->is_cancelled) {
-		io->done(io, -ECANCELED);
+		io_end(io, -ECANCELED);
 	} else {
 		io_hold_first(queue, io); /* the next part */
 	}
@@ -539,17 +468,17 @@ static void settle_pair(struct lane *lane, struct volume_io *io, enum nvme_statu
 	if (status == NVME_OK) {
 		note_success(lane, io);
 		io_stats_add(&queue->stats, io, queue->loop->now_ns);
-		io->done(io, 0);
+		io_end(io, 0);
 	} else if (may_repeat && nvme_status_code(status) != NVME_COMPARE_FAILURE) {
 		fail_or_retry(lane, io, status);
 	} else if (may_repeat) { /* a result, and no failure */
 		io_stats_add(&queue->stats, io, queue->loop->now_ns);
-		io->done(io, -EILSEQ);
+		io_end(io, -EILSEQ);
 	} else {
 		volume_io_errors_add(queue, io, status,
 				     write == NVME_OK ? "the target has written, but not compared"
 						      : NULL);
-		io->done(io, write == NVME_OK ? -EIO : io_status_errno(status, io->op));
+		io_end(io, write == NVME_OK ? -EIO : io_status_errno(status, io->op));
 	}
 }
 

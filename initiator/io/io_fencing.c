@@ -16,7 +16,6 @@
 #include <errno.h>
 
 #include "base/check.h"
-#include "initiator/io/choose.h"
 #include "initiator/io/io_fencing.h"
 #include "initiator/io/io_place.h"
 
@@ -27,19 +26,17 @@ static void publish(struct volume_queue *queue)
 
 static void enter(struct volume_queue *queue, struct volume_io *io, uint32_t serial)
 {
-	io->place = IO_FENCING;
+	io_move(io, IO_FENCING);
 	io->lost_in = serial;
 	queue->fencing.n++;
-	queue->n_obstacles++;
 	publish(queue);
 }
 
 static void leave(struct volume_queue *queue, struct volume_io *io)
 {
+	io_move(io, IO_TAKEN);
 	list_remove(&io->node);
-	io->place = IO_ELSEWHERE;
 	queue->fencing.n--;
-	queue->n_obstacles--;
 	publish(queue);
 }
 
@@ -62,16 +59,16 @@ bool io_fencing_holds(const struct volume_queue *queue, const struct volume_io *
 
 void io_fencing_add(struct volume_queue *queue, struct volume_io *io)
 {
-	list_add_tail(&queue->fencing.list, &io->node);
 	enter(queue, io, 0);
+	list_add_tail(&queue->fencing.list, &io->node);
 }
 
 bool io_fencing_take(struct volume_queue *queue, struct volume_io *io, uint32_t serial)
 {
 	if (!io_is_change(io) || !unproven_has(queue->fencing.unproven, serial))
 		return false;
-	list_add_head(&queue->fencing.list, &io->node);
 	enter(queue, io, serial);
+	list_add_head(&queue->fencing.list, &io->node);
 	return true;
 }
 
@@ -106,13 +103,6 @@ void io_fencing_fail(struct volume_queue *queue)
 		leave(queue, io);
 		end(queue, io);
 	}
-}
-
-static void set_closed(struct volume_queue *queue, bool is_closed)
-{
-	queue->fencing.is_closed = is_closed;
-	queue->n_obstacles = queue->n_held + queue->fencing.n + is_closed +
-			     choose_has_choice(&queue->choice);
 }
 
 /* One that is not sent before another: the other is older, waits on, and overlaps. */
@@ -168,7 +158,7 @@ static void release(struct volume_queue *queue)
 
 void io_fencing_look(struct volume_queue *queue)
 {
-	set_closed(queue, atomic_load(&queue->fencing.unproven->is_closed));
+	queue->fencing.is_closed = atomic_load(&queue->fencing.unproven->is_closed);
 	if (!queue->fencing.n)
 		return;
 	io_before_held(queue);

@@ -33,34 +33,39 @@ static struct lane *usable_lane(struct volume_queue *queue, unsigned path)
 	return NULL;
 }
 
-struct lane *io_flush_lane(struct volume_queue *queue, const struct volume_io *io, bool *ret_waits)
+/* The path is up, and may have writes that this Flush is for. */
+static bool is_needed(const struct unflushed *unflushed, unsigned path, const struct volume_io *io)
 {
-	const struct unflushed *unflushed = queue->unflushed;
+	return unflushed_is_up(unflushed, path) &&
+	       unflushed_needs(unflushed, path, io->flush_number);
+}
 
-	*ret_waits = false;
+/* Paths that can be used go first: while one is away, the others' writes become safe. */
+struct io_way io_flush_way(struct volume_queue *queue, const struct volume_io *io)
+{
+	bool is_one_away = false;
+
 	if (queue->lane->state != LANE_LIVE)
-		return NULL;
+		return io_way_by(NULL);
 	for (unsigned path = 0; path < VOLUME_PATHS_MAX; path++) {
 		struct lane *lane;
 
-		if (!unflushed_is_up(unflushed, path) ||
-		    !unflushed_needs(unflushed, path, io->flush_number))
+		if (!is_needed(queue->unflushed, path, io))
 			continue;
 		lane = usable_lane(queue, path);
 		if (lane)
-			return lane_has_room(lane) ? lane : NULL;
-		*ret_waits = true;
+			return io_way_by(lane_has_room(lane) ? lane : NULL);
+		is_one_away = true;
 	}
-	return *ret_waits ? NULL : choose_lane(queue, 0);
+	if (is_one_away)
+		return (struct io_way){.kind = IO_WAY_AWAY};
+	return io_way_by(choose_lane(queue, 0));
 }
 
 bool io_flush_is_over(const struct lane *lane, const struct volume_io *io)
 {
-	const struct unflushed *unflushed = lane->queue->unflushed;
-
 	for (unsigned path = 0; path < VOLUME_PATHS_MAX; path++)
-		if (unflushed_is_up(unflushed, path) &&
-		    unflushed_needs(unflushed, path, io->flush_number))
+		if (is_needed(lane->queue->unflushed, path, io))
 			return false;
 	return true;
 }

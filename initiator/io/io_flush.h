@@ -4,10 +4,26 @@
 
 #include "initiator/io/queue.h"
 
+/* What the oldest held I/O can do now. */
+enum io_way_kind {
+	IO_WAY_LANE, /* be sent on this lane, which has room */
+	IO_WAY_FULL, /* stay: an answer, or a lane that becomes live, makes room and asks again */
+	IO_WAY_AWAY, /* wait for a path that it needs, which is not connected or refuses I/O */
+};
+
+struct io_way {
+	enum io_way_kind kind;
+	struct lane *lane; /* of IO_WAY_LANE */
+};
+
+/* lane: one with room, or NULL where there is none. */
+static inline struct io_way io_way_by(struct lane *lane)
+{
+	return (struct io_way){lane ? IO_WAY_LANE : IO_WAY_FULL, lane};
+}
+
 /* A Flush is submitted. */
 void io_flush_begin(struct volume_queue *queue, struct volume_io *io);
-/* The lane that it goes on now, with room for it; NULL: none, and with *ret_waits it has to wait
- * for one that is not connected now, or that refuses I/O for a while. */
-struct lane *io_flush_lane(struct volume_queue *queue, const struct volume_io *io, bool *ret_waits);
+struct io_way io_flush_way(struct volume_queue *queue, const struct volume_io *io);
 /* It has succeeded on the lane; false: it has to go on another one, too. */
 bool io_flush_is_over(const struct lane *lane, const struct volume_io *io);

@@ -13,8 +13,8 @@
  * to lane_fail. It is not repaired here: control tears the association down and builds
  * another (link.c, path.c). Until then the lane sends nothing and discards answers.
  *
- * Invariants: an I/O is in exactly one of held, waiting, fencing, finished, or a command in
- * flight on one lane. Its buffer was in a queue pair's hands only if that queue pair is this one,
+ * Invariants: an I/O is in one place at a time (io_place.c), and in flight on one lane at most. Its
+ * buffer was in a queue pair's hands only if that queue pair is this one,
  * and it leaves a dead one only after on_drained (reliability I2).
  */
 #include <errno.h>

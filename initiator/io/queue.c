@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "initiator/io/choose.h"
 #include "initiator/io/io_fencing.h"
+#include "initiator/io/io_place.h"
 #include "initiator/io/queue.h"
 
 static void on_slab_quitted(struct slab *slab)
@@ -85,7 +86,6 @@ int queue_new(const struct queue_config *config, struct volume_queue **ret_queue
 	queue->unflushed = config->unflushed;
 	queue->fencing.unproven = config->unproven;
 	queue->fencing.is_closed = atomic_load(&config->unproven->is_closed);
-	queue->n_obstacles = queue->fencing.is_closed;
 	queue->io_errors = config->io_errors;
 	queue->capture = config->capture;
 	queue->qid = config->qid;

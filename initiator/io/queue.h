@@ -59,8 +59,7 @@ struct volume_queue {
 	struct list waiting;  /* volume_io.node: to be sent again when retry_timer fires */
 	struct list finished; /* volume_io.node: finish_call will call done */
 	struct queue_fencing fencing;
-	/* n_obstacles: to a new I/O: held, fencing, closed, several lanes to choose from */
-	unsigned n_held, n_obstacles;
+	unsigned n_held;
 	void (*before_held)(void *context); /* volume_io_set_before_held; or NULL */
 	void *before_held_context;
 	enum queue_mode mode;
@@ -105,6 +104,5 @@ void io_pump(struct volume_queue *queue);
 void io_before_held(struct volume_queue *queue);
 /* Mode QUEUE_FAIL: all held I/O fails. */
 void io_fail_held(struct volume_queue *queue);
-void io_on_finish(struct loop_call *call);
 void io_on_retry(struct loop_timer *timer);
 void io_retry_now(struct volume_queue *queue);

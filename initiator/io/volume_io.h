@@ -91,7 +91,7 @@ struct volume_io {
 	uint64_t flush_number; /* flush: of its last sending */
 	uint32_t n_retries;
 	uint32_t lost_in; /* waits for proof: the association in which it was sent; 0: in none */
-	uint8_t place;	  /* enum io_place */
+	unsigned place;	  /* enum io_place */
 	bool is_cancelled;
 	int error;
 	void *command;

@@ -39,6 +39,7 @@ static struct conn *aer_conn;
 static uint64_t n_blocks_now;
 static bool is_discovery;
 static bool has_changed, has_ana_changed;
+static unsigned n_held; /* commands, so far */
 
 static void done(struct slot *slot, unsigned status, uint64_t result)
 {
@@ -53,6 +54,11 @@ static void done(struct slot *slot, unsigned status, uint64_t result)
 			slot->data[i] = (uint8_t)rand();
 	if (action == ACT_LATE) {
 		slot->answer_at_ns = now_ns() + slot->rule->argument * 1000000;
+		return;
+	}
+	if (action == ACT_HOLD) {
+		slot->answer_at_ns = UINT64_MAX;
+		n_held++;
 		return;
 	}
 	fabric_answer(slot);
@@ -548,6 +554,16 @@ void command_forget(const struct conn *conn)
 		aer = NULL;
 }
 
+static void release(void)
+{
+	struct conn *conn;
+
+	for (unsigned i = 0; i < MAX_CONNS; i++)
+		for (unsigned j = 0; (conn = fabric_conn(i)) && j < conn->n_slots; j++)
+			if (conn->slots[j].answer_at_ns == UINT64_MAX)
+				conn->slots[j].answer_at_ns = now_ns();
+}
+
 void command_line(char *line)
 {
 	if (strncmp(line, "resize ", 7) == 0) {
@@ -566,8 +582,10 @@ void command_line(char *line)
 		notify();
 	} else if (strcmp(line, "drop") == 0) {
 		fabric_disconnect_all();
+	} else if (strcmp(line, "release") == 0) {
+		release();
 	}
-	printf("ok\n");
+	printf("ok %u\n", n_held);
 	fflush(stdout);
 }
 

@@ -18,10 +18,10 @@ static const char *const event_names[EV_N] = {
 };
 
 static const char *const action_names[ACT_N] = {
-	"none",	   "reject",	 "no-private", "bad-private", "silence",
-	"late",	   "disconnect", "exit",       "status",      "wrong-cid",
-	"old-cid", "duplicate",	 "short",      "invalidate",  "invalidate-other",
-	"garbage", "fatal",	 "not-ready",  "write-past",
+	"none",	     "reject",	   "no-private", "bad-private",	     "silence",	  "late",
+	"hold",	     "disconnect", "exit",	 "status",	     "wrong-cid", "old-cid",
+	"duplicate", "short",	   "invalidate", "invalidate-other", "garbage",	  "fatal",
+	"not-ready", "write-past",
 };
 
 static struct rule rules[MAX_RULES];

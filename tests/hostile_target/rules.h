@@ -49,6 +49,7 @@ enum action {
 	ACT_BAD_PRIVATE, /* CM: with an unknown format */
 	ACT_SILENCE,	 /* no answer, ever */
 	ACT_LATE,	 /* answer after argument ms */
+	ACT_HOLD,	 /* answer after the line "release" */
 	ACT_DISCONNECT,
 	ACT_EXIT,   /* the process dies */
 	ACT_STATUS, /* answer with this status (hexadecimal, as in CQE >> 1) */

@@ -61,12 +61,15 @@ void target_start(struct target *target, unsigned port, const char *const *args)
 	assert_int_equal(sscanf(line, "port %u", &target->port), 1);
 }
 
-void target_say(struct target *target, const char *line)
+unsigned target_say(struct target *target, const char *line)
 {
 	char answer[16];
+	unsigned n_held = 0;
 
 	dprintf(target->in_fd, "%s\n", line);
 	assert_non_null(fgets(answer, sizeof(answer), target->out));
+	assert_int_equal(sscanf(answer, "ok %u", &n_held), 1);
+	return n_held;
 }
 
 static int reap(struct target *target)

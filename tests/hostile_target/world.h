@@ -25,7 +25,8 @@ struct target {
 
 /* args ends with NULL; port 0: any. */
 void target_start(struct target *target, unsigned port, const char *const *args);
-void target_say(struct target *target, const char *line);
+/* Returns how many commands it has held so far (the action `hold`). */
+unsigned target_say(struct target *target, const char *line);
 /* Ends the process and returns its exit code: 0, 3 for violations of the protocol; -1 when
  * killed. */
 int target_stop(struct target *target);

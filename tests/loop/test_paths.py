@@ -14,6 +14,7 @@ from pair import pair  # noqa: E402
 # until the case ends it: 32 MiB are written over and over, and each pass is read back
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=16m", "--rate_iops=2000", "--time_based=0",
         "--loops=10000", *VERIFY)
+FLUSHES = ("--fsync=1",)  # one after each write
 READ_IOPS = 7  # its place in fio's terse line
 KILLS = int(os.environ.get("RBLK_KILLS", "4"))  # of the two rblkd of a pair, in turn
 FAILED, USAGE, BUSY, UNREACHABLE = 1, 2, 5, 7
@@ -31,8 +32,8 @@ def wait_paths(volume, n):
     wait_until(lambda: n_live(volume) == n, f"{n} paths are live")
 
 
-def load(scratch, volume):
-    process = start_fio(scratch, volume.uri, *LOAD)
+def load(scratch, volume, *more):
+    process = start_fio(scratch, volume.uri, *LOAD, *more)
     before = volume.status()["path_list"]
     wait_until(lambda: all(now["commands"] > was["commands"] + 100
                            for now, was in zip(paths(volume), before)), "both paths are in use")
@@ -56,18 +57,30 @@ def finish(process, volume):
 
 
 def two_portals(scratch):
-    """One rblkd, two portals: one is drained and comes back."""
+    """One rblkd, two portals: one is drained, or is inaccessible by ANA, and comes back."""
     second = free_port()
     portals = f"127.0.0.1, port: {second}}}\n  - {{name: q, address: 127.0.0.1"
-    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"], listen=portals)
+    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"], listen=portals,
+                    subsystem_extra="allow_any_host: true\n    ana_groups: [{id: 1}]")
     volume = Volume(target, 1, None, "--find-paths")
     wait_paths(volume, 2)
-    process = load(scratch, volume)
-    for portal in ("q", "p"):
+    process = load(scratch, volume, *FLUSHES)
+
+    def ctl(*arguments):
+        run(RBLKCTL, *arguments, "--socket", target.control, env=scratch.env)
+
+    def have_states(*states):
+        wait_until(lambda: sorted(path["ana_state"] for path in paths(volume)) == sorted(states), f"paths are {states}")
+        still_runs(process)
+
+    for portal in ("q", "p") * (KILLS // 2):
         for undo, n in ((), 1), (("--undo",), 2):
-            run(RBLKCTL, "drain", portal, *undo, "--socket", target.control, env=scratch.env)
+            ctl("drain", portal, *undo)
             wait_paths(volume, n)
             still_runs(process)
+        for state in "inaccessible", "optimized":
+            ctl("ana", "set", NQN, "1", state, "--portal", portal)
+            have_states(state, "optimized")
     finish(process, volume)
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
@@ -77,7 +90,7 @@ def killed(scratch):
     pair_of = pair(scratch)
     volume = Volume(pair_of[0], 1, None, "--path", pair_of[1].address, "--policy", "round-robin")
     wait_paths(volume, 2)
-    process = load(scratch, volume)
+    process = load(scratch, volume, *FLUSHES)
     for number in range(KILLS):
         target = pair_of[number % 2]
         target.kill()
@@ -215,7 +228,7 @@ def added_and_removed(scratch):
     """Paths come and go while fio verifies, the one by which the volume was attached among them."""
     pair_of = pair(scratch)
     volume = Volume(pair_of[0], 1, None, "--policy", "round-robin")
-    process = start_fio(scratch, volume.uri, *LOAD)
+    process = start_fio(scratch, volume.uri, *LOAD, *FLUSHES)
     for new, old in (pair_of[::-1], pair_of) * 2:
         output = change(volume, "add", new.address).stdout
         expect(re.search(rf"{new.address} +live", output), f"rblk path add says\n{output}")

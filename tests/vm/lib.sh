@@ -28,7 +28,8 @@ result() {
     t_last=$now
 }
 ok() { result "$1" ok; }
-not_ok() { result "$1" "not ok"; }
+not_ok() { touch "$OUT/failed"; result "$1" "not ok"; }
+has_failed() { [ -e "$OUT/failed" ]; } # here, or on the other machine of a pair
 note() { printf '# %s\n' "$*"; }
 skip_all() { echo "1..0 # SKIP $*"; exit 77; }
 
@@ -296,14 +297,14 @@ fio_verify() {
         --direct=1 --verify=crc32c --verify_fatal=1 --do_verify=1 --randrepeat=0 --group_reporting --minimal "$@"
 }
 
-# fio_begin FILE BLOCK-SIZE DEPTH SECONDS: the same in the background, throttled to fill the time: first half writing,
+# fio_begin FILE BLOCK-SIZE DEPTH SECONDS [OPTION...]: the same in the background, throttled to fill the time: first half writing,
 # second half verifying. (Not by fio's --time_based, with which the verifying never begins.) Returns when it writes.
 fio_begin() {
-    local rate=150 before
+    local rate=150 before dev=$1 bs=$2 depth=$3 seconds=$4; shift 4
     rm -f /run/fio.rc
     before=$(writes)
     (
-        fio_verify "$1" "$2" "$3" $((${2%k} * rate * $4 / 2))k --rate_iops=$rate >/run/fio.log 2>&1
+        fio_verify "$dev" "$bs" "$depth" $((${bs%k} * rate * seconds / 2))k --rate_iops=$rate "$@" >/run/fio.log 2>&1
         echo $? >/run/fio.rc
     ) &
     wait_for 10 eval "[ \$(writes) -gt $((before + 20)) ]"

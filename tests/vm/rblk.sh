@@ -66,7 +66,21 @@ rblkd_done() {
     if grep -E 'ERROR: (Address|Leak|Undefined)Sanitizer|runtime error:|WARNING: ThreadSanitizer' /run/rblkd.log >/run/said; then
         not_ok "no sanitizer complains"
     fi
-    [ $failed = 0 ] || { note "rblkd's log:"; tail -n 40 /run/rblkd.log | sed 's/^/#   /'; }
+    ! has_failed || { note "rblkd's log:"; tail -n 40 /run/rblkd.log | sed 's/^/#   /'; }
+}
+
+# rblkd_tell: what rblkd knows, if anything has failed; before it is stopped
+rblkd_tell() { ! has_failed || rblkctl status 2>&1 | sed 's/^/#   /'; }
+
+# rblk_tell: what rblk knows, if anything has failed; before its volumes are detached
+rblk_tell() {
+    local log
+    has_failed || return 0
+    for log in $(rblk list -o json | jq -r '.volumes[].name'); do rblk status "$log"; done 2>&1 | sed 's/^/#   /'
+    for log in /run/rblk.log /run/rblk/volumes/*.log; do
+        [ ! -s "$log" ] || { note "$log:"; tail -n 60 "$log" | sed 's/^/#   /'; }
+    done
+    rdma resource show qp | sed 's/^/#   /'
 }
 
 # disks FILE-MIB DEVICE-MIB: the usual backing store. Prints nothing; sets `file` (on ext4, so that O_DIRECT works) and

@@ -56,7 +56,7 @@ must "rblkd listens" rblkd_start </dev/null
 check "I/O goes on" timeout 60 fio --name=w --ioengine=nbd --uri="nbd+unix:///?socket=$socket" --rw=write --bs=64k \
     --size=4m --verify=crc32c --output=/run/fio.log
 check "rblk stops" rblk_serve_stop
-[ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
+rblk_tell
 check "rblkd stops" rblkd_stop
 sed -i "s/address: $TARGET/address: 0.0.0.0/" $conf
 must "rblkd listens at every address" rblkd_start </dev/null

@@ -125,5 +125,5 @@ for d in $nvmet/ports/*/subsystems/*; do rm "$d"; done
 rmdir $nvmet/ports/1 $nvmet/subsystems/$kernel_nqn/namespaces/1 $nvmet/subsystems/$kernel_nqn $nvmet/hosts/*
 wait_for 10 test "$(resources)" = "$base"
 is "no RDMA resource is left" "$(resources)" "$base"
-[ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
+rblk_tell
 done_testing

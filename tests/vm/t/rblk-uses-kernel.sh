@@ -91,5 +91,5 @@ check "  rblk ends when asked" rblk_serve_stop
 nvmet_down
 wait_for 10 test "$(resources)" = "$base"
 is "no RDMA resource is left" "$(resources)" "$base"
-[ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
+rblk_tell
 done_testing

@@ -30,6 +30,6 @@ volume_works "512 B blocks" $nqn 1 "$disk"
 volume_works "4 KiB blocks" $nqn 2 "$disk_4k"
 volume_works "one request at a time" $nqn 3 "$disk_slow"
 windows_work $nqn
-[ $failed = 0 ] || { note "rblk's log:"; tail -n 40 /run/rblk.log | sed 's/^/#   /'; }
+rblk_tell
 rblkd_done "$base"
 done_testing

@@ -32,6 +32,20 @@ is_ready_after() { [ "$(times_ready)" -gt "$1" ]; }
 listening() { rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$PORT"; }
 rblkd_listens() { wait_for 20 listening || ! note "rblkd does not listen"; }
 
+# rxe_is_mute: a management datagram that the network card did not take puts rxe's queue pair for them (GSI) into the
+# state "error" for good: this machine neither makes nor accepts a connection any more.
+rxe_is_mute() { [ "$FABRIC" = rxe ] && rdma resource show qp 2>/dev/null | grep -q 'type GSI state ERR'; }
+
+# rxe_mend: makes the device again, if rxe is mute and only then
+rxe_mend() {
+    rxe_is_mute || return 0
+    echo "rxe had lost its queue pair for connections, and was made again" >>/run/notes
+    rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0
+}
+
+# mended COMMAND...: the command, after rxe_mend
+mended() { rxe_mend; "$@"; }
+
 # siw_is_deaf: siw gives a connection that it has not accepted yet the callbacks of its listener. When such a connection
 # ends, siw closes the listener, whose CM id then listens without a socket, and its reference counts are wrong ever
 # after.

@@ -25,7 +25,7 @@ subsystems:
       - {nsid: 2, device: $device, block_size: 4096}
 END
     reached listening
-    await gone 300
+    wait_for 300 mended test -e "$OUT/point.gone"
     rblkd_tell
     rblkd_done "$base"
     done_testing
@@ -42,12 +42,12 @@ are_back() { is_back "$TARGET" && is_back $other; }
 each_is_cut() {
     local address
     for address; do
-        check "both paths are live" wait_for 60 are_back
+        check "both paths are live" wait_for 60 mended are_back
         check "the path to $address is cut" cut "$address"
         check "  which the host notices" wait_for 60 is_lost "$address"
         check "  I/O goes on" timeout 60 dd if="$disk" of=/dev/null bs=4k count=1 iflag=direct
         heal
-        check "  healed, it is used again" wait_for 60 is_back "$address"
+        check "  healed, it is used again" wait_for 60 mended is_back "$address"
     done
 }
 

@@ -4,11 +4,16 @@
  * of the source's poller until the answer, or until `over`.
  *
  * A host may reset its own controllers of its own subsystem and no others (V7): NQN and host
- * identifier must both agree. A controller that is in the registry no more is over: it leaves only
- * when its last queue is freed, and a queue is freed when the store has returned its last command.
- * So the answer is immediate then. An id outside of controller_ids may be of another rblkd, about
- * which this one knows nothing; and so may any id, if a store is shared and controller_ids is not
- * set.
+ * identifier must both agree. The instance number tells which process made the controller
+ * (engine/incarnation.h), and what is known of it depends on that:
+ *
+ *   this process        not in the registry: over. A controller leaves it only when its last queue
+ *                       is freed, and a queue is freed when the store has returned its last command
+ *   another process of  over, if this one has the lock of each store: the kernel gives a lock away
+ *   this machine        only when the I/O of its last holder is over. Otherwise unknown
+ *   any other           unknown: it may be alive, with a write on its way to the same store
+ *
+ * Unknown is answered as a refusal. The host then waits by time, or for that target.
  *
  * Most resets take milliseconds. The answer is held back that long, because a host that gets an
  * immediate success needs no event and no log page.
@@ -59,52 +64,72 @@ static struct controller *find(struct target *target, uint16_t id)
 	return NULL;
 }
 
-/* No other rblkd gives this id. */
-static bool is_ours(const struct cross_reset *reset)
+/* The instance that the host names, and its own. */
+static bool is_meant(const struct cross_reset *reset, const struct controller *victim)
 {
-	const struct target *target = reset->source->target;
-	const struct config_controller_ids *ids = &target->config->controller_ids;
-	const struct subsystem *subsystem = snapshot_find(atomic_load(&target->snapshot),
-							  reset->source->subnqn);
-
-	return reset->icid >= ids->min && reset->icid <= ids->max &&
-	       (target->has_peers || !subsystem || !subsystem_is_shared(subsystem));
-}
-
-/* Another host, another instance, or not ours. */
-static bool is_allowed(const struct cross_reset *reset, const struct controller *victim)
-{
-	if (!victim)
-		return is_ours(reset);
 	return is_same_host(victim, reset->source) &&
-	       reset->ciu == atomic_load(&victim->fencing.ciu) && reset->cirn &&
+	       reset->ciu == atomic_load(&victim->fencing.ciu) &&
 	       reset->cirn == atomic_load(&victim->fencing.cirn);
 }
 
-static void on_question(struct loop_msg *msg)
+/* An earlier process of this machine had the stores, and this one has them alone. */
+static bool has_all_locks(const struct cross_reset *reset)
 {
-	struct cross_reset *reset = container_of(msg, struct cross_reset, msg);
-	struct target *target = reset->source->target;
-	struct controller *victim = find(target, reset->icid);
+	const struct snapshot *snapshot = atomic_load(&reset->source->target->snapshot);
+	const struct subsystem *subsystem = snapshot_find(snapshot, reset->source->subnqn);
 
-	if (!is_allowed(reset, victim)) {
-		answer(reset, NVME_INVALID_FIELD | NVME_DNR, false);
-		return;
-	}
-	if (!victim) {
-		answer(reset, NVME_OK, true);
-		return;
-	}
-	if (!list_is_empty(&victim->fencing.watchers)) {
-		answer(reset, NVME_CROSS_RESET_BUSY | NVME_DNR, false);
-		return;
-	}
+	return subsystem && subsystem_is_exclusive(subsystem);
+}
+
+static void begin(struct cross_reset *reset, struct controller *victim)
+{
+	struct target *target = reset->source->target;
+
 	target->n_cross_resets++;
 	reset->is_answered = false;
 	reset->patience.on_expiry = on_patience;
 	list_add_tail(&victim->fencing.watchers, &reset->node);
 	loop_timer_start(&target->loop, &reset->patience, PATIENCE_MS * NSEC_PER_MSEC);
 	controller_kill(victim, "Cross-Controller Reset");
+}
+
+/* The number says that this process made the controller. */
+static void reset_own(struct cross_reset *reset)
+{
+	struct target *target = reset->source->target;
+	const struct config_controller_ids *ids = &target->config->controller_ids;
+	struct controller *victim = find(target, reset->icid);
+	bool is_possible = reset->icid >= ids->min && reset->icid <= ids->max;
+
+	if (!victim && is_possible)
+		answer(reset, NVME_OK, true);
+	else if (!victim || !is_meant(reset, victim))
+		answer(reset, NVME_INVALID_FIELD | NVME_DNR, false);
+	else if (!list_is_empty(&victim->fencing.watchers))
+		answer(reset, NVME_CROSS_RESET_BUSY | NVME_DNR, false);
+	else
+		begin(reset, victim);
+}
+
+static void on_question(struct loop_msg *msg)
+{
+	struct cross_reset *reset = container_of(msg, struct cross_reset, msg);
+	const struct incarnation *own = &reset->source->target->incarnation;
+
+	switch (incarnation_maker_of(own, reset->cirn)) {
+	case MADE_HERE:
+		reset_own(reset);
+		return;
+	case MADE_ON_MACHINE:
+		if (has_all_locks(reset)) {
+			answer(reset, NVME_OK, true);
+			return;
+		}
+		break;
+	case MADE_ELSEWHERE:
+		break;
+	}
+	answer(reset, NVME_INVALID_FIELD | NVME_DNR, false);
 }
 
 void cross_reset_init(struct controller *controller)

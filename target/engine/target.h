@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "target/config/config.h"
+#include "target/engine/incarnation.h"
 #include "target/export/retire.h"
 #include "target/export/snapshot.h"
 #include "transport/cm.h"
@@ -75,7 +76,8 @@ struct target {
 	struct store_sizes *sizes;	/* owned; operations/change/store_sizes.h */
 	uint16_t last_cntlid;
 	uint64_t quiesce_ns; /* CQT; never changes */
-	bool has_peers;	     /* other rblkd export the same subsystems; never changes */
+	struct incarnation incarnation;
+	bool has_peers; /* other rblkd export the same subsystems; never changes */
 	uint64_t n_cross_resets;
 	struct admission *admission;	 /* owned */
 	struct log_limit refusals;	 /* of hosts that are refused */

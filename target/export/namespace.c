@@ -177,7 +177,6 @@ static struct namespace *new_closed(const struct config_namespace *config)
 	ns->nsid = (uint32_t)config->nsid;
 	ns->block_shift = (uint8_t)log2_floor(config->block_size);
 	ns->is_read_only = config->is_read_only;
-	ns->is_shared = config->is_shared;
 	qos_init(&ns->qos);
 	qos_set(&ns->qos, &config->qos);
 	return ns;

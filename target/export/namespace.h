@@ -49,7 +49,6 @@ struct namespace
 	bool is_read_only;
 	bool has_cache;	       /* hosts see a volatile write cache (VWC): writes wait for a Flush */
 	bool is_write_through; /* the store has one: each write is made durable, as with FUA */
-	bool is_shared;	       /* another rblkd exports the store, too */
 	struct guard *guard;   /* holds a reference: of the medium, not of this description */
 	struct backend *backend;   /* owned */
 	void *memory;		   /* ram: borrowed from the backend, else NULL */

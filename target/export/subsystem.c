@@ -36,12 +36,16 @@ static unsigned index_above(const struct subsystem *subsystem, uint32_t nsid)
 	return low;
 }
 
-bool subsystem_is_shared(const struct subsystem *subsystem)
+/* No write goes through one that is read-only. */
+const struct namespace *subsystem_open_namespace(const struct subsystem *subsystem)
 {
-	for (unsigned i = 0; i < subsystem->n_namespaces; i++)
-		if (subsystem->namespaces[i]->is_shared)
-			return true;
-	return false;
+	for (unsigned i = 0; i < subsystem->n_namespaces; i++) {
+		const struct backend_limits *limits = &subsystem->namespaces[i]->backend->limits;
+
+		if (!limits->is_exclusive && !limits->is_read_only)
+			return subsystem->namespaces[i];
+	}
+	return NULL;
 }
 
 bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,

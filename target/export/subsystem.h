@@ -30,8 +30,13 @@ struct subsystem {
 /* Pollers, under RCU, and control. */
 bool subsystem_allows(const struct subsystem *subsystem, const char *hostnqn);
 bool subsystem_is_on_portal(const struct subsystem *subsystem, unsigned portal_index);
-/* Whether another rblkd exports a store of it, too. */
-bool subsystem_is_shared(const struct subsystem *subsystem);
+/* The first namespace to which a program beside rblkd may write, too (limits.is_exclusive); NULL:
+ * there is none. */
+const struct namespace *subsystem_open_namespace(const struct subsystem *subsystem);
+static inline bool subsystem_is_exclusive(const struct subsystem *subsystem)
+{
+	return !subsystem_open_namespace(subsystem);
+}
 /* Whether an administrator's name means this namespace of it: "NQN", "NQN/NSID", or NULL for all. */
 bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,
 			const char *name);

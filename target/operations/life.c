@@ -82,6 +82,7 @@ int target_export(struct target *target, struct state_directory *state, struct c
 		conf_error(conf, mark, "%s", error.message);
 		return -EINVAL;
 	}
+	incarnation_init(&target->incarnation, target->runtime.health->boot_id);
 	if (portals_init(target) < 0) {
 		conf_error(conf, (struct conf_mark){0}, "out of memory");
 		return -EINVAL;

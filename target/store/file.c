@@ -215,7 +215,7 @@ static int open_file(const struct backend_config *config, bool *ret_is_created, 
 	return fd < 0 ? explain_open(config, fd, error) : fd;
 }
 
-static int lock_file(const struct backend_fd *disk, const struct backend_config *config,
+static int lock_file(struct backend_fd *disk, const struct backend_config *config,
 		     struct error *error)
 {
 	struct flock lock = {
@@ -223,8 +223,10 @@ static int lock_file(const struct backend_fd *disk, const struct backend_config 
 		.l_whence = SEEK_SET,
 	};
 
-	if (fcntl(disk->fd, F_OFD_SETLK, &lock) == 0)
+	if (fcntl(disk->fd, F_OFD_SETLK, &lock) == 0) {
+		disk->backend.limits.is_exclusive = lock.l_type == F_WRLCK;
 		return 0;
+	}
 	if (errno == EAGAIN || errno == EACCES)
 		return backend_fd_refuse(
 			config, -EBUSY, error,

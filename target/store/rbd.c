@@ -41,6 +41,7 @@ const struct backend_ops backend_rbd = {
 		.max = 300,
 		.help = "Serves this image of a Ceph cluster: POOL/IMAGE."},
 	.has_cluster = true,
+	.can_share = true,
 	.has_many_readers = true,
 	.prepare = rbd_prepare,
 	.open = rbd_open,

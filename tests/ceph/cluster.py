@@ -57,7 +57,7 @@ mon_osd_min_down_reporters = 1
 auth_allow_insecure_global_id_reclaim = false
 paxos_propose_interval = 0.05
 paxos_min_wait = 0.02
-rbd_default_features = 1
+rbd_default_features = 5
 """
 
 

@@ -75,7 +75,7 @@ def gateways_share_reservations(scratch):
                TMPDIR=scratch.path, LD_PRELOAD=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
     before = state_objects()
     done = run(os.path.join(BUILD, "tests", "ceph", "test_state"), env=env)
-    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 8, f"results in {done.stdout}")
+    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 9, f"results in {done.stdout}")
     kept, = state_objects() - before
     place, other = f"rbd/{kept}", CLUSTER.image("rbd/other", "8M")
     target = Target(scratch, [namespace(1, image), namespace(2, other, more=", ceph_state: directory")])
@@ -154,6 +154,7 @@ def mistakes(scratch):
     CLUSTER.image("rbd/cached", "8M")
     CLUSTER.rbd("config", "image", "set", "rbd/cached", "rbd_cache", "true")
     CLUSTER.image("rbd/odd", "5000B")
+    CLUSTER.image("rbd/open", "8M", "--image-feature", "layering")
     CLUSTER.ceph("auth", "get-or-create", "client.weak", "mon", "allow r", "-o", scratch.file("weak.keyring"))
     empty = scratch.make_file("empty.keyring", 0)
     weak = other_conf(scratch, "weak.conf", keyring=scratch.file("weak.keyring"))
@@ -169,7 +170,9 @@ def mistakes(scratch):
         (namespace(7, "rbd/weak", weak, ", ceph_user: weak"), "client.weak"),
         (namespace(8, "rbd/keyless", keyless), "there is no key of client.rblk"),
         (namespace(9, "rbd/refused", refused), "the cluster refuses client.rblk: its key"),
-        (namespace(10, "rbd/absent", no_cluster(scratch, 3)), "there is no cluster: no monitor answers within 3 s"),
+        (namespace(10, "rbd/open"), "rbd/open: has no exclusive-lock, so any other client could write to it: "
+                                    "rbd feature enable rbd/open exclusive-lock"),
+        (namespace(11, "rbd/absent", no_cluster(scratch, 3)), "there is no cluster: no monitor answers within 3 s"),
     )
 
 
@@ -239,9 +242,24 @@ def control_answers_while_images_open(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def one_gateway_writes(scratch):
+    """While one rblkd has the lock, another is refused. Where both share an image, neither says that it is alone."""
+    image, shared = CLUSTER.image("rbd/alone", "8M"), CLUSTER.image("rbd/shared", "8M", "--image-feature", "layering")
+    target = Target(scratch, [namespace(1, image)])
+    expect_equal(target.status()["fencing"]["level"], "exact", "fencing with the lock")
+    said = start_fails(scratch, [namespace(1, image)], BUSY)
+    expect(f"{image}: is locked by client." in said, said)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target = Target(scratch, [namespace(1, shared, more=", shared: true"), namespace(2, image)])
+    fencing = target.status()["fencing"]
+    expect_equal(fencing["level"], "none", "fencing without the lock")
+    expect("another program may write to namespace 1" in fencing["subsystems"][0]["why"], fencing)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def killed_rblkd_comes_back(scratch):
-    """With the feature exclusive-lock: the next rblkd waits until the cluster has forgotten the dead one."""
-    image = CLUSTER.image("rbd/exclusive", "32M", "--image-feature", "layering,exclusive-lock")
+    """The next rblkd waits until the cluster has forgotten the dead one, whose lock it takes."""
+    image = CLUSTER.image("rbd/exclusive", "32M")
     target = Target(scratch, [namespace(1, image)])
     volume = Volume(target, 1)
     job = start_fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=24m",
@@ -332,7 +350,7 @@ def main():
     with CLUSTER:
         run_cases([(f.__name__, f) for f in (
             conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
-            killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup)])
+            one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup)])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@
 
 #include "base/rpc.h"
 #include "tests/raw/daemon.h"
-#include "tests/raw/host.h"
+#include "tests/raw/reset.h"
 #include "transport/wire/nvme_reservation.h"
 
 enum {
@@ -27,7 +27,7 @@ enum {
 };
 
 static struct daemon gateways[N];
-static struct raw_host hosts[N];
+static struct raw_host hosts[N + 1]; /* the last: of a case */
 
 static void write_config(const struct daemon *d)
 {
@@ -44,7 +44,7 @@ static void write_config(const struct daemon *d)
 		"portals:\n  - {name: p, address: 127.0.0.1, port: %u}\n"
 		"  - {name: q, address: 127.0.0.1, port: %u}\n"
 		"subsystems:\n  - nqn: %s\n    allow_any_host: true\n    namespaces:\n"
-		"      - {nsid: 1, rbd: %s, ceph_conf: %s}\n      - {nsid: 2, ram: 1MiB}\n",
+		"      - {nsid: 1, rbd: %s, ceph_conf: %s, shared: true}\n      - {nsid: 2, ram: 1MiB}\n",
 		d->folder, is_first ? 1 : 1001, is_first ? 1000 : 2000, d->port, d->second_port,
 		RAW_SUBNQN, getenv("RBLK_TEST_RBD"), getenv("RBLK_TEST_RBD_CONF"));
 	assert_int_equal(fclose(f), 0);
@@ -428,15 +428,29 @@ static void a_client_that_is_cut_off(void **state)
 	assert_int_equal(clear(1, 11), NVME_OK);
 }
 
+/* They share the image, so neither knows what the other still has. */
+static void the_other_is_not_called_over(void **state)
+{
+	bool is_immediate;
+
+	assert_int_equal(get_le16(raw_identify(&hosts[0].admin).cqt), 0);
+	raw_host_open_as(&hosts[N], gateways[1].port, 0);
+	assert_int_equal(raw_reset(&hosts[N].admin, raw_name_of(&hosts[0]), &is_immediate),
+			 NVME_INVALID_FIELD | NVME_DNR);
+	raw_host_close(&hosts[N]);
+	assert_int_equal(write_block(0), NVME_OK); /* it lives */
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, come, leave)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_kill_loses_nothing),	   CASE(a_preempt_is_seen),
-		CASE(both_change_at_once),	   CASE(status_counts_them),
-		CASE(a_hung_osd_is_waited_for),	   CASE(a_late_answer_changes_nothing),
-		CASE(a_damaged_object_is_refused), CASE(a_client_that_is_cut_off),
+		CASE(a_kill_loses_nothing),	    CASE(a_preempt_is_seen),
+		CASE(both_change_at_once),	    CASE(status_counts_them),
+		CASE(a_hung_osd_is_waited_for),	    CASE(a_late_answer_changes_nothing),
+		CASE(a_damaged_object_is_refused),  CASE(a_client_that_is_cut_off),
+		CASE(the_other_is_not_called_over),
 	};
 
 	return cmocka_run_group_tests_name("state", tests, start, stop);

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cross-Controller Reset of an id that no controller of this rblkd has. Where this rblkd alone
- * gives ids, such a controller is over, and the answer says so at once. A controller of another
- * rblkd may be alive there, with a write on its way to the store that both share: this one must not
- * vouch for it.
+ * Cross-Controller Reset of a controller that is not in the registry. Only what rblkd knows to be
+ * over is called over: what this process has made, and what an earlier process of this machine has
+ * made, if this one has the lock of the store. A controller of any other rblkd may be alive there,
+ * with a write on its way to the same store.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "tests/raw/group.h"
-#include "tests/raw/host.h"
-#include "transport/wire/nvme_cross_reset.h"
+#include "tests/raw/reset.h"
 
 enum {
-	FIRST_ID = 100,
-	LAST_ID = 199,
+	INSTANCE = 0xffff, /* the part of CIRN that is not its maker's */
 };
 
 static struct {
-	const char *ids; /* the key controller_ids with its line end, or "" */
-	bool is_shared;	 /* the store */
+	const char *ids;   /* the key controller_ids with its line end, or "" */
+	const char *store; /* more keys of the file */
 } config;
 
 static void write_config(const struct daemon *daemon)
@@ -35,95 +34,179 @@ static void write_config(const struct daemon *daemon)
 		"portals: [{name: p, address: 127.0.0.1, port: %u}, {name: q, address: 127.0.0.1, port: %u}]\n"
 		"subsystems:\n"
 		"  - nqn: %s\n    allow_any_host: true\n    serial: both\n    namespaces:\n"
-		"      - {nsid: 1, file: %s/disk, size: 1MiB, create: true, shared: %s, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a11}\n",
+		"      - {nsid: 1, file: %s/disk, size: 1MiB, create: true%s, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a11}\n",
 		daemon->folder, config.ids, daemon->port, daemon->second_port, RAW_SUBNQN,
-		daemon->folder, config.is_shared ? "true" : "false");
+		daemon->folder, config.store);
 	fclose(f);
 }
 
-static void begin(const char *ids, bool is_shared, struct raw_host *ret_host)
+static struct raw_name begin(const char *ids, const char *store, struct raw_host *ret_host)
 {
 	config.ids = ids;
-	config.is_shared = is_shared;
+	config.store = store;
 	daemon_start_configured(&d, write_config);
 	raw_host_open(ret_host, d.port);
+	return raw_name_of(ret_host);
 }
 
-/* Of an instance that this rblkd has never heard of. */
-static enum nvme_status reset(struct raw_host *h, uint16_t id, bool *ret_is_immediate)
-{
-	struct nvme_sqe sqe = raw_sqe(&h->admin, NVME_ADMIN_CROSS_RESET, 0);
-	struct nvme_cqe cqe;
-	enum nvme_status status;
-
-	sqe.cdw10 = put_le32(id | 1u << 16);
-	sqe.cdw12 = put_le32(0x5eed);
-	status = raw_run(&h->admin, &sqe, NULL, 0, &cqe);
-	*ret_is_immediate = get_le32(cqe.dw0) & NVME_CROSS_RESET_IMMEDIATE;
-	return status;
-}
-
-static void expect_over(struct raw_host *h, uint16_t id)
+static void expect_over(struct raw_host *h, struct raw_name name)
 {
 	bool is_immediate;
 
-	assert_int_equal(reset(h, id, &is_immediate), NVME_OK);
+	assert_int_equal(raw_reset(&h->admin, name, &is_immediate), NVME_OK);
 	assert_true(is_immediate);
 }
 
-static void expect_refused(struct raw_host *h, uint16_t id)
+static void expect_unknown(struct raw_host *h, struct raw_name name)
 {
 	bool is_immediate;
 
-	assert_int_equal(reset(h, id, &is_immediate), NVME_INVALID_FIELD | NVME_DNR);
+	assert_int_equal(raw_reset(&h->admin, name, &is_immediate), NVME_INVALID_FIELD | NVME_DNR);
 	assert_false(is_immediate);
 }
 
-static void an_id_that_is_nobodys_is_over(void **state)
+static uint16_t another_id(uint16_t id)
+{
+	return id == 1 ? 2 : id - 1;
+}
+
+static void what_this_process_made_is_over(void **state)
 {
 	struct raw_host h;
+	struct raw_name name = begin("", "", &h);
 
-	begin("", false, &h);
-	expect_over(&h, (uint16_t)(h.cntlid + 1));
+	name.id = another_id(name.id);
+	expect_over(&h, name);
+	name.cirn ^= INSTANCE;
+	expect_over(&h, name);
 	raw_host_close(&h);
 }
 
-static void an_id_of_this_rblkd_is_over(void **state)
+static void an_id_that_it_never_gives_is_unknown(void **state)
 {
 	struct raw_host h;
+	struct raw_name name = begin("controller_ids: {min: 100, max: 199}\n", "", &h);
 
-	begin("controller_ids: {min: 100, max: 199}\n", true, &h);
-	assert_in_range(h.cntlid, FIRST_ID, LAST_ID);
-	expect_over(&h, h.cntlid == LAST_ID ? FIRST_ID : LAST_ID);
+	name.id = 99;
+	expect_unknown(&h, name);
+	name.id = 200;
+	expect_unknown(&h, name);
 	raw_host_close(&h);
 }
 
-static void an_id_of_another_rblkd_is_refused(void **state)
+static void no_instance_is_unknown(void **state)
 {
 	struct raw_host h;
+	struct raw_name name = begin("", "", &h);
 
-	begin("controller_ids: {min: 100, max: 199}\n", true, &h);
-	expect_refused(&h, FIRST_ID - 1);
-	expect_refused(&h, LAST_ID + 1);
+	name.cirn = 0;
+	expect_unknown(&h, name);
+	name.id = another_id(name.id);
+	expect_unknown(&h, name);
 	raw_host_close(&h);
 }
 
-static void any_id_may_be_of_another_rblkd(void **state)
+/* kill -9, and another process; boot: contents of the file that names the kernel's boot. */
+static void start_again(struct raw_host *h, const char *boot)
+{
+	char path[128];
+	FILE *f;
+
+	raw_host_close(h);
+	snprintf(path, sizeof(path), "%s/boot", d.folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(boot, f);
+	fclose(f);
+	setenv("RBLKD_BOOT_ID_FILE", path, 1);
+	daemon_kill_and_restart(&d);
+	unsetenv("RBLKD_BOOT_ID_FILE");
+	raw_host_open(h, d.port);
+}
+
+#define BOOT_1 "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a01"
+#define BOOT_2 "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a02"
+
+/* The answer is the same if a controller of this process has that id now, and it lives on. */
+static void with_a_live_id(struct raw_host *h, struct raw_name name,
+			   void (*expect)(struct raw_host *h, struct raw_name name))
+{
+	struct raw_host live;
+
+	raw_host_open(&live, d.port);
+	name.id = live.cntlid;
+	expect(h, name);
+	raw_name_of(&live);
+	raw_host_close(&live);
+}
+
+static void an_earlier_process_is_over_by_the_lock(void **state)
 {
 	struct raw_host h;
+	struct raw_name before;
 
-	begin("", true, &h);
-	expect_refused(&h, (uint16_t)(h.cntlid + 1));
+	begin("", "", &h);
+	start_again(&h, BOOT_1);
+	before = raw_name_of(&h);
+	start_again(&h, BOOT_1);
+	expect_over(&h, before);
+	with_a_live_id(&h, before, expect_over);
+	raw_host_close(&h);
+}
+
+/* Nothing but the number tells them apart: ids and store are the same. */
+static void another_machine_is_unknown(void **state)
+{
+	struct raw_host h;
+	struct raw_name before;
+
+	begin("", "", &h);
+	start_again(&h, BOOT_1);
+	before = raw_name_of(&h);
+	start_again(&h, BOOT_2);
+	expect_unknown(&h, before);
+	with_a_live_id(&h, before, expect_unknown);
+	raw_host_close(&h);
+}
+
+static void a_machine_without_a_name_knows_itself_alone(void **state)
+{
+	struct raw_host h;
+	struct raw_name before;
+
+	begin("", "", &h);
+	start_again(&h, "");
+	before = raw_name_of(&h);
+	before.id = another_id(before.id);
+	expect_over(&h, before);
+	start_again(&h, "");
+	expect_unknown(&h, before);
+	raw_host_close(&h);
+}
+
+static void without_the_lock_an_earlier_process_is_unknown(void **state)
+{
+	struct raw_host h;
+	struct raw_name before;
+
+	begin("", ", shared: true", &h);
+	start_again(&h, BOOT_1);
+	before = raw_name_of(&h);
+	start_again(&h, BOOT_1);
+	expect_unknown(&h, before);
 	raw_host_close(&h);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(an_id_that_is_nobodys_is_over, stop),
-		cmocka_unit_test_teardown(an_id_of_this_rblkd_is_over, stop),
-		cmocka_unit_test_teardown(an_id_of_another_rblkd_is_refused, stop),
-		cmocka_unit_test_teardown(any_id_may_be_of_another_rblkd, stop),
+		cmocka_unit_test_teardown(what_this_process_made_is_over, stop),
+		cmocka_unit_test_teardown(an_id_that_it_never_gives_is_unknown, stop),
+		cmocka_unit_test_teardown(no_instance_is_unknown, stop),
+		cmocka_unit_test_teardown(an_earlier_process_is_over_by_the_lock, stop),
+		cmocka_unit_test_teardown(another_machine_is_unknown, stop),
+		cmocka_unit_test_teardown(a_machine_without_a_name_knows_itself_alone, stop),
+		cmocka_unit_test_teardown(without_the_lock_an_earlier_process_is_unknown, stop),
 	};
 
 	return cmocka_run_group_tests_name("cross_reset", tests, NULL, NULL);

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "tests/raw/fencing.h"
 #include "tests/raw/group.h"
-#include "tests/raw/host.h"
+#include "tests/raw/reset.h"
 #include "transport/wire/nvme_cross_reset.h"
 
 enum {
@@ -29,39 +29,15 @@ enum {
 	CQT_MS = 2000,
 };
 
-static struct nvme_id_ctrl identify(struct raw_queue *admin)
+static struct raw_name name_of(uint16_t id, const struct nvme_id_ctrl *of)
 {
-	struct nvme_sqe sqe = raw_sqe(admin, NVME_ADMIN_IDENTIFY, 0);
-	struct nvme_id_ctrl id;
-	struct nvme_cqe cqe;
-
-	sqe.cdw10 = put_le32(NVME_CNS_CTRL);
-	raw_describe(admin, &sqe, 0, sizeof(id));
-	assert_int_equal(raw_run(admin, &sqe, NULL, 0, &cqe), NVME_OK);
-	memcpy(&id, admin->data, sizeof(id));
-	return id;
-}
-
-static struct nvme_sqe cross_reset_of(struct raw_queue *through, uint16_t icid, uint8_t ciu,
-				      uint64_t cirn)
-{
-	struct nvme_sqe sqe = raw_sqe(through, NVME_ADMIN_CROSS_RESET, 0);
-
-	sqe.cdw10 = put_le32(icid | (uint32_t)ciu << 16);
-	sqe.cdw12 = put_le32((uint32_t)cirn);
-	sqe.cdw13 = put_le32((uint32_t)(cirn >> 32));
-	return sqe;
+	return (struct raw_name){id, of->ciu, get_le64(of->cirn)};
 }
 
 static enum nvme_status reset(struct raw_queue *through, uint16_t icid,
 			      const struct nvme_id_ctrl *id, bool *ret_is_immediate)
 {
-	struct nvme_sqe sqe = cross_reset_of(through, icid, id->ciu, get_le64(id->cirn));
-	struct nvme_cqe cqe;
-	enum nvme_status status = raw_run(through, &sqe, NULL, 0, &cqe);
-
-	*ret_is_immediate = get_le32(cqe.dw0) & NVME_CROSS_RESET_IMMEDIATE;
-	return status;
+	return raw_reset(through, name_of(icid, id), ret_is_immediate);
 }
 
 /* The page is in admin->data. */
@@ -116,7 +92,7 @@ static void a_controller_says_which_instance_it_is(void **state)
 	struct nvme_id_ctrl id;
 
 	raw_host_open(&h, d.port);
-	id = identify(&h.admin);
+	id = raw_identify(&h.admin);
 	assert_int_not_equal(id.ciu, 0);
 	assert_true(get_le64(id.cirn) != 0);
 	assert_int_equal(id.ccrl, 4);
@@ -137,7 +113,7 @@ static void what_is_idle_is_reset_at_once(void **state)
 
 		raw_host_open(&old, d.port);
 		raw_host_open(&new, d.port);
-		id = identify(&old.admin);
+		id = raw_identify(&old.admin);
 		assert_int_equal(reset(&new.admin, old.cntlid, &id, &is_immediate), NVME_OK);
 		assert_true(raw_is_dropped(&old.io));
 		/* Either at once, or the log has it. */
@@ -173,10 +149,10 @@ static void nothing_is_refused_by_the_end(void **state)
 
 		raw_host_open(&old, d.port);
 		raw_host_open(&new, d.port);
-		id = identify(&old.admin);
+		id = raw_identify(&old.admin);
 		for (unsigned n = 0; n < IN_FLIGHT; n++)
 			send_read(&old.io);
-		sqe = cross_reset_of(&new.admin, old.cntlid, id.ciu, get_le64(id.cirn));
+		sqe = raw_reset_command(&new.admin, name_of(old.cntlid, &id));
 		raw_send(&new.admin, &sqe, sizeof(sqe));
 		while (raw_receive(&old.io, &cqe, FENCING_PATIENCE_MS)) {
 			assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
@@ -199,7 +175,7 @@ static void no_success_while_a_store_has_a_write(void **state)
 
 	raw_host_open(&old, d.port);
 	raw_host_open(&new, d.port);
-	id = identify(&old.admin);
+	id = raw_identify(&old.admin);
 	enable_events(&new.admin, NVME_OAES_CROSS_RESET);
 	fencing_hang_disk(true);
 	fencing_send_write(&old.io, DAEMON_FILE, 0, 'A');
@@ -236,7 +212,7 @@ static void a_source_may_leave_first(void **state)
 
 	raw_host_open(&old, d.port);
 	raw_host_open(&new, d.port);
-	id = identify(&old.admin);
+	id = raw_identify(&old.admin);
 	fencing_hang_disk(true);
 	fencing_send_write(&old.io, DAEMON_FILE, 0, 'A');
 	fencing_wait_held();
@@ -257,7 +233,7 @@ static void a_reset_source_forgets(void **state)
 
 	raw_host_open(&old, d.port);
 	raw_host_open(&new, d.port);
-	id = identify(&old.admin);
+	id = raw_identify(&old.admin);
 	fencing_hang_disk(true);
 	fencing_send_write(&old.io, DAEMON_FILE, 0, 'A');
 	fencing_wait_held();
@@ -283,7 +259,7 @@ static void a_stale_name_resets_nothing(void **state)
 
 	raw_host_open(&old, d.port);
 	raw_host_open(&new, d.port);
-	before = identify(&old.admin);
+	before = raw_identify(&old.admin);
 	for (unsigned i = 0; i < WRAPS; i++) {
 		uint64_t csts = NVME_CSTS_RDY;
 
@@ -293,7 +269,7 @@ static void a_stale_name_resets_nothing(void **state)
 					 NVME_OK);
 		assert_int_equal(raw_property_set(&old.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE),
 				 NVME_OK);
-		after = identify(&old.admin);
+		after = raw_identify(&old.admin);
 		assert_int_equal(after.ciu, before.ciu % UINT8_MAX + 1);
 		assert_true(get_le64(after.cirn) != get_le64(before.cirn));
 		if (i < 3)
@@ -301,7 +277,7 @@ static void a_stale_name_resets_nothing(void **state)
 					 NVME_INVALID_FIELD | NVME_DNR);
 		before = after;
 	}
-	assert_int_equal(identify(&old.admin).ciu, after.ciu); /* it lives */
+	assert_int_equal(raw_identify(&old.admin).ciu, after.ciu); /* it lives */
 	must_serve(&new);
 	raw_host_close(&new);
 	raw_host_close(&old);
@@ -318,8 +294,8 @@ static void controllers_of_others_are_safe(void **state)
 
 	raw_host_open(&victim, d.port);
 	raw_host_open_as(&hostile, d.port, 1);
-	id = identify(&victim.admin);
-	own = identify(&hostile.admin);
+	id = raw_identify(&victim.admin);
+	own = raw_identify(&hostile.admin);
 	assert_int_equal(reset(&hostile.admin, victim.cntlid, &id, &is_immediate),
 			 NVME_INVALID_FIELD | NVME_DNR);
 	assert_false(is_immediate);
@@ -329,7 +305,7 @@ static void controllers_of_others_are_safe(void **state)
 			 NVME_INVALID_FIELD | NVME_DNR);
 	assert_int_equal(reset(&hostile.admin, 0xffff, &own, &is_immediate),
 			 NVME_INVALID_FIELD | NVME_DNR);
-	sqe = cross_reset_of(&hostile.admin, victim.cntlid, id.ciu, get_le64(id.cirn));
+	sqe = raw_reset_command(&hostile.admin, name_of(victim.cntlid, &id));
 	sqe.nsid = put_le32(1);
 	assert_int_equal(raw_run(&hostile.admin, &sqe, NULL, 0, &cqe),
 			 NVME_INVALID_FIELD | NVME_DNR);
@@ -350,7 +326,7 @@ static void resets_have_a_limit(void **state)
 
 	for (unsigned i = 0; i < N; i++) {
 		raw_host_open(&old[i], d.port);
-		id[i] = identify(&old[i].admin);
+		id[i] = raw_identify(&old[i].admin);
 	}
 	raw_host_open(&new, d.port);
 	fencing_hang_disk(true);
@@ -383,7 +359,7 @@ static void the_loss_of_a_host_is_told(void **state)
 	raw_host_open(&lost, d.port);
 	raw_host_open(&other, d.port);
 	raw_host_open_as(&foreign, d.port, 1);
-	id = identify(&lost.admin);
+	id = raw_identify(&lost.admin);
 	enable_events(&other.admin, NVME_OAES_LOST_HOST);
 	raw_host_close(&lost); /* without a shutdown */
 	expect_event(&other.admin, NVME_AER_LOST_HOST);

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "target/command/admin/admin.h"
 #include "target/engine/request_namespace.h"
 #include "target/export/io_errors.h"
@@ -109,11 +108,9 @@ static bool is_legal_enable(const struct controller *controller, uint32_t cc)
 static void begin_instance(struct controller *controller)
 {
 	unsigned ciu = atomic_load(&controller->fencing.ciu);
-	uint64_t cirn;
 
-	if (random_bytes(&cirn, sizeof(cirn)) < 0)
-		cirn = 0; /* then a reset finds no such instance */
-	atomic_store(&controller->fencing.cirn, cirn);
+	atomic_store(&controller->fencing.cirn,
+		     incarnation_number(&controller->target->incarnation));
 	atomic_store(&controller->fencing.ciu, ciu % UINT8_MAX + 1);
 	cross_reset_forget(controller);
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See fencing.h. The level is `exact` where this rblkd alone has the store: then it orders all
- * writes of a host, through whatever portals. It is `none` where another rblkd writes to the same
- * store, because neither knows what the other still has.
+ * See fencing.h. The level is `exact` where this rblkd alone can write to the stores. It has a lock
+ * of each, so it orders all writes of a host, through whatever portals, and those of an rblkd
+ * before it are over. It is `none` where another program may write, too, because neither knows what
+ * the other still has. A lock excludes programs of this machine, and that of an image all clients.
+ * That no other machine reaches a disk is the administrator's word, by controller_ids.
  */
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/rcu.h"
@@ -11,11 +15,24 @@
 #include "target/operations/control/fencing.h"
 #include "target/operations/control/fields.h"
 
-static const char *why_not_exact(const struct target *target, const struct subsystem *subsystem)
+enum {
+	WHY_MAX = 128,
+};
+
+/* Returns whether it is exact. */
+static bool explain(const struct target *target, const struct subsystem *subsystem,
+		    char why[WHY_MAX])
 {
-	if (subsystem_is_shared(subsystem))
-		return "another rblkd shares a file of it (shared: true)";
-	return target->has_peers ? "controller_ids says that another rblkd exports it, too" : NULL;
+	const struct namespace *open = subsystem_open_namespace(subsystem);
+
+	if (open)
+		snprintf(why, WHY_MAX, "another program may write to namespace %u: %s", open->nsid,
+			 "it is shared, or cannot be locked");
+	else if (target->has_peers)
+		snprintf(why, WHY_MAX, "controller_ids says that another rblkd exports it, too");
+	else
+		snprintf(why, WHY_MAX, "this rblkd has the lock of each store");
+	return !open && !target->has_peers;
 }
 
 static struct json_object *list_subsystems(const struct target *target, bool *ret_is_exact)
@@ -26,15 +43,17 @@ static struct json_object *list_subsystems(const struct target *target, bool *re
 	*ret_is_exact = true;
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
 		const struct subsystem *subsystem = &snapshot->subsystems[i];
-		const char *why = why_not_exact(target, subsystem);
 		struct json_object *o = json_object_new_object();
+		char why[WHY_MAX];
+		bool is_exact = explain(target, subsystem, why);
 
 		control_add_string(o, "subsystem", subsystem->nqn);
-		control_add_string(o, "level", why ? "none" : "exact");
-		control_add_string(o, "why", why ? why : "one process has the stores");
-		control_add_number(o, "quiesce_ms", why ? 0 : target->quiesce_ns / NSEC_PER_MSEC);
+		control_add_string(o, "level", is_exact ? "exact" : "none");
+		control_add_string(o, "why", why);
+		control_add_number(o, "quiesce_ms",
+				   is_exact ? target->quiesce_ns / NSEC_PER_MSEC : 0);
 		json_append(list, o);
-		*ret_is_exact = *ret_is_exact && !why;
+		*ret_is_exact &= is_exact;
 	}
 	return list;
 }
@@ -70,8 +89,8 @@ struct json_object *control_show_fencing(const struct target *target)
 
 	control_add_string(o, "level", is_exact ? "exact" : "none");
 	control_add_string(o, "why",
-			   is_exact ? "one process has the stores"
-				    : "another rblkd has some of the stores, too");
+			   is_exact ? "this rblkd has the lock of each store"
+				    : "another program may write to some of the stores");
 	control_add_number(o, "quiesce_ms", target->quiesce_ns / NSEC_PER_MSEC);
 	control_add_number(o, "cross_controller_resets", target->n_cross_resets);
 	json_add(o, "subsystems", subsystems);

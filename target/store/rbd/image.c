@@ -3,10 +3,11 @@
  * Opens an image, and refuses one whose writes would not mean what hosts expect. Everything here
  * may wait for the cluster; open.c gives it a thread.
  *
- * With the feature exclusive-lock, rblkd holds the lock for as long as it exports the image: other
- * clients can then read it, but not write. A lock of a client that has died is free when the
- * cluster forgets the client (osd_client_watch_timeout, 30 s), so a client on this machine, which
- * may have been this rblkd before it was killed, is waited for.
+ * rblkd holds the image's exclusive lock for as long as it exports the image: other clients can
+ * then read it, but not write, and no other gateway has a write under way. So an image without that
+ * feature is refused, unless the configuration says that gateways share it. The lock of a client
+ * that has died is free when the cluster forgets the client (osd_client_watch_timeout, 30 s), so a
+ * client on this machine, which may have been this rblkd before it was killed, is waited for.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -188,35 +189,65 @@ static bool has_same_host(const char *a, const char *b)
 	return end_a && end_b && end_a - a == end_b - b && !memcmp(a, b, (size_t)(end_a - a));
 }
 
+enum nearness {
+	HOLDER_IS_FAR,
+	HOLDER_IS_NEAR, /* a client of this machine */
+	HOLDER_IS_SELF,
+};
+
+static enum nearness how_near(const struct image *image, const struct holder *holder)
+{
+	enum nearness nearness = HOLDER_IS_FAR;
+	char *own = NULL;
+
+	if (rados_getaddrs(cluster_handle(image->cluster), &own) < 0)
+		return HOLDER_IS_FAR;
+	if (!strcmp(own, holder->address))
+		nearness = HOLDER_IS_SELF;
+	else if (has_same_host(own, holder->address))
+		nearness = HOLDER_IS_NEAR;
+	rados_buffer_free(own);
+	return nearness;
+}
+
 /* Whether the holder still watches the image: it lives, or has not been dead for long. */
-static int is_watching(struct image *image, const struct holder *holder, bool *ret_is_there,
-		       bool *ret_is_near)
+static int is_watching(struct image *image, const struct holder *holder, bool *ret_is_there)
 {
 	rbd_image_watcher_t watchers[32];
 	size_t n = ARRAY_LEN(watchers);
-	char *own = NULL;
 	int r = rbd_watchers_list(image->rbd, watchers, &n);
 
-	*ret_is_there = *ret_is_near = false;
+	*ret_is_there = false;
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++)
 		*ret_is_there |= !strcmp(watchers[i].addr, holder->address);
 	rbd_watchers_list_cleanup(watchers, n);
-	if (rados_getaddrs(cluster_handle(image->cluster), &own) == 0) {
-		*ret_is_near = has_same_host(own, holder->address);
-		rados_buffer_free(own);
-	}
 	return 0;
 }
 
-static int refuse_locked(const struct backend_config *config, const struct holder *holder,
-			 struct error *error)
+static int refuse_locked(const struct image *image, const struct backend_config *config,
+			 const struct holder *holder, struct error *error)
 {
+	if (how_near(image, holder) == HOLDER_IS_SELF)
+		return image_refuse(config, -EBUSY, error, "is exported already");
 	return image_refuse(config, -EBUSY, error,
 			    "is locked by %s at %s%s%s (rbd lock ls %s; rbd status %s)",
 			    holder->client, holder->address, is_automatic(holder) ? "" : " as ",
 			    is_automatic(holder) ? "" : holder->cookie, config->path, config->path);
+}
+
+/* Refuses a lock that a person has set. */
+static int look_at_lock(struct image *image, const struct backend_config *config,
+			struct holder *ret_holder, bool *ret_is_held, struct error *error)
+{
+	int r = find_holder(image, ret_holder, ret_is_held);
+
+	if (r < 0)
+		return explain_open(image, config, r, error);
+	if (*ret_is_held && !is_automatic(ret_holder))
+		return refuse_locked(image, config, ret_holder, error);
+	return 0;
 }
 
 /* 0: free, or its holder is gone. */
@@ -229,19 +260,18 @@ static int wait_for_lock(struct image *image, const struct backend_config *confi
 	struct holder holder;
 
 	for (unsigned i = 0;; i++) {
-		bool is_held, is_there, is_near;
-		int r = find_holder(image, &holder, &is_held);
+		bool is_held, is_there;
+		int r = look_at_lock(image, config, &holder, &is_held, error);
 
-		if (r == 0 && is_held && !is_automatic(&holder))
-			return refuse_locked(config, &holder, error);
-		if (r == 0 && is_held)
-			r = is_watching(image, &holder, &is_there, &is_near);
+		if (r < 0 || !is_held)
+			return r;
+		r = is_watching(image, &holder, &is_there);
 		if (r < 0)
 			return explain_open(image, config, r, error);
-		if (!is_held || !is_there)
+		if (!is_there)
 			return 0;
-		if (!is_near || i == n_tries)
-			return refuse_locked(config, &holder, error);
+		if (how_near(image, &holder) != HOLDER_IS_NEAR || i == n_tries)
+			return refuse_locked(image, config, &holder, error);
 		if (i == 0)
 			rbd_host->write_log(
 				LOG_INFO, "%s: waiting up to %u s for the lock of %s at %s",
@@ -253,15 +283,29 @@ static int wait_for_lock(struct image *image, const struct backend_config *confi
 static int take_lock(struct image *image, const struct backend_config *config, uint64_t features,
 		     struct error *error)
 {
-	int r = config->is_read_only ? 0 : wait_for_lock(image, config, error);
+	struct holder holder;
+	bool is_held;
+	int r;
 
-	if (r < 0 || config->is_read_only || !(features & RBD_FEATURE_EXCLUSIVE_LOCK))
+	if (config->is_read_only)
+		return 0;
+	if (config->is_shared)
+		return look_at_lock(image, config, &holder, &is_held, error);
+	if (!(features & RBD_FEATURE_EXCLUSIVE_LOCK))
+		return image_refuse(
+			config, -EOPNOTSUPP, error,
+			"has no exclusive-lock, so any other client could write to it: rbd feature enable %s exclusive-lock",
+			config->path);
+	r = wait_for_lock(image, config, error);
+	if (r < 0)
 		return r;
 	r = rbd_lock_acquire(image->rbd, RBD_LOCK_MODE_EXCLUSIVE);
 	if (r < 0)
 		return image_refuse(config, -EBUSY, error,
 				    "its exclusive lock cannot be taken: %s (rbd lock ls %s)",
-				    strerror(-r), config->path);
+				    r == -EROFS ? "another client has it" : strerror(-r),
+				    config->path);
+	image->has_lock = true;
 	return 0;
 }
 
@@ -312,6 +356,7 @@ static int fill_limits(struct image *image, const struct backend_config *config,
 		.optimal_bytes = (uint32_t)MIN(info.obj_size, (uint64_t)UINT32_MAX),
 		.discard_bytes = DISCARD_BYTES,
 		.is_read_only = config->is_read_only,
+		.is_exclusive = image->has_lock,
 		.durability = DURABILITY_REPLICATED,
 		.can_discard = !config->is_read_only,
 		.can_write_zeroes = true,

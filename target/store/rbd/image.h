@@ -26,6 +26,7 @@ struct image {
 	char *path; /* owned: the name as in the configuration */
 	uint64_t watch;
 	bool has_watch;
+	bool has_lock;		 /* the exclusive one */
 	uint64_t piece_bytes;	 /* of a discard or of zeroes, in one call */
 	struct list node;	 /* of images that are open, under that list's lock */
 	struct records *records; /* owned; NULL: the namespace's state is kept elsewhere */

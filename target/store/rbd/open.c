@@ -156,6 +156,7 @@ static struct opener *find_opener(const struct backend_config *config)
 		    !strcmp(opener->user, config->ceph_user) &&
 		    opener->config.block_size == config->block_size &&
 		    opener->config.is_read_only == config->is_read_only &&
+		    opener->config.is_shared == config->is_shared &&
 		    opener->config.keeps_records == config->keeps_records)
 			return opener;
 	}

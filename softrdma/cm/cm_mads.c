@@ -445,15 +445,6 @@ static void on_mad(const struct sr_gsi_path *path, const uint8_t bytes[SR_GSI_MA
 	pthread_mutex_unlock(&sr_cm_lock);
 }
 
-static void end_unreachable(struct ib_cm_entry *e)
-{
-	struct ib_cm_result result;
-
-	ib_cm_on_unreachable(&e->cm, sr_now_ns(), &result);
-	if (result.notice)
-		conn_apply(conn_of(e), &result, NULL);
-}
-
 static void on_unreachable(const struct sr_gsi_path *path)
 {
 	struct ib_cm_ends ends;
@@ -461,13 +452,11 @@ static void on_unreachable(const struct sr_gsi_path *path)
 	ends_of(path, &ends);
 	pthread_mutex_lock(&sr_cm_lock);
 	for (unsigned i = 0; i < IB_CM_N_BUCKETS; i++) {
-		struct ib_cm_entry *e = table.heads[IB_CM_BY_LOCAL_ID][i], *next;
+		struct ib_cm_entry *e = table.heads[IB_CM_BY_LOCAL_ID][i];
 
-		for (; e; e = next) {
-			next = e->chains[IB_CM_BY_LOCAL_ID].next;
+		for (; e; e = e->chains[IB_CM_BY_LOCAL_ID].next)
 			if (!memcmp(&e->ends, &ends, sizeof(ends)))
-				end_unreachable(e);
-		}
+				ib_cm_on_unreachable(&e->cm);
 	}
 	sr_cm_sidr_unreachable(&ends);
 	pthread_mutex_unlock(&sr_cm_lock);

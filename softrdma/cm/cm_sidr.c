@@ -14,6 +14,7 @@
 #include <sys/random.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/cm/refusals.h"
 #include "softrdma/cm/sr_cm.h"
 
 enum {
@@ -37,6 +38,7 @@ struct sr_sidr {
 	uint64_t serial; /* of the id; 0: it is gone */
 	uint64_t number; /* for the timer */
 	uint64_t give_up_ns, interval_ns;
+	struct refusals refusals; /* of this side's question */
 	struct sr_timer timer;
 };
 
@@ -134,6 +136,8 @@ static void on_timer(uint64_t number)
 		sidr_free(s);
 	else if (s && sr_now_ns() >= s->give_up_ns)
 		fail(s, -ETIMEDOUT);
+	else if (s && refusals_suffice(&s->refusals))
+		fail(s, -ECONNREFUSED);
 	else if (s)
 		repeat(s);
 	pthread_mutex_unlock(&sr_cm_lock);
@@ -328,13 +332,9 @@ void sr_cm_on_sidr(const struct ib_cm_ends *ends, const struct mad *m)
 
 void sr_cm_sidr_unreachable(const struct ib_cm_ends *ends)
 {
-	struct sr_sidr *next;
-
-	for (struct sr_sidr *s = all; s; s = next) {
-		next = s->next;
+	for (struct sr_sidr *s = all; s; s = s->next)
 		if (s->is_ours && !memcmp(&s->ends, ends, sizeof(*ends)))
-			fail(s, -ECONNREFUSED);
-	}
+			refusals_add(&s->refusals);
 }
 
 /* A forked child has no questions: their ids and timers are the parent's. */

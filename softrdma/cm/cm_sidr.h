@@ -12,5 +12,5 @@ extern const struct sr_cm_way sr_cm_by_sidr;
 
 /* A SIDR_REQ or SIDR_REP has come. It leaves sr_cm_lock for a moment. */
 void sr_cm_on_sidr(const struct ib_cm_ends *ends, const struct mad *m);
-/* The network says that nothing listens at the other end: questions to it fail. */
+/* The network says that nothing listens at the other end, which may be forged (refusals.h). */
 void sr_cm_sidr_unreachable(const struct ib_cm_ends *ends);

@@ -337,6 +337,7 @@ static void be_patient(struct ib_cm *c, uint64_t now_ns, const struct mad *m,
 
 	if (m->mra.answered != mine)
 		return;
+	c->refusals = (struct refusals){0}; /* the peer is there */
 	if (exponent > MAX_SERVICE_TIMEOUT)
 		exponent = MAX_SERVICE_TIMEOUT;
 	c->interval_ns = MAX_REPEAT_MS * MS;
@@ -487,19 +488,18 @@ void ib_cm_timer(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 		move(c, IB_CM_GONE);
 	} else if (now_ns >= c->give_up_ns) {
 		give_up(c, now_ns, -ETIMEDOUT, ret);
+	} else if (c->state == IB_CM_REQ_SENT && refusals_suffice(&c->refusals)) {
+		give_up(c, now_ns, -ECONNREFUSED, ret);
 	} else {
 		repeat_later(c, now_ns);
 		send_last(c, ret);
 	}
 }
 
-void ib_cm_on_unreachable(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
+void ib_cm_on_unreachable(struct ib_cm *c)
 {
-	*ret = (struct ib_cm_result){0};
-	if (c->state != IB_CM_REQ_SENT)
-		return;
-	move(c, IB_CM_GONE);
-	notify(ret, IB_CM_UNREACHABLE, -ECONNREFUSED);
+	if (c->state == IB_CM_REQ_SENT)
+		refusals_add(&c->refusals);
 }
 
 /* ---- without a connection ----------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "softrdma/cm/mad.h"
+#include "softrdma/cm/refusals.h"
 
 enum ib_cm_state {
 	IB_CM_IDLE,
@@ -58,11 +59,12 @@ struct ib_cm {
 	uint64_t tid;		      /* of the REQ */
 	uint8_t guid[8], remote_guid[8];
 	uint32_t local_qpn, remote_qpn;
-	uint64_t due_ns;	 /* when ib_cm_timer is to be called; 0: never */
-	uint64_t give_up_ns;	 /* the end of all repetitions */
-	uint64_t interval_ns;	 /* until the next repetition; doubles */
-	uint64_t patience_ns;	 /* for the peer's answer to this side's REP */
-	uint8_t last[MAD_BYTES]; /* the last message that a duplicate or a loss repeats */
+	uint64_t due_ns;	  /* when ib_cm_timer is to be called; 0: never */
+	uint64_t give_up_ns;	  /* the end of all repetitions */
+	uint64_t interval_ns;	  /* until the next repetition; doubles */
+	struct refusals refusals; /* of the REQ */
+	uint64_t patience_ns;	  /* for the peer's answer to this side's REP */
+	uint8_t last[MAD_BYTES];  /* the last message that a duplicate or a loss repeats */
 };
 
 /* A new connection of the active side. local_id: random, not 0, used by no other connection. */
@@ -96,9 +98,9 @@ void ib_cm_on_data(struct ib_cm *c, struct ib_cm_result *ret);
 void ib_cm_on_mad(struct ib_cm *c, uint64_t now_ns, const struct mad *m, struct ib_cm_result *ret);
 /* due_ns has come; earlier calls do nothing. */
 void ib_cm_timer(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret);
-/* The network reports that the peer's port does not exist: a hint that any process can forge, so
- * only a REQ without any answer fails by it. */
-void ib_cm_on_unreachable(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret);
+/* The network reports that the peer's port does not exist (refusals.h): a REQ ends with
+ * -ECONNREFUSED when several copies got this and no answer; nothing else heeds it. */
+void ib_cm_on_unreachable(struct ib_cm *c);
 
 /* Answers without a connection. A REQ is refused with a REJ. */
 void ib_cm_refuse(const struct mad *req, enum mad_reason reason, uint8_t ret[MAD_BYTES]);

@@ -223,7 +223,7 @@ static void call(struct fuzz *f)
 	else if (which == 5)
 		ib_cm_on_data(c, &result);
 	else if (which == 6)
-		ib_cm_on_unreachable(c, f->now, &result);
+		ib_cm_on_unreachable(c);
 	else
 		ib_cm_connect(c, f->now, 1000, &m, &result);
 	check(*ib_cm_state_name(c->state) != '?');

@@ -230,22 +230,91 @@ static void a_disconnect_without_answer_ends_after_two_seconds(void **state)
 	assert_true(w.now - from < 3000 * WORLD_MS);
 }
 
-static void a_port_that_does_not_exist_fails_a_request_at_once(void **state)
+/* ---- reports that a port does not exist ---- */
+
+static unsigned requests(void)
 {
+	return w.n_by_type[MAD_REQ - MAD_FIRST];
+}
+
+/* Until the active side has sent n requests; each gets a report while it has no answer. */
+static void refuse_requests(unsigned n)
+{
+	for (unsigned i = 1; i <= n; i++) {
+		while (requests() < i)
+			world_run(&w, active()->entry.cm.due_ns);
+		ib_cm_on_unreachable(&active()->entry.cm);
+		ib_cm_on_unreachable(&active()->entry.cm); /* twice is once */
+	}
+}
+
+/* Requests at 0, 0.2 and 0.6 s, each refused; the last one waits for its answer until 1.4 s. */
+static void a_port_that_does_not_exist_fails_a_request_soon(void **state)
+{
+	uint64_t begin;
+
+	set_up(OWNER_WAITS, OWNER_WAITS);
+	w.hosts[1].is_dead = true;
+	begin = w.now;
+	world_connect(&w);
+	refuse_requests(3);
+	count(active(), IB_CM_UNREACHABLE, 0);
+	world_run(&w, begin + 1399 * WORLD_MS);
+	count(active(), IB_CM_UNREACHABLE, 0);
+	world_run(&w, begin + 1400 * WORLD_MS);
+	count(active(), IB_CM_UNREACHABLE, 1);
+	assert_int_equal(active()->last_status, -ECONNREFUSED);
+	assert_int_equal(requests(), 3);
+	world_run(&w, FOREVER);
+	all_is_over();
+}
+
+/* Reports are a stranger's as long as there are fewer than requests without an answer can get. */
+static void a_few_forged_reports_end_nothing(void **state)
+{
+	set_up(OWNER_WAITS, OWNER_WAITS);
+	w.hosts[1].is_dead = true;
+	world_connect(&w);
+	refuse_requests(2);
+	world_run(&w, FOREVER);
+	count(active(), IB_CM_UNREACHABLE, 1);
+	assert_int_equal(active()->last_status, -ETIMEDOUT);
+}
+
+/* However many reports come first: an answer to any of the three requests wins. */
+static void an_answer_wins_over_forged_reports(void **state)
+{
+	for (unsigned n_lost = 0; n_lost < 3; n_lost++) {
+		set_up(OWNER_DISCONNECTS, OWNER_WAITS);
+		for (unsigned i = 0; i < 2; i++)
+			w.faults[i] = (struct world_fault){i < n_lost ? i : 99, FAULT_DROP};
+		w.n_faults = 2;
+		world_connect(&w);
+		refuse_requests(n_lost + 1);
+		world_run(&w, FOREVER);
+		lived_and_ended();
+	}
+}
+
+/* An MRA says that the peer is there; and for what is connected a report is nothing. */
+static void reports_count_for_requests_without_an_answer(void **state)
+{
+	struct mad mra = {.type = MAD_MRA, .mra = {MAD_ANSWERS_REQ, 20}};
 	struct ib_cm_result result;
 
 	set_up(OWNER_WAITS, OWNER_WAITS);
-	world_connect(&w);
-	ib_cm_on_unreachable(&active()->entry.cm, w.now, &result);
-	assert_int_equal(result.notice, IB_CM_UNREACHABLE);
-	assert_int_equal(result.status, -ECONNREFUSED);
-	assert_int_equal(active()->entry.cm.state, IB_CM_GONE);
-	/* but a report is nothing for a connection that is there */
+	w.hosts[1].is_dead = true;
+	mra.remote_id = world_connect(&w)->entry.cm.local_id;
+	refuse_requests(3);
+	ib_cm_on_mad(&active()->entry.cm, w.now, &mra, &result);
+	world_run(&w, FOREVER);
+	assert_int_equal(active()->last_status, -ETIMEDOUT);
 	set_up(OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
-	ib_cm_on_unreachable(&active()->entry.cm, w.now, &result);
-	assert_int_equal(result.notice, IB_CM_NOTHING);
+	for (unsigned i = 0; i < 9; i++)
+		ib_cm_on_unreachable(&active()->entry.cm);
+	world_run(&w, FOREVER);
 	assert_int_equal(active()->entry.cm.state, IB_CM_ESTABLISHED);
 }
 
@@ -613,7 +682,10 @@ int main(void)
 		cmocka_unit_test(a_reply_without_answer_ends_unreachable),
 		cmocka_unit_test(limits_of_a_request_are_bounded),
 		cmocka_unit_test(a_disconnect_without_answer_ends_after_two_seconds),
-		cmocka_unit_test(a_port_that_does_not_exist_fails_a_request_at_once),
+		cmocka_unit_test(a_port_that_does_not_exist_fails_a_request_soon),
+		cmocka_unit_test(a_few_forged_reports_end_nothing),
+		cmocka_unit_test(an_answer_wins_over_forged_reports),
+		cmocka_unit_test(reports_count_for_requests_without_an_answer),
 		cmocka_unit_test(the_passive_side_rejects),
 		cmocka_unit_test(no_program_listens),
 		cmocka_unit_test(the_active_side_rejects_the_reply),

@@ -30,6 +30,7 @@ enum {
 	BURST_BYTES = 60000, /* an IP packet has less than 64 KiB */
 	STEERING_BYTE = 6,   /* of the BTH: the middle of the destination QPN */
 	HELD = 64,
+	TRIES = 8,
 };
 
 /* A burst: packets of `size` bytes, the last one may be shorter. */
@@ -212,12 +213,28 @@ static void complain_too_big(const struct burst *b)
 			b->size);
 }
 
+/*
+ * Whether a message is sent again at once. An ICMP error of an earlier packet, to whichever peer,
+ * waits in the socket and fails the next call, which then has tried nothing. The message's own
+ * failure comes again. errno stays as it is.
+ */
+static bool sends_again(struct roce_port *p, unsigned *n_tries)
+{
+	int error = errno;
+
+	if (error == EAGAIN || error == ENOBUFS || ++*n_tries == TRIES)
+		return false;
+	roce_read_errors(p, p->sock);
+	errno = error;
+	return true;
+}
+
 /* Messages [from, to) of one port. One that cannot be sent is skipped: it is lost. */
 static void send_run(struct roce_batch *b, unsigned from, unsigned to)
 {
 	struct mmsghdr messages[MESSAGES];
 	struct iovec iov[MESSAGES];
-	bool retried = false;
+	unsigned n_tries = 0;
 
 	for (unsigned i = from; i < to; i++) {
 		fill(&messages[i].msg_hdr, &iov[i], b, &b->bursts[i]);
@@ -229,16 +246,14 @@ static void send_run(struct roce_batch *b, unsigned from, unsigned to)
 
 		if (n > 0) {
 			from += (unsigned)n;
-			retried = false;
-		} else if (errno == ECONNREFUSED && !retried) {
-			retried = true; /* an earlier packet's answer; this one was not tried */
-		} else {
+			n_tries = 0;
+		} else if (!sends_again(b->bursts[from].port, &n_tries)) {
 			if (b->bursts[from].n > 1 && (errno == EIO || errno == EINVAL))
 				atomic_store(&cannot_burst, true); /* no checksum offload here */
 			if (errno == EMSGSIZE)
 				complain_too_big(&b->bursts[from]);
 			from++;
-			retried = false;
+			n_tries = 0;
 		}
 	}
 }

@@ -89,6 +89,11 @@ static void set(int sock, int level, int option, int value)
 	setsockopt(sock, level, option, &value, sizeof(value));
 }
 
+/*
+ * PMTUDISC_PROBE: never fragments, and what may leave is up to the interface alone. The path MTU
+ * that the kernel learns (PMTUDISC_DO) comes from ICMP, which any machine can send: one forged
+ * packet would stop all that is sent to a peer.
+ */
 static void set_options(int sock, bool v4)
 {
 	set(sock, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -96,14 +101,14 @@ static void set_options(int sock, bool v4)
 	set(sock, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER);
 	set(sock, SOL_UDP, UDP_GRO, 1);
 	if (v4) {
-		set(sock, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+		set(sock, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 		set(sock, IPPROTO_IP, IP_TOS, ECT_0);
 		set(sock, IPPROTO_IP, IP_RECVTOS, 1);
 		set(sock, IPPROTO_IP, IP_RECVERR, 1);
 		return;
 	}
 	set(sock, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	set(sock, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	set(sock, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 	set(sock, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
 	set(sock, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	set(sock, IPPROTO_IPV6, IPV6_RECVERR, 1);

@@ -8,10 +8,10 @@
 #include <netpacket/packet.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "softrdma/fabric/roce/gsi_parts.h"
+#include "softrdma/fabric/roce/routes.h"
 #include "softrdma/verbs/context.h"
 
 enum {
@@ -140,10 +140,11 @@ static void take_request(const struct roce_passed *passed)
 
 static void take_refusal(const struct roce_passed *passed)
 {
-	struct roce_port *port = roce_port_find(&passed->local);
+	sr_gsi_on_unreachable *fn = atomic_load(&on_unreachable);
+	struct sr_gsi_path path = {passed->local, passed->remote};
 
-	if (port)
-		gsi_on_refused(port, &passed->remote);
+	if (fn && roce_port_find(&passed->local))
+		fn(&path);
 }
 
 void gsi_on_passed(const struct roce_passed *passed)
@@ -159,15 +160,6 @@ void gsi_on_passed(const struct roce_passed *passed)
 		take_refusal(passed);
 		break;
 	}
-}
-
-void gsi_on_refused(struct roce_port *port, const union ibv_gid *from)
-{
-	sr_gsi_on_unreachable *fn = atomic_load(&on_unreachable);
-	struct sr_gsi_path path = {port->gid, *from};
-
-	if (fn)
-		fn(&path);
 }
 
 void sr_gsi_receive(sr_gsi_on_mad *fn)
@@ -314,26 +306,19 @@ int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8])
 	return 0;
 }
 
-static enum ibv_mtu mtu_for(int bytes)
+static enum ibv_mtu mtu_for(unsigned bytes)
 {
 	for (enum ibv_mtu mtu = IBV_MTU_4096; mtu; mtu--)
-		if (bytes >= HEADERS_AT_MOST + (128 << mtu))
+		if (bytes >= HEADERS_AT_MOST + (128u << mtu))
 			return mtu;
 	return 0;
 }
 
 enum ibv_mtu gsi_interface_mtu(const union ibv_gid *local)
 {
-	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq request = {0};
-	int mtu = 0;
+	char name[IF_NAMESIZE];
 
-	if (sock < 0)
-		return 0;
-	if (interface_of(local, request.ifr_name) && !ioctl(sock, SIOCGIFMTU, &request))
-		mtu = request.ifr_mtu;
-	close(sock);
-	return mtu_for(mtu);
+	return interface_of(local, name) ? mtu_for(roce_interface_mtu(name)) : 0;
 }
 
 /* A throw-away socket, connected: it knows the route. -1 with errno. */
@@ -363,16 +348,10 @@ static int probe(const union ibv_gid *from, const union ibv_gid *to)
 
 enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path)
 {
-	bool v4 = roce_gid_is_ip4(&path->remote);
-	int sock = probe(&path->local, &path->remote), mtu = 0;
-	socklen_t len = sizeof(mtu);
+	const struct roce_port *port = roce_port_find(&path->local);
+	int mtu = roce_route_mtu(&path->local, &path->remote, port ? port->scope : 0);
 
-	if (sock < 0)
-		return 0;
-	if (getsockopt(sock, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
-		mtu = 0;
-	close(sock);
-	return mtu_for(mtu);
+	return mtu < 0 ? gsi_interface_mtu(&path->local) : mtu_for((unsigned)mtu);
 }
 
 int sr_gsi_route(const union ibv_gid *remote, union ibv_gid *ret_local)

@@ -59,9 +59,9 @@ typedef void sr_gsi_on_mad(const struct sr_gsi_path *path, const uint8_t mad[SR_
 void sr_gsi_receive(sr_gsi_on_mad *fn);
 
 /*
- * What receives "port unreachable": path->remote has no RoCE, so requests under way to it may fail
- * at once. Any process can forge such a report: it is a hint for what is not yet connected, and
- * nothing else. In the helper thread, without locks. NULL: not wanted, as at first.
+ * What receives "port unreachable": path->remote may have no RoCE. Any machine can forge such a
+ * report: it is a hint for requests without an answer, and nothing else. Some are dropped where too
+ * many come. In the helper thread, without locks. NULL: not wanted, as at first.
  */
 typedef void sr_gsi_on_unreachable(const struct sr_gsi_path *path);
 void sr_gsi_watch_unreachable(sr_gsi_on_unreachable *fn);
@@ -90,9 +90,10 @@ int sr_gsi_comm_id_class(const union ibv_gid *local, uint8_t *ret_mask, uint8_t 
 int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8]);
 
 /*
- * The largest path MTU on the route to path->remote as far as this host knows it: what a
- * ConnectRequest names, and what a peer's is cut to. IBV_MTU_256 to IBV_MTU_4096, or 0: no route,
- * or too small for RoCE. Any thread; costs system calls.
+ * The largest path MTU that the interface of the route to path->remote carries, or less if the
+ * route was given an MTU: what a ConnectRequest names, and what a peer's is compared with. What
+ * ICMP says does not count. IBV_MTU_256 to IBV_MTU_4096, or 0: no route, or too small for RoCE. Any
+ * thread; costs system calls.
  */
 enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path);
 

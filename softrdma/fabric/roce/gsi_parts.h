@@ -6,7 +6,6 @@
 
 /* A datagram to a queue pair that is no connection. In the thread that reads, which may poll. */
 void gsi_on_packet(struct roce_port *port, const union ibv_gid *from, const struct roce_packet *p);
-void gsi_on_refused(struct roce_port *port, const union ibv_gid *from); /* helper */
 /* What another process of this host has got and is for this one. Helper. */
 void gsi_on_passed(const struct roce_passed *passed);
 void gsi_forget(void);

@@ -7,8 +7,7 @@
  * arrives are not seen; icrc.h solves for what is missing.
  *
  * Each process reads one socket of the address' group, and all read the one for requests. The
- * kernel puts errors into a socket of its choice, so all look for errors everywhere, and tell the
- * others.
+ * kernel puts errors into a socket of its choice, so all look for errors everywhere (errors.c).
  *
  * Reading: a thread that polls reads under rx_lock, and the helper leaves the socket alone as long
  * as one does. Otherwise each packet would wake the helper for nothing.
@@ -18,7 +17,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
-#include <linux/errqueue.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,9 +90,8 @@ static void drain(int sock)
 {
 	char byte;
 
-	while (recv(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) >= 0 ||
-	       errno == ECONNREFUSED)
-		;
+	while (recv(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) >= 0 || errno != EAGAIN)
+		; /* another error is that of an earlier send */
 }
 
 /* In epoll data. */
@@ -303,45 +300,6 @@ static ssize_t read_one(struct reading *r, struct msghdr *ret, int flags)
 	return recvmsg(r->sock, ret, flags | MSG_DONTWAIT);
 }
 
-static void tell_others(const struct roce_port *p, const union ibv_gid *from)
-{
-	struct roce_passed passed = {
-		.kind = ROCE_PASSED_UNREACHABLE, .local = p->gid, .remote = *from};
-
-	for (unsigned i = 0; i < ROCE_MEMBERS; i++) {
-		uint16_t inbox = atomic_load(&p->group.directory->members[i]);
-
-		if (inbox && i != p->member)
-			roce_member_pass(inbox, &passed);
-	}
-}
-
-static void take_error(struct roce_port *p, const struct cmsghdr *c, const struct sockaddr_in6 *to)
-{
-	const struct sock_extended_err *e = (const void *)CMSG_DATA(c);
-	bool ours = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
-		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
-	union ibv_gid gid;
-
-	if (!ours || e->ee_errno != ECONNREFUSED)
-		return;
-	sr_gid_from_sockaddr((const struct sockaddr *)to, &gid);
-	call.on_refused(p, &gid);
-	tell_others(p, &gid);
-}
-
-/* "Port unreachable" and "too big", as the kernel queues them for the socket. */
-static void read_errors(struct roce_port *p, int sock)
-{
-	uint8_t byte;
-	struct reading r = {.port = p, .sock = sock, .bytes = &byte, .size = sizeof(byte)};
-	struct msghdr m;
-
-	for (int i = 0; i < DATAGRAMS && read_one(&r, &m, MSG_ERRQUEUE) >= 0; i++)
-		for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
-			take_error(p, c, &r.from);
-}
-
 static void read_all(struct reading *r)
 {
 	struct msghdr m;
@@ -350,11 +308,12 @@ static void read_all(struct reading *r)
 
 	for (; n < DATAGRAMS; n++) {
 		got = read_one(r, &m, 0);
-		if (got < 0 && errno != EAGAIN)
-			continue; /* an error of an earlier send */
-		if (got < 0)
+		if (got >= 0)
+			take_datagram(r, &m, (size_t)got);
+		else if (errno == EAGAIN)
 			break;
-		take_datagram(r, &m, (size_t)got);
+		else
+			roce_read_errors(r->port, r->sock);
 	}
 	if (n)
 		call.on_batch();
@@ -443,7 +402,7 @@ static void on_readable(uint64_t id)
 
 	if (!p)
 		return;
-	read_errors(p, p->group.socks[sock]);
+	roce_read_errors(p, p->group.socks[sock]);
 	if (sock == ROCE_FOR_ANY)
 		receive_requests(p);
 	if (sock != p->member)

@@ -33,8 +33,10 @@ struct roce_port {
 	_Atomic uint64_t polled_ns;
 	_Atomic bool is_watched;
 	_Atomic uint64_t n_received, n_sent, n_bursts, n_bad;
-	uint8_t *buffer;       /* owned; what is being received */
-	struct sr_timer timer; /* the helper looks whether it shall read again */
+	uint8_t *buffer;	     /* owned; what is being received */
+	struct sr_timer timer;	     /* the helper looks whether it shall read again */
+	_Atomic uint64_t reports_ns; /* since when it counts reports of refusals */
+	_Atomic unsigned n_reports;
 };
 
 /* Whether SOFTRDMA_ROCE allows RoCE, and from this address (NULL: from any at all). */
@@ -52,8 +54,6 @@ typedef void roce_on_packet(struct roce_port *port, const union ibv_gid *from,
 typedef void roce_on_batch(void);
 /* "Call roce_ports_tick at about this time." */
 typedef void roce_on_due(uint64_t ns);
-/* "port unreachable" came from there. Helper. */
-typedef void roce_on_refused(struct roce_port *port, const union ibv_gid *from);
 /* Passes it on to that callback. */
 void roce_ports_due(uint64_t ns);
 /* Once, before the first roce_port_open. */
@@ -61,9 +61,12 @@ struct roce_port_callbacks {
 	roce_on_packet *on_packet;
 	roce_on_batch *on_batch;
 	roce_on_due *on_due;
-	roce_on_refused *on_refused;
 };
 void roce_ports_init(const struct roce_port_callbacks *callbacks);
+
+/* Reads what the kernel has queued for the socket, ICMP errors of earlier packets. One that is not
+ * read fails the next call. Any thread; needs no lock. */
+void roce_read_errors(struct roce_port *p, int sock);
 
 /* Helper: a packet that came to another process. */
 void roce_port_take_passed(const struct roce_passed *passed);

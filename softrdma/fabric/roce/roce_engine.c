@@ -190,10 +190,8 @@ static const struct sr_engine engine = {
 
 static void start(void)
 {
-	roce_ports_init(&(struct roce_port_callbacks){.on_packet = on_packet,
-						      .on_batch = roce_after_batch,
-						      .on_due = roce_wake_at,
-						      .on_refused = gsi_on_refused});
+	roce_ports_init(&(struct roce_port_callbacks){
+		.on_packet = on_packet, .on_batch = roce_after_batch, .on_due = roce_wake_at});
 	roce_member_receive(gsi_on_passed);
 }
 

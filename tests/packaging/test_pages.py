@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""The commands of README.md, word by word, in a fresh Debian 12 that has only what they install.
+
+A block is what Markdown shows as code. Each one is run, unless the line before it is a comment that says why
+not: <!-- not run: needs two machines -->. MARKS has the number of these, so one more is a decision.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+MARKS = {"README.md": 3}
+MARK = re.compile(r"<!-- not run: (.+) -->")
+STEP_S = 1500  # far beyond what any step takes
+OPTIONAL = ("libsystemd-dev", "libmicrohttpd-dev", "systemtap-sdt-dev", "libgnutls28-dev", "libcmocka-dev", "scdoc")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LACKING = re.compile(r"^.*(?:not found$|: not found|No such file or directory).*$", re.MULTILINE)
+# After a line that puts a program in the background: people see that it is ready, and go on.
+READY = "until grep -q ' ready, ' /tmp/said; do kill -0 %1; sleep 0.1; done"
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def blocks(page):
+    """Yields (number of the first line, commands, the mark's reason or None)."""
+    lines = read(page).split("\n") + [""]
+    begin, fence, before = None, False, ""
+    for i, line in enumerate(lines):
+        is_fence = line.startswith("```")
+        is_code = not is_fence and (fence or line.startswith("    ") or begin is not None and not line)
+        if is_code and begin is None:
+            begin = i
+        if not is_code and begin is not None:
+            mark = MARK.fullmatch(before)
+            yield begin + 1, "\n".join(lines[begin:i]).rstrip(), mark and mark.group(1)
+            begin = None
+        fence ^= is_fence
+        if line and not is_code and not is_fence:
+            before = line
+    if begin is not None:
+        yield begin + 1, "\n".join(lines[begin:]).rstrip(), None
+
+
+def sources():
+    """Lines of sources.list: Debian's own archives, from where this machine has them."""
+    said = subprocess.run(["apt-get", "indextargets", "Created-By: Packages", "Origin: Debian", "Component: main",
+                           "--format", "deb $(REPO_URI) $(RELEASE) main"], check=True, stdout=subprocess.PIPE, text=True)
+    return sorted({line for line in said.stdout.splitlines() if " bookworm" in line})
+
+
+class Fresh:
+    """A Debian 12 of debootstrap's smallest kind, with the sources of this tree in /root/rblk."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "root")
+        self.sources = sources()
+
+    def make(self):
+        mirror = next(line.split()[1] for line in self.sources if line.split()[2] == "bookworm")
+        run("debootstrap", "--variant=minbase", "bookworm", self.path, mirror)
+        self.write("etc/apt/sources.list", "\n".join(self.sources) + "\n")
+        # proxies, and snapshots, which are old
+        self.write("etc/apt/apt.conf", "".join(
+            line + "\n" for line in run("apt-config", "dump").splitlines()
+            if line.startswith(("Acquire::http", "Acquire::Check-Valid-Until"))))
+        tree = os.path.join(self.path, "root", "rblk")
+        os.mkdir(tree)
+        run("sh", "-c", f"git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t {tree}")
+
+    def write(self, name, text):
+        with open(os.path.join(self.path, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def run(self, commands, network=False):
+        """As root at a terminal would: each command must succeed. By itself it has only the loopback of a network, so
+        that its ports are its own. Returns what it said."""
+        said = os.path.join(self.path, "tmp", "said")
+        self.write("tmp/commands", f"set -em\ncd /root/rblk\nexec >/tmp/said 2>&1\n{commands}\nwait\n")
+        enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child"] + ([] if network else ["--net"])
+        up = "" if network else "ip link set lo up; "
+        inside = f"mount -t proc proc {self.path}/proc; {up}exec chroot {self.path} bash /tmp/commands"
+        code = subprocess.run([*enter, "sh", "-c", inside], stdin=subprocess.DEVNULL, check=False, timeout=STEP_S,
+                              env={"PATH": PATH, "HOME": "/root", "RBLK_IMAGE_MIB": "128"}).returncode
+        text = open(said, encoding="utf-8", errors="replace").read()
+        expect(code == 0, f"exit status {code} of:\n{commands}\n{text}")
+        return text
+
+
+def expect(is_so, otherwise):
+    if not is_so:
+        raise AssertionError(otherwise)
+
+
+def run(*command):
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False, timeout=STEP_S)
+    expect(done.returncode == 0, f"exit status {done.returncode} of {' '.join(command)}\n{done.stdout}")
+    return done.stdout
+
+
+def block_with(words):
+    """The one block of README.md that has these words and is run."""
+    found = [(line, text) for line, text, reason in blocks("README.md") if words in text and not reason]
+    expect(len(found) == 1, f"{len(found)} blocks of README.md have '{words}' and are run")
+    return found[0][1]
+
+
+def run_block(fresh, text):
+    """First the lines that install, where there is a network; then all of it."""
+    for line in text.splitlines():
+        if line.strip().startswith("tools/packages"):
+            fresh.run(line, network=True)
+    said = fresh.run("".join(line + "\n" + (READY + "\n" if re.search(r"&( *#.*)?$", line) else "")
+                             for line in text.splitlines()))
+    return said, [line for line in LACKING.findall(said) if ": left out: " not in line]
+
+
+# ---- cases ------------------------------------------------------------------------------------
+
+
+def each_block_is_run_or_marked(fresh):
+    for page, n in MARKS.items():
+        marked = [line for line, _, reason in blocks(page) if reason]
+        expect(len(marked) == n, f"{page} has blocks that are not run in lines {marked}, and not {n}")
+        expect(len(MARK.findall(read(page))) == n, f"{page} has a mark without a block")
+    expect(not {text for _, text, reason in blocks("README.md") if not reason} ^
+           {block_with("meson setup"), block_with("tools/quickstart")}, "README.md has a block that no case runs")
+
+
+def a_fresh_machine(fresh):
+    fresh.make()
+
+
+def by_hand(fresh):
+    """Everything is there that the page names or uses, and each command answers what it is there for."""
+    said, lacking = run_block(fresh, block_with("meson setup"))
+    for words in ("left out: cmocka not found", "ready, portals 1/1", "nqn.2026-01.org.example:demo  127.0.0.1:4420",
+                  "export-size: 268435456", "live for", "detached demo", "rblkd: stopped"):
+        expect(words in said, f"no '{words}' in:\n{said}")
+    expect(not lacking, "something is missing:\n" + "\n".join(lacking))
+
+
+def quickstart(fresh):
+    said, _ = run_block(fresh, block_with("tools/quickstart"))
+    expect("file system clean" in said, said)
+
+
+def tests_that_come_later(fresh):
+    """What is installed after the build does not break it; asked again, meson makes the tests."""
+    fresh.run("apt-get install -y --no-install-recommends libcmocka-dev", network=True)
+    fresh.run("ninja -C build/release")
+    said = fresh.run("meson setup --reconfigure build/release && ninja -C build/release tests/unit/test_addr")
+    expect(re.search(r"^ +tests +: yes$", said, re.MULTILINE), said)
+
+
+def least_that_builds(fresh):
+    """Without any of what is optional, the build is smaller, and not broken."""
+    fresh.run("dpkg --purge --force-depends " + " ".join(OPTIONAL))
+    said = fresh.run("meson setup build/least && ninja -C build/least")
+    expect(said.count(": left out: ") == 8, said)
+
+
+CASES = [each_block_is_run_or_marked, a_fresh_machine, by_hand, quickstart, tests_that_come_later, least_that_builds]
+
+
+def run_cases(fresh):
+    n_failed = 0
+    print(f"1..{len(CASES)}", flush=True)
+    for i, case in enumerate(CASES, 1):
+        try:
+            case(fresh)
+            print(f"ok {i} - {case.__name__}", flush=True)
+        except (AssertionError, OSError, subprocess.SubprocessError) as e:
+            n_failed += 1
+            print(f"not ok {i} - {case.__name__}\n# " + "\n# ".join(str(e).splitlines()[-40:]), flush=True)
+            if case is a_fresh_machine:
+                print("Bail out! there is no fresh machine")
+                break
+    return 1 if n_failed else 0
+
+
+def main():
+    if os.geteuid() or "DEB_BUILD_ARCH" in os.environ:  # a package's build has no network
+        sys.exit(print("1..0 # SKIP needs root and Debian's archive"))
+    if not shutil.which("debootstrap"):
+        sys.exit(print("1..0 # SKIP debootstrap is not installed: tools/packages test"))
+    os.nice(10)
+    with tempfile.TemporaryDirectory() as folder:
+        sys.exit(run_cases(Fresh(folder)))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,7 @@
  * The segment is huge and sparse, and smaller where address space is limited. It is sealed against
  * resizing, so that a peer cannot make us fault with SIGBUS by truncating it. Mappings are kept out
  * of forked children and core dumps, and are immune to mlockall(MCL_FUTURE): they start as
- * PROT_NONE, are unlocked, and only then become accessible.
+ * PROT_NONE, are unlocked, and only then become accessible. (MCL_CURRENT: verbs/preload.c.)
  *
  * The arena hands out runs of pages, first fit, from a sorted list of free runs
  * kept in private memory. Freed pages go back to the system at once, which also

@@ -12,7 +12,9 @@
 #include <rdma/rdma_cma.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "softrdma/fabric/seg.h"
 #include "softrdma/verbs/context.h"
 
 /* ---- dlopen ------------------------------------------------------------------ */
@@ -35,6 +37,26 @@ SR_API void *dlopen(const char *file, int mode)
 	if (is_ours(file) && dladdr(__func__, &self) && self.dli_fname)
 		file = self.dli_fname;
 	return real(file, mode);
+}
+
+/* ---- mlockall ---------------------------------------------------------------- */
+
+/*
+ * To lock a mapping fills it, and segments are huge and sparse: a program that locks its memory
+ * after it has opened the device would use up the machine's. So what is mapped already is locked
+ * page by page, as it is touched; what comes later is as the program wants it (seg.c).
+ */
+SR_API int mlockall(int flags)
+{
+	static int (*real)(int);
+	int r;
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "mlockall");
+	if (!seg_self || !(flags & MCL_CURRENT))
+		return real(flags);
+	r = real(MCL_CURRENT | MCL_ONFAULT);
+	return r || !(flags & MCL_FUTURE) ? r : real(flags & ~MCL_CURRENT);
 }
 
 /* ---- not supported ----------------------------------------------------------- */

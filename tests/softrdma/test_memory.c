@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static uint8_t *map(size_t len, int prot)
@@ -182,6 +184,67 @@ static void no_memlock_limit(void **state)
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	munmap(p, 1 << 20);
+}
+
+enum {
+	FEW_PAGES = 16384, /* the segment is eight times as large */
+	MAY_NOT_LOCK = 77,
+	FILLED,
+	FAILED,
+};
+
+/* Resident pages. */
+static long resident(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long all = 0, n = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld %ld", &all, &n), 2);
+	fclose(f);
+	return n;
+}
+
+/* In a process of its own, whose segment is small, so that a failure does not fill the machine. Its
+ * end is how it went: cmocka does not follow a fork. */
+static int lock_all_with_a_device(void)
+{
+	struct rlimit room = {.rlim_cur = 4UL << 30, .rlim_max = RLIM_INFINITY};
+	struct rig r = {0};
+	long before;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return MAY_NOT_LOCK; /* they need more address space, and lock nothing */
+#endif
+	setrlimit(RLIMIT_AS, &room);
+	rig_up(&r);
+	before = resident();
+	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0)
+		return MAY_NOT_LOCK;
+	if (resident() - before > FEW_PAGES)
+		return FILLED;
+	if (rdma(&r.a, IBV_WR_RDMA_WRITE, 1, 0, 64, (uintptr_t)r.b.buf, r.b.mr->rkey,
+		 IBV_SEND_SIGNALED) ||
+	    next_wc(r.a.scq).status != IBV_WC_SUCCESS)
+		return FAILED;
+	return 0;
+}
+
+/* mlockall(2) of a program that has opened the device, as rblk does for /dev/nbdN: the sparse
+ * memory that processes share is not filled. */
+static void mlockall_fills_nothing(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(lock_all_with_a_device());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == MAY_NOT_LOCK)
+		print_message("# nothing is tested: this user may not lock so much\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* ---- windows ------------------------------------------------------------------ */
@@ -384,6 +447,7 @@ int main(void)
 		T(reregister),
 		T(memlock_limit),
 		T(no_memlock_limit),
+		cmocka_unit_test(mlockall_fills_nothing),
 		T(type_2_window),
 		T(invalidated_window_is_no_regions),
 		T(bound_window_cannot_be_bound),

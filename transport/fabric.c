@@ -18,6 +18,7 @@
 
 #define PROVIDER       "libsoftrdma.so"
 #define ROCE_ADDRESSES "SOFTRDMA_ROCE" /* softrdma(1): any, or the one local address to use */
+#define AUTO_IS	       "RBLK_FABRIC_AUTO"
 
 bool fabric_is_soft(void)
 {
@@ -106,6 +107,21 @@ static int allow_roce(const char *program)
 			 address);
 }
 
+bool fabric_auto_may_be_soft(void)
+{
+	const char *value = getenv(AUTO_IS);
+
+	return !value || strcmp(value, "device") != 0;
+}
+
+static int no_device(const char *program)
+{
+	return fail_with(program, EXIT_NOT_FOUND,
+			 "softrdma has to be asked for here: fabric soft-roce (" AUTO_IS
+			 " is device)",
+			 "there is no RDMA device");
+}
+
 static int no_such_device(const char *program, const char *fabric)
 {
 	bool is_soft = !strncmp(fabric, "soft", 4) || !strcmp(fabric, "roce");
@@ -131,9 +147,10 @@ int fabric_select(const char *program, const char *fabric, char **argv)
 		return rerun(program, argv, "software fabric asked for");
 	if (fabric_has_device(is_auto ? NULL : fabric))
 		return 0;
-	if (is_auto)
-		return rerun(program, argv, "no RDMA device");
-	return no_such_device(program, fabric);
+	if (!is_auto)
+		return no_such_device(program, fabric);
+	return fabric_auto_may_be_soft() ? rerun(program, argv, "no RDMA device")
+					 : no_device(program);
 }
 
 bool fabric_is_there(const char *fabric)
@@ -144,5 +161,5 @@ bool fabric_is_there(const char *fabric)
 
 	if (fabric_is_soft() || (!is_soft && fabric_has_device(is_auto ? NULL : fabric)))
 		return true;
-	return (is_auto || is_soft) && find_provider(path);
+	return (is_soft || (is_auto && fabric_auto_may_be_soft())) && find_provider(path);
 }

@@ -10,10 +10,14 @@
  * (the same, which also reaches other hosts by RoCE v2 over UDP) or the name of a device. With
  * "soft" and "soft-roce", and with "auto" if there is no RDMA device, this prints one line on
  * stderr, runs the program again with argv under the software provider, and does not return.
- * Returns 0 on success, else an exit code after a message: the named device does not exist, the
- * library of the provider was not found, or SOFTRDMA_ROCE is no address.
+ * Returns 0 on success, else an exit code after a message: there is no device, or not the named
+ * one, the library of the provider was not found, or SOFTRDMA_ROCE is no address.
  */
 int fabric_select(const char *program, const char *fabric, char **argv);
+/* Whether "auto" includes the software provider. With RBLK_FABRIC_AUTO=device, as in the services'
+ * environment, it does not: a service waits for its device, and what it served through the provider
+ * instead, no other machine would reach. */
+bool fabric_auto_may_be_soft(void);
 /* Whether there is an RDMA device; with that name, if name is not NULL. Any thread. */
 bool fabric_has_device(const char *name);
 /* Whether fabric_select would succeed. Changes and prints nothing. */

@@ -207,6 +207,12 @@ static int choose_first(const char *fabric, bool is_soft, struct error *error)
 			  "there is no RDMA device '%s'", fabric);
 		return -ENODEV;
 	}
+	if (!fabric_auto_may_be_soft()) {
+		error_set(error, EXIT_NOT_FOUND,
+			  "softrdma has to be asked for here: fabric=soft-roce",
+			  "there is no RDMA device");
+		return -ENODEV;
+	}
 	choice = CHOICE_SOFT;
 	return use_soft("there is no RDMA device", error);
 }

@@ -86,7 +86,7 @@ static const struct arg arg_table[] = {
 	{.name = "fabric",
 	 .type = ARG_STRING,
 	 .value = &args.fabric,
-	 .placeholder = "auto|soft|DEVICE",
+	 .placeholder = "auto|soft|soft-roce|DEVICE",
 	 .help = "which RDMA device to use"},
 	{.name = "control-socket",
 	 .type = ARG_STRING,
@@ -243,6 +243,27 @@ static void print_summary(const struct target_config *config)
 	printf("%s: ok (%u portal%s, %u subsystem%s, %u namespace%s, %u host%s)\n", args.config,
 	       n_portals, plural(n_portals), n_subsystems, plural(n_subsystems), n_namespaces,
 	       plural(n_namespaces), n_hosts, plural(n_hosts));
+}
+
+static const char *wanted_fabric(const struct target_config *config)
+{
+	return args.fabric ? args.fabric : config->fabric;
+}
+
+/* What a start would meet now. No mistake in the file, and a device may come later. */
+static void note_fabric(const char *fabric)
+{
+	bool is_auto = !strcmp(fabric, "auto"), is_soft = !strncmp(fabric, "soft", 4);
+
+	if (is_auto && !fabric_is_soft() && !fabric_has_device(NULL))
+		fprintf(stderr,
+			"rblkd: note: there is no RDMA device: the service waits for one, while rblkd by hand takes the software provider; fabric: soft-roce asks for it in both\n");
+	else if (is_soft && !fabric_is_there(fabric))
+		fprintf(stderr,
+			"rblkd: note: fabric %s: the software RDMA provider was not found; install softrdma\n",
+			fabric);
+	else if (!fabric_is_there(fabric))
+		fprintf(stderr, "rblkd: note: there is no RDMA device '%s' now\n", fabric);
 }
 
 /* In a handler of a fatal signal: fatal.h. */
@@ -434,14 +455,14 @@ static enum exit_code run(char **argv)
 		code = EXIT_CONFIG;
 	} else if (args.is_check) {
 		print_summary(&d.config);
+		note_fabric(wanted_fabric(&d.config));
 		code = EXIT_OK;
 	} else {
 		log_set_level(args.log_level < ARRAY_LEN(log_levels) ? args.log_level
 								     : d.config.log_level);
 		if (is_stdin)
 			lseek(STDIN_FILENO, 0, SEEK_SET);
-		code = (enum exit_code)fabric_select(
-			"rblkd", args.fabric ? args.fabric : d.config.fabric, argv);
+		code = (enum exit_code)fabric_select("rblkd", wanted_fabric(&d.config), argv);
 		if (code == EXIT_OK) {
 			code = start(&d);
 			if (code == EXIT_OK)

@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, fio, free_port,  # noqa: E402
+from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, fio, free_port,  # noqa: E402
                      run, run_cases, wait_until)
 
-USAGE, CONFIG, PARTIAL, UNREACHABLE = 2, 3, 6, 7
+OK, USAGE, CONFIG, NOT_FOUND, PARTIAL, UNREACHABLE = 0, 2, 3, 4, 6, 7
 HOST = "nqn.2026-01.org.example:db1"
 
 
@@ -149,6 +149,24 @@ def config_every_user_may_write(scratch):
                  "what --check says")
 
 
+def fabric_that_is_asked_for(scratch):
+    """In a service (RBLK_FABRIC_AUTO) auto is a device and never the software provider, which is used if asked for.
+    --check says what a start would meet."""
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    env = dict(scratch.env, RBLK_FABRIC_AUTO="device")
+    has_device = os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband")
+    for arguments, code in (["--fabric", "soft"], OK), ([], NOT_FOUND), (["--fabric", "auto"], NOT_FOUND):
+        done = run(RBLK, "discover", target.address, *arguments, check=False, env=env)
+        expect_equal(done.returncode, OK if has_device else code, f"{done.stderr}\n{arguments}: exit status")
+        expect(code == OK or has_device or "softrdma has to be asked for" in done.stderr, done.stderr)
+    for arguments, note in ([], "the service waits for one"), (["--fabric", "soft-roce"], ""), (["--fabric", "no0"], "'no0'"):
+        done = run(RBLKD, "--check", "-c", target.config, *arguments, env=dict(scratch.env, LD_PRELOAD=""))
+        noted = note == "'no0'" or bool(note) and not has_device
+        expect_equal("note: " in done.stderr, noted, done.stderr)
+        expect(not noted or note in done.stderr, done.stderr)
+    target.stop()
+
+
 def example_is_right(scratch):
     """The example's only errors are the disks that this machine lacks."""
     done = run(RBLKD, "--check", "-c", os.path.join(ROOT, "docs/examples/target.yaml"), check=False)
@@ -225,6 +243,7 @@ CASES = [
     ("a portal without address", degraded),
     ("a configuration that every user may write", config_every_user_may_write),
     ("controller ids keep to their range", controller_ids),
+    ("a fabric that is asked for", fabric_that_is_asked_for),
     ("the example configuration", example_is_right),
     ("the manual describes every key", manual_has_every_key),
 ]

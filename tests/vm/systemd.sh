@@ -50,6 +50,33 @@ END
     exit 0
 }
 
+# few_installed DEB...: cuts what dpkg takes for installed to what these depend on, for it reads each package's list of
+# files, and a host may have thousands
+few_installed() {
+    local deb names status=/var/lib/dpkg/status
+    names=$(for deb; do dpkg-deb -f "$deb" Depends; done | sed 's/([^)]*)//g;s/[,|]/ /g')
+    awk -v RS= -v ORS='\n\n' -v names="dpkg ${names//$'\n'/ }" 'BEGIN { n = split(names, a, " "); while (n) wanted[a[n--]] }
+        match($0, /(^|\n)Package: [^\n]*/) { split(substr($0, RSTART, RLENGTH), name, ": "); if (name[2] in wanted) print }' \
+        $status >/run/status && mv /run/status $status
+}
+
+# install_packages NAME...: of those that tools/deb has built
+install_packages() {
+    local debs=$VM_REPO/build/deb name
+    local -a packages
+    ls "$debs"/*.deb >/dev/null 2>&1 || skip_all "no packages in build/deb: tools/deb builds them"
+    for name in dpkg systemctl; do command -v $name >/dev/null || skip_all "needs $name"; done
+    for name; do packages+=("$debs/$name"_*.deb); done
+    few_installed "${packages[@]}"
+    # triggers: the index of all manual pages would be made anew
+    must "the packages install" dpkg -i --no-triggers "${packages[@]}"
+}
+
+# of a unit: its state, a property, the pid of its process
+state() { systemctl is-active "$1"; }
+property() { systemctl show -P "$2" "$1"; }
+main_pid() { property "$1" MainPID; }
+
 # Of the host's enabled units, only those that mount file systems start here.
 if [ ! -e /run/booted ]; then
     find /etc/systemd/system -path '*.wants/*' ! -name remote-fs.target -delete

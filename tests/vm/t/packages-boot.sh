@@ -5,31 +5,15 @@
 . tests/vm/rblk.sh
 . tests/vm/systemd.sh
 nqn=nqn.2024-01.test:boot
-debs=$VM_REPO/build/deb
 # the programs that the packages install, not those of a build
 unset -f rblk rblkctl
-
-# few_installed DEB...: cuts what dpkg takes for installed to what these depend on, for it reads each package's list of
-# files, and a host may have thousands
-few_installed() {
-    local deb names status=/var/lib/dpkg/status
-    names=$(for deb; do dpkg-deb -f "$deb" Depends; done | sed 's/([^)]*)//g;s/[,|]/ /g')
-    awk -v RS= -v ORS='\n\n' -v names="dpkg ${names//$'\n'/ }" 'BEGIN { n = split(names, a, " "); while (n) wanted[a[n--]] }
-        match($0, /(^|\n)Package: [^\n]*/) { split(substr($0, RSTART, RLENGTH), name, ": "); if (name[2] in wanted) print }' \
-        $status >/run/status && mv /run/status $status
-}
 
 # --- before systemd -----------------------------------------------------------------------------------------------
 
 if [ ! -e /run/booted ]; then
-    ls "$debs"/*.deb >/dev/null 2>&1 || skip_all "no packages in build/deb: tools/deb builds them"
-    need dpkg systemctl
     fabric
     host_identity
-    packages=("$debs"/rblk-{target,initiator}_*.deb "$debs"/softrdma_*.deb)
-    few_installed "${packages[@]}"
-    # triggers: the index of all manual pages would be made anew
-    must "the packages install" dpkg -i --no-triggers "${packages[@]}"
+    install_packages rblk-target rblk-initiator softrdma
 
     # a file system in a file, on a disk that takes O_DIRECT, and a disk
     under=$(ram_disk 160)
@@ -66,8 +50,6 @@ boot_systemd
 
 # --- the booted system --------------------------------------------------------------------------------------------
 
-state() { systemctl is-active "$1"; }
-property() { systemctl show -P "$2" "$1"; }
 # since UNIT: when it became active, in microseconds since boot
 since() { property "$1" ActiveEnterTimestampMonotonic; }
 # in_order UNIT...: each became active after the one before
@@ -80,7 +62,6 @@ in_order() {
         last=$at
     done
 }
-main_pid() { property "$1" MainPID; }
 fd_of() { find "/proc/$(main_pid "$1")/fd" -lname "$2" | grep -q .; }
 # replaced PID: the volume's process is another one, and ready; between two processes it is 0
 replaced() {

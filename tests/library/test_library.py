@@ -73,6 +73,17 @@ def test_mistakes(scratch):
     expect(len(out.splitlines()) == 11, out)
 
 
+def test_unasked(scratch):
+    """Where auto is a device (RBLK_FABRIC_AUTO), softrdma is used if it is asked for."""
+    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"])
+    if not os.path.isdir("/sys/class/infiniband") or not os.listdir("/sys/class/infiniband"):
+        user = start_user(scratch, "operations", uri_of(target), RBLK_FABRIC_AUTO="device", LD_PRELOAD="")
+        _, err = user.communicate(timeout=2 * PATIENCE)
+        expect(user.returncode and "there is no RDMA device" in err, f"exit status {user.returncode}: {err}")
+    finish(start_user(scratch, "operations", uri_of(target, "ns=1&fabric=soft"), RBLK_FABRIC_AUTO="device"))
+    target.stop()
+
+
 def test_killed_target(scratch):
     """I/O goes on; neither a queue that is never polled nor one that sleeps on its descriptor keeps the
     volume from reconnecting."""
@@ -164,6 +175,7 @@ if __name__ == "__main__":
         ("memory is registered and released a million times", test_registrations),
         ("a child process cannot use its parent's volumes", test_fork),
         ("mistakes have messages", test_mistakes),
+        ("softrdma where it has to be asked for", test_unasked),
         ("a target is killed while I/O runs", test_killed_target),
         ("compare and write", test_swaps),
         ("compare and write with memory windows", test_swaps_windows),

@@ -38,6 +38,7 @@ TOUCHES = {
     "docs/examples/": "lint loop",
     "docs/HACKING.md": "lint recipes",
     "README.md": "lint packaging",
+    "docs/SOFTRDMA.md": "lint packaging",
     "CHANGELOG.md": "lint",
     "CONTRIBUTING.md": "lint",
     "LICENSE": "lint packaging",

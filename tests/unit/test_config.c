@@ -541,7 +541,8 @@ static void files_can_be_shared(void **state)
 	snapshot_free(one);
 	release(&first);
 	release(&second);
-	must_refuse(NS "  - {nsid: 1, ram: 1MiB, shared: true}\n", "shared is for file and rbd only");
+	must_refuse(NS "  - {nsid: 1, ram: 1MiB, shared: true}\n",
+		    "shared is for file and rbd only");
 }
 
 /* What hosts see of a file's cache, and what memory may not be. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
@@ -89,12 +90,27 @@ bool fabric_has_device(const char *name)
 	return found;
 }
 
+/* A service manager may have forbidden them (RestrictAddressFamilies=). */
+static bool may_use_ip(void)
+{
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (sock < 0)
+		return errno != EAFNOSUPPORT;
+	close(sock);
+	return true;
+}
+
 /* RoCE is allowed before the provider looks, which is at the first use of a device. */
 static int allow_roce(const char *program)
 {
 	const char *address = getenv(ROCE_ADDRESSES);
 	struct in6_addr parsed;
 
+	if (!may_use_ip())
+		return fail_with(program, EXIT_PRIVILEGE,
+				 "in a unit: RestrictAddressFamilies=AF_INET AF_INET6 in a drop-in",
+				 "this process may not open IP sockets, which soft-roce needs");
 	if (!address || !*address)
 		return setenv(ROCE_ADDRESSES, "any", 1)
 			       ? fail_with(program, EXIT_FAILED, NULL, "out of memory")

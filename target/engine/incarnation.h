@@ -8,8 +8,7 @@
  *     | machine   |  process   |  instance  |
  *
  * machine comes from the kernel's identifier of its boot, process is random, instance counts. 0 is
- * no instance. Each part that is not the same means another maker; that two machines, or two
- * processes of one, have the same part by chance has a probability of 2^-24.
+ * no instance. Two machines, or two processes of one, have the same part by chance once in 2^24.
  */
 #pragma once
 

@@ -30,7 +30,7 @@ struct subsystem {
 /* Pollers, under RCU, and control. */
 bool subsystem_allows(const struct subsystem *subsystem, const char *hostnqn);
 bool subsystem_is_on_portal(const struct subsystem *subsystem, unsigned portal_index);
-/* The first namespace to which a program beside rblkd may write, too (limits.is_exclusive); NULL:
+/* The first namespace to which another rblkd may write, too (limits.is_exclusive); NULL:
  * there is none. */
 const struct namespace *subsystem_open_namespace(const struct subsystem *subsystem);
 static inline bool subsystem_is_exclusive(const struct subsystem *subsystem)

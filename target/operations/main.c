@@ -257,7 +257,7 @@ static void note_fabric(const char *fabric)
 
 	if (is_auto && !fabric_is_soft() && !fabric_has_device(NULL))
 		fprintf(stderr,
-			"rblkd: note: there is no RDMA device: the service waits for one, while rblkd by hand takes the software provider; fabric: soft-roce asks for it in both\n");
+			"rblkd: note: there is no RDMA device: the service waits for one (fabric: soft-roce asks for the software provider)\n");
 	else if (is_soft && !fabric_is_there(fabric))
 		fprintf(stderr,
 			"rblkd: note: fabric %s: the software RDMA provider was not found; install softrdma\n",

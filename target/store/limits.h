@@ -30,9 +30,9 @@ struct backend_limits {
 	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
 	uint32_t discard_bytes;	 /* granularity of discards (NPDG), 0: as physical_block */
 	bool is_read_only;
-	/* While it is open no other process under this kernel can write to the store, and what
-	 * earlier ones had under way is over: by a lock that the kernel gives away only then, or
-	 * because the store is memory of this process. */
+	/* While it is open no other rblkd under this kernel writes to the store, and what earlier
+	 * ones had under way is over: by a lock that the kernel gives away only then, or because
+	 * the store is memory of this process. */
 	bool is_exclusive;
 	bool has_volatile_cache; /* Flush matters (VWC) */
 	enum backend_durability durability;

@@ -253,7 +253,7 @@ def one_gateway_writes(scratch):
     target = Target(scratch, [namespace(1, shared, more=", shared: true"), namespace(2, image)])
     fencing = target.status()["fencing"]
     expect_equal(fencing["level"], "none", "fencing without the lock")
-    expect("another program may write to namespace 1" in fencing["subsystems"][0]["why"], fencing)
+    expect("another rblkd may write to namespace 1" in fencing["subsystems"][0]["why"], fencing)
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 

@@ -130,17 +130,25 @@ static void check_all_is_well(void)
 	paths_end();
 }
 
+/* Each path has an unflushed write, and the path's target will do that at this event. */
+static void begin_case(const char *step, const char *event, unsigned n, unsigned path,
+		       enum fate fate)
+{
+	char arg[32];
+
+	say_case(step, n, path, fate);
+	rule(arg, event, fate);
+	paths_begin(n, path, ARGS(arg));
+	assert_int_equal(do_flush(), 0);
+	paths_write_to_each();
+}
+
 /* The Flush itself is the command that the path's target does not answer as it should. */
 static void goes_at_the_flush(unsigned n, unsigned path, enum fate fate)
 {
 	struct job job;
-	char arg[32];
 
-	say_case("at", n, path, fate);
-	rule(arg, "flush:2", fate);
-	paths_begin(n, path, ARGS(arg));
-	assert_int_equal(do_flush(), 0);
-	paths_write_to_each();
+	begin_case("at", "flush:2", n, path, fate);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	if (n > 1)
 		assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
@@ -167,13 +175,8 @@ static void flush_after(struct volume_io *io, int error)
 static void has_gone_before_the_flush(unsigned n, unsigned path, enum fate fate)
 {
 	struct job reads[PATHS_MAX];
-	char arg[32];
 
-	say_case("before", n, path, fate);
-	rule(arg, "read:1", fate);
-	paths_begin(n, path, ARGS(arg));
-	assert_int_equal(do_flush(), 0);
-	paths_write_to_each();
+	begin_case("before", "read:1", n, path, fate);
 	job_prepare(&after, &client, VOLUME_FLUSH, 0, 0, NULL);
 	for (unsigned i = 0; i < n; i++)
 		job_prepare(&reads[i], &client, VOLUME_READ, 0, PIECE, buffer);

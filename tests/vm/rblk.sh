@@ -88,9 +88,9 @@ rblkd_tell() { ! has_failed || rblkctl status 2>&1 | sed 's/^/#   /'; }
 
 # rblk_tell: what rblk knows, if anything has failed; before its volumes are detached
 rblk_tell() {
-    local log
+    local name log
     has_failed || return 0
-    for log in $(rblk list -o json | jq -r '.volumes[].name'); do rblk status "$log"; done 2>&1 | sed 's/^/#   /'
+    for name in $(rblk list -o json | jq -r '.volumes[].name'); do rblk status "$name"; done 2>&1 | sed 's/^/#   /'
     for log in /run/rblk.log /run/rblk/volumes/*.log; do
         [ ! -s "$log" ] || { note "$log:"; tail -n 60 "$log" | sed 's/^/#   /'; }
     done

@@ -2,9 +2,8 @@
 /*
  * See fencing.h. The level is `exact` where this rblkd alone can write to the stores. It has a lock
  * of each, so it orders all writes of a host, through whatever portals, and those of an rblkd
- * before it are over. It is `none` where another program may write, too, because neither knows what
- * the other still has. A lock excludes programs of this machine, and that of an image all clients.
- * That no other machine reaches a disk is the administrator's word, by controller_ids.
+ * before it are over. It is `none` where another rblkd may write, too, because neither knows what the
+ * other still has. A lock excludes those of this machine, and that of an image all clients. That no other machine reaches a disk is the administrator's word, by controller_ids.
  */
 #include <stdio.h>
 
@@ -26,8 +25,9 @@ static bool explain(const struct target *target, const struct subsystem *subsyst
 	const struct namespace *open = subsystem_open_namespace(subsystem);
 
 	if (open)
-		snprintf(why, WHY_MAX, "another program may write to namespace %u: %s", open->nsid,
-			 "it is shared, or cannot be locked");
+		snprintf(why, WHY_MAX,
+			 "another rblkd may write to namespace %u, which is shared or not locked",
+			 open->nsid);
 	else if (target->has_peers)
 		snprintf(why, WHY_MAX, "controller_ids says that another rblkd exports it, too");
 	else
@@ -90,7 +90,7 @@ struct json_object *control_show_fencing(const struct target *target)
 	control_add_string(o, "level", is_exact ? "exact" : "none");
 	control_add_string(o, "why",
 			   is_exact ? "this rblkd has the lock of each store"
-				    : "another program may write to some of the stores");
+				    : "another rblkd may write to some of the stores");
 	control_add_number(o, "quiesce_ms", target->quiesce_ns / NSEC_PER_MSEC);
 	control_add_number(o, "cross_controller_resets", target->n_cross_resets);
 	json_add(o, "subsystems", subsystems);

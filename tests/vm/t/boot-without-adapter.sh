@@ -7,6 +7,7 @@
 nqn=nqn.2024-01.test:soft
 conf=/etc/rblk/target.yaml
 far=10.78.0.1 near=10.78.0.2
+ip=/etc/systemd/system/rblk-volume@.service.d/ip.conf
 
 # --- before systemd -----------------------------------------------------------------------------------------------
 
@@ -41,6 +42,8 @@ subsystems:
       - {nsid: 1, file: /srv/rblk/data.img}
 END
     printf 'TARGET=%s\nOPTIONS=--ns 1 --queues 1 --fabric soft-roce\n' "$nqn@$far:$PORT" >/etc/rblk/volumes/data.conf
+    mkdir -p ${ip%/*}
+    printf '[Service]\nRestrictAddressFamilies=AF_INET AF_INET6\n' >$ip
     check "the volume is enabled" systemctl -q enable rblk-volume@data
 fi
 boot_systemd
@@ -77,6 +80,16 @@ check "a stopped volume" systemctl stop $volume
 check "  starts again" systemctl start $volume
 check "  with its name" wait_for 10 is_linked
 check "  and data" fio_verify /dev/disk/by-rblk/data 4k 8 2m
+
+# Without the drop-in the volume may not use UDP.
+check "the volume stops" systemctl stop $volume
+check "without the drop-in" eval "mv $ip /run && systemctl daemon-reload"
+mark=$(lines)
+check_fails "  it does not start" '' systemctl start $volume
+check "  and says why" wait_for 10 has_said "$mark" 'may not open IP sockets'
+is "  as a privilege that it lacks" "$(property $volume ExecMainStatus)" 9
+check "with it" eval "mv /run/ip.conf $ip && systemctl daemon-reload && systemctl reset-failed $volume"
+check "  it starts again" systemctl start $volume
 
 # Nothing asks for the provider any more, and there is no device still.
 check "the volume stops" systemctl stop $volume

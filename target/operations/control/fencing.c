@@ -2,8 +2,9 @@
 /*
  * See fencing.h. The level is `exact` where this rblkd alone can write to the stores. It has a lock
  * of each, so it orders all writes of a host, through whatever portals, and those of an rblkd
- * before it are over. It is `none` where another rblkd may write, too, because neither knows what the
- * other still has. A lock excludes those of this machine, and that of an image all clients. That no other machine reaches a disk is the administrator's word, by controller_ids.
+ * before it are over. It is `none` where another rblkd may write, too, because neither knows what
+ * the other still has. A lock excludes those of this machine, and that of an image all clients.
+ * That no other machine reaches a disk is the administrator's word, by controller_ids.
  */
 #include <stdio.h>
 

@@ -155,9 +155,9 @@ def storm(scratch):
         once(i)
     fds_after, own_after = figures()
     # one less: a connection of the first rounds was closed late
-    expect(fds_after <= fds, f"rblkd has {fds_after} open descriptors, after 4 rounds it had {fds}")
+    expect(fds_after <= fds, f"a leak: rblkd has {fds_after} open descriptors, after 4 rounds it had {fds}")
     # sanitizers keep freed memory in quarantine
-    expect(IS_SANITIZED or own_after < own + 1024, f"rblkd grew from {own} to {own_after} KiB")
+    expect(IS_SANITIZED or own_after < own + 1024, f"a leak: rblkd grew from {own} to {own_after} KiB")
     target.stop()
 
 

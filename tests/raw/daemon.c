@@ -3,10 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +18,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rpc.h"
+#include "tests/lib/free_port.h"
 #include "tests/raw/daemon.h"
 #include "tests/raw/host.h"
 
 enum {
 	PATIENCE_S = 120,
 	N_RAM = 3, /* namespaces in RAM, see write_config */
-	/* Below the ephemeral ports, which connections get for their own end. */
-	PORT_BASE = 10000,
-	PORT_RANGE = 22000,
 };
 
 static void write_secret(const struct daemon *d, const char *secret)
@@ -190,30 +186,6 @@ bool daemon_try(struct daemon *d, int *ret_status)
 	return true;
 }
 
-/*
- * RDMA ports are a name space of their own, which concurrent tests share. A test that has bound the
- * number in UDP, which no test uses otherwise, owns it until the test ends.
- */
-static uint16_t choose_port(void)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htobe32(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	static unsigned n_tried;
-
-	assert_true(fd >= 0);
-	for (unsigned i = 0; i < PORT_RANGE; i++) {
-		uint16_t port = (uint16_t)(PORT_BASE +
-					   ((unsigned)getpid() * 7 + n_tried++) % PORT_RANGE);
-
-		at.sin_port = htobe16(port);
-		if (bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
-			return port;
-	}
-	fail_msg("no port is free");
-	return 0;
-}
-
 static void make_folder(struct daemon *d)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -236,7 +208,7 @@ void daemon_start(struct daemon *d, const char *tuning)
 
 void daemon_start_limited(struct daemon *d, const char *tuning, const char *limits)
 {
-	*d = (struct daemon){.port = choose_port()};
+	*d = (struct daemon){.port = free_port()};
 	start(d, tuning, limits, NULL);
 }
 
@@ -247,13 +219,13 @@ void daemon_start_with_secret(struct daemon *d, const char *secret)
 
 void daemon_start_with_secret_limited(struct daemon *d, const char *secret, const char *limits)
 {
-	*d = (struct daemon){.port = choose_port()};
+	*d = (struct daemon){.port = free_port()};
 	start(d, "", limits, secret);
 }
 
 void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon *d))
 {
-	*d = (struct daemon){.port = choose_port(), .second_port = choose_port()};
+	*d = (struct daemon){.port = free_port(), .second_port = free_port()};
 	make_folder(d);
 	write(d);
 	launch(d);
@@ -261,14 +233,14 @@ void daemon_start_configured(struct daemon *d, void (*write)(const struct daemon
 
 void daemon_start_keeping(struct daemon *d)
 {
-	*d = (struct daemon){.port = choose_port(), .keeps_state = true};
+	*d = (struct daemon){.port = free_port(), .keeps_state = true};
 	start(d, "", "", NULL);
 }
 
 void daemon_start_ana(struct daemon *d)
 {
-	*d = (struct daemon){.port = choose_port()};
-	d->second_port = choose_port();
+	*d = (struct daemon){.port = free_port()};
+	d->second_port = free_port();
 	start(d, "", "", NULL);
 }
 

@@ -278,7 +278,10 @@ bool raw_bind_window(struct raw_queue *q, struct ibv_mw *mw, size_t offset, uint
 
 bool raw_is_dropped(struct raw_queue *q)
 {
-	look_at_events(q, TIMEOUT_MS);
+	uint64_t deadline = clock_ns() + TIMEOUT_MS * NSEC_PER_MSEC;
+
+	while (!q->is_dead && clock_ns() < deadline)
+		look_at_events(q, TIMEOUT_MS);
 	return q->is_dead;
 }
 

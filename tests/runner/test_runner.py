@@ -103,9 +103,10 @@ def grave_failures_are_red_at_once():
         assert "no second try: dev/planted/" in said, said
 
 
-def passed_cases_say_nothing():
+def names_of_cases_say_nothing():
     output = "ok 1 - nothing leaks\nok 2 - wrong data: refused\nnot ok 3 - late"
     assert never_weather(1, output) is None
+    assert never_weather(1, output + "\nnot ok 4 - a storm leaks nothing\n# the port is taken") is None
     assert never_weather(1, output + "\n# it leaks") == "a leak"
 
 
@@ -230,7 +231,7 @@ def machines_get_a_second_try():
 
 
 CASES = [a_failure_is_red, an_unsteady_program_is_named, more_than_two_are_no_weather, strict_is_strict,
-         grave_failures_are_red_at_once, passed_cases_say_nothing, what_has_no_result_has_failed,
+         grave_failures_are_red_at_once, names_of_cases_say_nothing, what_has_no_result_has_failed,
          time_is_up_for_all_of_its_processes, a_program_that_does_not_start_has_failed, the_long_ones_begin_first,
          the_load_decides, machines_get_a_second_try, each_program_is_in_the_gate_or_in_the_deep_run]
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
+
 #include <cmocka.h>
 
 #include "base/bits.h"
@@ -25,6 +25,7 @@
 #include "target/config/config.h"
 #include "target/engine/poller.h"
 #include "target/operations/life.h"
+#include "tests/lib/free_port.h"
 
 enum {
 	PATIENCE_S = 120, /* of real time, then the test fails */
@@ -296,7 +297,7 @@ static void write_and_read(uint64_t step_ns)
 
 static void begin(uint64_t seed)
 {
-	unsigned port = 20000 + (unsigned)getpid() % 20000 + (unsigned)seed;
+	unsigned port = free_port();
 
 	memset(&sim, 0, sizeof(sim));
 	sim.now_ns = 3600 * NSEC_PER_SEC;

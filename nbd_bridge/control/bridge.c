@@ -43,14 +43,12 @@ static void on_conn_closed(struct worker *worker, struct nbd_conn *conn)
 
 	list_remove(&conn->owned);
 	bridge->n_conns--;
-	if (conn->client == CLIENT_KERNEL) {
+	bridge->n_of[conn->client]--;
+	if (conn->client == CLIENT_KERNEL)
 		bridge->kernel->ops->conn_gone(bridge->kernel, conn->n_requests > 0,
-					       bridge->n_conns - bridge->n_clients);
-	} else {
-		bridge->n_clients--;
-		if (bridge->state == BRIDGE_SERVING)
-			bridge->sockets->ops->has_room(bridge->sockets);
-	}
+					       bridge->n_of[CLIENT_KERNEL]);
+	else if (bridge->state == BRIDGE_SERVING)
+		bridge->sockets->ops->has_room(bridge->sockets);
 	nbd_conn_free(conn);
 	if (must_exit)
 		bridge_stop(bridge, false);
@@ -84,16 +82,18 @@ static void describe_peer(struct nbd_conn *conn)
 
 /* HALF_OPEN_MAX connections beyond max_connections may exist: dead clients that are still being
  * cleaned up, and clients in their handshake, which refuses those beyond max_connections. At that
- * limit further clients wait in the backlog: for moments, or until the handshake's deadline. */
-static bool has_room(struct frontend_host *host)
+ * limit further clients wait in the backlog: for moments, or until the handshake's deadline. Each
+ * kind has places of its own: those of this machine stay free when TCP's are taken. */
+static bool has_room(struct frontend_host *host, enum conn_client client)
 {
 	struct bridge *bridge = container_of(host, struct bridge, host);
+	unsigned n = bridge->n_of[client];
 
-	if (bridge->n_clients < bridge->config->max_connections + HALF_OPEN_MAX)
+	if (n < bridge->config->max_connections + HALF_OPEN_MAX)
 		return true;
 	if (log_limit_pass(&bridge->log_limit, 5))
-		log_warn("volume %s: there are %u clients, the next has to wait",
-			 bridge->config->name, bridge->n_clients);
+		log_warn("volume %s: there are %u %s clients, the next has to wait",
+			 bridge->config->name, n, client == CLIENT_TCP ? "TCP" : "local");
 	return false;
 }
 
@@ -115,8 +115,7 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 	describe_peer(conn);
 	list_add_tail(&bridge->conns, &conn->owned);
 	bridge->n_conns++;
-	if (!is_kernel)
-		bridge->n_clients++;
+	bridge->n_of[conn->client]++;
 	pool_add(&bridge->pool, conn, bridge->n_conns == 1);
 	return 0;
 }

@@ -65,7 +65,7 @@ struct bridge {
 	struct pool pool;
 	unsigned n_removing;
 	unsigned n_conns, next_conn_id;
-	unsigned n_clients;		  /* of n_conns, the kernel's aside */
+	unsigned n_of[CLIENT_KINDS];	  /* of n_conns */
 	const struct nbd_conn *exit_with; /* the process ends with this connection */
 	struct log_limit log_limit;
 	char note[sizeof(((struct error *)0)->message) * 3 + 4];

@@ -21,8 +21,8 @@ struct frontend_host {
 	struct loop *loop; /* control */
 	const struct nbd_export *export;
 	const struct volume_info *info;
-	/* May another client come now? When not, ops->has_room follows later. */
-	bool (*has_room)(struct frontend_host *host);
+	/* May another client of this kind come now? When not, ops->has_room follows later. */
+	bool (*has_room)(struct frontend_host *host, enum conn_client client);
 	/* Takes fd, a connected stream socket, in any case; is_kernel: no handshake. It lives until
 	 * its peer ends it. must_exit: the process ends with it. 0 or -errno. */
 	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel, bool must_exit);

@@ -38,6 +38,7 @@ enum {
 struct listener {
 	struct loop_fd lfd;
 	struct loop_timer retry; /* no file descriptor was left: try again later */
+	enum conn_client client; /* that come by it */
 	bool is_full;		 /* there was no room: has_room goes on */
 	struct frontend_socket *owner;
 };
@@ -53,13 +54,20 @@ struct frontend_socket {
 
 /* ---- accepting ----------------------------------------------------------------------------- */
 
-/* Fails on unix sockets, which need neither. */
+static void set_option(int fd, int level, int option, int value)
+{
+	setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+/* Fails on unix sockets, which need none of it. A machine that has vanished keeps its place for a
+ * minute: 30 s, and three probes without an answer. */
 static void tune(int fd)
 {
-	int on = 1;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 static void accept_again(struct listener *listener)
@@ -82,7 +90,7 @@ static void on_connecting(struct loop_fd *lfd, uint32_t events)
 	for (unsigned i = 0; i < ACCEPT_BATCH; i++) {
 		int fd;
 
-		if (!host->has_room(host)) {
+		if (!host->has_room(host, listener->client)) {
 			listener->is_full = true;
 			loop_fd_modify(lfd, 0);
 			return;
@@ -115,6 +123,16 @@ static void has_room(struct frontend *frontend)
 	}
 }
 
+/* Of the listening socket, perhaps an inherited one. */
+static enum conn_client client_of(int fd)
+{
+	int family = AF_UNIX;
+	socklen_t n = sizeof(family);
+
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &n);
+	return family == AF_UNIX ? CLIENT_UNIX : CLIENT_TCP;
+}
+
 static int add_listener(struct frontend_socket *fe, int fd)
 {
 	struct listener *listener = &fe->listeners[fe->n_listeners];
@@ -124,6 +142,7 @@ static int add_listener(struct frontend_socket *fe, int fd)
 		.lfd = {.fd = fd, .events = EPOLLIN, .on_event = on_connecting},
 		.retry = {.on_expiry = on_retry},
 		.owner = fe,
+		.client = client_of(fd),
 	};
 	fe->n_listeners++; /* the fd is closed with it, also on failure */
 	if (listen(fd, BACKLOG) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)

@@ -85,12 +85,14 @@ static void reply_invalid(struct nbd_conn *conn)
 	nbd_hello_error(conn, NBD_REP_ERR_INVALID, "malformed option");
 }
 
-/* Counts the connection as established; false: there are enough. */
-static bool take_place(struct nbd_export *export)
+/* Counts the connection as established; false: there are enough of its kind. */
+static bool take_place(struct nbd_conn *conn)
 {
-	if (atomic_fetch_add(&export->n_established, 1) < export->max_established)
+	_Atomic unsigned *n = &conn->export->n_established[conn->client];
+
+	if (atomic_fetch_add(n, 1) < conn->export->max_established)
 		return true;
-	atomic_fetch_sub(&export->n_established, 1);
+	atomic_fetch_sub(n, 1);
 	return false;
 }
 
@@ -124,7 +126,7 @@ static enum conn_step run_export_name(struct nbd_conn *conn, struct reader data)
 	};
 	bool has_no_zeroes = conn->handshake.client_flags & NBD_NO_ZEROES;
 
-	if (!is_our_name(conn->export, data) || !take_place(conn->export))
+	if (!is_our_name(conn->export, data) || !take_place(conn))
 		return nbd_conn_refuse(conn, "EXPORT_NAME cannot be granted");
 	keep_context_of(conn, data);
 	nbd_hello_put(conn, &reply, sizeof(reply) - (has_no_zeroes ? NBD_EXPORT_NAME_PADDING : 0));
@@ -234,7 +236,7 @@ static bool run_info_or_go(struct nbd_conn *conn, struct reader data)
 		reply_unknown(conn, name);
 		return false;
 	}
-	if (conn->handshake.option == NBD_OPT_GO && !take_place(conn->export)) {
+	if (conn->handshake.option == NBD_OPT_GO && !take_place(conn)) {
 		nbd_hello_error(conn, NBD_REP_ERR_POLICY, "too many connections");
 		return false;
 	}

@@ -117,7 +117,7 @@ static void end_input(struct nbd_conn *conn)
 {
 	check(nbd_conn_is_open(conn));
 	if (conn->state >= CONN_REQUEST && conn->client != CLIENT_KERNEL)
-		atomic_fetch_sub(&conn->export->n_established, 1);
+		atomic_fetch_sub(&conn->export->n_established[conn->client], 1);
 	conn->input.step = STEP_NEEDS_INPUT;
 	conn->input.at = conn->input.end = 0;
 	if (conn->input.current)
@@ -181,7 +181,7 @@ static void begin_transmission(struct nbd_conn *conn)
 {
 	if (nbd_conn_alloc(conn) < 0) {
 		if (conn->client != CLIENT_KERNEL)
-			atomic_fetch_sub(&conn->export->n_established, 1);
+			atomic_fetch_sub(&conn->export->n_established[conn->client], 1);
 		nbd_session_abort(conn, "no memory for its requests");
 		return;
 	}

@@ -57,4 +57,5 @@ enum conn_client {
 	CLIENT_UNIX,
 	CLIENT_TCP,    /* the end of its input is its end: TCP does not distinguish half-closed */
 	CLIENT_KERNEL, /* the kernel's end of a socket pair: no handshake */
+	CLIENT_KINDS,
 };

@@ -15,6 +15,12 @@ static inline void counter_add(uint64_t *counter, uint64_t n)
 #endif
 }
 
+/* The same for a figure that is no sum: a time, a state. */
+static inline void counter_set(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
 /* Any thread. */
 static inline uint64_t counter_get(const uint64_t *counter)
 {

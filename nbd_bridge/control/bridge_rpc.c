@@ -273,6 +273,39 @@ static void put_frontends(struct json_object *o, const struct bridge *bridge)
 	put_string(o, "socket", bridge->config->sockets.path ?: "");
 }
 
+/* Whole seconds since then; null if there is no such moment. */
+static void put_age(struct json_object *o, const char *key, uint64_t since_ns)
+{
+	uint64_t now_ns = clock_ns();
+
+	put_seconds(o, key, since_ns ? now_ns - MIN(now_ns, since_ns) : UINT64_MAX);
+}
+
+/* How many are there, and how long the oldest. */
+static void put_requests(struct json_object *o, const struct conn_figures *figures)
+{
+	uint64_t n = 0, oldest_ns = UINT64_MAX;
+
+	for (unsigned i = 0; i < CONN_REQUESTS; i++) {
+		uint64_t began_ns = counter_get(&figures->began_ns[i]);
+
+		n += began_ns > 0;
+		if (began_ns)
+			oldest_ns = MIN(oldest_ns, began_ns);
+	}
+	put_uint(o, "in_flight", n);
+	put_age(o, "oldest_request_s", n ? oldest_ns : 0);
+}
+
+/* A client that takes no replies, or has sent half a payload, keeps memory from the others. */
+static void put_figures(struct json_object *o, const struct conn_figures *figures)
+{
+	put_requests(o, figures);
+	put_uint(o, "held_bytes", counter_get(&figures->n_held_bytes));
+	put_uint(o, "copied_out_bytes", counter_get(&figures->n_copied_bytes));
+	put_age(o, "takes_no_replies_s", counter_get(&figures->blocked_ns));
+}
+
 static struct json_object *conns_to_json(const struct bridge *bridge)
 {
 	struct json_object *array = json_object_new_array();
@@ -284,6 +317,7 @@ static struct json_object *conns_to_json(const struct bridge *bridge)
 		put_uint(o, "id", conn->id);
 		put_uint(o, "worker", worker_of_conn(conn)->index);
 		put_string(o, "peer", conn->peer);
+		put_figures(o, &conn->figures);
 		json_append(array, o);
 	}
 	return array;
@@ -308,6 +342,7 @@ static struct json_object *workers_to_json(const struct bridge *bridge)
 		put_uint(o, "others", counter_get(&stats->n_others));
 		put_uint(o, "read_modify_writes", counter_get(&stats->n_rmw));
 		put_uint(o, "errors", counter_get(&stats->n_errors));
+		put_uint(o, "copied_out", counter_get(&stats->n_copied_out));
 		json_append(array, o);
 	}
 	return array;

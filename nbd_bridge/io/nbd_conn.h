@@ -13,6 +13,7 @@
  *   nbd_read        nbd_write     nbd_zero             the commands
  *   nbd_io          a request becomes parts; starved requests; a part came back
  *   nbd_reply       headers of replies     nbd_extents block status
+ *   nbd_reclaim     memory of clients that stand still goes to those that wait
  *   nbd_part        one I/O of the volume, with its memory
  *   nbd_request     a request, from its header to its last reference
  *   nbd_socket      nbd_records   nbd_tls              bytes in and out
@@ -74,13 +75,13 @@ struct nbd_conn {
 	struct list starved;		   /* of struct nbd_request, FIFO */
 	struct nbd_request *alone;	   /* REPLY_STREAM: nothing beside it */
 	unsigned n_running;		   /* requests not yet free */
-	uint64_t n_held_bytes;		   /* of buffers */
 	struct loop_call buffer_waiter;
 	bool is_waiting_for_buffer; /* buffer_waiter is with the volume */
 	uint64_t n_errors;
 
 	/* Thread: any; written by the worker's (base/counter.h) */
 	uint64_t n_requests;
+	struct conn_figures figures;
 };
 
 /* Control thread: a connection on fd (taken in any case), to be sent to a worker; NULL: no
@@ -106,8 +107,9 @@ void nbd_conn_fail(struct nbd_conn *conn, const char *why);
 /* After a request was freed or output was sent: if that was the last thing, the connection ends or
  * leaves in the next turn. */
 void nbd_conn_check_end(struct nbd_conn *conn);
-/* Its thread has more or fewer connections now: how much registered memory each may hold. None,
- * even if it never reads its replies, keeps the others from their share. */
+/* Its thread has more or fewer connections now: how much memory the requests of each may hold.
+ * One that holds more from before keeps it as long as it needs it; from one whose client stands
+ * still it is taken when another waits (nbd_reclaim.h). */
 void nbd_conn_share_out(struct nbd_conn *conn);
 
 /* Unread input. */

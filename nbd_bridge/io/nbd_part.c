@@ -14,8 +14,11 @@
  * A part takes all it needs at once and holds nothing while it waits, so parts cannot wait for each
  * other's memory. A connection may hold its share of the slab (nbd_conn_share_out); at that limit
  * one of its own buffers must come back, below it the connection waits in the volume's FIFO for a
- * buffer.
+ * buffer. Meanwhile a timer looks for parts that wait for their clients (nbd_reclaim.c).
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/check.h"
 #include "base/states.h"
 #include "nbd_bridge/io/nbd_part.h"
@@ -56,17 +59,23 @@ void nbd_part_stop_waiting(struct nbd_conn *conn)
 
 static void wait_for_buffer(struct nbd_conn *conn)
 {
+	struct nbd_thread *thread = conn->thread;
+
 	if (conn->is_waiting_for_buffer)
 		return;
 	conn->is_waiting_for_buffer = true;
 	conn->buffer_waiter.run = on_buffer_free;
-	volume_buffer_wait(conn->thread->queue, &conn->buffer_waiter);
+	volume_buffer_wait(thread->queue, &conn->buffer_waiter);
+	if (!loop_timer_is_running(&thread->reclaim))
+		loop_timer_start(&thread->loop, &thread->reclaim, NBD_RECLAIM_NS);
 }
 
 /* Its share of the slab is used up: one of its own buffers has to come back. */
 static bool is_over_share(const struct nbd_conn *conn, uint32_t n_bytes)
 {
-	return conn->n_held_bytes && conn->n_held_bytes + n_bytes > conn->thread->share_bytes;
+	uint64_t n_held = conn->figures.n_held_bytes;
+
+	return n_held && n_held + n_bytes > conn->thread->share_bytes;
 }
 
 struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t length,
@@ -94,13 +103,53 @@ struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t 
 	part->offset = offset;
 	part->length = length;
 	part->n_filled = 0;
-	part->is_rmw = false;
+	part->is_rmw = part->was_seen = false;
 	nbd_part_move(part, PART_TAKEN);
-	conn->n_held_bytes += n_bytes;
+	counter_add(&conn->figures.n_held_bytes, n_bytes);
 	r->n_parts++;
 	r->n_pending++;
 	nbd_request_ref(r);
 	return part;
+}
+
+static COLD_PATH void drop_copy(struct nbd_part *part)
+{
+	free(part->copy);
+	part->copy = NULL;
+	counter_add(&part->request->conn->figures.n_copied_bytes, -(uint64_t)part->n_buffer_bytes);
+}
+
+bool nbd_part_copy_out(struct nbd_part *part)
+{
+	struct nbd_conn *conn = part->request->conn;
+	uint8_t *copy = malloc(part->length);
+
+	check(part->buffer && (part->state == PART_FILLING || part->state == PART_SENDING));
+	if (!copy)
+		return false;
+	memcpy(copy, part->payload, part->state == PART_FILLING ? part->n_filled : part->length);
+	volume_buffer_give(conn->thread->queue, part->buffer);
+	part->buffer = NULL;
+	part->copy = part->payload = copy;
+	part->out.payload = copy; /* of a part that is being sent */
+	counter_add(&conn->figures.n_copied_bytes, part->n_buffer_bytes);
+	return true;
+}
+
+bool nbd_part_copy_in(struct nbd_part *part)
+{
+	struct nbd_conn *conn = part->request->conn;
+	uint8_t *buffer = volume_buffer_take(conn->thread->queue, part->n_buffer_bytes);
+
+	check(part->state == PART_FILLING && part->n_filled == part->length);
+	if (!buffer) {
+		wait_for_buffer(conn);
+		return false;
+	}
+	memcpy(buffer, part->copy, part->length);
+	part->buffer = part->payload = buffer;
+	drop_copy(part);
+	return true;
 }
 
 struct nbd_request *nbd_part_give(struct nbd_part *part)
@@ -111,7 +160,9 @@ struct nbd_request *nbd_part_give(struct nbd_part *part)
 	nbd_part_move(part, PART_FREE);
 	if (part->buffer)
 		volume_buffer_give(conn->thread->queue, part->buffer);
-	conn->n_held_bytes -= part->n_buffer_bytes;
+	if (__builtin_expect(part->copy != NULL, 0))
+		drop_copy(part);
+	counter_add(&conn->figures.n_held_bytes, -(uint64_t)part->n_buffer_bytes);
 	if (!list_is_empty(&part->node)) /* of an ordered read: few are */
 		list_remove(&part->node);
 	part->next_free = conn->free_parts;

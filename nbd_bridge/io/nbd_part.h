@@ -37,12 +37,14 @@ struct nbd_part {
 	unsigned state;
 	uint8_t *buffer; /* of volume_buffer_take, or NULL */
 	uint32_t n_buffer_bytes;
-	uint8_t *payload; /* in buffer: the client's bytes */
+	uint8_t *copy;	  /* owned: its bytes have left the buffer; or NULL */
+	uint8_t *payload; /* in buffer or copy: the client's bytes */
 	uint64_t offset;  /* of the client's bytes in the volume */
 	uint64_t length;
 	uint32_t n_filled;
 	enum volume_op op; /* writes: to run under the lock */
 	bool is_rmw;	   /* less than a block: read, modify, write */
+	bool was_seen;	   /* nbd_reclaim: it waited for its client at the last look */
 };
 
 /* A part for length bytes at offset, with n_bytes of registered memory (0: none). NULL when there
@@ -57,5 +59,11 @@ void nbd_part_submit(struct nbd_part *part, enum volume_op op, uint64_t offset, 
 		     void *buffer, void (*done)(struct volume_io *io, int error));
 /* The volume is done with the part; it stays taken. */
 void nbd_part_came_back(struct nbd_part *part);
+/* FILLING, SENDING: gives the buffer to others; the client's bytes go on in memory of their own,
+ * which counts like the buffer. False: there is no memory; nothing happens. */
+bool nbd_part_copy_out(struct nbd_part *part);
+/* All bytes of its payload are there: copies them into a buffer again. False: there is none;
+ * nbd_conn_resume_soon is called when there may be. */
+bool nbd_part_copy_in(struct nbd_part *part);
 /* The connection no longer waits for a buffer. */
 void nbd_part_stop_waiting(struct nbd_conn *conn);

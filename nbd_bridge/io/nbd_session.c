@@ -85,7 +85,8 @@ static void close_socket(struct nbd_conn *conn)
  * and what it has received and not parsed, go along. */
 static void leave(struct nbd_conn *conn)
 {
-	check(nbd_conn_is_going(conn) && list_is_empty(&conn->starved) && !conn->n_held_bytes);
+	check(nbd_conn_is_going(conn) && list_is_empty(&conn->starved) &&
+	      !conn->figures.n_held_bytes);
 	conn->must_leave = false;
 	conn->output.is_blocked = false;
 	loop_fd_remove(&conn->lfd);
@@ -106,7 +107,7 @@ static void reap(struct loop_call *call)
 	}
 	if (conn->state == CONN_DRAINING)
 		close_socket(conn);
-	check(conn->state == CONN_CLOSED && !conn->n_running && !conn->n_held_bytes);
+	check(conn->state == CONN_CLOSED && !conn->n_running && !conn->figures.n_held_bytes);
 	loop_call_cancel(&conn->resume);
 	nbd_part_stop_waiting(conn);
 	conn->on_over(conn);

@@ -121,6 +121,17 @@ void nbd_socket_discard(struct nbd_conn *conn)
 	}
 }
 
+/* Since when the client takes nothing. */
+static COLD_PATH void note_progress(struct nbd_conn *conn, bool took_some)
+{
+	uint64_t *since = &conn->figures.blocked_ns;
+
+	if (!conn->output.is_blocked)
+		counter_set(since, 0);
+	else if (took_some || !*since)
+		counter_set(since, conn->thread->loop.now_ns);
+}
+
 int nbd_socket_send(struct nbd_conn *conn)
 {
 	struct iovec iov[SEND_IOV] UNINITIALIZED;
@@ -137,5 +148,7 @@ int nbd_socket_send(struct nbd_conn *conn)
 		return -errno;
 	finish_sent(conn, n < 0 ? 0 : (size_t)n);
 	conn->output.is_blocked = n < (ssize_t)n_bytes;
+	if (conn->output.is_blocked || conn->figures.blocked_ns)
+		note_progress(conn, n > 0);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of a connection: what it has received, what it sends, its handshake. Thread: the worker's. */
+/* Of a connection: what it has received, what it sends, its handshake, its figures. Thread: the
+ * worker's. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,6 +30,14 @@ struct conn_output {
 	struct list outs; /* of struct nbd_out */
 	size_t n_sent;	  /* bytes of the first */
 	bool is_blocked;  /* the socket is full */
+};
+
+/* How it keeps others waiting, for status. Thread: any; written by the worker's. */
+struct conn_figures {
+	uint64_t n_held_bytes;	 /* memory of its parts, in buffers and copied out of them */
+	uint64_t n_copied_bytes; /* of those: copied out (nbd_reclaim.h) */
+	uint64_t blocked_ns;	 /* its client takes no bytes since then; 0: it does */
+	uint64_t began_ns[CONN_REQUESTS]; /* of each request; 0: it is free */
 };
 
 struct conn_handshake {

@@ -10,10 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/counter.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "initiator/control/volume.h"
+
+#define NBD_RECLAIM_NS (250 * NSEC_PER_MSEC)
 
 /* Written by the worker's thread, read by any (base/counter.h). */
 struct nbd_stats {
@@ -21,6 +24,7 @@ struct nbd_stats {
 	uint64_t n_writes, n_written_bytes;
 	uint64_t n_others, n_errors, n_rmw;
 	uint64_t n_running;
+	uint64_t n_copied_out; /* parts whose client stood still while others waited for memory */
 };
 
 struct nbd_thread {
@@ -30,7 +34,8 @@ struct nbd_thread {
 	struct list conns;	    /* of struct nbd_conn */
 	struct list dirty;	    /* those with output, flushed at the end of the turn */
 	unsigned n_conns;
-	uint64_t share_bytes; /* of the slab, for each connection: nbd_conn_share_out */
+	uint64_t share_bytes;	   /* of the slab, for each connection: nbd_conn_share_out */
+	struct loop_timer reclaim; /* runs while a connection waits for a buffer (nbd_reclaim.h) */
 
 	/* Thread: any; written by control */
 	_Atomic uint64_t open_up_to; /* the gate is open for tickets up to this one (gate.h) */

@@ -128,6 +128,8 @@ enum conn_step nbd_write_payload(struct nbd_conn *conn)
 	copy_received(conn, part);
 	if (part->n_filled < part->length)
 		return STEP_NEEDS_INPUT;
+	if (!part->buffer && !nbd_part_copy_in(part))
+		return STEP_WAITS;
 	conn->input.filling = NULL;
 	if (r->cursor == r->length) {
 		conn->input.current = NULL;

@@ -25,6 +25,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "nbd_bridge/io/nbd_reclaim.h"
 #include "nbd_bridge/io/nbd_session.h"
 #include "nbd_bridge/io/worker.h"
 
@@ -119,6 +120,7 @@ int worker_new(struct volume *volume, struct loop *control, uint64_t spin, unsig
 	list_init(&worker->nbd.dirty);
 	list_init(&worker->node);
 	worker->busy_msg.run = on_busy;
+	worker->nbd.reclaim.on_expiry = nbd_reclaim_on_look;
 	r = loop_init(&worker->nbd.loop, spin, NULL);
 	if (r < 0)
 		goto out_free;
@@ -151,6 +153,7 @@ void worker_free(struct worker *worker)
 	loop_stop(&worker->nbd.loop);
 	pthread_join(worker->thread, NULL);
 	loop_timer_stop(&worker->watch);
+	loop_timer_stop(&worker->nbd.reclaim);
 	loop_source_remove(&worker->source);
 	loop_deinit(&worker->nbd.loop);
 	free(worker);

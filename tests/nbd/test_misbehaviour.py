@@ -4,6 +4,7 @@ affected."""
 
 import os
 import random
+import re
 import resource
 import socket
 import struct
@@ -12,7 +13,10 @@ import time
 
 from nbd_server import (ABORT, ACK, ESHUTDOWN, FLUSH, GO, IHAVEOPT, LIST, MIB, POLICY, READ, WRITE,
                         WRITE_ZEROES, Raw, Server, expect, expect_equal, go_data, pattern)
-from harness import IS_SANITIZED, PATIENCE, expect_data, run_cases, wait_until, waits
+from harness import IS_SANITIZED, PATIENCE, expect_data, free_port, run, run_cases, wait_until, waits
+
+STANDING_S = float(os.environ.get("RBLK_STANDING_S", "0"))  # of clients that stand still
+STANDING_SEED = int(os.environ.get("RBLK_STANDING_SEED", "35"))
 
 
 def rss_kib(server):
@@ -177,6 +181,116 @@ def case_slow_reader(scratch):
     server.stop()
 
 
+def ask_until_it_blocks(raw, length, n):
+    """Up to n reads, none of whose answers is read."""
+    raw.sock.setblocking(False)
+    try:
+        for i in range(n):
+            raw.request(READ, 0, length, 0, i)
+    except BlockingIOError:
+        pass
+
+
+def stop_somewhere(server, rng, kind):
+    """A client that stands still from now on: it has asked for kind bytes at a time and reads
+    nothing, or reads a little; or has sent a part of a payload."""
+    raw = server.go(structured=rng.random() < 0.5)
+    if kind == "write":
+        length = rng.choice((4096, MIB, 32 * MIB))
+        raw.sock.setblocking(False)
+        try:
+            raw.request(WRITE, 0, length, payload=bytes(rng.randrange(length)))
+        except BlockingIOError:
+            pass
+        return raw
+    ask_until_it_blocks(raw, kind, 64)
+    if rng.random() < 0.5:
+        try:
+            raw.sock.recv(rng.randrange(1, 3 * MIB))
+        except BlockingIOError:
+            pass
+    return raw
+
+
+def answer_seconds(raw):
+    begin = time.monotonic()
+    expect_equal(raw.call(READ, 0, 4096)[0], 0, "a 4 KiB read beside clients that stand still")
+    return time.monotonic() - begin
+
+
+def stand_still_beside(server, rng, n):
+    """n clients stop, one after the other or all at once; one that was there before and a new one
+    are served. Returns how long the slowest answer took."""
+    older = server.go()
+    stopped, longest, at_once = [], 0, rng.random() < 0.5
+    for _ in range(n):
+        stopped.append(stop_somewhere(server, rng, rng.choice((MIB, 32 * MIB, "write"))))
+        if not at_once:
+            longest = max(longest, answer_seconds(older))
+    newer = server.go()
+    longest = max(longest, answer_seconds(older), answer_seconds(newer))
+    expect_equal(newer.call(WRITE, 0, MIB, payload=bytes(MIB))[0], 0, "write")
+    expect_equal(newer.call(FLUSH)[0], 0, "flush")
+    for raw in (older, newer, *stopped):
+        raw.close()
+    return longest
+
+
+def case_clients_that_stand_still(scratch):
+    """Any number of clients that take no replies, or stop in the middle of a payload, keep nothing
+    from the others."""
+    rng = random.Random(STANDING_SEED)
+    for max_io in (MIB, 8 * MIB):
+        server = Server(scratch, "--max-connections", "18", QUEUES=1, SLAB=32 * MIB, MAX_IO=max_io)
+        for n in (1, 2, 5, 16):
+            stand_still_beside(server, rng, n)
+        expect("copied out" in server.read_log(), "the log names the clients")
+        server.stop()
+
+
+def case_a_storm_of_them(scratch):
+    """RBLK_STANDING_S seconds of it: no answer takes more than 5."""
+    rng = random.Random(STANDING_SEED)
+    deadline = time.monotonic() + STANDING_S
+    rounds, longest = 0, 0
+    while time.monotonic() < deadline:
+        server = Server(scratch, "--max-connections", "18", QUEUES=rng.choice((1, 4)), SLAB=32 * MIB,
+                        MAX_IO=rng.choice((MIB, 8 * MIB)))
+        for _ in range(10):
+            longest = max(longest, stand_still_beside(server, rng, rng.randrange(1, 17)))
+            rounds += 1
+        server.stop()
+    print(f"# {rounds} rounds, the slowest answer took {longest:.2f} s")
+    expect(longest < 5, f"an answer took {longest:.2f} s")
+
+
+def case_a_stopped_client_goes_on(scratch):
+    """Its replies, and its half payload, were copied out for another meanwhile. Nothing is lost."""
+    server = Server(scratch, QUEUES=1, SLAB=8 * MIB, MAX_IO=2 * MIB)
+    data = pattern(2 * MIB, 35)
+    first = server.go()
+    expect_equal(first.call(WRITE, 0, 2 * MIB, payload=data)[0], 0, "write")
+    readers = [server.go(structured=i % 2) for i in range(3)]
+    for raw in readers:
+        ask_until_it_blocks(raw, 2 * MIB, 4)
+    writers = [server.go() for _ in range(3)]
+    for i, raw in enumerate(writers):
+        raw.request(WRITE, (i + 1) * 2 * MIB, 2 * MIB, payload=data[:MIB + i])
+    wait_until(lambda: server.go().call(READ, 0, 2 * MIB)[0] == 0 and
+               "takes no replies" in server.read_log() and
+               "in the middle of a write" in server.read_log(), "both kinds are copied out")
+    for i, raw in enumerate(writers):
+        raw.send(data[MIB + i:])
+        expect_equal(raw.recv_simple()[1], 0, "the write at last")
+        expect_data(first.call(READ, (i + 1) * 2 * MIB, 2 * MIB)[1], data, "what was written")
+    for raw in readers:
+        raw.sock.settimeout(PATIENCE)
+        for _ in range(4):
+            got = raw.recv_read(0, 2 * MIB)[0] if raw.is_structured else raw.recv_simple(2 * MIB)[2]
+            expect_data(got, data, "what waited")
+    server.stop()
+
+
 def case_slow_writer(scratch):
     """Clients that stop in the middle of a payload hold one part each, and no lock."""
     server = Server(scratch, QUEUES=1, SLAB=8 * MIB, MAX_IO=MIB)
@@ -244,6 +358,31 @@ def case_a_crowd_waits_for_its_turn(scratch):
         expect_equal(raw.greet().option(ABORT), [(ACK, b"")], "the answer to ABORT")
         raw.close()
     check_alive(server, "after the crowd")
+    server.stop()
+
+
+def probes_after(port):
+    """Of each connection there: in how many seconds the kernel probes its peer, in tens."""
+    shown = run("ss", "-Htno", "state", "established", "sport", "=", f":{port}").stdout
+    return [-(-int(s) // 10) * 10 for s in re.findall(r"timer:\(keepalive,(\d+)sec,0\)", shown)]
+
+
+def case_tcp_has_places_of_its_own(scratch):
+    """Clients of TCP lock out none of this machine; and a machine that has vanished keeps its
+    place for a minute."""
+    port = free_port()
+    server = Server(scratch, "--tcp", str(port), "--max-connections", "4")
+
+    def far():
+        return Raw(socket.create_connection(("127.0.0.1", port), PATIENCE))
+
+    clients = [far().go() for _ in range(4)]
+    raw = far().greet()
+    expect_equal(raw.option(GO, go_data())[-1][0], POLICY, "the fifth GO over TCP")
+    check_alive(server, "beside the clients of TCP")
+    wait_until(lambda: probes_after(port) == 5 * [30], "probes after 30 s without a byte")
+    for client in clients:
+        client.close()
     server.stop()
 
 
@@ -375,5 +514,5 @@ def case_few_file_descriptors(scratch):
     server.stop()
 
 
-run_cases([(name[5:].replace("_", " "), function)
-           for name, function in list(globals().items()) if name.startswith("case_")])
+run_cases([(name[5:].replace("_", " "), function) for name, function in list(globals().items())
+           if name.startswith("case_") and (STANDING_S or function is not case_a_storm_of_them)])

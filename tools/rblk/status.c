@@ -193,20 +193,60 @@ static void print_workers(struct json_object *status)
 	}
 }
 
+/* "takes no replies for 12s; 24 MiB copied out", on a line of its own: a client that keeps others
+ * waiting. */
+static void print_standing_still(struct json_object *conn)
+{
+	struct json_object *since = NULL;
+	char text[128], size[UNITS_MAX], time[UNITS_MAX] = "";
+	uint64_t n_copied = json_number(conn, "copied_out_bytes");
+
+	json_object_object_get_ex(conn, "takes_no_replies_s", &since);
+	if (since && json_number(conn, "takes_no_replies_s"))
+		snprintf(text, sizeof(text), "takes no replies for %s",
+			 units_format_duration(time, json_number(conn, "takes_no_replies_s") *
+							     NSEC_PER_SEC));
+	else if (n_copied)
+		snprintf(text, sizeof(text), "stands still");
+	else
+		return;
+	if (n_copied)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "; %s copied out",
+			 units_format_size(size, n_copied));
+	print_text("", text);
+}
+
+/* "4 in flight, the oldest for 12s, 3.0 MiB" */
+static const char *describe_requests(char text[128], struct json_object *conn)
+{
+	char size[UNITS_MAX], age[UNITS_MAX + 20] = "", time[UNITS_MAX];
+	uint64_t oldest_s = json_number(conn, "oldest_request_s");
+
+	if (!json_number(conn, "in_flight"))
+		return "idle";
+	if (oldest_s)
+		snprintf(age, sizeof(age), ", the oldest for %s",
+			 units_format_duration(time, oldest_s * NSEC_PER_SEC));
+	snprintf(text, 128, "%s in flight%s, %s", json_text(conn, "in_flight"), age,
+		 units_format_size(size, json_number(conn, "held_bytes")));
+	return text;
+}
+
 /* NBD clients, with the worker that serves each. */
 static void print_connections(struct json_object *status)
 {
 	struct json_object *conns = NULL;
-	char text[128];
+	char text[256], requests[128];
 
 	if (!json_object_object_get_ex(status, "connections", &conns))
 		return;
 	for (unsigned i = 0; i < json_object_array_length(conns); i++) {
 		struct json_object *o = json_object_array_get_idx(conns, i);
 
-		snprintf(text, sizeof(text), "%s, worker %s", json_text(o, "peer"),
-			 json_text(o, "worker"));
+		snprintf(text, sizeof(text), "%s, worker %s, %s", json_text(o, "peer"),
+			 json_text(o, "worker"), describe_requests(requests, o));
 		print_text("connection", text);
+		print_standing_still(o);
 	}
 }
 

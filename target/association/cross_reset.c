@@ -78,7 +78,7 @@ static bool has_all_locks(const struct cross_reset *reset)
 	const struct snapshot *snapshot = atomic_load(&reset->source->target->snapshot);
 	const struct subsystem *subsystem = snapshot_find(snapshot, reset->source->subnqn);
 
-	return subsystem && subsystem_is_exclusive(subsystem);
+	return subsystem && subsystem_others(subsystem) != OTHERS_ANY;
 }
 
 static void begin(struct cross_reset *reset, struct controller *victim)

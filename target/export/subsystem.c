@@ -37,15 +37,26 @@ static unsigned index_above(const struct subsystem *subsystem, uint32_t nsid)
 }
 
 /* No write goes through one that is read-only. */
-const struct namespace *subsystem_open_namespace(const struct subsystem *subsystem)
+const struct namespace *subsystem_least_locked(const struct subsystem *subsystem)
 {
-	for (unsigned i = 0; i < subsystem->n_namespaces; i++) {
-		const struct backend_limits *limits = &subsystem->namespaces[i]->backend->limits;
+	const struct namespace *least = NULL;
 
-		if (!limits->is_exclusive && !limits->is_read_only)
-			return subsystem->namespaces[i];
+	for (unsigned i = 0; i < subsystem->n_namespaces; i++) {
+		const struct namespace *ns = subsystem->namespaces[i];
+		const struct backend_limits *limits = &ns->backend->limits;
+
+		if (!limits->is_read_only &&
+		    (!least || limits->others < least->backend->limits.others))
+			least = ns;
 	}
-	return NULL;
+	return least;
+}
+
+enum backend_others subsystem_others(const struct subsystem *subsystem)
+{
+	const struct namespace *least = subsystem_least_locked(subsystem);
+
+	return least ? least->backend->limits.others : OTHERS_NONE;
 }
 
 bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,

@@ -30,13 +30,11 @@ struct subsystem {
 /* Pollers, under RCU, and control. */
 bool subsystem_allows(const struct subsystem *subsystem, const char *hostnqn);
 bool subsystem_is_on_portal(const struct subsystem *subsystem, unsigned portal_index);
-/* The first namespace to which another rblkd may write, too (limits.is_exclusive); NULL:
- * there is none. */
-const struct namespace *subsystem_open_namespace(const struct subsystem *subsystem);
-static inline bool subsystem_is_exclusive(const struct subsystem *subsystem)
-{
-	return !subsystem_open_namespace(subsystem);
-}
+/* The first of the namespaces to which most others may write (limits.others); NULL: none is
+ * writable. */
+const struct namespace *subsystem_least_locked(const struct subsystem *subsystem);
+/* Which others may write to its namespaces. */
+enum backend_others subsystem_others(const struct subsystem *subsystem);
 /* Whether an administrator's name means this namespace of it: "NQN", "NQN/NSID", or NULL for all. */
 bool subsystem_is_named(const struct subsystem *subsystem, const struct namespace *ns,
 			const char *name);

@@ -96,7 +96,7 @@ static void fill_limits(struct backend_fd *disk, const struct backend_config *co
 		.is_read_only = config->is_read_only,
 		/* An unknown cache is flushed. */
 		.has_volatile_cache = strcmp(cache, "write through") != 0,
-		.is_exclusive = true, /* O_EXCL */
+		.others = OTHERS_FAR, /* O_EXCL */
 		.durability = !strcmp(cache, "write through") ? DURABILITY_WRITE_THROUGH
 			      : !strcmp(cache, "write back")  ? DURABILITY_WRITE_BACK
 							      : DURABILITY_UNKNOWN_CACHE,

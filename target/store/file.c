@@ -224,7 +224,7 @@ static int lock_file(struct backend_fd *disk, const struct backend_config *confi
 	};
 
 	if (fcntl(disk->fd, F_OFD_SETLK, &lock) == 0) {
-		disk->backend.limits.is_exclusive = lock.l_type == F_WRLCK;
+		disk->backend.limits.others = lock.l_type == F_WRLCK ? OTHERS_FAR : OTHERS_ANY;
 		return 0;
 	}
 	if (errno == EAGAIN || errno == EACCES)

@@ -23,6 +23,15 @@ enum backend_durability {
 	DURABILITY_REPLICATED,	  /* on the disks of all replicas in a cluster */
 };
 
+/* Which others may write to the store while it is open, and may still have writes under way that
+ * they began before. Each backend knows it by the lock that it holds. */
+enum backend_others {
+	OTHERS_ANY,  /* it is shared, or could not be locked */
+	OTHERS_FAR,  /* of other machines alone: the kernel gives this lock away only when the I/O
+			  * of its last holder is over */
+	OTHERS_NONE, /* it is memory of this process, or all that reach it obey the lock */
+};
+
 struct backend_limits {
 	uint64_t size_bytes;
 	uint32_t min_block;	 /* smallest possible block size: O_DIRECT alignment */
@@ -30,10 +39,7 @@ struct backend_limits {
 	uint32_t optimal_bytes;	 /* optimal write size (NOWS), 0 unknown */
 	uint32_t discard_bytes;	 /* granularity of discards (NPDG), 0: as physical_block */
 	bool is_read_only;
-	/* While it is open no other rblkd under this kernel writes to the store, and what earlier
-	 * ones had under way is over: by a lock that the kernel gives away only then, or because
-	 * the store is memory of this process. */
-	bool is_exclusive;
+	enum backend_others others;
 	bool has_volatile_cache; /* Flush matters (VWC) */
 	enum backend_durability durability;
 	bool can_discard;

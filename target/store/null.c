@@ -67,7 +67,7 @@ static int null_open(const struct backend_config *config, struct backend **ret_b
 		.min_block = 512,
 		.physical_block = 4096,
 		.durability = DURABILITY_NONE,
-		.is_exclusive = true,
+		.others = OTHERS_NONE,
 		.is_read_only = config->is_read_only,
 		.can_discard = true,
 		.discard_reads_zero = true,

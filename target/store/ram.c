@@ -277,7 +277,7 @@ static int ram_open(const struct backend_config *config, struct backend **ret_ba
 		.min_block = 512,
 		.physical_block = 4096,
 		.durability = DURABILITY_MEMORY,
-		.is_exclusive = true,
+		.others = OTHERS_NONE,
 		.is_read_only = config->is_read_only,
 		.can_discard = true,
 		.discard_reads_zero = true,

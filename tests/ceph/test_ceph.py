@@ -247,6 +247,7 @@ def one_gateway_writes(scratch):
     image, shared = CLUSTER.image("rbd/alone", "8M"), CLUSTER.image("rbd/shared", "8M", "--image-feature", "layering")
     target = Target(scratch, [namespace(1, image)])
     expect_equal(target.status()["fencing"]["level"], "exact", "fencing with the lock")
+    expect_equal(target.status()["fencing"]["by"], "lock", "how that is known")
     said = start_fails(scratch, [namespace(1, image)], BUSY)
     expect(f"{image}: is locked by client." in said, said)
     expect_equal(target.stop(), 0, "exit status of rblkd")

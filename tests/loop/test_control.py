@@ -52,7 +52,8 @@ def shows(scratch):
     expect_equal(rows[1][3], "listening", "its state")
     expect_equal([line.split()[:2] for line in durability[1:]],
                  [[f"{NQN}/1", "file"], [f"{NQN}/7", "ram"]], "durability")
-    expect_equal(fencing, ["fencing: exact (this rblkd has the lock of each store)"], "fencing")
+    expect_equal(fencing, ["fencing: exact (no other process of this machine can write)"], "fencing")
+    expect_equal(target.status()["fencing"]["by"], "machine lock", "how that is known")
     expect_equal(smart, ["SMART counters begin with this start: there is no state_directory"], "smart")
     rows = aligned(ctl(target, "list").stdout)
     expect_equal(rows[1], [NQN, "S1", "p", "1", "allowed", "2", "0"], "subsystem")

@@ -153,7 +153,7 @@ static void fill_ctrl_fencing(struct queue *queue, const struct subsystem *subsy
 	id->ciu = (uint8_t)atomic_load(&fencing->ciu);
 	id->cirn = put_le64(atomic_load(&fencing->cirn));
 	id->ccrl = CROSS_RESETS;
-	if (subsystem && !queue->target->has_peers && subsystem_is_exclusive(subsystem))
+	if (subsystem && !queue->target->has_peers && subsystem_others(subsystem) != OTHERS_ANY)
 		id->cqt = put_le16((uint16_t)(queue->target->quiesce_ns / NSEC_PER_MSEC));
 }
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See fencing.h. The level is `exact` where this rblkd alone can write to the stores. It has a lock
- * of each, so it orders all writes of a host, through whatever portals, and those of an rblkd
- * before it are over. It is `none` where another rblkd may write, too, because neither knows what
- * the other still has. A lock excludes those of this machine, and that of an image all clients.
- * That no other machine reaches a disk is the administrator's word, by controller_ids.
+ * See fencing.h. The level is `exact` where no other rblkd can write to the stores: this one orders
+ * all writes of a host, through whatever portals, and those of an rblkd before it are over. It is
+ * `none` where another may write, too, because neither knows what the other still has. `by` says
+ * how that is known:
+ *
+ *   memory or lock   the stores are memory of this process, or all that reach them obey its lock
+ *   machine lock     the kernel keeps other processes of this machine out. That no other machine
+ *                    reaches a disk is the administrator's word: no controller_ids
+ *   nothing          another may write
  */
 #include <stdio.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/rcu.h"
@@ -19,42 +24,75 @@ enum {
 	WHY_MAX = 128,
 };
 
-/* Returns whether it is exact. */
-static bool explain(const struct target *target, const struct subsystem *subsystem,
-		    char why[WHY_MAX])
-{
-	const struct namespace *open = subsystem_open_namespace(subsystem);
+/* How it is known that no other rblkd writes; the rows of the table above. */
+enum ground {
+	GROUND_NOTHING,
+	GROUND_MACHINE_LOCK,
+	GROUND_LOCK,
+	GROUNDS,
+};
 
-	if (open)
-		snprintf(why, WHY_MAX,
-			 "another rblkd may write to namespace %u, which is shared or not locked",
-			 open->nsid);
-	else if (target->has_peers)
-		snprintf(why, WHY_MAX, "controller_ids says that another rblkd exports it, too");
-	else
-		snprintf(why, WHY_MAX, "this rblkd has the lock of each store");
-	return !open && !target->has_peers;
+static const struct {
+	const char *level, *by, *why;
+} meanings[GROUNDS] = {
+	[GROUND_NOTHING] = {"none", "nothing", "another rblkd may write to some of the stores"},
+	[GROUND_MACHINE_LOCK] = {"exact", "machine lock",
+				 "no other process of this machine can write"},
+	[GROUND_LOCK] = {"exact", "lock", "only this rblkd can write"},
+};
+
+static enum ground ground_of(const struct target *target, const struct subsystem *subsystem)
+{
+	static const enum ground grounds[] = {
+		[OTHERS_ANY] = GROUND_NOTHING,
+		[OTHERS_FAR] = GROUND_MACHINE_LOCK,
+		[OTHERS_NONE] = GROUND_LOCK,
+	};
+
+	return target->has_peers ? GROUND_NOTHING : grounds[subsystem_others(subsystem)];
 }
 
-static struct json_object *list_subsystems(const struct target *target, bool *ret_is_exact)
+static void explain(const struct target *target, const struct subsystem *subsystem,
+		    char why[WHY_MAX])
+{
+	enum ground ground = ground_of(target, subsystem);
+
+	if (ground != GROUND_NOTHING)
+		snprintf(why, WHY_MAX, "%s", meanings[ground].why);
+	else if (subsystem_others(subsystem) == OTHERS_ANY)
+		snprintf(why, WHY_MAX,
+			 "another rblkd may write to namespace %u, which is shared or not locked",
+			 subsystem_least_locked(subsystem)->nsid);
+	else
+		snprintf(why, WHY_MAX, "controller_ids says that another rblkd exports it, too");
+}
+
+static void add_ground(struct json_object *o, enum ground ground, const char *why)
+{
+	control_add_string(o, "level", meanings[ground].level);
+	control_add_string(o, "by", meanings[ground].by);
+	control_add_string(o, "why", why);
+}
+
+static struct json_object *list_subsystems(const struct target *target, enum ground *ret_least)
 {
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);
 	struct json_object *list = json_object_new_array();
 
-	*ret_is_exact = true;
+	*ret_least = GROUND_LOCK;
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
 		const struct subsystem *subsystem = &snapshot->subsystems[i];
 		struct json_object *o = json_object_new_object();
+		enum ground ground = ground_of(target, subsystem);
 		char why[WHY_MAX];
-		bool is_exact = explain(target, subsystem, why);
 
+		explain(target, subsystem, why);
 		control_add_string(o, "subsystem", subsystem->nqn);
-		control_add_string(o, "level", is_exact ? "exact" : "none");
-		control_add_string(o, "why", why);
+		add_ground(o, ground, why);
 		control_add_number(o, "quiesce_ms",
-				   is_exact ? target->quiesce_ns / NSEC_PER_MSEC : 0);
+				   ground ? target->quiesce_ns / NSEC_PER_MSEC : 0);
 		json_append(list, o);
-		*ret_is_exact &= is_exact;
+		*ret_least = MIN(*ret_least, ground);
 	}
 	return list;
 }
@@ -85,13 +123,10 @@ static struct json_object *list_quiescing(const struct target *target)
 struct json_object *control_show_fencing(const struct target *target)
 {
 	struct json_object *o = json_object_new_object();
-	bool is_exact;
-	struct json_object *subsystems = list_subsystems(target, &is_exact);
+	enum ground least;
+	struct json_object *subsystems = list_subsystems(target, &least);
 
-	control_add_string(o, "level", is_exact ? "exact" : "none");
-	control_add_string(o, "why",
-			   is_exact ? "this rblkd has the lock of each store"
-				    : "another rblkd may write to some of the stores");
+	add_ground(o, least, meanings[least].why);
 	control_add_number(o, "quiesce_ms", target->quiesce_ns / NSEC_PER_MSEC);
 	control_add_number(o, "cross_controller_resets", target->n_cross_resets);
 	json_add(o, "subsystems", subsystems);

@@ -15,9 +15,12 @@
  *                            noticed (2 keep alive timeouts, 3 with traffic based keep alive), and
  *                            has had its quiesce time CQT after that (TP 4129)
  *   Connect                  the target has neither: it is trusted to order what it gets, so its
- *                            new association by the same path is the end of the old one. A log
- *                            record says so.
+ *                            new association by the same address is the end of the old one. This
+ *                            is no proof, and log and status say so.
  *   a word                   an administrator vouches that the target's machine is off, for good
+ *
+ * Where none of them can come, it is unknown whether the association is over: changes wait for its
+ * address, and status names it.
  *
  *     NEW -> ASKING -> DYING <-> READING -> proven        LATER: asked again
  *      ^       |  ^                  |
@@ -91,10 +94,10 @@ static void set_closed(struct volume *volume, bool is_closed)
 /* ---- proven ---- */
 
 static const char *const ways[FENCING_WAYS] = {
-	[FENCING_RESET] = "by Cross-Controller Reset",
-	[FENCING_TIME] = "by time",
-	[FENCING_CONNECT] = "by its answer to Connect",
-	[FENCING_WORD] = "by an administrator's word",
+	[FENCING_RESET] = "are over: proven by Cross-Controller Reset",
+	[FENCING_TIME] = "are over: proven by time",
+	[FENCING_CONNECT] = "are taken as over: the target's answer to Connect is trusted",
+	[FENCING_WORD] = "are taken as over: an administrator's word is trusted",
 };
 
 static void say_proven(const struct volume *volume)
@@ -102,7 +105,7 @@ static void say_proven(const struct volume *volume)
 	const struct proof *proof = &volume->proof;
 	char text[UNITS_MAX];
 
-	log_info(VOLUME_FMT ": earlier writes are over: proven %s, after %s", VOLUME_ARG(volume),
+	log_info(VOLUME_FMT ": earlier writes %s, after %s", VOLUME_ARG(volume),
 		 ways[proof->last_way], units_format_duration(text, clock_ns() - proof->since_ns));
 }
 
@@ -125,19 +128,19 @@ static void prove(struct volume *volume, struct predecessor *p, enum fencing_way
 
 	proof->n_by[way]++;
 	proof->last_way = way;
-	log_debug(VOLUME_FMT ": controller %u is over: proven %s", VOLUME_ARG(volume),
+	log_debug(VOLUME_FMT ": controller %u: its writes %s", VOLUME_ARG(volume),
 		  p->subject.cntlid, ways[way]);
 	if (proof->n == 1)
 		say_proven(volume);
 	forget(volume, p);
 }
 
-static bool has_time(const struct predecessor *p)
+bool proof_has_time(const struct predecessor *p)
 {
 	return p->subject.hold_ns;
 }
 
-static uint64_t over_ns(const struct predecessor *p)
+uint64_t proof_over_ns(const struct predecessor *p)
 {
 	return p->lost_ns + p->subject.hold_ns;
 }
@@ -146,18 +149,10 @@ static uint64_t over_ns(const struct predecessor *p)
 
 static const char no_reset[] = "the target has no Cross-Controller Reset";
 
+/* Its Connect, and none by another address, is the end of p for a target that says nothing. */
 static bool is_by(const struct predecessor *p, const struct path *path)
 {
 	return addr_is_equal(&p->subject.address, &path->config.address);
-}
-
-/* Connect proves something by the path of p alone, or if that is no path of the volume. */
-static bool does_connect_prove(const struct predecessor *p, const struct path *path)
-{
-	if (is_by(p, path))
-		return true;
-	for_each_path(other, path->volume) if (is_by(p, other)) return false;
-	return true;
 }
 
 /* Live, and it may help: the best one. */
@@ -177,10 +172,10 @@ static void refuse(struct path *path, struct predecessor *p, const char *reason)
 {
 	struct volume *volume = path->volume;
 	uint64_t now = clock_ns();
-	char text[UNITS_MAX];
+	char text[MAX(UNITS_MAX, ADDR_STRING_MAX)];
 
 	p->refused_by |= 1u << path->index;
-	if (!has_time(p) && does_connect_prove(p, path)) {
+	if (!proof_has_time(p) && is_by(p, path)) {
 		log_info(
 			VOLUME_FMT
 			": %s, and no quiesce time: its answer to Connect is taken as the end of earlier writes",
@@ -193,14 +188,15 @@ static void refuse(struct path *path, struct predecessor *p, const char *reason)
 		return;
 	}
 	move(p, PREDECESSOR_REFUSED);
-	if (!has_time(p))
+	if (!proof_has_time(p))
 		log_warn(
 			VOLUME_FMT
-			": %s, and no quiesce time: writes to ranges of earlier ones wait for the path of those",
-			VOLUME_ARG(volume), reason);
-	else if (over_ns(p) > now)
+			": %s, and no quiesce time: whether earlier writes are over is unknown, and writes to their ranges wait until %s is connected again (or `rblk path remove --dead`)",
+			VOLUME_ARG(volume), reason, addr_format(text, &p->subject.address));
+	else if (proof_over_ns(p) > now)
 		log_warn(VOLUME_FMT ": %s: writes to ranges of earlier ones wait for %s",
-			 VOLUME_ARG(volume), reason, units_format_duration(text, over_ns(p) - now));
+			 VOLUME_ARG(volume), reason,
+			 units_format_duration(text, proof_over_ns(p) - now));
 }
 
 /* ---- asking ---- */
@@ -260,7 +256,7 @@ static void on_word(struct controller *c, enum proof_word word)
 }
 
 /* The log page belongs to the controller that was asked for the reset: p stays with one path. */
-static struct path *source_for(const struct volume *volume, const struct predecessor *p)
+struct path *proof_source_for(const struct volume *volume, const struct predecessor *p)
 {
 	struct path *path = p->source;
 
@@ -304,7 +300,8 @@ static void prove_by_time(struct volume *volume)
 	uint64_t now = clock_ns();
 
 	for (unsigned i = proof->n; i--;)
-		if (has_time(&proof->predecessors[i]) && now >= over_ns(&proof->predecessors[i]))
+		if (proof_has_time(&proof->predecessors[i]) &&
+		    now >= proof_over_ns(&proof->predecessors[i]))
 			prove(volume, &proof->predecessors[i], FENCING_TIME);
 }
 
@@ -322,7 +319,7 @@ static void ask_next(struct volume *volume)
 			first = &proof->predecessors[i];
 	if (!first || due_ns(first) > clock_ns())
 		return;
-	path = source_for(volume, first);
+	path = proof_source_for(volume, first);
 	if (path)
 		ask(volume, first, path);
 }
@@ -336,9 +333,9 @@ static void start_timer(struct volume *volume)
 	for (unsigned i = 0; i < proof->n; i++) {
 		const struct predecessor *p = &proof->predecessors[i];
 
-		if (has_time(p))
-			next = MIN(next, over_ns(p));
-		if (!proof->asked && source_for(volume, p))
+		if (proof_has_time(p))
+			next = MIN(next, proof_over_ns(p));
+		if (!proof->asked && proof_source_for(volume, p))
 			next = MIN(next, due_ns(p));
 	}
 	if (next != UINT64_MAX)
@@ -499,6 +496,16 @@ void proof_on_idle(struct path *path)
 	go_on(volume);
 }
 
+bool proof_awaits(const struct volume *volume, const union addr *address)
+{
+	const struct proof *proof = &volume->proof;
+
+	for (unsigned i = 0; i < proof->n; i++)
+		if (addr_is_equal(&proof->predecessors[i].subject.address, address))
+			return true;
+	return false;
+}
+
 void proof_vouch(struct volume *volume, const union addr *address)
 {
 	struct proof *proof = &volume->proof;
@@ -544,44 +551,4 @@ void proof_end(struct volume *volume)
 	volume->proof.asked = NULL;
 	if (!volume->proof.n)
 		proof_file_remove(volume);
-}
-
-/* ---- status ---- */
-
-static void get_state(const struct volume *volume, struct volume_fencing *fencing)
-{
-	const struct proof *proof = &volume->proof;
-	uint64_t now = clock_ns();
-
-	fencing->state = volume_n_paths_live(volume) ? FENCING_HOLDS : FENCING_AWAITS;
-	for (unsigned i = 0; i < proof->n; i++) {
-		const struct predecessor *p = &proof->predecessors[i];
-
-		if (p->state != PREDECESSOR_REFUSED && source_for(volume, p))
-			fencing->state = FENCING_ASKS;
-		if (has_time(p) && over_ns(p) > now)
-			fencing->left_ns = MAX(fencing->left_ns, over_ns(p) - now);
-	}
-}
-
-void proof_get(const struct volume *volume, struct volume_fencing *ret_fencing)
-{
-	const struct proof *proof = &volume->proof;
-	bool has_any = false;
-
-	*ret_fencing = (struct volume_fencing){
-		.n_associations = proof->n,
-		.last_way = proof->last_way,
-	};
-	for (unsigned i = 0; i < FENCING_WAYS; i++) {
-		ret_fencing->n_by[i] = proof->n_by[i];
-		has_any |= proof->n_by[i] != 0;
-	}
-	ret_fencing->state = has_any ? FENCING_PROVEN : FENCING_NONE;
-	if (proof->n)
-		get_state(volume, ret_fencing);
-	list_for_each (node, &volume->queues)
-		ret_fencing->n_changes += atomic_load_explicit(
-			&list_entry(node, struct volume_queue, node)->fencing.seen,
-			memory_order_relaxed);
 }

@@ -60,6 +60,16 @@ void proof_vouch(struct volume *volume, const union addr *address);
 void proof_abandon(struct volume *volume);
 /* The volume closes; no I/O is outstanding. */
 void proof_end(struct volume *volume);
+/* Whether time alone proves it, and when (clock_ns). */
+bool proof_has_time(const struct predecessor *predecessor);
+uint64_t proof_over_ns(const struct predecessor *predecessor);
+/* The live path whose controller can be asked about it; NULL: there is none. */
+struct path *proof_source_for(const struct volume *volume, const struct predecessor *predecessor);
+/* Whether an association by this address is among them. */
+bool proof_awaits(const struct volume *volume, const union addr *address);
+
+/* ---- proof_status.c ---- */
+
 void proof_get(const struct volume *volume, struct volume_fencing *ret_fencing);
 
 /* ---- proof_file.c ---- */

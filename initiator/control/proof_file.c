@@ -7,10 +7,11 @@
  *   rblk-associations 1
  *   boot d6fdb6f8-...               the machine's boot: lost_ns of another one says nothing
  *   namespace NSID SUBNQN HOSTNQN
- *   controller CNTLID CIU CIRN HOLD_NS LOST_NS          LOST_NS 0: it was live
+ *   controller CNTLID CIU CIRN HOLD_NS LOST_NS ADDRESS      LOST_NS 0: it was live
  *
  * The file is the user's own, in the run directory; a line that cannot be read ends it. An
- * association that was live may have written until this moment, so its hold begins now.
+ * association that was live may have written until this moment, so its hold begins now. A line
+ * without an address is of an earlier version: the volume's first address is taken for it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,16 +50,28 @@ static void format_namespace(const struct volume *volume, char line[LINE_MAX_BYT
 		 config->subnqn, config->hostnqn);
 }
 
-static bool take_controller(struct volume *volume, const char *line, bool is_same_boot)
+/* "" of an earlier version. */
+static bool read_address(const struct volume *volume, char *text, union addr *ret_address)
+{
+	text[strcspn(text, "\n")] = '\0';
+	if (*text)
+		return addr_parse_with_port(text, 0, ret_address) == 0;
+	*ret_address = volume->config.address;
+	return true;
+}
+
+static bool take_controller(struct volume *volume, char *line, bool is_same_boot)
 {
 	struct proof *proof = &volume->proof;
 	struct predecessor p = {0};
 	uint64_t now = clock_ns();
+	int at = 0;
 
 	if (proof->n == UNPROVEN_MAX ||
-	    sscanf(line, "controller %" SCNu16 " %" SCNu8 " %" SCNx64 " %" SCNu64 " %" SCNu64,
+	    sscanf(line, "controller %" SCNu16 " %" SCNu8 " %" SCNx64 " %" SCNu64 " %" SCNu64 " %n",
 		   &p.subject.cntlid, &p.subject.ciu, &p.subject.cirn, &p.subject.hold_ns,
-		   &p.lost_ns) != 5)
+		   &p.lost_ns, &at) != 5 ||
+	    !read_address(volume, line + at, &p.subject.address))
 		return false;
 	if (!is_same_boot || !p.lost_ns || p.lost_ns > now)
 		p.lost_ns = now;
@@ -96,8 +109,11 @@ void proof_file_read(struct volume *volume)
 
 static void write_controller(FILE *f, const struct proof_subject *subject, uint64_t lost_ns)
 {
-	fprintf(f, "controller %u %u %" PRIx64 " %" PRIu64 " %" PRIu64 "\n", subject->cntlid,
-		subject->ciu, subject->cirn, subject->hold_ns, lost_ns);
+	char address[ADDR_STRING_MAX];
+
+	fprintf(f, "controller %u %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %s\n", subject->cntlid,
+		subject->ciu, subject->cirn, subject->hold_ns, lost_ns,
+		addr_format(address, &subject->address));
 }
 
 static int write_all(const struct volume *volume, const char *path)

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/addr.h"
+
 /* How it was shown that a lost association is over. */
 enum fencing_way {
 	FENCING_RESET,	 /* by Cross-Controller Reset */
@@ -14,16 +16,20 @@ enum fencing_way {
 };
 
 enum fencing_state {
-	FENCING_NONE,	/* no association was lost so far */
-	FENCING_AWAITS, /* proof is awaited, and a controller to ask first */
-	FENCING_ASKS,	/* a controller is being asked, or resets the old one */
-	FENCING_HOLDS,	/* time has to pass: left_ns */
-	FENCING_PROVEN, /* last_way */
+	FENCING_NONE,	 /* no association was lost so far */
+	FENCING_ASKS,	 /* a controller is being asked, or resets the old one */
+	FENCING_HOLDS,	 /* time has to pass: left_ns */
+	FENCING_UNKNOWN, /* no target can say, and no time was agreed: waits_for */
+	FENCING_AWAITS,	 /* proof is awaited, and a controller to ask first */
+	FENCING_PROVEN,	 /* last_way has shown it */
+	FENCING_TRUSTED, /* last_way was trusted: nothing has shown it */
+	FENCING_STATES,
 };
 
 struct volume_fencing {
 	enum fencing_state state;
 	uint64_t left_ns;	 /* FENCING_HOLDS */
+	union addr waits_for;	 /* FENCING_UNKNOWN: of the lost association */
 	unsigned n_associations; /* without proof */
 	unsigned n_changes;	 /* I/O that waits for it */
 	uint64_t n_by[FENCING_WAYS];

@@ -242,24 +242,36 @@ static int check_leave(const struct volume *volume, const struct path *path, boo
 	return -EBUSY;
 }
 
+static void vouch(struct volume *volume, const union addr *address)
+{
+	char text[ADDR_STRING_MAX];
+
+	log_warn(VOLUME_FMT ": an administrator vouches that the target at %s is dead",
+		 VOLUME_ARG(volume), addr_format(text, address));
+	proof_vouch(volume, address);
+}
+
 int volume_path_leave(struct volume *volume, const union addr *address, bool is_dead,
 		      struct error *error)
 {
 	struct path *path = find(volume, address);
 	char text[ADDR_STRING_MAX];
-	int r = check_leave(volume, path, is_dead, addr_format(text, address), error);
+	int r = 0;
 
+	/* An earlier process, or one that was removed, had this path: only its end is unknown. */
+	if (!path && is_dead && proof_awaits(volume, address)) {
+		vouch(volume, address);
+		return 0;
+	}
+	r = check_leave(volume, path, is_dead, addr_format(text, address), error);
 	if (r < 0)
 		return r;
 	if (path->wish == PATH_WISH_KEEP) {
 		path->wish = PATH_WISH_LEAVE;
 		reconnect_set_ranks(path);
 	}
-	if (is_dead) {
-		log_warn(VOLUME_FMT ": an administrator vouches that the target at %s is dead",
-			 VOLUME_ARG(volume), text);
-		proof_vouch(volume, address);
-	}
+	if (is_dead)
+		vouch(volume, address);
 	return 0;
 }
 

@@ -150,10 +150,11 @@ static void put_io_errors(struct json_object *to, const struct volume_io_figures
 /* Whether the writes of lost associations are over. */
 static void put_fencing(struct json_object *to, const struct volume_fencing *fencing)
 {
-	static const char *const states[] = {
-		[FENCING_NONE] = "none",     [FENCING_AWAITS] = "awaits a controller",
-		[FENCING_ASKS] = "asks",     [FENCING_HOLDS] = "by time",
-		[FENCING_PROVEN] = "proven",
+	static const char *const states[FENCING_STATES] = {
+		[FENCING_NONE] = "none",       [FENCING_AWAITS] = "awaits a controller",
+		[FENCING_ASKS] = "asks",       [FENCING_HOLDS] = "by time",
+		[FENCING_PROVEN] = "proven",   [FENCING_UNKNOWN] = "unknown",
+		[FENCING_TRUSTED] = "trusted",
 	};
 	static const char *const ways[FENCING_WAYS] = {
 		[FENCING_RESET] = "reset",
@@ -168,6 +169,7 @@ static void put_fencing(struct json_object *to, const struct volume_fencing *fen
 		[FENCING_WORD] = "words",
 	};
 	struct json_object *o = json_object_new_object(), *by = json_object_new_object();
+	char address[ADDR_STRING_MAX];
 
 	put_string(o, "state", states[fencing->state]);
 	put_uint(o, "left_s", (fencing->left_ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC);
@@ -176,10 +178,14 @@ static void put_fencing(struct json_object *to, const struct volume_fencing *fen
 	for (unsigned i = 0; i < FENCING_WAYS; i++)
 		put_uint(by, counts[i], fencing->n_by[i]);
 	json_add(o, "proven_by", by);
-	if (fencing->state == FENCING_PROVEN)
+	if (fencing->state == FENCING_PROVEN || fencing->state == FENCING_TRUSTED)
 		put_string(o, "last_proof", ways[fencing->last_way]);
 	else
 		json_add_null(o, "last_proof");
+	if (fencing->state == FENCING_UNKNOWN)
+		put_string(o, "waits_for", addr_format(address, &fencing->waits_for));
+	else
+		json_add_null(o, "waits_for");
 	json_add(to, "fencing", o);
 }
 

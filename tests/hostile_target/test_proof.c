@@ -95,14 +95,19 @@ static void others_go_on(void)
 	volume_buffer_give(client.queue, in);
 }
 
-static void proven(enum fencing_way way)
+static void over(enum fencing_way way, enum fencing_state state)
 {
 	assert_int_equal(job_wait(&lost, PATIENCE_MS), 0);
-	wait_fencing(FENCING_PROVEN);
+	wait_fencing(state);
 	assert_int_equal(fencing().last_way, way);
 	assert_int_equal(fencing().n_by[way], 1);
 	assert_int_equal(fencing().n_changes, 0);
 	assert_int_equal(client.n_lost, 1);
+}
+
+static void proven(enum fencing_way way)
+{
+	over(way, FENCING_PROVEN);
 }
 
 static void test_immediate(void **state)
@@ -179,10 +184,10 @@ static void test_time(void **state)
 static void test_neither(void **state)
 {
 	begin(ARGS("write:1=disconnect"));
-	proven(FENCING_CONNECT);
+	over(FENCING_CONNECT, FENCING_TRUSTED);
 	end();
 	begin(ARGS("ccr=1", "write:1=disconnect", "cross-reset=status,4002"));
-	proven(FENCING_CONNECT);
+	over(FENCING_CONNECT, FENCING_TRUSTED);
 	end_with(3); /* the target knows better */
 }
 
@@ -340,6 +345,72 @@ static void test_successor(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
+/* An earlier process wrote by another address. The target has neither reset nor quiesce time, so
+ * its answer to Connect says nothing of that: it is unknown, until the administrator says more. */
+static void test_unknown(void **state)
+{
+	char directory[] = "/tmp/rblk-proof-XXXXXX", path[64], text[2048], elsewhere[16], *at;
+	union addr waits_for;
+	struct error error;
+	struct job job;
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/v.fence", directory);
+	target_start(&target, 0, ARGS("ccr=0"));
+	open_with_file(path);
+	read_file(path, text, sizeof(text));
+	close_and_look(path);
+
+	snprintf(elsewhere, sizeof(elsewhere), "127.0.0.1:%u", target.port);
+	at = strstr(text, elsewhere);
+	assert_non_null(at);
+	at[strlen("127.0.0.")] = '9';
+	write_file(path, text);
+	open_with_file(path);
+	buffer = volume_buffer_take(client.queue, 4096);
+	job_start(&job, &client, VOLUME_WRITE, 0, 4096, buffer);
+	wait_fencing(FENCING_UNKNOWN);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
+	assert_false(job.is_done);
+	elsewhere[strlen("127.0.0.")] = '9';
+	waits_for = fencing().waits_for;
+	assert_string_equal(addr_format(text, &waits_for), elsewhere);
+	assert_int_equal(volume_path_leave(client.volume, &waits_for, true, &error), 0);
+	assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
+	wait_fencing(FENCING_TRUSTED);
+	assert_int_equal(fencing().last_way, FENCING_WORD);
+	volume_buffer_give(client.queue, buffer);
+	close_and_look(path);
+	rmdir(directory);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+/* The same address, also where the file has none, as of an earlier version: Connect is trusted. */
+static void test_same_address(void **state)
+{
+	char directory[] = "/tmp/rblk-proof-XXXXXX", path[64], text[2048], *at;
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/v.fence", directory);
+	target_start(&target, 0, ARGS("ccr=0"));
+	open_with_file(path);
+	read_file(path, text, sizeof(text));
+	close_and_look(path);
+	for (unsigned i = 0; i < 2; i++) {
+		write_file(path, text);
+		open_with_file(path);
+		write_and_read(&client, 0, 4096, 1);
+		wait_fencing(FENCING_TRUSTED);
+		assert_int_equal(fencing().last_way, FENCING_CONNECT);
+		close_and_look(path);
+		at = strstr(text, " 127.0.0.1:");
+		if (at)
+			strcpy(at, "\n");
+	}
+	rmdir(directory);
+	assert_int_equal(target_stop(&target), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(int argc, char **argv)
@@ -357,6 +428,8 @@ int main(int argc, char **argv)
 		CASE(test_cancelled),
 		CASE(test_failed_without_proof),
 		CASE(test_successor),
+		CASE(test_unknown),
+		CASE(test_same_address),
 	};
 
 	if (argc > 1)

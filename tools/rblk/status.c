@@ -83,17 +83,21 @@ static void print_io_errors(struct json_object *status)
 	print_text("I/O errors", text);
 }
 
-/* "by time, 12s left, 3 writes wait", "proven (by reset)" */
+/* "by time, 12s left, 3 writes wait", "proven (by reset)", "unknown until 10.0.0.1:4420 is back" */
 static void print_fencing(struct json_object *status)
 {
-	struct json_object *o = NULL, *last = NULL;
+	struct json_object *o = NULL, *last = NULL, *address = NULL;
 	uint64_t left_s, n_held;
-	char text[160], left[UNITS_MAX + 8] = "", time[UNITS_MAX], held[48] = "";
+	char text[256], until[96] = "", left[UNITS_MAX + 8] = "", time[UNITS_MAX], held[48] = "";
 
 	if (!json_object_object_get_ex(status, "fencing", &o) || !o ||
 	    !strcmp(json_text(o, "state"), "none"))
 		return;
 	json_object_object_get_ex(o, "last_proof", &last);
+	json_object_object_get_ex(o, "waits_for", &address);
+	if (address)
+		snprintf(until, sizeof(until), " until %s is back",
+			 json_object_get_string(address));
 	left_s = json_number(o, "left_s");
 	n_held = json_number(o, "held");
 	if (left_s)
@@ -101,7 +105,7 @@ static void print_fencing(struct json_object *status)
 			 units_format_duration(time, left_s * NSEC_PER_SEC));
 	if (n_held)
 		snprintf(held, sizeof(held), ", %s writes wait", json_text(o, "held"));
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s", json_text(o, "state"), left, held,
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", json_text(o, "state"), until, left, held,
 		 last ? " (by " : "", last ? json_object_get_string(last) : "", last ? ")" : "");
 	print_text("fencing", text);
 }

@@ -278,6 +278,32 @@ def slow(scratch):
         expect("slow_io" in done.stderr, done.stderr)
 
 
+def waiting(scratch):
+    """What keeps others waiting is shown, with its age and its memory."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    volume = Volume(target, 1)
+    expect_equal(ctl(target, "status").stdout.count("under way"), 0, "nothing waits")
+    ctl(target, "qos", "set", f"{NQN}/1", "write_bandwidth=4KiB")
+    load = start_fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--iodepth=4", "--size=1m")
+    wait_until(lambda: target.status()["holders"] and target.status()["holders"][0]["oldest_command_s"] >= 1,
+               "a command is old")
+    shown = ctl(target, "status").stdout
+    found = re.search(r"^under way \(address, controller/queue\):\n"
+                      r"  127\.0\.0\.1:\d+, (\d+)/1: ([1-4]) commands, the oldest for \d+s; \S+$", shown, re.M)
+    expect(found, shown)
+    queue = next(c for c in target.list("connections")["connections"] if c["queue"] == 1)
+    expect_equal(str(queue["controller"]), found.group(1), "the same connection")
+    expect(queue["in_flight"] >= 1 and queue["oldest_command_s"] >= 1, f"{queue}")
+    wait_until(lambda: any((c["oldest_request_s"] or 0) >= 1 for c in volume.status()["connections"]),
+               "the volume shows its client's request")
+    expect(re.search(r"connection +pid \d+ \(fio\), worker 0, \d+ in flight, the oldest for \S+, \S+",
+                     run(RBLK, "status", volume.name, env=scratch.env).stdout), "and names it")
+    ctl(target, "qos", "set", f"{NQN}/1", "write_bandwidth=none")
+    expect_equal(load.wait(PATIENCE), 0, "fio")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def mistakes(scratch):
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     for arguments, status, text in (
@@ -406,6 +432,7 @@ CASES = [
     ("--top on a terminal", top_on_a_terminal),
     ("the difference of two answers", top_differs),
     ("slow commands are logged", slow),
+    ("what keeps others waiting", waiting),
     ("mistakes", mistakes),
     ("rblk: what volumes did", volumes),
     ("rblk: --top on a terminal", volumes_on_a_terminal),

@@ -249,6 +249,45 @@ static void print_fencing(struct json_object *fencing)
 	}
 }
 
+/* Waits for its host, its disk or a limit of rate for a second at least. */
+static bool is_slow(struct json_object *holder)
+{
+	return answer_number(holder, "oldest_command_s") ||
+	       answer_number(holder, "takes_no_data_s");
+}
+
+/* "10.0.0.2:40012, 3/1: 4 commands, the oldest for 12s; 3.0MiB; takes no data for 8s" */
+static void print_holder(const struct options *options, struct json_object *o)
+{
+	char size[UNITS_MAX], age[UNITS_MAX], since[UNITS_MAX];
+	uint64_t takes_no_s = answer_number(o, "takes_no_data_s");
+
+	printf("  %s, %" PRIu64 "/%" PRIu64 ": %" PRIu64 " commands, the oldest for %s; %s%s%s\n",
+	       answer_string(o, "address"), answer_number(o, "controller"),
+	       answer_number(o, "queue"), answer_number(o, "in_flight"),
+	       units_format_duration(age, answer_number(o, "oldest_command_s") * NSEC_PER_SEC),
+	       format_size(options, size, answer_number(o, "buffer_bytes")),
+	       takes_no_s ? "; takes no data for " : "",
+	       takes_no_s ? units_format_duration(since, takes_no_s * NSEC_PER_SEC) : "");
+}
+
+/* The connections whose commands take long, with the buffers that others may wait for. */
+static void print_holders(const struct options *options, struct json_object *holders)
+{
+	bool has_title = false;
+
+	for (size_t i = 0; i < json_object_array_length(holders); i++) {
+		struct json_object *o = json_object_array_get_idx(holders, i);
+
+		if (!is_slow(o))
+			continue;
+		if (!has_title)
+			printf("\nunder way (address, controller/queue):\n");
+		has_title = true;
+		print_holder(options, o);
+	}
+}
+
 /* Where SMART counters are saved. */
 static void print_smart(struct json_object *smart)
 {
@@ -295,6 +334,7 @@ int run_status(int argc, char **argv)
 		print_stores(answer_member(status, "stores"));
 		print_fencing(answer_member(status, "fencing"));
 		print_smart(answer_member(status, "smart"));
+		print_holders(&options, answer_member(status, "holders"));
 		if (answer_number(status, "failed_namespaces"))
 			printf("failed namespaces: %" PRIu64 " (rblkctl list namespaces)\n",
 			       answer_number(status, "failed_namespaces"));

@@ -37,6 +37,7 @@
 #include "target/operations/control/fencing.h"
 #include "target/operations/control/io_errors.h"
 #include "target/operations/control/list.h"
+#include "target/operations/control/load.h"
 #include "target/operations/control/ns.h"
 #include "target/operations/control/portal.h"
 #include "target/operations/control/qos.h"
@@ -113,6 +114,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "fencing", control_show_fencing(target));
 	json_add(o, "smart", show_smart(target));
+	json_add(o, "holders", control_list_holders(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
 	control_add_number(o, "connections", target->n_connections);
 	control_add_number(o, "pending_connections", target->n_pending);

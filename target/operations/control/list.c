@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
+#include "target/operations/control/load.h"
 #include "target/operations/control/io_errors.h"
 #include "target/association/controller.h"
 #include "target/export/durability.h"
@@ -344,7 +345,8 @@ unsigned control_count_hosts(const struct target *target)
 	return n;
 }
 
-static struct json_object *show_connection(const struct target *target, const struct connection *c)
+static struct json_object *show_connection(const struct target *target, const struct connection *c,
+					   const struct load *load)
 {
 	const struct queue *queue = c->queue;
 	const struct controller *controller = c->controller;
@@ -369,17 +371,23 @@ static struct json_object *show_connection(const struct target *target, const st
 	control_add_number(o, "read_bytes", counter_get(&queue->counters.read_bytes));
 	control_add_number(o, "written_bytes", counter_get(&queue->counters.written_bytes));
 	control_add_number(o, "errors", counter_get(&queue->counters.n_errors));
+	loads_add(o, load);
 	return o;
 }
 
 static struct json_object *list_connections(struct target *target)
 {
 	struct json_object *list = json_object_new_array();
+	struct loads loads;
 
+	loads_measure(target, &loads);
 	list_for_each (node, &target->connections) {
-		json_append(list,
-			    show_connection(target, list_entry(node, struct connection, node)));
+		const struct connection *c = list_entry(node, struct connection, node);
+		struct load load = loads_of(&loads, c);
+
+		json_append(list, show_connection(target, c, &load));
 	}
+	loads_free(&loads);
 	return list;
 }
 

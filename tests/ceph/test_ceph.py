@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "packaging")]
 import cluster as ceph  # noqa: E402
-from harness import (BUILD, NQN, RBLKCTL, RBLKD, VERIFY, Target, Volume, expect, expect_equal,  # noqa: E402
-                     find_key, fio, run, run_cases, start_fio, wait_until)
+from harness import (BUILD, NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, ask, expect, expect_equal,  # noqa: E402
+                     find_key, fio, free_port, run, run_cases, start_fio, wait_until, with_fabric)
+from test_pages import blocks  # noqa: E402
 
 MIB = 1 << 20
 PARTIAL, CONFIG, BUSY = 6, 3, 5
@@ -341,6 +343,45 @@ def killed_osd_is_a_hiccup(scratch):
         expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+FRESH_MACHINE = """set -eux
+mkdir -p /etc/ceph && mount -t tmpfs none /etc/ceph
+for file in passwd group; do cp /etc/$file {scratch} && mount --bind {scratch}/$file /etc/$file; done
+getent group rblk || echo rblk:x:64444: >>/etc/group
+getent passwd rblk || echo rblk:x:64444:64444::/:/bin/sh >>/etc/passwd
+ceph -c {conf} config generate-minimal-conf | tee /etc/ceph/ceph.conf >/etc/ceph/other.conf
+cp {keyring} /etc/ceph/ceph.client.admin.keyring
+ceph auth rm client.rblk
+ceph auth get-or-create client.gateway mon 'profile rbd' osd 'profile rbd' -o /etc/ceph/other.client.gateway.keyring
+rbd namespace create rbd/team && rbd create --size 64M --image-feature layering,exclusive-lock rbd/team/db2
+"""
+
+
+def the_page_is_true(scratch):
+    """The commands of docs/CEPH.md, word by word but for what they install, where the cluster is known by /etc/ceph;
+    then its configuration. Last: the cluster's user has another key afterwards."""
+    commands, subsystems = (text for _, text, reason in blocks("docs/CEPH.md") if not reason)
+    commands = re.sub(r"^ *apt install .*\n", "", commands, flags=re.M)
+    control, config, port = scratch.file("page.sock"), scratch.file("page.yaml"), free_port()
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(f"version: 1\ncontrol_socket: {control}\nportals: [{{name: p, address: 127.0.0.1, port: {port}}}]\n"
+                + textwrap.dedent(subsystems) + "\n")
+    script = FRESH_MACHINE.format(scratch=scratch.path, conf=CLUSTER.conf, keyring=CLUSTER.file("keyring")) + commands + \
+        f"\nsetpriv --reuid rblk --regid rblk --clear-groups cat /etc/ceph/ceph.client.rblk.keyring\n" \
+        f"exec {RBLKD} --config {config}\n"
+    with open(scratch.file("page.log"), "w", encoding="utf-8") as log:
+        gateway = subprocess.Popen(["unshare", "--mount", "bash", "-c", script], env=with_fabric(scratch.env), stdout=log,
+                                   stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: gateway.poll() is not None or (ask(control, "status") or {}).get("state") == "ok", "rblkd is ready")
+        expect(gateway.poll() is None, open(scratch.file("page.log"), encoding="utf-8").read())
+        status = ask(control, "status")
+        expect_equal([o["by"] for o in status["fencing"]["subsystems"]], ["lock"], "it has the locks")
+        expect_equal(status["namespaces"], 2, "namespaces")
+    finally:
+        gateway.terminate()
+    expect_equal(gateway.wait(PATIENCE), 0, "exit status of rblkd")
+
+
 def main():
     if ceph.missing():
         print(f"{ceph.missing()} is not installed: tools/packages ceph")
@@ -351,7 +392,7 @@ def main():
     with CLUSTER:
         run_cases([(f.__name__, f) for f in (
             conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
-            one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup)])
+            one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup, the_page_is_true)])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The commands of README.md and docs/SOFTRDMA.md, word by word, in a fresh Debian 12 that has only what they install.
+"""The commands of the pages, word by word: README.md and docs/SOFTRDMA.md in a fresh Debian 12 that has only what they
+install, the others in programs of other suites.
 
 A block is what Markdown shows as code. Each one is run, unless the line before it is a comment that says why
 not: <!-- not run: needs two machines -->. MARKS has the number of these, so one more is a decision.
@@ -13,7 +14,9 @@ import sys
 import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-MARKS = {"README.md": 3, "docs/SOFTRDMA.md": 5}
+MARKS = {"README.md": 3, "docs/SOFTRDMA.md": 5, "docs/SETUP.md": 1, "docs/CEPH.md": 0}
+# These take all blocks of a page that are not marked, where services run, and where a cluster is.
+ELSEWHERE = {"docs/SETUP.md": "tests/vm/t/setup-page.sh", "docs/CEPH.md": "tests/ceph/test_ceph.py"}
 MARK = re.compile(r"<!-- not run: (.+) -->")
 STEP_S = 1500  # far beyond what any step takes
 OPTIONAL = ("libsystemd-dev", "libmicrohttpd-dev", "systemtap-sdt-dev", "libgnutls28-dev", "libcmocka-dev", "scdoc")
@@ -145,8 +148,11 @@ def each_block_is_run_or_marked(fresh):
         marked = [line for line, _, reason in blocks(page) if reason]
         expect(len(marked) == n, f"{page} has blocks that are not run in lines {marked}, and not {n}")
         expect(len(MARK.findall(read(page))) == n, f"{page} has a mark without a block")
+    for page, program in ELSEWHERE.items():
+        expect(page in read(program), f"{program} does not run {page}")
     in_cases = {block_with("rblkd --config"), block_with("tools/quickstart"), block_with("rping", "docs/SOFTRDMA.md")}
-    left = {text for page in MARKS for _, text, reason in blocks(page) if not reason} ^ in_cases
+    here = [page for page in MARKS if page not in ELSEWHERE]
+    left = {text for page in here for _, text, reason in blocks(page) if not reason} ^ in_cases
     expect(not left, "no case runs these:\n" + "\n".join(left))
 
 

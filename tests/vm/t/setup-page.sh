@@ -1,0 +1,90 @@
+# vm: on=6.1/rxe mem=3072
+# The blocks of docs/SETUP.md, word by word and in their order, in a machine that is target and host. Between them an
+# administrator does what the page says in words. Blocks that are marked there as not run are left out, and so is what
+# installs: the packages are there.
+. tests/vm/lib.sh
+. tests/vm/rblk.sh
+. tests/vm/systemd.sh
+unset -f rblk rblkctl # the programs that the packages install, not those of a build
+
+# --- before systemd -----------------------------------------------------------------------------------------------
+
+if [ ! -e /run/booted ]; then
+    fabric
+    host_identity
+    ip addr add 192.0.2.1/24 dev eth0
+    ip addr add 198.51.100.1/24 dev eth0
+    install_packages rblk-target rblk-initiator softrdma
+    under=$(ram_disk 160)
+    disk=$(ram_disk 32 4096)
+    mkfs.ext4 -q "$under" && mount "$under" /srv
+    mkdir -p /srv/rblk /srv/db
+    truncate -s 1M /srv/rblk/installer.img
+    chown -R rblk: /srv/rblk
+    # The administrator's edits: this host, this disk, files that fit; the disk comes later.
+    cat >/usr/local/bin/editor <<END
+#!/bin/sh
+sed -i -e "s/nqn.2014-08.org.nvmexpress:uuid:[-0-9a-f]*/\$(cat /etc/nvme/hostnqn)/" \
+    -e 's|/dev/disk/by-id/nvme-example-part2|$disk|' -e 's/100GiB/64MiB/;s/10GiB/8MiB/;s/ram: 1GiB/ram: 16MiB/' \
+    -e '/- nsid: 2/,/uuid: /s/^/#/' "\$1"
+END
+    chmod +x /usr/local/bin/editor
+    truncate -s 0 /etc/fstab
+fi
+boot_systemd
+
+# --- the booted system --------------------------------------------------------------------------------------------
+
+python3 - docs/SETUP.md /run <<'END'
+import re, sys, textwrap
+sys.path.insert(0, "tests/packaging")
+sys.dont_write_bytecode = True
+from test_pages import blocks
+for line, text, reason in blocks(sys.argv[1]):
+    if not reason:
+        with open(f"{sys.argv[2]}/block.{line:04}", "w", encoding="utf-8") as f:
+            f.write("set -e\n" + re.sub("apt install .*\n", "", textwrap.dedent(text)) + "\n")
+END
+
+# before each block: what the page says in words
+prepare() {
+    case $(<"$1") in
+    *disks.conf*) # "to export disks"
+        sed -i '/^#.*- nsid: 2/,/^#.*uuid: /s/^#//' /etc/rblk/target.yaml ;;
+    *"rblkctl diff"*) # "edit the file"
+        sed -i 's/size: 64MiB/size: 80MiB/' /etc/rblk/target.yaml ;;
+    *"volumes/db.conf"*) # one volume of a name
+        check "rblk detach" rblk detach db ;;
+    esac
+}
+
+# after it: what it is for
+look_at() {
+    case $(<"$1") in
+    *"systemctl start rblkd"*)
+        is "  rblkd listens" "$(state rblkd)" active ;;
+    *disks.conf*)
+        like "  the disk is exported" "$(rblkctl list namespaces)" "$(basename "$(ls /dev/nullb1)")" ;;
+    *"systemctl reload"*)
+        like "  the file has grown" "$(rblkctl list namespaces)" '80MiB' ;;
+    *"rblk attach"*)
+        is "  by two paths" "$(rblk status db -o json | grep -o '"paths_live": *[0-9]*' | grep -o '[0-9]*$')" 2 ;;
+    *"volumes/db.conf"*)
+        check "  the volume is there" wait_for 30 test -b /dev/disk/by-rblk/db
+        check "  a file system on it" mkfs.ext4 -q /dev/disk/by-rblk/db
+        check "  is mounted by its line" eval 'systemctl daemon-reload && mount /srv/db && touch /srv/db/here' ;;
+    *ip.conf*)
+        like "  it may use IP" "$(property rblk-volume@db RestrictAddressFamilies)" 'AF_INET6' ;;
+    esac
+}
+
+n=0
+for block in /run/block.*; do
+    n=$((n + 1))
+    prepare "$block"
+    check "line ${block##*.}: $(sed '2!d;s/ *#.*//' "$block" | cut -c1-60)" bash "$block"
+    look_at "$block"
+done
+is "blocks that were run" "$n" 8
+[ $failed = 0 ] || journalctl -b -u 'rblk*' --no-pager | tail -n 60 | sed 's/^/#   /'
+done_testing

@@ -14,15 +14,18 @@
 struct controller;
 
 enum {
-	ANA_LOG_READS_MAX = 64, /* of 4 KiB: a page with more groups is rejected */
+	/* Of 4 KiB, all attempts together: a page with more groups, or that does not stop changing,
+	 * is rejected. */
+	ANA_LOG_READS_MAX = 64,
 };
 
 /* A walk through the page, piece by piece. */
 struct ana_cursor {
-	uint32_t group;	 /* wanted */
-	uint64_t at;	 /* where the next piece begins; 0: with the header */
-	unsigned n_left; /* descriptors */
-	unsigned state;	 /* enum nvme_ana_state, once found; 0: it has none that is known */
+	uint32_t group;	       /* wanted */
+	uint64_t at;	       /* where the next piece begins; 0: with the header */
+	unsigned n_left;       /* descriptors */
+	uint64_t change_count; /* from the header */
+	unsigned state;	       /* enum nvme_ana_state, once found; 0: it has none that is known */
 };
 
 enum ana_walk {
@@ -33,6 +36,9 @@ enum ana_walk {
 
 /* Pure; the page is untrusted. data: n bytes of it from cursor->at on, 64 or more. */
 enum ana_walk ana_log_walk(struct ana_cursor *cursor, const void *data, size_t n);
+
+/* Pure. data: the page's header. */
+uint64_t ana_log_change_count(const void *data);
 
 /* In a controller. Thread: control. */
 struct ana_log {

@@ -18,12 +18,21 @@ static unsigned known_state(uint8_t state)
 	return 0;
 }
 
+uint64_t ana_log_change_count(const void *data)
+{
+	struct nvme_ana_log header;
+
+	memcpy(&header, data, sizeof(header));
+	return get_le64(header.chgcnt);
+}
+
 static uint64_t begin(struct ana_cursor *cursor, const uint8_t *data)
 {
 	struct nvme_ana_log header;
 
 	memcpy(&header, data, sizeof(header));
 	cursor->n_left = get_le16(header.ngrps);
+	cursor->change_count = get_le64(header.chgcnt);
 	return sizeof(header);
 }
 

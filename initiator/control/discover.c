@@ -6,6 +6,9 @@
  * generation counter is the same, what was read is one state of the log, and we shut
  * down; else everything is read again, at most TRIES times.
  *
+ * Failures: a log that became shorter has no entries where we read on, and the target refuses that
+ * read. So a refusal counts only if the generation counter is still the same.
+ *
  * The target decides how many records there are, but not how many we take: DISCOVER_RECORDS_MAX.
  */
 #include <errno.h>
@@ -29,6 +32,7 @@ struct discovery {
 	struct inquiry inquiry;
 	struct discover_result result;
 	unsigned n_expected, n_read, n_tries;
+	enum nvme_status refusal; /* of entries, in this try; NVME_OK: none */
 };
 
 static void read_header(struct discovery *d);
@@ -39,13 +43,10 @@ static void fail(struct discovery *d, const char *reason)
 	controller_fail_connection(&d->inquiry.controller, false, reason);
 }
 
-static bool is_ok(struct discovery *d, const struct admin_answer *answer)
+static void refuse(struct discovery *d, enum nvme_status status)
 {
-	if (answer->status == NVME_OK)
-		return true;
-	error_from_status(&d->inquiry.controller.error, "Get Log Page (discovery)", answer->status);
+	error_from_status(&d->inquiry.controller.error, "Get Log Page (discovery)", status);
 	controller_fail(&d->inquiry.controller);
-	return false;
 }
 
 static void on_entries(void *context, const struct admin_answer *answer)
@@ -54,8 +55,11 @@ static void on_entries(void *context, const struct admin_answer *answer)
 	struct discovery *d = container_of(c->context, struct discovery, inquiry);
 	unsigned n = MIN(d->n_expected - d->n_read, (unsigned)CHUNK);
 
-	if (!is_ok(d, answer))
+	if (answer->status != NVME_OK) {
+		d->refusal = answer->status;
+		read_header(d);
 		return;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		struct discover_record *record = &d->result.records[d->result.n_records];
 
@@ -82,6 +86,29 @@ static void read_entries(struct discovery *d)
 	controller_submit(&d->inquiry.controller, &command);
 }
 
+/* The log did not change while it was read. */
+static void conclude(struct discovery *d)
+{
+	if (d->refusal == NVME_OK)
+		inquiry_succeed(&d->inquiry);
+	else
+		refuse(d, d->refusal);
+}
+
+static void begin_try(struct discovery *d, uint64_t genctr, unsigned n)
+{
+	free(d->result.records);
+	d->result = (struct discover_result){.genctr = genctr};
+	d->n_read = 0;
+	d->n_expected = n;
+	d->refusal = NVME_OK;
+	d->result.records = calloc(n ? n : 1, sizeof(*d->result.records));
+	if (d->result.records)
+		read_entries(d);
+	else
+		fail(d, "out of memory");
+}
+
 static void on_header(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
@@ -89,29 +116,23 @@ static void on_header(void *context, const struct admin_answer *answer)
 	uint64_t genctr;
 	unsigned n;
 
-	if (!is_ok(d, answer))
+	if (answer->status != NVME_OK) {
+		refuse(d, answer->status);
 		return;
+	}
 	if (discovery_parse_header(answer->data, &genctr, &n) < 0) {
 		fail(d, "its discovery log has an unknown format");
 		return;
 	}
 	if (d->n_tries && genctr == d->result.genctr && n == d->n_expected) {
-		inquiry_succeed(&d->inquiry);
+		conclude(d);
 		return;
 	}
 	if (d->n_tries++ == TRIES) {
 		fail(d, "its discovery log does not stop changing");
 		return;
 	}
-	free(d->result.records);
-	d->result = (struct discover_result){.genctr = genctr};
-	d->n_read = 0;
-	d->n_expected = n;
-	d->result.records = calloc(n ? n : 1, sizeof(*d->result.records));
-	if (d->result.records)
-		read_entries(d);
-	else
-		fail(d, "out of memory");
+	begin_try(d, genctr, n);
 }
 
 static void read_header(struct discovery *d)

@@ -70,6 +70,7 @@ static void parse_ana_log(const uint8_t *page)
 		enum ana_walk next = ana_log_walk(&cursor, page, NVME_IDENTIFY_BYTES);
 
 		check(next == ANA_WALK_FOUND || next == ANA_WALK_END || cursor.at > at);
+		check(ana_log_change_count(page) == cursor.change_count);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include "tests/hostile_target/auth.h"
 #include "tests/hostile_target/blocks.h"
 #include "tests/hostile_target/fake.h"
+#include "tests/hostile_target/logs.h"
 #include "tests/hostile_target/pair.h"
 #include "tests/hostile_target/resets.h"
 
@@ -25,12 +26,10 @@ enum {
 	SC_PROTECTED = 0x4020,
 	SC_PARAM = 0x4182,
 	SC_HOST = 0x4184,
-	DISCOVERY_ENTRIES = 3,
 };
 enum {
 	ATR = 1 << 17, /* in the result of Connect: authentication required */
 };
-#define DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
 
 static uint32_t cc;
 static uint16_t n_cntlids; /* given so far, from opt.cntlid on */
@@ -225,12 +224,6 @@ static void uuid_bytes(uint8_t *p)
 		p[i] = (uint8_t)(opt.uuid_seed * 31 + i + 1);
 }
 
-static void pad(uint8_t *p, size_t n, const char *s)
-{
-	memset(p, ' ', n);
-	memcpy(p, s, strlen(s));
-}
-
 static void identify_ctrl(struct slot *slot)
 {
 	uint8_t *d = slot->data;
@@ -339,45 +332,12 @@ static void set_features(struct slot *slot)
 	done(slot, fid == 11 ? 0 : SC_FIELD, 0);
 }
 
-static void log_entry(uint8_t *e, unsigned i)
+static void look_at_ana_flags(uint8_t flags)
 {
-	memset(e, 0, 1024);
-	e[0] = 1;
-	e[1] = 1;
-	e[2] = i ? 2 : 3;
-	wr16(e + 6, 0xffff);
-	wr16(e + 8, 32);
-	if (i == 1) { /* one padded with blanks, as SPDK pads */
-		pad(e + 32, 32, "4420");
-		pad(e + 512, 256, "127.0.0.1");
-	} else {
-		strcpy((char *)e + 32, "4420");
-		strcpy((char *)e + 512, "127.0.0.1");
-	}
-	strcpy((char *)e + 256, i == 0 ? DISCOVERY_NQN : i == 1 ? opt.nqn : "nqn.2026-01.x:other");
-}
-
-/* The groups without NSIDs: a host with one namespace does not need them. */
-static bool ana_log(struct slot *slot, uint64_t offset, uint32_t n)
-{
-	const uint8_t *c = slot->capsule;
-	static uint8_t page[16 + 32 * 1024];
-	uint64_t size = 16 + 32 * opt.ana_groups;
-
-	if (!opt.ana)
-		return false;
-	if (!(c[41] & 1))
+	if (!(flags & 1))
 		violation("ANA log with all NSIDs");
-	if (!(c[41] & 0x80))
+	if (!(flags & 0x80))
 		has_ana_changed = false;
-	wr16(page + 8, opt.ana_groups);
-	for (unsigned i = 1; i <= opt.ana_groups; i++) {
-		wr32(page + 16 + 32 * (i - 1), i);
-		page[16 + 32 * (i - 1) + 16] = i < opt.ana_groups ? 1 : (uint8_t)opt.ana;
-	}
-	if (offset < size)
-		memcpy(slot->data, page + offset, n < size - offset ? n : size - offset);
-	return offset <= size;
 }
 
 static void get_log(struct slot *slot)
@@ -385,7 +345,7 @@ static void get_log(struct slot *slot)
 	const uint8_t *c = slot->capsule;
 	uint32_t n = (rd16(c + 42) + 1u) * 4;
 	uint64_t offset = rd64(c + 48);
-	static uint8_t page[1024 * (1 + DISCOVERY_ENTRIES)];
+	bool is_there = true;
 
 	if (n > DATA_BYTES || n != sgl_length(slot))
 		violation("Get Log Page of %u bytes, descriptor of %u", n, sgl_length(slot));
@@ -396,23 +356,17 @@ static void get_log(struct slot *slot)
 		wr32(slot->data, has_changed ? opt.nsid : 0);
 		has_changed = false;
 	} else if (c[40] == 0x70) {
-		wr64(page, 1);
-		wr64(page + 8, DISCOVERY_ENTRIES);
-		for (unsigned i = 0; i < DISCOVERY_ENTRIES; i++)
-			log_entry(page + 1024 * (i + 1), i);
-		if (offset < sizeof(page))
-			memcpy(slot->data, page + offset,
-			       n < sizeof(page) - offset ? n : sizeof(page) - offset);
+		is_there = logs_discovery(slot, offset, n);
 	} else if (c[40] == 0x02) {
 		wr64(slot->data + 112, opt.cycles);
 		wr64(slot->data + 144, opt.unsafe);
 	} else if (c[40] == 0x1e) {
 		resets_log(slot->data, c[41] & 1);
-	} else if (c[40] != 0x0c || !ana_log(slot, offset, n)) {
-		done(slot, SC_FIELD, 0);
-		return;
+	} else {
+		is_there = c[40] == 0x0c && opt.ana && logs_ana(slot, offset, n);
+		look_at_ana_flags(c[41]);
 	}
-	done(slot, 0, 0);
+	done(slot, is_there ? 0 : SC_FIELD, 0);
 }
 
 /* ---- I/O ---- */

@@ -30,6 +30,9 @@ struct options {
 	unsigned compare;			   /* blocks of a Compare and Write; 0: has none */
 	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
 	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
+	unsigned entries;			   /* of the discovery log */
+	unsigned shrinks;  /* at which read discovery and ANA log become short; 0: never */
+	unsigned restless; /* 1: they change at each read of the header */
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };
 

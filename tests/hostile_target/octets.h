@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <string.h>
 
 static inline uint16_t rd16(const uint8_t *p)
 {
@@ -34,4 +35,10 @@ static inline void wr64(uint8_t *p, uint64_t v)
 {
 	wr32(p, (uint32_t)v);
 	wr32(p + 4, (uint32_t)(v >> 32));
+}
+/* A text in n bytes, with blanks behind it. */
+static inline void pad(uint8_t *p, size_t n, const char *s)
+{
+	memset(p, ' ', n);
+	memcpy(p, s, strlen(s));
 }

@@ -21,6 +21,7 @@ struct options opt = {
 	.nqn = "nqn.2026-01.test:fake",
 	.uuid_seed = 1,
 	.ana_groups = 1,
+	.entries = 3,
 	.compare = 8,
 };
 uint8_t *ram;
@@ -42,7 +43,8 @@ static bool take_option(const char *arg)
 		{"unsafe", &opt.unsafe},   {"ana", &opt.ana},
 		{"ccr", &opt.ccr},	   {"cqt", &opt.cqt},
 		{"cntlid", &opt.cntlid},   {"ana_groups", &opt.ana_groups},
-		{"compare", &opt.compare},
+		{"compare", &opt.compare}, {"entries", &opt.entries},
+		{"shrinks", &opt.shrinks}, {"restless", &opt.restless},
 	};
 	const char *equals = strchr(arg, '=');
 	size_t n = equals ? (size_t)(equals - arg) : 0;

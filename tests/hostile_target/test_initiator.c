@@ -677,57 +677,6 @@ static void test_garbage(void **state)
 	}
 }
 
-/* ---- discovery ---- */
-
-static void test_discovery(void **state)
-{
-	struct target target;
-	struct client client;
-	struct discover_result result;
-	struct error error;
-
-	target_start(&target, 0, NULL);
-	client_init(&client, target.port);
-	assert_int_equal(discover(&client.config, &result, &error), 0);
-	assert_int_equal(result.n_records, 3);
-	assert_int_equal(result.records[0].subtype, 3);
-	assert_string_equal(result.records[1].subnqn, "nqn.2026-01.test:fake");
-	assert_string_equal(result.records[1].traddr, "127.0.0.1");
-	assert_string_equal(result.records[1].trsvcid, "4420");
-	discover_result_release(&result);
-	assert_int_equal(target_stop(&target), 0);
-
-	target_start(&target, 0, ARGS("connect-admin:1=disconnect"));
-	client_init(&client, target.port);
-	assert_int_equal(discover(&client.config, &result, &error), 0);
-	assert_int_equal(result.n_records, 3);
-	discover_result_release(&result);
-	assert_int_equal(target_stop(&target), 0);
-
-	target_start(&target, 0, ARGS("connect-admin=disconnect"));
-	client_init(&client, target.port);
-	assert_int_equal(discover(&client.config, &result, &error), -1);
-	assert_non_null(strstr(error.message, "while connect command"));
-	target_stop(&target);
-
-	target_start(&target, 0, ARGS("get-log:2=disconnect"));
-	client_init(&client, target.port);
-	assert_int_equal(discover(&client.config, &result, &error), -1);
-	assert_non_null(strstr(error.message, "lost the connection"));
-	target_stop(&target);
-
-	for (unsigned seed = 0; seed < 8; seed++) {
-		char arg[32];
-
-		snprintf(arg, sizeof(arg), "seed=%u", seed);
-		target_start(&target, 0, ARGS("get-log:2=garbage", "get-log:3=garbage", arg));
-		client_init(&client, target.port);
-		if (discover(&client.config, &result, &error) == 0)
-			discover_result_release(&result);
-		target_stop(&target);
-	}
-}
-
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 /* An argument is a pattern of test names: test_initiator 'test_good*'. */
@@ -761,7 +710,6 @@ int main(int argc, char **argv)
 		CASE(test_memlock),
 		CASE(test_close_early),
 		CASE(test_garbage),
-		CASE(test_discovery),
 	};
 
 	if (argc > 1)

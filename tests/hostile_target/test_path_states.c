@@ -85,6 +85,24 @@ static void test_reads_its_state(void **state)
 	end();
 }
 
+/* At its second, third, fourth read the log changes: groups before ours are gone, nothing may be
+ * where the host reads on. A log that never stays the same says nothing. */
+static void test_log_changes_meanwhile(void **state)
+{
+	char arg[32];
+
+	for (unsigned at = 2; at <= 4; at++) {
+		snprintf(arg, sizeof(arg), "shrinks=%u", at);
+		begin(ARGS("ana=2", "ana_groups=300", arg));
+		assert_string_equal(path_state(NULL), "non_optimized");
+		end();
+	}
+	begin(ARGS("ana=2", "ana_groups=300", "restless=1"));
+	assert_null(path_state(NULL));
+	write_and_read(&client, 0, 4096, 1);
+	end();
+}
+
 static void test_waits_until_it_is_told(void **state)
 {
 	static const char *const away[] = {"ana 3", "ana 15"};
@@ -174,9 +192,10 @@ static void test_logs_without_sense(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_reads_its_state), CASE(test_waits_until_it_is_told),
-		CASE(test_needs_no_notice), CASE(test_persistent_loss_fails),
-		CASE(test_gives_up),	    CASE(test_logs_without_sense),
+		CASE(test_reads_its_state),	   CASE(test_log_changes_meanwhile),
+		CASE(test_waits_until_it_is_told), CASE(test_needs_no_notice),
+		CASE(test_persistent_loss_fails),  CASE(test_gives_up),
+		CASE(test_logs_without_sense),
 	};
 
 	if (argc > 1)

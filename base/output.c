@@ -43,18 +43,25 @@ void output_json(struct json_object *object)
 							    JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static void print_failure(const char *program, enum exit_code code, const char *hint,
-			  const char *message)
+void output_add_error(struct json_object *object, const char *program, enum exit_code code,
+		      const char *hint, const char *message)
 {
-	struct json_object *whole = json_object_new_object();
 	struct json_object *error = json_object_new_object();
 
-	json_add(whole, "schema", json_object_new_int(SCHEMA));
 	json_add(error, "program", json_object_new_string(program));
 	json_add(error, "code", json_object_new_int((int)code));
 	json_add(error, "message", json_object_new_string(message));
 	json_add(error, "hint", json_object_new_string(hint ? hint : ""));
-	json_add(whole, "error", error);
+	json_add(object, "error", error);
+}
+
+static void print_failure(const char *program, enum exit_code code, const char *hint,
+			  const char *message)
+{
+	struct json_object *whole = json_object_new_object();
+
+	json_add(whole, "schema", json_object_new_int(SCHEMA));
+	output_add_error(whole, program, code, hint, message);
 	output_json(whole);
 	json_object_put(whole);
 }

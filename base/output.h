@@ -27,6 +27,10 @@ void output_look(int argc, char **argv);
 /* Prints the object in the form of all programs, with a newline. The caller keeps the object. */
 void output_json(struct json_object *object);
 
+/* Adds the key "error", as every failure has it. hint may be NULL. The caller keeps all. */
+void output_add_error(struct json_object *object, const char *program, enum exit_code code,
+		      const char *hint, const char *message);
+
 /* fail_with (args.h) with a list of arguments. */
 __attribute__((format(printf, 4, 0))) int fail_with_list(const char *program, enum exit_code code,
 							 const char *hint, const char *fmt,

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """rblk attach --all: from a target, from nvme-cli's files, and --persist with a systemctl that takes
-notes."""
+notes. rblk detach --all."""
 
 import json
 import os
 import stat
 import sys
+
+import nbd
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import NQN, RBLK, Target, expect, expect_equal, free_port, rblk, run, run_cases, wait_until  # noqa: E402
@@ -31,8 +33,7 @@ def attached(scratch):
 
 
 def detach_all(scratch):
-    for volume in attached(scratch).values():
-        rblk(scratch, "detach", volume["name"])
+    rblk(scratch, "detach", "--all")
 
 
 def write(scratch, name, text):
@@ -152,6 +153,30 @@ def strict(scratch):
     expect_equal(attached(scratch), {}, "volumes")
 
 
+def nothing(scratch):
+    """Nothing to attach is said, and is no success: files that name no target (that of Debian has comments only),
+    and a target that has nothing for this host."""
+    folder = scratch.file("nvme")
+    os.mkdir(folder)
+    for name, text in (("discovery.conf", "# Used for extracting default parameters\n"), ("config.json", "[]"),
+                       ("discovery.conf", "-t tcp -a 192.0.2.7 -s 8009\n")):
+        write(scratch, f"nvme/{name}", text)
+        done = attach_all(scratch, "--from", folder)
+        expect_equal((done.returncode, done.stdout), (NOT_FOUND, ""), done.stderr)
+        expect(f"error: discovery.conf and config.json in {folder} name no target" in done.stderr, done.stderr)
+        expect("hint: name a target: rblk attach --all ADDRESS" in done.stderr, done.stderr)
+    done = attach_all(scratch, "--from", folder, "-o", "json")
+    answer = json.loads(done.stdout)
+    expect_equal((done.returncode, said(done)), (NOT_FOUND, ""), done.stdout)
+    expect_equal((answer["volumes"], answer["failures"], len(answer["notes"])), ([], [], 1), done.stdout)
+    expect_equal((answer["error"]["code"], answer["error"]["program"]), (NOT_FOUND, "rblk attach"), done.stdout)
+    target = Target(scratch, TWO, extra=f"hosts: [{{name: db, nqn: {HOST}}}]", subsystem_extra="allow_hosts: [db]")
+    done = attach_all(scratch, target.address)
+    expect_equal((done.returncode, done.stdout), (NOT_FOUND, ""), done.stderr)
+    expect("error: there is no namespace for this host" in done.stderr, done.stderr)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def persistent(scratch):
     target = Target(scratch, TWO)
     commands, etc, calls = scratch.file("bin"), scratch.file("etc"), scratch.file("calls")
@@ -241,13 +266,43 @@ def several_portals(scratch):
         expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def detach_every(scratch):
+    """One that is used stays, is named, and makes the whole partly done."""
+    done = rblk(scratch, "detach", "--all")
+    expect_equal((done.stdout, done.stderr), ("no volume is attached\n", ""), "nothing attached")
+    target = Target(scratch, TWO)
+    attach_all(scratch, target.address, check=True)
+    used = attached(scratch)[NQN, 5]
+    client = nbd.NBD()
+    client.connect_uri(used["uri"])
+    done = rblk(scratch, "detach", "--all", check=False)
+    expect_equal((done.returncode, done.stdout), (PARTIAL, "detached test\n"), done.stderr)
+    failure, whole = done.stderr.splitlines()
+    expect(failure.startswith(f"rblk detach: {used['name']}: ") and "is busy: used by pid" in failure, done.stderr)
+    expect_equal(whole, "rblk detach: error: 1 detached, 1 failed", done.stderr)
+    done = rblk(scratch, "detach", "--all", "-o", "json", check=False)
+    answer = json.loads(done.stdout)
+    expect_equal((done.returncode, done.stderr, answer["volumes"]), (BUSY, "", []), done.stdout)
+    expect_equal([(f["volume"], f["code"]) for f in answer["failures"]], [(used["name"], BUSY)], done.stdout)
+    expect_equal(set(attached(scratch)), {(NQN, 5)}, "volumes")
+    client.shutdown()
+    done = rblk(scratch, "detach", "--all", "-o", "json")
+    expect_equal(json.loads(done.stdout), {"schema": 1, "volumes": [{"name": used["name"]}], "failures": []}, "last")
+    expect_equal(attached(scratch), {}, "volumes")
+    for arguments in (("--all", "test"), ("--all", "--ns", "5"), ()):
+        expect_equal(rblk(scratch, "detach", *arguments, check=False).returncode, USAGE, f"{arguments}")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
     ("all of a target", of_a_target),
     ("all of nvme-cli's files", of_files),
     ("what is not understood", strict),
+    ("nothing to attach", nothing),
     ("at boot, too", persistent),
     ("one of two targets", referral),
     ("one volume by several portals", several_portals),
+    ("detach all", detach_every),
 ]
 
 if __name__ == "__main__":

@@ -418,26 +418,53 @@ static int read_sources(struct run *run, struct error *error)
 	return 0;
 }
 
-/* Failures are known already; with JSON this is the whole answer. */
+/* Not even a failure: files without an entry, or targets without a namespace for this host. */
+static void set_nothing(const struct run *run, struct error *error)
+{
+	if (!run->entries.n)
+		error_set(error, EXIT_NOT_FOUND, "name a target: rblk attach --all ADDRESS",
+			  "discovery.conf and config.json in %.200s name no target for rblk",
+			  run->all->directory);
+	else
+		error_set(
+			error, EXIT_NOT_FOUND,
+			"`rblk discover ADDRESS` shows what a target offers; it may not allow this host",
+			"there is no namespace for this host");
+}
+
+/* With JSON this is the whole answer. error: of the whole, or empty. */
+static void print_json(const struct run *run, const struct error *error)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "schema", json_object_new_int(1));
+	json_object_object_add(o, "volumes", json_object_get(run->volumes));
+	json_object_object_add(o, "failures", json_object_get(run->failures));
+	json_object_object_add(o, "notes", json_object_get(run->entries.notes));
+	if (error->code)
+		output_add_error(o, program, error->code, error->hint, error->message);
+	report_json(o);
+}
+
+/* Failures are known already. */
 static int show(struct run *run)
 {
 	size_t n_failed = json_object_array_length(run->failures);
 	size_t n_attached = json_object_array_length(run->volumes);
 	int code = !n_failed ? EXIT_OK : n_attached ? EXIT_PARTIAL : run->code;
-	struct json_object *o;
+	struct error nothing = {0};
 
+	if (!n_failed && !n_attached)
+		set_nothing(run, &nothing);
 	if (run->all->is_json) {
-		o = json_object_new_object();
-		json_object_object_add(o, "schema", json_object_new_int(1));
-		json_object_object_add(o, "volumes", json_object_get(run->volumes));
-		json_object_object_add(o, "failures", json_object_get(run->failures));
-		json_object_object_add(o, "notes", json_object_get(run->entries.notes));
-		report_json(o);
-		return code;
+		print_json(run, &nothing);
+		return nothing.code ? (int)nothing.code : code;
 	}
 	for (size_t i = 0; i < json_object_array_length(run->entries.notes); i++)
 		fprintf(stderr, "rblk attach: note: %s\n",
 			json_object_get_string(json_object_array_get_idx(run->entries.notes, i)));
+	if (nothing.code)
+		return report_error(program, &nothing);
 	if (n_failed)
 		fail_with(program, (enum exit_code)code, NULL, "%zu attached, %zu failed",
 			  n_attached, n_failed);

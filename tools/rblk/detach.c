@@ -5,6 +5,9 @@
  *
  * The flush of the block device is done here and not in the volume process: it waits for I/O, which
  * the volume process itself has to do.
+ *
+ * --all does this for one volume after the other. One that cannot be detached is said at once, and
+ * the others are detached all the same.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +37,7 @@ enum {
 };
 
 struct detach {
-	bool is_forced;
+	bool is_forced, is_all;
 	uint64_t wait_ns, nsid;
 	unsigned output;
 };
@@ -211,12 +214,119 @@ static int run(const struct detach *detach, const char *what)
 	return code;
 }
 
+/* ---- all ---- */
+
+static struct json_object *text_of(const char *text)
+{
+	return json_object_new_string(text);
+}
+
+/* Keeps what became of one volume. Texts are printed at once: the others may take long. */
+static void note_end(const struct detach *detach, struct json_object *answer, const char *name,
+		     const struct error *error)
+{
+	struct json_object *o = json_object_new_object(), *list = NULL;
+
+	json_object_object_get_ex(answer, error->code ? "failures" : "volumes", &list);
+	json_object_object_add(o, error->code ? "volume" : "name", text_of(name));
+	if (error->code) {
+		json_object_object_add(o, "code", json_object_new_int((int)error->code));
+		json_object_object_add(o, "message", text_of(error->message));
+		json_object_object_add(o, "hint", text_of(error->hint));
+	}
+	json_object_array_add(list, o);
+	if (detach->output == OUTPUT_JSON)
+		return;
+	if (error->code)
+		fprintf(stderr, "%s: %s: %s\n", program, name, error->message);
+	else
+		printf("detached %s\n", name);
+}
+
+static void detach_each(const struct detach *detach, const struct volumes *volumes,
+			struct json_object *answer, int *ret_code)
+{
+	for (unsigned i = 0; i < volumes->n; i++) {
+		struct json_object *status = volumes_get(volumes, i);
+		const char *name = json_text(status, "name");
+		struct error error = {0};
+		struct left_device left;
+		int code = !strcmp(json_text(status, "state"), "left-behind")
+				   ? detach_left(detach, name, &left, &error)
+				   : detach_volume(detach, status, &error);
+
+		note_end(detach, answer, name, &error);
+		*ret_code = code ?: *ret_code;
+	}
+}
+
+static size_t count(struct json_object *answer, const char *key)
+{
+	struct json_object *list = NULL;
+
+	json_object_object_get_ex(answer, key, &list);
+	return json_object_array_length(list);
+}
+
+/* code: of the last failure, which is that of the whole if nothing was detached. */
+static int show_all(const struct detach *detach, struct json_object *answer, int code)
+{
+	size_t n_detached = count(answer, "volumes"), n_failed = count(answer, "failures");
+
+	if (n_detached && n_failed)
+		code = EXIT_PARTIAL;
+	if (detach->output == OUTPUT_JSON)
+		report_json(json_object_get(answer));
+	else if (n_failed)
+		fail_with(program, (enum exit_code)code, NULL, "%zu detached, %zu failed",
+			  n_detached, n_failed);
+	else if (!n_detached)
+		puts("no volume is attached");
+	return code;
+}
+
+static int run_all(const struct detach *detach)
+{
+	struct json_object *answer = json_object_new_object();
+	struct error error = {0};
+	struct volumes volumes;
+	int code = volumes_read(&volumes, &error);
+
+	json_object_object_add(answer, "schema", json_object_new_int(1));
+	json_object_object_add(answer, "volumes", json_object_new_array());
+	json_object_object_add(answer, "failures", json_object_new_array());
+	if (code == 0) {
+		volumes_add_left(&volumes);
+		detach_each(detach, &volumes, answer, &code);
+		code = show_all(detach, answer, code);
+	} else {
+		code = report_error(program, &error);
+	}
+	volumes_release(&volumes);
+	json_object_put(answer);
+	return code;
+}
+
+/* ---- command line ---- */
+
+static int check_usage(const struct detach *detach, const char *what)
+{
+	if (!detach->is_all && !what)
+		return fail_with(program, EXIT_USAGE, "see rblk detach --help",
+				 "missing argument, expected NAME|DEVICE|NQN@ADDRESS[:PORT]");
+	if (detach->is_all && (what || detach->nsid))
+		return fail_with(program, EXIT_USAGE, NULL,
+				 "--all and a volume (or its --ns) exclude each other");
+	return EXIT_OK;
+}
+
 int detach_main(int argc, char **argv)
 {
 	struct detach detach = {.wait_ns = 30 * NSEC_PER_SEC};
 	const struct arg table[] = {
 		{"force", 'f', ARG_FLAG, &detach.is_forced, NULL,
 		 "even while it is used, and without waiting for ever; may lose data"},
+		{"all", 0, ARG_FLAG, &detach.is_all, NULL, "every volume of this host"},
 		{"ns", 'n', ARG_UINT, &detach.nsid, "N",
 		 "namespace id, where several of an NQN are attached", 1, UINT32_MAX - 1, NULL},
 		{"wait", 'w', ARG_DURATION, &detach.wait_ns, "TIME",
@@ -225,9 +335,16 @@ int detach_main(int argc, char **argv)
 		 output_names},
 		{0},
 	};
-	const struct args_usage usage = {program, "NAME|DEVICE|NQN@ADDRESS[:PORT]",
-					 "Flush and detach a volume.", 1, 1};
+	const struct args_usage usage = {program, "NAME|DEVICE|NQN@ADDRESS[:PORT], or --all",
+					 "Flush and detach a volume, or all.", 0, 1};
 	int at, code = args_parse(&usage, table, argc, argv, &at);
+	const char *what;
 
-	return code >= 0 ? code : run(&detach, argv[at]);
+	if (code >= 0)
+		return code;
+	what = at < argc ? argv[at] : NULL;
+	code = check_usage(&detach, what);
+	if (code)
+		return code;
+	return detach.is_all ? run_all(&detach) : run(&detach, what);
 }

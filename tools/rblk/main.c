@@ -15,7 +15,7 @@
 static const struct subcommand commands[] = {
 	{"discover", discover_main, "show what a target offers to this host"},
 	{"attach", attach_main, "attach a namespace, as /dev/nbdN or as an NBD socket"},
-	{"detach", detach_main, "flush and detach a volume"},
+	{"detach", detach_main, "flush and detach a volume, or all"},
 	{"list", list_main, "list attached volumes"},
 	{"status", status_main, "show everything about attached volumes"},
 	{"stats", stats_main, "show I/O counts, rates and latency of attached volumes"},

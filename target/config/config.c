@@ -30,18 +30,29 @@ static void check_owner(const char *path, struct conf *conf)
 			   st.st_uid, geteuid());
 }
 
-int config_read(const char *path, struct target_config *ret_config, FILE *out,
-		struct conf **ret_conf)
+int config_read_text(const char *path, struct target_config *ret_config, FILE *out,
+		     struct conf **ret_conf)
 {
 	int r = conf_read(path, &config_schema, ret_config, out, ret_conf);
 
 	if (r < 0 && !*ret_conf) /* otherwise conf has the message */
 		fprintf(out, "%s: error: %s\n", path, strerror(-r));
-	if (r < 0)
-		return r;
-	check_owner(path, *ret_conf);
-	config_check(ret_config, strcmp(path, "-") ? path : "<stdin>", *ret_conf, out);
-	return conf_n_errors(*ret_conf) ? -EINVAL : 0;
+	return r;
+}
+
+int config_look(const char *path, struct target_config *config, FILE *out, struct conf *conf)
+{
+	check_owner(path, conf);
+	config_check(config, strcmp(path, "-") ? path : "<stdin>", conf, out);
+	return conf_n_errors(conf) ? -EINVAL : 0;
+}
+
+int config_read(const char *path, struct target_config *ret_config, FILE *out,
+		struct conf **ret_conf)
+{
+	int r = config_read_text(path, ret_config, out, ret_conf);
+
+	return r < 0 ? r : config_look(path, ret_config, out, *ret_conf);
 }
 
 void config_release(struct target_config *config)

@@ -93,6 +93,11 @@ extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
  */
 int config_read(const char *path, struct target_config *ret_config, FILE *out,
 		struct conf **ret_conf);
+/* The same in two steps: the text and its values, 0 or -errno if it cannot be read; then, perhaps
+ * as another user, the checks across keys and what the configuration names, 0 or -EINVAL. */
+int config_read_text(const char *path, struct target_config *ret_config, FILE *out,
+		     struct conf **ret_conf);
+int config_look(const char *path, struct target_config *config, FILE *out, struct conf *conf);
 void config_release(struct target_config *config);
 /* check.c: checks across keys. Errors go to conf, warnings to out. */
 void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);

@@ -48,6 +48,7 @@
 #include "target/engine/poller.h"
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
+#include "target/operations/check_mode.h"
 #include "target/operations/life.h"
 #include "target/operations/stats/http.h"
 #include "transport/fabric.h"
@@ -66,6 +67,7 @@ static const char *const log_times[] = {
 static struct {
 	const char *config;
 	bool is_check;
+	const char *user; /* of --check */
 	const char *fabric;
 	const char *control_socket;
 	unsigned log_level;
@@ -83,6 +85,11 @@ static const struct arg arg_table[] = {
 	 .type = ARG_FLAG,
 	 .value = &args.is_check,
 	 .help = "check the configuration and exit"},
+	{.name = "user",
+	 .type = ARG_STRING,
+	 .value = &args.user,
+	 .placeholder = "USER",
+	 .help = "with --check: as this user (root's default: that of the service)"},
 	{.name = "fabric",
 	 .type = ARG_STRING,
 	 .value = &args.fabric,
@@ -227,43 +234,9 @@ static int open_signals(struct daemon *d)
 	return d->signals.fd < 0 ? -errno : loop_fd_add(&d->target.loop, &d->signals);
 }
 
-static const char *plural(unsigned n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static void print_summary(const struct target_config *config)
-{
-	const struct config_subsystem *subsystems = config->subsystems.items;
-	unsigned n_portals = config->portals.n, n_hosts = config->hosts.n;
-	unsigned n_subsystems = config->subsystems.n, n_namespaces = 0;
-
-	for (unsigned i = 0; i < n_subsystems; i++)
-		n_namespaces += subsystems[i].namespaces.n;
-	printf("%s: ok (%u portal%s, %u subsystem%s, %u namespace%s, %u host%s)\n", args.config,
-	       n_portals, plural(n_portals), n_subsystems, plural(n_subsystems), n_namespaces,
-	       plural(n_namespaces), n_hosts, plural(n_hosts));
-}
-
 static const char *wanted_fabric(const struct target_config *config)
 {
 	return args.fabric ? args.fabric : config->fabric;
-}
-
-/* What a start would meet now. No mistake in the file, and a device may come later. */
-static void note_fabric(const char *fabric)
-{
-	bool is_auto = !strcmp(fabric, "auto"), is_soft = !strncmp(fabric, "soft", 4);
-
-	if (is_auto && !fabric_is_soft() && !fabric_has_device(NULL))
-		fprintf(stderr,
-			"rblkd: note: there is no RDMA device: the service waits for one (fabric: soft-roce asks for the software provider)\n");
-	else if (is_soft && !fabric_is_there(fabric))
-		fprintf(stderr,
-			"rblkd: note: fabric %s: the software RDMA provider was not found; install softrdma\n",
-			fabric);
-	else if (!fabric_is_there(fabric))
-		fprintf(stderr, "rblkd: note: there is no RDMA device '%s' now\n", fabric);
 }
 
 /* In a handler of a fatal signal: fatal.h. */
@@ -442,6 +415,21 @@ static void hint_at_examples(const char *path)
 			"rblkd: hint: name a file with --config; examples, of which ram.yaml runs as it is, are in /usr/share/doc/rblk-target/examples, or docs/examples of the source\n");
 }
 
+static enum exit_code check_only(void)
+{
+	const struct check_mode mode = {
+		.path = args.config,
+		.fabric = args.fabric,
+		.user = args.user,
+		.is_default = !strcmp(args.config, DEFAULT_CONFIG),
+	};
+	enum exit_code code = check_mode_run(&mode);
+
+	if (code == EXIT_CONFIG)
+		hint_at_examples(args.config);
+	return code;
+}
+
 static enum exit_code run(char **argv)
 {
 	static struct daemon d; /* large */
@@ -453,10 +441,6 @@ static enum exit_code run(char **argv)
 	if (config_read(args.config, &d.config, stderr, &d.conf) < 0) {
 		hint_at_examples(args.config);
 		code = EXIT_CONFIG;
-	} else if (args.is_check) {
-		print_summary(&d.config);
-		note_fabric(wanted_fabric(&d.config));
-		code = EXIT_OK;
 	} else {
 		log_set_level(args.log_level < ARRAY_LEN(log_levels) ? args.log_level
 								     : d.config.log_level);
@@ -491,6 +475,8 @@ int main(int argc, char **argv)
 
 	if (r >= 0)
 		return r;
+	if (args.user && !args.is_check)
+		return fail_with("rblkd", EXIT_USAGE, NULL, "--user needs --check");
 	log_init("rblkd", LOG_INFO);
 	fatal_init();
 	if (!args.is_check)
@@ -499,7 +485,7 @@ int main(int argc, char **argv)
 	r = fd_limit_raise("rblkd");
 	if (r != EXIT_OK)
 		return r;
-	r = run(argv);
+	r = args.is_check ? check_only() : run(argv);
 	if (r == EXIT_OK && !args.is_check)
 		log_info("stopped");
 	return r;

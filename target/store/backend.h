@@ -61,6 +61,7 @@ struct backend_ops {
 	 * *ret_identity (see struct backend; 0, 0: there is no store yet). Otherwise as open. */
 	int (*check)(const struct backend_config *config, uint64_t ret_identity[2],
 		     struct error *error);
+	const char *unchecked; /* what check leaves to open, for people; NULL: nothing */
 	/* Never completes io from inside. */
 	void (*submit)(struct backend *backend, struct backend_thread *thread,
 		       struct backend_io *io);

@@ -46,4 +46,5 @@ const struct backend_ops backend_rbd = {
 	.prepare = rbd_prepare,
 	.open = rbd_open,
 	.check = rbd_check,
+	.unchecked = "only the cluster knows pool, image and user; a start asks it",
 };

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """rblkctl and its JSON, the durability switch, the example configuration, the manual's keys."""
 
+import grp
 import json
 import os
+import pwd
 import re
 import stat
 import subprocess
@@ -168,6 +170,69 @@ def fabric_that_is_asked_for(scratch):
     target.stop()
 
 
+def checked_as_its_user(scratch):
+    """--check by root looks as the user of the service, which systemctl names, and says what it cannot look at."""
+    image, owned = scratch.make_file("secret.img", 1 << 20), scratch.file("owned")
+    config, systemctl = scratch.file("t.yaml"), scratch.file("systemctl")
+    ceph = scratch.file("ceph.conf")
+    for path, text in ((config, f"""version: 1
+portals: [{{name: p, address: 127.0.0.1}}]
+subsystems:
+  - {{nqn: {NQN}, allow_any_host: true, namespaces: [{{nsid: 1, file: {image}}}]}}
+"""), (ceph, ""), (systemctl, f"#!/bin/sh\ncat {owned}\n")):
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+    os.chmod(systemctl, 0o755)
+    os.chmod(scratch.path, 0o755)
+    os.chmod(image, 0o600)
+    env = dict(scratch.env, PATH=f"{scratch.path}:{os.environ['PATH']}", RBLK_FABRIC_AUTO="")
+
+    def check(*arguments, program=RBLKD, **properties):
+        with open(owned, "w", encoding="ascii") as f:
+            f.write(f"LoadState=loaded\nExecStart={{ path={program} ; argv[]={program} ; ignore_errors=no }}\nUser=daemon\n")
+            f.writelines(f"{name}={value}\n" for name, value in properties.items())
+        done = run(RBLKD, "--check", "-c", config, *arguments, check=False, env=env)
+        return done.returncode, "".join(line for line in done.stderr.splitlines(True) if "RDMA" not in line), done.stdout
+
+    ok = f"{config}: ok (1 portal, 1 subsystem, 1 namespace, 0 hosts)\n"
+    as_daemon = "checked as user daemon, that of rblkd.service\n"
+    expect_equal(run(RBLKD, "--user", "daemon", check=False).returncode, USAGE, "--user without --check")
+    if os.geteuid() != 0:
+        code, err, out = check()
+        expect("and the service runs as daemon" in err and out == ok, err)
+        return
+    code, err, out = check()
+    expect_equal((code, out), (CONFIG, ""), err)
+    expect("secret.img: not allowed to read and write it as user 1" in err, err)
+    expect("hint: checked as user daemon, that of rblkd.service; --user root checks as root" in err, err)
+    code, err, out = check("--user", "root")
+    expect_equal((code, out), (OK, ok), err)
+    expect("note: checked as user root, and the service runs as daemon" in err, err)
+    expect_equal(check(program="/bin/true"), (OK, "", ok), "the service of another rblkd")
+    code, err, out = check("--user", "daemon", program="/bin/true")
+    expect_equal((code, out), (CONFIG, ""), err)
+    expect_equal(check("--user", "no-such-user")[0], NOT_FOUND, "a user that does not exist")
+    disk = grp.getgrnam("disk").gr_gid
+    os.chown(image, 0, disk)
+    os.chmod(image, 0o660)
+    expect_equal(check()[0], CONFIG, "without the group")
+    expect_equal(check(SupplementaryGroups="disk"), (OK, "", ok + as_daemon), "a group that a drop-in adds")
+    expect_equal(check(Group="disk"), (OK, "", ok + as_daemon), "its group")
+    os.chown(image, pwd.getpwnam("daemon").pw_uid, 0)
+    code, err, out = check(ProtectSystem="strict", ReadWritePaths="/run/rblk -/srv/rblk")
+    expect_equal((code, out), (OK, ok + as_daemon), err)
+    expect(f"note: {image}: the service may not write there: see ReadWritePaths= of rblkd.service" in err, err)
+    expect_equal(check(ProtectSystem="strict", ReadWritePaths=f"/run/rblk -{scratch.path}"), (OK, "", ok + as_daemon), "")
+    if os.path.exists(os.path.join(os.path.dirname(RBLKD), "rblk-rbd.so")):
+        with open(config, encoding="ascii") as f:
+            text = f.read().replace(f"file: {image}", f"rbd: none/nothing, ceph_conf: {ceph}")
+        with open(config, "w", encoding="ascii") as f:
+            f.write(text)
+        code, err, out = check()
+        expect_equal(code, OK, err)
+        expect("rbd none/nothing was not looked at: only the cluster knows pool, image and user" in err, err)
+
+
 def example_is_right(scratch):
     """The example's only errors are the disks that this machine lacks."""
     done = run(RBLKD, "--check", "-c", os.path.join(ROOT, "docs/examples/target.yaml"), check=False)
@@ -245,6 +310,7 @@ CASES = [
     ("a configuration that every user may write", config_every_user_may_write),
     ("controller ids keep to their range", controller_ids),
     ("a fabric that is asked for", fabric_that_is_asked_for),
+    ("--check as the user of the service", checked_as_its_user),
     ("the example configuration", example_is_right),
     ("the manual describes every key", manual_has_every_key),
 ]

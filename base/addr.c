@@ -125,6 +125,13 @@ bool addr_is_wildcard(const union addr *addr)
 	return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
+bool addr_is_loopback(const union addr *addr)
+{
+	if (addr->sa.sa_family == AF_INET)
+		return ntohl(addr->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
+}
+
 static bool is_equal_host(const union addr *a, const union addr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family)

@@ -28,6 +28,15 @@ bool fabric_is_soft(void)
 	return preload && strstr(preload, PROVIDER);
 }
 
+enum fabric_kind fabric_kind(void)
+{
+	const char *address = getenv(ROCE_ADDRESSES);
+
+	if (!fabric_is_soft())
+		return FABRIC_DEVICES;
+	return address && *address ? FABRIC_SOFT_ROCE : FABRIC_SOFT;
+}
+
 bool fabric_find_provider(char path[PATH_MAX], const char *self)
 {
 	const char *env = getenv("SOFTRDMA_LIB");

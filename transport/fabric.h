@@ -27,3 +27,11 @@ bool fabric_is_there(const char *fabric);
 bool fabric_find_provider(char path[PATH_MAX], const char *self);
 /* Whether this program runs under the software provider. */
 bool fabric_is_soft(void);
+
+/* What this program uses, as its environment says. Any thread. */
+enum fabric_kind {
+	FABRIC_DEVICES,
+	FABRIC_SOFT,	  /* the software provider within this machine */
+	FABRIC_SOFT_ROCE, /* the same, and to other hosts */
+};
+enum fabric_kind fabric_kind(void);

@@ -4,9 +4,10 @@
  * target. All the messages about connecting live here, so that they can be read and
  * tested in one place.
  *
- * Pure functions, any thread. A message is one line that says what failed, where, and
- * why; its hint says what to do. Strings that a peer chose never enter a message: only
- * our own configuration, addresses, and the specifications' names of status codes do.
+ * Functions without effects, any thread; the environment says which fabric is used. A message is
+ * one line that says what failed, where, and why; its hint says what to do. Strings that a peer
+ * chose never enter a message: only our own configuration, addresses, and the specifications' names
+ * of status codes do.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #include "base/bits.h"
 #include "initiator/control/errors.h"
+#include "transport/fabric.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/rdma_cm.h"
 
@@ -52,6 +54,14 @@ static void from_reject(struct error *error, const char *where, const struct cm_
 		error_set(
 			error, EXIT_UNREACHABLE, NULL,
 			"%s rejected the connection: it still holds an older one of ours (CM status %d)",
+			where, cm->reason);
+		return;
+	}
+	if (cm->reason == CM_REASON_PATH_MTU) {
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"give the network interfaces of both sides the same MTU ('ip link' shows it)",
+			"%s rejected the connection: its MTU is smaller than ours (CM status %d)",
 			where, cm->reason);
 		return;
 	}
@@ -92,6 +102,30 @@ static bool from_other_user(struct error *error, const char *where, const struct
 	return true;
 }
 
+/* The fabric that was chosen decides what the address lacks. */
+static void from_no_route(struct error *error, const char *where)
+{
+	switch (fabric_kind()) {
+	case FABRIC_SOFT:
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"fabric soft-roce (--fabric) reaches other hosts by UDP; fabric: soft-roce at the target, too",
+			"cannot reach %s: softrdma without RoCE reaches this machine only", where);
+		return;
+	case FABRIC_SOFT_ROCE:
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"'ip route get ADDRESS' shows the way there; SOFTRDMA_ROCE may leave only one address of ours",
+			"cannot reach %s: there is no route to that address", where);
+		return;
+	case FABRIC_DEVICES:
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"'rdma link' lists the RDMA devices; 'rdma link add rxe0 type rxe netdev eth0' makes one of a network card",
+			"cannot reach %s: no RDMA device has a route to that address", where);
+	}
+}
+
 static void from_address(struct error *error, const char *where, int r)
 {
 	if (r == -EADDRNOTAVAIL)
@@ -101,10 +135,23 @@ static void from_address(struct error *error, const char *where, int r)
 			"cannot connect to %s: no RDMA device here has the address of --host-address",
 			where);
 	else
+		from_no_route(error, where);
+}
+
+/* softrdma reports the closed port of RoCE. A device never does: it just has no answer. */
+static void from_unreachable(struct error *error, const char *where, int r)
+{
+	if (r == -ECONNREFUSED)
 		error_set(
 			error, EXIT_UNREACHABLE,
-			"'rdma link' lists the RDMA devices; 'rdma link add rxe0 type rxe netdev eth0' makes one of a network card",
-			"cannot reach %s: no RDMA device has a route to that address", where);
+			"is rblkd there, with an RDMA device or with fabric: soft-roce? 'soft' is reached from its own machine only",
+			"cannot reach %s: nothing receives RoCE there (UDP port 4791 is closed)",
+			where);
+	else
+		error_set(
+			error, EXIT_UNREACHABLE,
+			"is the target's host up, and does a firewall drop RDMA (UDP port 4791 for RoCE)?",
+			"cannot reach %s: no answer", where);
 }
 
 void error_from_cm(struct error *error, const union addr *address, const struct cm_error *cm)
@@ -127,10 +174,7 @@ void error_from_cm(struct error *error, const union addr *address, const struct 
 			  cm->error ? ": " : "", cm->error ? strerror(-cm->error) : "");
 		return;
 	case CM_UNREACHABLE:
-		error_set(
-			error, EXIT_UNREACHABLE,
-			"is the target's host up, and does a firewall drop RDMA (UDP port 4791 for RoCE)?",
-			"cannot reach %s: no answer", where);
+		from_unreachable(error, where, cm->error);
 		return;
 	case CM_CONNECT:
 		error_set(error, EXIT_FAILED, NULL, "cannot connect to %s: %s", where,

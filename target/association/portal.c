@@ -19,6 +19,7 @@
 #include "target/command/admin/notice.h"
 #include "target/association/portal.h"
 #include "target/association/connection.h"
+#include "transport/fabric.h"
 
 enum {
 	BACKLOG = 128,
@@ -187,6 +188,23 @@ static void log_cannot_listen(struct portal *portal, int r)
 			*advice ? "; " : "", advice);
 }
 
+bool portal_is_local(const struct portal *portal)
+{
+	return atomic_load(&portal->state) == PORTAL_LISTENING && fabric_kind() == FABRIC_SOFT;
+}
+
+/* With an address of the network it is meant for other hosts. */
+static void warn_if_local(const struct portal *portal)
+{
+	char address[ADDR_STRING_MAX];
+
+	if (portal_is_local(portal) && !addr_is_loopback(&portal->address))
+		log_warn_about(
+			LOG_ABOUT(.portal = portal->name),
+			"portal %s: only programs of this machine reach %s, by softrdma without RoCE; fabric: soft-roce lets other hosts in",
+			portal->name, addr_format(address, &portal->address));
+}
+
 /* A failure of pollers_add_device is logged already. */
 static int try_listen(struct portal *portal, bool *ret_is_logged)
 {
@@ -205,9 +223,11 @@ static int try_listen(struct portal *portal, bool *ret_is_logged)
 			cm_listener_close(&portal->listener);
 	}
 	portal->error = r;
-	if (r == 0)
-		set_state(portal, PORTAL_LISTENING);
-	return r;
+	if (r < 0)
+		return r;
+	set_state(portal, PORTAL_LISTENING);
+	warn_if_local(portal);
+	return 0;
 }
 
 static void on_retry(struct loop_timer *timer)

@@ -28,4 +28,6 @@ void portals_deinit(struct target *target);
 /* Control. Portals of the configuration; those of them that listen. */
 unsigned portals_n_used(const struct target *target);
 unsigned portals_n_listening(const struct target *target);
+/* Control. It listens, and programs of this machine alone reach it: softrdma without RoCE. */
+bool portal_is_local(const struct portal *portal);
 const char *portal_state_name(enum portal_state state); /* "listening", "waiting"... */

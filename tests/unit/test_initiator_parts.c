@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -248,6 +249,41 @@ static void test_cm_errors(void **state)
 		error_cm_is_transient(&(struct cm_error){.failure = CM_REJECTED, .reason = 8}));
 }
 
+static void expect_cm_hint(struct cm_error cm, const char *message, const char *hint)
+{
+	struct volume_config config = some_config();
+	struct error error;
+
+	error_from_cm(&error, &config.address, &cm);
+	assert_non_null(strstr(error.message, message));
+	assert_non_null(strstr(error.hint, hint));
+}
+
+/* The hints are of the fabric that is used. */
+static void test_cm_hints(void **state)
+{
+	static const struct cm_error no_route = {.failure = CM_ADDRESS, .error = -EHOSTUNREACH};
+	static const struct cm_error closed = {.failure = CM_UNREACHABLE, .error = -ECONNREFUSED};
+	static const struct cm_error silent = {.failure = CM_UNREACHABLE, .error = -ETIMEDOUT};
+	static const struct cm_error mtu = {.failure = CM_REJECTED, .reason = 26};
+	const char *preload = getenv("LD_PRELOAD");
+	char before[4096];
+
+	snprintf(before, sizeof(before), "%s", preload ? preload : "");
+	unsetenv("LD_PRELOAD");
+	unsetenv("SOFTRDMA_ROCE");
+	expect_cm_hint(no_route, "no RDMA device has a route", "rdma link add rxe0");
+	setenv("LD_PRELOAD", "/usr/lib/rblk/libsoftrdma.so", 1);
+	expect_cm_hint(no_route, "softrdma without RoCE reaches this machine only", "--fabric");
+	setenv("SOFTRDMA_ROCE", "any", 1);
+	expect_cm_hint(no_route, "there is no route to that address", "ip route get");
+	expect_cm_hint(closed, "nothing receives RoCE there", "fabric: soft-roce");
+	expect_cm_hint(silent, "no answer", "UDP port 4791");
+	expect_cm_hint(mtu, "its MTU is smaller than ours (CM status 26)", "the same MTU");
+	unsetenv("SOFTRDMA_ROCE");
+	setenv("LD_PRELOAD", before, 1);
+}
+
 static void expect_connect(unsigned status, uint64_t result, enum exit_code code,
 			   const char *message)
 {
@@ -278,11 +314,12 @@ static void test_connect_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_command_table), cmocka_unit_test(test_command_identifiers),
-		cmocka_unit_test(test_private_data),  cmocka_unit_test(test_connect_command),
-		cmocka_unit_test(test_connect_data),  cmocka_unit_test(test_io_errors),
-		cmocka_unit_test(test_pairs),	      cmocka_unit_test(test_retries),
-		cmocka_unit_test(test_cm_errors),     cmocka_unit_test(test_connect_errors),
+		cmocka_unit_test(test_command_table),  cmocka_unit_test(test_command_identifiers),
+		cmocka_unit_test(test_private_data),   cmocka_unit_test(test_connect_command),
+		cmocka_unit_test(test_connect_data),   cmocka_unit_test(test_io_errors),
+		cmocka_unit_test(test_pairs),	       cmocka_unit_test(test_retries),
+		cmocka_unit_test(test_cm_errors),      cmocka_unit_test(test_cm_hints),
+		cmocka_unit_test(test_connect_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void print_uses(struct json_object *status)
 	putchar('\n');
 }
 
-/* detail has no title: it is there only for a portal that does not listen. */
+/* detail has no title: it is there only for a portal that hosts do not reach. */
 static void print_portals(struct json_object *portals)
 {
 	static const char *const titles[] = {"PORTAL",	"ADDRESS", "RDMA", "STATE",

@@ -50,4 +50,5 @@ enum {
 	CM_REASON_NO_LISTENER = 8,
 	CM_REASON_STALE = 10,
 	CM_REASON_UNSUPPORTED = 5, /* IBA table 99: unsupported request */
+	CM_REASON_PATH_MTU = 26,   /* invalid path MTU */
 };

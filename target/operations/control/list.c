@@ -48,6 +48,8 @@ static const char *explain_portal(const struct portal *portal, char *buf, size_t
 			   : portal->error == -ENODEV	   ? "no RDMA device has the address"
 							   : strerror(-portal->error);
 
+	if (portal_is_local(portal) && !addr_is_loopback(&portal->address))
+		return "soft: this machine only";
 	if (!loop_timer_is_running(&portal->retry))
 		return portal->error ? what : NULL;
 	snprintf(buf, n, "%s, retry in %u s", what,

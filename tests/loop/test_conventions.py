@@ -62,6 +62,36 @@ def check_json(what, text):
     return answer
 
 
+def fits_a_terminal(scratch):
+    """80 columns, with names as long as usual. What is said of Flush and FUA is whole."""
+    host = "nqn.2014-08.org.nvmexpress:uuid:6d6b4ca0-8bed-4bdb-a28e-07ea8ed0acf7"
+    target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, null: 1GiB", f"nsid: 3, file: {scratch.make_file('a', 1 << 20)}"])
+    Volume(target, 1, "db1", "--hostnqn", host)
+    Volume(target, 2, "b")
+    where = f"{NQN}@{target.address}"
+    environment = dict(scratch.env, RBLK_CONTROL_SOCKET=target.control, COLUMNS="80")
+
+    def lines(program, *arguments):
+        return run(PROGRAMS[program], *arguments, env=environment, check=False).stdout.splitlines()
+
+    for command in (("rblk", "list"), ("rblk", "status"), ("rblk", "discover", target.address),
+                    ("rblk", "bench", where, "--rw", "randwrite", "--runtime", "50ms", "--ramp", "0ms"),
+                    ("rblk", "stats"), ("rblkctl", "status"), ("rblkctl", "list"), ("rblkctl", "list", "namespaces"),
+                    ("rblkctl", "list", "hosts"), ("rblkctl", "list", "connections"), ("rblkctl", "stats"),
+                    ("rblkctl", "qos", "list", "--interval", "100ms"), ("rblkctl", "ana", "list"), ("rblkctl", "diff")):
+        said = lines(*command)
+        expect(said, f"{command}: nothing")
+        wide = [line for line in said if len(line) > 80]
+        expect(not wide, "\n".join([f"{command}: wider than 80 columns", *wide]))
+    said = lines("rblk", "status", "db1")
+    expect(f"    {host}" in said, "\n".join(said))
+    table = "\n".join(lines("rblkctl", "status"))
+    for text in ("  nothing: the contents end with rblkd", "  nothing: what is written is dropped", "  whole: rblkd sees to it",
+                 "  whole if the file system keeps them so"):
+        expect_equal(table.count(f"{text}\n"), 1, f"{text}:\n{table}")
+    expect(not re.search(r"nothing: the\S", table), table)
+
+
 def answers(scratch):
     second = free_port()
     portals = f"127.0.0.1, port: {second}}}\n  - {{name: q, address: 127.0.0.1"
@@ -132,6 +162,7 @@ def helps(_):
 
 
 CASES = [
+    ("80 columns", fits_a_terminal),
     ("one -o everywhere, help fits 80 columns", formats),
     ("answers", answers),
     ("failures", failures),

@@ -42,6 +42,7 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/spin_option.h"
 #include "tools/rblk/target_name.h"
+#include "tools/shared/table.h"
 #include "transport/fabric.h"
 
 static const char program[] = "rblk bench";
@@ -412,21 +413,37 @@ static int print_json(const struct bench *bench, const struct bench_result *resu
 	return report_json(whole);
 }
 
-static void print_table(const struct bench *bench, const struct bench_result *result,
-			const char *mode, bool has_titles)
+static void add_row(struct table *table, const struct bench *bench,
+		    const struct bench_result *result, const char *mode)
 {
-	char p50[UNITS_MAX], p99[UNITS_MAX], p999[UNITS_MAX];
-	const struct histogram *latency = &result->latency;
+	static const double quantiles[] = {0.5, 0.99, 0.999};
+	char text[UNITS_MAX];
 
-	if (has_titles)
-		printf("%-9s  %8s  %5s  %6s  %9s  %8s  %7s  %7s  %7s  %9s\n", "TEST", "BLOCK",
-		       "DEPTH", "QUEUES", "IOPS", "MB/s", "p50", "p99", "p99.9", "CPU us/IO");
-	printf("%-9s  %8zu  %5u  %6u  %9.0f  %8.1f  %7s  %7s  %7s  %9.2f\n", mode,
-	       bench->load.block_bytes, result->depth, result->n_queues, result->iops,
-	       result->mb_per_s, units_format_duration(p50, histogram_quantile(latency, 0.5)),
-	       units_format_duration(p99, histogram_quantile(latency, 0.99)),
-	       units_format_duration(p999, histogram_quantile(latency, 0.999)),
-	       result->cpu_us_per_io);
+	table_add(table, mode);
+	table_addf(table, "%zu", bench->load.block_bytes);
+	table_addf(table, "%u", result->depth);
+	table_addf(table, "%u", result->n_queues);
+	table_addf(table, "%.0f", result->iops);
+	table_addf(table, "%.1f", result->mb_per_s);
+	for (unsigned i = 0; i < ARRAY_LEN(quantiles); i++)
+		table_add(table, units_format_duration(
+					 text, histogram_quantile(&result->latency, quantiles[i])));
+	table_addf(table, "%.2f", result->cpu_us_per_io);
+}
+
+/* Of one queue nothing is lost if its column has no room. */
+static void print_table(const struct bench *bench, const struct bench_result *results, unsigned n,
+			const char *mode)
+{
+	static const char *const titles[] = {"TEST",   ">BLOCK",     ">DEPTH", "?>QUEUES",
+					     ">IOPS",  ">MB/s",	     ">p50",   ">p99",
+					     ">p99.9", ">CPU us/IO", NULL};
+	struct table table;
+
+	table_begin(&table, titles);
+	for (unsigned i = 0; i < n; i++)
+		add_row(&table, bench, &results[i], mode);
+	table_end(&table);
 }
 
 /* The figures are printed even when I/O failed: how many of how many is what one wants to know. */
@@ -437,9 +454,9 @@ static int print_results(const struct bench *bench, const struct bench_result *r
 
 	if (output == OUTPUT_JSON)
 		print_json(bench, results, n, mode);
+	else
+		print_table(bench, results, n, mode);
 	for (unsigned i = 0; i < n; i++) {
-		if (output == OUTPUT_TABLE)
-			print_table(bench, &results[i], mode, i == 0);
 		n_done += results[i].n_done;
 		n_errors += results[i].n_errors;
 	}

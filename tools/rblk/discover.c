@@ -15,6 +15,7 @@
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/target_name.h"
+#include "tools/shared/table.h"
 #include "transport/fabric.h"
 
 static const char program[] = "rblk discover";
@@ -52,28 +53,22 @@ static const char *format_address(char *buf, size_t n, const struct discover_rec
 	return buf;
 }
 
-/* Two passes, because the widths depend on all records. */
 static int print_table(const struct discover_result *result)
 {
-	size_t name = strlen("SUBSYSTEM"), where = strlen("ADDRESS");
+	static const char *const titles[] = {"~SUBSYSTEM", "~ADDRESS", "TRANSPORT", "TYPE", NULL};
+	struct table table;
 	char address[512];
 
+	table_begin(&table, titles);
 	for (unsigned i = 0; i < result->n_records; i++) {
 		const struct discover_record *record = &result->records[i];
 
-		format_address(address, sizeof(address), record);
-		name = MAX(name, strlen(record->subnqn));
-		where = MAX(where, strlen(address));
+		table_add(&table, record->subnqn);
+		table_add(&table, format_address(address, sizeof(address), record));
+		table_add(&table, transport_name(record));
+		table_add(&table, type_name(record));
 	}
-	printf("%-*s  %-*s  %-9s  %s\n", (int)name, "SUBSYSTEM", (int)where, "ADDRESS", "TRANSPORT",
-	       "TYPE");
-	for (unsigned i = 0; i < result->n_records; i++) {
-		const struct discover_record *record = &result->records[i];
-
-		printf("%-*s  %-*s  %-9s  %s\n", (int)name, record->subnqn, (int)where,
-		       format_address(address, sizeof(address), record), transport_name(record),
-		       type_name(record));
-	}
+	table_end(&table);
 	return EXIT_OK;
 }
 

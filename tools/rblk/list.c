@@ -8,6 +8,7 @@
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/volumes.h"
+#include "tools/shared/table.h"
 
 static const char program[] = "rblk list";
 
@@ -41,60 +42,45 @@ static int print_json(const struct volumes *volumes)
 	return report_json(whole);
 }
 
-/* "  (3 I/O errors, see rblk status)  (gives up in 588 s, 34 I/O held)" */
-static void print_trouble(struct json_object *status)
+/* "(3 I/O errors, see rblk status)  (gives up in 588 s, 34 I/O held)" */
+static void add_trouble(struct table *table, struct json_object *status)
 {
-	struct json_object *gives_up = NULL;
+	char errors[64] = "", held[96] = "";
 
 	if (json_number(status, "io_errors"))
-		printf("  (%s I/O errors, see rblk status)", json_text(status, "io_errors"));
-	if (!volume_holds_io(status))
-		return;
-	json_object_object_get_ex(status, "gives_up_in_s", &gives_up);
-	if (gives_up)
-		printf("  (gives up in %s s, %s I/O held)", json_text(status, "gives_up_in_s"),
-		       json_text(status, "held"));
-	else
-		printf("  (%s I/O held)", json_text(status, "held"));
+		snprintf(errors, sizeof(errors), "(%s I/O errors, see rblk status)",
+			 json_text(status, "io_errors"));
+	if (volume_holds_io(status) && *json_text(status, "gives_up_in_s"))
+		snprintf(held, sizeof(held), "(gives up in %s s, %s I/O held)",
+			 json_text(status, "gives_up_in_s"), json_text(status, "held"));
+	else if (volume_holds_io(status))
+		snprintf(held, sizeof(held), "(%s I/O held)", json_text(status, "held"));
+	table_addf(table, "%s%s%s", errors, *errors && *held ? "  " : "", held);
 }
 
-/* Names and sockets are of any length: each column is as wide as its longest text. */
-static int column(const struct volumes *volumes, const char *(*text)(struct json_object *),
-		  const char *title)
-{
-	size_t width = strlen(title);
-
-	for (unsigned i = 0; i < volumes->n; i++)
-		width = MAX(width, strlen(text(volumes_get(volumes, i))));
-	return (int)width;
-}
-
-static const char *name_of(struct json_object *status)
-{
-	return json_text(status, "name");
-}
-
-/* Trouble goes behind the last column, so that a healthy list stays narrow. */
+/* Trouble has no title: a healthy list stays narrow. */
 static int print_table(const struct volumes *volumes)
 {
-	int name = column(volumes, name_of, "NAME");
-	int where = column(volumes, volume_where, "DEVICE");
+	static const char *const titles[] = {"NAME",  "~DEVICE",    "SIZE", "STATE",
+					     "PATHS", "~SUBSYSTEM", "",	    NULL};
 	char size[UNITS_MAX];
+	struct table table;
 
-	printf("%-*s  %-*s  %-8s  %-12s  %-5s  %s\n", name, "NAME", where, "DEVICE", "SIZE",
-	       "STATE", "PATHS", "SUBSYSTEM");
+	table_begin(&table, titles);
 	for (unsigned i = 0; i < volumes->n; i++) {
 		struct json_object *status = volumes_get(volumes, i);
 
-		printf("%-*s  %-*s  %-8s  %-12s  %u/%-3u  %s/%u", name, name_of(status), where,
-		       volume_where(status),
-		       units_format_size(size, json_number(status, "size_bytes")),
-		       json_text(status, "state"), (unsigned)json_number(status, "paths_live"),
-		       (unsigned)json_number(status, "paths"), json_text(status, "subsystem"),
-		       (unsigned)json_number(status, "nsid"));
-		print_trouble(status);
-		putchar('\n');
+		table_add(&table, json_text(status, "name"));
+		table_add(&table, volume_where(status));
+		table_add(&table, units_format_size(size, json_number(status, "size_bytes")));
+		table_add(&table, json_text(status, "state"));
+		table_addf(&table, "%u/%u", (unsigned)json_number(status, "paths_live"),
+			   (unsigned)json_number(status, "paths"));
+		table_addf(&table, "%s/%u", json_text(status, "subsystem"),
+			   (unsigned)json_number(status, "nsid"));
+		add_trouble(&table, status);
 	}
+	table_end(&table);
 	return EXIT_OK;
 }
 

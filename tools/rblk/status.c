@@ -13,13 +13,14 @@
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/volumes.h"
+#include "tools/shared/field.h"
 
 static const char program[] = "rblk status";
 
 static void print_text(const char *label, const char *text)
 {
 	if (*text)
-		printf("  %-16s%s\n", label, text);
+		field_print(label, text);
 }
 
 /* absent: what the lack of the key means; "" prints no line at all. */
@@ -180,20 +181,23 @@ static void print_association(struct json_object *status)
 static void print_workers(struct json_object *status)
 {
 	struct json_object *workers = NULL;
-	char read[UNITS_MAX], written[UNITS_MAX];
+	char read[UNITS_MAX], written[UNITS_MAX], label[32], text[256];
 
 	if (!json_object_object_get_ex(status, "workers", &workers))
 		return;
 	for (unsigned i = 0; i < json_object_array_length(workers); i++) {
 		struct json_object *o = json_object_array_get_idx(workers, i);
 
-		printf("  worker %-9s%s connections, %s in flight, %s reads (%s), %s writes (%s), %s errors\n",
-		       json_text(o, "worker"), json_text(o, "connections"),
-		       json_text(o, "in_flight"), json_text(o, "reads"),
-		       units_format_size(read, json_number(o, "read_bytes")),
-		       json_text(o, "writes"),
-		       units_format_size(written, json_number(o, "written_bytes")),
-		       json_text(o, "errors"));
+		snprintf(label, sizeof(label), "worker %s", json_text(o, "worker"));
+		snprintf(text, sizeof(text),
+			 "%s connections, %s in flight, %s reads (%s), %s writes (%s), %s errors",
+			 json_text(o, "connections"), json_text(o, "in_flight"),
+			 json_text(o, "reads"),
+			 units_format_size(read, json_number(o, "read_bytes")),
+			 json_text(o, "writes"),
+			 units_format_size(written, json_number(o, "written_bytes")),
+			 json_text(o, "errors"));
+		print_text(label, text);
 	}
 }
 

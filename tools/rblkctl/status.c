@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "tools/rblkctl/rblkctl.h"
 #include "tools/shared/terminal.h"
@@ -87,30 +88,64 @@ static void print_portals(struct json_object *portals)
 	table_end(&table);
 }
 
+/* ---- durability ---- */
+
+/* Bytes of the part that fits into a table: "nothing" of "nothing: the contents end with rblkd". */
+static size_t short_length(const char *text)
+{
+	static const char *const ends[] = {": ", ", ", " if "};
+	size_t n = strlen(text);
+
+	for (unsigned i = 0; i < ARRAY_LEN(ends); i++) {
+		const char *end = strstr(text, ends[i]);
+
+		n = end ? MIN(n, (size_t)(end - text)) : n;
+	}
+	return n;
+}
+
+/* A terminal has the short form, and the whole text once, below the table. */
+static void add_guarantee(struct table *table, struct json_object *durability, const char *key,
+			  struct json_object *texts)
+{
+	const char *text = answer_string(durability, key);
+	size_t n = terminal_columns() ? short_length(text) : strlen(text);
+
+	table_addf(table, "%.*s", (int)n, text);
+	if (text[n])
+		json_object_object_add(texts, text, NULL);
+}
+
 /* What Flush and FUA guarantee, for each namespace. */
 static void print_durability(struct json_object *namespaces)
 {
 	static const char *const titles[] = {"~NAMESPACE", "KIND",    "CACHE", "^FLUSH",
 					     "^FUA",	   "^BLOCKS", NULL};
+	static const char *const keys[] = {"cache", "flush", "fua", "blocks"};
+	struct json_object *texts;
 	struct table table;
 
 	if (!json_object_array_length(namespaces))
 		return;
 	putchar('\n');
+	texts = json_object_new_object();
 	table_begin(&table, titles);
 	for (size_t i = 0; i < json_object_array_length(namespaces); i++) {
 		struct json_object *o = json_object_array_get_idx(namespaces, i);
-		struct json_object *durability = answer_member(o, "durability");
 
 		table_addf(&table, "%s/%" PRIu64, answer_string(o, "subsystem"),
 			   answer_number(o, "nsid"));
 		table_add(&table, answer_string(o, "kind"));
-		table_add(&table, answer_string(durability, "cache"));
-		table_add(&table, answer_string(durability, "flush"));
-		table_add(&table, answer_string(durability, "fua"));
-		table_add(&table, answer_string(durability, "blocks"));
+		for (unsigned k = 0; k < ARRAY_LEN(keys); k++)
+			add_guarantee(&table, answer_member(o, "durability"), keys[k], texts);
 	}
 	table_end(&table);
+	json_object_object_foreach(texts, text, nothing)
+	{
+		(void)nothing;
+		printf("  %s\n", text);
+	}
+	json_object_put(texts);
 }
 
 /* "2026-07-01T12:00:00Z, write of 8 blocks at LBA 64, host NQN: No space left on device" */

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "library/handle.h"
+#include "library/options.h"
 
 /* Of syslog(3). */
 static const int priorities[] = {[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
@@ -39,8 +40,8 @@ int error_to_public(struct rblk_error *to, int r, const struct error *error)
 	if (!to)
 		return r;
 	*to = (struct rblk_error){.code = r};
-	snprintf(to->message, sizeof(to->message), "%s", error->message);
-	snprintf(to->hint, sizeof(to->hint), "%s", error->hint);
+	options_to_public(to->message, sizeof(to->message), error->message);
+	options_to_public(to->hint, sizeof(to->hint), error->hint);
 	return r;
 }
 

@@ -347,3 +347,22 @@ int options_parse_uri(const char *uri, const struct rblk_option *options, struct
 		r = apply(options->name, options->value ? options->value : "1", into, error);
 	return r < 0 ? r : apply_together(into, error);
 }
+
+/* At the beginning of a word: names may have dashes. */
+static bool is_option(const char *text, char before)
+{
+	return (!before || before == ' ' || before == '(') && !strncmp(text, "--", 2) &&
+	       islower((unsigned char)text[2]);
+}
+
+void options_to_public(char *to, size_t n, const char *text)
+{
+	size_t at = 0;
+
+	for (; *text && at + 1 < n; text++) {
+		if (is_option(text, at ? to[at - 1] : '\0'))
+			text += 2;
+		to[at++] = *text;
+	}
+	to[at] = '\0';
+}

@@ -19,3 +19,7 @@ int options_parse_uri(const char *uri, const struct rblk_option *options, struct
 		      struct error *error);
 /* "HOST[:PORT]"; blocks until a name is resolved. 0, or -EINVAL or -ENOENT with *error. */
 int options_parse_address(const char *host, union addr *ret_address, struct error *error);
+
+/* Copies a message of the initiator. Options of the library have the names of those of rblk,
+ * without the dashes. Any thread. */
+void options_to_public(char *to, size_t n, const char *text);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "library/handle.h"
+#include "library/options.h"
 #include "library/process.h"
 
 struct collection {
@@ -39,6 +40,7 @@ static void add_number(struct json_object *o, const char *key, uint64_t value)
 
 static void add_error(struct json_object *o, const struct error *error)
 {
+	char text[sizeof(error->message)];
 	struct json_object *e;
 
 	if (!*error->message) {
@@ -46,8 +48,10 @@ static void add_error(struct json_object *o, const struct error *error)
 		return;
 	}
 	e = json_object_new_object();
-	add_string(e, "message", error->message);
-	add_string(e, "hint", error->hint);
+	options_to_public(text, sizeof(text), error->message);
+	add_string(e, "message", text);
+	options_to_public(text, sizeof(text), error->hint);
+	add_string(e, "hint", text);
 	json_add(o, "last_error", e);
 }
 

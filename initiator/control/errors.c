@@ -204,7 +204,7 @@ static void from_invalid_param(struct error *error, const struct volume_config *
 	bool in_data = result & NVMF_CONNECT_IATTR_DATA;
 	char hint[256], where[ADDR_STRING_MAX];
 
-	addr_format_host(where, &config->address);
+	addr_format(where, &config->address);
 	if (in_data && offset == offsetof(struct nvmf_connect_data, subnqn)) {
 		snprintf(hint, sizeof(hint),
 			 "'rblk discover %s' lists the subsystems that this host may use", where);

@@ -222,6 +222,8 @@ def in_pictures(scratch):
                 break
         expect([d["depth"] for d in result["depths"]] == [1, 2, 4, 6] and result["depth"] == 6, done.stdout)
         expect(all(d["iops"] > 0 and d["p50_ns"] <= d["p99_ns"] <= d["p999_ns"] for d in result["depths"]), done.stdout)
+        last = result["depths"][-1]
+        expect((last["mb_per_s"], last["cpu_us_per_io"]) == (result["mb_per_s"], result["cpu_us_per_io"]), done.stdout)
         expect(result["rate"] and all(point["at_ms"] >= 0 for point in result["rate"]), done.stdout)
         curves = svg_is_whole(xml.etree.ElementTree.parse(picture).getroot(), 4)
         expect([len(curve) for curve in curves] == [4, 4, 4, len(result["rate"])], f"{curves}")

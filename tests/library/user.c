@@ -365,6 +365,7 @@ static void refuses(const char *uri)
 		printf("%s: %s (%s)\n", bad[i], error.message, error.hint);
 	}
 	expect(rblk_open(uri, options, &volume, &error) == -ENOENT && *error.message);
+	expect(*error.hint && !strstr(error.hint, "--")); /* those are rblk's */
 	printf("%s (%s)\n", error.message, error.hint);
 	expect(rblk_open("nvme+rdma://127.0.0.1:9/nqn.x", NULL, &volume, &error) < 0);
 	printf("%d: %s (%s)\n", error.code, error.message, error.hint);

@@ -3,11 +3,13 @@
 machine. Faults of the machine are planted in a mount namespace of their own: files over /etc, /sys
 and /dev that only the doctor sees."""
 
+import errno
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import sys
 
@@ -128,10 +130,12 @@ def finds_planted_faults(scratch):
 
 
 def finds_faults_of_targets(scratch):
-    target = Target(scratch, ["nsid: 1, ram: 16MiB"])
+    portals = f"127.0.0.1, port: {free_port()}}}\n  - {{name: q, address: 127.0.0.1"
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"], listen=portals)
     where = f"{NQN}@{target.address}"
     answer, status = doctor(scratch, where)
     expect_equal((bad(answer), status), ([], HEALTHY), "a healthy target")
+    expect_finding(answer, "target_answers", "ok", "offers 1 subsystem to this host")  # by two portals
     expect_finding(answer, "namespace", "ok", "1: 16MiB, blocks of 512")
     for arguments, check, pattern in (
             (("300.1.2.3",), "address", "300.1.2.3"),
@@ -158,6 +162,12 @@ def finds_refusals(scratch):
     answer, status = doctor(scratch, f"{NQN}@{strict.address}", "--dhchap-secret-file", key)
     expect_equal((bad(answer), status), ([], HEALTHY), "with the secret")
     expect_equal(strict.stop(), 0, "exit status of rblkd")
+
+
+def refuses(path):
+    """No process listens on the socket any more."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        return caller.connect_ex(path) == errno.ECONNREFUSED
 
 
 def finds_faults_of_volumes(scratch):
@@ -188,6 +198,21 @@ def finds_faults_of_volumes(scratch):
     wait_until(lambda: "nothing listens" in str(volume.status()["last_error"]), "the volume has tried again")
     expect_finding(doctor(scratch)[0], "volume", "problem", "demo is reconnecting: .*nothing listens")
     rblk(scratch, "detach", "--force", "demo")
+    expect_equal(bad(doctor(scratch)[0]), [], "after --force")
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    volume = Volume(target, 1, "demo")
+    expect_equal(open(f"/proc/{volume.pid()}/comm", encoding="ascii").read(), "rblk\n", "name of the process")
+    os.kill(volume.pid(), signal.SIGKILL)
+    wait_until(lambda: refuses(volume.socket.removesuffix(".nbd") + ".sock"), "it has ended")
+    answer, status = doctor(scratch)
+    expect_finding(answer, "volume", "problem", "the process of demo has not ended in order")
+    expect_equal(status, FOUND, "exit status")
+    answer, status = doctor(scratch)
+    expect_finding(answer, "volume", "note", "old writes of demo may still be under way")
+    expect_equal(status, HEALTHY, "exit status")
+    Volume(target, 1, "demo").detach()
+    expect_equal(bad(doctor(scratch)[0]), [], "after another attach")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
 def prints_for_people(scratch):

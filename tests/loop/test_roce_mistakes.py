@@ -56,6 +56,15 @@ def forgotten_at_the_target(scratch):
     expect_equal(rblkd.stop(), 0, "exit status of rblkd")
 
 
+def doctor_knows_roce(scratch):
+    for fabric, texts in (("soft", ("reaches this machine only", "--fabric soft-roce reaches other hosts")),
+                          ("soft-roce", ("UDP port 4791", "far0 has 1500; the target's interface needs the same"))):
+        said = run(RBLK, "doctor", "--fabric", fabric, check=False, env=scratch.env).stdout
+        text = " ".join(said.split())
+        for wanted in texts:
+            expect(wanted in text, f"{wanted}: {said}")
+
+
 def different_mtus(scratch):
     rblkd = target(scratch, "soft-roce")
     subprocess.run([*OTHER.enter, "ip", "link", "set", "far1", "mtu", "9000"], check=True)
@@ -69,6 +78,7 @@ CASES = [
     ("forgotten at the host", forgotten_at_the_host),
     ("forgotten at the target", forgotten_at_the_target),
     ("different MTUs", different_mtus),
+    ("rblk doctor", doctor_knows_roce),
 ]
 
 if __name__ == "__main__":

@@ -293,6 +293,8 @@ static void expect_connect(unsigned status, uint64_t result, enum exit_code code
 	error_from_connect(&error, &config, 0, status, result);
 	assert_string_equal(error.message, message);
 	assert_int_equal(error.code, code);
+	if (code == EXIT_NOT_FOUND) /* it can be run as it is */
+		assert_non_null(strstr(error.hint, "'rblk discover 10.77.0.1:4420'"));
 }
 
 static void test_connect_errors(void **state)

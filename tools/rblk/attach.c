@@ -53,6 +53,19 @@ static int show(const struct attach *attach, struct json_object *status)
 	return EXIT_OK;
 }
 
+/* It is attached, but no I/O goes through: a success that needs a word. */
+static void note_state(const struct attach *attach, struct json_object *status)
+{
+	struct json_object *last = NULL;
+	const char *state = json_text(status, "state");
+
+	if (attach->output == OUTPUT_JSON || !strcmp(state, "live"))
+		return;
+	json_object_object_get_ex(status, "last_error", &last);
+	fprintf(stderr, "%s: note: %s is %s%s%s\n", program, json_text(status, "name"), state,
+		last ? ": " : "", last ? json_text(last, "message") : "");
+}
+
 /* One that has failed tries its target again first. */
 static int show_same(const struct attach *attach, struct json_object *status)
 {
@@ -60,8 +73,10 @@ static int show_same(const struct attach *attach, struct json_object *status)
 	struct json_object *now;
 	int code;
 
-	if (strcmp(json_text(status, "state"), "failed") != 0)
+	if (strcmp(json_text(status, "state"), "failed") != 0) {
+		note_state(attach, status);
 		return show(attach, status);
+	}
 	code = reopen_volume(json_text(status, "name"), &now, &error);
 	if (code)
 		return report_error(program, &error);

@@ -368,15 +368,6 @@ static void collect(const struct bench *bench, struct bench_result *result)
 		result->cpu_us_per_io = (double)bench->cpu_us / (double)result->n_done;
 }
 
-/* One digit: a double would else print 17, and comparisons of records would show noise. */
-static void add_number(struct json_object *o, const char *key, double value)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.1f", value);
-	json_object_object_add(o, key, json_object_new_double_s(value, text));
-}
-
 /* Keys are never renamed: records of older builds are compared with those of new ones. */
 static int print_json(const struct bench *bench, const struct bench_result *results, unsigned n,
 		      const char *mode)
@@ -405,7 +396,7 @@ static int print_json(const struct bench *bench, const struct bench_result *resu
 	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
 		json_object_object_add(whole, numbers[i].key,
 				       json_object_new_uint64(numbers[i].value));
-	add_number(whole, "mb_per_s", result->mb_per_s);
+	bench_add_number(whole, "mb_per_s", result->mb_per_s);
 	json_object_object_add(whole, "cpu_us_per_io",
 			       json_object_new_double(result->cpu_us_per_io));
 	if (n > 1 || result->n_samples)
@@ -413,6 +404,7 @@ static int print_json(const struct bench *bench, const struct bench_result *resu
 	return report_json(whole);
 }
 
+/* A row for each depth, with as many digits as runs repeat. */
 static void add_row(struct table *table, const struct bench *bench,
 		    const struct bench_result *result, const char *mode)
 {
@@ -468,6 +460,17 @@ static int print_results(const struct bench *bench, const struct bench_result *r
 
 /* ---- the command line ---- */
 
+/* A person sees that it has begun. */
+static void say_time(const struct bench *bench)
+{
+	char text[UNITS_MAX];
+
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "%s: measuring for %s at depth %u\n", program,
+			units_format_duration(text, bench->ramp_ns + bench->runtime_ns),
+			(unsigned)bench->load.depth);
+}
+
 static int run(struct bench *bench, const char *uri, const struct rblk_option *options)
 {
 	int r = loop_init(&bench->loop, 0, NULL);
@@ -481,6 +484,7 @@ static int run(struct bench *bench, const char *uri, const struct rblk_option *o
 	bench->sample.on_expiry = on_sample;
 	bench->interrupt.on_interrupt = on_interrupt;
 	if (set_up(bench, uri, options)) {
+		say_time(bench);
 		run_workers(bench);
 		warn_of_losses(bench);
 	}

@@ -206,6 +206,15 @@ int bench_plot_write(FILE *f, const char *title, const struct bench_result *resu
 
 /* ---- for scripts ---- */
 
+/* A double would else print 17 digits, and comparisons of records would show noise. */
+void bench_add_number(struct json_object *o, const char *key, double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.1f", value);
+	json_object_object_add(o, key, json_object_new_double_s(value, text));
+}
+
 void bench_plot_add_json(struct json_object *whole, const struct bench_result *results, unsigned n)
 {
 	struct json_object *depths = json_object_new_array(), *rate = json_object_new_array();
@@ -220,6 +229,9 @@ void bench_plot_add_json(struct json_object *whole, const struct bench_result *r
 			json_object_object_add(
 				o, percentiles[k].key,
 				json_object_new_int64((int64_t)latency_of(&results[i], k)));
+		bench_add_number(o, "mb_per_s", results[i].mb_per_s);
+		json_object_object_add(o, "cpu_us_per_io",
+				       json_object_new_double(results[i].cpu_us_per_io));
 		json_object_array_add(depths, o);
 	}
 	for (unsigned i = 0; i < last->n_samples; i++) {

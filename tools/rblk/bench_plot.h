@@ -32,5 +32,7 @@ unsigned bench_plot_depths(unsigned last, unsigned ret_depths[BENCH_DEPTHS_MAX])
 /* Latency over depth, of all results, and the rate over time, of the last one, as SVG. 0 or -EIO;
  * the caller closes f. */
 int bench_plot_write(FILE *f, const char *title, const struct bench_result *results, unsigned n);
+/* Adds a number with one digit behind the point. */
+void bench_add_number(struct json_object *o, const char *key, double value);
 /* Adds "depths" and "rate" to the object of the last result: the same figures for scripts. */
 void bench_plot_add_json(struct json_object *whole, const struct bench_result *results, unsigned n);

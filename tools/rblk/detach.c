@@ -243,6 +243,8 @@ static void note_end(const struct detach *detach, struct json_object *answer, co
 		printf("detached %s\n", name);
 }
 
+/* In the order of names. Adds to the lists of the answer; *ret_code: of the last failure, else as
+ * it was. A block device without a process is refused, or given up with --force, as for one. */
 static void detach_each(const struct detach *detach, const struct volumes *volumes,
 			struct json_object *answer, int *ret_code)
 {
@@ -285,6 +287,7 @@ static int show_all(const struct detach *detach, struct json_object *answer, int
 	return code;
 }
 
+/* A volume that is attached meanwhile is not among them. */
 static int run_all(const struct detach *detach)
 {
 	struct json_object *answer = json_object_new_object();
@@ -309,6 +312,7 @@ static int run_all(const struct detach *detach)
 
 /* ---- command line ---- */
 
+/* A volume beside --all would be taken for a restriction. */
 static int check_usage(const struct detach *detach, const char *what)
 {
 	if (!detach->is_all && !what)

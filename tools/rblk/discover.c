@@ -53,6 +53,7 @@ static const char *format_address(char *buf, size_t n, const struct discover_rec
 	return buf;
 }
 
+/* The name is what attach takes, so a pipe has it whole; a terminal cuts its beginning. */
 static int print_table(const struct discover_result *result)
 {
 	static const char *const titles[] = {"~SUBSYSTEM", "~ADDRESS", "TRANSPORT", "TYPE", NULL};

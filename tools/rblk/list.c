@@ -42,7 +42,8 @@ static int print_json(const struct volumes *volumes)
 	return report_json(whole);
 }
 
-/* "(3 I/O errors, see rblk status)  (gives up in 588 s, 34 I/O held)" */
+/* What an administrator has to look at, or nothing:
+ * "(3 I/O errors, see rblk status)  (gives up in 588 s, 34 I/O held)" */
 static void add_trouble(struct table *table, struct json_object *status)
 {
 	char errors[64] = "", held[96] = "";

@@ -5,6 +5,7 @@
  * processes by their control sockets in the run directory. There is no other state.
  */
 #include <stddef.h>
+#include <sys/prctl.h>
 
 #include "base/args.h"
 #include "base/fatal.h"
@@ -33,6 +34,7 @@ int main(int argc, char **argv)
 	int code;
 
 	log_init("rblk", LOG_INFO);
+	prctl(PR_SET_NAME, "rblk"); /* after a second start the name would be "exe" */
 	fatal_init();
 	if (arguments_keep(argc, argv) < 0)
 		return fail_with("rblk", EXIT_FAILED, NULL, "out of memory");

@@ -147,9 +147,9 @@ static int enable_unit(const char *name, struct error *error)
 		waitpid(pid, &status, 0);
 	if (r == 0 && WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
-	error_set(error, EXIT_FAILED, "enable it by hand: see rblk(8), --persist",
+	error_set(error, EXIT_PARTIAL, "enable it by hand: see rblk(8), --persist",
 		  "systemctl does not enable %s%s%s", unit, r ? ": " : "", r ? strerror(r) : "");
-	return EXIT_FAILED;
+	return EXIT_PARTIAL;
 }
 
 int persist_volume(const char *name, const char *target, char **words, unsigned n,

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The attached volumes, by what their processes say; see doctor.h. */
+#include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/rpc.h"
 #include "tools/rblk/doctor/doctor.h"
 #include "tools/rblk/report.h"
+#include "tools/rblk/run_dir.h"
 #include "tools/rblk/volumes.h"
+
+enum {
+	ANSWER_MS = 3000,
+};
 
 /* "reconnecting: the target refuses the connection" */
 static void check_state(struct doctor *doctor, struct json_object *status)
@@ -80,12 +88,70 @@ static void check_volume(struct doctor *doctor, struct json_object *status)
 	check_program(doctor, status);
 }
 
+/* ---- processes that have ended ---- */
+
+/* The volume's name, if the file has that suffix. */
+static bool is_file_of(const char *file, const char *suffix, char name[VOLUME_NAME_MAX])
+{
+	const char *at = strrchr(file, '.');
+
+	if (!at || strcmp(at, suffix) != 0 || at - file >= VOLUME_NAME_MAX)
+		return false;
+	snprintf(name, VOLUME_NAME_MAX, "%.*s", (int)(at - file), file);
+	return true;
+}
+
+/* A process takes its control socket with it, unless it is killed. */
+static void check_killed(struct doctor *doctor, const struct volumes *volumes, const char *name)
+{
+	struct json_object *status = NULL;
+	struct error said;
+	char path[PATH_MAX];
+
+	if (run_dir_path(path, name, "sock", &said) == 0 &&
+	    rpc_call(path, "status", NULL, ANSWER_MS, &status, &said) == -ECONNREFUSED)
+		doctor_found(doctor, FINDING_PROBLEM, "volume",
+			     "attach it again; the kernel's log may say what killed it",
+			     "the process of %s has not ended in order: was it killed?", name);
+	json_object_put(status);
+}
+
+/* What was on the wire when a process ended may still be written: its successor waits for that. */
+static void check_unproven(struct doctor *doctor, const struct volumes *volumes, const char *name)
+{
+	if (!volumes_find_name(volumes, name))
+		doctor_found(
+			doctor, FINDING_NOTE, "volume", NULL,
+			"old writes of %s may still be under way; it was detached by force, or its process was killed",
+			name);
+}
+
+static void each_file(struct doctor *doctor, const struct volumes *volumes, const char *suffix,
+		      void (*look)(struct doctor *doctor, const struct volumes *volumes,
+				   const char *name))
+{
+	char path[PATH_MAX], name[VOLUME_NAME_MAX];
+	struct dirent *entry;
+	struct error ignored;
+	DIR *dir;
+
+	if (run_dir_path(path, NULL, NULL, &ignored))
+		return;
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (is_file_of(entry->d_name, suffix, name))
+			look(doctor, volumes, name);
+	if (dir)
+		closedir(dir);
+}
+
 void doctor_volumes(struct doctor *doctor)
 {
 	struct volumes volumes;
 	struct error error;
 
 	doctor->section = "volumes";
+	each_file(doctor, NULL, ".sock", check_killed); /* reading them removes it */
 	if (volumes_read(&volumes, &error)) {
 		if (error.code != EXIT_PRIVILEGE || doctor->counts[FINDING_PROBLEM] == 0)
 			doctor_failed(doctor, FINDING_PROBLEM, "volumes", &error);
@@ -95,5 +161,6 @@ void doctor_volumes(struct doctor *doctor)
 	volumes_add_left(&volumes);
 	for (unsigned i = 0; i < volumes.n; i++)
 		check_volume(doctor, volumes_get(&volumes, i));
+	each_file(doctor, &volumes, ".fence", check_unproven);
 	volumes_release(&volumes);
 }

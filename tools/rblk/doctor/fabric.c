@@ -6,11 +6,15 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "tools/rblk/doctor/doctor.h"
 #include "transport/fabric.h"
 
@@ -185,6 +189,49 @@ static void each_device(struct doctor *doctor, unsigned *n_devices, unsigned *n_
 		closedir(dir);
 }
 
+/* By a socket, because /sys may be that of another network namespace. 0: unknown. */
+static int mtu_of(const char *interface)
+{
+	_autoclose_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {0};
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
+	return fd >= 0 && ioctl(fd, SIOCGIFMTU, &request) == 0 ? request.ifr_mtu : 0;
+}
+
+/* Both sides must have the same: softrdma refuses a connection with larger packets. */
+static void check_roce(struct doctor *doctor)
+{
+	struct if_nameindex *list = if_nameindex();
+
+	doctor_found(doctor, FINDING_OK, "roce", NULL,
+		     "other hosts are reached by UDP port 4791, which no firewall may drop");
+	for (unsigned i = 0; list && list[i].if_index; i++) {
+		int mtu = strcmp(list[i].if_name, "lo") ? mtu_of(list[i].if_name) : 0;
+
+		if (mtu)
+			doctor_found(doctor, FINDING_OK, "roce_mtu", NULL,
+				     "%s has %d; the target's interface needs the same",
+				     list[i].if_name, mtu);
+	}
+	if (list)
+		if_freenameindex(list);
+}
+
+/* Which machines it reaches is what its user has to know. */
+static void check_software(struct doctor *doctor, bool has_device)
+{
+	bool is_roce = fabric_kind() == FABRIC_SOFT_ROCE;
+
+	doctor_found(doctor, FINDING_OK, "software_provider",
+		     is_roce ? NULL : "--fabric soft-roce reaches other hosts",
+		     "in use%s; its timings are not those of RDMA%s",
+		     has_device ? "" : ", because there is no RDMA device",
+		     is_roce ? "" : ", and it reaches this machine only");
+	if (is_roce)
+		check_roce(doctor);
+}
+
 void doctor_fabric(struct doctor *doctor)
 {
 	unsigned n_devices = 0, n_good = 0;
@@ -199,9 +246,7 @@ void doctor_fabric(struct doctor *doctor)
 				     "no port can be used");
 	}
 	if (fabric_is_soft())
-		doctor_found(doctor, FINDING_OK, "software_provider", NULL,
-			     "in use%s; its timings are not those of RDMA",
-			     n_devices ? "" : ", because there is no RDMA device");
+		check_software(doctor, n_devices > 0);
 	else if (!n_devices)
 		doctor_found(doctor, FINDING_PROBLEM, "rdma_devices",
 			     "install softrdma; or: rdma link add rxe0 type rxe netdev INTERFACE",

@@ -28,20 +28,36 @@ struct visit {
 
 /* ---- discovery ---- */
 
+/* A subsystem has a record for each of its portals. */
+static unsigned count_subsystems(const struct discover_result *result)
+{
+	unsigned n = 0, k;
+
+	for (unsigned i = 0; i < result->n_records; i++) {
+		if (result->records[i].subtype != SUBTYPE_SUBSYSTEM)
+			continue;
+		for (k = 0; k < i; k++)
+			if (result->records[k].subtype == SUBTYPE_SUBSYSTEM &&
+			    !strcmp(result->records[k].subnqn, result->records[i].subnqn))
+				break;
+		n += k == i;
+	}
+	return n;
+}
+
 /* Returns whether the target answered. A target lists only what this host may use, so an empty list
  * is nearly always an allow list that has another name. */
 static bool check_discovery(struct doctor *doctor, const struct volume_config *config)
 {
 	struct discover_result result = {0};
 	struct error error;
-	unsigned n = 0;
+	unsigned n;
 
 	if (discover(config, &result, &error) < 0) {
 		doctor_failed(doctor, FINDING_PROBLEM, "target_answers", &error);
 		return false;
 	}
-	for (unsigned i = 0; i < result.n_records; i++)
-		n += result.records[i].subtype == SUBTYPE_SUBSYSTEM;
+	n = count_subsystems(&result);
 	discover_result_release(&result);
 	doctor_found(doctor, n ? FINDING_OK : FINDING_PROBLEM, "target_answers",
 		     n ? NULL : "allow this host NQN in the target's configuration (allow_hosts)",

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 void error_set_list(struct error *error, enum exit_code code, const char *hint, const char *fmt,
 		    va_list ap)
 {
 	error->code = code;
+	error->at_ns = clock_ns();
 	vsnprintf(error->message, sizeof(error->message), fmt, ap);
 	snprintf(error->hint, sizeof(error->hint), "%s", hint ? hint : "");
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdint.h>
 
 /* Exit codes of all programs, and the "code" of every failure in JSON. docs/CONVENTIONS.md. */
 enum exit_code {
@@ -40,6 +41,7 @@ struct error {
 	enum exit_code code; /* exit code of a program that ends with this failure */
 	char message[ERROR_MESSAGE_MAX];
 	char hint[ERROR_HINT_MAX];
+	uint64_t at_ns; /* clock_ns() when it was filled; 0: unknown */
 };
 
 /* Fills all of *error. hint may be NULL or "". No argument may point into *error. */

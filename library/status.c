@@ -52,6 +52,7 @@ static void add_error(struct json_object *o, const struct error *error)
 	add_string(e, "message", text);
 	options_to_public(text, sizeof(text), error->hint);
 	add_string(e, "hint", text);
+	add_number(e, "age_s", error->at_ns ? (clock_ns() - error->at_ns) / NSEC_PER_SEC : 0);
 	json_add(o, "last_error", e);
 }
 

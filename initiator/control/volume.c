@@ -225,6 +225,7 @@ static void get_path(struct path *path, struct volume_path_status *status)
 		.cntlid = c->cntlid,
 		.n_commands = path->n_answered,
 		.n_losses = path->n_lost,
+		.has_unflushed = volume_path_has_unflushed(path),
 		.last_error = path->last_error,
 	};
 	if (c->domain.device)
@@ -304,7 +305,8 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 	for_each_path(path, volume)
 	{
 		get_path(path, &status.paths[status.n_paths]);
-		status.n_in_flight += status.paths[status.n_paths++].n_in_flight;
+		status.n_in_flight += status.paths[status.n_paths].n_in_flight;
+		status.has_unflushed |= status.paths[status.n_paths++].has_unflushed;
 	}
 	list_for_each (node, &volume->queues) {
 		struct volume_queue *queue = list_entry(node, struct volume_queue, node);

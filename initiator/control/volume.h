@@ -53,6 +53,7 @@ struct volume_status {
 	uint64_t backed_bytes; /* of the slabs: what is in use, and registered while connected */
 	uint64_t n_held;       /* I/O waiting for the association */
 	uint64_t n_in_flight;
+	bool has_unflushed; /* on any path */
 	/* with memory windows: keys that the target invalidated with its answer, or rblk did */
 	uint64_t n_invalidated, n_revoked;
 	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */

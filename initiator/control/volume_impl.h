@@ -112,6 +112,8 @@ const char *volume_by_path(const struct path *path, char text[VOLUME_BY_PATH_MAX
 
 /* Those of the configuration. 0 or -ENOMEM. */
 int volume_make_paths(struct volume *volume);
+/* The path has acknowledged writes that no Flush covers. */
+bool volume_path_has_unflushed(const struct path *path);
 void volume_free_paths(struct volume *volume);
 /* The lane of the path in this queue. 0 or -ENOMEM. */
 int volume_make_lane(struct volume_queue *queue, struct path *path);

@@ -98,12 +98,12 @@ static void free_path(struct path *path)
 	free(path);
 }
 
-static bool is_covered(const struct path *path)
+bool volume_path_has_unflushed(const struct path *path)
 {
 	const struct unflushed *unflushed = &path->volume->unflushed;
 
-	return unflushed_is_covered(unflushed, path->index,
-				    unflushed_number(unflushed, path->index));
+	return !unflushed_is_covered(unflushed, path->index,
+				     unflushed_number(unflushed, path->index));
 }
 
 /* IDLE, and no attempt follows. */
@@ -113,7 +113,7 @@ static void on_gone(struct loop_call *call)
 	struct volume *volume = path->volume;
 	char address[ADDR_STRING_MAX];
 
-	if (!is_covered(path))
+	if (volume_path_has_unflushed(path))
 		log_warn(
 			VOLUME_FMT
 			": %s had acknowledged writes that were not flushed, and is no path any more",
@@ -312,7 +312,7 @@ enum volume_departure volume_path_go(struct volume *volume, const union addr *ad
 		return DEPARTURE_UNDER_WAY;
 	if (path->phase == PATH_LIVE && !are_quiet(path))
 		return DEPARTURE_WAITS;
-	if (path->phase == PATH_LIVE && !is_covered(path))
+	if (path->phase == PATH_LIVE && volume_path_has_unflushed(path))
 		return DEPARTURE_WANTS_FLUSH;
 	path->wish = PATH_WISH_GO;
 	if (path->phase == PATH_IDLE)

@@ -38,6 +38,7 @@ struct volume_path_status {
 	uint64_t n_commands; /* that it answered */
 	uint64_t latency_ns; /* of small commands, as the policies see it; 0: not measured */
 	uint64_t n_losses;
+	bool has_unflushed; /* it has acknowledged writes that no Flush covers yet */
 	struct error last_error;
 };
 

@@ -107,6 +107,10 @@ static void put_error(struct json_object *to, const char *at, const struct error
 	json_add(o, "code", json_object_new_int((int)error->code));
 	put_string(o, "message", error->message);
 	put_string(o, "hint", error->hint);
+	if (error->at_ns)
+		put_uint(o, "age_s", (clock_ns() - error->at_ns) / NSEC_PER_SEC);
+	else
+		json_add_null(o, "age_s");
 	json_add(to, at, o);
 }
 
@@ -220,6 +224,7 @@ static void put_paths(struct json_object *to, const struct volume_status *status
 		else
 			json_add_null(o, "latency_ns");
 		put_uint(o, "losses", path->n_losses);
+		put_bool(o, "unflushed", path->has_unflushed);
 		put_error(o, "last_error", &path->last_error);
 		json_append(array, o);
 	}
@@ -255,6 +260,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge,
 	put_uint(o, "buffer_bytes_used", status->backed_bytes);
 	put_uint(o, "held", status->n_held);
 	put_uint(o, "in_flight", status->n_in_flight);
+	put_bool(o, "unflushed", status->has_unflushed);
 	put_bool(o, "memory_windows", bridge->config->volume.has_windows);
 	put_uint(o, "keys_invalidated", status->n_invalidated);
 	put_uint(o, "keys_revoked", status->n_revoked);

@@ -62,9 +62,16 @@ static void on_flushed(struct worker *worker, int error)
 	remove_queues(bridge);
 }
 
+/* A target that is away is not waited for where it has nothing to flush. One that answers gets the
+ * flush in any case. */
 static bool needs_flush(const struct bridge *bridge)
 {
-	return bridge->pool.n_workers && !bridge->export.is_read_only;
+	struct volume_status status;
+
+	if (!bridge->pool.n_workers || bridge->export.is_read_only)
+		return false;
+	volume_get_status(bridge->volume, &status);
+	return status.n_paths_live || status.has_unflushed;
 }
 
 void bridge_stop_goes_on(struct bridge *bridge)

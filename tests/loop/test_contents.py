@@ -240,7 +240,36 @@ def expect_block(raw, wanted):
     expect_equal(raw.call(READ, 0, BLOCK), (0, wanted), "the block")
 
 
-CASES = (denial_is_waited_for, subsystem_is_waited_for, denial_can_be_the_end, failed_volume_is_opened_again,
+def nothing_to_flush(scratch):
+    """A volume whose writes are flushed, or that has none, needs no target to be detached; another one does."""
+    target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', 16 << 20)}"])
+    for writes, flushes in ((False, False), (True, True), (True, False)):
+        volume = Volume(target, 1)
+        raw = client(volume)
+        if writes:
+            expect_equal(raw.call(WRITE, 0, BLOCK, payload=b"x" * BLOCK)[0], 0, "write")
+        if flushes:
+            expect_equal(raw.call(FLUSH)[0], 0, "flush")
+        raw.close()
+        is_unflushed = writes and not flushes
+        expect_equal(volume.status()["unflushed"], is_unflushed, f"writes {writes}, flushes {flushes}")
+        target.kill()
+        wait_until(lambda: volume.status()["state"] == "reconnecting", "the volume has noticed")
+        expect(volume.status()["last_error"]["age_s"] >= 0, "age of the last error")
+        done = rblk(scratch, "detach", volume.name, check=False)
+        expect_equal(done.returncode, UNREACHABLE if is_unflushed else 0, done.stderr)
+        log = os.path.join(scratch.env["RBLK_RUN_DIR"], "volumes", f"{volume.name}.log")
+        if not is_unflushed:
+            with open(log, encoding="utf-8") as f:
+                expect("did not answer for 10 s" not in f.read(), "it waited for the target")
+        target.start()
+    wait_until(lambda: volume.status()["state"] == "live", "the volume is live again")
+    wait_until(lambda: " ago)" in rblk(scratch, "status", volume.name).stdout, "the last error has an age")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+CASES = (nothing_to_flush, denial_is_waited_for, subsystem_is_waited_for, denial_can_be_the_end, failed_volume_is_opened_again,
          namespace_that_comes_back, memory_after_a_restart, memory_that_lasts, memory_that_was_removed, flush_is_always_sent)
 run_cases([(case.__name__.replace("_", " "), case) for case in CASES
            if len(sys.argv) < 2 or sys.argv[1] in case.__name__])

@@ -284,6 +284,28 @@ def lost_path_removed(scratch):
         expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def lost_path_with_writes(scratch):
+    """A target that is lost had acknowledged a write: to remove its path says that it may be gone."""
+    pair_of = pair(scratch)
+    volume = Volume(pair_of[0], 1, None, "--path", pair_of[1].address)
+    wait_paths(volume, 2)
+    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", "h.pwrite(b'x' * 4096, 0)")
+    unflushed = [path["address"] for path in paths(volume) if path["unflushed"]]
+    expect_equal(len(unflushed), 1, "paths with the write")
+    lost, other = pair_of if pair_of[0].address == unflushed[0] else pair_of[::-1]
+    lost.kill()
+    wait_paths(volume, 1)
+    done = change(volume, "remove", lost.address)
+    expect(f"note: {lost.address} has acknowledged writes that were not flushed" in done.stderr, done.stderr)
+    lost.start()
+    expect_equal(change(volume, "add", lost.address).stderr, "", "add")
+    other.kill()
+    wait_paths(volume, 1)
+    expect_equal(change(volume, "remove", other.address).stderr, "", "without such writes")
+    volume.detach()
+    expect_equal(lost.stop(), 0, "exit status of rblkd")
+
+
 def dead(scratch):
     """A target dies with a write in flight, and does not come back: an administrator's word lets the write go on."""
     left, right = pair(scratch)
@@ -334,6 +356,7 @@ run_cases([
     ("added and removed under load", added_and_removed),
     ("a path is flushed before it goes", flushed_first),
     ("a lost path is removed", lost_path_removed),
+    ("a lost path with writes that were not flushed", lost_path_with_writes),
     ("a dead target", dead),
     ("mistakes of adding and removing", mistakes),
 ])

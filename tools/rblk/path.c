@@ -145,14 +145,34 @@ static int add(const struct change *change, struct json_object **ret_status, str
 
 /* ---- remove ---- */
 
+/* Before it goes: a target that is lost cannot flush what it has acknowledged. */
+static bool leaves_unflushed(struct json_object *status, const char *address)
+{
+	struct json_object *path = find_path(status, address), *unflushed = NULL;
+
+	return path && strcmp(json_text(path, "state"), "live") != 0 &&
+	       json_object_object_get_ex(path, "unflushed", &unflushed) &&
+	       json_object_get_boolean(unflushed);
+}
+
 /* 0 when the path is gone. The volume process goes on by itself if this gives up waiting. */
 static int remove_path(const struct change *change, struct json_object **ret_status,
 		       struct error *error)
 {
-	int code = call(change, change->method, ret_status, error);
+	struct json_object *before = NULL;
+	bool is_unflushed;
+	int code = call(change, "status", &before, error);
 
+	is_unflushed = code == 0 && leaves_unflushed(before, change->address);
+	json_object_put(before);
+	if (code == 0)
+		code = call(change, change->method, ret_status, error);
 	if (code == 0)
 		code = wait_until(change, "", ret_status, error);
+	if (code == 0 && is_unflushed && change->output == OUTPUT_TABLE)
+		fprintf(stderr,
+			"%s: note: %s has acknowledged writes that were not flushed: they are lost if it lost power\n",
+			change->program, change->address);
 	if (code || !find_path(*ret_status, change->address))
 		return code;
 	error_set(error, EXIT_BUSY, "it goes by itself then; see `rblk status`",

@@ -141,6 +141,18 @@ static void print_paths(struct json_object *status)
 	}
 }
 
+/* It stays after the connection is back, so its age tells old from new. */
+static void print_last_error(struct json_object *error)
+{
+	uint64_t age_s = json_number(error, "age_s");
+	char text[1200], age[UNITS_MAX];
+
+	snprintf(text, sizeof(text), "%s%s%s%s", json_text(error, "message"), age_s ? " (" : "",
+		 age_s ? units_format_duration(age, age_s * NSEC_PER_SEC) : "",
+		 age_s ? " ago)" : "");
+	print_text("last error", text);
+}
+
 /* What the volume is connected to, and what becomes of its I/O if the target stays away. */
 static void print_association(struct json_object *status)
 {
@@ -173,7 +185,7 @@ static void print_association(struct json_object *status)
 	print_seconds(status, "gives up after", "ctrl_loss_tmo_s", "never");
 	print_seconds(status, "gives up in", "gives_up_in_s", "");
 	if (json_object_object_get_ex(status, "last_error", &error) && error)
-		print_text("last error", json_text(error, "message"));
+		print_last_error(error);
 	print_io_errors(status);
 }
 

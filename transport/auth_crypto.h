@@ -50,6 +50,10 @@ struct auth_proof {
 /* Computes a response of auth_hash_bytes(proof->hash) bytes. 0 or -EIO. */
 int auth_respond(const struct auth_proof *proof, uint8_t ret_response[AUTH_HASH_MAX]);
 
+/* A number by which two secrets are compared that are not kept: that of another secret differs. It
+ * tells nothing about the secret. Never 0; 0 is no secret. */
+uint64_t auth_key_mark(const struct auth_key *key);
+
 /* Compares in a time that does not depend on the contents. */
 bool auth_is_equal(const uint8_t *a, const uint8_t *b, unsigned n);
 /* 0 or -EIO. */

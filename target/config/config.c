@@ -59,3 +59,49 @@ void config_release(struct target_config *config)
 {
 	conf_release(&config_schema, config);
 }
+
+/* ---- looking up ----------------------------------------------------------------------------- */
+
+const char *config_host_nqn(const struct target_config *config, const char *name)
+{
+	const struct config_host *hosts = config->hosts.items;
+
+	for (unsigned i = 0; i < config->hosts.n; i++)
+		if (!strcmp(hosts[i].name, name))
+			return hosts[i].nqn;
+	return name;
+}
+
+bool config_allows(const struct target_config *config, const struct config_subsystem *subsystem,
+		   const char *hostnqn)
+{
+	const struct config_name *names = subsystem->allow_hosts.items;
+
+	if (subsystem->allows_any_host)
+		return true;
+	for (unsigned i = 0; i < subsystem->allow_hosts.n; i++)
+		if (!strcmp(config_host_nqn(config, names[i].name), hostnqn))
+			return true;
+	return false;
+}
+
+const struct config_subsystem *config_find_subsystem(const struct target_config *config,
+						     const char *subnqn)
+{
+	const struct config_subsystem *subsystems = config->subsystems.items;
+
+	for (unsigned i = 0; i < config->subsystems.n; i++)
+		if (!strcmp(subsystems[i].nqn, subnqn))
+			return &subsystems[i];
+	return NULL;
+}
+
+const struct config_host *config_find_host(const struct target_config *config, const char *hostnqn)
+{
+	const struct config_host *hosts = config->hosts.items;
+
+	for (unsigned i = 0; i < config->hosts.n; i++)
+		if (!strcmp(hosts[i].nqn, hostnqn))
+			return &hosts[i];
+	return NULL;
+}

@@ -101,6 +101,15 @@ int config_look(const char *path, struct target_config *config, FILE *out, struc
 void config_release(struct target_config *config);
 /* check.c: checks across keys. Errors go to conf, warnings to out. */
 void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);
+/* The NQN of a host that allow_hosts names: by its name in hosts, or by the NQN itself. */
+const char *config_host_nqn(const struct target_config *config, const char *name);
+/* Whether the configuration allows the host to use the subsystem. */
+bool config_allows(const struct target_config *config, const struct config_subsystem *subsystem,
+		   const char *hostnqn);
+/* NULL: there is none. */
+const struct config_subsystem *config_find_subsystem(const struct target_config *config,
+						     const char *subnqn);
+const struct config_host *config_find_host(const struct target_config *config, const char *hostnqn);
 /* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,

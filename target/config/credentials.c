@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "target/config/credentials.h"
+#include "transport/auth_crypto.h"
 
 /* The first choice is the cheapest good one; any group precedes none. */
 static const uint8_t default_hashes[] = {NVMF_HASH_SHA256, NVMF_HASH_SHA384, NVMF_HASH_SHA512};
@@ -96,4 +97,25 @@ const struct credentials *credentials_find(const struct credentials_list *list, 
 		if (!strcmp(list->items[i].hostnqn, hostnqn))
 			return &list->items[i];
 	return NULL;
+}
+
+bool credentials_accept(const struct credentials *credentials, uint64_t mark)
+{
+	for (unsigned i = 0; i < credentials->n_keys; i++)
+		if (auth_key_mark(&credentials->keys[i]) == mark)
+			return true;
+	return false;
+}
+
+uint64_t credentials_ctrl_mark(const struct credentials *credentials)
+{
+	return credentials->ctrl_key.n ? auth_key_mark(&credentials->ctrl_key) : 0;
+}
+
+bool credentials_are_same(const struct credentials *a, const struct credentials *b)
+{
+	for (unsigned i = 0; i < a->n_keys; i++)
+		if (!credentials_accept(b, auth_key_mark(&a->keys[i])))
+			return false;
+	return a->n_keys == b->n_keys && credentials_ctrl_mark(a) == credentials_ctrl_mark(b);
 }

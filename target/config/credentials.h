@@ -29,6 +29,12 @@ struct credentials_list {
 int credentials_load(const struct target_config *config, struct conf *conf,
 		     struct credentials_list *ret_list);
 void credentials_release(struct credentials_list *list);
+/* Whether the host may prove the secret of that mark (auth_key_mark). */
+bool credentials_accept(const struct credentials *credentials, uint64_t mark);
+/* The mark of our own secret; 0: there is none. */
+uint64_t credentials_ctrl_mark(const struct credentials *credentials);
+/* Whether both hold the same secrets, in any order. */
+bool credentials_are_same(const struct credentials *a, const struct credentials *b);
 /* NULL: this host need not prove its identity. */
 const struct credentials *credentials_find(const struct credentials_list *list,
 					   const char *hostnqn);

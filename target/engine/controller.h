@@ -14,6 +14,7 @@
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 #include "target/engine/target.h"
+#include "target/engine/uses.h"
 #include "target/export/health/event_log.h"
 
 enum {
@@ -77,7 +78,10 @@ struct controller {
 	_Atomic uint64_t last_traffic; /* of any queue (TBKAS), in steps of 100 ms; ticks */
 	_Atomic unsigned n_granted;    /* I/O queues that the host may have */
 	_Atomic unsigned n_io;	       /* I/O queues connected; control writes */
-	struct notice notice;	       /* of changes, for asynchronous events */
+	/* Which secrets its host has proven, and wanted of us: auth_key_mark; 0: none. */
+	_Atomic uint64_t key_mark, ctrl_key_mark;
+	struct uses uses;     /* namespaces that its commands have named */
+	struct notice notice; /* of changes, for asynchronous events */
 	struct controller_fencing fencing;
 	pthread_mutex_t errors_lock; /* protects the two fields below; a leaf, held for a copy */
 	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: failed commands */

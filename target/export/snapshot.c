@@ -208,17 +208,7 @@ static void add_namespaces(struct builder *b, const struct config_subsystem *con
 	      compare_nsid);
 }
 
-/* An allowed host is a name or an NQN; config_check has checked that the name exists. */
-static const char *find_host(const struct target_config *config, const char *name)
-{
-	const struct config_host *hosts = config->hosts.items;
-
-	for (unsigned i = 0; i < config->hosts.n; i++)
-		if (!strcmp(hosts[i].name, name))
-			return hosts[i].nqn;
-	return name;
-}
-
+/* config_check has checked that each name exists. */
 static void add_hosts(struct builder *b, const struct config_subsystem *config,
 		      struct subsystem *subsystem)
 {
@@ -232,7 +222,7 @@ static void add_hosts(struct builder *b, const struct config_subsystem *config,
 	}
 	for (unsigned i = 0; i < config->allow_hosts.n; i++)
 		snprintf(subsystem->hosts[subsystem->n_hosts++], sizeof(*subsystem->hosts), "%s",
-			 find_host(b->config, names[i].name));
+			 config_host_nqn(b->config, names[i].name));
 }
 
 static_assert((unsigned)PORTALS_MAX <= 32, "struct subsystem, portal_mask");

@@ -2,6 +2,7 @@
 """DH-HMAC-CHAP, by hosts and by targets: right, wrong and missing secrets, each hash and group, a
 changed secret, and no secret in any log."""
 
+import json
 import os
 import sys
 
@@ -150,6 +151,13 @@ def apply(target):
     run(RBLKCTL, "apply", "--socket", target.control)
 
 
+def secrets_lost(target):
+    """What diff says of other contents of the files: (key, host, why) of each loss."""
+    report = json.loads(run(RBLKCTL, "diff", "--socket", target.control, "-o", "json").stdout)
+    expect_equal([(c["what"], c["name"], c["key"]) for c in report["changes"]], [("host", "h", "secrets")], "changes")
+    return [(c["key"], loss["host"], loss["reason"]) for c in report["changes"] for loss in c["losses"]]
+
+
 def changed_while_it_runs(scratch):
     """rblkctl apply reads the secrets again; a connected host stays connected, under load."""
     old, new = make_key(scratch, "old"), make_key(scratch, "new")
@@ -161,8 +169,12 @@ def changed_while_it_runs(scratch):
                      *VERIFY)
     wait_until(lambda: find_key(volume.status(), "queues_live") == 1, "fio's queue is live")
     write_keys(theirs, text_of(new), text_of(old))
+    expect_equal(secrets_lost(target), [], "both secrets are accepted")
     apply(target)
     write_keys(theirs, text_of(new))
+    expect_equal(secrets_lost(target), [("secrets", HOST, "it has proven another secret")], "the old one is gone")
+    done = run(RBLKCTL, "apply", "--if-unused", "--socket", target.control, check=False)
+    expect_equal(done.returncode, BUSY, "exit status of apply --if-unused: " + done.stderr)
     apply(target)
     out = load.communicate(timeout=600)[0]
     expect_equal(load.returncode, 0, "exit status of fio: " + out[-500:])

@@ -360,6 +360,98 @@ def names_users(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def losses(target, *pairs):
+    """What diff says of the edited file: (what has changed, the object, its host, why) of each loss."""
+    with open(target.config, encoding="utf-8") as f:
+        text = f.read()
+    for old, new in pairs:
+        expect(old in text, f"{old!r} is not in the configuration")
+        text = text.replace(old, new)
+    other = target.scratch.file("other.yaml")
+    with open(other, "w", encoding="utf-8") as f:
+        f.write(text)
+    report = json.loads(ctl(target, "diff", other, "-o", "json").stdout)
+    expect(report["changes"], f"no change by {pairs}")
+    for change in report["changes"]:
+        expect_equal(set(change["hosts"]), {loss["host"] for loss in change["losses"]}, "hosts of a change")
+    return other, [(c["what"] + (" " + c["key"] if c["key"] else ""), loss["object"], loss["host"], loss["reason"])
+                   for c in report["changes"] for loss in c["losses"]]
+
+
+def names_each_loss(scratch):
+    """Each host that loses access or a namespace that it uses is named, by the change that takes it, and no
+    other: one host uses namespace 1 through two portals, the other namespace 2 through one."""
+    second = free_port()
+    p = f"name: p, address: 127.0.0.1, port: {second}"
+    target = Target(scratch, ["nsid: 1, ram: 1MiB", "nsid: 2, ram: 1MiB"],
+                    listen=f"127.0.0.1, port: {second}}}\n  - {{name: q, address: 127.0.0.1",
+                    extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}, {{name: db2, nqn: '{STRANGER}'}}]",
+                    subsystem_extra="allow_hosts: [db1, db2]\n    ana_groups: [{id: 1}]")
+    q = f"name: q, address: 127.0.0.1, port: {target.port}"
+    one = Volume(target, 1, "one", "--hostnqn", HOST, "--find-paths")
+    done = rblk(scratch, "attach", f"{NQN}@127.0.0.1:{second}", "--ns", "2", "--name", "two", "--frontend", "socket",
+                "--hostnqn", STRANGER)
+    expect(done.stdout, "attached")
+    wait_until(lambda: [p["queue_pairs"] for p in target.list("portals")["portals"]] == [4, 2], "three paths")
+    run(RBLKCTL, "gen-key", "--file", scratch.file("key"))
+    ns1, ns2, subsystem = f"namespace {NQN}/1", f"namespace {NQN}/2", f"subsystem {NQN}"
+    denied, closed = "no longer allowed", "no path is left"
+    for pairs, wanted in (
+            ([("      - {nsid: 1, ram: 1MiB}\n", "")], [("namespace", ns1, HOST, None)]),
+            ([("      - {nsid: 2, ram: 1MiB}\n", "")], [("namespace", ns2, STRANGER, None)]),
+            ([("[db1, db2]", "[db1]")], [("allow_hosts", subsystem, STRANGER, denied)]),
+            ([("[db1, db2]", f"[db1, '{STRANGER}']")], []),
+            ([("allow_hosts: [db1, db2]", "allow_any_host: true")], []),
+            ([(STRANGER, STRANGER + "x")], [("host nqn", subsystem, STRANGER, denied)]),
+            ([("name: db2", "name: db3"), ("[db1, db2]", "[db1, db3]")], []),
+            ([(f"  - {{{q}}}\n", "")], []),
+            ([(f"  - {{{p}}}\n", "")], [("portal", "portal p", STRANGER, None)]),
+            ([(p, p.replace("name: p", "name: r"))], []),
+            ([(p, p.replace("127.0.0.1", "0.0.0.0"))], []),
+            ([(p, p.replace(str(second), str(free_port())))], [("portal port", "portal p", STRANGER, None)]),
+            ([("allow_hosts", "portals: [q]\n    allow_hosts")], [("portals", "portal p", STRANGER, None)]),
+            ([("{id: 1}", "{id: 1, state: inaccessible}")],
+             [("ANA group state", ns1, HOST, closed), ("ANA group state", ns2, STRANGER, closed)]),
+            ([("{id: 1}", "{id: 1, portals: [{portal: q, state: inaccessible}]}")], []),
+            ([("{id: 1}", "{id: 1, portals: [{portal: p, state: persistent_loss}]}")],
+             [("portal of an ANA group", ns2, STRANGER, closed)]),
+            ([("{id: 1}", "{id: 1}, {id: 2, state: inaccessible}"), ("nsid: 1, ram: 1MiB", "nsid: 1, ram: 1MiB, ana_group: 2")],
+             [("namespace ana_group", ns1, HOST, closed)]),
+            ([(f"nqn: '{HOST}'", f"nqn: '{HOST}', dhchap_key_file: {scratch.file('key')}")],
+             [("host dhchap_key_file", subsystem, HOST, "it must prove its identity")]),
+            ([(f"nqn: {NQN}", f"nqn: {OTHER}")],
+             [("subsystem", subsystem, HOST, None), ("subsystem", subsystem, STRANGER, None),
+              ("namespace", ns1, HOST, None), ("namespace", ns2, STRANGER, None)])):
+        other, found = losses(target, *pairs)
+        expect_equal(sorted(found, key=str), sorted(wanted, key=str), f"losses by {pairs}")
+        if wanted:
+            done = ctl(target, "apply", "--if-unused", other, status=BUSY)
+            expect("is in use by host" in done.stderr and "nothing was changed" in done.stderr, done.stderr)
+    expect(one.is_live(), "nothing was changed")
+    edit(target, ("[db1, db2]", "[db1]"))
+    done = ctl(target, "apply", "--quiet")
+    expect_equal(done.stderr, f"warning: {subsystem} was in use by host {STRANGER} ({denied})\n", "apply --quiet")
+    expect(f"{subsystem} was taken away from host {STRANGER}, which used it: {denied}" in target.read_log(),
+           target.read_log())
+    rblk(scratch, "detach", "two", "--force")
+    one.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def names_who_was_any_host(scratch):
+    """A subsystem was open to any host, and is so no longer."""
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    volume = Volume(target, 1, "used", "--hostnqn", HOST)
+    edit(target, ("allow_any_host: true", f"allow_hosts: ['{STRANGER}']"))
+    wanted = f"subsystem {NQN} is in use by host {HOST} (no longer allowed)"
+    expect_equal(ctl(target, "diff").stderr, f"warning: {wanted}\n", "diff")
+    one_error(ctl(target, "apply", "--if-unused", status=BUSY), f"{wanted}: nothing was changed")
+    expect(volume.is_live(), "nothing was changed")
+    volume.detach()
+    ctl(target, "apply", "--if-unused")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
     ("a namespace grows", grows),
     ("a changed file is shown and applied", shows_and_applies),
@@ -370,6 +462,8 @@ CASES = [
     ("a portal is drained", drains),
     ("a portal that was moved is drained", drains_what_was_moved),
     ("hosts that lose something are named", names_users),
+    ("each loss is named, and no other", names_each_loss),
+    ("any host, and then a list", names_who_was_any_host),
 ]
 
 if __name__ == "__main__":

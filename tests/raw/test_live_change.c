@@ -272,6 +272,50 @@ static uint64_t count_commands(void)
 	return n;
 }
 
+/* How often the removal of a namespace takes it from a host, as diff shows it. */
+static unsigned count_losses(const char *nsid)
+{
+	struct json_object *result = NULL, *changes;
+	struct error error;
+	unsigned n = 0;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sock", d.folder);
+	edit_config(nsid, "#");
+	assert_int_equal(rpc_call(path, "diff", NULL, PATIENCE_MS, &result, &error), 0);
+	uncomment_config();
+	changes = json_object_object_get(result, "changes");
+	assert_int_equal(json_object_array_length(changes), 1);
+	for (size_t i = 0; i < json_object_array_length(changes); i++)
+		n += (unsigned)json_object_array_length(
+			json_object_object_get(json_object_array_get_idx(changes, i), "losses"));
+	json_object_put(result);
+	return n;
+}
+
+/* A host uses the namespaces that its commands name, until these are removed. */
+static void uses_what_its_commands_name(void **state)
+{
+	struct raw_host h;
+
+	raw_host_open(&h, d.port);
+	assert_int_equal(count_losses("nsid: 3"), 0);
+	identify_blocks(&h.admin, DAEMON_READ_ONLY);
+	assert_int_equal(count_losses("nsid: 3"), 1);
+	assert_int_equal(count_losses("nsid: 4"), 0);
+	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_BIG_RAM, 0, 1, 4096), NVME_OK);
+	assert_int_equal(count_losses("nsid: 4"), 1);
+	edit_config("nsid: 4", "#");
+	apply();
+	uncomment_config();
+	apply();
+	assert_int_equal(count_losses("nsid: 4"), 0);
+	assert_int_equal(count_losses("nsid: 3"), 1);
+	raw_host_close(&h);
+	daemon_wait_empty(&d);
+	assert_int_equal(count_losses("nsid: 3"), 0);
+}
+
 /* The daemon has buffers for 8 MiB: some commands have only been parsed when their namespace is
  * removed. */
 static void finishes_what_a_removed_namespace_has(void **state)
@@ -366,6 +410,7 @@ int main(void)
 		cmocka_unit_test(hears_that_a_file_has_grown),
 		cmocka_unit_test(is_told_of_less_only_by_force),
 		cmocka_unit_test(hears_of_namespaces_that_come_and_go),
+		cmocka_unit_test(uses_what_its_commands_name),
 		cmocka_unit_test(finishes_what_a_removed_namespace_has),
 		cmocka_unit_test(discovery_hears_of_subsystems),
 		cmocka_unit_test(refuses_what_makes_no_sense),

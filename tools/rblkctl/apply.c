@@ -82,18 +82,24 @@ static void print_messages(struct json_object *messages)
 			json_object_get_string(json_object_array_get_idx(messages, i)));
 }
 
+static void print_loss(struct json_object *loss, bool is_applied)
+{
+	bool has_reason = answer_member(loss, "reason");
+
+	fprintf(stderr, "warning: %s %s in use by host %s%s%s%s\n", answer_string(loss, "object"),
+		is_applied ? "was" : "is", answer_string(loss, "host"), has_reason ? " (" : "",
+		has_reason ? answer_string(loss, "reason") : "", has_reason ? ")" : "");
+}
+
 /* The connected hosts that lose something: an administrator has to know them. */
-static void print_users(struct json_object *changes, bool is_applied)
+static void print_losses(struct json_object *changes, bool is_applied)
 {
 	for (size_t i = 0; i < json_object_array_length(changes); i++) {
 		struct json_object *change = json_object_array_get_idx(changes, i);
-		struct json_object *hosts = answer_member(change, "hosts");
+		struct json_object *losses = answer_member(change, "losses");
 
-		for (size_t j = 0; hosts && j < json_object_array_length(hosts); j++)
-			fprintf(stderr, "warning: %s %s %s in use by host %s\n",
-				answer_string(change, "what"), answer_string(change, "name"),
-				is_applied ? "was" : "is",
-				json_object_get_string(json_object_array_get_idx(hosts, j)));
+		for (size_t j = 0; losses && j < json_object_array_length(losses); j++)
+			print_loss(json_object_array_get_idx(losses, j), is_applied);
 	}
 }
 
@@ -144,7 +150,7 @@ static void print_report(const char *program, struct json_object *report)
 	print_messages(answer_member(report, "messages"));
 	if (n && !args.is_quiet)
 		print_changes(changes);
-	print_users(changes, answer_bool(report, "applied"));
+	print_losses(changes, answer_bool(report, "applied"));
 	if (!answer_member(report, "refusal"))
 		print_fixed(changes);
 	print_outcome(program, report, n);

@@ -108,11 +108,19 @@ static void on_refused(struct connection *c)
 			       queue->qid, c->proof.session->why);
 }
 
+static void note_secrets(struct controller *controller, const struct auth_session *session)
+{
+	atomic_store(&controller->key_mark, session->key_mark);
+	atomic_store(&controller->ctrl_key_mark, session->ctrl_key_mark);
+}
+
 static void on_success(struct connection *c)
 {
 	struct queue *queue = c->queue;
-	const struct controller *controller = queue->controller;
+	struct controller *controller = queue->controller;
 
+	if (queue->qid == 0)
+		note_secrets(controller, c->proof.session);
 	c->proof.n_refusals = c->proof.n_negotiations = 0;
 	queue_set_access(queue, QUEUE_CONNECTED, controller->host);
 	if (queue->qid == 0 && c->proof.session->has_used_second_key)

@@ -139,6 +139,7 @@ static bool is_host_right(struct auth_session *s, const struct auth_reply *reply
 		    auth_is_equal(wanted, reply->response, auth_hash_bytes(s->hash))) {
 			is_right = true;
 			s->has_used_second_key = i > 0;
+			s->key_mark = auth_key_mark(proof.key);
 		}
 	}
 	auth_wipe(wanted, sizeof(wanted));
@@ -151,6 +152,7 @@ static enum auth_outcome write_success1(struct auth_session *s, const struct aut
 	uint8_t response[AUTH_HASH_MAX];
 
 	s->must_prove_us = reply->has_challenge;
+	s->ctrl_key_mark = reply->has_challenge ? auth_key_mark(&s->credentials.ctrl_key) : 0;
 	if (reply->has_challenge) {
 		proof.is_controllers = true;
 		proof.key = &s->credentials.ctrl_key;

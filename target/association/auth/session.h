@@ -46,7 +46,9 @@ struct auth_session {
 	size_t n_message;
 	bool must_prove_us; /* the host must send a Success2 */
 	bool has_used_second_key;
-	char why[96]; /* of the refusal, for the log: one line without secrets */
+	uint64_t key_mark;	/* of the last proof: auth_key_mark */
+	uint64_t ctrl_key_mark; /* of ours in it; 0: the host did not ask for it */
+	char why[96];		/* of the refusal, for the log: one line without secrets */
 };
 
 /* Before each Negotiate, which starts a new exchange: sets the current keys. NULL: there are none,

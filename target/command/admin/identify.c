@@ -297,6 +297,7 @@ static enum request_state execute_ns(struct request *r)
 	if (!is_possible_nsid(get_le32(r->sqe.nsid)))
 		return request_end(r, NVME_INVALID_NSID | NVME_DNR);
 	if (ns) { /* an inactive one is all zeroes */
+		uses_note(&r->queue->controller->uses, ns->nsid);
 		fill_ns(r->queue->target, ns, r->data);
 		fill_ns_ana(r->queue, ns, r->data);
 	}

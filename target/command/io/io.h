@@ -30,6 +30,7 @@ static inline enum nvme_status io_take_namespace(struct request *r, enum access 
 		if (status != NVME_OK)
 			return status;
 	}
+	uses_note(&r->queue->controller->uses, ns->nsid);
 	request_take_namespace(r, ns);
 	r->pass.access = access;
 	if (access != ACCESS_WRITE)

@@ -45,7 +45,8 @@ struct apply {
 	struct target_config config;	 /* the new one; after the commit the old one */
 	struct snapshot_runtime runtime; /* for it */
 	struct conf *conf;
-	FILE *out; /* writes report->messages */
+	struct credentials_list credentials; /* of the new configuration, until it is compared */
+	FILE *out;			     /* writes report->messages */
 	const struct snapshot *before;
 	struct snapshot *after;
 	struct apply_report *report;
@@ -183,6 +184,37 @@ static bool read_file(struct apply *a, const char *path)
 	return false;
 }
 
+/* Another change that is not in the configuration: a file has other secrets. */
+static void look_at_secrets(struct apply *a, const struct config_host *host)
+{
+	const struct credentials *before = credentials_find(&a->before->credentials, host->nqn);
+	const struct credentials *after = credentials_find(&a->credentials, host->nqn);
+
+	if (!before || !after || credentials_are_same(before, after))
+		return;
+	config_changes_add(&a->report->changes,
+			   &(struct config_change){.kind = CHANGE_VALUE,
+						   .what = "host",
+						   .name = host->name,
+						   .key = "secrets",
+						   .before = "as read",
+						   .after = "other contents of its files",
+						   .is_live = true});
+}
+
+static bool compare_secrets(struct apply *a)
+{
+	const struct config_host *hosts = a->config.hosts.items;
+
+	if (credentials_load(&a->config, a->conf, &a->credentials) < 0) {
+		a->report->error.code = EXIT_CONFIG;
+		return false;
+	}
+	for (unsigned i = 0; i < a->config.hosts.n; i++)
+		look_at_secrets(a, &hosts[i]);
+	return true;
+}
+
 /* "tuning workers": for the message. */
 static bool refuse_fixed(struct apply *a, const struct config_change *change)
 {
@@ -196,12 +228,15 @@ static bool refuse_fixed(struct apply *a, const struct config_change *change)
 static bool compare(struct apply *a)
 {
 	struct config_changes *changes = &a->report->changes;
+	const struct outlook outlook = {a->target, &a->config, &a->credentials};
 
 	if (config_diff(a->target->config, &a->config, changes) < 0)
 		return refuse(a, EXIT_FAILED, "out of memory");
 	if (!config_changes_find_fixed(changes))
 		for_each_kept(a, look_at_size);
-	if (change_users_find(a->target, changes, &a->report->users) < 0)
+	if (!compare_secrets(a))
+		return false;
+	if (change_users_find(&outlook, changes, &a->report->users) < 0)
 		return refuse(a, EXIT_FAILED, "out of memory");
 	return changes->has_failed ? refuse(a, EXIT_FAILED, "out of memory") : true;
 }
@@ -210,11 +245,11 @@ static bool compare(struct apply *a)
 static bool refuse_used(struct apply *a)
 {
 	const struct change_user *user = &a->report->users.items[0];
-	const struct config_change *change = &a->report->changes.items[user->change];
+	const char *why = change_user_reason(user);
 
 	check(a->report->users.n > 0 && user->change < a->report->changes.n);
-	return refuse(a, EXIT_BUSY, "%s %s is in use by host %s: nothing was changed", change->what,
-		      change->name, user->host);
+	return refuse(a, EXIT_BUSY, "%s is in use by host %s%s%s%s: nothing was changed",
+		      user->object, user->host, *why ? " (" : "", why, *why ? ")" : "");
 }
 
 /* ---- preparing ------------------------------------------------------------------------------ */
@@ -297,6 +332,24 @@ static void swap_config(struct target_config *running, struct target_config *oth
 	SWAP(running->subsystems, other->subsystems);
 }
 
+/* A later namespace of that nsid is another one. */
+static void forget_uses(struct target *target, const struct subsystem *before,
+			const struct subsystem *after)
+{
+	for (unsigned i = 0; i < before->n_namespaces; i++) {
+		uint32_t nsid = before->namespaces[i]->nsid;
+
+		if (subsystem_namespace(after, nsid))
+			continue;
+		list_for_each (node, &target->controllers) {
+			struct controller *c = list_entry(node, struct controller, node);
+
+			if (!strcmp(c->subnqn, before->nqn))
+				uses_forget(&c->uses, nsid);
+		}
+	}
+}
+
 /* Notifies the hosts of namespaces of one that are not the same in the other. */
 static void notice_missing(struct target *target, const struct subsystem *one,
 			   const struct subsystem *other)
@@ -322,6 +375,7 @@ static void notice_namespaces(struct apply *a)
 
 		if (!before)
 			continue;
+		forget_uses(a->target, before, after);
 		notice_missing(a->target, after, before);
 		notice_missing(a->target, before, after);
 		notice_paths(a->target, before, after);
@@ -434,6 +488,7 @@ void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		return;
 	}
 	run(&a, path ? path : target->config_path, mode);
+	credentials_release(&a.credentials);
 	config_release(&a.config);
 	conf_free(a.conf);
 	fclose(a.out);
@@ -476,11 +531,12 @@ void apply_log(const char *path, const struct apply_report *report)
 	const struct change_users *users = &report->users;
 
 	for (unsigned i = 0; i < users->n; i++) {
-		const struct config_change *change = &report->changes.items[users->items[i].change];
+		const struct change_user *user = &users->items[i];
+		const char *why = change_user_reason(user);
 
-		log_warn_about(LOG_ABOUT(.host = users->items[i].host),
-			       "%s: %s %s was taken away from host %s, which used it", path,
-			       change->what, change->name, users->items[i].host);
+		log_warn_about(LOG_ABOUT(.host = user->host),
+			       "%s: %s was taken away from host %s, which used it%s%s", path,
+			       user->object, user->host, *why ? ": " : "", why);
 	}
 	log_info("%s: applied, %u change%s", path, report->changes.n,
 		 report->changes.n == 1 ? "" : "s");

@@ -7,14 +7,46 @@
 #include "target/operations/control/apply.h"
 #include "target/operations/control/list.h"
 
-/* The NQNs of hosts that lose what the change takes away. */
-static struct json_object *show_users(const struct change_users *users, unsigned change)
+/* Whether an earlier loss of that change is of the same host. */
+static bool is_seen(const struct change_users *users, unsigned at)
+{
+	for (unsigned i = 0; i < at; i++)
+		if (users->items[i].change == users->items[at].change &&
+		    !strcmp(users->items[i].host, users->items[at].host))
+			return true;
+	return false;
+}
+
+/* The NQNs of hosts that lose something by the change. */
+static struct json_object *show_hosts(const struct change_users *users, unsigned change)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < users->n; i++)
+		if (users->items[i].change == change && !is_seen(users, i))
+			json_append(list, json_object_new_string(users->items[i].host));
+	return list;
+}
+
+static struct json_object *show_loss(const struct change_user *user)
+{
+	struct json_object *o = json_object_new_object();
+	const char *reason = change_user_reason(user);
+
+	control_add_string(o, "host", user->host);
+	control_add_string(o, "object", user->object);
+	control_add_string(o, "reason", *reason ? reason : NULL);
+	return o;
+}
+
+/* What they lose by it. */
+static struct json_object *show_losses(const struct change_users *users, unsigned change)
 {
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < users->n; i++)
 		if (users->items[i].change == change)
-			json_append(list, json_object_new_string(users->items[i].host));
+			json_append(list, show_loss(&users->items[i]));
 	return list;
 }
 
@@ -35,7 +67,8 @@ static struct json_object *show_change(const struct apply_report *report, unsign
 	control_add_string(o, "before", change->kind == CHANGE_ADD ? NULL : change->before);
 	control_add_string(o, "after", change->kind == CHANGE_REMOVE ? NULL : change->after);
 	json_add(o, "live", json_object_new_boolean(change->is_live));
-	json_add(o, "hosts", show_users(&report->users, i));
+	json_add(o, "hosts", show_hosts(&report->users, i));
+	json_add(o, "losses", show_losses(&report->users, i));
 	return o;
 }
 

@@ -56,7 +56,6 @@ TOUCHES = {
     "tests/library/": "lint library",
     "tests/loop/": "lint loop",
     "tests/loop/initiator/": "lint initiator",
-    "tests/model/": "lint model",
     "tests/nbd/": "lint nbd",
     "tests/packaging/": "lint packaging",
     "tests/raw/": "lint raw storm failnth",

@@ -189,7 +189,7 @@ def each_program_is_in_the_gate_or_in_the_deep_run():
     assert not Plan(False, ["dev"], ["loop"]).wants("dev", "loop", {"deep"})
     assert not Plan(False, [], ["loop"]).wants("asan", "loop", set())
     assert not deep.wants("asan", "lint", {"once"}) and not deep.wants("tsan", "unit", {"no-tsan"})
-    for suite in GATE_SUITES | {"ceph", "model", "packaging"}:
+    for suite in GATE_SUITES | {"ceph", "packaging"}:
         for profile in deep.profiles:
             assert deep.wants(profile, suite, {"deep"})
 

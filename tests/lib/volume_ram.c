@@ -34,9 +34,10 @@ struct volume {
 	const struct volume_callbacks *callbacks;
 	void *context;
 	struct volume_info info;
-	struct loop_msg opened, closed, grown;
+	struct loop_msg opened, closed, grown, power_lost;
 	pthread_mutex_t mutex; /* guards bytes */
 	uint8_t *bytes;
+	uint8_t *durable; /* what outlives a loss of power; NULL: all of it does */
 	uint64_t n_bytes, grow_to, slab_bytes, error_at;
 	_Atomic uint64_t size_now; /* info.size_bytes, which I/O threads read */
 	uint64_t delay_ns;
@@ -112,6 +113,21 @@ static void on_signal(int signal)
 	loop_send(the_volume->control, &the_volume->grown);
 }
 
+static void on_power_lost(struct loop_msg *msg)
+{
+	struct volume *volume = container_of(msg, struct volume, power_lost);
+
+	pthread_mutex_lock(&volume->mutex);
+	memcpy(volume->bytes, volume->durable, volume->n_bytes);
+	pthread_mutex_unlock(&volume->mutex);
+	fputs("the volume has lost power\n", stderr);
+}
+
+static void on_power_signal(int signal)
+{
+	loop_send(the_volume->control, &the_volume->power_lost);
+}
+
 static void fill_info(struct volume *volume)
 {
 	volume->info = (struct volume_info){
@@ -140,6 +156,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	volume->context = context;
 	volume->opened.run = on_opened;
 	volume->grown.run = on_grown;
+	volume->power_lost.run = on_power_lost;
 	pthread_mutex_init(&volume->mutex, NULL);
 	fill_info(volume);
 	volume->size_now = volume->info.size_bytes;
@@ -148,12 +165,18 @@ int volume_open(struct loop *control, const struct volume_config *config,
 	volume->bytes = mmap(NULL, volume->n_bytes, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	check(volume->bytes != MAP_FAILED);
+	if (getenv("VOLUME_RAM_CACHE")) {
+		volume->durable = calloc(1, volume->n_bytes);
+		check(volume->durable);
+	}
 	volume->slab_bytes = volume->info.slab_bytes = config->slab_bytes;
 	volume->delay_ns = number("VOLUME_RAM_DELAY_US", 0) * NSEC_PER_USEC;
 	volume->error_at = number("VOLUME_RAM_ERROR_AT", UINT64_MAX);
 	volume->holds = getenv("VOLUME_RAM_HOLD");
 	the_volume = volume;
 	signal(SIGUSR1, on_signal);
+	if (volume->durable)
+		signal(SIGUSR2, on_power_signal);
 	loop_send(control, &volume->opened);
 	*ret_volume = volume;
 	return 0;
@@ -166,6 +189,8 @@ static void on_closed(struct loop_msg *msg)
 	void *context = volume->context;
 
 	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
+	free(volume->durable);
 	munmap(volume->bytes, volume->n_bytes);
 	pthread_mutex_destroy(&volume->mutex);
 	free(volume);
@@ -222,14 +247,29 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 
 /* ---- queues -------------------------------------------------------------------------------- */
 
+static void keep_locked(struct volume *volume, uint64_t offset, uint64_t length)
+{
+	if (volume->durable)
+		memcpy(volume->durable + offset, volume->bytes + offset, length);
+}
+
+static void keep(struct volume *volume, uint64_t offset, uint64_t length)
+{
+	pthread_mutex_lock(&volume->mutex);
+	keep_locked(volume, offset, length);
+	pthread_mutex_unlock(&volume->mutex);
+}
+
 static int run_io(struct volume *volume, struct volume_io *io)
 {
 	uint64_t end = io->offset + io->length;
 
 	check(io->offset % volume->info.block_size == 0);
 	check(io->length % volume->info.block_size == 0);
-	if (io->op == VOLUME_FLUSH)
+	if (io->op == VOLUME_FLUSH) {
+		keep(volume, 0, volume->n_bytes);
 		return 0;
+	}
 	if (end > volume->size_now)
 		return -ENOSPC;
 	if (volume->error_at >= io->offset && volume->error_at < end)
@@ -254,6 +294,8 @@ static int run_io(struct volume *volume, struct volume_io *io)
 		memset(volume->bytes + io->offset, 0, head_end - io->offset);
 		memset(volume->bytes + tail, 0, end - tail);
 	}
+	if (io->is_fua)
+		keep_locked(volume, io->offset, io->length);
 	pthread_mutex_unlock(&volume->mutex);
 	return 0;
 }

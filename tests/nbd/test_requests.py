@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """The transmission phase: every command, its bounds and flags, simple and structured replies."""
 
+import os
+import signal
 import struct
 import threading
 
@@ -8,7 +10,7 @@ from nbd_server import (BLOCK_STATUS, CACHE, CHUNK_DATA, CHUNK_ERROR, CHUNK_ERRO
                         CHUNK_STATUS, DF, EINVAL, EIO, ENOSPC, ENOTSUP, EPERM, FAST_ZERO, FLUSH, FUA,
                         MIB, NO_HOLE, READ, REQ_ONE, TRIM, WRITE, WRITE_ZEROES, Server, expect,
                         expect_equal, pattern)
-from harness import expect_data, run_cases
+from harness import expect_data, run_cases, wait_until
 
 SIZE = 64 * MIB
 
@@ -184,6 +186,40 @@ def case_trim(scratch):
     expect(not raw.flags & 1 << 5, "TRIM is not announced")
     expect_equal(raw.call(TRIM, 0, 4096)[0], EINVAL, "trim")
     server.stop()
+
+
+def lose_power(server):
+    """The volume forgets what nothing has made durable."""
+    said = "the volume has lost power"
+    n = server.read_log().count(said)
+    os.kill(server.process.pid, signal.SIGUSR2)
+    wait_until(lambda: server.read_log().count(said) > n, said)
+
+
+def case_what_outlives_the_power(scratch):
+    """Each change with FUA does, and each without, only if a flush follows; whole blocks and pieces
+    of them, over a volume with Write Zeroes and one without."""
+    old = pattern(128 << 10, 1)
+    new = pattern(128 << 10, 2)
+    changes = ((WRITE, 8192, 65536), (WRITE, 1234, 5678), (WRITE, 4095, 2), (WRITE_ZEROES, 4096, 32768),
+               (WRITE_ZEROES, 4000, 9000), (WRITE_ZEROES, 5000, 100), (TRIM, 8192, 16384))
+    for environment in ({}, {"NO_ZEROES": 1}):
+        server = Server(scratch, SIZE=MIB, MAX_IO=16384, CACHE=1, **environment)
+        raw = server.go()
+        for command, offset, length in changes:
+            end = offset + length
+            changed = old[:offset] + (new[offset:end] if command == WRITE else bytes(length)) + old[end:]
+            for flags, must_flush, wanted in ((FUA, False, changed), (0, True, changed), (0, False, old)):
+                expect_equal(raw.call(WRITE, 0, len(old), payload=old)[0], 0, "write")
+                expect_equal(raw.call(FLUSH)[0], 0, "flush")
+                payload = new[offset:end] if command == WRITE else b""
+                expect_equal(raw.call(command, offset, length, flags, payload)[0], 0, "change")
+                if must_flush:
+                    expect_equal(raw.call(FLUSH)[0], 0, "flush")
+                lose_power(server)
+                expect_data(raw.call(READ, 0, len(old))[1], wanted,
+                            f"command {command} at {offset}, {length} bytes, flags {flags}, flushed: {must_flush}")
+        server.stop()
 
 
 def case_block_status(scratch):

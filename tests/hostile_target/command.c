@@ -397,6 +397,15 @@ static void trim_with_data(struct slot *slot, const uint8_t *range)
 	done(slot, 0, 0);
 }
 
+static void look_at_fua(const struct slot *slot)
+{
+	bool has_fua = rd32(slot->capsule + 48) >> 30 & 1;
+	bool is_change = slot->event == EV_WRITE || slot->event == EV_ZERO;
+
+	if (is_change && opt.fua && has_fua != (opt.fua == 1))
+		violation("a change %s FUA", has_fua ? "with" : "without");
+}
+
 static void start_io(struct slot *slot)
 {
 	const uint8_t *c = slot->capsule;
@@ -701,6 +710,8 @@ void command_start(struct slot *slot)
 	if (!slot->conn->cntlid && event != EV_CONNECT_ADMIN && event != EV_CONNECT_IO)
 		violation("%s before Connect", rules_event_name(slot->event));
 	slot->rule = rules_find(slot->event);
+	if (slot->conn->qid)
+		look_at_fua(slot);
 	if (slot->conn->qid && pair_start(slot))
 		return;
 	action = slot->rule ? slot->rule->action : ACT_NONE;

@@ -27,8 +27,9 @@ struct options {
 	uint64_t blocks;
 	unsigned cntlid;				      /* the first */
 	unsigned nsid, wzsl, dmrsl, ccr, cqt, cycles, unsafe; /* enum resets; ms; of SMART */
-	unsigned compare;			   /* blocks of a Compare and Write; 0: has none */
-	const char *nqn, *host;			   /* host: the only one allowed; NULL: any */
+	unsigned fua;		/* what each change must have: 0: either, 1: FUA, 2: none */
+	unsigned compare;	/* blocks of a Compare and Write; 0: has none */
+	const char *nqn, *host; /* host: the only one allowed; NULL: any */
 	unsigned uuid_seed, seed, ana, ana_groups; /* ana: state of the last */
 	unsigned entries;			   /* of the discovery log */
 	unsigned shrinks;  /* at which read discovery and ANA log become short; 0: never */

@@ -119,13 +119,23 @@ static void test_swaps(void **state)
 
 static void test_durable(void **state)
 {
-	begin(NULL);
-	memset(buffer, 0, 2 * PIECE);
-	job_prepare(&job, &client, VOLUME_COMPARE_AND_WRITE, 0, PIECE, buffer);
-	job.io.is_fua = true;
-	volume_io_submit(client.queue, &job.io);
-	assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
-	end();
+	static const enum volume_op ops[] = {VOLUME_COMPARE_AND_WRITE, VOLUME_WRITE,
+					     VOLUME_WRITE_ZEROES};
+	static const char *const modes[] = {"fua=2", "fua=1"};
+
+	for (unsigned i = 0; i < 2; i++) {
+		begin(ARGS(modes[i]));
+		memset(buffer, 0, 2 * PIECE);
+		for (unsigned j = 0; j < ARRAY_LEN(ops); j++) {
+			bool has_data = ops[j] != VOLUME_WRITE_ZEROES;
+
+			job_prepare(&job, &client, ops[j], 0, PIECE, has_data ? buffer : NULL);
+			job.io.is_fua = i == 1;
+			volume_io_submit(client.queue, &job.io);
+			assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
+		}
+		end(); /* the target has seen FUA in each of them, or in none */
+	}
 }
 
 static void test_limits(void **state)

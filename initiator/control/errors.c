@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include "base/bits.h"
 #include "initiator/control/errors.h"
@@ -195,6 +196,19 @@ const char *error_of_disconnect(const struct cm_conn *conn)
 				       : "the target closed the connection";
 }
 
+/* Targets let no two hosts have one identifier, because reservations know hosts by it alone. */
+static void from_host_identifier(struct error *error, const struct volume_config *config)
+{
+	char id[UUID_STR_LEN];
+
+	uuid_unparse_lower(config->hostid, id);
+	error_set(
+		error, EXIT_DENIED,
+		"each host needs a hostnqn and a hostid of its own (/etc/nvme); the target's log names the other host, and 'rblkctl registrant list' there what it has registered",
+		"target refuses our host identifier %s: it is another host's there, or not the one that it has for us",
+		id);
+}
+
 /* 1.82h reports the offset of the invalid field, and whether it is in the data or in the
  * command. */
 static void from_invalid_param(struct error *error, const struct volume_config *config,
@@ -213,6 +227,8 @@ static void from_invalid_param(struct error *error, const struct volume_config *
 	} else if (in_data && offset == offsetof(struct nvmf_connect_data, hostnqn)) {
 		error_set(error, EXIT_DENIED, NULL, "target refuses host NQN '%s'",
 			  config->hostnqn);
+	} else if (in_data && offset == offsetof(struct nvmf_connect_data, hostid)) {
+		from_host_identifier(error, config);
 	} else if (in_data && offset == offsetof(struct nvmf_connect_data, cntlid)) {
 		error_set(error, EXIT_FAILED, NULL,
 			  "target refuses the Connect: controller id is not valid any more");

@@ -220,27 +220,17 @@ static bool may_see_subsystem(struct connect_op *op)
 /* False: refused. */
 static bool has_own_identifier(struct connect_op *op)
 {
-	char owner[NVMF_NQN_MAX + 1], why[NVMF_NQN_MAX + 160];
+	const struct target *target = op->connection->target;
+	const struct host_id_claim claim = {target->config, op->subnqn, op->hostnqn, op->hostid};
 	enum nvme_status status = NVME_CONNECT_INVALID_PARAM;
+	char owner[NVMF_NQN_MAX + 1], why[HOST_ID_WHY];
+	enum host_id_owner found = host_id_find_owner(target, &claim, owner);
 
-	switch (host_id_find_owner(op->connection->target, op->subnqn, op->hostid, op->hostnqn,
-				   owner)) {
-	case HOST_ID_OWN:
+	if (found == HOST_ID_OWN)
 		return true;
-	case HOST_ID_REGISTERED_OTHER:
+	if (found != HOST_ID_CONNECTED_OTHER) /* that host may leave */
 		status |= NVME_DNR;
-		snprintf(
-			why, sizeof(why),
-			"its host identifier is that of host %s, which has registered it for reservations: give each host its own",
-			owner);
-		break;
-	case HOST_ID_CONNECTED_OTHER: /* that host may leave */
-		snprintf(
-			why, sizeof(why),
-			"its host identifier is that of host %s, which is connected: give each host its own",
-			hostnqn_label(owner));
-		break;
-	}
+	host_id_explain(found, owner, why);
 	refuse(op, status, IN_DATA(hostid), why);
 	return false;
 }
@@ -357,6 +347,7 @@ static void ask_for_proof(struct connect_op *op)
 static void grant(struct connect_op *op)
 {
 	op->result = op->controller->id;
+	host_id_note_bound(op->controller);
 	controller_add_connection(op->controller, op->connection);
 	if (op->connection->proof.session)
 		ask_for_proof(op);

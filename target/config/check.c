@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include "base/cpus.h"
 #include "base/bits.h"
@@ -122,6 +123,10 @@ static void compare_hosts(struct checker *c, const struct config_host *host,
 	if (is_same(host->nqn, earlier->nqn))
 		conf_error(c->conf, host->nqn_mark, "host '%s' on line %u has this NQN already",
 			   earlier->name ? earlier->name : "", earlier->mark.line);
+	if (host->hostid && earlier->hostid && !memcmp(host->id, earlier->id, sizeof(host->id)))
+		conf_error(c->conf, host->hostid_mark,
+			   "host '%s' on line %u has this identifier already",
+			   earlier->name ? earlier->name : "", earlier->mark.line);
 }
 
 static void check_choices(struct checker *c, const struct conf_list *list)
@@ -149,10 +154,12 @@ static void check_keys(struct checker *c, const struct config_host *host)
 
 static void check_hosts(struct checker *c)
 {
-	const struct config_host *hosts = c->config->hosts.items;
+	struct config_host *hosts = c->config->hosts.items;
 	struct credentials_list credentials;
 
 	for (unsigned i = 0; i < c->config->hosts.n; i++) {
+		if (hosts[i].hostid)
+			uuid_parse(hosts[i].hostid, hosts[i].id);
 		for (unsigned j = 0; j < i; j++)
 			compare_hosts(c, &hosts[i], &hosts[j]);
 		check_keys(c, &hosts[i]);

@@ -105,3 +105,14 @@ const struct config_host *config_find_host(const struct target_config *config, c
 			return &hosts[i];
 	return NULL;
 }
+
+const struct config_host *config_find_bound(const struct target_config *config,
+					    const uint8_t id[16])
+{
+	const struct config_host *hosts = config->hosts.items;
+
+	for (unsigned i = 0; i < config->hosts.n; i++)
+		if (config_is_bound(&hosts[i]) && !memcmp(hosts[i].id, id, sizeof(hosts[i].id)))
+			return &hosts[i];
+	return NULL;
+}

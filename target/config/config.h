@@ -26,8 +26,10 @@ struct config_choice {
 
 struct config_host {
 	char *name;
-	struct conf_mark mark, nqn_mark, key_mark, ctrl_key_mark;
+	struct conf_mark mark, nqn_mark, hostid_mark, key_mark, ctrl_key_mark;
 	char *nqn;
+	char *hostid;			   /* NULL: it may have any that is no other host's */
+	uint8_t id[16];			   /* parsed from hostid; all zeroes: none */
 	char *key_file, *ctrl_key_file;	   /* DH-HMAC-CHAP; NULL: no authentication */
 	struct conf_list hashes, dhgroups; /* of struct config_choice; empty: all */
 	struct config_qos qos;
@@ -110,6 +112,13 @@ bool config_allows(const struct target_config *config, const struct config_subsy
 const struct config_subsystem *config_find_subsystem(const struct target_config *config,
 						     const char *subnqn);
 const struct config_host *config_find_host(const struct target_config *config, const char *hostnqn);
+/* The host to which this identifier is bound (hostid). */
+const struct config_host *config_find_bound(const struct target_config *config,
+					    const uint8_t id[16]);
+static inline bool config_is_bound(const struct config_host *host)
+{
+	return host->hostid;
+}
 /* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,

@@ -80,8 +80,9 @@ struct controller {
 	_Atomic unsigned n_io;	       /* I/O queues connected; control writes */
 	/* Which secrets its host has proven, and wanted of us: auth_key_mark; 0: none. */
 	_Atomic uint64_t key_mark, ctrl_key_mark;
-	struct uses uses;     /* namespaces that its commands have named */
-	struct notice notice; /* of changes, for asynchronous events */
+	_Atomic bool is_id_bound; /* the configuration binds its identifier; control writes */
+	struct uses uses;	  /* namespaces that its commands have named */
+	struct notice notice;	  /* of changes, for asynchronous events */
 	struct controller_fencing fencing;
 	pthread_mutex_t errors_lock; /* protects the two fields below; a leaf, held for a copy */
 	struct nvme_error_entry errors[CONTROLLER_ERRORS]; /* ring: failed commands */

@@ -153,9 +153,9 @@ static struct loop *loop_of(struct guard_client *client, unsigned poller)
 	return &queue_of(client)->target->pollers[poller].loop;
 }
 
-static void on_blocked(struct guard_client *client, unsigned index, bool is_blocked)
+void turn_on_blocked(struct target *target, unsigned index, bool is_blocked)
 {
-	struct poller *poller = &queue_of(client)->target->pollers[index];
+	struct poller *poller = &target->pollers[index];
 
 	if (!is_blocked) {
 		check(poller->n_visits > 0);
@@ -164,6 +164,11 @@ static void on_blocked(struct guard_client *client, unsigned index, bool is_bloc
 	}
 	poller->n_visits++;
 	stall_watch(poller);
+}
+
+static void on_blocked(struct guard_client *client, unsigned index, bool is_blocked)
+{
+	turn_on_blocked(queue_of(client)->target, index, is_blocked);
 }
 
 void request_turn_init(struct queue *queue)

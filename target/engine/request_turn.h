@@ -18,6 +18,10 @@ static inline struct request *request_of_pass(struct pass *pass)
 /* Control, when it creates the queue and has chosen the poller. */
 void request_turn_init(struct queue *queue);
 
+/* guard_ops.on_blocked of any client in this target: the poller of that index has commands that a
+ * visit waits for, or no longer has. */
+void turn_on_blocked(struct target *target, unsigned index, bool is_blocked);
+
 /* Preempt and Abort has removed the registration of this command's host: aborts the command unless
  * it has begun. */
 void request_preempt(struct pass *pass);

@@ -25,6 +25,7 @@
 struct admission;
 struct capsules;
 struct control;
+struct drops;
 struct fence;
 struct http;
 struct host_stats;
@@ -89,6 +90,8 @@ struct target {
 	struct control *control;	  /* control.c: the RPC server */
 	struct capture_service captures;  /* operations/control/capture.c */
 	struct http *http;		  /* owned; stats/http.c */
+	struct drops *drops;		  /* owned; operations/control/registrant.c */
+	unsigned n_drops;		  /* of registrants, under way at a poller: resv_drop.h */
 	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
 	/* Control calls it when a connection was freed or stranded. Draining goes on; while rblkd
 	 * stops, the last connection ends the loop. */

@@ -151,7 +151,7 @@ static void check_stop(struct target *target)
 	struct daemon *d = container_of(target, struct daemon, target);
 
 	drain_continue(target);
-	if (!target->is_stopping || !defect_has_all_stranded(target))
+	if (!target->is_stopping || !defect_has_all_stranded(target) || target->n_drops)
 		return;
 	loop_timer_stop(&d->finish_timer);
 	if (!retire_is_synced(&target->retire))

@@ -77,7 +77,7 @@ def gateways_share_reservations(scratch):
                TMPDIR=scratch.path, LD_PRELOAD=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
     before = state_objects()
     done = run(os.path.join(BUILD, "tests", "ceph", "test_state"), env=env)
-    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 9, f"results in {done.stdout}")
+    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 11, f"results in {done.stdout}")
     kept, = state_objects() - before
     place, other = f"rbd/{kept}", CLUSTER.image("rbd/other", "8M")
     target = Target(scratch, [namespace(1, image), namespace(2, other, more=", ceph_state: directory")])

@@ -282,6 +282,81 @@ static unsigned long number_of(unsigned i, const char *key)
 	return n;
 }
 
+/* ---- an administrator ------------------------------------------------------------------------ */
+
+static struct json_object *call(unsigned i, struct json_object *params)
+{
+	struct json_object *result = NULL;
+	struct error error;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sock", gateways[i].folder);
+	if (rpc_call(path, "registrant_drop", params, PATIENCE_MS, &result, &error))
+		fail_msg("%s", error.message);
+	json_object_put(params);
+	return result;
+}
+
+/* Drops the registrant with the identifier of host 1 (raw_host_open_as) at gateway i, whether or
+ * not it is connected there: "dropped", or "none". */
+static void drop(unsigned i, const char *wanted)
+{
+	struct json_object *params = json_object_new_object(), *result, *id;
+
+	json_object_object_add(params, "subsystem", json_object_new_string(RAW_SUBNQN));
+	json_object_object_add(params, "nsid", json_object_new_int(1));
+	json_object_object_add(params, "hostid",
+			       json_object_new_string("72617720-686f-7374-2031-362062797466"));
+	json_object_object_add(params, "force", json_object_new_boolean(true));
+	result = call(i, params);
+	while (!strcmp(json_object_get_string(json_object_object_get(result, "state")),
+		       "running")) {
+		id = json_object_get(json_object_object_get(result, "id"));
+		json_object_put(result);
+		params = json_object_new_object();
+		json_object_object_add(params, "id", id);
+		result = call(i, params);
+	}
+	assert_string_equal(json_object_get_string(json_object_object_get(result, "state")),
+			    wanted);
+	json_object_put(result);
+}
+
+/* The other gateway may know of no registrant, and finds it in the cluster. */
+static void a_drop_reaches_the_other(void **state)
+{
+	uint32_t before = generation(0);
+
+	assert_int_equal(regist(1, 11), NVME_OK);
+	assert_int_equal(acquire(1, NVME_RACQA_ACQUIRE, 11, 0), NVME_OK);
+	drop(0, "dropped");
+	drop(0, "none");
+	assert_int_equal(report(1).status.regctl[0], 0);
+	assert_int_equal(write_block(0), NVME_OK);
+	assert_int_equal(generation(0), before + 2);
+	expect_alike();
+}
+
+/* Neither overwrites the other, whichever gateway is faster. */
+static void a_drop_beside_a_change(void **state)
+{
+	uint32_t before = generation(0);
+	const uint32_t replace = NVME_RREGA_REPLACE | (uint32_t)NVME_RESV_IEKEY;
+
+	for (unsigned round = 1; round <= ROUNDS; round++) {
+		struct nvme_sqe sqe = describe(0, NVME_IO_RESERVATION_REGISTER, replace, 0, round);
+
+		assert_int_equal(regist(1, 11), NVME_OK);
+		raw_send(&hosts[0].io, &sqe, sizeof(sqe));
+		drop(1, "dropped");
+		assert_true(raw_collect(&hosts[0].io, 1, PATIENCE_MS));
+	}
+	assert_int_equal(generation(1), before + 3 * ROUNDS);
+	assert_int_equal(report(0).status.regctl[0], 1);
+	expect_alike();
+	assert_int_equal(clear(0, ROUNDS), NVME_OK);
+}
+
 static void status_counts_them(void **state)
 {
 	char *place = value_of(0, "state_store", false);
@@ -447,7 +522,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_kill_loses_nothing),	    CASE(a_preempt_is_seen),
-		CASE(both_change_at_once),	    CASE(status_counts_them),
+		CASE(both_change_at_once),	    CASE(a_drop_reaches_the_other),
+		CASE(a_drop_beside_a_change),	    CASE(status_counts_them),
 		CASE(a_hung_osd_is_waited_for),	    CASE(a_late_answer_changes_nothing),
 		CASE(a_damaged_object_is_refused),  CASE(a_client_that_is_cut_off),
 		CASE(the_other_is_not_called_over),

@@ -13,6 +13,7 @@
 #include "base/rpc.h"
 #include "tests/failnth/scenario.h"
 #include "tests/raw/host.h"
+#include "transport/wire/nvme_reservation.h"
 
 enum {
 	ANSWER_MS = 60000,
@@ -281,6 +282,31 @@ static void change(const struct daemon *d)
 	ask(d, "apply", NULL);
 }
 
+/* Registers once more; an administrator drops that, which goes on while the host does other
+ * things. */
+static void drop_registrant_of(const struct daemon *d, struct host *h)
+{
+	struct nvme_sqe sqe;
+	const uint64_t keys[2] = {0, RESERVATION_KEY};
+	struct json_object *params;
+
+	if (h->raw.io.is_dead)
+		return;
+	sqe = raw_sqe(&h->raw.io, NVME_IO_RESERVATION_REGISTER, DAEMON_FILE);
+	memcpy(h->raw.io.data, keys, sizeof(keys));
+	raw_describe(&h->raw.io, &sqe, 0, sizeof(keys));
+	sqe.cdw10 = put_le32((uint32_t)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT);
+	try(h, &h->raw.io, &sqe, NULL, 0);
+	ask(d, "registrant_list", NULL);
+	params = json_object_new_object();
+	json_object_object_add(params, "subsystem", json_object_new_string(RAW_SUBNQN));
+	json_object_object_add(params, "nsid", json_object_new_int(DAEMON_FILE));
+	json_object_object_add(params, "hostid",
+			       json_object_new_string("72617720-686f-7374-2031-362062797465"));
+	json_object_object_add(params, "force", json_object_new_boolean(true));
+	ask(d, "registrant_drop", params);
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 bool scenario_run(const struct daemon *d, unsigned round)
@@ -290,6 +316,7 @@ bool scenario_run(const struct daemon *d, unsigned round)
 
 	if (try_connect(&h, d->port)) {
 		is_right = use(&h, round);
+		drop_registrant_of(d, &h);
 		change(d);
 		is_right &= write_and_read(&h, DAEMON_FILE, BLOCK, 'z');
 	}

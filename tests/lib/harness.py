@@ -270,6 +270,17 @@ class Volume:
         return rblk(self.scratch, "detach", self.name)
 
 
+def keep_registrant(scratch, uuid, identifier, host):
+    """A state directory as of an earlier rblkd, where the host with that identifier holds a reservation of the
+    namespace with that UUID. Returns the line of the configuration."""
+    folder = scratch.file("kept")
+    os.makedirs(folder, 0o700)
+    registrant = {"host": identifier.replace("-", ""), "key": "ab", "nqn": host}
+    with open(os.path.join(folder, f"{uuid}.json"), "w", encoding="ascii") as f:
+        json.dump({"version": 1, "reservation": {"type": 1, "holder": 0, "registrants": [registrant]}}, f)
+    return f"state_directory: {folder}"
+
+
 def find_key(tree, key):
     """The first value under this key anywhere in a JSON tree."""
     if isinstance(tree, dict):

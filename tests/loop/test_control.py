@@ -12,9 +12,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, ROOT, Target, Volume, expect, expect_equal, fio, free_port,  # noqa: E402
-                     run, run_cases, wait_until)
+                     keep_registrant, run, run_cases, wait_until)
 
-OK, USAGE, CONFIG, NOT_FOUND, PARTIAL, UNREACHABLE = 0, 2, 3, 4, 6, 7
+OK, USAGE, CONFIG, NOT_FOUND, PARTIAL, UNREACHABLE, DENIED = 0, 2, 3, 4, 6, 7, 8
 HOST = "nqn.2026-01.org.example:db1"
 
 
@@ -301,6 +301,63 @@ def controller_ids(scratch):
     expect("max 8 is below min 9" in done.stderr, done.stderr)
 
 
+def hosts_and_registrants(scratch):
+    """A host has registered with the identifier of another one, and so has locked it out: the refusal says so,
+    and an administrator drops the registration. A host that is disconnected comes back."""
+    uuid, other = "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10", "nqn.2026-01.org.example:other"
+    identifier = "6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"
+    target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', 1 << 20)}, uuid: {uuid}",
+                              "nsid: 2, ram: 1MiB"],
+                    extra=f"{keep_registrant(scratch, uuid, identifier, other)}\nhosts: [{{name: db1, nqn: '{HOST}'}}]")
+    rows = aligned(ctl(target, "registrant", "list").stdout)
+    expect_equal(rows[1:], [[NQN, "1", identifier, "ab", "write_exclusive", "no", other]], "registrants")
+    listed = json.loads(ctl(target, "registrant", "list", f"{NQN}/1", "-o", "json").stdout)
+    expect_equal(listed, {"schema": 1, "registrants": [
+        {"subsystem": NQN, "nsid": 1, "hostid": identifier, "host": other, "host_name": None, "key": "ab",
+         "holder": True, "reservation": "write_exclusive", "persistent": True, "connected": False}]}, "in JSON")
+    expect_equal(len(aligned(ctl(target, "registrant", "list", f"{NQN}/2").stdout)), 1, "none at the other namespace")
+    ctl(target, "registrant", "list", f"{NQN}/3", status=NOT_FOUND)
+    identity = ("--hostnqn", HOST, "--hostid", identifier)
+    done = run(RBLK, "attach", f"{NQN}@{target.address}", "--ns", "2", "--frontend", "socket", *identity, check=False,
+               env=scratch.env)
+    expect_equal(done.returncode, DENIED, done.stderr)
+    expect(f"target refuses our host identifier {identifier}: it is another host's" in done.stderr, done.stderr)
+    expect("hint: each host needs a hostnqn and a hostid of its own" in done.stderr, done.stderr)
+    expect(f"is that of host {other}, which has registered it" in target.read_log(), target.read_log())
+    ctl(target, "registrant", "drop", f"{NQN}/2", identifier, status=NOT_FOUND)
+    ctl(target, "registrant", "drop", f"{NQN}/3", identifier, status=NOT_FOUND)
+    ctl(target, "registrant", "drop", NQN, "6f1b3a52", status=USAGE)
+    ctl(target, "registrant", "drop", NQN, status=USAGE)
+    done = ctl(target, "registrant", "drop", NQN, identifier.upper())
+    expect_equal(done.stdout, f"{NQN}/1: dropped {identifier} of host {other}\n", "drop")
+    ctl(target, "registrant", "drop", NQN, identifier, "-o", "json", status=NOT_FOUND)
+    disconnects(scratch, target, identity)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def disconnects(scratch, target, identity):
+    """rblkctl host disconnect, beside the volume of another host."""
+    expect_equal(ctl(target, "host", "disconnect", "db1").stdout, f"{HOST}: not connected\n", "before")
+    volume = Volume(target, 2, None, "--reconnect-delay", "100ms", *identity)
+    beside = Volume(target, 1, None, "--hostnqn", "nqn.2026-01.org.example:beside")
+    host = target.list("hosts")["hosts"][0]
+    expect_equal((host["hostids"], host["bound_hostid"]), ([identity[-1]], None), "identifiers")
+    done = ctl(target, "host", "disconnect", "db1")
+    expect_equal(done.stdout, f"{HOST}: 1 association ended; it may connect again\n", "disconnect")
+    wait_until(lambda: volume.reconnects() == 1 and volume.is_live(), "the volume is back")
+    answer = json.loads(ctl(target, "host", "disconnect", HOST, "-o", "json").stdout)
+    queues = answer.pop("queue_pairs")
+    expect(queues >= 1, "queue pairs")
+    expect_equal(answer, {"schema": 1, "host": HOST, "host_name": "db1", "controllers": 1}, "in JSON")
+    wait_until(lambda: volume.reconnects() == 2 and volume.is_live(), "the volume is back again")
+    expect("an administrator disconnected it" in target.read_log(), target.read_log())
+    expect_equal(beside.reconnects(), 0, "reconnects of the other host")
+    ctl(target, "host", "disconnect", "ghost", status=NOT_FOUND)
+    ctl(target, "host", "disconnect", "", status=USAGE)
+    volume.detach()
+    beside.detach()
+
+
 CASES = [
     ("status and lists", shows),
     ("a namespace that keeps nothing", keeps_nothing),
@@ -308,6 +365,7 @@ CASES = [
     ("rblkctl without rblkd, and misspelt", fails_well),
     ("a portal without address", degraded),
     ("a configuration that every user may write", config_every_user_may_write),
+    ("hosts and registrants", hosts_and_registrants),
     ("controller ids keep to their range", controller_ids),
     ("a fabric that is asked for", fabric_that_is_asked_for),
     ("--check as the user of the service", checked_as_its_user),

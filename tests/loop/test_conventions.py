@@ -106,7 +106,7 @@ def answers(scratch):
             ("rblk", "bench", where, "--runtime", "1s"), ("rblk", "attach", where, "--name", "demo", "--frontend", "socket"),
             ("rblkctl", "status"), ("rblkctl", "stats"), ("rblkctl", "stats", "--hosts"), ("rblkctl", "stats", "--queues"),
             ("rblkctl", "capture", "-t", "1ms", "-w", scratch.file("rblkd")),
-            ("rblkctl", "capsules"), ("rblkctl", "diff"), ("rblkctl", "apply"), ("rblkctl", "ana", "list"),
+            ("rblkctl", "capsules"), ("rblkctl", "diff"), ("rblkctl", "apply"), ("rblkctl", "ana", "list"), ("rblkctl", "registrant", "list"),
             ("rblkctl", "qos", "list", "--interval", "100ms"), ("rblkctl", "ns", "resize", NQN, "1"),
             *(("rblk", "path", verb, "demo", f"127.0.0.1:{second}") for verb in ("add", "remove")),
             *(("rblkctl", "list", what) for what in ("subsystems", "namespaces", "hosts", "connections", "portals")),

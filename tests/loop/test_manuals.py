@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, expect, expect_equal, run, run_cases  # noqa: E402
+from harness import (LASTING, NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, expect, expect_equal,  # noqa: E402
+                     keep_registrant, run, run_cases)
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 STANDARD = {"help", "version"}
@@ -103,7 +104,9 @@ def ensure(environment, subject):
 
 def of_rblkctl(scratch):
     """The commands of the page, and the titles of the tables that it shows below them."""
-    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    uuid, identifier = LASTING.removeprefix("uuid: "), "6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"
+    target = Target(scratch, [f"nsid: 1, ram: 1MiB, {LASTING}"],
+                    extra=keep_registrant(scratch, uuid, identifier, "nqn.2026-01.org.example:db2"))
     run(RBLK, "attach", f"{NQN}@{target.address}", "--name", "db", "--frontend", "socket", env=scratch.env)
     environment = dict(scratch.env, PATH=f"{os.path.dirname(RBLKCTL)}:{os.environ['PATH']}", RBLK_CONTROL_SOCKET=target.control)
     with open(target.config, "a", encoding="ascii") as f:

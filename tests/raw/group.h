@@ -4,6 +4,8 @@
 
 #include "tests/raw/daemon.h"
 
+struct json_object;
+
 extern struct daemon d;
 
 int start(void **state);
@@ -17,7 +19,15 @@ int stop(void **state);
 /* Teardown of a test of hostile hosts: checks that nothing has leaked, and that a good host is
  * served at once. */
 int next_good_host(void **state);
+/* rblkctl apply: repeats the call while stores are opening. Uses params up, which may be NULL; the
+ * answer is the caller's. */
+struct json_object *apply_as(struct json_object *params);
 /* Edits the configuration by a command of sed without ', and applies it. */
 void apply_edited(const char *edit);
+/* Calls rblkd as rblkctl does: params is used up. The exit code; *ret_result, if there is one, is
+ * the caller's. ret_result may be NULL. */
+int call_rblkd(const char *method, struct json_object *params, struct json_object **ret_result);
+/* rblkctl registrant drop, of a namespace of RAW_SUBNQN: waits until it is over. The exit code. */
+int drop_registrant(uint32_t nsid, const char *hostid, bool is_forced);
 /* Sets the limits of rates in the line of the configuration with this word; NULL: none. */
 void limit_rate(const char *word, const char *qos);

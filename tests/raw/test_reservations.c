@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"
@@ -414,6 +415,86 @@ static void others_are_told(void **state)
 	assert_int_equal(next_notice(1, false).type, NVME_RESV_NOTICE_NONE);
 }
 
+/* ---- an administrator ----------------------------------------------------------------------- */
+
+/* raw_host_open_as: the last byte counts the hosts. */
+static int drop(unsigned host, bool is_forced)
+{
+	static const char *const ids[N_HOSTS] = {"72617720-686f-7374-2031-362062797465",
+						 "72617720-686f-7374-2031-362062797466",
+						 "72617720-686f-7374-2031-362062797467"};
+
+	return drop_registrant(DAEMON_FILE, ids[host], is_forced);
+}
+
+static void an_administrator_drops_registrants(void **state)
+{
+	const uint32_t set = (uint32_t)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT;
+	const uint32_t no = (uint32_t)NVME_CPTPL_CLEAR << NVME_RESV_CPTPL_SHIFT;
+	uint32_t gen = get_le32(report(0).status.gen);
+
+	assert_int_equal(drop(1, true), EXIT_NOT_FOUND);
+	assert_int_equal(regist(0, REGISTER | set, 0, 10), NVME_OK);
+	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
+	assert_int_equal(acquire(1, NVME_RACQA_ACQUIRE, 3, 11, 0), NVME_OK);
+	assert_int_equal(drop(1, false), EXIT_BUSY); /* it is connected */
+	assert_state(2, 3);
+	assert_int_equal(drop(1, true), EXIT_OK);
+	assert_state(1, NVME_RTYPE_NONE); /* it held the reservation */
+	assert_int_equal(get_le32(report(0).status.gen), gen + 3);
+	assert_int_equal(next_notice(0, true).type, NVME_RESV_RELEASED);
+	assert_int_equal(next_notice(1, true).type, NVME_RESV_REGISTRATION_PREEMPTED);
+	assert_int_equal(next_notice(2, false).type, NVME_RESV_NOTICE_NONE);
+	assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
+	assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 4, 10, 0), NVME_OK);
+	assert_int_equal(io(1, NVME_IO_READ), NVME_OK);
+	assert_int_equal(drop(1, true), EXIT_OK);
+	assert_int_equal(io(1, NVME_IO_READ), CONFLICT);
+	leave_all(NULL);
+	daemon_kill_and_restart(&d);
+	connect_all(NULL);
+	assert_state(1, 4);
+	assert_int_equal(io(1, NVME_IO_READ), CONFLICT);
+	leave_all(NULL);
+	assert_int_equal(drop(0, false), EXIT_OK);
+	daemon_kill_and_restart(&d);
+	connect_all(NULL);
+	assert_state(0, NVME_RTYPE_NONE);
+	assert_int_equal(regist(0, REGISTER | no, 0, 10), NVME_OK);
+	clear(0, 10);
+}
+
+/* As after a preempt: a write of the dropped host is over, or refused. */
+static void nothing_lands_after_a_drop(void **state)
+{
+	for (unsigned round = 0; round < 20; round++) {
+		struct nvme_cqe cqe;
+
+		assert_int_equal(regist(0, REGISTER, 0, 10), NVME_OK);
+		assert_int_equal(regist(1, REGISTER, 0, 11), NVME_OK);
+		assert_int_equal(acquire(0, NVME_RACQA_ACQUIRE, 4, 10, 0), NVME_OK);
+		for (unsigned i = 0; i < 16; i++)
+			send_write(1, 0, i);
+		assert_int_equal(drop(1, true), EXIT_OK);
+		memset(hosts[0].io.data, 0xee, 65536);
+		assert_int_equal(raw_io(&hosts[0].io, NVME_IO_WRITE, DAEMON_FILE, 0, 16, 65536),
+				 NVME_OK);
+		for (unsigned i = 0; i < 16; i++) {
+			enum nvme_status status;
+
+			assert_true(raw_receive(&hosts[1].io, &cqe, WAIT_MS));
+			status = nvme_status_code(get_nvme_status(cqe.status));
+			assert_true(status == NVME_OK || status == NVME_RESERVATION_CONFLICT);
+		}
+		memset(hosts[0].io.data, 0, 65536);
+		assert_int_equal(raw_io(&hosts[0].io, NVME_IO_READ, DAEMON_FILE, 0, 16, 65536),
+				 NVME_OK);
+		for (unsigned i = 0; i < 65536; i++)
+			assert_int_equal((uint8_t)hosts[0].io.data[i], 0xee);
+		clear(0, 10);
+	}
+}
+
 /* ---- a restart ------------------------------------------------------------------------------ */
 
 static void persists_when_asked_to(void **state)
@@ -476,6 +557,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_lands_after_a_preempt, connect_all,
 						leave_all),
 		cmocka_unit_test_setup_teardown(others_are_told, connect_all, leave_all),
+		cmocka_unit_test_setup_teardown(an_administrator_drops_registrants, connect_all,
+						leave_all),
+		cmocka_unit_test_setup_teardown(nothing_lands_after_a_drop, connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(persists_when_asked_to, connect_all, leave_all),
 		cmocka_unit_test_setup_teardown(of_all_outlives_who_took_it, connect_all,
 						leave_all),

@@ -191,6 +191,23 @@ static void a_refused_clear_leaves_the_reservation(void **state)
 	expect_reserved(0, NVME_RTYPE_NONE);
 }
 
+/* An administrator's drop is as durable as a command. */
+static void a_refused_drop_leaves_the_registrant(void **state)
+{
+	static const char id[] = "72617720-686f-7374-2031-362062797465";
+
+	assert_int_equal(regist(), NVME_OK);
+	assert_int_equal(acquire(), NVME_OK);
+	spoil(1);
+	assert_int_equal(drop_registrant(DAEMON_FILE, id, true), EXIT_FAILED);
+	expect_reserved(1, NVME_RTYPE_WRITE_EXCLUSIVE);
+	crash();
+	expect_reserved(1, NVME_RTYPE_WRITE_EXCLUSIVE);
+	assert_int_equal(drop_registrant(DAEMON_FILE, id, true), EXIT_OK);
+	crash();
+	expect_reserved(0, NVME_RTYPE_NONE);
+}
+
 static void refused_protection_and_bad_blocks(void **state)
 {
 	spoil(1);
@@ -249,6 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_refused_reservation_is_not_there_later),
 		CASE(a_refused_clear_leaves_the_reservation),
+		CASE(a_refused_drop_leaves_the_registrant),
 		CASE(refused_protection_and_bad_blocks),
 		CASE(what_is_unknown_is_said_and_settled_at_the_end),
 		CASE(the_next_change_settles_it),

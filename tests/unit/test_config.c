@@ -328,6 +328,16 @@ static void mistakes_across_keys(void **state)
 	must_refuse(HEAD "hosts: [{name: h, nqn: nqn.2026-01.org.example:1},\n"
 			 " {name: i, nqn: nqn.2026-01.org.example:1}]\n",
 		    "host 'h' on line 3 has this NQN already");
+	must_refuse(HEAD "hosts: [{name: h, nqn: nqn.2026-01.org.example:1,\n"
+			 "  hostid: 6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b},\n"
+			 " {name: i, nqn: nqn.2026-01.org.example:2,\n"
+			 "  hostid: 6F1B3A52-7F0E-4C4E-9D0C-0A4D5E6F7A8B}]\n",
+		    "t.yaml:6:11: error: host 'h' on line 3 has this identifier already");
+	must_refuse(HEAD "hosts: [{name: h, nqn: nqn.2026-01.org.example:1, hostid: 1}]\n",
+		    "hostid must be a UUID");
+	must_refuse(HEAD "hosts: [{name: h, nqn: nqn.2026-01.org.example:1,\n"
+			 "  hostid: 00000000-0000-0000-0000-000000000000}]\n",
+		    "hostid must not be all zeroes");
 	must_refuse(HEAD "hosts: [{name: h, nqn: bad}]\n", "nqn does not begin with");
 	must_refuse(
 		SUB "- nqn: nqn.2026-01.org.example:a\n  allow_any_host: true\n",

@@ -303,6 +303,9 @@ static void test_connect_errors(void **state)
 		       "target does not know subsystem 'nqn.2026-01.com.example:bd'");
 	expect_connect(0x4184, 512 | 1 << 16, EXIT_DENIED,
 		       "target refuses host nqn.2014-08.org.nvmexpress:uuid:me");
+	expect_connect(
+		0x4182, 0 | 1 << 16, EXIT_DENIED,
+		"target refuses our host identifier 00000000-0000-0000-0000-000000000000: it is another host's there, or not the one that it has for us");
 	expect_connect(0x4182, 44, EXIT_FAILED,
 		       "target refuses the Connect: queue size 128 is not valid");
 	expect_connect(0x4182, 99, EXIT_FAILED,

@@ -82,6 +82,7 @@ static void print_messages(struct json_object *messages)
 			json_object_get_string(json_object_array_get_idx(messages, i)));
 }
 
+/* "warning: subsystem NQN is in use by host NQN (no longer allowed)" */
 static void print_loss(struct json_object *loss, bool is_applied)
 {
 	bool has_reason = answer_member(loss, "reason");

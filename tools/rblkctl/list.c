@@ -66,7 +66,20 @@ static void add_namespace(struct table *table, const struct options *options, st
 	table_add(table, answer_member(o, "path") ? answer_string(o, "path") : "");
 }
 
-static const char *const host_titles[] = {"~HOST", ">CONTROLLERS", ">QPAIRS", "~NQN", NULL};
+static const char *const host_titles[] = {"~HOST", ">CONTROLLERS", ">QPAIRS",
+					  "~NQN",  "?IDENTIFIER",  NULL};
+
+/* By which it is connected; else the one that the configuration binds to it. */
+static void add_identifier(struct table *table, struct json_object *o)
+{
+	struct json_object *ids = answer_member(o, "hostids");
+
+	if (json_object_array_length(ids))
+		add_list(table, ids);
+	else
+		table_add(table,
+			  answer_member(o, "bound_hostid") ? answer_string(o, "bound_hostid") : "");
+}
 
 static void add_host(struct table *table, const struct options *options, struct json_object *o)
 {
@@ -74,6 +87,7 @@ static void add_host(struct table *table, const struct options *options, struct 
 	add_number(table, o, "controllers");
 	add_number(table, o, "queue_pairs");
 	table_add(table, answer_string(o, "nqn"));
+	add_identifier(table, o);
 }
 
 static const char *const connection_titles[] = {"ADDRESS",  "?PORTAL", ">CNTLID",    ">QUEUE",

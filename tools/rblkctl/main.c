@@ -21,7 +21,8 @@ static bool takes_next(const char *option)
 /* Subcommands of two words begin so. */
 static bool is_first_of_two(const char *word)
 {
-	return !strcmp(word, "ns") || !strcmp(word, "ana") || !strcmp(word, "qos");
+	return !strcmp(word, "ns") || !strcmp(word, "ana") || !strcmp(word, "qos") ||
+	       !strcmp(word, "host") || !strcmp(word, "registrant");
 }
 
 /* "--socket PATH ns resize" becomes "ns resize --socket PATH": the common options may stand on either
@@ -58,6 +59,9 @@ int main(int argc, char **argv)
 		{"ana set", run_ana_set, "set the state of an ANA group"},
 		{"qos list", run_qos_list, "show rate limits and current rates"},
 		{"qos set", run_qos_set, "change rate limits of a namespace or host"},
+		{"host disconnect", run_host_disconnect, "end the associations of a host"},
+		{"registrant list", run_registrant_list, "list hosts registered for reservations"},
+		{"registrant drop", run_registrant_drop, "end the registration of a host"},
 		{"gen-key", run_gen_key, "generate a DH-HMAC-CHAP secret"},
 		{0},
 	};

@@ -36,6 +36,9 @@ int run_ana_list(int argc, char **argv);
 int run_ana_set(int argc, char **argv);
 int run_qos_list(int argc, char **argv);
 int run_qos_set(int argc, char **argv);
+int run_host_disconnect(int argc, char **argv);
+int run_registrant_list(int argc, char **argv);
+int run_registrant_drop(int argc, char **argv);
 int run_gen_key(int argc, char **argv);
 
 /* Fills options and the first positional argument; returns as args_parse does. */

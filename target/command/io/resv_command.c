@@ -74,7 +74,12 @@ static void on_left(struct pass *pass)
 {
 	struct request *r = request_of_pass(pass);
 
-	resv_notice_send(r, r->old_state, current(pass->guard));
+	resv_notice_send(&(struct resv_news){.target = r->queue->target,
+					     .subnqn = r->queue->controller->subnqn,
+					     .nsid = r->ns->nsid,
+					     .actor = hostid_of(r->queue),
+					     .before = r->old_state,
+					     .after = current(pass->guard)});
 	free(r->old_state);
 	request_finish_turn(r, NVME_OK);
 }
@@ -82,18 +87,13 @@ static void on_left(struct pass *pass)
 static void on_saved(struct request *r, int error)
 {
 	struct guard *guard = r->pass.guard;
-	struct reservation *next = guard->next.reservation;
 
 	if (error < 0) {
-		free(next);
+		free(guard->next.reservation);
 		request_finish_turn(r, NVME_INTERNAL_ERROR);
 		return;
 	}
-	r->old_state = current(guard);
-	pthread_mutex_lock(&guard->lock);
-	atomic_store_explicit(&guard->reservation, next, memory_order_release);
-	pthread_mutex_unlock(&guard->lock);
-	guard_set_flag(guard, GUARD_RESERVED, next->type);
+	r->old_state = guard_replace_reservation(guard);
 	guard_visit(&r->pass, must_leave, on_left);
 }
 
@@ -139,6 +139,7 @@ static void on_fresh(struct request *r)
 		.crkey = r->keys[0],
 		.key = r->keys[1],
 		.can_persist = r->pass.guard->store,
+		.is_id_bound = atomic_load(&r->queue->controller->is_id_bound),
 	};
 
 	if (r->sqe.opcode == NVME_IO_RESERVATION_REGISTER)

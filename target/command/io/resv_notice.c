@@ -10,6 +10,7 @@
  * arrives while the controller exists. Without memory a notification is lost, as it is when the log
  * of a controller is full: the host finds the gap in the log's count.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,21 +125,21 @@ static void on_notice(struct loop_msg *msg)
 
 /* ---- the acting poller ---------------------------------------------------------------------- */
 
-static struct resv_notice *notice_new(const struct request *r, unsigned n_addressees)
+static struct resv_notice *notice_new(struct target *target, const char *subnqn, uint32_t nsid,
+				      unsigned n_addressees)
 {
 	struct resv_notice *notice = calloc(
 		1, sizeof(*notice) + n_addressees * sizeof(notice->addressees[0]));
 
 	if (!notice) {
-		log_warn_about(
-			LOG_ABOUT(.subsystem = r->queue->controller->subnqn, .nsid = r->ns->nsid),
-			"namespace %u: notifications are lost: out of memory", r->ns->nsid);
+		log_warn_about(LOG_ABOUT(.subsystem = subnqn, .nsid = nsid),
+			       "namespace %u: notifications are lost: out of memory", nsid);
 		return NULL;
 	}
 	notice->msg.run = on_notice;
-	notice->target = r->queue->target;
-	memcpy(notice->subnqn, r->queue->controller->subnqn, sizeof(notice->subnqn));
-	notice->nsid = r->ns->nsid;
+	notice->target = target;
+	snprintf(notice->subnqn, sizeof(notice->subnqn), "%s", subnqn);
+	notice->nsid = nsid;
 	return notice;
 }
 
@@ -149,7 +150,8 @@ static void send_off(struct resv_notice *notice)
 
 void resv_notice_attributes(const struct request *r)
 {
-	struct resv_notice *notice = notice_new(r, 0);
+	struct resv_notice *notice = notice_new(r->queue->target, r->queue->controller->subnqn,
+						r->ns->nsid, 0);
 
 	if (!notice)
 		return;
@@ -157,18 +159,19 @@ void resv_notice_attributes(const struct request *r)
 	send_off(notice);
 }
 
-void resv_notice_send(const struct request *r, const struct reservation *before,
-		      const struct reservation *after)
+void resv_notice_send(const struct resv_news *news)
 {
-	const uint8_t *actor = r->queue->controller->hostid;
-	struct resv_notice *notice = before ? notice_new(r, before->n) : NULL;
+	const struct reservation *before = news->before, *after = news->after;
+	struct resv_notice *notice = before ? notice_new(news->target, news->subnqn, news->nsid,
+							 before->n)
+					    : NULL;
 
 	if (!notice)
 		return;
 	for (unsigned i = 0; i < before->n; i++) {
 		struct addressee *to = &notice->addressees[notice->n];
 
-		to->type = (uint8_t)reservation_notice(before, after, actor, i);
+		to->type = (uint8_t)reservation_notice(before, after, news->actor, i);
 		memcpy(to->hostid, before->registrants[i].hostid, HOSTID_BYTES);
 		notice->n += to->type != NVME_RESV_NOTICE_NONE;
 	}

@@ -9,11 +9,20 @@
 #include "target/engine/request.h"
 #include "transport/wire/nvme_reservation.h"
 
+struct controller;
 struct reservation;
+struct target;
 
+/* A change of the reservations of a namespace. All is borrowed. */
+struct resv_news {
+	struct target *target;
+	const char *subnqn;
+	uint32_t nsid;
+	const uint8_t *actor; /* the identifier of the host that made it; all zeroes: none did */
+	const struct reservation *before, *after;
+};
 /* Poller of the turn. Notifies the registrants of `before` of how the change concerns them. */
-void resv_notice_send(const struct request *r, const struct reservation *before,
-		      const struct reservation *after);
+void resv_notice_send(const struct resv_news *news);
 /* Any poller. Notifies all hosts that the namespace's attributes have changed. */
 void resv_notice_attributes(const struct request *r);
 

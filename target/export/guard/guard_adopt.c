@@ -39,6 +39,17 @@ void guard_publish(struct guard *guard, const struct guard_kept *kept)
 	guard_set_flag(guard, GUARD_PROTECTED, kept->write_protect != NVME_WP_NONE);
 }
 
+struct reservation *guard_replace_reservation(struct guard *guard)
+{
+	struct reservation *old = atomic_load(&guard->reservation), *next = guard->next.reservation;
+
+	pthread_mutex_lock(&guard->lock);
+	atomic_store_explicit(&guard->reservation, next, memory_order_release);
+	pthread_mutex_unlock(&guard->lock);
+	guard_set_flag(guard, GUARD_RESERVED, next->type);
+	return old;
+}
+
 int guard_parse(struct guard *guard, const char *text)
 {
 	struct guard_kept kept;

@@ -55,6 +55,9 @@ int guard_parse(struct guard *guard, const char *text);
 struct guard_kept guard_valid(struct guard *guard);
 /* Makes it valid; what was valid before stays the caller's. As guard_valid. */
 void guard_publish(struct guard *guard, const struct guard_kept *kept);
+/* Makes guard->next.reservation valid, which a turn has made durable. Returns the old one, or NULL;
+ * the caller frees it when no poller uses it. */
+struct reservation *guard_replace_reservation(struct guard *guard);
 /* Prepares guard->saving.op for the owner; NULL: for control. */
 void guard_prepare_op(struct guard *guard, struct pass *owner);
 /* Logs once that the record may differ from what is valid (error), and once that it no longer does

@@ -3,8 +3,9 @@
  * See reservation.h. Each action has the same shape: it copies the state with room for one more
  * registrant, checks in the specification's order, and changes the copy. A failure frees the copy.
  *
- * Register, Clear and both Preempts increment the generation (7.5); Acquire and Release do not. It
- * starts at 0 whenever rblkd starts, unless the state is shared with other rblkd.
+ * Register, Clear, both Preempts (7.5) and the drop by an administrator increment the generation;
+ * Acquire and Release do not. It starts at 0 whenever rblkd starts, unless the state is shared with
+ * other rblkd.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,6 @@
 #include "target/export/guard/reservation.h"
 
 /* ---- looking -------------------------------------------------------------------------------- */
-
-static bool is_all(unsigned type)
-{
-	return type == NVME_RTYPE_WRITE_EXCLUSIVE_ALL || type == NVME_RTYPE_EXCLUSIVE_ACCESS_ALL;
-}
 
 static bool is_only_holder(unsigned type)
 {
@@ -39,11 +35,6 @@ static struct registrant *own_of(struct reservation *next, const uint8_t *hostid
 	return reservation_find(next, hostid, ret_index) ? &next->registrants[*ret_index] : NULL;
 }
 
-bool reservation_has_holder(unsigned type)
-{
-	return type != NVME_RTYPE_NONE && !is_all(type);
-}
-
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid)
 {
 	unsigned index;
@@ -53,7 +44,7 @@ bool reservation_is_registered(const struct reservation *now, const uint8_t *hos
 
 bool reservation_is_holder(const struct reservation *now, unsigned index)
 {
-	return now->type && (is_all(now->type) || now->holder == index);
+	return now->type && (reservation_is_of_all(now->type) || now->holder == index);
 }
 
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid, enum access access)
@@ -86,29 +77,14 @@ enum nvme_resv_notice reservation_notice(const struct reservation *before,
 
 /* ---- building the next state ---------------------------------------------------------------- */
 
-static struct reservation *copy(const struct reservation *now)
-{
-	struct reservation *next = reservation_new(now ? now->n + 1 : 1);
-
-	if (!next || !now)
-		return next;
-	next->generation = now->generation;
-	next->type = now->type;
-	next->is_persistent = now->is_persistent;
-	next->holder = now->holder;
-	next->n = now->n;
-	memcpy(next->registrants, now->registrants, now->n * sizeof(now->registrants[0]));
-	memcpy(reservation_name(next, 0), reservation_name_of(now, 0),
-	       (size_t)now->n * REGISTRANT_NAME_BYTES);
-	return next;
-}
-
-/* A registrant without a known NQN gets the NQN of the host that acts with its identifier. */
+/* A registrant without a known NQN gets the NQN of the host that acts with its identifier; and if
+ * the identifier was bound to that host since, it replaces another NQN. */
 static void name_registrant(struct reservation *next, const struct reservation_wish *wish)
 {
 	unsigned index;
 
-	if (reservation_find(next, wish->hostid, &index) && !*reservation_name_of(next, index))
+	if (reservation_find(next, wish->hostid, &index) &&
+	    (wish->is_id_bound || !*reservation_name_of(next, index)))
 		strcpy(reservation_name(next, index), wish->hostnqn);
 }
 
@@ -142,23 +118,6 @@ static enum nvme_status add(struct reservation *next, const uint8_t *hostid, uin
 	return NVME_OK;
 }
 
-/* A reservation ends with its holder; one of all registrants ends with the last of them. */
-static void remove_at(struct reservation *next, unsigned index)
-{
-	check(index < next->n);
-	if (reservation_has_holder(next->type) && next->holder == index)
-		next->type = NVME_RTYPE_NONE;
-	next->n--;
-	memmove(&next->registrants[index], &next->registrants[index + 1],
-		(next->n - index) * sizeof(next->registrants[0]));
-	memmove(reservation_name(next, index), reservation_name(next, index + 1),
-		(size_t)(next->n - index) * REGISTRANT_NAME_BYTES);
-	if (next->holder > index)
-		next->holder--;
-	if (next->n == 0)
-		next->type = NVME_RTYPE_NONE;
-}
-
 static enum nvme_status set_persistence(struct reservation *next,
 					const struct reservation_wish *wish)
 {
@@ -174,7 +133,7 @@ enum nvme_status reservation_set_persistence(const struct reservation *now,
 					     const struct reservation_wish *wish,
 					     struct reservation **ret_next)
 {
-	struct reservation *next = copy(now);
+	struct reservation *next = reservation_copy(now);
 
 	if (!next)
 		return NVME_INTERNAL_ERROR;
@@ -197,7 +156,7 @@ static enum nvme_status replace(struct reservation *next, const struct reservati
 	if (wish->key)
 		own->key = wish->key;
 	else
-		remove_at(next, index);
+		reservation_remove(next, index);
 	return NVME_OK;
 }
 
@@ -218,7 +177,7 @@ static enum nvme_status change_registration(struct reservation *next,
 	case NVME_RREGA_UNREGISTER:
 		if (!has_key)
 			return NVME_RESERVATION_CONFLICT;
-		remove_at(next, index);
+		reservation_remove(next, index);
 		return NVME_OK;
 	case NVME_RREGA_REPLACE:
 		return replace(next, wish, has_key);
@@ -231,7 +190,7 @@ enum nvme_status reservation_register(const struct reservation *now,
 				      const struct reservation_wish *wish,
 				      struct reservation **ret_next)
 {
-	struct reservation *next = copy(now);
+	struct reservation *next = reservation_copy(now);
 	enum nvme_status status;
 
 	if (!next)
@@ -266,7 +225,7 @@ static unsigned remove_others(struct reservation *next, const uint8_t *hostid, u
 
 		if (!memcmp(other->hostid, hostid, HOSTID_BYTES) || (key && other->key != key))
 			continue;
-		remove_at(next, i);
+		reservation_remove(next, i);
 		n++;
 	}
 	return n;
@@ -286,7 +245,7 @@ static enum nvme_status take_over(struct reservation *next, const struct reserva
 static enum nvme_status preempt(struct reservation *next, unsigned own,
 				const struct reservation_wish *wish)
 {
-	bool is_of_all = is_all(next->type);
+	bool is_of_all = reservation_is_of_all(next->type);
 	unsigned n_removed;
 
 	if (!wish->key)
@@ -318,7 +277,7 @@ enum nvme_status reservation_acquire(const struct reservation *now,
 				     const struct reservation_wish *wish,
 				     struct reservation **ret_next)
 {
-	struct reservation *next = copy(now);
+	struct reservation *next = reservation_copy(now);
 
 	if (!next)
 		return NVME_INTERNAL_ERROR;
@@ -355,7 +314,7 @@ enum nvme_status reservation_release(const struct reservation *now,
 				     const struct reservation_wish *wish,
 				     struct reservation **ret_next)
 {
-	struct reservation *next = copy(now);
+	struct reservation *next = reservation_copy(now);
 
 	if (!next)
 		return NVME_INTERNAL_ERROR;

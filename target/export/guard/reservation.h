@@ -38,6 +38,7 @@ struct reservation_wish {
 	unsigned cptpl, type;
 	uint64_t crkey, key; /* key: NRKEY, PRKEY */
 	bool can_persist;    /* the state is kept in a store */
+	bool is_id_bound;    /* to this host: an earlier registration with it is its own */
 };
 
 /*
@@ -54,8 +55,15 @@ reservation_action reservation_set_persistence;
 
 /* Whether a host may access the namespace in this way. now may be NULL: there is no reservation. */
 bool reservation_allows(const struct reservation *now, const uint8_t *hostid, enum access access);
+static inline bool reservation_is_of_all(unsigned type)
+{
+	return type == NVME_RTYPE_WRITE_EXCLUSIVE_ALL || type == NVME_RTYPE_EXCLUSIVE_ACCESS_ALL;
+}
 /* Whether one registrant holds it: false without a reservation and for types of all registrants. */
-bool reservation_has_holder(unsigned type);
+static inline bool reservation_has_holder(unsigned type)
+{
+	return type != NVME_RTYPE_NONE && !reservation_is_of_all(type);
+}
 /* Whether the host is a registrant. */
 bool reservation_is_registered(const struct reservation *now, const uint8_t *hostid);
 /* Whether the registrant of that index holds the reservation, alone or with all others. */
@@ -69,6 +77,15 @@ enum nvme_resv_notice reservation_notice(const struct reservation *before,
 
 /* A state without registrants. The caller frees it with free(); NULL: no memory. */
 struct reservation *reservation_new(unsigned room);
+/* The same state with room for one more registrant; now may be NULL. As reservation_new. */
+struct reservation *reservation_copy(const struct reservation *now);
+/* Takes the registrant of that index out of a state that is being made. A reservation ends with its
+ * holder; one of all registrants ends with the last of them. */
+void reservation_remove(struct reservation *next, unsigned index);
+/* An administrator ends the registration of that identifier: makes the next state, which the caller
+ * frees. 0; -ENOENT: there is none; -ENOMEM. */
+int reservation_drop(const struct reservation *now, const uint8_t *hostid,
+		     struct reservation **ret_next);
 /* The NQN of a registrant's host, in a field of the largest size. "": not known. Files of an
  * earlier rblkd lack it; the first host with this identifier that changes anything sets it. */
 char *reservation_name(struct reservation *reservation, unsigned index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl apply, and SIGHUP. Control thread.
+ * rblkctl apply; apply_log.c has SIGHUP. Control thread.
  *
  *   read --> compare --> prepare --------------------------------> commit
  *   (as      (config_    slots, snapshot with new backends,        sizes, snapshot pointer,
@@ -11,7 +11,7 @@
  * Stores grow last, when all else is prepared, and each is made small again if another cannot grow.
  * Commands that use a removed namespace finish first (retire.c); the next ones find no such
  * namespace. The associations of a host that is no longer allowed end at once; those through a
- * removed portal stay.
+ * removed portal stay. users.c finds the hosts that lose something, for the report.
  *
  * A new snapshot is made even if the file is unchanged, because what it refers to may have changed
  * (a file has grown, a key was replaced).
@@ -284,7 +284,18 @@ static bool has_retired(const struct apply *a)
 	return false;
 }
 
-static bool prepare(struct apply *a)
+/* The state of a namespace that is added is known once it is open. */
+static bool look_at_registrants(struct apply *a, enum apply_mode mode)
+{
+	const struct outlook outlook = {a->target, &a->config, &a->credentials};
+
+	if (change_users_add_registered(&outlook, a->after, &a->report->changes,
+					&a->report->users) < 0)
+		return refuse(a, EXIT_FAILED, "out of memory");
+	return mode == APPLY_IF_UNUSED && a->report->users.n ? refuse_used(a) : true;
+}
+
+static bool prepare(struct apply *a, enum apply_mode mode)
 {
 	const struct portals_plan plan = {&a->config, a->runtime.slots};
 	struct error error;
@@ -301,6 +312,8 @@ static bool prepare(struct apply *a)
 		a->report->error.code = conf_is_busy(a->conf) ? EXIT_BUSY : EXIT_CONFIG;
 		return false;
 	}
+	if (!look_at_registrants(a, mode))
+		return false;
 	if (portals_switch(a->target, &plan, &error) < 0)
 		return refuse(a, EXIT_BUSY, "%s", error.message);
 	register_memory(a);
@@ -464,7 +477,7 @@ static void run(struct apply *a, const char *path, enum apply_mode mode)
 	a->report->is_opening = has_retired(a) || !snapshot_prepare(&a->config, a->before);
 	if (a->report->is_opening)
 		return;
-	if (prepare(a))
+	if (prepare(a, mode))
 		commit(a);
 	else if (a->after)
 		a->report->n_left += snapshot_discard(a->after);
@@ -500,66 +513,4 @@ void apply_report_free(struct apply_report *report)
 	change_users_free(&report->users);
 	free(report->messages);
 	report->messages = NULL;
-}
-
-/* ---- SIGHUP --------------------------------------------------------------------------------- */
-
-static void log_lines(enum log_level level, char *text)
-{
-	char *rest = text, *line;
-
-	while ((line = strsep(&rest, "\n")))
-		if (*line)
-			log_write(level, "%s", line);
-}
-
-static void log_change(const struct config_change *change)
-{
-	static const char signs[] = {
-		[CHANGE_ADD] = '+', [CHANGE_REMOVE] = '-', [CHANGE_VALUE] = '~'};
-
-	if (change->kind == CHANGE_VALUE)
-		log_info("%c %s %s %s: %s -> %s", signs[change->kind], change->what, change->name,
-			 change->key, change->before, change->after);
-	else
-		log_info("%c %s %s %s%s", signs[change->kind], change->what, change->name,
-			 change->before, change->after);
-}
-
-void apply_log(const char *path, const struct apply_report *report)
-{
-	const struct change_users *users = &report->users;
-
-	for (unsigned i = 0; i < users->n; i++) {
-		const struct change_user *user = &users->items[i];
-		const char *why = change_user_reason(user);
-
-		log_warn_about(LOG_ABOUT(.host = user->host),
-			       "%s: %s was taken away from host %s, which used it%s%s", path,
-			       user->object, user->host, *why ? ": " : "", why);
-	}
-	log_info("%s: applied, %u change%s", path, report->changes.n,
-		 report->changes.n == 1 ? "" : "s");
-}
-
-bool apply_and_log(struct target *target)
-{
-	struct apply_report report;
-	bool is_opening;
-
-	apply_file(target, NULL, APPLY_ALL, &report);
-	is_opening = report.is_opening;
-	if (report.messages && !is_opening)
-		log_lines(report.error.code == EXIT_OK ? LOG_WARN : LOG_ERR, report.messages);
-	if (report.is_applied) {
-		for (unsigned i = 0; i < report.changes.n; i++)
-			log_change(&report.changes.items[i]);
-		apply_log(target->config_path, &report);
-	} else if (!is_opening) {
-		log_err("%s: not applied, %s%s%s", target->config_path,
-			report.n_left ? "files stay larger" : "nothing was changed",
-			*report.error.message ? ": " : "", report.error.message);
-	}
-	apply_report_free(&report);
-	return !is_opening;
 }

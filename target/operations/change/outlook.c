@@ -4,7 +4,7 @@
 
 #include "target/export/ana.h"
 #include "target/engine/portal.h"
-#include "target/association/connection.h"
+#include "target/association/host_id.h"
 #include "target/operations/change/outlook.h"
 
 bool outlook_counts(const struct controller *controller)
@@ -45,6 +45,25 @@ static enum loss loss_of_proof(const struct outlook *o, const struct controller 
 	if (ctrl_mark && is_ours(before, ctrl_mark) && !is_ours(after, ctrl_mark))
 		return LOSS_OUR_SECRET;
 	return LOSS_NOTHING;
+}
+
+/* ---- identifiers ---------------------------------------------------------------------------- */
+
+/* Another connected host that has it would be gone with the change, or this one would not be. */
+static bool is_others(const struct outlook *o, const struct target_config *config,
+		      const struct controller *controller)
+{
+	const struct host_id_claim claim = {config, controller->subnqn, controller->hostnqn,
+					    controller->hostid};
+	char owner[NVMF_NQN_MAX + 1];
+	enum host_id_owner found = host_id_find_owner(o->target, &claim, owner);
+
+	return found != HOST_ID_OWN && found != HOST_ID_CONNECTED_OTHER;
+}
+
+static bool loses_identifier(const struct outlook *o, const struct controller *controller)
+{
+	return is_others(o, o->after, controller) && !is_others(o, o->target->config, controller);
 }
 
 /* ---- portals -------------------------------------------------------------------------------- */
@@ -109,6 +128,8 @@ enum loss outlook_of(const struct outlook *o, const struct controller *controlle
 	loss = loss_of_proof(o, controller);
 	if (loss != LOSS_NOTHING)
 		return loss;
+	if (loses_identifier(o, controller))
+		return LOSS_HOST_ID;
 	if (is_reached(o->target->config, controller) && !is_reached(o->after, controller))
 		return LOSS_PORTAL;
 	return LOSS_NOTHING;

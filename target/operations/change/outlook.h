@@ -18,6 +18,7 @@ enum loss {
 	LOSS_PROOF,	 /* the host must prove its identity, and has not */
 	LOSS_SECRET,	 /* the secret that it has proven is no longer accepted */
 	LOSS_OUR_SECRET, /* the secret that it wanted of us is another one */
+	LOSS_HOST_ID,	 /* its identifier is bound to another host, or registered by one */
 	LOSS_PORTAL,	 /* its portal no longer leads to the subsystem */
 	LOSS_PATH,	 /* the namespace is no longer accessible through its portal (ANA) */
 	LOSSES,

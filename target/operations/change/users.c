@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/rcu.h"
+#include "target/engine/host.h"
 #include "target/export/ana.h"
 #include "target/operations/change/portal_change.h"
 #include "target/operations/change/users.h"
@@ -35,6 +36,7 @@ static const char *const reasons[LOSSES] = {
 	[LOSS_PROOF] = "it must prove its identity",
 	[LOSS_SECRET] = "it has proven another secret",
 	[LOSS_OUR_SECRET] = "it wants another secret of rblkd",
+	[LOSS_HOST_ID] = "its host identifier is another host's",
 	[LOSS_PORTAL] = "",
 	[LOSS_PATH] = "no path is left",
 };
@@ -79,18 +81,35 @@ static const struct config_change *find_unlisted(const struct search *s,
 	return NULL;
 }
 
-/* Of the host's entry in the new configuration. */
-static const struct config_change *find_entry(const struct search *s,
-					      const struct controller *controller, const char *key)
+/* Of an entry of hosts: its key, or the whole entry. */
+static const struct config_change *find_key(const struct search *s, const struct config_host *host,
+					    const char *key)
 {
-	const struct config_host *host = config_find_host(s->outlook->after, controller->hostnqn);
-
 	if (!host)
 		return NULL;
 	return find(s, "host", host->name, key)
-		       ?: find(s, "host", host->name, "secrets")
 		       ?: find(s, "host", host->name, "")
 		       ?: find(s, "host", host->name, "nqn");
+}
+
+/* Of the host's entry in the new configuration, or the contents of its files. */
+static const struct config_change *find_secret(const struct search *s,
+					       const struct controller *controller, const char *key)
+{
+	const struct config_host *host = config_find_host(s->outlook->after, controller->hostnqn);
+
+	return host ? find(s, "host", host->name, "secrets") ?: find_key(s, host, key) : NULL;
+}
+
+/* The identifier is bound to another host now, or the host to another identifier, or no longer. */
+static const struct config_change *find_binding(const struct search *s,
+						const struct controller *controller)
+{
+	const struct target_config *after = s->outlook->after, *before = s->outlook->target->config;
+
+	return find_key(s, config_find_bound(after, controller->hostid), "hostid")
+		       ?: find_key(s, config_find_host(after, controller->hostnqn), "hostid")
+		       ?: find_key(s, config_find_host(before, controller->hostnqn), "hostid");
 }
 
 static const struct config_change *find_portal(const struct search *s,
@@ -131,9 +150,11 @@ static const struct config_change *explain(const struct search *s, enum loss los
 			       ?: find_unlisted(s, controller);
 	case LOSS_PROOF:
 	case LOSS_SECRET:
-		return find_entry(s, controller, "dhchap_key_file");
+		return find_secret(s, controller, "dhchap_key_file");
 	case LOSS_OUR_SECRET:
-		return find_entry(s, controller, "dhchap_ctrl_key_file");
+		return find_secret(s, controller, "dhchap_ctrl_key_file");
+	case LOSS_HOST_ID:
+		return find_binding(s, controller);
 	case LOSS_PORTAL:
 		return find_portal(s, controller);
 	case LOSS_PATH:
@@ -330,6 +351,52 @@ int change_users_find(const struct outlook *outlook, struct config_changes *chan
 		find_namespaces(&s, c);
 	}
 	find_all_paths(&s);
+	return s.error;
+}
+
+/* ---- once namespaces are open --------------------------------------------------------------- */
+
+static bool is_registered_by_other(const struct outlook *o, const struct controller *controller,
+				   const struct namespace *ns)
+{
+	const struct config_host *bound = config_find_bound(o->after, controller->hostid);
+	char owner[NVMF_NQN_MAX + 1];
+
+	return !bound && !host_id_is_none(controller->hostid) &&
+	       guard_is_of_other(ns->guard, controller->hostid, controller->hostnqn, owner);
+}
+
+static void find_registered(struct search *s, const struct controller *controller,
+			    const struct snapshot *after)
+{
+	const struct snapshot *before = atomic_load(&s->outlook->target->snapshot);
+	const struct subsystem *was = snapshot_find(before, controller->subnqn);
+	const struct subsystem *is = snapshot_find(after, controller->subnqn);
+	char object[NAME_BYTES], ns[NAME_BYTES];
+
+	for (unsigned i = 0; was && is && i < is->n_namespaces; i++) {
+		uint32_t nsid = is->namespaces[i]->nsid;
+
+		if (subsystem_namespace(was, nsid) == is->namespaces[i] ||
+		    !is_registered_by_other(s->outlook, controller, is->namespaces[i]))
+			continue;
+		snprintf(object, sizeof(object), "subsystem %s", controller->subnqn);
+		snprintf(ns, sizeof(ns), "%s/%u", controller->subnqn, nsid);
+		add(s, LOSS_HOST_ID, controller, object, find(s, "namespace", ns, ""));
+	}
+}
+
+int change_users_add_registered(const struct outlook *outlook, const struct snapshot *after,
+				struct config_changes *changes, struct change_users *users)
+{
+	struct search s = {.outlook = outlook, .changes = changes, .users = users};
+
+	list_for_each (node, &outlook->target->controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+
+		if (outlook_counts(c) && outlook_of(outlook, c) == LOSS_NOTHING)
+			find_registered(&s, c, after);
+	}
 	return s.error;
 }
 

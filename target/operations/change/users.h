@@ -28,4 +28,8 @@ const char *change_user_reason(const struct change_user *user);
  * case. */
 int change_users_find(const struct outlook *outlook, struct config_changes *changes,
 		      struct change_users *ret_users);
+/* Once the new namespaces are open: adds the hosts whose identifier another host has registered at
+ * one of them, which ends their associations. 0 or -ENOMEM. */
+int change_users_add_registered(const struct outlook *outlook, const struct snapshot *after,
+				struct config_changes *changes, struct change_users *users);
 void change_users_free(struct change_users *users);

@@ -13,6 +13,8 @@
  *   capture          capture.c
  *   qos_list, qos_set    qos.c
  *   clear            io_errors.c
+ *   registrant_list, registrant_drop    registrant.c
+ *   host_disconnect    host.c
  *
  * The state is "degraded" if the store of a namespace had an error or its cluster does not serve, a
  * state file may differ from the valid state, or a portal does not listen.
@@ -35,12 +37,14 @@
 #include "target/operations/control/capsules.h"
 #include "target/operations/control/capture.h"
 #include "target/operations/control/fencing.h"
+#include "target/operations/control/host.h"
 #include "target/operations/control/io_errors.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/load.h"
 #include "target/operations/control/ns.h"
 #include "target/operations/control/portal.h"
 #include "target/operations/control/qos.h"
+#include "target/operations/control/registrant.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/association/portal.h"
@@ -151,6 +155,9 @@ static const struct rpc_method methods[] = {
 	{"qos_list", control_qos_list},
 	{"qos_set", control_qos_set},
 	{"clear", control_clear},
+	{"registrant_list", control_registrant_list},
+	{"registrant_drop", control_registrant_drop},
+	{"host_disconnect", control_host_disconnect},
 	{"capture", control_capture},
 	{0}, /* one for each line */
 };
@@ -212,6 +219,7 @@ void control_stop(struct target *target)
 		return;
 	rpc_server_free(target->control->server);
 	control_captures_stop(target);
+	control_registrant_stop(target);
 	free(target->control);
 	target->control = NULL;
 }

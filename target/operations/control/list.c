@@ -278,16 +278,39 @@ static struct json_object *list_namespaces(struct target *target)
 
 const char *control_host_name(const struct target *target, const char *nqn)
 {
-	const struct config_host *hosts = target->config->hosts.items;
+	const struct config_host *host = config_find_host(target->config, nqn);
 
-	for (unsigned i = 0; i < target->config->hosts.n; i++)
-		if (!strcmp(hosts[i].nqn, nqn))
-			return hosts[i].name;
-	return NULL;
+	return host ? host->name : NULL;
+}
+
+/* list may be NULL: no memory. */
+static bool has_text(struct json_object *list, const char *text)
+{
+	for (size_t i = 0; list && i < json_object_array_length(list); i++)
+		if (!strcmp(json_object_get_string(json_object_array_get_idx(list, i)), text))
+			return true;
+	return false;
+}
+
+/* The identifiers by which the host is connected. */
+static struct json_object *list_identifiers(const struct target *target, const char *nqn)
+{
+	struct json_object *list = json_object_new_array();
+	char id[UUID_STR_LEN];
+
+	list_for_each (node, &target->controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+
+		uuid_unparse_lower(c->hostid, id);
+		if (!c->is_discovery && !strcmp(c->hostnqn, nqn) && !has_text(list, id))
+			json_append(list, json_object_new_string(id));
+	}
+	return list;
 }
 
 static struct json_object *show_host(const struct target *target, const char *nqn)
 {
+	const struct config_host *config = config_find_host(target->config, nqn);
 	struct json_object *o = json_object_new_object();
 	unsigned n_controllers = 0, n_queues = 0;
 
@@ -301,6 +324,8 @@ static struct json_object *show_host(const struct target *target, const char *nq
 	}
 	control_add_string(o, "name", control_host_name(target, nqn));
 	control_add_string(o, "nqn", nqn);
+	control_add_string(o, "bound_hostid", config ? config->hostid : NULL);
+	json_add(o, "hostids", list_identifiers(target, nqn));
 	control_add_number(o, "controllers", n_controllers);
 	control_add_number(o, "queue_pairs", n_queues);
 	return o;

@@ -75,12 +75,15 @@ const char *config_host_nqn(const struct target_config *config, const char *name
 bool config_allows(const struct target_config *config, const struct config_subsystem *subsystem,
 		   const char *hostnqn)
 {
+	const struct config_host *host = config_find_host(config, hostnqn);
 	const struct config_name *names = subsystem->allow_hosts.items;
 
 	if (subsystem->allows_any_host)
 		return true;
 	for (unsigned i = 0; i < subsystem->allow_hosts.n; i++)
-		if (!strcmp(config_host_nqn(config, names[i].name), hostnqn))
+		if ((host && !strcmp(names[i].name, host->name)) ||
+		    (!strcmp(names[i].name, hostnqn) &&
+		     !strcmp(config_host_nqn(config, names[i].name), hostnqn)))
 			return true;
 	return false;
 }

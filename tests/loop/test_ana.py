@@ -45,12 +45,14 @@ def disturbs_no_client(scratch):
                     "--time_based", "--runtime=8", "--verify_backlog=64", *VERIFY)
     counters = lambda: target.list("namespaces")["namespaces"][0]
     wait_until(lambda: counters()["writes"] > 0, "fio writes")
+    host = target.list("hosts")["hosts"][0]["nqn"]
     n_rounds = 0
     while job.poll() is None or n_rounds < 3:
         for state in ("inaccessible", "optimized", "change", "non_optimized"):
             answer = json.loads(ctl(target, "ana", "set", NQN, "2", state, "--portal", "p", "-o", "json").stdout)
             expect_equal(answer, {"schema": 1, "subsystem": NQN, "group": 2, "portal": "p", "state": state,
-                                  "controllers_told": 1}, "answer")
+                                  "controllers_told": 1,
+                                  "hosts_without_path": [host] if state in ("inaccessible", "change") else []}, "answer")
             expect_equal(states(target), {(1, "p"): "optimized", (2, "p"): state}, "states")
             if state in ("optimized", "non_optimized") and job.poll() is None:
                 n_writes = counters()["writes"]

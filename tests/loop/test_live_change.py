@@ -378,6 +378,21 @@ def losses(target, *pairs):
                    for c in report["changes"] for loss in c["losses"]]
 
 
+def names_last_paths(target):
+    """drain and ana set name a host that has no other path, and no other. The two of names_each_loss."""
+    for portal, host in (("q", None), ("p", STRANGER)):
+        warning = f"warning: host {host} has no other path to what it uses\n" if host else ""
+        expect_equal(ctl(target, "ana", "set", NQN, "1", "inaccessible", "--portal", portal).stderr, warning, "ana set")
+        expect_equal(ctl(target, "ana", "set", NQN, "1", "optimized", "--portal", portal).stderr, "", "ana set")
+        done = ctl(target, "drain", portal, "-o", "json")
+        expect_equal(json.loads(done.stdout)["hosts_without_path"], [host] if host else [], "drain in JSON")
+        ctl(target, "drain", portal, "--undo")
+        wait_until(lambda: [p["queue_pairs"] for p in target.list("portals")["portals"]] == [4, 2], "all are back")
+    expect_equal(ctl(target, "drain", "p").stderr, warning, "drain")
+    ctl(target, "drain", "p", "--undo")
+    wait_until(lambda: [p["queue_pairs"] for p in target.list("portals")["portals"]] == [4, 2], "all are back")
+
+
 def names_each_loss(scratch):
     """Each host that loses access or a namespace that it uses is named, by the change that takes it, and no
     other: one host uses namespace 1 through two portals, the other namespace 2 through one."""
@@ -428,6 +443,7 @@ def names_each_loss(scratch):
             done = ctl(target, "apply", "--if-unused", other, status=BUSY)
             expect("is in use by host" in done.stderr and "nothing was changed" in done.stderr, done.stderr)
     expect(one.is_live(), "nothing was changed")
+    names_last_paths(target)
     edit(target, ("[db1, db2]", "[db1]"))
     done = ctl(target, "apply", "--quiet")
     expect_equal(done.stderr, f"warning: {subsystem} was in use by host {STRANGER} ({denied})\n", "apply --quiet")

@@ -144,6 +144,8 @@ int run_ana_set(int argc, char **argv)
 		output_json(result);
 	else
 		print_result(result);
+	if (options.output != OUTPUT_JSON)
+		print_cut_hosts(result);
 	json_object_put(result);
 	return EXIT_OK;
 }

@@ -65,3 +65,13 @@ int client_call(const struct options *options, const char *method, struct json_o
 	return fail_with("rblkctl", error.code, *error.hint ? error.hint : NULL, "%s",
 			 error.message);
 }
+
+/* They hold their I/O, or fail it: an administrator has to know that. */
+void print_cut_hosts(struct json_object *answer)
+{
+	struct json_object *hosts = answer_member(answer, "hosts_without_path");
+
+	for (size_t i = 0; hosts && i < json_object_array_length(hosts); i++)
+		fprintf(stderr, "warning: host %s has no other path to what it uses\n",
+			json_object_get_string(json_object_array_get_idx(hosts, i)));
+}

@@ -27,10 +27,11 @@ static int ask(const struct options *options, const char *portal, bool is_undo,
 	return client_call(options, "drain", params, ret_result);
 }
 
-/* EXIT_OK with the last answer. */
+/* EXIT_OK with the last answer, and the hosts of the first: later they are gone. */
 static int wait_drained(const struct options *options, const char *portal,
 			struct json_object **result)
 {
+	struct json_object *cut = json_object_get(answer_member(*result, "hosts_without_path"));
 	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
 	int r = EXIT_OK;
 
@@ -39,6 +40,10 @@ static int wait_drained(const struct options *options, const char *portal,
 		clock_sleep_ns(LOOK_MS * NSEC_PER_MSEC);
 		r = ask(options, portal, false, result);
 	}
+	if (r == EXIT_OK)
+		json_object_object_add(*result, "hosts_without_path", cut);
+	else
+		json_object_put(cut);
 	return r;
 }
 
@@ -78,7 +83,11 @@ int run_drain(int argc, char **argv)
 	if (r >= 0)
 		return r;
 	r = ask(&options, argv[first], is_undo, &result);
-	if (r == EXIT_OK && !is_undo)
+	if (r != EXIT_OK)
+		return r;
+	if (options.output != OUTPUT_JSON)
+		print_cut_hosts(result);
+	if (!is_undo)
 		r = wait_drained(&options, argv[first], &result);
 	if (r != EXIT_OK)
 		return r;

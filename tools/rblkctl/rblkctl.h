@@ -54,6 +54,8 @@ int options_parse_with(const struct args_usage *usage, const struct arg *more, u
 int client_call(const struct options *options, const char *method, struct json_object *params,
 		struct json_object **ret_result);
 
+/* Warns on stderr of each host that "hosts_without_path" of an answer names. */
+void print_cut_hosts(struct json_object *answer);
 /* "128MiB", or "134217728" with --bytes. */
 const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes);
 /* A cell of a table with that text. */

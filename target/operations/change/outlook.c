@@ -141,9 +141,8 @@ bool outlook_has_other_way(const struct outlook *o, const struct controller *con
 	list_for_each (node, &o->target->controllers) {
 		const struct controller *other = list_entry(node, struct controller, node);
 
-		if (other != controller && outlook_counts(other) &&
-		    !strcmp(other->hostnqn, controller->hostnqn) &&
-		    !strcmp(other->subnqn, controller->subnqn) &&
+		if (other != controller && other->host == controller->host &&
+		    outlook_counts(other) && !strcmp(other->subnqn, controller->subnqn) &&
 		    (!nsid || uses_has(&other->uses, nsid)) &&
 		    outlook_of(o, other) == LOSS_NOTHING &&
 		    ana_check(ana, nsid, other->portal->index) == NVME_OK)

@@ -5,12 +5,14 @@
  * A state that was set lasts until its value in the file changes (apply), or until the next start.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/conf.h"
 #include "base/rcu.h"
 #include "target/operations/change/ana_change.h"
+#include "target/operations/change/last_path.h"
 #include "target/operations/control/ana.h"
 #include "target/operations/control/list.h"
 #include "target/association/portal.h"
@@ -176,12 +178,25 @@ static bool read_portal(struct target *target, struct json_object *params, struc
 			  name);
 }
 
+/* The hosts that lose their last path; NULL: no memory. */
+static struct json_object *list_cut(const struct target *target, const struct wish *wish)
+{
+	struct ana *after = ana_with_state(rcu_get(&wish->subsystem->ana), wish->group,
+					   wish->portal_mask, wish->state);
+	const struct path_change change = {
+		.target = target, .subnqn = wish->subsystem->nqn, .ana = after};
+	struct json_object *list = after ? control_list_cut(&change) : NULL;
+
+	free(after);
+	return list;
+}
+
 struct json_object *control_ana_set(void *context, struct json_object *params, struct error *error)
 {
 	struct target *target = context;
 	const char *nqn = text(params, "subsystem");
 	struct wish wish = {.subsystem = find_subsystem(target, nqn ? nqn : "", error)};
-	struct json_object *o;
+	struct json_object *o, *cut;
 	unsigned n_told = 0;
 
 	if (!wish.subsystem || !read_state(params, &wish, error) ||
@@ -189,9 +204,12 @@ struct json_object *control_ana_set(void *context, struct json_object *params, s
 		return NULL;
 	if (target->is_stopping)
 		return rpc_refuse(error, EXIT_BUSY, "", "rblkd is stopping");
-	if (ana_change(target, wish.subsystem->nqn, wish.group, wish.portal_mask, wish.state,
-		       &n_told) < 0)
+	cut = list_cut(target, &wish);
+	if (!cut || ana_change(target, wish.subsystem->nqn, wish.group, wish.portal_mask,
+			       wish.state, &n_told) < 0) {
+		json_object_put(cut);
 		return rpc_refuse(error, EXIT_FAILED, "", "out of memory");
+	}
 	o = json_object_new_object();
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "subsystem", wish.subsystem->nqn);
@@ -199,5 +217,6 @@ struct json_object *control_ana_set(void *context, struct json_object *params, s
 	control_add_string(o, "portal", text(params, "portal"));
 	control_add_string(o, "state", nvme_ana_state_string(wish.state));
 	control_add_number(o, "controllers_told", n_told);
+	json_add(o, "hosts_without_path", cut);
 	return o;
 }

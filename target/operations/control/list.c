@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
+#include "target/operations/change/last_path.h"
 #include "target/operations/control/load.h"
 #include "target/operations/control/io_errors.h"
 #include "target/association/controller.h"
@@ -358,6 +359,19 @@ static struct json_object *list_hosts(struct target *target)
 
 		if (!control_host_name(target, c->hostnqn) && !is_seen(target, c))
 			json_append(list, show_host(target, c->hostnqn));
+	}
+	return list;
+}
+
+struct json_object *control_list_cut(const struct path_change *change)
+{
+	struct json_object *list = json_object_new_array();
+
+	list_for_each (node, &change->target->controllers) {
+		const struct controller *c = list_entry(node, struct controller, node);
+
+		if (path_change_cuts(change, c) && !has_text(list, c->hostnqn))
+			json_append(list, json_object_new_string(c->hostnqn));
 	}
 	return list;
 }

@@ -19,6 +19,9 @@ struct json_object *control_list_stores(struct target *target, unsigned *ret_ill
 
 /* The name of a host in the configuration, or NULL. */
 const char *control_host_name(const struct target *target, const char *nqn);
+struct path_change;
+/* The NQNs of hosts that the change leaves without a path to a namespace that they use. */
+struct json_object *control_list_cut(const struct path_change *change);
 /* Hosts that are connected. */
 unsigned control_count_hosts(const struct target *target);
 void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *ret_failed,

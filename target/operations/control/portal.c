@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/portal.h"
 #include "target/association/controller.h"
 #include "target/operations/change/drain.h"
+#include "target/operations/change/last_path.h"
 
 /* A stranded one never ends, and is not waited for. */
 static unsigned count_queues(const struct portal *portal)
@@ -68,8 +70,9 @@ static void drain_all(struct target *target, const char *name)
 
 struct json_object *control_drain(void *context, struct json_object *params, struct error *error)
 {
-	struct json_object *value = NULL, *undo = NULL, *o;
+	struct json_object *value = NULL, *undo = NULL, *cut = NULL, *o;
 	struct target *target = context;
+	struct path_change change = {.target = target};
 	struct portal *portal;
 	const char *name;
 
@@ -83,18 +86,22 @@ struct json_object *control_drain(void *context, struct json_object *params, str
 	if (target->is_stopping)
 		return rpc_refuse(error, EXIT_BUSY, "",
 				  "rblkd is stopping, and with it portal '%s'", name);
-	if (!json_object_get_boolean(undo))
+	if (!json_object_get_boolean(undo)) {
+		change.drained = name;
+		cut = control_list_cut(&change);
 		drain_all(target, name);
-	else if (!portal_is_used(portal))
+	} else if (!portal_is_used(portal)) {
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
 				  "portal '%s' is no longer in the configuration", name);
-	else if (portal_undrain(portal) < 0)
+	} else if (portal_undrain(portal) < 0) {
 		return rpc_refuse(error, EXIT_FAILED, "the log of rblkd says why",
 				  "cannot listen on portal '%s'", name);
+	}
 	o = json_object_new_object();
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_string(o, "portal", portal->name);
 	control_add_string(o, "state", portal_state_name(atomic_load(&portal->state)));
 	control_add_number(o, "queue_pairs", count_all_queues(target, name));
+	json_add(o, "hosts_without_path", cut ?: json_object_new_array());
 	return o;
 }

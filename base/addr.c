@@ -125,6 +125,12 @@ bool addr_is_wildcard(const union addr *addr)
 	return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
+bool addr_lacks_scope(const union addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
+	       !addr->in6.sin6_scope_id;
+}
+
 bool addr_is_loopback(const union addr *addr)
 {
 	if (addr->sa.sa_family == AF_INET)

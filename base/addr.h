@@ -26,6 +26,8 @@ int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_a
 socklen_t addr_len(const union addr *addr);
 uint16_t addr_port(const union addr *addr);
 bool addr_is_wildcard(const union addr *addr);
+/* Link-local, without the interface that it needs ("fe80::1%eth0"). */
+bool addr_lacks_scope(const union addr *addr);
 bool addr_is_loopback(const union addr *addr); /* no other machine can reach it */
 bool addr_is_equal(const union addr *a, const union addr *b);
 /* Whether one party can use both addresses, with any ports. For IPv6 the first 64 bits decide: a

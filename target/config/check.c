@@ -109,6 +109,10 @@ static void check_portals(struct checker *c)
 			conf_error(c->conf, portal->address_mark,
 				   "address '%s' names no interface of this machine",
 				   portal->address);
+		else if (has_address(portal) && addr_lacks_scope(&portal->addr))
+			conf_error(c->conf, portal->address_mark,
+				   "address '%s' is link-local: name its interface, as in %s%%eth0",
+				   portal->address, portal->address);
 		for (unsigned j = 0; j < i; j++)
 			compare_portals(c, portal, &portals[j]);
 	}

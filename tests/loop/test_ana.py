@@ -62,6 +62,8 @@ def disturbs_no_client(scratch):
     expect_equal(job.returncode, 0, f"exit status of fio: {text}")
     expect_equal(volume.status()["reconnects"], 0, "the connection was never lost")
     wait_until(lambda: volume.status()["ana_state"] == "non_optimized", "the volume knows its path")
+    said = ctl(target, "ana", "set", NQN, "2", "non_optimized").stdout
+    expect("it lasts until rblkd restarts" in said, said)
     volume.detach()
     stop(target)
 

@@ -4,13 +4,15 @@ notes. rblk detach --all."""
 
 import json
 import os
+import signal
 import stat
+import subprocess
 import sys
 
 import nbd
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import NQN, RBLK, Target, expect, expect_equal, free_port, rblk, run, run_cases, wait_until  # noqa: E402
+from harness import NQN, RBLK, Target, expect, expect_equal, free_port, rblk, run, run_cases, stand_still, wait_until  # noqa: E402
 from pair import pair  # noqa: E402
 
 USAGE, CONFIG, NOT_FOUND, BUSY, PARTIAL, UNREACHABLE = 2, 3, 4, 5, 6, 7
@@ -177,6 +179,25 @@ def nothing(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def sign_of_life(scratch):
+    """On a terminal an attach that gets no answer says what it waits for; then it succeeds."""
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    master, slave = os.openpty()
+    stand_still(target.process.pid)
+    attach = subprocess.Popen([RBLK, "attach", f"{NQN}@{target.address}", "--frontend", "socket"], env=scratch.env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    said = b""
+    while b"waiting for" not in said:
+        said += os.read(master, 4096)  # fails at its end
+    expect(f"rblk attach: waiting for {target.address}".encode() in said, said)
+    target.process.send_signal(signal.SIGCONT)
+    expect(attach.wait() in (0, UNREACHABLE), "it ends")  # a slow machine may be late
+    os.close(master)
+    detach_all(scratch)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
 def persistent(scratch):
     target = Target(scratch, TWO)
     commands, etc, calls = scratch.file("bin"), scratch.file("etc"), scratch.file("calls")
@@ -299,6 +320,7 @@ CASES = [
     ("all of nvme-cli's files", of_files),
     ("what is not understood", strict),
     ("nothing to attach", nothing),
+    ("a sign of life", sign_of_life),
     ("at boot, too", persistent),
     ("one of two targets", referral),
     ("one volume by several portals", several_portals),

@@ -108,7 +108,7 @@ def of_rblkctl(scratch):
     target = Target(scratch, [f"nsid: 1, ram: 1MiB, {LASTING}"],
                     extra=keep_registrant(scratch, uuid, identifier, "nqn.2026-01.org.example:db2"))
     run(RBLK, "attach", f"{NQN}@{target.address}", "--name", "db", "--frontend", "socket", env=scratch.env)
-    environment = dict(scratch.env, PATH=f"{os.path.dirname(RBLKCTL)}:{os.environ['PATH']}", RBLK_CONTROL_SOCKET=target.control)
+    environment = dict(scratch.env, PATH=f"{os.path.dirname(RBLKCTL)}:{os.environ['PATH']}", RBLK_CONTROL_SOCKET=target.control, COLUMNS="68")
     with open(target.config, "a", encoding="ascii") as f:
         f.write("      - {nsid: 2, ram: 1MiB}\n")  # for apply
     blocks = [block for block in page("rblkctl.8").split("```")[1::2] if block.startswith("\n# ")]
@@ -124,6 +124,14 @@ def of_rblkctl(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def fits_a_terminal(_scratch):
+    """What is shown as it is, in 80 columns: the page indents it by 12, and a host's NQN cannot be broken."""
+    for name in ("rblk.8", "rblkd.8", "rblkctl.8", "rblk-target.yaml.5"):
+        wide = [line for block in page(name).split("```")[1::2] for line in block.splitlines()
+                if len(line) > 80 - 12 and "nvmexpress:uuid:" not in line]
+        expect(not wide, "\n".join([f"{name}: wider than a terminal", *wide]))
+
+
 def of_the_configuration(scratch):
     text = page("rblk-target.yaml.5").split("# EXAMPLE", 1)[1].split("```")[1]
     device = scratch.make_file("log", 1 << 20)
@@ -137,6 +145,7 @@ def of_the_configuration(scratch):
 
 CASES = [
     ("options", options),
+    ("80 columns", fits_a_terminal),
     ("the examples of rblk(8)", of_rblk),
     ("the examples of rblkctl(8)", of_rblkctl),
     ("the example of rblk-target.yaml(5)", of_the_configuration),

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,10 @@
 #include "transport/fabric.h"
 
 static const char program[] = "rblk attach";
+
+enum {
+	SILENT_MS = 2000,
+};
 
 struct attach {
 	struct volume_options options;
@@ -174,6 +179,17 @@ static int spawn(const struct attach *attach, int ready_fd, const char *log_path
 	return -r;
 }
 
+/* A target without an answer takes 10 s: a person is told what this waits for. */
+static void say_wait(const struct attach *attach, int fd)
+{
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	char address[ADDR_STRING_MAX];
+
+	if (isatty(STDERR_FILENO) && poll(&ready, 1, SILENT_MS) == 0)
+		fprintf(stderr, "%s: waiting for %s\n", program,
+			addr_format(address, &attach->config.volume.address));
+}
+
 /* The object that the process sends; NULL when it ended without sending one. The pipe closes in
  * both cases, so the wait needs no timeout: the process bounds its own first attempt. */
 static struct json_object *read_message(int fd)
@@ -226,6 +242,7 @@ static int start(const struct attach *attach, struct error *error)
 		return EXIT_FAILED;
 	}
 	close(fds[1]);
+	say_wait(attach, fds[0]);
 	message = read_message(fds[0]);
 	close(fds[0]);
 	if (message && json_object_object_get_ex(message, "note", &note)) {

@@ -432,7 +432,8 @@ static void set_nothing(const struct run *run, struct error *error)
 			"there is no namespace for this host");
 }
 
-/* With JSON this is the whole answer. error: of the whole, or empty. */
+/* With JSON this is the whole answer, also if nothing was attached: a script finds its lists in any
+ * case. error: of the whole, or empty. */
 static void print_json(const struct run *run, const struct error *error)
 {
 	struct json_object *o = json_object_new_object();

@@ -16,6 +16,11 @@ int target_address_parse(const char *text, union addr *ret_addr, struct error *e
 {
 	int r = addr_parse_with_port(text, TARGET_DEFAULT_PORT, ret_addr);
 
+	if (r == 0 && addr_lacks_scope(ret_addr)) {
+		error_set(error, EXIT_USAGE, "name the interface: fe80::1%eth0",
+			  "'%s' is a link-local address, which many interfaces have", text);
+		return EXIT_USAGE;
+	}
 	if (r == 0)
 		return 0;
 	if (r == -EINVAL)

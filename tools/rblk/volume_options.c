@@ -267,10 +267,12 @@ static int apply_paths(const struct volume_options *o, struct volume_config *con
 		const char *text = o->paths.items[i];
 		union addr address;
 
-		if (addr_parse_with_port(text, TARGET_DEFAULT_PORT, &address) < 0) {
-			error_set(error, EXIT_USAGE,
-				  "write it like 192.0.2.1:4420 or [2001:db8::1]:4420",
-				  "--path: '%.100s' is not an address", text);
+		if (addr_parse_with_port(text, TARGET_DEFAULT_PORT, &address) < 0 ||
+		    addr_lacks_scope(&address)) {
+			error_set(
+				error, EXIT_USAGE,
+				"write it like 192.0.2.1:4420, [2001:db8::1]:4420 or fe80::1%eth0",
+				"--path: '%.100s' is not an address", text);
 			return EXIT_USAGE;
 		}
 		if (volume_config_has_path(config, &address)) {

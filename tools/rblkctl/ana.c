@@ -102,6 +102,8 @@ static struct json_object *make_params(char **words, uint64_t group, const char 
 	return params;
 }
 
+/* Hosts were told already. A restart would come as a surprise to an administrator without the last
+ * line: the file still has the state of before. */
 static void print_result(struct json_object *result)
 {
 	uint64_t n = answer_number(result, "controllers_told");
@@ -111,6 +113,7 @@ static void print_result(struct json_object *result)
 	       answer_string(result, "subsystem"), answer_number(result, "group"),
 	       answer_string(result, "state"), has_portal ? "portal " : "all portals",
 	       has_portal ? answer_string(result, "portal") : "", n, n == 1 ? "" : "s");
+	puts("it lasts until rblkd restarts; ana_groups in the configuration has what stays");
 }
 
 /* rblkd checks STATE and knows its names; GROUP is checked here, since JSON has it as a number. */

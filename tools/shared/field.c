@@ -13,6 +13,7 @@ enum {
 	BELOW_COLUMN = 4,
 };
 
+/* It decides whether the text can stand beside its label. */
 static size_t longest_word(const char *text)
 {
 	size_t longest = 0, n;
@@ -50,6 +51,7 @@ static void print_lines(const char *text, unsigned column, size_t room)
 	}
 }
 
+/* A pipe has no width: there each text is one line. */
 void field_print(const char *label, const char *text)
 {
 	unsigned columns = terminal_columns();

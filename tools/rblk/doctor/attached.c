@@ -126,6 +126,7 @@ static void check_unproven(struct doctor *doctor, const struct volumes *volumes,
 			name);
 }
 
+/* The directory has other files, too, which are none of volumes. */
 static void each_file(struct doctor *doctor, const struct volumes *volumes, const char *suffix,
 		      void (*look)(struct doctor *doctor, const struct volumes *volumes,
 				   const char *name))

@@ -441,11 +441,11 @@ static void three_failures_are_enough(void **state)
 
 	open_admin(&q);
 	negotiate(message, DH_NULL);
-	for (unsigned i = 0; i < 3; i++) { /* one bit of the first, of a middle and of the last byte */
+	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(auth_send(&q, message, NEGOTIATE), NVME_OK);
 		assert_int_equal(auth_receive(&q, PAGE), NVME_OK);
 		reply(&q, answer);
-		answer[16 + i * 31 / 2] ^= 1;
+		answer[16 + i * 31 / 2] ^= 1; /* in its first, a middle and its last byte */
 		assert_int_equal(auth_send(&q, answer, REPLY), NVME_OK);
 		must_be_failure(&q, 1);
 	}

@@ -10,8 +10,10 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/addr.h"
+#include "base/error.h"
 #include "base/units.h"
 
 enum {
@@ -106,6 +108,28 @@ int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_a
 	memcpy(host, s, (size_t)(end - s));
 	host[end - s] = '\0';
 	return addr_parse(host, port, ret_addr);
+}
+
+int addr_parse_numeric(const char *s, uint16_t default_port, union addr *ret_addr)
+{
+	if (strspn(s, "0123456789abcdefABCDEF.:[]") != strlen(s) ||
+	    addr_parse_with_port(s, default_port, ret_addr) < 0 || !addr_port(ret_addr))
+		return -EINVAL;
+	return 0;
+}
+
+int addr_check_ip(const char *what, struct error *error)
+{
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (sock >= 0)
+		close(sock);
+	if (sock >= 0 || errno != EAFNOSUPPORT)
+		return 0;
+	error_set(error, EXIT_PRIVILEGE,
+		  "in a unit: RestrictAddressFamilies=AF_INET AF_INET6 in a drop-in",
+		  "this process may not open IP sockets, which %s needs", what);
+	return -EAFNOSUPPORT;
 }
 
 socklen_t addr_len(const union addr *addr)

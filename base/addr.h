@@ -22,6 +22,14 @@ int addr_parse(const char *host, uint16_t port, union addr *ret_addr);
 /* Parses "10.0.0.1", "10.0.0.1:4420", "[::1]:4420" or "::1". Errors as addr_parse. */
 int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_addr);
 
+/* The same without names, whose lookup may return another address tomorrow, and with a port that is
+ * not 0. 0 or -EINVAL. */
+int addr_parse_numeric(const char *s, uint16_t default_port, union addr *ret_addr);
+/* Whether this process may open IP sockets: a service manager may have forbidden them. what: which
+ * part needs them. 0, or -EAFNOSUPPORT with *error. */
+struct error;
+int addr_check_ip(const char *what, struct error *error);
+
 /* Of an address of either family. Two are equal when family, address, port and IPv6 scope are. */
 socklen_t addr_len(const union addr *addr);
 uint16_t addr_port(const union addr *addr);

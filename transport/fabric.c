@@ -13,8 +13,10 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
+#include "base/addr.h"
 #include "base/args.h"
 #include "base/cleanup.h"
+#include "base/error.h"
 #include "transport/fabric.h"
 
 #define PROVIDER       "libsoftrdma.so"
@@ -99,27 +101,15 @@ bool fabric_has_device(const char *name)
 	return found;
 }
 
-/* A service manager may have forbidden them (RestrictAddressFamilies=). */
-static bool may_use_ip(void)
-{
-	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (sock < 0)
-		return errno != EAFNOSUPPORT;
-	close(sock);
-	return true;
-}
-
 /* RoCE is allowed before the provider looks, which is at the first use of a device. */
 static int allow_roce(const char *program)
 {
 	const char *address = getenv(ROCE_ADDRESSES);
 	struct in6_addr parsed;
+	struct error error;
 
-	if (!may_use_ip())
-		return fail_with(program, EXIT_PRIVILEGE,
-				 "in a unit: RestrictAddressFamilies=AF_INET AF_INET6 in a drop-in",
-				 "this process may not open IP sockets, which soft-roce needs");
+	if (addr_check_ip("soft-roce", &error) < 0)
+		return fail_with(program, error.code, error.hint, "%s", error.message);
 	if (!address || !*address)
 		return setenv(ROCE_ADDRESSES, "any", 1)
 			       ? fail_with(program, EXIT_FAILED, NULL, "out of memory")

@@ -101,8 +101,7 @@ static const char *check_listen(const char *s)
 #ifdef HAVE_MICROHTTPD
 	union addr addr;
 
-	if (strspn(s, "0123456789abcdefABCDEF.:[]") == strlen(s) &&
-	    addr_parse_with_port(s, METRICS_PORT, &addr) == 0 && addr_port(&addr))
+	if (addr_parse_numeric(s, METRICS_PORT, &addr) == 0)
 		return NULL;
 	return "must be an address with a port, such as 127.0.0.1:9807 or [::1]:9807";
 #else

@@ -89,7 +89,7 @@ struct target {
 	struct log_limit device_failures; /* while hosts try to connect */
 	struct control *control;	  /* control.c: the RPC server */
 	struct capture_service captures;  /* operations/control/capture.c */
-	struct http *http;		  /* owned; stats/http.c */
+	struct http *http;		  /* owned; stats/metrics.c */
 	struct drops *drops;		  /* owned; operations/control/registrant.c */
 	unsigned n_drops;		  /* of registrants, under way at a poller: resv_drop.h */
 	bool is_stopping;		  /* SIGTERM: nothing new is accepted */

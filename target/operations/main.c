@@ -50,7 +50,7 @@
 #include "target/engine/queue.h"
 #include "target/operations/check_mode.h"
 #include "target/operations/life.h"
-#include "target/operations/stats/http.h"
+#include "target/operations/stats/metrics.h"
 #include "transport/fabric.h"
 
 #define DEFAULT_CONFIG "/etc/rblk/target.yaml"
@@ -313,7 +313,7 @@ static int serve(struct target *target)
 	if (r == 0)
 		r = control_start(target);
 	if (r == 0)
-		r = http_start(target);
+		r = metrics_start(target);
 	if (r < 0)
 		return r;
 	health_begin(target->runtime.health, &target->loop, atomic_load(&target->snapshot),
@@ -348,7 +348,7 @@ static void end(struct daemon *d)
 	loop_timer_stop(&d->finish_timer);
 	loop_timer_stop(&d->apply_timer);
 	target_close(target);
-	http_stop(target);
+	metrics_stop(target);
 	control_stop(target);
 	last_sync_free(&d->last_sync);
 	pollers_stop(target);

@@ -61,6 +61,7 @@ ONLY_IN = [
      ("transport/", "softrdma/", "tools/bench/floor.c")),
     ("gnutls headers", r"gnutls/.*", ("nbd_bridge/io/nbd_tls.c",)),
     ("librados and librbd headers", r"(rados|rbd)/.*", ("target/store/rbd/",)),
+    ("microhttpd.h", r"microhttpd\.h", ("base/http.c",)),
     ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),
 ]
 # Time, randomness and order have one seam each, where a test can replace them.

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Metrics rblkd_*, written family by family, as the format requires. Scripts rely on names and
- * labels: new ones may be added, but none may change (rblkd(8) lists them). Times are seconds,
- * sizes bytes. Queues have no metrics of their own, because each connection would be a new series;
- * rblkctl stats --queues has them.
- *
- * Buckets end where octaves of rblkd's histograms end, 2^k - 1 ns, so their counts are exact.
+ * labels: new ones may be added, but none may change (rblkd(8) lists them). Queues have no metrics
+ * of their own, because each connection would be a new series; rblkctl stats --queues has them.
  */
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
+#include "base/prometheus.h"
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
 #include "target/association/portal.h"
@@ -21,10 +16,7 @@
 #include "target/operations/stats/prometheus.h"
 
 enum {
-	/* Buckets from 4 us to 8.6 s. */
-	FIRST_BIT = 12,
-	LAST_BIT = 33,
-	LABEL_MAX = 4 * NVMF_NQN_MAX + 1,
+	NSID_TEXT_MAX = 12,
 };
 
 /* In the order of the documentation. */
@@ -32,6 +24,7 @@ static const enum stats_class ops[] = {STATS_READ, STATS_WRITE, STATS_OTHER};
 
 struct ns_row {
 	const struct subsystem *subsystem;
+	char nsid[NSID_TEXT_MAX];
 	const struct namespace *ns;
 	struct namespace_counters counters;
 	struct namespace_stats stats;
@@ -45,86 +38,39 @@ struct rows {
 	unsigned n_hosts;
 };
 
-/* ---- the format ----------------------------------------------------------------------------- */
-
-static void family(FILE *f, const char *name, const char *type, const char *help)
-{
-	fprintf(f, "# HELP rblkd_%s %s\n# TYPE rblkd_%s %s\n", name, help, name, type);
-}
-
-/* Hosts choose their names: bytes that are not printable ASCII become \xHH. */
-static const char *escape(char buf[LABEL_MAX], const char *s)
-{
-	size_t at = 0;
-
-	for (; *s && at + 6 < LABEL_MAX; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c == '\\' || c == '"') {
-			buf[at++] = '\\';
-			buf[at++] = (char)c;
-		} else if (c >= ' ' && c <= '~') {
-			buf[at++] = (char)c;
-		} else {
-			at += (size_t)sprintf(buf + at, "\\\\x%02x", c);
-		}
-	}
-	buf[at] = '\0';
-	return buf;
-}
-
-static void print_seconds(FILE *f, uint64_t ns)
-{
-	fprintf(f, "%" PRIu64 ".%09" PRIu64 "\n", (uint64_t)(ns / NSEC_PER_SEC),
-		(uint64_t)(ns % NSEC_PER_SEC));
-}
-
-static void ns_labels(FILE *f, const char *name, const struct ns_row *row)
-{
-	char nqn[LABEL_MAX];
-
-	fprintf(f, "rblkd_%s{subsystem=\"%s\",nsid=\"%u\"", name, escape(nqn, row->subsystem->nqn),
-		row->ns->nsid);
-}
-
-static void host_labels(FILE *f, const char *name, const struct host_stats *host)
-{
-	char nqn[LABEL_MAX];
-
-	fprintf(f, "rblkd_%s{host=\"%s\"", name, escape(nqn, host_stats_label(host)));
-}
+/* With what follows, the labels of a namespace and of a host. */
+#define NS_LABELS(row, ...)                                                                        \
+	PROMETHEUS_LABELS({"subsystem", (row)->subsystem->nqn}, {"nsid", (row)->nsid},             \
+			  ##__VA_ARGS__)
+#define HOST_LABELS(of, ...) PROMETHEUS_LABELS({"host", host_stats_label(of)}, ##__VA_ARGS__)
 
 /* ---- rblkd ---------------------------------------------------------------------------------- */
 
-static void write_one(FILE *f, const char *name, const char *type, const char *help, uint64_t value)
+static void write_daemon(const struct prometheus *p, const struct target *target)
 {
-	family(f, name, type, help);
-	fprintf(f, "rblkd_%s %" PRIu64 "\n", name, value);
-}
-
-static void write_daemon(FILE *f, const struct target *target)
-{
-	family(f, "info", "gauge", "Always 1; the label has the version.");
-	fprintf(f, "rblkd_info{version=\"%s\"} 1\n", RBLK_VERSION);
-	family(f, "uptime_seconds", "gauge", "Time since rblkd was started.");
-	fputs("rblkd_uptime_seconds ", f);
-	print_seconds(f, clock_ns() - target->start_ns);
-	write_one(f, "connections", "gauge", "Queue pairs, also of hosts that connect.",
-		  target->n_connections);
-	write_one(f, "pending_connections", "gauge",
-		  "Of them, whose host is not known or has not proven itself.", target->n_pending);
-	write_one(f, "discovery_associations", "gauge", "Discovery controllers.",
-		  target->n_discovery);
-	write_one(f, "hosts", "gauge", "Hosts that are attached.", control_count_hosts(target));
-	write_one(f, "defects_total", "counter", "Queues ended by a mistake of rblkd's own.",
-		  target->n_defects);
-	family(f, "portal_listening", "gauge", "1 while hosts can reach the portal.");
+	prometheus_family(p, "info", "gauge", "Always 1; the label has the version.");
+	prometheus_uint(p, "info", PROMETHEUS_LABELS({"version", RBLK_VERSION}), 1);
+	prometheus_family(p, "uptime_seconds", "gauge", "Time since rblkd was started.");
+	prometheus_seconds(p, "uptime_seconds", NULL, clock_ns() - target->start_ns);
+	prometheus_one(p, "connections", "gauge", "Queue pairs, also of hosts that connect.",
+		       target->n_connections);
+	prometheus_one(p, "pending_connections", "gauge",
+		       "Of them, whose host is not known or has not proven itself.",
+		       target->n_pending);
+	prometheus_one(p, "discovery_associations", "gauge", "Discovery controllers.",
+		       target->n_discovery);
+	prometheus_one(p, "hosts", "gauge", "Hosts that are attached.",
+		       control_count_hosts(target));
+	prometheus_one(p, "defects_total", "counter", "Queues ended by a mistake of rblkd's own.",
+		       target->n_defects);
+	prometheus_family(p, "portal_listening", "gauge", "1 while hosts can reach the portal.");
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &target->portals[i];
 
 		if (portal_is_used(portal))
-			fprintf(f, "rblkd_portal_listening{portal=\"%s\"} %d\n", portal->name,
-				atomic_load(&portal->state) == PORTAL_LISTENING);
+			prometheus_uint(p, "portal_listening",
+					PROMETHEUS_LABELS({"portal", portal->name}),
+					atomic_load(&portal->state) == PORTAL_LISTENING);
 	}
 }
 
@@ -188,135 +134,107 @@ static const struct {
 	 get_state_conflicts},
 };
 
-static void write_ns_values(FILE *f, const struct rows *rows)
+static void write_ns_values(const struct prometheus *p, const struct rows *rows)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(ns_values); i++) {
-		family(f, ns_values[i].name, ns_values[i].type, ns_values[i].help);
+		prometheus_family(p, ns_values[i].name, ns_values[i].type, ns_values[i].help);
 		for (unsigned j = 0; j < rows->n_namespaces; j++) {
 			const struct ns_row *row = &rows->namespaces[j];
 
-			ns_labels(f, ns_values[i].name, row);
-			fprintf(f, "} %" PRIu64 "\n", ns_values[i].get(row));
+			prometheus_uint(p, ns_values[i].name, NS_LABELS(row),
+					ns_values[i].get(row));
 		}
 	}
 }
 
-static void write_ns_bytes(FILE *f, const struct rows *rows)
+static void write_ns_bytes(const struct prometheus *p, const struct rows *rows)
 {
 	static const char name[] = "namespace_bytes_total";
 
-	family(f, name, "counter", "Data that was read and written.");
+	prometheus_family(p, name, "counter", "Data that was read and written.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++) {
 		const struct ns_row *row = &rows->namespaces[i];
 
-		ns_labels(f, name, row);
-		fprintf(f, ",op=\"read\"} %" PRIu64 "\n",
-			row->counters.read_blocks << row->ns->block_shift);
-		ns_labels(f, name, row);
-		fprintf(f, ",op=\"write\"} %" PRIu64 "\n",
-			row->counters.written_blocks << row->ns->block_shift);
+		prometheus_uint(p, name, NS_LABELS(row, {"op", "read"}),
+				row->counters.read_blocks << row->ns->block_shift);
+		prometheus_uint(p, name, NS_LABELS(row, {"op", "write"}),
+				row->counters.written_blocks << row->ns->block_shift);
 	}
 }
 
-static void write_ns_errors(FILE *f, const struct rows *rows)
+static void write_ns_errors(const struct prometheus *p, const struct rows *rows)
 {
 	static const char name[] = "namespace_errors_total";
 
-	family(f, name, "counter", "Commands that were answered with an error.");
+	prometheus_family(p, name, "counter", "Commands that were answered with an error.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++) {
 		const struct ns_row *row = &rows->namespaces[i];
 
-		for (unsigned op = 0; op < ARRAY_LEN(ops); op++) {
-			ns_labels(f, name, row);
-			fprintf(f, ",op=\"%s\"} %" PRIu64 "\n", stats_class_name(ops[op]),
-				row->stats.io[ops[op]].n_errors);
-		}
+		for (unsigned op = 0; op < ARRAY_LEN(ops); op++)
+			prometheus_uint(p, name, NS_LABELS(row, {"op", stats_class_name(ops[op])}),
+					row->stats.io[ops[op]].n_errors);
 	}
 }
 
-static void write_ns_backend_errors(FILE *f, const struct rows *rows)
+static void write_ns_backend_errors(const struct prometheus *p, const struct rows *rows)
 {
 	static const char name[] = "namespace_backend_errors_total";
 
-	family(f, name, "counter", "What its store has failed at.");
+	prometheus_family(p, name, "counter", "What its store has failed at.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++) {
 		const struct ns_row *row = &rows->namespaces[i];
 
-		for (unsigned kind = 0; kind < IO_ERROR_KINDS; kind++) {
-			ns_labels(f, name, row);
-			fprintf(f, ",kind=\"%s\"} %" PRIu64 "\n", io_error_kind_name(kind),
-				row->errors.counts[kind]);
-		}
+		for (unsigned kind = 0; kind < IO_ERROR_KINDS; kind++)
+			prometheus_uint(p, name, NS_LABELS(row, {"kind", io_error_kind_name(kind)}),
+					row->errors.counts[kind]);
 	}
 }
 
-static void write_buckets(FILE *f, const struct ns_row *row, enum stats_class op)
+static void write_ns_latency(const struct prometheus *p, const struct rows *rows)
 {
-	const struct io_stats *io = &row->stats.io[op];
-	uint64_t n = 0;
-	unsigned at = 0;
+	static const char name[] = "namespace_latency_seconds";
 
-	for (unsigned bit = FIRST_BIT; bit <= LAST_BIT; bit++) {
-		uint64_t end = (1ULL << bit) - 1;
-
-		for (; at <= stats_step(end); at++)
-			n += io->counts[at];
-		ns_labels(f, "namespace_latency_seconds_bucket", row);
-		fprintf(f, ",op=\"%s\",le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n",
-			stats_class_name(op), (uint64_t)(end / NSEC_PER_SEC),
-			(uint64_t)(end % NSEC_PER_SEC), n);
-	}
-	n = io_stats_count(io);
-	ns_labels(f, "namespace_latency_seconds_bucket", row);
-	fprintf(f, ",op=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", stats_class_name(op), n);
-}
-
-static void write_ns_latency(FILE *f, const struct rows *rows)
-{
-	family(f, "namespace_latency_seconds", "histogram",
-	       "Time from a command's arrival to its answer.");
+	prometheus_family(p, name, "histogram", "Time from a command's arrival to its answer.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++)
 		for (unsigned op = 0; op < ARRAY_LEN(ops); op++) {
 			const struct ns_row *row = &rows->namespaces[i];
-			const struct io_stats *io = &row->stats.io[ops[op]];
+			struct histogram latency;
 
-			write_buckets(f, row, ops[op]);
-			ns_labels(f, "namespace_latency_seconds_sum", row);
-			fprintf(f, ",op=\"%s\"} ", stats_class_name(ops[op]));
-			print_seconds(f, io->sum_ns);
-			ns_labels(f, "namespace_latency_seconds_count", row);
-			fprintf(f, ",op=\"%s\"} %" PRIu64 "\n", stats_class_name(ops[op]),
-				io_stats_count(io));
+			io_stats_histogram(&row->stats.io[ops[op]], &latency);
+			prometheus_histogram(p, name,
+					     NS_LABELS(row, {"op", stats_class_name(ops[op])}),
+					     &latency);
 		}
 }
 
-static void write_ns_stages(FILE *f, const struct rows *rows)
+static void write_ns_stages(const struct prometheus *p, const struct rows *rows)
 {
 	static const char samples[] = "namespace_stage_samples_total";
 	static const char seconds[] = "namespace_stage_seconds_total";
 
-	family(f, samples, "counter", "Commands whose stages were measured.");
+	prometheus_family(p, samples, "counter", "Commands whose stages were measured.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++)
-		for (unsigned op = 0; op < ARRAY_LEN(ops); op++) {
-			ns_labels(f, samples, &rows->namespaces[i]);
-			fprintf(f, ",op=\"%s\"} %" PRIu64 "\n", stats_class_name(ops[op]),
+		for (unsigned op = 0; op < ARRAY_LEN(ops); op++)
+			prometheus_uint(
+				p, samples,
+				NS_LABELS(&rows->namespaces[i], {"op", stats_class_name(ops[op])}),
 				rows->namespaces[i].stats.io[ops[op]].n_sampled);
-		}
-	family(f, seconds, "counter", "Time that those commands spent in each stage.");
+	prometheus_family(p, seconds, "counter", "Time that those commands spent in each stage.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++)
 		for (unsigned n = 0; n < ARRAY_LEN(ops) * STAGES; n++) {
 			enum stats_class op = ops[n / STAGES];
 
-			ns_labels(f, seconds, &rows->namespaces[i]);
-			fprintf(f, ",op=\"%s\",stage=\"%s\"} ", stats_class_name(op),
-				stats_stage_name(n % STAGES));
-			print_seconds(f, rows->namespaces[i].stats.io[op].stage_ns[n % STAGES]);
+			prometheus_seconds(p, seconds,
+					   NS_LABELS(&rows->namespaces[i],
+						     {"op", stats_class_name(op)},
+						     {"stage", stats_stage_name(n % STAGES)}),
+					   rows->namespaces[i].stats.io[op].stage_ns[n % STAGES]);
 		}
 }
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
 
-static void write_hosts(FILE *f, const struct rows *rows)
+static void write_hosts(const struct prometheus *p, const struct rows *rows)
 {
 	static const char *const names[][2] = {
 		{"host_commands_total", "I/O commands of the host that were answered."},
@@ -324,41 +242,44 @@ static void write_hosts(FILE *f, const struct rows *rows)
 		{"host_seconds_total", "Time that its I/O commands took, together."}};
 
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
-		family(f, names[i][0], "counter", names[i][1]);
+		prometheus_family(p, names[i][0], "counter", names[i][1]);
 		for (unsigned n = 0; n < rows->n_hosts * ARRAY_LEN(ops); n++) {
 			const struct host_stats *host = &rows->hosts[n / ARRAY_LEN(ops)];
 			enum stats_class op = ops[n % ARRAY_LEN(ops)];
+			const struct io_stats *io = &host->io[op];
+			const struct prometheus_label *labels = HOST_LABELS(
+				host, {"op", stats_class_name(op)});
 
-			host_labels(f, names[i][0], host);
-			fprintf(f, ",op=\"%s\"} ", stats_class_name(op));
 			if (i == 2)
-				print_seconds(f, host->io[op].sum_ns);
+				prometheus_seconds(p, names[i][0], labels, io->sum_ns);
 			else
-				fprintf(f, "%" PRIu64 "\n",
-					i ? host->io[op].n_errors : io_stats_count(&host->io[op]));
+				prometheus_uint(p, names[i][0], labels,
+						i ? io->n_errors : io_stats_count(io));
 		}
 	}
 }
 
-static void write_host_values(FILE *f, const struct rows *rows)
+static void write_host_values(const struct prometheus *p, const struct rows *rows)
 {
-	family(f, "host_bytes_total", "counter", "Data that the host read and wrote.");
+	static const char bytes[] = "host_bytes_total";
+
+	prometheus_family(p, bytes, "counter", "Data that the host read and wrote.");
 	for (unsigned i = 0; i < rows->n_hosts; i++) {
-		host_labels(f, "host_bytes_total", &rows->hosts[i]);
-		fprintf(f, ",op=\"read\"} %" PRIu64 "\n", rows->hosts[i].counters.read_bytes);
-		host_labels(f, "host_bytes_total", &rows->hosts[i]);
-		fprintf(f, ",op=\"write\"} %" PRIu64 "\n", rows->hosts[i].counters.written_bytes);
+		const struct host_stats *host = &rows->hosts[i];
+
+		prometheus_uint(p, bytes, HOST_LABELS(host, {"op", "read"}),
+				host->counters.read_bytes);
+		prometheus_uint(p, bytes, HOST_LABELS(host, {"op", "write"}),
+				host->counters.written_bytes);
 	}
-	family(f, "host_queues", "gauge", "Queues that the host has now.");
-	for (unsigned i = 0; i < rows->n_hosts; i++) {
-		host_labels(f, "host_queues", &rows->hosts[i]);
-		fprintf(f, "} %u\n", rows->hosts[i].n_queues);
-	}
-	family(f, "host_connects_total", "counter", "Queues that the host has had.");
-	for (unsigned i = 0; i < rows->n_hosts; i++) {
-		host_labels(f, "host_connects_total", &rows->hosts[i]);
-		fprintf(f, "} %" PRIu64 "\n", rows->hosts[i].n_connects);
-	}
+	prometheus_family(p, "host_queues", "gauge", "Queues that the host has now.");
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		prometheus_uint(p, "host_queues", HOST_LABELS(&rows->hosts[i]),
+				rows->hosts[i].n_queues);
+	prometheus_family(p, "host_connects_total", "counter", "Queues that the host has had.");
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		prometheus_uint(p, "host_connects_total", HOST_LABELS(&rows->hosts[i]),
+				rows->hosts[i].n_connects);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -379,6 +300,7 @@ static bool collect_namespaces(struct target *target, struct rows *rows)
 
 			row->subsystem = &snapshot->subsystems[i];
 			row->ns = row->subsystem->namespaces[j];
+			snprintf(row->nsid, sizeof(row->nsid), "%u", row->ns->nsid);
 			stats_sum_namespace(row->ns, &row->counters, &row->stats);
 			io_errors_read(row->ns, &row->errors);
 		}
@@ -409,18 +331,19 @@ char *prometheus_text(struct target *target, size_t *ret_n)
 	struct rows rows = {0};
 	char *text = NULL;
 	FILE *f = open_memstream(&text, ret_n);
+	const struct prometheus p = {f, "rblkd_"};
 	bool is_whole = f && collect_namespaces(target, &rows) && collect_hosts(target, &rows);
 
 	if (is_whole) {
-		write_daemon(f, target);
-		write_ns_values(f, &rows);
-		write_ns_bytes(f, &rows);
-		write_ns_errors(f, &rows);
-		write_ns_backend_errors(f, &rows);
-		write_ns_latency(f, &rows);
-		write_ns_stages(f, &rows);
-		write_hosts(f, &rows);
-		write_host_values(f, &rows);
+		write_daemon(&p, target);
+		write_ns_values(&p, &rows);
+		write_ns_bytes(&p, &rows);
+		write_ns_errors(&p, &rows);
+		write_ns_backend_errors(&p, &rows);
+		write_ns_latency(&p, &rows);
+		write_ns_stages(&p, &rows);
+		write_hosts(&p, &rows);
+		write_host_values(&p, &rows);
 		is_whole = !ferror(f);
 	}
 	if (f && fclose(f) != 0)

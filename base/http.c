@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The HTTP endpoint: GET /metrics. A thread of libmicrohttpd parses what clients send, so that
+ * The HTTP endpoint; see http.h. A thread of libmicrohttpd parses what clients send, so that
  * clients take no time of the control thread or of pollers. The number of clients is limited, in
  * total and for each address. A request must arrive and its answer must leave within a time limit;
  * a client that sends or takes a byte now and then is disconnected like an idle one. The library
@@ -8,8 +8,9 @@
  * of late ones. A socket is closed after its place in the table is free, so the shutdown never hits
  * another socket.
  *
- * The control thread collects the counters: the HTTP thread sends it a message and waits. An answer
- * is reused for a moment, so that frequent requests cost little.
+ * The control thread makes the text: the HTTP thread sends it a message and waits. An answer is
+ * reused for a moment, so that frequent requests cost little. The control thread waits for a lock
+ * only as long as the HTTP thread changes its table: that one allocates nothing meanwhile.
  *
  * End: the HTTP thread is woken from its wait, and then joined. The message may still be in the
  * inbox of the loop, which does not run again.
@@ -23,8 +24,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "target/operations/stats/http.h"
-#include "target/operations/stats/prometheus.h"
+#include "base/http.h"
+#include "base/log.h"
 
 enum {
 	CONNECTIONS_MAX = 16,
@@ -52,12 +53,13 @@ struct http {
 	/* Thread: control */
 	struct loop_timer look;
 
-	struct target *target;
+	struct http_config config; /* read-only */
 	struct MHD_Daemon *daemon;
 	pthread_mutex_t lock; /* protects all below; a leaf */
 	pthread_cond_t is_answered;
 	struct loop_msg ask; /* to control */
 	enum http_state state;
+	/* Changed by control while the HTTP thread waits for it; otherwise that one reads them. */
 	char *text; /* owned; NULL: there was no memory for it */
 	size_t n_text;
 	uint64_t made_ns;
@@ -72,7 +74,7 @@ static void collect(struct loop_msg *msg)
 {
 	struct http *http = container_of(msg, struct http, ask);
 	size_t n = 0;
-	char *text = prometheus_text(http->target, &n);
+	char *text = http->config.make(http->config.context, &n);
 
 	pthread_mutex_lock(&http->lock);
 	free(http->text);
@@ -105,7 +107,7 @@ static void on_look(struct loop_timer *timer)
 			shutdown(client->fd, SHUT_RDWR);
 	}
 	if (http->is_watched)
-		loop_timer_start(&http->target->loop, timer, NSEC_PER_SEC);
+		loop_timer_start(http->config.loop, timer, NSEC_PER_SEC);
 	pthread_mutex_unlock(&http->lock);
 }
 
@@ -113,7 +115,7 @@ static void on_watch(struct loop_msg *msg)
 {
 	struct http *http = container_of(msg, struct http, watch);
 
-	loop_timer_start(&http->target->loop, &http->look, NSEC_PER_SEC);
+	loop_timer_start(http->config.loop, &http->look, NSEC_PER_SEC);
 }
 
 /* ---- the HTTP thread ------------------------------------------------------------------------ */
@@ -123,23 +125,32 @@ static bool is_fresh(const struct http *http)
 	return http->text && clock_ns() - http->made_ns < FRESH_MS * NSEC_PER_MSEC;
 }
 
-/* An owned copy; NULL: there is none. */
-static char *take_text(struct http *http, size_t *ret_n)
+/* Asks control, unless there is a fresh one. False: there is none. */
+static bool wait_for_text(struct http *http)
 {
-	char *copy = NULL;
+	bool has_text;
 
 	pthread_mutex_lock(&http->lock);
 	if (!is_fresh(http) && http->state != HTTP_STOPS) {
 		http->state = HTTP_ASKS;
-		loop_send(&http->target->loop, &http->ask);
+		loop_send(http->config.loop, &http->ask);
 		while (http->state == HTTP_ASKS)
 			pthread_cond_wait(&http->is_answered, &http->lock);
 	}
-	if (http->text && http->state == HTTP_RESTS && (copy = malloc(http->n_text + 1))) {
-		memcpy(copy, http->text, http->n_text + 1);
-		*ret_n = http->n_text;
-	}
+	has_text = http->text && http->state == HTTP_RESTS;
 	pthread_mutex_unlock(&http->lock);
+	return has_text;
+}
+
+/* An owned copy; NULL: there is none. */
+static char *take_text(struct http *http, size_t *ret_n)
+{
+	char *copy = wait_for_text(http) ? malloc(http->n_text + 1) : NULL;
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, http->text, http->n_text + 1);
+	*ret_n = http->n_text;
 	return copy;
 }
 
@@ -158,10 +169,14 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 	return r;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *text)
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status,
+			      const char *program, const char *text)
 {
-	char *copy = strdup(text);
+	char whole[128];
+	char *copy;
 
+	snprintf(whole, sizeof(whole), "%s%s\n", program, text);
+	copy = strdup(whole);
 	if (!copy)
 		return MHD_NO;
 	return answer(connection, status,
@@ -180,7 +195,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	char *text;
 
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
-		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "", "only GET");
 	if (!*state) {
 		*state = &has_header;
 		return MHD_YES;
@@ -190,10 +205,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		return MHD_YES;
 	}
 	if (strcmp(url, "/metrics"))
-		return refuse(connection, MHD_HTTP_NOT_FOUND, "rblkd's metrics are at /metrics\n");
+		return refuse(connection, MHD_HTTP_NOT_FOUND, http->config.program,
+			      "'s metrics are at /metrics");
 	text = take_text(http, &n);
 	if (!text)
-		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not at the moment\n");
+		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "", "not at the moment");
 	return answer(connection, MHD_HTTP_OK,
 		      MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE),
 		      "text/plain; version=0.0.4; charset=utf-8");
@@ -209,7 +225,7 @@ static void take_place(struct http *http, int fd, void **ret_client)
 	if (http->is_watched)
 		return;
 	http->is_watched = true;
-	loop_send(&http->target->loop, &http->watch);
+	loop_send(http->config.loop, &http->watch);
 }
 
 /* The library stores *state with the connection. */
@@ -272,13 +288,13 @@ static int open_listener(const union addr *address, int *ret_fd)
 	return 0;
 }
 
-static struct http *http_new(struct target *target)
+static struct http *http_new(const struct http_config *config)
 {
 	struct http *http = calloc(1, sizeof(*http));
 
 	if (!http)
 		return NULL;
-	http->target = target;
+	http->config = *config;
 	http->ask.run = collect;
 	http->watch.run = on_watch;
 	http->look.on_expiry = on_look;
@@ -303,45 +319,45 @@ static int start_daemon(struct http *http, int fd)
 	return http->daemon ? 0 : -ENOMEM;
 }
 
-static int say_cannot_listen(const char *where, int r)
+static const char *advice(const struct http_config *config, int r)
 {
-	const char *advice =
-		r == -EADDRINUSE
-			? "; another program listens there: choose another port in metrics.listen"
-		: r == -EADDRNOTAVAIL ? "; the address is not on this host"
-		: r == -EACCES	      ? "; ports below 1024 need CAP_NET_BIND_SERVICE"
-				      : "";
-
-	log_err("metrics: cannot listen on %s: %s%s", where, strerror(-r), advice);
-	return r;
-}
-
-int http_start(struct target *target)
-{
-	const char *where = target->config->metrics.listen;
-	union addr address;
-	int fd, r;
-
-	if (!where)
-		return 0;
-	r = addr_parse_with_port(where, METRICS_PORT, &address);
-	if (r == 0)
-		r = open_listener(&address, &fd);
-	if (r < 0)
-		return say_cannot_listen(where, r);
-	target->http = http_new(target);
-	r = target->http ? start_daemon(target->http, fd) : -ENOMEM;
-	if (r < 0) {
-		close(fd);
-		return log_errno(r, "metrics: cannot start");
+	switch (-r) {
+	case EADDRINUSE:
+		return config->if_taken;
+	case EADDRNOTAVAIL:
+		return "the address is not on this host";
+	case EACCES:
+		return "ports below 1024 need CAP_NET_BIND_SERVICE";
+	case EAFNOSUPPORT:
+		return config->if_forbidden;
+	default:
+		return NULL;
 	}
-	return 0;
 }
 
-void http_stop(struct target *target)
+int http_start(const struct http_config *config, struct http **ret_http, struct error *error)
 {
-	struct http *http = target->http;
+	int fd, r = open_listener(&config->address, &fd);
 
+	*ret_http = NULL;
+	if (r < 0) {
+		error_set(error, r == -EAFNOSUPPORT ? EXIT_PRIVILEGE : error_code_of(r),
+			  advice(config, r), "metrics: cannot listen on %s: %s", config->where,
+			  strerror(-r));
+		return r;
+	}
+	*ret_http = http_new(config);
+	r = *ret_http ? start_daemon(*ret_http, fd) : -ENOMEM;
+	if (r == 0)
+		return 0;
+	close(fd);
+	http_stop(*ret_http);
+	*ret_http = NULL;
+	return error_refuse(error, r, "metrics: cannot start: %s", strerror(-r));
+}
+
+void http_stop(struct http *http)
+{
 	if (!http)
 		return;
 	pthread_mutex_lock(&http->lock);
@@ -355,5 +371,4 @@ void http_stop(struct target *target)
 	pthread_mutex_destroy(&http->lock);
 	free(http->text);
 	free(http);
-	target->http = NULL;
 }

@@ -24,6 +24,16 @@ struct http_config {
 	void *context;
 };
 
+/* Whether this program has the endpoint. */
+static inline bool http_is_built(void)
+{
+#ifdef HAVE_MICROHTTPD
+	return true;
+#else
+	return false;
+#endif
+}
+
 #ifdef HAVE_MICROHTTPD
 /* Control thread. Listens from now on, and answers while the loop runs. The strings live as long
  * as the endpoint. 0, or -errno with *error: a hint or none. */

@@ -86,10 +86,10 @@ void prometheus_seconds(const struct prometheus *p, const char *name,
 }
 
 void prometheus_one(const struct prometheus *p, const char *name, const char *type,
-		    const char *help, uint64_t value)
+		    const char *help, const struct prometheus_label *labels, uint64_t value)
 {
 	prometheus_family(p, name, type, help);
-	prometheus_uint(p, name, NULL, value);
+	prometheus_uint(p, name, labels, value);
 }
 
 static void print_bucket(const struct prometheus *p, const char *name,

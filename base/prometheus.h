@@ -32,9 +32,9 @@ void prometheus_uint(const struct prometheus *p, const char *name,
 /* The same of a time. */
 void prometheus_seconds(const struct prometheus *p, const char *name,
 			const struct prometheus_label *labels, uint64_t ns);
-/* A family of one sample without labels. */
+/* A family of one sample. */
 void prometheus_one(const struct prometheus *p, const char *name, const char *type,
-		    const char *help, uint64_t value);
+		    const char *help, const struct prometheus_label *labels, uint64_t value);
 /* The samples of a family of type histogram. The buckets end where octaves of the histogram end, at
  * 2^k - 1 ns, so their counts are exact: from 4 us to 8.6 s. */
 void prometheus_histogram(const struct prometheus *p, const char *name,

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "nbd_bridge/control/bridge_internal.h"
+#include "nbd_bridge/control/metrics.h"
 
 enum {
 	HALF_OPEN_MAX = 16, /* clients in their handshake, or not yet cleaned up */
@@ -444,12 +445,15 @@ static int prepare(struct bridge *bridge)
 	if (r == 0)
 		r = listen_for_control(bridge);
 	if (r == 0)
+		r = bridge_metrics_start(bridge, bridge->error);
+	if (r == 0)
 		r = open_volume(bridge);
 	return r;
 }
 
 static void clean_up(struct bridge *bridge)
 {
+	bridge_metrics_stop(bridge);
 	rpc_server_free(bridge->rpc);
 	capture_service_stop(&bridge->captures);
 	capture_deinit(&bridge->capture);
@@ -478,6 +482,7 @@ int bridge_run(const struct bridge_config *config, struct error *error)
 		return EXIT_FAILED;
 	}
 	bridge->config = config;
+	bridge->start_ns = clock_ns();
 	bridge->error = error;
 	pool_init(&bridge->pool);
 	list_init(&bridge->conns);

@@ -6,6 +6,10 @@
 #include "nbd_bridge/control/frontend.h"
 #include "nbd_bridge/io/nbd_tls.h"
 
+enum {
+	BRIDGE_METRICS_PORT = 9808, /* if the address has none */
+};
+
 enum bridge_frontend {
 	BRIDGE_FRONTEND_AUTO,	/* the kernel's device where available, and the sockets */
 	BRIDGE_FRONTEND_NBD,	/* the same, but without the device it is an error */
@@ -27,6 +31,8 @@ struct bridge_config {
 	const char *lock_path;	  /* file that is locked while it is created; NULL: none */
 	struct frontend_socket_config sockets;
 	struct nbd_tls_config tls; /* of TCP clients */
+	const char *metrics;	   /* where Prometheus reads them, as given; NULL: nowhere */
+	union addr metrics_address;
 	struct frontend_kernel_config kernel;
 	enum bridge_frontend frontend;
 	unsigned max_connections;

@@ -4,6 +4,9 @@
  *
  *   bridge         start, connections, the volume's events
  *   bridge_rpc     status, reopen, detach
+ *   bridge_clients clients and workers in status
+ *   metrics        the same figures for Prometheus
+ *   figures        what both tell
  *   bridge_path    paths added and removed
  *   bridge_stop    the orderly end
  *   bridge_state   states, addresses
@@ -43,9 +46,13 @@ struct bridge_departure {
 	struct loop_timer look;
 };
 
+struct http;
+
 struct bridge {
 	/* Thread: control */
 	const struct bridge_config *config; /* borrowed */
+	uint64_t start_ns;		    /* clock_ns() */
+	struct http *http;		    /* owned; NULL: none */
 	struct loop loop;
 	unsigned state;
 	struct volume *volume;

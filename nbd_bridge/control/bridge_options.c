@@ -109,6 +109,7 @@ struct json_object *bridge_options(const struct bridge_config *config)
 	put_id(o, "socket-group", sockets->group);
 	put(o, "socket-mode", mode);
 	put_addresses(o, "listen", sockets->listen, sockets->n_listen);
+	put_addresses(o, "metrics", &config->metrics_address, config->metrics != NULL);
 	put(o, "tls", policies[config->tls.policy]);
 	put(o, "tls-certificates", config->tls.certificates ?: "");
 	put(o, "tls-psk", config->tls.psk ?: "");

@@ -4,6 +4,7 @@
  *
  *   status            everything, one object ("schema": 1; keys are only added)
  *   stats             counts and latencies of the volume's I/O, which only grow
+ *   metrics           the same and more, as "text" for Prometheus (metrics.c)
  *   capture           base/capture_rpc.h: the volume's commands and their responses
  *   path.add {address}, path.remove {address, dead}
  *                     paths of the volume, while it is used; answer as status
@@ -15,38 +16,16 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "nbd_bridge/control/bridge_internal.h"
-
-static void put_string(struct json_object *o, const char *key, const char *value)
-{
-	json_add(o, key, json_object_new_string(value));
-}
-
-static void put_uint(struct json_object *o, const char *key, uint64_t value)
-{
-	json_add(o, key, json_object_new_uint64(value));
-}
-
-static void put_bool(struct json_object *o, const char *key, bool value)
-{
-	json_add(o, key, json_object_new_boolean(value));
-}
-
-/* Whole seconds; null for "never" and "off". */
-static void put_seconds(struct json_object *o, const char *key, uint64_t ns)
-{
-	if (ns == UINT64_MAX)
-		json_add_null(o, key);
-	else
-		put_uint(o, key, ns / NSEC_PER_SEC);
-}
+#include "nbd_bridge/control/bridge_json.h"
+#include "nbd_bridge/control/figures.h"
+#include "nbd_bridge/control/metrics.h"
 
 /* The one that it was attached by, or the first if that was removed. */
 static const union addr *first_address(const struct bridge *bridge,
@@ -117,11 +96,6 @@ static void put_error(struct json_object *to, const char *at, const struct error
 /* I/O that has failed: how often, by operation, and the last. */
 static void put_io_errors(struct json_object *to, const struct volume_io_figures *figures)
 {
-	static const char *const names[VOLUME_OPS] = {
-		[VOLUME_READ] = "read",	  [VOLUME_WRITE] = "write",
-		[VOLUME_FLUSH] = "flush", [VOLUME_WRITE_ZEROES] = "write_zeroes",
-		[VOLUME_TRIM] = "trim",	  [VOLUME_COMPARE_AND_WRITE] = "compare_and_write",
-	};
 	const struct volume_io_error *last = &figures->last;
 	struct json_object *counts = json_object_new_object(), *o;
 	time_t then = (time_t)last->time_s, now = clock_wall_s();
@@ -130,7 +104,7 @@ static void put_io_errors(struct json_object *to, const struct volume_io_figures
 
 	put_uint(to, "io_errors", figures->n);
 	for (unsigned i = 0; i < VOLUME_OPS; i++)
-		put_uint(counts, names[i], figures->counts[i]);
+		put_uint(counts, bridge_op_names[i], figures->counts[i]);
 	json_add(to, "io_errors_by_operation", counts);
 	if (!figures->n) {
 		json_add_null(to, "last_io_error");
@@ -160,12 +134,6 @@ static void put_fencing(struct json_object *to, const struct volume_fencing *fen
 		[FENCING_PROVEN] = "proven",   [FENCING_UNKNOWN] = "unknown",
 		[FENCING_TRUSTED] = "trusted",
 	};
-	static const char *const ways[FENCING_WAYS] = {
-		[FENCING_RESET] = "reset",
-		[FENCING_TIME] = "time",
-		[FENCING_CONNECT] = "connect",
-		[FENCING_WORD] = "word",
-	};
 	static const char *const counts[FENCING_WAYS] = {
 		[FENCING_RESET] = "resets",
 		[FENCING_TIME] = "holds",
@@ -183,7 +151,7 @@ static void put_fencing(struct json_object *to, const struct volume_fencing *fen
 		put_uint(by, counts[i], fencing->n_by[i]);
 	json_add(o, "proven_by", by);
 	if (fencing->state == FENCING_PROVEN || fencing->state == FENCING_TRUSTED)
-		put_string(o, "last_proof", ways[fencing->last_way]);
+		put_string(o, "last_proof", bridge_way_names[fencing->last_way]);
 	else
 		json_add_null(o, "last_proof");
 	if (fencing->state == FENCING_UNKNOWN)
@@ -285,90 +253,14 @@ static void put_frontends(struct json_object *o, const struct bridge *bridge)
 	put_string(o, "socket", bridge->config->sockets.path ?: "");
 }
 
-/* Whole seconds since then; null if there is no such moment. */
-static void put_age(struct json_object *o, const char *key, uint64_t since_ns)
-{
-	uint64_t now_ns = clock_ns();
-
-	put_seconds(o, key, since_ns ? now_ns - MIN(now_ns, since_ns) : UINT64_MAX);
-}
-
-/* How many are there, and how long the oldest. */
-static void put_requests(struct json_object *o, const struct conn_figures *figures)
-{
-	uint64_t n = 0, oldest_ns = UINT64_MAX;
-
-	for (unsigned i = 0; i < CONN_REQUESTS; i++) {
-		uint64_t began_ns = counter_get(&figures->began_ns[i]);
-
-		n += began_ns > 0;
-		if (began_ns)
-			oldest_ns = MIN(oldest_ns, began_ns);
-	}
-	put_uint(o, "in_flight", n);
-	put_age(o, "oldest_request_s", n ? oldest_ns : 0);
-}
-
-/* A client that takes no replies, or has sent half a payload, keeps memory from the others. */
-static void put_figures(struct json_object *o, const struct conn_figures *figures)
-{
-	put_requests(o, figures);
-	put_uint(o, "held_bytes", counter_get(&figures->n_held_bytes));
-	put_uint(o, "copied_out_bytes", counter_get(&figures->n_copied_bytes));
-	put_age(o, "takes_no_replies_s", counter_get(&figures->blocked_ns));
-}
-
-static struct json_object *conns_to_json(const struct bridge *bridge)
-{
-	struct json_object *array = json_object_new_array();
-
-	list_for_each (node, &bridge->conns) {
-		const struct nbd_conn *conn = list_entry(node, struct nbd_conn, owned);
-		struct json_object *o = json_object_new_object();
-
-		put_uint(o, "id", conn->id);
-		put_uint(o, "worker", worker_of_conn(conn)->index);
-		put_string(o, "peer", conn->peer);
-		put_figures(o, &conn->figures);
-		json_append(array, o);
-	}
-	return array;
-}
-
-static struct json_object *workers_to_json(const struct bridge *bridge)
-{
-	struct json_object *array = json_object_new_array();
-
-	list_for_each (node, &bridge->pool.workers) {
-		const struct worker *worker = list_entry(node, struct worker, node);
-		const struct nbd_stats *stats = &worker->nbd.stats;
-		struct json_object *o = json_object_new_object();
-
-		put_uint(o, "worker", worker->index);
-		put_uint(o, "connections", worker->n_assigned);
-		put_uint(o, "in_flight", counter_get(&stats->n_running));
-		put_uint(o, "reads", counter_get(&stats->n_reads));
-		put_uint(o, "read_bytes", counter_get(&stats->n_read_bytes));
-		put_uint(o, "writes", counter_get(&stats->n_writes));
-		put_uint(o, "written_bytes", counter_get(&stats->n_written_bytes));
-		put_uint(o, "others", counter_get(&stats->n_others));
-		put_uint(o, "read_modify_writes", counter_get(&stats->n_rmw));
-		put_uint(o, "errors", counter_get(&stats->n_errors));
-		put_uint(o, "copied_out", counter_get(&stats->n_copied_out));
-		json_append(array, o);
-	}
-	return array;
-}
-
 static struct json_object *call_status(void *context, struct json_object *params,
 				       struct error *error)
 {
 	const struct bridge *bridge = context;
 	struct json_object *o = json_object_new_object();
-	struct volume_status status = {.state = VOLUME_CLOSING};
+	struct volume_status status;
 
-	if (bridge->volume)
-		volume_get_status(bridge->volume, &status);
+	bridge_get_status(bridge, &status);
 	json_add(o, "schema", json_object_new_int(1));
 	put_string(o, "name", bridge->config->name);
 	json_add(o, "pid", json_object_new_int(getpid()));
@@ -380,8 +272,8 @@ static struct json_object *call_status(void *context, struct json_object *params
 	json_add(o, "options", options_to_json(bridge, &status));
 	put_bool(o, "capturing", bridge->captures.is_running);
 	put_uint(o, "connection_moves", bridge->pool.n_moves);
-	json_add(o, "workers", workers_to_json(bridge));
-	json_add(o, "connections", conns_to_json(bridge));
+	json_add(o, "workers", bridge_workers_to_json(bridge));
+	json_add(o, "connections", bridge_conns_to_json(bridge));
 	return o;
 }
 
@@ -404,16 +296,13 @@ static struct json_object *class_to_json(const struct volume_stats *stats, unsig
 static struct json_object *call_stats(void *context, struct json_object *params,
 				      struct error *error)
 {
-	static const char *const names[VOLUME_CLASSES] = {"read", "write", "other"};
 	const struct bridge *bridge = context;
 	struct json_object *o = json_object_new_object(), *io = json_object_new_object();
-	struct volume_status status = {0};
-	struct volume_stats stats = {0};
+	struct volume_status status;
+	struct volume_stats stats;
 
-	if (bridge->volume) {
-		volume_get_status(bridge->volume, &status);
-		volume_get_stats(bridge->volume, &stats);
-	}
+	bridge_get_status(bridge, &status);
+	bridge_get_stats(bridge, &stats);
 	json_add(o, "schema", json_object_new_int(1));
 	put_string(o, "name", bridge->config->name);
 	put_uint(o, "time_ns", clock_ns());
@@ -425,7 +314,7 @@ static struct json_object *call_stats(void *context, struct json_object *params,
 	put_uint(o, "read_bytes", stats.of[VOLUME_CLASS_READ].n_bytes);
 	put_uint(o, "written_bytes", stats.of[VOLUME_CLASS_WRITE].n_bytes);
 	for (unsigned i = 0; i < VOLUME_CLASSES; i++)
-		json_add(io, names[i], class_to_json(&stats, i));
+		json_add(io, bridge_class_names[i], class_to_json(&stats, i));
 	json_add(o, "io", io);
 	return o;
 }
@@ -499,9 +388,32 @@ static struct json_object *call_capture(void *context, struct json_object *param
 	return capture_service_call(&bridge->captures, params, error);
 }
 
+static struct json_object *call_metrics(void *context, struct json_object *params,
+					struct error *error)
+{
+	struct bridge *bridge = context;
+	struct json_object *o;
+	size_t n;
+	char *text = bridge_metrics_text(bridge, &n);
+
+	if (!text)
+		return rpc_refuse(error, EXIT_FAILED, NULL, "out of memory");
+	o = json_object_new_object();
+	json_add(o, "schema", json_object_new_int(1));
+	put_string(o, "name", bridge->config->name);
+	put_string(o, "text", text);
+	free(text);
+	return o;
+}
+
 const struct rpc_method bridge_rpc_methods[] = {
-	{"status", call_status},	   {"stats", call_stats},
-	{"reopen", call_reopen},	   {"detach", call_detach},
-	{"capture", call_capture},	   {"path.add", call_path_add},
-	{"path.remove", call_path_remove}, {NULL, NULL},
+	{"status", call_status},
+	{"stats", call_stats},
+	{"metrics", call_metrics},
+	{"reopen", call_reopen},
+	{"detach", call_detach},
+	{"capture", call_capture},
+	{"path.add", call_path_add},
+	{"path.remove", call_path_remove},
+	{NULL, NULL},
 };

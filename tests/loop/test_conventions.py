@@ -102,7 +102,7 @@ def answers(scratch):
     environment = dict(scratch.env, RBLK_CONTROL_SOCKET=target.control)
     for program, *arguments in (
             ("rblk", "discover", target.address), ("rblk", "list"), ("rblk", "status"), ("rblk", "status", "demo"),
-            ("rblk", "doctor"), ("rblk", "stats"), ("rblk", "capture", "demo", "-t", "1ms", "-w", scratch.file("demo")),
+            ("rblk", "doctor"), ("rblk", "stats"), ("rblk", "metrics"), ("rblk", "capture", "demo", "-t", "1ms", "-w", scratch.file("demo")),
             ("rblk", "bench", where, "--runtime", "1s"), ("rblk", "attach", where, "--name", "demo", "--frontend", "socket"),
             ("rblkctl", "status"), ("rblkctl", "stats"), ("rblkctl", "stats", "--hosts"), ("rblkctl", "stats", "--queues"),
             ("rblkctl", "capture", "-t", "1ms", "-w", scratch.file("rblkd")),

@@ -29,6 +29,7 @@ wanted="$prefix/bin/rblkctl $prefix/bin/softrdma $sbindir/rblkd $sbindir/rblk
 	$prefix/lib/sysusers.d/rblk-target.conf $prefix/lib/tmpfiles.d/rblk-target.conf
 	$prefix/share/bash-completion/completions/rblk
 	$prefix/share/bash-completion/completions/rblkctl
+	$prefix/share/rblk/monitoring/rblk-alerts.yaml $prefix/share/rblk/monitoring/rblk-dashboard.json
 	$prefix/share/rblk/monitoring/rblkd-alerts.yaml $prefix/share/rblk/monitoring/rblkd-dashboard.json
 	$prefix/share/doc/rblk/examples/target.yaml $prefix/share/doc/rblk/examples/ram.yaml"
 for file in $wanted; do check "$file" test -s "$root$file"; done

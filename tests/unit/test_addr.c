@@ -174,12 +174,29 @@ static void test_parties(void **state)
 	assert_false(addr_is_same_party(&empty, &addr));
 }
 
+static void test_numeric(void **state)
+{
+	static const char *const refused[] = {"",	    "localhost", "localhost:5",
+					      "10.0.0.1:0", "10.0.0.",	 "10.0.0.1:65536",
+					      ":9807",	    "[::1"};
+	union addr addr;
+
+	for (unsigned i = 0; i < ARRAY_LEN(refused); i++)
+		assert_int_equal(addr_parse_numeric(refused[i], 9807, &addr), -EINVAL);
+	assert_int_equal(addr_parse_numeric("10.0.0.1", 9807, &addr), 0);
+	assert_int_equal(addr_port(&addr), 9807);
+	assert_int_equal(addr_parse_numeric("[2001:db8::a]:1", 9807, &addr), 0);
+	assert_int_equal(addr_port(&addr), 1);
+	assert_int_equal(addr_parse_numeric("10.0.0.1", 0, &addr), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_with_port), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_too_long),  cmocka_unit_test(test_names),
 		cmocka_unit_test(test_accessors), cmocka_unit_test(test_parties),
+		cmocka_unit_test(test_numeric),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

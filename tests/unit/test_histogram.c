@@ -4,11 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/histogram.h"
+#include "base/prometheus.h"
 
 static void test_empty(void **state)
 {
@@ -89,6 +92,32 @@ static void test_merge(void **state)
 	assert_memory_equal(&a, &both, sizeof(a));
 }
 
+/* Any bytes of a label arrive as printable ones, and a bucket counts what is not longer. */
+static void test_prometheus(void **state)
+{
+	char *text = NULL;
+	size_t n = 0;
+	const struct prometheus p = {open_memstream(&text, &n), "x_"};
+	struct histogram h = {0};
+
+	assert_non_null(p.f);
+	prometheus_one(&p, "info", "gauge", "Help.",
+		       PROMETHEUS_LABELS({"a", "q\"b\\n\n\x80"}, {"b", ""}), 1);
+	histogram_add(&h, 4095);
+	histogram_add(&h, 4096);
+	histogram_add(&h, 100 * NSEC_PER_SEC);
+	prometheus_histogram(&p, "t", NULL, &h);
+	assert_int_equal(fclose(p.f), 0);
+	assert_non_null(strstr(text, "# HELP x_info Help.\n# TYPE x_info gauge\n"
+				     "x_info{a=\"q\\\"b\\\\n\\\\x0a\\\\x80\",b=\"\"} 1\n"));
+	assert_non_null(strstr(text, "x_t_bucket{le=\"0.000004095\"} 1\n"
+				     "x_t_bucket{le=\"0.000008191\"} 2\n"));
+	assert_non_null(strstr(text, "x_t_bucket{le=\"8.589934591\"} 2\n"
+				     "x_t_bucket{le=\"+Inf\"} 3\n"
+				     "x_t_sum 100.000008191\nx_t_count 3\n"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -98,6 +127,7 @@ int main(void)
 		cmocka_unit_test(test_uniform),
 		cmocka_unit_test(test_beyond_the_end),
 		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_prometheus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,8 @@ int list_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 /* Counts and latencies of the volumes. */
 int stats_main(int argc, char **argv);
+/* The same and more, as Prometheus reads it. */
+int metrics_main(int argc, char **argv);
 /* The next commands of a volume, as a file for Wireshark. */
 int capture_main(int argc, char **argv);
 /* Paths of a volume, while it is used. */

@@ -20,6 +20,7 @@ static const struct subcommand commands[] = {
 	{"list", list_main, "list attached volumes"},
 	{"status", status_main, "show everything about attached volumes"},
 	{"stats", stats_main, "show I/O counts, rates and latency of attached volumes"},
+	{"metrics", metrics_main, "print the metrics of attached volumes for Prometheus"},
 	{"capture", capture_main, "write a volume's next commands and responses to a pcapng file"},
 	{"path add", path_add_main, "take one more path to a volume's target"},
 	{"path remove", path_remove_main, "take a path out of a volume, without a pause"},

@@ -95,6 +95,8 @@ static int apply_listen(const struct volume_options *o, struct frontend_socket_c
 			return EXIT_USAGE;
 		}
 	}
+	if (sockets->n_listen && addr_check_ip("--listen", error) < 0)
+		return (int)error->code;
 	return 0;
 }
 

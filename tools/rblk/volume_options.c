@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/http.h"
 #include "base/units.h"
 #include "initiator/control/auth_keys.h"
 #include "initiator/control/host_identity.h"
@@ -168,6 +169,10 @@ unsigned volume_options_table(struct volume_options *o, struct arg *t, unsigned 
 			     "nbd: /dev/nbdN; socket: only the NBD socket; auto: nbd if available",
 			     0, 0, frontend_names});
 	n = socket_options_table(o, t, n);
+	n = volume_options_add(
+		t, n,
+		(struct arg){"metrics", 0, ARG_STRING, &o->metrics, "ADDRESS[:PORT]",
+			     "metrics for Prometheus by HTTP, without access control (port 9808)"});
 	n = volume_options_add(t, n,
 			       (struct arg){"max-connections", 0, ARG_UINT, &o->max_connections,
 					    "N", "NBD clients at a time (default: 16)", 1, 1024});
@@ -317,6 +322,26 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 		       : 0;
 }
 
+/* As metrics.listen of rblkd: numeric, and nothing listens without it. */
+static int apply_metrics(const struct volume_options *o, struct bridge_config *config,
+			 struct error *error)
+{
+	if (!o->metrics)
+		return 0;
+	if (addr_parse_numeric(o->metrics, BRIDGE_METRICS_PORT, &config->metrics_address) < 0) {
+		error_set(error, EXIT_USAGE, "write it like 127.0.0.1:9808 or [::1]:9808",
+			  "--metrics: '%.100s' is not a numeric address", o->metrics);
+		return EXIT_USAGE;
+	}
+	if (!http_is_built()) {
+		error_set(error, EXIT_FAILED, "`rblk metrics` prints them without a port",
+			  "--metrics: rblk was built without libmicrohttpd");
+		return EXIT_FAILED;
+	}
+	config->metrics = o->metrics;
+	return addr_check_ip("--metrics", error) < 0 ? (int)error->code : 0;
+}
+
 /* Longer than we hold I/O and wait for the target's answer (queue.c, OVERDUE): a request that the
  * kernel repeats could overtake its first copy. */
 static uint64_t kernel_timeout_s(const struct volume_config *config)
@@ -343,6 +368,8 @@ int volume_options_apply(struct volume_options *o, const char *target, struct br
 		r = spin_option(o->spin, &config->spin, error);
 	if (r == 0)
 		r = socket_options_apply(o, config, error);
+	if (r == 0)
+		r = apply_metrics(o, config, error);
 	if (r)
 		return r;
 	volume_name_default(&config->volume, o->default_name);

@@ -31,7 +31,7 @@ struct volume_options {
 	uint64_t max_connections, n_kernel_connections;
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
-	const char *socket_path, *socket_mode, *socket_owner, *socket_group, *listen;
+	const char *socket_path, *socket_mode, *socket_owner, *socket_group, *listen, *metrics;
 	const char *tls_certificates, *tls_psk;
 	unsigned tls; /* enum tls_choice */
 	const char *secret_file, *ctrl_secret_file, *spin;

@@ -52,17 +52,17 @@ static void write_daemon(const struct prometheus *p, const struct target *target
 	prometheus_uint(p, "info", PROMETHEUS_LABELS({"version", RBLK_VERSION}), 1);
 	prometheus_family(p, "uptime_seconds", "gauge", "Time since rblkd was started.");
 	prometheus_seconds(p, "uptime_seconds", NULL, clock_ns() - target->start_ns);
-	prometheus_one(p, "connections", "gauge", "Queue pairs, also of hosts that connect.",
+	prometheus_one(p, "connections", "gauge", "Queue pairs, also of hosts that connect.", NULL,
 		       target->n_connections);
 	prometheus_one(p, "pending_connections", "gauge",
-		       "Of them, whose host is not known or has not proven itself.",
+		       "Of them, whose host is not known or has not proven itself.", NULL,
 		       target->n_pending);
-	prometheus_one(p, "discovery_associations", "gauge", "Discovery controllers.",
+	prometheus_one(p, "discovery_associations", "gauge", "Discovery controllers.", NULL,
 		       target->n_discovery);
-	prometheus_one(p, "hosts", "gauge", "Hosts that are attached.",
+	prometheus_one(p, "hosts", "gauge", "Hosts that are attached.", NULL,
 		       control_count_hosts(target));
 	prometheus_one(p, "defects_total", "counter", "Queues ended by a mistake of rblkd's own.",
-		       target->n_defects);
+		       NULL, target->n_defects);
 	prometheus_family(p, "portal_listening", "gauge", "1 while hosts can reach the portal.");
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		const struct portal *portal = &target->portals[i];

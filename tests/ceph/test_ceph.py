@@ -208,6 +208,20 @@ def errors_are_clear(scratch):
     expect("/nowhere/ceph.conf: cannot be read" in said, said)
 
 
+def start_says_what_it_waits_for(scratch):
+    """While no monitor answers, the log has a line; the configuration has the image, and the line names it."""
+    config, log = scratch.file("waits.yaml"), scratch.file("waits.log")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(f"version: 1\nportals: [{{name: p, address: 127.0.0.1, port: {free_port()}}}]\nsubsystems:\n"
+                f"  - nqn: {NQN}\n    namespaces: [{{{namespace(1, 'rbd/absent', no_cluster(scratch, 600))}}}]\n")
+    with open(log, "w", encoding="utf-8") as f, subprocess.Popen([RBLKD, "--config", config], env=scratch.env, stderr=f,
+                                                                 stdin=subprocess.DEVNULL) as rblkd:
+        wait_until(lambda: rblkd.poll() is not None or "rbd/absent: waiting for its cluster" in open(log, encoding="utf-8").read(),
+                   "it says so")
+        expect_equal(rblkd.poll(), None, "exit status of rblkd")
+        rblkd.kill()
+
+
 def control_answers_while_images_open(scratch):
     """apply with an image of a cluster that is away, then with one that is there; SIGHUP the same."""
     images = [CLUSTER.image(f"rbd/later{i}", "16M") for i in range(2)]
@@ -391,7 +405,7 @@ def main():
         sys.exit(77)
     with CLUSTER:
         run_cases([(f.__name__, f) for f in (
-            conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, control_answers_while_images_open,
+            conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, start_says_what_it_waits_for, control_answers_while_images_open,
             one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup, the_page_is_true)])
 
 

@@ -22,6 +22,7 @@
 #include "target/store/rbd/image.h"
 
 enum {
+	SILENT_S = 2,
 	LIMIT_S = 80, /* a connection 20 s, then the lock of a client that has died 35 s */
 	LINGER_S = 10,
 };
@@ -184,15 +185,25 @@ static int start_opener(const struct backend_config *config, struct opener **ret
 	return 0;
 }
 
-/* Caller holds the lock. Whether the thread is through with it, in time. */
-static bool wait_until_opened(struct opener *opener)
+static bool wait_for_opener(struct opener *opener, unsigned seconds)
 {
-	struct timespec until = cluster_time(opener->start_ns + LIMIT_S * NSEC_PER_SEC);
+	struct timespec until = cluster_time(opener->start_ns + seconds * NSEC_PER_SEC);
 
 	while (opener->state == OPENING &&
 	       pthread_cond_clockwait(&all.moved, &all.lock, CLOCK_MONOTONIC, &until) == 0)
 		;
 	return opener->state == OPENED;
+}
+
+/* Caller holds the lock. Whether the thread is through with it, in time. The log says what a start
+ * waits for. */
+static bool wait_until_opened(struct opener *opener)
+{
+	if (wait_for_opener(opener, SILENT_S))
+		return true;
+	rbd_host->write_log(LOG_INFO, "rbd %s: waiting for its cluster, for %d s at most",
+			    opener->path, LIMIT_S);
+	return wait_for_opener(opener, LIMIT_S);
 }
 
 /* The image and 0; or -errno with *error. */

@@ -113,7 +113,7 @@ def of_rblkctl(scratch):
         f.write("      - {nsid: 2, ram: 1MiB}\n")  # for apply
     blocks = [block for block in page("rblkctl.8").split("```")[1::2] if block.startswith("\n# ")]
     expect(len(blocks) >= 5, f"{blocks}")
-    for command, shown in re.findall(r"^# (.*)\n((?:[^#\n].*\n)*)", "".join(blocks), re.M):
+    for command, shown in re.findall(r"^# (.*)\n((?:[^#\n].*\n)*)", "".join(blocks).replace("\\\\\n", ""), re.M):
         line = re.sub(r"nqn\.[\w.-]+:db\b", NQN, command).replace("--top", "--top --count 1").replace("--time 2s", "--time 1ms")
         done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=2 * PATIENCE,
                               check=False, cwd=scratch.path)

@@ -152,7 +152,9 @@ void sr_cm_on_timer(uint64_t serial)
 
 	pthread_mutex_lock(&sr_cm_lock);
 	id = sr_cm_find(serial);
-	if (id && id->state == CM_REQ_FLYING)
+	if (id && id->state == CM_EMBRYO) /* silent for too long; no program knows of it */
+		sr_cm_free(id);
+	else if (id && id->state == CM_REQ_FLYING)
 		id->way->request(id);
 	else if (id && id->state == CM_REQ_SENT)
 		sr_cm_raise_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);

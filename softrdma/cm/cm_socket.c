@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/callers.h"
 #include "softrdma/trace/trace.h"
 
 enum {
@@ -89,6 +90,17 @@ const struct sr_cm_way sr_cm_by_socket = {
 
 /* ---- helper: what arrives ----------------------------------------------------------- */
 
+/* One of another user: refused in any case, and few may be silent at a time. */
+static void limit_strangers(const struct sr_cm_id *embryo)
+{
+	static struct sr_strangers strangers;
+	uint64_t serial = sr_strangers_add(&strangers, embryo->serial);
+	struct sr_cm_id *first = serial ? sr_cm_find(serial) : NULL;
+
+	if (first && first->state == CM_EMBRYO)
+		sr_cm_free(first);
+}
+
 static void on_connection(struct sr_cm_id *listener)
 {
 	struct sr_cm_id *child;
@@ -107,6 +119,9 @@ static void on_connection(struct sr_cm_id *listener)
 	child->sock = sock;
 	child->state = CM_EMBRYO;
 	child->listener = serial; /* the listener may be gone: then the request finds none */
+	sr_cm_start_timer(child, chaos_cm_timeout_ms(SR_SILENCE_MS));
+	if (sr_is_stranger(sock))
+		limit_strangers(child);
 	if (sr_helper_watch(sock, SR_WATCH_CM, child->serial))
 		sr_cm_free(child);
 }
@@ -131,6 +146,7 @@ static void on_req(struct sr_cm_id *id, const struct sr_cm_msg *m, int fds[2])
 {
 	uint32_t reason = CM_REJ_UNREACHABLE;
 
+	sr_timer_stop(&id->timer);
 	if (!admit(id, m, fds))
 		reason = sr_cm_on_request(id, id->listener, m);
 	if (reason)

@@ -49,6 +49,9 @@ int sr_hello_check(const struct sr_hello *h, const struct ucred *cred)
 		return -EPROTONOSUPPORT;
 	if (h->pid != cred->pid) /* another pid namespace: h->pid names no process here */
 		return -EXDEV;
+	/* Root may read the memory of all, but they get no access to root's. */
+	if (cred->uid != geteuid())
+		return -EPERM;
 	return sr_hello_is_true(cred->pid, h->nonce_addr, h->nonce) ? 0 : -EPERM;
 }
 
@@ -105,9 +108,30 @@ ssize_t sr_packet_recv(int sock, void *data, size_t len, int fds[2])
 	if (n < 0)
 		return -errno;
 	c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
 		memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+	else
+		sr_packet_refuse(&msg);
 	return n;
+}
+
+/* Closes the descriptors of one control message. */
+static void close_all(const struct cmsghdr *c)
+{
+	int fd;
+
+	for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(fd)) <= c->cmsg_len; i++) {
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+		close(fd);
+	}
+}
+
+void sr_packet_refuse(struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			close_all(c);
 }
 
 void sr_packet_close(int fds[2])

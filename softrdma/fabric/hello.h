@@ -27,7 +27,7 @@ struct sr_hello {
 void sr_hello_init(int mem_fd, int wake_fd);
 /* Our hello, and the two descriptors that go with it (borrowed). Any thread. */
 void sr_hello_fill(struct sr_hello *ret, int ret_fds[2]);
-/* Whether this process and the sender of h may copy to each other. 0 or -errno. */
+/* Whether the sender of h is a process of this user, and this one may copy to it. 0 or -errno. */
 int sr_hello_check(const struct sr_hello *h, const struct ucred *cred);
 /* Whether the process of that pid is still the one that sent this nonce (exec changes it). */
 bool sr_hello_is_true(int32_t pid, uint64_t nonce_addr, uint64_t nonce);
@@ -36,9 +36,11 @@ bool sr_hello_is_true(int32_t pid, uint64_t nonce_addr, uint64_t nonce);
  * length of the name. */
 int sr_node_name(uint16_t base, struct sockaddr_un *ret);
 
-/* sendmsg/recvmsg of one packet with up to two descriptors (-1: none came). fds may be NULL when
- * sending. 0 or -errno; the length or -errno. */
+/* sendmsg/recvmsg of one packet with two descriptors or none (-1: none came; any other number is
+ * closed). fds may be NULL when sending. 0 or -errno; the length or -errno. */
 int sr_packet_send(int sock, const void *data, size_t len, const int *fds);
 ssize_t sr_packet_recv(int sock, void *data, size_t len, int fds[2]);
 /* Closes the received descriptors. */
 void sr_packet_close(int fds[2]);
+/* Closes all descriptors that came with a message: any user can send them to an abstract socket. */
+void sr_packet_refuse(struct msghdr *msg);

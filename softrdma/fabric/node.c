@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "softrdma/fabric/callers.h"
 #include "softrdma/fabric/hello.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
@@ -74,8 +75,8 @@ static void on_listen(uint64_t fd)
 {
 	int sock = accept4((int)fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (sock >= 0 && sr_helper_watch(sock, SR_WATCH_HELLO, (uint64_t)sock))
-		close(sock);
+	if (sock >= 0)
+		sr_caller_new(sock);
 }
 
 /* ---- start ----------------------------------------------------------------- */

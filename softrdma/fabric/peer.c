@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "softrdma/fabric/callers.h"
 #include "softrdma/fabric/view.h"
 #include "softrdma/process/part.h"
 
@@ -246,19 +247,19 @@ static void adopt_socket(struct sr_peer *p, int sock)
 	}
 }
 
-static void on_hello(uint64_t id)
+static void on_hello(uint64_t caller)
 {
-	int sock = (int)id;
+	int sock = sr_caller_find(caller);
 	struct welcome w = {0};
 	struct sr_hello h;
 	struct ucred cred;
 	struct sr_peer *p;
 	int fds[2], ours[2];
-	ssize_t n = sr_packet_recv(sock, &h, sizeof(h), fds);
+	ssize_t n = sock < 0 ? -EAGAIN : sr_packet_recv(sock, &h, sizeof(h), fds);
 
 	if (n == -EAGAIN)
 		return;
-	sr_helper_unwatch(sock);
+	sock = sr_caller_take(caller);
 	w.status = n == sizeof(h) ? peer_cred(sock, &cred) : -EPROTO;
 	if (w.status)
 		sr_packet_close(fds);

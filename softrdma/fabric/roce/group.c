@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "softrdma/fabric/callers.h"
+#include "softrdma/fabric/hello.h"
 #include "softrdma/fabric/roce/icrc.h"
 #include "softrdma/fabric/roce/member.h"
 #include "softrdma/fabric/roce/packet.h"
@@ -228,14 +230,6 @@ union control {
 	uint8_t bytes[CMSG_SPACE(N_FDS * sizeof(int))];
 };
 
-static bool is_same_user(int sock)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.uid == geteuid();
-}
-
 void roce_group_admit(const struct roce_group *g)
 {
 	int sock = accept4(g->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -256,7 +250,7 @@ void roce_group_admit(const struct roce_group *g)
 	memcpy(CMSG_DATA(c), g->socks, sizeof(g->socks));
 	memcpy(CMSG_DATA(c) + sizeof(g->socks), &g->listener, sizeof(int));
 	memcpy(CMSG_DATA(c) + sizeof(g->socks) + sizeof(int), &g->memory, sizeof(int));
-	if (is_same_user(sock))
+	if (!sr_is_stranger(sock))
 		sendmsg(sock, &m, MSG_NOSIGNAL);
 	close(sock);
 }
@@ -279,11 +273,8 @@ static int take_fds(struct roce_group *g, struct msghdr *m)
 
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 		return -EPROTO;
-	if (c->cmsg_len != CMSG_LEN(sizeof(fds))) { /* another number: close what came */
-		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
-			memcpy(fds, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			close(fds[0]);
-		}
+	if (c->cmsg_len != CMSG_LEN(sizeof(fds))) {
+		sr_packet_refuse(m);
 		return m->msg_flags & MSG_CTRUNC ? -EMFILE : -EPROTO;
 	}
 	memcpy(fds, CMSG_DATA(c), sizeof(fds));
@@ -337,7 +328,7 @@ static int join(struct roce_group *g, uint32_t scope)
 	if (connect(sock, (struct sockaddr *)&name, len))
 		r = errno == ECONNREFUSED ? -EAGAIN : -errno;
 	else
-		r = is_same_user(sock) ? receive(g, sock, scope) : -EACCES;
+		r = sr_is_stranger(sock) ? -EACCES : receive(g, sock, scope);
 	close(sock);
 	return r;
 }

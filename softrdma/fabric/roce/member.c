@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "softrdma/fabric/hello.h"
 #include "softrdma/fabric/seg.h"
 #include "softrdma/process/part.h"
 
@@ -156,6 +157,7 @@ static bool take_one(void)
 
 	if (n < 0)
 		return false;
+	sr_packet_refuse(&m);
 	if ((size_t)n >= offsetof(struct roce_passed, bytes) &&
 	    passed.n == (size_t)n - offsetof(struct roce_passed, bytes) && is_trusted(&m))
 		on_passed(&passed);

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What other users of a host can do to the processes of softrdma there: nothing. Abstract sockets
+have no owner, so any user may send to them. SOFTRDMA_LIB names the library."""
+
+import contextlib
+import functools
+import os
+import socket
+import subprocess
+import sys
+
+import far
+import local_user
+from foreign import Failure, Skip, free_port, listens, need, run, wait_until
+from test_roce_forged import programs, words
+
+OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+STRANGERS = 16  # of one socket, at a time
+SOCKETS = "inbox", "node", "cm"
+
+
+class Rig:
+    other = None
+
+
+def as_nobody(*arguments):
+    if os.geteuid():
+        raise Skip("only root can be two users")
+    need("setpriv")
+    done = subprocess.run([*OTHER, sys.executable, local_user.__file__, *arguments],
+                          check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure(f"{arguments}: {done.stderr}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def server(env=None):
+    """One that goes on, with its port; no other process of softrdma runs."""
+    need("rping")
+    with programs() as every:
+        port = free_port()
+        every.append(far.here(words("rping -s -P -a ADDRESS -p PORT", port, far.HERE), env))
+        wait_until(lambda: listens(port), "the server listens", every[0])
+        yield every[0], port
+
+
+def descriptors(program):
+    return len(os.listdir(f"/proc/{program.process.pid}/fd"))
+
+
+def connect(start, port):
+    client = start(words("rping -c -a ADDRESS -p PORT -V -C 5", port, far.HERE))
+    try:
+        client.expect_success()
+    finally:
+        client.end()
+
+
+def gives(kind):
+    """It gives a process descriptors: all are closed."""
+    with server() as (program, port):
+        connect(Rig.other.program, port)
+        before = descriptors(program)
+        for name in local_user.names(kind):
+            as_nobody("give", name, "300")
+        wait_until(lambda: descriptors(program) <= before + STRANGERS, "all are closed", program)
+        connect(Rig.other.program, port)
+        wait_until(lambda: descriptors(program) <= before, "no connection is left", program)
+
+
+def is_silent(kind):
+    """It connects, and nothing more: the last few connections are kept, and the others end."""
+    with server() as (program, port):
+        before = descriptors(program)
+        name = local_user.names(kind)[0]
+        if os.geteuid():
+            raise Skip("only root can be two users")
+        with contextlib.ExitStack() as stack:
+            os.setresuid(65534, 65534, 0)
+            try:
+                held = [stack.enter_context(local_user.packets(name)) for _ in range(100)]
+                for each in held:
+                    each.connect("\0" + name)
+            finally:
+                os.setresuid(0, 0, 0)
+            wait_until(lambda: sum(is_over(each) for each in held) >= len(held) - STRANGERS, "most end", program)
+            if (n := descriptors(program)) > before + STRANGERS:
+                raise Failure(f"{n - before} connections of strangers are open")
+            connect(far.here, port)
+
+
+def is_over(connection):
+    try:
+        return connection.recv(1, socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+
+
+def own_silence_ends(kind):
+    """A process of the same user that connects and says nothing: for a minute, or less where chaos
+    shortens it."""
+    with server({"SOFTRDMA_CHAOS": "cm-timeout=200"}) as (program, _):
+        name = local_user.names(kind)[0]
+        with local_user.packets(name) as silent:
+            silent.connect("\0" + name)
+            wait_until(lambda: is_over(silent), "it ends", program)
+
+
+def introduces_itself():
+    """Root can read the memory of any user's process; that gives the user no access to root's."""
+    with server():
+        for name in local_user.names("node"):
+            if (said := as_nobody("hello", name).split()) != ["-1", "0"]:
+                raise Failure(f"{name}: status {said[0]}, {said[1]} descriptors")
+
+
+def cases():
+    for kind in SOCKETS:
+        yield f"another user gives it descriptors: {kind}", functools.partial(gives, kind)
+    for kind in SOCKETS[1:]:
+        yield f"another user is silent: {kind}", functools.partial(is_silent, kind)
+        yield f"the same user is silent: {kind}", functools.partial(own_silence_ends, kind)
+    yield "another user introduces itself", introduces_itself
+
+
+if __name__ == "__main__":
+    far.enter()
+    Rig.other = far.OtherHost()
+    try:
+        sys.exit(run(list(cases()), lanes=1))
+    finally:
+        Rig.other.end()

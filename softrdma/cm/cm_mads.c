@@ -304,7 +304,16 @@ static void refuse(const struct ib_cm_ends *ends, const struct mad *req, uint32_
 	send_mad(ends, bytes);
 }
 
-/* The peer's queue pair has a new connection, or asks for one: the old one is over. */
+/* A request for the queue pair of an old connection proves nothing: any machine can send it. */
+static void doubt(struct ib_cm_entry *old)
+{
+	struct ib_cm_result result;
+
+	ib_cm_doubt(&old->cm, sr_now_ns(), &result);
+	conn_apply(conn_of(old), &result, NULL);
+}
+
+/* The peer's queue pair has a new connection, says the peer's answer: the old one is over. */
 static void end_stale(struct ib_cm_entry *old)
 {
 	struct ib_cm_result result;
@@ -365,23 +374,24 @@ static bool others_listen(const struct ib_cm_ends *ends, const struct mad *m)
 
 static bool serve(const struct ib_cm_ends *ends, const struct mad *m, bool is_last)
 {
-	struct ib_cm_entry *old = ib_cm_table_stale(&table, ends, m, NULL);
+	struct ib_cm_entry *old;
 	uint64_t listener = 0;
 	uint32_t reason;
 
 	if (MAD_RDMA_PS(m->req.service_id) == RDMA_PS_TCP && !(m->req.service_id >> 32))
 		listener = sr_cm_find_mad_listener(ends->local, RDMA_PS_TCP,
 						   MAD_PORT(m->req.service_id));
-	if (old) {
-		refuse(ends, m, MAD_REASON_STALE);
-		end_stale(old);
-		return true;
-	}
 	if (!listener && !is_last)
 		return false;
 	if (!listener && others_listen(ends, m))
 		return true;
-	reason = listener ? take_request(listener, ends, m) : MAD_REASON_NO_SERVICE;
+	old = listener ? ib_cm_table_stale(&table, ends, m, NULL) : NULL;
+	if (old)
+		doubt(old);
+	if (!listener)
+		reason = MAD_REASON_NO_SERVICE;
+	else
+		reason = old ? MAD_REASON_STALE : take_request(listener, ends, m);
 	if (reason)
 		refuse(ends, m, reason);
 	return true;

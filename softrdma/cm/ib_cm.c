@@ -8,6 +8,8 @@
  *                       REP_RCVD  <--- REP ------ REP_SENT
  *     establish            |                         |
  *                     ESTABLISHED ---- RTU ----> ESTABLISHED    data on the queue pair, too
+ *     doubt                |      <--- REP ------ DOUBTED        repeated
+ *                          |      ---- RTU ----> ESTABLISHED
  *     disconnect           |                         |
  *                      DREQ_SENT  ---- DREQ ---> DREQ_RCVD
  *                      TIMEWAIT   <--- DREP ---- TIMEWAIT  (disconnect)
@@ -31,6 +33,7 @@ enum {
 	MIN_PATIENCE_MS = 1000, /* a peer's limits count between these two */
 	MAX_PATIENCE_MS = 61000,
 	DREQ_PATIENCE_MS = 2000,
+	DOUBT_PATIENCE_MS = 10000,
 	TIMEWAIT_MS = 537,    /* 4.096 us * 2^(packet lifetime 16 + 1), as Linux 6.12 */
 	SERVICE_TIMEOUT = 24, /* what an MRA asks for: 69 s, as the kernel */
 	MAX_SERVICE_TIMEOUT = 25,
@@ -50,7 +53,10 @@ static const struct {
 	[IB_CM_REP_SENT] = {"rep-sent", TO(ESTABLISHED) | TO(DREQ_SENT) | TO(DREQ_RCVD) |
 						TO(REJECTED) | TO(TIMEWAIT) | TO(GONE)},
 	[IB_CM_REP_RCVD] = {"rep-received", TO(ESTABLISHED) | TO(REJECTED) | TO(TIMEWAIT)},
-	[IB_CM_ESTABLISHED] = {"established", TO(DREQ_SENT) | TO(DREQ_RCVD) | TO(TIMEWAIT)},
+	[IB_CM_ESTABLISHED] = {"established",
+			       TO(DOUBTED) | TO(DREQ_SENT) | TO(DREQ_RCVD) | TO(TIMEWAIT)},
+	[IB_CM_DOUBTED] = {"doubted",
+			   TO(ESTABLISHED) | TO(DREQ_SENT) | TO(DREQ_RCVD) | TO(TIMEWAIT)},
 	[IB_CM_DREQ_SENT] = {"dreq-sent", TO(TIMEWAIT)},
 	[IB_CM_DREQ_RCVD] = {"dreq-received", TO(TIMEWAIT)},
 	[IB_CM_TIMEWAIT] = {"timewait", TO(GONE)},
@@ -256,6 +262,7 @@ int ib_cm_disconnect(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 	switch (c->state) {
 	case IB_CM_REP_SENT:
 	case IB_CM_ESTABLISHED:
+	case IB_CM_DOUBTED:
 		send_dreq(c, now_ns, ret);
 		return 0;
 	case IB_CM_DREQ_RCVD:
@@ -292,6 +299,20 @@ void ib_cm_abandon(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 	default:
 		ib_cm_disconnect(c, now_ns, ret);
 		break;
+	}
+}
+
+void ib_cm_doubt(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
+{
+	*ret = (struct ib_cm_result){0};
+	if (c->side == IB_CM_ACTIVE)
+		return;
+	if (c->state == IB_CM_ESTABLISHED) {
+		move(c, IB_CM_DOUBTED);
+		expect_answer(c, now_ns, DOUBT_PATIENCE_MS * MS);
+		send_last(c, ret);
+	} else if (c->state == IB_CM_REP_SENT) { /* in doubt anyway */
+		send_last(c, ret);
 	}
 }
 
@@ -360,6 +381,12 @@ static void on_rtu(struct ib_cm *c, uint64_t now_ns, const struct mad *m, struct
 	ib_cm_on_data(c, ret);
 }
 
+static void on_known(struct ib_cm *c, uint64_t now_ns, const struct mad *m,
+		     struct ib_cm_result *ret)
+{
+	move(c, IB_CM_ESTABLISHED);
+}
+
 /* The peer holds on to an old connection's ids when it says "stale": they rest here too. */
 static void on_rej(struct ib_cm *c, uint64_t now_ns, const struct mad *m, struct ib_cm_result *ret)
 {
@@ -424,6 +451,7 @@ static on_mad *const handlers[IB_CM_N_STATES][MAD_DREP - MAD_FIRST + 1] = {
 			    ON(REJ) = on_rej, ON(DREQ) = on_dreq},
 	[IB_CM_REP_RCVD] = {ON(REP) = ask_for_patience, ON(REJ) = on_rej, ON(DREQ) = on_last_dreq},
 	[IB_CM_ESTABLISHED] = {ON(REP) = repeat_rtu, ON(REJ) = on_rej, ON(DREQ) = on_dreq},
+	[IB_CM_DOUBTED] = {ON(RTU) = on_known, ON(REJ) = on_drep, ON(DREQ) = on_dreq},
 	[IB_CM_DREQ_SENT] = {ON(DREP) = on_drep, ON(DREQ) = on_last_dreq, ON(REJ) = on_drep},
 	[IB_CM_TIMEWAIT] = {ON(REQ) = on_late_req, ON(DREQ) = on_late_dreq},
 	[IB_CM_REJECTED] = {ON(REQ) = repeat, ON(REP) = repeat, ON(RTU) = repeat,
@@ -462,6 +490,10 @@ static void give_up(struct ib_cm *c, uint64_t now_ns, int status, struct ib_cm_r
 	if (c->state == IB_CM_DREQ_SENT) {
 		linger(c, IB_CM_TIMEWAIT, now_ns);
 		notify(ret, IB_CM_DOWN, status);
+		return;
+	}
+	if (c->state == IB_CM_DOUBTED) {
+		send_dreq(c, now_ns, ret);
 		return;
 	}
 	linger(c, IB_CM_REJECTED, now_ns);

@@ -21,6 +21,7 @@ enum ib_cm_state {
 	IB_CM_REP_SENT,
 	IB_CM_REP_RCVD,
 	IB_CM_ESTABLISHED,
+	IB_CM_DOUBTED, /* established, if the peer still knows it: it is asked */
 	IB_CM_DREQ_SENT,
 	IB_CM_DREQ_RCVD,
 	IB_CM_TIMEWAIT,
@@ -91,6 +92,15 @@ int ib_cm_disconnect(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 /* The owner is gone in whatever state: the peer is notified as far as the state asks for it. Later
  * notices concern no owner. */
 void ib_cm_abandon(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret);
+
+/*
+ * A request claims the peer's queue pair for another connection, as after a restart of the peer.
+ * Any machine can forge one, so the peer is asked whether it knows this connection: by the REP once
+ * more, which it answers with an RTU, or with a REJ if not. Without an answer for 10 s, the
+ * connection ends with a DREQ. An active side has nothing that it could ask with: it notices the
+ * end of its peer by its own requests.
+ */
+void ib_cm_doubt(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret);
 
 /* Data arrived on the queue pair: it stands for an RTU that was lost or overtaken. */
 void ib_cm_on_data(struct ib_cm *c, struct ib_cm_result *ret);

@@ -109,7 +109,7 @@ static void on_request(struct fuzz *f, const struct mad *m)
 
 	if (old) {
 		check(old->cm.remote_qpn == m->req.qpn);
-		ib_cm_disconnect(&old->cm, f->now, &result);
+		ib_cm_doubt(&old->cm, f->now, &result);
 		apply(f, old, &result);
 		return;
 	}

@@ -129,8 +129,8 @@ static void on_stale(struct world *w, unsigned host, struct ib_cm_entry *old, co
 
 	ib_cm_refuse(m, MAD_REASON_STALE, rej);
 	send_mad(w, host, rej);
-	if (ib_cm_disconnect(&old->cm, w->now, &result) == 0)
-		world_apply(w, host, (struct world_conn *)(void *)old, &result, m);
+	ib_cm_doubt(&old->cm, w->now, &result);
+	world_apply(w, host, (struct world_conn *)(void *)old, &result, m);
 }
 
 static void on_request(struct world *w, unsigned host, const struct ib_cm_ends *ends,

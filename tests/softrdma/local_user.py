@@ -3,7 +3,9 @@
 
 local_user.py give NAME COUNT: gives the socket of that name descriptors, in each number up to 60;
 local_user.py hello NAME: introduces itself as a process of softrdma does, and prints how many
-descriptors it is given."""
+descriptors it is given.
+local_user.py requests SOURCE DESTINATION PORT GUID [QPN]: asks for a connection in the name of that
+queue pair, or of each that processes of this host may have."""
 
 import array
 import ctypes
@@ -12,6 +14,9 @@ import re
 import socket
 import struct
 import sys
+import time
+
+import forge
 
 SEG = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
                    "softrdma", "fabric", "seg.h")
@@ -56,8 +61,24 @@ def hello(name):
         print(struct.unpack_from("=i", answer)[0], len(fds))
 
 
+def numbers():
+    for base in names("node"):
+        for slot in range(256):
+            yield int(base.rsplit(".", 1)[1], 16) << 8 | slot
+
+
+def requests(source, destination, port, guid, qpn=None):
+    out = forge.Socket(source)
+    for i, number in enumerate([int(qpn)] if qpn else numbers()):
+        out.send(destination, forge.request(source, destination, int(port), number, bytes.fromhex(guid)))
+        if i % 16 == 15:
+            time.sleep(0.002)  # none shall be lost
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "give":
         give(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "requests":
+        requests(*sys.argv[2:])
     else:
         hello(sys.argv[2])

@@ -5,26 +5,25 @@ have no owner, so any user may send to them. SOFTRDMA_LIB names the library."""
 
 import contextlib
 import functools
+import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 
 import far
+import forge
 import local_user
 from foreign import Failure, Skip, free_port, listens, need, run, wait_until
-from test_roce_forged import programs, words
+from test_roce_forged import Rig, listens_there, programs, sent_bytes, words
 
 OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 STRANGERS = 16  # of one socket, at a time
 SOCKETS = "inbox", "node", "cm"
 
 
-class Rig:
-    other = None
-
-
-def as_nobody(*arguments):
+def as_other(*arguments):
     if os.geteuid():
         raise Skip("only root can be two users")
     need("setpriv")
@@ -64,7 +63,7 @@ def gives(kind):
         connect(Rig.other.program, port)
         before = descriptors(program)
         for name in local_user.names(kind):
-            as_nobody("give", name, "300")
+            as_other("give", name, "300")
         wait_until(lambda: descriptors(program) <= before + STRANGERS, "all are closed", program)
         connect(Rig.other.program, port)
         wait_until(lambda: descriptors(program) <= before, "no connection is left", program)
@@ -112,8 +111,45 @@ def introduces_itself():
     """Root can read the memory of any user's process; that gives the user no access to root's."""
     with server():
         for name in local_user.names("node"):
-            if (said := as_nobody("hello", name).split()) != ["-1", "0"]:
+            if (said := as_other("hello", name).split()) != ["-1", "0"]:
                 raise Failure(f"{name}: status {said[0]}, {said[1]} descriptors")
+
+
+def guid():
+    """As softrdma makes it of far0's MAC."""
+    links = subprocess.run(["ip", "-j", "link", "show", "far0"], check=True, capture_output=True)
+    mac = bytearray.fromhex(json.loads(links.stdout)[0]["address"].replace(":", ""))
+    mac[0] ^= 2
+    return (mac[:3] + b"\xff\xfe" + mac[3:]).hex()
+
+
+def asks_in_our_name(is_served):
+    """It sends a peer ConnectRequests in the name of a queue pair of this host, or of each that it may
+    have, as if they had new owners: the connections go on."""
+    if os.geteuid():
+        raise Skip("only root sees the packets")
+    wire = forge.Wire("far0")
+    with programs() as every:
+        port = free_port()
+        every.append(Rig.other.program(words("rping -s -P -a ADDRESS -p PORT -S 65000", port, far.THERE)))
+        wait_until(lambda: listens_there(port), "the server listens", every[0])
+        every.append(far.here(words("rping -c -a ADDRESS -p PORT -S 65000 -V -C 10000000", port, far.THERE)))
+        qpn = struct.unpack_from("!I", wire.next_mad(forge.REQ, far.HERE), 24 + 32)[0] >> 8
+        wait_for_data(every[1])
+        if is_served:
+            as_other("requests", far.HERE, far.THERE, str(port), guid(), str(qpn))
+        else:
+            as_other("requests", far.HERE, far.THERE, str(free_port()), guid())
+        every.append(far.here(words("rping -c -a ADDRESS -p PORT -V -C 5", port, far.THERE)))
+        every[2].expect_success()  # so the requests have been read
+        wait_for_data(every[1])
+        if "DISCONNECT" in (said := every[1].said()):
+            raise Failure(said)
+
+
+def wait_for_data(program):
+    begin = sent_bytes()
+    wait_until(lambda: sent_bytes() > begin + 2000000, "data flows", program)
 
 
 def cases():
@@ -123,6 +159,9 @@ def cases():
         yield f"another user is silent: {kind}", functools.partial(is_silent, kind)
         yield f"the same user is silent: {kind}", functools.partial(own_silence_ends, kind)
     yield "another user introduces itself", introduces_itself
+    for is_served in True, False:
+        yield f"another user asks in our name, {'a' if is_served else 'no'} port that is served", functools.partial(
+            asks_in_our_name, is_served)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,15 @@ enum {
 	REQ_PATIENCE_MS = 61000, /* the kernel's 15 retries of 4 s */
 	MAX_CONNS = 65536,	 /* more requests than this are rejected */
 	ID_TRIES = 100,
+	/* A stranger gets its REP so often without asking for it; once where many strangers ask. */
+	REPEATS_TO_STRANGERS = 3,
+	MANY_STRANGERS = 16,
 };
 
 #define MS 1000000ULL
 
 static struct ib_cm_table table;
+static struct half_opens half_opens;
 
 static struct sr_mad_conn *conn_of(struct ib_cm_entry *e)
 {
@@ -107,6 +111,7 @@ static void conn_free(struct sr_mad_conn *conn)
 {
 	detach(conn);
 	sr_timer_stop(&conn->timer);
+	half_open_remove(&half_opens, &conn->half);
 	ib_cm_table_remove(&table, &conn->entry);
 	free(conn);
 }
@@ -156,6 +161,20 @@ static void notify(struct sr_cm_id *id, const struct ib_cm *c, const struct ib_c
 
 static void on_timer(uint64_t local_id);
 
+static bool is_half_open(const struct ib_cm *c)
+{
+	return c->state == IB_CM_REQ_RCVD || c->state == IB_CM_REP_SENT;
+}
+
+/* The peer has answered, or the attempt is over. */
+static void note_proof(struct sr_mad_conn *conn)
+{
+	if (conn->entry.cm.state == IB_CM_ESTABLISHED)
+		half_open_know(&half_opens, conn->entry.ends.remote);
+	if (!is_half_open(&conn->entry.cm))
+		half_open_remove(&half_opens, &conn->half);
+}
+
 static void arm(struct sr_mad_conn *conn)
 {
 	uint64_t now = sr_now_ns(), due = conn->entry.cm.due_ns;
@@ -175,6 +194,7 @@ static void conn_apply(struct sr_mad_conn *conn, const struct ib_cm_result *resu
 	bool is_bound = id && id->conn == conn;
 
 	ib_cm_table_add(&table, &conn->entry);
+	note_proof(conn);
 	if (result->has_mad)
 		send_mad(&conn->entry.ends, result->mad);
 	arm(conn);
@@ -182,6 +202,15 @@ static void conn_apply(struct sr_mad_conn *conn, const struct ib_cm_result *resu
 		notify(id, &conn->entry.cm, result, m);
 	if (conn->entry.cm.state == IB_CM_GONE)
 		conn_free(conn);
+}
+
+static void limit_repeats(struct sr_mad_conn *conn)
+{
+	if (conn->half.kind == HALF_OPEN_STRANGER)
+		ib_cm_limit_repeats(&conn->entry.cm,
+				    half_opens.n[HALF_OPEN_STRANGER] > MANY_STRANGERS
+					    ? 0
+					    : REPEATS_TO_STRANGERS);
 }
 
 static void on_timer(uint64_t local_id)
@@ -192,6 +221,7 @@ static void on_timer(uint64_t local_id)
 	pthread_mutex_lock(&sr_cm_lock);
 	e = ib_cm_table_by_id(&table, (uint32_t)local_id);
 	if (e) {
+		limit_repeats(conn_of(e));
 		ib_cm_timer(&e->cm, sr_now_ns(), &result);
 		conn_apply(conn_of(e), &result, NULL);
 	}
@@ -330,6 +360,22 @@ static void bind_child(struct sr_cm_id *child, struct sr_mad_conn *conn, const s
 	child->path_mtu = (enum ibv_mtu)m->req.path_mtu;
 }
 
+/* The one that has to go, if any, loses its id as if its peer had left. */
+static void make_room(struct half_open *oldest)
+{
+	struct sr_mad_conn *conn = oldest ? container_of(oldest, struct sr_mad_conn, half) : NULL;
+	struct sr_cm_id *id = conn && conn->serial ? sr_cm_find(conn->serial) : NULL;
+	struct ib_cm_result result;
+
+	if (!conn)
+		return;
+	detach(conn);
+	if (id)
+		sr_cm_on_gone(id);
+	ib_cm_drop(&conn->entry.cm, sr_now_ns(), &result);
+	conn_apply(conn, &result, NULL);
+}
+
 /* Under sr_cm_lock, which it leaves for a moment. */
 static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, const struct mad *m)
 {
@@ -344,6 +390,8 @@ static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, c
 		return reason;
 	if (m->req.path_mtu > sr_cm_path_mtu(ends)) /* both sides cut messages alike */
 		return MAD_REASON_MTU;
+	if (!half_open_may_come(&half_opens, ends->remote, sr_now_ns()))
+		return 0; /* its sender repeats it */
 	pthread_mutex_unlock(&sr_cm_lock);
 	child = sr_cm_new(NULL, NULL, RDMA_PS_TCP, &sr_cm_by_mads);
 	pthread_mutex_lock(&sr_cm_lock);
@@ -358,6 +406,7 @@ static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, c
 	memcpy(guid, conn->entry.cm.guid, sizeof(guid));
 	ib_cm_init_passive(&conn->entry.cm, conn->entry.cm.local_id, guid, m);
 	bind_child(child, conn, m);
+	make_room(half_open_add(&half_opens, &conn->half, ends->remote));
 	conn_apply(conn, &none, m);
 	return 0;
 }
@@ -482,6 +531,7 @@ static void start(void)
 static void forget(void)
 {
 	memset(&table, 0, sizeof(table));
+	memset(&half_opens, 0, sizeof(half_opens));
 }
 
 static const struct sr_part part = {.start = start, .forget = forget};

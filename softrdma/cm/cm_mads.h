@@ -6,6 +6,7 @@
 #pragma once
 
 #include "softrdma/cm/cm_way.h"
+#include "softrdma/cm/half_open.h"
 #include "softrdma/cm/ib_cm_table.h"
 #include "softrdma/fabric/roce/gsi.h"
 #include "softrdma/process/timer.h"
@@ -17,6 +18,7 @@ struct sr_mad_conn {
 	struct ib_cm_entry entry; /* first */
 	uint64_t serial;	  /* of the id; 0: it is gone */
 	struct sr_timer timer;	  /* at entry.cm.due_ns */
+	struct half_open half;	  /* passive: until the peer has answered */
 };
 
 extern const struct sr_cm_way sr_cm_by_mads;

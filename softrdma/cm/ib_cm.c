@@ -22,6 +22,7 @@
 #include "softrdma/cm/ib_cm.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,6 +191,7 @@ void ib_cm_init_passive(struct ib_cm *c, uint32_t local_id, const uint8_t guid[8
 	c->tid = req->tid;
 	c->remote_id = req->local_id;
 	c->remote_qpn = req->req.qpn;
+	c->max_repeats = UINT_MAX;
 	memcpy(c->remote_guid, req->req.guid, sizeof(c->remote_guid));
 	c->patience_ns = clamp(each * (req->req.max_retries + 1u), MIN_PATIENCE_MS * MS,
 			       MAX_PATIENCE_MS * MS);
@@ -300,6 +302,20 @@ void ib_cm_abandon(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 		ib_cm_disconnect(c, now_ns, ret);
 		break;
 	}
+}
+
+void ib_cm_drop(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
+{
+	*ret = (struct ib_cm_result){0};
+	if (c->state == IB_CM_REQ_RCVD)
+		move(c, IB_CM_GONE);
+	else
+		ib_cm_abandon(c, now_ns, ret);
+}
+
+void ib_cm_limit_repeats(struct ib_cm *c, unsigned max)
+{
+	c->max_repeats = max;
 }
 
 void ib_cm_doubt(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
@@ -522,7 +538,10 @@ void ib_cm_timer(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 		give_up(c, now_ns, -ETIMEDOUT, ret);
 	} else if (c->state == IB_CM_REQ_SENT && refusals_suffice(&c->refusals)) {
 		give_up(c, now_ns, -ECONNREFUSED, ret);
+	} else if (c->state == IB_CM_REP_SENT && c->n_repeats >= c->max_repeats) {
+		c->due_ns = c->give_up_ns;
 	} else {
+		c->n_repeats++;
 		repeat_later(c, now_ns);
 		send_last(c, ret);
 	}

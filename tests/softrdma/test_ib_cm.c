@@ -505,79 +505,6 @@ static void a_new_request_ends_the_stale_connection(void **state)
 	assert_int_equal(second->entry.cm.state, IB_CM_ESTABLISHED);
 }
 
-/* A request that claims the queue pair of the active side for another connection, as any machine
- * can forge it. What the active side sends meanwhile is not lost. */
-static void forge_request(void)
-{
-	struct mad m = {.type = MAD_REQ, .local_id = 0x7777};
-	struct world_flight f = {.at = w.now, .to = 1, .order = w.n_sent};
-
-	m.req.qpn = active()->entry.cm.local_qpn;
-	m.req.local_timeout = 20;
-	memcpy(m.req.guid, w.hosts[0].guid, sizeof(m.req.guid));
-	mad_encode(&m, f.mad);
-	w.flights[w.n_flights++] = f;
-}
-
-/* ... which ends nothing, however often, because the peer answers for itself. */
-static void forged_requests_end_no_connection(void **state)
-{
-	set_up(OWNER_WAITS, OWNER_WAITS);
-	world_connect(&w);
-	world_run(&w, FOREVER);
-	for (unsigned i = 0; i < 256; i++) {
-		forge_request();
-		world_run(&w, w.now + (i % 3) * WORLD_MS);
-	}
-	world_run(&w, FOREVER);
-	assert_int_equal(active()->entry.cm.state, IB_CM_ESTABLISHED);
-	assert_int_equal(passive()->entry.cm.state, IB_CM_ESTABLISHED);
-	count(active(), IB_CM_DOWN, 0);
-	count(passive(), IB_CM_DOWN, 0);
-	count(passive(), IB_CM_UP, 1);
-}
-
-/* The answers may be lost: the peer is asked again, and may disconnect meanwhile. */
-static void the_peer_of_a_doubted_connection_may_be_slow(void **state)
-{
-	for (unsigned lost = 0; lost < 8; lost++) {
-		set_up(OWNER_WAITS, OWNER_WAITS);
-		world_connect(&w);
-		world_run(&w, FOREVER);
-		forge_request();
-		w.lost_from = w.n_sent;
-		world_run(&w, w.now + (uint64_t)lost * 1000 * WORLD_MS);
-		assert_int_equal(passive()->entry.cm.state, IB_CM_DOUBTED);
-		w.lost_from = UINT32_MAX;
-		if (lost % 2)
-			w.hosts[0].owner = OWNER_DISCONNECTS;
-		active()->act_at = w.now;
-		world_run(&w, FOREVER);
-		count(passive(), IB_CM_DOWN, lost % 2);
-		if (lost % 2)
-			all_is_over();
-		else
-			assert_int_equal(passive()->entry.cm.state, IB_CM_ESTABLISHED);
-	}
-}
-
-/* A peer that is gone altogether says nothing: the old connection ends in bounded time. */
-static void a_doubted_connection_of_a_dead_peer_ends(void **state)
-{
-	uint64_t begin;
-
-	set_up(OWNER_WAITS, OWNER_WAITS);
-	world_connect(&w);
-	world_run(&w, FOREVER);
-	w.hosts[0].is_dead = true;
-	begin = w.now;
-	forge_request();
-	world_run(&w, FOREVER);
-	assert_int_equal(passive()->entry.cm.state, IB_CM_GONE);
-	count(passive(), IB_CM_DOWN, 1);
-	assert_true(w.now - begin < 15000 * WORLD_MS);
-}
-
 /* Right after a disconnect the same queue pair may connect again. */
 static void a_queue_pair_in_timewait_connects_again(void **state)
 {
@@ -773,9 +700,6 @@ int main(void)
 		cmocka_unit_test(an_mra_cannot_ask_for_hours),
 		cmocka_unit_test(strays_are_answered),
 		cmocka_unit_test(a_new_request_ends_the_stale_connection),
-		cmocka_unit_test(forged_requests_end_no_connection),
-		cmocka_unit_test(the_peer_of_a_doubted_connection_may_be_slow),
-		cmocka_unit_test(a_doubted_connection_of_a_dead_peer_ends),
 		cmocka_unit_test(a_queue_pair_in_timewait_connects_again),
 		cmocka_unit_test(mads_from_elsewhere_find_no_connection),
 		cmocka_unit_test(every_message_in_every_state),

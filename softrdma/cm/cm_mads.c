@@ -390,7 +390,7 @@ static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, c
 		return reason;
 	if (m->req.path_mtu > sr_cm_path_mtu(ends)) /* both sides cut messages alike */
 		return MAD_REASON_MTU;
-	if (!half_open_may_come(&half_opens, ends->remote, sr_now_ns()))
+	if (!half_open_may_come(&half_opens, ends->remote, m->local_id, sr_now_ns()))
 		return 0; /* its sender repeats it */
 	pthread_mutex_unlock(&sr_cm_lock);
 	child = sr_cm_new(NULL, NULL, RDMA_PS_TCP, &sr_cm_by_mads);

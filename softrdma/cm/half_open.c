@@ -60,14 +60,30 @@ void half_open_know(struct half_opens *t, const uint8_t gid[16])
 		memcpy(t->known[t->n_known++ % HALF_OPEN_ADDRESSES], gid, 16);
 }
 
-bool half_open_may_come(struct half_opens *t, const uint8_t gid[16], uint64_t now_ns)
+/* Whether that request was dropped a while ago; if not, it is from now on. */
+static bool was_seen(struct half_opens *t, const uint8_t gid[16], uint32_t id)
+{
+	uint64_t hash = 14695981039346656037u ^ id;
+	uint32_t *at, tag;
+
+	for (unsigned i = 0; i < 16; i++)
+		hash = (hash ^ gid[i]) * 1099511628211u;
+	at = &t->seen[(hash ^ hash >> 29) % HALF_OPEN_SEEN];
+	tag = (uint32_t)(hash >> 32) | 1;
+	if (*at == tag)
+		return true;
+	*at = tag;
+	return false;
+}
+
+bool half_open_may_come(struct half_opens *t, const uint8_t gid[16], uint32_t id, uint64_t now_ns)
 {
 	const uint64_t each = 1000000000 / HALF_OPEN_RATE;
 
 	if (is_known(t, gid))
 		return true;
 	if (t->paid_ns > now_ns + HALF_OPEN_STRANGERS * each)
-		return false;
+		return was_seen(t, gid, id);
 	t->paid_ns = (t->paid_ns > now_ns ? t->paid_ns : now_ns) + each;
 	return true;
 }

@@ -9,8 +9,9 @@
  *    half of that. Where there is no room the oldest goes, of the network that has the most. So a
  *    host that answers at once is connected however many there are that never answer.
  *
- * Besides, requests of strangers that come faster than HALF_OPEN_RATE are dropped, after a burst of
- * HALF_OPEN_STRANGERS: each costs the program a queue pair. Their senders repeat them.
+ * Besides, requests of strangers that come faster than HALF_OPEN_RATE are dropped the first time,
+ * after a burst of HALF_OPEN_STRANGERS: each costs the program a queue pair. Their senders repeat
+ * them, and the copy is taken. A forger would have to send each twice.
  *
  * Pure, and not thread safe: one lock of the caller's guards it. The caller owns the entries, and
  * removes them before it frees them.
@@ -25,7 +26,8 @@ enum {
 	HALF_OPEN_NETWORK = HALF_OPEN_STRANGERS / 2,
 	HALF_OPEN_KNOWN = 256, /* of each address; more than the 65 queues of a host at once */
 	HALF_OPEN_ADDRESSES = 256,
-	HALF_OPEN_RATE = 100, /* a second */
+	HALF_OPEN_RATE = 100,	/* a second */
+	HALF_OPEN_SEEN = 16384, /* of those that were dropped, the last ones */
 };
 
 enum half_open_kind {
@@ -50,10 +52,12 @@ struct half_opens {
 	uint8_t known[HALF_OPEN_ADDRESSES][16]; /* a ring */
 	unsigned n_known;			/* ever; the last ones are there */
 	uint64_t paid_ns;			/* until when the rate of strangers is used up */
+	uint32_t seen[HALF_OPEN_SEEN];		/* hashes of requests */
 };
 
-/* Whether a request from that address may be taken now; it counts as taken. */
-bool half_open_may_come(struct half_opens *t, const uint8_t gid[16], uint64_t now_ns);
+/* Whether a request from that address, with that communication id, may be taken now; it counts as
+ * taken. */
+bool half_open_may_come(struct half_opens *t, const uint8_t gid[16], uint32_t id, uint64_t now_ns);
 /* Lists a request from that address. The one that has to end for it, still listed, or NULL. */
 struct half_open *half_open_add(struct half_opens *t, struct half_open *h, const uint8_t gid[16]);
 /* Accepts one that is not listed. */

@@ -255,6 +255,7 @@ static void known_addresses_have_places_of_their_own(void **state)
 		assert_null(half_opens.first[kind]);
 }
 
+/* ... which a copy of a request passes. */
 static void strangers_have_a_rate(void **state)
 {
 	uint64_t now = 1000 * WORLD_MS;
@@ -266,12 +267,17 @@ static void strangers_have_a_rate(void **state)
 	half_open_know(&half_opens, known);
 	for (unsigned i = 0; i < 100000; i++, now += WORLD_MS / 10) { /* for ten seconds */
 		address(gid, i, 1);
-		n += half_open_may_come(&half_opens, gid, now);
-		assert_true(half_open_may_come(&half_opens, known, now));
+		n += half_open_may_come(&half_opens, gid, 7, now);
+		assert_true(half_open_may_come(&half_opens, known, 7, now));
 	}
 	assert_in_range(n, 10 * HALF_OPEN_RATE, 10 * HALF_OPEN_RATE + HALF_OPEN_STRANGERS + 2);
+	address(gid, 1, 2);
+	while (half_open_may_come(&half_opens, gid, 7, now))
+		; /* the rate is used up */
+	assert_true(half_open_may_come(&half_opens, gid, 7, now));
+	assert_false(half_open_may_come(&half_opens, gid, 8, now));
 	now += 2000 * WORLD_MS; /* in quiet times a burst passes again */
-	for (n = 0; half_open_may_come(&half_opens, gid, now); n++)
+	for (n = 0; half_open_may_come(&half_opens, gid, 1000 + n, now); n++)
 		;
 	assert_in_range(n, HALF_OPEN_STRANGERS, HALF_OPEN_STRANGERS + 2);
 }

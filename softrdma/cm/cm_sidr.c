@@ -5,6 +5,10 @@
  * The side that asks repeats its question until it has an answer, as with a ConnectRequest. The
  * side that answers keeps the answer as long as the question may be repeated. Both are objects
  * beside the id, which may be destroyed at any time. Everything is under sr_cm_lock.
+ *
+ * Any machine can forge questions: where no program listens, they are answered and forgotten. Of
+ * those for a program few may wait for it, and few answers are kept: a question that is repeated
+ * later than that asks the program again.
  */
 #include "softrdma/cm/cm_sidr.h"
 
@@ -21,46 +25,70 @@ enum {
 	PATIENCE_MS = 61000, /* as for a ConnectRequest */
 	FIRST_MS = 200,
 	LONGEST_MS = 4300,
-	MAX_SIDRS = 16384, /* more questions than this are dropped: their senders repeat them */
+	MAX_OURS = 16384,
+	MAX_ASKED = 1024, /* more questions than this are dropped: their senders repeat them */
+	MAX_ANSWERED = 1024,
+	N_BUCKETS = 256,
 };
 
 #define MS 1000000ULL
 
-/* A question: this side's, or the other one's. */
+enum sidr_kind {
+	SIDR_OURS,     /* this side's question */
+	SIDR_ASKED,    /* the other side's, which a program has to answer */
+	SIDR_ANSWERED, /* the same, and the answer is mad */
+	SIDR_N_KINDS,
+};
+
 struct sr_sidr {
-	struct sr_sidr *next;
+	struct sr_sidr *next; /* in its bucket */
 	struct ib_cm_ends ends;
-	bool is_ours;
-	bool has_mad; /* the question, or once there is one the answer */
-	uint8_t mad[MAD_BYTES];
+	enum sidr_kind kind;
+	struct sr_sidr *newer;	/* SIDR_ANSWERED */
+	uint8_t mad[MAD_BYTES]; /* the question, or the answer */
 	uint32_t request_id;
 	uint64_t tid, service_id;
 	uint64_t serial; /* of the id; 0: it is gone */
-	uint64_t number; /* for the timer */
+	uint64_t number; /* for the timer; the low half is request_id */
 	uint64_t give_up_ns, interval_ns;
 	struct refusals refusals; /* of this side's question */
 	struct sr_timer timer;
 };
 
-static struct sr_sidr *all;
-static unsigned n_all;
-static uint64_t last_number;
+static struct sr_sidr *buckets[N_BUCKETS];
+static unsigned n[SIDR_N_KINDS];
+static struct sr_sidr *first_answered, *last_answered; /* the oldest, the newest */
+static uint32_t last_number;
 
-static void send_mad(const struct sr_sidr *s, const uint8_t mad[MAD_BYTES])
+static void send_mad(const struct ib_cm_ends *ends, const uint8_t mad[MAD_BYTES])
 {
 	struct sr_gsi_path path;
 
-	memcpy(path.local.raw, s->ends.local, 16);
-	memcpy(path.remote.raw, s->ends.remote, 16);
+	memcpy(path.local.raw, ends->local, 16);
+	memcpy(path.remote.raw, ends->remote, 16);
 	sr_gsi_send(&path, mad);
+}
+
+static struct sr_sidr **bucket(uint32_t request_id)
+{
+	return &buckets[request_id * 2654435761u >> 24];
 }
 
 static struct sr_sidr *find(const struct ib_cm_ends *ends, uint32_t request_id, bool is_ours)
 {
-	struct sr_sidr *s = all;
+	struct sr_sidr *s = *bucket(request_id);
 
-	while (s && (s->is_ours != is_ours || s->request_id != request_id ||
+	while (s && ((s->kind == SIDR_OURS) != is_ours || s->request_id != request_id ||
 		     memcmp(&s->ends, ends, sizeof(*ends)) != 0))
+		s = s->next;
+	return s;
+}
+
+static struct sr_sidr *find_by_number(uint64_t number)
+{
+	struct sr_sidr *s = *bucket((uint32_t)number);
+
+	while (s && s->number != number)
 		s = s->next;
 	return s;
 }
@@ -72,26 +100,41 @@ static struct sr_cm_id *id_of(const struct sr_sidr *s)
 	return id && id->sidr == s ? id : NULL;
 }
 
-static struct sr_sidr *sidr_new(const struct ib_cm_ends *ends, uint32_t request_id, bool is_ours)
+static struct sr_sidr *sidr_new(const struct ib_cm_ends *ends, uint32_t request_id,
+				enum sidr_kind kind)
 {
-	struct sr_sidr *s = n_all < MAX_SIDRS ? calloc(1, sizeof(*s)) : NULL;
+	struct sr_sidr **head = bucket(request_id), *s = NULL;
+
+	if (n[kind] < (kind == SIDR_OURS ? MAX_OURS : MAX_ASKED))
+		s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->ends = *ends;
 	s->request_id = request_id;
-	s->is_ours = is_ours;
-	s->number = ++last_number;
+	s->kind = kind;
+	s->number = (uint64_t)++last_number << 32 | request_id;
 	s->give_up_ns = sr_now_ns() + PATIENCE_MS * MS;
-	s->next = all;
-	all = s;
-	n_all++;
+	s->next = *head;
+	*head = s;
+	n[kind]++;
 	return s;
+}
+
+static void unqueue(const struct sr_sidr *s)
+{
+	struct sr_sidr **p = &first_answered, *before = NULL;
+
+	for (; *p != s; p = &before->newer)
+		before = *p;
+	*p = s->newer;
+	if (last_answered == s)
+		last_answered = before;
 }
 
 static void sidr_free(struct sr_sidr *s)
 {
-	struct sr_sidr **p = &all;
+	struct sr_sidr **p = bucket(s->request_id);
 	struct sr_cm_id *id = id_of(s);
 
 	if (id)
@@ -100,8 +143,25 @@ static void sidr_free(struct sr_sidr *s)
 	while (*p != s)
 		p = &(*p)->next;
 	*p = s->next;
-	n_all--;
+	if (s->kind == SIDR_ANSWERED)
+		unqueue(s);
+	n[s->kind]--;
 	free(s);
+}
+
+/* The oldest answers make room. */
+static void set_answered(struct sr_sidr *s)
+{
+	n[s->kind]--;
+	s->kind = SIDR_ANSWERED;
+	n[s->kind]++;
+	if (last_answered)
+		last_answered->newer = s;
+	else
+		first_answered = s;
+	last_answered = s;
+	if (n[SIDR_ANSWERED] > MAX_ANSWERED)
+		sidr_free(first_answered);
 }
 
 /* ---- time ------------------------------------------------------------------------------- */
@@ -110,7 +170,7 @@ static void on_timer(uint64_t number);
 
 static void repeat(struct sr_sidr *s)
 {
-	send_mad(s, s->mad);
+	send_mad(&s->ends, s->mad);
 	sr_timer_start(&s->timer, s->interval_ns, on_timer, s->number);
 	s->interval_ns = s->interval_ns * 2 < LONGEST_MS * MS ? s->interval_ns * 2
 							      : LONGEST_MS * MS;
@@ -130,9 +190,8 @@ static void on_timer(uint64_t number)
 	struct sr_sidr *s;
 
 	pthread_mutex_lock(&sr_cm_lock);
-	for (s = all; s && s->number != number; s = s->next)
-		;
-	if (s && !s->is_ours)
+	s = find_by_number(number);
+	if (s && s->kind != SIDR_OURS)
 		sidr_free(s);
 	else if (s && sr_now_ns() >= s->give_up_ns)
 		fail(s, -ETIMEDOUT);
@@ -169,7 +228,7 @@ static int start_request(struct sr_cm_id *id)
 
 	sr_cm_ends(id, &ends);
 	request_id = new_request_id(&ends);
-	id->sidr = request_id ? sidr_new(&ends, request_id, true) : NULL;
+	id->sidr = request_id ? sidr_new(&ends, request_id, SIDR_OURS) : NULL;
 	if (!id->sidr)
 		return -ENOMEM;
 	id->sidr->serial = id->serial;
@@ -222,17 +281,33 @@ static void answer(struct sr_sidr *s, unsigned status, const struct sr_cm_msg *f
 	m.sidr_rep.status = (uint8_t)status;
 	m.sidr_rep.service_id = s->service_id;
 	mad_encode(&m, s->mad);
-	s->has_mad = true;
 	s->serial = 0;
-	send_mad(s, s->mad);
+	send_mad(&s->ends, s->mad);
 	sr_timer_start(&s->timer, PATIENCE_MS * MS, on_timer, s->number);
+	set_answered(s);
+}
+
+/* Nothing is kept: the answer to a copy is the same. */
+static void refuse(const struct ib_cm_ends *ends, const struct mad *question)
+{
+	const struct sr_cm_msg none = {0};
+	uint8_t bytes[MAD_BYTES];
+	struct mad m;
+
+	sr_cm_to_sidr_rep(&none, &m);
+	m.tid = question->tid;
+	m.sidr_rep.request_id = question->sidr_req.request_id;
+	m.sidr_rep.status = CM_SIDR_NO_LISTENER;
+	m.sidr_rep.service_id = question->sidr_req.service_id;
+	mad_encode(&m, bytes);
+	send_mad(ends, bytes);
 }
 
 static int send_message(struct sr_cm_id *id, struct sr_cm_msg *m)
 {
 	struct sr_sidr *s = id->sidr;
 
-	if (!s || s->is_ours || (m->type != CM_MSG_REP && m->type != CM_MSG_REJ))
+	if (!s || s->kind != SIDR_ASKED || (m->type != CM_MSG_REP && m->type != CM_MSG_REJ))
 		return -EINVAL;
 	id->sidr = NULL;
 	answer(s, m->type == CM_MSG_REP ? 0 : CM_SIDR_REJECTED, m);
@@ -243,7 +318,7 @@ static void leave(struct sr_cm_id *id)
 {
 	struct sr_cm_msg none = {.type = CM_MSG_REJ};
 
-	if (id->sidr && id->sidr->is_ours)
+	if (id->sidr && id->sidr->kind == SIDR_OURS)
 		sidr_free(id->sidr);
 	else if (id->sidr)
 		send_message(id, &none);
@@ -302,21 +377,24 @@ static void on_question(const struct ib_cm_ends *ends, const struct mad *m)
 	unsigned status;
 
 	if (s) { /* repeated */
-		if (s->has_mad)
-			send_mad(s, s->mad);
+		if (s->kind == SIDR_ANSWERED)
+			send_mad(&s->ends, s->mad);
 		return;
 	}
 	if (MAD_RDMA_PS(service) == RDMA_PS_UDP && !(service >> 32))
 		listener = sr_cm_find_mad_listener(ends->local, RDMA_PS_UDP, MAD_PORT(service));
-	if (!listener && others_listen(ends, m))
-		return; /* the next copy goes there */
-	s = sidr_new(ends, m->sidr_req.request_id, false);
+	if (!listener) {
+		if (!others_listen(ends, m)) /* else the next copy goes there */
+			refuse(ends, m);
+		return;
+	}
+	s = sidr_new(ends, m->sidr_req.request_id, SIDR_ASKED);
 	if (!s)
 		return;
 	s->tid = m->tid;
 	s->service_id = service;
 	sr_timer_start(&s->timer, PATIENCE_MS * MS, on_timer, s->number);
-	status = listener ? take_request(s, listener, m) : CM_SIDR_NO_LISTENER;
+	status = take_request(s, listener, m);
 	s = status ? find(ends, m->sidr_req.request_id, false) : NULL;
 	if (s)
 		answer(s, status, &none);
@@ -332,16 +410,18 @@ void sr_cm_on_sidr(const struct ib_cm_ends *ends, const struct mad *m)
 
 void sr_cm_sidr_unreachable(const struct ib_cm_ends *ends)
 {
-	for (struct sr_sidr *s = all; s; s = s->next)
-		if (s->is_ours && !memcmp(&s->ends, ends, sizeof(*ends)))
-			refusals_add(&s->refusals);
+	for (unsigned i = 0; i < N_BUCKETS; i++)
+		for (struct sr_sidr *s = buckets[i]; s; s = s->next)
+			if (s->kind == SIDR_OURS && !memcmp(&s->ends, ends, sizeof(*ends)))
+				refusals_add(&s->refusals);
 }
 
 /* A forked child has no questions: their ids and timers are the parent's. */
 static void forget(void)
 {
-	all = NULL;
-	n_all = 0;
+	memset(buckets, 0, sizeof(buckets));
+	memset(n, 0, sizeof(n));
+	first_answered = last_answered = NULL;
 }
 
 static const struct sr_part part = {.forget = forget};

@@ -2,7 +2,8 @@
 """Messages of the connection manager in RoCE v2 packets, made by hand (IBA 12.6, annex A17; IPv4):
 from an ordinary socket, or with any source address from a raw one.
 
-forge.py requests|questions ADDRESS PORT RATE: sends so many a second, in many names."""
+forge.py requests ADDRESS PORT RATE: sends so many a second, in many names.
+forge.py ask SOURCE ADDRESS PORT COUNT: asks so many questions, each until it has its answer."""
 
 import itertools
 import os
@@ -16,6 +17,7 @@ import zlib
 from foreign import PATIENCE
 
 PORT = 4791
+BURST = 64
 ALL = 3  # protocols, and both directions
 TCP, UDP = 0x0106, 0x0111  # port spaces
 NVME = struct.pack("<HHHHH", 0, 0, 32, 31, 0)  # private data for an admin queue
@@ -141,6 +143,35 @@ def any_request(source, destination, port):
     return request(source, destination, port, random.randrange(256, 1 << 24), os.urandom(8), NVME)
 
 
+def answered(packet):
+    """The question whose answer it is."""
+    found = packet[MAD_AT:MAD_AT + 256]
+    return found[24:28] if found[16:18] == struct.pack("!H", SIDR_REP) else None
+
+
+def ask(source, destination, port, count):
+    out = Socket(source, PORT)
+    out.socket.settimeout(0.2)
+    for _ in range(0, count, BURST):
+        waiting, end = {}, time.monotonic() + PATIENCE
+        for _ in range(BURST):
+            packet = question(source, destination, port)
+            waiting[packet[MAD_AT + 24:MAD_AT + 28]] = packet
+        send = True
+        while waiting:
+            if time.monotonic() > end:
+                sys.exit(f"{len(waiting)} questions have no answer")
+            for packet in waiting.values() if send else ():
+                out.send(destination, packet)
+            try:
+                waiting.pop(answered(out.socket.recv(4096)), None)
+                send = False
+            except TimeoutError:
+                send = True
+
+
 if __name__ == "__main__":
-    keep_sending({"requests": any_request, "questions": question}[sys.argv[1]],
-                 sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    if sys.argv[1] == "ask":
+        ask(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    else:
+        keep_sending(any_request, sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))

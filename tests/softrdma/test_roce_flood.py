@@ -12,18 +12,19 @@ import tempfile
 
 import far
 import forge
-from foreign import Failure, Skip, free_port, run, wait_until
+from foreign import Failure, Skip, free_port, listens, need, run, wait_until
 from stranger import Stranger
-from test_roce_cm import RBLK, RBLKD, configuration
-from test_roce_forged import Rig, connect, counter, programs
+from test_roce_cm import RBLK, RBLKD, UDADDY_PORT, configuration
+from test_roce_forged import Rig, counter, programs
 
 NVME_PORT = 4420
 RATE = 150
 PENDING = 256  # rblkd's limit
+QUESTIONS = 17000  # more than there ever was place for
 
 
 @contextlib.contextmanager
-def flood(what, port, rate):
+def flood(port, rate):
     """Requests from here on, of hosts that there are not."""
     if os.geteuid():
         raise Skip("only root makes packets by hand")
@@ -31,8 +32,8 @@ def flood(what, port, rate):
         with open(f"/proc/sys/net/ipv4/conf/{link}/rp_filter", "w", encoding="ascii") as f:
             f.write("0")
     far.ip("route", "replace", "10.0.0.0/8", "via", Stranger.ADDRESSES["far3"][0])  # answers leave
-    sender = subprocess.Popen([*Rig.stranger.enter, sys.executable, forge.__file__, what, far.HERE, str(port),
-                               str(rate)])
+    sender = subprocess.Popen([*Rig.stranger.enter, sys.executable, forge.__file__, "requests", far.HERE,
+                               str(port), str(rate)])
     try:
         yield
     finally:
@@ -61,7 +62,7 @@ def arrived(n):
 def many_requests():
     """More than a server has places for, each of which lasts for seconds."""
     with programs() as every, target(every) as server:
-        with flood("requests", NVME_PORT, RATE):
+        with flood(NVME_PORT, RATE):
             arrived(2 * PENDING)
             for _ in range(6):
                 discover(every)
@@ -69,8 +70,36 @@ def many_requests():
         server.expect_success()
 
 
+def many_questions():
+    """Service id resolutions for a port that no program serves: each has its answer, however many
+    there have been, because none is remembered."""
+    if os.geteuid():
+        raise Skip("only root makes packets by hand")
+    with programs() as every, target(every):
+        ask(free_port(), QUESTIONS)
+        discover(every)
+
+
+def ask(port, count):
+    done = subprocess.run([*Rig.stranger.enter, sys.executable, forge.__file__, "ask", Stranger.ADDRESSES["far3"][0],
+                           far.HERE, str(port), str(count)], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure(done.stderr)
+
+
+def questions_for_a_program():
+    """More than it has places for, whose answers are kept for the last ones: each has its answer."""
+    need("udaddy")
+    with programs() as every:
+        every.append(far.here(["udaddy", "-c", "2000"]))
+        wait_until(lambda: listens(UDADDY_PORT), "the server listens", every[0])
+        ask(UDADDY_PORT, 1920)
+
+
 def cases():
     yield "requests in many names", many_requests
+    yield "questions without number", many_questions
+    yield "questions for a program", questions_for_a_program
 
 
 if __name__ == "__main__":

@@ -26,25 +26,65 @@
 #include "softrdma/verbs/mr.h"
 #include "softrdma/verbs/xrc.h"
 #include "softrdma/process/likeness.h"
-#include "softrdma/process/part.h"
 
-static uint32_t next_slot; /* at first a random one: see random_base of fabric/node.c */
+/* Under the table lock: how many slots were taken so far, and each slot's turn; 0: never. */
+static uint32_t n_taken, taken_at[SEG_MAX_QP];
 
 /* ---- creation -------------------------------------------------------------- */
 
-/* Rotates through the numbers of this process, so that a QPN is not reused soon. */
+/* Of the last half of the queue pairs that were created. */
+static bool is_recent(uint32_t slot, uint32_t n)
+{
+	return taken_at[slot] && n_taken - taken_at[slot] < n / 2;
+}
+
+static uint32_t random32(void)
+{
+	uint32_t random;
+
+	return getrandom(&random, sizeof(random), 0) == sizeof(random) ? random : n_taken * 40503;
+}
+
+/* The free slot that rests longest, or UINT32_MAX. */
+static uint32_t oldest_slot(uint32_t n)
+{
+	uint32_t found = UINT32_MAX;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!sr_qp_table[i] && (found == UINT32_MAX || taken_at[i] < taken_at[found]))
+			found = i;
+	return found;
+}
+
+/*
+ * At random, because a number that is hard to guess keeps strangers out, and not one that was in
+ * use lately: peers on other hosts remember connections by it for a while.
+ */
+static uint32_t free_slot(uint32_t n)
+{
+	uint32_t n_free = 0, which;
+
+	for (uint32_t i = 0; i < n; i++)
+		n_free += !sr_qp_table[i] && !is_recent(i, n);
+	if (!n_free)
+		return oldest_slot(n);
+	which = random32() % n_free;
+	for (uint32_t i = 0;; i++)
+		if (!sr_qp_table[i] && !is_recent(i, n) && !which--)
+			return i;
+}
+
 static int take_slot(struct sr_qp *qp)
 {
-	uint32_t n = atomic_load(&seg_self->n_base) * 256, found = UINT32_MAX;
+	uint32_t n = atomic_load(&seg_self->n_base) * 256, found;
 
 	sr_qp_table_lock();
-	for (uint32_t i = 0; i < n && found == UINT32_MAX; i++, next_slot++)
-		if (!sr_qp_table[next_slot % n])
-			found = next_slot % n;
+	found = free_slot(n);
 	if (found != UINT32_MAX) {
 		qp->slot = found;
 		qp->s = &seg_self->qp[found];
 		sr_qp_table[found] = qp;
+		taken_at[found] = ++n_taken;
 	}
 	sr_qp_table_unlock();
 	if (found != UINT32_MAX)
@@ -394,12 +434,3 @@ void sr_qp_drop_completions(struct sr_qp *qp)
 	if (qp->srq && claimed != UINT32_MAX)
 		sr_srq_give(qp->srq, claimed);
 }
-
-static void start(void)
-{
-	if (getrandom(&next_slot, 1, 0) != 1) /* one byte: there are 256 slots at first */
-		next_slot = 0;
-}
-
-static const struct sr_part part = {.start = start};
-SR_PART(part);

@@ -14,7 +14,7 @@ import sys
 import time
 import zlib
 
-from foreign import PATIENCE
+from foreign import Failure, PATIENCE
 
 PORT = 4791
 BURST = 64
@@ -23,7 +23,7 @@ TCP, UDP = 0x0106, 0x0111  # port spaces
 NVME = struct.pack("<HHHHH", 0, 0, 32, 31, 0)  # private data for an admin queue
 REQ, REJ, REP, SIDR_REQ, SIDR_REP = 0x10, 0x12, 0x13, 0x17, 0x18
 MAD_AT = 20  # behind BTH and DETH
-UD_SEND_ONLY = 0x64
+WRITE_FIRST, ACK, UD_SEND_ONLY = 0x06, 0x11, 0x64
 
 
 def icrc(source, destination, source_port, payload, ip_id):
@@ -80,6 +80,11 @@ def question(source, destination, port):
     return datagram(mad(SIDR_REQ, head + service(UDP, port) + ip_annex(source, destination)))
 
 
+def nak(qpn, psn):
+    """A remote access error, which ends a connection."""
+    return bth(ACK, qpn, psn) + struct.pack("!I", 0x62 << 24)
+
+
 class Wire:
     """The IPv4 packets of RoCE of an interface, as root sees them."""
 
@@ -91,15 +96,23 @@ class Wire:
     def next(self):
         """(source, destination, what follows the UDP header)"""
         while True:
-            packet = self.socket.recv(65536)
+            try:
+                packet = self.socket.recv(65536)
+            except TimeoutError:
+                raise Failure("no packet comes") from None
             if packet[0] == 0x45 and packet[9] == socket.IPPROTO_UDP and packet[22:24] == struct.pack("!H", PORT):
                 return socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20]), packet[28:]
 
-    def next_mad(self, attribute, source):
+    def next_of(self, opcode, source):
         while True:
             origin, _, packet = self.next()
-            found = packet[MAD_AT:MAD_AT + 256]
-            if packet[0] == UD_SEND_ONLY and origin == source and found[16:18] == struct.pack("!H", attribute):
+            if packet[0] == opcode and origin == source:
+                return packet
+
+    def next_mad(self, attribute, source):
+        while True:
+            found = self.next_of(UD_SEND_ONLY, source)[MAD_AT:MAD_AT + 256]
+            if found[16:18] == struct.pack("!H", attribute):
                 return found
 
 

@@ -334,6 +334,27 @@ static void a_thousand_queue_pairs(void **state)
 		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
 }
 
+/* Numbers are hard to guess, and none comes again soon: what peers remember of it would be taken
+ * for the next connection's. IBA 12.4.6. */
+static void numbers_are_at_random(void **state)
+{
+	struct rig *r = *state;
+	uint32_t numbers[120];
+	unsigned n_next = 0;
+
+	for (unsigned i = 0; i < n_of(numbers); i++) {
+		struct ibv_qp *qp = rig_new_qp(r, &r->a, NULL);
+
+		assert_non_null(qp);
+		numbers[i] = qp->qp_num;
+		for (unsigned j = 0; j < i; j++)
+			assert_int_not_equal(numbers[i], numbers[j]);
+		n_next += i && numbers[i] == numbers[i - 1] + 1;
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	}
+	assert_in_range(n_next, 0, 20); /* on average a half */
+}
+
 #define TS(f, s) cmocka_unit_test_setup_teardown(f, s, rig_teardown)
 #define T(f)	 TS(f, rig_setup)
 
@@ -353,6 +374,7 @@ int main(void)
 		T(message_longer_than_the_port_takes),
 		T(resize_keeps_entries),
 		T(a_thousand_queue_pairs),
+		T(numbers_are_at_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

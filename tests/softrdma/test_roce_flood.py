@@ -15,9 +15,11 @@ import forge
 from foreign import Failure, Skip, free_port, listens, need, run, wait_until
 from stranger import Stranger
 from test_roce_cm import RBLK, RBLKD, UDADDY_PORT, configuration
-from test_roce_forged import Rig, counter, programs
+from test_local_users import wait_for_data
+from test_roce_forged import Rig, counter, listens_there, programs, words
 
 NVME_PORT = 4420
+ROUNDS, PACKETS = 50, 64
 RATE = 150
 PENDING = 256  # rblkd's limit
 QUESTIONS = 17000  # more than there ever was place for
@@ -96,10 +98,38 @@ def questions_for_a_program():
         ask(UDADDY_PORT, 1920)
 
 
+def numbers_of(packet):
+    """The queue pair and the number of a packet."""
+    return int.from_bytes(packet[5:8], "big"), int.from_bytes(packet[9:12], "big")
+
+
+def another_port():
+    """NAKs in this host's name, to the queue pair and with the numbers that are under way, but from
+    another UDP port: the connection goes on."""
+    need("rping")
+    if os.geteuid():
+        raise Skip("only root sees the packets")
+    out, wire = forge.RawSocket(), forge.Wire("far0")
+    with programs() as every:
+        port = free_port()
+        every.append(Rig.other.program(words("rping -s -P -a ADDRESS -p PORT -S 65000", port, far.THERE)))
+        wait_until(lambda: listens_there(port), "the server listens", every[0])
+        every.append(far.here(words("rping -c -a ADDRESS -p PORT -S 65000 -V -C 10000000", port, far.THERE)))
+        qpn = numbers_of(wire.next_of(forge.ACK, far.HERE))[0]
+        for _ in range(ROUNDS):
+            number = numbers_of(wire.next_of(forge.WRITE_FIRST, far.THERE))[1]
+            for i in range(PACKETS):
+                out.send(far.HERE, far.THERE, forge.nak(qpn, number + i & 0xffffff), forge.PORT + 1)
+        wait_for_data(every[1])
+        if "DISCONNECT" in (said := every[1].said()):
+            raise Failure(said)
+
+
 def cases():
     yield "requests in many names", many_requests
     yield "questions without number", many_questions
     yield "questions for a program", questions_for_a_program
+    yield "NAKs from another port", another_port
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "roce_world.h"
 
 #include "softrdma/fabric/roce/pace.h"
+#include "softrdma/fabric/roce/window.h"
 
 #define SEND_OF(bytes)                                                                             \
 	{                                                                                          \
@@ -365,6 +366,26 @@ static void fails_here(void **state)
 	}
 }
 
+/* A congestion notification (CNP) has no number, so any host can forge it: however many come, the
+ * window is halved ten times a second, and has grown in between. IBA annex A17.9.3. */
+static void notifications_have_a_rate(void **state)
+{
+	const uint64_t ms = 1000000;
+	struct roce_window w;
+
+	roce_window_init(&w);
+	for (uint64_t now = ms; now <= 1000 * ms; now += ms / 10) {
+		roce_window_notify(&w, now, ms / 20);
+		roce_window_sent(&w, 4096);
+		roce_window_acked(&w, 4096);
+	}
+	assert_in_range(w.n_cuts, 9, 11);
+	assert_true(w.size > 2 * ROCE_WINDOW_MIN);
+	roce_window_cut(&w, 2000 * ms, ms / 20); /* a loss counts as ever */
+	roce_window_cut(&w, 2001 * ms, ms / 20);
+	assert_in_range(w.n_cuts, 11, 13);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +400,7 @@ int main(void)
 		cmocka_unit_test(broken_receive),
 		cmocka_unit_test(room_holds),
 		cmocka_unit_test(pace_holds),
+		cmocka_unit_test(notifications_have_a_rate),
 		cmocka_unit_test(fails_here),
 	};
 

@@ -36,7 +36,7 @@ enum {
 	N_FDS = ROCE_SOCKETS + 2, /* the sockets, the listener, the memory */
 };
 
-#define MAGIC	     0x31656372666f73ULL /* changes with what is shared */
+#define MAGIC	     0x32656372666f73ULL /* changes with what is shared */
 #define ROCE_LISTENS 0x10000u
 #define JOINING_NS   1000000000u
 #define ANOTHERS_NS  300000000u /* for so long a group that ends may hold its sockets */

@@ -22,6 +22,7 @@ struct roce_link {
 	struct roce_port *port;
 	struct roce_peer *peer; /* ref */
 	uint32_t dest_qpn;
+	uint16_t peer_port;    /* UDP, of the first packet that counted; 0: there was none */
 	bool has_requester;    /* from the first request on */
 	bool is_blocked;       /* waits for the peer's window, or its pace */
 	struct roce_pace pace; /* UC */
@@ -82,7 +83,7 @@ void roce_pump(struct sr_qp *qp);
 void roce_retire(struct sr_qp *qp);
 /* A packet of a connection, or CNP. Takes the locks itself. */
 void roce_on_connected_packet(struct roce_port *port, const union ibv_gid *from,
-			      const struct roce_packet *p, uint16_t ip_id, bool congested);
+			      const struct roce_packet *p, const struct roce_arrival *how);
 /* After a batch of packets: answers them. Takes the locks itself. */
 void roce_after_batch(void);
 /* The helper looks at all links at about this time. Any thread, any lock. */

@@ -23,10 +23,16 @@ enum roce_passed_kind {
 	ROCE_PASSED_UNREACHABLE, /* no bytes: "port unreachable" came from remote */
 };
 
+/* What a packet's outer headers say, besides the addresses. */
+struct roce_arrival {
+	uint16_t ip_id;	      /* of IPv4 */
+	uint16_t source_port; /* of UDP */
+	bool congested;	      /* an ECN mark of the network */
+};
+
 struct roce_passed {
 	uint8_t kind; /* enum roce_passed_kind */
-	uint8_t congested;
-	uint16_t ip_id;
+	struct roce_arrival how;
 	uint32_t n;
 	union ibv_gid local, remote;
 	uint8_t bytes[ROCE_PACKET_MAX];

@@ -223,12 +223,11 @@ static bool is_intact(const struct roce_ends *e, const uint8_t *bytes, size_t n,
 
 /* It came here because the kernel or an adapter merged it with one that is for this process. */
 static void pass(const struct roce_port *port, const struct roce_ends *e, unsigned to,
-		 const uint8_t *bytes, size_t n, uint16_t id, bool congested)
+		 const uint8_t *bytes, size_t n, const struct roce_arrival *how)
 {
 	uint16_t inbox = atomic_load(&port->group.directory->members[to]);
 	struct roce_passed passed = {.kind = ROCE_PASSED_PACKET,
-				     .congested = congested,
-				     .ip_id = id,
+				     .how = *how,
 				     .n = (uint32_t)n,
 				     .local = e->to,
 				     .remote = e->from};
@@ -242,22 +241,22 @@ static void take_packet(struct roce_port *port, const struct roce_ends *e, const
 			size_t n, bool congested)
 {
 	unsigned to = roce_steer(bytes, n);
+	struct roce_arrival how = {.source_port = e->source_port, .congested = congested};
 	struct roce_packet p;
-	uint16_t id = 0;
 
 	atomic_fetch_add_explicit(&port->n_received, 1, memory_order_relaxed);
 	if (!roce_packet_decode(bytes, n, &p) || n > ROCE_PACKET_MAX ||
-	    !is_intact(e, bytes, n, &id)) {
+	    !is_intact(e, bytes, n, &how.ip_id)) {
 		atomic_fetch_add_explicit(&port->n_bad, 1, memory_order_relaxed);
 		return;
 	}
 	if (to != port->member && to != ROCE_FOR_ANY) {
-		pass(port, e, to, bytes, n, id, congested);
+		pass(port, e, to, bytes, n, &how);
 		return;
 	}
 	if (trace_on())
-		trace_wire(&e->from, &e->to, e->source_port, id, bytes, n);
-	call.on_packet(port, &e->from, &p, id, congested);
+		trace_wire(&e->from, &e->to, e->source_port, how.ip_id, bytes, n);
+	call.on_packet(port, &e->from, &p, &how);
 }
 
 /* What is read, and into which bytes. */
@@ -349,7 +348,7 @@ void roce_port_take_passed(const struct roce_passed *passed)
 	struct roce_packet p;
 
 	if (port && roce_packet_decode(passed->bytes, passed->n, &p)) {
-		call.on_packet(port, &passed->remote, &p, passed->ip_id, passed->congested);
+		call.on_packet(port, &passed->remote, &p, &passed->how);
 		call.on_batch();
 	}
 }

@@ -47,9 +47,9 @@ int roce_port_open(const union ibv_gid *gid, struct roce_port **ret);
 /* The open port of an address, or NULL. */
 struct roce_port *roce_port_find(const union ibv_gid *gid);
 
-/* Called for each packet whose checksum is right; congested: an ECN mark of the network. */
+/* Called for each packet whose checksum is right. */
 typedef void roce_on_packet(struct roce_port *port, const union ibv_gid *from,
-			    const struct roce_packet *p, uint16_t ip_id, bool congested);
+			    const struct roce_packet *p, const struct roce_arrival *how);
 /* Called after the packets that were there together. */
 typedef void roce_on_batch(void);
 /* "Call roce_ports_tick at about this time." */

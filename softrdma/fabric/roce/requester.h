@@ -116,6 +116,8 @@ struct roce_placement {
 /* A packet with ROCE_IS_RESPONSE. rnr_ns: how long its RNR timer, if it has one, is. */
 enum roce_effect roce_requester_receive(struct roce_requester *r, const struct roce_packet *p,
 					uint64_t rnr_ns, uint64_t now, struct roce_placement *ret);
+/* Whether it answers a packet that is under way: the rest is late, or forged. */
+bool roce_requester_awaits(const struct roce_requester *r, uint32_t psn);
 /* The data of the last ROCE_PLACE is in place. */
 void roce_requester_placed(struct roce_requester *r, uint64_t now);
 /* The request fails by the caller's own judgement, once all before it are done. */

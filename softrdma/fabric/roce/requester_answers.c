@@ -221,11 +221,16 @@ static enum roce_effect take_data(struct roce_requester *r, const struct roce_pa
 	return ROCE_PROGRESS;
 }
 
+bool roce_requester_awaits(const struct roce_requester *r, uint32_t psn)
+{
+	return roce_psn_within(psn, r->una, (r->end - r->una) & ROCE_PSN_MASK);
+}
+
 enum roce_effect roce_requester_receive(struct roce_requester *r, const struct roce_packet *p,
 					uint64_t rnr_ns, uint64_t now, struct roce_placement *ret)
 {
 	/* Only what answers a packet under way counts: IBA 9.7.5.1, "ghost" responses. */
-	if (r->failure || !roce_psn_within(p->psn, r->una, (r->end - r->una) & ROCE_PSN_MASK))
+	if (r->failure || !roce_requester_awaits(r, p->psn))
 		return ROCE_IGNORED;
 	if (p->opcode == ROCE_ACK)
 		return take_acknowledge(r, p, rnr_ns, now);

@@ -144,11 +144,11 @@ static uint32_t rnr_timer(const struct sr_qp *qp)
 }
 
 static void on_packet(struct roce_port *port, const union ibv_gid *from,
-		      const struct roce_packet *p, uint16_t ip_id, bool congested)
+		      const struct roce_packet *p, const struct roce_arrival *how)
 {
 	if (roce_traits(p->opcode) & (ROCE_IS_RC | ROCE_IS_UC | ROCE_IS_XRC) ||
 	    p->opcode == ROCE_CNP)
-		roce_on_connected_packet(port, from, p, ip_id, congested);
+		roce_on_connected_packet(port, from, p, how);
 	else if (p->dest_qpn > 1)
 		roce_on_datagram(port, from, p);
 	else

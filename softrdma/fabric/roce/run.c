@@ -15,6 +15,7 @@ enum {
 	RESPONSE_BYTES = 64 << 10, /* of READ responses in a row */
 	NEXT_TICK_NS = 1000000,
 	NEXT_BURST_NS = 100000, /* UC */
+	NEAR_PSNS = 8192,	/* more than peers have under way */
 };
 
 /* Queue pairs of which the last batch of packets wants an answer; of the thread that reads. */
@@ -367,40 +368,97 @@ static bool is_for(const struct sr_qp *qp, const struct roce_port *port, const u
 	       !memcmp(&l->peer->gid, from, sizeof(*from));
 }
 
-/* The peer's share: whether the packet's IPv4 ID is one of its; and congestion on the way. */
-static bool check_peer(struct roce_peer *peer, const struct roce_packet *p, uint16_t ip_id,
-		       bool congested, uint64_t now)
+/*
+ * Whether the packet's number is one that the peer would use now: strangers have to guess it. A
+ * duplicate may be older than that, and is answered all the same.
+ */
+static bool is_near(const struct sr_qp *qp, const struct roce_link *l, const struct roce_packet *p)
 {
+	if (roce_traits(p->opcode) & ROCE_IS_RESPONSE)
+		return may_request(qp, l) &&
+		       roce_psn_within(p->psn, roce_psn_add(l->q.una, -NEAR_PSNS),
+				       NEAR_PSNS + ((l->q.end - l->q.una) & ROCE_PSN_MASK));
+	return roce_psn_within(p->psn, roce_psn_add(l->r.expected, -NEAR_PSNS), 2 * NEAR_PSNS);
+}
+
+/* Whether the packet is one that the peer has to send now. */
+static bool is_next(const struct roce_link *l, const struct roce_packet *p)
+{
+	return roce_traits(p->opcode) & ROCE_IS_RESPONSE ? roce_requester_awaits(&l->q, p->psn)
+							 : p->psn == l->r.expected;
+}
+
+/* Whether the packet comes from where the peer's packets come from. */
+static bool is_from_peer(struct roce_link *l, const struct roce_packet *p,
+			 const struct roce_arrival *how, bool near, uint64_t now)
+{
+	struct roce_peer *peer = l->peer;
+	struct roce_ip_id seen;
 	bool fits;
 
+	if (l->peer_port && l->peer_port != how->source_port)
+		return false;
 	pthread_mutex_lock(&peer->lock);
-	fits = roce_ip_id_fits(&peer->ip_id, ip_id, now / 1000000);
-	if (fits && (congested || p->was_congested))
-		roce_window_cut(&peer->window, now, peer->srtt_ns);
+	seen = peer->ip_id;
+	fits = roce_ip_id_fits(near ? &peer->ip_id : &seen, how->ip_id, now / 1000000);
 	pthread_mutex_unlock(&peer->lock);
+	if (near && fits && is_next(l, p))
+		l->peer_port = how->source_port;
 	return fits;
 }
 
-static void take_packet(struct sr_qp *qp, const struct roce_packet *p, uint16_t ip_id,
-			bool congested)
+/* The network is congested on the way to the peer, or on the way here. */
+static void slow_down(struct roce_peer *peer, bool has_number, uint64_t now)
 {
-	struct roce_link *l = qp->end.link;
-	uint64_t now = sr_now_ns();
-	struct roce_packet as_rc;
+	pthread_mutex_lock(&peer->lock);
+	if (has_number)
+		roce_window_cut(&peer->window, now, peer->srtt_ns);
+	else
+		roce_window_notify(&peer->window, now, peer->srtt_ns);
+	pthread_mutex_unlock(&peer->lock);
+}
 
-	if (!check_peer(l->peer, p, ip_id, congested, now) || p->opcode == ROCE_CNP)
-		return;
-	if (kind_of(qp) == ROCE_IS_XRC) {
-		as_rc = *p;
-		as_rc.opcode &= ROCE_BASE_OPCODE;
-		p = &as_rc;
-	}
+/* Only what is under way can have met congestion. */
+static void take_cnp(const struct roce_link *l, uint64_t now)
+{
+	if (l->has_requester && l->q.in_flight)
+		slow_down(l->peer, false, now);
+}
+
+static void take_from_peer(struct sr_qp *qp, struct roce_link *l, const struct roce_packet *p,
+			   uint64_t now)
+{
 	if (!(roce_traits(p->opcode) & ROCE_IS_RESPONSE)) {
 		if (may_answer(qp, l) && !sr_qp_is_xrc_send(qp))
 			take_request(qp, l, p);
 	} else if (may_request(qp, l)) {
 		take_response(qp, l, p, now);
 	}
+}
+
+static void take_packet(struct sr_qp *qp, const struct roce_packet *p,
+			const struct roce_arrival *how)
+{
+	struct roce_link *l = qp->end.link;
+	uint64_t now = sr_now_ns();
+	struct roce_packet as_rc;
+	bool near;
+
+	if (p->opcode == ROCE_CNP) {
+		take_cnp(l, now);
+		return;
+	}
+	if (kind_of(qp) == ROCE_IS_XRC) {
+		as_rc = *p;
+		as_rc.opcode &= ROCE_BASE_OPCODE;
+		p = &as_rc;
+	}
+	near = is_near(qp, l, p);
+	if (!is_from_peer(l, p, how, near, now))
+		return;
+	if (near && (how->congested || p->was_congested))
+		slow_down(l->peer, true, now);
+	take_from_peer(qp, l, p, now);
 }
 
 static void touch(uint32_t slot)
@@ -414,7 +472,7 @@ static void touch(uint32_t slot)
 }
 
 void roce_on_connected_packet(struct roce_port *port, const union ibv_gid *from,
-			      const struct roce_packet *p, uint16_t ip_id, bool congested)
+			      const struct roce_packet *p, const struct roce_arrival *how)
 {
 	uint32_t slot = seg_qp_slot(seg_self, p->dest_qpn);
 	struct sr_qp *qp;
@@ -426,7 +484,7 @@ void roce_on_connected_packet(struct roce_port *port, const union ibv_gid *from,
 	if (qp && qp->is_live) {
 		pthread_mutex_lock(&qp->sq_lock);
 		if (is_for(qp, port, from, p))
-			take_packet(qp, p, ip_id, congested);
+			take_packet(qp, p, how);
 		pthread_mutex_unlock(&qp->sq_lock);
 	}
 	sr_qp_table_unlock();

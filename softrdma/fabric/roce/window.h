@@ -14,10 +14,13 @@ enum {
 	ROCE_WINDOW_MAX = 1 << 20,
 };
 
+#define ROCE_CNP_NS 100000000ULL
+
 struct roce_window {
 	uint64_t size, threshold;
 	uint64_t in_flight;
 	uint64_t cut_ns; /* when it was halved last */
+	uint64_t cnp_ns; /* ... because of a CNP */
 	uint64_t n_cuts;
 };
 
@@ -63,4 +66,13 @@ static inline void roce_window_cut(struct roce_window *w, uint64_t now, uint64_t
 	if (w->size < ROCE_WINDOW_MIN)
 		w->size = ROCE_WINDOW_MIN;
 	w->threshold = w->size;
+}
+
+/* A CNP has no number, so any host can forge it: it counts once in ROCE_CNP_NS. */
+static inline void roce_window_notify(struct roce_window *w, uint64_t now, uint64_t rtt_ns)
+{
+	if (w->cnp_ns && now - w->cnp_ns < ROCE_CNP_NS)
+		return;
+	w->cnp_ns = now;
+	roce_window_cut(w, now, rtt_ns);
 }

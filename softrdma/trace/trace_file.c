@@ -10,7 +10,8 @@
  * The process that executes a work request writes the packets of both directions, because it knows
  * them all. Packets of one connection are in the order of their effects.
  *
- * When a write fails, tracing ends and the program continues.
+ * When a write fails, or the file has reached its limit, tracing ends and the program continues.
+ * The file holds all data that crosses the queue pairs, so it is its user's alone.
  */
 #include "softrdma/trace/trace.h"
 
@@ -38,12 +39,16 @@ enum {
 	OPT_IF_TSRESOL = 9,
 };
 
+#define MIB		1048576ULL
+#define USUAL_LIMIT_MIB 1024
+
 _Atomic bool trace_is_on;
 
 /* Guards everything below. Leaf. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int fd = -1;
 static uint32_t snap = UINT32_MAX; /* bytes kept of each packet */
+static uint64_t limit;		   /* bytes of the file */
 static uint64_t last_ns;
 static size_t used;
 static uint8_t blocks[256 << 10];
@@ -59,14 +64,26 @@ static void add32(uint32_t v)
 	add(&v, sizeof(v));
 }
 
+/* Of all processes that write the file. */
+static bool has_room(void)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size + used <= limit;
+}
+
 static void flush(void)
 {
+	const char *problem = NULL;
+
 	if (!used || fd < 0)
 		return;
-	if (write(fd, blocks, used) != (ssize_t)used) {
-		fprintf(stderr, "softrdma: tracing ends, the file cannot be written\n");
-		atomic_store(&trace_is_on, false);
-	}
+	if (!has_room())
+		problem = "the file has reached its limit (SOFTRDMA_TRACE_LIMIT)";
+	else if (write(fd, blocks, used) != (ssize_t)used)
+		problem = "the file cannot be written";
+	if (problem && atomic_exchange(&trace_is_on, false))
+		fprintf(stderr, "softrdma: tracing ends, %s\n", problem);
 	used = 0;
 }
 
@@ -144,7 +161,7 @@ static int open_file(const char *path)
 {
 	struct stat st;
 
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX) || fstat(fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode) || !st.st_size) {
@@ -156,11 +173,18 @@ static int open_file(const char *path)
 	return 0;
 }
 
+/* 0: none. */
+static unsigned long number(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value ? strtoul(value, NULL, 10) : 0;
+}
+
 static void start(void)
 {
 	const char *path = getenv("SOFTRDMA_TRACE");
-	const char *limit = getenv("SOFTRDMA_TRACE_SNAP");
-	unsigned long n = limit ? strtoul(limit, NULL, 10) : 0;
+	unsigned long n = number("SOFTRDMA_TRACE_SNAP"), mib = number("SOFTRDMA_TRACE_LIMIT");
 	int r;
 
 	if (!path || !*path)
@@ -168,6 +192,7 @@ static void start(void)
 	pthread_mutex_lock(&lock);
 	if (n && n < UINT32_MAX)
 		snap = (uint32_t)n;
+	limit = (mib && mib < UINT32_MAX ? mib : USUAL_LIMIT_MIB) * MIB;
 	atomic_store(&trace_is_on, true);
 	r = open_file(path);
 	if (r) {

@@ -63,7 +63,8 @@ def sanitizer():
 
 
 SANITIZER = sanitizer()
-VARIABLES = {"--trace": "SOFTRDMA_TRACE", "--snap": "SOFTRDMA_TRACE_SNAP"}
+VARIABLES = {"--trace": "SOFTRDMA_TRACE", "--snap": "SOFTRDMA_TRACE_SNAP",
+             "--limit": "SOFTRDMA_TRACE_LIMIT"}
 
 
 def softrdma(*options, before=()):

@@ -187,6 +187,30 @@ def cut_packets(path):
 
 
 @in_scratch
+def private(path):
+    """The trace holds data: no other user reads it, whatever the umask is."""
+    before = os.umask(0)
+    try:
+        rping(path, HERE)
+    finally:
+        os.umask(before)
+    expect((mode := os.stat(path).st_mode & 0o777) == 0o600, f"mode {mode:o}")
+
+
+@in_scratch
+def limited(path):
+    """At its limit the trace ends, with whole packets, and the programs go on."""
+    need("rping")
+    command = ["rping", "-a", HERE, "-C", "60", "-S", "30000", "-V"]
+    port = free_port()
+    said = both(port, [*command, "-s", "-p", str(port)], [*command, "-c", "-p", str(port)],
+                softrdma("--trace", path, "--limit", "1"))
+    expect(any("tracing ends, the file has reached its limit" in each for each in said), f"it says nothing:\n{said}")
+    expect(1 << 19 < (size := os.stat(path).st_size) <= 1 << 20, f"{size} bytes")
+    expect(packets(path), "no packets")
+
+
+@in_scratch
 def large_messages(path):
     """Cut to the path MTU, and reassembled by the reader."""
     size = 3 * 1024 + 5
@@ -345,6 +369,8 @@ if __name__ == "__main__":
         ("tshark decodes rping", functools.partial(verbs_decoded, HERE)),
         ("tshark decodes rping over IPv6", functools.partial(verbs_decoded, "::1")),
         ("--snap cuts packets", cut_packets),
+        ("others cannot read a trace", private),
+        ("--limit ends a trace", limited),
         ("large messages come in packets of the path MTU", large_messages),
         ("atomic operations", atomics),
         ("extended connections", extended_connections),

@@ -242,7 +242,8 @@ void volume_get_stats(struct volume *volume, struct volume_stats *ret_stats)
 
 void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 {
-	*ret_status = (struct volume_status){.state = VOLUME_LIVE, .n_queues_live = 1};
+	*ret_status = (struct volume_status){
+		.state = VOLUME_LIVE, .n_queues_live = 1, .has_unflushed = volume->holds};
 }
 
 /* ---- queues -------------------------------------------------------------------------------- */

@@ -11,7 +11,8 @@
  *   VOLUME_RAM_NO_ZEROES, _NO_TRIM, _NO_FLUSH, _READ_ONLY   set: without that ability
  *   VOLUME_RAM_GROW_TO       SIGUSR1 sets the size to this
  *   VOLUME_RAM_CACHE         set: SIGUSR2 undoes what neither a flush nor FUA has made durable
- *   VOLUME_RAM_HOLD          set: I/O never completes, as if the target had vanished
+ *   VOLUME_RAM_HOLD          set: I/O never completes, as if the target had vanished, with writes
+ *                            that it has not flushed
  *
  * Misuse of the interface stops the program: unaligned or too large I/O, buffers that are not the
  * queue's, I/O outstanding when a queue is removed.

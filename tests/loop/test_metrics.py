@@ -18,7 +18,7 @@ import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
 from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, find_key,  # noqa: E402
-                     free_port, rblk, run, run_cases, wait_until, with_fabric)
+                     free_port, rblk, run, run_cases, start_fio, wait_until, with_fabric)
 from nbd_server import FLUSH, READ, WRITE, Raw  # noqa: E402
 
 USAGE, CONFIG, NOT_FOUND, BUSY, UNREACHABLE, PRIVILEGE = 2, 3, 4, 5, 7, 9
@@ -128,10 +128,27 @@ def numbers(scratch):
     expect(sum(samples["rblkd_host_queues"].values()) >= 2, "queues of the host")
     host = sum(n for key, n in samples["rblkd_host_commands_total"].items() if ("op", '"write"') in key)
     expect_equal(host, asked["io"]["write"]["count"], "writes of the host")
+    for name in ("in_flight", "buffer_bytes", "oldest_command_seconds", "takes_no_data_seconds"):
+        expect_equal(set(samples[f"rblkd_host_{name}"].values()), {0.0}, f"{name} at rest")
     expect_equal(get(address, "/")[0], 404, "another path")
     expect_equal(get(address, method="HEAD")[0], 200, "HEAD")
     expect_equal(get(address, method="POST", body="x" * 100)[0], 405, "POST")
     expect_equal(get(address, method="GET", body="x" * 100000)[0], 200, "GET with a body")
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def waiting(scratch):
+    """The age of a command that a rate holds."""
+    address, target = start(scratch)
+    volume = Volume(target, 1)
+    run(RBLKCTL, "qos", "set", f"{NQN}/1", "write_bandwidth=4KiB", "--socket", target.control)
+    load = start_fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--iodepth=4", "--size=1m")
+    samples = wait_until(lambda: (lambda s: s if sum(s["rblkd_host_oldest_command_seconds"].values()) >= 1 else None)(
+        scrape(address)), "a command is old")
+    expect(1 <= sum(samples["rblkd_host_in_flight"].values()) <= 4, f"{samples['rblkd_host_in_flight']}")
+    run(RBLKCTL, "qos", "set", f"{NQN}/1", "write_bandwidth=none", "--socket", target.control)
+    expect_equal(load.wait(PATIENCE), 0, "fio")
     volume.detach()
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
@@ -578,6 +595,7 @@ OF_VOLUMES = [
 ]
 CASES = [
     ("the numbers are those of rblkctl stats", numbers),
+    ("what keeps others waiting", waiting),
     ("alerts and dashboard", monitoring),
     ("errors of disks", errors_of_disks),
     ("clients that do not behave", hostile),

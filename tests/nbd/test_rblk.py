@@ -159,7 +159,8 @@ def case_detach_refuses_while_used(scratch, target, where):
 
 
 def case_detach_while_target_is_away(scratch, target, where):
-    attach(scratch, where)
+    uri = attach(scratch, where).stdout.split()[0]
+    run("/usr/bin/python3", "-m", "nbd", "-u", uri, "-c", "h.pwrite(b'x' * 4096, 0)")
     pid = volumes(scratch)[0]["pid"]
     target.kill()
     wait_until(lambda: volumes(scratch)[0]["state"] == "reconnecting", "state")

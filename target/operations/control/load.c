@@ -5,6 +5,7 @@
  */
 #include <semaphore.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -96,6 +97,24 @@ struct load loads_of(const struct loads *loads, const struct connection *connect
 		if (loads->rows[i].connection == connection)
 			return loads->rows[i].load;
 	return (struct load){0};
+}
+
+struct load loads_of_host(const struct loads *loads, const char *nqn)
+{
+	struct load sum = {0};
+
+	for (unsigned i = 0; i < loads->n; i++) {
+		const struct controller *controller = loads->rows[i].connection->controller;
+		const struct load *load = &loads->rows[i].load;
+
+		if (!controller || strcmp(controller->hostnqn, nqn) != 0)
+			continue;
+		sum.n_commands += load->n_commands;
+		sum.buffer_bytes += load->buffer_bytes;
+		sum.oldest_ns = MAX(sum.oldest_ns, load->oldest_ns);
+		sum.takes_no_ns = MAX(sum.takes_no_ns, load->takes_no_ns);
+	}
+	return sum;
 }
 
 void loads_add(struct json_object *o, const struct load *load)

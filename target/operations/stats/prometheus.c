@@ -10,6 +10,7 @@
 #include "base/prometheus.h"
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
+#include "target/operations/control/load.h"
 #include "target/association/portal.h"
 #include "target/association/host_stats.h"
 #include "target/export/io_errors.h"
@@ -35,6 +36,7 @@ struct rows {
 	struct ns_row *namespaces; /* owned */
 	unsigned n_namespaces;
 	struct host_stats *hosts; /* owned */
+	struct load *loads;	  /* owned; of each host */
 	unsigned n_hosts;
 };
 
@@ -282,6 +284,28 @@ static void write_host_values(const struct prometheus *p, const struct rows *row
 				rows->hosts[i].n_connects);
 }
 
+/* What the host has of what others may wait for. */
+static void write_host_loads(const struct prometheus *p, const struct rows *rows)
+{
+	prometheus_family(p, "host_in_flight", "gauge", "Commands of the host, admin ones too.");
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		prometheus_uint(p, "host_in_flight", HOST_LABELS(&rows->hosts[i]),
+				rows->loads[i].n_commands);
+	prometheus_family(p, "host_oldest_command_seconds", "gauge", "Age of the oldest of them.");
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		prometheus_seconds(p, "host_oldest_command_seconds", HOST_LABELS(&rows->hosts[i]),
+				   rows->loads[i].oldest_ns);
+	prometheus_family(p, "host_buffer_bytes", "gauge", "Memory for data that they hold.");
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		prometheus_uint(p, "host_buffer_bytes", HOST_LABELS(&rows->hosts[i]),
+				rows->loads[i].buffer_bytes);
+	prometheus_family(p, "host_takes_no_data_seconds", "gauge",
+			  "How long the host has not taken the data of a response.");
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		prometheus_seconds(p, "host_takes_no_data_seconds", HOST_LABELS(&rows->hosts[i]),
+				   rows->loads[i].takes_no_ns);
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static bool collect_namespaces(struct target *target, struct rows *rows)
@@ -326,13 +350,29 @@ static bool collect_hosts(struct target *target, struct rows *rows)
 	return true;
 }
 
+static bool collect_loads(struct target *target, struct rows *rows)
+{
+	struct loads loads;
+
+	rows->loads = calloc(rows->n_hosts + 1, sizeof(*rows->loads));
+	if (!rows->loads)
+		return false;
+	loads_measure(target, &loads);
+	for (unsigned i = 0; i < rows->n_hosts; i++)
+		if (!rows->hosts[i].is_rest)
+			rows->loads[i] = loads_of_host(&loads, rows->hosts[i].nqn);
+	loads_free(&loads);
+	return true;
+}
+
 char *prometheus_text(struct target *target, size_t *ret_n)
 {
 	struct rows rows = {0};
 	char *text = NULL;
 	FILE *f = open_memstream(&text, ret_n);
 	const struct prometheus p = {f, "rblkd_"};
-	bool is_whole = f && collect_namespaces(target, &rows) && collect_hosts(target, &rows);
+	bool is_whole = f && collect_namespaces(target, &rows) && collect_hosts(target, &rows) &&
+			collect_loads(target, &rows);
 
 	if (is_whole) {
 		write_daemon(&p, target);
@@ -344,12 +384,14 @@ char *prometheus_text(struct target *target, size_t *ret_n)
 		write_ns_stages(&p, &rows);
 		write_hosts(&p, &rows);
 		write_host_values(&p, &rows);
+		write_host_loads(&p, &rows);
 		is_whole = !ferror(f);
 	}
 	if (f && fclose(f) != 0)
 		is_whole = false;
 	free(rows.namespaces);
 	free(rows.hosts);
+	free(rows.loads);
 	if (is_whole)
 		return text;
 	free(text);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "nbd_bridge/io/nbd_conn.h"
 #include "nbd_bridge/io/nbd_part.h"
+#include "nbd_bridge/io/nbd_reclaim.h"
 #include "nbd_bridge/io/nbd_session.h"
 #include "nbd_bridge/io/worker.h"
 #include "tests/fuzz/fuzz_memory.h"
@@ -94,6 +95,7 @@ static void start(void)
 	check(loop_init(&worker->nbd.loop, 0, NULL) == 0);
 	list_init(&worker->nbd.conns);
 	list_init(&worker->nbd.dirty);
+	worker->nbd.reclaim.on_expiry = nbd_reclaim_on_look;
 	worker->control = &worker->nbd.loop;
 	worker->on_conn_closed = on_closed;
 	worker->source = (struct loop_source){.poll = poll_nothing, .flush = flush_dirty};

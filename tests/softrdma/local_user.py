@@ -4,6 +4,7 @@
 local_user.py give NAME COUNT: gives the socket of that name descriptors, in each number up to 60;
 local_user.py hello NAME: introduces itself as a process of softrdma does, and prints how many
 descriptors it is given.
+local_user.py hold NAME...: takes the names for itself, and prints how many it has.
 local_user.py requests SOURCE DESTINATION PORT GUID [QPN]: asks for a connection in the name of that
 queue pair, or of each that processes of this host may have."""
 
@@ -31,7 +32,7 @@ def names(kind):
 
 
 def packets(name):
-    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if ".inbox." in name else socket.SOCK_SEQPACKET)
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if re.search(r"\.(node|cm|roce)\.", name) else socket.SOCK_DGRAM)
 
 
 def give(name, count):
@@ -61,6 +62,16 @@ def hello(name):
         print(struct.unpack_from("=i", answer)[0], len(fds))
 
 
+def hold(*wanted):
+    """Until standard input ends."""
+    held = []
+    for name in wanted:
+        held.append(packets(name))
+        held[-1].bind("\0" + name)
+    print(len(held), flush=True)
+    sys.stdin.read()
+
+
 def numbers():
     for base in names("node"):
         for slot in range(256):
@@ -78,6 +89,8 @@ def requests(source, destination, port, guid, qpn=None):
 if __name__ == "__main__":
     if sys.argv[1] == "give":
         give(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "hold":
+        hold(*sys.argv[2:])
     elif sys.argv[1] == "requests":
         requests(*sys.argv[2:])
     else:

@@ -19,6 +19,7 @@ from foreign import Failure, Skip, free_port, listens, need, run, wait_until
 from test_roce_forged import Rig, listens_there, programs, sent_bytes, words
 
 OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+MEMBERS = 32
 STRANGERS = 16  # of one socket, at a time
 SOCKETS = "inbox", "node", "cm"
 
@@ -115,6 +116,20 @@ def introduces_itself():
                 raise Failure(f"{name}: status {said[0]}, {said[1]} descriptors")
 
 
+def has_the_names(names, expected):
+    """It has taken the names that this user's processes need: they say so, and by which user."""
+    if os.geteuid():
+        raise Skip("only root can be two users")
+    need("rping", "setpriv")
+    with subprocess.Popen([*OTHER, sys.executable, local_user.__file__, "hold", *names], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as holder, programs() as every:
+        if holder.stdout.readline() != f"{len(names)}\n":
+            raise Failure("it does not have the names")
+        every.append(far.here(words("rping -s -a ADDRESS -p PORT", free_port(), far.HERE)))
+        wait_until(lambda: expected in every[0].said(), "it says so")
+        holder.stdin.close()
+
+
 def guid():
     """As softrdma makes it of far0's MAC."""
     links = subprocess.run(["ip", "-j", "link", "show", "far0"], check=True, capture_output=True)
@@ -159,6 +174,12 @@ def cases():
         yield f"another user is silent: {kind}", functools.partial(is_silent, kind)
         yield f"the same user is silent: {kind}", functools.partial(own_silence_ends, kind)
     yield "another user introduces itself", introduces_itself
+    yield "another user has all places", functools.partial(
+        has_the_names, [f"softrdma.member.{i:x}" for i in range(MEMBERS)],
+        f"of the {MEMBERS} places for processes of this host, other users (such as uid 65534) have {MEMBERS}")
+    gid = (b"\0" * 10 + b"\xff\xff" + socket.inet_aton(far.HERE)).hex()
+    yield "another user has the name of the address", functools.partial(
+        has_the_names, [f"softrdma.roce.{gid}.{socket.if_nametoindex('far0'):x}"], "another user's softrdma has it")
     for is_served in True, False:
         yield f"another user asks in our name, {'a' if is_served else 'no'} port that is served", functools.partial(
             asks_in_our_name, is_served)

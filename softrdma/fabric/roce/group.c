@@ -20,6 +20,7 @@
 #include "softrdma/fabric/hello.h"
 #include "softrdma/fabric/roce/icrc.h"
 #include "softrdma/fabric/roce/member.h"
+#include "softrdma/fabric/roce/owner.h"
 #include "softrdma/fabric/roce/packet.h"
 #include "softrdma/process/timer.h"
 
@@ -349,6 +350,39 @@ static int open_once(const union ibv_gid *gid, uint32_t scope, struct roce_group
 	return r;
 }
 
+/* This process has no number among those that use RoCE, or no inbox. */
+static void complain_of_number(const union ibv_gid *gid, int r)
+{
+	char why[160] = "";
+	uid_t uid = 0;
+	unsigned n = 0;
+
+	if (r == -EUSERS || r == -EADDRINUSE)
+		n = roce_names_of_others(r == -EUSERS ? "softrdma.member." : "softrdma.inbox.",
+					 &uid);
+	if (r == -EUSERS && n)
+		snprintf(why, sizeof(why),
+			 "; of the %u places for processes of this host, other users (such as uid "
+			 "%u) have %u",
+			 ROCE_MEMBERS, (unsigned)uid, n);
+	else if (r == -EUSERS)
+		snprintf(why, sizeof(why), "; %u processes use RoCE on this host", ROCE_MEMBERS);
+	else if (n)
+		snprintf(why, sizeof(why), "; another user (uid %u) has a name that it needs",
+			 (unsigned)uid);
+	complain(gid, r, why);
+}
+
+/* Whether another user has the name of the address, but lets no process in. */
+static bool is_held(const union ibv_gid *gid, uint32_t scope)
+{
+	struct sockaddr_un name;
+	uid_t uid;
+
+	name_of(gid, scope, &name);
+	return roce_names_of_others(name.sun_path + 1, &uid);
+}
+
 int roce_group_open(const union ibv_gid *gid, uint32_t scope, struct roce_group *ret)
 {
 	static const struct timespec step = {.tv_nsec = STEP_NS};
@@ -356,7 +390,7 @@ int roce_group_open(const union ibv_gid *gid, uint32_t scope, struct roce_group 
 	int r = roce_member_number();
 
 	if (r < 0) {
-		complain(gid, r, r == -EUSERS ? "; 32 processes use RoCE on this host" : "");
+		complain_of_number(gid, r);
 		return r;
 	}
 	for (;;) {
@@ -367,6 +401,8 @@ int roce_group_open(const union ibv_gid *gid, uint32_t scope, struct roce_group 
 			break;
 		nanosleep(&step, NULL);
 	}
+	if (r == -EAGAIN && is_held(gid, scope))
+		r = -EACCES;
 	if (r == -EADDRINUSE)
 		complain(gid, r, why_in_use());
 	else if (r == -EACCES)

@@ -206,7 +206,8 @@ static void call(struct fuzz *f)
 	struct ib_cm *c = &f->conns[i].cm;
 	struct mad m = {.rep = {.qpn = 0x200 + i}};
 	struct ib_cm_result result = {0};
-	uint8_t which = byte(f) % 8;
+	uint8_t choice = byte(f), which = choice % 8;
+	bool is_other = choice & 0x80;
 
 	if (!f->is_used[i])
 		return;
@@ -218,10 +219,14 @@ static void call(struct fuzz *f)
 		ib_cm_reject(c, f->now, MAD_REASON_CONSUMER, m.data, byte(f), &result);
 	else if (which == 3)
 		ib_cm_disconnect(c, f->now, &result);
+	else if (which == 4 && is_other)
+		ib_cm_drop(c, f->now, &result);
 	else if (which == 4)
 		ib_cm_abandon(c, f->now, &result);
 	else if (which == 5)
 		ib_cm_on_data(c, &result);
+	else if (which == 6 && is_other)
+		ib_cm_limit_repeats(c, 1);
 	else if (which == 6)
 		ib_cm_on_unreachable(c);
 	else

@@ -274,55 +274,69 @@ static void test_failed_without_proof(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-static void read_file(const char *path, char *text, size_t n)
+static void read_file(const char *name, char *words, size_t n)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen(name, "re");
 	size_t got;
 
 	assert_non_null(f);
-	got = fread(text, 1, n - 1, f);
-	text[got] = '\0';
+	got = fread(words, 1, n - 1, f);
+	words[got] = '\0';
 	fclose(f);
 }
 
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "we");
+/* What a killed process leaves; here of one that was not killed, put back by open_with_file. */
+static char directory[32], path[64], text[2048];
 
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
-static void open_with_file(const char *path)
+static void open_volume(void)
 {
 	client_init(&client, target.port);
 	snprintf(client.config.state_file, sizeof(client.config.state_file), "%s", path);
 	client_open_with_queue(&client);
 }
 
-static void close_and_look(const char *path)
+/* The volume opens where a process with that file was killed. */
+static void open_with_file(const char *words)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	fputs(words, f);
+	fclose(f);
+	open_volume();
+}
+
+static void close_and_look(void)
 {
 	client.is_removed = false;
 	client_close(&client);
 	assert_int_equal(access(path, F_OK), -1); /* all is proven, so nothing is left to tell */
 }
 
-/* The file that a killed process leaves; here of one that was not killed, put back afterwards. */
-static void test_successor(void **state)
+static void leave_a_file(const char *const *args)
 {
-	char directory[] = "/tmp/rblk-proof-XXXXXX", path[64], text[2048], damaged[2048];
-	struct job job;
-
+	strcpy(directory, "/tmp/rblk-proof-XXXXXX");
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/v.fence", directory);
-	target_start(&target, 0, ARGS("ccr=2"));
-	open_with_file(path);
+	target_start(&target, 0, args);
+	open_volume();
 	read_file(path, text, sizeof(text));
-	close_and_look(path);
+	close_and_look();
+}
 
-	write_file(path, text);
-	open_with_file(path);
+static void remove_file(void)
+{
+	rmdir(directory);
+	assert_int_equal(target_stop(&target), 0);
+}
+
+static void test_successor(void **state)
+{
+	char damaged[2048];
+	struct job job;
+
+	leave_a_file(ARGS("ccr=2"));
+	open_with_file(text);
 	buffer = volume_buffer_take(client.queue, 4096);
 	job_start(&job, &client, VOLUME_WRITE, 0, 4096, buffer);
 	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
@@ -331,42 +345,33 @@ static void test_successor(void **state)
 	target_say(&target, "finish-resets");
 	assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
 	volume_buffer_give(client.queue, buffer);
-	close_and_look(path);
+	close_and_look();
 
 	/* Any part of it, and nonsense. */
 	for (size_t n = 0; n < strlen(text); n += 23) {
 		snprintf(damaged, sizeof(damaged), "%.*s", (int)n, text);
-		write_file(path, damaged);
-		open_with_file(path);
+		open_with_file(damaged);
 		write_and_read(&client, 0, 4096, 1);
-		close_and_look(path);
+		close_and_look();
 	}
-	rmdir(directory);
-	assert_int_equal(target_stop(&target), 0);
+	remove_file();
 }
 
 /* An earlier process wrote by another address. The target has neither reset nor quiesce time, so
  * its answer to Connect says nothing of that: it is unknown, until the administrator says more. */
 static void test_unknown(void **state)
 {
-	char directory[] = "/tmp/rblk-proof-XXXXXX", path[64], text[2048], elsewhere[16], *at;
+	char elsewhere[ADDR_STRING_MAX], now[ADDR_STRING_MAX], *at;
 	union addr waits_for;
 	struct error error;
 	struct job job;
 
-	assert_non_null(mkdtemp(directory));
-	snprintf(path, sizeof(path), "%s/v.fence", directory);
-	target_start(&target, 0, ARGS("ccr=0"));
-	open_with_file(path);
-	read_file(path, text, sizeof(text));
-	close_and_look(path);
-
+	leave_a_file(ARGS("ccr=0"));
 	snprintf(elsewhere, sizeof(elsewhere), "127.0.0.1:%u", target.port);
 	at = strstr(text, elsewhere);
 	assert_non_null(at);
 	at[strlen("127.0.0.")] = '9';
-	write_file(path, text);
-	open_with_file(path);
+	open_with_file(text);
 	buffer = volume_buffer_take(client.queue, 4096);
 	job_start(&job, &client, VOLUME_WRITE, 0, 4096, buffer);
 	wait_fencing(FENCING_UNKNOWN);
@@ -374,41 +379,33 @@ static void test_unknown(void **state)
 	assert_false(job.is_done);
 	elsewhere[strlen("127.0.0.")] = '9';
 	waits_for = fencing().waits_for;
-	assert_string_equal(addr_format(text, &waits_for), elsewhere);
+	assert_string_equal(addr_format(now, &waits_for), elsewhere);
 	assert_int_equal(volume_path_leave(client.volume, &waits_for, true, &error), 0);
 	assert_int_equal(job_wait(&job, PATIENCE_MS), 0);
 	wait_fencing(FENCING_TRUSTED);
 	assert_int_equal(fencing().last_way, FENCING_WORD);
 	volume_buffer_give(client.queue, buffer);
-	close_and_look(path);
-	rmdir(directory);
-	assert_int_equal(target_stop(&target), 0);
+	close_and_look();
+	remove_file();
 }
 
 /* The same address, also where the file has none, as of an earlier version: Connect is trusted. */
 static void test_same_address(void **state)
 {
-	char directory[] = "/tmp/rblk-proof-XXXXXX", path[64], text[2048], *at;
+	char *at;
 
-	assert_non_null(mkdtemp(directory));
-	snprintf(path, sizeof(path), "%s/v.fence", directory);
-	target_start(&target, 0, ARGS("ccr=0"));
-	open_with_file(path);
-	read_file(path, text, sizeof(text));
-	close_and_look(path);
+	leave_a_file(ARGS("ccr=0"));
 	for (unsigned i = 0; i < 2; i++) {
-		write_file(path, text);
-		open_with_file(path);
+		open_with_file(text);
 		write_and_read(&client, 0, 4096, 1);
 		wait_fencing(FENCING_TRUSTED);
 		assert_int_equal(fencing().last_way, FENCING_CONNECT);
-		close_and_look(path);
+		close_and_look();
 		at = strstr(text, " 127.0.0.1:");
 		if (at)
 			strcpy(at, "\n");
 	}
-	rmdir(directory);
-	assert_int_equal(target_stop(&target), 0);
+	remove_file();
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)

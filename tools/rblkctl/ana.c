@@ -48,8 +48,9 @@ static void add_group(struct table *table, struct json_object *group)
 	}
 }
 
-static void print_groups(struct json_object *groups)
+static void show_groups(struct json_object *result)
 {
+	struct json_object *groups = answer_member(result, "groups");
 	struct table table;
 
 	table_begin(&table, titles);
@@ -60,31 +61,21 @@ static void print_groups(struct json_object *groups)
 
 int run_ana_list(int argc, char **argv)
 {
-	static const struct args_usage usage = {
-		.program = "rblkctl ana list",
-		.positional = "[NQN]",
-		.summary =
-			"List the ANA groups of one subsystem, or of all, with their state on each portal.",
-		.max_positional = 1,
+	static const struct one_call call = {
+		.usage =
+			{
+				.program = "rblkctl ana list",
+				.positional = "[NQN]",
+				.summary =
+					"List the ANA groups of one subsystem, or of all, with their state on each portal.",
+				.max_positional = 1,
+			},
+		.method = "ana_list",
+		.key = "subsystem",
+		.show = show_groups,
 	};
-	struct json_object *params, *result;
-	struct options options;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
 
-	if (r >= 0)
-		return r;
-	params = json_object_new_object();
-	if (first < argc)
-		json_object_object_add(params, "subsystem", json_object_new_string(argv[first]));
-	r = client_call(&options, "ana_list", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_groups(answer_member(result, "groups"));
-	json_object_put(result);
-	return EXIT_OK;
+	return run_one_call(&call, argc, argv);
 }
 
 /* ---- set ------------------------------------------------------------------------------------ */

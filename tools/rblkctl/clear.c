@@ -8,32 +8,27 @@
 
 #include "tools/rblkctl/rblkctl.h"
 
+static void show_cleared(struct json_object *result)
+{
+	printf("cleared: %" PRIu64 " namespace%s\n", answer_number(result, "cleared"),
+	       answer_number(result, "cleared") == 1 ? "" : "s");
+}
+
 int run_clear(int argc, char **argv)
 {
-	static const struct args_usage usage = {
-		.program = "rblkctl clear",
-		.positional = "[NQN[/NSID]]",
-		.summary =
-			"Acknowledge disk errors of all namespaces, of a subsystem, or of one namespace.",
-		.max_positional = 1,
+	static const struct one_call call = {
+		.usage =
+			{
+				.program = "rblkctl clear",
+				.positional = "[NQN[/NSID]]",
+				.summary =
+					"Acknowledge disk errors of all namespaces, of a subsystem, or of one namespace.",
+				.max_positional = 1,
+			},
+		.method = "clear",
+		.key = "name",
+		.show = show_cleared,
 	};
-	struct json_object *params, *result;
-	struct options options;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
 
-	if (r >= 0)
-		return r;
-	params = json_object_new_object();
-	if (first < argc)
-		json_object_object_add(params, "name", json_object_new_string(argv[first]));
-	r = client_call(&options, "clear", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		printf("cleared: %" PRIu64 " namespace%s\n", answer_number(result, "cleared"),
-		       answer_number(result, "cleared") == 1 ? "" : "s");
-	json_object_put(result);
-	return EXIT_OK;
+	return run_one_call(&call, argc, argv);
 }

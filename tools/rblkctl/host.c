@@ -9,7 +9,7 @@
 #include "tools/rblkctl/rblkctl.h"
 
 /* The host is told to be gone, and may be back before this is printed. */
-static void print_result(struct json_object *result)
+static void show_ended(struct json_object *result)
 {
 	uint64_t n = answer_number(result, "controllers");
 
@@ -23,29 +23,20 @@ static void print_result(struct json_object *result)
 /* A host that is configured and not connected is no error: there is nothing to end. */
 int run_host_disconnect(int argc, char **argv)
 {
-	static const struct args_usage usage = {
-		.program = "rblkctl host disconnect",
-		.positional = "NQN",
-		.summary =
-			"End all associations of a host now, named by its NQN or as in the configuration. It may connect again.",
-		.min_positional = 1,
-		.max_positional = 1,
+	static const struct one_call call = {
+		.usage =
+			{
+				.program = "rblkctl host disconnect",
+				.positional = "NQN",
+				.summary =
+					"End all associations of a host now, named by its NQN or as in the configuration. It may connect again.",
+				.min_positional = 1,
+				.max_positional = 1,
+			},
+		.method = "host_disconnect",
+		.key = "host",
+		.show = show_ended,
 	};
-	struct json_object *params, *result;
-	struct options options;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
 
-	if (r >= 0)
-		return r;
-	params = json_object_new_object();
-	json_object_object_add(params, "host", json_object_new_string(argv[first]));
-	r = client_call(&options, "host_disconnect", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_result(result);
-	json_object_put(result);
-	return EXIT_OK;
+	return run_one_call(&call, argc, argv);
 }

@@ -49,6 +49,16 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
 		       int argc, char **argv, struct options *ret_options, int *ret_positional);
 
+/* A subcommand that is one call: its argument, if it is given, goes by this key. */
+struct one_call {
+	struct args_usage usage;
+	const char *method, *key;
+	/* Prints the answer as text; with -o json it is printed as it came. */
+	void (*show)(struct json_object *result);
+};
+/* Parses the command line, calls and shows. An exit code; mistakes and failures are printed. */
+int run_one_call(const struct one_call *call, int argc, char **argv);
+
 /* Calls rblkd and blocks for its answer; takes params, which may be NULL. EXIT_OK with *ret_result,
  * which the caller puts; or an exit code, and the error is printed. */
 int client_call(const struct options *options, const char *method, struct json_object *params,

@@ -34,8 +34,9 @@ static void add_row(struct table *table, struct json_object *o)
 }
 
 /* Without a registrant only the titles, as of every list. */
-static void print_table(struct json_object *registrants)
+static void show_registrants(struct json_object *result)
 {
+	struct json_object *registrants = answer_member(result, "registrants");
 	struct table table;
 
 	table_begin(&table, titles);
@@ -47,31 +48,21 @@ static void print_table(struct json_object *registrants)
 /* A subsystem or namespace that does not exist is an error (4); one without registrants is not. */
 int run_registrant_list(int argc, char **argv)
 {
-	static const struct args_usage usage = {
-		.program = "rblkctl registrant list",
-		.positional = "[NQN[/NSID]]",
-		.summary =
-			"List the hosts that have registered for reservations: at all namespaces, at those of a subsystem, or at one.",
-		.max_positional = 1,
+	static const struct one_call call = {
+		.usage =
+			{
+				.program = "rblkctl registrant list",
+				.positional = "[NQN[/NSID]]",
+				.summary =
+					"List the hosts that have registered for reservations: at all namespaces, at those of a subsystem, or at one.",
+				.max_positional = 1,
+			},
+		.method = "registrant_list",
+		.key = "name",
+		.show = show_registrants,
 	};
-	struct json_object *params, *result;
-	struct options options;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
 
-	if (r >= 0)
-		return r;
-	params = json_object_new_object();
-	if (first < argc)
-		json_object_object_add(params, "name", json_object_new_string(argv[first]));
-	r = client_call(&options, "registrant_list", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_table(answer_member(result, "registrants"));
-	json_object_put(result);
-	return EXIT_OK;
+	return run_one_call(&call, argc, argv);
 }
 
 /* ---- drop ----------------------------------------------------------------------------------- */

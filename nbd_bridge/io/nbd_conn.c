@@ -115,6 +115,7 @@ int nbd_conn_alloc(struct nbd_conn *conn)
 
 		list_init(&r->node);
 		list_init(&r->parts);
+		r->began_ns = &conn->figures.began_ns[i];
 		r->next_free = conn->free_requests;
 		conn->free_requests = r;
 	}

@@ -37,7 +37,7 @@ struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 	nbd_request_move(r, NBD_REQUEST_RUNNING);
 	conn->n_running++;
 	counter_add(&conn->n_requests, 1);
-	counter_set(&conn->figures.began_ns[r - conn->requests], conn->thread->loop.now_ns);
+	counter_set(r->began_ns, conn->thread->loop.now_ns);
 	counter_add(&conn->thread->stats.n_running, 1);
 	return r;
 }
@@ -52,7 +52,7 @@ void nbd_request_free(struct nbd_request *r)
 		conn->alone = NULL;
 	r->next_free = conn->free_requests;
 	conn->free_requests = r;
-	counter_set(&conn->figures.began_ns[r - conn->requests], 0);
+	counter_set(r->began_ns, 0);
 	conn->n_running--;
 	counter_add(&conn->thread->stats.n_running, (uint64_t)-1);
 	if (nbd_conn_is_waiting(conn) || !list_is_empty(&conn->starved))

@@ -50,6 +50,7 @@ struct nbd_request {
 	struct list node; /* conn.starved */
 	struct nbd_request *next_free;
 	struct nbd_conn *conn; /* borrowed */
+	uint64_t *began_ns;    /* borrowed: its place in conn->figures */
 	const struct nbd_command_rule *command;
 	be64 cookie;
 	uint16_t type, flags;

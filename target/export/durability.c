@@ -67,19 +67,14 @@ static bool is_new(const struct snapshot *before, const struct subsystem *subsys
 
 void durability_log(const struct snapshot *snapshot, const struct snapshot *before)
 {
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *subsystem = &snapshot->subsystems[i];
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		const char *nqn = at.subsystem->nqn;
+		const struct durability *is = durability_of(at.ns);
 
-		for (unsigned j = 0; j < subsystem->n_namespaces; j++) {
-			const struct namespace *ns = subsystem->namespaces[j];
-			const struct durability *is = durability_of(ns);
-
-			if (is_new(before, subsystem, ns))
-				log_info_about(
-					LOG_ABOUT(.subsystem = subsystem->nqn, .nsid = ns->nsid),
-					"%s, namespace %u (%s): cache: %s; Flush: %s; FUA: %s",
-					subsystem->nqn, ns->nsid, ns->path ? ns->path : ns->kind,
-					is->cache, is->flush, is->fua);
-		}
+		if (is_new(before, at.subsystem, at.ns))
+			log_info_about(LOG_ABOUT(.subsystem = nqn, .nsid = at.ns->nsid),
+				       "%s, namespace %u (%s): cache: %s; Flush: %s; FUA: %s", nqn,
+				       at.ns->nsid, at.ns->path ? at.ns->path : at.ns->kind,
+				       is->cache, is->flush, is->fua);
 	}
 }

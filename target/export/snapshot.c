@@ -365,6 +365,18 @@ struct snapshot *snapshot_build(const struct target_config *config,
 
 /* ---- looking up ----------------------------------------------------------------------------- */
 
+bool snapshot_next(const struct snapshot *snapshot, struct namespace_at *at)
+{
+	for (; at->i < snapshot->n_subsystems; at->i++, at->j = 0) {
+		at->subsystem = &snapshot->subsystems[at->i];
+		if (at->j == at->subsystem->n_namespaces)
+			continue;
+		at->ns = at->subsystem->namespaces[at->j++];
+		return true;
+	}
+	return false;
+}
+
 const struct subsystem *snapshot_find(const struct snapshot *snapshot, const char *subnqn)
 {
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++)

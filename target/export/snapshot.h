@@ -76,6 +76,15 @@ void snapshot_keep(struct snapshot *snapshot);
  * number of files that stay larger. Accepts NULL, and one that is kept. */
 unsigned snapshot_discard(struct snapshot *snapshot);
 
+/* A namespace, and where it is. Zeroed: before the first. */
+struct namespace_at {
+	const struct subsystem *subsystem;
+	struct namespace *ns;
+	unsigned i, j; /* of the next */
+};
+/* All namespaces, subsystem by subsystem; false: there are no more.
+ *     for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) */
+bool snapshot_next(const struct snapshot *snapshot, struct namespace_at *at);
 /* Pollers, under RCU. NULL: no subsystem of that name. */
 const struct subsystem *snapshot_find(const struct snapshot *snapshot, const char *subnqn);
 /* Whether this is the discovery service: the well-known name, or its own. */

@@ -76,25 +76,20 @@ struct json_object *control_list_errors(struct target *target)
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);
 	struct json_object *list = json_object_new_array();
 
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		struct io_errors_figures figures;
+		struct json_object *o;
 
-		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			const struct namespace *ns = s->namespaces[j];
-			struct io_errors_figures figures;
-			struct json_object *o;
-
-			io_errors_read(ns, &figures);
-			if (!io_errors_total(&figures))
-				continue;
-			o = json_object_new_object();
-			control_add_string(o, "subsystem", s->nqn);
-			control_add_number(o, "nsid", ns->nsid);
-			control_add_string(o, "path", ns->path);
-			control_add_string(o, "state", control_namespace_state(ns));
-			add_figures(o, &figures);
-			json_append(list, o);
-		}
+		io_errors_read(at.ns, &figures);
+		if (!io_errors_total(&figures))
+			continue;
+		o = json_object_new_object();
+		control_add_string(o, "subsystem", at.subsystem->nqn);
+		control_add_number(o, "nsid", at.ns->nsid);
+		control_add_string(o, "path", at.ns->path);
+		control_add_string(o, "state", control_namespace_state(at.ns));
+		add_figures(o, &figures);
+		json_append(list, o);
 	}
 	return list;
 }
@@ -118,15 +113,11 @@ struct json_object *control_clear(void *context, struct json_object *params, str
 
 	json_object_object_get_ex(params, "name", &value);
 	name = value ? json_object_get_string(value) : NULL;
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
-
-		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			if (!subsystem_is_named(s, s->namespaces[j], name))
-				continue;
-			n_meant++;
-			n_cleared += clear(s->namespaces[j]);
-		}
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		if (!subsystem_is_named(at.subsystem, at.ns, name))
+			continue;
+		n_meant++;
+		n_cleared += clear(at.ns);
 	}
 	if (name && !n_meant)
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",

@@ -211,18 +211,14 @@ struct json_object *control_list_durability(struct target *target)
 	const struct snapshot *snapshot = get_snapshot(target);
 	struct json_object *list = json_object_new_array();
 
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		struct json_object *o = json_object_new_object();
 
-		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			struct json_object *o = json_object_new_object();
-
-			control_add_string(o, "subsystem", s->nqn);
-			control_add_number(o, "nsid", s->namespaces[j]->nsid);
-			control_add_string(o, "kind", s->namespaces[j]->kind);
-			add_durability(o, s->namespaces[j]);
-			json_append(list, o);
-		}
+		control_add_string(o, "subsystem", at.subsystem->nqn);
+		control_add_number(o, "nsid", at.ns->nsid);
+		control_add_string(o, "kind", at.ns->kind);
+		add_durability(o, at.ns);
+		json_append(list, o);
 	}
 	return list;
 }
@@ -251,13 +247,9 @@ struct json_object *control_list_stores(struct target *target, unsigned *ret_ill
 	struct json_object *list = json_object_new_array();
 
 	*ret_ill = 0;
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
-
-		for (unsigned j = 0; j < s->n_namespaces; j++)
-			if (s->namespaces[j]->backend->ops->health)
-				json_append(list, show_store(s, s->namespaces[j], ret_ill));
-	}
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);)
+		if (at.ns->backend->ops->health)
+			json_append(list, show_store(at.subsystem, at.ns, ret_ill));
 	return list;
 }
 
@@ -266,12 +258,8 @@ static struct json_object *list_namespaces(struct target *target)
 	const struct snapshot *snapshot = get_snapshot(target);
 	struct json_object *list = json_object_new_array();
 
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
-
-		for (unsigned j = 0; j < s->n_namespaces; j++)
-			json_append(list, show_namespace(target, s, s->namespaces[j]));
-	}
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);)
+		json_append(list, show_namespace(target, at.subsystem, at.ns));
 	return list;
 }
 
@@ -438,16 +426,12 @@ void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *
 	const struct snapshot *snapshot = get_snapshot(target);
 
 	*ret_n = *ret_failed = *ret_degraded = 0;
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		const char *state = control_namespace_state(at.ns);
 
-		*ret_n += s->n_namespaces;
-		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			const char *state = control_namespace_state(s->namespaces[j]);
-
-			*ret_failed += !strcmp(state, "failed");
-			*ret_degraded += !strcmp(state, "degraded");
-		}
+		++*ret_n;
+		*ret_failed += !strcmp(state, "failed");
+		*ret_degraded += !strcmp(state, "degraded");
 	}
 }
 
@@ -457,15 +441,11 @@ unsigned control_count_unkept(struct target *target, unsigned *ret_refusing)
 	unsigned n = 0;
 
 	*ret_refusing = 0;
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		struct guard *guard = at.ns->guard;
 
-		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			struct guard *guard = s->namespaces[j]->guard;
-
-			n += atomic_load(&guard->is_unkept);
-			*ret_refusing += guard_is_shared(guard) && atomic_load(&guard->state_error);
-		}
+		n += atomic_load(&guard->is_unkept);
+		*ret_refusing += guard_is_shared(guard) && atomic_load(&guard->state_error);
 	}
 	return n;
 }

@@ -122,15 +122,11 @@ struct json_object *control_registrant_list(void *context, struct json_object *p
 	json_object_object_get_ex(params, "name", &value);
 	name = value ? json_object_get_string(value) : NULL;
 	list = json_object_new_array();
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
-
-		for (unsigned j = 0; j < s->n_namespaces; j++) {
-			if (!subsystem_is_named(s, s->namespaces[j], name))
-				continue;
-			n_meant++;
-			add_registrants(target, s, s->namespaces[j], list);
-		}
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		if (!subsystem_is_named(at.subsystem, at.ns, name))
+			continue;
+		n_meant++;
+		add_registrants(target, at.subsystem, at.ns, list);
 	}
 	if (name && !n_meant) {
 		json_object_put(list);

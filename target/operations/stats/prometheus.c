@@ -318,16 +318,15 @@ static bool collect_namespaces(struct target *target, struct rows *rows)
 					 (n + 1) * sizeof(*rows->namespaces));
 	if (!rows->namespaces)
 		return false;
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++)
-		for (unsigned j = 0; j < snapshot->subsystems[i].n_namespaces; j++) {
-			struct ns_row *row = &rows->namespaces[rows->n_namespaces++];
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
+		struct ns_row *row = &rows->namespaces[rows->n_namespaces++];
 
-			row->subsystem = &snapshot->subsystems[i];
-			row->ns = row->subsystem->namespaces[j];
-			snprintf(row->nsid, sizeof(row->nsid), "%u", row->ns->nsid);
-			stats_sum_namespace(row->ns, &row->counters, &row->stats);
-			io_errors_read(row->ns, &row->errors);
-		}
+		row->subsystem = at.subsystem;
+		row->ns = at.ns;
+		snprintf(row->nsid, sizeof(row->nsid), "%u", row->ns->nsid);
+		stats_sum_namespace(row->ns, &row->counters, &row->stats);
+		io_errors_read(row->ns, &row->errors);
+	}
 	return true;
 }
 

@@ -99,13 +99,9 @@ static struct json_object *list_namespaces(struct target *target, const char *na
 	const struct snapshot *snapshot = rcu_get(&target->snapshot);
 	struct json_object *list = json_object_new_array();
 
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
-		const struct subsystem *s = &snapshot->subsystems[i];
-
-		for (unsigned j = 0; j < s->n_namespaces; j++)
-			if (subsystem_is_named(s, s->namespaces[j], name))
-				json_append(list, show_namespace(target, s, s->namespaces[j]));
-	}
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);)
+		if (subsystem_is_named(at.subsystem, at.ns, name))
+			json_append(list, show_namespace(target, at.subsystem, at.ns));
 	return list;
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "library/handle.h"
+#include "library/memory_handle.h"
 
 enum {
 	PIECES = 1024,

@@ -20,12 +20,6 @@
 struct cache;
 struct outcome;
 
-struct rblk_memory {
-	struct volume_memory memory;
-	struct rblk_volume *volume; /* borrowed */
-	struct list node;	    /* in volume->memories */
-};
-
 struct rblk_volume {
 	/* Thread: control */
 	struct volume *volume;
@@ -43,6 +37,9 @@ struct rblk_volume {
 	pthread_mutex_t lock;
 	struct volume_info info;
 	struct list memories; /* of struct rblk_memory (node), owned */
+	/* Unregistered, owned: kept for a while, the oldest first, so a late use is refused. */
+	struct list ended_memories;
+	unsigned n_ended_memories;
 	unsigned n_queues;
 
 	/* Thread: any. Of info, for each I/O. */
@@ -124,23 +121,6 @@ void keeper_init(struct rblk_volume *volume);
 
 /* Taken. Prepares for a sleep on the loop's epoll_fd; false: something came. */
 bool queue_arm(struct rblk_queue *queue);
-
-/* ---- memory_handle.c, cache.c: any thread ---- */
-
-/* Fills part->io.memory and part->held, if there is data. 0 or -errno. */
-int memory_attach(struct rblk_volume *volume, void *buffer, size_t n_bytes, struct io_part *part);
-/* The I/O has ended: lets go of part->held, which is not NULL. */
-void memory_detach(struct rblk_volume *volume, struct io_part *part);
-
-/* 0 or -ENOMEM. Free after all I/O. */
-int cache_new(struct volume *volume, uint64_t max_bytes, struct cache **ret_cache);
-void cache_free(struct cache *cache);
-/* Registered memory that covers the buffer: found, or registered in place of older memory. 0 or
- * -errno. Each take needs a give. */
-int cache_take(struct cache *cache, void *base, size_t n_bytes, struct volume_memory **ret_memory);
-void cache_give(struct cache *cache, struct volume_memory *memory);
-/* 0; -EBUSY: some of it is taken. */
-int cache_forget(struct cache *cache, const void *base, size_t n_bytes);
 
 /* ---- message.c ---- */
 

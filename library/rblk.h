@@ -80,8 +80,8 @@ struct rblk_io {
 	uint64_t offset; /* bytes, multiple of block_size */
 	uint64_t length; /* bytes, multiple of block_size */
 	void *buffer;	 /* read, write: of length bytes; compare and write: of 2 * length */
-	/* That holds the buffer; NULL: the library registers the buffer for this I/O, or finds it
-	 * in its cache (option cache). */
+	/* That holds the whole buffer, of this volume; NULL: the library registers the buffer for
+	 * this I/O, or finds it in its cache (option cache). */
 	struct rblk_memory *memory;
 	/* Runs in rblk_poll or rblk_wait; may submit, not close the queue. NULL: they return the
 	 * I/O. */
@@ -151,10 +151,11 @@ int rblk_path_remove(struct rblk_volume *volume, const char *address, uint32_t f
  * towards RLIMIT_MEMLOCK. It must stay mapped until rblk_memory_unregister. */
 int rblk_memory_register(struct rblk_volume *volume, void *base, size_t length,
 			 struct rblk_memory **ret_memory, struct rblk_error *error);
-/* No I/O uses it. NULL is accepted. */
+/* No I/O uses it. NULL is accepted. -EINVAL: it is unregistered already. Its handle stays valid for
+ * a while, so that a late use is refused. */
 int rblk_memory_unregister(struct rblk_memory *memory);
 /* With the option cache: before this memory is unmapped, or freed where free may unmap it. -EBUSY:
- * an I/O uses it. */
+ * an I/O uses it; -EINVAL: it ends beyond the address space. */
 int rblk_memory_forget(struct rblk_volume *volume, const void *base, size_t length);
 
 /* ---- queues: one thread at a time each ---- */
@@ -166,9 +167,10 @@ int rblk_queue_open(struct rblk_volume *volume, struct rblk_queue **ret_queue,
 int rblk_queue_close(struct rblk_queue *queue);
 
 /* Submits an I/O, which is sent with the next rblk_send, rblk_poll or rblk_wait. Its end is never
- * reported from inside. -EINVAL: operation, offset or length; -EOPNOTSUPP: max_compare_bytes is 0;
- * -ENOMEM and others: the buffer cannot be registered. A queue takes any number of I/O; those
- * beyond its size wait inside. */
+ * reported from inside. -EINVAL: operation, offset or length; or the buffer is NULL, or not wholly
+ * inside memory; or memory is of another volume, or unregistered. -EOPNOTSUPP: max_compare_bytes is
+ * 0. -EFAULT, -ENOMEM and others: the buffer cannot be registered. A queue takes any number of I/O;
+ * those beyond its size wait inside. */
 int rblk_submit(struct rblk_queue *queue, struct rblk_io *io);
 /* Sends what was submitted. */
 int rblk_send(struct rblk_queue *queue);

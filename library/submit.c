@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/loop_poll.h"
 #include "library/handle.h"
+#include "library/memory_handle.h"
 #include "library/process.h"
 
 static const uint8_t ops[] = {
@@ -54,6 +55,18 @@ static size_t buffer_bytes(const struct rblk_io *io)
 	}
 }
 
+/* The buffer lies in what the program has named. Elsewhere the device would stop the queue pair,
+ * each time that the I/O is sent again. */
+static int check_memory(const struct rblk_volume *volume, const struct rblk_io *io, size_t n_bytes)
+{
+	const struct volume_memory *memory = &io->memory->memory;
+	uintptr_t at = (uintptr_t)io->buffer - (uintptr_t)memory->base; /* below: huge */
+
+	if (io->memory->volume != volume)
+		return -EINVAL;
+	return n_bytes <= memory->n_bytes && at <= memory->n_bytes - n_bytes ? 0 : -EINVAL;
+}
+
 /* Has ended; rblk_poll reports it. The queue is taken. */
 static void on_done(struct volume_io *volume_io, int error)
 {
@@ -69,6 +82,8 @@ static void on_done(struct volume_io *volume_io, int error)
 
 static int prepare(struct rblk_queue *queue, struct rblk_io *io, struct io_part *part)
 {
+	size_t n_bytes = buffer_bytes(io);
+
 	part->queue = queue;
 	part->held = NULL;
 	part->io.op = ops[io->op];
@@ -79,7 +94,10 @@ static int prepare(struct rblk_queue *queue, struct rblk_io *io, struct io_part 
 	part->io.buffer = io->buffer;
 	part->io.memory = io->memory ? &io->memory->memory : NULL;
 	part->io.done = on_done;
-	return io->memory ? 0 : memory_attach(queue->volume, io->buffer, buffer_bytes(io), part);
+	if (!n_bytes)
+		return 0;
+	return io->memory ? check_memory(queue->volume, io, n_bytes)
+			  : memory_attach(queue->volume, io->buffer, n_bytes, part);
 }
 
 int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)

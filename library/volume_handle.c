@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "initiator/control/find_paths.h"
 #include "library/handle.h"
+#include "library/memory_handle.h"
 #include "library/options.h"
 #include "library/process.h"
 
@@ -134,6 +135,7 @@ static struct rblk_volume *new_volume(const struct open_options *options)
 	pthread_mutex_init(&volume->lock, NULL);
 	list_init(&volume->queues);
 	list_init(&volume->memories);
+	list_init(&volume->ended_memories);
 	keeper_init(volume);
 	return volume;
 }
@@ -213,7 +215,6 @@ int rblk_open(const char *uri, const struct rblk_option *options, struct rblk_vo
 int rblk_close(struct rblk_volume *volume)
 {
 	struct outcome outcome = {0};
-	struct list *node;
 	bool is_busy;
 
 	if (!volume)
@@ -226,8 +227,7 @@ int rblk_close(struct rblk_volume *volume)
 	if (is_busy)
 		return -EBUSY;
 	cache_free(volume->cache);
-	while ((node = volume->memories.next) != &volume->memories)
-		rblk_memory_unregister(list_entry(node, struct rblk_memory, node));
+	memory_free_all(volume);
 	wait_for(volume, begin_close, &outcome);
 	free_volume(volume);
 	process_give();

@@ -10,6 +10,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -76,6 +78,20 @@ void memories_deregister(struct volume_memories *memories, unsigned path)
 	pthread_mutex_unlock(&memories->lock);
 }
 
+/* While no path is connected, no device looks: and one piece that is not mapped would keep every
+ * path from being connected again. Linux before 5.14 cannot say it. */
+static int look_at_pages(const struct volume_memory *memory, struct error *error)
+{
+	uintptr_t page_mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+	uintptr_t first = (uintptr_t)memory->base & ~page_mask;
+	uintptr_t end = ((uintptr_t)memory->base + memory->n_bytes + page_mask) & ~page_mask;
+
+	if (madvise((void *)first, end - first, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+		return 0;
+	error_set(error, EXIT_PRIVILEGE, "", "cannot register memory that is not mapped");
+	return -EFAULT;
+}
+
 static void close_mrs(struct volume_memory *memory)
 {
 	for (unsigned path = 0; path < VOLUME_PATHS_MAX; path++)
@@ -85,11 +101,16 @@ static void close_mrs(struct volume_memory *memory)
 static int open_mrs(struct volume_memories *memories, struct volume_memory *memory,
 		    struct error *error)
 {
+	unsigned n_domains = 0;
 	int r = 0;
 
 	for (unsigned path = 0; path < VOLUME_PATHS_MAX && r == 0; path++)
-		if (memories->domains[path])
+		if (memories->domains[path]) {
+			n_domains++;
 			r = open_mr(memories, memory, path, error);
+		}
+	if (r == 0 && !n_domains)
+		r = look_at_pages(memory, error);
 	if (r < 0)
 		close_mrs(memory);
 	return r;

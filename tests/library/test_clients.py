@@ -161,6 +161,16 @@ with rblk.Volume(uri, ctrl_loss_tmo="30s", queues=4) as volume:
             raise SystemExit("no error")
         except (ValueError, OSError):
             pass
+    import array
+    volume.write(size, array.array("I", range(size // 4)))  # all of it: items of 4 bytes
+    assert volume.read(size, size) == bytes(array.array("I", range(size // 4)))
+    for call in (lambda: volume.write(1 << 64, one), lambda: volume.write_zeroes(size, (1 << 64) + size),
+                 lambda: volume.discard(-size, size)):
+        try:
+            call()
+            raise SystemExit("no error")
+        except OSError as error:
+            assert error.errno == 22
     for offset, length in ((1, size), (0, 7), (volume.size, size)):
         try:
             volume.read(offset, length)

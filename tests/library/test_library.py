@@ -43,6 +43,16 @@ def test_operations(scratch):
     use(scratch, "operations")
 
 
+def test_outside(scratch):
+    target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk', 16 << 20)}, {LASTING}"])
+    user = start_user(scratch, "outside", uri_of(target), URI=uri_of(target))
+    for words, act in (("away", target.kill), ("back", target.start)):
+        if user.stdout.readline() == words + "\n":
+            act()
+    finish(user)
+    target.stop()
+
+
 def test_memory_windows(scratch):
     use(scratch, "operations", "ns=1&memory-windows")
 
@@ -168,6 +178,7 @@ def count_reads(target):
 if __name__ == "__main__":
     run_cases([
         ("each operation works, with each kind of memory", test_operations),
+        ("a buffer that is not in its memory is refused at once", test_outside),
         ("memory windows", test_memory_windows),
         ("completion by callback, by polling and by descriptor", test_completions),
         ("the same without polling before sleep", test_sleeps),

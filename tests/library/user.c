@@ -91,6 +91,106 @@ static void operations(const char *uri)
 	}
 }
 
+/* ---- buffers that are not where they should be ---- */
+
+static int submit(struct rblk_queue *queue, uint32_t op, void *buffer, uint64_t length,
+		  struct rblk_memory *memory)
+{
+	struct rblk_io io = {.op = op, .length = length, .buffer = buffer, .memory = memory};
+	int r = rblk_submit(queue, &io);
+
+	expect(r < 0 && rblk_queue_depth(queue) == 0); /* it would never end */
+	return r;
+}
+
+/* a: 4 blocks, the first 2 of which are in memory. */
+static void check_outside(struct rblk_queue *queue, char *a, struct rblk_memory *memory)
+{
+	static const uint32_t ops[] = {RBLK_READ, RBLK_WRITE, RBLK_COMPARE_AND_WRITE};
+	void *const buffers[] = {a + 2 * BLOCK - 512, a + BLOCK + 1, a + 2 * BLOCK, a - 1,
+				 a - 2 * BLOCK,	      (void *)16,    (void *)-512,  NULL};
+
+	for (unsigned i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
+		for (unsigned k = 0; k < sizeof(buffers) / sizeof(*buffers); k++)
+			expect(submit(queue, ops[i], buffers[k], BLOCK, memory) == -EINVAL);
+		expect(submit(queue, ops[i], a, 3 * BLOCK, memory) == -EINVAL);
+		expect(run(queue, ops[i], a - 1, 0, 0, memory) == 0);
+		expect(run(queue, ops[i], a, 0, ops[i] == RBLK_READ ? 2 * BLOCK : BLOCK, memory) ==
+		       0);
+	}
+	expect(submit(queue, RBLK_COMPARE_AND_WRITE, a + BLOCK, BLOCK, memory) == -EINVAL);
+	expect(run(queue, RBLK_WRITE_ZEROES, NULL, 0, BLOCK, memory) == 0);
+}
+
+static void check_handles(struct rblk_volume *volume, struct rblk_queue *queue, char *a)
+{
+	struct rblk_volume *other_volume = must_open(getenv("URI"), NULL, NULL);
+	struct rblk_memory *memory, *other;
+	struct rblk_error error;
+
+	expect(rblk_memory_register(other_volume, a, 2 * BLOCK, &other, NULL) == 0);
+	expect(submit(queue, RBLK_READ, a, BLOCK, other) == -EINVAL);
+	expect(rblk_close(other_volume) == 0);
+	expect(rblk_memory_register(volume, a, BLOCK, &memory, NULL) == 0);
+	expect(rblk_memory_unregister(memory) == 0);
+	expect(rblk_memory_register(volume, a, BLOCK, &other, NULL) == 0);
+	expect(submit(queue, RBLK_READ, a, BLOCK, memory) == -EINVAL);
+	expect(rblk_memory_unregister(memory) == -EINVAL);
+	expect(run(queue, RBLK_READ, a, 0, BLOCK, other) == 0);
+	expect(rblk_memory_unregister(other) == 0);
+	expect(rblk_memory_register(volume, a, SIZE_MAX, &other, &error) == -EINVAL);
+	expect(!other && strstr(error.message, "address space"));
+	expect(rblk_memory_register(volume, NULL, BLOCK, &other, NULL) == -EINVAL);
+	expect(rblk_memory_register(volume, a, 0, &other, NULL) == -EINVAL);
+}
+
+static void check_unmapped(struct rblk_volume *volume, struct rblk_queue *queue)
+{
+	struct rblk_memory *memory;
+
+	expect(submit(queue, RBLK_READ, (void *)16, BLOCK, NULL) == -EFAULT);
+	expect(submit(queue, RBLK_WRITE, (void *)-512, BLOCK, NULL) == -EINVAL);
+	expect(rblk_memory_register(volume, (void *)BLOCK, BLOCK, &memory, NULL) == -EFAULT);
+}
+
+static int status_has(struct rblk_volume *volume, const char *text)
+{
+	char *json;
+	int has;
+
+	expect(rblk_get_status(volume, &json) == 0);
+	has = strstr(json, text) != NULL;
+	rblk_free(json);
+	return has;
+}
+
+/* The target is away when the program ends a line, and comes back after the next. */
+static void outside(const char *uri)
+{
+	struct rblk_volume *volume = must_open(uri, NULL, NULL);
+	struct rblk_queue *queue = must_open_queue(volume);
+	char *a = new_buffer(8 * BLOCK);
+	struct rblk_memory *first, *second;
+
+	a += 2 * BLOCK;
+	expect(rblk_memory_register(volume, a, 2 * BLOCK, &first, NULL) == 0);
+	expect(rblk_memory_register(volume, a + 2 * BLOCK, 2 * BLOCK, &second, NULL) == 0);
+	check_outside(queue, a, first);
+	check_handles(volume, queue, a);
+	check_unmapped(volume, queue);
+	expect(rblk_memory_forget(volume, a, SIZE_MAX) == -EINVAL);
+	puts("away");
+	fflush(stdout);
+	while (!status_has(volume, "nothing listens there")) /* no device has its memory then */
+		poll(NULL, 0, 10);
+	check_unmapped(volume, queue); /* and it would keep the volume from coming back */
+	puts("back");
+	fflush(stdout);
+	expect(run(queue, RBLK_READ, a, 0, BLOCK, NULL) == 0);
+	expect(rblk_queue_close(queue) == 0);
+	expect(rblk_close(volume) == 0);
+}
+
 /* ---- the ways of completion ---- */
 
 struct chain {
@@ -190,8 +290,8 @@ static void completions(const char *uri)
 	by_callback(queue, buffer, NULL);
 	by_polling(queue, buffer, memory);
 	by_descriptor(queue, buffer, memory);
+	expect(status_has(volume, "\"state\": \"live\""));
 	expect(rblk_get_status(volume, &json) == 0);
-	expect(strstr(json, "\"state\": \"live\"") || strstr(json, "\"state\":\"live\""));
 	puts(json);
 	rblk_free(json);
 	expect(rblk_queue_close(queue) == 0);
@@ -376,10 +476,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(const char *uri);
-	} cases[] = {{"operations", operations}, {"completions", completions},
-		     {"threads", threads},	 {"registrations", registrations},
-		     {"forks", forks},		 {"survives", survives},
-		     {"refuses", refuses}};
+	} cases[] = {{"operations", operations},       {"outside", outside},
+		     {"completions", completions},     {"threads", threads},
+		     {"registrations", registrations}, {"forks", forks},
+		     {"survives", survives},	       {"refuses", refuses}};
 
 	for (unsigned i = 0; argc == 3 && i < sizeof(cases) / sizeof(*cases); i++)
 		if (!strcmp(cases[i].name, argv[1])) {

@@ -160,7 +160,8 @@ class Volume:
 
     def write(self, offset, data, fua=False):
         """Writes all of data; with fua it is durable then."""
-        buffer = ctypes.create_string_buffer(bytes(data), len(data))
+        data = bytes(data)
+        buffer = ctypes.create_string_buffer(data, len(data))
         self._run(_WRITE, offset, len(data), buffer, _FUA if fua else 0)
 
     def write_zeroes(self, offset, length, may_unmap=False):
@@ -174,9 +175,10 @@ class Volume:
     def compare_and_write(self, offset, expected, data, fua=False):
         """Writes data and returns True, if expected is what is there; otherwise returns False. Both have the
         same length. ConnectionResetError: it was done or not."""
+        expected, data = bytes(expected), bytes(data)
         if len(expected) != len(data):
             raise ValueError(f"{len(expected)} bytes are compared, and {len(data)} written")
-        buffer = ctypes.create_string_buffer(bytes(expected) + bytes(data), 2 * len(data))
+        buffer = ctypes.create_string_buffer(expected + data, 2 * len(data))
         try:
             self._run(_COMPARE_AND_WRITE, offset, len(data), buffer, _FUA if fua else 0)
         except OSError as error:
@@ -217,6 +219,8 @@ class Volume:
         return queue
 
     def _run(self, op, offset, length, buffer, flags=0):
+        if not 0 <= offset < 1 << 64 or not 0 <= length < 1 << 64:  # ctypes would take the lowest bits
+            self._check(-errno.EINVAL)
         io = _Io(op=op, flags=flags, offset=offset, length=length,
                  buffer=ctypes.cast(buffer, ctypes.c_void_p) if buffer is not None else None)
         queue = self._take()

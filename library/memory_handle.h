@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of the program: what it has registered, and the cache. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "library/handle.h"
+
+struct rblk_memory {
+	struct volume_memory memory;
+	struct rblk_volume *volume; /* borrowed; NULL: it is unregistered */
+	struct list node;	    /* in volume->memories, or ended_memories */
+};
+
+/* The range does not end within the address space. */
+static inline bool memory_wraps(const void *base, size_t n_bytes)
+{
+	uintptr_t end;
+
+	return __builtin_add_overflow((uintptr_t)base, n_bytes, &end);
+}
+
+/* Frees all handles, after the last I/O. */
+void memory_free_all(struct rblk_volume *volume);
+/* Fills part->io.memory and part->held; n_bytes is not 0. 0 or -errno. */
+int memory_attach(struct rblk_volume *volume, void *buffer, size_t n_bytes, struct io_part *part);
+/* The I/O has ended: lets go of part->held, which is not NULL. */
+void memory_detach(struct rblk_volume *volume, struct io_part *part);
+
+/* 0 or -ENOMEM. Free after all I/O. */
+int cache_new(struct volume *volume, uint64_t max_bytes, struct cache **ret_cache);
+void cache_free(struct cache *cache);
+/* Registered memory that covers the buffer: found, or registered in place of older memory. 0 or
+ * -errno. Each take needs a give. */
+int cache_take(struct cache *cache, void *base, size_t n_bytes, struct volume_memory **ret_memory);
+void cache_give(struct cache *cache, struct volume_memory *memory);
+/* 0; -EBUSY: some of it is taken. */
+int cache_forget(struct cache *cache, const void *base, size_t n_bytes);

@@ -166,9 +166,11 @@ SR_API void rdma_free_devices(struct ibv_context **list)
 	free(list);
 }
 
+/* A forked child has a device of its own. Its parent's stay known, to be closed. */
 static void forget(void)
 {
-	devices = NULL;
+	for (struct sr_cm_device *d = devices; d; d = d->next)
+		d->is_dead = true;
 	pthread_mutex_init(&devices_lock, NULL);
 }
 

@@ -257,7 +257,12 @@ static void forget(void)
 	if (netlink >= 0)
 		close(netlink);
 	netlink = -1;
-	listeners = NULL;
+	while (listeners) {
+		struct listener *l = listeners;
+
+		listeners = l->next;
+		free(l);
+	}
 }
 
 static const struct sr_part part = {.forget = forget, .on_watch[SR_WATCH_ADDRESSES] = on_addresses};

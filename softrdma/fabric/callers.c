@@ -102,8 +102,13 @@ void sr_caller_new(int sock)
 /* In a forked child: the connections are the parent's. */
 static void forget(void)
 {
-	for (struct caller *c = callers; c; c = c->next)
+	struct caller *next;
+
+	for (struct caller *c = callers; c; c = next) {
+		next = c->next;
 		close(c->sock);
+		free(c);
+	}
 	callers = NULL;
 	strangers = (struct sr_strangers){0};
 }

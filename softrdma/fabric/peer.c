@@ -77,17 +77,32 @@ int sr_peer_init(int wake_fd)
 	return 0;
 }
 
+/* Of a forked child: no segment is mapped there. Queue pairs of the parent keep what they point
+ * to. */
+static void drop_inherited(struct sr_peer *p)
+{
+	p->seg = NULL;
+	sr_peer_unref(p);
+}
+
 static void forget(void)
 {
+	struct sr_peer *next;
+
 	/* In a forked child the inherited descriptors would hide the parent's death from its
 	 * peers. */
-	for (struct sr_peer *p = peers; p; p = p->next) {
+	for (struct sr_peer *p = peers; p; p = next) {
+		next = p->next;
 		if (p->sock >= 0)
 			close(p->sock);
 		close(p->pidfd);
+		p->sock = p->pidfd = -1;
+		drop_inherited(p);
 	}
 	pthread_mutex_init(&peers_lock, NULL);
 	peers = NULL;
+	sr_peer_self->wake_fd = -1; /* the node has closed it */
+	drop_inherited(sr_peer_self);
 	sr_peer_self = NULL;
 }
 

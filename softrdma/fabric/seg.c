@@ -168,7 +168,8 @@ int seg_map(int fd, uint64_t instance, int32_t pid, struct seg **ret)
 
 void seg_unmap(struct seg *s)
 {
-	munmap(s, s->size);
+	if (s)
+		munmap(s, s->size);
 }
 
 uint64_t seg_alloc(size_t bytes)

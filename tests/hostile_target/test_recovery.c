@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The initiator and a fake target that misbehaves while live: every I/O succeeds all the same, over
- * a new association. Also the ways to give up.
+ * a new association. Also the ways to give up. Each test is a row of main's table.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,23 +17,80 @@
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+struct turn {
+	const char *rule;
+	int error; /* of the I/O that the rule strikes */
+};
+
+/* One volume with one queue, at a target with these rules. Durations of 0 are client_init's. */
+struct row {
+	const char *rules[4];
+	const struct turn *each; /* runs once for each, whose rule comes to the others */
+	void (*work)(const struct row *row);
+	uint64_t io_timeout_ns, keep_alive_ns, ctrl_loss_tmo_ns, fast_io_fail_tmo_ns;
+	unsigned n_queues;
+	bool fails_on_denial;
+	unsigned n_lost; /* associations that work loses */
+	unsigned late_ms;
+	int error;
+	const char *message;	 /* of the volume that gives up */
+	const char *const *next; /* rules of the target that is started when this one is killed */
+};
+
+static struct target target;
+static struct client client;
+static uint64_t opened_ns; /* not later than the opening of the volume */
+
+static void set(uint64_t *field, uint64_t value)
+{
+	if (value)
+		*field = value;
+}
+
+static void run_once(const struct row *row)
+{
+	struct volume_config *config = &client.config;
+	int code = 0;
+
+	target_start(&target, 0, row->rules);
+	client_init(&client, target.port);
+	set(&config->io_timeout_ns, row->io_timeout_ns);
+	set(&config->keep_alive_ns, row->keep_alive_ns);
+	set(&config->ctrl_loss_tmo_ns, row->ctrl_loss_tmo_ns);
+	set(&config->fast_io_fail_tmo_ns, row->fast_io_fail_tmo_ns);
+	config->n_queues = MAX(row->n_queues, 1u);
+	config->fails_on_denial = row->fails_on_denial;
+	opened_ns = clock_ns();
+	client_open_with_queue(&client);
+	row->work(row);
+	client_close(&client);
+	if (target.pid)
+		code = target_stop(&target);
+	if (code)
+		fail_msg("%s: the target exits with %d", row->rules[0], code);
+}
+
+static void run(void **state)
+{
+	const struct row *row = *state;
+
+	if (!row->each)
+		run_once(row);
+	for (const struct turn *turn = row->each; turn && turn->rule; turn++) {
+		struct row now = *row;
+
+		now.rules[0] = turn->rule;
+		memcpy(&now.rules[1], row->rules, sizeof(now.rules) - sizeof(now.rules[0]));
+		now.error = turn->error;
+		run_once(&now);
+	}
+}
+
 /* ---- misbehaviour while live ---- */
 
-/*
- * The rule strikes once; I/O must succeed all the same, over a new association. A late answer comes
- * within late_ms; the initiator detects a missing one after 2 s.
- */
-static void survive_late(const char *rule, bool expects_loss, unsigned late_ms)
+/* I/O must succeed all the same. A late answer comes within late_ms. */
+static void survive(const struct row *row)
 {
-	struct target target;
-	struct client client;
-	int code;
-
-	target_start(&target, 0, ARGS(rule));
-	client_init(&client, target.port);
-	if (late_ms && expects_loss)
-		client.config.io_timeout_ns = 2 * NSEC_PER_SEC;
-	client_open_with_queue(&client);
 	for (unsigned i = 0; i < 4; i++) {
 		write_and_read(&client, i * 65536, 512, i);
 		write_and_read(&client, i * 65536, 32768, i + 9);
@@ -41,178 +98,140 @@ static void survive_late(const char *rule, bool expects_loss, unsigned late_ms)
 		assert_int_equal(do_io(&client, VOLUME_WRITE_ZEROES, 0, 4096, NULL), 0);
 		assert_int_equal(do_io(&client, VOLUME_TRIM, 0, 4096, NULL), 0);
 	}
-	if (expects_loss)
-		world_wait_lost(&client, 1);
-	if (client.n_lost != expects_loss)
-		fail_msg("%s: lost %u times", rule, client.n_lost);
-	if (expects_loss)
-		world_run(late_ms);
+	if (row->n_lost)
+		world_wait_lost(&client, row->n_lost);
+	if (client.n_lost != row->n_lost)
+		fail_msg("%s: lost %u times", row->rules[0], client.n_lost);
+	if (row->n_lost)
+		world_run(row->late_ms);
 	client_wait_state(&client, VOLUME_LIVE, 5000);
-	client_close(&client);
-	code = target_stop(&target);
-	if (code)
-		fail_msg("%s: the target exits with %d", rule, code);
 }
 
-static void survive(const char *rule, bool expects_loss)
-{
-	survive_late(rule, expects_loss, 0);
-}
-
-static void test_bad_answers(void **state)
-{
-	static const char *const ops[] = {"read", "write", "flush", "zero", "trim"};
-	static const char *const actions[] = {"wrong-cid", "old-cid",	 "duplicate",
-					      "short",	   "invalidate", "disconnect"};
-	char rule[64];
-
-	for (unsigned i = 0; i < ARRAY_LEN(ops); i++)
-		for (unsigned j = 0; j < ARRAY_LEN(actions); j++) {
-			snprintf(rule, sizeof(rule), "%s:2=%s", ops[i], actions[j]);
-			survive(rule, true);
-		}
-	survive("read:3=write-past", true);
-}
-
-static void test_slow_and_silent(void **state)
-{
-	survive("write:2=late,300", false);
-	survive("read:2=late,300", false);
-	survive_late("read:2=late,6000", true, 4500); /* the late answer reaches a dead queue */
-	survive_late("write:3=silence", true, 1);
-	survive("keep-alive:1=silence", false); /* the test ends before the initiator detects it */
-}
-
-static void test_retried_statuses(void **state)
-{
-	survive("read:2=status,21", false);
-	survive("write:2=status,22", false);
-	survive("write:2=status,82", false);
-	survive("write:2=status,19", false); /* the association had expired */
-	survive("flush:2=status,302", false);
-	survive("zero:2=status,181", false);
-}
-
-static void test_final_statuses(void **state)
-{
-	static const struct {
-		const char *rule;
-		int error;
-	} table[] = {
-		{"read:1=status,4080", -EINVAL}, {"read:1=status,4281", -EIO},
-		{"read:1=status,4002", -EINVAL}, {"read:1=status,4001", -EOPNOTSUPP},
-		{"read:1=status,81", -ENOSPC},	 {"read:1=status,20", -EPERM},
-		{"read:1=status,4021", -EIO},
-	};
-
-	for (unsigned i = 0; i < ARRAY_LEN(table); i++) {
-		struct target target;
-		struct client client;
-		void *buffer;
-
-		target_start(&target, 0, ARGS(table[i].rule));
-		client_init(&client, target.port);
-		client_open_with_queue(&client);
-		buffer = volume_buffer_take(client.queue, 4096);
-		assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), table[i].error);
-		assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), 0);
-		volume_buffer_give(client.queue, buffer);
-		client_close(&client);
-		assert_int_equal(target_stop(&target), 0);
+#define EACH_ANSWER(op)                                                                            \
+	{op ":2=wrong-cid"}, {op ":2=old-cid"}, {op ":2=duplicate"}, {op ":2=short"},              \
+		{op ":2=invalidate"},                                                              \
+	{                                                                                          \
+		op ":2=disconnect"                                                                 \
 	}
+
+static const struct turn bad_answers[] = {
+	EACH_ANSWER("read"),
+	EACH_ANSWER("write"),
+	EACH_ANSWER("flush"),
+	EACH_ANSWER("zero"),
+	EACH_ANSWER("trim"),
+	{"read:3=write-past"},
+	{0},
+};
+
+static const struct turn slow_answers[] = {
+	{"write:2=late,300"},
+	{"read:2=late,300"},
+	{"keep-alive:1=silence"}, /* the test ends before the initiator detects it */
+	{0},
+};
+
+static const struct turn retried_statuses[] = {
+	{"read:2=status,21"},	{"write:2=status,22"}, {"write:2=status,82"},
+	{"write:2=status,19"}, /* the association had expired */
+	{"flush:2=status,302"}, {"zero:2=status,181"}, {0},
+};
+
+static const struct turn final_statuses[] = {
+	{"read:1=status,4080", -EINVAL}, {"read:1=status,4281", -EIO},
+	{"read:1=status,4002", -EINVAL}, {"read:1=status,4001", -EOPNOTSUPP},
+	{"read:1=status,81", -ENOSPC},	 {"read:1=status,20", -EPERM},
+	{"read:1=status,4021", -EIO},	 {0},
+};
+
+static void read_fails_once(const struct row *row)
+{
+	void *buffer = volume_buffer_take(client.queue, 4096);
+
+	assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), row->error);
+	assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), 0);
+	volume_buffer_give(client.queue, buffer);
 }
 
-/* A retryable status that never goes away fails the I/O after some retries. */
-static void test_retries_end(void **state)
+static void flush(const struct row *row)
 {
-	struct target target;
-	struct client client;
-
-	target_start(&target, 0, ARGS("flush=status,22"));
-	client_init(&client, target.port);
-	client_open_with_queue(&client);
-	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), -EIO);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), row->error);
+	assert_int_equal(client.n_lost, row->n_lost);
 }
 
-static void test_keep_alive(void **state)
+/* Other I/O is answered meanwhile. */
+static void flush_beside_others(const struct row *row)
 {
-	struct target target;
-	struct client client;
-	uint64_t start = clock_ns();
+	struct job job;
 
-	target_start(&target, 0, ARGS("keep-alive:2=silence"));
-	client_init(&client, target.port);
-	client.config.keep_alive_ns = 1500 * NSEC_PER_MSEC;
-	client_open_with_queue(&client);
-	world_wait_lost(&client, 1);
+	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
+	while (!job.is_done)
+		write_and_read(&client, 0, 4096, 1);
+	assert_int_equal(job_wait(&job, 0), row->error);
+	assert_int_equal(client.n_lost, row->n_lost);
+}
+
+static void lose_keep_alive(const struct row *row)
+{
+	world_wait_lost(&client, row->n_lost);
 	/* The first Keep Alive was answered. The second leaves one interval later and expires
 	 * one after. */
-	assert_true(clock_ns() - start >= 2 * client.config.keep_alive_ns);
+	assert_true(clock_ns() - opened_ns >= 2 * row->keep_alive_ns);
 	client_wait_state(&client, VOLUME_LIVE, 3000);
 	write_and_read(&client, 0, 4096, 1);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
 }
 
 /* ---- reconnecting ---- */
 
+static const struct turn spoilt_reconnects[] = {
+	{"cm-admin:2=reject,6"},
+	{"cm-admin:2=disconnect"},
+	{"cm-admin:2=bad-private"},
+	{"connect-admin:2=disconnect"},
+	{"connect-admin:2=status,181"},
+	{"connect-admin:2=wrong-cid"},
+	{"get-cap:2=disconnect"},
+	{"set-cc:3=disconnect"},
+	{"get-csts:3=fatal"},
+	{"identify-ctrl:2=disconnect"},
+	{"identify-ctrl:2=garbage"},
+	{"identify-limits:2=disconnect"},
+	{"set-queues:2=status,6"},
+	{"set-events:2=disconnect"},
+	{"identify-ids:2=disconnect"},
+	{"identify-ns:2=short"},
+	{"identify-ns:2=status,b"},
+	{"aer:2=disconnect"},
+	{"cm-io:2=reject,6"},
+	{"cm-io:2=disconnect"},
+	{"cm-io:2=bad-private"},
+	{"connect-io:2=disconnect"},
+	{"connect-io:2=status,181"},
+	{"connect-io:2=short"},
+	{"connect-io:2=wrong-cid"},
+	{"connect-io:2=duplicate"},
+	{0},
+};
+
 /* The rule spoils the first attempt to reconnect. */
-static void test_spoilt_reconnects(void **state)
+static void reconnect(const struct row *row)
 {
-	static const char *const rules[] = {
-		"cm-admin:2=reject,6",	      "cm-admin:2=disconnect",
-		"cm-admin:2=bad-private",     "connect-admin:2=disconnect",
-		"connect-admin:2=status,181", "connect-admin:2=wrong-cid",
-		"get-cap:2=disconnect",	      "set-cc:3=disconnect",
-		"get-csts:3=fatal",	      "identify-ctrl:2=disconnect",
-		"identify-ctrl:2=garbage",    "identify-limits:2=disconnect",
-		"set-queues:2=status,6",      "set-events:2=disconnect",
-		"identify-ids:2=disconnect",  "identify-ns:2=short",
-		"identify-ns:2=status,b",     "aer:2=disconnect",
-		"cm-io:2=reject,6",	      "cm-io:2=disconnect",
-		"cm-io:2=bad-private",	      "connect-io:2=disconnect",
-		"connect-io:2=status,181",    "connect-io:2=short",
-		"connect-io:2=wrong-cid",     "connect-io:2=duplicate",
-	};
-
-	for (unsigned i = 0; i < ARRAY_LEN(rules); i++) {
-		struct target target;
-		struct client client;
-		int code;
-
-		target_start(&target, 0, ARGS(rules[i], "read:2=disconnect"));
-		client_init(&client, target.port);
-		client_open_with_queue(&client);
-		for (unsigned j = 0; j < 4; j++)
-			write_and_read(&client, j * 65536, 32768, i + j);
-		if (!client.n_lost)
-			fail_msg("%s: not lost", rules[i]);
-		client_close(&client);
-		code = target_stop(&target);
-		if (code)
-			fail_msg("%s: the target exits with %d", rules[i], code);
-	}
+	for (unsigned i = 0; i < 4; i++)
+		write_and_read(&client, i * 65536, 32768, i);
+	if (!client.n_lost)
+		fail_msg("%s: not lost", row->rules[0]);
 }
 
-static void test_target_restarts(void **state)
+static void restart_thrice(const struct row *row)
 {
-	struct target target;
-	struct client client;
-	struct job job;
-	unsigned port;
+	unsigned port = target.port;
 	void *buffer;
 
-	target_start(&target, 0, NULL);
-	port = target.port;
-	client_init(&client, port);
-	client.config.ctrl_loss_tmo_ns = UINT64_MAX;
-	client_open_with_queue(&client);
 	write_and_read(&client, 0, 4096, 1);
 	buffer = volume_buffer_take(client.queue, 65536);
 	for (unsigned i = 0; i < 3; i++) {
 		struct volume_status status;
+		struct job job;
 
 		target_kill(&target);
 		job_start(&job, &client, VOLUME_READ, 0, 65536, buffer);
@@ -229,210 +248,94 @@ static void test_target_restarts(void **state)
 		assert_int_equal(status.n_reconnects, i + 1);
 	}
 	volume_buffer_give(client.queue, buffer);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
 }
 
-static void expect_failed(struct client *client, const char *message)
+static void expect_failed(const char *message)
 {
 	struct volume_status status;
 
-	client_wait_state(client, VOLUME_FAILED, 10000);
-	volume_get_status(client->volume, &status);
+	client_wait_state(&client, VOLUME_FAILED, 10000);
+	volume_get_status(client.volume, &status);
 	if (!strstr(status.last_error.message, message))
 		fail_msg("%s", status.last_error.message);
-	assert_int_equal(do_io(client, VOLUME_FLUSH, 0, 0, NULL), -EIO);
+	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), -EIO);
 }
 
 /* The volume keeps its I/O and tries again: the target may admit the host later. */
-static void test_denied(void **state)
+static void wait_for_admission(const struct row *row)
 {
-	struct target target;
-	struct client client;
 	struct job job;
 	struct volume_status status;
 
-	target_start(&target, 0, ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
-	client_init(&client, target.port);
-	client_open_with_queue(&client);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	client_wait_state(&client, VOLUME_DENIED, 10000);
 	volume_get_status(client.volume, &status);
-	assert_non_null(strstr(status.last_error.message, "refuses host"));
+	assert_non_null(strstr(status.last_error.message, row->message));
 	assert_true(status.gives_up_in_ns <= client.config.ctrl_loss_tmo_ns);
 	assert_int_equal(job_wait(&job, 10000), 0);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
 }
 
-/* While the target answers other commands, a late one is given up only after ten timeouts. */
-static void test_slow(void **state)
+static void fail_and_reopen(const struct row *row)
 {
-	struct target target;
-	struct client client;
 	struct job job;
 
-	target_start(&target, 0, ARGS("flush:1=late,4000", "flush:2=late,4000"));
-	client_init(&client, target.port);
-	client.config.io_timeout_ns = NSEC_PER_SEC;
-	client_open_with_queue(&client);
-	/* Other I/O is answered meanwhile. */
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
-	while (!job.is_done)
-		write_and_read(&client, 0, 4096, 1);
-	assert_int_equal(job_wait(&job, 0), 0);
-	assert_int_equal(client.n_lost, 0);
-	client_close(&client);
-	/* Here only Keep Alive is answered meanwhile. */
-	client_init(&client, target.port);
-	client.config.io_timeout_ns = client.config.keep_alive_ns = NSEC_PER_SEC;
-	client_open_with_queue(&client);
-	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
-	assert_int_equal(client.n_lost, 0);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
-}
-
-/* A command that is never answered is given up, although others are answered. */
-static void test_forgotten(void **state)
-{
-	struct target target;
-	struct client client;
-	struct job job;
-
-	target_start(&target, 0, ARGS("flush:1=silence"));
-	client_init(&client, target.port);
-	client.config.io_timeout_ns = 200 * NSEC_PER_MSEC;
-	client_open_with_queue(&client);
-	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
-	while (!job.is_done)
-		write_and_read(&client, 0, 4096, 1);
-	assert_int_equal(job_wait(&job, 0), 0);
-	assert_int_equal(client.n_lost, 1);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
-}
-
-static void test_never_again(void **state)
-{
-	struct target target;
-	struct client client;
-	struct job job;
-
-	target_start(&target, 0, ARGS("connect-admin:2=status,4184", "flush:1=disconnect"));
-	client_init(&client, target.port);
-	client.config.fails_on_denial = true;
-	client_open_with_queue(&client);
-	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
-	assert_int_equal(job_wait(&job, 5000), -EIO);
-	expect_failed(&client, "refuses host");
+	assert_int_equal(job_wait(&job, 5000), row->error);
+	expect_failed(row->message);
 	/* On request it tries again, and the target admits it. */
 	assert_int_equal(volume_reopen(client.volume), 0);
 	assert_int_equal(volume_reopen(client.volume), -EINVAL);
 	client_wait_state(&client, VOLUME_LIVE, 10000);
 	world_run(100);
 	assert_int_equal(do_io(&client, VOLUME_FLUSH, 0, 0, NULL), 0);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
 }
 
-static void test_ctrl_loss(void **state)
+static void lose_target_for_good(const struct row *row)
 {
-	struct target target;
-	struct client client;
+	uint64_t start = clock_ns(); /* before the loss is noticed, where the limit starts */
 	struct job job;
-	uint64_t start;
 
-	target_start(&target, 0, NULL);
-	client_init(&client, target.port);
-	client.config.ctrl_loss_tmo_ns = NSEC_PER_SEC;
-	client_open_with_queue(&client);
-	start = clock_ns(); /* earlier than the loss is noticed, where the limit starts */
 	target_kill(&target);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
 	/* long before the default limit, however slow the machine is */
-	assert_int_equal(job_wait(&job, 60000), -EIO);
-	assert_true(clock_ns() - start >= NSEC_PER_SEC);
-	expect_failed(&client, "nothing listens");
-	client_close(&client);
+	assert_int_equal(job_wait(&job, 60000), row->error);
+	assert_true(clock_ns() - start >= row->ctrl_loss_tmo_ns);
+	expect_failed(row->message);
 }
 
-static void test_fast_fail(void **state)
+static void fail_fast(const struct row *row)
 {
-	struct target target;
-	struct client client;
+	unsigned port = target.port;
 	struct job job;
-	unsigned port;
 
-	target_start(&target, 0, NULL);
-	port = target.port;
-	client_init(&client, port);
-	client.config.fast_io_fail_tmo_ns = 300 * NSEC_PER_MSEC;
-	client_open_with_queue(&client);
 	target_kill(&target);
 	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
-	assert_int_equal(job_wait(&job, 3000), -EIO);
+	assert_int_equal(job_wait(&job, 3000), row->error);
 	client_wait_state(&client, VOLUME_RECONNECTING, 0);
 	target_start(&target, port, NULL);
 	client_wait_state(&client, VOLUME_LIVE, 5000);
 	world_run(100);
 	write_and_read(&client, 0, 4096, 7);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
 }
 
-static void other_namespace(const char *const *args, const char *message)
+/* The target is another one after the reconnect: the volume fails, or 128 KiB still pass. */
+static void meet_another(const struct row *row)
 {
-	struct target target;
-	struct client client;
-	unsigned port;
+	unsigned port = target.port;
 
-	target_start(&target, 0, NULL);
-	port = target.port;
-	client_init(&client, port);
-	client_open_with_queue(&client);
-	write_and_read(&client, 0, 4096, 1);
-	target_kill(&target);
-	target_start(&target, port, args);
-	expect_failed(&client, message);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
-}
-
-static void test_other_namespace(void **state)
-{
-	other_namespace(ARGS("uuid=2"), "identifier has changed");
-	other_namespace(ARGS("block_size=4096"), "block size has changed");
-	other_namespace(ARGS("blocks=1000"), "become smaller");
-}
-
-static void test_smaller_transfers_after_reconnect(void **state)
-{
-	struct target target;
-	struct client client;
-	unsigned port;
-
-	target_start(&target, 0, NULL);
-	port = target.port;
-	client_init(&client, port);
-	client_open_with_queue(&client);
 	write_and_read(&client, 0, 131072, 1);
 	target_kill(&target);
-	target_start(&target, port, ARGS("mdts=1", "icd=512", "mqes=7"));
-	write_and_read(&client, 0, 131072, 2); /* is split into two commands */
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
+	target_start(&target, port, row->next);
+	if (row->message)
+		expect_failed(row->message);
+	else
+		write_and_read(&client, 0, 131072, 2);
 }
 
-static void test_resize(void **state)
+static void resize(const struct row *row)
 {
-	struct target target;
-	struct client client;
 	struct volume_info info;
 
-	target_start(&target, 0, NULL);
-	client_init(&client, target.port);
-	client_open_with_queue(&client);
 	world_run(50);
 	target_say(&target, "resize 40000");
 	world_wait(&client.is_changed, 3000, "the notice");
@@ -444,21 +347,14 @@ static void test_resize(void **state)
 	assert_int_equal(client.n_lost, 0);
 	target_say(&target, "uuid 9");
 	target_say(&target, "notify");
-	expect_failed(&client, "identifier has changed");
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
+	expect_failed(row->message);
 }
 
 /* One queue is refused; the volume continues with the other. */
-static void test_one_queue_refused(void **state)
+static void use_one_of_two_queues(const struct row *row)
 {
-	struct target target;
-	struct client client, second;
+	struct client second;
 
-	target_start(&target, 0, ARGS("connect-io:2=status,6", "cm-io:3=reject,6"));
-	client_init(&client, target.port);
-	client.config.n_queues = 2;
-	client_open_with_queue(&client);
 	write_and_read(&client, 0, 4096, 1);
 	second = client;
 	assert_int_equal(volume_queue_add(client.volume, &world, &second.queue), 0);
@@ -467,8 +363,6 @@ static void test_one_queue_refused(void **state)
 	write_and_read(&second, 8192, 4096, 3);
 	assert_int_equal(client.n_lost, 0);
 	volume_queue_remove(second.queue, NULL, NULL);
-	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
 }
 
 static void on_removed(void *context)
@@ -480,12 +374,10 @@ static void on_removed(void *context)
  * closed at any moment of that. */
 static void test_churn(void **state)
 {
-	struct target target;
 	unsigned seed = 1;
 
 	target_start(&target, 0, NULL);
 	for (unsigned round = 0; round < 30; round++) {
-		struct client client;
 		struct client others[3];
 		unsigned n = round % 4;
 
@@ -522,31 +414,60 @@ static void test_churn(void **state)
 	assert_int_equal(target_stop(&target), 0);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define ROW(...)     (&(struct row){__VA_ARGS__})
+#define CASE(f, ...) ((struct CMUnitTest){#f, run, world_setup, world_teardown, ROW(__VA_ARGS__)})
 
 /* An argument is a pattern of test names: test_recovery 'test_good*'. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_bad_answers),
-		CASE(test_slow_and_silent),
-		CASE(test_retried_statuses),
-		CASE(test_final_statuses),
-		CASE(test_retries_end),
-		CASE(test_keep_alive),
-		CASE(test_spoilt_reconnects),
-		CASE(test_target_restarts),
-		CASE(test_denied),
-		CASE(test_never_again),
-		CASE(test_slow),
-		CASE(test_forgotten),
-		CASE(test_ctrl_loss),
-		CASE(test_fast_fail),
-		CASE(test_other_namespace),
-		CASE(test_smaller_transfers_after_reconnect),
-		CASE(test_resize),
-		CASE(test_one_queue_refused),
-		CASE(test_churn),
+		CASE(test_bad_answers, .each = bad_answers, .work = survive, .n_lost = 1),
+		CASE(test_slow_and_silent, .each = slow_answers, .work = survive),
+		/* The late answer reaches a dead queue. */
+		CASE(test_late_for_its_queue, {"read:2=late,6000"}, .work = survive,
+		     .io_timeout_ns = 2 * NSEC_PER_SEC, .n_lost = 1, .late_ms = 4500),
+		CASE(test_silence, {"write:3=silence"}, .work = survive,
+		     .io_timeout_ns = 2 * NSEC_PER_SEC, .n_lost = 1),
+		CASE(test_retried_statuses, .each = retried_statuses, .work = survive),
+		CASE(test_final_statuses, .each = final_statuses, .work = read_fails_once),
+		/* A retryable status that never goes away fails the I/O after some retries. */
+		CASE(test_retries_end, {"flush=status,22"}, .work = flush, .error = -EIO),
+		CASE(test_keep_alive, {"keep-alive:2=silence"}, .work = lose_keep_alive,
+		     .keep_alive_ns = 1500 * NSEC_PER_MSEC, .n_lost = 1),
+		CASE(test_spoilt_reconnects, {"read:2=disconnect"}, .each = spoilt_reconnects,
+		     .work = reconnect),
+		CASE(test_target_restarts, .work = restart_thrice, .ctrl_loss_tmo_ns = UINT64_MAX),
+		CASE(test_denied, {"connect-admin:2=status,4184", "flush:1=disconnect"},
+		     .work = wait_for_admission, .message = "refuses host"),
+		CASE(test_never_again, {"connect-admin:2=status,4184", "flush:1=disconnect"},
+		     .work = fail_and_reopen, .fails_on_denial = true, .error = -EIO,
+		     .message = "refuses host"),
+		/* While the target answers other commands, a late one is given up only after ten
+		 * timeouts; then, where it answers Keep Alive alone. */
+		CASE(test_slow, {"flush:1=late,4000"}, .work = flush_beside_others,
+		     .io_timeout_ns = NSEC_PER_SEC),
+		CASE(test_slow_alone, {"flush:1=late,4000"}, .work = flush,
+		     .io_timeout_ns = NSEC_PER_SEC, .keep_alive_ns = NSEC_PER_SEC),
+		/* A command that is never answered is given up, although others are answered. */
+		CASE(test_forgotten, {"flush:1=silence"}, .work = flush_beside_others,
+		     .io_timeout_ns = 200 * NSEC_PER_MSEC, .n_lost = 1),
+		CASE(test_ctrl_loss, .work = lose_target_for_good, .ctrl_loss_tmo_ns = NSEC_PER_SEC,
+		     .error = -EIO, .message = "nothing listens"),
+		CASE(test_fast_fail, .work = fail_fast, .fast_io_fail_tmo_ns = 300 * NSEC_PER_MSEC,
+		     .error = -EIO),
+		CASE(test_other_uuid, .work = meet_another, .next = ARGS("uuid=2"),
+		     .message = "identifier has changed"),
+		CASE(test_other_block_size, .work = meet_another, .next = ARGS("block_size=4096"),
+		     .message = "block size has changed"),
+		CASE(test_smaller, .work = meet_another, .next = ARGS("blocks=1000"),
+		     .message = "become smaller"),
+		/* 128 KiB are split into two commands. */
+		CASE(test_smaller_transfers_after_reconnect, .work = meet_another,
+		     .next = ARGS("mdts=1", "icd=512", "mqes=7")),
+		CASE(test_resize, .work = resize, .message = "identifier has changed"),
+		CASE(test_one_queue_refused, {"connect-io:2=status,6", "cm-io:3=reject,6"},
+		     .work = use_one_of_two_queues, .n_queues = 2),
+		cmocka_unit_test_setup_teardown(test_churn, world_setup, world_teardown),
 	};
 
 	if (argc > 1)

@@ -33,30 +33,22 @@ static void r1_connect_requests(void **state)
 {
 	static const struct {
 		struct nvmf_cm_req req;
-		uint8_t n;
-		uint8_t resources;
 		int status;
+		uint8_t resources;
 	} cases[] = {
 		{{.recfmt = {{1}}, .hrqsize = {{32}}, .hsqsize = {{31}}},
-		 32,
-		 16,
-		 NVMF_CM_INVALID_RECFMT},
-		{{.hrqsize = {{32}}, .hsqsize = {{32}}}, 32, 16, NVMF_CM_INVALID_HSQSIZE},
-		{{.hrqsize = {{32}}, .hsqsize = {{0}}}, 32, 16, NVMF_CM_INVALID_HSQSIZE},
-		{{.hrqsize = {{0}}, .hsqsize = {{31}}}, 32, 16, NVMF_CM_INVALID_HRQSIZE},
-		{{.qid = {{1}}, .hrqsize = {{128}}, .hsqsize = {{128}}},
-		 32,
-		 16,
-		 NVMF_CM_INVALID_HSQSIZE},
-		{{.qid = {{1}}, .hrqsize = {{255, 255}}, .hsqsize = {{255, 255}}},
-		 32,
-		 16,
-		 NVMF_CM_INVALID_HSQSIZE},
-		{{.hrqsize = {{32}}, .hsqsize = {{31}}}, 32, 0, NVMF_CM_INVALID_IRD},
+		 NVMF_CM_INVALID_RECFMT,
+		 16},
+		{{.hrqsize = {{32}}, .hsqsize = {{32}}}, NVMF_CM_INVALID_HSQSIZE, 16},
+		{{.hrqsize = {{32}}, .hsqsize = {{0}}}, NVMF_CM_INVALID_HSQSIZE, 16},
+		{{.hrqsize = {{0}}, .hsqsize = {{31}}}, NVMF_CM_INVALID_HRQSIZE, 16},
+		{{{{0}}, {{1}}, {{128}}, {{128}}}, NVMF_CM_INVALID_HSQSIZE, 16},
+		{{{{0}}, {{1}}, {{255, 255}}, {{255, 255}}}, NVMF_CM_INVALID_HSQSIZE, 16},
+		{{.hrqsize = {{32}}, .hsqsize = {{31}}}, NVMF_CM_INVALID_IRD, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(try_request(&cases[i].req, cases[i].n, cases[i].resources),
+		assert_int_equal(try_request(&cases[i].req, 32, cases[i].resources),
 				 cases[i].status);
 }
 
@@ -72,8 +64,6 @@ static void r1_short_requests(void **state)
 
 		if (is_iwarp)
 			assert_int_equal(status, NVMF_CM_INVALID_LENGTH);
-		else if (n <= offsetof(struct nvmf_cm_req, hrqsize))
-			assert_int_equal(status, NVMF_CM_INVALID_HSQSIZE);
 		else if (n <= offsetof(struct nvmf_cm_req, hsqsize))
 			assert_int_equal(status, NVMF_CM_INVALID_HSQSIZE);
 		else
@@ -82,291 +72,170 @@ static void r1_short_requests(void **state)
 	}
 }
 
-static void r8_too_many_pending(void **state)
-{
-	struct raw_queue queues[9];
+/* ---- R8: limits ------------------------------------------------------------------------------ */
 
-	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(raw_open(&queues[i], d.port, 0, 32), 0);
-	assert_int_equal(raw_open(&queues[8], d.port, 0, 32), NVMF_CM_NO_RESOURCES);
-	/* Connections that send nothing: dropped after connect_timeout. */
-	for (unsigned i = 0; i < 8; i++)
+/* Opens an admin queue and sends its Connect. */
+static enum nvme_status connect_admin(struct raw_queue *q, uint16_t port, struct nvme_cqe *ret_cqe)
+{
+	struct raw_connect c;
+
+	assert_int_equal(raw_open(q, port, 0, 32), 0);
+	raw_connect_init(&c, q, 0, 31, NVMF_CNTLID_DYNAMIC);
+	return raw_connect(q, &c, ret_cqe);
+}
+
+struct crowd {
+	const char *limits; /* of a rblkd of its own, for they would disturb others; NULL: none */
+	unsigned n, n_admitted;
+	enum nvme_status busy; /* the others' Connect gets this; 0: no queue sends a Connect */
+	bool is_refused;       /* the others get no connection */
+	bool are_dropped;      /* those that send nothing, after connect_timeout */
+	const char *hint;      /* in the log; another address is admitted then */
+};
+
+/* n queues, one after the other: some are admitted, and no others. */
+static void crowd(void **state)
+{
+	const struct crowd *row = *state;
+	struct raw_queue queues[32] = {0}, other;
+	struct nvme_cqe cqe;
+	struct daemon own, *at = row->limits ? &own : &d;
+
+	if (row->limits)
+		daemon_start_limited(&own, "", row->limits);
+	for (unsigned i = 0; i < row->n; i++) {
+		bool is_admitted = i < row->n_admitted;
+
+		if (row->busy && (is_admitted || !row->is_refused))
+			assert_int_equal(connect_admin(&queues[i], at->port, &cqe),
+					 is_admitted ? NVME_OK : row->busy);
+		else
+			assert_int_equal(raw_open(&queues[i], at->port, 0, 32),
+					 is_admitted ? 0 : NVMF_CM_NO_RESOURCES);
+	}
+	if (row->hint) {
+		daemon_wait_logged(at, row->hint);
+		raw_come_from(2);
+		assert_int_equal(raw_open(&other, at->port, 0, 32), 0);
+		raw_come_from(0);
+		raw_close(&other);
+	}
+	for (unsigned i = 0; row->are_dropped && i < row->n_admitted; i++)
 		assert_true(raw_is_dropped(&queues[i]));
-	for (unsigned i = 0; i < 9; i++)
+	for (unsigned i = 0; i < row->n; i++)
 		raw_close(&queues[i]);
+	daemon_wait_empty(at);
+	if (row->limits)
+		daemon_stop(&own);
 }
 
-static void r8_too_many_of_one_host(void **state)
+struct burst {
+	const char *limits;
+	unsigned n, n_passed; /* that many at least pass, and then one a second */
+	const char *hint;     /* in the log */
+	unsigned n_others;    /* of another address, which all pass */
+};
+
+static unsigned connect_and_leave(const struct daemon *at, unsigned n)
 {
-	struct raw_queue queues[17] = {0};
-	struct raw_connect c;
-	struct nvme_cqe cqe;
-
-	for (unsigned i = 0; i < 17; i++) {
-		enum nvme_status wanted = i < 16 ? NVME_OK : NVME_CONNECT_BUSY;
-
-		assert_int_equal(raw_open(&queues[i], d.port, 0, 32), 0);
-		raw_connect_init(&c, &queues[i], 0, 31, NVMF_CNTLID_DYNAMIC);
-		assert_int_equal(raw_connect(&queues[i], &c, &cqe), wanted);
-	}
-	for (unsigned i = 0; i < 17; i++)
-		raw_close(&queues[i]);
-}
-
-/* A daemon of its own: its limits would disturb the other tests. */
-static void r8_too_many_associations(void **state)
-{
-	struct raw_queue queues[4] = {0};
-	struct raw_connect c;
-	struct nvme_cqe cqe;
-	struct daemon own;
-
-	daemon_start_limited(&own, "", ", controllers_per_host: 3");
-	for (unsigned i = 0; i < 4; i++) {
-		enum nvme_status wanted = i < 3 ? NVME_OK : NVME_CONNECT_BUSY;
-
-		assert_int_equal(raw_open(&queues[i], own.port, 0, 32), 0);
-		raw_connect_init(&c, &queues[i], 0, 31, NVMF_CNTLID_DYNAMIC);
-		assert_int_equal(raw_connect(&queues[i], &c, &cqe), wanted);
-	}
-	for (unsigned i = 0; i < 4; i++)
-		raw_close(&queues[i]);
-	daemon_stop(&own);
-}
-
-static void r8_too_many_in_all(void **state)
-{
-	struct raw_queue queues[5] = {0};
-	struct raw_connect c;
-	struct nvme_cqe cqe;
-	struct daemon own;
-
-	/* The rate limit is separate: half of so few is a burst that four connects may exceed. */
-	daemon_start_limited(&own, "", ", connections: 4, connect_rate_per_host: 10000");
-	for (unsigned i = 0; i < 5; i++) {
-		int r = raw_open(&queues[i], own.port, 0, 32);
-
-		assert_int_equal(r, i < 4 ? 0 : NVMF_CM_NO_RESOURCES);
-		if (r)
-			continue;
-		raw_connect_init(&c, &queues[i], 0, 31, NVMF_CNTLID_DYNAMIC);
-		assert_int_equal(raw_connect(&queues[i], &c, &cqe), NVME_OK);
-	}
-	for (unsigned i = 0; i < 5; i++)
-		raw_close(&queues[i]);
-	daemon_wait_empty(&own);
-	daemon_stop(&own);
-}
-
-/* A burst of limits.connections passes, then one a second. */
-static void r8_too_many_connects_in_a_short_time(void **state)
-{
-	struct daemon own;
 	unsigned n_passed = 0;
 	struct raw_queue q;
 
-	daemon_start_limited(&own, "",
-			     ", connections: 10, connect_rate: 1, connect_rate_per_host: 1000000");
-	for (unsigned i = 0; i < 30; i++) {
-		int r = raw_open(&q, own.port, 0, 32);
+	for (unsigned i = 0; i < n; i++) {
+		int r = raw_open(&q, at->port, 0, 32);
 
 		assert_true(r == 0 || r == NVMF_CM_NO_RESOURCES);
 		n_passed += r == 0;
 		raw_close(&q);
-		daemon_wait_empty(&own);
+		daemon_wait_empty(at);
 	}
-	assert_true(n_passed >= 10 && n_passed < 30);
-	daemon_wait_logged(&own, "raise limits.connect_rate");
-	daemon_stop(&own);
+	return n_passed;
 }
 
-/* Half of the burst passes, then one a second. A host at another address is not affected. */
-static void r8_one_address_connects_too_often(void **state)
+static void burst(void **state)
 {
-	struct daemon own;
-	unsigned n_passed = 0;
-	struct raw_queue q;
-
-	daemon_start_limited(&own, "",
-			     ", connections: 40, connect_rate: 1000000, connect_rate_per_host: 1");
-	for (unsigned i = 0; i < 60; i++) {
-		int r = raw_open(&q, own.port, 0, 32);
-
-		assert_true(r == 0 || r == NVMF_CM_NO_RESOURCES);
-		n_passed += r == 0;
-		raw_close(&q);
-		daemon_wait_empty(&own);
-	}
-	assert_true(n_passed >= 20 && n_passed < 60);
-	daemon_wait_logged(&own, "raise limits.connect_rate_per_host");
-	raw_come_from(2);
-	for (unsigned i = 0; i < 10; i++) {
-		assert_int_equal(raw_open(&q, own.port, 0, 32), 0);
-		raw_close(&q);
-		daemon_wait_empty(&own);
-	}
-	raw_come_from(0);
-	daemon_stop(&own);
-}
-
-/* Silent connections from one address: other hosts still connect. */
-static void r8_one_address_keeps_silent(void **state)
-{
-	struct raw_queue silent[4] = {0}, other;
+	const struct burst *row = *state;
+	unsigned n_passed;
 	struct daemon own;
 
-	daemon_start_limited(&own, "", ", pending_per_host: 3, connect_timeout: 300s");
-	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(raw_open(&silent[i], own.port, 0, 32),
-				 i < 3 ? 0 : NVMF_CM_NO_RESOURCES);
-	daemon_wait_logged(&own, "raise limits.pending_per_host");
+	daemon_start_limited(&own, "", row->limits);
+	n_passed = connect_and_leave(&own, row->n);
+	assert_true(n_passed >= row->n_passed && n_passed < row->n);
+	daemon_wait_logged(&own, row->hint);
 	raw_come_from(2);
-	assert_int_equal(raw_open(&other, own.port, 0, 32), 0);
+	assert_int_equal(connect_and_leave(&own, row->n_others), row->n_others);
 	raw_come_from(0);
-	raw_close(&other);
-	for (unsigned i = 0; i < 4; i++)
-		raw_close(&silent[i]);
 	daemon_stop(&own);
 }
 
 /* ---- Connect --------------------------------------------------------------------------------- */
 
-#define DATA_AT(field) (offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA)
-#define CMD_AT(field)  offsetof(struct nvmf_connect_cmd, field)
+/* A Connect with a damaged field, and its answer, which does not want it again (DNR). */
+struct damage {
+	size_t at;	 /* in struct raw_connect */
+	uint32_t result; /* dword 0 of an answer that names a field */
+	enum nvme_status status;
+	const char *bytes; /* the field begins with them */
+	size_t n_bytes;
+	size_t n_filled; /* before, the field gets as many of that letter */
+	char fill;
+	uint16_t qid;
+};
 
-/* On a fresh admin connection. result: dword 0, where the status is 1.82 or 1.84. */
-static void expect_connect(void (*spoil)(struct raw_connect *c), enum nvme_status status,
-			   uint32_t result)
+#define RESULT(field) offsetof(struct nvmf_connect_data, field) | NVMF_CONNECT_IATTR_DATA
+#define DATA(field)   offsetof(struct raw_connect, data.field), RESULT(field)
+#define CMD(f)	      offsetof(struct raw_connect, cmd.f), offsetof(struct nvmf_connect_cmd, f)
+#define PARAM	      NVME_CONNECT_INVALID_PARAM
+#define HOST	      NVME_CONNECT_INVALID_HOST
+#define BYTES(bytes)  bytes, sizeof(bytes) - 1
+#define TEXT(text)    text, sizeof(text)
+
+static void expect_connect(const struct damage *row, uint16_t cntlid)
 {
+	bool names_field = row->status == PARAM || row->status == HOST;
 	struct raw_connect c;
 	struct raw_queue q;
 	struct nvme_cqe cqe;
+	char *field = (char *)&c + row->at;
 
-	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
-	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
-	spoil(&c);
-	assert_int_equal(raw_connect(&q, &c, &cqe), status);
-	assert_int_equal(get_le32(cqe.dw0), result);
+	assert_int_equal(raw_open(&q, d.port, row->qid, 32), 0);
+	raw_connect_init(&c, &q, row->qid, 31, cntlid);
+	memset(field, row->fill, row->n_filled);
+	memcpy(field, row->bytes, row->n_bytes);
+	assert_int_equal(raw_connect(&q, &c, &cqe), row->status | NVME_DNR);
+	assert_int_equal(get_le32(cqe.dw0), names_field ? row->result : 0);
 	assert_int_equal(get_le32(cqe.dw1), 0);
 	raw_close(&q);
-	daemon_wait_empty(&d); /* frees the place of a connection before Connect */
+	if (!row->qid)
+		daemon_wait_empty(&d); /* frees the place of a connection before Connect */
 }
 
-static void bad_recfmt(struct raw_connect *c)
+static void expect_connects(const struct damage *rows, uint16_t cntlid)
 {
-	c->cmd.recfmt = put_le16(1);
-}
-static void bad_qid(struct raw_connect *c)
-{
-	c->cmd.qid = put_le16(1);
-}
-static void sqsize_0(struct raw_connect *c)
-{
-	c->cmd.sqsize = put_le16(0);
-}
-static void sqsize_32(struct raw_connect *c)
-{
-	c->cmd.sqsize = put_le16(32);
-}
-static void short_data(struct raw_connect *c)
-{
-	c->cmd.sgl.keyed.length = put_le24(1023);
-}
-static void long_data(struct raw_connect *c)
-{
-	c->cmd.sgl.keyed.length = put_le24(1025);
-}
-static void no_data(struct raw_connect *c)
-{
-	c->cmd.sgl.keyed.length = put_le24(0);
-}
-static void static_controller(struct raw_connect *c)
-{
-	c->data.cntlid = put_le16(1);
-}
-static void unknown_subsystem(struct raw_connect *c)
-{
-	strcpy((char *)c->data.subnqn, "nqn.2026-01.org.example:unknown");
-}
-static void other_subsystem(struct raw_connect *c)
-{
-	strcpy((char *)c->data.subnqn, "nqn.2026-01.org.example:others");
-}
-static void endless_subnqn(struct raw_connect *c)
-{
-	memset(c->data.subnqn, 'n', sizeof(c->data.subnqn));
-}
-static void endless_hostnqn(struct raw_connect *c)
-{
-	memset(c->data.hostnqn, 'n', sizeof(c->data.hostnqn));
-}
-static void binary_hostnqn(struct raw_connect *c)
-{
-	memcpy(c->data.hostnqn, "nqn.2026-01.\x1b[2J", 16);
-}
-static void unknown_host(struct raw_connect *c)
-{
-	strcpy((char *)c->data.hostnqn, "nqn.2026-01.org.example:stranger");
-}
-/* Equal up to the end of the configured name, and longer. */
-static void longer_host(struct raw_connect *c)
-{
-	strcat((char *)c->data.hostnqn, "x");
+	for (; rows->status; rows++)
+		expect_connect(rows, cntlid);
 }
 
-/* 223 bytes are a name, 224 are none. */
-static void subnqn_of(struct raw_connect *c, size_t n)
-{
-	memset(c->data.subnqn, 'x', n);
-	memcpy(c->data.subnqn, "nqn.2026-01.org:", 16);
-	c->data.subnqn[n] = 0;
-}
-static void longest_subnqn(struct raw_connect *c)
-{
-	subnqn_of(c, 223);
-}
-static void too_long_subnqn(struct raw_connect *c)
-{
-	subnqn_of(c, 224);
-}
-static void empty_hostnqn(struct raw_connect *c)
-{
-	memset(c->data.hostnqn, 0, sizeof(c->data.hostnqn));
-}
-static void no_nqn(struct raw_connect *c)
-{
-	memcpy(c->data.hostnqn, "iqn", 3);
-}
-/* The allowed host's NQN, except for one letter's case. */
-static void other_case(struct raw_connect *c)
-{
-	c->data.hostnqn[sizeof(RAW_HOSTNQN) - 2] ^= 0x20;
-}
-static void two_lines(struct raw_connect *c)
-{
-	strcpy((char *)c->data.hostnqn, "nqn.2026-01.org:a\nrblkd: forged");
-}
-static void high_bytes(struct raw_connect *c)
-{
-	strcpy((char *)c->data.subnqn, "nqn.2026-01.org:\xff\xfe\xc3\x28");
-}
+/* 223 bytes are a name, 224 are none. The allowed host's NQN, except for one letter's case. */
+static const struct damage names[] = {
+	{DATA(subnqn), PARAM, BYTES("nqn.2026-01.org:"), 223, 'x'},
+	{DATA(subnqn), PARAM, BYTES("nqn.2026-01.org:"), 224, 'x'},
+	{DATA(hostnqn), HOST, BYTES(""), NVMF_NQN_FIELD, 0},
+	{DATA(hostnqn), HOST, BYTES("iqn")},
+	{DATA(hostnqn), HOST, BYTES("nqn.2014-08.org.nvmexpress:uuid:6F")},
+	{DATA(hostnqn), PARAM, TEXT("nqn.2026-01.org:a\nrblkd: forged")},
+	{DATA(hostnqn), PARAM, BYTES("nqn.2026-01.\x1b[2J")},
+	{DATA(subnqn), PARAM, TEXT("nqn.2026-01.org:\xff\xfe\xc3\x28")},
+	{0},
+};
 
 /* NQNs are compared whole, and the log quotes characters that are no letters of an NQN. */
 static void r10_names(void **state)
 {
-	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
-	const enum nvme_status host = NVME_CONNECT_INVALID_HOST | NVME_DNR;
 	static const char *const never[] = {"\nrblkd: forged", "\xff\xfe", "\x1b[2J",
 					    "nqn.2026-01.org:a\n"};
 
-	expect_connect(longest_subnqn, invalid, DATA_AT(subnqn));
-	expect_connect(too_long_subnqn, invalid, DATA_AT(subnqn));
-	expect_connect(empty_hostnqn, host, DATA_AT(hostnqn));
-	expect_connect(no_nqn, host, DATA_AT(hostnqn));
-	expect_connect(other_case, host, DATA_AT(hostnqn));
-	expect_connect(two_lines, invalid, DATA_AT(hostnqn));
-	expect_connect(binary_hostnqn, invalid, DATA_AT(hostnqn));
-	expect_connect(high_bytes, invalid, DATA_AT(subnqn));
+	expect_connects(names, NVMF_CNTLID_DYNAMIC);
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
 		if (daemon_has_logged(&d, never[i]))
 			fail_msg("its log has name %u", (unsigned)i);
@@ -381,7 +250,7 @@ static void hosts_without_a_name_may_discover(void **state)
 
 	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
 	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
-	empty_hostnqn(&c);
+	memset(c.data.hostnqn, 0, sizeof(c.data.hostnqn));
 	memset(c.data.subnqn, 0, sizeof(c.data.subnqn));
 	strcpy((char *)c.data.subnqn, NVMF_DISCOVERY_NQN);
 	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
@@ -389,88 +258,75 @@ static void hosts_without_a_name_may_discover(void **state)
 	daemon_wait_logged(&d, "host without a name");
 }
 
+#define UNKNOWN_SUBSYSTEM DATA(subnqn), PARAM, TEXT("nqn.2026-01.org.example:unknown")
+#define UNKNOWN_HOST	  DATA(hostnqn), HOST, TEXT("nqn.2026-01.org.example:stranger")
+
 /* Runs first: its log lines are rate limited. */
 static void says_why_it_refuses(void **state)
 {
-	expect_connect(unknown_subsystem, NVME_CONNECT_INVALID_PARAM | NVME_DNR, DATA_AT(subnqn));
-	expect_connect(unknown_host, NVME_CONNECT_INVALID_HOST | NVME_DNR, DATA_AT(hostnqn));
+	static const struct damage unknown[] = {{UNKNOWN_SUBSYSTEM}, {UNKNOWN_HOST}, {0}};
+
+	expect_connects(unknown, NVMF_CNTLID_DYNAMIC);
 	daemon_wait_logged(&d, "there is no such subsystem");
 	daemon_wait_logged(&d, "add it to allow_hosts");
 }
 
 static void bad_connects_of_admin_queues(void **state)
 {
-	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
-	const enum nvme_status length = NVME_SGL_LENGTH_INVALID | NVME_DNR;
-	const enum nvme_status host = NVME_CONNECT_INVALID_HOST | NVME_DNR;
+	static const struct damage rows[] = {
+		{CMD(recfmt), NVME_CONNECT_FORMAT, BYTES("\1\0")},
+		{CMD(qid), PARAM, BYTES("\1\0")},
+		{CMD(sqsize), PARAM, BYTES("\0\0")},
+		{CMD(sqsize), PARAM, BYTES("\40\0")},
+		{CMD(sgl.keyed.length), NVME_SGL_LENGTH_INVALID, BYTES("\377\3\0")},
+		{CMD(sgl.keyed.length), NVME_SGL_LENGTH_INVALID, BYTES("\1\4\0")},
+		{CMD(sgl.keyed.length), NVME_SGL_LENGTH_INVALID, BYTES("\0\0\0")},
+		{DATA(cntlid), PARAM, BYTES("\1\0")},
+		{UNKNOWN_SUBSYSTEM},
+		{DATA(subnqn), PARAM, BYTES(""), NVMF_NQN_FIELD, 'n'},
+		{DATA(hostnqn), PARAM, BYTES(""), NVMF_NQN_FIELD, 'n'},
+		{DATA(hostnqn), PARAM, BYTES("nqn.2026-01.\x1b[2J")},
+		{UNKNOWN_HOST},
+		/* Equal up to the end of the configured name, and longer. */
+		{DATA(hostnqn), HOST, TEXT(RAW_HOSTNQN "x")},
+		/* The other subsystem does not have the host. */
+		{offsetof(struct raw_connect, data.subnqn), RESULT(hostnqn), HOST,
+		 TEXT("nqn.2026-01.org.example:others")},
+		{0},
+	};
 
-	expect_connect(bad_recfmt, NVME_CONNECT_FORMAT | NVME_DNR, 0);
-	expect_connect(bad_qid, invalid, CMD_AT(qid));
-	expect_connect(sqsize_0, invalid, CMD_AT(sqsize));
-	expect_connect(sqsize_32, invalid, CMD_AT(sqsize));
-	expect_connect(short_data, length, 0);
-	expect_connect(long_data, length, 0);
-	expect_connect(no_data, length, 0);
-	expect_connect(static_controller, invalid, DATA_AT(cntlid));
-	expect_connect(unknown_subsystem, invalid, DATA_AT(subnqn));
-	expect_connect(endless_subnqn, invalid, DATA_AT(subnqn));
-	expect_connect(endless_hostnqn, invalid, DATA_AT(hostnqn));
-	expect_connect(binary_hostnqn, invalid, DATA_AT(hostnqn));
-	expect_connect(unknown_host, host, DATA_AT(hostnqn));
-	expect_connect(longer_host, host, DATA_AT(hostnqn));
-	expect_connect(other_subsystem, host, DATA_AT(hostnqn));
-}
-
-/* An I/O queue's Connect with one damaged field. */
-static void expect_io_connect(uint16_t cntlid, uint16_t qid, void (*spoil)(struct raw_connect *c),
-			      enum nvme_status status, uint32_t result)
-{
-	struct raw_connect c;
-	struct raw_queue q;
-	struct nvme_cqe cqe;
-
-	assert_int_equal(raw_open(&q, d.port, qid, 32), 0);
-	raw_connect_init(&c, &q, qid, 31, cntlid);
-	if (spoil)
-		spoil(&c);
-	assert_int_equal(raw_connect(&q, &c, &cqe), status);
-	assert_int_equal(get_le32(cqe.dw0), result);
-	raw_close(&q);
-}
-
-static void other_hostid(struct raw_connect *c)
-{
-	c->data.hostid[0] ^= 1;
+	expect_connects(rows, NVMF_CNTLID_DYNAMIC);
 }
 
 static void bad_connects_of_io_queues(void **state)
 {
-	const enum nvme_status invalid = NVME_CONNECT_INVALID_PARAM | NVME_DNR;
+	static const struct damage rows[] = {
+		{DATA(cntlid), PARAM, BYTES("\0\0"), .qid = 2},
+		{DATA(cntlid), PARAM, BYTES("\377\377"), .qid = 2},
+		{DATA(hostid), PARAM, BYTES("s"), .qid = 2},
+		{CMD(qid), NVME_COMMAND_SEQUENCE, BYTES(""), .qid = 1},
+		{CMD(qid), PARAM, BYTES(""), .qid = 65},
+		{CMD(qid), PARAM, BYTES(""), .qid = 65535},
+		{0},
+	};
+	static const struct damage other = {DATA(cntlid), PARAM, BYTES(""), .qid = 2};
 	struct raw_host h;
 
 	raw_host_open(&h, d.port);
-	expect_io_connect((uint16_t)(h.cntlid + 1), 2, NULL, invalid, DATA_AT(cntlid));
-	expect_io_connect(0, 2, NULL, invalid, DATA_AT(cntlid));
-	expect_io_connect(NVMF_CNTLID_DYNAMIC, 2, NULL, invalid, DATA_AT(cntlid));
-	expect_io_connect(h.cntlid, 2, other_hostid, invalid, DATA_AT(hostid));
-	expect_io_connect(h.cntlid, 1, NULL, NVME_COMMAND_SEQUENCE | NVME_DNR, 0);
-	expect_io_connect(h.cntlid, 65, NULL, invalid, CMD_AT(qid));
-	expect_io_connect(h.cntlid, 65535, NULL, invalid, CMD_AT(qid));
+	expect_connect(&other, (uint16_t)(h.cntlid + 1));
+	expect_connects(rows, h.cntlid);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
 	raw_host_close(&h);
 }
 
 static void io_queue_before_enable(void **state)
 {
-	struct raw_connect c;
+	static const struct damage none = {CMD(qid), PARAM, BYTES(""), .qid = 1};
 	struct raw_queue q;
 	struct nvme_cqe cqe;
 
-	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
-	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
-	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
-	expect_io_connect((uint16_t)get_le32(cqe.dw0), 1, NULL,
-			  NVME_CONNECT_INVALID_PARAM | NVME_DNR, CMD_AT(qid));
+	assert_int_equal(connect_admin(&q, d.port, &cqe), NVME_OK);
+	expect_connect(&none, (uint16_t)get_le32(cqe.dw0));
 	raw_close(&q);
 }
 
@@ -499,15 +355,17 @@ static void commands_in_the_wrong_order(void **state)
 	struct nvme_sqe sqe;
 	struct nvme_cqe cqe;
 
-	assert_int_equal(raw_open(&q, d.port, 0, 32), 0);
-	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
-	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_OK);
+	assert_int_equal(connect_admin(&q, d.port, &cqe), NVME_OK);
 	sqe = raw_sqe(&q, NVME_ADMIN_KEEP_ALIVE, 0); /* before CC.EN */
 	assert_int_equal(raw_run(&q, &sqe, NULL, 0, &cqe), NVME_COMMAND_SEQUENCE | NVME_DNR);
 	raw_connect_init(&c, &q, 0, 31, NVMF_CNTLID_DYNAMIC);
 	assert_int_equal(raw_connect(&q, &c, &cqe), NVME_COMMAND_SEQUENCE | NVME_DNR);
 	raw_close(&q);
 }
+
+#define CASE(name, run, ...) ((struct CMUnitTest){#name, run, NULL, next_good_host, __VA_ARGS__})
+#define CROWD(...)	     (&(struct crowd){__VA_ARGS__})
+#define BURST(...)	     (&(struct burst){__VA_ARGS__})
 
 int main(void)
 {
@@ -517,13 +375,26 @@ int main(void)
 		cmocka_unit_test_teardown(r1_short_requests, next_good_host),
 		cmocka_unit_test_teardown(r10_names, next_good_host),
 		cmocka_unit_test_teardown(hosts_without_a_name_may_discover, next_good_host),
-		cmocka_unit_test(r8_too_many_in_all),
-		cmocka_unit_test_teardown(r8_too_many_pending, next_good_host),
-		cmocka_unit_test_teardown(r8_too_many_of_one_host, next_good_host),
-		cmocka_unit_test(r8_too_many_associations),
-		cmocka_unit_test(r8_too_many_connects_in_a_short_time),
-		cmocka_unit_test(r8_one_address_connects_too_often),
-		cmocka_unit_test(r8_one_address_keeps_silent),
+		/* The rate limit is separate: half of so few is a burst that four may exceed. */
+		CASE(r8_too_many_in_all, crowd,
+		     CROWD(", connections: 4, connect_rate_per_host: 10000", 5, 4,
+			   NVME_CONNECT_BUSY, .is_refused = true)),
+		CASE(r8_too_many_pending, crowd, CROWD(NULL, 9, 8, .are_dropped = true)),
+		CASE(r8_too_many_of_one_host, crowd, CROWD(NULL, 17, 16, NVME_CONNECT_BUSY)),
+		CASE(r8_too_many_associations, crowd,
+		     CROWD(", controllers_per_host: 3", 4, 3, NVME_CONNECT_BUSY)),
+		/* A burst of limits.connections passes. */
+		CASE(r8_too_many_connects_in_a_short_time, burst,
+		     BURST(", connections: 10, connect_rate: 1, connect_rate_per_host: 1000000", 30,
+			   10, "raise limits.connect_rate")),
+		/* Half of the burst passes. */
+		CASE(r8_one_address_connects_too_often, burst,
+		     BURST(", connections: 40, connect_rate: 1000000, connect_rate_per_host: 1", 60,
+			   20, "raise limits.connect_rate_per_host", 10)),
+		/* Silent connections: other hosts still connect. */
+		CASE(r8_one_address_keeps_silent, crowd,
+		     CROWD(", pending_per_host: 3, connect_timeout: 300s", 4, 3,
+			   .hint = "raise limits.pending_per_host")),
 		cmocka_unit_test_teardown(bad_connects_of_admin_queues, next_good_host),
 		cmocka_unit_test_teardown(bad_connects_of_io_queues, next_good_host),
 		cmocka_unit_test_teardown(io_queue_before_enable, next_good_host),

@@ -23,16 +23,16 @@ static void preload_disk(void)
 	setenv("LD_PRELOAD", preload, 1);
 }
 
-int fencing_start(void **state)
-{
-	preload_disk();
-	return start(state);
-}
-
 int fencing_start_quick(void **state)
 {
 	preload_disk();
 	return start_limited("", "}\nfencing: {quiesce: 2s");
+}
+
+int fencing_be_patient(void **state)
+{
+	stop(state);
+	return start(state);
 }
 
 static void touch(const char *name)
@@ -92,6 +92,19 @@ void fencing_send_write(struct raw_queue *q, uint32_t nsid, unsigned number, cha
 	memset(capsule, value, sizeof(capsule));
 	memcpy(capsule, &sqe, sizeof(sqe));
 	raw_send(q, capsule, sizeof(capsule));
+}
+
+void fencing_write(struct raw_queue *q, uint32_t nsid, unsigned number, char value)
+{
+	fencing_send_write(q, nsid, number, value);
+	assert_true(raw_collect(q, 1, FENCING_PATIENCE_MS));
+}
+
+void fencing_hold_write(struct raw_queue *q, char value)
+{
+	fencing_hang_disk(true);
+	fencing_send_write(q, DAEMON_FILE, 0, value);
+	fencing_wait_held();
 }
 
 void fencing_must_read(struct raw_queue *q, uint32_t nsid, unsigned number, char value)

@@ -405,6 +405,16 @@ enum nvme_status raw_property_get(struct raw_queue *q, uint32_t offset, bool is_
 	return status;
 }
 
+void raw_wait_csts(struct raw_queue *q, uint32_t mask, uint32_t wanted)
+{
+	uint64_t csts = 0, deadline = clock_ns() + TIMEOUT_MS * NSEC_PER_MSEC;
+
+	do
+		assert_int_equal(raw_property_get(q, NVME_PROP_CSTS, false, &csts), NVME_OK);
+	while ((csts & mask) != wanted && clock_ns() < deadline);
+	assert_int_equal(csts & mask, wanted);
+}
+
 enum nvme_status raw_io(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
 			unsigned n_blocks, uint32_t n_bytes)
 {
@@ -421,11 +431,9 @@ enum nvme_status raw_io(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint
 
 /* ---- a whole host --------------------------------------------------------------------------- */
 
-enum {
-	HOSTID_LAST = 15,
-};
-
-static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn, unsigned number)
+/* change may be NULL. */
+static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn,
+		       void (*change)(struct raw_connect *c))
 {
 	struct raw_connect c;
 	struct nvme_cqe cqe;
@@ -436,7 +444,8 @@ static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn, un
 	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
 	memset(c.data.subnqn, 0, sizeof(c.data.subnqn));
 	strcpy((char *)c.data.subnqn, subnqn);
-	c.data.hostid[HOSTID_LAST] = (uint8_t)(c.data.hostid[HOSTID_LAST] + number);
+	if (change)
+		change(&c);
 	assert_int_equal(raw_connect(&h->admin, &c, &cqe), NVME_OK);
 	h->cntlid = (uint16_t)get_le32(cqe.dw0);
 	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
@@ -446,24 +455,40 @@ static void open_admin(struct raw_host *h, uint16_t port, const char *subnqn, un
 
 void raw_host_open_admin(struct raw_host *h, uint16_t port, const char *subnqn)
 {
-	open_admin(h, port, subnqn, 0);
+	open_admin(h, port, subnqn, NULL);
 }
 
-void raw_host_open_as(struct raw_host *h, uint16_t port, unsigned number)
+void raw_host_open_with(struct raw_host *h, uint16_t port, void (*change)(struct raw_connect *c))
 {
 	struct raw_connect c;
 	struct nvme_cqe cqe;
 
-	open_admin(h, port, RAW_SUBNQN, number);
+	open_admin(h, port, RAW_SUBNQN, change);
 	assert_int_equal(raw_open(&h->io, port, 1, 32), 0);
 	raw_connect_init(&c, &h->io, 1, 31, h->cntlid);
-	c.data.hostid[HOSTID_LAST] = (uint8_t)(c.data.hostid[HOSTID_LAST] + number);
+	if (change)
+		change(&c);
 	assert_int_equal(raw_connect(&h->io, &c, &cqe), NVME_OK);
+}
+
+static unsigned host_number;
+
+static void number_host(struct raw_connect *c)
+{
+	uint8_t *last = &c->data.hostid[sizeof(c->data.hostid) - 1];
+
+	*last = (uint8_t)(*last + host_number);
+}
+
+void raw_host_open_as(struct raw_host *h, uint16_t port, unsigned number)
+{
+	host_number = number;
+	raw_host_open_with(h, port, number_host);
 }
 
 void raw_host_open(struct raw_host *h, uint16_t port)
 {
-	raw_host_open_as(h, port, 0);
+	raw_host_open_with(h, port, NULL);
 }
 
 void raw_host_close(struct raw_host *h)

@@ -81,6 +81,8 @@ enum nvme_status raw_connect(struct raw_queue *q, struct raw_connect *c, struct 
 enum nvme_status raw_property_set(struct raw_queue *q, uint32_t offset, uint64_t value);
 enum nvme_status raw_property_get(struct raw_queue *q, uint32_t offset, bool is_8_bytes,
 				  uint64_t *ret_value);
+/* Waits until these bits of CSTS are as wanted. */
+void raw_wait_csts(struct raw_queue *q, uint32_t mask, uint32_t wanted);
 /* Reads or writes blocks through q->data at 0. */
 enum nvme_status raw_io(struct raw_queue *q, uint8_t opcode, uint32_t nsid, uint64_t slba,
 			unsigned n_blocks, uint32_t n_bytes);
@@ -94,6 +96,8 @@ void raw_host_open(struct raw_host *h, uint16_t port);
 void raw_host_open_admin(struct raw_host *h, uint16_t port, const char *subnqn);
 /* The same for another host of the subsystem, with a host identifier of its own. */
 void raw_host_open_as(struct raw_host *h, uint16_t port, unsigned number);
+/* The same with both Connects changed. */
+void raw_host_open_with(struct raw_host *h, uint16_t port, void (*change)(struct raw_connect *c));
 void raw_host_close(struct raw_host *h);
 
 #define RAW_SUBNQN  "nqn.2026-01.org.example:raw"

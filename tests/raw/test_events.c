@@ -188,22 +188,12 @@ static void expect_reset(const struct log *log, unsigned i, unsigned cntlid, uin
 
 /* ---- a controller that is reset ------------------------------------------------------------- */
 
-static void await_ready(struct raw_queue *admin, bool is_ready)
-{
-	uint64_t csts, deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
-
-	do {
-		assert_true(clock_ns() < deadline);
-		assert_int_equal(raw_property_get(admin, NVME_PROP_CSTS, false, &csts), NVME_OK);
-	} while ((csts & NVME_CSTS_RDY) != is_ready);
-}
-
 static void reset(struct raw_queue *admin)
 {
 	assert_int_equal(raw_property_set(admin, NVME_PROP_CC, CC_ENABLED - 1), NVME_OK);
-	await_ready(admin, false);
+	raw_wait_csts(admin, NVME_CSTS_RDY, 0);
 	assert_int_equal(raw_property_set(admin, NVME_PROP_CC, CC_ENABLED), NVME_OK);
-	await_ready(admin, true);
+	raw_wait_csts(admin, NVME_CSTS_RDY, NVME_CSTS_RDY);
 }
 
 static void open_admin(struct raw_host *h)

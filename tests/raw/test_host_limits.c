@@ -47,24 +47,10 @@ static int start_with_limits(void **state)
 }
 
 /* A host with another NQN, on one I/O queue. */
-static void open_other(struct raw_host *h)
+static void other_host(struct raw_connect *c)
 {
-	struct raw_connect c;
-	struct nvme_cqe cqe;
-
-	*h = (struct raw_host){0};
-	assert_int_equal(raw_open(&h->admin, d.port, 0, NVMF_ADMIN_SQ_ENTRIES), 0);
-	raw_connect_init(&c, &h->admin, 0, NVMF_ADMIN_SQ_ENTRIES - 1, NVMF_CNTLID_DYNAMIC);
-	strcpy((char *)c.data.hostnqn, OTHER_HOSTNQN);
-	c.data.hostid[0] ^= 0xff;
-	assert_int_equal(raw_connect(&h->admin, &c, &cqe), NVME_OK);
-	h->cntlid = (uint16_t)get_le32(cqe.dw0);
-	assert_int_equal(raw_property_set(&h->admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
-	assert_int_equal(raw_open(&h->io, d.port, 1, 32), 0);
-	raw_connect_init(&c, &h->io, 1, 31, h->cntlid);
-	strcpy((char *)c.data.hostnqn, OTHER_HOSTNQN);
-	c.data.hostid[0] ^= 0xff;
-	assert_int_equal(raw_connect(&h->io, &c, &cqe), NVME_OK);
+	strcpy((char *)c->data.hostnqn, OTHER_HOSTNQN);
+	c->data.hostid[0] ^= 0xff;
 }
 
 static void send_read(struct raw_queue *q, uint32_t n_bytes)
@@ -100,7 +86,7 @@ static void a_greedy_host_is_held(void **state)
 		&d,
 		"host " RAW_HOSTNQN
 		": its transfers wait for one another, at 2097152 bytes: raise limits.bytes_per_host");
-	open_other(&good);
+	raw_host_open_with(&good, d.port, other_host);
 	for (unsigned i = 0; i < 10; i++) {
 		for (unsigned k = 0; k < GOOD_READS; k++)
 			send_read(&good.io, GOOD_BYTES);
@@ -165,7 +151,7 @@ static void too_many_queues_are_refused(void **state)
 	assert_int_equal(connect_io(&hosts[3], &hosts[3].io), NVME_CONNECT_BUSY);
 	raw_close(&hosts[3].io);
 	daemon_wait_logged(&d, "too many I/O queues: raise limits.io_queues_per_host");
-	open_other(&good);
+	raw_host_open_with(&good, d.port, other_host);
 	assert_int_equal(raw_io(&good.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
 	edit("s/io_queues_per_host: 3/io_queues_per_host: 4/");
 	assert_int_equal(connect_io(&hosts[3], &hosts[3].io), NVME_OK);

@@ -101,16 +101,6 @@ static void shows_its_registers(void **state)
 	daemon_wait_empty(&d);
 }
 
-static void wait_csts(struct raw_queue *q, uint32_t mask, uint32_t wanted)
-{
-	uint64_t csts = 0, deadline = clock_ns() + 60 * NSEC_PER_SEC;
-
-	do
-		assert_int_equal(raw_property_get(q, NVME_PROP_CSTS, false, &csts), NVME_OK);
-	while ((csts & mask) != wanted && clock_ns() < deadline);
-	assert_int_equal(csts & mask, wanted);
-}
-
 static void shuts_down_with_a_flush(void **state)
 {
 	struct raw_host h;
@@ -119,7 +109,7 @@ static void shuts_down_with_a_flush(void **state)
 	assert_int_equal(
 		raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE | NVME_CC_SHN_NORMAL),
 		NVME_OK);
-	wait_csts(&h.admin, 3u << 2, NVME_CSTS_SHST_COMPLETE);
+	raw_wait_csts(&h.admin, 3u << 2, NVME_CSTS_SHST_COMPLETE);
 	assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512),
 			 NVME_COMMAND_SEQUENCE | NVME_DNR);
 	raw_host_close(&h);
@@ -132,11 +122,11 @@ static void disabling_drops_the_io_queues(void **state)
 
 	raw_host_open(&h, d.port);
 	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, 0x00460000), NVME_OK);
-	wait_csts(&h.admin, NVME_CSTS_RDY, 0);
+	raw_wait_csts(&h.admin, NVME_CSTS_RDY, 0);
 	assert_true(raw_is_dropped(&h.io));
 	assert_int_equal(daemon_n_connections(&d), 1);
 	assert_int_equal(raw_property_set(&h.admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
-	wait_csts(&h.admin, NVME_CSTS_RDY, NVME_CSTS_RDY);
+	raw_wait_csts(&h.admin, NVME_CSTS_RDY, NVME_CSTS_RDY);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
 }

@@ -155,8 +155,16 @@ fabric() {
 }
 
 # resources: how many QPs, MRs, PDs and CM ids exist; equal before and after means that nothing leaked. CQs are left
-# out: the kernel keeps those of its own drivers in a pool for as long as the device exists.
-resources() { rdma resource show | sed 's/ cq [0-9]*//;s/ ctx [0-9]*//;s/ srq [0-9]*//'; }
+# out: the kernel keeps those of its own drivers in a pool for as long as the device exists. Which number a device has
+# is no resource.
+resources() { rdma resource show | sed 's/^[0-9]*: //;s/ cq [0-9]*//;s/ ctx [0-9]*//;s/ srq [0-9]*//'; }
+
+# left_nothing BASE: the resources are again as they were
+left_nothing() {
+    local base=$1
+    wait_for 10 eval '[ "$(resources)" = "$base" ]'
+    is "no RDMA resource is left" "$(resources)" "$base"
+}
 
 # --- the kernel's target -------------------------------------------------------------------------------------------
 

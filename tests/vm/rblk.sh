@@ -1,5 +1,7 @@
 # shellcheck shell=bash
-# Our own programs inside a machine: configuration, start, stop. Used beside lib.sh.
+# Our own programs inside a machine: configuration, start, stop. A script that starts with `. tests/vm/rblk.sh` has
+# lib.sh, too.
+. tests/vm/lib.sh
 
 conf=/run/rblk/target.yaml
 
@@ -25,6 +27,31 @@ rblkd_start() {
     # rblkd listens before it has registered its memory, and the counts from here on must not grow by that registration
     { rblkd_listens && wait_for 20 is_ready_after "$before"; } || { tail -n 30 /run/rblkd.log; return 1; }
 }
+
+# one_subsystem NQN NAMESPACE...: a configuration with one portal, and one subsystem that any host may use. Namespace i
+# is the i-th one: "file: /srv/a.img".
+one_subsystem() {
+    local n=0 namespace
+    cat <<END
+version: 1
+portals:
+  - {name: a, address: $TARGET, port: $PORT}
+subsystems:
+  - nqn: $1
+    portals: [a]
+    allow_any_host: true
+    namespaces:
+END
+    for namespace in "${@:2}"; do n=$((n + 1)); echo "      - {nsid: $n, $namespace}"; done
+}
+
+# rblkd_serves NQN NAMESPACE...: with this configuration; the script ends where it does not. Sets `base`, the resources
+# before.
+rblkd_serves() {
+    base=$(resources)
+    must "rblkd listens" rblkd_start < <(one_subsystem "$@")
+}
+
 times_ready() { grep -c 'ready, portals [0-9]' /run/rblkd.log; }
 is_ready_after() { [ "$(times_ready)" -gt "$1" ]; }
 
@@ -75,8 +102,7 @@ rblkd_alive() { [ -e "/proc/$rblkd/exe" ]; }
 rblkd_done() {
     local base=$1
     check "rblkd stops when asked" rblkd_stop
-    wait_for 10 test "$(resources)" = "$base"
-    is "no RDMA resource is left" "$(resources)" "$base"
+    left_nothing "$base"
     if grep -E 'ERROR: (Address|Leak|Undefined)Sanitizer|runtime error:|WARNING: ThreadSanitizer' /run/rblkd.log >/run/said; then
         not_ok "no sanitizer complains"
     fi
@@ -128,11 +154,14 @@ rblk_serve_stop() {
     wait "$pid"
 }
 
+nbd_up() { modprobe -q nbd nbds_max=0 || skip_all "no module nbd"; }
+nbd_attached() { grep -o '/dev/nbd[0-9]*' /run/attached | head -1; }
+
 # nbd_attach NQN NAME [OPTION...]: prints the device
 nbd_attach() {
     local nqn=$1 name=$2; shift 2
     rblk attach "$nqn@$TARGET:$PORT" --ns 1 --name "$name" "$@" >/run/attached 2>&1 || { cat /run/attached; return 1; }
-    grep -o '/dev/nbd[0-9]*' /run/attached | head -1
+    nbd_attached
 }
 
 # windows_work NQN: with --memory-windows the target invalidates the key of every command; on a device without windows

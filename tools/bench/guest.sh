@@ -2,7 +2,6 @@
 # The guest's side of `tools/bench/run vm` (vm.py): sets up every contender, then runs the commands that
 # arrive, a line each, and puts what they print where the other side finds it. The namespaces are as large, and what the
 # kernel's target serves first costs least: a null_blk without memory, whose reads move nothing.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 name=nqn.2026-01.org.example
 nvmet_port=4420 rblkd_port=4430

@@ -1,13 +1,11 @@
 # vm: on=6.12/siw also=6.1/rxe needs=rblkd,rblk cpus=1
 # Target and host of our own lose the RDMA device that they share, under load, and later while the host has nothing but
 # attempts to connect: each time `rdma link delete` returns, both live, and I/O goes on when the device is back.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:both
 socket=/run/both.sock
 need fio
 
-resources_here() { resources | sed 's/^[0-9]*: //'; }
 delete_link() {
     rm -f /run/deleted
     (rdma link delete "${FABRIC}0"; touch /run/deleted) &
@@ -21,18 +19,7 @@ delete_link() {
 fabric
 host_identity
 disk=$(ram_disk 32)
-base=$(resources_here)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, device: $disk}
-END
+rblkd_serves $nqn "device: $disk"
 must "rblk serve" rblk_serve "$nqn@$TARGET:$PORT" --reconnect-delay 2s --ctrl-loss-tmo 200s $socket
 (
     fio --name=v --ioengine=nbd --uri="nbd+unix:///?socket=$socket" --rw=randwrite --bs=4k --iodepth=8 --size=6m \
@@ -65,7 +52,5 @@ check "rdma link delete while no host is connected" delete_link
 fabric
 check "  rblkd listens again" rblkd_listens
 like "  rblk discover" "$(rblk discover "$TARGET:$PORT" 2>&1)" $nqn
-check "rblkd stops" rblkd_stop
-is "no RDMA resource is left" "$(resources_here)" "$base"
-[ $failed = 0 ] || { note "rblkd's log:"; tail -n 40 /run/rblkd.log | sed 's/^/#   /'; }
+rblkd_done "$base"
 done_testing

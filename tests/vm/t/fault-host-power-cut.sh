@@ -1,7 +1,6 @@
 # vm: two=yes on=6.12/siw also=6.1/rxe needs=rblkd cpus=1
 # The host's machine loses power under load (F2): within its keep-alive time and 5 s rblkd has given back every
 # resource of it, and serves on.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:cut
 kato=5
@@ -19,18 +18,7 @@ if [ "$ROLE" = host ]; then
 fi
 
 disks 32 32
-base=$(resources)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-END
+rblkd_serves $nqn "file: $file"
 # the file system's own QP and the listener are all that may be left
 qps() { resources | sed 's/.* qp //;s/ .*//'; }
 idle=$(qps) listening=$(resources)

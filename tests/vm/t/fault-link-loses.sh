@@ -1,25 +1,13 @@
 # vm: two=yes on=6.1/rxe also=6.12/siw needs=rblkd cpus=1
 # Two machines and a cable that loses 5 % of the packets for 20 s and then all of them for 12 s (F3): the kernel's host
 # comes back to rblkd by itself, fio sees neither an error nor a wrong byte, and nothing is left behind in the target.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:loss
 
 fabric
 if [ "$ROLE" = target ]; then
     disks 32 32
-    base=$(resources)
-    must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-END
+    rblkd_serves $nqn "file: $file"
     idle=$(resources)
     reached listening
     await gone 200

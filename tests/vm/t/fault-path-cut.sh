@@ -1,7 +1,6 @@
 # vm: two=yes on=6.12/rxe also=6.1/rxe,6.1/siw needs=rblk,rblkd cpus=1
 # Two machines, two portals: the packets to one of them are lost, then those to the other. The kernel's host with native
 # multipath, and rblk with two paths, go on by the path that is left; fio sees neither an error nor a wrong byte.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:cut
 other=10.77.0.3
@@ -59,7 +58,7 @@ each_is_cut() {
 
 nvme_up
 need_modules sch_ingress cls_u32 act_gact
-modprobe -q nbd nbds_max=0 || skip_all "no module nbd"
+nbd_up
 host_identity
 await listening
 

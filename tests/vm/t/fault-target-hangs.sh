@@ -1,25 +1,13 @@
 # vm: on=6.12/siw also=6.1/rxe needs=rblkd cpus=1
 # rblkd is stopped for 30 s while its connections stay up (F4): the host's keep-alive notices, not the fabric; the host
 # comes back by itself, fio sees neither an error nor a wrong byte.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:hang
 
 fabric
 nvme_up
 disks 32 32
-base=$(resources)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-END
+rblkd_serves $nqn "file: $file"
 must "nvme connect" nvme_connect $nqn --reconnect-delay 2 --keep-alive-tmo 5 --ctrl-loss-tmo 300
 ctrl=$(nvme_ctrl $nqn)
 fio_begin "$(nvme_disk "$ctrl")" 4k 8 40

@@ -2,7 +2,6 @@
 # What a host was told is durable is durable (F21): dm-log-writes under rblkd sees each flush and FUA that the kernel's
 # host and a volume at /dev/nbdN send, and the disk as a power cut at that moment would have left it holds every file
 # that was synced.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:flush
 
@@ -15,18 +14,7 @@ under=$(ram_disk 256) log=$(ram_disk 1024)
 check "dm-log-writes" dmsetup create logged --table "0 $((256 << 11)) log-writes $under $log" --noudevsync
 device=/dev/mapper/logged
 [ -b $device ] || dmsetup mknodes logged
-base=$(resources)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, device: $device}
-END
+rblkd_serves $nqn "device: $device"
 must "nvme connect" nvme_connect $nqn
 disk=$(nvme_disk "$(nvme_ctrl $nqn)")
 is "the host knows of a volatile write cache" "$(<"/sys/block/${disk##*/}/queue/write_cache")" "write back"
@@ -53,9 +41,9 @@ flushes_reach() {
     note "$c"
 }
 flushes_reach "the kernel's host" "$disk"
-modprobe -q nbd nbds_max=0 || skip_all "no module nbd"
+nbd_up
 must "rblk attach" nbd_attach $nqn logged
-flushes_reach /dev/nbd "$(grep -o '/dev/nbd[0-9]*' /run/attached | head -1)"
+flushes_reach /dev/nbd "$(nbd_attached)"
 check "rblk detach" rblk detach logged
 
 sums() { (cd "$1" && find liba* -type f -exec sha256sum {} +) | sort; }

@@ -1,6 +1,5 @@
 # vm: on=6.12/rxe also=6.12/siw needs=rblkd,rblk cpus=1
 # DH-HMAC-CHAP with the kernel on the other side: its host at rblkd, and rblk at its target. Debian's 6.1 has neither.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:closed kernel_nqn=nqn.2024-01.test:kernel
 need nvme fio nbdinfo nbdcopy qemu-io
@@ -123,7 +122,6 @@ check_fails "a wrong target is refused" "authentication failed: the target's res
 rm $nvmet/subsystems/$kernel_nqn/allowed_hosts/*
 for d in $nvmet/ports/*/subsystems/*; do rm "$d"; done
 rmdir $nvmet/ports/1 $nvmet/subsystems/$kernel_nqn/namespaces/1 $nvmet/subsystems/$kernel_nqn $nvmet/hosts/*
-wait_for 10 test "$(resources)" = "$base"
-is "no RDMA resource is left" "$(resources)" "$base"
+left_nothing "$base"
 rblk_tell
 done_testing

@@ -1,7 +1,6 @@
 # vm: on=6.1/rxe,6.12/siw also=6.12/rxe,6.1/siw needs=rblkd,rblk
 # The kernel's host and nvme-cli against rblkd: discovery, connect with many and few queues, everything that they ask a
 # controller for, two hosts at once, and refusals with the right status.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:one closed=nqn.2024-01.test:closed
 friend=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000aa

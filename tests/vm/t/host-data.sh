@@ -2,27 +2,13 @@
 # The kernel's host on rblkd's namespaces of every kind (file, device of 4 KiB blocks, RAM): what is written is read
 # back, at every block size and depth, through file systems, and after discard and write zeroes; and it lies in the
 # backing store where it belongs.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:data
 
 fabric
 nvme_up
 disks 384 384
-base=$(resources)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-      - {nsid: 2, device: $device, block_size: 4096}
-      - {nsid: 3, ram: 64MiB}
-END
+rblkd_serves $nqn "file: $file" "device: $device, block_size: 4096" "ram: 64MiB"
 must "nvme connect" nvme_connect $nqn
 ctrl=$(nvme_ctrl $nqn)
 wait_for 10 nvme_disk "$ctrl" 2 && wait_for 10 nvme_disk "$ctrl" 3

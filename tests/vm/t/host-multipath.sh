@@ -2,7 +2,6 @@
 # A kernel host with native multipath, and two rblkd that share a file: it makes one disk of them with two paths, follows
 # the ANA states that are set while fio writes and verifies, and lives on when one rblkd is killed, or stopped for longer
 # than an association lives.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:paths
 first=$PORT second=$((PORT + 1))

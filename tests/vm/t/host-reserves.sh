@@ -2,7 +2,6 @@
 # Two hosts share a namespace: reservations by nvme-cli and by the block layer's own calls, with what each type forbids
 # the other host, preempted, cleared and kept over a restart; write protection; Compare, Verify, Write Uncorrectable and
 # Copy from a kernel host.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:shared
 friend=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000aa
@@ -15,18 +14,7 @@ nvme_up
 disks 32 32
 base=$(resources)
 mkdir -p /run/state
-must "rblkd listens" rblkd_start <<END
-version: 1
-state_directory: /run/state
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-END
+must "rblkd listens" rblkd_start < <(one_subsystem $nqn "file: $file"; echo "state_directory: /run/state")
 # disk CTRL: its own, for here each controller has one
 disk() { ls -d "/sys/class/nvme/$1/$1"n* | sed 's|.*/|/dev/|'; }
 must "one host" nvme_connect $nqn --nr-io-queues=2 --reconnect-delay 2

@@ -1,7 +1,6 @@
 # vm: on=6.1/rxe needs=rblkd,rblkctl cpus=1
 # The configuration changes under a kernel host: namespaces come and go and grow as it watches, a portal is drained and
 # comes back, a withdrawn host is let go of; the disk that stays is written and verified throughout.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:change
 

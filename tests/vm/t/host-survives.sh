@@ -1,29 +1,13 @@
 # vm: on=6.1/siw,6.12/rxe also=6.1/rxe,6.12/siw needs=rblkd,rblkctl
 # What happens to a connected kernel host in the life of a controller: growth, reset, a restart of rblkd planned and by
 # kill -9, disconnect, all under fio with verify.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:life
 
 fabric
 nvme_up
 disks 128 128
-base=$(resources)
-config() {
-    cat <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-      - {nsid: 2, device: $device, block_size: 4096}
-END
-}
-must "rblkd listens" rblkd_start < <(config)
+rblkd_serves $nqn "file: $file" "device: $device, block_size: 4096"
 must "nvme connect" nvme_connect $nqn --reconnect-delay 1 --keep-alive-tmo 5 --ctrl-loss-tmo 300
 ctrl=$(nvme_ctrl $nqn)
 disk=$(nvme_disk "$ctrl")

@@ -23,6 +23,5 @@ done
 check "nvme disconnect" nvme disconnect -n $nqn
 check "the controller is gone" wait_for 10 test ! -e "$dev"
 nvmet_down
-wait_for 10 test "$(resources)" = "$before"
-is "no RDMA resource is left" "$(resources)" "$before"
+left_nothing "$before"
 done_testing

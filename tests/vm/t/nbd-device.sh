@@ -1,26 +1,14 @@
 # vm: on=6.12/rxe also=6.1/rxe needs=rblk,rblkd
 # A volume as /dev/nbdN: set up as it should be, partitioned, with ext4 and xfs, trimmed and zeroed down to the target,
 # resized while mounted, found under its name, and not detached while it is in use.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:nbd
 
 fabric
 host_identity
-modprobe -q nbd nbds_max=0 || skip_all "no module nbd"
+nbd_up
 disks 384 384
-base=$(resources)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10}
-END
+rblkd_serves $nqn "file: $file, uuid: 0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
 # udev before the device, as on any machine
 need udevadm
 mkdir -p /run/udev
@@ -28,7 +16,7 @@ cp "$VM_REPO"/debian/*.rules "$VM_REPO"/tools/*/*.rules /etc/udev/rules.d/ 2>/de
 /lib/systemd/systemd-udevd --daemon 2>/dev/null
 
 must "rblk attach" nbd_attach $nqn data
-dev=$(grep -o '/dev/nbd[0-9]*' /run/attached | head -1)
+dev=$(nbd_attached)
 [ -b "$dev" ] || done_testing
 q=/sys/block/${dev##*/}/queue
 is "size" "$(blockdev --getsize64 "$dev")" $((384 << 20))

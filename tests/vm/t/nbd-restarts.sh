@@ -1,29 +1,17 @@
 # vm: on=6.1/siw also=6.12/rxe needs=rblk,rblkd
 # /dev/nbdN under a mounted file system and running fio while the volume process or the target is restarted, planned
 # and by kill -9: no error reaches fio or the file system.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:restart
 
 trap '[ $failed = 0 ] || tail -n 40 /run/rblk/volumes/data.log 2>/dev/null | sed "s/^/#   volume: /"' EXIT
 fabric
 host_identity
-modprobe -q nbd nbds_max=0 || skip_all "no module nbd"
+nbd_up
 disks 256 32
-base=$(resources)
-must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-END
+rblkd_serves $nqn "file: $file"
 must "rblk attach" nbd_attach $nqn data --reconnect-delay 1s
-dev=$(grep -o '/dev/nbd[0-9]*' /run/attached | head -1)
+dev=$(nbd_attached)
 [ -b "$dev" ] || done_testing
 check "mkfs.ext4, mount" eval "mkfs.ext4 -q $dev && mount $dev /mnt"
 

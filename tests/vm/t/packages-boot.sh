@@ -1,7 +1,6 @@
 # vm: on=6.1/rxe also=6.12/siw mem=3072
 # The Debian packages in a machine that runs systemd: they install; at boot rblkd is ready when its portals listen, a
 # volume is attached before remote file systems and one is mounted from it; what restarts, refuses and stops as it should.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 . tests/vm/systemd.sh
 nqn=nqn.2024-01.test:boot
@@ -24,18 +23,7 @@ if [ ! -e /run/booted ]; then
     cp -a /usr/share/doc/liba* /run/tree/
     must "a file system to export" mke2fs -q -t ext4 -d /run/tree /srv/rblk/data.img 96M
     chown -R rblk: /srv/rblk
-    cat >/etc/rblk/target.yaml <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: /srv/rblk/data.img}
-      - {nsid: 2, device: $disk, block_size: 4096}
-END
+    one_subsystem $nqn "file: /srv/rblk/data.img" "device: $disk, block_size: 4096" >/etc/rblk/target.yaml
     # as docs/SETUP.md says
     mkdir -p /etc/systemd/system/rblkd.service.d
     cp /usr/share/doc/rblk-target/examples/disks.conf /etc/systemd/system/rblkd.service.d/

@@ -1,7 +1,6 @@
 # vm: on=6.1/siw,6.12/rxe needs=rblk
 # The other side: rblk against the kernel's target, which takes 0, 4 KiB or 16 KiB of data in a command; discovery,
 # queues few and many, two hosts at once, growth, refusals, and a target that goes away under load.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:kernel
 need nbdcopy nbdinfo qemu-io jq
@@ -89,7 +88,6 @@ ln -s $nvmet/subsystems/$nqn $nvmet/ports/1/subsystems/
 check "  rblk comes back and fio verifies everything" wait $load
 check "  rblk ends when asked" rblk_serve_stop
 nvmet_down
-wait_for 10 test "$(resources)" = "$base"
-is "no RDMA resource is left" "$(resources)" "$base"
+left_nothing "$base"
 rblk_tell
 done_testing

@@ -2,7 +2,6 @@
 # The blocks of docs/SETUP.md, word by word and in their order, in a machine that is target and host. Between them an
 # administrator does what the page says in words. Blocks that are marked there as not run are left out, and so is what
 # installs: the packages are there.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 . tests/vm/systemd.sh
 unset -f rblk rblkctl # the programs that the packages install, not those of a build

@@ -3,7 +3,6 @@
 # deserves; a failed Flush or FUA write is final until rblkd is started again, other errors end when the disk is well
 # (F9). A full file system refuses what needs space, and nothing else. Readers see whole blocks of a device. And when the
 # power goes, what was flushed or written with FUA is there, in a sparse file on ext4, too.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:fails sectors=$((64 << 11))
 
@@ -74,19 +73,7 @@ final() {
     check "  and all is well" rblkctl status
 }
 
-begin <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, device: /dev/mapper/weak}
-      - {nsid: 2, file: /srv/a.img}
-      - {nsid: 3, device: $big_blocks, block_size: 4096}
-END
+begin < <(one_subsystem $nqn "device: /dev/mapper/weak" "file: /srv/a.img" "device: $big_blocks, block_size: 4096")
 check "write, Flush" eval 'put a "$disk" 0 && put a "$disk" 2048 && flush "$disk"'
 
 check "sectors go bad" table weak "0 2048 linear $under 0" "2048 8 error" "2056 $((sectors - 2056)) linear $under 2056"

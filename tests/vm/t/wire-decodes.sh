@@ -2,24 +2,13 @@
 # An independent reading of the wire: what passes between the kernel's host and rblkd, from the connection manager to
 # the last response, is decoded by tshark without a malformed packet. It also shows that responses invalidate the host's
 # keys when it asks for that, and only then.
-. tests/vm/lib.sh
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:wire
 
 fabric
 if [ "$ROLE" = target ]; then
     disks 32 32
-    must "rblkd listens" rblkd_start <<END
-version: 1
-portals:
-  - {name: a, address: $TARGET, port: $PORT}
-subsystems:
-  - nqn: $nqn
-    portals: [a]
-    allow_any_host: true
-    namespaces:
-      - {nsid: 1, file: $file}
-END
+    rblkd_serves $nqn "file: $file"
     reached listening
     await done 120
     check "rblkd stops when asked" rblkd_stop

@@ -15,6 +15,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", 
 import cluster as ceph  # noqa: E402
 from harness import (BUILD, NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, ask, expect, expect_equal,  # noqa: E402
                      find_key, fio, free_port, run, run_cases, start_fio, wait_until, with_fabric)
+from quickstart import Quickstart  # noqa: E402
 from test_pages import blocks  # noqa: E402
 
 MIB = 1 << 20
@@ -258,14 +259,22 @@ def control_answers_while_images_open(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+def lost_watches():
+    """How often clients that live have lost their watch of an image, by the log of librbd."""
+    with open(CLUSTER.file("client.rblk.log"), encoding="utf-8", errors="replace") as f:
+        return f.read().count("image watch failed")
+
+
 def one_gateway_writes(scratch):
     """While one rblkd has the lock, another is refused. Where both share an image, neither says that it is alone."""
     image, shared = CLUSTER.image("rbd/alone", "8M"), CLUSTER.image("rbd/shared", "8M", "--image-feature", "layering")
     target = Target(scratch, [namespace(1, image)])
     expect_equal(target.status()["fencing"]["level"], "exact", "fencing with the lock")
     expect_equal(target.status()["fencing"]["by"], "lock", "how that is known")
+    n_lost = lost_watches()
     said = start_fails(scratch, [namespace(1, image)], BUSY)
     expect(f"{image}: is locked by client." in said, said)
+    expect_equal(lost_watches(), n_lost, "times that the cluster has forgotten it meanwhile")
     expect_equal(target.stop(), 0, "exit status of rblkd")
     target = Target(scratch, [namespace(1, shared, more=", shared: true"), namespace(2, image)])
     fencing = target.status()["fencing"]
@@ -357,6 +366,28 @@ def killed_osd_is_a_hiccup(scratch):
         expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
+QUICKSTART_ENDS = re.compile(
+    r"ceph +randread 4k qd32 .*\n\ngateway: killed with -9 under fio, and a second one took the image over\n"
+    r"  I/O stood still for (\d+\.\d) s, then went on; 1536 blocks verified, no error\n.*\n"
+    r"image: the same by rbd and by rblk; all of it in \d+ s\n$")
+
+
+def quickstart(scratch):
+    """It has a cluster of its own, kills its gateway, and a second one takes over."""
+    said = Quickstart(scratch, "--ceph", image_mib=32).ends()
+    end = QUICKSTART_ENDS.search(said)
+    expect(end and float(end.group(1)) > 0, said)
+    long = [line for line in said.splitlines() if len(line) > 80]
+    expect(not long, f"lines that do not fit a terminal: {long}")
+
+
+def interrupted_quickstart(scratch):
+    """While nothing serves the volume that fio uses."""
+    script = Quickstart(scratch, "--ceph", image_mib=32)
+    wait_until(lambda: script.goes_on() and "starting a second gateway" in script.said(), "the gateway is killed", 3 * PATIENCE)
+    script.interrupt()
+
+
 FRESH_MACHINE = """set -eux
 mkdir -p /etc/ceph && mount -t tmpfs none /etc/ceph
 for file in passwd group; do cp /etc/$file {scratch} && mount --bind {scratch}/$file /etc/$file; done
@@ -406,7 +437,8 @@ def main():
     with CLUSTER:
         run_cases([(f.__name__, f) for f in (
             conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, start_says_what_it_waits_for, control_answers_while_images_open,
-            one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup, the_page_is_true)])
+            one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup, quickstart,
+            interrupted_quickstart, the_page_is_true)])
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ of its own."""
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (BUILD, NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, ROOT, SANITIZER_REPORT, Target, Volume,  # noqa: E402
+from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, ROOT, SANITIZER_REPORT, Target, Volume,  # noqa: E402
                      expect, expect_equal, fio, free_port, rblk, run, run_cases, wait_until, VERIFY)
+from quickstart import Quickstart  # noqa: E402
 
 MIB = 1 << 20
 UNPRIVILEGED = 65534
@@ -104,35 +104,15 @@ def namespaces_of_one_target(scratch):
     expect_equal(target.stop(), 0, "exit status of rblkd")
 
 
-def environ_of(pid):
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
-
-
 def interrupted_quickstart(scratch):
-    """Ctrl-C reaches all processes of the terminal; none is left, nor a file."""
-    os.mkdir(scratch.file("tmp"))
-    env = dict(scratch.env, TMPDIR=scratch.file("tmp"), RBLK_BUILD=BUILD, RBLK_PORT=str(free_port()),
-               RBLK_IMAGE_MIB="128")
-    with open(scratch.file("said"), "wb") as said:
-        script = subprocess.Popen([os.path.join(ROOT, "tools", "quickstart")], env=env, stdin=subprocess.DEVNULL,
-                                  stdout=said, stderr=said, start_new_session=True, cwd=scratch.path)
+    script = Quickstart(scratch, image_mib=128)
 
     def is_loading():
-        expect(script.poll() is None, open(scratch.file("said"), encoding="utf-8").read())
-        children = run("pgrep", "-s", script.pid, "fio", check=False).stdout
-        return children and b"fio on file" in open(scratch.file("said"), "rb").read()
+        children = script.goes_on() and run("pgrep", "-s", script.script.pid, "fio", check=False).stdout
+        return children and "fio on file" in script.said()
 
     wait_until(is_loading, "fio runs", 2 * PATIENCE)
-    os.killpg(script.pid, signal.SIGINT)
-    expect_equal(script.wait(PATIENCE), 130, "exit status")
-    own = f"TMPDIR={scratch.file('tmp')}".encode()
-    left = [pid for pid in os.listdir("/proc") if pid.isdigit() and own in environ_of(pid)]
-    expect(not left, f"processes are left: {left}")
-    expect_equal(os.listdir(scratch.file("tmp")), [], "what is left")
+    script.interrupt()
 
 
 CASES = [

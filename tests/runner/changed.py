@@ -28,6 +28,7 @@ TOUCHES = {
     "tools/nbdkit/": "lint library",
     "tools/python/": "lint library",
     "tools/bench/": "lint bench",
+    "tools/ceph/": "lint ceph",
     "tools/deb": "lint packaging",
     "tools/packages": "lint packaging",
     "tools/rpm/": "lint packaging",

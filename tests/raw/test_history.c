@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Four hosts at once, each a process, on the same few blocks; everything they do and see is written
- * down with a number for its begin and its end, and judged afterwards in O(n).
+ * down with a number for its begin and its end, and judged afterwards (history.c).
  *
- * Compare and Write: each block is a register. A value is written once only, so the successful
- * pairs of a block must form one chain from zero, in which no pair sees what was not written yet,
- * or what was replaced before it was sent. Reservations: a host that has preempted writes its
- * generation. No host may read an older one after a younger one, which a late write of a preempted
- * host brings back.
+ * Compare and Write: each block is a register, which pairs and plain Writes change. A value is
+ * written once only, so the history shows whether a pair saw what was not written yet, or what was
+ * replaced before it was sent, and whether another change came between its halves. Reservations: a
+ * host that has preempted writes its generation, alone or in pairs. No host may read an older one
+ * after a younger one, which a late write of a preempted host brings back, and no host may write
+ * any after another one holds the reservation.
  *
  * Connections are lost on the way, with a pair or a write in flight: it may count, or not.
  * RBLK_HISTORY is the number of operations, by default 100000; RBLK_HISTORY_RESERVED is that of
@@ -25,38 +26,18 @@
 #include <cmocka.h>
 
 #include "tests/raw/group.h"
+#include "tests/raw/history.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"
 
 enum {
-	N_HOSTS = 4,
-	N_BLOCKS = 8,
-	FENCED_BLOCK = N_BLOCKS, /* under the reservation */
+	N_HOSTS = HISTORY_HOSTS,
+	N_BLOCKS = HISTORY_BLOCKS,
 	BLOCK = 512,
 	WAIT_MS = 60000,
 	LOSE_EVERY = 997, /* operations of a host */
 	FENCE_SHARE = 20, /* one of so many operations */
 	WRITE_AT = 1024 * 1024,
-};
-
-enum outcome {
-	NOTHING, /* it did not take place */
-	SEEN,	 /* value was read */
-	WRITTEN, /* value took the place of old */
-	UNKNOWN, /* the same, or nothing: the connection was lost */
-};
-
-struct op {
-	uint32_t begin, end; /* numbers of the clock, from 1 */
-	uint32_t block;
-	uint32_t old, value;
-	uint8_t outcome; /* enum outcome */
-};
-
-struct history {
-	_Atomic uint32_t clock;
-	uint32_t n_each, n[N_HOSTS];
-	struct op ops[];
 };
 
 static uint32_t number_of(const char *name, uint32_t by_default)
@@ -77,7 +58,7 @@ struct player {
 	struct history *history;
 	struct raw_host host;
 	unsigned number;
-	uint32_t known[N_BLOCKS + 1]; /* what it saw last */
+	uint32_t known[HISTORY_PLACES]; /* what it saw last */
 	uint32_t n_done, seed;
 };
 
@@ -173,29 +154,73 @@ static void lose_connection(struct player *p)
 	raw_host_open_as(&p->host, d.port, p->number);
 }
 
-static void compare_and_write(struct player *p, uint32_t block)
+static void send_pair(struct player *p, const struct op *op)
+{
+	fill(p->host.io.data, op->old);
+	fill(p->host.io.data + WRITE_AT, op->value);
+	send_block(p, NVME_IO_COMPARE, NVME_FLAGS_FUSE_FIRST, op->block, 0);
+	send_block(p, NVME_IO_WRITE, NVME_FLAGS_FUSE_SECOND, op->block, WRITE_AT);
+}
+
+static void send_change(struct player *p, const struct op *op)
+{
+	if (!op->is_plain) {
+		send_pair(p, op);
+		return;
+	}
+	fill(p->host.io.data, op->value);
+	send_block(p, NVME_IO_WRITE, 0, op->block, 0);
+}
+
+/* Why a change did not take place: of a pair, the status of the half that was at fault. */
+static enum nvme_status answer_to(struct player *p, const struct op *op)
+{
+	enum nvme_status first = answer(p), second;
+
+	if (op->is_plain)
+		return first;
+	second = answer(p);
+	if (first == second)
+		return first;
+	if (first != NVME_ABORTED_FAILED_FUSED && second != NVME_ABORTED_FAILED_FUSED)
+		fail_msg("halves of a pair have statuses %x and %x", first, second);
+	return second == NVME_ABORTED_FAILED_FUSED ? first : second;
+}
+
+static bool is_to_be_lost(const struct player *p, unsigned every)
+{
+	return p->n_done % every == every - 1;
+}
+
+/* Returns the answer; NVME_OK if the connection was lost. */
+static enum nvme_status change(struct player *p, struct op *op, unsigned lose_every)
+{
+	enum nvme_status status;
+
+	send_change(p, op);
+	if (is_to_be_lost(p, lose_every)) {
+		lose_connection(p);
+		end(p, op, UNKNOWN);
+		return NVME_OK;
+	}
+	status = answer_to(p, op);
+	if (status == NVME_OK)
+		p->known[op->block] = op->value;
+	end(p, op, status == NVME_OK ? WRITTEN : NOTHING);
+	return status;
+}
+
+static void change_register(struct player *p, uint32_t block)
 {
 	struct op *op = begin(p, block);
-	enum nvme_status first, second;
+	enum nvme_status status;
 
 	op->old = p->known[block];
 	op->value = new_value(p);
-	fill(p->host.io.data, op->old);
-	fill(p->host.io.data + WRITE_AT, op->value);
-	send_block(p, NVME_IO_COMPARE, 1, block, 0);
-	send_block(p, NVME_IO_WRITE, 2, block, WRITE_AT);
-	if (p->n_done % LOSE_EVERY == LOSE_EVERY - 1) {
-		lose_connection(p);
-		end(p, op, UNKNOWN);
-		return;
-	}
-	first = answer(p);
-	second = answer(p);
-	if (first == NVME_OK && second == NVME_OK)
-		p->known[block] = op->value;
-	else if (first != NVME_COMPARE_FAILURE || second != NVME_ABORTED_FAILED_FUSED)
-		_exit(3);
-	end(p, op, first == NVME_OK ? WRITTEN : NOTHING);
+	op->is_plain = choose(p, 4) == 0;
+	status = change(p, op, LOSE_EVERY);
+	if (status != NVME_OK && (status != NVME_COMPARE_FAILURE || op->is_plain))
+		fail_msg("a change of a register has status %x", status);
 }
 
 static void play_registers(struct player *p)
@@ -206,7 +231,7 @@ static void play_registers(struct player *p)
 		if (choose(p, 2))
 			read_block(p, block, false);
 		else
-			compare_and_write(p, block);
+			change_register(p, block);
 	}
 }
 
@@ -253,7 +278,7 @@ static uint64_t holder(struct player *p, uint32_t *ret_generation)
 }
 
 /* The generation at which it came to hold the reservation; 0: another host was quicker. */
-static uint32_t seize(struct player *p)
+static uint32_t try_to_seize(struct player *p)
 {
 	const uint32_t type = NVME_RTYPE_WRITE_EXCLUSIVE << NVME_RESV_RTYPE_SHIFT;
 	uint64_t own = p->number + 1, other;
@@ -270,152 +295,46 @@ static uint32_t seize(struct player *p)
 	return holder(p, &generation) == own ? generation : 0;
 }
 
-/* Writes that the reservation of this generation allows; several, so that some are on their way
- * when the next host preempts. What it writes is the generation. */
-static void write_generation(struct player *p, uint32_t generation)
+static uint32_t seize(struct player *p)
 {
-	struct op *op = begin(p, FENCED_BLOCK);
+	struct op *op = begin(p, HISTORY_RESERVATION);
+
+	op->value = try_to_seize(p);
+	end(p, op, op->value ? SEEN : NOTHING);
+	return op->value;
+}
+
+static bool is_refusal(enum nvme_status status)
+{
+	return status == NVME_RESERVATION_CONFLICT || status == NVME_ABORTED_PREEMPT;
+}
+
+/* Writes that the reservation of this generation allows; several, so that some are on their way
+ * when the next host preempts. They write the generation: the first alone, the others also in
+ * pairs, which find it there unless the next host has written. */
+static void write_generation(struct player *p, uint32_t generation, bool is_first)
+{
+	struct op *op = begin(p, HISTORY_FENCED);
 	enum nvme_status status;
 
+	op->old = p->known[HISTORY_FENCED];
 	op->value = generation;
-	fill(p->host.io.data, generation);
-	send_block(p, NVME_IO_WRITE, 0, FENCED_BLOCK, 0);
-	if (p->n_done % (LOSE_EVERY / 8) == LOSE_EVERY / 8 - 1) {
-		lose_connection(p);
-		end(p, op, UNKNOWN);
-		return;
-	}
-	status = answer(p);
-	if (status != NVME_OK && status != NVME_RESERVATION_CONFLICT &&
-	    status != NVME_ABORTED_PREEMPT)
-		_exit(4);
-	end(p, op, status == NVME_OK ? WRITTEN : NOTHING);
+	op->is_plain = is_first || choose(p, 2);
+	status = change(p, op, LOSE_EVERY / 8);
+	if (status != NVME_OK && !is_refusal(status) &&
+	    (status != NVME_COMPARE_FAILURE || op->is_plain))
+		fail_msg("a write under a reservation has status %x", status);
 }
 
 static void play_reservations(struct player *p)
 {
-	while (p->n_done + 4 <= p->history->n_each) {
+	while (p->n_done + 5 <= p->history->n_each) {
 		uint32_t generation = seize(p);
 
 		for (unsigned i = 0; generation && i < 3; i++)
-			write_generation(p, generation);
-		read_block(p, FENCED_BLOCK, true);
+			write_generation(p, generation, i == 0);
+		read_block(p, HISTORY_FENCED, true);
 	}
-}
-
-/* ---- judging -------------------------------------------------------------------------------- */
-
-struct judge {
-	const struct history *history;
-	uint32_t n_ops, n_values;
-	uint32_t *position; /* by value: its place in the chain of its block, from 1; 0: none */
-	uint32_t *next;	    /* by value: the one that took its place; of 0 see first */
-	uint32_t first[N_BLOCKS];
-	bool *is_seen; /* by value: it did take place */
-	uint32_t *by_tick;
-	uint32_t *floor; /* by op: youngest position known of when it began */
-	uint32_t youngest[N_BLOCKS + 1];
-};
-
-static const struct op *op_of(const struct judge *j, uint32_t i)
-{
-	return &j->history->ops[i];
-}
-
-static bool takes_place(const struct judge *j, const struct op *op)
-{
-	return op->outcome == WRITTEN || (op->outcome == UNKNOWN && j->is_seen[op->value]);
-}
-
-static void link_values(struct judge *j)
-{
-	for (uint32_t i = 0; i < j->n_ops; i++) {
-		const struct op *op = op_of(j, i);
-
-		if (op->outcome == SEEN)
-			j->is_seen[op->value] = true;
-		if (op->outcome == WRITTEN)
-			j->is_seen[op->old] = true;
-	}
-	for (uint32_t i = 0; i < j->n_ops; i++) {
-		const struct op *op = op_of(j, i);
-		uint32_t *slot = op->old ? &j->next[op->old] : &j->first[op->block];
-
-		if (!takes_place(j, op))
-			continue;
-		assert_int_equal(*slot, 0); /* two took the place of one */
-		*slot = op->value;
-	}
-}
-
-static void number_values(struct judge *j)
-{
-	uint32_t n_linked = 0, n_taken = 0;
-
-	for (unsigned block = 0; block < N_BLOCKS; block++) {
-		uint32_t position = 0;
-
-		for (uint32_t v = j->first[block]; v; v = j->next[v]) {
-			j->position[v] = ++position;
-			n_linked++;
-		}
-	}
-	for (uint32_t i = 0; i < j->n_ops; i++)
-		n_taken += takes_place(j, op_of(j, i));
-	assert_int_equal(n_linked, n_taken); /* each hangs on the chain that starts at 0 */
-	assert_true(n_taken > 100);
-}
-
-/* In the order of the clock; is_writer_known: a value's op has its number. */
-static void judge_times(struct judge *j, bool is_writer_known)
-{
-	uint32_t n_ticks = atomic_load(&j->history->clock);
-
-	for (uint32_t t = 1; t <= n_ticks; t++) {
-		uint32_t i = j->by_tick[t] - 1, position;
-		const struct op *op = op_of(j, i);
-
-		if (!j->by_tick[t])
-			continue; /* an operation that was not finished */
-		if (op->begin == t) {
-			j->floor[i] = j->youngest[op->block];
-			continue;
-		}
-		if (op->outcome != SEEN && op->outcome != WRITTEN)
-			continue;
-		position = j->position[op->value];
-		assert_true(position >= j->floor[i]);
-		if (is_writer_known && op->value)
-			assert_true(op_of(j, op->value - 1)->begin <= t);
-		if (position > j->youngest[op->block])
-			j->youngest[op->block] = position;
-	}
-}
-
-static void judge_init(struct judge *j, const struct history *history, uint32_t n_values)
-{
-	uint32_t n_ticks = atomic_load(&history->clock);
-
-	*j = (struct judge){
-		.history = history, .n_ops = history->n_each * N_HOSTS, .n_values = n_values};
-	j->position = calloc(n_values, sizeof(*j->position));
-	j->next = calloc(n_values, sizeof(*j->next));
-	j->is_seen = calloc(n_values, sizeof(*j->is_seen));
-	j->by_tick = calloc(n_ticks + 1, sizeof(*j->by_tick));
-	j->floor = calloc(j->n_ops, sizeof(*j->floor));
-	assert_true(j->position && j->next && j->is_seen && j->by_tick && j->floor);
-	for (uint32_t i = 0; i < j->n_ops; i++)
-		if (op_of(j, i)->end)
-			j->by_tick[op_of(j, i)->begin] = j->by_tick[op_of(j, i)->end] = i + 1;
-}
-
-static void judge_deinit(struct judge *j)
-{
-	free(j->position);
-	free(j->next);
-	free(j->is_seen);
-	free(j->by_tick);
-	free(j->floor);
 }
 
 /* ---- both games ----------------------------------------------------------------------------- */
@@ -453,34 +372,27 @@ static struct history *play(uint32_t n, void (*game)(struct player *p))
 	return history;
 }
 
+static void forget(struct history *history, uint32_t n)
+{
+	munmap(history, sizeof(*history) + n * sizeof(struct op));
+}
+
 static void compare_and_write_is_one(void **state)
 {
 	uint32_t n = n_operations();
 	struct history *history = play(n, play_registers);
-	struct judge j;
 
-	judge_init(&j, history, n + 2);
-	link_values(&j);
-	number_values(&j);
-	judge_times(&j, true);
-	judge_deinit(&j);
-	munmap(history, sizeof(*history) + n * sizeof(struct op));
+	history_judge_registers(history);
+	forget(history, n);
 }
 
 static void who_was_preempted_writes_no_more(void **state)
 {
 	uint32_t n = number_of("RBLK_HISTORY_RESERVED", n_operations() / FENCE_SHARE);
 	struct history *history = play(n, play_reservations);
-	struct judge j;
 
-	/* A generation is its own place in the order. */
-	judge_init(&j, history, n * 8);
-	for (uint32_t i = 0; i < j.n_values; i++)
-		j.position[i] = i;
-	judge_times(&j, false);
-	assert_true(j.youngest[FENCED_BLOCK] > 100);
-	judge_deinit(&j);
-	munmap(history, sizeof(*history) + n * sizeof(struct op));
+	history_judge_generations(history, n * 8);
+	forget(history, n);
 }
 
 /* All hosts come from one address, and come again as often as they are fast: that is no flood. */

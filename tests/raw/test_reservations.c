@@ -22,6 +22,8 @@ enum {
 	REGISTER = NVME_RREGA_REGISTER,
 	CONFLICT = NVME_RESERVATION_CONFLICT | NVME_DNR,
 	INVALID = NVME_INVALID_FIELD | NVME_DNR,
+	BLOCK = 4096,
+	PAIR_BLOCK = 300,
 };
 
 static struct raw_host hosts[N_HOSTS];
@@ -143,6 +145,59 @@ static enum nvme_status discard_block(unsigned host)
 	return raw_run(q, &sqe, NULL, 0, &cqe);
 }
 
+/* ---- Compare and Write ---------------------------------------------------------------------- */
+
+/* The block that pairs write, and its content: each byte is this number. */
+static uint8_t pair_content;
+
+static void send_half(struct raw_queue *q, uint8_t opcode, unsigned fuse, uint8_t content)
+{
+	struct nvme_sqe sqe = raw_blocks(q, opcode, DAEMON_FILE, PAIR_BLOCK, 1);
+	size_t offset = opcode == NVME_IO_WRITE ? BLOCK : 0;
+
+	memset(q->data + offset, content, BLOCK);
+	sqe.flags |= (uint8_t)fuse;
+	raw_describe(q, &sqe, offset, BLOCK);
+	raw_send(q, &sqe, sizeof(sqe));
+}
+
+static enum nvme_status answer(unsigned host)
+{
+	struct nvme_cqe cqe;
+
+	assert_true(raw_receive(&hosts[host].io, &cqe, WAIT_MS));
+	return get_nvme_status(cqe.status);
+}
+
+/* The block is that of host 0, which always has access. */
+static void assert_content(uint8_t content)
+{
+	struct raw_queue *q = &hosts[0].io;
+
+	memset(q->data, ~content, BLOCK);
+	assert_int_equal(raw_io(q, NVME_IO_READ, DAEMON_FILE, PAIR_BLOCK, 1, BLOCK), NVME_OK);
+	for (unsigned i = 0; i < BLOCK; i++)
+		assert_int_equal((uint8_t)q->data[i], content);
+}
+
+/* The Compare would succeed: only the reservation refuses. The half that it refuses has the
+ * conflict (Base 2.0, 3.4.2), and the Write is not executed. */
+static void assert_pair(unsigned host, bool may_read, bool may_write)
+{
+	enum nvme_status because = NVME_ABORTED_FAILED_FUSED | NVME_DNR;
+	enum nvme_status second = may_write ? NVME_OK : CONFLICT;
+	struct raw_queue *q = &hosts[host].io;
+	uint8_t next = (uint8_t)(pair_content + 1);
+
+	send_half(q, NVME_IO_COMPARE, NVME_FLAGS_FUSE_FIRST, pair_content);
+	send_half(q, NVME_IO_WRITE, NVME_FLAGS_FUSE_SECOND, next);
+	assert_int_equal(answer(host), !may_read ? CONFLICT : may_write ? NVME_OK : because);
+	assert_int_equal(answer(host), may_read ? second : because);
+	if (may_read && may_write)
+		pair_content = next;
+	assert_content(pair_content);
+}
+
 static void clear(unsigned host, uint64_t key)
 {
 	assert_int_equal(release(host, NVME_RRELA_CLEAR, 0, key), NVME_OK);
@@ -166,6 +221,7 @@ static void assert_access(unsigned host, bool may_read, bool may_write)
 	assert_int_equal(io(host, NVME_IO_READ), reads);
 	assert_int_equal(io(host, NVME_IO_COMPARE), reads);
 	assert_int_equal(without_data(host, NVME_IO_VERIFY), reads);
+	assert_pair(host, may_read, may_write);
 }
 
 static void each_type_lets_through(void **state)

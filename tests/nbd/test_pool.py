@@ -13,7 +13,7 @@ import threading
 
 from nbd_server import (BUILD, DISC, ESHUTDOWN, FLUSH, MIB, READ, WRITE, Server, expect,
                         expect_equal)
-from harness import IS_SANITIZED, PATIENCE, run_cases, wait_until
+from harness import IS_SANITIZED, PATIENCE, expect_data, run_cases, wait_until
 from test_rmw import contend
 
 RESTLESS = os.path.join(BUILD, "tests", "nbd", "nbd_restless_server")
@@ -37,9 +37,16 @@ def moves(scratch):
     return status(scratch)["connection_moves"]
 
 
-def wait_for_moves(scratch, n):
+def wait_for_moves(scratch, n, busy=None):
+    """busy: the connections that make them move. What one of them found fails the case at once."""
     wanted = moves(scratch) + n
-    wait_until(lambda: moves(scratch) >= wanted, f"{n} connections have moved")
+
+    def have_moved():
+        if busy:
+            busy.expect_well()
+        return moves(scratch) >= wanted
+
+    wait_until(have_moved, f"{n} connections have moved")
 
 
 class Busy:
@@ -60,6 +67,7 @@ class Busy:
                 self.round(raw, i, depth, n_bytes, dice)
         except Exception as error:  # shown by the main thread
             self.errors.append(error)
+            self.must_stop.set()
         raw.close()
 
     @staticmethod
@@ -77,12 +85,15 @@ class Busy:
         for _ in range(depth):
             cookie, error, data = raw.recv_simple(n_bytes)
             expect_equal(error, 0, "error of a read")
-            expect(data == written[cookie], f"connection {i}: block {cookie} is not what was written")
+            expect_data(data, written[cookie], f"block {cookie} of connection {i}")
 
     def stop(self):
         self.must_stop.set()
         for thread in self.threads:
             thread.join()
+        self.expect_well()
+
+    def expect_well(self):
         if self.errors:
             raise self.errors[0]
 
@@ -117,7 +128,7 @@ def case_asked_for_queues_are_spread(scratch):
 def case_nothing_is_lost_on_the_way(scratch):
     server = restless(scratch, DELAY_US=200)
     busy = Busy(server, 5)
-    wait_for_moves(scratch, MOVES)
+    wait_for_moves(scratch, MOVES, busy)
     busy.stop()
     expect(len(status(scratch)["workers"]) > 1, "there are several workers")
     server.stop()
@@ -127,7 +138,7 @@ def case_large_requests_move_too(scratch):
     """Parts of a payload are under way when the connection is asked to leave; the slab is small."""
     server = restless(scratch, DELAY_US=200, MAX_IO=65536, SLAB=MIB)
     busy = Busy(server, 3, depth=2, n_bytes=300 * 1024)
-    wait_for_moves(scratch, MOVES)
+    wait_for_moves(scratch, MOVES, busy)
     busy.stop()
     server.stop()
 
@@ -139,7 +150,7 @@ def case_slow_payload(scratch):
     payload = os.urandom(8192)
     for at in range(0, 8 * 8192, 8192):
         raw.request(WRITE, 32 * MIB + at, 8192, payload=payload[:5000])
-        wait_for_moves(scratch, 2)
+        wait_for_moves(scratch, 2, busy)
         raw.send(payload[5000:])
         expect_equal(raw.recv_simple()[1], 0, "write")
         expect_equal(raw.call(READ, 32 * MIB + at, 8192), (0, payload), "read")
@@ -155,7 +166,7 @@ def case_half_a_header(scratch):
         raw.request(READ, i * 4096, 4096)
         raw.send(bytes.fromhex("25609513"))
         expect_equal(raw.recv_simple(4096)[1], 0, "read")
-        wait_for_moves(scratch, 3)
+        wait_for_moves(scratch, 3, busy)
         raw.send(bytes.fromhex("00000003") + bytes(20))  # a flush
         expect_equal(raw.recv_simple()[1], 0, "flush")
     busy.stop()

@@ -20,6 +20,7 @@
 #include "base/rpc.h"
 #include "tests/lib/free_port.h"
 #include "tests/raw/daemon.h"
+#include "tests/raw/failure.h"
 #include "tests/raw/host.h"
 
 enum {
@@ -153,6 +154,7 @@ static void spawn(struct daemon *d)
 	assert_true(d->pid >= 0);
 	if (d->pid == 0)
 		run_program(d);
+	failure_watch(d->folder, d->pid);
 }
 
 static void launch(struct daemon *d)
@@ -163,8 +165,10 @@ static void launch(struct daemon *d)
 
 bool daemon_has_ended(struct daemon *d, int *ret_status)
 {
-	if (!d->has_ended)
-		d->has_ended = waitpid(d->pid, &d->status, WNOHANG) == d->pid;
+	if (!d->has_ended && waitpid(d->pid, &d->status, WNOHANG) == d->pid) {
+		d->has_ended = true;
+		failure_watch(d->folder, 0);
+	}
 	*ret_status = d->status;
 	return d->has_ended;
 }
@@ -286,6 +290,7 @@ void daemon_remove(struct daemon *d)
 	snprintf(command, sizeof(command), "rm -rf %s", d->folder);
 	if (system(command))
 		fprintf(stderr, "# %s stays\n", d->folder);
+	failure_forget(d->folder);
 }
 
 void daemon_restart(struct daemon *d)

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -98,6 +99,7 @@ static pid_t start_role(unsigned role)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a finding ends the test at once */
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execl("/proc/self/exe", "storm", "--role", args[0], args[1], args[2], args[3],
 		      args[4], NULL);

@@ -320,6 +320,7 @@ def sweep(scratch, phase, test):
                 print(f"# {where}: that took long", flush=True)
         print(f"# {len(places)} places, failed at {n_failed}", flush=True)
         expect(places or os.environ.get("FAILNTH_ONLY"), "nothing was recorded")
+        expect(n_failed or problems or os.environ.get("FAILNTH_ONLY"), "no injected failure was met")
         expect(not problems, "\n".join(problems))
     finally:
         serve.close()

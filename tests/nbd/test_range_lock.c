@@ -18,6 +18,7 @@ enum {
 	HOLDERS = 6,   /* requests of a thread */
 	ROUNDS = 4000, /* of a thread */
 	CELLS = 80,    /* stripes of the area, and more than the lock has */
+	HALF = 1 << (RANGE_STRIPE_SHIFT - 1),
 };
 
 static struct range_lock the_lock;
@@ -75,21 +76,23 @@ static void on_granted(struct range_waiter *waiter)
 	enter(container_of(waiter, struct holder, waiter));
 }
 
-/* One cell exclusively, or a range shared: sometimes all of it. */
+/* One cell exclusively, or a range shared: sometimes all of it. It begins in the middle of its
+ * first cell, and a longer one ends in the middle of its last. */
 static void begin(struct holder *holder)
 {
 	struct thread *thread = holder->thread;
 	unsigned dice = (unsigned)rand_r(&thread->seed) % 100;
 	bool is_exclusive = dice < 30;
+	uint64_t offset, length;
 
 	holder->first = (unsigned)rand_r(&thread->seed) % 6;
 	holder->n = is_exclusive ? 1 : dice < 95 ? 1 + dice % 3 : CELLS - holder->first;
 	holder->waiter.on_granted = on_granted;
 	holder->waiter.loop = &thread->loop;
 	thread->n_busy++;
-	if (!range_lock_acquire(&the_lock, &holder->waiter,
-				(uint64_t)holder->first << RANGE_STRIPE_SHIFT,
-				(uint64_t)holder->n << RANGE_STRIPE_SHIFT, is_exclusive))
+	offset = ((uint64_t)holder->first << RANGE_STRIPE_SHIFT) + HALF;
+	length = holder->n == 1 ? HALF : (uint64_t)(holder->n - 1) << RANGE_STRIPE_SHIFT;
+	if (!range_lock_acquire(&the_lock, &holder->waiter, offset, length, is_exclusive))
 		return;
 	thread->n_at_once++;
 	enter(holder);

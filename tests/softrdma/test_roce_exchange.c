@@ -497,6 +497,35 @@ static void reads_remember_their_queue(void **state)
 	end_world(w);
 }
 
+/* IBA 9.7.5.1.4: a READ that comes again asks for what the first one did, or for its end. */
+static void repeated_reads_ask_for_the_same(void **state)
+{
+	struct world *w = new_world(10);
+	const struct roce_packet first = {
+		.opcode = ROCE_READ_REQUEST, .psn = 10, .rkey = KEY, .va = 64, .length = 2 * MTU};
+	struct roce_packet others[4] = {first, first, first, first}, rest = first;
+	struct roce_answer a;
+
+	others[0].va += MTU;
+	others[1].va -= 8;
+	others[2].length += 8;
+	others[3].length = 0;
+	roce_responder_receive(&w->r, &first, &world_host, w);
+	expect_answers(w, 10, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		roce_responder_receive(&w->r, &others[i], &world_host, w);
+		assert_false(roce_responder_next(&w->r, &a));
+	}
+	rest.psn = 11;
+	rest.va += MTU;
+	rest.length = MTU;
+	roce_responder_receive(&w->r, &rest, &world_host, w);
+	assert_true(roce_responder_next(&w->r, &a));
+	assert_int_equal(a.packet.psn, 11);
+	assert_false(roce_responder_next(&w->r, &a));
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +543,7 @@ int main(void)
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(ghosts),
 		cmocka_unit_test(reads_remember_their_queue),
+		cmocka_unit_test(repeated_reads_ask_for_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, world_prepare, NULL);

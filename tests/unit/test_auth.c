@@ -485,6 +485,26 @@ static void replayed(void **state)
 	world_end(&w);
 }
 
+/* Each message names the transaction that it belongs to. */
+static void of_another_transaction(void **state)
+{
+	uint8_t page[AUTH_BUFFER_BYTES] = {0};
+	enum auth_outcome outcome;
+	struct world w;
+
+	world_init(&w);
+	auth_host_begin(&w.host, &w.keys, HOSTNQN, SUBNQN);
+	auth_session_begin(&w.session, &w.credentials);
+	auth_session_take(&w.session, w.host.message, w.host.n_message);
+	auth_session_give(&w.session, page, sizeof(page), &outcome);
+	assert_int_equal(auth_host_take(&w.host, page), AUTH_HOST_SEND);
+	w.host.message[4] ^= 1;
+	assert_int_equal(auth_session_take(&w.session, w.host.message, w.host.n_message),
+			 AUTH_REFUSED);
+	assert_string_equal(w.session.why, "its Reply belongs to another transaction");
+	world_end(&w);
+}
+
 /* The host's state machine against targets that send malformed answers. */
 static void hostile_target(void **state)
 {
@@ -555,6 +575,7 @@ int main(void)
 		cmocka_unit_test(nothing_in_common),
 		cmocka_unit_test(out_of_order),
 		cmocka_unit_test(replayed),
+		cmocka_unit_test(of_another_transaction),
 		cmocka_unit_test(hostile_target),
 		cmocka_unit_test(who_is_asked),
 	};

@@ -379,10 +379,10 @@ static void blocks_without_direct_are_whole(void **state)
 	for (unsigned n = 0; n < n_rounds; n++) {
 		for (unsigned i = 0; i < 2; i++) {
 			memset(buffers[i], (int)(2 * n + i) & 0xff, bytes);
-			writes[i].io = (struct backend_io){
-				.op = n % 8 == 7 && i ? BACKEND_WRITE_ZEROES : BACKEND_WRITE,
-				.length = bytes,
-				.buffer = buffers[i]};
+			writes[i].io = (struct backend_io){.op = n % 2 && i ? BACKEND_WRITE_ZEROES
+									    : BACKEND_WRITE,
+							   .length = bytes,
+							   .buffer = buffers[i]};
 		}
 		read.io = (struct backend_io){
 			.op = BACKEND_READ, .length = bytes, .buffer = buffers[2]};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -46,6 +47,31 @@ static struct loop loop;
 static struct list controllers;
 static struct subsystem subsystem;
 static struct snapshot snapshot;
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+static struct {
+	ino_t synced; /* what was synced last */
+	unsigned n_renamed, n_unsynced;
+} disk;
+
+int fsync(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	disk.synced = st.st_ino;
+	return (int)syscall(SYS_fsync, fd);
+}
+
+int renameat(int from_folder, const char *from, int to_folder, const char *to)
+{
+	struct stat st;
+
+	disk.n_renamed++;
+	disk.n_unsynced += fstatat(from_folder, from, &st, 0) || st.st_ino != disk.synced;
+	return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
+}
 
 /* ---- a life of rblkd ------------------------------------------------------------------------ */
 
@@ -455,6 +481,22 @@ static void cannot_be_read(void **state)
 	assert_int_equal(rmdir(path), 0);
 }
 
+/* A crash leaves the old file or the new one, and no empty one in its place. */
+static void synced_before_renamed(void **state)
+{
+	struct stat st;
+
+	disk.n_renamed = disk.n_unsynced = 0;
+	assert_int_equal(state_file_write(directory, "one", "text", 4, NULL), 0);
+	assert_int_equal(disk.n_renamed, 1);
+	assert_int_equal(disk.n_unsynced, 0);
+	assert_int_equal(stat(folder, &st), 0);
+	assert_true(disk.synced == st.st_ino);
+	disk.synced = 0;
+	assert_int_equal(state_file_write(directory, "one", NULL, 0, NULL), 0);
+	assert_true(disk.synced == st.st_ino);
+}
+
 #define CASE(f) cmocka_unit_test_teardown(f, forget)
 
 int main(void)
@@ -472,6 +514,7 @@ int main(void)
 		CASE(too_many),
 		CASE(spoilt_files),
 		CASE(cannot_be_read),
+		cmocka_unit_test(synced_before_renamed),
 	};
 
 	return cmocka_run_group_tests_name("event_log", tests, setup, teardown);

@@ -36,6 +36,7 @@ static uint8_t buffer[BLOCK] __attribute__((aligned(BLOCK)));
 
 static struct {
 	int dsync_error;   /* -errno of writes with RWF_DSYNC */
+	int flush_error;   /* errno of flushes */
 	int fsync_error;   /* errno */
 	const char *grows; /* another program extends this file just before a hole is made */
 } fault;
@@ -47,8 +48,19 @@ int io_submit(void *context, long n, struct iocb **iocbs)
 
 	if (fault.dsync_error && iocbs[0]->aio_rw_flags)
 		return fault.dsync_error;
+	if (fault.flush_error && iocbs[0]->aio_lio_opcode == IOCB_CMD_FDSYNC)
+		return -fault.flush_error;
 	r = syscall(SYS_io_submit, context, n, iocbs);
 	return r < 0 ? -errno : (int)r;
+}
+
+int fdatasync(int fd)
+{
+	if (fault.flush_error) {
+		errno = fault.flush_error;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
 }
 
 int fsync(int fd)
@@ -210,6 +222,27 @@ static void failed_fua_write_is_final(void **state)
 	}
 }
 
+/* A flush that fails for any reason is final for the store itself, whatever its user remembers. */
+static void failed_flush_is_final(void **state)
+{
+	static const int errors[] = {EIO, ENOSPC, EDQUOT};
+
+	for (unsigned i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		struct backend_config config = new_file(FILE_BYTES);
+		struct backend *backend = must_open(&backend_file, &config);
+
+		assert_int_equal(run(backend, BACKEND_WRITE, 0, false), 0);
+		fault.flush_error = errors[i];
+		assert_int_equal(run(backend, BACKEND_FLUSH, 0, false), -errors[i]);
+		fault.flush_error = 0;
+		assert_true(atomic_load(&backend->has_failed));
+		assert_int_equal(run(backend, BACKEND_FLUSH, 0, false), -EIO);
+		assert_int_equal(run(backend, BACKEND_WRITE, BLOCK, false), -EIO);
+		assert_int_equal(run(backend, BACKEND_READ, 0, false), 0);
+		backend_file.close(backend);
+	}
+}
+
 /* An error that refuses only this write loses no acknowledged data. */
 static void refused_fua_write_is_not(void **state)
 {
@@ -345,6 +378,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(failed_fua_write_is_final, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_flush_is_final, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_flush_is_final, set_up_pool, tear_down),
 		cmocka_unit_test_setup_teardown(refused_fua_write_is_not, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(failed_sync_of_growing_is_final, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_ends_early_is_said, set_up, tear_down),

@@ -62,6 +62,8 @@ TOUCHES = {
     "tests/raw/": "lint raw storm failnth",
     "tests/recipes/": "lint recipes",
     "tests/busy": "lint",
+    "tests/mutants": "lint runner",
+    "tests/mutations/": "lint",
     "tests/run": "lint runner",
     "tests/steady": "lint",
     "tests/runner/": "lint runner",

@@ -1,5 +1,6 @@
 """Which programs run: the gate's, all of them, or those that a change touches."""
 
+import functools
 import json
 import os
 import subprocess
@@ -77,10 +78,18 @@ class Plan:
         """The targets of ninja. The first profile, which is the developer's, is built as a whole."""
         if profile == self.first:
             return ["all"]
-        files = {target["id"]: [os.path.relpath(name, directory) for name in target["filename"]]
-                 for target in introspect("targets", directory)}
-        wanted = {need for _, needs in self.programs(profile, directory) for need in needs}
-        return sorted(name for need in wanted for name in files[need])
+        return files_of(directory, {need for _, needs in self.programs(profile, directory) for need in needs})
+
+
+@functools.cache
+def target_files(directory):
+    return {target["id"]: [os.path.relpath(name, directory) for name in target["filename"]]
+            for target in introspect("targets", directory)}
+
+
+def files_of(directory, needs):
+    """The files of these targets, as ninja names them."""
+    return sorted(name for need in set(needs) for name in target_files(directory)[need])
 
 
 def introspect(what, directory):

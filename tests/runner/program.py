@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from verdict import Counts, judge, never_weather, telling
+from verdict import Counts, is_failure, judge, never_weather, telling
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 USUAL_LIMIT_S = 900
@@ -18,7 +18,8 @@ MARK = f"RBLK_TEST_PROGRAM={os.getpid()}."
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A test as meson describes it, or one of the runner's own. priority: about how many seconds it takes."""
+    """A test as meson describes it, or one of the runner's own. priority: about how many seconds it takes.
+    ends_at_failure: its first failed case ends it, the others do not matter."""
     profile: str
     suite: str
     name: str
@@ -27,6 +28,7 @@ class Program:
     folder: str = ROOT
     limit_s: int = USUAL_LIMIT_S
     priority: int = 0
+    ends_at_failure: bool = False
 
     @property
     def title(self):
@@ -99,11 +101,24 @@ def run_to_end(program):
     timer = threading.Timer(program.limit_s, lambda: (is_late.set(), end_all_with(mark)))
     timer.start()
     try:
-        output, cpu_s = end_of(process)
+        output = until_failure(process, mark) if program.ends_at_failure else ""
+        rest, cpu_s = end_of(process)
+        output += rest
         return None if is_late.is_set() else process.returncode, output, cpu_s
     finally:
         timer.cancel()
         end_all_with(mark)
+
+
+def until_failure(process, mark):
+    """Ends the program when it says that a case has failed. Returns what it has said until then."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if is_failure(line):
+            end_all_with(mark)
+            break
+    return "".join(lines)
 
 
 def end_of(process):

@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 
 import jobs
 import machines
+import mutations
 import pace
 import second_look
 from plan import GATE_SUITES, Plan
@@ -230,10 +231,49 @@ def machines_get_a_second_try():
     assert lost[0].counts.failed == 1 and lost[0].grave, lost
 
 
+MUTATION = """what: It adds.
+file: a.c
+notice: unit/a raw/b
+old:
+	return a - b;
+new:
+	return a + b;
+"""
+
+
+def unfit(call, *arguments):
+    try:
+        call(*arguments)
+    except mutations.Unfit as fault:
+        return str(fault)
+    return None
+
+
+def a_mutation_fits_exactly_once():
+    mutation = mutations.parse("adds", MUTATION)
+    assert mutation.notice == ("unit/a", "raw/b")
+    assert mutation.applied("{\n\treturn a - b;\n}\n") == "{\n\treturn a + b;\n}\n"
+    assert "0 times" in unfit(mutation.applied, "{\n\treturn a - b; \n}\n")
+    assert "0 times" in unfit(mutation.applied, "{\n\t\treturn a - b;\n}\n")
+    assert "2 times" in unfit(mutation.applied, 2 * "\treturn a - b;\n")
+
+
+def a_mutation_may_only_remove():
+    mutation = mutations.parse("removes", MUTATION[:MUTATION.index("new:\n")] + "new:\n")
+    assert mutation.applied("{\n\treturn a - b;\n}\n") == "{\n}\n"
+
+
+def a_malformed_mutation_is_unfit():
+    for text in ("", MUTATION.replace("file: a.c\n", ""), MUTATION.replace("new:\n", ""), MUTATION.replace("+", "-"),
+                 MUTATION.replace("\treturn a - b;\n", "")):
+        assert unfit(mutations.parse, "bad", text), text
+
+
 CASES = [a_failure_is_red, an_unsteady_program_is_named, more_than_two_are_no_weather, strict_is_strict,
          grave_failures_are_red_at_once, names_of_cases_say_nothing, what_has_no_result_has_failed,
          time_is_up_for_all_of_its_processes, a_program_that_does_not_start_has_failed, the_long_ones_begin_first,
-         the_load_decides, machines_get_a_second_try, each_program_is_in_the_gate_or_in_the_deep_run]
+         the_load_decides, machines_get_a_second_try, each_program_is_in_the_gate_or_in_the_deep_run,
+         a_mutation_fits_exactly_once, a_mutation_may_only_remove, a_malformed_mutation_is_unfit]
 
 
 def main():

@@ -55,6 +55,11 @@ def parse_tap(output):
     return Counts(passed, failed, skipped), notes
 
 
+def is_failure(line):
+    """Whether this line says that a case has failed."""
+    return parse_tap(line)[0].failed > 0
+
+
 def judge(status, output):
     """Returns the counts and the notes on a program that ended with status; None: it ran out of time."""
     counts, notes = parse_tap(output)

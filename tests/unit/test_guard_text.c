@@ -510,6 +510,50 @@ static void damaged_files(void **state)
 	}
 }
 
+/* ---- the holder of a reservation ------------------------------------------------------------- */
+
+/* Does what the action says, and frees the state from before. */
+static struct reservation *act(struct reservation *now, reservation_action *action,
+			       struct reservation_wish wish)
+{
+	struct reservation *next = NULL;
+
+	wish.hostnqn = "";
+	assert_int_equal(action(now, &wish, &next), NVME_OK);
+	free(now);
+	return next;
+}
+
+/* Registrants before the holder leave: the reservation stays with its host, and each Preempt
+ * counts in the generation. */
+static void the_holder_is_a_host_and_no_place(void **state)
+{
+	static const uint8_t ids[3][HOSTID_BYTES] = {{1}, {2}, {3}};
+	struct reservation *r = NULL;
+
+	for (unsigned i = 0; i < 3; i++)
+		r = act(r, reservation_register,
+			(struct reservation_wish){
+				.hostid = ids[i], .action = NVME_RREGA_REGISTER, .key = i + 1});
+	r = act(r, reservation_acquire,
+		(struct reservation_wish){.hostid = ids[1],
+					  .action = NVME_RACQA_ACQUIRE,
+					  .type = NVME_RTYPE_WRITE_EXCLUSIVE,
+					  .crkey = 2});
+	assert_int_equal(r->generation, 3);
+	r = act(r, reservation_acquire,
+		(struct reservation_wish){.hostid = ids[1],
+					  .action = NVME_RACQA_PREEMPT,
+					  .type = NVME_RTYPE_WRITE_EXCLUSIVE,
+					  .crkey = 2,
+					  .key = 1});
+	assert_int_equal(r->generation, 4);
+	assert_int_equal(r->n, 2);
+	assert_true(reservation_allows(r, ids[1], ACCESS_WRITE));
+	assert_false(reservation_allows(r, ids[2], ACCESS_WRITE));
+	free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -521,6 +565,7 @@ int main(void)
 		cmocka_unit_test(whose_an_identifier_is),
 		cmocka_unit_test(several_rblkd_share_it),
 		cmocka_unit_test(damaged_files),
+		cmocka_unit_test(the_holder_is_a_host_and_no_place),
 	};
 
 	return cmocka_run_group_tests_name("guard_text", tests, NULL, NULL);
